@@ -1,0 +1,51 @@
+# Thin: every target calls a script or CMake, and prints what it runs. `make demo` and `make test` need nothing installed beforehand.
+.PHONY: demo test test-full check one bench api fmt install setup clean
+
+PREFIX ?= /usr/local
+DEVICE ?= cpu
+JOBS   ?= $(shell nproc)
+
+demo: setup
+	tools/build.sh release
+	build/release/examples/digits $(DEVICE)
+
+test: setup
+	tools/test.sh
+
+test-full: setup
+	tools/test.sh full
+
+# The inner loop: debug with ASan and UBSan, fast tests, layers, format; warnings are errors everywhere.
+check:
+	tools/check-layers.sh
+	tools/check-format.sh
+	tools/build.sh asan
+	ctest --test-dir build/asan --output-on-failure -j$(JOBS) -LE slow
+
+# make one T=runtime/stream
+one:
+	tools/build.sh asan
+	ctest --test-dir build/asan --output-on-failure --verbose -R '^$(T)$$'
+
+# make bench [OP=load]
+bench:
+	tools/build.sh release
+	tools/bench.sh $(OP)
+
+api:
+	tools/build.sh release
+	tools/api_coverage.sh build/release/libkeel.so
+
+fmt:
+	tools/check-format.sh fix
+
+install:
+	cmake -S . -B build/install -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	cmake --build build/install
+	cmake --install build/install
+
+setup:
+	tools/setup.sh
+
+clean:
+	rm -rf build

@@ -1,0 +1,15 @@
+/* export.h - how a function of Keel's public headers is declared: visible in the shared library,
+ * whose own symbols are hidden. */
+#ifndef KEEL_EXPORT_H
+#define KEEL_EXPORT_H
+
+#if defined(__GNUC__) || defined(__clang__)
+#define KEEL_API __attribute__((visibility("default")))
+#define KEEL_PRINTF(format_index, first_index) \
+    __attribute__((format(printf, format_index, first_index)))
+#else
+#define KEEL_API
+#define KEEL_PRINTF(format_index, first_index)
+#endif
+
+#endif

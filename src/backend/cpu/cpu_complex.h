@@ -1,0 +1,42 @@
+/* cpu_complex.h - arithmetic and functions of complex64, for the kernels of this folder.
+ *
+ * Computed in double where float could overflow on the way: a product of two floats is exact in double, a sum of
+ * two squares neither overflows nor underflows. */
+#pragma once
+#include <math.h>
+
+#include "backend/cpu/cpu_tile.h"
+
+static inline struct kl_c64 kl_c64_add(struct kl_c64 a, struct kl_c64 b) {
+    return (struct kl_c64){a.re + b.re, a.im + b.im};
+}
+static inline struct kl_c64 kl_c64_sub(struct kl_c64 a, struct kl_c64 b) {
+    return (struct kl_c64){a.re - b.re, a.im - b.im};
+}
+static inline struct kl_c64 kl_c64_mul(struct kl_c64 a, struct kl_c64 b) {
+    return (struct kl_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+static inline struct kl_c64 kl_c64_div(struct kl_c64 a, struct kl_c64 b) {
+    if (b.im == 0) return (struct kl_c64){a.re / b.re, a.im / b.re};
+    double ar = a.re, ai = a.im, br = b.re, bi = b.im, d = br * br + bi * bi;
+    return (struct kl_c64){(float)((ar * br + ai * bi) / d), (float)((ai * br - ar * bi) / d)};
+}
+static inline bool kl_c64_is_nan(struct kl_c64 a) {
+    return a.re != a.re || a.im != a.im;
+}
+/* By real part, then by imaginary part. False when a part that decides is NaN. */
+static inline bool kl_c64_less(struct kl_c64 a, struct kl_c64 b) {
+    return a.re < b.re || (a.re == b.re && a.im < b.im);
+}
+static inline bool kl_c64_less_equal(struct kl_c64 a, struct kl_c64 b) {
+    return a.re < b.re || (a.re == b.re && a.im <= b.im);
+}
+static inline bool kl_c64_equal(struct kl_c64 a, struct kl_c64 b) {
+    return a.re == b.re && a.im == b.im;
+}
+static inline float kl_c64_abs(struct kl_c64 a) {
+    return (float)hypot(a.re, a.im);
+}
+struct kl_c64 kl_c64_exp(struct kl_c64 a);
+struct kl_c64 kl_c64_log(struct kl_c64 a);
+struct kl_c64 kl_c64_sqrt(struct kl_c64 a);

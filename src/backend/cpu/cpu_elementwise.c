@@ -1,0 +1,118 @@
+/* cpu_elementwise.c - the kernel of every element-wise operation: finds the map, brings the operands to it.
+ *
+ * Contiguous operands of a compute type go to the map at once. All others pass through tiles: gathered, converted to
+ * the compute type, computed, converted back, scattered. Element i of the output depends on element i of the inputs
+ * alone, and a tile is read before it is written, so out may be one of the inputs with the same layout. */
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_map.h"
+
+struct job {
+    const struct kl_launch *l;
+    kl_map_fn *map; /* NULL: convert, from in_type to out_type */
+    bool direct;    /* no tiles needed */
+    enum kl_dtype in_type[3], out_type; /* what the map takes and gives */
+    const struct kl_arg *in[3];         /* in the map's order; NULL beyond its operands */
+    int64_t size, chunk;
+};
+
+static const void *address(const struct kl_arg *a, int64_t pos) {
+    return a ? (const char *)a->data + pos * (int64_t)kl_dtype_size(a->dtype) : NULL;
+}
+
+static void run_direct(const struct job *j, int64_t begin, int64_t n) {
+    const struct kl_arg *out = j->l->out;
+    void *to = (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype);
+    if (j->map)
+        j->map(n, to, address(j->in[0], begin), address(j->in[1], begin), address(j->in[2], begin));
+    else
+        kl_convert(j->out_type, to, j->in_type[0], address(j->in[0], begin), n);
+}
+
+static void run_tiles(const struct job *j, int64_t begin, int64_t n) {
+    const struct kl_arg *out = j->l->out;
+    struct kl_cursor in[3], to;
+    union kl_tile raw[3], tile[3], result, stored;
+    for (int k = 0; k < 3; k++) {
+        if (!j->in[k]) continue;
+        kl_cursor_init_arg(&in[k], j->in[k]);
+        kl_cursor_seek(&in[k], begin);
+    }
+    kl_cursor_init_arg(&to, out);
+    kl_cursor_seek(&to, begin);
+    for (int64_t left = n; left > 0; left -= KL_TILE) {
+        int64_t m = kl_min64(left, KL_TILE);
+        const void *x[3] = {NULL, NULL, NULL};
+        for (int k = 0; k < 3; k++)
+            if (j->in[k])
+                x[k] = kl_cursor_next_as(&in[k], m, j->in[k]->dtype, j->in_type[k], &raw[k], &tile[k]);
+        void *y = kl_cursor_claim(&to, m);
+        void *store = y ? y : stored.bytes;
+        void *calc = j->out_type == out->dtype ? store : result.bytes;
+        if (j->map)
+            j->map(m, calc, x[0], x[1], x[2]);
+        else
+            kl_convert(j->out_type, calc, j->in_type[0], x[0], m);
+        if (calc != store) kl_convert(out->dtype, store, j->out_type, calc, m);
+        if (!y) kl_cursor_write(&to, m, store);
+    }
+}
+
+static void run_chunk(void *arg, int64_t i) {
+    const struct job *j = arg;
+    int64_t begin = i * j->chunk, n = kl_min64(j->chunk, j->size - begin);
+    if (j->direct)
+        run_direct(j, begin, n);
+    else
+        run_tiles(j, begin, n);
+}
+
+/* The map, what it takes, and in which order. */
+static bool find_map(struct job *j) {
+    const struct kl_launch *l = j->l;
+    enum kl_dtype value = l->in[l->op == KL_OP_WHERE ? 1 : 0].dtype, compute = value;
+    bool swap = false;
+    for (int k = 0; k < 3; k++) j->in[k] = k < l->n_in ? &l->in[k] : NULL;
+    j->out_type = l->out->dtype;
+    if (l->op == KL_OP_CAST) {
+        j->in_type[0] = value;
+        j->map = NULL;
+        return true;
+    }
+    /* Some maps take 16-bit floats as they are: they only move them. */
+    for (int attempt = 0; attempt < 2; attempt++) {
+        j->map = l->op < KL_OP_ADD ? kl_cpu_unary_map(l->op, compute) : kl_cpu_binary_map(l->op, compute);
+        if (!j->map) j->map = kl_cpu_compare_map(l->op, compute, &swap);
+        if (j->map) break;
+        compute = kl_compute_dtype(value);
+    }
+    if (!j->map) return false;
+    for (int k = 0; k < 3; k++) j->in_type[k] = compute;
+    if (l->op == KL_OP_WHERE) j->in_type[0] = KL_BOOL;
+    if (j->out_type == value) j->out_type = compute;
+    if (swap) {
+        j->in[0] = &l->in[1];
+        j->in[1] = &l->in[0];
+    }
+    return true;
+}
+
+int kl_cpu_elementwise(struct kl_launch *l) {
+    struct job j;
+    j.l = l;
+    if (l->out->size == 0) return KL_OK;
+    if (!find_map(&j))
+        return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->in[0].dtype));
+    j.size = l->out->size;
+    j.direct = (l->out->layout & KL_ROW_CONTIGUOUS) && j.out_type == l->out->dtype;
+    for (int k = 0; k < 3; k++)
+        if (j.in[k])
+            j.direct = j.direct && (j.in[k]->layout & KL_ROW_CONTIGUOUS) && j.in_type[k] == j.in[k]->dtype;
+    if (j.size <= KL_PARALLEL_FROM || !l->parallel) {
+        j.chunk = j.size;
+        run_chunk(&j, 0);
+        return KL_OK;
+    }
+    j.chunk = KL_CHUNK;
+    kl_share(l, kl_ceil_div(j.size, KL_CHUNK), run_chunk, &j);
+    return KL_OK;
+}

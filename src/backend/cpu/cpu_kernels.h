@@ -1,0 +1,16 @@
+/* cpu_kernels.h - the reference kernels: plain C for every operation that has a kernel, but CALL.
+ *
+ * What each takes is said in base/op_params.h and base/launch.h. All of them: operands may have any
+ * strides (outputs too, where the operation is element-wise; else outputs are row-major); the result
+ * does not depend on strides, on alignment or on the number of threads. They know no arrays, no
+ * streams and no memory but scratch. Any thread may call. */
+#pragma once
+#include "base/launch.h"
+
+/* NULL for views and CALL. */
+kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op);
+
+kl_kernel_fn kl_cpu_elementwise; /* COPY .. WHERE */
+kl_kernel_fn kl_cpu_arange, kl_cpu_random_bits, kl_cpu_slice_update, kl_cpu_concatenate;
+kl_kernel_fn kl_cpu_reduce, kl_cpu_arg_reduce, kl_cpu_softmax, kl_cpu_sort, kl_cpu_matmul;
+kl_kernel_fn kl_cpu_gather, kl_cpu_gather_axis, kl_cpu_scatter, kl_cpu_scatter_axis;

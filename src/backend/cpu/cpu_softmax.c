@@ -1,0 +1,64 @@
+/* cpu_softmax.c - SOFTMAX over the last axes, taken as one: exp(x - max) / sum. 16-bit floats are computed in float32. A
+ * row with NaN, or with nothing but -infinity, or with +infinity, is NaN all through, as the formula says. */
+#include "backend/cpu/cpu_extremes.h"
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_tile.h"
+#include "base/op_params.h"
+
+enum { LANES = 16 };
+
+struct job {
+    const struct kl_launch *l;
+    void (*row)(const struct job *j, int64_t row);
+    int64_t length, rows, group; /* of a row; of all; rows of one task */
+};
+
+#define T float
+#define TYPE KL_F32
+#define NAME f32
+#define EXP expf
+#define MAX kl_max_f32
+#include "backend/cpu/cpu_softmax.inc"
+#define T double
+#define TYPE KL_F64
+#define NAME f64
+#define EXP exp
+#define MAX kl_max_f64
+#include "backend/cpu/cpu_softmax.inc"
+
+/* The "largest" complex number is the last in the order of sorting; any would do to keep exp small. */
+static void softmax_c64(const struct job *j, int64_t row) {
+    struct kl_c64 *y = (struct kl_c64 *)j->l->out->data + row * j->length, top = {-INFINITY, -INFINITY};
+    struct kl_cursor c;
+    double re = 0, im = 0;
+    kl_cursor_init_arg(&c, j->l->in);
+    kl_cursor_seek(&c, row * j->length);
+    for (int64_t at = 0; at < j->length; at += KL_TILE) kl_cursor_read(&c, kl_min64(KL_TILE, j->length - at), y + at);
+    for (int64_t i = 0; i < j->length; i++) top = kl_max_c64(top, y[i]);
+    for (int64_t i = 0; i < j->length; i++) {
+        y[i] = kl_c64_exp(kl_c64_sub(y[i], top));
+        re += y[i].re;
+        im += y[i].im;
+    }
+    struct kl_c64 total = {(float)re, (float)im};
+    for (int64_t i = 0; i < j->length; i++) y[i] = kl_c64_div(y[i], total);
+}
+
+static void softmax_chunk(void *arg, int64_t i) {
+    const struct job *j = arg;
+    int64_t end = kl_min64((i + 1) * j->group, j->rows);
+    for (int64_t row = i * j->group; row < end; row++) j->row(j, row);
+}
+
+int kl_cpu_softmax(struct kl_launch *l) {
+    struct job j = {.l = l, .length = 1};
+    const struct kl_arg *out = l->out;
+    if (out->size == 0) return KL_OK;
+    for (int i = ((const struct kl_axis_params *)l->params)->axis; i < out->ndim; i++) j.length *= out->dims[i];
+    j.row = out->dtype == KL_C64 ? softmax_c64 : out->dtype == KL_F64 ? softmax_f64 : softmax_f32;
+    j.rows = out->size / j.length;
+    j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
+    struct kl_launch alone = {.parallel = out->size >= KL_CHUNK ? l->parallel : NULL};
+    kl_share(&alone, kl_ceil_div(j.rows, j.group), softmax_chunk, &j);
+    return KL_OK;
+}

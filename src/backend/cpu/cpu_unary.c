@@ -1,0 +1,192 @@
+/* cpu_unary.c - the maps of one operand; see cpu_map.h. */
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_complex.h"
+#include "backend/cpu/cpu_map.h"
+#include "base/half.h"
+
+#define U uint8_t
+#define NAME u8
+#include "backend/cpu/cpu_unary_int.inc"
+#define U uint16_t
+#define NAME u16
+#include "backend/cpu/cpu_unary_int.inc"
+#define U uint32_t
+#define NAME u32
+#include "backend/cpu/cpu_unary_int.inc"
+#define U uint64_t
+#define NAME u64
+#include "backend/cpu/cpu_unary_int.inc"
+
+/* ---- copies: of a width, whatever lies there ---- */
+static void copy_1(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    if (out != a) memcpy(out, a, (size_t)n);
+}
+static void copy_2(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    if (out != a) memcpy(out, a, (size_t)n * 2);
+}
+static void copy_4(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    if (out != a) memcpy(out, a, (size_t)n * 4);
+}
+static void copy_8(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    if (out != a) memcpy(out, a, (size_t)n * 8);
+}
+
+static void not_b8(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const uint8_t *x = a;
+    uint8_t *y = out;
+    KL_EACH(i, n) y[i] = x[i] == 0;
+}
+
+/* ---- float32 and float64: the sign is a bit, also of NaN ---- */
+static void negative_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const uint32_t *x = a;
+    uint32_t *y = out;
+    KL_EACH(i, n) y[i] = x[i] ^ UINT32_C(1) << 31;
+}
+static void negative_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const uint64_t *x = a;
+    uint64_t *y = out;
+    KL_EACH(i, n) y[i] = x[i] ^ UINT64_C(1) << 63;
+}
+static void abs_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const uint32_t *x = a;
+    uint32_t *y = out;
+    KL_EACH(i, n) y[i] = x[i] & UINT32_MAX >> 1;
+}
+static void abs_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const uint64_t *x = a;
+    uint64_t *y = out;
+    KL_EACH(i, n) y[i] = x[i] & UINT64_MAX >> 1;
+}
+static void square_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const float *x = a;
+    float *y = out;
+    KL_EACH(i, n) y[i] = x[i] * x[i];
+}
+static void square_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const double *x = a;
+    double *y = out;
+    KL_EACH(i, n) y[i] = x[i] * x[i];
+}
+static void sqrt_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const float *x = a;
+    float *y = out;
+    KL_EACH(i, n) y[i] = sqrtf(x[i]);
+}
+static void sqrt_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const double *x = a;
+    double *y = out;
+    KL_EACH(i, n) y[i] = sqrt(x[i]);
+}
+static void floor_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const float *x = a;
+    float *y = out;
+    KL_EACH(i, n) y[i] = floorf(x[i]);
+}
+static void floor_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const double *x = a;
+    double *y = out;
+    KL_EACH(i, n) y[i] = floor(x[i]);
+}
+static void exp_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const float *x = a;
+    float *y = out;
+    KL_EACH(i, n) y[i] = expf(x[i]);
+}
+static void exp_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const double *x = a;
+    double *y = out;
+    KL_EACH(i, n) y[i] = exp(x[i]);
+}
+static void log_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const float *x = a;
+    float *y = out;
+    KL_EACH(i, n) y[i] = logf(x[i]);
+}
+static void log_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const double *x = a;
+    double *y = out;
+    KL_EACH(i, n) y[i] = log(x[i]);
+}
+static void erfinv_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const float *x = a;
+    float *y = out;
+    KL_EACH(i, n) y[i] = kl_cpu_erfinv_f32(x[i]);
+}
+static void erfinv_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const double *x = a;
+    double *y = out;
+    KL_EACH(i, n) y[i] = kl_cpu_erfinv(x[i]);
+}
+
+/* ---- complex64 ---- */
+static void negative_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    negative_f32(2 * n, out, a, b, c);
+}
+static void abs_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const struct kl_c64 *x = a;
+    float *y = out;
+    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_abs(x[i]);
+}
+static void square_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const struct kl_c64 *x = a;
+    struct kl_c64 *y = out;
+    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_mul(x[i], x[i]);
+}
+static void sqrt_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const struct kl_c64 *x = a;
+    struct kl_c64 *y = out;
+    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_sqrt(x[i]);
+}
+static void exp_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const struct kl_c64 *x = a;
+    struct kl_c64 *y = out;
+    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_exp(x[i]);
+}
+static void log_c64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const struct kl_c64 *x = a;
+    struct kl_c64 *y = out;
+    for (int64_t i = 0; i < n; i++) y[i] = kl_c64_log(x[i]);
+}
+
+#define FLOATS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64, [KL_C64] = f##_c64
+#define UNSIGNEDS(f) [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32, [KL_U64] = f##_u64
+#define SIGNEDS(f) [KL_I8] = f##_u8, [KL_I16] = f##_u16, [KL_I32] = f##_u32, [KL_I64] = f##_u64
+
+static kl_map_fn *const maps[][KL_N_DTYPES] = {
+    [KL_OP_COPY] = {[KL_BOOL] = copy_1,
+                    [KL_U8] = copy_1,
+                    [KL_I8] = copy_1,
+                    [KL_U16] = copy_2,
+                    [KL_I16] = copy_2,
+                    [KL_F16] = copy_2,
+                    [KL_BF16] = copy_2,
+                    [KL_U32] = copy_4,
+                    [KL_I32] = copy_4,
+                    [KL_F32] = copy_4,
+                    [KL_U64] = copy_8,
+                    [KL_I64] = copy_8,
+                    [KL_F64] = copy_8,
+                    [KL_C64] = copy_8},
+    [KL_OP_NEGATIVE] = {UNSIGNEDS(negative), SIGNEDS(negative), FLOATS(negative)},
+    [KL_OP_ABS] = {[KL_BOOL] = copy_1,
+                   [KL_U8] = copy_1,
+                   [KL_U16] = copy_2,
+                   [KL_U32] = copy_4,
+                   [KL_U64] = copy_8,
+                   SIGNEDS(abs),
+                   FLOATS(abs)},
+    [KL_OP_EXP] = {FLOATS(exp)},
+    [KL_OP_LOG] = {FLOATS(log)},
+    [KL_OP_SQRT] = {FLOATS(sqrt)},
+    [KL_OP_SQUARE] = {[KL_BOOL] = copy_1, UNSIGNEDS(square), SIGNEDS(square), FLOATS(square)},
+    [KL_OP_FLOOR] = {[KL_F32] = floor_f32, [KL_F64] = floor_f64},
+    [KL_OP_ERFINV] = {[KL_F32] = erfinv_f32, [KL_F64] = erfinv_f64},
+    [KL_OP_LOGICAL_NOT] = {[KL_BOOL] = not_b8},
+};
+
+kl_map_fn *kl_cpu_unary_map(enum kl_op_id op, enum kl_dtype dtype) {
+    return (size_t)op < sizeof maps / sizeof *maps ? maps[op][dtype] : NULL;
+}

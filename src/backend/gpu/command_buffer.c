@@ -1,0 +1,167 @@
+/* command_buffer.c - what a command buffer owns, and giving it back. */
+#include <string.h>
+
+#include "backend/gpu/gpu_internal.h"
+#include "base/alloc.h"
+
+/* ---- arena ---- */
+
+struct chunk {
+    struct chunk *next;
+    size_t used, room;
+};
+enum { CHUNK_BYTES = 16 << 10 };
+
+void *cb_alloc(struct cb *cb, size_t bytes) {
+    bytes = (bytes + 15) & ~(size_t)15;
+    struct chunk *c = cb->arena.chunks;
+    if (!c || c->room - c->used < bytes) {
+        size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
+        struct chunk *fresh = kl_malloc(sizeof *fresh + 16 + room);
+        if (!fresh) return NULL;
+        *fresh = (struct chunk){c, 0, room};
+        cb->arena.chunks = c = fresh;
+    }
+    char *base = (char *)(((uintptr_t)(c + 1) + 15) & ~(uintptr_t)15);
+    void *p = base + c->used;
+    c->used += bytes;
+    return memset(p, 0, bytes);
+}
+
+static int reserve(void **v, int n, int *room, size_t item) {
+    if (n < *room) return KL_OK;
+    int more = *room ? 2 * *room : 16;
+    void *p = kl_realloc(*v, (size_t)more * item);
+    if (!p) return KL_ENOMEM;
+    *v = p;
+    *room = more;
+    return KL_OK;
+}
+
+struct kl_command *cb_command(struct cb *cb) {
+    void *v = cb->commands;
+    if (reserve(&v, cb->n_commands, &cb->commands_room, sizeof *cb->commands)) return NULL;
+    cb->commands = v;
+    struct kl_command *c = &cb->commands[cb->n_commands++];
+    memset(c, 0, sizeof *c);
+    return c;
+}
+
+int cb_wait_for(struct cb *cb, struct cb *other) {
+    for (int i = 0; i < cb->n_waits; i++)
+        if (cb->waits[i] == other) return KL_OK;
+    void *v = cb->waits;
+    if (reserve(&v, cb->n_waits, &cb->waits_room, sizeof *cb->waits)) return KL_ENOMEM;
+    cb->waits = v;
+    atomic_fetch_add(&other->refs, 1);
+    cb->waits[cb->n_waits++] = other;
+    return KL_OK;
+}
+
+/* ---- fault words ---- */
+
+int cb_hold_words(struct cb *cb, struct kl_fault_words *w) {
+    if (w == cb->words) return KL_OK;
+    for (int i = 0; i < cb->n_held; i++)
+        if (cb->held[i] == w) return KL_OK;
+    void *v = cb->held;
+    if (reserve(&v, cb->n_held, &cb->held_room, sizeof *cb->held)) return KL_ENOMEM;
+    cb->held = v;
+    atomic_fetch_add(&w->refs, 1);
+    cb->held[cb->n_held++] = w;
+    return KL_OK;
+}
+
+static int words_take(struct kl_queue *q, struct kl_fault_words **out, struct kl_error **err) {
+    kl_mutex_lock(&q->dev->mu);
+    struct kl_fault_words *w = q->clear_words;
+    if (w) q->clear_words = w->next;
+    kl_mutex_unlock(&q->dev->mu);
+    if (!w) {
+        if (!(w = kl_calloc(1, sizeof *w))) return kl_fail_nomem(err);
+        int rc = q->dev->driver->ops->words_new(q->dev->driver, w, err);
+        if (rc) {
+            kl_free(w);
+            return rc;
+        }
+    }
+    atomic_store(&w->refs, 1);
+    w->n_used = 1; /* word 0 is the summary */
+    *out = w;
+    return KL_OK;
+}
+
+int cb_words(struct cb *cb, int n, struct kl_word_ref *out, struct kl_error **err) {
+    if (!cb->words) KL_TRY(words_take(cb->queue, &cb->words, err));
+    if (cb->words->n_used + n > KL_WORDS) return KL_ELIMIT;
+    *out = (struct kl_word_ref){cb->words, cb->words->n_used};
+    cb->words->n_used += n;
+    return KL_OK;
+}
+
+void words_release(struct device *dev, struct kl_queue *q, struct kl_fault_words *w) {
+    if (atomic_fetch_sub(&w->refs, 1) != 1) return;
+    /* Nobody in flight reads or writes it any more. Only a chunk with a word that fired is cleared. */
+    if (w->host[0] != KL_WORD_CLEAR) dev->driver->ops->words_clear(dev->driver, w);
+    kl_mutex_lock(&dev->mu);
+    w->next = q->clear_words;
+    q->clear_words = w;
+    kl_mutex_unlock(&dev->mu);
+}
+
+/* ---- life ---- */
+
+struct cb *cb_new(struct kl_queue *q, struct kl_error **err) {
+    struct cb *cb = kl_calloc(1, sizeof *cb);
+    if (!cb) {
+        kl_fail_nomem(err);
+        return NULL;
+    }
+    atomic_init(&cb->refs, 1);
+    cb->queue = q;
+    if (q->dev->driver->ops->event_new(q->dev->driver, &cb->event, err)) {
+        kl_free(cb);
+        return NULL;
+    }
+    return cb;
+}
+
+static void op_drop(struct op *op) {
+    for (int i = 0; i < op->n_in; i++) {
+        kl_fate_release(op->in[i]->fate);
+        kl_buffer_release(op->in[i]->buffer);
+    }
+    for (int i = 0; i < op->n_out; i++) kl_fate_release(op->out[i]);
+    kl_thread_release(op->submitter);
+    if (op->release_ctx) op->release_ctx(op->ctx);
+}
+
+void cb_empty(struct cb *cb) {
+    struct device *dev = cb->queue->dev;
+    for (struct op *op = cb->first; op; op = op->next) op_drop(op);
+    cb->first = cb->last = NULL;
+    for (int i = 0; i < cb->n_held; i++) words_release(dev, cb->queue, cb->held[i]);
+    cb->n_held = 0;
+    if (cb->words) words_release(dev, cb->queue, cb->words);
+    cb->words = NULL;
+    int n_waits = cb->n_waits;
+    cb->n_waits = 0;
+    for (int i = 0; i < n_waits; i++) cb_release(cb->waits[i]); /* they are settled, so they hold nothing further */
+    for (struct chunk *c = cb->arena.chunks, *next; c; c = next) {
+        next = c->next;
+        kl_free(c);
+    }
+    cb->arena.chunks = NULL;
+}
+
+void cb_release(struct cb *cb) {
+    if (atomic_fetch_sub_explicit(&cb->refs, 1, memory_order_acq_rel) != 1) return;
+    struct device *dev = cb->queue->dev;
+    kl_assert(!cb->first && cb->n_waits == 0);
+    dev->driver->ops->event_free(dev->driver, cb->event);
+    kl_error_release(cb->error);
+    kl_free(cb->commands);
+    kl_free(cb->waits);
+    kl_free(cb->held);
+    kl_free(cb);
+}

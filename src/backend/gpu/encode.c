@@ -1,0 +1,347 @@
+/* encode.c - operations into the open command buffer of their stream. The holder of the stream's executor role calls it. */
+#include <string.h>
+
+#include "backend/fault.h"
+#include "backend/gpu/gpu_internal.h"
+#include "base/op_params.h"
+#include "base/validate.h"
+
+bool gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f, struct kl_wait *w) {
+    struct kl_timeline *t = f->timeline;
+    /* A value of this device is waited for on the device; the host waits only until it has been handed over. */
+    bool ours = t->handed && ((struct kl_queue *)t->queue)->dev == device_of(b);
+    *w = (struct kl_wait){ours ? t->handed : t, f->ticket};
+    return kl_timeline_done(w->timeline) < w->ticket;
+}
+
+static int refuse(struct device *dev, struct kl_error **err) {
+    struct kl_error *lost = atomic_load(&dev->lost);
+    if (lost) return kl_fail_with(err, kl_error_retain(lost));
+    if (atomic_load(&dev->forked))
+        return kl_fail(err, KL_EDEVICE, "the GPU was used before this process forked; it cannot be used in the child");
+    return KL_OK;
+}
+
+static int copy_tensor(struct cb *cb, struct kl_tensor *to, const struct kl_tensor *from) {
+    if (!to) return KL_ENOMEM;
+    size_t n = (size_t)from->ndim;
+    int64_t *strides = cb_alloc(cb, n * (sizeof(int64_t) + sizeof(int)) + 1);
+    if (!strides) return KL_ENOMEM;
+    int *dims = (int *)(strides + n);
+    if (n) {
+        memcpy(strides, from->strides, n * sizeof *strides);
+        memcpy(dims, from->dims, n * sizeof *dims);
+    }
+    *to = *from;
+    to->strides = strides;
+    to->dims = dims;
+    to->fate = NULL;
+    to->buffer = NULL;
+    return KL_OK;
+}
+
+/* What the inputs say: command buffers to wait for, fault words to depend on, and whether one has failed for certain. */
+struct inputs {
+    bool drop;
+    struct kl_word_ref *taints;
+    int n_taints;
+};
+
+static void add_taint(struct inputs *in, struct kl_word_ref w) {
+    for (int i = 0; i < in->n_taints; i++)
+        if (in->taints[i].words == w.words && in->taints[i].index == w.index) return;
+    in->taints[in->n_taints++] = w;
+}
+
+static int look_at_inputs(struct cb *cb, struct kl_task *t, struct inputs *in) {
+    struct device *dev = cb->queue->dev;
+    int rc = KL_OK;
+    in->taints = cb_alloc(cb, (size_t)(t->n_in * MAX_TAINTS + KL_WORDS) * sizeof *in->taints);
+    if (!in->taints) return KL_ENOMEM;
+    kl_mutex_lock(&dev->mu);
+    for (int i = 0; i < t->n_in && !rc; i++) {
+        struct kl_fate *f = t->in[i]->fate;
+        struct op *producer = f->device_op;
+        if (!producer) { /* settled, perhaps only just now */
+            in->drop = in->drop || kl_fate_error(f) != NULL;
+            continue;
+        }
+        in->drop = in->drop || producer->dropped || producer->cb->error;
+        for (int k = 0; k < producer->n_taints && !rc; k++) {
+            add_taint(in, producer->taints[k]);
+            rc = cb_hold_words(cb, producer->taints[k].words);
+        }
+        if (!rc && producer->cb->queue != cb->queue) rc = cb_wait_for(cb, producer->cb);
+    }
+    kl_mutex_unlock(&dev->mu);
+    return rc;
+}
+
+static void fill_arg(struct kl_arg *a, const struct kl_tensor *t, const struct kl_tensor *copy, const struct kl_memory *m) {
+    struct kl_block *b = kl_buffer_block_on(t->buffer, m);
+    a->data = b ? (char *)b->ptr + t->offset * (int64_t)kl_dtype_size(t->dtype) : NULL;
+    a->dtype = t->dtype;
+    a->layout = t->layout;
+    a->ndim = t->ndim;
+    a->size = t->size;
+    a->dims = copy->dims;
+    a->strides = copy->strides;
+}
+
+/* The record, with everything that settlement needs. Nothing is retained yet. */
+static struct op *record(struct cb *cb, struct kl_task *t) {
+    struct op *op = cb_alloc(cb, sizeof *op);
+    if (!op) return NULL;
+    op->cb = cb;
+    op->op = t->op;
+    op->n_in = t->n_in;
+    op->n_out = t->n_out;
+    op->in = cb_alloc(cb, (size_t)t->n_in * sizeof *op->in);
+    op->out = cb_alloc(cb, (size_t)t->n_out * sizeof *op->out);
+    const char *name = kl_task_name(t);
+    char *own_name = cb_alloc(cb, strlen(name) + 1);
+    void *params = cb_alloc(cb, t->params_bytes);
+    if (!op->in || !op->out || !own_name || !params) return NULL;
+    strcpy(own_name, name);
+    if (t->params_bytes) memcpy(params, t->params, t->params_bytes);
+    op->name = own_name;
+    op->params = params;
+    for (int i = 0; i < t->n_in; i++)
+        if (copy_tensor(cb, op->in[i] = cb_alloc(cb, sizeof(struct kl_tensor)), t->in[i])) return NULL;
+    return op;
+}
+
+static bool can_fault(const struct kl_task *t) {
+    return t->op == KL_OP_CALL || ((kl_op_flags(t->op) & KL_OPF_CHECKED) && !t->proved);
+}
+
+static struct kl_command *new_command(struct cb *cb, enum kl_command_kind kind, const struct op *op, int n_args) {
+    struct kl_arg *args = cb_alloc(cb, (size_t)n_args * sizeof *args + 1);
+    struct kl_command *c = args ? cb_command(cb) : NULL;
+    if (!c) return NULL;
+    c->kind = kind;
+    c->op = op->op;
+    c->name = op->name;
+    c->params = op->params;
+    c->args = args;
+    return c;
+}
+
+static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool before, struct kl_error **err) {
+    struct device *dev = cb->queue->dev;
+    int n = t->n_in + t->n_out;
+    struct kl_command *check = NULL;
+    if (!before) {
+        KL_TRY(cb_words(cb, 1, &op->check, err));
+        check = new_command(cb, KL_CMD_GUARD_CHECK, op, n);
+        if (!check) return KL_ENOMEM;
+        check->tenants = cb_alloc(cb, (size_t)n * sizeof *check->tenants);
+        check->bytes = cb_alloc(cb, (size_t)n * sizeof *check->bytes);
+        if (!check->tenants || !check->bytes) return KL_ENOMEM;
+        check->word = op->check;
+        check->n_in = t->n_in;
+        check->n_out = t->n_out;
+    }
+    for (int i = 0; i < n; i++) {
+        struct kl_buffer *buf = i < t->n_in ? t->in[i]->buffer : t->out[i - t->n_in]->buffer;
+        struct kl_block *b = kl_buffer_block_on(buf, &dev->memory);
+        if (!b || b->memory != &dev->memory) continue;
+        if (check) {
+            check->args[i].data = b->ptr;
+            check->tenants[i] = b->tenant;
+            check->bytes[i] = b->bytes;
+        } else if (b->needs_guard) {
+            struct kl_command *c = new_command(cb, KL_CMD_GUARD_FILL, op, 1);
+            if (!c) return KL_ENOMEM;
+            c->tenants = cb_alloc(cb, sizeof *c->tenants);
+            c->bytes = cb_alloc(cb, sizeof *c->bytes);
+            if (!c->tenants || !c->bytes) return KL_ENOMEM;
+            c->args[0].data = b->ptr;
+            c->tenants[0] = b->tenant;
+            c->bytes[0] = b->bytes;
+            b->needs_guard = false;
+        }
+    }
+    return KL_OK;
+}
+
+static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t, const struct inputs *in) {
+    struct device *dev = cb->queue->dev;
+    bool guarded = t->op == KL_OP_CALL && ((const struct kl_call_params *)t->params)->guarded;
+    bool checked = (kl_op_flags(t->op) & KL_OPF_CHECKED) != 0;
+    int n_args = t->n_in + t->n_out + (t->workspace != NULL);
+    int64_t positions = checked ? kl_fault_positions(t->op, t->n_in, t->in) : INT64_MAX;
+    struct kl_arg *args = NULL;
+    int64_t begin = 0;
+    for (int k = 0; k == 0 || begin < positions; k++) {
+        struct kl_command *c = new_command(cb, KL_CMD_LAUNCH, op, k ? 0 : n_args);
+        if (!c) return KL_ENOMEM;
+        if (k) {
+            c->args = args; /* the launches of one operation share them */
+        } else {
+            args = c->args;
+            for (int i = 0; i < t->n_in; i++) fill_arg(&args[i], t->in[i], op->in[i], &dev->memory);
+            for (int i = 0; i < t->n_out; i++) {
+                struct kl_tensor copy;
+                if (copy_tensor(cb, &copy, t->out[i])) return KL_ENOMEM;
+                fill_arg(&args[t->n_in + i], t->out[i], &copy, &dev->memory);
+            }
+            if (t->workspace) {
+                int *dims = cb_alloc(cb, sizeof(int64_t) * 2);
+                if (!dims) return KL_ENOMEM;
+                int64_t *stride = (int64_t *)(void *)(dims + 2);
+                *dims = t->workspace->bytes < INT32_MAX ? (int)t->workspace->bytes : INT32_MAX;
+                *stride = 1;
+                args[n_args - 1] = (struct kl_arg){.data = t->workspace->block->ptr, .dtype = KL_U8, .ndim = 1,
+                                                   .layout = KL_ROW_CONTIGUOUS | KL_DENSE, .dims = dims, .strides = stride,
+                                                   .size = (int64_t)t->workspace->bytes};
+            }
+        }
+        c->n_in = t->n_in;
+        c->n_out = n_args - t->n_in;
+        c->checked = checked && !t->proved;
+        c->pos_begin = begin;
+        c->pos_end = checked && positions - begin > op->positions_per_word ? begin + op->positions_per_word : positions;
+        if (op->n_words) c->word = (struct kl_word_ref){op->word.words, op->word.index + k};
+        if (guarded && in->n_taints) {
+            c->guards = in->taints;
+            c->n_guards = in->n_taints;
+        }
+        begin = c->pos_end;
+        if (!checked) break;
+    }
+    return KL_OK;
+}
+
+/* What the outputs depend on: the inputs' words and its own; merged into one word when they are many. */
+static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl_error **err) {
+    int n = in->n_taints;
+    struct kl_word_ref *all = in->taints;
+    if (n + op->n_words > MAX_TAINTS) {
+        struct kl_word_ref *list = cb_alloc(cb, (size_t)(n + op->n_words) * sizeof *list);
+        struct kl_word_ref merged;
+        if (!list) return KL_ENOMEM;
+        memcpy(list, all, (size_t)n * sizeof *list);
+        for (int k = 0; k < op->n_words; k++) list[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
+        KL_TRY(cb_words(cb, 1, &merged, err));
+        struct kl_command *c = new_command(cb, KL_CMD_MERGE, op, 0);
+        if (!c) return KL_ENOMEM;
+        c->guards = list;
+        c->n_guards = n + op->n_words;
+        c->word = merged;
+        op->taints[0] = merged;
+        op->n_taints = 1;
+        return KL_OK;
+    }
+    memcpy(op->taints, all, (size_t)n * sizeof *all);
+    for (int k = 0; k < op->n_words; k++) op->taints[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
+    op->n_taints = n + op->n_words;
+    return KL_OK;
+}
+
+static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **out, struct kl_error **err) {
+    struct inputs in = {.drop = drop};
+    struct op *op = record(cb, t);
+    if (!op) return KL_ENOMEM;
+    KL_TRY(look_at_inputs(cb, t, &in));
+    op->dropped = in.drop;
+    *out = op;
+    if (op->dropped) return KL_OK;
+    if (can_fault(t)) {
+        int64_t positions = t->op == KL_OP_CALL ? 1 : kl_fault_positions(t->op, t->n_in, t->in);
+        op->positions_per_word = cb->queue->dev->driver->max_positions;
+        op->n_words = (int)((positions + op->positions_per_word - 1) / op->positions_per_word);
+        if (op->n_words < 1) op->n_words = 1;
+        if (op->n_words >= KL_WORDS)
+            return kl_fail(err, KL_EUNSUPPORTED, "%s has %lld positions, more than one device operation can check", op->name,
+                           (long long)positions);
+        KL_TRY(cb_words(cb, op->n_words, &op->word, err));
+    } else {
+        op->positions_per_word = INT64_MAX;
+    }
+    if (kl_validating()) KL_TRY(guard_commands(cb, op, t, true, err));
+    KL_TRY(launch_commands(cb, op, t, &in));
+    if (kl_validating()) KL_TRY(guard_commands(cb, op, t, false, err));
+    return set_taints(cb, op, &in, err);
+}
+
+/* Nothing can fail any more: retains, and makes the operation visible to consumers. */
+static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
+    struct device *dev = cb->queue->dev;
+    bool keeps_index = op->n_words && t->op != KL_OP_CALL;
+    for (int i = 0; i < t->n_in; i++) {
+        op->in[i]->fate = kl_fate_retain(t->in[i]->fate);
+        /* The index values are read at settlement: until then their block is neither donated nor reused. */
+        if (keeps_index && kl_dtype_is_int(op->in[i]->dtype)) op->in[i]->buffer = kl_buffer_retain(t->in[i]->buffer);
+    }
+    for (int i = 0; i < t->n_out; i++) {
+        op->out[i] = kl_fate_retain(t->out[i]->fate);
+        cb->new_bytes += (int64_t)t->out[i]->buffer->bytes;
+    }
+    op->submitter = kl_thread_retain(t->submitter);
+    if (t->op == KL_OP_CALL) {
+        const struct kl_call_params *call = t->params;
+        if (call->retain) {
+            call->retain(call->ctx);
+            op->release_ctx = call->release;
+            op->ctx = call->ctx;
+        }
+    }
+    if (cb->last)
+        cb->last->next = op;
+    else
+        cb->first = op;
+    cb->last = op;
+    cb->n_ops++;
+    cb->last_ticket = t->ticket;
+    kl_mutex_lock(&dev->mu);
+    for (int i = 0; i < t->n_out; i++) op->out[i]->device_op = op;
+    kl_mutex_unlock(&dev->mu);
+}
+
+static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
+    KL_TRY(refuse(q->dev, err));
+    KL_TRY(gpu_settlement_start(q->dev, err));
+    for (int attempt = 0;; attempt++) {
+        if (!q->open && !(q->open = cb_new(q, err))) return KL_ENOMEM;
+        struct op *op = NULL;
+        int n_commands = q->open->n_commands;
+        int rc = encode_into(q->open, t, drop, &op, err);
+        if (rc == KL_OK) {
+            adopt(q->open, t, op);
+            return KL_OK;
+        }
+        q->open->n_commands = n_commands; /* what it had of the arena is freed with the command buffer */
+        if (rc != KL_ELIMIT || attempt) return err && *err ? rc : kl_fail_nomem(err);
+        gpu_flush(&q->dev->backend, q); /* its fault words are used up: go on in a new one */
+    }
+}
+
+static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
+    if (encode(q, t, drop, err)) return KL_LAUNCH_DONE;
+    if (q->open->n_ops >= MAX_OPS || q->open->new_bytes >= max_new_bytes) gpu_flush(&q->dev->backend, q);
+    return KL_LAUNCH_PENDING;
+}
+
+int gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err) {
+    return encode_and_cut(q, t, false, err);
+}
+
+int gpu_drop(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err) {
+    return encode_and_cut(q, t, true, err);
+}
+
+void gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t) {
+    if (!q->open) q->open = cb_new(q, NULL);
+    if (q->open) {
+        q->open->last_ticket = t->ticket;
+        return;
+    }
+    /* Not even memory to note the ticket in: it goes with the last command buffer that is under way, if there is one. */
+    kl_mutex_lock(&q->dev->mu);
+    bool under_way = q->tail != NULL;
+    if (under_way) q->tail->last_ticket = t->ticket;
+    kl_mutex_unlock(&q->dev->mu);
+    kl_timeline_publish(q->timeline->handed, t->ticket);
+    if (!under_way) kl_timeline_publish(q->timeline, t->ticket);
+}

@@ -1,0 +1,273 @@
+/* settle.c - settlement: from complete command buffers to fates.
+ *
+ * One thread settles at a time per device (dev->settling); others that come leave a note that there may be more. A command buffer
+ * is settled when it is complete, is the oldest of its stream, and all that it waited for are settled. A complete consumer proves
+ * that its producers are complete, whatever the driver says of them at this moment. */
+#include <stdio.h>
+
+#include "backend/fault.h"
+#include "backend/gpu/gpu_internal.h"
+#include "base/alloc.h"
+#include "base/failures.h"
+#include "base/index.h"
+#include "base/validate.h"
+
+/* ---- one operation ---- */
+
+static bool read_index(void *arg, int input, int64_t element_offset, int64_t *value) {
+    struct op *op = arg;
+    struct kl_tensor *t = op->in[input];
+    if (!t->buffer || !t->buffer->block) return false;
+    struct kl_block *b = t->buffer->block;
+    size_t item = kl_dtype_size(t->dtype);
+    uint64_t bits = 0;
+    if (b->memory->is_host) return kl_index_read((char *)b->ptr + element_offset * (int64_t)item, t->dtype, value);
+    if (b->memory->read(b->memory, b->ptr, (size_t)element_offset * item, &bits, item, NULL)) return false;
+    return kl_index_read(&bits, t->dtype, value);
+}
+
+/* The operation's own failure, owned, or NULL. Called once all its inputs are known to be good. */
+static struct kl_error *own_failure(struct op *op) {
+    struct cb *cb = op->cb;
+    int64_t stream = cb->queue->timeline->stream_index;
+    struct kl_error *e = NULL;
+    if (cb->error) return kl_error_retain(cb->error);
+    kl_assert(!op->dropped);
+    /* One word of the command buffer says whether any of its operations has failed. */
+    if (!cb->words || cb->words->host[0] == KL_WORD_CLEAR) return NULL;
+    for (int k = 0; k < op->n_words && !e; k++) {
+        uint32_t word = op->word.words->host[op->word.index + k];
+        if (word == KL_WORD_CLEAR) continue;
+        if (op->op == KL_OP_CALL) {
+            struct kl_error_info info = {.code = KL_EKERNEL, .op = op->name, .has = KL_HAS_STREAM, .stream = stream};
+            e = kl_error_new(&info, "%s: the kernel failed with code %u", op->name, word);
+        } else {
+            int64_t position = k * op->positions_per_word + word;
+            kl_fault_fail(&e, op->op, op->name, op->params, op->n_in, op->in, position, stream, read_index, op);
+        }
+    }
+    if (!e && op->check.words) {
+        uint32_t word = op->check.words->host[op->check.index];
+        if (word != KL_WORD_CLEAR) kl_guard_report(&e, op->name, (int)(word / 4), op->n_in, 0, word % 4, stream);
+    }
+    return e;
+}
+
+static void settle_op(struct op *op) {
+    struct device *dev = op->cb->queue->dev;
+    struct kl_error *e = NULL;
+    for (int i = 0; i < op->n_in && !e; i++) {
+        kl_assert(kl_fate_settled(op->in[i]->fate));
+        e = kl_error_retain(kl_fate_error(op->in[i]->fate));
+    }
+    if (!e) e = own_failure(op);
+    if (e) kl_failures_note(op->cb->queue->timeline->stream_index, e, op->submitter);
+    for (int i = 0; i < op->n_out; i++) {
+        /* Together under the lock: a consumer that is being encoded sees the record or the fate. */
+        kl_mutex_lock(&dev->mu);
+        op->out[i]->device_op = NULL;
+        if (e)
+            kl_fate_set_failed(op->out[i], e);
+        else
+            kl_fate_set_ready(op->out[i]);
+        kl_mutex_unlock(&dev->mu);
+    }
+    kl_error_release(e);
+}
+
+/* ---- command buffers ---- */
+
+/* cb has run, so all that it waited for and all before those have. (One that was never submitted proves nothing.) */
+static void imply_complete(struct cb *cb) {
+    if (!cb->complete || !cb->submitted || cb->error) return;
+    for (int i = 0; i < cb->n_waits; i++) {
+        struct cb *producer = cb->waits[i];
+        if (producer->settled) continue;
+        for (struct cb *c = producer->queue->head; c; c = c->next) {
+            c->complete = true;
+            if (c == producer) break;
+        }
+    }
+}
+
+static bool may_settle(struct cb *cb) {
+    if (!cb->complete) return false;
+    for (int i = 0; i < cb->n_waits; i++)
+        if (!cb->waits[i]->settled) return false;
+    return true;
+}
+
+/* Settles the head of a queue; the role is held, the lock is not. */
+static void settle_cb(struct device *dev, struct cb *cb) {
+    for (struct op *op = cb->first; op; op = op->next) settle_op(op);
+    struct kl_queue *q = cb->queue;
+    kl_mutex_lock(&dev->mu);
+    uint64_t published = 0;
+    while (published < cb->last_ticket) { /* gpu_skip may add to it until it is out of the queue */
+        published = cb->last_ticket;
+        kl_mutex_unlock(&dev->mu);
+        kl_timeline_publish(q->timeline, published);
+        kl_mutex_lock(&dev->mu);
+    }
+    cb->settled = true;
+    q->head = cb->next;
+    if (!q->head) q->tail = NULL;
+    cb->next = NULL;
+    dev->n_unsettled--;
+    kl_mutex_unlock(&dev->mu);
+}
+
+/* Everything that is still in flight on a lost device is over. Settler only, lock held: nobody else writes these. */
+static void give_up_all(struct device *dev, struct kl_error *lost) {
+    for (struct kl_queue *q = dev->queues; q; q = q->next)
+        for (struct cb *cb = q->head; cb; cb = cb->next) {
+            if (!cb->error) cb->error = kl_error_retain(lost);
+            cb->complete = true;
+        }
+}
+
+/* Asks the driver about a command buffer; true when that changed something. Lock held, and held again on return. */
+static bool query(struct device *dev, struct cb *cb) {
+    if (cb->complete) return false;
+    kl_mutex_unlock(&dev->mu);
+    int rc = dev->driver->ops->event_query(dev->driver, cb->event);
+    if (rc < 0) gpu_lose(dev, NULL);
+    kl_mutex_lock(&dev->mu);
+    if (rc == 1) cb->complete = true;
+    return rc != 0;
+}
+
+void gpu_settle(struct device *dev) {
+    struct cb *done = NULL;
+    kl_mutex_lock(&dev->mu);
+    if (dev->settling) {
+        dev->settle_again = true;
+        kl_mutex_unlock(&dev->mu);
+        return;
+    }
+    dev->settling = true;
+    bool progress = true;
+    while (progress || dev->settle_again) {
+        progress = dev->settle_again = false;
+        struct kl_error *lost = atomic_load(&dev->lost);
+        if (lost) give_up_all(dev, lost);
+        for (struct kl_queue *q = dev->queues; q; q = q->next) {
+            struct cb *cb = q->head; /* only the settler takes heads away */
+            if (!cb) continue;
+            if (query(dev, cb)) progress = true;
+            imply_complete(cb);
+            if (!may_settle(cb)) continue;
+            kl_mutex_unlock(&dev->mu);
+            settle_cb(dev, cb);
+            cb->next = done;
+            done = cb;
+            kl_mutex_lock(&dev->mu);
+            progress = true;
+        }
+    }
+    dev->settling = false;
+    kl_mutex_unlock(&dev->mu);
+    /* What they held is released without the role: it may run the user's destructors, which may wait. */
+    while (done) {
+        struct cb *cb = done;
+        done = cb->next;
+        cb_empty(cb);
+        cb_release(cb);
+    }
+}
+
+void gpu_poll(struct kl_backend *b, struct kl_queue *q) {
+    gpu_settle(device_of(b));
+}
+
+/* ---- the settlement thread ---- */
+
+enum { MAX_EVENTS = 256 };
+
+static void settlement_thread(void *arg) {
+    struct device *dev = arg;
+    for (;;) {
+        struct cb *held[MAX_EVENTS];
+        void *events[MAX_EVENTS];
+        int n = 0;
+        kl_mutex_lock(&dev->mu);
+        while (dev->n_unsettled == 0) {
+            pthread_cond_wait(&dev->work, &dev->mu.m);
+#ifdef KL_DEBUG
+            pthread_mutex_unlock(&dev->mu.m);
+            kl_mutex_lock(&dev->mu);
+#endif
+        }
+        for (struct kl_queue *q = dev->queues; q && n < MAX_EVENTS; q = q->next) {
+            struct cb *cb = q->head;
+            while (cb && cb->complete) cb = cb->next;
+            if (!cb) continue;
+            atomic_fetch_add(&cb->refs, 1);
+            held[n] = cb;
+            events[n++] = cb->event;
+        }
+        kl_mutex_unlock(&dev->mu);
+        dev->driver->ops->wait_any(dev->driver, events, n);
+        gpu_settle(dev);
+        for (int i = 0; i < n; i++) cb_release(held[i]);
+    }
+}
+
+int gpu_settlement_start(struct device *dev, struct kl_error **err) {
+    int rc = KL_OK;
+    kl_mutex_lock(&dev->mu);
+    if (!dev->thread_started) {
+        rc = kl_thread_start(settlement_thread, dev, "keel-settle");
+        dev->thread_started = rc == KL_OK;
+    }
+    kl_mutex_unlock(&dev->mu);
+    return rc ? kl_fail(err, rc, "the settlement thread of the GPU could not be started") : KL_OK;
+}
+
+/* ---- the end of a device ---- */
+
+void gpu_lose(struct device *dev, const char *why) {
+    if (!atomic_load(&dev->lost)) {
+        char cause[128] = "nothing was in flight";
+        kl_mutex_lock(&dev->mu);
+        for (struct kl_queue *q = dev->queues; q; q = q->next)
+            for (struct cb *cb = q->head; cb; cb = cb->next)
+                if ((!cb->complete || cb->error) && cb->first) { /* the oldest of some stream: the likeliest culprit */
+                    snprintf(cause, sizeof cause, "probably while running '%s' (%d operations) on stream %lld",
+                             cb->first->name, cb->n_ops, (long long)q->timeline->stream_index);
+                    break;
+                }
+        kl_mutex_unlock(&dev->mu);
+        struct kl_error_info info = {.code = KL_EDEVICELOST};
+        struct kl_error *e = kl_error_new(&info, "device '%s' was lost, %s", dev->backend.name, cause), *none = NULL;
+        if (!atomic_compare_exchange_strong(&dev->lost, &none, e)) kl_error_release(e);
+    }
+    dev->driver->ops->wake(dev->driver);
+}
+
+void gpu_forked(struct kl_backend *b) {
+    struct device *dev = device_of(b);
+    bool used = false;
+    for (struct kl_queue *q = dev->queues; q; q = q->next) {
+        used = true;
+        for (int open = 0; open < 2; open++)
+            for (struct cb *cb = open ? q->open : q->head; cb; cb = open ? NULL : cb->next)
+                for (struct op *op = cb->first; op; op = op->next)
+                    for (int i = 0; i < op->n_out; i++) {
+                        op->out[i]->device_op = NULL;
+                        if (!kl_fate_settled(op->out[i])) kl_fate_set_failed(op->out[i], kl_error_static(KL_EFORK));
+                    }
+        q->open = q->head = q->tail = NULL; /* what they hold stays with the parent's memory */
+    }
+    dev->n_unsettled = 0;
+    dev->settling = dev->settle_again = dev->thread_started = false;
+    pthread_cond_init(&dev->work, NULL);
+    if (used) atomic_store(&dev->forked, true);
+    dev->driver->ops->forked(dev->driver);
+}
+
+#ifdef KL_TEST_HOOKS
+void kl_gpu_revive(struct kl_backend *b) {
+    kl_error_release(atomic_exchange(&device_of(b)->lost, NULL));
+}
+#endif

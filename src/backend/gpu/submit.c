@@ -1,0 +1,135 @@
+/* submit.c - handing a command buffer to the driver, and the backend's table. */
+#include <stdio.h>
+
+#include "backend/gpu/gpu_internal.h"
+#include "base/alloc.h"
+#include "base/fork_locks.h"
+
+/* Gives the commands to the driver; 0 also when there is nothing to run. */
+static int submit(struct cb *cb, struct kl_error **err) {
+    struct device *dev = cb->queue->dev;
+    struct kl_error *lost = atomic_load(&dev->lost);
+    if (cb->n_commands == 0) return KL_OK;
+    if (lost) return kl_fail_with(err, kl_error_retain(lost));
+    void **events = kl_malloc((size_t)(cb->n_waits + 1) * sizeof *events);
+    if (!events) return kl_fail_nomem(err);
+    int n = 0;
+    kl_mutex_lock(&dev->mu);
+    for (int i = 0; i < cb->n_waits; i++) /* one that was refused will never signal; its consumers were dropped */
+        if (cb->waits[i]->submitted) events[n++] = cb->waits[i]->event;
+    kl_mutex_unlock(&dev->mu);
+    int rc = dev->driver->ops->submit(dev->driver, cb->queue->driver_queue, cb->commands, cb->n_commands, events, n,
+                                      cb->words, cb->event, err);
+    kl_free(events);
+    return rc;
+}
+
+void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
+    struct device *dev = q->dev;
+    struct cb *cb = q->open;
+    if (!cb) return;
+    q->open = NULL;
+    struct kl_error *e = NULL;
+    bool ran = cb->n_commands > 0;
+    int rc = submit(cb, &e);
+    if (rc && !e) e = kl_error_static(rc);
+    kl_mutex_lock(&dev->mu);
+    cb->error = e;
+    cb->submitted = ran && !rc;
+    cb->complete = !cb->submitted;
+    if (q->tail)
+        q->tail->next = cb;
+    else
+        q->head = cb;
+    q->tail = cb;
+    dev->n_unsettled++;
+    pthread_cond_signal(&dev->work);
+    uint64_t ticket = cb->last_ticket; /* the settler may free cb as soon as the lock is open */
+    kl_mutex_unlock(&dev->mu);
+    kl_timeline_publish(q->timeline->handed, ticket);
+    dev->driver->ops->wake(dev->driver);
+    if (rc == KL_EDEVICELOST) gpu_lose(dev, NULL);
+    gpu_settle(dev);
+}
+
+static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **out, struct kl_error **err) {
+    struct device *dev = device_of(b);
+    struct kl_queue *q = kl_calloc(1, sizeof *q);
+    if (!q) return kl_fail_nomem(err);
+    q->dev = dev;
+    q->timeline = t;
+    int rc = dev->driver->ops->queue_new(dev->driver, (int)t->stream_index, &q->driver_queue, err);
+    if (rc) {
+        kl_free(q);
+        return rc;
+    }
+    t->queue = q;
+    kl_mutex_lock(&dev->mu);
+    q->next = dev->queues;
+    dev->queues = q;
+    kl_mutex_unlock(&dev->mu);
+    *out = q;
+    return KL_OK;
+}
+
+/* ---- memory ---- */
+
+static struct device *device_of_memory(struct kl_memory *m) {
+    return m->impl;
+}
+
+static int mem_alloc(struct kl_memory *m, size_t bytes, void **ptr, struct kl_error **err) {
+    struct device *dev = device_of_memory(m);
+    struct kl_error *lost = atomic_load(&dev->lost);
+    if (lost) return kl_fail_with(err, kl_error_retain(lost));
+    return dev->driver->ops->alloc(dev->driver, bytes, ptr, err);
+}
+
+static void mem_free(struct kl_memory *m, void *ptr, size_t bytes) {
+    struct device *dev = device_of_memory(m);
+    dev->driver->ops->free(dev->driver, ptr, bytes);
+}
+
+static int usable(struct device *dev, struct kl_error **err) {
+    struct kl_error *lost = atomic_load(&dev->lost);
+    if (lost) return kl_fail_with(err, kl_error_retain(lost));
+    if (atomic_load(&dev->forked))
+        return kl_fail(err, KL_EDEVICE, "the GPU was used before this process forked; its memory cannot be read in the child");
+    return KL_OK;
+}
+
+static int mem_read(struct kl_memory *m, const void *ptr, size_t offset, void *dst, size_t n, struct kl_error **err) {
+    struct device *dev = device_of_memory(m);
+    KL_TRY(usable(dev, err));
+    int rc = dev->driver->ops->read(dev->driver, ptr, offset, dst, n, err);
+    if (rc == KL_EDEVICELOST) gpu_lose(dev, NULL);
+    return rc;
+}
+
+static int mem_write(struct kl_memory *m, void *ptr, size_t offset, const void *src, size_t n, struct kl_error **err) {
+    struct device *dev = device_of_memory(m);
+    KL_TRY(usable(dev, err));
+    int rc = dev->driver->ops->write(dev->driver, ptr, offset, src, n, err);
+    if (rc == KL_EDEVICELOST) gpu_lose(dev, NULL);
+    return rc;
+}
+
+static const struct kl_backend_ops ops = {.queue_new = queue_new, .waits_for = gpu_waits_for, .launch = gpu_launch,
+                                          .skip = gpu_skip, .drop = gpu_drop, .flush = gpu_flush, .poll = gpu_poll,
+                                          .forked = gpu_forked};
+
+struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struct kl_error **err) {
+    struct device *dev = kl_calloc(1, sizeof *dev);
+    if (!dev) {
+        kl_fail_nomem(err);
+        return NULL;
+    }
+    dev->driver = driver;
+    kl_mutex_init(&dev->mu);
+    pthread_cond_init(&dev->work, NULL);
+    dev->memory = (struct kl_memory){.name = driver->name, .raw_alloc = mem_alloc, .raw_free = mem_free, .read = mem_read,
+                                     .write = mem_write, .impl = dev};
+    dev->backend = (struct kl_backend){.ops = &ops, .name = driver->name, .index = index, .memory = &dev->memory};
+    kl_fork_lock_add(&dev->mu);
+    return &dev->backend;
+}

@@ -1,0 +1,118 @@
+/* alloc.c - malloc, with a budget that tests can take away. */
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef KL_TEST_HOOKS
+#include <stdatomic.h>
+
+static _Atomic(int64_t) countdown = -1; /* -1: disarmed; 0: the next attempt fails */
+static _Atomic(int64_t) attempts;
+static _Atomic(int64_t) live;
+static _Atomic(int) fired;
+static _Atomic(uint32_t) random_one_in;
+static _Atomic(uint64_t) random_state;
+
+void kl_test_fail_alloc_at(int64_t n) {
+    atomic_store(&attempts, 0);
+    atomic_store(&fired, 0);
+    atomic_store(&countdown, n);
+}
+
+void kl_test_fail_alloc_random(uint64_t seed, uint32_t one_in) {
+    atomic_store(&random_state, seed);
+    atomic_store(&random_one_in, one_in);
+}
+
+int64_t kl_test_n_alloc_attempts(void) {
+    return atomic_load(&attempts);
+}
+
+int64_t kl_test_n_live(void) {
+    return atomic_load(&live);
+}
+
+bool kl_test_alloc_failed(void) {
+    return atomic_load(&fired);
+}
+
+/* A function of its own, so that a breakpoint here stops at the failing allocation. */
+static bool fail_now(void) {
+    atomic_store(&fired, 1);
+    return true;
+}
+
+bool kl_alloc_should_fail(void) {
+    atomic_fetch_add(&attempts, 1);
+    int64_t left = atomic_load(&countdown);
+    while (left >= 0) {
+        if (atomic_compare_exchange_weak(&countdown, &left, left - 1)) {
+            if (left == 0) return fail_now();
+            break;
+        }
+    }
+    uint32_t one_in = atomic_load(&random_one_in);
+    if (one_in) {
+        /* splitmix64 over an atomic counter: cheap, and every thread may draw. */
+        uint64_t z = atomic_fetch_add(&random_state, 0x9E3779B97F4A7C15u) + 0x9E3779B97F4A7C15u;
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+        if ((z ^ (z >> 31)) % one_in == 0) return fail_now();
+    }
+    return false;
+}
+
+static void *counted(void *p) {
+    if (p) atomic_fetch_add(&live, 1);
+    return p;
+}
+static void uncounted(const void *p) {
+    if (p) atomic_fetch_sub(&live, 1);
+}
+#else
+bool kl_alloc_should_fail(void) {
+    return false;
+}
+static inline void *counted(void *p) {
+    return p;
+}
+static inline void uncounted(const void *p) {
+    (void)p;
+}
+#endif
+
+void *kl_malloc(size_t bytes) {
+#ifdef KL_TEST_HOOKS
+    if (kl_alloc_should_fail()) return NULL;
+#endif
+    return counted(malloc(bytes ? bytes : 1));
+}
+
+void *kl_calloc(size_t n, size_t bytes) {
+#ifdef KL_TEST_HOOKS
+    if (kl_alloc_should_fail()) return NULL;
+#endif
+    return counted(calloc(n ? n : 1, bytes ? bytes : 1));
+}
+
+void *kl_realloc(void *p, size_t bytes) {
+#ifdef KL_TEST_HOOKS
+    if (kl_alloc_should_fail()) return NULL;
+#endif
+    void *q = realloc(p, bytes ? bytes : 1);
+    if (!p) counted(q);
+    return q;
+}
+
+char *kl_strdup(const char *s) {
+    size_t n = strlen(s) + 1;
+    char *copy = kl_malloc(n);
+    if (copy) memcpy(copy, s, n);
+    return copy;
+}
+
+void kl_free(void *p) {
+    uncounted(p);
+    free(p);
+}

@@ -1,0 +1,43 @@
+/* dtype.h - the element types, with the numbers that the MLX C API gives them. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum kl_dtype {
+    KL_BOOL,
+    KL_U8,
+    KL_U16,
+    KL_U32,
+    KL_U64,
+    KL_I8,
+    KL_I16,
+    KL_I32,
+    KL_I64,
+    KL_F16,
+    KL_F32,
+    KL_F64,
+    KL_BF16,
+    KL_C64, /* two floats: real, imaginary */
+    KL_N_DTYPES
+};
+
+static inline bool kl_dtype_valid(int dtype) {
+    return dtype >= 0 && dtype < KL_N_DTYPES;
+}
+size_t kl_dtype_size(enum kl_dtype dtype);      /* bytes of an element */
+const char *kl_dtype_name(enum kl_dtype dtype); /* "float32"; "unknown" outside the list */
+bool kl_dtype_is_float(enum kl_dtype dtype);    /* 16, 32, 64 bits; not complex */
+bool kl_dtype_is_int(enum kl_dtype dtype);      /* signed or unsigned; not bool */
+bool kl_dtype_is_signed(enum kl_dtype dtype);   /* signed integers only */
+
+/* The type in which two operands meet, as MLX promotes: bool < integers < floats < complex; signed
+ * with unsigned gives a signed type wide enough (uint64 with a signed one: float32); float16 with
+ * bfloat16: float32; an integer with a float: the float. */
+enum kl_dtype kl_dtype_promote(enum kl_dtype a, enum kl_dtype b);
+
+/* 16-bit floats as bits. Rounding is to nearest even; NaN stays NaN (quiet). */
+float kl_f16_to_f32(uint16_t bits);
+uint16_t kl_f32_to_f16(float x);
+float kl_bf16_to_f32(uint16_t bits);
+uint16_t kl_f32_to_bf16(float x);

@@ -1,0 +1,78 @@
+/* op_params.h - the parameters of operations, as builders write them and kernels read them.
+ * Flat structs, copied with the node; arrays of counts lie behind the struct (flexible members). */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/launch.h"
+
+/* ARANGE: element i is start + i * step, computed in double for floats, in int64 for integers. */
+struct kl_arange_params {
+    double start, step;
+};
+
+/* SUM, MAX, MIN over `axes` (sorted, distinct, non-negative). The output keeps reduced axes with size 1. */
+struct kl_reduce_params {
+    int n_axes;
+    int axes[];
+};
+
+/* ARGMAX, ARGMIN, SOFTMAX, SORT, ARGSORT, CONCATENATE, GATHER_AXIS: one axis, non-negative.
+ * SOFTMAX normalises over the last `n_axes` axes (the builder moves them there): axis is the first of these. */
+struct kl_axis_params {
+    int axis;
+};
+
+/* SLICE and SLICE_UPDATE: per axis of the input. in = {base, update} for the update. */
+struct kl_slice_params {
+    int ndim;
+    int64_t v[]; /* start[ndim], stride[ndim]; the extent is that of the view or update */
+};
+struct kl_dims_params { /* RESHAPE, BROADCAST: the target; TRANSPOSE: the permutation; EXPAND_DIMS, SQUEEZE: the axes */
+    int n;
+    int v[];
+};
+
+/* RANDOM_BITS: in[0] holds keys, shape (..., 2) uint32; the output has shape keys[:-1] + shape, of unsigned words
+ * of width bytes. One Threefry-2x32 stream per key. */
+struct kl_bits_params {
+    int width; /* 1, 2, 4 or 8 bytes */
+};
+
+/* GATHER: in = {source, index 0, index 1, ...}; axes[k] is the source axis of index k. The output has the indices'
+ * common shape followed by slice_sizes (one per source axis). */
+struct kl_gather_params {
+    int n_axes; /* = n_in - 1 */
+    int ndim;   /* of the source */
+    int v[];    /* axes[n_axes], slice_sizes[ndim] */
+};
+
+enum kl_scatter_mode { KL_SCATTER_ASSIGN, KL_SCATTER_ADD, KL_SCATTER_PROD, KL_SCATTER_MAX, KL_SCATTER_MIN };
+
+/* SCATTER: in = {base, updates, index 0, index 1, ...}; updates have the indices' common shape followed by one extent
+ * per axis of base. Assignment with duplicates: the highest position wins. */
+struct kl_scatter_params {
+    enum kl_scatter_mode mode;
+    int n_axes; /* = n_in - 2 */
+    int axes[];
+};
+
+/* SCATTER_AXIS: in = {base, values, indices}, values of the shape of indices. */
+struct kl_scatter_axis_params {
+    enum kl_scatter_mode mode;
+    int axis;
+};
+
+/* CALL: a C function with a context. It must write every output element or return an error. */
+struct kl_call_params {
+    const char *name; /* in messages; static or living in ctx */
+    int (*fn)(void *ctx, struct kl_launch *l, struct kl_error **err);
+    void *ctx;                   /* one reference, owned by the params */
+    void (*release)(void *ctx);  /* may be NULL */
+    void (*retain)(void *ctx);   /* one more reference, for work in flight; needed on devices when release is set */
+    /* Called when the node dies or fails without having run: a loader counts it as settled. May be NULL. */
+    void (*skipped)(void *ctx, struct kl_error *why);
+    size_t workspace_bytes; /* scratch memory that fn gets as an extra output behind the others (uint8) */
+    bool guarded; /* on a device: must not run when an input's fault is set (not safe on arbitrary data) */
+};

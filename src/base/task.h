@@ -1,0 +1,27 @@
+/* task.h - one operation that has been committed: what streams queue and backends execute.
+ * Embedded in a graph node, so queueing never allocates. */
+#pragma once
+#include "base/list.h"
+#include "base/op.h"
+#include "base/tensor.h"
+#include "base/thread.h"
+
+struct kl_task {
+    struct kl_link link;        /* in its stream's queue; guarded by the stream */
+    enum kl_op_id op;
+    int n_in, n_out;
+    struct kl_tensor **in;      /* live until release_inputs */
+    struct kl_tensor **out;     /* live until finish */
+    const void *params;         /* of base/op_params.h by op; lives as long as the task */
+    size_t params_bytes;
+    uint64_t ticket;            /* on its stream */
+    struct kl_buffer *workspace;/* scratch bytes of this kernel alone, bound like an output; NULL: none */
+    bool proved;                /* every index is known to be in range: the unchecked kernel may run */
+    struct kl_thread *submitter;/* who committed it; owned, may be NULL */
+    /* Whether the task alone owns input i and its buffer, so that its block may be written. */
+    bool (*owns_input)(struct kl_task *t, int i);
+    void (*release_inputs)(struct kl_task *t); /* drops them; n_in becomes 0 */
+    void (*finish)(struct kl_task *t);         /* drops everything; t is gone */
+};
+
+const char *kl_task_name(const struct kl_task *t); /* the operation's name in messages */

@@ -1,0 +1,75 @@
+/* tensor.c - see tensor.h. Shapes and strides as plain numbers; no memory is touched. */
+#include "base/tensor.h"
+
+enum { MAX_LONG_AXES = 62 }; /* axes longer than 1 that a shape under 2^62 elements can have */
+
+void kl_strides_row_major(int ndim, const int *dims, int64_t *strides) {
+    int64_t step = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        strides[i] = step;
+        step *= dims[i]; /* cannot overflow: kl_shape_size accepted the shape */
+    }
+}
+
+/* Whether the axes longer than 1 can be ordered so that each stride is the product of the extents before. */
+static bool is_dense(int ndim, const int *dims, const int64_t *strides) {
+    int order[MAX_LONG_AXES], n = 0;
+    for (int i = 0; i < ndim; i++) {
+        if (dims[i] == 1) continue;
+        if (n == MAX_LONG_AXES || strides[i] <= 0) return false;
+        int k = n++;
+        for (; k > 0 && strides[order[k - 1]] > strides[i]; k--) order[k] = order[k - 1];
+        order[k] = i;
+    }
+    int64_t step = 1;
+    for (int k = 0; k < n; k++) {
+        if (strides[order[k]] != step) return false;
+        step *= dims[order[k]];
+    }
+    return true;
+}
+
+uint8_t kl_layout_of(int ndim, const int *dims, const int64_t *strides) {
+    uint8_t layout = KL_ROW_CONTIGUOUS | KL_COL_CONTIGUOUS | KL_DENSE;
+    for (int i = 0; i < ndim; i++)
+        if (dims[i] == 0) return layout; /* no element can contradict it */
+    int64_t step = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        if (dims[i] == 1) continue;
+        if (strides[i] != step) {
+            layout &= (uint8_t)~KL_ROW_CONTIGUOUS;
+            break;
+        }
+        step *= dims[i];
+    }
+    step = 1;
+    for (int i = 0; i < ndim; i++) {
+        if (dims[i] == 1) continue;
+        if (strides[i] != step) {
+            layout &= (uint8_t)~KL_COL_CONTIGUOUS;
+            break;
+        }
+        step *= dims[i];
+    }
+    if (!(layout & (KL_ROW_CONTIGUOUS | KL_COL_CONTIGUOUS)) && !is_dense(ndim, dims, strides))
+        layout &= (uint8_t)~KL_DENSE;
+    return layout;
+}
+
+bool kl_shape_size(int ndim, const int *dims, size_t item_bytes, int64_t *size) {
+    const uint64_t limit = UINT64_C(1) << 62;
+    uint64_t n = 1; /* of the extents that are not 0: also the strides of an empty shape stay in range */
+    bool empty = false;
+    for (int i = 0; i < ndim; i++) {
+        if (dims[i] < 0) return false;
+        if (dims[i] == 0) {
+            empty = true;
+            continue;
+        }
+        if (n > limit / (uint64_t)dims[i]) return false;
+        n *= (uint64_t)dims[i];
+    }
+    if (item_bytes > 1 && n > limit / item_bytes) return false;
+    *size = empty ? 0 : (int64_t)n;
+    return true;
+}

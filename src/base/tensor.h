@@ -1,0 +1,34 @@
+/* tensor.h - how a value lies in its buffer: what kernels need to know, no more.
+ * Shape and strides are final when the array is built. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/dtype.h"
+#include "base/fate.h"
+
+enum {
+    KL_ROW_CONTIGUOUS = 1, /* strides are those of a dense row-major array (axes of size 1 do not matter) */
+    KL_COL_CONTIGUOUS = 2, /* the same, column-major */
+    KL_DENSE = 4,          /* the elements fill `size` consecutive places, in some order of axes */
+};
+
+struct kl_tensor {
+    uint8_t dtype;         /* enum kl_dtype */
+    uint8_t layout;        /* KL_ROW_CONTIGUOUS | ... */
+    int ndim;
+    int64_t size;          /* elements: the product of dims, 1 for 0-d */
+    int64_t offset;        /* of element 0 from the start of the block, in elements */
+    const int *dims;
+    const int64_t *strides;/* in elements; negative and 0 are legal */
+    struct kl_fate *fate;
+    struct kl_buffer *buffer;
+};
+
+/* Row-major strides of dims. */
+void kl_strides_row_major(int ndim, const int *dims, int64_t *strides);
+/* The layout flags of a shape with these strides. */
+uint8_t kl_layout_of(int ndim, const int *dims, const int64_t *strides);
+/* The number of elements; false when it, or elements * item_bytes, is over 2^62. */
+bool kl_shape_size(int ndim, const int *dims, size_t item_bytes, int64_t *size);

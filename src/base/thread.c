@@ -1,0 +1,207 @@
+/* thread.c - pthread behind the few things the library needs. */
+#include "base/thread.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#ifdef KL_DEBUG
+void kl_assert_failed(const char *what, const char *file, int line) {
+    fprintf(stderr, "%s:%d: assertion failed: %s\n", file, line, what);
+    abort();
+}
+#endif
+
+/* ---- who a thread is ---- */
+
+struct at_exit {
+    void (*fn)(void *);
+    void *arg;
+    struct at_exit *next;
+};
+struct self {
+    struct kl_thread *thread;
+    struct at_exit *at_exit; /* run last in, first out */
+};
+
+static pthread_key_t self_key;
+static pthread_once_t self_once = PTHREAD_ONCE_INIT;
+static bool self_key_ok;
+static __thread struct kl_thread *self_cache; /* what self_key's value points to, without the call */
+
+static void self_ended(void *arg) {
+    struct self *self = arg;
+    while (self->at_exit) {
+        struct at_exit *a = self->at_exit;
+        self->at_exit = a->next;
+        a->fn(a->arg);
+        kl_free(a);
+    }
+    self_cache = NULL;
+    atomic_store(&self->thread->ended, 1);
+    kl_thread_release(self->thread);
+    kl_free(self);
+}
+
+static void make_key(void) {
+    self_key_ok = pthread_key_create(&self_key, self_ended) == 0;
+}
+
+static struct self *self_get(void) {
+    pthread_once(&self_once, make_key);
+    if (!self_key_ok) return NULL;
+    struct self *self = pthread_getspecific(self_key);
+    if (self) return self;
+    static _Atomic(uint64_t) next_id = 1;
+    self = kl_calloc(1, sizeof *self);
+    struct kl_thread *t = kl_calloc(1, sizeof *t);
+    if (!self || !t) goto fail;
+    atomic_init(&t->refs, 1);
+    t->id = atomic_fetch_add(&next_id, 1);
+    self->thread = t;
+    if (pthread_setspecific(self_key, self)) goto fail;
+    self_cache = t;
+    return self;
+fail:
+    kl_free(t);
+    kl_free(self);
+    return NULL;
+}
+
+struct kl_thread *kl_thread_self(void) {
+    if (self_cache) return self_cache;
+    struct self *self = self_get();
+    return self ? self->thread : NULL;
+}
+
+struct kl_thread *kl_thread_retain(struct kl_thread *t) {
+    if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+void kl_thread_release(struct kl_thread *t) {
+    if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) kl_free(t);
+}
+
+int kl_thread_at_exit(void (*fn)(void *), void *arg) {
+    struct self *self = self_get();
+    struct at_exit *a = self ? kl_malloc(sizeof *a) : NULL;
+    if (!a) return KL_ENOMEM;
+    *a = (struct at_exit){fn, arg, self->at_exit};
+    self->at_exit = a;
+    return KL_OK;
+}
+
+struct start {
+    void (*fn)(void *);
+    void *arg;
+    char name[16];
+};
+
+static void *thread_main(void *arg) {
+    struct start s = *(struct start *)arg;
+    kl_free(arg);
+    pthread_setname_np(pthread_self(), s.name);
+    s.fn(s.arg);
+    return NULL;
+}
+
+int kl_thread_start(void (*fn)(void *), void *arg, const char *name) {
+    struct start *s = kl_malloc(sizeof *s);
+    if (!s) return KL_ENOMEM;
+    s->fn = fn;
+    s->arg = arg;
+    snprintf(s->name, sizeof s->name, "%s", name);
+    pthread_attr_t attr;
+    pthread_t id;
+    int rc = kl_alloc_should_fail() ? -1 : pthread_attr_init(&attr);
+    if (rc) goto fail;
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    /* The user's signal handlers run on the user's threads. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&id, &attr, thread_main, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (rc) goto fail;
+    return KL_OK;
+fail:
+    kl_free(s);
+    return KL_ENOMEM;
+}
+
+/* ---- mutex ---- */
+
+void kl_mutex_init(struct kl_mutex *mu) {
+    pthread_mutex_init(&mu->m, NULL);
+#ifdef KL_DEBUG
+    atomic_init(&mu->holder, 0);
+#endif
+}
+
+void kl_mutex_deinit(struct kl_mutex *mu) {
+    pthread_mutex_destroy(&mu->m);
+}
+
+#ifdef KL_DEBUG
+/* An address in thread-local storage: unique among living threads, and it needs no allocation. */
+static uint64_t holder_mark(void) {
+    static __thread char mark;
+    return (uint64_t)(uintptr_t)&mark;
+}
+#endif
+
+void kl_mutex_lock(struct kl_mutex *mu) {
+    pthread_mutex_lock(&mu->m);
+#ifdef KL_DEBUG
+    atomic_store_explicit(&mu->holder, holder_mark(), memory_order_relaxed);
+#endif
+}
+
+void kl_mutex_unlock(struct kl_mutex *mu) {
+#ifdef KL_DEBUG
+    kl_assert(kl_mutex_held(mu));
+    atomic_store_explicit(&mu->holder, 0, memory_order_relaxed);
+#endif
+    pthread_mutex_unlock(&mu->m);
+}
+
+bool kl_mutex_held(struct kl_mutex *mu) {
+#ifdef KL_DEBUG
+    return atomic_load_explicit(&mu->holder, memory_order_relaxed) == holder_mark();
+#else
+    (void)mu;
+    return true;
+#endif
+}
+
+/* ---- parker ---- */
+
+void kl_parker_init(struct kl_parker *p) {
+    pthread_mutex_init(&p->m, NULL);
+    pthread_cond_init(&p->c, NULL);
+    p->set = false;
+}
+
+void kl_parker_deinit(struct kl_parker *p) {
+    pthread_cond_destroy(&p->c);
+    pthread_mutex_destroy(&p->m);
+}
+
+void kl_parker_set(struct kl_parker *p) {
+    /* Signalled inside the lock: the sleeper owns the memory and may leave as soon as it is out. */
+    pthread_mutex_lock(&p->m);
+    p->set = true;
+    pthread_cond_signal(&p->c);
+    pthread_mutex_unlock(&p->m);
+}
+
+void kl_parker_wait(struct kl_parker *p) {
+    pthread_mutex_lock(&p->m);
+    while (!p->set) pthread_cond_wait(&p->c, &p->m);
+    pthread_mutex_unlock(&p->m);
+}

@@ -1,0 +1,59 @@
+/* thread.h - mutexes that know their holder in debug builds, conditions, and who a thread is. */
+#pragma once
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+struct kl_mutex {
+    pthread_mutex_t m;
+#ifdef KL_DEBUG
+    _Atomic(uint64_t) holder; /* kl_thread_self()->id, 0: free */
+#endif
+};
+#ifdef KL_DEBUG
+#define KL_MUTEX_INIT {PTHREAD_MUTEX_INITIALIZER, 0}
+#else
+#define KL_MUTEX_INIT {PTHREAD_MUTEX_INITIALIZER}
+#endif
+
+void kl_mutex_init(struct kl_mutex *mu);
+void kl_mutex_deinit(struct kl_mutex *mu);
+void kl_mutex_lock(struct kl_mutex *mu);
+void kl_mutex_unlock(struct kl_mutex *mu);
+bool kl_mutex_held(struct kl_mutex *mu); /* by this thread; debug builds only, else true. For assertions. */
+
+/* A thread that has called the library. Outlives the thread while somebody holds a reference. */
+struct kl_thread {
+    _Atomic(uint32_t) refs;
+    _Atomic(uint32_t) ended; /* 1 once the thread has exited */
+    uint64_t id;             /* unique in the process, never 0, never reused */
+};
+struct kl_thread *kl_thread_self(void); /* borrowed; NULL when it cannot be allocated */
+struct kl_thread *kl_thread_retain(struct kl_thread *t);
+void kl_thread_release(struct kl_thread *t);
+/* `fn(arg)` when the calling thread exits, before its kl_thread ends; -1 when it cannot be arranged. */
+int kl_thread_at_exit(void (*fn)(void *), void *arg);
+
+/* Starts a detached thread with all signals blocked. 0, or KL_ENOMEM. */
+int kl_thread_start(void (*fn)(void *), void *arg, const char *name);
+
+/* One thread sleeps, another wakes it. On the sleeper's stack. */
+struct kl_parker {
+    pthread_mutex_t m;
+    pthread_cond_t c;
+    bool set;
+};
+void kl_parker_init(struct kl_parker *p);
+void kl_parker_deinit(struct kl_parker *p);
+void kl_parker_set(struct kl_parker *p);
+void kl_parker_wait(struct kl_parker *p); /* until set */
+
+#ifdef KL_DEBUG
+void kl_assert_failed(const char *what, const char *file, int line) __attribute__((noreturn));
+#define kl_assert(x) ((x) ? (void)0 : kl_assert_failed(#x, __FILE__, __LINE__))
+#else
+#define kl_assert(x) ((void)0)
+#endif

@@ -1,0 +1,383 @@
+/* array.c - arrays and nodes: building and freeing. Evaluation is eval.c. */
+#include "graph/array.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/op_params.h"
+#include "graph/node.h"
+#include "graph/proof.h"
+#include "runtime/block_pool.h"
+#include "runtime/device.h"
+
+/* ---- freeing: never recursive ---- */
+
+/* Drops one reference; true when it was the last and the caller must free the array. */
+static bool drop(struct kl_array *a) {
+    return atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1;
+}
+
+/* Everything of n but its outputs; inputs that die go in front of `dead`. */
+static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead);
+
+/* Array a has lost its last reference: frees its parts; what dies with it goes in front of `dead`. */
+static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
+    struct kl_node *n = a->node; /* nobody else can reach it */
+    if (n && atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) dead = node_free(n, dead);
+    kl_fate_release(a->t.fate);
+    kl_buffer_release(a->t.buffer);
+    kl_free(a);
+    return dead;
+}
+
+/* One output of several: the node owns a reference on each as long as it lives, so what counts is whether anybody else
+ * does. Decided under the commit lock, because a commit may claim the node through a sibling at this moment. */
+static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
+    kl_commit_lock();
+    bool last = drop(a);
+    struct kl_node *n = a->node;
+    bool unreachable = n != NULL && !last;
+    for (int i = 0; unreachable && i < n->n_out; i++) unreachable = atomic_load(&n->out[i]->refs) == 1;
+    if (n && unreachable) {
+        for (int i = 0; i < n->n_out; i++) {
+            n->out[i]->node = NULL;
+            atomic_store(&n->out[i]->refs, 0);
+        }
+    }
+    kl_commit_unlock();
+    if (last) return array_free(a, dead);
+    if (!unreachable) return dead;
+    for (int i = 0; i < n->n_out; i++) dead = array_free(n->out[i], dead);
+    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) dead = node_free(n, dead);
+    return dead;
+}
+
+/* Drops a reference and pushes a on `dead` when it was the last. */
+static struct kl_array *drop_onto(struct kl_array *a, struct kl_array *dead) {
+    if (a->multi) return drop_multi(a, dead);
+    if (!drop(a)) return dead;
+    a->next_dead = dead;
+    return a;
+}
+
+static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead) {
+    for (int i = 0; i < n->n_in; i++) dead = drop_onto(n->in[i], dead);
+    if (n->task.op == KL_OP_CALL) {
+        const struct kl_call_params *call = n->task.params;
+        if (call->release) call->release(call->ctx);
+    }
+    kl_buffer_release(n->task.workspace);
+    kl_thread_release(n->task.submitter);
+    kl_free(n);
+    return dead;
+}
+
+static void free_all(struct kl_array *dead) {
+    while (dead) {
+        struct kl_array *a = dead;
+        dead = a->next_dead;
+        dead = array_free(a, dead);
+    }
+}
+
+struct kl_array *kl_array_retain(struct kl_array *a) {
+    if (a) atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
+    return a;
+}
+
+void kl_array_release(struct kl_array *a) {
+    if (a) free_all(drop_onto(a, NULL));
+}
+
+void kl_node_release(struct kl_node *n) {
+    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) free_all(node_free(n, NULL));
+}
+
+/* ---- building ---- */
+
+/* An array without node; fate and buffer are taken, also on failure. */
+static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims, const int64_t *strides, int64_t size,
+                                  int64_t offset, struct kl_fate *fate, struct kl_buffer *buffer) {
+    size_t n = (size_t)ndim;
+    struct kl_array *a = fate && buffer ? kl_malloc(sizeof *a + n * (sizeof(int64_t) + sizeof(int))) : NULL;
+    if (!a) {
+        kl_fate_release(fate);
+        kl_buffer_release(buffer);
+        return NULL;
+    }
+    int64_t *own_strides = (int64_t *)(a + 1);
+    int *own_dims = (int *)(own_strides + n);
+    if (n) memcpy(own_dims, dims, n * sizeof *dims);
+    if (strides && n)
+        memcpy(own_strides, strides, n * sizeof *strides);
+    else
+        kl_strides_row_major(ndim, dims, own_strides);
+    atomic_init(&a->refs, 1);
+    a->out_index = 0;
+    a->trace_level = 0;
+    a->has_range = false;
+    a->multi = false;
+    a->lo = a->hi = 0;
+    a->node = NULL;
+    a->next_dead = NULL;
+    a->t = (struct kl_tensor){.dtype = (uint8_t)dtype, .ndim = ndim, .size = size, .offset = offset, .dims = own_dims,
+                              .strides = own_strides, .fate = fate, .buffer = buffer};
+    a->t.layout = strides ? kl_layout_of(ndim, dims, own_strides) : kl_layout_of(ndim, own_dims, own_strides);
+    return a;
+}
+
+static int check_shape(enum kl_dtype dtype, int ndim, const int *dims, int64_t *size, struct kl_error **err) {
+    if (!kl_dtype_valid((int)dtype)) return kl_fail(err, KL_EDTYPE, "%d is no dtype", (int)dtype);
+    if (ndim < 0 || (ndim > 0 && !dims)) return kl_fail(err, KL_ESHAPE, "a shape of %d axes without dims", ndim);
+    for (int i = 0; i < ndim; i++)
+        if (dims[i] < 0) return kl_fail(err, KL_ESHAPE, "axis %d has size %d; sizes are 0 or more", i, dims[i]);
+    if (!kl_shape_size(ndim, dims, kl_dtype_size(dtype), size))
+        return kl_fail(err, KL_ELIMIT, "the shape has more elements than can be addressed");
+    return KL_OK;
+}
+
+static int cpu_memory(struct kl_memory **m, struct kl_error **err) {
+    struct kl_backend *b;
+    KL_TRY(kl_device_backend(KL_CPU, 0, &b, err));
+    *m = b->memory;
+    return KL_OK;
+}
+
+int kl_array_new_data(struct kl_array **out, const void *data, enum kl_dtype dtype, int ndim, const int *dims, struct kl_error **err) {
+    int64_t size;
+    struct kl_memory *m;
+    KL_TRY(check_shape(dtype, ndim, dims, &size, err));
+    KL_TRY(cpu_memory(&m, err));
+    size_t bytes = (size_t)size * kl_dtype_size(dtype);
+    struct kl_array *a = array_new(dtype, ndim, dims, NULL, size, 0, kl_fate_ready(), kl_buffer_new(bytes));
+    if (!a) return kl_fail_nomem(err);
+    if (bytes) {
+        int rc = kl_block_alloc(m, bytes, NULL, &a->t.buffer->block, err);
+        if (rc) {
+            kl_array_release(a);
+            return rc;
+        }
+        if (data) memcpy(a->t.buffer->block->ptr, data, bytes);
+    }
+    *out = a;
+    return KL_OK;
+}
+
+int kl_array_new_user(struct kl_array **out, void *data, enum kl_dtype dtype, int ndim, const int *dims, void *payload,
+                      void (*dtor)(void *), struct kl_error **err) {
+    int64_t size;
+    KL_TRY(check_shape(dtype, ndim, dims, &size, err));
+    size_t bytes = (size_t)size * kl_dtype_size(dtype);
+    struct kl_array *a = array_new(dtype, ndim, dims, NULL, size, 0, kl_fate_ready(), kl_buffer_new(bytes));
+    if (!a) return kl_fail_nomem(err);
+    struct kl_block *b = kl_block_new_user(data, bytes, payload, dtor);
+    if (!b) {
+        kl_array_release(a);
+        return kl_fail_nomem(err);
+    }
+    a->t.buffer->block = b;
+    *out = a;
+    return KL_OK;
+}
+
+int kl_array_new_scalar(struct kl_array **out, double x, enum kl_dtype dtype, struct kl_error **err) {
+    union {
+        uint64_t u64;
+        float c64[2];
+        double f64;
+        float f32;
+        uint16_t u16;
+        uint8_t u8;
+        uint32_t u32;
+    } v = {0};
+    /* Whole numbers are what callers pass for integer types; they must fit. */
+    switch (dtype) {
+    case KL_BOOL: v.u8 = x != 0; break;
+    case KL_U8:
+    case KL_I8: v.u8 = (uint8_t)(int64_t)x; break;
+    case KL_U16:
+    case KL_I16: v.u16 = (uint16_t)(int64_t)x; break;
+    case KL_U32:
+    case KL_I32: v.u32 = (uint32_t)(int64_t)x; break;
+    case KL_U64: v.u64 = x < 9.2e18 ? (uint64_t)(int64_t)x : (uint64_t)x; break;
+    case KL_I64: v.u64 = (uint64_t)(int64_t)x; break;
+    case KL_F16: v.u16 = kl_f32_to_f16((float)x); break;
+    case KL_BF16: v.u16 = kl_f32_to_bf16((float)x); break;
+    case KL_F32: v.f32 = (float)x; break;
+    case KL_F64: v.f64 = x; break;
+    case KL_C64: v.c64[0] = (float)x; break;
+    default: return kl_fail(err, KL_EDTYPE, "%d is no dtype", (int)dtype);
+    }
+    return kl_array_new_data(out, &v, dtype, 0, NULL, err);
+}
+
+int kl_array_new_failed(struct kl_array **out, enum kl_dtype dtype, int ndim, const int *dims, struct kl_error *e, struct kl_error **err) {
+    int64_t size;
+    KL_TRY(check_shape(dtype, ndim, dims, &size, err));
+    struct kl_fate *fate = kl_fate_new();
+    if (fate) kl_fate_set_failed(fate, e);
+    struct kl_array *a = array_new(dtype, ndim, dims, NULL, size, 0, fate, kl_buffer_new((size_t)size * kl_dtype_size(dtype)));
+    if (!a) return kl_fail_nomem(err);
+    *out = a;
+    return KL_OK;
+}
+
+static bool owns_input(struct kl_task *t, int i) {
+    struct kl_node *n = kl_container(t, struct kl_node, task);
+    struct kl_array *a = n->in[i];
+    /* With one reference to the array, ours, nobody can be taking another; likewise for the buffer. */
+    return !n->keep && atomic_load_explicit(&a->refs, memory_order_acquire) == 1 && a->node == NULL &&
+           kl_buffer_sole_owner(a->t.buffer);
+}
+
+static void release_inputs(struct kl_task *t) {
+    struct kl_node *n = kl_container(t, struct kl_node, task);
+    int n_in = t->n_in;
+    t->n_in = 0;
+    if (!n->keep) n->n_in = 0;
+    struct kl_array *dead = NULL;
+    for (int i = 0; i < n_in; i++) dead = drop_onto(n->in[i], dead);
+    free_all(dead);
+}
+
+static void finish(struct kl_task *t) {
+    struct kl_node *n = kl_container(t, struct kl_node, task);
+    struct kl_array *dead = NULL;
+    for (int i = 0; i < n->n_out; i++) dead = drop_onto(n->out[i], dead);
+    if (n->task.workspace) {
+        kl_buffer_release(n->task.workspace);
+        n->task.workspace = NULL;
+    }
+    free_all(dead);
+    kl_node_release(n);
+}
+
+static size_t align16(size_t n) {
+    return (n + 15) & ~(size_t)15;
+}
+
+/* A node with room for everything; inputs are retained. */
+static struct kl_node *node_new(enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
+                                struct kl_array *const *in, int n_in, int n_out) {
+    size_t pointers = 2 * ((size_t)n_in + (size_t)n_out) * sizeof(void *);
+    struct kl_node *n = kl_malloc(align16(sizeof *n + pointers) + params_bytes);
+    if (!n) return NULL;
+    memset(n, 0, sizeof *n);
+    atomic_init(&n->refs, 1);
+    n->stream = s;
+    n->n_in = n_in;
+    n->n_out = n_out;
+    n->in = (struct kl_array **)(n + 1);
+    n->out = n->in + n_in;
+    n->task.in = (struct kl_tensor **)(n->out + n_out);
+    n->task.out = n->task.in + n_in;
+    void *own = (char *)n + align16(sizeof *n + pointers);
+    if (params_bytes) memcpy(own, params, params_bytes);
+    n->task.op = op;
+    n->task.params = own;
+    n->task.params_bytes = params_bytes;
+    n->task.n_in = n_in;
+    n->task.n_out = n_out;
+    n->task.owns_input = owns_input;
+    n->task.release_inputs = release_inputs;
+    n->task.finish = finish;
+    for (int i = 0; i < n_in; i++) {
+        n->in[i] = kl_array_retain(in[i]);
+        n->task.in[i] = &in[i]->t;
+        if (in[i]->trace_level) n->keep = true;
+    }
+    return n;
+}
+
+static uint16_t level_of(struct kl_array *const *in, int n_in) {
+    uint16_t level = 0;
+    for (int i = 0; i < n_in; i++)
+        if (in[i]->trace_level > level) level = in[i]->trace_level;
+    return level;
+}
+
+int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs, enum kl_op_id op, struct kl_stream *s,
+                const void *params, size_t params_bytes, struct kl_array *const *in, int n_in, struct kl_error **err) {
+    kl_assert(n_out >= 1 && !(kl_op_flags(op) & KL_OPF_VIEW));
+    struct kl_node *n = node_new(op, s, params, params_bytes, in, n_in, n_out);
+    if (!n) return kl_fail_nomem(err);
+    uint16_t level = level_of(in, n_in);
+    int rc = KL_OK, made = 0;
+    for (; made < n_out; made++) {
+        const struct kl_out_spec *o = &specs[made];
+        int64_t size;
+        if ((rc = check_shape(o->dtype, o->ndim, o->dims, &size, err))) goto fail;
+        struct kl_array *a = array_new(o->dtype, o->ndim, o->dims, NULL, size, 0, kl_fate_new(),
+                                       kl_buffer_new((size_t)size * kl_dtype_size(o->dtype)));
+        if (!a) {
+            rc = kl_fail_nomem(err);
+            goto fail;
+        }
+        a->out_index = (uint32_t)made;
+        a->trace_level = level;
+        a->multi = n_out > 1;
+        if (a->multi) atomic_store(&a->refs, 2); /* the caller's and the node's */
+        n->out[made] = a;
+        n->task.out[made] = &a->t;
+    }
+    if (op == KL_OP_CALL && ((const struct kl_call_params *)n->task.params)->workspace_bytes) {
+        n->task.workspace = kl_buffer_new(((const struct kl_call_params *)n->task.params)->workspace_bytes);
+        if (!n->task.workspace) {
+            rc = kl_fail_nomem(err);
+            goto fail;
+        }
+    }
+    n->task.proved = (kl_op_flags(op) & KL_OPF_CHECKED) && kl_op_indices_proved(op, n->task.params, in, n_in);
+    for (int i = 0; i < n_out; i++) {
+        n->out[i]->node = n;
+        outs[i] = n->out[i];
+    }
+    return KL_OK;
+fail:
+    for (int i = 0; i < made; i++) {
+        atomic_store(&n->out[i]->refs, 1);
+        n->out[i]->multi = false;
+        kl_array_release(n->out[i]);
+    }
+    n->task.op = KL_OP_COPY; /* what the parameters own stays the caller's */
+    kl_node_release(n);
+    return rc;
+}
+
+int kl_array_op1(struct kl_array **out, enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
+                 struct kl_array *const *in, int n_in, enum kl_dtype dtype, int ndim, const int *dims, struct kl_error **err) {
+    struct kl_out_spec spec = {dtype, ndim, dims};
+    return kl_array_op(out, 1, &spec, op, s, params, params_bytes, in, n_in, err);
+}
+
+int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes, struct kl_array *base,
+                  int ndim, const int *dims, const int64_t *strides, int64_t offset, struct kl_error **err) {
+    int64_t size;
+    KL_TRY(check_shape(base->t.dtype, ndim, dims, &size, err));
+    struct kl_array *a = array_new(base->t.dtype, ndim, dims, strides, size, base->t.offset + offset,
+                                   kl_fate_retain(base->t.fate), kl_buffer_retain(base->t.buffer));
+    if (!a) return kl_fail_nomem(err);
+    a->trace_level = base->trace_level;
+    a->has_range = base->has_range;
+    a->lo = base->lo;
+    a->hi = base->hi;
+    /* A view of a settled value needs nobody to make it; tracers keep the step for the rules of transforms. */
+    if (!kl_fate_settled(base->t.fate) || base->trace_level) {
+        struct kl_node *n = node_new(op, NULL, params, params_bytes, &base, 1, 1);
+        if (!n) {
+            kl_array_release(a);
+            return kl_fail_nomem(err);
+        }
+        n->out[0] = a;
+        n->task.out[0] = &a->t;
+        a->node = n;
+    }
+    *out = a;
+    return KL_OK;
+}
+
+void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi) {
+    a->has_range = true;
+    a->lo = lo;
+    a->hi = hi;
+}

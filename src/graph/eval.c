@@ -1,0 +1,179 @@
+/* eval.c - commit, then run.
+ *
+ * A commit walks the graph under the commit lock, claims every node that nobody has claimed, gives all tickets on all
+ * streams and appends the tasks. Whatever can fail happens before the first claim. All streams therefore see evaluations in one
+ * total order, and every wait points to an earlier ticket of it. */
+#include "base/alloc.h"
+#include "base/failures.h"
+#include "graph/node.h"
+#include "runtime/device.h"
+#include "runtime/executor.h"
+
+struct visit {
+    struct kl_node *node;
+    int next; /* input to look at next */
+};
+
+/* Room for walks, reused by all of them; commit lock. */
+static struct {
+    struct visit *stack;
+    struct kl_node **order; /* producers before consumers */
+    size_t n_stack, stack_room, n_order, order_room;
+    uint64_t mark;          /* of the present walk */
+} walk;
+
+static int grow(void **v, size_t *room, size_t item, struct kl_error **err) {
+    size_t more = *room ? 2 * *room : 256;
+    void *p = kl_realloc(*v, more * item);
+    if (!p) return kl_fail_nomem(err);
+    *v = p;
+    *room = more;
+    return KL_OK;
+}
+
+/* Puts the node of a on the stack unless there is nothing to do for it. */
+static int push(struct kl_array *a, struct kl_error **err) {
+    struct kl_node *n = a->node;
+    if (!n || n->claimed || n->mark == walk.mark) return KL_OK;
+    n->mark = walk.mark;
+    if (walk.n_stack == walk.stack_room) {
+        void *v = walk.stack;
+        KL_TRY(grow(&v, &walk.stack_room, sizeof *walk.stack, err));
+        walk.stack = v;
+    }
+    walk.stack[walk.n_stack++] = (struct visit){n, 0};
+    return KL_OK;
+}
+
+/* Fills walk.order. Changes nothing but marks, so it may fail half way. */
+static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
+    walk.mark++;
+    walk.n_stack = walk.n_order = 0;
+    for (size_t i = 0; i < n; i++) {
+        KL_TRY(push(arrays[i], err));
+        while (walk.n_stack) {
+            struct visit *v = &walk.stack[walk.n_stack - 1];
+            if (v->next < v->node->n_in) {
+                KL_TRY(push(v->node->in[v->next++], err)); /* v may have moved */
+                continue;
+            }
+            if (walk.n_order == walk.order_room) {
+                void *p = walk.order;
+                KL_TRY(grow(&p, &walk.order_room, sizeof *walk.order, err));
+                walk.order = p;
+            }
+            walk.order[walk.n_order++] = v->node;
+            walk.n_stack--;
+        }
+    }
+    return KL_OK;
+}
+
+/* A view is made when its base is: it only lets go of the base. */
+static void claim_view(struct kl_node *n, struct kl_list *garbage) {
+    if (n->keep) return;
+    n->out[0]->node = NULL;
+    kl_list_push(garbage, &n->task.link);
+}
+
+static void claim(struct kl_node *n, struct kl_thread *self) {
+    n->claimed = true;
+    n->task.ticket = kl_stream_take_ticket(n->stream);
+    n->task.submitter = kl_thread_retain(self);
+    for (int i = 0; i < n->n_out; i++) {
+        struct kl_array *a = n->out[i];
+        a->t.fate->timeline = kl_stream_timeline(n->stream);
+        a->t.fate->ticket = n->task.ticket;
+        if (!a->multi) kl_array_retain(a); /* of several outputs the node owns each already */
+    }
+    if (n->keep) { /* the task's references; the node keeps its own for the rules of transforms */
+        atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
+        for (int i = 0; i < n->n_in; i++) kl_array_retain(n->in[i]);
+    } else { /* the outputs let go of the node, which is the task's alone from here on */
+        for (int i = 0; i < n->n_out; i++) n->out[i]->node = NULL;
+    }
+    kl_stream_stage(n->stream, &n->task);
+}
+
+struct kept { /* a stream whose role the committing caller holds, and how far it wants it run */
+    struct kl_stream *stream;
+    uint64_t ticket;
+};
+
+/* With keep: the role of the last node's stream stays with the caller when it is free. */
+static int commit(struct kl_array *const *arrays, size_t n, struct kept *kept, struct kl_error **err) {
+    struct kl_list garbage; /* of view nodes, freed outside the lock */
+    kl_list_init(&garbage);
+    struct kl_thread *self = kl_thread_self();
+    kl_commit_lock();
+    int rc = collect(arrays, n, err);
+    struct kl_node *last = NULL;
+    for (size_t i = 0; i < walk.n_order && !rc; i++) {
+        if (kl_op_flags(walk.order[i]->task.op) & KL_OPF_VIEW) {
+            claim_view(walk.order[i], &garbage);
+        } else {
+            last = walk.order[i];
+            claim(last, self);
+        }
+    }
+    if (last) {
+        struct kl_stream *s = last->stream;
+        uint64_t ticket = last->task.ticket;
+        /* From here on the tasks may run and be gone. */
+        if (kl_streams_append(kept ? s : NULL)) *kept = (struct kept){s, ticket};
+    }
+    kl_commit_unlock();
+    for (struct kl_link *k; (k = kl_list_pop(&garbage));)
+        kl_node_release(kl_container(k, struct kl_node, task.link));
+    return rc;
+}
+
+bool kl_array_settled(const struct kl_array *a) {
+    return kl_fate_settled(a->t.fate);
+}
+
+static bool all_settled(struct kl_array *const *arrays, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!kl_array_settled(arrays[i])) return false;
+    return true;
+}
+
+static int prepare(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
+    KL_TRY(kl_runtime_ready(err));
+    kl_runtime_back_pressure(NULL);
+    return KL_OK;
+}
+
+int kl_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
+    if (!all_settled(arrays, n)) {
+        struct kept kept = {NULL, 0};
+        KL_TRY(prepare(arrays, n, err));
+        KL_TRY(commit(arrays, n, &kept, err));
+        if (kept.stream) kl_stream_run_kept(kept.stream, kept.ticket);
+        for (size_t i = 0; i < n; i++) KL_TRY(kl_wait_fate(arrays[i]->t.fate, err));
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct kl_error *e = kl_fate_error(arrays[i]->t.fate);
+        if (!e) continue;
+        kl_failures_delivered(e);
+        return kl_fail_with(err, kl_error_retain(e));
+    }
+    return KL_OK;
+}
+
+int kl_async_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
+    if (all_settled(arrays, n)) return KL_OK;
+    KL_TRY(prepare(arrays, n, err));
+    return commit(arrays, n, NULL, err);
+}
+
+int kl_array_host(struct kl_array *a, void **data, struct kl_error **err) {
+    static _Alignas(64) char nothing[64];
+    KL_TRY(kl_eval(&a, 1, err));
+    struct kl_backend *cpu;
+    struct kl_block *b;
+    KL_TRY(kl_device_backend(KL_CPU, 0, &cpu, err));
+    KL_TRY(kl_buffer_reach(a->t.buffer, cpu->memory, &b, err));
+    *data = b ? (char *)b->ptr + a->t.offset * (int64_t)kl_dtype_size(a->t.dtype) : nothing;
+    return KL_OK;
+}

@@ -1,0 +1,335 @@
+/* file.c - an opened model file, whatever its format, and the lazy arrays of its tensors. To add a
+ * format: a kl_*_open in file.h, its first bytes in guess_format, a case in kl_file_open. */
+#include "io/file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/op_params.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "files are taken as they are, or swapped, on this assumption");
+
+/* ---- memory of a file's names and dims ---- */
+struct kl_chunk {
+    struct kl_chunk *next;
+    size_t used, cap;
+    max_align_t bytes[];
+};
+
+void *kl_file_alloc(struct kl_file *f, size_t bytes) {
+    bytes = (bytes + 15) & ~(size_t)15;
+    struct kl_chunk *c = f->strings;
+    if (!c || c->cap - c->used < bytes) {
+        size_t cap = bytes > 16000 ? bytes : 16000;
+        c = kl_malloc(sizeof *c + cap);
+        if (!c) return NULL;
+        *c = (struct kl_chunk){.next = f->strings, .cap = cap};
+        f->strings = c;
+    }
+    void *p = (char *)c->bytes + c->used;
+    c->used += bytes;
+    return p;
+}
+
+const char *kl_file_text(struct kl_file *f, const char *text, size_t n) {
+    char *p = kl_file_alloc(f, n + 1);
+    if (!p) return NULL;
+    memcpy(p, text, n);
+    p[n] = 0;
+    return p;
+}
+
+int kl_file_add(struct kl_file *f, const struct kl_file_tensor *t, struct kl_error **err) {
+    if (f->n == f->cap) {
+        size_t cap = f->cap ? 2 * f->cap : 16;
+        struct kl_file_tensor *more = kl_realloc(f->tensors, cap * sizeof *more);
+        if (!more) return kl_fail_nomem(err);
+        f->tensors = more;
+        f->cap = cap;
+    }
+    f->tensors[f->n++] = *t;
+    return KL_OK;
+}
+
+int kl_file_fail(struct kl_file *f, int code, const char *tensor, struct kl_error **err,
+                 const char *fmt, ...) {
+    char text[600];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    for (char *p = text; *p;
+         p++) /* names come from the file: no escape sequences into a terminal */
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+    const char *label = kl_source_label(f->source);
+    struct kl_error_info info = {.code = code, .op = "load", .tensor = tensor, .file = label};
+    return kl_fail_info(err, &info, "load: %s: %s", label, text);
+}
+
+bool kl_file_tensor_bytes(const struct kl_file_tensor *t, uint64_t *bytes) {
+    const uint64_t limit = (uint64_t)1 << 62;
+    uint64_t size = kl_dtype_size(t->dtype);
+    bool empty = false;
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->dims[i] == 0) {
+            empty = true;
+            continue;
+        }
+        if (size > limit / (uint64_t)t->dims[i]) return false;
+        size *= (uint64_t)t->dims[i];
+    }
+    *bytes = empty ? 0 : size;
+    return true;
+}
+
+/* ---- opening ---- */
+static int guess_format(struct kl_file *f, uint64_t size, struct kl_error **err) {
+    char magic[6];
+    f->format = KL_FORMAT_SAFETENSORS;
+    if (size == 0) return kl_file_fail(f, KL_EFORMAT, NULL, err, "the file is empty");
+    if (size < sizeof magic) return KL_OK; /* that reader says what is wrong */
+    KL_TRY(kl_source_read_header(f->source, magic, sizeof magic, 0, err));
+    if (!memcmp(magic, "\x93NUMPY", 6)) f->format = KL_FORMAT_NPY;
+    if (!memcmp(magic, "PK\3\4", 4) || !memcmp(magic, "PK\5\6", 4)) f->format = KL_FORMAT_NPZ;
+    return KL_OK;
+}
+
+int kl_file_open(struct kl_file **out, struct kl_source *src, enum kl_format format,
+                 struct kl_error **err) {
+    struct kl_file *f = kl_calloc(1, sizeof *f);
+    if (!f) return kl_fail_nomem(err);
+    f->source = kl_source_retain(src);
+    f->format = format;
+    uint64_t size;
+    int rc = kl_source_measure(src, &size, err);
+    if (!rc && format == KL_FORMAT_ANY) rc = guess_format(f, size, err);
+    if (!rc) {
+        switch (f->format) {
+        case KL_FORMAT_NPY: rc = kl_npy_open(f, size, err); break;
+        case KL_FORMAT_NPZ: rc = kl_npz_open(f, size, err); break;
+        default: rc = kl_safetensors_open(f, size, err); break;
+        }
+    }
+    if (rc) {
+        kl_file_close(f);
+        return rc;
+    }
+    *out = f;
+    return KL_OK;
+}
+
+void kl_file_close(struct kl_file *f) {
+    if (!f) return;
+    kl_npz_release(f->npz);
+    kl_source_release(f->source);
+    while (f->strings) {
+        struct kl_chunk *next = f->strings->next;
+        kl_free(f->strings);
+        f->strings = next;
+    }
+    kl_free(f->tensors);
+    kl_free(f->metadata);
+    kl_free(f);
+}
+
+/* ---- a lazy load ---- */
+static void swap_bytes(void *data, size_t n, size_t item) {
+    if (item == 2) {
+        uint16_t *p = data;
+        for (size_t i = 0; i < n / 2; i++) p[i] = __builtin_bswap16(p[i]);
+    } else if (item == 4) {
+        uint32_t *p = data;
+        for (size_t i = 0; i < n / 4; i++) p[i] = __builtin_bswap32(p[i]);
+    } else if (item == 8) {
+        uint64_t *p = data;
+        for (size_t i = 0; i < n / 8; i++) p[i] = __builtin_bswap64(p[i]);
+    }
+}
+
+void kl_lazy_arrived(struct kl_lazy *z, void *p, size_t n) {
+    if (z->swap) swap_bytes(p, n, z->dtype == KL_C64 ? 4 : kl_dtype_size(z->dtype));
+    if (z->dtype == KL_BOOL) { /* a C bool of any other value would be undefined to read */
+        unsigned char *b = p;
+        for (size_t i = 0; i < n; i++) b[i] = b[i] != 0;
+    }
+    kl_load_count_bytes(z->load, n);
+}
+
+struct kl_bytes_of kl_lazy_bytes_of(const struct kl_lazy *z) {
+    return (struct kl_bytes_of){z->name, z->begin, z->end};
+}
+
+static struct kl_error_info lazy_info(const struct kl_lazy *z, int code) {
+    return (struct kl_error_info){.code = code,
+                                  .has = KL_HAS_BYTES,
+                                  .op = "load",
+                                  .tensor = z->name,
+                                  .file = kl_source_label(z->source),
+                                  .byte_begin = (int64_t)z->begin,
+                                  .byte_end = (int64_t)z->end};
+}
+
+int kl_lazy_check(struct kl_lazy *z, struct kl_error **err) {
+    if (!kl_load_cancelled(z->load)) return KL_OK;
+    struct kl_error_info info = lazy_info(z, KL_ECANCELLED);
+    char shown[KL_SHOWN];
+    return kl_fail_info(err, &info, "load: %s: the load was cancelled before '%s' was read",
+                        info.file, kl_show(shown, z->name));
+}
+
+static int read_plain(struct kl_lazy *z, char *dst, struct kl_error **err) {
+    struct kl_bytes_of what = kl_lazy_bytes_of(z);
+    for (uint64_t at = 0; at < z->bytes;) {
+        KL_TRY(kl_lazy_check(z, err));
+        uint64_t left = z->bytes - at;
+        size_t n = left < KL_READ_CHUNK ? (size_t)left : KL_READ_CHUNK;
+        KL_TRY(kl_source_read(z->source, dst + at, n, z->begin + at, &what, err));
+        kl_lazy_arrived(z, dst + at, n);
+        at += n;
+    }
+    return KL_OK;
+}
+
+static void settle(struct kl_lazy *z, enum kl_load_end how) {
+    if (!z->settled) kl_load_settle(z->load, how);
+    z->settled = true;
+}
+
+static int lazy_run(void *ctx, struct kl_launch *l, struct kl_error **err) {
+    struct kl_lazy *z = ctx;
+    int rc = z->npz ? kl_npz_read(z, l->out[0].data, err) : read_plain(z, l->out[0].data, err);
+    settle(z, rc ? KL_LOAD_FAILED : KL_LOAD_DONE);
+    return rc;
+}
+
+static void lazy_skipped(void *ctx, struct kl_error *why) {
+    settle(ctx, why ? KL_LOAD_FAILED : KL_LOAD_SKIPPED);
+}
+
+static void lazy_release(void *ctx) {
+    struct kl_lazy *z = ctx;
+    settle(z, KL_LOAD_SKIPPED); /* nobody asked for it */
+    kl_npz_release(z->npz);
+    kl_source_release(z->source);
+    kl_load_release(z->load);
+    kl_free(z);
+}
+
+static int lazy_new(struct kl_lazy **out, struct kl_file *f, const struct kl_file_tensor *t,
+                    struct kl_load *load, struct kl_error **err) {
+    size_t name_bytes = strlen(t->name) + 1;
+    struct kl_lazy *z = kl_malloc(sizeof *z + name_bytes);
+    if (!z) return kl_fail_nomem(err);
+    *z = (struct kl_lazy){.source = kl_source_retain(f->source),
+                          .load = load ? kl_load_retain(load) : NULL,
+                          .npz = t->member ? kl_npz_retain(f->npz) : NULL,
+                          .index = t->index,
+                          .skip = t->skip,
+                          .begin = t->begin,
+                          .end = t->end,
+                          .bytes = t->bytes,
+                          .dtype = t->dtype,
+                          .swap = t->swap};
+    memcpy(z->name, t->name, name_bytes);
+    *out = z;
+    return KL_OK;
+}
+
+static int lazy_array(struct kl_array **out, struct kl_file *f, const struct kl_file_tensor *t,
+                      const int *dims, struct kl_load *load, struct kl_error **err) {
+    struct kl_lazy *z = NULL;
+    struct kl_stream *stream = NULL;
+    KL_TRY(lazy_new(&z, f, t, load, err));
+    int rc = kl_source_lane(f->source, t->bytes, &stream, &z->lane, err);
+    struct kl_call_params call = {
+        .name = "load", .fn = lazy_run, .ctx = z, .release = lazy_release, .skipped = lazy_skipped};
+    if (!rc)
+        rc = kl_array_op1(out, KL_OP_CALL, stream, &call, sizeof call, NULL, 0, t->dtype, t->ndim,
+                          dims, err);
+    if (rc) {
+        z->settled = true; /* it never counted */
+        lazy_release(z);
+        return rc;
+    }
+    kl_load_expect(load, t->bytes);
+    return KL_OK;
+}
+
+static int missing_array(struct kl_array **out, struct kl_file *f, const struct kl_file_tensor *t,
+                         const int *dims, struct kl_load *load, struct kl_error **err) {
+    const char *label = kl_source_label(f->source);
+    char shown[KL_SHOWN];
+    struct kl_error_info info = {.code = KL_ETRUNCATED,
+                                 .has = KL_HAS_BYTES,
+                                 .op = "load",
+                                 .tensor = t->name,
+                                 .file = label,
+                                 .byte_begin = (int64_t)t->begin,
+                                 .byte_end = (int64_t)t->end};
+    struct kl_error *why = kl_error_new(
+        &info, "load: %s: '%s', bytes %llu to %llu: the file ends before them", label,
+        kl_show(shown, t->name), (unsigned long long)t->begin, (unsigned long long)t->end);
+    int rc = kl_array_new_failed(out, t->dtype, t->ndim, dims, why, err);
+    kl_error_release(why);
+    if (rc) return rc;
+    kl_load_expect(load, t->bytes);
+    kl_load_settle(load, KL_LOAD_FAILED);
+    return KL_OK;
+}
+
+/* The array as it lies in the file, axes reversed, seen through a transposition. */
+static int fortran_view(struct kl_array **out, struct kl_array *base,
+                        const struct kl_file_tensor *t, struct kl_error **err) {
+    int64_t strides[KL_FILE_MAX_NDIM], step = 1;
+    struct {
+        struct kl_dims_params p;
+        int axes[KL_FILE_MAX_NDIM];
+    } params = {.p = {.n = t->ndim}};
+    for (int i = 0; i < t->ndim; i++) {
+        strides[i] = step;
+        step *= t->dims[i] ? t->dims[i] : 1;
+        params.axes[i] = t->ndim - 1 - i;
+    }
+    return kl_array_view(out, KL_OP_TRANSPOSE, &params,
+                         sizeof params.p + (size_t)t->ndim * sizeof(int), base, t->ndim, t->dims,
+                         strides, 0, err);
+}
+
+int kl_file_array(struct kl_array **out, struct kl_file *f, size_t i, struct kl_load *load,
+                  struct kl_error **err) {
+    const struct kl_file_tensor *t = &f->tensors[i];
+    const int *dims = t->dims;
+    int reversed[KL_FILE_MAX_NDIM];
+    bool transpose = t->fortran && t->ndim > 1;
+    if (transpose) {
+        for (int d = 0; d < t->ndim; d++) reversed[d] = t->dims[t->ndim - 1 - d];
+        dims = reversed;
+    }
+    struct kl_array *base;
+    if (t->missing) {
+        KL_TRY(missing_array(&base, f, t, dims, load, err));
+    } else if (t->bytes == 0) {
+        KL_TRY(kl_array_new_data(&base, NULL, t->dtype, t->ndim, dims, err));
+        kl_load_expect(load, 0);
+        kl_load_settle(load, KL_LOAD_DONE);
+    } else {
+        KL_TRY(lazy_array(&base, f, t, dims, load, err));
+    }
+    if (!transpose) {
+        *out = base;
+        return KL_OK;
+    }
+    int rc = fortran_view(out, base, t, err);
+    kl_array_release(base);
+    return rc;
+}
+
+int kl_load_npy(struct kl_array **out, struct kl_source *src, struct kl_error **err) {
+    struct kl_file *f;
+    KL_TRY(kl_file_open(&f, src, KL_FORMAT_NPY, err));
+    int rc = kl_file_array(out, f, 0, NULL, err);
+    kl_file_close(f);
+    return rc;
+}

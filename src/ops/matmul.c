@@ -1,0 +1,87 @@
+/* matmul.c - matrix products: operands of one axis, batches that broadcast. */
+#include <string.h>
+
+#include "ops/meet.h"
+#include "ops/ops.h"
+#include "ops/views.h"
+
+/* The shapes of both operands as batches of matrices, and that of the product. */
+struct product {
+    struct kl_shape a, b, out;
+    bool drop_row, drop_col; /* of the product: made from operands of one axis */
+};
+
+static int product_shapes(struct product *p, const struct kl_array *a, const struct kl_array *b, struct kl_error **err) {
+    if (a->t.ndim == 0 || b->t.ndim == 0)
+        return kl_fail(err, KL_ESHAPE, "operands of shapes %s and %s; each needs at least one axis", KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT_OF(b));
+    p->a = kl_shape_of(a);
+    p->b = kl_shape_of(b);
+    p->drop_row = a->t.ndim == 1;
+    p->drop_col = b->t.ndim == 1;
+    if (p->drop_row) {
+        p->a.dims[1] = p->a.dims[0];
+        p->a.dims[0] = 1;
+        p->a.ndim = 2;
+    }
+    if (p->drop_col) {
+        p->b.dims[1] = 1;
+        p->b.ndim = 2;
+    }
+    int na = p->a.ndim, nb = p->b.ndim, n = na > nb ? na : nb;
+    int m = p->a.dims[na - 2], k = p->a.dims[na - 1], k_b = p->b.dims[nb - 2], cols = p->b.dims[nb - 1];
+    if (k != k_b)
+        return kl_fail(err, KL_ESHAPE, "shapes %s and %s: the last axis of the first has size %d, the axis of the second that meets it %d",
+                       KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT_OF(b), k, k_b);
+    p->out.ndim = n;
+    for (int i = 0; i < n - 2; i++) {
+        int da = i - (n - na) >= 0 ? p->a.dims[i - (n - na)] : 1, db = i - (n - nb) >= 0 ? p->b.dims[i - (n - nb)] : 1;
+        if (da != db && da != 1 && db != 1)
+            return kl_fail(err, KL_ESHAPE, "the leading axes of shapes %s and %s do not broadcast", KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT_OF(b));
+        p->out.dims[i] = da == 1 ? db : da;
+    }
+    p->out.dims[n - 2] = m;
+    p->out.dims[n - 1] = cols;
+    return KL_OK;
+}
+
+/* An operand as dtype, with two axes at least, and the leading axes of the product. */
+static int operand(struct kl_array **out, struct kl_array *a, const struct kl_shape *matrix, const struct kl_shape *product,
+                   enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *typed, *shaped;
+    struct kl_shape to = *product;
+    memcpy(to.dims + to.ndim - 2, matrix->dims + matrix->ndim - 2, 2 * sizeof(int));
+    KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
+    int rc = kl_reshape_to(&shaped, typed, matrix->ndim, matrix->dims, s, err);
+    kl_array_release(typed);
+    if (rc) return rc;
+    rc = kl_broadcast_view(out, shaped, to.ndim, to.dims, err);
+    kl_array_release(shaped);
+    return rc;
+}
+
+int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s, struct kl_error **err) {
+    struct product p;
+    struct kl_array *in[2], *c;
+    int axes[2], n = 0;
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_check_array(b, "b", err));
+    KL_TRY(kl_check_stream(s, err));
+    enum kl_dtype dtype = kl_dtype_promote(a->t.dtype, b->t.dtype);
+    if (!kl_dtype_is_float(dtype) && dtype != KL_C64)
+        return kl_fail(err, KL_EDTYPE, "operands of %s and %s; one must be floating or complex", kl_dtype_name(a->t.dtype),
+                       kl_dtype_name(b->t.dtype));
+    KL_TRY(product_shapes(&p, a, b, err));
+    KL_TRY(operand(&in[0], a, &p.a, &p.out, dtype, s, err));
+    int rc = operand(&in[1], b, &p.b, &p.out, dtype, s, err);
+    if (!rc) {
+        rc = kl_array_op1(&c, KL_OP_MATMUL, s, NULL, 0, in, 2, dtype, p.out.ndim, p.out.dims, err);
+        kl_array_release(in[1]);
+    }
+    kl_array_release(in[0]);
+    if (rc) return rc;
+    if (p.drop_row) axes[n++] = p.out.ndim - 2;
+    if (p.drop_col) axes[n++] = p.out.ndim - 1;
+    rc = kl_squeeze_axes(out, c, axes, (size_t)n, s, err);
+    kl_array_release(c);
+    return rc;
+}

@@ -1,0 +1,98 @@
+/* meet.c - see meet.h. */
+#include "ops/meet.h"
+
+#include <string.h>
+
+#include "base/op_params.h"
+#include "ops/params.h"
+
+int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, size_t n, struct kl_error **err) {
+    out->ndim = 0;
+    for (size_t k = 0; k < n; k++)
+        if (arrays[k]->t.ndim > out->ndim) out->ndim = arrays[k]->t.ndim;
+    for (int i = 0; i < out->ndim; i++) out->dims[i] = 1;
+    for (size_t k = 0; k < n; k++) {
+        const struct kl_tensor *t = &arrays[k]->t;
+        for (int i = 0; i < t->ndim; i++) {
+            int *have = &out->dims[out->ndim - t->ndim + i], want = t->dims[i];
+            if (*have == 1)
+                *have = want;
+            else if (want != 1 && want != *have)
+                return kl_fail(err, KL_ESHAPE, "shapes %s and %s do not broadcast", KL_SHAPE_TEXT(out->ndim, out->dims),
+                               KL_SHAPE_TEXT(t->ndim, t->dims));
+        }
+    }
+    return KL_OK;
+}
+
+int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const int *dims, struct kl_error **err) {
+    struct kl_dims_buf p;
+    int64_t strides[KL_MAX_NDIM];
+    int lead = ndim - a->t.ndim;
+    if (kl_shape_is(a, ndim, dims)) {
+        *out = kl_array_retain(a);
+        return KL_OK;
+    }
+    bool fits = lead >= 0;
+    for (int i = 0; i < ndim && fits; i++) {
+        int own = i < lead ? 1 : a->t.dims[i - lead];
+        fits = own == dims[i] || own == 1;
+        strides[i] = i < lead || own != dims[i] ? 0 : a->t.strides[i - lead];
+    }
+    if (!fits)
+        return kl_fail(err, KL_ESHAPE, "shape %s does not broadcast to %s", KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(ndim, dims));
+    size_t bytes = kl_dims_params(&p, ndim, dims);
+    return kl_array_view(out, KL_OP_BROADCAST, &p, bytes, a, ndim, dims, strides, 0, err);
+}
+
+bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi) {
+    if (!kl_dtype_is_int(dtype)) return false;
+    int bits = 8 * (int)kl_dtype_size(dtype);
+    bool is_signed = kl_dtype_is_signed(dtype);
+    *hi = bits == 64 ? INT64_MAX : (INT64_C(1) << (bits - is_signed)) - 1;
+    *lo = is_signed ? -*hi - 1 : 0;
+    return true;
+}
+
+int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
+    int64_t lo, hi;
+    if (a->t.dtype == dtype) {
+        *out = kl_array_retain(a);
+        return KL_OK;
+    }
+    KL_TRY(kl_map_op(out, KL_OP_CAST, &a, 1, dtype, s, err));
+    if (kl_int_limits(dtype, &lo, &hi)) {
+        if (a->t.dtype == KL_BOOL)
+            kl_array_set_range(*out, 0, 1);
+        else if (a->has_range && a->lo >= lo && a->hi <= hi)
+            kl_array_set_range(*out, a->lo, a->hi);
+    }
+    return KL_OK;
+}
+
+int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n, struct kl_shape *shape,
+            struct kl_stream *s, struct kl_error **err) {
+    int rc = kl_broadcast_shape(shape, in, (size_t)n, err), done = 0;
+    if (rc) return rc;
+    for (; done < n; done++) {
+        struct kl_array *typed; /* converted before it is broadcast: fewer elements */
+        if ((rc = kl_cast_to(&typed, in[done], dtypes[done], s, err))) goto fail;
+        rc = kl_broadcast_view(&out[done], typed, shape->ndim, shape->dims, err);
+        kl_array_release(typed);
+        if (rc) goto fail;
+    }
+    return KL_OK;
+fail:
+    kl_release_all(out, (size_t)done);
+    return rc;
+}
+
+void kl_release_all(struct kl_array *const *arrays, size_t n) {
+    for (size_t i = 0; i < n; i++) kl_array_release(arrays[i]);
+}
+
+int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in, enum kl_dtype dtype,
+              struct kl_stream *s, struct kl_error **err) {
+    KL_TRY(kl_check_stream(s, err));
+    return kl_array_op1(out, op, s, NULL, 0, in, n_in, dtype, in[0]->t.ndim, in[0]->t.dims, err);
+}

@@ -1,0 +1,369 @@
+/* random.c - random numbers as MLX defines them: keys, Threefry bits, and what is made of the bits.
+ *
+ * Without a key the process-wide sequence gives one: each use splits the state, keeps the first half as the
+ * new state and hands out the second. The split is computed here at once, so that no graph grows behind the state. */
+#include <math.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/thread.h"
+#include "base/threefry.h"
+#include "ops/meet.h"
+#include "ops/ops.h"
+#include "ops/params.h"
+
+/* ---- keys ---- */
+static struct {
+    struct kl_mutex mu;
+    bool seeded;               /* guarded by mu, as is the next */
+    struct kl_threefry state;
+} sequence = {.mu = KL_MUTEX_INIT};
+
+static struct kl_threefry key_of_seed(uint64_t seed) {
+    return (struct kl_threefry){{(uint32_t)(seed >> 32), (uint32_t)seed}};
+}
+
+static int new_key(struct kl_array **out, struct kl_threefry key, struct kl_error **err) {
+    int two = 2;
+    return kl_array_new_data(out, key.x, KL_U32, 1, &two, err);
+}
+
+int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err) {
+    return new_key(out, key_of_seed(seed), err);
+}
+
+int kl_random_seed(uint64_t seed, struct kl_error **err) {
+    kl_mutex_lock(&sequence.mu);
+    sequence.state = key_of_seed(seed);
+    sequence.seeded = true;
+    kl_mutex_unlock(&sequence.mu);
+    return KL_OK;
+}
+
+static struct kl_threefry next_key(void) {
+    kl_mutex_lock(&sequence.mu);
+    if (!sequence.seeded) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        sequence.state = key_of_seed((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+        sequence.seeded = true;
+    }
+    /* Four words: two pairs, of which the first members come first. */
+    struct kl_threefry p = kl_threefry_pair(sequence.state, 4, 0), q = kl_threefry_pair(sequence.state, 4, 1);
+    sequence.state = (struct kl_threefry){{p.x[0], q.x[0]}};
+    kl_mutex_unlock(&sequence.mu);
+    return (struct kl_threefry){{p.x[1], q.x[1]}};
+}
+
+/* The given key, checked, or the next of the sequence. */
+static int use_key(struct kl_array **out, struct kl_array *key, struct kl_error **err) {
+    if (!key) return new_key(out, next_key(), err);
+    KL_TRY(kl_check_array(key, "key", err));
+    if (key->t.dtype != KL_U32) return kl_fail(err, KL_EDTYPE, "the key is %s; uint32 is taken", kl_dtype_name(key->t.dtype));
+    if (key->t.ndim != 1 || key->t.dims[0] != 2)
+        return kl_fail(err, KL_ESHAPE, "the key has shape %s; (2) is taken", KL_SHAPE_TEXT_OF(key));
+    *out = kl_array_retain(key);
+    return KL_OK;
+}
+
+/* ---- bits ---- */
+static int bits(struct kl_array **out, int ndim, const int *dims, int width, struct kl_array *key, struct kl_stream *s,
+                struct kl_error **err) {
+    struct kl_array *used;
+    struct kl_bits_params p = {width};
+    enum kl_dtype dtype = width == 1 ? KL_U8 : width == 2 ? KL_U16 : KL_U32;
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(use_key(&used, key, err));
+    int rc = kl_array_op1(out, KL_OP_RANDOM_BITS, s, &p, sizeof p, &used, 1, dtype, ndim, dims, err);
+    kl_array_release(used);
+    return rc;
+}
+
+int kl_random_bits(struct kl_array **out, const int *shape, size_t shape_num, int width, struct kl_array *key,
+                   struct kl_stream *s, struct kl_error **err) {
+    struct kl_shape to;
+    if (width != 1 && width != 2 && width != 4) return kl_fail(err, KL_EARG, "width %d; 1, 2 or 4 bytes are taken", width);
+    KL_TRY(kl_check_shape(&to, shape, shape_num, KL_U32, NULL, err));
+    return bits(out, to.ndim, to.dims, width, key, s, err);
+}
+
+int kl_random_split_num(struct kl_array **out, struct kl_array *key, int num, struct kl_stream *s, struct kl_error **err) {
+    int dims[2] = {num, 2};
+    KL_TRY(kl_check_array(key, "key", err));
+    if (num < 0) return kl_fail(err, KL_EARG, "%d keys are asked for; 0 or more are possible", num);
+    return bits(out, 2, dims, 4, key, s, err);
+}
+
+int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *key, struct kl_stream *s,
+                    struct kl_error **err) {
+    struct kl_array *both, **halves, *keys[2];
+    size_t n;
+    KL_TRY(kl_random_split_num(&both, key, 2, s, err));
+    int rc = kl_split(&halves, &n, both, 2, 0, s, err);
+    kl_array_release(both);
+    if (rc) return rc;
+    if (!(rc = kl_squeeze_axis(&keys[0], halves[0], 0, s, err))) {
+        if (!(rc = kl_squeeze_axis(&keys[1], halves[1], 0, s, err))) {
+            *out_0 = keys[0];
+            *out_1 = keys[1];
+        } else {
+            kl_array_release(keys[0]);
+        }
+    }
+    kl_release_all(halves, n);
+    kl_free(halves);
+    return rc;
+}
+
+/* ---- steps: each takes the array in *x, also on failure, and puts the result there ---- */
+static int step_with(struct kl_array **x, kl_binary_fn *fn, struct kl_array *left, struct kl_array *right,
+                     struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *in = *x;
+    *x = NULL;
+    int rc = fn(x, left ? left : in, right ? right : in, s, err);
+    kl_array_release(in);
+    return rc;
+}
+
+static int step_number(struct kl_array **x, kl_binary_fn *fn, double number, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *n;
+    int rc = kl_array_new_scalar(&n, number, (*x)->t.dtype, err);
+    if (rc) {
+        kl_array_release(*x);
+        *x = NULL;
+        return rc;
+    }
+    rc = step_with(x, fn, NULL, n, s, err);
+    kl_array_release(n);
+    return rc;
+}
+
+static int step_cast(struct kl_array **x, enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *in = *x;
+    *x = NULL;
+    int rc = kl_cast_to(x, in, dtype, s, err);
+    kl_array_release(in);
+    return rc;
+}
+
+/* ---- uniform ---- */
+/* The largest number below 1. */
+static double below_one(enum kl_dtype dtype) {
+    return dtype == KL_F16 ? 1 - 0x1p-11 : dtype == KL_BF16 ? 1 - 0x1p-8 : 1 - 0x1p-24;
+}
+
+/* low + u * (high - low), u in [0, 1), all in dtype: a floating type of at most 32 bits. */
+static int uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high, const struct kl_shape *shape,
+                   enum kl_dtype dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *x, *range;
+    KL_TRY(kl_subtract(&range, high, low, s, err));
+    int rc = bits(&x, shape->ndim, shape->dims, 4, key, s, err);
+    if (!rc) rc = step_cast(&x, KL_F32, s, err);
+    if (!rc) rc = step_number(&x, kl_divide, (double)UINT32_MAX, s, err);
+    if (!rc) rc = step_cast(&x, dtype, s, err);
+    if (!rc) rc = step_number(&x, kl_minimum, below_one(dtype), s, err);
+    if (!rc) rc = step_with(&x, kl_multiply, range, NULL, s, err);
+    if (!rc) rc = step_with(&x, kl_add, NULL, low, s, err);
+    kl_array_release(range);
+    if (!rc) *out = x;
+    return rc;
+}
+
+/* Whether the bounds of random numbers broadcast to exactly `shape`. */
+static int check_bounds(struct kl_array *low, struct kl_array *high, const struct kl_shape *shape, struct kl_error **err) {
+    struct kl_array *const bounds[2] = {low, high};
+    struct kl_shape both;
+    KL_TRY(kl_broadcast_shape(&both, bounds, 2, err));
+    bool fits = both.ndim <= shape->ndim;
+    for (int i = 0; fits && i < both.ndim; i++) {
+        int want = shape->dims[shape->ndim - both.ndim + i];
+        fits = both.dims[i] == 1 || both.dims[i] == want;
+    }
+    if (fits) return KL_OK;
+    return kl_fail(err, KL_ESHAPE, "bounds of shapes %s and %s do not broadcast to shape %s", KL_SHAPE_TEXT_OF(low),
+                   KL_SHAPE_TEXT_OF(high), KL_SHAPE_TEXT(shape->ndim, shape->dims));
+}
+
+int kl_random_uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high, const int *shape, size_t shape_num,
+                      int dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    struct kl_shape to;
+    struct kl_array *lo, *hi;
+    KL_TRY(kl_check_array(low, "low", err));
+    KL_TRY(kl_check_array(high, "high", err));
+    KL_TRY(kl_check_dtype(dtype, err));
+    KL_TRY(kl_check_stream(s, err));
+    if (dtype != KL_F16 && dtype != KL_BF16 && dtype != KL_F32)
+        return kl_fail(err, KL_EDTYPE, "dtype %s; float16, bfloat16 and float32 are possible", kl_dtype_name((enum kl_dtype)dtype));
+    KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
+    KL_TRY(check_bounds(low, high, &to, err));
+    KL_TRY(kl_cast_to(&lo, low, (enum kl_dtype)dtype, s, err));
+    int rc = kl_cast_to(&hi, high, (enum kl_dtype)dtype, s, err);
+    if (!rc) {
+        rc = uniform(out, lo, hi, &to, (enum kl_dtype)dtype, key, s, err);
+        kl_array_release(hi);
+    }
+    kl_array_release(lo);
+    return rc;
+}
+
+/* float32, between two numbers. */
+static int uniform_between(struct kl_array **out, float low, float high, const struct kl_shape *shape, struct kl_array *key,
+                           struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *lo, *hi;
+    KL_TRY(kl_array_new_scalar(&lo, low, KL_F32, err));
+    int rc = kl_array_new_scalar(&hi, high, KL_F32, err);
+    if (!rc) {
+        rc = uniform(out, lo, hi, shape, KL_F32, key, s, err);
+        kl_array_release(hi);
+    }
+    kl_array_release(lo);
+    return rc;
+}
+
+/* ---- normal ---- */
+/* erfinv of numbers between -1 and 1, as dtype. Times the square root of 2 they are normal. */
+static int normal_real(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype, struct kl_array *key,
+                       struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *u;
+    KL_TRY(uniform_between(&u, nextafterf(-1, 0), 1, shape, key, s, err));
+    int rc = dtype == KL_F64 ? step_cast(&u, KL_F64, s, err) : KL_OK;
+    if (rc) return rc;
+    rc = kl_erfinv(out, u, s, err);
+    kl_array_release(u);
+    return rc ? rc : step_cast(out, dtype, s, err);
+}
+
+/* The same for complex64: real and imaginary parts are neighbours in a float32 array with one more axis. */
+static int normal_complex(struct kl_array **out, const struct kl_shape *shape, struct kl_array *key, struct kl_stream *s,
+                          struct kl_error **err) {
+    static const float i_unit[2] = {0, 1};
+    struct kl_shape parts = *shape;
+    struct kl_array *both, **halves, *re, *im, *unit;
+    size_t n;
+    if (shape->ndim == KL_MAX_NDIM) return kl_fail(err, KL_ESHAPE, "%d axes are too many for complex64 here", shape->ndim);
+    parts.dims[parts.ndim++] = 2;
+    KL_TRY(normal_real(&both, &parts, KL_F32, key, s, err));
+    int rc = kl_split(&halves, &n, both, 2, parts.ndim - 1, s, err);
+    kl_array_release(both);
+    if (rc) return rc;
+    if ((rc = kl_squeeze_axis(&re, halves[0], -1, s, err))) goto fail_re;
+    if ((rc = kl_squeeze_axis(&im, halves[1], -1, s, err))) goto fail_im;
+    if ((rc = kl_array_new_data(&unit, i_unit, KL_C64, 0, NULL, err))) {
+        kl_array_release(im);
+        goto fail_im;
+    }
+    rc = step_with(&im, kl_multiply, NULL, unit, s, err);
+    kl_array_release(unit);
+    if (!rc) rc = step_with(&im, kl_add, re, NULL, s, err);
+    if (!rc) *out = im;
+fail_im:
+    kl_array_release(re);
+fail_re:
+    kl_release_all(halves, n);
+    kl_free(halves);
+    return rc;
+}
+
+/* scale * sqrt(2) * erfinv(u) + loc, in dtype; loc and scale of that dtype or NULL. In complex numbers each part has
+ * half the variance, and the root goes away. */
+static int normal(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype, struct kl_array *loc,
+                  struct kl_array *scale, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *x, *factor;
+    if (dtype == KL_C64)
+        KL_TRY(normal_complex(&x, shape, key, s, err));
+    else
+        KL_TRY(normal_real(&x, shape, dtype, key, s, err));
+    int rc = kl_array_new_scalar(&factor, dtype == KL_C64 ? 1 : sqrt(2.0), dtype, err);
+    if (!rc && scale) rc = step_with(&factor, kl_multiply, scale, NULL, s, err);
+    if (rc) {
+        kl_array_release(x);
+        return rc;
+    }
+    rc = step_with(&x, kl_multiply, factor, NULL, s, err);
+    kl_array_release(factor);
+    if (!rc && loc) rc = step_with(&x, kl_add, NULL, loc, s, err);
+    if (!rc) *out = x;
+    return rc;
+}
+
+static int check_normal(struct kl_shape *to, const int *shape, size_t shape_num, int dtype, struct kl_stream *s,
+                        struct kl_error **err) {
+    KL_TRY(kl_check_dtype(dtype, err));
+    KL_TRY(kl_check_stream(s, err));
+    if (!kl_dtype_is_float((enum kl_dtype)dtype) && dtype != KL_C64)
+        return kl_fail(err, KL_EDTYPE, "dtype %s; floating types and complex64 are possible", kl_dtype_name((enum kl_dtype)dtype));
+    return kl_check_shape(to, shape, shape_num, KL_C64, NULL, err);
+}
+
+int kl_random_normal_broadcast(struct kl_array **out, const int *shape, size_t shape_num, int dtype, struct kl_array *loc,
+                               struct kl_array *scale, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    struct kl_shape to;
+    struct kl_array *l = NULL, *c = NULL;
+    KL_TRY(check_normal(&to, shape, shape_num, dtype, s, err));
+    if (loc) KL_TRY(kl_check_array(loc, "loc", err));
+    if (scale) KL_TRY(kl_check_array(scale, "scale", err));
+    int rc = loc ? kl_cast_to(&l, loc, (enum kl_dtype)dtype, s, err) : KL_OK;
+    if (!rc && scale) rc = kl_cast_to(&c, scale, (enum kl_dtype)dtype, s, err);
+    if (!rc) rc = normal(out, &to, (enum kl_dtype)dtype, l, c, key, s, err);
+    kl_array_release(l);
+    kl_array_release(c);
+    return rc;
+}
+
+int kl_random_normal(struct kl_array **out, const int *shape, size_t shape_num, int dtype, float loc, float scale,
+                     struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    struct kl_shape to;
+    struct kl_array *l = NULL, *c = NULL;
+    KL_TRY(check_normal(&to, shape, shape_num, dtype, s, err));
+    int rc = loc != 0 ? kl_array_new_scalar(&l, loc, (enum kl_dtype)dtype, err) : KL_OK;
+    if (!rc && scale != 1) rc = kl_array_new_scalar(&c, scale, (enum kl_dtype)dtype, err);
+    if (!rc) rc = normal(out, &to, (enum kl_dtype)dtype, l, c, key, s, err);
+    kl_array_release(l);
+    kl_array_release(c);
+    return rc;
+}
+
+/* ---- randint ---- */
+/* high - 1 and low as dtype: what the numbers are kept between, exactly, whatever float32 made of the bounds. */
+static int last_of(struct kl_array **out, struct kl_array *high, enum kl_dtype dtype, struct kl_stream *s,
+                   struct kl_error **err) {
+    struct kl_array *one, *last;
+    enum kl_dtype own = high->t.dtype == KL_BOOL ? KL_I32 : high->t.dtype;
+    KL_TRY(kl_array_new_scalar(&one, 1, own, err));
+    int rc = kl_subtract(&last, high, one, s, err);
+    kl_array_release(one);
+    if (rc) return rc;
+    *out = last;
+    return step_cast(out, dtype, s, err);
+}
+
+int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_array *high, const int *shape, size_t shape_num,
+                      int dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    struct kl_shape to;
+    struct kl_array *x = NULL, *first = NULL, *last = NULL;
+    KL_TRY(kl_check_array(low, "low", err));
+    KL_TRY(kl_check_array(high, "high", err));
+    KL_TRY(kl_check_dtype(dtype, err));
+    KL_TRY(kl_check_stream(s, err));
+    if (!kl_dtype_is_int((enum kl_dtype)dtype) && dtype != KL_BOOL)
+        return kl_fail(err, KL_EDTYPE, "dtype %s; integers and bool are possible", kl_dtype_name((enum kl_dtype)dtype));
+    KL_TRY(kl_check_shape(&to, shape, shape_num, KL_U64, NULL, err));
+    KL_TRY(check_bounds(low, high, &to, err));
+    KL_TRY(kl_random_uniform(&x, low, high, shape, shape_num, KL_F32, key, s, err));
+    struct kl_array *u = x;
+    int rc = kl_map_op(&x, KL_OP_FLOOR, &u, 1, KL_F32, s, err);
+    kl_array_release(u);
+    if (rc) return rc;
+    if ((rc = step_cast(&x, (enum kl_dtype)dtype, s, err))) return rc;
+    rc = last_of(&last, high, (enum kl_dtype)dtype, s, err);
+    if (!rc) rc = kl_cast_to(&first, low, (enum kl_dtype)dtype, s, err);
+    if (!rc) rc = step_with(&x, kl_minimum, NULL, last, s, err);
+    if (!rc) rc = step_with(&x, kl_maximum, NULL, first, s, err);
+    if (!rc)
+        *out = x;
+    else
+        kl_array_release(x);
+    kl_array_release(first);
+    kl_array_release(last);
+    return rc;
+}

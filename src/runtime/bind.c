@@ -1,0 +1,127 @@
+/* bind.c - memory for a task: donated or fresh blocks for its outputs, copies of operands that lie on the other side, and the
+ * note of every use. The role holder calls it, just before launch. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/validate.h"
+#include "runtime/block_pool.h"
+#include "runtime/executor.h"
+
+/* Validation: guards around a block that is written outside any stream. */
+static int guard_mirror(struct kl_block *b, struct kl_error **err) {
+    struct kl_memory *m = b->memory;
+    b->needs_guard = false;
+    if (!kl_validating() || m->is_host) return KL_OK; /* host blocks got theirs at the hand-over */
+    char guards[3 * KL_GUARD_BYTES];
+    kl_guard_write(guards + KL_GUARD_BYTES, KL_GUARD_BYTES, b->tenant);
+    KL_TRY(m->write(m, b->raw, 0, guards, KL_GUARD_BYTES, err));
+    return m->write(m, b->raw, KL_GUARD_BYTES + b->bytes, guards, KL_GUARD_BYTES, err);
+}
+
+static int copy_across(struct kl_block *from, struct kl_block *to, size_t bytes, struct kl_error **err) {
+    struct kl_memory *f = from->memory, *t = to->memory;
+    if (t->is_host) return f->read(f, from->ptr, 0, to->ptr, bytes, err);
+    if (f->is_host) return t->write(t, to->ptr, 0, from->ptr, bytes, err);
+    void *host = kl_malloc(bytes); /* from one device to another: by way of the host */
+    if (!host) return kl_fail_nomem(err);
+    int rc = f->read(f, from->ptr, 0, host, bytes, err);
+    if (!rc) rc = t->write(t, to->ptr, 0, host, bytes, err);
+    kl_free(host);
+    return rc;
+}
+
+int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **out, struct kl_error **err) {
+    *out = kl_buffer_block_on(b, m);
+    if (*out || !b->block) return KL_OK;
+    struct kl_block *copy;
+    /* Outside any stream: the copy is finished on return, so the block must be free of every use. Two streams may both
+     * make one; the second serves as well as the first. */
+    KL_TRY(kl_block_alloc(m, b->bytes, NULL, &copy, err));
+    int rc = guard_mirror(copy, err);
+    if (!rc) rc = copy_across(b->block, copy, b->bytes, err);
+    if (rc) {
+        m->give_back(m, copy);
+        return rc;
+    }
+    kl_buffer_add_mirror(b, copy);
+    *out = copy;
+    return KL_OK;
+}
+
+/* Whether output o of t may be written into the block of input i. */
+static bool may_donate(struct kl_stream *s, struct kl_task *t, int i, const struct kl_tensor *o) {
+    const struct kl_tensor *in = t->in[i];
+    struct kl_block *b = in->buffer->block;
+    return b && b->memory == s->backend->memory && in->buffer->bytes == o->buffer->bytes &&
+           kl_dtype_size(in->dtype) == kl_dtype_size(o->dtype) && in->size == o->size && in->offset == 0 &&
+           (in->layout & KL_ROW_CONTIGUOUS) && t->owns_input(t, i) &&
+           atomic_load_explicit(&in->buffer->mirrors, memory_order_relaxed) == NULL && kl_block_free_for(b, &s->settled);
+}
+
+static bool donate(struct kl_stream *s, struct kl_task *t) {
+    if (t->n_out != 1 || t->out[0]->buffer->bytes == 0) return false;
+    unsigned flags = kl_op_flags(t->op);
+    int n = flags & KL_OPF_ELEMENTWISE ? t->n_in : flags & KL_OPF_BASE_IN_PLACE ? 1 : 0;
+    for (int i = 0; i < n && i < t->n_in; i++) {
+        if (!may_donate(s, t, i, t->out[0])) continue;
+        t->out[0]->buffer->block = t->in[i]->buffer->block;
+        return true;
+    }
+    return false;
+}
+
+/* The input keeps its pointer to a donated block until here, so that launch finds it; its buffer must not give it back. */
+static void forget_donated(struct kl_task *t) {
+    for (int i = 0; i < t->n_in; i++)
+        for (int o = 0; o < t->n_out; o++)
+            if (t->in[i]->buffer->block && t->in[i]->buffer->block == t->out[o]->buffer->block)
+                t->in[i]->buffer->block = NULL;
+}
+
+static int note(struct kl_stream *s, struct kl_task *t, struct kl_block *b, struct kl_error **err) {
+    if (!b) return KL_OK;
+    if (kl_block_note_use(b, &s->settled, t->ticket)) return kl_fail_nomem(err);
+    if (kl_validating()) {
+        strncpy(b->last_op, kl_task_name(t), sizeof b->last_op - 1);
+        b->last_op[sizeof b->last_op - 1] = 0;
+    }
+    return KL_OK;
+}
+
+int kl_bind_task(struct kl_stream *s, struct kl_task *t, struct kl_error **err) {
+    struct kl_memory *m = s->backend->memory;
+    for (int i = 0; i < t->n_in; i++) {
+        struct kl_block *b;
+        KL_TRY(kl_buffer_reach(t->in[i]->buffer, m, &b, err));
+        KL_TRY(note(s, t, b, err));
+    }
+    bool donated = donate(s, t);
+    for (int o = 0; o < t->n_out && !donated; o++) {
+        struct kl_buffer *buf = t->out[o]->buffer;
+        if (buf->bytes == 0) continue;
+        KL_TRY(kl_block_alloc(m, buf->bytes, &s->settled, &buf->block, err));
+        KL_TRY(note(s, t, buf->block, err));
+    }
+    if (t->workspace) {
+        KL_TRY(kl_block_alloc(m, t->workspace->bytes, &s->settled, &t->workspace->block, err));
+        KL_TRY(note(s, t, t->workspace->block, err));
+    }
+    return KL_OK;
+}
+
+void kl_bind_after_launch(struct kl_task *t) {
+    if (t->n_out == 1) forget_donated(t);
+}
+
+void kl_bind_check_guards(struct kl_stream *s, struct kl_task *t, struct kl_error **err) {
+    struct kl_memory *m = s->backend->memory;
+    for (int i = 0; i < t->n_in + t->n_out; i++) {
+        struct kl_buffer *buf = i < t->n_in ? t->in[i]->buffer : t->out[i - t->n_in]->buffer;
+        struct kl_block *b = kl_buffer_block_on(buf, m);
+        if (!b || !b->memory->pool) continue; /* the user's memory has no guards */
+        enum kl_guard_finding f = kl_guard_check(b->ptr, b->bytes, b->tenant);
+        if (f == KL_GUARD_INTACT) continue;
+        kl_guard_report(err, kl_task_name(t), i, t->n_in, buf->bytes, f, s->index);
+        kl_guard_fill(b); /* reported once, not by every later kernel */
+    }
+}

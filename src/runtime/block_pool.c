@@ -1,0 +1,300 @@
+/* block_pool.c - see block_pool.h.
+ *
+ * Size classes: four per power of two up to 1 MB, where a block has its class's size; above that blocks are whole
+ * pages, filed under the class below their size, and taken when at most a quarter larger than wanted. */
+#include "runtime/block_pool.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/validate.h"
+
+enum { CLASSES = 4 * 42, MIN_SHIFT = 6, MAX_MEMORIES = 16, MAX_TRIES = 16 };
+static const size_t exact_up_to = (size_t)1 << 20;
+static const size_t page = 4096;
+
+struct pool {
+    struct kl_memory *memory;
+    struct kl_mutex mu;             /* leaf */
+    struct kl_list free[CLASSES];   /* of kl_block.link, most recently freed first; guarded by mu */
+};
+
+static struct {
+    struct kl_mutex mu;               /* taken before any pool's */
+    struct pool *pools[MAX_MEMORIES]; /* guarded by mu; entries are immortal */
+    _Atomic(int) n_pools;
+    _Atomic(size_t) active, cached, peak;
+    _Atomic(size_t) limit, cache_limit, wired_limit; /* limits: 0 until first asked */
+    _Atomic(uint64_t) next_tenant;
+} all = {.mu = KL_MUTEX_INIT};
+
+#ifdef KL_TEST_HOOKS
+static _Atomic(bool) skip_check;
+static _Atomic(size_t) budget = (size_t)-1;
+
+void kl_test_skip_handover_check(bool skip) {
+    atomic_store(&skip_check, skip);
+}
+void kl_test_memory_budget(size_t bytes) {
+    atomic_store(&budget, bytes);
+}
+#endif
+
+/* ---- the figures ---- */
+
+static void count_active(size_t bytes) {
+    size_t now = atomic_fetch_add_explicit(&all.active, bytes, memory_order_relaxed) + bytes;
+    size_t peak = atomic_load_explicit(&all.peak, memory_order_relaxed);
+    while (now > peak && !atomic_compare_exchange_weak_explicit(&all.peak, &peak, now, memory_order_relaxed,
+                                                                memory_order_relaxed)) {}
+}
+
+static size_t ram_bytes(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)4 << 30;
+}
+
+static size_t limit_get(_Atomic(size_t) *limit, size_t otherwise) {
+    size_t v = atomic_load(limit);
+    return v ? v - 1 : otherwise; /* stored plus one, so that 0 can be set */
+}
+
+static size_t limit_set(_Atomic(size_t) *limit, size_t v, size_t otherwise) {
+    size_t old = atomic_exchange(limit, v == (size_t)-1 ? v : v + 1);
+    return old ? old - 1 : otherwise;
+}
+
+size_t kl_memory_active(void) {
+    return atomic_load(&all.active);
+}
+size_t kl_memory_cached(void) {
+    return atomic_load(&all.cached);
+}
+size_t kl_memory_peak(void) {
+    return atomic_load(&all.peak);
+}
+void kl_memory_reset_peak(void) {
+    atomic_store(&all.peak, 0);
+}
+size_t kl_memory_limit(void) {
+    return limit_get(&all.limit, ram_bytes() / 10 * 8);
+}
+size_t kl_memory_set_limit(size_t bytes) {
+    return limit_set(&all.limit, bytes, ram_bytes() / 10 * 8);
+}
+static size_t cache_limit(void) {
+    return limit_get(&all.cache_limit, ram_bytes() / 4);
+}
+size_t kl_memory_set_wired_limit(size_t bytes) {
+    return limit_set(&all.wired_limit, bytes, 0);
+}
+
+/* ---- classes ---- */
+
+static size_t class_size(int c) {
+    size_t base = (size_t)1 << (MIN_SHIFT + c / 4);
+    return base + base / 4 * (size_t)(c % 4);
+}
+
+static int class_at_most(size_t bytes) { /* the largest class of size <= bytes; the smallest for less */
+    if (bytes < (size_t)1 << MIN_SHIFT) return 0;
+    int shift = 63 - __builtin_clzll(bytes);
+    int quarter = (int)((bytes - ((size_t)1 << shift)) >> (shift - 2));
+    int c = (shift - MIN_SHIFT) * 4 + quarter;
+    return c < CLASSES ? c : CLASSES - 1;
+}
+
+/* The size that a request becomes, and the class where a block of that size lies. */
+static size_t round_request(size_t bytes, int *c) {
+    if (kl_validating()) { /* the guard stands right behind what was asked for */
+        *c = class_at_most(bytes);
+        return bytes;
+    }
+    if (bytes < ((size_t)1 << MIN_SHIFT)) bytes = (size_t)1 << MIN_SHIFT;
+    if (bytes <= exact_up_to) {
+        *c = class_at_most(bytes);
+        if (class_size(*c) < bytes) ++*c;
+        return class_size(*c);
+    }
+    bytes = (bytes + page - 1) / page * page;
+    *c = class_at_most(bytes);
+    return bytes;
+}
+
+/* ---- blocks ---- */
+
+static void block_raw_free(struct kl_block *b) { /* all uses done, out of every list */
+    b->memory->raw_free(b->memory, b->raw, b->raw_bytes);
+    kl_block_forget_uses(b);
+    kl_free(b);
+}
+
+static struct kl_block *take_cached(struct pool *p, size_t bytes, int c, const struct kl_timeline *t) {
+    size_t most = kl_validating() ? bytes : bytes + bytes / 4;
+    int last = bytes > exact_up_to && c + 1 < CLASSES ? c + 1 : c;
+    for (; c <= last; c++) {
+        int tries = 0;
+        for (struct kl_link *n = p->free[c].head.next; n != &p->free[c].head && tries < MAX_TRIES; n = n->next, tries++) {
+            struct kl_block *b = kl_container(n, struct kl_block, link);
+            if (b->bytes < bytes || b->bytes > most) continue;
+            bool may = kl_block_free_for(b, t);
+#ifdef KL_TEST_HOOKS
+            may = may || atomic_load(&skip_check);
+#endif
+            if (!may) continue;
+            kl_list_remove(&b->link);
+            return b;
+        }
+    }
+    return NULL;
+}
+
+/* Takes up to `want` bytes of done blocks out of the cache, the longest cached first, and gives them back to the system. */
+static size_t give_back_cached(struct pool *p, size_t want) {
+    struct kl_list out;
+    kl_list_init(&out);
+    size_t got = 0;
+    kl_mutex_lock(&p->mu);
+    for (int c = CLASSES - 1; c >= 0 && got < want; c--) {
+        for (struct kl_link *n = p->free[c].head.prev, *prev; n != &p->free[c].head && got < want; n = prev) {
+            prev = n->prev;
+            struct kl_block *b = kl_container(n, struct kl_block, link);
+            if (!kl_block_free_for(b, NULL)) continue;
+            kl_list_remove(n);
+            kl_list_push(&out, n);
+            got += b->raw_bytes;
+            atomic_fetch_sub_explicit(&all.cached, b->raw_bytes, memory_order_relaxed);
+        }
+    }
+    kl_mutex_unlock(&p->mu);
+    for (struct kl_link *n; (n = kl_list_pop(&out));) block_raw_free(kl_container(n, struct kl_block, link));
+    return got;
+}
+
+static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
+    struct pool *p = m->pool;
+    int c = class_at_most(b->bytes);
+    atomic_fetch_sub_explicit(&all.active, b->raw_bytes, memory_order_relaxed);
+    /* Host memory is filled at once: no kernel uses it any more. Device memory is filled by its next tenant's stream. */
+    if (kl_validating() && m->is_host) kl_guard_poison(b);
+    kl_mutex_lock(&p->mu);
+    kl_list_push_front(&p->free[c], &b->link);
+    size_t cached = atomic_fetch_add_explicit(&all.cached, b->raw_bytes, memory_order_relaxed) + b->raw_bytes;
+    kl_mutex_unlock(&p->mu);
+    size_t cap = cache_limit();
+    if (cached > cap) give_back_cached(p, cached - cap);
+}
+
+static int raw_alloc(struct pool *p, size_t bytes, void **raw, struct kl_error **err) {
+#ifdef KL_TEST_HOOKS
+    if (atomic_load(&all.active) + atomic_load(&all.cached) + bytes > atomic_load(&budget))
+        return kl_fail(err, KL_ENOMEM, "out of %s memory: %zu bytes wanted", p->memory->name, bytes);
+#endif
+    return p->memory->raw_alloc(p->memory, bytes, raw, err);
+}
+
+static struct kl_block *block_new(struct pool *p, size_t bytes, struct kl_error **err) {
+    struct kl_block *b = kl_calloc(1, sizeof *b);
+    if (!b) {
+        kl_fail_nomem(err);
+        return NULL;
+    }
+    size_t guard = kl_validating() ? KL_GUARD_BYTES : 0;
+    struct kl_error *first = NULL;
+    int rc = raw_alloc(p, bytes + 2 * guard, &b->raw, &first);
+    if (rc == KL_ENOMEM) { /* what is cached, here or in another memory of the same machine, may be what is missing */
+        kl_error_release(first);
+        first = NULL;
+        kl_memory_clear_cache();
+        rc = raw_alloc(p, bytes + 2 * guard, &b->raw, &first);
+    }
+    if (rc) {
+        kl_free(b);
+        kl_fail_with(err, first ? first : kl_error_static(rc));
+        return NULL;
+    }
+    b->memory = p->memory;
+    b->ptr = (char *)b->raw + guard;
+    b->bytes = bytes;
+    b->raw_bytes = bytes + 2 * guard;
+    return b;
+}
+
+int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, struct kl_block **out, struct kl_error **err) {
+    struct pool *p = m->pool;
+    int c;
+    if (bytes > (size_t)1 << 47) return kl_fail(err, KL_ENOMEM, "out of %s memory: %zu bytes wanted", m->name, bytes);
+    size_t rounded = round_request(bytes, &c);
+    kl_mutex_lock(&p->mu);
+    struct kl_block *b = take_cached(p, rounded, c, t);
+    if (b) atomic_fetch_sub_explicit(&all.cached, b->raw_bytes, memory_order_relaxed);
+    kl_mutex_unlock(&p->mu);
+    if (!b && !(b = block_new(p, rounded, err))) return KL_ENOMEM;
+    count_active(b->raw_bytes);
+    b->tenant = atomic_fetch_add_explicit(&all.next_tenant, 1, memory_order_relaxed) + 1;
+    if (kl_validating()) {
+        /* Once more, whatever the pool decided: this is what validation is there to prove. */
+        if (!kl_block_free_for(b, t)) {
+            struct kl_error_info info = {.code = KL_EVALIDATE, .op = b->last_op};
+            kl_fail_info(err, &info, "validation: a block of %zu bytes was handed over while '%s' may still use it",
+                         b->bytes, b->last_op[0] ? b->last_op : "a kernel");
+            fprintf(stderr, "keel: validation: a block of %zu bytes was handed over while '%s' may still use it\n",
+                    b->bytes, b->last_op[0] ? b->last_op : "a kernel");
+            pool_give_back(m, b);
+            return KL_EVALIDATE;
+        }
+        if (m->is_host) kl_guard_fill(b);
+        b->needs_guard = !m->is_host;
+    }
+    kl_block_forget_uses(b);
+    *out = b;
+    return KL_OK;
+}
+
+void kl_memory_clear_cache(void) {
+    for (int i = 0; i < atomic_load(&all.n_pools); i++) give_back_cached(all.pools[i], (size_t)-1);
+}
+
+size_t kl_memory_cache_limit_set(size_t bytes) {
+    size_t old = limit_set(&all.cache_limit, bytes, ram_bytes() / 4);
+    size_t cached = kl_memory_cached();
+    for (int i = 0; i < atomic_load(&all.n_pools) && cached > bytes; i++)
+        cached -= give_back_cached(all.pools[i], cached - bytes);
+    return old;
+}
+
+int kl_pool_attach(struct kl_memory *m, struct kl_error **err) {
+    struct pool *p = kl_calloc(1, sizeof *p);
+    if (!p) return kl_fail_nomem(err);
+    p->memory = m;
+    kl_mutex_init(&p->mu);
+    for (int c = 0; c < CLASSES; c++) kl_list_init(&p->free[c]);
+    kl_mutex_lock(&all.mu);
+    int n = atomic_load(&all.n_pools);
+    if (n == MAX_MEMORIES) {
+        kl_mutex_unlock(&all.mu);
+        kl_free(p);
+        return kl_fail(err, KL_ELIMIT, "more than %d memories", MAX_MEMORIES);
+    }
+    all.pools[n] = p;
+    atomic_store(&all.n_pools, n + 1);
+    kl_mutex_unlock(&all.mu);
+    m->give_back = pool_give_back;
+    m->pool = p;
+    return KL_OK;
+}
+
+void kl_pools_fork_prepare(void) {
+    kl_mutex_lock(&all.mu);
+    for (int i = 0; i < atomic_load(&all.n_pools); i++) kl_mutex_lock(&all.pools[i]->mu);
+}
+
+void kl_pools_fork_parent(void) {
+    for (int i = atomic_load(&all.n_pools) - 1; i >= 0; i--) kl_mutex_unlock(&all.pools[i]->mu);
+    kl_mutex_unlock(&all.mu);
+}
+
+void kl_pools_fork_child(void) {
+    kl_pools_fork_parent();
+}

@@ -1,0 +1,445 @@
+/* executor.c - see executor.h.
+ *
+ * The rules that keep it free of lost work and deadlock:
+ * - giving the role up and looking for new tasks is one critical section with appending them (s->mu);
+ * - a task that cannot be launched parks its stream on a timeline of an earlier commit, so waits never form a cycle;
+ * - the pool's threads never block: only callers do, and threads inside a user's callback. */
+#include "runtime/executor.h"
+
+#include "base/failures.h"
+#include "base/op_params.h"
+#include "base/validate.h"
+#include "runtime/readers.h"
+
+/* ---- what this thread is running, and callbacks that wait ---- */
+
+struct frame { /* one per nested kl_executor_run of a thread */
+    struct kl_stream *stream;
+    struct frame *outer;
+};
+static __thread struct frame *frames;
+
+struct callback_wait { /* a thread inside a task's callback waits: a possible deadlock */
+    struct kl_link link;       /* guarded by waits.mu */
+    struct frame *frames;      /* the streams it keeps from going on */
+    struct kl_stream *target;  /* whom it waits for */
+    struct kl_waiter waiter;
+    pthread_mutex_t m;
+    pthread_cond_t c;
+    bool woken, deadlock;      /* guarded by m */
+};
+static struct {
+    struct kl_mutex mu;        /* taken before stream locks are; never inside one */
+    struct kl_list list;       /* of callback_wait.link */
+    _Atomic(int) n;
+} waits = {.mu = KL_MUTEX_INIT, .list = {{&waits.list.head, &waits.list.head}}};
+
+bool kl_executor_in_task(void) {
+    return frames != NULL;
+}
+
+/* Whether x is kept from going on by a wait of w's thread: follows parked streams and other callback waits. */
+static bool leads_back(struct callback_wait *w) {
+    struct kl_stream *x = w->target;
+    for (int steps = 0; x && steps < 10000; steps++) {
+        for (struct frame *f = w->frames; f; f = f->outer)
+            if (f->stream == x) return true;
+        struct kl_stream *next = NULL;
+        kl_mutex_lock(x->mu);
+        if (x->role == KL_PARKED && kl_timeline_done(x->parked_on.timeline) < x->parked_on.ticket)
+            next = x->parked_on.timeline->owner;
+        kl_mutex_unlock(x->mu);
+        for (struct kl_link *n = waits.list.head.next; !next && n != &waits.list.head; n = n->next) {
+            struct callback_wait *o = kl_container(n, struct callback_wait, link);
+            for (struct frame *f = o->frames; o != w && f; f = f->outer)
+                if (f->stream == x) next = o->target;
+        }
+        x = next;
+    }
+    return false;
+}
+
+/* After a stream has parked: has that closed a circle through somebody's callback? */
+static void check_callback_waits(void) {
+    if (atomic_load_explicit(&waits.n, memory_order_seq_cst) == 0) return;
+    kl_mutex_lock(&waits.mu);
+    for (struct kl_link *n = waits.list.head.next; n != &waits.list.head; n = n->next) {
+        struct callback_wait *w = kl_container(n, struct callback_wait, link);
+        if (!leads_back(w)) continue;
+        pthread_mutex_lock(&w->m);
+        w->deadlock = true;
+        pthread_cond_signal(&w->c);
+        pthread_mutex_unlock(&w->m);
+    }
+    kl_mutex_unlock(&waits.mu);
+}
+
+static void callback_woken(struct kl_waiter *waiter) {
+    struct callback_wait *w = kl_container(waiter, struct callback_wait, waiter);
+    pthread_mutex_lock(&w->m);
+    w->woken = true;
+    pthread_cond_signal(&w->c);
+    pthread_mutex_unlock(&w->m);
+}
+
+static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_error **err) {
+    struct callback_wait w = {.frames = frames, .target = t->owner, .waiter = {.ticket = ticket, .wake = callback_woken},
+                              .m = PTHREAD_MUTEX_INITIALIZER, .c = PTHREAD_COND_INITIALIZER};
+    kl_mutex_lock(&waits.mu);
+    kl_list_push(&waits.list, &w.link);
+    /* Either a stream that parks from now on sees the count, or we see it parked. */
+    atomic_fetch_add_explicit(&waits.n, 1, memory_order_seq_cst);
+    bool deadlock = leads_back(&w);
+    kl_mutex_unlock(&waits.mu);
+    if (!deadlock && kl_timeline_register(t, &w.waiter)) {
+        pthread_mutex_lock(&w.m);
+        while (!w.woken && !w.deadlock) pthread_cond_wait(&w.c, &w.m);
+        deadlock = !w.woken;
+        pthread_mutex_unlock(&w.m);
+        if (deadlock && !kl_timeline_cancel(t, &w.waiter)) { /* it is being woken all the same: w must live until then */
+            pthread_mutex_lock(&w.m);
+            while (!w.woken) pthread_cond_wait(&w.c, &w.m);
+            pthread_mutex_unlock(&w.m);
+            deadlock = false;
+        }
+    }
+    kl_mutex_lock(&waits.mu);
+    kl_list_remove(&w.link);
+    atomic_fetch_sub_explicit(&waits.n, 1, memory_order_seq_cst);
+    kl_mutex_unlock(&waits.mu);
+    pthread_cond_destroy(&w.c);
+    pthread_mutex_destroy(&w.m);
+    if (!deadlock) return KL_OK;
+    return kl_fail(err, KL_EDEADLOCK, "a callback that stream %d runs waits for stream %d, which waits for the callback",
+                   frames->stream->index, ((struct kl_stream *)t->owner)->index);
+}
+
+/* ---- one task ---- */
+
+static void write_fates(struct kl_task *t, struct kl_error *e) {
+    for (int i = 0; i < t->n_out; i++) {
+        if (e)
+            kl_fate_set_failed(t->out[i]->fate, e);
+        else
+            kl_fate_set_ready(t->out[i]->fate);
+    }
+}
+
+/* The error of the lowest-numbered failed input, retained, or NULL. *undecided: an input before it is pending, and if that
+ * one fails its error is the one that counts. */
+static struct kl_error *failed_input(struct kl_task *t, bool *undecided) {
+    *undecided = false;
+    for (int i = 0; i < t->n_in; i++) {
+        struct kl_fate *f = t->in[i]->fate;
+        if (!kl_fate_settled(f)) {
+            *undecided = true;
+            continue;
+        }
+        struct kl_error *e = kl_fate_error(f);
+        if (e) return kl_error_retain(e);
+    }
+    return NULL;
+}
+
+static void execute(struct kl_stream *s, struct kl_task *t) {
+    const struct kl_backend_ops *ops = s->backend->ops;
+    uint64_t ticket = t->ticket;
+    atomic_store_explicit(&s->running, t, memory_order_release);
+    bool undecided, pending = false;
+    struct kl_error *e = failed_input(t, &undecided);
+    if (e && undecided) {
+        kl_error_release(e);
+        e = NULL;
+        pending = ops->drop(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
+    } else if (e) {
+        if (t->op == KL_OP_CALL) {
+            const struct kl_call_params *call = t->params;
+            if (call->skipped) call->skipped(call->ctx, e);
+        }
+    } else {
+        if (kl_bind_task(s, t, &e) == KL_OK) {
+            pending = ops->launch(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
+            if (!pending && kl_validating()) kl_bind_check_guards(s, t, &e);
+        }
+        kl_bind_after_launch(t);
+    }
+    /* Inputs go before the fate: whoever sees the value settled sees the memory of its inputs released. */
+    t->release_inputs(t);
+    if (!pending) {
+        /* Noted first: who reads the value at once and is told must find the note, to cross it out. */
+        if (e) kl_failures_note(s->index, e, t->submitter);
+        write_fates(t, e);
+    }
+    bool skip = !pending && ops->skip;
+    if (skip) ops->skip(s->backend, s->queue, t);
+    atomic_store_explicit(&s->running, NULL, memory_order_release);
+    t->finish(t);
+    kl_error_release(e);
+    if (!pending && !skip) kl_timeline_publish(&s->settled, ticket);
+}
+
+/* Whether t must wait for something before it is launched. */
+static bool must_wait(struct kl_stream *s, struct kl_task *t, struct kl_wait *w) {
+    for (int i = 0; i < t->n_in; i++) {
+        struct kl_fate *f = t->in[i]->fate;
+        if (kl_fate_settled(f) || f->timeline == &s->settled) continue;
+        if (s->backend->ops->waits_for(s->backend, s->queue, f, w)) return true;
+    }
+    return false;
+}
+
+/* ---- the role ---- */
+
+static void push(struct kl_stream *s) { /* QUEUED, and in_pool has just become true; no lock held */
+    if (s->is_reader)
+        kl_readers_push(&s->item);
+    else
+        kl_pool_push(&s->item);
+}
+
+/* With s->mu held: s is runnable. Whether the caller must push it. */
+static bool make_queued(struct kl_stream *s) {
+    s->role = KL_QUEUED;
+    if (s->in_pool) return false; /* a caller took it out of turn; its place in the pool is still there */
+    s->in_pool = true;
+    return true;
+}
+
+void kl_executor_wake(struct kl_stream *s) {
+    kl_mutex_lock(s->mu);
+    bool must_push = s->role == KL_IDLE && !kl_list_empty(&s->inbox) && make_queued(s);
+    kl_mutex_unlock(s->mu);
+    if (must_push) push(s);
+}
+
+static void unpark(struct kl_waiter *w) {
+    struct kl_stream *s = kl_container(w, struct kl_stream, park);
+    kl_mutex_lock(s->mu);
+    bool must_push = s->role == KL_PARKED && make_queued(s);
+    kl_mutex_unlock(s->mu);
+    if (must_push) push(s);
+}
+
+/* Parks s on w. false: w has happened meanwhile, and the role is still ours. */
+static bool park(struct kl_stream *s, const struct kl_wait *w) {
+    s->park.ticket = w->ticket;
+    s->park.wake = unpark;
+    kl_mutex_lock(s->mu);
+    s->role = KL_PARKED;
+    s->parked_on = *w;
+    kl_mutex_unlock(s->mu);
+    if (kl_timeline_register(w->timeline, &s->park)) {
+        /* From here on s may already be run by another thread. */
+        check_callback_waits();
+        return true;
+    }
+    kl_mutex_lock(s->mu);
+    s->role = KL_RUNNING;
+    kl_mutex_unlock(s->mu);
+    return false;
+}
+
+/* The next task of s, with the role; NULL: there was none, and the role is given up. */
+static struct kl_task *next_task(struct kl_stream *s) {
+    struct kl_link *n = kl_list_first(&s->local);
+    if (n) return kl_container(n, struct kl_task, link);
+    kl_mutex_lock(s->mu);
+    kl_list_splice(&s->local, &s->inbox);
+    n = kl_list_first(&s->local);
+    if (!n) {
+        kl_mutex_unlock(s->mu);
+        /* Hand over outside the lock, then look again: tasks may have come meanwhile. */
+        if (s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
+        kl_mutex_lock(s->mu);
+        kl_list_splice(&s->local, &s->inbox);
+        n = kl_list_first(&s->local);
+        if (!n) s->role = KL_IDLE;
+    }
+    kl_mutex_unlock(s->mu);
+    return n ? kl_container(n, struct kl_task, link) : NULL;
+}
+
+static void give_up_rest(struct kl_stream *s) {
+    if (s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
+    kl_mutex_lock(s->mu);
+    bool more = !kl_list_empty(&s->local) || !kl_list_empty(&s->inbox);
+    bool must_push = false;
+    if (more)
+        must_push = make_queued(s);
+    else
+        s->role = KL_IDLE;
+    kl_mutex_unlock(s->mu);
+    if (must_push) push(s);
+}
+
+void kl_executor_run(struct kl_stream *s, uint64_t until) {
+    struct frame frame = {s, frames};
+    frames = &frame;
+    for (struct kl_task *t; (t = next_task(s));) {
+        struct kl_wait w;
+        if (must_wait(s, t, &w)) {
+            if (s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
+            if (park(s, &w)) break;
+            continue;
+        }
+        kl_list_remove(&t->link);
+        bool last = t->ticket >= until;
+        execute(s, t);
+        if (last) {
+            give_up_rest(s);
+            break;
+        }
+    }
+    frames = frame.outer;
+}
+
+static void run_item(struct kl_item *item) {
+    struct kl_stream *s = kl_container(item, struct kl_stream, item);
+    kl_mutex_lock(s->mu);
+    s->in_pool = false;
+    bool mine = s->role == KL_QUEUED;
+    if (mine) s->role = KL_RUNNING;
+    kl_mutex_unlock(s->mu);
+    if (mine) kl_executor_run(s, UINT64_MAX);
+}
+
+enum { N_LOCKS = 16 };
+static struct kl_mutex locks[N_LOCKS] = {KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
+                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
+                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
+                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT};
+
+void kl_executor_fork_lock(bool lock) {
+    for (int i = 0; i < N_LOCKS; i++) {
+        if (lock)
+            kl_mutex_lock(&locks[i]);
+        else
+            kl_mutex_unlock(&locks[N_LOCKS - 1 - i]);
+    }
+}
+
+void kl_executor_stream_init(struct kl_stream *s) {
+    kl_timeline_init(&s->settled);
+    kl_timeline_init(&s->handed);
+    s->mu = &locks[s->index % N_LOCKS];
+    kl_list_init(&s->staged);
+    kl_list_init(&s->inbox);
+    kl_list_init(&s->local);
+    s->role = KL_IDLE;
+    s->item.run = run_item;
+}
+
+/* ---- waiting ---- */
+
+/* Follows from the stream that owes `ticket` to one that nobody runs, and runs it. false: everything in the way is being run. */
+static bool help(struct kl_stream *s, uint64_t ticket) {
+    for (int hops = 0; hops < 1000; hops++) {
+        bool mine = false;
+        struct kl_wait next = {NULL, 0};
+        kl_mutex_lock(s->mu);
+        if (s->role == KL_QUEUED && !s->is_reader) {
+            s->role = KL_RUNNING;
+            mine = true;
+        } else if (s->role == KL_PARKED) {
+            next = s->parked_on;
+        }
+        kl_mutex_unlock(s->mu);
+        if (mine) {
+            kl_executor_run(s, ticket);
+            return true;
+        }
+        if (!next.timeline || kl_timeline_done(next.timeline) >= next.ticket) return false;
+        s = next.timeline->owner;
+        ticket = next.ticket;
+    }
+    return false;
+}
+
+static inline void pause_cpu(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
+enum { SPINS = 150 }; /* a few microseconds: what another thread needs for the rest of a tiny task */
+
+int kl_wait_fate(struct kl_fate *f, struct kl_error **err) {
+    while (!kl_fate_settled(f)) {
+        struct kl_timeline *t = f->timeline;
+        struct kl_stream *s = t->owner;
+        if (help(s, f->ticket)) continue;
+        if (s->backend->ops->poll) s->backend->ops->poll(s->backend, s->queue);
+        for (int i = 0; i < SPINS && !kl_fate_settled(f); i++) pause_cpu();
+        if (kl_fate_settled(f)) break;
+        if (kl_executor_in_task())
+            KL_TRY(block_in_callback(t, f->ticket, err));
+        else
+            kl_timeline_block(t, f->ticket);
+    }
+    return KL_OK;
+}
+
+static int wait_ticket(struct kl_stream *s, uint64_t ticket, struct kl_error **err) {
+    while (kl_timeline_done(&s->settled) < ticket) {
+        if (help(s, ticket)) continue;
+        if (s->backend->ops->poll) s->backend->ops->poll(s->backend, s->queue);
+        if (kl_timeline_done(&s->settled) >= ticket) break;
+        if (kl_executor_in_task())
+            KL_TRY(block_in_callback(&s->settled, ticket, err));
+        else
+            kl_timeline_block(&s->settled, ticket);
+    }
+    return KL_OK;
+}
+
+int kl_stream_synchronize(struct kl_stream *s, struct kl_error **err) {
+    KL_TRY(wait_ticket(s, atomic_load(&s->last_ticket), err));
+    struct kl_error *e = kl_failures_oldest(s->index);
+    if (!e) return KL_OK;
+    kl_failures_delivered(e);
+    return kl_fail_with(err, e);
+}
+
+/* ---- fork ---- */
+
+void kl_executor_fork_prepare(void) {
+    kl_mutex_lock(&waits.mu);
+}
+
+void kl_executor_fork_parent(void) {
+    kl_mutex_unlock(&waits.mu);
+}
+
+void kl_executor_fork_child(void) {
+    kl_list_init(&waits.list); /* those threads are gone */
+    atomic_store(&waits.n, 0);
+    frames = NULL;
+    kl_mutex_unlock(&waits.mu);
+}
+
+static void fail_forked(struct kl_task *t) {
+    for (int i = 0; i < t->n_out; i++)
+        if (!kl_fate_settled(t->out[i]->fate))
+            kl_fate_set_failed(t->out[i]->fate, kl_error_static(KL_EFORK));
+}
+
+void kl_executor_forked(struct kl_stream *s) {
+    /* The tasks themselves are left alone: they may be half way through being freed by a thread that is gone. */
+    struct kl_task *running = atomic_load(&s->running);
+    if (running) fail_forked(running);
+    for (struct kl_link *n = s->local.head.next; n != &s->local.head; n = n->next)
+        fail_forked(kl_container(n, struct kl_task, link));
+    for (struct kl_link *n = s->inbox.head.next; n != &s->inbox.head; n = n->next)
+        fail_forked(kl_container(n, struct kl_task, link));
+    kl_list_init(&s->local);
+    kl_list_init(&s->inbox);
+    s->running = NULL;
+    s->role = KL_IDLE;
+    s->in_pool = false;
+    s->item.link.prev = s->item.link.next = NULL;
+    kl_list_init(&s->settled.waiters);
+    kl_list_init(&s->handed.waiters);
+    uint64_t last = atomic_load(&s->last_ticket);
+    atomic_store(&s->settled.word, last * 2);
+    atomic_store(&s->handed.word, last * 2);
+}

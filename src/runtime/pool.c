@@ -1,0 +1,184 @@
+/* pool.c - a queue of items, a list of chunked jobs, one lock, and threads that sleep when there is neither.
+ *
+ * Wake-ups are kept few: a thread that runs out of work looks for more a little while before it sleeps, and while one is
+ * looking nobody is woken; a looker that finds something wakes the next one if there is more. */
+#include "runtime/pool.h"
+
+#include <unistd.h>
+
+#include "base/thread.h"
+
+struct job {
+    struct kl_link link;        /* in pool.jobs while chunks are left to claim; guarded by pool.mu */
+    _Atomic(int64_t) next;      /* first chunk that nobody has claimed */
+    int64_t n;
+    void (*chunk)(void *arg, int64_t i);
+    void *arg;
+    int helpers;                /* threads besides the caller that are inside; guarded by pool.mu */
+    bool caller_waits;          /* guarded by pool.mu */
+    pthread_cond_t left;        /* the last helper has gone */
+};
+
+enum { LOOKS = 400 }; /* about 10 microseconds of pauses before a thread sleeps */
+
+static struct {
+    struct kl_mutex mu;
+    pthread_cond_t work;
+    struct kl_list items;       /* of kl_item.link; guarded by mu */
+    struct kl_list jobs;        /* of job.link; guarded by mu */
+    int n_sleeping;             /* guarded by mu */
+    int n_looking;              /* guarded by mu */
+    int n_threads;              /* guarded by mu */
+    _Atomic(bool) started;
+    _Atomic(int) n_ready;       /* items + jobs, for lookers */
+} pool = {.mu = KL_MUTEX_INIT, .work = PTHREAD_COND_INITIALIZER,
+          .items = {{&pool.items.head, &pool.items.head}}, .jobs = {{&pool.jobs.head, &pool.jobs.head}}};
+
+static inline void pause_cpu(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void wake_one(void) {
+    kl_assert(kl_mutex_held(&pool.mu));
+    if (pool.n_sleeping > 0 && pool.n_looking == 0) pthread_cond_signal(&pool.work);
+}
+
+static void job_run(struct job *j) {
+    int64_t i;
+    while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n) j->chunk(j->arg, i);
+}
+
+static void unlist_job(struct job *j) {
+    kl_assert(kl_mutex_held(&pool.mu));
+    if (!kl_list_linked(&j->link)) return;
+    kl_list_remove(&j->link);
+    atomic_fetch_sub(&pool.n_ready, 1);
+}
+
+/* With the lock held; does one thing and returns with it held. false: there was nothing. */
+static bool do_one(void) {
+    struct kl_link *n = kl_list_first(&pool.jobs);
+    if (n) { /* a job first: its caller is in the middle of a kernel that others wait for */
+        struct job *j = kl_container(n, struct job, link);
+        j->helpers++;
+        wake_one();
+        kl_mutex_unlock(&pool.mu);
+        job_run(j);
+        kl_mutex_lock(&pool.mu);
+        unlist_job(j);
+        if (--j->helpers == 0 && j->caller_waits) pthread_cond_signal(&j->left);
+        return true;
+    }
+    n = kl_list_pop(&pool.items);
+    if (!n) return false;
+    atomic_fetch_sub(&pool.n_ready, 1);
+    if (!kl_list_empty(&pool.items)) wake_one();
+    kl_mutex_unlock(&pool.mu);
+    struct kl_item *item = kl_container(n, struct kl_item, link);
+    item->run(item);
+    kl_mutex_lock(&pool.mu);
+    return true;
+}
+
+static void worker(void *arg) {
+    kl_mutex_lock(&pool.mu);
+    for (;;) {
+        if (do_one()) continue;
+        if (pool.n_looking == 0) {
+            pool.n_looking++;
+            kl_mutex_unlock(&pool.mu);
+            for (int i = 0; i < LOOKS && atomic_load_explicit(&pool.n_ready, memory_order_relaxed) == 0; i++)
+                pause_cpu();
+            kl_mutex_lock(&pool.mu);
+            pool.n_looking--;
+            if (atomic_load(&pool.n_ready) > 0) continue;
+        }
+        pool.n_sleeping++;
+        pthread_cond_wait(&pool.work, &pool.mu.m);
+#ifdef KL_DEBUG
+        pthread_mutex_unlock(&pool.mu.m); /* so that the holder is noted again */
+        kl_mutex_lock(&pool.mu);
+#endif
+        pool.n_sleeping--;
+    }
+}
+
+int kl_pool_start(struct kl_error **err) {
+    if (atomic_load_explicit(&pool.started, memory_order_acquire)) return KL_OK;
+    long want = sysconf(_SC_NPROCESSORS_ONLN);
+    if (want < 1) want = 1;
+    kl_mutex_lock(&pool.mu);
+    while (pool.n_threads < want && !atomic_load(&pool.started)) {
+        if (kl_thread_start(worker, NULL, "keel-pool")) break;
+        pool.n_threads++;
+    }
+    int n = pool.n_threads;
+    if (n) atomic_store_explicit(&pool.started, true, memory_order_release);
+    kl_mutex_unlock(&pool.mu);
+    if (n) return KL_OK;
+    return kl_fail(err, KL_ENOMEM, "no thread of the pool could be started");
+}
+
+int kl_pool_n_threads(void) {
+    kl_mutex_lock(&pool.mu);
+    int n = pool.n_threads;
+    kl_mutex_unlock(&pool.mu);
+    return n;
+}
+
+void kl_pool_push(struct kl_item *item) {
+    kl_mutex_lock(&pool.mu);
+    kl_list_push(&pool.items, &item->link);
+    atomic_fetch_add(&pool.n_ready, 1);
+    wake_one();
+    kl_mutex_unlock(&pool.mu);
+}
+
+void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
+    if (n <= 1 || !atomic_load_explicit(&pool.started, memory_order_acquire)) {
+        for (int64_t i = 0; i < n; i++) chunk(arg, i);
+        return;
+    }
+    struct job j = {.n = n, .chunk = chunk, .arg = arg, .left = PTHREAD_COND_INITIALIZER};
+    kl_mutex_lock(&pool.mu);
+    kl_list_push(&pool.jobs, &j.link);
+    atomic_fetch_add(&pool.n_ready, 1);
+    wake_one();
+    kl_mutex_unlock(&pool.mu);
+    job_run(&j);
+    kl_mutex_lock(&pool.mu);
+    unlist_job(&j);
+    j.caller_waits = true;
+    while (j.helpers) { /* they run chunks that are already claimed, which never wait */
+        pthread_cond_wait(&j.left, &pool.mu.m);
+#ifdef KL_DEBUG
+        pthread_mutex_unlock(&pool.mu.m);
+        kl_mutex_lock(&pool.mu);
+#endif
+    }
+    kl_mutex_unlock(&pool.mu);
+    pthread_cond_destroy(&j.left);
+}
+
+void kl_pool_fork_prepare(void) {
+    kl_mutex_lock(&pool.mu);
+}
+
+void kl_pool_fork_parent(void) {
+    kl_mutex_unlock(&pool.mu);
+}
+
+void kl_pool_fork_child(void) {
+    /* The items' streams are emptied by their owner; jobs lay on stacks of threads that are gone. */
+    kl_list_init(&pool.items);
+    kl_list_init(&pool.jobs);
+    pthread_cond_init(&pool.work, NULL);
+    pool.n_sleeping = pool.n_looking = pool.n_threads = 0;
+    atomic_store(&pool.n_ready, 0);
+    atomic_store(&pool.started, false);
+    kl_mutex_unlock(&pool.mu);
+}

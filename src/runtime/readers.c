@@ -1,0 +1,91 @@
+/* readers.c - see readers.h. An idle thread stays a few seconds, then ends; the last one stays. */
+#include "runtime/readers.h"
+
+#include <time.h>
+
+#include "base/thread.h"
+
+enum { IDLE_SECONDS = 5 };
+
+static struct {
+    struct kl_mutex mu;
+    pthread_cond_t work;
+    struct kl_list items;  /* of kl_item.link; guarded by mu */
+    int n_items;           /* guarded by mu */
+    int n_idle, n_threads; /* guarded by mu */
+} readers = {.mu = KL_MUTEX_INIT, .work = PTHREAD_COND_INITIALIZER,
+             .items = {{&readers.items.head, &readers.items.head}}};
+
+static void reader(void *arg) {
+    kl_mutex_lock(&readers.mu);
+    for (;;) {
+        struct kl_link *n = kl_list_pop(&readers.items);
+        if (n) {
+            readers.n_items--;
+            kl_mutex_unlock(&readers.mu);
+            struct kl_item *item = kl_container(n, struct kl_item, link);
+            item->run(item);
+            kl_mutex_lock(&readers.mu);
+            continue;
+        }
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += IDLE_SECONDS;
+        readers.n_idle++;
+        int rc = pthread_cond_timedwait(&readers.work, &readers.mu.m, &until);
+#ifdef KL_DEBUG
+        pthread_mutex_unlock(&readers.mu.m);
+        kl_mutex_lock(&readers.mu);
+#endif
+        readers.n_idle--;
+        if (rc && kl_list_empty(&readers.items) && readers.n_threads > 1) break;
+    }
+    readers.n_threads--;
+    kl_mutex_unlock(&readers.mu);
+}
+
+static int start_one(void) { /* with the lock held; the new thread waits for it */
+    kl_assert(kl_mutex_held(&readers.mu));
+    if (kl_thread_start(reader, NULL, "keel-reader")) return KL_ENOMEM;
+    readers.n_threads++;
+    return KL_OK;
+}
+
+int kl_readers_start(struct kl_error **err) {
+    kl_mutex_lock(&readers.mu);
+    int rc = readers.n_threads ? KL_OK : start_one();
+    kl_mutex_unlock(&readers.mu);
+    return rc ? kl_fail(err, rc, "no reader thread could be started") : KL_OK;
+}
+
+void kl_readers_push(struct kl_item *item) {
+    kl_mutex_lock(&readers.mu);
+    kl_list_push(&readers.items, &item->link);
+    readers.n_items++;
+    /* When no thread can be added the item waits for one of those that exist; there is one at least. */
+    if (readers.n_idle < readers.n_items) (void)start_one();
+    pthread_cond_signal(&readers.work);
+    kl_mutex_unlock(&readers.mu);
+}
+
+int kl_readers_n_threads(void) {
+    kl_mutex_lock(&readers.mu);
+    int n = readers.n_threads;
+    kl_mutex_unlock(&readers.mu);
+    return n;
+}
+
+void kl_readers_fork_prepare(void) {
+    kl_mutex_lock(&readers.mu);
+}
+
+void kl_readers_fork_parent(void) {
+    kl_mutex_unlock(&readers.mu);
+}
+
+void kl_readers_fork_child(void) {
+    kl_list_init(&readers.items);
+    pthread_cond_init(&readers.work, NULL);
+    readers.n_items = readers.n_idle = readers.n_threads = 0;
+    kl_mutex_unlock(&readers.mu);
+}

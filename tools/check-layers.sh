@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Includes go down or sideways, never up; cpu/ and the GPU drivers never meet (but for the simulated device, whose kernels are the CPU's);
+# only api/ includes the public headers of MLX.
+set -u
+cd "$(dirname "$0")/.."
+bad=0
+grep -rnE '^[ \t]*#[ \t]*include "' src | awk -F'[/:"]' '
+BEGIN { n = split("base backend runtime graph ops io dist transforms api", a, " ")
+        for (i = 1; i <= n; i++) rank[a[i]] = i; rank["io"] = rank["dist"] = rank["ops"] + 1 }
+{ to = ""; for (i = 1; i < NF; i++) if ($i ~ /include/) to = $(i + 1) }
+!(to in rank) || rank[to] > rank[$2] { print "upward include: " $0; bad = 1 }
+END { exit bad }' || bad=1
+if grep -rnE 'include "backend/(gpu|cuda|opencl|sim)/' src/backend/cpu; then echo "cpu/ includes a GPU driver"; bad=1; fi
+if grep -rnE 'include "backend/cpu/' src/backend/gpu src/backend/cuda src/backend/opencl 2>/dev/null; then echo "a GPU driver includes cpu/"; bad=1; fi
+if grep -rnE 'include [<"]mlx/' src --include='*.[ch]' | grep -v '^src/api/'; then echo "only api/ may include <mlx/c/...>"; bad=1; fi
+exit $bad

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs what the build, the tests and the demo need and this machine lacks: Debian packages with apt-get; on
+# other systems it says what to install. Does nothing when everything is there.
+set -eu
+packages=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libzip4 libcmocka-dev clang clang-format spin python3)
+missing=()
+if command -v dpkg-query >/dev/null 2>&1; then
+    for p in "${packages[@]}"; do
+        dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
+    done
+    [ ${#missing[@]} -eq 0 ] && exit 0
+    # A compiler from elsewhere on the path serves as well as the package.
+    still=()
+    for p in "${missing[@]}"; do
+        case "$p" in
+        gcc | g++ | make | cmake | clang | clang-format | spin | python3) command -v "$p" >/dev/null 2>&1 || still+=("$p") ;;
+        ninja-build) command -v ninja >/dev/null 2>&1 || still+=("$p") ;;
+        *) still+=("$p") ;;
+        esac
+    done
+    [ ${#still[@]} -eq 0 ] && exit 0
+    echo "setup: installing ${still[*]}"
+    sudo=
+    [ "$(id -u)" -eq 0 ] || sudo=sudo
+    export DEBIAN_FRONTEND=noninteractive
+    $sudo apt-get update -qq
+    $sudo apt-get install -y -qq --no-install-recommends "${still[@]}" >/dev/null
+    exit 0
+fi
+for tool in cc cmake ninja pkg-config clang spin; do
+    command -v $tool >/dev/null 2>&1 || missing+=("$tool")
+done
+pkg-config --exists jansson 2>/dev/null || missing+=("jansson (development files)")
+pkg-config --exists cmocka 2>/dev/null || missing+=("cmocka (development files)")
+[ ${#missing[@]} -eq 0 ] && exit 0
+echo "setup: this is not a Debian system; please install: ${missing[*]} (and libzip for .npz files)" >&2
+exit 1

@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# tools/test.sh [full] - everything that CI runs. Prints the minutes of each stage and ends with a line of totals.
+set -u
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+passed=0 failed=0
+start_all=$SECONDS
+
+# stage NAME COMMAND...: runs it, counts it as one test unless it prints ctest's own totals.
+stage() {
+    local name=$1 start=$SECONDS log status
+    shift
+    log=$(mktemp)
+    echo "== $name"
+    if "$@" >"$log" 2>&1; then status=0; else status=1; fi
+    local totals
+    totals=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$log" | tail -1)
+    if [ -n "$totals" ]; then
+        local f=${totals% *} n=${totals#* }
+        passed=$((passed + n - f))
+        failed=$((failed + f))
+        [ "$f" -eq 0 ] && [ $status -ne 0 ] && failed=$((failed + 1))
+        echo "   $((n - f)) of $n tests passed"
+    elif [ $status -eq 0 ]; then
+        passed=$((passed + 1))
+        tail -n 3 "$log" | sed 's/^/   /'
+    else
+        failed=$((failed + 1))
+    fi
+    [ $status -eq 0 ] || { echo "   FAILED: $*"; tail -n 60 "$log"; }
+    rm -f "$log"
+    awk -v n="$name" -v s=$((SECONDS - start)) 'BEGIN { printf "   %-28s %5.2f minutes\n", n, s / 60 }'
+}
+
+tests() { # tests PRESET [ctest arguments]
+    local preset=$1
+    shift
+    tools/build.sh "$preset" || return 1
+    ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" --no-tests=error "$@"
+}
+
+fuzz() { # each target for a while, from its corpus, without writing into it
+    tools/build.sh fuzz || return 1
+    local t found
+    for t in build/fuzz/fuzz/fuzz_*; do
+        [ -x "$t" ] && [ -f "$t" ] || continue
+        found=$(mktemp -d)
+        "$t" -max_total_time="${KEEL_FUZZ_SECONDS:-20}" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="$found/" "$found" \
+            "fuzz/corpus/$(basename "$t" | sed 's/^fuzz_//')" 2>&1 | tail -n 4 || return 1
+        [ "${PIPESTATUS[0]}" -eq 0 ] || return 1
+        rm -rf "$found"
+        echo "$(basename "$t"): nothing found"
+    done
+}
+
+layers() { tools/check-layers.sh && echo "layers hold"; }
+format() { tools/check-format.sh && echo "format holds"; }
+
+stage "layers" layers
+stage "format" format
+stage "public headers" tools/check-headers.sh
+stage "model of the protocol" docs/model/check.sh
+stage "release: build, all tests" tests release
+stage "API table" tools/api_coverage.sh build/release/libkeel.so
+stage "install and link" tools/check-install.sh
+stage "demo" build/release/examples/digits cpu
+stage "ASan and UBSan" tests asan
+stage "TSan" tests tsan -L 'base|backend|runtime|graph|io|storm'
+stage "fuzz" fuzz
+if [ "${1:-}" = full ]; then
+    KEEL_STORM_GRAPHS=100000 stage "long fault storm" ctest --test-dir build/release --output-on-failure -R storm
+fi
+awk -v s=$((SECONDS - start_all)) 'BEGIN { printf "total %.2f minutes\n", s / 60 }'
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
