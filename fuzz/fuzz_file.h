@@ -32,11 +32,11 @@ static void fuzz_touch(struct kl_array *a) {
         kl_error_release(err);
         return;
     }
-    volatile unsigned sum = 0;
+    static volatile unsigned sum;
     if (a->t.size == 0) return;
     int64_t bytes = a->t.size * (int64_t)kl_dtype_size(a->t.dtype);
     for (int64_t i = 0; i < bytes; i++)
-        sum += ((const unsigned char *)data)[i]; /* dense, in either order */
+        sum = sum + ((const unsigned char *)data)[i]; /* dense, in either order */
 }
 
 static inline int fuzz_file(const uint8_t *data, size_t n, enum kl_format format) {

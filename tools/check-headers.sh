@@ -1,6 +1,7 @@
 #!/bin/sh
-# check-headers.sh - every installed header compiles alone, and twice, in C11 and C++17, with each compiler that is there.
-# A header that needs another one included first, or a construct that C++ or -Wpedantic rejects, fails here.
+# check-headers.sh - every installed header compiles alone, and twice, in C11 and C++17, with each
+# compiler that is there. A header that needs another one included first, or a construct that C++ or
+# -Wpedantic rejects, fails here.
 set -eu
 cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)

@@ -19,26 +19,26 @@ extern "C" {
 /* What kind of failure it is. The numbers never change. */
 enum keel_code {
     KEEL_OK = 0,
-    KEEL_ENOMEM = -1, /* out of memory, host or device */
-    KEEL_EARG = -2,   /* bad argument: NULL, an empty handle, a number that is not possible */
-    KEEL_ESHAPE = -3, /* shapes do not fit, or are none: negative extents */
-    KEEL_EDTYPE = -4, /* dtype not taken here, or none: a value outside the enum */
-    KEEL_EAXIS = -5,  /* axis out of range, or given twice */
-    KEEL_EINDEX = -6, /* index out of range: index, axis, axis_size and position say which */
-    KEEL_EFILE = -7,  /* file cannot be opened, read or written */
-    KEEL_EFORMAT = -8,       /* file breaks a rule of its format */
-    KEEL_EREADER = -9,       /* custom reader or writer failed */
-    KEEL_ETRUNCATED = -10,   /* file ends before the data of the tensor */
-    KEEL_ECANCELLED = -11,   /* cancelled before it ran */
-    KEEL_EDEVICE = -12,      /* no such device, or it cannot be used */
-    KEEL_EDEVICELOST = -13,  /* device lost */
-    KEEL_ESUBMIT = -14,      /* the device refused a submission */
-    KEEL_EKERNEL = -15,      /* kernel failed */
-    KEEL_EDEADLOCK = -16,    /* a callback waits for work that waits for the callback */
-    KEEL_EFORK = -17,        /* the work was pending in the parent process when it forked */
-    KEEL_EVALIDATE = -18,    /* validation found memory overwritten or reused in flight */
-    KEEL_ELIMIT = -19,       /* over a limit */
-    KEEL_ECALLBACK = -20,    /* a callback failed, or reported an error with mlx_error */
+    KEEL_ENOMEM = -1,       /* out of memory, host or device */
+    KEEL_EARG = -2,         /* bad argument: NULL, an empty handle, a number that is not possible */
+    KEEL_ESHAPE = -3,       /* shapes do not fit, or are none: negative extents */
+    KEEL_EDTYPE = -4,       /* dtype not taken here, or none: a value outside the enum */
+    KEEL_EAXIS = -5,        /* axis out of range, or given twice */
+    KEEL_EINDEX = -6,       /* index out of range: index, axis, axis_size and position say which */
+    KEEL_EFILE = -7,        /* file cannot be opened, read or written */
+    KEEL_EFORMAT = -8,      /* file breaks a rule of its format */
+    KEEL_EREADER = -9,      /* custom reader or writer failed */
+    KEEL_ETRUNCATED = -10,  /* file ends before the data of the tensor */
+    KEEL_ECANCELLED = -11,  /* cancelled before it ran */
+    KEEL_EDEVICE = -12,     /* no such device, or it cannot be used */
+    KEEL_EDEVICELOST = -13, /* device lost */
+    KEEL_ESUBMIT = -14,     /* the device refused a submission */
+    KEEL_EKERNEL = -15,     /* kernel failed */
+    KEEL_EDEADLOCK = -16,   /* a callback waits for work that waits for the callback */
+    KEEL_EFORK = -17,       /* the work was pending in the parent process when it forked */
+    KEEL_EVALIDATE = -18,   /* validation found memory overwritten or reused in flight */
+    KEEL_ELIMIT = -19,      /* over a limit */
+    KEEL_ECALLBACK = -20,   /* a callback failed, or reported an error with mlx_error */
     KEEL_EUNSUPPORTED = -21, /* not supported */
     KEEL_EINTERNAL = -22     /* a bug in Keel */
 };

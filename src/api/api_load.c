@@ -105,8 +105,7 @@ size_t keel_file_n_tensors(keel_file file) {
 }
 
 static void need_index(struct kl_call *c, size_t index, size_t n) {
-    if (!c->err && index >= n)
-        kl_fail(&c->err, KL_EARG, "index is %zu, there are %zu", index, n);
+    if (!c->err && index >= n) kl_fail(&c->err, KL_EARG, "index is %zu, there are %zu", index, n);
 }
 
 int keel_file_tensor(keel_tensor *tensor, keel_file file, size_t index) {

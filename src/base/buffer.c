@@ -82,7 +82,7 @@ void kl_buffer_release(struct kl_buffer *b) {
     if (atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) != 1) return;
     struct kl_block *m = atomic_load_explicit(&b->mirrors, memory_order_acquire);
     while (m) {
-        struct kl_block *next = m->next_mirror;
+        struct kl_block *next = atomic_load_explicit(&m->next_mirror, memory_order_acquire);
         m->memory->give_back(m->memory, m);
         m = next;
     }
@@ -93,14 +93,18 @@ void kl_buffer_release(struct kl_buffer *b) {
 struct kl_block *kl_buffer_block_on(struct kl_buffer *b, const struct kl_memory *m) {
     if (!b->block || b->block->memory == m || (b->block->memory->is_host && m->is_host)) return b->block;
     struct kl_block *c = atomic_load_explicit(&b->mirrors, memory_order_acquire);
-    while (c && c->memory != m) c = c->next_mirror;
+    while (c && c->memory != m) c = atomic_load_explicit(&c->next_mirror, memory_order_acquire);
     return c;
 }
 
 void kl_buffer_add_mirror(struct kl_buffer *b, struct kl_block *m) {
-    m->next_mirror = atomic_load_explicit(&b->mirrors, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&b->mirrors, &m->next_mirror, m, memory_order_release,
-                                                  memory_order_relaxed)) {}
+    atomic_store_explicit(&m->next_mirror, NULL, memory_order_relaxed);
+    _Atomic(struct kl_block *) *end = &b->mirrors;
+    struct kl_block *none = NULL;
+    while (!atomic_compare_exchange_strong_explicit(end, &none, m, memory_order_acq_rel, memory_order_acquire)) {
+        end = &none->next_mirror;
+        none = NULL;
+    }
 }
 
 /* ---- the user's memory ---- */

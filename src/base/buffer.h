@@ -50,7 +50,7 @@ struct kl_block {
     struct kl_use use[KL_BLOCK_USES];
     _Atomic(struct kl_use_more *) more; /* streams beyond the inline ones */
     struct kl_link link;                /* in the pool; guarded by the pool */
-    struct kl_block *next_mirror;       /* in a buffer's mirrors */
+    _Atomic(struct kl_block *) next_mirror; /* in a buffer's mirrors */
     bool needs_guard;                   /* validation: the stream of the new tenant has not written the guards yet */
     void *raw;                          /* what raw_alloc gave */
     /* user memory only */
@@ -69,7 +69,7 @@ struct kl_buffer {
     _Atomic(uint32_t) owners;
     size_t bytes;                         /* wanted */
     struct kl_block *block;               /* bound by the producer before the fate; NULL until then, and when bytes is 0 */
-    _Atomic(struct kl_block *) mirrors;   /* copies in other memories: a host shadow, device copies; added at the front, freed with the buffer */
+    _Atomic(struct kl_block *) mirrors;   /* copies in other memories: a host shadow, device copies; added at the end, freed with the buffer */
 };
 
 struct kl_buffer *kl_buffer_new(size_t bytes); /* one owner, no block; NULL when out of memory */
@@ -81,6 +81,7 @@ static inline bool kl_buffer_sole_owner(const struct kl_buffer *b) {
 
 /* The block of b as m sees it: its own, or its copy there; NULL when there is none. */
 struct kl_block *kl_buffer_block_on(struct kl_buffer *b, const struct kl_memory *m);
+/* Behind the others, so that what kl_buffer_block_on finds for a memory never changes once there is one. */
 void kl_buffer_add_mirror(struct kl_buffer *b, struct kl_block *m /* taken */);
 
 /* A block over memory of the user: dtor(payload) is called once (dtor may be NULL), when the last owner is gone and

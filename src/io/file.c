@@ -279,22 +279,20 @@ static int missing_array(struct kl_array **out, struct kl_file *f, const struct 
     return KL_OK;
 }
 
+_Static_assert(sizeof(struct kl_dims_params) == sizeof(int), "n, then the axes");
+
 /* The array as it lies in the file, axes reversed, seen through a transposition. */
 static int fortran_view(struct kl_array **out, struct kl_array *base,
                         const struct kl_file_tensor *t, struct kl_error **err) {
     int64_t strides[KL_FILE_MAX_NDIM], step = 1;
-    struct {
-        struct kl_dims_params p;
-        int axes[KL_FILE_MAX_NDIM];
-    } params = {.p = {.n = t->ndim}};
+    int params[1 + KL_FILE_MAX_NDIM] = {t->ndim}; /* a kl_dims_params */
     for (int i = 0; i < t->ndim; i++) {
         strides[i] = step;
         step *= t->dims[i] ? t->dims[i] : 1;
-        params.axes[i] = t->ndim - 1 - i;
+        params[1 + i] = t->ndim - 1 - i;
     }
-    return kl_array_view(out, KL_OP_TRANSPOSE, &params,
-                         sizeof params.p + (size_t)t->ndim * sizeof(int), base, t->ndim, t->dims,
-                         strides, 0, err);
+    return kl_array_view(out, KL_OP_TRANSPOSE, params, (1 + (size_t)t->ndim) * sizeof *params, base,
+                         t->ndim, t->dims, strides, 0, err);
 }
 
 int kl_file_array(struct kl_array **out, struct kl_file *f, size_t i, struct kl_load *load,

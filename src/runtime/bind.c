@@ -35,7 +35,7 @@ int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **
     if (*out || !b->block) return KL_OK;
     struct kl_block *copy;
     /* Outside any stream: the copy is finished on return, so the block must be free of every use. Two streams may both
-     * make one; the second serves as well as the first. */
+     * make one. */
     KL_TRY(kl_block_alloc(m, b->bytes, NULL, &copy, err));
     int rc = guard_mirror(copy, err);
     if (!rc) rc = copy_across(b->block, copy, b->bytes, err);
@@ -44,7 +44,7 @@ int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **
         return rc;
     }
     kl_buffer_add_mirror(b, copy);
-    *out = copy;
+    *out = kl_buffer_block_on(b, m); /* perhaps the other one: everybody must use, and note, the same */
     return KL_OK;
 }
 

@@ -141,6 +141,23 @@ static struct kl_error *failed_input(struct kl_task *t, bool *undecided) {
     return NULL;
 }
 
+/* t has failed by itself with e (owned) while inputs of it may be pending on a device: if one of them fails, its error is the one
+ * that counts. This waits for the device, which always gets done; it happens only when there is no memory to do it later. */
+static struct kl_error *decide(struct kl_stream *s, struct kl_task *t, struct kl_error *e) {
+    for (int i = 0; i < t->n_in; i++) {
+        struct kl_fate *f = t->in[i]->fate;
+        if (!kl_fate_settled(f) && s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
+        while (!kl_fate_settled(f)) {
+            if (s->backend->ops->poll) s->backend->ops->poll(s->backend, s->queue);
+            if (!kl_fate_settled(f)) kl_timeline_block(f->timeline, f->ticket);
+        }
+        if (!kl_fate_error(f)) continue;
+        kl_error_release(e);
+        return kl_error_retain(kl_fate_error(f));
+    }
+    return e;
+}
+
 static void execute(struct kl_stream *s, struct kl_task *t) {
     const struct kl_backend_ops *ops = s->backend->ops;
     uint64_t ticket = t->ticket;
@@ -159,10 +176,11 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
     } else {
         if (kl_bind_task(s, t, &e) == KL_OK) {
             pending = ops->launch(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
-            if (!pending && kl_validating()) kl_bind_check_guards(s, t, &e);
+            if (!pending && !e && kl_validating()) kl_bind_check_guards(s, t, &e); /* a kernel of the CPU has run */
         }
         kl_bind_after_launch(t);
     }
+    if (!pending && e) e = decide(s, t, e);
     /* Inputs go before the fate: whoever sees the value settled sees the memory of its inputs released. */
     t->release_inputs(t);
     if (!pending) {

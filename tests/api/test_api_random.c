@@ -26,6 +26,21 @@ static void test_keys(void **state) {
     for (int i = 0; i < 5; i++) mlx_array_free(all[i]);
 }
 
+/* The numbers that MLX 0.32 gives for the same key. */
+static void test_same_as_mlx(void **state) {
+    mlx_array k = mlx_array_new(), a = mlx_array_new(), b = mlx_array_new(), r = mlx_array_new();
+    mlx_array low = mlx_array_new_float(0), high = mlx_array_new_float(1);
+    OK(mlx_random_key(&k, 0));
+    OK(mlx_random_uniform(&r, low, high, AXES(5), MLX_FLOAT32, k, cpu));
+    assert_text(r, "array([0.574501, 0.0996861, 0.39316, 0.894178, 0.596567], dtype=float32)");
+    OK(mlx_random_normal(&r, AXES(4), MLX_FLOAT32, 0, 1, k, cpu));
+    assert_text(r, "array([1.81609, -0.754885, 0.339889, -0.534835], dtype=float32)");
+    OK(mlx_random_split(&a, &b, k, cpu));
+    assert_text(a, "array([4146024105, 967050713], dtype=uint32)");
+    mlx_array all[] = {k, a, b, r, low, high};
+    for (int i = 0; i < 6; i++) mlx_array_free(all[i]);
+}
+
 static void test_bits(void **state) {
     mlx_array k = mlx_array_new(), r = mlx_array_new();
     OK(mlx_random_key(&k, 0));
@@ -113,9 +128,8 @@ static void test_ranges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_keys),   cmocka_unit_test(test_same_as_mlx),
+        cmocka_unit_test(test_bits),   cmocka_unit_test(test_seed),
         cmocka_unit_test(test_ranges),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

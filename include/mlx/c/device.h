@@ -35,8 +35,8 @@ KEEL_API bool mlx_device_equal(mlx_device lhs, mlx_device rhs);
 /* The number of the device among those of its type. */
 KEEL_API int mlx_device_get_index(int *index, mlx_device dev);
 KEEL_API int mlx_device_get_type(mlx_device_type *type, mlx_device dev);
-/* The device that the process uses when none is named: the first GPU if there is one, else the
- * CPU, unless mlx_set_default_device said otherwise. */
+/* The device that the process uses when none is named: CPU 0, unless mlx_set_default_device said
+ * otherwise. */
 KEEL_API int mlx_get_default_device(mlx_device *dev);
 /* For the whole process. Fails when the device is not available. */
 KEEL_API int mlx_set_default_device(mlx_device dev);

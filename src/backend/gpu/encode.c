@@ -159,7 +159,6 @@ static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool 
             c->args[0].data = b->ptr;
             c->tenants[0] = b->tenant;
             c->bytes[0] = b->bytes;
-            b->needs_guard = false;
         }
     }
     return KL_OK;
@@ -277,6 +276,11 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
     for (int i = 0; i < t->n_out; i++) {
         op->out[i] = kl_fate_retain(t->out[i]->fate);
         cb->new_bytes += (int64_t)t->out[i]->buffer->bytes;
+    }
+    for (int i = 0; i < t->n_in + t->n_out; i++) { /* their guards are among the commands, which will now be kept */
+        struct kl_buffer *buf = i < t->n_in ? t->in[i]->buffer : t->out[i - t->n_in]->buffer;
+        struct kl_block *b = kl_buffer_block_on(buf, &dev->memory);
+        if (b && b->needs_guard && !op->dropped) b->needs_guard = false;
     }
     op->submitter = kl_thread_retain(t->submitter);
     if (t->op == KL_OP_CALL) {

@@ -97,9 +97,23 @@ static bool may_settle(struct cb *cb) {
     return true;
 }
 
+/* Index arrays are let go before the ticket is published, so that who waits for it sees their memory released. Those over the
+ * user's memory wait: their destructor may wait for this device. */
+static void drop_indices(struct op *op) {
+    for (int i = 0; i < op->n_in; i++) {
+        struct kl_buffer *b = op->in[i]->buffer;
+        if (!b || !b->block || !b->block->memory->pool) continue;
+        kl_buffer_release(b);
+        op->in[i]->buffer = NULL;
+    }
+}
+
 /* Settles the head of a queue; the role is held, the lock is not. */
 static void settle_cb(struct device *dev, struct cb *cb) {
-    for (struct op *op = cb->first; op; op = op->next) settle_op(op);
+    for (struct op *op = cb->first; op; op = op->next) {
+        settle_op(op);
+        drop_indices(op);
+    }
     struct kl_queue *q = cb->queue;
     kl_mutex_lock(&dev->mu);
     uint64_t published = 0;

@@ -27,7 +27,7 @@ static int submit(struct cb *cb, struct kl_error **err) {
 void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     struct device *dev = q->dev;
     struct cb *cb = q->open;
-    if (!cb) return;
+    if (!cb || cb->last_ticket == 0) return; /* nothing is in it: an operation that failed to be encoded opened it */
     q->open = NULL;
     struct kl_error *e = NULL;
     bool ran = cb->n_commands > 0;

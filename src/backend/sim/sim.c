@@ -278,7 +278,7 @@ static void sim_free(struct kl_driver *d, void *ptr, size_t bytes) {
 
 static int lost(struct sim *s, struct kl_error **err) {
     kl_mutex_lock(&s->mu);
-    bool is = s->lost || s->losing;
+    bool is = s->lost; /* while it is being lost its threads still touch memory */
     kl_mutex_unlock(&s->mu);
     return is ? kl_fail(err, KL_EDEVICELOST, "device '%s' is lost", s->name) : KL_OK;
 }
@@ -370,7 +370,7 @@ static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command 
     for (int i = 0; i < n_waits; i++) w[i] = waits[i];
     *b = (struct batch){.commands = commands, .n = n, .waits = w, .n_waits = n_waits, .signal = signal, .queue = q};
     kl_mutex_lock(&s->mu);
-    int rc = s->lost || s->losing ? KL_EDEVICELOST : KL_OK;
+    int rc = s->lost ? KL_EDEVICELOST : KL_OK; /* while it is being lost it takes batches and never runs them */
     if (!rc && s->fail_submit_in >= 0 && s->fail_submit_in-- == 0) rc = KL_ESUBMIT;
     if (!rc && s->fail_submit_one_in && draw(s) % s->fail_submit_one_in == 0) rc = KL_ESUBMIT;
     if (!rc) {
