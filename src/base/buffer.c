@@ -2,28 +2,15 @@
 #include "base/buffer.h"
 
 #include "base/alloc.h"
+#include "base/fate.h"
 
 /* ---- uses ---- */
 
-static bool note_in(struct kl_use *u, struct kl_timeline *t, uint64_t ticket) {
-    struct kl_timeline *have = atomic_load_explicit(&u->timeline, memory_order_relaxed);
-    if (!have) {
-        /* Claimed for the whole tenancy: an entry is never taken over from a stream whose use is done, because that
-         * stream's executor could be noting its next use in it at this moment. */
-        if (atomic_compare_exchange_strong_explicit(&u->timeline, &have, t, memory_order_relaxed,
-                                                    memory_order_relaxed))
-            have = t;
-    }
-    if (have != t) return false;
-    atomic_store_explicit(&u->ticket, ticket, memory_order_relaxed);
-    return true;
-}
-
-int kl_block_note_use(struct kl_block *b, struct kl_timeline *t, uint64_t ticket) {
+int kl_block_note_use_slow(struct kl_block *b, struct kl_timeline *t, uint64_t ticket) {
     for (int i = 0; i < KL_BLOCK_USES; i++)
-        if (note_in(&b->use[i], t, ticket)) return KL_OK;
+        if (kl_use_note(&b->use[i], t, ticket)) return KL_OK;
     for (struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire); m; m = m->next)
-        if (note_in(&m->use, t, ticket)) return KL_OK;
+        if (kl_use_note(&m->use, t, ticket)) return KL_OK;
     struct kl_use_more *m = kl_malloc(sizeof *m);
     if (!m) return KL_ENOMEM;
     atomic_init(&m->use.timeline, t);
@@ -34,23 +21,13 @@ int kl_block_note_use(struct kl_block *b, struct kl_timeline *t, uint64_t ticket
     return KL_OK;
 }
 
-static bool use_over(struct kl_use *u, const struct kl_timeline *same) {
-    struct kl_timeline *t = atomic_load_explicit(&u->timeline, memory_order_relaxed);
-    return !t || t == same ||
-           kl_timeline_done(t) >= atomic_load_explicit(&u->ticket, memory_order_relaxed);
-}
-
-bool kl_block_free_for(struct kl_block *b, const struct kl_timeline *same) {
-    for (int i = 0; i < KL_BLOCK_USES; i++)
-        if (!use_over(&b->use[i], same)) return false;
+bool kl_block_free_for_more(struct kl_block *b, const struct kl_timeline *same) {
     for (struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire); m; m = m->next)
-        if (!use_over(&m->use, same)) return false;
+        if (!kl_use_over(&m->use, same)) return false;
     return true;
 }
 
-void kl_block_forget_uses(struct kl_block *b) {
-    for (int i = 0; i < KL_BLOCK_USES; i++)
-        atomic_store_explicit(&b->use[i].timeline, NULL, memory_order_relaxed);
+void kl_block_forget_uses_more(struct kl_block *b) {
     struct kl_use_more *m = atomic_exchange_explicit(&b->more, NULL, memory_order_acquire);
     while (m) {
         struct kl_use_more *next = m->next;
@@ -68,7 +45,28 @@ struct kl_buffer *kl_buffer_new(size_t bytes) {
     atomic_init(&b->mirrors, NULL);
     b->bytes = bytes;
     b->block = NULL;
+    b->parts = NULL;
     return b;
+}
+
+void kl_parts_init(struct kl_parts *p, void *memory, uint32_t n_parts, size_t bytes) {
+    atomic_init(&p->n, n_parts);
+    p->memory = memory;
+    atomic_init(&p->fate.refs, 1);
+    atomic_init(&p->fate.state, 0);
+    p->fate.timeline = NULL;
+    p->fate.ticket = 0;
+    p->fate.device_op = NULL;
+    p->fate.parts = p;
+    atomic_init(&p->buffer.owners, 1);
+    atomic_init(&p->buffer.mirrors, NULL);
+    p->buffer.bytes = bytes;
+    p->buffer.block = NULL;
+    p->buffer.parts = p;
+}
+
+void kl_parts_drop(struct kl_parts *p) {
+    if (atomic_fetch_sub_explicit(&p->n, 1, memory_order_acq_rel) == 1) kl_free(p->memory);
 }
 
 struct kl_buffer *kl_buffer_retain(struct kl_buffer *b) {
@@ -76,10 +74,7 @@ struct kl_buffer *kl_buffer_retain(struct kl_buffer *b) {
     return b;
 }
 
-void kl_buffer_release(struct kl_buffer *b) {
-    if (!b) return;
-    /* acq_rel: who gives the block back must see the uses that every former owner noted. */
-    if (atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) != 1) return;
+static void give_back_blocks(struct kl_buffer *b) {
     struct kl_block *m = atomic_load_explicit(&b->mirrors, memory_order_acquire);
     while (m) {
         struct kl_block *next = atomic_load_explicit(&m->next_mirror, memory_order_acquire);
@@ -87,7 +82,23 @@ void kl_buffer_release(struct kl_buffer *b) {
         m = next;
     }
     if (b->block) b->block->memory->give_back(b->block->memory, b->block);
-    kl_free(b);
+}
+
+void kl_parts_free(struct kl_parts *p) {
+    kl_error_release(kl_fate_error(&p->fate));
+    give_back_blocks(&p->buffer);
+    kl_free(p->memory);
+}
+
+void kl_buffer_release(struct kl_buffer *b) {
+    if (!b) return;
+    /* acq_rel: who gives the block back must see the uses that every former owner noted. */
+    if (atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) != 1) return;
+    give_back_blocks(b);
+    if (b->parts)
+        kl_parts_drop(b->parts);
+    else
+        kl_free(b);
 }
 
 struct kl_block *kl_buffer_block_on(struct kl_buffer *b, const struct kl_memory *m) {
@@ -110,7 +121,7 @@ void kl_buffer_add_mirror(struct kl_buffer *b, struct kl_block *m) {
 /* ---- the user's memory ---- */
 
 static void user_block_free(struct kl_block *b) {
-    kl_block_forget_uses(b);
+    kl_block_begin(b, NULL);
     if (b->dtor) b->dtor(b->payload);
     kl_free(b);
 }

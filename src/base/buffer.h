@@ -7,8 +7,7 @@
 #pragma once
 #include <stddef.h>
 
-#include "base/error.h"
-#include "base/timeline.h"
+#include "base/fate.h"
 
 struct kl_block;
 struct kl_buffer;
@@ -58,21 +57,71 @@ struct kl_block {
     void *payload;
 };
 
+/* The three below are made for every operand of every kernel: inline, a few loads and one store while a block has been used by at most
+ * KL_BLOCK_USES streams. */
+
+/* Notes the use in u, claiming it when it is free: an entry belongs to one stream for the whole tenancy. It is never taken over from a stream
+ * whose use is done, because that stream's executor could be noting its next use in it at this moment. */
+static inline bool kl_use_note(struct kl_use *u, struct kl_timeline *t, uint64_t ticket) {
+    struct kl_timeline *have = atomic_load_explicit(&u->timeline, memory_order_relaxed);
+    if (!have && atomic_compare_exchange_strong_explicit(&u->timeline, &have, t, memory_order_relaxed, memory_order_relaxed))
+        have = t;
+    if (have != t) return false;
+    atomic_store_explicit(&u->ticket, ticket, memory_order_relaxed);
+    return true;
+}
+static inline bool kl_use_over(struct kl_use *u, const struct kl_timeline *same) {
+    struct kl_timeline *t = atomic_load_explicit(&u->timeline, memory_order_relaxed);
+    return !t || t == same || kl_timeline_done(t) >= atomic_load_explicit(&u->ticket, memory_order_relaxed);
+}
+int kl_block_note_use_slow(struct kl_block *b, struct kl_timeline *t, uint64_t ticket);
+bool kl_block_free_for_more(struct kl_block *b, const struct kl_timeline *same);
+void kl_block_forget_uses_more(struct kl_block *b);
+
 /* Notes that `ticket` of t uses b. Only t's executor calls it, and while it owns the buffer. KL_ENOMEM when the
  * block is used by many streams and the list cannot grow: then the operation must not run. */
-int kl_block_note_use(struct kl_block *b, struct kl_timeline *t, uint64_t ticket);
+static inline int kl_block_note_use(struct kl_block *b, struct kl_timeline *t, uint64_t ticket) {
+    return kl_use_note(&b->use[0], t, ticket) ? KL_OK : kl_block_note_use_slow(b, t, ticket);
+}
 /* Whether every use is done, or lies on `same` (NULL: no exception). Nobody may own the buffer any more. */
-bool kl_block_free_for(struct kl_block *b, const struct kl_timeline *same);
-void kl_block_forget_uses(struct kl_block *b); /* a new tenancy begins */
+static inline bool kl_block_free_for(struct kl_block *b, const struct kl_timeline *same) {
+    for (int i = 0; i < KL_BLOCK_USES; i++)
+        if (!kl_use_over(&b->use[i], same)) return false;
+    return !atomic_load_explicit(&b->more, memory_order_relaxed) || kl_block_free_for_more(b, same);
+}
+/* A new tenancy begins; t (may be NULL) is the stream that will use the block first, so that its claim costs a store. */
+static inline void kl_block_begin(struct kl_block *b, struct kl_timeline *t) {
+    atomic_store_explicit(&b->use[0].timeline, t, memory_order_relaxed);
+    atomic_store_explicit(&b->use[0].ticket, 0, memory_order_relaxed);
+    for (int i = 1; i < KL_BLOCK_USES; i++) atomic_store_explicit(&b->use[i].timeline, NULL, memory_order_relaxed);
+    if (atomic_load_explicit(&b->more, memory_order_relaxed)) kl_block_forget_uses_more(b);
+}
 
 struct kl_buffer {
     _Atomic(uint32_t) owners;
+    struct kl_parts *parts;               /* the allocation it is a part of, or NULL: its own; fixed */
     size_t bytes;                         /* wanted */
     struct kl_block *block;               /* bound by the producer before the fate; NULL until then, and when bytes is 0 */
     _Atomic(struct kl_block *) mirrors;   /* copies in other memories: a host shadow, device copies; added at the end, freed with the buffer */
 };
 
 struct kl_buffer *kl_buffer_new(size_t bytes); /* one owner, no block; NULL when out of memory */
+/* An array, its fate and its buffer are made together, by every operation, and live by counts of their own: they share one
+ * allocation, which goes when the last part is gone. */
+struct kl_parts {
+    _Atomic(uint32_t) n;
+    void *memory;            /* what to free */
+    struct kl_fate fate;     /* pending; may be left out of the count and never be used */
+    struct kl_buffer buffer; /* one owner, no block */
+};
+/* Whether nobody but the caller, who holds the array, refers to fate or buffer; then kl_parts_free does it all. */
+static inline bool kl_parts_sole_owner(struct kl_parts *p) {
+    return atomic_load_explicit(&p->fate.refs, memory_order_acquire) == 1 &&
+           atomic_load_explicit(&p->buffer.owners, memory_order_acquire) == 1 &&
+           atomic_load_explicit(&p->n, memory_order_acquire) == 3;
+}
+void kl_parts_free(struct kl_parts *p);
+void kl_parts_init(struct kl_parts *p, void *memory, uint32_t n_parts, size_t bytes);
 struct kl_buffer *kl_buffer_retain(struct kl_buffer *b);
 void kl_buffer_release(struct kl_buffer *b);
 static inline bool kl_buffer_sole_owner(const struct kl_buffer *b) {

@@ -12,7 +12,7 @@ enum { MAX_PER_STREAM = 64, MAX_PRINTED = 10 };
 struct record {
     struct kl_link link;         /* in its list, oldest first */
     struct kl_error *error;      /* owned */
-    struct kl_thread *submitter; /* owned, may be NULL */
+    uint64_t submitter;          /* number of the thread that is owed it */
 };
 struct list {
     struct kl_list records;      /* of record.link */
@@ -59,11 +59,10 @@ static void record_free(struct list *l, struct record *r) {
     l->n--;
     atomic_fetch_sub(&all.n_records, 1);
     kl_error_release(r->error);
-    kl_thread_release(r->submitter);
     kl_free(r);
 }
 
-void kl_failures_note(int64_t stream_index, struct kl_error *e, struct kl_thread *submitter) {
+void kl_failures_note(int64_t stream_index, struct kl_error *e, uint64_t submitter) {
     if (e->code == KL_ECANCELLED) return;
     kl_mutex_lock(&all.mu);
     if (!all.at_exit) {
@@ -79,7 +78,7 @@ void kl_failures_note(int64_t stream_index, struct kl_error *e, struct kl_thread
     if (l && l->n < MAX_PER_STREAM) r = kl_malloc(sizeof *r);
     if (r) {
         r->error = kl_error_retain(e);
-        r->submitter = kl_thread_retain(submitter);
+        r->submitter = submitter;
         kl_list_push(&l->records, &r->link);
         l->n++;
         atomic_fetch_add(&all.n_records, 1);
@@ -95,15 +94,16 @@ void kl_failures_delivered(struct kl_error *e) {
     /* A static error stands for many failures: only its records tell which of them are owed. */
     if (!e->is_static) atomic_store(&e->seen, 1);
     if (atomic_load(&all.n_records) == 0) return;
-    struct kl_thread *self = kl_thread_self();
+    uint64_t self = kl_thread_id();
     kl_mutex_lock(&all.mu);
     for (int64_t i = 0; i <= all.n_lists; i++) {
         struct list *l = list_at(i);
         for (struct kl_link *n = l->records.head.next, *next; n != &l->records.head; n = next) {
             next = n->next;
             struct record *r = kl_container(n, struct record, link);
-            bool mine = !r->submitter || r->submitter == self || atomic_load(&r->submitter->ended);
-            if (r->error == e && mine) record_free(l, r);
+            if (r->error != e) continue;
+            bool mine = r->submitter == self || !kl_thread_alive(r->submitter);
+            if (mine) record_free(l, r);
         }
     }
     kl_mutex_unlock(&all.mu);
@@ -111,14 +111,14 @@ void kl_failures_delivered(struct kl_error *e) {
 
 struct kl_error *kl_failures_oldest(int64_t stream_index) {
     if (atomic_load(&all.n_records) == 0) return NULL;
-    struct kl_thread *self = kl_thread_self();
+    uint64_t self = kl_thread_id();
     struct kl_error *found = NULL;
     kl_mutex_lock(&all.mu);
     if (stream_index >= 0 && stream_index < all.n_lists) {
         struct list *l = &all.lists[stream_index];
         for (struct kl_link *n = l->records.head.next; n != &l->records.head && !found; n = n->next) {
             struct record *r = kl_container(n, struct record, link);
-            if (!r->submitter || r->submitter == self || atomic_load(&r->submitter->ended))
+            if (r->submitter == self || !kl_thread_alive(r->submitter))
                 found = kl_error_retain(r->error);
         }
     }

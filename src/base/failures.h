@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/thread.h"
 
-/* Notes that work which `submitter` (may be NULL) committed on a stream settled as failed with e. Cancelled work is not noted. */
-void kl_failures_note(int64_t stream_index, struct kl_error *e, struct kl_thread *submitter);
+/* Notes that work which thread `submitter` committed on a stream settled as failed with e. Cancelled work is not noted. */
+void kl_failures_note(int64_t stream_index, struct kl_error *e, uint64_t submitter);
 /* e was delivered to the calling thread: marks it seen and forgets what this thread was owed about it. */
 void kl_failures_delivered(struct kl_error *e);
 /* The oldest failure on the stream owed to this thread, or to a thread that has ended; NULL when there is none. Retained; the caller

@@ -19,6 +19,7 @@ struct kl_fate *kl_fate_new(void) {
     f->timeline = NULL;
     f->ticket = 0;
     f->device_op = NULL;
+    f->parts = NULL;
     return f;
 }
 
@@ -32,7 +33,10 @@ void kl_fate_release(struct kl_fate *f) {
     /* acq_rel: the thread that frees must see the state that the producer wrote. */
     if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
     kl_error_release(kl_fate_error(f));
-    kl_free(f);
+    if (f->parts)
+        kl_parts_drop(f->parts);
+    else
+        kl_free(f);
 }
 
 void kl_fate_set_ready(struct kl_fate *f) {

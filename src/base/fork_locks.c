@@ -12,6 +12,7 @@ void kl_fork_lock_add(struct kl_mutex *mu) {
 }
 
 void kl_fork_locks(bool lock) {
+    if (lock) kl_mutex_lock(kl_threads_mutex());
     for (int i = 0; i < MAX; i++) {
         struct kl_mutex *mu = atomic_load(&locks[lock ? i : MAX - 1 - i]);
         if (!mu) continue;
@@ -20,4 +21,5 @@ void kl_fork_locks(bool lock) {
         else
             kl_mutex_unlock(mu);
     }
+    if (!lock) kl_mutex_unlock(kl_threads_mutex());
 }

@@ -17,7 +17,7 @@ struct kl_task {
     uint64_t ticket;            /* on its stream */
     struct kl_buffer *workspace;/* scratch bytes of this kernel alone, bound like an output; NULL: none */
     bool proved;                /* every index is known to be in range: the unchecked kernel may run */
-    struct kl_thread *submitter;/* who committed it; owned, may be NULL */
+    uint64_t submitter;         /* number of the thread that committed it */
     /* Whether the task alone owns input i and its buffer, so that its block may be written. */
     bool (*owns_input)(struct kl_task *t, int i);
     void (*release_inputs)(struct kl_task *t); /* drops them; n_in becomes 0 */

@@ -23,14 +23,20 @@ struct at_exit {
     struct at_exit *next;
 };
 struct self {
-    struct kl_thread *thread;
+    uint64_t id;
+    struct kl_link link;     /* in living.list; guarded by living.mu */
     struct at_exit *at_exit; /* run last in, first out */
 };
+
+static struct {
+    struct kl_mutex mu;   /* leaf */
+    struct kl_list list;  /* of self.link */
+} living = {.mu = KL_MUTEX_INIT, .list = {{&living.list.head, &living.list.head}}};
 
 static pthread_key_t self_key;
 static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 static bool self_key_ok;
-static __thread struct kl_thread *self_cache; /* what self_key's value points to, without the call */
+static __thread uint64_t self_id; /* what self_key's value says, without the call */
 
 static void self_ended(void *arg) {
     struct self *self = arg;
@@ -40,9 +46,10 @@ static void self_ended(void *arg) {
         a->fn(a->arg);
         kl_free(a);
     }
-    self_cache = NULL;
-    atomic_store(&self->thread->ended, 1);
-    kl_thread_release(self->thread);
+    self_id = 0;
+    kl_mutex_lock(&living.mu);
+    kl_list_remove(&self->link);
+    kl_mutex_unlock(&living.mu);
     kl_free(self);
 }
 
@@ -51,39 +58,41 @@ static void make_key(void) {
 }
 
 static struct self *self_get(void) {
+    static _Atomic(uint64_t) next_id = 1;
     pthread_once(&self_once, make_key);
     if (!self_key_ok) return NULL;
     struct self *self = pthread_getspecific(self_key);
     if (self) return self;
-    static _Atomic(uint64_t) next_id = 1;
     self = kl_calloc(1, sizeof *self);
-    struct kl_thread *t = kl_calloc(1, sizeof *t);
-    if (!self || !t) goto fail;
-    atomic_init(&t->refs, 1);
-    t->id = atomic_fetch_add(&next_id, 1);
-    self->thread = t;
-    if (pthread_setspecific(self_key, self)) goto fail;
-    self_cache = t;
+    if (!self || pthread_setspecific(self_key, self)) {
+        kl_free(self);
+        return NULL;
+    }
+    self->id = atomic_fetch_add(&next_id, 1);
+    kl_mutex_lock(&living.mu);
+    kl_list_push(&living.list, &self->link);
+    kl_mutex_unlock(&living.mu);
+    self_id = self->id;
     return self;
-fail:
-    kl_free(t);
-    kl_free(self);
-    return NULL;
 }
 
-struct kl_thread *kl_thread_self(void) {
-    if (self_cache) return self_cache;
+uint64_t kl_thread_id(void) {
+    if (self_id) return self_id;
     struct self *self = self_get();
-    return self ? self->thread : NULL;
+    return self ? self->id : 0;
 }
 
-struct kl_thread *kl_thread_retain(struct kl_thread *t) {
-    if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-    return t;
+bool kl_thread_alive(uint64_t id) {
+    bool alive = false;
+    kl_mutex_lock(&living.mu);
+    for (struct kl_link *n = living.list.head.next; n != &living.list.head && !alive; n = n->next)
+        alive = kl_container(n, struct self, link)->id == id;
+    kl_mutex_unlock(&living.mu);
+    return alive;
 }
 
-void kl_thread_release(struct kl_thread *t) {
-    if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) kl_free(t);
+struct kl_mutex *kl_threads_mutex(void) {
+    return &living.mu;
 }
 
 int kl_thread_at_exit(void (*fn)(void *), void *arg) {

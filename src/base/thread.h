@@ -25,15 +25,11 @@ void kl_mutex_lock(struct kl_mutex *mu);
 void kl_mutex_unlock(struct kl_mutex *mu);
 bool kl_mutex_held(struct kl_mutex *mu); /* by this thread; debug builds only, else true. For assertions. */
 
-/* A thread that has called the library. Outlives the thread while somebody holds a reference. */
-struct kl_thread {
-    _Atomic(uint32_t) refs;
-    _Atomic(uint32_t) ended; /* 1 once the thread has exited */
-    uint64_t id;             /* unique in the process, never 0, never reused */
-};
-struct kl_thread *kl_thread_self(void); /* borrowed; NULL when it cannot be allocated */
-struct kl_thread *kl_thread_retain(struct kl_thread *t);
-void kl_thread_release(struct kl_thread *t);
+/* The number of the calling thread: unique in the process, never reused. 0 when it cannot be remembered (no memory). */
+uint64_t kl_thread_id(void);
+/* Whether the thread of that number has not exited yet; false for 0. Takes a leaf lock: for rare paths. */
+bool kl_thread_alive(uint64_t id);
+struct kl_mutex *kl_threads_mutex(void); /* that lock, for fork */
 /* `fn(arg)` when the calling thread exits, before its kl_thread ends; -1 when it cannot be arranged. */
 int kl_thread_at_exit(void (*fn)(void *), void *arg);
 

@@ -24,9 +24,17 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead);
 static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
     struct kl_node *n = a->node; /* nobody else can reach it */
     if (n && atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) dead = node_free(n, dead);
+    struct kl_parts *parts = a->parts;
+    if (parts && a->t.fate == &parts->fate && a->t.buffer == &parts->buffer && kl_parts_sole_owner(parts)) {
+        kl_parts_free(parts); /* the common case: no view, nobody in flight; six atomic operations less */
+        return dead;
+    }
     kl_fate_release(a->t.fate);
     kl_buffer_release(a->t.buffer);
-    kl_free(a);
+    if (parts)
+        kl_parts_drop(parts);
+    else
+        kl_free(a);
     return dead;
 }
 
@@ -67,7 +75,6 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead) {
         if (call->release) call->release(call->ctx);
     }
     kl_buffer_release(n->task.workspace);
-    kl_thread_release(n->task.submitter);
     kl_free(n);
     return dead;
 }
@@ -95,16 +102,18 @@ void kl_node_release(struct kl_node *n) {
 
 /* ---- building ---- */
 
-/* An array without node; fate and buffer are taken, also on failure. */
-static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims, const int64_t *strides, int64_t size,
-                                  int64_t offset, struct kl_fate *fate, struct kl_buffer *buffer) {
+static size_t align16(size_t n) {
+    return (n + 15) & ~(size_t)15;
+}
+
+static size_t array_bytes(int ndim) {
+    return align16(sizeof(struct kl_array) + (size_t)ndim * (sizeof(int64_t) + sizeof(int)));
+}
+
+/* An array without node in memory of array_bytes(ndim). strides NULL: row-major. */
+static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const int *dims, const int64_t *strides, int64_t size,
+                       int64_t offset, struct kl_fate *fate, struct kl_buffer *buffer) {
     size_t n = (size_t)ndim;
-    struct kl_array *a = fate && buffer ? kl_malloc(sizeof *a + n * (sizeof(int64_t) + sizeof(int))) : NULL;
-    if (!a) {
-        kl_fate_release(fate);
-        kl_buffer_release(buffer);
-        return NULL;
-    }
     int64_t *own_strides = (int64_t *)(a + 1);
     int *own_dims = (int *)(own_strides + n);
     if (n) memcpy(own_dims, dims, n * sizeof *dims);
@@ -120,9 +129,24 @@ static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims
     a->lo = a->hi = 0;
     a->node = NULL;
     a->next_dead = NULL;
+    a->parts = NULL;
     a->t = (struct kl_tensor){.dtype = (uint8_t)dtype, .ndim = ndim, .size = size, .offset = offset, .dims = own_dims,
                               .strides = own_strides, .fate = fate, .buffer = buffer};
-    a->t.layout = strides ? kl_layout_of(ndim, dims, own_strides) : kl_layout_of(ndim, own_dims, own_strides);
+    a->t.layout = kl_layout_of(ndim, own_dims, own_strides);
+}
+
+/* A row-major array with a buffer of its own, in one allocation; fate NULL: a pending one of its own too. The fate given
+ * is taken, also on failure. */
+static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims, int64_t size, struct kl_fate *fate) {
+    struct kl_array *a = kl_malloc(array_bytes(ndim) + sizeof(struct kl_parts));
+    if (!a) {
+        kl_fate_release(fate);
+        return NULL;
+    }
+    struct kl_parts *p = (struct kl_parts *)((char *)a + array_bytes(ndim));
+    kl_parts_init(p, a, fate ? 2 : 3, (size_t)size * kl_dtype_size(dtype));
+    array_init(a, dtype, ndim, dims, NULL, size, 0, fate ? fate : &p->fate, &p->buffer);
+    a->parts = p;
     return a;
 }
 
@@ -149,7 +173,7 @@ int kl_array_new_data(struct kl_array **out, const void *data, enum kl_dtype dty
     KL_TRY(check_shape(dtype, ndim, dims, &size, err));
     KL_TRY(cpu_memory(&m, err));
     size_t bytes = (size_t)size * kl_dtype_size(dtype);
-    struct kl_array *a = array_new(dtype, ndim, dims, NULL, size, 0, kl_fate_ready(), kl_buffer_new(bytes));
+    struct kl_array *a = array_new(dtype, ndim, dims, size, kl_fate_ready());
     if (!a) return kl_fail_nomem(err);
     if (bytes) {
         int rc = kl_block_alloc(m, bytes, NULL, &a->t.buffer->block, err);
@@ -168,7 +192,7 @@ int kl_array_new_user(struct kl_array **out, void *data, enum kl_dtype dtype, in
     int64_t size;
     KL_TRY(check_shape(dtype, ndim, dims, &size, err));
     size_t bytes = (size_t)size * kl_dtype_size(dtype);
-    struct kl_array *a = array_new(dtype, ndim, dims, NULL, size, 0, kl_fate_ready(), kl_buffer_new(bytes));
+    struct kl_array *a = array_new(dtype, ndim, dims, size, kl_fate_ready());
     if (!a) return kl_fail_nomem(err);
     struct kl_block *b = kl_block_new_user(data, bytes, payload, dtor);
     if (!b) {
@@ -214,10 +238,9 @@ int kl_array_new_scalar(struct kl_array **out, double x, enum kl_dtype dtype, st
 int kl_array_new_failed(struct kl_array **out, enum kl_dtype dtype, int ndim, const int *dims, struct kl_error *e, struct kl_error **err) {
     int64_t size;
     KL_TRY(check_shape(dtype, ndim, dims, &size, err));
-    struct kl_fate *fate = kl_fate_new();
-    if (fate) kl_fate_set_failed(fate, e);
-    struct kl_array *a = array_new(dtype, ndim, dims, NULL, size, 0, fate, kl_buffer_new((size_t)size * kl_dtype_size(dtype)));
+    struct kl_array *a = array_new(dtype, ndim, dims, size, NULL);
     if (!a) return kl_fail_nomem(err);
+    kl_fate_set_failed(a->t.fate, e);
     *out = a;
     return KL_OK;
 }
@@ -250,10 +273,6 @@ static void finish(struct kl_task *t) {
     }
     free_all(dead);
     kl_node_release(n);
-}
-
-static size_t align16(size_t n) {
-    return (n + 15) & ~(size_t)15;
 }
 
 /* A node with room for everything; inputs are retained. */
@@ -307,8 +326,7 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
         const struct kl_out_spec *o = &specs[made];
         int64_t size;
         if ((rc = check_shape(o->dtype, o->ndim, o->dims, &size, err))) goto fail;
-        struct kl_array *a = array_new(o->dtype, o->ndim, o->dims, NULL, size, 0, kl_fate_new(),
-                                       kl_buffer_new((size_t)size * kl_dtype_size(o->dtype)));
+        struct kl_array *a = array_new(o->dtype, o->ndim, o->dims, size, NULL);
         if (!a) {
             rc = kl_fail_nomem(err);
             goto fail;
@@ -354,9 +372,10 @@ int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, s
                   int ndim, const int *dims, const int64_t *strides, int64_t offset, struct kl_error **err) {
     int64_t size;
     KL_TRY(check_shape(base->t.dtype, ndim, dims, &size, err));
-    struct kl_array *a = array_new(base->t.dtype, ndim, dims, strides, size, base->t.offset + offset,
-                                   kl_fate_retain(base->t.fate), kl_buffer_retain(base->t.buffer));
+    struct kl_array *a = kl_malloc(array_bytes(ndim));
     if (!a) return kl_fail_nomem(err);
+    array_init(a, base->t.dtype, ndim, dims, strides, size, base->t.offset + offset, kl_fate_retain(base->t.fate),
+               kl_buffer_retain(base->t.buffer));
     a->trace_level = base->trace_level;
     a->has_range = base->has_range;
     a->lo = base->lo;

@@ -19,6 +19,7 @@ struct kl_array {
     int64_t lo, hi;
     struct kl_node *node;    /* who will make it; NULL for data, for committed work and for views of such. Commit lock. */
     struct kl_array *next_dead; /* while being freed */
+    struct kl_parts *parts;     /* the allocation it is a part of; NULL: its own (views) */
     struct kl_tensor t;      /* dims and strides lie behind this struct */
 };
 

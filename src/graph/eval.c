@@ -76,10 +76,10 @@ static void claim_view(struct kl_node *n, struct kl_list *garbage) {
     kl_list_push(garbage, &n->task.link);
 }
 
-static void claim(struct kl_node *n, struct kl_thread *self) {
+static void claim(struct kl_node *n, uint64_t self) {
     n->claimed = true;
     n->task.ticket = kl_stream_take_ticket(n->stream);
-    n->task.submitter = kl_thread_retain(self);
+    n->task.submitter = self;
     for (int i = 0; i < n->n_out; i++) {
         struct kl_array *a = n->out[i];
         a->t.fate->timeline = kl_stream_timeline(n->stream);
@@ -104,7 +104,7 @@ struct kept { /* a stream whose role the committing caller holds, and how far it
 static int commit(struct kl_array *const *arrays, size_t n, struct kept *kept, struct kl_error **err) {
     struct kl_list garbage; /* of view nodes, freed outside the lock */
     kl_list_init(&garbage);
-    struct kl_thread *self = kl_thread_self();
+    uint64_t self = kl_thread_id();
     kl_commit_lock();
     int rc = collect(arrays, n, err);
     struct kl_node *last = NULL;

@@ -75,16 +75,16 @@ struct waiter {
 };
 
 static int take_turn(struct kl_custom *c, struct kl_error **err) {
-    struct kl_thread *self = kl_thread_self();
+    uint64_t self = kl_thread_id();
     if (!self) return kl_fail_nomem(err);
-    struct waiter w = {.id = self->id};
+    struct waiter w = {.id = self};
     kl_parker_init(&w.parker);
     kl_io_lock();
-    bool waits = c->busy, again = waits && c->owner == self->id;
+    bool waits = c->busy, again = waits && c->owner == self;
     bool forked = waits && c->owner_process != getpid();
     if (!waits) {
         c->busy = true;
-        c->owner = self->id;
+        c->owner = self;
         c->owner_process = getpid();
     } else if (!again && !forked) {
         kl_list_push(&c->waiting, &w.link);

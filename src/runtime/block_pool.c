@@ -18,13 +18,14 @@ struct pool {
     struct kl_memory *memory;
     struct kl_mutex mu;             /* leaf */
     struct kl_list free[CLASSES];   /* of kl_block.link, most recently freed first; guarded by mu */
+    _Atomic(size_t) cached;         /* bytes in free; written under mu */
 };
 
 static struct {
     struct kl_mutex mu;               /* taken before any pool's */
     struct pool *pools[MAX_MEMORIES]; /* guarded by mu; entries are immortal */
     _Atomic(int) n_pools;
-    _Atomic(size_t) active, cached, peak;
+    _Atomic(size_t) active, peak;
     _Atomic(size_t) limit, cache_limit, wired_limit; /* limits: 0 until first asked */
     _Atomic(uint64_t) next_tenant;
 } all = {.mu = KL_MUTEX_INIT};
@@ -50,9 +51,21 @@ static void count_active(size_t bytes) {
                                                                 memory_order_relaxed)) {}
 }
 
-static size_t ram_bytes(void) {
+/* With p->mu held: a plain store, readers add the pools up. */
+static size_t count_cached(struct pool *p, ptrdiff_t change) {
+    size_t now = atomic_load_explicit(&p->cached, memory_order_relaxed) + (size_t)change;
+    atomic_store_explicit(&p->cached, now, memory_order_relaxed);
+    return now;
+}
+
+static size_t ram_bytes(void) { /* asked once: it is a system call, and every block that comes back needs it */
+    static _Atomic(size_t) known;
+    size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes) return bytes;
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)4 << 30;
+    bytes = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : (size_t)4 << 30;
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
 }
 
 static size_t limit_get(_Atomic(size_t) *limit, size_t otherwise) {
@@ -69,7 +82,9 @@ size_t kl_memory_active(void) {
     return atomic_load(&all.active);
 }
 size_t kl_memory_cached(void) {
-    return atomic_load(&all.cached);
+    size_t sum = 0;
+    for (int i = 0; i < atomic_load(&all.n_pools); i++) sum += atomic_load(&all.pools[i]->cached);
+    return sum;
 }
 size_t kl_memory_peak(void) {
     return atomic_load(&all.peak);
@@ -126,7 +141,7 @@ static size_t round_request(size_t bytes, int *c) {
 
 static void block_raw_free(struct kl_block *b) { /* all uses done, out of every list */
     b->memory->raw_free(b->memory, b->raw, b->raw_bytes);
-    kl_block_forget_uses(b);
+    kl_block_begin(b, NULL);
     kl_free(b);
 }
 
@@ -164,7 +179,7 @@ static size_t give_back_cached(struct pool *p, size_t want) {
             kl_list_remove(n);
             kl_list_push(&out, n);
             got += b->raw_bytes;
-            atomic_fetch_sub_explicit(&all.cached, b->raw_bytes, memory_order_relaxed);
+            count_cached(p, -(ptrdiff_t)b->raw_bytes);
         }
     }
     kl_mutex_unlock(&p->mu);
@@ -180,7 +195,7 @@ static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
     if (kl_validating() && m->is_host) kl_guard_poison(b);
     kl_mutex_lock(&p->mu);
     kl_list_push_front(&p->free[c], &b->link);
-    size_t cached = atomic_fetch_add_explicit(&all.cached, b->raw_bytes, memory_order_relaxed) + b->raw_bytes;
+    size_t cached = count_cached(p, (ptrdiff_t)b->raw_bytes);
     kl_mutex_unlock(&p->mu);
     size_t cap = cache_limit();
     if (cached > cap) give_back_cached(p, cached - cap);
@@ -188,7 +203,7 @@ static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
 
 static int raw_alloc(struct pool *p, size_t bytes, void **raw, struct kl_error **err) {
 #ifdef KL_TEST_HOOKS
-    if (atomic_load(&all.active) + atomic_load(&all.cached) + bytes > atomic_load(&budget))
+    if (atomic_load(&all.active) + kl_memory_cached() + bytes > atomic_load(&budget))
         return kl_fail(err, KL_ENOMEM, "out of %s memory: %zu bytes wanted", p->memory->name, bytes);
 #endif
     return p->memory->raw_alloc(p->memory, bytes, raw, err);
@@ -228,12 +243,12 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
     size_t rounded = round_request(bytes, &c);
     kl_mutex_lock(&p->mu);
     struct kl_block *b = take_cached(p, rounded, c, t);
-    if (b) atomic_fetch_sub_explicit(&all.cached, b->raw_bytes, memory_order_relaxed);
+    if (b) count_cached(p, -(ptrdiff_t)b->raw_bytes);
     kl_mutex_unlock(&p->mu);
     if (!b && !(b = block_new(p, rounded, err))) return KL_ENOMEM;
     count_active(b->raw_bytes);
-    b->tenant = atomic_fetch_add_explicit(&all.next_tenant, 1, memory_order_relaxed) + 1;
     if (kl_validating()) {
+        b->tenant = atomic_fetch_add_explicit(&all.next_tenant, 1, memory_order_relaxed) + 1;
         /* Once more, whatever the pool decided: this is what validation is there to prove. */
         if (!kl_block_free_for(b, t)) {
             struct kl_error_info info = {.code = KL_EVALIDATE, .op = b->last_op};
@@ -247,7 +262,7 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
         if (m->is_host) kl_guard_fill(b);
         b->needs_guard = !m->is_host;
     }
-    kl_block_forget_uses(b);
+    kl_block_begin(b, t);
     *out = b;
     return KL_OK;
 }

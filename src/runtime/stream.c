@@ -147,7 +147,7 @@ static int default_slot(struct kl_stream ***slot, enum kl_device_type type, int 
 }
 
 int kl_stream_default(struct kl_stream **out, enum kl_device_type type, int device_index, struct kl_error **err) {
-    struct kl_stream **slot;
+    struct kl_stream **slot = NULL;
     KL_TRY(default_slot(&slot, type, device_index, err));
     if (!*slot) KL_TRY(kl_stream_new(slot, type, device_index, err));
     *out = kl_stream_retain(*slot);
@@ -155,7 +155,7 @@ int kl_stream_default(struct kl_stream **out, enum kl_device_type type, int devi
 }
 
 int kl_stream_set_default(struct kl_stream *s, struct kl_error **err) {
-    struct kl_stream **slot;
+    struct kl_stream **slot = NULL;
     KL_TRY(default_slot(&slot, s->type, s->backend->index, err));
     struct kl_stream *old = *slot;
     *slot = kl_stream_retain(s);
@@ -239,7 +239,7 @@ void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket) {
 int kl_runtime_ready(struct kl_error **err) {
     KL_TRY(kl_fork_watch(err));
     KL_TRY(kl_pool_start(err));
-    if (!kl_thread_self()) return kl_fail_nomem(err);
+    if (!kl_thread_id()) return kl_fail_nomem(err);
     return KL_OK;
 }
 

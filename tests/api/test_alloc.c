@@ -150,6 +150,37 @@ static bool streams(void) {
     return failed;
 }
 
+/* Functions with several results: all of them or none. */
+static bool several(void) {
+    mlx_array k = mlx_array_new(), a = mlx_array_new(), b = mlx_array_new();
+    mlx_vector_array v = {NULL};
+    bool failed = mlx_random_key(&k, 1) != 0;
+    if (!failed && mlx_random_split(&a, &b, k, cpu)) {
+        failed = true;
+        assert_true(!a.ctx && !b.ctx);
+    }
+    if (k.ctx && mlx_split(&v, k, 2, 0, cpu)) {
+        failed = true;
+        assert_null(v.ctx);
+    }
+    if (v.ctx) failed |= mlx_broadcast_arrays(&v, v, cpu) || mlx_concatenate(&a, v, cpu);
+    mlx_array_free(k);
+    mlx_array_free(a);
+    mlx_array_free(b);
+    mlx_vector_array_free(v);
+    return failed;
+}
+
+static bool files(void) {
+    mlx_map_string_to_array out = {NULL};
+    mlx_map_string_to_string meta = {NULL};
+    bool failed = mlx_load_safetensors(&out, &meta, "tests/io/data/five.safetensors", cpu) != 0;
+    if (failed) assert_true(!out.ctx && !meta.ctx);
+    mlx_map_string_to_array_free(out);
+    mlx_map_string_to_string_free(meta);
+    return failed;
+}
+
 static void test_each(void **state) {
     each_allocation(arrays, "arrays");
     each_allocation(operations, "operations");
@@ -157,6 +188,8 @@ static void test_each(void **state) {
     each_allocation(maps, "maps");
     each_allocation(closures, "closures");
     each_allocation(streams, "streams");
+    each_allocation(several, "several results");
+    each_allocation(files, "files");
 }
 
 /* grid() asserts that it gets its array, so the text of arrays has its own loop. */

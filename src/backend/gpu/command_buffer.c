@@ -132,7 +132,6 @@ static void op_drop(struct op *op) {
         kl_buffer_release(op->in[i]->buffer);
     }
     for (int i = 0; i < op->n_out; i++) kl_fate_release(op->out[i]);
-    kl_thread_release(op->submitter);
     if (op->release_ctx) op->release_ctx(op->ctx);
 }
 

@@ -282,7 +282,7 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
         struct kl_block *b = kl_buffer_block_on(buf, &dev->memory);
         if (b && b->needs_guard && !op->dropped) b->needs_guard = false;
     }
-    op->submitter = kl_thread_retain(t->submitter);
+    op->submitter = t->submitter;
     if (t->op == KL_OP_CALL) {
         const struct kl_call_params *call = t->params;
         if (call->retain) {

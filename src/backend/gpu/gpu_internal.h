@@ -25,7 +25,7 @@ struct op {
     int n_in, n_out;
     struct kl_tensor **in;      /* copies; buffer is held only for index arrays (else NULL); fate is held */
     struct kl_fate **out;       /* held */
-    struct kl_thread *submitter;/* held */
+    uint64_t submitter;
     bool dropped;               /* never launched: an input has failed, or will */
     struct kl_word_ref word;    /* first of its n_words fault words; words NULL: it cannot fault */
     int n_words;
