@@ -162,25 +162,25 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
     const struct kl_backend_ops *ops = s->backend->ops;
     uint64_t ticket = t->ticket;
     atomic_store_explicit(&s->running, t, memory_order_release);
-    bool undecided, pending = false;
+    bool undecided, pending = false, launched = false;
     struct kl_error *e = failed_input(t, &undecided);
     if (e && undecided) {
         kl_error_release(e);
         e = NULL;
         pending = ops->drop(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
-    } else if (e) {
-        if (t->op == KL_OP_CALL) {
-            const struct kl_call_params *call = t->params;
-            if (call->skipped) call->skipped(call->ctx, e);
-        }
-    } else {
+    } else if (!e) {
         if (kl_bind_task(s, t, &e) == KL_OK) {
+            launched = true;
             pending = ops->launch(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
             if (!pending && !e && kl_validating()) kl_bind_check_guards(s, t, &e); /* a kernel of the CPU has run */
         }
         kl_bind_after_launch(t);
     }
     if (!pending && e) e = decide(s, t, e);
+    if (!pending && !launched && t->op == KL_OP_CALL) {
+        const struct kl_call_params *call = t->params;
+        if (call->skipped) call->skipped(call->ctx, e);
+    }
     /* Inputs go before the fate: whoever sees the value settled sees the memory of its inputs released. */
     t->release_inputs(t);
     if (!pending) {
