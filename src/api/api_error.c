@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/capture.h"
 #include "base/failures.h"
+#include "base/fork_locks.h"
 #include "base/thread.h"
 
 /* ---- the public numbers are the internal ones ---- */
@@ -54,6 +55,10 @@ static void print_and_exit(const char *msg, void *data) {
 
 static struct kl_mutex handler_mu = KL_MUTEX_INIT;      /* leaf lock */
 static struct handler handler = {.fn = print_and_exit}; /* guarded by handler_mu */
+
+__attribute__((constructor)) static void watch_fork(void) {
+    kl_fork_lock_add(&handler_mu);
+}
 
 static void handler_replace(struct handler with) {
     kl_mutex_lock(&handler_mu);

@@ -95,6 +95,9 @@ static void claim(struct kl_node *n, uint64_t self) {
     kl_stream_stage(n->stream, &n->task);
 }
 
+/* Where this thread's last commit ended: callers that hand over more than that stream can take are slowed down there. */
+static __thread struct kl_stream *last_stream;
+
 struct kept { /* a stream whose role the committing caller holds, and how far it wants it run */
     struct kl_stream *stream;
     uint64_t ticket;
@@ -117,7 +120,7 @@ static int commit(struct kl_array *const *arrays, size_t n, struct kept *kept, s
         }
     }
     if (last) {
-        struct kl_stream *s = last->stream;
+        struct kl_stream *s = last_stream = last->stream;
         uint64_t ticket = last->task.ticket;
         /* From here on the tasks may run and be gone. */
         if (kl_streams_append(kept ? s : NULL)) *kept = (struct kept){s, ticket};
@@ -140,7 +143,7 @@ static bool all_settled(struct kl_array *const *arrays, size_t n) {
 
 static int prepare(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     KL_TRY(kl_runtime_ready(err));
-    kl_runtime_back_pressure(NULL);
+    kl_runtime_back_pressure(last_stream);
     return KL_OK;
 }
 

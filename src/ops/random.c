@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "base/fork_locks.h"
 #include "base/threefry.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -18,6 +19,10 @@ static struct {
     bool seeded;               /* guarded by mu, as is the next */
     struct kl_threefry state;
 } sequence = {.mu = KL_MUTEX_INIT};
+
+__attribute__((constructor)) static void watch_fork(void) {
+    kl_fork_lock_add(&sequence.mu);
+}
 
 static struct kl_threefry key_of_seed(uint64_t seed) {
     return (struct kl_threefry){{(uint32_t)(seed >> 32), (uint32_t)seed}};

@@ -13,6 +13,7 @@ static struct {
     struct kl_list items;  /* of kl_item.link; guarded by mu */
     int n_items;           /* guarded by mu */
     int n_idle, n_threads; /* guarded by mu */
+    _Atomic(bool) started; /* n_threads > 0, from then on */
 } readers = {.mu = KL_MUTEX_INIT, .work = PTHREAD_COND_INITIALIZER,
              .items = {{&readers.items.head, &readers.items.head}}};
 
@@ -52,8 +53,10 @@ static int start_one(void) { /* with the lock held; the new thread waits for it 
 }
 
 int kl_readers_start(struct kl_error **err) {
+    if (atomic_load_explicit(&readers.started, memory_order_acquire)) return KL_OK;
     kl_mutex_lock(&readers.mu);
     int rc = readers.n_threads ? KL_OK : start_one();
+    if (!rc) atomic_store_explicit(&readers.started, true, memory_order_release);
     kl_mutex_unlock(&readers.mu);
     return rc ? kl_fail(err, rc, "no reader thread could be started") : KL_OK;
 }
@@ -87,5 +90,6 @@ void kl_readers_fork_child(void) {
     kl_list_init(&readers.items);
     pthread_cond_init(&readers.work, NULL);
     readers.n_items = readers.n_idle = readers.n_threads = 0;
+    atomic_store(&readers.started, false);
     kl_mutex_unlock(&readers.mu);
 }

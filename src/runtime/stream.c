@@ -89,9 +89,12 @@ int kl_stream_new(struct kl_stream **out, enum kl_device_type type, int device_i
     return stream_get(out, b, type, false, err);
 }
 
+static _Atomic(bool) have_readers; /* a reader stream exists */
+
 int kl_stream_new_reader(struct kl_stream **out, struct kl_error **err) {
     struct kl_backend *b;
     KL_TRY(kl_device_backend(KL_CPU, 0, &b, err));
+    atomic_store(&have_readers, true);
     return stream_get(out, b, KL_CPU, true, err);
 }
 
@@ -239,6 +242,8 @@ void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket) {
 int kl_runtime_ready(struct kl_error **err) {
     KL_TRY(kl_fork_watch(err));
     KL_TRY(kl_pool_start(err));
+    /* Handing over cannot fail, so the first thread must be there before the commit. */
+    if (atomic_load_explicit(&have_readers, memory_order_relaxed)) KL_TRY(kl_readers_start(err));
     if (!kl_thread_id()) return kl_fail_nomem(err);
     return KL_OK;
 }

@@ -85,7 +85,11 @@ static inline int64_t kl_ceil_div(int64_t a, int64_t b) {
 }
 
 /* Loops over contiguous operands where out may be exactly one of the inputs: no iteration reads what another wrote. */
+#ifdef __clang__
+#define KL_EACH(i, n) _Pragma("clang loop vectorize(assume_safety)") for (int64_t i = 0; i < (n); i++)
+#else
 #define KL_EACH(i, n) _Pragma("GCC ivdep") for (int64_t i = 0; i < (n); i++)
+#endif
 
 #define KL_PASTE2(a, b) a##_##b
 #define KL_PASTE(a, b) KL_PASTE2(a, b)
