@@ -75,7 +75,10 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead) {
         if (call->release) call->release(call->ctx);
     }
     kl_buffer_release(n->task.workspace);
-    kl_free(n);
+    if (n->parts)
+        kl_parts_drop(n->parts);
+    else
+        kl_free(n);
     return dead;
 }
 
@@ -135,19 +138,28 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
     a->t.layout = kl_layout_of(ndim, own_dims, own_strides);
 }
 
-/* A row-major array with a buffer of its own, in one allocation; fate NULL: a pending one of its own too. The fate given
- * is taken, also on failure. */
-static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims, int64_t size, struct kl_fate *fate) {
-    struct kl_array *a = kl_malloc(array_bytes(ndim) + sizeof(struct kl_parts));
-    if (!a) {
-        kl_fate_release(fate);
-        return NULL;
-    }
+/* A row-major array with a buffer of its own, in memory of own_bytes(ndim); fate NULL: a pending one of its own too. `more`: how many
+ * other parts share the allocation. */
+static size_t own_bytes(int ndim) {
+    return array_bytes(ndim) + align16(sizeof(struct kl_parts));
+}
+
+static struct kl_array *array_init_own(void *memory, enum kl_dtype dtype, int ndim, const int *dims, int64_t size,
+                                       struct kl_fate *fate, uint32_t more) {
+    struct kl_array *a = memory;
     struct kl_parts *p = (struct kl_parts *)((char *)a + array_bytes(ndim));
-    kl_parts_init(p, a, fate ? 2 : 3, (size_t)size * kl_dtype_size(dtype));
+    kl_parts_init(p, a, (fate ? 2 : 3) + more, (size_t)size * kl_dtype_size(dtype));
     array_init(a, dtype, ndim, dims, NULL, size, 0, fate ? fate : &p->fate, &p->buffer);
     a->parts = p;
     return a;
+}
+
+/* The fate given is taken, also on failure. */
+static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims, int64_t size, struct kl_fate *fate) {
+    void *memory = kl_malloc(own_bytes(ndim));
+    if (memory) return array_init_own(memory, dtype, ndim, dims, size, fate, 0);
+    kl_fate_release(fate);
+    return NULL;
 }
 
 static int check_shape(enum kl_dtype dtype, int ndim, const int *dims, int64_t *size, struct kl_error **err) {
@@ -266,23 +278,27 @@ static void release_inputs(struct kl_task *t) {
 static void finish(struct kl_task *t) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     struct kl_array *dead = NULL;
-    for (int i = 0; i < n->n_out; i++) dead = drop_onto(n->out[i], dead);
-    if (n->task.workspace) {
-        kl_buffer_release(n->task.workspace);
-        n->task.workspace = NULL;
+    if (n->n_out == 1) { /* the node first: it is a part of the output's allocation, which is then freed at one go */
+        struct kl_array *a = n->out[0];
+        kl_node_release(n);
+        kl_array_release(a);
+        return;
     }
+    for (int i = 0; i < n->n_out; i++) dead = drop_onto(n->out[i], dead);
     free_all(dead);
     kl_node_release(n);
 }
 
-/* A node with room for everything; inputs are retained. */
-static struct kl_node *node_new(enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
-                                struct kl_array *const *in, int n_in, int n_out) {
-    size_t pointers = 2 * ((size_t)n_in + (size_t)n_out) * sizeof(void *);
-    struct kl_node *n = kl_malloc(align16(sizeof *n + pointers) + params_bytes);
-    if (!n) return NULL;
+static size_t node_bytes(size_t params_bytes, int n_in, int n_out) {
+    return align16(sizeof(struct kl_node) + 2 * ((size_t)n_in + (size_t)n_out) * sizeof(void *)) + params_bytes;
+}
+
+/* A node in memory of node_bytes; inputs are retained. */
+static void node_init(struct kl_node *n, struct kl_parts *parts, enum kl_op_id op, struct kl_stream *s, const void *params,
+                      size_t params_bytes, struct kl_array *const *in, int n_in, int n_out) {
     memset(n, 0, sizeof *n);
     atomic_init(&n->refs, 1);
+    n->parts = parts;
     n->stream = s;
     n->n_in = n_in;
     n->n_out = n_out;
@@ -290,7 +306,7 @@ static struct kl_node *node_new(enum kl_op_id op, struct kl_stream *s, const voi
     n->out = n->in + n_in;
     n->task.in = (struct kl_tensor **)(n->out + n_out);
     n->task.out = n->task.in + n_in;
-    void *own = (char *)n + align16(sizeof *n + pointers);
+    void *own = (char *)n + node_bytes(0, n_in, n_out);
     if (params_bytes) memcpy(own, params, params_bytes);
     n->task.op = op;
     n->task.params = own;
@@ -305,7 +321,66 @@ static struct kl_node *node_new(enum kl_op_id op, struct kl_stream *s, const voi
         n->task.in[i] = &in[i]->t;
         if (in[i]->trace_level) n->keep = true;
     }
-    return n;
+}
+
+static void set_out(struct kl_node *n, int i, struct kl_array *a) {
+    a->out_index = (uint32_t)i;
+    n->out[i] = a;
+    n->task.out[i] = &a->t;
+}
+
+/* Node and output in one allocation: what nearly every operation is. */
+static int node_with_output(struct kl_node **node, const struct kl_out_spec *o, enum kl_op_id op, struct kl_stream *s,
+                            const void *params, size_t params_bytes, struct kl_array *const *in, int n_in, struct kl_error **err) {
+    int64_t size;
+    KL_TRY(check_shape(o->dtype, o->ndim, o->dims, &size, err));
+    char *memory = kl_malloc(own_bytes(o->ndim) + node_bytes(params_bytes, n_in, 1));
+    if (!memory) return kl_fail_nomem(err);
+    struct kl_array *a = array_init_own(memory, o->dtype, o->ndim, o->dims, size, NULL, 1);
+    struct kl_node *n = (struct kl_node *)(memory + own_bytes(o->ndim));
+    node_init(n, a->parts, op, s, params, params_bytes, in, n_in, 1);
+    set_out(n, 0, a);
+    *node = n;
+    return KL_OK;
+}
+
+/* Several outputs: allocations of their own, since they live apart. */
+static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_out_spec *specs, enum kl_op_id op, struct kl_stream *s,
+                             const void *params, size_t params_bytes, struct kl_array *const *in, int n_in, struct kl_error **err) {
+    struct kl_node *n = kl_malloc(node_bytes(params_bytes, n_in, n_out));
+    if (!n) return kl_fail_nomem(err);
+    node_init(n, NULL, op, s, params, params_bytes, in, n_in, n_out);
+    int rc = KL_OK, made = 0;
+    for (; made < n_out; made++) {
+        const struct kl_out_spec *o = &specs[made];
+        int64_t size;
+        if ((rc = check_shape(o->dtype, o->ndim, o->dims, &size, err))) break;
+        struct kl_array *a = array_new(o->dtype, o->ndim, o->dims, size, NULL);
+        if (!a) {
+            rc = kl_fail_nomem(err);
+            break;
+        }
+        a->multi = true;
+        atomic_store(&a->refs, 2); /* the caller's and the node's */
+        set_out(n, made, a);
+    }
+    *node = n;
+    if (!rc) return KL_OK;
+    n->n_out = made;
+    return rc;
+}
+
+/* Takes back what was built: what the parameters own stays the caller's. */
+static void abandon(struct kl_node *n) {
+    n->task.op = KL_OP_COPY;
+    struct kl_array *dead = NULL;
+    for (int i = 0; i < n->n_out; i++) {
+        n->out[i]->multi = false;
+        atomic_store(&n->out[i]->refs, 1);
+        dead = drop_onto(n->out[i], dead);
+    }
+    free_all(dead);
+    kl_node_release(n);
 }
 
 static uint16_t level_of(struct kl_array *const *in, int n_in) {
@@ -318,48 +393,25 @@ static uint16_t level_of(struct kl_array *const *in, int n_in) {
 int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs, enum kl_op_id op, struct kl_stream *s,
                 const void *params, size_t params_bytes, struct kl_array *const *in, int n_in, struct kl_error **err) {
     kl_assert(n_out >= 1 && !(kl_op_flags(op) & KL_OPF_VIEW));
-    struct kl_node *n = node_new(op, s, params, params_bytes, in, n_in, n_out);
-    if (!n) return kl_fail_nomem(err);
+    struct kl_node *n = NULL;
+    int rc = n_out == 1 ? node_with_output(&n, specs, op, s, params, params_bytes, in, n_in, err)
+                        : node_with_outputs(&n, n_out, specs, op, s, params, params_bytes, in, n_in, err);
+    if (!rc && op == KL_OP_CALL && ((const struct kl_call_params *)params)->workspace_bytes) {
+        n->task.workspace = kl_buffer_new(((const struct kl_call_params *)params)->workspace_bytes);
+        if (!n->task.workspace) rc = kl_fail_nomem(err);
+    }
+    if (rc) {
+        if (n) abandon(n);
+        return rc;
+    }
     uint16_t level = level_of(in, n_in);
-    int rc = KL_OK, made = 0;
-    for (; made < n_out; made++) {
-        const struct kl_out_spec *o = &specs[made];
-        int64_t size;
-        if ((rc = check_shape(o->dtype, o->ndim, o->dims, &size, err))) goto fail;
-        struct kl_array *a = array_new(o->dtype, o->ndim, o->dims, size, NULL);
-        if (!a) {
-            rc = kl_fail_nomem(err);
-            goto fail;
-        }
-        a->out_index = (uint32_t)made;
-        a->trace_level = level;
-        a->multi = n_out > 1;
-        if (a->multi) atomic_store(&a->refs, 2); /* the caller's and the node's */
-        n->out[made] = a;
-        n->task.out[made] = &a->t;
-    }
-    if (op == KL_OP_CALL && ((const struct kl_call_params *)n->task.params)->workspace_bytes) {
-        n->task.workspace = kl_buffer_new(((const struct kl_call_params *)n->task.params)->workspace_bytes);
-        if (!n->task.workspace) {
-            rc = kl_fail_nomem(err);
-            goto fail;
-        }
-    }
     n->task.proved = (kl_op_flags(op) & KL_OPF_CHECKED) && kl_op_indices_proved(op, n->task.params, in, n_in);
     for (int i = 0; i < n_out; i++) {
         n->out[i]->node = n;
+        n->out[i]->trace_level = level;
         outs[i] = n->out[i];
     }
     return KL_OK;
-fail:
-    for (int i = 0; i < made; i++) {
-        atomic_store(&n->out[i]->refs, 1);
-        n->out[i]->multi = false;
-        kl_array_release(n->out[i]);
-    }
-    n->task.op = KL_OP_COPY; /* what the parameters own stays the caller's */
-    kl_node_release(n);
-    return rc;
 }
 
 int kl_array_op1(struct kl_array **out, enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
@@ -382,13 +434,13 @@ int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, s
     a->hi = base->hi;
     /* A view of a settled value needs nobody to make it; tracers keep the step for the rules of transforms. */
     if (!kl_fate_settled(base->t.fate) || base->trace_level) {
-        struct kl_node *n = node_new(op, NULL, params, params_bytes, &base, 1, 1);
+        struct kl_node *n = kl_malloc(node_bytes(params_bytes, 1, 1));
         if (!n) {
             kl_array_release(a);
             return kl_fail_nomem(err);
         }
-        n->out[0] = a;
-        n->task.out[0] = &a->t;
+        node_init(n, NULL, op, NULL, params, params_bytes, &base, 1, 1);
+        set_out(n, 0, a);
         a->node = n;
     }
     *out = a;

@@ -5,6 +5,7 @@
 
 struct kl_node {
     struct kl_task task;        /* in and out point to the tensors of the arrays below */
+    struct kl_parts *parts;     /* the allocation shared with its only output; NULL: its own */
     _Atomic(uint32_t) refs;     /* its output array(s) as one, and the task once claimed */
     struct kl_stream *stream;   /* borrowed; streams are immortal */
     uint64_t mark;              /* the walk that last saw it; commit lock */

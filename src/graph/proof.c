@@ -6,12 +6,14 @@
 static bool fits(const struct kl_array *indices, int64_t size, int64_t extent) {
     if (indices->t.size == 0) return true;
     if (!indices->has_range) return false;
-    /* A negative index counts from the end; where more than one element is taken it may not be near it. */
+    /* A negative index counts from the end; where more than one element is taken it may not be near
+     * it. */
     int64_t lowest = extent <= 1 ? -size : 0;
     return indices->lo >= lowest && indices->hi <= size - (extent < 1 ? 1 : extent);
 }
 
-bool kl_op_indices_proved(enum kl_op_id op, const void *params, struct kl_array *const *in, int n_in) {
+bool kl_op_indices_proved(enum kl_op_id op, const void *params, struct kl_array *const *in,
+                          int n_in) {
     struct kl_index_use u;
     if (n_in < 2 || !kl_index_use_of(op, params, &in[1]->t, in[0]->t.ndim, &u)) return false;
     for (int k = 0; k < u.n; k++) {
