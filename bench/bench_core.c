@@ -113,7 +113,8 @@ static double scale(void) {
     graphs((void *)(intptr_t)GRAPHS);
     double one = now_ns() - t0;
     t0 = now_ns();
-    for (int i = 0; i < 32; i++) pthread_create(&t[i], NULL, graphs, (void *)(intptr_t)(GRAPHS / 32));
+    for (int i = 0; i < 32; i++)
+        pthread_create(&t[i], NULL, graphs, (void *)(intptr_t)(GRAPHS / 32));
     for (int i = 0; i < 32; i++) pthread_join(t[i], NULL);
     return one / (now_ns() - t0);
 }
@@ -217,12 +218,15 @@ int main(int argc, char **argv) {
         double median = v[c][ROUNDS / 2];
         bool met = cases[c].more_is_better ? median >= cases[c].target : median < cases[c].target;
         missed += !met;
-        printf("%-46s %9.2f %-8s (%.2f to %.2f; wanted %s %g) %s\n", cases[c].what, median, cases[c].unit, v[c][ROUNDS / 4],
-               v[c][ROUNDS - 1 - ROUNDS / 4], cases[c].more_is_better ? "at least" : "under", cases[c].target, met ? "" : "MISSED");
+        printf("%-46s %9.2f %-8s (%.2f to %.2f; wanted %s %g) %s\n", cases[c].what, median,
+               cases[c].unit, v[c][ROUNDS / 4], v[c][ROUNDS - 1 - ROUNDS / 4],
+               cases[c].more_is_better ? "at least" : "under", cases[c].target,
+               met ? "" : "MISSED");
     }
     struct stat st;
     if (stat(library_path(argv[0]), &st) == 0)
-        printf("%-46s %9.2f %-8s (wanted under 3) %s\n", "libkeel.so", (double)st.st_size / 1e6, "MB", st.st_size < 3000000 ? "" : "MISSED");
+        printf("%-46s %9.2f %-8s (wanted under 3) %s\n", "libkeel.so", (double)st.st_size / 1e6,
+               "MB", st.st_size < 3000000 ? "" : "MISSED");
     mlx_device_free(cpu);
     mlx_stream_free(s0);
     mlx_stream_free(s1);

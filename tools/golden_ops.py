@@ -191,7 +191,7 @@ def extreme(x, y, pick):
 for d in ALL:
     a, b = sample(d, (3, 4)), sample(d, (3, 4))
     if d in FLOATS:  # every pair of special values
-        s = np.array(SPECIAL)
+        s = np.array([0.0, -0.0, np.nan, np.inf, -1.0])
         a, b = Arr(np.repeat(s, len(s)), d), Arr(np.tile(s, len(s)), d)
         e, f = sample(d, (9,), False), sample(d, (9,), False)
         a, b = Arr(np.concatenate([a.v, e.v]), d), Arr(np.concatenate([b.v, f.v]), d)
@@ -295,7 +295,7 @@ for d in ALL:
 t.write()
 
 # ---- along an axis ----
-t = Table("axis")
+t, soft = Table("sort"), Table("softmax")
 for d in ALL:
     a = sample(d, (5, 9), special_values=True)
     for axis in (0, 1):
@@ -308,12 +308,13 @@ for d in ALL:
     x = round_to(as_float(b), r).astype(np.complex128 if r == "complex64" else np.float64)
     for axes in ((1,), (2,), (0, 2)):
         args = f".axes = {{{', '.join(map(str, axes))}}}, .n_axes = {len(axes)}"
-        t.add(f"softmax {d} {axes}", f".softmax = kl_softmax_axes, {args}", [b], Arr(special.softmax(x, axis=axes), r), 4 * EPS[r])
+        soft.add(f"softmax {d} {axes}", f".softmax = kl_softmax_axes, {args}", [b], Arr(special.softmax(x, axis=axes), r), 4 * EPS[r])
 c = np.array([1 + 2j, 1 + 1j, complex(np.nan, 1), complex(2, np.nan), 0 + 5j, complex(np.nan, np.nan), complex(1, np.nan), complex(np.nan, 0)])
 c = Arr(c, "complex64")
 order = np.argsort(c.v, kind="stable")
 t.add("argsort complex64 with NaN", ".along = kl_argsort_axis, .axes = {0}, .n_axes = 1", [c], Arr(order, "uint32"))
 t.write()
+soft.write()
 
 # ---- products ----
 t = Table("matmul")
@@ -321,7 +322,66 @@ SHAPES = [((3, 4), (4, 5)), ((4,), (4,)), ((4,), (4, 3)), ((2, 4), (4,)), ((2, 1
 for d in FLOATS + ["complex64"]:
     for sa, sb in SHAPES:
         a, b = sample(d, sa, special_values=False), sample(d, sb, special_values=False)
-        t.add(f"matmul {d} {sa} {sb}", ".binary = kl_matmul", [a, b], Arr(np.matmul(wide(a), wide(b)), d), 8 * EPS[d])
+        t.add(f"matmul {d} {sa} {sb}", ".binary = kl_matmul", [a, b], Arr(np.matmul(wide(a), wide(b)), d), 64 * EPS[d])
 a, b = Arr(RNG.integers(-3, 4, (3, 4)), "int32"), sample("float32", (4, 2), False)
 t.add("matmul int32 float32", ".binary = kl_matmul", [a, b], Arr(np.matmul(a.v.astype(float), b.v.astype(float)), "float32"), 8 * EPS["float32"])
 t.write()
+
+# ---- random numbers: Threefry-2x32 once more, from its definition ----
+
+
+def threefry(key, c0, c1):
+    keys = [key >> 32, key & 0xFFFFFFFF, (key >> 32) ^ (key & 0xFFFFFFFF) ^ 0x1BD11BDA]
+    a, b = (c0 + keys[0]) & 0xFFFFFFFF, (c1 + keys[1]) & 0xFFFFFFFF
+    for i in range(20):
+        turn = ((13, 15, 26, 6), (17, 29, 16, 24))[i // 4 % 2][i % 4]
+        a = (a + b) & 0xFFFFFFFF
+        b = ((b << turn | b >> (32 - turn)) & 0xFFFFFFFF) ^ a
+        if i % 4 == 3:
+            g = i // 4 + 1
+            a, b = (a + keys[g % 3]) & 0xFFFFFFFF, (b + keys[(g + 1) % 3] + g) & 0xFFFFFFFF
+    return a, b
+
+
+def stream(key, n):
+    half = (n + 1) // 2
+    pairs = [threefry(key, i, 0 if n % 2 and i == half - 1 else half + i) for i in range(half)]
+    return np.array([p[0] for p in pairs] + [p[1] for p in pairs], dtype=np.uint32)[:n]
+
+
+def unit(key, n, dtype):
+    u = stream(key, n).astype(np.float32) / np.float32(2**32 - 1)
+    below = {"float32": 1 - 2.0**-24, "float16": 1 - 2.0**-11, "bfloat16": 1 - 2.0**-8}[dtype]
+    return np.minimum(round_to(u, dtype).astype(np.float64), below)
+
+
+def arithmetic(dtype, low, high, u):
+    """low + u * (high - low), each step rounded to dtype."""
+    lo, hi = round_to(low, dtype).astype(np.float64), round_to(high, dtype).astype(np.float64)
+    span = round_to(hi - lo, dtype).astype(np.float64)
+    return Arr(round_to(u * span, dtype).astype(np.float64) + lo, dtype)
+
+
+with open(f"{FOLDER}/golden_random.inc", "w") as f:
+    f.write("/* golden_random.inc - written by tools/golden_ops.py; do not edit. */\n/* clang-format off */\n")
+    t = Table("random")
+    rows = []
+    for seed in (0, 7, 2**40 + 5, 2**64 - 1):
+        for width, name in ((1, "uint8"), (2, "uint16"), (4, "uint32")):
+            for n in (1, 2, 3, 4, 5, 7, 8, 13, 33):
+                raw = stream(seed, -(-n * width // 4)).tobytes()[: n * width]
+                rows.append(f"{{BITS, {seed}ull, {n}, {width}, 0, 0, {t.array(Arr(np.frombuffer(raw, dtype=name), name))}}}")
+        for d in ("float32", "float16", "bfloat16"):
+            for low, high in ((0, 1), (-0.3, 7.7), (5, 2)):
+                rows.append(f"{{UNIFORM, {seed}ull, 9, {ENUM[d]}, {low}, {high}, {t.array(arithmetic(d, low, high, unit(seed, 9, d)))}}}")
+        for d, low, high in (("int32", 0, 10), ("int8", -5, 10), ("int64", -7, -3), ("uint8", 0, 200), ("int32", 10, 0), ("int32", 16777217, 16777300)):
+            u = arithmetic("float32", low, high, unit(seed, 9, "float32")).v
+            v = np.maximum(np.minimum(np.floor(u).astype(np.int64), high - 1), low)
+            rows.append(f"{{RANDINT, {seed}ull, 9, {ENUM[d]}, {low}, {high}, {t.array(Arr(v, d))}}}")
+        for d in ("float32", "float64"):
+            edge = np.nextafter(np.float32(-1), np.float32(0))
+            u = arithmetic("float32", edge, 1, unit(seed, 9, "float32")).v.astype(np.float64)
+            rows.append(f"{{NORMAL, {seed}ull, 9, {ENUM[d]}, 1.5, 2.5, {t.array(Arr(special.erfinv(u) * np.sqrt(2) * 2.5 + 1.5, d))}}}")
+    for (bits, text), name in t.data.items():
+        f.write(f"static const uint{bits}_t {name}[] = {{{text}}};\n")
+    f.write("static const struct random_case random_cases[] = {\n    " + ",\n    ".join(rows) + ",\n};\n/* clang-format on */\n")

@@ -18,16 +18,19 @@ struct kl_wait {
 
 struct kl_backend_ops {
     /* A queue that publishes on t; *q stays NULL for backends without state. Queues are never freed. */
-    int (*queue_new)(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **q, struct kl_error **err);
+    int (*queue_new)(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **q,
+                     struct kl_error **err);
 
     /* Whether input f (pending, from another timeline) must be waited for before the task can be launched on q: then *w says what. The CPU waits
      * until f is settled; a device waits for a value of its own only until it is handed over. */
-    bool (*waits_for)(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f, struct kl_wait *w);
+    bool (*waits_for)(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
+                      struct kl_wait *w);
 
     /* Runs or encodes t; outputs are bound, uses noted. Result:
      * KL_LAUNCH_DONE: it is finished, and *err says how (NULL: well); the caller writes fates and publishes the ticket.
      * KL_LAUNCH_PENDING: the backend keeps what it needs (not t, which the caller finishes), and will write the fates and publish. */
-    int (*launch)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err);
+    int (*launch)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
+                  struct kl_error **err);
 
     /* The fates of t are already written (failed inputs, no memory): its ticket is to be published in its order. NULL: caller publishes. */
     void (*skip)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t);
@@ -49,8 +52,8 @@ enum { KL_LAUNCH_DONE, KL_LAUNCH_PENDING };
 
 struct kl_backend {
     const struct kl_backend_ops *ops;
-    const char *name;          /* "cpu", "sim", ... */
-    int index;                 /* of its device type */
+    const char *name; /* "cpu", "sim", ... */
+    int index;        /* of its device type */
     struct kl_memory *memory;
 };
 

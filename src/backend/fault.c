@@ -3,20 +3,33 @@
 
 #include "base/index.h"
 
-int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name, const void *params, int n_in,
-                  struct kl_tensor *const *in, int64_t position, int64_t stream,
-                  bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value), void *ctx) {
+int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name, const void *params,
+                  int n_in, struct kl_tensor *const *in, int64_t position, int64_t stream,
+                  bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value),
+                  void *ctx) {
     struct kl_fault_site site;
-    struct kl_error_info info = {.code = KL_EINDEX, .op = name, .has = KL_HAS_POSITION | KL_HAS_STREAM,
-                                 .position = position, .stream = stream};
+    struct kl_error_info info = {.code = KL_EINDEX,
+                                 .op = name,
+                                 .has = KL_HAS_POSITION | KL_HAS_STREAM,
+                                 .position = position,
+                                 .stream = stream};
     if (!kl_fault_locate(op, params, n_in, in, position, read, ctx, &site))
-        return kl_fail_info(err, &info, "%s: an index is out of range at position %lld", name, (long long)position);
+        return kl_fail_info(err, &info, "%s: an index is out of range at position %lld", name,
+                            (long long)position);
     info.has |= KL_HAS_INDEX | KL_HAS_AXIS | KL_HAS_SIZE;
     info.index = site.index;
     info.axis = site.axis;
     info.axis_size = site.axis_size;
-    return kl_fail_info(err, &info, "%s: index %lld is out of range for axis %lld of size %lld (at position %lld)", name,
-                        (long long)site.index, (long long)site.axis, (long long)site.axis_size, (long long)position);
+    if (site.extent > 1)
+        return kl_fail_info(err, &info,
+                            "%s: a slice of %lld from index %lld runs off axis %lld of size %lld "
+                            "(at position %lld)",
+                            name, (long long)site.extent, (long long)site.index,
+                            (long long)site.axis, (long long)site.axis_size, (long long)position);
+    return kl_fail_info(
+        err, &info, "%s: index %lld is out of range for axis %lld of size %lld (at position %lld)",
+        name, (long long)site.index, (long long)site.axis, (long long)site.axis_size,
+        (long long)position);
 }
 
 int64_t kl_fault_positions(enum kl_op_id op, int n_in, struct kl_tensor *const *in) {
@@ -28,7 +41,8 @@ int64_t kl_fault_positions(enum kl_op_id op, int n_in, struct kl_tensor *const *
     for (int d = 0; d < ndim; d++) { /* axis d, counted from the last */
         int extent = 1;
         for (int i = first; i < n_in; i++)
-            if (d < in[i]->ndim && in[i]->dims[in[i]->ndim - 1 - d] != 1) extent = in[i]->dims[in[i]->ndim - 1 - d];
+            if (d < in[i]->ndim && in[i]->dims[in[i]->ndim - 1 - d] != 1)
+                extent = in[i]->dims[in[i]->ndim - 1 - d];
         n *= extent;
     }
     return n;

@@ -21,7 +21,7 @@ bool kl_alloc_should_fail(void);
 void kl_test_fail_alloc_at(int64_t n);
 /* Each attempt fails with probability 1 in `one_in`, from a seeded generator; 0: none. */
 void kl_test_fail_alloc_random(uint64_t seed, uint32_t one_in);
-int64_t kl_test_n_alloc_attempts(void);  /* since the last kl_test_fail_alloc_at */
-int64_t kl_test_n_live(void);            /* kl_malloc blocks not yet freed, whole process */
-bool kl_test_alloc_failed(void);         /* whether the armed failure has fired */
+int64_t kl_test_n_alloc_attempts(void); /* since the last kl_test_fail_alloc_at */
+int64_t kl_test_n_live(void);           /* kl_malloc blocks not yet freed, whole process */
+bool kl_test_alloc_failed(void);        /* whether the armed failure has fired */
 #endif

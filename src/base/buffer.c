@@ -3,13 +3,15 @@
 
 #include "base/alloc.h"
 #include "base/fate.h"
+#include "base/release.h"
 
 /* ---- uses ---- */
 
 int kl_block_note_use_slow(struct kl_block *b, struct kl_timeline *t, uint64_t ticket) {
     for (int i = 0; i < KL_BLOCK_USES; i++)
         if (kl_use_note(&b->use[i], t, ticket)) return KL_OK;
-    for (struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire); m; m = m->next)
+    for (struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire); m;
+         m = m->next)
         if (kl_use_note(&m->use, t, ticket)) return KL_OK;
     struct kl_use_more *m = kl_malloc(sizeof *m);
     if (!m) return KL_ENOMEM;
@@ -17,12 +19,14 @@ int kl_block_note_use_slow(struct kl_block *b, struct kl_timeline *t, uint64_t t
     atomic_init(&m->use.ticket, ticket);
     m->next = atomic_load_explicit(&b->more, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&b->more, &m->next, m, memory_order_release,
-                                                  memory_order_relaxed)) {}
+                                                  memory_order_relaxed)) {
+    }
     return KL_OK;
 }
 
 bool kl_block_free_for_more(struct kl_block *b, const struct kl_timeline *same) {
-    for (struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire); m; m = m->next)
+    for (struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire); m;
+         m = m->next)
         if (!kl_use_over(&m->use, same)) return false;
     return true;
 }
@@ -102,7 +106,8 @@ void kl_buffer_release(struct kl_buffer *b) {
 }
 
 struct kl_block *kl_buffer_block_on(struct kl_buffer *b, const struct kl_memory *m) {
-    if (!b->block || b->block->memory == m || (b->block->memory->is_host && m->is_host)) return b->block;
+    if (!b->block || b->block->memory == m || (b->block->memory->is_host && m->is_host))
+        return b->block;
     struct kl_block *c = atomic_load_explicit(&b->mirrors, memory_order_acquire);
     while (c && c->memory != m) c = atomic_load_explicit(&c->next_mirror, memory_order_acquire);
     return c;
@@ -112,7 +117,8 @@ void kl_buffer_add_mirror(struct kl_buffer *b, struct kl_block *m) {
     atomic_store_explicit(&m->next_mirror, NULL, memory_order_relaxed);
     _Atomic(struct kl_block *) *end = &b->mirrors;
     struct kl_block *none = NULL;
-    while (!atomic_compare_exchange_strong_explicit(end, &none, m, memory_order_acq_rel, memory_order_acquire)) {
+    while (!atomic_compare_exchange_strong_explicit(end, &none, m, memory_order_acq_rel,
+                                                    memory_order_acquire)) {
         end = &none->next_mirror;
         none = NULL;
     }
@@ -142,12 +148,20 @@ static struct kl_timeline *device_still_using(struct kl_block *b, uint64_t *tick
 struct user_block {
     struct kl_block b;
     struct kl_waiter waiter;
+    struct kl_release release;
 };
 
 static void user_give_back(struct kl_memory *m, struct kl_block *b);
 
+static void user_release(struct kl_release *r) {
+    user_give_back(NULL, &kl_container(r, struct user_block, release)->b);
+}
+
+/* On the thread that publishes the ticket, which must not run a destructor. */
 static void user_wake(struct kl_waiter *w) {
-    user_give_back(NULL, &kl_container(w, struct user_block, waiter)->b);
+    struct user_block *u = kl_container(w, struct user_block, waiter);
+    u->release.run = user_release;
+    kl_release_later(&u->release);
 }
 
 static void user_give_back(struct kl_memory *m, struct kl_block *b) {
@@ -160,7 +174,8 @@ static void user_give_back(struct kl_memory *m, struct kl_block *b) {
     user_block_free(b);
 }
 
-static struct kl_memory user_memory = {.name = "user", .is_host = true, .give_back = user_give_back};
+static struct kl_memory user_memory = {
+    .name = "user", .is_host = true, .give_back = user_give_back};
 
 struct kl_block *kl_block_new_user(void *data, size_t bytes, void *payload, void (*dtor)(void *)) {
     struct user_block *u = kl_calloc(1, sizeof *u);

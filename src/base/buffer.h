@@ -21,8 +21,10 @@ struct kl_memory {
     void (*raw_free)(struct kl_memory *m, void *ptr, size_t bytes);
     /* Copies between host and this memory, finished on return; NULL for host memory. The block's
      * earlier uses must be done. */
-    int (*read)(struct kl_memory *m, const void *ptr, size_t offset, void *dst, size_t n, struct kl_error **err);
-    int (*write)(struct kl_memory *m, void *ptr, size_t offset, const void *src, size_t n, struct kl_error **err);
+    int (*read)(struct kl_memory *m, const void *ptr, size_t offset, void *dst, size_t n,
+                struct kl_error **err);
+    int (*write)(struct kl_memory *m, void *ptr, size_t offset, const void *src, size_t n,
+                 struct kl_error **err);
     /* Takes a block whose buffer lost its last owner. Set by the pool (runtime/), or by the owner of user memory. */
     void (*give_back)(struct kl_memory *m, struct kl_block *b);
     void *pool; /* the pool that manages it (runtime/block_pool.c) */
@@ -31,7 +33,7 @@ struct kl_memory {
 
 struct kl_use {
     _Atomic(struct kl_timeline *) timeline; /* claimed once per tenancy; NULL: free */
-    _Atomic(uint64_t) ticket;               /* last use there; only that stream's executor writes it */
+    _Atomic(uint64_t) ticket; /* last use there; only that stream's executor writes it */
 };
 struct kl_use_more {
     struct kl_use_more *next;
@@ -41,17 +43,17 @@ enum { KL_BLOCK_USES = 3 };
 
 struct kl_block {
     struct kl_memory *memory;
-    void *ptr;           /* first usable byte (in validation mode behind the front guard) */
-    size_t bytes;        /* usable bytes */
-    size_t raw_bytes;    /* what the system gave, guards included; what the memory functions count */
-    uint64_t tenant;     /* number of this hand-over; the guard bytes spell it in validation mode */
-    char last_op[32];    /* the kernel last bound to it; written in validation mode only */
+    void *ptr;        /* first usable byte (in validation mode behind the front guard) */
+    size_t bytes;     /* usable bytes */
+    size_t raw_bytes; /* what the system gave, guards included; what the memory functions count */
+    uint64_t tenant;  /* number of this hand-over; the guard bytes spell it in validation mode */
+    char last_op[32]; /* the kernel last bound to it; written in validation mode only */
     struct kl_use use[KL_BLOCK_USES];
-    _Atomic(struct kl_use_more *) more; /* streams beyond the inline ones */
-    struct kl_link link;                /* in the pool; guarded by the pool */
+    _Atomic(struct kl_use_more *) more;     /* streams beyond the inline ones */
+    struct kl_link link;                    /* in the pool; guarded by the pool */
     _Atomic(struct kl_block *) next_mirror; /* in a buffer's mirrors */
-    bool needs_guard;                   /* validation: the stream of the new tenant has not written the guards yet */
-    void *raw;                          /* what raw_alloc gave */
+    bool needs_guard; /* validation: the stream of the new tenant has not written the guards yet */
+    void *raw;        /* what raw_alloc gave */
     /* user memory only */
     void (*dtor)(void *);
     void *payload;
@@ -64,7 +66,8 @@ struct kl_block {
  * whose use is done, because that stream's executor could be noting its next use in it at this moment. */
 static inline bool kl_use_note(struct kl_use *u, struct kl_timeline *t, uint64_t ticket) {
     struct kl_timeline *have = atomic_load_explicit(&u->timeline, memory_order_relaxed);
-    if (!have && atomic_compare_exchange_strong_explicit(&u->timeline, &have, t, memory_order_relaxed, memory_order_relaxed))
+    if (!have && atomic_compare_exchange_strong_explicit(
+                     &u->timeline, &have, t, memory_order_relaxed, memory_order_relaxed))
         have = t;
     if (have != t) return false;
     atomic_store_explicit(&u->ticket, ticket, memory_order_relaxed);
@@ -72,7 +75,8 @@ static inline bool kl_use_note(struct kl_use *u, struct kl_timeline *t, uint64_t
 }
 static inline bool kl_use_over(struct kl_use *u, const struct kl_timeline *same) {
     struct kl_timeline *t = atomic_load_explicit(&u->timeline, memory_order_relaxed);
-    return !t || t == same || kl_timeline_done(t) >= atomic_load_explicit(&u->ticket, memory_order_relaxed);
+    return !t || t == same ||
+           kl_timeline_done(t) >= atomic_load_explicit(&u->ticket, memory_order_relaxed);
 }
 int kl_block_note_use_slow(struct kl_block *b, struct kl_timeline *t, uint64_t ticket);
 bool kl_block_free_for_more(struct kl_block *b, const struct kl_timeline *same);
@@ -93,16 +97,19 @@ static inline bool kl_block_free_for(struct kl_block *b, const struct kl_timelin
 static inline void kl_block_begin(struct kl_block *b, struct kl_timeline *t) {
     atomic_store_explicit(&b->use[0].timeline, t, memory_order_relaxed);
     atomic_store_explicit(&b->use[0].ticket, 0, memory_order_relaxed);
-    for (int i = 1; i < KL_BLOCK_USES; i++) atomic_store_explicit(&b->use[i].timeline, NULL, memory_order_relaxed);
+    for (int i = 1; i < KL_BLOCK_USES; i++)
+        atomic_store_explicit(&b->use[i].timeline, NULL, memory_order_relaxed);
     if (atomic_load_explicit(&b->more, memory_order_relaxed)) kl_block_forget_uses_more(b);
 }
 
 struct kl_buffer {
     _Atomic(uint32_t) owners;
-    struct kl_parts *parts;               /* the allocation it is a part of, or NULL: its own; fixed */
-    size_t bytes;                         /* wanted */
-    struct kl_block *block;               /* bound by the producer before the fate; NULL until then, and when bytes is 0 */
-    _Atomic(struct kl_block *) mirrors;   /* copies in other memories: a host shadow, device copies; added at the end, freed with the buffer */
+    struct kl_parts *parts; /* the allocation it is a part of, or NULL: its own; fixed */
+    size_t bytes;           /* wanted */
+    struct kl_block
+        *block; /* bound by the producer before the fate; NULL until then, and when bytes is 0 */
+    _Atomic(struct kl_block *)
+        mirrors; /* copies in other memories: a host shadow, device copies; added at the end, freed with the buffer */
 };
 
 struct kl_buffer *kl_buffer_new(size_t bytes); /* one owner, no block; NULL when out of memory */

@@ -34,7 +34,8 @@ static size_t bytes_of(const char *s) {
 }
 
 static struct kl_error *error_build(const struct kl_error_info *info, const char *message) {
-    size_t text = bytes_of(message) + bytes_of(info->op) + bytes_of(info->tensor) + bytes_of(info->file);
+    size_t text =
+        bytes_of(message) + bytes_of(info->op) + bytes_of(info->tensor) + bytes_of(info->file);
     struct kl_error *e = kl_malloc(sizeof *e + text);
     if (!e) return kl_error_static(info->code == KL_OK ? KL_EINTERNAL : info->code);
     char *at = (char *)(e + 1);
@@ -57,7 +58,8 @@ static struct kl_error *error_build(const struct kl_error_info *info, const char
     return e;
 }
 
-static struct kl_error *error_vnew(const struct kl_error_info *info, const char *fmt, va_list args) {
+static struct kl_error *error_vnew(const struct kl_error_info *info, const char *fmt,
+                                   va_list args) {
     char local[512];
     va_list again;
     va_copy(again, args);
@@ -98,9 +100,17 @@ void kl_error_release(struct kl_error *e) {
 
 struct kl_error *kl_error_named(struct kl_error *e, const char *op) {
     if (e->op || e->is_static) return e;
-    struct kl_error_info info = {.code = e->code, .has = e->has, .op = op, .tensor = e->tensor, .file = e->file,
-                                 .byte_begin = e->byte_begin, .byte_end = e->byte_end, .index = e->index,
-                                 .axis = e->axis, .axis_size = e->axis_size, .position = e->position,
+    struct kl_error_info info = {.code = e->code,
+                                 .has = e->has,
+                                 .op = op,
+                                 .tensor = e->tensor,
+                                 .file = e->file,
+                                 .byte_begin = e->byte_begin,
+                                 .byte_end = e->byte_end,
+                                 .index = e->index,
+                                 .axis = e->axis,
+                                 .axis_size = e->axis_size,
+                                 .position = e->position,
                                  .stream = e->stream};
     struct kl_error *named = kl_error_new(&info, "%s: %s", op, e->message);
     kl_error_release(e);

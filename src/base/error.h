@@ -20,29 +20,29 @@ enum kl_code {
 
 /* Which of the optional fields hold. */
 enum {
-    KL_HAS_BYTES = 1,    /* byte_begin, byte_end */
-    KL_HAS_INDEX = 2,    /* index */
-    KL_HAS_AXIS = 4,     /* axis */
-    KL_HAS_SIZE = 8,     /* axis_size */
-    KL_HAS_POSITION = 16,/* position */
-    KL_HAS_STREAM = 32,  /* stream */
+    KL_HAS_BYTES = 1,     /* byte_begin, byte_end */
+    KL_HAS_INDEX = 2,     /* index */
+    KL_HAS_AXIS = 4,      /* axis */
+    KL_HAS_SIZE = 8,      /* axis_size */
+    KL_HAS_POSITION = 16, /* position */
+    KL_HAS_STREAM = 32,   /* stream */
 };
 
 struct kl_error {
     _Atomic(uint32_t) refs;
-    _Atomic(uint32_t) seen;      /* 1 once delivered to anybody */
-    bool is_static;              /* never freed */
-    int code;                    /* KL_E* */
-    unsigned has;                /* KL_HAS_* */
-    const char *op;              /* operation, NULL when none; lives in this object or is static */
-    const char *message;         /* never NULL */
-    const char *tensor;          /* name in its file, or NULL */
-    const char *file;            /* path or reader label, or NULL */
-    int64_t byte_begin, byte_end;/* range in the file, [begin, end) */
-    int64_t index;               /* the offending value as given, before wrapping */
+    _Atomic(uint32_t) seen;       /* 1 once delivered to anybody */
+    bool is_static;               /* never freed */
+    int code;                     /* KL_E* */
+    unsigned has;                 /* KL_HAS_* */
+    const char *op;               /* operation, NULL when none; lives in this object or is static */
+    const char *message;          /* never NULL */
+    const char *tensor;           /* name in its file, or NULL */
+    const char *file;             /* path or reader label, or NULL */
+    int64_t byte_begin, byte_end; /* range in the file, [begin, end) */
+    int64_t index;                /* the offending value as given, before wrapping */
     int64_t axis, axis_size;
-    int64_t position;            /* flat row-major position in the index array */
-    int64_t stream;              /* index of the stream that ran it */
+    int64_t position; /* flat row-major position in the index array */
+    int64_t stream;   /* index of the stream that ran it */
 };
 
 /* What to put in a new error; strings are copied. Unset fields: NULL and 0. */
@@ -73,8 +73,8 @@ int kl_fail_info(struct kl_error **err, const struct kl_error_info *info, const 
 int kl_fail_with(struct kl_error **err, struct kl_error *e);
 int kl_fail_nomem(struct kl_error **err); /* allocates nothing */
 
-#define KL_TRY(call)                   \
-    do {                               \
-        int kl_try_rc_ = (call);       \
+#define KL_TRY(call)                       \
+    do {                                   \
+        int kl_try_rc_ = (call);           \
         if (kl_try_rc_) return kl_try_rc_; \
     } while (0)

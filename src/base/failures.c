@@ -10,25 +10,27 @@
 enum { MAX_PER_STREAM = 64, MAX_PRINTED = 10 };
 
 struct record {
-    struct kl_link link;         /* in its list, oldest first */
-    struct kl_error *error;      /* owned */
-    uint64_t submitter;          /* number of the thread that is owed it */
+    struct kl_link link;    /* in its list, oldest first */
+    struct kl_error *error; /* owned */
+    uint64_t submitter;     /* number of the thread that is owed it */
 };
 struct list {
-    struct kl_list records;      /* of record.link */
+    struct kl_list records; /* of record.link */
     int n;
-    uint64_t n_more;             /* failures beyond the list */
+    uint64_t n_more; /* failures beyond the list */
 };
 
 static struct {
-    struct kl_mutex mu;          /* leaf */
-    struct list *lists;          /* by stream index; guarded by mu */
-    int64_t n_lists;             /* guarded by mu */
-    struct list orphans;         /* of streams that have been handed out again; guarded by mu */
-    uint64_t n_dropped_unseen;   /* beyond the lists and unseen when they were dropped; guarded by mu */
-    bool at_exit;                /* guarded by mu */
+    struct kl_mutex mu;  /* leaf */
+    struct list *lists;  /* by stream index; guarded by mu */
+    int64_t n_lists;     /* guarded by mu */
+    struct list orphans; /* of streams that have been handed out again; guarded by mu */
+    uint64_t
+        n_dropped_unseen; /* beyond the lists and unseen when they were dropped; guarded by mu */
+    bool at_exit;         /* guarded by mu */
     _Atomic(uint64_t) n_records; /* lets the common path skip the lock */
-} all = {.mu = KL_MUTEX_INIT, .orphans = {.records = {{&all.orphans.records.head, &all.orphans.records.head}}}};
+} all = {.mu = KL_MUTEX_INIT,
+         .orphans = {.records = {{&all.orphans.records.head, &all.orphans.records.head}}}};
 
 /* The i-th list, the orphans behind those of the streams. */
 static struct list *list_at(int64_t i) {
@@ -62,6 +64,16 @@ static void record_free(struct list *l, struct record *r) {
     kl_free(r);
 }
 
+/* What `seen` of an error says: nobody has seen it, or somebody has, or nobody has and it is in n_dropped_unseen. */
+enum { UNSEEN = 0, SEEN = 1, WALKED = 2, UNSEEN_COUNTED = 3 };
+
+static void count_dropped(struct kl_error *e) {
+    uint32_t unseen = UNSEEN;
+    /* A static error stands for many failures; each is counted. */
+    if (e->is_static || atomic_compare_exchange_strong(&e->seen, &unseen, UNSEEN_COUNTED))
+        all.n_dropped_unseen++;
+}
+
 void kl_failures_note(int64_t stream_index, struct kl_error *e, uint64_t submitter) {
     if (e->code == KL_ECANCELLED) return;
     kl_mutex_lock(&all.mu);
@@ -71,7 +83,8 @@ void kl_failures_note(int64_t stream_index, struct kl_error *e, uint64_t submitt
     }
     struct list *l = list_of(stream_index);
     struct record *r = NULL;
-    if (l && !kl_list_empty(&l->records)) { /* many values fail of one cause: one record is enough */
+    if (l &&
+        !kl_list_empty(&l->records)) { /* many values fail of one cause: one record is enough */
         struct record *last = kl_container(l->records.head.prev, struct record, link);
         if (last->error == e && last->submitter == submitter) goto out;
     }
@@ -82,9 +95,9 @@ void kl_failures_note(int64_t stream_index, struct kl_error *e, uint64_t submitt
         kl_list_push(&l->records, &r->link);
         l->n++;
         atomic_fetch_add(&all.n_records, 1);
-    } else if (!atomic_load(&e->seen)) {
+    } else {
         if (l) l->n_more++;
-        all.n_dropped_unseen++;
+        count_dropped(e);
     }
 out:
     kl_mutex_unlock(&all.mu);
@@ -92,7 +105,12 @@ out:
 
 void kl_failures_delivered(struct kl_error *e) {
     /* A static error stands for many failures: only its records tell which of them are owed. */
-    if (!e->is_static) atomic_store(&e->seen, 1);
+    uint32_t before = e->is_static ? SEEN : atomic_exchange(&e->seen, SEEN);
+    if (before == UNSEEN_COUNTED) {
+        kl_mutex_lock(&all.mu);
+        all.n_dropped_unseen--;
+        kl_mutex_unlock(&all.mu);
+    }
     if (atomic_load(&all.n_records) == 0) return;
     uint64_t self = kl_thread_id();
     kl_mutex_lock(&all.mu);
@@ -116,7 +134,8 @@ struct kl_error *kl_failures_oldest(int64_t stream_index) {
     kl_mutex_lock(&all.mu);
     if (stream_index >= 0 && stream_index < all.n_lists) {
         struct list *l = &all.lists[stream_index];
-        for (struct kl_link *n = l->records.head.next; n != &l->records.head && !found; n = n->next) {
+        for (struct kl_link *n = l->records.head.next; n != &l->records.head && !found;
+             n = n->next) {
             struct record *r = kl_container(n, struct record, link);
             if (r->submitter == self || !kl_thread_alive(r->submitter))
                 found = kl_error_retain(r->error);
@@ -138,7 +157,7 @@ void kl_failures_orphan(int64_t stream_index) {
             kl_list_push(&all.orphans.records, &r->link);
             all.orphans.n++;
         } else {
-            if (r->error->is_static || !atomic_load(&r->error->seen)) all.n_dropped_unseen++;
+            count_dropped(r->error);
             record_free(l, r);
         }
     }
@@ -155,17 +174,18 @@ static uint64_t walk_unseen(bool print) {
         for (struct kl_link *k = head->next; k != head; k = k->next) {
             struct kl_error *e = kl_container(k, struct record, link)->error;
             if (atomic_load(&e->seen)) continue;
-            atomic_store(&e->seen, 2); /* counted in this walk */
+            atomic_store(&e->seen, WALKED); /* once, though it is in several lists */
             n++;
-            if (print && printed++ < MAX_PRINTED) fprintf(stderr, "keel: nobody saw this error: %s\n", e->message);
+            if (print && printed++ < MAX_PRINTED)
+                fprintf(stderr, "keel: nobody saw this error: %s\n", e->message);
         }
     }
     for (int64_t i = 0; i <= all.n_lists; i++) {
         struct kl_link *head = &list_at(i)->records.head;
         for (struct kl_link *k = head->next; k != head; k = k->next) {
             struct kl_error *e = kl_container(k, struct record, link)->error;
-            uint32_t two = 2;
-            atomic_compare_exchange_strong(&e->seen, &two, 0);
+            uint32_t walked = WALKED;
+            atomic_compare_exchange_strong(&e->seen, &walked, UNSEEN);
         }
     }
     return n;
@@ -181,8 +201,7 @@ uint64_t kl_failures_n_unseen(void) {
 void kl_failures_report(void) {
     kl_mutex_lock(&all.mu);
     uint64_t n = walk_unseen(true);
-    if (n > MAX_PRINTED)
-        fprintf(stderr, "keel: %" PRIu64 " errors in all that nobody saw\n", n);
+    if (n > MAX_PRINTED) fprintf(stderr, "keel: %" PRIu64 " errors in all that nobody saw\n", n);
     kl_mutex_unlock(&all.mu);
 }
 
@@ -197,7 +216,8 @@ void kl_failures_fork_parent(void) {
 void kl_failures_fork_child(void) {
     for (int64_t i = 0; i <= all.n_lists; i++)
         while (!kl_list_empty(&list_at(i)->records))
-            record_free(list_at(i), kl_container(kl_list_first(&list_at(i)->records), struct record, link));
+            record_free(list_at(i),
+                        kl_container(kl_list_first(&list_at(i)->records), struct record, link));
     all.n_dropped_unseen = 0;
     kl_mutex_unlock(&all.mu);
 }

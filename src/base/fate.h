@@ -13,8 +13,8 @@ struct kl_fate {
     _Atomic(uintptr_t) state;     /* 0 pending, 1 ready, else an owned struct kl_error * */
     struct kl_timeline *timeline; /* who settles it; NULL until committed; immortal */
     uint64_t ticket;              /* on that timeline */
-    struct kl_parts *parts;       /* the allocation it is a part of (buffer.h), or NULL: its own; fixed */
-    void *device_op;              /* the device's record while encoded and unsettled; under the device's lock */
+    struct kl_parts *parts; /* the allocation it is a part of (buffer.h), or NULL: its own; fixed */
+    void *device_op; /* the device's record while encoded and unsettled; under the device's lock */
 };
 
 void kl_parts_drop(struct kl_parts *p); /* buffer.c: one of the parts is gone */

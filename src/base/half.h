@@ -1,7 +1,8 @@
-/* half.h - conversions between 16-bit floats and float32, inline, so that loops over them vectorise.
+/* half.h - conversions between 16-bit floats and float32, inline, so that loops over them
+ * vectorise.
  *
- * Branches are written as selections. Rounding is to nearest even; NaN stays NaN and becomes quiet; no
- * exception flag, and no setting of the processor but "flush denormals", changes a result. */
+ * Branches are written as selections. Rounding is to nearest even; NaN stays NaN and becomes quiet;
+ * no exception flag, and no setting of the processor but "flush denormals", changes a result. */
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -58,8 +59,8 @@ static inline uint16_t kl_bf16_store(float x) {
     return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : rounded);
 }
 
-/* A float32 between x and a 16-bit float, such that rounding twice equals rounding once: towards zero,
- * with the last bit set when anything was lost ("round to odd"). */
+/* A float32 between x and a 16-bit float, such that rounding twice equals rounding once: towards
+ * zero, with the last bit set when anything was lost ("round to odd"). */
 static inline float kl_f64_to_f32_odd(double x) {
     float f = (float)x;
     uint32_t u = kl_f32_bits(f);

@@ -9,17 +9,19 @@ bool kl_index_dtype(enum kl_dtype dtype) {
     return kl_dtype_is_int(dtype);
 }
 
-/* A run of one type: memcpy, since a step need not be a multiple of the type's alignment in views of user memory. */
-#define READ_RUN(T)                                                                                \
-    do {                                                                                           \
-        T x;                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                          \
-            memcpy(&x, at + i * step_bytes, sizeof x);                                             \
-            v[i] = (int64_t)x;                                                                     \
-        }                                                                                          \
+/* A run of one type: memcpy, since a step need not be a multiple of the type's alignment in views
+ * of user memory. */
+#define READ_RUN(T)                                    \
+    do {                                               \
+        T x;                                           \
+        for (int64_t i = 0; i < n; i++) {              \
+            memcpy(&x, at + i * step_bytes, sizeof x); \
+            v[i] = (int64_t)x;                         \
+        }                                              \
     } while (0)
 
-void kl_index_read_run(const void *p, enum kl_dtype dtype, int64_t step_bytes, int64_t n, int64_t *v) {
+void kl_index_read_run(const void *p, enum kl_dtype dtype, int64_t step_bytes, int64_t n,
+                       int64_t *v) {
     const char *at = p;
     switch (dtype) {
     case KL_U8: READ_RUN(uint8_t); break;
@@ -52,8 +54,8 @@ static int64_t element_offset(const struct kl_tensor *t, int64_t position) {
     return offset;
 }
 
-bool kl_index_use_of(enum kl_op_id op, const void *params, const struct kl_tensor *in_1, int source_ndim,
-                     struct kl_index_use *u) {
+bool kl_index_use_of(enum kl_op_id op, const void *params, const struct kl_tensor *in_1,
+                     int source_ndim, struct kl_index_use *u) {
     const struct kl_gather_params *g = params;
     const struct kl_scatter_params *s = params;
     u->extents = NULL;
@@ -84,9 +86,10 @@ bool kl_index_use_of(enum kl_op_id op, const void *params, const struct kl_tenso
     }
 }
 
-bool kl_fault_locate(enum kl_op_id op, const void *params, int n_in, struct kl_tensor *const *in, int64_t position,
-                     bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value), void *ctx,
-                     struct kl_fault_site *site) {
+bool kl_fault_locate(enum kl_op_id op, const void *params, int n_in, struct kl_tensor *const *in,
+                     int64_t position,
+                     bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value),
+                     void *ctx, struct kl_fault_site *site) {
     struct kl_index_use u;
     bool found = false;
     if (n_in < 2 || !kl_index_use_of(op, params, in[1], in[0]->ndim, &u)) return false;
@@ -95,7 +98,9 @@ bool kl_fault_locate(enum kl_op_id op, const void *params, int n_in, struct kl_t
         const struct kl_tensor *indices = in[u.first + k];
         int64_t size = in[0]->dims[axis], extent = u.extents ? u.extents[axis] : 1, v;
         if (found && axis > site->axis) continue;
-        if (position >= indices->size || !read(ctx, u.first + k, element_offset(indices, position), &v)) return false;
+        if (position >= indices->size ||
+            !read(ctx, u.first + k, element_offset(indices, position), &v))
+            return false;
         if (kl_index_wrap(v, size, extent) >= 0) continue;
         *site = (struct kl_fault_site){u.first + k, v, axis, size, extent};
         found = true;

@@ -11,13 +11,13 @@
 #define KL_NO_FAULT INT64_MAX
 
 struct kl_arg {
-    void *data;            /* address of element 0 (offset already added); inputs are not written */
+    void *data; /* address of element 0 (offset already added); inputs are not written */
     uint8_t dtype;
-    uint8_t layout;        /* KL_ROW_CONTIGUOUS | ... */
+    uint8_t layout; /* KL_ROW_CONTIGUOUS | ... */
     int ndim;
     int64_t size;
     const int *dims;
-    const int64_t *strides;/* in elements */
+    const int64_t *strides; /* in elements */
 };
 
 struct kl_launch {
@@ -25,8 +25,9 @@ struct kl_launch {
     const void *params;
     int n_in, n_out;
     const struct kl_arg *in, *out;
-    bool checked;          /* false: indices are proved, no test needed */
-    int64_t pos_begin, pos_end; /* checked kernels: the index positions to do; fault is among them */
+    bool checked; /* false: indices are proved, no test needed */
+    int64_t pos_begin,
+        pos_end;           /* checked kernels: the index positions to do; fault is among them */
     int64_t fault;         /* out: smallest failing position, KL_NO_FAULT when none */
     struct kl_error **err; /* for kernels that fail in other ways (no scratch memory, callbacks) */
     /* Runs chunk(arg, 0 .. n-1), in any order on any threads, and returns when all are done. A chunk never waits. */

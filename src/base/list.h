@@ -11,7 +11,7 @@ struct kl_list {
     struct kl_link head;
 };
 
-#define kl_container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define kl_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void kl_list_init(struct kl_list *l) {
     l->head.prev = l->head.next = &l->head;

@@ -29,7 +29,8 @@ struct kl_slice_params {
     int ndim;
     int64_t v[]; /* start[ndim], stride[ndim]; the extent is that of the view or update */
 };
-struct kl_dims_params { /* RESHAPE, BROADCAST: the target; TRANSPOSE: the permutation; EXPAND_DIMS, SQUEEZE: the axes */
+struct
+    kl_dims_params { /* RESHAPE, BROADCAST: the target; TRANSPOSE: the permutation; EXPAND_DIMS, SQUEEZE: the axes */
     int n;
     int v[];
 };
@@ -48,7 +49,13 @@ struct kl_gather_params {
     int v[];    /* axes[n_axes], slice_sizes[ndim] */
 };
 
-enum kl_scatter_mode { KL_SCATTER_ASSIGN, KL_SCATTER_ADD, KL_SCATTER_PROD, KL_SCATTER_MAX, KL_SCATTER_MIN };
+enum kl_scatter_mode {
+    KL_SCATTER_ASSIGN,
+    KL_SCATTER_ADD,
+    KL_SCATTER_PROD,
+    KL_SCATTER_MAX,
+    KL_SCATTER_MIN
+};
 
 /* SCATTER: in = {base, updates, index 0, index 1, ...}; updates have the indices' common shape followed by one extent
  * per axis of base. Assignment with duplicates: the highest position wins. */
@@ -68,11 +75,15 @@ struct kl_scatter_axis_params {
 struct kl_call_params {
     const char *name; /* in messages; static or living in ctx */
     int (*fn)(void *ctx, struct kl_launch *l, struct kl_error **err);
-    void *ctx;                   /* one reference, owned by the params */
-    void (*release)(void *ctx);  /* may be NULL */
-    void (*retain)(void *ctx);   /* one more reference, for work in flight; needed on devices when release is set */
+    void *ctx;                  /* one reference, owned by the params */
+    void (*release)(void *ctx); /* may be NULL */
+    void (*retain)(
+        void *
+            ctx); /* one more reference, for work in flight; needed on devices when release is set */
     /* Called when the node dies or fails without having run: a loader counts it as settled. May be NULL. */
     void (*skipped)(void *ctx, struct kl_error *why);
-    size_t workspace_bytes; /* scratch memory that fn gets as an extra output behind the others (uint8) */
-    bool guarded; /* on a device: must not run when an input's fault is set (not safe on arbitrary data) */
+    size_t
+        workspace_bytes; /* scratch memory that fn gets as an extra output behind the others (uint8) */
+    bool
+        guarded; /* on a device: must not run when an input's fault is set (not safe on arbitrary data) */
 };

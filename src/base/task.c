@@ -5,12 +5,14 @@
 
 /* One kernel serves several operations of the API; messages name the one that was called. */
 const char *kl_task_name(const struct kl_task *t) {
-    static const char *const scatters[] = {"scatter", "scatter_add", "scatter_prod", "scatter_max", "scatter_min"};
+    static const char *const scatters[] = {"scatter", "scatter_add", "scatter_prod", "scatter_max",
+                                           "scatter_min"};
     switch (t->op) {
     case KL_OP_CALL: return ((const struct kl_call_params *)t->params)->name;
     case KL_OP_SCATTER: return scatters[((const struct kl_scatter_params *)t->params)->mode];
     case KL_OP_SCATTER_AXIS:
-        if (((const struct kl_scatter_axis_params *)t->params)->mode == KL_SCATTER_ADD) return "scatter_add_axis";
+        if (((const struct kl_scatter_axis_params *)t->params)->mode == KL_SCATTER_ADD)
+            return "scatter_add_axis";
         return kl_op_name(t->op);
     default: return kl_op_name(t->op);
     }

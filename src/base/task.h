@@ -7,17 +7,18 @@
 #include "base/thread.h"
 
 struct kl_task {
-    struct kl_link link;        /* in its stream's queue; guarded by the stream */
+    struct kl_link link; /* in its stream's queue; guarded by the stream */
     enum kl_op_id op;
     int n_in, n_out;
-    struct kl_tensor **in;      /* live until release_inputs */
-    struct kl_tensor **out;     /* live until finish */
-    const void *params;         /* of base/op_params.h by op; lives as long as the task */
+    struct kl_tensor **in;  /* live until release_inputs */
+    struct kl_tensor **out; /* live until finish */
+    const void *params;     /* of base/op_params.h by op; lives as long as the task */
     size_t params_bytes;
-    uint64_t ticket;            /* on its stream */
-    struct kl_buffer *workspace;/* scratch bytes of this kernel alone, bound like an output; NULL: none */
-    bool proved;                /* every index is known to be in range: the unchecked kernel may run */
-    uint64_t submitter;         /* number of the thread that committed it */
+    uint64_t ticket; /* on its stream */
+    struct kl_buffer
+        *workspace;     /* scratch bytes of this kernel alone, bound like an output; NULL: none */
+    bool proved;        /* every index is known to be in range: the unchecked kernel may run */
+    uint64_t submitter; /* number of the thread that committed it */
     /* Whether the task alone owns input i and its buffer, so that its block may be written. */
     bool (*owns_input)(struct kl_task *t, int i);
     void (*release_inputs)(struct kl_task *t); /* drops them; n_in becomes 0 */

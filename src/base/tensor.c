@@ -11,7 +11,8 @@ void kl_strides_row_major(int ndim, const int *dims, int64_t *strides) {
     }
 }
 
-/* Whether the axes longer than 1 can be ordered so that each stride is the product of the extents before. */
+/* Whether the axes longer than 1 can be ordered so that each stride is the product of the extents
+ * before. */
 static bool is_dense(int ndim, const int *dims, const int64_t *strides) {
     int order[MAX_LONG_AXES], n = 0;
     for (int i = 0; i < ndim; i++) {
@@ -58,7 +59,8 @@ uint8_t kl_layout_of(int ndim, const int *dims, const int64_t *strides) {
 
 bool kl_shape_size(int ndim, const int *dims, size_t item_bytes, int64_t *size) {
     const uint64_t limit = UINT64_C(1) << 62;
-    uint64_t n = 1; /* of the extents that are not 0: also the strides of an empty shape stay in range */
+    uint64_t n =
+        1; /* of the extents that are not 0: also the strides of an empty shape stay in range */
     bool empty = false;
     for (int i = 0; i < ndim; i++) {
         if (dims[i] < 0) return false;

@@ -9,19 +9,20 @@
 #include "base/fate.h"
 
 enum {
-    KL_ROW_CONTIGUOUS = 1, /* strides are those of a dense row-major array (axes of size 1 do not matter) */
+    KL_ROW_CONTIGUOUS =
+        1, /* strides are those of a dense row-major array (axes of size 1 do not matter) */
     KL_COL_CONTIGUOUS = 2, /* the same, column-major */
     KL_DENSE = 4,          /* the elements fill `size` consecutive places, in some order of axes */
 };
 
 struct kl_tensor {
-    uint8_t dtype;         /* enum kl_dtype */
-    uint8_t layout;        /* KL_ROW_CONTIGUOUS | ... */
+    uint8_t dtype;  /* enum kl_dtype */
+    uint8_t layout; /* KL_ROW_CONTIGUOUS | ... */
     int ndim;
-    int64_t size;          /* elements: the product of dims, 1 for 0-d */
-    int64_t offset;        /* of element 0 from the start of the block, in elements */
+    int64_t size;   /* elements: the product of dims, 1 for 0-d */
+    int64_t offset; /* of element 0 from the start of the block, in elements */
     const int *dims;
-    const int64_t *strides;/* in elements; negative and 0 are legal */
+    const int64_t *strides; /* in elements; negative and 0 are legal */
     struct kl_fate *fate;
     struct kl_buffer *buffer;
 };

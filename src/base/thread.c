@@ -29,8 +29,8 @@ struct self {
 };
 
 static struct {
-    struct kl_mutex mu;   /* leaf */
-    struct kl_list list;  /* of self.link */
+    struct kl_mutex mu;  /* leaf */
+    struct kl_list list; /* of self.link */
 } living = {.mu = KL_MUTEX_INIT, .list = {{&living.list.head, &living.list.head}}};
 
 static pthread_key_t self_key;
@@ -177,6 +177,16 @@ void kl_mutex_unlock(struct kl_mutex *mu) {
     atomic_store_explicit(&mu->holder, 0, memory_order_relaxed);
 #endif
     pthread_mutex_unlock(&mu->m);
+}
+
+void kl_cond_wait(pthread_cond_t *c, struct kl_mutex *mu) {
+#ifdef KL_DEBUG
+    atomic_store_explicit(&mu->holder, 0, memory_order_relaxed);
+#endif
+    pthread_cond_wait(c, &mu->m);
+#ifdef KL_DEBUG
+    atomic_store_explicit(&mu->holder, holder_mark(), memory_order_relaxed);
+#endif
 }
 
 bool kl_mutex_held(struct kl_mutex *mu) {

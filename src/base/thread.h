@@ -14,16 +14,20 @@ struct kl_mutex {
 #endif
 };
 #ifdef KL_DEBUG
-#define KL_MUTEX_INIT {PTHREAD_MUTEX_INITIALIZER, 0}
+#define KL_MUTEX_INIT \
+    { PTHREAD_MUTEX_INITIALIZER, 0 }
 #else
-#define KL_MUTEX_INIT {PTHREAD_MUTEX_INITIALIZER}
+#define KL_MUTEX_INIT \
+    { PTHREAD_MUTEX_INITIALIZER }
 #endif
 
 void kl_mutex_init(struct kl_mutex *mu);
 void kl_mutex_deinit(struct kl_mutex *mu);
 void kl_mutex_lock(struct kl_mutex *mu);
 void kl_mutex_unlock(struct kl_mutex *mu);
-bool kl_mutex_held(struct kl_mutex *mu); /* by this thread; debug builds only, else true. For assertions. */
+void kl_cond_wait(pthread_cond_t *c, struct kl_mutex *mu); /* as pthread_cond_wait, mu held */
+bool kl_mutex_held(
+    struct kl_mutex *mu); /* by this thread; debug builds only, else true. For assertions. */
 
 /* The number of the calling thread: unique in the process, never reused. 0 when it cannot be remembered (no memory). */
 uint64_t kl_thread_id(void);

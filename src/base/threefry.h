@@ -1,5 +1,6 @@
-/* threefry.h - the counter-based generator Threefry-2x32 with 20 rounds (Salmon et al., 2011), and how a key's
- * stream of 32-bit words is cut from it. Used by the kernel of RANDOM_BITS and for the process-wide key sequence. */
+/* threefry.h - the counter-based generator Threefry-2x32 with 20 rounds (Salmon et al., 2011), and
+ * how a key's stream of 32-bit words is cut from it. Used by the kernel of RANDOM_BITS and for the
+ * process-wide key sequence. */
 #pragma once
 #include <stdint.h>
 
@@ -7,7 +8,8 @@ struct kl_threefry {
     uint32_t x[2];
 };
 
-static inline struct kl_threefry kl_threefry_2x32(struct kl_threefry key, uint32_t c0, uint32_t c1) {
+static inline struct kl_threefry kl_threefry_2x32(struct kl_threefry key, uint32_t c0,
+                                                  uint32_t c1) {
     static const unsigned char turn[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     const uint32_t ks[3] = {key.x[0], key.x[1], key.x[0] ^ key.x[1] ^ UINT32_C(0x1BD11BDA)};
     uint32_t a = c0 + ks[0], b = c1 + ks[1];
@@ -24,9 +26,10 @@ static inline struct kl_threefry kl_threefry_2x32(struct kl_threefry key, uint32
     return (struct kl_threefry){{a, b}};
 }
 
-/* Words of a stream come in pairs: with h = ceil(n_words / 2), pair i gives word i and word h + i from counters (i, h + i);
- * an odd stream's last pair gives one word only and counts (h - 1, 0). */
-static inline struct kl_threefry kl_threefry_pair(struct kl_threefry key, int64_t n_words, int64_t i) {
+/* Words of a stream come in pairs: with h = ceil(n_words / 2), pair i gives word i and word h + i
+ * from counters (i, h + i); an odd stream's last pair gives one word only and counts (h - 1, 0). */
+static inline struct kl_threefry kl_threefry_pair(struct kl_threefry key, int64_t n_words,
+                                                  int64_t i) {
     int64_t h = (n_words + 1) / 2;
     int64_t second = (n_words & 1) && i == h - 1 ? 0 : h + i;
     return kl_threefry_2x32(key, (uint32_t)i, (uint32_t)second);

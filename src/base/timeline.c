@@ -2,10 +2,10 @@
 #include "base/timeline.h"
 
 enum { N_LOCKS = 16 };
-static struct kl_mutex locks[N_LOCKS] = {KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
-                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
-                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
-                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT};
+static struct kl_mutex locks[N_LOCKS] = {
+    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
+    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
+    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT};
 
 void kl_timelines_fork_lock(bool lock) {
     for (int i = 0; i < N_LOCKS; i++) {
@@ -57,8 +57,7 @@ static void wake_satisfied(struct kl_timeline *t) {
 void kl_timeline_publish(struct kl_timeline *t, uint64_t ticket) {
     uint64_t done = atomic_load_explicit(&t->word, memory_order_relaxed) >> 1;
     kl_assert(ticket >= done);
-    uint64_t old =
-        atomic_fetch_add_explicit(&t->word, 2 * (ticket - done), memory_order_seq_cst);
+    uint64_t old = atomic_fetch_add_explicit(&t->word, 2 * (ticket - done), memory_order_seq_cst);
     if (old & 1) wake_satisfied(t);
 }
 

@@ -9,20 +9,22 @@
 #include "base/thread.h"
 
 struct kl_timeline {
-    _Atomic(uint64_t) word;      /* 2 * done + has_waiters */
-    struct kl_mutex *mu;         /* leaf lock, one of a few that all timelines share: a fork has to take them all */
-    struct kl_list waiters;      /* of kl_waiter.link, any order; guarded by mu */
-    struct kl_timeline *handed;  /* work handed to a device, NULL for the CPU; fixed at creation */
-    void *owner;                 /* the kl_stream; fixed at creation */
-    void *queue;                 /* the backend's kl_queue, or NULL; fixed at creation */
-    int64_t stream_index;        /* for messages; fixed at creation */
-    bool is_device;              /* uses may outlive ownership of the buffer; fixed at creation */
+    _Atomic(uint64_t) word; /* 2 * done + has_waiters */
+    struct kl_mutex
+        *mu; /* leaf lock, one of a few that all timelines share: a fork has to take them all */
+    struct kl_list waiters;     /* of kl_waiter.link, any order; guarded by mu */
+    struct kl_timeline *handed; /* work handed to a device, NULL for the CPU; fixed at creation */
+    void *owner;                /* the kl_stream; fixed at creation */
+    void *queue;                /* the backend's kl_queue, or NULL; fixed at creation */
+    int64_t stream_index;       /* for messages; fixed at creation */
+    bool is_device;             /* uses may outlive ownership of the buffer; fixed at creation */
 };
 
 struct kl_waiter {
-    struct kl_link link;                  /* guarded by the timeline's mu */
-    uint64_t ticket;                      /* wakes when done >= ticket */
-    void (*wake)(struct kl_waiter *self); /* called once, no lock held; self may be gone afterwards */
+    struct kl_link link; /* guarded by the timeline's mu */
+    uint64_t ticket;     /* wakes when done >= ticket */
+    void (*wake)(
+        struct kl_waiter *self); /* called once, no lock held; self may be gone afterwards */
 };
 
 void kl_timeline_init(struct kl_timeline *t);

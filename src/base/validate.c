@@ -37,7 +37,8 @@ void kl_guard_write(void *body, size_t bytes, uint64_t tenant) {
     }
 }
 
-static enum kl_guard_finding check_side(const char *p, uint64_t want, enum kl_guard_finding broken) {
+static enum kl_guard_finding check_side(const char *p, uint64_t want,
+                                        enum kl_guard_finding broken) {
     bool intact = true, other = true;
     uint64_t first;
     memcpy(&first, p, 8);
@@ -52,7 +53,8 @@ static enum kl_guard_finding check_side(const char *p, uint64_t want, enum kl_gu
 
 enum kl_guard_finding kl_guard_check(const void *body, size_t bytes, uint64_t tenant) {
     uint64_t want = guard_word(tenant);
-    enum kl_guard_finding f = check_side((const char *)body - KL_GUARD_BYTES, want, KL_GUARD_BEFORE);
+    enum kl_guard_finding f =
+        check_side((const char *)body - KL_GUARD_BYTES, want, KL_GUARD_BEFORE);
     return f ? f : check_side((const char *)body + bytes, want, KL_GUARD_BEHIND);
 }
 
@@ -71,9 +73,11 @@ void kl_guard_report(struct kl_error **err, const char *op, int operand, int n_i
                                        "was overwritten behind its last byte"};
     bool is_out = operand >= n_in;
     char text[160];
-    snprintf(text, sizeof text, "validation: %s %d of '%s' (%zu bytes, stream %lld) %s", is_out ? "output" : "input",
-             is_out ? operand - n_in : operand, op, bytes, (long long)stream, what[finding]);
+    snprintf(text, sizeof text, "validation: %s %d of '%s' (%zu bytes, stream %lld) %s",
+             is_out ? "output" : "input", is_out ? operand - n_in : operand, op, bytes,
+             (long long)stream, what[finding]);
     fprintf(stderr, "keel: %s\n", text);
-    struct kl_error_info info = {.code = KL_EVALIDATE, .op = op, .has = KL_HAS_STREAM, .stream = stream};
+    struct kl_error_info info = {
+        .code = KL_EVALIDATE, .op = op, .has = KL_HAS_STREAM, .stream = stream};
     kl_fail_info(err, &info, "%s", text);
 }

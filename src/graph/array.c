@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/half.h"
 #include "base/op_params.h"
 #include "graph/node.h"
 #include "graph/proof.h"
@@ -23,10 +24,13 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead);
 /* Array a has lost its last reference: frees its parts; what dies with it goes in front of `dead`. */
 static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
     struct kl_node *n = a->node; /* nobody else can reach it */
-    if (n && atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) dead = node_free(n, dead);
+    if (n && atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1)
+        dead = node_free(n, dead);
     struct kl_parts *parts = a->parts;
-    if (parts && a->t.fate == &parts->fate && a->t.buffer == &parts->buffer && kl_parts_sole_owner(parts)) {
-        kl_parts_free(parts); /* the common case: no view, nobody in flight; six atomic operations less */
+    if (parts && a->t.fate == &parts->fate && a->t.buffer == &parts->buffer &&
+        kl_parts_sole_owner(parts)) {
+        kl_parts_free(
+            parts); /* the common case: no view, nobody in flight; six atomic operations less */
         return dead;
     }
     kl_fate_release(a->t.fate);
@@ -45,7 +49,8 @@ static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
     bool last = drop(a);
     struct kl_node *n = a->node;
     bool unreachable = n != NULL && !last;
-    for (int i = 0; unreachable && i < n->n_out; i++) unreachable = atomic_load(&n->out[i]->refs) == 1;
+    for (int i = 0; unreachable && i < n->n_out; i++)
+        unreachable = atomic_load(&n->out[i]->refs) == 1;
     if (n && unreachable) {
         for (int i = 0; i < n->n_out; i++) {
             n->out[i]->node = NULL;
@@ -56,7 +61,8 @@ static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
     if (last) return array_free(a, dead);
     if (!unreachable) return dead;
     for (int i = 0; i < n->n_out; i++) dead = array_free(n->out[i], dead);
-    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) dead = node_free(n, dead);
+    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1)
+        dead = node_free(n, dead);
     return dead;
 }
 
@@ -100,7 +106,8 @@ void kl_array_release(struct kl_array *a) {
 }
 
 void kl_node_release(struct kl_node *n) {
-    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) free_all(node_free(n, NULL));
+    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1)
+        free_all(node_free(n, NULL));
 }
 
 /* ---- building ---- */
@@ -114,8 +121,9 @@ static size_t array_bytes(int ndim) {
 }
 
 /* An array without node in memory of array_bytes(ndim). strides NULL: row-major. */
-static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const int *dims, const int64_t *strides, int64_t size,
-                       int64_t offset, struct kl_fate *fate, struct kl_buffer *buffer) {
+static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const int *dims,
+                       const int64_t *strides, int64_t size, int64_t offset, struct kl_fate *fate,
+                       struct kl_buffer *buffer) {
     size_t n = (size_t)ndim;
     int64_t *own_strides = (int64_t *)(a + 1);
     int *own_dims = (int *)(own_strides + n);
@@ -133,8 +141,14 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
     a->node = NULL;
     a->next_dead = NULL;
     a->parts = NULL;
-    a->t = (struct kl_tensor){.dtype = (uint8_t)dtype, .ndim = ndim, .size = size, .offset = offset, .dims = own_dims,
-                              .strides = own_strides, .fate = fate, .buffer = buffer};
+    a->t = (struct kl_tensor){.dtype = (uint8_t)dtype,
+                              .ndim = ndim,
+                              .size = size,
+                              .offset = offset,
+                              .dims = own_dims,
+                              .strides = own_strides,
+                              .fate = fate,
+                              .buffer = buffer};
     a->t.layout = kl_layout_of(ndim, own_dims, own_strides);
 }
 
@@ -144,8 +158,8 @@ static size_t own_bytes(int ndim) {
     return array_bytes(ndim) + align16(sizeof(struct kl_parts));
 }
 
-static struct kl_array *array_init_own(void *memory, enum kl_dtype dtype, int ndim, const int *dims, int64_t size,
-                                       struct kl_fate *fate, uint32_t more) {
+static struct kl_array *array_init_own(void *memory, enum kl_dtype dtype, int ndim, const int *dims,
+                                       int64_t size, struct kl_fate *fate, uint32_t more) {
     struct kl_array *a = memory;
     struct kl_parts *p = (struct kl_parts *)((char *)a + array_bytes(ndim));
     kl_parts_init(p, a, (fate ? 2 : 3) + more, (size_t)size * kl_dtype_size(dtype));
@@ -155,18 +169,22 @@ static struct kl_array *array_init_own(void *memory, enum kl_dtype dtype, int nd
 }
 
 /* The fate given is taken, also on failure. */
-static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims, int64_t size, struct kl_fate *fate) {
+static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims, int64_t size,
+                                  struct kl_fate *fate) {
     void *memory = kl_malloc(own_bytes(ndim));
     if (memory) return array_init_own(memory, dtype, ndim, dims, size, fate, 0);
     kl_fate_release(fate);
     return NULL;
 }
 
-static int check_shape(enum kl_dtype dtype, int ndim, const int *dims, int64_t *size, struct kl_error **err) {
+static int check_shape(enum kl_dtype dtype, int ndim, const int *dims, int64_t *size,
+                       struct kl_error **err) {
     if (!kl_dtype_valid((int)dtype)) return kl_fail(err, KL_EDTYPE, "%d is no dtype", (int)dtype);
-    if (ndim < 0 || (ndim > 0 && !dims)) return kl_fail(err, KL_ESHAPE, "a shape of %d axes without dims", ndim);
+    if (ndim < 0 || (ndim > 0 && !dims))
+        return kl_fail(err, KL_ESHAPE, "a shape of %d axes without dims", ndim);
     for (int i = 0; i < ndim; i++)
-        if (dims[i] < 0) return kl_fail(err, KL_ESHAPE, "axis %d has size %d; sizes are 0 or more", i, dims[i]);
+        if (dims[i] < 0)
+            return kl_fail(err, KL_ESHAPE, "axis %d has size %d; sizes are 0 or more", i, dims[i]);
     if (!kl_shape_size(ndim, dims, kl_dtype_size(dtype), size))
         return kl_fail(err, KL_ELIMIT, "the shape has more elements than can be addressed");
     return KL_OK;
@@ -179,7 +197,8 @@ static int cpu_memory(struct kl_memory **m, struct kl_error **err) {
     return KL_OK;
 }
 
-int kl_array_new_data(struct kl_array **out, const void *data, enum kl_dtype dtype, int ndim, const int *dims, struct kl_error **err) {
+int kl_array_new_data(struct kl_array **out, const void *data, enum kl_dtype dtype, int ndim,
+                      const int *dims, struct kl_error **err) {
     int64_t size;
     struct kl_memory *m;
     KL_TRY(check_shape(dtype, ndim, dims, &size, err));
@@ -199,8 +218,8 @@ int kl_array_new_data(struct kl_array **out, const void *data, enum kl_dtype dty
     return KL_OK;
 }
 
-int kl_array_new_user(struct kl_array **out, void *data, enum kl_dtype dtype, int ndim, const int *dims, void *payload,
-                      void (*dtor)(void *), struct kl_error **err) {
+int kl_array_new_user(struct kl_array **out, void *data, enum kl_dtype dtype, int ndim,
+                      const int *dims, void *payload, void (*dtor)(void *), struct kl_error **err) {
     int64_t size;
     KL_TRY(check_shape(dtype, ndim, dims, &size, err));
     size_t bytes = (size_t)size * kl_dtype_size(dtype);
@@ -216,7 +235,8 @@ int kl_array_new_user(struct kl_array **out, void *data, enum kl_dtype dtype, in
     return KL_OK;
 }
 
-int kl_array_new_scalar(struct kl_array **out, double x, enum kl_dtype dtype, struct kl_error **err) {
+int kl_array_new_scalar(struct kl_array **out, double x, enum kl_dtype dtype,
+                        struct kl_error **err) {
     union {
         uint64_t u64;
         float c64[2];
@@ -237,8 +257,10 @@ int kl_array_new_scalar(struct kl_array **out, double x, enum kl_dtype dtype, st
     case KL_I32: v.u32 = (uint32_t)(int64_t)x; break;
     case KL_U64: v.u64 = x < 9.2e18 ? (uint64_t)(int64_t)x : (uint64_t)x; break;
     case KL_I64: v.u64 = (uint64_t)(int64_t)x; break;
-    case KL_F16: v.u16 = kl_f32_to_f16((float)x); break;
-    case KL_BF16: v.u16 = kl_f32_to_bf16((float)x); break;
+    case KL_F16:
+        v.u16 = kl_f32_to_f16(kl_f64_to_f32_odd(x)); /* rounds once */
+        break;
+    case KL_BF16: v.u16 = kl_f32_to_bf16(kl_f64_to_f32_odd(x)); break;
     case KL_F32: v.f32 = (float)x; break;
     case KL_F64: v.f64 = x; break;
     case KL_C64: v.c64[0] = (float)x; break;
@@ -247,7 +269,8 @@ int kl_array_new_scalar(struct kl_array **out, double x, enum kl_dtype dtype, st
     return kl_array_new_data(out, &v, dtype, 0, NULL, err);
 }
 
-int kl_array_new_failed(struct kl_array **out, enum kl_dtype dtype, int ndim, const int *dims, struct kl_error *e, struct kl_error **err) {
+int kl_array_new_failed(struct kl_array **out, enum kl_dtype dtype, int ndim, const int *dims,
+                        struct kl_error *e, struct kl_error **err) {
     int64_t size;
     KL_TRY(check_shape(dtype, ndim, dims, &size, err));
     struct kl_array *a = array_new(dtype, ndim, dims, size, NULL);
@@ -261,8 +284,8 @@ static bool owns_input(struct kl_task *t, int i) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     struct kl_array *a = n->in[i];
     /* With one reference to the array, ours, nobody can be taking another; likewise for the buffer. */
-    return !n->keep && atomic_load_explicit(&a->refs, memory_order_acquire) == 1 && a->node == NULL &&
-           kl_buffer_sole_owner(a->t.buffer);
+    return !n->keep && atomic_load_explicit(&a->refs, memory_order_acquire) == 1 &&
+           a->node == NULL && kl_buffer_sole_owner(a->t.buffer);
 }
 
 static void release_inputs(struct kl_task *t) {
@@ -278,7 +301,8 @@ static void release_inputs(struct kl_task *t) {
 static void finish(struct kl_task *t) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     struct kl_array *dead = NULL;
-    if (n->n_out == 1) { /* the node first: it is a part of the output's allocation, which is then freed at one go */
+    if (n->n_out ==
+        1) { /* the node first: it is a part of the output's allocation, which is then freed at one go */
         struct kl_array *a = n->out[0];
         kl_node_release(n);
         kl_array_release(a);
@@ -290,12 +314,14 @@ static void finish(struct kl_task *t) {
 }
 
 static size_t node_bytes(size_t params_bytes, int n_in, int n_out) {
-    return align16(sizeof(struct kl_node) + 2 * ((size_t)n_in + (size_t)n_out) * sizeof(void *)) + params_bytes;
+    return align16(sizeof(struct kl_node) + 2 * ((size_t)n_in + (size_t)n_out) * sizeof(void *)) +
+           params_bytes;
 }
 
 /* A node in memory of node_bytes; inputs are retained. */
-static void node_init(struct kl_node *n, struct kl_parts *parts, enum kl_op_id op, struct kl_stream *s, const void *params,
-                      size_t params_bytes, struct kl_array *const *in, int n_in, int n_out) {
+static void node_init(struct kl_node *n, struct kl_parts *parts, enum kl_op_id op,
+                      struct kl_stream *s, const void *params, size_t params_bytes,
+                      struct kl_array *const *in, int n_in, int n_out) {
     memset(n, 0, sizeof *n);
     atomic_init(&n->refs, 1);
     n->parts = parts;
@@ -330,8 +356,9 @@ static void set_out(struct kl_node *n, int i, struct kl_array *a) {
 }
 
 /* Node and output in one allocation: what nearly every operation is. */
-static int node_with_output(struct kl_node **node, const struct kl_out_spec *o, enum kl_op_id op, struct kl_stream *s,
-                            const void *params, size_t params_bytes, struct kl_array *const *in, int n_in, struct kl_error **err) {
+static int node_with_output(struct kl_node **node, const struct kl_out_spec *o, enum kl_op_id op,
+                            struct kl_stream *s, const void *params, size_t params_bytes,
+                            struct kl_array *const *in, int n_in, struct kl_error **err) {
     int64_t size;
     KL_TRY(check_shape(o->dtype, o->ndim, o->dims, &size, err));
     char *memory = kl_malloc(own_bytes(o->ndim) + node_bytes(params_bytes, n_in, 1));
@@ -345,8 +372,10 @@ static int node_with_output(struct kl_node **node, const struct kl_out_spec *o, 
 }
 
 /* Several outputs: allocations of their own, since they live apart. */
-static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_out_spec *specs, enum kl_op_id op, struct kl_stream *s,
-                             const void *params, size_t params_bytes, struct kl_array *const *in, int n_in, struct kl_error **err) {
+static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_out_spec *specs,
+                             enum kl_op_id op, struct kl_stream *s, const void *params,
+                             size_t params_bytes, struct kl_array *const *in, int n_in,
+                             struct kl_error **err) {
     struct kl_node *n = kl_malloc(node_bytes(params_bytes, n_in, n_out));
     if (!n) return kl_fail_nomem(err);
     node_init(n, NULL, op, s, params, params_bytes, in, n_in, n_out);
@@ -390,12 +419,14 @@ static uint16_t level_of(struct kl_array *const *in, int n_in) {
     return level;
 }
 
-int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs, enum kl_op_id op, struct kl_stream *s,
-                const void *params, size_t params_bytes, struct kl_array *const *in, int n_in, struct kl_error **err) {
+int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs,
+                enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
+                struct kl_array *const *in, int n_in, struct kl_error **err) {
     kl_assert(n_out >= 1 && !(kl_op_flags(op) & KL_OPF_VIEW));
     struct kl_node *n = NULL;
-    int rc = n_out == 1 ? node_with_output(&n, specs, op, s, params, params_bytes, in, n_in, err)
-                        : node_with_outputs(&n, n_out, specs, op, s, params, params_bytes, in, n_in, err);
+    int rc = n_out == 1
+                 ? node_with_output(&n, specs, op, s, params, params_bytes, in, n_in, err)
+                 : node_with_outputs(&n, n_out, specs, op, s, params, params_bytes, in, n_in, err);
     if (!rc && op == KL_OP_CALL && ((const struct kl_call_params *)params)->workspace_bytes) {
         n->task.workspace = kl_buffer_new(((const struct kl_call_params *)params)->workspace_bytes);
         if (!n->task.workspace) rc = kl_fail_nomem(err);
@@ -405,7 +436,8 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
         return rc;
     }
     uint16_t level = level_of(in, n_in);
-    n->task.proved = (kl_op_flags(op) & KL_OPF_CHECKED) && kl_op_indices_proved(op, n->task.params, in, n_in);
+    n->task.proved =
+        (kl_op_flags(op) & KL_OPF_CHECKED) && kl_op_indices_proved(op, n->task.params, in, n_in);
     for (int i = 0; i < n_out; i++) {
         n->out[i]->node = n;
         n->out[i]->trace_level = level;
@@ -414,20 +446,22 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
     return KL_OK;
 }
 
-int kl_array_op1(struct kl_array **out, enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
-                 struct kl_array *const *in, int n_in, enum kl_dtype dtype, int ndim, const int *dims, struct kl_error **err) {
+int kl_array_op1(struct kl_array **out, enum kl_op_id op, struct kl_stream *s, const void *params,
+                 size_t params_bytes, struct kl_array *const *in, int n_in, enum kl_dtype dtype,
+                 int ndim, const int *dims, struct kl_error **err) {
     struct kl_out_spec spec = {dtype, ndim, dims};
     return kl_array_op(out, 1, &spec, op, s, params, params_bytes, in, n_in, err);
 }
 
-int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes, struct kl_array *base,
-                  int ndim, const int *dims, const int64_t *strides, int64_t offset, struct kl_error **err) {
+int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes,
+                  struct kl_array *base, int ndim, const int *dims, const int64_t *strides,
+                  int64_t offset, struct kl_error **err) {
     int64_t size;
     KL_TRY(check_shape(base->t.dtype, ndim, dims, &size, err));
     struct kl_array *a = kl_malloc(array_bytes(ndim));
     if (!a) return kl_fail_nomem(err);
-    array_init(a, base->t.dtype, ndim, dims, strides, size, base->t.offset + offset, kl_fate_retain(base->t.fate),
-               kl_buffer_retain(base->t.buffer));
+    array_init(a, base->t.dtype, ndim, dims, strides, size, base->t.offset + offset,
+               kl_fate_retain(base->t.fate), kl_buffer_retain(base->t.buffer));
     a->trace_level = base->trace_level;
     a->has_range = base->has_range;
     a->lo = base->lo;

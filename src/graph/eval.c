@@ -19,7 +19,7 @@ static struct {
     struct visit *stack;
     struct kl_node **order; /* producers before consumers */
     size_t n_stack, stack_room, n_order, order_room;
-    uint64_t mark;          /* of the present walk */
+    uint64_t mark; /* of the present walk */
 } walk;
 
 static int grow(void **v, size_t *room, size_t item, struct kl_error **err) {
@@ -104,7 +104,8 @@ struct kept { /* a stream whose role the committing caller holds, and how far it
 };
 
 /* With keep: the role of the last node's stream stays with the caller when it is free. */
-static int commit(struct kl_array *const *arrays, size_t n, struct kept *kept, struct kl_error **err) {
+static int commit(struct kl_array *const *arrays, size_t n, struct kept *kept,
+                  struct kl_error **err) {
     struct kl_list garbage; /* of view nodes, freed outside the lock */
     kl_list_init(&garbage);
     uint64_t self = kl_thread_id();

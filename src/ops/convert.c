@@ -9,8 +9,8 @@ int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, stru
     return KL_OK;
 }
 
-int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_major, struct kl_stream *s,
-                  struct kl_error **err) {
+int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_major,
+                  struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     unsigned good = KL_ROW_CONTIGUOUS | (allow_col_major ? KL_COL_CONTIGUOUS : 0u);
     if (!(a->t.layout & good)) return kl_copy(out, a, s, err);
@@ -18,7 +18,8 @@ int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_majo
     return KL_OK;
 }
 
-int kl_astype(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s, struct kl_error **err) {
+int kl_astype(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s,
+              struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_dtype(dtype, err));
     return kl_cast_to(out, a, (enum kl_dtype)dtype, s, err);

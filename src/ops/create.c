@@ -7,18 +7,19 @@
 #include "ops/ops.h"
 
 /* vals, converted and repeated over a new row-major array. */
-static int fill(struct kl_array **out, int ndim, const int *dims, struct kl_array *vals, enum kl_dtype dtype,
-                struct kl_stream *s, struct kl_error **err) {
+static int fill(struct kl_array **out, int ndim, const int *dims, struct kl_array *vals,
+                enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *view;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_broadcast_view(&view, vals, ndim, dims, err));
-    int rc = kl_map_op(out, vals->t.dtype == dtype ? KL_OP_COPY : KL_OP_CAST, &view, 1, dtype, s, err);
+    int rc =
+        kl_map_op(out, vals->t.dtype == dtype ? KL_OP_COPY : KL_OP_CAST, &view, 1, dtype, s, err);
     kl_array_release(view);
     return rc;
 }
 
-static int fill_number(struct kl_array **out, int ndim, const int *dims, double x, enum kl_dtype dtype, struct kl_stream *s,
-                       struct kl_error **err) {
+static int fill_number(struct kl_array **out, int ndim, const int *dims, double x,
+                       enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *scalar;
     KL_TRY(kl_array_new_scalar(&scalar, x, dtype, err));
     int rc = fill(out, ndim, dims, scalar, dtype, s, err);
@@ -26,36 +27,38 @@ static int fill_number(struct kl_array **out, int ndim, const int *dims, double 
     return rc;
 }
 
-static int full_number(struct kl_array **out, const int *shape, size_t shape_num, double x, int dtype, struct kl_stream *s,
-                       struct kl_error **err) {
+static int full_number(struct kl_array **out, const int *shape, size_t shape_num, double x,
+                       int dtype, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_shape(&to, shape, shape_num, (enum kl_dtype)dtype, NULL, err));
     return fill_number(out, to.ndim, to.dims, x, (enum kl_dtype)dtype, s, err);
 }
 
-int kl_zeros(struct kl_array **out, const int *shape, size_t shape_num, int dtype, struct kl_stream *s,
-             struct kl_error **err) {
+int kl_zeros(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+             struct kl_stream *s, struct kl_error **err) {
     return full_number(out, shape, shape_num, 0, dtype, s, err);
 }
 
-int kl_ones(struct kl_array **out, const int *shape, size_t shape_num, int dtype, struct kl_stream *s,
-            struct kl_error **err) {
+int kl_ones(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+            struct kl_stream *s, struct kl_error **err) {
     return full_number(out, shape, shape_num, 1, dtype, s, err);
 }
 
-int kl_zeros_like(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+int kl_zeros_like(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                  struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     return fill_number(out, a->t.ndim, a->t.dims, 0, a->t.dtype, s, err);
 }
 
-int kl_ones_like(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+int kl_ones_like(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                 struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     return fill_number(out, a->t.ndim, a->t.dims, 1, a->t.dtype, s, err);
 }
 
-int kl_full(struct kl_array **out, const int *shape, size_t shape_num, struct kl_array *vals, int dtype,
-            struct kl_stream *s, struct kl_error **err) {
+int kl_full(struct kl_array **out, const int *shape, size_t shape_num, struct kl_array *vals,
+            int dtype, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     KL_TRY(kl_check_array(vals, "vals", err));
     KL_TRY(kl_check_dtype(dtype, err));
@@ -63,8 +66,8 @@ int kl_full(struct kl_array **out, const int *shape, size_t shape_num, struct kl
     return fill(out, to.ndim, to.dims, vals, (enum kl_dtype)dtype, s, err);
 }
 
-int kl_full_like(struct kl_array **out, struct kl_array *a, struct kl_array *vals, int dtype, struct kl_stream *s,
-                 struct kl_error **err) {
+int kl_full_like(struct kl_array **out, struct kl_array *a, struct kl_array *vals, int dtype,
+                 struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(vals, "vals", err));
     KL_TRY(kl_check_dtype(dtype, err));
@@ -75,20 +78,25 @@ int kl_full_like(struct kl_array **out, struct kl_array *a, struct kl_array *val
 static int truncate_steps(struct kl_arange_params *p, struct kl_error **err) {
     double next = p->start + p->step;
     if (!(fabs(p->start) < 0x1p63 && fabs(next) < 0x1p63))
-        return kl_fail(err, KL_EARG, "start %g with step %g does not fit in 64-bit integers", p->start, p->step);
+        return kl_fail(err, KL_EARG, "start %g with step %g does not fit in 64-bit integers",
+                       p->start, p->step);
     p->start = trunc(p->start);
     p->step = trunc(next) - p->start;
-    return fabs(p->step) < 0x1p63 ? KL_OK : kl_fail(err, KL_EARG, "step %g does not fit in 64-bit integers", p->step);
+    return fabs(p->step) < 0x1p63
+               ? KL_OK
+               : kl_fail(err, KL_EARG, "step %g does not fit in 64-bit integers", p->step);
 }
 
-int kl_arange(struct kl_array **out, double start, double stop, double step, int dtype, struct kl_stream *s,
-              struct kl_error **err) {
+int kl_arange(struct kl_array **out, double start, double stop, double step, int dtype,
+              struct kl_stream *s, struct kl_error **err) {
     struct kl_arange_params p = {start, step};
     int64_t lo, hi;
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_stream(s, err));
-    if (dtype == KL_BOOL) return kl_fail(err, KL_EDTYPE, "a range of bool is not possible; numbers are taken");
-    if (isnan(start) || isnan(stop) || isnan(step)) return kl_fail(err, KL_EARG, "start, stop or step is NaN");
+    if (dtype == KL_BOOL)
+        return kl_fail(err, KL_EDTYPE, "a range of bool is not possible; numbers are taken");
+    if (isnan(start) || isnan(stop) || isnan(step))
+        return kl_fail(err, KL_EARG, "start, stop or step is NaN");
     if (step == 0) return kl_fail(err, KL_EARG, "step is 0");
     if (isinf(start) || isinf(stop))
         return kl_fail(err, KL_EARG, "start %g and stop %g must be finite", start, stop);
@@ -97,10 +105,14 @@ int kl_arange(struct kl_array **out, double start, double stop, double step, int
         count = step > 0 ? start < stop : start > stop;
         p.step = 0;
     }
-    if (count > INT_MAX) return kl_fail(err, KL_ELIMIT, "%g elements are too many for one axis; at most %d are possible", count, INT_MAX);
+    if (count > INT_MAX)
+        return kl_fail(err, KL_ELIMIT,
+                       "%g elements are too many for one axis; at most %d are possible", count,
+                       INT_MAX);
     int n = count > 0 ? (int)count : 0;
     if (kl_dtype_is_int((enum kl_dtype)dtype)) KL_TRY(truncate_steps(&p, err));
-    KL_TRY(kl_array_op1(out, KL_OP_ARANGE, s, &p, sizeof p, NULL, 0, (enum kl_dtype)dtype, 1, &n, err));
+    KL_TRY(kl_array_op1(out, KL_OP_ARANGE, s, &p, sizeof p, NULL, 0, (enum kl_dtype)dtype, 1, &n,
+                        err));
     if (n && kl_int_limits((enum kl_dtype)dtype, &lo, &hi)) {
         double first = p.start, last = p.start + (n - 1.0) * p.step;
         double low = first < last ? first : last, high = first < last ? last : first;

@@ -1,5 +1,5 @@
-/* gather.c - gather, take, take_along_axis. Whether an index is in range shows when it runs; what can be seen from
- * the shapes is refused here. */
+/* gather.c - gather, take, take_along_axis. Whether an index is in range shows when it runs; what
+ * can be seen from the shapes is refused here. */
 #include "base/op_params.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
@@ -7,8 +7,9 @@
 #include "ops/params.h"
 #include "ops/views.h"
 
-int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices, size_t n_indices, const int *axes,
-              size_t axes_num, const int *slice_sizes, size_t slice_sizes_num, struct kl_stream *s, struct kl_error **err) {
+int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,
+              size_t n_indices, const int *axes, size_t axes_num, const int *slice_sizes,
+              size_t slice_sizes_num, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *in[1 + KL_MAX_NDIM] = {a};
     struct kl_gather_buf p;
     struct kl_shape shape;
@@ -18,42 +19,52 @@ int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const 
     KL_TRY(kl_check_list(slice_sizes, slice_sizes_num, "the list of slice sizes", err));
     KL_TRY(kl_check_stream(s, err));
     if (slice_sizes_num != (size_t)a->t.ndim)
-        return kl_fail(err, KL_ESHAPE, "%zu slice sizes are given for %d axes; one per axis is needed", slice_sizes_num, a->t.ndim);
+        return kl_fail(err, KL_ESHAPE,
+                       "%zu slice sizes are given for %d axes; one per axis is needed",
+                       slice_sizes_num, a->t.ndim);
     for (int i = 0; i < a->t.ndim; i++)
         if (slice_sizes[i] < 0 || slice_sizes[i] > a->t.dims[i])
-            return kl_fail(err, KL_ESHAPE, "slice size %d of axis %d is not in 0 to %d; the array has shape %s", slice_sizes[i], i,
-                           a->t.dims[i], KL_SHAPE_TEXT_OF(a));
+            return kl_fail(err, KL_ESHAPE,
+                           "slice size %d of axis %d is not in 0 to %d; the array has shape %s",
+                           slice_sizes[i], i, a->t.dims[i], KL_SHAPE_TEXT_OF(a));
     KL_TRY(kl_meet_indices(in + 1, &shape, indices, n_indices, err));
     int rc = KL_OK;
     p.n_axes = (int)n_indices;
     p.ndim = a->t.ndim;
     for (size_t i = 0; i < n_indices; i++) p.v[i] = axes[i];
     if (shape.ndim + a->t.ndim > KL_MAX_NDIM)
-        rc = kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible", shape.ndim + a->t.ndim, KL_MAX_NDIM);
-    for (int i = 0; !rc && i < a->t.ndim; i++) p.v[p.n_axes + i] = shape.dims[shape.ndim++] = slice_sizes[i];
+        rc = kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible",
+                     shape.ndim + a->t.ndim, KL_MAX_NDIM);
+    for (int i = 0; !rc && i < a->t.ndim; i++)
+        p.v[p.n_axes + i] = shape.dims[shape.ndim++] = slice_sizes[i];
     if (!rc)
-        rc = kl_array_op1(out, KL_OP_GATHER, s, &p, kl_gather_params_bytes(&p), in, 1 + (int)n_indices, a->t.dtype, shape.ndim, shape.dims, err);
+        rc = kl_array_op1(out, KL_OP_GATHER, s, &p, kl_gather_params_bytes(&p), in,
+                          1 + (int)n_indices, a->t.dtype, shape.ndim, shape.dims, err);
     kl_release_all(in + 1, n_indices);
     return rc;
 }
 
-int kl_gather_single(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis, const int *slice_sizes,
-                     size_t slice_sizes_num, struct kl_stream *s, struct kl_error **err) {
+int kl_gather_single(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis,
+                     const int *slice_sizes, size_t slice_sizes_num, struct kl_stream *s,
+                     struct kl_error **err) {
     KL_TRY(kl_check_array(indices, "indices", err));
     return kl_gather(out, a, &indices, 1, &axis, 1, slice_sizes, slice_sizes_num, s, err);
 }
 
 /* The axes of the indices stand where the axis was: gathered they come first. */
-static int take_one(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis, struct kl_stream *s,
-                    struct kl_error **err) {
+static int take_one(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis,
+                    struct kl_stream *s, struct kl_error **err) {
     int sizes[KL_MAX_NDIM], perm[KL_MAX_NDIM], n = indices->t.ndim, at = 0;
     struct kl_array *gathered, *squeezed;
     if (a->t.dims[axis] == 0 && indices->t.size > 0)
-        return kl_fail(err, KL_ESHAPE, "axis %d of shape %s is empty: no index fits", axis, KL_SHAPE_TEXT_OF(a));
+        return kl_fail(err, KL_ESHAPE, "axis %d of shape %s is empty: no index fits", axis,
+                       KL_SHAPE_TEXT_OF(a));
     for (int i = 0; i < a->t.ndim; i++) sizes[i] = i == axis && a->t.dims[i] > 0 ? 1 : a->t.dims[i];
     if (a->t.dims[axis] == 0) { /* no indices either: an empty array, as a view of an empty one */
         struct kl_shape to = {.ndim = 0};
-        if (n + a->t.ndim - 1 > KL_MAX_NDIM) return kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible", n + a->t.ndim - 1, KL_MAX_NDIM);
+        if (n + a->t.ndim - 1 > KL_MAX_NDIM)
+            return kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible",
+                           n + a->t.ndim - 1, KL_MAX_NDIM);
         KL_TRY(kl_check_index_dtype(indices, err));
         for (int i = 0; i < axis; i++) to.dims[to.ndim++] = a->t.dims[i];
         for (int i = 0; i < n; i++) to.dims[to.ndim++] = indices->t.dims[i];
@@ -72,15 +83,16 @@ static int take_one(struct kl_array **out, struct kl_array *a, struct kl_array *
     return rc;
 }
 
-int kl_take_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis, struct kl_stream *s,
-                 struct kl_error **err) {
+int kl_take_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis,
+                 struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(indices, "indices", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     return take_one(out, a, indices, axis, s, err);
 }
 
-int kl_take(struct kl_array **out, struct kl_array *a, struct kl_array *indices, struct kl_stream *s, struct kl_error **err) {
+int kl_take(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
+            struct kl_stream *s, struct kl_error **err) {
     struct kl_array *flat;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(indices, "indices", err));
@@ -91,15 +103,16 @@ int kl_take(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
     return rc;
 }
 
-int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis, struct kl_stream *s,
-                       struct kl_error **err) {
+int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
+                       int axis, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *in[2];
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(indices, "indices", err));
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_meet_along(&in[0], &in[1], a, indices, &axis, err));
     struct kl_axis_params p = {axis};
-    int rc = kl_array_op1(out, KL_OP_GATHER_AXIS, s, &p, sizeof p, in, 2, a->t.dtype, in[1]->t.ndim, in[1]->t.dims, err);
+    int rc = kl_array_op1(out, KL_OP_GATHER_AXIS, s, &p, sizeof p, in, 2, a->t.dtype, in[1]->t.ndim,
+                          in[1]->t.dims, err);
     kl_release_all(in, 2);
     return rc;
 }

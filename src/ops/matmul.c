@@ -11,9 +11,11 @@ struct product {
     bool drop_row, drop_col; /* of the product: made from operands of one axis */
 };
 
-static int product_shapes(struct product *p, const struct kl_array *a, const struct kl_array *b, struct kl_error **err) {
+static int product_shapes(struct product *p, const struct kl_array *a, const struct kl_array *b,
+                          struct kl_error **err) {
     if (a->t.ndim == 0 || b->t.ndim == 0)
-        return kl_fail(err, KL_ESHAPE, "operands of shapes %s and %s; each needs at least one axis", KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT_OF(b));
+        return kl_fail(err, KL_ESHAPE, "operands of shapes %s and %s; each needs at least one axis",
+                       KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT_OF(b));
     p->a = kl_shape_of(a);
     p->b = kl_shape_of(b);
     p->drop_row = a->t.ndim == 1;
@@ -28,15 +30,20 @@ static int product_shapes(struct product *p, const struct kl_array *a, const str
         p->b.ndim = 2;
     }
     int na = p->a.ndim, nb = p->b.ndim, n = na > nb ? na : nb;
-    int m = p->a.dims[na - 2], k = p->a.dims[na - 1], k_b = p->b.dims[nb - 2], cols = p->b.dims[nb - 1];
+    int m = p->a.dims[na - 2], k = p->a.dims[na - 1], k_b = p->b.dims[nb - 2],
+        cols = p->b.dims[nb - 1];
     if (k != k_b)
-        return kl_fail(err, KL_ESHAPE, "shapes %s and %s: the last axis of the first has size %d, the axis of the second that meets it %d",
+        return kl_fail(err, KL_ESHAPE,
+                       "shapes %s and %s: the last axis of the first has size %d, the axis of the "
+                       "second that meets it %d",
                        KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT_OF(b), k, k_b);
     p->out.ndim = n;
     for (int i = 0; i < n - 2; i++) {
-        int da = i - (n - na) >= 0 ? p->a.dims[i - (n - na)] : 1, db = i - (n - nb) >= 0 ? p->b.dims[i - (n - nb)] : 1;
+        int da = i - (n - na) >= 0 ? p->a.dims[i - (n - na)] : 1,
+            db = i - (n - nb) >= 0 ? p->b.dims[i - (n - nb)] : 1;
         if (da != db && da != 1 && db != 1)
-            return kl_fail(err, KL_ESHAPE, "the leading axes of shapes %s and %s do not broadcast", KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT_OF(b));
+            return kl_fail(err, KL_ESHAPE, "the leading axes of shapes %s and %s do not broadcast",
+                           KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT_OF(b));
         p->out.dims[i] = da == 1 ? db : da;
     }
     p->out.dims[n - 2] = m;
@@ -45,8 +52,9 @@ static int product_shapes(struct product *p, const struct kl_array *a, const str
 }
 
 /* An operand as dtype, with two axes at least, and the leading axes of the product. */
-static int operand(struct kl_array **out, struct kl_array *a, const struct kl_shape *matrix, const struct kl_shape *product,
-                   enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
+static int operand(struct kl_array **out, struct kl_array *a, const struct kl_shape *matrix,
+                   const struct kl_shape *product, enum kl_dtype dtype, struct kl_stream *s,
+                   struct kl_error **err) {
     struct kl_array *typed, *shaped;
     struct kl_shape to = *product;
     memcpy(to.dims + to.ndim - 2, matrix->dims + matrix->ndim - 2, 2 * sizeof(int));
@@ -59,7 +67,8 @@ static int operand(struct kl_array **out, struct kl_array *a, const struct kl_sh
     return rc;
 }
 
-int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s, struct kl_error **err) {
+int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
+              struct kl_error **err) {
     struct product p;
     struct kl_array *in[2], *c;
     int axes[2], n = 0;
@@ -68,8 +77,8 @@ int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, str
     KL_TRY(kl_check_stream(s, err));
     enum kl_dtype dtype = kl_dtype_promote(a->t.dtype, b->t.dtype);
     if (!kl_dtype_is_float(dtype) && dtype != KL_C64)
-        return kl_fail(err, KL_EDTYPE, "operands of %s and %s; one must be floating or complex", kl_dtype_name(a->t.dtype),
-                       kl_dtype_name(b->t.dtype));
+        return kl_fail(err, KL_EDTYPE, "operands of %s and %s; one must be floating or complex",
+                       kl_dtype_name(a->t.dtype), kl_dtype_name(b->t.dtype));
     KL_TRY(product_shapes(&p, a, b, err));
     KL_TRY(operand(&in[0], a, &p.a, &p.out, dtype, s, err));
     int rc = operand(&in[1], b, &p.b, &p.out, dtype, s, err);

@@ -6,7 +6,8 @@
 #include "base/op_params.h"
 #include "ops/params.h"
 
-int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, size_t n, struct kl_error **err) {
+int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, size_t n,
+                       struct kl_error **err) {
     out->ndim = 0;
     for (size_t k = 0; k < n; k++)
         if (arrays[k]->t.ndim > out->ndim) out->ndim = arrays[k]->t.ndim;
@@ -18,14 +19,16 @@ int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, siz
             if (*have == 1)
                 *have = want;
             else if (want != 1 && want != *have)
-                return kl_fail(err, KL_ESHAPE, "shapes %s and %s do not broadcast", KL_SHAPE_TEXT(out->ndim, out->dims),
+                return kl_fail(err, KL_ESHAPE, "shapes %s and %s do not broadcast",
+                               KL_SHAPE_TEXT(out->ndim, out->dims),
                                KL_SHAPE_TEXT(t->ndim, t->dims));
         }
     }
     return KL_OK;
 }
 
-int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const int *dims, struct kl_error **err) {
+int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
+                      struct kl_error **err) {
     struct kl_dims_buf p;
     int64_t strides[KL_MAX_NDIM];
     int lead = ndim - a->t.ndim;
@@ -40,7 +43,8 @@ int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const
         strides[i] = i < lead || own != dims[i] ? 0 : a->t.strides[i - lead];
     }
     if (!fits)
-        return kl_fail(err, KL_ESHAPE, "shape %s does not broadcast to %s", KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(ndim, dims));
+        return kl_fail(err, KL_ESHAPE, "shape %s does not broadcast to %s", KL_SHAPE_TEXT_OF(a),
+                       KL_SHAPE_TEXT(ndim, dims));
     size_t bytes = kl_dims_params(&p, ndim, dims);
     return kl_array_view(out, KL_OP_BROADCAST, &p, bytes, a, ndim, dims, strides, 0, err);
 }
@@ -54,7 +58,8 @@ bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi) {
     return true;
 }
 
-int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
+int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s,
+               struct kl_error **err) {
     int64_t lo, hi;
     if (a->t.dtype == dtype) {
         *out = kl_array_retain(a);
@@ -70,8 +75,8 @@ int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, s
     return KL_OK;
 }
 
-int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n, struct kl_shape *shape,
-            struct kl_stream *s, struct kl_error **err) {
+int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n,
+            struct kl_shape *shape, struct kl_stream *s, struct kl_error **err) {
     int rc = kl_broadcast_shape(shape, in, (size_t)n, err), done = 0;
     if (rc) return rc;
     for (; done < n; done++) {
@@ -91,8 +96,8 @@ void kl_release_all(struct kl_array *const *arrays, size_t n) {
     for (size_t i = 0; i < n; i++) kl_array_release(arrays[i]);
 }
 
-int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in, enum kl_dtype dtype,
-              struct kl_stream *s, struct kl_error **err) {
+int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
+              enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_stream(s, err));
     return kl_array_op1(out, op, s, NULL, 0, in, n_in, dtype, in[0]->t.ndim, in[0]->t.dims, err);
 }

@@ -4,21 +4,27 @@
 #pragma once
 #include "ops/check.h"
 
-/* Binary operations work on operands brought to one dtype and one shape. Release with kl_release_all. */
+/* Binary operations work on operands brought to one dtype and one shape. Release with
+ * kl_release_all. */
 enum { KL_MAX_OPERANDS = 3 };
 
 /* The shape in which n arrays meet, by NumPy's rule. KL_ESHAPE. */
-int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, size_t n, struct kl_error **err);
+int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, size_t n,
+                       struct kl_error **err);
 /* A view of a with that shape. KL_ESHAPE when it does not broadcast. */
-int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const int *dims, struct kl_error **err);
+int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
+                      struct kl_error **err);
 /* a as dtype; CAST when it is another. */
-int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err);
-/* out[i] = in[i] as dtype[i], broadcast to the shape of all, which *shape tells. On failure nothing is held. */
-int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n, struct kl_shape *shape,
-            struct kl_stream *s, struct kl_error **err);
+int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s,
+               struct kl_error **err);
+/* out[i] = in[i] as dtype[i], broadcast to the shape of all, which *shape tells. On failure nothing
+ * is held. */
+int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n,
+            struct kl_shape *shape, struct kl_stream *s, struct kl_error **err);
 void kl_release_all(struct kl_array *const *arrays, size_t n);
 /* An operation without parameters, with the shape of its first input. */
-int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in, enum kl_dtype dtype,
-              struct kl_stream *s, struct kl_error **err);
-/* Integers that dtype holds; false for other types. uint64 ends at INT64_MAX, which is all a range can say. */
+int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
+              enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err);
+/* Integers that dtype holds; false for other types. uint64 ends at INT64_MAX, which is all a range
+ * can say. */
 bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi);

@@ -1,16 +1,18 @@
-/* ops.h - builders: from arguments to lazy arrays. Argument checks, shape and dtype rules; no kernels.
+/* ops.h - builders: from arguments to lazy arrays. Argument checks, shape and dtype rules; no
+ * kernels.
  *
  * What holds for every function here:
  * - It returns 0, or a negative code with *err set (err may be NULL); on failure *out is untouched.
  *   KL_EARG: a NULL required array, a NULL list with a count, a bad scalar; KL_EDTYPE; KL_ESHAPE;
- *   KL_EAXIS; KL_ENOMEM. Messages say what was given and what is taken, without the function's name.
- * - Arrays that come in are borrowed; *out is a new reference of the caller. It may be the same array
- *   as an input (retained) where the operation changes nothing and is not `copy`.
+ *   KL_EAXIS; KL_ENOMEM. Messages say what was given and what is taken, without the function's
+ *   name.
+ * - Arrays that come in are borrowed; *out is a new reference of the caller. It may be the same
+ *   array as an input (retained) where the operation changes nothing and is not `copy`.
  * - Axes may be negative. A count of 0 allows a NULL pointer.
  * - s is where the operation runs; views and no-ops do not use it. NULL is an error (KL_EARG) for
  *   functions that have an operation to run.
- * - Binary operations promote (kl_dtype_promote) and broadcast as NumPy does.
- * Any thread may call. */
+ * - Binary operations promote (kl_dtype_promote) and broadcast as NumPy does. Any thread may
+ * call. */
 #pragma once
 #include "graph/array.h"
 
@@ -29,7 +31,8 @@ int kl_full(struct kl_array **out, const int *shape, size_t shape_num, struct kl
 int kl_full_like(struct kl_array **out, struct kl_array *a, struct kl_array *vals, int dtype,
                  struct kl_stream *s, struct kl_error **err);
 /* 1-d: start, start + step, ... below stop (above, for a negative step); empty when none is.
- * Integer dtypes truncate start and step first. KL_EARG: step 0, NaN, infinite bounds, a count over INT_MAX. KL_EDTYPE: bool. */
+ * Integers start at trunc(start) and step by trunc(start + step) - trunc(start), as in MLX.
+ * KL_EARG: step 0, NaN, infinite bounds; KL_ELIMIT: too many elements; KL_EDTYPE: bool. */
 int kl_arange(struct kl_array **out, double start, double stop, double step, int dtype,
               struct kl_stream *s, struct kl_error **err);
 
@@ -74,7 +77,8 @@ int kl_squeeze_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
                     struct kl_stream *s, struct kl_error **err);
 
 /* ---- slice.c: parts of arrays, and arrays of parts ---- */
-/* One start, stop and stride per axis. Bounds count from the end when negative and are clamped; strides are not 0. */
+/* One start, stop and stride per axis. Bounds count from the end when negative and are clamped;
+ * strides are not 0. */
 int kl_slice(struct kl_array **out, struct kl_array *a, const int *start, size_t start_num,
              const int *stop, size_t stop_num, const int *strides, size_t strides_num,
              struct kl_stream *s, struct kl_error **err);
@@ -105,15 +109,16 @@ typedef int kl_binary_fn(struct kl_array **out, struct kl_array *a, struct kl_ar
 typedef int kl_unary_fn(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                         struct kl_error **err);
 kl_binary_fn kl_add, kl_subtract, kl_multiply;
-kl_binary_fn kl_divide;              /* integers and bools: in float32 */
-kl_binary_fn kl_maximum, kl_minimum; /* NaN wins; -0.0 < +0.0; complex: by real, then imaginary part */
+kl_binary_fn kl_divide; /* integers and bools: in float32 */
+kl_binary_fn kl_maximum,
+    kl_minimum; /* NaN wins; -0.0 < +0.0; complex: by real, then imaginary part */
 kl_binary_fn kl_equal, kl_not_equal, kl_less, kl_less_equal, kl_greater, kl_greater_equal;
 kl_binary_fn kl_logical_and, kl_logical_or;
-kl_unary_fn kl_negative;           /* bool: KL_EDTYPE */
-kl_unary_fn kl_abs;                /* complex64: float32 */
+kl_unary_fn kl_negative;             /* bool: KL_EDTYPE */
+kl_unary_fn kl_abs;                  /* complex64: float32 */
 kl_unary_fn kl_exp, kl_log, kl_sqrt; /* integers and bools: in float32 */
 kl_unary_fn kl_square;
-kl_unary_fn kl_erfinv;             /* complex64: KL_EDTYPE */
+kl_unary_fn kl_erfinv; /* complex64: KL_EDTYPE */
 kl_unary_fn kl_logical_not;
 /* condition != 0 ? x : y; x and y meet in one dtype, all three in one shape. */
 int kl_where(struct kl_array **out, struct kl_array *condition, struct kl_array *x,
@@ -132,12 +137,14 @@ kl_reduce_fn kl_sum, kl_mean, kl_max, kl_min;
 kl_reduce_axis_fn kl_sum_axis, kl_mean_axis, kl_max_axis, kl_min_axis;
 /* No axes: nothing is reduced. max and min of no elements: KL_EARG. */
 kl_reduce_axes_fn kl_sum_axes, kl_mean_axes, kl_max_axes, kl_min_axes;
-/* uint32; the first of equals, the first NaN before all. Over all elements: flat row-major position. */
+/* uint32; the first of equals, the first NaN before all. Over all elements: flat row-major
+ * position. */
 kl_reduce_fn kl_argmax, kl_argmin;
 kl_reduce_axis_fn kl_argmax_axis, kl_argmin_axis;
 
 /* ---- sort.c, softmax.c ---- */
-/* Integers and bools in float32. 16-bit floats are computed in float32 with or without `precise`. */
+/* Integers and bools in float32. 16-bit floats are computed in float32 with or without
+ * `precise`. */
 int kl_softmax(struct kl_array **out, struct kl_array *a, bool precise, struct kl_stream *s,
                struct kl_error **err);
 int kl_softmax_axis(struct kl_array **out, struct kl_array *a, int axis, bool precise,
@@ -161,7 +168,8 @@ int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, str
 kl_binary_fn kl_matmul;
 
 /* ---- gather.c ---- */
-/* indices: integers; they broadcast to one shape, which the result starts with, then slice_sizes (one per axis of a). */
+/* indices: integers; they broadcast to one shape, which the result starts with, then slice_sizes
+ * (one per axis of a). */
 int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,
               size_t n_indices, const int *axes, size_t axes_num, const int *slice_sizes,
               size_t slice_sizes_num, struct kl_stream *s, struct kl_error **err);
@@ -182,8 +190,8 @@ int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array
 int kl_scatter_add_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                         struct kl_array *values, int axis, struct kl_stream *s,
                         struct kl_error **err);
-/* updates: the indices' common shape followed by one extent per axis of a; cast to a's dtype. Assignment with duplicate
- * indices: the highest position wins. */
+/* updates: the indices' common shape followed by one extent per axis of a; cast to a's dtype.
+ * Assignment with duplicate indices: the highest position wins. */
 typedef int kl_scatter_fn(struct kl_array **out, struct kl_array *a,
                           struct kl_array *const *indices, size_t n_indices,
                           struct kl_array *updates, const int *axes, size_t axes_num,
@@ -196,8 +204,8 @@ kl_scatter_single_fn kl_scatter_single, kl_scatter_add_single, kl_scatter_prod_s
     kl_scatter_max_single, kl_scatter_min_single;
 
 /* ---- random.c ---- */
-/* A key is a uint32 array of shape (2,); batches of keys have shape (..., 2) where said. key may be NULL
- * below: the next key of the process-wide sequence, which kl_random_seed restarts. */
+/* A key is a uint32 array of shape (2,); batches of keys have shape (..., 2) where said. key may be
+ * NULL below: the next key of the process-wide sequence, which kl_random_seed restarts. */
 int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err);
 int kl_random_seed(uint64_t seed, struct kl_error **err);
 int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *key,

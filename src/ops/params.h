@@ -1,5 +1,5 @@
-/* params.h - parameter blocks of base/op_params.h with room behind them, for the stack. For src/ops only.
- * Each function fills one and returns the bytes that count. */
+/* params.h - parameter blocks of base/op_params.h with room behind them, for the stack. For src/ops
+ * only. Each function fills one and returns the bytes that count. */
 #pragma once
 #include <stddef.h>
 #include <string.h>
@@ -12,7 +12,8 @@ struct kl_dims_buf {
     int v[KL_MAX_NDIM];
 };
 _Static_assert(offsetof(struct kl_dims_buf, v) == offsetof(struct kl_dims_params, v), "one layout");
-_Static_assert(offsetof(struct kl_dims_buf, v) == offsetof(struct kl_reduce_params, axes), "one layout");
+_Static_assert(offsetof(struct kl_dims_buf, v) == offsetof(struct kl_reduce_params, axes),
+               "one layout");
 
 /* Also kl_reduce_params. */
 static inline size_t kl_dims_params(struct kl_dims_buf *p, int n, const int *v) {
@@ -25,7 +26,8 @@ struct kl_slice_buf {
     int ndim;
     int64_t v[2 * KL_MAX_NDIM];
 };
-_Static_assert(offsetof(struct kl_slice_buf, v) == offsetof(struct kl_slice_params, v), "one layout");
+_Static_assert(offsetof(struct kl_slice_buf, v) == offsetof(struct kl_slice_params, v),
+               "one layout");
 
 static inline size_t kl_slice_params_bytes(const struct kl_slice_buf *p) {
     return offsetof(struct kl_slice_buf, v) + 2 * (size_t)p->ndim * sizeof *p->v;
@@ -35,7 +37,8 @@ struct kl_gather_buf {
     int n_axes, ndim;
     int v[2 * KL_MAX_NDIM];
 };
-_Static_assert(offsetof(struct kl_gather_buf, v) == offsetof(struct kl_gather_params, v), "one layout");
+_Static_assert(offsetof(struct kl_gather_buf, v) == offsetof(struct kl_gather_params, v),
+               "one layout");
 
 static inline size_t kl_gather_params_bytes(const struct kl_gather_buf *p) {
     return offsetof(struct kl_gather_buf, v) + (size_t)(p->n_axes + p->ndim) * sizeof *p->v;
@@ -46,7 +49,8 @@ struct kl_scatter_buf {
     int n_axes;
     int axes[KL_MAX_NDIM];
 };
-_Static_assert(offsetof(struct kl_scatter_buf, axes) == offsetof(struct kl_scatter_params, axes), "one layout");
+_Static_assert(offsetof(struct kl_scatter_buf, axes) == offsetof(struct kl_scatter_params, axes),
+               "one layout");
 
 static inline size_t kl_scatter_params_bytes(const struct kl_scatter_buf *p) {
     return offsetof(struct kl_scatter_buf, axes) + (size_t)p->n_axes * sizeof *p->axes;

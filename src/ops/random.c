@@ -1,7 +1,8 @@
 /* random.c - random numbers as MLX defines them: keys, Threefry bits, and what is made of the bits.
  *
- * Without a key the process-wide sequence gives one: each use splits the state, keeps the first half as the
- * new state and hands out the second. The split is computed here at once, so that no graph grows behind the state. */
+ * Without a key the process-wide sequence gives one: each use splits the state, keeps the first
+ * half as the new state and hands out the second. The split is computed here at once, so that no
+ * graph grows behind the state. */
 #include <math.h>
 #include <time.h>
 
@@ -16,7 +17,7 @@
 /* ---- keys ---- */
 static struct {
     struct kl_mutex mu;
-    bool seeded;               /* guarded by mu, as is the next */
+    bool seeded; /* guarded by mu, as is the next */
     struct kl_threefry state;
 } sequence = {.mu = KL_MUTEX_INIT};
 
@@ -54,7 +55,8 @@ static struct kl_threefry next_key(void) {
         sequence.seeded = true;
     }
     /* Four words: two pairs, of which the first members come first. */
-    struct kl_threefry p = kl_threefry_pair(sequence.state, 4, 0), q = kl_threefry_pair(sequence.state, 4, 1);
+    struct kl_threefry p = kl_threefry_pair(sequence.state, 4, 0),
+                       q = kl_threefry_pair(sequence.state, 4, 1);
     sequence.state = (struct kl_threefry){{p.x[0], q.x[0]}};
     kl_mutex_unlock(&sequence.mu);
     return (struct kl_threefry){{p.x[1], q.x[1]}};
@@ -64,7 +66,9 @@ static struct kl_threefry next_key(void) {
 static int use_key(struct kl_array **out, struct kl_array *key, struct kl_error **err) {
     if (!key) return new_key(out, next_key(), err);
     KL_TRY(kl_check_array(key, "key", err));
-    if (key->t.dtype != KL_U32) return kl_fail(err, KL_EDTYPE, "the key is %s; uint32 is taken", kl_dtype_name(key->t.dtype));
+    if (key->t.dtype != KL_U32)
+        return kl_fail(err, KL_EDTYPE, "the key is %s; uint32 is taken",
+                       kl_dtype_name(key->t.dtype));
     if (key->t.ndim != 1 || key->t.dims[0] != 2)
         return kl_fail(err, KL_ESHAPE, "the key has shape %s; (2) is taken", KL_SHAPE_TEXT_OF(key));
     *out = kl_array_retain(key);
@@ -72,35 +76,38 @@ static int use_key(struct kl_array **out, struct kl_array *key, struct kl_error 
 }
 
 /* ---- bits ---- */
-static int bits(struct kl_array **out, int ndim, const int *dims, int width, struct kl_array *key, struct kl_stream *s,
-                struct kl_error **err) {
+static int bits(struct kl_array **out, int ndim, const int *dims, int width, struct kl_array *key,
+                struct kl_stream *s, struct kl_error **err) {
     struct kl_array *used;
     struct kl_bits_params p = {width};
     enum kl_dtype dtype = width == 1 ? KL_U8 : width == 2 ? KL_U16 : KL_U32;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(use_key(&used, key, err));
-    int rc = kl_array_op1(out, KL_OP_RANDOM_BITS, s, &p, sizeof p, &used, 1, dtype, ndim, dims, err);
+    int rc =
+        kl_array_op1(out, KL_OP_RANDOM_BITS, s, &p, sizeof p, &used, 1, dtype, ndim, dims, err);
     kl_array_release(used);
     return rc;
 }
 
-int kl_random_bits(struct kl_array **out, const int *shape, size_t shape_num, int width, struct kl_array *key,
-                   struct kl_stream *s, struct kl_error **err) {
+int kl_random_bits(struct kl_array **out, const int *shape, size_t shape_num, int width,
+                   struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
-    if (width != 1 && width != 2 && width != 4) return kl_fail(err, KL_EARG, "width %d; 1, 2 or 4 bytes are taken", width);
+    if (width != 1 && width != 2 && width != 4)
+        return kl_fail(err, KL_EARG, "width %d; 1, 2 or 4 bytes are taken", width);
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_U32, NULL, err));
     return bits(out, to.ndim, to.dims, width, key, s, err);
 }
 
-int kl_random_split_num(struct kl_array **out, struct kl_array *key, int num, struct kl_stream *s, struct kl_error **err) {
+int kl_random_split_num(struct kl_array **out, struct kl_array *key, int num, struct kl_stream *s,
+                        struct kl_error **err) {
     int dims[2] = {num, 2};
     KL_TRY(kl_check_array(key, "key", err));
     if (num < 0) return kl_fail(err, KL_EARG, "%d keys are asked for; 0 or more are possible", num);
     return bits(out, 2, dims, 4, key, s, err);
 }
 
-int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *key, struct kl_stream *s,
-                    struct kl_error **err) {
+int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *key,
+                    struct kl_stream *s, struct kl_error **err) {
     struct kl_array *both, **halves, *keys[2];
     size_t n;
     KL_TRY(kl_random_split_num(&both, key, 2, s, err));
@@ -121,8 +128,8 @@ int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_
 }
 
 /* ---- steps: each takes the array in *x, also on failure, and puts the result there ---- */
-static int step_with(struct kl_array **x, kl_binary_fn *fn, struct kl_array *left, struct kl_array *right,
-                     struct kl_stream *s, struct kl_error **err) {
+static int step_with(struct kl_array **x, kl_binary_fn *fn, struct kl_array *left,
+                     struct kl_array *right, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *in = *x;
     *x = NULL;
     int rc = fn(x, left ? left : in, right ? right : in, s, err);
@@ -130,7 +137,8 @@ static int step_with(struct kl_array **x, kl_binary_fn *fn, struct kl_array *lef
     return rc;
 }
 
-static int step_number(struct kl_array **x, kl_binary_fn *fn, double number, struct kl_stream *s, struct kl_error **err) {
+static int step_number(struct kl_array **x, kl_binary_fn *fn, double number, struct kl_stream *s,
+                       struct kl_error **err) {
     struct kl_array *n;
     int rc = kl_array_new_scalar(&n, number, (*x)->t.dtype, err);
     if (rc) {
@@ -143,7 +151,8 @@ static int step_number(struct kl_array **x, kl_binary_fn *fn, double number, str
     return rc;
 }
 
-static int step_cast(struct kl_array **x, enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
+static int step_cast(struct kl_array **x, enum kl_dtype dtype, struct kl_stream *s,
+                     struct kl_error **err) {
     struct kl_array *in = *x;
     *x = NULL;
     int rc = kl_cast_to(x, in, dtype, s, err);
@@ -158,8 +167,9 @@ static double below_one(enum kl_dtype dtype) {
 }
 
 /* low + u * (high - low), u in [0, 1), all in dtype: a floating type of at most 32 bits. */
-static int uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high, const struct kl_shape *shape,
-                   enum kl_dtype dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+static int uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high,
+                   const struct kl_shape *shape, enum kl_dtype dtype, struct kl_array *key,
+                   struct kl_stream *s, struct kl_error **err) {
     struct kl_array *x, *range;
     KL_TRY(kl_subtract(&range, high, low, s, err));
     int rc = bits(&x, shape->ndim, shape->dims, 4, key, s, err);
@@ -175,7 +185,8 @@ static int uniform(struct kl_array **out, struct kl_array *low, struct kl_array 
 }
 
 /* Whether the bounds of random numbers broadcast to exactly `shape`. */
-static int check_bounds(struct kl_array *low, struct kl_array *high, const struct kl_shape *shape, struct kl_error **err) {
+static int check_bounds(struct kl_array *low, struct kl_array *high, const struct kl_shape *shape,
+                        struct kl_error **err) {
     struct kl_array *const bounds[2] = {low, high};
     struct kl_shape both;
     KL_TRY(kl_broadcast_shape(&both, bounds, 2, err));
@@ -185,12 +196,14 @@ static int check_bounds(struct kl_array *low, struct kl_array *high, const struc
         fits = both.dims[i] == 1 || both.dims[i] == want;
     }
     if (fits) return KL_OK;
-    return kl_fail(err, KL_ESHAPE, "bounds of shapes %s and %s do not broadcast to shape %s", KL_SHAPE_TEXT_OF(low),
-                   KL_SHAPE_TEXT_OF(high), KL_SHAPE_TEXT(shape->ndim, shape->dims));
+    return kl_fail(err, KL_ESHAPE, "bounds of shapes %s and %s do not broadcast to shape %s",
+                   KL_SHAPE_TEXT_OF(low), KL_SHAPE_TEXT_OF(high),
+                   KL_SHAPE_TEXT(shape->ndim, shape->dims));
 }
 
-int kl_random_uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high, const int *shape, size_t shape_num,
-                      int dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+int kl_random_uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high,
+                      const int *shape, size_t shape_num, int dtype, struct kl_array *key,
+                      struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     struct kl_array *lo, *hi;
     KL_TRY(kl_check_array(low, "low", err));
@@ -198,7 +211,8 @@ int kl_random_uniform(struct kl_array **out, struct kl_array *low, struct kl_arr
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_stream(s, err));
     if (dtype != KL_F16 && dtype != KL_BF16 && dtype != KL_F32)
-        return kl_fail(err, KL_EDTYPE, "dtype %s; float16, bfloat16 and float32 are possible", kl_dtype_name((enum kl_dtype)dtype));
+        return kl_fail(err, KL_EDTYPE, "dtype %s; float16, bfloat16 and float32 are possible",
+                       kl_dtype_name((enum kl_dtype)dtype));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
     KL_TRY(check_bounds(low, high, &to, err));
     KL_TRY(kl_cast_to(&lo, low, (enum kl_dtype)dtype, s, err));
@@ -212,8 +226,9 @@ int kl_random_uniform(struct kl_array **out, struct kl_array *low, struct kl_arr
 }
 
 /* float32, between two numbers. */
-static int uniform_between(struct kl_array **out, float low, float high, const struct kl_shape *shape, struct kl_array *key,
-                           struct kl_stream *s, struct kl_error **err) {
+static int uniform_between(struct kl_array **out, float low, float high,
+                           const struct kl_shape *shape, struct kl_array *key, struct kl_stream *s,
+                           struct kl_error **err) {
     struct kl_array *lo, *hi;
     KL_TRY(kl_array_new_scalar(&lo, low, KL_F32, err));
     int rc = kl_array_new_scalar(&hi, high, KL_F32, err);
@@ -227,8 +242,8 @@ static int uniform_between(struct kl_array **out, float low, float high, const s
 
 /* ---- normal ---- */
 /* erfinv of numbers between -1 and 1, as dtype. Times the square root of 2 they are normal. */
-static int normal_real(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype, struct kl_array *key,
-                       struct kl_stream *s, struct kl_error **err) {
+static int normal_real(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype,
+                       struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *u;
     KL_TRY(uniform_between(&u, nextafterf(-1, 0), 1, shape, key, s, err));
     int rc = dtype == KL_F64 ? step_cast(&u, KL_F64, s, err) : KL_OK;
@@ -238,14 +253,16 @@ static int normal_real(struct kl_array **out, const struct kl_shape *shape, enum
     return rc ? rc : step_cast(out, dtype, s, err);
 }
 
-/* The same for complex64: real and imaginary parts are neighbours in a float32 array with one more axis. */
-static int normal_complex(struct kl_array **out, const struct kl_shape *shape, struct kl_array *key, struct kl_stream *s,
-                          struct kl_error **err) {
+/* The same for complex64: real and imaginary parts are neighbours in a float32 array with one more
+ * axis. */
+static int normal_complex(struct kl_array **out, const struct kl_shape *shape, struct kl_array *key,
+                          struct kl_stream *s, struct kl_error **err) {
     static const float i_unit[2] = {0, 1};
     struct kl_shape parts = *shape;
     struct kl_array *both, **halves, *re, *im, *unit;
     size_t n;
-    if (shape->ndim == KL_MAX_NDIM) return kl_fail(err, KL_ESHAPE, "%d axes are too many for complex64 here", shape->ndim);
+    if (shape->ndim == KL_MAX_NDIM)
+        return kl_fail(err, KL_ESHAPE, "%d axes are too many for complex64 here", shape->ndim);
     parts.dims[parts.ndim++] = 2;
     KL_TRY(normal_real(&both, &parts, KL_F32, key, s, err));
     int rc = kl_split(&halves, &n, both, 2, parts.ndim - 1, s, err);
@@ -269,10 +286,11 @@ fail_re:
     return rc;
 }
 
-/* scale * sqrt(2) * erfinv(u) + loc, in dtype; loc and scale of that dtype or NULL. In complex numbers each part has
- * half the variance, and the root goes away. */
-static int normal(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype, struct kl_array *loc,
-                  struct kl_array *scale, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+/* scale * sqrt(2) * erfinv(u) + loc, in dtype; loc and scale of that dtype or NULL. In complex
+ * numbers each part has half the variance, and the root goes away. */
+static int normal(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype,
+                  struct kl_array *loc, struct kl_array *scale, struct kl_array *key,
+                  struct kl_stream *s, struct kl_error **err) {
     struct kl_array *x, *factor;
     if (dtype == KL_C64)
         KL_TRY(normal_complex(&x, shape, key, s, err));
@@ -291,17 +309,19 @@ static int normal(struct kl_array **out, const struct kl_shape *shape, enum kl_d
     return rc;
 }
 
-static int check_normal(struct kl_shape *to, const int *shape, size_t shape_num, int dtype, struct kl_stream *s,
-                        struct kl_error **err) {
+static int check_normal(struct kl_shape *to, const int *shape, size_t shape_num, int dtype,
+                        struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_stream(s, err));
     if (!kl_dtype_is_float((enum kl_dtype)dtype) && dtype != KL_C64)
-        return kl_fail(err, KL_EDTYPE, "dtype %s; floating types and complex64 are possible", kl_dtype_name((enum kl_dtype)dtype));
+        return kl_fail(err, KL_EDTYPE, "dtype %s; floating types and complex64 are possible",
+                       kl_dtype_name((enum kl_dtype)dtype));
     return kl_check_shape(to, shape, shape_num, KL_C64, NULL, err);
 }
 
-int kl_random_normal_broadcast(struct kl_array **out, const int *shape, size_t shape_num, int dtype, struct kl_array *loc,
-                               struct kl_array *scale, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+int kl_random_normal_broadcast(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+                               struct kl_array *loc, struct kl_array *scale, struct kl_array *key,
+                               struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     struct kl_array *l = NULL, *c = NULL;
     KL_TRY(check_normal(&to, shape, shape_num, dtype, s, err));
@@ -315,8 +335,9 @@ int kl_random_normal_broadcast(struct kl_array **out, const int *shape, size_t s
     return rc;
 }
 
-int kl_random_normal(struct kl_array **out, const int *shape, size_t shape_num, int dtype, float loc, float scale,
-                     struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+int kl_random_normal(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+                     float loc, float scale, struct kl_array *key, struct kl_stream *s,
+                     struct kl_error **err) {
     struct kl_shape to;
     struct kl_array *l = NULL, *c = NULL;
     KL_TRY(check_normal(&to, shape, shape_num, dtype, s, err));
@@ -329,9 +350,10 @@ int kl_random_normal(struct kl_array **out, const int *shape, size_t shape_num, 
 }
 
 /* ---- randint ---- */
-/* high - 1 and low as dtype: what the numbers are kept between, exactly, whatever float32 made of the bounds. */
-static int last_of(struct kl_array **out, struct kl_array *high, enum kl_dtype dtype, struct kl_stream *s,
-                   struct kl_error **err) {
+/* high - 1 and low as dtype: what the numbers are kept between, exactly, whatever float32 made of
+ * the bounds. */
+static int last_of(struct kl_array **out, struct kl_array *high, enum kl_dtype dtype,
+                   struct kl_stream *s, struct kl_error **err) {
     struct kl_array *one, *last;
     enum kl_dtype own = high->t.dtype == KL_BOOL ? KL_I32 : high->t.dtype;
     KL_TRY(kl_array_new_scalar(&one, 1, own, err));
@@ -342,8 +364,9 @@ static int last_of(struct kl_array **out, struct kl_array *high, enum kl_dtype d
     return step_cast(out, dtype, s, err);
 }
 
-int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_array *high, const int *shape, size_t shape_num,
-                      int dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_array *high,
+                      const int *shape, size_t shape_num, int dtype, struct kl_array *key,
+                      struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     struct kl_array *x = NULL, *first = NULL, *last = NULL;
     KL_TRY(kl_check_array(low, "low", err));
@@ -351,7 +374,8 @@ int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_arr
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_stream(s, err));
     if (!kl_dtype_is_int((enum kl_dtype)dtype) && dtype != KL_BOOL)
-        return kl_fail(err, KL_EDTYPE, "dtype %s; integers and bool are possible", kl_dtype_name((enum kl_dtype)dtype));
+        return kl_fail(err, KL_EDTYPE, "dtype %s; integers and bool are possible",
+                       kl_dtype_name((enum kl_dtype)dtype));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_U64, NULL, err));
     KL_TRY(check_bounds(low, high, &to, err));
     KL_TRY(kl_random_uniform(&x, low, high, shape, shape_num, KL_F32, key, s, err));

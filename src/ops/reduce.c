@@ -1,5 +1,5 @@
-/* reduce.c - sum, mean, max, min over axes; argmax and argmin. The kernels keep reduced axes with size 1; without
- * keepdims they are dropped by a view. */
+/* reduce.c - sum, mean, max, min over axes; argmax and argmin. The kernels keep reduced axes with
+ * size 1; without keepdims they are dropped by a view. */
 #include <limits.h>
 
 #include "base/op_params.h"
@@ -15,7 +15,8 @@ struct axes {
     struct kl_shape kept;
 };
 
-static int resolve_axes(struct axes *x, const struct kl_array *a, const int *axes, size_t axes_num, struct kl_error **err) {
+static int resolve_axes(struct axes *x, const struct kl_array *a, const int *axes, size_t axes_num,
+                        struct kl_error **err) {
     int given[KL_MAX_NDIM];
     uint64_t chosen = 0;
     KL_TRY(kl_check_axes(given, axes, axes_num, a->t.ndim, err));
@@ -30,8 +31,8 @@ static int resolve_axes(struct axes *x, const struct kl_array *a, const int *axe
     return KL_OK;
 }
 
-static int drop_axes(struct kl_array **out, struct kl_array *kept /* taken */, const struct axes *x, bool keepdims,
-                     struct kl_stream *s, struct kl_error **err) {
+static int drop_axes(struct kl_array **out, struct kl_array *kept /* taken */, const struct axes *x,
+                     bool keepdims, struct kl_stream *s, struct kl_error **err) {
     if (keepdims) {
         *out = kept;
         return KL_OK;
@@ -41,8 +42,8 @@ static int drop_axes(struct kl_array **out, struct kl_array *kept /* taken */, c
     return rc;
 }
 
-static int reduce(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype, const struct axes *x,
-                  struct kl_stream *s, struct kl_error **err) {
+static int reduce(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
+                  const struct axes *x, struct kl_stream *s, struct kl_error **err) {
     struct kl_dims_buf p;
     size_t bytes = kl_dims_params(&p, x->n, x->at);
     KL_TRY(kl_check_stream(s, err));
@@ -54,8 +55,8 @@ static enum kl_dtype sum_dtype(enum kl_dtype dtype) {
     return kl_dtype_is_int(dtype) && kl_dtype_size(dtype) < 4 ? KL_U32 : dtype;
 }
 
-int kl_sum_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num, bool keepdims,
-                struct kl_stream *s, struct kl_error **err) {
+int kl_sum_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                bool keepdims, struct kl_stream *s, struct kl_error **err) {
     struct axes x;
     struct kl_array *kept;
     KL_TRY(kl_check_array(a, "a", err));
@@ -69,8 +70,8 @@ int kl_sum_axes(struct kl_array **out, struct kl_array *a, const int *axes, size
 }
 
 /* total / count, in total's type, then as dtype. */
-static int divide_by(struct kl_array **out, struct kl_array *total, double count, enum kl_dtype dtype, struct kl_stream *s,
-                     struct kl_error **err) {
+static int divide_by(struct kl_array **out, struct kl_array *total, double count,
+                     enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *n, *quotient;
     KL_TRY(kl_array_new_scalar(&n, count, total->t.dtype, err));
     int rc = kl_divide(&quotient, total, n, s, err);
@@ -81,8 +82,8 @@ static int divide_by(struct kl_array **out, struct kl_array *total, double count
     return rc;
 }
 
-int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num, bool keepdims,
-                 struct kl_stream *s, struct kl_error **err) {
+int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                 bool keepdims, struct kl_stream *s, struct kl_error **err) {
     struct axes x;
     struct kl_array *total, *kept;
     KL_TRY(kl_check_array(a, "a", err));
@@ -90,7 +91,8 @@ int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, siz
     bool is_inexact = kl_dtype_is_float(a->t.dtype) || a->t.dtype == KL_C64;
     enum kl_dtype dtype = is_inexact ? a->t.dtype : KL_F32;
     if (x.n == 0) return kl_cast_to(out, a, dtype, s, err);
-    /* The sum of 16-bit floats stays in float32: it may be too large for them although the mean is not. */
+    /* The sum of 16-bit floats stays in float32: it may be too large for them although the mean is
+     * not. */
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
     double count = 1;
     for (int i = 0; i < x.n; i++) count *= a->t.dims[x.at[i]];
@@ -100,15 +102,16 @@ int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, siz
     return rc ? rc : drop_axes(out, kept, &x, keepdims, s, err);
 }
 
-static int extreme(struct kl_array **out, enum kl_op_id op, struct kl_array *a, const int *axes, size_t axes_num,
-                   bool keepdims, struct kl_stream *s, struct kl_error **err) {
+static int extreme(struct kl_array **out, enum kl_op_id op, struct kl_array *a, const int *axes,
+                   size_t axes_num, bool keepdims, struct kl_stream *s, struct kl_error **err) {
     struct axes x;
     struct kl_array *kept;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(resolve_axes(&x, a, axes, axes_num, err));
     for (int i = 0; i < x.n; i++)
         if (a->t.dims[x.at[i]] == 0)
-            return kl_fail(err, KL_EARG, "axis %d has size 0, and no elements have no %simum", x.at[i], op == KL_OP_MAX ? "max" : "min");
+            return kl_fail(err, KL_EARG, "axis %d has size 0, and no elements have no %simum",
+                           x.at[i], op == KL_OP_MAX ? "max" : "min");
     if (x.n == 0) {
         *out = kl_array_retain(a);
         return KL_OK;
@@ -118,53 +121,61 @@ static int extreme(struct kl_array **out, enum kl_op_id op, struct kl_array *a, 
     return drop_axes(out, kept, &x, keepdims, s, err);
 }
 
-int kl_max_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num, bool keepdims,
-                struct kl_stream *s, struct kl_error **err) {
+int kl_max_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                bool keepdims, struct kl_stream *s, struct kl_error **err) {
     return extreme(out, KL_OP_MAX, a, axes, axes_num, keepdims, s, err);
 }
 
-int kl_min_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num, bool keepdims,
-                struct kl_stream *s, struct kl_error **err) {
+int kl_min_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                bool keepdims, struct kl_stream *s, struct kl_error **err) {
     return extreme(out, KL_OP_MIN, a, axes, axes_num, keepdims, s, err);
 }
 
 /* ---- one axis, and all ---- */
-static int over_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
-                    struct kl_error **err) {
+static int over_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_array *a, bool keepdims,
+                    struct kl_stream *s, struct kl_error **err) {
     int axes[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
     for (int i = 0; i < a->t.ndim; i++) axes[i] = i;
     return fn(out, a, axes, (size_t)a->t.ndim, keepdims, s, err);
 }
 
-int kl_sum(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_sum(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+           struct kl_error **err) {
     return over_all(kl_sum_axes, out, a, keepdims, s, err);
 }
-int kl_mean(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_mean(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+            struct kl_error **err) {
     return over_all(kl_mean_axes, out, a, keepdims, s, err);
 }
-int kl_max(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_max(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+           struct kl_error **err) {
     return over_all(kl_max_axes, out, a, keepdims, s, err);
 }
-int kl_min(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_min(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+           struct kl_error **err) {
     return over_all(kl_min_axes, out, a, keepdims, s, err);
 }
-int kl_sum_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_sum_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                struct kl_stream *s, struct kl_error **err) {
     return kl_sum_axes(out, a, &axis, 1, keepdims, s, err);
 }
-int kl_mean_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_mean_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                 struct kl_stream *s, struct kl_error **err) {
     return kl_mean_axes(out, a, &axis, 1, keepdims, s, err);
 }
-int kl_max_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_max_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                struct kl_stream *s, struct kl_error **err) {
     return kl_max_axes(out, a, &axis, 1, keepdims, s, err);
 }
-int kl_min_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_min_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                struct kl_stream *s, struct kl_error **err) {
     return kl_min_axes(out, a, &axis, 1, keepdims, s, err);
 }
 
 /* ---- argmax, argmin ---- */
-static int arg_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis, bool keepdims, struct kl_stream *s,
-                    struct kl_error **err) {
+static int arg_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis,
+                    bool keepdims, struct kl_stream *s, struct kl_error **err) {
     struct axes x;
     struct kl_array *kept;
     KL_TRY(kl_check_array(a, "a", err));
@@ -172,14 +183,15 @@ static int arg_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
     KL_TRY(kl_check_stream(s, err));
     struct kl_axis_params p = {x.at[0]};
     int length = a->t.dims[p.axis];
-    if (length == 0) return kl_fail(err, KL_EARG, "axis %d has size 0: there is no element to point to", p.axis);
+    if (length == 0)
+        return kl_fail(err, KL_EARG, "axis %d has size 0: there is no element to point to", p.axis);
     KL_TRY(kl_array_op1(&kept, op, s, &p, sizeof p, &a, 1, KL_U32, x.kept.ndim, x.kept.dims, err));
     kl_array_set_range(kept, 0, length - 1);
     return drop_axes(out, kept, &x, keepdims, s, err);
 }
 
-static int arg_all(struct kl_array **out, enum kl_op_id op, struct kl_array *a, bool keepdims, struct kl_stream *s,
-                   struct kl_error **err) {
+static int arg_all(struct kl_array **out, enum kl_op_id op, struct kl_array *a, bool keepdims,
+                   struct kl_stream *s, struct kl_error **err) {
     struct kl_array *flat, *place;
     int ones[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
@@ -194,15 +206,19 @@ static int arg_all(struct kl_array **out, enum kl_op_id op, struct kl_array *a, 
     return rc;
 }
 
-int kl_argmax(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_argmax(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+              struct kl_error **err) {
     return arg_all(out, KL_OP_ARGMAX, a, keepdims, s, err);
 }
-int kl_argmin(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_argmin(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+              struct kl_error **err) {
     return arg_all(out, KL_OP_ARGMIN, a, keepdims, s, err);
 }
-int kl_argmax_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_argmax_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                   struct kl_stream *s, struct kl_error **err) {
     return arg_axis(out, KL_OP_ARGMAX, a, axis, keepdims, s, err);
 }
-int kl_argmin_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_argmin_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                   struct kl_stream *s, struct kl_error **err) {
     return arg_axis(out, KL_OP_ARGMIN, a, axis, keepdims, s, err);
 }

@@ -1,5 +1,5 @@
-/* scatter.c - scatter with its five ways to join, and the same along one axis. As in gather.c the shapes are checked here,
- * the indices when it runs. */
+/* scatter.c - scatter with its five ways to join, and the same along one axis. As in gather.c the
+ * shapes are checked here, the indices when it runs. */
 #include "base/op_params.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
@@ -7,26 +7,31 @@
 #include "ops/params.h"
 #include "ops/views.h"
 
-static int check_updates(const struct kl_array *a, const struct kl_array *updates, const struct kl_shape *shape,
-                         struct kl_error **err) {
+static int check_updates(const struct kl_array *a, const struct kl_array *updates,
+                         const struct kl_shape *shape, struct kl_error **err) {
     int lead = shape->ndim;
     if (updates->t.ndim != lead + a->t.ndim)
-        return kl_fail(err, KL_ESHAPE, "the updates have %d axes; indices of shape %s and an array of shape %s need %d",
-                       updates->t.ndim, KL_SHAPE_TEXT(lead, shape->dims), KL_SHAPE_TEXT_OF(a), lead + a->t.ndim);
+        return kl_fail(
+            err, KL_ESHAPE,
+            "the updates have %d axes; indices of shape %s and an array of shape %s need %d",
+            updates->t.ndim, KL_SHAPE_TEXT(lead, shape->dims), KL_SHAPE_TEXT_OF(a),
+            lead + a->t.ndim);
     for (int i = 0; i < lead; i++)
         if (updates->t.dims[i] != shape->dims[i])
-            return kl_fail(err, KL_ESHAPE, "updates of shape %s do not begin with the indices' shape %s", KL_SHAPE_TEXT_OF(updates),
-                           KL_SHAPE_TEXT(lead, shape->dims));
+            return kl_fail(err, KL_ESHAPE,
+                           "updates of shape %s do not begin with the indices' shape %s",
+                           KL_SHAPE_TEXT_OF(updates), KL_SHAPE_TEXT(lead, shape->dims));
     for (int i = 0; i < a->t.ndim; i++)
         if (updates->t.dims[lead + i] > a->t.dims[i])
-            return kl_fail(err, KL_ESHAPE, "updates of shape %s are larger than axis %d of an array of shape %s", KL_SHAPE_TEXT_OF(updates), i,
-                           KL_SHAPE_TEXT_OF(a));
+            return kl_fail(err, KL_ESHAPE,
+                           "updates of shape %s are larger than axis %d of an array of shape %s",
+                           KL_SHAPE_TEXT_OF(updates), i, KL_SHAPE_TEXT_OF(a));
     return KL_OK;
 }
 
-static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a, struct kl_array *const *indices,
-                   size_t n_indices, struct kl_array *updates, const int *axes, size_t axes_num, struct kl_stream *s,
-                   struct kl_error **err) {
+static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a,
+                   struct kl_array *const *indices, size_t n_indices, struct kl_array *updates,
+                   const int *axes, size_t axes_num, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *in[2 + KL_MAX_NDIM] = {a};
     struct kl_scatter_buf p = {.mode = mode, .n_axes = (int)n_indices};
     struct kl_shape shape;
@@ -40,29 +45,31 @@ static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_a
     int rc = check_updates(a, updates, &shape, err);
     if (!rc) rc = kl_cast_to(&in[1], updates, a->t.dtype, s, err);
     if (!rc) {
-        rc = kl_array_op1(out, KL_OP_SCATTER, s, &p, kl_scatter_params_bytes(&p), in, 2 + (int)n_indices, a->t.dtype, a->t.ndim, a->t.dims, err);
+        rc = kl_array_op1(out, KL_OP_SCATTER, s, &p, kl_scatter_params_bytes(&p), in,
+                          2 + (int)n_indices, a->t.dtype, a->t.ndim, a->t.dims, err);
         kl_array_release(in[1]);
     }
     kl_release_all(in + 2, n_indices);
     return rc;
 }
 
-static int scatter_one(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a, struct kl_array *indices,
-                       struct kl_array *updates, int axis, struct kl_stream *s, struct kl_error **err) {
+static int scatter_one(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a,
+                       struct kl_array *indices, struct kl_array *updates, int axis,
+                       struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(indices, "indices", err));
     return scatter(out, mode, a, &indices, 1, updates, &axis, 1, s, err);
 }
 
-#define SCATTER(name, mode)                                                                        \
-    int name(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,           \
-             size_t n_indices, struct kl_array *updates, const int *axes, size_t axes_num,         \
-             struct kl_stream *s, struct kl_error **err) {                                         \
-        return scatter(out, mode, a, indices, n_indices, updates, axes, axes_num, s, err);         \
-    }                                                                                              \
-    int name##_single(struct kl_array **out, struct kl_array *a, struct kl_array *indices,         \
-                      struct kl_array *updates, int axis, struct kl_stream *s,                     \
-                      struct kl_error **err) {                                                     \
-        return scatter_one(out, mode, a, indices, updates, axis, s, err);                          \
+#define SCATTER(name, mode)                                                                \
+    int name(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,   \
+             size_t n_indices, struct kl_array *updates, const int *axes, size_t axes_num, \
+             struct kl_stream *s, struct kl_error **err) {                                 \
+        return scatter(out, mode, a, indices, n_indices, updates, axes, axes_num, s, err); \
+    }                                                                                      \
+    int name##_single(struct kl_array **out, struct kl_array *a, struct kl_array *indices, \
+                      struct kl_array *updates, int axis, struct kl_stream *s,             \
+                      struct kl_error **err) {                                             \
+        return scatter_one(out, mode, a, indices, updates, axis, s, err);                  \
     }
 SCATTER(kl_scatter, KL_SCATTER_ASSIGN)
 SCATTER(kl_scatter_add, KL_SCATTER_ADD)
@@ -71,15 +78,18 @@ SCATTER(kl_scatter_max, KL_SCATTER_MAX)
 SCATTER(kl_scatter_min, KL_SCATTER_MIN)
 
 /* ---- along one axis ---- */
-/* values as the array's dtype, in the shape of the indices; axes of size 1 in front that are too many do not matter. */
-static int meet_values(struct kl_array **out, struct kl_array *values, const struct kl_array *indices, enum kl_dtype dtype,
-                       struct kl_stream *s, struct kl_error **err) {
+/* values as the array's dtype, in the shape of the indices; axes of size 1 in front that are too
+ * many do not matter. */
+static int meet_values(struct kl_array **out, struct kl_array *values,
+                       const struct kl_array *indices, enum kl_dtype dtype, struct kl_stream *s,
+                       struct kl_error **err) {
     struct kl_array *typed, *cut;
     int extra = values->t.ndim - indices->t.ndim;
     KL_TRY(kl_cast_to(&typed, values, dtype, s, err));
     for (int i = 0; i < extra; i++)
         if (values->t.dims[i] != 1) extra = 0; /* refused below */
-    int rc = kl_reshape_to(&cut, typed, values->t.ndim - (extra > 0 ? extra : 0), values->t.dims + (extra > 0 ? extra : 0), s, err);
+    int rc = kl_reshape_to(&cut, typed, values->t.ndim - (extra > 0 ? extra : 0),
+                           values->t.dims + (extra > 0 ? extra : 0), s, err);
     kl_array_release(typed);
     if (rc) return rc;
     rc = kl_broadcast_view(out, cut, indices->t.ndim, indices->t.dims, err);
@@ -87,8 +97,9 @@ static int meet_values(struct kl_array **out, struct kl_array *values, const str
     return rc;
 }
 
-static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a, struct kl_array *indices,
-                         struct kl_array *values, int axis, struct kl_stream *s, struct kl_error **err) {
+static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a,
+                         struct kl_array *indices, struct kl_array *values, int axis,
+                         struct kl_stream *s, struct kl_error **err) {
     struct kl_array *in[3];
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(indices, "indices", err));
@@ -98,7 +109,8 @@ static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struc
     struct kl_scatter_axis_params p = {mode, axis};
     int rc = meet_values(&in[1], values, in[2], a->t.dtype, s, err);
     if (!rc) {
-        rc = kl_array_op1(out, KL_OP_SCATTER_AXIS, s, &p, sizeof p, in, 3, a->t.dtype, in[0]->t.ndim, in[0]->t.dims, err);
+        rc = kl_array_op1(out, KL_OP_SCATTER_AXIS, s, &p, sizeof p, in, 3, a->t.dtype,
+                          in[0]->t.ndim, in[0]->t.dims, err);
         kl_array_release(in[1]);
     }
     kl_array_release(in[0]);
@@ -106,12 +118,14 @@ static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struc
     return rc;
 }
 
-int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices, struct kl_array *values, int axis,
-                      struct kl_stream *s, struct kl_error **err) {
+int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
+                      struct kl_array *values, int axis, struct kl_stream *s,
+                      struct kl_error **err) {
     return scatter_along(out, KL_SCATTER_ASSIGN, a, indices, values, axis, s, err);
 }
 
-int kl_scatter_add_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices, struct kl_array *values, int axis,
-                        struct kl_stream *s, struct kl_error **err) {
+int kl_scatter_add_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
+                        struct kl_array *values, int axis, struct kl_stream *s,
+                        struct kl_error **err) {
     return scatter_along(out, KL_SCATTER_ADD, a, indices, values, axis, s, err);
 }

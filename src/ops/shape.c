@@ -1,5 +1,6 @@
-/* shape.c - views that change the shape: reshape, transpose, broadcast, expand_dims, squeeze and what is made of them.
- * The layout of a view is final when it is built; a reshape that no strides can express copies first. */
+/* shape.c - views that change the shape: reshape, transpose, broadcast, expand_dims, squeeze and
+ * what is made of them. The layout of a view is final when it is built; a reshape that no strides
+ * can express copies first. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -9,8 +10,9 @@
 #include "ops/views.h"
 
 /* ---- reshape ---- */
-/* Strides with which the elements of t read as dims, in the same order; false when there are none. Walks both
- * shapes in groups of axes with equal products: inside a group the old axes must lie behind one another. */
+/* Strides with which the elements of t read as dims, in the same order; false when there are none.
+ * Walks both shapes in groups of axes with equal products: inside a group the old axes must lie
+ * behind one another. */
 static bool strides_for(const struct kl_tensor *t, int ndim, const int *dims, int64_t *strides) {
     if (t->size == 0 || (t->layout & KL_ROW_CONTIGUOUS)) {
         kl_strides_row_major(ndim, dims, strides);
@@ -19,7 +21,7 @@ static bool strides_for(const struct kl_tensor *t, int ndim, const int *dims, in
     int old = 0, new = 0;
     while (new < ndim) {
         if (dims[new] == 1) {
-            strides[new++] = 0;
+            strides[new ++] = 0;
             continue;
         }
         while (t->dims[old] == 1) old++;
@@ -48,8 +50,8 @@ static bool strides_for(const struct kl_tensor *t, int ndim, const int *dims, in
     return true;
 }
 
-int kl_reshape_to(struct kl_array **out, struct kl_array *a, int ndim, const int *dims, struct kl_stream *s,
-                  struct kl_error **err) {
+int kl_reshape_to(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
+                  struct kl_stream *s, struct kl_error **err) {
     int64_t strides[KL_MAX_NDIM];
     struct kl_dims_buf p;
     size_t bytes = kl_dims_params(&p, ndim, dims);
@@ -67,8 +69,8 @@ int kl_reshape_to(struct kl_array **out, struct kl_array *a, int ndim, const int
     return rc;
 }
 
-int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num, struct kl_stream *s,
-               struct kl_error **err) {
+int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
+               struct kl_stream *s, struct kl_error **err) {
     int dims[KL_MAX_NDIM], n = (int)shape_num, open = -1;
     struct kl_shape to;
     int64_t size;
@@ -77,32 +79,41 @@ int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size
     for (int i = 0; i < n; i++) {
         dims[i] = shape[i];
         if (dims[i] != -1) continue;
-        if (open >= 0) return kl_fail(err, KL_ESHAPE, "shape %s has more than one -1", KL_SHAPE_TEXT(n, shape));
+        if (open >= 0)
+            return kl_fail(err, KL_ESHAPE, "shape %s has more than one -1",
+                           KL_SHAPE_TEXT(n, shape));
         open = i;
         dims[i] = 1;
     }
     KL_TRY(kl_check_shape(&to, dims, shape_num, a->t.dtype, &size, err));
     if (open >= 0) {
-        if (size == 0) return kl_fail(err, KL_ESHAPE, "the -1 of shape %s could be anything: another size is 0", KL_SHAPE_TEXT(n, shape));
+        if (size == 0)
+            return kl_fail(err, KL_ESHAPE,
+                           "the -1 of shape %s could be anything: another size is 0",
+                           KL_SHAPE_TEXT(n, shape));
         int64_t rest = a->t.size / size;
         if (rest <= INT32_MAX) to.dims[open] = (int)rest;
         size *= to.dims[open];
     }
     if (size != a->t.size)
-        return kl_fail(err, KL_ESHAPE, "an array of shape %s with %lld elements cannot have shape %s", KL_SHAPE_TEXT_OF(a),
-                       (long long)a->t.size, KL_SHAPE_TEXT(n, shape));
+        return kl_fail(err, KL_ESHAPE,
+                       "an array of shape %s with %lld elements cannot have shape %s",
+                       KL_SHAPE_TEXT_OF(a), (long long)a->t.size, KL_SHAPE_TEXT(n, shape));
     return kl_reshape_to(out, a, to.ndim, to.dims, s, err);
 }
 
-int kl_flatten_all(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+int kl_flatten_all(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err) {
     if (a->t.size > INT32_MAX)
-        return kl_fail(err, KL_ELIMIT, "%lld elements are too many for one axis; at most %d are possible", (long long)a->t.size, INT32_MAX);
+        return kl_fail(err, KL_ELIMIT,
+                       "%lld elements are too many for one axis; at most %d are possible",
+                       (long long)a->t.size, INT32_MAX);
     int n = (int)a->t.size;
     return kl_reshape_to(out, a, 1, &n, s, err);
 }
 
-int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int end_axis, struct kl_stream *s,
-               struct kl_error **err) {
+int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int end_axis,
+               struct kl_stream *s, struct kl_error **err) {
     int dims[KL_MAX_NDIM], n = 0;
     KL_TRY(kl_check_array(a, "a", err));
     int ndim = a->t.ndim;
@@ -113,13 +124,18 @@ int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int en
     if (first < 0) first = 0;
     if (last >= ndim) last = ndim - 1;
     if (first > last || last < 0)
-        return kl_fail(err, KL_EAXIS, "axes %d to %d of an array of %d axes: the first is behind the last", start_axis, end_axis, ndim);
+        return kl_fail(err, KL_EAXIS,
+                       "axes %d to %d of an array of %d axes: the first is behind the last",
+                       start_axis, end_axis, ndim);
     int64_t merged = 1;
-    for (int i = (int)first; i <= last; i++) merged *= a->t.dims[i] ? a->t.dims[i] : 1; /* cannot overflow */
+    for (int i = (int)first; i <= last; i++)
+        merged *= a->t.dims[i] ? a->t.dims[i] : 1; /* cannot overflow */
     for (int i = (int)first; i <= last; i++)
         if (a->t.dims[i] == 0) merged = 0;
     if (merged > INT32_MAX)
-        return kl_fail(err, KL_ELIMIT, "%lld elements are too many for one axis; at most %d are possible", (long long)merged, INT32_MAX);
+        return kl_fail(err, KL_ELIMIT,
+                       "%lld elements are too many for one axis; at most %d are possible",
+                       (long long)merged, INT32_MAX);
     for (int i = 0; i < first; i++) dims[n++] = a->t.dims[i];
     dims[n++] = (int)merged;
     for (int i = (int)last + 1; i < ndim; i++) dims[n++] = a->t.dims[i];
@@ -145,25 +161,27 @@ int kl_permute(struct kl_array **out, struct kl_array *a, const int *perm, struc
     return kl_array_view(out, KL_OP_TRANSPOSE, &p, bytes, a, n, dims, strides, 0, err);
 }
 
-int kl_transpose(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+int kl_transpose(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                 struct kl_error **err) {
     int perm[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
     for (int i = 0; i < a->t.ndim; i++) perm[i] = a->t.ndim - 1 - i;
     return kl_permute(out, a, perm, err);
 }
 
-int kl_transpose_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num, struct kl_stream *s,
-                      struct kl_error **err) {
+int kl_transpose_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                      struct kl_stream *s, struct kl_error **err) {
     int perm[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
     if (axes_num != (size_t)a->t.ndim)
-        return kl_fail(err, KL_EAXIS, "%zu axes are given for an array of %d; all are needed", axes_num, a->t.ndim);
+        return kl_fail(err, KL_EAXIS, "%zu axes are given for an array of %d; all are needed",
+                       axes_num, a->t.ndim);
     KL_TRY(kl_check_axes(perm, axes, axes_num, a->t.ndim, err));
     return kl_permute(out, a, perm, err);
 }
 
-int kl_swapaxes(struct kl_array **out, struct kl_array *a, int axis1, int axis2, struct kl_stream *s,
-                struct kl_error **err) {
+int kl_swapaxes(struct kl_array **out, struct kl_array *a, int axis1, int axis2,
+                struct kl_stream *s, struct kl_error **err) {
     int perm[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis1, a->t.ndim, err));
@@ -172,8 +190,8 @@ int kl_swapaxes(struct kl_array **out, struct kl_array *a, int axis1, int axis2,
     return kl_permute(out, a, perm, err);
 }
 
-int kl_moveaxis(struct kl_array **out, struct kl_array *a, int source, int destination, struct kl_stream *s,
-                struct kl_error **err) {
+int kl_moveaxis(struct kl_array **out, struct kl_array *a, int source, int destination,
+                struct kl_stream *s, struct kl_error **err) {
     int perm[KL_MAX_NDIM], next = 0;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&source, a->t.ndim, err));
@@ -190,16 +208,16 @@ int kl_moveaxis(struct kl_array **out, struct kl_array *a, int source, int desti
 }
 
 /* ---- broadcast ---- */
-int kl_broadcast_to(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num, struct kl_stream *s,
-                    struct kl_error **err) {
+int kl_broadcast_to(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
+                    struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_shape(&to, shape, shape_num, a->t.dtype, NULL, err));
     return kl_broadcast_view(out, a, to.ndim, to.dims, err);
 }
 
-int kl_broadcast_arrays(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *arrays, size_t n_arrays,
-                        struct kl_stream *s, struct kl_error **err) {
+int kl_broadcast_arrays(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *arrays,
+                        size_t n_arrays, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     KL_TRY(kl_check_arrays(arrays, n_arrays, "the arrays", err));
     KL_TRY(kl_broadcast_shape(&to, arrays, n_arrays, err));
@@ -219,8 +237,8 @@ int kl_broadcast_arrays(struct kl_array ***outs, size_t *n_outs, struct kl_array
 }
 
 /* ---- axes of size 1 ---- */
-int kl_expand_dims_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num, struct kl_stream *s,
-                        struct kl_error **err) {
+int kl_expand_dims_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                        struct kl_stream *s, struct kl_error **err) {
     int at[KL_MAX_NDIM], dims[KL_MAX_NDIM], from = 0;
     int64_t strides[KL_MAX_NDIM];
     struct kl_dims_buf p;
@@ -228,7 +246,9 @@ int kl_expand_dims_axes(struct kl_array **out, struct kl_array *a, const int *ax
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_list(axes, axes_num, "the list of axes", err));
     int ndim = a->t.ndim + (int)axes_num;
-    if (ndim > KL_MAX_NDIM) return kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible", ndim, KL_MAX_NDIM);
+    if (ndim > KL_MAX_NDIM)
+        return kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible",
+                       ndim, KL_MAX_NDIM);
     KL_TRY(kl_check_axes(at, axes, axes_num, ndim, err));
     if (axes_num == 0) {
         *out = kl_array_retain(a);
@@ -239,19 +259,22 @@ int kl_expand_dims_axes(struct kl_array **out, struct kl_array *a, const int *ax
         bool one = is_new >> i & 1;
         dims[i] = one ? 1 : a->t.dims[from];
         /* What it would be in a dense array, so that a contiguous one looks the same afterwards. */
-        strides[i] = !one ? a->t.strides[from] : from < a->t.ndim ? a->t.strides[from] * a->t.dims[from] : 1;
+        strides[i] = !one               ? a->t.strides[from]
+                     : from < a->t.ndim ? a->t.strides[from] * a->t.dims[from]
+                                        : 1;
         from += !one;
     }
     size_t bytes = kl_dims_params(&p, (int)axes_num, at);
     return kl_array_view(out, KL_OP_EXPAND_DIMS, &p, bytes, a, ndim, dims, strides, 0, err);
 }
 
-int kl_expand_dims(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s, struct kl_error **err) {
+int kl_expand_dims(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
+                   struct kl_error **err) {
     return kl_expand_dims_axes(out, a, &axis, 1, s, err);
 }
 
-int kl_squeeze_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num, struct kl_stream *s,
-                    struct kl_error **err) {
+int kl_squeeze_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                    struct kl_stream *s, struct kl_error **err) {
     int at[KL_MAX_NDIM], dims[KL_MAX_NDIM], n = 0;
     int64_t strides[KL_MAX_NDIM];
     struct kl_dims_buf p;
@@ -260,7 +283,9 @@ int kl_squeeze_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
     KL_TRY(kl_check_axes(at, axes, axes_num, a->t.ndim, err));
     for (size_t i = 0; i < axes_num; i++) {
         if (a->t.dims[at[i]] != 1)
-            return kl_fail(err, KL_ESHAPE, "axis %d has size %d; only axes of size 1 can be dropped", axes[i], a->t.dims[at[i]]);
+            return kl_fail(err, KL_ESHAPE,
+                           "axis %d has size %d; only axes of size 1 can be dropped", axes[i],
+                           a->t.dims[at[i]]);
         gone |= UINT64_C(1) << at[i];
     }
     if (axes_num == 0) {
@@ -276,11 +301,13 @@ int kl_squeeze_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
     return kl_array_view(out, KL_OP_SQUEEZE, &p, bytes, a, n, dims, strides, 0, err);
 }
 
-int kl_squeeze_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s, struct kl_error **err) {
+int kl_squeeze_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
+                    struct kl_error **err) {
     return kl_squeeze_axes(out, a, &axis, 1, s, err);
 }
 
-int kl_squeeze(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+int kl_squeeze(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+               struct kl_error **err) {
     int axes[KL_MAX_NDIM], n = 0;
     KL_TRY(kl_check_array(a, "a", err));
     for (int i = 0; i < a->t.ndim; i++)

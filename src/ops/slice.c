@@ -1,4 +1,5 @@
-/* slice.c - parts of arrays (slice, split), and arrays made of parts (slice_update, concatenate, stack). */
+/* slice.c - parts of arrays (slice, split), and arrays made of parts (slice_update, concatenate,
+ * stack). */
 #include "base/alloc.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -15,13 +16,16 @@ static int64_t clamp(int64_t x, int64_t lo, int64_t hi) {
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* Python's rule: bounds below 0 count from the end, then they are moved to the nearest end; a falling slice may end
- * before element 0, at "-1". */
-static int resolve(struct slice *sl, const struct kl_array *a, const int *start, size_t start_num, const int *stop,
-                   size_t stop_num, const int *strides, size_t strides_num, struct kl_error **err) {
+/* Python's rule: bounds below 0 count from the end, then they are moved to the nearest end; a
+ * falling slice may end before element 0, at "-1". */
+static int resolve(struct slice *sl, const struct kl_array *a, const int *start, size_t start_num,
+                   const int *stop, size_t stop_num, const int *strides, size_t strides_num,
+                   struct kl_error **err) {
     size_t ndim = (size_t)a->t.ndim;
     if (start_num != ndim || stop_num != ndim || strides_num != ndim)
-        return kl_fail(err, KL_ESHAPE, "%zu starts, %zu stops and %zu strides are given for %zu axes; one of each per axis is needed",
+        return kl_fail(err, KL_ESHAPE,
+                       "%zu starts, %zu stops and %zu strides are given for %zu axes; one of each "
+                       "per axis is needed",
                        start_num, stop_num, strides_num, ndim);
     KL_TRY(kl_check_list(start, start_num, "the list of starts", err));
     KL_TRY(kl_check_list(stop, stop_num, "the list of stops", err));
@@ -30,7 +34,8 @@ static int resolve(struct slice *sl, const struct kl_array *a, const int *start,
     for (size_t i = 0; i < ndim; i++) {
         int64_t n = a->t.dims[i], step = strides[i];
         if (step == 0) return kl_fail(err, KL_EARG, "the stride of axis %zu is 0", i);
-        int64_t first = start[i] < 0 ? start[i] + n : start[i], end = stop[i] < 0 ? stop[i] + n : stop[i], count;
+        int64_t first = start[i] < 0 ? start[i] + n : start[i],
+                end = stop[i] < 0 ? stop[i] + n : stop[i], count;
         if (step > 0) {
             first = clamp(first, 0, n);
             end = clamp(end, 0, n);
@@ -57,8 +62,8 @@ static size_t slice_params(struct kl_slice_buf *p, int ndim, const int *start, c
     return kl_slice_params_bytes(p);
 }
 
-int kl_slice_to(struct kl_array **out, struct kl_array *a, const int *start, const int *step, const int *dims,
-                struct kl_error **err) {
+int kl_slice_to(struct kl_array **out, struct kl_array *a, const int *start, const int *step,
+                const int *dims, struct kl_error **err) {
     struct kl_slice_buf p;
     int64_t strides[KL_MAX_NDIM], offset = 0;
     bool empty = false;
@@ -72,8 +77,9 @@ int kl_slice_to(struct kl_array **out, struct kl_array *a, const int *start, con
     return kl_array_view(out, KL_OP_SLICE, &p, bytes, a, a->t.ndim, dims, strides, offset, err);
 }
 
-int kl_slice(struct kl_array **out, struct kl_array *a, const int *start, size_t start_num, const int *stop,
-             size_t stop_num, const int *strides, size_t strides_num, struct kl_stream *s, struct kl_error **err) {
+int kl_slice(struct kl_array **out, struct kl_array *a, const int *start, size_t start_num,
+             const int *stop, size_t stop_num, const int *strides, size_t strides_num,
+             struct kl_stream *s, struct kl_error **err) {
     struct slice sl;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(resolve(&sl, a, start, start_num, stop, stop_num, strides, strides_num, err));
@@ -82,8 +88,9 @@ int kl_slice(struct kl_array **out, struct kl_array *a, const int *start, size_t
     return KL_OK;
 }
 
-int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array *update, const int *start, size_t start_num,
-                    const int *stop, size_t stop_num, const int *strides, size_t strides_num, struct kl_stream *s,
+int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array *update,
+                    const int *start, size_t start_num, const int *stop, size_t stop_num,
+                    const int *strides, size_t strides_num, struct kl_stream *s,
                     struct kl_error **err) {
     struct slice sl;
     struct kl_slice_buf p;
@@ -100,14 +107,16 @@ int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array
         *out = kl_array_retain(src);
     } else {
         size_t bytes = slice_params(&p, src->t.ndim, sl.start, sl.step);
-        rc = kl_array_op1(out, KL_OP_SLICE_UPDATE, s, &p, bytes, in, 2, src->t.dtype, src->t.ndim, src->t.dims, err);
+        rc = kl_array_op1(out, KL_OP_SLICE_UPDATE, s, &p, bytes, in, 2, src->t.dtype, src->t.ndim,
+                          src->t.dims, err);
     }
     kl_array_release(in[1]);
     return rc;
 }
 
 /* ---- concatenate ---- */
-static int concat_shape(struct kl_shape *to, struct kl_array *const *arrays, size_t n, int axis, struct kl_error **err) {
+static int concat_shape(struct kl_shape *to, struct kl_array *const *arrays, size_t n, int axis,
+                        struct kl_error **err) {
     int64_t along = 0;
     *to = kl_shape_of(arrays[0]);
     for (size_t k = 0; k < n; k++) {
@@ -115,18 +124,20 @@ static int concat_shape(struct kl_shape *to, struct kl_array *const *arrays, siz
         bool fits = t->ndim == to->ndim;
         for (int i = 0; fits && i < to->ndim; i++) fits = i == axis || t->dims[i] == to->dims[i];
         if (!fits)
-            return kl_fail(err, KL_ESHAPE, "shapes %s and %s differ in more than axis %d", KL_SHAPE_TEXT_OF(arrays[0]),
-                           KL_SHAPE_TEXT(t->ndim, t->dims), axis);
+            return kl_fail(err, KL_ESHAPE, "shapes %s and %s differ in more than axis %d",
+                           KL_SHAPE_TEXT_OF(arrays[0]), KL_SHAPE_TEXT(t->ndim, t->dims), axis);
         along += t->dims[axis];
     }
     if (along > INT32_MAX)
-        return kl_fail(err, KL_ELIMIT, "%lld elements are too many for one axis; at most %d are possible", (long long)along, INT32_MAX);
+        return kl_fail(err, KL_ELIMIT,
+                       "%lld elements are too many for one axis; at most %d are possible",
+                       (long long)along, INT32_MAX);
     to->dims[axis] = (int)along;
     return KL_OK;
 }
 
-int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays, int axis,
-                        struct kl_stream *s, struct kl_error **err) {
+int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
+                        int axis, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     KL_TRY(kl_check_arrays(arrays, n_arrays, "the arrays", err));
     if (n_arrays == 0) return kl_fail(err, KL_EARG, "no arrays are given; at least one is needed");
@@ -149,7 +160,9 @@ int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, s
     size_t made = 0;
     for (; !rc && made < n_arrays; made++)
         if ((rc = kl_cast_to(&in[made], arrays[made], dtype, s, err))) break;
-    if (!rc) rc = kl_array_op1(out, KL_OP_CONCATENATE, s, &p, sizeof p, in, (int)n_arrays, dtype, to.ndim, to.dims, err);
+    if (!rc)
+        rc = kl_array_op1(out, KL_OP_CONCATENATE, s, &p, sizeof p, in, (int)n_arrays, dtype,
+                          to.ndim, to.dims, err);
     if (!rc) {
         int64_t lo = INT64_MAX, hi = INT64_MIN;
         bool known = true;
@@ -166,20 +179,20 @@ int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, s
     return rc;
 }
 
-int kl_concatenate(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays, struct kl_stream *s,
-                   struct kl_error **err) {
+int kl_concatenate(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
+                   struct kl_stream *s, struct kl_error **err) {
     return kl_concatenate_axis(out, arrays, n_arrays, 0, s, err);
 }
 
 /* ---- stack ---- */
-int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays, int axis, struct kl_stream *s,
-                  struct kl_error **err) {
+int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays, int axis,
+                  struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_arrays(arrays, n_arrays, "the arrays", err));
     if (n_arrays == 0) return kl_fail(err, KL_EARG, "no arrays are given; at least one is needed");
     for (size_t k = 1; k < n_arrays; k++)
         if (!kl_shape_is(arrays[k], arrays[0]->t.ndim, arrays[0]->t.dims))
-            return kl_fail(err, KL_ESHAPE, "shapes %s and %s differ; stacked arrays have one shape", KL_SHAPE_TEXT_OF(arrays[0]),
-                           KL_SHAPE_TEXT_OF(arrays[k]));
+            return kl_fail(err, KL_ESHAPE, "shapes %s and %s differ; stacked arrays have one shape",
+                           KL_SHAPE_TEXT_OF(arrays[0]), KL_SHAPE_TEXT_OF(arrays[k]));
     KL_TRY(kl_check_axis(&axis, arrays[0]->t.ndim + 1, err));
     struct kl_array **layers = kl_malloc(n_arrays * sizeof(struct kl_array *));
     if (!layers) return kl_fail_nomem(err);
@@ -193,15 +206,16 @@ int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t 
     return rc;
 }
 
-int kl_stack(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays, struct kl_stream *s,
-             struct kl_error **err) {
+int kl_stack(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
+             struct kl_stream *s, struct kl_error **err) {
     return kl_stack_axis(out, arrays, n_arrays, 0, s, err);
 }
 
 /* ---- split ---- */
-/* Parts [cut[i], cut[i + 1]) along axis; a part whose end is not behind its start is empty. cut has n + 1 entries. */
-static int split_at(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, const int *cut, size_t n, int axis,
-                    struct kl_error **err) {
+/* Parts [cut[i], cut[i + 1]) along axis; a part whose end is not behind its start is empty. cut has
+ * n + 1 entries. */
+static int split_at(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, const int *cut,
+                    size_t n, int axis, struct kl_error **err) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM], dims[KL_MAX_NDIM];
     struct kl_array **parts = kl_malloc(n * sizeof(struct kl_array *));
     if (!parts) return kl_fail_nomem(err);
@@ -224,13 +238,15 @@ static int split_at(struct kl_array ***outs, size_t *n_outs, struct kl_array *a,
     return KL_OK;
 }
 
-int kl_split(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, int num_splits, int axis, struct kl_stream *s,
-             struct kl_error **err) {
+int kl_split(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, int num_splits, int axis,
+             struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
-    if (num_splits < 1) return kl_fail(err, KL_EARG, "%d parts are asked for; at least 1 is needed", num_splits);
+    if (num_splits < 1)
+        return kl_fail(err, KL_EARG, "%d parts are asked for; at least 1 is needed", num_splits);
     if (a->t.dims[axis] % num_splits)
-        return kl_fail(err, KL_ESHAPE, "axis %d of shape %s cannot be cut into %d equal parts", axis, KL_SHAPE_TEXT_OF(a), num_splits);
+        return kl_fail(err, KL_ESHAPE, "axis %d of shape %s cannot be cut into %d equal parts",
+                       axis, KL_SHAPE_TEXT_OF(a), num_splits);
     int *cut = kl_malloc(((size_t)num_splits + 1) * sizeof *cut);
     if (!cut) return kl_fail_nomem(err);
     for (int k = 0; k <= num_splits; k++) cut[k] = (int)((int64_t)a->t.dims[axis] * k / num_splits);
@@ -239,17 +255,21 @@ int kl_split(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, int nu
     return rc;
 }
 
-int kl_split_sections(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, const int *indices, size_t indices_num,
-                      int axis, struct kl_stream *s, struct kl_error **err) {
+int kl_split_sections(struct kl_array ***outs, size_t *n_outs, struct kl_array *a,
+                      const int *indices, size_t indices_num, int axis, struct kl_stream *s,
+                      struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
-    if (indices_num && !indices) return kl_fail(err, KL_EARG, "the list of cuts is NULL with a count of %zu", indices_num);
-    if (indices_num > INT32_MAX) return kl_fail(err, KL_ELIMIT, "%zu cuts are too many", indices_num);
+    if (indices_num && !indices)
+        return kl_fail(err, KL_EARG, "the list of cuts is NULL with a count of %zu", indices_num);
+    if (indices_num > INT32_MAX)
+        return kl_fail(err, KL_ELIMIT, "%zu cuts are too many", indices_num);
     int *cut = kl_malloc((indices_num + 2) * sizeof *cut);
     if (!cut) return kl_fail_nomem(err);
     int64_t n = a->t.dims[axis];
     cut[0] = 0;
-    for (size_t k = 0; k < indices_num; k++) cut[k + 1] = (int)clamp(indices[k] < 0 ? indices[k] + n : indices[k], 0, n);
+    for (size_t k = 0; k < indices_num; k++)
+        cut[k + 1] = (int)clamp(indices[k] < 0 ? indices[k] + n : indices[k], 0, n);
     cut[indices_num + 1] = (int)n;
     int rc = split_at(outs, n_outs, a, cut, indices_num + 1, axis, err);
     kl_free(cut);

@@ -1,10 +1,12 @@
-/* softmax.c - softmax over a set of axes: they are brought to the end, where the kernel takes them as one. */
+/* softmax.c - softmax over a set of axes: they are brought to the end, where the kernel takes them
+ * as one. */
 #include "base/op_params.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/views.h"
 
-/* perm: the other axes, then those of `axes`, both in order; back: its inverse. The number of the others. */
+/* perm: the other axes, then those of `axes`, both in order; back: its inverse. The number of the
+ * others. */
 static int axes_last(const int *axes, size_t n, int ndim, int *perm, int *back) {
     uint64_t chosen = 0;
     int at = 0;
@@ -17,20 +19,22 @@ static int axes_last(const int *axes, size_t n, int ndim, int *perm, int *back) 
     return at;
 }
 
-int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num, bool precise,
-                    struct kl_stream *s, struct kl_error **err) {
+int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                    bool precise, struct kl_stream *s, struct kl_error **err) {
     int at[KL_MAX_NDIM], perm[KL_MAX_NDIM], back[KL_MAX_NDIM];
     struct kl_array *typed, *turned, *soft;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axes(at, axes, axes_num, a->t.ndim, err));
     KL_TRY(kl_check_stream(s, err));
-    enum kl_dtype dtype = kl_dtype_is_float(a->t.dtype) || a->t.dtype == KL_C64 ? a->t.dtype : KL_F32;
+    enum kl_dtype dtype =
+        kl_dtype_is_float(a->t.dtype) || a->t.dtype == KL_C64 ? a->t.dtype : KL_F32;
     struct kl_axis_params p = {axes_last(at, axes_num, a->t.ndim, perm, back)};
     KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
     int rc = kl_permute(&turned, typed, perm, err);
     kl_array_release(typed);
     if (rc) return rc;
-    rc = kl_array_op1(&soft, KL_OP_SOFTMAX, s, &p, sizeof p, &turned, 1, dtype, turned->t.ndim, turned->t.dims, err);
+    rc = kl_array_op1(&soft, KL_OP_SOFTMAX, s, &p, sizeof p, &turned, 1, dtype, turned->t.ndim,
+                      turned->t.dims, err);
     kl_array_release(turned);
     if (rc) return rc;
     rc = kl_permute(out, soft, back, err);
@@ -38,12 +42,13 @@ int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
     return rc;
 }
 
-int kl_softmax_axis(struct kl_array **out, struct kl_array *a, int axis, bool precise, struct kl_stream *s,
-                    struct kl_error **err) {
+int kl_softmax_axis(struct kl_array **out, struct kl_array *a, int axis, bool precise,
+                    struct kl_stream *s, struct kl_error **err) {
     return kl_softmax_axes(out, a, &axis, 1, precise, s, err);
 }
 
-int kl_softmax(struct kl_array **out, struct kl_array *a, bool precise, struct kl_stream *s, struct kl_error **err) {
+int kl_softmax(struct kl_array **out, struct kl_array *a, bool precise, struct kl_stream *s,
+               struct kl_error **err) {
     int axes[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
     for (int i = 0; i < a->t.ndim; i++) axes[i] = i;

@@ -4,8 +4,8 @@
 #include "ops/ops.h"
 #include "ops/views.h"
 
-static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis, struct kl_stream *s,
-                     struct kl_error **err) {
+static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis,
+                     struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     KL_TRY(kl_check_stream(s, err));
@@ -19,7 +19,8 @@ static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a
     return KL_OK;
 }
 
-static int sort_all(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+static int sort_all(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
+                    struct kl_stream *s, struct kl_error **err) {
     struct kl_array *flat;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
@@ -33,25 +34,32 @@ int kl_sort(struct kl_array **out, struct kl_array *a, struct kl_stream *s, stru
     return sort_all(out, KL_OP_SORT, a, s, err);
 }
 
-int kl_argsort(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+int kl_argsort(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+               struct kl_error **err) {
     return sort_all(out, KL_OP_ARGSORT, a, s, err);
 }
 
-int kl_sort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s, struct kl_error **err) {
+int kl_sort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
+                 struct kl_error **err) {
     return sort_axis(out, KL_OP_SORT, a, axis, s, err);
 }
 
-int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s, struct kl_error **err) {
+int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
+                    struct kl_error **err) {
     return sort_axis(out, KL_OP_ARGSORT, a, axis, s, err);
 }
 
-int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s, struct kl_error **err) {
+int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s,
+                 struct kl_error **err) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM], dims[KL_MAX_NDIM];
     struct kl_array *sorted;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     int n = a->t.dims[axis];
-    if (k < 0 || k > n) return kl_fail(err, KL_EARG, "the %d largest of axis %d with size %d are asked for; 0 to %d are possible", k, axis, n, n);
+    if (k < 0 || k > n)
+        return kl_fail(err, KL_EARG,
+                       "the %d largest of axis %d with size %d are asked for; 0 to %d are possible",
+                       k, axis, n, n);
     KL_TRY(kl_sort_axis(&sorted, a, axis, s, err));
     for (int i = 0; i < a->t.ndim; i++) {
         step[i] = 1;
@@ -64,7 +72,8 @@ int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, str
     return rc;
 }
 
-int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s, struct kl_error **err) {
+int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,
+            struct kl_error **err) {
     struct kl_array *flat;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fork_locks.h"
 #include "base/validate.h"
 #include "runtime/block_pool.h"
 #include "runtime/executor.h"
@@ -18,7 +19,8 @@ static int guard_mirror(struct kl_block *b, struct kl_error **err) {
     return m->write(m, b->raw, KL_GUARD_BYTES + b->bytes, guards, KL_GUARD_BYTES, err);
 }
 
-static int copy_across(struct kl_block *from, struct kl_block *to, size_t bytes, struct kl_error **err) {
+static int copy_across(struct kl_block *from, struct kl_block *to, size_t bytes,
+                       struct kl_error **err) {
     struct kl_memory *f = from->memory, *t = to->memory;
     if (t->is_host) return f->read(f, from->ptr, 0, to->ptr, bytes, err);
     if (f->is_host) return t->write(t, to->ptr, 0, from->ptr, bytes, err);
@@ -30,7 +32,8 @@ static int copy_across(struct kl_block *from, struct kl_block *to, size_t bytes,
     return rc;
 }
 
-int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **out, struct kl_error **err) {
+int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **out,
+                    struct kl_error **err) {
     *out = kl_buffer_block_on(b, m);
     if (*out || !b->block) return KL_OK;
     struct kl_block *copy;
@@ -44,7 +47,8 @@ int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **
         return rc;
     }
     kl_buffer_add_mirror(b, copy);
-    *out = kl_buffer_block_on(b, m); /* perhaps the other one: everybody must use, and note, the same */
+    *out = kl_buffer_block_on(
+        b, m); /* perhaps the other one: everybody must use, and note, the same */
     return KL_OK;
 }
 
@@ -53,9 +57,10 @@ static bool may_donate(struct kl_stream *s, struct kl_task *t, int i, const stru
     const struct kl_tensor *in = t->in[i];
     struct kl_block *b = in->buffer->block;
     return b && b->memory == s->backend->memory && in->buffer->bytes == o->buffer->bytes &&
-           kl_dtype_size(in->dtype) == kl_dtype_size(o->dtype) && in->size == o->size && in->offset == 0 &&
-           (in->layout & KL_ROW_CONTIGUOUS) && t->owns_input(t, i) &&
-           atomic_load_explicit(&in->buffer->mirrors, memory_order_relaxed) == NULL && kl_block_free_for(b, &s->settled);
+           kl_dtype_size(in->dtype) == kl_dtype_size(o->dtype) && in->size == o->size &&
+           in->offset == 0 && (in->layout & KL_ROW_CONTIGUOUS) && t->owns_input(t, i) &&
+           atomic_load_explicit(&in->buffer->mirrors, memory_order_relaxed) == NULL &&
+           kl_block_free_for(b, &s->settled);
 }
 
 static bool donate(struct kl_stream *s, struct kl_task *t) {
@@ -78,12 +83,21 @@ static void forget_donated(struct kl_task *t) {
                 t->in[i]->buffer->block = NULL;
 }
 
+static struct kl_mutex last_op_mu =
+    KL_MUTEX_INIT; /* leaf; guards kl_block.last_op while the block is owned */
+
+__attribute__((constructor)) static void watch_fork(void) {
+    kl_fork_lock_add(&last_op_mu);
+}
+
 static int note(struct kl_stream *s, struct kl_task *t, struct kl_block *b, struct kl_error **err) {
     if (!b) return KL_OK;
     if (kl_block_note_use(b, &s->settled, t->ticket)) return kl_fail_nomem(err);
-    if (kl_validating()) {
+    if (kl_validating()) { /* several streams may read one block at once */
+        kl_mutex_lock(&last_op_mu);
         strncpy(b->last_op, kl_task_name(t), sizeof b->last_op - 1);
         b->last_op[sizeof b->last_op - 1] = 0;
+        kl_mutex_unlock(&last_op_mu);
     }
     return KL_OK;
 }

@@ -16,9 +16,9 @@ static const size_t page = 4096;
 
 struct pool {
     struct kl_memory *memory;
-    struct kl_mutex mu;             /* leaf */
-    struct kl_list free[CLASSES];   /* of kl_block.link, most recently freed first; guarded by mu */
-    _Atomic(size_t) cached;         /* bytes in free; written under mu */
+    struct kl_mutex mu;           /* leaf */
+    struct kl_list free[CLASSES]; /* of kl_block.link, most recently freed first; guarded by mu */
+    _Atomic(size_t) cached;       /* bytes in free; written under mu */
 };
 
 static struct {
@@ -47,8 +47,9 @@ void kl_test_memory_budget(size_t bytes) {
 static void count_active(size_t bytes) {
     size_t now = atomic_fetch_add_explicit(&all.active, bytes, memory_order_relaxed) + bytes;
     size_t peak = atomic_load_explicit(&all.peak, memory_order_relaxed);
-    while (now > peak && !atomic_compare_exchange_weak_explicit(&all.peak, &peak, now, memory_order_relaxed,
-                                                                memory_order_relaxed)) {}
+    while (now > peak && !atomic_compare_exchange_weak_explicit(
+                             &all.peak, &peak, now, memory_order_relaxed, memory_order_relaxed)) {
+    }
 }
 
 /* With p->mu held: a plain store, readers add the pools up. */
@@ -58,7 +59,8 @@ static size_t count_cached(struct pool *p, ptrdiff_t change) {
     return now;
 }
 
-static size_t ram_bytes(void) { /* asked once: it is a system call, and every block that comes back needs it */
+static size_t
+ram_bytes(void) { /* asked once: it is a system call, and every block that comes back needs it */
     static _Atomic(size_t) known;
     size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
     if (bytes) return bytes;
@@ -112,7 +114,8 @@ static size_t class_size(int c) {
     return base + base / 4 * (size_t)(c % 4);
 }
 
-static int class_at_most(size_t bytes) { /* the largest class of size <= bytes; the smallest for less */
+static int
+class_at_most(size_t bytes) { /* the largest class of size <= bytes; the smallest for less */
     if (bytes < (size_t)1 << MIN_SHIFT) return 0;
     int shift = 63 - __builtin_clzll(bytes);
     int quarter = (int)((bytes - ((size_t)1 << shift)) >> (shift - 2));
@@ -145,12 +148,14 @@ static void block_raw_free(struct kl_block *b) { /* all uses done, out of every 
     kl_free(b);
 }
 
-static struct kl_block *take_cached(struct pool *p, size_t bytes, int c, const struct kl_timeline *t) {
+static struct kl_block *take_cached(struct pool *p, size_t bytes, int c,
+                                    const struct kl_timeline *t) {
     size_t most = kl_validating() ? bytes : bytes + bytes / 4;
     int last = bytes > exact_up_to && c + 1 < CLASSES ? c + 1 : c;
     for (; c <= last; c++) {
         int tries = 0;
-        for (struct kl_link *n = p->free[c].head.next; n != &p->free[c].head && tries < MAX_TRIES; n = n->next, tries++) {
+        for (struct kl_link *n = p->free[c].head.next; n != &p->free[c].head && tries < MAX_TRIES;
+             n = n->next, tries++) {
             struct kl_block *b = kl_container(n, struct kl_block, link);
             if (b->bytes < bytes || b->bytes > most) continue;
             bool may = kl_block_free_for(b, t);
@@ -172,7 +177,8 @@ static size_t give_back_cached(struct pool *p, size_t want) {
     size_t got = 0;
     kl_mutex_lock(&p->mu);
     for (int c = CLASSES - 1; c >= 0 && got < want; c--) {
-        for (struct kl_link *n = p->free[c].head.prev, *prev; n != &p->free[c].head && got < want; n = prev) {
+        for (struct kl_link *n = p->free[c].head.prev, *prev; n != &p->free[c].head && got < want;
+             n = prev) {
             prev = n->prev;
             struct kl_block *b = kl_container(n, struct kl_block, link);
             if (!kl_block_free_for(b, NULL)) continue;
@@ -183,7 +189,8 @@ static size_t give_back_cached(struct pool *p, size_t want) {
         }
     }
     kl_mutex_unlock(&p->mu);
-    for (struct kl_link *n; (n = kl_list_pop(&out));) block_raw_free(kl_container(n, struct kl_block, link));
+    for (struct kl_link *n; (n = kl_list_pop(&out));)
+        block_raw_free(kl_container(n, struct kl_block, link));
     return got;
 }
 
@@ -204,7 +211,8 @@ static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
 static int raw_alloc(struct pool *p, size_t bytes, void **raw, struct kl_error **err) {
 #ifdef KL_TEST_HOOKS
     if (atomic_load(&all.active) + kl_memory_cached() + bytes > atomic_load(&budget))
-        return kl_fail(err, KL_ENOMEM, "out of %s memory: %zu bytes wanted", p->memory->name, bytes);
+        return kl_fail(err, KL_ENOMEM, "out of %s memory: %zu bytes wanted", p->memory->name,
+                       bytes);
 #endif
     return p->memory->raw_alloc(p->memory, bytes, raw, err);
 }
@@ -218,7 +226,8 @@ static struct kl_block *block_new(struct pool *p, size_t bytes, struct kl_error 
     size_t guard = kl_validating() ? KL_GUARD_BYTES : 0;
     struct kl_error *first = NULL;
     int rc = raw_alloc(p, bytes + 2 * guard, &b->raw, &first);
-    if (rc == KL_ENOMEM) { /* what is cached, here or in another memory of the same machine, may be what is missing */
+    if (rc ==
+        KL_ENOMEM) { /* what is cached, here or in another memory of the same machine, may be what is missing */
         kl_error_release(first);
         first = NULL;
         kl_memory_clear_cache();
@@ -236,10 +245,12 @@ static struct kl_block *block_new(struct pool *p, size_t bytes, struct kl_error 
     return b;
 }
 
-int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, struct kl_block **out, struct kl_error **err) {
+int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, struct kl_block **out,
+                   struct kl_error **err) {
     struct pool *p = m->pool;
     int c;
-    if (bytes > (size_t)1 << 47) return kl_fail(err, KL_ENOMEM, "out of %s memory: %zu bytes wanted", m->name, bytes);
+    if (bytes > (size_t)1 << 47)
+        return kl_fail(err, KL_ENOMEM, "out of %s memory: %zu bytes wanted", m->name, bytes);
     size_t rounded = round_request(bytes, &c);
     kl_mutex_lock(&p->mu);
     struct kl_block *b = take_cached(p, rounded, c, t);
@@ -252,9 +263,13 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
         /* Once more, whatever the pool decided: this is what validation is there to prove. */
         if (!kl_block_free_for(b, t)) {
             struct kl_error_info info = {.code = KL_EVALIDATE, .op = b->last_op};
-            kl_fail_info(err, &info, "validation: a block of %zu bytes was handed over while '%s' may still use it",
-                         b->bytes, b->last_op[0] ? b->last_op : "a kernel");
-            fprintf(stderr, "keel: validation: a block of %zu bytes was handed over while '%s' may still use it\n",
+            kl_fail_info(
+                err, &info,
+                "validation: a block of %zu bytes was handed over while '%s' may still use it",
+                b->bytes, b->last_op[0] ? b->last_op : "a kernel");
+            fprintf(stderr,
+                    "keel: validation: a block of %zu bytes was handed over while '%s' may still "
+                    "use it\n",
                     b->bytes, b->last_op[0] ? b->last_op : "a kernel");
             pool_give_back(m, b);
             return KL_EVALIDATE;

@@ -10,17 +10,19 @@ int kl_pool_attach(struct kl_memory *m, struct kl_error **err);
 
 /* A block of at least `bytes` (> 0) for an operation of t (NULL: for use at once, outside any stream). When
  * the system has no more: cached blocks are given back, once more tried, then KL_ENOMEM. *handed_over (may be NULL) tells validation what it got. */
-int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, struct kl_block **out, struct kl_error **err);
+int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, struct kl_block **out,
+                   struct kl_error **err);
 
 /* The figures of the API, over all memories, in bytes as taken from the system or driver. */
-size_t kl_memory_active(void);   /* in blocks that buffers own */
-size_t kl_memory_cached(void);   /* in blocks kept for reuse */
-size_t kl_memory_peak(void);     /* highest active since the start or the last reset */
+size_t kl_memory_active(void); /* in blocks that buffers own */
+size_t kl_memory_cached(void); /* in blocks kept for reuse */
+size_t kl_memory_peak(void);   /* highest active since the start or the last reset */
 void kl_memory_reset_peak(void);
-size_t kl_memory_limit(void);    /* soft: callers are slowed down above it */
+size_t kl_memory_limit(void);                   /* soft: callers are slowed down above it */
 size_t kl_memory_set_limit(size_t bytes);       /* returns the previous one */
 size_t kl_memory_cache_limit_set(size_t bytes); /* returns the previous one */
-size_t kl_memory_set_wired_limit(size_t bytes); /* kept and returned; nothing is wired on these systems */
+size_t
+kl_memory_set_wired_limit(size_t bytes); /* kept and returned; nothing is wired on these systems */
 void kl_memory_clear_cache(void);
 
 void kl_pools_fork_prepare(void);

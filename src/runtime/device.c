@@ -22,8 +22,8 @@ static struct {
     struct kl_backend *gpu[MAX_GPUS];
     int n_gpus;
     struct kl_device_fact cpu_facts[4], gpu_facts[MAX_GPUS][3];
-    _Atomic(int) ready;        /* 1 once opened */
-    _Atomic(uint32_t) chosen;  /* default device: type << 16 | index */
+    _Atomic(int) ready;       /* 1 once opened */
+    _Atomic(uint32_t) chosen; /* default device: type << 16 | index */
 } dev = {.mu = KL_MUTEX_INIT};
 
 static int open_cpu(struct kl_error **err) {
@@ -35,7 +35,8 @@ static int open_cpu(struct kl_error **err) {
     dev.cpu_facts[0] = (struct kl_device_fact){"device_name", "CPU", 0};
     dev.cpu_facts[1] = (struct kl_device_fact){"architecture", kl_cpu_architecture(), 0};
     dev.cpu_facts[2] = (struct kl_device_fact){"memory_size", NULL, (size_t)pages * (size_t)size};
-    dev.cpu_facts[3] = (struct kl_device_fact){"processors", NULL, (size_t)sysconf(_SC_NPROCESSORS_ONLN)};
+    dev.cpu_facts[3] =
+        (struct kl_device_fact){"processors", NULL, (size_t)sysconf(_SC_NPROCESSORS_ONLN)};
     return KL_OK;
 }
 
@@ -76,14 +77,16 @@ bool kl_device_available(enum kl_device_type type, int index) {
     return index >= 0 && index < kl_device_count(type);
 }
 
-int kl_device_backend(enum kl_device_type type, int index, struct kl_backend **out, struct kl_error **err) {
+int kl_device_backend(enum kl_device_type type, int index, struct kl_backend **out,
+                      struct kl_error **err) {
     KL_TRY(open_all(err));
     int n = type == KL_CPU ? 1 : dev.n_gpus;
     if (index < 0 || index >= n) {
         if (type == KL_GPU && n == 0)
-            return kl_fail(err, KL_EDEVICE, "device gpu %d does not exist: no GPU driver found a device", index);
-        return kl_fail(err, KL_EDEVICE, "device %s %d does not exist: there %s %d", type == KL_CPU ? "cpu" : "gpu", index,
-                       n == 1 ? "is" : "are", n);
+            return kl_fail(err, KL_EDEVICE,
+                           "device gpu %d does not exist: no GPU driver found a device", index);
+        return kl_fail(err, KL_EDEVICE, "device %s %d does not exist: there %s %d",
+                       type == KL_CPU ? "cpu" : "gpu", index, n == 1 ? "is" : "are", n);
     }
     *out = type == KL_CPU ? dev.cpu : dev.gpu[index];
     return KL_OK;
@@ -102,16 +105,19 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
     return KL_OK;
 }
 
-int kl_device_facts(enum kl_device_type type, int index, const struct kl_device_fact **facts, size_t *n, struct kl_error **err) {
+int kl_device_facts(enum kl_device_type type, int index, const struct kl_device_fact **facts,
+                    size_t *n, struct kl_error **err) {
     struct kl_backend *b;
     KL_TRY(kl_device_backend(type, index, &b, err));
     *facts = type == KL_CPU ? dev.cpu_facts : dev.gpu_facts[index];
-    *n = type == KL_CPU ? sizeof dev.cpu_facts / sizeof *dev.cpu_facts : sizeof dev.gpu_facts[0] / sizeof *dev.gpu_facts[0];
+    *n = type == KL_CPU ? sizeof dev.cpu_facts / sizeof *dev.cpu_facts
+                        : sizeof dev.gpu_facts[0] / sizeof *dev.gpu_facts[0];
     return KL_OK;
 }
 
 void kl_devices_fork_child(void) {
-    kl_mutex_init(&dev.mu); /* a thread that is gone may have been opening a device; opening goes on where it stopped */
+    kl_mutex_init(
+        &dev.mu); /* a thread that is gone may have been opening a device; opening goes on where it stopped */
     for (int i = 0; i < dev.n_gpus; i++)
         if (dev.gpu[i]->ops->forked) dev.gpu[i]->ops->forked(dev.gpu[i]);
 }

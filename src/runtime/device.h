@@ -11,12 +11,14 @@ struct kl_device_fact {
 int kl_device_count(enum kl_device_type type);
 bool kl_device_available(enum kl_device_type type, int index);
 /* The backend of a device; KL_EDEVICE when there is none. Borrowed, immortal. */
-int kl_device_backend(enum kl_device_type type, int index, struct kl_backend **out, struct kl_error **err);
+int kl_device_backend(enum kl_device_type type, int index, struct kl_backend **out,
+                      struct kl_error **err);
 
 void kl_device_default(enum kl_device_type *type, int *index);
 int kl_device_set_default(enum kl_device_type type, int index, struct kl_error **err);
 
 /* What is known of a device: borrowed, immortal. *n is their number. */
-int kl_device_facts(enum kl_device_type type, int index, const struct kl_device_fact **facts, size_t *n, struct kl_error **err);
+int kl_device_facts(enum kl_device_type type, int index, const struct kl_device_fact **facts,
+                    size_t *n, struct kl_error **err);
 
 void kl_devices_fork_child(void);

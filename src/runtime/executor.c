@@ -19,20 +19,24 @@ struct frame { /* one per nested kl_executor_run of a thread */
 };
 static __thread struct frame *frames;
 
-struct callback_wait { /* a thread inside a task's callback waits: a possible deadlock */
-    struct kl_link link;       /* guarded by waits.mu */
-    struct frame *frames;      /* the streams it keeps from going on */
-    struct kl_stream *target;  /* whom it waits for */
+struct callback_wait {        /* a thread inside a task's callback waits: a possible deadlock */
+    struct kl_link link;      /* guarded by waits.mu */
+    struct frame *frames;     /* the streams it keeps from going on */
+    struct kl_stream *target; /* whom it waits for */
     struct kl_waiter waiter;
     pthread_mutex_t m;
     pthread_cond_t c;
-    bool woken, deadlock;      /* guarded by m */
+    bool woken, deadlock; /* guarded by m */
 };
 static struct {
-    struct kl_mutex mu;        /* taken before stream locks are; never inside one */
-    struct kl_list list;       /* of callback_wait.link */
+    struct kl_mutex mu;  /* taken before stream locks are; never inside one */
+    struct kl_list list; /* of callback_wait.link */
     _Atomic(int) n;
 } waits = {.mu = KL_MUTEX_INIT, .list = {{&waits.list.head, &waits.list.head}}};
+
+bool kl_executor_callback_waits(void) {
+    return atomic_load(&waits.n) > 0;
+}
 
 bool kl_executor_in_task(void) {
     return frames != NULL;
@@ -49,7 +53,8 @@ static bool leads_back(struct callback_wait *w) {
         if (x->role == KL_PARKED && kl_timeline_done(x->parked_on.timeline) < x->parked_on.ticket)
             next = x->parked_on.timeline->owner;
         kl_mutex_unlock(x->mu);
-        for (struct kl_link *n = waits.list.head.next; !next && n != &waits.list.head; n = n->next) {
+        for (struct kl_link *n = waits.list.head.next; !next && n != &waits.list.head;
+             n = n->next) {
             struct callback_wait *o = kl_container(n, struct callback_wait, link);
             for (struct frame *f = o->frames; o != w && f; f = f->outer)
                 if (f->stream == x) next = o->target;
@@ -83,8 +88,11 @@ static void callback_woken(struct kl_waiter *waiter) {
 }
 
 static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_error **err) {
-    struct callback_wait w = {.frames = frames, .target = t->owner, .waiter = {.ticket = ticket, .wake = callback_woken},
-                              .m = PTHREAD_MUTEX_INITIALIZER, .c = PTHREAD_COND_INITIALIZER};
+    struct callback_wait w = {.frames = frames,
+                              .target = t->owner,
+                              .waiter = {.ticket = ticket, .wake = callback_woken},
+                              .m = PTHREAD_MUTEX_INITIALIZER,
+                              .c = PTHREAD_COND_INITIALIZER};
     kl_mutex_lock(&waits.mu);
     kl_list_push(&waits.list, &w.link);
     /* Either a stream that parks from now on sees the count, or we see it parked. */
@@ -96,7 +104,9 @@ static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_e
         while (!w.woken && !w.deadlock) pthread_cond_wait(&w.c, &w.m);
         deadlock = !w.woken;
         pthread_mutex_unlock(&w.m);
-        if (deadlock && !kl_timeline_cancel(t, &w.waiter)) { /* it is being woken all the same: w must live until then */
+        if (deadlock &&
+            !kl_timeline_cancel(
+                t, &w.waiter)) { /* it is being woken all the same: w must live until then */
             pthread_mutex_lock(&w.m);
             while (!w.woken) pthread_cond_wait(&w.c, &w.m);
             pthread_mutex_unlock(&w.m);
@@ -110,8 +120,10 @@ static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_e
     pthread_cond_destroy(&w.c);
     pthread_mutex_destroy(&w.m);
     if (!deadlock) return KL_OK;
-    return kl_fail(err, KL_EDEADLOCK, "a callback that stream %d runs waits for stream %d, which waits for the callback",
-                   frames->stream->index, ((struct kl_stream *)t->owner)->index);
+    return kl_fail(
+        err, KL_EDEADLOCK,
+        "a callback that stream %d runs waits for stream %d, which waits for the callback",
+        frames->stream->index, ((struct kl_stream *)t->owner)->index);
 }
 
 /* ---- one task ---- */
@@ -146,7 +158,8 @@ static struct kl_error *failed_input(struct kl_task *t, bool *undecided) {
 static struct kl_error *decide(struct kl_stream *s, struct kl_task *t, struct kl_error *e) {
     for (int i = 0; i < t->n_in; i++) {
         struct kl_fate *f = t->in[i]->fate;
-        if (!kl_fate_settled(f) && s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
+        if (!kl_fate_settled(f) && s->backend->ops->flush)
+            s->backend->ops->flush(s->backend, s->queue);
         while (!kl_fate_settled(f)) {
             if (s->backend->ops->poll) s->backend->ops->poll(s->backend, s->queue);
             if (!kl_fate_settled(f)) kl_timeline_block(f->timeline, f->ticket);
@@ -172,7 +185,8 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
         if (kl_bind_task(s, t, &e) == KL_OK) {
             launched = true;
             pending = ops->launch(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
-            if (!pending && !e && kl_validating()) kl_bind_check_guards(s, t, &e); /* a kernel of the CPU has run */
+            if (!pending && !e && kl_validating())
+                kl_bind_check_guards(s, t, &e); /* a kernel of the CPU has run */
         }
         kl_bind_after_launch(t);
     }
@@ -218,7 +232,8 @@ static void push(struct kl_stream *s) { /* QUEUED, and in_pool has just become t
 /* With s->mu held: s is runnable. Whether the caller must push it. */
 static bool make_queued(struct kl_stream *s) {
     s->role = KL_QUEUED;
-    if (s->in_pool) return false; /* a caller took it out of turn; its place in the pool is still there */
+    if (s->in_pool)
+        return false; /* a caller took it out of turn; its place in the pool is still there */
     s->in_pool = true;
     return true;
 }
@@ -322,10 +337,10 @@ static void run_item(struct kl_item *item) {
 }
 
 enum { N_LOCKS = 16 };
-static struct kl_mutex locks[N_LOCKS] = {KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
-                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
-                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
-                                         KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT};
+static struct kl_mutex locks[N_LOCKS] = {
+    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
+    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
+    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT};
 
 void kl_executor_fork_lock(bool lock) {
     for (int i = 0; i < N_LOCKS; i++) {
@@ -362,8 +377,8 @@ static bool help(struct kl_stream *s, uint64_t ticket) {
             next = s->parked_on;
         }
         kl_mutex_unlock(s->mu);
-        if (mine) {
-            kl_executor_run(s, ticket);
+        if (mine) { /* encoding is cheap, and a command buffer cut at every reader is not */
+            kl_executor_run(s, s->type == KL_GPU ? UINT64_MAX : ticket);
             return true;
         }
         if (!next.timeline || kl_timeline_done(next.timeline) >= next.ticket) return false;
@@ -379,7 +394,9 @@ static inline void pause_cpu(void) {
 #endif
 }
 
-enum { SPINS = 150 }; /* a few microseconds: what another thread needs for the rest of a tiny task */
+enum {
+    SPINS = 150
+}; /* a few microseconds: what another thread needs for the rest of a tiny task */
 
 int kl_wait_fate(struct kl_fate *f, struct kl_error **err) {
     while (!kl_fate_settled(f)) {

@@ -12,14 +12,15 @@
 enum kl_role { KL_IDLE, KL_QUEUED, KL_RUNNING, KL_PARKED };
 
 struct kl_stream {
-    struct kl_timeline settled;  /* tickets whose fates are final */
-    struct kl_timeline handed;   /* devices: tickets handed to the driver; settled.handed points here */
-    struct kl_backend *backend;  /* fixed */
-    struct kl_queue *queue;      /* the backend's state; fixed */
-    enum kl_device_type type;    /* fixed */
-    int index;                   /* fixed */
-    bool is_reader;              /* runs on the reader threads; fixed */
-    _Atomic(uint32_t) handles;   /* 0: may be handed out again */
+    struct kl_timeline settled; /* tickets whose fates are final */
+    struct kl_timeline
+        handed; /* devices: tickets handed to the driver; settled.handed points here */
+    struct kl_backend *backend; /* fixed */
+    struct kl_queue *queue;     /* the backend's state; fixed */
+    enum kl_device_type type;   /* fixed */
+    int index;                  /* fixed */
+    bool is_reader;             /* runs on the reader threads; fixed */
+    _Atomic(uint32_t) handles;  /* 0: may be handed out again */
 
     _Atomic(uint64_t) last_ticket; /* last one given; written under the commit lock */
     struct kl_list staged;         /* of kl_task.link; commit lock */
@@ -28,16 +29,18 @@ struct kl_stream {
     _Atomic(bool) waking;          /* a committing thread will wake it as soon as it has unlocked */
     struct kl_stream *next_wake;   /* whoever set waking */
 
-    struct kl_mutex *mu;         /* taken after commit, before pool and leaf locks; shared as those of timelines are */
-    enum kl_role role;           /* guarded by mu */
-    bool in_pool;                /* item is linked there; guarded by mu */
-    struct kl_list inbox;        /* of kl_task.link: committed, not yet taken by the executor; guarded by mu */
-    struct kl_wait parked_on;    /* when PARKED; guarded by mu */
+    struct kl_mutex
+        *mu; /* taken after commit, before pool and leaf locks; shared as those of timelines are */
+    enum kl_role role; /* guarded by mu */
+    bool in_pool;      /* item is linked there; guarded by mu */
+    struct kl_list
+        inbox; /* of kl_task.link: committed, not yet taken by the executor; guarded by mu */
+    struct kl_wait parked_on; /* when PARKED; guarded by mu */
 
-    struct kl_list local;        /* of kl_task.link: taken from the inbox; role holder only */
+    struct kl_list local;            /* of kl_task.link: taken from the inbox; role holder only */
     struct kl_task *_Atomic running; /* role holder; read by a forked child */
-    struct kl_waiter park;       /* registered while PARKED */
-    struct kl_item item;         /* in the pool while in_pool */
+    struct kl_waiter park;           /* registered while PARKED */
+    struct kl_item item;             /* in the pool while in_pool */
 };
 
 /* Makes a stream's new work run: queues it, unless somebody runs it or it is parked. Call without locks. */
@@ -49,6 +52,8 @@ void kl_executor_stream_init(struct kl_stream *s);
 void kl_executor_fork_lock(bool lock);
 /* Whether this thread runs a task right now (so that a callback made it call the library). */
 bool kl_executor_in_task(void);
+/* Whether some thread waits inside a callback, perhaps for a custom reader. */
+bool kl_executor_callback_waits(void);
 /* Around fork; after prepare nobody is inside a callback wait list. */
 void kl_executor_fork_prepare(void);
 void kl_executor_fork_parent(void);
@@ -70,4 +75,5 @@ void kl_bind_after_launch(struct kl_task *t);
 /* Validation, after a task of the CPU has run. */
 void kl_bind_check_guards(struct kl_stream *s, struct kl_task *t, struct kl_error **err);
 /* The block of b as m sees it, copied there when it lies elsewhere (the value is settled). */
-int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **out, struct kl_error **err);
+int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **out,
+                    struct kl_error **err);

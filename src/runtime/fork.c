@@ -5,6 +5,7 @@
 
 #include "base/failures.h"
 #include "base/fork_locks.h"
+#include "base/release.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
@@ -39,6 +40,7 @@ static void child(void) {
     kl_timelines_fork_lock(false);
     kl_readers_fork_child();
     kl_pool_fork_child();
+    kl_release_forked();
     kl_devices_fork_child();
     kl_streams_fork_child();
     kl_executor_fork_child();

@@ -9,14 +9,14 @@
 #include "base/thread.h"
 
 struct job {
-    struct kl_link link;        /* in pool.jobs while chunks are left to claim; guarded by pool.mu */
-    _Atomic(int64_t) next;      /* first chunk that nobody has claimed */
+    struct kl_link link;   /* in pool.jobs while chunks are left to claim; guarded by pool.mu */
+    _Atomic(int64_t) next; /* first chunk that nobody has claimed */
     int64_t n;
     void (*chunk)(void *arg, int64_t i);
     void *arg;
-    int helpers;                /* threads besides the caller that are inside; guarded by pool.mu */
-    bool caller_waits;          /* guarded by pool.mu */
-    pthread_cond_t left;        /* the last helper has gone */
+    int helpers;         /* threads besides the caller that are inside; guarded by pool.mu */
+    bool caller_waits;   /* guarded by pool.mu */
+    pthread_cond_t left; /* the last helper has gone */
 };
 
 enum { LOOKS = 400 }; /* about 10 microseconds of pauses before a thread sleeps */
@@ -24,15 +24,17 @@ enum { LOOKS = 400 }; /* about 10 microseconds of pauses before a thread sleeps 
 static struct {
     struct kl_mutex mu;
     pthread_cond_t work;
-    struct kl_list items;       /* of kl_item.link; guarded by mu */
-    struct kl_list jobs;        /* of job.link; guarded by mu */
-    int n_sleeping;             /* guarded by mu */
-    int n_looking;              /* guarded by mu */
-    int n_threads;              /* guarded by mu */
+    struct kl_list items; /* of kl_item.link; guarded by mu */
+    struct kl_list jobs;  /* of job.link; guarded by mu */
+    int n_sleeping;       /* guarded by mu */
+    int n_looking;        /* guarded by mu */
+    int n_threads;        /* guarded by mu */
     _Atomic(bool) started;
-    _Atomic(int) n_ready;       /* items + jobs, for lookers */
-} pool = {.mu = KL_MUTEX_INIT, .work = PTHREAD_COND_INITIALIZER,
-          .items = {{&pool.items.head, &pool.items.head}}, .jobs = {{&pool.jobs.head, &pool.jobs.head}}};
+    _Atomic(int) n_ready; /* items + jobs, for lookers */
+} pool = {.mu = KL_MUTEX_INIT,
+          .work = PTHREAD_COND_INITIALIZER,
+          .items = {{&pool.items.head, &pool.items.head}},
+          .jobs = {{&pool.jobs.head, &pool.jobs.head}}};
 
 static inline void pause_cpu(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -49,7 +51,8 @@ static void wake_one(void) {
 
 static void job_run(struct job *j) {
     int64_t i;
-    while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n) j->chunk(j->arg, i);
+    while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n)
+        j->chunk(j->arg, i);
 }
 
 static void unlist_job(struct job *j) {
@@ -91,18 +94,15 @@ static void worker(void *arg) {
         if (pool.n_looking == 0) {
             pool.n_looking++;
             kl_mutex_unlock(&pool.mu);
-            for (int i = 0; i < LOOKS && atomic_load_explicit(&pool.n_ready, memory_order_relaxed) == 0; i++)
+            for (int i = 0;
+                 i < LOOKS && atomic_load_explicit(&pool.n_ready, memory_order_relaxed) == 0; i++)
                 pause_cpu();
             kl_mutex_lock(&pool.mu);
             pool.n_looking--;
             if (atomic_load(&pool.n_ready) > 0) continue;
         }
         pool.n_sleeping++;
-        pthread_cond_wait(&pool.work, &pool.mu.m);
-#ifdef KL_DEBUG
-        pthread_mutex_unlock(&pool.mu.m); /* so that the holder is noted again */
-        kl_mutex_lock(&pool.mu);
-#endif
+        kl_cond_wait(&pool.work, &pool.mu);
         pool.n_sleeping--;
     }
 }
@@ -154,11 +154,7 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     unlist_job(&j);
     j.caller_waits = true;
     while (j.helpers) { /* they run chunks that are already claimed, which never wait */
-        pthread_cond_wait(&j.left, &pool.mu.m);
-#ifdef KL_DEBUG
-        pthread_mutex_unlock(&pool.mu.m);
-        kl_mutex_lock(&pool.mu);
-#endif
+        kl_cond_wait(&j.left, &pool.mu);
     }
     kl_mutex_unlock(&pool.mu);
     pthread_cond_destroy(&j.left);

@@ -5,8 +5,8 @@
 #include "base/list.h"
 
 struct kl_item {
-    struct kl_link link;                /* guarded by the pool's lock */
-    void (*run)(struct kl_item *self);  /* on a pool thread, no lock held */
+    struct kl_link link;               /* guarded by the pool's lock */
+    void (*run)(struct kl_item *self); /* on a pool thread, no lock held */
 };
 
 /* Starts the threads unless they run; one per processor, at least one. KL_ENOMEM when not even one starts. */

@@ -14,7 +14,8 @@ static struct {
     int n_items;           /* guarded by mu */
     int n_idle, n_threads; /* guarded by mu */
     _Atomic(bool) started; /* n_threads > 0, from then on */
-} readers = {.mu = KL_MUTEX_INIT, .work = PTHREAD_COND_INITIALIZER,
+} readers = {.mu = KL_MUTEX_INIT,
+             .work = PTHREAD_COND_INITIALIZER,
              .items = {{&readers.items.head, &readers.items.head}}};
 
 static void reader(void *arg) {

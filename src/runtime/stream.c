@@ -16,7 +16,7 @@ static struct kl_stream *staged_head, *staged_tail; /* streams with staged tasks
 static struct kl_stream *wake_head;                 /* streams to wake at unlock; commit lock */
 
 static struct {
-    struct kl_mutex mu;          /* leaf; guards the table, not the streams */
+    struct kl_mutex mu; /* leaf; guards the table, not the streams */
     struct kl_stream **streams;
     int n, room;
 } all = {.mu = KL_MUTEX_INIT};
@@ -24,10 +24,12 @@ static struct {
 /* ---- making and reusing ---- */
 
 static bool idle(struct kl_stream *s) {
-    return atomic_load(&s->handles) == 0 && kl_timeline_done(&s->settled) >= atomic_load(&s->last_ticket);
+    return atomic_load(&s->handles) == 0 &&
+           kl_timeline_done(&s->settled) >= atomic_load(&s->last_ticket);
 }
 
-static struct kl_stream *find_unused(struct kl_backend *b, enum kl_device_type type, bool is_reader) {
+static struct kl_stream *find_unused(struct kl_backend *b, enum kl_device_type type,
+                                     bool is_reader) {
     kl_assert(kl_mutex_held(&all.mu));
     for (int i = 0; i < all.n; i++) {
         struct kl_stream *s = all.streams[i];
@@ -36,7 +38,8 @@ static struct kl_stream *find_unused(struct kl_backend *b, enum kl_device_type t
     return NULL;
 }
 
-static int make(struct kl_stream **out, int index, struct kl_backend *b, enum kl_device_type type, bool is_reader, struct kl_error **err) {
+static int make(struct kl_stream **out, int index, struct kl_backend *b, enum kl_device_type type,
+                bool is_reader, struct kl_error **err) {
     struct kl_stream *s = kl_calloc(1, sizeof *s);
     if (!s) return kl_fail_nomem(err);
     s->index = index;
@@ -57,7 +60,8 @@ static int make(struct kl_stream **out, int index, struct kl_backend *b, enum kl
     return KL_OK;
 }
 
-static int stream_get(struct kl_stream **out, struct kl_backend *b, enum kl_device_type type, bool is_reader, struct kl_error **err) {
+static int stream_get(struct kl_stream **out, struct kl_backend *b, enum kl_device_type type,
+                      bool is_reader, struct kl_error **err) {
     kl_mutex_lock(&all.mu);
     struct kl_stream *s = find_unused(b, type, is_reader);
     int rc = KL_OK;
@@ -83,7 +87,8 @@ out:
     return rc;
 }
 
-int kl_stream_new(struct kl_stream **out, enum kl_device_type type, int device_index, struct kl_error **err) {
+int kl_stream_new(struct kl_stream **out, enum kl_device_type type, int device_index,
+                  struct kl_error **err) {
     struct kl_backend *b;
     KL_TRY(kl_device_backend(type, device_index, &b, err));
     return stream_get(out, b, type, false, err);
@@ -138,9 +143,12 @@ static void drop_defaults(void *arg) {
     defaults_kept = false;
 }
 
-static int default_slot(struct kl_stream ***slot, enum kl_device_type type, int index, struct kl_error **err) {
-    int i = type == KL_CPU ? 0 : 1 + index;
-    if (i < 0 || i >= MAX_DEFAULTS) return kl_fail(err, KL_EDEVICE, "device gpu %d does not exist", index);
+static int default_slot(struct kl_stream ***slot, enum kl_device_type type, int index,
+                        struct kl_error **err) {
+    int i = type == KL_CPU ? index : 1 + index;
+    if (index < 0 || i >= (type == KL_CPU ? 1 : MAX_DEFAULTS))
+        return kl_fail(err, KL_EDEVICE, "device %s %d does not exist",
+                       type == KL_CPU ? "cpu" : "gpu", index);
     if (!defaults_kept) {
         if (kl_thread_at_exit(drop_defaults, defaults)) return kl_fail_nomem(err);
         defaults_kept = true;
@@ -149,7 +157,8 @@ static int default_slot(struct kl_stream ***slot, enum kl_device_type type, int 
     return KL_OK;
 }
 
-int kl_stream_default(struct kl_stream **out, enum kl_device_type type, int device_index, struct kl_error **err) {
+int kl_stream_default(struct kl_stream **out, enum kl_device_type type, int device_index,
+                      struct kl_error **err) {
     struct kl_stream **slot = NULL;
     KL_TRY(default_slot(&slot, type, device_index, err));
     if (!*slot) KL_TRY(kl_stream_new(slot, type, device_index, err));
@@ -255,10 +264,12 @@ enum { MAX_QUEUED = 1 << 16 }; /* tasks on one stream before its callers are slo
 /* A ticket that will certainly be published without anybody's help: of a task that runs now, or that a device has. */
 static bool in_flight(struct kl_stream *s, uint64_t *ticket) {
     *ticket = kl_timeline_done(&s->settled) + 1;
-    if (s->is_reader) return false; /* it may wait for its user */
+    /* A reader may wait for its user, and so may a stream whose callback waits. */
+    if (s->is_reader || kl_executor_callback_waits()) return false;
     if (kl_timeline_done(&s->handed) >= *ticket) return true;
     kl_mutex_lock(s->mu);
-    bool running = s->role == KL_RUNNING && s->type == KL_CPU && *ticket <= atomic_load(&s->last_ticket);
+    bool running =
+        s->role == KL_RUNNING && s->type == KL_CPU && *ticket <= atomic_load(&s->last_ticket);
     kl_mutex_unlock(s->mu);
     return running;
 }
@@ -282,12 +293,14 @@ static bool any_in_flight(struct kl_stream **found, uint64_t *ticket) {
 void kl_runtime_back_pressure(struct kl_stream *s) {
     if (kl_executor_in_task()) return;
     uint64_t ticket;
-    while (s && atomic_load(&s->last_ticket) - kl_timeline_done(&s->settled) > MAX_QUEUED && in_flight(s, &ticket))
+    while (s && atomic_load(&s->last_ticket) - kl_timeline_done(&s->settled) > MAX_QUEUED &&
+           in_flight(s, &ticket))
         kl_timeline_block(&s->settled, ticket);
     while (kl_memory_active() > kl_memory_limit()) {
         kl_memory_clear_cache();
         struct kl_stream *busy;
-        if (!any_in_flight(&busy, &ticket)) break; /* nothing in flight can free any: over the soft limit */
+        if (!any_in_flight(&busy, &ticket))
+            break; /* nothing in flight can free any: over the soft limit */
         kl_timeline_block(&busy->settled, ticket);
     }
 }

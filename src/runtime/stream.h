@@ -13,7 +13,8 @@ struct kl_stream;
 enum kl_device_type { KL_CPU = 0, KL_GPU = 1 };
 
 /* Retained handle on a new (or idle, reused) stream of a device. KL_EDEVICE when there is no such device. */
-int kl_stream_new(struct kl_stream **out, enum kl_device_type type, int device_index, struct kl_error **err);
+int kl_stream_new(struct kl_stream **out, enum kl_device_type type, int device_index,
+                  struct kl_error **err);
 /* A stream whose tasks run on the reader threads, one at a time, so that a blocked reader delays only itself. */
 int kl_stream_new_reader(struct kl_stream **out, struct kl_error **err);
 struct kl_stream *kl_stream_retain(struct kl_stream *s);
@@ -26,7 +27,8 @@ struct kl_backend *kl_stream_backend(const struct kl_stream *s);
 struct kl_timeline *kl_stream_timeline(struct kl_stream *s);
 
 /* The calling thread's default stream of a device: made on first use, usable from any thread. Retained. */
-int kl_stream_default(struct kl_stream **out, enum kl_device_type type, int device_index, struct kl_error **err);
+int kl_stream_default(struct kl_stream **out, enum kl_device_type type, int device_index,
+                      struct kl_error **err);
 int kl_stream_set_default(struct kl_stream *s, struct kl_error **err);
 
 /* Waits until everything submitted so far is settled, then delivers the oldest failure that this thread submitted here and

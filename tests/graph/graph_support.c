@@ -73,15 +73,18 @@ static struct kl_stream *or_default(struct kl_stream *s) {
     return s;
 }
 
-struct kl_array *t_call(struct kl_stream *s, const struct kl_call_params *p, struct kl_array *const *in, int n_in,
-                        enum kl_dtype dtype, int ndim, const int *dims) {
+struct kl_array *t_call(struct kl_stream *s, const struct kl_call_params *p,
+                        struct kl_array *const *in, int n_in, enum kl_dtype dtype, int ndim,
+                        const int *dims) {
     struct kl_array *out = NULL;
-    int rc = kl_array_op1(&out, KL_OP_CALL, or_default(s), p, sizeof *p, in, n_in, dtype, ndim, dims, NULL);
+    int rc = kl_array_op1(&out, KL_OP_CALL, or_default(s), p, sizeof *p, in, n_in, dtype, ndim,
+                          dims, NULL);
     assert_int_equal(rc, 0);
     return out;
 }
 
-static struct kl_array *call(struct kl_stream *s, const char *name, int (*fn)(void *, struct kl_launch *, struct kl_error **), void *ctx,
+static struct kl_array *call(struct kl_stream *s, const char *name,
+                             int (*fn)(void *, struct kl_launch *, struct kl_error **), void *ctx,
                              struct kl_array *a, struct kl_array *b) {
     struct kl_call_params p = {.name = name, .fn = fn, .ctx = ctx};
     struct kl_array *in[2] = {a, b};
@@ -114,9 +117,12 @@ struct kl_array *t_gated(struct kl_stream *s, struct kl_array *a, struct gate *g
 }
 
 void t_pair(struct kl_stream *s, struct kl_array *a, bool fail, struct kl_array *out[2]) {
-    struct kl_call_params p = {.name = fail ? "pair_fail" : "pair", .fn = fail ? k_fail : k_sum, .ctx = (void *)(intptr_t)1};
+    struct kl_call_params p = {.name = fail ? "pair_fail" : "pair",
+                               .fn = fail ? k_fail : k_sum,
+                               .ctx = (void *)(intptr_t)1};
     struct kl_out_spec specs[2] = {{KL_I32, 0, NULL}, {KL_I32, 0, NULL}};
-    assert_int_equal(kl_array_op(out, 2, specs, KL_OP_CALL, or_default(s), &p, sizeof p, &a, 1, NULL), 0);
+    assert_int_equal(
+        kl_array_op(out, 2, specs, KL_OP_CALL, or_default(s), &p, sizeof p, &a, 1, NULL), 0);
 }
 
 int t_value(struct kl_array *a) {

@@ -23,30 +23,34 @@ void gate_open(struct gate *g);
 void gate_wait_arrived(struct gate *g, int n); /* until n kernels have arrived */
 
 /* Builders; all abort on failure. Streams NULL: default CPU stream. */
-struct kl_array *t_const(struct kl_stream *s, int value);                     /* int32 0-d */
-struct kl_array *t_inc(struct kl_stream *s, struct kl_array *a);              /* a + 1 */
+struct kl_array *t_const(struct kl_stream *s, int value);        /* int32 0-d */
+struct kl_array *t_inc(struct kl_stream *s, struct kl_array *a); /* a + 1 */
 struct kl_array *t_add(struct kl_stream *s, struct kl_array *a, struct kl_array *b);
 struct kl_array *t_fail(struct kl_stream *s, struct kl_array *a /* or NULL */);
-struct kl_array *t_gated(struct kl_stream *s, struct kl_array *a /* or NULL */, struct gate *g, bool fail);
-void t_pair(struct kl_stream *s, struct kl_array *a, bool fail, struct kl_array *out[2]); /* a + 1, a + 2 */
-struct kl_array *t_vector(struct kl_stream *s, int n, int value);             /* int32 (n,), all `value` */
-struct kl_array *t_call(struct kl_stream *s, const struct kl_call_params *p, struct kl_array *const *in, int n_in,
-                        enum kl_dtype dtype, int ndim, const int *dims);
+struct kl_array *t_gated(struct kl_stream *s, struct kl_array *a /* or NULL */, struct gate *g,
+                         bool fail);
+void t_pair(struct kl_stream *s, struct kl_array *a, bool fail,
+            struct kl_array *out[2]);                             /* a + 1, a + 2 */
+struct kl_array *t_vector(struct kl_stream *s, int n, int value); /* int32 (n,), all `value` */
+struct kl_array *t_call(struct kl_stream *s, const struct kl_call_params *p,
+                        struct kl_array *const *in, int n_in, enum kl_dtype dtype, int ndim,
+                        const int *dims);
 
-int t_value(struct kl_array *a);                /* evaluates; fails the test on an error */
-struct kl_error *t_error(struct kl_array *a);   /* evaluates; fails the test unless it fails; owned */
+int t_value(struct kl_array *a);              /* evaluates; fails the test on an error */
+struct kl_error *t_error(struct kl_array *a); /* evaluates; fails the test unless it fails; owned */
 void t_expect_error(struct kl_array *a, int code);
-void t_settle(struct kl_array *a);              /* async_eval, then until settled, without reading the error */
+void t_settle(struct kl_array *a); /* async_eval, then until settled, without reading the error */
 
 /* stream i of kind "c" or "g" by letter: "cg" gives a CPU stream and one of the simulated device. */
 void t_streams(const char *kinds, struct kl_stream **out);
 void t_streams_free(int n, struct kl_stream **s);
 
 /* Runs body once per placement of two streams: CPU, device, and mixed. */
-#define FOR_EACH_PLACEMENT(a, b)                                                                    \
-    for (int t_i_ = 0; t_i_ < 4; t_i_++)                                                            \
-        for (struct kl_stream *t_s_[2], *a = (t_streams(t_placements[t_i_], t_s_), t_s_[0]), *b = t_s_[1]; a && b; \
-             t_streams_free(2, t_s_), a = NULL)
+#define FOR_EACH_PLACEMENT(a, b)                                                              \
+    for (int t_i_ = 0; t_i_ < 4; t_i_++)                                                      \
+        for (struct kl_stream * t_s_[2], *a = (t_streams(t_placements[t_i_], t_s_), t_s_[0]), \
+                                         *b = t_s_[1];                                        \
+             a && b; t_streams_free(2, t_s_), a = NULL)
 extern const char *const t_placements[4];
 
 /* cmocka group set-up: the simulated device is the GPU. */

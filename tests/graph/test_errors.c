@@ -79,7 +79,8 @@ static void dependent_on_another_stream_queued_before(void **state) {
 
 static void a_good_producer_stays_good(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
-        struct kl_array *good = t_const(a, 7), *bad = t_fail(b, NULL), *sum = t_add(a, good, bad), *mus = t_add(b, bad, good);
+        struct kl_array *good = t_const(a, 7), *bad = t_fail(b, NULL), *sum = t_add(a, good, bad),
+                        *mus = t_add(b, bad, good);
         t_expect_error(sum, KL_EKERNEL);
         t_expect_error(mus, KL_EKERNEL);
         assert_int_equal(t_value(good), 7);
@@ -92,7 +93,8 @@ static void a_good_producer_stays_good(void **state) {
 
 static void unrelated_work_on_the_same_stream(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
-        struct kl_array *x[5] = {t_const(a, 1), t_fail(a, NULL), t_const(a, 3), t_fail(b, NULL), t_const(a, 5)};
+        struct kl_array *x[5] = {t_const(a, 1), t_fail(a, NULL), t_const(a, 3), t_fail(b, NULL),
+                                 t_const(a, 5)};
         for (int i = 0; i < 5; i++) assert_int_equal(kl_async_eval(&x[i], 1, NULL), 0);
         for (int i = 4; i >= 0; i--) {
             if (i % 2)
@@ -119,7 +121,8 @@ static void every_reader_every_time(void **state) {
         struct kl_array *bad = t_fail(a, NULL);
         struct kl_array *x[3] = {bad, t_inc(b, bad), t_const(b, 9)};
         pthread_t threads[4];
-        for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, read_many_times, x), 0);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, read_many_times, x), 0);
         for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
         read_many_times(x);
         for (int i = 0; i < 3; i++) release(x[i]);
@@ -185,7 +188,7 @@ static void synchronize_reports_and_consumes_nothing(void **state) {
         assert_int_equal(kl_stream_synchronize(a, &e), KL_EKERNEL);
         kl_error_release(e);
         assert_int_equal(kl_stream_synchronize(a, NULL), KL_OK); /* told once */
-        t_expect_error(x, KL_EKERNEL);                           /* and the value has failed all the same */
+        t_expect_error(x, KL_EKERNEL); /* and the value has failed all the same */
         t_expect_error(z, KL_EKERNEL);
         assert_int_equal(t_value(y), 2);
         assert_int_equal(kl_stream_synchronize(b, NULL), KL_OK); /* read by this thread already */
@@ -288,10 +291,12 @@ static void crosses_ten_streams_with_its_first_cause(void **state) {
         t_streams(kinds[k], s);
         struct kl_array *x[10], *good = t_const(s[0], 1);
         x[0] = t_fail(s[0], NULL);
-        for (int i = 1; i < 10; i++) x[i] = t_add(s[i], i % 2 ? good : x[i - 1], i % 2 ? x[i - 1] : good);
+        for (int i = 1; i < 10; i++)
+            x[i] = t_add(s[i], i % 2 ? good : x[i - 1], i % 2 ? x[i - 1] : good);
         struct kl_error *first = t_error(x[9]), *cause = t_error(x[0]);
         assert_ptr_equal(first, cause);
-        assert_int_equal(cause->has & KL_HAS_STREAM ? cause->stream : kl_stream_index(s[0]), kl_stream_index(s[0]));
+        assert_int_equal(cause->has & KL_HAS_STREAM ? cause->stream : kl_stream_index(s[0]),
+                         kl_stream_index(s[0]));
         kl_error_release(first);
         kl_error_release(cause);
         assert_int_equal(t_value(good), 1);
@@ -304,9 +309,11 @@ static void crosses_ten_streams_with_its_first_cause(void **state) {
 static void lowest_input_decides(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
         for (int round = 0; round < 20; round++) {
-            struct kl_array *x = t_fail(a, NULL), *y = t_fail(b, NULL), *xy = t_add(b, x, y), *yx = t_add(a, y, x);
+            struct kl_array *x = t_fail(a, NULL), *y = t_fail(b, NULL), *xy = t_add(b, x, y),
+                            *yx = t_add(a, y, x);
             if (round % 2) t_settle(y); /* in whatever order they become known */
-            struct kl_error *exy = t_error(xy), *eyx = t_error(yx), *ex = t_error(x), *ey = t_error(y);
+            struct kl_error *exy = t_error(xy), *eyx = t_error(yx), *ex = t_error(x),
+                            *ey = t_error(y);
             assert_ptr_equal(exy, ex);
             assert_ptr_equal(eyx, ey);
             kl_error_release(exy);
@@ -329,7 +336,9 @@ static struct kl_array *gather(struct kl_stream *s, struct kl_array *from, struc
     } params = {{.n_axes = 1, .ndim = 1}, {0, 1}};
     int dims[2] = {index->t.dims[0], 1};
     struct kl_array *in[2] = {from, index}, *out = NULL;
-    assert_int_equal(kl_array_op1(&out, KL_OP_GATHER, s, &params, sizeof params, in, 2, KL_I32, 2, dims, NULL), 0);
+    assert_int_equal(
+        kl_array_op1(&out, KL_OP_GATHER, s, &params, sizeof params, in, 2, KL_I32, 2, dims, NULL),
+        0);
     return out;
 }
 
@@ -342,10 +351,12 @@ static struct kl_array *ints(int n, const int *v) {
 static void index_error_has_every_field(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
         int values[4] = {10, 11, 12, 13}, where[5] = {0, -4, 3, 4, -5};
-        struct kl_array *v = ints(4, values), *i = ints(5, where), *x = gather(a, v, i), *y = t_inc(b, x);
+        struct kl_array *v = ints(4, values), *i = ints(5, where), *x = gather(a, v, i),
+                        *y = t_inc(b, x);
         struct kl_error *e = t_error(y);
         assert_int_equal(e->code, KL_EINDEX);
-        assert_int_equal(e->has, KL_HAS_INDEX | KL_HAS_AXIS | KL_HAS_SIZE | KL_HAS_POSITION | KL_HAS_STREAM);
+        assert_int_equal(e->has, KL_HAS_INDEX | KL_HAS_AXIS | KL_HAS_SIZE | KL_HAS_POSITION |
+                                     KL_HAS_STREAM);
         assert_int_equal(e->index, 4);
         assert_int_equal(e->axis, 0);
         assert_int_equal(e->axis_size, 4);
@@ -364,9 +375,11 @@ static void a_consumer_could_settle_before_its_producer(void **state) {
     struct kl_stream *s[2];
     t_streams("gg", s);
     int values[2] = {1, 2}, where[1] = {9};
-    struct kl_array *v = ints(2, values), *i = ints(1, where), *x = gather(s[0], v, i), *y = t_inc(s[1], x), *z = t_const(s[1], 5);
+    struct kl_array *v = ints(2, values), *i = ints(1, where), *x = gather(s[0], v, i),
+                    *y = t_inc(s[1], x), *z = t_const(s[1], 5);
     kl_sim_hold(0, true);
-    uint64_t before0 = kl_sim_executed(0, kl_stream_index(s[0])), before1 = kl_sim_executed(0, kl_stream_index(s[1]));
+    uint64_t before0 = kl_sim_executed(0, kl_stream_index(s[0])),
+             before1 = kl_sim_executed(0, kl_stream_index(s[1]));
     struct kl_array *both[2] = {y, z};
     assert_int_equal(kl_async_eval(both, 2, NULL), 0);
     assert_true(kl_sim_wait_executed(0, kl_stream_index(s[0]), before0 + 1));
@@ -401,7 +414,8 @@ static void a_guarded_kernel_does_not_run(void **state) {
         struct kl_call_params p = {.name = "unsafe", .fn = k_unsafe, .guarded = true};
         for (int bad = 0; bad < 2; bad++) {
             int where[1] = {bad ? 2 : 1};
-            struct kl_array *v = ints(2, values), *i = ints(1, where), *x = gather(a, v, i), *mid = t_inc(a, x);
+            struct kl_array *v = ints(2, values), *i = ints(1, where), *x = gather(a, v, i),
+                            *mid = t_inc(a, x);
             struct kl_array *y = t_call(b, &p, &mid, 1, KL_I32, 0, NULL);
             int before = atomic_load(&n_unsafe_runs);
             if (bad)
@@ -427,7 +441,8 @@ static void many_guards_are_merged(void **state) {
     for (int bad = -1; bad < 40; bad += 13) { /* none, or one of forty faults */
         struct kl_array *sum = t_const(s[0], 0);
         for (int k = 0; k < 40; k++) {
-            struct kl_array *x = gather(s[k % 2], v, k == bad ? wi : gi), *next = t_add(s[0], sum, x);
+            struct kl_array *x = gather(s[k % 2], v, k == bad ? wi : gi),
+                            *next = t_add(s[0], sum, x);
             release(sum);
             release(x);
             sum = next;
@@ -451,7 +466,8 @@ static void many_guards_are_merged(void **state) {
 static void out_of_memory_in_the_middle(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
         int big = 64 << 20;
-        struct kl_array *x = t_const(a, 1), *y = t_vector(a, big, 2), *z = t_inc(b, y), *w = t_inc(b, x);
+        struct kl_array *x = t_const(a, 1), *y = t_vector(a, big, 2), *z = t_inc(b, y),
+                        *w = t_inc(b, x);
         kl_memory_clear_cache();
         kl_test_memory_budget(kl_memory_active() + (16 << 20));
         struct kl_array *all[4] = {x, y, z, w};
@@ -477,7 +493,8 @@ static void device_lost(void **state) {
     assert_int_equal(t_value(shadowed), 3); /* has a shadow on the host */
     t_settle(unread);
     kl_sim_pause(0, true);
-    struct kl_array *x = t_const(s[0], 1), *y = t_inc(s[1], x), *z = t_inc(s[2], y), *cpu = t_const(s[2], 8);
+    struct kl_array *x = t_const(s[0], 1), *y = t_inc(s[1], x), *z = t_inc(s[2], y),
+                    *cpu = t_const(s[2], 8);
     struct kl_array *all[2] = {z, cpu};
     assert_int_equal(kl_async_eval(&y, 1, NULL), 0);
     assert_int_equal(kl_async_eval(all, 2, NULL), 0);
@@ -550,11 +567,13 @@ static void fork_while_four_streams_are_busy(void **state) {
         int bad = 0;
         void *p = NULL;
         bad |= (kl_array_host(settled, &p, NULL) || *(int *)p != 11) << 0;
-        bad |= (kl_array_host(settled_gpu, &p, NULL) || *(int *)p != 12) << 1; /* its shadow was made before */
+        bad |= (kl_array_host(settled_gpu, &p, NULL) || *(int *)p != 12)
+               << 1; /* its shadow was made before */
         for (int i = 0; i < 4; i++) bad |= (kl_eval(&x[i], 1, NULL) != KL_EFORK) << 2;
         bad |= (kl_array_host(lazy, &p, NULL) || *(int *)p != 12) << 3; /* CPU streams work again */
         struct kl_array *more = t_inc(s[0], settled);
-        bad |= (kl_async_eval(&more, 1, NULL) || kl_array_host(more, &p, NULL) || *(int *)p != 12) << 4;
+        bad |= (kl_async_eval(&more, 1, NULL) || kl_array_host(more, &p, NULL) || *(int *)p != 12)
+               << 4;
         struct kl_array *gpu = t_inc(s[3], settled);
         bad |= (kl_eval(&gpu, 1, NULL) != KL_EDEVICE) << 5;
         bad |= (kl_stream_synchronize(s[1], NULL) != KL_OK) << 6;

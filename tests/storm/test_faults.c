@@ -18,16 +18,26 @@
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
 
-enum { N = 16, THREADS = 8, PER_ROUND = 5, NODES = 32, CPU_STREAMS = 3, GPU_STREAMS = 3, STREAMS = CPU_STREAMS + GPU_STREAMS };
+enum {
+    N = 16,
+    THREADS = 8,
+    PER_ROUND = 5,
+    NODES = 32,
+    CPU_STREAMS = 3,
+    GPU_STREAMS = 3,
+    STREAMS = CPU_STREAMS + GPU_STREAMS
+};
 
 struct value { /* what the reference knows of an array */
     struct kl_array *a;
     int v[N];
-    bool must_fail;             /* the operation itself has an out-of-range index or a failing read */
-    struct value *in[3];        /* what it was made from, to find the cause that must have won; NULL beyond */
+    bool must_fail; /* the operation itself has an out-of-range index or a failing read */
+    struct value
+        *in[3]; /* what it was made from, to find the cause that must have won; NULL beyond */
 };
 
-static _Atomic(uint64_t) n_lost_errors, n_false_errors, n_wrong_values, n_checked, n_failed, n_build_retries;
+static _Atomic(uint64_t) n_lost_errors, n_false_errors, n_wrong_values, n_checked, n_failed,
+    n_build_retries;
 static struct kl_stream *streams[STREAMS], *reader;
 static uint64_t seed;
 
@@ -45,15 +55,18 @@ static uint32_t draw(uint64_t *rng) {
 
 /* ---- kernels of our own ---- */
 
-static int k_index(void *ctx, struct kl_launch *l, struct kl_error **err) { /* an index array out of data: values modulo N */
+static int k_index(void *ctx, struct kl_launch *l,
+                   struct kl_error **err) { /* an index array out of data: values modulo N */
     const int *x = l->in[0].data;
     int *y = l->out[0].data;
     int64_t stride = l->in[0].strides[0];
-    for (int i = 0; i < N; i++) y[i] = (int)((uint32_t)x[i * stride] % N) + (i == (int)(intptr_t)ctx - 1 ? N : 0);
+    for (int i = 0; i < N; i++)
+        y[i] = (int)((uint32_t)x[i * stride] % N) + (i == (int)(intptr_t)ctx - 1 ? N : 0);
     return KL_OK;
 }
 
-static int k_table(void *ctx, struct kl_launch *l, struct kl_error **err) { /* not safe on indices that were not checked */
+static int k_table(void *ctx, struct kl_launch *l,
+                   struct kl_error **err) { /* not safe on indices that were not checked */
     const int *x = l->in[0].data;
     int *y = l->out[0].data;
     static const int table[N] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3};
@@ -69,8 +82,9 @@ static int k_read(void *ctx, struct kl_launch *l, struct kl_error **err) {
     return KL_OK;
 }
 
-static int call(struct kl_array **out, const char *name, int (*fn)(void *, struct kl_launch *, struct kl_error **), void *ctx,
-                bool guarded, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+static int call(struct kl_array **out, const char *name,
+                int (*fn)(void *, struct kl_launch *, struct kl_error **), void *ctx, bool guarded,
+                struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     struct kl_call_params p = {.name = name, .fn = fn, .ctx = ctx, .guarded = guarded};
     int n = N;
     return kl_array_op1(out, KL_OP_CALL, s, &p, sizeof p, &a, a != NULL, KL_I32, 1, &n, err);
@@ -79,14 +93,15 @@ static int call(struct kl_array **out, const char *name, int (*fn)(void *, struc
 /* ---- building ---- */
 
 /* Builds again as long as an injected allocation failure is in the way: a failed call changes nothing. */
-#define BUILD(statement)                            \
-    do {                                            \
-        struct kl_error *build_error = NULL;        \
-        int build_rc = (statement);                 \
-        if (!build_rc) break;                       \
-        if (build_rc != KL_ENOMEM) fail_msg("%s", build_error ? build_error->message : "no message"); \
-        kl_error_release(build_error);              \
-        atomic_fetch_add(&n_build_retries, 1);      \
+#define BUILD(statement)                                                       \
+    do {                                                                       \
+        struct kl_error *build_error = NULL;                                   \
+        int build_rc = (statement);                                            \
+        if (!build_rc) break;                                                  \
+        if (build_rc != KL_ENOMEM)                                             \
+            fail_msg("%s", build_error ? build_error->message : "no message"); \
+        kl_error_release(build_error);                                         \
+        atomic_fetch_add(&n_build_retries, 1);                                 \
     } while (1)
 
 static struct value *value_new(struct value *a, struct value *b, struct value *c) {
@@ -104,7 +119,8 @@ static struct value *make_leaf(uint64_t *rng) {
         int base = (int)(draw(rng) % 1000) + 1;
         x->must_fail = draw(rng) % 12 == 0;
         for (int i = 0; i < N; i++) x->v[i] = base + i;
-        BUILD(call(&x->a, "read", k_read, (void *)(intptr_t)(x->must_fail ? 0 : base), false, NULL, reader, &build_error));
+        BUILD(call(&x->a, "read", k_read, (void *)(intptr_t)(x->must_fail ? 0 : base), false, NULL,
+                   reader, &build_error));
         return x;
     }
     for (int i = 0; i < N; i++) x->v[i] = (int)(draw(rng) % 1000);
@@ -113,7 +129,8 @@ static struct value *make_leaf(uint64_t *rng) {
 }
 
 static struct value *make_node(uint64_t *rng, struct value **known, int n_known) {
-    struct value *a = known[draw(rng) % (uint32_t)n_known], *b = known[draw(rng) % (uint32_t)n_known], *x;
+    struct value *a = known[draw(rng) % (uint32_t)n_known],
+                 *b = known[draw(rng) % (uint32_t)n_known], *x;
     struct kl_stream *s = streams[draw(rng) % STREAMS];
     switch (draw(rng) % 8) {
     case 0:
@@ -133,8 +150,10 @@ static struct value *make_node(uint64_t *rng, struct value **known, int n_known)
     case 3: /* an index array out of data, sometimes wrong */ {
         int bad = draw(rng) % 10 == 0 ? 1 + (int)(draw(rng) % N) : 0;
         struct value *index = value_new(a, NULL, NULL);
-        for (int i = 0; i < N; i++) index->v[i] = (int)((uint32_t)a->v[i] % N) + (i == bad - 1 ? N : 0);
-        BUILD(call(&index->a, "index", k_index, (void *)(intptr_t)bad, false, a->a, s, &build_error));
+        for (int i = 0; i < N; i++)
+            index->v[i] = (int)((uint32_t)a->v[i] % N) + (i == bad - 1 ? N : 0);
+        BUILD(
+            call(&index->a, "index", k_index, (void *)(intptr_t)bad, false, a->a, s, &build_error));
         x = value_new(b, index, NULL);
         x->must_fail = bad != 0;
         for (int i = 0; i < N; i++) x->v[i] = b->v[index->v[i] % N];
@@ -190,7 +209,8 @@ static void check(struct value *x) {
     struct kl_error *e = NULL;
     int rc;
     /* A failure before the commit leaves the array lazy: asked again, it must work. */
-    while ((rc = kl_array_host(x->a, &data, &e)) == KL_ENOMEM && (!kl_array_settled(x->a) || !error_of(x->a))) {
+    while ((rc = kl_array_host(x->a, &data, &e)) == KL_ENOMEM &&
+           (!kl_array_settled(x->a) || !error_of(x->a))) {
         kl_error_release(e);
         e = NULL;
     }
@@ -198,7 +218,9 @@ static void check(struct value *x) {
     struct kl_error *cause = NULL;
     for (int i = 0; i < 3 && !cause; i++)
         if (x->in[i]) cause = error_of(x->in[i]->a);
-    if (rc && !error_of(x->a)) { /* the value is good, but its copy on the host could not be had: the device is lost, or no memory */
+    if (rc &&
+        !error_of(
+            x->a)) { /* the value is good, but its copy on the host could not be had: the device is lost, or no memory */
         if (e->code != KL_EDEVICELOST) atomic_fetch_add(&n_false_errors, 1);
         kl_error_release(e);
         return;
@@ -228,7 +250,6 @@ static void check(struct value *x) {
     kl_error_release(e);
 }
 
-
 static void one_graph(uint64_t *rng) {
     struct value *known[NODES];
     int n = 0;
@@ -254,7 +275,8 @@ static void one_graph(uint64_t *rng) {
         n++;
     }
     if (draw(rng) % 3 == 0) {
-        struct value *give = known[first + (int)(draw(rng) % (uint32_t)(n - first))], *copy = calloc(1, sizeof *copy), *old;
+        struct value *give = known[first + (int)(draw(rng) % (uint32_t)(n - first))],
+                     *copy = calloc(1, sizeof *copy), *old;
         *copy = *give;
         /* Its cause is known to its maker only; others take what it becomes for given. */
         memset(copy->in, 0, sizeof copy->in);
@@ -329,11 +351,13 @@ static uint64_t env_number(const char *name, uint64_t otherwise) {
 
 static void fault_storm(void **state) {
     uint64_t graphs = env_number("KEEL_STORM_GRAPHS", 2000), done = 0;
-    uint64_t first_seed = env_number("KEEL_STORM_SEED", 1), faults = env_number("KEEL_STORM_FAULTS", 7);
+    uint64_t first_seed = env_number("KEEL_STORM_SEED", 1),
+             faults = env_number("KEEL_STORM_FAULTS", 7);
     signal(SIGALRM, hang);
     t_streams("cccggg", streams);
     assert_int_equal(kl_stream_new_reader(&reader, NULL), 0);
-    struct kl_array *warm = t_const(streams[0], 1); /* the pool's threads exist before allocations fail */
+    struct kl_array *warm =
+        t_const(streams[0], 1); /* the pool's threads exist before allocations fail */
     assert_int_equal(t_value(warm), 1);
     kl_array_release(warm);
     size_t active = kl_memory_active();
@@ -345,7 +369,8 @@ static void fault_storm(void **state) {
         kl_sim_fail_submit_random(0, faults & 2 && round % 4 == 1 ? 40 : 0);
         kl_sim_lose_random(0, faults & 4 && round % 5 == 2 ? 300 : 0);
         pthread_t threads[THREADS];
-        for (uintptr_t i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, storm_thread, (void *)i), 0);
+        for (uintptr_t i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, storm_thread, (void *)i), 0);
         for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
         kl_test_fail_alloc_random(0, 0);
         kl_sim_fail_submit_random(0, 0);
@@ -358,10 +383,12 @@ static void fault_storm(void **state) {
         if (round % 5 == 2) kl_sim_revive(0);
     }
     alarm(0);
-    printf("storm: %" PRIu64 " graphs, seeds from %" PRIu64 ": %" PRIu64 " values checked, %" PRIu64 " of them failed, %" PRIu64
-           " builds retried\nstorm: lost errors %" PRIu64 ", false errors %" PRIu64 ", wrong values %" PRIu64 ", hangs 0\n",
-           done, first_seed, atomic_load(&n_checked), atomic_load(&n_failed), atomic_load(&n_build_retries),
-           atomic_load(&n_lost_errors), atomic_load(&n_false_errors), atomic_load(&n_wrong_values));
+    printf("storm: %" PRIu64 " graphs, seeds from %" PRIu64 ": %" PRIu64 " values checked, %" PRIu64
+           " of them failed, %" PRIu64 " builds retried\nstorm: lost errors %" PRIu64
+           ", false errors %" PRIu64 ", wrong values %" PRIu64 ", hangs 0\n",
+           done, first_seed, atomic_load(&n_checked), atomic_load(&n_failed),
+           atomic_load(&n_build_retries), atomic_load(&n_lost_errors), atomic_load(&n_false_errors),
+           atomic_load(&n_wrong_values));
     assert_int_equal(atomic_load(&n_lost_errors), 0);
     assert_int_equal(atomic_load(&n_false_errors), 0);
     assert_int_equal(atomic_load(&n_wrong_values), 0);

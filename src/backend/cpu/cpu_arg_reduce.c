@@ -1,5 +1,5 @@
-/* cpu_arg_reduce.c - ARGMAX and ARGMIN along one axis: the first of equals, the first NaN before all (a complex number
- * with a NaN in either part is one). */
+/* cpu_arg_reduce.c - ARGMAX and ARGMIN along one axis: the first of equals, the first NaN before
+ * all (a complex number with a NaN in either part is one). */
 #include <string.h>
 
 #include "backend/cpu/cpu_complex.h"
@@ -117,12 +117,12 @@ static bool c64_below(struct kl_c64 a, struct kl_c64 b) {
 #include "backend/cpu/cpu_arg_reduce.inc"
 
 typedef void scan_fn(const void *x, int64_t n, int64_t first, struct best *best);
-#define SCANS(op)                                                                                  \
-    {                                                                                              \
-        [KL_BOOL] = scan_##op##_u8, [KL_U8] = scan_##op##_u8, [KL_U16] = scan_##op##_u16,          \
-        [KL_U32] = scan_##op##_u32, [KL_U64] = scan_##op##_u64, [KL_I8] = scan_##op##_i8,          \
-        [KL_I16] = scan_##op##_i16, [KL_I32] = scan_##op##_i32, [KL_I64] = scan_##op##_i64,        \
-        [KL_F32] = scan_##op##_f32, [KL_F64] = scan_##op##_f64, [KL_C64] = scan_##op##_c64         \
+#define SCANS(op)                                                                           \
+    {                                                                                       \
+        [KL_BOOL] = scan_##op##_u8, [KL_U8] = scan_##op##_u8, [KL_U16] = scan_##op##_u16,   \
+        [KL_U32] = scan_##op##_u32, [KL_U64] = scan_##op##_u64, [KL_I8] = scan_##op##_i8,   \
+        [KL_I16] = scan_##op##_i16, [KL_I32] = scan_##op##_i32, [KL_I64] = scan_##op##_i64, \
+        [KL_F32] = scan_##op##_f32, [KL_F64] = scan_##op##_f64, [KL_C64] = scan_##op##_c64  \
     }
 static scan_fn *const scan_max[KL_N_DTYPES] = SCANS(max);
 static scan_fn *const scan_min[KL_N_DTYPES] = SCANS(min);
@@ -131,7 +131,7 @@ struct job {
     const struct kl_launch *l;
     scan_fn *scan;
     int axis;
-    int64_t group; /* outputs of one task */
+    int64_t group;                 /* outputs of one task */
     int64_t strides[KL_LONG_AXES]; /* of the axes that stay and are longer than 1 */
     int dims[KL_LONG_AXES], n;
 };
@@ -147,14 +147,16 @@ static void arg_chunk(void *arg, int64_t i) {
     union kl_tile raw, tile;
     kl_cursor_init(&c, in->data, item, 1, &in->dims[j->axis], &in->strides[j->axis]);
     for (int64_t o = begin; o < end; o++) {
-        if ((o - begin) % KL_TILE == 0) kl_offsets(j->n, j->dims, j->strides, o, kl_min64(KL_TILE, end - o), offsets);
+        if ((o - begin) % KL_TILE == 0)
+            kl_offsets(j->n, j->dims, j->strides, o, kl_min64(KL_TILE, end - o), offsets);
         struct best best = {.at = -1};
         c.data = (char *)in->data + offsets[(o - begin) % KL_TILE] * item;
         c.filled = false;
         kl_cursor_seek(&c, 0);
         for (int64_t at = 0; at < length; at += KL_TILE) {
             int64_t m = kl_min64(KL_TILE, length - at);
-            j->scan(kl_cursor_next_as(&c, m, in->dtype, kl_compute_dtype(in->dtype), &raw, &tile), m, at, &best);
+            j->scan(kl_cursor_next_as(&c, m, in->dtype, kl_compute_dtype(in->dtype), &raw, &tile),
+                    m, at, &best);
         }
         out[o] = (uint32_t)best.at;
     }

@@ -14,7 +14,8 @@
 /* ---- memory ---- */
 
 static const size_t huge_page = (size_t)2 << 20;
-static const size_t huge_from = (size_t)4 << 20; /* smaller blocks would waste most of a huge page */
+static const size_t huge_from = (size_t)4
+                                << 20; /* smaller blocks would waste most of a huge page */
 
 static int raw_alloc(struct kl_memory *m, size_t bytes, void **ptr, struct kl_error **err) {
     void *p = NULL;
@@ -31,13 +32,15 @@ static void raw_free(struct kl_memory *m, void *ptr, size_t bytes) {
     free(ptr);
 }
 
-static struct kl_memory memory = {.name = "cpu", .is_host = true, .raw_alloc = raw_alloc, .raw_free = raw_free};
+static struct kl_memory memory = {
+    .name = "cpu", .is_host = true, .raw_alloc = raw_alloc, .raw_free = raw_free};
 
 /* ---- launching ---- */
 
 static kl_parallel_fn *parallel_for;
 
-static bool waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f, struct kl_wait *w) {
+static bool waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
+                      struct kl_wait *w) {
     *w = (struct kl_wait){f->timeline, f->ticket};
     return true;
 }
@@ -73,7 +76,8 @@ enum { CHECK_PROVED = 0 };
 #endif
 enum { FEW = 8 };
 
-static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err) {
+static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
+                  struct kl_error **err) {
     struct kl_arg few[FEW], *args = few;
     int n = t->n_in + t->n_out + (t->workspace != NULL);
     if (n > FEW && !(args = kl_malloc((size_t)n * sizeof *args))) {
@@ -86,26 +90,42 @@ static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, s
     int bytes = 0;
     if (t->workspace) {
         bytes = t->workspace->bytes < INT32_MAX ? (int)t->workspace->bytes : INT32_MAX;
-        args[n - 1] = (struct kl_arg){.data = t->workspace->block->ptr, .dtype = KL_U8, .layout = KL_ROW_CONTIGUOUS | KL_DENSE,
-                                      .ndim = 1, .size = (int64_t)t->workspace->bytes, .dims = &bytes, .strides = &one};
+        args[n - 1] = (struct kl_arg){.data = t->workspace->block->ptr,
+                                      .dtype = KL_U8,
+                                      .layout = KL_ROW_CONTIGUOUS | KL_DENSE,
+                                      .ndim = 1,
+                                      .size = (int64_t)t->workspace->bytes,
+                                      .dims = &bytes,
+                                      .strides = &one};
     }
-    struct kl_launch l = {.op = t->op, .params = t->params, .n_in = t->n_in, .n_out = t->n_out + (t->workspace != NULL),
-                          .in = args, .out = args + t->n_in, .checked = CHECK_PROVED || !t->proved, .pos_begin = 0, .pos_end = INT64_MAX,
-                          .fault = KL_NO_FAULT, .err = err, .parallel = parallel_for};
+    struct kl_launch l = {.op = t->op,
+                          .params = t->params,
+                          .n_in = t->n_in,
+                          .n_out = t->n_out + (t->workspace != NULL),
+                          .in = args,
+                          .out = args + t->n_in,
+                          .checked = CHECK_PROVED || !t->proved,
+                          .pos_begin = 0,
+                          .pos_end = INT64_MAX,
+                          .fault = KL_NO_FAULT,
+                          .err = err,
+                          .parallel = parallel_for};
     struct kl_timeline *timeline = t->out[0]->fate->timeline;
     int rc;
     if (t->op == KL_OP_CALL) {
         const struct kl_call_params *call = t->params;
         rc = call->fn(call->ctx, &l, err);
     } else {
-        if (kl_op_flags(t->op) & KL_OPF_CHECKED) l.pos_end = kl_fault_positions(t->op, t->n_in, t->in);
+        if (kl_op_flags(t->op) & KL_OPF_CHECKED)
+            l.pos_end = kl_fault_positions(t->op, t->n_in, t->in);
         rc = kl_cpu_kernel(t->op)(&l);
     }
     if (rc && err && !*err) kl_fail_with(err, kl_error_static(rc));
     kl_assert(l.fault == KL_NO_FAULT || !t->proved);
     if (!rc && l.fault != KL_NO_FAULT) {
         struct fault_ctx c = {t, args};
-        kl_fault_fail(err, t->op, kl_task_name(t), t->params, t->n_in, t->in, l.fault, timeline->stream_index, read_index, &c);
+        kl_fault_fail(err, t->op, kl_task_name(t), t->params, t->n_in, t->in, l.fault,
+                      timeline->stream_index, read_index, &c);
     }
     if (args != few) kl_free(args);
     return KL_LAUNCH_DONE;

@@ -1,5 +1,5 @@
-/* cpu_binary.c - arithmetic and logical maps of two operands, and WHERE; see cpu_map.h. Comparisons and extremes
- * are in cpu_compare.c. */
+/* cpu_binary.c - arithmetic and logical maps of two operands, and WHERE; see cpu_map.h. Comparisons
+ * and extremes are in cpu_compare.c. */
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_map.h"
 
@@ -27,7 +27,8 @@
 #define NAME f64
 #include "backend/cpu/cpu_binary_float.inc"
 
-/* ---- bool: sums saturate, so that true + true is true; the difference is true where they differ ---- */
+/* ---- bool: sums saturate, so that true + true is true; the difference is true where they differ
+ * ---- */
 static void or_b8(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const uint8_t *x = a, *y = b;
     uint8_t *z = out;
@@ -63,9 +64,9 @@ static void divide_c64(int64_t n, void *out, const void *a, const void *b, const
 }
 
 #define FLOATS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64, [KL_C64] = f##_c64
-#define INTS(f)                                                                                    \
-    [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32, [KL_U64] = f##_u64, [KL_I8] = f##_u8, \
-    [KL_I16] = f##_u16, [KL_I32] = f##_u32, [KL_I64] = f##_u64
+#define INTS(f)                                                                   \
+    [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32, [KL_U64] = f##_u64, \
+    [KL_I8] = f##_u8, [KL_I16] = f##_u16, [KL_I32] = f##_u32, [KL_I64] = f##_u64
 
 static kl_map_fn *const maps[][KL_N_DTYPES] = {
     [KL_OP_ADD] = {[KL_BOOL] = or_b8, INTS(add), FLOATS(add)},

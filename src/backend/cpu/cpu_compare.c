@@ -1,4 +1,5 @@
-/* cpu_compare.c - the maps that compare: to bool, and to the larger or smaller operand; see cpu_map.h. */
+/* cpu_compare.c - the maps that compare: to bool, and to the larger or smaller operand; see
+ * cpu_map.h. */
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_map.h"
 
@@ -115,17 +116,17 @@
 #define EQUAL kl_c64_equal
 #include "backend/cpu/cpu_equal.inc"
 
-#define ORDERED(f)                                                                                 \
-    {                                                                                              \
-        [KL_BOOL] = f##_u8, [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32,              \
-        [KL_U64] = f##_u64, [KL_I8] = f##_i8, [KL_I16] = f##_i16, [KL_I32] = f##_i32,              \
-        [KL_I64] = f##_i64, [KL_F32] = f##_f32, [KL_F64] = f##_f64, [KL_C64] = f##_c64             \
+#define ORDERED(f)                                                                     \
+    {                                                                                  \
+        [KL_BOOL] = f##_u8, [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32,  \
+        [KL_U64] = f##_u64, [KL_I8] = f##_i8, [KL_I16] = f##_i16, [KL_I32] = f##_i32,  \
+        [KL_I64] = f##_i64, [KL_F32] = f##_f32, [KL_F64] = f##_f64, [KL_C64] = f##_c64 \
     }
-#define BY_WIDTH(f)                                                                                \
-    {                                                                                              \
-        [KL_BOOL] = f##_u8, [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32,              \
-        [KL_U64] = f##_u64, [KL_I8] = f##_u8, [KL_I16] = f##_u16, [KL_I32] = f##_u32,              \
-        [KL_I64] = f##_u64, [KL_F32] = f##_f32, [KL_F64] = f##_f64, [KL_C64] = f##_c64             \
+#define BY_WIDTH(f)                                                                    \
+    {                                                                                  \
+        [KL_BOOL] = f##_u8, [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32,  \
+        [KL_U64] = f##_u64, [KL_I8] = f##_u8, [KL_I16] = f##_u16, [KL_I32] = f##_u32,  \
+        [KL_I64] = f##_u64, [KL_F32] = f##_f32, [KL_F64] = f##_f64, [KL_C64] = f##_c64 \
     }
 static kl_map_fn *const less[KL_N_DTYPES] = ORDERED(less);
 static kl_map_fn *const less_equal[KL_N_DTYPES] = ORDERED(less_equal);

@@ -15,7 +15,8 @@ struct kl_c64 kl_c64_log(struct kl_c64 a) {
     double x = fabs(a.re), y = fabs(a.im);
     double big = x > y ? x : y, small = x > y ? y : x;
     /* Around |a| = 1 the logarithm is small: what is left of 1 must not be rounded first. */
-    double r = big > 0.5 && big < 2 ? 0.5 * log1p((big - 1) * (big + 1) + small * small) : log(hypot(x, y));
+    double r = big > 0.5 && big < 2 ? 0.5 * log1p((big - 1) * (big + 1) + small * small)
+                                    : log(hypot(x, y));
     return (struct kl_c64){(float)r, (float)atan2(a.im, a.re)};
 }
 

@@ -1,7 +1,7 @@
 /* cpu_complex.h - arithmetic and functions of complex64, for the kernels of this folder.
  *
- * Computed in double where float could overflow on the way: a product of two floats is exact in double, a sum of
- * two squares neither overflows nor underflows. */
+ * Computed in double where float could overflow on the way: a product of two floats is exact in
+ * double, a sum of two squares neither overflows nor underflows. */
 #pragma once
 #include <math.h>
 

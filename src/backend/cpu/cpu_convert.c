@@ -1,7 +1,8 @@
 /* cpu_convert.c - conversion between any two dtypes; see kl_convert in cpu_tile.h.
  *
- * The loops between compute types come from cpu_convert_from.inc. The 16-bit floats go through float32, rounded to
- * odd where a plain rounding to float32 first could change the result of the second. */
+ * The loops between compute types come from cpu_convert_from.inc. The 16-bit floats go through
+ * float32, rounded to odd where a plain rounding to float32 first could change the result of the
+ * second. */
 #include <string.h>
 
 #include "backend/cpu/cpu_tile.h"
@@ -88,12 +89,12 @@ static void convert_c64_c64(void *dst, const void *src, int64_t n) {
 
 typedef void convert_fn(void *dst, const void *src, int64_t n);
 
-#define ROW(s)                                                                                     \
-    {                                                                                              \
-        [KL_BOOL] = convert_##s##_b8, [KL_U8] = convert_##s##_u8, [KL_U16] = convert_##s##_u16,    \
-        [KL_U32] = convert_##s##_u32, [KL_U64] = convert_##s##_u64, [KL_I8] = convert_##s##_i8,    \
-        [KL_I16] = convert_##s##_i16, [KL_I32] = convert_##s##_i32, [KL_I64] = convert_##s##_i64,  \
-        [KL_F32] = convert_##s##_f32, [KL_F64] = convert_##s##_f64, [KL_C64] = convert_##s##_c64,  \
+#define ROW(s)                                                                                    \
+    {                                                                                             \
+        [KL_BOOL] = convert_##s##_b8, [KL_U8] = convert_##s##_u8, [KL_U16] = convert_##s##_u16,   \
+        [KL_U32] = convert_##s##_u32, [KL_U64] = convert_##s##_u64, [KL_I8] = convert_##s##_i8,   \
+        [KL_I16] = convert_##s##_i16, [KL_I32] = convert_##s##_i32, [KL_I64] = convert_##s##_i64, \
+        [KL_F32] = convert_##s##_f32, [KL_F64] = convert_##s##_f64, [KL_C64] = convert_##s##_c64, \
     }
 static convert_fn *const table[KL_N_DTYPES][KL_N_DTYPES] = {
     [KL_BOOL] = ROW(b8), [KL_U8] = ROW(u8),   [KL_U16] = ROW(u16), [KL_U32] = ROW(u32),
@@ -116,8 +117,8 @@ static void narrow(enum kl_dtype to, uint16_t *dst, const float *src, int64_t n)
         KL_EACH(i, n) dst[i] = kl_bf16_store(src[i]);
 }
 
-/* The eleven low bits of a large magnitude are replaced by one that says whether any was set: what is left
- * is exact in a double and rounds to a 16-bit float as x does. */
+/* The eleven low bits of a large magnitude are replaced by one that says whether any was set: what
+ * is left is exact in a double and rounds to a 16-bit float as x does. */
 static double u64_to_f64_sticky(uint64_t x) {
     if (x >> 53) x = (x & ~UINT64_C(0x7ff)) | (x & 0x7ff ? 0x800 : 0);
     return (double)x;
@@ -184,8 +185,8 @@ void kl_convert(enum kl_dtype to, void *dst, enum kl_dtype from, const void *src
     }
 }
 
-const void *kl_cursor_next_as(struct kl_cursor *c, int64_t n, enum kl_dtype from, enum kl_dtype to, union kl_tile *raw,
-                              union kl_tile *tile) {
+const void *kl_cursor_next_as(struct kl_cursor *c, int64_t n, enum kl_dtype from, enum kl_dtype to,
+                              union kl_tile *raw, union kl_tile *tile) {
     const void *p = kl_cursor_next(c, n, raw);
     if (from == to) return p;
     kl_convert(to, tile->bytes, from, p, n);

@@ -1,15 +1,17 @@
-/* cpu_elementwise.c - the kernel of every element-wise operation: finds the map, brings the operands to it.
+/* cpu_elementwise.c - the kernel of every element-wise operation: finds the map, brings the
+ * operands to it.
  *
- * Contiguous operands of a compute type go to the map at once. All others pass through tiles: gathered, converted to
- * the compute type, computed, converted back, scattered. Element i of the output depends on element i of the inputs
- * alone, and a tile is read before it is written, so out may be one of the inputs with the same layout. */
+ * Contiguous operands of a compute type go to the map at once. All others pass through tiles:
+ * gathered, converted to the compute type, computed, converted back, scattered. Element i of the
+ * output depends on element i of the inputs alone, and a tile is read before it is written, so out
+ * may be one of the inputs with the same layout. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_map.h"
 
 struct job {
     const struct kl_launch *l;
-    kl_map_fn *map; /* NULL: convert, from in_type to out_type */
-    bool direct;    /* no tiles needed */
+    kl_map_fn *map;                     /* NULL: convert, from in_type to out_type */
+    bool direct;                        /* no tiles needed */
     enum kl_dtype in_type[3], out_type; /* what the map takes and gives */
     const struct kl_arg *in[3];         /* in the map's order; NULL beyond its operands */
     int64_t size, chunk;
@@ -44,7 +46,8 @@ static void run_tiles(const struct job *j, int64_t begin, int64_t n) {
         const void *x[3] = {NULL, NULL, NULL};
         for (int k = 0; k < 3; k++)
             if (j->in[k])
-                x[k] = kl_cursor_next_as(&in[k], m, j->in[k]->dtype, j->in_type[k], &raw[k], &tile[k]);
+                x[k] =
+                    kl_cursor_next_as(&in[k], m, j->in[k]->dtype, j->in_type[k], &raw[k], &tile[k]);
         void *y = kl_cursor_claim(&to, m);
         void *store = y ? y : stored.bytes;
         void *calc = j->out_type == out->dtype ? store : result.bytes;
@@ -80,7 +83,8 @@ static bool find_map(struct job *j) {
     }
     /* Some maps take 16-bit floats as they are: they only move them. */
     for (int attempt = 0; attempt < 2; attempt++) {
-        j->map = l->op < KL_OP_ADD ? kl_cpu_unary_map(l->op, compute) : kl_cpu_binary_map(l->op, compute);
+        j->map = l->op < KL_OP_ADD ? kl_cpu_unary_map(l->op, compute)
+                                   : kl_cpu_binary_map(l->op, compute);
         if (!j->map) j->map = kl_cpu_compare_map(l->op, compute, &swap);
         if (j->map) break;
         compute = kl_compute_dtype(value);
@@ -106,7 +110,8 @@ int kl_cpu_elementwise(struct kl_launch *l) {
     j.direct = (l->out->layout & KL_ROW_CONTIGUOUS) && j.out_type == l->out->dtype;
     for (int k = 0; k < 3; k++)
         if (j.in[k])
-            j.direct = j.direct && (j.in[k]->layout & KL_ROW_CONTIGUOUS) && j.in_type[k] == j.in[k]->dtype;
+            j.direct =
+                j.direct && (j.in[k]->layout & KL_ROW_CONTIGUOUS) && j.in_type[k] == j.in[k]->dtype;
     if (j.size <= KL_PARALLEL_FROM || !l->parallel) {
         j.chunk = j.size;
         run_chunk(&j, 0);

@@ -1,5 +1,6 @@
-/* cpu_extremes.h - the larger and the smaller of two values, by the rules of every kernel here: NaN wins, -0.0 is
- * below +0.0, complex numbers go by real part, then by imaginary part. Commutative, but for which NaN. */
+/* cpu_extremes.h - the larger and the smaller of two values, by the rules of every kernel here: NaN
+ * wins, -0.0 is below +0.0, complex numbers go by real part, then by imaginary part. Commutative,
+ * but for which NaN. */
 #pragma once
 #include "backend/cpu/cpu_complex.h"
 #include "base/half.h"

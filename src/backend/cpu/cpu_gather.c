@@ -1,5 +1,6 @@
-/* cpu_gather.c - GATHER and GATHER_AXIS. Positions are done in tiles: indices are read and brought into range, then
- * elements are copied. A position whose index is out of range gives zeros and is reported as launch.h says. */
+/* cpu_gather.c - GATHER and GATHER_AXIS. Positions are done in tiles: indices are read and brought
+ * into range, then elements are copied. A position whose index is out of range gives zeros and is
+ * reported as launch.h says. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -13,9 +14,10 @@ struct job {
     int64_t chunk; /* positions of one task */
     _Atomic(int64_t) fault;
     /* GATHER: the slice taken at each position */
-    int64_t slice, slice_strides[KL_LONG_AXES], row_strides[KL_LONG_AXES]; /* elements; of the source, of the output */
-    int dims[KL_LONG_AXES], n_dims;                                        /* those longer than 1 */
-    bool dense;    /* the slice lies in the source as in the output */
+    int64_t slice, slice_strides[KL_LONG_AXES],
+        row_strides[KL_LONG_AXES];  /* elements; of the source, of the output */
+    int dims[KL_LONG_AXES], n_dims; /* those longer than 1 */
+    bool dense;                     /* the slice lies in the source as in the output */
     /* GATHER_AXIS: the source's strides, 0 on the axis */
     int n_pos_dims, pos_dims[KL_LONG_AXES];
     int64_t pos_strides[KL_LONG_AXES];
@@ -23,21 +25,23 @@ struct job {
 
 static void note_fault(struct job *j, int64_t position) {
     int64_t seen = atomic_load_explicit(&j->fault, memory_order_relaxed);
-    while (position < seen && !atomic_compare_exchange_weak_explicit(&j->fault, &seen, position, memory_order_relaxed,
-                                                                     memory_order_relaxed))
+    while (position < seen &&
+           !atomic_compare_exchange_weak_explicit(&j->fault, &seen, position, memory_order_relaxed,
+                                                  memory_order_relaxed))
         ;
 }
 
 /* Adds to offsets[i] what index i contributes; clears ok[i] where it is out of range. */
-static void add_index(const struct job *j, int operand, int axis, int64_t extent, int64_t position, int64_t n,
-                      int64_t *offsets, bool *ok) {
+static void add_index(const struct job *j, int operand, int axis, int64_t extent, int64_t position,
+                      int64_t n, int64_t *offsets, bool *ok) {
     const struct kl_arg *indices = &j->l->in[operand], *source = &j->l->in[0];
     int64_t size = source->dims[axis], stride = source->strides[axis], v[KL_TILE];
     struct kl_cursor c;
     union kl_tile raw;
     kl_cursor_init_arg(&c, indices);
     kl_cursor_seek(&c, position);
-    kl_index_read_run(kl_cursor_next(&c, n, &raw), indices->dtype, (int64_t)kl_dtype_size(indices->dtype), n, v);
+    kl_index_read_run(kl_cursor_next(&c, n, &raw), indices->dtype,
+                      (int64_t)kl_dtype_size(indices->dtype), n, v);
     if (!j->l->checked) {
         for (int64_t i = 0; i < n; i++) offsets[i] += (v[i] < 0 ? v[i] + size : v[i]) * stride;
         return;
@@ -52,7 +56,8 @@ static void add_index(const struct job *j, int operand, int axis, int64_t extent
 }
 
 /* ---- GATHER ---- */
-static void copy_slices(const struct job *j, int64_t position, int64_t n, const int64_t *offsets, const bool *ok) {
+static void copy_slices(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
+                        const bool *ok) {
     const struct kl_arg *source = &j->l->in[0];
     int item = (int)kl_dtype_size(source->dtype);
     int64_t slice_bytes = j->slice * item;
@@ -69,7 +74,8 @@ static void copy_slices(const struct job *j, int64_t position, int64_t n, const 
 }
 
 /* Single elements, the usual case: no call per element. */
-static void copy_elements(const struct job *j, int64_t position, int64_t n, const int64_t *offsets, const bool *ok) {
+static void copy_elements(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
+                          const bool *ok) {
     const struct kl_arg *source = &j->l->in[0];
     int item = (int)kl_dtype_size(source->dtype);
     const char *src = source->data;
@@ -80,13 +86,16 @@ static void copy_elements(const struct job *j, int64_t position, int64_t n, cons
         for (int64_t i = 0; i < n; i++) dst[i] = ok[i] ? src[offsets[i]] : 0;
         break;
     case 2:
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * 2, ok[i] ? src + offsets[i] * 2 : zeros, 2);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + i * 2, ok[i] ? src + offsets[i] * 2 : zeros, 2);
         break;
     case 4:
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * 4, ok[i] ? src + offsets[i] * 4 : zeros, 4);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + i * 4, ok[i] ? src + offsets[i] * 4 : zeros, 4);
         break;
     default:
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * 8, ok[i] ? src + offsets[i] * 8 : zeros, 8);
+        for (int64_t i = 0; i < n; i++)
+            memcpy(dst + i * 8, ok[i] ? src + offsets[i] * 8 : zeros, 8);
         break;
     }
 }
@@ -103,14 +112,16 @@ static void report(struct job *j, int64_t position, int64_t n, const bool *ok) {
 static void gather_chunk(void *arg, int64_t task) {
     struct job *j = arg;
     const struct kl_gather_params *p = j->l->params;
-    int64_t begin = j->l->pos_begin + task * j->chunk, end = kl_min64(begin + j->chunk, j->l->pos_end);
+    int64_t begin = j->l->pos_begin + task * j->chunk,
+            end = kl_min64(begin + j->chunk, j->l->pos_end);
     int64_t offsets[KL_TILE];
     bool ok[KL_TILE];
     for (int64_t at = begin; at < end; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, end - at);
         memset(offsets, 0, (size_t)n * sizeof *offsets);
         memset(ok, true, (size_t)n * sizeof *ok);
-        for (int k = 0; k < p->n_axes; k++) add_index(j, 1 + k, p->v[k], p->v[p->n_axes + p->v[k]], at, n, offsets, ok);
+        for (int k = 0; k < p->n_axes; k++)
+            add_index(j, 1 + k, p->v[k], p->v[p->n_axes + p->v[k]], at, n, offsets, ok);
         if (j->slice == 1)
             copy_elements(j, at, n, offsets, ok);
         else
@@ -140,7 +151,8 @@ int kl_cpu_gather(struct kl_launch *l) {
     }
     kl_strides_row_major(j.n_dims, j.dims, j.row_strides);
     j.chunk = kl_ceil_div(KL_CHUNK, j.slice);
-    struct kl_launch alone = {.parallel = (l->pos_end - l->pos_begin) * j.slice >= KL_PARALLEL_FROM ? l->parallel : NULL};
+    struct kl_launch alone = {
+        .parallel = (l->pos_end - l->pos_begin) * j.slice >= KL_PARALLEL_FROM ? l->parallel : NULL};
     kl_share(&alone, kl_ceil_div(l->pos_end - l->pos_begin, j.chunk), gather_chunk, &j);
     l->fault = atomic_load(&j.fault);
     return KL_OK;
@@ -150,7 +162,8 @@ int kl_cpu_gather(struct kl_launch *l) {
 static void gather_axis_chunk(void *arg, int64_t task) {
     struct job *j = arg;
     int axis = ((const struct kl_axis_params *)j->l->params)->axis;
-    int64_t begin = j->l->pos_begin + task * j->chunk, end = kl_min64(begin + j->chunk, j->l->pos_end);
+    int64_t begin = j->l->pos_begin + task * j->chunk,
+            end = kl_min64(begin + j->chunk, j->l->pos_end);
     int64_t offsets[KL_TILE];
     bool ok[KL_TILE];
     for (int64_t at = begin; at < end; at += KL_TILE) {
@@ -174,7 +187,8 @@ int kl_cpu_gather_axis(struct kl_launch *l) {
         j.pos_dims[j.n_pos_dims] = l->out->dims[i];
         j.pos_strides[j.n_pos_dims++] = i == axis ? 0 : l->in[0].strides[i];
     }
-    struct kl_launch alone = {.parallel = l->pos_end - l->pos_begin >= KL_PARALLEL_FROM ? l->parallel : NULL};
+    struct kl_launch alone = {
+        .parallel = l->pos_end - l->pos_begin >= KL_PARALLEL_FROM ? l->parallel : NULL};
     kl_share(&alone, kl_ceil_div(l->pos_end - l->pos_begin, KL_CHUNK), gather_axis_chunk, &j);
     l->fault = atomic_load(&j.fault);
     return KL_OK;

@@ -1,9 +1,9 @@
 /* cpu_kernels.h - the reference kernels: plain C for every operation that has a kernel, but CALL.
  *
  * What each takes is said in base/op_params.h and base/launch.h. All of them: operands may have any
- * strides (outputs too, where the operation is element-wise; else outputs are row-major); the result
- * does not depend on strides, on alignment or on the number of threads. They know no arrays, no
- * streams and no memory but scratch. Any thread may call. */
+ * strides (outputs too, where the operation is element-wise; else outputs are row-major); the
+ * result does not depend on strides, on alignment or on the number of threads. They know no arrays,
+ * no streams and no memory but scratch. Any thread may call. */
 #pragma once
 #include "base/launch.h"
 

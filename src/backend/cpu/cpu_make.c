@@ -1,5 +1,5 @@
-/* cpu_make.c - kernels that make arrays from parameters, or out of parts: ARANGE, RANDOM_BITS, SLICE_UPDATE,
- * CONCATENATE. */
+/* cpu_make.c - kernels that make arrays from parameters, or out of parts: ARANGE, RANDOM_BITS,
+ * SLICE_UPDATE, CONCATENATE. */
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
@@ -35,7 +35,8 @@ static void arange_chunk(void *arg, int64_t chunk) {
             arange_int(l, at, n, tile.i);
         else
             arange_float(l, at, n, tile.f);
-        kl_convert(dtype, (char *)l->out->data + at * (int64_t)kl_dtype_size(dtype), is_int ? KL_I64 : KL_F64, &tile, n);
+        kl_convert(dtype, (char *)l->out->data + at * (int64_t)kl_dtype_size(dtype),
+                   is_int ? KL_I64 : KL_F64, &tile, n);
     }
 }
 
@@ -92,7 +93,9 @@ int kl_cpu_slice_update(struct kl_launch *l) {
     int bytes = (int)kl_dtype_size(out->dtype);
     int64_t strides[KL_LONG_AXES], own[KL_LONG_AXES], offset = 0;
     int dims[KL_LONG_AXES], n = 0;
-    if (out->data != base->data) kl_copy_strided(bytes, out->ndim, out->dims, out->data, out->strides, base->data, base->strides);
+    if (out->data != base->data)
+        kl_copy_strided(bytes, out->ndim, out->dims, out->data, out->strides, base->data,
+                        base->strides);
     if (update->size == 0) return KL_OK;
     for (int i = 0; i < p->ndim; i++) {
         offset += p->v[i] * out->strides[i];
@@ -109,8 +112,8 @@ int kl_cpu_slice_update(struct kl_launch *l) {
 struct concat_job {
     const struct kl_launch *l;
     const struct kl_arg *in;
-    int64_t begin; /* of this input along the axis, in elements of the output's row */
-    int64_t row, out_row; /* elements of the input and of the output from one step of the outer axes to the next */
+    int64_t begin;        /* of this input along the axis, in elements of the output's row */
+    int64_t row, out_row; /* elements per step of the outer axes, in the input and the output */
 };
 
 static void concat_chunk(void *arg, int64_t chunk) {
@@ -122,7 +125,8 @@ static void concat_chunk(void *arg, int64_t chunk) {
     kl_cursor_seek(&c, at);
     while (at < end) {
         int64_t outer = at / j->row, inner = at % j->row, n = kl_min64(j->row - inner, end - at);
-        kl_cursor_read(&c, n, (char *)j->l->out->data + (outer * j->out_row + j->begin + inner) * bytes);
+        kl_cursor_read(&c, n,
+                       (char *)j->l->out->data + (outer * j->out_row + j->begin + inner) * bytes);
         at += n;
     }
 }
@@ -133,7 +137,8 @@ int kl_cpu_concatenate(struct kl_launch *l) {
     if (l->out->size == 0) return KL_OK;
     for (int i = p->axis + 1; i < l->out->ndim; i++) inner *= l->out->dims[i];
     for (int k = 0; k < l->n_in; k++) {
-        struct concat_job j = {l, &l->in[k], begin, l->in[k].dims[p->axis] * inner, l->out->dims[p->axis] * inner};
+        struct concat_job j = {l, &l->in[k], begin, l->in[k].dims[p->axis] * inner,
+                               l->out->dims[p->axis] * inner};
         kl_share(l, kl_ceil_div(l->in[k].size, KL_CHUNK), concat_chunk, &j);
         begin += j.row;
     }

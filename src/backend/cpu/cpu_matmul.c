@@ -1,8 +1,10 @@
-/* cpu_matmul.c - MATMUL in plain C: in = {a (..., m, k), b (..., k, n)} with the same leading axes; out (..., m, n).
+/* cpu_matmul.c - MATMUL in plain C: in = {a (..., m, k), b (..., k, n)} with the same leading axes;
+ * out (..., m, n).
  *
- * The output is cut into blocks of ROWS x COLS, each one task. A task walks along k in steps of DEPTH, packs both
- * operands' parts (any strides, any float type) into contiguous memory of the compute type, and adds up in the order of k. So the
- * bits depend neither on layout nor on threads. 16-bit floats are added up in float32 and rounded once. */
+ * The output is cut into blocks of ROWS x COLS, each one task. A task walks along k in steps of
+ * DEPTH, packs both operands' parts (any strides, any float type) into contiguous memory of the
+ * compute type, and adds up in the order of k. So the bits depend neither on layout nor on threads.
+ * 16-bit floats are added up in float32 and rounded once. */
 #include <string.h>
 
 #include "backend/cpu/cpu_complex.h"
@@ -33,18 +35,19 @@ struct job {
     const struct kl_launch *l;
     void (*block)(int64_t m, int64_t n, int64_t depth, const void *a, const void *b, void *c);
     enum kl_dtype type;
-    int bytes; /* of type */
+    int bytes;                      /* of type */
     int n_lead, dims[KL_LONG_AXES]; /* leading axes longer than 1 */
     int64_t lead[2][KL_LONG_AXES];  /* their strides in a and b */
-    /* a, b, out as matrices; strides in elements. Narrow products are computed transposed: the inner loop runs along n. */
+    /* a, b, out as matrices; strides in elements. Narrow products are computed transposed: the
+     * inner loop runs along n. */
     const struct kl_arg *a, *b;
     int64_t m, n, k, a_row, a_col, b_row, b_col, out_row, out_col;
     int64_t row_blocks, col_blocks;
 };
 
 /* rows x cols elements of a matrix, as the compute type, `pitch` apart. */
-static void pack(const struct job *j, const struct kl_arg *arg, int64_t offset, int64_t row_step, int64_t col_step,
-                 int64_t rows, int64_t cols, int64_t pitch, char *to) {
+static void pack(const struct job *j, const struct kl_arg *arg, int64_t offset, int64_t row_step,
+                 int64_t col_step, int64_t rows, int64_t cols, int64_t pitch, char *to) {
     int item = (int)kl_dtype_size(arg->dtype);
     const char *from = (const char *)arg->data + offset * item;
     union kl_tile raw;
@@ -64,7 +67,8 @@ static void matmul_chunk(void *arg, int64_t task) {
     const struct job *j = arg;
     const struct kl_arg *out = j->l->out;
     _Alignas(64) char a[ROWS * DEPTH * 8], b[DEPTH * COLS * 8], c[ROWS * COLS * 8];
-    int64_t per_batch = j->row_blocks * j->col_blocks, batch = task / per_batch, in_batch = task % per_batch;
+    int64_t per_batch = j->row_blocks * j->col_blocks, batch = task / per_batch,
+            in_batch = task % per_batch;
     int64_t row = in_batch / j->col_blocks * ROWS, col = in_batch % j->col_blocks * COLS;
     int64_t m = kl_min64(ROWS, j->m - row), n = kl_min64(COLS, j->n - col), a_off, b_off;
     kl_offsets(j->n_lead, j->dims, j->lead[0], batch, 1, &a_off);
@@ -72,12 +76,14 @@ static void matmul_chunk(void *arg, int64_t task) {
     for (int64_t i = 0; i < m; i++) memset(c + i * COLS * j->bytes, 0, (size_t)(n * j->bytes));
     for (int64_t k = 0; k < j->k; k += DEPTH) {
         int64_t depth = kl_min64(DEPTH, j->k - k);
-        pack(j, j->a, a_off + row * j->a_row + k * j->a_col, j->a_row, j->a_col, m, depth, DEPTH, a);
+        pack(j, j->a, a_off + row * j->a_row + k * j->a_col, j->a_row, j->a_col, m, depth, DEPTH,
+             a);
         pack(j, j->b, b_off + k * j->b_row + col * j->b_col, j->b_row, j->b_col, depth, n, COLS, b);
         j->block(m, n, depth, a, b, c);
     }
     int item = (int)kl_dtype_size(out->dtype);
-    char *dst = (char *)out->data + (batch * j->m * j->n + row * j->out_row + col * j->out_col) * item;
+    char *dst =
+        (char *)out->data + (batch * j->m * j->n + row * j->out_row + col * j->out_col) * item;
     union kl_tile narrow;
     for (int64_t i = 0; i < m; i++) {
         const char *src = c + i * COLS * j->bytes;

@@ -1,12 +1,14 @@
 /* cpu_reduce.c - SUM, MAX, MIN over any set of axes.
  *
- * The tree of a reduction is fixed by the number of reduced elements alone, taken in row-major order: blocks of BLOCK
- * elements; within a block LANES partial values (element i goes to lane i % LANES), joined by halving; blocks are joined
- * pairwise, like the carries of a binary counter, what is left over from the right. So strides, threads and the way through memory
- * change no bit, and the error of a float sum grows with the logarithm of its length.
+ * The tree of a reduction is fixed by the number of reduced elements alone, taken in row-major
+ * order: blocks of BLOCK elements; within a block LANES partial values (element i goes to lane i %
+ * LANES), joined by halving; blocks are joined pairwise, like the carries of a binary counter, what
+ * is left over from the right. So strides, threads and the way through memory change no bit, and
+ * the error of a float sum grows with the logarithm of its length.
  *
- * Two ways lead through memory: output by output (ROWS), when the reduced elements lie close together, else a run of outputs
- * side by side (COLUMNS). Long reductions are cut into segments, whole subtrees, which are shared among threads. */
+ * Two ways lead through memory: output by output (ROWS), when the reduced elements lie close
+ * together, else a run of outputs side by side (COLUMNS). Long reductions are cut into segments,
+ * whole subtrees, which are shared among threads. */
 #include <string.h>
 
 #include "backend/cpu/cpu_extremes.h"
@@ -144,13 +146,14 @@ struct join {
     void (*block)(void *out, const void *x, int64_t n);
     void (*fold)(void *a, const void *b, int64_t n);
 };
-#define PAIR(name) {block_##name, fold_##name}
-#define EXTREME(op)                                                                                \
-    {                                                                                              \
-        [KL_BOOL] = PAIR(op##_u8), [KL_U8] = PAIR(op##_u8), [KL_U16] = PAIR(op##_u16),             \
-        [KL_U32] = PAIR(op##_u32), [KL_U64] = PAIR(op##_u64), [KL_I8] = PAIR(op##_i8),             \
-        [KL_I16] = PAIR(op##_i16), [KL_I32] = PAIR(op##_i32), [KL_I64] = PAIR(op##_i64),           \
-        [KL_F32] = PAIR(op##_f32), [KL_F64] = PAIR(op##_f64), [KL_C64] = PAIR(op##_c64)            \
+#define PAIR(name) \
+    { block_##name, fold_##name }
+#define EXTREME(op)                                                                      \
+    {                                                                                    \
+        [KL_BOOL] = PAIR(op##_u8), [KL_U8] = PAIR(op##_u8), [KL_U16] = PAIR(op##_u16),   \
+        [KL_U32] = PAIR(op##_u32), [KL_U64] = PAIR(op##_u64), [KL_I8] = PAIR(op##_i8),   \
+        [KL_I16] = PAIR(op##_i16), [KL_I32] = PAIR(op##_i32), [KL_I64] = PAIR(op##_i64), \
+        [KL_F32] = PAIR(op##_f32), [KL_F64] = PAIR(op##_f64), [KL_C64] = PAIR(op##_c64)  \
     }
 static const struct join sums[KL_N_DTYPES] = {
     [KL_U32] = PAIR(sum_u32), [KL_I32] = PAIR(sum_u32), [KL_U64] = PAIR(sum_u64),
@@ -170,13 +173,14 @@ struct job {
     int kept_dims[KL_LONG_AXES], gone_dims[KL_LONG_AXES];
     int64_t kept_strides[KL_LONG_AXES], gone_strides[KL_LONG_AXES];
     int64_t n_out, n_red;
-    bool columns;                /* the way through memory */
-    int64_t group, n_groups;     /* outputs of one task; tasks per segment */
+    bool columns;            /* the way through memory */
+    int64_t group, n_groups; /* outputs of one task; tasks per segment */
     int64_t segments;
-    char *partial;               /* [segments][n_out] of type, when segments > 1 */
+    char *partial; /* [segments][n_out] of type, when segments > 1 */
 };
 
-/* The values of finished blocks, `width` side by side: blocks & (1 << k) says that level k holds a subtree of 2^k blocks. */
+/* The values of finished blocks, `width` side by side: blocks & (1 << k) says that level k holds a
+ * subtree of 2^k blocks. */
 struct counter {
     char *level; /* LEVELS * width values */
     int64_t width, blocks;
@@ -210,7 +214,8 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
 }
 
 /* Outputs [begin, begin + n) of one segment, one after another. */
-static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count, char *results) {
+static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
+                        char *results) {
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype);
     int64_t offsets[ROWS];
@@ -238,7 +243,8 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
 }
 
 /* The same with n <= COLUMNS outputs side by side. */
-static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count, char *results) {
+static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_t from,
+                           int64_t count, char *results) {
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype);
     _Alignas(8) char levels[LEVELS * COLUMNS * 8], lanes[LANES][COLUMNS * 8];
@@ -261,7 +267,8 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
                 j->join.fold(lanes[r % LANES], x, n);
         }
         for (int step = LANES / 2; step; step /= 2)
-            for (int k = 0; k < step && k + step < m; k++) j->join.fold(lanes[k], lanes[k + step], n);
+            for (int k = 0; k < step && k + step < m; k++)
+                j->join.fold(lanes[k], lanes[k + step], n);
         counter_push(j, &counter, lanes[0]);
     }
     counter_finish(j, &counter, results);
@@ -269,12 +276,14 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
 
 static void store(const struct job *j, int64_t begin, int64_t n, const void *results) {
     const struct kl_arg *out = j->l->out;
-    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), j->type, results, n);
+    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), j->type,
+               results, n);
 }
 
 static void segment_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
-    int64_t segment = i / j->n_groups, begin = i % j->n_groups * j->group, n = kl_min64(j->group, j->n_out - begin);
+    int64_t segment = i / j->n_groups, begin = i % j->n_groups * j->group,
+            n = kl_min64(j->group, j->n_out - begin);
     int64_t from = segment * SEGMENT, count = kl_min64(SEGMENT, j->n_red - from);
     _Alignas(8) char results[ROWS * 8];
     if (j->columns)
@@ -282,7 +291,8 @@ static void segment_chunk(void *arg, int64_t i) {
     else
         reduce_rows(j, begin, n, from, count, results);
     if (j->partial)
-        memcpy(j->partial + (segment * j->n_out + begin) * j->bytes, results, (size_t)(n * j->bytes));
+        memcpy(j->partial + (segment * j->n_out + begin) * j->bytes, results,
+               (size_t)(n * j->bytes));
     else
         store(j, begin, n, results);
 }
@@ -340,7 +350,8 @@ int kl_cpu_reduce(struct kl_launch *l) {
     j.type = kl_compute_dtype(l->out->dtype);
     j.bytes = (int)kl_dtype_size(j.type);
     j.join = (l->op == KL_OP_SUM ? sums : l->op == KL_OP_MAX ? maxima : minima)[j.type];
-    if (!j.join.block) return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->out->dtype));
+    if (!j.join.block)
+        return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->out->dtype));
     split_axes(&j);
     if (j.n_red == 0) { /* a sum of nothing; the builders let no other come here */
         memset(l->out->data, 0, (size_t)l->out->size * kl_dtype_size(l->out->dtype));

@@ -1,6 +1,7 @@
-/* cpu_scatter.c - SCATTER and SCATTER_AXIS: positions one after another, in order, so that of equal indices the highest
- * position is assigned last, and sums are made in order. 16-bit floats are rounded after each update, as memory holds
- * them. A position whose index is out of range writes nothing. */
+/* cpu_scatter.c - SCATTER and SCATTER_AXIS: positions one after another, in order, so that of equal
+ * indices the highest position is assigned last, and sums are made in order. 16-bit floats are
+ * rounded after each update, as memory holds them. A position whose index is out of range writes
+ * nothing. */
 #include <string.h>
 
 #include "backend/cpu/cpu_extremes.h"
@@ -129,12 +130,12 @@ typedef void join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_s
 #define MIN kl_min_c64
 #include "backend/cpu/cpu_scatter_join.inc"
 
-#define JOINS(op)                                                                                  \
-    {                                                                                              \
-        [KL_BOOL] = op##_b8, [KL_U8] = op##_u8, [KL_U16] = op##_u16, [KL_U32] = op##_u32,          \
-        [KL_U64] = op##_u64, [KL_I8] = op##_i8, [KL_I16] = op##_i16, [KL_I32] = op##_i32,          \
-        [KL_I64] = op##_i64, [KL_F16] = op##_f16, [KL_BF16] = op##_bf16, [KL_F32] = op##_f32,      \
-        [KL_F64] = op##_f64, [KL_C64] = op##_c64                                                   \
+#define JOINS(op)                                                                             \
+    {                                                                                         \
+        [KL_BOOL] = op##_b8, [KL_U8] = op##_u8, [KL_U16] = op##_u16, [KL_U32] = op##_u32,     \
+        [KL_U64] = op##_u64, [KL_I8] = op##_i8, [KL_I16] = op##_i16, [KL_I32] = op##_i32,     \
+        [KL_I64] = op##_i64, [KL_F16] = op##_f16, [KL_BF16] = op##_bf16, [KL_F32] = op##_f32, \
+        [KL_F64] = op##_f64, [KL_C64] = op##_c64                                              \
     }
 static join_fn *const joins[][KL_N_DTYPES] = {
     [KL_SCATTER_ADD] = JOINS(add),
@@ -173,7 +174,8 @@ struct job {
     /* What one position writes, as loops: the last is done by join. Strides in bytes. */
     int n;
     int64_t len[KL_LONG_AXES], dst_steps[KL_LONG_AXES], src_steps[KL_LONG_AXES];
-    /* Where position p finds its updates, and (SCATTER_AXIS) the part of its place that no index gives; elements. */
+    /* Where position p finds its updates, and (SCATTER_AXIS) the part of its place that no index
+     * gives; elements. */
     int n_pos, pos_dims[KL_LONG_AXES];
     int64_t src_strides[KL_LONG_AXES], dst_strides[KL_LONG_AXES];
 };
@@ -202,15 +204,16 @@ static void write_block(const struct job *j, char *dst, const char *src) {
 }
 
 /* Adds to places[i] what index i contributes; clears ok[i] where it is out of range. */
-static void add_index(const struct job *j, int operand, int axis, int64_t extent, int64_t position, int64_t n,
-                      int64_t *places, bool *ok) {
+static void add_index(const struct job *j, int operand, int axis, int64_t extent, int64_t position,
+                      int64_t n, int64_t *places, bool *ok) {
     const struct kl_arg *indices = &j->l->in[operand], *out = j->l->out;
     int64_t v[KL_TILE];
     struct kl_cursor c;
     union kl_tile raw;
     kl_cursor_init_arg(&c, indices);
     kl_cursor_seek(&c, position);
-    kl_index_read_run(kl_cursor_next(&c, n, &raw), indices->dtype, (int64_t)kl_dtype_size(indices->dtype), n, v);
+    kl_index_read_run(kl_cursor_next(&c, n, &raw), indices->dtype,
+                      (int64_t)kl_dtype_size(indices->dtype), n, v);
     for (int64_t i = 0; i < n; i++) {
         int64_t at = v[i] < 0 ? v[i] + out->dims[axis] : v[i];
         if (j->l->checked) at = kl_index_wrap(v[i], out->dims[axis], extent);
@@ -221,7 +224,8 @@ static void add_index(const struct job *j, int operand, int axis, int64_t extent
     }
 }
 
-static void write_positions(struct kl_launch *l, const struct job *j, const int *axes, int n_axes, const int *extents) {
+static void write_positions(struct kl_launch *l, const struct job *j, const int *axes, int n_axes,
+                            const int *extents) {
     int64_t places[KL_TILE], sources[KL_TILE];
     bool ok[KL_TILE];
     for (int64_t at = l->pos_begin; at < l->pos_end; at += KL_TILE) {
@@ -229,28 +233,33 @@ static void write_positions(struct kl_launch *l, const struct job *j, const int 
         kl_offsets(j->n_pos, j->pos_dims, j->src_strides, at, n, sources);
         kl_offsets(j->n_pos, j->pos_dims, j->dst_strides, at, n, places);
         memset(ok, true, sizeof ok);
-        for (int k = 0; k < n_axes; k++) add_index(j, 2 + k, axes[k], extents ? extents[axes[k]] : 1, at, n, places, ok);
+        for (int k = 0; k < n_axes; k++)
+            add_index(j, 2 + k, axes[k], extents ? extents[axes[k]] : 1, at, n, places, ok);
         for (int64_t i = 0; i < n; i++) {
             if (ok[i])
-                write_block(j, (char *)l->out->data + places[i] * j->item, (const char *)l->in[1].data + sources[i] * j->item);
+                write_block(j, (char *)l->out->data + places[i] * j->item,
+                            (const char *)l->in[1].data + sources[i] * j->item);
             else if (l->fault == KL_NO_FAULT)
                 l->fault = at + i;
         }
     }
 }
 
-/* The output starts as the base, unless it is its memory or an earlier part of the positions has begun. */
+/* The output starts as the base, unless it is its memory or an earlier part of the positions has
+ * begun. */
 static void start(struct kl_launch *l) {
     const struct kl_arg *base = &l->in[0], *out = l->out;
     l->fault = KL_NO_FAULT;
     if (l->pos_begin == 0 && out->data != base->data)
-        kl_copy_strided((int)kl_dtype_size(out->dtype), out->ndim, out->dims, out->data, out->strides, base->data, base->strides);
+        kl_copy_strided((int)kl_dtype_size(out->dtype), out->ndim, out->dims, out->data,
+                        out->strides, base->data, base->strides);
 }
 
 int kl_cpu_scatter(struct kl_launch *l) {
     const struct kl_scatter_params *p = l->params;
     const struct kl_arg *updates = &l->in[1], *out = l->out;
-    struct job j = {.l = l, .join = join_of(p->mode, out->dtype), .item = (int)kl_dtype_size(out->dtype)};
+    struct job j = {
+        .l = l, .join = join_of(p->mode, out->dtype), .item = (int)kl_dtype_size(out->dtype)};
     start(l);
     if (updates->size == 0 || out->size == 0) return KL_OK;
     int lead = updates->ndim - out->ndim;
@@ -261,7 +270,8 @@ int kl_cpu_scatter(struct kl_launch *l) {
     }
     for (int i = 0; i < out->ndim; i++) {
         if (updates->dims[lead + i] == 1 || j.n == KL_LONG_AXES) continue;
-        int64_t ds = out->strides[i] * j.item, ss = updates->strides[lead + i] * j.item, len = updates->dims[lead + i];
+        int64_t ds = out->strides[i] * j.item, ss = updates->strides[lead + i] * j.item,
+                len = updates->dims[lead + i];
         if (j.n && j.dst_steps[j.n - 1] == ds * len && j.src_steps[j.n - 1] == ss * len) {
             j.len[j.n - 1] *= len;
             j.dst_steps[j.n - 1] = ds;
@@ -279,7 +289,8 @@ int kl_cpu_scatter(struct kl_launch *l) {
 int kl_cpu_scatter_axis(struct kl_launch *l) {
     const struct kl_scatter_axis_params *p = l->params;
     const struct kl_arg *values = &l->in[1], *out = l->out;
-    struct job j = {.l = l, .join = join_of(p->mode, out->dtype), .item = (int)kl_dtype_size(out->dtype)};
+    struct job j = {
+        .l = l, .join = join_of(p->mode, out->dtype), .item = (int)kl_dtype_size(out->dtype)};
     start(l);
     if (values->size == 0) return KL_OK;
     for (int i = 0; i < out->ndim; i++) {

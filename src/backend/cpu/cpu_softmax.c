@@ -1,5 +1,6 @@
-/* cpu_softmax.c - SOFTMAX over the last axes, taken as one: exp(x - max) / sum. 16-bit floats are computed in float32. A
- * row with NaN, or with nothing but -infinity, or with +infinity, is NaN all through, as the formula says. */
+/* cpu_softmax.c - SOFTMAX over the last axes, taken as one: exp(x - max) / sum. 16-bit floats are
+ * computed in float32. A row with NaN, or with nothing but -infinity, or with +infinity, is NaN all
+ * through, as the formula says. */
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_tile.h"
@@ -26,14 +27,17 @@ struct job {
 #define MAX kl_max_f64
 #include "backend/cpu/cpu_softmax.inc"
 
-/* The "largest" complex number is the last in the order of sorting; any would do to keep exp small. */
+/* The "largest" complex number is the last in the order of sorting; any would do to keep exp
+ * small. */
 static void softmax_c64(const struct job *j, int64_t row) {
-    struct kl_c64 *y = (struct kl_c64 *)j->l->out->data + row * j->length, top = {-INFINITY, -INFINITY};
+    struct kl_c64 *y = (struct kl_c64 *)j->l->out->data + row * j->length,
+                  top = {-INFINITY, -INFINITY};
     struct kl_cursor c;
     double re = 0, im = 0;
     kl_cursor_init_arg(&c, j->l->in);
     kl_cursor_seek(&c, row * j->length);
-    for (int64_t at = 0; at < j->length; at += KL_TILE) kl_cursor_read(&c, kl_min64(KL_TILE, j->length - at), y + at);
+    for (int64_t at = 0; at < j->length; at += KL_TILE)
+        kl_cursor_read(&c, kl_min64(KL_TILE, j->length - at), y + at);
     for (int64_t i = 0; i < j->length; i++) top = kl_max_c64(top, y[i]);
     for (int64_t i = 0; i < j->length; i++) {
         y[i] = kl_c64_exp(kl_c64_sub(y[i], top));
@@ -54,7 +58,8 @@ int kl_cpu_softmax(struct kl_launch *l) {
     struct job j = {.l = l, .length = 1};
     const struct kl_arg *out = l->out;
     if (out->size == 0) return KL_OK;
-    for (int i = ((const struct kl_axis_params *)l->params)->axis; i < out->ndim; i++) j.length *= out->dims[i];
+    for (int i = ((const struct kl_axis_params *)l->params)->axis; i < out->ndim; i++)
+        j.length *= out->dims[i];
     j.row = out->dtype == KL_C64 ? softmax_c64 : out->dtype == KL_F64 ? softmax_f64 : softmax_f32;
     j.rows = out->size / j.length;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);

@@ -1,9 +1,10 @@
 /* cpu_sort.c - SORT and ARGSORT along one axis: ascending, stable, NaN last.
  *
- * Every value becomes an unsigned key in whose order it is sorted; -0.0 and +0.0 have one key, so have all NaN. A key
- * of 32 bits and its place make one 64-bit number, no two of which are equal: sorting those is stable by itself. Longer keys
- * are sorted by merging, with their places beside them. Complex: by real part, then imaginary part; those with a
- * NaN come last: a NaN imaginary part by real part, then a NaN real part by imaginary part, then both. */
+ * Every value becomes an unsigned key in whose order it is sorted; -0.0 and +0.0 have one key, so
+ * have all NaN. A key of 32 bits and its place make one 64-bit number, no two of which are equal:
+ * sorting those is stable by itself. Longer keys are sorted by merging, with their places beside
+ * them. Complex: by real part, then imaginary part; those with a NaN come last: a NaN imaginary
+ * part by real part, then a NaN real part by imaginary part, then both. */
 #include <string.h>
 #include <stdatomic.h>
 
@@ -103,7 +104,7 @@ struct job {
     const struct kl_launch *l;
     int axis;
     int64_t length, rows, group;
-    bool is_long; /* keys of 64 bits */
+    bool is_long;              /* keys of 64 bits */
     int dims[KL_LONG_AXES], n; /* of the other axes */
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
     atomic_bool no_memory;
@@ -152,7 +153,8 @@ static void sort_row(struct job *j, int64_t row, void *room) {
 static void sort_chunk(void *arg, int64_t i) {
     struct job *j = arg;
     int64_t end = kl_min64((i + 1) * j->group, j->rows);
-    size_t bytes = 2 * (size_t)j->length * (j->is_long ? sizeof(struct long_key) : sizeof(uint64_t));
+    size_t bytes =
+        2 * (size_t)j->length * (j->is_long ? sizeof(struct long_key) : sizeof(uint64_t));
     void *room = kl_malloc(bytes);
     if (!room) {
         atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);

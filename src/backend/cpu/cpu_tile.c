@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-void kl_cursor_init(struct kl_cursor *c, void *data, int item_bytes, int ndim, const int *dims, const int64_t *strides) {
+void kl_cursor_init(struct kl_cursor *c, void *data, int item_bytes, int ndim, const int *dims,
+                    const int64_t *strides) {
     int n = 0;
     for (int i = 0; i < ndim; i++) {
         if (dims[i] == 1) continue;
@@ -63,7 +64,8 @@ static inline void advance(struct kl_cursor *c, int64_t n) {
     }
 }
 
-void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *from, int64_t src_step) {
+void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *from,
+                 int64_t src_step) {
     char *dst = to;
     const char *src = from;
     if (dst_step == item && src_step == item) {
@@ -134,7 +136,8 @@ void *kl_cursor_claim(struct kl_cursor *c, int64_t n) {
 const void *kl_cursor_next(struct kl_cursor *c, int64_t n, union kl_tile *tile) {
     if (c->ndim == 0) {
         if (n == 1) return c->data;
-        if (!c->filled) kl_copy_run(c->item_bytes, KL_TILE, (char *)tile->bytes, c->item_bytes, c->data, 0);
+        if (!c->filled)
+            kl_copy_run(c->item_bytes, KL_TILE, (char *)tile->bytes, c->item_bytes, c->data, 0);
         c->filled = true;
         return tile->bytes;
     }
@@ -144,7 +147,8 @@ const void *kl_cursor_next(struct kl_cursor *c, int64_t n, union kl_tile *tile) 
     return tile->bytes;
 }
 
-void kl_offsets(int ndim, const int *dims, const int64_t *strides, int64_t pos, int64_t n, int64_t *out) {
+void kl_offsets(int ndim, const int *dims, const int64_t *strides, int64_t pos, int64_t n,
+                int64_t *out) {
     int64_t at[KL_LONG_AXES], len[KL_LONG_AXES], step[KL_LONG_AXES], offset = 0;
     int m = 0;
     for (int i = 0; i < ndim; i++) {
@@ -168,8 +172,8 @@ void kl_offsets(int ndim, const int *dims, const int64_t *strides, int64_t pos, 
     }
 }
 
-void kl_copy_strided(int item_bytes, int ndim, const int *dims, void *dst, const int64_t *dst_strides, const void *src,
-                     const int64_t *src_strides) {
+void kl_copy_strided(int item_bytes, int ndim, const int *dims, void *dst,
+                     const int64_t *dst_strides, const void *src, const int64_t *src_strides) {
     /* Loops that both operands share, as in kl_cursor_init. */
     int64_t len[KL_LONG_AXES], ds[KL_LONG_AXES], ss[KL_LONG_AXES], at[KL_LONG_AXES];
     int n = 0;

@@ -145,7 +145,8 @@ void cb_empty(struct cb *cb) {
     cb->words = NULL;
     int n_waits = cb->n_waits;
     cb->n_waits = 0;
-    for (int i = 0; i < n_waits; i++) cb_release(cb->waits[i]); /* they are settled, so they hold nothing further */
+    for (int i = 0; i < n_waits; i++)
+        cb_release(cb->waits[i]); /* they are settled, so they hold nothing further */
     for (struct chunk *c = cb->arena.chunks, *next; c; c = next) {
         next = c->next;
         kl_free(c);

@@ -8,14 +8,15 @@
 
 /* A chunk of 32-bit words that kernels write with atomic minimum and the host reads after completion. */
 struct kl_fault_words {
-    _Atomic(uint32_t) refs;      /* command buffers that write or read it */
-    uint32_t *host;              /* valid when a command buffer that names the chunk in `brings_back` is complete */
+    _Atomic(uint32_t) refs; /* command buffers that write or read it */
+    uint32_t
+        *host; /* valid when a command buffer that names the chunk in `brings_back` is complete */
     void *device;                /* what kernels get */
     int n_used;                  /* the encoding thread's */
     struct kl_fault_words *next; /* in the queue's list of clear chunks */
     void *impl;
 };
-enum { KL_WORDS = 128 };                /* per chunk; word 0 is the summary */
+enum { KL_WORDS = 128 }; /* per chunk; word 0 is the summary */
 #define KL_WORD_CLEAR UINT32_MAX
 
 struct kl_word_ref {
@@ -24,9 +25,9 @@ struct kl_word_ref {
 };
 
 enum kl_command_kind {
-    KL_CMD_LAUNCH,      /* a kernel */
-    KL_CMD_MERGE,       /* word = smallest of the guard words */
-    KL_CMD_GUARD_FILL,  /* validation: guards of arg[0] spell tenant[0]; its body gets the pattern */
+    KL_CMD_LAUNCH,     /* a kernel */
+    KL_CMD_MERGE,      /* word = smallest of the guard words */
+    KL_CMD_GUARD_FILL, /* validation: guards of arg[0] spell tenant[0]; its body gets the pattern */
     KL_CMD_GUARD_CHECK, /* validation: guards of every arg against its tenant; a finding goes to `word` as operand * 4 + finding */
 };
 
@@ -36,14 +37,16 @@ struct kl_command {
     const char *name;
     const void *params;
     int n_in, n_out;
-    struct kl_arg *args;        /* inputs, then outputs; data are device addresses */
+    struct kl_arg *args; /* inputs, then outputs; data are device addresses */
     bool checked;
-    int64_t pos_begin, pos_end; /* index positions of this launch; a fault is stored as position - pos_begin */
-    struct kl_word_ref word;    /* where a fault goes, and its index into word 0 of the same chunk; words NULL: cannot fault */
+    int64_t pos_begin,
+        pos_end; /* index positions of this launch; a fault is stored as position - pos_begin */
+    struct kl_word_ref
+        word; /* where a fault goes, and its index into word 0 of the same chunk; words NULL: cannot fault */
     struct kl_word_ref *guards; /* the kernel must not run when any of these is not clear */
     int n_guards;
-    uint64_t *tenants;          /* validation, per arg */
-    size_t *bytes;              /* validation, per arg */
+    uint64_t *tenants; /* validation, per arg */
+    size_t *bytes;     /* validation, per arg */
 };
 
 struct kl_driver;
@@ -51,25 +54,31 @@ struct kl_driver_ops {
     int (*alloc)(struct kl_driver *d, size_t bytes, void **ptr, struct kl_error **err);
     void (*free)(struct kl_driver *d, void *ptr, size_t bytes); /* no use is in flight */
     /* Finished on return; may block for the time of the copy. */
-    int (*read)(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n, struct kl_error **err);
-    int (*write)(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n, struct kl_error **err);
+    int (*read)(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
+                struct kl_error **err);
+    int (*write)(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
+                 struct kl_error **err);
 
-    int (*queue_new)(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err); /* never freed */
+    int (*queue_new)(struct kl_driver *d, int stream_index, void **queue,
+                     struct kl_error **err); /* never freed */
     int (*event_new)(struct kl_driver *d, void **event, struct kl_error **err);
     void (*event_free)(struct kl_driver *d, void *event);
-    int (*words_new)(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err); /* all clear */
-    void (*words_clear)(struct kl_driver *d, struct kl_fault_words *w);                     /* no use is in flight */
+    int (*words_new)(struct kl_driver *d, struct kl_fault_words *w,
+                     struct kl_error **err);                            /* all clear */
+    void (*words_clear)(struct kl_driver *d, struct kl_fault_words *w); /* no use is in flight */
 
     /* Runs the commands in order on the queue, after the events, and signals. What commands point to lives until the event is
      * complete. On failure nothing of it runs, and `signal` is never signalled. One thread at a time per queue. */
-    int (*submit)(struct kl_driver *d, void *queue, const struct kl_command *commands, int n, void *const *waits,
-                  int n_waits, struct kl_fault_words *brings_back, void *signal, struct kl_error **err);
+    int (*submit)(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
+                  void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
+                  struct kl_error **err);
     /* 1 complete, 0 not yet, KL_EDEVICELOST. */
     int (*event_query)(struct kl_driver *d, void *event);
     /* Blocks until one of the events is complete, the device is lost, or wake was called since the last wait. Settlement thread only. */
     void (*wait_any)(struct kl_driver *d, void *const *events, int n);
     void (*wake)(struct kl_driver *d);
-    void (*forked)(struct kl_driver *d); /* in the child: touch nothing any more; read and write fail */
+    void (*forked)(
+        struct kl_driver *d); /* in the child: touch nothing any more; read and write fail */
 };
 
 struct kl_driver {

@@ -18,7 +18,9 @@ static int refuse(struct device *dev, struct kl_error **err) {
     struct kl_error *lost = atomic_load(&dev->lost);
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
     if (atomic_load(&dev->forked))
-        return kl_fail(err, KL_EDEVICE, "the GPU was used before this process forked; it cannot be used in the child");
+        return kl_fail(
+            err, KL_EDEVICE,
+            "the GPU was used before this process forked; it cannot be used in the child");
     return KL_OK;
 }
 
@@ -77,7 +79,8 @@ static int look_at_inputs(struct cb *cb, struct kl_task *t, struct inputs *in) {
     return rc;
 }
 
-static void fill_arg(struct kl_arg *a, const struct kl_tensor *t, const struct kl_tensor *copy, const struct kl_memory *m) {
+static void fill_arg(struct kl_arg *a, const struct kl_tensor *t, const struct kl_tensor *copy,
+                     const struct kl_memory *m) {
     struct kl_block *b = kl_buffer_block_on(t->buffer, m);
     a->data = b ? (char *)b->ptr + t->offset * (int64_t)kl_dtype_size(t->dtype) : NULL;
     a->dtype = t->dtype;
@@ -107,7 +110,8 @@ static struct op *record(struct cb *cb, struct kl_task *t) {
     op->name = own_name;
     op->params = params;
     for (int i = 0; i < t->n_in; i++)
-        if (copy_tensor(cb, op->in[i] = cb_alloc(cb, sizeof(struct kl_tensor)), t->in[i])) return NULL;
+        if (copy_tensor(cb, op->in[i] = cb_alloc(cb, sizeof(struct kl_tensor)), t->in[i]))
+            return NULL;
     return op;
 }
 
@@ -115,7 +119,8 @@ static bool can_fault(const struct kl_task *t) {
     return t->op == KL_OP_CALL || ((kl_op_flags(t->op) & KL_OPF_CHECKED) && !t->proved);
 }
 
-static struct kl_command *new_command(struct cb *cb, enum kl_command_kind kind, const struct op *op, int n_args) {
+static struct kl_command *new_command(struct cb *cb, enum kl_command_kind kind, const struct op *op,
+                                      int n_args) {
     struct kl_arg *args = cb_alloc(cb, (size_t)n_args * sizeof *args + 1);
     struct kl_command *c = args ? cb_command(cb) : NULL;
     if (!c) return NULL;
@@ -127,7 +132,8 @@ static struct kl_command *new_command(struct cb *cb, enum kl_command_kind kind, 
     return c;
 }
 
-static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool before, struct kl_error **err) {
+static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool before,
+                          struct kl_error **err) {
     struct device *dev = cb->queue->dev;
     int n = t->n_in + t->n_out;
     struct kl_command *check = NULL;
@@ -139,6 +145,7 @@ static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool 
         check->bytes = cb_alloc(cb, (size_t)n * sizeof *check->bytes);
         if (!check->tenants || !check->bytes) return KL_ENOMEM;
         check->word = op->check;
+        op->check_bytes = check->bytes;
         check->n_in = t->n_in;
         check->n_out = t->n_out;
     }
@@ -164,7 +171,8 @@ static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool 
     return KL_OK;
 }
 
-static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t, const struct inputs *in) {
+static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
+                           const struct inputs *in) {
     struct device *dev = cb->queue->dev;
     bool guarded = t->op == KL_OP_CALL && ((const struct kl_call_params *)t->params)->guarded;
     bool checked = (kl_op_flags(t->op) & KL_OPF_CHECKED) != 0;
@@ -191,8 +199,12 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t, cons
                 int64_t *stride = (int64_t *)(void *)(dims + 2);
                 *dims = t->workspace->bytes < INT32_MAX ? (int)t->workspace->bytes : INT32_MAX;
                 *stride = 1;
-                args[n_args - 1] = (struct kl_arg){.data = t->workspace->block->ptr, .dtype = KL_U8, .ndim = 1,
-                                                   .layout = KL_ROW_CONTIGUOUS | KL_DENSE, .dims = dims, .strides = stride,
+                args[n_args - 1] = (struct kl_arg){.data = t->workspace->block->ptr,
+                                                   .dtype = KL_U8,
+                                                   .ndim = 1,
+                                                   .layout = KL_ROW_CONTIGUOUS | KL_DENSE,
+                                                   .dims = dims,
+                                                   .strides = stride,
                                                    .size = (int64_t)t->workspace->bytes};
             }
         }
@@ -200,7 +212,9 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t, cons
         c->n_out = n_args - t->n_in;
         c->checked = checked && !t->proved;
         c->pos_begin = begin;
-        c->pos_end = checked && positions - begin > op->positions_per_word ? begin + op->positions_per_word : positions;
+        c->pos_end = checked && positions - begin > op->positions_per_word
+                         ? begin + op->positions_per_word
+                         : positions;
         if (op->n_words) c->word = (struct kl_word_ref){op->word.words, op->word.index + k};
         if (guarded && in->n_taints) {
             c->guards = in->taints;
@@ -221,7 +235,8 @@ static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl
         struct kl_word_ref merged;
         if (!list) return KL_ENOMEM;
         memcpy(list, all, (size_t)n * sizeof *list);
-        for (int k = 0; k < op->n_words; k++) list[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
+        for (int k = 0; k < op->n_words; k++)
+            list[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
         KL_TRY(cb_words(cb, 1, &merged, err));
         struct kl_command *c = new_command(cb, KL_CMD_MERGE, op, 0);
         if (!c) return KL_ENOMEM;
@@ -233,12 +248,14 @@ static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl
         return KL_OK;
     }
     memcpy(op->taints, all, (size_t)n * sizeof *all);
-    for (int k = 0; k < op->n_words; k++) op->taints[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
+    for (int k = 0; k < op->n_words; k++)
+        op->taints[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
     op->n_taints = n + op->n_words;
     return KL_OK;
 }
 
-static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **out, struct kl_error **err) {
+static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **out,
+                       struct kl_error **err) {
     struct inputs in = {.drop = drop};
     struct op *op = record(cb, t);
     if (!op) return KL_ENOMEM;
@@ -252,8 +269,9 @@ static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **
         op->n_words = (int)((positions + op->positions_per_word - 1) / op->positions_per_word);
         if (op->n_words < 1) op->n_words = 1;
         if (op->n_words >= KL_WORDS)
-            return kl_fail(err, KL_EUNSUPPORTED, "%s has %lld positions, more than one device operation can check", op->name,
-                           (long long)positions);
+            return kl_fail(err, KL_EUNSUPPORTED,
+                           "%s has %lld positions, more than one device operation can check",
+                           op->name, (long long)positions);
         KL_TRY(cb_words(cb, op->n_words, &op->word, err));
     } else {
         op->positions_per_word = INT64_MAX;
@@ -271,13 +289,17 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
     for (int i = 0; i < t->n_in; i++) {
         op->in[i]->fate = kl_fate_retain(t->in[i]->fate);
         /* The index values are read at settlement: until then their block is neither donated nor reused. */
-        if (keeps_index && kl_dtype_is_int(op->in[i]->dtype)) op->in[i]->buffer = kl_buffer_retain(t->in[i]->buffer);
+        if (!keeps_index || !kl_dtype_is_int(op->in[i]->dtype)) continue;
+        op->in[i]->buffer = kl_buffer_retain(t->in[i]->buffer);
+        struct kl_block *b = t->in[i]->buffer->block;
+        cb->runs_user_code = cb->runs_user_code || (b && !b->memory->pool);
     }
     for (int i = 0; i < t->n_out; i++) {
         op->out[i] = kl_fate_retain(t->out[i]->fate);
         cb->new_bytes += (int64_t)t->out[i]->buffer->bytes;
     }
-    for (int i = 0; i < t->n_in + t->n_out; i++) { /* their guards are among the commands, which will now be kept */
+    for (int i = 0; i < t->n_in + t->n_out;
+         i++) { /* their guards are among the commands, which will now be kept */
         struct kl_buffer *buf = i < t->n_in ? t->in[i]->buffer : t->out[i - t->n_in]->buffer;
         struct kl_block *b = kl_buffer_block_on(buf, &dev->memory);
         if (b && b->needs_guard && !op->dropped) b->needs_guard = false;
@@ -289,6 +311,7 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
             call->retain(call->ctx);
             op->release_ctx = call->release;
             op->ctx = call->ctx;
+            cb->runs_user_code = true;
         }
     }
     if (cb->last)
@@ -315,7 +338,8 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
             adopt(q->open, t, op);
             return KL_OK;
         }
-        q->open->n_commands = n_commands; /* what it had of the arena is freed with the command buffer */
+        q->open->n_commands =
+            n_commands; /* what it had of the arena is freed with the command buffer */
         if (rc != KL_ELIMIT || attempt) return err && *err ? rc : kl_fail_nomem(err);
         gpu_flush(&q->dev->backend, q); /* its fault words are used up: go on in a new one */
     }
@@ -323,7 +347,8 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
 
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
     if (encode(q, t, drop, err)) return KL_LAUNCH_DONE;
-    if (q->open->n_ops >= MAX_OPS || q->open->new_bytes >= max_new_bytes) gpu_flush(&q->dev->backend, q);
+    if (q->open->n_ops >= MAX_OPS || q->open->new_bytes >= max_new_bytes)
+        gpu_flush(&q->dev->backend, q);
     return KL_LAUNCH_PENDING;
 }
 

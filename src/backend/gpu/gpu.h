@@ -13,5 +13,6 @@
 struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struct kl_error **err);
 
 #ifdef KL_TEST_HOOKS
-void kl_gpu_revive(struct kl_backend *b); /* forgets that the device was lost; nothing may be in flight */
+void kl_gpu_revive(
+    struct kl_backend *b); /* forgets that the device was lost; nothing may be in flight */
 #endif

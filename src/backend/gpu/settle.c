@@ -21,8 +21,10 @@ static bool read_index(void *arg, int input, int64_t element_offset, int64_t *va
     struct kl_block *b = t->buffer->block;
     size_t item = kl_dtype_size(t->dtype);
     uint64_t bits = 0;
-    if (b->memory->is_host) return kl_index_read((char *)b->ptr + element_offset * (int64_t)item, t->dtype, value);
-    if (b->memory->read(b->memory, b->ptr, (size_t)element_offset * item, &bits, item, NULL)) return false;
+    if (b->memory->is_host)
+        return kl_index_read((char *)b->ptr + element_offset * (int64_t)item, t->dtype, value);
+    if (b->memory->read(b->memory, b->ptr, (size_t)element_offset * item, &bits, item, NULL))
+        return false;
     return kl_index_read(&bits, t->dtype, value);
 }
 
@@ -39,16 +41,20 @@ static struct kl_error *own_failure(struct op *op) {
         uint32_t word = op->word.words->host[op->word.index + k];
         if (word == KL_WORD_CLEAR) continue;
         if (op->op == KL_OP_CALL) {
-            struct kl_error_info info = {.code = KL_EKERNEL, .op = op->name, .has = KL_HAS_STREAM, .stream = stream};
+            struct kl_error_info info = {
+                .code = KL_EKERNEL, .op = op->name, .has = KL_HAS_STREAM, .stream = stream};
             e = kl_error_new(&info, "%s: the kernel failed with code %u", op->name, word);
         } else {
             int64_t position = k * op->positions_per_word + word;
-            kl_fault_fail(&e, op->op, op->name, op->params, op->n_in, op->in, position, stream, read_index, op);
+            kl_fault_fail(&e, op->op, op->name, op->params, op->n_in, op->in, position, stream,
+                          read_index, op);
         }
     }
     if (!e && op->check.words) {
         uint32_t word = op->check.words->host[op->check.index];
-        if (word != KL_WORD_CLEAR) kl_guard_report(&e, op->name, (int)(word / 4), op->n_in, 0, word % 4, stream);
+        if (word != KL_WORD_CLEAR)
+            kl_guard_report(&e, op->name, (int)(word / 4), op->n_in, op->check_bytes[word / 4],
+                            word % 4, stream);
     }
     return e;
 }
@@ -151,6 +157,12 @@ static bool query(struct device *dev, struct cb *cb) {
     return rc != 0;
 }
 
+static void empty_later(struct kl_release *r) {
+    struct cb *cb = kl_container(r, struct cb, release);
+    cb_empty(cb);
+    cb_release(cb);
+}
+
 void gpu_settle(struct device *dev) {
     struct cb *done = NULL;
     kl_mutex_lock(&dev->mu);
@@ -181,12 +193,16 @@ void gpu_settle(struct device *dev) {
     }
     dev->settling = false;
     kl_mutex_unlock(&dev->mu);
-    /* What they held is released without the role: it may run the user's destructors, which may wait. */
     while (done) {
         struct cb *cb = done;
         done = cb->next;
-        cb_empty(cb);
-        cb_release(cb);
+        if (cb->runs_user_code) { /* which may wait for whoever settles */
+            cb->release.run = empty_later;
+            kl_release_later(&cb->release);
+        } else {
+            cb_empty(cb);
+            cb_release(cb);
+        }
     }
 }
 
@@ -206,11 +222,7 @@ static void settlement_thread(void *arg) {
         int n = 0;
         kl_mutex_lock(&dev->mu);
         while (dev->n_unsettled == 0) {
-            pthread_cond_wait(&dev->work, &dev->mu.m);
-#ifdef KL_DEBUG
-            pthread_mutex_unlock(&dev->mu.m);
-            kl_mutex_lock(&dev->mu);
-#endif
+            kl_cond_wait(&dev->work, &dev->mu);
         }
         for (struct kl_queue *q = dev->queues; q && n < MAX_EVENTS; q = q->next) {
             struct cb *cb = q->head;
@@ -231,7 +243,8 @@ int gpu_settlement_start(struct device *dev, struct kl_error **err) {
     int rc = KL_OK;
     kl_mutex_lock(&dev->mu);
     if (!dev->thread_started) {
-        rc = kl_thread_start(settlement_thread, dev, "keel-settle");
+        rc = kl_release_start();
+        if (!rc) rc = kl_thread_start(settlement_thread, dev, "keel-settle");
         dev->thread_started = rc == KL_OK;
     }
     kl_mutex_unlock(&dev->mu);
@@ -246,14 +259,18 @@ void gpu_lose(struct device *dev, const char *why) {
         kl_mutex_lock(&dev->mu);
         for (struct kl_queue *q = dev->queues; q; q = q->next)
             for (struct cb *cb = q->head; cb; cb = cb->next)
-                if ((!cb->complete || cb->error) && cb->first) { /* the oldest of some stream: the likeliest culprit */
-                    snprintf(cause, sizeof cause, "probably while running '%s' (%d operations) on stream %lld",
+                if ((!cb->complete || cb->error) &&
+                    cb->first) { /* the oldest of some stream: the likeliest culprit */
+                    snprintf(cause, sizeof cause,
+                             "probably while running '%s' (%d operations) on stream %lld",
                              cb->first->name, cb->n_ops, (long long)q->timeline->stream_index);
                     break;
                 }
         kl_mutex_unlock(&dev->mu);
         struct kl_error_info info = {.code = KL_EDEVICELOST};
-        struct kl_error *e = kl_error_new(&info, "device '%s' was lost, %s", dev->backend.name, cause), *none = NULL;
+        struct kl_error *e = kl_error_new(&info, "device '%s' was lost, %s", dev->backend.name,
+                                          cause),
+                        *none = NULL;
         if (!atomic_compare_exchange_strong(&dev->lost, &none, e)) kl_error_release(e);
     }
     dev->driver->ops->wake(dev->driver);
@@ -269,7 +286,8 @@ void gpu_forked(struct kl_backend *b) {
                 for (struct op *op = cb->first; op; op = op->next)
                     for (int i = 0; i < op->n_out; i++) {
                         op->out[i]->device_op = NULL;
-                        if (!kl_fate_settled(op->out[i])) kl_fate_set_failed(op->out[i], kl_error_static(KL_EFORK));
+                        if (!kl_fate_settled(op->out[i]))
+                            kl_fate_set_failed(op->out[i], kl_error_static(KL_EFORK));
                     }
         q->open = q->head = q->tail = NULL; /* what they hold stays with the parent's memory */
     }

@@ -15,11 +15,12 @@ static int submit(struct cb *cb, struct kl_error **err) {
     if (!events) return kl_fail_nomem(err);
     int n = 0;
     kl_mutex_lock(&dev->mu);
-    for (int i = 0; i < cb->n_waits; i++) /* one that was refused will never signal; its consumers were dropped */
+    for (int i = 0; i < cb->n_waits;
+         i++) /* one that was refused will never signal; its consumers were dropped */
         if (cb->waits[i]->submitted) events[n++] = cb->waits[i]->event;
     kl_mutex_unlock(&dev->mu);
-    int rc = dev->driver->ops->submit(dev->driver, cb->queue->driver_queue, cb->commands, cb->n_commands, events, n,
-                                      cb->words, cb->event, err);
+    int rc = dev->driver->ops->submit(dev->driver, cb->queue->driver_queue, cb->commands,
+                                      cb->n_commands, events, n, cb->words, cb->event, err);
     kl_free(events);
     return rc;
 }
@@ -27,7 +28,8 @@ static int submit(struct cb *cb, struct kl_error **err) {
 void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     struct device *dev = q->dev;
     struct cb *cb = q->open;
-    if (!cb || cb->last_ticket == 0) return; /* nothing is in it: an operation that failed to be encoded opened it */
+    if (!cb || cb->last_ticket == 0)
+        return; /* nothing is in it: an operation that failed to be encoded opened it */
     q->open = NULL;
     struct kl_error *e = NULL;
     bool ran = cb->n_commands > 0;
@@ -52,7 +54,8 @@ void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     gpu_settle(dev);
 }
 
-static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **out, struct kl_error **err) {
+static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **out,
+                     struct kl_error **err) {
     struct device *dev = device_of(b);
     struct kl_queue *q = kl_calloc(1, sizeof *q);
     if (!q) return kl_fail_nomem(err);
@@ -94,11 +97,14 @@ static int usable(struct device *dev, struct kl_error **err) {
     struct kl_error *lost = atomic_load(&dev->lost);
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
     if (atomic_load(&dev->forked))
-        return kl_fail(err, KL_EDEVICE, "the GPU was used before this process forked; its memory cannot be read in the child");
+        return kl_fail(
+            err, KL_EDEVICE,
+            "the GPU was used before this process forked; its memory cannot be read in the child");
     return KL_OK;
 }
 
-static int mem_read(struct kl_memory *m, const void *ptr, size_t offset, void *dst, size_t n, struct kl_error **err) {
+static int mem_read(struct kl_memory *m, const void *ptr, size_t offset, void *dst, size_t n,
+                    struct kl_error **err) {
     struct device *dev = device_of_memory(m);
     KL_TRY(usable(dev, err));
     int rc = dev->driver->ops->read(dev->driver, ptr, offset, dst, n, err);
@@ -106,7 +112,8 @@ static int mem_read(struct kl_memory *m, const void *ptr, size_t offset, void *d
     return rc;
 }
 
-static int mem_write(struct kl_memory *m, void *ptr, size_t offset, const void *src, size_t n, struct kl_error **err) {
+static int mem_write(struct kl_memory *m, void *ptr, size_t offset, const void *src, size_t n,
+                     struct kl_error **err) {
     struct device *dev = device_of_memory(m);
     KL_TRY(usable(dev, err));
     int rc = dev->driver->ops->write(dev->driver, ptr, offset, src, n, err);
@@ -114,8 +121,13 @@ static int mem_write(struct kl_memory *m, void *ptr, size_t offset, const void *
     return rc;
 }
 
-static const struct kl_backend_ops ops = {.queue_new = queue_new, .waits_for = gpu_waits_for, .launch = gpu_launch,
-                                          .skip = gpu_skip, .drop = gpu_drop, .flush = gpu_flush, .poll = gpu_poll,
+static const struct kl_backend_ops ops = {.queue_new = queue_new,
+                                          .waits_for = gpu_waits_for,
+                                          .launch = gpu_launch,
+                                          .skip = gpu_skip,
+                                          .drop = gpu_drop,
+                                          .flush = gpu_flush,
+                                          .poll = gpu_poll,
                                           .forked = gpu_forked};
 
 struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struct kl_error **err) {
@@ -127,9 +139,14 @@ struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struc
     dev->driver = driver;
     kl_mutex_init(&dev->mu);
     pthread_cond_init(&dev->work, NULL);
-    dev->memory = (struct kl_memory){.name = driver->name, .raw_alloc = mem_alloc, .raw_free = mem_free, .read = mem_read,
-                                     .write = mem_write, .impl = dev};
-    dev->backend = (struct kl_backend){.ops = &ops, .name = driver->name, .index = index, .memory = &dev->memory};
+    dev->memory = (struct kl_memory){.name = driver->name,
+                                     .raw_alloc = mem_alloc,
+                                     .raw_free = mem_free,
+                                     .read = mem_read,
+                                     .write = mem_write,
+                                     .impl = dev};
+    dev->backend = (struct kl_backend){
+        .ops = &ops, .name = driver->name, .index = index, .memory = &dev->memory};
     kl_fork_lock_add(&dev->mu);
     return &dev->backend;
 }

@@ -18,13 +18,13 @@
 enum { MAX_DEVICES = 4, THREADS = 2, MAX_QUEUES = 4096 };
 
 struct event {
-    bool executed;              /* what other queues of the device wait for */
-    bool visible;               /* what the host sees */
-    struct batch *invisible;    /* executed, but the host has not been told yet */
+    bool executed;           /* what other queues of the device wait for */
+    bool visible;            /* what the host sees */
+    struct batch *invisible; /* executed, but the host has not been told yet */
 };
 
 struct batch {
-    struct kl_link link;        /* in its queue, or in the device's invisible list */
+    struct kl_link link; /* in its queue, or in the device's invisible list */
     const struct kl_command *commands;
     int n;
     struct event **waits;
@@ -35,25 +35,25 @@ struct batch {
 
 struct queue {
     int stream_index;
-    struct kl_list batches;     /* of batch.link, not yet executed */
-    struct kl_list invisible;   /* executed, not yet visible; in order */
+    struct kl_list batches;   /* of batch.link, not yet executed */
+    struct kl_list invisible; /* executed, not yet visible; in order */
     bool running;
     uint64_t n_executed;
-    int n_may_complete;         /* credits of kl_sim_complete */
+    int n_may_complete; /* credits of kl_sim_complete */
 };
 
 struct sim {
-    struct kl_driver driver;    /* first */
+    struct kl_driver driver; /* first */
     char name[8];
     struct kl_backend *backend;
-    struct kl_mutex mu;         /* leaf; guards everything below */
+    struct kl_mutex mu; /* leaf; guards everything below */
     pthread_cond_t work, changed;
     struct queue *queues[MAX_QUEUES];
     int n_queues;
     int n_threads, n_running;
     bool hold, paused, lost, losing, woken, forked;
     uint64_t rng, n_launches, n_guarded_off;
-    int64_t fail_submit_in;     /* -1: never */
+    int64_t fail_submit_in; /* -1: never */
     uint32_t fail_submit_one_in, lose_one_in;
     size_t budget, used;
 };
@@ -85,11 +85,7 @@ static uint64_t draw(struct sim *s) {
 }
 
 static void cond_wait(struct sim *s, pthread_cond_t *c) {
-    pthread_cond_wait(c, &s->mu.m);
-#ifdef KL_DEBUG
-    pthread_mutex_unlock(&s->mu.m);
-    kl_mutex_lock(&s->mu);
-#endif
+    kl_cond_wait(c, &s->mu);
 }
 
 /* ---- executing: outside the lock ---- */
@@ -97,9 +93,12 @@ static void cond_wait(struct sim *s, pthread_cond_t *c) {
 static void word_min(struct kl_word_ref w, uint32_t value) {
     _Atomic(uint32_t) *words = w.words->device;
     uint32_t old = atomic_load(&words[w.index]);
-    while (value < old && !atomic_compare_exchange_weak(&words[w.index], &old, value)) {}
+    while (value < old && !atomic_compare_exchange_weak(&words[w.index], &old, value)) {
+    }
     old = atomic_load(&words[0]);
-    while ((uint32_t)w.index < old && !atomic_compare_exchange_weak(&words[0], &old, (uint32_t)w.index)) {}
+    while ((uint32_t)w.index < old &&
+           !atomic_compare_exchange_weak(&words[0], &old, (uint32_t)w.index)) {
+    }
 }
 
 static uint32_t word_get(struct kl_word_ref w) {
@@ -114,9 +113,17 @@ static bool guards_clear(const struct kl_command *c) {
 
 static void run_kernel(struct sim *s, const struct kl_command *c) {
     struct kl_error *e = NULL;
-    struct kl_launch l = {.op = c->op, .params = c->params, .n_in = c->n_in, .n_out = c->n_out, .in = c->args,
-                          .out = c->args + c->n_in, .checked = c->checked, .pos_begin = c->pos_begin, .pos_end = c->pos_end,
-                          .fault = KL_NO_FAULT, .err = &e};
+    struct kl_launch l = {.op = c->op,
+                          .params = c->params,
+                          .n_in = c->n_in,
+                          .n_out = c->n_out,
+                          .in = c->args,
+                          .out = c->args + c->n_in,
+                          .checked = c->checked,
+                          .pos_begin = c->pos_begin,
+                          .pos_end = c->pos_end,
+                          .fault = KL_NO_FAULT,
+                          .err = &e};
     int rc;
     if (c->op == KL_OP_CALL) {
         const struct kl_call_params *call = c->params;
@@ -154,7 +161,8 @@ static void run_batch(struct sim *s, const struct batch *b) {
             break;
         case KL_CMD_MERGE:
             for (int k = 0; k < c->n_guards; k++)
-                if (word_get(c->guards[k]) != KL_WORD_CLEAR) word_min(c->word, word_get(c->guards[k]));
+                if (word_get(c->guards[k]) != KL_WORD_CLEAR)
+                    word_min(c->word, word_get(c->guards[k]));
             break;
         case KL_CMD_GUARD_FILL: kl_guard_write(c->args[0].data, c->bytes[0], c->tenants[0]); break;
         case KL_CMD_GUARD_CHECK: check_guards(c); break;
@@ -215,7 +223,9 @@ static void run_head(struct sim *s, struct queue *q) {
 
 /* One random thing of what can be done. */
 static bool do_one(struct sim *s) {
-    if (s->losing && s->n_running == 0) { /* only now: the host may free memory as soon as it learns of the loss */
+    if (s->losing &&
+        s->n_running ==
+            0) { /* only now: the host may free memory as soon as it learns of the loss */
         s->losing = false;
         s->lost = s->woken = true;
         pthread_cond_broadcast(&s->changed);
@@ -259,13 +269,15 @@ static int sim_alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_er
     bool fits = s->used + bytes <= s->budget;
     if (fits) s->used += bytes;
     kl_mutex_unlock(&s->mu);
-    if (fits && !kl_alloc_should_fail() && posix_memalign(ptr, 64, bytes ? bytes : 64) == 0) return KL_OK;
+    if (fits && !kl_alloc_should_fail() && posix_memalign(ptr, 64, bytes ? bytes : 64) == 0)
+        return KL_OK;
     if (fits) {
         kl_mutex_lock(&s->mu);
         s->used -= bytes;
         kl_mutex_unlock(&s->mu);
     }
-    return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", s->name, bytes);
+    return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", s->name,
+                   bytes);
 }
 
 static void sim_free(struct kl_driver *d, void *ptr, size_t bytes) {
@@ -283,13 +295,15 @@ static int lost(struct sim *s, struct kl_error **err) {
     return is ? kl_fail(err, KL_EDEVICELOST, "device '%s' is lost", s->name) : KL_OK;
 }
 
-static int sim_read(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n, struct kl_error **err) {
+static int sim_read(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
+                    struct kl_error **err) {
     KL_TRY(lost(sim_of(d), err));
     memcpy(dst, (const char *)ptr + offset, n);
     return KL_OK;
 }
 
-static int sim_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n, struct kl_error **err) {
+static int sim_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
+                     struct kl_error **err) {
     KL_TRY(lost(sim_of(d), err));
     memcpy((char *)ptr + offset, src, n);
     return KL_OK;
@@ -301,7 +315,8 @@ static struct queue *queue_named(struct sim *s, int stream_index) {
     return NULL;
 }
 
-static int sim_queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err) {
+static int sim_queue_new(struct kl_driver *d, int stream_index, void **queue,
+                         struct kl_error **err) {
     struct sim *s = sim_of(d);
     struct queue *q = kl_calloc(1, sizeof *q);
     if (!q) return kl_fail_nomem(err);
@@ -356,8 +371,9 @@ static void sim_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
     memset(w->host, 0xFF, KL_WORDS * sizeof(uint32_t));
 }
 
-static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n, void *const *waits,
-                      int n_waits, struct kl_fault_words *brings_back, void *signal, struct kl_error **err) {
+static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
+                      void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+                      void *signal, struct kl_error **err) {
     struct sim *s = sim_of(d);
     struct queue *q = queue;
     struct batch *b = kl_calloc(1, sizeof *b);
@@ -368,9 +384,11 @@ static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command 
         return kl_fail_nomem(err);
     }
     for (int i = 0; i < n_waits; i++) w[i] = waits[i];
-    *b = (struct batch){.commands = commands, .n = n, .waits = w, .n_waits = n_waits, .signal = signal, .queue = q};
+    *b = (struct batch){
+        .commands = commands, .n = n, .waits = w, .n_waits = n_waits, .signal = signal, .queue = q};
     kl_mutex_lock(&s->mu);
-    int rc = s->lost ? KL_EDEVICELOST : KL_OK; /* while it is being lost it takes batches and never runs them */
+    int rc = s->lost ? KL_EDEVICELOST
+                     : KL_OK; /* while it is being lost it takes batches and never runs them */
     if (!rc && s->fail_submit_in >= 0 && s->fail_submit_in-- == 0) rc = KL_ESUBMIT;
     if (!rc && s->fail_submit_one_in && draw(s) % s->fail_submit_one_in == 0) rc = KL_ESUBMIT;
     if (!rc) {
@@ -380,7 +398,8 @@ static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command 
     kl_mutex_unlock(&s->mu);
     if (!rc) return KL_OK;
     batch_free(b);
-    return kl_fail(err, rc, "device '%s' %s", s->name, rc == KL_ESUBMIT ? "refused a submission" : "is lost");
+    return kl_fail(err, rc, "device '%s' %s", s->name,
+                   rc == KL_ESUBMIT ? "refused a submission" : "is lost");
 }
 
 static int sim_event_query(struct kl_driver *d, void *event) {
@@ -418,10 +437,20 @@ static void sim_forked(struct kl_driver *d) {
     s->n_threads = s->n_running = 0;
 }
 
-static const struct kl_driver_ops ops = {
-    .alloc = sim_alloc, .free = sim_free, .read = sim_read, .write = sim_write, .queue_new = sim_queue_new,
-    .event_new = sim_event_new, .event_free = sim_event_free, .words_new = sim_words_new, .words_clear = sim_words_clear,
-    .submit = sim_submit, .event_query = sim_event_query, .wait_any = sim_wait_any, .wake = sim_wake, .forked = sim_forked};
+static const struct kl_driver_ops ops = {.alloc = sim_alloc,
+                                         .free = sim_free,
+                                         .read = sim_read,
+                                         .write = sim_write,
+                                         .queue_new = sim_queue_new,
+                                         .event_new = sim_event_new,
+                                         .event_free = sim_event_free,
+                                         .words_new = sim_words_new,
+                                         .words_clear = sim_words_clear,
+                                         .submit = sim_submit,
+                                         .event_query = sim_event_query,
+                                         .wait_any = sim_wait_any,
+                                         .wake = sim_wake,
+                                         .forked = sim_forked};
 
 int kl_sim_n_devices(void) {
     const char *n = getenv("KEEL_SIM_DEVICES");
@@ -433,7 +462,8 @@ int kl_sim_open(int index, struct kl_backend **out, struct kl_error **err) {
     struct sim *s = get(index);
     if (!s->backend) {
         snprintf(s->name, sizeof s->name, "sim%d", index);
-        s->driver = (struct kl_driver){.ops = &ops, .name = s->name, .max_positions = INT64_C(1) << 31};
+        s->driver =
+            (struct kl_driver){.ops = &ops, .name = s->name, .max_positions = INT64_C(1) << 31};
         if (!(s->backend = kl_gpu_backend_new(&s->driver, index, err))) return KL_ENOMEM;
         kl_fork_lock_add(&s->mu);
     }
@@ -484,7 +514,10 @@ static uint64_t number(int device, int which, int stream_index) {
     struct sim *s = get(device);
     kl_mutex_lock(&s->mu);
     struct queue *q = which == 0 ? queue_named(s, stream_index) : NULL;
-    uint64_t v = which == 0 ? (q ? q->n_executed : 0) : which == 1 ? s->n_launches : which == 2 ? s->n_guarded_off : s->used;
+    uint64_t v = which == 0   ? (q ? q->n_executed : 0)
+                 : which == 1 ? s->n_launches
+                 : which == 2 ? s->n_guarded_off
+                              : s->used;
     kl_mutex_unlock(&s->mu);
     return v;
 }
@@ -506,7 +539,8 @@ bool kl_sim_wait_executed(int device, int stream_index, uint64_t n) {
     struct sim *s = get(device);
     kl_mutex_lock(&s->mu);
     struct queue *q = NULL;
-    while (!s->lost && !((q = queue_named(s, stream_index)) && q->n_executed >= n)) cond_wait(s, &s->changed);
+    while (!s->lost && !((q = queue_named(s, stream_index)) && q->n_executed >= n))
+        cond_wait(s, &s->changed);
     bool ok = !s->lost;
     kl_mutex_unlock(&s->mu);
     return ok;
@@ -527,7 +561,8 @@ void kl_sim_revive(int device) {
     kl_mutex_lock(&s->mu);
     for (int i = 0; i < s->n_queues; i++) {
         struct kl_link *n;
-        while ((n = kl_list_pop(&s->queues[i]->batches))) batch_free(kl_container(n, struct batch, link));
+        while ((n = kl_list_pop(&s->queues[i]->batches)))
+            batch_free(kl_container(n, struct batch, link));
         kl_list_init(&s->queues[i]->invisible); /* their events, freed by now, took them along */
         s->queues[i]->n_may_complete = 0;
     }

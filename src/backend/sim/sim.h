@@ -26,12 +26,13 @@ uint64_t kl_sim_n_launches(int device);
 uint64_t kl_sim_guarded_off(int device);
 
 /* ---- faults ---- */
-void kl_sim_fail_submit_at(int device, int64_t n); /* the n-th submission from now (0: the next); -1: none */
+void kl_sim_fail_submit_at(int device,
+                           int64_t n); /* the n-th submission from now (0: the next); -1: none */
 void kl_sim_fail_submit_random(int device, uint32_t one_in);
-void kl_sim_lose(int device);                      /* now; the device stays lost until kl_sim_revive */
+void kl_sim_lose(int device); /* now; the device stays lost until kl_sim_revive */
 void kl_sim_lose_random(int device, uint32_t one_in); /* per command buffer */
-void kl_sim_budget(int device, size_t bytes);      /* memory; (size_t)-1: no bound */
+void kl_sim_budget(int device, size_t bytes);         /* memory; (size_t)-1: no bound */
 size_t kl_sim_used(int device);
-void kl_sim_max_positions(int device, int64_t n);  /* of one launch, to test splitting */
+void kl_sim_max_positions(int device, int64_t n); /* of one launch, to test splitting */
 /* Tests only: a lost device works again. Nothing may be in flight. */
 void kl_sim_revive(int device);

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# check.sh - explores both models completely, and makes sure that each mistake is found in them.
+# Needs spin and a C compiler. Two runs at a time; half a minute on two free cores, under 1 GB.
+set -eu
+
+models=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# explore OPTIMISATION MODEL [DEFINE...]: leaves pan's report in ./report. What has few states to
+# explore before the error takes longer to compile than to run, so it is compiled with -O0.
+explore() {
+    local optimise=$1 model=$2
+    shift 2
+    rm -f pan* report ./*.trail
+    if ! { spin -a "$@" "$models/$model.pml" &&
+           "${CC:-cc}" "$optimise" -w -DSAFETY -DCOLLAPSE -DMEMLIM=500 -o pan pan.c; } \
+           >build 2>&1; then
+        echo "spin or the compiler failed: $(tail -n 1 build)" >report
+        return
+    fi
+    ./pan -m20000 >report 2>&1 || true
+}
+
+states() { awk '/states, stored/ { print $1 }' report; }
+
+# correct NAME OPTIMISATION MODEL [DEFINE...]: explored to the end, without an error.
+correct() {
+    local name=$1 why
+    shift
+    explore "$@"
+    why=$(grep -m1 -E '^pan:|failed:|max search depth too small|out of memory|not completed' \
+          report | grep -v '^pan: elapsed\|^pan: rate' || true)
+    if [ -z "$why" ] && grep -q 'errors: 0$' report && [ -n "$(states)" ]; then
+        echo "$name: $(states) states, no errors"
+    else
+        echo "$name: NOT CORRECT OR NOT FULLY EXPLORED (${why:-no report})"
+        touch "$work/failed"
+    fi
+}
+
+# variant NAME REASON OPTIMISATION MODEL [DEFINE...]: an error is found, and for that reason.
+variant() {
+    local name=$1 reason=$2 found
+    shift 2
+    explore "$@" "-D$name"
+    found=$(sed -n 's/^pan:1: //p; /failed:/p' report | head -n 1)
+    if [[ $found == "$reason"* ]]; then
+        echo "variant $name: found ($found)"
+    else
+        echo "variant $name: NOT FOUND (${found:-no error})"
+        touch "$work/failed"
+    fi
+}
+
+mkdir "$work/1" "$work/2"
+(
+    cd "$work/1"
+    correct protocol -O2 protocol
+    variant TICKET_BEFORE_FATE 'assertion violated (fate' -O0 protocol
+    variant TWO_WORDS 'invalid end state' -O0 protocol
+    variant GIVE_UP_IN_TWO_STEPS 'invalid end state' -O0 protocol
+) >"$work/1.log" &
+first=$!
+(
+    cd "$work/2"
+    correct settlement -O1 settlement
+    correct 'settlement, chain of three' -O1 settlement -DCHAIN
+    variant APPEND_WITHOUT_COMMIT_LOCK 'invalid end state' -O1 protocol
+    variant CONSUMER_FIRST 'assertion violated (f==' -O0 settlement
+    variant IMPLIED_IS_NO_PROGRESS 'invalid end state' -O1 settlement -DCHAIN
+) >"$work/2.log" &
+second=$!
+finished=0
+wait "$first" || finished=1
+wait "$second" || finished=1
+cat "$work/1.log" "$work/2.log"
+[ "$finished" = 0 ] && [ ! -e "$work/failed" ]

@@ -1,0 +1,128 @@
+/* The element-wise kernel: layouts of operands and output, in place, chunks in any order. Values
+ * are tested in tests/ops. */
+#include "kernel_support.h"
+
+#include "base/dtype.h"
+
+static void layouts(void **state) {
+    int32_t a[24], b[24], out[48];
+    for (int i = 0; i < 24; i++) {
+        a[i] = i;
+        b[i] = 100 * i;
+    }
+    struct operand x, y, z;
+    /* a backwards, b transposed, the output every second place. */
+    strided_operand(&x, a + 23, KL_I32, DIMS(2, 3, 4), STRIDES(-12, -4, -1));
+    strided_operand(&y, b, KL_I32, DIMS(2, 3, 4), STRIDES(1, 2, 6));
+    memset(out, 0xff, sizeof out);
+    strided_operand(&z, out, KL_I32, DIMS(2, 3, 4), STRIDES(24, 8, 2));
+    RUN(KL_OP_ADD, NULL, &z, IN(&x, &y), false);
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 3; j++)
+            for (int k = 0; k < 4; k++) {
+                int at = 12 * i + 4 * j + k;
+                assert_int_equal(out[2 * at], 23 - at + 100 * (i + 2 * j + 6 * k));
+                assert_int_equal(out[2 * at + 1], -1); /* between the elements nothing is written */
+            }
+    /* Broadcast scalars and rows. */
+    strided_operand(&x, a + 5, KL_I32, DIMS(2, 3, 4), STRIDES(0, 0, 0));
+    strided_operand(&y, b, KL_I32, DIMS(2, 3, 4), STRIDES(0, 0, 1));
+    dense(&z, out, KL_I32, DIMS(2, 3, 4));
+    RUN(KL_OP_SUBTRACT, NULL, &z, IN(&x, &y), false);
+    for (int i = 0; i < 24; i++) assert_int_equal(out[i], 5 - 100 * (i % 4));
+}
+
+/* Greater is less of the exchanged operands: also when they are laid out differently. */
+static void exchanged(void **state) {
+    float a[] = {1, 2, 3, 4}, b[] = {2, 2, 2, 2};
+    uint8_t out[4];
+    struct operand x, y, z;
+    strided_operand(&x, a, KL_F32, DIMS(2, 2), STRIDES(1, 2));
+    strided_operand(&y, b, KL_F32, DIMS(2, 2), STRIDES(0, 0));
+    dense(&z, out, KL_BOOL, DIMS(2, 2));
+    RUN(KL_OP_GREATER, NULL, &z, IN(&x, &y), false);
+    assert_memory_equal(out, ((uint8_t[]){0, 1, 0, 1}), 4);
+    RUN(KL_OP_GREATER_EQUAL, NULL, &z, IN(&y, &x), false);
+    assert_memory_equal(out, ((uint8_t[]){1, 0, 1, 0}), 4);
+}
+
+static void in_place(void **state) {
+    enum { N = 1300 };
+    float f[N];
+    uint16_t h[N];
+    int64_t w[N];
+    struct operand x, z;
+    for (int i = 0; i < N; i++) {
+        f[i] = (float)i;
+        h[i] = kl_f32_to_f16((float)(i % 100));
+        w[i] = i;
+    }
+    dense(&x, f, KL_F32, DIMS(N));
+    RUN(KL_OP_ADD, NULL, &x, IN(&x, &x), false);
+    for (int i = 0; i < N; i++) assert_true(f[i] == 2 * i);
+    dense(&x, h, KL_F16, DIMS(N)); /* by way of float32 tiles */
+    RUN(KL_OP_MULTIPLY, NULL, &x, IN(&x, &x), false);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(h[i], kl_f32_to_f16((float)((i % 100) * (i % 100))));
+    dense(&x, w, KL_I64, DIMS(N)); /* one width, another type */
+    dense(&z, w, KL_F64, DIMS(N));
+    RUN(KL_OP_CAST, NULL, &z, IN(&x), false);
+    for (int i = 0; i < N; i++) assert_true(((double *)w)[i] == i);
+    RUN(KL_OP_NEGATIVE, NULL, &z, IN(&z), false);
+    RUN(KL_OP_CAST, NULL, &x, IN(&z), false);
+    for (int i = 0; i < N; i++) assert_int_equal(w[i], -i);
+    /* A square matrix in place, with the layout of its transpose. */
+    for (int i = 0; i < 900; i++) f[i] = (float)i;
+    strided_operand(&x, f, KL_F32, DIMS(30, 30), STRIDES(1, 30));
+    RUN(KL_OP_SQUARE, NULL, &x, IN(&x), false);
+    for (int i = 0; i < 900; i++) assert_true(f[i] == (float)i * (float)i);
+}
+
+static void chunks(void **state) {
+    enum { ROWS = 700, COLS = 500 };
+    float *a = malloc(ROWS * COLS * sizeof *a), *serial = malloc(ROWS * COLS * sizeof *a),
+          *shared = malloc(ROWS * COLS * sizeof *a);
+    for (int i = 0; i < ROWS * COLS; i++) a[i] = (float)(i % 1000) * 0.37f;
+    struct operand x, y, p, q;
+    dense(&x, a, KL_F32, DIMS(ROWS, COLS));
+    strided_operand(&y, a, KL_F32, DIMS(ROWS, COLS), STRIDES(1, ROWS));
+    dense(&p, serial, KL_F32, DIMS(ROWS, COLS));
+    dense(&q, shared, KL_F32, DIMS(ROWS, COLS));
+    n_shared = 0;
+    RUN(KL_OP_DIVIDE, NULL, &p, IN(&x, &y), false);
+    RUN(KL_OP_DIVIDE, NULL, &q, IN(&x, &y), true);
+    assert_true(n_shared > 1);
+    assert_memory_equal(serial, shared, ROWS * COLS * sizeof *a);
+    RUN(KL_OP_EXP, NULL, &q, IN(&x), true);
+    for (int i = 0; i < ROWS * COLS; i += 997) assert_true(shared[i] == expf(a[i]));
+    free(a);
+    free(serial);
+    free(shared);
+}
+
+static void empty(void **state) {
+    struct operand x, z;
+    dense(&x, NULL, KL_F16, DIMS(0, 3));
+    dense(&z, NULL, KL_F16, DIMS(0, 3));
+    RUN(KL_OP_EXP, NULL, &z, IN(&x), true);
+}
+
+static void no_kernel(void **state) {
+    float v = 1;
+    struct operand x, z;
+    struct kl_error *err = NULL;
+    dense(&x, &v, KL_C64, 0, NULL);
+    dense(&z, &v, KL_C64, 0, NULL);
+    struct kl_launch l = {
+        .op = KL_OP_ERFINV, .n_in = 1, .n_out = 1, .in = &x.arg, .out = &z.arg, .err = &err};
+    assert_int_equal(kl_cpu_elementwise(&l), KL_EDTYPE);
+    assert_non_null(err);
+    kl_error_release(err);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),  cmocka_unit_test(exchanged),
+                                       cmocka_unit_test(in_place), cmocka_unit_test(chunks),
+                                       cmocka_unit_test(empty),    cmocka_unit_test(no_kernel)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

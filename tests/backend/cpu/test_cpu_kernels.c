@@ -1,0 +1,16 @@
+/* Which operations have kernels: all but views and CALL. */
+#include "kernel_support.h"
+
+static void complete(void **state) {
+    for (int i = 0; i < KL_N_OPS; i++) {
+        bool none = (kl_op_flags((enum kl_op_id)i) & KL_OPF_VIEW) || i == KL_OP_CALL;
+        if ((kl_cpu_kernel((enum kl_op_id)i) == NULL) != none)
+            fail_msg("%s", kl_op_name((enum kl_op_id)i));
+    }
+    assert_null(kl_cpu_kernel(KL_N_OPS));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(complete)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,136 @@
+/* Every builder survives every allocation failure: it fails with KL_ENOMEM, leaves its result alone
+ * and leaks nothing. */
+#include "helpers.h"
+
+static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one;
+static struct kl_array *mt; /* m transposed: no reshape without a copy */
+
+#define BUILDERS(X)                                                                                \
+    X(zeros, kl_zeros(out, LIST(2, 3), KL_F32, cpu(), err))                                        \
+    X(full, kl_full(out, LIST(2, 3), one, KL_I32, cpu(), err))                                     \
+    X(arange, kl_arange(out, 0, 5, 1, KL_I32, cpu(), err))                                         \
+    X(copy, kl_copy(out, m, cpu(), err))                                                           \
+    X(astype, kl_astype(out, m, KL_F16, cpu(), err))                                               \
+    X(reshape, kl_reshape(out, mt, LIST(6), cpu(), err))                                           \
+    X(transpose, kl_transpose(out, m, cpu(), err))                                                 \
+    X(broadcast_to, kl_broadcast_to(out, v, LIST(4, 3), cpu(), err))                               \
+    X(expand_dims, kl_expand_dims(out, v, 0, cpu(), err))                                          \
+    X(slice, kl_slice(out, v, LIST(2), LIST(-9), LIST(-1), cpu(), err))                            \
+    X(slice_update, kl_slice_update(out, m, half, LIST(0, 0), LIST(2, 3), LIST(1, 1), cpu(), err)) \
+    X(concatenate_3, kl_concatenate(out, (struct kl_array *[]){v, half, v}, 3, cpu(), err))        \
+    X(stack, kl_stack(out, (struct kl_array *[]){v, half}, 2, cpu(), err))                         \
+    X(negative, kl_negative(out, m, cpu(), err))                                                   \
+    X(exp, kl_exp(out, idx, cpu(), err))                                                           \
+    X(add, kl_add(out, m, half, cpu(), err))                                                       \
+    X(divide, kl_divide(out, idx, one, cpu(), err))                                                \
+    X(where, kl_where(out, cond, m, half, cpu(), err))                                             \
+    X(sum, kl_sum(out, m, false, cpu(), err))                                                      \
+    X(mean, kl_mean_axis(out, half, 0, false, cpu(), err))                                         \
+    X(argmax, kl_argmax(out, mt, true, cpu(), err))                                                \
+    X(softmax, kl_softmax_axis(out, idx, 0, true, cpu(), err))                                     \
+    X(sort, kl_sort(out, mt, cpu(), err))                                                          \
+    X(topk, kl_topk_axis(out, m, 1, 0, cpu(), err))                                                \
+    X(matmul, kl_matmul(out, m, half, cpu(), err))                                                 \
+    X(take, kl_take(out, mt, flat_idx, cpu(), err))                                                \
+    X(take_axis, kl_take_axis(out, m, flat_idx, 1, cpu(), err))                                    \
+    X(gather, kl_gather(out, m, (struct kl_array *[]){flat_idx, one}, 2, LIST(0, 1), LIST(1, 1),   \
+                        cpu(), err))                                                               \
+    X(take_along_axis, kl_take_along_axis(out, m, idx, 1, cpu(), err))                             \
+    X(put_along_axis, kl_put_along_axis(out, m, idx, one, 1, cpu(), err))                          \
+    X(scatter_add, kl_scatter_add_single(out, half, flat_idx, idx, 0, cpu(), err))                 \
+    X(key, kl_random_key(out, 1, err))                                                             \
+    X(bits, kl_random_bits(out, LIST(3), 2, NULL, cpu(), err))                                     \
+    X(uniform, kl_random_uniform(out, half, one, LIST(2, 3), KL_F16, key, cpu(), err))             \
+    X(normal, kl_random_normal(out, LIST(3), KL_F64, 1, 2, key, cpu(), err))                       \
+    X(normal_complex,                                                                              \
+      kl_random_normal_broadcast(out, LIST(3), KL_C64, half, one, key, cpu(), err))                \
+    X(randint, kl_random_randint(out, one, half, LIST(3), KL_I8, key, cpu(), err))
+
+#define FUNCTION(name, call)                                                \
+    static int build_##name(struct kl_array **out, struct kl_error **err) { \
+        return call;                                                        \
+    }
+BUILDERS(FUNCTION)
+
+static const struct {
+    const char *name;
+    int (*build)(struct kl_array **out, struct kl_error **err);
+} builders[] = {
+#define ROW(name, call) {#name, build_##name},
+    BUILDERS(ROW)};
+
+static void every_failure(void **state) {
+    for (size_t i = 0; i < sizeof builders / sizeof *builders; i++) {
+        struct kl_array *out = NULL;
+        if (builders[i].build(&out, NULL))
+            fail_msg("%s", builders[i].name); /* what is made once is made now */
+        kl_array_release(out);
+        for (int n = 0;; n++) {
+            struct kl_error *err = NULL;
+            out = (void *)&cpu;
+            int64_t live = kl_test_n_live();
+            kl_test_fail_alloc_at(n);
+            int rc = builders[i].build(&out, &err);
+            bool failed = kl_test_alloc_failed();
+            kl_test_fail_alloc_at(-1);
+            if (!failed) {
+                assert_int_equal(rc, KL_OK);
+                kl_array_release(out);
+                assert_true(n > 0);
+                break;
+            }
+            if (rc != KL_ENOMEM) fail_msg("%s, allocation %d: code %d", builders[i].name, n, rc);
+            assert_ptr_equal(out, &cpu);
+            assert_non_null(err);
+            kl_error_release(err);
+            /* Fewer are possible: threads of the pool may still let go of what main evaluated. */
+            if (kl_test_n_live() > live)
+                fail_msg("%s, allocation %d: %lld blocks leaked", builders[i].name, n,
+                         (long long)(kl_test_n_live() - live));
+        }
+    }
+}
+
+static void lists(void **state) {
+    for (int n = 0, done = 0; done < 3; n++) {
+        struct kl_array **outs = NULL;
+        size_t count = 0;
+        int64_t live = kl_test_n_live();
+        done = 0;
+        for (int which = 0; which < 3; which++) {
+            kl_test_fail_alloc_at(n);
+            int rc = which == 0   ? kl_split(&outs, &count, m, 2, 0, cpu(), NULL)
+                     : which == 1 ? kl_split_sections(&outs, &count, m, LIST(1), 1, cpu(), NULL)
+                                  : kl_broadcast_arrays(&outs, &count, (struct kl_array *[]){m, v},
+                                                        2, cpu(), NULL);
+            bool failed = kl_test_alloc_failed();
+            kl_test_fail_alloc_at(-1);
+            if (failed) {
+                assert_int_equal(rc, KL_ENOMEM);
+                assert_true(kl_test_n_live() <= live);
+                continue;
+            }
+            assert_int_equal(count, 2);
+            for (size_t i = 0; i < count; i++) kl_array_release(outs[i]);
+            kl_free(outs);
+            done++;
+        }
+    }
+}
+
+int main(void) {
+    m = count_up(SHAPE(2, 3));
+    v = count_up(SHAPE(3));
+    idx = I32(SHAPE(2, 1), 0, 1);
+    flat_idx = I32(SHAPE(2), 0, 1);
+    one = scalar_of(KL_I32, 1);
+    if (kl_astype(&half, v, KL_F16, cpu(), NULL) || kl_astype(&cond, v, KL_BOOL, cpu(), NULL))
+        return 1;
+    if (kl_random_key(&key, 1, NULL) || kl_transpose(&mt, m, cpu(), NULL)) return 1;
+    if (kl_eval((struct kl_array *[]){half, cond}, 2, NULL)) return 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    struct kl_array *all[] = {m, v, idx, flat_idx, half, cond, key, one, mt};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+    return rc;
+}

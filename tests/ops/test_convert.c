@@ -1,0 +1,92 @@
+/* astype against exact answers; copy; contiguous. */
+#include "golden.h"
+
+#include "golden_astype.inc"
+
+static void values(void **state) {
+    GOLDEN_RUN_ALL(astype_cases);
+}
+
+static void same_dtype_is_the_same_array(void **state) {
+    struct kl_array *a = count_up(SHAPE(3)), *out;
+    EXPECT_OK(kl_astype(&out, a, KL_I32, NULL, &err)); /* nothing runs: no stream needed */
+    assert_ptr_equal(out, a);
+    kl_array_release(out);
+    kl_array_release(a);
+}
+
+static void copy_is_new(void **state) {
+    struct kl_array *a = count_up(SHAPE(2, 2)), *out, *t;
+    EXPECT_OK(kl_copy(&out, a, cpu(), &err));
+    assert_ptr_not_equal(out, a);
+    assert_ptr_not_equal(out->t.buffer, a->t.buffer);
+    EXPECT_I32(out, SHAPE(2, 2), 0, 1, 2, 3);
+    EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+    EXPECT_OK(kl_copy(&out, t, cpu(), &err));
+    assert_true(out->t.layout & KL_ROW_CONTIGUOUS);
+    EXPECT_I32(out, SHAPE(2, 2), 0, 2, 1, 3);
+    kl_array_release(t);
+    kl_array_release(a);
+}
+
+static void contiguous(void **state) {
+    struct kl_array *a = count_up(SHAPE(2, 3)), *t, *out;
+    EXPECT_OK(kl_contiguous(&out, a, false, cpu(), &err));
+    assert_ptr_equal(out, a);
+    kl_array_release(out);
+    EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+    EXPECT_OK(kl_contiguous(&out, t, true, cpu(), &err));
+    assert_ptr_equal(out, t);
+    kl_array_release(out);
+    EXPECT_OK(kl_contiguous(&out, t, false, cpu(), &err));
+    assert_true(out->t.layout & KL_ROW_CONTIGUOUS);
+    EXPECT_I32(out, SHAPE(3, 2), 0, 3, 1, 4, 2, 5);
+    kl_array_release(t);
+    kl_array_release(a);
+}
+
+static void ranges(void **state) {
+    struct kl_array *a, *out, *b = scalar_of(KL_BOOL, 1);
+    EXPECT_OK(kl_arange(&a, 0, 200, 1, KL_I32, cpu(), &err));
+    EXPECT_OK(kl_astype(&out, a, KL_U8, cpu(), &err));
+    assert_true(out->has_range && out->lo == 0 && out->hi == 199);
+    kl_array_release(out);
+    EXPECT_OK(kl_astype(&out, a, KL_I8, cpu(), &err)); /* 128 and more do not fit */
+    assert_false(out->has_range);
+    kl_array_release(out);
+    EXPECT_OK(kl_astype(&out, a, KL_F32, cpu(), &err));
+    assert_false(out->has_range);
+    kl_array_release(out);
+    EXPECT_OK(kl_astype(&out, b, KL_I64, cpu(), &err));
+    assert_true(out->has_range && out->lo == 0 && out->hi == 1);
+    kl_array_release(out);
+    EXPECT_OK(kl_copy(&out, a, cpu(), &err));
+    assert_true(out->has_range && out->hi == 199);
+    kl_array_release(out);
+    kl_array_release(a);
+    kl_array_release(b);
+}
+
+static void bad(void **state) {
+    struct kl_array *a = count_up(SHAPE(2, 2)), *t, *out;
+    EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_astype(&out, NULL, KL_I32, cpu(), &err));
+    EXPECT_FAIL(KL_EDTYPE, kl_astype(&out, a, -1, cpu(), &err));
+    EXPECT_FAIL(KL_EDTYPE, kl_astype(&out, a, KL_N_DTYPES, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_astype(&out, a, KL_F32, NULL, &err));
+    EXPECT_FAIL(KL_EARG, kl_copy(&out, NULL, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_copy(&out, a, NULL, &err));
+    EXPECT_FAIL(KL_EARG, kl_contiguous(&out, NULL, true, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_contiguous(&out, t, false, NULL, &err));
+    kl_array_release(t);
+    kl_array_release(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values),      cmocka_unit_test(same_dtype_is_the_same_array),
+        cmocka_unit_test(copy_is_new), cmocka_unit_test(contiguous),
+        cmocka_unit_test(ranges),      cmocka_unit_test(bad),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* test_pool.c - the shared threads: every chunk exactly once, chunks inside items, and callers that
+ * need nobody. */
+#include "graph/graph_support.h"
+
+enum { CHUNKS = 5000, MAX_THREADS = 512 };
+
+static _Atomic(int) runs[CHUNKS];
+
+static void count_chunk(void *arg, int64_t i) {
+    atomic_fetch_add(&runs[i], 1);
+    atomic_fetch_add((_Atomic(int64_t) *)arg, i);
+}
+
+static void expect_once(int64_t n, _Atomic(int64_t) *sum) {
+    assert_int_equal(atomic_load(sum), n * (n - 1) / 2);
+    for (int64_t i = 0; i < CHUNKS; i++) {
+        assert_int_equal(atomic_load(&runs[i]), i < n);
+        atomic_store(&runs[i], 0);
+    }
+}
+
+/* The first test of the process. */
+static void before_the_pool_starts(void **state) {
+    assert_int_equal(kl_pool_n_threads(), 0);
+    _Atomic(int64_t) sum = 0;
+    kl_pool_parallel(1000, count_chunk, &sum);
+    expect_once(1000, &sum);
+    assert_int_equal(kl_pool_n_threads(), 0);
+    struct kl_error *e = NULL;
+    kl_test_fail_alloc_at(0); /* not even one thread */
+    assert_int_equal(kl_pool_start(&e), KL_ENOMEM);
+    kl_test_fail_alloc_at(-1);
+    assert_non_null(strstr(e->message, "pool"));
+    kl_error_release(e);
+    assert_int_equal(kl_pool_start(NULL), 0);
+    int n = kl_pool_n_threads();
+    assert_true(n >= 1);
+    assert_int_equal(kl_pool_start(NULL), 0); /* again: no more */
+    assert_int_equal(kl_pool_n_threads(), n);
+}
+
+static void every_chunk_once(void **state) {
+    static const int64_t sizes[] = {0, 1, 2, 3, 7, 64, 1000, CHUNKS};
+    for (int round = 0; round < 40; round++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            _Atomic(int64_t) sum = 0;
+            kl_pool_parallel(sizes[i], count_chunk, &sum);
+            expect_once(sizes[i], &sum);
+        }
+}
+
+/* ---- several callers, and items that call ---- */
+
+static void add_chunk(void *arg, int64_t i) {
+    atomic_fetch_add((_Atomic(int64_t) *)arg, i + 1);
+}
+
+static void *call_in_a_thread(void *arg) {
+    for (int i = 0; i < 200; i++) {
+        _Atomic(int64_t) sum = 0;
+        kl_pool_parallel(50, add_chunk, &sum);
+        if (atomic_load(&sum) != 50 * 51 / 2) return NULL;
+    }
+    return arg;
+}
+
+static void several_callers(void **state) {
+    pthread_t threads[4];
+    int token;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_in_a_thread, &token), 0);
+    for (int i = 0; i < 4; i++) {
+        void *good = NULL;
+        pthread_join(threads[i], &good);
+        assert_non_null(good);
+    }
+}
+
+struct work {
+    struct kl_item item;
+    struct gate *gate; /* waits here first, when there is one */
+    int64_t sum;
+    struct gate *done;
+};
+
+static void arrive(struct gate *g, bool wait) {
+    pthread_mutex_lock(&g->mu);
+    g->n_inside++;
+    pthread_cond_broadcast(&g->changed);
+    while (wait && !g->open) pthread_cond_wait(&g->changed, &g->mu);
+    pthread_mutex_unlock(&g->mu);
+}
+
+static void nested_chunk(void *arg, int64_t i) {
+    kl_pool_parallel(10, add_chunk, arg);
+}
+
+static void run_work(struct kl_item *item) {
+    struct work *w = kl_container(item, struct work, item);
+    if (w->gate) arrive(w->gate, true);
+    _Atomic(int64_t) sum = 0;
+    kl_pool_parallel(20, nested_chunk, &sum);
+    w->sum = atomic_load(&sum);
+    arrive(w->done, false);
+}
+
+static void chunks_inside_chunks_inside_items(void **state) {
+    static struct work w[300];
+    struct gate done;
+    gate_init(&done);
+    for (int i = 0; i < 300; i++) {
+        w[i] = (struct work){.item = {.run = run_work}, .done = &done};
+        kl_pool_push(&w[i].item);
+    }
+    gate_wait_arrived(&done, 300);
+    for (int i = 0; i < 300; i++) assert_int_equal(w[i].sum, 20 * 55);
+}
+
+static void a_caller_finishes_alone(void **state) {
+    static struct work w[MAX_THREADS];
+    int n = kl_pool_n_threads();
+    assert_in_range(n, 1, MAX_THREADS);
+    struct gate held, done;
+    gate_init(&held);
+    gate_init(&done);
+    for (int i = 0; i < n; i++) {
+        w[i] = (struct work){.item = {.run = run_work}, .gate = &held, .done = &done};
+        kl_pool_push(&w[i].item);
+    }
+    gate_wait_arrived(&held, n); /* no thread of the pool is left */
+    _Atomic(int64_t) sum = 0;
+    kl_pool_parallel(CHUNKS, count_chunk, &sum);
+    expect_once(CHUNKS, &sum);
+    gate_open(&held);
+    gate_wait_arrived(&done, n);
+    for (int i = 0; i < n; i++) assert_int_equal(w[i].sum, 20 * 55);
+}
+
+struct ordered {
+    struct kl_item item;
+    int number;
+    struct gate *done;
+};
+
+static int trail[200], n_trail;
+static pthread_mutex_t trail_mu = PTHREAD_MUTEX_INITIALIZER;
+
+static void run_ordered(struct kl_item *item) {
+    struct ordered *o = kl_container(item, struct ordered, item);
+    pthread_mutex_lock(&trail_mu);
+    trail[n_trail++] = o->number;
+    pthread_mutex_unlock(&trail_mu);
+    arrive(o->done, false);
+}
+
+static void items_are_taken_first_come_first_served(void **state) {
+    static struct work w[MAX_THREADS];
+    static struct ordered o[200];
+    int n = kl_pool_n_threads();
+    struct gate held, last, done, ordered_done;
+    gate_init(&held);
+    gate_init(&last);
+    gate_init(&done);
+    gate_init(&ordered_done);
+    for (int i = 0; i < n; i++) { /* all threads but one are held until the end */
+        w[i] = (struct work){.item = {.run = run_work}, .gate = i ? &held : &last, .done = &done};
+        kl_pool_push(&w[i].item);
+    }
+    gate_wait_arrived(&last, 1);
+    gate_wait_arrived(&held, n - 1);
+    for (int i = 0; i < 200; i++) {
+        o[i] = (struct ordered){.item = {.run = run_ordered}, .number = i, .done = &ordered_done};
+        kl_pool_push(&o[i].item);
+    }
+    gate_open(&last);
+    gate_wait_arrived(&ordered_done, 200);
+    for (int i = 0; i < 200; i++) assert_int_equal(trail[i], i);
+    gate_open(&held);
+    gate_wait_arrived(&done, n);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_the_pool_starts),
+        cmocka_unit_test(every_chunk_once),
+        cmocka_unit_test(several_callers),
+        cmocka_unit_test(chunks_inside_chunks_inside_items),
+        cmocka_unit_test(a_caller_finishes_alone),
+        cmocka_unit_test(items_are_taken_first_come_first_served),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
