@@ -26,7 +26,7 @@ struct callback_wait {        /* a thread inside a task's callback waits: a poss
     struct kl_waiter waiter;
     pthread_mutex_t m;
     pthread_cond_t c;
-    bool woken, deadlock; /* guarded by m */
+    bool woken, deadlock, kicked; /* guarded by m */
 };
 static struct {
     struct kl_mutex mu;  /* taken before stream locks are; never inside one */
@@ -87,6 +87,23 @@ static void callback_woken(struct kl_waiter *waiter) {
     pthread_mutex_unlock(&w->m);
 }
 
+/* A stream has become runnable. The pool's threads may all be inside callbacks: those look again whether it is what they wait for. */
+static void kick_callback_waits(void) {
+    if (atomic_load_explicit(&waits.n, memory_order_seq_cst) == 0) return;
+    kl_mutex_lock(&waits.mu);
+    for (struct kl_link *n = waits.list.head.next; n != &waits.list.head; n = n->next) {
+        struct callback_wait *w = kl_container(n, struct callback_wait, link);
+        pthread_mutex_lock(&w->m);
+        w->kicked = true;
+        pthread_cond_signal(&w->c);
+        pthread_mutex_unlock(&w->m);
+    }
+    kl_mutex_unlock(&waits.mu);
+}
+
+static bool help(struct kl_stream *s, uint64_t ticket);
+
+/* Until done >= ticket, or there may be something to help with: the caller looks again. KL_EDEADLOCK. */
 static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_error **err) {
     struct callback_wait w = {.frames = frames,
                               .target = t->owner,
@@ -95,23 +112,22 @@ static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_e
                               .c = PTHREAD_COND_INITIALIZER};
     kl_mutex_lock(&waits.mu);
     kl_list_push(&waits.list, &w.link);
-    /* Either a stream that parks from now on sees the count, or we see it parked. */
+    /* Either a stream that parks, or is queued, from now on sees the count, or we see its state. */
     atomic_fetch_add_explicit(&waits.n, 1, memory_order_seq_cst);
     bool deadlock = leads_back(&w);
     kl_mutex_unlock(&waits.mu);
-    if (!deadlock && kl_timeline_register(t, &w.waiter)) {
+    if (!deadlock && !help(t->owner, ticket) && kl_timeline_register(t, &w.waiter)) {
         pthread_mutex_lock(&w.m);
-        while (!w.woken && !w.deadlock) pthread_cond_wait(&w.c, &w.m);
-        deadlock = !w.woken;
+        while (!w.woken && !w.deadlock && !w.kicked) pthread_cond_wait(&w.c, &w.m);
+        bool woken = w.woken;
         pthread_mutex_unlock(&w.m);
-        if (deadlock &&
-            !kl_timeline_cancel(
-                t, &w.waiter)) { /* it is being woken all the same: w must live until then */
+        if (!woken && !kl_timeline_cancel(t, &w.waiter)) {
+            /* It is being woken all the same, and w must live until then. */
             pthread_mutex_lock(&w.m);
             while (!w.woken) pthread_cond_wait(&w.c, &w.m);
             pthread_mutex_unlock(&w.m);
-            deadlock = false;
         }
+        deadlock = w.deadlock && !w.woken;
     }
     kl_mutex_lock(&waits.mu);
     kl_list_remove(&w.link);
@@ -227,6 +243,7 @@ static void push(struct kl_stream *s) { /* QUEUED, and in_pool has just become t
         kl_readers_push(&s->item);
     else
         kl_pool_push(&s->item);
+    kick_callback_waits();
 }
 
 /* With s->mu held: s is runnable. Whether the caller must push it. */

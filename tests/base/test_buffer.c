@@ -197,8 +197,14 @@ static void the_destructor_runs_once(void **state) {
     assert_int_equal(n, 2);
 }
 
+static void nothing(struct kl_release *r) {
+}
+
 static void not_before_devices_are_done(void **state) {
-    assert_int_equal(kl_release_start(), 0);
+    struct kl_release first = {
+        .run = nothing}; /* the thread is up, and has freed what it was started with */
+    kl_release_later(&first);
+    kl_release_drain();
     int64_t live = kl_test_n_live();
     int n = 0;
     for (int used = 1; used <= 7; used++) {

@@ -83,7 +83,7 @@ struct device {
     struct kl_mutex mu;            /* leaf */
     struct kl_queue *queues;       /* guarded by mu */
     bool settling, settle_again;   /* guarded by mu */
-    bool thread_started;           /* guarded by mu */
+    _Atomic(bool) thread_started; /* written under mu */
     int n_unsettled;               /* command buffers handed over; guarded by mu */
     pthread_cond_t work;           /* for the settlement thread: n_unsettled has become positive */
     struct kl_error *_Atomic lost; /* set once, held for ever */

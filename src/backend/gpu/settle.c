@@ -83,17 +83,21 @@ static void settle_op(struct op *op) {
 
 /* ---- command buffers ---- */
 
-/* cb has run, so all that it waited for and all before those have. (One that was never submitted proves nothing.) */
-static void imply_complete(struct cb *cb) {
-    if (!cb->complete || !cb->submitted || cb->error) return;
+/* cb has run, so all that it waited for and all before those have. (One that was never submitted proves nothing.) Whether that
+ * was news: then queues that this pass has been through may have something to settle. */
+static bool imply_complete(struct cb *cb) {
+    bool news = false;
+    if (!cb->complete || !cb->submitted || cb->error) return false;
     for (int i = 0; i < cb->n_waits; i++) {
         struct cb *producer = cb->waits[i];
         if (producer->settled) continue;
         for (struct cb *c = producer->queue->head; c; c = c->next) {
+            news = news || !c->complete;
             c->complete = true;
             if (c == producer) break;
         }
     }
+    return news;
 }
 
 static bool may_settle(struct cb *cb) {
@@ -181,7 +185,7 @@ void gpu_settle(struct device *dev) {
             struct cb *cb = q->head; /* only the settler takes heads away */
             if (!cb) continue;
             if (query(dev, cb)) progress = true;
-            imply_complete(cb);
+            if (imply_complete(cb)) progress = true;
             if (!may_settle(cb)) continue;
             kl_mutex_unlock(&dev->mu);
             settle_cb(dev, cb);
@@ -212,7 +216,9 @@ void gpu_poll(struct kl_backend *b, struct kl_queue *q) {
 
 /* ---- the settlement thread ---- */
 
-enum { MAX_EVENTS = 256 };
+enum {
+    MAX_EVENTS = 1024
+}; /* busy streams beyond them are settled by whoever looks, and when these are */
 
 static void settlement_thread(void *arg) {
     struct device *dev = arg;
@@ -240,12 +246,12 @@ static void settlement_thread(void *arg) {
 }
 
 int gpu_settlement_start(struct device *dev, struct kl_error **err) {
-    int rc = KL_OK;
+    if (atomic_load_explicit(&dev->thread_started, memory_order_acquire)) return KL_OK;
+    int rc = kl_release_start();
     kl_mutex_lock(&dev->mu);
-    if (!dev->thread_started) {
-        rc = kl_release_start();
-        if (!rc) rc = kl_thread_start(settlement_thread, dev, "keel-settle");
-        dev->thread_started = rc == KL_OK;
+    if (!rc && !atomic_load(&dev->thread_started)) {
+        rc = kl_thread_start(settlement_thread, dev, "keel-settle");
+        atomic_store_explicit(&dev->thread_started, rc == KL_OK, memory_order_release);
     }
     kl_mutex_unlock(&dev->mu);
     return rc ? kl_fail(err, rc, "the settlement thread of the GPU could not be started") : KL_OK;
@@ -292,7 +298,8 @@ void gpu_forked(struct kl_backend *b) {
         q->open = q->head = q->tail = NULL; /* what they hold stays with the parent's memory */
     }
     dev->n_unsettled = 0;
-    dev->settling = dev->settle_again = dev->thread_started = false;
+    dev->settling = dev->settle_again = false;
+    atomic_store(&dev->thread_started, false);
     pthread_cond_init(&dev->work, NULL);
     if (used) atomic_store(&dev->forked, true);
     dev->driver->ops->forked(dev->driver);
