@@ -83,7 +83,7 @@ struct device {
     struct kl_mutex mu;            /* leaf */
     struct kl_queue *queues;       /* guarded by mu */
     bool settling, settle_again;   /* guarded by mu */
-    _Atomic(bool) thread_started; /* written under mu */
+    _Atomic(bool) thread_started;  /* written under mu */
     int n_unsettled;               /* command buffers handed over; guarded by mu */
     pthread_cond_t work;           /* for the settlement thread: n_unsettled has become positive */
     struct kl_error *_Atomic lost; /* set once, held for ever */
@@ -123,6 +123,6 @@ void gpu_settle(struct device *dev);
 void gpu_poll(struct kl_backend *b, struct kl_queue *q);
 /* Starts the settlement thread when it is not running; KL_ENOMEM. */
 int gpu_settlement_start(struct device *dev, struct kl_error **err);
-void gpu_lose(struct device *dev,
-              const char *why); /* the device is gone: everything unsettled fails */
+/* The device is gone: everything unsettled fails. `submitting` (may be NULL) is what the driver was just given. */
+void gpu_lose(struct device *dev, const char *submitting);
 void gpu_forked(struct kl_backend *b);

@@ -259,9 +259,11 @@ int gpu_settlement_start(struct device *dev, struct kl_error **err) {
 
 /* ---- the end of a device ---- */
 
-void gpu_lose(struct device *dev, const char *why) {
+void gpu_lose(struct device *dev, const char *submitting) {
     if (!atomic_load(&dev->lost)) {
         char cause[128] = "nothing was in flight";
+        if (submitting)
+            snprintf(cause, sizeof cause, "probably while '%s' was handed over", submitting);
         kl_mutex_lock(&dev->mu);
         for (struct kl_queue *q = dev->queues; q; q = q->next)
             for (struct cb *cb = q->head; cb; cb = cb->next)

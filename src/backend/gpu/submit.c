@@ -35,6 +35,8 @@ void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     bool ran = cb->n_commands > 0;
     int rc = submit(cb, &e);
     if (rc && !e) e = kl_error_static(rc);
+    /* Before the command buffer can be settled: once its tickets are published nobody is on the way to this any more. */
+    if (rc == KL_EDEVICELOST) gpu_lose(dev, cb->first ? cb->first->name : NULL);
     kl_mutex_lock(&dev->mu);
     cb->error = e;
     cb->submitted = ran && !rc;
@@ -50,7 +52,6 @@ void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     kl_mutex_unlock(&dev->mu);
     kl_timeline_publish(q->timeline->handed, ticket);
     dev->driver->ops->wake(dev->driver);
-    if (rc == KL_EDEVICELOST) gpu_lose(dev, NULL);
     gpu_settle(dev);
 }
 
