@@ -13,5 +13,6 @@ struct kl_release {
 int kl_release_start(void); /* 0, or KL_ENOMEM */
 /* Runs it there; here and now when there is no such thread and none can be had. */
 void kl_release_later(struct kl_release *r /* taken */);
-void kl_release_drain(void); /* until all that was left before the call has run; not on that thread */
+void kl_release_drain(
+    void); /* until all that was left before the call has run; not on that thread */
 void kl_release_forked(void); /* in the child: the thread is gone */
