@@ -88,7 +88,7 @@ static double hop_async(void) {
 }
 
 /* Independent small graphs: 20 operations on 64 elements each. */
-enum { GRAPHS = 6400 };
+enum { GRAPHS = 25600 };
 
 static void *graphs(void *arg) {
     int n = (int)(intptr_t)arg, shape[1] = {64};

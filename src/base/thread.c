@@ -146,7 +146,7 @@ fail:
 /* ---- mutex ---- */
 
 void kl_mutex_init(struct kl_mutex *mu) {
-    pthread_mutex_init(&mu->m, NULL);
+    mu->m = (pthread_mutex_t)KL_PTHREAD_MUTEX_INIT;
 #ifdef KL_DEBUG
     atomic_init(&mu->holder, 0);
 #endif

@@ -13,12 +13,18 @@ struct kl_mutex {
     _Atomic(uint64_t) holder; /* kl_thread_self()->id, 0: free */
 #endif
 };
+/* Critical sections here are short, so a thread that finds one taken spins a little before it sleeps, where the C library can. */
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+#define KL_PTHREAD_MUTEX_INIT PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+#else
+#define KL_PTHREAD_MUTEX_INIT PTHREAD_MUTEX_INITIALIZER
+#endif
 #ifdef KL_DEBUG
 #define KL_MUTEX_INIT \
-    { PTHREAD_MUTEX_INITIALIZER, 0 }
+    { KL_PTHREAD_MUTEX_INIT, 0 }
 #else
 #define KL_MUTEX_INIT \
-    { PTHREAD_MUTEX_INITIALIZER }
+    { KL_PTHREAD_MUTEX_INIT }
 #endif
 
 void kl_mutex_init(struct kl_mutex *mu);

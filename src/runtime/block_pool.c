@@ -14,12 +14,26 @@ enum { CLASSES = 4 * 42, MIN_SHIFT = 6, MAX_MEMORIES = 16, MAX_TRIES = 16 };
 static const size_t exact_up_to = (size_t)1 << 20;
 static const size_t page = 4096;
 
-struct pool {
-    struct kl_memory *memory;
+/* A pool is cut into shards, so that threads on independent work do not meet at one lock: a thread files blocks in its own, and looks
+ * into the others only when its own has nothing that fits. */
+enum { SHARDS = 4 };
+struct shard {
     struct kl_mutex mu;           /* leaf */
     struct kl_list free[CLASSES]; /* of kl_block.link, most recently freed first; guarded by mu */
     _Atomic(size_t) cached;       /* bytes in free; written under mu */
+    char apart[64];               /* from the lock of the next one */
 };
+struct pool {
+    struct kl_memory *memory;
+    struct shard shards[SHARDS];
+};
+
+static struct shard *shard_at(struct pool *p, int k) { /* k = 0: the calling thread's own */
+    static _Atomic(unsigned) next;
+    static __thread unsigned mine; /* plus one */
+    if (!mine) mine = atomic_fetch_add(&next, 1) % SHARDS + 1;
+    return &p->shards[(mine - 1 + (unsigned)k) % SHARDS];
+}
 
 static struct {
     struct kl_mutex mu;               /* taken before any pool's */
@@ -52,11 +66,17 @@ static void count_active(size_t bytes) {
     }
 }
 
-/* With p->mu held: a plain store, readers add the pools up. */
-static size_t count_cached(struct pool *p, ptrdiff_t change) {
+/* With the shard's lock held: a plain store, readers add the shards up. */
+static void count_cached(struct shard *p, ptrdiff_t change) {
     size_t now = atomic_load_explicit(&p->cached, memory_order_relaxed) + (size_t)change;
     atomic_store_explicit(&p->cached, now, memory_order_relaxed);
-    return now;
+}
+
+static size_t cached_in(struct pool *p) {
+    size_t sum = 0;
+    for (int k = 0; k < SHARDS; k++)
+        sum += atomic_load_explicit(&p->shards[k].cached, memory_order_relaxed);
+    return sum;
 }
 
 static size_t
@@ -85,7 +105,7 @@ size_t kl_memory_active(void) {
 }
 size_t kl_memory_cached(void) {
     size_t sum = 0;
-    for (int i = 0; i < atomic_load(&all.n_pools); i++) sum += atomic_load(&all.pools[i]->cached);
+    for (int i = 0; i < atomic_load(&all.n_pools); i++) sum += cached_in(all.pools[i]);
     return sum;
 }
 size_t kl_memory_peak(void) {
@@ -148,8 +168,8 @@ static void block_raw_free(struct kl_block *b) { /* all uses done, out of every 
     kl_free(b);
 }
 
-static struct kl_block *take_cached(struct pool *p, size_t bytes, int c,
-                                    const struct kl_timeline *t) {
+static struct kl_block *take_from(struct shard *p, size_t bytes, int c,
+                                  const struct kl_timeline *t) {
     size_t most = kl_validating() ? bytes : bytes + bytes / 4;
     int last = bytes > exact_up_to && c + 1 < CLASSES ? c + 1 : c;
     for (; c <= last; c++) {
@@ -164,10 +184,24 @@ static struct kl_block *take_cached(struct pool *p, size_t bytes, int c,
 #endif
             if (!may) continue;
             kl_list_remove(&b->link);
+            count_cached(p, -(ptrdiff_t)b->raw_bytes);
             return b;
         }
     }
     return NULL;
+}
+
+static struct kl_block *take_cached(struct pool *p, size_t bytes, int c,
+                                    const struct kl_timeline *t) {
+    struct kl_block *b = NULL;
+    for (int k = 0; k < SHARDS && !b; k++) {
+        struct shard *shard = shard_at(p, k);
+        if (k && atomic_load_explicit(&shard->cached, memory_order_relaxed) == 0) continue;
+        kl_mutex_lock(&shard->mu);
+        b = take_from(shard, bytes, c, t);
+        kl_mutex_unlock(&shard->mu);
+    }
+    return b;
 }
 
 /* Takes up to `want` bytes of done blocks out of the cache, the longest cached first, and gives them back to the system. */
@@ -175,20 +209,23 @@ static size_t give_back_cached(struct pool *p, size_t want) {
     struct kl_list out;
     kl_list_init(&out);
     size_t got = 0;
-    kl_mutex_lock(&p->mu);
-    for (int c = CLASSES - 1; c >= 0 && got < want; c--) {
-        for (struct kl_link *n = p->free[c].head.prev, *prev; n != &p->free[c].head && got < want;
-             n = prev) {
-            prev = n->prev;
-            struct kl_block *b = kl_container(n, struct kl_block, link);
-            if (!kl_block_free_for(b, NULL)) continue;
-            kl_list_remove(n);
-            kl_list_push(&out, n);
-            got += b->raw_bytes;
-            count_cached(p, -(ptrdiff_t)b->raw_bytes);
+    for (int k = 0; k < SHARDS && got < want; k++) {
+        struct shard *shard = shard_at(p, k);
+        kl_mutex_lock(&shard->mu);
+        for (int c = CLASSES - 1; c >= 0 && got < want; c--) {
+            struct kl_link *head = &shard->free[c].head;
+            for (struct kl_link *n = head->prev, *prev; n != head && got < want; n = prev) {
+                prev = n->prev;
+                struct kl_block *b = kl_container(n, struct kl_block, link);
+                if (!kl_block_free_for(b, NULL)) continue;
+                kl_list_remove(n);
+                kl_list_push(&out, n);
+                got += b->raw_bytes;
+                count_cached(shard, -(ptrdiff_t)b->raw_bytes);
+            }
         }
+        kl_mutex_unlock(&shard->mu);
     }
-    kl_mutex_unlock(&p->mu);
     for (struct kl_link *n; (n = kl_list_pop(&out));)
         block_raw_free(kl_container(n, struct kl_block, link));
     return got;
@@ -200,11 +237,12 @@ static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
     atomic_fetch_sub_explicit(&all.active, b->raw_bytes, memory_order_relaxed);
     /* Host memory is filled at once: no kernel uses it any more. Device memory is filled by its next tenant's stream. */
     if (kl_validating() && m->is_host) kl_guard_poison(b);
-    kl_mutex_lock(&p->mu);
-    kl_list_push_front(&p->free[c], &b->link);
-    size_t cached = count_cached(p, (ptrdiff_t)b->raw_bytes);
-    kl_mutex_unlock(&p->mu);
-    size_t cap = cache_limit();
+    struct shard *shard = shard_at(p, 0);
+    kl_mutex_lock(&shard->mu);
+    kl_list_push_front(&shard->free[c], &b->link);
+    count_cached(shard, (ptrdiff_t)b->raw_bytes);
+    kl_mutex_unlock(&shard->mu);
+    size_t cap = cache_limit(), cached = cached_in(p);
     if (cached > cap) give_back_cached(p, cached - cap);
 }
 
@@ -252,10 +290,7 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
     if (bytes > (size_t)1 << 47)
         return kl_fail(err, KL_ENOMEM, "out of %s memory: %zu bytes wanted", m->name, bytes);
     size_t rounded = round_request(bytes, &c);
-    kl_mutex_lock(&p->mu);
     struct kl_block *b = take_cached(p, rounded, c, t);
-    if (b) count_cached(p, -(ptrdiff_t)b->raw_bytes);
-    kl_mutex_unlock(&p->mu);
     if (!b && !(b = block_new(p, rounded, err))) return KL_ENOMEM;
     count_active(b->raw_bytes);
     if (kl_validating()) {
@@ -298,8 +333,10 @@ int kl_pool_attach(struct kl_memory *m, struct kl_error **err) {
     struct pool *p = kl_calloc(1, sizeof *p);
     if (!p) return kl_fail_nomem(err);
     p->memory = m;
-    kl_mutex_init(&p->mu);
-    for (int c = 0; c < CLASSES; c++) kl_list_init(&p->free[c]);
+    for (int k = 0; k < SHARDS; k++) {
+        kl_mutex_init(&p->shards[k].mu);
+        for (int c = 0; c < CLASSES; c++) kl_list_init(&p->shards[k].free[c]);
+    }
     kl_mutex_lock(&all.mu);
     int n = atomic_load(&all.n_pools);
     if (n == MAX_MEMORIES) {
@@ -317,11 +354,13 @@ int kl_pool_attach(struct kl_memory *m, struct kl_error **err) {
 
 void kl_pools_fork_prepare(void) {
     kl_mutex_lock(&all.mu);
-    for (int i = 0; i < atomic_load(&all.n_pools); i++) kl_mutex_lock(&all.pools[i]->mu);
+    for (int i = 0; i < atomic_load(&all.n_pools); i++)
+        for (int k = 0; k < SHARDS; k++) kl_mutex_lock(&all.pools[i]->shards[k].mu);
 }
 
 void kl_pools_fork_parent(void) {
-    for (int i = atomic_load(&all.n_pools) - 1; i >= 0; i--) kl_mutex_unlock(&all.pools[i]->mu);
+    for (int i = atomic_load(&all.n_pools) - 1; i >= 0; i--)
+        for (int k = SHARDS - 1; k >= 0; k--) kl_mutex_unlock(&all.pools[i]->shards[k].mu);
     kl_mutex_unlock(&all.mu);
 }
 

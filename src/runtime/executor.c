@@ -353,25 +353,25 @@ static void run_item(struct kl_item *item) {
     if (mine) kl_executor_run(s, UINT64_MAX);
 }
 
-enum { N_LOCKS = 16 };
-static struct kl_mutex locks[N_LOCKS] = {
-    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
-    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT,
-    KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT, KL_MUTEX_INIT};
+enum { N_LOCKS = 12 };
+/* A cache line each: threads that take different ones must not meet. */
+static struct {
+    _Alignas(64) struct kl_mutex mu;
+} locks[N_LOCKS] = {[0 ... N_LOCKS - 1] = {KL_MUTEX_INIT}};
 
 void kl_executor_fork_lock(bool lock) {
     for (int i = 0; i < N_LOCKS; i++) {
         if (lock)
-            kl_mutex_lock(&locks[i]);
+            kl_mutex_lock(&locks[i].mu);
         else
-            kl_mutex_unlock(&locks[N_LOCKS - 1 - i]);
+            kl_mutex_unlock(&locks[N_LOCKS - 1 - i].mu);
     }
 }
 
 void kl_executor_stream_init(struct kl_stream *s) {
     kl_timeline_init(&s->settled);
     kl_timeline_init(&s->handed);
-    s->mu = &locks[s->index % N_LOCKS];
+    s->mu = &locks[s->index % N_LOCKS].mu;
     kl_list_init(&s->staged);
     kl_list_init(&s->inbox);
     kl_list_init(&s->local);
