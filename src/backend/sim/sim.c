@@ -563,7 +563,12 @@ void kl_sim_revive(int device) {
         struct kl_link *n;
         while ((n = kl_list_pop(&s->queues[i]->batches)))
             batch_free(kl_container(n, struct batch, link));
-        kl_list_init(&s->queues[i]->invisible); /* their events, freed by now, took them along */
+        /* Unlinked one by one: their events may still be freed, by a settler that has not come to it. */
+        while ((n = kl_list_pop(&s->queues[i]->invisible))) {
+            struct batch *b = kl_container(n, struct batch, link);
+            b->signal->invisible = NULL;
+            batch_free(b);
+        }
         s->queues[i]->n_may_complete = 0;
     }
     s->lost = s->losing = false;
