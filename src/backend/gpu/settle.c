@@ -2,7 +2,7 @@
  *
  * One thread settles at a time per device (dev->settling); others that come leave a note that there may be more. A command buffer
  * is settled when it is complete, is the oldest of its stream, and all that it waited for are settled. A complete consumer proves
- * that its producers are complete, whatever the driver says of them at this moment. */
+ * that its submitted producers are complete, whatever the driver says of them at this moment. */
 #include <stdio.h>
 
 #include "backend/fault.h"
@@ -83,14 +83,15 @@ static void settle_op(struct op *op) {
 
 /* ---- command buffers ---- */
 
-/* cb has run, so all that it waited for and all before those have. (One that was never submitted proves nothing.) Whether that
- * was news: then queues that this pass has been through may have something to settle. */
+/* cb has run, so all that it waited for on the device and all before those have. One that was never submitted proves nothing,
+ * and nothing is proved of it: the device did not wait for it, nor for those before it. Whether that was news: then queues that
+ * this pass has been through may have something to settle. */
 static bool imply_complete(struct cb *cb) {
     bool news = false;
     if (!cb->complete || !cb->submitted || cb->error) return false;
     for (int i = 0; i < cb->n_waits; i++) {
         struct cb *producer = cb->waits[i];
-        if (producer->settled) continue;
+        if (producer->settled || !producer->submitted) continue;
         for (struct cb *c = producer->queue->head; c; c = c->next) {
             news = news || !c->complete;
             c->complete = true;

@@ -576,6 +576,45 @@ static void the_last_of_three_proves_the_others(void **state) {
     }
 }
 
+/* A command buffer that was never submitted says nothing of those before it in its stream, which may still run: not even when
+ * one that took a value from it is complete. Found by the storm. */
+static void an_unsubmitted_one_proves_nothing(void **state) {
+    for (int order = 0; order < 2; order++) {
+        struct kl_stream *s[3];
+        for (int k = 0; k < 3; k++) s[order ? 2 - k : k] = device_stream(0);
+        struct gate g;
+        gate_init(&g);
+        struct kl_array *running = t_gated(s[0], NULL, &g, false), *refused = t_const(s[0], 2);
+        async_one(running);
+        gate_wait_arrived(&g, 1);
+        kl_sim_fail_submit_at(0, 0);
+        async_one(refused);
+        until_handed_over(refused);
+        struct kl_array *both[2] = {t_inc(s[1], refused), t_const(s[1], 3)};
+        kl_sim_hold(0, true);
+        assert_int_equal(kl_async_eval(both, 2, NULL), 0);
+        until_handed_over(both[0]);
+        until_handed_over(both[1]);
+        kl_sim_complete(0, kl_stream_index(s[1]), 1);
+        kl_sim_hold(0, false);
+        for (int k = 0; k < 20; k++) { /* whoever submits settles what there is to settle */
+            struct kl_array *x = t_const(s[2], k);
+            assert_int_equal(t_value(x), k);
+            kl_array_release(x);
+        }
+        assert_false(kl_array_settled(running));
+        gate_open(&g);
+        (void)t_value(running);
+        t_expect_error(refused, KL_ESUBMIT);
+        t_expect_error(both[0], KL_ESUBMIT);
+        assert_int_equal(t_value(both[1]), 3);
+        struct kl_array *all[4] = {running, refused, both[0], both[1]};
+        release_all(4, all);
+        for (int k = 0; k < 3; k++) (void)kl_stream_synchronize(s[k], NULL);
+        for (int k = 0; k < 3; k++) kl_stream_release(s[k]);
+    }
+}
+
 static int two_devices(void **state) {
     return t_use_sim(NULL) || setenv("KEEL_SIM_DEVICES", "2", 1);
 }
@@ -597,6 +636,7 @@ int main(void) {
         cmocka_unit_test(the_same_error_under_every_schedule),
         cmocka_unit_test(a_destructor_may_use_the_device),
         cmocka_unit_test(the_last_of_three_proves_the_others),
+        cmocka_unit_test(an_unsubmitted_one_proves_nothing),
     };
     return cmocka_run_group_tests(tests, two_devices, NULL);
 }
