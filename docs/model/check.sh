@@ -67,6 +67,7 @@ first=$!
     correct settlement -O1 settlement
     correct 'settlement, chain of three' -O1 settlement -DCHAIN
     variant APPEND_WITHOUT_COMMIT_LOCK 'invalid end state' -O1 protocol
+    variant UNSUBMITTED_IS_PROVED 'assertion violated (complete' -O0 settlement
     variant CONSUMER_FIRST 'assertion violated (f==' -O0 settlement
     variant IMPLIED_IS_NO_PROGRESS 'invalid end state' -O1 settlement -DCHAIN
 ) >"$work/2.log" &

@@ -3,13 +3,16 @@
  * One device. Command buffers, oldest first:
  *     stream 0:  0, then 1, whose kernel faults (its word is set when it has run), or which the
  *                driver refuses (both are tried)
- *     stream 1:  2, which uses 1's value and waits for it on the device
+ *     stream 1:  2, which uses 1's value and waits for it on the device; perhaps with an operation
+ *                of its own, so that it runs even when 1 was refused
  *     stream 2:  3, which uses 2's value; only with CHAIN, where 0 is settled already
  * So 0 must be ready, 1 failed, 2 and 3 failed with 1's error. The host learns of completions in
  * any order. Settling: each submitting thread, the settlement thread, without CHAIN also a polling
  * caller. README.md maps names to src/.
  *
  * Variants, each a mistake that must be found:
+ *     UNSUBMITTED_IS_PROVED   a complete consumer also proves a producer that the driver refused,
+ *                             and with it those before it, for which the device did not wait
  *     CONSUMER_FIRST          a complete consumer is settled though its producer is not
  *     IMPLIED_IS_NO_PROGRESS  with CHAIN: a producer that is complete only because its consumer is
  *                             does not count as progress, so nobody looks at it again */
@@ -86,11 +89,18 @@ inline remove(rc) {
     fi
 }
 
-/* cb has run, so all that it waited for has, and all before those in their queues. */
+/* The device waited for what was submitted, and for nothing else. */
+#ifdef UNSUBMITTED_IS_PROVED
+#define PROVABLE(cb) 1
+#else
+#define PROVABLE(cb) submitted[cb]
+#endif
+
+/* cb has run, so all that it waited for on the device has, and all before those in their queues. */
 inline imply_complete(ic) {
     if
     :: complete[ic] && submitted[ic] && !refused[ic] && WAITS_FOR(ic) != NONE &&
-       !settled[WAITS_FOR(ic)] ->
+       !settled[WAITS_FOR(ic)] && PROVABLE(WAITS_FOR(ic)) ->
         k = WAITS_FOR(ic);
 #ifndef IMPLIED_IS_NO_PROGRESS
         if
@@ -177,10 +187,10 @@ inline settle() {
 
 /* gpu_flush: hands cb to the driver and to its queue. */
 inline flush(fc) {
-    atomic { /* what depends on a failed value is dropped from its command buffer: nothing to run */
+    atomic { /* what depends on a failed value is dropped from its command buffer, which may run others */
         refused[fc] = (fc == 1 && refuse);
-        submitted[fc] = !refused[fc] && (WAITS_FOR(fc) == NONE || !dropped[WAITS_FOR(fc)]);
-        dropped[fc] = !submitted[fc];
+        dropped[fc] = refused[fc] || (WAITS_FOR(fc) != NONE && dropped[WAITS_FOR(fc)]);
+        submitted[fc] = !refused[fc] && (!dropped[fc] || others);
         complete[fc] = !submitted[fc];
         if
         :: head[QUEUE_OF(fc)] == NONE -> head[QUEUE_OF(fc)] = fc
@@ -194,6 +204,7 @@ inline flush(fc) {
 }
 
 bit refuse;     /* the driver will refuse 1 */
+bit others;     /* a command buffer has an operation that depends on nothing, too */
 bit order;      /* of the queues in gpu_settle */
 bit dropped[N]; /* op->dropped of its operation, or the driver refused it */
 
@@ -256,7 +267,8 @@ proctype settlement_thread() {
 
 /* Runs what may run, and tells the host whenever it likes, in the order of each queue. */
 #define MAY_RUN(cb) (submitted[cb] && !executed[cb] && \
-                     (WAITS_FOR(cb) == NONE || executed[WAITS_FOR(cb)]) && \
+                     (WAITS_FOR(cb) == NONE || executed[WAITS_FOR(cb)] || \
+                      !submitted[WAITS_FOR(cb)]) && \
                      ((cb) != 1 || executed[0]))
 #define MAY_SHOW(cb) (executed[cb] && !visible[cb] && ((cb) != 1 || visible[0]))
 proctype device() {
@@ -290,6 +302,10 @@ init {
         if
         :: refuse = 0
         :: refuse = 1
+        fi;
+        if
+        :: others = 0
+        :: others = 1
         fi;
         if
         :: order = 0

@@ -43,11 +43,12 @@ static int k_const(void *ctx, struct kl_launch *l, struct kl_error **err) {
     return KL_OK;
 }
 
+/* Unsigned: on a device it also runs on what a failed kernel has left, which is anything. */
 static int k_sum(void *ctx, struct kl_launch *l, struct kl_error **err) {
     for (int o = 0; o < l->n_out; o++) {
-        int v = (int)(intptr_t)ctx + o;
-        for (int i = 0; i < l->n_in; i++) v += in_int(l, i);
-        *(int *)l->out[o].data = v;
+        unsigned v = (unsigned)(intptr_t)ctx + (unsigned)o;
+        for (int i = 0; i < l->n_in; i++) v += (unsigned)in_int(l, i);
+        *(unsigned *)l->out[o].data = v;
     }
     return KL_OK;
 }

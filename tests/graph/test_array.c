@@ -16,7 +16,7 @@ enum { MANY = 1000000 };
 static struct kl_stream *streams[4];
 
 static int k_next(void *ctx, struct kl_launch *l, struct kl_error **err) {
-    *(int *)l->out[0].data = *(const int *)l->in[0].data + 1;
+    *(unsigned *)l->out[0].data = *(const unsigned *)l->in[0].data + 1;
     return KL_OK;
 }
 

@@ -404,7 +404,7 @@ static _Atomic(int) n_unsafe_runs;
 
 static int k_unsafe(void *ctx, struct kl_launch *l, struct kl_error **err) {
     atomic_fetch_add(&n_unsafe_runs, 1);
-    *(int *)l->out[0].data = 1000 + *(const int *)l->in[0].data;
+    *(unsigned *)l->out[0].data = 1000 + *(const unsigned *)l->in[0].data;
     return KL_OK;
 }
 

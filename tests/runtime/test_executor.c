@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "runtime/block_pool.h"
+#include "runtime/pool.h"
 
 static struct kl_stream *stream(void) {
     struct kl_stream *s = NULL;
@@ -178,7 +179,8 @@ struct job {
     void (*body)(struct job *);
     struct kl_stream *own, *other;
     pthread_barrier_t *together;
-    struct kl_array *x; /* what it waited for */
+    struct kl_array *in; /* what the value is made from that it waits for */
+    struct kl_array *x;  /* what it waited for */
     int rc;
     struct kl_error *err;
 };
@@ -408,6 +410,46 @@ static void a_callback_may_wait_for_unrelated_work(void **state) {
     kl_stream_release(r);
 }
 
+static void wait_for_other_behind_a_reader(struct job *j) {
+    j->x = t_inc(j->other, j->in);
+    evaluate_inside(j);
+}
+
+/* Every thread of the pool is inside a callback when the streams that these wait for become runnable: nobody else is there to run them. */
+static void callbacks_on_every_thread_of_the_pool(void **state) {
+    enum { MOST = 256 };
+    int n = kl_pool_n_threads();
+    assert_in_range(n, 1, MOST);
+    struct kl_stream *r = reader(), *own[MOST], *other[MOST];
+    struct job j[MOST];
+    struct kl_array *y[MOST];
+    struct gate g;
+    gate_init(&g);
+    struct kl_array *held = t_gated(r, NULL, &g, false);
+    evaluate_async(held);
+    gate_wait_arrived(&g, 1);
+    for (int i = 0; i < n; i++) {
+        own[i] = stream();
+        other[i] = stream();
+        j[i] = (struct job){.body = wait_for_other_behind_a_reader, .other = other[i], .in = held};
+        y[i] = job_on(own[i], &j[i]);
+        evaluate_async(y[i]);
+    }
+    for (int i = 0; i < n; i++) until_waited_for(other[i], NULL);
+    gate_open(&g);
+    for (int i = 0; i < n; i++) {
+        block_on(y[i]);
+        assert_int_equal(j[i].rc, 0);
+        assert_int_equal(t_value(j[i].x), 1);
+        kl_array_release(j[i].x);
+        kl_array_release(y[i]);
+        kl_stream_release(own[i]);
+        kl_stream_release(other[i]);
+    }
+    kl_array_release(held);
+    kl_stream_release(r);
+}
+
 /* ---- back-pressure ---- */
 
 static struct {
@@ -446,6 +488,48 @@ static void callers_wait_for_what_runs(void **state) {
     kl_array_release(caller.x);
     kl_stream_release(a);
     kl_stream_release(b);
+}
+
+enum { LONG_QUEUE = (1 << 16) + 1 }; /* tasks behind the one that runs: one more than may wait */
+static struct {
+    struct kl_array *x[LONG_QUEUE], *one_more;
+    _Atomic(int) handed_over, returned;
+} long_queue;
+
+static void *caller_of_many(void *arg) {
+    bool good = kl_async_eval(long_queue.x, LONG_QUEUE, NULL) == 0;
+    atomic_store(&long_queue.handed_over, 1);
+    good = kl_async_eval(&long_queue.one_more, 1, NULL) == 0 && good;
+    atomic_store(&long_queue.returned, 1);
+    return good ? arg : NULL;
+}
+
+static void a_long_queue_slows_its_callers(void **state) {
+    struct kl_stream *a = stream();
+    struct gate g;
+    gate_init(&g);
+    struct kl_array *running = t_gated(a, NULL, &g, false);
+    evaluate_async(running);
+    gate_wait_arrived(&g, 1);
+    for (int i = 0; i < LONG_QUEUE; i++) long_queue.x[i] = t_const(a, i);
+    long_queue.one_more = t_const(a, -1);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, caller_of_many, a), 0);
+    until_waited_for(a, &long_queue.returned);
+    assert_int_equal(atomic_load(&long_queue.handed_over), 1); /* the next one has to wait */
+    assert_int_equal(atomic_load(&long_queue.returned), 0);
+    gate_open(&g);
+    void *good = NULL;
+    pthread_join(thread, &good);
+    assert_non_null(good);
+    for (int i = 0; i < LONG_QUEUE; i++) {
+        assert_int_equal(t_value(long_queue.x[i]), i);
+        kl_array_release(long_queue.x[i]);
+    }
+    assert_int_equal(t_value(long_queue.one_more), -1);
+    kl_array_release(long_queue.one_more);
+    kl_array_release(running);
+    kl_stream_release(a);
 }
 
 enum { CALLERS = 4, ROUNDS = 60 };
@@ -510,7 +594,9 @@ int main(void) {
         cmocka_unit_test(callbacks_that_wait_in_a_circle),
         cmocka_unit_test(a_stream_that_parks_later_closes_the_circle),
         cmocka_unit_test(a_callback_may_wait_for_unrelated_work),
+        cmocka_unit_test(callbacks_on_every_thread_of_the_pool),
         cmocka_unit_test(callers_wait_for_what_runs),
+        cmocka_unit_test(a_long_queue_slows_its_callers),
         cmocka_unit_test(a_tiny_limit_never_deadlocks),
     };
     return cmocka_run_group_tests(tests, t_use_sim, NULL);
