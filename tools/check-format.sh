@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # tools/check-format.sh [fix] - whether clang-format would change a C file of ours.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
-mode=--dry-run\ -Werror
-[ "${1:-}" = fix ] && mode=-i
-# shellcheck disable=SC2086
-git ls-files -co --exclude-standard 'src/*.[ch]' 'include/*.h' 'tests/*.[ch]' 'bench/*.[ch]' 'fuzz/*.c' 'examples/*.c' |
-    grep -v 'tests/.*golden' | xargs clang-format $mode
+mode=(--dry-run -Werror)
+[ "${1:-}" = fix ] && mode=(-i)
+find src include tests bench fuzz examples -name '*.[ch]' ! -path 'tests/*golden*' -print0 | xargs -0 clang-format "${mode[@]}"
