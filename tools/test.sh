@@ -27,7 +27,12 @@ stage() {
     else
         failed=$((failed + 1))
     fi
-    [ $status -eq 0 ] || { echo "   FAILED: $*"; tail -n 60 "$log"; }
+    if [ $status -ne 0 ]; then
+        echo "   FAILED: $*"
+        # What failed tests printed, which ctest puts behind their lines, then the end.
+        awk '/\*\*\*/ { on = 1 } on && /^ +Start +[0-9]+:|tests passed,/ { on = 0 } on' "$log" | head -n 200
+        tail -n 30 "$log"
+    fi
     rm -f "$log"
     awk -v n="$name" -v s=$((SECONDS - start)) 'BEGIN { printf "   %-28s %5.2f minutes\n", n, s / 60 }'
 }

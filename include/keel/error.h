@@ -40,7 +40,8 @@ enum keel_code {
     KEEL_ELIMIT = -19,      /* over a limit */
     KEEL_ECALLBACK = -20,   /* a callback failed, or reported an error with mlx_error */
     KEEL_EUNSUPPORTED = -21, /* not supported */
-    KEEL_EINTERNAL = -22     /* a bug in Keel */
+    KEEL_EINTERNAL = -22,    /* a bug in Keel */
+    KEEL_ECOMPILE = -23      /* the source of a kernel does not compile */
 };
 
 /* Which optional fields of keel_error_info hold; the others are 0. */

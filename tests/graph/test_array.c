@@ -41,6 +41,7 @@ static struct kl_array *chain(int n, int n_streams) {
 
 static void settle_all(void) {
     for (int i = 0; i < 4; i++) assert_int_equal(kl_stream_synchronize(streams[i], NULL), 0);
+    kl_sim_until_empty(0);
 }
 
 static void a_chain_of_a_million(void **state) {
@@ -53,6 +54,7 @@ static void a_chain_of_a_million(void **state) {
 }
 
 static void freed_without_evaluation(void **state) {
+    settle_all();
     int64_t live = kl_test_n_live();
     kl_array_release(chain(MANY / 2, 4));
     assert_int_equal(kl_test_n_live(), live);
@@ -76,6 +78,7 @@ static void freed_without_evaluation(void **state) {
 
 static void a_value_with_a_million_consumers(void **state) {
     struct kl_array **y = calloc(MANY, sizeof *y), *x = t_const(streams[0], 5);
+    settle_all();
     int64_t live = kl_test_n_live();
     for (int i = 0; i < MANY; i++) y[i] = next(streams[i < MANY / 2 ? 0 : i % 4], x);
     assert_int_equal(kl_eval(y, MANY / 2, NULL), 0);

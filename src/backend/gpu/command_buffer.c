@@ -123,6 +123,7 @@ struct cb *cb_new(struct kl_queue *q, struct kl_error **err) {
         kl_free(cb);
         return NULL;
     }
+    atomic_fetch_add(&q->dev->n_cbs, 1);
     return cb;
 }
 
@@ -164,4 +165,5 @@ void cb_release(struct cb *cb) {
     kl_free(cb->waits);
     kl_free(cb->held);
     kl_free(cb);
+    atomic_fetch_sub(&dev->n_cbs, 1);
 }

@@ -2,7 +2,7 @@
  *
  * The GPU layer owns order, faults, fates and lifetimes; a driver knows memory, kernels, queues and events, and nothing of arrays, streams or
  * errors of values. Unless a slot says so it may be called from several threads at once and must not block. Codes: 0, KL_ENOMEM,
- * KL_ESUBMIT, KL_EDEVICELOST. */
+ * KL_ESUBMIT, KL_EDEVICELOST; from prepare KL_ECOMPILE too. */
 #pragma once
 #include "base/launch.h"
 
@@ -66,6 +66,9 @@ struct kl_driver_ops {
     int (*words_new)(struct kl_driver *d, struct kl_fault_words *w,
                      struct kl_error **err);                            /* all clear */
     void (*words_clear)(struct kl_driver *d, struct kl_fault_words *w); /* no use is in flight */
+
+    /* Makes sure that c can run: compiles what is missing; may block for that. Its failure is that operation's alone. NULL: nothing to do. */
+    int (*prepare)(struct kl_driver *d, const struct kl_command *c, struct kl_error **err);
 
     /* Runs the commands in order on the queue, after the events, and signals. What commands point to lives until the event is
      * complete. On failure nothing of it runs, and `signal` is never signalled. One thread at a time per queue. */

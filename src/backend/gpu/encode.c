@@ -276,10 +276,15 @@ static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **
     } else {
         op->positions_per_word = INT64_MAX;
     }
+    int first = cb->n_commands;
     if (kl_validating()) KL_TRY(guard_commands(cb, op, t, true, err));
     KL_TRY(launch_commands(cb, op, t, &in));
     if (kl_validating()) KL_TRY(guard_commands(cb, op, t, false, err));
-    return set_taints(cb, op, &in, err);
+    KL_TRY(set_taints(cb, op, &in, err));
+    struct kl_driver *d = cb->queue->dev->driver;
+    for (int i = first; i < cb->n_commands && d->ops->prepare; i++)
+        KL_TRY(d->ops->prepare(d, &cb->commands[i], err));
+    return KL_OK;
 }
 
 /* Nothing can fail any more: retains, and makes the operation visible to consumers. */

@@ -87,6 +87,7 @@ struct device {
     int n_unsettled;               /* command buffers handed over; guarded by mu */
     pthread_cond_t work;           /* for the settlement thread: n_unsettled has become positive */
     struct kl_error *_Atomic lost; /* set once, held for ever */
+    _Atomic(int) n_cbs;            /* that exist; for tests */
     _Atomic(bool) forked;
 };
 

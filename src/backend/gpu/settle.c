@@ -3,6 +3,7 @@
  * One thread settles at a time per device (dev->settling); others that come leave a note that there may be more. A command buffer
  * is settled when it is complete, is the oldest of its stream, and all that it waited for are settled. A complete consumer proves
  * that its submitted producers are complete, whatever the driver says of them at this moment. */
+#include <sched.h>
 #include <stdio.h>
 
 #include "backend/fault.h"
@@ -311,5 +312,9 @@ void gpu_forked(struct kl_backend *b) {
 #ifdef KL_TEST_HOOKS
 void kl_gpu_revive(struct kl_backend *b) {
     kl_error_release(atomic_exchange(&device_of(b)->lost, NULL));
+}
+
+void kl_gpu_until_empty(struct kl_backend *b) {
+    while (atomic_load(&device_of(b)->n_cbs) > 0) sched_yield();
 }
 #endif

@@ -575,3 +575,7 @@ void kl_sim_revive(int device) {
     kl_mutex_unlock(&s->mu);
     kl_gpu_revive(s->backend);
 }
+
+void kl_sim_until_empty(int device) {
+    kl_gpu_until_empty(get(device)->backend);
+}

@@ -36,3 +36,5 @@ size_t kl_sim_used(int device);
 void kl_sim_max_positions(int device, int64_t n); /* of one launch, to test splitting */
 /* Tests only: a lost device works again. Nothing may be in flight. */
 void kl_sim_revive(int device);
+/* Tests only: until nothing is left of what the host has been told of; see kl_gpu_until_empty. */
+void kl_sim_until_empty(int device);
