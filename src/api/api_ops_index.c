@@ -51,6 +51,29 @@ int mlx_take_along_axis(mlx_array *res, const mlx_array a, const mlx_array indic
     return take(__func__, kl_take_along_axis, res, a, indices, axis, s);
 }
 
+/* ---- slices that begin where an array says ---- */
+int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start, const int *axes,
+                      size_t axes_num, const int *slice_size, size_t slice_size_num,
+                      const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *at = kl_in(&c, start, "start"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err)
+        kl_slice_dynamic(&out, in, at, axes, axes_num, slice_size, slice_size_num, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_array update,
+                             const mlx_array start, const int *axes, size_t axes_num,
+                             const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *base = kl_in(&c, src, "src"), *with = kl_in(&c, update, "update"), *out = NULL;
+    struct kl_array *at = kl_in(&c, start, "start");
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_slice_update_dynamic(&out, base, with, at, axes, axes_num, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
 /* ---- writing: all take indices, then what is written, then where along ---- */
 static int put(const char *func, kl_scatter_single_fn *build, mlx_array *res, mlx_array a,
                mlx_array indices, mlx_array values, int axis, mlx_stream s) {

@@ -163,6 +163,17 @@ int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
 int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s,
                  struct kl_error **err);
 
+/* ---- slice_dynamic.c ---- */
+/* slice_size: one per axis of a. start: integers, 0-d or 1-d, one per axis named; negative ones count from the end, once; checked
+ * when it runs. Axes that are not named begin at 0. */
+int kl_slice_dynamic(struct kl_array **out, struct kl_array *a, struct kl_array *start,
+                     const int *axes, size_t axes_num, const int *slice_size, size_t slice_size_num,
+                     struct kl_stream *s, struct kl_error **err);
+/* src with update, of at most as many axes (axes of size 1 are put in front), written from there on. */
+int kl_slice_update_dynamic(struct kl_array **out, struct kl_array *src, struct kl_array *update,
+                            struct kl_array *start, const int *axes, size_t axes_num,
+                            struct kl_stream *s, struct kl_error **err);
+
 /* ---- matmul.c ---- */
 /* Batched, as NumPy's; KL_EDTYPE when the operands meet in an integer or bool type. */
 kl_binary_fn kl_matmul;

@@ -127,6 +127,27 @@ static void scattered(scatter_fn *list, put_fn *single, const char *text) {
     for (int k = 0; k < 6; k++) mlx_array_free(all[k]);
 }
 
+static void test_slice_dynamic(void **state) {
+    int shape = 4, one = 1;
+    mlx_array a = mlx_array_new_data((int[]){2, 3, 4, 5}, &shape, 1, MLX_INT32),
+              r = mlx_array_new();
+    mlx_array at = mlx_array_new_int(-3), far = mlx_array_new_int(3), u = mlx_array_new_int(9);
+    OK(mlx_slice_dynamic(&r, a, at, (int[]){0}, 1, (int[]){2}, 1, cpu));
+    assert_text(r, "array([3, 4], dtype=int32)");
+    OK(mlx_slice_update_dynamic(&r, a, u, at, (int[]){0}, 1, cpu));
+    assert_text(r, "array([2, 9, 4, 5], dtype=int32)");
+    OK(mlx_slice_dynamic(&r, a, far, (int[]){0}, 1, (int[]){2}, 1, cpu));
+    assert_fault(r, 3, 0, 0, 4);
+    FAILS(mlx_slice_dynamic(&r, a, no_array, (int[]){0}, 1, (int[]){2}, 1, cpu), KEEL_EARG,
+          "start is an empty array");
+    FAILS(mlx_slice_dynamic(&r, a, at, NULL, 1, (int[]){2}, 1, cpu), KEEL_EARG, "axes");
+    FAILS(mlx_slice_update_dynamic(&r, a, no_array, at, (int[]){0}, 1, cpu), KEEL_EARG,
+          "update is an empty array");
+    FAILS(mlx_slice_update_dynamic(NULL, a, u, at, &one, 1, cpu), KEEL_EARG, "mlx_");
+    mlx_array all[] = {a, r, at, far, u};
+    for (int k = 0; k < 5; k++) mlx_array_free(all[k]);
+}
+
 static void test_put(void **state) {
     along(mlx_put_along_axis, "array([2, 7, 2, 4], dtype=int32)"); /* the last one stays */
     along(mlx_scatter_add_axis, "array([2, 14, 2, 6], dtype=int32)");
@@ -153,8 +174,9 @@ static void test_no_leak(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_take),    cmocka_unit_test(test_gather),  cmocka_unit_test(test_put),
-        cmocka_unit_test(test_scatter), cmocka_unit_test(test_no_leak),
+        cmocka_unit_test(test_take),          cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_slice_dynamic), cmocka_unit_test(test_put),
+        cmocka_unit_test(test_scatter),       cmocka_unit_test(test_no_leak),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -179,9 +179,87 @@ static void split(void **state) {
     kl_array_release(a);
 }
 
+static void slice_dynamic(void **state) {
+    for (int gpu = 0; gpu < 2; gpu++) {
+        struct kl_stream *s = gpu ? sim() : cpu();
+        struct kl_array *a = count_up(SHAPE(3, 4)), *out, *at = I32(SHAPE(2), 1, -3),
+                        *one = scalar_of(KL_U8, 2), *none = I32(SHAPE(0));
+        EXPECT_OK(kl_slice_dynamic(&out, a, at, LIST(0, 1), LIST(2, 3), s, &err));
+        EXPECT_I32(out, SHAPE(2, 3), 5, 6, 7, 9, 10, 11);
+        EXPECT_OK(kl_slice_dynamic(&out, a, at, LIST(-1, 0), LIST(1, 2), s, &err));
+        EXPECT_I32(out, SHAPE(1, 2), 1, 2);
+        EXPECT_OK(kl_slice_dynamic(&out, a, one, LIST(1), LIST(3, 2), s, &err));
+        EXPECT_I32(out, SHAPE(3, 2), 2, 3, 6, 7, 10, 11);
+        EXPECT_OK(kl_slice_dynamic(&out, a, none, NULL, 0, LIST(2, 2), s, &err));
+        EXPECT_I32(out, SHAPE(2, 2), 0, 1, 4, 5);
+        EXPECT_OK(kl_slice_dynamic(&out, a, at, LIST(0, 1), LIST(0, 3), s, &err));
+        EXPECT_I32(out, SHAPE(0, 3), 0);
+        /* A start from which the slice does not fit: the result fails, and says where. */
+        EXPECT_OK(kl_slice_dynamic(&out, a, one, LIST(0), LIST(2, 4), s, &err));
+        struct kl_error *e = NULL;
+        assert_int_equal(kl_eval(&out, 1, &e), KL_EINDEX);
+        assert_int_equal(e->index, 2);
+        assert_int_equal(e->axis, 0);
+        assert_int_equal(e->axis_size, 3);
+        kl_error_release(e);
+        kl_array_release(out);
+        struct kl_array *far = scalar_of(KL_I32, -4);
+        EXPECT_OK(kl_slice_dynamic(&out, a, far, LIST(0), LIST(1, 4), s, &err));
+        assert_int_equal(kl_eval(&out, 1, NULL), KL_EINDEX);
+        kl_array_release(out);
+        kl_array_release(far);
+        struct kl_array *real = scalar_of(KL_F32, 1), *deep = I32(SHAPE(1, 1), 0);
+        EXPECT_FAIL(KL_EDTYPE, kl_slice_dynamic(&out, a, real, LIST(0), LIST(1, 4), s, &err));
+        EXPECT_FAIL(KL_ESHAPE, kl_slice_dynamic(&out, a, deep, LIST(0), LIST(1, 4), s, &err));
+        EXPECT_FAIL(KL_ESHAPE, kl_slice_dynamic(&out, a, at, LIST(0), LIST(1, 4), s, &err));
+        EXPECT_FAIL(KL_ESHAPE, kl_slice_dynamic(&out, a, one, LIST(0), LIST(4, 4), s, &err));
+        EXPECT_FAIL(KL_ESHAPE, kl_slice_dynamic(&out, a, one, LIST(0), LIST(4), s, &err));
+        EXPECT_FAIL(KL_EAXIS, kl_slice_dynamic(&out, a, one, LIST(2), LIST(1, 4), s, &err));
+        EXPECT_FAIL(KL_EARG, kl_slice_dynamic(&out, a, at, LIST(0, -2), LIST(1, 1), s, &err));
+        EXPECT_FAIL(KL_EARG, kl_slice_dynamic(&out, a, NULL, LIST(0), LIST(1, 4), s, &err));
+        kl_array_release(real);
+        kl_array_release(deep);
+        kl_array_release(a);
+        kl_array_release(at);
+        kl_array_release(one);
+        kl_array_release(none);
+    }
+}
+
+static void slice_update_dynamic(void **state) {
+    for (int gpu = 0; gpu < 2; gpu++) {
+        struct kl_stream *s = gpu ? sim() : cpu();
+        struct kl_array *a = count_up(SHAPE(3, 4)), *out, *at = I32(SHAPE(2), 1, -2),
+                        *u = F32(SHAPE(2), 50.9f, 60), *one = scalar_of(KL_I32, 2),
+                        *five = scalar_of(KL_I32, 5), *none = I32(SHAPE(0));
+        EXPECT_OK(kl_slice_update_dynamic(&out, a, u, at, LIST(0, 1), s, &err));
+        EXPECT_I32(out, SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 50, 60, 8, 9, 10, 11);
+        EXPECT_OK(kl_slice_update_dynamic(&out, a, five, one, LIST(0), s, &err));
+        EXPECT_I32(out, SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 11);
+        EXPECT_OK(kl_slice_update_dynamic(&out, a, u, none, NULL, 0, s, &err));
+        EXPECT_I32(out, SHAPE(3, 4), 50, 60, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+        /* The base is not touched when the start is wrong, nor by what comes behind. */
+        struct kl_array *bad = scalar_of(KL_I32, 3);
+        EXPECT_OK(kl_slice_update_dynamic(&out, a, u, bad, LIST(1), s, &err));
+        assert_int_equal(kl_eval(&out, 1, NULL), KL_EINDEX);
+        kl_array_release(out);
+        EXPECT_OK(kl_copy(&out, a, s, &err));
+        EXPECT_I32(out, SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+        struct kl_array *wide = count_up(SHAPE(1, 5)), *deep = count_up(SHAPE(1, 1, 1));
+        EXPECT_FAIL(KL_ESHAPE, kl_slice_update_dynamic(&out, a, wide, one, LIST(0), s, &err));
+        EXPECT_FAIL(KL_ESHAPE, kl_slice_update_dynamic(&out, a, deep, one, LIST(0), s, &err));
+        EXPECT_FAIL(KL_ESHAPE, kl_slice_update_dynamic(&out, a, u, at, LIST(0), s, &err));
+        EXPECT_FAIL(KL_EARG, kl_slice_update_dynamic(&out, a, NULL, one, LIST(0), s, &err));
+        struct kl_array *all[] = {a, at, u, one, five, none, bad, wide, deep};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(slice), cmocka_unit_test(slice_update),
-                                       cmocka_unit_test(concatenate), cmocka_unit_test(stack),
-                                       cmocka_unit_test(split)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slice),         cmocka_unit_test(slice_update),
+        cmocka_unit_test(slice_dynamic), cmocka_unit_test(slice_update_dynamic),
+        cmocka_unit_test(concatenate),   cmocka_unit_test(stack),
+        cmocka_unit_test(split)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

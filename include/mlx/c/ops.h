@@ -107,6 +107,17 @@ KEEL_API int mlx_squeeze_axes(mlx_array *res, const mlx_array a, const int *axes
 KEEL_API int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size_t start_num,
                        const int *stop, size_t stop_num, const int *strides, size_t strides_num,
                        const mlx_stream s);
+/* A slice of slice_size (one extent per axis of a) that begins at start[k] on axis axes[k], elsewhere at 0. start: integers, 0-d or
+ * 1-d, on any device; a negative one counts from the end, once. Axes are distinct. When the operation runs, a start from which
+ * the slice does not fit fails the result with KEEL_EINDEX. */
+KEEL_API int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start,
+                               const int *axes, size_t axes_num, const int *slice_size,
+                               size_t slice_size_num, const mlx_stream s);
+/* src with update (converted to its dtype; missing leading axes have extent 1) written from start[k] on along axis axes[k], elsewhere
+ * from 0; start as in mlx_slice_dynamic. */
+KEEL_API int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_array update,
+                                      const mlx_array start, const int *axes, size_t axes_num,
+                                      const mlx_stream s);
 /* src with that slice replaced by update, which is converted to the dtype of src and broadcast
  * to the slice. */
 KEEL_API int mlx_slice_update(mlx_array *res, const mlx_array src, const mlx_array update,
