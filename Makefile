@@ -1,5 +1,5 @@
 # Thin: every target calls a script or CMake, and prints what it runs. `make demo` and `make test` need nothing installed beforehand.
-.PHONY: demo test test-full check one bench api fmt install setup clean
+.PHONY: demo test test-full check one bench api fmt install setup clean device-bundle
 
 PREFIX ?= /usr/local
 DEVICE ?= cpu
@@ -35,6 +35,10 @@ bench:
 api:
 	tools/build.sh release
 	tools/api_coverage.sh build/release/libkeel.so
+
+# bundle/: tests, benchmarks and examples for another machine with a GPU.
+device-bundle:
+	tools/device-bundle.sh
 
 fmt:
 	tools/check-format.sh fix

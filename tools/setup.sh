@@ -2,7 +2,8 @@
 # Installs what the build, the tests and the demo need and this machine lacks: Debian packages with apt-get; on
 # other systems it says what to install. Does nothing when everything is there.
 set -eu
-packages=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libzip4 libcmocka-dev clang libclang-rt-dev clang-format spin python3)
+packages=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libzip4 libcmocka-dev clang libclang-rt-dev clang-format spin python3
+    pocl-opencl-icd ocl-icd-libopencl1)
 missing=()
 if command -v dpkg-query >/dev/null 2>&1; then
     for p in "${packages[@]}"; do

@@ -1,7 +1,7 @@
 /* fork_locks.c - see fork_locks.h. */
 #include "base/fork_locks.h"
 
-enum { MAX = 24 };
+enum { MAX = 96 };
 static struct kl_mutex *_Atomic locks[MAX];
 static _Atomic(int) n_locks;
 

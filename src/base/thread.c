@@ -189,6 +189,16 @@ void kl_cond_wait(pthread_cond_t *c, struct kl_mutex *mu) {
 #endif
 }
 
+void kl_cond_timedwait(pthread_cond_t *c, struct kl_mutex *mu, const struct timespec *until) {
+#ifdef KL_DEBUG
+    atomic_store_explicit(&mu->holder, 0, memory_order_relaxed);
+#endif
+    pthread_cond_timedwait(c, &mu->m, until);
+#ifdef KL_DEBUG
+    atomic_store_explicit(&mu->holder, holder_mark(), memory_order_relaxed);
+#endif
+}
+
 bool kl_mutex_held(struct kl_mutex *mu) {
 #ifdef KL_DEBUG
     return atomic_load_explicit(&mu->holder, memory_order_relaxed) == holder_mark();

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "base/list.h"
 
@@ -32,6 +33,7 @@ void kl_mutex_deinit(struct kl_mutex *mu);
 void kl_mutex_lock(struct kl_mutex *mu);
 void kl_mutex_unlock(struct kl_mutex *mu);
 void kl_cond_wait(pthread_cond_t *c, struct kl_mutex *mu); /* as pthread_cond_wait, mu held */
+void kl_cond_timedwait(pthread_cond_t *c, struct kl_mutex *mu, const struct timespec *until);
 bool kl_mutex_held(
     struct kl_mutex *mu); /* by this thread; debug builds only, else true. For assertions. */
 

@@ -24,12 +24,12 @@ void kl_test_set_validating(bool on) {
 #endif
 
 /* The top half tells a guard from data; the bottom half tells the tenants apart. */
-static uint64_t guard_word(uint64_t tenant) {
+uint64_t kl_guard_word(uint64_t tenant) {
     return 0x9A4DC0DE00000000u | (tenant & 0xFFFFFFFFu);
 }
 
 void kl_guard_write(void *body, size_t bytes, uint64_t tenant) {
-    uint64_t word = guard_word(tenant);
+    uint64_t word = kl_guard_word(tenant);
     char *front = (char *)body - KL_GUARD_BYTES, *back = (char *)body + bytes;
     for (int i = 0; i < KL_GUARD_BYTES; i += 8) {
         memcpy(front + i, &word, 8);
@@ -52,7 +52,7 @@ static enum kl_guard_finding check_side(const char *p, uint64_t want,
 }
 
 enum kl_guard_finding kl_guard_check(const void *body, size_t bytes, uint64_t tenant) {
-    uint64_t want = guard_word(tenant);
+    uint64_t want = kl_guard_word(tenant);
     enum kl_guard_finding f =
         check_side((const char *)body - KL_GUARD_BYTES, want, KL_GUARD_BEFORE);
     return f ? f : check_side((const char *)body + bytes, want, KL_GUARD_BEHIND);

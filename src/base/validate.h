@@ -16,6 +16,8 @@ bool kl_validating(void); /* read once from KEEL_VALIDATE */
 void kl_test_set_validating(bool on); /* before any block exists */
 #endif
 
+/* What a guard of this tenant repeats. */
+uint64_t kl_guard_word(uint64_t tenant);
 /* On memory that the caller may write: the guards around `body` spell tenant. */
 void kl_guard_write(void *body, size_t bytes, uint64_t tenant);
 enum kl_guard_finding kl_guard_check(const void *body, size_t bytes, uint64_t tenant);

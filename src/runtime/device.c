@@ -1,4 +1,7 @@
-/* device.c - see device.h. */
+/* device.c - see device.h: which driver's devices are the GPUs, and the words for why there are none.
+ *
+ * KEEL_GPU=cuda|opencl|none takes the devices of that driver; unset: CUDA's, else OpenCL's GPUs. KEEL_GPU_DEVICE=n: only the driver's n-th. No driver is
+ * loaded before somebody asks for a GPU, or for what is known of the CPU, which tells what is missing. */
 #include "runtime/device.h"
 
 #include <stdio.h>
@@ -7,69 +10,212 @@
 #include <unistd.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda.h"
+#include "backend/opencl/opencl.h"
 #include "runtime/block_pool.h"
 #include "runtime/pool.h"
 #ifdef KL_TEST_HOOKS
 #include "backend/sim/sim.h"
 #endif
 
-enum { MAX_GPUS = 8 };
+enum { MAX_GPUS = 8, MAX_CPU_FACTS = 6, MAX_GPU_FACTS = 6, REASON_BYTES = 320 };
+
+struct gpu {
+    struct kl_backend *backend;
+    struct kl_gpu_facts known;
+    struct kl_device_fact facts[MAX_GPU_FACTS];
+    size_t n_facts;
+};
 
 static struct {
     struct kl_mutex mu;
-    bool opened;
-    struct kl_backend *cpu;
-    struct kl_backend *gpu[MAX_GPUS];
+    struct kl_backend *cpu; /* guarded by mu until cpu_ready */
+    struct gpu gpus[MAX_GPUS];
     int n_gpus;
-    struct kl_device_fact cpu_facts[4], gpu_facts[MAX_GPUS][3];
-    _Atomic(int) ready;       /* 1 once opened */
-    _Atomic(uint32_t) chosen; /* default device: type << 16 | index */
+    char reason
+        [2]
+        [REASON_BYTES]; /* why the driver in `drivers` gave no device; empty: it was not tried, or did */
+    char no_gpu[3 * REASON_BYTES]; /* why there is no GPU */
+    struct kl_device_fact cpu_facts[MAX_CPU_FACTS];
+    size_t n_cpu_facts;
+    _Atomic(int) cpu_ready, gpus_ready, facts_ready; /* 1 once done */
+    _Atomic(uint32_t) chosen;                        /* default device: type << 16 | index */
 } dev = {.mu = KL_MUTEX_INIT};
 
-static int open_cpu(struct kl_error **err) {
-    if (dev.cpu) return KL_OK;
-    struct kl_backend *b = kl_cpu_backend(kl_pool_parallel);
-    KL_TRY(kl_pool_attach(b->memory, err));
-    dev.cpu = b;
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    dev.cpu_facts[0] = (struct kl_device_fact){"device_name", "CPU", 0};
-    dev.cpu_facts[1] = (struct kl_device_fact){"architecture", kl_cpu_architecture(), 0};
-    dev.cpu_facts[2] = (struct kl_device_fact){"memory_size", NULL, (size_t)pages * (size_t)size};
-    dev.cpu_facts[3] =
-        (struct kl_device_fact){"processors", NULL, (size_t)sysconf(_SC_NPROCESSORS_ONLN)};
-    return KL_OK;
-}
+/* ---- drivers ---- */
 
-static int open_gpus(struct kl_error **err) {
+static const struct driver {
+    const char *name, *missing; /* missing: key of the CPU's fact */
+    int (*count)(const char **why);
+    int (*open)(int index, struct kl_backend **out, struct kl_error **err);
+    void (*facts)(int index, struct kl_gpu_facts *out);
+    bool (*is_gpu)(int index); /* NULL: all are */
+} drivers[] = {
+    {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL},
+    {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts,
+     kl_opencl_is_gpu},
+};
+enum { N_DRIVERS = sizeof drivers / sizeof *drivers };
+_Static_assert(N_DRIVERS == sizeof dev.reason / sizeof *dev.reason, "a reason for each driver");
+
 #ifdef KL_TEST_HOOKS
-    const char *want = getenv("KEEL_GPU");
-    if (!want || strcmp(want, "sim") != 0) return KL_OK;
+static int sim_count(const char **why) {
     int n = kl_sim_n_devices();
-    for (; dev.n_gpus < n && dev.n_gpus < MAX_GPUS; dev.n_gpus++) {
-        struct kl_backend *b;
-        KL_TRY(kl_sim_open(dev.n_gpus, &b, err));
-        KL_TRY(kl_pool_attach(b->memory, err));
-        dev.gpu[dev.n_gpus] = b;
-        dev.gpu_facts[dev.n_gpus][0] = (struct kl_device_fact){"device_name", b->name, 0};
-        dev.gpu_facts[dev.n_gpus][1] = (struct kl_device_fact){"architecture", "sim", 0};
-        dev.gpu_facts[dev.n_gpus][2] = (struct kl_device_fact){"driver", b->name, 0};
-    }
-#endif
-    return KL_OK;
+    *why = n ? NULL : "KEEL_SIM_DEVICES=0";
+    return n;
 }
 
-static int open_all(struct kl_error **err) {
-    if (atomic_load_explicit(&dev.ready, memory_order_acquire)) return KL_OK;
+static void sim_facts(int index, struct kl_gpu_facts *out) {
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, "sim%d", index);
+    snprintf(out->architecture, sizeof out->architecture, "sim");
+}
+
+static const struct driver sim = {"sim", NULL, sim_count, kl_sim_open, sim_facts, NULL};
+#endif
+
+/* ---- the CPU ---- */
+
+static int open_cpu(struct kl_error **err) {
+    if (atomic_load_explicit(&dev.cpu_ready, memory_order_acquire)) return KL_OK;
     kl_mutex_lock(&dev.mu);
-    int rc = open_cpu(err);
-    if (!rc) rc = open_gpus(err);
-    if (!rc) atomic_store_explicit(&dev.ready, 1, memory_order_release);
+    struct kl_backend *b = kl_cpu_backend(kl_pool_parallel);
+    int rc = dev.cpu ? KL_OK : kl_pool_attach(b->memory, err);
+    if (!rc) {
+        dev.cpu = b;
+        atomic_store_explicit(&dev.cpu_ready, 1, memory_order_release);
+    }
     kl_mutex_unlock(&dev.mu);
     return rc;
 }
 
+/* ---- GPUs ---- */
+
+static void gpu_fact(struct gpu *g, const char *key, const char *string, size_t size) {
+    if (string ? string[0] != 0 : size != 0)
+        g->facts[g->n_facts++] = (struct kl_device_fact){key, string, size};
+}
+
+/* Device `index` of a driver becomes the next GPU. */
+static int open_gpu(const struct driver *d, int index, struct kl_error **err) {
+    struct gpu *g = &dev.gpus[dev.n_gpus];
+    KL_TRY(d->open(index, &g->backend, err));
+    if (!g->backend->memory->pool)
+        KL_TRY(kl_pool_attach(g->backend->memory, err)); /* an earlier attempt did */
+    g->backend->index = dev.n_gpus;
+    d->facts(index, &g->known);
+    g->n_facts = 0;
+    gpu_fact(g, "device_name", g->known.name[0] ? g->known.name : g->backend->name, 0);
+    gpu_fact(g, "architecture", g->known.architecture, 0);
+    gpu_fact(g, "driver", g->known.driver[0] ? g->known.driver : d->name, 0);
+    gpu_fact(g, "vendor", g->known.vendor, 0);
+    gpu_fact(g, "memory_size", NULL, g->known.memory_bytes);
+    gpu_fact(g, "processors", NULL, g->known.units);
+    dev.n_gpus++;
+    return KL_OK;
+}
+
+/* Only the device that KEEL_GPU_DEVICE names; -1: all of them. */
+static int only_device(char *reason) {
+    const char *want = getenv("KEEL_GPU_DEVICE");
+    char *end;
+    if (!want || !*want) return -1;
+    long v = strtol(want, &end, 10);
+    if (*end == 0 && v >= 0 && v < INT32_MAX) return (int)v;
+    snprintf(reason, REASON_BYTES, "KEEL_GPU_DEVICE=%.32s is no number of a device", want);
+    return -2;
+}
+
+/* Opens the devices of a driver; reason (REASON_BYTES) says why there are none, empty when there are. */
+static int open_driver(const struct driver *d, bool gpus_only, char *reason,
+                       struct kl_error **err) {
+    const char *why = NULL;
+    int n = d->count(&why), only = only_device(reason), first = dev.n_gpus;
+    if (only == -2) return KL_OK;
+    if (n == 0) {
+        snprintf(reason, REASON_BYTES, "%s", why ? why : "there is no device");
+        return KL_OK;
+    }
+    if (only >= n) {
+        snprintf(reason, REASON_BYTES, "KEEL_GPU_DEVICE=%d, but there %s %d", only,
+                 n == 1 ? "is" : "are", n);
+        return KL_OK;
+    }
+    for (int i = only >= 0 ? only : 0; i < n && dev.n_gpus < MAX_GPUS && (only < 0 || i == only);
+         i++) {
+        struct kl_error *e = NULL;
+        if (gpus_only && d->is_gpu && !d->is_gpu(i)) continue;
+        int rc = open_gpu(d, i, &e);
+        /* Without memory opening is tried again; a device that does not open for another reason never will. */
+        if (rc == KL_ENOMEM) return kl_fail_with(err, e ? e : kl_error_static(rc));
+        if (rc) snprintf(reason, REASON_BYTES, "%s", e ? e->message : "a device does not open");
+        kl_error_release(e);
+    }
+    if (dev.n_gpus > first)
+        reason[0] = 0;
+    else if (!reason[0])
+        snprintf(reason, REASON_BYTES, "%d device%s, but no GPU (KEEL_GPU=%s takes %s)", n,
+                 n == 1 ? "" : "s", d->name, n == 1 ? "it" : "them");
+    return KL_OK;
+}
+
+/* The first driver that has devices. CUDA without its compiler runs only what is in the kernel cache, so then OpenCL comes first. */
+static int open_any(struct kl_error **err) {
+    const char *why = NULL;
+    bool whole = kl_cuda_count(&why) > 0 && !why;
+    for (int turn = 0; turn < N_DRIVERS && dev.n_gpus == 0; turn++) {
+        int i = whole ? turn : N_DRIVERS - 1 - turn;
+        KL_TRY(open_driver(&drivers[i], true, dev.reason[i], err));
+    }
+    for (int i = 0; i < N_DRIVERS && dev.n_gpus == 0; i++) {
+        size_t n = strlen(dev.no_gpu);
+        snprintf(dev.no_gpu + n, sizeof dev.no_gpu - n, "%s%s: %s", n ? "; " : "", drivers[i].name,
+                 dev.reason[i]);
+    }
+    return KL_OK;
+}
+
+static int open_named(const char *want, struct kl_error **err) {
+    char reason[REASON_BYTES] = "";
+    const struct driver *d = NULL;
+    for (int i = 0; i < N_DRIVERS; i++)
+        if (strcmp(want, drivers[i].name) == 0) d = &drivers[i];
+#ifdef KL_TEST_HOOKS
+    if (strcmp(want, sim.name) == 0) d = &sim;
+#endif
+    if (d) {
+        KL_TRY(open_driver(d, false, reason, err));
+        if (reason[0]) snprintf(dev.no_gpu, sizeof dev.no_gpu, "KEEL_GPU=%s: %s", want, reason);
+    } else if (strcmp(want, "none") == 0) {
+        snprintf(dev.no_gpu, sizeof dev.no_gpu, "KEEL_GPU=none");
+    } else {
+        snprintf(dev.no_gpu, sizeof dev.no_gpu,
+                 "KEEL_GPU=%.32s names no driver; there are cuda, opencl and none", want);
+    }
+    return KL_OK;
+}
+
+static int open_gpus(struct kl_error **err) {
+    if (atomic_load_explicit(&dev.gpus_ready, memory_order_acquire)) return KL_OK;
+    KL_TRY(open_cpu(err));
+    kl_mutex_lock(&dev.mu);
+    int rc = KL_OK;
+    if (!atomic_load(&dev.gpus_ready)) {
+        const char *want = getenv("KEEL_GPU");
+        dev.n_gpus =
+            0; /* an attempt that ran out of memory left some; opening them again is the same */
+        dev.no_gpu[0] = 0;
+        rc = want && *want ? open_named(want, err) : open_any(err);
+        if (!rc) atomic_store_explicit(&dev.gpus_ready, 1, memory_order_release);
+    }
+    kl_mutex_unlock(&dev.mu);
+    return rc;
+}
+
+/* ---- what others see ---- */
+
 int kl_device_count(enum kl_device_type type) {
-    if (open_all(NULL)) return 0;
+    if (type == KL_CPU ? open_cpu(NULL) : open_gpus(NULL)) return 0;
     return type == KL_CPU ? 1 : dev.n_gpus;
 }
 
@@ -79,16 +225,16 @@ bool kl_device_available(enum kl_device_type type, int index) {
 
 int kl_device_backend(enum kl_device_type type, int index, struct kl_backend **out,
                       struct kl_error **err) {
-    KL_TRY(open_all(err));
+    KL_TRY(type == KL_CPU ? open_cpu(err) : open_gpus(err));
     int n = type == KL_CPU ? 1 : dev.n_gpus;
     if (index < 0 || index >= n) {
         if (type == KL_GPU && n == 0)
-            return kl_fail(err, KL_EDEVICE,
-                           "device gpu %d does not exist: no GPU driver found a device", index);
+            return kl_fail(err, KL_EDEVICE, "device gpu %d does not exist: no GPU (%s)", index,
+                           dev.no_gpu);
         return kl_fail(err, KL_EDEVICE, "device %s %d does not exist: there %s %d",
                        type == KL_CPU ? "cpu" : "gpu", index, n == 1 ? "is" : "are", n);
     }
-    *out = type == KL_CPU ? dev.cpu : dev.gpu[index];
+    *out = type == KL_CPU ? dev.cpu : dev.gpus[index].backend;
     return KL_OK;
 }
 
@@ -105,19 +251,54 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
     return KL_OK;
 }
 
+/* A fact for each driver that has nothing, or lacks something. Only those that KEEL_GPU allows are loaded for it. */
+static void missing_facts(void) {
+    const char *want = getenv("KEEL_GPU");
+    for (int i = 0; i < N_DRIVERS; i++) {
+        const char *why = NULL;
+        if (!want || !*want || strcmp(want, drivers[i].name) == 0) {
+            if (drivers[i].count(&why) > 0 && !why) continue;
+        } else {
+            why = "KEEL_GPU names another driver, or none";
+        }
+        dev.cpu_facts[dev.n_cpu_facts++] =
+            (struct kl_device_fact){drivers[i].missing, why ? why : "there is no device", 0};
+    }
+}
+
+static void cpu_facts(void) {
+    if (atomic_load_explicit(&dev.facts_ready, memory_order_acquire)) return;
+    kl_mutex_lock(&dev.mu);
+    if (!atomic_load(&dev.facts_ready)) {
+        long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+        dev.cpu_facts[0] = (struct kl_device_fact){"device_name", "CPU", 0};
+        dev.cpu_facts[1] = (struct kl_device_fact){"architecture", kl_cpu_architecture(), 0};
+        dev.cpu_facts[2] =
+            (struct kl_device_fact){"memory_size", NULL, (size_t)pages * (size_t)size};
+        dev.cpu_facts[3] =
+            (struct kl_device_fact){"processors", NULL, (size_t)sysconf(_SC_NPROCESSORS_ONLN)};
+        dev.n_cpu_facts = 4;
+        missing_facts();
+        atomic_store_explicit(&dev.facts_ready, 1, memory_order_release);
+    }
+    kl_mutex_unlock(&dev.mu);
+}
+
 int kl_device_facts(enum kl_device_type type, int index, const struct kl_device_fact **facts,
                     size_t *n, struct kl_error **err) {
     struct kl_backend *b;
     KL_TRY(kl_device_backend(type, index, &b, err));
-    *facts = type == KL_CPU ? dev.cpu_facts : dev.gpu_facts[index];
-    *n = type == KL_CPU ? sizeof dev.cpu_facts / sizeof *dev.cpu_facts
-                        : sizeof dev.gpu_facts[0] / sizeof *dev.gpu_facts[0];
+    if (type == KL_CPU) cpu_facts();
+    *facts = type == KL_CPU ? dev.cpu_facts : dev.gpus[index].facts;
+    *n = type == KL_CPU ? dev.n_cpu_facts : dev.gpus[index].n_facts;
     return KL_OK;
 }
 
 void kl_devices_fork_child(void) {
     kl_mutex_init(
         &dev.mu); /* a thread that is gone may have been opening a device; opening goes on where it stopped */
-    for (int i = 0; i < dev.n_gpus; i++)
-        if (dev.gpu[i]->ops->forked) dev.gpu[i]->ops->forked(dev.gpu[i]);
+    for (int i = 0; i < dev.n_gpus; i++) {
+        struct kl_backend *b = dev.gpus[i].backend;
+        if (b->ops->forked) b->ops->forked(b);
+    }
 }

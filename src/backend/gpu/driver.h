@@ -38,6 +38,8 @@ struct kl_command {
     const void *params;
     int n_in, n_out;
     struct kl_arg *args; /* inputs, then outputs; data are device addresses */
+    uint32_t
+        dead; /* bit i: nobody needs the memory of input i afterwards, so that it need not be written when its maker is part of this kernel */
     bool checked;
     int64_t pos_begin,
         pos_end; /* index positions of this launch; a fault is stored as position - pos_begin */

@@ -187,7 +187,10 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
             c->args = args; /* the launches of one operation share them */
         } else {
             args = c->args;
-            for (int i = 0; i < t->n_in; i++) fill_arg(&args[i], t->in[i], op->in[i], &dev->memory);
+            for (int i = 0; i < t->n_in; i++) {
+                fill_arg(&args[i], t->in[i], op->in[i], &dev->memory);
+                if (i < 32 && t->owns_input(t, i)) c->dead |= UINT32_C(1) << i;
+            }
             for (int i = 0; i < t->n_out; i++) {
                 struct kl_tensor copy;
                 if (copy_tensor(cb, &copy, t->out[i])) return KL_ENOMEM;

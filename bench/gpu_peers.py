@@ -1,0 +1,394 @@
+"""GPU benchmark: Keel beside PyTorch, CuPy and JAX, in one process on one device.
+
+python3 bench/gpu_peers.py path/to/libkeel.so [case ...]
+
+Each case runs every library in turn, 15 rounds; the figures are medians, the ratio is the median of the rounds' ratios (PyTorch's better
+way where two are given). Bytes are those that the operation must move: every input read once, every output written once. Inputs are random normal.
+"""
+import ctypes as C
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+import torch
+
+ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
+BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.02"))  # per measurement
+
+lib = C.CDLL(sys.argv[1])
+wanted = sys.argv[2:]
+
+
+class Handle(C.Structure):
+    _fields_ = [("ctx", C.c_void_p)]
+
+
+def declare(name, res, *args):
+    f = getattr(lib, name)
+    f.restype, f.argtypes = res, list(args)
+    return f
+
+
+INT, PTR, F = C.c_int, C.c_void_p, C.c_float
+new_array = declare("mlx_array_new", Handle)
+free_array = declare("mlx_array_free", INT, Handle)
+array_data = declare("mlx_array_new_data", Handle, PTR, PTR, INT, INT)
+gpu_stream = declare("mlx_default_gpu_stream_new", Handle)
+async_eval = declare("mlx_async_eval", INT, Handle)
+evaluate = declare("mlx_eval", INT, Handle)
+vec = declare("mlx_vector_array_new_data", Handle, PTR, C.c_size_t)
+vec_free = declare("mlx_vector_array_free", INT, Handle)
+synchronize = declare("mlx_synchronize", INT, Handle)
+errors_return = declare("keel_errors_return", None)
+errors_return()
+UINT32, INT32, FLOAT32, BF16 = 3, 7, 10, 12
+S = gpu_stream()
+
+
+def last_error():
+    return "Keel failed (see keel_last_error)"
+
+
+def call(name, *args):
+    """One lazy operation: mlx_<name>(res, *args, stream)."""
+    out = new_array()
+    f = getattr(lib, "mlx_" + name)
+    if f(C.byref(out), *args, S):
+        raise RuntimeError(name + ": " + last_error())
+    return out
+
+
+def ints(*v):
+    return (C.c_int * len(v))(*v)
+
+
+def to_keel(a):
+    """A NumPy array as a settled Keel array on the GPU."""
+    code = {np.dtype("float32"): FLOAT32, np.dtype("int32"): INT32, np.dtype("uint32"): UINT32}[a.dtype]
+    a = np.ascontiguousarray(a)
+    host = array_data(a.ctypes.data, ints(*a.shape), a.ndim, code)
+    dev = call("copy", host)
+    run(dev)
+    free_array(host)
+    return dev
+
+
+def run(*arrays):
+    v = vec((Handle * len(arrays))(*arrays), len(arrays))
+    rc = evaluate(v)
+    vec_free(v)
+    if rc:
+        raise RuntimeError(last_error())
+
+
+def start(*arrays):
+    v = vec((Handle * len(arrays))(*arrays), len(arrays))
+    rc = async_eval(v)
+    vec_free(v)
+    for a in arrays:
+        free_array(a)
+    if rc:
+        raise RuntimeError(last_error())
+
+
+def keel_sync():
+    if synchronize(S):
+        raise RuntimeError(last_error())
+
+
+def seconds(work, sync, n):
+    sync()
+    t = time.perf_counter()
+    for _ in range(n):
+        work()
+    sync()
+    return (time.perf_counter() - t) / n
+
+
+def repeat(work, sync):
+    work()
+    sync()
+    once = seconds(work, sync, 3)
+    return max(3, min(2000, int(BUDGET / max(once, 1e-7))))
+
+
+try:
+    import cupy
+except ImportError:
+    cupy = None
+try:
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    import jax
+    import jax.numpy as jnp
+except ImportError:
+    jax = None
+
+results = []
+
+
+def case(name, bytes_moved, keel, peers, flops=None):
+    """keel: function that starts the work; peers: {label: (start, synchronise)}."""
+    if wanted and not any(w in name for w in wanted):
+        return
+    ways = {"keel": (keel, keel_sync)}
+    ways.update(peers)
+    counts, times = {}, {k: [] for k in ways}
+    for k, (w, s) in list(ways.items()):
+        try:
+            counts[k] = repeat(w, s)
+        except Exception as e:  # a peer that cannot do it is left out, by name
+            print(f"{name}: {k} left out: {str(e)[:120]}", flush=True)
+            del ways[k]
+            if k == "keel":
+                return
+    for _ in range(ROUNDS):
+        for k, (w, s) in ways.items():
+            times[k].append(seconds(w, s, counts[k]))
+    med = {k: statistics.median(times[k]) for k in ways}
+    torches = [k for k in ways if k.startswith("torch")]
+    best = min(torches, key=lambda k: med[k]) if torches else None
+    ratio = statistics.median(a / b for a, b in zip(times[best], times["keel"])) if best else 0
+    unit = (f"{flops / med['keel'] * 1e-12:8.1f} TFLOP/s" if flops else f"{bytes_moved / med['keel'] * 1e-9:8.0f} GB/s   ")
+    others = "  ".join(f"{k} {med[k] * 1e3:.4f}" for k in ways if k != "keel")
+    print(f"{name:34s} keel {med['keel'] * 1e3:9.4f} ms {unit} {ratio:6.2f} x torch   {others}", flush=True)
+    results.append((name, ratio, med))
+
+
+tsync = torch.cuda.synchronize
+dev = torch.device("cuda")
+rng = np.random.default_rng(1)
+
+
+def peer_torch(f):
+    return (f, tsync)
+
+
+def peer_cupy(f):
+    return (f, lambda: cupy.cuda.get_current_stream().synchronize())
+
+
+def peer_jax(f, *args):
+    g = jax.jit(f)
+    last = [None]
+
+    def go():
+        last[0] = g(*args)
+
+    return (go, lambda: last[0] is not None and jax.block_until_ready(last[0]))
+
+
+def normal(*shape):
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+def both(a):
+    return to_keel(a), torch.from_numpy(a).to(dev)
+
+
+def streams():
+    n = 1 << 28
+    a = normal(n)
+    ka, ta = both(a)
+    kb, tb = both(a[::-1].copy())
+    out = torch.empty_like(ta)
+    p = {"torch": peer_torch(lambda: out.copy_(ta))}
+    case("copy 2^28", 8 * n, lambda: start(call("copy", ka)), p)
+    p = {"torch": peer_torch(lambda: torch.add(ta, tb, out=out))}
+    if cupy is not None:
+        ca, cb, co = cupy.asarray(ta), cupy.asarray(tb), cupy.asarray(out)
+        p["cupy"] = peer_cupy(lambda: cupy.add(ca, cb, out=co))
+    if jax is not None:
+        ja, jb = jnp.from_dlpack(ta), jnp.from_dlpack(tb)
+        p["jax"] = peer_jax(lambda x, y: x + y, ja, jb)
+    case("add 2^28", 12 * n, lambda: start(call("add", ka, kb)), p)
+    p = {"torch": peer_torch(lambda: torch.exp(ta, out=out))}
+    case("exp 2^28", 8 * n, lambda: start(call("exp", ka)), p)
+
+    def scalar(x):
+        v = C.c_float(x)
+        h = array_data(C.byref(v), None, 0, FLOAT32)
+        d = call("copy", h)
+        run(d)
+        free_array(h)
+        return d
+
+    k_minus, k_one = scalar(-1.702), scalar(1.0)
+
+    def keel_gelu():
+        t = call("multiply", ka, k_minus)
+        e = call("exp", t)
+        s = call("add", e, k_one)
+        d = call("divide", k_one, s)
+        r = call("multiply", ka, d)
+        for x in (t, e, s, d):
+            free_array(x)
+        start(r)
+
+    def gelu(x):
+        return x * (1.0 / (1.0 + torch.exp(x * -1.702)))
+
+    compiled = torch.compile(gelu)
+    case("gelu of five operations 2^28", 8 * n, keel_gelu,
+         {"torch": peer_torch(lambda: gelu(ta)), "torch.compile": peer_torch(lambda: compiled(ta))})
+    case("sum of all 2^28", 4 * n, lambda: start(call("sum", ka, C.c_bool(False))), {"torch": peer_torch(lambda: torch.sum(ta))})
+    kr, tr = call("reshape", ka, ints(16384, 16384), C.c_size_t(2)), ta.view(16384, 16384)
+    run(kr)
+    case("sum of rows 16384^2", 4 * n, lambda: start(call("sum_axis", kr, 1, C.c_bool(False))), {"torch": peer_torch(lambda: torch.sum(tr, 1))})
+    case("sum of columns 16384^2", 4 * n, lambda: start(call("sum_axis", kr, 0, C.c_bool(False))), {"torch": peer_torch(lambda: torch.sum(tr, 0))})
+    case("softmax 16384^2", 8 * n, lambda: start(call("softmax_axis", kr, 1, C.c_bool(False))), {"torch": peer_torch(lambda: torch.softmax(tr, 1))})
+
+    def keel_transpose():
+        t = call("transpose", kr)
+        r = call("contiguous", t, C.c_bool(False))
+        free_array(t)
+        start(r)
+
+    case("transpose copy 16384^2", 8 * n, keel_transpose, {"torch": peer_torch(lambda: tr.t().contiguous())})
+    for x in (ka, kb, kr):
+        free_array(x)
+
+
+def products():
+    for n in (4096, 8192):
+        a, b = normal(n, n), normal(n, n)
+        ka, kb = to_keel(a), to_keel(b)
+        ha, hb = call("astype", ka, BF16), call("astype", kb, BF16)
+        run(ha, hb)
+        ta, tb = torch.from_numpy(a).to(dev).bfloat16(), torch.from_numpy(b).to(dev).bfloat16()
+        case(f"matmul bfloat16 {n}^3", 0, lambda: start(call("matmul", ha, hb)), {"torch": peer_torch(lambda: ta @ tb)}, flops=2.0 * n**3)
+        if n == 4096:
+            fa, fb = torch.from_numpy(a).to(dev), torch.from_numpy(b).to(dev)
+            case(f"matmul float32 {n}^3", 0, lambda: start(call("matmul", ka, kb)), {"torch": peer_torch(lambda: fa @ fb)}, flops=2.0 * n**3)
+        for x in (ka, kb, ha, hb):
+            free_array(x)
+
+
+def index_of(n, below, seed=3):
+    return np.random.default_rng(seed).integers(0, below, n, dtype=np.int32)
+
+
+def gathers():
+    def one(name, shape, n, cupy_too=True):
+        a, i = normal(*shape), index_of(n, shape[0])
+        ka, ta = both(a)
+        ki, ti = to_keel(i), torch.from_numpy(i).to(dev).long()
+        row = int(np.prod(shape[1:]))
+        p = {"torch": peer_torch(lambda: ta[ti]), "torch.index_select": peer_torch(lambda: torch.index_select(ta, 0, ti))}
+        if cupy is not None and cupy_too:
+            ca, ci = cupy.asarray(ta), cupy.asarray(ti)
+            p["cupy"] = peer_cupy(lambda: cupy.take(ca, ci, 0))
+        case(name, 4 * n * (1 + row) + 4 * min(n, shape[0]) * row, lambda: start(call("take_axis", ka, ki, 0)), p)
+        free_array(ka)
+        free_array(ki)
+
+    one("gather (100, 64) by 1 M", (100, 64), 1_000_000)
+    one("gather (100, 1024) by 100 K", (100, 1024), 100_000)
+    one("gather (4, 1 M) by one", (4, 1_000_000), 1)
+    one("lookup 4 M rows of 128", (4_000_000, 128), 4_000_000)
+
+
+def scatters():
+    def one(name, shape, n_index, add=False, axes=1):
+        a = normal(*shape)
+        idx = [index_of(n_index, shape[k], 3 + k) for k in range(axes)]
+        row = int(np.prod(shape[axes:]))
+        u = normal(n_index, *shape[axes:])
+        ka, ta = both(a)
+        kis, tis = [to_keel(i) for i in idx], [torch.from_numpy(i).to(dev).long() for i in idx]
+        ku, tu = both(u.reshape((n_index,) + (1,) * axes + shape[axes:]))
+        tu = tu.view((n_index,) + shape[axes:])
+        out = ta.clone()
+        v = vec((Handle * axes)(*kis), axes)
+        f = "scatter_add" if add else "scatter"
+
+        # PyTorch writes into its array; Keel's result is a new one unless the base is nobody else's, so the base is handed over.
+        box = [call("copy", ka)]
+        run(box[0])
+
+        def keel():
+            r = call(f, box[0], v, ku, ints(*range(axes)), C.c_size_t(axes))
+            free_array(box[0])
+            box[0] = r
+            h = vec((Handle * 1)(r), 1)
+            async_eval(h)
+            vec_free(h)
+
+        p = {"torch": peer_torch(lambda: out.index_put_(tuple(tis), tu, accumulate=add))}
+        if add:
+            p["torch.index_add"] = peer_torch(lambda: out.index_add_(0, tis[0], tu))
+        else:
+            if axes == 1:
+                p["torch.index_copy"] = peer_torch(lambda: out.index_copy_(0, tis[0], tu))
+        case(name, 4 * n_index * (axes + 2 * row), keel, p)
+        for x in (ka, ku, box[0], *kis):
+            free_array(x)
+
+    one("scatter (10, 64) by 1 M", (10, 64), 1_000_000)
+    one("scatter (100 K, 64) by 1 M", (100_000, 64), 1_000_000)
+    one("scatter (1 M, 64) by 100 K", (1_000_000, 64), 100_000)
+    one("scatter (100 K,) by 1 M", (100_000,), 1_000_000)
+    one("scatter (200 K,) by 20 M", (200_000,), 20_000_000)
+    one("scatter (20 M,) by 20 M", (20_000_000,), 20_000_000)
+    one("scatter (10 K, 64) by 1 M", (10_000, 64), 1_000_000)
+    one("scatter (100, 64) by 10 M", (100, 64), 10_000_000)
+    one("scatter (100, 10 K, 64) by 1 K", (100, 10_000, 64), 1_000)
+    one("scatter (10, 100, 100, 21) by 10 K", (10, 100, 100, 21), 10_000)
+    one("scatter (1000, 1000, 10) by two of 1 K", (1000, 1000, 10), 1_000, axes=2)
+    one("scatter_add (10 K, 64) by 1 M", (10_000, 64), 1_000_000, add=True)
+    one("scatter_add (200 K,) by 20 M", (200_000,), 20_000_000, add=True)
+
+
+def chains():
+    if wanted and not any(w in "chain of tiny adds" for w in wanted):
+        return
+    n, m = 256, 2000
+    ka, ta = both(normal(n))
+    kb, tb = both(normal(n))
+    add = lib.mlx_add
+    times = {"keel": [], "torch": []}
+    if cupy is not None:
+        ca, cb = cupy.asarray(ta), cupy.asarray(tb)
+        times["cupy"] = []
+
+    def keel():
+        # Each result is kept, so that no two can become one kernel.
+        out = (Handle * m)()
+        x = ka
+        for i in range(m):
+            out[i] = new_array()
+            add(C.byref(out[i]), x, kb, S)
+            x = out[i]
+        v = vec(out, m)
+        keel_sync()
+        t = time.perf_counter()
+        async_eval(v)
+        keel_sync()
+        t = time.perf_counter() - t
+        vec_free(v)
+        for a in out:
+            free_array(a)
+        return t / m
+
+    def others(x, y, sync):
+        sync()
+        t = time.perf_counter()
+        for _ in range(m):
+            x = x + y
+        sync()
+        return (time.perf_counter() - t) / m
+
+    for _ in range(ROUNDS):
+        times["keel"].append(keel())
+        times["torch"].append(others(ta, tb, tsync))
+        if cupy is not None:
+            times["cupy"].append(others(ca, cb, cupy.cuda.get_current_stream().synchronize))
+    print("chain of tiny adds, kept (microseconds each): " + "  ".join(f"{k} {statistics.median(v) * 1e6:.2f}" for k, v in times.items()), flush=True)
+
+
+print(torch.cuda.get_device_name(0), "torch", torch.__version__)
+for group in (streams, products, gathers, scatters, chains):
+    group()
+    torch.cuda.empty_cache()
+print("below 1: " + (", ".join(f"{n} {r:.2f}" for n, r, _ in results if r and r < 1) or "none"))

@@ -1,0 +1,200 @@
+/* cuda.c - see cuda.h: devices, their contexts, and what calls of the driver return. */
+#include "backend/cuda/cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/cuda_internal.h"
+#include "backend/gpu/gpu.h"
+#include "backend/gpu/kernels.h"
+#include "base/alloc.h"
+
+enum { MAX_DEVICES = 16, SUBGROUP = 32 };
+
+static struct kl_cuda *devices[MAX_DEVICES]; /* written by kl_cuda_open */
+
+/* ---- results ---- */
+
+void kl_cuda_note_lost(struct kl_cuda *d, int result) {
+    int none = 0;
+    if (!atomic_compare_exchange_strong(&d->lost, &none, result)) return;
+    kl_mutex_lock(&d->mu);
+    pthread_cond_broadcast(&d->changed);
+    kl_mutex_unlock(&d->mu);
+}
+
+int kl_cuda_check(struct kl_cuda *d, struct kl_error **err, const char *call, int result) {
+    char text[64];
+    if (result == CU_SUCCESS) return KL_OK;
+    kl_cuda_error_name(result, text, sizeof text);
+    if (kl_cuda_is_fatal(result)) {
+        kl_cuda_note_lost(d, result);
+        return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: %s failed with %s", d->name, call,
+                       text);
+    }
+    return kl_fail(err, result == CU_OUT_OF_MEMORY ? KL_ENOMEM : KL_ESUBMIT,
+                   "device '%s': %s failed with %s", d->name, call, text);
+}
+
+/* ---- contexts ---- */
+
+/* The primary context is shared with whatever else in the process uses the CUDA runtime, so its flags are left alone. */
+static int make_context(struct kl_cuda *d, struct kl_error **err) {
+    void *context = NULL;
+    KL_TRY(KL_CUDA(d, err, DevicePrimaryCtxRetain, (&context, d->device)));
+    KL_TRY(KL_CUDA(d, err, CtxSetCurrent, (context)));
+    if (!d->transfer)
+        KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->transfer, CU_STREAM_IS_NON_BLOCKING)));
+    if (!d->bulk) KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->bulk, CU_STREAM_IS_NON_BLOCKING)));
+    atomic_store_explicit(&d->context, context, memory_order_release);
+    return KL_OK;
+}
+
+int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err) {
+    char text[64];
+    if (atomic_load_explicit(&d->forked, memory_order_relaxed))
+        return kl_fail(err, KL_EDEVICE,
+                       "device '%s' was opened before this process forked; CUDA cannot be used in "
+                       "the child",
+                       d->name);
+    int lost = atomic_load_explicit(&d->lost, memory_order_relaxed);
+    if (lost)
+        return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: %s", d->name,
+                       kl_cuda_error_name(lost, text, sizeof text));
+    void *context = atomic_load_explicit(&d->context, memory_order_acquire);
+    /* Every time: others in the process (a user's own CUDA code) may have made another one current meanwhile. It costs nanoseconds. */
+    if (context) return KL_CUDA(d, err, CtxSetCurrent, (context));
+    kl_mutex_lock(&d->context_mu);
+    int rc = atomic_load(&d->context) ? KL_CUDA(d, err, CtxSetCurrent, (d->context))
+                                      : make_context(d, err);
+    kl_mutex_unlock(&d->context_mu);
+    return rc;
+}
+
+static void cuda_forked(struct kl_driver *driver) {
+    atomic_store(&cuda_of(driver)->forked, true);
+}
+
+/* Compiles what is missing; the driver may have to load it, so the context must be there. */
+static int cuda_prepare(struct kl_driver *driver, const struct kl_command *c,
+                        struct kl_error **err) {
+    struct kl_cuda *d = cuda_of(driver);
+    KL_TRY(kl_cuda_enter(d, err));
+    return kl_lower_prepare(d->lowering, c, err);
+}
+
+static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,
+                                         .free = kl_cuda_mem_free,
+                                         .read = kl_cuda_mem_read,
+                                         .write = kl_cuda_mem_write,
+                                         .queue_new = kl_cuda_queue_new,
+                                         .event_new = kl_cuda_event_new,
+                                         .event_free = kl_cuda_event_free,
+                                         .words_new = kl_cuda_words_new,
+                                         .words_clear = kl_cuda_words_clear,
+                                         .prepare = cuda_prepare,
+                                         .submit = kl_cuda_submit,
+                                         .event_query = kl_cuda_event_query,
+                                         .wait_any = kl_cuda_wait_any,
+                                         .wake = kl_cuda_wake,
+                                         .forked = cuda_forked};
+
+/* ---- opening ---- */
+
+int kl_cuda_count(const char **why) {
+    *why = NULL;
+    const struct kl_cuda_api *api = kl_cuda_api(why);
+    if (!api) return 0;
+    kl_nvrtc_api(why);
+    return api->n_devices < MAX_DEVICES ? api->n_devices : MAX_DEVICES;
+}
+
+static int attribute(const struct kl_cuda_api *api, int device, int which, int otherwise) {
+    int v = 0;
+    return api->DeviceGetAttribute(&v, which, device) == 0 && v > 0 ? v : otherwise;
+}
+
+static int compute_capability(const struct kl_cuda_api *api, int device) {
+    int minor = 0;
+    if (api->DeviceGetAttribute(&minor, CU_ATTR_CC_MINOR, device)) minor = 0;
+    return attribute(api, device, CU_ATTR_CC_MAJOR, 0) * 10 + minor;
+}
+
+void kl_cuda_facts(int index, struct kl_gpu_facts *out) {
+    const struct kl_cuda_api *api = kl_cuda_api(NULL);
+    int device;
+    memset(out, 0, sizeof *out);
+    if (!api || api->DeviceGet(&device, index)) return;
+    int cc = compute_capability(api, device);
+    if (api->DeviceGetName(out->name, sizeof out->name, device)) out->name[0] = 0;
+    snprintf(out->vendor, sizeof out->vendor, "NVIDIA");
+    snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", api->version / 1000,
+             api->version % 1000 / 10);
+    snprintf(out->architecture, sizeof out->architecture, "sm_%d", cc);
+    if (api->DeviceTotalMem(&out->memory_bytes, device)) out->memory_bytes = 0;
+    out->units = (uint32_t)attribute(api, device, CU_ATTR_MULTIPROCESSORS, 0);
+}
+
+static void fill_port(struct kl_cuda *d) {
+    const struct kl_cuda_api *api = d->api;
+    const struct kl_nvrtc_api *nvrtc = kl_nvrtc_api(NULL);
+    struct kl_gpu_facts facts;
+    kl_cuda_facts(d->index, &facts);
+    int threads = attribute(api, d->device, CU_ATTR_MAX_THREADS_PER_BLOCK, 256);
+    d->port = (struct kl_port){
+        .ops = &kl_cuda_port_ops,
+        .prelude = kl_source_prelude_cuda,
+        .max_local = (uint32_t)threads,
+        .local_bytes = (size_t)attribute(api, d->device, CU_ATTR_SHARED_BYTES_PER_BLOCK, 16 << 10),
+        .n_units = (uint32_t)attribute(api, d->device, CU_ATTR_MULTIPROCESSORS, 1),
+        .subgroup = SUBGROUP,
+        .has_f64 = true,
+        .has_atomic64 = true};
+    snprintf(d->port.identity, sizeof d->port.identity, "cuda %d, %.100s, sm_%d, nvrtc %d.%d",
+             api->version, facts.name, d->cc, nvrtc ? nvrtc->major : 0, nvrtc ? nvrtc->minor : 0);
+}
+
+static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
+    const char *why = NULL;
+    const struct kl_cuda_api *api = kl_cuda_api(&why);
+    if (!api) return kl_fail(err, KL_EDEVICE, "no CUDA device: %s", why);
+    struct kl_cuda *d = kl_calloc(1, sizeof *d);
+    if (!d) return kl_fail_nomem(err);
+    d->api = api;
+    d->index = index;
+    snprintf(d->name, sizeof d->name, "cuda%d", index);
+    kl_mutex_init(&d->context_mu);
+    kl_mutex_init(&d->staging_mu);
+    kl_mutex_init(&d->mu);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&d->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    int rc = KL_CUDA(d, err, DeviceGet, (&d->device, index));
+    if (rc) {
+        pthread_cond_destroy(&d->changed);
+        kl_mutex_deinit(&d->mu);
+        kl_mutex_deinit(&d->staging_mu);
+        kl_mutex_deinit(&d->context_mu);
+        kl_free(d);
+        return rc;
+    }
+    d->cc = compute_capability(api, d->device);
+    fill_port(d);
+    d->driver = (struct kl_driver){.ops = &ops, .name = d->name, .max_positions = INT64_C(1) << 31};
+    *out = d;
+    return KL_OK;
+}
+
+int kl_cuda_open(int index, struct kl_backend **out, struct kl_error **err) {
+    if (index < 0 || index >= MAX_DEVICES)
+        return kl_fail(err, KL_EDEVICE, "there is no CUDA device %d", index);
+    if (!devices[index]) KL_TRY(device_new(index, &devices[index], err));
+    /* What is made stays, also when the next step fails: opening again goes on from there. */
+    struct kl_cuda *d = devices[index];
+    if (!d->lowering && !(d->lowering = kl_lowering_new(&d->port, err))) return KL_ENOMEM;
+    if (!d->backend && !(d->backend = kl_gpu_backend_new(&d->driver, index, err))) return KL_ENOMEM;
+    *out = d->backend;
+    return KL_OK;
+}

@@ -1,0 +1,217 @@
+/* cuda_api.c - see cuda_api.h. */
+#include "backend/cuda/cuda_api.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WHY_BYTES = 256, PATH_BYTES = 512 };
+
+/* ---- symbols ---- */
+
+struct symbol {
+    const char *name;
+    size_t at; /* of the pointer in the table */
+};
+
+/* The first symbol that the library lacks, or NULL. */
+static const char *bind(void *library, const struct symbol *symbols, int n, void *table) {
+    for (int i = 0; i < n; i++) {
+        void *p = dlsym(library, symbols[i].name);
+        if (!p) return symbols[i].name;
+        memcpy((char *)table + symbols[i].at, &p, sizeof p);
+    }
+    return NULL;
+}
+
+#define CUDA_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_api, name)},
+#define NVRTC_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_nvrtc_api, name)},
+static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
+static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
+
+/* ---- the driver ---- */
+
+static struct {
+    pthread_once_t once;
+    struct kl_cuda_api api;
+    bool ok;
+    char why[WHY_BYTES];
+} cuda = {.once = PTHREAD_ONCE_INIT};
+
+const char *kl_cuda_error_name(int result, char *text, size_t room) {
+    const char *name = NULL;
+    if (cuda.api.GetErrorName) cuda.api.GetErrorName(result, &name);
+    snprintf(text, room, "%s (%d)", name ? name : "CUDA error", result);
+    return text;
+}
+
+bool kl_cuda_is_fatal(int result) {
+    switch (result) {
+    case 4:   /* deinitialized: the process is exiting */
+    case 214: /* ECC_UNCORRECTABLE */
+    case 220: /* NVLINK_UNCORRECTABLE */
+    case 226: /* CONTAINED */
+    case 700: /* ILLEGAL_ADDRESS */
+    case 702: /* LAUNCH_TIMEOUT */
+    case 709: /* CONTEXT_IS_DESTROYED */
+    case 710: /* ASSERT */
+    case 714: /* HARDWARE_STACK_ERROR */
+    case 715: /* ILLEGAL_INSTRUCTION */
+    case 716: /* MISALIGNED_ADDRESS */
+    case 717: /* INVALID_ADDRESS_SPACE */
+    case 718: /* INVALID_PC */
+    case 719: /* LAUNCH_FAILED */
+    case 721: /* TENSOR_MEMORY_LEAK */
+    case 809: /* MPS_CLIENT_TERMINATED */
+    case 999: /* UNKNOWN */ return true;
+    default: return false;
+    }
+}
+
+static bool start_driver(const char *file) {
+    struct kl_cuda_api *a = &cuda.api;
+    char text[64];
+    const char *call = "cuInit";
+    int rc = a->Init(0);
+    if (!rc && (call = "cuDriverGetVersion")) rc = a->DriverGetVersion(&a->version);
+    if (!rc && (call = "cuDeviceGetCount")) rc = a->DeviceGetCount(&a->n_devices);
+    if (rc)
+        snprintf(cuda.why, sizeof cuda.why, "%s: %s failed with %s", file, call,
+                 kl_cuda_error_name(rc, text, sizeof text));
+    else if (a->n_devices == 0)
+        snprintf(cuda.why, sizeof cuda.why, "%s has no device", file);
+    return !rc && a->n_devices > 0;
+}
+
+static void load_driver(void) {
+    const char *named = getenv("KEEL_CUDA_DRIVER");
+    const char *file = named && *named ? named : "libcuda.so.1";
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        const char *reason = dlerror(), *colon = reason ? strstr(reason, ": ") : NULL;
+        snprintf(cuda.why, sizeof cuda.why, "%s not found (%s)", file,
+                 colon ? colon + 2 : "no reason given");
+        return;
+    }
+    const char *lacks =
+        bind(library, cuda_symbols, sizeof cuda_symbols / sizeof *cuda_symbols, &cuda.api);
+    if (lacks) {
+        snprintf(cuda.why, sizeof cuda.why,
+                 "%s has no %s: a driver of CUDA 11.2 or later is needed", file, lacks);
+        return;
+    }
+    cuda.ok = start_driver(file);
+}
+
+const struct kl_cuda_api *kl_cuda_api(const char **why) {
+    pthread_once(&cuda.once, load_driver);
+    if (!cuda.ok && why) *why = cuda.why;
+    return cuda.ok ? &cuda.api : NULL;
+}
+
+/* ---- the compiler ---- */
+
+static struct {
+    pthread_once_t once;
+    struct kl_nvrtc_api api;
+    bool ok;
+    char why[WHY_BYTES];
+} nvrtc = {.once = PTHREAD_ONCE_INIT};
+
+/* NVRTC finds its library of built-in functions by name alone, which fails outside the loader's path unless it is there already. */
+static void load_builtins(const char *file) {
+    char pattern[PATH_BYTES];
+    const char *slash = strrchr(file, '/');
+    if (!slash) return;
+    snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so.*", (int)(slash - file), file);
+    glob_t found;
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) dlopen(found.gl_pathv[i], RTLD_NOW);
+        globfree(&found);
+    }
+}
+
+static bool try_nvrtc(const char *file) {
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    const char *lacks =
+        bind(library, nvrtc_symbols, sizeof nvrtc_symbols / sizeof *nvrtc_symbols, &nvrtc.api);
+    if (!lacks && nvrtc.api.Version(&nvrtc.api.major, &nvrtc.api.minor) == 0) {
+        load_builtins(file);
+        return nvrtc.ok = true;
+    }
+    snprintf(nvrtc.why, sizeof nvrtc.why, "%s has no %s: NVRTC 11.2 or later is needed", file,
+             lacks ? lacks : "version");
+    dlclose(library);
+    return false;
+}
+
+/* In each folder that matches; NULL: by the loader's path. */
+static bool try_folder(const char *pattern) {
+    /* One that is newer than the driver makes programs that the driver may not take. */
+    const struct kl_cuda_api *driver = kl_cuda_api(NULL);
+    bool old = driver && driver->version < 13000;
+    const char *const names[] = {old ? "libnvrtc.so.12" : "libnvrtc.so.13",
+                                 old ? "libnvrtc.so.13" : "libnvrtc.so.12", "libnvrtc.so",
+                                 "libnvrtc.so.11.2"};
+    for (int i = 0; i < 4; i++) {
+        if (!pattern) {
+            if (try_nvrtc(names[i])) return true;
+            continue;
+        }
+        char file[PATH_BYTES];
+        if (snprintf(file, sizeof file, "%s/%s", pattern, names[i]) >= (int)sizeof file) continue;
+        glob_t found;
+        if (glob(file, 0, NULL, &found)) continue;
+        bool ok = false;
+        for (size_t k = 0; k < found.gl_pathc && !ok; k++) ok = try_nvrtc(found.gl_pathv[k]);
+        globfree(&found);
+        if (ok) return true;
+    }
+    return false;
+}
+
+/* Folders of `prefix`, where the variable is set. */
+static bool try_under(const char *prefix, const char *const *below, int n) {
+    char folder[PATH_BYTES];
+    for (int i = 0; prefix && *prefix && i < n; i++)
+        if (snprintf(folder, sizeof folder, "%s/%s", prefix, below[i]) < (int)sizeof folder &&
+            try_folder(folder))
+            return true;
+    return false;
+}
+
+static void load_nvrtc(void) {
+    static const char *const toolkit[] = {"lib64", "lib"};
+    static const char *const wheels[] = {
+        "lib/python3*/site-packages/nvidia/cu13/lib",
+        "lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
+        "lib/python3*/dist-packages/nvidia/cu13/lib",
+        "lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
+        "lib", /* of conda */
+    };
+    enum { N_WHEELS = sizeof wheels / sizeof *wheels };
+    const char *home = getenv("HOME");
+    char local[PATH_BYTES] = "";
+    if (home && *home) snprintf(local, sizeof local, "%s/.local", home);
+    if (try_under(getenv("KEEL_CUDA_PATH"), toolkit, 2) || try_folder(NULL) ||
+        try_under("/usr/local/cuda", toolkit, 2) ||
+        try_under(getenv("VIRTUAL_ENV"), wheels, N_WHEELS) ||
+        try_under(getenv("CONDA_PREFIX"), wheels, N_WHEELS) || try_under(local, wheels, N_WHEELS) ||
+        try_under("/usr/local", wheels, N_WHEELS) || try_under("/usr", wheels, N_WHEELS))
+        return;
+    if (!nvrtc.why[0])
+        snprintf(
+            nvrtc.why, sizeof nvrtc.why,
+            "libnvrtc.so (.13, .12) not found in the loader's path, /usr/local/cuda, or Python's "
+            "packages; KEEL_CUDA_PATH names the folder of a CUDA toolkit");
+}
+
+const struct kl_nvrtc_api *kl_nvrtc_api(const char **why) {
+    pthread_once(&nvrtc.once, load_nvrtc);
+    if (!nvrtc.ok && why) *why = nvrtc.why;
+    return nvrtc.ok ? &nvrtc.api : NULL;
+}

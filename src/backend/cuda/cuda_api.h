@@ -1,0 +1,105 @@
+/* cuda_api.h - the part of the CUDA driver API and of NVRTC that Keel uses, declared here and loaded at run time.
+ *
+ * No header and no library of the toolkit is needed to build. What is missing has a reason in words. Any thread may call. */
+#pragma once
+#include "base/error.h"
+
+#include <stddef.h>
+
+/* Numbers of the ABI, as cuda.h has them. */
+enum {
+    CU_SUCCESS = 0,
+    CU_OUT_OF_MEMORY = 2,
+    CU_NOT_FOUND = 500,
+    CU_NOT_READY = 600,
+
+    CU_ATTR_MAX_THREADS_PER_BLOCK = 1,
+    CU_ATTR_SHARED_BYTES_PER_BLOCK = 8,
+    CU_ATTR_MULTIPROCESSORS = 16,
+    CU_ATTR_CC_MAJOR = 75,
+    CU_ATTR_CC_MINOR = 76,
+
+    CU_STREAM_IS_NON_BLOCKING = 1,
+    CU_EVENT_HAS_NO_TIMING = 2,
+};
+typedef uint64_t cu_address;
+
+/* F(name, symbol, parameters): functions of libcuda, all of them return a CUresult. Symbols are those of the ABI, which has versions. */
+#define KL_CUDA_FUNCTIONS(F)                                                                       \
+    F(Init, "cuInit", (unsigned flags))                                                            \
+    F(DriverGetVersion, "cuDriverGetVersion", (int *version))                                      \
+    F(GetErrorName, "cuGetErrorName", (int result, const char **name))                             \
+    F(DeviceGetCount, "cuDeviceGetCount", (int *n))                                                \
+    F(DeviceGet, "cuDeviceGet", (int *device, int index))                                          \
+    F(DeviceGetName, "cuDeviceGetName", (char *name, int room, int device))                        \
+    F(DeviceGetAttribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))         \
+    F(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                         \
+    F(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (void **context, int device))            \
+    F(CtxSetCurrent, "cuCtxSetCurrent", (void *context))                                           \
+    F(MemAlloc, "cuMemAlloc_v2", (cu_address * address, size_t bytes))                             \
+    F(MemFree, "cuMemFree_v2", (cu_address address))                                               \
+    F(MemHostAlloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                    \
+    F(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                     \
+      (void *dst, cu_address src, size_t bytes, void *stream))                                     \
+    F(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                     \
+      (cu_address dst, const void *src, size_t bytes, void *stream))                               \
+    F(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                     \
+      (cu_address dst, cu_address src, size_t bytes, void *stream))                                \
+    F(MemsetD32Async, "cuMemsetD32Async", (cu_address dst, unsigned v, size_t n, void *stream))    \
+    F(StreamCreate, "cuStreamCreate", (void **stream, unsigned flags))                             \
+    F(StreamDestroy, "cuStreamDestroy_v2", (void *stream))                                         \
+    F(StreamSynchronize, "cuStreamSynchronize", (void *stream))                                    \
+    F(StreamWaitEvent, "cuStreamWaitEvent", (void *stream, void *event, unsigned flags))           \
+    F(LaunchHostFunc, "cuLaunchHostFunc", (void *stream, void (*fn)(void *), void *arg))           \
+    F(EventCreate, "cuEventCreate", (void **event, unsigned flags))                                \
+    F(EventRecord, "cuEventRecord", (void *event, void *stream))                                   \
+    F(EventQuery, "cuEventQuery", (void *event))                                                   \
+    F(EventSynchronize, "cuEventSynchronize", (void *event))                                       \
+    F(ModuleLoadData, "cuModuleLoadData", (void **module, const void *image))                      \
+    F(ModuleGetFunction, "cuModuleGetFunction", (void **function, void *module, const char *name)) \
+    F(LaunchKernel, "cuLaunchKernel",                                                              \
+      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
+       unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra))
+
+#define KL_NVRTC_FUNCTIONS(F)                                                                 \
+    F(Version, "nvrtcVersion", (int *major, int *minor))                                      \
+    F(GetNumSupportedArchs, "nvrtcGetNumSupportedArchs", (int *n))                            \
+    F(GetSupportedArchs, "nvrtcGetSupportedArchs", (int *archs))                              \
+    F(CreateProgram, "nvrtcCreateProgram",                                                    \
+      (void **program, const char *source, const char *name, int n_headers,                   \
+       const char *const *headers, const char *const *names))                                 \
+    F(DestroyProgram, "nvrtcDestroyProgram", (void **program))                                \
+    F(CompileProgram, "nvrtcCompileProgram", (void *program, int n, const char *const *opts)) \
+    F(GetProgramLogSize, "nvrtcGetProgramLogSize", (void *program, size_t *bytes))            \
+    F(GetProgramLog, "nvrtcGetProgramLog", (void *program, char *log))                        \
+    F(GetCUBINSize, "nvrtcGetCUBINSize", (void *program, size_t *bytes))                      \
+    F(GetCUBIN, "nvrtcGetCUBIN", (void *program, char *cubin))                                \
+    F(GetPTXSize, "nvrtcGetPTXSize", (void *program, size_t *bytes))                          \
+    F(GetPTX, "nvrtcGetPTX", (void *program, char *ptx))
+
+#define KL_CUDA_FIELD(name, symbol, params) int(*name) params;
+struct kl_cuda_api {
+    KL_CUDA_FUNCTIONS(KL_CUDA_FIELD)
+    int version; /* of the driver: 1000 * major + 10 * minor */
+    int n_devices;
+};
+struct kl_nvrtc_api {
+    KL_NVRTC_FUNCTIONS(KL_CUDA_FIELD)
+    int major, minor;
+};
+#undef KL_CUDA_FIELD
+
+/* The driver, initialised; NULL with a reason (immortal text) when there is none or it has no device. Loaded by the first call. */
+const struct kl_cuda_api *kl_cuda_api(const char **why);
+/* The compiler; NULL with a reason. Loaded by the first call; needs no driver and no device. */
+const struct kl_nvrtc_api *kl_nvrtc_api(const char **why);
+
+/* Complete source to a program for devices of compute capability cc (90: 9.0): machine code, or PTX when this NVRTC does not know
+ * the device. kl_malloc'd. KL_ECOMPILE quotes the log; KL_EUNSUPPORTED: there is no NVRTC. */
+int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
+                     struct kl_error **err);
+
+/* "CUDA_ERROR_INVALID_VALUE (1)", in `text`. */
+const char *kl_cuda_error_name(int result, char *text, size_t room);
+/* After these nothing works any more in this process: the context is gone. */
+bool kl_cuda_is_fatal(int result);

@@ -1,0 +1,176 @@
+/* cuda_memory.c - memory of the device, copies to and from the host, fault words. */
+#include <string.h>
+
+#include "backend/cuda/cuda_internal.h"
+#include "base/alloc.h"
+
+enum { DIRECT_BELOW = 64 << 10, SMALLEST_PIECE = 256 << 10 };
+
+int kl_cuda_alloc(struct kl_cuda *d, size_t bytes, cu_address *out, struct kl_error **err) {
+    int result = kl_alloc_should_fail() ? CU_OUT_OF_MEMORY : d->api->MemAlloc(out, bytes);
+    if (result == CU_OUT_OF_MEMORY)
+        return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", d->name,
+                       bytes);
+    return kl_cuda_check(d, err, "cuMemAlloc", result);
+}
+
+int kl_cuda_alloc_pinned(struct kl_cuda *d, size_t bytes, void **out, struct kl_error **err) {
+    int result = kl_alloc_should_fail() ? CU_OUT_OF_MEMORY : d->api->MemHostAlloc(out, bytes, 0);
+    if (result == CU_OUT_OF_MEMORY)
+        return kl_fail(err, KL_ENOMEM, "device '%s': no %zu bytes of page-locked host memory",
+                       d->name, bytes);
+    return kl_cuda_check(d, err, "cuMemHostAlloc", result);
+}
+
+int kl_cuda_mem_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_error **err) {
+    struct kl_cuda *d = cuda_of(driver);
+    cu_address a;
+    KL_TRY(kl_cuda_enter(d, err));
+    KL_TRY(kl_cuda_alloc(d, bytes ? bytes : 1, &a, err));
+    *ptr = (void *)(uintptr_t)a;
+    return KL_OK;
+}
+
+void kl_cuda_mem_free(struct kl_driver *driver, void *ptr, size_t bytes) {
+    struct kl_cuda *d = cuda_of(driver);
+    /* With the device its memory is lost, and in the child of a fork it is the parent's. */
+    if (kl_cuda_enter(d, NULL)) return;
+    KL_CUDA(d, NULL, MemFree, ((cu_address)(uintptr_t)ptr));
+}
+
+/* ---- copies ---- */
+
+/* What can be read or written at once by CUDA itself: it stages memory that is not page-locked, one piece after the other. */
+static int copy_direct(struct kl_cuda *d, bool read, cu_address device, char *host, size_t n,
+                       struct kl_error **err) {
+    int rc = read ? KL_CUDA(d, err, MemcpyDtoHAsync, (host, device, n, d->transfer))
+                  : KL_CUDA(d, err, MemcpyHtoDAsync, (device, host, n, d->transfer));
+    /* Also after a failure: nothing may touch the caller's memory once this returns. */
+    int done = KL_CUDA(d, rc ? NULL : err, StreamSynchronize, (d->transfer));
+    return rc ? rc : done;
+}
+
+/* Makes what is missing; staging_mu is held. */
+static int staging_make(struct kl_cuda *d) {
+    for (int i = 0; i < N_STAGING; i++) {
+        struct cuda_staging *s = &d->staging[i];
+        if (!s->event) KL_TRY(KL_CUDA(d, NULL, EventCreate, (&s->event, CU_EVENT_HAS_NO_TIMING)));
+        if (!s->host) KL_TRY(kl_cuda_alloc_pinned(d, STAGING_BYTES, &s->host, NULL));
+    }
+    return KL_OK;
+}
+
+/* Pieces go through the two buffers in turn: while CUDA moves one, the host copies the other. */
+static int copy_staged(struct kl_cuda *d, bool read, cu_address device, char *host, size_t n,
+                       struct kl_error **err) {
+    size_t piece = n / 4 < SMALLEST_PIECE  ? SMALLEST_PIECE
+                   : n / 4 > STAGING_BYTES ? STAGING_BYTES
+                                           : n / 4;
+    size_t n_pieces = (n + piece - 1) / piece;
+    int rc = KL_OK;
+    /* Reading, a piece is taken out of its buffer one turn after it was asked for. */
+    for (size_t i = 0; !rc && i < n_pieces + (read ? 1 : 0); i++) {
+        if (i < n_pieces) {
+            struct cuda_staging *s = &d->staging[i % N_STAGING];
+            size_t at = i * piece, bytes = n - at < piece ? n - at : piece;
+            if (!read && i >= N_STAGING) rc = KL_CUDA(d, err, EventSynchronize, (s->event));
+            if (!rc && !read) memcpy(s->host, host + at, bytes);
+            if (!rc)
+                rc = read
+                         ? KL_CUDA(d, err, MemcpyDtoHAsync, (s->host, device + at, bytes, d->bulk))
+                         : KL_CUDA(d, err, MemcpyHtoDAsync, (device + at, s->host, bytes, d->bulk));
+            if (!rc) rc = KL_CUDA(d, err, EventRecord, (s->event, d->bulk));
+        }
+        if (!rc && read && i > 0) {
+            struct cuda_staging *s = &d->staging[(i - 1) % N_STAGING];
+            size_t at = (i - 1) * piece, bytes = n - at < piece ? n - at : piece;
+            rc = KL_CUDA(d, err, EventSynchronize, (s->event));
+            if (!rc) memcpy(host + at, s->host, bytes);
+        }
+    }
+    /* Also after a failure: the buffers are free again afterwards. */
+    int done = KL_CUDA(d, rc ? NULL : err, StreamSynchronize, (d->bulk));
+    return rc ? rc : done;
+}
+
+static int copy(struct kl_cuda *d, bool read, cu_address device, char *host, size_t n,
+                struct kl_error **err) {
+    KL_TRY(kl_cuda_enter(d, err));
+    if (n == 0) return KL_OK;
+    if (n < DIRECT_BELOW) return copy_direct(d, read, device, host, n, err);
+    kl_mutex_lock(&d->staging_mu);
+    /* Without page-locked memory it is only slower. */
+    int rc = staging_make(d) ? copy_direct(d, read, device, host, n, err)
+                             : copy_staged(d, read, device, host, n, err);
+    kl_mutex_unlock(&d->staging_mu);
+    return rc;
+}
+
+int kl_cuda_mem_read(struct kl_driver *driver, const void *ptr, size_t offset, void *dst, size_t n,
+                     struct kl_error **err) {
+    return copy(cuda_of(driver), true, (uintptr_t)ptr + offset, dst, n, err);
+}
+
+int kl_cuda_mem_write(struct kl_driver *driver, void *ptr, size_t offset, const void *src, size_t n,
+                      struct kl_error **err) {
+    return copy(cuda_of(driver), false, (uintptr_t)ptr + offset, (char *)src, n, err);
+}
+
+/* ---- fault words: cut from slabs, since page-locking costs a call of the kernel ---- */
+
+enum { WORDS_BYTES = KL_WORDS * sizeof(uint32_t), SLAB_BYTES = SLAB_WORDS * WORDS_BYTES };
+
+static int clear_device(struct kl_cuda *d, cu_address words, size_t n, struct kl_error **err) {
+    KL_TRY(KL_CUDA(d, err, MemsetD32Async, (words, KL_WORD_CLEAR, n, d->transfer)));
+    return KL_CUDA(d, err, StreamSynchronize, (d->transfer));
+}
+
+static int slab_new(struct kl_cuda *d, struct kl_error **err) {
+    cu_address device = 0;
+    void *host;
+    KL_TRY(kl_cuda_alloc(d, SLAB_BYTES, &device, err));
+    int rc = clear_device(d, device, SLAB_BYTES / sizeof(uint32_t), err);
+    if (!rc) rc = kl_cuda_alloc_pinned(d, SLAB_BYTES, &host, err);
+    if (rc) {
+        KL_CUDA(d, NULL, MemFree, (device));
+        return rc;
+    }
+    memset(host, 0xFF, SLAB_BYTES);
+    kl_mutex_lock(&d->mu);
+    /* When two threads make one at once the rest of the first is forgotten: 32 KB, and hardly ever. */
+    d->words_device = device;
+    d->words_host = host;
+    d->words_left = SLAB_WORDS;
+    kl_mutex_unlock(&d->mu);
+    return KL_OK;
+}
+
+static bool words_take(struct kl_cuda *d, struct kl_fault_words *w) {
+    kl_mutex_lock(&d->mu);
+    bool any = d->words_left > 0;
+    if (any) {
+        d->words_left--;
+        w->device = (void *)(uintptr_t)d->words_device;
+        w->host = d->words_host;
+        d->words_device += WORDS_BYTES;
+        d->words_host += KL_WORDS;
+    }
+    kl_mutex_unlock(&d->mu);
+    return any;
+}
+
+int kl_cuda_words_new(struct kl_driver *driver, struct kl_fault_words *w, struct kl_error **err) {
+    struct kl_cuda *d = cuda_of(driver);
+    while (!words_take(d, w)) {
+        KL_TRY(kl_cuda_enter(d, err));
+        KL_TRY(slab_new(d, err));
+    }
+    return KL_OK;
+}
+
+void kl_cuda_words_clear(struct kl_driver *driver, struct kl_fault_words *w) {
+    struct kl_cuda *d = cuda_of(driver);
+    memset(w->host, 0xFF, WORDS_BYTES);
+    /* It fails only when the device is lost: then no kernel reads them again. */
+    if (!kl_cuda_enter(d, NULL)) clear_device(d, (uintptr_t)w->device, KL_WORDS, NULL);
+}

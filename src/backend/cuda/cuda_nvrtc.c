@@ -1,0 +1,77 @@
+/* cuda_nvrtc.c - from CUDA C++ to programs, by NVRTC. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/cuda_api.h"
+#include "base/alloc.h"
+
+enum { LOG_QUOTED = 2000, MAX_ARCHS = 128, NVRTC_OUT_OF_MEMORY = 1 };
+
+/* The architecture to compile for: of the device, or the newest older one, whose PTX the driver translates. */
+static int arch_for(const struct kl_nvrtc_api *api, int cc) {
+    int n = 0, archs[MAX_ARCHS], best = cc;
+    if (api->GetNumSupportedArchs(&n) || n <= 0 || n > MAX_ARCHS || api->GetSupportedArchs(archs))
+        return cc;
+    best = 0;
+    for (int i = 0; i < n; i++)
+        if (archs[i] <= cc && archs[i] > best) best = archs[i];
+    return best ? best : cc;
+}
+
+/* Quotes the beginning of the log: compilers say first what matters. */
+static void fail_with_log(const struct kl_nvrtc_api *api, void *program, const char *name,
+                          struct kl_error **err) {
+    size_t n = 0;
+    char *log = NULL;
+    if (api->GetProgramLogSize(program, &n) == 0 && n > 1 && (log = kl_calloc(1, n + 1)) &&
+        api->GetProgramLog(program, log) == 0) {
+        n = strlen(log);
+        while (n > 0 && log[n - 1] == '\n') log[--n] = 0;
+        kl_fail(err, KL_ECOMPILE, "kernel '%s' does not compile: %.*s%s", name, LOG_QUOTED, log,
+                n > LOG_QUOTED ? " ..." : "");
+    } else {
+        kl_fail(err, KL_ECOMPILE, "kernel '%s' does not compile, and NVRTC gives no reason", name);
+    }
+    kl_free(log);
+}
+
+int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
+                     struct kl_error **err) {
+    const char *why = NULL;
+    const struct kl_nvrtc_api *api = kl_nvrtc_api(&why);
+    if (!api) return kl_fail(err, KL_EUNSUPPORTED, "kernel '%s' cannot be compiled: %s", name, why);
+    int arch = arch_for(api, cc);
+    bool ptx = arch != cc;
+    char arch_option[48];
+    snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm",
+             arch);
+    /* Products are fused where that is meant, as on the CPU; denormals, division and roots are IEEE by default. */
+    const char *const options[] = {arch_option, "--fmad=false", "--std=c++17"};
+    void *program = NULL;
+    int rc = api->CreateProgram(&program, source, name, 0, NULL, NULL);
+    if (rc == NVRTC_OUT_OF_MEMORY) return kl_fail_nomem(err);
+    if (rc)
+        return kl_fail(err, KL_ECOMPILE, "kernel '%s': nvrtcCreateProgram failed with %d", name,
+                       rc);
+    char *made = NULL;
+    if ((rc = api->CompileProgram(program, 3, options))) {
+        fail_with_log(api, program, name, err);
+        rc = KL_ECOMPILE;
+        goto out;
+    }
+    if (ptx ? api->GetPTXSize(program, bytes) : api->GetCUBINSize(program, bytes)) *bytes = 0;
+    if (!(made = kl_malloc(*bytes + 1))) {
+        rc = kl_fail_nomem(err);
+        goto out;
+    }
+    if (*bytes == 0 || (ptx ? api->GetPTX(program, made) : api->GetCUBIN(program, made))) {
+        rc = kl_fail(err, KL_ECOMPILE, "kernel '%s': NVRTC made no program for sm_%d", name, arch);
+        goto out;
+    }
+    *binary = made;
+    made = NULL;
+out:
+    kl_free(made);
+    api->DestroyProgram(&program);
+    return rc;
+}

@@ -1,0 +1,93 @@
+/* cuda_port.c - programs and launches, for lower.c. The context of the calling thread is current: the slots of cuda.c have seen to it. */
+#include "backend/cuda/cuda_internal.h"
+#include "base/alloc.h"
+
+enum { SMALLEST_SCRATCH = 1 << 20 };
+
+static int port_compile(struct kl_port *p, const char *source, const char *name, void **binary,
+                        size_t *bytes, struct kl_error **err) {
+    return kl_nvrtc_compile(cuda_of_port(p)->cc, source, name, binary, bytes, err);
+}
+
+static int port_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
+                     struct kl_error **err) {
+    struct kl_cuda *d = cuda_of_port(p);
+    KL_TRY(kl_cuda_enter(d, err));
+    /* CUDA takes no length: a stored program is as long as it was when it was compiled, the cache sees to that. */
+    int result = d->api->ModuleLoadData(module, binary);
+    if (result == CU_OUT_OF_MEMORY || kl_cuda_is_fatal(result))
+        return kl_cuda_check(d, err, "cuModuleLoadData", result);
+    char text[64];
+    return result ? kl_fail(err, KL_ECOMPILE,
+                            "device '%s' does not take a compiled program: cuModuleLoadData failed "
+                            "with %s",
+                            d->name, kl_cuda_error_name(result, text, sizeof text))
+                  : KL_OK;
+}
+
+static int port_find(struct kl_port *p, void *module, const char *entry, void **kernel,
+                     struct kl_error **err) {
+    struct kl_cuda *d = cuda_of_port(p);
+    KL_TRY(kl_cuda_enter(d, err));
+    int result = d->api->ModuleGetFunction(kernel, module, entry);
+    if (result == CU_NOT_FOUND)
+        return kl_fail(err, KL_ECOMPILE, "the program has no kernel '%s'", entry);
+    return kl_cuda_check(d, err, "cuModuleGetFunction", result);
+}
+
+static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
+                       uint32_t local, const struct kl_karg *args, int n_args,
+                       struct kl_error **err) {
+    struct kl_cuda *d = cuda_of_port(p);
+    cu_address base[KL_MAX_KARGS], at = 0;
+    void *params[2 * KL_MAX_KARGS];
+    int n = 0;
+    if (n_args > KL_MAX_KARGS)
+        return kl_fail(err, KL_EINTERNAL, "a kernel with %d arguments", n_args);
+    for (int i = 0; i < n_args; i++) {
+        if (args[i].bytes) {
+            params[n++] = (void *)args[i].value;
+            continue;
+        }
+        base[i] = (uintptr_t)args[i].value;
+        params[n++] = &base[i];
+        params[n++] = &at; /* addresses can be added to on the host, so the offset is in them */
+    }
+    return KL_CUDA(
+        d, err, LaunchKernel,
+        (kernel, groups, 1, 1, local, 1, 1, 0, ((struct cuda_queue *)queue)->stream, params, NULL));
+}
+
+static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
+                     struct kl_error **err) {
+    struct kl_cuda *d = cuda_of_port(p);
+    if (bytes == 0) return KL_OK;
+    return KL_CUDA(d, err, MemcpyDtoDAsync,
+                   ((uintptr_t)dst, (uintptr_t)src, bytes, ((struct cuda_queue *)queue)->stream));
+}
+
+static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
+                        struct kl_error **err) {
+    struct kl_cuda *d = cuda_of_port(p);
+    struct cuda_queue *q = queue;
+    if (bytes > q->scratch_bytes) {
+        size_t room =
+            2 * q->scratch_bytes > SMALLEST_SCRATCH ? 2 * q->scratch_bytes : SMALLEST_SCRATCH;
+        if (room < bytes) room = bytes;
+        cu_address fresh = 0;
+        if (kl_cuda_alloc(d, room, &fresh, NULL))
+            KL_TRY(kl_cuda_alloc(d, room = bytes, &fresh, err));
+        /* The old one may be in use by what is queued. It is kept for ever: by doubling all of them together are no more than the last. */
+        q->scratch = fresh;
+        q->scratch_bytes = room;
+    }
+    *ptr = (void *)(uintptr_t)q->scratch;
+    return KL_OK;
+}
+
+const struct kl_port_ops kl_cuda_port_ops = {.compile = port_compile,
+                                             .load = port_load,
+                                             .find = port_find,
+                                             .launch = port_launch,
+                                             .copy = port_copy,
+                                             .scratch = port_scratch};

@@ -1,0 +1,210 @@
+/* cuda_queue.c - streams, events, handing over, and waking the settlement thread.
+ *
+ * CUDA is asked to tell of an event only when the settlement thread is about to sleep on it: most command buffers are settled by who submits
+ * or waits, and a notification costs microseconds. Then a second stream per queue waits for the event and calls the host. */
+#include <time.h>
+
+#include "backend/cuda/cuda_internal.h"
+#include "base/alloc.h"
+
+enum {
+    /* CUDA does not promise the call when the device is lost meanwhile, so a sleeper looks from time to time, .. */
+    LOOK_EVERY_MS = 50,
+    /* .. and often when CUDA could not be asked. */
+    LOOK_UNARMED_MS = 1,
+};
+
+int kl_cuda_queue_new(struct kl_driver *driver, int stream_index, void **queue,
+                      struct kl_error **err) {
+    struct kl_cuda *d = cuda_of(driver);
+    KL_TRY(kl_cuda_enter(d, err));
+    struct cuda_queue *q = kl_calloc(1, sizeof *q);
+    if (!q) return kl_fail_nomem(err);
+    int rc = KL_CUDA(d, err, StreamCreate, (&q->stream, CU_STREAM_IS_NON_BLOCKING));
+    if (!rc) rc = KL_CUDA(d, err, StreamCreate, (&q->notify, CU_STREAM_IS_NON_BLOCKING));
+    if (rc) {
+        if (q->stream) d->api->StreamDestroy(q->stream);
+        kl_free(q);
+        return rc;
+    }
+    *queue = q;
+    return KL_OK;
+}
+
+/* ---- events ---- */
+
+int kl_cuda_event_new(struct kl_driver *driver, void **event, struct kl_error **err) {
+    struct kl_cuda *d = cuda_of(driver);
+    KL_TRY(kl_cuda_enter(d, err));
+    kl_mutex_lock(&d->mu);
+    struct cuda_event *e = d->free_events;
+    if (e) d->free_events = e->next;
+    kl_mutex_unlock(&d->mu);
+    if (!e) {
+        if (!(e = kl_calloc(1, sizeof *e))) return kl_fail_nomem(err);
+        int rc = KL_CUDA(d, err, EventCreate, (&e->cu, CU_EVENT_HAS_NO_TIMING));
+        if (rc) {
+            kl_free(e);
+            return rc;
+        }
+        e->dev = d;
+    }
+    atomic_store(&e->refs, 1);
+    atomic_store(&e->recorded, false);
+    atomic_store(&e->done, false);
+    atomic_store(&e->armed, false);
+    *event = e;
+    return KL_OK;
+}
+
+static void event_release(struct cuda_event *e) {
+    if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
+    kl_mutex_lock(&e->dev->mu);
+    e->next = e->dev->free_events;
+    e->dev->free_events = e;
+    kl_mutex_unlock(&e->dev->mu);
+}
+
+void kl_cuda_event_free(struct kl_driver *driver, void *event) {
+    if (!atomic_load(&cuda_of(driver)->forked)) event_release(event);
+}
+
+int kl_cuda_event_query(struct kl_driver *driver, void *event) {
+    struct kl_cuda *d = cuda_of(driver);
+    struct cuda_event *e = event;
+    if (atomic_load_explicit(&e->done, memory_order_acquire)) return 1;
+    if (kl_cuda_enter(d, NULL)) return KL_EDEVICELOST;
+    /* CUDA calls an event complete that was never recorded. */
+    if (!atomic_load_explicit(&e->recorded, memory_order_acquire)) return 0;
+    int result = d->api->EventQuery(e->cu);
+    if (result == CU_NOT_READY) return 0;
+    if (result !=
+        CU_SUCCESS) { /* whatever it is: what was submitted will never be known to be complete */
+        kl_cuda_note_lost(d, result);
+        return KL_EDEVICELOST;
+    }
+    atomic_store_explicit(&e->done, true, memory_order_release);
+    return 1;
+}
+
+/* ---- waking the settlement thread ---- */
+
+/* On a thread of CUDA's, which must not call CUDA. */
+static void notified(void *arg) {
+    struct cuda_event *e = arg;
+    struct kl_cuda *d = e->dev;
+    atomic_store_explicit(&e->done, true, memory_order_release);
+    kl_mutex_lock(&d->mu);
+    pthread_cond_broadcast(&d->changed);
+    kl_mutex_unlock(&d->mu);
+    event_release(e);
+}
+
+/* Whether CUDA will tell of e. The settlement thread only. */
+static bool arm(struct kl_cuda *d, struct cuda_event *e) {
+    if (atomic_load(&e->armed)) return true;
+    if (!atomic_load_explicit(&e->recorded, memory_order_acquire)) return false;
+    atomic_fetch_add(&e->refs, 1);
+    if (KL_CUDA(d, NULL, StreamWaitEvent, (e->notify, e->cu, 0)) ||
+        KL_CUDA(d, NULL, LaunchHostFunc, (e->notify, notified, e))) {
+        event_release(e);
+        return false;
+    }
+    atomic_store(&e->armed, true);
+    return true;
+}
+
+/* Whether one is complete or the device is lost; asks CUDA to tell of the others. *all: it will, of every one. */
+static bool any_done(struct kl_cuda *d, void *const *events, int n, bool *all) {
+    *all = true;
+    for (int i = 0; i < n; i++)
+        if (kl_cuda_event_query(&d->driver, events[i])) return true;
+    for (int i = 0; i < n; i++)
+        if (!arm(d, events[i])) *all = false;
+    return atomic_load(&d->lost) != 0;
+}
+
+static bool flagged(struct kl_cuda *d, void *const *events, int n) {
+    if (d->woken || atomic_load(&d->lost)) return true;
+    for (int i = 0; i < n; i++)
+        if (atomic_load_explicit(&((struct cuda_event *)events[i])->done, memory_order_acquire))
+            return true;
+    return false;
+}
+
+/* Sleeps until `changed` or for so long, mu held. */
+static void sleep_ms(struct kl_cuda *d, long ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += ms * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    kl_cond_timedwait(&d->changed, &d->mu, &until);
+}
+
+void kl_cuda_wait_any(struct kl_driver *driver, void *const *events, int n) {
+    struct kl_cuda *d = cuda_of(driver);
+    if (kl_cuda_enter(d, NULL)) return;
+    kl_mutex_lock(&d->mu);
+    while (!flagged(d, events, n)) {
+        bool all;
+        kl_mutex_unlock(&d->mu);
+        bool any = any_done(d, events, n, &all);
+        kl_mutex_lock(&d->mu);
+        if (any) break;
+        if (!flagged(d, events, n)) sleep_ms(d, all ? LOOK_EVERY_MS : LOOK_UNARMED_MS);
+    }
+    d->woken = false;
+    kl_mutex_unlock(&d->mu);
+}
+
+void kl_cuda_wake(struct kl_driver *driver) {
+    struct kl_cuda *d = cuda_of(driver);
+    if (atomic_load(&d->forked)) return;
+    kl_mutex_lock(&d->mu);
+    d->woken = true;
+    pthread_cond_broadcast(&d->changed);
+    kl_mutex_unlock(&d->mu);
+}
+
+/* ---- handing over ---- */
+
+static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_command *commands, int n,
+               void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+               struct cuda_event *e, struct kl_error **err) {
+    for (int i = 0; i < n_waits; i++) {
+        struct cuda_event *w = waits[i];
+        if (!atomic_load_explicit(&w->done, memory_order_acquire))
+            KL_TRY(KL_CUDA(d, err, StreamWaitEvent, (q->stream, w->cu, 0)));
+    }
+    KL_TRY(kl_lower(d->lowering, q, commands, n, err));
+    if (brings_back)
+        KL_TRY(KL_CUDA(d, err, MemcpyDtoHAsync,
+                       (brings_back->host, (uintptr_t)brings_back->device,
+                        KL_WORDS * sizeof(uint32_t), q->stream)));
+    return KL_CUDA(d, err, EventRecord, (e->cu, q->stream));
+}
+
+int kl_cuda_submit(struct kl_driver *driver, void *queue, const struct kl_command *commands, int n,
+                   void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+                   void *signal, struct kl_error **err) {
+    struct kl_cuda *d = cuda_of(driver);
+    struct cuda_queue *q = queue;
+    struct cuda_event *e = signal;
+    KL_TRY(kl_cuda_enter(d, err));
+    e->notify = q->notify;
+    int rc = run(d, q, commands, n, waits, n_waits, brings_back, e, err);
+    if (!rc) {
+        atomic_store_explicit(&e->recorded, true, memory_order_release);
+        return KL_OK;
+    }
+    /* What was launched may still run, and what it works on is about to be given back. */
+    int result = d->api->StreamSynchronize(q->stream);
+    if (result != CU_SUCCESS) {
+        kl_cuda_note_lost(d, result);
+        return KL_EDEVICELOST;
+    }
+    /* It may have left faults of operations that have now failed for another reason, and the GPU layer believes words clear that it was not brought. */
+    if (brings_back) kl_cuda_words_clear(driver, brings_back);
+    return rc;
+}

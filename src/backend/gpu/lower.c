@@ -1,0 +1,290 @@
+/* lower.c - finding the kernel for a launch: tables of what is compiled, and which family lowers which operation. */
+#include "backend/gpu/lower.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/gpu/kernel_cache.h"
+#include "backend/gpu/kernels.h"
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/fork_locks.h"
+
+/* ---- what is compiled ---- */
+
+/* A kernel by what it was made from: a family's entry with its values, or a key that stands for a source made at run time. Immortal. */
+struct entry {
+    struct entry *next; /* of its bucket */
+    uint64_t hash;
+    const struct kl_family *family; /* NULL: see key */
+    int values[KL_MAX_DEFINES];
+    uint32_t local;
+    const void *key; /* of those without a family: a copy */
+    size_t key_bytes;
+    const char *name; /* of the kernel; a copy for those without a family */
+    void *kernel;
+};
+struct wanted { /* an entry to find, and how to make it */
+    struct entry e;
+    const char *file;           /* the source's name in messages */
+    char *(*source)(void *ctx); /* malloc'd; NULL: the family's, or the key is the source */
+    void *ctx;
+};
+enum { BUCKETS = 1024 };
+
+struct kl_lowering {
+    struct kl_port *port;
+    struct kl_mutex mu; /* leaf; guards what is appended to buckets */
+    _Atomic(struct entry *) bucket[BUCKETS];
+    struct kl_mutex
+        compiling; /* one compiler at a time: what two threads want is made once. Before mu */
+};
+
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h ^= v + 0x9E3779B97F4A7C15u + (h << 6) + (h >> 2);
+    return h * 0xBF58476D1CE4E5B9u;
+}
+
+static uint64_t hash_bytes(const void *data, size_t n) {
+    const unsigned char *s = data;
+    uint64_t h = 14695981039346656037u;
+    for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 1099511628211u;
+    return h;
+}
+
+static int n_defines(const struct kl_family *f) {
+    int n = 0;
+    while (n < KL_MAX_DEFINES && f->defines[n]) n++;
+    return n;
+}
+
+static bool same(const struct entry *a, const struct entry *b) {
+    if (a->hash != b->hash || a->family != b->family || a->local != b->local ||
+        strcmp(a->name, b->name) != 0)
+        return false;
+    if (!a->family)
+        return a->key_bytes == b->key_bytes && memcmp(a->key, b->key, a->key_bytes) == 0;
+    return memcmp(a->values, b->values, sizeof a->values) == 0;
+}
+
+static struct entry *look_up(struct kl_lowering *l, const struct entry *want) {
+    struct entry *e = atomic_load_explicit(&l->bucket[want->hash % BUCKETS], memory_order_acquire);
+    while (e && !same(e, want)) e = e->next;
+    return e;
+}
+
+/* ---- sources ---- */
+
+static const char *const type_names[KL_N_DTYPES] = {
+    [KL_BOOL] = "b8", [KL_U8] = "u8",   [KL_U16] = "u16",   [KL_U32] = "u32", [KL_U64] = "u64",
+    [KL_I8] = "i8",   [KL_I16] = "i16", [KL_I32] = "i32",   [KL_I64] = "i64", [KL_F16] = "f16",
+    [KL_F32] = "f32", [KL_F64] = "f64", [KL_BF16] = "bf16", [KL_C64] = "c64"};
+
+const char *kl_dialect_type(enum kl_dtype dtype) {
+    return type_names[dtype];
+}
+
+static size_t defines_of(const struct entry *want, char *text, size_t room) {
+    size_t n = (size_t)snprintf(text, room, "#define LOCAL %u\n", want->local);
+    for (int i = 0; want->family && i < n_defines(want->family); i++) {
+        const char *name = want->family->defines[i];
+        int v = want->values[i];
+        if (strncmp(name, "T:", 2) == 0)
+            n += (size_t)snprintf(text + n, room - n, "#define %s %s\n#define %s_ID %d\n", name + 2,
+                                  type_names[v], name + 2, v);
+        else
+            n += (size_t)snprintf(text + n, room - n, "#define %s %d\n", name, v);
+    }
+    return n;
+}
+
+/* Complete source of what is wanted; malloc'd. The lines of a source made at run time count from 1, as its maker counts them. */
+static char *source_of(struct kl_lowering *l, const struct wanted *w) {
+    char defines[1024], *made = w->source ? w->source(w->ctx) : NULL;
+    if (w->source && !made) return NULL;
+    size_t n = defines_of(&w->e, defines, sizeof defines);
+    const char *body = made ? made : w->e.family ? w->e.family->source : w->e.key;
+    const char *library = w->e.family && w->e.family->library ? w->e.family->library : "";
+    size_t room = n + strlen(l->port->prelude) + strlen(kl_source_prelude) + strlen(library) +
+                  strlen(body) + 64;
+    char *s = kl_malloc(room);
+    if (s)
+        snprintf(s, room, "%s%s%s%s\n#line 1\n%s", defines, l->port->prelude, kl_source_prelude,
+                 library, body);
+    kl_free(made);
+    return s;
+}
+
+/* A copy that owns its key and name. */
+static struct entry *entry_copy(const struct entry *e) {
+    size_t name_bytes = e->family ? 0 : strlen(e->name) + 1;
+    struct entry *copy = kl_malloc(sizeof *copy + e->key_bytes + name_bytes);
+    if (!copy) return NULL;
+    *copy = *e;
+    if (!e->family) {
+        copy->key = memcpy(copy + 1, e->key, e->key_bytes);
+        copy->name = memcpy((char *)(copy + 1) + e->key_bytes, e->name, name_bytes);
+    }
+    return copy;
+}
+
+static int make(struct kl_lowering *l, const struct wanted *w, struct entry **out,
+                struct kl_error **err) {
+    struct entry *e = entry_copy(&w->e);
+    char *source = e ? source_of(l, w) : NULL;
+    void *module = NULL;
+    int rc = source ? KL_OK : kl_fail_nomem(err);
+    if (!rc) rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
+    if (!rc) rc = l->port->ops->find(l->port, module, e->name, &e->kernel, err);
+    kl_free(source);
+    if (rc) {
+        kl_free(e);
+        return rc;
+    }
+    kl_mutex_lock(&l->mu);
+    _Atomic(struct entry *) *bucket = &l->bucket[e->hash % BUCKETS];
+    e->next = atomic_load_explicit(bucket, memory_order_relaxed);
+    atomic_store_explicit(bucket, e, memory_order_release);
+    kl_mutex_unlock(&l->mu);
+    *out = e;
+    return KL_OK;
+}
+
+static int find_or_make(struct kl_lowering *l, const struct wanted *w, struct entry **out,
+                        struct kl_error **err) {
+    if ((*out = look_up(l, &w->e))) return KL_OK;
+    kl_mutex_lock(&l->compiling);
+    int rc = (*out = look_up(l, &w->e)) ? KL_OK : make(l, w, out, err);
+    kl_mutex_unlock(&l->compiling);
+    return rc;
+}
+
+static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups,
+                  const struct kl_karg *args, int n_args) {
+    struct entry *found;
+    KL_TRY(find_or_make(e->lowering, w, &found, e->err));
+    if (e->dry || groups <= 0) return KL_OK;
+    if (groups > INT32_MAX)
+        return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %lld work-groups, more than a device takes",
+                       w->e.name, (long long)groups);
+    return e->port->ops->launch(e->port, e->queue, found->kernel, (uint32_t)groups, w->e.local,
+                                args, n_args, e->err);
+}
+
+int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, const char *entry,
+            int64_t groups, uint32_t local, const struct kl_karg *args, int n_args) {
+    struct wanted w = {.e = {.family = f, .local = local, .name = entry}, .file = f->name};
+    int n = n_defines(f);
+    w.e.hash = mix((uintptr_t)f, local);
+    for (int i = 0; i < n; i++) {
+        w.e.values[i] = values[i];
+        w.e.hash = mix(w.e.hash, (uint64_t)(int64_t)values[i]);
+        if (strncmp(f->defines[i], "T:", 2) == 0 && values[i] == KL_F64 && !e->port->has_f64)
+            return kl_fail(e->err, KL_EUNSUPPORTED, "%s: this device has no float64", entry);
+    }
+    w.e.hash = mix(w.e.hash, hash_bytes(entry, strlen(entry)));
+    return launch(e, &w, groups, args, n_args);
+}
+
+static int emit_made(struct kl_emit *e, const char *file, const void *key, size_t key_bytes,
+                     char *(*source)(void *ctx), void *ctx, const char *entry, int64_t groups,
+                     uint32_t local, const struct kl_karg *args, int n_args) {
+    struct wanted w = {.e = {.local = local, .name = entry, .key = key, .key_bytes = key_bytes},
+                       .file = file,
+                       .source = source,
+                       .ctx = ctx};
+    w.e.hash = mix(mix(hash_bytes(key, key_bytes), local), hash_bytes(entry, strlen(entry)));
+    return launch(e, &w, groups, args, n_args);
+}
+
+int kl_emit_made(struct kl_emit *e, const void *key, size_t key_bytes, char *(*source)(void *ctx),
+                 void *ctx, const char *entry, int64_t groups, uint32_t local,
+                 const struct kl_karg *args, int n_args) {
+    return emit_made(e, entry, key, key_bytes, source, ctx, entry, groups, local, args, n_args);
+}
+
+int kl_emit_source(struct kl_emit *e, const char *name, const char *source, const char *entry,
+                   int64_t groups, uint32_t local, const struct kl_karg *args, int n_args) {
+    return emit_made(e, name, source, strlen(source) + 1, NULL, NULL, entry, groups, local, args,
+                     n_args);
+}
+
+/* ---- which family ---- */
+
+typedef int lower_fn(struct kl_emit *e, const struct kl_command *c);
+static lower_fn *const by_op[KL_N_OPS] = {
+    [KL_OP_COPY] = kl_lower_copy,
+    [KL_OP_ARANGE] = kl_lower_arange,
+    [KL_OP_RANDOM_BITS] = kl_lower_random_bits,
+    [KL_OP_SLICE_UPDATE] = kl_lower_slice_update,
+    [KL_OP_CONCATENATE] = kl_lower_concatenate,
+    [KL_OP_SUM] = kl_lower_reduce,
+    [KL_OP_MAX] = kl_lower_reduce,
+    [KL_OP_MIN] = kl_lower_reduce,
+    [KL_OP_ARGMAX] = kl_lower_arg_reduce,
+    [KL_OP_ARGMIN] = kl_lower_arg_reduce,
+    [KL_OP_SOFTMAX] = kl_lower_softmax,
+    [KL_OP_SORT] = kl_lower_sort,
+    [KL_OP_ARGSORT] = kl_lower_sort,
+    [KL_OP_MATMUL] = kl_lower_matmul,
+    [KL_OP_GATHER] = kl_lower_gather,
+    [KL_OP_GATHER_AXIS] = kl_lower_gather,
+    [KL_OP_SCATTER] = kl_lower_scatter,
+    [KL_OP_SCATTER_AXIS] = kl_lower_scatter,
+};
+
+static int lower_one(struct kl_emit *e, const struct kl_command *c) {
+    if (c->kind != KL_CMD_LAUNCH) return kl_lower_guards(e, c);
+    if (e->port->ops->override) {
+        int rc = e->port->ops->override(e->port, e->queue, c, e->dry, e->err);
+        if (rc) return rc < 0 ? rc : KL_OK;
+    }
+    lower_fn *f = kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && c->op != KL_OP_COPY
+                      ? kl_lower_elementwise
+                      : by_op[c->op];
+    if (!f)
+        return kl_fail(e->err, KL_EUNSUPPORTED, "%s cannot run on this device",
+                       c->name ? c->name : kl_op_name(c->op));
+    return f(e, c);
+}
+
+int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, struct kl_error **err) {
+    struct kl_emit e = {l, l->port, NULL, true, err};
+    return lower_one(&e, c);
+}
+
+int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
+             struct kl_error **err) {
+    struct kl_emit e = {l, l->port, queue, false, err};
+    for (int i = 0; i < n;) {
+        /* A run of element-wise operations becomes one kernel, as far as it goes. */
+        int fused = kl_lower_fused(&e, commands + i, n - i);
+        if (fused < 0) return fused;
+        if (fused == 0) KL_TRY(lower_one(&e, &commands[i]));
+        i += fused ? fused : 1;
+    }
+    return KL_OK;
+}
+
+const struct kl_family *const *kl_families(int *n) {
+    static const struct kl_family *const families[] = {
+        &kl_family_arg_reduce, &kl_family_copy,   &kl_family_guards,  &kl_family_make,
+        &kl_family_matmul,     &kl_family_reduce, &kl_family_softmax, &kl_family_sort};
+    *n = sizeof families / sizeof *families;
+    return families;
+}
+
+struct kl_lowering *kl_lowering_new(struct kl_port *port, struct kl_error **err) {
+    struct kl_lowering *l = kl_calloc(1, sizeof *l);
+    if (!l) {
+        kl_fail_nomem(err);
+        return NULL;
+    }
+    l->port = port;
+    kl_mutex_init(&l->mu);
+    kl_mutex_init(&l->compiling);
+    kl_fork_lock_add(&l->compiling);
+    kl_fork_lock_add(&l->mu);
+    return l;
+}

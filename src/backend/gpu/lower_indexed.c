@@ -1,0 +1,358 @@
+/* lower_indexed.c - GATHER, GATHER_AXIS, SCATTER, SCATTER_AXIS: operations that index by data, every index checked.
+ *
+ * Their sources begin with a few lines made here, which depend on the number and types of the index arrays. Index arrays, and the updates of a
+ * scatter, that do not lie in row order are first copied so. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/gpu/kernels.h"
+#include "backend/gpu/lower.h"
+#include "base/alloc.h"
+#include "base/index.h"
+#include "base/op_params.h"
+
+enum { LOCAL = 256, MAX_INDEX = 8, MAX_ITEM = 16 };
+
+/* struct indexed of kernels/indexed.kl. */
+struct indexed {
+    int64_t begin, end, inner;
+    int64_t axis_size[MAX_INDEX], limit[MAX_INDEX], stride[MAX_INDEX];
+    struct kl_space slice;
+};
+
+/* What a source depends on; also its key, so it has no holes. */
+struct variant {
+    uint8_t scatter, n_index, index_dtype[MAX_INDEX], checked, small, flat_slice;
+    uint8_t item;                /* gathers: bytes that one work-item moves */
+    uint8_t dtype, mode, serial; /* scatters */
+};
+
+/* ---- the source ---- */
+
+static const char *compute_of(int dtype) {
+    return dtype == KL_F16 || dtype == KL_BF16 ? "f32" : kl_dialect_type((enum kl_dtype)dtype);
+}
+
+static char *source(void *ctx) {
+    const struct variant *v = ctx;
+    char head[2048];
+    size_t n = 0, room = sizeof head;
+    const char *first = kl_dialect_type(v->n_index ? v->index_dtype[0] : KL_I32);
+    n += (size_t)snprintf(head + n, room - n,
+                          "#define CHECKED %d\n#define SMALL %d\n#define FLAT_SLICE %d\n"
+                          "#define N_INDEX %d\n#define INDEX_TYPE %s\n"
+                          "#define INDEX_VALUE(v) CAT(index_value_, INDEX_TYPE)(v)\n",
+                          v->checked, v->small, v->flat_slice, v->n_index, first);
+    if (v->scatter)
+        n += (size_t)snprintf(head + n, room - n,
+                              "#define T %s\n#define T_ID %d\n#define C %s\n#define T_BYTES %d\n"
+                              "#define MODE %d\n#define SERIAL %d\n",
+                              kl_dialect_type(v->dtype), v->dtype, compute_of(v->dtype),
+                              (int)kl_dtype_size(v->dtype), v->mode, v->serial);
+    else
+        n += (size_t)snprintf(head + n, room - n, "#define BYTES %d\n", v->item);
+    static const char *const begin[] = {"\n#define INDEX_PARAMS ", "\n#define INDEX_NAMES ",
+                                        "\n#define EACH_INDEX(f) "};
+    for (int what = 0; what < 3; what++) {
+        n += (size_t)snprintf(head + n, room - n, "%s", begin[what]);
+        /* Without any index array one that is not read stands for them. */
+        for (int k = 0; k < (v->n_index || what == 2 ? v->n_index : 1); k++) {
+            const char *comma = k ? ", " : "";
+            if (what == 0) n += (size_t)snprintf(head + n, room - n, "%sPTR(i%d)", comma, k);
+            if (what == 1)
+                n += (size_t)snprintf(head + n, room - n, "%si%d_base, i%d_at", comma, k, k);
+            if (what == 2)
+                n += (size_t)snprintf(head + n, room - n, " f(%d, %s, i%d)", k,
+                                      kl_dialect_type(v->index_dtype[k]), k);
+        }
+    }
+    const char *library = v->scatter && v->mode != KL_SCATTER_ASSIGN ? kl_source_elementwise : "";
+    const char *body = v->scatter ? kl_source_scatter : kl_source_gather;
+    size_t bytes = n + strlen(library) + strlen(kl_source_indexed) + strlen(body) + 8;
+    char *s = kl_malloc(bytes);
+    if (s) snprintf(s, bytes, "%s\n%s%s%s", head, library, kl_source_indexed, body);
+    return s;
+}
+
+/* ---- operands ---- */
+
+struct operands {
+    const void *index[MAX_INDEX]; /* in row order */
+    const void *updates;
+};
+
+static bool flat(const struct kl_arg *a) {
+    return (a->layout & KL_ROW_CONTIGUOUS) != 0;
+}
+
+static size_t bytes_of(const struct kl_arg *a) {
+    return ((size_t)a->size * kl_dtype_size(a->dtype) + 15) & ~(size_t)15;
+}
+
+/* Copies into scratch what does not lie in row order. */
+static int in_row_order(struct kl_emit *e, const struct kl_arg *const *args, int n,
+                        const void **out) {
+    size_t total = 0;
+    char *scratch = NULL;
+    for (int k = 0; k < n; k++) total += flat(args[k]) ? 0 : bytes_of(args[k]);
+    if (total && !e->dry)
+        KL_TRY(e->port->ops->scratch(e->port, e->queue, total, (void **)&scratch, e->err));
+    for (int k = 0; k < n; k++) {
+        out[k] = args[k]->data;
+        if (flat(args[k])) continue;
+        int64_t strides[64];
+        if (args[k]->ndim > 64) return kl_fail(e->err, KL_EUNSUPPORTED, "over 64 axes");
+        kl_strides_row_major(args[k]->ndim, args[k]->dims, strides);
+        KL_TRY(kl_emit_copy(e, kl_dtype_size(args[k]->dtype), args[k]->ndim, args[k]->dims, scratch,
+                            strides, args[k]->data, args[k]->strides));
+        out[k] = scratch;
+        scratch = scratch ? scratch + bytes_of(args[k]) : NULL;
+    }
+    return KL_OK;
+}
+
+struct keep {
+    struct kl_space *space;
+    int n;
+};
+
+static int keep_space(void *ctx, const struct kl_space *s, const int64_t *offsets) {
+    struct keep *k = ctx;
+    if (k->n++) return KL_EUNSUPPORTED;
+    *k->space = *s;
+    return KL_OK;
+}
+
+static int one_space(struct kl_emit *e, int ndim, const int *dims, int n_operands,
+                     const int64_t *const *strides, struct kl_space *out) {
+    struct keep k = {out, 0};
+    *out = (struct kl_space){.n = 0};
+    if (kl_space_each(ndim, dims, n_operands, strides, keep_space, &k))
+        return kl_fail(e->err, KL_EUNSUPPORTED,
+                       "an indexed array whose slices have over %d separate axes", KL_SPACE_DIMS);
+    return KL_OK;
+}
+
+/* The indices' part; `array` is what is indexed, with strides of the memory that is used. */
+static int describe(struct kl_emit *e, const struct kl_command *c, const struct kl_arg *array,
+                    struct variant *v, struct indexed *x, const struct kl_arg **index) {
+    struct kl_index_use u;
+    struct kl_tensor in_1 = {.ndim = c->args[1].ndim, .dims = c->args[1].dims};
+    if (!kl_index_use_of(c->op, c->params, &in_1, array->ndim, &u))
+        return kl_fail(e->err, KL_EINTERNAL, "no indices");
+    if (u.n > MAX_INDEX)
+        return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %d index arrays; a device takes %d",
+                       kl_op_name(c->op), u.n, MAX_INDEX);
+    v->n_index = (uint8_t)u.n;
+    v->checked = c->checked && c->word.words;
+    x->begin = c->pos_begin;
+    x->end = c->pos_end;
+    for (int k = 0; k < u.n; k++) {
+        index[k] = &c->args[u.first + k];
+        v->index_dtype[k] = index[k]->dtype;
+        x->axis_size[k] = array->dims[u.axes[k]];
+        x->limit[k] = x->axis_size[k] - (u.extents ? u.extents[u.axes[k]] : 1);
+        x->stride[k] = array->strides[u.axes[k]];
+    }
+    return KL_OK;
+}
+
+static void positions_end(const struct kl_arg *index, int n_index, struct indexed *x) {
+    int64_t positions = n_index ? index->size : 1;
+    if (x->end > positions) x->end = positions;
+}
+
+static int emit(struct kl_emit *e, struct variant *v, const char *entry, int64_t items,
+                const struct kl_karg *args, int n_args) {
+    int64_t groups = v->serial ? items > 0 : (items + LOCAL - 1) / LOCAL;
+    return kl_emit_made(e, v, sizeof *v, source, v, entry, groups, v->serial ? 1 : LOCAL, args,
+                        n_args);
+}
+
+/* ---- gathers ---- */
+
+/* Doubles what one work-item moves as long as everything allows it. */
+static size_t widen(struct indexed *x, int n_index, size_t item, const void *from, const void *to) {
+    for (; item < MAX_ITEM; item *= 2) {
+        int last = x->slice.ndim - 1;
+        bool fits = last >= 0 && x->slice.strides[0][last] == 1 && x->slice.dims[last] % 2 == 0 &&
+                    (((uintptr_t)from | (uintptr_t)to) & (2 * item - 1)) == 0;
+        for (int d = 0; d < last && fits; d++) fits = x->slice.strides[0][d] % 2 == 0;
+        for (int k = 0; k < n_index && fits; k++) fits = x->stride[k] % 2 == 0;
+        if (!fits) break;
+        x->slice.dims[last] /= 2;
+        x->slice.n /= 2;
+        x->inner /= 2;
+        for (int d = 0; d < last; d++) x->slice.strides[0][d] /= 2;
+        for (int k = 0; k < n_index; k++) x->stride[k] /= 2;
+    }
+    return item;
+}
+
+static bool flat_slice(const struct kl_space *s) {
+    return s->ndim == 0 || (s->ndim == 1 && s->strides[0][0] == 1);
+}
+
+static int gather(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_gather_params *p = c->params;
+    const struct kl_arg *source_arg = &c->args[0], *out = &c->args[c->n_in], *index[MAX_INDEX];
+    struct variant v = {0};
+    struct indexed x = {0};
+    const void *rows[MAX_INDEX];
+    if (out->size == 0) return KL_OK;
+    KL_TRY(describe(e, c, source_arg, &v, &x, index));
+    positions_end(index[0], v.n_index, &x);
+    KL_TRY(one_space(e, p->ndim, p->v + p->n_axes, 1, &source_arg->strides, &x.slice));
+    x.inner = x.slice.n;
+    KL_TRY(in_row_order(e, index, v.n_index, rows));
+    v.item = (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), source_arg->data, out->data);
+    v.flat_slice = flat_slice(&x.slice);
+    int64_t items = (x.end - x.begin) * x.inner;
+    v.small = items <= INT32_MAX;
+    struct kl_fault_args f = kl_fault_args(c);
+    struct kl_karg args[KL_MAX_KARGS];
+    int n = 0;
+    args[n++] = KL_KARG(x);
+    args[n++] = KL_KARG_PTR(source_arg->data);
+    for (int k = 0; k < v.n_index || k == 0; k++)
+        args[n++] = KL_KARG_PTR(v.n_index ? rows[k] : NULL);
+    args[n++] = KL_KARG_PTR(out->data);
+    args[n++] = f.ptr;
+    args[n++] = KL_KARG(c->word.index);
+    return emit(e, &v, "gather", items, args, n);
+}
+
+struct axis_job {
+    struct kl_emit *e;
+    const struct kl_command *c;
+    struct variant v;
+    struct indexed x;
+    const struct kl_arg *array, *index, *values; /* values: of a scatter */
+    void *out;
+    int64_t first;
+};
+
+static int axis_space(void *ctx, const struct kl_space *space, const int64_t *offsets) {
+    struct axis_job *j = ctx;
+    struct kl_space s = *space;
+    int64_t item = (int64_t)kl_dtype_size(j->array->dtype), first = j->first;
+    int64_t index_item = (int64_t)kl_dtype_size(j->index->dtype);
+    struct kl_karg args[KL_MAX_KARGS];
+    int n = 0;
+    const char *array = j->v.scatter ? j->out : j->array->data;
+    args[n++] = KL_KARG(s);
+    args[n++] = KL_KARG(first);
+    args[n++] = KL_KARG(j->x.begin);
+    args[n++] = KL_KARG(j->x.end);
+    args[n++] = KL_KARG(j->x.axis_size[0]);
+    args[n++] = KL_KARG(j->x.stride[0]);
+    args[n++] = KL_KARG_PTR(array + offsets[0] * item);
+    args[n++] = KL_KARG_PTR((const char *)j->index->data + offsets[1] * index_item);
+    args[n++] = KL_KARG_PTR(j->v.scatter ? (const char *)j->values->data + offsets[2] * item
+                                         : (const char *)j->out);
+    args[n++] = kl_fault_args(j->c).ptr;
+    args[n++] = KL_KARG(j->c->word.index);
+    j->first += s.n;
+    if (j->first <= j->x.begin || first >= j->x.end) return KL_OK;
+    return emit(j->e, &j->v, j->v.scatter ? "scatter_axis" : "gather_axis", s.n, args, n);
+}
+
+static int along_axis(struct axis_job *j, int axis) {
+    int64_t strides[64];
+    const int64_t *rows[3] = {strides, j->index->strides, j->values ? j->values->strides : NULL};
+    if (j->array->ndim > 64) return kl_fail(j->e->err, KL_EUNSUPPORTED, "over 64 axes");
+    memcpy(strides, j->array->strides, (size_t)j->array->ndim * sizeof *strides);
+    strides[axis] = 0; /* the index says where on it */
+    positions_end(j->index, 1, &j->x);
+    j->v.small = j->v.flat_slice = 1;
+    return kl_space_each(j->index->ndim, j->index->dims, j->values ? 3 : 2, rows, axis_space, j);
+}
+
+static int gather_axis(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_axis_params *p = c->params;
+    struct axis_job j = {.e = e,
+                         .c = c,
+                         .array = &c->args[0],
+                         .index = &c->args[1],
+                         .out = c->args[2].data,
+                         .v = {.item = (uint8_t)kl_dtype_size(c->args[0].dtype)}};
+    KL_TRY(describe(e, c, j.array, &j.v, &j.x, &j.index));
+    return along_axis(&j, p->axis);
+}
+
+int kl_lower_gather(struct kl_emit *e, const struct kl_command *c) {
+    return c->op == KL_OP_GATHER ? gather(e, c) : gather_axis(e, c);
+}
+
+/* ---- scatters ---- */
+
+/* The base, unless out is its memory: once, by the first launch of the operation. */
+static int copy_base(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *base = &c->args[0], *out = &c->args[c->n_in];
+    if (out->data == base->data || c->pos_begin > 0) return KL_OK;
+    return kl_emit_copy(e, kl_dtype_size(out->dtype), out->ndim, out->dims, out->data, out->strides,
+                        base->data, base->strides);
+}
+
+/* Without 64-bit atomics one work-item does 64-bit joins one after another. */
+static bool must_be_serial(const struct kl_port *port, enum kl_dtype dtype, int mode) {
+    return !port->has_atomic64 && kl_dtype_size(dtype) == 8 && mode != KL_SCATTER_ASSIGN &&
+           !(dtype == KL_C64 && mode == KL_SCATTER_ADD);
+}
+
+static int check_f64(struct kl_emit *e, enum kl_dtype dtype) {
+    if (dtype != KL_F64 || e->port->has_f64) return KL_OK;
+    return kl_fail(e->err, KL_EUNSUPPORTED, "scatter: this device has no float64");
+}
+
+static int scatter(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_scatter_params *p = c->params;
+    const struct kl_arg *out = &c->args[c->n_in], *updates = &c->args[1], *flats[MAX_INDEX + 1];
+    struct variant v = {.scatter = 1, .dtype = out->dtype, .mode = (uint8_t)p->mode};
+    struct indexed x = {0};
+    const void *rows[MAX_INDEX + 1];
+    KL_TRY(check_f64(e, out->dtype));
+    KL_TRY(copy_base(e, c));
+    if (out->size == 0 || updates->size == 0) return KL_OK;
+    KL_TRY(describe(e, c, out, &v, &x, flats));
+    positions_end(flats[0], v.n_index, &x);
+    int lead = updates->ndim - out->ndim;
+    KL_TRY(one_space(e, out->ndim, updates->dims + lead, 1, &out->strides, &x.slice));
+    x.inner = x.slice.n;
+    flats[v.n_index] = updates;
+    KL_TRY(in_row_order(e, flats, v.n_index + 1, rows));
+    v.flat_slice = flat_slice(&x.slice);
+    v.serial = must_be_serial(e->port, out->dtype, p->mode);
+    int64_t items = (x.end - x.begin) * x.inner;
+    v.small = items <= INT32_MAX;
+    struct kl_karg args[KL_MAX_KARGS];
+    int n = 0;
+    args[n++] = KL_KARG(x);
+    args[n++] = KL_KARG_PTR(out->data);
+    for (int k = 0; k < v.n_index || k == 0; k++)
+        args[n++] = KL_KARG_PTR(v.n_index ? rows[k] : NULL);
+    args[n++] = KL_KARG_PTR(rows[v.n_index]);
+    args[n++] = kl_fault_args(c).ptr;
+    args[n++] = KL_KARG(c->word.index);
+    return emit(e, &v, "scatter", items, args, n);
+}
+
+static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_scatter_axis_params *p = c->params;
+    struct axis_job j = {.e = e,
+                         .c = c,
+                         .array = &c->args[3],
+                         .values = &c->args[1],
+                         .index = &c->args[2],
+                         .out = c->args[3].data,
+                         .v = {.scatter = 1, .dtype = c->args[3].dtype, .mode = (uint8_t)p->mode}};
+    KL_TRY(check_f64(e, j.array->dtype));
+    KL_TRY(copy_base(e, c));
+    KL_TRY(describe(e, c, j.array, &j.v, &j.x, &j.index));
+    j.v.serial = must_be_serial(e->port, j.array->dtype, p->mode);
+    return along_axis(&j, p->axis);
+}
+
+int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c) {
+    return c->op == KL_OP_SCATTER ? scatter(e, c) : scatter_axis(e, c);
+}

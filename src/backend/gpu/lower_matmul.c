@@ -1,0 +1,145 @@
+/* lower_matmul.c - MATMUL: the size of the tiles, or the kernel for products with a vector. */
+#include "backend/gpu/axes.h"
+#include "backend/gpu/kernels.h"
+#include "base/dtype.h"
+
+enum {
+    WANT_LOCAL = 256,
+    TILES_LOCAL_LEAST = 64, /* the other size of a group that tiles can have */
+    ENOUGH_TILES = 128,     /* fewer large tiles leave a large device idle: then smaller ones */
+    OUTPUTS_WIDTH = 32,     /* of vectors by outputs */
+    ENOUGH_GROUPS = 1024,   /* of vectors: with fewer, long sums are cut */
+    LEAST_DEPTH = 32,       /* products per work-item before a sum is cut */
+};
+
+const struct kl_family kl_family_matmul = {
+    .name = "matmul", .source = kl_source_matmul, .defines = {"T:TYPE", "TM"}};
+
+struct plan {
+    struct kl_axes batches;
+    struct kl_space space;
+    const void *a, *b;
+    bool copied; /* to scratch memory */
+    int64_t m, n, k, a_row, a_col, b_row, b_col;
+};
+
+static int64_t magnitude(int64_t x) {
+    return x < 0 ? -x : x;
+}
+
+static void describe(struct plan *p, const struct kl_command *c, const int64_t *a,
+                     const int64_t *b) {
+    const struct kl_arg *out = &c->args[2];
+    int last = out->ndim - 1;
+    p->m = out->dims[last - 1];
+    p->n = out->dims[last];
+    p->k = c->args[0].dims[last];
+    p->a_row = a[last - 1];
+    p->a_col = a[last];
+    p->b_row = b[last - 1];
+    p->b_col = b[last];
+    p->batches = KL_NO_AXES;
+    for (int i = 0; i < last - 1; i++) kl_axes_add(&p->batches, out->dims[i], a[i], b[i]);
+}
+
+static int with_vector(struct kl_emit *e, const struct kl_command *c, const struct plan *p) {
+    const struct kl_arg *out = &c->args[2];
+    int values[] = {out->dtype, 0};
+    uint32_t local = kl_local_size(e, WANT_LOCAL);
+    bool by_rows = p->n == 1; /* neighbouring outputs are neighbouring rows of a */
+    int32_t by_outputs = by_rows ? magnitude(p->a_row) < magnitude(p->a_col)
+                                 : magnitude(p->b_col) < magnitude(p->b_row);
+    int64_t most = kl_pow2_for(kl_groups_for(p->k, 8), local);
+    if (p->m == 1 && p->n == 1) by_outputs = 0;
+    int64_t width = by_outputs ? kl_pow2_for(out->size, OUTPUTS_WIDTH) : most;
+    if (width > local) width = local;
+    if (by_outputs && local / width > most) width = local / most;
+    int32_t w = (int32_t)width;
+    int64_t share = by_outputs ? local / width : width;
+    int64_t blocks = kl_groups_for(out->size, by_outputs ? width : local / width);
+    int64_t n_segs = kl_groups_for(ENOUGH_GROUPS, blocks), pieces = p->k / (share * LEAST_DEPTH);
+    if (n_segs > pieces) n_segs = pieces;
+    if (n_segs < 1 || p->copied) n_segs = 1; /* a command takes scratch memory once */
+    int64_t seg = kl_groups_for(p->k, n_segs);
+    if (seg) n_segs = kl_groups_for(p->k, seg);
+    void *part = NULL;
+    if (n_segs > 1 && !e->dry)
+        KL_TRY(e->port->ops->scratch(e->port, e->queue, (size_t)(n_segs * out->size) * 8, &part,
+                                     e->err));
+    struct kl_karg args[] = {KL_KARG_PTR(p->a),   KL_KARG_PTR(p->b),  KL_KARG_PTR(out->data),
+                             KL_KARG_PTR(part),   KL_KARG(out->size), KL_KARG(p->m),
+                             KL_KARG(p->n),       KL_KARG(p->k),      KL_KARG(seg),
+                             KL_KARG(n_segs),     KL_KARG(p->a_row),  KL_KARG(p->a_col),
+                             KL_KARG(p->b_row),   KL_KARG(p->b_col),  KL_KARG(w),
+                             KL_KARG(by_outputs), KL_KARG(p->space)};
+    KL_TRY(kl_emit(e, &kl_family_matmul, values, "vectors", blocks * n_segs, local, args, 17));
+    if (n_segs == 1) return KL_OK;
+    int32_t across = (int32_t)(local / kl_pow2_for(n_segs, local));
+    struct kl_karg join[] = {KL_KARG_PTR(part), KL_KARG_PTR(out->data), KL_KARG(out->size),
+                             KL_KARG(n_segs), KL_KARG(across)};
+    return kl_emit(e, &kl_family_matmul, values, "join_parts", kl_groups_for(out->size, across),
+                   local, join, 5);
+}
+
+static int64_t n_tiles(const struct plan *p, int64_t tile) {
+    return kl_groups_for(p->m, tile) * kl_groups_for(p->n, tile) * p->batches.n;
+}
+
+static int in_tiles(struct kl_emit *e, const struct kl_command *c, const struct plan *p) {
+    const struct kl_arg *out = &c->args[2];
+    uint32_t local = WANT_LOCAL;
+    int64_t side = 16, narrow = p->m < p->n ? p->m : p->n;
+    if (local > e->port->max_local) {
+        local = TILES_LOCAL_LEAST;
+        side = 8;
+    }
+    /* Eight by eight of 8-byte numbers would not fit the registers. */
+    int tm = kl_dtype_size(out->dtype) == 8 ? 4 : 8;
+    if (tm == 8 && (narrow <= side * 4 || n_tiles(p, side * 8) < ENOUGH_TILES)) tm = 4;
+    if (tm == 4 && (narrow <= side * 2 || n_tiles(p, side * 4) < ENOUGH_TILES)) tm = 2;
+    int values[] = {out->dtype, tm};
+    int32_t a_along_k = magnitude(p->a_col) <= magnitude(p->a_row),
+            b_along_k = magnitude(p->b_row) < magnitude(p->b_col);
+    struct kl_karg args[] = {KL_KARG_PTR(p->a), KL_KARG_PTR(p->b),  KL_KARG_PTR(out->data),
+                             KL_KARG(p->m),     KL_KARG(p->n),      KL_KARG(p->k),
+                             KL_KARG(p->a_row), KL_KARG(p->a_col),  KL_KARG(p->b_row),
+                             KL_KARG(p->b_col), KL_KARG(a_along_k), KL_KARG(b_along_k),
+                             KL_KARG(p->space)};
+    return kl_emit(e, &kl_family_matmul, values, "tiles", n_tiles(p, side * tm), local, args, 13);
+}
+
+/* Batches with too many axes for a kernel: both operands are copied, broadcast axes written out. */
+static int copy_operands(struct kl_emit *e, const struct kl_command *c, struct plan *p) {
+    int64_t dense[2][KL_AXES_MAX];
+    const struct kl_arg *in = c->args;
+    size_t item = kl_dtype_size(in->dtype), bytes[2];
+    void *scratch = NULL;
+    for (int i = 0; i < 2; i++) {
+        kl_strides_row_major(in[i].ndim, in[i].dims, dense[i]);
+        bytes[i] = ((size_t)in[i].size * item + 255) / 256 * 256;
+    }
+    describe(p, c, dense[0], dense[1]);
+    if (!e->dry)
+        KL_TRY(e->port->ops->scratch(e->port, e->queue, bytes[0] + bytes[1], &scratch, e->err));
+    p->copied = true;
+    p->a = scratch;
+    p->b = kl_scratch_at(scratch, bytes[0]);
+    for (int i = 0; i < 2; i++)
+        KL_TRY(kl_emit_copy(e, item, in[i].ndim, in[i].dims, (void *)(i ? p->b : p->a), dense[i],
+                            in[i].data, in[i].strides));
+    return KL_OK;
+}
+
+int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *in = c->args;
+    struct plan p = {.a = in[0].data, .b = in[1].data};
+    if (c->args[2].size == 0) return KL_OK;
+    describe(&p, c, in[0].strides, in[1].strides);
+    if (!kl_axes_space(&p.batches, &p.space)) {
+        KL_TRY(copy_operands(e, c, &p));
+        kl_axes_space(&p.batches, &p.space);
+    }
+    /* `vectors` can do any product; tiles need groups of some size. */
+    bool no_tiles = e->port->max_local < TILES_LOCAL_LEAST;
+    return p.m == 1 || p.n == 1 || no_tiles ? with_vector(e, c, &p) : in_tiles(e, c, &p);
+}

@@ -1,0 +1,154 @@
+/* lower_reduce.c - SUM, MAX, MIN over any set of axes: which of the ways of reduce.kl, and how the work is cut.
+ *
+ * All choices follow from shapes, strides and alignment, never from the load of the device: the same bits on every run. */
+#include "backend/gpu/axes.h"
+#include "backend/gpu/kernels.h"
+#include "base/dtype.h"
+#include "base/op_params.h"
+
+enum {
+    WANT_LOCAL = 256,
+    ENOUGH_GROUPS = 2048, /* fewer leave a large device idle */
+    VEC_BYTES = 16,
+    ROW_CHUNKS = 4,    /* vectors of a row that one work-item has in flight */
+    COLUMN_WIDTH = 64, /* outputs side by side: two cache lines of float32 */
+    COLUMN_DEPTH = 32, /* at least so many elements of a column per work-item before it is cut */
+};
+
+const struct kl_family kl_family_reduce = {
+    .name = "reduce", .source = kl_source_reduce, .defines = {"T:IN", "T:OUT", "OP"}};
+
+/* What a launch is made of. */
+struct plan {
+    struct kl_axes kept, gone;
+    const void *in;
+    int64_t seg, n_segs, groups;
+    int32_t width, vector, linear;
+    bool columns;
+};
+
+static int64_t magnitude(int64_t x) {
+    return x < 0 ? -x : x;
+}
+
+/* Whether the VEC neighbours of a reduction are always 16 aligned bytes. */
+static bool vectors(const struct plan *p, size_t item) {
+    int64_t vec = VEC_BYTES / (int64_t)item;
+    const struct kl_axes *g = &p->gone;
+    if (g->ndim == 0 || kl_axes_step(g) != 1 || (uintptr_t)p->in % VEC_BYTES) return false;
+    for (int i = 0; i < g->ndim - 1; i++)
+        if (!p->linear && (g->strides[0][i] % vec || g->dims[g->ndim - 1] % vec)) return false;
+    for (int i = 0; i < p->kept.ndim; i++)
+        if (p->kept.strides[0][i] % vec) return false;
+    return true;
+}
+
+/* Cuts reductions of n_red into segments of a multiple of `unit`, so that `blocks` times their number is enough. */
+static void cut(struct plan *p, int64_t blocks, int64_t n_red, int64_t unit) {
+    int64_t most = kl_groups_for(n_red, unit), want = kl_groups_for(ENOUGH_GROUPS, blocks);
+    p->n_segs = most < want ? most : want;
+    if (blocks * 2 > ENOUGH_GROUPS || p->n_segs < 1) p->n_segs = 1;
+    p->seg = kl_groups_for(kl_groups_for(n_red, p->n_segs), unit) * unit;
+    p->n_segs = n_red ? kl_groups_for(n_red, p->seg) : 1;
+    p->groups = blocks * p->n_segs;
+}
+
+static void choose(struct plan *p, size_t item, uint32_t local) {
+    int64_t n_out = p->kept.n, n_red = p->gone.n, vec = VEC_BYTES / (int64_t)item;
+    p->linear = kl_axes_linear(&p->gone);
+    p->columns = p->kept.ndim && p->gone.ndim && n_red > 0 &&
+                 magnitude(kl_axes_step(&p->kept)) < magnitude(kl_axes_step(&p->gone));
+    if (p->columns) {
+        int64_t high = kl_pow2_for(n_red, local), width = kl_pow2_for(n_out, COLUMN_WIDTH);
+        if (width > local) width = local;
+        p->width = (int32_t)(local / high > width ? local / high : width);
+        cut(p, kl_groups_for(n_out, p->width), n_red, local / p->width * COLUMN_DEPTH);
+    } else {
+        p->vector = vectors(p, item);
+        p->width = (int32_t)kl_pow2_for(kl_groups_for(n_red, vec * ROW_CHUNKS), local);
+        cut(p, kl_groups_for(n_out, local / p->width), n_red, (int64_t)local * vec * ROW_CHUNKS);
+    }
+}
+
+static void split_axes(struct plan *p, const struct kl_command *c, const int64_t *strides) {
+    const struct kl_reduce_params *params = c->params;
+    const struct kl_arg *in = &c->args[0];
+    int next = 0;
+    p->kept = p->gone = KL_NO_AXES;
+    for (int i = 0; i < in->ndim; i++) {
+        bool gone = next < params->n_axes && params->axes[next] == i;
+        next += gone;
+        kl_axes_add(gone ? &p->gone : &p->kept, in->dims[i], strides[i], 0);
+    }
+}
+
+/* Row-major strides of the input's shape with the reduced axes behind the others. */
+static void strides_apart(const struct kl_command *c, int64_t *strides) {
+    const struct kl_reduce_params *params = c->params;
+    const struct kl_arg *in = &c->args[0];
+    int64_t step = 1;
+    for (int gone = 1; gone >= 0; gone--) {
+        int next = params->n_axes - 1;
+        for (int i = in->ndim - 1; i >= 0; i--) {
+            bool is = next >= 0 && params->axes[next] == i;
+            next -= is;
+            if (is != gone) continue;
+            strides[i] = step;
+            step *= in->dims[i];
+        }
+    }
+}
+
+int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *in = &c->args[0], *out = &c->args[1];
+    size_t item = kl_dtype_size(in->dtype);
+    enum kl_dtype acc = out->dtype == KL_F16 || out->dtype == KL_BF16 ? KL_F32 : out->dtype;
+    uint32_t local = kl_local_size(e, WANT_LOCAL);
+    int values[] = {in->dtype, out->dtype, c->op == KL_OP_SUM ? 0 : c->op == KL_OP_MAX ? 1 : 2};
+    struct plan p = {.in = in->data};
+    struct kl_space kept, gone;
+    int64_t apart[KL_AXES_MAX];
+    void *scratch = NULL;
+    size_t copied = 0, parts;
+    if (out->size == 0) return KL_OK;
+    split_axes(&p, c, in->strides);
+    if (!kl_axes_space(&p.kept, &kept) || !kl_axes_space(&p.gone, &gone)) {
+        /* Too many axes for a kernel: a copy in which the reduced ones lie together. */
+        copied = ((size_t)in->size * item + 255) / 256 * 256;
+        strides_apart(c, apart);
+        split_axes(&p, c, apart);
+        kl_axes_space(&p.kept, &kept);
+        kl_axes_space(&p.gone, &gone);
+    }
+    if (copied) p.in = NULL; /* scratch memory is aligned */
+    choose(&p, item, local);
+    parts = p.n_segs > 1 ? (size_t)(p.n_segs * p.kept.n) * kl_dtype_size(acc) : 0;
+    if (!e->dry && copied + parts > 0)
+        KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + parts, &scratch, e->err));
+    if (copied) {
+        p.in = scratch;
+        KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, apart, in->data, in->strides));
+    }
+    void *part = parts ? kl_scratch_at(scratch, copied) : NULL;
+    int64_t step = kl_axes_step(&p.gone);
+    struct kl_karg rows[] = {KL_KARG_PTR(p.in), KL_KARG_PTR(out->data), KL_KARG_PTR(part),
+                             KL_KARG(p.kept.n), KL_KARG(p.gone.n),      KL_KARG(p.seg),
+                             KL_KARG(p.n_segs), KL_KARG(p.width),       KL_KARG(p.vector),
+                             KL_KARG(p.linear), KL_KARG(step),          KL_KARG(kept),
+                             KL_KARG(gone)};
+    struct kl_karg columns[] = {KL_KARG_PTR(p.in), KL_KARG_PTR(out->data), KL_KARG_PTR(part),
+                                KL_KARG(p.kept.n), KL_KARG(p.gone.n),      KL_KARG(p.seg),
+                                KL_KARG(p.n_segs), KL_KARG(p.width),       KL_KARG(p.linear),
+                                KL_KARG(step),     KL_KARG(kept),          KL_KARG(gone)};
+    if (p.columns)
+        KL_TRY(kl_emit(e, &kl_family_reduce, values, "columns", p.groups, local, columns, 12));
+    else
+        KL_TRY(kl_emit(e, &kl_family_reduce, values, "rows", p.groups, local, rows, 13));
+    if (p.n_segs == 1) return KL_OK;
+    int64_t high = kl_pow2_for(p.n_segs, local);
+    int32_t width = (int32_t)(local / high);
+    struct kl_karg join[] = {KL_KARG_PTR(part), KL_KARG_PTR(out->data), KL_KARG(p.kept.n),
+                             KL_KARG(p.n_segs), KL_KARG(width)};
+    return kl_emit(e, &kl_family_reduce, values, "join_parts", kl_groups_for(p.kept.n, width),
+                   local, join, 5);
+}

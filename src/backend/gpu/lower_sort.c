@@ -1,0 +1,93 @@
+/* lower_sort.c - SORT and ARGSORT along one axis: blocks in shared memory, then merges through scratch memory. */
+#include "backend/gpu/axes.h"
+#include "backend/gpu/kernels.h"
+#include "base/dtype.h"
+#include "base/op_params.h"
+
+enum {
+    WANT_LOCAL = 256,
+    PER_ITEM = 8, /* items of a block per work-item, as in sort.kl */
+    MERGED = 16,  /* as in sort.kl */
+};
+
+const struct kl_family kl_family_sort = {
+    .name = "sort", .source = kl_source_sort, .defines = {"T:IN"}};
+
+/* As in sort.kl. */
+struct layout {
+    int64_t n_rows, n, in_step, out_step;
+    int32_t arg, rows_first;
+    struct kl_space rows;
+};
+
+static int64_t magnitude(int64_t x) {
+    return x < 0 ? -x : x;
+}
+
+static bool describe(struct layout *l, const struct kl_command *c, const int64_t *in_strides) {
+    const struct kl_arg *in = &c->args[0], *out = &c->args[1];
+    int axis = ((const struct kl_axis_params *)c->params)->axis;
+    struct kl_axes rows = KL_NO_AXES;
+    for (int i = 0; i < in->ndim; i++)
+        if (i != axis) kl_axes_add(&rows, in->dims[i], in_strides[i], out->strides[i]);
+    l->n_rows = rows.n;
+    l->n = in->dims[axis];
+    l->in_step = in_strides[axis];
+    l->out_step = out->strides[axis];
+    l->arg = c->op == KL_OP_ARGSORT;
+    l->rows_first = rows.ndim && magnitude(kl_axes_step(&rows)) < magnitude(l->in_step);
+    return kl_axes_space(&rows, &l->rows);
+}
+
+/* The blocks, which lie in runs[0], to ever longer runs, the last of which is the output. */
+static int merge(struct kl_emit *e, const struct kl_command *c, const struct layout *l,
+                 const void *in, int64_t run, uint32_t local, void *const *runs) {
+    int values[] = {c->args[0].dtype};
+    int64_t groups = kl_groups_for(l->n_rows * kl_groups_for(l->n, MERGED), local);
+    for (int from = 0; run < l->n; run *= 2, from = !from) {
+        int32_t last = run * 2 >= l->n;
+        struct kl_karg args[] = {KL_KARG_PTR(runs[from]),
+                                 KL_KARG_PTR(runs[!from]),
+                                 KL_KARG_PTR(in),
+                                 KL_KARG_PTR(c->args[1].data),
+                                 KL_KARG(run),
+                                 KL_KARG(last),
+                                 KL_KARG(*l)};
+        KL_TRY(kl_emit(e, &kl_family_sort, values, "merge_runs", groups, local, args, 7));
+    }
+    return KL_OK;
+}
+
+int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *in = &c->args[0], *out = &c->args[1];
+    size_t item = kl_dtype_size(in->dtype), item_bytes = item == 8 ? 16 : 8, copied = 0, runs = 0;
+    uint32_t local = kl_local_size(e, WANT_LOCAL);
+    int values[] = {in->dtype};
+    int64_t dense[KL_AXES_MAX];
+    const void *data = in->data;
+    void *scratch = NULL;
+    struct layout l;
+    if (out->size == 0) return KL_OK;
+    while (local > 1 && (size_t)local * PER_ITEM * item_bytes > e->port->local_bytes) local /= 2;
+    if (!describe(&l, c, in->strides)) { /* too many axes for a kernel: in order they merge */
+        kl_strides_row_major(in->ndim, in->dims, dense);
+        describe(&l, c, dense);
+        copied = ((size_t)in->size * item + 255) / 256 * 256;
+    }
+    int64_t block = (int64_t)local * PER_ITEM, n_blocks = kl_groups_for(l.n, block);
+    int32_t width = (int32_t)kl_pow2_for(l.n, block);
+    if (n_blocks > 1) runs = ((size_t)in->size * item_bytes + 255) / 256 * 256;
+    if (!e->dry && copied + runs > 0)
+        KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + 2 * runs, &scratch, e->err));
+    if (copied) {
+        data = scratch;
+        KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
+    }
+    void *two[] = {runs ? kl_scratch_at(scratch, copied) : NULL,
+                   runs ? kl_scratch_at(scratch, copied + runs) : NULL};
+    struct kl_karg args[] = {KL_KARG_PTR(data), KL_KARG_PTR(out->data), KL_KARG_PTR(two[0]),
+                             KL_KARG(n_blocks), KL_KARG(width),         KL_KARG(l)};
+    KL_TRY(kl_emit(e, &kl_family_sort, values, "sort_blocks",
+                   kl_groups_for(l.n_rows * n_blocks, block / width), local, args, 6));
+    return merge(e, c, &l, data, block, local, two);
+}

@@ -1,0 +1,234 @@
+/* opencl.c - see opencl.h. Looking for devices, and opening them. */
+#include "backend/opencl/opencl.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/gpu/gpu.h"
+#include "backend/opencl/opencl_internal.h"
+#include "base/fork_locks.h"
+
+enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32 };
+
+static struct {
+    struct kl_mutex mu; /* before every other of this driver */
+    bool looked;
+    pid_t pid; /* who looked: the threads of the OpenCL runtime are this process's alone */
+    struct opencl device[MAX_DEVICES];
+    int n;
+    const char *why; /* there is none; immortal */
+    char text[256];  /* of why, where it is made */
+} found = {.mu = KL_MUTEX_INIT};
+
+/* ---- what a device says of itself ---- */
+
+void ocl_device_text(cl_device_id device, cl_uint what, char *out, size_t room) {
+    char all
+        [8192]; /* longer than any list of extensions so far; what does not fit counts as not said */
+    size_t n = 0;
+    *out = 0;
+    if (kl_cl.clGetDeviceInfo(device, what, sizeof all - 1, all, &n) || n >= sizeof all) return;
+    all[n] = 0;
+    char *from = all + strspn(all, " ");
+    for (size_t end = strlen(from); end > 0 && from[end - 1] == ' ';) from[--end] = 0;
+    snprintf(out, room, "%s", from);
+}
+
+uint64_t ocl_device_number(cl_device_id device, cl_uint what, size_t bytes) {
+    union {
+        uint64_t u64;
+        uint32_t u32;
+    } v = {0};
+    if (kl_cl.clGetDeviceInfo(device, what, bytes, &v, NULL)) return 0;
+    return bytes == 4 ? v.u32 : v.u64;
+}
+
+static bool can_run(cl_device_id id) {
+    char version[128];
+    int major = 0, minor = 0;
+    ocl_device_text(id, CL_DEVICE_VERSION, version, sizeof version);
+    return sscanf(version, "OpenCL %d.%d", &major, &minor) == 2 &&
+           (major > 1 || (major == 1 && minor >= 2)) &&
+           ocl_device_number(id, CL_DEVICE_AVAILABLE, sizeof(cl_bool)) &&
+           ocl_device_number(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof(cl_bool)) &&
+           ocl_device_number(id, CL_DEVICE_ENDIAN_LITTLE, sizeof(cl_bool));
+}
+
+static void describe(struct opencl *d) {
+    struct kl_gpu_facts *f = &d->facts;
+    ocl_device_text(d->device, CL_DEVICE_NAME, f->name, sizeof f->name);
+    ocl_device_text(d->device, CL_DEVICE_VENDOR, f->vendor, sizeof f->vendor);
+    ocl_device_text(d->device, CL_DRIVER_VERSION, f->driver, sizeof f->driver);
+    ocl_device_text(d->device, CL_DEVICE_VERSION, f->architecture, sizeof f->architecture);
+    f->memory_bytes = ocl_device_number(d->device, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
+    f->units = (uint32_t)ocl_device_number(d->device, CL_DEVICE_MAX_COMPUTE_UNITS, 4);
+    d->memory_bytes = f->memory_bytes;
+    d->max_alloc_bytes = ocl_device_number(d->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
+}
+
+/* ---- looking ---- */
+
+static int add_devices(cl_platform_id platform, bool gpus) {
+    cl_device_id ids[MAX_PER_PLATFORM];
+    cl_uint n = 0;
+    if (kl_cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PER_PLATFORM, ids, &n)) return 0;
+    if (n > MAX_PER_PLATFORM) n = MAX_PER_PLATFORM;
+    int refused = 0;
+    for (cl_uint i = 0; i < n; i++) {
+        bool gpu = ocl_device_number(ids[i], CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_GPU;
+        if (gpu != gpus) continue;
+        if (!can_run(ids[i])) {
+            refused++;
+            continue;
+        }
+        if (found.n == MAX_DEVICES) break;
+        struct opencl *d = &found.device[found.n];
+        d->index = found.n++;
+        d->platform = platform;
+        d->device = ids[i];
+        d->is_gpu = gpu;
+        describe(d);
+    }
+    return refused;
+}
+
+static const char *look(void) {
+    const char *why = kl_opencl_load();
+    if (why) return why;
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n = 0;
+    cl_int status = kl_cl.clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
+    if (status == CL_PLATFORM_NOT_FOUND_KHR || (status == CL_SUCCESS && n == 0))
+        return "OpenCL's library is here, but no driver is installed for it";
+    if (status) {
+        snprintf(found.text, sizeof found.text, "clGetPlatformIDs failed with %d (%s)", (int)status,
+                 kl_opencl_status_text(status));
+        return found.text;
+    }
+    if (n > MAX_PLATFORMS) n = MAX_PLATFORMS;
+    int refused = 0;
+    for (int gpus = 1; gpus >= 0; gpus--)
+        for (cl_uint i = 0; i < n; i++) refused += add_devices(platforms[i], gpus);
+    if (found.n > 0) return NULL;
+    if (refused == 0) return "OpenCL drivers are installed, but none of them has a device";
+    snprintf(found.text, sizeof found.text,
+             "OpenCL devices: %d, but none is available with a compiler for OpenCL C 1.2", refused);
+    return found.text;
+}
+
+static void look_once(void) {
+    if (found.looked) return;
+    kl_fork_lock_add(&found.mu);
+    found.pid = getpid();
+    found.why = look();
+    found.looked = true;
+}
+
+int kl_opencl_count(const char **why) {
+    kl_mutex_lock(&found.mu);
+    look_once();
+    if (why) *why = found.why;
+    int n = found.n;
+    kl_mutex_unlock(&found.mu);
+    return n;
+}
+
+void kl_opencl_facts(int index, struct kl_gpu_facts *out) {
+    *out = found.device[index].facts; /* fixed since the count is known */
+}
+
+bool kl_opencl_is_gpu(int index) {
+    return found.device[index].is_gpu;
+}
+
+/* ---- opening ---- */
+
+static void forked(struct kl_driver *d) {
+    atomic_store(&opencl_of(d)->forked, true);
+}
+
+static int prepare(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
+    KL_TRY(ocl_usable(opencl_of(d), err));
+    return kl_lower_prepare(opencl_of(d)->lowering, c, err);
+}
+
+static const struct kl_driver_ops ops = {.alloc = ocl_alloc,
+                                         .free = ocl_free,
+                                         .read = ocl_read,
+                                         .write = ocl_write,
+                                         .queue_new = ocl_queue_new,
+                                         .event_new = ocl_event_new,
+                                         .event_free = ocl_event_free,
+                                         .words_new = ocl_words_new,
+                                         .words_clear = ocl_words_clear,
+                                         .prepare = prepare,
+                                         .submit = ocl_submit,
+                                         .event_query = ocl_event_query,
+                                         .wait_any = ocl_wait_any,
+                                         .wake = ocl_wake,
+                                         .forked = forked};
+
+static int open_device(struct opencl *d, struct kl_error **err) {
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                (cl_context_properties)d->platform, 0};
+    cl_int status;
+    int rc;
+    d->context = kl_cl.clCreateContext(properties, 1, &d->device, NULL, NULL, &status);
+    if ((rc = kl_opencl_result(err, "clCreateContext", status))) return rc;
+    d->transfers = kl_cl.clCreateCommandQueue(d->context, d->device, 0, &status);
+    if ((rc = kl_opencl_result(err, "clCreateCommandQueue", status))) goto fail_transfers;
+    d->touches = kl_cl.clCreateCommandQueue(d->context, d->device, 0, &status);
+    if ((rc = kl_opencl_result(err, "clCreateCommandQueue", status))) goto fail_touches;
+    snprintf(d->name, sizeof d->name, "opencl%d", d->index);
+    d->driver = (struct kl_driver){.ops = &ops, .name = d->name, .max_positions = INT64_C(1) << 31};
+    ocl_port_init(d);
+    kl_mutex_init(&d->blocks_mu);
+    kl_mutex_init(&d->launching);
+    kl_mutex_init(&d->mu);
+    pthread_cond_init(&d->changed, NULL);
+    /* Immortal, so made once, even when what comes after them fails and all is tried again. */
+    if (!d->lowering && !(d->lowering = kl_lowering_new(&d->port, err))) {
+        rc = KL_ENOMEM;
+        goto fail_lowering;
+    }
+    if (!(d->backend = kl_gpu_backend_new(&d->driver, d->index, err))) {
+        rc = KL_ENOMEM;
+        goto fail_lowering;
+    }
+    return KL_OK;
+fail_lowering:
+    kl_cl.clReleaseCommandQueue(d->touches);
+fail_touches:
+    kl_cl.clReleaseCommandQueue(d->transfers);
+fail_transfers:
+    kl_cl.clReleaseContext(d->context);
+    return rc;
+}
+
+int kl_opencl_open(int index, struct kl_backend **out, struct kl_error **err) {
+    int rc = KL_OK;
+    kl_mutex_lock(&found.mu);
+    look_once();
+    if (index < 0 || index >= found.n)
+        rc = kl_fail(err, KL_EDEVICE, "OpenCL device %d does not exist: %s", index,
+                     found.why ? found.why : "there are fewer");
+    else if (!found.device[index].backend && found.pid != getpid())
+        rc = kl_fail(
+            err, KL_EDEVICE,
+            "OpenCL was started before this process forked; it cannot be used in the child");
+    else if (!found.device[index].backend)
+        rc = open_device(&found.device[index], err);
+    if (!rc) *out = found.device[index].backend;
+    kl_mutex_unlock(&found.mu);
+    return rc;
+}
+
+#ifdef KL_TEST_HOOKS
+struct kl_driver *kl_opencl_driver(int index) {
+    return &found.device[index].driver;
+}
+struct kl_port *kl_opencl_port(int index) {
+    return &found.device[index].port;
+}
+#endif

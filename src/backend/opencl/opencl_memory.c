@@ -1,0 +1,232 @@
+/* opencl_memory.c - blocks of device memory under addresses of our own, and the host's way into them. */
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backend/opencl/opencl_internal.h"
+#include "base/alloc.h"
+
+int ocl_usable(struct opencl *d, struct kl_error **err) {
+    if (atomic_load_explicit(&d->forked, memory_order_relaxed))
+        return kl_fail(
+            err, KL_EDEVICE,
+            "device '%s' was opened before this process forked; it cannot be used in the child",
+            d->name);
+    kl_mutex_lock(&d->mu);
+    cl_int status = d->lost;
+    kl_mutex_unlock(&d->mu);
+    if (status)
+        return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: a command failed with %d (%s)",
+                       d->name, (int)status, kl_opencl_status_text(status));
+    return KL_OK;
+}
+
+/* ---- the table ---- */
+
+/* The first block that begins at the address or below it: the only one that may contain it. blocks_mu held. */
+static int first_below(const struct opencl *d, const char *address) {
+    int low = 0, high = d->n_blocks;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (d->blocks[middle].base > address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset,
+              struct kl_error **err) {
+    kl_mutex_lock(&d->blocks_mu);
+    int i = first_below(d, address);
+    const struct block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
+    bool inside = b && (size_t)((const char *)address - b->base) <= b->bytes;
+    if (inside) {
+        *mem = b->mem;
+        *offset = (size_t)((const char *)address - b->base);
+    }
+    kl_mutex_unlock(&d->blocks_mu);
+    if (inside) return KL_OK;
+    return kl_fail(err, KL_EINTERNAL, "%p is no address on device '%s'", address, d->name);
+}
+
+static int insert(struct opencl *d, const struct block *b) {
+    int rc = KL_OK;
+    kl_mutex_lock(&d->blocks_mu);
+    if (d->n_blocks == d->blocks_room) {
+        int room = d->blocks_room ? 2 * d->blocks_room : 64;
+        struct block *more = kl_realloc(d->blocks, (size_t)room * sizeof *more);
+        if (more) {
+            d->blocks = more;
+            d->blocks_room = room;
+        } else {
+            rc = KL_ENOMEM;
+        }
+    }
+    if (!rc) {
+        int i = first_below(d, b->base);
+        memmove(&d->blocks[i + 1], &d->blocks[i], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
+        d->blocks[i] = *b;
+        d->n_blocks++;
+    }
+    kl_mutex_unlock(&d->blocks_mu);
+    return rc;
+}
+
+static struct block take_out(struct opencl *d, const char *base) {
+    kl_mutex_lock(&d->blocks_mu);
+    int i = first_below(d, base);
+    kl_assert(i < d->n_blocks && d->blocks[i].base == base);
+    struct block b = d->blocks[i];
+    d->n_blocks--;
+    memmove(&d->blocks[i], &d->blocks[i + 1], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
+    d->used_bytes -= b.bytes;
+    kl_mutex_unlock(&d->blocks_mu);
+    return b;
+}
+
+/* ---- blocks ---- */
+
+/* A driver takes memory when a buffer is first used, which would be too late to try again without the cache: so we ask for no more
+ * than the device says it has, and use the buffer at once. */
+static bool account(struct opencl *d, size_t bytes) {
+    kl_mutex_lock(&d->blocks_mu);
+    bool fits = bytes <= d->memory_bytes && d->used_bytes <= d->memory_bytes - bytes;
+    if (fits) d->used_bytes += bytes;
+    kl_mutex_unlock(&d->blocks_mu);
+    return fits;
+}
+
+static void unaccount(struct opencl *d, size_t bytes) {
+    kl_mutex_lock(&d->blocks_mu);
+    d->used_bytes -= bytes;
+    kl_mutex_unlock(&d->blocks_mu);
+}
+
+static bool is_out_of_memory(cl_int status) {
+    return status == CL_OUT_OF_RESOURCES || status == CL_INVALID_BUFFER_SIZE ||
+           kl_opencl_code(status) == KL_ENOMEM;
+}
+
+static int refused(struct opencl *d, size_t bytes, const char *call, cl_int status,
+                   struct kl_error **err) {
+    if (!is_out_of_memory(status)) return kl_opencl_result(err, call, status);
+    return kl_fail(err, KL_ENOMEM,
+                   "out of memory on device '%s': %zu bytes wanted; %s failed with %d (%s)",
+                   d->name, bytes, call, (int)status, kl_opencl_status_text(status));
+}
+
+int ocl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_error **err) {
+    struct opencl *d = opencl_of(driver);
+    KL_TRY(ocl_usable(d, err));
+    if (bytes == 0) bytes = 1;
+    if (kl_alloc_should_fail())
+        return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", d->name,
+                       bytes);
+    if (bytes > d->max_alloc_bytes)
+        return kl_fail(err, KL_ENOMEM,
+                       "out of memory on device '%s': %zu bytes wanted, its largest block is %zu",
+                       d->name, bytes, d->max_alloc_bytes);
+    if (!account(d, bytes))
+        return kl_fail(err, KL_ENOMEM,
+                       "out of memory on device '%s': %zu bytes wanted, it has %zu in all", d->name,
+                       bytes, d->memory_bytes);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct block b = {.bytes = bytes, .reserved = bytes / page * page + page};
+    int rc;
+    b.base = mmap(NULL, b.reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (b.base == MAP_FAILED) {
+        rc = kl_fail(err, KL_ENOMEM, "out of address space: %zu bytes wanted", b.reserved);
+        goto fail_address;
+    }
+    cl_int status;
+    b.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &status);
+    if (status) {
+        rc = refused(d, bytes, "clCreateBuffer", status, err);
+        goto fail_buffer;
+    }
+    static const char zero;
+    status = kl_cl.clEnqueueWriteBuffer(d->touches, b.mem, CL_TRUE, 0, 1, &zero, 0, NULL, NULL);
+    if (status) {
+        rc = refused(d, bytes, "clEnqueueWriteBuffer", status, err);
+        goto fail_touch;
+    }
+    if ((rc = insert(d, &b))) {
+        kl_fail_nomem(err);
+        goto fail_touch;
+    }
+    *ptr = b.base;
+    return KL_OK;
+fail_touch:
+    kl_cl.clReleaseMemObject(b.mem);
+fail_buffer:
+    munmap(b.base, b.reserved);
+fail_address:
+    unaccount(d, bytes);
+    return rc;
+}
+
+void ocl_free(struct kl_driver *driver, void *ptr, size_t bytes) {
+    struct opencl *d = opencl_of(driver);
+    if (!ptr || atomic_load(&d->forked)) return; /* the parent's memory is the parent's */
+    struct block b = take_out(d, ptr);
+    kl_cl.clReleaseMemObject(b.mem);
+    /* Last: the system may give these addresses to the next block as soon as they are free. */
+    munmap(b.base, b.reserved);
+}
+
+/* ---- the host's way in ---- */
+
+int ocl_read(struct kl_driver *driver, const void *ptr, size_t offset, void *dst, size_t n,
+             struct kl_error **err) {
+    struct opencl *d = opencl_of(driver);
+    cl_mem mem;
+    size_t at;
+    KL_TRY(ocl_usable(d, err));
+    if (n == 0) return KL_OK;
+    KL_TRY(ocl_place(d, (const char *)ptr + offset, &mem, &at, err));
+    return KL_CL(err, clEnqueueReadBuffer, d->transfers, mem, CL_TRUE, at, n, dst, 0, NULL, NULL);
+}
+
+int ocl_write(struct kl_driver *driver, void *ptr, size_t offset, const void *src, size_t n,
+              struct kl_error **err) {
+    struct opencl *d = opencl_of(driver);
+    cl_mem mem;
+    size_t at;
+    KL_TRY(ocl_usable(d, err));
+    if (n == 0) return KL_OK;
+    KL_TRY(ocl_place(d, (char *)ptr + offset, &mem, &at, err));
+    return KL_CL(err, clEnqueueWriteBuffer, d->transfers, mem, CL_TRUE, at, n, src, 0, NULL, NULL);
+}
+
+/* ---- fault words ---- */
+
+enum { WORDS_BYTES = KL_WORDS * sizeof(uint32_t) };
+
+static int clear(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err) {
+    memset(w->host, 0xFF, WORDS_BYTES);
+    _Static_assert(KL_WORD_CLEAR == 0xFFFFFFFFu, "words are cleared byte by byte");
+    return ocl_write(d, w->device, 0, w->host, WORDS_BYTES, err);
+}
+
+int ocl_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err) {
+    if (!(w->host = kl_malloc(WORDS_BYTES))) return kl_fail_nomem(err);
+    int rc = ocl_alloc(d, WORDS_BYTES, &w->device, err);
+    if (rc) goto fail_device;
+    if ((rc = clear(d, w, err))) goto fail_clear;
+    return KL_OK;
+fail_clear:
+    ocl_free(d, w->device, WORDS_BYTES);
+fail_device:
+    kl_free(w->host);
+    w->host = NULL;
+    w->device = NULL;
+    return rc;
+}
+
+void ocl_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
+    if (atomic_load(&opencl_of(d)->forked)) return;
+    /* Words that cannot be cleared would be faults of innocents; and a device that cannot be written to is lost. */
+    if (clear(d, w, NULL)) ocl_lose(opencl_of(d), CL_OUT_OF_RESOURCES);
+}

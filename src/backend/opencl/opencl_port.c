@@ -1,0 +1,243 @@
+/* opencl_port.c - programs and launches: the second seam (backend/gpu/port.h). */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/gpu/kernels.h"
+#include "backend/opencl/opencl_internal.h"
+#include "base/alloc.h"
+#include "base/list.h"
+
+enum { LOG_QUOTED = 2000 };
+
+static struct opencl *opencl_of_port(struct kl_port *p) {
+    return kl_container(p, struct opencl, port);
+}
+
+/* ---- programs ---- */
+
+/* The compiler's log of a build that failed, cut to what a message can hold: from the first error on when it is long. */
+static int build_failed(struct opencl *d, cl_program program, const char *name, cl_int status,
+                        struct kl_error **err) {
+    size_t n = 0;
+    char *log = NULL;
+    if (kl_opencl_code(status) == KL_ENOMEM) return kl_opencl_result(err, "clBuildProgram", status);
+    if (!kl_cl.clGetProgramBuildInfo(program, d->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &n) &&
+        (log = kl_calloc(n + 1, 1)))
+        kl_cl.clGetProgramBuildInfo(program, d->device, CL_PROGRAM_BUILD_LOG, n, log, NULL);
+    const char *from = log ? log : "(no log)";
+    const char *first = strlen(from) > LOG_QUOTED ? strstr(from, "error") : NULL;
+    while (first && first > from && first[-1] != '\n') first--;
+    if (first) from = first;
+    int rc = kl_fail(err, KL_ECOMPILE,
+                     "kernels '%s' do not compile for %s; clBuildProgram: %d (%s)\n%.*s", name,
+                     d->facts.name, (int)status, kl_opencl_status_text(status), LOG_QUOTED, from);
+    kl_free(log);
+    return rc;
+}
+
+static int build(struct opencl *d, cl_program program, const char *name, struct kl_error **err) {
+    cl_int status = kl_cl.clBuildProgram(program, 1, &d->device, d->options, NULL, NULL);
+    return status ? build_failed(d, program, name, status, err) : KL_OK;
+}
+
+static int binary_of(cl_program program, void **binary, size_t *bytes, struct kl_error **err) {
+    size_t n = 0;
+    KL_TRY(KL_CL(err, clGetProgramInfo, program, CL_PROGRAM_BINARY_SIZES, sizeof n, &n, NULL));
+    if (n == 0) return kl_fail(err, KL_ECOMPILE, "OpenCL's compiler gives no binary");
+    unsigned char *b = kl_malloc(n);
+    if (!b) return kl_fail_nomem(err);
+    int rc = KL_CL(err, clGetProgramInfo, program, CL_PROGRAM_BINARIES, sizeof b, &b, NULL);
+    if (rc) {
+        kl_free(b);
+        return rc;
+    }
+    *binary = b;
+    *bytes = n;
+    return KL_OK;
+}
+
+static int port_compile(struct kl_port *p, const char *source, const char *name, void **binary,
+                        size_t *bytes, struct kl_error **err) {
+    struct opencl *d = opencl_of_port(p);
+    char line[160]; /* names the file in the compiler's messages */
+    snprintf(line, sizeof line, "#line 1 \"%.120s\"\n", name);
+    for (char *c = line + strlen("#line 1 \""); c[1] && c[1] != '\n'; c++)
+        if (*c == '"' || *c == '\\' || *c == '\n') *c = '_';
+    const char *texts[] = {line, source};
+    cl_int status;
+    KL_TRY(ocl_usable(d, err));
+    cl_program program = kl_cl.clCreateProgramWithSource(d->context, 2, texts, NULL, &status);
+    KL_TRY(kl_opencl_result(err, "clCreateProgramWithSource", status));
+    int rc = build(d, program, name, err);
+    if (!rc) rc = binary_of(program, binary, bytes, err);
+    kl_cl.clReleaseProgram(program);
+    return rc;
+}
+
+static int port_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
+                     struct kl_error **err) {
+    struct opencl *d = opencl_of_port(p);
+    const unsigned char *b = binary;
+    cl_int status, taken;
+    KL_TRY(ocl_usable(d, err));
+    cl_program program =
+        kl_cl.clCreateProgramWithBinary(d->context, 1, &d->device, &bytes, &b, &taken, &status);
+    if (status) {
+        int code = kl_opencl_code(status) == KL_ENOMEM ? KL_ENOMEM : KL_ECOMPILE;
+        return kl_fail(err, code, "clCreateProgramWithBinary failed with %d (%s)", (int)status,
+                       kl_opencl_status_text(status));
+    }
+    int rc = build(d, program, "stored binary", err);
+    if (rc) {
+        kl_cl.clReleaseProgram(program);
+        return rc;
+    }
+    *module = program;
+    return KL_OK;
+}
+
+static int port_find(struct kl_port *p, void *module, const char *entry, void **kernel,
+                     struct kl_error **err) {
+    cl_int status;
+    KL_TRY(ocl_usable(opencl_of_port(p), err));
+    *kernel = kl_cl.clCreateKernel(module, entry, &status);
+    if (!status) return KL_OK;
+    int code = kl_opencl_code(status) == KL_ENOMEM ? KL_ENOMEM : KL_ECOMPILE;
+    return kl_fail(err, code, "kernel '%s': clCreateKernel failed with %d (%s)", entry, (int)status,
+                   kl_opencl_status_text(status));
+}
+
+/* ---- launches ---- */
+
+/* A device address is two arguments, buffer and offset: PTR(x) of the dialect. */
+static int set_address(struct opencl *d, cl_kernel k, cl_uint *i, const void *address,
+                       struct kl_error **err) {
+    cl_mem mem = NULL;
+    size_t at = 0;
+    if (address) KL_TRY(ocl_place(d, address, &mem, &at, err));
+    cl_ulong offset = at;
+    KL_TRY(KL_CL(err, clSetKernelArg, k, (*i)++, sizeof mem, mem ? &mem : NULL));
+    return KL_CL(err, clSetKernelArg, k, (*i)++, sizeof offset, &offset);
+}
+
+static int set_args(struct opencl *d, cl_kernel k, const struct kl_karg *args, int n_args,
+                    struct kl_error **err) {
+    cl_uint at = 0;
+    for (int i = 0; i < n_args; i++) {
+        if (args[i].bytes == 0)
+            KL_TRY(set_address(d, k, &at, args[i].value, err));
+        else
+            KL_TRY(KL_CL(err, clSetKernelArg, k, at++, args[i].bytes, args[i].value));
+    }
+    return KL_OK;
+}
+
+static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
+                       uint32_t local, const struct kl_karg *args, int n_args,
+                       struct kl_error **err) {
+    struct opencl *d = opencl_of_port(p);
+    size_t in_group = local, all = (size_t)groups * local;
+    KL_TRY(ocl_usable(d, err));
+    kl_mutex_lock(&d->launching);
+    int rc = set_args(d, kernel, args, n_args, err);
+    if (!rc)
+        rc = KL_CL(err, clEnqueueNDRangeKernel, ((struct queue *)queue)->cl, kernel, 1, NULL, &all,
+                   &in_group, 0, NULL, NULL);
+    kl_mutex_unlock(&d->launching);
+    return rc;
+}
+
+static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
+                     struct kl_error **err) {
+    struct opencl *d = opencl_of_port(p);
+    cl_mem to, from;
+    size_t to_at, from_at;
+    KL_TRY(ocl_usable(d, err));
+    if (bytes == 0) return KL_OK;
+    KL_TRY(ocl_place(d, dst, &to, &to_at, err));
+    KL_TRY(ocl_place(d, src, &from, &from_at, err));
+    return KL_CL(err, clEnqueueCopyBuffer, ((struct queue *)queue)->cl, from, to, from_at, to_at,
+                 bytes, 0, NULL, NULL);
+}
+
+static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
+                        struct kl_error **err) {
+    struct opencl *d = opencl_of_port(p);
+    struct queue *q = queue;
+    if (q->scratch_bytes < bytes) {
+        size_t room = q->scratch_bytes ? q->scratch_bytes : 64 << 10;
+        while (room < bytes && room <= SIZE_MAX / 2) room *= 2;
+        if (room > d->max_alloc_bytes) room = bytes;
+        void *more;
+        KL_TRY(ocl_alloc(&d->driver, room, &more, err));
+        /* The old one stays for ever: commands in flight use it, and all old ones together are smaller than the new one. */
+        q->scratch = more;
+        q->scratch_bytes = room;
+    }
+    *ptr = q->scratch;
+    return KL_OK;
+}
+
+const struct kl_port_ops ocl_port_ops = {.compile = port_compile,
+                                         .load = port_load,
+                                         .find = port_find,
+                                         .launch = port_launch,
+                                         .copy = port_copy,
+                                         .scratch = port_scratch};
+
+/* ---- what the device can do ---- */
+
+static bool has_word(const char *text, const char *word) {
+    size_t n = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at += n)
+        if ((at == text || at[-1] == ' ') && (at[n] == 0 || at[n] == ' ')) return true;
+    return false;
+}
+
+static uint64_t hash_text(uint64_t h, const char *s) {
+    for (; *s; s++) h = (h ^ (unsigned char)*s) * 1099511628211u;
+    return (h ^ '\n') * 1099511628211u;
+}
+
+/* All that a binary depends on, hashed, since it would not fit; the names are for those who look into the file. */
+static void identify(struct opencl *d) {
+    char platform[512] = "", platform_version[512] = "", c_version[256];
+    kl_cl.clGetPlatformInfo(d->platform, CL_PLATFORM_NAME, sizeof platform - 1, platform, NULL);
+    kl_cl.clGetPlatformInfo(d->platform, CL_PLATFORM_VERSION, sizeof platform_version - 1,
+                            platform_version, NULL);
+    ocl_device_text(d->device, CL_DEVICE_OPENCL_C_VERSION, c_version, sizeof c_version);
+    uint64_t h = 14695981039346656037u;
+    h = hash_text(h, platform);
+    h = hash_text(h, platform_version);
+    h = hash_text(h, c_version);
+    h = hash_text(h, d->facts.name);
+    h = hash_text(h, d->facts.vendor);
+    h = hash_text(h, d->facts.driver);
+    h = hash_text(h, d->facts.architecture);
+    h = hash_text(h, d->options);
+    snprintf(d->port.identity, sizeof d->port.identity, "opencl %016llx %.60s, %.100s, %.60s",
+             (unsigned long long)h, platform, d->facts.name, d->facts.driver);
+}
+
+void ocl_port_init(struct opencl *d) {
+    char extensions[8192];
+    ocl_device_text(d->device, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
+    uint32_t max_local =
+        (uint32_t)ocl_device_number(d->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
+    d->port = (struct kl_port){
+        .ops = &ocl_port_ops,
+        .prelude = kl_source_prelude_opencl,
+        .max_local = max_local ? max_local : 1,
+        .local_bytes = ocl_device_number(d->device, CL_DEVICE_LOCAL_MEM_SIZE, 8),
+        .n_units = d->facts.units ? d->facts.units : 1,
+        .subgroup = 1,
+        .has_f64 = has_word(extensions, "cl_khr_fp64"),
+        .has_atomic64 = has_word(extensions, "cl_khr_int64_base_atomics"),
+    };
+    bool exact = ocl_device_number(d->device, CL_DEVICE_SINGLE_FP_CONFIG, 8) &
+                 CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s",
+             exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+             d->port.has_f64 ? " -DHAS_F64" : "", d->port.has_atomic64 ? " -DHAS_ATOMIC64" : "");
+    identify(d);
+}

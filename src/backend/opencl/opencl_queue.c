@@ -1,0 +1,159 @@
+/* opencl_queue.c - streams' queues, command buffers on them, and learning of their completion.
+ *
+ * A completed event calls us back on some thread of the runtime: that sets a flag under the device's lock and wakes the settlement
+ * thread. Nothing here sleeps in OpenCL, but for a submission that failed half-way. */
+#include "backend/opencl/opencl_internal.h"
+#include "base/alloc.h"
+
+int ocl_queue_new(struct kl_driver *driver, int stream_index, void **queue, struct kl_error **err) {
+    struct opencl *d = opencl_of(driver);
+    KL_TRY(ocl_usable(d, err));
+    struct queue *q = kl_calloc(1, sizeof *q);
+    if (!q) return kl_fail_nomem(err);
+    cl_int status;
+    q->cl = kl_cl.clCreateCommandQueue(d->context, d->device, 0, &status);
+    int rc = kl_opencl_result(err, "clCreateCommandQueue", status);
+    if (rc) {
+        kl_free(q);
+        return rc;
+    }
+    *queue = q;
+    return KL_OK;
+}
+
+/* ---- events ---- */
+
+int ocl_event_new(struct kl_driver *driver, void **event, struct kl_error **err) {
+    struct event *e = kl_calloc(1, sizeof *e);
+    if (!e) return kl_fail_nomem(err);
+    atomic_init(&e->refs, 1);
+    e->d = opencl_of(driver);
+    *event = e;
+    return KL_OK;
+}
+
+static void release(struct event *e) {
+    if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
+    if (e->cl) kl_cl.clReleaseEvent(e->cl);
+    kl_free(e);
+}
+
+void ocl_event_free(struct kl_driver *d, void *event) {
+    if (atomic_load(&opencl_of(d)->forked)) return; /* nobody will ever call back */
+    release(event);
+}
+
+void ocl_lose(struct opencl *d, cl_int status) {
+    kl_mutex_lock(&d->mu);
+    if (!d->lost) d->lost = status;
+    pthread_cond_broadcast(&d->changed);
+    kl_mutex_unlock(&d->mu);
+}
+
+static void completed(cl_event cl, cl_int status, void *arg) {
+    struct event *e = arg;
+    struct opencl *d = e->d;
+    if (status < 0) ocl_lose(d, status);
+    kl_mutex_lock(&d->mu);
+    e->state = status < 0 ? -1 : 1;
+    pthread_cond_broadcast(&d->changed);
+    kl_mutex_unlock(&d->mu);
+    release(e);
+}
+
+int ocl_event_query(struct kl_driver *driver, void *event) {
+    struct opencl *d = opencl_of(driver);
+    struct event *e = event;
+    if (atomic_load_explicit(&d->forked, memory_order_relaxed)) return KL_EDEVICELOST;
+    kl_mutex_lock(&d->mu);
+    int rc = e->state > 0 ? 1 : e->state < 0 || d->lost ? KL_EDEVICELOST : 0;
+    kl_mutex_unlock(&d->mu);
+    if (rc || !e->cl) return rc;
+    /* Not every runtime calls back for a command that failed. */
+    cl_int status = 1;
+    cl_int asked = kl_cl.clGetEventInfo(e->cl, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
+                                        &status, NULL);
+    if (asked) status = asked;
+    if (status < 0) ocl_lose(d, status);
+    return status < 0 ? KL_EDEVICELOST : status == CL_COMPLETE;
+}
+
+void ocl_wait_any(struct kl_driver *driver, void *const *events, int n) {
+    struct opencl *d = opencl_of(driver);
+    kl_mutex_lock(&d->mu);
+    for (bool any = false; !any;) {
+        any = d->woken || d->lost;
+        for (int i = 0; i < n && !any; i++) any = ((struct event *)events[i])->state != 0;
+        if (!any) kl_cond_wait(&d->changed, &d->mu);
+    }
+    d->woken = false;
+    kl_mutex_unlock(&d->mu);
+}
+
+void ocl_wake(struct kl_driver *driver) {
+    struct opencl *d = opencl_of(driver);
+    if (atomic_load_explicit(&d->forked, memory_order_relaxed)) return;
+    kl_mutex_lock(&d->mu);
+    d->woken = true;
+    pthread_cond_broadcast(&d->changed);
+    kl_mutex_unlock(&d->mu);
+}
+
+/* ---- submitting ---- */
+
+static int wait_for(struct queue *q, void *const *waits, int n_waits, struct kl_error **err) {
+    cl_event few[16], *events = few;
+    if (n_waits == 0) return KL_OK;
+    if ((size_t)n_waits > sizeof few / sizeof *few &&
+        !(events = kl_malloc((size_t)n_waits * sizeof *events)))
+        return kl_fail_nomem(err);
+    for (int i = 0; i < n_waits; i++) {
+        events[i] = ((struct event *)waits[i])->cl;
+        kl_assert(events[i]); /* it was submitted, and so flushed */
+    }
+    int rc = KL_CL(err, clEnqueueBarrierWithWaitList, q->cl, (cl_uint)n_waits, events, NULL);
+    if (events != few) kl_free(events);
+    return rc;
+}
+
+static int enqueue(struct opencl *d, struct queue *q, const struct kl_command *commands, int n,
+                   void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+                   cl_event *done, struct kl_error **err) {
+    KL_TRY(wait_for(q, waits, n_waits, err));
+    KL_TRY(kl_lower(d->lowering, q, commands, n, err));
+    if (brings_back) {
+        cl_mem mem;
+        size_t at;
+        KL_TRY(ocl_place(d, brings_back->device, &mem, &at, err));
+        KL_TRY(KL_CL(err, clEnqueueReadBuffer, q->cl, mem, CL_FALSE, at,
+                     KL_WORDS * sizeof(uint32_t), brings_back->host, 0, NULL, NULL));
+    }
+    KL_TRY(KL_CL(err, clEnqueueMarkerWithWaitList, q->cl, 0, NULL, done));
+    return KL_CL(err, clFlush, q->cl);
+}
+
+int ocl_submit(struct kl_driver *driver, void *queue, const struct kl_command *commands, int n,
+               void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
+               struct kl_error **err) {
+    struct opencl *d = opencl_of(driver);
+    struct queue *q = queue;
+    struct event *e = signal;
+    cl_event done = NULL;
+    KL_TRY(ocl_usable(d, err));
+    int rc = enqueue(d, q, commands, n, waits, n_waits, brings_back, &done, err);
+    if (!rc) {
+        e->cl = done;
+        atomic_fetch_add(&e->refs, 1);
+        /* After all else that can fail: from here on the event may be signalled. */
+        rc = KL_CL(err, clSetEventCallback, done, CL_COMPLETE, completed, e);
+        if (!rc) return KL_OK;
+        atomic_fetch_sub(&e->refs, 1);
+        e->cl = NULL;
+    }
+    /* Part of it may be running. What the caller gets back must be at rest: memory, and words that nobody has written. */
+    cl_int status = kl_cl.clFinish(q->cl);
+    if (status) ocl_lose(d, status);
+    if (done) kl_cl.clReleaseEvent(done);
+    if (!status && brings_back) ocl_words_clear(driver, brings_back);
+    return status ? KL_EDEVICELOST : rc;
+}

@@ -1,0 +1,371 @@
+/* cuda_support.h - what the tests of the CUDA driver share: a device under test, test kernels, submissions. The same tests run on
+ * fake_cuda.c, which knows the kernels by name, and on a real device, which compiles them. */
+#pragma once
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/cuda_internal.h"
+#include "backend/gpu/gpu_internal.h"
+#include "support.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct kl_cuda *cu;
+static struct kl_driver *drv;
+
+static const char kernels_text[] =
+    "KERNEL(count)(PTR(out), u32 first, u32 n) {\n"
+    "    if (gid() < n) AT(u32, out)[gid()] = first + (u32)gid();\n"
+    "}\n"
+    "KERNEL(add_one)(PTR(in), PTR(out), u32 n) {\n"
+    "    if (gid() < n) AT(u32, out)[gid()] = AT(u32, in)[gid()] + 1;\n"
+    "}\n"
+    "KERNEL(raise)(PTR(word), u32 index, u32 position) {\n"
+    "    if (gid() == 0) fault(AT(u32, word), (int)index, position);\n"
+    "}\n"
+    "KERNEL(crash)(PTR(nowhere)) {\n"
+    "    AT(u32, nowhere)[gid()] = 1;\n"
+    "}\n"
+    "KERNEL(nothing)(u32 n) {\n"
+    "}\n";
+
+/* A command of a test: its params. */
+struct test_launch {
+    const char *entry;
+    const char *source; /* NULL: kernels_text */
+    struct kl_karg args[4];
+    int n_args;
+    uint32_t n; /* work-items */
+};
+
+static int test_override(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
+                         struct kl_error **err) {
+    const struct test_launch *t = c->params;
+    struct kl_emit e = {cu->lowering, p, queue, dry, err};
+    int rc = kl_emit_source(&e, "test", t->source ? t->source : kernels_text, t->entry,
+                            (t->n + 255) / 256, 256, t->args, t->n_args);
+    return rc ? rc : 1;
+}
+
+static struct kl_port_ops test_ops;
+
+static void open_device(void) {
+    struct kl_backend *b = NULL;
+    struct kl_error *e = NULL;
+    setenv("KEEL_CACHE_DIR", "", 1);
+    if (kl_cuda_open(0, &b, &e)) fail_msg("%s", e->message);
+    drv = device_of(b)->driver;
+    cu = cuda_of(drv);
+    test_ops = *cu->port.ops;
+    test_ops.override = test_override;
+    cu->port.ops = &test_ops;
+}
+
+#define WELL(call)                                                 \
+    do {                                                           \
+        struct kl_error *err = NULL;                               \
+        int rc_ = (call);                                          \
+        if (rc_) fail_msg("%d: %s", rc_, err ? err->message : ""); \
+    } while (0)
+/* The call (with &err) fails with that code, and its message has the text. */
+#define ILL(call, code, text)                                                            \
+    do {                                                                                 \
+        struct kl_error *err = NULL;                                                     \
+        assert_int_equal((call), code);                                                  \
+        assert_non_null(err);                                                            \
+        if (!strstr(err->message, text)) fail_msg("no '%s' in: %s", text, err->message); \
+        kl_error_release(err);                                                           \
+    } while (0)
+
+static void *device_block(size_t bytes) {
+    void *p = NULL;
+    WELL(drv->ops->alloc(drv, bytes, &p, &err));
+    return p;
+}
+static void device_free(void *p, size_t bytes) {
+    drv->ops->free(drv, p, bytes);
+}
+/* What is never freed; leak checkers should know of it: queues, and events whose notification a lost device still owes. */
+static void keep(void *q) {
+    static void *kept[256];
+    static int n;
+    assert_true(n < 256);
+    kept[n++] = q;
+    assert_non_null(kept[0]);
+}
+static void *new_queue(void) {
+    void *q = NULL;
+    WELL(drv->ops->queue_new(drv, 0, &q, &err));
+    keep(q);
+    return q;
+}
+static void *new_event(void) {
+    void *e = NULL;
+    WELL(drv->ops->event_new(drv, &e, &err));
+    return e;
+}
+
+static struct test_launch count(void *out, const uint32_t *first, const uint32_t *n) {
+    return (struct test_launch){
+        "count", NULL, {KL_KARG_PTR(out), KL_KARG(*first), KL_KARG(*n)}, 3, *n};
+}
+static struct test_launch add_one(void *in, void *out, const uint32_t *n) {
+    return (struct test_launch){
+        "add_one", NULL, {KL_KARG_PTR(in), KL_KARG_PTR(out), KL_KARG(*n)}, 3, *n};
+}
+static struct test_launch raise_fault(void *words, const uint32_t *index,
+                                      const uint32_t *position) {
+    return (struct test_launch){
+        "raise", NULL, {KL_KARG_PTR(words), KL_KARG(*index), KL_KARG(*position)}, 3, 1};
+}
+static struct test_launch crash(void) {
+    return (struct test_launch){"crash", NULL, {KL_KARG_PTR(NULL)}, 1, 1};
+}
+
+static int submit(void *q, const struct test_launch *launches, int n, void *wait,
+                  struct kl_fault_words *brings_back, void *signal, struct kl_error **err) {
+    struct kl_command c[16];
+    memset(c, 0, sizeof c);
+    assert_true(n <= 16);
+    for (int i = 0; i < n; i++)
+        c[i] = (struct kl_command){.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &launches[i]};
+    return drv->ops->submit(drv, q, c, n, &wait, wait ? 1 : 0, brings_back, signal, err);
+}
+
+/* Sleeps as the settlement thread does. */
+static void wait_for(void *event) {
+    while (drv->ops->event_query(drv, event) == 0) drv->ops->wait_any(drv, &event, 1);
+    assert_int_equal(drv->ops->event_query(drv, event), 1);
+}
+
+/* ---- tests that run on both ---- */
+
+static void test_copies(void **state) {
+    static const size_t sizes[] = {
+        0, 1, 63, 65535, 65536, 300001, (1 << 20) + 1, (9 << 20) + 3, 40 << 20};
+    size_t most = 41 << 20;
+    unsigned char *a = malloc(most), *b = malloc(most);
+    for (size_t i = 0; i < most; i++) a[i] = (unsigned char)(i * 7 + i / 251);
+    char *p = device_block(most);
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+        for (size_t offset = 0; offset < 2000; offset += 1237) {
+            size_t n = sizes[k];
+            memset(b, 0, n + 1);
+            WELL(drv->ops->write(drv, p, offset, a + k, n, &err));
+            WELL(drv->ops->read(drv, p, offset, b, n, &err));
+            assert_memory_equal(a + k, b, n);
+            assert_int_equal(b[n], 0);
+        }
+    /* What is written at an offset is there, and its neighbours are left alone. */
+    WELL(drv->ops->write(drv, p, 0, a, 1000, &err));
+    WELL(drv->ops->write(drv, p, 500, a + 7, 10, &err));
+    WELL(drv->ops->read(drv, p, 490, b, 30, &err));
+    assert_memory_equal(b, a + 490, 10);
+    assert_memory_equal(b + 10, a + 7, 10);
+    assert_memory_equal(b + 20, a + 510, 10);
+    device_free(p, most);
+    free(a);
+    free(b);
+}
+
+struct copier {
+    int id;
+    bool ok;
+};
+static void *copy_round(void *arg) {
+    struct copier *c = arg;
+    size_t n = c->id % 2 ? 500 : 700 << 10;
+    unsigned char *a = malloc(n), *b = malloc(n);
+    void *p = NULL;
+    c->ok = drv->ops->alloc(drv, n, &p, NULL) == KL_OK;
+    for (int k = 0; k < 20 && c->ok; k++) {
+        memset(a, c->id * 20 + k, n);
+        c->ok = drv->ops->write(drv, p, 0, a, n, NULL) == KL_OK &&
+                drv->ops->read(drv, p, 0, b, n, NULL) == KL_OK && memcmp(a, b, n) == 0;
+    }
+    if (p) drv->ops->free(drv, p, n);
+    free(a);
+    free(b);
+    return NULL;
+}
+
+static void test_copies_of_threads(void **state) {
+    struct copier c[4];
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++) {
+        c[i].id = i;
+        assert_int_equal(pthread_create(&t[i], NULL, copy_round, &c[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(t[i], NULL);
+        assert_true(c[i].ok);
+    }
+}
+
+static void check_count(void *p, uint32_t first, uint32_t n) {
+    uint32_t *v = malloc(n * sizeof *v);
+    WELL(drv->ops->read(drv, p, 0, v, n * sizeof *v, &err));
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(v[i], first + i);
+    free(v);
+}
+
+static void test_kernels(void **state) {
+    uint32_t first = 5, n = 3000;
+    void *p = device_block(n * 4), *o = device_block(n * 4), *q = new_queue(), *e = new_event();
+    assert_int_equal(drv->ops->event_query(drv, e), 0); /* not submitted yet */
+    struct test_launch l[] = {count(p, &first, &n), add_one(p, o, &n), add_one(o, o, &n)};
+    WELL(submit(q, l, 3, NULL, NULL, e, &err));
+    wait_for(e);
+    check_count(p, 5, n);
+    check_count(o, 7, n);
+    drv->ops->event_free(drv, e);
+    /* A copy on the device, by the port. */
+    e = new_event();
+    WELL(cu->port.ops->copy(&cu->port, q, p, o, n * 4, &err));
+    WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
+    wait_for(e);
+    check_count(p, 7, n);
+    drv->ops->event_free(drv, e);
+    device_free(p, n * 4);
+    device_free(o, n * 4);
+}
+
+/* Work goes to and fro between two queues, always behind the other's event. */
+static void test_events_between_queues(void **state) {
+    enum { ROUNDS = 60 };
+    uint32_t first = 0, n = 100000;
+    void *p = device_block(n * 4), *q[2] = {new_queue(), new_queue()}, *e[ROUNDS];
+    struct test_launch l = count(p, &first, &n), more = add_one(p, p, &n);
+    for (int i = 0; i < ROUNDS; i++) {
+        e[i] = new_event();
+        WELL(submit(q[i % 2], i ? &more : &l, 1, i ? e[i - 1] : NULL, NULL, e[i], &err));
+    }
+    wait_for(e[ROUNDS - 1]);
+    check_count(p, ROUNDS - 1, n);
+    for (int i = 0; i < ROUNDS; i++) {
+        assert_int_equal(drv->ops->event_query(drv, e[i]), 1);
+        drv->ops->event_free(drv, e[i]);
+    }
+    device_free(p, n * 4);
+}
+
+static void test_fault_words(void **state) {
+    enum { CHUNKS = SLAB_WORDS + 3 }; /* more than one slab */
+    static struct kl_fault_words w[CHUNKS];
+    uint32_t index = 9, position = 1234, other = 3, lower = 77;
+    void *q = new_queue(), *e = new_event();
+    for (int i = 0; i < CHUNKS; i++) {
+        WELL(drv->ops->words_new(drv, &w[i], &err));
+        for (int k = 0; k < KL_WORDS; k++) assert_int_equal(w[i].host[k], KL_WORD_CLEAR);
+        for (int k = 0; k < i; k++) assert_ptr_not_equal(w[i].device, w[k].device);
+    }
+    struct test_launch l[] = {raise_fault(w[1].device, &index, &position),
+                              raise_fault(w[1].device, &other, &position),
+                              raise_fault(w[1].device, &index, &lower)};
+    WELL(submit(q, l, 3, NULL, &w[1], e, &err));
+    wait_for(e);
+    for (int k = 0; k < KL_WORDS; k++)
+        assert_int_equal(w[1].host[k], k == 0 ? 3 : k == 3 ? 1234 : k == 9 ? 77 : KL_WORD_CLEAR);
+    /* The neighbours have not fired, here and on the device. */
+    void *e2 = new_event();
+    WELL(submit(q, NULL, 0, NULL, &w[2], e2, &err));
+    wait_for(e2);
+    assert_int_equal(w[2].host[0], KL_WORD_CLEAR);
+    drv->ops->words_clear(drv, &w[1]);
+    assert_int_equal(w[1].host[9], KL_WORD_CLEAR);
+    memset(w[1].host, 0, KL_WORDS * 4);
+    void *e3 = new_event();
+    WELL(submit(q, NULL, 0, NULL, &w[1], e3, &err));
+    wait_for(e3);
+    for (int k = 0; k < KL_WORDS; k++) assert_int_equal(w[1].host[k], KL_WORD_CLEAR);
+    drv->ops->event_free(drv, e);
+    drv->ops->event_free(drv, e2);
+    drv->ops->event_free(drv, e3);
+}
+
+static void test_compile_errors(void **state) {
+    struct test_launch bad = {"k", "KERNEL(k)(u32 n) {\n    MISTAKE;\n}\n", {{0}}, 0, 1};
+    struct test_launch absent = {"absent", NULL, {{0}}, 0, 1};
+    struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &bad};
+    ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "MISTAKE");
+    ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "(2)"); /* it is tried again */
+    c.params = &absent;
+    ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "absent");
+    struct test_launch good = {"nothing", NULL, {{0}}, 0, 1};
+    c.params = &good;
+    WELL(drv->ops->prepare(drv, &c, &err));
+}
+
+static void test_out_of_memory(void **state) {
+    void *p = NULL;
+    ILL(drv->ops->alloc(drv, (size_t)1 << 48, &p, &err), KL_ENOMEM, "281474976710656 bytes wanted");
+    p = device_block(100); /* and it goes on */
+    device_free(p, 100);
+}
+
+static void test_wake(void **state) {
+    void *e = new_event();
+    drv->ops->wake(drv);
+    drv->ops->wait_any(drv, &e, 1); /* returns for the wake of before */
+    drv->ops->wake(drv);
+    drv->ops->wait_any(drv, NULL, 0);
+    assert_int_equal(drv->ops->event_query(drv, e), 0);
+    drv->ops->event_free(drv, e);
+}
+
+static void test_scratch(void **state) {
+    void *q = new_queue(), *a, *b, *c;
+    WELL(cu->port.ops->scratch(&cu->port, q, 1000, &a, &err));
+    WELL(cu->port.ops->scratch(&cu->port, q, 2000, &b, &err));
+    assert_ptr_equal(a, b);
+    WELL(cu->port.ops->scratch(&cu->port, q, 5 << 20, &c, &err));
+    assert_ptr_not_equal(a, c);
+    uint32_t first = 1, n = (5 << 20) / 4;
+    struct test_launch l = count(c, &first, &n);
+    void *e = new_event();
+    WELL(submit(q, &l, 1, NULL, NULL, e, &err));
+    wait_for(e);
+    check_count(c, 1, n);
+    WELL(cu->port.ops->scratch(&cu->port, new_queue(), 1000, &b, &err));
+    assert_ptr_not_equal(b, c); /* each queue has its own */
+    drv->ops->event_free(drv, e);
+}
+
+/* The last test: in the child the device refuses, without a call of CUDA. */
+static void test_fork(void **state) {
+    void *p = device_block(64), *q = new_queue(), *e = new_event();
+    struct kl_fault_words w = {0};
+    WELL(drv->ops->words_new(drv, &w, &err));
+    pid_t child = fork();
+    if (child == 0) {
+        char b[64];
+        void *x;
+        struct kl_error *err = NULL;
+        drv->ops->forked(drv);
+        int bad = 0;
+        bad |= (drv->ops->read(drv, p, 0, b, 64, &err) != KL_EDEVICE) << 0;
+        bad |= (!err || !strstr(err->message, "forked")) << 1;
+        bad |= (drv->ops->write(drv, p, 0, b, 64, NULL) != KL_EDEVICE) << 2;
+        bad |= (drv->ops->alloc(drv, 64, &x, NULL) != KL_EDEVICE) << 3;
+        bad |= (drv->ops->event_new(drv, &x, NULL) != KL_EDEVICE) << 4;
+        bad |= (submit(q, NULL, 0, NULL, NULL, e, NULL) != KL_EDEVICE) << 5;
+        drv->ops->words_clear(drv, &w);
+        drv->ops->event_free(drv, e);
+        drv->ops->free(drv, p, 64);
+        drv->ops->wake(drv);
+        drv->ops->wait_any(drv, &e, 1);
+        _exit(bad);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    drv->ops->event_free(drv, e);
+    device_free(p, 64);
+}
+
+#define COMMON_TESTS                                                                  \
+    cmocka_unit_test(test_copies), cmocka_unit_test(test_copies_of_threads),          \
+        cmocka_unit_test(test_kernels), cmocka_unit_test(test_events_between_queues), \
+        cmocka_unit_test(test_fault_words), cmocka_unit_test(test_compile_errors),    \
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_wake),            \
+        cmocka_unit_test(test_scratch), cmocka_unit_test(test_fork)

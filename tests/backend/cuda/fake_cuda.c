@@ -1,0 +1,459 @@
+/* fake_cuda.c - a libcuda for tests: the functions that Keel loads, over host memory, with one thread as the device.
+ *
+ * Streams run in order, concurrently with the host and each other (the thread takes them in turn); events, host functions and errors behave as
+ * CUDA documents them: an error of a kernel is sticky, is reported by whatever is called next, and host functions are not called any
+ * more. Kernels are known by name: see `kernels`; others do nothing. The controls (fake_*) are found with dlsym. Memory is addressed by host
+ * pointers, which the driver under test must not follow: blocks are inaccessible to it by being at an offset of SHIFT. */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define SHIFT    \
+    ((uint64_t)1 \
+     << 52) /* a device address is the host's and this: following it on the host crashes */
+
+enum {
+    OOM = 2,
+    INVALID = 1,
+    NOT_READY = 600,
+    NO_CONTEXT = 201,
+    NOT_FOUND = 500,
+    LAUNCH_FAILED = 719
+};
+enum { MAX_STREAMS = 256, MAX_CALLS = 64 };
+
+/* ---- what is queued ---- */
+
+struct event {
+    uint64_t recorded, reached; /* numbers of records made and executed */
+};
+
+struct item {
+    struct item *next;
+    enum { COPY, SET, WAIT, RECORD, HOST, KERNEL } kind;
+    char *dst;
+    const char *src;
+    size_t bytes;
+    uint32_t value;
+    struct event *event;
+    uint64_t number; /* of the record */
+    void (*fn)(void *);
+    void *arg;
+    void (*kernel)(void **params, uint32_t n_threads);
+    uint64_t params[8];
+    uint32_t n_threads;
+};
+
+struct stream {
+    struct item *head, **tail;
+    bool running;
+};
+
+static struct {
+    pthread_mutex_t mu;
+    pthread_cond_t changed;
+    struct stream *streams[MAX_STREAMS];
+    int n_streams, n_live_streams, next;
+    bool started;
+    int paused;
+    int sticky; /* the error that ended the context */
+    /* controls */
+    const char *fail_call;
+    int fail_in, fail_code;
+    int devices;
+    size_t budget, used;
+    uint64_t n_host_calls, n_launches;
+} f = {.mu = PTHREAD_MUTEX_INITIALIZER,
+       .changed = PTHREAD_COND_INITIALIZER,
+       .devices = 1,
+       .budget = (size_t)1 << 40};
+
+static __thread void *current; /* the thread's context */
+static int the_context;
+
+/* ---- kernels: each parameter has 8 bytes; a pointer is two, base and offset ---- */
+
+static void *at(void **params, int i) {
+    return (void *)(uintptr_t)(*(uint64_t *)params[i] - SHIFT + *(uint64_t *)params[i + 1]);
+}
+
+/* (PTR(out), u32 first, u32 n): out[i] = first + i */
+static void k_count(void **p, uint32_t n_threads) {
+    uint32_t first = *(uint32_t *)p[2], n = *(uint32_t *)p[3], *out = at(p, 0);
+    for (uint32_t i = 0; i < n && i < n_threads; i++) out[i] = first + i;
+}
+
+/* (PTR(in), PTR(out), u32 n): out[i] = in[i] + 1 */
+static void k_add_one(void **p, uint32_t n_threads) {
+    uint32_t *in = at(p, 0), *out = at(p, 2), n = *(uint32_t *)p[4];
+    for (uint32_t i = 0; i < n && i < n_threads; i++) out[i] = in[i] + 1;
+}
+
+/* (PTR(word), u32 index, u32 position): a fault */
+static void k_raise(void **p, uint32_t n_threads) {
+    uint32_t *words = at(p, 0), index = *(uint32_t *)p[2], position = *(uint32_t *)p[3];
+    if (position < words[index]) words[index] = position;
+    if (index < words[0]) words[0] = index;
+}
+
+static void k_crash(void **p, uint32_t n_threads) {
+    pthread_mutex_lock(&f.mu);
+    f.sticky = LAUNCH_FAILED;
+    pthread_mutex_unlock(&f.mu);
+}
+
+static void k_nothing(void **p, uint32_t n_threads) {
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void **, uint32_t);
+    int n_params;
+    uint8_t bytes[8];
+} kernels[] = {{"count", k_count, 4, {8, 8, 4, 4}},
+               {"add_one", k_add_one, 5, {8, 8, 8, 8, 4}},
+               {"raise", k_raise, 4, {8, 8, 4, 4}},
+               {"crash", k_crash, 0, {0}},
+               {"nothing", k_nothing, 0, {0}}};
+
+/* ---- the device's thread ---- */
+
+static bool may_run(struct stream *s) {
+    if (!s->head || s->running || f.paused) return false;
+    struct item *i = s->head;
+    return i->kind != WAIT || i->event->reached >= i->number || f.sticky;
+}
+
+static void run_item(struct item *i) {
+    switch (i->kind) {
+    case COPY: memcpy(i->dst, i->src, i->bytes); break;
+    case SET:
+        for (size_t k = 0; k < i->bytes; k++) ((uint32_t *)i->dst)[k] = i->value;
+        break;
+    case HOST: i->fn(i->arg); break;
+    case KERNEL: {
+        void *params[8];
+        for (int k = 0; k < 8; k++) params[k] = &i->params[k];
+        i->kernel(params, i->n_threads);
+        break;
+    }
+    case WAIT:
+    case RECORD: break;
+    }
+}
+
+static void *device_thread(void *arg) {
+    pthread_mutex_lock(&f.mu);
+    for (;;) {
+        struct stream *s = NULL;
+        for (int k = 0; k < f.n_streams && !s; k++) {
+            struct stream *c = f.streams[(f.next + k) % f.n_streams];
+            if (may_run(c)) s = c;
+        }
+        if (!s) {
+            pthread_cond_wait(&f.changed, &f.mu);
+            continue;
+        }
+        f.next++;
+        struct item *i = s->head;
+        bool skip = f.sticky != 0; /* nothing runs in a broken context, host functions included */
+        s->head = i->next;
+        if (!s->head) s->tail = &s->head;
+        s->running = true;
+        if (!skip && i->kind == HOST) f.n_host_calls++;
+        if (!skip && i->kind == KERNEL) f.n_launches++;
+        pthread_mutex_unlock(&f.mu);
+        if (!skip) run_item(i);
+        pthread_mutex_lock(&f.mu);
+        if (!skip && i->kind == RECORD && !f.sticky && i->number > i->event->reached)
+            i->event->reached = i->number;
+        s->running = false;
+        free(i);
+        pthread_cond_broadcast(&f.changed);
+    }
+    return NULL;
+}
+
+/* ---- calls ---- */
+
+/* At the start of every call, the lock is taken; the result is what the call must return, 0: go on. */
+static int begin(const char *call, bool context) {
+    pthread_mutex_lock(&f.mu);
+    if (f.fail_call && strcmp(f.fail_call, call) == 0 && f.fail_in-- == 0) {
+        f.fail_call = NULL;
+        if (f.fail_code >= 700) f.sticky = f.fail_code;
+        return f.fail_code;
+    }
+    if (context && current != &the_context) return NO_CONTEXT;
+    return context ? f.sticky : 0;
+}
+
+static int end(int rc) {
+    pthread_mutex_unlock(&f.mu);
+    return rc;
+}
+
+#define BEGIN(name, context)            \
+    do {                                \
+        int rc_ = begin(name, context); \
+        if (rc_) return end(rc_);       \
+    } while (0)
+
+static int queue(struct stream *s, struct item i) {
+    struct item *own = malloc(sizeof *own);
+    *own = i;
+    own->next = NULL;
+    *s->tail = own;
+    s->tail = &own->next;
+    pthread_cond_broadcast(&f.changed);
+    return 0;
+}
+
+EXPORT int cuInit(unsigned flags) {
+    BEGIN("cuInit", false);
+    if (getenv("FAKE_CUDA_DEVICES")) f.devices = atoi(getenv("FAKE_CUDA_DEVICES"));
+    if (!f.started) {
+        pthread_t t;
+        pthread_create(&t, NULL, device_thread, NULL);
+        pthread_detach(t);
+        f.started = true;
+    }
+    return end(0);
+}
+EXPORT int cuDriverGetVersion(int *v) {
+    *v = 13000;
+    return 0;
+}
+EXPORT int cuGetErrorName(int rc, const char **name) {
+    *name = rc == OOM             ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : rc == LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED"
+                                  : "CUDA_ERROR_FAKE";
+    return 0;
+}
+EXPORT int cuDeviceGetCount(int *n) {
+    BEGIN("cuDeviceGetCount", false);
+    *n = f.devices;
+    return end(0);
+}
+EXPORT int cuDeviceGet(int *d, int index) {
+    BEGIN("cuDeviceGet", false);
+    *d = index;
+    return end(index < f.devices ? 0 : 101);
+}
+EXPORT int cuDeviceGetName(char *name, int room, int d) {
+    snprintf(name, (size_t)room, "Fake %d", d);
+    return 0;
+}
+EXPORT int cuDeviceGetAttribute(int *v, int which, int d) {
+    *v = which == 1 ? 1024 : which == 8 ? 49152 : which == 16 ? 7 : which == 75 ? 9 : 0;
+    return 0;
+}
+EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int d) {
+    *bytes = (size_t)8 << 30;
+    return 0;
+}
+EXPORT int cuDevicePrimaryCtxRetain(void **context, int d) {
+    BEGIN("cuDevicePrimaryCtxRetain", false);
+    *context = &the_context;
+    return end(0);
+}
+EXPORT int cuCtxSetCurrent(void *context) {
+    current = context;
+    return 0;
+}
+
+/* ---- memory ---- */
+
+/* Before each block. In a list, so that leak checkers do not miss what only shifted addresses point to. */
+struct block {
+    struct block *next, **at;
+    size_t bytes;
+    char pad[64 - 3 * sizeof(void *)];
+};
+static struct block *blocks;
+
+EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
+    BEGIN("cuMemAlloc", true);
+    if (bytes == 0) return end(INVALID);
+    if (f.used + bytes > f.budget) return end(OOM);
+    struct block *b = malloc(sizeof *b + bytes);
+    if (!b) return end(OOM);
+    *b = (struct block){.next = blocks, .at = &blocks, .bytes = bytes};
+    if (blocks) blocks->at = &b->next;
+    blocks = b;
+    f.used += bytes;
+    *out = (uint64_t)(uintptr_t)(b + 1) + SHIFT;
+    return end(0);
+}
+EXPORT int cuMemFree_v2(uint64_t a) {
+    BEGIN("cuMemFree", true);
+    struct block *b = (struct block *)(uintptr_t)(a - SHIFT) - 1;
+    f.used -= b->bytes;
+    *b->at = b->next;
+    if (b->next) b->next->at = b->at;
+    free(b);
+    return end(0);
+}
+EXPORT int cuMemHostAlloc(void **p, size_t bytes, unsigned flags) {
+    BEGIN("cuMemHostAlloc", true);
+    static void *kept[256]; /* Keel never gives it back; for leak checkers */
+    static int n_kept;
+    return end(n_kept < 256 && (*p = kept[n_kept++] = malloc(bytes)) ? 0 : OOM);
+}
+static const char *host_of(uint64_t a) {
+    return (const char *)(uintptr_t)(a - SHIFT);
+}
+EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t n, void *s) {
+    BEGIN("cuMemcpyDtoHAsync", true);
+    return end(queue(s, (struct item){.kind = COPY, .dst = dst, .src = host_of(src), .bytes = n}));
+}
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t dst, const void *src, size_t n, void *s) {
+    BEGIN("cuMemcpyHtoDAsync", true);
+    return end(
+        queue(s, (struct item){.kind = COPY, .dst = (char *)host_of(dst), .src = src, .bytes = n}));
+}
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t dst, uint64_t src, size_t n, void *s) {
+    BEGIN("cuMemcpyDtoDAsync", true);
+    return end(queue(
+        s,
+        (struct item){.kind = COPY, .dst = (char *)host_of(dst), .src = host_of(src), .bytes = n}));
+}
+EXPORT int cuMemsetD32Async(uint64_t dst, unsigned v, size_t n, void *s) {
+    BEGIN("cuMemsetD32Async", true);
+    return end(
+        queue(s, (struct item){.kind = SET, .dst = (char *)host_of(dst), .value = v, .bytes = n}));
+}
+
+/* ---- streams and events ---- */
+
+EXPORT int cuStreamCreate(void **stream, unsigned flags) {
+    BEGIN("cuStreamCreate", true);
+    struct stream *s = f.n_streams < MAX_STREAMS ? calloc(1, sizeof *s) : NULL;
+    if (!s) return end(OOM);
+    s->tail = &s->head;
+    f.streams[f.n_streams++] = s;
+    f.n_live_streams++;
+    *stream = s;
+    return end(0);
+}
+EXPORT int cuStreamDestroy_v2(void *stream) {
+    BEGIN("cuStreamDestroy", true);
+    f.n_live_streams--;
+    return end(0);
+}
+EXPORT int cuStreamSynchronize(void *stream) {
+    struct stream *s = stream;
+    BEGIN("cuStreamSynchronize", true);
+    if (f.paused == 2) f.paused = 0;
+    pthread_cond_broadcast(&f.changed);
+    while ((s->head || s->running) && !f.sticky) pthread_cond_wait(&f.changed, &f.mu);
+    return end(f.sticky);
+}
+EXPORT int cuStreamWaitEvent(void *s, void *event, unsigned flags) {
+    BEGIN("cuStreamWaitEvent", true);
+    struct event *e = event;
+    return end(queue(s, (struct item){.kind = WAIT, .event = e, .number = e->recorded}));
+}
+EXPORT int cuLaunchHostFunc(void *s, void (*fn)(void *), void *arg) {
+    BEGIN("cuLaunchHostFunc", true);
+    return end(queue(s, (struct item){.kind = HOST, .fn = fn, .arg = arg}));
+}
+EXPORT int cuEventCreate(void **event, unsigned flags) {
+    BEGIN("cuEventCreate", true);
+    *event = calloc(1, sizeof(struct event));
+    return end(0);
+}
+EXPORT int cuEventRecord(void *event, void *s) {
+    BEGIN("cuEventRecord", true);
+    struct event *e = event;
+    return end(queue(s, (struct item){.kind = RECORD, .event = e, .number = ++e->recorded}));
+}
+EXPORT int cuEventQuery(void *event) {
+    BEGIN("cuEventQuery", true);
+    struct event *e = event;
+    return end(e->reached >= e->recorded ? 0 : NOT_READY);
+}
+EXPORT int cuEventSynchronize(void *event) {
+    BEGIN("cuEventSynchronize", true);
+    struct event *e = event;
+    while (e->reached < e->recorded && !f.sticky) pthread_cond_wait(&f.changed, &f.mu);
+    return end(f.sticky);
+}
+
+/* ---- programs ---- */
+
+EXPORT int cuModuleLoadData(void **module, const void *image) {
+    BEGIN("cuModuleLoadData", true);
+    *module = (void *)&the_context;
+    return end(image ? 0 : INVALID);
+}
+EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
+    BEGIN("cuModuleGetFunction", true);
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (strcmp(kernels[i].name, name) == 0) {
+            *function = (void *)&kernels[i];
+            return end(0);
+        }
+    return end(NOT_FOUND);
+}
+EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned shared, void *s, void **params,
+                          void **extra) {
+    BEGIN("cuLaunchKernel", true);
+    const size_t which = (size_t)((const char *)function - (const char *)kernels) / sizeof *kernels;
+    if (gx == 0 || bx > 1024) return end(INVALID);
+    struct item i = {.kind = KERNEL, .kernel = kernels[which].run, .n_threads = gx * bx};
+    for (int k = 0; k < kernels[which].n_params; k++)
+        memcpy(&i.params[k], params[k], kernels[which].bytes[k]);
+    return end(queue(s, i));
+}
+
+/* ---- controls ---- */
+
+/* The n-th call (0: the next) of that function fails; codes from 700 are sticky. */
+EXPORT void fake_fail(const char *call, int n, int code) {
+    pthread_mutex_lock(&f.mu);
+    f.fail_call = call;
+    f.fail_in = n;
+    f.fail_code = code;
+    pthread_mutex_unlock(&f.mu);
+}
+/* 0: the device works; 1: it does not; 2: not before the next cuStreamSynchronize. */
+EXPORT void fake_pause(int pause) {
+    pthread_mutex_lock(&f.mu);
+    f.paused = pause;
+    pthread_cond_broadcast(&f.changed);
+    pthread_mutex_unlock(&f.mu);
+}
+EXPORT void fake_budget(size_t bytes) {
+    pthread_mutex_lock(&f.mu);
+    f.budget = bytes ? f.used + bytes : (size_t)1 << 40;
+    pthread_mutex_unlock(&f.mu);
+}
+EXPORT size_t fake_used(void) {
+    pthread_mutex_lock(&f.mu);
+    size_t n = f.used;
+    pthread_mutex_unlock(&f.mu);
+    return n;
+}
+/* which: 0 kernels run, 1 host functions called, 2 streams that there are */
+EXPORT uint64_t fake_number(int which) {
+    pthread_mutex_lock(&f.mu);
+    uint64_t n = which == 0   ? f.n_launches
+                 : which == 1 ? f.n_host_calls
+                              : (uint64_t)f.n_live_streams;
+    pthread_mutex_unlock(&f.mu);
+    return n;
+}
+/* Mends a broken context, which CUDA cannot; what is queued is dropped. */
+EXPORT void fake_mend(void) {
+    pthread_mutex_lock(&f.mu);
+    for (int i = 0; i < f.n_streams; i++)
+        while (f.streams[i]->head || f.streams[i]->running) pthread_cond_wait(&f.changed, &f.mu);
+    f.sticky = 0;
+    pthread_mutex_unlock(&f.mu);
+}

@@ -1,0 +1,373 @@
+/* The CUDA driver over fake_cuda.c: order, notification, every failure, without a device. */
+#include <dlfcn.h>
+#include <libgen.h>
+
+#include "cuda_support.h"
+
+static struct {
+    void (*break_call)(const char *call, int n, int code);
+    void (*pause)(int pause);
+    void (*budget)(size_t bytes);
+    size_t (*used)(void);
+    uint64_t (*number)(int which);
+    void (*mend)(void);
+} fake;
+enum { KERNELS_RUN, HOST_CALLS, STREAMS };
+enum { INVALID = 1, OOM = 2, LAUNCH_FAILED = 719 };
+
+/* fake/ beside this program; before the driver is loaded. */
+static void name_fakes(void) {
+    char self[4096], path[4200];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    const char *dir = dirname(self);
+    snprintf(path, sizeof path, "%s/fake", dir);
+    setenv("KEEL_CUDA_PATH", path, 1);
+    snprintf(path, sizeof path, "%s/fake/lib64/libcuda.so", dir);
+    setenv("KEEL_CUDA_DRIVER", path, 1);
+    setenv("FAKE_CUDA_DEVICES", "2", 1);
+    void *lib = dlopen(path, RTLD_NOW);
+    assert_non_null(lib);
+    const char *names[] = {"fake_fail", "fake_pause",  "fake_budget",
+                           "fake_used", "fake_number", "fake_mend"};
+    for (size_t i = 0; i < 6; i++) {
+        void *p = dlsym(lib, names[i]);
+        assert_non_null(p);
+        memcpy((char *)&fake + i * sizeof p, &p, sizeof p);
+    }
+}
+
+static void test_found(void **state) {
+    const char *why = "untouched";
+    struct kl_gpu_facts f;
+    struct kl_backend *b;
+    assert_int_equal(kl_cuda_count(&why), 2);
+    assert_null(why);
+    assert_int_equal(kl_nvrtc_api(NULL)->minor, 99); /* the fake one, not the machine's */
+    kl_cuda_facts(1, &f);
+    assert_string_equal(f.name, "Fake 1");
+    assert_string_equal(f.architecture, "sm_90");
+    assert_string_equal(f.driver, "CUDA 13.0");
+    assert_int_equal(f.units, 7);
+    assert_string_equal(cu->port.identity, "cuda 13000, Fake 0, sm_90, nvrtc 13.99");
+    ILL(kl_cuda_open(2, &b, &err), KL_ESUBMIT, "cuDeviceGet");
+    ILL(kl_cuda_open(-1, &b, &err), KL_EDEVICE, "-1");
+}
+
+/* ---- notification ---- */
+
+struct sleeper {
+    void *event;
+    pthread_t thread;
+};
+static void *sleeps(void *arg) {
+    struct sleeper *s = arg;
+    while (drv->ops->event_query(drv, s->event) == 0) drv->ops->wait_any(drv, &s->event, 1);
+    return NULL;
+}
+
+static void test_notification(void **state) {
+    uint32_t first = 0, n = 10;
+    void *p = device_block(64), *q = new_queue();
+    struct sleeper s = {.event = new_event()};
+    struct test_launch l = count(p, &first, &n);
+    fake.pause(1);
+    WELL(submit(q, &l, 1, NULL, NULL, s.event, &err));
+    uint64_t calls = fake.number(HOST_CALLS);
+    assert_int_equal(pthread_create(&s.thread, NULL, sleeps, &s), 0);
+    while (!atomic_load(&((struct cuda_event *)s.event)->armed)) sched_yield();
+    assert_int_equal(drv->ops->event_query(drv, s.event), 0);
+    fake.pause(0);
+    pthread_join(s.thread, NULL);
+    check_count(p, 0, n);
+    assert_true(fake.number(HOST_CALLS) <= calls + 1);
+    drv->ops->event_free(drv, s.event);
+    /* Nobody slept, nobody was told. */
+    void *e = new_event();
+    WELL(submit(q, &l, 1, NULL, NULL, e, &err));
+    check_count(p, 0, n);
+    while (drv->ops->event_query(drv, e) == 0) sched_yield();
+    drv->ops->event_free(drv, e);
+    assert_true(fake.number(HOST_CALLS) <= calls + 1);
+    device_free(p, 64);
+}
+
+/* An event may be given back before CUDA tells of it: then it must not serve anybody else until it has. */
+static void test_late_notification(void **state) {
+    void *q = new_queue(), *e = new_event(), *others[8];
+    uint64_t calls = fake.number(HOST_CALLS);
+    fake.pause(1);
+    WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
+    struct sleeper s = {.event = e};
+    pthread_create(&s.thread, NULL, sleeps, &s);
+    while (!atomic_load(&((struct cuda_event *)e)->armed)) sched_yield();
+    /* A consumer has proved it complete: as the GPU layer then does. */
+    atomic_store(&((struct cuda_event *)e)->done, true);
+    drv->ops->wake(drv);
+    pthread_join(s.thread, NULL);
+    drv->ops->event_free(drv, e);
+    for (int i = 0; i < 8; i++) assert_ptr_not_equal(others[i] = new_event(), e);
+    fake.pause(0);
+    while (fake.number(HOST_CALLS) == calls) sched_yield();
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(drv->ops->event_query(drv, others[i]),
+                         0); /* none is complete by mistake */
+        drv->ops->event_free(drv, others[i]);
+    }
+}
+
+/* When CUDA cannot be asked to tell, the sleeper looks. */
+static void test_no_notification(void **state) {
+    void *q = new_queue();
+    static const char *const calls[] = {"cuStreamWaitEvent", "cuLaunchHostFunc"};
+    for (int k = 0; k < 2; k++) {
+        struct sleeper s = {.event = new_event()};
+        fake.pause(1);
+        WELL(submit(q, NULL, 0, NULL, NULL, s.event, &err));
+        fake.break_call(calls[k], 0, INVALID);
+        pthread_create(&s.thread, NULL, sleeps, &s);
+        while (!atomic_load(&((struct cuda_event *)s.event)->armed))
+            sched_yield(); /* in the end it can */
+        fake.pause(0);
+        pthread_join(s.thread, NULL);
+        drv->ops->event_free(drv, s.event);
+    }
+}
+
+/* ---- failures ---- */
+
+/* Each call that handing over makes fails in turn: nothing of it is running afterwards, its words are clear, and the next works. */
+static void test_submit_failures(void **state) {
+    static const struct {
+        const char *call;
+        int n, ran; /* the n-th call fails; so many kernels have run by then */
+    } cases[] = {{"cuStreamWaitEvent", 0, 0},
+                 {"cuLaunchKernel", 0, 0},
+                 {"cuLaunchKernel", 1, 1},
+                 {"cuMemcpyDtoHAsync", 0, 2},
+                 {"cuEventRecord", 0, 2}};
+    uint32_t first = 1, n = 4, index = 5, position = 6;
+    void *p = device_block(64), *q = new_queue(), *other = new_queue();
+    struct kl_fault_words w = {0};
+    WELL(drv->ops->words_new(drv, &w, &err));
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct test_launch l[] = {raise_fault(w.device, &index, &position), count(p, &first, &n)};
+        void *before = new_event(), *e = new_event(), *after = new_event();
+        WELL(submit(other, NULL, 0, NULL, NULL, before,
+                    &err)); /* complete or not, nobody has asked */
+        uint64_t ran = fake.number(KERNELS_RUN);
+        fake.break_call(cases[k].call, cases[k].n, INVALID);
+        ILL(submit(q, l, 2, k ? NULL : before, &w, e, &err), KL_ESUBMIT, cases[k].call);
+        assert_int_equal(fake.number(KERNELS_RUN) - ran, cases[k].ran);
+        assert_int_equal(drv->ops->event_query(drv, e), 0); /* never */
+        WELL(submit(q, l + 1, 1, NULL, &w, after, &err));
+        wait_for(after);
+        for (int i = 0; i < KL_WORDS; i++) assert_int_equal(w.host[i], KL_WORD_CLEAR);
+        check_count(p, 1, n);
+        wait_for(before);
+        drv->ops->event_free(drv, before);
+        drv->ops->event_free(drv, e);
+        drv->ops->event_free(drv, after);
+    }
+    /* What was launched before the failure has run when it is reported, however slow the device is. */
+    struct test_launch two[] = {count(p, &first, &n), count(p, &first, &n)};
+    void *slow = new_event();
+    uint64_t ran_before = fake.number(KERNELS_RUN);
+    fake.pause(2);
+    fake.break_call("cuLaunchKernel", 1, INVALID);
+    ILL(submit(q, two, 2, NULL, NULL, slow, &err), KL_ESUBMIT, "cuLaunchKernel");
+    assert_int_equal(fake.number(KERNELS_RUN), ran_before + 1);
+    drv->ops->event_free(drv, slow);
+    /* Out of memory is told apart. */
+    void *e = new_event();
+    struct test_launch l = count(p, &first, &n);
+    fake.break_call("cuLaunchKernel", 0, OOM);
+    ILL(submit(q, &l, 1, NULL, NULL, e, &err), KL_ENOMEM, "CUDA_ERROR_OUT_OF_MEMORY (2)");
+    drv->ops->event_free(drv, e);
+    device_free(p, 64);
+}
+
+static void mend(void) {
+    fake.mend();
+    atomic_store(&cu->lost, 0);
+}
+
+/* A device can be lost in every call, and while it works. */
+static void test_loss(void **state) {
+    static const char *const calls[] = {"cuLaunchKernel", "cuEventRecord", "cuMemcpyDtoHAsync"};
+    uint32_t first = 1, n = 4;
+    char b[16];
+    void *p = device_block(64), *q = new_queue();
+    struct kl_fault_words w = {0};
+    struct test_launch good = count(p, &first, &n), bad = crash();
+    WELL(drv->ops->words_new(drv, &w, &err));
+    for (int k = 0; k < 3; k++) {
+        void *e = new_event();
+        fake.break_call(calls[k], 0, LAUNCH_FAILED);
+        ILL(submit(q, &good, 1, NULL, &w, e, &err), KL_EDEVICELOST, calls[k]);
+        ILL(drv->ops->read(drv, p, 0, b, 16, &err), KL_EDEVICELOST, "CUDA_ERROR_LAUNCH_FAILED");
+        ILL(drv->ops->write(drv, p, 0, b, 16, &err), KL_EDEVICELOST, "lost");
+        ILL(submit(q, &good, 1, NULL, NULL, e, &err), KL_EDEVICELOST, "lost");
+        assert_int_equal(drv->ops->event_query(drv, e), KL_EDEVICELOST);
+        drv->ops->wait_any(drv, &e, 1); /* does not sleep */
+        mend();
+        drv->ops->event_free(drv, e);
+    }
+    /* By a kernel, while the settlement thread sleeps: CUDA does not call then. */
+    struct sleeper s = {.event = new_event()};
+    uint64_t calls_before = fake.number(HOST_CALLS);
+    fake.pause(1);
+    WELL(submit(q, &bad, 1, NULL, &w, s.event, &err));
+    pthread_create(&s.thread, NULL, sleeps, &s);
+    while (!atomic_load(&((struct cuda_event *)s.event)->armed)) sched_yield();
+    fake.pause(0);
+    pthread_join(s.thread, NULL);
+    assert_int_equal(drv->ops->event_query(drv, s.event), KL_EDEVICELOST);
+    assert_int_equal(fake.number(HOST_CALLS), calls_before);
+    keep(s.event);
+    mend();
+    /* An event that cannot be asked about will never be known to be complete. */
+    void *e = new_event();
+    WELL(submit(q, &good, 1, NULL, NULL, e, &err));
+    fake.break_call("cuEventQuery", 0, 400);
+    assert_int_equal(drv->ops->event_query(drv, e), KL_EDEVICELOST);
+    mend();
+    /* In the middle of a staged copy. */
+    size_t big = 20 << 20;
+    char *host = calloc(1, big);
+    void *block = device_block(big);
+    for (int k = 0; k < 5; k++) {
+        fake.break_call("cuMemcpyDtoHAsync", k, LAUNCH_FAILED);
+        ILL(drv->ops->read(drv, block, 0, host, big, &err), KL_EDEVICELOST, "cuMemcpyDtoHAsync");
+        mend();
+        fake.break_call("cuMemcpyHtoDAsync", k, INVALID);
+        ILL(drv->ops->write(drv, block, 0, host, big, &err), KL_ESUBMIT, "cuMemcpyHtoDAsync");
+        WELL(drv->ops->write(drv, block, 0, host, big, &err));
+    }
+    device_free(block, big);
+    free(host);
+    drv->ops->event_free(drv, e);
+    device_free(p, 64);
+}
+
+/* Without page-locked memory large copies are only slower. */
+static void test_no_staging(void **state) {
+    assert_null(cu->staging[0].host); /* this test comes before other large copies */
+    size_t n = 1 << 20;
+    unsigned char *a = malloc(n), *b = calloc(1, n);
+    for (size_t i = 0; i < n; i++) a[i] = (unsigned char)(i * 31);
+    void *p = device_block(n);
+    fake.break_call("cuMemHostAlloc", 0, OOM);
+    WELL(drv->ops->write(drv, p, 0, a, n, &err));
+    assert_null(cu->staging[0].host);
+    fake.break_call("cuMemHostAlloc", 1, OOM);
+    WELL(drv->ops->read(drv, p, 0, b, n, &err));
+    assert_memory_equal(a, b, n);
+    assert_non_null(cu->staging[0].host);
+    assert_null(cu->staging[1].host);
+    device_free(p, n);
+    free(a);
+    free(b);
+}
+
+/* Everything that makes something fails at every allocation, and at every call of CUDA that may. */
+static int make_all(struct kl_error **err) {
+    void *p = NULL, *q = NULL, *e = NULL, *x;
+    struct kl_fault_words w = {0};
+    int rc = drv->ops->alloc(drv, 1000, &p, err);
+    if (!rc) rc = drv->ops->queue_new(drv, 1, &q, err);
+    if (q) keep(q);
+    if (!rc) rc = drv->ops->event_new(drv, &e, err);
+    for (int i = 0; !rc && i <= SLAB_WORDS; i++) rc = drv->ops->words_new(drv, &w, err);
+    if (!rc) rc = cu->port.ops->scratch(&cu->port, q, 100, &x, err);
+    if (p) drv->ops->free(drv, p, 1000);
+    if (e) drv->ops->event_free(drv, e);
+    return rc;
+}
+
+static void test_failures_of_making(void **state) {
+    bool worked = false;
+    for (int64_t n = 0; !worked; n++) {
+        struct kl_error *e = NULL;
+        kl_test_fail_alloc_at(n);
+        int rc = make_all(&e);
+        bool fired = kl_test_alloc_failed();
+        kl_test_fail_alloc_at(-1);
+        /* What scratch wanted in vain it may have had in a smaller piece. */
+        if (rc) assert_int_equal(rc, KL_ENOMEM);
+        if (rc) assert_non_null(e);
+        worked = !fired;
+        if (worked) assert_int_equal(rc, KL_OK);
+        kl_error_release(e);
+        assert_true(n < 100);
+    }
+    static const char *const calls[] = {"cuMemAlloc", "cuStreamCreate", "cuMemHostAlloc",
+                                        "cuMemsetD32Async"};
+    for (int k = 0; k < 4; k++)
+        for (int n = 0; n < 2; n++) {
+            uint64_t streams = fake.number(STREAMS);
+            size_t used = fake.used();
+            fake.break_call(calls[k], n, OOM);
+            struct kl_error *e = NULL;
+            int rc = make_all(&e);
+            fake.break_call(NULL, 0, 0);
+            assert_true(rc == KL_OK || rc == KL_ENOMEM);
+            if (n == 0) assert_int_equal(rc, KL_ENOMEM);
+            if (k == 1) { /* half a queue is taken down again */
+                assert_int_equal(rc, KL_ENOMEM);
+                assert_int_equal(fake.number(STREAMS), streams);
+            }
+            if (k == 2 && n == 0) assert_int_equal(fake.used(), used); /* and half a slab */
+            kl_error_release(e);
+        }
+}
+
+/* What a device has no room for is KL_ENOMEM, with the amount. */
+static void test_budget(void **state) {
+    void *p = NULL;
+    fake.budget(1000);
+    ILL(drv->ops->alloc(drv, 5000, &p, &err), KL_ENOMEM, "5000 bytes wanted");
+    p = device_block(1000);
+    fake.budget(0);
+    device_free(p, 1000);
+}
+
+/* The context is made by the first use; when that fails the next one tries again. */
+static void test_context(void **state) {
+    static const char *const calls[] = {"cuDevicePrimaryCtxRetain", "cuStreamCreate",
+                                        "cuStreamCreate"};
+    void *p = NULL;
+    assert_null(atomic_load(&cu->context));
+    for (int k = 0; k < 3; k++) {
+        fake.break_call(calls[k], k == 2, OOM);
+        ILL(drv->ops->alloc(drv, 64, &p, &err), KL_ENOMEM, calls[k]);
+        assert_null(atomic_load(&cu->context));
+    }
+    p = device_block(64);
+    assert_non_null(atomic_load(&cu->context));
+    assert_int_equal(fake.number(STREAMS), 2);
+    device_free(p, 64);
+}
+
+static int setup(void **state) {
+    name_fakes();
+    open_device();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_found),
+        cmocka_unit_test(test_context),
+        cmocka_unit_test(test_no_staging),
+        COMMON_TESTS,
+        cmocka_unit_test(test_notification),
+        cmocka_unit_test(test_late_notification),
+        cmocka_unit_test(test_no_notification),
+        cmocka_unit_test(test_submit_failures),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_failures_of_making),
+        cmocka_unit_test(test_budget),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

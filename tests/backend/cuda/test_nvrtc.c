@@ -1,0 +1,290 @@
+/* The CUDA prelude, the common one and every family of kernels, compiled by NVRTC for sm_90. No device is needed; where there is no
+ * NVRTC nothing is compiled, which the output says. */
+#include "backend/cuda/cuda_api.h"
+#include "backend/gpu/kernels.h"
+#include "backend/gpu/lower.h"
+#include "support.h"
+
+enum { CC = 90 };
+static bool have_nvrtc;
+static int n_compiled, n_not_done;
+
+/* ---- a port that only compiles ---- */
+
+static int compile(struct kl_port *p, const char *source, const char *name, void **binary,
+                   size_t *bytes, struct kl_error **err) {
+    int rc = kl_nvrtc_compile(CC, source, name, binary, bytes, err);
+    if (!rc) {
+        n_compiled++;
+        assert_true(*bytes > 0);
+        assert_memory_equal(*binary, "\177ELF", 4); /* machine code, not PTX */
+    }
+    return rc;
+}
+
+static int load(struct kl_port *p, const void *binary, size_t bytes, void **module,
+                struct kl_error **err) {
+    *module = p;
+    return KL_OK;
+}
+
+static int find(struct kl_port *p, void *module, const char *entry, void **kernel,
+                struct kl_error **err) {
+    *kernel = p;
+    return KL_OK;
+}
+
+static const struct kl_port_ops ops = {.compile = compile, .load = load, .find = find};
+static struct kl_port port = {.ops = &ops,
+                              .prelude = kl_source_prelude_cuda,
+                              .identity = "test",
+                              .max_local = 1024,
+                              .local_bytes = 48 << 10,
+                              .n_units = 132,
+                              .subgroup = 32,
+                              .has_f64 = true,
+                              .has_atomic64 = true};
+static struct kl_lowering *lowering;
+
+static int setup(void **state) {
+    setenv("KEEL_CACHE_DIR", "", 1);
+    lowering = kl_lowering_new(&port, NULL);
+    return lowering ? 0 : -1;
+}
+
+/* True: nothing was done. */
+static bool no_nvrtc(int n) {
+    if (!have_nvrtc) n_not_done += n;
+    return !have_nvrtc;
+}
+
+static int compile_source(const char *name, const char *source, struct kl_error **err) {
+    struct kl_emit e = {lowering, &port, NULL, true, err};
+    return kl_emit_source(&e, name, source, "k", 0, 128, NULL, 0);
+}
+
+static void compiles(const char *name, const char *source) {
+    struct kl_error *e = NULL;
+    if (no_nvrtc(1)) return;
+    int rc = compile_source(name, source, &e);
+    if (rc) fail_msg("%s: %s", name, e ? e->message : "no message");
+}
+
+/* ---- the preludes ---- */
+
+static const char *const types[] = {"b8",  "u8",  "u16", "u32", "u64", "i8",   "i16",
+                                    "i32", "i64", "f16", "f32", "f64", "bf16", "c64"};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+static void test_storage_types(void **state) {
+    for (int i = 0; i < N_TYPES; i++) {
+        char source[1024];
+        snprintf(source, sizeof source,
+                 "#define T %s\n"
+                 "KERNEL(k)(PTR(in), PTR(out), int n) {\n"
+                 "    GLOBAL const T *a = AT(T, in);\n"
+                 "    GLOBAL T *b = AT(T, out);\n"
+                 "    i64 i = gid();\n"
+                 "    if (i >= n) return;\n"
+                 "    CAT(c_, T) v = LOAD(T, a, i), w = CAT(max_, T)(v, LOAD(T, a, 0));\n"
+                 "    STORE(T, b, i, ROUND(T, CAT(min_, T)(v, w)));\n"
+                 "}\n",
+                 types[i]);
+        compiles(types[i], source);
+    }
+}
+
+static void test_groups_and_spaces(void **state) {
+    compiles("groups", "KERNEL(k)(PTR(in), PTR(out), struct space s, PTR(word), int word_index) {\n"
+                       "    SHARED(f32, sums, LOCAL);\n"
+                       "    GLOBAL const f32 *a = AT(f32, in);\n"
+                       "    GLOBAL f32 *b = AT(f32, out);\n"
+                       "    SHARED_PTR f32 *p = sums;\n"
+                       "    f32 v = 0;\n"
+                       "    for (i64 i = gid(); i < s.n; i += (i64)n_groups() * LOCAL)\n"
+                       "        v += LOAD(f32, a, space_at(&s, 1, i));\n"
+                       "    p[lid()] = v;\n"
+                       "    BARRIER();\n"
+                       "    UNROLL\n"
+                       "    for (u32 d = LOCAL / 2; d > 0; d /= 2) {\n"
+                       "        if (lid() < d) p[lid()] += p[lid() + d];\n"
+                       "        BARRIER();\n"
+                       "    }\n"
+                       "    if (lid() == 0) b[group_id()] = sums[0];\n"
+                       "    if (v != v) fault(AT(u32, word), word_index, gid());\n"
+                       "}\n");
+}
+
+static void test_functions(void **state) {
+    static const char *const of[] = {"f32", "f64"};
+    for (int i = 0; i < 2; i++) {
+        char source[1024];
+        snprintf(
+            source, sizeof source,
+            "#define T %s\n"
+            "KERNEL(k)(PTR(out), T x, T y) {\n"
+            "    AT(T, out)[gid()] = fn_exp(x) + fn_log(x) + fn_sqrt(x) + fn_floor(x) + fn_sin(x)\n"
+            "        + fn_cos(x) + fn_hypot(x, y) + fn_atan2(y, x) + fn_fma(x, y, x);\n"
+            "}\n",
+            of[i]);
+        compiles(of[i], source);
+    }
+}
+
+static void test_atomics(void **state) {
+    compiles(
+        "atomics",
+        "KERNEL(k)(PTR(a), PTR(b)) {\n"
+        "    GLOBAL u32 *p = AT(u32, a);\n"
+        "    u32 v = atomic_min_u32(p, 1) + atomic_add_u32(p, 2) + atomic_max_u32(p, 3)\n"
+        "        + atomic_cas_u32(p, 4, 5) + atomic_exchange_u32(p, 6) + mul_hi_u32(7, lid());\n"
+        "#ifdef HAS_ATOMIC64\n"
+        "    GLOBAL u64 *q = AT(u64, b);\n"
+        "    u64 w = atomic_cas_u64(q, 1, 2) + atomic_add_u64(q, 3) + atomic_exchange_u64(q, 4);\n"
+        "    q[gid()] = v + w;\n"
+        "#endif\n"
+        "}\n");
+}
+
+/* A mistake is reported with the line that its author sees, whatever comes before it. */
+static void test_mistakes(void **state) {
+    struct kl_error *e = NULL;
+    if (no_nvrtc(1)) return;
+    assert_int_equal(compile_source("bad", "KERNEL(k)(int n) {\n    undeclared(n);\n}\n", &e),
+                     KL_ECOMPILE);
+    assert_non_null(strstr(e->message, "undeclared"));
+    assert_non_null(strstr(e->message, "(2)"));
+    kl_error_release(e);
+    e = NULL;
+    /* A log is quoted up to a bound. */
+    char *many = malloc(64 << 10);
+    size_t n = (size_t)sprintf(many, "KERNEL(k)(int n) {\n");
+    for (int i = 0; i < 90; i++) n += (size_t)sprintf(many + n, "    undeclared_%d(n);\n", i);
+    sprintf(many + n, "}\n");
+    assert_int_equal(compile_source("bad", many, &e), KL_ECOMPILE);
+    assert_non_null(strstr(e->message, "undeclared_0"));
+    assert_true(strlen(e->message) < 2200);
+    kl_error_release(e);
+    free(many);
+}
+
+/* A device that this NVRTC does not know yet gets PTX. */
+static void test_future_device(void **state) {
+    struct kl_error *e = NULL;
+    void *ptx = NULL;
+    size_t bytes = 0;
+    if (no_nvrtc(1)) return;
+    int rc =
+        kl_nvrtc_compile(9990, "extern \"C\" __global__ void k() {}", "future", &ptx, &bytes, &e);
+    if (rc) fail_msg("%s", e->message);
+    assert_non_null(strstr(ptx, ".target"));
+    assert_int_equal(((char *)ptx)[bytes - 1], 0);
+    kl_free(ptx);
+}
+
+/* The message says what is missing and how to name it. Loading happens once per process, so the lack is shown by a message only where it is real. */
+static void test_missing(void **state) {
+    const char *why = NULL;
+    if (have_nvrtc) {
+        assert_non_null(kl_nvrtc_api(&why));
+        assert_null(why);
+        return;
+    }
+    struct kl_error *e = NULL;
+    assert_null(kl_nvrtc_api(&why));
+    assert_non_null(strstr(why, "KEEL_CUDA_PATH"));
+    assert_int_equal(compile_source("any", "KERNEL(k)(int n) {}\n", &e), KL_EUNSUPPORTED);
+    assert_non_null(strstr(e->message, why));
+    kl_error_release(e);
+}
+
+/* ---- families ---- */
+
+/* Values of the defines that are integers, by family; all combinations with every type are compiled. Others: 0 and 1 each. */
+static const struct {
+    const char *family, *define;
+    int values[12], n;
+} integers[] = {
+    {"copy", "BYTES", {1, 2, 4, 8, 16}, 5},
+    {"matmul", "TM", {8, 4, 2, 4, 2}, 5},
+    {"reduce", "OP", {0, 1, 2}, 3},
+    {NULL, NULL, {0}, 0},
+};
+/* Types that a family's type is compiled for, where not all. */
+static const struct {
+    const char *family, *define;
+    unsigned dtypes; /* bits */
+} some_types[] = {
+    {"softmax", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},
+    {"matmul", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},
+    {NULL, NULL, 0},
+};
+
+static int values_of(const struct kl_family *f, const char *define, int *out) {
+    int n = 0;
+    if (strncmp(define, "T:", 2) == 0) {
+        unsigned dtypes = (1u << KL_N_DTYPES) - 1;
+        for (int i = 0; some_types[i].family; i++)
+            if (strcmp(some_types[i].family, f->name) == 0 &&
+                strcmp(some_types[i].define, define) == 0)
+                dtypes = some_types[i].dtypes;
+        for (int t = 0; t < KL_N_DTYPES; t++)
+            if (dtypes >> t & 1) out[n++] = t;
+        return n;
+    }
+    for (int i = 0; integers[i].family; i++)
+        if (strcmp(integers[i].family, f->name) == 0 && strcmp(integers[i].define, define) == 0) {
+            memcpy(out, integers[i].values, sizeof integers[i].values);
+            return integers[i].n;
+        }
+    out[0] = 0;
+    out[1] = 1;
+    return 2;
+}
+
+/* Every value of every define at least once: the i-th compilation takes the i-th value of each, around. All combinations would take hours. */
+static void compile_family(const struct kl_family *f) {
+    int values[KL_MAX_DEFINES][KL_N_DTYPES + 12], n[KL_MAX_DEFINES] = {0}, most = 1;
+    for (int d = 0; d < KL_MAX_DEFINES && f->defines[d]; d++) {
+        n[d] = values_of(f, f->defines[d], values[d]);
+        if (n[d] > most) most = n[d];
+    }
+    if (no_nvrtc(most)) return;
+    for (int i = 0; i < most; i++) {
+        int row[KL_MAX_DEFINES] = {0};
+        char what[256] = "";
+        for (int d = 0; d < KL_MAX_DEFINES && f->defines[d]; d++) {
+            row[d] = values[d][i % n[d]];
+            snprintf(what + strlen(what), sizeof what - strlen(what), " %s=%d", f->defines[d],
+                     row[d]);
+        }
+        struct kl_error *e = NULL;
+        struct kl_emit emit = {lowering, &port, NULL, true, &e};
+        if (kl_emit(&emit, f, row, "k", 0, 128, NULL, 0))
+            fail_msg("%s%s: %s", f->name, what, e->message);
+    }
+}
+
+static void test_families(void **state) {
+    int n;
+    const struct kl_family *const *families = kl_families(&n);
+    for (int i = 0; i < n; i++) compile_family(families[i]);
+}
+
+int main(void) {
+    const char *why = NULL;
+    have_nvrtc = kl_nvrtc_api(&why) != NULL;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_storage_types), cmocka_unit_test(test_groups_and_spaces),
+        cmocka_unit_test(test_functions),     cmocka_unit_test(test_atomics),
+        cmocka_unit_test(test_mistakes),      cmocka_unit_test(test_future_device),
+        cmocka_unit_test(test_missing),       cmocka_unit_test(test_families),
+    };
+    int rc = cmocka_run_group_tests(tests, setup, NULL);
+    if (!have_nvrtc)
+        printf("NOT TESTED: %d programs were not compiled, since there is no NVRTC here: %s\n",
+               n_not_done, why);
+    else
+        printf("%d programs compiled for sm_%d\n", n_compiled, CC);
+    return rc;
+}

@@ -1,0 +1,65 @@
+/* kernel_host.h - device memory and a queue for tests of the lowering alone, on the OpenCL driver, with nothing of the GPU layer in
+ * between. KEEL_TEST_MAX_LOCAL makes the device's groups smaller. */
+#pragma once
+#include "support.h"
+
+#include "backend/gpu/lower.h"
+#include "backend/opencl/opencl.h"
+
+static struct {
+    struct kl_driver *driver;
+    struct kl_port *port;
+    struct kl_lowering *lowering;
+    void *queue;
+} kh;
+
+/* Until the queue is empty. */
+static inline void kh_finish(void) {
+    void *event;
+    struct kl_error *err = NULL;
+    assert_int_equal(kh.driver->ops->event_new(kh.driver, &event, NULL), KL_OK);
+    if (kh.driver->ops->submit(kh.driver, kh.queue, NULL, 0, NULL, 0, NULL, event, &err))
+        fail_msg("%s", err->message);
+    int rc;
+    while ((rc = kh.driver->ops->event_query(kh.driver, event)) == 0)
+        kh.driver->ops->wait_any(kh.driver, &event, 1);
+    assert_int_equal(rc, 1);
+    kh.driver->ops->event_free(kh.driver, event);
+}
+
+static inline void kh_write(void *to, const void *from, size_t bytes) {
+    if (bytes) assert_int_equal(kh.driver->ops->write(kh.driver, to, 0, from, bytes, NULL), KL_OK);
+}
+static inline void kh_read(void *to, const void *from, size_t bytes) {
+    kh_finish();
+    if (bytes) assert_int_equal(kh.driver->ops->read(kh.driver, from, 0, to, bytes, NULL), KL_OK);
+}
+/* Bytes are 0xA5 at first: what a kernel leaves out is seen. */
+static inline void *kh_new(size_t bytes) {
+    void *p = NULL, *fill = malloc(bytes + 1);
+    assert_int_equal(kh.driver->ops->alloc(kh.driver, bytes ? bytes : 1, &p, NULL), KL_OK);
+    memset(fill, 0xA5, bytes + 1);
+    kh_write(p, fill, bytes);
+    free(fill);
+    return p;
+}
+static inline void kh_free(void *p, size_t bytes) {
+    kh_finish();
+    kh.driver->ops->free(kh.driver, p, bytes ? bytes : 1);
+}
+
+/* The first device; without one the test fails. */
+static inline int kh_setup(void **state) {
+    struct kl_backend *b;
+    struct kl_error *err = NULL;
+    if (kl_opencl_open(0, &b, &err)) {
+        print_error("%s\n", err->message);
+        return -1;
+    }
+    const char *most = getenv("KEEL_TEST_MAX_LOCAL");
+    kh.driver = kl_opencl_driver(0);
+    kh.port = kl_opencl_port(0);
+    if (most) kh.port->max_local = (uint32_t)atoi(most);
+    kh.lowering = kl_lowering_new(kh.port, NULL);
+    return kh.lowering ? kh.driver->ops->queue_new(kh.driver, 1 << 20, &kh.queue, NULL) : -1;
+}

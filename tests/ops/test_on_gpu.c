@@ -1,0 +1,744 @@
+/* test_on_gpu.c - every operation on a real device (KEEL_TEST_GPU: opencl unless set; cuda) against the CPU: dtypes, layouts,
+ * special values, faults. Integers, extremes, selections and moves bit for bit; float functions within a few units in the last place. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "graph/graph_support.h"
+#include "backend/gpu/kernel_cache.h"
+#include "base/half.h"
+#include "ops/ops.h"
+
+static struct kl_stream *cpu_stream, *gpu_stream;
+static uint64_t rng = 12345;
+
+static uint32_t draw(void) {
+    uint64_t z = rng += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)((z ^ (z >> 31)) >> 16);
+}
+
+static int set_up(void **state) {
+    const char *want = getenv("KEEL_TEST_GPU");
+    setenv("KEEL_GPU", want ? want : "opencl", 1);
+    struct kl_error *e = NULL;
+    if (kl_stream_new(&gpu_stream, KL_GPU, 0, &e)) {
+        print_error("%s\n", e ? e->message : "no device");
+        return -1;
+    }
+    return kl_stream_new(&cpu_stream, KL_CPU, 0, NULL);
+}
+
+#define OK(call)                                                                       \
+    do {                                                                               \
+        struct kl_error *err = NULL;                                                   \
+        int rc_ = (call);                                                              \
+        if (rc_) fail_msg("%s: %d %s", #call, rc_, err ? err->message : "no message"); \
+    } while (0)
+
+static const enum kl_dtype all_dtypes[] = {KL_BOOL, KL_U8,  KL_U16,  KL_U32, KL_U64,
+                                           KL_I8,   KL_I16, KL_I32,  KL_I64, KL_F16,
+                                           KL_F32,  KL_F64, KL_BF16, KL_C64};
+
+/* A random value, now and then a special one, as float64. */
+static double value(enum kl_dtype t) {
+    static const double special[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0.5, 65504, 1e-7};
+    if (t == KL_BOOL) return draw() % 2;
+    if (kl_dtype_is_int(t)) {
+        int bits = (int)kl_dtype_size(t) * 8 - 1;
+        double x = ldexp((double)draw() / 4294967296.0, bits > 40 ? 40 : bits);
+        if (draw() % 3 == 0) x = draw() % 5;
+        return kl_dtype_is_signed(t) && draw() % 2 ? -floor(x) : floor(x);
+    }
+    if (draw() % 12 == 0) return special[draw() % 10];
+    return ((double)draw() / 4294967296.0 - 0.5) * (draw() % 2 ? 4 : 60);
+}
+
+static struct kl_array *random_array(enum kl_dtype t, int ndim, const int *dims) {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) n *= dims[i];
+    struct kl_array *x = NULL, *y = NULL;
+    if (t == KL_C64) {
+        float *v = malloc((size_t)(2 * n + 1) * sizeof *v);
+        for (int64_t i = 0; i < 2 * n; i++) v[i] = (float)value(KL_F32);
+        OK(kl_array_new_data(&x, v, t, ndim, dims, &err));
+        free(v);
+        return x;
+    }
+    if (t == KL_F64 || (kl_dtype_is_int(t) && kl_dtype_size(t) == 8)) {
+        union {
+            double d;
+            int64_t i;
+        } *v = malloc((size_t)(n + 1) * sizeof *v);
+        for (int64_t i = 0; i < n; i++) {
+            double d = value(t);
+            if (t == KL_F64)
+                v[i].d = d;
+            else
+                v[i].i = (int64_t)d;
+        }
+        OK(kl_array_new_data(&x, v, t, ndim, dims, &err));
+        free(v);
+        return x;
+    }
+    float *v = malloc((size_t)(n + 1) * sizeof *v);
+    for (int64_t i = 0; i < n; i++) v[i] = (float)value(t);
+    OK(kl_array_new_data(&x, v, KL_F32, ndim, dims, &err));
+    free(v);
+    OK(kl_astype(&y, x, t, cpu_stream, &err));
+    kl_array_release(x);
+    void *p;
+    OK(kl_array_host(y, &p, &err));
+    return y;
+}
+
+/* layout 0: row order; 1: transposed; 2: broadcast along the first axis; 3: every second, backwards. */
+static struct kl_array *laid_out(enum kl_dtype t, int layout, int rows, int cols) {
+    int dims[2] = {rows, cols}, turned[2] = {cols, rows}, one[2] = {1, cols},
+        twice[2] = {rows, 2 * cols};
+    struct kl_array *x, *y;
+    if (layout == 0) return random_array(t, 2, dims);
+    if (layout == 1) {
+        x = random_array(t, 2, turned);
+        OK(kl_transpose(&y, x, cpu_stream, &err));
+    } else if (layout == 2) {
+        x = random_array(t, 2, one);
+        OK(kl_broadcast_to(&y, x, dims, 2, cpu_stream, &err));
+    } else {
+        x = random_array(t, 2, twice);
+        int start[2] = {0, 2 * cols - 1}, stop[2] = {rows, -2 * cols - 1}, step[2] = {1, -2};
+        OK(kl_slice(&y, x, start, 2, stop, 2, step, 2, cpu_stream, &err));
+    }
+    kl_array_release(x);
+    return y;
+}
+
+/* ---- comparing ---- */
+
+static double as_double(enum kl_dtype t, const char *p) {
+    switch (t) {
+    case KL_F16: return kl_f16_to_f32(*(const uint16_t *)p);
+    case KL_BF16: return kl_bf16_to_f32(*(const uint16_t *)p);
+    case KL_F32: return *(const float *)p;
+    case KL_F64: return *(const double *)p;
+    default: return 0;
+    }
+}
+
+static double epsilon(enum kl_dtype t) {
+    return t == KL_F16 ? 0x1p-11 : t == KL_BF16 ? 0x1p-8 : t == KL_F64 ? 0x1p-53 : 0x1p-24;
+}
+
+static bool close_enough(enum kl_dtype t, const char *a, const char *b, double ulps, double scale) {
+    double x = as_double(t, a), y = as_double(t, b);
+    if (x != x || y != y) return x != x && y != y;
+    if (x == y) return true;
+    double most = fabs(x) > fabs(y) ? fabs(x) : fabs(y);
+    if (scale > most) most = scale;
+    return fabs(x - y) <= ulps * 2 * epsilon(t) * most + 1e-37;
+}
+
+/* Both evaluated; takes both. ulps 0: the same bits (NaN for NaN). */
+static void same(struct kl_array *want, struct kl_array *got, double ulps, double scale,
+                 const char *what) {
+    void *p, *q;
+    struct kl_array *w, *g;
+    OK(kl_contiguous(&w, want, false, cpu_stream, &err));
+    OK(kl_contiguous(&g, got, false, gpu_stream, &err));
+    OK(kl_array_host(w, &p, &err));
+    struct kl_error *e = NULL;
+    if (kl_array_host(g, &q, &e)) fail_msg("%s: %s", what, e ? e->message : "no message");
+    assert_int_equal(w->t.size, g->t.size);
+    assert_int_equal(w->t.dtype, g->t.dtype);
+    enum kl_dtype t = w->t.dtype, part = t == KL_C64 ? KL_F32 : t;
+    size_t item = kl_dtype_size(part);
+    int64_t n = w->t.size * (t == KL_C64 ? 2 : 1);
+    for (int64_t i = 0; i < n; i++) {
+        const char *a = (const char *)p + i * (int64_t)item,
+                   *b = (const char *)q + i * (int64_t)item;
+        if (memcmp(a, b, item) == 0) continue;
+        if (t ==
+            KL_C64) { /* NaN in one part is NaN: which of several wins, and its other part, is open */
+            const float *x = (const float *)p + i / 2 * 2, *y = (const float *)q + i / 2 * 2;
+            if ((x[0] != x[0] || x[1] != x[1]) && (y[0] != y[0] || y[1] != y[1])) continue;
+        }
+        if (kl_dtype_is_float(part) && close_enough(part, a, b, ulps, scale) &&
+            (ulps > 0 || as_double(part, a) != as_double(part, a)))
+            continue;
+        uint64_t x = 0, y = 0;
+        memcpy(&x, a, item);
+        memcpy(&y, b, item);
+        fail_msg("%s, %s: element %lld is %llx (%.9g), on the CPU %llx (%.9g)", what,
+                 kl_dtype_name(t), (long long)i, (unsigned long long)y, as_double(part, b),
+                 (unsigned long long)x, as_double(part, a));
+    }
+    kl_array_release(w);
+    kl_array_release(g);
+    kl_array_release(want);
+    kl_array_release(got);
+}
+
+/* Results that are evaluated together, so that the device makes one kernel of some of them. */
+enum { TOGETHER = 4 };
+static struct {
+    struct kl_array *want, *got;
+    double ulps, scale;
+    const char *what;
+} later[TOGETHER];
+static int n_later;
+
+static void compare_now(void) {
+    struct kl_array *all[TOGETHER];
+    for (int i = 0; i < n_later; i++) all[i] = later[i].got;
+    OK(kl_eval(all, (size_t)n_later, &err));
+    for (int i = 0; i < n_later; i++)
+        same(later[i].want, later[i].got, later[i].ulps, later[i].scale, later[i].what);
+    n_later = 0;
+}
+
+static void compare(struct kl_array *want, struct kl_array *got, double ulps, double scale,
+                    const char *what) {
+    later[n_later].want = want;
+    later[n_later].got = got;
+    later[n_later].ulps = ulps;
+    later[n_later].scale = scale;
+    later[n_later++].what = what;
+    if (n_later == TOGETHER) compare_now();
+}
+
+/* Kernels are compiled for each dtype, which takes PoCL a fifth of a second: unless KEEL_TEST_FULL is set, one in `one_in` cases is run. */
+static bool skipped(size_t number, size_t one_in) {
+    static int full = -1;
+    if (full < 0) full = getenv("KEEL_TEST_FULL") != NULL;
+    return !full && number % one_in != 0;
+}
+
+/* ---- element-wise ---- */
+
+typedef int unary_fn(struct kl_array **, struct kl_array *, struct kl_stream *, struct kl_error **);
+typedef int binary_fn(struct kl_array **, struct kl_array *, struct kl_array *, struct kl_stream *,
+                      struct kl_error **);
+
+static const struct {
+    const char *name;
+    unary_fn *fn;
+    double ulps;
+} unaries[] = {{"negative", kl_negative, 0},
+               {"abs", kl_abs, 0},
+               {"square", kl_square, 0},
+               {"sqrt", kl_sqrt, 0},
+               {"exp", kl_exp, 4},
+               {"log", kl_log, 4},
+               {"logical_not", kl_logical_not, 0}};
+static const struct {
+    const char *name;
+    binary_fn *fn;
+    double ulps;
+} binaries[] = {{"add", kl_add, 0},
+                {"subtract", kl_subtract, 0},
+                {"multiply", kl_multiply, 0},
+                {"divide", kl_divide, 0},
+                {"maximum", kl_maximum, 0},
+                {"minimum", kl_minimum, 0},
+                {"equal", kl_equal, 0},
+                {"not_equal", kl_not_equal, 0},
+                {"less", kl_less, 0},
+                {"less_equal", kl_less_equal, 0},
+                {"greater", kl_greater, 0},
+                {"greater_equal", kl_greater_equal, 0},
+                {"logical_and", kl_logical_and, 0},
+                {"logical_or", kl_logical_or, 0}};
+enum { N_UNARY = sizeof unaries / sizeof *unaries, N_BINARY = sizeof binaries / sizeof *binaries };
+
+static void unary_operations(void **state) {
+    for (size_t d = 0; d < 14; d++)
+        for (int layout = 0; layout < 4; layout++) {
+            if (skipped(d + (size_t)layout, 4)) continue;
+            struct kl_array *x = laid_out(all_dtypes[d], layout, 7, 37), *a, *b;
+            for (int k = 0; k < N_UNARY; k++) {
+                struct kl_error *e = NULL;
+                if (unaries[k].fn(&a, x, cpu_stream, &e)) { /* not for this dtype */
+                    kl_error_release(e);
+                    continue;
+                }
+                OK(unaries[k].fn(&b, x, gpu_stream, &err));
+                double ulps = unaries[k].ulps;
+                if (all_dtypes[d] == KL_C64 && ulps == 0 && (k == 1 || k == 3)) ulps = 4;
+                if (all_dtypes[d] == KL_C64 && k == 2) ulps = 2;
+                compare(a, b, ulps, all_dtypes[d] == KL_C64 ? 1 : 0, unaries[k].name);
+            }
+            compare_now();
+            kl_array_release(x);
+        }
+}
+
+static void binary_operations(void **state) {
+    for (size_t d = 0; d < 14; d++) {
+        int l0 = (int)(d % 4), l1 = (int)(d / 2 % 4);
+        struct kl_array *x = laid_out(all_dtypes[d], l0, 9, 29),
+                        *y = laid_out(all_dtypes[d], l1, 9, 29), *a, *b;
+        for (int k = 0; k < N_BINARY; k++) {
+            struct kl_error *e = NULL;
+            if (binaries[k].fn(&a, x, y, cpu_stream, &e)) {
+                kl_error_release(e);
+                continue;
+            }
+            OK(binaries[k].fn(&b, x, y, gpu_stream, &err));
+            compare(a, b, all_dtypes[d] == KL_C64 && k == 3 ? 2 : 0, 0, binaries[k].name);
+        }
+        compare_now();
+        kl_array_release(x);
+        kl_array_release(y);
+    }
+}
+
+static void choices(void **state) {
+    for (size_t d = 0; d < 14; d++) {
+        if (skipped(d, 2)) continue;
+        struct kl_array *c = laid_out(KL_BOOL, (int)(d % 4), 5, 33),
+                        *x = laid_out(all_dtypes[d], (int)((d + 1) % 4), 5, 33),
+                        *y = laid_out(all_dtypes[d], (int)((d + 2) % 4), 5, 33), *a, *b;
+        OK(kl_where(&a, c, x, y, cpu_stream, &err));
+        OK(kl_where(&b, c, x, y, gpu_stream, &err));
+        same(a, b, 0, 0, "where");
+        kl_array_release(c);
+        kl_array_release(x);
+        kl_array_release(y);
+    }
+}
+
+static void casts(void **state) {
+    for (size_t from = 0; from < 14; from++) {
+        struct kl_array *x = laid_out(all_dtypes[from], 0, 8, 64);
+        for (size_t to = 0; to < 14; to++) {
+            struct kl_array *a, *b;
+            OK(kl_astype(&a, x, all_dtypes[to], cpu_stream, &err));
+            OK(kl_astype(&b, x, all_dtypes[to], gpu_stream, &err));
+            compare(a, b, 0, 0, kl_dtype_name(all_dtypes[from]));
+        }
+        compare_now();
+        kl_array_release(x);
+    }
+}
+
+static void copies(void **state) {
+    static const int shapes[][2] = {{1, 1}, {3, 5}, {64, 64}, {33, 70}, {100, 17}};
+    for (size_t d = 0; d < 14; d += 3)
+        for (size_t s = 0; s < 5; s++)
+            for (int layout = 0; layout < 4; layout++) {
+                struct kl_array *x = laid_out(all_dtypes[d], layout, shapes[s][0], shapes[s][1]),
+                                *a, *b;
+                OK(kl_copy(&a, x, cpu_stream, &err));
+                OK(kl_copy(&b, x, gpu_stream, &err));
+                same(a, b, 0, 0, "copy");
+                kl_array_release(x);
+            }
+    /* Many axes, no two of which can be walked as one. */
+    int dims[10] = {2, 3, 2, 2, 2, 3, 2, 2, 2, 3}, perm[10] = {9, 0, 8, 1, 7, 2, 6, 3, 5, 4};
+    struct kl_array *x = random_array(KL_I32, 10, dims), *t, *a, *b;
+    OK(kl_transpose_axes(&t, x, perm, 10, cpu_stream, &err));
+    OK(kl_copy(&a, t, cpu_stream, &err));
+    OK(kl_copy(&b, t, gpu_stream, &err));
+    same(a, b, 0, 0, "copy of ten axes");
+    OK(kl_add(&a, t, t, cpu_stream, &err));
+    OK(kl_add(&b, t, t, gpu_stream, &err));
+    same(a, b, 0, 0, "add of ten axes");
+    kl_array_release(x);
+    kl_array_release(t);
+}
+
+/* Chains become one kernel; the values must be those of the steps one by one. */
+static void fused_chains(void **state) {
+    for (int round = 0; round < (skipped(1, 2) ? 9 : 60); round++) {
+        enum kl_dtype t = round % 3 == 0 ? KL_F16 : round % 3 == 1 ? KL_F32 : KL_I32;
+        struct kl_array *x[2][6];
+        for (int k = 0; k < 3; k++) {
+            x[0][k] = laid_out(t, (round + k) % 4, 11, 24);
+            x[1][k] = kl_array_retain(x[0][k]);
+        }
+        struct kl_array *out[2];
+        uint64_t start = rng;
+        for (int dev = 0; dev < 2; dev++) {
+            struct kl_stream *s = dev ? gpu_stream : cpu_stream;
+            rng = start;
+            struct kl_array *v = kl_array_retain(x[dev][0]), *kept = NULL;
+            for (int step = 0; step < 8; step++) {
+                struct kl_array *next;
+                struct kl_array *other = draw() % 3 == 0 && kept ? kept : x[dev][draw() % 3];
+                switch (draw() % 6) {
+                case 0: OK(kl_add(&next, v, other, s, &err)); break;
+                case 1: OK(kl_subtract(&next, other, v, s, &err)); break;
+                case 2: OK(kl_multiply(&next, v, other, s, &err)); break;
+                case 3: OK(kl_maximum(&next, v, other, s, &err)); break;
+                case 4: OK(kl_negative(&next, v, s, &err)); break;
+                default: {
+                    struct kl_array *c;
+                    OK(kl_less(&c, v, other, s, &err));
+                    OK(kl_where(&next, c, v, other, s, &err));
+                    kl_array_release(c);
+                }
+                }
+                if (draw() % 4 == 0) { /* has an owner outside: must be stored */
+                    kl_array_release(kept);
+                    kept = kl_array_retain(next);
+                }
+                kl_array_release(v);
+                v = next;
+            }
+            if (kept) {
+                OK(kl_add(&out[dev], v, kept, s, &err));
+                kl_array_release(kept);
+                kl_array_release(v);
+            } else {
+                out[dev] = v;
+            }
+        }
+        same(out[0], out[1], 0, 0, "chain");
+        for (int k = 0; k < 3; k++) {
+            kl_array_release(x[0][k]);
+            kl_array_release(x[1][k]);
+        }
+    }
+}
+
+/* ---- made, moved ---- */
+
+static void made_from_parameters(void **state) {
+    for (size_t d = 1; d < 13; d++) {
+        struct kl_array *a, *b;
+        OK(kl_arange(&a, -3, 120, 1.5, all_dtypes[d], cpu_stream, &err));
+        OK(kl_arange(&b, -3, 120, 1.5, all_dtypes[d], gpu_stream, &err));
+        same(a, b, 0, 0, "arange");
+    }
+    struct kl_array *key;
+    OK(kl_random_key(&key, 42, &err));
+    static const int shapes[][2] = {{1, 1}, {3, 7}, {64, 33}, {1, 1000}};
+    for (int w = 1; w <= 4; w *= 2)
+        for (int s = 0; s < 4; s++) {
+            struct kl_array *a, *b;
+            OK(kl_random_bits(&a, shapes[s], 2, w, key, cpu_stream, &err));
+            OK(kl_random_bits(&b, shapes[s], 2, w, key, gpu_stream, &err));
+            same(a, b, 0, 0, "bits");
+        }
+    static const enum kl_dtype floats[] = {KL_F16, KL_F32, KL_BF16};
+    for (int f = 0; f < 3; f++) {
+        struct kl_array *a, *b, *lo, *hi;
+        OK(kl_array_new_scalar(&lo, 0, KL_F32, &err));
+        OK(kl_array_new_scalar(&hi, 3, KL_F32, &err));
+        OK(kl_random_uniform(&a, lo, hi, shapes[2], 2, floats[f], key, cpu_stream, &err));
+        OK(kl_random_uniform(&b, lo, hi, shapes[2], 2, floats[f], key, gpu_stream, &err));
+        same(a, b, 0, 0, "uniform");
+        OK(kl_random_normal(&a, shapes[2], 2, floats[f], 0, 1, key, cpu_stream, &err));
+        OK(kl_random_normal(&b, shapes[2], 2, floats[f], 0, 1, key, gpu_stream, &err));
+        same(a, b, 4, 0.1, "normal");
+        kl_array_release(lo);
+        kl_array_release(hi);
+    }
+    kl_array_release(key);
+}
+
+static void parts(void **state) {
+    for (size_t d = 0; d < 14; d += 2) {
+        struct kl_array *x = laid_out(all_dtypes[d], (int)(d / 2 % 4), 12, 30),
+                        *u = laid_out(all_dtypes[d], (int)(d / 2 + 1) % 4, 4, 10), *a, *b;
+        int start[2] = {1, 29}, stop[2] = {9, -31}, step[2] = {2, -3};
+        OK(kl_slice_update(&a, x, u, start, 2, stop, 2, step, 2, cpu_stream, &err));
+        OK(kl_slice_update(&b, x, u, start, 2, stop, 2, step, 2, gpu_stream, &err));
+        same(a, b, 0, 0, "slice_update");
+        struct kl_array *both[2] = {x, x};
+        for (int axis = 0; axis < 2; axis++) {
+            OK(kl_concatenate_axis(&a, both, 2, axis, cpu_stream, &err));
+            OK(kl_concatenate_axis(&b, both, 2, axis, gpu_stream, &err));
+            same(a, b, 0, 0, "concatenate");
+        }
+        kl_array_release(x);
+        kl_array_release(u);
+    }
+}
+
+/* ---- along axes ---- */
+
+static void reductions(void **state) {
+    static const struct {
+        int rows, cols;
+    } shapes[] = {{1, 1}, {5, 300}, {300, 5}, {3, 5000}, {70, 70}};
+    for (size_t d = 0; d < 14; d++)
+        for (size_t s = 0; s < 5; s++)
+            for (int how = 0; how < 3; how++) {
+                if (skipped(d, 3)) continue;
+                struct kl_array *x =
+                    laid_out(all_dtypes[d], (int)(draw() % 4), shapes[s].rows, shapes[s].cols);
+                int axis = how;
+                for (int op = 0; op < 3; op++) {
+                    struct kl_array *a, *b;
+                    struct kl_error *e = NULL;
+                    int axes[2] = {0, 1};
+                    const int *on = how == 2 ? axes : &axis;
+                    size_t n = how == 2 ? 2 : 1;
+                    int rc = op == 0   ? kl_sum_axes(&a, x, on, n, false, cpu_stream, &e)
+                             : op == 1 ? kl_max_axes(&a, x, on, n, true, cpu_stream, &e)
+                                       : kl_min_axes(&a, x, on, n, false, cpu_stream, &e);
+                    if (rc) {
+                        kl_error_release(e);
+                        continue;
+                    }
+                    OK(op == 0   ? kl_sum_axes(&b, x, on, n, false, gpu_stream, &err)
+                       : op == 1 ? kl_max_axes(&b, x, on, n, true, gpu_stream, &err)
+                                 : kl_min_axes(&b, x, on, n, false, gpu_stream, &err));
+                    same(a, b, op ? 0 : 4, op ? 0 : 30.0 * shapes[s].cols, op ? "extreme" : "sum");
+                }
+                struct kl_array *a, *b;
+                struct kl_error *e = NULL;
+                if (how < 2 && !kl_argmax_axis(&a, x, axis, false, cpu_stream, &e)) {
+                    OK(kl_argmax_axis(&b, x, axis, false, gpu_stream, &err));
+                    same(a, b, 0, 0, "argmax");
+                    OK(kl_argmin_axis(&a, x, axis, false, cpu_stream, &err));
+                    OK(kl_argmin_axis(&b, x, axis, false, gpu_stream, &err));
+                    same(a, b, 0, 0, "argmin");
+                }
+                kl_error_release(e);
+                kl_array_release(x);
+            }
+}
+
+static void softmaxes(void **state) {
+    static const enum kl_dtype floats[] = {KL_F16, KL_F32, KL_F64, KL_BF16};
+    static const int cols[] = {1, 5, 300, 5000, 40000};
+    for (int f = 0; f < 4; f++)
+        for (int c = 0; c < 5; c++)
+            for (int axis = 0; axis < 2; axis++) {
+                if (axis == 0 && c > 2) continue;
+                struct kl_array *x = laid_out(floats[f], c % 4, 6, cols[c]), *a, *b;
+                OK(kl_softmax_axis(&a, x, axis, false, cpu_stream, &err));
+                OK(kl_softmax_axis(&b, x, axis, false, gpu_stream, &err));
+                same(a, b, 16, 0, "softmax");
+                kl_array_release(x);
+            }
+}
+
+static void sorts(void **state) {
+    static const int cols[] = {1, 2, 33, 1000, 5000};
+    for (size_t d = 0; d < 14; d++)
+        for (int c = 0; c < 5; c++)
+            for (int axis = 0; axis < 2; axis++) {
+                if ((axis == 0 && c > 3) || skipped(d, 3)) continue;
+                struct kl_array *x = laid_out(all_dtypes[d], (c + axis) % 4, 4, cols[c]), *a, *b;
+                struct kl_error *e = NULL;
+                if (kl_sort_axis(&a, x, axis, cpu_stream, &e)) {
+                    kl_error_release(e);
+                    kl_array_release(x);
+                    continue;
+                }
+                OK(kl_sort_axis(&b, x, axis, gpu_stream, &err));
+                same(a, b, 0, 0, "sort");
+                OK(kl_argsort_axis(&a, x, axis, cpu_stream, &err));
+                OK(kl_argsort_axis(&b, x, axis, gpu_stream, &err));
+                same(a, b, 0, 0, "argsort");
+                kl_array_release(x);
+            }
+}
+
+static struct kl_array *plain(enum kl_dtype t, int layout, int rows, int cols) {
+    struct kl_array *x = laid_out(KL_I8, layout, rows, cols), *y, *z, *s; /* no NaN, no infinity */
+    OK(kl_astype(&y, x, t, cpu_stream, &err));
+    OK(kl_array_new_scalar(&s, 64, t, &err));
+    OK(kl_divide(&z, y, s, cpu_stream, &err));
+    kl_array_release(x);
+    kl_array_release(y);
+    kl_array_release(s);
+    return z;
+}
+
+static void products(void **state) {
+    static const enum kl_dtype types[] = {KL_F16, KL_F32, KL_F64, KL_BF16, KL_C64};
+    static const int mnk[][3] = {{1, 1, 1},      {5, 7, 3},    {33, 65, 100},
+                                 {130, 70, 257}, {1, 300, 64}, {300, 1, 64}};
+    for (int t = 0; t < 5; t++)
+        for (int s = 0; s < 6; s++) {
+            int m = mnk[s][0], n = mnk[s][1], k = mnk[s][2];
+            struct kl_array *x = plain(types[t], s % 3 == 2 ? 3 : s % 2, m, k),
+                            *y = plain(types[t], (s + t) % 2, k, n), *a, *b;
+            OK(kl_matmul(&a, x, y, cpu_stream, &err));
+            OK(kl_matmul(&b, x, y, gpu_stream, &err));
+            same(a, b, 8, 4.0 * k / 4, "matmul");
+            kl_array_release(x);
+            kl_array_release(y);
+        }
+}
+
+/* ---- indexed ---- */
+
+static struct kl_array *indices(enum kl_dtype t, int ndim, const int *dims, int below,
+                                bool distinct) {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) n *= dims[i];
+    int *v = malloc((size_t)(n + 1) * sizeof *v);
+    for (int64_t i = 0; i < n; i++) {
+        v[i] = distinct ? (int)(i * 7 % below) : (int)(draw() % (unsigned)below);
+        if (kl_dtype_is_signed(t) && draw() % 2) v[i] -= below;
+    }
+    struct kl_array *x, *y;
+    OK(kl_array_new_data(&x, v, KL_I32, ndim, dims, &err));
+    free(v);
+    OK(kl_astype(&y, x, t, cpu_stream, &err));
+    kl_array_release(x);
+    return y;
+}
+
+static const enum kl_dtype index_types[] = {KL_U8, KL_U16, KL_U32, KL_U64,
+                                            KL_I8, KL_I16, KL_I32, KL_I64};
+
+static void gathers(void **state) {
+    for (size_t d = 0; d < 14; d++)
+        for (int layout = 0; layout < 4; layout++) {
+            if (skipped(d + 3 * (size_t)layout, 4)) continue;
+            enum kl_dtype it = index_types[(d + (size_t)layout) % 8];
+            int n[2] = {6, 9}, along[2] = {13, 16};
+            struct kl_array *x = laid_out(all_dtypes[d], layout, 13, 40),
+                            *i = indices(it, 2, n, 13, false),
+                            *j = indices(KL_I32, 1, n + 1, 40, false),
+                            *k = indices(it, 2, along, 40, false), *a, *b;
+            for (int axis = 0; axis < 2; axis++) {
+                OK(kl_take_axis(&a, x, axis ? j : i, axis, cpu_stream, &err));
+                OK(kl_take_axis(&b, x, axis ? j : i, axis, gpu_stream, &err));
+                same(a, b, 0, 0, "take");
+            }
+            struct kl_array *two[2] = {i, j};
+            int axes[2] = {0, 1}, sizes[2] = {1, 1};
+            OK(kl_gather(&a, x, two, 2, axes, 2, sizes, 2, cpu_stream, &err));
+            OK(kl_gather(&b, x, two, 2, axes, 2, sizes, 2, gpu_stream, &err));
+            same(a, b, 0, 0, "gather");
+            int only[1] = {0}, part[2] = {1, 8};
+            OK(kl_gather(&a, x, two, 1, only, 1, part, 2, cpu_stream, &err));
+            OK(kl_gather(&b, x, two, 1, only, 1, part, 2, gpu_stream, &err));
+            same(a, b, 0, 0, "gather of parts");
+            OK(kl_take_along_axis(&a, x, k, 1, cpu_stream, &err));
+            OK(kl_take_along_axis(&b, x, k, 1, gpu_stream, &err));
+            same(a, b, 0, 0, "take_along_axis");
+            struct kl_array *all[] = {x, i, j, k};
+            for (int m = 0; m < 4; m++) kl_array_release(all[m]);
+        }
+}
+
+static kl_scatter_single_fn *const scatters[] = {kl_scatter_single, kl_scatter_add_single,
+                                                 kl_scatter_prod_single, kl_scatter_max_single,
+                                                 kl_scatter_min_single};
+
+static void all_scatters(void **state) {
+    for (size_t d = 0; d < 14; d++)
+        for (int mode = 0; mode < 5; mode++) {
+            if (skipped(d + (size_t)mode, 4)) continue;
+            enum kl_dtype t = all_dtypes[d];
+            int n = mode == 0 ? 13 : 50, u[3] = {n, 1, 20};
+            struct kl_array *x = laid_out(t, mode % 4, 13, 20),
+                            *i = indices(index_types[d % 8], 1, &n, 13, mode == 0),
+                            *v = random_array(t, 3, u), *a, *b;
+            if (kl_dtype_is_float(t) ||
+                t == KL_C64) { /* sums and products in another order: of small whole numbers */
+                struct kl_array *w = laid_out(KL_I8, 0, n, 20), *y, *small, *three;
+                OK(kl_array_new_scalar(&three, 3, KL_I8, &err));
+                OK(kl_minimum(&small, w, three, cpu_stream, &err));
+                OK(kl_negative(&y, three, cpu_stream, &err));
+                struct kl_array *floor3, *flat;
+                OK(kl_maximum(&floor3, small, y, cpu_stream, &err));
+                OK(kl_reshape(&flat, floor3, u, 3, cpu_stream, &err));
+                struct kl_array *drop[] = {w, y, small, three, floor3};
+                if (mode == 1 || mode == 2) {
+                    kl_array_release(v);
+                    OK(kl_astype(&v, flat, t, cpu_stream, &err));
+                    kl_array_release(x);
+                    x = plain(t, 0, 13, 20);
+                }
+                kl_array_release(flat);
+                for (int m = 0; m < 5; m++) kl_array_release(drop[m]);
+            }
+            OK(scatters[mode](&a, x, i, v, 0, cpu_stream, &err));
+            OK(scatters[mode](&b, x, i, v, 0, gpu_stream, &err));
+            bool moves = mode == 0 || mode > 2 || !(kl_dtype_is_float(t) || t == KL_C64);
+            same(a, b, moves ? 0 : 64, moves ? 0 : 8, "scatter");
+            kl_array_release(x);
+            kl_array_release(i);
+            kl_array_release(v);
+            int along[2] = {13, 4};
+            x = laid_out(t, mode % 4, 13, 20);
+            i = indices(KL_I64, 2, along, 20, true);
+            v = random_array(t, 2, along);
+            OK(kl_put_along_axis(&a, x, i, v, 1, cpu_stream, &err));
+            OK(kl_put_along_axis(&b, x, i, v, 1, gpu_stream, &err));
+            same(a, b, 0, 0, "put_along_axis");
+            kl_array_release(x);
+            kl_array_release(i);
+            kl_array_release(v);
+        }
+}
+
+/* ---- faults: the same report as the CPU's ---- */
+
+static void faults(void **state) {
+    for (int round = 0; round < 30; round++) {
+        int n = 1 + (int)(draw() % 3000), bad = (int)(draw() % (unsigned)n), dims[2] = {20, 8};
+        int *v = malloc((size_t)n * sizeof *v);
+        for (int i = 0; i < n; i++) v[i] = (int)(draw() % 40) - 20;
+        v[bad] = draw() % 2 ? 20 + (int)(draw() % 100) : -21 - (int)(draw() % 100);
+        for (int i = bad + 1; i < n; i += 1 + (int)(draw() % 50)) v[i] = 500;
+        struct kl_array *x = random_array(KL_F32, 2, dims), *i, *u, *r[2], *after[2];
+        OK(kl_array_new_data(&i, v, KL_I32, 1, &n, &err));
+        int shape[3] = {n, 1, 8};
+        u = random_array(KL_F32, 3, shape);
+        struct kl_error *e[2] = {NULL, NULL};
+        for (int dev = 0; dev < 2; dev++) {
+            struct kl_stream *s = dev ? gpu_stream : cpu_stream;
+            if (round % 3 == 0)
+                OK(kl_take_axis(&r[dev], x, i, 0, s, &err));
+            else if (round % 3 == 1)
+                OK(kl_scatter_add_single(&r[dev], x, i, u, 0, s, &err));
+            else
+                OK(kl_scatter_single(&r[dev], x, i, u, 0, s, &err));
+            OK(kl_negative(&after[dev], r[dev], s, &err));
+            assert_int_equal(kl_eval(&after[dev], 1, &e[dev]), KL_EINDEX);
+        }
+        assert_int_equal(e[0]->position, bad);
+        assert_int_equal(e[1]->position, bad);
+        assert_int_equal(e[1]->index, v[bad]);
+        assert_int_equal(e[1]->axis, 0);
+        assert_int_equal(e[1]->axis_size, 20);
+        for (int dev = 0; dev < 2; dev++) {
+            kl_error_release(e[dev]);
+            kl_array_release(r[dev]);
+            kl_array_release(after[dev]);
+        }
+        struct kl_array *good; /* what does not depend on it goes on */
+        OK(kl_negative(&good, x, gpu_stream, &err));
+        OK(kl_eval(&good, 1, &err));
+        kl_array_release(good);
+        kl_array_release(x);
+        kl_array_release(i);
+        kl_array_release(u);
+        free(v);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unary_operations),
+        cmocka_unit_test(binary_operations),
+        cmocka_unit_test(choices),
+        cmocka_unit_test(casts),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(fused_chains),
+        cmocka_unit_test(made_from_parameters),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(gathers),
+        cmocka_unit_test(all_scatters),
+        cmocka_unit_test(faults),
+        cmocka_unit_test(reductions),
+        cmocka_unit_test(softmaxes),
+        cmocka_unit_test(sorts),
+        cmocka_unit_test(products),
+    };
+    if (getenv("KEEL_TEST_ONLY")) cmocka_set_test_filter(getenv("KEEL_TEST_ONLY"));
+    int rc = cmocka_run_group_tests(tests, set_up, NULL);
+    printf("%llu programs compiled, %llu found\n", (unsigned long long)kl_kernel_cache_compiled(),
+           (unsigned long long)kl_kernel_cache_found());
+    return rc;
+}

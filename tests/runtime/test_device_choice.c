@@ -1,0 +1,188 @@
+/* Which devices KEEL_GPU and KEEL_GPU_DEVICE give, and what is said when there are none. Each case in a process of its own, since devices are opened once.
+ * Drivers are the fake ones of tests/backend/cuda, or missing. */
+#include "runtime/device.h"
+#include "support.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char fake_driver[4200], fake_path[4200];
+
+static int setup(void **state) {
+    static char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    const char *dir = dirname(self);
+    snprintf(fake_driver, sizeof fake_driver, "%s/fake/lib64/libcuda.so", dir);
+    snprintf(fake_path, sizeof fake_path, "%s/fake", dir);
+    return 0;
+}
+
+struct choice {
+    const char *gpu, *device, *driver, *n_fakes; /* environment; NULL: unset */
+    int n;                                       /* GPUs that there are then */
+    const char *name;                            /* of GPU 0 */
+    const char *says[3];                         /* in the error for GPU 0, when there is none */
+};
+
+#define CHECK(x)                                       \
+    do {                                               \
+        if (!(x)) {                                    \
+            printf("line %d: not %s\n", __LINE__, #x); \
+            bad = 1;                                   \
+        }                                              \
+    } while (0)
+
+static void set(const char *name, const char *value) {
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
+static const char *fact(enum kl_device_type type, const char *key) {
+    const struct kl_device_fact *f;
+    size_t n;
+    if (kl_device_facts(type, 0, &f, &n, NULL)) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(f[i].key, key) == 0) return f[i].string;
+    return NULL;
+}
+
+static int child(const struct choice *c) {
+    int bad = 0;
+    set("KEEL_GPU", c->gpu);
+    set("KEEL_GPU_DEVICE", c->device);
+    set("KEEL_CUDA_DRIVER", c->driver);
+    set("KEEL_CUDA_PATH", fake_path);
+    set("FAKE_CUDA_DEVICES", c->n_fakes);
+    struct kl_backend *b = NULL;
+    struct kl_error *e = NULL;
+    /* The CPU alone loads no driver. */
+    CHECK(kl_device_backend(KL_CPU, 0, &b, NULL) == KL_OK);
+    CHECK(!c->driver || !dlopen(c->driver, RTLD_NOW | RTLD_NOLOAD));
+    CHECK(kl_device_count(KL_GPU) == c->n);
+    for (int i = 0; i < c->n; i++) {
+        CHECK(kl_device_backend(KL_GPU, i, &b, NULL) == KL_OK);
+        CHECK(b->index == i);
+    }
+    int rc = kl_device_backend(KL_GPU, 0, &b, &e);
+    CHECK((rc == KL_OK) == (c->n > 0));
+    if (rc) CHECK(rc == KL_EDEVICE);
+    for (int i = 0; i < 3 && c->says[i]; i++)
+        if (!e || !strstr(e->message, c->says[i])) {
+            printf("no '%s' in: %s\n", c->says[i], e ? e->message : "no error");
+            bad = 1;
+        }
+    if (c->name) {
+        const char *name = fact(KL_GPU, "device_name");
+        CHECK(name && strcmp(name, c->name) == 0);
+        CHECK(fact(KL_GPU, "architecture") && fact(KL_GPU, "driver"));
+    }
+    bool fake = c->driver == fake_driver && (!c->gpu || !*c->gpu || strcmp(c->gpu, "cuda") == 0) &&
+                strcmp(c->n_fakes, "0") != 0;
+    CHECK((fact(KL_CPU, "missing_cuda") == NULL) == fake);
+    CHECK(fact(KL_CPU, "device_name"));
+    fflush(stdout);
+    return bad;
+}
+
+static void test_choices(void **state) {
+    const struct choice cases[] = {
+        {"none", NULL, fake_driver, "2", 0, NULL, {"KEEL_GPU=none"}},
+        {"nonsense",
+         NULL,
+         fake_driver,
+         "2",
+         0,
+         NULL,
+         {"KEEL_GPU=nonsense names no driver", "cuda", "opencl"}},
+        {"cuda", NULL, fake_driver, "2", 2, "Fake 0", {NULL}},
+        {NULL, NULL, fake_driver, "1", 1, "Fake 0", {NULL}},
+        {"", NULL, fake_driver, "3", 3, "Fake 0", {NULL}},
+        {"cuda", "1", fake_driver, "3", 1, "Fake 1", {NULL}},
+        {NULL, "2", fake_driver, "3", 1, "Fake 2", {NULL}},
+        {"cuda", "3", fake_driver, "3", 0, NULL, {"KEEL_GPU_DEVICE=3", "there are 3"}},
+        {"cuda", "one", fake_driver, "3", 0, NULL, {"KEEL_GPU_DEVICE=one is no number"}},
+        {"cuda", NULL, fake_driver, "0", 0, NULL, {"KEEL_GPU=cuda", "libcuda.so has no device"}},
+        {"cuda", NULL, fake_driver, "99", 8, "Fake 0", {NULL}},
+        {"cuda",
+         NULL,
+         "/nonexistent/libcuda.so",
+         "1",
+         0,
+         NULL,
+         {"KEEL_GPU=cuda: /nonexistent/libcuda.so not found"}},
+        {"sim", NULL, "/nonexistent/libcuda.so", "1", 1, "sim0", {NULL}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pid_t pid = fork();
+        if (pid == 0) _exit(child(&cases[i]));
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("case %zu", i);
+    }
+}
+
+/* With nothing asked for and nothing there, the error says what was tried. A machine may have a GPU that OpenCL finds: then there is no error. */
+static void test_nothing_found(void **state) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct kl_backend *b;
+        struct kl_error *e = NULL;
+        unsetenv("KEEL_GPU");
+        unsetenv("KEEL_GPU_DEVICE");
+        setenv("KEEL_CUDA_DRIVER", "/nonexistent/libcuda.so", 1);
+        int rc = kl_device_backend(KL_GPU, 0, &b, &e);
+        bool ok =
+            rc == KL_OK || (rc == KL_EDEVICE &&
+                            strstr(e->message, "no GPU (cuda: /nonexistent/libcuda.so not found") &&
+                            strstr(e->message, "; opencl: "));
+        if (!ok) printf("%s\n", e ? e->message : "no message");
+        fflush(stdout);
+        _exit(!ok);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Opening fails at every allocation, and works when tried again. */
+static void test_memory(void **state) {
+    bool worked = false;
+    for (int64_t n = 0; !worked; n++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            struct kl_backend *b;
+            struct kl_error *e = NULL;
+            set("KEEL_GPU", "cuda");
+            set("KEEL_CUDA_DRIVER", fake_driver);
+            set("KEEL_CUDA_PATH", fake_path);
+            set("FAKE_CUDA_DEVICES", "2");
+            kl_test_fail_alloc_at(n);
+            int rc = kl_device_backend(KL_GPU, 1, &b, &e);
+            bool fired = kl_test_alloc_failed();
+            kl_test_fail_alloc_at(-1);
+            bool ok = fired ? rc == KL_ENOMEM : rc == KL_OK;
+            ok = ok && kl_device_backend(KL_GPU, 1, &b, NULL) == KL_OK && b->index == 1 &&
+                 kl_device_count(KL_GPU) == 2;
+            if (!ok) printf("allocation %d: %d %s\n", (int)n, rc, e ? e->message : "");
+            fflush(stdout);
+            _exit(!ok ? 1 : fired ? 0 : 2);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 1);
+        worked = WEXITSTATUS(status) == 2;
+        assert_true(n < 200);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices),
+                                       cmocka_unit_test(test_nothing_found),
+                                       cmocka_unit_test(test_memory)};
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
