@@ -113,6 +113,9 @@ static struct kl_array *laid_out(enum kl_dtype t, int layout, int rows, int cols
     return y;
 }
 
+static struct kl_array *indices(enum kl_dtype t, int ndim, const int *dims, int below,
+                                bool distinct);
+
 /* ---- comparing ---- */
 
 static double as_double(enum kl_dtype t, const char *p) {
@@ -398,6 +401,47 @@ static void fused_chains(void **state) {
             kl_array_release(x[0][k]);
             kl_array_release(x[1][k]);
         }
+    }
+}
+
+/* From some size on kernels do more per work-item; what is left over at the end is done one by one. */
+static void large_arrays(void **state) {
+    for (int odd = 0; odd < 2; odd++) {
+        int n = (1 << 22) + (1 << 20) + (odd ? 7 : 0), rows = 40000, cols = 128,
+            dims[2] = {rows, cols};
+        struct kl_array *x, *y, *a[3], *b[3];
+        OK(kl_arange(&x, 0, n, 1, KL_F32, cpu_stream, &err));
+        OK(kl_arange(&y, 5, n + 5, 1, KL_F32, cpu_stream, &err));
+        for (int dev = 0; dev < 2; dev++) {
+            struct kl_stream *s = dev ? gpu_stream : cpu_stream;
+            struct kl_array **r = dev ? b : a, *t;
+            OK(kl_add(&r[0], x, y, s, &err));
+            OK(kl_copy(&r[1], x, s, &err));
+            OK(kl_multiply(&t, x, y, s, &err));
+            OK(kl_subtract(&r[2], t, x, s, &err));
+            kl_array_release(t);
+        }
+        for (int k = 0; k < 3; k++) same(a[k], b[k], 0, 0, "large");
+        kl_array_release(x);
+        kl_array_release(y);
+        struct kl_array *from = random_array(KL_F32, 2, dims), *at, *u, *r[4];
+        int many = 40000 + odd, shape[3] = {many, 1, cols};
+        at = indices(KL_I32, 1, &many, rows, false);
+        OK(kl_take_axis(&r[0], from, at, 0, cpu_stream, &err));
+        OK(kl_take_axis(&r[1], from, at, 0, gpu_stream, &err));
+        kl_array_release(at);
+        same(r[0], r[1], 0, 0, "large gather");
+        many = rows - odd;
+        shape[0] = many;
+        u = random_array(KL_F32, 3, shape);
+        at = indices(KL_I32, 1, &many, rows,
+                     true); /* 7 and 40,000 have no common divisor: no index twice */
+        OK(kl_scatter_single(&r[2], from, at, u, 0, cpu_stream, &err));
+        OK(kl_scatter_single(&r[3], from, at, u, 0, gpu_stream, &err));
+        same(r[2], r[3], 0, 0, "large scatter");
+        kl_array_release(at);
+        kl_array_release(u);
+        kl_array_release(from);
     }
 }
 
@@ -726,6 +770,7 @@ int main(void) {
         cmocka_unit_test(casts),
         cmocka_unit_test(copies),
         cmocka_unit_test(fused_chains),
+        cmocka_unit_test(large_arrays),
         cmocka_unit_test(made_from_parameters),
         cmocka_unit_test(parts),
         cmocka_unit_test(gathers),

@@ -58,6 +58,7 @@ static int child(const struct choice *c) {
     set("KEEL_CUDA_DRIVER", c->driver);
     set("KEEL_CUDA_PATH", fake_path);
     set("FAKE_CUDA_DEVICES", c->n_fakes);
+    set("KEEL_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so"); /* whatever this machine has */
     struct kl_backend *b = NULL;
     struct kl_error *e = NULL;
     /* The CPU alone loads no driver. */

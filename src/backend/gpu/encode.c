@@ -290,6 +290,13 @@ static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **
     return KL_OK;
 }
 
+static bool donated(const struct kl_task *t, int out) {
+    for (int i = 0; i < t->n_in; i++)
+        if (t->in[i]->buffer->block && t->in[i]->buffer->block == t->out[out]->buffer->block)
+            return true;
+    return false;
+}
+
 /* Nothing can fail any more: retains, and makes the operation visible to consumers. */
 static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
     struct device *dev = cb->queue->dev;
@@ -304,7 +311,7 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
     }
     for (int i = 0; i < t->n_out; i++) {
         op->out[i] = kl_fate_retain(t->out[i]->fate);
-        cb->new_bytes += (int64_t)t->out[i]->buffer->bytes;
+        if (!donated(t, i)) cb->new_bytes += (int64_t)t->out[i]->buffer->bytes;
     }
     for (int i = 0; i < t->n_in + t->n_out;
          i++) { /* their guards are among the commands, which will now be kept */
@@ -353,10 +360,16 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
     }
 }
 
+/* A run of element-wise operations is not cut where memory is much: it becomes one kernel, which needs the memory of its last only. */
+static bool goes_on(const struct cb *cb, const struct kl_task *t) {
+    return cb->last && kl_op_flags(t->op) & kl_op_flags(cb->last->op) & KL_OPF_ELEMENTWISE;
+}
+
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
-    if (encode(q, t, drop, err)) return KL_LAUNCH_DONE;
-    if (q->open->n_ops >= MAX_OPS || q->open->new_bytes >= max_new_bytes)
+    if (q->open && q->open->new_bytes >= max_new_bytes && !goes_on(q->open, t))
         gpu_flush(&q->dev->backend, q);
+    if (encode(q, t, drop, err)) return KL_LAUNCH_DONE;
+    if (q->open->n_ops >= MAX_OPS) gpu_flush(&q->dev->backend, q);
     return KL_LAUNCH_PENDING;
 }
 

@@ -234,15 +234,19 @@ static lower_fn *const by_op[KL_N_OPS] = {
     [KL_OP_SCATTER_AXIS] = kl_lower_scatter,
 };
 
+/* Copies between layouts have kernels of their own; one in row order is a map like others. */
+static bool is_move(const struct kl_command *c) {
+    return c->op == KL_OP_COPY && !(c->args[0].layout & c->args[1].layout & KL_ROW_CONTIGUOUS);
+}
+
 static int lower_one(struct kl_emit *e, const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH) return kl_lower_guards(e, c);
     if (e->port->ops->override) {
         int rc = e->port->ops->override(e->port, e->queue, c, e->dry, e->err);
         if (rc) return rc < 0 ? rc : KL_OK;
     }
-    lower_fn *f = kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && c->op != KL_OP_COPY
-                      ? kl_lower_elementwise
-                      : by_op[c->op];
+    lower_fn *f = kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && !is_move(c) ? kl_lower_elementwise
+                                                                         : by_op[c->op];
     if (!f)
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s cannot run on this device",
                        c->name ? c->name : kl_op_name(c->op));

@@ -11,7 +11,15 @@
 #include "backend/gpu/lower.h"
 #include "base/alloc.h"
 
-enum { MAX_LEAVES = 10, MAX_STEPS = 24, MAX_STORES = 4, LOCAL = 256, MAX_PACK_BYTES = 16 };
+enum {
+    MAX_LEAVES = 10,
+    MAX_STEPS = 24,
+    MAX_STORES = 4,
+    LOCAL = 256,
+    MAX_PACK_BYTES = 16,
+    UNITS = 2,
+    LARGE = 1 << 20 /* packs from which a device has enough groups with two per work-item */
+};
 
 /* How a leaf is walked. */
 enum walk {
@@ -172,7 +180,8 @@ struct plan {
     const struct group *g;
     struct kl_space space; /* when n_strided */
     bool has_space, small; /* small: positions fit 32 bits */
-    int pack;              /* elements per work-item */
+    int pack;              /* elements side by side, in one access */
+    int units;             /* packs per work-item, LOCAL packs apart */
     uint8_t walk[MAX_LEAVES];
 };
 
@@ -235,10 +244,18 @@ static void walks_of(struct plan *p, const int64_t *offsets) {
     }
 }
 
+/* Large simple maps read more at once: with one 16-byte access per work-item too few are under way to fill the memory bus. */
+static int units_of(const struct plan *p, int64_t n) {
+    const struct group *g = p->g;
+    bool simple = !p->has_space && p->pack > 1 && g->n_leaves + g->n_stores <= 4;
+    return simple && n >= (int64_t)LARGE * p->pack ? UNITS : 1;
+}
+
 static size_t key_of(const struct plan *p, uint8_t *key) {
     const struct group *g = p->g;
     size_t n = 0;
     key[n++] = (uint8_t)p->pack;
+    key[n++] = (uint8_t)p->units;
     key[n++] = (uint8_t)(p->has_space ? 1 + p->space.ndim : 0);
     key[n++] = p->small;
     key[n++] = (uint8_t)g->n_leaves;
@@ -346,17 +363,87 @@ static void put_offsets(struct text *t, const struct plan *p) {
     put(t, "    (void)q;\n");
 }
 
+/* What a pack is made of and how many bytes it has. */
+static void put_pack(struct text *t, const struct plan *p, int dtype, const char *name, int k) {
+    put(t, "        PACK(%s, %d, %d) %s%d[%d];\n", type_of(dtype), p->pack,
+        p->pack * (int)kl_dtype_size((enum kl_dtype)dtype), name, k, p->units);
+}
+
+static bool packed(const struct plan *p, int leaf) {
+    return p->walk[leaf] == FLAT || p->walk[leaf] == PACKED;
+}
+
+/* Whole packs: everything is read before anything is computed, so that many reads are under way. */
+static void put_packs(struct text *t, const struct plan *p) {
+    const struct group *g = p->g;
+    int last = p->space.ndim - 1, apart = LOCAL * p->pack;
+    if (p->units > 1)
+        put(t, "    if ((i64)(group_id() + 1) * %d <= n) {\n", apart * p->units);
+    else
+        put(t, "    if (i + %d <= n) {\n", p->pack);
+    for (int k = 0; k < g->n_leaves; k++)
+        if (packed(p, k)) put_pack(t, p, g->leaf[k].arg->dtype, "a", k);
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored) put_pack(t, p, out_of(g->step[k].c)->dtype, "b", k);
+    put(t, "        UNROLL\n        for (int u = 0; u < %d; u++) {\n", p->units);
+    for (int k = 0; k < g->n_leaves; k++)
+        if (packed(p, k))
+            put(t, "            a%d[u].w = *(GLOBAL const CAT(w, %d) *)(p%d + u * %d);\n", k,
+                p->pack * (int)kl_dtype_size(g->leaf[k].arg->dtype), k, apart);
+    put(t, "        }\n        UNROLL\n        for (int u = 0; u < %d; u++) {\n", p->units);
+    put(t, "        UNROLL\n        for (int e = 0; e < %d; e++) {\n", p->pack);
+    for (int k = 0; k < g->n_leaves; k++) {
+        const char *type = type_of(g->leaf[k].arg->dtype);
+        if (packed(p, k)) put(t, "        c_%s v%d = value_%s(a%d[u].e[e]);\n", type, k, type, k);
+        if (p->walk[k] == STRIDED)
+            put(t, "        c_%s v%d = LOAD(%s, p%d, e * s.strides[%d][%d]);\n", type, k, type, k,
+                g->leaf[k].operand, last);
+    }
+    put_steps(t, g);
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored)
+            put(t, "        b%d[u].e[e] = stored_%s(t%d);\n", k,
+                type_of(out_of(g->step[k].c)->dtype), k);
+    put(t, "        }\n");
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored)
+            put(t, "        *(GLOBAL CAT(w, %d) *)(r%d + u * %d) = b%d[u].w;\n",
+                p->pack * (int)kl_dtype_size(out_of(g->step[k].c)->dtype), k, apart, k);
+    put(t, "        }\n        return;\n    }\n");
+}
+
+/* Element by element: everything, or what is left over. With a space n is a multiple of the pack. */
+static void put_elements(struct text *t, const struct plan *p) {
+    const struct group *g = p->g;
+    put(t,
+        "    for (int u = 0; u < %d; u++)\n    for (int e = u * %d; e < u * %d + %d && i + e < n; "
+        "e++) {\n",
+        p->units, LOCAL * p->pack, LOCAL * p->pack, p->pack);
+    for (int k = 0; k < g->n_leaves; k++) {
+        const char *type = type_of(g->leaf[k].arg->dtype);
+        if (packed(p, k)) put(t, "        c_%s v%d = LOAD(%s, p%d, e);\n", type, k, type, k);
+        if (p->walk[k] == STRIDED)
+            put(t, "        c_%s v%d = LOAD(%s, p%d, %s);\n", type, k, type, k,
+                p->pack > 1 ? "e" : "0");
+    }
+    put_steps(t, g);
+    for (int k = 0; k < g->n_steps; k++)
+        if (g->step[k].stored)
+            put(t, "        STORE(%s, r%d, e, t%d);\n", type_of(out_of(g->step[k].c)->dtype), k, k);
+    put(t, "    }\n}\n");
+}
+
 static char *source(void *ctx) {
     const struct plan *p = ctx;
     const struct group *g = p->g;
     struct text t = {0};
-    int last = p->space.ndim - 1;
     put(&t, "%s\nKERNEL(map)(i64 n", kl_source_elementwise);
     if (p->has_space) put(&t, ", struct space s");
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(x%d)", k);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored) put(&t, ", PTR(y%d)", k);
-    put(&t, ") {\n    i64 i = gid() * %d;\n    if (i >= n) return;\n", p->pack);
+    put(&t, ") {\n    i64 i = ((i64)group_id() * %d + lid()) * %d;\n    if (i >= n) return;\n",
+        LOCAL * p->units, p->pack);
     if (p->has_space) put_offsets(&t, p);
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
@@ -372,55 +459,8 @@ static char *source(void *ctx) {
         if (g->step[k].stored)
             put(&t, "    GLOBAL %s *r%d = AT(%s, y%d) + i;\n", type_of(out_of(g->step[k].c)->dtype),
                 k, type_of(out_of(g->step[k].c)->dtype), k);
-    if (p->pack > 1) {
-        put(&t, "    if (i + %d <= n) {\n", p->pack);
-        for (int k = 0; k < g->n_leaves; k++) {
-            if (p->walk[k] != FLAT && p->walk[k] != PACKED) continue;
-            int bytes = p->pack * (int)kl_dtype_size(g->leaf[k].arg->dtype);
-            put(&t, "    PACK(%s, %d, %d) a%d;\n    a%d.w = *(GLOBAL const CAT(w, %d) *)p%d;\n",
-                type_of(g->leaf[k].arg->dtype), p->pack, bytes, k, k, bytes, k);
-        }
-        for (int k = 0; k < g->n_steps; k++)
-            if (g->step[k].stored)
-                put(&t, "    PACK(%s, %d, %d) b%d;\n", type_of(out_of(g->step[k].c)->dtype),
-                    p->pack, p->pack * (int)kl_dtype_size(out_of(g->step[k].c)->dtype), k);
-        put(&t, "    UNROLL\n    for (int e = 0; e < %d; e++) {\n", p->pack);
-        for (int k = 0; k < g->n_leaves; k++) {
-            const char *type = type_of(g->leaf[k].arg->dtype);
-            if (p->walk[k] == FLAT || p->walk[k] == PACKED)
-                put(&t, "        c_%s v%d = value_%s(a%d.e[e]);\n", type, k, type, k);
-            if (p->walk[k] == STRIDED)
-                put(&t, "        c_%s v%d = LOAD(%s, p%d, e * s.strides[%d][%d]);\n", type, k, type,
-                    k, g->leaf[k].operand, last);
-        }
-        put_steps(&t, g);
-        for (int k = 0; k < g->n_steps; k++)
-            if (g->step[k].stored)
-                put(&t, "        b%d.e[e] = stored_%s(t%d);\n", k,
-                    type_of(out_of(g->step[k].c)->dtype), k);
-        put(&t, "    }\n");
-        for (int k = 0; k < g->n_steps; k++)
-            if (g->step[k].stored)
-                put(&t, "    *(GLOBAL CAT(w, %d) *)r%d = b%d.w;\n",
-                    p->pack * (int)kl_dtype_size(out_of(g->step[k].c)->dtype), k, k);
-        put(&t, "    return;\n    }\n");
-    }
-    /* Element by element: everything, or what is left over. With a space n is a multiple of the pack. */
-    put(&t, "    for (int e = 0; e < %d && i + e < n; e++) {\n", p->pack);
-    for (int k = 0; k < g->n_leaves; k++) {
-        const char *type = type_of(g->leaf[k].arg->dtype);
-        if (p->walk[k] == FLAT || p->walk[k] == PACKED)
-            put(&t, "        c_%s v%d = LOAD(%s, p%d, e);\n", type, k, type, k);
-        if (p->walk[k] == STRIDED)
-            put(&t, "        c_%s v%d = LOAD(%s, p%d, %s);\n", type, k, type, k,
-                p->pack > 1 ? "e" : "0");
-    }
-    put_steps(&t, g);
-    for (int k = 0; k < g->n_steps; k++)
-        if (g->step[k].stored)
-            put(&t, "        STORE(%s, r%d, e, t%d);\n", type_of(out_of(g->step[k].c)->dtype), k,
-                k);
-    put(&t, "    }\n}\n");
+    if (p->pack > 1) put_packs(&t, p);
+    put_elements(&t, p);
     if (t.failed) {
         kl_free(t.s);
         return NULL;
@@ -451,7 +491,8 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
     /* Several launches: what is walked flat goes on where the last one stopped. */
     if (j->begin % p.pack) p.pack = 1;
     walks_of(&p, at);
-    uint8_t key[8 + 3 * MAX_LEAVES + 6 * MAX_STEPS];
+    p.units = units_of(&p, n);
+    uint8_t key[16 + 3 * MAX_LEAVES + 6 * MAX_STEPS];
     size_t key_bytes = key_of(&p, key);
     struct kl_karg args[KL_MAX_KARGS];
     int n_args = 0;
@@ -469,10 +510,10 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
             args[n_args++] = KL_KARG_PTR((const char *)out->data +
                                          j->begin * (int64_t)kl_dtype_size(out->dtype));
     }
-    int64_t items = (n + p.pack - 1) / p.pack;
+    int64_t items = (n + p.pack - 1) / p.pack, per_group = (int64_t)LOCAL * p.units;
     j->begin += n;
-    return kl_emit_made(j->e, key, key_bytes, source, &p, "map", (items + LOCAL - 1) / LOCAL, LOCAL,
-                        args, n_args);
+    return kl_emit_made(j->e, key, key_bytes, source, &p, "map",
+                        (items + per_group - 1) / per_group, LOCAL, args, n_args);
 }
 
 static int run(struct kl_emit *e, struct group *g) {

@@ -11,7 +11,13 @@
 #include "base/index.h"
 #include "base/op_params.h"
 
-enum { LOCAL = 256, MAX_INDEX = 8, MAX_ITEM = 16 };
+enum {
+    LOCAL = 256,
+    MAX_INDEX = 8,
+    MAX_ITEM = 16,
+    EACH = 4,            /* items per work-item of large gathers and assignments */
+    LARGE = LOCAL * 4096 /* items from which there are groups enough for that */
+};
 
 /* struct indexed of kernels/indexed.kl. */
 struct indexed {
@@ -23,7 +29,8 @@ struct indexed {
 /* What a source depends on; also its key, so it has no holes. */
 struct variant {
     uint8_t scatter, n_index, index_dtype[MAX_INDEX], checked, small, flat_slice;
-    uint8_t item;                /* gathers: bytes that one work-item moves */
+    uint8_t item,
+        each; /* gathers and assignments: bytes moved at once, and how many of these per work-item */
     uint8_t dtype, mode, serial; /* scatters */
 };
 
@@ -43,14 +50,18 @@ static char *source(void *ctx) {
                           "#define N_INDEX %d\n#define INDEX_TYPE %s\n"
                           "#define INDEX_VALUE(v) CAT(index_value_, INDEX_TYPE)(v)\n",
                           v->checked, v->small, v->flat_slice, v->n_index, first);
-    if (v->scatter)
+    if (v->scatter && v->mode == KL_SCATTER_ASSIGN)
+        n += (size_t)snprintf(head + n, room - n,
+                              "#define T_ID -1\n#define MODE 0\n#define SERIAL 0\n");
+    else if (v->scatter)
         n += (size_t)snprintf(head + n, room - n,
                               "#define T %s\n#define T_ID %d\n#define C %s\n#define T_BYTES %d\n"
                               "#define MODE %d\n#define SERIAL %d\n",
                               kl_dialect_type(v->dtype), v->dtype, compute_of(v->dtype),
                               (int)kl_dtype_size(v->dtype), v->mode, v->serial);
-    else
-        n += (size_t)snprintf(head + n, room - n, "#define BYTES %d\n", v->item);
+    if (v->item)
+        n += (size_t)snprintf(head + n, room - n, "#define BYTES %d\n#define EACH %d\n", v->item,
+                              v->each);
     static const char *const begin[] = {"\n#define INDEX_PARAMS ", "\n#define INDEX_NAMES ",
                                         "\n#define EACH_INDEX(f) "};
     for (int what = 0; what < 3; what++) {
@@ -164,14 +175,15 @@ static void positions_end(const struct kl_arg *index, int n_index, struct indexe
 
 static int emit(struct kl_emit *e, struct variant *v, const char *entry, int64_t items,
                 const struct kl_karg *args, int n_args) {
-    int64_t groups = v->serial ? items > 0 : (items + LOCAL - 1) / LOCAL;
+    int64_t per_group = (int64_t)LOCAL * (v->each ? v->each : 1);
+    int64_t groups = v->serial ? items > 0 : (items + per_group - 1) / per_group;
     return kl_emit_made(e, v, sizeof *v, source, v, entry, groups, v->serial ? 1 : LOCAL, args,
                         n_args);
 }
 
 /* ---- gathers ---- */
 
-/* Doubles what one work-item moves as long as everything allows it. */
+/* Doubles what is moved at once as long as everything allows it. from and to: of which one is indexed, the other in row order. */
 static size_t widen(struct indexed *x, int n_index, size_t item, const void *from, const void *to) {
     for (; item < MAX_ITEM; item *= 2) {
         int last = x->slice.ndim - 1;
@@ -209,6 +221,7 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     v.flat_slice = flat_slice(&x.slice);
     int64_t items = (x.end - x.begin) * x.inner;
     v.small = items <= INT32_MAX;
+    v.each = items >= LARGE ? EACH : 1;
     struct kl_fault_args f = kl_fault_args(c);
     struct kl_karg args[KL_MAX_KARGS];
     int n = 0;
@@ -275,7 +288,7 @@ static int gather_axis(struct kl_emit *e, const struct kl_command *c) {
                          .array = &c->args[0],
                          .index = &c->args[1],
                          .out = c->args[2].data,
-                         .v = {.item = (uint8_t)kl_dtype_size(c->args[0].dtype)}};
+                         .v = {.item = (uint8_t)kl_dtype_size(c->args[0].dtype), .each = 1}};
     KL_TRY(describe(e, c, j.array, &j.v, &j.x, &j.index));
     return along_axis(&j, p->axis);
 }
@@ -321,10 +334,16 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     x.inner = x.slice.n;
     flats[v.n_index] = updates;
     KL_TRY(in_row_order(e, flats, v.n_index + 1, rows));
+    if (p->mode == KL_SCATTER_ASSIGN) { /* values are moved, whatever they are */
+        v.item =
+            (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), rows[v.n_index], out->data);
+        v.dtype = 0;
+    }
     v.flat_slice = flat_slice(&x.slice);
     v.serial = must_be_serial(e->port, out->dtype, p->mode);
     int64_t items = (x.end - x.begin) * x.inner;
     v.small = items <= INT32_MAX;
+    if (v.item) v.each = items >= LARGE ? EACH : 1;
     struct kl_karg args[KL_MAX_KARGS];
     int n = 0;
     args[n++] = KL_KARG(x);
@@ -346,6 +365,11 @@ static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
                          .index = &c->args[2],
                          .out = c->args[3].data,
                          .v = {.scatter = 1, .dtype = c->args[3].dtype, .mode = (uint8_t)p->mode}};
+    if (p->mode == KL_SCATTER_ASSIGN) {
+        j.v.item = (uint8_t)kl_dtype_size(j.array->dtype);
+        j.v.each = 1;
+        j.v.dtype = 0;
+    }
     KL_TRY(check_f64(e, j.array->dtype));
     KL_TRY(copy_base(e, c));
     KL_TRY(describe(e, c, j.array, &j.v, &j.x, &j.index));
