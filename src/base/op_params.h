@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/kernel_desc.h"
 #include "base/launch.h"
 
 /* ARANGE: element i is start + i * step, computed in double for floats, in int64 for integers. */
@@ -86,4 +87,9 @@ struct kl_call_params {
         workspace_bytes; /* scratch memory that fn gets as an extra output behind the others (uint8) */
     bool
         guarded; /* on a device: must not run when an input's fault is set (not safe on arbitrary data) */
+};
+
+/* KERNEL: one reference to its description, owned by the params. */
+struct kl_kernel_params {
+    struct kl_kernel_desc *desc;
 };

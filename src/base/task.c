@@ -9,6 +9,7 @@ const char *kl_task_name(const struct kl_task *t) {
                                            "scatter_min"};
     switch (t->op) {
     case KL_OP_CALL: return ((const struct kl_call_params *)t->params)->name;
+    case KL_OP_KERNEL: return ((const struct kl_kernel_params *)t->params)->desc->name;
     case KL_OP_SCATTER: return scatters[((const struct kl_scatter_params *)t->params)->mode];
     case KL_OP_SCATTER_AXIS:
         if (((const struct kl_scatter_axis_params *)t->params)->mode == KL_SCATTER_ADD)

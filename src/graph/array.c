@@ -80,6 +80,8 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead) {
         const struct kl_call_params *call = n->task.params;
         if (call->release) call->release(call->ctx);
     }
+    if (n->task.op == KL_OP_KERNEL)
+        kl_kernel_desc_release(((const struct kl_kernel_params *)n->task.params)->desc);
     kl_buffer_release(n->task.workspace);
     if (n->parts)
         kl_parts_drop(n->parts);

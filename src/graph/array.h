@@ -49,7 +49,7 @@ struct kl_out_spec {
 };
 /* A lazy operation: outs[0 .. n_out-1] are new row-major arrays. Inputs are retained; params are copied.
  * Ops with KL_OPF_VIEW go through kl_array_view. On failure outs is untouched and *err set; params that own something
- * (kl_call_params) are then still the caller's. */
+ * (kl_call_params, kl_kernel_params) are then still the caller's. */
 int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs,
                 enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
                 struct kl_array *const *in, int n_in, struct kl_error **err);

@@ -18,6 +18,7 @@
 #include "mlx/c/closure.h"
 #include "mlx/c/device.h"
 #include "mlx/c/error.h"
+#include "mlx/c/fast.h"
 #include "mlx/c/half.h"
 #include "mlx/c/io.h"
 #include "mlx/c/io_types.h"

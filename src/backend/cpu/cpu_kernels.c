@@ -5,6 +5,7 @@
 
 static kl_kernel_fn *const kernels[KL_N_OPS] = {
     [KL_OP_COPY] = kl_cpu_elementwise,
+    [KL_OP_KERNEL] = kl_cpu_no_kernel,
     [KL_OP_CAST] = kl_cpu_elementwise,
     [KL_OP_NEGATIVE] = kl_cpu_elementwise,
     [KL_OP_ABS] = kl_cpu_elementwise,

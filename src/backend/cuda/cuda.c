@@ -135,6 +135,10 @@ void kl_cuda_facts(int index, struct kl_gpu_facts *out) {
     out->units = (uint32_t)attribute(api, device, CU_ATTR_MULTIPROCESSORS, 0);
 }
 
+static uint32_t limit(const struct kl_cuda_api *api, int device, int which, int otherwise) {
+    return (uint32_t)attribute(api, device, which, otherwise);
+}
+
 static void fill_port(struct kl_cuda *d) {
     const struct kl_cuda_api *api = d->api;
     const struct kl_nvrtc_api *nvrtc = kl_nvrtc_api(NULL);
@@ -149,7 +153,15 @@ static void fill_port(struct kl_cuda *d) {
         .n_units = (uint32_t)attribute(api, d->device, CU_ATTR_MULTIPROCESSORS, 1),
         .subgroup = SUBGROUP,
         .has_f64 = true,
-        .has_atomic64 = true};
+        .has_atomic64 = true,
+        .is_cuda = true,
+        .max_groups = {limit(api, d->device, CU_ATTR_MAX_GRID_X, INT32_MAX),
+                       limit(api, d->device, CU_ATTR_MAX_GRID_Y, 65535),
+                       limit(api, d->device, CU_ATTR_MAX_GRID_Z, 65535)},
+        .max_group = {limit(api, d->device, CU_ATTR_MAX_BLOCK_X, 1024),
+                      limit(api, d->device, CU_ATTR_MAX_BLOCK_Y, 1024),
+                      limit(api, d->device, CU_ATTR_MAX_BLOCK_Z, 64)},
+        .dynamic_bytes = limit(api, d->device, CU_ATTR_SHARED_BYTES_OPTIN, 0)};
     snprintf(d->port.identity, sizeof d->port.identity, "cuda %d, %.100s, sm_%d, nvrtc %d.%d",
              api->version, facts.name, d->cc, nvrtc ? nvrtc->major : 0, nvrtc ? nvrtc->minor : 0);
 }

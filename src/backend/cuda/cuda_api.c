@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WHY_BYTES = 256, PATH_BYTES = 512 };
 
@@ -214,4 +215,40 @@ const struct kl_nvrtc_api *kl_nvrtc_api(const char **why) {
     pthread_once(&nvrtc.once, load_nvrtc);
     if (!nvrtc.ok && why) *why = nvrtc.why;
     return nvrtc.ok ? &nvrtc.api : NULL;
+}
+
+/* ---- the toolkit's headers, for kernels of users ---- */
+
+static struct {
+    pthread_once_t once;
+    char path[PATH_BYTES];
+} include = {.once = PTHREAD_ONCE_INIT};
+
+static bool try_include(const char *base, const char *below) {
+    char file[PATH_BYTES + 16];
+    if (!base || !*base || snprintf(include.path, PATH_BYTES, "%s/%s", base, below) >= PATH_BYTES)
+        return false;
+    snprintf(file, sizeof file, "%s/cuda_fp16.h", include.path);
+    return access(file, R_OK) == 0;
+}
+
+static void find_include(void) {
+    Dl_info where;
+    char *folder = NULL, *slash;
+    if (try_include(getenv("KEEL_CUDA_PATH"), "include")) return;
+    if (nvrtc.ok && dladdr(*(void **)&nvrtc.api.Version, &where))
+        folder = realpath(where.dli_fname, NULL);
+    if (folder && (slash = strrchr(folder, '/'))) *slash = 0;
+    /* Of a toolkit or of the wheels for CUDA 13; of those for CUDA 12; of any. */
+    bool found = folder && (try_include(folder, "../include") ||
+                            try_include(folder, "../../cuda_runtime/include"));
+    free(folder);
+    if (!found && !try_include("/usr/local/cuda", "include") && !try_include("/usr", "include"))
+        include.path[0] = 0;
+}
+
+const char *kl_nvrtc_include(void) {
+    if (!kl_nvrtc_api(NULL)) return NULL;
+    pthread_once(&include.once, find_include);
+    return include.path[0] ? include.path : NULL;
 }

@@ -19,6 +19,16 @@ enum {
     CU_ATTR_CC_MAJOR = 75,
     CU_ATTR_CC_MINOR = 76,
 
+    CU_ATTR_MAX_BLOCK_X = 2,
+    CU_ATTR_MAX_BLOCK_Y = 3,
+    CU_ATTR_MAX_BLOCK_Z = 4,
+    CU_ATTR_MAX_GRID_X = 5,
+    CU_ATTR_MAX_GRID_Y = 6,
+    CU_ATTR_MAX_GRID_Z = 7,
+    CU_ATTR_SHARED_BYTES_OPTIN = 97,
+
+    CU_FUNC_MAX_DYNAMIC_SHARED_BYTES = 8,
+
     CU_STREAM_IS_NON_BLOCKING = 1,
     CU_EVENT_HAS_NO_TIMING = 2,
 };
@@ -57,6 +67,7 @@ typedef uint64_t cu_address;
     F(EventSynchronize, "cuEventSynchronize", (void *event))                                       \
     F(ModuleLoadData, "cuModuleLoadData", (void **module, const void *image))                      \
     F(ModuleGetFunction, "cuModuleGetFunction", (void **function, void *module, const char *name)) \
+    F(FuncSetAttribute, "cuFuncSetAttribute", (void *function, int attribute, int value))          \
     F(LaunchKernel, "cuLaunchKernel",                                                              \
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
        unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra))
@@ -94,8 +105,11 @@ const struct kl_cuda_api *kl_cuda_api(const char **why);
 /* The compiler; NULL with a reason. Loaded by the first call; needs no driver and no device. */
 const struct kl_nvrtc_api *kl_nvrtc_api(const char **why);
 
+/* The folder of the toolkit's headers, beside the compiler or where KEEL_CUDA_PATH says; NULL when there is none. */
+const char *kl_nvrtc_include(void);
+
 /* Complete source to a program for devices of compute capability cc (90: 9.0): machine code, or PTX when this NVRTC does not know
- * the device. kl_malloc'd. KL_ECOMPILE quotes the log; KL_EUNSUPPORTED: there is no NVRTC. */
+ * the device. kl_malloc'd. Source that includes headers finds the toolkit's. KL_ECOMPILE quotes the log; KL_EUNSUPPORTED: there is no NVRTC. */
 int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
                      struct kl_error **err);
 

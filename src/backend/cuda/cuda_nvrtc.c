@@ -5,7 +5,7 @@
 #include "backend/cuda/cuda_api.h"
 #include "base/alloc.h"
 
-enum { LOG_QUOTED = 2000, MAX_ARCHS = 128, NVRTC_OUT_OF_MEMORY = 1 };
+enum { LOG_QUOTED = 2000, MAX_ARCHS = 128, NVRTC_OUT_OF_MEMORY = 1, INCLUDE_BYTES = 640 };
 
 /* The architecture to compile for: of the device, or the newest older one, whose PTX the driver translates. */
 static int arch_for(const struct kl_nvrtc_api *api, int cc) {
@@ -20,19 +20,31 @@ static int arch_for(const struct kl_nvrtc_api *api, int cc) {
 
 /* Quotes the beginning of the log: compilers say first what matters. */
 static void fail_with_log(const struct kl_nvrtc_api *api, void *program, const char *name,
-                          struct kl_error **err) {
+                          const char *note, struct kl_error **err) {
     size_t n = 0;
     char *log = NULL;
     if (api->GetProgramLogSize(program, &n) == 0 && n > 1 && (log = kl_calloc(1, n + 1)) &&
         api->GetProgramLog(program, log) == 0) {
         n = strlen(log);
         while (n > 0 && log[n - 1] == '\n') log[--n] = 0;
-        kl_fail(err, KL_ECOMPILE, "kernel '%s' does not compile: %.*s%s", name, LOG_QUOTED, log,
-                n > LOG_QUOTED ? " ..." : "");
+        kl_fail(err, KL_ECOMPILE, "kernel '%s' does not compile: %s%.*s%s", name, note, LOG_QUOTED,
+                log, n > LOG_QUOTED ? " ..." : "");
     } else {
-        kl_fail(err, KL_ECOMPILE, "kernel '%s' does not compile, and NVRTC gives no reason", name);
+        kl_fail(err, KL_ECOMPILE, "kernel '%s' does not compile: %sNVRTC gives no reason", name,
+                note);
     }
     kl_free(log);
+}
+
+/* Where the headers are that a source includes: the toolkit's, and those of the C++ library in it. */
+static int include_options(const char *source, char (*text)[INCLUDE_BYTES], const char **options) {
+    const char *folder = strstr(source, "#include") ? kl_nvrtc_include() : NULL;
+    if (!folder) return 0;
+    snprintf(text[0], INCLUDE_BYTES, "--include-path=%s", folder);
+    snprintf(text[1], INCLUDE_BYTES, "--include-path=%s/cccl", folder);
+    options[0] = text[0];
+    options[1] = text[1];
+    return 2;
 }
 
 int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
@@ -46,7 +58,9 @@ int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary
     snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm",
              arch);
     /* Products are fused where that is meant, as on the CPU; denormals, division and roots are IEEE by default. */
-    const char *const options[] = {arch_option, "--fmad=false", "--std=c++17"};
+    const char *options[6] = {arch_option, "--fmad=false", "--std=c++17"};
+    char headers[2][INCLUDE_BYTES];
+    int n_options = 3 + include_options(source, headers, options + 3);
     void *program = NULL;
     int rc = api->CreateProgram(&program, source, name, 0, NULL, NULL);
     if (rc == NVRTC_OUT_OF_MEMORY) return kl_fail_nomem(err);
@@ -54,8 +68,13 @@ int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary
         return kl_fail(err, KL_ECOMPILE, "kernel '%s': nvrtcCreateProgram failed with %d", name,
                        rc);
     char *made = NULL;
-    if ((rc = api->CompileProgram(program, 3, options))) {
-        fail_with_log(api, program, name, err);
+    if ((rc = api->CompileProgram(program, n_options, options))) {
+        const char *note =
+            strstr(source, "#include") && n_options == 3
+                ? "it includes headers, and no include folder of a CUDA toolkit is found "
+                  "(KEEL_CUDA_PATH names the toolkit); "
+                : "";
+        fail_with_log(api, program, name, note, err);
         rc = KL_ECOMPILE;
         goto out;
     }

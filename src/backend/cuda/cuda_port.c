@@ -35,9 +35,11 @@ static int port_find(struct kl_port *p, void *module, const char *entry, void **
     return kl_cuda_check(d, err, "cuModuleGetFunction", result);
 }
 
-static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
-                       uint32_t local, const struct kl_karg *args, int n_args,
-                       struct kl_error **err) {
+enum { SHARED_FOR_ALL = 48 << 10 }; /* more must be asked for */
+
+static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+                          const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                          int n_args, struct kl_error **err) {
     struct kl_cuda *d = cuda_of_port(p);
     cu_address base[KL_MAX_KARGS], at = 0;
     void *params[2 * KL_MAX_KARGS];
@@ -53,9 +55,19 @@ static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t gr
         params[n++] = &base[i];
         params[n++] = &at; /* addresses can be added to on the host, so the offset is in them */
     }
-    return KL_CUDA(
-        d, err, LaunchKernel,
-        (kernel, groups, 1, 1, local, 1, 1, 0, ((struct cuda_queue *)queue)->stream, params, NULL));
+    if (shared_bytes > SHARED_FOR_ALL)
+        KL_TRY(KL_CUDA(d, err, FuncSetAttribute,
+                       (kernel, CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, (int)shared_bytes)));
+    return KL_CUDA(d, err, LaunchKernel,
+                   (kernel, groups[0], groups[1], groups[2], local[0], local[1], local[2],
+                    (unsigned)shared_bytes, ((struct cuda_queue *)queue)->stream, params, NULL));
+}
+
+static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
+                       uint32_t local, const struct kl_karg *args, int n_args,
+                       struct kl_error **err) {
+    return port_launch_3d(p, queue, kernel, (const uint32_t[]){groups, 1, 1},
+                          (const uint32_t[]){local, 1, 1}, 0, args, n_args, err);
 }
 
 static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
@@ -89,5 +101,6 @@ const struct kl_port_ops kl_cuda_port_ops = {.compile = port_compile,
                                              .load = port_load,
                                              .find = port_find,
                                              .launch = port_launch,
+                                             .launch_3d = port_launch_3d,
                                              .copy = port_copy,
                                              .scratch = port_scratch};

@@ -99,6 +99,13 @@ int cb_words(struct cb *cb, int n, struct kl_word_ref *out, struct kl_error **er
     return KL_OK;
 }
 
+int cb_word_pair(struct cb *cb, struct kl_word_ref *out, struct kl_error **err) {
+    struct kl_word_ref skipped;
+    if (!cb->words) KL_TRY(words_take(cb->queue, &cb->words, err));
+    if (cb->words->n_used % 2) KL_TRY(cb_words(cb, 1, &skipped, err));
+    return cb_words(cb, 2, out, err);
+}
+
 void words_release(struct device *dev, struct kl_queue *q, struct kl_fault_words *w) {
     if (atomic_fetch_sub(&w->refs, 1) != 1) return;
     /* Nobody in flight reads or writes it any more. Only a chunk with a word that fired is cleared. */

@@ -115,7 +115,12 @@ static struct op *record(struct cb *cb, struct kl_task *t) {
     return op;
 }
 
+static const struct kl_kernel_desc *kernel_of(const struct kl_task *t) {
+    return t->op == KL_OP_KERNEL ? ((const struct kl_kernel_params *)t->params)->desc : NULL;
+}
+
 static bool can_fault(const struct kl_task *t) {
+    if (t->op == KL_OP_KERNEL) return kernel_of(t)->raises;
     return t->op == KL_OP_CALL || ((kl_op_flags(t->op) & KL_OPF_CHECKED) && !t->proved);
 }
 
@@ -174,7 +179,8 @@ static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool 
 static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
                            const struct inputs *in) {
     struct device *dev = cb->queue->dev;
-    bool guarded = t->op == KL_OP_CALL && ((const struct kl_call_params *)t->params)->guarded;
+    bool guarded = t->op == KL_OP_KERNEL ||
+                   (t->op == KL_OP_CALL && ((const struct kl_call_params *)t->params)->guarded);
     bool checked = (kl_op_flags(t->op) & KL_OPF_CHECKED) != 0;
     int n_args = t->n_in + t->n_out + (t->workspace != NULL);
     int64_t positions = checked ? kl_fault_positions(t->op, t->n_in, t->in) : INT64_MAX;
@@ -266,7 +272,12 @@ static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **
     op->dropped = in.drop;
     *out = op;
     if (op->dropped) return KL_OK;
-    if (can_fault(t)) {
+    if (kernel_of(t) && can_fault(t)) {
+        /* Code and position. Either tells consumers that it has failed, so they depend on one of them. */
+        op->positions_per_word = INT64_MAX;
+        op->n_words = 1;
+        KL_TRY(cb_word_pair(cb, &op->word, err));
+    } else if (can_fault(t)) {
         int64_t positions = t->op == KL_OP_CALL ? 1 : kl_fault_positions(t->op, t->n_in, t->in);
         op->positions_per_word = cb->queue->dev->driver->max_positions;
         op->n_words = (int)((positions + op->positions_per_word - 1) / op->positions_per_word);
@@ -297,10 +308,14 @@ static bool donated(const struct kl_task *t, int out) {
     return false;
 }
 
+static void release_kernel(void *desc) {
+    kl_kernel_desc_release(desc);
+}
+
 /* Nothing can fail any more: retains, and makes the operation visible to consumers. */
 static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
     struct device *dev = cb->queue->dev;
-    bool keeps_index = op->n_words && t->op != KL_OP_CALL;
+    bool keeps_index = op->n_words && t->op != KL_OP_CALL && t->op != KL_OP_KERNEL;
     for (int i = 0; i < t->n_in; i++) {
         op->in[i]->fate = kl_fate_retain(t->in[i]->fate);
         /* The index values are read at settlement: until then their block is neither donated nor reused. */
@@ -320,6 +335,10 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
         if (b && b->needs_guard && !op->dropped) b->needs_guard = false;
     }
     op->submitter = t->submitter;
+    if (t->op == KL_OP_KERNEL) {
+        op->ctx = kl_kernel_desc_retain(((const struct kl_kernel_params *)t->params)->desc);
+        op->release_ctx = release_kernel;
+    }
     if (t->op == KL_OP_CALL) {
         const struct kl_call_params *call = t->params;
         if (call->retain) {

@@ -21,7 +21,7 @@ struct op {
     enum kl_op_id op;
     const char *name;
     const void *params;
-    void (*release_ctx)(void *ctx); /* of a CALL; NULL: nothing is held */
+    void (*release_ctx)(void *ctx); /* of a CALL or KERNEL; NULL: nothing is held */
     void *ctx;
     int n_in, n_out;
     struct kl_tensor *
@@ -108,6 +108,8 @@ int cb_wait_for(struct cb *cb, struct cb *other /* retained */);
 int cb_hold_words(struct cb *cb, struct kl_fault_words *w);
 /* n consecutive words of cb's own chunk. KL_ENOMEM; KL_ELIMIT when they do not fit into this command buffer. */
 int cb_words(struct cb *cb, int n, struct kl_word_ref *out, struct kl_error **err);
+/* Two words that are one aligned 64-bit value. */
+int cb_word_pair(struct cb *cb, struct kl_word_ref *out, struct kl_error **err);
 void words_release(struct device *dev, struct kl_queue *q, struct kl_fault_words *w);
 
 /* ---- encode.c: slots of the backend ---- */

@@ -30,6 +30,8 @@ struct wanted { /* an entry to find, and how to make it */
     const char *file;           /* the source's name in messages */
     char *(*source)(void *ctx); /* malloc'd; NULL: the family's, or the key is the source */
     void *ctx;
+    const char *library; /* of those without a family; may be NULL */
+    bool bare;           /* the source is all there is */
 };
 enum { BUCKETS = 1024 };
 
@@ -104,8 +106,10 @@ static char *source_of(struct kl_lowering *l, const struct wanted *w) {
     char defines[1024], *made = w->source ? w->source(w->ctx) : NULL;
     if (w->source && !made) return NULL;
     size_t n = defines_of(&w->e, defines, sizeof defines);
+    if (w->bare) return kl_strdup(w->e.key);
     const char *body = made ? made : w->e.family ? w->e.family->source : w->e.key;
-    const char *library = w->e.family && w->e.family->library ? w->e.family->library : "";
+    const char *library = w->e.family ? w->e.family->library : w->library;
+    if (!library) library = "";
     size_t room = n + strlen(l->port->prelude) + strlen(kl_source_prelude) + strlen(library) +
                   strlen(body) + 64;
     char *s = kl_malloc(room);
@@ -210,6 +214,24 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
                      n_args);
 }
 
+int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct kl_karg *args,
+                 int n_args) {
+    struct wanted w = {.e = {.local = g->local[0] * g->local[1] * g->local[2],
+                             .name = g->entry,
+                             .key = g->source,
+                             .key_bytes = strlen(g->source) + 1},
+                       .file = g->name,
+                       .library = g->library,
+                       .bare = g->bare};
+    struct entry *found;
+    w.e.hash = mix(mix(hash_bytes(w.e.key, w.e.key_bytes), w.e.local + (uint64_t)g->bare),
+                   hash_bytes(g->entry, strlen(g->entry)));
+    KL_TRY(find_or_make(e->lowering, &w, &found, e->err));
+    if (e->dry) return KL_OK;
+    return e->port->ops->launch_3d(e->port, e->queue, found->kernel, g->groups, g->local,
+                                   g->shared_bytes, args, n_args, e->err);
+}
+
 /* ---- which family ---- */
 
 typedef int lower_fn(struct kl_emit *e, const struct kl_command *c);
@@ -232,6 +254,7 @@ static lower_fn *const by_op[KL_N_OPS] = {
     [KL_OP_GATHER_AXIS] = kl_lower_gather,
     [KL_OP_SCATTER] = kl_lower_scatter,
     [KL_OP_SCATTER_AXIS] = kl_lower_scatter,
+    [KL_OP_KERNEL] = kl_lower_kernel,
 };
 
 /* Copies between layouts have kernels of their own; one in row order is a map like others. */

@@ -45,6 +45,16 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
 int kl_emit_made(struct kl_emit *e, const void *key, size_t key_bytes, char *(*source)(void *ctx),
                  void *ctx, const char *entry, int64_t groups, uint32_t local,
                  const struct kl_karg *args, int n_args);
+/* Source of a user. */
+struct kl_grid_launch {
+    const char *name, *source, *entry; /* as of kl_emit_source */
+    const char *library;               /* comes between preludes and source; may be NULL */
+    bool bare;                         /* the source stands alone: no prelude, no library */
+    uint32_t groups[3], local[3];
+    size_t shared_bytes;
+};
+int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct kl_karg *args,
+                 int n_args);
 #define KL_KARG_PTR(p) ((struct kl_karg){(p), 0})
 #define KL_KARG(lvalue) ((struct kl_karg){&(lvalue), sizeof(lvalue)})
 
@@ -97,6 +107,7 @@ int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);         /* SOR
 int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c);       /* MATMUL */
 int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);       /* GATHER, GATHER_AXIS */
 int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c); /* SCATTER, SCATTER_AXIS */
+int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c);  /* KERNEL */
 int kl_lower_guards(struct kl_emit *e,
                     const struct kl_command *c); /* KL_CMD_MERGE, KL_CMD_GUARD_* */
 

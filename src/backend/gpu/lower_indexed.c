@@ -343,7 +343,7 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     v.serial = must_be_serial(e->port, out->dtype, p->mode);
     int64_t items = (x.end - x.begin) * x.inner;
     v.small = items <= INT32_MAX;
-    if (v.item) v.each = items >= LARGE ? EACH : 1;
+    if (v.item) v.each = items >= LARGE && v.item == MAX_ITEM ? EACH : 1;
     struct kl_karg args[KL_MAX_KARGS];
     int n = 0;
     args[n++] = KL_KARG(x);

@@ -34,6 +34,11 @@ struct kl_port_ops {
     /* groups work-groups of `local` work-items, in one dimension, behind what is in the queue. */
     int (*launch)(struct kl_port *p, void *queue, void *kernel, uint32_t groups, uint32_t local,
                   const struct kl_karg *args, int n_args, struct kl_error **err);
+    /* The same in three dimensions; shared_bytes of dynamic shared memory: where they are not 0 and the language is not CUDA, they are one
+     * more argument, the last. */
+    int (*launch_3d)(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+                     const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                     int n_args, struct kl_error **err);
     /* Device to device, behind what is in the queue. */
     int (*copy)(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
                 struct kl_error **err);
@@ -56,6 +61,11 @@ struct kl_port {
     uint32_t subgroup;  /* work-items that run in step; 1 when unknown */
     bool has_f64;       /* else operations on float64 are refused */
     bool has_atomic64;  /* 64-bit compare-and-swap */
+    /* Of launch_3d. */
+    bool is_cuda;           /* compile takes CUDA C++ */
+    uint32_t max_groups[3]; /* of a grid, per dimension; 0: no limit */
+    uint32_t max_group[3];  /* work-items of a group, per dimension; 0: no limit but max_local */
+    size_t dynamic_bytes;   /* most dynamic shared memory; 0: local_bytes */
 };
 
 /* What is told of a device to users, without opening it. */

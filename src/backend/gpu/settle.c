@@ -41,7 +41,17 @@ static struct kl_error *own_failure(struct op *op) {
     for (int k = 0; k < op->n_words && !e; k++) {
         uint32_t word = op->word.words->host[op->word.index + k];
         if (word == KL_WORD_CLEAR) continue;
-        if (op->op == KL_OP_CALL) {
+        if (op->op == KL_OP_KERNEL) {
+            uint32_t position = op->word.words->host[op->word.index + 1];
+            struct kl_error_info info = {.code = KL_EKERNEL,
+                                         .op = op->name,
+                                         .has = KL_HAS_STREAM | KL_HAS_POSITION | KL_HAS_INDEX,
+                                         .stream = stream,
+                                         .position = position,
+                                         .index = word};
+            e = kl_error_new(&info, "kernel '%s' raised %u at position %u", op->name, word,
+                             position);
+        } else if (op->op == KL_OP_CALL) {
             struct kl_error_info info = {
                 .code = KL_EKERNEL, .op = op->name, .has = KL_HAS_STREAM, .stream = stream};
             e = kl_error_new(&info, "%s: the kernel failed with code %u", op->name, word);

@@ -120,31 +120,49 @@ static int set_address(struct opencl *d, cl_kernel k, cl_uint *i, const void *ad
     return KL_CL(err, clSetKernelArg, k, (*i)++, sizeof offset, &offset);
 }
 
-static int set_args(struct opencl *d, cl_kernel k, const struct kl_karg *args, int n_args,
-                    struct kl_error **err) {
-    cl_uint at = 0;
+/* *at: the number of the next argument. */
+static int set_args(struct opencl *d, cl_kernel k, cl_uint *at, const struct kl_karg *args,
+                    int n_args, struct kl_error **err) {
     for (int i = 0; i < n_args; i++) {
         if (args[i].bytes == 0)
-            KL_TRY(set_address(d, k, &at, args[i].value, err));
+            KL_TRY(set_address(d, k, at, args[i].value, err));
         else
-            KL_TRY(KL_CL(err, clSetKernelArg, k, at++, args[i].bytes, args[i].value));
+            KL_TRY(KL_CL(err, clSetKernelArg, k, (*at)++, args[i].bytes, args[i].value));
     }
     return KL_OK;
+}
+
+static int run(struct opencl *d, struct queue *q, cl_kernel kernel, cl_uint ndim, const size_t *all,
+               const size_t *in_group, size_t shared_bytes, const struct kl_karg *args, int n_args,
+               struct kl_error **err) {
+    cl_uint at = 0;
+    KL_TRY(ocl_usable(d, err));
+    kl_mutex_lock(&d->launching);
+    int rc = set_args(d, kernel, &at, args, n_args, err);
+    if (!rc && shared_bytes) rc = KL_CL(err, clSetKernelArg, kernel, at, shared_bytes, NULL);
+    if (!rc)
+        rc = KL_CL(err, clEnqueueNDRangeKernel, q->cl, kernel, ndim, NULL, all, in_group, 0, NULL,
+                   NULL);
+    kl_mutex_unlock(&d->launching);
+    return rc;
 }
 
 static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
                        uint32_t local, const struct kl_karg *args, int n_args,
                        struct kl_error **err) {
-    struct opencl *d = opencl_of_port(p);
     size_t in_group = local, all = (size_t)groups * local;
-    KL_TRY(ocl_usable(d, err));
-    kl_mutex_lock(&d->launching);
-    int rc = set_args(d, kernel, args, n_args, err);
-    if (!rc)
-        rc = KL_CL(err, clEnqueueNDRangeKernel, ((struct queue *)queue)->cl, kernel, 1, NULL, &all,
-                   &in_group, 0, NULL, NULL);
-    kl_mutex_unlock(&d->launching);
-    return rc;
+    return run(opencl_of_port(p), queue, kernel, 1, &all, &in_group, 0, args, n_args, err);
+}
+
+static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+                          const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                          int n_args, struct kl_error **err) {
+    size_t in_group[3], all[3];
+    for (int i = 0; i < 3; i++) {
+        in_group[i] = local[i];
+        all[i] = (size_t)groups[i] * local[i];
+    }
+    return run(opencl_of_port(p), queue, kernel, 3, all, in_group, shared_bytes, args, n_args, err);
 }
 
 static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
@@ -182,6 +200,7 @@ const struct kl_port_ops ocl_port_ops = {.compile = port_compile,
                                          .load = port_load,
                                          .find = port_find,
                                          .launch = port_launch,
+                                         .launch_3d = port_launch_3d,
                                          .copy = port_copy,
                                          .scratch = port_scratch};
 
@@ -234,6 +253,10 @@ void ocl_port_init(struct opencl *d) {
         .has_f64 = has_word(extensions, "cl_khr_fp64"),
         .has_atomic64 = has_word(extensions, "cl_khr_int64_base_atomics"),
     };
+    size_t most[3] = {0, 0, 0}; /* a device may have more dimensions, and then says nothing here */
+    kl_cl.clGetDeviceInfo(d->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof most, most, NULL);
+    for (int i = 0; i < 3; i++)
+        d->port.max_group[i] = most[i] < UINT32_MAX ? (uint32_t)most[i] : UINT32_MAX;
     bool exact = ocl_device_number(d->device, CL_DEVICE_SINGLE_FP_CONFIG, 8) &
                  CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s",

@@ -371,6 +371,14 @@ static void sim_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
     memset(w->host, 0xFF, KL_WORDS * sizeof(uint32_t));
 }
 
+/* There is no compiler here. */
+static int sim_prepare(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
+    if (c->kind != KL_CMD_LAUNCH || c->op != KL_OP_KERNEL) return KL_OK;
+    return kl_fail(err, KL_EUNSUPPORTED,
+                   "kernel '%s' needs a GPU with CUDA or OpenCL; '%s' is simulated", c->name,
+                   d->name);
+}
+
 static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
                       void *const *waits, int n_waits, struct kl_fault_words *brings_back,
                       void *signal, struct kl_error **err) {
@@ -446,6 +454,7 @@ static const struct kl_driver_ops ops = {.alloc = sim_alloc,
                                          .event_free = sim_event_free,
                                          .words_new = sim_words_new,
                                          .words_clear = sim_words_clear,
+                                         .prepare = sim_prepare,
                                          .submit = sim_submit,
                                          .event_query = sim_event_query,
                                          .wait_any = sim_wait_any,

@@ -400,10 +400,19 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
         }
     return end(NOT_FOUND);
 }
+static unsigned
+    last_launch[8]; /* groups, threads of a group, shared bytes; what was allowed of these */
+EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
+    BEGIN("cuFuncSetAttribute", true);
+    last_launch[7] = (unsigned)value;
+    return end(attribute == 8 && value > 0 ? 0 : INVALID);
+}
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned shared, void *s, void **params,
                           void **extra) {
     BEGIN("cuLaunchKernel", true);
+    const unsigned geometry[] = {gx, gy, gz, bx, by, bz, shared};
+    memcpy(last_launch, geometry, sizeof geometry);
     const size_t which = (size_t)((const char *)function - (const char *)kernels) / sizeof *kernels;
     if (gx == 0 || bx > 1024) return end(INVALID);
     struct item i = {.kind = KERNEL, .kernel = kernels[which].run, .n_threads = gx * bx};
@@ -421,6 +430,9 @@ EXPORT void fake_fail(const char *call, int n, int code) {
     f.fail_in = n;
     f.fail_code = code;
     pthread_mutex_unlock(&f.mu);
+}
+EXPORT const unsigned *fake_last_launch(void) {
+    return last_launch;
 }
 /* 0: the device works; 1: it does not; 2: not before the next cuStreamSynchronize. */
 EXPORT void fake_pause(int pause) {

@@ -54,6 +54,32 @@ static void test_found(void **state) {
     ILL(kl_cuda_open(-1, &b, &err), KL_EDEVICE, "-1");
 }
 
+/* Three dimensions and shared memory reach CUDA as they are; more than every kernel may use is asked for first. */
+static void test_launch_3d(void **state) {
+    const unsigned *(*last_launch)(void);
+    void *lib = dlopen(getenv("KEEL_CUDA_DRIVER"), RTLD_NOW), *p = dlsym(lib, "fake_last_launch");
+    memcpy(&last_launch, &p, sizeof p);
+    const uint32_t groups[] = {3, 4, 5}, local[] = {8, 2, 6};
+    uint32_t n = 1;
+    struct kl_karg arg = KL_KARG(n);
+    void *q = new_queue(), *module = NULL, *kernel = NULL;
+    WELL(cu->port.ops->load(&cu->port, "image", 6, &module, &err));
+    WELL(cu->port.ops->find(&cu->port, module, "nothing", &kernel, &err));
+    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 4096, &arg, 1, &err));
+    const unsigned *last = last_launch();
+    assert_memory_equal(last, ((const unsigned[]){3, 4, 5, 8, 2, 6, 4096, 0}), 8 * sizeof *last);
+    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 100000, &arg, 1, &err));
+    assert_int_equal(last[6], 100000);
+    assert_int_equal(last[7], 100000);
+    fake.break_call("cuFuncSetAttribute", 0, INVALID);
+    ILL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 50000, &arg, 1, &err),
+        KL_ESUBMIT, "cuFuncSetAttribute");
+    assert_int_equal(cu->port.max_groups[0], INT32_MAX);
+    assert_int_equal(cu->port.max_groups[2], 65535);
+    assert_int_equal(cu->port.max_group[2], 64);
+    assert_true(cu->port.is_cuda);
+}
+
 /* ---- notification ---- */
 
 struct sleeper {
@@ -364,6 +390,7 @@ int main(void) {
         cmocka_unit_test(test_notification),
         cmocka_unit_test(test_late_notification),
         cmocka_unit_test(test_no_notification),
+        cmocka_unit_test(test_launch_3d),
         cmocka_unit_test(test_submit_failures),
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_failures_of_making),

@@ -3,6 +3,8 @@
 #include "backend/cuda/cuda_api.h"
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
+#include "base/alloc.h"
+#include "ops/kernel.h"
 #include "support.h"
 
 enum { CC = 90 };
@@ -43,7 +45,8 @@ static struct kl_port port = {.ops = &ops,
                               .n_units = 132,
                               .subgroup = 32,
                               .has_f64 = true,
-                              .has_atomic64 = true};
+                              .has_atomic64 = true,
+                              .is_cuda = true};
 static struct kl_lowering *lowering;
 
 static int setup(void **state) {
@@ -265,6 +268,131 @@ static void compile_family(const struct kl_family *f) {
     }
 }
 
+/* ---- custom kernels: what ops/kernel.c makes of a user's source ---- */
+
+static int compile_kernel(const struct kl_kernel_def *def, const struct kl_kernel_use *use,
+                          struct kl_array *const *in, struct kl_error **err) {
+    struct kl_kernel *k = NULL;
+    char *text = NULL, entry[128];
+    KL_TRY(kl_kernel_new(&k, def, err));
+    int rc = kl_kernel_source(&text, k, use, in, def->n_in, err);
+    if (!rc) {
+        struct kl_emit e = {lowering, &port, NULL, true, err};
+        snprintf(entry, sizeof entry, "keel_%s", def->name);
+        struct kl_grid_launch g = {
+            .name = def->name,
+            .source = text,
+            .entry = entry,
+            .library = kl_source_custom,
+            .bare = def->is_cuda,
+            .groups = {1, 1, 1},
+            .local = {(uint32_t)use->group[0], (uint32_t)use->group[1], (uint32_t)use->group[2]}};
+        rc = kl_emit_grid(&e, &g, NULL, 0);
+    }
+    kl_free(text);
+    kl_kernel_free(k);
+    return rc;
+}
+
+/* A kernel from x of a dtype and shape to y; templates T, N and B. */
+static int compile_use(bool is_cuda, const char *source, const char *header, enum kl_dtype dtype,
+                       int ndim, struct kl_error **err) {
+    const int dims[] = {2, 3, 4};
+    struct kl_array *x = NULL;
+    struct kl_out_spec y = {dtype, ndim, dims};
+    const char *in_names[] = {"x"}, *out_names[] = {"y"};
+    struct kl_kernel_def def = {.name = "mine",
+                                .source = source,
+                                .header = header,
+                                .in_names = in_names,
+                                .n_in = 1,
+                                .out_names = out_names,
+                                .n_out = 1,
+                                .is_cuda = is_cuda};
+    struct kl_kernel_template t[] = {
+        {"T", KL_TEMPLATE_DTYPE, dtype}, {"N", KL_TEMPLATE_INT, -3}, {"B", KL_TEMPLATE_BOOL, 1}};
+    struct kl_kernel_use use = {.outs = &y,
+                                .n_outs = 1,
+                                .templates = t,
+                                .n_templates = 3,
+                                .grid = {24, 1, 1},
+                                .group = {8, 4, 1},
+                                .shared_bytes = 64};
+    KL_TRY(kl_array_new_data(&x, NULL, dtype, ndim, dims, err));
+    int rc = compile_kernel(&def, &use, &x, err);
+    kl_array_release(x);
+    return rc;
+}
+
+static void use_compiles(bool is_cuda, const char *source, const char *header, enum kl_dtype dtype,
+                         int ndim) {
+    struct kl_error *e = NULL;
+    if (no_nvrtc(1)) return;
+    if (compile_use(is_cuda, source, header, dtype, ndim, &e))
+        fail_msg("%s of %d axes: %s", kl_dtype_name(dtype), ndim, e ? e->message : "no message");
+}
+
+static bool have_headers(void) {
+    return have_nvrtc && kl_nvrtc_include();
+}
+
+static void test_cuda_sources(void **state) {
+    static const char *const source =
+        "int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "if (i < y_size) {\n"
+        "    T v = x[elem_to_loc(i, x_shape.data(), x_strides.data(), x_ndim)];\n"
+        "    y[i] = B && x_shape[0] > N ? v : x[x_strides[0]];\n"
+        "}\n";
+    for (int t = 0; t < KL_N_DTYPES; t++) {
+        bool half = t == KL_F16 || t == KL_BF16;
+        if (half && !have_headers()) continue;
+        for (int ndim = 0; ndim < 4; ndim += 1 + (t % 2)) use_compiles(true, source, NULL, t, ndim);
+    }
+    use_compiles(
+        true, "extern __shared__ float part[];\npart[threadIdx.x] = twice(x[0]);\ny[0] = part[0];",
+        "__device__ float twice(float v) { return v + v; }", KL_F32, 1);
+    if (!have_headers()) return;
+    use_compiles(true,
+                 "auto e = cooperative_groups::this_grid().thread_rank();\n"
+                 "T v = x[e];\ny[e] = exp(float(v));\n",
+                 NULL, KL_F32, 1);
+    use_compiles(true, "auto e = cg::this_grid().thread_rank();\ny[e] = x[e];", NULL, KL_BF16, 1);
+    use_compiles(true, "y[0] = cuda::std::numeric_limits<int32_t>::max();",
+                 "#include <cuda/std/cstdint>\n#include <cuda/std/limits>", KL_I32, 1);
+}
+
+static void test_dialect_sources(void **state) {
+    static const char *const source =
+        "i64 i = gid();\n"
+        "SHARED_PTR u32 *part = SHARED_AT(u32, 0);\n"
+        "shared_atomic_add_u32(part, local_id(1) + lid());\n"
+        "BARRIER();\n"
+        "if (i >= y_size || !in_grid()) return;\n"
+        "STORE(T, y, i, LOAD(x_type, x, elem_to_loc(i, x_shape, x_strides, x_ndim)));\n"
+        "if (B && N > 0) RAISE(2, i + group_id(0) + n_groups(2) + grid_size(1) + thread_id(0));\n";
+    for (int t = 0; t < KL_N_DTYPES; t++) use_compiles(false, source, NULL, t, t % 4);
+    use_compiles(false, "atomic_add_f32(y, x[0]); atomic_max_f32(y, 1); atomic_min_f32(y, 1);",
+                 NULL, KL_F32, 1);
+    use_compiles(false, "atomic_add_i32(y, x[0]); atomic_max_i32(y, 1); atomic_min_i32(y, 1);",
+                 NULL, KL_I32, 1);
+}
+
+/* The user's lines, in a file of the kernel's name. */
+static void test_kernel_mistakes(void **state) {
+    if (no_nvrtc(4)) return;
+    for (int is_cuda = 0; is_cuda < 2; is_cuda++)
+        for (int in_header = 0; in_header < 2; in_header++) {
+            struct kl_error *e = NULL;
+            const char *body = in_header ? "" : "// a\n// b\ny[0] = no_such_name;\n";
+            const char *header = in_header ? "// a\n#error nothing here\n" : "";
+            assert_int_equal(compile_use(is_cuda, body, header, KL_F32, 1, &e), KL_ECOMPILE);
+            const char *where = in_header ? "mine (header)(2)" : "mine(3)";
+            if (!strstr(e->message, where)) fail_msg("no %s: %s", where, e->message);
+            assert_non_null(strstr(e->message, in_header ? "nothing here" : "no_such_name"));
+            kl_error_release(e);
+        }
+}
+
 static void test_families(void **state) {
     int n;
     const struct kl_family *const *families = kl_families(&n);
@@ -275,10 +403,12 @@ int main(void) {
     const char *why = NULL;
     have_nvrtc = kl_nvrtc_api(&why) != NULL;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage_types), cmocka_unit_test(test_groups_and_spaces),
-        cmocka_unit_test(test_functions),     cmocka_unit_test(test_atomics),
-        cmocka_unit_test(test_mistakes),      cmocka_unit_test(test_future_device),
-        cmocka_unit_test(test_missing),       cmocka_unit_test(test_families),
+        cmocka_unit_test(test_storage_types),   cmocka_unit_test(test_groups_and_spaces),
+        cmocka_unit_test(test_functions),       cmocka_unit_test(test_atomics),
+        cmocka_unit_test(test_mistakes),        cmocka_unit_test(test_future_device),
+        cmocka_unit_test(test_missing),         cmocka_unit_test(test_cuda_sources),
+        cmocka_unit_test(test_dialect_sources), cmocka_unit_test(test_kernel_mistakes),
+        cmocka_unit_test(test_families),
     };
     int rc = cmocka_run_group_tests(tests, setup, NULL);
     if (!have_nvrtc)

@@ -1,0 +1,132 @@
+/* fast.h - kernels of your own, as source.
+ *
+ * A kernel is the body of a function in CUDA C++ (mlx_fast_cuda_kernel_*) or Metal
+ * (mlx_fast_metal_kernel_*); the signature is written around it from names, inputs and a config.
+ * There is no Metal device here: Metal's configs work, and its kernels say so. keel/kernel.h has
+ * kernels that run on every GPU.
+ *
+ * In the body, for each input `x`: `const T *x` of its dtype; x_shape[i], x_strides[i] (in
+ * elements), x_ndim, x_size. For each output `y`: `T *y`, row-major, and the same four. Template
+ * arguments are types and constants of their names. dtypes are bool, uint8_t ... int64_t, __half,
+ * float, double, __nv_bfloat16, float2 (complex64, also complex64_t). elem_to_loc(i, x_shape.data(),
+ * x_strides.data(), x_ndim) is the place of the i-th element. Headers of the toolkit may be
+ * included when its include folder is found (KEEL_CUDA_PATH names the toolkit); float16 and
+ * bfloat16 need theirs, and so does cooperative_groups (also cg), which is included when the source
+ * speaks of it. Products and sums are not contracted by the compiler; fmaf does that.
+ *
+ * The grid is given in threads, not groups. Groups are launched whole: when the grid is not a
+ * multiple of the group, threads beyond it run too, and the kernel must leave them idle. Every
+ * output without an initial value must be written completely. The kernel does not run when one of
+ * its inputs has failed; its outputs then fail with that error. */
+#ifndef MLX_FAST_H
+#define MLX_FAST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "keel/export.h"
+#include "mlx/c/array.h"
+#include "mlx/c/stream.h"
+#include "mlx/c/vector.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- CUDA: what changes from call to call ---- */
+typedef struct mlx_fast_cuda_kernel_config_ {
+    void *ctx;
+} mlx_fast_cuda_kernel_config;
+typedef struct mlx_fast_cuda_kernel_ {
+    void *ctx;
+} mlx_fast_cuda_kernel;
+
+/* Empty: no outputs, no grid. ctx is NULL, and an error raised, when out of memory. */
+KEEL_API mlx_fast_cuda_kernel_config mlx_fast_cuda_kernel_config_new(void);
+KEEL_API void mlx_fast_cuda_kernel_config_free(mlx_fast_cuda_kernel_config cls);
+/* The next output, in the order of the kernel's output names: its shape (size axes; NULL when 0)
+ * and dtype. Errors: negative extents, no dtype. */
+KEEL_API int mlx_fast_cuda_kernel_config_add_output_arg(mlx_fast_cuda_kernel_config cls,
+                                                        const int *shape, size_t size,
+                                                        mlx_dtype dtype);
+/* Threads of the whole launch along each axis, 1 or more (checked by apply). */
+KEEL_API int mlx_fast_cuda_kernel_config_set_grid(mlx_fast_cuda_kernel_config cls, int grid1,
+                                                  int grid2, int grid3);
+/* Threads of a group (a block) along each axis, 1 or more (checked by apply). */
+KEEL_API int mlx_fast_cuda_kernel_config_set_thread_group(mlx_fast_cuda_kernel_config cls,
+                                                          int thread1, int thread2, int thread3);
+/* Outputs are filled with this value, converted to their dtypes, before the kernel runs. */
+KEEL_API int mlx_fast_cuda_kernel_config_set_init_value(mlx_fast_cuda_kernel_config cls,
+                                                        float value);
+/* apply prints the generated source to stdout. */
+KEEL_API int mlx_fast_cuda_kernel_config_set_verbose(mlx_fast_cuda_kernel_config cls, bool verbose);
+/* Template arguments: identifiers, each given once. */
+KEEL_API int mlx_fast_cuda_kernel_config_add_template_arg_dtype(mlx_fast_cuda_kernel_config cls,
+                                                                const char *name, mlx_dtype dtype);
+KEEL_API int mlx_fast_cuda_kernel_config_add_template_arg_int(mlx_fast_cuda_kernel_config cls,
+                                                              const char *name, int value);
+KEEL_API int mlx_fast_cuda_kernel_config_add_template_arg_bool(mlx_fast_cuda_kernel_config cls,
+                                                               const char *name, bool value);
+
+/* ---- CUDA: kernels ---- */
+/* The texts are copied. name and the names of arrays are identifiers; header (may be NULL) comes
+ * before the function. ensure_row_contiguous: inputs that are not are copied first.
+ * shared_memory: bytes of dynamic shared memory. Nothing is compiled yet. ctx is NULL, and an
+ * error raised, on failure. */
+KEEL_API mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new(
+    const char *name, const mlx_vector_string input_names, const mlx_vector_string output_names,
+    const char *source, const char *header, bool ensure_row_contiguous, int shared_memory);
+/* Arrays that it will make keep what they need. */
+KEEL_API void mlx_fast_cuda_kernel_free(mlx_fast_cuda_kernel cls);
+/* *outputs gets one lazy array per output. Fails at once when inputs, outputs, grid or group do
+ * not fit the kernel, or s is not the stream of a CUDA device (KEEL_EUNSUPPORTED). What the device or
+ * the compiler refuses fails the arrays: KEEL_ECOMPILE quotes the compiler, whose line numbers are
+ * those of source, in a file of the kernel's name. */
+KEEL_API int mlx_fast_cuda_kernel_apply(mlx_vector_array *outputs, mlx_fast_cuda_kernel cls,
+                                        const mlx_vector_array inputs,
+                                        const mlx_fast_cuda_kernel_config config,
+                                        const mlx_stream stream);
+
+/* ---- Metal: configs as above ---- */
+typedef struct mlx_fast_metal_kernel_config_ {
+    void *ctx;
+} mlx_fast_metal_kernel_config;
+typedef struct mlx_fast_metal_kernel_ {
+    void *ctx;
+} mlx_fast_metal_kernel;
+
+KEEL_API mlx_fast_metal_kernel_config mlx_fast_metal_kernel_config_new(void);
+KEEL_API void mlx_fast_metal_kernel_config_free(mlx_fast_metal_kernel_config cls);
+KEEL_API int mlx_fast_metal_kernel_config_add_output_arg(mlx_fast_metal_kernel_config cls,
+                                                         const int *shape, size_t size,
+                                                         mlx_dtype dtype);
+KEEL_API int mlx_fast_metal_kernel_config_set_grid(mlx_fast_metal_kernel_config cls, int grid1,
+                                                   int grid2, int grid3);
+KEEL_API int mlx_fast_metal_kernel_config_set_thread_group(mlx_fast_metal_kernel_config cls,
+                                                           int thread1, int thread2, int thread3);
+KEEL_API int mlx_fast_metal_kernel_config_set_init_value(mlx_fast_metal_kernel_config cls,
+                                                         float value);
+KEEL_API int mlx_fast_metal_kernel_config_set_verbose(mlx_fast_metal_kernel_config cls,
+                                                      bool verbose);
+KEEL_API int mlx_fast_metal_kernel_config_add_template_arg_dtype(mlx_fast_metal_kernel_config cls,
+                                                                 const char *name, mlx_dtype dtype);
+KEEL_API int mlx_fast_metal_kernel_config_add_template_arg_int(mlx_fast_metal_kernel_config cls,
+                                                               const char *name, int value);
+KEEL_API int mlx_fast_metal_kernel_config_add_template_arg_bool(mlx_fast_metal_kernel_config cls,
+                                                                const char *name, bool value);
+
+/* Always fails (KEEL_EUNSUPPORTED): there is no Metal device. ctx is NULL. */
+KEEL_API mlx_fast_metal_kernel mlx_fast_metal_kernel_new(
+    const char *name, const mlx_vector_string input_names, const mlx_vector_string output_names,
+    const char *source, const char *header, bool ensure_row_contiguous, bool atomic_outputs);
+KEEL_API void mlx_fast_metal_kernel_free(mlx_fast_metal_kernel cls);
+/* Always fails (KEEL_EUNSUPPORTED). */
+KEEL_API int mlx_fast_metal_kernel_apply(mlx_vector_array *outputs, mlx_fast_metal_kernel cls,
+                                         const mlx_vector_array inputs,
+                                         const mlx_fast_metal_kernel_config config,
+                                         const mlx_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

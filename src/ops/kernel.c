@@ -1,0 +1,489 @@
+/* kernel.c - see kernel.h. */
+#include "ops/kernel.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/op_params.h"
+#include "ops/ops.h"
+
+enum { MAX_NAME = 100 };
+
+/* ---- definitions ---- */
+
+static bool is_identifier(const char *s) {
+    if (!s || !(isalpha((unsigned char)*s) || *s == '_')) return false;
+    for (; *s; s++)
+        if (!isalnum((unsigned char)*s) && *s != '_') return false;
+    return true;
+}
+
+static int check_name(const char *what, const char *name, struct kl_error **err) {
+    if (!is_identifier(name) || strlen(name) > MAX_NAME)
+        return kl_fail(err, KL_EARG, "%s '%.64s' is no identifier of C of 1 to %d letters", what,
+                       name ? name : "(NULL)", MAX_NAME);
+    if (strncmp(name, "keel_", 5) == 0)
+        return kl_fail(err, KL_EARG, "%s '%.64s': names that begin with keel_ are taken", what,
+                       name);
+    return KL_OK;
+}
+
+static int check_def(const struct kl_kernel_def *def, struct kl_error **err) {
+    KL_TRY(check_name("the kernel's name", def->name, err));
+    if (!def->source) return kl_fail(err, KL_EARG, "the source is NULL");
+    if (def->n_out == 0) return kl_fail(err, KL_EARG, "kernel '%s' has no outputs", def->name);
+    if (def->n_in + def->n_out > KL_KERNEL_MAX_ARGS || def->n_in > KL_KERNEL_MAX_ARGS)
+        return kl_fail(err, KL_ELIMIT,
+                       "kernel '%s' has %zu inputs and %zu outputs; %d arrays at most", def->name,
+                       def->n_in, def->n_out, KL_KERNEL_MAX_ARGS);
+    if ((def->n_in && !def->in_names) || !def->out_names)
+        return kl_fail(err, KL_EARG, "the list of names is NULL");
+    for (size_t i = 0; i < def->n_in + def->n_out; i++) {
+        const char *name = i < def->n_in ? def->in_names[i] : def->out_names[i - def->n_in];
+        KL_TRY(check_name(i < def->n_in ? "the input" : "the output", name, err));
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(name, k < def->n_in ? def->in_names[k] : def->out_names[k - def->n_in]) == 0)
+                return kl_fail(err, KL_EARG, "two arrays of kernel '%s' are called '%.64s'",
+                               def->name, name);
+    }
+    return KL_OK;
+}
+
+static bool speaks_of(const struct kl_kernel *k, const char *text) {
+    return strstr(k->source, text) || strstr(k->header, text);
+}
+
+/* Whether the source has the name with one of the endings: too often is harmless. */
+static bool described(const struct kl_kernel *k, const char *name) {
+    static const char *const endings[] = {"_shape", "_strides", "_ndim", "_size"};
+    size_t n = strlen(name);
+    for (const char *text = k->source; text; text = text == k->source ? k->header : NULL)
+        for (const char *at = text; (at = strstr(at, name)); at++)
+            for (int i = 0; i < 4; i++)
+                if (strncmp(at + n, endings[i], strlen(endings[i])) == 0) return true;
+    return false;
+}
+
+void kl_kernel_free(struct kl_kernel *k) {
+    if (!k) return;
+    for (int i = 0; k->names && i < k->n_in + k->n_out; i++) kl_free(k->names[i]);
+    kl_free(k->names);
+    kl_free(k->name);
+    kl_free(k->source);
+    kl_free(k->header);
+    kl_free(k);
+}
+
+static bool copy_texts(struct kl_kernel *k, const struct kl_kernel_def *def) {
+    size_t n = def->n_in + def->n_out;
+    k->name = kl_strdup(def->name);
+    k->source = kl_strdup(def->source);
+    k->header = kl_strdup(def->header ? def->header : "");
+    k->names = kl_calloc(n, sizeof *k->names);
+    if (!k->name || !k->source || !k->header || !k->names) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!(k->names[i] =
+                  kl_strdup(i < def->n_in ? def->in_names[i] : def->out_names[i - def->n_in])))
+            return false;
+    return true;
+}
+
+int kl_kernel_new(struct kl_kernel **out, const struct kl_kernel_def *def, struct kl_error **err) {
+    KL_TRY(check_def(def, err));
+    struct kl_kernel *k = kl_calloc(1, sizeof *k);
+    if (!k) return kl_fail_nomem(err);
+    k->n_in = (int)def->n_in;
+    k->n_out = (int)def->n_out;
+    if (!copy_texts(k, def)) {
+        kl_kernel_free(k);
+        return kl_fail_nomem(err);
+    }
+    k->is_cuda = def->is_cuda;
+    k->row_contiguous = def->row_contiguous;
+    k->raises = !def->is_cuda && speaks_of(k, "RAISE");
+    k->shared_bytes = def->shared_bytes;
+    for (int i = 0; i < k->n_in + k->n_out; i++)
+        if (described(k, k->names[i])) k->described |= UINT32_C(1) << i;
+    *out = k;
+    return KL_OK;
+}
+
+/* ---- text ---- */
+
+struct text {
+    char *s;
+    size_t n, room;
+    bool failed;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *t, const char *fmt, ...) {
+    for (int attempt = 0; attempt < 2 && !t->failed; attempt++) {
+        va_list args;
+        va_start(args, fmt);
+        int n = vsnprintf(t->s ? t->s + t->n : NULL, t->room - t->n, fmt, args);
+        va_end(args);
+        if (n < 0) {
+            t->failed = true;
+        } else if ((size_t)n < t->room - t->n) {
+            t->n += (size_t)n;
+            return;
+        } else {
+            size_t room = 2 * t->room + (size_t)n + 1024;
+            char *more = kl_realloc(t->s, room);
+            t->failed = !more;
+            if (more) t->s = more;
+            if (more) t->room = room;
+        }
+    }
+}
+
+/* ---- the generated source ---- */
+
+/* One argument as the generator sees it. */
+struct operand {
+    const char *name;
+    enum kl_dtype dtype;
+    int ndim;
+    bool described;
+};
+
+struct generator {
+    const struct kl_kernel *k;
+    const struct kl_kernel_use *use;
+    struct operand args[KL_KERNEL_MAX_ARGS];
+    int n_args;
+    struct text text;
+};
+
+static const char *const dialect_types[KL_N_DTYPES] = {
+    [KL_BOOL] = "b8", [KL_U8] = "u8",   [KL_U16] = "u16",   [KL_U32] = "u32", [KL_U64] = "u64",
+    [KL_I8] = "i8",   [KL_I16] = "i16", [KL_I32] = "i32",   [KL_I64] = "i64", [KL_F16] = "f16",
+    [KL_F32] = "f32", [KL_F64] = "f64", [KL_BF16] = "bf16", [KL_C64] = "c64"};
+static const char *const cuda_types[KL_N_DTYPES] = {
+    [KL_BOOL] = "bool",          [KL_U8] = "uint8_t", [KL_U16] = "uint16_t", [KL_U32] = "uint32_t",
+    [KL_U64] = "uint64_t",       [KL_I8] = "int8_t",  [KL_I16] = "int16_t",  [KL_I32] = "int32_t",
+    [KL_I64] = "int64_t",        [KL_F16] = "__half", [KL_F32] = "float",    [KL_F64] = "double",
+    [KL_BF16] = "__nv_bfloat16", [KL_C64] = "float2"};
+
+static const char *const own_lines = "#line 1 \"(generated)\"\n";
+
+static int extent(const struct operand *a) {
+    return a->ndim ? a->ndim : 1;
+}
+
+/* The struct of base/kernel_desc.h. */
+static void add_block(struct generator *g, const char *i64, const char *i32) {
+    struct text *t = &g->text;
+    add(t, "struct keel_params {\n");
+    for (int i = 0; i < g->n_args; i++) {
+        const struct operand *a = &g->args[i];
+        if (!a->described) continue;
+        add(t, "    %s keel_size_%d;\n", i64, i);
+        if (g->k->is_cuda)
+            add(t, "    keel_list<%s, %d> keel_strides_%d;\n", i64, extent(a), i);
+        else
+            add(t, "    %s keel_strides_%d[%d];\n", i64, i, extent(a));
+    }
+    add(t, "    %s keel_grid[3], keel_guard_at, keel_word_at;\n", i32);
+    for (int i = 0; i < g->n_args; i++) {
+        const struct operand *a = &g->args[i];
+        if (!a->described) continue;
+        if (g->k->is_cuda)
+            add(t, "    keel_list<%s, %d> keel_shape_%d;\n", i32, extent(a), i);
+        else
+            add(t, "    %s keel_shape_%d[%d];\n", i32, i, extent(a));
+    }
+    add(t, "};\n");
+}
+
+/* Line numbers in messages are those of the user's own texts. */
+static void add_users(struct generator *g, const char *what, const char *body) {
+    add(&g->text, "#line 1 \"%s%s\"\n%s\n%s", g->k->name, what, body, own_lines);
+}
+
+static void common_source(struct generator *g) {
+    struct text *t = &g->text;
+    const struct kl_kernel *k = g->k;
+    add(t, "%s", own_lines);
+    add(t, "#define GROUP_X %d\n#define GROUP_Y %d\n#define GROUP_Z %d\n", g->use->group[0],
+        g->use->group[1], g->use->group[2]);
+    for (size_t i = 0; i < g->use->n_templates; i++) {
+        const struct kl_kernel_template *p = &g->use->templates[i];
+        if (p->kind == KL_TEMPLATE_DTYPE)
+            add(t, "#define %s %s\n", p->name, dialect_types[p->value]);
+        else
+            add(t, "#define %s (%d)\n", p->name, p->value);
+    }
+    for (int i = 0; i < g->n_args; i++) {
+        const struct operand *a = &g->args[i];
+        add(t, "#define %s_type %s\n", a->name, dialect_types[a->dtype]);
+        if (a->described)
+            add(t,
+                "#define %s_size keel_p.keel_size_%d\n#define %s_ndim %d\n"
+                "#define %s_shape keel_p.keel_shape_%d\n#define %s_strides "
+                "keel_p.keel_strides_%d\n",
+                a->name, i, a->name, a->ndim, a->name, i, a->name, i);
+    }
+    add_block(g, "i64", "i32");
+    add_users(g, " (header)", k->header);
+    add(t, "CUSTOM_KERNEL(keel_%s)(", k->name);
+    for (int i = 0; i < g->n_args; i++) add(t, "PTR(keel_a%d), ", i);
+    add(t, "PTR(keel_guard), %sstruct keel_params keel_p", k->raises ? "PTR(keel_words), " : "");
+    bool shared = k->shared_bytes + g->use->shared_bytes > 0;
+    if (shared)
+        add(t, "\n#ifdef IS_CUDA\n) {\n    extern __shared__ __align__(16) u8 keel_shared[];\n"
+               "#else\n, SHARED_PTR u8 *keel_shared) {\n#endif\n");
+    else
+        add(t, ") {\n");
+    /* Data may be anything when a guard is set: nothing is done with it. */
+    add(t, "    if (keel_p.keel_guard_at >= 0 &&\n"
+           "        AT(const u32, keel_guard)[keel_p.keel_guard_at] != WORD_CLEAR) return;\n");
+    for (int i = 0; i < g->n_args; i++) {
+        const char *type = dialect_types[g->args[i].dtype], *c = i < k->n_in ? "const " : "";
+        add(t, "    GLOBAL %s%s *%s = AT(%s%s, keel_a%d);\n", c, type, g->args[i].name, c, type, i);
+    }
+    add_users(g, "", k->source);
+    add(t, "}\n");
+}
+
+static bool uses_dtype(const struct generator *g, enum kl_dtype dtype) {
+    for (int i = 0; i < g->n_args; i++)
+        if (g->args[i].dtype == dtype) return true;
+    for (size_t i = 0; i < g->use->n_templates; i++) {
+        const struct kl_kernel_template *p = &g->use->templates[i];
+        if (p->kind == KL_TEMPLATE_DTYPE && p->value == (int)dtype) return true;
+    }
+    return false;
+}
+
+static const char cuda_head[] =
+    "typedef signed char int8_t;\ntypedef short int16_t;\ntypedef int int32_t;\n"
+    "typedef long long int64_t;\ntypedef unsigned char uint8_t;\ntypedef unsigned short uint16_t;\n"
+    "typedef unsigned int uint32_t;\ntypedef unsigned long long uint64_t;\n"
+    "typedef float2 complex64_t;\n"
+    "template <typename T, int N> struct keel_list {\n"
+    "    T v[N];\n"
+    "    __device__ const T &operator[](int i) const { return v[i]; }\n"
+    "    __device__ const T *data() const { return v; }\n"
+    "    __device__ const T *begin() const { return v; }\n"
+    "    __device__ const T *end() const { return v + N; }\n"
+    "};\n"
+    "template <typename I>\n"
+    "__device__ I elem_to_loc(I elem, const int *shape, const int64_t *strides, int ndim) {\n"
+    "    I at = 0;\n"
+    "    for (int d = ndim - 1; d >= 0; d--) {\n"
+    "        at += elem % shape[d] * I(strides[d]);\n"
+    "        elem /= shape[d];\n"
+    "    }\n"
+    "    return at;\n"
+    "}\n";
+
+static void cuda_source(struct generator *g) {
+    struct text *t = &g->text;
+    const struct kl_kernel *k = g->k;
+    add(t, "%s", own_lines);
+    if (uses_dtype(g, KL_F16)) add(t, "#include <cuda_fp16.h>\n");
+    if (uses_dtype(g, KL_BF16)) add(t, "#include <cuda_bf16.h>\n");
+    bool groups = speaks_of(k, "cooperative_groups") || speaks_of(k, "cg::");
+    if (groups) add(t, "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;\n");
+    add(t, "%s", cuda_head);
+    if (uses_dtype(g, KL_F16)) add(t, "typedef __half float16_t;\n");
+    if (uses_dtype(g, KL_BF16)) add(t, "typedef __nv_bfloat16 bfloat16_t;\n");
+    add_block(g, "int64_t", "int");
+    add_users(g, " (header)", k->header);
+    add(t, "extern \"C\" __global__ void __launch_bounds__(%d) keel_%s(\n",
+        g->use->group[0] * g->use->group[1] * g->use->group[2], k->name);
+    for (int i = 0; i < g->n_args; i++)
+        add(t, "    %s%s *%s, uint64_t,\n", i < k->n_in ? "const " : "",
+            cuda_types[g->args[i].dtype], g->args[i].name);
+    add(t, "    const uint32_t *keel_guard, uint64_t, const keel_params keel_p) {\n"
+           "    if (keel_p.keel_guard_at >= 0 && keel_guard[keel_p.keel_guard_at] != 0xffffffffu) "
+           "return;\n");
+    for (size_t i = 0; i < g->use->n_templates; i++) {
+        const struct kl_kernel_template *p = &g->use->templates[i];
+        if (p->kind == KL_TEMPLATE_DTYPE)
+            add(t, "    using %s = %s;\n", p->name, cuda_types[p->value]);
+        else if (p->kind == KL_TEMPLATE_BOOL)
+            add(t, "    constexpr bool %s = %s;\n", p->name, p->value ? "true" : "false");
+        else
+            add(t, "    constexpr int %s = %d;\n", p->name, p->value);
+    }
+    for (int i = 0; i < g->n_args; i++) {
+        const char *name = g->args[i].name;
+        if (g->args[i].described)
+            add(t,
+                "    const auto &%s_shape = keel_p.keel_shape_%d;\n"
+                "    const auto &%s_strides = keel_p.keel_strides_%d;\n"
+                "    constexpr int %s_ndim = %d;\n    const int64_t %s_size = "
+                "keel_p.keel_size_%d;\n",
+                name, i, name, i, name, g->args[i].ndim, name, i);
+    }
+    add_users(g, "", k->source);
+    add(t, "}\n");
+}
+
+/* ---- one use ---- */
+
+static int check_templates(const struct kl_kernel *k, const struct kl_kernel_use *u,
+                           struct kl_error **err) {
+    for (size_t i = 0; i < u->n_templates; i++) {
+        const struct kl_kernel_template *p = &u->templates[i];
+        KL_TRY(check_name("the template argument", p->name, err));
+        if (p->kind == KL_TEMPLATE_DTYPE && !kl_dtype_valid(p->value))
+            return kl_fail(err, KL_EDTYPE, "template argument '%.64s': %d is no dtype", p->name,
+                           p->value);
+        for (size_t n = 0; n < i; n++)
+            if (strcmp(p->name, u->templates[n].name) == 0)
+                return kl_fail(err, KL_EARG, "template argument '%.64s' is given twice", p->name);
+        for (int n = 0; n < k->n_in + k->n_out; n++)
+            if (strcmp(p->name, k->names[n]) == 0)
+                return kl_fail(err, KL_EARG, "template argument '%.64s' is called as an array is",
+                               p->name);
+    }
+    return KL_OK;
+}
+
+static int check_geometry(const struct kl_kernel *k, const struct kl_kernel_use *u,
+                          struct kl_error **err) {
+    int64_t in_group = 1;
+    for (int i = 0; i < 3; i++) {
+        if (u->grid[i] < 1)
+            return kl_fail(err, KL_EARG, "grid (%d, %d, %d): sizes are 1 or more", u->grid[0],
+                           u->grid[1], u->grid[2]);
+        if (u->group[i] < 1)
+            return kl_fail(err, KL_EARG, "thread group (%d, %d, %d): sizes are 1 or more",
+                           u->group[0], u->group[1], u->group[2]);
+        in_group *= u->group[i];
+        if (in_group > 1 << 16)
+            return kl_fail(err, KL_EARG,
+                           "thread group (%d, %d, %d) has more threads than any device takes",
+                           u->group[0], u->group[1], u->group[2]);
+    }
+    if (k->shared_bytes > INT32_MAX || u->shared_bytes > INT32_MAX)
+        return kl_fail(err, KL_EARG, "%zu bytes of shared memory are more than any device has",
+                       k->shared_bytes > u->shared_bytes ? k->shared_bytes : u->shared_bytes);
+    return KL_OK;
+}
+
+/* The value must be one of every output's dtype. */
+static int check_init(const struct kl_kernel_use *u, struct kl_error **err) {
+    for (size_t i = 0; u->has_init && i < u->n_outs; i++) {
+        enum kl_dtype t = u->outs[i].dtype;
+        if (!kl_dtype_is_int(t)) continue;
+        int bits = (int)kl_dtype_size(t) * 8 - kl_dtype_is_signed(t);
+        double most = ldexp(1, bits), least = kl_dtype_is_signed(t) ? -most : 0,
+               v = trunc(u->init_value);
+        if (!(v >= least && v < most))
+            return kl_fail(err, KL_EARG, "the initial value %g is none of %s", u->init_value,
+                           kl_dtype_name(t));
+    }
+    return KL_OK;
+}
+
+static int check_use(const struct kl_kernel *k, const struct kl_kernel_use *u, size_t n_in,
+                     struct kl_error **err) {
+    if (n_in != (size_t)k->n_in)
+        return kl_fail(err, KL_EARG, "kernel '%s' takes %d inputs, not %zu", k->name, k->n_in,
+                       n_in);
+    if (u->n_outs != (size_t)k->n_out)
+        return kl_fail(err, KL_EARG, "kernel '%s' has %d outputs, and %zu are described", k->name,
+                       k->n_out, u->n_outs);
+    for (size_t i = 0; i < u->n_outs; i++)
+        if (!kl_dtype_valid((int)u->outs[i].dtype))
+            return kl_fail(err, KL_EDTYPE, "output '%s': %d is no dtype", k->names[k->n_in + i],
+                           (int)u->outs[i].dtype);
+    KL_TRY(check_templates(k, u, err));
+    KL_TRY(check_geometry(k, u, err));
+    return check_init(u, err);
+}
+
+static int generate(struct generator *g, const struct kl_kernel *k, const struct kl_kernel_use *u,
+                    struct kl_array *const *in, struct kl_error **err) {
+    g->k = k;
+    g->use = u;
+    g->n_args = k->n_in + k->n_out;
+    g->text = (struct text){0};
+    for (int i = 0; i < g->n_args; i++) {
+        const struct kl_out_spec *o = i < k->n_in ? NULL : &u->outs[i - k->n_in];
+        g->args[i] = (struct operand){k->names[i], o ? o->dtype : in[i]->t.dtype,
+                                      o ? o->ndim : in[i]->t.ndim, k->described >> i & 1};
+    }
+    if (k->is_cuda)
+        cuda_source(g);
+    else
+        common_source(g);
+    if (!g->text.failed) return KL_OK;
+    kl_free(g->text.s);
+    return kl_fail_nomem(err);
+}
+
+int kl_kernel_source(char **out, const struct kl_kernel *k, const struct kl_kernel_use *use,
+                     struct kl_array *const *in, size_t n_in, struct kl_error **err) {
+    struct generator g;
+    KL_TRY(check_use(k, use, n_in, err));
+    KL_TRY(generate(&g, k, use, in, err));
+    *out = g.text.s;
+    return KL_OK;
+}
+
+/* Whether the kernel can run there at all; the rest is asked of the device when it is encoded. */
+static int check_stream(const struct kl_kernel *k, struct kl_stream *s, struct kl_error **err) {
+    if (!s) return kl_fail(err, KL_EARG, "the stream is NULL");
+    if (kl_stream_device_type(s) != KL_GPU)
+        return kl_fail(err, KL_EUNSUPPORTED,
+                       "kernel '%s' needs a GPU with %s; the stream is the CPU's", k->name,
+                       k->is_cuda ? "CUDA" : "CUDA or OpenCL");
+    const char *device = kl_stream_backend(s)->name;
+    if (k->is_cuda && strncmp(device, "cuda", 4) != 0)
+        return kl_fail(err, KL_EUNSUPPORTED,
+                       "kernel '%s' is CUDA source, and needs a GPU with CUDA; this device is '%s'",
+                       k->name, device);
+    return KL_OK;
+}
+
+static int build(struct kl_array **outs, const struct kl_kernel *k, const struct kl_kernel_use *u,
+                 struct kl_array *const *in, struct kl_stream *s, struct kl_error **err) {
+    struct generator g;
+    char entry[160];
+    KL_TRY(generate(&g, k, u, in, err));
+    snprintf(entry, sizeof entry, "keel_%s", k->name);
+    struct kl_kernel_desc d = {.name = k->name,
+                               .entry = entry,
+                               .source = g.text.s,
+                               .is_cuda = k->is_cuda,
+                               .raises = k->raises,
+                               .uses_f64 = uses_dtype(&g, KL_F64),
+                               .has_init = u->has_init,
+                               .init_value = u->init_value,
+                               .described = k->described,
+                               .grid = {u->grid[0], u->grid[1], u->grid[2]},
+                               .group = {u->group[0], u->group[1], u->group[2]},
+                               .shared_bytes = k->shared_bytes + u->shared_bytes};
+    struct kl_kernel_params p = {kl_kernel_desc_new(&d)};
+    kl_free(g.text.s);
+    if (!p.desc) return kl_fail_nomem(err);
+    int rc = kl_array_op(outs, k->n_out, u->outs, KL_OP_KERNEL, s, &p, sizeof p, in, k->n_in, err);
+    if (rc) kl_kernel_desc_release(p.desc);
+    return rc;
+}
+
+int kl_kernel_apply(struct kl_array **outs, const struct kl_kernel *k,
+                    const struct kl_kernel_use *use, struct kl_array *const *in, size_t n_in,
+                    struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *rows[KL_KERNEL_MAX_ARGS];
+    KL_TRY(check_stream(k, s, err));
+    KL_TRY(check_use(k, use, n_in, err));
+    int n = 0, rc = KL_OK;
+    for (; n < k->n_in; n++) {
+        if (!k->row_contiguous)
+            rows[n] = kl_array_retain(in[n]);
+        else if ((rc = kl_contiguous(&rows[n], in[n], false, s, err)))
+            break;
+    }
+    if (!rc) rc = build(outs, k, use, rows, s, err);
+    while (n > 0) kl_array_release(rows[--n]);
+    return rc;
+}
