@@ -122,7 +122,8 @@ static int make_block(struct kl_emit *e, const struct kl_command *c, const struc
         put(b, a->ndim ? (const void *)a->dims : none,
             (size_t)(a->ndim ? a->ndim : 1) * sizeof *a->dims);
     }
-    while (b->bytes % 8) put(b, "", 1);
+    /* As long as the struct is: without a 64-bit member its alignment is 4. NVIDIA's OpenCL refuses any other length. */
+    while (b->bytes % (d->described ? 8 : 4)) put(b, "", 1);
     size_t addresses = (size_t)(c->n_in + c->n_out + 2) * 16;
     size_t most = e->port->is_cuda ? MAX_BLOCK : LEAST_BLOCK;
     if (b->bytes + addresses > most)

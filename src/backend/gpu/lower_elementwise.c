@@ -18,7 +18,8 @@ enum {
     LOCAL = 256,
     MAX_PACK_BYTES = 16,
     UNITS = 2,
-    LARGE = 1 << 20 /* packs from which a device has enough groups with two per work-item */
+    SMALL = 1 << 16, /* positions up to which a launch costs more than what is moved */
+    LARGE = 1 << 20  /* packs from which a device has enough groups with two per work-item */
 };
 
 /* How a leaf is walked. */
@@ -138,6 +139,15 @@ static int find_input(struct group *g, const struct kl_arg *a, int8_t *ref) {
     return KL_OK;
 }
 
+/* Many streams of memory in one kernel are slower than one kernel after another: a large operation joins when it takes a value from
+ * the group, or reads nothing that is not read anyway. Small ones save a launch. */
+static bool worth_it(const struct group *before, const struct group *g, bool uses) {
+    if (before->n_steps == 0 || uses || g->n <= SMALL) return true;
+    for (int k = before->n_leaves; k < g->n_leaves; k++)
+        if (g->leaf[k].walk != SCALAR) return false;
+    return before->n_leaves > 0;
+}
+
 /* Adds c; false, and g as it was, when it cannot join. */
 static bool add(struct group *g, const struct kl_command *c) {
     struct group before = *g;
@@ -148,8 +158,12 @@ static bool add(struct group *g, const struct kl_command *c) {
     g->n = out->size;
     struct step *s = &g->step[g->n_steps];
     *s = (struct step){.c = c, .stored = true};
-    for (int i = 0; i < c->n_in; i++)
+    bool uses = false;
+    for (int i = 0; i < c->n_in; i++) {
         if (find_input(g, &c->args[i], &s->ref[i])) goto no;
+        uses = uses || s->ref[i] < 0;
+    }
+    if (!worth_it(&before, g, uses)) goto no;
     /* What it writes, nobody else of the group may read or write at another position. */
     for (int k = 0; k < g->n_leaves; k++)
         if (overlap(out, g->leaf[k].arg) && !same_places(out, g->leaf[k].arg) &&
