@@ -18,7 +18,7 @@
 #include "backend/sim/sim.h"
 #endif
 
-enum { MAX_GPUS = 8, MAX_CPU_FACTS = 6, MAX_GPU_FACTS = 6, REASON_BYTES = 320 };
+enum { MAX_GPUS = 8, MAX_CPU_FACTS = 7, MAX_GPU_FACTS = 6, REASON_BYTES = 320 };
 
 struct gpu {
     struct kl_backend *backend;
@@ -49,11 +49,12 @@ static const struct driver {
     int (*count)(const char **why);
     int (*open)(int index, struct kl_backend **out, struct kl_error **err);
     void (*facts)(int index, struct kl_gpu_facts *out);
-    bool (*is_gpu)(int index); /* NULL: all are */
+    bool (*is_gpu)(int index);              /* NULL: all are */
+    const char *(*lacks)(const char **key); /* of a library that it does well without; NULL: none */
 } drivers[] = {
-    {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL},
-    {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts,
-     kl_opencl_is_gpu},
+    {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL, kl_cuda_lacks},
+    {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts, kl_opencl_is_gpu,
+     NULL},
 };
 enum { N_DRIVERS = sizeof drivers / sizeof *drivers };
 _Static_assert(N_DRIVERS == sizeof dev.reason / sizeof *dev.reason, "a reason for each driver");
@@ -71,7 +72,7 @@ static void sim_facts(int index, struct kl_gpu_facts *out) {
     snprintf(out->architecture, sizeof out->architecture, "sim");
 }
 
-static const struct driver sim = {"sim", NULL, sim_count, kl_sim_open, sim_facts, NULL};
+static const struct driver sim = {"sim", NULL, sim_count, kl_sim_open, sim_facts, NULL, NULL};
 #endif
 
 /* ---- the CPU ---- */
@@ -255,9 +256,12 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
 static void missing_facts(void) {
     const char *want = getenv("KEEL_GPU");
     for (int i = 0; i < N_DRIVERS; i++) {
-        const char *why = NULL;
+        const char *why = NULL, *key = NULL;
         if (!want || !*want || strcmp(want, drivers[i].name) == 0) {
-            if (drivers[i].count(&why) > 0 && !why) continue;
+            int n = drivers[i].count(&why);
+            const char *slow = n > 0 && drivers[i].lacks ? drivers[i].lacks(&key) : NULL;
+            if (slow) dev.cpu_facts[dev.n_cpu_facts++] = (struct kl_device_fact){key, slow, 0};
+            if (n > 0 && !why) continue;
         } else {
             why = "KEEL_GPU names another driver, or none";
         }

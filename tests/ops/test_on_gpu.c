@@ -595,10 +595,11 @@ static struct kl_array *plain(enum kl_dtype t, int layout, int rows, int cols) {
 
 static void products(void **state) {
     static const enum kl_dtype types[] = {KL_F16, KL_F32, KL_F64, KL_BF16, KL_C64};
-    static const int mnk[][3] = {{1, 1, 1},      {5, 7, 3},    {33, 65, 100},
-                                 {130, 70, 257}, {1, 300, 64}, {300, 1, 64}};
+    static const int mnk[][3] = {{1, 1, 1},       {5, 7, 3},      {33, 65, 100},
+                                 {130, 70, 257},  {1, 300, 64},   {300, 1, 64},
+                                 {256, 192, 130}, {66, 1000, 40}, {1, 700, 640}};
     for (int t = 0; t < 5; t++)
-        for (int s = 0; s < 6; s++) {
+        for (int s = 0; s < 9; s++) {
             int m = mnk[s][0], n = mnk[s][1], k = mnk[s][2];
             struct kl_array *x = plain(types[t], s % 3 == 2 ? 3 : s % 2, m, k),
                             *y = plain(types[t], (s + t) % 2, k, n), *a, *b;
@@ -607,6 +608,25 @@ static void products(void **state) {
             same(a, b, 8, 4.0 * k / 4, "matmul");
             kl_array_release(x);
             kl_array_release(y);
+        }
+    /* Batches: of both factors, or one for all; the second by rows or by columns. */
+    for (int t = 0; t < 5; t++)
+        for (int way = 0; way < 4; way++) {
+            int n = way & 1 ? 6 : 1, turned = way >> 1;
+            int xd[] = {6, 40, 72}, yd[] = {n, turned ? 50 : 72, turned ? 72 : 50};
+            struct kl_array *x = plain(types[t], 0, 6 * 40, 72), *x3,
+                            *y = plain(types[t], 0, n * yd[1], yd[2]), *y3, *y4, *a, *b;
+            OK(kl_reshape(&x3, x, xd, 3, cpu_stream, &err));
+            OK(kl_reshape(&y3, y, yd, 3, cpu_stream, &err));
+            OK(kl_swapaxes(&y4, y3, 1, turned ? 2 : 1, cpu_stream, &err));
+            OK(kl_matmul(&a, x3, y4, cpu_stream, &err));
+            OK(kl_matmul(&b, x3, y4, gpu_stream, &err));
+            same(a, b, 8, 72, "batches of matmul");
+            kl_array_release(x);
+            kl_array_release(y);
+            kl_array_release(x3);
+            kl_array_release(y3);
+            kl_array_release(y4);
         }
 }
 

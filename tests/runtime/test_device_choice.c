@@ -59,6 +59,8 @@ static int child(const struct choice *c) {
     set("KEEL_CUDA_PATH", fake_path);
     set("FAKE_CUDA_DEVICES", c->n_fakes);
     set("KEEL_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so"); /* whatever this machine has */
+    /* Where a device is named, the library for products is missing. */
+    set("KEEL_CUBLASLT", c->device ? "/nonexistent/libcublasLt.so" : NULL);
     struct kl_backend *b = NULL;
     struct kl_error *e = NULL;
     /* The CPU alone loads no driver. */
@@ -85,6 +87,9 @@ static int child(const struct choice *c) {
     bool fake = c->driver == fake_driver && (!c->gpu || !*c->gpu || strcmp(c->gpu, "cuda") == 0) &&
                 strcmp(c->n_fakes, "0") != 0;
     CHECK((fact(KL_CPU, "missing_cuda") == NULL) == fake);
+    const char *slow = fact(KL_CPU, "missing_cublaslt");
+    CHECK((slow != NULL) == (fake && c->device));
+    CHECK(!slow || strstr(slow, "KEEL_CUBLASLT=/nonexistent"));
     CHECK(fact(KL_CPU, "device_name"));
     fflush(stdout);
     return bad;

@@ -109,6 +109,12 @@ int kl_cuda_count(const char **why) {
     return api->n_devices < MAX_DEVICES ? api->n_devices : MAX_DEVICES;
 }
 
+const char *kl_cuda_lacks(const char **library) {
+    const char *why = NULL;
+    *library = "missing_cublaslt";
+    return kl_blas_api(&why) ? NULL : why;
+}
+
 static int attribute(const struct kl_cuda_api *api, int device, int which, int otherwise) {
     int v = 0;
     return api->DeviceGetAttribute(&v, which, device) == 0 && v > 0 ? v : otherwise;
@@ -177,6 +183,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     snprintf(d->name, sizeof d->name, "cuda%d", index);
     kl_mutex_init(&d->context_mu);
     kl_mutex_init(&d->staging_mu);
+    kl_mutex_init(&d->blas.mu);
     kl_mutex_init(&d->mu);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -187,6 +194,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     if (rc) {
         pthread_cond_destroy(&d->changed);
         kl_mutex_deinit(&d->mu);
+        kl_mutex_deinit(&d->blas.mu);
         kl_mutex_deinit(&d->staging_mu);
         kl_mutex_deinit(&d->context_mu);
         kl_free(d);

@@ -9,3 +9,5 @@ int kl_cuda_count(const char **why);
 /* Device `index`; its context is made by the first use. One thread at a time. KL_EDEVICE, KL_ENOMEM. */
 int kl_cuda_open(int index, struct kl_backend **out, struct kl_error **err);
 void kl_cuda_facts(int index, struct kl_gpu_facts *out);
+/* Why a library is missing without which something is slower: immortal text, and the key of the fact that says so. NULL: it is there. Loads it. */
+const char *kl_cuda_lacks(const char **library);

@@ -30,8 +30,10 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 
 #define CUDA_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_api, name)},
 #define NVRTC_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_nvrtc_api, name)},
+#define BLAS_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_blas_api, name)},
 static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
 static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
+static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(BLAS_SYMBOL)};
 
 /* ---- the driver ---- */
 
@@ -113,6 +115,77 @@ const struct kl_cuda_api *kl_cuda_api(const char **why) {
     return cuda.ok ? &cuda.api : NULL;
 }
 
+/* ---- where the toolkit's libraries are ---- */
+
+enum { MAX_NAMES = 4 };
+struct library {
+    const char *names[MAX_NAMES]; /* in order of preference */
+    bool (*try)(const char *file);
+};
+
+/* In each folder that matches; NULL: by the loader's path. */
+static bool try_folder(const struct library *l, const char *pattern) {
+    for (int i = 0; i < MAX_NAMES; i++) {
+        if (!pattern) {
+            if (l->try(l->names[i])) return true;
+            continue;
+        }
+        char file[PATH_BYTES];
+        if (snprintf(file, sizeof file, "%s/%s", pattern, l->names[i]) >= (int)sizeof file)
+            continue;
+        glob_t found;
+        if (glob(file, 0, NULL, &found)) continue;
+        bool ok = false;
+        for (size_t k = 0; k < found.gl_pathc && !ok; k++) ok = l->try(found.gl_pathv[k]);
+        globfree(&found);
+        if (ok) return true;
+    }
+    return false;
+}
+
+/* Folders of `prefix`, where the variable is set. */
+static bool try_under(const struct library *l, const char *prefix, const char *const *below,
+                      int n) {
+    char folder[PATH_BYTES];
+    for (int i = 0; prefix && *prefix && i < n; i++)
+        if (snprintf(folder, sizeof folder, "%s/%s", prefix, below[i]) < (int)sizeof folder &&
+            try_folder(l, folder))
+            return true;
+    return false;
+}
+
+static bool find_library(const struct library *l) {
+    static const char *const toolkit[] = {"lib64", "lib"};
+    static const char *const wheels[] = {
+        "lib/python3*/site-packages/nvidia/cu13/lib",
+        "lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
+        "lib/python3*/site-packages/nvidia/cublas/lib",
+        "lib/python3*/dist-packages/nvidia/cu13/lib",
+        "lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
+        "lib/python3*/dist-packages/nvidia/cublas/lib",
+        "lib", /* of conda */
+    };
+    enum { N_WHEELS = sizeof wheels / sizeof *wheels };
+    const char *home = getenv("HOME");
+    char local[PATH_BYTES] = "";
+    if (home && *home) snprintf(local, sizeof local, "%s/.local", home);
+    return try_under(l, getenv("KEEL_CUDA_PATH"), toolkit, 2) || try_folder(l, NULL) ||
+           try_under(l, "/usr/local/cuda", toolkit, 2) ||
+           try_under(l, getenv("VIRTUAL_ENV"), wheels, N_WHEELS) ||
+           try_under(l, getenv("CONDA_PREFIX"), wheels, N_WHEELS) ||
+           try_under(l, local, wheels, N_WHEELS) || try_under(l, "/usr/local", wheels, N_WHEELS) ||
+           try_under(l, "/usr", wheels, N_WHEELS);
+}
+#define NOT_FOUND_ANYWHERE                                                                \
+    " (.13, .12) not found in the loader's path, /usr/local/cuda, or Python's packages; " \
+    "KEEL_CUDA_PATH names the folder of a CUDA toolkit"
+
+/* A library of the toolkit that is newer than the driver may not work with it. */
+static bool driver_is_old(void) {
+    const struct kl_cuda_api *driver = kl_cuda_api(NULL);
+    return driver && driver->version < 13000;
+}
+
 /* ---- the compiler ---- */
 
 static struct {
@@ -150,65 +223,14 @@ static bool try_nvrtc(const char *file) {
     return false;
 }
 
-/* In each folder that matches; NULL: by the loader's path. */
-static bool try_folder(const char *pattern) {
-    /* One that is newer than the driver makes programs that the driver may not take. */
-    const struct kl_cuda_api *driver = kl_cuda_api(NULL);
-    bool old = driver && driver->version < 13000;
-    const char *const names[] = {old ? "libnvrtc.so.12" : "libnvrtc.so.13",
-                                 old ? "libnvrtc.so.13" : "libnvrtc.so.12", "libnvrtc.so",
-                                 "libnvrtc.so.11.2"};
-    for (int i = 0; i < 4; i++) {
-        if (!pattern) {
-            if (try_nvrtc(names[i])) return true;
-            continue;
-        }
-        char file[PATH_BYTES];
-        if (snprintf(file, sizeof file, "%s/%s", pattern, names[i]) >= (int)sizeof file) continue;
-        glob_t found;
-        if (glob(file, 0, NULL, &found)) continue;
-        bool ok = false;
-        for (size_t k = 0; k < found.gl_pathc && !ok; k++) ok = try_nvrtc(found.gl_pathv[k]);
-        globfree(&found);
-        if (ok) return true;
-    }
-    return false;
-}
-
-/* Folders of `prefix`, where the variable is set. */
-static bool try_under(const char *prefix, const char *const *below, int n) {
-    char folder[PATH_BYTES];
-    for (int i = 0; prefix && *prefix && i < n; i++)
-        if (snprintf(folder, sizeof folder, "%s/%s", prefix, below[i]) < (int)sizeof folder &&
-            try_folder(folder))
-            return true;
-    return false;
-}
-
 static void load_nvrtc(void) {
-    static const char *const toolkit[] = {"lib64", "lib"};
-    static const char *const wheels[] = {
-        "lib/python3*/site-packages/nvidia/cu13/lib",
-        "lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
-        "lib/python3*/dist-packages/nvidia/cu13/lib",
-        "lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
-        "lib", /* of conda */
-    };
-    enum { N_WHEELS = sizeof wheels / sizeof *wheels };
-    const char *home = getenv("HOME");
-    char local[PATH_BYTES] = "";
-    if (home && *home) snprintf(local, sizeof local, "%s/.local", home);
-    if (try_under(getenv("KEEL_CUDA_PATH"), toolkit, 2) || try_folder(NULL) ||
-        try_under("/usr/local/cuda", toolkit, 2) ||
-        try_under(getenv("VIRTUAL_ENV"), wheels, N_WHEELS) ||
-        try_under(getenv("CONDA_PREFIX"), wheels, N_WHEELS) || try_under(local, wheels, N_WHEELS) ||
-        try_under("/usr/local", wheels, N_WHEELS) || try_under("/usr", wheels, N_WHEELS))
-        return;
-    if (!nvrtc.why[0])
-        snprintf(
-            nvrtc.why, sizeof nvrtc.why,
-            "libnvrtc.so (.13, .12) not found in the loader's path, /usr/local/cuda, or Python's "
-            "packages; KEEL_CUDA_PATH names the folder of a CUDA toolkit");
+    bool old = driver_is_old();
+    const struct library l = {{old ? "libnvrtc.so.12" : "libnvrtc.so.13",
+                               old ? "libnvrtc.so.13" : "libnvrtc.so.12", "libnvrtc.so",
+                               "libnvrtc.so.11.2"},
+                              try_nvrtc};
+    if (!find_library(&l) && !nvrtc.why[0])
+        snprintf(nvrtc.why, sizeof nvrtc.why, "libnvrtc.so" NOT_FOUND_ANYWHERE);
 }
 
 const struct kl_nvrtc_api *kl_nvrtc_api(const char **why) {
@@ -251,4 +273,44 @@ const char *kl_nvrtc_include(void) {
     if (!kl_nvrtc_api(NULL)) return NULL;
     pthread_once(&include.once, find_include);
     return include.path[0] ? include.path : NULL;
+}
+
+/* ---- products ---- */
+
+static struct {
+    pthread_once_t once;
+    struct kl_blas_api api;
+    bool ok;
+    char why[WHY_BYTES];
+} blas = {.once = PTHREAD_ONCE_INIT};
+
+static bool try_blas(const char *file) {
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    const char *lacks =
+        bind(library, blas_symbols, sizeof blas_symbols / sizeof *blas_symbols, &blas.api);
+    if (!lacks) return blas.ok = true;
+    snprintf(blas.why, sizeof blas.why, "%s has no %s: cuBLAS 11 or later is needed", file, lacks);
+    dlclose(library);
+    return false;
+}
+
+static void load_blas(void) {
+    const char *named = getenv("KEEL_CUBLASLT");
+    bool old = driver_is_old();
+    const struct library l = {{old ? "libcublasLt.so.12" : "libcublasLt.so.13",
+                               old ? "libcublasLt.so.13" : "libcublasLt.so.12", "libcublasLt.so",
+                               "libcublasLt.so.11"},
+                              try_blas};
+    if ((named && *named ? try_blas(named) : find_library(&l)) || blas.why[0]) return;
+    if (named && *named)
+        snprintf(blas.why, sizeof blas.why, "KEEL_CUBLASLT=%.128s cannot be loaded", named);
+    else
+        snprintf(blas.why, sizeof blas.why, "libcublasLt.so" NOT_FOUND_ANYWHERE);
+}
+
+const struct kl_blas_api *kl_blas_api(const char **why) {
+    pthread_once(&blas.once, load_blas);
+    if (!blas.ok && why) *why = blas.why;
+    return blas.ok ? &blas.api : NULL;
 }

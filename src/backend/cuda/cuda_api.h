@@ -1,4 +1,4 @@
-/* cuda_api.h - the part of the CUDA driver API and of NVRTC that Keel uses, declared here and loaded at run time.
+/* cuda_api.h - the parts of the CUDA driver API, of NVRTC and of cuBLASLt that Keel uses, declared here and loaded at run time.
  *
  * No header and no library of the toolkit is needed to build. What is missing has a reason in words. Any thread may call. */
 #pragma once
@@ -88,6 +88,74 @@ typedef uint64_t cu_address;
     F(GetPTXSize, "nvrtcGetPTXSize", (void *program, size_t *bytes))                          \
     F(GetPTX, "nvrtcGetPTX", (void *program, char *ptx))
 
+/* ---- cuBLASLt ---- */
+
+/* Numbers of the ABI, as cublas_api.h, cublasLt.h and library_types.h have them. */
+enum {
+    BLAS_ALLOC_FAILED = 3,
+    BLAS_INVALID_VALUE = 7,
+    BLAS_ARCH_MISMATCH = 8,
+    BLAS_NOT_SUPPORTED = 15,
+
+    BLAS_OP_N = 0,
+    BLAS_OP_T = 1,
+
+    BLAS_COMPUTE_F32 = 68, /* all 24 bits: narrower factors have a number of their own */
+    BLAS_COMPUTE_F32_PEDANTIC = 69,
+    BLAS_COMPUTE_F64 = 70,
+
+    BLAS_R_F32 = 0,
+    BLAS_R_F64 = 1,
+    BLAS_R_F16 = 2,
+    BLAS_C_F32 = 4,
+    BLAS_R_BF16 = 14,
+
+    BLAS_DESC_TRANS_A = 3, /* int32_t, a BLAS_OP */
+    BLAS_DESC_TRANS_B = 4,
+    BLAS_LAYOUT_BATCHES = 5,      /* int32_t */
+    BLAS_LAYOUT_BATCH_STRIDE = 6, /* int64_t, elements */
+    BLAS_PREF_WORKSPACE = 1,      /* uint64_t, bytes */
+    BLAS_PREF_REDUCTIONS = 3,     /* uint32_t, a set of BLAS_REDUCTION */
+    BLAS_PREF_ALIGNMENT_A = 5,    /* uint32_t, bytes; B, C and D follow */
+
+    /* How a sum that is cut is joined. 1 and 4 do it in the output, and round to its type. */
+    BLAS_REDUCTION_COMPUTE_TYPE = 2,
+};
+struct kl_blas_algo {
+    uint64_t data[8];
+};
+struct kl_blas_choice { /* what the heuristic answers */
+    struct kl_blas_algo algo;
+    size_t workspace_bytes;
+    int state; /* 0: the rest means something */
+    float waves;
+    int reserved[4];
+};
+
+/* All of them return a status, 0: well. Descriptors are opaque. */
+#define KL_BLAS_FUNCTIONS(F)                                                                      \
+    F(Create, "cublasLtCreate", (void **handle))                                                  \
+    F(DescCreate, "cublasLtMatmulDescCreate", (void **desc, int compute, int scale_type))         \
+    F(DescDestroy, "cublasLtMatmulDescDestroy", (void *desc))                                     \
+    F(DescSet, "cublasLtMatmulDescSetAttribute",                                                  \
+      (void *desc, int attribute, const void *value, size_t bytes))                               \
+    F(LayoutCreate, "cublasLtMatrixLayoutCreate",                                                 \
+      (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld))                        \
+    F(LayoutDestroy, "cublasLtMatrixLayoutDestroy", (void *layout))                               \
+    F(LayoutSet, "cublasLtMatrixLayoutSetAttribute",                                              \
+      (void *layout, int attribute, const void *value, size_t bytes))                             \
+    F(PrefCreate, "cublasLtMatmulPreferenceCreate", (void **pref))                                \
+    F(PrefDestroy, "cublasLtMatmulPreferenceDestroy", (void *pref))                               \
+    F(PrefSet, "cublasLtMatmulPreferenceSetAttribute",                                            \
+      (void *pref, int attribute, const void *value, size_t bytes))                               \
+    F(Heuristic, "cublasLtMatmulAlgoGetHeuristic",                                                \
+      (void *handle, void *desc, void *a, void *b, void *c, void *d, void *pref, int n,           \
+       struct kl_blas_choice *choices, int *n_found))                                             \
+    F(Matmul, "cublasLtMatmul",                                                                   \
+      (void *handle, void *desc, const void *alpha, const void *a, void *a_layout, const void *b, \
+       void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,  \
+       const struct kl_blas_algo *algo, void *workspace, size_t workspace_bytes, void *stream))
+
 #define KL_CUDA_FIELD(name, symbol, params) int(*name) params;
 struct kl_cuda_api {
     KL_CUDA_FUNCTIONS(KL_CUDA_FIELD)
@@ -98,12 +166,17 @@ struct kl_nvrtc_api {
     KL_NVRTC_FUNCTIONS(KL_CUDA_FIELD)
     int major, minor;
 };
+struct kl_blas_api {
+    KL_BLAS_FUNCTIONS(KL_CUDA_FIELD)
+};
 #undef KL_CUDA_FIELD
 
 /* The driver, initialised; NULL with a reason (immortal text) when there is none or it has no device. Loaded by the first call. */
 const struct kl_cuda_api *kl_cuda_api(const char **why);
 /* The compiler; NULL with a reason. Loaded by the first call; needs no driver and no device. */
 const struct kl_nvrtc_api *kl_nvrtc_api(const char **why);
+/* Products of matrices; NULL with a reason. Loaded by the first call; needs no device. */
+const struct kl_blas_api *kl_blas_api(const char **why);
 
 /* The folder of the toolkit's headers, beside the compiler or where KEEL_CUDA_PATH says; NULL when there is none. */
 const char *kl_nvrtc_include(void);

@@ -33,6 +33,17 @@ struct cuda_queue {
     size_t scratch_bytes;
 };
 
+struct cuda_problem;
+enum { BLAS_BUCKETS = 256 };
+/* What is known of products; see cuda_blas.c. */
+struct cuda_blas {
+    struct kl_mutex mu;
+    void *handle; /* NULL until first use; this and the rest guarded by mu */
+    bool failed;  /* there will be no handle */
+    struct cuda_problem *bucket[BLAS_BUCKETS];
+    int n_problems;
+};
+
 struct kl_cuda {
     struct kl_driver driver; /* first */
     struct kl_port port;
@@ -58,6 +69,8 @@ struct kl_cuda {
     cu_address words_device;        /* rest of the slab; guarded by mu */
     uint32_t *words_host;
     int words_left;
+
+    struct cuda_blas blas;
 
     _Atomic(int) lost; /* the CUresult that ended the device, 0: none */
     _Atomic(bool) forked;
@@ -103,3 +116,8 @@ void kl_cuda_wake(struct kl_driver *d);
 
 /* ---- cuda_port.c ---- */
 extern const struct kl_port_ops kl_cuda_port_ops;
+
+/* ---- cuda_blas.c ---- */
+/* The slot `override` of the port. */
+int kl_cuda_blas(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
+                 struct kl_error **err);

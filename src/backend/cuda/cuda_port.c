@@ -103,4 +103,5 @@ const struct kl_port_ops kl_cuda_port_ops = {.compile = port_compile,
                                              .launch = port_launch,
                                              .launch_3d = port_launch_3d,
                                              .copy = port_copy,
-                                             .scratch = port_scratch};
+                                             .scratch = port_scratch,
+                                             .override = kl_cuda_blas};

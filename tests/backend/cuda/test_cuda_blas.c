@@ -1,0 +1,547 @@
+/* Products by cuBLASLt over fake_cuda.c and fake_cublaslt.c: how operands are described to it, against a plain triple loop; what is left to the
+ * kernels; every failure. */
+#include <dlfcn.h>
+#include <libgen.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/cuda_internal.h"
+#include "backend/gpu/gpu_internal.h"
+#include "base/dtype.h"
+#include "support.h"
+
+struct asked { /* as in fake_cublaslt.c */
+    int n_handles, n_heuristics, n_products, n_live;
+    int compute, scale, type;
+    uint32_t reductions, alignments[4];
+    uint64_t most_workspace;
+    size_t workspace;
+};
+static struct {
+    void (*asked)(struct asked *out);
+    void (*refuse)(const char *call, int code);
+    void (*wants)(size_t workspace);
+    void (*budget)(size_t bytes); /* of CUDA */
+} fake;
+
+static struct kl_cuda *cu;
+static struct kl_driver *drv;
+static void *q;
+static char fakes[4200];
+
+enum { MAX_DIMS = 5, ROOM = 1 << 19 /* elements of an operand */ };
+static float numbers[ROOM]; /* of every operand */
+
+static void bind(const char *file, const char *name, size_t at) {
+    char path[4300];
+    snprintf(path, sizeof path, "%s/lib64/%s", fakes, file);
+    void *lib = dlopen(path, RTLD_NOW), *p = lib ? dlsym(lib, name) : NULL;
+    assert_non_null(p);
+    memcpy((char *)&fake + at, &p, sizeof p);
+}
+
+/* fake/ beside this program; before the driver is loaded. */
+static void name_fakes(void) {
+    static char self[4096];
+    char path[4300];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    snprintf(fakes, sizeof fakes, "%s/fake", dirname(self));
+    snprintf(path, sizeof path, "%s/lib64/libcuda.so", fakes);
+    setenv("KEEL_CUDA_PATH", fakes, 1);
+    setenv("KEEL_CUDA_DRIVER", path, 1);
+    setenv("KEEL_CACHE_DIR", "", 1);
+    unsetenv("KEEL_CUBLASLT");
+}
+
+static void open_device(void) {
+    struct kl_backend *b = NULL;
+    struct kl_error *err = NULL;
+    if (kl_cuda_open(0, &b, &err)) fail_msg("%s", err->message);
+    drv = device_of(b)->driver;
+    cu = cuda_of(drv);
+    if (!q) assert_int_equal(drv->ops->queue_new(drv, 0, &q, &err), 0);
+}
+
+static int setup(void **state) {
+    for (int i = 0; i < ROOM; i++) numbers[i] = (float)((i * 7 + i / 13) % 17 - 8);
+    name_fakes();
+    bind("libcublasLt.so", "fake_blas_asked", 0);
+    bind("libcublasLt.so", "fake_blas_fail", 8);
+    bind("libcublasLt.so", "fake_blas_wants", 16);
+    bind("libcuda.so", "fake_budget", 24);
+    open_device();
+    return 0;
+}
+
+static struct asked asked(void) {
+    struct asked a;
+    fake.asked(&a);
+    return a;
+}
+
+/* ---- operands ---- */
+
+enum lie {
+    ROWS,
+    COLUMNS,
+    ROWS_APART, /* gaps between them */
+    COLUMNS_APART,
+    N_GOOD,
+    SPREAD = N_GOOD, /* no neighbours at all */
+    REVERSED,
+    REPEATED, /* one row for all */
+};
+
+struct matrix {
+    struct kl_arg arg;
+    int dims[MAX_DIMS];
+    int64_t strides[MAX_DIMS], zero; /* zero: of element 0 in the block */
+    void *block;
+};
+
+/* batch: strides of the leading axes in matrices; NULL: dense. */
+static void make(struct matrix *x, enum kl_dtype dtype, int nb, const int *lead, int rows, int cols,
+                 enum lie lie, const int64_t *batch) {
+    struct kl_error *err = NULL;
+    int64_t gap = lie == ROWS_APART || lie == COLUMNS_APART ? 3 : 0, size = 1, one;
+    bool by_cols = lie == COLUMNS || lie == COLUMNS_APART;
+    for (int i = 0; i < nb; i++) x->dims[i] = lead[i];
+    x->dims[nb] = rows;
+    x->dims[nb + 1] = cols;
+    x->strides[nb] = by_cols ? 1 : cols + gap;
+    x->strides[nb + 1] = by_cols ? rows + gap : 1;
+    one = by_cols ? (rows + gap) * cols : (cols + gap) * rows;
+    if (lie == SPREAD) {
+        x->strides[nb] = 2 * cols;
+        x->strides[nb + 1] = 2;
+        one *= 2;
+    }
+    x->zero = 0;
+    if (lie == REVERSED) {
+        x->zero = cols * (rows - 1);
+        x->strides[nb] = -cols;
+    }
+    if (lie == REPEATED) x->strides[nb] = 0;
+    int64_t step = one;
+    for (int i = nb - 1; i >= 0; i--) {
+        x->strides[i] = batch ? batch[i] * one : step;
+        step *= lead[i];
+    }
+    for (int i = 0; i < nb + 2; i++) size *= x->dims[i];
+    if (drv->ops->alloc(drv, ROOM * sizeof(float), &x->block, &err)) fail_msg("%s", err->message);
+    assert_int_equal(drv->ops->write(drv, x->block, 0, numbers, ROOM * sizeof(float), NULL), 0);
+    x->arg = (struct kl_arg){.data = (char *)x->block + (size_t)x->zero * kl_dtype_size(dtype),
+                             .dtype = (uint8_t)dtype,
+                             .ndim = nb + 2,
+                             .size = size,
+                             .dims = x->dims,
+                             .strides = x->strides};
+}
+
+static void drop(struct matrix *x) {
+    drv->ops->free(drv, x->block, ROOM * sizeof(float));
+}
+
+struct product {
+    struct matrix x[3];
+    struct kl_arg args[3];
+    struct kl_command c;
+};
+
+static void product(struct product *p, enum kl_dtype dtype, int nb, const int *lead, int m, int k,
+                    int n, enum lie a, enum lie b, const int64_t *a_batch, const int64_t *b_batch) {
+    make(&p->x[0], dtype, nb, lead, m, k, a, a_batch);
+    make(&p->x[1], dtype, nb, lead, k, n, b, b_batch);
+    make(&p->x[2], dtype, nb, lead, m, n, ROWS, NULL);
+    for (int i = 0; i < 3; i++) p->args[i] = p->x[i].arg;
+    p->c = (struct kl_command){
+        .kind = KL_CMD_LAUNCH, .op = KL_OP_MATMUL, .n_in = 2, .n_out = 1, .args = p->args};
+}
+
+static void product_drop(struct product *p) {
+    for (int i = 0; i < 3; i++) drop(&p->x[i]);
+}
+
+static int try(struct product *p, bool dry, struct kl_error **err) {
+    return cu->port.ops->override(&cu->port, dry ? NULL : q, &p->c, dry, err);
+}
+
+static void finish(void) {
+    assert_int_equal(cu->api->StreamSynchronize(((struct cuda_queue *)q)->stream), 0);
+}
+
+static float element(const struct matrix *x, const int *batch, int nb, int r, int c) {
+    int64_t at = x->zero + r * x->strides[nb] + c * x->strides[nb + 1];
+    for (int i = 0; i < nb; i++) at += batch[i] * x->strides[i];
+    return numbers[at];
+}
+
+/* Whether the output on the device is the product; the numbers are small and whole, so there is no rounding. */
+static bool right(struct product *p, int nb) {
+    const int *dims = p->x[2].dims;
+    float *got = malloc((size_t)p->x[2].arg.size * sizeof *got);
+    assert_int_equal(
+        drv->ops->read(drv, p->x[2].block, 0, got, (size_t)p->x[2].arg.size * sizeof *got, NULL),
+        0);
+    int k_max = p->x[0].dims[nb + 1], n_batches = 1;
+    bool same = true;
+    for (int i = 0; i < nb; i++) n_batches *= dims[i];
+    for (int i = 0; i < n_batches; i++) {
+        int batch[MAX_DIMS], left = i;
+        for (int d = nb - 1; d >= 0; d--) {
+            batch[d] = left % dims[d];
+            left /= dims[d];
+        }
+        for (int r = 0; r < dims[nb]; r++)
+            for (int c = 0; c < dims[nb + 1]; c++) {
+                float s = 0;
+                for (int k = 0; k < k_max; k++)
+                    s += element(&p->x[0], batch, nb, r, k) * element(&p->x[1], batch, nb, k, c);
+                same &= s == got[((int64_t)i * dims[nb] + r) * dims[nb + 1] + c];
+            }
+    }
+    free(got);
+    return same;
+}
+
+/* cuBLASLt takes it, dry and for good, and it comes out right. */
+static void taken(int nb, const int *lead, int m, int k, int n, enum lie a, enum lie b,
+                  const int64_t *a_batch, const int64_t *b_batch) {
+    struct product p;
+    struct kl_error *err = NULL;
+    product(&p, KL_F32, nb, lead, m, k, n, a, b, a_batch, b_batch);
+    int before = asked().n_products;
+    assert_int_equal(try(&p, true, &err), 1);
+    assert_int_equal(asked().n_products, before);
+    if (try(&p, false, &err) != 1) fail_msg("%s", err ? err->message : "not taken");
+    assert_int_equal(asked().n_products, before + 1);
+    finish();
+    if (!right(&p, nb)) fail_msg("%d x %d x %d, lies %d %d", m, k, n, a, b);
+    product_drop(&p);
+}
+
+/* It is left to the kernels. */
+static void left(enum kl_dtype dtype, int nb, const int *lead, int m, int k, int n, enum lie a,
+                 enum lie b, const int64_t *a_batch, const int64_t *b_batch) {
+    struct product p;
+    struct kl_error *err = NULL;
+    int before = asked().n_heuristics;
+    product(&p, dtype, nb, lead, m, k, n, a, b, a_batch, b_batch);
+    assert_int_equal(try(&p, true, &err), 0);
+    assert_int_equal(try(&p, false, &err), 0);
+    assert_null(err);
+    assert_int_equal(asked().n_heuristics, before); /* it was not even asked */
+    product_drop(&p);
+}
+
+/* ---- tests ---- */
+
+static void matrices(void **state) {
+    static const int sizes[][3] = {{64, 64, 64},  {33, 130, 71},  {200, 3, 450}, {450, 7, 130},
+                                   {2, 300, 500}, {300, 1, 1000}, {70, 2000, 2}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int a = 0; a < N_GOOD; a++)
+            for (int b = 0; b < N_GOOD; b++)
+                taken(0, NULL, sizes[s][0], sizes[s][1], sizes[s][2], (enum lie)a, (enum lie)b,
+                      NULL, NULL);
+}
+
+static void batches(void **state) {
+    for (int a = 0; a < N_GOOD; a++)
+        for (int b = 0; b < N_GOOD; b++) {
+            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, NULL);
+            taken(3, (int[]){2, 1, 3}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, NULL);
+            /* One for all. */
+            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){0}, NULL);
+            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, (int64_t[]){0});
+            taken(2, (int[]){2, 3}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, (int64_t[]){0, 0});
+            /* Every other. */
+            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){2}, NULL);
+            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){2},
+                  (int64_t[]){0});
+        }
+    /* Rows that make a matrix together, also with gaps between them. */
+    taken(1, (int[]){70}, 1, 64, 65, ROWS, COLUMNS, NULL, (int64_t[]){0});
+    taken(1, (int[]){70}, 1, 64, 65, ROWS_APART, ROWS, (int64_t[]){2}, (int64_t[]){0});
+}
+
+static void not_for_cublas(void **state) {
+    left(KL_F32, 0, NULL, 63, 64, 64, ROWS, ROWS, NULL, NULL); /* small */
+    left(KL_F32, 0, NULL, 1, 700, 700, ROWS, ROWS, NULL, NULL);
+    left(KL_F32, 0, NULL, 700, 700, 1, ROWS, ROWS, NULL, NULL);
+    left(KL_F32, 0, NULL, 700, 0, 700, ROWS, ROWS, NULL, NULL);
+    left(KL_F32, 0, NULL, 0, 700, 700, ROWS, ROWS, NULL, NULL);
+    left(KL_F32, 1, (int[]){0}, 100, 100, 100, ROWS, ROWS, NULL, NULL);
+    for (int lie = SPREAD; lie <= REPEATED; lie++) {
+        left(KL_F32, 0, NULL, 100, 100, 100, (enum lie)lie, ROWS, NULL, NULL);
+        left(KL_F32, 0, NULL, 100, 100, 100, COLUMNS, (enum lie)lie, NULL, NULL);
+    }
+    /* Batches that are not one step apart, in one operand or in both together. */
+    left(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROWS, ROWS, (int64_t[]){1, 2}, NULL);
+    left(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROWS, ROWS, NULL, (int64_t[]){1, 0});
+    left(KL_F32, 1, (int[]){2}, 50, 90, 60, ROWS, ROWS, (int64_t[]){-1}, NULL);
+}
+
+/* 16-bit floats are summed in float32, nothing is narrowed, sums are not joined in the output. */
+static void types(void **state) {
+    static const struct {
+        enum kl_dtype dtype;
+        int type, scale, compute;
+    } cases[] = {{KL_F16, 2, 0, 68},
+                 {KL_BF16, 14, 0, 68},
+                 {KL_F32, 0, 0, 68},
+                 {KL_F64, 1, 1, 70},
+                 {KL_C64, 4, 4, 69}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct product p;
+        struct kl_error *err = NULL;
+        product(&p, cases[i].dtype, 0, NULL, 90, 91, 92, ROWS, COLUMNS, NULL, NULL);
+        assert_int_equal(try(&p, true, &err), 1);
+        struct asked a = asked();
+        assert_int_equal(a.type, cases[i].type);
+        assert_int_equal(a.scale, cases[i].scale);
+        assert_int_equal(a.compute, cases[i].compute);
+        assert_int_equal(a.reductions, 2);
+        assert_int_equal(a.most_workspace, 32 << 20);
+        for (int k = 0; k < 4; k++) assert_int_equal(a.alignments[k], 16);
+        product_drop(&p);
+    }
+    /* A vector is cuBLASLt's when its numbers are short. */
+    struct product p;
+    product(&p, KL_BF16, 0, NULL, 1, 700, 700, ROWS, COLUMNS, NULL, NULL);
+    assert_int_equal(try(&p, true, NULL), 1);
+    product_drop(&p);
+    left(KL_C64, 0, NULL, 1, 700, 700, ROWS, ROWS, NULL, NULL);
+}
+
+/* A problem is looked into once; another alignment is another problem. */
+static void remembered(void **state) {
+    struct product p;
+    struct kl_error *err = NULL;
+    product(&p, KL_F32, 0, NULL, 101, 102, 103, ROWS, ROWS, NULL, NULL);
+    int before = asked().n_heuristics, live = asked().n_live;
+    for (int i = 0; i < 5; i++) assert_int_equal(try(&p, i < 2, &err), 1);
+    assert_int_equal(asked().n_heuristics, before + 1);
+    assert_int_equal(asked().n_live, live + 4); /* its descriptors; the preference is gone */
+    static const int shifts[] = {4, 8, 16, 32, 64};
+    for (int i = 0; i < 5; i++) {
+        p.args[0].data = (char *)p.x[0].block + shifts[i];
+        assert_int_equal(try(&p, false, &err), 1);
+        struct asked a = asked();
+        assert_int_equal(a.n_heuristics, before + (i < 1 ? 2 : 3));
+        if (i < 2) assert_int_equal(a.alignments[1], shifts[i]); /* B of cuBLASLt */
+        assert_int_equal(a.alignments[0], 16);
+    }
+    finish();
+    product_drop(&p);
+    assert_int_equal(asked().n_handles, 1);
+}
+
+static void workspace(void **state) {
+    struct product p;
+    struct kl_error *err = NULL;
+    fake.wants(5 << 20);
+    product(&p, KL_F32, 0, NULL, 104, 105, 106, ROWS, ROWS, NULL, NULL);
+    assert_int_equal(try(&p, true, &err), 1);
+    fake.budget(1 << 20);
+    int rc = try(&p, false, &err);
+    fake.budget(0);
+    assert_int_equal(rc, KL_ENOMEM);
+    kl_error_release(err);
+    err = NULL;
+    assert_int_equal(try(&p, false, &err), 1);
+    finish();
+    assert_true(right(&p, 0));
+    assert_int_equal(asked().workspace, 5 << 20);
+    fake.wants(0);
+    product_drop(&p);
+}
+
+/* What cannot be prepared is left to the kernels, for good, and leaves nothing behind. */
+static void refusals(void **state) {
+    static const char *const calls[] = {"DescCreate", "DescSet", "LayoutCreate", "LayoutSet",
+                                        "PrefCreate", "PrefSet", "Heuristic"};
+    static const int codes[] = {1, 7, 14, 15, -1};
+    int m = 110;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        for (int k = 0; k < 5; k++) {
+            struct product p;
+            struct kl_error *err = NULL;
+            if (codes[k] < 0 && strcmp(calls[i], "Heuristic") != 0) continue;
+            product(&p, KL_F32, 1, (int[]){2}, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+            fake.refuse(calls[i], codes[k]);
+            assert_int_equal(try(&p, true, &err), 0);
+            fake.refuse(NULL, 0);
+            assert_int_equal(try(&p, true, &err), 0);
+            assert_int_equal(try(&p, false, &err), 0);
+            assert_null(err);
+            /* Out of memory passes. */
+            struct product other;
+            product(&other, KL_F32, 1, (int[]){2}, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+            int live = asked().n_live;
+            fake.refuse(calls[i], 3);
+            assert_int_equal(try(&other, true, &err), KL_ENOMEM);
+            fake.refuse(NULL, 0);
+            kl_error_release(err);
+            err = NULL;
+            assert_int_equal(asked().n_live, live);
+            assert_int_equal(try(&other, false, &err), 1);
+            finish();
+            assert_true(right(&other, 1));
+            product_drop(&p);
+            product_drop(&other);
+        }
+    /* A refusal that comes late, with nothing in the queue. */
+    static const int late[] = {7, 8, 15};
+    for (int k = 0; k < 3; k++) {
+        struct product p;
+        struct kl_error *err = NULL;
+        product(&p, KL_F32, 0, NULL, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+        assert_int_equal(try(&p, true, &err), 1);
+        fake.refuse("Matmul", late[k]);
+        assert_int_equal(try(&p, false, &err), 0);
+        fake.refuse(NULL, 0);
+        assert_int_equal(try(&p, false, &err), 0);
+        assert_null(err);
+        product_drop(&p);
+    }
+}
+
+/* A product that fails is an error of what was handed over. */
+static void failures(void **state) {
+    struct product p;
+    struct kl_error *err = NULL;
+    void *e = NULL;
+    product(&p, KL_F32, 0, NULL, 107, 108, 109, ROWS, ROWS, NULL, NULL);
+    assert_int_equal(drv->ops->prepare(drv, &p.c, &err), 0);
+    assert_int_equal(drv->ops->event_new(drv, &e, &err), 0);
+    fake.refuse("Matmul", 13);
+    assert_int_equal(drv->ops->submit(drv, q, &p.c, 1, NULL, 0, NULL, e, &err), KL_ESUBMIT);
+    assert_non_null(strstr(err->message, "cublasLtMatmul failed with "
+                                         "CUBLAS_STATUS_EXECUTION_FAILED (13)"));
+    kl_error_release(err);
+    err = NULL;
+    fake.refuse("Matmul", 3);
+    assert_int_equal(try(&p, false, &err), KL_ENOMEM);
+    kl_error_release(err);
+    err = NULL;
+    fake.refuse(NULL, 0);
+    assert_int_equal(drv->ops->submit(drv, q, &p.c, 1, NULL, 0, NULL, e, &err), 0);
+    while (drv->ops->event_query(drv, e) == 0) drv->ops->wait_any(drv, &e, 1);
+    assert_true(right(&p, 0));
+    drv->ops->event_free(drv, e);
+    product_drop(&p);
+    /* No memory to remember it. */
+    product(&p, KL_F32, 0, NULL, 97, 98, 99, ROWS, ROWS, NULL, NULL);
+    kl_test_fail_alloc_at(0);
+    assert_int_equal(try(&p, true, &err), KL_ENOMEM);
+    kl_test_fail_alloc_at(-1);
+    kl_error_release(err);
+    assert_int_equal(try(&p, true, &err), 1);
+    product_drop(&p);
+}
+
+/* What is remembered is bounded; beyond, it works as well. */
+static void many(void **state) {
+    struct product p;
+    struct kl_error *err = NULL;
+    product(&p, KL_F32, 0, NULL, 300, 50, 60, ROWS, ROWS, NULL, NULL);
+    int live = asked().n_live;
+    for (int i = 0; i < 5000; i++) {
+        p.x[0].strides[0] = 60 + i; /* another problem; its numbers do not matter */
+        p.x[0].dims[0] = p.x[2].dims[0] = 100;
+        assert_int_equal(try(&p, true, &err), 1);
+    }
+    assert_true(asked().n_live - live <= 4 * 4096);
+    p.x[0].strides[0] = 50;
+    p.x[0].dims[0] = p.x[2].dims[0] = 300;
+    assert_int_equal(try(&p, false, &err), 1);
+    finish();
+    assert_true(right(&p, 0));
+    product_drop(&p);
+}
+
+struct caller {
+    pthread_t thread;
+    void *queue;
+    int bad;
+};
+static void *multiplies(void *arg) {
+    struct caller *c = arg;
+    struct kl_error *err = NULL;
+    for (int i = 0; i < 20; i++) {
+        struct product p;
+        product(&p, KL_F32, 0, NULL, 80 + i, 61, 62, i % 2 ? ROWS : COLUMNS, ROWS, NULL, NULL);
+        c->bad |= kl_cuda_enter(cu, &err) != 0;
+        c->bad |= cu->port.ops->override(&cu->port, c->queue, &p.c, false, &err) != 1;
+        c->bad |= cu->api->StreamSynchronize(((struct cuda_queue *)c->queue)->stream) != 0;
+        c->bad |= !right(&p, 0);
+        product_drop(&p);
+    }
+    return NULL;
+}
+
+static void threads(void **state) {
+    static struct caller c[3];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(drv->ops->queue_new(drv, i, &c[i].queue, NULL), 0);
+        assert_int_equal(pthread_create(&c[i].thread, NULL, multiplies, &c[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(c[i].thread, NULL);
+        assert_int_equal(c[i].bad, 0);
+    }
+}
+
+/* In a process of its own, which has loaded nothing yet: without the library, and with one that does not start. */
+static int alone(const char *library, int create, const char *says) {
+    const char *key = NULL;
+    struct kl_error *err = NULL;
+    struct product p;
+    if (library) setenv("KEEL_CUBLASLT", library, 1);
+    open_device();
+    product(&p, KL_F32, 0, NULL, 100, 100, 100, ROWS, ROWS, NULL, NULL);
+    fake.refuse("Create", create);
+    int bad = try(&p, true, &err) != 0;
+    fake.refuse(NULL, 0);
+    bad |= (try(&p, false, &err) != 0) << 1 | (err != NULL) << 2;
+    const char *why = kl_cuda_lacks(&key);
+    bad |= (strcmp(key, "missing_cublaslt") != 0) << 3;
+    bad |= (says ? !why || !strstr(why, says) : why != NULL) << 4;
+    if (bad) printf("%s: %d, %s\n", library ? library : "", bad, why ? why : "there");
+    fflush(stdout);
+    return bad;
+}
+
+static void without(const char *library, int create, const char *says) {
+    int status;
+    pid_t child = fork();
+    if (child == 0) _exit(alone(library, create, says));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void missing(void **state) {
+    char path[4300];
+    name_fakes();
+    bind("libcublasLt.so", "fake_blas_fail", 8);
+    snprintf(path, sizeof path, "%s/lib64/libnvrtc.so", fakes);
+    without("/nonexistent/libcublasLt.so", 0, "KEEL_CUBLASLT=/nonexistent/libcublasLt.so");
+    without("none", 0, "KEEL_CUBLASLT=none");
+    without(path, 0, "libnvrtc.so has no cublasLtCreate");
+    without(NULL, 1, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest before[] = {cmocka_unit_test(missing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrices), cmocka_unit_test(batches),    cmocka_unit_test(not_for_cublas),
+        cmocka_unit_test(types),    cmocka_unit_test(remembered), cmocka_unit_test(workspace),
+        cmocka_unit_test(refusals), cmocka_unit_test(failures),   cmocka_unit_test(threads),
+        cmocka_unit_test(many),
+    };
+    int rc = cmocka_run_group_tests(before, NULL, NULL);
+    return rc ? rc : cmocka_run_group_tests(tests, setup, NULL);
+}
