@@ -1,0 +1,55 @@
+/* on_device.h - what tests share that compare a device with what is known: the streams. The device is the simulated one, or what KEEL_TEST_GPU names (opencl,
+ * cuda); CTest runs each of these tests a second time with opencl, which is PoCL where there is nothing better. */
+#pragma once
+#include "support.h"
+
+#include "backend/sim/sim.h"
+#include "graph/array.h"
+#include "ops/ops.h"
+#include "runtime/stream.h"
+
+#define OK(call)                                                                       \
+    do {                                                                               \
+        struct kl_error *err = NULL;                                                   \
+        int rc_ = (call);                                                              \
+        if (rc_) fail_msg("%s: %d %s", #call, rc_, err ? err->message : "no message"); \
+    } while (0)
+
+static struct kl_stream *cpu_stream, *gpu_stream;
+
+static inline const char *device_name(void) {
+    const char *want = getenv("KEEL_TEST_GPU");
+    return want && *want ? want : "sim";
+}
+
+static inline int open_streams(void **state) {
+    setenv("KEEL_GPU", device_name(), 1);
+    struct kl_error *e = NULL;
+    if (kl_stream_new(&gpu_stream, KL_GPU, 0, &e)) {
+        print_error("%s: %s\n", device_name(), e ? e->message : "no device");
+        return -1;
+    }
+    return kl_stream_new(&cpu_stream, KL_CPU, 0, NULL);
+}
+
+/* The elements in row order; evaluates, and keeps them in *keep, which the caller releases. */
+static inline const void *read_elements(struct kl_array *a, struct kl_stream *s,
+                                        struct kl_array **keep, const char *what) {
+    void *data = NULL;
+    struct kl_error *e = NULL;
+    OK(kl_contiguous(keep, a, false, s, &err));
+    if (kl_array_host(*keep, &data, &e)) fail_msg("%s: %s", what, e ? e->message : "no message");
+    return data;
+}
+
+/* Float sums in global memory flush denormals there: see docs/numerics.md. */
+static inline bool device_sums_flush(void) {
+    return strcmp(device_name(), "cuda") == 0;
+}
+
+/* By mode (enum kl_scatter_mode). */
+static kl_scatter_single_fn *const scatters[] = {kl_scatter_single, kl_scatter_add_single,
+                                                 kl_scatter_prod_single, kl_scatter_max_single,
+                                                 kl_scatter_min_single};
+static const char *const scatter_names[] = {"scatter", "scatter_add", "scatter_prod", "scatter_max",
+                                            "scatter_min"};
