@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bounds.h"
 #include "base/half.h"
 #include "base/op_params.h"
 #include "graph/node.h"
@@ -438,8 +439,8 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
         return rc;
     }
     uint16_t level = level_of(in, n_in);
-    n->task.proved =
-        (kl_op_flags(op) & KL_OPF_CHECKED) && kl_op_indices_proved(op, n->task.params, in, n_in);
+    n->task.proved = (kl_op_flags(op) & KL_OPF_CHECKED) &&
+                     (!kl_bounds_checked() || kl_op_indices_proved(op, n->task.params, in, n_in));
     for (int i = 0; i < n_out; i++) {
         n->out[i]->node = n;
         n->out[i]->trace_level = level;

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/fault.h"
 #include "base/alloc.h"
+#include "base/bounds.h"
 #include "base/index.h"
 #include "base/op_params.h"
 
@@ -104,7 +105,7 @@ static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                           .n_out = t->n_out + (t->workspace != NULL),
                           .in = args,
                           .out = args + t->n_in,
-                          .checked = CHECK_PROVED || !t->proved,
+                          .checked = (CHECK_PROVED && kl_bounds_checked()) || !t->proved,
                           .pos_begin = 0,
                           .pos_end = INT64_MAX,
                           .fault = KL_NO_FAULT,

@@ -1,0 +1,6 @@
+/* bounds.h - KEEL_BOUNDS=off: no index is checked on any backend, as if every one were proved. For measuring what the checks cost, and unsafe: an
+ * index out of range reads or writes whatever memory it leads to. */
+#pragma once
+#include <stdbool.h>
+
+bool kl_bounds_checked(void); /* read once from KEEL_BOUNDS; true unless it is "off" */
