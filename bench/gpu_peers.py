@@ -20,6 +20,7 @@ ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
 BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.02"))  # per measurement
 
 lib = C.CDLL(sys.argv[1])
+ALONE = bool(os.environ.get("KEEL_BENCH_ALONE"))  # no peers: to compare two settings of Keel
 wanted = sys.argv[2:]
 
 
@@ -145,7 +146,8 @@ def case(name, bytes_moved, keel, peers, flops=None):
     if wanted and not any(w in name for w in wanted):
         return
     ways = {"keel": (keel, keel_sync)}
-    ways.update(peers)
+    if not ALONE:
+        ways.update(peers)
     counts, times = {}, {k: [] for k in ways}
     for k, (w, s) in list(ways.items()):
         try:
