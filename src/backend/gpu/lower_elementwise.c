@@ -17,9 +17,7 @@ enum {
     MAX_STORES = 4,
     LOCAL = 256,
     MAX_PACK_BYTES = 16,
-    UNITS = 2,
     SMALL = 1 << 16, /* positions up to which a launch costs more than what is moved */
-    LARGE = 1 << 20  /* packs from which a device has enough groups with two per work-item */
 };
 
 /* How a leaf is walked. */
@@ -195,7 +193,6 @@ struct plan {
     struct kl_space space; /* when n_strided */
     bool has_space, small; /* small: positions fit 32 bits */
     int pack;              /* elements side by side, in one access */
-    int units;             /* packs per work-item, LOCAL packs apart */
     uint8_t walk[MAX_LEAVES];
 };
 
@@ -258,18 +255,10 @@ static void walks_of(struct plan *p, const int64_t *offsets) {
     }
 }
 
-/* Large simple maps read more at once: with one 16-byte access per work-item too few are under way to fill the memory bus. */
-static int units_of(const struct plan *p, int64_t n) {
-    const struct group *g = p->g;
-    bool simple = !p->has_space && p->pack > 1 && g->n_leaves + g->n_stores <= 4;
-    return simple && n >= (int64_t)LARGE * p->pack ? UNITS : 1;
-}
-
 static size_t key_of(const struct plan *p, uint8_t *key) {
     const struct group *g = p->g;
     size_t n = 0;
     key[n++] = (uint8_t)p->pack;
-    key[n++] = (uint8_t)p->units;
     key[n++] = (uint8_t)(p->has_space ? 1 + p->space.ndim : 0);
     key[n++] = p->small;
     key[n++] = (uint8_t)g->n_leaves;
@@ -377,62 +366,56 @@ static void put_offsets(struct text *t, const struct plan *p) {
     put(t, "    (void)q;\n");
 }
 
-/* What a pack is made of and how many bytes it has. */
-static void put_pack(struct text *t, const struct plan *p, int dtype, const char *name, int k) {
-    put(t, "        PACK(%s, %d, %d) %s%d[%d];\n", type_of(dtype), p->pack,
-        p->pack * (int)kl_dtype_size((enum kl_dtype)dtype), name, k, p->units);
-}
-
 static bool packed(const struct plan *p, int leaf) {
     return p->walk[leaf] == FLAT || p->walk[leaf] == PACKED;
 }
 
-/* Whole packs: everything is read before anything is computed, so that many reads are under way. */
-static void put_packs(struct text *t, const struct plan *p) {
+static int pack_bytes(const struct plan *p, int dtype) {
+    return p->pack * (int)kl_dtype_size((enum kl_dtype)dtype);
+}
+
+/* A whole pack: one access per operand. (Two packs per work-item were slower on an H200: 4.0 against 4.2 TB/s.) */
+static void put_pack(struct text *t, const struct plan *p) {
     const struct group *g = p->g;
-    int last = p->space.ndim - 1, apart = LOCAL * p->pack;
-    if (p->units > 1)
-        put(t, "    if ((i64)(group_id() + 1) * %d <= n) {\n", apart * p->units);
-    else
-        put(t, "    if (i + %d <= n) {\n", p->pack);
-    for (int k = 0; k < g->n_leaves; k++)
-        if (packed(p, k)) put_pack(t, p, g->leaf[k].arg->dtype, "a", k);
-    for (int k = 0; k < g->n_steps; k++)
-        if (g->step[k].stored) put_pack(t, p, out_of(g->step[k].c)->dtype, "b", k);
-    put(t, "        UNROLL\n        for (int u = 0; u < %d; u++) {\n", p->units);
-    for (int k = 0; k < g->n_leaves; k++)
+    put(t, "    if (i + %d <= n) {\n", p->pack);
+    for (int k = 0; k < g->n_leaves; k++) {
+        int dtype = g->leaf[k].arg->dtype;
         if (packed(p, k))
-            put(t, "            a%d[u].w = *(GLOBAL const CAT(w, %d) *)(p%d + u * %d);\n", k,
-                p->pack * (int)kl_dtype_size(g->leaf[k].arg->dtype), k, apart);
-    put(t, "        }\n        UNROLL\n        for (int u = 0; u < %d; u++) {\n", p->units);
+            put(t,
+                "        PACK(%s, %d, %d) a%d;\n        a%d.w = *(GLOBAL const CAT(w, %d) *)p%d;\n",
+                type_of(dtype), p->pack, pack_bytes(p, dtype), k, k, pack_bytes(p, dtype), k);
+    }
+    for (int k = 0; k < g->n_steps; k++) {
+        int dtype = out_of(g->step[k].c)->dtype;
+        if (g->step[k].stored)
+            put(t, "        PACK(%s, %d, %d) b%d;\n", type_of(dtype), p->pack, pack_bytes(p, dtype),
+                k);
+    }
     put(t, "        UNROLL\n        for (int e = 0; e < %d; e++) {\n", p->pack);
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
-        if (packed(p, k)) put(t, "        c_%s v%d = value_%s(a%d[u].e[e]);\n", type, k, type, k);
+        if (packed(p, k)) put(t, "        c_%s v%d = value_%s(a%d.e[e]);\n", type, k, type, k);
         if (p->walk[k] == STRIDED)
             put(t, "        c_%s v%d = LOAD(%s, p%d, e * s.strides[%d][%d]);\n", type, k, type, k,
-                g->leaf[k].operand, last);
+                g->leaf[k].operand, p->space.ndim - 1);
     }
     put_steps(t, g);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored)
-            put(t, "        b%d[u].e[e] = stored_%s(t%d);\n", k,
-                type_of(out_of(g->step[k].c)->dtype), k);
+            put(t, "        b%d.e[e] = stored_%s(t%d);\n", k, type_of(out_of(g->step[k].c)->dtype),
+                k);
     put(t, "        }\n");
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored)
-            put(t, "        *(GLOBAL CAT(w, %d) *)(r%d + u * %d) = b%d[u].w;\n",
-                p->pack * (int)kl_dtype_size(out_of(g->step[k].c)->dtype), k, apart, k);
-    put(t, "        }\n        return;\n    }\n");
+            put(t, "        *(GLOBAL CAT(w, %d) *)r%d = b%d.w;\n",
+                pack_bytes(p, out_of(g->step[k].c)->dtype), k, k);
+    put(t, "        return;\n    }\n");
 }
 
 /* Element by element: everything, or what is left over. With a space n is a multiple of the pack. */
 static void put_elements(struct text *t, const struct plan *p) {
     const struct group *g = p->g;
-    put(t,
-        "    for (int u = 0; u < %d; u++)\n    for (int e = u * %d; e < u * %d + %d && i + e < n; "
-        "e++) {\n",
-        p->units, LOCAL * p->pack, LOCAL * p->pack, p->pack);
+    put(t, "    for (int e = 0; e < %d && i + e < n; e++) {\n", p->pack);
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
         if (packed(p, k)) put(t, "        c_%s v%d = LOAD(%s, p%d, e);\n", type, k, type, k);
@@ -456,8 +439,7 @@ static char *source(void *ctx) {
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(x%d)", k);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored) put(&t, ", PTR(y%d)", k);
-    put(&t, ") {\n    i64 i = ((i64)group_id() * %d + lid()) * %d;\n    if (i >= n) return;\n",
-        LOCAL * p->units, p->pack);
+    put(&t, ") {\n    i64 i = gid() * %d;\n    if (i >= n) return;\n", p->pack);
     if (p->has_space) put_offsets(&t, p);
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
@@ -473,7 +455,7 @@ static char *source(void *ctx) {
         if (g->step[k].stored)
             put(&t, "    GLOBAL %s *r%d = AT(%s, y%d) + i;\n", type_of(out_of(g->step[k].c)->dtype),
                 k, type_of(out_of(g->step[k].c)->dtype), k);
-    if (p->pack > 1) put_packs(&t, p);
+    if (p->pack > 1) put_pack(&t, p);
     put_elements(&t, p);
     if (t.failed) {
         kl_free(t.s);
@@ -505,7 +487,6 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
     /* Several launches: what is walked flat goes on where the last one stopped. */
     if (j->begin % p.pack) p.pack = 1;
     walks_of(&p, at);
-    p.units = units_of(&p, n);
     uint8_t key[16 + 3 * MAX_LEAVES + 6 * MAX_STEPS];
     size_t key_bytes = key_of(&p, key);
     struct kl_karg args[KL_MAX_KARGS];
@@ -524,7 +505,7 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
             args[n_args++] = KL_KARG_PTR((const char *)out->data +
                                          j->begin * (int64_t)kl_dtype_size(out->dtype));
     }
-    int64_t items = (n + p.pack - 1) / p.pack, per_group = (int64_t)LOCAL * p.units;
+    int64_t items = (n + p.pack - 1) / p.pack, per_group = LOCAL;
     j->begin += n;
     return kl_emit_made(j->e, key, key_bytes, source, &p, "map",
                         (items + per_group - 1) / per_group, LOCAL, args, n_args);
