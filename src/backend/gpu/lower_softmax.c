@@ -6,8 +6,9 @@
 
 enum {
     LOCAL_SHORT = 256,
-    LOCAL_LONG = 1024, /* for rows of up to 16384 */
-    KEPT = 16,         /* as in softmax.kl */
+    KEPT_BYTES =
+        128, /* of the values that a work-item keeps in registers, as computed; as in softmax.kl */
+    LONGEST_KEPT = 16384,
     VEC_BYTES = 16,
     ENOUGH_GROUPS = 2048,
 };
@@ -41,11 +42,16 @@ static bool vectors(const struct plan *p, const void *out, size_t item) {
     return true;
 }
 
+static uint32_t n_kept(size_t item) {
+    return KEPT_BYTES / (item < 4 ? 4 : (uint32_t)item);
+}
+
 static int short_rows(struct kl_emit *e, const struct kl_command *c, struct plan *p,
                       uint32_t local) {
     const struct kl_arg *out = &c->args[1];
     int values[] = {out->dtype};
-    int32_t width = (int32_t)kl_pow2_for(kl_groups_for(p->row.n, KEPT), local);
+    int32_t width =
+        (int32_t)kl_pow2_for(kl_groups_for(p->row.n, n_kept(kl_dtype_size(out->dtype))), local);
     struct kl_karg args[] = {KL_KARG_PTR(p->in), KL_KARG_PTR(out->data), KL_KARG(p->lead.n),
                              KL_KARG(p->row.n),  KL_KARG(width),         KL_KARG(p->vector),
                              KL_KARG(p->step),   KL_KARG(p->space)};
@@ -83,13 +89,14 @@ int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c) {
         kl_axes_space(&p.lead, &p.space);
         copied = ((size_t)in->size * item + 255) / 256 * 256;
     }
-    int64_t n = p.row.n;
-    uint32_t local = kl_local_size(
-        e, n <= LOCAL_SHORT * KEPT || n > LOCAL_LONG * KEPT ? LOCAL_SHORT : LOCAL_LONG);
-    bool is_long = n > (int64_t)local * KEPT;
+    int64_t n = p.row.n, kept = n_kept(item);
+    uint32_t local = kl_local_size(e, n <= LOCAL_SHORT * kept || n > LONGEST_KEPT
+                                          ? LOCAL_SHORT
+                                          : LONGEST_KEPT / (uint32_t)kept);
+    bool is_long = n > (int64_t)local * kept;
     if (is_long) {
         local = kl_local_size(e, LOCAL_SHORT);
-        int64_t unit = (int64_t)local * KEPT, want = kl_groups_for(ENOUGH_GROUPS, p.lead.n);
+        int64_t unit = local * kept, want = kl_groups_for(ENOUGH_GROUPS, p.lead.n);
         seg = kl_groups_for(kl_groups_for(n, want), unit) * unit;
         n_segs = kl_groups_for(n, seg);
         parts = (size_t)(p.lead.n * n_segs) * 2 * (item < 4 ? 4 : item);
