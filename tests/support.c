@@ -32,3 +32,11 @@ const char *kl_test_path(const char *name) {
     snprintf(p, sizeof ring[0], "%s/%s", kl_test_dir(), name);
     return p;
 }
+
+#ifdef __SANITIZE_ADDRESS__
+/* What PoCL and the compiler in it never give back is not ours to mend. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
+}
+#endif

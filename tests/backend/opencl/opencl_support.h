@@ -143,11 +143,3 @@ static inline void t_finish(void *queue, struct kl_fault_words *words) {
 static inline void t_free(void *p, size_t bytes) {
     d->ops->free(d, p, bytes);
 }
-
-#ifdef __SANITIZE_ADDRESS__
-/* What PoCL and the compiler in it never give back is not ours to mend. */
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) {
-    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
-}
-#endif

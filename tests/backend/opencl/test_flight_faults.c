@@ -1,0 +1,177 @@
+/* test_flight_faults.c - KEEL_VALIDATE on a device of OpenCL: a block that is handed on in flight, and one that was written outside, are reported by name
+ * every time. The same on the simulated device: tests/runtime/test_validate.c.
+ *
+ * In flight means that the host has not been told of the end. Here it is not told while the test holds back what OpenCL says of events, so nothing depends on
+ * how fast the device is. */
+#include "graph/graph_support.h"
+
+#include "backend/opencl/opencl_internal.h"
+#include "base/validate.h"
+#include "ops/ops.h"
+#include "runtime/block_pool.h"
+
+enum { N = 1000, TIMES = 50 };
+
+/* ---- what OpenCL says, held back ---- */
+
+struct said {
+    void (*fn)(cl_event, cl_int, void *);
+    void *arg;
+    cl_event event;
+    cl_int status;
+    struct said *next;
+};
+static struct {
+    pthread_mutex_t mu;
+    bool on;
+    struct said *said; /* newest first */
+} held = {.mu = PTHREAD_MUTEX_INITIALIZER};
+static struct kl_opencl_functions real;
+
+static void called_back(cl_event event, cl_int status, void *arg) {
+    struct said *s = arg;
+    s->event = event;
+    s->status = status;
+    pthread_mutex_lock(&held.mu);
+    bool wait = held.on;
+    if (wait) {
+        s->next = held.said;
+        held.said = s;
+    }
+    pthread_mutex_unlock(&held.mu);
+    if (wait) return;
+    s->fn(event, status, s->arg);
+    free(s);
+}
+
+static cl_int set_callback(cl_event event, cl_int when, void (*fn)(cl_event, cl_int, void *),
+                           void *arg) {
+    struct said *s = calloc(1, sizeof *s);
+    if (!s) abort();
+    s->fn = fn;
+    s->arg = arg;
+    cl_int status = real.clSetEventCallback(event, when, called_back, s);
+    if (status) free(s);
+    return status;
+}
+
+static cl_int event_info(cl_event event, cl_uint what, size_t room, void *out, size_t *bytes) {
+    pthread_mutex_lock(&held.mu);
+    bool wait = held.on;
+    pthread_mutex_unlock(&held.mu);
+    if (!wait) return real.clGetEventInfo(event, what, room, out, bytes);
+    *(cl_int *)out = 1; /* CL_RUNNING */
+    return CL_SUCCESS;
+}
+
+static void hold(void) {
+    pthread_mutex_lock(&held.mu);
+    held.on = true;
+    pthread_mutex_unlock(&held.mu);
+}
+
+static void let_go(void) {
+    pthread_mutex_lock(&held.mu);
+    struct said *s = held.said;
+    held.said = NULL;
+    held.on = false;
+    pthread_mutex_unlock(&held.mu);
+    while (s) {
+        struct said *next = s->next;
+        s->fn(s->event, s->status, s->arg);
+        free(s);
+        s = next;
+    }
+}
+
+/* ---- tests ---- */
+
+static struct kl_array *count_up(struct kl_stream *s) {
+    struct kl_array *a;
+    assert_int_equal(kl_arange(&a, 0, N, 1, KL_I32, s, NULL), 0);
+    return a;
+}
+
+static void handed_to_another_stream_in_flight(void **state) {
+    struct kl_stream *s[2];
+    t_streams("gg", s);
+    for (int i = 0; i < 2 * TIMES; i++) {
+        bool skip = i % 2;
+        struct kl_array *x = count_up(s[0]), *y, *z;
+        t_settle(x);
+        hold();
+        assert_int_equal(kl_sum(&y, x, false, s[0], NULL), 0);
+        kl_array_release(x);
+        assert_int_equal(kl_async_eval(&y, 1, NULL), 0);
+        /* And x's buffer has lost its last owner. */
+        kl_timeline_block(y->t.fate->timeline->handed, y->t.fate->ticket);
+        kl_memory_clear_cache(); /* what is left is the one that is in flight */
+        kl_test_skip_handover_check(skip);
+        z = count_up(s[1]);
+        if (skip) {
+            struct kl_error *e = t_error(z);
+            assert_int_equal(e->code, KL_EVALIDATE);
+            assert_non_null(strstr(e->message, "'sum'"));
+            assert_non_null(strstr(e->message, "handed over"));
+            kl_error_release(e);
+        } else {
+            assert_int_equal(kl_async_eval(&z, 1, NULL), 0);
+        }
+        kl_test_skip_handover_check(false);
+        let_go();
+        assert_int_equal(t_value(y), N * (N - 1) / 2);
+        if (!skip) assert_int_equal(t_value(z), 0);
+        kl_array_release(y);
+        kl_array_release(z);
+    }
+    t_streams_free(2, s);
+}
+
+/* Kernels of users come later; until then the test itself writes next to a block, as such a kernel would: the next kernel that uses the block is named. */
+static void written_outside(void **state) {
+    struct kl_stream *s;
+    struct kl_driver *d = kl_opencl_driver(0);
+    static const int wrong = 12345;
+    t_streams("g", &s);
+    for (int i = 0; i < TIMES; i++) {
+        struct kl_array *x = count_up(s), *y;
+        t_settle(x);
+        struct kl_block *b = x->t.buffer->block;
+        size_t before = KL_GUARD_BYTES - sizeof wrong, behind = KL_GUARD_BYTES + b->bytes;
+        assert_int_equal(
+            d->ops->write(d, b->raw, i % 2 ? behind : before, &wrong, sizeof wrong, NULL), 0);
+        assert_int_equal(kl_negative(&y, x, s, NULL), 0);
+        struct kl_error *e = t_error(y);
+        assert_int_equal(e->code, KL_EVALIDATE);
+        assert_string_equal(e->op, "negative");
+        assert_non_null(strstr(e->message, "negative"));
+        assert_non_null(strstr(e->message, "input 0"));
+        assert_non_null(
+            strstr(e->message, i % 2 ? "behind its last byte" : "in front of its first byte"));
+        kl_error_release(e);
+        kl_array_release(x);
+        kl_array_release(y);
+    }
+    kl_stream_release(s);
+}
+
+static int set_up(void **state) {
+    struct kl_backend *b;
+    struct kl_error *err = NULL;
+    kl_test_set_validating(true);
+    setenv("KEEL_GPU", "opencl", 1);
+    if (kl_opencl_open(0, &b, &err)) {
+        print_error("%s\n", err->message);
+        return -1;
+    }
+    real = kl_cl;
+    kl_cl.clSetEventCallback = set_callback;
+    kl_cl.clGetEventInfo = event_info;
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(handed_to_another_stream_in_flight),
+                                       cmocka_unit_test(written_outside)};
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
