@@ -1,13 +1,17 @@
 /* lower_indexed.c - GATHER, GATHER_AXIS, SCATTER, SCATTER_AXIS: operations that index by data, every index checked.
  *
  * Their sources begin with a few lines made here, which depend on the number and types of the index arrays. Index arrays, and the updates of a
- * scatter, that do not lie in row order are first copied so. */
+ * scatter, that do not lie in row order are first copied so.
+ *
+ * In the deterministic mode a scatter first writes where each of its elements goes (the keys), sorts the elements by that, stably, and then gives each
+ * place to one work-item, which joins what goes there in order. */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
 #include "base/alloc.h"
+#include "base/deterministic.h"
 #include "base/index.h"
 #include "base/op_params.h"
 
@@ -31,7 +35,7 @@ struct variant {
     uint8_t scatter, n_index, index_dtype[MAX_INDEX], checked, small, flat_slice;
     uint8_t item,
         each; /* gathers and assignments: bytes moved at once, and how many of these per work-item */
-    uint8_t dtype, mode, serial; /* scatters */
+    uint8_t dtype, mode, serial, ordered; /* scatters */
 };
 
 /* ---- the source ---- */
@@ -50,15 +54,16 @@ static char *source(void *ctx) {
                           "#define N_INDEX %d\n#define INDEX_TYPE %s\n"
                           "#define INDEX_VALUE(v) CAT(index_value_, INDEX_TYPE)(v)\n",
                           v->checked, v->small, v->flat_slice, v->n_index, first);
-    if (v->scatter && v->mode == KL_SCATTER_ASSIGN)
-        n += (size_t)snprintf(head + n, room - n,
-                              "#define T_ID -1\n#define MODE 0\n#define SERIAL 0\n");
+    if (v->scatter && v->mode == KL_SCATTER_ASSIGN && !v->ordered)
+        n += (size_t)snprintf(
+            head + n, room - n,
+            "#define T_ID -1\n#define MODE 0\n#define SERIAL 0\n#define ORDERED 0\n");
     else if (v->scatter)
         n += (size_t)snprintf(head + n, room - n,
                               "#define T %s\n#define T_ID %d\n#define C %s\n#define T_BYTES %d\n"
-                              "#define MODE %d\n#define SERIAL %d\n",
+                              "#define MODE %d\n#define SERIAL %d\n#define ORDERED %d\n",
                               kl_dialect_type(v->dtype), v->dtype, compute_of(v->dtype),
-                              (int)kl_dtype_size(v->dtype), v->mode, v->serial);
+                              (int)kl_dtype_size(v->dtype), v->mode, v->serial, v->ordered);
     if (v->item)
         n += (size_t)snprintf(head + n, room - n, "#define BYTES %d\n#define EACH %d\n", v->item,
                               v->each);
@@ -100,14 +105,16 @@ static size_t bytes_of(const struct kl_arg *a) {
     return ((size_t)a->size * kl_dtype_size(a->dtype) + 15) & ~(size_t)15;
 }
 
-/* Copies into scratch what does not lie in row order. */
+/* Copies into scratch what does not lie in row order. *more: `more_bytes` of scratch for the caller. */
 static int in_row_order(struct kl_emit *e, const struct kl_arg *const *args, int n,
-                        const void **out) {
-    size_t total = 0;
+                        const void **out, size_t more_bytes, char **more) {
+    size_t total = more_bytes;
     char *scratch = NULL;
     for (int k = 0; k < n; k++) total += flat(args[k]) ? 0 : bytes_of(args[k]);
     if (total && !e->dry)
         KL_TRY(e->port->ops->scratch(e->port, e->queue, total, (void **)&scratch, e->err));
+    if (more) *more = scratch;
+    if (scratch) scratch += more_bytes;
     for (int k = 0; k < n; k++) {
         out[k] = args[k]->data;
         if (flat(args[k])) continue;
@@ -216,7 +223,7 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     positions_end(index[0], v.n_index, &x);
     KL_TRY(one_space(e, p->ndim, p->v + p->n_axes, 1, &source_arg->strides, &x.slice));
     x.inner = x.slice.n;
-    KL_TRY(in_row_order(e, index, v.n_index, rows));
+    KL_TRY(in_row_order(e, index, v.n_index, rows, 0, NULL));
     v.item = (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), source_arg->data, out->data);
     v.flat_slice = flat_slice(&x.slice);
     int64_t items = (x.end - x.begin) * x.inner;
@@ -243,6 +250,7 @@ struct axis_job {
     const struct kl_arg *array, *index, *values; /* values: of a scatter */
     void *out;
     int64_t first;
+    char *keys; /* ORDERED */
 };
 
 static int axis_space(void *ctx, const struct kl_space *space, const int64_t *offsets) {
@@ -265,6 +273,10 @@ static int axis_space(void *ctx, const struct kl_space *space, const int64_t *of
                                          : (const char *)j->out);
     args[n++] = kl_fault_args(j->c).ptr;
     args[n++] = KL_KARG(j->c->word.index);
+    if (j->v.ordered) {
+        args[n++] = KL_KARG_PTR(j->keys);
+        args[n++] = KL_KARG(offsets[0]);
+    }
     j->first += s.n;
     if (j->first <= j->x.begin || first >= j->x.end) return KL_OK;
     return emit(j->e, &j->v, j->v.scatter ? "scatter_axis" : "gather_axis", s.n, args, n);
@@ -313,6 +325,35 @@ static bool must_be_serial(const struct kl_port *port, enum kl_dtype dtype, int 
            !(dtype == KL_C64 && mode == KL_SCATTER_ADD);
 }
 
+/* ---- the deterministic mode ---- */
+
+enum { KEY_BYTES = 8, PLACE_BYTES = 4 };
+/* Where things lie in scratch memory. */
+struct ordered {
+    size_t order, runs, bytes;
+};
+static int ordered_layout(struct kl_emit *e, int64_t n, struct ordered *o) {
+    if (n > INT32_MAX)
+        return kl_fail(e->err, KL_EUNSUPPORTED,
+                       "KEEL_DETERMINISTIC: a scatter of %lld elements; at most 2147483647",
+                       (long long)n);
+    o->order = ((size_t)n * KEY_BYTES + 255) & ~(size_t)255;
+    o->runs = (o->order + (size_t)n * PLACE_BYTES + 255) & ~(size_t)255;
+    o->bytes = (o->runs + kl_argsort_scratch(e, n) + 255) & ~(size_t)255;
+    return KL_OK;
+}
+
+/* The keys of n elements are there; updates: in row order, of the first of them. */
+static int join_in_order(struct kl_emit *e, struct variant *v, const struct ordered *o, int64_t n,
+                         char *keys, void *out, const void *updates) {
+    void *order = keys ? keys + o->order : NULL, *runs = keys ? keys + o->runs : NULL;
+    if (o->runs == o->bytes) runs = NULL; /* one block */
+    KL_TRY(kl_emit_argsort(e, n, keys, order, runs));
+    struct kl_karg args[] = {KL_KARG(n), KL_KARG_PTR(keys), KL_KARG_PTR(order), KL_KARG_PTR(out),
+                             KL_KARG_PTR(updates)};
+    return emit(e, v, "join_in_order", n, args, 5);
+}
+
 static int check_f64(struct kl_emit *e, enum kl_dtype dtype) {
     if (dtype != KL_F64 || e->port->has_f64) return KL_OK;
     return kl_fail(e->err, KL_EUNSUPPORTED, "scatter: this device has no float64");
@@ -333,15 +374,20 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     KL_TRY(one_space(e, out->ndim, updates->dims + lead, 1, &out->strides, &x.slice));
     x.inner = x.slice.n;
     flats[v.n_index] = updates;
-    KL_TRY(in_row_order(e, flats, v.n_index + 1, rows));
-    if (p->mode == KL_SCATTER_ASSIGN) { /* values are moved, whatever they are */
+    int64_t items = (x.end - x.begin) * x.inner;
+    struct ordered o = {0};
+    char *keys = NULL;
+    v.ordered = kl_deterministic();
+    if (v.ordered) KL_TRY(ordered_layout(e, items, &o));
+    KL_TRY(in_row_order(e, flats, v.n_index + 1, rows, o.bytes, &keys));
+    if (p->mode == KL_SCATTER_ASSIGN && !v.ordered) { /* values are moved, whatever they are */
         v.item =
             (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), rows[v.n_index], out->data);
         v.dtype = 0;
+        items = (x.end - x.begin) * x.inner;
     }
     v.flat_slice = flat_slice(&x.slice);
-    v.serial = must_be_serial(e->port, out->dtype, p->mode);
-    int64_t items = (x.end - x.begin) * x.inner;
+    v.serial = !v.ordered && must_be_serial(e->port, out->dtype, p->mode);
     v.small = items <= INT32_MAX;
     if (v.item) v.each = items >= LARGE && v.item == MAX_ITEM ? EACH : 1;
     struct kl_karg args[KL_MAX_KARGS];
@@ -353,7 +399,15 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     args[n++] = KL_KARG_PTR(rows[v.n_index]);
     args[n++] = kl_fault_args(c).ptr;
     args[n++] = KL_KARG(c->word.index);
-    return emit(e, &v, "scatter", items, args, n);
+    int64_t shift = 0;
+    if (v.ordered) {
+        args[n++] = KL_KARG_PTR(keys);
+        args[n++] = KL_KARG(shift);
+    }
+    KL_TRY(emit(e, &v, "scatter", items, args, n));
+    if (!v.ordered) return KL_OK;
+    size_t done = (size_t)(x.begin * x.inner) * kl_dtype_size(out->dtype);
+    return join_in_order(e, &v, &o, items, keys, out->data, (const char *)rows[v.n_index] + done);
 }
 
 static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
@@ -365,7 +419,7 @@ static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
                          .index = &c->args[2],
                          .out = c->args[3].data,
                          .v = {.scatter = 1, .dtype = c->args[3].dtype, .mode = (uint8_t)p->mode}};
-    if (p->mode == KL_SCATTER_ASSIGN) {
+    if (p->mode == KL_SCATTER_ASSIGN && !kl_deterministic()) {
         j.v.item = (uint8_t)kl_dtype_size(j.array->dtype);
         j.v.each = 1;
         j.v.dtype = 0;
@@ -373,8 +427,18 @@ static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
     KL_TRY(check_f64(e, j.array->dtype));
     KL_TRY(copy_base(e, c));
     KL_TRY(describe(e, c, j.array, &j.v, &j.x, &j.index));
-    j.v.serial = must_be_serial(e->port, j.array->dtype, p->mode);
-    return along_axis(&j, p->axis);
+    j.v.ordered = kl_deterministic();
+    j.v.serial = !j.v.ordered && must_be_serial(e->port, j.array->dtype, p->mode);
+    if (!j.v.ordered) return along_axis(&j, p->axis);
+    const void *values;
+    struct ordered o = {0};
+    positions_end(j.index, 1, &j.x);
+    int64_t n = j.x.end - j.x.begin;
+    KL_TRY(ordered_layout(e, n, &o));
+    KL_TRY(in_row_order(e, &j.values, 1, &values, o.bytes, &j.keys));
+    KL_TRY(along_axis(&j, p->axis));
+    size_t done = (size_t)j.x.begin * kl_dtype_size(j.array->dtype);
+    return join_in_order(e, &j.v, &o, n, j.keys, j.out, (const char *)values + done);
 }
 
 int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c) {

@@ -40,16 +40,16 @@ static bool describe(struct layout *l, const struct kl_command *c, const int64_t
 }
 
 /* The blocks, which lie in runs[0], to ever longer runs, the last of which is the output. */
-static int merge(struct kl_emit *e, const struct kl_command *c, const struct layout *l,
-                 const void *in, int64_t run, uint32_t local, void *const *runs) {
-    int values[] = {c->args[0].dtype};
+static int merge(struct kl_emit *e, int dtype, const struct layout *l, const void *in, void *out,
+                 int64_t run, uint32_t local, void *const *runs) {
+    int values[] = {dtype};
     int64_t groups = kl_groups_for(l->n_rows * kl_groups_for(l->n, MERGED), local);
     for (int from = 0; run < l->n; run *= 2, from = !from) {
         int32_t last = run * 2 >= l->n;
         struct kl_karg args[] = {KL_KARG_PTR(runs[from]),
                                  KL_KARG_PTR(runs[!from]),
                                  KL_KARG_PTR(in),
-                                 KL_KARG_PTR(c->args[1].data),
+                                 KL_KARG_PTR(out),
                                  KL_KARG(run),
                                  KL_KARG(last),
                                  KL_KARG(*l)};
@@ -58,25 +58,40 @@ static int merge(struct kl_emit *e, const struct kl_command *c, const struct lay
     return KL_OK;
 }
 
+static uint32_t local_for(const struct kl_emit *e, size_t item_bytes) {
+    uint32_t local = kl_local_size(e, WANT_LOCAL);
+    while (local > 1 && (size_t)local * PER_ITEM * item_bytes > e->port->local_bytes) local /= 2;
+    return local;
+}
+
+/* two: room for the items of all rows, twice; unless one block holds a row. */
+static int sort(struct kl_emit *e, int dtype, const struct layout *l, const void *in, void *out,
+                uint32_t local, void *const *two) {
+    int values[] = {dtype};
+    int64_t block = (int64_t)local * PER_ITEM, n_blocks = kl_groups_for(l->n, block);
+    int32_t width = (int32_t)kl_pow2_for(l->n, block);
+    struct kl_karg args[] = {KL_KARG_PTR(in),   KL_KARG_PTR(out), KL_KARG_PTR(two[0]),
+                             KL_KARG(n_blocks), KL_KARG(width),   KL_KARG(*l)};
+    KL_TRY(kl_emit(e, &kl_family_sort, values, "sort_blocks",
+                   kl_groups_for(l->n_rows * n_blocks, block / width), local, args, 6));
+    return merge(e, dtype, l, in, out, block, local, two);
+}
+
 int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *in = &c->args[0], *out = &c->args[1];
     size_t item = kl_dtype_size(in->dtype), item_bytes = item == 8 ? 16 : 8, copied = 0, runs = 0;
-    uint32_t local = kl_local_size(e, WANT_LOCAL);
-    int values[] = {in->dtype};
+    uint32_t local = local_for(e, item_bytes);
     int64_t dense[KL_AXES_MAX];
     const void *data = in->data;
     void *scratch = NULL;
     struct layout l;
     if (out->size == 0) return KL_OK;
-    while (local > 1 && (size_t)local * PER_ITEM * item_bytes > e->port->local_bytes) local /= 2;
     if (!describe(&l, c, in->strides)) { /* too many axes for a kernel: in order they merge */
         kl_strides_row_major(in->ndim, in->dims, dense);
         describe(&l, c, dense);
         copied = ((size_t)in->size * item + 255) / 256 * 256;
     }
-    int64_t block = (int64_t)local * PER_ITEM, n_blocks = kl_groups_for(l.n, block);
-    int32_t width = (int32_t)kl_pow2_for(l.n, block);
-    if (n_blocks > 1) runs = ((size_t)in->size * item_bytes + 255) / 256 * 256;
+    if (l.n > (int64_t)local * PER_ITEM) runs = ((size_t)in->size * item_bytes + 255) / 256 * 256;
     if (!e->dry && copied + runs > 0)
         KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + 2 * runs, &scratch, e->err));
     if (copied) {
@@ -85,9 +100,20 @@ int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     }
     void *two[] = {runs ? kl_scratch_at(scratch, copied) : NULL,
                    runs ? kl_scratch_at(scratch, copied + runs) : NULL};
-    struct kl_karg args[] = {KL_KARG_PTR(data), KL_KARG_PTR(out->data), KL_KARG_PTR(two[0]),
-                             KL_KARG(n_blocks), KL_KARG(width),         KL_KARG(l)};
-    KL_TRY(kl_emit(e, &kl_family_sort, values, "sort_blocks",
-                   kl_groups_for(l.n_rows * n_blocks, block / width), local, args, 6));
-    return merge(e, c, &l, data, block, local, two);
+    return sort(e, in->dtype, &l, data, out->data, local, two);
+}
+
+enum { KEY_ITEM_BYTES = 16 };
+
+size_t kl_argsort_scratch(const struct kl_emit *e, int64_t n) {
+    bool one_block = n <= (int64_t)local_for(e, KEY_ITEM_BYTES) * PER_ITEM;
+    return one_block ? 0 : 2 * (size_t)n * KEY_ITEM_BYTES;
+}
+
+int kl_emit_argsort(struct kl_emit *e, int64_t n, const void *keys, void *order, void *scratch) {
+    struct layout l = {
+        .n_rows = 1, .n = n, .in_step = 1, .out_step = 1, .arg = 1, .rows = {.n = 1}};
+    void *two[] = {scratch, kl_scratch_at(scratch, (size_t)n * KEY_ITEM_BYTES)};
+    if (kl_argsort_scratch(e, n) == 0) two[1] = NULL;
+    return n ? sort(e, KL_I64, &l, keys, order, local_for(e, KEY_ITEM_BYTES), two) : KL_OK;
 }

@@ -1,0 +1,176 @@
+/* test_deterministic.c - KEEL_DETERMINISTIC=1: scatters on a device (on_device.h) have the bits of the CPU, on every run: sums of floats in the order of
+ * positions, and of equal indices the highest position. All types, all ways to join, many updates to a place. */
+#include "ops/on_device.h"
+
+#include "base/deterministic.h"
+#include "base/half.h"
+
+enum { ROWS = 40, COLS = 12, POSITIONS = 3000, INNER = 5, RUNS = 3, MANY = 1 << 18 };
+
+static uint64_t rng = 1;
+static uint32_t draw(void) {
+    uint64_t z = rng += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)((z ^ (z >> 31)) >> 16);
+}
+
+/* Numbers around 1, so that sums round and products stay in range; integers of all sizes. */
+static struct kl_array *random_array(enum kl_dtype t, int ndim, const int *dims) {
+    size_t n = 1, item = kl_dtype_size(t);
+    for (int i = 0; i < ndim; i++) n *= (size_t)dims[i];
+    char *v = malloc(n * item);
+    for (size_t i = 0; i < n; i++) {
+        double x = 0.75 + (double)draw() / 0x1p33;
+        float f[2] = {(float)(draw() % 2 ? x : -x), draw() % 2 ? 0.25f : -0.5f};
+        uint64_t bits = (uint64_t)draw() << 32 | draw();
+        if (t == KL_BOOL) bits %= 2;
+        if (t == KL_F16) bits = kl_f16_store(f[0]);
+        if (t == KL_BF16) bits = kl_bf16_store(f[0]);
+        if (t == KL_F64) bits = kl_f64_bits(draw() % 2 ? x : -x);
+        if (t == KL_F32 || t == KL_C64) memcpy(&bits, f, 8);
+        memcpy(v + i * item, &bits, item);
+    }
+    struct kl_array *a;
+    OK(kl_array_new_data(&a, v, t, ndim, dims, &err));
+    free(v);
+    return a;
+}
+
+static struct kl_array *random_indices(int ndim, const int *dims, int size) {
+    static int v[MANY];
+    int n = 1;
+    for (int i = 0; i < ndim; i++) n *= dims[i];
+    /* Half of them to a few places. */
+    for (int i = 0; i < n; i++) v[i] = (int)(draw() % (uint32_t)(draw() % 2 ? 2 : 2 * size)) - size;
+    for (int i = 0; i < n; i++)
+        if (draw() % 2) v[i] = v[i] < 0 ? v[i] + size : v[i];
+    struct kl_array *a;
+    OK(kl_array_new_data(&a, v, KL_I32, ndim, dims, &err));
+    return a;
+}
+
+/* Takes both. */
+static void same(struct kl_array *want, struct kl_array *got, const char *what) {
+    struct kl_array *w, *g;
+    enum kl_dtype t = want->t.dtype;
+    const char *p = read_elements(want, cpu_stream, &w, what),
+               *q = read_elements(got, gpu_stream, &g, what);
+    size_t item = kl_dtype_size(t);
+    assert_int_equal(want->t.size, got->t.size);
+    for (int64_t i = 0; i < want->t.size; i++)
+        if (memcmp(p + (size_t)i * item, q + (size_t)i * item, item) != 0)
+            fail_msg("%s of %s: element %lld differs from the CPU's", what, kl_dtype_name(t),
+                     (long long)i);
+    struct kl_array *release[] = {want, got, w, g};
+    for (int i = 0; i < 4; i++) kl_array_release(release[i]);
+}
+
+static void scatters_are_the_cpus(void **state) {
+    static const int dims[] = {ROWS, COLS}, shape[] = {POSITIONS, 1, INNER}, n = POSITIONS;
+    for (int t = 0; t < KL_N_DTYPES; t++)
+        for (int mode = 0; mode < 5; mode++) {
+            struct kl_array *a = random_array((enum kl_dtype)t, 2, dims),
+                            *u = random_array((enum kl_dtype)t, 3, shape),
+                            *i = random_indices(1, &n, ROWS), *want, *got;
+            for (int run = 0; run < RUNS; run++) {
+                OK(scatters[mode](&want, a, i, u, 0, cpu_stream, &err));
+                OK(scatters[mode](&got, a, i, u, 0, gpu_stream, &err));
+                same(want, got, scatter_names[mode]);
+            }
+            kl_array_release(a);
+            kl_array_release(u);
+            kl_array_release(i);
+        }
+}
+
+/* So many that the cores of a CPU, too, would come in any order. */
+static void many_updates(void **state) {
+    static const int rows = ROWS, n = MANY, shape[] = {MANY, 1}, modes[] = {0, 1};
+    for (int k = 0; k < 2; k++) {
+        struct kl_array *a = random_array(KL_F32, 1, &rows), *u = random_array(KL_F32, 2, shape),
+                        *i = random_indices(1, &n, ROWS), *want, *got;
+        for (int run = 0; run < RUNS; run++) {
+            OK(scatters[modes[k]](&want, a, i, u, 0, cpu_stream, &err));
+            OK(scatters[modes[k]](&got, a, i, u, 0, gpu_stream, &err));
+            same(want, got, scatter_names[modes[k]]);
+        }
+        kl_array_release(a);
+        kl_array_release(u);
+        kl_array_release(i);
+    }
+}
+
+/* Two index arrays, updates that do not lie in row order, and slices that overlap each other. */
+static void all_layouts(void **state) {
+    static const int dims[] = {ROWS, COLS}, turned[] = {2, 3, 60, 50};
+    struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 4, turned), *v,
+                    *i[2] = {random_indices(2, (int[]){50, 60}, ROWS - 2),
+                             random_indices(2, (int[]){50, 60}, COLS - 1)},
+                    *at[2], *want, *got, *size;
+    OK(kl_transpose_axes(&v, u, (int[]){3, 2, 1, 0}, 4, cpu_stream, &err));
+    /* Slices of 3 rows and 2 columns begin at 0 or later. */
+    for (int k = 0; k < 2; k++) {
+        OK(kl_array_new_scalar(&size, 0, KL_I32, &err));
+        OK(kl_maximum(&at[k], i[k], size, cpu_stream, &err));
+        kl_array_release(size);
+    }
+    for (int run = 0; run < RUNS; run++) {
+        OK(kl_scatter_add(&want, a, at, 2, v, (int[]){0, 1}, 2, cpu_stream, &err));
+        OK(kl_scatter_add(&got, a, at, 2, v, (int[]){0, 1}, 2, gpu_stream, &err));
+        same(want, got, "scatter_add by two indices");
+    }
+    struct kl_array *release[] = {a, u, v, i[0], i[1], at[0], at[1]};
+    for (int k = 0; k < 7; k++) kl_array_release(release[k]);
+}
+
+static void along_an_axis(void **state) {
+    static const int dims[] = {ROWS, COLS}, tall[] = {POSITIONS, COLS}, row[] = {1, COLS};
+    kl_scatter_single_fn *const fns[] = {kl_put_along_axis, kl_scatter_add_axis};
+    for (int t = 0; t < KL_N_DTYPES; t += 3)
+        for (int k = 0; k < 2; k++)
+            for (int broadcast = 0; broadcast < 2; broadcast++) {
+                struct kl_array *a = random_array((enum kl_dtype)t, 2, dims),
+                                *v = random_array((enum kl_dtype)t, 2, broadcast ? row : tall),
+                                *i = random_indices(2, (int[]){POSITIONS / 4, COLS}, ROWS), *want,
+                                *got, *cut = NULL;
+                int from[] = {0, 0}, to[] = {broadcast ? 1 : POSITIONS / 4, COLS}, one[] = {1, 1};
+                OK(kl_slice(&cut, v, from, 2, to, 2, one, 2, cpu_stream, &err));
+                OK(fns[k](&want, a, i, cut, 0, cpu_stream, &err));
+                OK(fns[k](&got, a, i, cut, 0, gpu_stream, &err));
+                same(want, got, k ? "scatter_add_axis" : "put_along_axis");
+                struct kl_array *release[] = {a, v, i, cut};
+                for (int r = 0; r < 4; r++) kl_array_release(release[r]);
+            }
+}
+
+/* A place that is out of range is found as ever, and the work around it is done. */
+static void a_wrong_index_is_reported(void **state) {
+    int n = 4, shape[] = {4, 1}, index[] = {0, 1, 99, 0};
+    struct kl_array *a = random_array(KL_F32, 1, &n), *u = random_array(KL_F32, 2, shape), *i, *out;
+    OK(kl_array_new_data(&i, index, KL_I32, 1, &n, &err));
+    OK(kl_scatter_add_single(&out, a, i, u, 0, gpu_stream, &err));
+    void *data;
+    struct kl_error *e = NULL;
+    assert_int_equal(kl_array_host(out, &data, &e), KL_EINDEX);
+    assert_non_null(strstr(e->message, "99"));
+    kl_error_release(e);
+    struct kl_array *release[] = {a, u, i, out};
+    for (int r = 0; r < 4; r++) kl_array_release(release[r]);
+}
+
+static int set_up(void **state) {
+    setenv("KEEL_DETERMINISTIC", "1", 1);
+    return kl_deterministic() ? open_streams(state) : -1;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scatters_are_the_cpus),
+        cmocka_unit_test(many_updates),
+        cmocka_unit_test(all_layouts),
+        cmocka_unit_test(along_an_axis),
+        cmocka_unit_test(a_wrong_index_is_reported),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
