@@ -6,13 +6,6 @@
 
 #include "api_support.h"
 
-#ifdef __SANITIZE_ADDRESS__
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) {
-    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
-}
-#endif
-
 static mlx_stream gpu;
 static bool on_cuda, on_sim;
 static mlx_vector_string x_name, y_name;

@@ -6,14 +6,6 @@
 #include "backend/gpu/port.h"
 #include "backend/opencl/opencl.h"
 
-#ifdef __SANITIZE_ADDRESS__
-/* What PoCL and the compiler in it never give back is not ours to mend. */
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) {
-    return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
-}
-#endif
-
 static mlx_stream gpu, other;
 static mlx_vector_array outs; /* of the last call */
 
