@@ -45,6 +45,10 @@ struct kl_backend_ops {
     /* A thread is about to wait for this queue: settle what is done. NULL for the CPU. */
     void (*poll)(struct kl_backend *b, struct kl_queue *q);
 
+    /* A thread would sleep until `ticket` of t, a timeline of this backend, is published: settles what is done again and again instead, until it is (true); or
+     * for a while, or not at all when another thread does so (false). NULL: never. */
+    bool (*watch)(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket);
+
     /* In the child of a fork: everything unsettled fails with KL_EFORK; the device refuses from now on. NULL: nothing to do. */
     void (*forked)(struct kl_backend *b);
 };

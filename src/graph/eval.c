@@ -103,8 +103,13 @@ struct kept { /* a stream whose role the committing caller holds, and how far it
     uint64_t ticket;
 };
 
-/* With keep: the role of the last node's stream stays with the caller when it is free. */
-static int commit(struct kl_array *const *arrays, size_t n, struct kept *kept,
+/* Whether s is a device's, and has nothing to do but the last n tasks. */
+static bool idle_device(const struct kl_stream *s, uint64_t last_ticket, uint64_t n) {
+    return s->type == KL_GPU && last_ticket - kl_timeline_done(&s->settled) <= n;
+}
+
+/* The role of the last node's stream stays with the caller when it is free: always, or when it is that of a device that stands idle. */
+static int commit(struct kl_array *const *arrays, size_t n, bool always, struct kept *kept,
                   struct kl_error **err) {
     struct kl_list garbage; /* of view nodes, freed outside the lock */
     kl_list_init(&garbage);
@@ -112,19 +117,22 @@ static int commit(struct kl_array *const *arrays, size_t n, struct kept *kept,
     kl_commit_lock();
     int rc = collect(arrays, n, err);
     struct kl_node *last = NULL;
+    uint64_t n_claimed = 0;
     for (size_t i = 0; i < walk.n_order && !rc; i++) {
         if (kl_op_flags(walk.order[i]->task.op) & KL_OPF_VIEW) {
             claim_view(walk.order[i], &garbage);
         } else {
             last = walk.order[i];
             claim(last, self);
+            n_claimed++;
         }
     }
     if (last) {
         struct kl_stream *s = last_stream = last->stream;
         uint64_t ticket = last->task.ticket;
         /* From here on the tasks may run and be gone. */
-        if (kl_streams_append(kept ? s : NULL)) *kept = (struct kept){s, ticket};
+        bool keep = always || idle_device(s, ticket, n_claimed);
+        if (kl_streams_append(keep ? s : NULL)) *kept = (struct kept){s, ticket};
     }
     kl_commit_unlock();
     for (struct kl_link *k; (k = kl_list_pop(&garbage));)
@@ -152,7 +160,7 @@ int kl_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     if (!all_settled(arrays, n)) {
         struct kept kept = {NULL, 0};
         KL_TRY(prepare(arrays, n, err));
-        KL_TRY(commit(arrays, n, &kept, err));
+        KL_TRY(commit(arrays, n, true, &kept, err));
         if (kept.stream) kl_stream_run_kept(kept.stream, kept.ticket);
         for (size_t i = 0; i < n; i++) KL_TRY(kl_wait_fate(arrays[i]->t.fate, err));
     }
@@ -167,8 +175,12 @@ int kl_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
 
 int kl_async_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     if (all_settled(arrays, n)) return KL_OK;
+    struct kept kept = {NULL, 0};
     KL_TRY(prepare(arrays, n, err));
-    return commit(arrays, n, NULL, err);
+    KL_TRY(commit(arrays, n, false, &kept, err));
+    /* A device that stands idle would wait for a thread of the pool to wake up, which takes longer than to give it its work. */
+    if (kept.stream) kl_stream_run_kept(kept.stream, UINT64_MAX);
+    return KL_OK;
 }
 
 int kl_array_host(struct kl_array *a, void **data, struct kl_error **err) {

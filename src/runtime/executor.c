@@ -101,7 +101,7 @@ static void kick_callback_waits(void) {
     kl_mutex_unlock(&waits.mu);
 }
 
-static bool help(struct kl_stream *s, uint64_t ticket);
+static bool help(struct kl_wait *on);
 
 /* Until done >= ticket, or there may be something to help with: the caller looks again. KL_EDEADLOCK. */
 static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_error **err) {
@@ -115,8 +115,9 @@ static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_e
     /* Either a stream that parks, or is queued, from now on sees the count, or we see its state. */
     atomic_fetch_add_explicit(&waits.n, 1, memory_order_seq_cst);
     bool deadlock = leads_back(&w);
+    struct kl_wait on = {t, ticket};
     kl_mutex_unlock(&waits.mu);
-    if (!deadlock && !help(t->owner, ticket) && kl_timeline_register(t, &w.waiter)) {
+    if (!deadlock && !help(&on) && kl_timeline_register(t, &w.waiter)) {
         pthread_mutex_lock(&w.m);
         while (!w.woken && !w.deadlock && !w.kicked) pthread_cond_wait(&w.c, &w.m);
         bool woken = w.woken;
@@ -381,9 +382,10 @@ void kl_executor_stream_init(struct kl_stream *s) {
 
 /* ---- waiting ---- */
 
-/* Follows from the stream that owes `ticket` to one that nobody runs, and runs it. false: everything in the way is being run. */
-static bool help(struct kl_stream *s, uint64_t ticket) {
+/* Follows from the stream that owes on->ticket to one that nobody runs, and runs it. false: everything in the way is being run, and *on is the last of it. */
+static bool help(struct kl_wait *on) {
     for (int hops = 0; hops < 1000; hops++) {
+        struct kl_stream *s = on->timeline->owner;
         bool mine = false;
         struct kl_wait next = {NULL, 0};
         kl_mutex_lock(s->mu);
@@ -395,14 +397,21 @@ static bool help(struct kl_stream *s, uint64_t ticket) {
         }
         kl_mutex_unlock(s->mu);
         if (mine) { /* encoding is cheap, and a command buffer cut at every reader is not */
-            kl_executor_run(s, s->type == KL_GPU ? UINT64_MAX : ticket);
+            kl_executor_run(s, s->type == KL_GPU ? UINT64_MAX : on->ticket);
             return true;
         }
         if (!next.timeline || kl_timeline_done(next.timeline) >= next.ticket) return false;
-        s = next.timeline->owner;
-        ticket = next.ticket;
+        *on = next;
     }
     return false;
+}
+
+/* What `on` says is being done: looks after the device that does it, if it is one. Whether it is done. */
+static bool watch(const struct kl_wait *on) {
+    struct kl_stream *s = on->timeline->owner;
+    const struct kl_backend_ops *ops = s->backend->ops;
+    if (ops->poll) ops->poll(s->backend, s->queue);
+    return ops->watch && !kl_executor_in_task() && ops->watch(s->backend, on->timeline, on->ticket);
 }
 
 static inline void pause_cpu(void) {
@@ -418,9 +427,8 @@ enum {
 int kl_wait_fate(struct kl_fate *f, struct kl_error **err) {
     while (!kl_fate_settled(f)) {
         struct kl_timeline *t = f->timeline;
-        struct kl_stream *s = t->owner;
-        if (help(s, f->ticket)) continue;
-        if (s->backend->ops->poll) s->backend->ops->poll(s->backend, s->queue);
+        struct kl_wait on = {t, f->ticket};
+        if (help(&on) || watch(&on)) continue;
         for (int i = 0; i < SPINS && !kl_fate_settled(f); i++) pause_cpu();
         if (kl_fate_settled(f)) break;
         if (kl_executor_in_task())
@@ -433,8 +441,8 @@ int kl_wait_fate(struct kl_fate *f, struct kl_error **err) {
 
 static int wait_ticket(struct kl_stream *s, uint64_t ticket, struct kl_error **err) {
     while (kl_timeline_done(&s->settled) < ticket) {
-        if (help(s, ticket)) continue;
-        if (s->backend->ops->poll) s->backend->ops->poll(s->backend, s->queue);
+        struct kl_wait on = {&s->settled, ticket};
+        if (help(&on) || watch(&on)) continue;
         if (kl_timeline_done(&s->settled) >= ticket) break;
         if (kl_executor_in_task())
             KL_TRY(block_in_callback(&s->settled, ticket, err));

@@ -91,6 +91,7 @@ static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,
                                          .event_new = kl_cuda_event_new,
                                          .event_free = kl_cuda_event_free,
                                          .words_new = kl_cuda_words_new,
+                                         .words_fetch = kl_cuda_words_fetch,
                                          .words_clear = kl_cuda_words_clear,
                                          .prepare = cuda_prepare,
                                          .submit = kl_cuda_submit,
@@ -160,6 +161,7 @@ static void fill_port(struct kl_cuda *d) {
         .subgroup = SUBGROUP,
         .has_f64 = true,
         .has_atomic64 = true,
+        .has_wide_sums = d->cc >= 90,
         .is_cuda = true,
         .max_groups = {limit(api, d->device, CU_ATTR_MAX_GRID_X, INT32_MAX),
                        limit(api, d->device, CU_ATTR_MAX_GRID_Y, 65535),
@@ -202,7 +204,8 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     }
     d->cc = compute_capability(api, d->device);
     fill_port(d);
-    d->driver = (struct kl_driver){.ops = &ops, .name = d->name, .max_positions = INT64_C(1) << 31};
+    d->driver = (struct kl_driver){
+        .ops = &ops, .name = d->name, .max_positions = INT64_C(1) << 31, .apart = true};
     *out = d;
     return KL_OK;
 }

@@ -49,6 +49,7 @@ typedef uint64_t cu_address;
     F(MemAlloc, "cuMemAlloc_v2", (cu_address * address, size_t bytes))                             \
     F(MemFree, "cuMemFree_v2", (cu_address address))                                               \
     F(MemHostAlloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                    \
+    F(MemFreeHost, "cuMemFreeHost", (void *p))                                                     \
     F(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                     \
       (void *dst, cu_address src, size_t bytes, void *stream))                                     \
     F(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                     \

@@ -101,6 +101,7 @@ int kl_cuda_mem_read(struct kl_driver *d, const void *ptr, size_t offset, void *
 int kl_cuda_mem_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
                       struct kl_error **err);
 int kl_cuda_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
+int kl_cuda_words_fetch(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
 void kl_cuda_words_clear(struct kl_driver *d, struct kl_fault_words *w);
 
 /* ---- cuda_queue.c ---- */

@@ -118,24 +118,37 @@ int kl_cuda_mem_write(struct kl_driver *driver, void *ptr, size_t offset, const 
 
 /* ---- fault words: cut from slabs, since page-locking costs a call of the kernel ---- */
 
-enum { WORDS_BYTES = KL_WORDS * sizeof(uint32_t), SLAB_BYTES = SLAB_WORDS * WORDS_BYTES };
+/* On the device the host's address follows the words: see TELL_HOST in gpu/kernels/prelude_cuda.kl. */
+struct words_on_device {
+    uint32_t word[KL_WORDS];
+    uint32_t *host;
+    uint64_t unused; /* 16-byte aligned */
+};
+_Static_assert(KL_WORDS == 128, "as TELL_HOST has it");
+enum { WORDS_BYTES = KL_WORDS * sizeof(uint32_t) };
 
-static int clear_device(struct kl_cuda *d, cu_address words, size_t n, struct kl_error **err) {
-    KL_TRY(KL_CUDA(d, err, MemsetD32Async, (words, KL_WORD_CLEAR, n, d->transfer)));
-    return KL_CUDA(d, err, StreamSynchronize, (d->transfer));
+static int slab_fill(struct kl_cuda *d, cu_address device, uint32_t *host, struct kl_error **err) {
+    struct words_on_device *w = kl_malloc(SLAB_WORDS * sizeof *w);
+    if (!w) return kl_fail_nomem(err);
+    memset(host, 0xFF, SLAB_WORDS * WORDS_BYTES);
+    memset(w, 0xFF, SLAB_WORDS * sizeof *w);
+    for (int i = 0; i < SLAB_WORDS; i++) w[i].host = host + (size_t)i * KL_WORDS;
+    int rc = copy_direct(d, false, device, (char *)w, SLAB_WORDS * sizeof *w, err);
+    kl_free(w);
+    return rc;
 }
 
 static int slab_new(struct kl_cuda *d, struct kl_error **err) {
     cu_address device = 0;
-    void *host;
-    KL_TRY(kl_cuda_alloc(d, SLAB_BYTES, &device, err));
-    int rc = clear_device(d, device, SLAB_BYTES / sizeof(uint32_t), err);
-    if (!rc) rc = kl_cuda_alloc_pinned(d, SLAB_BYTES, &host, err);
+    void *host = NULL;
+    KL_TRY(kl_cuda_alloc(d, SLAB_WORDS * sizeof(struct words_on_device), &device, err));
+    int rc = kl_cuda_alloc_pinned(d, SLAB_WORDS * WORDS_BYTES, &host, err);
+    if (!rc) rc = slab_fill(d, device, host, err);
     if (rc) {
         KL_CUDA(d, NULL, MemFree, (device));
+        if (host) KL_CUDA(d, NULL, MemFreeHost, (host));
         return rc;
     }
-    memset(host, 0xFF, SLAB_BYTES);
     kl_mutex_lock(&d->mu);
     /* When two threads make one at once the rest of the first is forgotten: 32 KB, and hardly ever. */
     d->words_device = device;
@@ -152,7 +165,7 @@ static bool words_take(struct kl_cuda *d, struct kl_fault_words *w) {
         d->words_left--;
         w->device = (void *)(uintptr_t)d->words_device;
         w->host = d->words_host;
-        d->words_device += WORDS_BYTES;
+        d->words_device += sizeof(struct words_on_device);
         d->words_host += KL_WORDS;
     }
     kl_mutex_unlock(&d->mu);
@@ -168,9 +181,18 @@ int kl_cuda_words_new(struct kl_driver *driver, struct kl_fault_words *w, struct
     return KL_OK;
 }
 
+int kl_cuda_words_fetch(struct kl_driver *driver, struct kl_fault_words *w, struct kl_error **err) {
+    struct kl_cuda *d = cuda_of(driver);
+    KL_TRY(kl_cuda_enter(d, err));
+    int rc = copy_direct(d, true, (uintptr_t)w->device, (char *)w->host, WORDS_BYTES, err);
+    return rc ? KL_EDEVICELOST : KL_OK;
+}
+
 void kl_cuda_words_clear(struct kl_driver *driver, struct kl_fault_words *w) {
     struct kl_cuda *d = cuda_of(driver);
     memset(w->host, 0xFF, WORDS_BYTES);
     /* It fails only when the device is lost: then no kernel reads them again. */
-    if (!kl_cuda_enter(d, NULL)) clear_device(d, (uintptr_t)w->device, KL_WORDS, NULL);
+    if (kl_cuda_enter(d, NULL)) return;
+    KL_CUDA(d, NULL, MemsetD32Async, ((uintptr_t)w->device, KL_WORD_CLEAR, KL_WORDS, d->transfer));
+    KL_CUDA(d, NULL, StreamSynchronize, (d->transfer));
 }

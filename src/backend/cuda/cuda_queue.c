@@ -170,18 +170,13 @@ void kl_cuda_wake(struct kl_driver *driver) {
 /* ---- handing over ---- */
 
 static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_command *commands, int n,
-               void *const *waits, int n_waits, struct kl_fault_words *brings_back,
-               struct cuda_event *e, struct kl_error **err) {
+               void *const *waits, int n_waits, struct cuda_event *e, struct kl_error **err) {
     for (int i = 0; i < n_waits; i++) {
         struct cuda_event *w = waits[i];
         if (!atomic_load_explicit(&w->done, memory_order_acquire))
             KL_TRY(KL_CUDA(d, err, StreamWaitEvent, (q->stream, w->cu, 0)));
     }
     KL_TRY(kl_lower(d->lowering, q, commands, n, err));
-    if (brings_back)
-        KL_TRY(KL_CUDA(d, err, MemcpyDtoHAsync,
-                       (brings_back->host, (uintptr_t)brings_back->device,
-                        KL_WORDS * sizeof(uint32_t), q->stream)));
     return KL_CUDA(d, err, EventRecord, (e->cu, q->stream));
 }
 
@@ -193,7 +188,7 @@ int kl_cuda_submit(struct kl_driver *driver, void *queue, const struct kl_comman
     struct cuda_event *e = signal;
     KL_TRY(kl_cuda_enter(d, err));
     e->notify = q->notify;
-    int rc = run(d, q, commands, n, waits, n_waits, brings_back, e, err);
+    int rc = run(d, q, commands, n, waits, n_waits, e, err);
     if (!rc) {
         atomic_store_explicit(&e->recorded, true, memory_order_release);
         return KL_OK;

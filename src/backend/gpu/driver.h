@@ -9,8 +9,8 @@
 /* A chunk of 32-bit words that kernels write with atomic minimum and the host reads after completion. */
 struct kl_fault_words {
     _Atomic(uint32_t) refs; /* command buffers that write or read it */
-    uint32_t
-        *host; /* valid when a command buffer that names the chunk in `brings_back` is complete */
+    /* Valid when a command buffer that names the chunk in `brings_back` is complete; where there is a slot words_fetch only whether word 0 is clear is. */
+    uint32_t *host;
     void *device;                /* what kernels get */
     int n_used;                  /* the encoding thread's */
     struct kl_fault_words *next; /* in the queue's list of clear chunks */
@@ -66,7 +66,9 @@ struct kl_driver_ops {
     int (*event_new)(struct kl_driver *d, void **event, struct kl_error **err);
     void (*event_free)(struct kl_driver *d, void *event);
     int (*words_new)(struct kl_driver *d, struct kl_fault_words *w,
-                     struct kl_error **err);                            /* all clear */
+                     struct kl_error **err); /* all clear */
+    /* Word 0 is not clear on the host: makes all of w->host valid. KL_EDEVICELOST. NULL: it is already. */
+    int (*words_fetch)(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
     void (*words_clear)(struct kl_driver *d, struct kl_fault_words *w); /* no use is in flight */
 
     /* Makes sure that c can run: compiles what is missing; may block for that. Its failure is that operation's alone. NULL: nothing to do. */
@@ -90,4 +92,5 @@ struct kl_driver {
     const struct kl_driver_ops *ops;
     const char *name;
     int64_t max_positions; /* of one checked launch; larger ones are split (below 2^32 - 1) */
+    bool apart; /* it does not compute on the processor: who waits for it may keep that busy */
 };

@@ -83,6 +83,7 @@ struct device {
     struct kl_mutex mu;            /* leaf */
     struct kl_queue *queues;       /* guarded by mu */
     bool settling, settle_again;   /* guarded by mu */
+    bool watched;                  /* a waiting thread settles; guarded by mu */
     _Atomic(bool) thread_started;  /* written under mu */
     int n_unsettled;               /* command buffers handed over; guarded by mu */
     pthread_cond_t work;           /* for the settlement thread: n_unsettled has become positive */
@@ -124,6 +125,7 @@ void gpu_flush(struct kl_backend *b, struct kl_queue *q);
 /* ---- settle.c ---- */
 void gpu_settle(struct device *dev);
 void gpu_poll(struct kl_backend *b, struct kl_queue *q);
+bool gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket);
 /* Starts the settlement thread when it is not running; KL_ENOMEM. */
 int gpu_settlement_start(struct device *dev, struct kl_error **err);
 /* The device is gone: everything unsettled fails. `submitting` (may be NULL) is what the driver was just given. */

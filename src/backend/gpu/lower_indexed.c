@@ -19,22 +19,21 @@ enum {
     LOCAL = 256,
     MAX_INDEX = 8,
     MAX_ITEM = 16,
-    EACH = 4,            /* items per work-item of large gathers and assignments */
-    LARGE = LOCAL * 4096 /* items from which there are groups enough for that */
+    LARGE = LOCAL * 4096 /* items from which there are groups enough for several per work-item */
 };
 
 /* struct indexed of kernels/indexed.kl. */
 struct indexed {
-    int64_t begin, end, inner;
-    int64_t axis_size[MAX_INDEX], limit[MAX_INDEX], stride[MAX_INDEX];
+    int64_t n, inner;
+    int64_t axis_size[MAX_INDEX], places[MAX_INDEX], stride[MAX_INDEX];
     struct kl_space slice;
 };
 
 /* What a source depends on; also its key, so it has no holes. */
 struct variant {
-    uint8_t scatter, n_index, index_dtype[MAX_INDEX], checked, small, flat_slice;
-    uint8_t item,
-        each; /* gathers and assignments: bytes moved at once, and how many of these per work-item */
+    uint8_t scatter, n_index, index_dtype[MAX_INDEX], checked, small, narrow, flat_slice;
+    uint8_t item;                         /* bytes moved or added at once; 0: an element */
+    uint8_t each;                         /* of them per work-item; 0: SERIAL or ORDERED */
     uint8_t dtype, mode, serial, ordered; /* scatters */
 };
 
@@ -50,10 +49,10 @@ static char *source(void *ctx) {
     size_t n = 0, room = sizeof head;
     const char *first = kl_dialect_type(v->n_index ? v->index_dtype[0] : KL_I32);
     n += (size_t)snprintf(head + n, room - n,
-                          "#define CHECKED %d\n#define SMALL %d\n#define FLAT_SLICE %d\n"
-                          "#define N_INDEX %d\n#define INDEX_TYPE %s\n"
+                          "#define CHECKED %d\n#define SMALL %d\n#define NARROW %d\n"
+                          "#define FLAT_SLICE %d\n#define N_INDEX %d\n#define INDEX_TYPE %s\n"
                           "#define INDEX_VALUE(v) CAT(index_value_, INDEX_TYPE)(v)\n",
-                          v->checked, v->small, v->flat_slice, v->n_index, first);
+                          v->checked, v->small, v->narrow, v->flat_slice, v->n_index, first);
     if (v->scatter && v->mode == KL_SCATTER_ASSIGN && !v->ordered)
         n += (size_t)snprintf(
             head + n, room - n,
@@ -64,9 +63,8 @@ static char *source(void *ctx) {
                               "#define MODE %d\n#define SERIAL %d\n#define ORDERED %d\n",
                               kl_dialect_type(v->dtype), v->dtype, compute_of(v->dtype),
                               (int)kl_dtype_size(v->dtype), v->mode, v->serial, v->ordered);
-    if (v->item)
-        n += (size_t)snprintf(head + n, room - n, "#define BYTES %d\n#define EACH %d\n", v->item,
-                              v->each);
+    if (v->item) n += (size_t)snprintf(head + n, room - n, "#define BYTES %d\n", v->item);
+    if (v->each) n += (size_t)snprintf(head + n, room - n, "#define EACH %d\n", v->each);
     static const char *const begin[] = {"\n#define INDEX_PARAMS ", "\n#define INDEX_NAMES ",
                                         "\n#define EACH_INDEX(f) "};
     for (int what = 0; what < 3; what++) {
@@ -151,6 +149,11 @@ static int one_space(struct kl_emit *e, int ndim, const int *dims, int n_operand
     return KL_OK;
 }
 
+/* The positions of one launch. */
+struct range {
+    int64_t begin, end;
+};
+
 /* The indices' part; `array` is what is indexed, with strides of the memory that is used. */
 static int describe(struct kl_emit *e, const struct kl_command *c, const struct kl_arg *array,
                     struct variant *v, struct indexed *x, const struct kl_arg **index) {
@@ -163,21 +166,29 @@ static int describe(struct kl_emit *e, const struct kl_command *c, const struct 
                        kl_op_name(c->op), u.n, MAX_INDEX);
     v->n_index = (uint8_t)u.n;
     v->checked = c->checked && c->word.words;
-    x->begin = c->pos_begin;
-    x->end = c->pos_end;
+    v->narrow = 1;
     for (int k = 0; k < u.n; k++) {
         index[k] = &c->args[u.first + k];
         v->index_dtype[k] = index[k]->dtype;
         x->axis_size[k] = array->dims[u.axes[k]];
-        x->limit[k] = x->axis_size[k] - (u.extents ? u.extents[u.axes[k]] : 1);
+        x->places[k] = x->axis_size[k] - (u.extents ? u.extents[u.axes[k]] : 1) + 1;
+        if (x->places[k] < 0) x->places[k] = 0;
         x->stride[k] = array->strides[u.axes[k]];
+        if (kl_dtype_size(index[k]->dtype) > 4 || x->stride[k] > INT32_MAX ||
+            x->stride[k] < -INT32_MAX)
+            v->narrow = 0;
     }
     return KL_OK;
 }
 
-static void positions_end(const struct kl_arg *index, int n_index, struct indexed *x) {
-    int64_t positions = n_index ? index->size : 1;
-    if (x->end > positions) x->end = positions;
+static struct range positions(const struct kl_command *c, const struct kl_arg *index, int n_index) {
+    int64_t n = n_index ? index->size : 1;
+    return (struct range){c->pos_begin, c->pos_end < n ? c->pos_end : n};
+}
+
+/* From p on, so many items further. */
+static struct kl_karg item_ptr(const void *p, int64_t items, size_t item) {
+    return KL_KARG_PTR(p ? (const char *)p + items * (int64_t)item : NULL);
 }
 
 static int emit(struct kl_emit *e, struct variant *v, const char *entry, int64_t items,
@@ -208,6 +219,11 @@ static size_t widen(struct indexed *x, int n_index, size_t item, const void *fro
     return item;
 }
 
+/* Items per work-item: on an H200 two of 16 bytes are best, and four smaller ones. */
+static uint8_t each(int64_t items, int item) {
+    return items < LARGE ? 1 : item == MAX_ITEM ? 2 : 4;
+}
+
 static bool flat_slice(const struct kl_space *s) {
     return s->ndim == 0 || (s->ndim == 1 && s->strides[0][0] == 1);
 }
@@ -220,23 +236,26 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     const void *rows[MAX_INDEX];
     if (out->size == 0) return KL_OK;
     KL_TRY(describe(e, c, source_arg, &v, &x, index));
-    positions_end(index[0], v.n_index, &x);
+    struct range r = positions(c, index[0], v.n_index);
     KL_TRY(one_space(e, p->ndim, p->v + p->n_axes, 1, &source_arg->strides, &x.slice));
+    x.n = r.end - r.begin;
     x.inner = x.slice.n;
     KL_TRY(in_row_order(e, index, v.n_index, rows, 0, NULL));
     v.item = (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), source_arg->data, out->data);
     v.flat_slice = flat_slice(&x.slice);
-    int64_t items = (x.end - x.begin) * x.inner;
+    int64_t items = x.n * x.inner;
     v.small = items <= INT32_MAX;
-    v.each = items >= LARGE ? EACH : 1;
+    v.each = each(items, v.item);
     struct kl_fault_args f = kl_fault_args(c);
     struct kl_karg args[KL_MAX_KARGS];
     int n = 0;
     args[n++] = KL_KARG(x);
-    args[n++] = KL_KARG_PTR(source_arg->data);
+    /* Of an empty array nothing is taken, but the kernel reads something before it knows. */
+    args[n++] = KL_KARG_PTR(source_arg->size ? source_arg->data : out->data);
     for (int k = 0; k < v.n_index || k == 0; k++)
-        args[n++] = KL_KARG_PTR(v.n_index ? rows[k] : NULL);
-    args[n++] = KL_KARG_PTR(out->data);
+        args[n++] = v.n_index ? item_ptr(rows[k], r.begin, kl_dtype_size(index[k]->dtype))
+                              : KL_KARG_PTR(NULL);
+    args[n++] = item_ptr(out->data, r.begin * x.inner, v.item);
     args[n++] = f.ptr;
     args[n++] = KL_KARG(c->word.index);
     return emit(e, &v, "gather", items, args, n);
@@ -247,6 +266,7 @@ struct axis_job {
     const struct kl_command *c;
     struct variant v;
     struct indexed x;
+    struct range r;
     const struct kl_arg *array, *index, *values; /* values: of a scatter */
     void *out;
     int64_t first;
@@ -263,8 +283,8 @@ static int axis_space(void *ctx, const struct kl_space *space, const int64_t *of
     const char *array = j->v.scatter ? j->out : j->array->data;
     args[n++] = KL_KARG(s);
     args[n++] = KL_KARG(first);
-    args[n++] = KL_KARG(j->x.begin);
-    args[n++] = KL_KARG(j->x.end);
+    args[n++] = KL_KARG(j->r.begin);
+    args[n++] = KL_KARG(j->r.end);
     args[n++] = KL_KARG(j->x.axis_size[0]);
     args[n++] = KL_KARG(j->x.stride[0]);
     args[n++] = KL_KARG_PTR(array + offsets[0] * item);
@@ -278,7 +298,7 @@ static int axis_space(void *ctx, const struct kl_space *space, const int64_t *of
         args[n++] = KL_KARG(offsets[0]);
     }
     j->first += s.n;
-    if (j->first <= j->x.begin || first >= j->x.end) return KL_OK;
+    if (j->first <= j->r.begin || first >= j->r.end) return KL_OK;
     return emit(j->e, &j->v, j->v.scatter ? "scatter_axis" : "gather_axis", s.n, args, n);
 }
 
@@ -288,7 +308,7 @@ static int along_axis(struct axis_job *j, int axis) {
     if (j->array->ndim > 64) return kl_fail(j->e->err, KL_EUNSUPPORTED, "over 64 axes");
     memcpy(strides, j->array->strides, (size_t)j->array->ndim * sizeof *strides);
     strides[axis] = 0; /* the index says where on it */
-    positions_end(j->index, 1, &j->x);
+    j->r = positions(j->c, j->index, 1);
     j->v.small = j->v.flat_slice = 1;
     return kl_space_each(j->index->ndim, j->index->dims, j->values ? 3 : 2, rows, axis_space, j);
 }
@@ -369,12 +389,13 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     KL_TRY(copy_base(e, c));
     if (out->size == 0 || updates->size == 0) return KL_OK;
     KL_TRY(describe(e, c, out, &v, &x, flats));
-    positions_end(flats[0], v.n_index, &x);
+    struct range r = positions(c, flats[0], v.n_index);
     int lead = updates->ndim - out->ndim;
     KL_TRY(one_space(e, out->ndim, updates->dims + lead, 1, &out->strides, &x.slice));
+    x.n = r.end - r.begin;
     x.inner = x.slice.n;
     flats[v.n_index] = updates;
-    int64_t items = (x.end - x.begin) * x.inner;
+    int64_t items = x.n * x.inner;
     struct ordered o = {0};
     char *keys = NULL;
     v.ordered = kl_deterministic();
@@ -384,19 +405,30 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         v.item =
             (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), rows[v.n_index], out->data);
         v.dtype = 0;
-        items = (x.end - x.begin) * x.inner;
+        items = x.n * x.inner;
+    } else if (p->mode == KL_SCATTER_ADD && out->dtype == KL_F32 && !v.ordered &&
+               e->port->has_wide_sums) {
+        struct indexed wide = x;
+        if (widen(&wide, v.n_index, sizeof(float), rows[v.n_index], out->data) == MAX_ITEM) {
+            v.item = MAX_ITEM;
+            x = wide;
+            items = x.n * x.inner;
+        }
     }
     v.flat_slice = flat_slice(&x.slice);
     v.serial = !v.ordered && must_be_serial(e->port, out->dtype, p->mode);
     v.small = items <= INT32_MAX;
-    if (v.item) v.each = items >= LARGE && v.item == MAX_ITEM ? EACH : 1;
+    if (!v.ordered && !v.serial) v.each = each(items, v.item);
     struct kl_karg args[KL_MAX_KARGS];
     int n = 0;
     args[n++] = KL_KARG(x);
     args[n++] = KL_KARG_PTR(out->data);
+    struct kl_karg of_these =
+        item_ptr(rows[v.n_index], r.begin * x.inner, v.item ? v.item : kl_dtype_size(out->dtype));
     for (int k = 0; k < v.n_index || k == 0; k++)
-        args[n++] = KL_KARG_PTR(v.n_index ? rows[k] : NULL);
-    args[n++] = KL_KARG_PTR(rows[v.n_index]);
+        args[n++] = v.n_index ? item_ptr(rows[k], r.begin, kl_dtype_size(flats[k]->dtype))
+                              : KL_KARG_PTR(NULL);
+    args[n++] = of_these;
     args[n++] = kl_fault_args(c).ptr;
     args[n++] = KL_KARG(c->word.index);
     int64_t shift = 0;
@@ -406,8 +438,7 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     }
     KL_TRY(emit(e, &v, "scatter", items, args, n));
     if (!v.ordered) return KL_OK;
-    size_t done = (size_t)(x.begin * x.inner) * kl_dtype_size(out->dtype);
-    return join_in_order(e, &v, &o, items, keys, out->data, (const char *)rows[v.n_index] + done);
+    return join_in_order(e, &v, &o, items, keys, out->data, of_these.value);
 }
 
 static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
@@ -421,7 +452,6 @@ static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
                          .v = {.scatter = 1, .dtype = c->args[3].dtype, .mode = (uint8_t)p->mode}};
     if (p->mode == KL_SCATTER_ASSIGN && !kl_deterministic()) {
         j.v.item = (uint8_t)kl_dtype_size(j.array->dtype);
-        j.v.each = 1;
         j.v.dtype = 0;
     }
     KL_TRY(check_f64(e, j.array->dtype));
@@ -429,15 +459,16 @@ static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
     KL_TRY(describe(e, c, j.array, &j.v, &j.x, &j.index));
     j.v.ordered = kl_deterministic();
     j.v.serial = !j.v.ordered && must_be_serial(e->port, j.array->dtype, p->mode);
+    if (!j.v.ordered && !j.v.serial) j.v.each = 1;
     if (!j.v.ordered) return along_axis(&j, p->axis);
     const void *values;
     struct ordered o = {0};
-    positions_end(j.index, 1, &j.x);
-    int64_t n = j.x.end - j.x.begin;
+    j.r = positions(c, j.index, 1);
+    int64_t n = j.r.end - j.r.begin;
     KL_TRY(ordered_layout(e, n, &o));
     KL_TRY(in_row_order(e, &j.values, 1, &values, o.bytes, &j.keys));
     KL_TRY(along_axis(&j, p->axis));
-    size_t done = (size_t)j.x.begin * kl_dtype_size(j.array->dtype);
+    size_t done = (size_t)j.r.begin * kl_dtype_size(j.array->dtype);
     return join_in_order(e, &j.v, &o, n, j.keys, j.out, (const char *)values + done);
 }
 

@@ -10,8 +10,9 @@ enum {
     WANT_LOCAL = 256,
     ENOUGH_GROUPS = 2048, /* fewer leave a large device idle */
     VEC_BYTES = 16,
-    ROW_CHUNKS = 4,    /* vectors of a row that one work-item has in flight */
-    COLUMN_WIDTH = 64, /* outputs side by side: two cache lines of float32 */
+    ROW_CHUNKS = 4,         /* vectors of a row that one work-item has in flight */
+    COLUMN_WIDTH = 64,      /* outputs side by side: two cache lines of float32 */
+    WIDE_COLUMN_WIDTH = 16, /* vectors side by side */
     COLUMN_DEPTH = 32, /* at least so many elements of a column per work-item before it is cut */
 };
 
@@ -24,7 +25,7 @@ struct plan {
     const void *in;
     int64_t seg, n_segs, groups;
     int32_t width, vector, linear;
-    bool columns;
+    bool columns, wide; /* wide: a vector of outputs per work-item */
 };
 
 static int64_t magnitude(int64_t x) {
@@ -40,6 +41,18 @@ static bool vectors(const struct plan *p, size_t item) {
         if (!p->linear && (g->strides[0][i] % vec || g->dims[g->ndim - 1] % vec)) return false;
     for (int i = 0; i < p->kept.ndim; i++)
         if (p->kept.strides[0][i] % vec) return false;
+    return true;
+}
+
+/* Whether neighbouring outputs come from 16 aligned bytes, and so on along the reduction. */
+static bool wide(const struct plan *p, size_t item) {
+    int64_t vec = VEC_BYTES / (int64_t)item;
+    const struct kl_axes *k = &p->kept;
+    if (vec == 1 || !p->linear || kl_axes_step(k) != 1 || (uintptr_t)p->in % VEC_BYTES)
+        return false;
+    if (k->dims[k->ndim - 1] % vec || kl_axes_step(&p->gone) % vec) return false;
+    for (int i = 0; i < k->ndim - 1; i++)
+        if (k->strides[0][i] % vec) return false;
     return true;
 }
 
@@ -59,7 +72,10 @@ static void choose(struct plan *p, size_t item, uint32_t local) {
     p->columns = p->kept.ndim && p->gone.ndim && n_red > 0 &&
                  magnitude(kl_axes_step(&p->kept)) < magnitude(kl_axes_step(&p->gone));
     if (p->columns) {
-        int64_t high = kl_pow2_for(n_red, local), width = kl_pow2_for(n_out, COLUMN_WIDTH);
+        p->wide = wide(p, item);
+        if (p->wide) n_out /= vec;
+        int64_t high = kl_pow2_for(n_red, local);
+        int64_t width = kl_pow2_for(n_out, p->wide ? WIDE_COLUMN_WIDTH : COLUMN_WIDTH);
         if (width > local) width = local;
         p->width = (int32_t)(local / high > width ? local / high : width);
         cut(p, kl_groups_for(n_out, p->width), n_red, local / p->width * COLUMN_DEPTH);
@@ -140,7 +156,14 @@ int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c) {
                                 KL_KARG(p.kept.n), KL_KARG(p.gone.n),      KL_KARG(p.seg),
                                 KL_KARG(p.n_segs), KL_KARG(p.width),       KL_KARG(p.linear),
                                 KL_KARG(step),     KL_KARG(kept),          KL_KARG(gone)};
-    if (p.columns)
+    struct kl_karg wide_columns[] = {KL_KARG_PTR(p.in), KL_KARG_PTR(out->data), KL_KARG_PTR(part),
+                                     KL_KARG(p.kept.n), KL_KARG(p.gone.n),      KL_KARG(p.seg),
+                                     KL_KARG(p.n_segs), KL_KARG(p.width),       KL_KARG(step),
+                                     KL_KARG(kept)};
+    if (p.wide)
+        KL_TRY(kl_emit(e, &kl_family_reduce, values, "wide_columns", p.groups, local, wide_columns,
+                       10));
+    else if (p.columns)
         KL_TRY(kl_emit(e, &kl_family_reduce, values, "columns", p.groups, local, columns, 12));
     else
         KL_TRY(kl_emit(e, &kl_family_reduce, values, "rows", p.groups, local, rows, 13));

@@ -61,6 +61,8 @@ struct kl_port {
     uint32_t subgroup;  /* work-items that run in step; 1 when unknown */
     bool has_f64;       /* else operations on float64 are refused */
     bool has_atomic64;  /* 64-bit compare-and-swap */
+    bool
+        has_wide_sums; /* four float32 are added to memory at once, each atomically (kernels/scatter.kl) */
     /* Of launch_3d. */
     bool is_cuda;           /* compile takes CUDA C++ */
     uint32_t max_groups[3]; /* of a grid, per dimension; 0: no limit */

@@ -47,7 +47,7 @@ void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
         q->head = cb;
     q->tail = cb;
     dev->n_unsettled++;
-    pthread_cond_signal(&dev->work);
+    if (!dev->watched) pthread_cond_signal(&dev->work);
     uint64_t ticket = cb->last_ticket; /* the settler may free cb as soon as the lock is open */
     kl_mutex_unlock(&dev->mu);
     kl_timeline_publish(q->timeline->handed, ticket);
@@ -129,6 +129,7 @@ static const struct kl_backend_ops ops = {.queue_new = queue_new,
                                           .drop = gpu_drop,
                                           .flush = gpu_flush,
                                           .poll = gpu_poll,
+                                          .watch = gpu_watch,
                                           .forked = gpu_forked};
 
 struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struct kl_error **err) {

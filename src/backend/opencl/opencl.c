@@ -181,7 +181,11 @@ static int open_device(struct opencl *d, struct kl_error **err) {
     d->touches = kl_cl.clCreateCommandQueue(d->context, d->device, 0, &status);
     if ((rc = kl_opencl_result(err, "clCreateCommandQueue", status))) goto fail_touches;
     snprintf(d->name, sizeof d->name, "opencl%d", d->index);
-    d->driver = (struct kl_driver){.ops = &ops, .name = d->name, .max_positions = INT64_C(1) << 31};
+    d->driver = (struct kl_driver){
+        .ops = &ops,
+        .name = d->name,
+        .max_positions = INT64_C(1) << 31,
+        .apart = !(ocl_device_number(d->device, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU)};
     ocl_port_init(d);
     kl_mutex_init(&d->blocks_mu);
     kl_mutex_init(&d->launching);

@@ -471,8 +471,8 @@ int kl_sim_open(int index, struct kl_backend **out, struct kl_error **err) {
     struct sim *s = get(index);
     if (!s->backend) {
         snprintf(s->name, sizeof s->name, "sim%d", index);
-        s->driver =
-            (struct kl_driver){.ops = &ops, .name = s->name, .max_positions = INT64_C(1) << 31};
+        s->driver = (struct kl_driver){
+            .ops = &ops, .name = s->name, .max_positions = INT64_C(1) << 31, .apart = true};
         if (!(s->backend = kl_gpu_backend_new(&s->driver, index, err))) return KL_ENOMEM;
         kl_fork_lock_add(&s->mu);
     }

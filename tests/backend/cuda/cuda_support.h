@@ -248,6 +248,11 @@ static void test_events_between_queues(void **state) {
     device_free(p, n * 4);
 }
 
+/* As settlement does. */
+static void fetch(struct kl_fault_words *w) {
+    if (w->host[0] != KL_WORD_CLEAR) WELL(drv->ops->words_fetch(drv, w, &err));
+}
+
 static void test_fault_words(void **state) {
     enum { CHUNKS = SLAB_WORDS + 3 }; /* more than one slab */
     static struct kl_fault_words w[CHUNKS];
@@ -263,6 +268,8 @@ static void test_fault_words(void **state) {
                               raise_fault(w[1].device, &index, &lower)};
     WELL(submit(q, l, 3, NULL, &w[1], e, &err));
     wait_for(e);
+    assert_int_not_equal(w[1].host[0], KL_WORD_CLEAR);
+    fetch(&w[1]);
     for (int k = 0; k < KL_WORDS; k++)
         assert_int_equal(w[1].host[k], k == 0 ? 3 : k == 3 ? 1234 : k == 9 ? 77 : KL_WORD_CLEAR);
     /* The neighbours have not fired, here and on the device. */
@@ -273,10 +280,15 @@ static void test_fault_words(void **state) {
     drv->ops->words_clear(drv, &w[1]);
     assert_int_equal(w[1].host[9], KL_WORD_CLEAR);
     memset(w[1].host, 0, KL_WORDS * 4);
-    void *e3 = new_event();
-    WELL(submit(q, NULL, 0, NULL, &w[1], e3, &err));
-    wait_for(e3);
+    fetch(&w[1]);
     for (int k = 0; k < KL_WORDS; k++) assert_int_equal(w[1].host[k], KL_WORD_CLEAR);
+    /* The host is told again after a clear. */
+    void *e3 = new_event();
+    WELL(submit(q, l, 1, NULL, &w[1], e3, &err));
+    wait_for(e3);
+    fetch(&w[1]);
+    assert_int_equal(w[1].host[9], 1234);
+    drv->ops->words_clear(drv, &w[1]);
     drv->ops->event_free(drv, e);
     drv->ops->event_free(drv, e2);
     drv->ops->event_free(drv, e3);

@@ -97,6 +97,7 @@ static void k_add_one(void **p, uint32_t n_threads) {
 static void k_raise(void **p, uint32_t n_threads) {
     uint32_t *words = at(p, 0), index = *(uint32_t *)p[2], position = *(uint32_t *)p[3];
     if (position < words[index]) words[index] = position;
+    if (words[0] == UINT32_MAX) **(uint32_t **)(words + 128) = 0; /* TELL_HOST */
     if (index < words[0]) words[0] = index;
 }
 
@@ -298,11 +299,21 @@ EXPORT int cuMemFree_v2(uint64_t a) {
     free(b);
     return end(0);
 }
+enum { N_PINNED = 256 };
+static void *pinned[N_PINNED];
 EXPORT int cuMemHostAlloc(void **p, size_t bytes, unsigned flags) {
     BEGIN("cuMemHostAlloc", true);
-    static void *kept[256]; /* Keel never gives it back; for leak checkers */
-    static int n_kept;
-    return end(n_kept < 256 && (*p = kept[n_kept++] = malloc(bytes)) ? 0 : OOM);
+    /* What Keel keeps for ever is found here by leak checkers. */
+    for (int i = 0; i < N_PINNED; i++)
+        if (!pinned[i]) return end((*p = pinned[i] = malloc(bytes)) ? 0 : OOM);
+    return end(OOM);
+}
+EXPORT int cuMemFreeHost(void *p) {
+    BEGIN("cuMemFreeHost", true);
+    for (int i = 0; i < N_PINNED; i++)
+        if (pinned[i] == p) pinned[i] = NULL;
+    free(p);
+    return end(0);
 }
 static const char *host_of(uint64_t a) {
     return (const char *)(uintptr_t)(a - SHIFT);
