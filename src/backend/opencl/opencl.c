@@ -10,7 +10,7 @@
 #include "backend/opencl/opencl_internal.h"
 #include "base/fork_locks.h"
 
-enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32, GIVE_FROM = 64 << 10 };
+enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32, SHARE_FROM = 64 << 10 };
 
 static struct {
     struct kl_mutex mu; /* before every other of this driver */
@@ -198,7 +198,7 @@ static int open_device(struct opencl *d, struct kl_error **err) {
     if ((rc = kl_opencl_result(err, "clCreateCommandQueue", status))) goto fail_touches;
     snprintf(d->name, sizeof d->name, "opencl%d", d->index);
     d->sharing = sharing_of(d);
-    d->give_from = GIVE_FROM;
+    d->share_from = SHARE_FROM;
     d->driver = (struct kl_driver){.ops = &ops,
                                    .name = d->name,
                                    .max_positions = INT64_C(1) << 31,

@@ -39,7 +39,7 @@ struct opencl {
     size_t memory_bytes, max_alloc_bytes;
     enum sharing sharing;
     size_t
-        give_from; /* bytes; smaller blocks of the host are copied, which costs less than making a buffer over them */
+        share_from; /* bytes; to copy less costs less than a buffer over it, or a map and an unmap */
 
     cl_context context;
     cl_command_queue transfers; /* reads and writes of the host: never behind a stream's work */

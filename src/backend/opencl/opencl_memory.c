@@ -201,7 +201,7 @@ enum { GIVEN_ALIGNMENT = 64, GIVEN_ALIGNMENT_GPU = 4096 /* other memory is copie
 /* A block of the host as a buffer, which commands only read. A race may give one twice, and other blocks may overlap when the user's do. */
 static int give(struct opencl *d, char *base, size_t bytes, struct kl_error **err) {
     uintptr_t alignment = d->is_gpu ? GIVEN_ALIGNMENT_GPU : GIVEN_ALIGNMENT;
-    if (bytes == 0 || bytes < d->give_from || (uintptr_t)base % alignment) return KL_EUNSUPPORTED;
+    if (bytes == 0 || bytes < d->share_from || (uintptr_t)base % alignment) return KL_EUNSUPPORTED;
     if (kl_alloc_should_fail()) return kl_fail_nomem(err);
     cl_int status;
     struct block given = {.base = base, .bytes = bytes, .n_given = 1};
@@ -233,43 +233,44 @@ static void take_back(struct opencl *d, const char *base) {
     if (mem) kl_cl.clReleaseMemObject(mem);
 }
 
+/* The next command that writes the block may come from any queue: so the unmap is waited for. */
+static void unmap(struct opencl *d, cl_mem mem, void *mapped) {
+    cl_event done;
+    cl_int status = kl_cl.clEnqueueUnmapMemObject(d->transfers, mem, mapped, 0, NULL, &done);
+    if (!status) {
+        status = kl_cl.clWaitForEvents(1, &done);
+        kl_cl.clReleaseEvent(done);
+    }
+    if (status) ocl_lose(d, status); /* a command that writes what is mapped does as it likes */
+}
+
 int ocl_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine, struct kl_error **err) {
     struct opencl *d = opencl_of(driver);
     KL_TRY(ocl_usable(d, err));
     if (!mine) return give(d, ptr, bytes, err);
     if (d->sharing == COHERENT) return KL_OK;
+    if (bytes < d->share_from) return KL_EUNSUPPORTED;
     cl_mem mem;
     size_t at;
     cl_int status;
     KL_TRY(ocl_place(d, ptr, &mem, &at, err));
     void *mapped = kl_cl.clEnqueueMapBuffer(d->transfers, mem, CL_TRUE, CL_MAP_READ, at, bytes, 0,
                                             NULL, NULL, &status);
-    kl_assert(status || mapped == ptr); /* by the standard, for buffers over memory of ours */
-    return kl_opencl_result(err, "clEnqueueMapBuffer", status);
-}
-
-/* The next command that writes the block may come from any queue: so the unmap is waited for. */
-static void unmap(struct opencl *d, void *ptr) {
-    cl_mem mem;
-    size_t at;
-    cl_event done;
-    if (ocl_place(d, ptr, &mem, &at, NULL)) return;
-    cl_int status = kl_cl.clEnqueueUnmapMemObject(d->transfers, mem, ptr, 0, NULL, &done);
-    if (!status) {
-        status = kl_cl.clWaitForEvents(1, &done);
-        kl_cl.clReleaseEvent(done);
-    }
-    /* What the host may see now and then must not be written by commands. */
-    if (status) ocl_lose(d, status);
+    KL_TRY(kl_opencl_result(err, "clEnqueueMapBuffer", status));
+    if (mapped == ptr) return KL_OK; /* by the standard, for buffers over memory of ours */
+    unmap(d, mem, mapped);
+    return KL_EUNSUPPORTED;
 }
 
 void ocl_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool mine) {
     struct opencl *d = opencl_of(driver);
+    cl_mem mem;
+    size_t at;
     if (atomic_load(&d->forked)) return;
     if (!mine)
         take_back(d, ptr);
-    else if (d->sharing == MAPPED)
-        unmap(d, ptr);
+    else if (d->sharing == MAPPED && !ocl_place(d, ptr, &mem, &at, NULL))
+        unmap(d, mem, ptr);
 }
 
 /* ---- the host's way in ---- */

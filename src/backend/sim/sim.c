@@ -109,7 +109,9 @@ static struct region *region_at(struct sim *s, const void *begin, int kind) {
 static bool lies_in(struct sim *s, const void *p, int kind) {
     for (int i = 0; i < s->n_regions; i++) {
         const struct region *r = &s->regions[i];
-        if ((int)r->kind == kind && (size_t)((const char *)p - r->begin) <= r->bytes) return true;
+        size_t at = (size_t)((const char *)p - r->begin);
+        if ((int)r->kind == kind && (at < r->bytes || (kind != SHOWN && at == r->bytes)))
+            return true; /* an operand without elements may lie at the very end of its block */
     }
     return false;
 }
