@@ -3,6 +3,9 @@
  * device: tests/runtime/test_share.c. */
 #include "graph/graph_support.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "backend/opencl/opencl_internal.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
@@ -180,6 +183,51 @@ static void memory_of_the_user(void **state) {
     t_streams_free(1, s);
 }
 
+/* What the user gives ends where the page ends, and behind that is nothing: a kernel that reads on, even what it does not use, is caught by the system where kernels run on the
+ * CPU. Rows of 17 never fill packs and tiles. */
+static void kernels_stay_inside(void **state) {
+    enum { ROWS = 1072, COLS = 17, MORE = ROWS * COLS };
+    struct kl_stream *s[1];
+    t_streams("g", s);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = MORE * sizeof(int),
+           room = (bytes + page - 1) / page * page;
+    char *map = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(map != MAP_FAILED && mprotect(map + room, page, PROT_NONE) == 0);
+    int *v = (int *)(void *)(map + room - bytes), dims[2] = {ROWS, COLS};
+    for (int i = 0; i < MORE; i++) v[i] = 0x3F800000; /* as float 1 */
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_I32, KL_F16, KL_U8, KL_C64};
+    for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+        struct kl_array *x = NULL, *y[10] = {0};
+        size_t item = kl_dtype_size(dtypes[k]);
+        dims[0] = (int)(bytes / item / COLS);
+        uint64_t copied = kl_test_bytes_copied();
+        assert_int_equal(kl_array_new_user(&x, v, dtypes[k], 2, dims, NULL, NULL, NULL), 0);
+        int n = 0;
+        assert_int_equal(kl_negative(&y[n++], x, s[0], NULL), 0);
+        assert_int_equal(kl_sum_axis(&y[n++], x, 0, false, s[0], NULL), 0);
+        assert_int_equal(kl_sum_axis(&y[n++], x, 1, false, s[0], NULL), 0);
+        assert_int_equal(kl_sum(&y[n++], x, false, s[0], NULL), 0);
+        struct kl_array *turned = NULL;
+        assert_int_equal(kl_transpose(&turned, x, s[0], NULL), 0);
+        assert_int_equal(kl_contiguous(&y[n++], turned, false, s[0], NULL), 0);
+        if (dtypes[k] != KL_C64) assert_int_equal(kl_sort_axis(&y[n++], x, 1, s[0], NULL), 0);
+        if (dtypes[k] == KL_F32) {
+            assert_int_equal(kl_softmax_axis(&y[n++], x, 1, false, s[0], NULL), 0);
+            assert_int_equal(kl_matmul(&y[n++], turned, x, s[0], NULL), 0);
+        }
+        assert_int_equal(kl_eval(y, (size_t)n, NULL), 0);
+        if (d->shares) assert_int_equal(kl_test_bytes_copied(), copied);
+        if (dtypes[k] == KL_F32) assert_true(((float *)(void *)host(y[3]))[0] == MORE);
+        for (int i = 0; i < n; i++) kl_array_release(y[i]);
+        kl_array_release(turned);
+        kl_array_release(x);
+    }
+    assert_int_equal(kl_stream_synchronize(s[0], NULL), 0);
+    t_streams_free(1, s);
+    kl_memory_clear_cache();
+    munmap(map, room + page);
+}
+
 static void every_allocation_fails(void **state) {
     struct kl_stream *s[2];
     t_streams("gc", s);
@@ -285,6 +333,7 @@ int main(void) {
         cmocka_unit_test(memory_is_used_again),
         cmocka_unit_test(what_the_host_gives),
         cmocka_unit_test(memory_of_the_user),
+        cmocka_unit_test(kernels_stay_inside),
         cmocka_unit_test(every_allocation_fails),
         cmocka_unit_test(a_driver_that_takes_no_memory),
         cmocka_unit_test(a_lost_device_is_at_rest),
