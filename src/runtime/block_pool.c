@@ -294,6 +294,8 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
     struct kl_block *b = take_cached(p, rounded, c, t);
     if (!b && !(b = block_new(p, rounded, err))) return KL_ENOMEM;
     count_active(b->raw_bytes);
+    /* Not when it was given back: commands that read it were perhaps not even handed over then. */
+    kl_block_unshare(b);
     if (kl_validating()) {
         b->tenant = atomic_fetch_add_explicit(&all.next_tenant, 1, memory_order_relaxed) + 1;
         /* Once more, whatever the pool decided: this is what validation is there to prove. */
@@ -313,8 +315,6 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
         if (m->is_host) kl_guard_fill(b);
         b->needs_guard = !m->is_host;
     }
-    /* Not when it was given back: commands that read it were perhaps not even handed over then. */
-    kl_block_unshare(b);
     kl_block_begin(b, t);
     *out = b;
     return KL_OK;

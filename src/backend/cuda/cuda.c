@@ -175,7 +175,7 @@ static void fill_port(struct kl_cuda *d) {
              api->version, facts.name, d->cc, nvrtc ? nvrtc->major : 0, nvrtc ? nvrtc->minor : 0);
 }
 
-/* Where host and device have the same memory, and the host may read managed memory while kernels run (Thor, DGX Spark; not older Jetsons, where that ends the process).
+/* Where host and device have the same memory, and the host may read managed memory while kernels run: on older Jetsons that ends the process.
  * Not on cards, nor on Grace with Hopper: each has memory of its own there, and a value that is used again and again must lie in the device's.
  * KEEL_ZERO_COPY=0: as if there were none. */
 static void find_shared(struct kl_cuda *d) {

@@ -177,13 +177,15 @@ static void addresses_lead_to_their_blocks(void **state) {
 }
 
 static void the_host_touches_what_is_shared_only(void **state) {
-    char *p = t_alloc(64), byte = 77;
+    enum { BYTES = 1 << 20 };
+    char *p = t_alloc(BYTES), byte = 77;
     if (d->shares) {
+        struct kl_error *err = NULL;
         t_write(p, 5, &byte, 1);
-        SUCCEED(d->ops->share(d, p, 64, true, NULL), (struct kl_error *)NULL);
+        SUCCEED(d->ops->share(d, p, BYTES, true, &err), err);
         assert_int_equal(p[5], 77);
-        d->ops->unshare(d, p, 64, true);
-        t_free(p, 64);
+        d->ops->unshare(d, p, BYTES, true);
+        t_free(p, BYTES);
         return;
     }
     pid_t child = fork();
@@ -196,7 +198,7 @@ static void the_host_touches_what_is_shared_only(void **state) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    t_free(p, 64);
+    t_free(p, BYTES);
 }
 
 static void memory_ends(void **state) {
