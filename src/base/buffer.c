@@ -40,6 +40,33 @@ void kl_block_forget_uses_more(struct kl_block *b) {
     }
 }
 
+/* A use by a device that is not done, or NULL. */
+static struct kl_timeline *device_still_using(struct kl_block *b, uint64_t *ticket) {
+    struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire);
+    for (int i = 0; i < KL_BLOCK_USES || m; i++) {
+        struct kl_use *u = i < KL_BLOCK_USES ? &b->use[i] : &m->use;
+        if (i >= KL_BLOCK_USES) m = m->next;
+        struct kl_timeline *t = atomic_load_explicit(&u->timeline, memory_order_relaxed);
+        *ticket = atomic_load_explicit(&u->ticket, memory_order_relaxed);
+        if (t && t->is_device && kl_timeline_done(t) < *ticket) return t;
+    }
+    return NULL;
+}
+
+bool kl_block_in_flight(struct kl_block *b) {
+    uint64_t ticket;
+    return device_still_using(b, &ticket) != NULL;
+}
+
+/* ---- memory of two sides ---- */
+
+struct kl_memory kl_memory_copied = {.name = "copied"};
+
+void kl_block_unshare_slow(struct kl_block *b) {
+    struct kl_memory *by = atomic_exchange_explicit(&b->shared_by, NULL, memory_order_acquire);
+    if (by && by->unshare) by->unshare(by, b);
+}
+
 /* ---- buffers ---- */
 
 struct kl_buffer *kl_buffer_new(size_t bytes) {
@@ -108,6 +135,8 @@ void kl_buffer_release(struct kl_buffer *b) {
 struct kl_block *kl_buffer_block_on(struct kl_buffer *b, const struct kl_memory *m) {
     if (!b->block || b->block->memory == m || (b->block->memory->is_host && m->is_host))
         return b->block;
+    struct kl_memory *by = atomic_load_explicit(&b->block->shared_by, memory_order_acquire);
+    if (by && (by == m || (m->is_host && by == b->block->memory))) return b->block;
     struct kl_block *c = atomic_load_explicit(&b->mirrors, memory_order_acquire);
     while (c && c->memory != m) c = atomic_load_explicit(&c->next_mirror, memory_order_acquire);
     return c;
@@ -127,22 +156,10 @@ void kl_buffer_add_mirror(struct kl_buffer *b, struct kl_block *m) {
 /* ---- the user's memory ---- */
 
 static void user_block_free(struct kl_block *b) {
+    kl_block_unshare(b);
     kl_block_begin(b, NULL);
     if (b->dtor) b->dtor(b->payload);
     kl_free(b);
-}
-
-/* Only a device can still use a block that nobody owns: a CPU task owns its operands until its kernel has returned. */
-static struct kl_timeline *device_still_using(struct kl_block *b, uint64_t *ticket) {
-    struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire);
-    for (int i = 0; i < KL_BLOCK_USES || m; i++) {
-        struct kl_use *u = i < KL_BLOCK_USES ? &b->use[i] : &m->use;
-        if (i >= KL_BLOCK_USES) m = m->next;
-        struct kl_timeline *t = atomic_load_explicit(&u->timeline, memory_order_relaxed);
-        *ticket = atomic_load_explicit(&u->ticket, memory_order_relaxed);
-        if (t && t->is_device && kl_timeline_done(t) < *ticket) return t;
-    }
-    return NULL;
 }
 
 struct user_block {

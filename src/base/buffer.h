@@ -3,7 +3,10 @@
  * A buffer is made with its array, before there is memory; the executor binds a block to it. It
  * counts owners: arrays, among them the views. A block records, per stream, the ticket of its last
  * use. When the buffer loses its last owner the block goes back to its memory, which may hand it at
- * once to a later operation of the same stream, and to anybody else only when all uses are done. */
+ * once to a later operation of the same stream, and to anybody else only when all uses are done.
+ *
+ * Where host and device share memory a block may serve both at its one address: then it is looked up, and its uses are noted, as on the side where
+ * it was made, and there is no copy. */
 #pragma once
 #include <stddef.h>
 
@@ -25,6 +28,11 @@ struct kl_memory {
                 struct kl_error **err);
     int (*write)(struct kl_memory *m, void *ptr, size_t offset, const void *src, size_t n,
                  struct kl_error **err);
+    /* Of a device that shares memory with the host; NULL for others. share: b, of this memory or of the host's, is about to be used on the other side (read there, never
+     * written). Where that needs no copy b->shared_by becomes m; where it does, kl_memory_copied. The first answer holds for the tenancy. Asked
+     * at each use, the caller owns the buffer. unshare: takes it back, before the next tenant; may block as read does. */
+    int (*share)(struct kl_memory *m, struct kl_block *b, struct kl_error **err);
+    void (*unshare)(struct kl_memory *m, struct kl_block *b);
     /* Takes a block whose buffer lost its last owner. Set by the pool (runtime/), or by the owner of user memory. */
     void (*give_back)(struct kl_memory *m, struct kl_block *b);
     void *pool; /* the pool that manages it (runtime/block_pool.c) */
@@ -52,6 +60,7 @@ struct kl_block {
     _Atomic(struct kl_use_more *) more;     /* streams beyond the inline ones */
     struct kl_link link;                    /* in the pool; guarded by the pool */
     _Atomic(struct kl_block *) next_mirror; /* in a buffer's mirrors */
+    _Atomic(struct kl_memory *) shared_by;  /* NULL: nobody has asked in this tenancy */
     bool needs_guard; /* validation: the stream of the new tenant has not written the guards yet */
     void *raw;        /* what raw_alloc gave */
     /* user memory only */
@@ -101,6 +110,15 @@ static inline void kl_block_begin(struct kl_block *b, struct kl_timeline *t) {
         atomic_store_explicit(&b->use[i].timeline, NULL, memory_order_relaxed);
     if (atomic_load_explicit(&b->more, memory_order_relaxed)) kl_block_forget_uses_more(b);
 }
+/* Whether a device has not done with b. A task of the CPU, on the other hand, owns its operands until its kernel has returned. */
+bool kl_block_in_flight(struct kl_block *b);
+
+extern struct kl_memory kl_memory_copied; /* of no block: see share */
+void kl_block_unshare_slow(struct kl_block *b);
+/* Another value will stand in b. Every use by those who shared it is done, or is a read ahead of the next on the same stream. */
+static inline void kl_block_unshare(struct kl_block *b) {
+    if (atomic_load_explicit(&b->shared_by, memory_order_relaxed)) kl_block_unshare_slow(b);
+}
 
 struct kl_buffer {
     _Atomic(uint32_t) owners;
@@ -135,7 +153,7 @@ static inline bool kl_buffer_sole_owner(const struct kl_buffer *b) {
     return atomic_load_explicit(&b->owners, memory_order_acquire) == 1;
 }
 
-/* The block of b as m sees it: its own, or its copy there; NULL when there is none. */
+/* The block of b as m sees it: its own, also when it is shared with m, or its copy there; NULL when there is none. */
 struct kl_block *kl_buffer_block_on(struct kl_buffer *b, const struct kl_memory *m);
 /* Behind the others, so that what kl_buffer_block_on finds for a memory never changes once there is one. */
 void kl_buffer_add_mirror(struct kl_buffer *b, struct kl_block *m /* taken */);

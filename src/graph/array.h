@@ -68,9 +68,9 @@ void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi);
 /* ---- evaluation ---- */
 /* Commits, runs and waits; reports the first failure in argument order after all have settled. Delivers it (marks it seen). */
 int kl_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err);
-/* Commits and hands over; executes nothing on the caller. Non-zero only when nothing was committed. */
+/* Commits and hands over; executes nothing on the caller, who only encodes for a device that stands idle. Non-zero only when nothing was committed. */
 int kl_async_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err);
 bool kl_array_settled(const struct kl_array *a);
-/* Evaluates a, then gives the host address of element 0 (a shadow for device memory), valid as long as a handle on a
+/* Evaluates a, then gives the host address of element 0 (in device memory that is not shared: of a shadow), valid as long as a handle on a
  * lives. The failure of a, with *err, when it failed. Empty arrays give a non-NULL address that must not be read. */
 int kl_array_host(struct kl_array *a, void **data, struct kl_error **err);

@@ -8,6 +8,14 @@
 #include "runtime/block_pool.h"
 #include "runtime/executor.h"
 
+#ifdef KL_TEST_HOOKS
+static _Atomic(uint64_t) copied;
+
+uint64_t kl_test_bytes_copied(void) {
+    return atomic_load(&copied);
+}
+#endif
+
 /* Validation: guards around a block that is written outside any stream. */
 static int guard_mirror(struct kl_block *b, struct kl_error **err) {
     struct kl_memory *m = b->memory;
@@ -32,8 +40,17 @@ static int copy_across(struct kl_block *from, struct kl_block *to, size_t bytes,
     return rc;
 }
 
+/* The device whose memory has a say in how b is reached from m, or NULL. */
+static struct kl_memory *sharer(const struct kl_block *b, struct kl_memory *m) {
+    if (!b || b->memory->is_host == m->is_host) return NULL;
+    struct kl_memory *device = m->is_host ? b->memory : m;
+    return device->share ? device : NULL;
+}
+
 int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **out,
                     struct kl_error **err) {
+    struct kl_memory *device = sharer(b->block, m);
+    if (device) KL_TRY(device->share(device, b->block, err));
     *out = kl_buffer_block_on(b, m);
     if (*out || !b->block) return KL_OK;
     struct kl_block *copy;
@@ -42,6 +59,9 @@ int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **
     KL_TRY(kl_block_alloc(m, b->bytes, NULL, &copy, err));
     int rc = guard_mirror(copy, err);
     if (!rc) rc = copy_across(b->block, copy, b->bytes, err);
+#ifdef KL_TEST_HOOKS
+    if (!rc) atomic_fetch_add(&copied, b->bytes);
+#endif
     if (rc) {
         m->give_back(m, copy);
         return rc;
@@ -70,6 +90,7 @@ static bool donate(struct kl_stream *s, struct kl_task *t) {
     for (int i = 0; i < n && i < t->n_in; i++) {
         if (!may_donate(s, t, i, t->out[0])) continue;
         t->out[0]->buffer->block = t->in[i]->buffer->block;
+        kl_block_unshare(t->out[0]->buffer->block);
         return true;
     }
     return false;
@@ -136,6 +157,6 @@ void kl_bind_check_guards(struct kl_stream *s, struct kl_task *t, struct kl_erro
         enum kl_guard_finding f = kl_guard_check(b->ptr, b->bytes, b->tenant);
         if (f == KL_GUARD_INTACT) continue;
         kl_guard_report(err, kl_task_name(t), i, t->n_in, buf->bytes, f, s->index);
-        kl_guard_fill(b); /* reported once, not by every later kernel */
+        if (b->memory->is_host) kl_guard_fill(b); /* reported once, not by every later kernel */
     }
 }

@@ -163,6 +163,7 @@ static size_t round_request(size_t bytes, int *c) {
 /* ---- blocks ---- */
 
 static void block_raw_free(struct kl_block *b) { /* all uses done, out of every list */
+    kl_block_unshare(b);
     b->memory->raw_free(b->memory, b->raw, b->raw_bytes);
     kl_block_begin(b, NULL);
     kl_free(b);
@@ -235,8 +236,8 @@ static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
     struct pool *p = m->pool;
     int c = class_at_most(b->bytes);
     atomic_fetch_sub_explicit(&all.active, b->raw_bytes, memory_order_relaxed);
-    /* Host memory is filled at once: no kernel uses it any more. Device memory is filled by its next tenant's stream. */
-    if (kl_validating() && m->is_host) kl_guard_poison(b);
+    /* Host memory is filled at once, unless a device that shares it still reads it. Device memory is filled by its next tenant's stream. */
+    if (kl_validating() && m->is_host && !kl_block_in_flight(b)) kl_guard_poison(b);
     struct shard *shard = shard_at(p, 0);
     kl_mutex_lock(&shard->mu);
     kl_list_push_front(&shard->free[c], &b->link);
@@ -293,6 +294,8 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
     struct kl_block *b = take_cached(p, rounded, c, t);
     if (!b && !(b = block_new(p, rounded, err))) return KL_ENOMEM;
     count_active(b->raw_bytes);
+    /* Not when it was given back: commands that read it were perhaps not even handed over then. */
+    kl_block_unshare(b);
     if (kl_validating()) {
         b->tenant = atomic_fetch_add_explicit(&all.next_tenant, 1, memory_order_relaxed) + 1;
         /* Once more, whatever the pool decided: this is what validation is there to prove. */

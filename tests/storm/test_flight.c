@@ -12,10 +12,12 @@
 #include <math.h>
 #include <time.h>
 
+#include "backend/opencl/opencl_internal.h"
 #include "base/validate.h"
 #include "graph/graph_support.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
+#include "runtime/device.h"
 
 enum { STEPS = 6, D = 8, VOCAB = 16, N_CPU = 3, N_GPU = 4, N_STREAMS = N_CPU + N_GPU };
 
@@ -281,9 +283,13 @@ static void flight_storm(void **state) {
 
 static int set_up(void **state) {
     const char *device = getenv("KEEL_TEST_GPU");
+    struct kl_backend *b;
     if (!device || !*device) device = "sim";
     simulated = strcmp(device, "sim") == 0;
-    return setenv("KEEL_GPU", device, 1);
+    if (setenv("KEEL_GPU", device, 1)) return -1;
+    if (strcmp(device, "opencl") == 0 && kl_device_backend(KL_GPU, 0, &b, NULL) == 0)
+        opencl_of(kl_opencl_driver(0))->share_from = 1; /* what is small is shared, too */
+    return 0;
 }
 
 int main(void) {

@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/cuda_internal.h"
@@ -98,7 +99,9 @@ static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,
                                          .event_query = kl_cuda_event_query,
                                          .wait_any = kl_cuda_wait_any,
                                          .wake = kl_cuda_wake,
-                                         .forked = cuda_forked};
+                                         .forked = cuda_forked,
+                                         .share = kl_cuda_share,
+                                         .unshare = kl_cuda_unshare};
 
 /* ---- opening ---- */
 
@@ -174,6 +177,17 @@ static void fill_port(struct kl_cuda *d) {
              api->version, facts.name, d->cc, nvrtc ? nvrtc->major : 0, nvrtc ? nvrtc->minor : 0);
 }
 
+/* Where host and device have the same memory, and the host may read managed memory while kernels run: on older Jetsons that ends the process.
+ * Not on cards, nor on Grace with Hopper: each has memory of its own there, and a value that is used again and again must lie in the device's.
+ * KEEL_ZERO_COPY=0: as if there were none. */
+static void find_shared(struct kl_cuda *d) {
+    const char *e = getenv("KEEL_ZERO_COPY");
+    d->managed = attribute(d->api, d->device, CU_ATTR_INTEGRATED, 0) &&
+                 attribute(d->api, d->device, CU_ATTR_CONCURRENT_MANAGED, 0) &&
+                 !(e && strcmp(e, "0") == 0);
+    d->sees_pages = d->managed && attribute(d->api, d->device, CU_ATTR_PAGEABLE_ACCESS, 0);
+}
+
 static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     const char *why = NULL;
     const struct kl_cuda_api *api = kl_cuda_api(&why);
@@ -204,8 +218,12 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     }
     d->cc = compute_capability(api, d->device);
     fill_port(d);
-    d->driver = (struct kl_driver){
-        .ops = &ops, .name = d->name, .max_positions = INT64_C(1) << 31, .apart = true};
+    find_shared(d);
+    d->driver = (struct kl_driver){.ops = &ops,
+                                   .name = d->name,
+                                   .max_positions = INT64_C(1) << 31,
+                                   .apart = true,
+                                   .shares = d->managed};
     *out = d;
     return KL_OK;
 }

@@ -16,8 +16,11 @@ enum {
     CU_ATTR_MAX_THREADS_PER_BLOCK = 1,
     CU_ATTR_SHARED_BYTES_PER_BLOCK = 8,
     CU_ATTR_MULTIPROCESSORS = 16,
+    CU_ATTR_INTEGRATED = 18,
     CU_ATTR_CC_MAJOR = 75,
     CU_ATTR_CC_MINOR = 76,
+    CU_ATTR_PAGEABLE_ACCESS = 88,
+    CU_ATTR_CONCURRENT_MANAGED = 89,
 
     CU_ATTR_MAX_BLOCK_X = 2,
     CU_ATTR_MAX_BLOCK_Y = 3,
@@ -29,6 +32,7 @@ enum {
 
     CU_FUNC_MAX_DYNAMIC_SHARED_BYTES = 8,
 
+    CU_MEM_ATTACH_GLOBAL = 1,
     CU_STREAM_IS_NON_BLOCKING = 1,
     CU_EVENT_HAS_NO_TIMING = 2,
 };
@@ -47,6 +51,7 @@ typedef uint64_t cu_address;
     F(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (void **context, int device))            \
     F(CtxSetCurrent, "cuCtxSetCurrent", (void *context))                                           \
     F(MemAlloc, "cuMemAlloc_v2", (cu_address * address, size_t bytes))                             \
+    F(MemAllocManaged, "cuMemAllocManaged", (cu_address * address, size_t bytes, unsigned flags))  \
     F(MemFree, "cuMemFree_v2", (cu_address address))                                               \
     F(MemHostAlloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                    \
     F(MemFreeHost, "cuMemFreeHost", (void *p))                                                     \

@@ -52,6 +52,8 @@ struct kl_cuda {
     const struct kl_cuda_api *api;
     char name[16];
     int index, device, cc;
+    bool managed;    /* blocks are the host's memory too */
+    bool sees_pages; /* kernels may use any memory of the host */
 
     struct kl_mutex context_mu;
     void *_Atomic context; /* the primary one, NULL until first use */
@@ -100,6 +102,8 @@ int kl_cuda_mem_read(struct kl_driver *d, const void *ptr, size_t offset, void *
                      struct kl_error **err);
 int kl_cuda_mem_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
                       struct kl_error **err);
+int kl_cuda_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
+void kl_cuda_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
 int kl_cuda_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
 int kl_cuda_words_fetch(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
 void kl_cuda_words_clear(struct kl_driver *d, struct kl_fault_words *w);

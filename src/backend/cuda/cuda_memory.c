@@ -22,11 +22,21 @@ int kl_cuda_alloc_pinned(struct kl_cuda *d, size_t bytes, void **out, struct kl_
     return kl_cuda_check(d, err, "cuMemHostAlloc", result);
 }
 
+static int alloc_managed(struct kl_cuda *d, size_t bytes, cu_address *out, struct kl_error **err) {
+    int result = kl_alloc_should_fail() ? CU_OUT_OF_MEMORY
+                                        : d->api->MemAllocManaged(out, bytes, CU_MEM_ATTACH_GLOBAL);
+    if (result == CU_OUT_OF_MEMORY)
+        return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", d->name,
+                       bytes);
+    return kl_cuda_check(d, err, "cuMemAllocManaged", result);
+}
+
 int kl_cuda_mem_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_error **err) {
     struct kl_cuda *d = cuda_of(driver);
     cu_address a;
     KL_TRY(kl_cuda_enter(d, err));
-    KL_TRY(kl_cuda_alloc(d, bytes ? bytes : 1, &a, err));
+    if (bytes == 0) bytes = 1;
+    KL_TRY(d->managed ? alloc_managed(d, bytes, &a, err) : kl_cuda_alloc(d, bytes, &a, err));
     *ptr = (void *)(uintptr_t)a;
     return KL_OK;
 }
@@ -36,6 +46,23 @@ void kl_cuda_mem_free(struct kl_driver *driver, void *ptr, size_t bytes) {
     /* With the device its memory is lost, and in the child of a fork it is the parent's. */
     if (kl_cuda_enter(d, NULL)) return;
     KL_CUDA(d, NULL, MemFree, ((cu_address)(uintptr_t)ptr));
+}
+
+/* ---- memory that is shared with the host ---- */
+
+enum {
+    GIVEN_ALIGNMENT = 16 /* of the widest access: an element out of line would end the context */
+};
+
+/* Addresses are the host's; what has completed is visible to it, and what it wrote before a launch to the kernel. */
+int kl_cuda_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine,
+                  struct kl_error **err) {
+    struct kl_cuda *d = cuda_of(driver);
+    return mine || (d->sees_pages && (uintptr_t)ptr % GIVEN_ALIGNMENT == 0) ? KL_OK
+                                                                            : KL_EUNSUPPORTED;
+}
+
+void kl_cuda_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool mine) {
 }
 
 /* ---- copies ---- */

@@ -86,11 +86,20 @@ struct kl_driver_ops {
     void (*wake)(struct kl_driver *d);
     void (*forked)(
         struct kl_driver *d); /* in the child: touch nothing any more; read and write fail */
+
+    /* Where host and device share memory, else NULL. mine: the host will read this block of ours, which no command writes; else commands will read this memory of the
+     * host, which nobody writes. At its address, until unshare. KL_EUNSUPPORTED, without *err, when it has to be copied; may block as read does. Both are counted: a
+     * race may share twice what is then unshared once. After a loss unshare is still called, after a fork it does nothing. */
+    int (*share)(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
+    void (*unshare)(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
 };
 
 struct kl_driver {
     const struct kl_driver_ops *ops;
     const char *name;
     int64_t max_positions; /* of one checked launch; larger ones are split (below 2^32 - 1) */
-    bool apart; /* it does not compute on the processor: who waits for it may keep that busy */
+    bool apart;  /* it does not compute on the processor: who waits for it may keep that busy */
+    bool shares; /* the slot share may say yes; fixed before the device is opened */
+    bool
+        copied_on_fork; /* the child has what is shared for itself; else commands of the parent may go on writing it */
 };

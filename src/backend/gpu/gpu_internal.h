@@ -122,6 +122,10 @@ void gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t);
 /* ---- submit.c ---- */
 void gpu_flush(struct kl_backend *b, struct kl_queue *q);
 
+/* ---- share.c: slots of the memory ---- */
+int gpu_share(struct kl_memory *m, struct kl_block *b, struct kl_error **err);
+void gpu_unshare(struct kl_memory *m, struct kl_block *b);
+
 /* ---- settle.c ---- */
 void gpu_settle(struct device *dev);
 void gpu_poll(struct kl_backend *b, struct kl_queue *q);

@@ -146,6 +146,8 @@ struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struc
                                      .raw_free = mem_free,
                                      .read = mem_read,
                                      .write = mem_write,
+                                     .share = driver->shares ? gpu_share : NULL,
+                                     .unshare = driver->shares ? gpu_unshare : NULL,
                                      .impl = dev};
     dev->backend = (struct kl_backend){
         .ops = &ops, .name = driver->name, .index = index, .memory = &dev->memory};

@@ -2,6 +2,7 @@
 #include "backend/opencl/opencl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 #include "backend/opencl/opencl_internal.h"
 #include "base/fork_locks.h"
 
-enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32 };
+enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32, SHARE_FROM = 64 << 10 };
 
 static struct {
     struct kl_mutex mu; /* before every other of this driver */
@@ -167,7 +168,22 @@ static const struct kl_driver_ops ops = {.alloc = ocl_alloc,
                                          .event_query = ocl_event_query,
                                          .wait_any = ocl_wait_any,
                                          .wake = ocl_wake,
-                                         .forked = forked};
+                                         .forked = forked,
+                                         .share = ocl_share,
+                                         .unshare = ocl_unshare};
+
+/* KEEL_ZERO_COPY=0: as if it had memory of its own; map: as if it had no shared virtual memory. */
+static enum sharing sharing_of(const struct opencl *d) {
+    const char *e = getenv("KEEL_ZERO_COPY");
+    if (!e) e = "";
+    if (strcmp(e, "0") == 0 ||
+        !ocl_device_number(d->device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)))
+        return COPIED;
+    bool coherent = ocl_device_number(d->device, CL_DEVICE_SVM_CAPABILITIES, 8) &
+                    CL_DEVICE_SVM_FINE_GRAIN_BUFFER;
+    return coherent && kl_cl.clSVMAlloc && kl_cl.clSVMFree && strcmp(e, "map") != 0 ? COHERENT
+                                                                                    : MAPPED;
+}
 
 static int open_device(struct opencl *d, struct kl_error **err) {
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
@@ -181,11 +197,14 @@ static int open_device(struct opencl *d, struct kl_error **err) {
     d->touches = kl_cl.clCreateCommandQueue(d->context, d->device, 0, &status);
     if ((rc = kl_opencl_result(err, "clCreateCommandQueue", status))) goto fail_touches;
     snprintf(d->name, sizeof d->name, "opencl%d", d->index);
-    d->driver = (struct kl_driver){
-        .ops = &ops,
-        .name = d->name,
-        .max_positions = INT64_C(1) << 31,
-        .apart = !(ocl_device_number(d->device, CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_CPU)};
+    d->sharing = sharing_of(d);
+    d->share_from = SHARE_FROM;
+    d->driver = (struct kl_driver){.ops = &ops,
+                                   .name = d->name,
+                                   .max_positions = INT64_C(1) << 31,
+                                   .apart = d->is_gpu,
+                                   .shares = d->sharing != COPIED,
+                                   .copied_on_fork = !d->is_gpu};
     ocl_port_init(d);
     kl_mutex_init(&d->blocks_mu);
     kl_mutex_init(&d->launching);

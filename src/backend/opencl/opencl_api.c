@@ -30,6 +30,9 @@ static const char *load(void) {
     }
     KL_OPENCL_FUNCTIONS(LOOK_UP)
 #undef LOOK_UP
+#define LOOK_UP(name, type, parameters) *(void **)&found.name = dlsym(library, #name);
+    KL_OPENCL_LATER_FUNCTIONS(LOOK_UP)
+#undef LOOK_UP
     kl_cl = found;
     return NULL;
 }

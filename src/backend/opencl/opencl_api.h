@@ -1,4 +1,4 @@
-/* opencl_api.h - the part of OpenCL 1.2 that the driver uses, declared by us and loaded at run time.
+/* opencl_api.h - the part of OpenCL 1.2 (and a little of 2.0, where it is there) that the driver uses, declared by us and loaded at run time.
  *
  * No header of OpenCL is needed to build, no library to start. Names and numbers are the standard's own. Functions are called as
  * kl_cl.clFlush(...), or through KL_CL, which turns a status into one of our codes and keeps the call's name for the message. */
@@ -62,13 +62,20 @@ enum {
     CL_DRIVER_VERSION = 0x102D,
     CL_DEVICE_VERSION = 0x102F,
     CL_DEVICE_EXTENSIONS = 0x1030,
+    CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
     CL_DEVICE_OPENCL_C_VERSION = 0x103D,
+    CL_DEVICE_SVM_CAPABILITIES = 0x1053, /* 2.0 */
 
-    CL_DEVICE_TYPE_CPU = 1 << 1,
     CL_DEVICE_TYPE_GPU = 1 << 2,
     CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT = 1 << 7,
 
+    CL_DEVICE_SVM_FINE_GRAIN_BUFFER = 1 << 1,
+
+    CL_MAP_READ = 1 << 0,
     CL_MEM_READ_WRITE = 1 << 0,
+    CL_MEM_READ_ONLY = 1 << 2,
+    CL_MEM_USE_HOST_PTR = 1 << 3,
+    CL_MEM_SVM_FINE_GRAIN_BUFFER = 1 << 10,
     CL_PROGRAM_BINARY_SIZES = 0x1165,
     CL_PROGRAM_BINARIES = 0x1166,
     CL_PROGRAM_BUILD_LOG = 0x1183,
@@ -103,6 +110,13 @@ enum {
     F(clEnqueueWriteBuffer, cl_int,                                                               \
       (cl_command_queue q, cl_mem m, cl_bool blocking, size_t offset, size_t bytes,               \
        const void *src, cl_uint n_waits, const cl_event *waits, cl_event *event))                 \
+    F(clEnqueueMapBuffer, void *,                                                                 \
+      (cl_command_queue q, cl_mem m, cl_bool blocking, cl_bitfield flags, size_t offset,          \
+       size_t bytes, cl_uint n_waits, const cl_event *waits, cl_event *event, cl_int *status))    \
+    F(clEnqueueUnmapMemObject, cl_int,                                                            \
+      (cl_command_queue q, cl_mem m, void *mapped, cl_uint n_waits, const cl_event *waits,        \
+       cl_event *event))                                                                          \
+    F(clWaitForEvents, cl_int, (cl_uint n, const cl_event *events))                               \
     F(clEnqueueCopyBuffer, cl_int,                                                                \
       (cl_command_queue q, cl_mem src, cl_mem dst, size_t src_offset, size_t dst_offset,          \
        size_t bytes, cl_uint n_waits, const cl_event *waits, cl_event *event))                    \
@@ -133,9 +147,15 @@ enum {
     F(clCreateKernel, cl_kernel, (cl_program p, const char *name, cl_int *status))                \
     F(clSetKernelArg, cl_int, (cl_kernel k, cl_uint i, size_t bytes, const void *value))
 
+/* Of OpenCL 2.0: NULL in a library that does not have them. */
+#define KL_OPENCL_LATER_FUNCTIONS(F)                                                          \
+    F(clSVMAlloc, void *, (cl_context c, cl_bitfield flags, size_t bytes, cl_uint alignment)) \
+    F(clSVMFree, void, (cl_context c, void *p))
+
 struct kl_opencl_functions {
 #define KL_OPENCL_FIELD(name, type, parameters) type(*name) parameters;
     KL_OPENCL_FUNCTIONS(KL_OPENCL_FIELD)
+    KL_OPENCL_LATER_FUNCTIONS(KL_OPENCL_FIELD)
 #undef KL_OPENCL_FIELD
 };
 extern struct kl_opencl_functions kl_cl; /* complete once kl_opencl_load has returned NULL */

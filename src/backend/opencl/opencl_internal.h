@@ -8,12 +8,21 @@
 #include "base/thread.h"
 
 /* OpenCL 1.2 gives no addresses of device memory to the host. The layers above want one, to add offsets to and to compare: each block has a
- * range of addresses of its own, reserved and inaccessible, and this table leads from it to the buffer. */
+ * range of addresses of its own, and this table leads from it to the buffer. Where host and device share memory the range is that memory: the buffer was made over
+ * it. Otherwise it is only reserved, and inaccessible. */
 struct block {
     char *base;
     size_t bytes;    /* as asked for; base + bytes is still the block's own address */
-    size_t reserved; /* of address space */
+    size_t reserved; /* of address space, ours; 0: it is not */
     cl_mem mem;
+    int n_given; /* it is the host's, which has given it to the device so many times */
+};
+
+/* How the host sees blocks of a device. */
+enum sharing {
+    COPIED,  /* by copies: they are not in the host's memory, as far as we are told */
+    MAPPED,  /* in place, between a map and an unmap, which copy nothing on such devices */
+    COHERENT /* in place, whenever no command writes (fine-grained shared virtual memory) */
 };
 
 /* A device. In a table that lives for ever; the first group is fixed when devices are looked for, the second when it is opened. */
@@ -28,6 +37,9 @@ struct opencl {
     bool is_gpu;
     char options[128]; /* of the compiler */
     size_t memory_bytes, max_alloc_bytes;
+    enum sharing sharing;
+    size_t
+        share_from; /* bytes; to copy less costs less than a buffer over it, or a map and an unmap */
 
     cl_context context;
     cl_command_queue transfers; /* reads and writes of the host: never behind a stream's work */
@@ -49,13 +61,16 @@ struct opencl {
     struct kl_mutex mu; /* leaf; never held while OpenCL is called, whose callbacks take it */
     pthread_cond_t changed;
     bool woken;
-    cl_int lost; /* the status of the command that failed; 0: none has. Guarded by mu */
+    cl_int lost;          /* the status of the command that failed; 0: none has. Guarded by mu */
+    bool at_rest;         /* lost, and nothing runs any more; guarded by mu */
+    struct queue *queues; /* all; guarded by mu */
 };
 
 /* A stream's queue. */
 struct queue {
     cl_command_queue cl;
-    void *scratch; /* the submitting thread's */
+    struct queue *next; /* in the device's list; fixed */
+    void *scratch;      /* the submitting thread's */
     size_t scratch_bytes;
 };
 
@@ -83,6 +98,8 @@ void ocl_words_clear(struct kl_driver *d, struct kl_fault_words *w);
 /* The buffer behind an address anywhere inside a block, and the byte offset in it; KL_EINTERNAL when it is none of ours. */
 int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset,
               struct kl_error **err);
+int ocl_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
+void ocl_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
 /* Whether the device can be asked for anything: not lost, not the child of a fork. */
 int ocl_usable(struct opencl *d, struct kl_error **err);
 
@@ -98,6 +115,8 @@ void ocl_wait_any(struct kl_driver *d, void *const *events, int n);
 void ocl_wake(struct kl_driver *d);
 /* A command has failed where no caller can be told: the device is of no further use. */
 void ocl_lose(struct opencl *d, cl_int status);
+/* 0, or the status that the device was lost with. Who is told of a loss gives memory back, so where that is also the host's it blocks until nothing runs any more. */
+cl_int ocl_lost(struct opencl *d);
 
 /* ---- opencl_port.c ---- */
 extern const struct kl_port_ops ocl_port_ops;

@@ -12,9 +12,7 @@ int ocl_usable(struct opencl *d, struct kl_error **err) {
             err, KL_EDEVICE,
             "device '%s' was opened before this process forked; it cannot be used in the child",
             d->name);
-    kl_mutex_lock(&d->mu);
-    cl_int status = d->lost;
-    kl_mutex_unlock(&d->mu);
+    cl_int status = ocl_lost(d);
     if (status)
         return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: a command failed with %d (%s)",
                        d->name, (int)status, kl_opencl_status_text(status));
@@ -51,42 +49,35 @@ int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset
     return kl_fail(err, KL_EINTERNAL, "%p is no address on device '%s'", address, d->name);
 }
 
+/* With blocks_mu held. */
 static int insert(struct opencl *d, const struct block *b) {
-    int rc = KL_OK;
-    kl_mutex_lock(&d->blocks_mu);
     if (d->n_blocks == d->blocks_room) {
         int room = d->blocks_room ? 2 * d->blocks_room : 64;
         struct block *more = kl_realloc(d->blocks, (size_t)room * sizeof *more);
-        if (more) {
-            d->blocks = more;
-            d->blocks_room = room;
-        } else {
-            rc = KL_ENOMEM;
-        }
+        if (!more) return KL_ENOMEM;
+        d->blocks = more;
+        d->blocks_room = room;
     }
-    if (!rc) {
-        int i = first_below(d, b->base);
-        memmove(&d->blocks[i + 1], &d->blocks[i], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
-        d->blocks[i] = *b;
-        d->n_blocks++;
-    }
-    kl_mutex_unlock(&d->blocks_mu);
-    return rc;
+    int i = first_below(d, b->base);
+    memmove(&d->blocks[i + 1], &d->blocks[i], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
+    d->blocks[i] = *b;
+    d->n_blocks++;
+    return KL_OK;
 }
 
+/* With blocks_mu held. */
 static struct block take_out(struct opencl *d, const char *base) {
-    kl_mutex_lock(&d->blocks_mu);
     int i = first_below(d, base);
     kl_assert(i < d->n_blocks && d->blocks[i].base == base);
     struct block b = d->blocks[i];
     d->n_blocks--;
     memmove(&d->blocks[i], &d->blocks[i + 1], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
-    d->used_bytes -= b.bytes;
-    kl_mutex_unlock(&d->blocks_mu);
     return b;
 }
 
 /* ---- blocks ---- */
+
+enum { BLOCK_ALIGNMENT = 64 };
 
 /* A driver takes memory when a buffer is first used, which would be too late to try again without the cache: so we ask for no more
  * than the device says it has, and use the buffer at once. */
@@ -117,6 +108,26 @@ static int refused(struct opencl *d, size_t bytes, const char *call, cl_int stat
                    d->name, bytes, call, (int)status, kl_opencl_status_text(status));
 }
 
+/* The addresses of a new block, and its memory where that is the host's too; NULL: there is none. */
+static char *range_new(struct opencl *d, size_t bytes, size_t *reserved) {
+    *reserved = 0;
+    if (d->sharing == COHERENT)
+        return kl_cl.clSVMAlloc(d->context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER,
+                                bytes + 1 /* its end, too, is no other's */, BLOCK_ALIGNMENT);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    *reserved = bytes / page * page + page;
+    void *p = mmap(NULL, *reserved, d->sharing == COPIED ? PROT_NONE : PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void range_free(struct opencl *d, char *base, size_t reserved) {
+    if (reserved)
+        munmap(base, reserved);
+    else
+        kl_cl.clSVMFree(d->context, base);
+}
+
 int ocl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_error **err) {
     struct opencl *d = opencl_of(driver);
     KL_TRY(ocl_usable(d, err));
@@ -132,16 +143,17 @@ int ocl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_erro
         return kl_fail(err, KL_ENOMEM,
                        "out of memory on device '%s': %zu bytes wanted, it has %zu in all", d->name,
                        bytes, d->memory_bytes);
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    struct block b = {.bytes = bytes, .reserved = bytes / page * page + page};
+    struct block b = {.bytes = bytes};
     int rc;
-    b.base = mmap(NULL, b.reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (b.base == MAP_FAILED) {
-        rc = kl_fail(err, KL_ENOMEM, "out of address space: %zu bytes wanted", b.reserved);
-        goto fail_address;
+    if (!(b.base = range_new(d, bytes, &b.reserved))) {
+        rc = kl_fail(err, KL_ENOMEM, "out of memory for device '%s': %zu bytes wanted", d->name,
+                     bytes);
+        goto fail_range;
     }
     cl_int status;
-    b.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &status);
+    bool over = d->sharing != COPIED; /* the buffer is that memory */
+    b.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE | (over ? CL_MEM_USE_HOST_PTR : 0),
+                                 bytes, over ? b.base : NULL, &status);
     if (status) {
         rc = refused(d, bytes, "clCreateBuffer", status, err);
         goto fail_buffer;
@@ -152,7 +164,10 @@ int ocl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_erro
         rc = refused(d, bytes, "clEnqueueWriteBuffer", status, err);
         goto fail_touch;
     }
-    if ((rc = insert(d, &b))) {
+    kl_mutex_lock(&d->blocks_mu);
+    rc = insert(d, &b);
+    kl_mutex_unlock(&d->blocks_mu);
+    if (rc) {
         kl_fail_nomem(err);
         goto fail_touch;
     }
@@ -161,8 +176,8 @@ int ocl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_erro
 fail_touch:
     kl_cl.clReleaseMemObject(b.mem);
 fail_buffer:
-    munmap(b.base, b.reserved);
-fail_address:
+    range_free(d, b.base, b.reserved);
+fail_range:
     unaccount(d, bytes);
     return rc;
 }
@@ -170,10 +185,92 @@ fail_address:
 void ocl_free(struct kl_driver *driver, void *ptr, size_t bytes) {
     struct opencl *d = opencl_of(driver);
     if (!ptr || atomic_load(&d->forked)) return; /* the parent's memory is the parent's */
+    kl_mutex_lock(&d->blocks_mu);
     struct block b = take_out(d, ptr);
+    d->used_bytes -= b.bytes;
+    kl_mutex_unlock(&d->blocks_mu);
     kl_cl.clReleaseMemObject(b.mem);
     /* Last: the system may give these addresses to the next block as soon as they are free. */
-    munmap(b.base, b.reserved);
+    range_free(d, b.base, b.reserved);
+}
+
+/* ---- memory that is shared with the host ---- */
+
+enum { GIVEN_ALIGNMENT = 64, GIVEN_ALIGNMENT_GPU = 4096 /* other memory is copied by drivers */ };
+
+/* A block of the host as a buffer, which commands only read. A race may give one twice, and other blocks may overlap when the user's do. */
+static int give(struct opencl *d, char *base, size_t bytes, struct kl_error **err) {
+    uintptr_t alignment = d->is_gpu ? GIVEN_ALIGNMENT_GPU : GIVEN_ALIGNMENT;
+    if (bytes == 0 || bytes < d->share_from || (uintptr_t)base % alignment) return KL_EUNSUPPORTED;
+    if (kl_alloc_should_fail()) return kl_fail_nomem(err);
+    cl_int status;
+    struct block given = {.base = base, .bytes = bytes, .n_given = 1};
+    given.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes,
+                                     base, &status);
+    if (status) return KL_EUNSUPPORTED; /* a driver may dislike some memory */
+    kl_mutex_lock(&d->blocks_mu);
+    int i = first_below(d, base + bytes - 1), rc = KL_OK;
+    struct block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
+    bool same = b && b->base == base && b->bytes == bytes;
+    if (same)
+        b->n_given++;
+    else if (b && b->base + b->bytes > base)
+        rc = KL_EUNSUPPORTED;
+    else if (insert(d, &given))
+        rc = kl_fail_nomem(err);
+    kl_mutex_unlock(&d->blocks_mu);
+    if (same || rc) kl_cl.clReleaseMemObject(given.mem);
+    return rc;
+}
+
+static void take_back(struct opencl *d, const char *base) {
+    cl_mem mem = NULL;
+    kl_mutex_lock(&d->blocks_mu);
+    int i = first_below(d, base);
+    kl_assert(i < d->n_blocks && d->blocks[i].base == base && d->blocks[i].n_given > 0);
+    if (--d->blocks[i].n_given == 0) mem = take_out(d, base).mem;
+    kl_mutex_unlock(&d->blocks_mu);
+    if (mem) kl_cl.clReleaseMemObject(mem);
+}
+
+/* The next command that writes the block may come from any queue: so the unmap is waited for. */
+static void unmap(struct opencl *d, cl_mem mem, void *mapped) {
+    cl_event done;
+    cl_int status = kl_cl.clEnqueueUnmapMemObject(d->transfers, mem, mapped, 0, NULL, &done);
+    if (!status) {
+        status = kl_cl.clWaitForEvents(1, &done);
+        kl_cl.clReleaseEvent(done);
+    }
+    if (status) ocl_lose(d, status); /* a command that writes what is mapped does as it likes */
+}
+
+int ocl_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine, struct kl_error **err) {
+    struct opencl *d = opencl_of(driver);
+    KL_TRY(ocl_usable(d, err));
+    if (!mine) return give(d, ptr, bytes, err);
+    if (d->sharing == COHERENT) return KL_OK;
+    if (bytes < d->share_from) return KL_EUNSUPPORTED;
+    cl_mem mem;
+    size_t at;
+    cl_int status;
+    KL_TRY(ocl_place(d, ptr, &mem, &at, err));
+    void *mapped = kl_cl.clEnqueueMapBuffer(d->transfers, mem, CL_TRUE, CL_MAP_READ, at, bytes, 0,
+                                            NULL, NULL, &status);
+    KL_TRY(kl_opencl_result(err, "clEnqueueMapBuffer", status));
+    if (mapped == ptr) return KL_OK; /* by the standard, for buffers over memory of ours */
+    unmap(d, mem, mapped);
+    return KL_EUNSUPPORTED;
+}
+
+void ocl_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool mine) {
+    struct opencl *d = opencl_of(driver);
+    cl_mem mem;
+    size_t at;
+    if (atomic_load(&d->forked)) return;
+    if (!mine)
+        take_back(d, ptr);
+    else if (d->sharing == MAPPED && !ocl_place(d, ptr, &mem, &at, NULL))
+        unmap(d, mem, ptr);
 }
 
 /* ---- the host's way in ---- */

@@ -1,7 +1,7 @@
 /* opencl_queue.c - streams' queues, command buffers on them, and learning of their completion.
  *
  * A completed event calls us back on some thread of the runtime: that sets a flag under the device's lock and wakes the settlement
- * thread. Nothing here sleeps in OpenCL, but for a submission that failed half-way. */
+ * thread. Nothing here sleeps in OpenCL, but for a submission that failed half-way, and at the end of a device that shares memory. */
 #include "backend/opencl/opencl_internal.h"
 #include "base/alloc.h"
 
@@ -17,6 +17,10 @@ int ocl_queue_new(struct kl_driver *driver, int stream_index, void **queue, stru
         kl_free(q);
         return rc;
     }
+    kl_mutex_lock(&d->mu);
+    q->next = d->queues;
+    d->queues = q;
+    kl_mutex_unlock(&d->mu);
     *queue = q;
     return KL_OK;
 }
@@ -50,6 +54,20 @@ void ocl_lose(struct opencl *d, cl_int status) {
     kl_mutex_unlock(&d->mu);
 }
 
+cl_int ocl_lost(struct opencl *d) {
+    kl_mutex_lock(&d->mu);
+    cl_int status = d->lost;
+    bool may_run = status && d->sharing != COPIED && !d->at_rest;
+    struct queue *q = d->queues;
+    kl_mutex_unlock(&d->mu);
+    if (!may_run) return status;
+    for (; q; q = q->next) kl_cl.clFinish(q->cl);
+    kl_mutex_lock(&d->mu);
+    d->at_rest = true;
+    kl_mutex_unlock(&d->mu);
+    return status;
+}
+
 static void completed(cl_event cl, cl_int status, void *arg) {
     struct event *e = arg;
     struct opencl *d = e->d;
@@ -68,13 +86,17 @@ int ocl_event_query(struct kl_driver *driver, void *event) {
     kl_mutex_lock(&d->mu);
     int rc = e->state > 0 ? 1 : e->state < 0 || d->lost ? KL_EDEVICELOST : 0;
     kl_mutex_unlock(&d->mu);
+    if (rc < 0) ocl_lost(d);
     if (rc || !e->cl) return rc;
     /* Not every runtime calls back for a command that failed. */
     cl_int status = 1;
     cl_int asked = kl_cl.clGetEventInfo(e->cl, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
                                         &status, NULL);
     if (asked) status = asked;
-    if (status < 0) ocl_lose(d, status);
+    if (status < 0) {
+        ocl_lose(d, status);
+        ocl_lost(d);
+    }
     return status < 0 ? KL_EDEVICELOST : status == CL_COMPLETE;
 }
 
@@ -141,6 +163,8 @@ int ocl_submit(struct kl_driver *driver, void *queue, const struct kl_command *c
     cl_event done = NULL;
     KL_TRY(ocl_usable(d, err));
     int rc = enqueue(d, q, commands, n, waits, n_waits, brings_back, &done, err);
+    /* A loss that was not known at the beginning: ocl_lost may have been through the queues before our commands were in one. */
+    if (!rc) rc = ocl_usable(d, err);
     if (!rc) {
         e->cl = done;
         atomic_fetch_add(&e->refs, 1);

@@ -42,6 +42,14 @@ struct queue {
     int n_may_complete; /* credits of kl_sim_complete */
 };
 
+/* Memory that a device which shares it may use, or must leave alone. */
+struct region {
+    const char *begin;
+    size_t bytes;
+    enum { OWN, SHOWN /* to the host */, GIVEN /* by the host */ } kind;
+    int n; /* times */
+};
+
 struct sim {
     struct kl_driver driver; /* first */
     char name[8];
@@ -56,6 +64,8 @@ struct sim {
     int64_t fail_submit_in; /* -1: never */
     uint32_t fail_submit_one_in, lose_one_in;
     size_t budget, used;
+    struct region *regions; /* of a device that shares memory */
+    int n_regions, regions_room;
 };
 
 static struct sim devices[MAX_DEVICES];
@@ -86,6 +96,69 @@ static uint64_t draw(struct sim *s) {
 
 static void cond_wait(struct sim *s, pthread_cond_t *c) {
     kl_cond_wait(c, &s->mu);
+}
+
+/* ---- memory that is shared; s->mu is held ---- */
+
+static struct region *region_at(struct sim *s, const void *begin, int kind) {
+    for (int i = 0; i < s->n_regions; i++)
+        if (s->regions[i].begin == begin && (int)s->regions[i].kind == kind) return &s->regions[i];
+    return NULL;
+}
+
+static bool lies_in(struct sim *s, const void *p, int kind) {
+    for (int i = 0; i < s->n_regions; i++) {
+        const struct region *r = &s->regions[i];
+        size_t at = (size_t)((const char *)p - r->begin);
+        if ((int)r->kind == kind && (at < r->bytes || (kind != SHOWN && at == r->bytes)))
+            return true; /* an operand without elements may lie at the very end of its block */
+    }
+    return false;
+}
+
+/* Not of kl_malloc: no device would fail for want of this. */
+static int region_add(struct sim *s, const void *begin, size_t bytes, int kind) {
+    struct region *r = region_at(s, begin, kind);
+    if (r) {
+        r->n++;
+        return KL_OK;
+    }
+    if (s->n_regions == s->regions_room) {
+        int room = s->regions_room ? 2 * s->regions_room : 64;
+        struct region *more = realloc(s->regions, (size_t)room * sizeof *more);
+        if (!more) return KL_ENOMEM;
+        s->regions = more;
+        s->regions_room = room;
+    }
+    s->regions[s->n_regions++] = (struct region){begin, bytes, kind, 1};
+    return KL_OK;
+}
+
+static void region_drop(struct sim *s, const void *begin, int kind) {
+    struct region *r = region_at(s, begin, kind);
+    kl_assert(r);
+    if (--r->n == 0) *r = s->regions[--s->n_regions];
+}
+
+static void broken(const struct kl_command *c, const char *what) {
+    fprintf(stderr, "keel: simulated device: '%s' %s\n", c->name ? c->name : "?", what);
+    abort();
+}
+
+/* What a driver needs to find the operands' memory; looked for when commands are handed over, as real drivers do. */
+static void check_operands(struct sim *s, const struct kl_command *c) {
+    for (int i = 0; i < c->n_in + c->n_out; i++)
+        if (c->args[i].data && !lies_in(s, c->args[i].data, OWN) &&
+            !lies_in(s, c->args[i].data, GIVEN))
+            broken(c, "uses memory that the device was not given");
+}
+
+static void check_written(struct sim *s, const struct kl_command *c) {
+    int first = c->kind == KL_CMD_GUARD_FILL ? 0 : c->n_in;
+    int end = c->kind == KL_CMD_GUARD_FILL ? 1 : c->n_in + c->n_out;
+    for (int i = first; i < end; i++)
+        if (c->args[i].data && lies_in(s, c->args[i].data, SHOWN))
+            broken(c, "writes memory that the host may be reading");
 }
 
 /* ---- executing: outside the lock ---- */
@@ -150,6 +223,11 @@ static void run_batch(struct sim *s, const struct batch *b) {
     uint64_t launches = 0, off = 0;
     for (int i = 0; i < b->n; i++) {
         const struct kl_command *c = &b->commands[i];
+        if (s->driver.shares && (c->kind == KL_CMD_LAUNCH || c->kind == KL_CMD_GUARD_FILL)) {
+            kl_mutex_lock(&s->mu);
+            check_written(s, c);
+            kl_mutex_unlock(&s->mu);
+        }
         switch (c->kind) {
         case KL_CMD_LAUNCH:
             if (guards_clear(c)) {
@@ -269,23 +347,26 @@ static int sim_alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_er
     bool fits = s->used + bytes <= s->budget;
     if (fits) s->used += bytes;
     kl_mutex_unlock(&s->mu);
-    if (fits && !kl_alloc_should_fail() && posix_memalign(ptr, 64, bytes ? bytes : 64) == 0)
-        return KL_OK;
-    if (fits) {
-        kl_mutex_lock(&s->mu);
-        s->used -= bytes;
-        kl_mutex_unlock(&s->mu);
+    bool have = fits && !kl_alloc_should_fail() && posix_memalign(ptr, 64, bytes ? bytes : 64) == 0;
+    kl_mutex_lock(&s->mu);
+    if (have && s->driver.shares && region_add(s, *ptr, bytes, OWN)) {
+        free(*ptr);
+        have = false;
     }
+    if (fits && !have) s->used -= bytes;
+    kl_mutex_unlock(&s->mu);
+    if (have) return KL_OK;
     return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", s->name,
                    bytes);
 }
 
 static void sim_free(struct kl_driver *d, void *ptr, size_t bytes) {
     struct sim *s = sim_of(d);
-    free(ptr);
     kl_mutex_lock(&s->mu);
     s->used -= bytes;
+    if (s->driver.shares) region_drop(s, ptr, OWN);
     kl_mutex_unlock(&s->mu);
+    free(ptr);
 }
 
 static int lost(struct sim *s, struct kl_error **err) {
@@ -307,6 +388,26 @@ static int sim_write(struct kl_driver *d, void *ptr, size_t offset, const void *
     KL_TRY(lost(sim_of(d), err));
     memcpy((char *)ptr + offset, src, n);
     return KL_OK;
+}
+
+static int sim_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine,
+                     struct kl_error **err) {
+    struct sim *s = sim_of(d);
+    KL_TRY(lost(s, err));
+    if (kl_alloc_should_fail()) return kl_fail_nomem(err);
+    if (!mine && (uintptr_t)ptr % 64) return KL_EUNSUPPORTED; /* for tests of what is copied */
+    kl_mutex_lock(&s->mu);
+    int rc = region_add(s, ptr, bytes, mine ? SHOWN : GIVEN);
+    kl_mutex_unlock(&s->mu);
+    return rc ? kl_fail_nomem(err) : KL_OK;
+}
+
+static void sim_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine) {
+    struct sim *s = sim_of(d);
+    if (s->forked) return;
+    kl_mutex_lock(&s->mu);
+    region_drop(s, ptr, mine ? SHOWN : GIVEN);
+    kl_mutex_unlock(&s->mu);
 }
 
 static struct queue *queue_named(struct sim *s, int stream_index) {
@@ -399,6 +500,8 @@ static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command 
                      : KL_OK; /* while it is being lost it takes batches and never runs them */
     if (!rc && s->fail_submit_in >= 0 && s->fail_submit_in-- == 0) rc = KL_ESUBMIT;
     if (!rc && s->fail_submit_one_in && draw(s) % s->fail_submit_one_in == 0) rc = KL_ESUBMIT;
+    for (int i = 0; i < n && !rc && s->driver.shares; i++)
+        if (commands[i].kind != KL_CMD_MERGE) check_operands(s, &commands[i]);
     if (!rc) {
         kl_list_push(&q->batches, &b->link);
         pthread_cond_broadcast(&s->work);
@@ -459,7 +562,14 @@ static const struct kl_driver_ops ops = {.alloc = sim_alloc,
                                          .event_query = sim_event_query,
                                          .wait_any = sim_wait_any,
                                          .wake = sim_wake,
-                                         .forked = sim_forked};
+                                         .forked = sim_forked,
+                                         .share = sim_share,
+                                         .unshare = sim_unshare};
+
+bool kl_sim_shares(void) {
+    const char *e = getenv("KEEL_SIM_SHARED");
+    return e && *e && strcmp(e, "0") != 0;
+}
 
 int kl_sim_n_devices(void) {
     const char *n = getenv("KEEL_SIM_DEVICES");
@@ -471,8 +581,12 @@ int kl_sim_open(int index, struct kl_backend **out, struct kl_error **err) {
     struct sim *s = get(index);
     if (!s->backend) {
         snprintf(s->name, sizeof s->name, "sim%d", index);
-        s->driver = (struct kl_driver){
-            .ops = &ops, .name = s->name, .max_positions = INT64_C(1) << 31, .apart = true};
+        s->driver = (struct kl_driver){.ops = &ops,
+                                       .name = s->name,
+                                       .max_positions = INT64_C(1) << 31,
+                                       .apart = true,
+                                       .shares = kl_sim_shares(),
+                                       .copied_on_fork = true};
         if (!(s->backend = kl_gpu_backend_new(&s->driver, index, err))) return KL_ENOMEM;
         kl_fork_lock_add(&s->mu);
     }
@@ -542,6 +656,15 @@ uint64_t kl_sim_guarded_off(int device) {
 }
 size_t kl_sim_used(int device) {
     return number(device, 3, 0);
+}
+
+int kl_sim_n_shared(int device) {
+    struct sim *s = get(device);
+    kl_mutex_lock(&s->mu);
+    int n = 0;
+    for (int i = 0; i < s->n_regions; i++) n += s->regions[i].kind != OWN;
+    kl_mutex_unlock(&s->mu);
+    return n;
 }
 
 bool kl_sim_wait_executed(int device, int stream_index, uint64_t n) {

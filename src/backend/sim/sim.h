@@ -2,11 +2,15 @@
  *
  * Queues run on threads; kernels are the CPU's reference kernels; faults are visible only at completion; completions of
  * different queues become visible in a seeded random order, or when the test says so. KEEL_GPU=sim (or kl_sim_use) makes it the GPU. All
- * controls take the number of the device; a queue is named by the index of its stream. Any thread may call. */
+ * controls take the number of the device; a queue is named by the index of its stream. Any thread may call.
+ *
+ * KEEL_SIM_SHARED=1, before a device is opened: it shares memory with the host. Then it aborts when commands write what the host may be reading, or
+ * use memory of the host that it was not given. */
 #pragma once
 #include "backend/backend.h"
 
 int kl_sim_n_devices(void); /* KEEL_SIM_DEVICES, 1 without */
+bool kl_sim_shares(void);   /* KEEL_SIM_SHARED */
 int kl_sim_open(int index, struct kl_backend **out, struct kl_error **err);
 
 /* ---- schedule ---- */
@@ -33,6 +37,8 @@ void kl_sim_lose(int device); /* now; the device stays lost until kl_sim_revive 
 void kl_sim_lose_random(int device, uint32_t one_in); /* per command buffer */
 void kl_sim_budget(int device, size_t bytes);         /* memory; (size_t)-1: no bound */
 size_t kl_sim_used(int device);
+/* Blocks that both sides use at this moment. */
+int kl_sim_n_shared(int device);
 void kl_sim_max_positions(int device, int64_t n); /* of one launch, to test splitting */
 /* Tests only: a lost device works again. Nothing may be in flight. */
 void kl_sim_revive(int device);

@@ -3,7 +3,7 @@
  * Streams run in order, concurrently with the host and each other (the thread takes them in turn); events, host functions and errors behave as
  * CUDA documents them: an error of a kernel is sticky, is reported by whatever is called next, and host functions are not called any
  * more. Kernels are known by name: see `kernels`; others do nothing. The controls (fake_*) are found with dlsym. Memory is addressed by host
- * pointers, which the driver under test must not follow: blocks are inaccessible to it by being at an offset of SHIFT. */
+ * pointers, which the driver under test must not follow: blocks are inaccessible to it by being at an offset of SHIFT, unless they are managed. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -75,10 +75,15 @@ static struct {
 static __thread void *current; /* the thread's context */
 static int the_context;
 
+/* Managed memory, and the host's own where a device sees it, has one address. */
+static const char *host_of(uint64_t a) {
+    return (const char *)(uintptr_t)(a >= SHIFT ? a - SHIFT : a);
+}
+
 /* ---- kernels: each parameter has 8 bytes; a pointer is two, base and offset ---- */
 
 static void *at(void **params, int i) {
-    return (void *)(uintptr_t)(*(uint64_t *)params[i] - SHIFT + *(uint64_t *)params[i + 1]);
+    return (char *)host_of(*(uint64_t *)params[i]) + *(uint64_t *)params[i + 1];
 }
 
 /* (PTR(out), u32 first, u32 n): out[i] = first + i */
@@ -250,6 +255,8 @@ EXPORT int cuDeviceGetName(char *name, int room, int d) {
     return 0;
 }
 EXPORT int cuDeviceGetAttribute(int *v, int which, int d) {
+    if (d == 1 && (which == 18 || which == 88 || which == 89)) /* the second one is integrated */
+        return *v = 1, 0;
     *v = which == 1 ? 1024 : which == 8 ? 49152 : which == 16 ? 7 : which == 75 ? 9 : 0;
     return 0;
 }
@@ -277,8 +284,7 @@ struct block {
 };
 static struct block *blocks;
 
-EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
-    BEGIN("cuMemAlloc", true);
+static int mem_alloc(uint64_t *out, size_t bytes, uint64_t shift) {
     if (bytes == 0) return end(INVALID);
     if (f.used + bytes > f.budget) return end(OOM);
     struct block *b = malloc(sizeof *b + bytes);
@@ -287,12 +293,20 @@ EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
     if (blocks) blocks->at = &b->next;
     blocks = b;
     f.used += bytes;
-    *out = (uint64_t)(uintptr_t)(b + 1) + SHIFT;
+    *out = (uint64_t)(uintptr_t)(b + 1) + shift;
     return end(0);
+}
+EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
+    BEGIN("cuMemAlloc", true);
+    return mem_alloc(out, bytes, SHIFT);
+}
+EXPORT int cuMemAllocManaged(uint64_t *out, size_t bytes, unsigned flags) {
+    BEGIN("cuMemAllocManaged", true);
+    return flags == 1 ? mem_alloc(out, bytes, 0) : end(INVALID);
 }
 EXPORT int cuMemFree_v2(uint64_t a) {
     BEGIN("cuMemFree", true);
-    struct block *b = (struct block *)(uintptr_t)(a - SHIFT) - 1;
+    struct block *b = (struct block *)host_of(a) - 1;
     f.used -= b->bytes;
     *b->at = b->next;
     if (b->next) b->next->at = b->at;
@@ -314,9 +328,6 @@ EXPORT int cuMemFreeHost(void *p) {
         if (pinned[i] == p) pinned[i] = NULL;
     free(p);
     return end(0);
-}
-static const char *host_of(uint64_t a) {
-    return (const char *)(uintptr_t)(a - SHIFT);
 }
 EXPORT int cuMemcpyDtoHAsync_v2(void *dst, uint64_t src, size_t n, void *s) {
     BEGIN("cuMemcpyDtoHAsync", true);

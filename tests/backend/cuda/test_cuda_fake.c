@@ -3,6 +3,8 @@
 #include <libgen.h>
 
 #include "cuda_support.h"
+#include "runtime/block_pool.h"
+#include "runtime/executor.h"
 
 static struct {
     void (*break_call)(const char *call, int n, int code);
@@ -384,6 +386,57 @@ static void test_context(void **state) {
     device_free(p, 64);
 }
 
+/* An integrated device: blocks are the host's memory, and kernels may use the host's. */
+static void test_shared(void **state) {
+    struct kl_backend *b = NULL;
+    struct kl_cuda *card = cu;
+    assert_false(cu->driver.shares);
+    WELL(kl_cuda_open(1, &b, &err));
+    struct kl_memory *m = b->memory;
+    drv = device_of(b)->driver;
+    cu = cuda_of(drv);
+    cu->port.ops = &test_ops;
+    assert_true(drv->shares && m->share);
+    uint32_t n = 3000, *mine = NULL;
+    _Alignas(64) static uint32_t given[3000];
+    void *q = new_queue(), *e = new_event();
+    for (uint32_t i = 0; i < n; i++) given[i] = i;
+    /* A block of ours is looked at where it is, a block of the host's is used where it is. */
+    WELL(kl_pool_attach(m, &err));
+    struct kl_buffer *out = kl_buffer_new(n * 4), *in = kl_buffer_new(n * 4);
+    struct kl_block *seen = NULL;
+    WELL(kl_block_alloc(m, n * 4, NULL, &out->block, &err));
+    in->block = kl_block_new_user(given, n * 4, NULL, NULL);
+    WELL(kl_buffer_reach(in, m, &seen, &err));
+    assert_ptr_equal(seen, in->block);
+    struct test_launch l = add_one(seen->ptr, out->block->ptr, &n);
+    WELL(submit(q, &l, 1, NULL, NULL, e, &err));
+    wait_for(e);
+    struct kl_memory host = {.is_host = true};
+    WELL(kl_buffer_reach(out, &host, &seen, &err));
+    assert_ptr_equal(seen, out->block);
+    mine = seen->ptr;
+    for (uint32_t i = 0; i < n; i++) assert_int_equal(mine[i], i + 1);
+    assert_null(atomic_load(&in->mirrors));
+    assert_null(atomic_load(&out->mirrors));
+    drv->ops->event_free(drv, e);
+    /* Out of line it would end the context: copied. */
+    struct kl_buffer *odd = kl_buffer_new(100);
+    odd->block = kl_block_new_user(&given[1], 100, NULL, NULL);
+    WELL(kl_buffer_reach(odd, m, &seen, &err));
+    assert_ptr_not_equal(seen, odd->block);
+    assert_ptr_equal(atomic_load(&odd->block->shared_by), &kl_memory_copied);
+    kl_buffer_release(odd);
+    kl_buffer_release(in);
+    kl_buffer_release(out);
+    kl_memory_clear_cache();
+    fake.break_call("cuMemAllocManaged", 0, OOM);
+    void *p = NULL;
+    ILL(drv->ops->alloc(drv, 64, &p, &err), KL_ENOMEM, "64 bytes wanted");
+    cu = card;
+    drv = &cu->driver;
+}
+
 static int setup(void **state) {
     name_fakes();
     open_device();
@@ -404,6 +457,7 @@ int main(void) {
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_failures_of_making),
         cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_shared),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -157,7 +157,7 @@ static void addresses_lead_to_their_blocks(void **state) {
             uint32_t tag[2] = {(uint32_t)i, (uint32_t)i + 1000};
             bytes[i] = 8 + (rng >> 4) % 3 * 4096 + (rng >> 20) % 50;
             block[i] = t_alloc(bytes[i]);
-            assert_int_equal((uintptr_t)block[i] % 4096, 0);
+            assert_int_equal((uintptr_t)block[i] % 64, 0);
             t_write(block[i], 0, &tag[0], 4);
             t_write(block[i], bytes[i] - 4, &tag[1], 4);
             for (int k = 0; k < BLOCKS; k++) /* one past the end is no other's either */
@@ -176,8 +176,18 @@ static void addresses_lead_to_their_blocks(void **state) {
     t_free(p, 64);
 }
 
-static void the_host_cannot_touch_them(void **state) {
-    char *p = t_alloc(64);
+static void the_host_touches_what_is_shared_only(void **state) {
+    enum { BYTES = 1 << 20 };
+    char *p = t_alloc(BYTES), byte = 77;
+    if (d->shares) {
+        struct kl_error *err = NULL;
+        t_write(p, 5, &byte, 1);
+        SUCCEED(d->ops->share(d, p, BYTES, true, &err), err);
+        assert_int_equal(p[5], 77);
+        d->ops->unshare(d, p, BYTES, true);
+        t_free(p, BYTES);
+        return;
+    }
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -188,7 +198,7 @@ static void the_host_cannot_touch_them(void **state) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    t_free(p, 64);
+    t_free(p, BYTES);
 }
 
 static void memory_ends(void **state) {
@@ -683,7 +693,7 @@ int main(void) {
         cmocka_unit_test(devices_have_facts),
         cmocka_unit_test(blocks_are_read_and_written_anywhere),
         cmocka_unit_test(addresses_lead_to_their_blocks),
-        cmocka_unit_test(the_host_cannot_touch_them),
+        cmocka_unit_test(the_host_touches_what_is_shared_only),
         cmocka_unit_test(memory_ends),
         cmocka_unit_test(failing_calls_of_alloc),
         cmocka_unit_test(allocations_may_fail),
