@@ -11,6 +11,7 @@ static struct {
     size_t (*used)(void);
     uint64_t (*number)(int which);
     void (*mend)(void);
+    void (*limits)(int threads, int shared_bytes);
 } fake;
 enum { KERNELS_RUN, HOST_CALLS, STREAMS };
 enum { INVALID = 1, OOM = 2, LAUNCH_FAILED = 719 };
@@ -28,9 +29,9 @@ static void name_fakes(void) {
     setenv("FAKE_CUDA_DEVICES", "2", 1);
     void *lib = dlopen(path, RTLD_NOW);
     assert_non_null(lib);
-    const char *names[] = {"fake_fail", "fake_pause",  "fake_budget",
-                           "fake_used", "fake_number", "fake_mend"};
-    for (size_t i = 0; i < 6; i++) {
+    const char *names[] = {"fake_fail",   "fake_pause", "fake_budget", "fake_used",
+                           "fake_number", "fake_mend",  "fake_limits"};
+    for (size_t i = 0; i < 7; i++) {
         void *p = dlsym(lib, names[i]);
         assert_non_null(p);
         memcpy((char *)&fake + i * sizeof p, &p, sizeof p);
@@ -71,6 +72,13 @@ static void test_launch_3d(void **state) {
     WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 100000, &arg, 1, &err));
     assert_int_equal(last[6], 100000);
     assert_int_equal(last[7], 100000);
+    /* What the kernel declares itself counts too. */
+    fake.limits(1024, 40 << 10);
+    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 8 << 10, &arg, 1, &err));
+    assert_int_equal(last[7], 100000);
+    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 9 << 10, &arg, 1, &err));
+    assert_int_equal(last[7], 9 << 10);
+    fake.limits(1024, 0);
     fake.break_call("cuFuncSetAttribute", 0, INVALID);
     ILL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 50000, &arg, 1, &err),
         KL_ESUBMIT, "cuFuncSetAttribute");
@@ -78,6 +86,44 @@ static void test_launch_3d(void **state) {
     assert_int_equal(cu->port.max_groups[2], 65535);
     assert_int_equal(cu->port.max_group[2], 64);
     assert_true(cu->port.is_cuda);
+}
+
+/* What CUDA would refuse at launch, and with it all of a command buffer, is refused when the operation is encoded. */
+static int prepare_grid(const char *source, uint32_t threads, size_t shared_bytes,
+                        struct kl_error **err) {
+    struct kl_emit e = {cu->lowering, &cu->port, NULL, true, err};
+    struct kl_grid_launch g = {.name = "mine",
+                               .source = source,
+                               .entry = "nothing",
+                               .bare = true,
+                               .groups = {1, 1, 1},
+                               .local = {threads / 2, 2, 1},
+                               .shared_bytes = shared_bytes};
+    return kl_emit_grid(&e, &g, NULL, 0);
+}
+
+static void test_limits(void **state) {
+    size_t has = cu->port.dynamic_bytes;
+    cu->port.dynamic_bytes = 100000;
+    fake.limits(256, 40000);
+    WELL(prepare_grid("a", 256, 60000, &err));
+    ILL(prepare_grid("a", 258, 0, &err), KL_EARG,
+        "kernel 'mine': thread group (129, 2, 1) is 258 threads; this device takes 256");
+    ILL(prepare_grid("a", 256, 60001, &err), KL_EARG,
+        "kernel 'mine': 40000 bytes of shared memory in its source and 60001 in the call; this "
+        "device has 100000");
+    fake.limits(256, 49153); /* which only more by the call could be */
+    ILL(prepare_grid("b", 256, 0, &err), KL_EARG, "this device has 49152 per group");
+    fake.limits(64, 0);
+    struct test_launch l = {"nothing", "c", {{0}}, 0, 1};
+    struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &l};
+    ILL(drv->ops->prepare(drv, &c, &err), KL_EUNSUPPORTED,
+        "nothing: groups of 256 work-items; this device takes 64");
+    fake.limits(1024, 0);
+    fake.break_call("cuFuncGetAttribute", 1, OOM);
+    ILL(prepare_grid("d", 256, 0, &err), KL_ENOMEM, "cuFuncGetAttribute");
+    WELL(prepare_grid("d", 256, 0, &err));
+    cu->port.dynamic_bytes = has;
 }
 
 /* ---- notification ---- */
@@ -391,6 +437,7 @@ int main(void) {
         cmocka_unit_test(test_late_notification),
         cmocka_unit_test(test_no_notification),
         cmocka_unit_test(test_launch_3d),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_submit_failures),
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_failures_of_making),
