@@ -82,6 +82,10 @@ static void test_launch_3d(void **state) {
     fake.break_call("cuFuncSetAttribute", 0, INVALID);
     ILL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 50000, &arg, 1, &err),
         KL_ESUBMIT, "cuFuncSetAttribute");
+    void *e = new_event(); /* later tests count the kernels that run */
+    WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
+    wait_for(e);
+    drv->ops->event_free(drv, e);
     assert_int_equal(cu->port.max_groups[0], INT32_MAX);
     assert_int_equal(cu->port.max_groups[2], 65535);
     assert_int_equal(cu->port.max_group[2], 64);
