@@ -95,6 +95,7 @@ static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,
                                          .prepare = cuda_prepare,
                                          .submit = kl_cuda_submit,
                                          .event_query = kl_cuda_event_query,
+                                         .why_lost = kl_cuda_why_lost,
                                          .wait_any = kl_cuda_wait_any,
                                          .wake = kl_cuda_wake,
                                          .forked = cuda_forked};

@@ -79,6 +79,8 @@ struct kl_driver_ops {
                   struct kl_error **err);
     /* 1 complete, 0 not yet, KL_EDEVICELOST. */
     int (*event_query)(struct kl_driver *d, void *event);
+    /* The error that ended a lost device, by its name, for messages; text is left alone when it is not known. NULL: it never is. */
+    void (*why_lost)(struct kl_driver *d, char *text, size_t room);
     /* Blocks until one of the events is complete, the device is lost, or wake was called since the last wait. Settlement thread only. */
     void (*wait_any)(struct kl_driver *d, void *const *events, int n);
     void (*wake)(struct kl_driver *d);

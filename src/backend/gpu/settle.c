@@ -273,7 +273,7 @@ int gpu_settlement_start(struct device *dev, struct kl_error **err) {
 
 void gpu_lose(struct device *dev, const char *submitting) {
     if (!atomic_load(&dev->lost)) {
-        char cause[128] = "nothing was in flight";
+        char cause[128] = "nothing was in flight", why[96] = "";
         if (submitting)
             snprintf(cause, sizeof cause, "probably while '%s' was handed over", submitting);
         kl_mutex_lock(&dev->mu);
@@ -288,8 +288,9 @@ void gpu_lose(struct device *dev, const char *submitting) {
                 }
         kl_mutex_unlock(&dev->mu);
         struct kl_error_info info = {.code = KL_EDEVICELOST};
-        struct kl_error *e = kl_error_new(&info, "device '%s' was lost, %s", dev->backend.name,
-                                          cause),
+        if (dev->driver->ops->why_lost) dev->driver->ops->why_lost(dev->driver, why, sizeof why);
+        struct kl_error *e = kl_error_new(&info, "device '%s' was lost%s%s, %s", dev->backend.name,
+                                          why[0] ? " with " : "", why, cause),
                         *none = NULL;
         if (!atomic_compare_exchange_strong(&dev->lost, &none, e)) kl_error_release(e);
     }

@@ -165,6 +165,7 @@ static const struct kl_driver_ops ops = {.alloc = ocl_alloc,
                                          .prepare = prepare,
                                          .submit = ocl_submit,
                                          .event_query = ocl_event_query,
+                                         .why_lost = ocl_why_lost,
                                          .wait_any = ocl_wait_any,
                                          .wake = ocl_wake,
                                          .forked = forked};

@@ -2,6 +2,8 @@
  *
  * A completed event calls us back on some thread of the runtime: that sets a flag under the device's lock and wakes the settlement
  * thread. Nothing here sleeps in OpenCL, but for a submission that failed half-way. */
+#include <stdio.h>
+
 #include "backend/opencl/opencl_internal.h"
 #include "base/alloc.h"
 
@@ -48,6 +50,14 @@ void ocl_lose(struct opencl *d, cl_int status) {
     if (!d->lost) d->lost = status;
     pthread_cond_broadcast(&d->changed);
     kl_mutex_unlock(&d->mu);
+}
+
+void ocl_why_lost(struct kl_driver *driver, char *text, size_t room) {
+    struct opencl *d = opencl_of(driver);
+    kl_mutex_lock(&d->mu);
+    cl_int status = d->lost;
+    kl_mutex_unlock(&d->mu);
+    if (status) snprintf(text, room, "%d (%s)", (int)status, kl_opencl_status_text(status));
 }
 
 static void completed(cl_event cl, cl_int status, void *arg) {

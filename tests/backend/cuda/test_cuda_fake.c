@@ -3,6 +3,7 @@
 #include <libgen.h>
 
 #include "cuda_support.h"
+#include "graph/array.h"
 
 static struct {
     void (*break_call)(const char *call, int n, int code);
@@ -326,6 +327,41 @@ static void test_loss(void **state) {
     device_free(p, 64);
 }
 
+/* Until the device has it. */
+static void hand_over(struct kl_array *a) {
+    struct kl_fate *f = a->t.fate;
+    WELL(kl_async_eval(&a, 1, &err));
+    while (kl_timeline_done(f->timeline->handed) < f->ticket) sched_yield();
+}
+
+/* A loss that the query of an event notices: values say by what CUDA ended the device, those that it had and a later one. */
+static void test_loss_of_values(void **state) {
+    struct kl_stream *s = NULL;
+    struct kl_array *a = NULL, *b = NULL;
+    struct test_launch bad = crash();
+    const int dims[] = {4};
+    setenv("KEEL_GPU", "cuda", 1);
+    WELL(kl_stream_new(&s, KL_GPU, 0, &err));
+    for (int both = 0; both < 2; both++) {
+        fake.pause(1);
+        WELL(kl_array_op1(&a, KL_OP_ARANGE, s, &bad, sizeof bad, NULL, 0, KL_U32, 1, dims, &err));
+        WELL(kl_array_op1(&b, KL_OP_ARANGE, s, &bad, sizeof bad, NULL, 0, KL_U32, 1, dims, &err));
+        hand_over(a);
+        if (both) hand_over(b);
+        fake.pause(0);
+        ILL(kl_eval(&a, 1, &err), KL_EDEVICELOST,
+            "device 'cuda0' was lost with CUDA_ERROR_LAUNCH_FAILED (719), probably while running "
+            "'arange'");
+        ILL(kl_eval(&b, 1, &err), KL_EDEVICELOST, "CUDA_ERROR_LAUNCH_FAILED (719)");
+        kl_array_release(a);
+        kl_array_release(b);
+        kl_until_quiet();
+        mend();
+        kl_gpu_revive(cu->backend);
+    }
+    kl_stream_release(s);
+}
+
 /* Without page-locked memory large copies are only slower. */
 static void test_no_staging(void **state) {
     assert_null(cu->staging[0].host); /* this test comes before other large copies */
@@ -444,6 +480,7 @@ int main(void) {
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_submit_failures),
         cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_loss_of_values),
         cmocka_unit_test(test_failures_of_making),
         cmocka_unit_test(test_budget),
     };
