@@ -92,4 +92,5 @@ struct kl_driver {
     const struct kl_driver_ops *ops;
     const char *name;
     int64_t max_positions; /* of one checked launch; larger ones are split (below 2^32 - 1) */
+    _Atomic(int) n_owed;   /* events that a thread of the driver's will let go of; for tests */
 };

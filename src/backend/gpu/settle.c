@@ -326,6 +326,9 @@ void kl_gpu_revive(struct kl_backend *b) {
 }
 
 void kl_gpu_until_empty(struct kl_backend *b) {
-    while (atomic_load(&device_of(b)->n_cbs) > 0) sched_yield();
+    struct device *dev = device_of(b);
+    while (atomic_load(&dev->n_cbs) > 0 ||
+           (atomic_load(&dev->driver->n_owed) > 0 && !atomic_load(&dev->lost)))
+        sched_yield();
 }
 #endif

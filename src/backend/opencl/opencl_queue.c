@@ -69,6 +69,7 @@ static void completed(cl_event cl, cl_int status, void *arg) {
     pthread_cond_broadcast(&d->changed);
     kl_mutex_unlock(&d->mu);
     release(e);
+    atomic_fetch_sub(&d->driver.n_owed, 1);
 }
 
 int ocl_event_query(struct kl_driver *driver, void *event) {
@@ -154,9 +155,11 @@ int ocl_submit(struct kl_driver *driver, void *queue, const struct kl_command *c
     if (!rc) {
         e->cl = done;
         atomic_fetch_add(&e->refs, 1);
+        atomic_fetch_add(&driver->n_owed, 1);
         /* After all else that can fail: from here on the event may be signalled. */
         rc = KL_CL(err, clSetEventCallback, done, CL_COMPLETE, completed, e);
         if (!rc) return KL_OK;
+        atomic_fetch_sub(&driver->n_owed, 1);
         atomic_fetch_sub(&e->refs, 1);
         e->cl = NULL;
     }
