@@ -1,6 +1,7 @@
 /* thread.c - pthread behind the few things the library needs. */
 #include "base/thread.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,9 +111,12 @@ struct start {
     char name[16];
 };
 
+static _Atomic(int) n_starting; /* threads whose struct start is still there */
+
 static void *thread_main(void *arg) {
     struct start s = *(struct start *)arg;
     kl_free(arg);
+    atomic_fetch_sub(&n_starting, 1);
     pthread_setname_np(pthread_self(), s.name);
     s.fn(s.arg);
     return NULL;
@@ -131,17 +135,27 @@ int kl_thread_start(void (*fn)(void *), void *arg, const char *name) {
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     /* The user's signal handlers run on the user's threads. */
     sigset_t all, old;
+    atomic_fetch_add(&n_starting, 1);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     rc = pthread_create(&id, &attr, thread_main, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    if (rc) goto fail;
+    if (rc) {
+        atomic_fetch_sub(&n_starting, 1);
+        goto fail;
+    }
     return KL_OK;
 fail:
     kl_free(s);
     return KL_ENOMEM;
 }
+
+#ifdef KL_TEST_HOOKS
+void kl_threads_until_begun(void) {
+    while (atomic_load(&n_starting) > 0) sched_yield();
+}
+#endif
 
 /* ---- mutex ---- */
 

@@ -47,6 +47,10 @@ int kl_thread_at_exit(void (*fn)(void *), void *arg);
 
 /* Starts a detached thread with all signals blocked. 0, or KL_ENOMEM. */
 int kl_thread_start(void (*fn)(void *), void *arg, const char *name);
+#ifdef KL_TEST_HOOKS
+/* Until no thread is on its way any more: each has freed what told it where to begin. */
+void kl_threads_until_begun(void);
+#endif
 
 /* One thread sleeps, another wakes it. On the sleeper's stack. */
 struct kl_parker {

@@ -2,8 +2,12 @@
  * Who runs them is executor.c. */
 #include "runtime/stream.h"
 
+#include <sched.h>
+
+#include "backend/gpu/gpu.h"
 #include "base/alloc.h"
 #include "base/failures.h"
+#include "base/release.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
@@ -304,6 +308,35 @@ void kl_runtime_back_pressure(struct kl_stream *s) {
         kl_timeline_block(&busy->settled, ticket);
     }
 }
+
+#ifdef KL_TEST_HOOKS
+/* ---- for tests ---- */
+
+static bool quiet(struct kl_stream *s) {
+    kl_mutex_lock(s->mu);
+    bool is = s->role == KL_IDLE && kl_list_empty(&s->inbox);
+    kl_mutex_unlock(s->mu);
+    return is && kl_timeline_done(&s->settled) >= atomic_load(&s->last_ticket);
+}
+
+void kl_until_quiet(void) {
+    kl_mutex_lock(&all.mu);
+    int n = all.n;
+    kl_mutex_unlock(&all.mu);
+    for (int i = 0; i < n; i++) {
+        kl_mutex_lock(&all.mu);
+        struct kl_stream *s = all.streams[i];
+        kl_mutex_unlock(&all.mu);
+        while (!quiet(s)) {
+            if (s->backend->ops->poll) s->backend->ops->poll(s->backend, s->queue);
+            sched_yield();
+        }
+        if (s->type == KL_GPU) kl_gpu_until_empty(s->backend);
+    }
+    kl_release_drain();
+    kl_threads_until_begun();
+}
+#endif
 
 /* ---- fork ---- */
 

@@ -56,3 +56,9 @@ int kl_wait_fate(struct kl_fate *f, struct kl_error **err);
 int kl_runtime_ready(struct kl_error **err);
 /* Slows the caller down while too much is in flight; see DESIGN 3. No lock is held. */
 void kl_runtime_back_pressure(struct kl_stream *s /* where the work goes; may be NULL */);
+
+#ifdef KL_TEST_HOOKS
+/* Until whatever was committed is done and every thread has let go of all that it held for it: a value is settled, and may be
+ * read and dropped, before that. Nothing may be committed meanwhile, and nothing may be held back for ever (a gate, a held device). */
+void kl_until_quiet(void);
+#endif

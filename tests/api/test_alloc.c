@@ -20,8 +20,7 @@ static void each_allocation(bool (*body)(void), const char *what) {
         if (failed && !strstr(seen.text, "out of memory"))
             fail_msg("%s: allocation %d: %s", what, (int)n, seen.text);
         kl_api_forget_error();
-        struct timespec pause = {0, 1000000};
-        for (int i = 0; i < 200 && kl_test_n_live() > live; i++) nanosleep(&pause, NULL);
+        kl_until_quiet();
         if (!failed && kl_test_n_live() > live) live = kl_test_n_live(); /* a cache has grown */
         if (kl_test_n_live() > live)
             fail_msg("%s: allocation %d: %d blocks lost", what, (int)n,

@@ -31,6 +31,10 @@ static int tear_down(void **state) {
     return api_teardown(state);
 }
 
+static bool on_opencl(void) {
+    return !getenv("KEEL_TEST_GPU") || strcmp(getenv("KEEL_TEST_GPU"), "opencl") == 0;
+}
+
 /* ---- short ways ---- */
 
 #define NAMES(...)                      \
@@ -544,6 +548,118 @@ static void test_device_limits(void **state) {
     mlx_array_free(x);
 }
 
+/* What a group may have of shared memory, as the device says when it is asked for too much. */
+static size_t most_shared(mlx_array x) {
+    apply(simple(), ARRAYS(x),
+          &(keel_kernel_config){OUTPUTS(FLAT(3, MLX_INT32)), .grid = {3, 1, 1}, .group = {3, 1, 1},
+                                .shared_bytes = 1 << 30});
+    mlx_array y = out_at(0);
+    FAILS(mlx_array_eval(y), KEEL_EARG, "this device has ");
+    mlx_array_free(y);
+    return strtoul(strstr(seen.text, "this device has ") + strlen("this device has "), NULL, 10);
+}
+
+/* What only the compiled kernel tells: memory that its source declares, with or without what the call asks for. The operation fails alone, with what it
+ * wanted and what there is; those beside it in the command buffer run. */
+static void test_limits_of_kernels(void **state) {
+    mlx_array x = INTS(1, 2, 3), before = mlx_array_new(), after = mlx_array_new();
+    size_t has = most_shared(x);
+    for (int more = !on_opencl(); more < 2; more++) { /* CUDA's compiler refuses the first */
+        size_t in_source = more ? 20 << 10 : has + 4096, in_call = more ? has - (10 << 10) : 0;
+        OK(mlx_add(&before, x, x, gpu));
+        keel_kernel k = keel_kernel_new("hungry", NAMES("x"), NAMES("y"),
+                                        "SHARED(i32, part, N);\n"
+                                        "part[x[0]] = part[x[1]] = x[0];\n"
+                                        "BARRIER();\n"
+                                        "y[gid()] = part[x[gid()]];\n",
+                                        NULL, 0);
+        apply(k, ARRAYS(before),
+              &(keel_kernel_config){OUTPUTS(FLAT(3, MLX_INT32)),
+                                    TEMPLATES(keel_kernel_int("N", (int)(in_source / 4))),
+                                    .grid = {3, 1, 1}, .group = {3, 1, 1},
+                                    .shared_bytes = in_call});
+        mlx_array y = out_at(0), z = mlx_array_new();
+        OK(mlx_add(&z, y, before, gpu));
+        OK(mlx_multiply(&after, before, x, gpu));
+        mlx_vector_array all = ARRAYS(before, z, after);
+        OK(mlx_async_eval(all));
+        mlx_vector_array_free(all);
+        char says[64];
+        snprintf(says, sizeof says, "this device has %zu", has);
+        FAILS(mlx_array_eval(y), KEEL_EARG, says);
+        snprintf(says, sizeof says, "%zu bytes of shared memory in its source", in_source);
+        FAILS(mlx_array_eval(z), KEEL_EARG, says);
+        mlx_array_free(y);
+        mlx_array_free(z);
+        ARE_INTS(before, 2, 4, 6);
+        ARE_INTS(after, 2, 8, 18);
+        before = mlx_array_new();
+        after = mlx_array_new();
+    }
+    mlx_array_free(before);
+    mlx_array_free(after);
+    mlx_array_free(x);
+}
+
+static int two_at_most(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
+                       struct kl_error **err) {
+    *limits = (struct kl_kernel_limits){.max_local = 2};
+    return KL_OK;
+}
+
+/* A kernel that needs so many registers that fewer fit into a group than the device takes. */
+static void test_limits_of_groups(void **state) {
+    struct kl_port *port = on_opencl() ? kl_opencl_port(0) : NULL;
+    mlx_array x = INTS(1, 2, 3);
+    if (port) {
+        const struct kl_port_ops *ops = port->ops;
+        struct kl_port_ops mean = *ops;
+        mean.limits = two_at_most;
+        for (int n = 3; n > 1; n--) {
+            keel_kernel k = keel_kernel_new("crowded", NAMES("x"), NAMES("y"),
+                                            "if (gid() < 3) y[gid()] = x[gid()] + 1;", NULL, 0);
+            port->ops = &mean;
+            apply(k, ARRAYS(x),
+                  &(keel_kernel_config){OUTPUTS(FLAT(3, MLX_INT32)), .grid = {3, 1, 1},
+                                        .group = {1, n, 1}});
+            mlx_array y = out_at(0);
+            if (n == 3)
+                FAILS(mlx_array_eval(y), KEEL_EARG,
+                      "group (1, 3, 1) is 3 threads; this device takes 2 of this kernel");
+            else
+                OK(mlx_array_eval(y));
+            mlx_array_free(y);
+            port->ops = ops;
+        }
+    } else {
+        /* 240 values that all live until the end, in 1024 threads: 65536 registers are not enough. */
+        static char source[40000];
+        size_t n = 0, room = sizeof source;
+        for (int i = 0; i < 240; i++)
+            n += (size_t)snprintf(
+                source + n, room - n,
+                "volatile GLOBAL i32 *p%d = (volatile GLOBAL i32 *)x + %d; i32 v%d = *p%d;\n", i,
+                i % 3, i, i);
+        n += (size_t)snprintf(source + n, room - n,
+                              "i32 sum = 0;\nfor (int k = 0; k < x[0]; k++) {\n");
+        for (int i = 0; i < 240; i++)
+            n += (size_t)snprintf(source + n, room - n, "v%d = v%d * v%d + k;\n", i, i,
+                                  (i + 1) % 240);
+        n += (size_t)snprintf(source + n, room - n, "}\n");
+        for (int i = 0; i < 240; i++)
+            n += (size_t)snprintf(source + n, room - n, "sum += v%d;\n", i);
+        snprintf(source + n, room - n, "y[gid() %% 3] = sum;\n");
+        keel_kernel k = keel_kernel_new("crowded", NAMES("x"), NAMES("y"), source, NULL, 0);
+        apply(k, ARRAYS(x),
+              &(keel_kernel_config){OUTPUTS(FLAT(3, MLX_INT32)), .grid = {1024, 1, 1},
+                                    .group = {1024, 1, 1}});
+        mlx_array y = out_at(0);
+        FAILS(mlx_array_eval(y), KEEL_EARG, "is 1024 threads; this device takes ");
+        mlx_array_free(y);
+    }
+    mlx_array_free(x);
+}
+
 /* What a device lacks is said before anything of the kernel runs. */
 static void test_lacking_devices(void **state) {
     struct kl_port *port = getenv("KEEL_TEST_GPU") ? NULL : kl_opencl_port(0);
@@ -696,6 +812,8 @@ static void test_allocations(void **state) {
     keel_kernel_config c = {OUTPUTS(FLAT(3, MLX_INT32), FLAT(3, MLX_INT32)),
                             TEMPLATES(keel_kernel_int("N", 4)), .grid = {3, 1, 1},
                             .group = {3, 1, 1}, .has_init_value = true};
+    mlx_array_size(no_array); /* what is made once per thread exists now */
+    kl_until_quiet();
     for (int64_t n = -1; n < 300; n++) {
         kl_api_forget_error();
         int before = seen.n;
@@ -719,7 +837,7 @@ static void test_allocations(void **state) {
         mlx_string_free(text);
         mlx_vector_array_free(made);
         kl_api_forget_error();
-        assert_true(kl_test_n_live() <= live);
+        assert_int_equal(kl_test_n_live(), live);
         if (!fired) {
             mlx_vector_array_free(in);
             mlx_array_free(x);
@@ -797,6 +915,8 @@ int main(void) {
         cmocka_unit_test(test_guard_of_raise),
         cmocka_unit_test(test_compile_error),
         cmocka_unit_test(test_device_limits),
+        cmocka_unit_test(test_limits_of_kernels),
+        cmocka_unit_test(test_limits_of_groups),
         cmocka_unit_test(test_lacking_devices),
         cmocka_unit_test(test_too_many_axes),
         cmocka_unit_test(test_bad_definitions),

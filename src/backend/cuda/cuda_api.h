@@ -30,6 +30,8 @@ enum {
     CU_ATTR_MAX_GRID_Z = 7,
     CU_ATTR_SHARED_BYTES_OPTIN = 97,
 
+    CU_FUNC_MAX_THREADS_PER_BLOCK = 0,
+    CU_FUNC_SHARED_BYTES = 1,
     CU_FUNC_MAX_DYNAMIC_SHARED_BYTES = 8,
 
     CU_MEM_ATTACH_GLOBAL = 1,
@@ -73,6 +75,7 @@ typedef uint64_t cu_address;
     F(EventSynchronize, "cuEventSynchronize", (void *event))                                       \
     F(ModuleLoadData, "cuModuleLoadData", (void **module, const void *image))                      \
     F(ModuleGetFunction, "cuModuleGetFunction", (void **function, void *module, const char *name)) \
+    F(FuncGetAttribute, "cuFuncGetAttribute", (int *value, int attribute, void *function))         \
     F(FuncSetAttribute, "cuFuncSetAttribute", (void *function, int attribute, int value))          \
     F(LaunchKernel, "cuLaunchKernel",                                                              \
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \

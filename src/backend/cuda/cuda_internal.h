@@ -116,6 +116,7 @@ int kl_cuda_submit(struct kl_driver *d, void *queue, const struct kl_command *co
                    void *const *waits, int n_waits, struct kl_fault_words *brings_back,
                    void *signal, struct kl_error **err);
 int kl_cuda_event_query(struct kl_driver *d, void *event);
+void kl_cuda_why_lost(struct kl_driver *d, char *text, size_t room);
 void kl_cuda_wait_any(struct kl_driver *d, void *const *events, int n);
 void kl_cuda_wake(struct kl_driver *d);
 

@@ -35,7 +35,18 @@ static int port_find(struct kl_port *p, void *module, const char *entry, void **
     return kl_cuda_check(d, err, "cuModuleGetFunction", result);
 }
 
-enum { SHARED_FOR_ALL = 48 << 10 }; /* more must be asked for */
+static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
+                       struct kl_error **err) {
+    struct kl_cuda *d = cuda_of_port(p);
+    int most = 0, shared = 0;
+    KL_TRY(kl_cuda_enter(d, err));
+    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&most, CU_FUNC_MAX_THREADS_PER_BLOCK, kernel)));
+    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&shared, CU_FUNC_SHARED_BYTES, kernel)));
+    *limits = (struct kl_kernel_limits){(uint32_t)most, (size_t)shared};
+    return KL_OK;
+}
+
+enum { SHARED_FOR_ALL = 48 << 10 }; /* more, with what the kernel declares, must be asked for */
 
 static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
                           const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
@@ -55,7 +66,10 @@ static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const ui
         params[n++] = &base[i];
         params[n++] = &at; /* addresses can be added to on the host, so the offset is in them */
     }
-    if (shared_bytes > SHARED_FOR_ALL)
+    int declared = 0;
+    if (shared_bytes)
+        KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&declared, CU_FUNC_SHARED_BYTES, kernel)));
+    if (shared_bytes && shared_bytes + (size_t)declared > SHARED_FOR_ALL)
         KL_TRY(KL_CUDA(d, err, FuncSetAttribute,
                        (kernel, CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, (int)shared_bytes)));
     return KL_CUDA(d, err, LaunchKernel,
@@ -100,6 +114,7 @@ static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr
 const struct kl_port_ops kl_cuda_port_ops = {.compile = port_compile,
                                              .load = port_load,
                                              .find = port_find,
+                                             .limits = port_limits,
                                              .launch = port_launch,
                                              .launch_3d = port_launch_3d,
                                              .copy = port_copy,

@@ -87,6 +87,11 @@ int kl_cuda_event_query(struct kl_driver *driver, void *event) {
     return 1;
 }
 
+void kl_cuda_why_lost(struct kl_driver *driver, char *text, size_t room) {
+    int result = atomic_load(&cuda_of(driver)->lost);
+    if (result) kl_cuda_error_name(result, text, room);
+}
+
 /* ---- waking the settlement thread ---- */
 
 /* On a thread of CUDA's, which must not call CUDA. */

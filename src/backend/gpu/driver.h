@@ -81,6 +81,8 @@ struct kl_driver_ops {
                   struct kl_error **err);
     /* 1 complete, 0 not yet, KL_EDEVICELOST. */
     int (*event_query)(struct kl_driver *d, void *event);
+    /* The error that ended a lost device, by its name, for messages; text is left alone when it is not known. NULL: it never is. */
+    void (*why_lost)(struct kl_driver *d, char *text, size_t room);
     /* Blocks until one of the events is complete, the device is lost, or wake was called since the last wait. Settlement thread only. */
     void (*wait_any)(struct kl_driver *d, void *const *events, int n);
     void (*wake)(struct kl_driver *d);
@@ -102,4 +104,5 @@ struct kl_driver {
     bool shares; /* the slot share may say yes; fixed before the device is opened */
     bool
         copied_on_fork; /* the child has what is shared for itself; else commands of the parent may go on writing it */
+    _Atomic(int) n_owed; /* events that a thread of the driver's will let go of; for tests */
 };

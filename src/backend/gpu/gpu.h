@@ -15,6 +15,7 @@ struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struc
 #ifdef KL_TEST_HOOKS
 void kl_gpu_revive(
     struct kl_backend *b); /* forgets that the device was lost; nothing may be in flight */
-/* Until every command buffer is gone, with what it held: some time after its tickets are published. Nothing may be encoded meanwhile. */
+/* Until every command buffer is gone, with what it held and what the driver's threads held for it: some time after its tickets are
+ * published. Nothing may be encoded meanwhile. */
 void kl_gpu_until_empty(struct kl_backend *b);
 #endif

@@ -24,6 +24,7 @@ struct entry {
     size_t key_bytes;
     const char *name; /* of the kernel; a copy for those without a family */
     void *kernel;
+    struct kl_kernel_limits limits;
 };
 struct wanted { /* an entry to find, and how to make it */
     struct entry e;
@@ -141,6 +142,7 @@ static int make(struct kl_lowering *l, const struct wanted *w, struct entry **ou
     int rc = source ? KL_OK : kl_fail_nomem(err);
     if (!rc) rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
     if (!rc) rc = l->port->ops->find(l->port, module, e->name, &e->kernel, err);
+    if (!rc && l->port->ops->limits) rc = l->port->ops->limits(l->port, e->kernel, &e->limits, err);
     kl_free(source);
     if (rc) {
         kl_free(e);
@@ -168,6 +170,11 @@ static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups,
                   const struct kl_karg *args, int n_args) {
     struct entry *found;
     KL_TRY(find_or_make(e->lowering, w, &found, e->err));
+    uint32_t most = found->limits.max_local;
+    if (most && w->e.local > most)
+        return kl_fail(e->err, KL_EUNSUPPORTED,
+                       "%s: groups of %u work-items; this device takes %u of this kernel",
+                       w->e.name, w->e.local, most);
     if (e->dry || groups <= 0) return KL_OK;
     if (groups > INT32_MAX)
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %lld work-groups, more than a device takes",
@@ -214,6 +221,25 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
                      n_args);
 }
 
+/* Whether the compiled kernel fits in groups as they are asked for: a driver would refuse it, and all of its command buffer. */
+static int check_grid(struct kl_emit *e, const struct kl_grid_launch *g,
+                      const struct kl_kernel_limits *limits) {
+    size_t has =
+        e->port->dynamic_bytes && g->shared_bytes ? e->port->dynamic_bytes : e->port->local_bytes;
+    uint32_t in_group = g->local[0] * g->local[1] * g->local[2];
+    if (limits->max_local && in_group > limits->max_local)
+        return kl_fail(e->err, KL_EARG,
+                       "kernel '%s': thread group (%u, %u, %u) is %u threads; this device takes %u "
+                       "of this kernel, by what each of them needs",
+                       g->name, g->local[0], g->local[1], g->local[2], in_group, limits->max_local);
+    if (limits->shared_bytes + g->shared_bytes > has)
+        return kl_fail(e->err, KL_EARG,
+                       "kernel '%s': %zu bytes of shared memory in its source and %zu in the call; "
+                       "this device has %zu per group",
+                       g->name, limits->shared_bytes, g->shared_bytes, has);
+    return KL_OK;
+}
+
 int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct kl_karg *args,
                  int n_args) {
     struct wanted w = {.e = {.local = g->local[0] * g->local[1] * g->local[2],
@@ -227,7 +253,7 @@ int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct
     w.e.hash = mix(mix(hash_bytes(w.e.key, w.e.key_bytes), w.e.local + (uint64_t)g->bare),
                    hash_bytes(g->entry, strlen(g->entry)));
     KL_TRY(find_or_make(e->lowering, &w, &found, e->err));
-    if (e->dry) return KL_OK;
+    if (e->dry) return check_grid(e, g, &found->limits);
     return e->port->ops->launch_3d(e->port, e->queue, found->kernel, g->groups, g->local,
                                    g->shared_bytes, args, n_args, e->err);
 }

@@ -1,8 +1,8 @@
 /* port.h - what the driver of a real device supplies beyond driver.h: programs and launches.
  *
  * The kernels are written once, in the common dialect (kernels/prelude.kl says what it is); lower.c turns commands into launches of them.
- * A driver embeds a kl_port, calls kl_lower from its submit slot, and knows nothing of operations. Any thread may call compile, load and
- * find; launch, copy and scratch are called by the one thread that submits to that queue. Codes: 0, KL_ENOMEM, KL_ECOMPILE, KL_EKERNEL,
+ * A driver embeds a kl_port, calls kl_lower from its submit slot, and knows nothing of operations. Any thread may call compile, load,
+ * find and limits; launch, copy and scratch are called by the one thread that submits to that queue. Codes: 0, KL_ENOMEM, KL_ECOMPILE, KL_EKERNEL,
  * KL_ESUBMIT, KL_EDEVICELOST; *err says which call of the driver failed. */
 #pragma once
 #include <stddef.h>
@@ -20,6 +20,12 @@ struct kl_karg {
     size_t bytes; /* 0: a device address; may be NULL, then the kernel must not follow it */
 };
 
+/* What compiling has made of a kernel. */
+struct kl_kernel_limits {
+    uint32_t max_local;  /* work-items per group, at most; 0: as many as the device takes */
+    size_t shared_bytes; /* per group, declared in its source */
+};
+
 struct kl_port_ops {
     /* Source (complete, the driver's prelude included) to something that can be stored in a file, of kl_malloc, for the caller. Messages quote the compiler's log with
      * `name` as the file. */
@@ -31,6 +37,9 @@ struct kl_port_ops {
     /* A kernel of a module, by name. Kernels and modules live for ever. KL_ECOMPILE: there is none. */
     int (*find)(struct kl_port *p, void *module, const char *entry, void **kernel,
                 struct kl_error **err);
+    /* Asked once, before the first launch. *limits is zero. NULL: the device's own limits are all there are. */
+    int (*limits)(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
+                  struct kl_error **err);
     /* groups work-groups of `local` work-items, in one dimension, behind what is in the queue. */
     int (*launch)(struct kl_port *p, void *queue, void *kernel, uint32_t groups, uint32_t local,
                   const struct kl_karg *args, int n_args, struct kl_error **err);

@@ -315,7 +315,7 @@ int gpu_settlement_start(struct device *dev, struct kl_error **err) {
 
 void gpu_lose(struct device *dev, const char *submitting) {
     if (!atomic_load(&dev->lost)) {
-        char cause[128] = "nothing was in flight";
+        char cause[128] = "nothing was in flight", why[96] = "";
         if (submitting)
             snprintf(cause, sizeof cause, "probably while '%s' was handed over", submitting);
         kl_mutex_lock(&dev->mu);
@@ -330,8 +330,9 @@ void gpu_lose(struct device *dev, const char *submitting) {
                 }
         kl_mutex_unlock(&dev->mu);
         struct kl_error_info info = {.code = KL_EDEVICELOST};
-        struct kl_error *e = kl_error_new(&info, "device '%s' was lost, %s", dev->backend.name,
-                                          cause),
+        if (dev->driver->ops->why_lost) dev->driver->ops->why_lost(dev->driver, why, sizeof why);
+        struct kl_error *e = kl_error_new(&info, "device '%s' was lost%s%s, %s", dev->backend.name,
+                                          why[0] ? " with " : "", why, cause),
                         *none = NULL;
         if (!atomic_compare_exchange_strong(&dev->lost, &none, e)) kl_error_release(e);
     }
@@ -367,6 +368,9 @@ void kl_gpu_revive(struct kl_backend *b) {
 }
 
 void kl_gpu_until_empty(struct kl_backend *b) {
-    while (atomic_load(&device_of(b)->n_cbs) > 0) sched_yield();
+    struct device *dev = device_of(b);
+    while (atomic_load(&dev->n_cbs) > 0 ||
+           (atomic_load(&dev->driver->n_owed) > 0 && !atomic_load(&dev->lost)))
+        sched_yield();
 }
 #endif

@@ -79,6 +79,8 @@ enum {
     CL_PROGRAM_BINARY_SIZES = 0x1165,
     CL_PROGRAM_BINARIES = 0x1166,
     CL_PROGRAM_BUILD_LOG = 0x1183,
+    CL_KERNEL_WORK_GROUP_SIZE = 0x11B0,
+    CL_KERNEL_LOCAL_MEM_SIZE = 0x11B2,
     CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3,
 };
 #define CL_DEVICE_TYPE_ALL 0xFFFFFFFFu
@@ -145,6 +147,8 @@ enum {
       (cl_program p, cl_device_id d, cl_uint what, size_t room, void *out, size_t *bytes))        \
     F(clReleaseProgram, cl_int, (cl_program p))                                                   \
     F(clCreateKernel, cl_kernel, (cl_program p, const char *name, cl_int *status))                \
+    F(clGetKernelWorkGroupInfo, cl_int,                                                           \
+      (cl_kernel k, cl_device_id d, cl_uint what, size_t room, void *out, size_t *bytes))         \
     F(clSetKernelArg, cl_int, (cl_kernel k, cl_uint i, size_t bytes, const void *value))
 
 /* Of OpenCL 2.0: NULL in a library that does not have them. */

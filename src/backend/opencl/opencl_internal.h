@@ -111,6 +111,7 @@ int ocl_submit(struct kl_driver *d, void *queue, const struct kl_command *comman
                void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
                struct kl_error **err);
 int ocl_event_query(struct kl_driver *d, void *event);
+void ocl_why_lost(struct kl_driver *driver, char *text, size_t room);
 void ocl_wait_any(struct kl_driver *d, void *const *events, int n);
 void ocl_wake(struct kl_driver *d);
 /* A command has failed where no caller can be told: the device is of no further use. */

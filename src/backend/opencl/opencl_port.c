@@ -107,6 +107,21 @@ static int port_find(struct kl_port *p, void *module, const char *entry, void **
                    kl_opencl_status_text(status));
 }
 
+/* OpenCL counts memory of arguments that are already set too: there are none yet. */
+static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
+                       struct kl_error **err) {
+    struct opencl *d = opencl_of_port(p);
+    size_t most = 0;
+    cl_ulong shared = 0;
+    KL_TRY(ocl_usable(d, err));
+    KL_TRY(KL_CL(err, clGetKernelWorkGroupInfo, kernel, d->device, CL_KERNEL_WORK_GROUP_SIZE,
+                 sizeof most, &most, NULL));
+    KL_TRY(KL_CL(err, clGetKernelWorkGroupInfo, kernel, d->device, CL_KERNEL_LOCAL_MEM_SIZE,
+                 sizeof shared, &shared, NULL));
+    *limits = (struct kl_kernel_limits){most < UINT32_MAX ? (uint32_t)most : UINT32_MAX, shared};
+    return KL_OK;
+}
+
 /* ---- launches ---- */
 
 /* A device address is two arguments, buffer and offset: PTR(x) of the dialect. */
@@ -199,6 +214,7 @@ static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr
 const struct kl_port_ops ocl_port_ops = {.compile = port_compile,
                                          .load = port_load,
                                          .find = port_find,
+                                         .limits = port_limits,
                                          .launch = port_launch,
                                          .launch_3d = port_launch_3d,
                                          .copy = port_copy,

@@ -2,6 +2,8 @@
  *
  * A completed event calls us back on some thread of the runtime: that sets a flag under the device's lock and wakes the settlement
  * thread. Nothing here sleeps in OpenCL, but for a submission that failed half-way, and at the end of a device that shares memory. */
+#include <stdio.h>
+
 #include "backend/opencl/opencl_internal.h"
 #include "base/alloc.h"
 
@@ -68,6 +70,14 @@ cl_int ocl_lost(struct opencl *d) {
     return status;
 }
 
+void ocl_why_lost(struct kl_driver *driver, char *text, size_t room) {
+    struct opencl *d = opencl_of(driver);
+    kl_mutex_lock(&d->mu);
+    cl_int status = d->lost;
+    kl_mutex_unlock(&d->mu);
+    if (status) snprintf(text, room, "%d (%s)", (int)status, kl_opencl_status_text(status));
+}
+
 static void completed(cl_event cl, cl_int status, void *arg) {
     struct event *e = arg;
     struct opencl *d = e->d;
@@ -77,6 +87,7 @@ static void completed(cl_event cl, cl_int status, void *arg) {
     pthread_cond_broadcast(&d->changed);
     kl_mutex_unlock(&d->mu);
     release(e);
+    atomic_fetch_sub(&d->driver.n_owed, 1);
 }
 
 int ocl_event_query(struct kl_driver *driver, void *event) {
@@ -168,9 +179,11 @@ int ocl_submit(struct kl_driver *driver, void *queue, const struct kl_command *c
     if (!rc) {
         e->cl = done;
         atomic_fetch_add(&e->refs, 1);
+        atomic_fetch_add(&driver->n_owed, 1);
         /* After all else that can fail: from here on the event may be signalled. */
         rc = KL_CL(err, clSetEventCallback, done, CL_COMPLETE, completed, e);
         if (!rc) return KL_OK;
+        atomic_fetch_sub(&driver->n_owed, 1);
         atomic_fetch_sub(&e->refs, 1);
         e->cl = NULL;
     }

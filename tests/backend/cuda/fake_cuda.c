@@ -424,6 +424,13 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
 }
 static unsigned
     last_launch[8]; /* groups, threads of a group, shared bytes; what was allowed of these */
+static int limits[2] = {1024,
+                        0}; /* of every kernel: threads of a group, shared bytes in its source */
+EXPORT int cuFuncGetAttribute(int *value, int attribute, void *function) {
+    BEGIN("cuFuncGetAttribute", true);
+    *value = limits[attribute & 1];
+    return end(0);
+}
 EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
     BEGIN("cuFuncSetAttribute", true);
     last_launch[7] = (unsigned)value;
@@ -451,6 +458,12 @@ EXPORT void fake_fail(const char *call, int n, int code) {
     f.fail_call = call;
     f.fail_in = n;
     f.fail_code = code;
+    pthread_mutex_unlock(&f.mu);
+}
+EXPORT void fake_limits(int threads, int shared_bytes) {
+    pthread_mutex_lock(&f.mu);
+    limits[0] = threads;
+    limits[1] = shared_bytes;
     pthread_mutex_unlock(&f.mu);
 }
 EXPORT const unsigned *fake_last_launch(void) {

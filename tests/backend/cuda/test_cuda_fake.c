@@ -5,6 +5,7 @@
 #include "cuda_support.h"
 #include "runtime/block_pool.h"
 #include "runtime/executor.h"
+#include "graph/array.h"
 
 static struct {
     void (*break_call)(const char *call, int n, int code);
@@ -13,6 +14,7 @@ static struct {
     size_t (*used)(void);
     uint64_t (*number)(int which);
     void (*mend)(void);
+    void (*limits)(int threads, int shared_bytes);
 } fake;
 enum { KERNELS_RUN, HOST_CALLS, STREAMS };
 enum { INVALID = 1, OOM = 2, LAUNCH_FAILED = 719 };
@@ -30,9 +32,9 @@ static void name_fakes(void) {
     setenv("FAKE_CUDA_DEVICES", "2", 1);
     void *lib = dlopen(path, RTLD_NOW);
     assert_non_null(lib);
-    const char *names[] = {"fake_fail", "fake_pause",  "fake_budget",
-                           "fake_used", "fake_number", "fake_mend"};
-    for (size_t i = 0; i < 6; i++) {
+    const char *names[] = {"fake_fail",   "fake_pause", "fake_budget", "fake_used",
+                           "fake_number", "fake_mend",  "fake_limits"};
+    for (size_t i = 0; i < 7; i++) {
         void *p = dlsym(lib, names[i]);
         assert_non_null(p);
         memcpy((char *)&fake + i * sizeof p, &p, sizeof p);
@@ -73,18 +75,62 @@ static void test_launch_3d(void **state) {
     WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 100000, &arg, 1, &err));
     assert_int_equal(last[6], 100000);
     assert_int_equal(last[7], 100000);
+    /* What the kernel declares itself counts too. */
+    fake.limits(1024, 40 << 10);
+    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 8 << 10, &arg, 1, &err));
+    assert_int_equal(last[7], 100000);
+    WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 9 << 10, &arg, 1, &err));
+    assert_int_equal(last[7], 9 << 10);
+    fake.limits(1024, 0);
     fake.break_call("cuFuncSetAttribute", 0, INVALID);
     ILL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 50000, &arg, 1, &err),
         KL_ESUBMIT, "cuFuncSetAttribute");
+    void *e = new_event(); /* later tests count the kernels that run */
+    WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
+    wait_for(e);
+    drv->ops->event_free(drv, e);
     assert_int_equal(cu->port.max_groups[0], INT32_MAX);
     assert_int_equal(cu->port.max_groups[2], 65535);
     assert_int_equal(cu->port.max_group[2], 64);
     assert_true(cu->port.is_cuda);
-    /* The next tests count kernels that run. */
-    void *e = new_event();
-    WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
-    wait_for(e);
-    drv->ops->event_free(drv, e);
+}
+
+/* What CUDA would refuse at launch, and with it all of a command buffer, is refused when the operation is encoded. */
+static int prepare_grid(const char *source, uint32_t threads, size_t shared_bytes,
+                        struct kl_error **err) {
+    struct kl_emit e = {cu->lowering, &cu->port, NULL, true, err};
+    struct kl_grid_launch g = {.name = "mine",
+                               .source = source,
+                               .entry = "nothing",
+                               .bare = true,
+                               .groups = {1, 1, 1},
+                               .local = {threads / 2, 2, 1},
+                               .shared_bytes = shared_bytes};
+    return kl_emit_grid(&e, &g, NULL, 0);
+}
+
+static void test_limits(void **state) {
+    size_t has = cu->port.dynamic_bytes;
+    cu->port.dynamic_bytes = 100000;
+    fake.limits(256, 40000);
+    WELL(prepare_grid("a", 256, 60000, &err));
+    ILL(prepare_grid("a", 258, 0, &err), KL_EARG,
+        "kernel 'mine': thread group (129, 2, 1) is 258 threads; this device takes 256");
+    ILL(prepare_grid("a", 256, 60001, &err), KL_EARG,
+        "kernel 'mine': 40000 bytes of shared memory in its source and 60001 in the call; this "
+        "device has 100000");
+    fake.limits(256, 49153); /* which only more by the call could be */
+    ILL(prepare_grid("b", 256, 0, &err), KL_EARG, "this device has 49152 per group");
+    fake.limits(64, 0);
+    struct test_launch l = {"nothing", "c", {{0}}, 0, 1};
+    struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &l};
+    ILL(drv->ops->prepare(drv, &c, &err), KL_EUNSUPPORTED,
+        "nothing: groups of 256 work-items; this device takes 64");
+    fake.limits(1024, 0);
+    fake.break_call("cuFuncGetAttribute", 1, OOM);
+    ILL(prepare_grid("d", 256, 0, &err), KL_ENOMEM, "cuFuncGetAttribute");
+    WELL(prepare_grid("d", 256, 0, &err));
+    cu->port.dynamic_bytes = has;
 }
 
 /* ---- notification ---- */
@@ -287,6 +333,41 @@ static void test_loss(void **state) {
     device_free(p, 64);
 }
 
+/* Until the device has it. */
+static void hand_over(struct kl_array *a) {
+    struct kl_fate *f = a->t.fate;
+    WELL(kl_async_eval(&a, 1, &err));
+    while (kl_timeline_done(f->timeline->handed) < f->ticket) sched_yield();
+}
+
+/* A loss that the query of an event notices: values say by what CUDA ended the device, those that it had and a later one. */
+static void test_loss_of_values(void **state) {
+    struct kl_stream *s = NULL;
+    struct kl_array *a = NULL, *b = NULL;
+    struct test_launch bad = crash();
+    const int dims[] = {4};
+    setenv("KEEL_GPU", "cuda", 1);
+    WELL(kl_stream_new(&s, KL_GPU, 0, &err));
+    for (int both = 0; both < 2; both++) {
+        fake.pause(1);
+        WELL(kl_array_op1(&a, KL_OP_ARANGE, s, &bad, sizeof bad, NULL, 0, KL_U32, 1, dims, &err));
+        WELL(kl_array_op1(&b, KL_OP_ARANGE, s, &bad, sizeof bad, NULL, 0, KL_U32, 1, dims, &err));
+        hand_over(a);
+        if (both) hand_over(b);
+        fake.pause(0);
+        ILL(kl_eval(&a, 1, &err), KL_EDEVICELOST,
+            "device 'cuda0' was lost with CUDA_ERROR_LAUNCH_FAILED (719), probably while running "
+            "'arange'");
+        ILL(kl_eval(&b, 1, &err), KL_EDEVICELOST, "CUDA_ERROR_LAUNCH_FAILED (719)");
+        kl_array_release(a);
+        kl_array_release(b);
+        kl_until_quiet();
+        mend();
+        kl_gpu_revive(cu->backend);
+    }
+    kl_stream_release(s);
+}
+
 /* Without page-locked memory large copies are only slower. */
 static void test_no_staging(void **state) {
     assert_null(cu->staging[0].host); /* this test comes before other large copies */
@@ -453,8 +534,10 @@ int main(void) {
         cmocka_unit_test(test_late_notification),
         cmocka_unit_test(test_no_notification),
         cmocka_unit_test(test_launch_3d),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_submit_failures),
         cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_loss_of_values),
         cmocka_unit_test(test_failures_of_making),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_shared),

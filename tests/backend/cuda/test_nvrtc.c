@@ -1,65 +1,8 @@
 /* The CUDA prelude, the common one and every family of kernels, compiled by NVRTC for sm_90. No device is needed; where there is no
  * NVRTC nothing is compiled, which the output says. */
-#include "backend/cuda/cuda_api.h"
-#include "backend/gpu/kernels.h"
-#include "backend/gpu/lower.h"
-#include "base/alloc.h"
+#include "backend/cuda/nvrtc_support.h"
+
 #include "ops/kernel.h"
-#include "support.h"
-
-enum { CC = 90 };
-static bool have_nvrtc;
-static int n_compiled, n_not_done;
-
-/* ---- a port that only compiles ---- */
-
-static int compile(struct kl_port *p, const char *source, const char *name, void **binary,
-                   size_t *bytes, struct kl_error **err) {
-    int rc = kl_nvrtc_compile(CC, source, name, binary, bytes, err);
-    if (!rc) {
-        n_compiled++;
-        assert_true(*bytes > 0);
-        assert_memory_equal(*binary, "\177ELF", 4); /* machine code, not PTX */
-    }
-    return rc;
-}
-
-static int load(struct kl_port *p, const void *binary, size_t bytes, void **module,
-                struct kl_error **err) {
-    *module = p;
-    return KL_OK;
-}
-
-static int find(struct kl_port *p, void *module, const char *entry, void **kernel,
-                struct kl_error **err) {
-    *kernel = p;
-    return KL_OK;
-}
-
-static const struct kl_port_ops ops = {.compile = compile, .load = load, .find = find};
-static struct kl_port port = {.ops = &ops,
-                              .prelude = kl_source_prelude_cuda,
-                              .identity = "test",
-                              .max_local = 1024,
-                              .local_bytes = 48 << 10,
-                              .n_units = 132,
-                              .subgroup = 32,
-                              .has_f64 = true,
-                              .has_atomic64 = true,
-                              .is_cuda = true};
-static struct kl_lowering *lowering;
-
-static int setup(void **state) {
-    setenv("KEEL_CACHE_DIR", "", 1);
-    lowering = kl_lowering_new(&port, NULL);
-    return lowering ? 0 : -1;
-}
-
-/* True: nothing was done. */
-static bool no_nvrtc(int n) {
-    if (!have_nvrtc) n_not_done += n;
-    return !have_nvrtc;
-}
 
 static int compile_source(const char *name, const char *source, struct kl_error **err) {
     struct kl_emit e = {lowering, &port, NULL, true, err};
@@ -263,7 +206,7 @@ static void compile_family(const struct kl_family *f) {
         }
         struct kl_error *e = NULL;
         struct kl_emit emit = {lowering, &port, NULL, true, &e};
-        if (kl_emit(&emit, f, row, "k", 0, 128, NULL, 0))
+        if (kl_emit(&emit, f, row, "", 0, 128, NULL, 0))
             fail_msg("%s%s: %s", f->name, what, e->message);
     }
 }
@@ -400,8 +343,7 @@ static void test_families(void **state) {
 }
 
 int main(void) {
-    const char *why = NULL;
-    have_nvrtc = kl_nvrtc_api(&why) != NULL;
+    have_nvrtc = kl_nvrtc_api(NULL) != NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_storage_types),   cmocka_unit_test(test_groups_and_spaces),
         cmocka_unit_test(test_functions),       cmocka_unit_test(test_atomics),
@@ -410,11 +352,5 @@ int main(void) {
         cmocka_unit_test(test_dialect_sources), cmocka_unit_test(test_kernel_mistakes),
         cmocka_unit_test(test_families),
     };
-    int rc = cmocka_run_group_tests(tests, setup, NULL);
-    if (!have_nvrtc)
-        printf("NOT TESTED: %d programs were not compiled, since there is no NVRTC here: %s\n",
-               n_not_done, why);
-    else
-        printf("%d programs compiled for sm_%d\n", n_compiled, CC);
-    return rc;
+    return nvrtc_report(cmocka_run_group_tests(tests, nvrtc_setup, NULL));
 }

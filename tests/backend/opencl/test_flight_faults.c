@@ -127,7 +127,7 @@ static void handed_to_another_stream_in_flight(void **state) {
     t_streams_free(2, s);
 }
 
-/* Kernels of users come later; until then the test itself writes next to a block, as such a kernel would: the next kernel that uses the block is named. */
+/* The host writes next to a block: the next kernel that uses the block is named. (Kernels that do it themselves: tests/ops/test_on_gpu_outside.c.) */
 static void written_outside(void **state) {
     struct kl_stream *s;
     struct kl_driver *d = kl_opencl_driver(0);

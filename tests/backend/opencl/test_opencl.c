@@ -682,6 +682,9 @@ static void a_failed_command_loses_the_device(void **state) {
     expect_failure(d->ops->write(d, p, 0, &x, 4, &err), KL_EDEVICELOST, &err, text);
     expect_failure(d->ops->submit(d, q, NULL, 0, NULL, 0, NULL, never, &err), KL_EDEVICELOST, &err,
                    text);
+    char why[64] = "";
+    d->ops->why_lost(d, why, sizeof why);
+    assert_string_equal(why, "-5 (out of resources)");
     d->ops->event_free(d, e);
     d->ops->event_free(d, never);
     t_free(p, 64);

@@ -1,0 +1,104 @@
+/* nvrtc_support.h - a port that compiles with NVRTC for sm_90 and runs nothing, for tests of what the CUDA driver would compile. No device
+ * is needed; where there is no NVRTC nothing is compiled, which nvrtc_report says. */
+#pragma once
+#include "support.h"
+
+#include "backend/cuda/cuda_api.h"
+#include "backend/gpu/kernels.h"
+#include "backend/gpu/lower.h"
+#include "base/alloc.h"
+
+enum { CC = 90 };
+static bool have_nvrtc;
+static int n_compiled, n_not_done;
+static struct { /* what was loaded last */
+    char *binary;
+    size_t bytes;
+} module;
+
+static int nvrtc_compile(struct kl_port *p, const char *source, const char *name, void **binary,
+                         size_t *bytes, struct kl_error **err) {
+    int rc = kl_nvrtc_compile(CC, source, name, binary, bytes, err);
+    if (!rc) {
+        n_compiled++;
+        assert_true(*bytes > 0);
+        assert_memory_equal(*binary, "\177ELF", 4); /* machine code, not PTX */
+    }
+    return rc;
+}
+
+static int nvrtc_load(struct kl_port *p, const void *binary, size_t bytes, void **out,
+                      struct kl_error **err) {
+    free(module.binary);
+    module.binary = malloc(bytes);
+    module.bytes = bytes;
+    memcpy(module.binary, binary, bytes);
+    *out = &module;
+    return KL_OK;
+}
+
+/* A kernel's code lies in a section of its name. "": any kernel. */
+static int nvrtc_find(struct kl_port *p, void *of, const char *entry, void **kernel,
+                      struct kl_error **err) {
+    char section[128];
+    size_t n = (size_t)snprintf(section, sizeof section, ".text.%s", entry) + (*entry != 0);
+    if (!memmem(module.binary, module.bytes, section, n))
+        return kl_fail(err, KL_ECOMPILE, "the program has no kernel '%s'", entry);
+    *kernel = p;
+    return KL_OK;
+}
+
+static int n_launched;
+static int nvrtc_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
+                        uint32_t local, const struct kl_karg *args, int n_args,
+                        struct kl_error **err) {
+    n_launched++;
+    return KL_OK;
+}
+
+static int nvrtc_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
+                         struct kl_error **err) {
+    *ptr = (void *)(uintptr_t)(UINT64_C(1) << 60); /* nobody looks there */
+    return KL_OK;
+}
+
+static const struct kl_port_ops nvrtc_ops = {.compile = nvrtc_compile,
+                                             .load = nvrtc_load,
+                                             .find = nvrtc_find,
+                                             .launch = nvrtc_launch,
+                                             .scratch = nvrtc_scratch};
+static struct kl_port port = {.ops = &nvrtc_ops,
+                              .prelude = kl_source_prelude_cuda,
+                              .identity = "test",
+                              .max_local = 1024,
+                              .local_bytes = 48 << 10,
+                              .n_units = 132,
+                              .subgroup = 32,
+                              .has_f64 = true,
+                              .has_atomic64 = true,
+                              .has_wide_sums = true,
+                              .is_cuda = true};
+static struct kl_lowering *lowering;
+
+static int nvrtc_setup(void **state) {
+    setenv("KEEL_CACHE_DIR", "", 1);
+    lowering = kl_lowering_new(&port, NULL);
+    return lowering ? 0 : -1;
+}
+
+/* True: nothing was done. */
+static inline bool no_nvrtc(int n) {
+    if (!have_nvrtc) n_not_done += n;
+    return !have_nvrtc;
+}
+
+static inline int nvrtc_report(int rc) {
+    const char *why = NULL;
+    free(module.binary);
+    if (!kl_nvrtc_api(&why))
+        printf("NOT TESTED: %d programs were not compiled, since there is no NVRTC here: %s\n",
+               n_not_done, why);
+    else
+        printf("%d programs compiled for sm_%d\n", n_compiled, CC);
+    return rc;
+}

@@ -1,0 +1,449 @@
+/* The sources that the lowering makes at run time, compiled by NVRTC for sm_90: gathers, scatters and groups of element-wise operations, by the
+ * commands that make them. (Kernels of users are in test_nvrtc.c, which has the families too.)
+ *
+ * What is compiled: every operation with every dtype; every mode of a scatter with every dtype, checked or not in turn (both for one dtype of
+ * each storage class, where it is assigned or added); every dtype of an index array, checked and not; every number of index arrays, width of a move, layout and pack. These
+ * are independent parts of a source, so not all combinations: they would take hours. With KEEL_DETERMINISTIC=1 (a test of its own) only
+ * scatters have other sources. */
+#include "backend/cuda/nvrtc_support.h"
+
+#include "base/deterministic.h"
+#include "base/dtype.h"
+#include "base/op_params.h"
+#include "base/tensor.h"
+
+/* ---- commands ---- */
+
+enum { DIMS = 10, MAX_ARGS = 12, MAX_COMMANDS = 64 };
+struct operand {
+    int dims[DIMS];
+    int64_t strides[DIMS];
+};
+struct made { /* a command with all that it points to; data are addresses that nobody follows */
+    struct kl_command c;
+    struct kl_arg args[MAX_ARGS];
+    struct operand operand[MAX_ARGS];
+};
+
+static struct kl_fault_words words = {.device = (void *)64};
+
+static void *address(int n) {
+    return (void *)(uintptr_t)((uint64_t)(n + 1) << 44);
+}
+
+/* Row order, or (gap > 1) elements that lie so far apart. */
+static void put(struct made *m, int at, enum kl_dtype dtype, int ndim, const int *dims, int gap) {
+    struct operand *o = &m->operand[at];
+    int64_t stride = gap, size = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        o->dims[d] = dims[d];
+        o->strides[d] = stride;
+        stride *= dims[d];
+        size *= dims[d];
+    }
+    m->args[at] = (struct kl_arg){.data = address(at),
+                                  .dtype = (uint8_t)dtype,
+                                  .ndim = ndim,
+                                  .size = size,
+                                  .dims = o->dims,
+                                  .strides = o->strides,
+                                  .layout = kl_layout_of(ndim, o->dims, o->strides)};
+}
+
+static void command(struct made *m, enum kl_op_id op, const void *params, int n_in, bool checked) {
+    m->c = (struct kl_command){.kind = KL_CMD_LAUNCH,
+                               .op = op,
+                               .name = kl_op_name(op),
+                               .params = params,
+                               .n_in = n_in,
+                               .n_out = 1,
+                               .args = m->args,
+                               .checked = checked,
+                               .pos_end = INT64_MAX};
+    if (checked) m->c.word = (struct kl_word_ref){&words, 1};
+}
+
+/* As the driver does: dry when it is encoded, then for good. */
+static void lower(const struct kl_command *commands, int n, const char *what) {
+    struct kl_error *e = NULL;
+    int rc = KL_OK, launched = n_launched;
+    if (no_nvrtc(1)) return;
+    for (int i = 0; i < n && !rc; i++) rc = kl_lower_prepare(lowering, &commands[i], &e);
+    int compiled = n_compiled;
+    if (!rc) rc = kl_lower(lowering, &port, commands, n, &e);
+    if (rc) fail_msg("%s: %s", what, e ? e->message : "no message");
+    assert_true(n_launched > launched);
+    if (!(kl_op_flags(commands[0].op) & KL_OPF_ELEMENTWISE))
+        assert_int_equal(n_compiled, compiled); /* nothing is left for the hand-over */
+}
+
+static void lower_one(const struct made *m, const char *what) {
+    char text[160];
+    int n = snprintf(text, sizeof text, "%s, %s%s:", kl_op_name(m->c.op), what,
+                     m->c.checked ? ", checked" : "");
+    for (int i = 0; i <= m->c.n_in; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, " %s",
+                      kl_dtype_name((enum kl_dtype)m->args[i].dtype));
+    lower(&m->c, 1, text);
+}
+
+/* One of each storage class: what a source does differently depends on them. */
+static bool of_each_class(enum kl_dtype t) {
+    return t == KL_BOOL || t == KL_I8 || t == KL_F16 || t == KL_U32 || t == KL_F32 || t == KL_I64 ||
+           t == KL_C64;
+}
+
+static bool is_index(enum kl_dtype t) {
+    return kl_dtype_is_int(t) && t != KL_BOOL;
+}
+
+/* ---- gathers ---- */
+
+enum { ROWS = 50, FEW = 70, MANY = 1 << 21, HUGE_ROWS = 1 << 30 };
+
+/* n_index arrays of n positions, which gather (1, ..., 1, inner) elements; gap: of the source. */
+static void gather(enum kl_dtype t, enum kl_dtype index, int n_index, int n, int inner, int gap,
+                   bool checked, const char *what) {
+    struct {
+        struct kl_gather_params p;
+        int v[2 * DIMS];
+    } p = {.p = {.n_axes = n_index, .ndim = n_index + 1}};
+    struct made m = {0};
+    int source[DIMS], out[DIMS + 1] = {n};
+    for (int k = 0; k < n_index; k++) {
+        p.v[k] = k;
+        source[k] = k ? 2 : ROWS;
+        p.v[n_index + k] = out[1 + k] = 1;
+        put(&m, 1 + k, index, 1, &n, 1);
+    }
+    source[n_index] = p.v[2 * n_index] = out[1 + n_index] = inner;
+    put(&m, 0, t, n_index + 1, source, gap);
+    put(&m, 1 + n_index, t, n_index + 2, out, 1);
+    if (n_index == 0) put(&m, 1, t, 1, &inner, 1);
+    command(&m, KL_OP_GATHER, &p, 1 + n_index, checked);
+    lower_one(&m, what);
+}
+
+static void test_gather_indices(void **state) {
+    for (int t = 0; t < KL_N_DTYPES; t++)
+        for (int checked = 0; checked < 2 && is_index((enum kl_dtype)t); checked++)
+            gather(KL_F32, (enum kl_dtype)t, 1, FEW, 3, 1, checked, "index");
+    for (int n = 0; n <= 8; n++)
+        for (int checked = 0; checked < 2; checked++)
+            gather(KL_F32, KL_I32, n, FEW, 3, 1, checked, "index arrays");
+}
+
+static void test_gather_moves(void **state) {
+    static const struct {
+        enum kl_dtype dtype;
+        int inner;
+    } widths[] = {{KL_BOOL, 1}, {KL_BF16, 1}, {KL_F32, 1}, {KL_I64, 1}, {KL_C64, 2}};
+    for (int w = 0; w < 5; w++)
+        for (int checked = 0; checked < 2; checked++) {
+            enum kl_dtype t = widths[w].dtype;
+            int inner = widths[w].inner;
+            gather(t, KL_I64, 1, FEW, inner, 1, checked, "few");
+            gather(t, KL_I64, 1, MANY, inner, 1, checked, "many");
+            if (checked == w % 2) continue;
+            gather(t, KL_I64, 1, HUGE_ROWS, 2 * inner + 3, 1, checked, "over 2^31");
+            gather(t, KL_I64, 1, FEW, inner == 1 ? 3 : inner, 2, checked, "gaps");
+        }
+}
+
+static void test_gather_axis(void **state) {
+    const int dims[] = {6, 5}, index[] = {6, 7};
+    static const enum kl_dtype widths[] = {KL_U8, KL_F16, KL_F32, KL_F64};
+    for (int t = 0; t < KL_N_DTYPES; t++)
+        for (int checked = 0; checked < 2 && is_index((enum kl_dtype)t); checked++) {
+            struct kl_axis_params p = {.axis = 1};
+            struct made m = {0};
+            put(&m, 0, widths[t % 4], 2, dims, 1);
+            put(&m, 1, (enum kl_dtype)t, 2, index, 1);
+            put(&m, 2, widths[t % 4], 2, index, 1);
+            command(&m, KL_OP_GATHER_AXIS, &p, 2, checked);
+            lower_one(&m, "index");
+        }
+}
+
+/* ---- scatters ---- */
+
+static const char *const modes[] = {"assign", "add", "prod", "max", "min"};
+
+static void scatter(int mode, enum kl_dtype t, enum kl_dtype index, int n_index, int n, int inner,
+                    int gap, bool checked) {
+    struct {
+        struct kl_scatter_params p;
+        int axes[DIMS];
+    } p = {.p = {.mode = (enum kl_scatter_mode)mode, .n_axes = n_index}};
+    struct made m = {0};
+    int base[DIMS], updates[DIMS + 1] = {n};
+    for (int k = 0; k < n_index; k++) {
+        p.axes[k] = k;
+        base[k] = k ? 2 : ROWS;
+        updates[1 + k] = 1;
+        put(&m, 2 + k, index, 1, &n, 1);
+    }
+    base[n_index] = updates[1 + n_index] = inner;
+    put(&m, 0, t, n_index + 1, base, gap);
+    put(&m, 1, t, n_index + 1 + (n_index > 0), n_index ? updates : updates + 1, 1);
+    put(&m, 2 + n_index, t, n_index + 1, base, gap);
+    m.args[2 + n_index].data = m.args[0].data; /* in place */
+    command(&m, KL_OP_SCATTER, &p, 2 + n_index, checked);
+    lower_one(&m, modes[mode]);
+}
+
+static void scatter_axis(int mode, enum kl_dtype t, enum kl_dtype index, bool checked) {
+    const int dims[] = {6, 5}, where[] = {6, 3};
+    struct kl_scatter_axis_params p = {.mode = (enum kl_scatter_mode)mode, .axis = 1};
+    struct made m = {0};
+    put(&m, 0, t, 2, dims, 1);
+    put(&m, 1, t, 2, where, 1);
+    put(&m, 2, index, 2, where, 1);
+    put(&m, 3, t, 2, dims, 1);
+    m.args[3].data = m.args[0].data;
+    command(&m, KL_OP_SCATTER_AXIS, &p, 3, checked);
+    lower_one(&m, modes[mode]);
+}
+
+/* One source has both kernels, so what is compiled as a scatter serves put_along_axis too but for its own entry: in turn. Joined in order
+ * they are two launches, and fewer dtypes. */
+static void test_scatter_modes(void **state) {
+    for (int mode = 0; mode < 5; mode++)
+        for (int t = 0; t < KL_N_DTYPES; t++) {
+            bool sample = of_each_class((enum kl_dtype)t), common = mode <= KL_SCATTER_ADD;
+            if (kl_deterministic() && mode != KL_SCATTER_ADD && !sample) continue;
+            for (int k = 0; k < (sample && common && !kl_deterministic() ? 2 : 1); k++) {
+                bool checked = (mode + t + k) % 2;
+                if (t % 3 == mode % 3)
+                    scatter_axis(mode, (enum kl_dtype)t, KL_I32, checked);
+                else
+                    scatter(mode, (enum kl_dtype)t, KL_I32, 1, FEW, 1, 1, checked);
+            }
+        }
+}
+
+static void test_scatter_indices(void **state) {
+    for (int t = 0; t < KL_N_DTYPES; t++) {
+        if (!is_index((enum kl_dtype)t)) continue;
+        scatter(KL_SCATTER_ADD, KL_F32, (enum kl_dtype)t, 1, FEW, 3, 1, t % 2);
+        if (kl_deterministic()) continue;
+        scatter(KL_SCATTER_ASSIGN, KL_F32, (enum kl_dtype)t, 1, FEW, 3, 1, !(t % 2));
+        scatter_axis(KL_SCATTER_ADD, KL_U32, (enum kl_dtype)t, !(t % 2));
+    }
+    for (int n = 0; n <= 8; n += kl_deterministic() ? 4 : 1)
+        scatter(n % 5, KL_U32, KL_I32, n, FEW, 3, 1, n % 2);
+}
+
+static void test_scatter_moves(void **state) {
+    static const enum kl_dtype widths[] = {KL_U8, KL_F16, KL_F32, KL_F64, KL_C64};
+    for (int w = 0; w < 5; w += kl_deterministic() ? 2 : 1)
+        for (int add = 0; add < 2; add++) {
+            int inner = w == 4 ? 2 : 1;
+            scatter(add, widths[w], KL_I64, 1, MANY, inner, 1, w % 2);
+            scatter(add, widths[w], KL_I64, 1, FEW, 3, 2, !(w % 2));
+            if (!kl_deterministic()) /* which does not take that many */
+                scatter(add, widths[w], KL_I64, 1, HUGE_ROWS, 2 * inner + 3, 1, w % 2);
+        }
+}
+
+/* ---- element-wise ---- */
+
+enum { UNARY = 1, BINARY = 2, COMPARISON = 3 };
+static const struct {
+    enum kl_op_id op;
+    int kind;
+} ops[] = {{KL_OP_NEGATIVE, UNARY},     {KL_OP_ABS, UNARY},
+           {KL_OP_SQUARE, UNARY},       {KL_OP_EXP, UNARY},
+           {KL_OP_LOG, UNARY},          {KL_OP_SQRT, UNARY},
+           {KL_OP_FLOOR, UNARY},        {KL_OP_ERFINV, UNARY},
+           {KL_OP_LOGICAL_NOT, UNARY},  {KL_OP_COPY, UNARY},
+           {KL_OP_ADD, BINARY},         {KL_OP_SUBTRACT, BINARY},
+           {KL_OP_MULTIPLY, BINARY},    {KL_OP_DIVIDE, BINARY},
+           {KL_OP_MAXIMUM, BINARY},     {KL_OP_MINIMUM, BINARY},
+           {KL_OP_LOGICAL_AND, BINARY}, {KL_OP_LOGICAL_OR, BINARY},
+           {KL_OP_EQUAL, COMPARISON},   {KL_OP_NOT_EQUAL, COMPARISON},
+           {KL_OP_LESS, COMPARISON},    {KL_OP_LESS_EQUAL, COMPARISON},
+           {KL_OP_GREATER, COMPARISON}, {KL_OP_GREATER_EQUAL, COMPARISON}};
+enum { N_OPS = sizeof ops / sizeof *ops };
+
+/* As the builders have it. */
+static bool takes(enum kl_op_id op, enum kl_dtype t) {
+    bool inexact = kl_dtype_is_float(t) || t == KL_C64;
+    switch (op) {
+    case KL_OP_EXP:
+    case KL_OP_LOG:
+    case KL_OP_SQRT:
+    case KL_OP_DIVIDE: return inexact;
+    case KL_OP_FLOOR:
+    case KL_OP_ERFINV: return kl_dtype_is_float(t);
+    case KL_OP_LOGICAL_NOT:
+    case KL_OP_LOGICAL_AND:
+    case KL_OP_LOGICAL_OR: return t == KL_BOOL;
+    case KL_OP_NEGATIVE: return t != KL_BOOL;
+    default: return true;
+    }
+}
+
+/* A chain of operations over FEW elements, in memory of its own each; nobody else needs what is between. */
+static struct made chain[MAX_COMMANDS];
+static struct kl_command commands[MAX_COMMANDS];
+static int n_chain;
+
+static void begin_chain(void) {
+    n_chain = 0;
+}
+
+static void operand_of_chain(struct made *m, int at, enum kl_dtype t, int where) {
+    const int n = FEW;
+    put(m, at, t, 1, &n, 1);
+    m->args[at].data = address(where);
+}
+
+/* The value of `from` (a step, or -1 - k: the k-th array from outside) and others become a value of dtype `to`: its number. */
+static int step(enum kl_op_id op, enum kl_dtype to, int n_in, const int *from,
+                const enum kl_dtype *dtypes, uint32_t dead) {
+    struct made *m = &chain[n_chain];
+    for (int i = 0; i < n_in; i++)
+        operand_of_chain(m, i, dtypes[i], from[i] < 0 ? -1 - from[i] : 100 + from[i]);
+    operand_of_chain(m, n_in, to, 100 + n_chain);
+    command(m, op, NULL, n_in, false);
+    m->c.dead = dead;
+    commands[n_chain] = m->c;
+    return n_chain++;
+}
+
+static void test_operations(void **state) {
+    for (int d = 0; d < KL_N_DTYPES; d++) {
+        enum kl_dtype t = (enum kl_dtype)d;
+        int at = -1; /* the array x; -2: y */
+        begin_chain();
+        for (int k = 0; k < N_OPS; k++) {
+            if (!takes(ops[k].op, t)) continue;
+            if (ops[k].kind == UNARY && ops[k].op == KL_OP_ABS && t == KL_C64) {
+                at = step(ops[k].op, KL_F32, 1, (int[]){at}, (enum kl_dtype[]){t}, 1);
+                at = step(KL_OP_CAST, t, 1, (int[]){at}, (enum kl_dtype[]){KL_F32}, 1);
+            } else if (ops[k].kind == UNARY) {
+                at = step(ops[k].op, t, 1, (int[]){at}, (enum kl_dtype[]){t}, 1);
+            } else if (ops[k].kind == BINARY) {
+                at = step(ops[k].op, t, 2, (int[]){at, -2}, (enum kl_dtype[]){t, t}, 1);
+            } else {
+                int is = step(ops[k].op, KL_BOOL, 2, (int[]){at, -2}, (enum kl_dtype[]){t, t}, 0);
+                at = step(KL_OP_WHERE, t, 3, (int[]){is, at, -2}, (enum kl_dtype[]){KL_BOOL, t, t},
+                          t == KL_BOOL ? 1 : 3);
+            }
+        }
+        int before = n_compiled;
+        lower(commands, n_chain, kl_dtype_name(t));
+        assert_in_range(n_compiled - before, 0, 2); /* they did become one or two kernels */
+    }
+}
+
+/* From every dtype to every other: there and back again. */
+static void test_casts(void **state) {
+    for (int a = 0; a < KL_N_DTYPES; a++) {
+        int at = -1;
+        begin_chain();
+        for (int b = a; b < KL_N_DTYPES; b++) {
+            enum kl_dtype from = (enum kl_dtype)a, to = (enum kl_dtype)b;
+            at = step(KL_OP_CAST, to, 1, (int[]){at}, &from, 1);
+            at = step(KL_OP_CAST, from, 1, (int[]){at}, &to, 1);
+        }
+        lower(commands, n_chain, kl_dtype_name((enum kl_dtype)a));
+    }
+}
+
+/* What an operand may look like: in row order, one element for all, columns, rows repeated, gaps, packs with gaps between rows. */
+enum layout { ROW_ORDER, ONE, TURNED, SAME_ROW, GAPS, PACKS, UNALIGNED, N_LAYOUTS };
+
+static void lay(struct kl_arg *a, int64_t *strides, enum layout l) {
+    int64_t rows = a->dims[0], columns = a->dims[1];
+    switch (l) {
+    case ONE: strides[0] = strides[1] = 0; break;
+    case TURNED: strides[0] = 1, strides[1] = rows; break;
+    case SAME_ROW: strides[0] = 1, strides[1] = 0; break;
+    case GAPS: strides[0] = 2 * columns, strides[1] = 2; break;
+    case PACKS: strides[0] = 2 * columns, strides[1] = 1; break;
+    case UNALIGNED: a->data = (char *)a->data + kl_dtype_size(a->dtype); break;
+    default: break;
+    }
+    a->layout = kl_layout_of(a->ndim, a->dims, strides);
+}
+
+static void add_of(enum kl_dtype t, int ndim, const int *dims, enum layout x, enum layout y) {
+    struct made m = {0};
+    for (int i = 0; i < 3; i++) put(&m, i, t, ndim, dims, 1);
+    if (ndim == 2) {
+        lay(&m.args[0], m.operand[0].strides, x);
+        lay(&m.args[1], m.operand[1].strides, y);
+    }
+    command(&m, KL_OP_ADD, NULL, 2, false);
+    lower_one(&m, "layouts");
+}
+
+static void test_layouts(void **state) {
+    static const enum kl_dtype sizes[] = {KL_U8, KL_BF16, KL_F32, KL_F64};
+    const int dims[] = {6, 64}, large[] = {1 << 16, 1 << 16};
+    for (int s = 0; s < 4; s++)
+        for (int l = 0; l < N_LAYOUTS; l++)
+            add_of(sizes[s], 2, dims, (enum layout)l, (enum layout)((l + s) % N_LAYOUTS));
+    add_of(KL_C64, 2, dims, ROW_ORDER, TURNED);
+    add_of(KL_F32, 2, large, ROW_ORDER, ROW_ORDER);
+    add_of(KL_F32, 2, large, PACKS, TURNED);
+    for (int ndim = 1; ndim <= KL_SPACE_DIMS;
+         ndim++) { /* axes that do not join: every other one is repeated */
+        int many[KL_SPACE_DIMS];
+        struct made m = {0};
+        for (int d = 0; d < ndim; d++) many[d] = 3;
+        for (int i = 0; i < 3; i++) put(&m, i, KL_F32, ndim, many, 1);
+        for (int d = 0; d < ndim; d += 2) m.operand[0].strides[d] = 0;
+        if (ndim == 1) m.operand[0].strides[0] = 2;
+        m.args[0].layout = kl_layout_of(ndim, m.args[0].dims, m.args[0].strides);
+        command(&m, KL_OP_SUBTRACT, NULL, 2, false);
+        lower_one(&m, "axes");
+    }
+}
+
+/* Several results of one kernel, as many as it may store, and inputs of several dtypes. */
+static void test_several_results(void **state) {
+    static const enum kl_dtype to[] = {KL_F16, KL_U8, KL_C64, KL_F64};
+    begin_chain();
+    for (int k = 0; k < 4; k++)
+        step(KL_OP_CAST, to[k], 1, (int[]){-1}, (enum kl_dtype[]){KL_F32}, 0);
+    int before = n_compiled;
+    lower(commands, n_chain, "four results");
+    if (have_nvrtc) assert_int_equal(n_compiled, before + 1);
+}
+
+/* The other way round: what does not compile is seen here. */
+static void test_mistakes_are_seen(void **state) {
+    static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
+    struct kl_error *e = NULL;
+    struct kl_emit emit = {lowering, &port, NULL, true, &e};
+    if (no_nvrtc(1)) return;
+    assert_int_equal(kl_emit_source(&emit, "bad", bad, "map", 0, 256, NULL, 0), KL_ECOMPILE);
+    kl_error_release(e);
+    e = NULL;
+    assert_int_equal(
+        kl_emit_source(&emit, "other", "KERNEL(maps)(i64 n) {}\n", "map", 0, 256, NULL, 0),
+        KL_ECOMPILE);
+    assert_non_null(strstr(e->message, "'map'"));
+    kl_error_release(e);
+}
+
+int main(void) {
+    have_nvrtc = kl_nvrtc_api(NULL) != NULL;
+    const struct CMUnitTest scatters[] = {
+        cmocka_unit_test(test_scatter_modes),
+        cmocka_unit_test(test_scatter_indices),
+        cmocka_unit_test(test_scatter_moves),
+    };
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_gather_indices),  cmocka_unit_test(test_gather_moves),
+        cmocka_unit_test(test_gather_axis),     cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_casts),           cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_several_results), cmocka_unit_test(test_mistakes_are_seen),
+    };
+    int rc = cmocka_run_group_tests(scatters, nvrtc_setup, NULL);
+    if (!kl_deterministic()) rc += cmocka_run_group_tests(others, NULL, NULL);
+    return nvrtc_report(rc);
+}
