@@ -305,7 +305,7 @@ def gathers():
         if cupy is not None and cupy_too:
             ca, ci = cupy.asarray(ta), cupy.asarray(ti)
             p["cupy"] = peer_cupy(lambda: cupy.take(ca, ci, 0))
-        case(name, 4 * n * (1 + row) + 4 * min(n, shape[0]) * row, lambda: start(call("take_axis", ka, ki, 0)), p)
+        case(name, 4 * n * (1 + row) + 4 * min(n, shape[0]) * row, lambda: start_and_drop(call("take_axis", ka, ki, 0)), p)
         free_array(ka)
         free_array(ki)
 

@@ -235,7 +235,8 @@ static void common_source(struct generator *g) {
     bool shared = k->shared_bytes + g->use->shared_bytes > 0;
     if (shared)
         add(t, "\n#ifdef IS_CUDA\n) {\n    extern __shared__ __align__(16) u8 keel_shared[];\n"
-               "#else\n, SHARED_PTR u8 *keel_shared) {\n#endif\n");
+               "#else\n, SHARED_PTR ulong2 *keel_aligned) {\n" /* of u8 it would be aligned to 1 */
+               "    SHARED_PTR u8 *keel_shared = (SHARED_PTR u8 *)keel_aligned;\n#endif\n");
     else
         add(t, ") {\n");
     /* Data may be anything when a guard is set: nothing is done with it. */

@@ -632,7 +632,8 @@ static void test_limits_of_groups(void **state) {
             port->ops = ops;
         }
     } else {
-        /* 240 values that all live until the end, in 1024 threads: 65536 registers are not enough. */
+        /* 240 values that all live until the end, in 1024 threads: 65536 registers are not enough. CUDA's compiler knows the size of the group
+         * (__launch_bounds__) and keeps the values in memory, so that every kernel of the dialect fits. */
         static char source[40000];
         size_t n = 0, room = sizeof source;
         for (int i = 0; i < 240; i++)
@@ -654,7 +655,7 @@ static void test_limits_of_groups(void **state) {
               &(keel_kernel_config){OUTPUTS(FLAT(3, MLX_INT32)), .grid = {1024, 1, 1},
                                     .group = {1024, 1, 1}});
         mlx_array y = out_at(0);
-        FAILS(mlx_array_eval(y), KEEL_EARG, "is 1024 threads; this device takes ");
+        OK(mlx_array_eval(y));
         mlx_array_free(y);
     }
     mlx_array_free(x);

@@ -379,17 +379,28 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
     }
 }
 
-/* A run of element-wise operations is not cut where memory is much: it becomes one kernel, which needs the memory of its last only. */
-static bool goes_on(const struct cb *cb, const struct kl_task *t) {
-    return cb->last && kl_op_flags(t->op) & kl_op_flags(cb->last->op) & KL_OPF_ELEMENTWISE;
+/* A run of element-wise operations that use each other's values is not cut: it becomes one kernel, which needs the memory of its last only, and does not store the others. */
+static bool goes_on(struct cb *cb, const struct kl_task *t) {
+    if (!cb->last || !(kl_op_flags(t->op) & kl_op_flags(cb->last->op) & KL_OPF_ELEMENTWISE))
+        return false;
+    bool uses = false;
+    kl_mutex_lock(&cb->queue->dev->mu);
+    for (int i = 0; i < t->n_in && !uses; i++) {
+        const struct op *maker = t->in[i]->fate->device_op;
+        uses = maker && maker->cb == cb;
+    }
+    kl_mutex_unlock(&cb->queue->dev->mu);
+    return uses;
+}
+
+static bool is_full(struct cb *cb, const struct kl_task *t) {
+    if (cb->n_ops >= MOST_OPS) return true;
+    return (cb->n_ops >= MAX_OPS || cb->new_bytes >= max_new_bytes) && !goes_on(cb, t);
 }
 
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
-    if (q->open && q->open->new_bytes >= max_new_bytes && !goes_on(q->open, t))
-        gpu_flush(&q->dev->backend, q);
-    if (encode(q, t, drop, err)) return KL_LAUNCH_DONE;
-    if (q->open->n_ops >= MAX_OPS) gpu_flush(&q->dev->backend, q);
-    return KL_LAUNCH_PENDING;
+    if (q->open && is_full(q->open, t)) gpu_flush(&q->dev->backend, q);
+    return encode(q, t, drop, err) ? KL_LAUNCH_DONE : KL_LAUNCH_PENDING;
 }
 
 int gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err) {

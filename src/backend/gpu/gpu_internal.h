@@ -4,7 +4,8 @@
 #include "base/release.h"
 
 enum {
-    MAX_OPS = 64,   /* of one command buffer */
+    MAX_OPS = 64,   /* of one command buffer, .. */
+    MOST_OPS = 128, /* .. and where it is not cut in the middle of a run that becomes one kernel */
     MAX_TAINTS = 8, /* fault words that a value may depend on before they are merged into one */
 };
 static const int64_t max_new_bytes = (int64_t)256 << 20; /* outputs of one command buffer */

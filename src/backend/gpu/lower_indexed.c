@@ -22,10 +22,13 @@ enum {
     LARGE = LOCAL * 4096 /* items from which there are groups enough for several per work-item */
 };
 
-/* struct indexed of kernels/indexed.kl. */
+struct axis {
+    int64_t size, places, stride;
+};
+/* What makes struct indexed of kernels/indexed.kl. */
 struct indexed {
     int64_t n, inner;
-    int64_t axis_size[MAX_INDEX], places[MAX_INDEX], stride[MAX_INDEX];
+    struct axis axis[MAX_INDEX];
     struct kl_space slice;
 };
 
@@ -170,15 +173,33 @@ static int describe(struct kl_emit *e, const struct kl_command *c, const struct 
     for (int k = 0; k < u.n; k++) {
         index[k] = &c->args[u.first + k];
         v->index_dtype[k] = index[k]->dtype;
-        x->axis_size[k] = array->dims[u.axes[k]];
-        x->places[k] = x->axis_size[k] - (u.extents ? u.extents[u.axes[k]] : 1) + 1;
-        if (x->places[k] < 0) x->places[k] = 0;
-        x->stride[k] = array->strides[u.axes[k]];
-        if (kl_dtype_size(index[k]->dtype) > 4 || x->stride[k] > INT32_MAX ||
-            x->stride[k] < -INT32_MAX)
+        x->axis[k].size = array->dims[u.axes[k]];
+        x->axis[k].places = x->axis[k].size - (u.extents ? u.extents[u.axes[k]] : 1) + 1;
+        if (x->axis[k].places < 0) x->axis[k].places = 0;
+        x->axis[k].stride = array->strides[u.axes[k]];
+        if (kl_dtype_size(index[k]->dtype) > 4 || x->axis[k].stride > INT32_MAX ||
+            x->axis[k].stride < -INT32_MAX)
             v->narrow = 0;
     }
     return KL_OK;
+}
+
+/* struct indexed as the kernel has it, which is as short as can be: a launch costs by the bytes of its arguments. */
+struct packed {
+    size_t bytes;
+    char v[sizeof(struct indexed)];
+};
+static struct kl_karg pack(const struct variant *v, const struct indexed *x, struct packed *p) {
+    size_t axes = (v->n_index ? v->n_index : 1) * sizeof *x->axis;
+    p->bytes = 2 * sizeof(int64_t);
+    memcpy(p->v, x, p->bytes);
+    memcpy(p->v + p->bytes, x->axis, axes);
+    p->bytes += axes;
+    if (!v->flat_slice) {
+        memcpy(p->v + p->bytes, &x->slice, sizeof x->slice);
+        p->bytes += sizeof x->slice;
+    }
+    return (struct kl_karg){p->v, p->bytes};
 }
 
 static struct range positions(const struct kl_command *c, const struct kl_arg *index, int n_index) {
@@ -208,13 +229,13 @@ static size_t widen(struct indexed *x, int n_index, size_t item, const void *fro
         bool fits = last >= 0 && x->slice.strides[0][last] == 1 && x->slice.dims[last] % 2 == 0 &&
                     (((uintptr_t)from | (uintptr_t)to) & (2 * item - 1)) == 0;
         for (int d = 0; d < last && fits; d++) fits = x->slice.strides[0][d] % 2 == 0;
-        for (int k = 0; k < n_index && fits; k++) fits = x->stride[k] % 2 == 0;
+        for (int k = 0; k < n_index && fits; k++) fits = x->axis[k].stride % 2 == 0;
         if (!fits) break;
         x->slice.dims[last] /= 2;
         x->slice.n /= 2;
         x->inner /= 2;
         for (int d = 0; d < last; d++) x->slice.strides[0][d] /= 2;
-        for (int k = 0; k < n_index; k++) x->stride[k] /= 2;
+        for (int k = 0; k < n_index; k++) x->axis[k].stride /= 2;
     }
     return item;
 }
@@ -248,8 +269,9 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     v.each = each(items, v.item);
     struct kl_fault_args f = kl_fault_args(c);
     struct kl_karg args[KL_MAX_KARGS];
+    struct packed packed;
     int n = 0;
-    args[n++] = KL_KARG(x);
+    args[n++] = pack(&v, &x, &packed);
     /* Of an empty array nothing is taken, but the kernel reads something before it knows. */
     args[n++] = KL_KARG_PTR(source_arg->size ? source_arg->data : out->data);
     for (int k = 0; k < v.n_index || k == 0; k++)
@@ -285,8 +307,8 @@ static int axis_space(void *ctx, const struct kl_space *space, const int64_t *of
     args[n++] = KL_KARG(first);
     args[n++] = KL_KARG(j->r.begin);
     args[n++] = KL_KARG(j->r.end);
-    args[n++] = KL_KARG(j->x.axis_size[0]);
-    args[n++] = KL_KARG(j->x.stride[0]);
+    args[n++] = KL_KARG(j->x.axis[0].size);
+    args[n++] = KL_KARG(j->x.axis[0].stride);
     args[n++] = KL_KARG_PTR(array + offsets[0] * item);
     args[n++] = KL_KARG_PTR((const char *)j->index->data + offsets[1] * index_item);
     args[n++] = KL_KARG_PTR(j->v.scatter ? (const char *)j->values->data + offsets[2] * item
@@ -420,8 +442,9 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     v.small = items <= INT32_MAX;
     if (!v.ordered && !v.serial) v.each = each(items, v.item);
     struct kl_karg args[KL_MAX_KARGS];
+    struct packed packed;
     int n = 0;
-    args[n++] = KL_KARG(x);
+    args[n++] = pack(&v, &x, &packed);
     args[n++] = KL_KARG_PTR(out->data);
     struct kl_karg of_these =
         item_ptr(rows[v.n_index], r.begin * x.inner, v.item ? v.item : kl_dtype_size(out->dtype));

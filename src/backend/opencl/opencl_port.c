@@ -107,15 +107,20 @@ static int port_find(struct kl_port *p, void *module, const char *entry, void **
                    kl_opencl_status_text(status));
 }
 
-/* OpenCL counts memory of arguments that are already set too: there are none yet. */
+/* OpenCL counts memory of arguments that are already set too: there are none yet. A kernel that is compiled for one size of group runs in it, whatever
+ * else is said: NVIDIA says 256 of kernels that it compiled for 1024, and runs. */
 static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
                        struct kl_error **err) {
     struct opencl *d = opencl_of_port(p);
-    size_t most = 0;
+    size_t most = 0, compiled_for[3] = {0};
     cl_ulong shared = 0;
     KL_TRY(ocl_usable(d, err));
     KL_TRY(KL_CL(err, clGetKernelWorkGroupInfo, kernel, d->device, CL_KERNEL_WORK_GROUP_SIZE,
                  sizeof most, &most, NULL));
+    KL_TRY(KL_CL(err, clGetKernelWorkGroupInfo, kernel, d->device,
+                 CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof compiled_for, compiled_for, NULL));
+    size_t own = compiled_for[0] * compiled_for[1] * compiled_for[2];
+    if (own > most) most = own;
     KL_TRY(KL_CL(err, clGetKernelWorkGroupInfo, kernel, d->device, CL_KERNEL_LOCAL_MEM_SIZE,
                  sizeof shared, &shared, NULL));
     *limits = (struct kl_kernel_limits){most < UINT32_MAX ? (uint32_t)most : UINT32_MAX, shared};

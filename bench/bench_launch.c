@@ -1,0 +1,175 @@
+/* bench_launch.c - what it costs to start a small kernel: CUDA's driver by itself, a graph of CUDA, and Keel with operations that cannot become one kernel. In turn, in one
+ * process; microseconds per kernel of a chain in which each waits for the one before, medians. Keel's include encoding, checks of indices (gather) and settling. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "mlx/c/mlx.h"
+
+enum { CHAIN = 2000, ROUNDS = 21, N = 8 };
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static int smaller(const void *a, const void *b) {
+    double d = *(const double *)a - *(const double *)b;
+    return d < 0 ? -1 : d > 0;
+}
+
+static void check(int rc, const char *what) {
+    if (!rc) return;
+    fprintf(stderr, "%s failed with %d\n", what, rc);
+    exit(1);
+}
+
+/* ---- CUDA by itself ---- */
+
+static char tiny[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n"
+    ".visible .entry tiny(.param .u64 a, .param .u64 b, .param .u64 c) {\n"
+    ".reg .b64 %rd<4>; .reg .f32 %f<2>; .reg .b32 %r<2>;\n"
+    "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, "
+    "4;\n"
+    "add.s64 %rd1, %rd1, %rd3; add.s64 %rd2, %rd2, %rd3;\n"
+    "ld.global.f32 %f1, [%rd1]; add.f32 %f1, %f1, %f1; st.global.f32 [%rd2], %f1; ret; }\n";
+
+static void *cuda, *stream, *kernel;
+static unsigned long long memory;
+
+static int call(const char *name, void *a, void *b, void *c, void *d) {
+    int (*f)(void *, void *, void *, void *) = NULL;
+    void *p = dlsym(cuda, name);
+    if (!p) return -1;
+    *(void **)&f = p;
+    return f(a, b, c, d);
+}
+#define CUDA(name, ...) check(call(name, __VA_ARGS__), name)
+#define NUMBER(x) ((void *)(size_t)(x))
+
+static int cuda_open(void) {
+    void *context, *module;
+    if (!(cuda = dlopen("libcuda.so.1", RTLD_NOW)) || call("cuInit", 0, 0, 0, 0)) return 0;
+    CUDA("cuDevicePrimaryCtxRetain", &context, NUMBER(0), 0, 0);
+    CUDA("cuCtxSetCurrent", context, 0, 0, 0);
+    CUDA("cuStreamCreate", &stream, NUMBER(1), 0, 0);
+    CUDA("cuModuleLoadData", &module, tiny, 0, 0);
+    CUDA("cuModuleGetFunction", &kernel, module, (void *)"tiny", 0);
+    CUDA("cuMemAlloc_v2", &memory, NUMBER(4096), 0, 0);
+    return 1;
+}
+
+static void launch_all(void) {
+    static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                         unsigned, void *, void **, void **);
+    if (!launch) *(void **)&launch = dlsym(cuda, "cuLaunchKernel");
+    for (int i = 0; i < CHAIN; i++) {
+        unsigned long long b = memory + 1024, c = 0;
+        void *args[] = {&memory, &b, &c};
+        check(launch(kernel, 1, 1, 1, N, 1, 1, 0, stream, args, NULL), "cuLaunchKernel");
+    }
+}
+
+static void until_done(void) {
+    CUDA("cuStreamSynchronize", stream, 0, 0, 0);
+}
+
+static double raw_us(void) {
+    double t = now_us();
+    launch_all();
+    until_done();
+    return (now_us() - t) / CHAIN;
+}
+
+/* Captured, made and launched once, as a framework must that sees a command buffer once; *again: launched a second time. */
+static double graph_us(double *again) {
+    void *graph, *made;
+    double t = now_us();
+    CUDA("cuStreamBeginCapture_v2", stream, NUMBER(1), 0, 0);
+    launch_all();
+    CUDA("cuStreamEndCapture", stream, &graph, 0, 0);
+    CUDA("cuGraphInstantiateWithFlags", &made, graph, 0, 0);
+    CUDA("cuGraphLaunch", made, stream, 0, 0);
+    until_done();
+    t = (now_us() - t) / CHAIN;
+    *again = now_us();
+    CUDA("cuGraphLaunch", made, stream, 0, 0);
+    until_done();
+    *again = (now_us() - *again) / CHAIN;
+    CUDA("cuGraphExecDestroy", made, 0, 0, 0);
+    CUDA("cuGraphDestroy", graph, 0, 0, 0);
+    return t;
+}
+
+/* ---- Keel ---- */
+
+static mlx_stream gpu;
+
+static mlx_array floats(void) {
+    float v[N] = {0.5F, 1, 0.25F, 2, 0.125F, 3, 0.5F, 0.75F};
+    int n = N;
+    mlx_array host = mlx_array_new_data(v, &n, 1, MLX_FLOAT32), x = mlx_array_new();
+    check(mlx_copy(&x, host, gpu) || mlx_array_eval(x), "mlx_copy");
+    mlx_array_free(host);
+    return x;
+}
+
+static mlx_array places(void) {
+    int v[N] = {1, 2, 3, 4, 5, 6, 7, 0}, n = N;
+    mlx_array host = mlx_array_new_data(v, &n, 1, MLX_INT32), x = mlx_array_new();
+    check(mlx_copy(&x, host, gpu) || mlx_array_eval(x), "mlx_copy");
+    mlx_array_free(host);
+    return x;
+}
+
+/* *host: until the caller has its thread back, who encodes and hands over itself, since the device stands idle. */
+static double keel_us(int gathers, double *host) {
+    mlx_array x = floats(), at = places();
+    for (int i = 0; i < CHAIN; i++)
+        check(gathers ? mlx_take(&x, x, at, gpu) : mlx_softmax_axis(&x, x, 0, false, gpu), "Keel");
+    mlx_vector_array all = mlx_vector_array_new_value(x);
+    double t = now_us();
+    check(mlx_async_eval(all), "mlx_async_eval");
+    *host = (now_us() - t) / CHAIN;
+    check(mlx_synchronize(gpu), "mlx_synchronize");
+    t = (now_us() - t) / CHAIN;
+    mlx_vector_array_free(all);
+    mlx_array_free(at);
+    mlx_array_free(x);
+    return t;
+}
+
+static double median(double *v) {
+    qsort(v, ROUNDS, sizeof *v, smaller);
+    return v[ROUNDS / 2];
+}
+
+int main(void) {
+    double raw[ROUNDS], once[ROUNDS], again[ROUNDS], softmax[ROUNDS], gather[ROUNDS],
+        host[2][ROUNDS];
+    gpu = mlx_default_gpu_stream_new();
+    if (!gpu.ctx) return 0; /* there is none */
+    int with_cuda = cuda_open();
+    keel_us(0, host[0]);
+    keel_us(1, host[1]);
+    for (int i = 0; i < ROUNDS; i++) {
+        if (with_cuda) raw[i] = raw_us();
+        if (with_cuda) once[i] = graph_us(&again[i]);
+        softmax[i] = keel_us(0, &host[0][i]);
+        gather[i] = keel_us(1, &host[1][i]);
+    }
+    double s = median(softmax), g = median(gather);
+    printf("microseconds per kernel of a chain of %d\n", CHAIN);
+    printf("Keel, softmax of %d: %.2f, of the caller %.2f\n", N, s, median(host[0]));
+    printf("Keel, checked gather of %d: %.2f, of the caller %.2f\n", N, g, median(host[1]));
+    if (!with_cuda) return 0;
+    double r = median(raw);
+    printf("cuLaunchKernel: %.2f\ngraph, made and launched once: %.2f; launched again: %.2f\n"
+           "Keel over cuLaunchKernel: %.2f and %.2f\n",
+           r, median(once), median(again), s / r, g / r);
+    mlx_stream_free(gpu);
+    return 0;
+}
