@@ -511,6 +511,9 @@ static void test_compile_error(void **state) {
         FAILS(mlx_array_eval(y), KEEL_ECOMPILE, in_header ? "nothing_here" : "no_such_name");
         const char *at = strstr(seen.text, in_header ? "broken (header)" : "broken:3");
         if (!in_header && !at) at = strstr(seen.text, "broken(3)");
+        /* NVIDIA's OpenCL does not tell files apart: it quotes the line itself. */
+        if (!at && strstr(seen.text, "<kernel>:"))
+            at = strstr(seen.text, in_header ? "return nothing_here;" : "y[i] = no_such_name;");
         if (!at) fail_msg("no line of the source: %s", seen.text);
         FAILS(mlx_array_eval(z), KEEL_ECOMPILE, "broken"); /* the dependent fails alike */
         mlx_array_free(y);
@@ -587,8 +590,10 @@ static void test_limits_of_kernels(void **state) {
         char says[64];
         snprintf(says, sizeof says, "this device has %zu", has);
         FAILS(mlx_array_eval(y), KEEL_EARG, says);
-        snprintf(says, sizeof says, "%zu bytes of shared memory in its source", in_source);
-        FAILS(mlx_array_eval(z), KEEL_EARG, says);
+        FAILS(mlx_array_eval(z), KEEL_EARG, " bytes of shared memory in its source");
+        const char *number = strstr(seen.text, "kernel 'hungry': ");
+        size_t said = number ? strtoul(number + strlen("kernel 'hungry': "), NULL, 10) : 0;
+        assert_in_range(said, in_source, in_source + 64); /* NVIDIA's OpenCL adds some of its own */
         mlx_array_free(y);
         mlx_array_free(z);
         ARE_INTS(before, 2, 4, 6);

@@ -55,11 +55,23 @@ static void add_taint(struct inputs *in, struct kl_word_ref w) {
     in->taints[in->n_taints++] = w;
 }
 
+/* At most so many words do the inputs depend on: those that are settled meanwhile drop out. */
+static int count_taints(struct device *dev, const struct kl_task *t) {
+    int n = 0;
+    kl_mutex_lock(&dev->mu);
+    for (int i = 0; i < t->n_in; i++) {
+        const struct op *producer = t->in[i]->fate->device_op;
+        n += producer ? producer->n_taints : 0;
+    }
+    kl_mutex_unlock(&dev->mu);
+    return n;
+}
+
 static int look_at_inputs(struct cb *cb, struct kl_task *t, struct inputs *in) {
     struct device *dev = cb->queue->dev;
-    int rc = KL_OK;
-    in->taints = cb_alloc(cb, (size_t)(t->n_in * MAX_TAINTS + KL_WORDS) * sizeof *in->taints);
-    if (!in->taints) return KL_ENOMEM;
+    int rc = KL_OK, n_taints = count_taints(dev, t);
+    if (n_taints && !(in->taints = cb_alloc(cb, (size_t)n_taints * sizeof *in->taints)))
+        return KL_ENOMEM;
     kl_mutex_lock(&dev->mu);
     for (int i = 0; i < t->n_in && !rc; i++) {
         struct kl_fate *f = t->in[i]->fate;
@@ -101,14 +113,16 @@ static struct op *record(struct cb *cb, struct kl_task *t) {
     op->n_out = t->n_out;
     op->in = cb_alloc(cb, (size_t)t->n_in * sizeof *op->in);
     op->out = cb_alloc(cb, (size_t)t->n_out * sizeof *op->out);
-    const char *name = kl_task_name(t);
-    char *own_name = cb_alloc(cb, strlen(name) + 1);
     void *params = cb_alloc(cb, t->params_bytes);
-    if (!op->in || !op->out || !own_name || !params) return NULL;
-    strcpy(own_name, name);
+    if (!op->in || !op->out || !params) return NULL;
     if (t->params_bytes) memcpy(params, t->params, t->params_bytes);
-    op->name = own_name;
     op->params = params;
+    op->name = kl_task_name(t);
+    if (t->op == KL_OP_CALL || t->op == KL_OP_KERNEL) { /* whose names go with them */
+        char *own_name = cb_alloc(cb, strlen(op->name) + 1);
+        if (!own_name) return NULL;
+        op->name = strcpy(own_name, op->name);
+    }
     for (int i = 0; i < t->n_in; i++)
         if (copy_tensor(cb, op->in[i] = cb_alloc(cb, sizeof(struct kl_tensor)), t->in[i]))
             return NULL;
@@ -239,11 +253,15 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
 static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl_error **err) {
     int n = in->n_taints;
     struct kl_word_ref *all = in->taints;
-    if (n + op->n_words > MAX_TAINTS) {
+    if (n + op->n_words == 0) return KL_OK;
+    bool merge = n + op->n_words > MAX_TAINTS;
+    op->taints = cb_alloc(cb, (size_t)(merge ? 1 : n + op->n_words) * sizeof *op->taints);
+    if (!op->taints) return KL_ENOMEM;
+    if (merge) {
         struct kl_word_ref *list = cb_alloc(cb, (size_t)(n + op->n_words) * sizeof *list);
         struct kl_word_ref merged;
         if (!list) return KL_ENOMEM;
-        memcpy(list, all, (size_t)n * sizeof *list);
+        if (n) memcpy(list, all, (size_t)n * sizeof *list);
         for (int k = 0; k < op->n_words; k++)
             list[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
         KL_TRY(cb_words(cb, 1, &merged, err));
@@ -256,7 +274,7 @@ static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl
         op->n_taints = 1;
         return KL_OK;
     }
-    memcpy(op->taints, all, (size_t)n * sizeof *all);
+    if (n) memcpy(op->taints, all, (size_t)n * sizeof *all);
     for (int k = 0; k < op->n_words; k++)
         op->taints[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
     op->n_taints = n + op->n_words;

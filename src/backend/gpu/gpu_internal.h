@@ -4,9 +4,9 @@
 #include "base/release.h"
 
 enum {
-    MAX_OPS = 64,   /* of one command buffer, .. */
-    MOST_OPS = 128, /* .. and where it is not cut in the middle of a run that becomes one kernel */
-    MAX_TAINTS = 8, /* fault words that a value may depend on before they are merged into one */
+    MAX_OPS = 64,    /* of one command buffer, .. */
+    MOST_OPS = 128,  /* .. and where it is not cut in the middle of a run that becomes one kernel */
+    MAX_TAINTS = 16, /* fault words that a value may depend on before they are merged into one */
 };
 static const int64_t max_new_bytes = (int64_t)256 << 20; /* outputs of one command buffer */
 
@@ -33,11 +33,10 @@ struct op {
     struct kl_word_ref word; /* first of its n_words fault words; words NULL: it cannot fault */
     int n_words;
     int64_t positions_per_word;
-    size_t *check_bytes;      /* of the operands that check looks at */
-    struct kl_word_ref check; /* validation */
-    struct kl_word_ref
-        taints[MAX_TAINTS]; /* fault words that its outputs depend on, its own among them */
-    int n_taints;
+    size_t *check_bytes;        /* of the operands that check looks at */
+    struct kl_word_ref check;   /* validation */
+    struct kl_word_ref *taints; /* fault words that its outputs depend on, its own among them */
+    int n_taints;               /* at most MAX_TAINTS */
 };
 
 struct cb {

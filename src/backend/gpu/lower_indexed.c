@@ -19,6 +19,7 @@ enum {
     LOCAL = 256,
     MAX_INDEX = 8,
     MAX_ITEM = 16,
+    MANY_PLACES = 1 << 16,
     LARGE = LOCAL * 4096 /* items from which there are groups enough for several per work-item */
 };
 
@@ -35,9 +36,9 @@ struct indexed {
 /* What a source depends on; also its key, so it has no holes. */
 struct variant {
     uint8_t scatter, n_index, index_dtype[MAX_INDEX], checked, small, narrow, flat_slice;
-    uint8_t item;                         /* bytes moved or added at once; 0: an element */
-    uint8_t each;                         /* of them per work-item; 0: SERIAL or ORDERED */
-    uint8_t dtype, mode, serial, ordered; /* scatters */
+    uint8_t item; /* bytes moved or added at once; 0: an element */
+    uint8_t each; /* of them per work-item; 0: SERIAL or ORDERED */
+    uint8_t dtype, mode, serial, ordered, exchange; /* scatters */
 };
 
 /* ---- the source ---- */
@@ -59,7 +60,9 @@ static char *source(void *ctx) {
     if (v->scatter && v->mode == KL_SCATTER_ASSIGN && !v->ordered)
         n += (size_t)snprintf(
             head + n, room - n,
-            "#define T_ID -1\n#define MODE 0\n#define SERIAL 0\n#define ORDERED 0\n");
+            "#define T_ID -1\n#define MODE 0\n#define SERIAL 0\n#define ORDERED 0\n"
+            "#define EXCHANGE %d\n",
+            v->exchange);
     else if (v->scatter)
         n += (size_t)snprintf(head + n, room - n,
                               "#define T %s\n#define T_ID %d\n#define C %s\n#define T_BYTES %d\n"
@@ -427,6 +430,7 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         v.item =
             (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), rows[v.n_index], out->data);
         v.dtype = 0;
+        v.exchange = e->port->is_cuda && v.item == 4 && x.inner == 1 && out->size >= MANY_PLACES;
         items = x.n * x.inner;
     } else if (p->mode == KL_SCATTER_ADD && out->dtype == KL_F32 && !v.ordered &&
                e->port->has_wide_sums) {

@@ -12,7 +12,8 @@ enum {
     VEC_BYTES = 16,
     ROW_CHUNKS = 4,         /* vectors of a row that one work-item has in flight */
     COLUMN_WIDTH = 64,      /* outputs side by side: two cache lines of float32 */
-    WIDE_COLUMN_WIDTH = 16, /* vectors side by side */
+    WIDE_COLUMN_WIDTH = 32, /* vectors side by side */
+    ENOUGH_WIDE_GROUPS = 512,
     COLUMN_DEPTH = 32, /* at least so many elements of a column per work-item before it is cut */
 };
 
@@ -58,9 +59,10 @@ static bool wide(const struct plan *p, size_t item) {
 
 /* Cuts reductions of n_red into segments of a multiple of `unit`, so that `blocks` times their number is enough. */
 static void cut(struct plan *p, int64_t blocks, int64_t n_red, int64_t unit) {
-    int64_t most = kl_groups_for(n_red, unit), want = kl_groups_for(ENOUGH_GROUPS, blocks);
+    int64_t enough = p->wide ? ENOUGH_WIDE_GROUPS : ENOUGH_GROUPS;
+    int64_t most = kl_groups_for(n_red, unit), want = kl_groups_for(enough, blocks);
     p->n_segs = most < want ? most : want;
-    if (blocks * 2 > ENOUGH_GROUPS || p->n_segs < 1) p->n_segs = 1;
+    if (blocks * 2 > enough || p->n_segs < 1) p->n_segs = 1;
     p->seg = kl_groups_for(kl_groups_for(n_red, p->n_segs), unit) * unit;
     p->n_segs = n_red ? kl_groups_for(n_red, p->seg) : 1;
     p->groups = blocks * p->n_segs;
