@@ -231,6 +231,7 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
                                                    .size = (int64_t)t->workspace->bytes};
             }
         }
+        c->params_bytes = t->params_bytes;
         c->n_in = t->n_in;
         c->n_out = n_args - t->n_in;
         c->checked = checked && !t->proved;

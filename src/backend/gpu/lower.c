@@ -34,7 +34,11 @@ struct wanted { /* an entry to find, and how to make it */
     const char *library; /* of those without a family; may be NULL */
     bool bare;           /* the source is all there is */
 };
-enum { BUCKETS = 1024 };
+enum {
+    BUCKETS = 1024,
+    PREPARED = 256,
+    ALIGNMENTS = 1024 /* no kernel cares for more */
+};
 
 struct kl_lowering {
     struct kl_port *port;
@@ -42,6 +46,7 @@ struct kl_lowering {
     _Atomic(struct entry *) bucket[BUCKETS];
     struct kl_mutex
         compiling; /* one compiler at a time: what two threads want is made once. Before mu */
+    _Atomic(uint64_t) prepared[PREPARED]; /* signatures of commands that were, lately */
 };
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -50,10 +55,14 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 }
 
 static uint64_t hash_bytes(const void *data, size_t n) {
-    const unsigned char *s = data;
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 1099511628211u;
-    return h;
+    const char *s = data;
+    uint64_t h = n, v;
+    for (; n >= sizeof v; s += sizeof v, n -= sizeof v) {
+        memcpy(&v, s, sizeof v);
+        h = mix(h, v);
+    }
+    for (v = 0; n > 0; n--) v = v << 8 | (unsigned char)s[n - 1];
+    return mix(h, v);
 }
 
 static int n_defines(const struct kl_family *f) {
@@ -302,9 +311,34 @@ static int lower_one(struct kl_emit *e, const struct kl_command *c) {
     return f(e, c);
 }
 
+/* All that decides which kernels c needs, but kernels of users: their sources come and go. 0: not known. */
+static uint64_t signature(const struct kl_command *c) {
+    if (c->kind != KL_CMD_LAUNCH || c->op == KL_OP_KERNEL || c->op == KL_OP_CALL) return 0;
+    uint64_t h = mix(c->op, (uint64_t)c->checked << 1 | (c->word.words != NULL));
+    if (c->params_bytes) h = mix(h, hash_bytes(c->params, c->params_bytes));
+    for (int i = 0; i < c->n_in + c->n_out; i++) {
+        const struct kl_arg *a = &c->args[i];
+        size_t n = (size_t)a->ndim;
+        h = mix(h, (uint64_t)a->dtype << 32 | (uint64_t)a->layout << 8 | (uint64_t)n);
+        if (n)
+            h = mix(mix(h, hash_bytes(a->dims, n * sizeof *a->dims)),
+                    hash_bytes(a->strides, n * sizeof *a->strides));
+        h = mix(h, (uintptr_t)a->data % ALIGNMENTS);
+        for (int k = 0; k < i; k++) h = mix(h, c->args[k].data == a->data);
+    }
+    return mix(h, (uint64_t)(c->pos_end - c->pos_begin)) | 1;
+}
+
+/* What was prepared need not be again: to look costs less than to choose the kernels once more. (Two that collide, one in 2^63: then the second is
+ * compiled when it is handed over, and a failure of that fails its command buffer.) */
 int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, struct kl_error **err) {
     struct kl_emit e = {l, l->port, NULL, true, err};
-    return lower_one(&e, c);
+    uint64_t s = signature(c);
+    _Atomic(uint64_t) *place = &l->prepared[(s >> 32) % PREPARED];
+    if (s && atomic_load_explicit(place, memory_order_relaxed) == s) return KL_OK;
+    KL_TRY(lower_one(&e, c));
+    if (s) atomic_store_explicit(place, s, memory_order_relaxed);
+    return KL_OK;
 }
 
 int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
