@@ -1,7 +1,10 @@
 /* test_deterministic.c - KEEL_DETERMINISTIC=1: scatters on a device (on_device.h) have the bits of the CPU, on every run: sums of floats in the order of
- * positions, and of equal indices the highest position. All types, all ways to join, many updates to a place. */
+ * positions, and of equal indices the highest position. All types, all ways to join, many updates to a place; slices that are sorted whole, and such
+ * that may overlap, whose elements are. */
 #include "ops/on_device.h"
 
+#include "backend/gpu/driver.h"
+#include "backend/opencl/opencl.h"
 #include "base/deterministic.h"
 #include "base/half.h"
 
@@ -124,6 +127,97 @@ static void all_layouts(void **state) {
     for (int k = 0; k < 7; k++) kl_array_release(release[k]);
 }
 
+/* Positions of one launch. */
+static void launches_of(int64_t most) {
+    if (strcmp(device_name(), "opencl") == 0) kl_opencl_driver(0)->max_positions = most;
+    if (strcmp(device_name(), "sim") == 0) kl_sim_max_positions(0, most);
+}
+
+/* Updates into (20, 30, 24) elements, or that transposed. */
+static const struct shape {
+    const char *what;
+    int n_index, axes[3], extents[3];
+    bool turned;
+} slices[] = {
+    {"flat slices", 1, {0}, {1, 30, 24}, false},
+    {"rows, two indices", 2, {0, 1}, {1, 1, 24}, false},
+    {"rows, indices in another order", 2, {1, 0}, {1, 1, 17}, false},
+    {"elements, three indices", 3, {2, 0, 1}, {1, 1, 1}, false},
+    {"columns", 2, {1, 2}, {20, 1, 1}, false},
+    {"slices with gaps", 1, {1}, {20, 1, 24}, false},
+    {"parts of slices", 1, {0}, {1, 7, 5}, false},
+    {"slices of a transposed base", 1, {1}, {20, 1, 5}, true},
+    {"rows of a transposed base", 2, {0, 1}, {1, 1, 24}, true},
+    {"the whole array once", 0, {0}, {20, 30, 24}, false},
+    {"slices that overlap", 1, {1}, {5, 2, 3}, false},
+    {"slices that overlap along one of two axes", 2, {0, 2}, {1, 4, 3}, false},
+    {"slices that overlap in a transposed base", 1, {0}, {2, 3, 4}, true},
+};
+enum { N_SLICES = sizeof slices / sizeof *slices, PLACED = 700 };
+
+static void check_slices(const struct shape *c, int mode, enum kl_dtype t, int64_t most) {
+    static kl_scatter_fn *const fns[] = {kl_scatter, kl_scatter_add, kl_scatter_prod,
+                                         kl_scatter_max, kl_scatter_min};
+    static const int dims[] = {20, 30, 24}, turned[] = {24, 30, 20}, n = PLACED;
+    int shape[] = {PLACED, c->extents[0], c->extents[1], c->extents[2]}, lead = c->n_index ? 0 : 1;
+    struct kl_array *a = random_array(t, 3, c->turned ? turned : dims),
+                    *u = random_array(t, 4 - lead, shape + lead), *i[3], *want, *got;
+    if (c->turned) {
+        struct kl_array *x = a;
+        OK(kl_transpose(&a, x, cpu_stream, &err));
+        kl_array_release(x);
+    }
+    for (int k = 0; k < c->n_index; k++) {
+        int places = dims[c->axes[k]] - c->extents[c->axes[k]] + 1;
+        struct kl_array *x = random_indices(1, &n, places), *least = NULL;
+        i[k] = x;
+        if (places == dims[c->axes[k]]) continue;
+        OK(kl_array_new_scalar(&least, 0, KL_I32, &err)); /* from the end they would not fit */
+        OK(kl_maximum(&i[k], x, least, cpu_stream, &err));
+        kl_array_release(x);
+        kl_array_release(least);
+    }
+    OK(fns[mode](&want, a, i, (size_t)c->n_index, u, c->axes, (size_t)c->n_index, cpu_stream,
+                 &err));
+    OK(kl_eval(&want, 1, &err));
+    launches_of(most);
+    OK(fns[mode](&got, a, i, (size_t)c->n_index, u, c->axes, (size_t)c->n_index, gpu_stream, &err));
+    kl_array_release(a); /* may be scattered into */
+    same(want, got, c->what);
+    launches_of(INT64_C(1) << 31);
+    kl_array_release(u);
+    for (int k = 0; k < c->n_index; k++) kl_array_release(i[k]);
+}
+
+static void all_slices(void **state) {
+    static const enum kl_dtype types[] = {KL_F32, KL_F16, KL_U8, KL_I64, KL_C64};
+    for (int k = 0; k < N_SLICES; k++)
+        for (int mode = 0; mode < 5; mode++)
+            check_slices(&slices[k], mode, types[(k + mode) % 5], INT64_C(1) << 31);
+}
+
+/* Each launch sorts its own. */
+static void split_launches(void **state) {
+    static const int64_t most[] = {50, 699};
+    for (int k = 0; k < N_SLICES; k++)
+        for (int m = 0; m < 2; m++) check_slices(&slices[k], (k + m) % 2, KL_F32, most[m]);
+}
+
+/* More than one block of the sort, few places. */
+static void many_rows(void **state) {
+    static const int dims[] = {ROWS, 48}, n = 1 << 14, shape[] = {1 << 14, 1, 48};
+    struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 3, shape),
+                    *i = random_indices(1, &n, ROWS), *want, *got;
+    for (int mode = 0; mode < 2; mode++)
+        for (int run = 0; run < RUNS; run++) {
+            OK(scatters[mode](&want, a, i, u, 0, cpu_stream, &err));
+            OK(scatters[mode](&got, a, i, u, 0, gpu_stream, &err));
+            same(want, got, "many rows");
+        }
+    struct kl_array *release[] = {a, u, i};
+    for (int k = 0; k < 3; k++) kl_array_release(release[k]);
+}
+
 static void along_an_axis(void **state) {
     static const int dims[] = {ROWS, COLS}, tall[] = {POSITIONS, COLS}, row[] = {1, COLS};
     kl_scatter_single_fn *const fns[] = {kl_put_along_axis, kl_scatter_add_axis};
@@ -144,19 +238,31 @@ static void along_an_axis(void **state) {
             }
 }
 
-/* A place that is out of range is found as ever, and the work around it is done. */
-static void a_wrong_index_is_reported(void **state) {
-    int n = 4, shape[] = {4, 1}, index[] = {0, 1, 99, 0};
-    struct kl_array *a = random_array(KL_F32, 1, &n), *u = random_array(KL_F32, 2, shape), *i, *out;
+/* Indices that are out of range, among others to the same places: the first is reported. Slices of `rows` rows of 3 elements. */
+static void check_fault(int rows, int64_t most) {
+    int n = 6, dims[] = {8, 3}, shape[] = {6, rows, 3}, index[] = {2, 1, 2, 99, 2, -50};
+    struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 3, shape), *i,
+                    *out;
     OK(kl_array_new_data(&i, index, KL_I32, 1, &n, &err));
+    launches_of(most);
     OK(kl_scatter_add_single(&out, a, i, u, 0, gpu_stream, &err));
     void *data;
     struct kl_error *e = NULL;
     assert_int_equal(kl_array_host(out, &data, &e), KL_EINDEX);
+    launches_of(INT64_C(1) << 31);
+    assert_int_equal(e->index, 99);
+    assert_int_equal(e->position, 3);
     assert_non_null(strstr(e->message, "99"));
     kl_error_release(e);
     struct kl_array *release[] = {a, u, i, out};
     for (int r = 0; r < 4; r++) kl_array_release(release[r]);
+}
+
+static void a_wrong_index_is_reported(void **state) {
+    for (int rows = 1; rows <= 2; rows++) {
+        check_fault(rows, INT64_C(1) << 31);
+        check_fault(rows, 2);
+    }
 }
 
 static int set_up(void **state) {
@@ -166,11 +272,10 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scatters_are_the_cpus),
-        cmocka_unit_test(many_updates),
-        cmocka_unit_test(all_layouts),
-        cmocka_unit_test(along_an_axis),
-        cmocka_unit_test(a_wrong_index_is_reported),
+        cmocka_unit_test(scatters_are_the_cpus), cmocka_unit_test(many_updates),
+        cmocka_unit_test(all_layouts),           cmocka_unit_test(all_slices),
+        cmocka_unit_test(split_launches),        cmocka_unit_test(many_rows),
+        cmocka_unit_test(along_an_axis),         cmocka_unit_test(a_wrong_index_is_reported),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

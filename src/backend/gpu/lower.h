@@ -115,9 +115,10 @@ int kl_lower_guards(struct kl_emit *e,
 int kl_emit_copy(struct kl_emit *e, size_t item, int ndim, const int *dims, void *dst,
                  const int64_t *dst_strides, const void *src, const int64_t *src_strides);
 
-/* order[i] = the place of the i-th smallest of n keys (int64), equal ones in order; uint32. scratch: kl_argsort_scratch(e, n) bytes, NULL when dry. */
-size_t kl_argsort_scratch(const struct kl_emit *e, int64_t n);
-int kl_emit_argsort(struct kl_emit *e, int64_t n, const void *keys, void *order, void *scratch);
+/* order[i] = the place of the i-th smallest of n keys, equal ones in order; uint32. scratch: kl_argsort_scratch(e, dtype, n) bytes, NULL when dry. */
+size_t kl_argsort_scratch(const struct kl_emit *e, enum kl_dtype dtype, int64_t n);
+int kl_emit_argsort(struct kl_emit *e, enum kl_dtype dtype, int64_t n, const void *keys,
+                    void *order, void *scratch);
 
 /* to[to_index] = the smallest of the words that are set; to is a chunk's or other words with a summary in front. */
 int kl_emit_merge(struct kl_emit *e, struct kl_karg to, int to_index,

@@ -3,8 +3,8 @@
  * Their sources begin with a few lines made here, which depend on the number and types of the index arrays. Index arrays, and the updates of a
  * scatter, that do not lie in row order are first copied so.
  *
- * In the deterministic mode a scatter first writes where each of its elements goes (the keys), sorts the elements by that, stably, and then gives each
- * place to one work-item, which joins what goes there in order. */
+ * In the deterministic mode a scatter first writes where each of its slices goes, or, when slices may overlap, each of its elements (the keys), sorts
+ * them by that, stably, and then gives each element of the result to one work-item, which joins what goes there in order. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +39,7 @@ struct variant {
     uint8_t item; /* bytes moved or added at once; 0: an element */
     uint8_t each; /* of them per work-item; 0: SERIAL or ORDERED */
     uint8_t dtype, mode, serial, ordered, exchange; /* scatters */
+    uint8_t key;                                    /* ORDERED: its dtype */
 };
 
 /* ---- the source ---- */
@@ -69,6 +70,10 @@ static char *source(void *ctx) {
                               "#define MODE %d\n#define SERIAL %d\n#define ORDERED %d\n",
                               kl_dialect_type(v->dtype), v->dtype, compute_of(v->dtype),
                               (int)kl_dtype_size(v->dtype), v->mode, v->serial, v->ordered);
+    if (v->ordered)
+        n += (size_t)snprintf(head + n, room - n, "#define KEY %s\n#define LAST_KEY %s\n",
+                              kl_dialect_type(v->key),
+                              v->key == KL_I32 ? "0x7fffffff" : "(i64)0x7fffffffffffffff");
     if (v->item) n += (size_t)snprintf(head + n, room - n, "#define BYTES %d\n", v->item);
     if (v->each) n += (size_t)snprintf(head + n, room - n, "#define EACH %d\n", v->each);
     static const char *const begin[] = {"\n#define INDEX_PARAMS ", "\n#define INDEX_NAMES ",
@@ -372,31 +377,59 @@ static bool must_be_serial(const struct kl_port *port, enum kl_dtype dtype, int 
 
 /* ---- the deterministic mode ---- */
 
-enum { KEY_BYTES = 8, PLACE_BYTES = 4 };
-/* Where things lie in scratch memory. */
+enum { PLACE_BYTES = 4 };
+/* n slices of `inner` elements are sorted. Then where things lie in scratch memory. */
 struct ordered {
+    int64_t n, inner;
     size_t order, runs, bytes;
 };
-static int ordered_layout(struct kl_emit *e, int64_t n, struct ordered *o) {
+
+/* Whether slices at different places never meet; those at one place are the same elements. */
+static bool slices_are_apart(const struct indexed *x, int n_index) {
+    for (int k = 0; k < n_index; k++)
+        if (x->axis[k].places != x->axis[k].size) return false;
+    return true;
+}
+
+/* Of the type of LAST_KEY, which no place may be. */
+static enum kl_dtype key_for(const struct kl_arg *out) {
+    int64_t low = 0, high = 0;
+    for (int d = 0; d < out->ndim; d++) {
+        int64_t far = (out->dims[d] - 1) * out->strides[d];
+        if (far < 0)
+            low += far;
+        else
+            high += far;
+    }
+    return low >= INT32_MIN && high < INT32_MAX ? KL_I32 : KL_I64;
+}
+
+static int ordered_layout(struct kl_emit *e, const struct variant *v, int64_t n, int64_t inner,
+                          struct ordered *o) {
     if (n > INT32_MAX)
         return kl_fail(e->err, KL_EUNSUPPORTED,
-                       "KEEL_DETERMINISTIC: a scatter of %lld elements; at most 2147483647",
-                       (long long)n);
-    o->order = ((size_t)n * KEY_BYTES + 255) & ~(size_t)255;
+                       "KEEL_DETERMINISTIC: a scatter of %lld %s; at most 2147483647", (long long)n,
+                       inner > 1 ? "slices" : "elements");
+    o->n = n;
+    o->inner = inner;
+    o->order = ((size_t)n * kl_dtype_size(v->key) + 255) & ~(size_t)255;
     o->runs = (o->order + (size_t)n * PLACE_BYTES + 255) & ~(size_t)255;
-    o->bytes = (o->runs + kl_argsort_scratch(e, n) + 255) & ~(size_t)255;
+    o->bytes = (o->runs + kl_argsort_scratch(e, v->key, n) + 255) & ~(size_t)255;
     return KL_OK;
 }
 
-/* The keys of n elements are there; updates: in row order, of the first of them. */
-static int join_in_order(struct kl_emit *e, struct variant *v, const struct ordered *o, int64_t n,
-                         char *keys, void *out, const void *updates) {
+/* The keys are there; updates: in row order, of the first of them. */
+static int join_in_order(struct kl_emit *e, struct variant *v, struct indexed *x,
+                         const struct ordered *o, char *keys, void *out, const void *updates) {
     void *order = keys ? keys + o->order : NULL, *runs = keys ? keys + o->runs : NULL;
+    struct packed packed;
     if (o->runs == o->bytes) runs = NULL; /* one block */
-    KL_TRY(kl_emit_argsort(e, n, keys, order, runs));
-    struct kl_karg args[] = {KL_KARG(n), KL_KARG_PTR(keys), KL_KARG_PTR(order), KL_KARG_PTR(out),
-                             KL_KARG_PTR(updates)};
-    return emit(e, v, "join_in_order", n, args, 5);
+    KL_TRY(kl_emit_argsort(e, v->key, o->n, keys, order, runs));
+    x->n = o->n;
+    x->inner = o->inner;
+    struct kl_karg args[] = {pack(v, x, &packed), KL_KARG_PTR(keys), KL_KARG_PTR(order),
+                             KL_KARG_PTR(out), KL_KARG_PTR(updates)};
+    return emit(e, v, "join_in_order", o->n * o->inner, args, 5);
 }
 
 static int check_f64(struct kl_emit *e, enum kl_dtype dtype) {
@@ -424,7 +457,11 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     struct ordered o = {0};
     char *keys = NULL;
     v.ordered = kl_deterministic();
-    if (v.ordered) KL_TRY(ordered_layout(e, items, &o));
+    if (v.ordered) {
+        bool whole = slices_are_apart(&x, v.n_index);
+        v.key = key_for(out);
+        KL_TRY(ordered_layout(e, &v, whole ? x.n : items, whole ? x.inner : 1, &o));
+    }
     KL_TRY(in_row_order(e, flats, v.n_index + 1, rows, o.bytes, &keys));
     if (p->mode == KL_SCATTER_ASSIGN && !v.ordered) { /* values are moved, whatever they are */
         v.item =
@@ -448,10 +485,14 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     struct kl_karg args[KL_MAX_KARGS];
     struct packed packed;
     int n = 0;
-    args[n++] = pack(&v, &x, &packed);
-    args[n++] = KL_KARG_PTR(out->data);
     struct kl_karg of_these =
         item_ptr(rows[v.n_index], r.begin * x.inner, v.item ? v.item : kl_dtype_size(out->dtype));
+    if (v.ordered) { /* the key of a slice is that of its first element */
+        x.inner /= o.inner;
+        items = o.n;
+    }
+    args[n++] = pack(&v, &x, &packed);
+    args[n++] = KL_KARG_PTR(out->data);
     for (int k = 0; k < v.n_index || k == 0; k++)
         args[n++] = v.n_index ? item_ptr(rows[k], r.begin, kl_dtype_size(flats[k]->dtype))
                               : KL_KARG_PTR(NULL);
@@ -465,7 +506,7 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     }
     KL_TRY(emit(e, &v, "scatter", items, args, n));
     if (!v.ordered) return KL_OK;
-    return join_in_order(e, &v, &o, items, keys, out->data, of_these.value);
+    return join_in_order(e, &v, &x, &o, keys, out->data, of_these.value);
 }
 
 static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
@@ -492,11 +533,12 @@ static int scatter_axis(struct kl_emit *e, const struct kl_command *c) {
     struct ordered o = {0};
     j.r = positions(c, j.index, 1);
     int64_t n = j.r.end - j.r.begin;
-    KL_TRY(ordered_layout(e, n, &o));
+    j.v.key = key_for(j.array);
+    KL_TRY(ordered_layout(e, &j.v, n, 1, &o));
     KL_TRY(in_row_order(e, &j.values, 1, &values, o.bytes, &j.keys));
     KL_TRY(along_axis(&j, p->axis));
     size_t done = (size_t)j.r.begin * kl_dtype_size(j.array->dtype);
-    return join_in_order(e, &j.v, &o, n, j.keys, j.out, (const char *)values + done);
+    return join_in_order(e, &j.v, &j.x, &o, j.keys, j.out, (const char *)values + done);
 }
 
 int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c) {

@@ -58,6 +58,11 @@ static int merge(struct kl_emit *e, int dtype, const struct layout *l, const voi
     return KL_OK;
 }
 
+/* A key and its place, as in sort.kl. */
+static size_t item_bytes_of(enum kl_dtype dtype) {
+    return kl_dtype_size(dtype) == 8 ? 16 : 8;
+}
+
 static uint32_t local_for(const struct kl_emit *e, size_t item_bytes) {
     uint32_t local = kl_local_size(e, WANT_LOCAL);
     while (local > 1 && (size_t)local * PER_ITEM * item_bytes > e->port->local_bytes) local /= 2;
@@ -79,7 +84,8 @@ static int sort(struct kl_emit *e, int dtype, const struct layout *l, const void
 
 int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *in = &c->args[0], *out = &c->args[1];
-    size_t item = kl_dtype_size(in->dtype), item_bytes = item == 8 ? 16 : 8, copied = 0, runs = 0;
+    size_t item = kl_dtype_size(in->dtype), item_bytes = item_bytes_of(in->dtype), copied = 0,
+           runs = 0;
     uint32_t local = local_for(e, item_bytes);
     int64_t dense[KL_AXES_MAX];
     const void *data = in->data;
@@ -103,17 +109,18 @@ int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     return sort(e, in->dtype, &l, data, out->data, local, two);
 }
 
-enum { KEY_ITEM_BYTES = 16 };
-
-size_t kl_argsort_scratch(const struct kl_emit *e, int64_t n) {
-    bool one_block = n <= (int64_t)local_for(e, KEY_ITEM_BYTES) * PER_ITEM;
-    return one_block ? 0 : 2 * (size_t)n * KEY_ITEM_BYTES;
+size_t kl_argsort_scratch(const struct kl_emit *e, enum kl_dtype dtype, int64_t n) {
+    size_t item_bytes = item_bytes_of(dtype);
+    bool one_block = n <= (int64_t)local_for(e, item_bytes) * PER_ITEM;
+    return one_block ? 0 : 2 * (size_t)n * item_bytes;
 }
 
-int kl_emit_argsort(struct kl_emit *e, int64_t n, const void *keys, void *order, void *scratch) {
+int kl_emit_argsort(struct kl_emit *e, enum kl_dtype dtype, int64_t n, const void *keys,
+                    void *order, void *scratch) {
     struct layout l = {
         .n_rows = 1, .n = n, .in_step = 1, .out_step = 1, .arg = 1, .rows = {.n = 1}};
-    void *two[] = {scratch, kl_scratch_at(scratch, (size_t)n * KEY_ITEM_BYTES)};
-    if (kl_argsort_scratch(e, n) == 0) two[1] = NULL;
-    return n ? sort(e, KL_I64, &l, keys, order, local_for(e, KEY_ITEM_BYTES), two) : KL_OK;
+    size_t item_bytes = item_bytes_of(dtype);
+    void *two[] = {scratch, kl_scratch_at(scratch, (size_t)n * item_bytes)};
+    if (kl_argsort_scratch(e, dtype, n) == 0) two[1] = NULL;
+    return n ? sort(e, dtype, &l, keys, order, local_for(e, item_bytes), two) : KL_OK;
 }
