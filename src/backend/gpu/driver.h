@@ -36,7 +36,7 @@ struct kl_command {
     enum kl_op_id op;
     const char *name;
     const void *params;
-    size_t params_bytes;
+    size_t params_bytes; /* 0 with params: not known */
     int n_in, n_out;
     struct kl_arg *args; /* inputs, then outputs; data are device addresses */
     uint32_t

@@ -314,6 +314,7 @@ static int lower_one(struct kl_emit *e, const struct kl_command *c) {
 /* All that decides which kernels c needs, but kernels of users: their sources come and go. 0: not known. */
 static uint64_t signature(const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH || c->op == KL_OP_KERNEL || c->op == KL_OP_CALL) return 0;
+    if (c->params && !c->params_bytes) return 0;
     uint64_t h = mix(c->op, (uint64_t)c->checked << 1 | (c->word.words != NULL));
     if (c->params_bytes) h = mix(h, hash_bytes(c->params, c->params_bytes));
     for (int i = 0; i < c->n_in + c->n_out; i++) {

@@ -280,8 +280,9 @@ void ocl_port_init(struct opencl *d) {
         d->port.max_group[i] = most[i] < UINT32_MAX ? (uint32_t)most[i] : UINT32_MAX;
     bool exact = ocl_device_number(d->device, CL_DEVICE_SINGLE_FP_CONFIG, 8) &
                  CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-    snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s",
+    snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s%s",
              exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
-             d->port.has_f64 ? " -DHAS_F64" : "", d->port.has_atomic64 ? " -DHAS_ATOMIC64" : "");
+             d->port.has_f64 ? " -DHAS_F64" : "", d->port.has_atomic64 ? " -DHAS_ATOMIC64" : "",
+             d->is_gpu ? "" : " -DON_PROCESSOR");
     identify(d);
 }
