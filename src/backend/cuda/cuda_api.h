@@ -81,6 +81,28 @@ typedef uint64_t cu_address;
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
        unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra))
 
+/* What a graph's node launches, as cuda.h has it (version 2). */
+struct kl_cuda_node {
+    void *function;
+    unsigned grid[3], block[3], shared_bytes;
+    void **params, **extra;
+    void *kernel, *context; /* NULL: as function says */
+};
+
+/* All or none: a driver before CUDA 12 has not all of them. */
+#define KL_CUDA_GRAPH_FUNCTIONS(F)                                       \
+    F(GraphCreate, "cuGraphCreate", (void **graph, unsigned flags))      \
+    F(GraphDestroy, "cuGraphDestroy", (void *graph))                     \
+    F(GraphAddKernelNode, "cuGraphAddKernelNode_v2",                     \
+      (void **node, void *graph, void *const *after, size_t n_after,     \
+       const struct kl_cuda_node *what))                                 \
+    F(GraphInstantiate, "cuGraphInstantiateWithFlags",                   \
+      (void **exec, void *graph, unsigned long long flags))              \
+    F(GraphExecDestroy, "cuGraphExecDestroy", (void *exec))              \
+    F(GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2", \
+      (void *exec, void *node, const struct kl_cuda_node *what))         \
+    F(GraphLaunch, "cuGraphLaunch", (void *exec, void *stream))
+
 #define KL_NVRTC_FUNCTIONS(F)                                                                 \
     F(Version, "nvrtcVersion", (int *major, int *minor))                                      \
     F(GetNumSupportedArchs, "nvrtcGetNumSupportedArchs", (int *n))                            \
@@ -166,9 +188,13 @@ struct kl_blas_choice { /* what the heuristic answers */
        const struct kl_blas_algo *algo, void *workspace, size_t workspace_bytes, void *stream))
 
 #define KL_CUDA_FIELD(name, symbol, params) int(*name) params;
+struct kl_cuda_graph_api {
+    KL_CUDA_GRAPH_FUNCTIONS(KL_CUDA_FIELD)
+};
 struct kl_cuda_api {
     KL_CUDA_FUNCTIONS(KL_CUDA_FIELD)
-    int version; /* of the driver: 1000 * major + 10 * minor */
+    struct kl_cuda_graph_api graphs; /* all NULL when this driver lacks one */
+    int version;                     /* of the driver: 1000 * major + 10 * minor */
     int n_devices;
 };
 struct kl_nvrtc_api {

@@ -236,6 +236,7 @@ static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_blas_api
     void *out = c->args[2].data, *workspace = NULL;
     if (p->workspace_bytes)
         KL_TRY(d->port.ops->scratch(&d->port, q, p->workspace_bytes, &workspace, err));
+    KL_TRY(kl_cuda_chain_flush(d, q, err));
     int status = api->Matmul(d->blas.handle, p->desc, one, c->args[1].data, p->a, c->args[0].data,
                              p->b, &zero, out, p->d, out, p->d, &p->algo, workspace,
                              p->workspace_bytes, q->stream);

@@ -25,12 +25,14 @@ struct cuda_event {
     struct cuda_event *next; /* in the list of free ones; guarded by dev->mu */
 };
 
+struct cuda_chain;
 struct cuda_queue {
     void *stream;
     void *
         notify; /* waits for events of `stream` and calls the host, so that `stream` goes on meanwhile */
     cu_address scratch;
     size_t scratch_bytes;
+    struct cuda_chain *chain; /* NULL: this driver has no graphs that can be changed */
 };
 
 struct cuda_problem;
@@ -119,6 +121,18 @@ int kl_cuda_event_query(struct kl_driver *d, void *event);
 void kl_cuda_why_lost(struct kl_driver *d, char *text, size_t room);
 void kl_cuda_wait_any(struct kl_driver *d, void *const *events, int n);
 void kl_cuda_wake(struct kl_driver *d);
+
+/* ---- cuda_chain.c: launches wait for each other between begin and end, and are handed over together ---- */
+int kl_cuda_chain_new(struct kl_cuda *d, struct cuda_chain **chain, struct kl_error **err);
+void kl_cuda_chain_begin(struct cuda_chain *chain);
+/* Copies the arguments; launches at once where nothing is begun. At most KL_MAX_KARGS. */
+int kl_cuda_chain_add(struct kl_cuda *d, struct cuda_queue *q, void *kernel, const uint32_t *groups,
+                      const uint32_t *local, uint32_t shared_bytes, const struct kl_karg *args,
+                      int n_args, struct kl_error **err);
+/* Hands over what waits: before anything else goes to the stream. */
+int kl_cuda_chain_flush(struct kl_cuda *d, struct cuda_queue *q, struct kl_error **err);
+/* rc: what came of the launches; when they failed, what waits is dropped, and that is the result. */
+int kl_cuda_chain_end(struct kl_cuda *d, struct cuda_queue *q, int rc, struct kl_error **err);
 
 /* ---- cuda_port.c ---- */
 extern const struct kl_port_ops kl_cuda_port_ops;

@@ -52,29 +52,16 @@ static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const ui
                           const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                           int n_args, struct kl_error **err) {
     struct kl_cuda *d = cuda_of_port(p);
-    cu_address base[KL_MAX_KARGS], at = 0;
-    void *params[2 * KL_MAX_KARGS];
-    int n = 0;
     if (n_args > KL_MAX_KARGS)
         return kl_fail(err, KL_EINTERNAL, "a kernel with %d arguments", n_args);
-    for (int i = 0; i < n_args; i++) {
-        if (args[i].bytes) {
-            params[n++] = (void *)args[i].value;
-            continue;
-        }
-        base[i] = (uintptr_t)args[i].value;
-        params[n++] = &base[i];
-        params[n++] = &at; /* addresses can be added to on the host, so the offset is in them */
-    }
     int declared = 0;
     if (shared_bytes)
         KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&declared, CU_FUNC_SHARED_BYTES, kernel)));
     if (shared_bytes && shared_bytes + (size_t)declared > SHARED_FOR_ALL)
         KL_TRY(KL_CUDA(d, err, FuncSetAttribute,
                        (kernel, CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, (int)shared_bytes)));
-    return KL_CUDA(d, err, LaunchKernel,
-                   (kernel, groups[0], groups[1], groups[2], local[0], local[1], local[2],
-                    (unsigned)shared_bytes, ((struct cuda_queue *)queue)->stream, params, NULL));
+    return kl_cuda_chain_add(d, queue, kernel, groups, local, (uint32_t)shared_bytes, args, n_args,
+                             err);
 }
 
 static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
@@ -87,9 +74,10 @@ static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t gr
 static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
                      struct kl_error **err) {
     struct kl_cuda *d = cuda_of_port(p);
+    struct cuda_queue *q = queue;
     if (bytes == 0) return KL_OK;
-    return KL_CUDA(d, err, MemcpyDtoDAsync,
-                   ((uintptr_t)dst, (uintptr_t)src, bytes, ((struct cuda_queue *)queue)->stream));
+    KL_TRY(kl_cuda_chain_flush(d, q, err));
+    return KL_CUDA(d, err, MemcpyDtoDAsync, ((uintptr_t)dst, (uintptr_t)src, bytes, q->stream));
 }
 
 static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,

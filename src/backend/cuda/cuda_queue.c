@@ -22,7 +22,9 @@ int kl_cuda_queue_new(struct kl_driver *driver, int stream_index, void **queue,
     if (!q) return kl_fail_nomem(err);
     int rc = KL_CUDA(d, err, StreamCreate, (&q->stream, CU_STREAM_IS_NON_BLOCKING));
     if (!rc) rc = KL_CUDA(d, err, StreamCreate, (&q->notify, CU_STREAM_IS_NON_BLOCKING));
+    if (!rc) rc = kl_cuda_chain_new(d, &q->chain, err);
     if (rc) {
+        if (q->notify) d->api->StreamDestroy(q->notify);
         if (q->stream) d->api->StreamDestroy(q->stream);
         kl_free(q);
         return rc;
@@ -181,7 +183,8 @@ static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_command 
         if (!atomic_load_explicit(&w->done, memory_order_acquire))
             KL_TRY(KL_CUDA(d, err, StreamWaitEvent, (q->stream, w->cu, 0)));
     }
-    KL_TRY(kl_lower(d->lowering, q, commands, n, err));
+    kl_cuda_chain_begin(q->chain);
+    KL_TRY(kl_cuda_chain_end(d, q, kl_lower(d->lowering, q, commands, n, err), err));
     return KL_CUDA(d, err, EventRecord, (e->cu, q->stream));
 }
 

@@ -121,11 +121,12 @@ static struct test_launch crash(void) {
     return (struct test_launch){"crash", NULL, {KL_KARG_PTR(NULL)}, 1, 1};
 }
 
+enum { MOST = 160 }; /* of one submission */
 static int submit(void *q, const struct test_launch *launches, int n, void *wait,
                   struct kl_fault_words *brings_back, void *signal, struct kl_error **err) {
-    struct kl_command c[16];
+    static struct kl_command c[MOST];
     memset(c, 0, sizeof c);
-    assert_true(n <= 16);
+    assert_true(n <= MOST);
     for (int i = 0; i < n; i++)
         c[i] = (struct kl_command){.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &launches[i]};
     return drv->ops->submit(drv, q, c, n, &wait, wait ? 1 : 0, brings_back, signal, err);
@@ -227,6 +228,52 @@ static void test_kernels(void **state) {
     drv->ops->event_free(drv, e);
     device_free(p, n * 4);
     device_free(o, n * 4);
+}
+
+/* Many launches in a submission, each of which needs the one before, of kernels in turn; twice in each queue, so that what
+ * they are handed over with is used again. */
+static void run_chain(void *q, int length, uint32_t first) {
+    uint32_t n = 300 + (uint32_t)length % 700;
+    void *p[] = {device_block(n * 4), device_block(n * 4)}, *e = new_event();
+    struct test_launch l[MOST];
+    l[0] = count(p[0], &first, &n);
+    for (int i = 1; i < length; i++) l[i] = add_one(p[(i - 1) % 2], p[i % 2], &n);
+    WELL(submit(q, l, length, NULL, NULL, e, &err));
+    wait_for(e);
+    check_count(p[(length - 1) % 2], first + (uint32_t)length - 1, n);
+    drv->ops->event_free(drv, e);
+    device_free(p[0], n * 4);
+    device_free(p[1], n * 4);
+}
+
+static void test_chains(void **state) {
+    static const int lengths[] = {1, 3, 4, 5, 8, 15, 31, 63, 64, 65, 127, 128, MOST};
+    void *q[] = {new_queue(), new_queue()};
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
+        for (uint32_t i = 0; i < 4; i++) run_chain(q[i % 2], lengths[k], 100 * i);
+}
+
+/* Arguments of thousands of bytes each: more than waits at once. */
+static void test_long_arguments(void **state) {
+    enum { BYTES = 3000, LAUNCHES = 40 };
+    static char big[BYTES];
+    static const char source[] = "struct big {\n    u32 v[750];\n};\n"
+                                 "KERNEL(add_last)(struct big b, PTR(out)) {\n"
+                                 "    if (gid() == 0) AT(u32, out)[0] += b.v[749];\n"
+                                 "}\n";
+    uint32_t first = 7, one = 1, *last = (uint32_t *)(big + BYTES - 4);
+    void *p = device_block(4), *q = new_queue(), *e = new_event();
+    struct test_launch l[LAUNCHES];
+    *last = 5;
+    l[0] = count(p, &first, &one);
+    for (int i = 1; i < LAUNCHES; i++)
+        l[i] = (struct test_launch){"add_last", source, {{big, BYTES}, KL_KARG_PTR(p)}, 2, 1};
+    WELL(submit(q, l, LAUNCHES, NULL, NULL, e, &err));
+    *last = 6; /* what was handed over was copied */
+    wait_for(e);
+    check_count(p, 7 + 5 * (LAUNCHES - 1), 1);
+    drv->ops->event_free(drv, e);
+    device_free(p, 4);
 }
 
 /* Work goes to and fro between two queues, always behind the other's event. */
@@ -375,9 +422,10 @@ static void test_fork(void **state) {
     device_free(p, 64);
 }
 
-#define COMMON_TESTS                                                                  \
-    cmocka_unit_test(test_copies), cmocka_unit_test(test_copies_of_threads),          \
-        cmocka_unit_test(test_kernels), cmocka_unit_test(test_events_between_queues), \
-        cmocka_unit_test(test_fault_words), cmocka_unit_test(test_compile_errors),    \
-        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_wake),            \
+#define COMMON_TESTS                                                                         \
+    cmocka_unit_test(test_copies), cmocka_unit_test(test_copies_of_threads),                 \
+        cmocka_unit_test(test_kernels), cmocka_unit_test(test_chains),                       \
+        cmocka_unit_test(test_long_arguments), cmocka_unit_test(test_events_between_queues), \
+        cmocka_unit_test(test_fault_words), cmocka_unit_test(test_compile_errors),           \
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_wake),                   \
         cmocka_unit_test(test_scratch), cmocka_unit_test(test_fork)

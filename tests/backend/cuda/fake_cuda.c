@@ -24,7 +24,7 @@ enum {
     NOT_FOUND = 500,
     LAUNCH_FAILED = 719
 };
-enum { MAX_STREAMS = 256, MAX_CALLS = 64 };
+enum { MAX_STREAMS = 256, MAX_FAILURES = 2, STRUCT_BYTES = 3000 };
 
 /* ---- what is queued ---- */
 
@@ -46,6 +46,7 @@ struct item {
     void (*kernel)(void **params, uint32_t n_threads);
     uint64_t params[8];
     uint32_t n_threads;
+    char struct_param[STRUCT_BYTES];
 };
 
 struct stream {
@@ -62,11 +63,13 @@ static struct {
     int paused;
     int sticky; /* the error that ended the context */
     /* controls */
-    const char *fail_call;
-    int fail_in, fail_code;
+    struct failure {
+        const char *call; /* NULL: none */
+        int in, code;
+    } fail[MAX_FAILURES];
     int devices;
     size_t budget, used;
-    uint64_t n_host_calls, n_launches;
+    uint64_t n_host_calls, n_launches, n_graphs;
 } f = {.mu = PTHREAD_MUTEX_INITIALIZER,
        .changed = PTHREAD_COND_INITIALIZER,
        .devices = 1,
@@ -106,6 +109,11 @@ static void k_raise(void **p, uint32_t n_threads) {
     if (index < words[0]) words[0] = index;
 }
 
+/* (struct of 750 words, PTR(out)): out[0] += its last word */
+static void k_add_last(void **p, uint32_t n_threads) {
+    *(uint32_t *)at(p, 1) += ((uint32_t *)p[0])[STRUCT_BYTES / 4 - 1];
+}
+
 static void k_crash(void **p, uint32_t n_threads) {
     pthread_mutex_lock(&f.mu);
     f.sticky = LAUNCH_FAILED;
@@ -119,12 +127,10 @@ static const struct {
     const char *name;
     void (*run)(void **, uint32_t);
     int n_params;
-    uint8_t bytes[8];
-} kernels[] = {{"count", k_count, 4, {8, 8, 4, 4}},
-               {"add_one", k_add_one, 5, {8, 8, 8, 8, 4}},
-               {"raise", k_raise, 4, {8, 8, 4, 4}},
-               {"crash", k_crash, 0, {0}},
-               {"nothing", k_nothing, 0, {0}}};
+    uint8_t bytes[8]; /* 0: STRUCT_BYTES */
+} kernels[] = {{"count", k_count, 4, {8, 8, 4, 4}}, {"add_one", k_add_one, 5, {8, 8, 8, 8, 4}},
+               {"raise", k_raise, 4, {8, 8, 4, 4}}, {"add_last", k_add_last, 3, {0, 8, 8}},
+               {"crash", k_crash, 0, {0}},          {"nothing", k_nothing, 0, {0}}};
 
 /* ---- the device's thread ---- */
 
@@ -144,6 +150,7 @@ static void run_item(struct item *i) {
     case KERNEL: {
         void *params[8];
         for (int k = 0; k < 8; k++) params[k] = &i->params[k];
+        if (i->kernel == k_add_last) params[0] = i->struct_param;
         i->kernel(params, i->n_threads);
         break;
     }
@@ -189,11 +196,12 @@ static void *device_thread(void *arg) {
 /* At the start of every call, the lock is taken; the result is what the call must return, 0: go on. */
 static int begin(const char *call, bool context) {
     pthread_mutex_lock(&f.mu);
-    if (f.fail_call && strcmp(f.fail_call, call) == 0 && f.fail_in-- == 0) {
-        f.fail_call = NULL;
-        if (f.fail_code >= 700) f.sticky = f.fail_code;
-        return f.fail_code;
-    }
+    for (struct failure *x = f.fail; x < f.fail + MAX_FAILURES; x++)
+        if (x->call && strcmp(x->call, call) == 0 && x->in-- == 0) {
+            x->call = NULL;
+            if (x->code >= 700) f.sticky = x->code;
+            return x->code;
+        }
     if (context && current != &the_context) return NO_CONTEXT;
     return context ? f.sticky : 0;
 }
@@ -436,28 +444,102 @@ EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
     last_launch[7] = (unsigned)value;
     return end(attribute == 8 && value > 0 ? 0 : INVALID);
 }
+/* As CUDA has it. */
+struct node_params {
+    void *function;
+    unsigned geometry[7]; /* groups, threads of a group, shared bytes */
+    void **params, **extra;
+    void *kernel, *context;
+};
+/* 0, or what CUDA says of it. Parameters are copied at once. */
+static int describe(const struct node_params *p, struct item *i) {
+    const size_t which =
+        (size_t)((const char *)p->function - (const char *)kernels) / sizeof *kernels;
+    if (p->geometry[0] == 0 || p->geometry[3] > 1024) return INVALID;
+    memcpy(last_launch, p->geometry, sizeof p->geometry);
+    *i = (struct item){
+        .kind = KERNEL, .kernel = kernels[which].run, .n_threads = p->geometry[0] * p->geometry[3]};
+    for (int k = 0; k < kernels[which].n_params; k++)
+        if (kernels[which].bytes[k])
+            memcpy(&i->params[k], p->params[k], kernels[which].bytes[k]);
+        else
+            memcpy(i->struct_param, p->params[k], STRUCT_BYTES);
+    return 0;
+}
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned shared, void *s, void **params,
                           void **extra) {
     BEGIN("cuLaunchKernel", true);
-    const unsigned geometry[] = {gx, gy, gz, bx, by, bz, shared};
-    memcpy(last_launch, geometry, sizeof geometry);
-    const size_t which = (size_t)((const char *)function - (const char *)kernels) / sizeof *kernels;
-    if (gx == 0 || bx > 1024) return end(INVALID);
-    struct item i = {.kind = KERNEL, .kernel = kernels[which].run, .n_threads = gx * bx};
-    for (int k = 0; k < kernels[which].n_params; k++)
-        memcpy(&i.params[k], params[k], kernels[which].bytes[k]);
-    return end(queue(s, i));
+    struct item i;
+    struct node_params p = {function, {gx, gy, gz, bx, by, bz, shared}, params, extra, NULL, NULL};
+    int rc = describe(&p, &i);
+    return end(rc ? rc : queue(s, i));
+}
+
+/* ---- graphs: chains of kernels; the instance is the graph itself ---- */
+
+enum { MAX_NODES = 64 };
+struct graph {
+    int n, owners; /* the graph and its instance */
+    struct item node[MAX_NODES];
+};
+EXPORT int cuGraphCreate(void **graph, unsigned flags) {
+    BEGIN("cuGraphCreate", true);
+    struct graph *g = calloc(1, sizeof *g);
+    if (g) g->owners = 1;
+    return end((*graph = g) ? 0 : OOM);
+}
+static int disown(struct graph *g) {
+    if (--g->owners == 0) free(g);
+    return 0;
+}
+EXPORT int cuGraphDestroy(void *graph) {
+    BEGIN("cuGraphDestroy", true);
+    return end(disown(graph));
+}
+EXPORT int cuGraphExecDestroy(void *exec) {
+    BEGIN("cuGraphExecDestroy", true);
+    return end(disown(exec));
+}
+EXPORT int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after, size_t n_after,
+                                   const struct node_params *p) {
+    BEGIN("cuGraphAddKernelNode", true);
+    struct graph *g = graph;
+    /* Nothing else than a chain runs in this order. */
+    if (g->n == MAX_NODES || n_after != (g->n > 0) || (n_after && *after != &g->node[g->n - 1]))
+        return end(INVALID);
+    *node = &g->node[g->n];
+    return end(describe(p, &g->node[g->n++]));
+}
+EXPORT int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
+    BEGIN("cuGraphInstantiateWithFlags", true);
+    ((struct graph *)graph)->owners++;
+    *exec = graph;
+    return end(0);
+}
+EXPORT int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const struct node_params *p) {
+    BEGIN("cuGraphExecKernelNodeSetParams", true);
+    struct graph *g = exec;
+    struct item *i = node;
+    return end(i >= g->node && i < g->node + g->n ? describe(p, i) : INVALID);
+}
+EXPORT int cuGraphLaunch(void *exec, void *s) {
+    BEGIN("cuGraphLaunch", true);
+    struct graph *g = exec;
+    for (int i = 0; i < g->n; i++) queue(s, g->node[i]);
+    f.n_graphs++;
+    return end(0);
 }
 
 /* ---- controls ---- */
 
-/* The n-th call (0: the next) of that function fails; codes from 700 are sticky. */
+/* The n-th call (0: the next) of that function fails, beside one of before that has not yet; NULL: none will; codes from 700 are sticky. */
 EXPORT void fake_fail(const char *call, int n, int code) {
     pthread_mutex_lock(&f.mu);
-    f.fail_call = call;
-    f.fail_in = n;
-    f.fail_code = code;
+    struct failure *x = f.fail;
+    if (!call) memset(f.fail, 0, sizeof f.fail);
+    while (x->call && x < f.fail + MAX_FAILURES - 1) x++;
+    *x = (struct failure){call, n, code};
     pthread_mutex_unlock(&f.mu);
 }
 EXPORT void fake_limits(int threads, int shared_bytes) {
@@ -487,12 +569,13 @@ EXPORT size_t fake_used(void) {
     pthread_mutex_unlock(&f.mu);
     return n;
 }
-/* which: 0 kernels run, 1 host functions called, 2 streams that there are */
+/* which: 0 kernels run, 1 host functions called, 2 streams that there are, 3 graphs launched */
 EXPORT uint64_t fake_number(int which) {
     pthread_mutex_lock(&f.mu);
     uint64_t n = which == 0   ? f.n_launches
                  : which == 1 ? f.n_host_calls
-                              : (uint64_t)f.n_live_streams;
+                 : which == 2 ? (uint64_t)f.n_live_streams
+                              : f.n_graphs;
     pthread_mutex_unlock(&f.mu);
     return n;
 }

@@ -16,7 +16,7 @@ static struct {
     void (*mend)(void);
     void (*limits)(int threads, int shared_bytes);
 } fake;
-enum { KERNELS_RUN, HOST_CALLS, STREAMS };
+enum { KERNELS_RUN, HOST_CALLS, STREAMS, GRAPHS };
 enum { INVALID = 1, OOM = 2, LAUNCH_FAILED = 719 };
 
 /* fake/ beside this program; before the driver is loaded. */
@@ -263,6 +263,52 @@ static void test_submit_failures(void **state) {
     struct test_launch l = count(p, &first, &n);
     fake.break_call("cuLaunchKernel", 0, OOM);
     ILL(submit(q, &l, 1, NULL, NULL, e, &err), KL_ENOMEM, "CUDA_ERROR_OUT_OF_MEMORY (2)");
+    drv->ops->event_free(drv, e);
+    device_free(p, 64);
+}
+
+/* What a graph does not take is launched by itself, each kernel once; what is wrong with one of them is told. */
+static void test_graph_failures(void **state) {
+    static const char *const making[] = {"cuGraphCreate", "cuGraphAddKernelNode",
+                                         "cuGraphInstantiateWithFlags", "cuGraphLaunch"};
+    enum { LENGTH = 8 + 4 + 1 };
+    void *q = new_queue();
+    for (size_t k = 0; k < 4; k++)
+        for (int n = 0; n < 2; n++) {
+            uint64_t ran = fake.number(KERNELS_RUN), graphs = fake.number(GRAPHS);
+            fake.break_call(making[k], n, OOM);
+            run_chain(q = new_queue(), LENGTH, 3);
+            assert_int_equal(fake.number(KERNELS_RUN) - ran, LENGTH);
+            assert_int_equal(fake.number(GRAPHS) - graphs, 1);
+            run_chain(q, LENGTH, 4); /* and tried again */
+            assert_int_equal(fake.number(GRAPHS) - graphs, 3);
+        }
+    /* One that is made already does not take a kernel. */
+    fake.break_call("cuGraphExecKernelNodeSetParams", 3, INVALID);
+    uint64_t ran = fake.number(KERNELS_RUN), graphs = fake.number(GRAPHS);
+    run_chain(q, LENGTH, 5);
+    assert_int_equal(fake.number(KERNELS_RUN) - ran, LENGTH);
+    assert_int_equal(fake.number(GRAPHS) - graphs, 1);
+    /* And neither does CUDA itself: then so many have run as were launched before it. */
+    uint32_t first = 1, n = 4;
+    void *p = device_block(64), *e = new_event();
+    struct test_launch l[LENGTH];
+    for (int i = 0; i < LENGTH; i++) l[i] = count(p, &first, &n);
+    fake.break_call("cuGraphExecKernelNodeSetParams", 3, INVALID);
+    fake.break_call("cuLaunchKernel", 5, INVALID);
+    ran = fake.number(KERNELS_RUN);
+    ILL(submit(q, l, LENGTH, NULL, NULL, e, &err), KL_ESUBMIT, "cuLaunchKernel");
+    assert_int_equal(fake.number(KERNELS_RUN) - ran, 5);
+    run_chain(q, LENGTH, 6); /* what was left waiting is gone */
+    /* One that always refuses is not asked for ever. */
+    for (int i = 0; i < 40; i++) {
+        fake.break_call("cuGraphLaunch", 0, INVALID);
+        run_chain(q, 4, (uint32_t)i);
+    }
+    fake.break_call(NULL, 0, 0);
+    graphs = fake.number(GRAPHS);
+    run_chain(q, LENGTH, 7);
+    assert_int_equal(fake.number(GRAPHS), graphs);
     drv->ops->event_free(drv, e);
     device_free(p, 64);
 }
@@ -526,21 +572,14 @@ static int setup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),
-        cmocka_unit_test(test_context),
-        cmocka_unit_test(test_no_staging),
-        COMMON_TESTS,
-        cmocka_unit_test(test_notification),
-        cmocka_unit_test(test_late_notification),
-        cmocka_unit_test(test_no_notification),
-        cmocka_unit_test(test_launch_3d),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_submit_failures),
-        cmocka_unit_test(test_loss),
-        cmocka_unit_test(test_loss_of_values),
-        cmocka_unit_test(test_failures_of_making),
-        cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_found),           cmocka_unit_test(test_context),
+        cmocka_unit_test(test_no_staging),      COMMON_TESTS,
+        cmocka_unit_test(test_notification),    cmocka_unit_test(test_late_notification),
+        cmocka_unit_test(test_no_notification), cmocka_unit_test(test_launch_3d),
+        cmocka_unit_test(test_limits),          cmocka_unit_test(test_submit_failures),
+        cmocka_unit_test(test_graph_failures),  cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_loss_of_values),  cmocka_unit_test(test_failures_of_making),
+        cmocka_unit_test(test_budget),          cmocka_unit_test(test_shared),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
