@@ -218,6 +218,25 @@ static void many_rows(void **state) {
     for (int k = 0; k < 3; k++) kl_array_release(release[k]);
 }
 
+/* More places than a group of work-items looks after by itself; each gets several updates, by two indices, the last of which stays. */
+static void many_places(void **state) {
+    static const int dims[] = {60, 50, 7}, n = 1 << 14, shape[] = {1 << 14, 1, 1, 7};
+    for (int t = 0; t < KL_N_DTYPES; t += 4) {
+        struct kl_array *a = random_array((enum kl_dtype)t, 3, dims),
+                        *u = random_array((enum kl_dtype)t, 4, shape),
+                        *i[] = {random_indices(1, &n, 60), random_indices(1, &n, 50)}, *want, *got;
+        for (int most = 0; most < 2; most++) {
+            OK(kl_scatter(&want, a, i, 2, u, (int[]){0, 1}, 2, cpu_stream, &err));
+            launches_of(most ? 3000 : INT64_C(1) << 31);
+            OK(kl_scatter(&got, a, i, 2, u, (int[]){0, 1}, 2, gpu_stream, &err));
+            same(want, got, "many places");
+            launches_of(INT64_C(1) << 31);
+        }
+        struct kl_array *release[] = {a, u, i[0], i[1]};
+        for (int k = 0; k < 4; k++) kl_array_release(release[k]);
+    }
+}
+
 static void along_an_axis(void **state) {
     static const int dims[] = {ROWS, COLS}, tall[] = {POSITIONS, COLS}, row[] = {1, COLS};
     kl_scatter_single_fn *const fns[] = {kl_put_along_axis, kl_scatter_add_axis};
@@ -239,13 +258,13 @@ static void along_an_axis(void **state) {
 }
 
 /* Indices that are out of range, among others to the same places: the first is reported. Slices of `rows` rows of 3 elements. */
-static void check_fault(int rows, int64_t most) {
+static void check_fault(kl_scatter_single_fn *scatter, int rows, int64_t most) {
     int n = 6, dims[] = {8, 3}, shape[] = {6, rows, 3}, index[] = {2, 1, 2, 99, 2, -50};
     struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 3, shape), *i,
                     *out;
     OK(kl_array_new_data(&i, index, KL_I32, 1, &n, &err));
     launches_of(most);
-    OK(kl_scatter_add_single(&out, a, i, u, 0, gpu_stream, &err));
+    OK(scatter(&out, a, i, u, 0, gpu_stream, &err));
     void *data;
     struct kl_error *e = NULL;
     assert_int_equal(kl_array_host(out, &data, &e), KL_EINDEX);
@@ -260,8 +279,10 @@ static void check_fault(int rows, int64_t most) {
 
 static void a_wrong_index_is_reported(void **state) {
     for (int rows = 1; rows <= 2; rows++) {
-        check_fault(rows, INT64_C(1) << 31);
-        check_fault(rows, 2);
+        check_fault(kl_scatter_single, rows, INT64_C(1) << 31);
+        check_fault(kl_scatter_add_single, rows, INT64_C(1) << 31);
+        check_fault(kl_scatter_single, rows, 2);
+        check_fault(kl_scatter_add_single, rows, 2);
     }
 }
 
@@ -272,10 +293,15 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scatters_are_the_cpus), cmocka_unit_test(many_updates),
-        cmocka_unit_test(all_layouts),           cmocka_unit_test(all_slices),
-        cmocka_unit_test(split_launches),        cmocka_unit_test(many_rows),
-        cmocka_unit_test(along_an_axis),         cmocka_unit_test(a_wrong_index_is_reported),
+        cmocka_unit_test(scatters_are_the_cpus),
+        cmocka_unit_test(many_updates),
+        cmocka_unit_test(all_layouts),
+        cmocka_unit_test(all_slices),
+        cmocka_unit_test(split_launches),
+        cmocka_unit_test(many_rows),
+        cmocka_unit_test(many_places),
+        cmocka_unit_test(along_an_axis),
+        cmocka_unit_test(a_wrong_index_is_reported),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

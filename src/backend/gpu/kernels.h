@@ -5,3 +5,4 @@ extern const char kl_source_elementwise[], kl_source_copy[], kl_source_make[], k
 extern const char kl_source_reduce[], kl_source_arg_reduce[], kl_source_softmax[];
 extern const char kl_source_sort[], kl_source_matmul[], kl_source_gather[], kl_source_scatter[];
 extern const char kl_source_indexed[], kl_source_fill[], kl_source_custom[];
+extern const char kl_source_scatter_last[];

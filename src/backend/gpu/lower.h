@@ -115,6 +115,9 @@ int kl_lower_guards(struct kl_emit *e,
 int kl_emit_copy(struct kl_emit *e, size_t item, int ndim, const int *dims, void *dst,
                  const int64_t *dst_strides, const void *src, const int64_t *src_strides);
 
+/* n elements of `item` bytes, each with these bits. */
+int kl_emit_fill(struct kl_emit *e, void *out, size_t item, int64_t n, uint64_t bits);
+
 /* order[i] = the place of the i-th smallest of n keys, equal ones in order; uint32. scratch: kl_argsort_scratch(e, dtype, n) bytes, NULL when dry. */
 size_t kl_argsort_scratch(const struct kl_emit *e, enum kl_dtype dtype, int64_t n);
 int kl_emit_argsort(struct kl_emit *e, enum kl_dtype dtype, int64_t n, const void *keys,

@@ -6,8 +6,6 @@
 #include "base/half.h"
 #include "base/op_params.h"
 
-static const struct kl_family fill_family = {
-    .name = "fill", .source = kl_source_fill, .defines = {"T:T"}};
 enum {
     LOCAL = 256,
     MAX_BLOCK = 4096,
@@ -15,12 +13,6 @@ enum {
 };
 
 /* ---- filling ---- */
-
-static int fill(struct kl_emit *e, void *out, size_t item, int64_t n, uint64_t bits) {
-    int type = item == 1 ? KL_U8 : item == 2 ? KL_U16 : item == 4 ? KL_U32 : KL_U64;
-    struct kl_karg args[] = {KL_KARG_PTR(out), KL_KARG(n), KL_KARG(bits)};
-    return kl_emit(e, &fill_family, &type, "fill", (n + LOCAL - 1) / LOCAL, LOCAL, args, 3);
-}
 
 /* An element of dtype with the value v, which fits. */
 static uint64_t bits_of(enum kl_dtype dtype, float v) {
@@ -41,8 +33,8 @@ static int fill_outputs(struct kl_emit *e, const struct kl_command *c,
                         const struct kl_kernel_desc *d) {
     for (int i = c->n_in; d->has_init && i < c->n_in + c->n_out; i++) {
         const struct kl_arg *a = &c->args[i];
-        KL_TRY(
-            fill(e, a->data, kl_dtype_size(a->dtype), a->size, bits_of(a->dtype, d->init_value)));
+        KL_TRY(kl_emit_fill(e, a->data, kl_dtype_size(a->dtype), a->size,
+                            bits_of(a->dtype, d->init_value)));
     }
     return KL_OK;
 }
@@ -149,7 +141,7 @@ static int join_guards(struct kl_emit *e, const struct kl_command *c, const void
     void *scratch = NULL; /* a summary, which nobody reads, and the word */
     if (!e->dry)
         KL_TRY(e->port->ops->scratch(e->port, e->queue, 2 * sizeof(uint32_t), &scratch, e->err));
-    KL_TRY(fill(e, scratch, sizeof(uint32_t), 2, KL_WORD_CLEAR));
+    KL_TRY(kl_emit_fill(e, scratch, sizeof(uint32_t), 2, KL_WORD_CLEAR));
     KL_TRY(kl_emit_merge(e, KL_KARG_PTR(scratch), 1, c->guards, c->n_guards));
     *words = scratch;
     *index = 1;

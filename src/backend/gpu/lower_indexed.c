@@ -15,11 +15,15 @@
 #include "base/index.h"
 #include "base/op_params.h"
 
+enum { FIND_LAST = 1, FIND_LAST_IN_GROUPS = 2, MOVE_LAST = 3 };
 enum {
     LOCAL = 256,
     MAX_INDEX = 8,
     MAX_ITEM = 16,
     MANY_PLACES = 1 << 16,
+    TABLE = 1024,         /* places that a group finds the last slices of by itself */
+    MANY_BYTES = 1 << 20, /* of updates; with less, two more launches take longer */
+    PER_SLICE = 6, /* places for which a word each takes no more memory than sorting a slice */
     LARGE = LOCAL * 4096 /* items from which there are groups enough for several per work-item */
 };
 
@@ -40,6 +44,7 @@ struct variant {
     uint8_t each; /* of them per work-item; 0: SERIAL or ORDERED */
     uint8_t dtype, mode, serial, ordered, exchange; /* scatters */
     uint8_t key;                                    /* ORDERED: its dtype */
+    uint8_t last;                                   /* which kernel of scatter_last.kl; 0: none */
 };
 
 /* ---- the source ---- */
@@ -74,6 +79,9 @@ static char *source(void *ctx) {
         n += (size_t)snprintf(head + n, room - n, "#define KEY %s\n#define LAST_KEY %s\n",
                               kl_dialect_type(v->key),
                               v->key == KL_I32 ? "0x7fffffff" : "(i64)0x7fffffffffffffff");
+    if (v->last)
+        n += (size_t)snprintf(head + n, room - n, "#define LAST %d\n#define TABLE %d\n", v->last,
+                              TABLE);
     if (v->item) n += (size_t)snprintf(head + n, room - n, "#define BYTES %d\n", v->item);
     if (v->each) n += (size_t)snprintf(head + n, room - n, "#define EACH %d\n", v->each);
     static const char *const begin[] = {"\n#define INDEX_PARAMS ", "\n#define INDEX_NAMES ",
@@ -92,7 +100,9 @@ static char *source(void *ctx) {
         }
     }
     const char *library = v->scatter && v->mode != KL_SCATTER_ASSIGN ? kl_source_elementwise : "";
-    const char *body = v->scatter ? kl_source_scatter : kl_source_gather;
+    const char *body = v->last      ? kl_source_scatter_last
+                       : v->scatter ? kl_source_scatter
+                                    : kl_source_gather;
     size_t bytes = n + strlen(library) + strlen(kl_source_indexed) + strlen(body) + 8;
     char *s = kl_malloc(bytes);
     if (s) snprintf(s, bytes, "%s\n%s%s%s", head, library, kl_source_indexed, body);
@@ -437,6 +447,66 @@ static int check_f64(struct kl_emit *e, enum kl_dtype dtype) {
     return kl_fail(e->err, KL_EUNSUPPORTED, "scatter: this device has no float64");
 }
 
+/* ---- assignment of many slices to few places ---- */
+
+/* At which slices can begin; 0: more than INT32_MAX, or none. */
+static int64_t places_of(const struct indexed *x, int n_index) {
+    int64_t n = n_index > 0;
+    for (int k = 0; k < n_index; k++) {
+        n *= x->axis[k].places;
+        if (n > INT32_MAX) return 0;
+    }
+    return n;
+}
+
+/* Whether only the last slice of each place should be moved. It is the one that the deterministic mode asks for, where slices of different places do not meet. */
+static bool only_last(const struct kl_emit *e, const struct variant *v, const struct indexed *x,
+                      int mode, int64_t slice_bytes) {
+    int64_t places = places_of(x, v->n_index);
+    if (mode != KL_SCATTER_ASSIGN || places == 0 || x->n > INT32_MAX) return false;
+    if (kl_deterministic()) return slices_are_apart(x, v->n_index) && places <= PER_SLICE * x->n;
+    int64_t often = slice_bytes < MAX_ITEM ? 32 : 2; /* a word is stored as fast as looked for */
+    return !e->port->on_processor && x->n >= often * places && x->n * slice_bytes >= MANY_BYTES;
+}
+
+static int assign_last(struct kl_emit *e, const struct kl_command *c, const struct variant *of,
+                       const struct indexed *slices, const struct kl_karg *indices, void *table,
+                       const struct kl_karg updates) {
+    const struct kl_arg *out = &c->args[c->n_in];
+    struct variant find = *of, move = *of;
+    struct indexed x = *slices, to = *slices;
+    struct packed packed;
+    struct kl_karg args[KL_MAX_KARGS];
+    int64_t places = 1;
+    int n = 0;
+    for (int k = of->n_index - 1; k >= 0; k--) {
+        x.axis[k].stride = places;
+        places *= x.axis[k].places;
+    }
+    KL_TRY(kl_emit_fill(e, table, sizeof(uint32_t), places, 0));
+    find.last = places <= TABLE ? FIND_LAST_IN_GROUPS : FIND_LAST;
+    find.each = x.n < MANY_PLACES ? 1 : 8;
+    find.small = find.flat_slice = 1;
+    find.item = find.exchange = 0;
+    x.inner = 1;
+    args[n++] = pack(&find, &x, &packed);
+    args[n++] = KL_KARG(places);
+    args[n++] = KL_KARG_PTR(table);
+    for (int k = 0; k < of->n_index; k++) args[n++] = indices[k];
+    args[n++] = kl_fault_args(c).ptr;
+    args[n++] = KL_KARG(c->word.index);
+    KL_TRY(emit(e, &find, "find_last", x.n, args, n));
+    to.n = places;
+    move.last = MOVE_LAST;
+    move.small = places * to.inner <= INT32_MAX;
+    move.each = each(places * to.inner, move.item);
+    move.checked = move.narrow = move.exchange = 0;
+    memset(move.index_dtype, KL_I32, sizeof move.index_dtype); /* they are not read */
+    struct kl_karg rest[] = {pack(&move, &to, &packed), KL_KARG_PTR(table), KL_KARG_PTR(out->data),
+                             updates};
+    return emit(e, &move, "move_last", places * to.inner, rest, 4);
+}
+
 static int scatter(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_scatter_params *p = c->params;
     const struct kl_arg *out = &c->args[c->n_in], *updates = &c->args[1], *flats[MAX_INDEX + 1];
@@ -455,8 +525,10 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     flats[v.n_index] = updates;
     int64_t items = x.n * x.inner;
     struct ordered o = {0};
-    char *keys = NULL;
-    v.ordered = kl_deterministic();
+    char *keys = NULL; /* or the table of assign_last */
+    bool last = only_last(e, &v, &x, p->mode, x.inner * (int64_t)kl_dtype_size(out->dtype));
+    v.ordered = kl_deterministic() && !last;
+    if (last) o.bytes = (size_t)places_of(&x, v.n_index) * sizeof(uint32_t);
     if (v.ordered) {
         bool whole = slices_are_apart(&x, v.n_index);
         v.key = key_for(out);
@@ -496,6 +568,7 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     for (int k = 0; k < v.n_index || k == 0; k++)
         args[n++] = v.n_index ? item_ptr(rows[k], r.begin, kl_dtype_size(flats[k]->dtype))
                               : KL_KARG_PTR(NULL);
+    if (last) return assign_last(e, c, &v, &x, args + 2, keys, of_these);
     args[n++] = of_these;
     args[n++] = kl_fault_args(c).ptr;
     args[n++] = KL_KARG(c->word.index);

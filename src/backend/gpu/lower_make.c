@@ -1,11 +1,19 @@
-/* lower_make.c - ARANGE and RANDOM_BITS. */
+/* lower_make.c - ARANGE and RANDOM_BITS; filling. */
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
 #include "base/op_params.h"
 
 const struct kl_family kl_family_make = {
     .name = "make", .library = kl_source_elementwise, .source = kl_source_make, .defines = {"T:T"}};
+static const struct kl_family fill_family = {
+    .name = "fill", .source = kl_source_fill, .defines = {"T:T"}};
 enum { LOCAL = 256 };
+
+int kl_emit_fill(struct kl_emit *e, void *out, size_t item, int64_t n, uint64_t bits) {
+    int type = item == 1 ? KL_U8 : item == 2 ? KL_U16 : item == 4 ? KL_U32 : KL_U64;
+    struct kl_karg args[] = {KL_KARG_PTR(out), KL_KARG(n), KL_KARG(bits)};
+    return kl_emit(e, &fill_family, &type, "fill", (n + LOCAL - 1) / LOCAL, LOCAL, args, 3);
+}
 
 int kl_lower_arange(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arange_params *p = c->params;

@@ -67,9 +67,11 @@ struct kl_port {
     uint32_t max_local; /* work-items per group, at least 1 */
     size_t local_bytes; /* of shared memory per group */
     uint32_t n_units;   /* multiprocessors or cores */
-    uint32_t subgroup;  /* work-items that run in step; 1 when unknown */
-    bool has_f64;       /* else operations on float64 are refused */
-    bool has_atomic64;  /* 64-bit compare-and-swap */
+    bool
+        on_processor; /* work-items of a group are a loop: they get more work (kernels/indexed.kl) */
+    uint32_t subgroup; /* work-items that run in step; 1 when unknown */
+    bool has_f64;      /* else operations on float64 are refused */
+    bool has_atomic64; /* 64-bit compare-and-swap */
     bool
         has_wide_sums; /* four float32 are added to memory at once, each atomically (kernels/scatter.kl) */
     /* Of launch_3d. */
