@@ -72,6 +72,8 @@ struct kl_port {
     bool has_atomic64;  /* 64-bit compare-and-swap */
     bool
         has_wide_sums; /* four float32 are added to memory at once, each atomically (kernels/scatter.kl) */
+    bool
+        on_processor; /* work-items of a group are a loop: they get more work (kernels/indexed.kl) */
     /* Of launch_3d. */
     bool is_cuda;           /* compile takes CUDA C++ */
     uint32_t max_groups[3]; /* of a grid, per dimension; 0: no limit */
