@@ -4,3 +4,5 @@
 #include <stdbool.h>
 
 bool kl_bounds_checked(void); /* read once from KEEL_BOUNDS; true unless it is "off" */
+/* What operations that are built from now on do, whatever KEEL_BOUNDS says: so that a benchmark has both on the same memory. */
+void kl_bounds_measure(bool checked);

@@ -20,11 +20,16 @@ enum {
     LOCAL = 256,
     MAX_INDEX = 8,
     MAX_ITEM = 16,
+    MAX_ITEM_PROCESSOR = 64,
     MANY_PLACES = 1 << 16,
     TABLE = 1024,         /* places that a group finds the last slices of by itself */
     MANY_BYTES = 1 << 20, /* of updates; with less, two more launches take longer */
     PER_SLICE = 6, /* places for which a word each takes no more memory than sorting a slice */
-    LARGE = LOCAL * 4096 /* items from which there are groups enough for several per work-item */
+    LARGE = LOCAL * 4096, /* items from which there are groups enough for several per work-item */
+    PER_UNIT =
+        8, /* a processor's work-items per core: so many, that none waits long for the last */
+    LEAST_BYTES = 1 << 16, /* for one of them */
+    MAX_INNER = 4          /* items per position for which loops are compiled */
 };
 
 struct axis {
@@ -40,8 +45,9 @@ struct indexed {
 /* What a source depends on; also its key, so it has no holes. */
 struct variant {
     uint8_t scatter, n_index, index_dtype[MAX_INDEX], checked, small, narrow, flat_slice;
-    uint8_t item; /* bytes moved or added at once; 0: an element */
-    uint8_t each; /* of them per work-item; 0: SERIAL or ORDERED */
+    uint8_t inner; /* on a processor, when it is at most MAX_INNER; else 0 */
+    uint8_t item;  /* bytes moved or added at once; 0: an element */
+    uint8_t each;  /* of them per work-item; 0: SERIAL or ORDERED */
     uint8_t dtype, mode, serial, ordered, exchange; /* scatters */
     uint8_t key;                                    /* ORDERED: its dtype */
     uint8_t last;                                   /* which kernel of scatter_last.kl; 0: none */
@@ -58,11 +64,12 @@ static char *source(void *ctx) {
     char head[2048];
     size_t n = 0, room = sizeof head;
     const char *first = kl_dialect_type(v->n_index ? v->index_dtype[0] : KL_I32);
-    n += (size_t)snprintf(head + n, room - n,
-                          "#define CHECKED %d\n#define SMALL %d\n#define NARROW %d\n"
-                          "#define FLAT_SLICE %d\n#define N_INDEX %d\n#define INDEX_TYPE %s\n"
-                          "#define INDEX_VALUE(v) CAT(index_value_, INDEX_TYPE)(v)\n",
-                          v->checked, v->small, v->narrow, v->flat_slice, v->n_index, first);
+    n += (size_t)snprintf(
+        head + n, room - n,
+        "#define CHECKED %d\n#define SMALL %d\n#define NARROW %d\n"
+        "#define FLAT_SLICE %d\n#define INNER %d\n#define N_INDEX %d\n#define INDEX_TYPE %s\n"
+        "#define INDEX_VALUE(v) CAT(index_value_, INDEX_TYPE)(v)\n",
+        v->checked, v->small, v->narrow, v->flat_slice, v->inner, v->n_index, first);
     if (v->scatter && v->mode == KL_SCATTER_ASSIGN && !v->ordered)
         n += (size_t)snprintf(
             head + n, room - n,
@@ -238,11 +245,50 @@ static int emit(struct kl_emit *e, struct variant *v, const char *entry, int64_t
                         n_args);
 }
 
+/* How a processor's work-items share the work, see kernels/indexed.kl. */
+struct shares {
+    int64_t span, piece; /* positions of each, and items of each of these */
+    int64_t groups;
+};
+
+static int64_t ratio_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static struct shares shares(const struct kl_port *port, const struct indexed *x, int64_t item) {
+    int64_t most = (int64_t)port->n_units * PER_UNIT;
+    int64_t n = ratio_up(x->n * x->inner * item, LEAST_BYTES);
+    if (n == 0) return (struct shares){1, 1, 0};
+    if (n > most) n = most;
+    struct shares s = {ratio_up(x->n, n), x->inner, 0};
+    if (x->n < n) s.piece = ratio_up(x->inner, n / x->n);
+    s.groups = ratio_up(x->n, s.span) * ratio_up(x->inner, s.piece);
+    return s;
+}
+
+/* Gathers and scatters of slices; args has room for two more. */
+static int emit_slices(struct kl_emit *e, struct variant *v, const char *entry,
+                       const struct indexed *x, int64_t item, struct kl_karg *args, int n_args) {
+    if (!e->port->on_processor) return emit(e, v, entry, x->n * x->inner, args, n_args);
+    struct shares s = shares(e->port, x, item);
+    if (v->serial && s.groups) s = (struct shares){x->n, x->inner, 1};
+    v->inner = x->inner <= MAX_INNER ? (uint8_t)x->inner : 0;
+    v->small = v->each = 0;
+    args[n_args++] = KL_KARG(s.span);
+    args[n_args++] = KL_KARG(s.piece);
+    return kl_emit_made(e, v, sizeof *v, source, v, entry, s.groups, 1, args, n_args);
+}
+
 /* ---- gathers ---- */
 
-/* Doubles what is moved at once as long as everything allows it. from and to: of which one is indexed, the other in row order. */
-static size_t widen(struct indexed *x, int n_index, size_t item, const void *from, const void *to) {
-    for (; item < MAX_ITEM; item *= 2) {
+static size_t widest(const struct kl_port *port) {
+    return port->on_processor ? MAX_ITEM_PROCESSOR : MAX_ITEM;
+}
+
+/* Doubles what is moved at once, to `most` bytes, as long as everything allows it. from and to: of which one is indexed, the other in row order. */
+static size_t widen(struct indexed *x, int n_index, size_t item, size_t most, const void *from,
+                    const void *to) {
+    for (; item < most; item *= 2) {
         int last = x->slice.ndim - 1;
         bool fits = last >= 0 && x->slice.strides[0][last] == 1 && x->slice.dims[last] % 2 == 0 &&
                     (((uintptr_t)from | (uintptr_t)to) & (2 * item - 1)) == 0;
@@ -280,7 +326,8 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     x.n = r.end - r.begin;
     x.inner = x.slice.n;
     KL_TRY(in_row_order(e, index, v.n_index, rows, 0, NULL));
-    v.item = (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), source_arg->data, out->data);
+    v.item = (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), widest(e->port),
+                            source_arg->data, out->data);
     v.flat_slice = flat_slice(&x.slice);
     int64_t items = x.n * x.inner;
     v.small = items <= INT32_MAX;
@@ -298,7 +345,7 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     args[n++] = item_ptr(out->data, r.begin * x.inner, v.item);
     args[n++] = f.ptr;
     args[n++] = KL_KARG(c->word.index);
-    return emit(e, &v, "gather", items, args, n);
+    return emit_slices(e, &v, "gather", &x, v.item, args, n);
 }
 
 struct axis_job {
@@ -536,15 +583,16 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     }
     KL_TRY(in_row_order(e, flats, v.n_index + 1, rows, o.bytes, &keys));
     if (p->mode == KL_SCATTER_ASSIGN && !v.ordered) { /* values are moved, whatever they are */
-        v.item =
-            (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), rows[v.n_index], out->data);
+        v.item = (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), widest(e->port),
+                                rows[v.n_index], out->data);
         v.dtype = 0;
         v.exchange = e->port->is_cuda && v.item == 4 && x.inner == 1 && out->size >= MANY_PLACES;
         items = x.n * x.inner;
     } else if (p->mode == KL_SCATTER_ADD && out->dtype == KL_F32 && !v.ordered &&
                e->port->has_wide_sums) {
         struct indexed wide = x;
-        if (widen(&wide, v.n_index, sizeof(float), rows[v.n_index], out->data) == MAX_ITEM) {
+        if (widen(&wide, v.n_index, sizeof(float), MAX_ITEM, rows[v.n_index], out->data) ==
+            MAX_ITEM) {
             v.item = MAX_ITEM;
             x = wide;
             items = x.n * x.inner;
@@ -557,8 +605,8 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     struct kl_karg args[KL_MAX_KARGS];
     struct packed packed;
     int n = 0;
-    struct kl_karg of_these =
-        item_ptr(rows[v.n_index], r.begin * x.inner, v.item ? v.item : kl_dtype_size(out->dtype));
+    int64_t item = v.item ? v.item : (int64_t)kl_dtype_size(out->dtype);
+    struct kl_karg of_these = item_ptr(rows[v.n_index], r.begin * x.inner, (size_t)item);
     if (v.ordered) { /* the key of a slice is that of its first element */
         x.inner /= o.inner;
         items = o.n;
@@ -577,8 +625,8 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         args[n++] = KL_KARG_PTR(keys);
         args[n++] = KL_KARG(shift);
     }
+    if (!v.ordered) return emit_slices(e, &v, "scatter", &x, item, args, n);
     KL_TRY(emit(e, &v, "scatter", items, args, n));
-    if (!v.ordered) return KL_OK;
     return join_in_order(e, &v, &x, &o, keys, out->data, of_these.value);
 }
 

@@ -273,6 +273,7 @@ void ocl_port_init(struct opencl *d) {
         .subgroup = 1,
         .has_f64 = has_word(extensions, "cl_khr_fp64"),
         .has_atomic64 = has_word(extensions, "cl_khr_int64_base_atomics"),
+        .on_processor = !d->is_gpu,
     };
     size_t most[3] = {0, 0, 0}; /* a device may have more dimensions, and then says nothing here */
     kl_cl.clGetDeviceInfo(d->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof most, most, NULL);
@@ -283,6 +284,6 @@ void ocl_port_init(struct opencl *d) {
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s%s",
              exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
              d->port.has_f64 ? " -DHAS_F64" : "", d->port.has_atomic64 ? " -DHAS_ATOMIC64" : "",
-             d->is_gpu ? "" : " -DON_PROCESSOR");
+             d->port.on_processor ? " -DON_PROCESSOR" : "");
     identify(d);
 }
