@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "backend/cpu/cpu_tile.h"
+#include "base/half.h"
 
 static inline struct kl_c64 kl_c64_add(struct kl_c64 a, struct kl_c64 b) {
     return (struct kl_c64){a.re + b.re, a.im + b.im};
@@ -13,8 +14,11 @@ static inline struct kl_c64 kl_c64_add(struct kl_c64 a, struct kl_c64 b) {
 static inline struct kl_c64 kl_c64_sub(struct kl_c64 a, struct kl_c64 b) {
     return (struct kl_c64){a.re - b.re, a.im - b.im};
 }
+/* The difference is a sum with a sign flipped in the bits: gcc 12 makes multiplication with subtraction and addition side by side one
+ * instruction that rounds once (vfmaddsub), whatever -ffp-contract says. */
 static inline struct kl_c64 kl_c64_mul(struct kl_c64 a, struct kl_c64 b) {
-    return (struct kl_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    float minus = kl_bits_f32(kl_f32_bits(a.im) ^ UINT32_C(1) << 31);
+    return (struct kl_c64){a.re * b.re + minus * b.im, a.re * b.im + a.im * b.re};
 }
 static inline struct kl_c64 kl_c64_div(struct kl_c64 a, struct kl_c64 b) {
     if (b.im == 0) return (struct kl_c64){a.re / b.re, a.im / b.re};

@@ -50,6 +50,6 @@ static kl_kernel_fn *const kernels[KL_N_OPS] = {
     [KL_OP_SCATTER_AXIS] = kl_cpu_scatter_axis,
 };
 
-kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op) {
+kl_kernel_fn *kl_cpu_variant_kernel(enum kl_op_id op) {
     return (unsigned)op < KL_N_OPS ? kernels[op] : NULL;
 }

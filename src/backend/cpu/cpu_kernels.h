@@ -5,10 +5,18 @@
  * result does not depend on strides, on alignment or on the number of threads. They know no arrays,
  * no streams and no memory but scratch. Any thread may call. */
 #pragma once
+#include "backend/cpu/cpu_variant.h"
 #include "base/launch.h"
 
-/* NULL for views and CALL. */
+/* In the variant that is used. NULL for views and CALL. */
 kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op);
+/* The variants that this CPU can run, 0 (for any CPU) to n - 1 (the widest), and which is used: the widest, or what KEEL_CPU names. */
+int kl_cpu_n_variants(void);
+int kl_cpu_variant(void);
+const char *kl_cpu_variant_name(int variant);
+void kl_cpu_use_variant(int variant); /* for tests and benchmarks */
+
+kl_kernel_fn *kl_cpu_variant_kernel(enum kl_op_id op); /* of the variant that is compiled */
 
 kl_kernel_fn kl_cpu_elementwise; /* COPY .. WHERE */
 kl_kernel_fn kl_cpu_arange, kl_cpu_random_bits, kl_cpu_slice_update, kl_cpu_concatenate;

@@ -7,6 +7,7 @@
 #pragma once
 #include <stddef.h>
 
+#include "backend/cpu/cpu_variant.h"
 #include "base/launch.h"
 
 enum {

@@ -1,0 +1,64 @@
+/* cpu_variant.c - chooses the widest variant of the kernels that this CPU can run; KEEL_CPU names a narrower one. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_kernels.h"
+
+typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);
+kernel_of_fn kl_cpu_variant_kernel;
+#ifdef KL_HAS_X86_VARIANTS
+kernel_of_fn kl_cpu_variant_kernel_v3, kl_cpu_variant_kernel_v4;
+#endif
+
+/* The narrowest first; each CPU that has one has those before it. The names are the x86-64 psABI's levels. */
+static const struct {
+    const char *name;
+    kernel_of_fn *kernel_of;
+} variants[] = {
+    {"base", kl_cpu_variant_kernel},
+#ifdef KL_HAS_X86_VARIANTS
+    {"v3", kl_cpu_variant_kernel_v3},
+    {"v4", kl_cpu_variant_kernel_v4},
+#endif
+};
+
+int kl_cpu_n_variants(void) {
+    int n = 1;
+#ifdef KL_HAS_X86_VARIANTS
+    __builtin_cpu_init();
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+              __builtin_cpu_supports("popcnt");
+    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+              __builtin_cpu_supports("avx512cd");
+    n += v3 + v4;
+#endif
+    return n;
+}
+
+const char *kl_cpu_variant_name(int variant) {
+    return variants[variant].name;
+}
+
+static atomic_int chosen = -1;
+
+void kl_cpu_use_variant(int variant) {
+    atomic_store(&chosen, variant);
+}
+
+int kl_cpu_variant(void) {
+    int v = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (v >= 0) return v;
+    const char *given = getenv("KEEL_CPU");
+    v = kl_cpu_n_variants() - 1;
+    for (int i = 0; given && i < v; i++)
+        if (strcmp(given, variants[i].name) == 0) v = i;
+    atomic_store_explicit(&chosen, v, memory_order_relaxed);
+    return v;
+}
+
+kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op) {
+    return variants[kl_cpu_variant()].kernel_of(op);
+}

@@ -1,0 +1,190 @@
+/* Every variant of the CPU's kernels gives the same bits: each operation on random bits and special values, of every dtype that it takes. A builder that is not in these
+ * tables is not tested here, so a new one gets its line. */
+#include "helpers.h"
+
+#include "backend/cpu/cpu_kernels.h"
+
+#define NAMED(f) \
+    { #f, f }
+static const struct {
+    const char *name;
+    kl_unary_fn *build;
+} unaries[] = {
+    NAMED(kl_negative), NAMED(kl_abs),    NAMED(kl_exp),         NAMED(kl_log),  NAMED(kl_sqrt),
+    NAMED(kl_square),   NAMED(kl_erfinv), NAMED(kl_logical_not), NAMED(kl_sort), NAMED(kl_argsort),
+};
+static const struct {
+    const char *name;
+    kl_binary_fn *build;
+} binaries[] = {
+    NAMED(kl_add),         NAMED(kl_subtract),   NAMED(kl_multiply), NAMED(kl_divide),
+    NAMED(kl_maximum),     NAMED(kl_minimum),    NAMED(kl_equal),    NAMED(kl_not_equal),
+    NAMED(kl_less),        NAMED(kl_less_equal), NAMED(kl_greater),  NAMED(kl_greater_equal),
+    NAMED(kl_logical_and), NAMED(kl_logical_or), NAMED(kl_matmul),
+};
+static const struct {
+    const char *name;
+    kl_reduce_axis_fn *build;
+} reductions[] = {
+    NAMED(kl_sum_axis),    NAMED(kl_mean_axis),   NAMED(kl_max_axis),     NAMED(kl_min_axis),
+    NAMED(kl_argmax_axis), NAMED(kl_argmin_axis), NAMED(kl_softmax_axis),
+};
+
+enum { N = 37 * 41 }; /* several vectors of any width, and a ragged end */
+static const int dims[] = {37, 41};
+
+/* Random bits, of floats half of them of moderate size, and special values. */
+static struct kl_array *operand_of(enum kl_dtype dtype, uint32_t seed) {
+    static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 3.4e38f, 88.7f, -104.0f};
+    size_t bytes = N * kl_dtype_size(dtype);
+    unsigned char *v = malloc(bytes);
+    for (size_t i = 0; i < bytes; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        v[i] = dtype == KL_BOOL ? seed >> 31 : (unsigned char)(seed >> 24);
+    }
+    for (size_t i = 0; i < N && (kl_dtype_is_float(dtype) || dtype == KL_C64); i += 2) {
+        float x = (float)((int)i - N / 2) / 64.0f;
+        if (i % 16 == 0) x = special[i / 16 % (sizeof special / sizeof *special)];
+        if (i == 34) x = INFINITY;
+        if (i == 36) x = -INFINITY;
+        uint16_t half = kl_f32_to_f16(x), brain = kl_f32_to_bf16(x);
+        if (dtype == KL_F16) memcpy(v + 2 * i, &half, 2);
+        if (dtype == KL_BF16) memcpy(v + 2 * i, &brain, 2);
+        if (dtype == KL_F32) memcpy(v + 4 * i, &x, 4);
+        if (dtype == KL_F64) memcpy(v + 8 * i, &(double){x}, 8);
+        if (dtype == KL_C64) memcpy(v + 8 * i, (float[]){x, x / 3}, 8);
+    }
+    struct kl_array *a = array_of(dtype, 2, dims, v);
+    free(v);
+    return a;
+}
+
+/* Equal bits, or both NaN: which NaN an operation gives depends on the order of its operands in the instruction. */
+static bool same(enum kl_dtype dtype, const void *x, const void *y, int64_t i) {
+    size_t bytes = kl_dtype_size(dtype);
+    const char *a = (const char *)x + (size_t)i * bytes, *b = (const char *)y + (size_t)i * bytes;
+    if (memcmp(a, b, bytes) == 0) return true;
+    float f[2];
+    double d[2];
+    uint16_t h[2];
+    switch (dtype) {
+    case KL_F16:
+    case KL_BF16:
+        memcpy(&h[0], a, 2), memcpy(&h[1], b, 2);
+        if (dtype == KL_F16) return isnan(kl_f16_to_f32(h[0])) && isnan(kl_f16_to_f32(h[1]));
+        return isnan(kl_bf16_to_f32(h[0])) && isnan(kl_bf16_to_f32(h[1]));
+    case KL_F32: memcpy(&f[0], a, 4), memcpy(&f[1], b, 4); return isnan(f[0]) && isnan(f[1]);
+    case KL_F64: memcpy(&d[0], a, 8), memcpy(&d[1], b, 8); return isnan(d[0]) && isnan(d[1]);
+    case KL_C64:
+        for (int part = 0; part < 2; part++) {
+            memcpy(&f[0], a + 4 * part, 4), memcpy(&f[1], b + 4 * part, 4);
+            if (memcmp(&f[0], &f[1], 4) != 0 && !(isnan(f[0]) && isnan(f[1]))) return false;
+        }
+        return true;
+    default: return false;
+    }
+}
+
+enum kind { UNARY, BINARY, REDUCTION, CAST };
+struct call {
+    enum kind kind;
+    int which, axis;
+    const char *name;
+};
+
+static int build(const struct call *c, struct kl_array *const *in, struct kl_array **out,
+                 struct kl_error **err) {
+    switch (c->kind) {
+    case UNARY: return unaries[c->which].build(out, in[0], cpu(), err);
+    case BINARY: return binaries[c->which].build(out, in[0], in[1], cpu(), err);
+    case REDUCTION: return reductions[c->which].build(out, in[0], c->axis, false, cpu(), err);
+    default: return kl_astype(out, in[0], c->which, cpu(), err);
+    }
+}
+
+static int n_compared;
+
+static void compare(const struct call *c, enum kl_dtype dtype) {
+    struct kl_array *in[2] = {operand_of(dtype, 1), operand_of(dtype, 77)};
+    if (c->kind == BINARY && binaries[c->which].build == kl_matmul) {
+        struct kl_array *t;
+        EXPECT_OK(kl_transpose(&t, in[1], cpu(), &err));
+        kl_array_release(in[1]);
+        in[1] = t;
+    }
+    void *first = NULL;
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        struct kl_array *out = NULL;
+        struct kl_error *err = NULL;
+        kl_cpu_use_variant(v);
+        if (build(c, in, &out, &err)) { /* this dtype is not taken */
+            assert_int_equal(err->code, KL_EDTYPE);
+            kl_error_release(err);
+            break;
+        }
+        void *got = values_of(out);
+        for (int64_t i = 0; first && i < out->t.size; i++)
+            if (!same((enum kl_dtype)out->t.dtype, first, got, i))
+                fail_msg("%s of %s: element %lld differs between %s and %s", c->name,
+                         kl_dtype_name(dtype), (long long)i, kl_cpu_variant_name(0),
+                         kl_cpu_variant_name(v));
+        if (first)
+            free(got);
+        else
+            first = got;
+        n_compared++;
+        kl_array_release(out);
+    }
+    free(first);
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+    kl_array_release(in[0]);
+    kl_array_release(in[1]);
+}
+
+#define EACH(table, KIND, AXIS)                                  \
+    for (size_t k = 0; k < sizeof(table) / sizeof *(table); k++) \
+        for (int d = 0; d < KL_N_DTYPES; d++)                    \
+    compare(&(struct call){KIND, (int)k, AXIS, (table)[k].name}, (enum kl_dtype)d)
+
+static void unary(void **state) {
+    EACH(unaries, UNARY, 0);
+}
+static void binary(void **state) {
+    EACH(binaries, BINARY, 0);
+}
+static void reduced(void **state) {
+    EACH(reductions, REDUCTION, 0);
+    EACH(reductions, REDUCTION, 1);
+}
+static void casts(void **state) {
+    for (int to = 0; to < KL_N_DTYPES; to++)
+        for (int d = 0; d < KL_N_DTYPES; d++)
+            compare(&(struct call){CAST, to, 0, "astype"}, (enum kl_dtype)d);
+}
+
+/* The name that KEEL_CPU gives is used; names of wider ones than the CPU has, and unknown ones, mean the widest. */
+static void chosen(void **state) {
+    int widest = kl_cpu_n_variants() - 1;
+    static const char *const given[] = {"base", "v9", ""};
+    for (int i = 0; i < 3; i++) {
+        setenv("KEEL_CPU", given[i], 1);
+        kl_cpu_use_variant(-1);
+        assert_int_equal(kl_cpu_variant(), i == 0 ? 0 : widest);
+    }
+    for (int v = 0; v <= widest; v++) {
+        setenv("KEEL_CPU", kl_cpu_variant_name(v), 1);
+        kl_cpu_use_variant(-1);
+        assert_int_equal(kl_cpu_variant(), v);
+    }
+    unsetenv("KEEL_CPU");
+    kl_cpu_use_variant(-1);
+    assert_int_equal(kl_cpu_variant(), widest);
+    printf("%d variants, %d results\n", widest + 1, n_compared);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(unary), cmocka_unit_test(binary),
+                                       cmocka_unit_test(reduced), cmocka_unit_test(casts),
+                                       cmocka_unit_test(chosen)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
