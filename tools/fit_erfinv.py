@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/backend/cpu/cpu_erfinv.c for the inverse error function and prints them as C.
+"""Fits the polynomials of src/backend/cpu/cpu_erfinv.h for the inverse error function and prints them as C.
 
 erfinv(x) = x * P(w) with w = -log(1 - x*x). P is smooth in w for small w, and close to linear in sqrt(w) for
 large w: so one polynomial in w, centred, and one in sqrt(w), centred. Interpolation at Chebyshev points of values
@@ -39,5 +39,5 @@ def fit(name, to_w, lo, hi, degree):
     print(f"/* relative error {error:.2e} */")
 
 
-fit("erfinv_near", lambda u: mp.mpf(u), 0.0, 6.25, 14)
-fit("erfinv_far", lambda u: mp.mpf(u) ** 2, 2.5, 6.2, 14)
+fit("kl_erfinv_middle", lambda u: mp.mpf(u), 0.0, 6.25, 14)
+fit("kl_erfinv_ends", lambda u: mp.mpf(u) ** 2, 2.5, 6.2, 14)

@@ -15,8 +15,5 @@ kl_map_fn *kl_cpu_binary_map(enum kl_op_id op, enum kl_dtype dtype);
 /* *swap: a and b change places (greater is less of the exchanged operands). */
 kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap);
 
-/* float64 is what erfinv is defined by; used for float32 too. |x| > 1 and NaN give NaN, 1 and -1
- * infinities. */
+/* |x| > 1 and NaN give NaN, 1 and -1 infinities. */
 double kl_cpu_erfinv(double x);
-/* Accurate to float32 only, and faster. */
-float kl_cpu_erfinv_f32(float x);

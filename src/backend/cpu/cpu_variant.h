@@ -31,7 +31,6 @@
 #define kl_cpu_binary_map KL_V(kl_cpu_binary_map)
 #define kl_cpu_compare_map KL_V(kl_cpu_compare_map)
 #define kl_cpu_erfinv KL_V(kl_cpu_erfinv)
-#define kl_cpu_erfinv_f32 KL_V(kl_cpu_erfinv_f32)
 /* cpu_complex.h */
 #define kl_c64_exp KL_V(kl_c64_exp)
 #define kl_c64_log KL_V(kl_c64_log)
