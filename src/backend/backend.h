@@ -32,6 +32,11 @@ struct kl_backend_ops {
     int (*launch)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                   struct kl_error **err);
 
+    /* Whether t can be a step of a group: then launch_group may be given it. NULL: there are no groups. */
+    bool (*joins)(struct kl_backend *b, const struct kl_task *t);
+    /* Runs the steps, all of one shape and of one queue, as if one after another, and is done when it returns; it cannot fail. */
+    void (*launch_group)(struct kl_backend *b, const struct kl_group_step *steps, int n);
+
     /* The fates of t are already written (failed inputs, no memory): its ticket is to be published in its order. NULL: caller publishes. */
     void (*skip)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t);
 

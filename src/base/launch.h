@@ -34,5 +34,8 @@ struct kl_launch {
     void (*parallel)(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
 };
 
+/* As kl_launch.parallel. */
+typedef void kl_parallel_for(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
+
 /* 0, or a negative code with *l->err set. Faults are no failure of the call. */
 typedef int kl_kernel_fn(struct kl_launch *l);

@@ -291,6 +291,15 @@ static bool owns_input(struct kl_task *t, int i) {
            a->node == NULL && kl_buffer_sole_owner(a->t.buffer);
 }
 
+static bool read_only_by(struct kl_task *t, int readers) {
+    struct kl_node *n = kl_container(t, struct kl_node, task);
+    struct kl_array *a = n->out[0];
+    /* The task has a reference, and each input that is this array. Nobody else can take one from them. */
+    return !n->keep && n->n_out == 1 && !a->multi &&
+           atomic_load_explicit(&a->refs, memory_order_acquire) == 1 + (uint32_t)readers &&
+           a->node == NULL && kl_buffer_sole_owner(a->t.buffer);
+}
+
 static void release_inputs(struct kl_task *t) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     int n_in = t->n_in;
@@ -343,6 +352,7 @@ static void node_init(struct kl_node *n, struct kl_parts *parts, enum kl_op_id o
     n->task.n_in = n_in;
     n->task.n_out = n_out;
     n->task.owns_input = owns_input;
+    n->task.read_only_by = read_only_by;
     n->task.release_inputs = release_inputs;
     n->task.finish = finish;
     for (int i = 0; i < n_in; i++) {

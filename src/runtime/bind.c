@@ -7,6 +7,7 @@
 #include "base/validate.h"
 #include "runtime/block_pool.h"
 #include "runtime/executor.h"
+#include "runtime/group.h"
 
 #ifdef KL_TEST_HOOKS
 static _Atomic(uint64_t) copied;
@@ -142,6 +143,76 @@ int kl_bind_task(struct kl_stream *s, struct kl_task *t, struct kl_error **err) 
         KL_TRY(note(s, t, t->workspace->block, err));
     }
     return KL_OK;
+}
+
+/* ---- groups ---- */
+
+/* A block for the output of step j: of an input that no other task reads, here or elsewhere, and no later step. */
+static bool donate_to_step(struct kl_stream *s, const struct kl_group_step *steps, int j) {
+    struct kl_tensor *out = steps[j].task->out[0];
+    for (int i = 0; i <= j; i++) {
+        struct kl_task *t = steps[i].task;
+        for (int k = 0; k < t->n_in; k++) {
+            if (steps[i].from[k] >= 0 || !may_donate(s, t, k, out)) continue;
+            struct kl_block *b = t->in[k]->buffer->block;
+            bool taken = false;
+            for (int o = 0; o < j; o++) taken = taken || steps[o].task->out[0]->buffer->block == b;
+            if (taken) continue;
+            out->buffer->block = b;
+            kl_block_unshare(b);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether step j's block is an input's of the group. */
+static bool is_donated(const struct kl_group_step *steps, int n, int j) {
+    struct kl_block *b = steps[j].task->out[0]->buffer->block;
+    for (int i = 0; b && i < n; i++)
+        for (int k = 0; k < steps[i].task->n_in; k++)
+            if (steps[i].from[k] < 0 && steps[i].task->in[k]->buffer->block == b) return true;
+    return false;
+}
+
+static bool bind_step(struct kl_stream *s, struct kl_group_step *steps, int j) {
+    struct kl_memory *m = s->backend->memory;
+    struct kl_task *t = steps[j].task;
+    struct kl_buffer *buf = t->out[0]->buffer;
+    for (int i = 0; i < t->n_in; i++) {
+        struct kl_block *b;
+        if (steps[j].from[i] >= 0) continue;
+        if (kl_buffer_reach(t->in[i]->buffer, m, &b, NULL) || note(s, t, b, NULL)) return false;
+    }
+    if (!steps[j].stored || buf->bytes == 0) return true;
+    if (!donate_to_step(s, steps, j) &&
+        kl_block_alloc(m, buf->bytes, &s->settled, &buf->block, NULL))
+        return false;
+    return note(s, t, buf->block, NULL) == KL_OK;
+}
+
+bool kl_group_bind(struct kl_stream *s, struct kl_group_step *steps, int n) {
+    int done = 0;
+    while (done < n && bind_step(s, steps, done)) done++;
+    if (done == n) return true;
+    for (int j = 0; j <= done; j++) {
+        struct kl_buffer *buf = steps[j].task->out[0]->buffer;
+        struct kl_block *b = buf->block;
+        bool own = b && !is_donated(steps, n, j);
+        buf->block = NULL;
+        if (own) b->memory->give_back(b->memory, b);
+    }
+    return false;
+}
+
+void kl_group_after_launch(struct kl_group_step *steps, int n) {
+    for (int j = 0; j < n; j++) {
+        struct kl_block *b = steps[j].task->out[0]->buffer->block;
+        for (int i = 0; b && i < n; i++)
+            for (int k = 0; k < steps[i].task->n_in; k++)
+                if (steps[i].from[k] < 0 && steps[i].task->in[k]->buffer->block == b)
+                    steps[i].task->in[k]->buffer->block = NULL;
+    }
 }
 
 void kl_bind_after_launch(struct kl_task *t) {

@@ -9,6 +9,7 @@
 #include "base/failures.h"
 #include "base/op_params.h"
 #include "base/validate.h"
+#include "runtime/group.h"
 #include "runtime/readers.h"
 
 /* ---- what this thread is running, and callbacks that wait ---- */
@@ -227,6 +228,33 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
     if (!pending && !skip) kl_timeline_publish(&s->settled, ticket);
 }
 
+/* The steps have run: each is finished as `execute` finishes one. Until it is, it stays in s->local, where a forked child finds it. */
+static void finish_group(struct kl_stream *s, struct kl_group_step *steps, int n) {
+    for (int j = 0; j < n; j++) {
+        struct kl_task *t = steps[j].task;
+        uint64_t ticket = t->ticket;
+        atomic_store_explicit(&s->running, t, memory_order_release);
+        kl_list_remove(&t->link);
+        t->release_inputs(t);
+        write_fates(t, NULL);
+        atomic_store_explicit(&s->running, NULL, memory_order_release);
+        t->finish(t);
+        kl_timeline_publish(&s->settled, ticket);
+    }
+}
+
+/* Runs t, the stream's next task, and those behind it that can run in one pass with it. false: t must run alone. */
+static bool execute_group(struct kl_stream *s, struct kl_task *t, uint64_t until, bool *last) {
+    struct kl_group_step steps[KL_GROUP_STEPS];
+    int n = kl_group_form(s, t, until, steps);
+    if (n < 2 || !kl_group_bind(s, steps, n)) return false;
+    s->backend->ops->launch_group(s->backend, steps, n);
+    kl_group_after_launch(steps, n);
+    *last = steps[n - 1].task->ticket >= until;
+    finish_group(s, steps, n);
+    return true;
+}
+
 /* Whether t must wait for something before it is launched. */
 static bool must_wait(struct kl_stream *s, struct kl_task *t, struct kl_wait *w) {
     for (int i = 0; i < t->n_in; i++) {
@@ -333,9 +361,12 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
             if (park(s, &w)) break;
             continue;
         }
-        kl_list_remove(&t->link);
-        bool last = t->ticket >= until;
-        execute(s, t);
+        bool last;
+        if (!execute_group(s, t, until, &last)) {
+            last = t->ticket >= until;
+            kl_list_remove(&t->link);
+            execute(s, t);
+        }
         if (last) {
             give_up_rest(s);
             break;

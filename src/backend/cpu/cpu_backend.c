@@ -132,7 +132,27 @@ static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
     return KL_LAUNCH_DONE;
 }
 
-static const struct kl_backend_ops ops = {.waits_for = waits_for, .launch = launch};
+static bool joins(struct kl_backend *b, const struct kl_task *t) {
+    return (kl_op_flags(t->op) & KL_OPF_ELEMENTWISE) && t->n_in <= KL_GROUP_OPERANDS;
+}
+
+static void launch_group(struct kl_backend *b, const struct kl_group_step *steps, int n) {
+    struct kl_arg in[KL_GROUP_STEPS][KL_GROUP_OPERANDS], out[KL_GROUP_STEPS];
+    struct kl_cpu_step s[KL_GROUP_STEPS];
+    for (int j = 0; j < n; j++) {
+        struct kl_task *t = steps[j].task;
+        s[j] = (struct kl_cpu_step){t->op, t->n_in, in[j], &out[j], {-1, -1, -1}, steps[j].stored};
+        for (int i = 0; i < t->n_in; i++) {
+            resolve(&in[j][i], t->in[i]);
+            s[j].from[i] = steps[j].from[i];
+        }
+        resolve(&out[j], t->out[0]);
+    }
+    kl_cpu_run_group(s, n, parallel_for);
+}
+
+static const struct kl_backend_ops ops = {
+    .waits_for = waits_for, .launch = launch, .joins = joins, .launch_group = launch_group};
 static struct kl_backend backend = {.ops = &ops, .name = "cpu", .index = 0, .memory = &memory};
 
 struct kl_backend *kl_cpu_backend(kl_parallel_fn *parallel) {

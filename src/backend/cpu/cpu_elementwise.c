@@ -10,10 +10,9 @@
 
 struct job {
     const struct kl_launch *l;
-    kl_map_fn *map;                     /* NULL: convert, from in_type to out_type */
-    bool direct;                        /* no tiles needed */
-    enum kl_dtype in_type[3], out_type; /* what the map takes and gives */
-    const struct kl_arg *in[3];         /* in the map's order; NULL beyond its operands */
+    struct kl_map map;
+    bool direct;                /* no tiles needed */
+    const struct kl_arg *in[3]; /* in the map's order; NULL beyond its operands */
     int64_t size, chunk;
 };
 
@@ -24,10 +23,11 @@ static const void *address(const struct kl_arg *a, int64_t pos) {
 static void run_direct(const struct job *j, int64_t begin, int64_t n) {
     const struct kl_arg *out = j->l->out;
     void *to = (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype);
-    if (j->map)
-        j->map(n, to, address(j->in[0], begin), address(j->in[1], begin), address(j->in[2], begin));
+    if (j->map.fn)
+        j->map.fn(n, to, address(j->in[0], begin), address(j->in[1], begin),
+                  address(j->in[2], begin));
     else
-        kl_convert(j->out_type, to, j->in_type[0], address(j->in[0], begin), n);
+        kl_convert(j->map.out_type, to, j->map.in_type[0], address(j->in[0], begin), n);
 }
 
 static void run_tiles(const struct job *j, int64_t begin, int64_t n) {
@@ -46,16 +46,16 @@ static void run_tiles(const struct job *j, int64_t begin, int64_t n) {
         const void *x[3] = {NULL, NULL, NULL};
         for (int k = 0; k < 3; k++)
             if (j->in[k])
-                x[k] =
-                    kl_cursor_next_as(&in[k], m, j->in[k]->dtype, j->in_type[k], &raw[k], &tile[k]);
+                x[k] = kl_cursor_next_as(&in[k], m, j->in[k]->dtype, j->map.in_type[k], &raw[k],
+                                         &tile[k]);
         void *y = kl_cursor_claim(&to, m);
         void *store = y ? y : stored.bytes;
-        void *calc = j->out_type == out->dtype ? store : result.bytes;
-        if (j->map)
-            j->map(m, calc, x[0], x[1], x[2]);
+        void *calc = j->map.out_type == out->dtype ? store : result.bytes;
+        if (j->map.fn)
+            j->map.fn(m, calc, x[0], x[1], x[2]);
         else
-            kl_convert(j->out_type, calc, j->in_type[0], x[0], m);
-        if (calc != store) kl_convert(out->dtype, store, j->out_type, calc, m);
+            kl_convert(j->map.out_type, calc, j->map.in_type[0], x[0], m);
+        if (calc != store) kl_convert(out->dtype, store, j->map.out_type, calc, m);
         if (!y) kl_cursor_write(&to, m, store);
     }
 }
@@ -69,49 +69,49 @@ static void run_chunk(void *arg, int64_t i) {
         run_tiles(j, begin, n);
 }
 
-/* The map, what it takes, and in which order. */
-static bool find_map(struct job *j) {
-    const struct kl_launch *l = j->l;
-    enum kl_dtype value = l->in[l->op == KL_OP_WHERE ? 1 : 0].dtype, compute = value;
-    bool swap = false;
-    for (int k = 0; k < 3; k++) j->in[k] = k < l->n_in ? &l->in[k] : NULL;
-    j->out_type = l->out->dtype;
-    if (l->op == KL_OP_CAST) {
-        j->in_type[0] = value;
-        j->map = NULL;
+bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
+                     enum kl_dtype out) {
+    enum kl_dtype value = in[op == KL_OP_WHERE ? 1 : 0], compute = value;
+    *m = (struct kl_map){.out_type = out};
+    if (op == KL_OP_CAST) {
+        m->in_type[0] = value;
         return true;
     }
     /* Some maps take 16-bit floats as they are: they only move them. */
     for (int attempt = 0; attempt < 2; attempt++) {
-        j->map = l->op < KL_OP_ADD ? kl_cpu_unary_map(l->op, compute)
-                                   : kl_cpu_binary_map(l->op, compute);
-        if (!j->map) j->map = kl_cpu_compare_map(l->op, compute, &swap);
-        if (j->map) break;
+        m->fn = op < KL_OP_ADD ? kl_cpu_unary_map(op, compute) : kl_cpu_binary_map(op, compute);
+        if (!m->fn) m->fn = kl_cpu_compare_map(op, compute, &m->swap);
+        if (m->fn) break;
         compute = kl_compute_dtype(value);
     }
-    if (!j->map) return false;
-    for (int k = 0; k < 3; k++) j->in_type[k] = compute;
-    if (l->op == KL_OP_WHERE) j->in_type[0] = KL_BOOL;
-    if (j->out_type == value) j->out_type = compute;
-    if (swap) {
-        j->in[0] = &l->in[1];
-        j->in[1] = &l->in[0];
-    }
+    if (!m->fn) return false;
+    for (int k = 0; k < 3; k++) m->in_type[k] = compute;
+    if (op == KL_OP_WHERE) m->in_type[0] = KL_BOOL;
+    if (out == value) m->out_type = compute;
     return true;
 }
 
 int kl_cpu_elementwise(struct kl_launch *l) {
     struct job j;
+    enum kl_dtype types[3];
     j.l = l;
     if (l->out->size == 0) return KL_OK;
-    if (!find_map(&j))
+    for (int k = 0; k < 3; k++) {
+        j.in[k] = k < l->n_in ? &l->in[k] : NULL;
+        if (j.in[k]) types[k] = j.in[k]->dtype;
+    }
+    if (!kl_cpu_find_map(&j.map, l->op, l->n_in, types, l->out->dtype))
         return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->in[0].dtype));
+    if (j.map.swap) {
+        j.in[0] = &l->in[1];
+        j.in[1] = &l->in[0];
+    }
     j.size = l->out->size;
-    j.direct = (l->out->layout & KL_ROW_CONTIGUOUS) && j.out_type == l->out->dtype;
+    j.direct = (l->out->layout & KL_ROW_CONTIGUOUS) && j.map.out_type == l->out->dtype;
     for (int k = 0; k < 3; k++)
         if (j.in[k])
-            j.direct =
-                j.direct && (j.in[k]->layout & KL_ROW_CONTIGUOUS) && j.in_type[k] == j.in[k]->dtype;
+            j.direct = j.direct && (j.in[k]->layout & KL_ROW_CONTIGUOUS) &&
+                       j.map.in_type[k] == j.in[k]->dtype;
     if (j.size <= KL_PARALLEL_FROM || !l->parallel) {
         j.chunk = j.size;
         run_chunk(&j, 0);

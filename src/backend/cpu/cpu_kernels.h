@@ -7,6 +7,7 @@
 #pragma once
 #include "backend/cpu/cpu_variant.h"
 #include "base/launch.h"
+#include "base/task.h"
 
 /* In the variant that is used. NULL for views and CALL. */
 kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op);
@@ -17,6 +18,18 @@ const char *kl_cpu_variant_name(int variant);
 void kl_cpu_use_variant(int variant); /* for tests and benchmarks */
 
 kl_kernel_fn *kl_cpu_variant_kernel(enum kl_op_id op); /* of the variant that is compiled */
+
+/* ---- groups: element-wise operations over one shape as one pass over tiles (cpu_group.c) ---- */
+struct kl_cpu_step {
+    enum kl_op_id op;
+    int n_in;                /* at most KL_GROUP_OPERANDS */
+    const struct kl_arg *in; /* data is not looked at where `from` is a step */
+    const struct kl_arg *out;
+    int from[3]; /* the earlier step that makes input k; -1: it lies in memory */
+    bool stored; /* its output has memory; else only steps of the group read it */
+};
+typedef void kl_cpu_group_fn(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel);
+kl_cpu_group_fn kl_cpu_run_group, kl_cpu_variant_run_group;
 
 kl_kernel_fn kl_cpu_elementwise; /* COPY .. WHERE */
 kl_kernel_fn kl_cpu_arange, kl_cpu_random_bits, kl_cpu_slice_update, kl_cpu_concatenate;

@@ -9,17 +9,19 @@ typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);
 kernel_of_fn kl_cpu_variant_kernel;
 #ifdef KL_HAS_X86_VARIANTS
 kernel_of_fn kl_cpu_variant_kernel_v3, kl_cpu_variant_kernel_v4;
+kl_cpu_group_fn kl_cpu_variant_run_group_v3, kl_cpu_variant_run_group_v4;
 #endif
 
 /* The narrowest first; each CPU that has one has those before it. The names are the x86-64 psABI's levels. */
 static const struct {
     const char *name;
     kernel_of_fn *kernel_of;
+    kl_cpu_group_fn *run_group;
 } variants[] = {
-    {"base", kl_cpu_variant_kernel},
+    {"base", kl_cpu_variant_kernel, kl_cpu_variant_run_group},
 #ifdef KL_HAS_X86_VARIANTS
-    {"v3", kl_cpu_variant_kernel_v3},
-    {"v4", kl_cpu_variant_kernel_v4},
+    {"v3", kl_cpu_variant_kernel_v3, kl_cpu_variant_run_group_v3},
+    {"v4", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
 #endif
 };
 
@@ -61,4 +63,8 @@ int kl_cpu_variant(void) {
 
 kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op) {
     return variants[kl_cpu_variant()].kernel_of(op);
+}
+
+void kl_cpu_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
+    variants[kl_cpu_variant()].run_group(steps, n, parallel);
 }

@@ -11,6 +11,7 @@
 #define KL_V(name) KL_VARIANT_PASTE(name, KL_VARIANT)
 /* cpu_kernels.h */
 #define kl_cpu_variant_kernel KL_V(kl_cpu_variant_kernel)
+#define kl_cpu_variant_run_group KL_V(kl_cpu_variant_run_group)
 #define kl_cpu_elementwise KL_V(kl_cpu_elementwise)
 #define kl_cpu_arange KL_V(kl_cpu_arange)
 #define kl_cpu_random_bits KL_V(kl_cpu_random_bits)
@@ -31,6 +32,7 @@
 #define kl_cpu_binary_map KL_V(kl_cpu_binary_map)
 #define kl_cpu_compare_map KL_V(kl_cpu_compare_map)
 #define kl_cpu_erfinv KL_V(kl_cpu_erfinv)
+#define kl_cpu_find_map KL_V(kl_cpu_find_map)
 /* cpu_complex.h */
 #define kl_c64_exp KL_V(kl_c64_exp)
 #define kl_c64_log KL_V(kl_c64_log)

@@ -1,0 +1,87 @@
+/* group.c - see group.h. Binding is in bind.c, with that of single tasks.
+ *
+ * Only what stands side by side in the stream is looked at: an expression's operations do, since a commit appends producers just before
+ * their consumers. An operation that is not element-wise, or of another shape, or that must wait, ends the group, and so does one that reads a member's value
+ * through a view, since that needs elements which are not there yet. */
+#include "runtime/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/validate.h"
+
+enum { MIN_SIZE = 1024 }; /* elements; below, a pass costs less than to look for a group */
+
+static _Atomic(int) allowed = -1;
+static _Atomic(uint64_t) n_groups;
+
+void kl_group_allow(bool on) {
+    atomic_store(&allowed, on);
+}
+
+uint64_t kl_group_count(void) {
+    return atomic_load(&n_groups);
+}
+
+static bool is_allowed(void) {
+    int v = atomic_load_explicit(&allowed, memory_order_relaxed);
+    if (v < 0) {
+        const char *e = getenv("KEEL_FUSION");
+        v = !e || strcmp(e, "off") != 0;
+        atomic_store_explicit(&allowed, v, memory_order_relaxed);
+    }
+    return v != 0;
+}
+
+static bool same_shape(const struct kl_tensor *a, const struct kl_tensor *b) {
+    return a->ndim == b->ndim &&
+           (a->ndim == 0 || memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0);
+}
+
+/* Where t's inputs come from, as step n. false: it cannot be one. */
+static bool find_inputs(struct kl_group_step *steps, int n, struct kl_task *t, int *n_memory) {
+    struct kl_group_step *step = &steps[n];
+    int memory = 0;
+    for (int i = 0; i < t->n_in; i++) {
+        step->from[i] = -1;
+        for (int j = 0; j < n; j++) {
+            struct kl_tensor *made = steps[j].task->out[0];
+            if (t->in[i] == made)
+                step->from[i] = j;
+            else if (t->in[i]->fate == made->fate)
+                return false; /* a view of it */
+        }
+        if (step->from[i] >= 0) continue;
+        if (!kl_fate_settled(t->in[i]->fate) || kl_fate_error(t->in[i]->fate)) return false;
+        memory++;
+    }
+    if (*n_memory + memory > KL_GROUP_INPUTS) return false;
+    *n_memory += memory;
+    step->task = t;
+    return true;
+}
+
+int kl_group_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
+                  struct kl_group_step steps[KL_GROUP_STEPS]) {
+    const struct kl_backend_ops *ops = s->backend->ops;
+    int n = 0, n_memory = 0;
+    if (!ops->joins || first->n_out != 1 || first->out[0]->size < MIN_SIZE || !is_allowed() ||
+        kl_validating()) /* a kernel that writes outside must be named by itself */
+        return 1;
+    for (struct kl_link *k = &first->link; k != &s->local.head && n < KL_GROUP_STEPS; k = k->next) {
+        struct kl_task *t = kl_container(k, struct kl_task, link);
+        if (t->ticket > until || t->n_out != 1 || t->workspace || !ops->joins(s->backend, t) ||
+            !same_shape(t->out[0], first->out[0]) || !find_inputs(steps, n, t, &n_memory))
+            break;
+        n++;
+    }
+    if (n < 2) return 1;
+    for (int j = 0; j < n; j++) {
+        int readers = 0;
+        for (int k = j + 1; k < n; k++)
+            for (int i = 0; i < steps[k].task->n_in; i++) readers += steps[k].from[i] == j;
+        steps[j].stored = readers == 0 || !steps[j].task->read_only_by(steps[j].task, readers);
+    }
+    atomic_fetch_add_explicit(&n_groups, 1, memory_order_relaxed);
+    return n;
+}

@@ -1,0 +1,327 @@
+/* Element-wise operations that run as one pass: the same bits as one by one, for every pair of operations and for random graphs of every dtype; what is stored and what is not; failures. */
+#include "../ops/helpers.h"
+
+#include "runtime/block_pool.h"
+#include "runtime/group.h"
+
+#define NAMED(f) \
+    { #f, f }
+static const struct {
+    const char *name;
+    kl_unary_fn *build;
+} unaries[] = {
+    NAMED(kl_negative), NAMED(kl_abs),    NAMED(kl_exp),    NAMED(kl_log),
+    NAMED(kl_sqrt),     NAMED(kl_square), NAMED(kl_erfinv), NAMED(kl_logical_not),
+};
+static const struct {
+    const char *name;
+    kl_binary_fn *build;
+} binaries[] = {
+    NAMED(kl_add),         NAMED(kl_subtract),   NAMED(kl_multiply), NAMED(kl_divide),
+    NAMED(kl_maximum),     NAMED(kl_minimum),    NAMED(kl_equal),    NAMED(kl_not_equal),
+    NAMED(kl_less),        NAMED(kl_less_equal), NAMED(kl_greater),  NAMED(kl_greater_equal),
+    NAMED(kl_logical_and), NAMED(kl_logical_or),
+};
+enum {
+    N_UNARY = sizeof unaries / sizeof *unaries,
+    N_BINARY = sizeof binaries / sizeof *binaries,
+    N_BUILD = N_UNARY + N_BINARY
+};
+
+static uint32_t next_random(uint32_t *state) {
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+static struct kl_array *random_of(enum kl_dtype dtype, int ndim, const int *dims, uint32_t *state) {
+    int64_t size;
+    assert_true(kl_shape_size(ndim, dims, 8, &size));
+    float *v = malloc((size_t)(size + 1) * sizeof *v);
+    for (int64_t i = 0; i < size; i++) {
+        uint32_t r = next_random(state);
+        v[i] = r % 50 == 0 ? 0.0f : ((float)(r % 4096) - 2048) / 64;
+    }
+    struct kl_array *a = array_of(KL_F32, ndim, dims, v), *b;
+    free(v);
+    EXPECT_OK(kl_astype(&b, a, dtype, cpu(), &err));
+    EXPECT_OK(kl_eval(&b, 1, &err));
+    kl_array_release(a);
+    return b;
+}
+
+/* Operation `which` on a (and b); where that takes other dtypes, a itself, retained. */
+static struct kl_array *apply(int which, struct kl_array *a, struct kl_array *b) {
+    struct kl_array *out = NULL;
+    struct kl_error *err = NULL;
+    int rc = which < N_UNARY ? unaries[which].build(&out, a, cpu(), &err)
+                             : binaries[which - N_UNARY].build(&out, a, b, cpu(), &err);
+    if (!rc) return out;
+    assert_int_equal(rc, KL_EDTYPE);
+    kl_error_release(err);
+    return kl_array_retain(a);
+}
+static const char *name_of(int which) {
+    return which < N_UNARY ? unaries[which].name : binaries[which - N_UNARY].name;
+}
+
+/* Takes nothing. Bits equal, or both NaN (elements are compared as what they are when not one bit pattern). */
+static bool same_values(struct kl_array *a, struct kl_array *b) {
+    assert_int_equal(a->t.dtype, b->t.dtype);
+    assert_true(a->t.size == b->t.size);
+    size_t bytes = kl_dtype_size((enum kl_dtype)a->t.dtype);
+    unsigned char *x = values_of(a), *y = values_of(b);
+    bool same = true;
+    for (int64_t i = 0; i < a->t.size && same; i++) {
+        if (memcmp(x + (size_t)i * bytes, y + (size_t)i * bytes, bytes) == 0) continue;
+        float p[2] = {0, 0}, q[2] = {0, 0};
+        double d, e;
+        switch (a->t.dtype) {
+        case KL_F32: memcpy(p, x + i * 4, 4), memcpy(q, y + i * 4, 4); break;
+        case KL_C64: memcpy(p, x + i * 8, 8), memcpy(q, y + i * 8, 8); break;
+        case KL_F64:
+            memcpy(&d, x + i * 8, 8), memcpy(&e, y + i * 8, 8);
+            p[0] = (float)d, q[0] = isnan(d) && isnan(e) ? p[0] : 0;
+            break;
+        case KL_F16:
+            p[0] = kl_f16_to_f32(((uint16_t *)x)[i]), q[0] = kl_f16_to_f32(((uint16_t *)y)[i]);
+            break;
+        case KL_BF16:
+            p[0] = kl_bf16_to_f32(((uint16_t *)x)[i]), q[0] = kl_bf16_to_f32(((uint16_t *)y)[i]);
+            break;
+        default: same = false;
+        }
+        for (int part = 0; part < 2; part++)
+            same =
+                same && (memcmp(&p[part], &q[part], 4) == 0 || (isnan(p[part]) && isnan(q[part])));
+    }
+    free(x);
+    free(y);
+    return same;
+}
+
+/* ---- the same bits ---- */
+
+static void every_pair(void **state) {
+    static const int dims[] = {3, 700};
+    uint64_t before = kl_group_count();
+    for (int d = 0; d < KL_N_DTYPES; d++) {
+        uint32_t seed = 7u + (uint32_t)d;
+        struct kl_array *x = random_of((enum kl_dtype)d, 2, dims, &seed);
+        struct kl_array *y = strided(random_of((enum kl_dtype)d, 2, dims, &seed));
+        for (int first = 0; first < N_BUILD; first++)
+            for (int second = 0; second < N_BUILD; second++) {
+                struct kl_array *out[2];
+                for (int way = 0; way < 2; way++) {
+                    kl_group_allow(way == 1);
+                    struct kl_array *mid = apply(first, x, y);
+                    out[way] = apply(second, mid, mid->t.dtype == y->t.dtype ? y : mid);
+                    kl_array_release(mid);
+                    EXPECT_OK(kl_eval(&out[way], 1, &err));
+                }
+                if (!same_values(out[0], out[1]))
+                    fail_msg("%s, then %s, of %s", name_of(first), name_of(second),
+                             kl_dtype_name((enum kl_dtype)d));
+                kl_array_release(out[0]);
+                kl_array_release(out[1]);
+            }
+        kl_array_release(x);
+        kl_array_release(y);
+    }
+    kl_group_allow(true);
+    uint64_t groups = kl_group_count() - before;
+    assert_in_range(groups, KL_N_DTYPES * N_BUILD * N_BUILD / 2, UINT32_MAX);
+}
+
+/* A graph of 30 operations over a few leaves, some of other layouts and dtypes; every node may be used again, some are kept by a handle of ours. */
+static void grow(uint32_t seed, struct kl_array *const *leaves, int n_leaves,
+                 struct kl_array **nodes, int n_nodes) {
+    int n = 0;
+    for (; n < n_leaves; n++) nodes[n] = kl_array_retain(leaves[n]);
+    for (; n < n_nodes; n++) {
+        uint32_t r = next_random(&seed);
+        struct kl_array *a = nodes[r % (uint32_t)n], *b = nodes[next_random(&seed) % (uint32_t)n];
+        uint32_t kind = next_random(&seed) % 10;
+        if (kind == 0) {
+            EXPECT_OK(
+                kl_astype(&nodes[n], a, (int)(next_random(&seed) % KL_N_DTYPES), cpu(), &err));
+        } else if (kind == 1) {
+            struct kl_array *c = nodes[next_random(&seed) % (uint32_t)n];
+            EXPECT_OK(kl_where(&nodes[n], c, a, b, cpu(), &err));
+        } else {
+            nodes[n] = apply((int)(next_random(&seed) % N_BUILD), a, b);
+        }
+    }
+}
+
+static void random_graphs(void **state) {
+    enum { LEAVES = 6, NODES = 36, GRAPHS = 150 };
+    static const int dims[] = {5, 1, 613}, row[] = {613}, large[] = {5, 1, 60001}, wide[] = {60001};
+    uint64_t before = kl_group_count();
+    for (uint32_t g = 0; g < GRAPHS; g++) {
+        uint32_t seed = 1000 + g;
+        bool big = g % 50 == 0; /* shared among threads */
+        const int *shape = big ? large : dims, *last = big ? wide : row;
+        struct kl_array *leaves[LEAVES], *nodes[2][NODES];
+        for (int i = 0; i < LEAVES; i++) {
+            enum kl_dtype d = (enum kl_dtype)(next_random(&seed) % KL_N_DTYPES);
+            leaves[i] = i == 0   ? scalar_of(d, 1.5)
+                        : i == 1 ? random_of(d, 1, last, &seed)
+                                 : random_of(d, 3, shape, &seed);
+            if (i == 2) leaves[i] = strided(leaves[i]);
+        }
+        for (int way = 0; way < 2; way++) {
+            struct kl_array *kept[4];
+            int n_kept = 0;
+            kl_group_allow(way == 1);
+            grow(g, leaves, LEAVES, nodes[way], NODES);
+            /* All but the last and every ninth are only known to the graph. */
+            for (int i = 0; i < NODES; i++) {
+                if (i == NODES - 1 || (i >= LEAVES && i % 9 == 0)) {
+                    kept[n_kept++] = nodes[way][i];
+                } else {
+                    kl_array_release(nodes[way][i]);
+                    nodes[way][i] = NULL;
+                }
+            }
+            EXPECT_OK(kl_eval(kept, (size_t)n_kept, &err));
+        }
+        for (int i = 0; i < NODES; i++) {
+            if (!nodes[0][i]) continue;
+            if (!same_values(nodes[0][i], nodes[1][i])) fail_msg("graph %u, node %d", g, i);
+            kl_array_release(nodes[0][i]);
+            kl_array_release(nodes[1][i]);
+        }
+        for (int i = 0; i < LEAVES; i++) kl_array_release(leaves[i]);
+    }
+    kl_group_allow(true);
+    assert_in_range(kl_group_count() - before, GRAPHS, UINT32_MAX);
+}
+
+/* ---- memory ---- */
+
+/* ((x * x + x) * x - x): nothing but the result takes memory. */
+static void only_results_are_stored(void **state) {
+    int n = 1 << 20;
+    size_t bytes = (size_t)n * 4;
+    struct kl_array *a = count_up(1, &n), *x;
+    EXPECT_OK(kl_astype(&x, a, KL_F32, cpu(), &err));
+    EXPECT_OK(kl_eval(&x, 1, &err));
+    kl_array_release(a);
+    for (int way = 0; way < 2; way++) {
+        kl_group_allow(way == 1);
+        struct kl_array *v[5];
+        kl_memory_reset_peak();
+        size_t before = kl_memory_active();
+        EXPECT_OK(kl_multiply(&v[0], x, x, cpu(), &err));
+        EXPECT_OK(kl_add(&v[1], v[0], x, cpu(), &err));
+        EXPECT_OK(kl_multiply(&v[2], v[1], v[0], cpu(), &err)); /* v[0] is read twice */
+        EXPECT_OK(kl_subtract(&v[3], v[2], x, cpu(), &err));
+        for (int i = 0; i < 3; i++) kl_array_release(v[i]);
+        uint64_t groups = kl_group_count();
+        EXPECT_OK(kl_eval(&v[3], 1, &err));
+        assert_int_equal(kl_group_count() - groups, way);
+        size_t taken = kl_memory_peak() - before;
+        if (way == 1) assert_in_range(taken, bytes, bytes + bytes / 2);
+        if (way == 0) assert_in_range(taken, 2 * bytes, 4 * bytes);
+        float *r = values_of(v[3]);
+        for (int i = 0; i < n; i += 977) {
+            float y = (float)i, q = y * y;
+            assert_true(r[i] == (q + y) * q - y);
+        }
+        free(r);
+        kl_array_release(v[3]);
+    }
+    /* What somebody else knows is stored; a result takes the block of an input that nobody else has. */
+    struct kl_array *known, *out;
+    kl_memory_reset_peak();
+    size_t before = kl_memory_active();
+    EXPECT_OK(kl_square(&known, x, cpu(), &err));
+    kl_array_release(x);
+    EXPECT_OK(kl_negative(&out, known, cpu(), &err));
+    EXPECT_OK(kl_eval(&out, 1, &err));
+    assert_in_range(kl_memory_peak() - before, bytes,
+                    bytes + bytes / 2); /* one new block, not two */
+    float *p = values_of(known), *q = values_of(out);
+    for (int i = 0; i < n; i += 977) assert_true(p[i] == (float)i * (float)i && q[i] == -p[i]);
+    free(p);
+    free(q);
+    kl_array_release(known);
+    kl_array_release(out);
+}
+
+/* Values that a later step reads through a view are there when it runs. */
+static void views_end_a_group(void **state) {
+    static const int dims[] = {64, 64};
+    struct kl_array *a = count_up(2, dims), *b, *t, *out;
+    EXPECT_OK(kl_negative(&b, a, cpu(), &err));
+    EXPECT_OK(kl_transpose(&t, b, cpu(), &err));
+    EXPECT_OK(kl_add(&out, b, t, cpu(), &err));
+    kl_array_release(b);
+    kl_array_release(t);
+    int32_t *v = values_of(out);
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 64; j++) assert_int_equal(v[i * 64 + j], -(i * 64 + j) - (j * 64 + i));
+    free(v);
+    kl_array_release(out);
+    kl_array_release(a);
+}
+
+/* ---- failures ---- */
+
+/* An input that fails fails what depends on it, and nothing beside it. */
+static void failures_stay_where_they_belong(void **state) {
+    static const int n = 5000;
+    struct kl_array *a = count_up(1, &n), *bad, *x, *good, *both, *out;
+    int32_t index[1] = {5000};
+    struct kl_array *i = array_of(KL_I32, 1, (int[]){1}, index);
+    EXPECT_OK(kl_take(&bad, a, i, cpu(), &err));
+    EXPECT_OK(kl_negative(&x, a, cpu(), &err));
+    EXPECT_OK(kl_square(&good, x, cpu(), &err));
+    EXPECT_OK(kl_add(&both, good, bad, cpu(), &err)); /* broadcast */
+    EXPECT_OK(kl_negative(&out, both, cpu(), &err));
+    struct kl_error *why = NULL;
+    assert_int_equal(kl_eval((struct kl_array *[]){out, good}, 2, &why), KL_EINDEX);
+    kl_error_release(why);
+    EXPECT_OK(kl_eval(&good, 1, &err));
+    int32_t *v = values_of(good);
+    for (int k = 0; k < n; k++) assert_int_equal(v[k], k * k);
+    free(v);
+    struct kl_array *all[] = {a, bad, x, good, both, out, i};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) kl_array_release(all[k]);
+}
+
+/* Without memory for all results of a group its operations run, and fail, one by one. */
+static void out_of_memory(void **state) {
+    enum { N = 1 << 20, STEPS = 4 };
+    int n = N;
+    struct kl_array *a = count_up(1, &n), *v[STEPS];
+    kl_memory_clear_cache();
+    size_t room = kl_memory_active();
+    v[0] = a;
+    for (int i = 1; i < STEPS; i++) EXPECT_OK(kl_negative(&v[i], v[i - 1], cpu(), &err));
+    kl_test_memory_budget(room + (size_t)2 * N * 4 + (1 << 16)); /* for two of the three */
+    struct kl_error *err = NULL;
+    int rc = kl_eval(v + 1, STEPS - 1, &err);
+    kl_test_memory_budget((size_t)-1);
+    assert_int_equal(rc, KL_ENOMEM);
+    kl_error_release(err);
+    int32_t *r = values_of(v[2]);
+    assert_int_equal(r[N - 1], N - 1);
+    free(r);
+    err = NULL;
+    assert_int_equal(kl_eval(&v[3], 1, &err), KL_ENOMEM);
+    kl_error_release(err);
+    for (int i = 0; i < STEPS; i++) kl_array_release(v[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pair),
+        cmocka_unit_test(random_graphs),
+        cmocka_unit_test(only_results_are_stored),
+        cmocka_unit_test(views_end_a_group),
+        cmocka_unit_test(failures_stay_where_they_belong),
+        cmocka_unit_test(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
