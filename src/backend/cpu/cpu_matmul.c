@@ -93,6 +93,7 @@ enum {
     MOST_ROWS = 16 * 14, /* of a block: packed, it takes a part of L2 */
     MOST_COLS = 512,
     FEW = 8,             /* rows below this: the matrix is not packed */
+    SMALL = 64,          /* up to this every way: no packing */
     VEC_COLS = 64,       /* columns of a task then, at least */
     SHARE_FROM = 1 << 18 /* products */
 };
@@ -108,6 +109,7 @@ struct job {
     int64_t m, n, k, a_row, a_col, b_row, b_col, out_row, out_col;
     int64_t rows, cols; /* of a task's block */
     int64_t row_blocks, col_blocks;
+    int64_t batches, batches_each; /* small products: so many per task */
     _Atomic(bool) no_memory;
 };
 
@@ -126,6 +128,10 @@ static struct place place_of(const struct job *j, int64_t task) {
     p.m = kl_min64(j->rows, j->m - p.row);
     p.n = kl_min64(j->cols, j->n - p.col);
     return p;
+}
+
+static int64_t round_up(int64_t n, int64_t unit) {
+    return kl_ceil_div(n, unit) * unit;
 }
 
 static const char *element(const struct kl_arg *a, int64_t offset) {
@@ -209,10 +215,6 @@ static void multiply(const struct job *j, int64_t m, int64_t n, int64_t depth, c
     }
 }
 
-static int64_t round_up(int64_t n, int64_t unit) {
-    return kl_ceil_div(n, unit) * unit;
-}
-
 static void block_task(void *arg, int64_t task) {
     struct job *j = arg;
     const struct kl_arg *out = j->l->out;
@@ -255,6 +257,41 @@ static void cut(struct job *j) {
     int64_t tile_cols = 2 * VECTOR / j->bytes;
     j->rows = round_up(kl_ceil_div(j->m, kl_ceil_div(j->m, MOST_ROWS)), TILE_ROWS);
     j->cols = round_up(kl_ceil_div(j->n, kl_ceil_div(j->n, MOST_COLS)), tile_cols);
+}
+
+/* ---- small ones ---- */
+
+/* rows x cols elements of the compute type, `pitch` apart. */
+static void copy_small(const struct job *j, const struct kl_arg *arg, int64_t offset, int64_t row,
+                       int64_t col, int64_t rows, int64_t cols, int64_t pitch, char *to) {
+    int item = (int)kl_dtype_size(arg->dtype);
+    union kl_tile raw;
+    for (int64_t i = 0; i < rows; i++) {
+        const char *from = element(arg, offset + i * row);
+        char *dst = to + i * pitch * j->bytes;
+        if (arg->dtype == j->type) {
+            kl_copy_run(item, cols, dst, item, from, col * item);
+        } else {
+            kl_copy_run(item, cols, raw.bytes, item, from, col * item);
+            kl_convert(j->type, dst, arg->dtype, raw.bytes, cols);
+        }
+    }
+}
+
+/* A task is several products. */
+static void small_task(void *arg, int64_t task) {
+    struct job *j = arg;
+    _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
+    int64_t last = kl_min64((task + 1) * j->batches_each, j->batches);
+    int64_t pitch = round_up(j->n, VECTOR / j->bytes);
+    if (pitch > j->n) memset(b, 0, (size_t)(j->k * pitch * j->bytes));
+    for (int64_t batch = task * j->batches_each; batch < last; batch++) {
+        struct place p = place_of(j, batch);
+        copy_small(j, j->a, p.a, j->a_row, j->a_col, j->m, j->k, j->k, a);
+        copy_small(j, j->b, p.b, j->b_row, j->b_col, j->k, j->n, pitch, b);
+        (j->type == KL_F32 ? small_f32 : small_f64)(j->m, pitch, j->k, a, b, c);
+        for (int64_t i = 0; i < j->m; i++) store_row(j, &p, i, 0, j->n, c + i * pitch * j->bytes);
+    }
 }
 
 /* ---- few rows ---- */
@@ -395,12 +432,17 @@ int kl_cpu_matmul(struct kl_launch *l) {
         j.lead[0][j.n_lead] = j.a->strides[i];
         j.lead[1][j.n_lead++] = j.b->strides[i];
     }
-    int64_t batches = out->size / (j.m * j.n);
+    j.batches = out->size / (j.m * j.n);
     void (*task)(void *, int64_t) = block_task;
     if (j.type == KL_C64) {
         task = complex_task;
         j.rows = COMPLEX_ROWS;
         j.cols = COMPLEX_COLS;
+    } else if (j.m <= SMALL && j.n <= SMALL && j.k <= SMALL) {
+        task = small_task;
+        j.rows = j.m;
+        j.cols = j.n;
+        j.batches_each = SHARE_FROM / 4 / (j.m * j.n * (j.k + 1)) + 1;
     } else if (j.m < FEW || j.n < FEW) {
         task = vector_task;
         if (j.n < j.m) transpose_job(&j);
@@ -414,6 +456,8 @@ int kl_cpu_matmul(struct kl_launch *l) {
     j.col_blocks = kl_ceil_div(j.n, j.cols);
     bool big = (double)out->size * (double)j.k >= SHARE_FROM;
     struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
-    kl_share(&alone, batches * j.row_blocks * j.col_blocks, task, &j);
+    int64_t tasks = task == small_task ? kl_ceil_div(j.batches, j.batches_each)
+                                       : j.batches * j.row_blocks * j.col_blocks;
+    kl_share(&alone, tasks, task, &j);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

@@ -92,6 +92,9 @@ static void blocks(void **state) {
     EACH_TYPE(t) {
         product(*t, 9, 3, 33, false);
         product(*t, 28, 64, 64, false);
+        product(*t, 16, 16, 16, false);
+        product(*t, 64, 5, 63, false);
+        product(*t, 65, 64, 64, false);
         product(*t, 71, 300, 45, false);
         product(*t, 300, 520, 600, true);
     }

@@ -1,0 +1,426 @@
+"""CPU benchmark: Keel beside NumPy, PyTorch and MLX, whichever are installed, in one process, all cores each.
+
+python3 bench/cpu_peers.py path/to/libkeel.so [case ...]
+KEEL_BENCH_TABLE=file.md, KEEL_BENCH_CHART=file.svg: the results as a table and a chart.
+
+Every case runs each library in turn, KEEL_BENCH_ROUNDS rounds; figures are medians, a ratio is the median of the rounds' ratios with its interval (quartiles). A result is evaluated before the next
+begins, and dropped. Bytes are those that an operation must move: each input read once, each output written once. The machine's limits are measured first, by Keel's pool: copy and read bandwidth, and the rate of the best product seen."""
+import ctypes as C
+import math
+import os
+import statistics
+import sys
+import time
+
+import numpy as np
+
+try:
+    import torch
+except Exception:  # not installed, or not for this machine
+    torch = None
+try:
+    import mlx.core as mx
+except Exception:
+    mx = None
+try:
+    from scipy import special
+except Exception:
+    special = None
+
+ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
+BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.03"))  # per measurement
+lib = C.CDLL(os.path.abspath(sys.argv[1]))
+wanted = sys.argv[2:]
+rng = np.random.default_rng(1)
+
+
+class Handle(C.Structure):
+    _fields_ = [("ctx", C.c_void_p)]
+
+
+class OptionalInt(C.Structure):
+    _fields_ = [("value", C.c_int), ("has_value", C.c_bool)]
+
+
+class OptionalFloat(C.Structure):
+    _fields_ = [("value", C.c_float), ("has_value", C.c_bool)]
+
+
+def declare(name, res, *args):
+    f = getattr(lib, name)
+    f.restype, f.argtypes = res, list(args)
+    return f
+
+
+INT, PTR = C.c_int, C.c_void_p
+new_array = declare("mlx_array_new", Handle)
+free_array = declare("mlx_array_free", INT, Handle)
+array_data = declare("mlx_array_new_data", Handle, PTR, PTR, INT, INT)
+evaluate_one = declare("mlx_array_eval", INT, Handle)
+declare("keel_errors_return", None)()
+S = declare("mlx_default_cpu_stream_new", Handle)()
+CODES = {"bool": 0, "uint8": 1, "uint32": 3, "int32": 7, "int64": 8, "float16": 9, "float32": 10, "bfloat16": 12}
+NONE = Handle(None)
+FALSE, TRUE = C.c_bool(False), C.c_bool(True)
+
+
+def call(name, *args):
+    out = new_array()
+    if getattr(lib, "mlx_" + name)(C.byref(out), *args, S):
+        raise RuntimeError(f"mlx_{name} failed")
+    return out
+
+
+def ints(*v):
+    return (C.c_int * len(v))(*v)
+
+
+def to_keel(a, dtype=None):
+    a = np.ascontiguousarray(a)
+    x = array_data(a.ctypes.data, ints(*a.shape), a.ndim, CODES[str(a.dtype)])
+    y = call("astype", x, CODES[dtype]) if dtype else call("copy", x)
+    if evaluate_one(y):
+        raise RuntimeError("evaluation failed")
+    free_array(x)
+    return y
+
+
+def keel(build):
+    """build() makes a lazy array (and may give more, which are dropped)."""
+
+    def go():
+        made = build()
+        made = made if isinstance(made, tuple) else (made,)
+        rc = evaluate_one(made[0])
+        for x in made:
+            free_array(x)
+        if rc:
+            raise RuntimeError("evaluation failed")
+
+    return go
+
+
+def mlx(build):
+    return lambda: mx.eval(build())
+
+
+def seconds(work, n):
+    t = time.perf_counter()
+    for _ in range(n):
+        work()
+    return (time.perf_counter() - t) / n
+
+
+results = []
+
+
+def case(name, ways, moved=0, flops=0, share=None, floor=None):
+    """ways: {library: function}; moved: bytes; share: "copy" or "read", the limit that applies; floor: the share of it that is wanted."""
+    if wanted and not any(w in name for w in wanted):
+        return
+    counts, times = {}, {}
+    for k, w in list(ways.items()):
+        try:
+            w()
+            once = seconds(w, 1)
+            counts[k] = max(1, min(5000, int(BUDGET / max(once, 1e-7))))
+            times[k] = []
+        except Exception as e:  # what a library cannot do it is left out of, by name
+            print(f"{name}: {k} left out: {str(e)[:100]}", flush=True)
+            if k == "keel":
+                return
+    for r in range(ROUNDS):
+        order = list(counts)
+        for k in order[r % len(order):] + order[:r % len(order)]:
+            times[k].append(seconds(ways[k], counts[k]))
+    med = {k: statistics.median(t) for k, t in times.items()}
+    peers = [k for k in med if k != "keel"]
+    best = min(peers, key=lambda k: med[k]) if peers else None
+    ratios = sorted(a / b for a, b in zip(times[best], times["keel"])) if best else [0]
+    row = {"name": name, "med": med, "best": best, "ratio": statistics.median(ratios), "low": ratios[len(ratios) // 4], "high": ratios[-1 - len(ratios) // 4],
+           "moved": moved, "flops": flops, "share": None, "floor": floor}
+    text = ""
+    if share and moved:
+        row["share"] = moved / med["keel"] / limits[share]
+        text = f"{moved / med['keel'] * 1e-9:7.1f} GB/s {100 * row['share']:4.0f} % of {share}" + (f" (wanted {100 * floor:.0f})" if floor else "")
+    if flops:
+        text += f"{flops / med['keel'] * 1e-9:8.1f} GFLOP/s"
+    others = "  ".join(f"{k} {med[k] * 1e3:.4f}" for k in peers)
+    print(f"{name:38s} {med['keel'] * 1e3:10.4f} ms  {row['ratio']:6.2f} x {best or '-':6s} [{row['low']:.2f}, {row['high']:.2f}]  {text:44s} {others}", flush=True)
+    results.append(row)
+
+
+limits = {}
+
+
+def measure_limits():
+    """Copy of 256 MB and a sum of 512 MB by Keel, and by NumPy and PyTorch: the best of them is the machine's limit."""
+    n = 1 << 26
+    a = np.ones(n, np.float32)
+    b = np.empty_like(a)
+    ways = {"copy": [lambda: np.copyto(b, a)], "read": [lambda: a.max()]}
+    ka = to_keel(a)
+    ways["copy"].append(keel(lambda: call("negative", ka)))
+    ways["read"].append(keel(lambda: call("max", ka, FALSE)))
+    if torch is not None:
+        ta, tb = torch.from_numpy(a), torch.from_numpy(b)
+        ways["copy"].append(lambda: tb.copy_(ta))
+        ways["read"].append(lambda: ta.max())
+    for k, factor in (("copy", 2), ("read", 1)):
+        best = min(min(seconds(w, 1) for _ in range(8)) for w in ways[k])
+        limits[k] = factor * 4 * n / best
+    print(f"limits: copy {limits['copy'] * 1e-9:.1f} GB/s (read and written), read {limits['read'] * 1e-9:.1f} GB/s")
+    free_array(ka)
+
+
+TORCH = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
+
+
+class Both:
+    """One array for every library, in a dtype."""
+
+    def __init__(self, a, dtype="float32"):
+        self.np = a if dtype == "float32" or a.dtype != np.float32 else (a.astype(dtype) if dtype != "bfloat16" else None)
+        self.keel = to_keel(a, None if str(a.dtype) == dtype or a.dtype != np.float32 else dtype)
+        self.torch = self.mx = None
+        floats = a.dtype == np.float32
+        if torch is not None:
+            self.torch = torch.from_numpy(np.ascontiguousarray(a)) if a.dtype != np.uint32 else torch.from_numpy(a.astype(np.int64))
+            if floats:
+                self.torch = self.torch.to(getattr(torch, TORCH[dtype]))
+        if mx is not None:
+            self.mx = mx.array(a)
+            if floats:
+                self.mx = self.mx.astype(getattr(mx, TORCH[dtype]))
+            mx.eval(self.mx)
+
+    def drop(self):
+        free_array(self.keel)
+
+
+def ways(build_keel, build_np=None, build_torch=None, build_mx=None):
+    w = {"keel": keel(build_keel)}
+    if build_np:
+        w["numpy"] = build_np
+    if build_torch and torch is not None:
+        w["torch"] = build_torch
+    if build_mx and mx is not None:
+        w["mlx"] = mlx(build_mx)
+    return w
+
+
+def normal(*shape):
+    return rng.standard_normal(shape, dtype=np.float32)
+
+
+SIZES = [(8, "8"), (1 << 18, "256 K"), (1 << 24, "16 M")]
+
+
+def elementwise():
+    for n, label in SIZES:
+        for dtype in ("float32", "bfloat16"):
+            x, y = Both(normal(n), dtype), Both(normal(n), dtype)
+            pos = Both(np.abs(normal(n)) + 0.1, dtype)
+            size = 4 if dtype == "float32" else 2
+            big = "copy" if n >= 1 << 24 else None
+            f32 = dtype == "float32"
+            tag = f"{label} {dtype}"
+            case(f"add {tag}", ways(lambda: call("add", x.keel, y.keel), (lambda: x.np + y.np) if f32 else None, lambda: x.torch + y.torch, lambda: x.mx + y.mx), 3 * size * n, share=big, floor=0.8)
+            for name, arg, np_f, wanted_share in (("exp", x, np.exp, 0.7), ("log", pos, np.log, 0.7), ("sin", x, np.sin, 0.7), ("tanh", x, np.tanh, 0.7),
+                                                  ("erf", x, special.erf if special else None, 0.7), ("sqrt", pos, np.sqrt, 0.8)):
+                if not hasattr(lib, "mlx_" + name):
+                    continue
+                t_f = getattr(torch, name) if torch is not None else None
+                m_f = getattr(mx, name) if mx is not None else None
+                case(f"{name} {tag}", ways(lambda: call(name, arg.keel), (lambda: np_f(arg.np)) if f32 and np_f else None, lambda: t_f(arg.torch), lambda: m_f(arg.mx)), 2 * size * n,
+                     share=big, floor=wanted_share)
+            to = "bfloat16" if f32 else "float32"
+            case(f"cast to {to} {tag}", ways(lambda: call("astype", x.keel, CODES[to]), None, lambda: x.torch.to(getattr(torch, to)), lambda: x.mx.astype(getattr(mx, to))), 6 * n, share=big, floor=0.8)
+
+            def five():  # (x * y + x) * y - x * 0.5, of which NumPy and PyTorch make five passes
+                m = call("multiply", x.keel, y.keel)
+                a = call("add", m, x.keel)
+                b = call("multiply", a, y.keel)
+                h = call("square", x.keel)
+                return call("subtract", b, h), m, a, b, h
+
+            case(f"five operations {tag}", ways(five, (lambda: (x.np * y.np + x.np) * y.np - np.square(x.np)) if f32 else None, lambda: (x.torch * y.torch + x.torch) * y.torch - x.torch.square(),
+                                                lambda: (x.mx * y.mx + x.mx) * y.mx - mx.square(x.mx)), 3 * size * n, share=big, floor=0.7)
+            for z in (x, y, pos):
+                z.drop()
+    m = 4096
+    x, y, row = Both(normal(m, m)), Both(normal(m, m)), Both(normal(m))
+    t = call("transpose", y.keel)
+    case("add transposed 4096^2", ways(lambda: call("add", x.keel, t), lambda: x.np + y.np.T, lambda: x.torch + y.torch.T, lambda: x.mx + y.mx.T), 12 * m * m, share="copy", floor=0.4)
+    case("add a row 4096^2", ways(lambda: call("add", x.keel, row.keel), lambda: x.np + row.np, lambda: x.torch + row.torch, lambda: x.mx + row.mx), 8 * m * m, share="copy", floor=0.4)
+    for z in (x, y, row):
+        z.drop()
+    free_array(t)
+
+
+def reductions():
+    m = 4096
+    for dtype in ("float32", "bfloat16"):
+        x = Both(normal(m, m), dtype)
+        size, f32 = (4, True) if dtype == "float32" else (2, False)
+        moved = size * m * m
+        for name, np_f, t_f in (("sum", np.sum, "sum"), ("max", np.max, "amax"), ("argmax", np.argmax, "argmax"), ("logsumexp", None, "logsumexp")):
+            if not hasattr(lib, f"mlx_{name}_axis"):
+                continue
+            for axis, label in ((1, "rows"), (0, "columns")):
+                tf = getattr(torch, t_f) if torch is not None else None
+                mf = getattr(mx, name) if mx is not None else None
+                case(f"{name} of {label} 4096^2 {dtype}", ways(lambda: call(f"{name}_axis", x.keel, axis, FALSE), (lambda: np_f(x.np, axis)) if f32 and np_f else None, lambda: tf(x.torch, axis),
+                                                              lambda: mf(x.mx, axis)), moved, share="read", floor=0.7)
+        case(f"sum of all 4096^2 {dtype}", ways(lambda: call("sum", x.keel, FALSE), x.np.sum if f32 else None, lambda: x.torch.sum(), lambda: mx.sum(x.mx)), moved, share="read", floor=0.7)
+        case(f"softmax of rows 4096^2 {dtype}", ways(lambda: call("softmax_axis", x.keel, 1, FALSE), None, lambda: torch.softmax(x.torch, 1), lambda: mx.softmax(x.mx, 1)), 2 * moved, share="copy", floor=0.7)
+        if hasattr(lib, "mlx_cumsum"):
+            for axis, label in ((1, "rows"), (0, "columns")):
+                case(f"cumsum of {label} 4096^2 {dtype}", ways(lambda: call("cumsum", x.keel, axis, FALSE, TRUE), (lambda: np.cumsum(x.np, axis)) if f32 else None, lambda: torch.cumsum(x.torch, axis),
+                                                              lambda: mx.cumsum(x.mx, axis)), 2 * moved, share="copy", floor=0.5)
+        if hasattr(lib, "mlx_fast_rms_norm"):
+            w = Both(normal(m), dtype)
+            case(f"rms_norm 4096^2 {dtype}", ways(lambda: call("fast_rms_norm", x.keel, w.keel, C.c_float(1e-5)), None, lambda: torch.nn.functional.rms_norm(x.torch, (m,), w.torch, 1e-5),
+                                                 lambda: mx.fast.rms_norm(x.mx, w.mx, 1e-5)), 2 * moved, share="copy", floor=0.7)
+            case(f"layer_norm 4096^2 {dtype}", ways(lambda: call("fast_layer_norm", x.keel, w.keel, w.keel, C.c_float(1e-5)), None, lambda: torch.nn.functional.layer_norm(x.torch, (m,), w.torch, w.torch, 1e-5),
+                                                   lambda: mx.fast.layer_norm(x.mx, w.mx, w.mx, 1e-5)), 2 * moved, share="copy", floor=0.7)
+            w.drop()
+        x.drop()
+
+
+def products():
+    for n in (256, 1024, 2048):
+        for dtype in ("float32", "bfloat16", "float16"):
+            if n == 2048 and dtype == "float16":
+                continue
+            a, b = Both(normal(n, n), dtype), Both(normal(n, n), dtype)
+            case(f"matmul {n}^3 {dtype}", ways(lambda: call("matmul", a.keel, b.keel), (lambda: a.np @ b.np) if dtype == "float32" else None, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * n**3)
+            a.drop(), b.drop()
+    n = 4096
+    for dtype, size in (("float32", 4), ("bfloat16", 2)):
+        a, b = Both(normal(1, n), dtype), Both(normal(n, n), dtype)
+        t = call("transpose", b.keel)
+        f32 = dtype == "float32"
+        case(f"vector by matrix 4096 {dtype}", ways(lambda: call("matmul", a.keel, b.keel), (lambda: a.np @ b.np) if f32 else None, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), size * n * n, share="read", floor=0.7)
+        case(f"vector by transposed matrix {dtype}", ways(lambda: call("matmul", a.keel, t), (lambda: a.np @ b.np.T) if f32 else None, lambda: a.torch @ b.torch.T, lambda: a.mx @ b.mx.T), size * n * n, share="read", floor=0.7)
+        a.drop(), b.drop()
+        free_array(t)
+    a, b = Both(normal(4096, 16, 16)), Both(normal(4096, 16, 16))
+    case("4096 products of 16^3 float32", ways(lambda: call("matmul", a.keel, b.keel), lambda: a.np @ b.np, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * 4096 * 16**3)
+    a.drop(), b.drop()
+
+
+def indexed():
+    rows, width, n = 100000, 64, 1000000
+    x, i = Both(normal(rows, width)), Both(rng.integers(0, rows, n).astype(np.int32))
+    moved = n * width * 8
+    case("gather (100 K, 64) by 1 M", ways(lambda: call("take_axis", x.keel, i.keel, 0), lambda: np.take(x.np, i.np, 0), lambda: torch.index_select(x.torch, 0, i.torch), lambda: mx.take(x.mx, i.mx, 0)), moved, share="copy", floor=0.5)
+    u = Both(normal(n, width))
+    u3 = call("reshape", u.keel, ints(n, 1, width), C.c_size_t(3))
+    m3 = u.mx[:, None, :] if mx is not None else None
+
+    def put():
+        z = x.torch.clone()
+        z.index_put_((i.torch.long(),), u.torch)
+        return z
+
+    case("scatter (100 K, 64) by 1 M", ways(lambda: call("scatter_single", x.keel, i.keel, u3, 0), None, put, None), n * width * 8, share="copy", floor=0.5)
+    x.drop(), i.drop(), u.drop(), free_array(u3)
+    n = 20000000
+    x, i, u = Both(normal(n)), Both(rng.integers(0, n, n).astype(np.int32)), Both(normal(n))
+    u3 = call("reshape", u.keel, ints(n, 1), C.c_size_t(2))
+
+    def put1():
+        z = x.torch.clone()
+        z.index_put_((i.torch.long(),), u.torch)
+        return z
+
+    case("scatter (20 M,) by 20 M", ways(lambda: call("scatter_single", x.keel, i.keel, u3, 0), None, put1, None))
+    x.drop(), i.drop(), u.drop(), free_array(u3)
+
+
+def sorting():
+    x = Both(normal(1 << 20))
+    case("sort 1 M", ways(lambda: call("sort", x.keel), lambda: np.sort(x.np), lambda: torch.sort(x.torch), lambda: mx.sort(x.mx)))
+    case("argsort 1 M", ways(lambda: call("argsort", x.keel), lambda: np.argsort(x.np), lambda: torch.argsort(x.torch), lambda: mx.argsort(x.mx)))
+    x.drop()
+    x = Both(normal(256, 128000))
+    case("topk 40 of (256, 128 K)", ways(lambda: call("topk_axis", x.keel, 40, 1), None, lambda: torch.topk(x.torch, 40, 1), lambda: mx.topk(x.mx, 40, 1)), 256 * 128000 * 4, share="read", floor=0.7)
+    x.drop()
+    n = 10000000
+    case("normal 10 M", ways(lambda: call("random_normal", ints(n), C.c_size_t(1), 10, C.c_float(0), C.c_float(1), NONE), lambda: rng.standard_normal(n, dtype=np.float32), lambda: torch.randn(n),
+                             lambda: mx.random.normal((n,))))
+
+
+def attention():
+    if not hasattr(lib, "mlx_fast_scaled_dot_product_attention"):
+        return
+    b, heads, kv, d = 1, 32, 8, 128
+    for label, lq, lk, dtype in (("decode 4096", 1, 4096, "float32"), ("decode 4096", 1, 4096, "bfloat16"), ("prefill 1024", 1024, 1024, "float32"), ("prefill 1024", 1024, 1024, "bfloat16")):
+        q, k, v = Both(normal(b, heads, lq, d), dtype), Both(normal(b, kv, lk, d), dtype), Both(normal(b, kv, lk, d), dtype)
+        size = 4 if dtype == "float32" else 2
+        scale = 1 / math.sqrt(d)
+        mode = b"causal" if lq > 1 else b""
+        flops = 4 * b * heads * lq * lk * d * (0.5 if lq > 1 else 1)
+        case(f"attention {label} {dtype}",
+             ways(lambda: call("fast_scaled_dot_product_attention", q.keel, k.keel, v.keel, C.c_float(scale), mode, NONE, NONE), None,
+                  lambda: torch.nn.functional.scaled_dot_product_attention(q.torch, k.torch, v.torch, is_causal=lq > 1, scale=scale, enable_gqa=True),
+                  lambda: mx.fast.scaled_dot_product_attention(q.mx, k.mx, v.mx, scale=scale, mask="causal" if lq > 1 else None)),
+             2 * b * kv * lk * d * size if lq == 1 else 0, flops=flops if lq > 1 else 0, share="read" if lq == 1 else None, floor=0.6)
+        for z in (q, k, v):
+            z.drop()
+    if hasattr(lib, "mlx_fast_rope"):
+        x = Both(normal(1, 32, 4096, 128))
+        case("rope (1, 32, 4096, 128)", ways(lambda: call("fast_rope", x.keel, 128, FALSE, OptionalFloat(10000, True), C.c_float(1), 0, NONE), None, None, lambda: mx.fast.rope(x.mx, 128, traditional=False, base=10000, scale=1, offset=0)),
+             2 * 4 * 32 * 4096 * 128, share="copy", floor=0.7)
+        x.drop()
+
+
+def write_table(path):
+    libs = ["numpy", "torch", "mlx"]
+    with open(path, "w") as f:
+        f.write("| case | Keel ms | share of the limit (wanted) | NumPy ms | PyTorch ms | MLX ms | best peer / Keel |\n|---|---|---|---|---|---|---|\n")
+        for r in results:
+            share = f"{100 * r['share']:.0f} % ({100 * r['floor']:.0f})" if r["share"] and r["floor"] else f"{r['flops'] / r['med']['keel'] * 1e-9:.0f} GFLOP/s" if r["flops"] else ""
+            cells = [f"{r['med'][k] * 1e3:.4g}" if k in r["med"] else "" for k in libs]
+            f.write(f"| {r['name']} | {r['med']['keel'] * 1e3:.4g} | {share} | {' | '.join(cells)} | {r['ratio']:.2f} |\n")
+
+
+def write_chart(path):
+    """A bar per case: how many times as fast as the best peer, on a logarithmic axis."""
+    rows = [r for r in results if r["best"]]
+    height, width, left = 16 * len(rows) + 40, 900, 300
+    top = max(4.0, max(r["ratio"] for r in rows))
+    low = min(0.25, min(r["ratio"] for r in rows))
+
+    def x(v):
+        return left + (width - left - 60) * (math.log(v) - math.log(low)) / (math.log(top) - math.log(low))
+
+    with open(path, "w") as f:
+        f.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="11">\n')
+        f.write(f'<rect width="{width}" height="{height}" fill="white"/>\n<text x="{left}" y="14">best peer\'s time / Keel\'s (to the right of the line: Keel is faster)</text>\n')
+        for i, r in enumerate(rows):
+            y = 24 + 16 * i
+            a, b = sorted((x(1), x(r["ratio"])))
+            colour = "#2a7f4f" if r["ratio"] >= 1 else "#b5482f"
+            f.write(f'<text x="{left - 6}" y="{y + 10}" text-anchor="end">{r["name"]}</text><rect x="{a:.1f}" y="{y}" width="{max(b - a, 1):.1f}" height="12" fill="{colour}"/>')
+            f.write(f'<text x="{b + 4:.1f}" y="{y + 10}">{r["ratio"]:.2f} ({r["best"]})</text>\n')
+        f.write(f'<line x1="{x(1):.1f}" y1="20" x2="{x(1):.1f}" y2="{height - 8}" stroke="black"/>\n</svg>\n')
+
+
+print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
+measure_limits()
+for part in (elementwise, reductions, products, indexed, sorting, attention):
+    part()
+ratios = [r["ratio"] for r in results if r["best"]]
+if ratios:
+    mean = math.exp(statistics.fmean(math.log(r) for r in ratios))
+    behind = [f"{r['name']} {r['ratio']:.2f}" for r in results if r["best"] and r["ratio"] < 1]
+    print(f"geometric mean of the ratios to the best peer: {mean:.2f} over {len(ratios)} cases; ahead in {len(ratios) - len(behind)}")
+    print("behind: " + (", ".join(behind) or "none"))
+    short = [f"{r['name']} {100 * r['share']:.0f} of {100 * r['floor']:.0f} %" for r in results if r["share"] and r["floor"] and r["share"] < r["floor"]]
+    print("below the share wanted: " + (", ".join(short) or "none"))
+if os.environ.get("KEEL_BENCH_TABLE"):
+    write_table(os.environ["KEEL_BENCH_TABLE"])
+if os.environ.get("KEEL_BENCH_CHART") and ratios:
+    write_chart(os.environ["KEEL_BENCH_CHART"])
