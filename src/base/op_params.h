@@ -72,6 +72,13 @@ struct kl_scatter_axis_params {
     int axis;
 };
 
+/* ATTENTION: in = {q (b, heads, n, d), k (b, kv_heads, m, d), v (b, kv_heads, m, e), mask (b, heads, n, m) if any, sinks (heads) if any}. */
+struct kl_attention_params {
+    float scale;
+    bool causal; /* the last query sees all keys, the one before it all but one, ... */
+    bool has_mask, has_sinks;
+};
+
 /* CALL: a C function with a context. It must write every output element or return an error. */
 struct kl_call_params {
     const char *name; /* in messages; static or living in ctx */

@@ -178,6 +178,14 @@ int kl_slice_update_dynamic(struct kl_array **out, struct kl_array *src, struct 
 /* Batched, as NumPy's; KL_EDTYPE when the operands meet in an integer or bool type. */
 kl_binary_fn kl_matmul;
 
+/* ---- attention.c ---- */
+/* softmax(scale q k' + mask) v. q (b, heads, n, d), k (b, kv heads, m, d), v (b, kv heads, m, e), heads a multiple of kv heads; the result (b, heads, n, e) in the type in which they meet, which must be a float's. mask_mode: "" or
+ * NULL, "causal" (the last query sees all keys), "array". mask: bool (where false nothing is seen) or added to the scores; broadcasts to (b, heads, n, m). sinks: (heads), scores of a key whose value is 0. */
+int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, struct kl_array *v,
+                 float scale, const char *mask_mode, struct kl_array *mask /* may be NULL */,
+                 struct kl_array *sinks /* may be NULL */, struct kl_stream *s,
+                 struct kl_error **err);
+
 /* ---- gather.c ---- */
 /* indices: integers; they broadcast to one shape, which the result starts with, then slice_sizes
  * (one per axis of a). */

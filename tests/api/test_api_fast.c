@@ -37,6 +37,25 @@ static int tear_down(void **state) {
 static const mlx_fast_cuda_kernel_config no_config = {NULL};
 static const mlx_fast_cuda_kernel no_kernel = {NULL};
 
+/* ---- operations ---- */
+
+/* Two keys of equal score: the mean of their values. */
+static void attention(void **state) {
+    float q[] = {1, 0}, k[] = {3, 1, 3, 2}, v[] = {10, 20};
+    const int dq[] = {1, 1, 1, 2}, dk[] = {1, 1, 2, 2}, dv[] = {1, 1, 2, 1};
+    mlx_array aq = mlx_array_new_data(q, dq, 4, MLX_FLOAT32),
+              ak = mlx_array_new_data(k, dk, 4, MLX_FLOAT32),
+              av = mlx_array_new_data(v, dv, 4, MLX_FLOAT32), none = {NULL}, out = mlx_array_new();
+    float x = 0;
+    OK(mlx_fast_scaled_dot_product_attention(&out, aq, ak, av, 1, "", none, none, cpu));
+    OK(mlx_array_item_float32(&x, out));
+    assert_true(x == 15);
+    FAILS(mlx_fast_scaled_dot_product_attention(&out, aq, ak, av, 1, "diagonal", none, none, cpu),
+          KEEL_EARG, "mask mode");
+    mlx_array all[] = {aq, ak, av, out};
+    for (int i = 0; i < 4; i++) mlx_array_free(all[i]);
+}
+
 /* ---- configs ---- */
 
 static void test_cuda_config(void **state) {
@@ -389,12 +408,12 @@ static void test_cuda_guards(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cuda_config),     cmocka_unit_test(test_metal),
-        cmocka_unit_test(test_bad_kernels),     cmocka_unit_test(test_bad_calls),
-        cmocka_unit_test(test_verbose),         cmocka_unit_test(test_simulated),
-        cmocka_unit_test(test_allocations),     cmocka_unit_test(test_cuda_values),
-        cmocka_unit_test(test_cuda_facilities), cmocka_unit_test(test_cuda_mistakes),
-        cmocka_unit_test(test_cuda_guards),
+        cmocka_unit_test(attention),          cmocka_unit_test(test_cuda_config),
+        cmocka_unit_test(test_metal),         cmocka_unit_test(test_bad_kernels),
+        cmocka_unit_test(test_bad_calls),     cmocka_unit_test(test_verbose),
+        cmocka_unit_test(test_simulated),     cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_cuda_values),   cmocka_unit_test(test_cuda_facilities),
+        cmocka_unit_test(test_cuda_mistakes), cmocka_unit_test(test_cuda_guards),
     };
     if (getenv("KEEL_TEST_ONLY")) cmocka_set_test_filter(getenv("KEEL_TEST_ONLY"));
     return cmocka_run_group_tests(tests, set_up, tear_down);

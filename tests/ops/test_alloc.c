@@ -3,7 +3,8 @@
 #include "helpers.h"
 
 static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one;
-static struct kl_array *mt; /* m transposed: no reshape without a copy */
+static struct kl_array *four, *one_d; /* operands of attention */
+static struct kl_array *mt;           /* m transposed: no reshape without a copy */
 
 #define BUILDERS(X)                                                                                \
     X(zeros, kl_zeros(out, LIST(2, 3), KL_F32, cpu(), err))                                        \
@@ -31,6 +32,7 @@ static struct kl_array *mt; /* m transposed: no reshape without a copy */
     X(sort, kl_sort(out, mt, cpu(), err))                                                          \
     X(topk, kl_topk_axis(out, m, 1, 0, cpu(), err))                                                \
     X(matmul, kl_matmul(out, m, half, cpu(), err))                                                 \
+    X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
     X(take, kl_take(out, mt, flat_idx, cpu(), err))                                                \
     X(take_axis, kl_take_axis(out, m, flat_idx, 1, cpu(), err))                                    \
     X(gather, kl_gather(out, m, (struct kl_array *[]){flat_idx, one}, 2, LIST(0, 1), LIST(1, 1),   \
@@ -118,6 +120,8 @@ static void lists(void **state) {
 }
 
 int main(void) {
+    four = F32(SHAPE(1, 1, 2, 2), 1, 2, 3, 4);
+    one_d = F32(SHAPE(1), 1);
     m = count_up(SHAPE(2, 3));
     v = count_up(SHAPE(3));
     idx = I32(SHAPE(2, 1), 0, 1);
@@ -130,7 +134,7 @@ int main(void) {
     kl_until_quiet();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    struct kl_array *all[] = {m, v, idx, flat_idx, half, cond, key, one, mt};
+    struct kl_array *all[] = {m, v, idx, flat_idx, half, cond, key, one, mt, four, one_d};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
     return rc;
 }

@@ -9,7 +9,7 @@
 typedef int vjp_build_fn(struct kl_array **out, struct kl_array *const *in, const void *how,
                          struct kl_error **err);
 
-/* The parts (real, imaginary) of which elements consist: float64, or float32 of complex64. */
+/* The parts (real, imaginary) of which elements consist: float64, or float32, also of complex64. */
 static inline double vjp_part(const struct kl_array *a, const void *data, int64_t i) {
     return a->t.dtype == KL_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
@@ -30,8 +30,8 @@ static inline double vjp_value(vjp_build_fn *build, struct kl_array *const *in, 
     return sum;
 }
 
-/* `in` are float64 or complex64 arrays (or others, which then have no gradient) of which the operation that `build` makes takes at least one directly. rtol: relative to the largest
- * gradient; 0: 1e-7, for complex64 1e-2. The function must be smooth within 1e-5 of the values. */
+/* `in` are float64, float32 or complex64 arrays (or others, which then have no gradient) of which the operation that `build` makes takes at least one directly. rtol: relative to the largest
+ * gradient; 0: 1e-7, or 1e-2 where something is float32 or complex64. The function must be smooth within 1e-5 of the values. */
 static inline void check_vjp(const char *what, vjp_build_fn *build, const void *how,
                              struct kl_array *const *in, int n_in, double rtol) {
     enum { MAX_IN = 8 };
@@ -46,7 +46,7 @@ static inline void check_vjp(const char *what, vjp_build_fn *build, const void *
     kl_vjp_fn *rule = kl_vjp_rule(node->task.op);
     if (!rule) fail_msg("%s: no rule", what);
     assert_in_range(node->n_in, 1, MAX_IN);
-    bool complex = out->t.dtype == KL_C64;
+    bool single = out->t.dtype != KL_F64;
     int64_t parts = vjp_parts(out);
     double *c = malloc((size_t)(parts + 1) * sizeof *c);
     float *c32 = malloc((size_t)(parts + 1) * sizeof *c32);
@@ -65,7 +65,7 @@ static inline void check_vjp(const char *what, vjp_build_fn *build, const void *
     for (int j = 0; j < n_in; j++) {
         struct kl_array *x = in[j], *g = NULL;
         bool seen = false;
-        if (x->t.dtype != KL_F64 && x->t.dtype != KL_C64) continue;
+        if (x->t.dtype != KL_F64 && x->t.dtype != KL_F32 && x->t.dtype != KL_C64) continue;
         double *sum = calloc((size_t)vjp_parts(x) + 1, sizeof *sum), most = 1e-3;
         for (int k = 0; k < v.n_in; k++) { /* an input may stand there twice */
             if (node->in[k] != x) continue;
@@ -78,9 +78,9 @@ static inline void check_vjp(const char *what, vjp_build_fn *build, const void *
             free(got);
         }
         for (int64_t i = 0; i < vjp_parts(x); i++) most = fmax(most, fabs(sum[i]));
-        complex = complex || x->t.dtype == KL_C64;
-        double allowed = most * (rtol > 0 ? rtol : complex ? 1e-2 : 1e-7);
-        double step = complex ? 1e-2 : 1e-5;
+        single = single || x->t.dtype != KL_F64;
+        double allowed = most * (rtol > 0 ? rtol : single ? 1e-2 : 1e-7);
+        double step = single ? 1e-2 : 1e-5;
         void *at = values_of(x);
         for (int64_t i = 0; seen && i < vjp_parts(x); i++) {
             double side[2], was = vjp_part(x, at, i), moved[2];

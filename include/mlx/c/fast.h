@@ -1,4 +1,4 @@
-/* fast.h - kernels of your own, as source.
+/* fast.h - operations that are one pass, and kernels of your own, as source.
  *
  * A kernel is the body of a function in CUDA C++ (mlx_fast_cuda_kernel_*) or Metal
  * (mlx_fast_metal_kernel_*); the signature is written around it from names, inputs and a config.
@@ -32,6 +32,20 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- operations ---- */
+/* Attention: softmax(scale q k' + mask) v, with float32 accumulation; the scores are never held all at once on the CPU. queries (b, heads, n, d), keys (b, kv heads, m, d), values (b, kv heads, m, e); heads is a multiple of kv heads,
+ * and each group of heads shares keys and values. The result is (b, heads, n, e), in the floating-point type in which the three meet. mask_mode: "" (or NULL) for none, unless mask_arr is
+ * given; "causal": query i sees keys up to i + m - n; "array": mask_arr, which broadcasts to (b, heads, n, m): bool, true where a key is seen, or a type that promotes to the operands', added to
+ * the scores. A query that sees no key by a bool or causal mask weighs all alike. sinks: one score per head of the queries (heads), of a key whose value is 0; may be empty. Errors: shapes that do not fit, types
+ * that are not floating point, another mode, a mask and "causal" together. Source: Vaswani et al., "Attention Is All You Need"; Milakov and Gimelshein, "Online normalizer
+ * calculation for softmax". */
+KEEL_API int mlx_fast_scaled_dot_product_attention(mlx_array *res, const mlx_array queries,
+                                                   const mlx_array keys, const mlx_array values,
+                                                   float scale, const char *mask_mode,
+                                                   const mlx_array mask_arr /* may be null */,
+                                                   const mlx_array sinks /* may be null */,
+                                                   const mlx_stream s);
 
 /* ---- CUDA: what changes from call to call ---- */
 typedef struct mlx_fast_cuda_kernel_config_ {

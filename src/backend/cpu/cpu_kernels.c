@@ -44,6 +44,7 @@ static kl_kernel_fn *const kernels[KL_N_OPS] = {
     [KL_OP_SORT] = kl_cpu_sort,
     [KL_OP_ARGSORT] = kl_cpu_sort,
     [KL_OP_MATMUL] = kl_cpu_matmul,
+    [KL_OP_ATTENTION] = kl_cpu_attention,
     [KL_OP_GATHER] = kl_cpu_gather,
     [KL_OP_GATHER_AXIS] = kl_cpu_gather_axis,
     [KL_OP_SCATTER] = kl_cpu_scatter,

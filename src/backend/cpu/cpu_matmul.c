@@ -9,69 +9,9 @@
 
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_products.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
-
-/* ---- the inner loops ---- */
-
-#define PLAIN_MADD(a, b, c) ((c) + (a) * (b))
-#ifdef __FMA__ /* one rounding */
-#define MADD_F32 __builtin_fmaf
-#define MADD_F64 __builtin_fma
-#else /* two: without the instruction a fused one would be a call of the C library */
-#define MADD_F32 PLAIN_MADD
-#define MADD_F64 PLAIN_MADD
-#endif
-
-/* Vectors as wide as they come, and as many rows of two as leave three registers. */
-#if defined(__AVX512F__)
-enum { VECTOR = 64, TILE_ROWS = 14 };
-#elif defined(__AVX2__)
-enum { VECTOR = 32, TILE_ROWS = 6 };
-#else
-enum { VECTOR = 16, TILE_ROWS = 6 };
-#endif
-enum { PHASES = 16 };
-
-#define T float
-#define LANES (VECTOR / 4)
-#define NAME f32
-#define MADD MADD_F32
-#include "backend/cpu/cpu_gemm.inc"
-#define T double
-#define LANES (VECTOR / 8)
-#define NAME f64
-#define MADD MADD_F64
-#include "backend/cpu/cpu_gemm.inc"
-
-#define T float
-#define S float
-#define LOAD(x) (x)
-#define MADD MADD_F32
-#define NAME f32
-#define COMPUTE f32
-#include "backend/cpu/cpu_matvec.inc"
-#define T float
-#define S uint16_t
-#define LOAD(x) kl_f16_load(x)
-#define MADD MADD_F32
-#define NAME f16
-#define COMPUTE f32
-#include "backend/cpu/cpu_matvec.inc"
-#define T float
-#define S uint16_t
-#define LOAD(x) kl_bf16_load(x)
-#define MADD MADD_F32
-#define NAME bf16
-#define COMPUTE f32
-#include "backend/cpu/cpu_matvec.inc"
-#define T double
-#define S double
-#define LOAD(x) (x)
-#define MADD MADD_F64
-#define NAME f64
-#define COMPUTE f64
-#include "backend/cpu/cpu_matvec.inc"
 
 enum { COMPLEX_ROWS = 64, COMPLEX_COLS = 64, COMPLEX_DEPTH = 128 };
 static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl_c64 b) {

@@ -1,0 +1,400 @@
+/* cpu_attention.c - ATTENTION: softmax(scale q k' + mask) v without ever holding all scores. in = {q (b, heads, n, d), k (b, kv heads, m, d), v (b, kv heads, m, e), mask?, sinks?}; out (b, heads, n, e).
+ * Computed in float32.
+ *
+ * Keys come in blocks; each query keeps the largest score so far, the sum of exp(score - largest) and the weighted sum of values, which are scaled down when a larger
+ * score comes (Milakov and Gimelshein, "Online normalizer calculation for softmax"; Dao et al., "FlashAttention"). The heads that share keys are done together.
+ *
+ * Many queries: a task has up to QUERIES of them, in panels of two vectors. A panel's scores are computed transposed, keys by queries: so the maxima and sums of
+ * queries lie in lanes, and the exponentials are at once the packed operand of the second product. Few: a task has CHUNK keys of one head, which it reads once; the
+ * parts are put together at the end. How work is cut depends on the shape alone. */
+#include <float.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_math.h"
+#include "backend/cpu/cpu_products.h"
+#include "base/alloc.h"
+#include "base/op_params.h"
+
+enum {
+    WIDTH = 2 * VECTOR / 4, /* queries of a panel */
+    QUERIES = 256,
+    KEYS = 8 * TILE_ROWS, /* of a block */
+    FEW = 16,             /* queries that share keys; below, nothing is packed */
+    CHUNK = 512
+};
+static const float masked = -FLT_MAX; /* where all keys are masked, all count alike, as in MLX */
+
+struct job {
+    const struct kl_launch *l;
+    const struct kl_arg *q, *k, *v, *mask, *sinks;
+    float scale;
+    bool causal;
+    int64_t heads, kv_heads, group, n, m, d, e;
+    int64_t blocks; /* tasks per batch and kv head */
+    float *parts;   /* few queries: of each task, per query largest, sum, e values */
+    _Atomic(bool) no_memory;
+};
+
+static int64_t round_up(int64_t n, int64_t unit) {
+    return kl_ceil_div(n, unit) * unit;
+}
+
+static const char *row_of(const struct kl_arg *a, int64_t batch, int64_t head, int64_t row) {
+    return (const char *)a->data +
+           (batch * a->strides[0] + head * a->strides[1] + row * a->strides[2]) *
+               (int64_t)kl_dtype_size(a->dtype);
+}
+
+/* n elements as float32. */
+static void load(const struct kl_arg *a, const char *from, int64_t n, float *to) {
+    int item = (int)kl_dtype_size(a->dtype);
+    union kl_tile raw;
+    for (int64_t i = 0; i < n; i += KL_TILE) {
+        int64_t some = kl_min64(KL_TILE, n - i);
+        kl_copy_run(item, some, raw.bytes, item, from + i * a->strides[3] * item,
+                    a->strides[3] * item);
+        kl_convert(KL_F32, to + i, a->dtype, raw.bytes, some);
+    }
+}
+
+/* Rows first .. first + n - 1 as float32, `width` each: where they lie, if they are that; else in room. *line: elements from one to the next. */
+static const float *rows_f32(const struct kl_arg *a, int64_t batch, int64_t head, int64_t first,
+                             int64_t n, int64_t width, float *room, int64_t *line) {
+    if (a->dtype == KL_F32 && a->strides[3] == 1) {
+        *line = a->strides[2];
+        return (const float *)row_of(a, batch, head, first);
+    }
+    for (int64_t i = 0; i < n; i++)
+        load(a, row_of(a, batch, head, first + i), width, room + i * width);
+    *line = width;
+    return room;
+}
+
+/* Query number r of those that share keys. */
+struct query {
+    int64_t head, row;
+};
+static struct query query_of(const struct job *j, int64_t kv_head, int64_t r) {
+    return (struct query){kv_head * j->group + r / j->n, r % j->n};
+}
+/* The last key that a query sees: the last of them sees all. */
+static int64_t last_seen(const struct job *j, int64_t row) {
+    return j->causal ? row + j->m - j->n : j->m - 1;
+}
+
+/* The mask of one query over n keys from `first` on, applied to scores `step` apart. */
+static void apply_mask(const struct job *j, int64_t batch, struct query q, int64_t first, int64_t n,
+                       float *scores, int64_t step) {
+    const struct kl_arg *mask = j->mask;
+    int64_t seen = last_seen(j, q.row);
+    for (int64_t i = seen + 1 > first ? seen + 1 - first : 0; i < n; i++) scores[i * step] = masked;
+    if (!mask) return;
+    int item = (int)kl_dtype_size(mask->dtype);
+    const char *from = row_of(mask, batch, q.head, q.row) + first * mask->strides[3] * item;
+    float more[KEYS > CHUNK ? KEYS : CHUNK];
+    if (mask->dtype == KL_BOOL) {
+        for (int64_t i = 0; i < n; i++)
+            if (!from[i * mask->strides[3]]) scores[i * step] = masked;
+        return;
+    }
+    load(mask, from, n, more);
+    for (int64_t i = 0; i < n; i++) scores[i * step] += more[i];
+}
+
+static float sink_of(const struct job *j, int64_t head) {
+    float sink;
+    kl_convert(KL_F32, &sink, j->sinks->dtype,
+               (const char *)j->sinks->data +
+                   head * j->sinks->strides[0] * (int64_t)kl_dtype_size(j->sinks->dtype),
+               1);
+    return sink;
+}
+
+/* e weighted sums, `step` apart, over what they are weighted by. */
+static void store(const struct job *j, int64_t batch, struct query q, const float *sums,
+                  int64_t step, float total) {
+    const struct kl_arg *out = j->l->out;
+    int item = (int)kl_dtype_size(out->dtype);
+    char *to = (char *)out->data + ((batch * j->heads + q.head) * j->n + q.row) * j->e * item;
+    float y[KL_TILE];
+    for (int64_t i = 0; i < j->e; i += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, j->e - i);
+        for (int64_t c = 0; c < n; c++) y[c] = sums[(i + c) * step] / total;
+        kl_convert(out->dtype, to + i * item, KL_F32, y, n);
+    }
+}
+
+/* ---- many queries ---- */
+
+struct panel {
+    float largest[WIDTH], total[WIDTH], scale[WIDTH];
+    int64_t n, first_seen, last_seen; /* of its queries: the least and the most keys */
+};
+
+/* Scores of n keys by WIDTH queries become weights; the panel's sums are brought to the new largest scores. */
+static void weigh(struct panel *p, float *scores, int64_t n) {
+    float top[WIDTH], total[WIDTH];
+    memcpy(top, p->largest, sizeof top);
+    for (int64_t i = 0; i < n; i++) {
+        const float *s = scores + i * WIDTH;
+        KL_EACH(c, WIDTH) top[c] = s[c] > top[c] ? s[c] : top[c];
+    }
+    KL_EACH(c, WIDTH) {
+        p->scale[c] = kl_exp_f32(p->largest[c] - top[c]);
+        total[c] = p->total[c] * p->scale[c];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float *s = scores + i * WIDTH;
+        KL_EACH(c, WIDTH) {
+            s[c] = kl_exp_f32(s[c] - top[c]);
+            total[c] += s[c];
+        }
+    }
+    memcpy(p->largest, top, sizeof top);
+    memcpy(p->total, total, sizeof total);
+}
+
+struct room { /* of a task, in floats; aligned to vectors */
+    float *q, *k, *v, *sums, *scores, *raw;
+    int64_t q_panel, sums_panel;
+};
+
+static void panel_block(const struct job *j, struct panel *p, const struct room *r, int64_t at,
+                        int64_t batch, int64_t kv_head, int64_t first_query, int64_t first,
+                        int64_t n) {
+    float *q = r->q + at * r->q_panel, *sums = r->sums + at * r->sums_panel;
+    int64_t rows = round_up(n, TILE_ROWS);
+    memset(r->scores, 0, (size_t)(rows * WIDTH) * sizeof(float));
+    for (int64_t i = 0; i < rows; i += TILE_ROWS)
+        tile_f32(j->d, r->k + i * j->d, q, r->scores + i * WIDTH, WIDTH);
+    if (j->mask || first + n - 1 > p->first_seen)
+        for (int64_t c = 0; c < p->n; c++)
+            apply_mask(j, batch, query_of(j, kv_head, first_query + at * WIDTH + c), first, n,
+                       r->scores + c, WIDTH);
+    weigh(p, r->scores, n);
+    for (int64_t i = 0; i < j->e; i++) {
+        float *s = sums + i * WIDTH;
+        KL_EACH(c, WIDTH) s[c] *= p->scale[c];
+    }
+    for (int64_t i = 0; i < round_up(j->e, TILE_ROWS); i += TILE_ROWS)
+        tile_f32(n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH);
+}
+
+static void many_task(void *arg, int64_t task) {
+    struct job *j = arg;
+    int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
+    int64_t first_query = task % j->blocks * QUERIES;
+    int64_t n = kl_min64(QUERIES, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
+    int64_t e = round_up(j->e, TILE_ROWS), widest = j->d > j->e ? j->d : j->e;
+    struct room r = {.q_panel = j->d * WIDTH, .sums_panel = e * WIDTH};
+    int64_t parts[6] = {panels * r.q_panel,    KEYS * j->d,  KEYS * e,
+                        panels * r.sums_panel, KEYS * WIDTH, KEYS * widest};
+    float **places[6] = {&r.q, &r.k, &r.v, &r.sums, &r.scores, &r.raw};
+    int64_t floats = 0;
+    for (int i = 0; i < 6; i++) floats += round_up(parts[i], 16);
+    char *room = kl_malloc((size_t)floats * sizeof(float) + 64);
+    if (!room) {
+        atomic_store(&j->no_memory, true);
+        return;
+    }
+    float *at = (float *)(room + (64 - (uintptr_t)room % 64) % 64);
+    for (int i = 0; i < 6; i++) {
+        *places[i] = at;
+        at += round_up(parts[i], 16);
+    }
+    struct panel state[QUERIES / WIDTH];
+    memset(r.q, 0, (size_t)(panels * r.q_panel) * sizeof(float));
+    memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
+    for (int64_t p = 0; p < panels; p++) {
+        state[p].n = kl_min64(WIDTH, n - p * WIDTH);
+        state[p].first_seen = j->m;
+        state[p].last_seen = -1;
+        for (int64_t c = 0; c < WIDTH; c++) {
+            struct query q = query_of(j, kv_head, first_query + p * WIDTH + c);
+            state[p].largest[c] = masked;
+            state[p].total[c] = 0;
+            if (c >= state[p].n) continue;
+            if (j->sinks) {
+                state[p].largest[c] = sink_of(j, q.head);
+                state[p].total[c] = 1;
+            }
+            int64_t seen = last_seen(j, q.row);
+            if (seen < state[p].first_seen) state[p].first_seen = seen;
+            /* A query that sees none weighs all alike, so it needs them all. */
+            if (seen < 0) seen = j->m - 1;
+            if (seen > state[p].last_seen) state[p].last_seen = seen;
+            load(j->q, row_of(j->q, batch, q.head, q.row), j->d, r.raw);
+            for (int64_t i = 0; i < j->d; i++)
+                r.q[p * r.q_panel + i * WIDTH + c] = r.raw[i] * j->scale;
+        }
+    }
+    for (int64_t first = 0; first < j->m; first += KEYS) {
+        int64_t keys = kl_min64(KEYS, j->m - first), line;
+        bool needed = false;
+        for (int64_t p = 0; p < panels; p++) needed = needed || first <= state[p].last_seen;
+        if (!needed) break;
+        const float *k = rows_f32(j->k, batch, kv_head, first, keys, j->d, r.raw, &line);
+        for (int64_t i = 0; i < keys; i += TILE_ROWS)
+            panel_f32(r.k + i * j->d, k + i * line, line, 1, kl_min64(TILE_ROWS, keys - i), j->d,
+                      TILE_ROWS);
+        const float *v = rows_f32(j->v, batch, kv_head, first, keys, j->e, r.raw, &line);
+        for (int64_t i = 0; i < j->e; i += TILE_ROWS)
+            panel_f32(r.v + i * KEYS, v + i, 1, line, kl_min64(TILE_ROWS, j->e - i), keys,
+                      TILE_ROWS);
+        for (int64_t p = 0; p < panels; p++)
+            if (first <= state[p].last_seen)
+                panel_block(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
+    }
+    for (int64_t p = 0; p < panels; p++)
+        for (int64_t c = 0; c < state[p].n; c++)
+            store(j, batch, query_of(j, kv_head, first_query + p * WIDTH + c),
+                  r.sums + p * r.sums_panel + c, WIDTH, state[p].total[c]);
+    kl_free(room);
+}
+
+/* ---- few queries ---- */
+
+/* out[i] = a . key i, or the sum over keys of a[i] times value i: in the type in which the rows lie, when their elements are neighbours. */
+static void each_row(const struct kl_arg *m, bool dots, int64_t depth, int64_t cols, const float *a,
+                     const char *rows, float *out) {
+    int64_t line = m->strides[2];
+    switch (m->dtype) {
+    case KL_F16:
+        (dots ? dots_f16 : sums_f16)(depth, cols, a, (const uint16_t *)rows, line, out);
+        break;
+    case KL_BF16:
+        (dots ? dots_bf16 : sums_bf16)(depth, cols, a, (const uint16_t *)rows, line, out);
+        break;
+    default: (dots ? dots_f32 : sums_f32)(depth, cols, a, (const float *)rows, line, out); break;
+    }
+}
+
+static void few_task(void *arg, int64_t task) {
+    struct job *j = arg;
+    int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
+    int64_t first = task % j->blocks * CHUNK, keys = kl_min64(CHUNK, j->m - first), line;
+    int64_t queries = j->group * j->n, widest = j->d > j->e ? j->d : j->e;
+    bool k_lies = j->k->strides[3] == 1, v_lies = j->v->strides[3] == 1;
+    size_t q_bytes = (size_t)round_up(j->d, 16) * sizeof(float);
+    char *room =
+        kl_malloc(q_bytes + (k_lies && v_lies ? 0 : (size_t)(CHUNK * widest) * sizeof(float)));
+    if (!room) {
+        atomic_store(&j->no_memory, true);
+        return;
+    }
+    float *q = (float *)room, *raw = (float *)(room + q_bytes);
+    float scores[CHUNK];
+    float *part = j->parts + task * queries * (2 + j->e);
+    for (int pass = 0; pass < 2;
+         pass++) { /* keys, then values: each is read while it is in the cache */
+        const struct kl_arg *m = pass ? j->v : j->k;
+        bool lies = pass ? v_lies : k_lies;
+        const float *rows =
+            lies ? NULL : rows_f32(m, batch, kv_head, first, keys, pass ? j->e : j->d, raw, &line);
+        for (int64_t r = 0; r < queries; r++) {
+            struct query at = query_of(j, kv_head, r);
+            float *state = part + r * (2 + j->e);
+            float *weights = j->parts +
+                             j->blocks * j->kv_heads * j->l->in[0].dims[0] * queries * (2 + j->e) +
+                             (task * queries + r) * CHUNK;
+            if (pass == 1) {
+                if (lies)
+                    each_row(m, false, keys, j->e, weights, row_of(m, batch, kv_head, first),
+                             state + 2);
+                else
+                    sums_f32(keys, j->e, weights, rows, line, state + 2);
+                continue;
+            }
+            load(j->q, row_of(j->q, batch, at.head, at.row), j->d, q);
+            for (int64_t i = 0; i < j->d; i++) q[i] *= j->scale;
+            if (lies)
+                each_row(m, true, j->d, keys, q, row_of(m, batch, kv_head, first), scores);
+            else
+                dots_f32(j->d, keys, q, rows, line, scores);
+            apply_mask(j, batch, at, first, keys, scores, 1);
+            float top = masked, lanes[PHASES] = {0};
+            for (int64_t i = 0; i < keys; i++) top = scores[i] > top ? scores[i] : top;
+            KL_EACH(i, keys) weights[i] = kl_exp_f32(scores[i] - top);
+            for (int64_t i = 0; i < keys; i += PHASES)
+                for (int64_t c = 0; c < kl_min64(PHASES, keys - i); c++) lanes[c] += weights[i + c];
+            for (int w = PHASES / 2; w > 0; w /= 2)
+                for (int c = 0; c < w; c++) lanes[c] += lanes[c + w];
+            state[0] = top;
+            state[1] = lanes[0];
+        }
+    }
+    kl_free(room);
+}
+
+/* Puts the parts of a query together. */
+static void join_parts(const struct job *j, int64_t batch, int64_t kv_head, int64_t r,
+                       float *sums) {
+    int64_t size = 2 + j->e, queries = j->group * j->n;
+    const float *part =
+        j->parts + ((batch * j->kv_heads + kv_head) * j->blocks * queries + r) * size;
+    struct query q = query_of(j, kv_head, r);
+    float top = j->sinks ? sink_of(j, q.head) : masked, total = j->sinks ? 1 : 0;
+    for (int64_t b = 0; b < j->blocks; b++) {
+        float x = part[b * queries * size];
+        top = x > top ? x : top;
+    }
+    if (j->sinks) total = kl_exp_f32(sink_of(j, q.head) - top);
+    memset(sums, 0, (size_t)j->e * sizeof *sums);
+    for (int64_t b = 0; b < j->blocks; b++) {
+        const float *p = part + b * queries * size;
+        float w = kl_exp_f32(p[0] - top);
+        total += p[1] * w;
+        KL_EACH(i, j->e) sums[i] += p[2 + i] * w;
+    }
+    store(j, batch, q, sums, 1, total);
+}
+
+static int few_queries(struct job *j, int64_t batches) {
+    int64_t queries = j->group * j->n, size = 2 + j->e;
+    j->blocks = kl_ceil_div(j->m, CHUNK);
+    int64_t tasks = batches * j->kv_heads * j->blocks;
+    /* Behind the parts: the weights of every task's queries. */
+    j->parts = kl_malloc((size_t)(tasks * queries * (size + CHUNK) + j->e) * sizeof(float));
+    if (!j->parts) return kl_fail_nomem(j->l->err);
+    kl_share(j->l, tasks, few_task, j);
+    float *sums = j->parts + tasks * queries * (size + CHUNK);
+    for (int64_t b = 0; b < batches && !j->no_memory; b++)
+        for (int64_t h = 0; h < j->kv_heads; h++)
+            for (int64_t r = 0; r < queries; r++) join_parts(j, b, h, r, sums);
+    kl_free(j->parts);
+    return KL_OK;
+}
+
+int kl_cpu_attention(struct kl_launch *l) {
+    const struct kl_attention_params *p = l->params;
+    struct job j = {.l = l,
+                    .q = &l->in[0],
+                    .k = &l->in[1],
+                    .v = &l->in[2],
+                    .scale = p->scale,
+                    .causal = p->causal,
+                    .heads = l->in[0].dims[1],
+                    .kv_heads = l->in[1].dims[1],
+                    .n = l->in[0].dims[2],
+                    .m = l->in[1].dims[2],
+                    .d = l->in[0].dims[3],
+                    .e = l->in[2].dims[3]};
+    int64_t batches = l->in[0].dims[0];
+    if (l->out->size == 0) return KL_OK;
+    if (p->has_mask) j.mask = &l->in[3];
+    if (p->has_sinks) j.sinks = &l->in[3 + p->has_mask];
+    if (j.m == 0) { /* nothing to weigh */
+        memset(l->out->data, 0, (size_t)l->out->size * kl_dtype_size(l->out->dtype));
+        return KL_OK;
+    }
+    j.group = j.heads / j.kv_heads;
+    if (j.group * j.n < FEW) {
+        KL_TRY(few_queries(&j, batches));
+    } else {
+        j.blocks = kl_ceil_div(j.group * j.n, QUERIES);
+        kl_share(l, batches * j.kv_heads * j.blocks, many_task, &j);
+    }
+    return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+}

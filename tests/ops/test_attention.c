@@ -1,0 +1,310 @@
+/* scaled_dot_product_attention against its definition in float64: both ways of the CPU's kernel, the composition on a device, masks, sinks, layouts; its gradient; bad arguments. */
+#include "helpers.h"
+#include "vjp_support.h"
+
+struct shape {
+    int b, heads, kv_heads, n, m, d, e;
+};
+enum masking { NO_MASK, CAUSAL, BOOLEAN, ADDITIVE };
+
+static uint32_t seed = 1;
+static float draw(void) {
+    seed = seed * 1664525u + 1013904223u;
+    return (float)(int)(seed >> 16) / 32768 - 1;
+}
+
+static struct kl_array *random_array(enum kl_dtype dtype, int ndim, const int *dims, float scale) {
+    int64_t size;
+    assert_true(kl_shape_size(ndim, dims, 4, &size));
+    float *v = malloc((size_t)(size + 1) * sizeof *v);
+    for (int64_t i = 0; i < size; i++) v[i] = draw() * scale;
+    struct kl_array *a = array_of(KL_F32, ndim, dims, v), *b;
+    free(v);
+    EXPECT_OK(kl_astype(&b, a, dtype, cpu(), &err));
+    EXPECT_OK(kl_eval(&b, 1, &err));
+    kl_array_release(a);
+    return b;
+}
+
+static double *as_doubles(struct kl_array *a) {
+    struct kl_array *d;
+    EXPECT_OK(kl_astype(&d, a, KL_F64, cpu(), &err));
+    double *v = values_of(d);
+    kl_array_release(d);
+    return v;
+}
+
+/* One query's row by the formula, in double. */
+static void reference(const struct shape *s, const double *q, const double *k, const double *v,
+                      const double *mask, const double *sinks, enum masking masking, double scale,
+                      int b, int h, int i, double *out, double *room) {
+    int kh = h / (s->heads / s->kv_heads);
+    double top = sinks ? sinks[h] : -INFINITY, total = 0;
+    for (int j = 0; j < s->m; j++) {
+        double x = 0;
+        for (int c = 0; c < s->d; c++)
+            x += q[((b * s->heads + h) * s->n + i) * s->d + c] *
+                 k[((b * s->kv_heads + kh) * s->m + j) * s->d + c];
+        x *= scale;
+        if (masking == CAUSAL && j > i + s->m - s->n) x = -1e30;
+        if (masking == BOOLEAN && mask[i * s->m + j] == 0) x = -1e30;
+        if (masking == ADDITIVE) x += mask[i * s->m + j];
+        room[j] = x;
+        if (x > top) top = x;
+    }
+    if (sinks) total = exp(sinks[h] - top);
+    for (int c = 0; c < s->e; c++) out[c] = 0;
+    for (int j = 0; j < s->m; j++) {
+        double w = exp(room[j] - top);
+        total += w;
+        for (int c = 0; c < s->e; c++)
+            out[c] += w * v[((b * s->kv_heads + kh) * s->m + j) * s->e + c];
+    }
+    for (int c = 0; c < s->e; c++) out[c] = s->m ? out[c] / total : 0;
+}
+
+static void check(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
+                  bool turned, struct kl_stream *stream) {
+    int dq[] = {s.b, s.heads, s.n, s.d}, dk[] = {s.b, s.kv_heads, s.m, s.d},
+        dv[] = {s.b, s.kv_heads, s.m, s.e}, dm[] = {s.n, s.m};
+    struct kl_array *q = random_array(dtype, 4, dq, 3), *k = random_array(dtype, 4, dk, 1),
+                    *v = random_array(dtype, 4, dv, 1), *mask = NULL, *sinks = NULL, *out;
+    if (masking == BOOLEAN) {
+        struct kl_array *zero = scalar_of(KL_F32, -0.3), *x = random_array(KL_F32, 2, dm, 1);
+        EXPECT_OK(kl_greater(&mask, x, zero, cpu(), &err));
+        kl_array_release(zero);
+        kl_array_release(x);
+    }
+    if (masking == ADDITIVE) mask = random_array(dtype, 2, dm, 2);
+    if (with_sinks) sinks = random_array(dtype, 1, &s.heads, 2);
+    if (turned) {
+        q = strided(q);
+        k = strided(k);
+        v = strided(v);
+    }
+    double *x[5] = {as_doubles(q), as_doubles(k), as_doubles(v), mask ? as_doubles(mask) : NULL,
+                    sinks ? as_doubles(sinks) : NULL};
+    float scale = 0.37F;
+    EXPECT_OK(kl_attention(&out, q, k, v, scale, masking == CAUSAL ? "causal" : "", mask, sinks,
+                           stream, &err));
+    expect_shape(out, 4, (int[]){s.b, s.heads, s.n, s.e});
+    assert_int_equal(out->t.dtype, dtype);
+    double *got = as_doubles(out), *want = malloc((size_t)(s.e + 1) * sizeof(double)),
+           *room = malloc((size_t)(s.m + 1) * sizeof(double));
+    double unit = dtype == KL_F64 ? 1e-13 : dtype == KL_F32 ? 1e-5 : dtype == KL_F16 ? 2e-3 : 2e-2;
+    if (stream != cpu() && dtype != KL_F32) unit *= 8; /* scores are rounded on the way */
+    for (int b = 0; b < s.b; b++)
+        for (int h = 0; h < s.heads; h++)
+            for (int i = 0; i < s.n; i += 1 + s.n / 40) {
+                reference(&s, x[0], x[1], x[2], x[3], x[4], masking, (double)scale, b, h, i, want,
+                          room);
+                for (int c = 0; c < s.e; c++) {
+                    double y = got[((b * s.heads + h) * s.n + i) * s.e + c];
+                    if (!(fabs(y - want[c]) <= unit))
+                        fail_msg("%s (%d, %d/%d, %d, %d, %d, %d) mask %d sinks %d%s: head %d, "
+                                 "query %d: %g, not %g",
+                                 kl_dtype_name(dtype), s.b, s.heads, s.kv_heads, s.n, s.m, s.d, s.e,
+                                 masking, with_sinks, turned ? " turned" : "", h, i, y, want[c]);
+                }
+            }
+    for (int i = 0; i < 5; i++) free(x[i]);
+    free(got);
+    free(want);
+    free(room);
+    struct kl_array *all[] = {q, k, v, mask, sinks, out};
+    for (int i = 0; i < 6; i++) kl_array_release(all[i]);
+}
+
+static const struct shape shapes[] = {
+    {1, 2, 2, 1, 1, 4, 4},      {2, 4, 2, 1, 5, 8, 3},     {1, 8, 2, 1, 1100, 20, 17},
+    {1, 3, 1, 4, 513, 16, 16},  {2, 2, 1, 33, 7, 9, 21},   {1, 4, 2, 40, 130, 32, 48},
+    {1, 2, 1, 200, 300, 12, 5}, {1, 1, 1, 300, 300, 8, 8}, {2, 2, 2, 20, 0, 4, 4},
+    {1, 2, 2, 1, 0, 4, 4},      {1, 2, 1, 0, 6, 4, 4},     {1, 2, 2, 17, 3, 4, 4},
+};
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+static void values(void **state) {
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
+            for (int sinks = 0; sinks < 2; sinks++)
+                check(shapes[i], KL_F32, (enum masking)masking, sinks, (i + masking) % 3 == 0,
+                      cpu());
+}
+
+static void types(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F64};
+    for (int d = 0; d < 3; d++)
+        for (int i = 1; i < 6; i++)
+            for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
+                check(shapes[i], dtypes[d], (enum masking)masking, i % 2, i % 3 == 0, cpu());
+}
+
+static void on_a_device(void **state) {
+    for (int i = 0; i < N_SHAPES; i++)
+        for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
+            if (shapes[i].m)
+                check(shapes[i], KL_F32, (enum masking)masking, masking % 2, false, sim());
+}
+
+/* Scores that overflow exp by far, and masks that leave nothing but one key. */
+static void extremes(void **state) {
+    enum { M = 700 };
+    static float k[M * 4], v[M * 2];
+    float *mask = malloc(M * sizeof *mask);
+    for (int n = 1; n <= 40; n += 39) {
+        float *q = malloc((size_t)n * 4 * sizeof *q);
+        for (int i = 0; i < n * 4; i++) q[i] = 100;
+        for (int i = 0; i < M * 4; i++) k[i] = (float)(i / 4) - 350;
+        for (int i = 0; i < M * 2; i++) v[i] = (float)i;
+        for (int i = 0; i < M; i++) mask[i] = i == 3 ? 0 : -INFINITY;
+        struct kl_array *aq = array_of(KL_F32, SHAPE(1, 1, n, 4), q),
+                        *ak = array_of(KL_F32, SHAPE(1, 1, M, 4), k),
+                        *av = array_of(KL_F32, SHAPE(1, 1, M, 2), v),
+                        *am = array_of(KL_F32, SHAPE(1, M), mask), *out;
+        EXPECT_OK(kl_attention(&out, aq, ak, av, 1, NULL, NULL, NULL, cpu(), &err));
+        float *got = values_of(out);
+        for (int i = 0; i < n; i++)
+            assert_true(got[2 * i] == 2 * (M - 1) && got[2 * i + 1] == 2 * M - 1);
+        free(got);
+        kl_array_release(out);
+        EXPECT_OK(kl_attention(&out, aq, ak, av, 1, "array", am, NULL, cpu(), &err));
+        got = values_of(out);
+        for (int i = 0; i < n; i++) assert_true(got[2 * i] == 6 && got[2 * i + 1] == 7);
+        free(got);
+        struct kl_array *all[] = {aq, ak, av, am, out};
+        for (int i = 0; i < 5; i++) kl_array_release(all[i]);
+        free(q);
+    }
+    free(mask);
+}
+
+/* A NaN among the keys reaches the queries that see it, and no others. */
+static void nan_stays_with_its_queries(void **state) {
+    enum { N = 30 };
+    float x[N * 2];
+    for (int i = 0; i < N * 2; i++) x[i] = (float)(i % 7);
+    struct kl_array *q = array_of(KL_F32, SHAPE(1, 1, N, 2), x), *out;
+    x[2 * 20] = NAN;
+    struct kl_array *k = array_of(KL_F32, SHAPE(1, 1, N, 2), x);
+    EXPECT_OK(kl_attention(&out, q, k, q, 1, "causal", NULL, NULL, cpu(), &err));
+    float *got = values_of(out);
+    for (int i = 0; i < N; i++) assert_int_equal(isnan(got[2 * i]), i >= 20);
+    free(got);
+    kl_array_release(q);
+    kl_array_release(k);
+    kl_array_release(out);
+}
+
+/* The kernel's own memory: each allocation of an evaluation fails in turn. */
+static void no_memory(void **state) {
+    for (int n_queries = 1; n_queries <= 40; n_queries += 39) {
+        struct kl_array *q = random_array(KL_F16, SHAPE(1, 2, n_queries, 8), 1),
+                        *k = random_array(KL_F16, SHAPE(1, 2, 50, 8), 1), *out;
+        int failures = 0;
+        for (int at = 0;; at++) {
+            EXPECT_OK(kl_attention(&out, q, k, k, 1, "causal", NULL, NULL, cpu(), &err));
+            struct kl_error *why = NULL;
+            int64_t live = kl_test_n_live();
+            kl_test_fail_alloc_at(at);
+            int rc = kl_eval(&out, 1, &why);
+            bool failed = kl_test_alloc_failed();
+            kl_test_fail_alloc_at(-1);
+            kl_array_release(out);
+            if (!failed) {
+                assert_int_equal(rc, KL_OK);
+                break;
+            }
+            if (rc) {
+                assert_int_equal(rc, KL_ENOMEM);
+                failures++;
+            }
+            kl_error_release(why);
+            assert_true(kl_test_n_live() <= live);
+        }
+        assert_true(failures > 0);
+        kl_array_release(q);
+        kl_array_release(k);
+    }
+}
+
+struct how {
+    const char *mode;
+    int n_in; /* 3, 4 with a mask, 5 with sinks too */
+};
+static int attend(struct kl_array **out, struct kl_array *const *in, const void *how,
+                  struct kl_error **err) {
+    const struct how *h = how;
+    return kl_attention(out, in[0], in[1], in[2], 0.5F, h->mode, h->n_in > 3 ? in[3] : NULL,
+                        h->n_in > 4 ? in[4] : NULL, cpu(), err);
+}
+
+static void gradient(void **state) {
+    static const struct how ways[] = {{"", 3}, {"causal", 3}, {"array", 4}, {"array", 5}};
+    struct kl_array *in[5] = {
+        random_array(KL_F32, SHAPE(2, 4, 3, 5), 1), random_array(KL_F32, SHAPE(2, 2, 4, 5), 1),
+        random_array(KL_F32, SHAPE(2, 2, 4, 3), 1), random_array(KL_F32, SHAPE(2, 4, 3, 4), 1),
+        random_array(KL_F32, SHAPE(4), 1)};
+    for (int i = 0; i < 4; i++) check_vjp("attention", attend, &ways[i], in, ways[i].n_in, 0);
+    for (int i = 0; i < 5; i++) kl_array_release(in[i]);
+}
+
+static void bad(void **state) {
+    struct kl_array *q = random_array(KL_F32, SHAPE(1, 4, 3, 8), 1),
+                    *k = random_array(KL_F32, SHAPE(1, 2, 5, 8), 1), *out;
+    struct kl_array *v = random_array(KL_F32, SHAPE(1, 2, 5, 6), 1),
+                    *three = random_array(KL_F32, SHAPE(4, 3, 8), 1),
+                    *heads = random_array(KL_F32, SHAPE(1, 3, 3, 8), 1),
+                    *batch = random_array(KL_F32, SHAPE(2, 4, 3, 8), 1),
+                    *width = random_array(KL_F32, SHAPE(1, 4, 3, 7), 1),
+                    *length = random_array(KL_F32, SHAPE(1, 2, 4, 6), 1),
+                    *ints = random_array(KL_I32, SHAPE(1, 4, 3, 8), 1),
+                    *half = random_array(KL_F16, SHAPE(1, 4, 3, 8), 1),
+                    *complex = random_array(KL_C64, SHAPE(1, 4, 3, 8), 1),
+                    *mask = random_array(KL_F32, SHAPE(3, 5), 1),
+                    *other = random_array(KL_F32, SHAPE(2, 5), 1),
+                    *five = random_array(KL_F32, SHAPE(1, 1, 4, 3, 5), 1),
+                    *sinks = random_array(KL_F32, SHAPE(4), 1),
+                    *two = random_array(KL_F32, SHAPE(2), 1),
+                    *hk = random_array(KL_F16, SHAPE(1, 2, 5, 8), 1),
+                    *hv = random_array(KL_F16, SHAPE(1, 2, 5, 6), 1),
+                    *ik = random_array(KL_I32, SHAPE(1, 2, 5, 8), 1),
+                    *iv = random_array(KL_I32, SHAPE(1, 2, 5, 6), 1);
+#define ATTEND(q, k, v, mode, mask, sinks) \
+    kl_attention(&out, q, k, v, 1, mode, mask, sinks, cpu(), &err)
+    EXPECT_FAIL(KL_EARG, ATTEND(NULL, k, v, "", NULL, NULL));
+    EXPECT_FAIL(KL_EARG, ATTEND(q, NULL, v, "", NULL, NULL));
+    EXPECT_FAIL(KL_EARG, ATTEND(q, k, NULL, "", NULL, NULL));
+    EXPECT_FAIL(KL_EARG, kl_attention(&out, q, k, v, 1, "", NULL, NULL, NULL, &err));
+    EXPECT_FAIL(KL_ESHAPE, ATTEND(three, k, v, "", NULL, NULL));
+    EXPECT_FAIL(KL_ESHAPE, ATTEND(heads, k, v, "", NULL, NULL));
+    EXPECT_FAIL(KL_ESHAPE, ATTEND(batch, k, v, "", NULL, NULL));
+    EXPECT_FAIL(KL_ESHAPE, ATTEND(width, k, v, "", NULL, NULL));
+    EXPECT_FAIL(KL_ESHAPE, ATTEND(q, k, length, "", NULL, NULL));
+    EXPECT_FAIL(KL_EDTYPE, ATTEND(ints, ik, iv, "", NULL, NULL));
+    EXPECT_FAIL(KL_EDTYPE, ATTEND(complex, k, v, "", NULL, NULL));
+    EXPECT_FAIL(KL_EARG, ATTEND(q, k, v, "other", NULL, NULL));
+    EXPECT_FAIL(KL_EARG, ATTEND(q, k, v, "causal", mask, NULL));
+    EXPECT_FAIL(KL_EARG, ATTEND(q, k, v, "array", NULL, NULL));
+    EXPECT_FAIL(KL_ESHAPE, ATTEND(q, k, v, "", other, NULL));
+    EXPECT_FAIL(KL_ESHAPE, ATTEND(q, k, v, "", five, NULL));
+    EXPECT_FAIL(KL_EDTYPE, ATTEND(half, hk, hv, "", mask, NULL));
+    EXPECT_FAIL(KL_ESHAPE, ATTEND(q, k, v, "", NULL, two));
+    EXPECT_FAIL(KL_EDTYPE, ATTEND(half, hk, hv, "", NULL, sinks));
+    struct kl_array *all[] = {q,       k,    v,     three, heads, batch, width, length, ints, half,
+                              complex, mask, other, five,  sinks, two,   hk,    hv,     ik,   iv};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values),
+        cmocka_unit_test(types),
+        cmocka_unit_test(on_a_device),
+        cmocka_unit_test(extremes),
+        cmocka_unit_test(nan_stays_with_its_queries),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(gradient),
+        cmocka_unit_test(bad),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
