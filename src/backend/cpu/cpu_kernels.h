@@ -16,6 +16,7 @@ int kl_cpu_n_variants(void);
 int kl_cpu_variant(void);
 const char *kl_cpu_variant_name(int variant);
 void kl_cpu_use_variant(int variant); /* for tests and benchmarks */
+bool kl_cpu_uses_amx(void);
 
 kl_kernel_fn *kl_cpu_variant_kernel(enum kl_op_id op); /* of the variant that is compiled */
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/cpu_amx.h"
 #include "backend/cpu/cpu_kernels.h"
 
 typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);
@@ -12,7 +13,7 @@ kernel_of_fn kl_cpu_variant_kernel_v3, kl_cpu_variant_kernel_v4;
 kl_cpu_group_fn kl_cpu_variant_run_group_v3, kl_cpu_variant_run_group_v4;
 #endif
 
-/* The narrowest first; each CPU that has one has those before it. The names are the x86-64 psABI's levels. */
+/* The narrowest first; each CPU that has one has those before it. The names are the x86-64 psABI's levels; amx is v4 that may use the tile registers. */
 static const struct {
     const char *name;
     kernel_of_fn *kernel_of;
@@ -22,6 +23,7 @@ static const struct {
 #ifdef KL_HAS_X86_VARIANTS
     {"v3", kl_cpu_variant_kernel_v3, kl_cpu_variant_run_group_v3},
     {"v4", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
+    {"amx", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
 #endif
 };
 
@@ -35,7 +37,7 @@ int kl_cpu_n_variants(void) {
     bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
               __builtin_cpu_supports("avx512cd");
-    n += v3 + v4;
+    n += v3 + v4 + (v4 && kl_amx_there());
 #endif
     return n;
 }
@@ -67,4 +69,8 @@ kl_kernel_fn *kl_cpu_kernel(enum kl_op_id op) {
 
 void kl_cpu_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
     variants[kl_cpu_variant()].run_group(steps, n, parallel);
+}
+
+bool kl_cpu_uses_amx(void) {
+    return strcmp(variants[kl_cpu_variant()].name, "amx") == 0;
 }

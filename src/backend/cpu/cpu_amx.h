@@ -1,0 +1,17 @@
+/* cpu_amx.h - the tile registers of x86-64 (AMX), for products of bfloat16: 16 times as many a cycle as in vectors of float32. Compiled once, beside the variants. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    KL_AMX_ROWS = 32,  /* of a block of the result, and its columns */
+    KL_AMX_DEPTH = 32, /* of a tile: elements along k */
+};
+
+/* Whether this CPU has it and the system lets the process use it (asked for at the first call). */
+bool kl_amx_there(void);
+/* Around the use of the others, in each thread. */
+void kl_amx_begin(void);
+void kl_amx_end(void);
+/* c += a b, 32 x 32 float32 with rows `pitch` apart. a: 2 x n tiles of 16 rows by 32; b: n x 2 of 32 by 16, two rows of it interleaved; see cpu_matmul.c. */
+void kl_amx_block(int64_t n, const uint16_t *a, const uint16_t *b, float *c, int64_t pitch);
