@@ -38,6 +38,30 @@ static struct kl_array *mt; /* m transposed: no reshape without a copy */
     X(take_along_axis, kl_take_along_axis(out, m, idx, 1, cpu(), err))                             \
     X(put_along_axis, kl_put_along_axis(out, m, idx, one, 1, cpu(), err))                          \
     X(scatter_add, kl_scatter_add_single(out, half, flat_idx, idx, 0, cpu(), err))                 \
+    X(linspace, kl_linspace(out, 0, 1, 5, KL_I32, cpu(), err))                                     \
+    X(eye, kl_eye(out, 3, 3, 0, KL_I32, cpu(), err))                                               \
+    X(tril, kl_tril(out, m, 0, cpu(), err))                                                        \
+    X(diag, kl_diag(out, v, -1, cpu(), err))                                                       \
+    X(trace, kl_trace(out, m, 0, 0, 1, KL_F32, cpu(), err))                                        \
+    X(hanning, kl_hanning(out, 4, cpu(), err))                                                     \
+    X(pad, kl_pad(out, m, LIST(0), LIST(1), LIST(1), one, "constant", cpu(), err))                 \
+    X(pad_edge, kl_pad_symmetric(out, m, 1, NULL, "edge", cpu(), err))                             \
+    X(tile, kl_tile(out, mt, LIST(2, 2), cpu(), err))                                              \
+    X(repeat, kl_repeat(out, mt, 2, cpu(), err))                                                   \
+    X(roll, kl_roll_axes(out, m, LIST(1, 1), LIST(0, 1), cpu(), err))                              \
+    X(as_strided, kl_as_strided(out, mt, LIST(2), (int64_t[]){1}, 1, 0, cpu(), err))               \
+    X(diagonal, kl_diagonal(out, m, 0, 0, 1, cpu(), err))                                          \
+    X(view, kl_view(out, mt, KL_BOOL, cpu(), err))                                                 \
+    X(unflatten, kl_unflatten(out, m, 1, LIST(3, 1), cpu(), err))                                  \
+    X(slice_update_add,                                                                            \
+      kl_slice_update_add(out, m, half, LIST(0, 0), LIST(2, 3), LIST(1, 1), cpu(), err))           \
+    X(masked_scatter, kl_masked_scatter(out, v, cond, half, cpu(), err))                           \
+    X(outer, kl_outer(out, m, half, cpu(), err))                                                   \
+    X(kron, kl_kron(out, m, half, cpu(), err))                                                     \
+    X(inner, kl_inner(out, m, half, cpu(), err))                                                   \
+    X(tensordot, kl_tensordot_axis(out, m, half, 1, cpu(), err))                                   \
+    X(addmm, kl_addmm(out, one, m, half, 2, 3, cpu(), err))                                        \
+    X(hadamard, kl_hadamard_transform(out, idx, NULL, cpu(), err))                                 \
     X(key, kl_random_key(out, 1, err))                                                             \
     X(bits, kl_random_bits(out, LIST(3), 2, NULL, cpu(), err))                                     \
     X(uniform, kl_random_uniform(out, half, one, LIST(2, 3), KL_F16, key, cpu(), err))             \
@@ -91,17 +115,21 @@ static void every_failure(void **state) {
 }
 
 static void lists(void **state) {
-    for (int n = 0, done = 0; done < 3; n++) {
+    for (int n = 0, done = 0; done < 5; n++) {
         struct kl_array **outs = NULL;
         size_t count = 0;
         int64_t live = kl_test_n_live();
         done = 0;
-        for (int which = 0; which < 3; which++) {
+        for (int which = 0; which < 5; which++) {
             kl_test_fail_alloc_at(n);
             int rc = which == 0   ? kl_split(&outs, &count, m, 2, 0, cpu(), NULL)
                      : which == 1 ? kl_split_sections(&outs, &count, m, LIST(1), 1, cpu(), NULL)
-                                  : kl_broadcast_arrays(&outs, &count, (struct kl_array *[]){m, v},
-                                                        2, cpu(), NULL);
+                     : which == 2 ? kl_broadcast_arrays(&outs, &count, (struct kl_array *[]){m, v},
+                                                        2, cpu(), NULL)
+                     : which == 3 ? kl_meshgrid(&outs, &count, (struct kl_array *[]){mt, v}, 2,
+                                                false, "xy", cpu(), NULL)
+                                  : kl_depends(&outs, &count, (struct kl_array *[]){mt, v}, 2,
+                                               (struct kl_array *[]){m, idx}, 2, cpu(), NULL);
             bool failed = kl_test_alloc_failed();
             kl_test_fail_alloc_at(-1);
             if (failed) {

@@ -3,6 +3,21 @@
 #include "helpers.h"
 
 #include "backend/cpu/cpu_kernels.h"
+#include "base/alloc.h"
+
+/* DEPENDS copies: of an operand that somebody else has, in another order. */
+static int depends_on_itself(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                             struct kl_error **err) {
+    struct kl_array *t, **outs;
+    size_t n;
+    KL_TRY(kl_transpose(&t, a, s, err));
+    int rc = kl_depends(&outs, &n, &t, 1, &a, 1, s, err);
+    kl_array_release(t);
+    if (rc) return rc;
+    *out = outs[0];
+    kl_free(outs);
+    return KL_OK;
+}
 
 #define NAMED(f) \
     { #f, f }
@@ -10,8 +25,17 @@ static const struct {
     const char *name;
     kl_unary_fn *build;
 } unaries[] = {
-    NAMED(kl_negative), NAMED(kl_abs),    NAMED(kl_exp),         NAMED(kl_log),  NAMED(kl_sqrt),
-    NAMED(kl_square),   NAMED(kl_erfinv), NAMED(kl_logical_not), NAMED(kl_sort), NAMED(kl_argsort),
+    NAMED(kl_negative),
+    NAMED(kl_abs),
+    NAMED(kl_exp),
+    NAMED(kl_log),
+    NAMED(kl_sqrt),
+    NAMED(kl_square),
+    NAMED(kl_erfinv),
+    NAMED(kl_logical_not),
+    NAMED(kl_sort),
+    NAMED(kl_argsort),
+    NAMED(depends_on_itself),
 };
 static const struct {
     const char *name;
@@ -20,7 +44,7 @@ static const struct {
     NAMED(kl_add),         NAMED(kl_subtract),   NAMED(kl_multiply), NAMED(kl_divide),
     NAMED(kl_maximum),     NAMED(kl_minimum),    NAMED(kl_equal),    NAMED(kl_not_equal),
     NAMED(kl_less),        NAMED(kl_less_equal), NAMED(kl_greater),  NAMED(kl_greater_equal),
-    NAMED(kl_logical_and), NAMED(kl_logical_or), NAMED(kl_matmul),
+    NAMED(kl_logical_and), NAMED(kl_logical_or), NAMED(kl_matmul),   NAMED(kl_inner),
 };
 static const struct {
     const char *name;

@@ -35,6 +35,7 @@ static kl_kernel_fn *const kernels[KL_N_OPS] = {
     [KL_OP_RANDOM_BITS] = kl_cpu_random_bits,
     [KL_OP_SLICE_UPDATE] = kl_cpu_slice_update,
     [KL_OP_CONCATENATE] = kl_cpu_concatenate,
+    [KL_OP_DEPENDS] = kl_cpu_depends,
     [KL_OP_SUM] = kl_cpu_reduce,
     [KL_OP_MAX] = kl_cpu_reduce,
     [KL_OP_MIN] = kl_cpu_reduce,
