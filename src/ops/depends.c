@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
+#include "ops/vjp.h"
 
 static int depend(struct kl_array **out, struct kl_array *const *in, size_t n, struct kl_stream *s,
                   struct kl_error **err) {
@@ -52,5 +53,11 @@ int kl_depends(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *
     }
     *outs = list;
     *n_outs = n_inputs;
+    return KL_OK;
+}
+
+/* ---- gradient ---- */
+int kl_vjp_depends(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    grad[0] = kl_array_retain(v->cotangent[0]);
     return KL_OK;
 }

@@ -8,6 +8,7 @@
 #include "ops/ops.h"
 #include "ops/params.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 /* ---- reshape ---- */
 /* Strides with which the elements of t read as dims, in the same order; false when there are none.
@@ -388,4 +389,21 @@ int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *
     if (inverted && kl_int_limits((enum kl_dtype)dtype, &lo, &hi))
         x = n == 0 ? (double)(hi >> 11 << 11) : n == 1; /* as a cast: towards zero, saturating */
     return kl_array_new_scalar(out, x, (enum kl_dtype)dtype, err);
+}
+
+/* ---- gradients ---- */
+/* Reshape, expand_dims, squeeze: the same elements in the shape that they had. */
+int kl_vjp_reshape(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_reshape_to(&grad[0], v->cotangent[0], v->in[0]->t.ndim, v->in[0]->t.dims, v->s, err);
+}
+
+int kl_vjp_transpose(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_dims_params *p = v->params;
+    int back[KL_MAX_NDIM];
+    for (int i = 0; i < p->n; i++) back[p->v[i]] = i;
+    return kl_permute(&grad[0], v->cotangent[0], back, err);
+}
+
+int kl_vjp_broadcast(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_sum_to(&grad[0], v->cotangent[0], v->in[0]->t.ndim, v->in[0]->t.dims, v->s, err);
 }

@@ -9,7 +9,7 @@
 #pragma once
 #include "ops/check.h"
 
-enum { KL_MAX_STEPS = 64 };
+enum { KL_MAX_STEPS = 96 }; /* more than one per axis */
 
 struct kl_steps {
     int rc, n;
