@@ -49,6 +49,8 @@ struct kl_diagonal_params {
     int offset, axis1, axis2;
 };
 
+/* FACTOR has no parameters: in[0] is a batch of symmetric positive semi-definite matrices A, float32; the output has F with F * transpose(F) = A. */
+
 /* RANDOM_BITS: in[0] holds keys, shape (..., 2) uint32; the output has shape keys[:-1] + shape, of unsigned words
  * of width bytes. One Threefry-2x32 stream per key. */
 struct kl_bits_params {

@@ -372,3 +372,48 @@ int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_arr
                       const int *shape, size_t shape_num, int dtype,
                       struct kl_array *key /* may be NULL */, struct kl_stream *s,
                       struct kl_error **err);
+
+/* ---- distributions.c ---- */
+/* bool: true with probability p, a floating array that broadcasts to the shape. */
+int kl_random_bernoulli(struct kl_array **out, struct kl_array *p, const int *shape,
+                        size_t shape_num, struct kl_array *key /* may be NULL */,
+                        struct kl_stream *s, struct kl_error **err);
+/* -log(-log(u)), u uniform in [0, 1); dtypes as uniform. */
+int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+                     struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                     struct kl_error **err);
+/* uint32: positions along an axis of the logits (real), position i with probability exp(logits[i]) / sum. The shape is that of the logits without the axis; or one to which that
+ * broadcasts; or that with num_samples behind. KL_EARG: an empty axis. */
+int kl_random_categorical(struct kl_array **out, struct kl_array *logits, int axis,
+                          struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                          struct kl_error **err);
+int kl_random_categorical_shape(struct kl_array **out, struct kl_array *logits, int axis,
+                                const int *shape, size_t shape_num,
+                                struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                                struct kl_error **err);
+int kl_random_categorical_num_samples(struct kl_array **out, struct kl_array *logits, int axis,
+                                      int num_samples, struct kl_array *key /* may be NULL */,
+                                      struct kl_stream *s, struct kl_error **err);
+/* loc + scale * sign(u) * log(1 - |u|), u uniform in (-1, 1); floating dtypes, rounded once. */
+int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+                      float loc, float scale, struct kl_array *key /* may be NULL */,
+                      struct kl_stream *s, struct kl_error **err);
+/* Normal numbers given that they are in [lower, upper], real arrays that broadcast to the shape; floating dtypes. */
+int kl_random_truncated_normal(struct kl_array **out, struct kl_array *lower,
+                               struct kl_array *upper, const int *shape, size_t shape_num,
+                               int dtype, struct kl_array *key /* may be NULL */,
+                               struct kl_stream *s, struct kl_error **err);
+/* 0 .. n - 1 in a random order, uint32. */
+int kl_random_permutation_arange(struct kl_array **out, int n,
+                                 struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                                 struct kl_error **err);
+/* x with its slices along an axis in a random order. */
+int kl_random_permutation(struct kl_array **out, struct kl_array *x, int axis,
+                          struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                          struct kl_error **err);
+/* Normal vectors: mean (..., n), cov (..., n, n) positive semi-definite (not checked; its symmetric part counts), both without these axes broadcasting to the shape; the result has
+ * one more axis. float32 only. CPU only. */
+int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
+                                  struct kl_array *cov, const int *shape, size_t shape_num,
+                                  int dtype, struct kl_array *key /* may be NULL */,
+                                  struct kl_stream *s, struct kl_error **err);

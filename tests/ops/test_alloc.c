@@ -2,7 +2,7 @@
  * and leaks nothing. */
 #include "helpers.h"
 
-static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one;
+static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2, *m22;
 static struct kl_array *mt; /* m transposed: no reshape without a copy */
 
 #define BUILDERS(X)                                                                                \
@@ -66,6 +66,15 @@ static struct kl_array *mt; /* m transposed: no reshape without a copy */
     X(bits, kl_random_bits(out, LIST(3), 2, NULL, cpu(), err))                                     \
     X(uniform, kl_random_uniform(out, half, one, LIST(2, 3), KL_F16, key, cpu(), err))             \
     X(normal, kl_random_normal(out, LIST(3), KL_F64, 1, 2, key, cpu(), err))                       \
+    X(bernoulli, kl_random_bernoulli(out, half, LIST(3), NULL, cpu(), err))                        \
+    X(gumbel, kl_random_gumbel(out, LIST(3), KL_F16, NULL, cpu(), err))                            \
+    X(categorical, kl_random_categorical_num_samples(out, m, 1, 2, NULL, cpu(), err))              \
+    X(laplace, kl_random_laplace(out, LIST(3), KL_F16, 1, 2, NULL, cpu(), err))                    \
+    X(truncated_normal,                                                                            \
+      kl_random_truncated_normal(out, one, half, LIST(3), KL_F16, key, cpu(), err))                \
+    X(permutation, kl_random_permutation(out, m, 1, NULL, cpu(), err))                             \
+    X(multivariate_normal,                                                                         \
+      kl_random_multivariate_normal(out, idx2, m22, LIST(2), KL_F32, key, cpu(), err))             \
     X(normal_complex,                                                                              \
       kl_random_normal_broadcast(out, LIST(3), KL_C64, half, one, key, cpu(), err))                \
     X(randint, kl_random_randint(out, one, half, LIST(3), KL_I8, key, cpu(), err))
@@ -151,6 +160,8 @@ int main(void) {
     idx = I32(SHAPE(2, 1), 0, 1);
     flat_idx = I32(SHAPE(2), 0, 1);
     one = scalar_of(KL_I32, 1);
+    idx2 = I32(SHAPE(2), 1, 2);
+    m22 = count_up(SHAPE(2, 2));
     if (kl_astype(&half, v, KL_F16, cpu(), NULL) || kl_astype(&cond, v, KL_BOOL, cpu(), NULL))
         return 1;
     if (kl_random_key(&key, 1, NULL) || kl_transpose(&mt, m, cpu(), NULL)) return 1;
@@ -158,7 +169,7 @@ int main(void) {
     kl_until_quiet();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    struct kl_array *all[] = {m, v, idx, flat_idx, half, cond, key, one, mt};
+    struct kl_array *all[] = {m, v, idx, flat_idx, half, cond, key, one, mt, idx2, m22};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
     return rc;
 }

@@ -19,6 +19,25 @@ static int depends_on_itself(struct kl_array **out, struct kl_array *a, struct k
     return KL_OK;
 }
 
+/* A factor of b b', b being where a is negative (kl_random_multivariate_normal); the same numbers of the same key for every variant. */
+static int multivariate_normal(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                               struct kl_error **err) {
+    struct kl_array *b, *below, *none, *t, *key, *cov, *mean;
+    int zero = 0, rows = a->t.dims[0];
+    if (a->t.dtype != KL_F32) return kl_fail(err, KL_EDTYPE, "float32 is enough");
+    KL_TRY(kl_random_key(&key, 1, err));
+    KL_TRY(kl_array_new_scalar(&none, 0, KL_F32, err));
+    KL_TRY(kl_less(&below, a, none, s, err));
+    KL_TRY(kl_astype(&b, below, KL_F32, s, err));
+    KL_TRY(kl_transpose(&t, b, s, err));
+    KL_TRY(kl_matmul(&cov, b, t, s, err));
+    KL_TRY(kl_zeros(&mean, &rows, 1, KL_F32, s, err));
+    int rc = kl_random_multivariate_normal(out, mean, cov, &zero, 0, KL_F32, key, s, err);
+    struct kl_array *used[] = {b, below, none, t, key, cov, mean};
+    for (int i = 0; i < 7; i++) kl_array_release(used[i]);
+    return rc;
+}
+
 #define NAMED(f) \
     { #f, f }
 static const struct {
@@ -36,6 +55,7 @@ static const struct {
     NAMED(kl_sort),
     NAMED(kl_argsort),
     NAMED(depends_on_itself),
+    NAMED(multivariate_normal),
 };
 static const struct {
     const char *name;

@@ -45,6 +45,7 @@ static kl_kernel_fn *const kernels[KL_N_OPS] = {
     [KL_OP_SORT] = kl_cpu_sort,
     [KL_OP_ARGSORT] = kl_cpu_sort,
     [KL_OP_MATMUL] = kl_cpu_matmul,
+    [KL_OP_FACTOR] = kl_cpu_factor,
     [KL_OP_GATHER] = kl_cpu_gather,
     [KL_OP_GATHER_AXIS] = kl_cpu_gather_axis,
     [KL_OP_SCATTER] = kl_cpu_scatter,
