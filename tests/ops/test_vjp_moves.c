@@ -185,6 +185,80 @@ static void indexed(void **state) {
     for (int n = 0; n < 6; n++) kl_array_release(used[n]);
 }
 
+/* slice_dynamic and slice_update_dynamic are a gather and a scatter. */
+BUILD(slice_dynamic) {
+    return kl_slice_dynamic(out, in[0], in[1], LIST(0, 1), LIST(2, 2), cpu(), err);
+}
+BUILD(slice_update_dynamic) {
+    return kl_slice_update_dynamic(out, in[0], in[1], in[2], LIST(1), cpu(), err);
+}
+
+static void dynamic_slices(void **state) {
+    for (int k = 0; k < 2; k++) {
+        enum kl_dtype d = k ? KL_C64 : KL_F64;
+        struct kl_array *a = numbers(d, SHAPE(3, 4), 1), *u = numbers(d, SHAPE(2, 3), 2),
+                        *at = I32(SHAPE(2), 1, 2), *one_at = I32(SHAPE(1), 1);
+        check_vjp("slice_dynamic", slice_dynamic, NULL, (struct kl_array *[]){a, at}, 2, 0);
+        check_vjp("slice_update_dynamic", slice_update_dynamic, NULL,
+                  (struct kl_array *[]){a, u, one_at}, 3, 0);
+        struct kl_array *used[] = {a, u, at, one_at};
+        for (int n = 0; n < 4; n++) kl_array_release(used[n]);
+    }
+}
+
+/* Every allocation of a rule may fail: nothing leaks. */
+static void without_memory(const char *what, vjp_build_fn *build, const void *how,
+                           struct kl_array *const *in, int n_in) {
+    struct kl_array *out;
+    bool wanted[8] = {true, true, true, true};
+    for (int j = 0; j < n_in; j++) in[j]->trace_level = 1;
+    EXPECT_OK(build(&out, in, how, &err));
+    for (int j = 0; j < n_in; j++) in[j]->trace_level = 0;
+    struct kl_node *node = out->node;
+    struct kl_vjp v = {
+        node->task.op, node->task.params, node->n_in, 1, node->in, &out, &out, wanted, cpu()};
+    for (int n = 0;; n++) {
+        struct kl_array *grad[8] = {0};
+        struct kl_error *err = NULL;
+        int64_t live = kl_test_n_live();
+        kl_test_fail_alloc_at(n);
+        int rc = kl_vjp_rule(node->task.op)(&v, grad, &err);
+        bool failed = kl_test_alloc_failed();
+        kl_test_fail_alloc_at(-1);
+        for (int k = 0; k < 8; k++) kl_array_release(grad[k]);
+        if (rc != (failed ? KL_ENOMEM : KL_OK)) fail_msg("%s, allocation %d: code %d", what, n, rc);
+        kl_error_release(err);
+        if (kl_test_n_live() != live) fail_msg("%s, allocation %d: leak", what, n);
+        if (!failed) break;
+    }
+    kl_array_release(out);
+}
+
+static void no_memory(void **state) {
+    struct kl_array *m = numbers(KL_F64, SHAPE(2, 4), 1), *z = numbers(KL_C64, SHAPE(2, 2), 1),
+                    *u = numbers(KL_F64, SHAPE(2, 1, 4), 2), *i = I32(SHAPE(2, 1), 0, 1),
+                    *rows = I32(SHAPE(2), 1, 0), *v = numbers(KL_F64, SHAPE(2, 1), 2),
+                    *six = numbers(KL_F64, SHAPE(2, 3), 1);
+    kl_scatter_fn *const assign = kl_scatter, *const max = kl_scatter_max;
+    kl_until_quiet();
+    without_memory("reshape", reshape, NULL, &six, 1);
+    without_memory("transpose", transpose, NULL, &u, 1);
+    without_memory("broadcast", broadcast, NULL, &v, 1);
+    without_memory("slice", slice, NULL, &m, 1);
+    without_memory("as_strided", as_strided, NULL, &m, 1);
+    without_memory("diagonal", diagonal, (int[]){1, 0, 1}, &m, 1);
+    without_memory("slice_update", slice_update, NULL, (struct kl_array *[]){m, v}, 2);
+    without_memory("concatenate", concatenate, NULL, (struct kl_array *[]){m, m, m}, 3);
+    without_memory("matmul", matmul, NULL, (struct kl_array *[]){z, z}, 2);
+    without_memory("take_along_axis", take_along_axis, NULL, (struct kl_array *[]){m, i}, 2);
+    without_memory("put_along_axis", put_along_axis, NULL, (struct kl_array *[]){m, i, v}, 3);
+    without_memory("slice_dynamic", slice_dynamic, NULL, (struct kl_array *[]){m, rows}, 2);
+    without_memory("scatter", scatter, &assign, (struct kl_array *[]){m, u, rows}, 3);
+    without_memory("scatter_max", scatter, &max, (struct kl_array *[]){m, u, rows}, 3);
+    struct kl_array *used[] = {m, z, u, i, rows, v, six};
+    for (int k = 0; k < 7; k++) kl_array_release(used[k]);
+}
+
 /* scatter_prod has none, and says so; only when one is wanted. */
 static void no_gradient(void **state) {
     struct kl_array *a = numbers(KL_F64, SHAPE(3, 3), 1), *u = numbers(KL_F64, SHAPE(1, 1, 3), 2),
@@ -208,8 +282,9 @@ static void no_gradient(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(views), cmocka_unit_test(joins),
-                                       cmocka_unit_test(products), cmocka_unit_test(indexed),
-                                       cmocka_unit_test(no_gradient)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(views),      cmocka_unit_test(joins),          cmocka_unit_test(products),
+        cmocka_unit_test(indexed),    cmocka_unit_test(dynamic_slices), cmocka_unit_test(no_memory),
+        cmocka_unit_test(no_gradient)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
