@@ -138,6 +138,30 @@ static void multivariate(void **state) {
     for (int i = 0; i < 8; i++) kl_array_release(used[i]);
 }
 
+/* The factor's scratch memory may be missing, too: that fails the result, which says so. */
+static void without_memory(void **state) {
+    struct kl_array *key = key_of(1), *m = F32(SHAPE(2), 0, 1), *c = F32(SHAPE(2, 2), 1, 0, 0, 1),
+                    *out;
+    int n_failed = 0;
+    for (int n = 0;; n++) {
+        struct kl_error *why = NULL;
+        EXPECT_OK(kl_random_multivariate_normal(&out, m, c, LIST(2), KL_F32, key, cpu(), &err));
+        kl_test_fail_alloc_at(n);
+        int rc = kl_eval(&out, 1, &why);
+        bool failed = kl_test_alloc_failed();
+        kl_test_fail_alloc_at(-1);
+        if (rc) assert_int_equal(rc, KL_ENOMEM);
+        assert_true(failed || !rc);
+        n_failed += rc != 0;
+        kl_error_release(why);
+        kl_array_release(out);
+        if (!failed) break;
+    }
+    assert_true(n_failed >= 2);
+    struct kl_array *used[] = {key, m, c};
+    for (int k = 0; k < 3; k++) kl_array_release(used[k]);
+}
+
 static void bad(void **state) {
     struct kl_array *key = key_of(1), *f = F32(SHAPE(2), 0, 1), *i = count_up(SHAPE(2)),
                     *s = scalar_of(KL_F32, 0), *z = scalar_of(KL_C64, 1), *e = F32(SHAPE(2, 0), 0),
@@ -198,7 +222,9 @@ static void bad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden),    cmocka_unit_test(without_key),  cmocka_unit_test(empty),
-        cmocka_unit_test(truncated), cmocka_unit_test(multivariate), cmocka_unit_test(bad)};
+        cmocka_unit_test(golden),       cmocka_unit_test(without_key),
+        cmocka_unit_test(empty),        cmocka_unit_test(truncated),
+        cmocka_unit_test(multivariate), cmocka_unit_test(without_memory),
+        cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
