@@ -385,3 +385,187 @@ with open(f"{FOLDER}/golden_random.inc", "w") as f:
     for (bits, text), name in t.data.items():
         f.write(f"static const uint{bits}_t {name}[] = {{{text}}};\n")
     f.write("static const struct random_case random_cases[] = {\n    " + ",\n    ".join(rows) + ",\n};\n/* clang-format on */\n")
+
+
+# ---- rows that are calls of their own: moves, makers, products ----
+class Calls(Table):
+    """Rows of `struct golden_make` (tests/ops/golden_make.h). `call` is C, on out, in, s and err; LIST(..) and the like are allowed."""
+
+    def __init__(self, family, seed):
+        super().__init__(family)
+        self.rng, self.calls = np.random.default_rng(seed), {}
+
+    def sample(self, dtype, shape, special_values=True):
+        n = int(np.prod(shape))
+        if dtype == "bool":
+            return Arr(self.rng.integers(0, 2, shape), dtype)
+        if dtype in INTS:
+            i = np.iinfo(dtype)
+            v = self.rng.integers(max(i.min, -9), 10, n).astype(dtype)
+            if special_values and n > 1:
+                v[:2] = [i.min, i.max]
+            return Arr(self.rng.permutation(v).reshape(shape), dtype)
+        v = np.round(self.rng.normal(size=n) * 4, 2)
+        if dtype == "complex64":
+            return Arr((v + 1j * np.round(self.rng.normal(size=n), 2)).reshape(shape), dtype)
+        if special_values and n > 3:
+            v[:3] = [np.nan, -0.0, np.inf]
+        return Arr(self.rng.permutation(v).reshape(shape), dtype)
+
+    def add(self, call, inputs, out, rtol=0.0):
+        name = self.calls.setdefault(call, f"{self.family}_call_{len(self.calls)}")
+        ins = ", ".join(self.array(a) for a in inputs) or "{0, 0, {0}, NULL}"
+        tol = f", {rtol:g}"
+        title = call.replace('"', "'") + "".join(" " + a.dtype for a in inputs[:1])
+        self.rows.append(f'    {{"{title}", {name}, {len(inputs)}, {{{ins}}},\n     {self.array(out)}{tol}}},\n')
+
+    def write(self):
+        with open(f"{FOLDER}/golden_{self.family}.inc", "w") as f:
+            f.write(f"/* golden_{self.family}.inc - written by tools/golden_ops.py; do not edit. */\n/* clang-format off */\n")
+            for (bits, text), name in self.data.items():
+                f.write(f"static const uint{bits}_t {name}[] = {{{text}}};\n")
+            for call, name in self.calls.items():
+                f.write(f"static int {name}(GOLDEN_CALL) {{ return {call}; }}\n")
+            f.write(f"static const struct golden_make {self.family}_cases[] = {{\n" + "".join(self.rows) + "};\n/* clang-format on */\n")
+
+
+t = Calls("rearrange", 20240701)
+for d in ALL:
+    a, v = t.sample(d, (2, 3)), t.sample(d, (4,))
+    one = t.sample(d, (1, 1), False)
+    x = a.v
+    as_d = lambda y: Arr(y, d)
+    t.add('kl_pad(out, in[0], LIST(1, 0), LIST(1, 0), LIST(2, 1), in[1], "constant", s, err)', [a, one],
+          as_d(np.pad(x, ((0, 1), (1, 2)), constant_values=one.v.reshape(())[()])))
+    for mode in ("edge", "reflect", "symmetric"):
+        t.add(f'kl_pad(out, in[0], LIST(0, -1), LIST(1, 0), LIST(0, 2), NULL, "{mode}", s, err)', [a], as_d(np.pad(x, ((1, 0), (0, 2)), mode=mode)))
+    t.add("kl_tile(out, in[0], LIST(2, 1, 2), s, err)", [a], as_d(np.tile(x, (2, 1, 2))))
+    t.add("kl_tile(out, in[0], LIST(3), s, err)", [a], as_d(np.tile(x, 3)))
+    t.add("kl_repeat_axis(out, in[0], 2, 0, s, err)", [a], as_d(np.repeat(x, 2, 0)))
+    t.add("kl_repeat(out, in[0], 3, s, err)", [a], as_d(np.repeat(x, 3)))
+    t.add("kl_roll(out, in[0], LIST(1, 1), s, err)", [a], as_d(np.roll(x, 2)))
+    t.add("kl_roll_axes(out, in[0], LIST(1, -4), LIST(0, 1), s, err)", [a], as_d(np.roll(x, (1, -4), (0, 1))))
+    t.add("kl_tril(out, in[0], 0, s, err)", [a], as_d(np.where(np.tri(2, 3, 0, dtype=bool), x, np.zeros((), x.dtype))))
+    t.add("kl_triu(out, in[0], 1, s, err)", [a], as_d(np.where(~np.tri(2, 3, 0, dtype=bool), x, np.zeros((), x.dtype))))
+    t.add("kl_diag(out, in[0], -1, s, err)", [v], as_d(np.diag(v.v, -1)))
+    t.add("kl_diag(out, in[0], 1, s, err)", [a], as_d(np.diag(x, 1)))
+    b = t.sample(d, (2, 3, 4), d in INTS)
+    t.add("kl_diagonal(out, in[0], 1, 2, 0, s, err)", [b], as_d(np.diagonal(b.v, 1, 2, 0)))
+    s = np.trace((b.v.astype(object) if d in INTS else b.v.astype(int) if d == "bool" else wide(b)), 0, 0, 2)
+    to = sum_dtype(d)
+    t.add(f"kl_trace(out, in[0], 0, 0, 2, {ENUM[d]}, s, err)", [b], Arr(wrap(s, to) if d in INTS else s, to), 0 if d in INTS + ["bool"] else 4 * EPS[d])
+    t.add("kl_as_strided(out, in[0], LIST(2, 2), (int64_t[]){-1, 2}, 2, 3, s, err)", [a],
+          as_d(np.array([[x.reshape(-1)[3 - i + 2 * j] for j in range(2)] for i in range(2)])))
+    t.add("kl_unflatten(out, in[0], -1, LIST(3, -1), s, err)", [a], as_d(x.reshape(2, 3, 1)))
+    u = t.sample(d, (2, 1), False)
+    part, c = wide(Arr(x[::-1, 0::2], d)), wide(u)
+    if d == "bool":
+        joined = {"add": part | c, "prod": part & c, "max": part | c, "min": part & c}
+    elif d in INTS:
+        joined = {"add": wrap(part + c, d), "prod": wrap(part * c, d), "max": np.maximum(part, c), "min": np.minimum(part, c)}
+    else:
+        joined = {"add": part + c, "prod": part * c, "max": np.maximum(part, c), "min": np.minimum(part, c)}
+    for name, j in joined.items():
+        y = x.copy()
+        y[::-1, 0::2] = round_to(j, d)
+        t.add(f"kl_slice_update_{name}(out, in[0], in[1], LIST(-1, 0), LIST(-9, 3), LIST(-1, 2), s, err)", [a, u], as_d(y),
+              EPS[d] if d == "complex64" and name == "prod" else 0)
+    mask = Arr(np.array([[1, 0, 1], [0, 0, 1]]), "bool")
+    y = x.copy()
+    y[mask.v] = v.v[:3]
+    t.add("kl_masked_scatter(out, in[0], in[1], in[2], s, err)", [a, mask, v], as_d(y))
+t.write()
+
+t = Calls("create", 20240702)
+for d in ALL:
+    for n, m, k in ((3, 3, 0), (2, 4, 1), (4, 2, -1), (2, 3, 7)):
+        t.add(f"kl_eye(out, {n}, {m}, {k}, {ENUM[d]}, s, err)", [], Arr(np.eye(n, m, k), d))
+    t.add(f"kl_identity(out, 2, {ENUM[d]}, s, err)", [], Arr(np.eye(2), d))
+    t.add(f"kl_tri(out, 3, 4, 1, {ENUM[d]}, s, err)", [], Arr(np.tri(3, 4, 1), d))
+    t.add(f"kl_tri(out, 3, 2, -1, {ENUM[d]}, s, err)", [], Arr(np.tri(3, 2, -1), d))
+    t.add(f"kl_number_of_elements(out, in[0], LIST(0, -1), false, {ENUM[d]}, s, err)", [Arr(np.zeros((2, 3, 5)), "int8")], Arr(np.array(10), d))
+    for lo, hi, n in ((0, 1, 5), (0.1, 0.7, 7), (5, 2.5, 4), (3, 9, 1)):
+        v = np.linspace(lo, hi, n)
+        t.add(f"kl_linspace(out, {lo}, {hi}, {n}, {ENUM[d]}, s, err)", [], Arr(v.astype(int) if d in INTS else v, d))
+for name, fn in (("hanning", np.hanning), ("hamming", np.hamming), ("blackman", lambda n: np.maximum(np.blackman(n), 0)), ("bartlett", np.bartlett)):
+    for n in (1, 2, 5, 8):
+        t.add(f"kl_{name}(out, {n}, s, err)", [], Arr(fn(n) if n > 1 else np.ones(1), "float32"), EPS["float32"])
+t.write()
+
+t = Calls("products", 20240703)
+for d in ALL:
+    a, b = t.sample(d, (2, 3), d in INTS), t.sample(d, (4,), False)
+    tol = EPS["complex64"] if d == "complex64" else 0
+    mul = lambda f: Arr(f(a.v, b.v), d) if d == "bool" else Arr(wrap(f(wide(a), wide(b)), d), d) if d in INTS else Arr(f(wide(a), wide(b)), d)
+    t.add("kl_outer(out, in[0], in[1], s, err)", [a, b], mul(lambda x, y: x.reshape(-1, 1) * y.reshape(1, -1)), tol)
+    t.add("kl_kron(out, in[0], in[1], s, err)", [a, b], mul(lambda x, y: (x.reshape(2, 3, 1) * y).reshape(2, 12)), tol)
+    t.add("kl_kron(out, in[1], in[0], s, err)", [a, b], mul(lambda x, y: (y.reshape(1, 4, 1) * x.reshape(2, 1, 3)).reshape(2, 12)), tol)
+    r = d if d in FLOATS else "float32"
+    if d != "complex64":
+        for n in (1, 2, 8, 12, 40, 56, 64) if d in FLOATS else (8,):
+            h = t.sample(d, (2, n) if n > 1 else (n,), False)
+            if d in FLOATS:
+                h = Arr(np.round(h.v.astype(np.float64) * 4) / 4, d)  # sums are exact
+            size, m = n, np.ones((1, 1))
+            for base in (12, 20, 28):
+                if n % base == 0:
+                    rows = {12: [0x2, 0xAAB, 0x3C8, 0x96E, 0xF20, 0x5BA, 0xC8C, 0x6E6, 0x23C, 0xB96, 0x8F0, 0xE5A],
+                            20: [0x933DE, 0x2E3BD, 0x5477B, 0xA0EF7, 0x499EF, 0x637C1, 0xC6BA2, 0x8D764, 0x1AEE8, 0x359F0, 0xFA53, 0x174A7,
+                                 0x26D4E, 0x45E9C, 0x83D39, 0xF7A6D, 0xEF4FA, 0xDEDD5, 0xBDF8B, 0x7BF36],
+                            28: [0xCD69E7E, 0x9AD7C7D, 0x37AB8FB, 0x6D571F7, 0xD8AE3EF, 0xB3587DF, 0x66B4F3F, 0xB467F43, 0x6ACBE87,
+                                 0xD593D8E, 0xAB27B9C, 0x564F7B8, 0xAC9AFF0, 0x5B31FE1, 0x87FB325, 0xFF66CA, 0x1DECD95, 0x39DDB2A,
+                                 0x71BF654, 0xE17ECA9, 0xC2FD9D2, 0xFCF1299, 0xFBE2532, 0xF7C4AE4, 0xEF8D549, 0xDF1EA13, 0xBE3D4A6,
+                                 0x7E7A94C]}[base]
+                    m = np.array([[-1.0 if w >> j & 1 else 1.0 for j in range(base)] for w in rows])
+                    assert np.array_equal(m @ m.T, base * np.eye(base))
+                    size = n // base
+            while size > 1:
+                m, size = np.kron(m, np.array([[1.0, 1], [1, -1]])), size // 2
+            y = h.v.astype(np.float64) @ m.T
+            t.add("kl_hadamard_transform(out, in[0], NULL, s, err)", [h], Arr(y / np.sqrt(n), r), 2 * EPS[r])
+            if n == 8:
+                t.add("kl_hadamard_transform(out, in[0], &(float){0.25f}, s, err)", [h], Arr(y * 0.25, r))
+for d in FLOATS + ["complex64"]:
+    a, b, e = t.sample(d, (2, 3), False), t.sample(d, (4, 3), False), t.sample(d, (3, 2, 5), False)
+    c = t.sample(d, (4,), False)
+    x, y, z, w = wide(a), wide(b), wide(e), wide(c)
+    t.add("kl_inner(out, in[0], in[1], s, err)", [a, b], Arr(np.inner(x, y), d), 32 * EPS[d])
+    t.add("kl_tensordot(out, in[0], in[1], LIST(1, 0), LIST(0, -2), s, err)", [a, e], Arr(np.tensordot(x, z, ((1, 0), (0, 1))), d), 64 * EPS[d])
+    t.add("kl_tensordot_axis(out, in[0], in[1], 1, s, err)", [a, e], Arr(np.tensordot(x, z, 1), d), 64 * EPS[d])
+    t.add("kl_tensordot_axis(out, in[0], in[1], 0, s, err)", [a, c], Arr(np.tensordot(x, w, 0), d), 2 * EPS[d])
+    bt = Arr(b.v.T, d)
+    t.add("kl_addmm(out, in[0], in[1], in[2], 1, 1, s, err)", [c, a, bt], Arr(x @ y.T + w, d), 64 * EPS[d])
+    t.add("kl_addmm(out, in[0], in[1], in[2], 0.5f, -2, s, err)", [c, a, bt], Arr(0.5 * (x @ y.T) - 2 * w, d), 64 * EPS[d])
+t.write()
+
+# ---- distributions: from the uniform numbers above ----
+t = Calls("distributions", 20240704)
+for seed in (7, 2**40 + 5):
+    key = Arr(np.array([seed >> 32, seed & 0xFFFFFFFF]), "uint32")
+    u = unit(seed, 12, "float32")
+    for d in FLOATS:
+        p = Arr(np.array([0.3, 1.0, 0.0, 0.9]), d)
+        t.add("kl_random_bernoulli(out, in[1], LIST(3, 4), in[0], s, err)", [key, p], Arr(u.reshape(3, 4) < p.v.astype(np.float64), "bool"))
+        if d != "float64":
+            w = round_to(-np.log(unit(seed, 12, d)), d).astype(np.float64)
+            t.add(f"kl_random_gumbel(out, LIST(3, 4), {ENUM[d]}, in[0], s, err)", [key], Arr(-np.log(w).reshape(3, 4), d), 8 * EPS[d])
+        edge = np.nextafter(np.float32(-1), np.float32(0))
+        v = arithmetic("float32", edge, 1, u).v.astype(np.float64)
+        t.add(f"kl_random_laplace(out, LIST(12), {ENUM[d]}, 1.5f, 2, in[0], s, err)", [key], Arr(np.sign(v) * np.log1p(-np.abs(v)) * 2 + 1.5, d), 4 * EPS[d])
+        lo, hi = Arr(np.array([[-1.0], [0.5], [-2.0]]), d), Arr(np.array(1.25), d)
+        e = lambda b: np.float32(special.erf(b.v.astype(np.float64) / np.sqrt(2))).astype(np.float64)
+        v = arithmetic("float32", e(lo), e(hi), u.reshape(3, 4)).v.astype(np.float64)
+        n = np.clip(special.erfinv(v) * np.sqrt(2), lo.v.astype(np.float64), hi.v.astype(np.float64))
+        t.add(f"kl_random_truncated_normal(out, in[1], in[2], LIST(3, 4), {ENUM[d]}, in[0], s, err)", [key, lo, hi], Arr(n, d), 1e-12 if d == "float64" else 8 * EPS[d])
+    logits = Arr(np.log(np.array([[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])), "float32")
+    g = lambda *shape: -np.log(-np.log(unit(seed, int(np.prod(shape)), "float32"))).reshape(shape)
+    l = logits.v.astype(np.float64)
+    t.add("kl_random_categorical(out, in[1], -1, in[0], s, err)", [key, logits], Arr(np.argmax(l + g(2, 3), 1), "uint32"))
+    t.add("kl_random_categorical(out, in[1], 0, in[0], s, err)", [key, logits], Arr(np.argmax(l + g(2, 3), 0), "uint32"))
+    t.add("kl_random_categorical_num_samples(out, in[1], -1, 9, in[0], s, err)", [key, logits], Arr(np.argmax(l[:, :, None] + g(2, 3, 9), 1), "uint32"))
+    t.add("kl_random_categorical_shape(out, in[1], 1, LIST(9, 2), in[0], s, err)", [key, logits], Arr(np.argmax(l + g(9, 2, 3), 2), "uint32"))
+    t.add("kl_random_categorical_shape(out, in[1], 0, LIST(9, 3), in[0], s, err)", [key, logits], Arr(np.argmax(l + g(9, 2, 3), 1), "uint32"))
+    t.add("kl_random_permutation_arange(out, 33, in[0], s, err)", [key], Arr(np.argsort(stream(seed, 33), kind="stable"), "uint32"))
+    x = t.sample("int16", (2, 9))
+    t.add("kl_random_permutation(out, in[1], -1, in[0], s, err)", [key, x], Arr(x.v[:, np.argsort(stream(seed, 9), kind="stable")], "int16"))
+t.write()

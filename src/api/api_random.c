@@ -85,3 +85,102 @@ int mlx_random_normal_broadcast(mlx_array *res, const int *shape, size_t shape_n
                                    kl_in_optional(scale), kl_in_optional(key), on, &c.err);
     return kl_call_end(&c, res, out);
 }
+
+/* ---- numbers of other distributions ---- */
+int mlx_random_bernoulli(mlx_array *res, const mlx_array p, const int *shape, size_t shape_num,
+                         const mlx_array key, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, p, "p"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_random_bernoulli(&out, in, shape, shape_num, kl_in_optional(key), on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_random_gumbel(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
+                      const mlx_array key, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_stream *on = kl_in_stream(&c, s);
+    struct kl_array *out = NULL;
+    if (!c.err)
+        kl_random_gumbel(&out, shape, shape_num, (int)dtype, kl_in_optional(key), on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_random_categorical(mlx_array *res, const mlx_array logits, int axis, const mlx_array key,
+                           const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, logits, "logits"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_random_categorical(&out, in, axis, kl_in_optional(key), on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_random_categorical_num_samples(mlx_array *res, const mlx_array logits_, int axis,
+                                       int num_samples, const mlx_array key, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, logits_, "logits"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err)
+        kl_random_categorical_num_samples(&out, in, axis, num_samples, kl_in_optional(key), on,
+                                          &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_random_categorical_shape(mlx_array *res, const mlx_array logits, int axis, const int *shape,
+                                 size_t shape_num, const mlx_array key, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, logits, "logits"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err)
+        kl_random_categorical_shape(&out, in, axis, shape, shape_num, kl_in_optional(key), on,
+                                    &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_random_laplace(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
+                       float loc, float scale, const mlx_array key, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_stream *on = kl_in_stream(&c, s);
+    struct kl_array *out = NULL;
+    if (!c.err)
+        kl_random_laplace(&out, shape, shape_num, (int)dtype, loc, scale, kl_in_optional(key), on,
+                          &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_random_truncated_normal(mlx_array *res, const mlx_array lower, const mlx_array upper,
+                                const int *shape, size_t shape_num, mlx_dtype dtype,
+                                const mlx_array key, const mlx_stream s) {
+    return between(__func__, kl_random_truncated_normal, res, lower, upper, shape, shape_num, dtype,
+                   key, s);
+}
+
+int mlx_random_multivariate_normal(mlx_array *res, const mlx_array mean, const mlx_array cov,
+                                   const int *shape, size_t shape_num, mlx_dtype dtype,
+                                   const mlx_array key, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *m = kl_in(&c, mean, "mean"), *v = kl_in(&c, cov, "cov"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err)
+        kl_random_multivariate_normal(&out, m, v, shape, shape_num, (int)dtype, kl_in_optional(key),
+                                      on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+/* ---- random orders ---- */
+int mlx_random_permutation(mlx_array *res, const mlx_array x, int axis, const mlx_array key,
+                           const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, x, "x"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_random_permutation(&out, in, axis, kl_in_optional(key), on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_random_permutation_arange(mlx_array *res, int x, const mlx_array key, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_stream *on = kl_in_stream(&c, s);
+    struct kl_array *out = NULL;
+    if (!c.err) kl_random_permutation_arange(&out, x, kl_in_optional(key), on, &c.err);
+    return kl_call_end(&c, res, out);
+}

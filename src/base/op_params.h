@@ -36,6 +36,21 @@ struct
     int v[];
 };
 
+/* AS_STRIDED: the input is row-contiguous; element (i, j, ...) of the view is its flat element offset + i * strides[0] + j *
+ * strides[1] + ... VIEW has no parameters. DEPENDS has none either: in[0] is what the output is a copy of. */
+struct kl_strided_params {
+    int ndim;
+    int64_t v[]; /* offset, strides[ndim] */
+};
+
+/* DIAGONAL: element i of the last axis is at (i, i + offset) of the two axes, or at (i - offset, i) when offset is negative. The other axes
+ * keep their order. */
+struct kl_diagonal_params {
+    int offset, axis1, axis2;
+};
+
+/* FACTOR has no parameters: in[0] is a batch of symmetric positive semi-definite matrices A, float32; the output has F with F * transpose(F) = A. */
+
 /* RANDOM_BITS: in[0] holds keys, shape (..., 2) uint32; the output has shape keys[:-1] + shape, of unsigned words
  * of width bytes. One Threefry-2x32 stream per key. */
 struct kl_bits_params {

@@ -466,17 +466,18 @@ int kl_array_op1(struct kl_array **out, enum kl_op_id op, struct kl_stream *s, c
     return kl_array_op(out, 1, &spec, op, s, params, params_bytes, in, n_in, err);
 }
 
-int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes,
-                  struct kl_array *base, int ndim, const int *dims, const int64_t *strides,
-                  int64_t offset, struct kl_error **err) {
+int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params,
+                     size_t params_bytes, struct kl_array *base, enum kl_dtype dtype, int ndim,
+                     const int *dims, const int64_t *strides, int64_t start,
+                     struct kl_error **err) {
     int64_t size;
-    KL_TRY(check_shape(base->t.dtype, ndim, dims, &size, err));
+    KL_TRY(check_shape(dtype, ndim, dims, &size, err));
     struct kl_array *a = kl_malloc(array_bytes(ndim));
     if (!a) return kl_fail_nomem(err);
-    array_init(a, base->t.dtype, ndim, dims, strides, size, base->t.offset + offset,
-               kl_fate_retain(base->t.fate), kl_buffer_retain(base->t.buffer));
+    array_init(a, dtype, ndim, dims, strides, size, start, kl_fate_retain(base->t.fate),
+               kl_buffer_retain(base->t.buffer));
     a->trace_level = base->trace_level;
-    a->has_range = base->has_range;
+    a->has_range = base->has_range && dtype == (enum kl_dtype)base->t.dtype;
     a->lo = base->lo;
     a->hi = base->hi;
     /* A view of a settled value needs nobody to make it; tracers keep the step for the rules of transforms. */
@@ -492,6 +493,22 @@ int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, s
     }
     *out = a;
     return KL_OK;
+}
+
+int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes,
+                  struct kl_array *base, int ndim, const int *dims, const int64_t *strides,
+                  int64_t offset, struct kl_error **err) {
+    return kl_array_view_as(out, op, params, params_bytes, base, (enum kl_dtype)base->t.dtype, ndim,
+                            dims, strides, base->t.offset + offset, err);
+}
+
+struct kl_stream *kl_array_stream(struct kl_array *a) {
+    kl_commit_lock();
+    struct kl_node *n = a->node;
+    while (n && !n->stream && n->n_in > 0) n = n->in[0]->node; /* a view: where its base is made */
+    struct kl_stream *s = n && !n->claimed ? n->stream : NULL;
+    kl_commit_unlock();
+    return s;
 }
 
 void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi) {

@@ -62,8 +62,16 @@ int kl_array_op1(struct kl_array **out, enum kl_op_id op, struct kl_stream *s, c
 int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes,
                   struct kl_array *base, int ndim, const int *dims, const int64_t *strides,
                   int64_t offset, struct kl_error **err);
+/* The same with another dtype and therefore an offset of its own: `start` is where element 0 lies from the start of the block, in elements of dtype. The
+ * proved range is kept when the dtype stays. */
+int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params,
+                     size_t params_bytes, struct kl_array *base, enum kl_dtype dtype, int ndim,
+                     const int *dims, const int64_t *strides, int64_t start, struct kl_error **err);
 /* States that every element of a is in [lo, hi]. Only for the builder, before a is seen by others. */
 void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi);
+
+/* The stream on which a will be made; NULL when it is settled, under way, or a view of such. */
+struct kl_stream *kl_array_stream(struct kl_array *a);
 
 /* ---- evaluation ---- */
 /* Commits, runs and waits; reports the first failure in argument order after all have settled. Delivers it (marks it seen). */

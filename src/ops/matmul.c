@@ -3,7 +3,9 @@
 
 #include "ops/meet.h"
 #include "ops/ops.h"
+#include "ops/steps.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 /* The shapes of both operands as batches of matrices, and that of the product. */
 struct product {
@@ -93,4 +95,39 @@ int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, str
     rc = kl_squeeze_axes(out, c, axes, (size_t)n, s, err);
     kl_array_release(c);
     return rc;
+}
+
+/* ---- gradient ---- */
+/* The conjugate transpose of the last two axes. Conjugates by the sign of every second float. */
+static int adjoint(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err) {
+    static const float signs[2] = {1, -1};
+    struct kl_steps t = {0};
+    struct kl_array *x = a;
+    const int two = 2;
+    if (a->t.dtype == KL_C64) {
+        struct kl_array *sign =
+            KL_STEP(&t, kl_array_new_data(&t.made, signs, KL_F32, 1, &two, err));
+        x = KL_STEP(&t, kl_expand_dims(&t.made, x, -1, s, err));
+        x = KL_STEP(&t, kl_view(&t.made, x, KL_F32, s, err));
+        x = KL_STEP(&t, kl_multiply(&t.made, x, sign, s, err));
+        x = KL_STEP(&t, kl_view(&t.made, x, KL_C64, s, err));
+        x = KL_STEP(&t, kl_squeeze_axis(&t.made, x, -1, s, err));
+    }
+    x = KL_STEP(&t, kl_swapaxes(&t.made, x, -1, -2, s, err));
+    return kl_steps_end(&t, out, x);
+}
+
+int kl_vjp_matmul(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_steps t = {0};
+    for (int k = 0; k < 2; k++) {
+        if (!v->wanted[k]) continue;
+        struct kl_array *other = KL_STEP(&t, adjoint(&t.made, v->in[1 - k], v->s, err));
+        struct kl_array *g = v->cotangent[0],
+                        *made = KL_STEP(
+                            &t, kl_matmul(&t.made, k ? other : g, k ? g : other, v->s, err));
+        if (!t.rc) grad[k] = kl_array_retain(made);
+    }
+    struct kl_array *none;
+    return kl_steps_end(&t, &none, NULL);
 }

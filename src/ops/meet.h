@@ -14,6 +14,9 @@ int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, siz
 /* A view of a with that shape. KL_ESHAPE when it does not broadcast. */
 int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
                       struct kl_error **err);
+/* The reverse, for gradients: a summed over the axes along which the shape was broadcast to its own, in a's dtype. */
+int kl_sum_to(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
+              struct kl_stream *s, struct kl_error **err);
 /* a as dtype; CAST when it is another. */
 int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s,
                struct kl_error **err);

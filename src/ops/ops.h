@@ -16,6 +16,11 @@
 #pragma once
 #include "graph/array.h"
 
+typedef int kl_binary_fn(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                         struct kl_stream *s, struct kl_error **err);
+typedef int kl_unary_fn(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                        struct kl_error **err);
+
 /* ---- create.c: arrays from parameters ---- */
 /* dtype of the value for full: that given; the value is broadcast to the shape. */
 int kl_zeros(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
@@ -35,6 +40,35 @@ int kl_full_like(struct kl_array **out, struct kl_array *a, struct kl_array *val
  * KL_EARG: step 0, NaN, infinite bounds; KL_ELIMIT: too many elements; KL_EDTYPE: bool. */
 int kl_arange(struct kl_array **out, double start, double stop, double step, int dtype,
               struct kl_stream *s, struct kl_error **err);
+
+/* num numbers from start to stop, both included, evenly spaced; computed in double, rounded once. KL_EARG: num is negative. */
+int kl_linspace(struct kl_array **out, double start, double stop, int num, int dtype,
+                struct kl_stream *s, struct kl_error **err);
+
+/* ---- window.c: n float32 numbers, symmetric; one is 1, none when n is below 1 ---- */
+typedef int kl_window_fn(struct kl_array **out, int n, struct kl_stream *s, struct kl_error **err);
+kl_window_fn kl_hanning, kl_hamming, kl_blackman, kl_bartlett;
+
+/* ---- triangle.c ---- */
+/* n rows, m columns, ones on the k-th diagonal: where column - row is k. KL_ESHAPE: a negative extent. */
+int kl_eye(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stream *s,
+           struct kl_error **err);
+int kl_identity(struct kl_array **out, int n, int dtype, struct kl_stream *s,
+                struct kl_error **err);
+/* Ones on the k-th diagonal and below. */
+int kl_tri(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stream *s,
+           struct kl_error **err);
+/* x with zeros above (tril) or below (triu) the k-th diagonal of its last two axes. KL_ESHAPE: fewer than two axes. */
+int kl_tril(struct kl_array **out, struct kl_array *x, int k, struct kl_stream *s,
+            struct kl_error **err);
+int kl_triu(struct kl_array **out, struct kl_array *x, int k, struct kl_stream *s,
+            struct kl_error **err);
+/* 1-d: the square matrix with a on its k-th diagonal; 2-d: that diagonal, a view. Else KL_ESHAPE. */
+int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,
+            struct kl_error **err);
+/* The sum of the diagonal, of elements converted to dtype; its dtype is that of kl_sum. */
+int kl_trace(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2, int dtype,
+             struct kl_stream *s, struct kl_error **err);
 
 /* ---- convert.c: the same values, laid out or typed another way ---- */
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err);
@@ -76,6 +110,66 @@ int kl_squeeze_axis(struct kl_array **out, struct kl_array *a, int axis, struct 
 int kl_squeeze_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                     struct kl_stream *s, struct kl_error **err);
 
+/* Axes of size 1 added: in front; for 3-d (n) becomes (1,n,1) and (n,m) becomes (n,m,1). */
+kl_unary_fn kl_atleast_1d, kl_atleast_2d, kl_atleast_3d;
+/* The axis becomes several, of its size together; one extent may be -1. */
+int kl_unflatten(struct kl_array **out, struct kl_array *a, int axis, const int *shape,
+                 size_t shape_num, struct kl_stream *s, struct kl_error **err);
+/* The product of the extents of the axes, or one divided by it; 0-d, known at once. */
+int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *axes,
+                          size_t axes_num, bool inverted, int dtype, struct kl_stream *s,
+                          struct kl_error **err);
+
+/* ---- strided.c: views of memory ---- */
+/* Element (i, j, ...) is the flat row-major element offset + i * strides[0] + j * strides[1] + ... of a, which is copied when it is not row-contiguous.
+ * KL_ESHAPE when that is outside of a for any element. */
+int kl_as_strided(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
+                  const int64_t *strides, size_t strides_num, size_t offset, struct kl_stream *s,
+                  struct kl_error **err);
+/* The elements (i, i + offset) of two axes, as the last axis of a view. */
+int kl_diagonal(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2,
+                struct kl_stream *s, struct kl_error **err);
+/* The bits as another dtype. Where its size is another the last axis grows or shrinks, and must fit (KL_ESHAPE). To bool: whether a byte is not 0. */
+int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s,
+            struct kl_error **err);
+
+/* ---- rearrange.c ---- */
+/* low[k] elements before and high[k] behind axis axes[k]. mode: "constant" (pad_value, one element, converted), "edge" (the outermost element), "reflect" and "symmetric"
+ * (backwards and forwards, without and with the outermost element); pad_value may be NULL but for the first. */
+int kl_pad(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+           const int *low, size_t low_num, const int *high, size_t high_num,
+           struct kl_array *pad_value, const char *mode, struct kl_stream *s,
+           struct kl_error **err);
+/* pad_width on every side. */
+int kl_pad_symmetric(struct kl_array **out, struct kl_array *a, int pad_width,
+                     struct kl_array *pad_value, const char *mode, struct kl_stream *s,
+                     struct kl_error **err);
+/* The whole array reps times along each axis; the shorter of shape and reps gets ones in front. */
+int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t reps_num,
+            struct kl_stream *s, struct kl_error **err);
+/* Each element repeats times in a row; without an axis: of a, flat. */
+int kl_repeat(struct kl_array **out, struct kl_array *a, int repeats, struct kl_stream *s,
+              struct kl_error **err);
+int kl_repeat_axis(struct kl_array **out, struct kl_array *a, int repeats, int axis,
+                   struct kl_stream *s, struct kl_error **err);
+/* Element i moves to i + shift, around the end. Without an axis, of a, flat; several shifts for it, or for one axis, add up. Shifts beyond the axes are not used. */
+int kl_roll(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
+            struct kl_stream *s, struct kl_error **err);
+int kl_roll_axis(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
+                 int axis, struct kl_stream *s, struct kl_error **err);
+int kl_roll_axes(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
+                 const int *axes, size_t axes_num, struct kl_stream *s, struct kl_error **err);
+/* Array i, flat, along axis i of the result ("ij"; "xy": the first two axes change places), the same along the others; sparse: of size 1 along those. */
+int kl_meshgrid(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *arrays,
+                size_t n_arrays, bool sparse, const char *indexing, struct kl_stream *s,
+                struct kl_error **err);
+
+/* ---- depends.c ---- */
+/* The inputs, made when all dependencies have settled; they fail with the first dependency that failed, if they did not themselves. */
+int kl_depends(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *inputs,
+               size_t n_inputs, struct kl_array *const *dependencies, size_t n_dependencies,
+               struct kl_stream *s, struct kl_error **err);
+
 /* ---- slice.c: parts of arrays, and arrays of parts ---- */
 /* One start, stop and stride per axis. Bounds count from the end when negative and are clamped;
  * strides are not 0. */
@@ -87,6 +181,13 @@ int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array
                     const int *start, size_t start_num, const int *stop, size_t stop_num,
                     const int *strides, size_t strides_num, struct kl_stream *s,
                     struct kl_error **err);
+/* slice_join.c: src with the slice joined with update, converted and broadcast as above. */
+typedef int kl_slice_join_fn(struct kl_array **out, struct kl_array *src, struct kl_array *update,
+                             const int *start, size_t start_num, const int *stop, size_t stop_num,
+                             const int *strides, size_t strides_num, struct kl_stream *s,
+                             struct kl_error **err);
+kl_slice_join_fn kl_slice_update_add, kl_slice_update_prod, kl_slice_update_max,
+    kl_slice_update_min;
 /* Along axis 0. The dtype is that in which all meet. */
 int kl_concatenate(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
                    struct kl_stream *s, struct kl_error **err);
@@ -104,10 +205,6 @@ int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t 
                   struct kl_stream *s, struct kl_error **err);
 
 /* ---- binary.c, unary.c: element-wise ---- */
-typedef int kl_binary_fn(struct kl_array **out, struct kl_array *a, struct kl_array *b,
-                         struct kl_stream *s, struct kl_error **err);
-typedef int kl_unary_fn(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-                        struct kl_error **err);
 kl_binary_fn kl_add, kl_subtract, kl_multiply;
 kl_binary_fn kl_divide; /* integers and bools: in float32 */
 kl_binary_fn kl_maximum,
@@ -185,6 +282,29 @@ int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, 
                  float scale, const char *mask_mode, struct kl_array *mask /* may be NULL */,
                  struct kl_array *sinks /* may be NULL */, struct kl_stream *s,
                  struct kl_error **err);
+/* ---- products.c ---- */
+/* Element (i, j) is a[i] * b[j], both flat. */
+kl_binary_fn kl_outer;
+/* The sum over the last axis of both, whose extents are equal; a 0-d operand: the product. Types as matmul. */
+kl_binary_fn kl_inner;
+/* Each element of a times all of b, block by block; ones stand for missing leading axes. */
+kl_binary_fn kl_kron;
+/* The sum of products over pairs of axes; the other axes of a, then those of b, stay. Types as matmul. KL_ESHAPE: a pair of two sizes. */
+int kl_tensordot(struct kl_array **out, struct kl_array *a, struct kl_array *b, const int *axes_a,
+                 size_t axes_a_num, const int *axes_b, size_t axes_b_num, struct kl_stream *s,
+                 struct kl_error **err);
+/* Over the last `axis` axes of a and the first of b. */
+int kl_tensordot_axis(struct kl_array **out, struct kl_array *a, struct kl_array *b, int axis,
+                      struct kl_stream *s, struct kl_error **err);
+/* alpha * (a @ b) + beta * c, c broadcast to the product; in the type in which all three meet, which is floating or complex. beta 0: c is not read. */
+int kl_addmm(struct kl_array **out, struct kl_array *c, struct kl_array *a, struct kl_array *b,
+             float alpha, float beta, struct kl_stream *s, struct kl_error **err);
+
+/* ---- hadamard.c ---- */
+/* The last axis, of m * 2^k elements with m one of 1, 12, 20, 28, times the Hadamard matrix of that size and *scale (NULL: 1 / sqrt(size)). Integers and bools in float32; complex64:
+ * KL_EDTYPE; no elements: KL_ESHAPE. */
+int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float *scale,
+                          struct kl_stream *s, struct kl_error **err);
 
 /* ---- gather.c ---- */
 /* indices: integers; they broadcast to one shape, which the result starts with, then slice_sizes
@@ -222,6 +342,12 @@ kl_scatter_fn kl_scatter, kl_scatter_add, kl_scatter_prod, kl_scatter_max, kl_sc
 kl_scatter_single_fn kl_scatter_single, kl_scatter_add_single, kl_scatter_prod_single,
     kl_scatter_max_single, kl_scatter_min_single;
 
+/* ---- masked.c ---- */
+/* a with the elements of src, in row order, where mask is true, in row order. The mask is bool, of a shape with which that of a begins; src is
+ * cast to a's dtype. A 0-d src is for all; one with too few elements: an index fault. */
+int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array *mask,
+                      struct kl_array *src, struct kl_stream *s, struct kl_error **err);
+
 /* ---- random.c ---- */
 /* A key is a uint32 array of shape (2,); batches of keys have shape (..., 2) where said. key may be
  * NULL below: the next key of the process-wide sequence, which kl_random_seed restarts. */
@@ -253,3 +379,48 @@ int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_arr
                       const int *shape, size_t shape_num, int dtype,
                       struct kl_array *key /* may be NULL */, struct kl_stream *s,
                       struct kl_error **err);
+
+/* ---- distributions.c ---- */
+/* bool: true with probability p, a floating array that broadcasts to the shape. */
+int kl_random_bernoulli(struct kl_array **out, struct kl_array *p, const int *shape,
+                        size_t shape_num, struct kl_array *key /* may be NULL */,
+                        struct kl_stream *s, struct kl_error **err);
+/* -log(-log(u)), u uniform in [0, 1); dtypes as uniform. */
+int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+                     struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                     struct kl_error **err);
+/* uint32: positions along an axis of the logits (real), position i with probability exp(logits[i]) / sum. The shape is that of the logits without the axis; or one to which that
+ * broadcasts; or that with num_samples behind. KL_EARG: an empty axis. */
+int kl_random_categorical(struct kl_array **out, struct kl_array *logits, int axis,
+                          struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                          struct kl_error **err);
+int kl_random_categorical_shape(struct kl_array **out, struct kl_array *logits, int axis,
+                                const int *shape, size_t shape_num,
+                                struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                                struct kl_error **err);
+int kl_random_categorical_num_samples(struct kl_array **out, struct kl_array *logits, int axis,
+                                      int num_samples, struct kl_array *key /* may be NULL */,
+                                      struct kl_stream *s, struct kl_error **err);
+/* loc + scale * sign(u) * log(1 - |u|), u uniform in (-1, 1); floating dtypes, rounded once. */
+int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+                      float loc, float scale, struct kl_array *key /* may be NULL */,
+                      struct kl_stream *s, struct kl_error **err);
+/* Normal numbers given that they are in [lower, upper], real arrays that broadcast to the shape; floating dtypes. */
+int kl_random_truncated_normal(struct kl_array **out, struct kl_array *lower,
+                               struct kl_array *upper, const int *shape, size_t shape_num,
+                               int dtype, struct kl_array *key /* may be NULL */,
+                               struct kl_stream *s, struct kl_error **err);
+/* 0 .. n - 1 in a random order, uint32. */
+int kl_random_permutation_arange(struct kl_array **out, int n,
+                                 struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                                 struct kl_error **err);
+/* x with its slices along an axis in a random order. */
+int kl_random_permutation(struct kl_array **out, struct kl_array *x, int axis,
+                          struct kl_array *key /* may be NULL */, struct kl_stream *s,
+                          struct kl_error **err);
+/* Normal vectors: mean (..., n), cov (..., n, n) positive semi-definite (not checked; its symmetric part counts), both without these axes broadcasting to the shape; the result has
+ * one more axis. float32 only. CPU only. */
+int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
+                                  struct kl_array *cov, const int *shape, size_t shape_num,
+                                  int dtype, struct kl_array *key /* may be NULL */,
+                                  struct kl_stream *s, struct kl_error **err);

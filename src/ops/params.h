@@ -33,6 +33,17 @@ static inline size_t kl_slice_params_bytes(const struct kl_slice_buf *p) {
     return offsetof(struct kl_slice_buf, v) + 2 * (size_t)p->ndim * sizeof *p->v;
 }
 
+struct kl_strided_buf {
+    int ndim;
+    int64_t v[1 + KL_MAX_NDIM];
+};
+_Static_assert(offsetof(struct kl_strided_buf, v) == offsetof(struct kl_strided_params, v),
+               "one layout");
+
+static inline size_t kl_strided_params_bytes(const struct kl_strided_buf *p) {
+    return offsetof(struct kl_strided_buf, v) + (1 + (size_t)p->ndim) * sizeof *p->v;
+}
+
 struct kl_gather_buf {
     int n_axes, ndim;
     int v[2 * KL_MAX_NDIM];

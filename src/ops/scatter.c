@@ -5,7 +5,9 @@
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
+#include "ops/steps.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 static int check_updates(const struct kl_array *a, const struct kl_array *updates,
                          const struct kl_shape *shape, struct kl_error **err) {
@@ -128,4 +130,73 @@ int kl_scatter_add_axis(struct kl_array **out, struct kl_array *a, struct kl_arr
                         struct kl_array *values, int axis, struct kl_stream *s,
                         struct kl_error **err) {
     return scatter_along(out, KL_SCATTER_ADD, a, indices, values, axis, s, err);
+}
+
+/* ---- gradients ---- */
+/* x as it is read at the places that the operation writes. */
+static int read_back(struct kl_array **out, const struct kl_vjp *v, struct kl_array *x,
+                     struct kl_error **err) {
+    const struct kl_scatter_params *p = v->params;
+    const struct kl_tensor *updates = &v->in[1]->t;
+    size_t n = (size_t)p->n_axes, ndim = (size_t)x->t.ndim;
+    return kl_gather(out, x, v->in + 2, n, p->axes, n, updates->dims + updates->ndim - ndim, ndim,
+                     v->s, err);
+}
+
+/* The cotangent where x is the result that it took part in, elsewhere 0. */
+static struct kl_array *where_chosen(struct kl_steps *t, struct kl_array *x,
+                                     struct kl_array *result, struct kl_array *cotangent,
+                                     struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *zero =
+        KL_STEP(t, kl_array_new_scalar(&t->made, 0, (enum kl_dtype)cotangent->t.dtype, err));
+    struct kl_array *chosen = KL_STEP(t, kl_equal(&t->made, x, result, s, err));
+    return KL_STEP(t, kl_where(&t->made, chosen, cotangent, zero, s, err));
+}
+
+static int base_gradient(struct kl_array **out, const struct kl_vjp *v, enum kl_scatter_mode mode,
+                         struct kl_error **err) {
+    const struct kl_scatter_params *p = v->params;
+    struct kl_steps t = {0};
+    struct kl_array *g = v->cotangent[0];
+    if (mode == KL_SCATTER_ASSIGN) {
+        struct kl_array *zeros = KL_STEP(&t, kl_zeros_like(&t.made, v->in[1], v->s, err));
+        g = KL_STEP(&t, kl_scatter(&t.made, g, v->in + 2, (size_t)p->n_axes, zeros, p->axes,
+                                   (size_t)p->n_axes, v->s, err));
+    } else if (mode != KL_SCATTER_ADD) {
+        g = where_chosen(&t, v->in[0], v->out[0], g, v->s, err);
+    }
+    return kl_steps_end(&t, out, g);
+}
+
+static int update_gradient(struct kl_array **out, const struct kl_vjp *v, enum kl_scatter_mode mode,
+                           struct kl_error **err) {
+    struct kl_steps t = {0};
+    struct kl_array *g = KL_STEP(&t, read_back(&t.made, v, v->cotangent[0], err));
+    if (mode == KL_SCATTER_MAX || mode == KL_SCATTER_MIN) {
+        struct kl_array *result = KL_STEP(&t, read_back(&t.made, v, v->out[0], err));
+        if (!t.rc) g = where_chosen(&t, v->in[1], result, g, v->s, err);
+    }
+    return kl_steps_end(&t, out, g);
+}
+
+/* Of several updates to one place that are assigned each gets the gradient of the place, as do all that are equal to a maximum or minimum. */
+int kl_vjp_scatter(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    enum kl_scatter_mode mode = ((const struct kl_scatter_params *)v->params)->mode;
+    if (mode == KL_SCATTER_PROD && (v->wanted[0] || v->wanted[1]))
+        return kl_fail(err, KL_EUNSUPPORTED, "scatter_prod has no gradient");
+    if (v->wanted[0]) KL_TRY(base_gradient(&grad[0], v, mode, err));
+    return v->wanted[1] ? update_gradient(&grad[1], v, mode, err) : KL_OK;
+}
+
+int kl_vjp_scatter_axis(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_scatter_axis_params *p = v->params;
+    struct kl_array *g = v->cotangent[0], *zero;
+    if (v->wanted[0] && p->mode == KL_SCATTER_ADD) grad[0] = kl_array_retain(g);
+    if (v->wanted[0] && p->mode == KL_SCATTER_ASSIGN) {
+        KL_TRY(kl_array_new_scalar(&zero, 0, (enum kl_dtype)g->t.dtype, err));
+        int rc = kl_put_along_axis(&grad[0], g, v->in[2], zero, p->axis, v->s, err);
+        kl_array_release(zero);
+        if (rc) return rc;
+    }
+    return v->wanted[1] ? kl_take_along_axis(&grad[1], g, v->in[2], p->axis, v->s, err) : KL_OK;
 }

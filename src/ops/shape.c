@@ -8,6 +8,7 @@
 #include "ops/ops.h"
 #include "ops/params.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 /* ---- reshape ---- */
 /* Strides with which the elements of t read as dims, in the same order; false when there are none.
@@ -313,4 +314,96 @@ int kl_squeeze(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
     for (int i = 0; i < a->t.ndim; i++)
         if (a->t.dims[i] == 1) axes[n++] = i;
     return kl_squeeze_axes(out, a, axes, (size_t)n, s, err);
+}
+
+/* ---- a least number of axes ---- */
+int kl_atleast_1d(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                  struct kl_error **err) {
+    KL_TRY(kl_check_array(a, "a", err));
+    int axis = 0;
+    return kl_expand_dims_axes(out, a, &axis, a->t.ndim < 1, s, err);
+}
+
+int kl_atleast_2d(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                  struct kl_error **err) {
+    static const int axes[] = {0, 1};
+    KL_TRY(kl_check_array(a, "a", err));
+    return kl_expand_dims_axes(out, a, axes, a->t.ndim < 2 ? (size_t)(2 - a->t.ndim) : 0, s, err);
+}
+
+int kl_atleast_3d(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                  struct kl_error **err) {
+    static const int axes[3][3] = {{0, 1, 2}, {0, 2}, {2}}; /* by the axes there are */
+    KL_TRY(kl_check_array(a, "a", err));
+    int n = a->t.ndim;
+    return kl_expand_dims_axes(out, a, n < 3 ? axes[n] : NULL, n < 3 ? (size_t)(3 - n) : 0, s, err);
+}
+
+/* ---- one axis becomes several ---- */
+int kl_unflatten(struct kl_array **out, struct kl_array *a, int axis, const int *shape,
+                 size_t shape_num, struct kl_stream *s, struct kl_error **err) {
+    int dims[KL_MAX_NDIM], n = 0, open = -1;
+    int64_t size = 1;
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_check_list(shape, shape_num, "the shape", err));
+    KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
+    if (shape_num == 0) return kl_fail(err, KL_ESHAPE, "the shape of axis %d is empty", axis);
+    if ((size_t)a->t.ndim - 1 + shape_num > KL_MAX_NDIM)
+        return kl_fail(err, KL_ESHAPE, "the result would have %zu axes; at most %d are possible",
+                       (size_t)a->t.ndim - 1 + shape_num, KL_MAX_NDIM);
+    for (int i = 0; i < axis; i++) dims[n++] = a->t.dims[i];
+    for (size_t i = 0; i < shape_num; i++, n++) {
+        dims[n] = shape[i];
+        if (shape[i] == -1 && open < 0)
+            open = n;
+        else if (shape[i] < 0 || (shape[i] && size > INT32_MAX / shape[i]))
+            return kl_fail(err, KL_ESHAPE, "axis %d of size %d cannot have shape %s", axis,
+                           a->t.dims[axis], KL_SHAPE_TEXT((int)shape_num, shape));
+        else
+            size *= shape[i];
+    }
+    if (open >= 0 && size > 0) {
+        dims[open] = (int)(a->t.dims[axis] / size);
+        size *= dims[open];
+    }
+    if (size != a->t.dims[axis] || (open >= 0 && dims[open] < 0))
+        return kl_fail(err, KL_ESHAPE, "axis %d of size %d cannot have shape %s", axis,
+                       a->t.dims[axis], KL_SHAPE_TEXT((int)shape_num, shape));
+    for (int i = axis + 1; i < a->t.ndim; i++) dims[n++] = a->t.dims[i];
+    return kl_reshape_to(out, a, n, dims, s, err);
+}
+
+/* ---- how many elements ---- */
+int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *axes,
+                          size_t axes_num, bool inverted, int dtype, struct kl_stream *s,
+                          struct kl_error **err) {
+    int at[KL_MAX_NDIM];
+    int64_t n = 1, lo, hi;
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_check_dtype(dtype, err));
+    KL_TRY(kl_check_axes(at, axes, axes_num, a->t.ndim, err));
+    for (size_t i = 0; i < axes_num && n > 0; i++) n *= a->t.dims[at[i]];
+    for (size_t i = 0; i < axes_num; i++)
+        if (a->t.dims[at[i]] == 0) n = 0;
+    double x = inverted ? 1 / (double)n : (double)n;
+    if (inverted && kl_int_limits((enum kl_dtype)dtype, &lo, &hi))
+        x = n == 0 ? (double)(hi >> 11 << 11) : n == 1; /* as a cast: towards zero, saturating */
+    return kl_array_new_scalar(out, x, (enum kl_dtype)dtype, err);
+}
+
+/* ---- gradients ---- */
+/* Reshape, expand_dims, squeeze: the same elements in the shape that they had. */
+int kl_vjp_reshape(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_reshape_to(&grad[0], v->cotangent[0], v->in[0]->t.ndim, v->in[0]->t.dims, v->s, err);
+}
+
+int kl_vjp_transpose(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_dims_params *p = v->params;
+    int back[KL_MAX_NDIM];
+    for (int i = 0; i < p->n; i++) back[p->v[i]] = i;
+    return kl_permute(&grad[0], v->cotangent[0], back, err);
+}
+
+int kl_vjp_broadcast(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_sum_to(&grad[0], v->cotangent[0], v->in[0]->t.ndim, v->in[0]->t.dims, v->s, err);
 }

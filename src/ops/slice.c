@@ -5,6 +5,7 @@
 #include "ops/ops.h"
 #include "ops/params.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 /* ---- slice ---- */
 struct slice {
@@ -274,4 +275,56 @@ int kl_split_sections(struct kl_array ***outs, size_t *n_outs, struct kl_array *
     int rc = split_at(outs, n_outs, a, cut, indices_num + 1, axis, err);
     kl_free(cut);
     return rc;
+}
+
+/* ---- gradients ---- */
+/* base with the slice that p describes replaced by update, of its shape. */
+static int put_slice(struct kl_array **out, struct kl_array *base, struct kl_array *update,
+                     const struct kl_slice_params *p, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *const in[2] = {base, update};
+    if (update->t.size == 0) {
+        *out = kl_array_retain(base);
+        return KL_OK;
+    }
+    size_t bytes = offsetof(struct kl_slice_params, v) + 2 * (size_t)p->ndim * sizeof *p->v;
+    return kl_array_op1(out, KL_OP_SLICE_UPDATE, s, p, bytes, in, 2, (enum kl_dtype)base->t.dtype,
+                        base->t.ndim, base->t.dims, err);
+}
+
+int kl_vjp_slice(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_array *zeros;
+    KL_TRY(kl_zeros_like(&zeros, v->in[0], v->s, err));
+    int rc = put_slice(&grad[0], zeros, v->cotangent[0], v->params, v->s, err);
+    kl_array_release(zeros);
+    return rc;
+}
+
+int kl_vjp_slice_update(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_slice_params *p = v->params;
+    int start[KL_MAX_NDIM], step[KL_MAX_NDIM];
+    for (int i = 0; i < p->ndim; i++) {
+        start[i] = (int)p->v[i];
+        step[i] = (int)p->v[p->ndim + i];
+    }
+    if (v->wanted[0]) {
+        struct kl_array *zeros;
+        KL_TRY(kl_zeros_like(&zeros, v->in[1], v->s, err));
+        int rc = put_slice(&grad[0], v->cotangent[0], zeros, p, v->s, err);
+        kl_array_release(zeros);
+        if (rc) return rc;
+    }
+    if (!v->wanted[1]) return KL_OK;
+    return kl_slice_to(&grad[1], v->cotangent[0], start, step, v->in[1]->t.dims, err);
+}
+
+int kl_vjp_concatenate(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    int axis = ((const struct kl_axis_params *)v->params)->axis;
+    int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM];
+    for (int i = 0; i < v->out[0]->t.ndim; i++) step[i] = 1;
+    for (int k = 0; k < v->n_in; k++) {
+        const int *dims = v->in[k]->t.dims;
+        if (v->wanted[k]) KL_TRY(kl_slice_to(&grad[k], v->cotangent[0], start, step, dims, err));
+        start[axis] += dims[axis];
+    }
+    return KL_OK;
 }

@@ -14,3 +14,6 @@ int kl_permute(struct kl_array **out, struct kl_array *a, const int *perm, struc
 /* Elements start + k * step, k < dims, per axis, all inside a. */
 int kl_slice_to(struct kl_array **out, struct kl_array *a, const int *start, const int *step,
                 const int *dims, struct kl_error **err);
+/* Zeros, of shape a's without its last axis, rows, cols, with that axis of a on the k-th diagonal of each matrix, where it fits. */
+int kl_embed_diagonal(struct kl_array **out, struct kl_array *a, int rows, int cols, int k,
+                      struct kl_stream *s, struct kl_error **err);

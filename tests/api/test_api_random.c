@@ -126,11 +126,59 @@ static void test_ranges(void **state) {
     for (int i = 0; i < 6; i++) mlx_array_free(all[i]);
 }
 
+static void test_distributions(void **state) {
+    mlx_array r = mlx_array_new(), k = mlx_array_new(), p = mlx_array_new_float(1),
+              one = INTS(4, 5, 6), mean = FLOATS(1, 2), lo = mlx_array_new_float(2),
+              logits = FLOATS(-100, 0, -100),
+              cov = of_floats((const float[]){0, 0, 0, 0}, LIST(2, 2), 2);
+    OK(mlx_random_key(&k, 3));
+    OK(mlx_random_bernoulli(&r, p, AXES(2), k, cpu));
+    assert_text(r, "array([True, True], dtype=bool)");
+    OK(mlx_random_gumbel(&r, AXES(2, 3), MLX_FLOAT16, k, cpu));
+    assert_shape(r, AXES(2, 3));
+    OK(mlx_random_categorical(&r, logits, -1, k, cpu));
+    assert_text(r, "array(1, dtype=uint32)");
+    OK(mlx_random_categorical_num_samples(&r, logits, 0, 3, k, cpu));
+    assert_text(r, "array([1, 1, 1], dtype=uint32)");
+    OK(mlx_random_categorical_shape(&r, logits, 0, AXES(1, 2), k, cpu));
+    assert_text(r, "array([[1, 1]], dtype=uint32)");
+    OK(mlx_random_laplace(&r, AXES(2), MLX_FLOAT32, 7, 0, k, cpu));
+    assert_text(r, "array([7, 7], dtype=float32)");
+    OK(mlx_random_truncated_normal(&r, lo, lo, AXES(2), MLX_FLOAT32, k, cpu));
+    assert_text(r, "array([2, 2], dtype=float32)");
+    OK(mlx_random_multivariate_normal(&r, mean, cov, AXES(1), MLX_FLOAT32, no_array, cpu));
+    assert_text(r, "array([[1, 2]], dtype=float32)");
+    OK(mlx_random_permutation(&r, one, 0, k, cpu));
+    OK(mlx_sort(&r, r, cpu));
+    assert_text(r, "array([4, 5, 6], dtype=int32)");
+    OK(mlx_random_permutation_arange(&r, 6, k, cpu)); /* as MLX's, of the same key */
+    assert_text(r, "array([0, 1, 2, 4, 3, 5], dtype=uint32)");
+    void *ctx = r.ctx;
+    FAILS(mlx_random_bernoulli(&r, one, AXES(3), k, cpu), KEEL_EDTYPE,
+          "mlx_random_bernoulli: p is int32");
+    FAILS(mlx_random_gumbel(&r, AXES(3), MLX_INT32, k, cpu), KEEL_EDTYPE, "mlx_random_gumbel: ");
+    FAILS(mlx_random_categorical(&r, no_array, -1, k, cpu), KEEL_EARG, "logits");
+    FAILS(mlx_random_categorical_num_samples(&r, logits, 0, -3, k, cpu), KEEL_EARG, "-3 samples");
+    FAILS(mlx_random_categorical_shape(&r, logits, 1, AXES(1), k, cpu), KEEL_EAXIS, "axis 1");
+    FAILS(mlx_random_laplace(&r, AXES(2), MLX_INT32, 7, 0, k, cpu), KEEL_EDTYPE,
+          "mlx_random_laplace: ");
+    FAILS(mlx_random_truncated_normal(&r, no_array, lo, AXES(2), MLX_FLOAT32, k, cpu), KEEL_EARG,
+          "empty");
+    FAILS(mlx_random_multivariate_normal(&r, mean, mean, AXES(1), MLX_FLOAT32, k, cpu), KEEL_ESHAPE,
+          "mlx_random_multivariate_normal: ");
+    FAILS(mlx_random_permutation(&r, p, 0, k, cpu), KEEL_EAXIS, "mlx_random_permutation: ");
+    FAILS(mlx_random_permutation_arange(&r, -1, k, cpu), KEEL_EARG,
+          "mlx_random_permutation_arange: ");
+    assert_ptr_equal(r.ctx, ctx);
+    mlx_array all[] = {r, k, p, one, mean, lo, logits, cov};
+    for (int i = 0; i < 8; i++) mlx_array_free(all[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys),   cmocka_unit_test(test_same_as_mlx),
         cmocka_unit_test(test_bits),   cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_ranges), cmocka_unit_test(test_distributions),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -2,9 +2,9 @@
  * and leaks nothing. */
 #include "helpers.h"
 
-static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one;
 static struct kl_array *four, *one_d; /* operands of attention */
 static struct kl_array *mt;           /* m transposed: no reshape without a copy */
+static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2, *m22;
 
 #define BUILDERS(X)                                                                                \
     X(zeros, kl_zeros(out, LIST(2, 3), KL_F32, cpu(), err))                                        \
@@ -40,10 +40,43 @@ static struct kl_array *mt;           /* m transposed: no reshape without a copy
     X(take_along_axis, kl_take_along_axis(out, m, idx, 1, cpu(), err))                             \
     X(put_along_axis, kl_put_along_axis(out, m, idx, one, 1, cpu(), err))                          \
     X(scatter_add, kl_scatter_add_single(out, half, flat_idx, idx, 0, cpu(), err))                 \
+    X(linspace, kl_linspace(out, 0, 1, 5, KL_I32, cpu(), err))                                     \
+    X(eye, kl_eye(out, 3, 3, 0, KL_I32, cpu(), err))                                               \
+    X(tril, kl_tril(out, m, 0, cpu(), err))                                                        \
+    X(diag, kl_diag(out, v, -1, cpu(), err))                                                       \
+    X(trace, kl_trace(out, m, 0, 0, 1, KL_F32, cpu(), err))                                        \
+    X(hanning, kl_hanning(out, 4, cpu(), err))                                                     \
+    X(pad, kl_pad(out, m, LIST(0), LIST(1), LIST(1), one, "constant", cpu(), err))                 \
+    X(pad_edge, kl_pad_symmetric(out, m, 1, NULL, "edge", cpu(), err))                             \
+    X(tile, kl_tile(out, mt, LIST(2, 2), cpu(), err))                                              \
+    X(repeat, kl_repeat(out, mt, 2, cpu(), err))                                                   \
+    X(roll, kl_roll_axes(out, m, LIST(1, 1), LIST(0, 1), cpu(), err))                              \
+    X(as_strided, kl_as_strided(out, mt, LIST(2), (int64_t[]){1}, 1, 0, cpu(), err))               \
+    X(diagonal, kl_diagonal(out, m, 0, 0, 1, cpu(), err))                                          \
+    X(view, kl_view(out, mt, KL_BOOL, cpu(), err))                                                 \
+    X(unflatten, kl_unflatten(out, m, 1, LIST(3, 1), cpu(), err))                                  \
+    X(slice_update_add,                                                                            \
+      kl_slice_update_add(out, m, half, LIST(0, 0), LIST(2, 3), LIST(1, 1), cpu(), err))           \
+    X(masked_scatter, kl_masked_scatter(out, v, cond, half, cpu(), err))                           \
+    X(outer, kl_outer(out, m, half, cpu(), err))                                                   \
+    X(kron, kl_kron(out, m, half, cpu(), err))                                                     \
+    X(inner, kl_inner(out, m, half, cpu(), err))                                                   \
+    X(tensordot, kl_tensordot_axis(out, m, half, 1, cpu(), err))                                   \
+    X(addmm, kl_addmm(out, one, m, half, 2, 3, cpu(), err))                                        \
+    X(hadamard, kl_hadamard_transform(out, idx, NULL, cpu(), err))                                 \
     X(key, kl_random_key(out, 1, err))                                                             \
     X(bits, kl_random_bits(out, LIST(3), 2, NULL, cpu(), err))                                     \
     X(uniform, kl_random_uniform(out, half, one, LIST(2, 3), KL_F16, key, cpu(), err))             \
     X(normal, kl_random_normal(out, LIST(3), KL_F64, 1, 2, key, cpu(), err))                       \
+    X(bernoulli, kl_random_bernoulli(out, half, LIST(3), NULL, cpu(), err))                        \
+    X(gumbel, kl_random_gumbel(out, LIST(3), KL_F16, NULL, cpu(), err))                            \
+    X(categorical, kl_random_categorical_num_samples(out, m, 1, 2, NULL, cpu(), err))              \
+    X(laplace, kl_random_laplace(out, LIST(3), KL_F16, 1, 2, NULL, cpu(), err))                    \
+    X(truncated_normal,                                                                            \
+      kl_random_truncated_normal(out, one, half, LIST(3), KL_F16, key, cpu(), err))                \
+    X(permutation, kl_random_permutation(out, m, 1, NULL, cpu(), err))                             \
+    X(multivariate_normal,                                                                         \
+      kl_random_multivariate_normal(out, idx2, m22, LIST(2), KL_F32, key, cpu(), err))             \
     X(normal_complex,                                                                              \
       kl_random_normal_broadcast(out, LIST(3), KL_C64, half, one, key, cpu(), err))                \
     X(randint, kl_random_randint(out, one, half, LIST(3), KL_I8, key, cpu(), err))
@@ -93,17 +126,21 @@ static void every_failure(void **state) {
 }
 
 static void lists(void **state) {
-    for (int n = 0, done = 0; done < 3; n++) {
+    for (int n = 0, done = 0; done < 5; n++) {
         struct kl_array **outs = NULL;
         size_t count = 0;
         int64_t live = kl_test_n_live();
         done = 0;
-        for (int which = 0; which < 3; which++) {
+        for (int which = 0; which < 5; which++) {
             kl_test_fail_alloc_at(n);
             int rc = which == 0   ? kl_split(&outs, &count, m, 2, 0, cpu(), NULL)
                      : which == 1 ? kl_split_sections(&outs, &count, m, LIST(1), 1, cpu(), NULL)
-                                  : kl_broadcast_arrays(&outs, &count, (struct kl_array *[]){m, v},
-                                                        2, cpu(), NULL);
+                     : which == 2 ? kl_broadcast_arrays(&outs, &count, (struct kl_array *[]){m, v},
+                                                        2, cpu(), NULL)
+                     : which == 3 ? kl_meshgrid(&outs, &count, (struct kl_array *[]){mt, v}, 2,
+                                                false, "xy", cpu(), NULL)
+                                  : kl_depends(&outs, &count, (struct kl_array *[]){mt, v}, 2,
+                                               (struct kl_array *[]){m, idx}, 2, cpu(), NULL);
             bool failed = kl_test_alloc_failed();
             kl_test_fail_alloc_at(-1);
             if (failed) {
@@ -127,6 +164,8 @@ int main(void) {
     idx = I32(SHAPE(2, 1), 0, 1);
     flat_idx = I32(SHAPE(2), 0, 1);
     one = scalar_of(KL_I32, 1);
+    idx2 = I32(SHAPE(2), 1, 2);
+    m22 = count_up(SHAPE(2, 2));
     if (kl_astype(&half, v, KL_F16, cpu(), NULL) || kl_astype(&cond, v, KL_BOOL, cpu(), NULL))
         return 1;
     if (kl_random_key(&key, 1, NULL) || kl_transpose(&mt, m, cpu(), NULL)) return 1;
@@ -134,7 +173,8 @@ int main(void) {
     kl_until_quiet();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    struct kl_array *all[] = {m, v, idx, flat_idx, half, cond, key, one, mt, four, one_d};
+    struct kl_array *all[] = {m,   v,  idx,  flat_idx, half, cond, key,
+                              one, mt, idx2, m22,      four, one_d};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
     return rc;
 }

@@ -1,7 +1,9 @@
-/* full, zeros, ones, arange. */
+/* full, zeros, ones, arange, linspace; golden rows of everything that is made from parameters. */
 #include <limits.h>
 
-#include "helpers.h"
+#include "golden_make.h"
+
+#include "golden_create.inc"
 
 static void zeros_and_ones(void **state) {
     struct kl_array *out, *a = F32(SHAPE(2, 1), 5, 6);
@@ -105,8 +107,39 @@ static void bad(void **state) {
     kl_array_release(v);
 }
 
+static void golden(void **state) {
+    GOLDEN_MAKE_RUN_ALL(create_cases);
+}
+
+static void linspace(void **state) {
+    struct kl_array *out;
+    EXPECT_OK(kl_linspace(&out, 1, 5, 0, KL_I32, cpu(), &err));
+    EXPECT_I32(out, SHAPE(0), 0);
+    EXPECT_OK(kl_linspace(&out, 3, -3, 7, KL_I32, cpu(), &err));
+    EXPECT_I32(out, SHAPE(7), 3, 2, 1, 0, -1, -2, -3);
+    EXPECT_OK(
+        kl_linspace(&out, -1e308, 1e308, 3, KL_F64, cpu(), &err)); /* the difference is infinite */
+    double *v = values_of(out);
+    assert_true(v[0] == -1e308 && v[1] == 0 && v[2] == 1e308);
+    free(v);
+    kl_array_release(out);
+    for (int n = 2; n < 200; n++) { /* both ends are exact */
+        EXPECT_OK(kl_linspace(&out, 0.1, 0.7, n, KL_F64, cpu(), &err));
+        v = values_of(out);
+        assert_true(v[0] == 0.1 && v[n - 1] == 0.7);
+        for (int i = 1; i < n; i++) assert_true(v[i] > v[i - 1]);
+        free(v);
+        kl_array_release(out);
+    }
+    EXPECT_FAIL(KL_EARG, kl_linspace(&out, 0, 1, -1, KL_F32, cpu(), &err));
+    EXPECT_FAIL(KL_EDTYPE, kl_linspace(&out, 0, 1, 2, 99, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_linspace(&out, 0, 1, 2, KL_F32, NULL, &err));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(zeros_and_ones), cmocka_unit_test(full),
-                                       cmocka_unit_test(arange), cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(zeros_and_ones), cmocka_unit_test(full),
+        cmocka_unit_test(arange),         cmocka_unit_test(bad),
+        cmocka_unit_test(golden),         cmocka_unit_test(linspace)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,12 +210,101 @@ static void bad_reshape(void **state) {
     kl_array_release(a);
 }
 
+static void atleast(void **state) {
+    struct kl_array *s = scalar_of(KL_I32, 5), *v = count_up(SHAPE(2)), *m = count_up(SHAPE(2, 3)),
+                    *c = count_up(SHAPE(1, 2, 1, 3)), *out;
+    EXPECT_OK(kl_atleast_1d(&out, s, cpu(), &err));
+    EXPECT_I32(out, SHAPE(1), 5);
+    EXPECT_OK(kl_atleast_2d(&out, s, cpu(), &err));
+    EXPECT_I32(out, SHAPE(1, 1), 5);
+    EXPECT_OK(kl_atleast_3d(&out, s, cpu(), &err));
+    EXPECT_I32(out, SHAPE(1, 1, 1), 5);
+    EXPECT_OK(kl_atleast_1d(&out, v, cpu(), &err));
+    assert_ptr_equal(out, v);
+    kl_array_release(out);
+    EXPECT_OK(kl_atleast_2d(&out, v, cpu(), &err));
+    EXPECT_I32(out, SHAPE(1, 2), 0, 1);
+    EXPECT_OK(kl_atleast_3d(&out, v, cpu(), &err));
+    EXPECT_I32(out, SHAPE(1, 2, 1), 0, 1);
+    EXPECT_OK(kl_atleast_2d(&out, m, cpu(), &err));
+    assert_ptr_equal(out, m);
+    kl_array_release(out);
+    EXPECT_OK(kl_atleast_3d(&out, m, cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 3, 1), 0, 1, 2, 3, 4, 5);
+    EXPECT_OK(kl_atleast_3d(&out, c, cpu(), &err));
+    assert_ptr_equal(out, c);
+    kl_array_release(out);
+    EXPECT_FAIL(KL_EARG, kl_atleast_1d(&out, NULL, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_atleast_2d(&out, NULL, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_atleast_3d(&out, NULL, cpu(), &err));
+    struct kl_array *all[] = {s, v, m, c};
+    for (int i = 0; i < 4; i++) kl_array_release(all[i]);
+}
+
+static void unflatten(void **state) {
+    struct kl_array *a = count_up(SHAPE(2, 6)), *e = count_up(SHAPE(0, 2)),
+                    *s = scalar_of(KL_I32, 5), *out;
+    EXPECT_OK(kl_unflatten(&out, a, -1, LIST(2, -1), cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 2, 3), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+    EXPECT_OK(kl_unflatten(&out, a, 0, LIST(2), cpu(), &err));
+    assert_ptr_equal(out, a);
+    kl_array_release(out);
+    EXPECT_OK(kl_unflatten(&out, e, 0, LIST(-1, 2), cpu(), &err));
+    EXPECT_I32(out, SHAPE(0, 2, 2), 0);
+    EXPECT_OK(kl_unflatten(&out, e, 0, LIST(0, 7), cpu(), &err));
+    EXPECT_I32(out, SHAPE(0, 7, 2), 0);
+    EXPECT_FAIL(KL_ESHAPE, kl_unflatten(&out, a, 1, LIST(2, 2), cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_unflatten(&out, a, 1, LIST(-1, 4), cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_unflatten(&out, a, 1, LIST(-1, -1), cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_unflatten(&out, a, 1, LIST(-2, -3), cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_unflatten(&out, a, 1, LIST(0, -1), cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_unflatten(&out, e, 0, LIST(0, -1), cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_unflatten(&out, a, 1, LIST(INT_MAX, INT_MAX, INT_MAX), cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_unflatten(&out, a, 1, NULL, 0, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_unflatten(&out, a, 1, NULL, 2, cpu(), &err));
+    EXPECT_FAIL(KL_EAXIS, kl_unflatten(&out, s, 0, LIST(1), cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_unflatten(&out, NULL, 0, LIST(1), cpu(), &err));
+    kl_array_release(a);
+    kl_array_release(e);
+    kl_array_release(s);
+}
+
+static void number_of_elements(void **state) {
+    struct kl_array *a = count_up(SHAPE(2, 4, 5)), *e = count_up(SHAPE(0, 3)),
+                    *s = scalar_of(KL_I32, 5), *out;
+    EXPECT_OK(kl_number_of_elements(&out, a, LIST(-1, 0), false, KL_I32, cpu(), &err));
+    EXPECT_I32(out, SCALAR, 10);
+    EXPECT_OK(kl_number_of_elements(&out, a, LIST(1), true, KL_F32, cpu(), &err));
+    EXPECT_F32(out, SCALAR, 0.25f);
+    EXPECT_OK(kl_number_of_elements(&out, a, LIST(1), true, KL_I32, cpu(), &err));
+    EXPECT_I32(out, SCALAR, 0);
+    EXPECT_OK(kl_number_of_elements(&out, s, NULL, 0, true, KL_I32, cpu(), &err));
+    EXPECT_I32(out, SCALAR, 1);
+    EXPECT_OK(kl_number_of_elements(&out, e, LIST(0, 1), false, KL_I32, cpu(), &err));
+    EXPECT_I32(out, SCALAR, 0);
+    EXPECT_OK(kl_number_of_elements(&out, e, LIST(0), true, KL_F32, cpu(), &err));
+    EXPECT_F32(out, SCALAR, INFINITY);
+    for (int d = 0; d < KL_N_DTYPES; d++) {
+        EXPECT_OK(kl_number_of_elements(&out, e, LIST(0), true, d, cpu(), &err));
+        assert_int_equal(out->t.dtype, d);
+        kl_array_release(out);
+    }
+    EXPECT_FAIL(KL_EAXIS, kl_number_of_elements(&out, a, LIST(3), false, KL_I32, cpu(), &err));
+    EXPECT_FAIL(KL_EAXIS, kl_number_of_elements(&out, a, LIST(0, 0), false, KL_I32, cpu(), &err));
+    EXPECT_FAIL(KL_EDTYPE, kl_number_of_elements(&out, a, LIST(0), false, -1, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_number_of_elements(&out, NULL, LIST(0), false, KL_I32, cpu(), &err));
+    kl_array_release(a);
+    kl_array_release(e);
+    kl_array_release(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reshape),     cmocka_unit_test(reshape_of_views),
         cmocka_unit_test(flatten),     cmocka_unit_test(transpose),
         cmocka_unit_test(broadcast),   cmocka_unit_test(expand_and_squeeze),
-        cmocka_unit_test(bad_reshape),
+        cmocka_unit_test(bad_reshape), cmocka_unit_test(atleast),
+        cmocka_unit_test(unflatten),   cmocka_unit_test(number_of_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

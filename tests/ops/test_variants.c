@@ -3,6 +3,40 @@
 #include "helpers.h"
 
 #include "backend/cpu/cpu_kernels.h"
+#include "base/alloc.h"
+
+/* DEPENDS copies: of an operand that somebody else has, in another order. */
+static int depends_on_itself(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                             struct kl_error **err) {
+    struct kl_array *t, **outs;
+    size_t n;
+    KL_TRY(kl_transpose(&t, a, s, err));
+    int rc = kl_depends(&outs, &n, &t, 1, &a, 1, s, err);
+    kl_array_release(t);
+    if (rc) return rc;
+    *out = outs[0];
+    kl_free(outs);
+    return KL_OK;
+}
+
+/* A factor of b b', b being where a is negative (kl_random_multivariate_normal); the same numbers of the same key for every variant. */
+static int multivariate_normal(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                               struct kl_error **err) {
+    struct kl_array *b, *below, *none, *t, *key, *cov, *mean;
+    int zero = 0, rows = a->t.dims[0];
+    if (a->t.dtype != KL_F32) return kl_fail(err, KL_EDTYPE, "float32 is enough");
+    KL_TRY(kl_random_key(&key, 1, err));
+    KL_TRY(kl_array_new_scalar(&none, 0, KL_F32, err));
+    KL_TRY(kl_less(&below, a, none, s, err));
+    KL_TRY(kl_astype(&b, below, KL_F32, s, err));
+    KL_TRY(kl_transpose(&t, b, s, err));
+    KL_TRY(kl_matmul(&cov, b, t, s, err));
+    KL_TRY(kl_zeros(&mean, &rows, 1, KL_F32, s, err));
+    int rc = kl_random_multivariate_normal(out, mean, cov, &zero, 0, KL_F32, key, s, err);
+    struct kl_array *used[] = {b, below, none, t, key, cov, mean};
+    for (int i = 0; i < 7; i++) kl_array_release(used[i]);
+    return rc;
+}
 
 #define NAMED(f) \
     { #f, f }
@@ -10,8 +44,18 @@ static const struct {
     const char *name;
     kl_unary_fn *build;
 } unaries[] = {
-    NAMED(kl_negative), NAMED(kl_abs),    NAMED(kl_exp),         NAMED(kl_log),  NAMED(kl_sqrt),
-    NAMED(kl_square),   NAMED(kl_erfinv), NAMED(kl_logical_not), NAMED(kl_sort), NAMED(kl_argsort),
+    NAMED(kl_negative),
+    NAMED(kl_abs),
+    NAMED(kl_exp),
+    NAMED(kl_log),
+    NAMED(kl_sqrt),
+    NAMED(kl_square),
+    NAMED(kl_erfinv),
+    NAMED(kl_logical_not),
+    NAMED(kl_sort),
+    NAMED(kl_argsort),
+    NAMED(depends_on_itself),
+    NAMED(multivariate_normal),
 };
 static const struct {
     const char *name;
@@ -20,7 +64,7 @@ static const struct {
     NAMED(kl_add),         NAMED(kl_subtract),   NAMED(kl_multiply), NAMED(kl_divide),
     NAMED(kl_maximum),     NAMED(kl_minimum),    NAMED(kl_equal),    NAMED(kl_not_equal),
     NAMED(kl_less),        NAMED(kl_less_equal), NAMED(kl_greater),  NAMED(kl_greater_equal),
-    NAMED(kl_logical_and), NAMED(kl_logical_or), NAMED(kl_matmul),
+    NAMED(kl_logical_and), NAMED(kl_logical_or), NAMED(kl_matmul),   NAMED(kl_inner),
 };
 static const struct {
     const char *name;
@@ -102,6 +146,11 @@ static int build(const struct call *c, struct kl_array *const *in, struct kl_arr
     }
 }
 
+static bool multiplies_matrices(const struct call *c) {
+    return strcmp(c->name, "kl_matmul") == 0 || strcmp(c->name, "kl_inner") == 0 ||
+           strcmp(c->name, "multivariate_normal") == 0;
+}
+
 static int n_compared;
 
 static void compare(const struct call *c, enum kl_dtype dtype) {
@@ -137,8 +186,7 @@ static void compare(const struct call *c, enum kl_dtype dtype) {
         /* Without a fused multiply-add for every CPU, products round twice where the others round once; tile registers add in another order. */
         bool before_amx =
             v + 1 < kl_cpu_n_variants() && strcmp(kl_cpu_variant_name(v + 1), "amx") == 0;
-        if (c->kind == BINARY && binaries[c->which].build == kl_matmul &&
-            (v == 0 || (before_amx && dtype == KL_BF16))) {
+        if (multiplies_matrices(c) && (v == 0 || (before_amx && dtype == KL_BF16))) {
             free(first);
             first = NULL;
         }

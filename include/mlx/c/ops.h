@@ -54,6 +54,24 @@ KEEL_API int mlx_full_like(mlx_array *res, const mlx_array a, const mlx_array va
 KEEL_API int mlx_arange(mlx_array *res, double start, double stop, double step, mlx_dtype dtype,
                         const mlx_stream s);
 
+/* num numbers from start to stop, both included and exact, evenly spaced; computed in double and rounded (integers: truncated) once. num may be 0 or 1. */
+KEEL_API int mlx_linspace(mlx_array *res, double start, double stop, int num, mlx_dtype dtype,
+                          const mlx_stream s);
+/* n rows and m columns with ones where column - row is k, zeros elsewhere. Extents are not negative; k may lie outside. */
+KEEL_API int mlx_eye(mlx_array *res, int n, int m, int k, mlx_dtype dtype, const mlx_stream s);
+KEEL_API int mlx_identity(mlx_array *res, int n, mlx_dtype dtype, const mlx_stream s);
+/* The same with ones where column - row is k or less. */
+KEEL_API int mlx_tri(mlx_array *res, int n, int m, int k, mlx_dtype type, const mlx_stream s);
+/* x, of two axes at least, with zeros where column - row of the last two is above k (tril) or below it (triu). */
+KEEL_API int mlx_tril(mlx_array *res, const mlx_array x, int k, const mlx_stream s);
+KEEL_API int mlx_triu(mlx_array *res, const mlx_array x, int k, const mlx_stream s);
+/* Windows of M points in float32, symmetric; none when M is below 1, and 1 when it is 1. With x from -1 to 1:
+ * hanning 0.5 + 0.5 cos(pi x), hamming 0.54 + 0.46 cos(pi x), blackman 0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x), bartlett 1 - |x|. */
+KEEL_API int mlx_hanning(mlx_array *res, int M, const mlx_stream s);
+KEEL_API int mlx_hamming(mlx_array *res, int M, const mlx_stream s);
+KEEL_API int mlx_blackman(mlx_array *res, int M, const mlx_stream s);
+KEEL_API int mlx_bartlett(mlx_array *res, int M, const mlx_stream s);
+
 /* ---- the same values, typed or laid out another way ---- */
 KEEL_API int mlx_copy(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* a in row-major order; a itself when it is, or when it is column-major and that is allowed. */
@@ -100,6 +118,70 @@ KEEL_API int mlx_squeeze_axis(mlx_array *res, const mlx_array a, int axis, const
 KEEL_API int mlx_squeeze_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                               const mlx_stream s);
 
+/* One axis becomes several, whose extents multiply to its own; one of them may be -1. */
+KEEL_API int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const int *shape,
+                           size_t shape_num, const mlx_stream s);
+/* With axes of extent 1 added, in front; of 3: (n) becomes (1, n, 1) and (n, m) becomes (n, m, 1). */
+KEEL_API int mlx_atleast_1d(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_atleast_2d(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_atleast_3d(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* The product of the extents of the axes, 0-d, or 1 divided by it when inverted; converted to dtype. */
+KEEL_API int mlx_number_of_elements(mlx_array *res, const mlx_array a, const int *axes,
+                                    size_t axes_num, bool inverted, mlx_dtype dtype,
+                                    const mlx_stream s);
+
+/* ---- views of memory ---- */
+/* Element (i, j, ...) of the result is element offset + i * strides[0] + j * strides[1] + ... of a in row-major order (a copy of a where it is laid
+ * out otherwise). Strides may be negative or 0. Fails when any element would lie outside of a. */
+KEEL_API int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
+                            const int64_t *strides, size_t strides_num, size_t offset,
+                            const mlx_stream s);
+/* The bits of a as elements of dtype. When these have another size the last axis grows or shrinks; its bytes must be a multiple of the new
+ * size, and a 0-d array cannot. To bool: whether a byte is not 0. */
+KEEL_API int mlx_view(mlx_array *res, const mlx_array a, mlx_dtype dtype, const mlx_stream s);
+/* The elements (i, i + offset) of axes axis1 and axis2, which differ, as a last axis behind the others; empty when offset lies outside. */
+KEEL_API int mlx_diagonal(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2,
+                          const mlx_stream s);
+/* 1-d: the square matrix with a on its k-th diagonal and zeros elsewhere. 2-d: the k-th diagonal of a. */
+KEEL_API int mlx_diag(mlx_array *res, const mlx_array a, int k, const mlx_stream s);
+/* The sum of mlx_diagonal, converted to dtype before it is summed; the result's dtype is that of mlx_sum. */
+KEEL_API int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2,
+                       mlx_dtype dtype, const mlx_stream s);
+
+/* ---- elements repeated and moved ---- */
+/* a with low_pad_size[k] elements before and high_pad_size[k] behind it along axes[k]; sizes are not negative. mode: "constant" puts pad_value there (one element,
+ * converted to the dtype of a), "edge" the outermost element, "reflect" and "symmetric" the elements backwards and forwards by turns, without and with the outermost
+ * one. Only "constant" needs pad_value; the others need an axis that is not empty. */
+KEEL_API int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                     const int *low_pad_size, size_t low_pad_size_num, const int *high_pad_size,
+                     size_t high_pad_size_num, const mlx_array pad_value, const char *mode,
+                     const mlx_stream s);
+/* pad_width on both sides of every axis. */
+KEEL_API int mlx_pad_symmetric(mlx_array *res, const mlx_array a, int pad_width,
+                               const mlx_array pad_value, const char *mode, const mlx_stream s);
+/* All of arr, reps[i] times along axis i. The lists meet at their last entry; what the shorter one lacks is 1. */
+KEEL_API int mlx_tile(mlx_array *res, const mlx_array arr, const int *reps, size_t reps_num,
+                      const mlx_stream s);
+/* Each element `repeats` times, one behind the other, along an axis; without one: of arr, flat. */
+KEEL_API int mlx_repeat(mlx_array *res, const mlx_array arr, int repeats, const mlx_stream s);
+KEEL_API int mlx_repeat_axis(mlx_array *res, const mlx_array arr, int repeats, int axis,
+                             const mlx_stream s);
+/* Element i goes to i + shift, those that leave at one end come in at the other. Without an axis: of a, flat. For one axis all
+ * shifts are added; for several there is one for each (more are not used), and an axis may be named again. */
+KEEL_API int mlx_roll(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num,
+                      const mlx_stream s);
+KEEL_API int mlx_roll_axis(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num,
+                           int axis, const mlx_stream s);
+KEEL_API int mlx_roll_axes(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num,
+                           const int *axes, size_t axes_num, const mlx_stream s);
+/* One array per input, of one axis per input: input i (flat) along axis i, the same along the others. indexing "ij", or "xy": the
+ * first two axes change places. sparse: extent 1 along the others. */
+KEEL_API int mlx_meshgrid(mlx_vector_array *res, const mlx_vector_array arrays, bool sparse,
+                          const char *indexing, const mlx_stream s);
+/* The inputs, each evaluated only when every dependency is; where a dependency failed they fail with its error. */
+KEEL_API int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
+                         const mlx_vector_array dependencies);
+
 /* ---- parts of arrays, and arrays of parts ---- */
 /* Per axis from start, in steps of the stride, before stop. start, stop and strides have one
  * entry per axis; bounds count from the end when negative and are then clamped to the axis;
@@ -123,6 +205,23 @@ KEEL_API int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const
 KEEL_API int mlx_slice_update(mlx_array *res, const mlx_array src, const mlx_array update,
                               const int *start, size_t start_num, const int *stop, size_t stop_num,
                               const int *strides, size_t strides_num, const mlx_stream s);
+/* src with that slice joined with update: their sum, product, larger or smaller elements. */
+KEEL_API int mlx_slice_update_add(mlx_array *res, const mlx_array src, const mlx_array update,
+                                  const int *start, size_t start_num, const int *stop,
+                                  size_t stop_num, const int *strides, size_t strides_num,
+                                  const mlx_stream s);
+KEEL_API int mlx_slice_update_prod(mlx_array *res, const mlx_array src, const mlx_array update,
+                                   const int *start, size_t start_num, const int *stop,
+                                   size_t stop_num, const int *strides, size_t strides_num,
+                                   const mlx_stream s);
+KEEL_API int mlx_slice_update_max(mlx_array *res, const mlx_array src, const mlx_array update,
+                                  const int *start, size_t start_num, const int *stop,
+                                  size_t stop_num, const int *strides, size_t strides_num,
+                                  const mlx_stream s);
+KEEL_API int mlx_slice_update_min(mlx_array *res, const mlx_array src, const mlx_array update,
+                                  const int *start, size_t start_num, const int *stop,
+                                  size_t stop_num, const int *strides, size_t strides_num,
+                                  const mlx_stream s);
 /* The arrays one behind the other along an axis (0 when none is named); the other extents are
  * equal. Fails without arrays. */
 KEEL_API int mlx_concatenate(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s);
@@ -237,6 +336,29 @@ KEEL_API int mlx_topk_axis(mlx_array *res, const mlx_array a, int k, int axis, c
  * dtype. */
 KEEL_API int mlx_matmul(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
+/* Element (i, j) is a[i] * b[j]; both are taken flat. */
+KEEL_API int mlx_outer(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+/* The sum of products over the last axis of both, which has one extent; the axes of a, then those of b stay. With a 0-d operand: the product.
+ * Dtypes as for matmul. */
+KEEL_API int mlx_inner(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+/* Every element of a times all of b, laid out as blocks; the shapes are aligned at the last axis. */
+KEEL_API int mlx_kron(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+/* The sum of products over pairs of axes, axes_a[i] with axes_b[i]; the other axes of a, then those of b stay. Dtypes as for matmul. */
+KEEL_API int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b, const int *axes_a,
+                           size_t axes_a_num, const int *axes_b, size_t axes_b_num,
+                           const mlx_stream s);
+/* Over the last `axis` axes of a and the first `axis` of b. */
+KEEL_API int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_array b, int axis,
+                                const mlx_stream s);
+/* alpha * (a @ b) + beta * c; c broadcasts to the shape of the product. All three meet in a float or complex dtype; 16-bit products are added in float32. With
+ * beta 0 c is not read. */
+KEEL_API int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b,
+                       float alpha, float beta, const mlx_stream s);
+/* The last axis times a Hadamard matrix (entries 1 and -1, orthogonal rows) and scale, which is 1 / sqrt(n) when left out. n is m * 2^k with m one
+ * of 1, 12, 20, 28: Sylvester's matrix, or that of m with Sylvester's in place of its ones. Integers and bools in float32; fails for complex64. */
+KEEL_API int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optional_float scale,
+                                    const mlx_stream s);
+
 /* ---- reading at indices ---- Indices are integers. Negative ones count from the end of their
  * axis. One that is outside fails the result, with the index, the axis and its size in the
  * error; it is never read. */
@@ -300,6 +422,11 @@ KEEL_API int mlx_scatter_min(mlx_array *res, const mlx_array a, const mlx_vector
                              const mlx_stream s);
 KEEL_API int mlx_scatter_min_single(mlx_array *res, const mlx_array a, const mlx_array indices,
                                     const mlx_array updates, int axis, const mlx_stream s);
+
+/* a with the elements of src (converted), in row-major order, at the places where mask is true, in row-major order. The mask is bool; its shape is that of a, or how
+ * that begins. A 0-d src is written everywhere; one that has too few elements fails the result, further ones are not used. */
+KEEL_API int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask,
+                                const mlx_array src, const mlx_stream s);
 
 #ifdef __cplusplus
 }

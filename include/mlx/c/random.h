@@ -53,6 +53,52 @@ KEEL_API int mlx_random_randint(mlx_array *res, const mlx_array low, const mlx_a
                                 const int *shape, size_t shape_num, mlx_dtype dtype,
                                 const mlx_array key /* may be null */, const mlx_stream s);
 
+/* ---- numbers of other distributions ---- */
+/* bool, true with probability p: an array of a float dtype that broadcasts to shape. */
+KEEL_API int mlx_random_bernoulli(mlx_array *res, const mlx_array p, const int *shape,
+                                  size_t shape_num, const mlx_array key /* may be null */,
+                                  const mlx_stream s);
+/* -log(-log(u)) with u uniform in [0, 1); dtypes as mlx_random_uniform. */
+KEEL_API int mlx_random_gumbel(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
+                               const mlx_array key /* may be null */, const mlx_stream s);
+/* Positions along an axis of the logits in uint32; position i is drawn with a probability in proportion to exp(logits[i]). Logits are real; the axis is not empty. The result has the shape
+ * of the logits without the axis. */
+KEEL_API int mlx_random_categorical(mlx_array *res, const mlx_array logits, int axis,
+                                    const mlx_array key /* may be null */, const mlx_stream s);
+/* The same with num_samples draws of each, along one more axis at the end. */
+KEEL_API int mlx_random_categorical_num_samples(mlx_array *res, const mlx_array logits_, int axis,
+                                                int num_samples,
+                                                const mlx_array key /* may be null */,
+                                                const mlx_stream s);
+/* The same with a shape of draws, to which the shape of the logits without the axis broadcasts. */
+KEEL_API int mlx_random_categorical_shape(mlx_array *res, const mlx_array logits, int axis,
+                                          const int *shape, size_t shape_num,
+                                          const mlx_array key /* may be null */,
+                                          const mlx_stream s);
+/* Laplace with mean loc and scale: loc + scale * sign(u) * log(1 - |u|) with u uniform in (-1, 1); of a float dtype, rounded once. */
+KEEL_API int mlx_random_laplace(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
+                                float loc, float scale, const mlx_array key /* may be null */,
+                                const mlx_stream s);
+/* Standard normal numbers given that they are in [lower, upper], of a float dtype: sqrt(2) * erfinv(u) with u uniform between erf(lower / sqrt(2)) and
+ * erf(upper / sqrt(2)), kept between the bounds. These are real and broadcast to shape. */
+KEEL_API int mlx_random_truncated_normal(mlx_array *res, const mlx_array lower,
+                                         const mlx_array upper, const int *shape, size_t shape_num,
+                                         mlx_dtype dtype, const mlx_array key /* may be null */,
+                                         const mlx_stream s);
+/* Normal vectors with mean (..., n) and covariance cov (..., n, n), in float32; without these axes both broadcast to shape, behind which the axis of the vectors comes. cov should be
+ * symmetric and positive semi-definite, which is not checked: its symmetric part counts, and what is not positive in it is 0. Runs on the CPU. */
+KEEL_API int mlx_random_multivariate_normal(mlx_array *res, const mlx_array mean,
+                                            const mlx_array cov, const int *shape, size_t shape_num,
+                                            mlx_dtype dtype, const mlx_array key /* may be null */,
+                                            const mlx_stream s);
+/* x with its slices along an axis in a random order. */
+KEEL_API int mlx_random_permutation(mlx_array *res, const mlx_array x, int axis,
+                                    const mlx_array key /* may be null */, const mlx_stream s);
+/* The numbers 0 to x - 1 in a random order, in uint32. */
+KEEL_API int mlx_random_permutation_arange(mlx_array *res, int x,
+                                           const mlx_array key /* may be null */,
+                                           const mlx_stream s);
+
 #ifdef __cplusplus
 }
 #endif

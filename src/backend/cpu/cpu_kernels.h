@@ -34,6 +34,7 @@ kl_cpu_group_fn kl_cpu_run_group, kl_cpu_variant_run_group;
 
 kl_kernel_fn kl_cpu_elementwise; /* COPY .. WHERE */
 kl_kernel_fn kl_cpu_arange, kl_cpu_random_bits, kl_cpu_slice_update, kl_cpu_concatenate;
+kl_kernel_fn kl_cpu_depends, kl_cpu_factor;
 kl_kernel_fn kl_cpu_reduce, kl_cpu_arg_reduce, kl_cpu_softmax, kl_cpu_sort, kl_cpu_matmul;
 kl_kernel_fn kl_cpu_attention;
 kl_kernel_fn kl_cpu_no_kernel; /* KERNEL: fails */

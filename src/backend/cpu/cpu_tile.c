@@ -68,6 +68,7 @@ void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *fr
                  int64_t src_step) {
     char *dst = to;
     const char *src = from;
+    if (n == 0) return; /* of nothing there may be no address */
     if (dst_step == item && src_step == item) {
         memcpy(dst, src, (size_t)n * (size_t)item);
         return;

@@ -17,6 +17,8 @@
 #define kl_cpu_random_bits KL_V(kl_cpu_random_bits)
 #define kl_cpu_slice_update KL_V(kl_cpu_slice_update)
 #define kl_cpu_concatenate KL_V(kl_cpu_concatenate)
+#define kl_cpu_depends KL_V(kl_cpu_depends)
+#define kl_cpu_factor KL_V(kl_cpu_factor)
 #define kl_cpu_reduce KL_V(kl_cpu_reduce)
 #define kl_cpu_arg_reduce KL_V(kl_cpu_arg_reduce)
 #define kl_cpu_softmax KL_V(kl_cpu_softmax)

@@ -276,6 +276,7 @@ static lower_fn *const by_op[KL_N_OPS] = {
     [KL_OP_RANDOM_BITS] = kl_lower_random_bits,
     [KL_OP_SLICE_UPDATE] = kl_lower_slice_update,
     [KL_OP_CONCATENATE] = kl_lower_concatenate,
+    [KL_OP_DEPENDS] = kl_lower_depends,
     [KL_OP_SUM] = kl_lower_reduce,
     [KL_OP_MAX] = kl_lower_reduce,
     [KL_OP_MIN] = kl_lower_reduce,

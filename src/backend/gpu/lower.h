@@ -100,6 +100,7 @@ int kl_lower_arange(struct kl_emit *e, const struct kl_command *c);       /* ARA
 int kl_lower_random_bits(struct kl_emit *e, const struct kl_command *c);  /* RANDOM_BITS */
 int kl_lower_slice_update(struct kl_emit *e, const struct kl_command *c); /* SLICE_UPDATE */
 int kl_lower_concatenate(struct kl_emit *e, const struct kl_command *c);  /* CONCATENATE */
+int kl_lower_depends(struct kl_emit *e, const struct kl_command *c);      /* DEPENDS */
 int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM, MAX, MIN */
 int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c);   /* ARGMAX, ARGMIN */
 int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c);      /* SOFTMAX */

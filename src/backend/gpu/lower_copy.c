@@ -107,6 +107,11 @@ int kl_lower_copy(struct kl_emit *e, const struct kl_command *c) {
     return c->args[1].data == c->args[0].data ? KL_OK : whole(e, &c->args[1], &c->args[0]);
 }
 
+int kl_lower_depends(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *in = &c->args[0], *out = &c->args[c->n_in];
+    return out->data == in->data ? KL_OK : whole(e, out, in);
+}
+
 enum { MAX_AXES = 64 };
 
 int kl_lower_slice_update(struct kl_emit *e, const struct kl_command *c) {

@@ -1,0 +1,63 @@
+/* depends.c - arrays that wait for others: the same values, made when those they depend on have settled, and failed when one of these failed. */
+#include "base/alloc.h"
+#include "ops/meet.h"
+#include "ops/ops.h"
+#include "ops/vjp.h"
+
+static int depend(struct kl_array **out, struct kl_array *const *in, size_t n, struct kl_stream *s,
+                  struct kl_error **err) {
+    KL_TRY(kl_array_op1(out, KL_OP_DEPENDS, s, NULL, 0, in, (int)n, (enum kl_dtype)in[0]->t.dtype,
+                        in[0]->t.ndim, in[0]->t.dims, err));
+    if (in[0]->has_range) kl_array_set_range(*out, in[0]->lo, in[0]->hi);
+    return KL_OK;
+}
+
+/* One 0-d array that depends on all of them, so that not every output needs an edge to each. */
+static int gate_of(struct kl_array **out, struct kl_array *const *dependencies, size_t n,
+                   struct kl_stream *s, struct kl_error **err) {
+    struct kl_array **in = kl_malloc((n + 1) * sizeof(struct kl_array *));
+    if (!in) return kl_fail_nomem(err);
+    int rc = kl_array_new_scalar(&in[0], 1, KL_BOOL, err);
+    if (!rc) {
+        for (size_t i = 0; i < n; i++) in[1 + i] = dependencies[i];
+        rc = depend(out, in, n + 1, s, err);
+        kl_array_release(in[0]);
+    }
+    kl_free(in);
+    return rc;
+}
+
+int kl_depends(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *inputs,
+               size_t n_inputs, struct kl_array *const *dependencies, size_t n_dependencies,
+               struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *gate = NULL;
+    size_t made = 0;
+    int rc = KL_OK;
+    KL_TRY(kl_check_arrays(inputs, n_inputs, "the inputs", err));
+    KL_TRY(kl_check_arrays(dependencies, n_dependencies, "the dependencies", err));
+    KL_TRY(kl_check_stream(s, err));
+    struct kl_array **list = kl_malloc((n_inputs + 1) * sizeof *list);
+    if (!list) return kl_fail_nomem(err);
+    if (n_inputs && n_dependencies) rc = gate_of(&gate, dependencies, n_dependencies, s, err);
+    for (; !rc && made < n_inputs; made++) {
+        if (!gate)
+            list[made] = kl_array_retain(inputs[made]);
+        else if ((rc = depend(&list[made], (struct kl_array *[]){inputs[made], gate}, 2, s, err)))
+            break;
+    }
+    kl_array_release(gate);
+    if (rc) {
+        kl_release_all(list, made);
+        kl_free(list);
+        return rc;
+    }
+    *outs = list;
+    *n_outs = n_inputs;
+    return KL_OK;
+}
+
+/* ---- gradient ---- */
+int kl_vjp_depends(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    grad[0] = kl_array_retain(v->cotangent[0]);
+    return KL_OK;
+}

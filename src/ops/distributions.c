@@ -1,0 +1,340 @@
+/* distributions.c - random numbers of other distributions, made of uniform and normal ones (random.c), and random orders. The same key gives the draws that MLX makes of
+ * it wherever those do not depend on the last bit of a transcendental function. */
+#include <math.h>
+
+#include "ops/meet.h"
+#include "ops/ops.h"
+#include "ops/steps.h"
+#include "ops/views.h"
+
+/* [low, high) of dtype, between numbers. */
+static int uniform(struct kl_array **out, double low, double high, const struct kl_shape *shape,
+                   int dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    struct kl_steps t = {0};
+    struct kl_array *lo = KL_STEP(&t, kl_array_new_scalar(&t.made, low, KL_F32, err));
+    struct kl_array *hi = KL_STEP(&t, kl_array_new_scalar(&t.made, high, KL_F32, err));
+    struct kl_array *u = KL_STEP(&t, kl_random_uniform(&t.made, lo, hi, shape->dims,
+                                                       (size_t)shape->ndim, dtype, key, s, err));
+    return kl_steps_end(&t, out, u);
+}
+
+int kl_random_bernoulli(struct kl_array **out, struct kl_array *p, const int *shape,
+                        size_t shape_num, struct kl_array *key, struct kl_stream *s,
+                        struct kl_error **err) {
+    struct kl_steps t = {0};
+    struct kl_shape to;
+    KL_TRY(kl_check_array(p, "p", err));
+    KL_TRY(kl_check_stream(s, err));
+    if (!kl_dtype_is_float(p->t.dtype))
+        return kl_fail(err, KL_EDTYPE, "p is %s; a floating type is taken",
+                       kl_dtype_name(p->t.dtype));
+    KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
+    struct kl_array *wide = KL_STEP(&t, kl_broadcast_view(&t.made, p, to.ndim, to.dims, err));
+    struct kl_array *u = KL_STEP(&t, uniform(&t.made, 0, 1, &to, KL_F32, key, s, err));
+    struct kl_array *below = KL_STEP(&t, kl_less(&t.made, u, wide, s, err));
+    return kl_steps_end(&t, out, below);
+}
+
+int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+                     struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    struct kl_steps t = {0};
+    struct kl_shape to;
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
+    struct kl_array *x = KL_STEP(&t, uniform(&t.made, 0, 1, &to, dtype, key, s, err));
+    for (int i = 0; i < 2; i++) { /* -log(-log(u)) */
+        x = KL_STEP(&t, kl_log(&t.made, x, s, err));
+        x = KL_STEP(&t, kl_negative(&t.made, x, s, err));
+    }
+    return kl_steps_end(&t, out, x);
+}
+
+/* ---- categorical: the largest of the logits, each with Gumbel noise ---- */
+/* shape: of the result, to which the logits without their axis (resolved) broadcast. */
+static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
+                       const struct kl_shape *shape, struct kl_array *key, struct kl_stream *s,
+                       struct kl_error **err) {
+    struct kl_steps t = {0};
+    struct kl_shape noise = *shape;
+    int lead = shape->ndim - (logits->t.ndim - 1), at = axis + lead;
+    bool fits = lead >= 0 && shape->ndim < KL_MAX_NDIM;
+    for (int i = 0; i < logits->t.ndim && fits; i++) {
+        if (i == axis) continue;
+        int want = shape->dims[lead + i - (i > axis)];
+        fits = logits->t.dims[i] == 1 || logits->t.dims[i] == want;
+    }
+    if (!fits)
+        return kl_fail(err, KL_ESHAPE,
+                       "logits of shape %s without axis %d do not broadcast to shape %s",
+                       KL_SHAPE_TEXT_OF(logits), axis, KL_SHAPE_TEXT(shape->ndim, shape->dims));
+    for (int i = noise.ndim++; i > at; i--) noise.dims[i] = noise.dims[i - 1];
+    noise.dims[at] = logits->t.dims[axis];
+    struct kl_array *x =
+        KL_STEP(&t, kl_random_gumbel(&t.made, noise.dims, (size_t)noise.ndim, KL_F32, key, s, err));
+    x = KL_STEP(&t, kl_add(&t.made, x, logits, s, err));
+    x = KL_STEP(&t, kl_argmax_axis(&t.made, x, at, false, s, err));
+    return kl_steps_end(&t, out, x);
+}
+
+static int check_logits(struct kl_array *logits, int *axis, struct kl_stream *s,
+                        struct kl_error **err) {
+    KL_TRY(kl_check_array(logits, "logits", err));
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(kl_check_axis(axis, logits->t.ndim, err));
+    if (logits->t.dtype == KL_C64)
+        return kl_fail(err, KL_EDTYPE, "logits are complex64; real numbers are taken");
+    if (logits->t.dims[*axis] == 0)
+        return kl_fail(err, KL_EARG, "axis %d has size 0: there is nothing to choose from", *axis);
+    return KL_OK;
+}
+
+static struct kl_shape without_axis(const struct kl_array *a, int axis) {
+    struct kl_shape to = {.ndim = 0};
+    for (int i = 0; i < a->t.ndim; i++)
+        if (i != axis) to.dims[to.ndim++] = a->t.dims[i];
+    return to;
+}
+
+int kl_random_categorical(struct kl_array **out, struct kl_array *logits, int axis,
+                          struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    KL_TRY(check_logits(logits, &axis, s, err));
+    struct kl_shape to = without_axis(logits, axis);
+    return categorical(out, logits, axis, &to, key, s, err);
+}
+
+int kl_random_categorical_shape(struct kl_array **out, struct kl_array *logits, int axis,
+                                const int *shape, size_t shape_num, struct kl_array *key,
+                                struct kl_stream *s, struct kl_error **err) {
+    struct kl_shape to;
+    KL_TRY(check_logits(logits, &axis, s, err));
+    KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
+    return categorical(out, logits, axis, &to, key, s, err);
+}
+
+int kl_random_categorical_num_samples(struct kl_array **out, struct kl_array *logits, int axis,
+                                      int num_samples, struct kl_array *key, struct kl_stream *s,
+                                      struct kl_error **err) {
+    struct kl_array *wide;
+    KL_TRY(check_logits(logits, &axis, s, err));
+    if (num_samples < 0)
+        return kl_fail(err, KL_EARG, "%d samples are asked for; 0 or more are possible",
+                       num_samples);
+    struct kl_shape to = without_axis(logits, axis);
+    to.dims[to.ndim++] = num_samples;
+    KL_TRY(kl_expand_dims(&wide, logits, logits->t.ndim, s, err));
+    int rc = categorical(out, wide, axis, &to, key, s, err);
+    kl_array_release(wide);
+    return rc;
+}
+
+/* ---- laplace, truncated normal ---- */
+int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
+                      float loc, float scale, struct kl_array *key, struct kl_stream *s,
+                      struct kl_error **err) {
+    struct kl_steps t = {0};
+    struct kl_shape to;
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(kl_check_dtype(dtype, err));
+    if (!kl_dtype_is_float((enum kl_dtype)dtype))
+        return kl_fail(err, KL_EDTYPE, "dtype %s; floating types are possible",
+                       kl_dtype_name((enum kl_dtype)dtype));
+    KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F64, NULL, err));
+    /* sign(u) * log(1 - |u|): in float64, where 1 - |u| is exact. */
+    struct kl_array *u =
+        KL_STEP(&t, uniform(&t.made, nextafterf(-1, 0), 1, &to, KL_F32, key, s, err));
+    u = KL_STEP(&t, kl_cast_to(&t.made, u, KL_F64, s, err));
+    struct kl_array *one = KL_STEP(&t, kl_array_new_scalar(&t.made, 1, KL_F64, err));
+    struct kl_array *zero = KL_STEP(&t, kl_array_new_scalar(&t.made, 0, KL_F64, err));
+    struct kl_array *x = KL_STEP(&t, kl_abs(&t.made, u, s, err));
+    x = KL_STEP(&t, kl_subtract(&t.made, one, x, s, err));
+    x = KL_STEP(&t, kl_log(&t.made, x, s, err));
+    struct kl_array *below = KL_STEP(&t, kl_less(&t.made, u, zero, s, err));
+    struct kl_array *turned = KL_STEP(&t, kl_negative(&t.made, x, s, err));
+    x = KL_STEP(&t, kl_where(&t.made, below, turned, x, s, err));
+    if (scale != 1) {
+        struct kl_array *by = KL_STEP(&t, kl_array_new_scalar(&t.made, scale, KL_F64, err));
+        x = KL_STEP(&t, kl_multiply(&t.made, x, by, s, err));
+    }
+    if (loc != 0) {
+        struct kl_array *to_loc = KL_STEP(&t, kl_array_new_scalar(&t.made, loc, KL_F64, err));
+        x = KL_STEP(&t, kl_add(&t.made, x, to_loc, s, err));
+    }
+    x = KL_STEP(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
+    return kl_steps_end(&t, out, x);
+}
+
+static struct kl_array *step2(struct kl_steps *t, kl_binary_fn *fn, struct kl_array *a,
+                              struct kl_array *b, struct kl_stream *s, struct kl_error **err) {
+    return KL_STEP(t, fn(&t->made, a, b, s, err));
+}
+
+static struct kl_array *number(struct kl_steps *t, double x, struct kl_error **err) {
+    return KL_STEP(t, kl_array_new_scalar(&t->made, x, KL_F64, err));
+}
+
+/* exp(-x^2) */
+static struct kl_array *bell(struct kl_steps *t, struct kl_array *x, struct kl_stream *s,
+                             struct kl_error **err) {
+    struct kl_array *y = KL_STEP(t, kl_square(&t->made, x, s, err));
+    y = KL_STEP(t, kl_negative(&t->made, y, s, err));
+    return KL_STEP(t, kl_exp(&t->made, y, s, err));
+}
+
+/* erf of x, float64, for bounds. By formula 7.1.26 of Abramowitz and Stegun, good to 1.5e-7, and one step of Newton's method towards the inverse of erfinv, which squares the error. */
+static int erf_of(struct kl_array **out, struct kl_array *x, struct kl_stream *s,
+                  struct kl_error **err) {
+    static const double c[] = {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592};
+    struct kl_steps t = {0};
+    struct kl_array *one = number(&t, 1, err), *zero = number(&t, 0, err);
+    struct kl_array *a = KL_STEP(&t, kl_abs(&t.made, x, s, err));
+    struct kl_array *u = step2(&t, kl_multiply, a, number(&t, 0.3275911, err), s, err);
+    u = step2(&t, kl_divide, one, step2(&t, kl_add, u, one, s, err), s, err);
+    struct kl_array *sum = zero;
+    for (int i = 0; i < 5; i++) {
+        sum = step2(&t, kl_add, sum, number(&t, c[i], err), s, err);
+        sum = step2(&t, kl_multiply, sum, u, s, err);
+    }
+    struct kl_array *y = step2(&t, kl_multiply, sum, bell(&t, a, s, err), s, err);
+    y = step2(&t, kl_subtract, one, y, s, err);
+    struct kl_array *at = KL_STEP(&t, kl_erfinv(&t.made, y, s, err));
+    struct kl_array *slope = bell(&t, at, s, err);
+    slope = step2(&t, kl_multiply, slope, number(&t, 2 / sqrt(acos(-1)), err), s, err);
+    struct kl_array *step = step2(&t, kl_subtract, a, at, s, err);
+    step = step2(&t, kl_multiply, step, slope, s, err);
+    y = step2(&t, kl_add, y, step, s, err);
+    struct kl_array *far = step2(&t, kl_greater, a, number(&t, 5.5, err), s, err);
+    y = KL_STEP(&t, kl_where(&t.made, far, one, y, s, err));
+    struct kl_array *minus = KL_STEP(&t, kl_negative(&t.made, y, s, err));
+    struct kl_array *below = step2(&t, kl_less, x, zero, s, err);
+    y = KL_STEP(&t, kl_where(&t.made, below, minus, y, s, err));
+    return kl_steps_end(&t, out, y);
+}
+
+/* erf(bound / sqrt(2)) in float32: where the uniform numbers begin and end. */
+static int uniform_bound(struct kl_array **out, struct kl_array *bound, struct kl_stream *s,
+                         struct kl_error **err) {
+    struct kl_steps t = {0};
+    struct kl_array *x = KL_STEP(&t, kl_cast_to(&t.made, bound, KL_F64, s, err));
+    x = step2(&t, kl_divide, x, number(&t, sqrt(2), err), s, err);
+    x = KL_STEP(&t, erf_of(&t.made, x, s, err));
+    x = KL_STEP(&t, kl_cast_to(&t.made, x, KL_F32, s, err));
+    return kl_steps_end(&t, out, x);
+}
+
+int kl_random_truncated_normal(struct kl_array **out, struct kl_array *lower,
+                               struct kl_array *upper, const int *shape, size_t shape_num,
+                               int dtype, struct kl_array *key, struct kl_stream *s,
+                               struct kl_error **err) {
+    struct kl_steps t = {0};
+    KL_TRY(kl_check_array(lower, "lower", err));
+    KL_TRY(kl_check_array(upper, "upper", err));
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(kl_check_dtype(dtype, err));
+    if (!kl_dtype_is_float((enum kl_dtype)dtype))
+        return kl_fail(err, KL_EDTYPE, "dtype %s; floating types are possible",
+                       kl_dtype_name((enum kl_dtype)dtype));
+    if (lower->t.dtype == KL_C64 || upper->t.dtype == KL_C64)
+        return kl_fail(err, KL_EDTYPE, "bounds are complex64; real numbers are taken");
+    enum kl_dtype wide = dtype == KL_F64 ? KL_F64 : KL_F32;
+    struct kl_array *from = KL_STEP(&t, uniform_bound(&t.made, lower, s, err));
+    struct kl_array *to = KL_STEP(&t, uniform_bound(&t.made, upper, s, err));
+    struct kl_array *x =
+        KL_STEP(&t, kl_random_uniform(&t.made, from, to, shape, shape_num, KL_F32, key, s, err));
+    x = KL_STEP(&t, kl_cast_to(&t.made, x, wide, s, err));
+    x = KL_STEP(&t, kl_erfinv(&t.made, x, s, err));
+    struct kl_array *root = KL_STEP(&t, kl_array_new_scalar(&t.made, sqrt(2), wide, err));
+    x = step2(&t, kl_multiply, x, root, s, err);
+    /* Rounding must not lead out of the bounds. */
+    struct kl_array *lo = KL_STEP(&t, kl_cast_to(&t.made, lower, wide, s, err));
+    struct kl_array *hi = KL_STEP(&t, kl_cast_to(&t.made, upper, wide, s, err));
+    x = step2(&t, kl_minimum, x, hi, s, err);
+    x = step2(&t, kl_maximum, x, lo, s, err);
+    x = KL_STEP(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
+    return kl_steps_end(&t, out, x);
+}
+
+/* ---- random orders ---- */
+int kl_random_permutation_arange(struct kl_array **out, int n, struct kl_array *key,
+                                 struct kl_stream *s, struct kl_error **err) {
+    struct kl_steps t = {0};
+    KL_TRY(kl_check_stream(s, err));
+    if (n < 0) return kl_fail(err, KL_EARG, "%d elements; 0 or more are possible", n);
+    struct kl_array *bits = KL_STEP(&t, kl_random_bits(&t.made, &n, 1, 4, key, s, err));
+    struct kl_array *order = KL_STEP(&t, kl_argsort_axis(&t.made, bits, 0, s, err));
+    return kl_steps_end(&t, out, order);
+}
+
+int kl_random_permutation(struct kl_array **out, struct kl_array *x, int axis, struct kl_array *key,
+                          struct kl_stream *s, struct kl_error **err) {
+    struct kl_steps t = {0};
+    KL_TRY(kl_check_array(x, "x", err));
+    KL_TRY(kl_check_axis(&axis, x->t.ndim, err));
+    struct kl_array *order =
+        KL_STEP(&t, kl_random_permutation_arange(&t.made, x->t.dims[axis], key, s, err));
+    struct kl_array *moved = KL_STEP(&t, kl_take_axis(&t.made, x, order, axis, s, err));
+    return kl_steps_end(&t, out, moved);
+}
+
+/* ---- multivariate normal ---- */
+static int check_multivariate(struct kl_array *mean, struct kl_array *cov, int dtype,
+                              struct kl_error **err) {
+    KL_TRY(kl_check_array(mean, "mean", err));
+    KL_TRY(kl_check_array(cov, "cov", err));
+    if (dtype != KL_F32)
+        return kl_fail(err, KL_EDTYPE, "dtype %d; float32 (%d) is possible", dtype, KL_F32);
+    if (mean->t.dtype == KL_C64 || cov->t.dtype == KL_C64)
+        return kl_fail(err, KL_EDTYPE, "complex64 is not taken; real numbers are");
+    if (mean->t.ndim < 1 || cov->t.ndim < 2)
+        return kl_fail(err, KL_ESHAPE,
+                       "mean has shape %s and cov %s; at least one and two axes are needed",
+                       KL_SHAPE_TEXT_OF(mean), KL_SHAPE_TEXT_OF(cov));
+    const int *square = cov->t.dims + cov->t.ndim - 2;
+    if (square[0] != square[1] || square[0] != mean->t.dims[mean->t.ndim - 1])
+        return kl_fail(err, KL_ESHAPE,
+                       "mean has shape %s and cov %s; the last axis of mean and the last two of "
+                       "cov must have one size",
+                       KL_SHAPE_TEXT_OF(mean), KL_SHAPE_TEXT_OF(cov));
+    return KL_OK;
+}
+
+/* Whether a, without its last n axes, broadcasts to the shape. */
+static int check_batch(const struct kl_array *a, int n, const struct kl_shape *to, const char *what,
+                       struct kl_error **err) {
+    int lead = to->ndim - (a->t.ndim - n);
+    bool fits = lead >= 0;
+    for (int i = 0; i < a->t.ndim - n && fits; i++)
+        fits = a->t.dims[i] == 1 || a->t.dims[i] == to->dims[lead + i];
+    return fits ? KL_OK
+                : kl_fail(err, KL_ESHAPE, "%s of shape %s does not broadcast to shape %s", what,
+                          KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(to->ndim, to->dims));
+}
+
+/* mean + F z with F F' = cov and normal z. */
+int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
+                                  struct kl_array *cov, const int *shape, size_t shape_num,
+                                  int dtype, struct kl_array *key, struct kl_stream *s,
+                                  struct kl_error **err) {
+    struct kl_steps t = {0};
+    struct kl_shape to;
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(check_multivariate(mean, cov, dtype, err));
+    KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
+    if (to.ndim + 2 > KL_MAX_NDIM)
+        return kl_fail(err, KL_ESHAPE, "%d axes are too many here", to.ndim);
+    KL_TRY(check_batch(mean, 1, &to, "mean", err));
+    KL_TRY(check_batch(cov, 2, &to, "cov", err));
+    to.dims[to.ndim++] = mean->t.dims[mean->t.ndim - 1];
+    struct kl_array *z =
+        KL_STEP(&t, kl_random_normal(&t.made, to.dims, (size_t)to.ndim, KL_F32, 0, 1, key, s, err));
+    struct kl_array *a = KL_STEP(&t, kl_cast_to(&t.made, cov, KL_F32, s, err));
+    struct kl_array *f = KL_STEP(&t, kl_array_op1(&t.made, KL_OP_FACTOR, s, NULL, 0, &a, 1, KL_F32,
+                                                  a->t.ndim, a->t.dims, err));
+    f = KL_STEP(&t, kl_swapaxes(&t.made, f, -1, -2, s, err));
+    bool batch = cov->t.ndim > 2;
+    if (batch) z = KL_STEP(&t, kl_expand_dims(&t.made, z, -2, s, err));
+    struct kl_array *x = KL_STEP(&t, kl_matmul(&t.made, z, f, s, err));
+    if (batch) x = KL_STEP(&t, kl_squeeze_axis(&t.made, x, -2, s, err));
+    struct kl_array *m = KL_STEP(&t, kl_cast_to(&t.made, mean, KL_F32, s, err));
+    x = KL_STEP(&t, kl_add(&t.made, x, m, s, err));
+    return kl_steps_end(&t, out, x);
+}

@@ -1,0 +1,55 @@
+/* masked_scatter: order, broadcasting, too few elements. */
+#include "helpers.h"
+
+#define BOOLS(shape, ...) array_of(KL_BOOL, shape, (bool[]){__VA_ARGS__})
+
+static void masked(void **state) {
+    struct kl_array *a = count_up(SHAPE(2, 3)), *mask = BOOLS(SHAPE(2, 3), 1, 0, 1, 0, 1, 0),
+                    *rows = BOOLS(SHAPE(2), 0, 1), *none = BOOLS(SHAPE(2, 3), 0, 0, 0, 0, 0, 0),
+                    *all = scalar_of(KL_BOOL, 1), *src = F32(SHAPE(1, 4), 10.9f, 11, 12, 13),
+                    *two = I32(SHAPE(2), 7, 8), *one = scalar_of(KL_I32, -1),
+                    *e = count_up(SHAPE(0, 3)), *e_mask = BOOLS(SHAPE(0), 0), *out;
+    EXPECT_OK(kl_masked_scatter(&out, a, mask, src, cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 3), 10, 1, 11, 3, 12, 5);
+    EXPECT_OK(kl_masked_scatter(&out, a, rows, src, cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 3), 0, 1, 2, 10, 11, 12);
+    EXPECT_OK(kl_masked_scatter(&out, a, none, two, cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
+    EXPECT_OK(kl_masked_scatter(&out, a, mask, one, cpu(), &err)); /* 0-d: for all */
+    EXPECT_I32(out, SHAPE(2, 3), -1, 1, -1, 3, -1, 5);
+    EXPECT_OK(kl_masked_scatter(&out, a, all, one, cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 3), -1, -1, -1, -1, -1, -1);
+    EXPECT_OK(kl_masked_scatter(&out, e, e_mask, two, cpu(), &err));
+    EXPECT_I32(out, SHAPE(0, 3), 0);
+    EXPECT_OK(kl_masked_scatter(&out, a, mask, two, cpu(), &err)); /* the third is not there */
+    expect_index_fault(out, 4, 0, 2, 2);
+    EXPECT_FAIL(KL_EDTYPE, kl_masked_scatter(&out, a, a, two, cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_masked_scatter(&out, a, e_mask, two, cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_masked_scatter(&out, one, rows, two, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_masked_scatter(&out, NULL, mask, two, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_masked_scatter(&out, a, NULL, two, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_masked_scatter(&out, a, mask, NULL, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_masked_scatter(&out, a, mask, two, NULL, &err));
+    struct kl_array *used[] = {a, mask, rows, none, all, src, two, one, e, e_mask};
+    for (int i = 0; i < 10; i++) kl_array_release(used[i]);
+}
+
+static void large(void **state) {
+    enum { N = 300000 };
+    bool *m = malloc(N);
+    for (int i = 0; i < N; i++) m[i] = i % 3 == 1;
+    struct kl_array *mask = array_of(KL_BOOL, SHAPE(N), m), *src = count_up(SHAPE(N / 3)), *a, *out;
+    EXPECT_OK(kl_zeros(&a, LIST(N), KL_I32, cpu(), &err));
+    EXPECT_OK(kl_masked_scatter(&out, a, mask, src, cpu(), &err));
+    int32_t *v = values_of(out);
+    for (int i = 0; i < N; i++) assert_int_equal(v[i], m[i] ? i / 3 : 0);
+    free(v);
+    free(m);
+    struct kl_array *used[] = {mask, src, a, out};
+    for (int i = 0; i < 4; i++) kl_array_release(used[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masked), cmocka_unit_test(large)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

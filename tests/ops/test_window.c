@@ -1,0 +1,33 @@
+/* Windows: values are golden rows (test_create); here their shape, their symmetry, and bad input. */
+#include "helpers.h"
+
+static kl_window_fn *const all[] = {kl_hanning, kl_hamming, kl_blackman, kl_bartlett};
+
+static void windows(void **state) {
+    for (int k = 0; k < 4; k++) {
+        struct kl_array *out;
+        EXPECT_OK(all[k](&out, 0, cpu(), &err));
+        EXPECT_F32(out, SHAPE(0), 0);
+        EXPECT_OK(all[k](&out, -3, cpu(), &err));
+        EXPECT_F32(out, SHAPE(0), 0);
+        EXPECT_OK(all[k](&out, 1, cpu(), &err));
+        EXPECT_F32(out, SHAPE(1), 1);
+        for (int n = 2; n < 40; n++) {
+            EXPECT_OK(all[k](&out, n, cpu(), &err));
+            float *v = values_of(out);
+            for (int i = 0; i < n; i++) {
+                assert_int_equal(kl_f32_bits(v[i]), kl_f32_bits(v[n - 1 - i]));
+                assert_true(v[i] >= 0 && v[i] <= 1 && (n % 2 == 0 || v[n / 2] == 1));
+            }
+            assert_true(v[0] == (k == 1 ? 0.08f : 0.0f));
+            free(v);
+            kl_array_release(out);
+        }
+        EXPECT_FAIL(KL_EARG, all[k](&out, 3, NULL, &err));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
