@@ -31,10 +31,14 @@ class OptionalFloat(C.Structure):
 
 for name, res, args in (("mlx_array_new", Handle, []), ("mlx_array_free", C.c_int, [Handle]), ("mlx_array_new_data", Handle, [C.c_void_p, C.c_void_p, C.c_int, C.c_int]), ("mlx_array_eval", C.c_int, [Handle]),
                         ("mlx_array_ndim", C.c_size_t, [Handle]), ("mlx_array_shape", C.POINTER(C.c_int), [Handle]), ("mlx_array_dtype", C.c_int, [Handle]), ("mlx_array_size", C.c_size_t, [Handle]),
-                        ("mlx_default_cpu_stream_new", Handle, []), ("mlx_array_data_uint8", C.c_void_p, [Handle]), ("keel_errors_return", None, [])):
+                        ("mlx_default_cpu_stream_new", Handle, []), ("keel_errors_return", None, [])):
     f = getattr(lib, name)
     f.restype, f.argtypes = res, args
 lib.keel_errors_return()
+DATA = {}  # the address of the elements, by dtype
+for name in ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64", "complex64"):
+    DATA[name] = getattr(lib, "mlx_array_data_" + name)
+    DATA[name].restype, DATA[name].argtypes = C.c_void_p, [Handle]
 S = lib.mlx_default_cpu_stream_new()
 DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16", "complex64"]
 MX = {d: getattr(mx, d if d != "bool" else "bool_") for d in DTYPES}
@@ -71,12 +75,12 @@ class Both:
                 v = (v + 1j * np.array([self.number(special, low, high) for _ in range(n)])).astype(np.complex64)
         turned = len(shape) > 1 and rnd.random() < 0.3
         store = v.reshape(self.shape[::-1]) if turned else v.reshape(self.shape)
-        base = np.ascontiguousarray(store.astype(np.float32) if dtype in ("float16", "bfloat16") else store)
+        base = np.ascontiguousarray(store.astype(np.float32) if dtype in ("float16", "bfloat16", "float32", "float64") else store)
         code = DTYPES.index(str(base.dtype))
         a = lib.mlx_array_new_data(base.ctypes.data, ints(base.shape), base.ndim, code)
-        self.mx = mx.array(base) if dtype != "float64" else mx.array(base, dtype=mx.float64)
+        self.mx = mx.array(base)
         self.keel = keep(a)
-        if dtype in ("float16", "bfloat16"):
+        if dtype in ("float16", "bfloat16", "float64"):
             self.keel = call("astype", self.keel, DTYPES.index(dtype))
             self.mx = self.mx.astype(MX[dtype])
         if turned:
@@ -132,7 +136,7 @@ def keel_value(h):
         if lib.mlx_array_eval(wide):
             raise Failed("evaluation")
     size = np.dtype(np_type).itemsize
-    data = C.string_at(lib.mlx_array_data_uint8(wide), n * size)
+    data = C.string_at(DATA[np_type](wide), n * size)
     return shape, dtype, np.frombuffer(data, np_type).reshape(shape)
 
 
