@@ -1,9 +1,11 @@
 /* softmax.c - softmax over a set of axes: they are brought to the end, where the kernel takes them
  * as one. */
 #include "base/op_params.h"
+#include "ops/chain.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 /* perm: the other axes, then those of `axes`, both in order; back: its inverse. The number of the
  * others. */
@@ -53,4 +55,20 @@ int kl_softmax(struct kl_array **out, struct kl_array *a, bool precise, struct k
     KL_TRY(kl_check_array(a, "a", err));
     for (int i = 0; i < a->t.ndim; i++) axes[i] = i;
     return kl_softmax_axes(out, a, axes, (size_t)a->t.ndim, precise, s, err);
+}
+
+/* y * (g - sum(g * y)), over the last axes */
+int kl_vjp_softmax(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_axis_params *p = v->params;
+    struct kl_array *y = v->out[0], *g = v->cotangent[0];
+    struct kl_chain c = {.s = v->s, .err = err};
+    int axes[KL_MAX_NDIM], n = 0;
+    if (!v->wanted[0]) return KL_OK;
+    if (y->t.dtype == KL_C64)
+        return kl_fail(err, KL_EDTYPE, "softmax has no gradient for complex64 yet");
+    for (int i = p->axis; i < y->t.ndim; i++) axes[n++] = i;
+    struct kl_array *along =
+        kl_chain_reduce(&c, kl_sum_axes, kl_chain_2(&c, kl_multiply, y, g), axes, n);
+    return kl_chain_end(&c, kl_chain_2(&c, kl_multiply, y, kl_chain_2(&c, kl_subtract, g, along)),
+                        grad);
 }

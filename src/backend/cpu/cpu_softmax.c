@@ -1,6 +1,7 @@
 /* cpu_softmax.c - SOFTMAX over the last axes, taken as one: exp(x - max) / sum. 16-bit floats are
  * computed in float32. A row with NaN, or with nothing but -infinity, or with +infinity, is NaN all
  * through, as the formula says. */
+#include "backend/cpu/cpu_exp.h"
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_tile.h"
@@ -17,13 +18,13 @@ struct job {
 #define T float
 #define TYPE KL_F32
 #define NAME f32
-#define EXP expf
+#define EXP kl_exp_negative_f32
 #define MAX kl_max_f32
 #include "backend/cpu/cpu_softmax.inc"
 #define T double
 #define TYPE KL_F64
 #define NAME f64
-#define EXP exp
+#define EXP kl_exp_negative_f64
 #define MAX kl_max_f64
 #include "backend/cpu/cpu_softmax.inc"
 
