@@ -20,7 +20,7 @@ static inline float kl_exp_negative_f32(float given) {
     p = p * (r * r) + r + 1.0f;
     /* 2^k in two steps: k may be -151. For NaN the bits of `turned` mean nothing, and p is NaN. */
     int32_t n = (int32_t)(kl_f32_bits(turned) - 0x4b400000u);
-    int32_t half = n / 2;
+    int32_t half = n >> 1; /* towards -inf; gcc and clang keep the sign */
     float low = kl_bits_f32((uint32_t)(half + 127) << 23),
           high = kl_bits_f32((uint32_t)(n - half + 127) << 23);
     return p * low * high;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 #include "base/op_params.h"

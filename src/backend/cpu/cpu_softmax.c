@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu_exp.h"
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/op_params.h"
 
