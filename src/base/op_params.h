@@ -51,10 +51,14 @@ struct kl_rope_params {
     float base, scale;         /* base: when there are no freqs */
 };
 
-/* ARGMAX, ARGMIN, SOFTMAX, SORT, ARGSORT, CONCATENATE, GATHER_AXIS: one axis, non-negative.
- * SOFTMAX normalises over the last `n_axes` axes (the builder moves them there): axis is the first of these. */
+/* ARGMAX, ARGMIN, SORT, ARGSORT, CONCATENATE, GATHER_AXIS: one axis, non-negative. */
 struct kl_axis_params {
     int axis;
+};
+
+/* SOFTMAX: over n_axes axes from `axis` on; on devices they are the last ones. */
+struct kl_softmax_params {
+    int axis, n_axes;
 };
 
 /* SLICE and SLICE_UPDATE: per axis of the input. in = {base, update} for the update. */

@@ -185,7 +185,7 @@ static int build(struct kl_array **out, struct kl_array *const *in, const void *
 }
 static int build_softmax(struct kl_array **out, struct kl_array *const *in, const void *how,
                          struct kl_error **err) {
-    return kl_softmax_axis(out, in[0], -1, true, cpu(), err);
+    return kl_softmax_axis(out, in[0], how ? 0 : -1, true, cpu(), err);
 }
 
 static void gradients(void **state) {
@@ -208,6 +208,7 @@ static void gradients(void **state) {
     check_vjp("sum of complex", build, &hows[0], &c, 1, 0);
     check_vjp("var of complex", build, &hows[8], &c, 1, 0);
     check_vjp("softmax", build_softmax, NULL, &a, 1, 0);
+    check_vjp("softmax by columns", build_softmax, "", &a, 1, 0);
     kl_array_release(a);
     kl_array_release(zero);
     kl_array_release(c);

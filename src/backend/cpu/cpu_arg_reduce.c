@@ -22,7 +22,7 @@ enum {
 struct best {
     int64_t at; /* -1: none yet */
     bool is_nan;
-    unsigned char value[8];
+    _Alignas(8) unsigned char value[8];
 };
 
 #define ABOVE(a, b) ((a) > (b))
