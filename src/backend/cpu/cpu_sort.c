@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_keys.h"
 #include "base/alloc.h"
+#include "base/half.h"
 #include "base/op_params.h"
 
 struct job {
@@ -23,44 +24,52 @@ struct job {
     atomic_bool no_memory;
 };
 
-/* One row: of the input, of the output, and as it is sorted. */
+/* One row: of the input, of the output, as it is sorted, and sorted. */
 struct row {
+    const struct job *j;
     struct kl_cursor in, out;
     char *keys;
-    bool special; /* there is a zero with a sign, or a NaN */
+    const void *sorted;
+    atomic_bool special; /* there is a zero with a sign, or a NaN */
 };
 
-static void get_keys(const struct job *j, struct row *r) {
+/* Elements [i * KL_CHUNK, (i + 1) * KL_CHUNK). */
+static void get_keys(void *arg, int64_t i) {
+    struct row *r = arg;
+    const struct job *j = r->j;
     const struct kl_arg *in = j->l->in;
+    int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
+    struct kl_cursor c = r->in;
     uint64_t key[KL_TILE];
     union kl_tile raw, tile;
-    kl_cursor_seek(&r->in, 0);
-    for (int64_t at = 0; at < j->length; at += KL_TILE) {
-        int64_t n = kl_min64(KL_TILE, j->length - at);
-        const void *x = kl_cursor_next_as(&r->in, n, in->dtype, j->type, &raw, &tile);
+    int special = 0;
+    kl_cursor_seek(&c, i * KL_CHUNK);
+    for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, end - at);
+        const void *x = kl_cursor_next_as(&c, n, in->dtype, j->type, &raw, &tile);
         kl_sort_keys(j->type, x, n, key);
         if (j->kind == KL_SORT_U32) {
             uint32_t *to = (uint32_t *)r->keys + at;
-            KL_EACH(i, n) to[i] = (uint32_t)key[i];
+            KL_EACH(k, n) to[k] = (uint32_t)key[k];
         } else if (j->kind == KL_SORT_U64) {
             memcpy((uint64_t *)r->keys + at, key, (size_t)n * sizeof *key);
         } else if (j->kind == KL_SORT_PLACED) {
             uint64_t *to = (uint64_t *)r->keys + at;
-            KL_EACH(i, n) to[i] = key[i] << 32 | (uint64_t)(at + i);
+            KL_EACH(k, n) to[k] = key[k] << 32 | (uint64_t)(at + k);
         } else {
             struct kl_long_key *to = (struct kl_long_key *)r->keys + at;
-            for (int64_t i = 0; i < n; i++)
-                to[i] = (struct kl_long_key){key[i], (uint64_t)(at + i)};
+            for (int64_t k = 0; k < n; k++)
+                to[k] = (struct kl_long_key){key[k], (uint64_t)(at + k)};
         }
-        int special = 0;
-        if (j->type == KL_F32) KL_EACH(i, n)
-        special |= (((const float *)x)[i] != ((const float *)x)[i]) |
-                   (((const uint32_t *)x)[i] == UINT32_C(1) << 31);
-        if (j->type == KL_F64) KL_EACH(i, n)
-        special |= (((const double *)x)[i] != ((const double *)x)[i]) |
-                   (((const uint64_t *)x)[i] == UINT64_C(1) << 63);
-        r->special = r->special || special;
+        if (j->type == KL_F32) {
+            const float *v = x;
+            KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f32_bits(v[k]) == UINT32_C(1) << 31);
+        } else if (j->type == KL_F64) {
+            const double *v = x;
+            KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f64_bits(v[k]) == UINT64_C(1) << 63);
+        }
     }
+    if (special) atomic_store_explicit(&r->special, true, memory_order_relaxed);
 }
 
 static uint64_t key_at(const struct job *j, const void *sorted, int64_t i) {
@@ -107,47 +116,62 @@ static void put_special(const struct job *j, struct row *r, const void *sorted) 
     }
 }
 
-static void put_values(const struct job *j, struct row *r, const char *sorted) {
+/* The same elements of the output. */
+static void put_values(void *arg, int64_t i) {
+    struct row *r = arg;
+    const struct job *j = r->j;
+    int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
+    struct kl_cursor c = r->out;
     union kl_tile values, typed;
-    kl_cursor_seek(&r->out, 0);
-    for (int64_t at = 0; at < j->length; at += KL_TILE) {
-        int64_t n = kl_min64(KL_TILE, j->length - at);
+    kl_cursor_seek(&c, i * KL_CHUNK);
+    for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, end - at);
         enum kl_dtype to = (enum kl_dtype)j->l->out->dtype;
-        kl_sort_values(j->type, sorted + at * (int64_t)j->bytes, n, values.bytes);
+        kl_sort_values(j->type, (const char *)r->sorted + at * (int64_t)j->bytes, n, values.bytes);
         if (to != j->type) kl_convert(to, typed.bytes, j->type, values.bytes, n);
-        kl_cursor_write(&r->out, n, to != j->type ? typed.bytes : values.bytes);
+        kl_cursor_write(&c, n, to != j->type ? typed.bytes : values.bytes);
     }
-    if (r->special) put_special(j, r, sorted);
+}
+
+static void put_places(void *arg, int64_t i) {
+    struct row *r = arg;
+    const struct job *j = r->j;
+    const struct kl_arg *in = j->l->in, *out = j->l->out;
+    int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
+    size_t item = kl_dtype_size(in->dtype);
+    int64_t in_step = in->strides[j->axis] * (int64_t)item,
+            out_step = out->strides[j->axis] * (int64_t)kl_dtype_size(out->dtype);
+    const uint64_t *placed = r->sorted;
+    const struct kl_long_key *longs = r->sorted;
+    for (int64_t k = i * KL_CHUNK; k < end; k++) {
+        uint32_t place = (uint32_t)(j->kind == KL_SORT_LONG ? longs[k].place : placed[k]);
+        if (j->l->op == KL_OP_ARGSORT)
+            memcpy(r->out.data + k * out_step, &place, sizeof place);
+        else
+            memcpy(r->out.data + k * out_step, r->in.data + place * in_step, item);
+    }
 }
 
 /* Row `row`; room is for twice its keys. */
 static void sort_row(struct job *j, int64_t row, char *room) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     int item = (int)kl_dtype_size(in->dtype), out_item = (int)kl_dtype_size(out->dtype);
-    int64_t in_offset, out_offset;
-    struct row r = {.keys = room};
+    int64_t in_offset, out_offset, chunks = kl_ceil_div(j->length, KL_CHUNK);
+    struct row r = {.j = j, .keys = room};
     kl_offsets(j->n, j->dims, j->in_strides, row, 1, &in_offset);
     kl_offsets(j->n, j->dims, j->out_strides, row, 1, &out_offset);
-    const char *src = (const char *)in->data + in_offset * item;
-    char *dst = (char *)out->data + out_offset * out_item;
-    kl_cursor_init(&r.in, (void *)src, item, 1, &in->dims[j->axis], &in->strides[j->axis]);
-    kl_cursor_init(&r.out, dst, out_item, 1, &in->dims[j->axis], &out->strides[j->axis]);
-    get_keys(j, &r);
-    void *sorted =
+    kl_cursor_init(&r.in, (char *)in->data + in_offset * item, item, 1, &in->dims[j->axis],
+                   &in->strides[j->axis]);
+    kl_cursor_init(&r.out, (char *)out->data + out_offset * out_item, out_item, 1,
+                   &in->dims[j->axis], &out->strides[j->axis]);
+    kl_share(&j->within, chunks, get_keys, &r);
+    r.sorted =
         kl_sort_by_key(j->kind, room, room + (size_t)j->length * j->bytes, j->length, &j->within);
     if (j->kind == KL_SORT_U32 || j->kind == KL_SORT_U64) {
-        put_values(j, &r, sorted);
-        return;
-    }
-    const uint64_t *placed = sorted;
-    const struct kl_long_key *longs = sorted;
-    int64_t in_step = in->strides[j->axis] * item, out_step = out->strides[j->axis] * out_item;
-    for (int64_t i = 0; i < j->length; i++) {
-        uint32_t place = (uint32_t)(j->kind == KL_SORT_LONG ? longs[i].place : placed[i]);
-        if (j->l->op == KL_OP_ARGSORT)
-            memcpy(dst + i * out_step, &place, sizeof place);
-        else
-            memcpy(dst + i * out_step, src + place * in_step, (size_t)item);
+        kl_share(&j->within, chunks, put_values, &r);
+        if (atomic_load(&r.special)) put_special(j, &r, r.sorted);
+    } else {
+        kl_share(&j->within, chunks, put_places, &r);
     }
 }
 
