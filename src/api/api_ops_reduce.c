@@ -47,6 +47,10 @@ REDUCE(mlx_sum, kl_sum)
 REDUCE(mlx_mean, kl_mean)
 REDUCE(mlx_max, kl_max)
 REDUCE(mlx_min, kl_min)
+REDUCE(mlx_prod, kl_prod)
+REDUCE(mlx_all, kl_all)
+REDUCE(mlx_any, kl_any)
+REDUCE(mlx_logsumexp, kl_logsumexp)
 REDUCE(mlx_argmax, kl_argmax)
 REDUCE(mlx_argmin, kl_argmin)
 
@@ -54,6 +58,10 @@ REDUCE_AXIS(mlx_sum_axis, kl_sum_axis)
 REDUCE_AXIS(mlx_mean_axis, kl_mean_axis)
 REDUCE_AXIS(mlx_max_axis, kl_max_axis)
 REDUCE_AXIS(mlx_min_axis, kl_min_axis)
+REDUCE_AXIS(mlx_prod_axis, kl_prod_axis)
+REDUCE_AXIS(mlx_all_axis, kl_all_axis)
+REDUCE_AXIS(mlx_any_axis, kl_any_axis)
+REDUCE_AXIS(mlx_logsumexp_axis, kl_logsumexp_axis)
 REDUCE_AXIS(mlx_argmax_axis, kl_argmax_axis)
 REDUCE_AXIS(mlx_argmin_axis, kl_argmin_axis)
 
@@ -61,6 +69,11 @@ REDUCE_AXES(mlx_sum_axes, kl_sum_axes)
 REDUCE_AXES(mlx_mean_axes, kl_mean_axes)
 REDUCE_AXES(mlx_max_axes, kl_max_axes)
 REDUCE_AXES(mlx_min_axes, kl_min_axes)
+REDUCE_AXES(mlx_prod_axes, kl_prod_axes)
+REDUCE_AXES(mlx_all_axes, kl_all_axes)
+REDUCE_AXES(mlx_any_axes, kl_any_axes)
+REDUCE_AXES(mlx_logsumexp_axes, kl_logsumexp_axes)
+REDUCE_AXES(mlx_median, kl_median_axes)
 
 /* ---- softmax: its flag stands where keepdims does ---- */
 int mlx_softmax(mlx_array *res, const mlx_array a, bool precise, const mlx_stream s) {
@@ -92,6 +105,23 @@ int mlx_argsort(mlx_array *res, const mlx_array a, const mlx_stream s) {
 
 int mlx_argsort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s) {
     return kl_api_unary_int(__func__, kl_argsort_axis, res, a, axis, s);
+}
+
+int mlx_partition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s) {
+    return kl_api_unary_int(__func__, kl_partition, res, a, kth, s);
+}
+
+int mlx_partition_axis(mlx_array *res, const mlx_array a, int kth, int axis, const mlx_stream s) {
+    return kl_api_unary_int2(__func__, kl_partition_axis, res, a, kth, axis, s);
+}
+
+int mlx_argpartition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s) {
+    return kl_api_unary_int(__func__, kl_argpartition, res, a, kth, s);
+}
+
+int mlx_argpartition_axis(mlx_array *res, const mlx_array a, int kth, int axis,
+                          const mlx_stream s) {
+    return kl_api_unary_int2(__func__, kl_argpartition_axis, res, a, kth, axis, s);
 }
 
 int mlx_topk(mlx_array *res, const mlx_array a, int k, const mlx_stream s) {

@@ -13,16 +13,52 @@ struct kl_arange_params {
     double start, step;
 };
 
-/* SUM, MAX, MIN over `axes` (sorted, distinct, non-negative). The output keeps reduced axes with size 1. */
+/* SUM, PROD, MAX, MIN, ALL, ANY, LOGSUMEXP over `axes` (sorted, distinct, non-negative). The output keeps reduced axes with size 1. */
 struct kl_reduce_params {
     int n_axes;
     int axes[];
 };
 
-/* ARGMAX, ARGMIN, SOFTMAX, SORT, ARGSORT, CONCATENATE, GATHER_AXIS: one axis, non-negative.
- * SOFTMAX normalises over the last `n_axes` axes (the builder moves them there): axis is the first of these. */
+/* VAR: as above; the sum of squared distances is divided by the number of elements less ddof, or by 0. */
+struct kl_var_params {
+    int ddof;
+    int n_axes;
+    int axes[];
+};
+
+/* CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP: element i has what the elements up to it give (reverse: from it on), itself among them if inclusive. */
+struct kl_scan_params {
+    int axis;
+    bool reverse, inclusive;
+};
+
+/* PARTITION, ARGPARTITION: element kth of the output (0 or more) is the one that sorting would put there, none before it is larger, none behind it smaller.
+ * TOPK: kth counts the largest elements, which are given in ascending order. */
+struct kl_partition_params {
+    int axis, kth;
+};
+
+/* RMS_NORM: in = {x} or {x, weight}; LAYER_NORM: in = {x}, then weight, then bias, if there are. Over the last axis; weight and bias are 1-d, of its length and of x's dtype. */
+struct kl_norm_params {
+    float eps;
+    bool has_weight, has_bias;
+};
+
+/* ROPE: in = {x, offset} or {x, offset, freqs}. x has at least 3 axes; offset is int32, 0-d or of the length of the first one; freqs is float32, 1-d, of dims / 2 elements. */
+struct kl_rope_params {
+    int dims;
+    bool traditional, inverse; /* inverse: by the negative angles */
+    float base, scale;         /* base: when there are no freqs */
+};
+
+/* ARGMAX, ARGMIN, SORT, ARGSORT, CONCATENATE, GATHER_AXIS: one axis, non-negative. */
 struct kl_axis_params {
     int axis;
+};
+
+/* SOFTMAX: over n_axes axes from `axis` on; on devices they are the last ones. */
+struct kl_softmax_params {
+    int axis, n_axes;
 };
 
 /* SLICE and SLICE_UPDATE: per axis of the input. in = {base, update} for the update. */

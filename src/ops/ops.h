@@ -234,10 +234,44 @@ kl_reduce_fn kl_sum, kl_mean, kl_max, kl_min;
 kl_reduce_axis_fn kl_sum_axis, kl_mean_axis, kl_max_axis, kl_min_axis;
 /* No axes: nothing is reduced. max and min of no elements: KL_EARG. */
 kl_reduce_axes_fn kl_sum_axes, kl_mean_axes, kl_max_axes, kl_min_axes;
+/* The product, typed like the sum. Of no elements: 1. */
+kl_reduce_fn kl_prod;
+kl_reduce_axis_fn kl_prod_axis;
+kl_reduce_axes_fn kl_prod_axes;
+/* bool: whether all, or any, are not 0 (NaN is not). Of no elements: true; false. */
+kl_reduce_fn kl_all, kl_any;
+kl_reduce_axis_fn kl_all_axis, kl_any_axis;
+kl_reduce_axes_fn kl_all_axes, kl_any_axes;
+/* log(sum(exp(a))), integers and bools in float32. NaN gives NaN, else inf gives inf; of no elements: -inf. */
+kl_reduce_fn kl_logsumexp;
+kl_reduce_axis_fn kl_logsumexp_axis;
+kl_reduce_axes_fn kl_logsumexp_axes;
 /* uint32; the first of equals, the first NaN before all. Over all elements: flat row-major
  * position. */
 kl_reduce_fn kl_argmax, kl_argmin;
 kl_reduce_axis_fn kl_argmax_axis, kl_argmin_axis;
+
+/* ---- statistics.c ---- */
+/* The mean squared distance from the mean, over max(n - ddof, 0) instead of n; integers and bools in float32, complex64 gives float32. std is its square root. */
+typedef int kl_variance_fn(struct kl_array **out, struct kl_array *a, bool keepdims, int ddof,
+                           struct kl_stream *s, struct kl_error **err);
+typedef int kl_variance_axis_fn(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                                int ddof, struct kl_stream *s, struct kl_error **err);
+typedef int kl_variance_axes_fn(struct kl_array **out, struct kl_array *a, const int *axes,
+                                size_t axes_num, bool keepdims, int ddof, struct kl_stream *s,
+                                struct kl_error **err);
+kl_variance_fn kl_var, kl_std;
+kl_variance_axis_fn kl_var_axis, kl_std_axis;
+kl_variance_axes_fn kl_var_axes, kl_std_axes;
+/* The middle one in order, of an even number the mean of the two; NaN if there is one. Integers and bools in float32. KL_EARG for no elements. */
+kl_reduce_axes_fn kl_median_axes;
+
+/* ---- scan.c ---- */
+/* Element i: what the elements up to it (reverse: from it on) give, itself among them if inclusive; else the first (last) is what nothing gives: 0, 1, the ends of the dtype, -inf.
+ * Bools are summed in int32, otherwise the dtype stays; logcumsumexp: integers and bools in float32. 16-bit floats are rounded where they are stored. */
+typedef int kl_scan_fn(struct kl_array **out, struct kl_array *a, int axis, bool reverse,
+                       bool inclusive, struct kl_stream *s, struct kl_error **err);
+kl_scan_fn kl_cumsum, kl_cumprod, kl_cummax, kl_cummin, kl_logcumsumexp;
 
 /* ---- sort.c, softmax.c ---- */
 /* Integers and bools in float32. 16-bit floats are computed in float32 with or without
@@ -254,11 +288,39 @@ int kl_sort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_
                  struct kl_error **err);
 int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
                     struct kl_error **err);
+/* The element that sorting would put at kth (from the end when negative), none larger before it, none smaller behind it; those in an open order. argpartition gives uint32. KL_EARG: no
+ * such place. Without an axis: of all elements, flat. */
+int kl_partition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
+                 struct kl_error **err);
+int kl_partition_axis(struct kl_array **out, struct kl_array *a, int kth, int axis,
+                      struct kl_stream *s, struct kl_error **err);
+int kl_argpartition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
+                    struct kl_error **err);
+int kl_argpartition_axis(struct kl_array **out, struct kl_array *a, int kth, int axis,
+                         struct kl_stream *s, struct kl_error **err);
 /* The k largest, ascending. */
 int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,
             struct kl_error **err);
 int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s,
                  struct kl_error **err);
+
+/* ---- fast.c ---- */
+/* Over the last axis, of a float array with at least one; weight and bias (NULL for none) are 1-d, of its length. The result has the dtype in which all meet; 16-bit floats are
+ * computed in float32. x / sqrt(mean(x^2) + eps) * weight. KL_EDTYPE: integers alone, complex64. */
+int kl_rms_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weight, float eps,
+                struct kl_stream *s, struct kl_error **err);
+/* (x - mean) / sqrt(var + eps) * weight + bias */
+int kl_layer_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weight,
+                  struct kl_array *bias, float eps, struct kl_stream *s, struct kl_error **err);
+/* x: floats, (batch, ..., positions, features). The first dims features are turned in pairs, neighbours if traditional, else dims / 2 apart; pair k of position t by
+ * (t + offset) * scale * base^(-2k / dims), or over freqs[k] (1-d, dims / 2). Exactly one of base and freqs. offset: integers, 0-d or one per element of the batch. */
+struct kl_rope_base {
+    bool given;
+    float value;
+};
+int kl_rope(struct kl_array **out, struct kl_array *x, int dims, bool traditional,
+            struct kl_rope_base base, float scale, struct kl_array *offset,
+            struct kl_array *freqs /* may be NULL */, struct kl_stream *s, struct kl_error **err);
 
 /* ---- slice_dynamic.c ---- */
 /* slice_size: one per axis of a. start: integers, 0-d or 1-d, one per axis named; negative ones count from the end, once; checked

@@ -22,6 +22,17 @@ static inline size_t kl_dims_params(struct kl_dims_buf *p, int n, const int *v) 
     return offsetof(struct kl_dims_buf, v) + (size_t)n * sizeof *v;
 }
 
+struct kl_var_buf {
+    int ddof, n;
+    int v[KL_MAX_NDIM];
+};
+_Static_assert(offsetof(struct kl_var_buf, v) == offsetof(struct kl_var_params, axes),
+               "one layout");
+
+static inline size_t kl_var_params_bytes(const struct kl_var_buf *p) {
+    return offsetof(struct kl_var_buf, v) + (size_t)p->n * sizeof *p->v;
+}
+
 struct kl_slice_buf {
     int ndim;
     int64_t v[2 * KL_MAX_NDIM];

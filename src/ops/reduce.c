@@ -1,22 +1,18 @@
-/* reduce.c - sum, mean, max, min over axes; argmax and argmin. The kernels keep reduced axes with
- * size 1; without keepdims they are dropped by a view. */
-#include <limits.h>
+/* reduce.c - sum, prod, mean, max, min, all, any, logsumexp over axes; argmax and argmin. The kernels
+ * keep reduced axes with size 1; without keepdims they are dropped by a view. */
+#include "ops/reduce.h"
 
 #include "base/op_params.h"
+#include "ops/chain.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 /* ---- over sets of axes ---- */
-/* The sorted axes, and the shape with those at size 1. */
-struct axes {
-    int n, at[KL_MAX_NDIM];
-    struct kl_shape kept;
-};
-
-static int resolve_axes(struct axes *x, const struct kl_array *a, const int *axes, size_t axes_num,
-                        struct kl_error **err) {
+int kl_reduced_axes(struct kl_reduced *x, const struct kl_array *a, const int *axes,
+                    size_t axes_num, struct kl_error **err) {
     int given[KL_MAX_NDIM];
     uint64_t chosen = 0;
     KL_TRY(kl_check_axes(given, axes, axes_num, a->t.ndim, err));
@@ -31,8 +27,9 @@ static int resolve_axes(struct axes *x, const struct kl_array *a, const int *axe
     return KL_OK;
 }
 
-static int drop_axes(struct kl_array **out, struct kl_array *kept /* taken */, const struct axes *x,
-                     bool keepdims, struct kl_stream *s, struct kl_error **err) {
+int kl_reduced_drop(struct kl_array **out, struct kl_array *kept /* taken */,
+                    const struct kl_reduced *x, bool keepdims, struct kl_stream *s,
+                    struct kl_error **err) {
     if (keepdims) {
         *out = kept;
         return KL_OK;
@@ -43,7 +40,7 @@ static int drop_axes(struct kl_array **out, struct kl_array *kept /* taken */, c
 }
 
 static int reduce(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
-                  const struct axes *x, struct kl_stream *s, struct kl_error **err) {
+                  const struct kl_reduced *x, struct kl_stream *s, struct kl_error **err) {
     struct kl_dims_buf p;
     size_t bytes = kl_dims_params(&p, x->n, x->at);
     KL_TRY(kl_check_stream(s, err));
@@ -55,18 +52,72 @@ static enum kl_dtype sum_dtype(enum kl_dtype dtype) {
     return kl_dtype_is_int(dtype) && kl_dtype_size(dtype) < 4 ? KL_U32 : dtype;
 }
 
-int kl_sum_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
-                bool keepdims, struct kl_stream *s, struct kl_error **err) {
-    struct axes x;
+/* prod too. */
+static int total(struct kl_array **out, enum kl_op_id op, struct kl_array *a, const int *axes,
+                 size_t axes_num, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    struct kl_reduced x;
     struct kl_array *kept;
     KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(resolve_axes(&x, a, axes, axes_num, err));
+    KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
     if (x.n == 0) { /* nothing is reduced, and the dtype stays, as in MLX */
         *out = kl_array_retain(a);
         return KL_OK;
     }
-    KL_TRY(reduce(&kept, KL_OP_SUM, a, sum_dtype(a->t.dtype), &x, s, err));
-    return drop_axes(out, kept, &x, keepdims, s, err);
+    KL_TRY(reduce(&kept, op, a, sum_dtype(a->t.dtype), &x, s, err));
+    return kl_reduced_drop(out, kept, &x, keepdims, s, err);
+}
+
+int kl_sum_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    return total(out, KL_OP_SUM, a, axes, axes_num, keepdims, s, err);
+}
+
+int kl_prod_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                 bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    return total(out, KL_OP_PROD, a, axes, axes_num, keepdims, s, err);
+}
+
+static int truth(struct kl_array **out, enum kl_op_id op, struct kl_array *a, const int *axes,
+                 size_t axes_num, bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    struct kl_reduced x;
+    struct kl_array *kept;
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
+    KL_TRY(kl_check_stream(s, err));
+    if (x.n == 0) return kl_cast_to(out, a, KL_BOOL, s, err);
+    KL_TRY(reduce(&kept, op, a, KL_BOOL, &x, s, err));
+    return kl_reduced_drop(out, kept, &x, keepdims, s, err);
+}
+
+int kl_all_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    return truth(out, KL_OP_ALL, a, axes, axes_num, keepdims, s, err);
+}
+
+int kl_any_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    return truth(out, KL_OP_ANY, a, axes, axes_num, keepdims, s, err);
+}
+
+enum kl_dtype kl_inexact_dtype(enum kl_dtype dtype) {
+    return kl_dtype_is_float(dtype) || dtype == KL_C64 ? dtype : KL_F32;
+}
+
+int kl_logsumexp_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                      bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    struct kl_reduced x;
+    struct kl_array *kept, *typed;
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(kl_cast_to(&typed, a, kl_inexact_dtype(a->t.dtype), s, err));
+    if (x.n == 0) {
+        *out = typed;
+        return KL_OK;
+    }
+    int rc = reduce(&kept, KL_OP_LOGSUMEXP, typed, (enum kl_dtype)typed->t.dtype, &x, s, err);
+    kl_array_release(typed);
+    return rc ? rc : kl_reduced_drop(out, kept, &x, keepdims, s, err);
 }
 
 /* total / count, in total's type, then as dtype. */
@@ -84,12 +135,11 @@ static int divide_by(struct kl_array **out, struct kl_array *total, double count
 
 int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                  bool keepdims, struct kl_stream *s, struct kl_error **err) {
-    struct axes x;
+    struct kl_reduced x;
     struct kl_array *total, *kept;
     KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(resolve_axes(&x, a, axes, axes_num, err));
-    bool is_inexact = kl_dtype_is_float(a->t.dtype) || a->t.dtype == KL_C64;
-    enum kl_dtype dtype = is_inexact ? a->t.dtype : KL_F32;
+    KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
+    enum kl_dtype dtype = kl_inexact_dtype(a->t.dtype);
     if (x.n == 0) return kl_cast_to(out, a, dtype, s, err);
     /* The sum of 16-bit floats stays in float32: it may be too large for them although the mean is
      * not. */
@@ -99,15 +149,15 @@ int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, siz
     KL_TRY(reduce(&total, KL_OP_SUM, a, wide, &x, s, err));
     int rc = divide_by(&kept, total, count, dtype, s, err);
     kl_array_release(total);
-    return rc ? rc : drop_axes(out, kept, &x, keepdims, s, err);
+    return rc ? rc : kl_reduced_drop(out, kept, &x, keepdims, s, err);
 }
 
 static int extreme(struct kl_array **out, enum kl_op_id op, struct kl_array *a, const int *axes,
                    size_t axes_num, bool keepdims, struct kl_stream *s, struct kl_error **err) {
-    struct axes x;
+    struct kl_reduced x;
     struct kl_array *kept;
     KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(resolve_axes(&x, a, axes, axes_num, err));
+    KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
     for (int i = 0; i < x.n; i++)
         if (a->t.dims[x.at[i]] == 0)
             return kl_fail(err, KL_EARG, "axis %d has size 0, and no elements have no %simum",
@@ -118,7 +168,7 @@ static int extreme(struct kl_array **out, enum kl_op_id op, struct kl_array *a, 
     }
     KL_TRY(reduce(&kept, op, a, a->t.dtype, &x, s, err));
     if (a->has_range) kl_array_set_range(kept, a->lo, a->hi);
-    return drop_axes(out, kept, &x, keepdims, s, err);
+    return kl_reduced_drop(out, kept, &x, keepdims, s, err);
 }
 
 int kl_max_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
@@ -132,8 +182,8 @@ int kl_min_axes(struct kl_array **out, struct kl_array *a, const int *axes, size
 }
 
 /* ---- one axis, and all ---- */
-static int over_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_array *a, bool keepdims,
-                    struct kl_stream *s, struct kl_error **err) {
+int kl_reduced_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_array *a, bool keepdims,
+                   struct kl_stream *s, struct kl_error **err) {
     int axes[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
     for (int i = 0; i < a->t.ndim; i++) axes[i] = i;
@@ -142,23 +192,43 @@ static int over_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_arra
 
 int kl_sum(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
            struct kl_error **err) {
-    return over_all(kl_sum_axes, out, a, keepdims, s, err);
+    return kl_reduced_all(kl_sum_axes, out, a, keepdims, s, err);
+}
+int kl_prod(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+            struct kl_error **err) {
+    return kl_reduced_all(kl_prod_axes, out, a, keepdims, s, err);
 }
 int kl_mean(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
             struct kl_error **err) {
-    return over_all(kl_mean_axes, out, a, keepdims, s, err);
+    return kl_reduced_all(kl_mean_axes, out, a, keepdims, s, err);
 }
 int kl_max(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
            struct kl_error **err) {
-    return over_all(kl_max_axes, out, a, keepdims, s, err);
+    return kl_reduced_all(kl_max_axes, out, a, keepdims, s, err);
 }
 int kl_min(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
            struct kl_error **err) {
-    return over_all(kl_min_axes, out, a, keepdims, s, err);
+    return kl_reduced_all(kl_min_axes, out, a, keepdims, s, err);
+}
+int kl_all(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+           struct kl_error **err) {
+    return kl_reduced_all(kl_all_axes, out, a, keepdims, s, err);
+}
+int kl_any(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+           struct kl_error **err) {
+    return kl_reduced_all(kl_any_axes, out, a, keepdims, s, err);
+}
+int kl_logsumexp(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+                 struct kl_error **err) {
+    return kl_reduced_all(kl_logsumexp_axes, out, a, keepdims, s, err);
 }
 int kl_sum_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
                 struct kl_stream *s, struct kl_error **err) {
     return kl_sum_axes(out, a, &axis, 1, keepdims, s, err);
+}
+int kl_prod_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                 struct kl_stream *s, struct kl_error **err) {
+    return kl_prod_axes(out, a, &axis, 1, keepdims, s, err);
 }
 int kl_mean_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
                  struct kl_stream *s, struct kl_error **err) {
@@ -172,14 +242,26 @@ int kl_min_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdi
                 struct kl_stream *s, struct kl_error **err) {
     return kl_min_axes(out, a, &axis, 1, keepdims, s, err);
 }
+int kl_all_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                struct kl_stream *s, struct kl_error **err) {
+    return kl_all_axes(out, a, &axis, 1, keepdims, s, err);
+}
+int kl_any_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                struct kl_stream *s, struct kl_error **err) {
+    return kl_any_axes(out, a, &axis, 1, keepdims, s, err);
+}
+int kl_logsumexp_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                      struct kl_stream *s, struct kl_error **err) {
+    return kl_logsumexp_axes(out, a, &axis, 1, keepdims, s, err);
+}
 
 /* ---- argmax, argmin ---- */
 static int arg_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis,
                     bool keepdims, struct kl_stream *s, struct kl_error **err) {
-    struct axes x;
+    struct kl_reduced x;
     struct kl_array *kept;
     KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(resolve_axes(&x, a, &axis, 1, err));
+    KL_TRY(kl_reduced_axes(&x, a, &axis, 1, err));
     KL_TRY(kl_check_stream(s, err));
     struct kl_axis_params p = {x.at[0]};
     int length = a->t.dims[p.axis];
@@ -187,7 +269,7 @@ static int arg_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
         return kl_fail(err, KL_EARG, "axis %d has size 0: there is no element to point to", p.axis);
     KL_TRY(kl_array_op1(&kept, op, s, &p, sizeof p, &a, 1, KL_U32, x.kept.ndim, x.kept.dims, err));
     kl_array_set_range(kept, 0, length - 1);
-    return drop_axes(out, kept, &x, keepdims, s, err);
+    return kl_reduced_drop(out, kept, &x, keepdims, s, err);
 }
 
 static int arg_all(struct kl_array **out, enum kl_op_id op, struct kl_array *a, bool keepdims,
@@ -221,4 +303,82 @@ int kl_argmax_axis(struct kl_array **out, struct kl_array *a, int axis, bool kee
 int kl_argmin_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
                    struct kl_stream *s, struct kl_error **err) {
     return arg_axis(out, KL_OP_ARGMIN, a, axis, keepdims, s, err);
+}
+
+/* ---- gradients ---- */
+static bool has_gradient(const struct kl_array *a) {
+    return kl_dtype_is_float(a->t.dtype) || a->t.dtype == KL_C64;
+}
+
+int kl_vjp_sum(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_chain c = {.s = v->s, .err = err};
+    if (!v->wanted[0] || !has_gradient(v->in[0])) return KL_OK;
+    struct kl_array *typed = kl_chain_cast(&c, v->cotangent[0], v->in[0]->t.dtype);
+    return kl_chain_end(&c, kl_chain_broadcast(&c, typed, v->in[0]), grad);
+}
+
+/* Elements that are the extreme share its gradient evenly; where there is a NaN nothing is, and all of that reduction get NaN. */
+int kl_vjp_extreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_reduce_params *p = v->params;
+    struct kl_chain c = {.s = v->s, .err = err};
+    if (!v->wanted[0] || !has_gradient(v->in[0])) return KL_OK;
+    enum kl_dtype dtype = v->in[0]->t.dtype;
+    enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
+    struct kl_array *is = kl_chain_cast(&c, kl_chain_2(&c, kl_equal, v->in[0], v->out[0]), wide);
+    struct kl_array *count = kl_chain_reduce(&c, kl_sum_axes, is, p->axes, p->n_axes);
+    struct kl_array *share = kl_chain_2(&c, kl_divide, v->cotangent[0], count);
+    return kl_chain_end(&c, kl_chain_cast(&c, kl_chain_2(&c, kl_multiply, is, share), dtype), grad);
+}
+
+static int no_complex(const struct kl_vjp *v, const char *what, struct kl_error **err) {
+    return v->in[0]->t.dtype == KL_C64
+               ? kl_fail(err, KL_EDTYPE, "%s has no gradient for complex64 yet", what)
+               : KL_OK;
+}
+
+/* The product of the others: of those before times that of those behind, so that a 0 does no harm. The reduced axes become one, the last. */
+int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_reduce_params *p = v->params;
+    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_array *x = v->in[0], *row = NULL, *back = NULL, *turned = NULL, *side[2];
+    int perm[KL_MAX_NDIM], inverse[KL_MAX_NDIM], dims[KL_MAX_NDIM], n = 0, ndim = x->t.ndim;
+    if (!v->wanted[0] || !has_gradient(x)) return KL_OK;
+    KL_TRY(no_complex(v, "prod", err));
+    for (int gone = 0; gone < 2; gone++)
+        for (int i = 0; i < ndim; i++) {
+            bool is = false;
+            for (int k = 0; k < p->n_axes; k++) is = is || p->axes[k] == i;
+            if (is == gone) perm[n++] = i;
+        }
+    int kept = ndim - p->n_axes, length = 1;
+    for (int i = 0; i < ndim; i++) inverse[perm[i]] = i;
+    for (int i = 0; i < kept; i++) dims[i] = x->t.dims[perm[i]];
+    for (int i = kept; i < ndim; i++) length *= x->t.dims[perm[i]];
+    dims[kept] = length;
+    if (kl_chain_goes_on(&c)) turned = kl_chain_hold(&c, kl_permute(&row, x, perm, err), &row);
+    if (kl_chain_goes_on(&c))
+        row = kl_chain_hold(&c, kl_reshape_to(&row, turned, kept + 1, dims, v->s, err), &row);
+    for (int k = 0; k < 2; k++)
+        if (kl_chain_goes_on(&c))
+            side[k] = kl_chain_hold(&c, kl_cumprod(&side[k], row, kept, k == 1, false, v->s, err),
+                                    &side[k]);
+        else
+            side[k] = NULL;
+    struct kl_array *others = kl_chain_2(&c, kl_multiply, side[0], side[1]);
+    if (kl_chain_goes_on(&c))
+        back =
+            kl_chain_hold(&c, kl_reshape_to(&back, others, ndim, turned->t.dims, v->s, err), &back);
+    if (kl_chain_goes_on(&c))
+        back = kl_chain_hold(&c, kl_permute(&others, back, inverse, err), &others);
+    struct kl_array *typed = kl_chain_cast(&c, v->cotangent[0], x->t.dtype);
+    return kl_chain_end(&c, kl_chain_2(&c, kl_multiply, back, typed), grad);
+}
+
+int kl_vjp_logsumexp(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_chain c = {.s = v->s, .err = err};
+    if (!v->wanted[0]) return KL_OK;
+    KL_TRY(no_complex(v, "logsumexp", err));
+    struct kl_array *d = kl_chain_2(&c, kl_subtract, v->in[0], v->out[0]);
+    return kl_chain_end(&c, kl_chain_2(&c, kl_multiply, kl_chain_1(&c, kl_exp, d), v->cotangent[0]),
+                        grad);
 }

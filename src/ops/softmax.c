@@ -1,9 +1,10 @@
-/* softmax.c - softmax over a set of axes: they are brought to the end, where the kernel takes them
- * as one. */
+/* softmax.c - softmax over a set of axes. The kernels take them as one: of devices when they are the last, of the CPU when they follow each other; else they are brought to the end. */
 #include "base/op_params.h"
+#include "ops/chain.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 /* perm: the other axes, then those of `axes`, both in order; back: its inverse. The number of the
  * others. */
@@ -28,7 +29,13 @@ int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
     KL_TRY(kl_check_stream(s, err));
     enum kl_dtype dtype =
         kl_dtype_is_float(a->t.dtype) || a->t.dtype == KL_C64 ? a->t.dtype : KL_F32;
-    struct kl_axis_params p = {axes_last(at, axes_num, a->t.ndim, perm, back)};
+    struct kl_softmax_params p = {axes_last(at, axes_num, a->t.ndim, perm, back), (int)axes_num};
+    int first = axes_num ? perm[p.axis] : p.axis;
+    if (kl_stream_device_type(s) == KL_CPU && dtype != KL_C64 && axes_num &&
+        perm[a->t.ndim - 1] - first == p.n_axes - 1) {
+        p.axis = first;
+        for (int i = 0; i < a->t.ndim; i++) perm[i] = back[i] = i;
+    }
     KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
     int rc = kl_permute(&turned, typed, perm, err);
     kl_array_release(typed);
@@ -53,4 +60,20 @@ int kl_softmax(struct kl_array **out, struct kl_array *a, bool precise, struct k
     KL_TRY(kl_check_array(a, "a", err));
     for (int i = 0; i < a->t.ndim; i++) axes[i] = i;
     return kl_softmax_axes(out, a, axes, (size_t)a->t.ndim, precise, s, err);
+}
+
+/* y * (g - sum(g * y)) */
+int kl_vjp_softmax(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_softmax_params *p = v->params;
+    struct kl_array *y = v->out[0], *g = v->cotangent[0];
+    struct kl_chain c = {.s = v->s, .err = err};
+    int axes[KL_MAX_NDIM], n = 0;
+    if (!v->wanted[0]) return KL_OK;
+    if (y->t.dtype == KL_C64)
+        return kl_fail(err, KL_EDTYPE, "softmax has no gradient for complex64 yet");
+    for (; n < p->n_axes; n++) axes[n] = p->axis + n;
+    struct kl_array *along =
+        kl_chain_reduce(&c, kl_sum_axes, kl_chain_2(&c, kl_multiply, y, g), axes, n);
+    return kl_chain_end(&c, kl_chain_2(&c, kl_multiply, y, kl_chain_2(&c, kl_subtract, g, along)),
+                        grad);
 }

@@ -1,8 +1,10 @@
-/* sort.c - sort, argsort and topk, along an axis or of all elements. */
+/* sort.c - sort, argsort, partition, argpartition and topk, along an axis or of all elements. */
 #include "base/op_params.h"
+#include "ops/chain.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/views.h"
+#include "ops/vjp.h"
 
 static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis,
                      struct kl_stream *s, struct kl_error **err) {
@@ -49,17 +51,77 @@ int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct 
     return sort_axis(out, KL_OP_ARGSORT, a, axis, s, err);
 }
 
+/* Devices have no kernel for it: there the whole row is sorted, which is a partition too. */
+static int partition(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int kth, int axis,
+                     struct kl_stream *s, struct kl_error **err) {
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
+    KL_TRY(kl_check_stream(s, err));
+    int n = a->t.dims[axis];
+    if (kth < -n || kth >= n)
+        return kl_fail(err, KL_EARG, "kth is %d, and axis %d has %d elements", kth, axis, n);
+    if (kl_stream_device_type(s) != KL_CPU)
+        return sort_axis(out, op == KL_OP_PARTITION ? KL_OP_SORT : KL_OP_ARGSORT, a, axis, s, err);
+    struct kl_partition_params p = {axis, kth < 0 ? kth + n : kth};
+    enum kl_dtype dtype = op == KL_OP_PARTITION ? a->t.dtype : KL_U32;
+    KL_TRY(kl_array_op1(out, op, s, &p, sizeof p, &a, 1, dtype, a->t.ndim, a->t.dims, err));
+    if (op == KL_OP_ARGPARTITION)
+        kl_array_set_range(*out, 0, n - 1);
+    else if (a->has_range)
+        kl_array_set_range(*out, a->lo, a->hi);
+    return KL_OK;
+}
+
+int kl_partition_axis(struct kl_array **out, struct kl_array *a, int kth, int axis,
+                      struct kl_stream *s, struct kl_error **err) {
+    return partition(out, KL_OP_PARTITION, a, kth, axis, s, err);
+}
+
+int kl_argpartition_axis(struct kl_array **out, struct kl_array *a, int kth, int axis,
+                         struct kl_stream *s, struct kl_error **err) {
+    return partition(out, KL_OP_ARGPARTITION, a, kth, axis, s, err);
+}
+
+static int partition_all(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int kth,
+                         struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *flat;
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(kl_flatten_all(&flat, a, s, err));
+    int rc = partition(out, op, flat, kth, 0, s, err);
+    kl_array_release(flat);
+    return rc;
+}
+
+int kl_partition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
+                 struct kl_error **err) {
+    return partition_all(out, KL_OP_PARTITION, a, kth, s, err);
+}
+
+int kl_argpartition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
+                    struct kl_error **err) {
+    return partition_all(out, KL_OP_ARGPARTITION, a, kth, s, err);
+}
+
 int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s,
                  struct kl_error **err) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM], dims[KL_MAX_NDIM];
     struct kl_array *sorted;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
+    KL_TRY(kl_check_stream(s, err));
     int n = a->t.dims[axis];
     if (k < 0 || k > n)
         return kl_fail(err, KL_EARG,
                        "the %d largest of axis %d with size %d are asked for; 0 to %d are possible",
                        k, axis, n, n);
+    if (kl_stream_device_type(s) == KL_CPU) {
+        struct kl_partition_params p = {axis, k};
+        struct kl_shape shape = kl_shape_of(a);
+        shape.dims[axis] = k;
+        return kl_array_op1(out, KL_OP_TOPK, s, &p, sizeof p, &a, 1, a->t.dtype, shape.ndim,
+                            shape.dims, err);
+    }
     KL_TRY(kl_sort_axis(&sorted, a, axis, s, err));
     for (int i = 0; i < a->t.ndim; i++) {
         step[i] = 1;
@@ -80,5 +142,34 @@ int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
     KL_TRY(kl_flatten_all(&flat, a, s, err));
     int rc = kl_topk_axis(out, flat, k, 0, s, err);
     kl_array_release(flat);
+    return rc;
+}
+
+/* ---- gradients: back to where the elements came from ---- */
+int kl_vjp_order(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_array *x = v->in[0], *places, *none;
+    const struct kl_axis_params *sorted = v->params;
+    const struct kl_partition_params *parted = v->params;
+    if (!v->wanted[0] || !(kl_dtype_is_float(x->t.dtype) || x->t.dtype == KL_C64)) return KL_OK;
+    int axis = v->op == KL_OP_SORT ? sorted->axis : parted->axis;
+    if (v->op == KL_OP_PARTITION)
+        KL_TRY(kl_argpartition_axis(&places, x, parted->kth, axis, v->s, err));
+    else
+        KL_TRY(kl_argsort_axis(&places, x, axis, v->s, err));
+    if (v->op == KL_OP_TOPK) { /* the end of the sorted row */
+        int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM];
+        struct kl_array *all = places;
+        for (int i = 0; i < x->t.ndim; i++) step[i] = 1;
+        start[axis] = x->t.dims[axis] - parted->kth;
+        int rc = kl_slice_to(&places, all, start, step, v->out[0]->t.dims, err);
+        kl_array_release(all);
+        if (rc) return rc;
+    }
+    int rc = kl_zeros_like(&none, x, v->s, err);
+    if (rc == KL_OK) {
+        rc = kl_put_along_axis(grad, none, places, v->cotangent[0], axis, v->s, err);
+        kl_array_release(none);
+    }
+    kl_array_release(places);
     return rc;
 }

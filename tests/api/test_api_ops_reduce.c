@@ -69,6 +69,23 @@ static void test_reductions(void **state) {
     last(mlx_argmax_axis, "array([2, 2], dtype=uint32)", "array([[2],\n       [2]], dtype=uint32)");
     all(mlx_argmin, "array(0, dtype=uint32)");
     last(mlx_argmin_axis, "array([0, 0], dtype=uint32)", "array([[0],\n       [0]], dtype=uint32)");
+    all(mlx_prod, "array(0, dtype=int32)");
+    last(mlx_prod_axis, "array([0, 60], dtype=int32)", "array([[0],\n       [60]], dtype=int32)");
+    several(mlx_prod_axes, "array(0, dtype=int32)", same);
+    const char *truth = "array([[False, True, True],\n       [True, True, True]], dtype=bool)";
+    all(mlx_all, "array(False, dtype=bool)");
+    last(mlx_all_axis, "array([False, True], dtype=bool)",
+         "array([[False],\n       [True]], dtype=bool)");
+    several(mlx_all_axes, "array(False, dtype=bool)", truth);
+    all(mlx_any, "array(True, dtype=bool)");
+    last(mlx_any_axis, "array([True, True], dtype=bool)",
+         "array([[True],\n       [True]], dtype=bool)");
+    several(mlx_any_axes, "array(True, dtype=bool)", truth);
+    all(mlx_logsumexp, "array(5.45619, dtype=float32)");
+    last(mlx_logsumexp_axis, "array([2.40761, 5.40761], dtype=float32)",
+         "array([[2.40761],\n       [5.40761]], dtype=float32)");
+    several(mlx_logsumexp_axes, "array(5.45619, dtype=float32)", same_f);
+    several(mlx_median, "array(2.5, dtype=float32)", same_f);
 }
 
 static void test_nothing_to_reduce(void **state) {
@@ -116,6 +133,18 @@ static void test_order(void **state) {
     assert_text(r, "array([8, 9], dtype=int32)");
     OK(mlx_topk_axis(&r, a, 2, 1, cpu));
     assert_text(r, "array([[2, 3],\n       [8, 9]], dtype=int32)");
+    OK(mlx_partition(&r, a, 5, cpu));
+    assert_text(r, "array([3, 1, 2, 7, 8, 9], dtype=int32)");
+    OK(mlx_partition_axis(&r, a, -1, 0, cpu));
+    assert_text(r, "array([[3, 1, 2],\n       [9, 7, 8]], dtype=int32)");
+    OK(mlx_argpartition(&r, a, 0, cpu));
+    assert_text(r, "array([1, 0, 2, 3, 4, 5], dtype=uint32)");
+    OK(mlx_argpartition_axis(&r, a, 1, 1, cpu));
+    assert_text(r, "array([[1, 2, 0],\n       [1, 2, 0]], dtype=uint32)");
+    FAILS(mlx_partition(&r, a, 6, cpu), KEEL_EARG, "mlx_partition: ");
+    FAILS(mlx_partition_axis(&r, a, 0, 2, cpu), KEEL_EAXIS, "mlx_partition_axis: ");
+    FAILS(mlx_argpartition(&r, no_array, 0, cpu), KEEL_EARG, "empty array");
+    FAILS(mlx_argpartition_axis(&r, a, -4, 1, cpu), KEEL_EARG, "mlx_argpartition_axis: ");
     FAILS(mlx_sort_axis(&r, a, 2, cpu), KEEL_EAXIS, "mlx_sort_axis: ");
     FAILS(mlx_argsort_axis(&r, a, -3, cpu), KEEL_EAXIS, "mlx_argsort_axis: ");
     FAILS(mlx_topk(&r, a, 7, cpu), KEEL_EARG, "mlx_topk: ");

@@ -21,7 +21,11 @@ struct golden {
     kl_reduce_axis_fn *arg;
     golden_along_fn *along;
     golden_softmax_fn *softmax;
+    kl_variance_axes_fn *variance;
+    kl_scan_fn *scan;
     int to;
+    int ddof;
+    bool reverse, exclusive; /* of a scan */
     int axes[4], n_axes;
     bool keepdims;
     int n_in;
@@ -37,6 +41,9 @@ static inline int golden_call(const struct golden *g, struct kl_array *const *in
     if (g->arg) return g->arg(out, in[0], g->axes[0], g->keepdims, s, err);
     if (g->along) return g->along(out, in[0], g->axes[0], s, err);
     if (g->softmax) return g->softmax(out, in[0], g->axes, (size_t)g->n_axes, true, s, err);
+    if (g->variance)
+        return g->variance(out, in[0], g->axes, (size_t)g->n_axes, g->keepdims, g->ddof, s, err);
+    if (g->scan) return g->scan(out, in[0], g->axes[0], g->reverse, !g->exclusive, s, err);
     return kl_astype(out, in[0], g->to, s, err);
 }
 

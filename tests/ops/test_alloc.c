@@ -5,6 +5,7 @@
 static struct kl_array *four, *one_d; /* operands of attention */
 static struct kl_array *mt;           /* m transposed: no reshape without a copy */
 static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2, *m22;
+static struct kl_array *m_row, *cube, *one_row;
 
 #define BUILDERS(X)                                                                                \
     X(zeros, kl_zeros(out, LIST(2, 3), KL_F32, cpu(), err))                                        \
@@ -31,6 +32,19 @@ static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2,
     X(softmax, kl_softmax_axis(out, idx, 0, true, cpu(), err))                                     \
     X(sort, kl_sort(out, mt, cpu(), err))                                                          \
     X(topk, kl_topk_axis(out, m, 1, 0, cpu(), err))                                                \
+    X(prod, kl_prod(out, m, false, cpu(), err))                                                    \
+    X(logsumexp, kl_logsumexp_axis(out, idx, 0, false, cpu(), err))                                \
+    X(var, kl_var_axis(out, half, 0, false, 0, cpu(), err))                                        \
+    X(std, kl_std(out, m, false, 1, cpu(), err))                                                   \
+    X(median, kl_median_axes(out, half, LIST(0), true, cpu(), err))                                \
+    X(median_2, kl_median_axes(out, m, LIST(0, 1), true, cpu(), err))                              \
+    X(cumsum, kl_cumsum(out, m, 0, false, true, cpu(), err))                                       \
+    X(logcumsumexp, kl_logcumsumexp(out, m, 0, false, true, cpu(), err))                           \
+    X(partition, kl_partition(out, mt, 1, cpu(), err))                                             \
+    X(rms_norm, kl_rms_norm(out, half, m_row, 1, cpu(), err))                                      \
+    X(layer_norm, kl_layer_norm(out, half, m_row, half, 1, cpu(), err))                            \
+    X(rope,                                                                                        \
+      kl_rope(out, cube, 2, true, (struct kl_rope_base){false, 0}, 1, one, one_row, cpu(), err))   \
     X(matmul, kl_matmul(out, m, half, cpu(), err))                                                 \
     X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
     X(take, kl_take(out, mt, flat_idx, cpu(), err))                                                \
@@ -166,6 +180,9 @@ int main(void) {
     one = scalar_of(KL_I32, 1);
     idx2 = I32(SHAPE(2), 1, 2);
     m22 = count_up(SHAPE(2, 2));
+    m_row = F32(SHAPE(3), 1, 2, 3);
+    one_row = F32(SHAPE(1), 1);
+    cube = F32(SHAPE(1, 1, 2), 1, 2);
     if (kl_astype(&half, v, KL_F16, cpu(), NULL) || kl_astype(&cond, v, KL_BOOL, cpu(), NULL))
         return 1;
     if (kl_random_key(&key, 1, NULL) || kl_transpose(&mt, m, cpu(), NULL)) return 1;
@@ -173,8 +190,8 @@ int main(void) {
     kl_until_quiet();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    struct kl_array *all[] = {m,   v,  idx,  flat_idx, half, cond, key,
-                              one, mt, idx2, m22,      four, one_d};
+    struct kl_array *all[] = {m,  v,     idx,  flat_idx, half, cond, key,  one,
+                              mt, m_row, cube, one_row,  idx2, m22,  four, one_d};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
     return rc;
 }

@@ -135,6 +135,63 @@ static void long_sums(void **state) {
     kl_array_release(a);
 }
 
+/* Rows, columns and strided operands, short and cut into segments, with equal ones and NaN: always the first, as one loop finds it. */
+static void arg_ways(void **state) {
+    static const int lengths[] = {1, 2, 31, 32, 33, 511, 512, 513, 1500, 65536, 65537, 140000};
+    static const enum kl_dtype dtypes[] = {KL_BOOL, KL_U8,  KL_I16, KL_F16,
+                                           KL_F32,  KL_I64, KL_F64, KL_C64};
+    enum { WIDTH = 20 };
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+        for (int kind = 0; kind < 3; kind++) {
+            int n = lengths[l], dims[2] = {n, WIDTH};
+            float *v = malloc((size_t)n * WIDTH * sizeof *v);
+            uint32_t seed = 3;
+            for (int k = 0; k < n * WIDTH; k++) {
+                seed = seed * 1664525 + 1013904223;
+                v[k] = kind ? (float)(seed >> 24) : (float)(seed >> 31); /* many equal ones */
+                if (kind == 2 && (seed >> 8) % 5000 == 0) v[k] = NAN;
+                if (kind == 2 && v[k] == 0) v[k] = k % 2 ? -INFINITY : INFINITY;
+            }
+            struct kl_array *f = array_of(KL_F32, 2, dims, v);
+            for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+                bool is_float = dtypes[d] == KL_F16 || dtypes[d] == KL_F32 || dtypes[d] == KL_F64 ||
+                                dtypes[d] == KL_C64;
+                if (kind == 2 ? !is_float : kind == 1 && dtypes[d] == KL_BOOL) continue;
+                struct kl_array *a, *t, *dense, *out[3];
+                EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+                EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+                EXPECT_OK(kl_copy(&dense, t, cpu(), &err));
+                for (int max = 0; max < 2; max++) {
+                    kl_reduce_axis_fn *fn = max ? kl_argmax_axis : kl_argmin_axis;
+                    EXPECT_OK(fn(&out[0], a, 0, false, cpu(), &err));
+                    EXPECT_OK(fn(&out[1], dense, 1, false, cpu(), &err));
+                    EXPECT_OK(fn(&out[2], t, 1, false, cpu(), &err));
+                    for (int way = 0; way < 3; way++) {
+                        uint32_t *got = values_of(out[way]);
+                        for (int c = 0; c < WIDTH; c++) {
+                            int want = 0;
+                            for (int r = 1; r < n && !isnan(v[want * WIDTH + c]); r++) {
+                                float x = v[r * WIDTH + c], y = v[want * WIDTH + c];
+                                if (isnan(x) || (max ? x > y : x < y)) want = r;
+                            }
+                            if (got[c] != (uint32_t)want)
+                                fail_msg("%s of %d x %s, way %d: %u, not %d",
+                                         max ? "argmax" : "argmin", n, kl_dtype_name(dtypes[d]),
+                                         way, got[c], want);
+                        }
+                        free(got);
+                        kl_array_release(out[way]);
+                    }
+                }
+                kl_array_release(a);
+                kl_array_release(t);
+                kl_array_release(dense);
+            }
+            free(v);
+            kl_array_release(f);
+        }
+}
+
 static void arg_of_all(void **state) {
     struct kl_array *a = F32(SHAPE(2, 3), 1, 5, 5, NAN, 7, NAN), *out;
     EXPECT_OK(kl_argmax(&out, a, false, cpu(), &err));
@@ -187,7 +244,7 @@ int main(void) {
         cmocka_unit_test(empty),      cmocka_unit_test(signed_zeros),
         cmocka_unit_test(wide_means), cmocka_unit_test(one_tree),
         cmocka_unit_test(long_sums),  cmocka_unit_test(arg_of_all),
-        cmocka_unit_test(bad),
+        cmocka_unit_test(arg_ways),   cmocka_unit_test(bad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,53 @@ static void long_rows(void **state) {
     kl_array_release(b);
 }
 
+/* Over the first, the middle and two middle axes, wide, narrow and long: what it gives over the last, within rounding; strided operands give the same bits. */
+static void columns(void **state) {
+    static const int shapes[][3] = {
+        {5, 700, 1}, {300, 3, 2}, {1, 40, 600}, {4, 9000, 17}, {2, 100, 1100}};
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+        for (int d = 0; d < 4; d++)
+            for (int axis = 0; axis < 2; axis++) {
+                const int *dims = shapes[k];
+                int n = dims[0] * dims[1] * dims[2];
+                float *v = malloc((size_t)n * sizeof *v);
+                uint32_t seed = 8;
+                for (int i = 0; i < n; i++) {
+                    seed = seed * 1664525 + 1013904223;
+                    v[i] = (float)(int32_t)seed * 0x1p-29f;
+                }
+                struct kl_array *f = array_of(KL_F32, 3, dims, v), *a, *t, *moved, *want, *out,
+                                *other, *w, *o;
+                free(v);
+                EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+                EXPECT_OK(kl_softmax_axis(&out, a, axis, true, cpu(), &err));
+                EXPECT_OK(kl_moveaxis(&t, a, axis, -1, cpu(), &err));
+                EXPECT_OK(kl_softmax_axis(&moved, t, -1, true, cpu(), &err));
+                EXPECT_OK(kl_moveaxis(&want, moved, -1, axis, cpu(), &err));
+                kl_array_release(t);
+                t = strided(kl_array_retain(a));
+                EXPECT_OK(kl_softmax_axis(&other, t, axis, true, cpu(), &err));
+                size_t bytes = (size_t)n * kl_dtype_size(dtypes[d]);
+                void *x = values_of(out), *y = values_of(other);
+                assert_memory_equal(x, y, bytes);
+                free(x);
+                free(y);
+                EXPECT_OK(kl_astype(&w, want, KL_F64, cpu(), &err));
+                EXPECT_OK(kl_astype(&o, out, KL_F64, cpu(), &err));
+                double *p = values_of(w), *q = values_of(o);
+                double allowed = d == 0 ? 0x1p-10 : d == 1 ? 0x1p-7 : d == 2 ? 1e-6 : 1e-14;
+                for (int i = 0; i < n; i++)
+                    if (!(fabs(p[i] - q[i]) <= allowed * p[i] + 6e-8))
+                        fail_msg("case %zu of %s, axis %d: %g, not %g", k, kl_dtype_name(dtypes[d]),
+                                 axis, q[i], p[i]);
+                free(p);
+                free(q);
+                struct kl_array *made[] = {f, a, t, moved, want, out, other, w, o};
+                for (int i = 0; i < 9; i++) kl_array_release(made[i]);
+            }
+}
+
 static void bad(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *out;
     EXPECT_FAIL(KL_EARG, kl_softmax(&out, NULL, true, cpu(), &err));
@@ -65,6 +112,7 @@ static void bad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(special_rows),
-                                       cmocka_unit_test(long_rows), cmocka_unit_test(bad)};
+                                       cmocka_unit_test(long_rows), cmocka_unit_test(columns),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-/* sort, argsort, topk. */
+/* sort, argsort, partition, argpartition, topk. */
 #include "golden.h"
 
 #include "golden_sort.inc"
+#include "vjp_support.h"
 
 static void values(void **state) {
     GOLDEN_RUN_ALL(sort_cases);
@@ -87,6 +88,195 @@ static void topk(void **state) {
     kl_array_release(a);
 }
 
+/* n elements of random bits, few different ones if few; floats with zeros of both signs, infinities and NaN among them. */
+static struct kl_array *noise(enum kl_dtype dtype, int n, bool few) {
+    size_t item = kl_dtype_size(dtype);
+    unsigned char *v = malloc((size_t)n * item);
+    uint32_t seed = 77;
+    for (size_t i = 0; i < (size_t)n * item; i++) {
+        seed = seed * 1664525 + 1013904223;
+        v[i] = (unsigned char)(seed >> 24);
+        if (dtype == KL_BOOL) v[i] &= 1;
+        if (few) v[i] = i % item == item - 1 ? v[i] & 0x83 : 0;
+        if (few && dtype == KL_BOOL) v[i] &= 1;
+    }
+    struct kl_array *bits = array_of(dtype, 1, &n, v), *special, *out;
+    free(v);
+    if (!kl_dtype_is_float(dtype)) return bits;
+    struct kl_array *f = F32(SHAPE(5), 0.0f, -0.0f, INFINITY, NAN, -INFINITY);
+    EXPECT_OK(kl_astype(&special, f, (int)dtype, cpu(), &err));
+    EXPECT_OK(
+        kl_concatenate_axis(&out, (struct kl_array *[]){bits, special, bits}, 3, 0, cpu(), &err));
+    kl_array_release(bits);
+    kl_array_release(special);
+    kl_array_release(f);
+    return out;
+}
+
+static const int sizes[] = {1, 2, 30, 511, 512, 700, 40000, 150000};
+enum { N_SIZES = 8 };
+
+/* SORT makes values from keys, ARGSORT has places: both must say the same, bit for bit, also of equal keys; and the order is right. */
+static void two_ways(void **state) {
+    for (int d = 0; d < KL_N_DTYPES; d++)
+        for (int s = 0; s < 2 * N_SIZES; s++) {
+            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *order,
+                            *taken, *less;
+            EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
+            EXPECT_OK(kl_argsort_axis(&order, a, 0, cpu(), &err));
+            EXPECT_OK(kl_take_axis(&taken, a, order, 0, cpu(), &err));
+            int n = a->t.dims[0];
+            size_t item = kl_dtype_size((enum kl_dtype)d);
+            char *x = values_of(sorted), *y = values_of(taken), *before = values_of(a);
+            if (memcmp(x, y, (size_t)n * item))
+                fail_msg("%s, %d elements", kl_dtype_name((enum kl_dtype)d), n);
+            struct kl_array *left, *right;
+            EXPECT_OK(kl_slice(&left, sorted, LIST(0), LIST(n - 1), LIST(1), cpu(), &err));
+            EXPECT_OK(kl_slice(&right, sorted, LIST(1), LIST(n), LIST(1), cpu(), &err));
+            EXPECT_OK(kl_less(&less, right, left, cpu(), &err));
+            bool *out_of_order = values_of(less);
+            uint32_t *o = values_of(order);
+            char *seen = calloc((size_t)n, 1);
+            for (int i = 0; i < n; i++) {
+                assert_true(o[i] < (uint32_t)n && !seen[o[i]]++);
+                if (i == 0) continue;
+                if (d != KL_C64)
+                    assert_false(
+                        out_of_order[i - 1]); /* those with a NaN part have an order of their own */
+                if (memcmp(x + (size_t)i * item, x + (size_t)(i - 1) * item, item) == 0)
+                    assert_true(o[i - 1] < o[i]);
+            }
+            free(seen);
+            free(o);
+            free(out_of_order);
+            free(x);
+            free(y);
+            free(before);
+            struct kl_array *made[] = {a, sorted, order, taken, less, left, right};
+            for (int k = 0; k < 7; k++) kl_array_release(made[k]);
+        }
+}
+
+/* The k largest are the end of the sorted row, also of equal ones. */
+static void topk_is_the_end_of_sort(void **state) {
+    for (int d = 0; d < KL_N_DTYPES; d++)
+        for (int s = 0; s < 2 * N_SIZES; s++) {
+            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *top;
+            int n = a->t.dims[0], ks[] = {1, 2, 10, 100, 1000, n / 2, n - 1, n};
+            size_t item = kl_dtype_size((enum kl_dtype)d);
+            EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
+            char *x = values_of(sorted);
+            for (int k = 0; k < 8; k++) {
+                if (ks[k] > n) continue;
+                EXPECT_OK(kl_topk_axis(&top, a, ks[k], 0, cpu(), &err));
+                char *y = values_of(top);
+                if (memcmp(x + (size_t)(n - ks[k]) * item, y, (size_t)ks[k] * item))
+                    fail_msg("%s, %d of %d", kl_dtype_name((enum kl_dtype)d), ks[k], n);
+                free(y);
+                kl_array_release(top);
+            }
+            free(x);
+            kl_array_release(a);
+            kl_array_release(sorted);
+        }
+}
+
+static void partitions(void **state) {
+    for (int d = 0; d < KL_N_DTYPES; d++)
+        for (int s = 0; s < 2 * N_SIZES; s++) {
+            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *parted,
+                            *order, *taken;
+            int n = a->t.dims[0], kths[] = {0, n / 3, n - 1, -1, -n};
+            size_t item = kl_dtype_size((enum kl_dtype)d);
+            EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
+            for (int k = 0; k < 5; k++) {
+                struct kl_array *part[2], *again, *both;
+                int kth = kths[k], at = kth < 0 ? kth + n : kth;
+                EXPECT_OK(kl_partition_axis(&parted, a, kth, 0, cpu(), &err));
+                EXPECT_OK(kl_argpartition_axis(&order, a, kth, -1, cpu(), &err));
+                assert_true(order->has_range && order->hi == n - 1);
+                EXPECT_OK(kl_take_axis(&taken, a, order, 0, cpu(), &err));
+                char *x = values_of(parted), *y = values_of(taken), *z = values_of(sorted);
+                assert_memory_equal(x, y, (size_t)n * item);
+                free(x);
+                free(y);
+                /* Each side sorted by itself gives the sorted row, but for the order of equal ones. */
+                EXPECT_OK(kl_slice(&part[0], parted, LIST(0), LIST(at), LIST(1), cpu(), &err));
+                EXPECT_OK(kl_slice(&part[1], parted, LIST(at), LIST(n), LIST(1), cpu(), &err));
+                for (int side = 0; side < 2; side++) {
+                    EXPECT_OK(kl_sort_axis(&again, part[side], 0, cpu(), &err));
+                    kl_array_release(part[side]);
+                    part[side] = again;
+                }
+                EXPECT_OK(kl_concatenate_axis(&both, part, 2, 0, cpu(), &err));
+                x = values_of(both);
+                assert_memory_equal(x, z, (size_t)n * item);
+                free(x);
+                free(z);
+                struct kl_array *made[] = {parted, order, taken, part[0], part[1], both};
+                for (int i = 0; i < 6; i++) kl_array_release(made[i]);
+            }
+            kl_array_release(a);
+            kl_array_release(sorted);
+        }
+}
+
+static void partition_shapes(void **state) {
+    struct kl_array *a = I32(SHAPE(2, 3), 3, 1, 2, 6, 4, 5), *e = count_up(SHAPE(0, 3)), *out, *t,
+                    *s = scalar_of(KL_I32, 9);
+    EXPECT_OK(kl_partition_axis(&out, a, 0, 1, cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 3), 1, 3, 2, 4, 6, 5);
+    EXPECT_OK(kl_partition_axis(&out, a, 1, 1, sim(), &err)); /* a device sorts */
+    EXPECT_I32(out, SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
+    EXPECT_OK(kl_topk_axis(&out, a, 2, 1, sim(), &err));
+    EXPECT_I32(out, SHAPE(2, 2), 2, 3, 5, 6);
+    EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+    EXPECT_OK(kl_partition_axis(&out, t, 1, 1, cpu(), &err));
+    EXPECT_I32(out, SHAPE(3, 2), 3, 6, 1, 4, 2, 5);
+    EXPECT_OK(kl_topk_axis(&out, t, 1, 0, cpu(), &err));
+    EXPECT_I32(out, SHAPE(1, 2), 3, 6);
+    EXPECT_OK(kl_partition(&out, a, -6, cpu(), &err));
+    EXPECT_I32(out, SHAPE(6), 1, 3, 2, 6, 4, 5);
+    EXPECT_OK(kl_argpartition(&out, s, 0, cpu(), &err));
+    expect_shape(out, SHAPE(1));
+    assert_int_equal(out->t.dtype, KL_U32);
+    kl_array_release(out);
+    EXPECT_OK(kl_partition_axis(&out, e, 2, 1, cpu(), &err));
+    EXPECT_I32(out, SHAPE(0, 3), 0);
+    EXPECT_FAIL(KL_EARG, kl_partition_axis(&out, e, 0, 0, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_partition_axis(&out, a, 3, 1, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_argpartition_axis(&out, a, -4, 1, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_partition(&out, a, 6, cpu(), &err));
+    EXPECT_FAIL(KL_EAXIS, kl_argpartition_axis(&out, a, 0, 2, cpu(), &err));
+    EXPECT_FAIL(KL_EAXIS, kl_partition_axis(&out, s, 0, 0, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_partition(&out, NULL, 0, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_argpartition(&out, a, 0, NULL, &err));
+    EXPECT_FAIL(KL_EARG, kl_partition_axis(&out, NULL, 0, 0, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_argpartition_axis(&out, a, 0, 0, NULL, &err));
+    struct kl_array *made[] = {a, e, t, s};
+    for (int i = 0; i < 4; i++) kl_array_release(made[i]);
+}
+
+struct how {
+    int which, axis;
+};
+static int build(struct kl_array **out, struct kl_array *const *in, const void *how,
+                 struct kl_error **err) {
+    const struct how *h = how;
+    if (h->which == 0) return kl_sort_axis(out, in[0], h->axis, cpu(), err);
+    if (h->which == 1) return kl_partition_axis(out, in[0], 1, h->axis, cpu(), err);
+    return kl_topk_axis(out, in[0], 2, h->axis, cpu(), err);
+}
+
+static void gradients(void **state) {
+    double v[12] = {0.5, -1.25, 2, 0.75, 1.5, -0.5, 3, 0.25, -2, 1, 0.3, -0.7};
+    struct kl_array *a = array_of(KL_F64, SHAPE(3, 4), v);
+    for (int which = 0; which < 3; which++)
+        for (int axis = 0; axis < 2; axis++)
+            check_vjp("order", build, &(struct how){which, axis}, &a, 1, 0);
+    kl_array_release(a);
+}
+
 static void bad(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *s = scalar_of(KL_I32, 1), *out;
     kl_unary_fn *const flat[] = {kl_sort, kl_argsort};
@@ -109,6 +299,11 @@ int main(void) {
                                        cmocka_unit_test(zeros_keep_their_order),
                                        cmocka_unit_test(shapes),
                                        cmocka_unit_test(topk),
+                                       cmocka_unit_test(two_ways),
+                                       cmocka_unit_test(topk_is_the_end_of_sort),
+                                       cmocka_unit_test(partitions),
+                                       cmocka_unit_test(partition_shapes),
+                                       cmocka_unit_test(gradients),
                                        cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

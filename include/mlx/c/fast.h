@@ -1,4 +1,4 @@
-/* fast.h - operations that are one pass, and kernels of your own, as source.
+/* fast.h - attention, norms and rotary position embedding in one pass each, and kernels of your own, as source.
  *
  * A kernel is the body of a function in CUDA C++ (mlx_fast_cuda_kernel_*) or Metal
  * (mlx_fast_metal_kernel_*); the signature is written around it from names, inputs and a config.
@@ -26,6 +26,7 @@
 
 #include "keel/export.h"
 #include "mlx/c/array.h"
+#include "mlx/c/optional.h"
 #include "mlx/c/stream.h"
 #include "mlx/c/vector.h"
 
@@ -33,7 +34,7 @@
 extern "C" {
 #endif
 
-/* ---- operations ---- */
+/* ---- attention ---- */
 /* Attention: softmax(scale q k' + mask) v, with float32 accumulation; the scores are never held all at once on the CPU. queries (b, heads, n, d), keys (b, kv heads, m, d), values (b, kv heads, m, e); heads is a multiple of kv heads,
  * and each group of heads shares keys and values. The result is (b, heads, n, e), in the floating-point type in which the three meet. mask_mode: "" (or NULL) for none, unless mask_arr is
  * given; "causal": query i sees keys up to i + m - n; "array": mask_arr, which broadcasts to (b, heads, n, m): bool, true where a key is seen, or a type that promotes to the operands', added to
@@ -46,6 +47,30 @@ KEEL_API int mlx_fast_scaled_dot_product_attention(mlx_array *res, const mlx_arr
                                                    const mlx_array mask_arr /* may be null */,
                                                    const mlx_array sinks /* may be null */,
                                                    const mlx_stream s);
+/* ---- norms, over the last axis of x, which has at least one ----
+ * weight and bias may be left out (an empty handle); they have one axis of that size. The result has x's shape and the
+ * dtype in which all operands meet, a float. Sums of 16-bit floats are made in float32 and the result is
+ * rounded once. Errors: other shapes; operands that meet in an integer type, or complex64. */
+/* x / sqrt(mean(x^2) + eps) * weight: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019. */
+KEEL_API int mlx_fast_rms_norm(mlx_array *res, const mlx_array x, const mlx_array weight, float eps,
+                               const mlx_stream s);
+/* (x - mean) / sqrt(var + eps) * weight + bias: Ba, Kiros and Hinton, Layer Normalization, 2016. */
+KEEL_API int mlx_fast_layer_norm(mlx_array *res, const mlx_array x, const mlx_array weight,
+                                 const mlx_array bias, float eps, const mlx_stream s);
+
+/* ---- rotary position embedding: Su and others, RoFormer, 2021 ----
+ * x has at least 3 axes: a batch, any others, positions, features. The first dims features (even, at most all) are taken
+ * in pairs, (2k, 2k + 1) if traditional, else (k, k + dims / 2), and each pair is turned by
+ * (t + offset) * scale * base^(-2k / dims) at position t; or with freqs, of shape (dims / 2), divided by freqs[k] instead of
+ * the power. Exactly one of base and freqs is given. x is a float and keeps its dtype; angles are
+ * computed in float64. */
+KEEL_API int mlx_fast_rope(mlx_array *res, const mlx_array x, int dims, bool traditional,
+                           mlx_optional_float base, float scale, int offset, const mlx_array freqs,
+                           const mlx_stream s);
+/* offset: integers, 0-d, of shape (1), or one for each element of the batch. */
+KEEL_API int mlx_fast_rope_dynamic(mlx_array *res, const mlx_array x, int dims, bool traditional,
+                                   mlx_optional_float base, float scale, const mlx_array offset,
+                                   const mlx_array freqs, const mlx_stream s);
 
 /* ---- CUDA: what changes from call to call ---- */
 typedef struct mlx_fast_cuda_kernel_config_ {

@@ -303,6 +303,50 @@ KEEL_API int mlx_min_axis(mlx_array *res, const mlx_array a, int axis, bool keep
                           const mlx_stream s);
 KEEL_API int mlx_min_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                           bool keepdims, const mlx_stream s);
+/* The product, typed like the sum; of no elements: 1. */
+KEEL_API int mlx_prod(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
+KEEL_API int mlx_prod_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
+                           const mlx_stream s);
+KEEL_API int mlx_prod_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                           bool keepdims, const mlx_stream s);
+/* Whether all elements are not 0, as bool (NaN is not 0); of no elements: true. */
+KEEL_API int mlx_all(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
+KEEL_API int mlx_all_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
+                          const mlx_stream s);
+KEEL_API int mlx_all_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                          bool keepdims, const mlx_stream s);
+/* Whether any element is not 0; of no elements: false. */
+KEEL_API int mlx_any(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
+KEEL_API int mlx_any_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
+                          const mlx_stream s);
+KEEL_API int mlx_any_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                          bool keepdims, const mlx_stream s);
+/* log(sum(exp(a))), without overflow on the way. Integers and bools in float32; 16-bit floats are computed in
+ * float32. NaN gives NaN, else inf gives inf; of no elements, or of nothing but -inf: -inf. */
+KEEL_API int mlx_logsumexp(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
+KEEL_API int mlx_logsumexp_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
+                                const mlx_stream s);
+KEEL_API int mlx_logsumexp_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                                bool keepdims, const mlx_stream s);
+/* The variance: the mean of the squared distances from the mean, their sum divided by max(n - ddof, 0). It is never
+ * negative. Integers and bools in float32; complex64 gives float32. */
+KEEL_API int mlx_var(mlx_array *res, const mlx_array a, bool keepdims, int ddof,
+                     const mlx_stream s);
+KEEL_API int mlx_var_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims, int ddof,
+                          const mlx_stream s);
+KEEL_API int mlx_var_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                          bool keepdims, int ddof, const mlx_stream s);
+/* The standard deviation, sqrt(var). */
+KEEL_API int mlx_std(mlx_array *res, const mlx_array a, bool keepdims, int ddof,
+                     const mlx_stream s);
+KEEL_API int mlx_std_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims, int ddof,
+                          const mlx_stream s);
+KEEL_API int mlx_std_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                          bool keepdims, int ddof, const mlx_stream s);
+/* The middle element in order, of an even number the mean of the middle two; NaN if one is among them. Integers and
+ * bools in float32. Fails for no elements; a list of no axes changes nothing but the dtype. */
+KEEL_API int mlx_median(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
+                        bool keepdims, const mlx_stream s);
 /* Where the largest or smallest element is, in uint32: the first of equal ones; the first NaN if
  * there is one. Without an axis: the flat row-major position. Fail for no elements. */
 KEEL_API int mlx_argmax(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
@@ -319,6 +363,22 @@ KEEL_API int mlx_softmax_axis(mlx_array *res, const mlx_array a, int axis, bool 
 KEEL_API int mlx_softmax_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                               bool precise, const mlx_stream s);
 
+/* ---- cumulative, along one axis ----
+ * Element i is what the elements up to i give, with reverse those from i on; without inclusive element i is left out, and
+ * where nothing is left stands 0, 1, the lowest value (the highest for cummin), or -inf. The dtype stays; bools
+ * are summed in int32; logcumsumexp takes integers and bools to float32. 16-bit floats are computed in float32 and
+ * rounded when stored. NaN stays NaN from there on. 0-d arrays have no axis. */
+KEEL_API int mlx_cumsum(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                        const mlx_stream s);
+KEEL_API int mlx_cumprod(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                         const mlx_stream s);
+KEEL_API int mlx_cummax(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                        const mlx_stream s);
+KEEL_API int mlx_cummin(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
+                        const mlx_stream s);
+KEEL_API int mlx_logcumsumexp(mlx_array *res, const mlx_array a, int axis, bool reverse,
+                              bool inclusive, const mlx_stream s);
+
 /* ---- order: ascending, equal elements in their order, NaN last; without an axis: of all
  * elements, flat ---- */
 KEEL_API int mlx_sort(mlx_array *res, const mlx_array a, const mlx_stream s);
@@ -326,6 +386,15 @@ KEEL_API int mlx_sort_axis(mlx_array *res, const mlx_array a, int axis, const ml
 /* The positions in that order, in uint32. */
 KEEL_API int mlx_argsort(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_argsort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
+/* The elements in an order in which the one at kth (negative: from the end) is where sorting would put it, none
+ * before it is larger and none behind it smaller; NaN are the largest. argpartition: their positions, in uint32.
+ * Fails when kth is outside. */
+KEEL_API int mlx_partition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
+KEEL_API int mlx_partition_axis(mlx_array *res, const mlx_array a, int kth, int axis,
+                                const mlx_stream s);
+KEEL_API int mlx_argpartition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
+KEEL_API int mlx_argpartition_axis(mlx_array *res, const mlx_array a, int kth, int axis,
+                                   const mlx_stream s);
 /* The k largest elements, ascending. Fails when k is negative or above the extent. */
 KEEL_API int mlx_topk(mlx_array *res, const mlx_array a, int k, const mlx_stream s);
 KEEL_API int mlx_topk_axis(mlx_array *res, const mlx_array a, int k, int axis, const mlx_stream s);

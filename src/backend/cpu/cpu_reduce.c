@@ -1,4 +1,4 @@
-/* cpu_reduce.c - SUM, MAX, MIN over any set of axes.
+/* cpu_reduce.c - SUM, PROD, MAX, MIN, ALL, ANY and VAR over any set of axes.
  *
  * The tree of a reduction is fixed by the number of reduced elements alone, taken in row-major
  * order: blocks of BLOCK elements; within a block LANES partial values (element i goes to lane i %
@@ -6,13 +6,20 @@
  * is left over from the right. So strides, threads and the way through memory change no bit, and
  * the error of a float sum grows with the logarithm of its length.
  *
- * Two ways lead through memory: output by output (ROWS), when the reduced elements lie close
- * together, else a run of outputs side by side (COLUMNS). Long reductions are cut into segments,
- * whole subtrees, which are shared among threads. */
+ * Three ways lead through memory. ROWS: output by output, when the reduced elements lie close
+ * together. COLUMNS: a run of outputs side by side, else; the elements of a lane are then the rows of
+ * a block at a distance of LANES, read side by side. NARROW: a few outputs side by side whose rows
+ * follow each other without a gap; LANES rows are then one wide row. Long reductions are cut into
+ * segments, whole subtrees, which are shared among threads.
+ *
+ * ALL and ANY are the minimum and maximum of truth values. VAR is two sums: the mean is found
+ * first, then the squared distances from it are summed; it cannot become negative. */
 #include <string.h>
 
+#include "backend/cpu/cpu_axes.h"
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -22,15 +29,20 @@ enum {
     BLOCK = 128,
     SEGMENT = 1 << 16, /* reduced elements; BLOCK times a power of two */
     LEVELS = 56,       /* of the binary counter */
-    COLUMNS = 64,
+    SEGMENT_LEVELS = 10,
+    WIDTH = 4096, /* bytes of values side by side; KL_TILE of the widest */
     ROWS = KL_TILE,
+    NARROW = 64, /* outputs side by side, less than this */
 };
+_Static_assert(BLOCK << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
+_Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written out");
 
 #define SUM_OF(a, b) ((a) + (b))
+#define PRODUCT_OF(a, b) ((a) * (b))
 #define PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
 
-/* Signed sums wrap, so they are unsigned sums. */
+/* Signed sums and products wrap, so they are unsigned ones. */
 #define T uint32_t
 #define NAME sum_u32
 #define JOIN SUM_OF
@@ -50,6 +62,27 @@ enum {
 #define T struct kl_c64
 #define NAME sum_c64
 #define JOIN kl_c64_add
+#include "backend/cpu/cpu_reduce.inc"
+
+#define T uint32_t
+#define NAME prod_u32
+#define JOIN PRODUCT_OF
+#include "backend/cpu/cpu_reduce.inc"
+#define T uint64_t
+#define NAME prod_u64
+#define JOIN PRODUCT_OF
+#include "backend/cpu/cpu_reduce.inc"
+#define T float
+#define NAME prod_f32
+#define JOIN PRODUCT_OF
+#include "backend/cpu/cpu_reduce.inc"
+#define T double
+#define NAME prod_f64
+#define JOIN PRODUCT_OF
+#include "backend/cpu/cpu_reduce.inc"
+#define T struct kl_c64
+#define NAME prod_c64
+#define JOIN kl_c64_mul
 #include "backend/cpu/cpu_reduce.inc"
 
 #define T uint8_t
@@ -143,46 +176,57 @@ enum {
 #include "backend/cpu/cpu_reduce.inc"
 
 struct join {
-    void (*block)(void *out, const void *x, int64_t n);
+    void (*run)(void *levels, int64_t *blocks, const void *x, int64_t n);
+    void (*lane)(void *out, const void *const *rows, int n_rows, int64_t n);
     void (*fold)(void *a, const void *b, int64_t n);
 };
-#define PAIR(name) \
-    { block_##name, fold_##name }
-#define EXTREME(op)                                                                      \
-    {                                                                                    \
-        [KL_BOOL] = PAIR(op##_u8), [KL_U8] = PAIR(op##_u8), [KL_U16] = PAIR(op##_u16),   \
-        [KL_U32] = PAIR(op##_u32), [KL_U64] = PAIR(op##_u64), [KL_I8] = PAIR(op##_i8),   \
-        [KL_I16] = PAIR(op##_i16), [KL_I32] = PAIR(op##_i32), [KL_I64] = PAIR(op##_i64), \
-        [KL_F32] = PAIR(op##_f32), [KL_F64] = PAIR(op##_f64), [KL_C64] = PAIR(op##_c64)  \
+#define JOIN_OF(name) \
+    { run_##name, lane_##name, fold_##name }
+#define EXTREME(op)                                                                               \
+    {                                                                                             \
+        [KL_BOOL] = JOIN_OF(op##_u8), [KL_U8] = JOIN_OF(op##_u8), [KL_U16] = JOIN_OF(op##_u16),   \
+        [KL_U32] = JOIN_OF(op##_u32), [KL_U64] = JOIN_OF(op##_u64), [KL_I8] = JOIN_OF(op##_i8),   \
+        [KL_I16] = JOIN_OF(op##_i16), [KL_I32] = JOIN_OF(op##_i32), [KL_I64] = JOIN_OF(op##_i64), \
+        [KL_F32] = JOIN_OF(op##_f32), [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)  \
     }
-static const struct join sums[KL_N_DTYPES] = {
-    [KL_U32] = PAIR(sum_u32), [KL_I32] = PAIR(sum_u32), [KL_U64] = PAIR(sum_u64),
-    [KL_I64] = PAIR(sum_u64), [KL_F32] = PAIR(sum_f32), [KL_F64] = PAIR(sum_f64),
-    [KL_C64] = PAIR(sum_c64),
-};
+#define TOTAL(op)                                                                                 \
+    {                                                                                             \
+        [KL_U32] = JOIN_OF(op##_u32), [KL_I32] = JOIN_OF(op##_u32), [KL_U64] = JOIN_OF(op##_u64), \
+        [KL_I64] = JOIN_OF(op##_u64), [KL_F32] = JOIN_OF(op##_f32), [KL_F64] = JOIN_OF(op##_f64), \
+        [KL_C64] = JOIN_OF(op##_c64)                                                              \
+    }
+static const struct join sums[KL_N_DTYPES] = TOTAL(sum);
+static const struct join products[KL_N_DTYPES] = TOTAL(prod);
 static const struct join maxima[KL_N_DTYPES] = EXTREME(max);
 static const struct join minima[KL_N_DTYPES] = EXTREME(min);
 
+enum way { BY_ROWS, BY_COLUMNS, BY_NARROW };
+
+/* One reduction of all of the input. */
 struct job {
     const struct kl_launch *l;
     struct join join;
     enum kl_dtype type; /* computed in */
     int bytes;          /* of that type */
-    /* The input's axes, those that stay and those that go; axes of length 1 are dropped. */
-    int n_kept, n_gone;
-    int kept_dims[KL_LONG_AXES], gone_dims[KL_LONG_AXES];
-    int64_t kept_strides[KL_LONG_AXES], gone_strides[KL_LONG_AXES];
-    int64_t n_out, n_red;
-    bool columns;            /* the way through memory */
-    int64_t group, n_groups; /* outputs of one task; tasks per segment */
-    int64_t segments;
-    char *partial; /* [segments][n_out] of type, when segments > 1 */
+    enum kl_dtype read; /* what elements are converted to: type, but the data's before distances */
+    /* Per output, of type `read`: instead of an element its squared distance from it is taken; else NULL. */
+    const char *means;
+    struct kl_split s;
+    enum way way;
+    bool dense;  /* runs of elements can be used in place */
+    int64_t run; /* outputs whose elements lie side by side; 0: outputs in any places */
+    int64_t group, run_groups;  /* outputs of one task; tasks per run (or all) */
+    int64_t n_groups, segments; /* tasks per segment */
+    char *partial;              /* [segments][n_out] of type, when segments > 1 */
+    char *to;                   /* [n_out] of type: where results go; NULL: to the output */
+    bool divides;
+    double divisor; /* of results, if it divides */
 };
 
 /* The values of finished blocks, `width` side by side: blocks & (1 << k) says that level k holds a
  * subtree of 2^k blocks. */
 struct counter {
-    char *level; /* LEVELS * width values */
+    char *level;
     int64_t width, blocks;
 };
 
@@ -213,85 +257,227 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
     }
 }
 
+/* y[i] = |x[i] - mean[i * step]|^2 */
+static void distances(const struct job *j, void *out, const void *in, const void *mean,
+                      int64_t step, int64_t n) {
+    if (j->read == KL_F32) {
+        float *y = out;
+        const float *x = in, *m = mean;
+        if (step)
+            KL_EACH(i, n) y[i] = (x[i] - m[i]) * (x[i] - m[i]);
+        else
+            KL_EACH(i, n) y[i] = (x[i] - *m) * (x[i] - *m);
+    } else if (j->read == KL_F64) {
+        double *y = out;
+        const double *x = in, *m = mean;
+        if (step)
+            KL_EACH(i, n) y[i] = (x[i] - m[i]) * (x[i] - m[i]);
+        else
+            KL_EACH(i, n) y[i] = (x[i] - *m) * (x[i] - *m);
+    } else {
+        float *y = out;
+        const struct kl_c64 *x = in, *m = mean;
+        for (int64_t i = 0; i < n; i++) {
+            struct kl_c64 d = kl_c64_sub(x[i], m[i * step]);
+            y[i] = d.re * d.re + d.im * d.im;
+        }
+    }
+}
+
 /* Outputs [begin, begin + n) of one segment, one after another. */
 static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                         char *results) {
     const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype);
+    int item = (int)kl_dtype_size(in->dtype), read = (int)kl_dtype_size(j->read);
     int64_t offsets[ROWS];
-    _Alignas(8) char levels[LEVELS * 8], value[8];
+    _Alignas(8) char levels[SEGMENT_LEVELS * 8];
     struct kl_cursor c;
-    union kl_tile raw, tile;
-    kl_offsets(j->n_kept, j->kept_dims, j->kept_strides, begin, n, offsets);
-    kl_cursor_init(&c, in->data, item, j->n_gone, j->gone_dims, j->gone_strides);
+    union kl_tile raw, tile, apart;
+    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
+    if (!j->dense)
+        kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
     for (int64_t o = 0; o < n; o++) {
-        c.data = (char *)in->data + offsets[o] * item;
-        c.filled = false;
-        kl_cursor_seek(&c, from);
+        const char *base = (const char *)in->data + offsets[o] * item;
         struct counter counter = {levels, 1, 0};
-        for (int64_t at = 0; at < count; at += KL_TILE) {
-            int64_t m = kl_min64(KL_TILE, count - at);
-            const char *x = kl_cursor_next_as(&c, m, in->dtype, j->type, &raw, &tile);
-            for (int64_t b = 0; b < m; b += BLOCK) {
-                j->join.block(value, x + b * j->bytes, kl_min64(BLOCK, m - b));
-                if (count > BLOCK) counter_push(j, &counter, value);
+        if (j->dense) {
+            j->join.run(levels, &counter.blocks, base + from * item, count);
+        } else {
+            c.data = (char *)base;
+            c.filled = false;
+            kl_cursor_seek(&c, from);
+            for (int64_t at = 0; at < count; at += KL_TILE) {
+                int64_t m = kl_min64(KL_TILE, count - at);
+                const void *x = kl_cursor_next_as(&c, m, in->dtype, j->read, &raw, &tile);
+                if (j->means) {
+                    distances(j, apart.bytes, x, j->means + (begin + o) * read, 0, m);
+                    x = apart.bytes;
+                }
+                j->join.run(levels, &counter.blocks, x, m);
             }
         }
-        if (count > BLOCK) counter_finish(j, &counter, value);
-        memcpy(results + o * j->bytes, value, (size_t)j->bytes);
+        if (counter.blocks > 1)
+            counter_finish(j, &counter, results + o * j->bytes);
+        else
+            memcpy(results + o * j->bytes, levels, (size_t)j->bytes);
     }
 }
 
-/* The same with n <= COLUMNS outputs side by side. */
+/* A block on the way by columns: m rows of n values, of which lane k has rows k, k + LANES, ... */
+struct block {
+    const struct job *j;
+    int64_t begin, n, m;
+    int64_t offsets[BLOCK]; /* of the rows, in elements */
+    struct kl_cursor c;     /* when not dense */
+    char room[4][WIDTH];    /* halves that wait */
+    union kl_tile raw, tile, row[BLOCK / LANES];
+};
+
+/* The rows of one lane, joined. */
+static void lane_of(struct block *b, int64_t lane, char *out) {
+    const struct job *j = b->j;
+    const struct kl_arg *in = j->l->in;
+    int item = (int)kl_dtype_size(in->dtype), read = (int)kl_dtype_size(j->read), n = 0;
+    const void *rows[BLOCK / LANES];
+    for (int64_t r = lane; r < b->m; r += LANES, n++) {
+        char *base = (char *)in->data + b->offsets[r] * item;
+        if (j->dense) {
+            rows[n] = base;
+            continue;
+        }
+        const void *x = base;
+        if (!j->run) {
+            b->c.data = base;
+            b->c.filled = false;
+            kl_cursor_seek(&b->c, b->begin);
+            x = kl_cursor_next(&b->c, b->n, &b->raw);
+        }
+        if (in->dtype != j->read) {
+            char *typed = j->means ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
+            kl_convert(j->read, typed, in->dtype, x, b->n);
+            x = typed;
+        } else if (x == b->raw.bytes && !j->means) { /* which the next row overwrites */
+            memcpy(b->row[n].bytes, x, (size_t)(b->n * item));
+            x = b->row[n].bytes;
+        }
+        if (j->means) {
+            distances(j, b->row[n].bytes, x, j->means + b->begin * read, 1, b->n);
+            x = b->row[n].bytes;
+        }
+        rows[n] = x;
+    }
+    j->join.lane(out, rows, n, b->n);
+}
+
+/* Lanes k, k + step, k + 2 step, ... joined by halving; depth: of the recursion. */
+static void join_lanes(struct block *b, int64_t k, int64_t step, int depth, char *out) {
+    if (step == LANES) {
+        lane_of(b, k, out);
+        return;
+    }
+    join_lanes(b, k, 2 * step, depth + 1, out);
+    if (k + step >= b->m) return;
+    join_lanes(b, k + step, 2 * step, depth + 1, b->room[depth]);
+    b->j->join.fold(out, b->room[depth], b->n);
+}
+
+/* Outputs [begin, begin + n) side by side. */
 static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_t from,
                            int64_t count, char *results) {
     const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype);
-    _Alignas(8) char levels[LEVELS * COLUMNS * 8], lanes[LANES][COLUMNS * 8];
-    int64_t offsets[BLOCK];
-    struct kl_cursor c;
-    union kl_tile raw, tile;
+    _Alignas(64) char levels[SEGMENT_LEVELS * WIDTH], value[WIDTH];
     struct counter counter = {levels, n, 0};
-    kl_cursor_init(&c, in->data, item, j->n_kept, j->kept_dims, j->kept_strides);
+    struct block b; /* large: not cleared */
+    int64_t first = 0;
+    b.j = j;
+    b.begin = begin;
+    b.n = n;
+    if (j->run)
+        kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
+    else
+        kl_cursor_init(&b.c, in->data, (int)kl_dtype_size(in->dtype), j->s.n_kept, j->s.kept_dims,
+                       j->s.kept_strides);
     for (int64_t at = 0; at < count; at += BLOCK) {
-        int64_t m = kl_min64(BLOCK, count - at);
-        kl_offsets(j->n_gone, j->gone_dims, j->gone_strides, from + at, m, offsets);
-        for (int64_t r = 0; r < m; r++) {
-            c.data = (char *)in->data + offsets[r] * item;
-            c.filled = false;
-            kl_cursor_seek(&c, begin);
-            const void *x = kl_cursor_next_as(&c, n, in->dtype, j->type, &raw, &tile);
-            if (r < LANES)
-                memcpy(lanes[r], x, (size_t)(n * j->bytes));
-            else
-                j->join.fold(lanes[r % LANES], x, n);
-        }
-        for (int step = LANES / 2; step; step /= 2)
-            for (int k = 0; k < step && k + step < m; k++)
-                j->join.fold(lanes[k], lanes[k + step], n);
-        counter_push(j, &counter, lanes[0]);
+        b.m = kl_min64(BLOCK, count - at);
+        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, b.offsets);
+        for (int64_t r = 0; r < b.m; r++) b.offsets[r] += first;
+        join_lanes(&b, 0, 1, 0, value);
+        counter_push(j, &counter, value);
     }
     counter_finish(j, &counter, results);
 }
 
-static void store(const struct job *j, int64_t begin, int64_t n, const void *results) {
+/* The n < NARROW outputs of one run, whose rows follow each other: LANES rows are one of LANES * n values. */
+static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t from,
+                          int64_t count, char *results) {
+    const struct kl_arg *in = j->l->in;
+    int item = (int)kl_dtype_size(in->dtype);
+    _Alignas(64) char levels[SEGMENT_LEVELS * NARROW * 8], lanes[LANES * NARROW * 8],
+        typed[LANES * NARROW * 8];
+    struct counter counter = {levels, n, 0};
+    int64_t first;
+    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
+    const char *x = (const char *)in->data + (first + from * n) * item;
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        int64_t m = kl_min64(BLOCK, count - at);
+        for (int64_t r = 0; r < m; r += LANES) {
+            int64_t wide = kl_min64(LANES, m - r) * n;
+            const char *row = x + (at + r) * n * item;
+            if (!j->dense) {
+                kl_convert(j->type, typed, in->dtype, row, wide);
+                row = typed;
+            }
+            if (r == 0)
+                memcpy(lanes, row, (size_t)(wide * j->bytes));
+            else
+                j->join.fold(lanes, row, wide);
+        }
+        for (int64_t step = LANES / 2, left = kl_min64(LANES, m); step; step /= 2)
+            if (left > step) {
+                j->join.fold(lanes, lanes + step * n * j->bytes, (left - step) * n);
+                left = step;
+            }
+        counter_push(j, &counter, lanes);
+    }
+    counter_finish(j, &counter, results);
+}
+
+static void divide(enum kl_dtype type, void *x, double by, int64_t n) {
+    if (type == KL_F64) {
+        double *v = x;
+        KL_EACH(i, n) v[i] /= by;
+    } else {
+        float *v = x, d = (float)by;
+        int64_t parts = type == KL_C64 ? 2 * n : n;
+        KL_EACH(i, parts) v[i] /= d;
+    }
+}
+
+/* Results are overwritten. */
+static void store(const struct job *j, int64_t begin, int64_t n, char *results) {
     const struct kl_arg *out = j->l->out;
-    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), j->type,
-               results, n);
+    if (j->divides) divide(j->type, results, j->divisor, n);
+    if (j->to)
+        memcpy(j->to + begin * j->bytes, results, (size_t)(n * j->bytes));
+    else
+        kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype),
+                   j->type, results, n);
 }
 
 static void segment_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
-    int64_t segment = i / j->n_groups, begin = i % j->n_groups * j->group,
-            n = kl_min64(j->group, j->n_out - begin);
-    int64_t from = segment * SEGMENT, count = kl_min64(SEGMENT, j->n_red - from);
-    _Alignas(8) char results[ROWS * 8];
-    if (j->columns)
+    int64_t segment = i / j->n_groups, g = i % j->n_groups;
+    int64_t all = j->run ? j->run : j->s.n_out, place = g % j->run_groups * j->group;
+    int64_t begin = g / j->run_groups * all + place, n = kl_min64(j->group, all - place);
+    int64_t from = segment * SEGMENT, count = kl_min64(SEGMENT, j->s.n_red - from);
+    _Alignas(64) char results[ROWS * 8];
+    if (j->way == BY_COLUMNS)
         reduce_columns(j, begin, n, from, count, results);
+    else if (j->way == BY_NARROW)
+        reduce_narrow(j, begin, n, from, count, results);
     else
         reduce_rows(j, begin, n, from, count, results);
     if (j->partial)
-        memcpy(j->partial + (segment * j->n_out + begin) * j->bytes, results,
+        memcpy(j->partial + (segment * j->s.n_out + begin) * j->bytes, results,
                (size_t)(n * j->bytes));
     else
         store(j, begin, n, results);
@@ -299,12 +485,13 @@ static void segment_chunk(void *arg, int64_t i) {
 
 /* Joins the segments, which are subtrees of the same size but for the last. */
 static void join_segments(const struct job *j) {
+    enum { COLUMNS = 64 };
     _Alignas(8) char levels[LEVELS * COLUMNS * 8], results[COLUMNS * 8], value[COLUMNS * 8];
-    for (int64_t begin = 0; begin < j->n_out; begin += COLUMNS) {
-        int64_t n = kl_min64(COLUMNS, j->n_out - begin);
+    for (int64_t begin = 0; begin < j->s.n_out; begin += COLUMNS) {
+        int64_t n = kl_min64(COLUMNS, j->s.n_out - begin);
         struct counter counter = {levels, n, 0};
         for (int64_t s = 0; s < j->segments; s++) {
-            memcpy(value, j->partial + (s * j->n_out + begin) * j->bytes, (size_t)(n * j->bytes));
+            memcpy(value, j->partial + (s * j->s.n_out + begin) * j->bytes, (size_t)(n * j->bytes));
             counter_push(j, &counter, value);
         }
         counter_finish(j, &counter, results);
@@ -312,64 +499,108 @@ static void join_segments(const struct job *j) {
     }
 }
 
-static void split_axes(struct job *j) {
-    const struct kl_reduce_params *p = j->l->params;
-    const struct kl_arg *in = j->l->in;
-    int next = 0;
-    j->n_kept = j->n_gone = 0;
-    j->n_out = j->n_red = 1;
-    for (int i = 0; i < in->ndim; i++) {
-        bool gone = next < p->n_axes && p->axes[next] == i;
-        next += gone;
-        if (gone)
-            j->n_red *= in->dims[i];
-        else
-            j->n_out *= in->dims[i];
-        if (in->dims[i] == 1) continue;
-        if (gone && j->n_gone < KL_LONG_AXES) {
-            j->gone_dims[j->n_gone] = in->dims[i];
-            j->gone_strides[j->n_gone++] = in->strides[i];
-        } else if (!gone && j->n_kept < KL_LONG_AXES) {
-            j->kept_dims[j->n_kept] = in->dims[i];
-            j->kept_strides[j->n_kept++] = in->strides[i];
-        }
+/* The way through memory, and what one task is. */
+static void choose_way(struct job *j) {
+    enum { SHORT = 16 }; /* shorter runs are not worth a task: several are gathered */
+    bool same = j->l->in->dtype == j->type && !j->means;
+    j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
+    j->way = kl_split_columns(&j->s) ? BY_COLUMNS : BY_ROWS;
+    j->run = 0;
+    if (j->way == BY_ROWS) {
+        int64_t fit = KL_CHUNK / kl_min64(j->s.n_red, SEGMENT);
+        j->dense = same && (j->s.n_gone == 0 || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
+        j->group = fit > ROWS ? ROWS : fit < 1 ? 1 : fit;
+    } else {
+        int64_t side = kl_split_run(&j->s);
+        bool follow = j->s.n_gone == 1 && j->s.gone_strides[0] == side;
+        if (follow && side < NARROW && !j->means) j->way = BY_NARROW;
+        if (j->way == BY_NARROW || side >= SHORT) j->run = side;
+        j->dense = same && j->run;
+        j->group = j->dense ? WIDTH / j->bytes : KL_TILE;
     }
+    j->run_groups = kl_ceil_div(j->run ? j->run : j->s.n_out, j->group);
+    j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;
 }
 
-/* Whether neighbouring outputs lie closer together than neighbours of one reduction. */
-static bool columns_are_closer(const struct job *j) {
-    if (!j->n_kept || !j->n_gone) return false;
-    int64_t kept = j->kept_strides[j->n_kept - 1], gone = j->gone_strides[j->n_gone - 1];
-    return (kept < 0 ? -kept : kept) < (gone < 0 ? -gone : gone);
+static int reduce(struct job *j) {
+    j->bytes = (int)kl_dtype_size(j->type);
+    choose_way(j);
+    j->partial = NULL;
+    if (j->segments > 1) {
+        j->partial = kl_malloc((size_t)(j->segments * j->s.n_out * j->bytes));
+        if (!j->partial) return kl_fail_nomem(j->l->err);
+    }
+    struct kl_launch alone = {.parallel =
+                                  j->l->in->size >= KL_PARALLEL_FROM ? j->l->parallel : NULL};
+    kl_share(&alone, j->segments * j->n_groups, segment_chunk, j);
+    if (j->partial) join_segments(j);
+    kl_free(j->partial);
+    return KL_OK;
+}
+
+/* What a reduction of nothing gives; the builders let no maximum or minimum come here. */
+static void fill_empty(struct kl_launch *l) {
+    int64_t bytes = (int64_t)kl_dtype_size(l->out->dtype);
+    uint64_t value = 0;
+    uint8_t one = l->op == KL_OP_PROD || l->op == KL_OP_ALL;
+    kl_convert(l->out->dtype, &value, KL_U8, &one, 1);
+    for (int64_t i = 0; i < l->out->size; i++)
+        memcpy((char *)l->out->data + i * bytes, &value, (size_t)bytes);
 }
 
 int kl_cpu_reduce(struct kl_launch *l) {
-    struct job j;
-    j.l = l;
+    const struct kl_reduce_params *p = l->params;
+    struct job j = {.l = l};
     if (l->out->size == 0) return KL_OK;
-    j.type = kl_compute_dtype(l->out->dtype);
-    j.bytes = (int)kl_dtype_size(j.type);
-    j.join = (l->op == KL_OP_SUM ? sums : l->op == KL_OP_MAX ? maxima : minima)[j.type];
-    if (!j.join.block)
+    j.type = j.read = kl_compute_dtype(l->out->dtype);
+    switch (l->op) {
+    case KL_OP_SUM: j.join = sums[j.type]; break;
+    case KL_OP_PROD: j.join = products[j.type]; break;
+    case KL_OP_MAX:
+    case KL_OP_ANY: j.join = maxima[j.type]; break;
+    default: j.join = minima[j.type]; break;
+    }
+    if (!j.join.run)
         return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->out->dtype));
-    split_axes(&j);
-    if (j.n_red == 0) { /* a sum of nothing; the builders let no other come here */
-        memset(l->out->data, 0, (size_t)l->out->size * kl_dtype_size(l->out->dtype));
+    kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
+    if (j.s.n_red == 0) {
+        fill_empty(l);
         return KL_OK;
     }
-    j.segments = kl_ceil_div(j.n_red, SEGMENT);
-    j.columns = columns_are_closer(&j);
-    int64_t fit = KL_CHUNK / kl_min64(j.n_red, SEGMENT);
-    j.group = j.columns ? COLUMNS : fit > ROWS ? ROWS : fit < 1 ? 1 : fit;
-    j.n_groups = kl_ceil_div(j.n_out, j.group);
-    j.partial = NULL;
-    if (j.segments > 1) {
-        j.partial = kl_malloc((size_t)(j.segments * j.n_out * j.bytes));
-        if (!j.partial) return kl_fail_nomem(l->err);
+    return reduce(&j);
+}
+
+int kl_cpu_var(struct kl_launch *l) {
+    const struct kl_var_params *p = l->params;
+    struct job j = {.l = l};
+    if (l->out->size == 0) return KL_OK;
+    enum kl_dtype type = kl_compute_dtype(l->out->dtype);
+    j.type = j.read = l->in->dtype == KL_C64 ? KL_C64 : type;
+    j.join = sums[j.type];
+    kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
+    if (j.s.n_red == 0) {
+        float nan = NAN;
+        for (int64_t i = 0; i < l->out->size; i++)
+            kl_convert(l->out->dtype,
+                       (char *)l->out->data + i * (int64_t)kl_dtype_size(l->out->dtype), KL_F32,
+                       &nan, 1);
+        return KL_OK;
     }
-    struct kl_launch alone = {.parallel = l->in[0].size >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_share(&alone, j.segments * j.n_groups, segment_chunk, &j);
-    if (j.partial) join_segments(&j);
-    kl_free(j.partial);
-    return KL_OK;
+    j.to = kl_malloc((size_t)j.s.n_out * kl_dtype_size(j.type));
+    if (!j.to) return kl_fail_nomem(l->err);
+    char *means = j.to;
+    j.divides = true;
+    j.divisor = (double)j.s.n_red;
+    int rc = reduce(&j);
+    if (rc == KL_OK) {
+        j.means = means;
+        j.to = NULL;
+        j.type = type;
+        j.join = sums[type];
+        /* Too few elements for ddof: x / 0, which is infinite, or NaN when all are equal. */
+        j.divisor = j.s.n_red > p->ddof ? (double)j.s.n_red - p->ddof : 0;
+        rc = reduce(&j);
+    }
+    kl_free(means);
+    return rc;
 }

@@ -1,8 +1,10 @@
-/* cpu_softmax.c - SOFTMAX over the last axes, taken as one: exp(x - max) / sum. 16-bit floats are
+/* cpu_softmax.c - SOFTMAX over axes that follow each other, taken as one: exp(x - max) / sum; row by row where they are the last, else in strips of columns side by side. 16-bit floats are
  * computed in float32. A row with NaN, or with nothing but -infinity, or with +infinity, is NaN all
  * through, as the formula says. */
+#include "backend/cpu/cpu_exp.h"
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/op_params.h"
 
@@ -11,19 +13,20 @@ enum { LANES = 16 };
 struct job {
     const struct kl_launch *l;
     void (*row)(const struct job *j, int64_t row);
-    int64_t length, rows, group; /* of a row; of all; rows of one task */
+    int64_t length, rows, group; /* of a row; of all; rows, or columns, of one task */
+    int64_t inner, strips;       /* columns side by side; tasks that they make */
 };
 
 #define T float
 #define TYPE KL_F32
 #define NAME f32
-#define EXP expf
+#define EXP kl_exp_negative_f32
 #define MAX kl_max_f32
 #include "backend/cpu/cpu_softmax.inc"
 #define T double
 #define TYPE KL_F64
 #define NAME f64
-#define EXP exp
+#define EXP kl_exp_negative_f64
 #define MAX kl_max_f64
 #include "backend/cpu/cpu_softmax.inc"
 
@@ -54,16 +57,34 @@ static void softmax_chunk(void *arg, int64_t i) {
     for (int64_t row = i * j->group; row < end; row++) j->row(j, row);
 }
 
+static void columns_chunk(void *arg, int64_t i) {
+    const struct job *j = arg;
+    int64_t place = i % j->strips * j->group, n = kl_min64(j->group, j->inner - place);
+    (j->l->out->dtype == KL_F64 ? columns_f64 : columns_f32)(j, i / j->strips, place, n);
+}
+
 int kl_cpu_softmax(struct kl_launch *l) {
-    struct job j = {.l = l, .length = 1};
+    const struct kl_softmax_params *p = l->params;
+    struct job j = {.l = l, .length = 1, .inner = 1};
     const struct kl_arg *out = l->out;
     if (out->size == 0) return KL_OK;
-    for (int i = ((const struct kl_axis_params *)l->params)->axis; i < out->ndim; i++)
-        j.length *= out->dims[i];
-    j.row = out->dtype == KL_C64 ? softmax_c64 : out->dtype == KL_F64 ? softmax_f64 : softmax_f32;
-    j.rows = out->size / j.length;
-    j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
+    for (int i = p->axis; i < out->ndim; i++)
+        *(i < p->axis + p->n_axes ? &j.length : &j.inner) *= out->dims[i];
+    j.rows = out->size / j.length / j.inner;
     struct kl_launch alone = {.parallel = out->size >= KL_CHUNK ? l->parallel : NULL};
+    if (j.inner > 1) {
+        enum {
+            NEAR = 1 << 17,
+            STEP = 16
+        }; /* elements of a strip that stay in the L2 cache; a cache line */
+        int64_t width = NEAR / j.length / STEP * STEP;
+        j.group = width > KL_TILE ? KL_TILE : width < STEP ? STEP : width;
+        j.strips = kl_ceil_div(j.inner, j.group);
+        kl_share(&alone, j.rows * j.strips, columns_chunk, &j);
+        return KL_OK;
+    }
+    j.row = out->dtype == KL_C64 ? softmax_c64 : out->dtype == KL_F64 ? softmax_f64 : softmax_f32;
+    j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     kl_share(&alone, kl_ceil_div(j.rows, j.group), softmax_chunk, &j);
     return KL_OK;
 }

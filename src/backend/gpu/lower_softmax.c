@@ -26,7 +26,7 @@ struct plan {
 
 static void split_axes(struct plan *p, const struct kl_command *c, const int64_t *strides) {
     const struct kl_arg *in = &c->args[0];
-    int first = ((const struct kl_axis_params *)c->params)->axis;
+    int first = ((const struct kl_softmax_params *)c->params)->axis;
     p->lead = p->row = KL_NO_AXES;
     for (int i = 0; i < in->ndim; i++)
         kl_axes_add(i < first ? &p->lead : &p->row, in->dims[i], strides[i], 0);

@@ -4,7 +4,7 @@
 
 static void check(enum kl_dtype dtype, int ndim, const int *dims, int axis, enum lie lie,
                   enum values v) {
-    struct kl_axis_params p = {axis};
+    struct kl_softmax_params p = {axis, ndim - axis};
     struct operand in, out;
     int64_t n = 1;
     char what[200];
@@ -68,7 +68,7 @@ static void rows_that_are_nan(void **state) {
         {-INFINITY, -INFINITY}, {INFINITY, 1}, {NAN, 1}, {-INFINITY, 1}, {3e38f, -3e38f}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int n = 100; n <= 17000; n += 16900) {
-            struct kl_axis_params p = {0};
+            struct kl_softmax_params p = {0, 1};
             struct operand in, out;
             ls_make(&in, KL_F32, 1, &n, DENSE, PLAIN);
             for (int k = 0; k < n; k++) ((float *)in.block)[k] = rows[i][k % 64 == 50 ? 1 : 0];

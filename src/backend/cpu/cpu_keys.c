@@ -1,0 +1,228 @@
+/* cpu_keys.c - unsigned keys in whose order values are sorted; sorting them. See cpu_keys.h. */
+#include "backend/cpu/cpu_keys.h"
+
+#include <string.h>
+
+#include "backend/cpu/cpu_complex.h"
+
+static inline uint32_t key_f32(float x) {
+    uint32_t u = kl_f32_bits(x), top = UINT32_C(1) << 31;
+    u = u == top ? 0 : u;
+    u = u >> 31 ? ~u : u | top;
+    return x != x ? UINT32_MAX : u;
+}
+static inline uint64_t key_f64(double x) {
+    uint64_t u = kl_f64_bits(x), top = UINT64_C(1) << 63;
+    u = u == top ? 0 : u;
+    u = u >> 63 ? ~u : u | top;
+    return x != x ? UINT64_MAX : u;
+}
+/* No float has a key of UINT32_MAX - 1: that of infinity is far below. */
+static uint64_t key_c64(struct kl_c64 x) {
+    uint64_t re = key_f32(x.re), im = key_f32(x.im);
+    if (x.im != x.im && x.re == x.re) return (uint64_t)(UINT32_MAX - 1) << 32 | re;
+    return re << 32 | im;
+}
+
+#define PLAIN_BELOW(a, b) ((a) < (b))
+#define FLIP(x, type) ((x) ^ (type)((type)1 << (sizeof(type) * 8 - 1)))
+#define T uint8_t
+#define NAME u8
+#define KEY(x) (x)
+#define BELOW PLAIN_BELOW
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T uint16_t
+#define NAME u16
+#define KEY(x) (x)
+#define BELOW PLAIN_BELOW
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T uint32_t
+#define NAME u32
+#define KEY(x) (x)
+#define BELOW PLAIN_BELOW
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T uint64_t
+#define NAME u64
+#define KEY(x) (x)
+#define BELOW PLAIN_BELOW
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T uint8_t
+#define NAME i8
+#define KEY(x) FLIP(x, uint8_t)
+#define BELOW(a, b) (FLIP(a, uint8_t) < FLIP(b, uint8_t))
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T uint16_t
+#define NAME i16
+#define KEY(x) FLIP(x, uint16_t)
+#define BELOW(a, b) (FLIP(a, uint16_t) < FLIP(b, uint16_t))
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T uint32_t
+#define NAME i32
+#define KEY(x) FLIP(x, uint32_t)
+#define BELOW(a, b) (FLIP(a, uint32_t) < FLIP(b, uint32_t))
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T uint64_t
+#define NAME i64
+#define KEY(x) FLIP(x, uint64_t)
+#define BELOW(a, b) (FLIP(a, uint64_t) < FLIP(b, uint64_t))
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T float
+#define NAME f32
+#define KEY(x) key_f32(x)
+#define BELOW PLAIN_BELOW
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T double
+#define NAME f64
+#define KEY(x) key_f64(x)
+#define BELOW PLAIN_BELOW
+#include "backend/cpu/cpu_sort_keys.inc"
+#define T struct kl_c64
+#define NAME c64
+#define KEY(x) key_c64(x)
+#define BELOW(a, b) (key_c64(a) < key_c64(b))
+#include "backend/cpu/cpu_sort_keys.inc"
+
+typedef void keys_fn(const void *x, int64_t n, uint64_t *key);
+static keys_fn *const keys_of[KL_N_DTYPES] = {
+    [KL_BOOL] = keys_u8, [KL_U8] = keys_u8,   [KL_U16] = keys_u16, [KL_U32] = keys_u32,
+    [KL_U64] = keys_u64, [KL_I8] = keys_i8,   [KL_I16] = keys_i16, [KL_I32] = keys_i32,
+    [KL_I64] = keys_i64, [KL_F32] = keys_f32, [KL_F64] = keys_f64, [KL_C64] = keys_c64,
+};
+typedef bool reaches_fn(const void *x, int64_t n, const void *least);
+static reaches_fn *const reaches_of[KL_N_DTYPES] = {
+    [KL_BOOL] = reaches_u8, [KL_U8] = reaches_u8,   [KL_U16] = reaches_u16, [KL_U32] = reaches_u32,
+    [KL_U64] = reaches_u64, [KL_I8] = reaches_i8,   [KL_I16] = reaches_i16, [KL_I32] = reaches_i32,
+    [KL_I64] = reaches_i64, [KL_F32] = reaches_f32, [KL_F64] = reaches_f64, [KL_C64] = reaches_c64,
+};
+
+void kl_sort_keys(enum kl_dtype type, const void *x, int64_t n, uint64_t *key) {
+    keys_of[type](x, n, key);
+}
+
+bool kl_sort_reaches(enum kl_dtype type, const void *x, int64_t n, const void *least) {
+    return reaches_of[type](x, n, least);
+}
+
+static float value_f32(uint32_t key) {
+    return kl_bits_f32(key >> 31 ? key ^ UINT32_C(1) << 31 : ~key);
+}
+static double value_f64(uint64_t key) {
+    return kl_bits_f64(key >> 63 ? key ^ UINT64_C(1) << 63 : ~key);
+}
+
+void kl_sort_values(enum kl_dtype type, const void *keys, int64_t n, void *out) {
+    const uint32_t *k32 = keys;
+    const uint64_t *k64 = keys;
+    switch (type) {
+    case KL_BOOL:
+    case KL_U8:
+    case KL_I8:
+        KL_EACH(i, n)((uint8_t *)out)[i] = (uint8_t)(k32[i] ^ (type == KL_I8 ? 0x80u : 0));
+        break;
+    case KL_U16:
+    case KL_I16:
+        KL_EACH(i, n)((uint16_t *)out)[i] = (uint16_t)(k32[i] ^ (type == KL_I16 ? 0x8000u : 0));
+        break;
+    case KL_U32:
+    case KL_I32:
+        KL_EACH(i, n)
+        ((uint32_t *)out)[i] = k32[i] ^ (type == KL_I32 ? UINT32_C(1) << 31 : 0);
+        break;
+    case KL_F32: KL_EACH(i, n)((float *)out)[i] = value_f32(k32[i]); break;
+    case KL_F64: KL_EACH(i, n)((double *)out)[i] = value_f64(k64[i]); break;
+    default:
+        KL_EACH(i, n)
+        ((uint64_t *)out)[i] = k64[i] ^ (type == KL_I64 ? UINT64_C(1) << 63 : 0);
+        break;
+    }
+}
+
+/* ---- sorting ---- */
+#define T uint32_t
+#define NAME u32
+#define KEY(a) (a)
+#include "backend/cpu/cpu_sort_radix.inc"
+#define T uint64_t
+#define NAME u64
+#define KEY(a) (a)
+#include "backend/cpu/cpu_sort_radix.inc"
+/* A key of 32 bits in front of its place: sorted by the key alone. */
+#define T uint64_t
+#define NAME placed
+#define KEY(a) ((a) >> 32)
+#include "backend/cpu/cpu_sort_radix.inc"
+#define T struct kl_long_key
+#define NAME long
+#define KEY(a) ((a).key)
+#include "backend/cpu/cpu_sort_radix.inc"
+
+static const struct {
+    void *(*merge)(void *x, void *room, int64_t n);
+    void (*count)(const void *x, int64_t n, int shift, uint32_t *counts);
+    void (*move)(const void *x, int64_t n, int shift, uint32_t *places, void *to);
+    int bytes, bits;
+} sorts[] = {
+    [KL_SORT_U32] = {merge_u32, count_u32, move_u32, 4, 32},
+    [KL_SORT_U64] = {merge_u64, count_u64, move_u64, 8, 64},
+    [KL_SORT_PLACED] = {merge_placed, count_placed, move_placed, 8, 32},
+    [KL_SORT_LONG] = {merge_long, count_long, move_long, sizeof(struct kl_long_key), 64},
+};
+
+enum { DIGITS = 256, BLOCKS = 64, MERGED = 512 };
+
+/* One digit of a radix sort: blocks of the row are counted, then moved. */
+struct pass {
+    enum kl_sort_kind kind;
+    char *from, *to;
+    int64_t n, block;
+    int shift, n_blocks;
+    uint32_t counts[BLOCKS][DIGITS];
+};
+
+static void count_block(void *arg, int64_t i) {
+    struct pass *p = arg;
+    int64_t from = i * p->block;
+    memset(p->counts[i], 0, sizeof p->counts[i]);
+    sorts[p->kind].count(p->from + from * sorts[p->kind].bytes, kl_min64(p->block, p->n - from),
+                         p->shift, p->counts[i]);
+}
+static void move_block(void *arg, int64_t i) {
+    struct pass *p = arg;
+    int64_t from = i * p->block;
+    sorts[p->kind].move(p->from + from * sorts[p->kind].bytes, kl_min64(p->block, p->n - from),
+                        p->shift, p->counts[i], p->to);
+}
+
+void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, int64_t n,
+                     const struct kl_launch *share) {
+    enum { LEAST = 1 << 14 }; /* elements of a block */
+    if (n < MERGED || n > UINT32_MAX) return sorts[kind].merge(x, room, n);
+    struct pass p; /* large: not cleared */
+    p.kind = kind;
+    p.from = x;
+    p.to = room;
+    p.n = n;
+    bool shared = share->parallel && n >= 2 * LEAST;
+    p.block = !shared ? n : kl_ceil_div(n, BLOCKS) > LEAST ? kl_ceil_div(n, BLOCKS) : LEAST;
+    p.n_blocks = (int)kl_ceil_div(n, p.block);
+    for (p.shift = 0; p.shift < sorts[kind].bits; p.shift += 8) {
+        uint32_t next = 0;
+        bool sorted = false; /* all have one digit */
+        kl_share(share, p.n_blocks, count_block, &p);
+        for (int d = 0; d < DIGITS; d++) {
+            uint32_t first = next;
+            for (int b = 0; b < p.n_blocks; b++) {
+                uint32_t count = p.counts[b][d];
+                p.counts[b][d] = next;
+                next += count;
+            }
+            sorted = sorted || next - first == n;
+        }
+        if (sorted) continue;
+        kl_share(share, p.n_blocks, move_block, &p);
+        char *was = p.from;
+        p.from = p.to;
+        p.to = was;
+    }
+    return p.from;
+}

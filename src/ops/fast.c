@@ -1,0 +1,162 @@
+/* fast.c - norms over the last axis, and rotary position embedding. */
+#include "base/op_params.h"
+#include "ops/chain.h"
+#include "ops/vjp.h"
+
+/* ---- norms ---- */
+static int check_row(const struct kl_array *a, const char *what, int length,
+                     struct kl_error **err) {
+    if (a->t.ndim != 1 || a->t.dims[0] != length)
+        return kl_fail(err, KL_ESHAPE,
+                       "%s has shape %s; it has one axis of the size of x's last one, %d", what,
+                       KL_SHAPE_TEXT_OF(a), length);
+    return KL_OK;
+}
+
+static int norm(struct kl_array **out, enum kl_op_id op, struct kl_array *x,
+                struct kl_array *weight, struct kl_array *bias, float eps, struct kl_stream *s,
+                struct kl_error **err) {
+    struct kl_array *in[3] = {x}, *typed[3] = {NULL};
+    struct kl_norm_params p = {eps, weight != NULL, bias != NULL};
+    int n = 1, rc = KL_OK;
+    KL_TRY(kl_check_array(x, "x", err));
+    KL_TRY(kl_check_stream(s, err));
+    if (x->t.ndim == 0) return kl_fail(err, KL_ESHAPE, "x is 0-d; it has at least one axis");
+    enum kl_dtype dtype = x->t.dtype;
+    if (weight) in[n++] = weight;
+    if (bias) in[n++] = bias;
+    for (int i = 1; i < n; i++) {
+        KL_TRY(check_row(in[i], in[i] == bias ? "bias" : "weight", x->t.dims[x->t.ndim - 1], err));
+        dtype = kl_dtype_promote(dtype, in[i]->t.dtype);
+    }
+    if (!kl_dtype_is_float(dtype))
+        return kl_fail(err, KL_EDTYPE, "the operands meet in %s; a norm takes floats",
+                       kl_dtype_name(dtype));
+    for (int i = 0; i < n && rc == KL_OK; i++) rc = kl_cast_to(&typed[i], in[i], dtype, s, err);
+    if (rc == KL_OK)
+        rc = kl_array_op1(out, op, s, &p, sizeof p, typed, n, dtype, x->t.ndim, x->t.dims, err);
+    for (int i = 0; i < n; i++) kl_array_release(typed[i]);
+    return rc;
+}
+
+int kl_rms_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weight, float eps,
+                struct kl_stream *s, struct kl_error **err) {
+    return norm(out, KL_OP_RMS_NORM, x, weight, NULL, eps, s, err);
+}
+
+int kl_layer_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weight,
+                  struct kl_array *bias, float eps, struct kl_stream *s, struct kl_error **err) {
+    return norm(out, KL_OP_LAYER_NORM, x, weight, bias, eps, s, err);
+}
+
+/* With n = (x - mean) / d (mean 0 for RMS) and g the cotangent times the weight: x gets (g - mean(g) - n * mean(g * n)) / d, without mean(g) for RMS; the weight gets the
+ * sum of cotangent * n over all other axes, the bias that of the cotangent. 16-bit floats in float32. */
+int kl_vjp_norm(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    const struct kl_norm_params *p = v->params;
+    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_array *x = v->in[0], *gradient[3] = {NULL};
+    enum kl_dtype dtype = x->t.dtype, wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
+    bool centred = v->op == KL_OP_LAYER_NORM;
+    int last = x->t.ndim - 1, others[KL_MAX_NDIM];
+    for (int i = 0; i < last; i++) others[i] = i;
+    struct kl_array *typed = kl_chain_cast(&c, x, wide);
+    struct kl_array *cotangent = kl_chain_cast(&c, v->cotangent[0], wide), *given = cotangent;
+    if (centred) {
+        struct kl_array *mean = kl_chain_reduce(&c, kl_mean_axes, typed, &last, 1);
+        typed = kl_chain_2(&c, kl_subtract, typed, mean);
+    }
+    struct kl_array *square =
+        kl_chain_reduce(&c, kl_mean_axes, kl_chain_1(&c, kl_square, typed), &last, 1);
+    struct kl_array *d = kl_chain_1(
+        &c, kl_sqrt, kl_chain_2(&c, kl_add, square, kl_chain_scalar(&c, (double)p->eps, wide)));
+    struct kl_array *normal = kl_chain_2(&c, kl_divide, typed, d);
+    if (p->has_weight)
+        given = kl_chain_2(&c, kl_multiply, cotangent, kl_chain_cast(&c, v->in[1], wide));
+    if (v->wanted[0]) {
+        struct kl_array *along =
+            kl_chain_reduce(&c, kl_mean_axes, kl_chain_2(&c, kl_multiply, given, normal), &last, 1);
+        struct kl_array *rest =
+            kl_chain_2(&c, kl_subtract, given, kl_chain_2(&c, kl_multiply, normal, along));
+        if (centred)
+            rest = kl_chain_2(&c, kl_subtract, rest,
+                              kl_chain_reduce(&c, kl_mean_axes, given, &last, 1));
+        gradient[0] = kl_chain_cast(&c, kl_chain_2(&c, kl_divide, rest, d), dtype);
+    }
+    for (int k = 1; k < v->n_in; k++) {
+        if (!v->wanted[k]) continue;
+        bool is_weight = k == 1 && p->has_weight;
+        struct kl_array *each =
+            is_weight ? kl_chain_2(&c, kl_multiply, cotangent, normal) : cotangent;
+        struct kl_array *sum = kl_chain_reduce(&c, kl_sum_axes, each, others, last), *flat = NULL;
+        if (kl_chain_goes_on(&c))
+            flat = kl_chain_hold(&c, kl_reshape(&flat, sum, v->in[k]->t.dims, 1, v->s, err), &flat);
+        gradient[k] = kl_chain_cast(&c, flat, dtype);
+    }
+    if (c.rc == KL_OK)
+        for (int k = 0; k < v->n_in; k++)
+            if (gradient[k]) grad[k] = kl_array_retain(gradient[k]);
+    kl_release_all(c.held, (size_t)c.n);
+    return c.rc;
+}
+
+/* ---- rope ---- */
+static int check_rope(const struct kl_array *x, int dims, struct kl_rope_base base,
+                      const struct kl_array *offset, const struct kl_array *freqs,
+                      struct kl_error **err) {
+    if (!kl_dtype_is_float(x->t.dtype))
+        return kl_fail(err, KL_EDTYPE, "x is %s; floats are taken", kl_dtype_name(x->t.dtype));
+    if (x->t.ndim < 3)
+        return kl_fail(err, KL_ESHAPE, "x has shape %s; it has at least 3 axes",
+                       KL_SHAPE_TEXT_OF(x));
+    int width = x->t.dims[x->t.ndim - 1];
+    if (dims <= 0 || dims % 2 || dims > width)
+        return kl_fail(err, KL_EARG,
+                       "dims is %d; it is even, above 0, and at most the size of the last axis, %d",
+                       dims, width);
+    if (base.given == (freqs != NULL))
+        return kl_fail(err, KL_EARG, "exactly one of base and freqs is given; here it is %s",
+                       freqs ? "both" : "none");
+    if (freqs && (freqs->t.ndim != 1 || freqs->t.dims[0] != dims / 2))
+        return kl_fail(err, KL_ESHAPE, "freqs has shape %s; it has one axis of dims / 2 = %d",
+                       KL_SHAPE_TEXT_OF(freqs), dims / 2);
+    if (freqs && freqs->t.dtype == KL_C64)
+        return kl_fail(err, KL_EDTYPE, "freqs is complex64; real numbers are taken");
+    if (!kl_dtype_is_int(offset->t.dtype))
+        return kl_fail(err, KL_EDTYPE, "offset is %s; integers are taken",
+                       kl_dtype_name(offset->t.dtype));
+    if (offset->t.ndim > 1 ||
+        (offset->t.ndim == 1 && offset->t.dims[0] != 1 && offset->t.dims[0] != x->t.dims[0]))
+        return kl_fail(
+            err, KL_ESHAPE,
+            "offset has shape %s; it is 0-d, or has one axis of the size of x's first, %d",
+            KL_SHAPE_TEXT_OF(offset), x->t.dims[0]);
+    return KL_OK;
+}
+
+int kl_rope(struct kl_array **out, struct kl_array *x, int dims, bool traditional,
+            struct kl_rope_base base, float scale, struct kl_array *offset, struct kl_array *freqs,
+            struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *in[3] = {x, NULL, NULL};
+    struct kl_rope_params p = {dims, traditional, false, base.value, scale};
+    KL_TRY(kl_check_array(x, "x", err));
+    KL_TRY(kl_check_array(offset, "offset", err));
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(check_rope(x, dims, base, offset, freqs, err));
+    int rc = kl_cast_to(&in[1], offset, KL_I32, s, err);
+    if (rc == KL_OK && freqs) rc = kl_cast_to(&in[2], freqs, KL_F32, s, err);
+    if (rc == KL_OK)
+        rc = kl_array_op1(out, KL_OP_ROPE, s, &p, sizeof p, in, freqs ? 3 : 2, x->t.dtype,
+                          x->t.ndim, x->t.dims, err);
+    kl_release_all(in + 1, 2);
+    return rc;
+}
+
+/* The turn back. Offsets and frequencies get no gradient. */
+int kl_vjp_rope(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_rope_params p = *(const struct kl_rope_params *)v->params;
+    struct kl_array *in[3] = {v->cotangent[0], v->in[1], v->n_in > 2 ? v->in[2] : NULL};
+    if (!v->wanted[0]) return KL_OK;
+    p.inverse = !p.inverse;
+    return kl_array_op1(grad, KL_OP_ROPE, v->s, &p, sizeof p, in, v->n_in, v->in[0]->t.dtype,
+                        v->in[0]->t.ndim, v->in[0]->t.dims, err);
+}

@@ -1,0 +1,22 @@
+/* reduce.h - what builders of reductions share. For src/ops only. */
+#pragma once
+#include "ops/check.h"
+#include "ops/ops.h"
+
+/* The sorted axes, and the shape with those at size 1. */
+struct kl_reduced {
+    int n, at[KL_MAX_NDIM];
+    struct kl_shape kept;
+};
+
+int kl_reduced_axes(struct kl_reduced *x, const struct kl_array *a, const int *axes,
+                    size_t axes_num, struct kl_error **err);
+/* Without keepdims a view without the axes. */
+int kl_reduced_drop(struct kl_array **out, struct kl_array *kept /* taken */,
+                    const struct kl_reduced *x, bool keepdims, struct kl_stream *s,
+                    struct kl_error **err);
+/* Calls fn with all axes of a. */
+int kl_reduced_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_array *a, bool keepdims,
+                   struct kl_stream *s, struct kl_error **err);
+/* a's dtype, float32 for integers and bools. */
+enum kl_dtype kl_inexact_dtype(enum kl_dtype dtype);

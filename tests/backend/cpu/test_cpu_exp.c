@@ -1,0 +1,33 @@
+/* e^x of numbers that are not positive: within 1 ulp of what double gives, over a sample of all float32 (all of them with KEEL_TEST_ALL set); ends. */
+#include "support.h"
+
+#include <math.h>
+
+#include "backend/cpu/cpu_exp.h"
+
+static void within_an_ulp(void **state) {
+    uint32_t step = getenv("KEEL_TEST_ALL") ? 1 : 997;
+    double worst = 0;
+    for (uint32_t bits = 0x80000000u; bits <= 0xff800000u && bits >= 0x80000000u; bits += step) {
+        float x = kl_bits_f32(bits);
+        double want = exp((double)x), got = kl_exp_negative_f32(x);
+        float near = (float)want;
+        double ulp = near < 0x1p-126f ? 0x1p-149 : ldexp(1, ilogbf(near) - 23);
+        double off = fabs(got - want) / ulp;
+        if (off > worst) worst = off;
+        if (!(off < 1)) fail_msg("exp(%a): %a, not %a", (double)x, got, want);
+    }
+    assert_true(worst > 0.4); /* something was compared */
+}
+
+static void ends(void **state) {
+    assert_true(kl_exp_negative_f32(0.0f) == 1 && kl_exp_negative_f32(-0.0f) == 1);
+    assert_true(kl_exp_negative_f32(-INFINITY) == 0 && kl_exp_negative_f32(-3e38f) == 0);
+    assert_true(isnan(kl_exp_negative_f32(NAN)));
+    assert_true(kl_exp_negative_f32(-103.9f) == 0x1p-149f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(within_an_ulp), cmocka_unit_test(ends)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
