@@ -69,6 +69,20 @@ static void run_chunk(void *arg, int64_t i) {
         run_tiles(j, begin, n);
 }
 
+/* By the number of operands: an operation of one and one of several never share a table. */
+static kl_map_fn *map_of(const struct kl_launch *l, enum kl_dtype dtype, bool *swap) {
+    typedef kl_map_fn *finder(enum kl_op_id op, enum kl_dtype dtype);
+    static finder *const of_one[] = {kl_cpu_unary_map, kl_cpu_transcendental_map,
+                                     kl_cpu_rounding_map, kl_cpu_bitwise_map};
+    static finder *const of_several[] = {kl_cpu_binary_map, kl_cpu_transcendental_map,
+                                         kl_cpu_rounding_map, kl_cpu_bitwise_map};
+    for (int k = 0; k < 4; k++) {
+        kl_map_fn *map = (l->n_in == 1 ? of_one : of_several)[k](l->op, dtype);
+        if (map) return map;
+    }
+    return l->n_in == 2 ? kl_cpu_compare_map(l->op, dtype, swap) : NULL;
+}
+
 /* The map, what it takes, and in which order. */
 static bool find_map(struct job *j) {
     const struct kl_launch *l = j->l;
@@ -83,9 +97,7 @@ static bool find_map(struct job *j) {
     }
     /* Some maps take 16-bit floats as they are: they only move them. */
     for (int attempt = 0; attempt < 2; attempt++) {
-        j->map = l->op < KL_OP_ADD ? kl_cpu_unary_map(l->op, compute)
-                                   : kl_cpu_binary_map(l->op, compute);
-        if (!j->map) j->map = kl_cpu_compare_map(l->op, compute, &swap);
+        j->map = map_of(l, compute, &swap);
         if (j->map) break;
         compute = kl_compute_dtype(value);
     }

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_map.h"
+#include "backend/cpu/cpu_math.h"
 #include "base/half.h"
 
 #define U uint8_t
@@ -93,7 +94,7 @@ static void floor_f64(int64_t n, void *out, const void *a, const void *b, const 
 static void exp_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const float *x = a;
     float *y = out;
-    KL_EACH(i, n) y[i] = expf(x[i]);
+    KL_EACH(i, n) y[i] = kl_exp_f32(x[i]);
 }
 static void exp_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;
@@ -103,7 +104,7 @@ static void exp_f64(int64_t n, void *out, const void *a, const void *b, const vo
 static void log_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const float *x = a;
     float *y = out;
-    KL_EACH(i, n) y[i] = logf(x[i]);
+    KL_EACH(i, n) y[i] = kl_log_f32(x[i]);
 }
 static void log_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;
