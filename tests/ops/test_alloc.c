@@ -2,7 +2,7 @@
  * and leaks nothing. */
 #include "helpers.h"
 
-static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one;
+static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *byte, *complex;
 static struct kl_array *mt; /* m transposed: no reshape without a copy */
 
 #define BUILDERS(X)                                                                                \
@@ -24,6 +24,27 @@ static struct kl_array *mt; /* m transposed: no reshape without a copy */
     X(add, kl_add(out, m, half, cpu(), err))                                                       \
     X(divide, kl_divide(out, idx, one, cpu(), err))                                                \
     X(where, kl_where(out, cond, m, half, cpu(), err))                                             \
+    X(sigmoid, kl_sigmoid(out, m, cpu(), err))                                                     \
+    X(reciprocal, kl_reciprocal(out, m, cpu(), err))                                               \
+    X(degrees, kl_degrees(out, half, cpu(), err))                                                  \
+    X(power, kl_power(out, m, half, cpu(), err))                                                   \
+    X(power_bool, kl_power(out, cond, cond, cpu(), err))                                           \
+    X(floor, kl_floor(out, half, cpu(), err))                                                      \
+    X(round, kl_round(out, half, 2, cpu(), err))                                                   \
+    X(round_int, kl_round(out, m, -1, cpu(), err))                                                 \
+    X(remainder_bool, kl_remainder(out, cond, cond, cpu(), err))                                   \
+    X(left_shift, kl_left_shift(out, cond, cond, cpu(), err))                                      \
+    X(from_fp8, kl_from_fp8(out, byte, KL_F16, cpu(), err))                                        \
+    X(isinf, kl_isinf(out, complex, cpu(), err))                                                   \
+    X(isfinite_int, kl_isfinite(out, m, cpu(), err))                                               \
+    X(imag, kl_imag(out, half, cpu(), err))                                                        \
+    X(nan_to_num, kl_nan_to_num(out, half, 0, NULL, NULL, cpu(), err))                             \
+    X(isclose, kl_isclose(out, m, half, 1, 1, true, cpu(), err))                                   \
+    X(allclose, kl_allclose(out, m, half, 1, 1, true, cpu(), err))                                 \
+    X(array_equal, kl_array_equal(out, half, half, true, cpu(), err))                              \
+    X(array_equal_shapes, kl_array_equal(out, m, half, false, cpu(), err))                         \
+    X(clip, kl_clip(out, m, one, half, cpu(), err))                                                \
+    X(stop_gradient, kl_stop_gradient(out, m, cpu(), err))                                         \
     X(sum, kl_sum(out, m, false, cpu(), err))                                                      \
     X(mean, kl_mean_axis(out, half, 0, false, cpu(), err))                                         \
     X(argmax, kl_argmax(out, mt, true, cpu(), err))                                                \
@@ -126,11 +147,13 @@ int main(void) {
     if (kl_astype(&half, v, KL_F16, cpu(), NULL) || kl_astype(&cond, v, KL_BOOL, cpu(), NULL))
         return 1;
     if (kl_random_key(&key, 1, NULL) || kl_transpose(&mt, m, cpu(), NULL)) return 1;
-    if (kl_eval((struct kl_array *[]){half, cond}, 2, NULL)) return 1;
+    if (kl_astype(&byte, v, KL_U8, cpu(), NULL) || kl_astype(&complex, v, KL_C64, cpu(), NULL))
+        return 1;
+    if (kl_eval((struct kl_array *[]){half, cond, byte, complex}, 4, NULL)) return 1;
     kl_until_quiet();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    struct kl_array *all[] = {m, v, idx, flat_idx, half, cond, key, one, mt};
+    struct kl_array *all[] = {m, v, idx, flat_idx, half, cond, key, one, mt, byte, complex};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
     return rc;
 }
