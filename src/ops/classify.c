@@ -154,30 +154,6 @@ int kl_array_equal(struct kl_array **out, struct kl_array *a, struct kl_array *b
 
 /* ---- bounds ---- */
 
-/* The value of a settled integer scalar of the host. */
-static bool host_integer(struct kl_array *a, int64_t *x) {
-    int64_t lo, hi;
-    void *p;
-    if (!a || a->t.size != 1 || !kl_int_limits((enum kl_dtype)a->t.dtype, &lo, &hi)) return false;
-    /* Data that the host gave: to look waits for nobody. */
-    if (a->node || a->trace_level || !a->parts || !a->t.buffer->block || !kl_array_settled(a))
-        return false;
-    if (kl_array_host(a, &p, NULL)) return false;
-    switch (a->t.dtype) {
-    case KL_U8: *x = *(const uint8_t *)p; break;
-    case KL_U16: *x = *(const uint16_t *)p; break;
-    case KL_U32: *x = *(const uint32_t *)p; break;
-    case KL_I8: *x = *(const int8_t *)p; break;
-    case KL_I16: *x = *(const int16_t *)p; break;
-    case KL_I32: *x = *(const int32_t *)p; break;
-    case KL_I64: *x = *(const int64_t *)p; break;
-    default:
-        if (*(const uint64_t *)p > INT64_MAX) return false;
-        *x = (int64_t) * (const uint64_t *)p;
-    }
-    return true;
-}
-
 int kl_clip(struct kl_array **out, struct kl_array *a, struct kl_array *a_min,
             struct kl_array *a_max, struct kl_stream *s, struct kl_error **err) {
     int64_t lo, hi, low, high;
@@ -190,7 +166,7 @@ int kl_clip(struct kl_array **out, struct kl_array *a, struct kl_array *a_min,
     if (a_max) r = kl_term2(&t, kl_minimum, r, a_max);
     /* The lower bound does not hold where the upper one is below it. */
     if (!t.rc && !r->has_range && kl_int_limits((enum kl_dtype)r->t.dtype, &lo, &hi) &&
-        host_integer(a_min, &low) && host_integer(a_max, &high) && low >= lo && high <= hi &&
+        kl_host_integer(a_min, &low) && kl_host_integer(a_max, &high) && low >= lo && high <= hi &&
         high >= lo && low <= hi)
         kl_array_set_range(r, low < high ? low : high, high);
     return kl_terms_end(&t, r, out);

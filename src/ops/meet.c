@@ -132,3 +132,26 @@ int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, s
     kl_release_all(in, 2);
     return rc;
 }
+
+bool kl_host_integer(struct kl_array *a, int64_t *x) {
+    int64_t lo, hi;
+    void *p;
+    if (!a || a->t.size != 1 || !kl_int_limits((enum kl_dtype)a->t.dtype, &lo, &hi)) return false;
+    /* Data that the host gave: to look waits for nobody. */
+    if (a->node || a->trace_level || !a->parts || !a->t.buffer->block || !kl_array_settled(a))
+        return false;
+    if (kl_array_host(a, &p, NULL)) return false;
+    switch (a->t.dtype) {
+    case KL_U8: *x = *(const uint8_t *)p; break;
+    case KL_U16: *x = *(const uint16_t *)p; break;
+    case KL_U32: *x = *(const uint32_t *)p; break;
+    case KL_I8: *x = *(const int8_t *)p; break;
+    case KL_I16: *x = *(const int16_t *)p; break;
+    case KL_I32: *x = *(const int32_t *)p; break;
+    case KL_I64: *x = *(const int64_t *)p; break;
+    default:
+        if (*(const uint64_t *)p > INT64_MAX) return false;
+        *x = (int64_t) * (const uint64_t *)p;
+    }
+    return true;
+}

@@ -34,6 +34,8 @@ int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, en
 int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
                   enum kl_dtype dtype, enum kl_dtype result, struct kl_stream *s,
                   struct kl_error **err);
+/* Whether a is one integer that the host gave, and which: what can be proved with when an operation is built. a may be NULL. */
+bool kl_host_integer(struct kl_array *a, int64_t *x);
 /* Integers that dtype holds; false for other types. uint64 ends at INT64_MAX, which is all a range
  * can say. */
 bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi);

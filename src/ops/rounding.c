@@ -134,7 +134,13 @@ int kl_floor_divide(struct kl_array **out, struct kl_array *a, struct kl_array *
 
 int kl_remainder(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
                  struct kl_error **err) {
-    return division(out, KL_OP_REMAINDER, a, b, s, err);
+    int64_t by, lo, hi;
+    KL_TRY(division(out, KL_OP_REMAINDER, a, b, s, err));
+    /* By a positive number it is below that number, and not below 0. */
+    if (kl_int_limits((enum kl_dtype)(*out)->t.dtype, &lo, &hi) && kl_host_integer(b, &by) &&
+        by > 0 && by <= hi)
+        kl_array_set_range(*out, 0, by - 1);
+    return KL_OK;
 }
 
 int kl_divmod(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *a,

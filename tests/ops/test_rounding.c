@@ -128,6 +128,30 @@ static void shapes(void **state) {
     kl_array_release(column);
 }
 
+/* The remainder of a positive number that the host gave is in range of an axis of that size. */
+static void ranges(void **state) {
+    struct kl_array *n = I32(SHAPE(4), -100, 5, 100, 7), *by = scalar_of(KL_I32, 7),
+                    *minus = scalar_of(KL_I32, -7), *none = scalar_of(KL_I32, 0), *later, *out;
+    EXPECT_OK(kl_remainder(&out, n, by, cpu(), &err));
+    assert_true(out->has_range && out->lo == 0 && out->hi == 6);
+    EXPECT_I32(out, SHAPE(4), 5, 5, 2, 0);
+    struct kl_array *bad[] = {minus, none, n};
+    for (int k = 0; k < 3; k++) {
+        EXPECT_OK(kl_remainder(&out, n, bad[k], cpu(), &err));
+        assert_false(out->has_range);
+        kl_array_release(out);
+    }
+    EXPECT_OK(kl_negative(&later, minus, cpu(), &err));
+    EXPECT_OK(kl_remainder(&out, n, later, cpu(), &err));
+    assert_false(out->has_range);
+    kl_array_release(out);
+    EXPECT_OK(kl_floor_divide(&out, n, by, cpu(), &err));
+    assert_false(out->has_range);
+    kl_array_release(out);
+    struct kl_array *all[] = {n, by, minus, none, later};
+    for (int k = 0; k < 5; k++) kl_array_release(all[k]);
+}
+
 static int rounded(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                    struct kl_error **err) {
     return kl_round(out, a, 1, s, err);
@@ -186,6 +210,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values), cmocka_unit_test(decimals),    cmocka_unit_test(whole_decimals),
         cmocka_unit_test(both),   cmocka_unit_test(as_they_are), cmocka_unit_test(shapes),
-        cmocka_unit_test(bad),    cmocka_unit_test(gradients)};
+        cmocka_unit_test(bad),    cmocka_unit_test(ranges),      cmocka_unit_test(gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
