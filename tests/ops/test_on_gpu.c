@@ -504,7 +504,9 @@ static void fused_chains(void **state) {
             for (int step = 0; step < 8; step++) {
                 struct kl_array *next;
                 struct kl_array *other = draw() % 3 == 0 && kept ? kept : x[dev][draw() % 3];
-                switch (draw() % 6) {
+                switch (draw() % 8) {
+                case 6: OK(kl_remainder(&next, v, other, s, &err)); break;
+                case 7: OK(kl_floor_divide(&next, other, v, s, &err)); break;
                 case 0: OK(kl_add(&next, v, other, s, &err)); break;
                 case 1: OK(kl_subtract(&next, other, v, s, &err)); break;
                 case 2: OK(kl_multiply(&next, v, other, s, &err)); break;
