@@ -1,88 +1,276 @@
-/* cpu_math.h - the functions of float32 numbers that the maps of this folder call, and nothing else: one place to give each a better body.
- * Each rounds what the function is of x, within 2 units in the last place, and takes every x. */
+/* cpu_math.h - functions of float32, inline and without branches, so that loops over them vectorise.
+ *
+ * They are computed in float64 and rounded once: that leaves nothing to be careful about (denormals are ordinary numbers there, nothing overflows on the way) and half an
+ * ulp of error, for half the lanes. The polynomials are printed by tools/fit_math.py. Errors over all 2^32 arguments: docs/numerics.md, by tests/backend/cpu/test_cpu_math.c.
+ * A fused multiply-add is written where it is meant and exact in every variant (cpu_variant.h). For the kernels of this folder only. */
 #pragma once
 #include <math.h>
 
-#include "backend/cpu/cpu_extremes.h"
+#include "base/half.h"
 
+/* In r, (exp(r) - 1) / r on [-ln 2 / 2, ln 2 / 2]; relative error 2^-31.8. */
+static const double kl_expm1_over_r[] = {1.0,
+                                         0.5000000047117757,
+                                         0.16666666718997508,
+                                         0.04166635289677516,
+                                         0.008333298483754886,
+                                         0.0013941108433972674,
+                                         0.0001989927395864936};
+/* In f, log(1 + f) / f on [sqrt(1/2) - 1, sqrt(2) - 1]; relative error 2^-33.0. */
+static const double kl_log1p_over_f[] = {
+    1.000000000048012,   -0.5000000030845538,  0.3333333084628052,  -0.24999936585814816,
+    0.2000016963794254,  -0.16670383652377296, 0.14283798395270253, -0.12410885665961421,
+    0.11042736039719009, -0.10898112577877182, 0.10636542375579953, -0.058456713350896375};
+/* In r * r, sin(r) / r on [0, pi / 2]; relative error 2^-35.1. */
+static const double kl_sin_over_r[] = {0.9999999999829191,    -0.16666666616815567,
+                                       0.008333330974207583,  -0.00019840861179319552,
+                                       2.752526981229885e-06, -2.3889217773452806e-08};
+/* In x * x, atan(x) / x on [0, 1]; relative error 2^-31.1. */
+static const double kl_atan_over_x[] = {
+    0.9999999995535376,   -0.33333322488911593,  0.19999558100363982, -0.14278576024807985,
+    0.1105077127584966,   -0.08785043282362845,  0.06685281517877424, -0.04392841073326746,
+    0.021912945865448393, -0.007030669470424213, 0.001057607438057242};
+/* In x * x, asin(x) / x on [0, 1/2]; relative error 2^-31.7. */
+static const double kl_asin_over_x[] = {
+    1.0000000002307783,  0.16666657639575913,  0.07500571381024686, 0.04450870949865153,
+    0.03185718889411276, 0.014295256037820107, 0.0376771383418486};
+/* In x * x, erf(x) / x on [0, 3.93]; relative error 2^-29.4. */
+static const double kl_erf_over_x[] = {
+    1.128379166364412,       -0.376126358417647,     0.11283770232861422,
+    -0.026865571727997032,   0.0052230888227474655,  -0.000854023551544544,
+    0.00012006094057547831,  -1.471378592834151e-05, 1.57917887761536e-06,
+    -1.4761034932826214e-07, 1.183526084885212e-08,  -7.954711673547071e-10,
+    4.353394868565762e-11,   -1.872305633930095e-12, 6.04370235035002e-14,
+    -1.3686776279815187e-15, 1.9307694735023602e-17, -1.2727337215829033e-19};
+/* In r, the same for powers; relative error 2^-37.5. */
+static const double kl_expm1_over_r_fine[] = {
+    0.999999999995509,    0.4999999999995511,    0.16666666786308587,    0.04166666678626573,
+    0.008333283538708528, 0.0013888839110572009, 0.00019907569310848288, 2.4867870179687727e-05};
+/* In f, the same for powers; relative error 2^-40.9. */
+static const double kl_log1p_over_f_fine[] = {
+    1.0000000000002172,  -0.49999999998512556, 0.3333333331141725,  -0.2500000043312815,
+    0.20000003805512753, -0.16666632233794296, 0.1428545826094488,  -0.12501075399501757,
+    0.11119413052789981, -0.09987366169121653, 0.08954162789286713, -0.08317435210903283,
+    0.08750405232693213, -0.08467876411458124, 0.04272800730435181};
+
+/* c[0] + c[1] x + ... */
+static inline __attribute__((always_inline)) double kl_polynomial(const double *c, int n,
+                                                                  double x) {
+    double y = c[n - 1];
+#pragma GCC unroll 32
+    for (int i = n - 2; i >= 0; i--) y = __builtin_fma(y, x, c[i]);
+    return y;
+}
+#define KL_POLYNOMIAL(c, x) kl_polynomial(c, (int)(sizeof(c) / sizeof *(c)), x)
+
+#define KL_LN2 0x1.62e42fefa39efp-1
+#define KL_LOG2_E 0x1.71547652b82fep0
+#define KL_LOG10_E 0x1.bcb7b1526e50ep-2
+#define KL_PI 0x1.921fb54442d18p1
+#define KL_PI_REST 0x1.1a62633145c07p-53 /* pi - KL_PI */
+#define KL_ONE_PI 0x1.45f306dc9c883p-2   /* 1 / pi */
+#define KL_TO_INTEGER 0x1.8p52 /* added to |x| < 2^51: the sum's last bits are x, rounded */
+
+static inline float kl_clamp_f32(float x, float lo, float hi) { /* NaN stays */
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+/* num / den, rounded nearly correctly with one float32 division; den is a normal float32 from 1 on, |num| at most den. */
+static inline float kl_quotient(double num, double den) {
+    float inverse = 1.0f / (float)den, near = (float)num * inverse;
+    double rest = __builtin_fma(-(double)near, den, num);
+    return (float)((double)near + rest * (double)inverse);
+}
+
+/* ---- exponentials ---- */
+/* exp(x) = scale (1 + more); |x| < 700. more keeps its relative precision near 0. */
+struct kl_exp_parts {
+    double more, scale;
+};
+static inline struct kl_exp_parts kl_exp_split(double x) {
+    double t = __builtin_fma(x, KL_LOG2_E, KL_TO_INTEGER + 1023), n = t - (KL_TO_INTEGER + 1023);
+    double r = __builtin_fma(n, -KL_LN2, x);
+    return (struct kl_exp_parts){r * KL_POLYNOMIAL(kl_expm1_over_r, r),
+                                 kl_bits_f64(kl_f64_bits(t) << 52)};
+}
+static inline double kl_exp_wide(double x) {
+    struct kl_exp_parts e = kl_exp_split(x);
+    return __builtin_fma(e.more, e.scale, e.scale);
+}
+static inline double kl_expm1_wide(double x) {
+    struct kl_exp_parts e = kl_exp_split(x);
+    return __builtin_fma(e.more, e.scale, e.scale - 1);
+}
 static inline float kl_exp_f32(float x) {
-    return expf(x);
+    return (float)kl_exp_wide((double)kl_clamp_f32(x, -110, 90));
 }
 static inline float kl_expm1_f32(float x) {
-    return expm1f(x);
+    float y = (float)kl_expm1_wide((double)kl_clamp_f32(x, -110, 90));
+    return x == 0 ? x : y; /* -0.0 */
 }
-static inline float kl_log_f32(float x) {
-    return logf(x);
-}
-static inline float kl_log1p_f32(float x) {
-    return log1pf(x);
-}
-static inline float kl_log2_f32(float x) {
-    return log2f(x);
-}
-static inline float kl_log10_f32(float x) {
-    return log10f(x);
-}
-static inline float kl_sin_f32(float x) {
-    return sinf(x);
-}
-static inline float kl_cos_f32(float x) {
-    return cosf(x);
-}
-static inline float kl_tan_f32(float x) {
-    return tanf(x);
-}
-static inline float kl_arcsin_f32(float x) {
-    return asinf(x);
-}
-static inline float kl_arccos_f32(float x) {
-    return acosf(x);
-}
-static inline float kl_arctan_f32(float x) {
-    return atanf(x);
-}
-static inline float kl_arctan2_f32(float y, float x) {
-    return atan2f(y, x);
-}
-static inline float kl_sinh_f32(float x) {
-    return sinhf(x);
-}
-static inline float kl_cosh_f32(float x) {
-    return coshf(x);
+static inline float kl_sigmoid_f32(float x) {
+    float down = kl_clamp_f32(x > 0 ? -x : x, -110, 0);
+    double e = kl_exp_wide((double)down);
+    return kl_quotient(x > 0 ? 1 : e, 1 + e);
 }
 static inline float kl_tanh_f32(float x) {
-    return tanhf(x);
+    double e = kl_expm1_wide(2 * (double)kl_clamp_f32(x, -10, 10));
+    float y = kl_quotient(e, e + 2);
+    return x == 0 ? x : y;
 }
-static inline float kl_arcsinh_f32(float x) {
-    return asinhf(x);
+static inline float kl_sinh_f32(float x) {
+    double e = kl_expm1_wide((double)kl_clamp_f32(fabsf(x), 0, 90));
+    return copysignf((float)(0.5 * (e + e / (e + 1))), x);
 }
-static inline float kl_arccosh_f32(float x) {
-    return acoshf(x);
+static inline float kl_cosh_f32(float x) {
+    double e = kl_exp_wide((double)kl_clamp_f32(x, -90, 90));
+    return (float)(0.5 * (e + 1 / e));
 }
-static inline float kl_arctanh_f32(float x) {
-    return atanhf(x);
+
+/* ---- logarithms ---- */
+/* x = 2^n (1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1]; x is positive, normal and finite. */
+struct kl_log_parts {
+    double n, f;
+};
+static inline struct kl_log_parts kl_log_split(double x) {
+    uint64_t u = kl_f64_bits(x);
+    uint64_t biased = (u + (UINT64_C(0x3ff0000000000000) - UINT64_C(0x3fe6a09e667f3bcd))) >> 52;
+    double n = kl_bits_f64(biased | UINT64_C(0x4330000000000000)) - (0x1p52 + 1023);
+    return (struct kl_log_parts){n, kl_bits_f64(u - (biased << 52) + (UINT64_C(1023) << 52)) - 1};
 }
+static inline double kl_log_wide(double x) {
+    struct kl_log_parts p = kl_log_split(x);
+    return __builtin_fma(p.n, KL_LN2, p.f * KL_POLYNOMIAL(kl_log1p_over_f, p.f));
+}
+/* log(1 + x), x > -1, with the relative precision of x near 0. */
+static inline double kl_log1p_wide(double x) {
+    struct kl_log_parts p = kl_log_split(1 + x);
+    double f = p.n == 0 ? x : p.f;
+    return __builtin_fma(p.n, KL_LN2, f * KL_POLYNOMIAL(kl_log1p_over_f, f));
+}
+/* y where x is positive and finite; else what a logarithm is there. */
+static inline float kl_log_ends(float x, float y) {
+    float end = x == 0 ? -INFINITY : x > 0 ? INFINITY : NAN;
+    end = x != x ? x : end;
+    return x > 0 && x < INFINITY ? y : end;
+}
+static inline float kl_log_f32(float x) {
+    return kl_log_ends(x, (float)kl_log_wide((double)x));
+}
+static inline float kl_log2_f32(float x) {
+    struct kl_log_parts p = kl_log_split((double)x);
+    double y = p.f * KL_POLYNOMIAL(kl_log1p_over_f, p.f);
+    return kl_log_ends(x, (float)__builtin_fma(y, KL_LOG2_E, p.n));
+}
+static inline float kl_log10_f32(float x) {
+    return kl_log_ends(x, (float)(kl_log_wide((double)x) * KL_LOG10_E));
+}
+static inline float kl_log1p_f32(float x) {
+    float y = (float)kl_log1p_wide((double)x);
+    y = x > -1 && x < INFINITY ? y : kl_log_ends(x + 1, y);
+    return x == 0 ? x : y;
+}
+static inline float kl_asinh_f32(float x) {
+    double a = (double)fabsf(x), b = a * a;
+    float y = (float)kl_log1p_wide(a + b / (1 + sqrt(1 + b)));
+    y = a < (double)INFINITY ? y : fabsf(x);
+    return copysignf(y, x);
+}
+static inline float kl_acosh_f32(float x) {
+    double d = (double)x - 1;
+    float y = (float)kl_log1p_wide(d + sqrt(d * (d + 2)));
+    y = x < INFINITY ? y : x;
+    return x >= 1 ? y : NAN;
+}
+static inline float kl_atanh_f32(float x) {
+    double a = (double)fabsf(x);
+    float y = (float)(0.5 * kl_log1p_wide(2 * a / (1 - a)));
+    y = a < 1 ? y : a == 1 ? INFINITY : NAN;
+    return copysignf(y, x);
+}
+
+/* ---- powers ---- */
+/* Finite x > 0, and y such that |y log2 x| is not larger than about 1000 times what overflows. */
+static inline float kl_pow_f32(float x, float y) {
+    double ax = (double)fabsf(x);
+    struct kl_log_parts p = kl_log_split(ax);
+    double log2x = __builtin_fma(p.f * KL_POLYNOMIAL(kl_log1p_over_f_fine, p.f), KL_LOG2_E, p.n);
+    double e = (double)y * log2x;
+    e = e < -160 ? -160 : e > 160 ? 160 : e;
+    double t = e + (KL_TO_INTEGER + 1023), n = t - (KL_TO_INTEGER + 1023), r = (e - n) * KL_LN2;
+    double m = r * KL_POLYNOMIAL(kl_expm1_over_r_fine, r), s = kl_bits_f64(kl_f64_bits(t) << 52);
+    float z = (float)__builtin_fma(m, s, s);
+    /* Whether y is an integer, and odd: as doubles, which hold halves of every float32 below 2^24 and are integers from there on. */
+    double half = (double)y * 0.5;
+    int whole = floorf(y) == y, odd = whole && floor(half) != half && fabsf(y) < 0x1p24f;
+    float grows = y > 0 ? INFINITY : 0.0f, shrinks = y > 0 ? 0.0f : INFINITY;
+    z = ax == 0 ? shrinks : ax == (double)INFINITY ? grows : z;
+    z = fabsf(y) == INFINITY ? (ax == 1 ? 1 : (ax > 1) == (y > 0) ? INFINITY : 0.0f) : z;
+    z = odd ? copysignf(z, x) : z;
+    z = x < 0 && x > -INFINITY && !whole ? NAN : z;
+    z = x != x ? x : y != y ? y : z;
+    return y == 0 || x == 1 ? 1 : z;
+}
+
+/* ---- circular functions: |x| < 2^44; what is larger, sinf and its kin of the C library take ---- */
+#define KL_CIRCLE_MAX 0x1p44f
+static inline float kl_sin_f32(float x) {
+    double t = __builtin_fma((double)x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
+    double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
+    return (float)kl_bits_f64(kl_f64_bits(y) ^ kl_f64_bits(t) << 63);
+}
+/* cos(x) = sin(x + pi / 2): the nearest odd multiple of pi / 2 is subtracted. */
+static inline float kl_cos_f32(float x) {
+    double t = __builtin_fma((double)x, KL_ONE_PI, -0.5) + KL_TO_INTEGER;
+    double n = (t - KL_TO_INTEGER) + 0.5;
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
+    double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
+    return (float)kl_bits_f64(kl_f64_bits(y) ^ (kl_f64_bits(t) + 1) << 63);
+}
+static inline float kl_tan_f32(float x) {
+    double t = __builtin_fma((double)x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
+    double a = fabs(r), c = (KL_PI / 2 - a) + KL_PI_REST / 2;
+    double sine = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
+    return (float)(sine / (c * KL_POLYNOMIAL(kl_sin_over_r, c * c)));
+}
+
+/* ---- their inverses ---- */
+/* asin of x in [-1/2, 1/2], or, for 1/2 <= x <= 1, half of what is missing to pi / 2. */
+static inline float kl_asin_f32(float x) {
+    double a = (double)fabsf(x), z = a <= 0.5 ? a * a : 0.5 * (1 - a), s = a <= 0.5 ? a : sqrt(z);
+    double y = s * KL_POLYNOMIAL(kl_asin_over_x, z);
+    return copysignf((float)(a <= 0.5 ? y : KL_PI / 2 - 2 * y), x);
+}
+static inline float kl_acos_f32(float x) {
+    double a = (double)fabsf(x), z = a <= 0.5 ? a * a : 0.5 * (1 - a), s = a <= 0.5 ? a : sqrt(z);
+    double y = s * KL_POLYNOMIAL(kl_asin_over_x, z);
+    double below = x < 0 ? KL_PI / 2 + y : KL_PI / 2 - y, above = x < 0 ? KL_PI - 2 * y : 2 * y;
+    return (float)(a <= 0.5 ? below : above);
+}
+static inline double kl_atan_unit(double x) { /* |x| <= 1 */
+    return x * KL_POLYNOMIAL(kl_atan_over_x, x * x);
+}
+static inline float kl_atan_f32(float x) {
+    double a = (double)fabsf(x), y = kl_atan_unit(a > 1 ? 1 / a : a);
+    return copysignf((float)(a > 1 ? KL_PI / 2 - y : y), x);
+}
+/* As C's atan2f. */
+static inline float kl_atan2_f32(float y, float x) {
+    double ax = (double)fabsf(x), ay = (double)fabsf(y);
+    double small = ax < ay ? ax : ay, large = ax < ay ? ay : ax;
+    double t = small == large ? 1 : small / large;
+    double a = kl_atan_unit(large == 0 ? 0 : t);
+    a = ax < ay ? KL_PI / 2 - a : a;
+    a = kl_f32_bits(x) >> 31 ? KL_PI - a : a;
+    float r = copysignf((float)a, y);
+    return x != x || y != y ? x + y : r;
+}
+
+/* ---- the error function ---- */
 static inline float kl_erf_f32(float x) {
-    return erff(x);
-}
-static inline float kl_power_f32(float x, float y) {
-    return powf(x, y);
-}
-static inline float kl_rsqrt_f32(float x) {
-    return 1.0f / sqrtf(x);
-}
-/* Of the magnitude, so that nothing overflows and small results keep their digits. */
-static inline float kl_sigmoid_f32(float x) {
-    float e = kl_exp_f32(-fabsf(x));
-    return (x < 0 ? e : 1.0f) / (1.0f + e);
-}
-/* log(exp(a) + exp(b)). Equal operands, infinities among them, have no difference to take. */
-static inline float kl_logaddexp_f32(float a, float b) {
-    float d = a == b ? 0.0f : -fabsf(a - b);
-    return kl_max_f32(a, b) + kl_log1p_f32(kl_exp_f32(d));
-}
-/* The remainder of division rounded down: of b's sign, or zero with a's. */
-static inline float kl_remainder_f32(float a, float b) {
-    float r = fmodf(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    double d = (double)kl_clamp_f32(x, -3.93f, 3.93f);
+    float y = (float)(d * KL_POLYNOMIAL(kl_erf_over_x, d * d));
+    return kl_clamp_f32(y, -1, 1);
 }

@@ -5,7 +5,6 @@
 
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_map.h"
-#include "backend/cpu/cpu_math.h"
 
 #define MAP1(name, T, R, f)                                                               \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
@@ -36,7 +35,12 @@ static inline float quotient_f32(float a, float b) {
 static inline double quotient_f64(double a, double b) {
     return floor(a / b);
 }
-static inline double remainder_of(double a, double b) {
+/* The remainder of division rounded down: of b's sign, or zero with a's. */
+static inline float remainder_of_f32(float a, float b) {
+    float r = fmodf(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+static inline double remainder_of_f64(double a, double b) {
     double r = fmod(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
@@ -70,8 +74,8 @@ MAP1(real_c64, struct kl_c64, float, REAL_PART)
 MAP1(imag_c64, struct kl_c64, float, IMAGINARY_PART)
 MAP2(floor_divide_f32, float, quotient_f32)
 MAP2(floor_divide_f64, double, quotient_f64)
-MAP2(remainder_f32, float, kl_remainder_f32)
-MAP2(remainder_f64, double, remainder_of)
+MAP2(remainder_f32, float, remainder_of_f32)
+MAP2(remainder_f64, double, remainder_of_f64)
 
 #define T uint8_t
 #define NEGATIVE(x) false

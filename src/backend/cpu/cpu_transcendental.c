@@ -1,8 +1,9 @@
-/* cpu_transcendental.c - the maps of the elementary functions beyond exp, log and sqrt (cpu_unary.c); see cpu_map.h. float32 by cpu_math.h, float64 by libm, complex64 by
+/* cpu_transcendental.c - the maps of the elementary functions beyond exp, log and sqrt (cpu_unary.c); see cpu_map.h. float32 by cpu_math.h, float64 by the C library, complex64 by
  * cpu_complex.h. */
 #include <math.h>
 
 #include "backend/cpu/cpu_complex.h"
+#include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_map.h"
 #include "backend/cpu/cpu_math.h"
 
@@ -18,28 +19,63 @@
         T *z = out;                                                                       \
         KL_EACH(i, n) z[i] = f(x[i], y[i]);                                               \
     }
-#define REAL(name, libm) MAP1(name##_f32, float, kl_##name##_f32) MAP1(name##_f64, double, libm)
+#define REAL(name, f) MAP1(name##_f32, float, kl_##f##_f32) MAP1(name##_f64, double, f)
 #define COMPLEX(name) MAP1(name##_c64, struct kl_c64, kl_c64_##name)
 
-static double rsqrt_of(double x) {
+static inline float rsqrt_of_f32(float x) {
+    return 1.0f / sqrtf(x);
+}
+static inline double rsqrt_of_f64(double x) {
     return 1 / sqrt(x);
 }
-static double sigmoid_of(double x) {
+/* Of the magnitude, so that nothing overflows and small results keep their digits. */
+static inline double sigmoid_of_f64(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
-static double logaddexp_of(double a, double b) {
+/* log(exp(a) + exp(b)). Equal operands, infinities among them, have no difference to take. */
+static inline float logaddexp_of_f32(float a, float b) {
+    float d = a == b ? 0.0f : -fabsf(a - b);
+    return kl_max_f32(a, b) + kl_log1p_f32(kl_exp_f32(d));
+}
+static inline double logaddexp_of_f64(double a, double b) {
     double d = a == b ? 0 : -fabs(a - b);
     return kl_max_f64(a, b) + log1p(exp(d));
 }
+
+/* ---- circular functions of float32: large arguments are rare, and the C library's ---- */
+typedef float function_of_one(float x);
+enum { BLOCK = 512 };
+static inline __attribute__((always_inline)) void
+circular(int64_t n, float *y, const float *x, function_of_one *near, function_of_one *far) {
+    for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK, y += BLOCK) {
+        const int64_t m = kl_min64(n - at, BLOCK);
+        int some = 0;
+        for (int64_t i = 0; i < m; i++) some |= fabsf(x[i]) >= KL_CIRCLE_MAX;
+        if (some)
+            for (int64_t i = 0; i < m; i++)
+                y[i] = fabsf(x[i]) >= KL_CIRCLE_MAX ? far(x[i]) : near(x[i]);
+        else
+            KL_EACH(i, m) y[i] = near(x[i]);
+    }
+}
+static void sin_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    circular(n, out, a, kl_sin_f32, sinf);
+}
+static void cos_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    circular(n, out, a, kl_cos_f32, cosf);
+}
+static void tan_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    circular(n, out, a, kl_tan_f32, tanf);
+}
+MAP1(sin_f64, double, sin)
+MAP1(cos_f64, double, cos)
+MAP1(tan_f64, double, tan)
 
 REAL(expm1, expm1)
 REAL(log1p, log1p)
 REAL(log2, log2)
 REAL(log10, log10)
-REAL(sin, sin)
-REAL(cos, cos)
-REAL(tan, tan)
 REAL(arcsin, asin)
 REAL(arccos, acos)
 REAL(arctan, atan)
@@ -50,8 +86,10 @@ REAL(arcsinh, asinh)
 REAL(arccosh, acosh)
 REAL(arctanh, atanh)
 REAL(erf, erf)
-REAL(rsqrt, rsqrt_of)
-REAL(sigmoid, sigmoid_of)
+MAP1(rsqrt_f32, float, rsqrt_of_f32)
+MAP1(rsqrt_f64, double, rsqrt_of_f64)
+MAP1(sigmoid_f32, float, kl_sigmoid_f32)
+MAP1(sigmoid_f64, double, sigmoid_of_f64)
 COMPLEX(log1p)
 COMPLEX(log2)
 COMPLEX(log10)
@@ -69,13 +107,13 @@ COMPLEX(arccosh)
 COMPLEX(arctanh)
 COMPLEX(rsqrt)
 
-MAP2(arctan2_f32, float, kl_arctan2_f32)
+MAP2(arctan2_f32, float, kl_atan2_f32)
 MAP2(arctan2_f64, double, atan2)
-MAP2(power_f32, float, kl_power_f32)
+MAP2(power_f32, float, kl_pow_f32)
 MAP2(power_f64, double, pow)
 MAP2(power_c64, struct kl_c64, kl_c64_power)
-MAP2(logaddexp_f32, float, kl_logaddexp_f32)
-MAP2(logaddexp_f64, double, logaddexp_of)
+MAP2(logaddexp_f32, float, logaddexp_of_f32)
+MAP2(logaddexp_f64, double, logaddexp_of_f64)
 MAP2(logaddexp_c64, struct kl_c64, kl_c64_logaddexp)
 
 #define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64
