@@ -70,17 +70,17 @@ static void run_chunk(void *arg, int64_t i) {
 }
 
 /* By the number of operands: an operation of one and one of several never share a table. */
-static kl_map_fn *map_of(const struct kl_launch *l, enum kl_dtype dtype, bool *swap) {
-    typedef kl_map_fn *finder(enum kl_op_id op, enum kl_dtype dtype);
+static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *swap) {
+    typedef kl_map_fn *finder(enum kl_op_id, enum kl_dtype);
     static finder *const of_one[] = {kl_cpu_unary_map, kl_cpu_transcendental_map,
                                      kl_cpu_rounding_map, kl_cpu_bitwise_map};
     static finder *const of_several[] = {kl_cpu_binary_map, kl_cpu_transcendental_map,
                                          kl_cpu_rounding_map, kl_cpu_bitwise_map};
     for (int k = 0; k < 4; k++) {
-        kl_map_fn *map = (l->n_in == 1 ? of_one : of_several)[k](l->op, dtype);
+        kl_map_fn *map = (n_in == 1 ? of_one : of_several)[k](op, dtype);
         if (map) return map;
     }
-    return l->n_in == 2 ? kl_cpu_compare_map(l->op, dtype, swap) : NULL;
+    return n_in == 2 ? kl_cpu_compare_map(op, dtype, swap) : NULL;
 }
 
 /* The map, what it takes, and in which order. */
@@ -97,7 +97,7 @@ static bool find_map(struct job *j) {
     }
     /* Some maps take 16-bit floats as they are: they only move them. */
     for (int attempt = 0; attempt < 2; attempt++) {
-        j->map = map_of(l, compute, &swap);
+        j->map = map_of(l->op, l->n_in, compute, &swap);
         if (j->map) break;
         compute = kl_compute_dtype(value);
     }
