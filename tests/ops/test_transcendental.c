@@ -23,6 +23,17 @@ static void hard(void **state) {
     EXPECT_F32(out, SHAPE(3), 1000.6931472f, -999.6867384f, 1e30f);
     kl_array_release(a);
     kl_array_release(b);
+    /* Small beside its terms: -log 2 and -0.7 with exp(-0.7) + 0.5. */
+    a = F32(SHAPE(1), -0.6931472f);
+    b = F32(SHAPE(1), -0.7f);
+    EXPECT_OK(kl_logaddexp(&out, a, b, cpu(), &err));
+    double right = log(exp(-(double)0.6931472f) + exp(-(double)0.7f));
+    v = values_of(out);
+    assert_true(fabs((double)*v - right) < 1e-7 * fabs(right));
+    free(v);
+    kl_array_release(out);
+    kl_array_release(a);
+    kl_array_release(b);
     /* Parts that float32 holds, though exp of the real part alone overflows it. */
     struct kl_array *z = array_of(KL_C64, SHAPE(2), (float[]){89, 1.5707963f, 0, 700});
     EXPECT_OK(kl_sinh(&out, z, cpu(), &err));

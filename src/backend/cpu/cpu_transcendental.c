@@ -33,10 +33,11 @@ static inline double sigmoid_of_f64(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
-/* log(exp(a) + exp(b)). Equal operands, infinities among them, have no difference to take. */
+/* log(exp(a) + exp(b)). Equal operands, infinities among them, have no difference to take. In double, since the sum may be much smaller than its terms. */
 static inline float logaddexp_of_f32(float a, float b) {
-    float d = a == b ? 0.0f : -fabsf(a - b);
-    return kl_max_f32(a, b) + kl_log1p_f32(kl_exp_f32(d));
+    double d = a == b ? 0 : -fabs((double)a - (double)b);
+    d = d < -690 ? -690 : d; /* NaN stays */
+    return (float)((double)kl_max_f32(a, b) + kl_log1p_wide(kl_exp_wide(d)));
 }
 static inline double logaddexp_of_f64(double a, double b) {
     double d = a == b ? 0 : -fabs(a - b);
