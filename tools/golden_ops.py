@@ -468,6 +468,15 @@ x, y = exact(a, "complex64"), exact(b, "complex64")
 t.add("logaddexp complex64", ".binary = kl_logaddexp", [a, b], Arr(np.log(np.exp(x) + np.exp(y)), "complex64"), 4 * EPS["complex64"])
 z, w = Arr([0, 0, 0, 2 + 1j, 3 + 0j, -8 + 0j], "complex64"), Arr([0, 2 + 1j, -1, 0, 2 + 0j, 1 / 3], "complex64")
 out = [1, 0, complex(np.nan, np.nan), 1, 9, np.power(complex(-8), np.complex64(1 / 3).astype(np.complex128))]
+inf = np.inf
+a = Arr([1 + 2j, 1 + 2j, 1 + 2j, 1 + 2j, 1 - 1j, complex(inf, 1)], "complex64")
+b = Arr([complex(inf, 1), complex(-inf, 1), complex(1, inf), complex(inf, inf), complex(np.nan, inf), complex(1, inf)], "complex64")
+quotient = [complex(0, 0), complex(-0.0, -0.0), complex(0, -0.0), complex(0, 0), complex(-0.0, -0.0), complex(np.nan, np.nan)]
+t.add("divide complex64, infinities", ".binary = kl_divide", [a, b], Arr(quotient, "complex64"))
+a = Arr([complex(1, inf), complex(-inf, 1), complex(1, -inf)], "complex64")
+t.add("rsqrt complex64, infinities", ".unary = kl_rsqrt", [a], Arr([complex(0, -0.0), complex(0, -0.0), complex(0, 0)], "complex64"))
+b = Arr([-1 + 1j, -2 + 0j, -0.5 - 1j], "complex64")
+t.add("power complex64, infinities", ".binary = kl_power", [a, b], Arr([0, 0, 0], "complex64"), EPS["complex64"])
 t.add("power complex64, zeros", ".binary = kl_power", [z, w], Arr(out, "complex64"), 2 * EPS["complex64"])
 t.write()
 

@@ -93,6 +93,7 @@ struct kl_c64 kl_c64_rsqrt(struct kl_c64 a) {
     double complex root = csqrt(widen(a));
     double re = creal(root), im = cimag(root), d = re * re + im * im;
     if (im == 0) return (struct kl_c64){(float)(1 / re), (float)(-im / re)};
+    if (isinf(re) || isinf(im)) return (struct kl_c64){0, copysignf(0, (float)-im)};
     return (struct kl_c64){(float)(re / d), (float)(-im / d)};
 }
 
@@ -118,6 +119,7 @@ struct kl_c64 kl_c64_power(struct kl_c64 a, struct kl_c64 b) {
     double size = exp(x * r - y * t), angle = x * t + y * r;
     /* A real base that is not negative has a real power. */
     if (angle == 0) return (struct kl_c64){(float)size, (float)angle};
+    if (size == 0) return (struct kl_c64){0, 0};
     return (struct kl_c64){(float)(size * cos(angle)), (float)(size * sin(angle))};
 }
 

@@ -22,6 +22,10 @@ static inline struct kl_c64 kl_c64_mul(struct kl_c64 a, struct kl_c64 b) {
 }
 static inline struct kl_c64 kl_c64_div(struct kl_c64 a, struct kl_c64 b) {
     if (b.im == 0) return (struct kl_c64){a.re / b.re, a.im / b.re};
+    if (isinf(b.re) || isinf(b.im)) { /* a zero, unless a is infinite or NaN too */
+        float c = copysignf(isinf(b.re) ? 1 : 0, b.re), d = copysignf(isinf(b.im) ? 1 : 0, b.im);
+        return (struct kl_c64){0 * (a.re * c + a.im * d), 0 * (a.im * c - a.re * d)};
+    }
     double ar = a.re, ai = a.im, br = b.re, bi = b.im, d = br * br + bi * bi;
     return (struct kl_c64){(float)((ar * br + ai * bi) / d), (float)((ai * br - ar * bi) / d)};
 }
