@@ -2,24 +2,7 @@
  * the values. */
 #include "ops/meet.h"
 #include "ops/ops.h"
-
-/* a and b as dtype, the result as `result`. */
-static int binary_as(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
-                     struct kl_array *b, enum kl_dtype dtype, enum kl_dtype result,
-                     struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *const given[2] = {a, b};
-    struct kl_array *in[2];
-    const enum kl_dtype dtypes[2] = {dtype, dtype};
-    struct kl_shape shape;
-    KL_TRY(kl_check_stream(s, err));
-    /* Nothing to bring together: the usual case. */
-    if (a->t.dtype == dtype && b->t.dtype == dtype && kl_shape_is(a, b->t.ndim, b->t.dims))
-        return kl_map_op(out, op, given, 2, result, s, err);
-    KL_TRY(kl_meet(in, given, dtypes, 2, &shape, s, err));
-    int rc = kl_map_op(out, op, in, 2, result, s, err);
-    kl_release_all(in, 2);
-    return rc;
-}
+#include "ops/terms.h"
 
 static int check_two(struct kl_array *a, struct kl_array *b, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
@@ -31,19 +14,19 @@ static int arithmetic(struct kl_array **out, enum kl_op_id op, struct kl_array *
                       struct kl_array *b, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(check_two(a, b, err));
     enum kl_dtype dtype = kl_dtype_promote(a->t.dtype, b->t.dtype);
-    return binary_as(out, op, a, b, dtype, dtype, s, err);
+    return kl_map_binary(out, op, a, b, dtype, dtype, s, err);
 }
 
 static int comparison(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
                       struct kl_array *b, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(check_two(a, b, err));
-    return binary_as(out, op, a, b, kl_dtype_promote(a->t.dtype, b->t.dtype), KL_BOOL, s, err);
+    return kl_map_binary(out, op, a, b, kl_dtype_promote(a->t.dtype, b->t.dtype), KL_BOOL, s, err);
 }
 
 static int logical(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
                    struct kl_stream *s, struct kl_error **err) {
     KL_TRY(check_two(a, b, err));
-    return binary_as(out, op, a, b, KL_BOOL, KL_BOOL, s, err);
+    return kl_map_binary(out, op, a, b, KL_BOOL, KL_BOOL, s, err);
 }
 
 int kl_add(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
@@ -65,8 +48,8 @@ int kl_divide(struct kl_array **out, struct kl_array *a, struct kl_array *b, str
               struct kl_error **err) {
     KL_TRY(check_two(a, b, err));
     enum kl_dtype dtype = kl_dtype_promote(a->t.dtype, b->t.dtype);
-    if (!kl_dtype_is_float(dtype) && dtype != KL_C64) dtype = KL_F32;
-    return binary_as(out, KL_OP_DIVIDE, a, b, dtype, dtype, s, err);
+    dtype = kl_dtype_inexact(dtype);
+    return kl_map_binary(out, KL_OP_DIVIDE, a, b, dtype, dtype, s, err);
 }
 
 /* The result is one of the operands: what holds for both holds for it, and one bound of either
@@ -154,4 +137,73 @@ int kl_where(struct kl_array **out, struct kl_array *condition, struct kl_array 
                            in[1]->hi > in[2]->hi ? in[1]->hi : in[2]->hi);
     kl_release_all(in, 3);
     return rc;
+}
+
+/* ---- vjp rules ---- */
+
+static struct kl_array *add_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                 struct kl_array *const *in, struct kl_array *y) {
+    return g;
+}
+
+static struct kl_array *subtract_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                      struct kl_array *const *in, struct kl_array *y) {
+    return which ? kl_term(t, kl_negative, g) : g;
+}
+
+static struct kl_array *multiply_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                      struct kl_array *const *in, struct kl_array *y) {
+    return kl_term2(t, kl_multiply, g, kl_term(t, kl_conjugate, in[!which]));
+}
+
+/* Of y = a / b: 1 / b, and -y / b. */
+static struct kl_array *divide_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                    struct kl_array *const *in, struct kl_array *y) {
+    struct kl_array *by_b = kl_term2(t, kl_divide, g, kl_term(t, kl_conjugate, in[1]));
+    if (which == 0) return by_b;
+    return kl_term(t, kl_negative, kl_term2(t, kl_multiply, by_b, kl_term(t, kl_conjugate, y)));
+}
+
+/* Where the first is taken it has the gradient; of equals the second has it. Where one is NaN neither has. */
+static struct kl_array *maximum_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                     struct kl_array *const *in, struct kl_array *y) {
+    struct kl_array *taken = kl_term2(t, which ? kl_less_equal : kl_greater, in[0], in[1]);
+    return t->rc ? NULL
+                 : kl_term_where(t, taken, g, kl_term_number(t, 0, (enum kl_dtype)g->t.dtype));
+}
+
+static struct kl_array *minimum_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                     struct kl_array *const *in, struct kl_array *y) {
+    struct kl_array *taken = kl_term2(t, which ? kl_greater_equal : kl_less, in[0], in[1]);
+    return t->rc ? NULL
+                 : kl_term_where(t, taken, g, kl_term_number(t, 0, (enum kl_dtype)g->t.dtype));
+}
+
+int kl_vjp_add(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_vjp_by_binary_rule(v, grad, err, add_rule);
+}
+int kl_vjp_subtract(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_vjp_by_binary_rule(v, grad, err, subtract_rule);
+}
+int kl_vjp_multiply(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_vjp_by_binary_rule(v, grad, err, multiply_rule);
+}
+int kl_vjp_divide(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_vjp_by_binary_rule(v, grad, err, divide_rule);
+}
+int kl_vjp_maximum(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_vjp_by_binary_rule(v, grad, err, maximum_rule);
+}
+int kl_vjp_minimum(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_vjp_by_binary_rule(v, grad, err, minimum_rule);
+}
+
+int kl_vjp_where(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *g = v->cotangent[0];
+    if (!kl_dtype_is_float((enum kl_dtype)g->t.dtype) && g->t.dtype != KL_C64) return KL_OK;
+    struct kl_array *zero = kl_term_number(&t, 0, (enum kl_dtype)g->t.dtype);
+    if (v->wanted[1]) grad[1] = kl_terms_keep(&t, kl_term_where(&t, v->in[0], g, zero));
+    if (v->wanted[2]) grad[2] = kl_terms_keep(&t, kl_term_where(&t, v->in[0], zero, g));
+    return kl_terms_end(&t, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* convert.c - the same values, typed or laid out another way. */
 #include "ops/meet.h"
 #include "ops/ops.h"
+#include "ops/vjp.h"
 
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
@@ -23,4 +24,28 @@ int kl_astype(struct kl_array **out, struct kl_array *a, int dtype, struct kl_st
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_dtype(dtype, err));
     return kl_cast_to(out, a, (enum kl_dtype)dtype, s, err);
+}
+
+int kl_stop_gradient(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                     struct kl_error **err) {
+    KL_TRY(kl_check_array(a, "a", err));
+    return kl_array_view(out, KL_OP_STOP_GRADIENT, NULL, 0, a, a->t.ndim, a->t.dims, a->t.strides,
+                         0, err);
+}
+
+/* ---- vjp rules ---- */
+
+int kl_vjp_copy(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    if (v->wanted[0]) grad[0] = kl_array_retain(v->cotangent[0]);
+    return KL_OK;
+}
+
+static bool has_gradient(const struct kl_array *a) {
+    return kl_dtype_is_float((enum kl_dtype)a->t.dtype) || a->t.dtype == KL_C64;
+}
+
+/* A step from or to integers is constant almost everywhere. To a real type the imaginary part is dropped, on the way back too. */
+int kl_vjp_cast(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    if (!v->wanted[0] || !has_gradient(v->in[0]) || !has_gradient(v->cotangent[0])) return KL_OK;
+    return kl_cast_to(&grad[0], v->cotangent[0], (enum kl_dtype)v->in[0]->t.dtype, v->s, err);
 }

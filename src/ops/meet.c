@@ -116,3 +116,56 @@ int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *i
     KL_TRY(kl_check_stream(s, err));
     return kl_array_op1(out, op, s, NULL, 0, in, n_in, dtype, in[0]->t.ndim, in[0]->t.dims, err);
 }
+
+enum kl_dtype kl_dtype_inexact(enum kl_dtype dtype) {
+    return kl_dtype_is_float(dtype) || dtype == KL_C64 ? dtype : KL_F32;
+}
+
+int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
+                 enum kl_dtype result, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *typed;
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
+    int rc = kl_map_op(out, op, &typed, 1, result, s, err);
+    kl_array_release(typed);
+    return rc;
+}
+
+int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
+                  enum kl_dtype dtype, enum kl_dtype result, struct kl_stream *s,
+                  struct kl_error **err) {
+    struct kl_array *const given[2] = {a, b};
+    struct kl_array *in[2];
+    const enum kl_dtype dtypes[2] = {dtype, dtype};
+    struct kl_shape shape;
+    KL_TRY(kl_check_stream(s, err));
+    /* Nothing to bring together: the usual case. */
+    if (a->t.dtype == dtype && b->t.dtype == dtype && kl_shape_is(a, b->t.ndim, b->t.dims))
+        return kl_map_op(out, op, given, 2, result, s, err);
+    KL_TRY(kl_meet(in, given, dtypes, 2, &shape, s, err));
+    int rc = kl_map_op(out, op, in, 2, result, s, err);
+    kl_release_all(in, 2);
+    return rc;
+}
+
+bool kl_host_integer(struct kl_array *a, int64_t *x) {
+    int64_t lo, hi;
+    if (!a || a->t.size != 1 || !kl_int_limits((enum kl_dtype)a->t.dtype, &lo, &hi)) return false;
+    /* What was data from the start has this fate, and its block for good: nobody has to be waited for. */
+    if (a->trace_level || a->t.fate != kl_fate_ready() || !a->t.buffer->block) return false;
+    const void *p = (const char *)a->t.buffer->block->ptr +
+                    a->t.offset * (int64_t)kl_dtype_size((enum kl_dtype)a->t.dtype);
+    switch (a->t.dtype) {
+    case KL_U8: *x = *(const uint8_t *)p; break;
+    case KL_U16: *x = *(const uint16_t *)p; break;
+    case KL_U32: *x = *(const uint32_t *)p; break;
+    case KL_I8: *x = *(const int8_t *)p; break;
+    case KL_I16: *x = *(const int16_t *)p; break;
+    case KL_I32: *x = *(const int32_t *)p; break;
+    case KL_I64: *x = *(const int64_t *)p; break;
+    default:
+        if (*(const uint64_t *)p > INT64_MAX) return false;
+        *x = (int64_t) * (const uint64_t *)p;
+    }
+    return true;
+}

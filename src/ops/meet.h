@@ -28,6 +28,17 @@ void kl_release_all(struct kl_array *const *arrays, size_t n);
 /* An operation without parameters, with the shape of its first input. */
 int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
               enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err);
+/* The type itself for floats and complex64, float32 for integers and bool. */
+enum kl_dtype kl_dtype_inexact(enum kl_dtype dtype);
+/* An operation on a (checked already) as dtype, with a result of `result`. */
+int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
+                 enum kl_dtype result, struct kl_stream *s, struct kl_error **err);
+/* The same on a and b, broadcast to one shape. */
+int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
+                  enum kl_dtype dtype, enum kl_dtype result, struct kl_stream *s,
+                  struct kl_error **err);
+/* Whether a is one integer that the host gave, and which: what can be proved with when an operation is built. a may be NULL. */
+bool kl_host_integer(struct kl_array *a, int64_t *x);
 /* Integers that dtype holds; false for other types. uint64 ends at INT64_MAX, which is all a range
  * can say. */
 bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi);

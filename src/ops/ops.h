@@ -78,6 +78,10 @@ int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_majo
 int kl_astype(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s,
               struct kl_error **err);
 
+/* A view of a that has no gradient. */
+int kl_stop_gradient(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                     struct kl_error **err);
+
 /* ---- shape.c: views, and copies where no view can do it ---- */
 /* One extent may be -1: what is left. */
 int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
@@ -217,6 +221,61 @@ kl_unary_fn kl_exp, kl_log, kl_sqrt; /* integers and bools: in float32 */
 kl_unary_fn kl_square;
 kl_unary_fn kl_erfinv; /* complex64: KL_EDTYPE */
 kl_unary_fn kl_logical_not;
+
+/* ---- transcendental.c: integers and bools in float32 ---- */
+kl_unary_fn kl_sin, kl_cos, kl_tan, kl_arcsin, kl_arccos, kl_arctan;
+kl_unary_fn kl_sinh, kl_cosh, kl_tanh, kl_arcsinh, kl_arccosh, kl_arctanh;
+kl_unary_fn kl_log1p, kl_log2, kl_log10, kl_rsqrt, kl_reciprocal, kl_degrees, kl_radians;
+kl_unary_fn kl_expm1, kl_erf, kl_sigmoid; /* complex64: KL_EDTYPE */
+kl_binary_fn kl_arctan2; /* of a / b, in the quadrant of both; complex64: KL_EDTYPE */
+kl_binary_fn kl_logaddexp;
+/* In the type in which the operands meet. Integers wrap; a negative power of an integer is 0, but of 1 and -1; bool: a or not b. */
+kl_binary_fn kl_power;
+
+/* ---- rounding.c ---- */
+kl_unary_fn kl_floor, kl_ceil; /* integers and bools as they are; complex64: KL_EDTYPE */
+/* To nearest, halves to even, at that many decimals (tens, hundreds, ... when negative); complex64 each part. Integers stay for decimals >= 0. */
+int kl_round(struct kl_array **out, struct kl_array *a, int decimals, struct kl_stream *s,
+             struct kl_error **err);
+kl_unary_fn kl_sign; /* -1, 0, 1; NaN of NaN; of complex64 a / |a|, 0 of 0 */
+/* The quotient rounded down, and what is left, of b's sign. Integers: 0 where b is 0. complex64: KL_EDTYPE. */
+kl_binary_fn kl_floor_divide, kl_remainder;
+int kl_divmod(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *a,
+              struct kl_array *b, struct kl_stream *s, struct kl_error **err);
+kl_unary_fn kl_conjugate; /* a itself when it is real */
+kl_unary_fn kl_real;      /* complex64: float32; a itself when it is real */
+kl_unary_fn kl_imag;      /* complex64: float32; zeros when a is real */
+
+/* ---- bitwise.c: integers and bools, else KL_EDTYPE ---- */
+kl_binary_fn kl_bitwise_and, kl_bitwise_or, kl_bitwise_xor;
+kl_unary_fn kl_bitwise_invert;
+/* bool as uint8. A count of the width or more, or below 0, leaves 0, or the sign. */
+kl_binary_fn kl_left_shift, kl_right_shift;
+/* Floats to 8 bits (e4m3: no infinities, 448 at most, NaN is 0x7f), as uint8, and back to float type dtype. */
+kl_unary_fn kl_to_fp8;
+int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_stream *s,
+                struct kl_error **err);
+
+/* ---- classify.c ---- */
+kl_unary_fn kl_isnan, kl_isinf; /* bool; complex64: either part */
+kl_unary_fn kl_isfinite;        /* bool; complex64: both parts */
+kl_unary_fn kl_isposinf, kl_isneginf;
+/* Infinities: the largest finite numbers unless given. Integers and bools as they are; complex64: KL_EDTYPE. */
+int kl_nan_to_num(struct kl_array **out, struct kl_array *a, double nan,
+                  const double *posinf /* may be NULL */, const double *neginf /* may be NULL */,
+                  struct kl_stream *s, struct kl_error **err);
+/* |a - b| <= atol + rtol |b|, or equal. Computed in float32 at least. */
+int kl_isclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, double rtol,
+               double atol, bool equal_nan, struct kl_stream *s, struct kl_error **err);
+int kl_allclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, double rtol,
+                double atol, bool equal_nan, struct kl_stream *s, struct kl_error **err); /* 0-d */
+/* 0-d; false where the shapes differ. */
+int kl_array_equal(struct kl_array **out, struct kl_array *a, struct kl_array *b, bool equal_nan,
+                   struct kl_stream *s, struct kl_error **err);
+/* minimum(maximum(a, a_min), a_max); one of the bounds may be NULL. */
+int kl_clip(struct kl_array **out, struct kl_array *a, struct kl_array *a_min,
+            struct kl_array *a_max, struct kl_stream *s, struct kl_error **err);
+
 /* condition != 0 ? x : y; x and y meet in one dtype, all three in one shape. */
 int kl_where(struct kl_array **out, struct kl_array *condition, struct kl_array *x,
              struct kl_array *y, struct kl_stream *s, struct kl_error **err);

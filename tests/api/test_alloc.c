@@ -152,7 +152,7 @@ static bool streams(void) {
 /* Functions with several results: all of them or none. */
 static bool several(void) {
     mlx_array k = mlx_array_new(), a = mlx_array_new(), b = mlx_array_new();
-    mlx_vector_array v = {NULL};
+    mlx_vector_array v = {NULL}, both = {NULL};
     bool failed = mlx_random_key(&k, 1) != 0;
     if (!failed && mlx_random_split(&a, &b, k, cpu)) {
         failed = true;
@@ -163,6 +163,11 @@ static bool several(void) {
         assert_null(v.ctx);
     }
     if (v.ctx) failed |= mlx_broadcast_arrays(&v, v, cpu) || mlx_concatenate(&a, v, cpu);
+    if (k.ctx && mlx_divmod(&both, k, k, cpu)) {
+        failed = true;
+        assert_null(both.ctx);
+    }
+    mlx_vector_array_free(both);
     mlx_array_free(k);
     mlx_array_free(a);
     mlx_array_free(b);

@@ -26,6 +26,27 @@ static struct kl_array *m_row, *cube, *one_row;
     X(add, kl_add(out, m, half, cpu(), err))                                                       \
     X(divide, kl_divide(out, idx, one, cpu(), err))                                                \
     X(where, kl_where(out, cond, m, half, cpu(), err))                                             \
+    X(sigmoid, kl_sigmoid(out, m, cpu(), err))                                                     \
+    X(reciprocal, kl_reciprocal(out, m, cpu(), err))                                               \
+    X(degrees, kl_degrees(out, half, cpu(), err))                                                  \
+    X(power, kl_power(out, m, half, cpu(), err))                                                   \
+    X(power_bool, kl_power(out, cond, cond, cpu(), err))                                           \
+    X(floor, kl_floor(out, half, cpu(), err))                                                      \
+    X(round, kl_round(out, half, 2, cpu(), err))                                                   \
+    X(round_int, kl_round(out, m, -1, cpu(), err))                                                 \
+    X(remainder_bool, kl_remainder(out, cond, cond, cpu(), err))                                   \
+    X(left_shift, kl_left_shift(out, cond, cond, cpu(), err))                                      \
+    X(from_fp8, kl_from_fp8(out, byte, KL_F16, cpu(), err))                                        \
+    X(isinf, kl_isinf(out, complex, cpu(), err))                                                   \
+    X(isfinite_int, kl_isfinite(out, m, cpu(), err))                                               \
+    X(imag, kl_imag(out, half, cpu(), err))                                                        \
+    X(nan_to_num, kl_nan_to_num(out, half, 0, NULL, NULL, cpu(), err))                             \
+    X(isclose, kl_isclose(out, m, half, 1, 1, true, cpu(), err))                                   \
+    X(allclose, kl_allclose(out, m, half, 1, 1, true, cpu(), err))                                 \
+    X(array_equal, kl_array_equal(out, half, half, true, cpu(), err))                              \
+    X(array_equal_shapes, kl_array_equal(out, m, half, false, cpu(), err))                         \
+    X(clip, kl_clip(out, m, one, half, cpu(), err))                                                \
+    X(stop_gradient, kl_stop_gradient(out, m, cpu(), err))                                         \
     X(sum, kl_sum(out, m, false, cpu(), err))                                                      \
     X(mean, kl_mean_axis(out, half, 0, false, cpu(), err))                                         \
     X(argmax, kl_argmax(out, mt, true, cpu(), err))                                                \
@@ -94,6 +115,9 @@ static struct kl_array *m_row, *cube, *one_row;
     X(normal_complex,                                                                              \
       kl_random_normal_broadcast(out, LIST(3), KL_C64, half, one, key, cpu(), err))                \
     X(randint, kl_random_randint(out, one, half, LIST(3), KL_I8, key, cpu(), err))
+
+/* Operands of other types. */
+static struct kl_array *byte, *complex;
 
 #define FUNCTION(name, call)                                                \
     static int build_##name(struct kl_array **out, struct kl_error **err) { \
@@ -187,11 +211,15 @@ int main(void) {
         return 1;
     if (kl_random_key(&key, 1, NULL) || kl_transpose(&mt, m, cpu(), NULL)) return 1;
     if (kl_eval((struct kl_array *[]){half, cond}, 2, NULL)) return 1;
+    byte = array_of(KL_U8, SHAPE(3), (uint8_t[]){0, 1, 2});
+    complex = array_of(KL_C64, SHAPE(1), (float[]){1, 2});
     kl_until_quiet();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     struct kl_array *all[] = {m,  v,     idx,  flat_idx, half, cond, key,  one,
                               mt, m_row, cube, one_row,  idx2, m22,  four, one_d};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+    kl_array_release(byte);
+    kl_array_release(complex);
     return rc;
 }

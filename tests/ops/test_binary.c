@@ -3,6 +3,7 @@
 #include "golden.h"
 
 #include "golden_binary.inc"
+#include "vjp_support.h"
 
 static void values(void **state) {
     GOLDEN_RUN_ALL(binary_cases);
@@ -135,11 +136,90 @@ static void bad(void **state) {
     kl_array_release(b);
 }
 
+/* ---- gradients ---- */
+
+static int build(struct kl_array **out, struct kl_array *const *in, const void *how,
+                 struct kl_error **err) {
+    return (*(kl_binary_fn *const *)how)(out, in[0], in[1], cpu(), err);
+}
+
+static void gradients(void **state) {
+    static const struct {
+        const char *name;
+        kl_binary_fn *build;
+    } rows[] = {{"add", kl_add},       {"subtract", kl_subtract}, {"multiply", kl_multiply},
+                {"divide", kl_divide}, {"maximum", kl_maximum},   {"minimum", kl_minimum}};
+    struct kl_array *x[2] = {array_of(KL_F64, SHAPE(2, 2), (double[]){0.3, -0.9, 2.5, 0.7}),
+                             array_of(KL_F64, SHAPE(2, 2), (double[]){1.3, -1.9, -0.5, 0.4})},
+                    *z[2] = {
+                        array_of(KL_C64, SHAPE(3), (float[]){1, 2, -0.5f, 0.7f, 0.6f, -0.9f}),
+                        array_of(KL_C64, SHAPE(3), (float[]){0.4f, -1, 1.5f, 0.2f, -0.6f, 0.9f})};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        check_vjp(rows[i].name, build, &rows[i].build, x, 2, 0);
+        check_vjp(rows[i].name, build, &rows[i].build, z, 2, 0);
+    }
+    for (int k = 0; k < 2; k++) {
+        kl_array_release(x[k]);
+        kl_array_release(z[k]);
+    }
+    static const enum kl_op_id none[] = {KL_OP_EQUAL, KL_OP_LESS, KL_OP_LOGICAL_AND};
+    for (int i = 0; i < 3; i++) assert_null(kl_vjp_rule(none[i]));
+}
+
+static int choose(struct kl_array **out, struct kl_array *const *in, const void *how,
+                  struct kl_error **err) {
+    return kl_where(out, in[0], in[1], in[2], cpu(), err);
+}
+
+static void gradient_of_choice(void **state) {
+    struct kl_array *c = array_of(KL_BOOL, SHAPE(3), (uint8_t[]){1, 0, 1}),
+                    *x = array_of(KL_F64, SHAPE(3), (double[]){1, 2, 3}),
+                    *y = array_of(KL_F64, SHAPE(3), (double[]){4, 5, 6}),
+                    *z = array_of(KL_C64, SHAPE(3), (float[]){1, 2, 3, 4, 5, 6}),
+                    *w = array_of(KL_C64, SHAPE(3), (float[]){7, 8, 9, 0, 1, 2});
+    check_vjp("where", choose, NULL, (struct kl_array *[]){c, x, y}, 3, 0);
+    check_vjp("where", choose, NULL, (struct kl_array *[]){c, z, w}, 3, 0);
+    struct kl_array *all[] = {c, x, y, z, w};
+    for (int i = 0; i < 5; i++) kl_array_release(all[i]);
+}
+
+/* Of equal operands the second has the gradient; where one is NaN neither. */
+static void gradients_of_ties(void **state) {
+    struct kl_array *a = F32(SHAPE(5), 1, 2, 3, NAN, 1), *b = F32(SHAPE(5), 1, 1, 5, 1, NAN),
+                    *one = F32(SHAPE(5), 1, 1, 1, 1, 1);
+    for (int k = 0; k < 2; k++) {
+        struct kl_array *y, *g[2] = {NULL, NULL}, *in[2] = {a, b};
+        bool wanted[2] = {true, true};
+        EXPECT_OK((k ? kl_minimum : kl_maximum)(&y, a, b, cpu(), &err));
+        enum kl_op_id op = k ? KL_OP_MINIMUM : KL_OP_MAXIMUM;
+        struct kl_vjp v = {op, NULL, 2, 1, in, &y, &one, wanted, cpu()};
+        EXPECT_OK(kl_vjp_rule(op)(&v, g, &err));
+        if (k) {
+            EXPECT_F32(g[0], SHAPE(5), 0, 0, 1, 0, 0);
+            EXPECT_F32(g[1], SHAPE(5), 1, 1, 0, 0, 0);
+        } else {
+            EXPECT_F32(g[0], SHAPE(5), 0, 1, 0, 0, 0);
+            EXPECT_F32(g[1], SHAPE(5), 1, 0, 1, 0, 0);
+        }
+        kl_array_release(y);
+    }
+    kl_array_release(a);
+    kl_array_release(b);
+    kl_array_release(one);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values), cmocka_unit_test(broadcasting),    cmocka_unit_test(promotion),
-        cmocka_unit_test(where),  cmocka_unit_test(chains_in_place), cmocka_unit_test(ranges),
+        cmocka_unit_test(values),
+        cmocka_unit_test(broadcasting),
+        cmocka_unit_test(promotion),
+        cmocka_unit_test(where),
+        cmocka_unit_test(chains_in_place),
+        cmocka_unit_test(ranges),
         cmocka_unit_test(bad),
+        cmocka_unit_test(gradients),
+        cmocka_unit_test(gradient_of_choice),
+        cmocka_unit_test(gradients_of_ties),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

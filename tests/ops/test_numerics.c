@@ -130,6 +130,61 @@ static const struct row rows[] = {
     ALL_FLOATS("E6", "negative", "0 -0 inf", NULL, "-0 0 -inf"),
     ALL_FLOATS("E6", "abs", "-0 -inf -1", NULL, "0 inf 1"),
 
+    {"E7", "floor_divide", KL_I32, "7 -7 7 -7 5 -2147483648 -2147483648", "2 2 -2 -2 0 -1 0",
+     "3 -4 -4 3 0 -2147483648 0", KEEP},
+    {"E7", "remainder", KL_I32, "7 -7 7 -7 5 -2147483648 -2147483648", "2 2 -2 -2 0 -1 0",
+     "1 1 -1 -1 0 0 0", KEEP},
+    {"E7", "floor_divide", KL_I64, "-9223372036854775808 -9223372036854775808 5", "-1 2 0",
+     "-9223372036854775808 -4611686018427387904 0", KEEP},
+    {"E7", "remainder", KL_I64, "-9223372036854775808 -9 5", "-1 4 0", "0 3 0", KEEP},
+    {"E7", "floor_divide", KL_I8, "-128 -128 -5", "-1 3 0", "-128 -43 0", KEEP},
+    {"E7", "remainder", KL_I16, "-32768 -32768 -5", "-1 3 0", "0 1 0", KEEP},
+    {"E7", "floor_divide", KL_U8, "255 7 7", "255 2 0", "1 3 0", KEEP},
+    {"E7", "remainder", KL_U64, "18446744073709551615 7", "10 0", "5 0", KEEP},
+    {"E7", "floor_divide", KL_BOOL, "1 1 0", "1 0 1", "1 0 0", KEEP},
+    {"E7", "remainder", KL_BOOL, "1 1 0", "1 0 1", "0 0 0", KEEP},
+    ALL_FLOATS("E8", "floor_divide", "7 -7 1 -1 0 inf", "2 2 0 0 0 inf", "3 -4 inf -inf nan nan"),
+    ALL_FLOATS("E9", "remainder", "7 -7 7 -7 5.5", "2 2 -2 -2 -2", "1 1 -1 -1 -0.5"),
+    ALL_FLOATS("E9", "remainder", "1 inf 1 -1 -0 nan", "0 2 inf inf 3 1", "nan nan 1 inf -0 nan"),
+    {"E10", "left_shift", KL_I32, "1 1 1 1 -1", "31 32 100 -1 1", "-2147483648 0 0 0 -2", KEEP},
+    {"E10", "right_shift", KL_I32, "-8 -8 8 -8 8", "1 32 32 -1 -1", "-4 -1 0 -1 0", KEEP},
+    {"E10", "left_shift", KL_U8, "255 255 1", "1 8 255", "254 0 0", KEEP},
+    {"E10", "right_shift", KL_I8, "-128 -128 127", "7 8 8", "-1 -1 0", KEEP},
+    {"E10", "right_shift", KL_U16, "65535 65535", "15 16", "1 0", KEEP},
+    {"E10", "left_shift", KL_I64, "1 1 3", "63 64 -1", "-9223372036854775808 0 0", KEEP},
+    {"E10", "right_shift", KL_U64, "18446744073709551615 5", "63 64", "1 0", KEEP},
+    {"E11", "power", KL_I32, "2 3 -3 0 2 1 -1 -1 0", "31 40 3 0 -1 -5 -5 -4 -1",
+     "-2147483648 689956897 -27 1 0 1 -1 1 0", KEEP},
+    {"E11", "power", KL_U8, "2 3 0 255", "8 9 0 2", "0 227 1 1", KEEP},
+    {"E11", "power", KL_I8, "-1 -128 5", "127 1 -128", "-1 -128 0", KEEP},
+    {"E11", "power", KL_U64, "3 2", "41 64", "18026252303461234787 0", KEEP},
+    ALL_FLOATS("E12", "power", "nan 1 -8 0 -0 inf -2", "0 nan 0.5 -1 -1 -1 3",
+               "1 1 nan inf -inf 0 -8"),
+    ALL_FLOATS("E13", "sign", "nan -0 0 -inf 5", NULL, "nan 0 0 -1 1"),
+    ALL_FLOATS("E14", "round", "0.5 1.5 2.5 -0.5 -0 inf nan", NULL, "0 2 2 -0 -0 inf nan"),
+    ALL_FLOATS("E14", "floor", "0.5 -0.5 -0 -inf", NULL, "0 -1 -0 -inf"),
+    ALL_FLOATS("E14", "ceil", "0.5 -0.5 -0 inf", NULL, "1 -0 -0 inf"),
+    ALL_FLOATS("E15", "exp", "-inf inf 0 nan", NULL, "0 inf 1 nan"),
+    ALL_FLOATS("E15", "log", "0 -1 inf 1 nan", NULL, "-inf nan inf 0 nan"),
+    ALL_FLOATS("E15", "log1p", "-1 -2 inf -0", NULL, "-inf nan inf -0"),
+    ALL_FLOATS("E15", "log2", "0 -1 8", NULL, "-inf nan 3"),
+    ALL_FLOATS("E15", "sqrt", "-1 -0 inf", NULL, "nan -0 inf"),
+    ALL_FLOATS("E15", "rsqrt", "-1 0 inf 4", NULL, "nan inf 0 0.5"),
+    ALL_FLOATS("E15", "sin", "inf nan 0 -0", NULL, "nan nan 0 -0"),
+    ALL_FLOATS("E15", "arcsin", "2 nan 0 -0", NULL, "nan nan 0 -0"),
+    ALL_FLOATS("E15", "arccosh", "0.5 1 inf", NULL, "nan 0 inf"),
+    ALL_FLOATS("E15", "arctanh", "1 -1 2 -0", NULL, "inf -inf nan -0"),
+    ALL_FLOATS("E15", "tanh", "inf -inf nan -0", NULL, "1 -1 nan -0"),
+    ALL_FLOATS("E15", "sigmoid", "inf -inf nan 0", NULL, "1 0 nan 0.5"),
+    ALL_FLOATS("E15", "erf", "inf -inf nan 0", NULL, "1 -1 nan 0"),
+    ALL_FLOATS("E15", "expm1", "-inf inf -0", NULL, "-1 inf -0"),
+    ALL_FLOATS("E16", "logaddexp", "inf -inf inf nan", "inf -inf -inf 1", "inf -inf inf nan"),
+    {"E17", "to_fp8", KL_F32, "448 465 inf -inf nan -0 0x1p-9 0x1p-10 17 19", NULL,
+     "126 126 126 254 127 128 1 0 88 90", KL_U8},
+    {"E17", "to_fp8", KL_F16, "448 inf nan 1.1875", NULL, "126 126 127 58", KL_U8},
+    ALL_FLOATS("E18", "clip", "nan -5 5 2", NULL, "nan 1 3 2"),
+    ALL_FLOATS("E18", "crossed clip", "nan -5 5 2", NULL, "nan 1 1 1"),
+
     {"C1", "cast", KL_F32, "1.9 -1.9 1e10 -1e10 nan inf -inf", NULL,
      "1 -1 2147483647 -2147483648 0 2147483647 -2147483648", KL_I32},
     {"C1", "cast", KL_F32, "300 -1 nan 254.9", NULL, "255 0 0 254", KL_U8},
@@ -215,18 +270,59 @@ static bool is_nan(enum kl_dtype t, const char *p) {
 typedef int unary_fn(struct kl_array **, struct kl_array *, struct kl_stream *, struct kl_error **);
 typedef int binary_fn(struct kl_array **, struct kl_array *, struct kl_array *, struct kl_stream *,
                       struct kl_error **);
+static int rounded(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err) {
+    return kl_round(out, a, 0, s, err);
+}
+static int clip_to(struct kl_array **out, struct kl_array *a, double from, double to,
+                   struct kl_stream *s, struct kl_error **why) {
+    struct kl_array *low, *high;
+    OK(kl_array_new_scalar(&low, from, a->t.dtype, &err));
+    OK(kl_array_new_scalar(&high, to, a->t.dtype, &err));
+    int rc = kl_clip(out, a, low, high, s, why);
+    kl_array_release(low);
+    kl_array_release(high);
+    return rc;
+}
+static int clipped(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err) {
+    return clip_to(out, a, 1, 3, s, err);
+}
+static int crossed(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err) {
+    return clip_to(out, a, 3, 1, s, err);
+}
+
 static const struct {
     const char *name;
     unary_fn *fn;
-} unaries[] = {{"negative", kl_negative}, {"abs", kl_abs}, {"square", kl_square}};
+} unaries[] = {{"negative", kl_negative}, {"abs", kl_abs},         {"square", kl_square},
+               {"sign", kl_sign},         {"round", rounded},      {"floor", kl_floor},
+               {"ceil", kl_ceil},         {"exp", kl_exp},         {"log", kl_log},
+               {"log1p", kl_log1p},       {"log2", kl_log2},       {"sqrt", kl_sqrt},
+               {"rsqrt", kl_rsqrt},       {"sin", kl_sin},         {"arcsin", kl_arcsin},
+               {"arccosh", kl_arccosh},   {"arctanh", kl_arctanh}, {"tanh", kl_tanh},
+               {"sigmoid", kl_sigmoid},   {"erf", kl_erf},         {"expm1", kl_expm1},
+               {"to_fp8", kl_to_fp8},     {"clip", clipped},       {"crossed clip", crossed}};
 static const struct {
     const char *name;
     binary_fn *fn;
-} binaries[] = {{"add", kl_add},           {"subtract", kl_subtract},
-                {"multiply", kl_multiply}, {"divide", kl_divide},
-                {"maximum", kl_maximum},   {"minimum", kl_minimum},
-                {"equal", kl_equal},       {"not_equal", kl_not_equal},
-                {"less", kl_less},         {"greater_equal", kl_greater_equal}};
+} binaries[] = {{"add", kl_add},
+                {"subtract", kl_subtract},
+                {"multiply", kl_multiply},
+                {"divide", kl_divide},
+                {"maximum", kl_maximum},
+                {"minimum", kl_minimum},
+                {"equal", kl_equal},
+                {"not_equal", kl_not_equal},
+                {"less", kl_less},
+                {"greater_equal", kl_greater_equal},
+                {"floor_divide", kl_floor_divide},
+                {"remainder", kl_remainder},
+                {"left_shift", kl_left_shift},
+                {"right_shift", kl_right_shift},
+                {"power", kl_power},
+                {"logaddexp", kl_logaddexp}};
 static const struct {
     const char *name;
     kl_reduce_fn *fn;

@@ -222,6 +222,31 @@ typedef int unary_fn(struct kl_array **, struct kl_array *, struct kl_stream *, 
 typedef int binary_fn(struct kl_array **, struct kl_array *, struct kl_array *, struct kl_stream *,
                       struct kl_error **);
 
+static int round_whole(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                       struct kl_error **err) {
+    return kl_round(out, a, 0, s, err);
+}
+static int round_to_2(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                      struct kl_error **err) {
+    return kl_round(out, a, 2, s, err);
+}
+static int round_to_tens(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                         struct kl_error **err) {
+    return kl_round(out, a, -1, s, err);
+}
+static int from_fp8(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                    struct kl_error **err) {
+    return kl_from_fp8(out, a, KL_BF16, s, err);
+}
+static int nan_to_num(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                      struct kl_error **err) {
+    return kl_nan_to_num(out, a, 1, NULL, NULL, s, err);
+}
+static int close_to(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                    struct kl_stream *s, struct kl_error **err) {
+    return kl_isclose(out, a, b, 0.5, 1, true, s, err);
+}
+
 static const struct {
     const char *name;
     unary_fn *fn;
@@ -233,6 +258,63 @@ static const struct {
                {"exp", kl_exp, 4},
                {"log", kl_log, 4},
                {"logical_not", kl_logical_not, 0}};
+/* In kernels/math.kl: apart, since each dtype's is a larger program. ulps: float32's; of complex64 as many of the larger part. Parts that are small beside the
+ * other one are as accurate as it is. */
+static const struct {
+    const char *name;
+    unary_fn *fn;
+    double ulps;
+} functions[] = {{"sin", kl_sin, 4},
+                 {"cos", kl_cos, 4},
+                 {"tan", kl_tan, 5},
+                 {"arcsin", kl_arcsin, 4},
+                 {"arccos", kl_arccos, 4},
+                 {"arctan", kl_arctan, 5},
+                 {"sinh", kl_sinh, 4},
+                 {"cosh", kl_cosh, 4},
+                 {"tanh", kl_tanh, 5},
+                 {"arcsinh", kl_arcsinh, 4},
+                 {"arccosh", kl_arccosh, 4},
+                 {"arctanh", kl_arctanh, 5},
+                 {"expm1", kl_expm1, 3},
+                 {"log1p", kl_log1p, 2},
+                 {"log2", kl_log2, 4},
+                 {"log10", kl_log10, 4},
+                 {"rsqrt", kl_rsqrt, 2},
+                 {"reciprocal", kl_reciprocal, 1},
+                 {"sigmoid", kl_sigmoid, 4},
+                 {"erf", kl_erf, 16},
+                 {"erfinv", kl_erfinv, 8},
+                 {"degrees", kl_degrees, 0},
+                 {"radians", kl_radians, 0},
+                 {"floor", kl_floor, 0},
+                 {"ceil", kl_ceil, 0},
+                 {"round", round_whole, 0},
+                 {"round 2", round_to_2, 0},
+                 {"round -1", round_to_tens, 0},
+                 {"sign", kl_sign, 0},
+                 {"conjugate", kl_conjugate, 0},
+                 {"real", kl_real, 0},
+                 {"imag", kl_imag, 0},
+                 {"invert", kl_bitwise_invert, 0},
+                 {"to_fp8", kl_to_fp8, 0},
+                 {"from_fp8", from_fp8, 0},
+                 {"isnan", kl_isnan, 0},
+                 {"isinf", kl_isinf, 0},
+                 {"isfinite", kl_isfinite, 0},
+                 {"isposinf", kl_isposinf, 0},
+                 {"isneginf", kl_isneginf, 0},
+                 {"nan_to_num", nan_to_num, 0}};
+static const struct {
+    const char *name;
+    binary_fn *fn;
+    double ulps;
+} functions_of_two[] = {{"arctan2", kl_arctan2, 6},       {"power", kl_power, 16},
+                        {"logaddexp", kl_logaddexp, 4},   {"floor_divide", kl_floor_divide, 0},
+                        {"remainder", kl_remainder, 0},   {"bitwise_and", kl_bitwise_and, 0},
+                        {"bitwise_or", kl_bitwise_or, 0}, {"bitwise_xor", kl_bitwise_xor, 0},
+                        {"left_shift", kl_left_shift, 0}, {"right_shift", kl_right_shift, 0},
+                        {"isclose", close_to, 0}};
 static const struct {
     const char *name;
     binary_fn *fn;
@@ -288,6 +370,60 @@ static void binary_operations(void **state) {
             }
             OK(binaries[k].fn(&b, x, y, gpu_stream, &err));
             compare(a, b, all_dtypes[d] == KL_C64 && k == 3 ? 2 : 0, 0, binaries[k].name);
+        }
+        compare_now();
+        kl_array_release(x);
+        kl_array_release(y);
+    }
+}
+
+/* Moderate complex numbers: at infinities the CPU's functions follow C, a device's the formulas. */
+static struct kl_array *moderate(struct kl_array *x) {
+    struct kl_array *zero, *finite, *y;
+    OK(kl_array_new_scalar(&zero, 0.5, KL_C64, &err));
+    OK(kl_isfinite(&finite, x, cpu_stream, &err));
+    OK(kl_where(&y, finite, x, zero, cpu_stream, &err));
+    OK(kl_eval(&y, 1, &err));
+    kl_array_release(zero);
+    kl_array_release(finite);
+    kl_array_release(x);
+    return y;
+}
+
+static void more_functions(void **state) {
+    enum {
+        N_ONE = sizeof functions / sizeof *functions,
+        N_TWO = sizeof functions_of_two / sizeof *functions_of_two
+    };
+    for (size_t d = 0; d < 14; d++) {
+        enum kl_dtype t = all_dtypes[d];
+        bool sample = t == KL_U8 || t == KL_I32 || t == KL_F16 || t == KL_F32 || t == KL_C64;
+        if (!sample && skipped(1, 2)) continue;
+        struct kl_array *x = laid_out(t, (int)(d % 4), 7, 37),
+                        *y = laid_out(t, (int)(d / 2 % 4), 7, 37), *a, *b;
+        if (t == KL_C64) {
+            x = moderate(x);
+            y = moderate(y);
+        }
+        for (int k = 0; k < N_ONE + N_TWO; k++) {
+            bool one = k < N_ONE;
+            struct kl_error *e = NULL;
+            const char *name = one ? functions[k].name : functions_of_two[k - N_ONE].name;
+            double ulps = one ? functions[k].ulps : functions_of_two[k - N_ONE].ulps;
+            if (one ? functions[k].fn(&a, x, cpu_stream, &e)
+                    : functions_of_two[k - N_ONE].fn(&a, x, y, cpu_stream, &e)) {
+                kl_error_release(e);
+                continue;
+            }
+            if (one)
+                OK(functions[k].fn(&b, x, gpu_stream, &err));
+            else
+                OK(functions_of_two[k - N_ONE].fn(&b, x, y, gpu_stream, &err));
+            if (t == KL_C64 && a->t.dtype == KL_C64 && ulps > 0) ulps = 16;
+            if (kl_dtype_is_int(a->t.dtype)) ulps = 0;
+            /* logaddexp near 0 is a small difference: its error is that of the operands. */
+            bool small = strcmp(name, "logaddexp") == 0 || a->t.dtype == KL_C64;
+            compare(a, b, ulps, small ? 1 : 0, name);
         }
         compare_now();
         kl_array_release(x);
@@ -368,7 +504,9 @@ static void fused_chains(void **state) {
             for (int step = 0; step < 8; step++) {
                 struct kl_array *next;
                 struct kl_array *other = draw() % 3 == 0 && kept ? kept : x[dev][draw() % 3];
-                switch (draw() % 6) {
+                switch (draw() % 8) {
+                case 6: OK(kl_remainder(&next, v, other, s, &err)); break;
+                case 7: OK(kl_floor_divide(&next, other, v, s, &err)); break;
                 case 0: OK(kl_add(&next, v, other, s, &err)); break;
                 case 1: OK(kl_subtract(&next, other, v, s, &err)); break;
                 case 2: OK(kl_multiply(&next, v, other, s, &err)); break;
@@ -786,6 +924,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unary_operations),
         cmocka_unit_test(binary_operations),
+        cmocka_unit_test(more_functions),
         cmocka_unit_test(choices),
         cmocka_unit_test(casts),
         cmocka_unit_test(copies),

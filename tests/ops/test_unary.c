@@ -2,6 +2,7 @@
 #include "golden.h"
 
 #include "golden_unary.inc"
+#include "vjp_support.h"
 
 static void values(void **state) {
     GOLDEN_RUN_ALL(unary_cases);
@@ -53,8 +54,88 @@ static void bad(void **state) {
     kl_array_release(c);
 }
 
+/* ---- gradients ---- */
+
+static int build(struct kl_array **out, struct kl_array *const *in, const void *how,
+                 struct kl_error **err) {
+    return (*(kl_unary_fn *const *)how)(out, in[0], cpu(), err);
+}
+
+static void gradients(void **state) {
+    static const struct {
+        const char *name;
+        kl_unary_fn *build;
+        bool complex;
+    } rows[] = {{"negative", kl_negative, true}, {"abs", kl_abs, true}, {"square", kl_square, true},
+                {"exp", kl_exp, true},           {"log", kl_log, true}, {"sqrt", kl_sqrt, true},
+                {"erfinv", kl_erfinv, false}};
+    struct kl_array *x = array_of(KL_F64, SHAPE(2, 2), (double[]){0.3, 0.9, 0.51, 0.07}),
+                    *z = array_of(KL_C64, SHAPE(3), (float[]){1, 2, -0.5f, 0.7f, 0.6f, -0.9f});
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        check_vjp(rows[i].name, build, &rows[i].build, &x, 1, 0);
+        if (rows[i].complex) check_vjp(rows[i].name, build, &rows[i].build, &z, 1, 0);
+    }
+    struct kl_array *minus = array_of(KL_F64, SHAPE(2), (double[]){-0.3, 2});
+    static kl_unary_fn *const size = kl_abs;
+    check_vjp("abs", build, &size, &minus, 1, 0);
+    kl_array_release(x);
+    kl_array_release(z);
+    kl_array_release(minus);
+    assert_null(kl_vjp_rule(KL_OP_LOGICAL_NOT));
+}
+
+/* At 0 the magnitude has the gradient 0, of real and of complex numbers. */
+static void gradient_at_zero(void **state) {
+    for (int k = 0; k < 2; k++) {
+        enum kl_dtype t = k ? KL_C64 : KL_F32;
+        struct kl_array *zero = scalar_of(t, 0), *y, *one = scalar_of(KL_F32, 1), *g = NULL;
+        EXPECT_OK(kl_abs(&y, zero, cpu(), &err));
+        bool wanted = true;
+        struct kl_vjp v = {KL_OP_ABS, NULL, 1, 1, &zero, &y, &one, &wanted, cpu()};
+        EXPECT_OK(kl_vjp_rule(KL_OP_ABS)(&v, &g, &err));
+        assert_int_equal(g->t.dtype, t);
+        float *f = values_of(g);
+        assert_true(f[0] == 0 && (!k || f[1] == 0));
+        free(f);
+        struct kl_array *all[] = {zero, y, one, g};
+        for (int i = 0; i < 4; i++) kl_array_release(all[i]);
+    }
+}
+
+/* A rule fails when an allocation does, and then holds what it made for the caller to release. */
+static void gradient_without_memory(void **state) {
+    struct kl_array *x = array_of(KL_C64, SHAPE(2), (float[]){1, 2, 3, 4}), *y, *g, *cotangent;
+    EXPECT_OK(kl_sqrt(&y, x, cpu(), &err));
+    EXPECT_OK(kl_ones_like(&cotangent, y, cpu(), &err));
+    bool wanted = true;
+    struct kl_vjp v = {KL_OP_SQRT, NULL, 1, 1, &x, &y, &cotangent, &wanted, cpu()};
+    int64_t live = kl_test_n_live();
+    for (int n = 0;; n++) {
+        g = NULL;
+        kl_test_fail_alloc_at(n);
+        int rc = kl_vjp_rule(KL_OP_SQRT)(&v, &g, NULL);
+        bool failed = kl_test_alloc_failed();
+        kl_test_fail_alloc_at(-1);
+        assert_int_equal(rc, failed ? KL_ENOMEM : KL_OK);
+        kl_array_release(g);
+        assert_int_equal(kl_test_n_live(), live);
+        if (!failed) {
+            assert_true(n >= 3);
+            break;
+        }
+    }
+    kl_array_release(x);
+    kl_array_release(y);
+    kl_array_release(cotangent);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(shapes),
-                                       cmocka_unit_test(large), cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
+                                       cmocka_unit_test(shapes),
+                                       cmocka_unit_test(large),
+                                       cmocka_unit_test(bad),
+                                       cmocka_unit_test(gradients),
+                                       cmocka_unit_test(gradient_at_zero),
+                                       cmocka_unit_test(gradient_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

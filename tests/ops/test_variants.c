@@ -38,6 +38,19 @@ static int multivariate_normal(struct kl_array **out, struct kl_array *a, struct
     return rc;
 }
 
+static int rounded(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err) {
+    return kl_round(out, a, -1, s, err);
+}
+static int from_fp8(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                    struct kl_error **err) {
+    return kl_from_fp8(out, a, KL_F16, s, err);
+}
+static int close_to(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                    struct kl_stream *s, struct kl_error **err) {
+    return kl_isclose(out, a, b, 0.5, 1, true, s, err);
+}
+
 #define NAMED(f) \
     { #f, f }
 static const struct {
@@ -56,15 +69,55 @@ static const struct {
     NAMED(kl_argsort),
     NAMED(depends_on_itself),
     NAMED(multivariate_normal),
+    NAMED(kl_sin),
+    NAMED(kl_cos),
+    NAMED(kl_tan),
+    NAMED(kl_arcsin),
+    NAMED(kl_arccos),
+    NAMED(kl_arctan),
+    NAMED(kl_sinh),
+    NAMED(kl_cosh),
+    NAMED(kl_tanh),
+    NAMED(kl_arcsinh),
+    NAMED(kl_arccosh),
+    NAMED(kl_arctanh),
+    NAMED(kl_expm1),
+    NAMED(kl_log1p),
+    NAMED(kl_log2),
+    NAMED(kl_log10),
+    NAMED(kl_rsqrt),
+    NAMED(kl_reciprocal),
+    NAMED(kl_sigmoid),
+    NAMED(kl_erf),
+    NAMED(kl_degrees),
+    NAMED(kl_radians),
+    NAMED(kl_floor),
+    NAMED(kl_ceil),
+    NAMED(kl_sign),
+    NAMED(kl_conjugate),
+    NAMED(kl_real),
+    NAMED(kl_imag),
+    NAMED(kl_bitwise_invert),
+    NAMED(kl_to_fp8),
+    NAMED(kl_isnan),
+    NAMED(kl_isinf),
+    NAMED(kl_isfinite),
+    NAMED(kl_isposinf),
+    NAMED(kl_isneginf),
+    NAMED(rounded),
+    NAMED(from_fp8),
 };
 static const struct {
     const char *name;
     kl_binary_fn *build;
 } binaries[] = {
-    NAMED(kl_add),         NAMED(kl_subtract),   NAMED(kl_multiply), NAMED(kl_divide),
-    NAMED(kl_maximum),     NAMED(kl_minimum),    NAMED(kl_equal),    NAMED(kl_not_equal),
-    NAMED(kl_less),        NAMED(kl_less_equal), NAMED(kl_greater),  NAMED(kl_greater_equal),
-    NAMED(kl_logical_and), NAMED(kl_logical_or), NAMED(kl_matmul),   NAMED(kl_inner),
+    NAMED(kl_add),         NAMED(kl_subtract),    NAMED(kl_multiply),   NAMED(kl_divide),
+    NAMED(kl_maximum),     NAMED(kl_minimum),     NAMED(kl_equal),      NAMED(kl_not_equal),
+    NAMED(kl_less),        NAMED(kl_less_equal),  NAMED(kl_greater),    NAMED(kl_greater_equal),
+    NAMED(kl_logical_and), NAMED(kl_logical_or),  NAMED(kl_matmul),     NAMED(kl_inner),
+    NAMED(kl_arctan2),     NAMED(kl_logaddexp),   NAMED(kl_power),      NAMED(kl_floor_divide),
+    NAMED(kl_remainder),   NAMED(kl_bitwise_and), NAMED(kl_bitwise_or), NAMED(kl_bitwise_xor),
+    NAMED(kl_left_shift),  NAMED(kl_right_shift), NAMED(close_to),
 };
 /* Other operations along an axis, as reductions; keepdims means reversed for a scan. */
 #define ALONG(name, call)                                                               \

@@ -278,6 +278,110 @@ KEEL_API int mlx_logical_not(mlx_array *res, const mlx_array a, const mlx_stream
 KEEL_API int mlx_where(mlx_array *res, const mlx_array condition, const mlx_array x,
                        const mlx_array y, const mlx_stream s);
 
+/* Elementary functions. Integers and bools are computed in float32, 16-bit floats in float32 with one rounding. Outside of where a real function is defined
+ * the result is NaN. Complex ones have the branch cuts of C (C11, annex G): the value on a cut is that of the side which the sign of the zero names. */
+KEEL_API int mlx_sin(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_cos(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_tan(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_arcsin(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_arccos(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_arctan(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_sinh(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_cosh(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_tanh(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_arcsinh(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_arccosh(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_arctanh(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* log(1 + a), accurate for small a. */
+KEEL_API int mlx_log1p(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* To the bases 2 and 10. */
+KEEL_API int mlx_log2(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_log10(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* 1 / sqrt(a), 1 / a. */
+KEEL_API int mlx_rsqrt(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_reciprocal(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* From radians to degrees, and back. */
+KEEL_API int mlx_degrees(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_radians(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* Real numbers only from here to arctan2. exp(a) - 1, accurate for small a. */
+KEEL_API int mlx_expm1(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* The error function 2 / sqrt(pi) * integral of exp(-t^2) from 0 to a, and its inverse, which is infinite at 1 and -1. */
+KEEL_API int mlx_erf(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_erfinv(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* 1 / (1 + exp(-a)). */
+KEEL_API int mlx_sigmoid(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* The angle of the point (b, a), from -pi to pi. */
+KEEL_API int mlx_arctan2(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+/* log(exp(a) + exp(b)), which does not overflow on the way. */
+KEEL_API int mlx_logaddexp(mlx_array *res, const mlx_array a, const mlx_array b,
+                           const mlx_stream s);
+/* a to the power b, in the type in which they meet. Integers wrap; a negative power of an integer is 0, but of 1 and -1. bool: a, or true where b is false. */
+KEEL_API int mlx_power(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
+
+/* Integers and bools stay as they are; fail for complex64. */
+KEEL_API int mlx_floor(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_ceil(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* To that many decimals (tens, hundreds, ... when negative), halves to the even neighbour; both parts of complex64. 16-bit floats are scaled in
+ * float32; a number that would overflow when scaled stays. Integers stay for decimals >= 0 and are rounded exactly below. */
+KEEL_API int mlx_round(mlx_array *res, const mlx_array a, int decimals, const mlx_stream s);
+/* -1, 0 or 1; NaN of NaN; of complex64 a / |a|, and 0 of 0. */
+KEEL_API int mlx_sign(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* The quotient rounded down, and what is left, which has the sign of b: a = b * floor_divide + remainder. Integers: both are 0 where b is 0. Floats: floor of
+ * the rounded quotient, the exact remainder. Fail for complex64. */
+KEEL_API int mlx_floor_divide(mlx_array *res, const mlx_array a, const mlx_array b,
+                              const mlx_stream s);
+KEEL_API int mlx_remainder(mlx_array *res, const mlx_array a, const mlx_array b,
+                           const mlx_stream s);
+/* Both, in this order. */
+KEEL_API int mlx_divmod(mlx_vector_array *res, const mlx_array a, const mlx_array b,
+                        const mlx_stream s);
+/* Of real numbers: these themselves, and 0 for imag. real and imag of complex64 are float32. */
+KEEL_API int mlx_conjugate(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_real(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_imag(mlx_array *res, const mlx_array a, const mlx_stream s);
+
+/* Bits of integers; of bools the logical operations. Fail for other dtypes. */
+KEEL_API int mlx_bitwise_and(mlx_array *res, const mlx_array a, const mlx_array b,
+                             const mlx_stream s);
+KEEL_API int mlx_bitwise_or(mlx_array *res, const mlx_array a, const mlx_array b,
+                            const mlx_stream s);
+KEEL_API int mlx_bitwise_xor(mlx_array *res, const mlx_array a, const mlx_array b,
+                             const mlx_stream s);
+KEEL_API int mlx_bitwise_invert(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* By b bits; bools as uint8. A count of the width or more, or below 0, leaves 0, and -1 of a negative number shifted right. */
+KEEL_API int mlx_left_shift(mlx_array *res, const mlx_array a, const mlx_array b,
+                            const mlx_stream s);
+KEEL_API int mlx_right_shift(mlx_array *res, const mlx_array a, const mlx_array b,
+                             const mlx_stream s);
+/* Floats to 8 bits, as uint8: sign, 4 bits of exponent, 3 of fraction (e4m3, without infinities). To nearest even; what is beyond 448 becomes 448; NaN is 0x7f. */
+KEEL_API int mlx_to_fp8(mlx_array *res, const mlx_array x, const mlx_stream s);
+/* And back, exactly, to the float type dtype. x is uint8. */
+KEEL_API int mlx_from_fp8(mlx_array *res, const mlx_array x, mlx_dtype dtype, const mlx_stream s);
+
+/* Questions, answered by bool. Of complex64: isnan and isinf for either part, isfinite for both, the others by a == infinity. */
+KEEL_API int mlx_isnan(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_isinf(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_isfinite(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_isposinf(mlx_array *res, const mlx_array a, const mlx_stream s);
+KEEL_API int mlx_isneginf(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* |a - b| <= atol + rtol * |b|, or equal; NaN is close to NaN when equal_nan. Computed in float32 at least. */
+KEEL_API int mlx_isclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol,
+                         double atol, bool equal_nan, const mlx_stream s);
+/* Whether all elements are; 0-d. */
+KEEL_API int mlx_allclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol,
+                          double atol, bool equal_nan, const mlx_stream s);
+/* Whether the shapes are the same and all elements equal; 0-d. */
+KEEL_API int mlx_array_equal(mlx_array *res, const mlx_array a, const mlx_array b, bool equal_nan,
+                             const mlx_stream s);
+/* NaN and infinities replaced; the infinities by the largest finite numbers where no value is given. Integers stay as they are; fails for complex64. */
+KEEL_API int mlx_nan_to_num(mlx_array *res, const mlx_array a, float nan, mlx_optional_float posinf,
+                            mlx_optional_float neginf, const mlx_stream s);
+/* minimum(maximum(a, a_min), a_max), in the type in which all meet. One of the bounds may be left out (an empty handle). */
+KEEL_API int mlx_clip(mlx_array *res, const mlx_array a, const mlx_array a_min,
+                      const mlx_array a_max, const mlx_stream s);
+/* a, through which no gradient passes. A view. */
+KEEL_API int mlx_stop_gradient(mlx_array *res, const mlx_array a, const mlx_stream s);
+
 /* ---- along axes: all of them, one, or a list ----
  * keepdims leaves a reduced axis in place with extent 1. A list of no axes reduces nothing. */
 /* Bools and integers of less than 32 bits are summed in 32 bits, other dtypes in their own. */

@@ -22,6 +22,10 @@ static inline struct kl_c64 kl_c64_mul(struct kl_c64 a, struct kl_c64 b) {
 }
 static inline struct kl_c64 kl_c64_div(struct kl_c64 a, struct kl_c64 b) {
     if (b.im == 0) return (struct kl_c64){a.re / b.re, a.im / b.re};
+    if (isinf(b.re) || isinf(b.im)) { /* a zero, unless a is infinite or NaN too */
+        float c = copysignf(isinf(b.re) ? 1 : 0, b.re), d = copysignf(isinf(b.im) ? 1 : 0, b.im);
+        return (struct kl_c64){0 * (a.re * c + a.im * d), 0 * (a.im * c - a.re * d)};
+    }
     double ar = a.re, ai = a.im, br = b.re, bi = b.im, d = br * br + bi * bi;
     return (struct kl_c64){(float)((ar * br + ai * bi) / d), (float)((ai * br - ar * bi) / d)};
 }
@@ -44,3 +48,23 @@ static inline float kl_c64_abs(struct kl_c64 a) {
 struct kl_c64 kl_c64_exp(struct kl_c64 a);
 struct kl_c64 kl_c64_log(struct kl_c64 a);
 struct kl_c64 kl_c64_sqrt(struct kl_c64 a);
+struct kl_c64 kl_c64_rsqrt(struct kl_c64 a);
+struct kl_c64 kl_c64_sign(struct kl_c64 a); /* a / |a|; 0 of 0 */
+struct kl_c64 kl_c64_log1p(struct kl_c64 a);
+struct kl_c64 kl_c64_log2(struct kl_c64 a);
+struct kl_c64 kl_c64_log10(struct kl_c64 a);
+struct kl_c64 kl_c64_sin(struct kl_c64 a);
+struct kl_c64 kl_c64_cos(struct kl_c64 a);
+struct kl_c64 kl_c64_tan(struct kl_c64 a);
+struct kl_c64 kl_c64_arcsin(struct kl_c64 a);
+struct kl_c64 kl_c64_arccos(struct kl_c64 a);
+struct kl_c64 kl_c64_arctan(struct kl_c64 a);
+struct kl_c64 kl_c64_sinh(struct kl_c64 a);
+struct kl_c64 kl_c64_cosh(struct kl_c64 a);
+struct kl_c64 kl_c64_tanh(struct kl_c64 a);
+struct kl_c64 kl_c64_arcsinh(struct kl_c64 a);
+struct kl_c64 kl_c64_arccosh(struct kl_c64 a);
+struct kl_c64 kl_c64_arctanh(struct kl_c64 a);
+/* exp(b log a); a to the power 0 is 1, 0 to a power of positive real part is 0, to others NaN. */
+struct kl_c64 kl_c64_power(struct kl_c64 a, struct kl_c64 b);
+struct kl_c64 kl_c64_logaddexp(struct kl_c64 a, struct kl_c64 b); /* log(exp(a) + exp(b)) */

@@ -69,6 +69,20 @@ static void run_chunk(void *arg, int64_t i) {
         run_tiles(j, begin, n);
 }
 
+/* By the number of operands: an operation of one and one of several never share a table. */
+static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *swap) {
+    typedef kl_map_fn *finder(enum kl_op_id, enum kl_dtype);
+    static finder *const of_one[] = {kl_cpu_unary_map, kl_cpu_transcendental_map,
+                                     kl_cpu_rounding_map, kl_cpu_bitwise_map};
+    static finder *const of_several[] = {kl_cpu_binary_map, kl_cpu_transcendental_map,
+                                         kl_cpu_rounding_map, kl_cpu_bitwise_map};
+    for (int k = 0; k < 4; k++) {
+        kl_map_fn *map = (n_in == 1 ? of_one : of_several)[k](op, dtype);
+        if (map) return map;
+    }
+    return n_in == 2 ? kl_cpu_compare_map(op, dtype, swap) : NULL;
+}
+
 bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
                      enum kl_dtype out) {
     enum kl_dtype value = in[op == KL_OP_WHERE ? 1 : 0], compute = value;
@@ -79,8 +93,7 @@ bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl
     }
     /* Some maps take 16-bit floats as they are: they only move them. */
     for (int attempt = 0; attempt < 2; attempt++) {
-        m->fn = op < KL_OP_ADD ? kl_cpu_unary_map(op, compute) : kl_cpu_binary_map(op, compute);
-        if (!m->fn) m->fn = kl_cpu_compare_map(op, compute, &m->swap);
+        m->fn = map_of(op, n_in, compute, &m->swap);
         if (m->fn) break;
         compute = kl_compute_dtype(value);
     }

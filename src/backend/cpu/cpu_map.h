@@ -12,6 +12,9 @@ typedef void kl_map_fn(int64_t n, void *out, const void *a, const void *b, const
  * family's, or no such kernel. */
 kl_map_fn *kl_cpu_unary_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_binary_map(enum kl_op_id op, enum kl_dtype dtype);
+kl_map_fn *kl_cpu_transcendental_map(enum kl_op_id op, enum kl_dtype dtype);
+kl_map_fn *kl_cpu_rounding_map(enum kl_op_id op, enum kl_dtype dtype);
+kl_map_fn *kl_cpu_bitwise_map(enum kl_op_id op, enum kl_dtype dtype);
 /* *swap: a and b change places (greater is less of the exchanged operands). */
 kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap);
 

@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_erfinv.h"
 #include "backend/cpu/cpu_map.h"
+#include "backend/cpu/cpu_math.h"
 #include "base/half.h"
 
 #define U uint8_t

@@ -430,11 +430,46 @@ static void put_elements(struct text *t, const struct plan *p) {
     put(t, "    }\n}\n");
 }
 
+/* The functions that elementwise.kl has; those of the other operations are in math.kl, which is left out where nothing needs it. */
+static bool is_basic(enum kl_op_id op) {
+    switch (op) {
+    case KL_OP_COPY:
+    case KL_OP_CAST:
+    case KL_OP_NEGATIVE:
+    case KL_OP_ABS:
+    case KL_OP_EXP:
+    case KL_OP_LOG:
+    case KL_OP_SQRT:
+    case KL_OP_SQUARE:
+    case KL_OP_FLOOR:
+    case KL_OP_ERFINV:
+    case KL_OP_LOGICAL_NOT:
+    case KL_OP_ADD:
+    case KL_OP_SUBTRACT:
+    case KL_OP_MULTIPLY:
+    case KL_OP_DIVIDE:
+    case KL_OP_MAXIMUM:
+    case KL_OP_MINIMUM:
+    case KL_OP_EQUAL:
+    case KL_OP_NOT_EQUAL:
+    case KL_OP_LESS:
+    case KL_OP_LESS_EQUAL:
+    case KL_OP_GREATER:
+    case KL_OP_GREATER_EQUAL:
+    case KL_OP_LOGICAL_AND:
+    case KL_OP_LOGICAL_OR:
+    case KL_OP_WHERE: return true;
+    default: return false;
+    }
+}
+
 static char *source(void *ctx) {
     const struct plan *p = ctx;
     const struct group *g = p->g;
     struct text t = {0};
-    put(&t, "%s\nKERNEL(map)(i64 n", kl_source_elementwise);
+    bool basic = true;
+    for (int k = 0; k < g->n_steps; k++) basic = basic && is_basic(g->step[k].c->op);
+    put(&t, "%s%s\nKERNEL(map)(i64 n", kl_source_elementwise, basic ? "" : kl_source_math);
     if (p->has_space) put(&t, ", struct space s");
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(x%d)", k);
     for (int k = 0; k < g->n_steps; k++)

@@ -2,6 +2,9 @@
  * says. The kernels of the families are tested with the operations. */
 #include "backend/opencl/opencl_support.h"
 
+#include <complex.h>
+#include <math.h>
+
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
 #include "base/half.h"
@@ -403,6 +406,45 @@ static void null_is_an_address(void **state) {
     t_free(p, 64);
 }
 
+/* On a device without float64 complex functions are made of float32 ones: the same values, less exact. */
+static void functions_without_float64(void **state) {
+    static const char kernel[] =
+        "KERNEL(no_float64)(PTR(out)) {\n"
+        "    GLOBAL c64 *o = AT(c64, out);\n"
+        "    c64 a = make_c64(0.5f, -0.75f), b = make_c64(-1.25f, 2.0f);\n"
+        "    if (gid() != 0) return;\n"
+        "    o[0] = op_sin_c64(a); o[1] = op_cos_c64(a); o[2] = op_tan_c64(a);\n"
+        "    o[3] = op_arcsin_c64(a); o[4] = op_arccos_c64(a); o[5] = op_arctan_c64(a);\n"
+        "    o[6] = op_sinh_c64(a); o[7] = op_cosh_c64(a); o[8] = op_tanh_c64(a);\n"
+        "    o[9] = op_arcsinh_c64(a); o[10] = op_arccosh_c64(a); o[11] = op_arctanh_c64(a);\n"
+        "    o[12] = op_log1p_c64(a); o[13] = op_rsqrt_c64(a); o[14] = op_power_c64(a, b);\n"
+        "    o[15] = op_logaddexp_c64(a, b); o[16] = op_exp_c64(a); o[17] = op_sqrt_c64(a);\n"
+        "    o[18] = op_log10_c64(a);\n"
+        "}\n";
+    const double complex a = 0.5 - 0.75 * I, b = -1.25 + 2.0 * I;
+    const double complex want[] = {
+        csin(a),     ccos(a),      ctan(a),          casin(a),
+        cacos(a),    catan(a),     csinh(a),         ccosh(a),
+        ctanh(a),    casinh(a),    cacosh(a),        catanh(a),
+        clog(1 + a), 1 / csqrt(a), cpow(a, b),       clog(cexp(a) + cexp(b)),
+        cexp(a),     csqrt(a),     clog(a) / log(10)};
+    enum { N = sizeof want / sizeof *want };
+    size_t room = strlen(kl_source_elementwise) + strlen(kl_source_math) + sizeof kernel + 64;
+    char *source = malloc(room), *out = t_alloc(8 * N);
+    float got[2 * N];
+    assert_non_null(source);
+    snprintf(source, room, "#undef HAS_F64\n%s%s%s", kl_source_elementwise, kl_source_math, kernel);
+    T_LAUNCH(queue, source, "no_float64", 1, LOCAL, KL_KARG_PTR(out));
+    t_finish(queue, NULL);
+    t_read(out, 0, got, sizeof got);
+    for (int i = 0; i < N; i++)
+        if (!(cabs(want[i] - (got[2 * i] + got[2 * i + 1] * I)) <= 4e-6 * cabs(want[i])))
+            fail_msg("function %d: %.9g %+.9gi, not %.9g %+.9gi", i, (double)got[2 * i],
+                     (double)got[2 * i + 1], creal(want[i]), cimag(want[i]));
+    free(source);
+    t_free(out, 8 * N);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_warns),
@@ -415,6 +457,7 @@ int main(void) {
         cmocka_unit_test(atomics_are_atomic),
         cmocka_unit_test(functions),
         cmocka_unit_test(null_is_an_address),
+        cmocka_unit_test(functions_without_float64),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -1,0 +1,150 @@
+/* api_ops_elementwise.c - mlx/c/ops.h: elementary functions, rounding and division, bits, questions about values. The commonest operations
+ * are in api_ops_math.c. */
+#include <string.h>
+
+#include "api/api_ops.h"
+#include "base/alloc.h"
+
+#define UNARY(FUNC, BUILD)                                            \
+    int FUNC(mlx_array *res, const mlx_array a, const mlx_stream s) { \
+        return kl_api_unary(__func__, BUILD, res, a, s);              \
+    }
+#define BINARY(FUNC, BUILD)                                                              \
+    int FUNC(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s) { \
+        return kl_api_binary(__func__, BUILD, res, a, b, s);                             \
+    }
+
+UNARY(mlx_sin, kl_sin)
+UNARY(mlx_cos, kl_cos)
+UNARY(mlx_tan, kl_tan)
+UNARY(mlx_arcsin, kl_arcsin)
+UNARY(mlx_arccos, kl_arccos)
+UNARY(mlx_arctan, kl_arctan)
+UNARY(mlx_sinh, kl_sinh)
+UNARY(mlx_cosh, kl_cosh)
+UNARY(mlx_tanh, kl_tanh)
+UNARY(mlx_arcsinh, kl_arcsinh)
+UNARY(mlx_arccosh, kl_arccosh)
+UNARY(mlx_arctanh, kl_arctanh)
+UNARY(mlx_expm1, kl_expm1)
+UNARY(mlx_log1p, kl_log1p)
+UNARY(mlx_log2, kl_log2)
+UNARY(mlx_log10, kl_log10)
+UNARY(mlx_rsqrt, kl_rsqrt)
+UNARY(mlx_reciprocal, kl_reciprocal)
+UNARY(mlx_sigmoid, kl_sigmoid)
+UNARY(mlx_erf, kl_erf)
+UNARY(mlx_erfinv, kl_erfinv)
+UNARY(mlx_degrees, kl_degrees)
+UNARY(mlx_radians, kl_radians)
+UNARY(mlx_floor, kl_floor)
+UNARY(mlx_ceil, kl_ceil)
+UNARY(mlx_sign, kl_sign)
+UNARY(mlx_conjugate, kl_conjugate)
+UNARY(mlx_real, kl_real)
+UNARY(mlx_imag, kl_imag)
+UNARY(mlx_bitwise_invert, kl_bitwise_invert)
+UNARY(mlx_isnan, kl_isnan)
+UNARY(mlx_isinf, kl_isinf)
+UNARY(mlx_isfinite, kl_isfinite)
+UNARY(mlx_isposinf, kl_isposinf)
+UNARY(mlx_isneginf, kl_isneginf)
+UNARY(mlx_stop_gradient, kl_stop_gradient)
+
+BINARY(mlx_arctan2, kl_arctan2)
+BINARY(mlx_logaddexp, kl_logaddexp)
+BINARY(mlx_power, kl_power)
+BINARY(mlx_floor_divide, kl_floor_divide)
+BINARY(mlx_remainder, kl_remainder)
+BINARY(mlx_bitwise_and, kl_bitwise_and)
+BINARY(mlx_bitwise_or, kl_bitwise_or)
+BINARY(mlx_bitwise_xor, kl_bitwise_xor)
+BINARY(mlx_left_shift, kl_left_shift)
+BINARY(mlx_right_shift, kl_right_shift)
+
+int mlx_round(mlx_array *res, const mlx_array a, int decimals, const mlx_stream s) {
+    return kl_api_unary_int(__func__, kl_round, res, a, decimals, s);
+}
+
+int mlx_divmod(mlx_vector_array *res, const mlx_array a, const mlx_array b, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *x = kl_in(&c, a, "a"), *y = kl_in(&c, b, "b");
+    struct kl_array *pair[2] = {NULL, NULL}, **outs = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_divmod(&pair[0], &pair[1], x, y, on, &c.err);
+    if (!c.err && !(outs = kl_malloc(sizeof pair))) {
+        kl_fail_nomem(&c.err);
+        kl_array_release(pair[0]);
+        kl_array_release(pair[1]);
+    }
+    if (outs) memcpy(outs, pair, sizeof pair);
+    return kl_call_end_list(&c, res, outs, outs ? 2 : 0);
+}
+
+int mlx_to_fp8(mlx_array *res, const mlx_array x, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, x, "x"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_to_fp8(&out, in, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_from_fp8(mlx_array *res, const mlx_array x, mlx_dtype dtype, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, x, "x"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_from_fp8(&out, in, (int)dtype, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_nan_to_num(mlx_array *res, const mlx_array a, float nan, mlx_optional_float posinf,
+                   mlx_optional_float neginf, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    double top = (double)posinf.value, bottom = (double)neginf.value;
+    if (!c.err)
+        kl_nan_to_num(&out, in, (double)nan, posinf.has_value ? &top : NULL,
+                      neginf.has_value ? &bottom : NULL, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+/* With tolerances. */
+typedef int close_fn(struct kl_array **out, struct kl_array *a, struct kl_array *b, double rtol,
+                     double atol, bool equal_nan, struct kl_stream *s, struct kl_error **err);
+static int compare(const char *func, close_fn *build, mlx_array *res, mlx_array a, mlx_array b,
+                   double rtol, double atol, bool equal_nan, mlx_stream s) {
+    struct kl_call c = kl_call_begin(func, res);
+    struct kl_array *x = kl_in(&c, a, "a"), *y = kl_in(&c, b, "b"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) build(&out, x, y, rtol, atol, equal_nan, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_isclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol, double atol,
+                bool equal_nan, const mlx_stream s) {
+    return compare(__func__, kl_isclose, res, a, b, rtol, atol, equal_nan, s);
+}
+
+int mlx_allclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol, double atol,
+                 bool equal_nan, const mlx_stream s) {
+    return compare(__func__, kl_allclose, res, a, b, rtol, atol, equal_nan, s);
+}
+
+int mlx_array_equal(mlx_array *res, const mlx_array a, const mlx_array b, bool equal_nan,
+                    const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *x = kl_in(&c, a, "a"), *y = kl_in(&c, b, "b"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_array_equal(&out, x, y, equal_nan, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_clip(mlx_array *res, const mlx_array a, const mlx_array a_min, const mlx_array a_max,
+             const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *in = kl_in(&c, a, "a"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_clip(&out, in, kl_in_optional(a_min), kl_in_optional(a_max), on, &c.err);
+    return kl_call_end(&c, res, out);
+}

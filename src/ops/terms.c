@@ -1,0 +1,90 @@
+/* terms.c - see terms.h. */
+#include "ops/terms.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err) {
+    return (struct kl_terms){.s = s, .err = err};
+}
+
+/* Notes what a builder has returned: *made is the struct's, or NULL. */
+static void note(struct kl_terms *t, int rc, struct kl_array **made) {
+    if (rc) {
+        t->rc = rc;
+        *made = NULL;
+        return;
+    }
+    kl_assert(t->n < KL_MAX_TERMS);
+    t->made[t->n++] = *made;
+}
+
+struct kl_array *kl_term(struct kl_terms *t, kl_unary_fn *build, struct kl_array *a) {
+    struct kl_array *out = NULL;
+    if (!t->rc) note(t, build(&out, a, t->s, t->err), &out);
+    return out;
+}
+
+struct kl_array *kl_term2(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a,
+                          struct kl_array *b) {
+    struct kl_array *out = NULL;
+    if (!t->rc) note(t, build(&out, a, b, t->s, t->err), &out);
+    return out;
+}
+
+struct kl_array *kl_term_where(struct kl_terms *t, struct kl_array *condition, struct kl_array *x,
+                               struct kl_array *y) {
+    struct kl_array *out = NULL;
+    if (!t->rc) note(t, kl_where(&out, condition, x, y, t->s, t->err), &out);
+    return out;
+}
+
+struct kl_array *kl_term_cast(struct kl_terms *t, struct kl_array *a, enum kl_dtype dtype) {
+    struct kl_array *out = NULL;
+    if (!t->rc) note(t, kl_astype(&out, a, (int)dtype, t->s, t->err), &out);
+    return out;
+}
+
+struct kl_array *kl_term_number(struct kl_terms *t, double x, enum kl_dtype dtype) {
+    struct kl_array *out = NULL;
+    if (!t->rc) note(t, kl_array_new_scalar(&out, x, dtype, t->err), &out);
+    return out;
+}
+
+struct kl_array *kl_term_by(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a, double x) {
+    if (t->rc) return NULL;
+    return kl_term2(t, build, a, kl_term_number(t, x, (enum kl_dtype)a->t.dtype));
+}
+
+struct kl_array *kl_terms_keep(const struct kl_terms *t, struct kl_array *a) {
+    return t->rc ? NULL : kl_array_retain(a);
+}
+
+int kl_terms_end(struct kl_terms *t, struct kl_array *result, struct kl_array **out) {
+    if (!t->rc && out) *out = kl_array_retain(result);
+    for (int i = 0; i < t->n; i++) kl_array_release(t->made[i]);
+    t->n = 0;
+    return t->rc;
+}
+
+static bool has_gradient(const struct kl_array *a) {
+    return kl_dtype_is_float((enum kl_dtype)a->t.dtype) || a->t.dtype == KL_C64;
+}
+
+int kl_vjp_by_unary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
+                         kl_unary_rule *rule) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    if (v->wanted[0] && has_gradient(v->in[0]))
+        grad[0] = kl_terms_keep(&t, rule(&t, v->cotangent[0], v->in[0], v->out[0]));
+    return kl_terms_end(&t, NULL, NULL);
+}
+
+int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
+                          kl_binary_rule *rule) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    for (int i = 0; i < 2; i++)
+        if (v->wanted[i] && has_gradient(v->in[i]))
+            grad[i] = kl_terms_keep(&t, rule(&t, i, v->cotangent[0], v->in, v->out[0]));
+    return kl_terms_end(&t, NULL, NULL);
+}

@@ -1,0 +1,48 @@
+/* terms.h - formulas made of operations: what composed builders and the rules of vjp.h are written with. For src/ops only.
+ *
+ * A term is an array that the struct owns until the end, so a formula reads as one:
+ *
+ *     struct kl_terms t = kl_terms_begin(s, err);
+ *     struct kl_array *r = kl_term2(&t, kl_multiply, kl_term(&t, kl_sin, x), y);
+ *     return kl_terms_end(&t, r, out);
+ *
+ * After the first failure every term is NULL, and what is made of NULL is NULL. */
+#pragma once
+#include "ops/ops.h"
+#include "ops/vjp.h"
+
+enum { KL_MAX_TERMS = 32 };
+
+struct kl_terms {
+    struct kl_stream *s;
+    struct kl_error **err;
+    int rc, n;
+    struct kl_array *made[KL_MAX_TERMS]; /* owned */
+};
+
+struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err);
+struct kl_array *kl_term(struct kl_terms *t, kl_unary_fn *build, struct kl_array *a);
+struct kl_array *kl_term2(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a,
+                          struct kl_array *b);
+struct kl_array *kl_term_where(struct kl_terms *t, struct kl_array *condition, struct kl_array *x,
+                               struct kl_array *y);
+struct kl_array *kl_term_cast(struct kl_terms *t, struct kl_array *a, enum kl_dtype dtype);
+/* 0-d, of a type in which x can be written. */
+struct kl_array *kl_term_number(struct kl_terms *t, double x, enum kl_dtype dtype);
+/* build(a, x), x as a number of a's type. */
+struct kl_array *kl_term_by(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a, double x);
+/* A new reference to a term or to any other array; NULL after a failure. */
+struct kl_array *kl_terms_keep(const struct kl_terms *t, struct kl_array *a);
+/* Releases the terms; *out, unless out is NULL, is a new reference to result. Returns the code of the first failure. */
+int kl_terms_end(struct kl_terms *t, struct kl_array *result, struct kl_array **out);
+
+/* ---- rules of operations of one and of two operands, by their formulas; g: the cotangent, y: the result ---- */
+typedef struct kl_array *kl_unary_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                       struct kl_array *y);
+/* Of operand `which`. */
+typedef struct kl_array *kl_binary_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                        struct kl_array *const *in, struct kl_array *y);
+int kl_vjp_by_unary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
+                         kl_unary_rule *rule);
+int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
+                          kl_binary_rule *rule);
