@@ -19,7 +19,9 @@ struct job {
     pthread_cond_t left; /* the last helper has gone */
 };
 
-enum { LOOKS = 400 }; /* about 10 microseconds of pauses before a thread sleeps */
+enum {
+    LOOKS = 2000
+}; /* some 50 microseconds of pauses before a thread sleeps: about what waking it takes */
 
 static struct {
     struct kl_mutex mu;

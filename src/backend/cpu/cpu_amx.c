@@ -25,17 +25,27 @@ bool kl_amx_there(void) {
     return there;
 }
 
-void kl_amx_begin(void) {
-    /* Intel's layout of 64 bytes: palette, start row, 14 unused, bytes per row of 16 tiles (two each), rows of 16 tiles. A constant: gcc 12 does not know that all of it is read, and drops stores to it. */
-    static const _Alignas(64)
-        uint8_t config[64] = {[0] = 1,   [16] = 64, [18] = 64, [20] = 64, [22] = 64, [24] = 64,
-                              [26] = 64, [28] = 64, [30] = 64, [48] = 16, [49] = 16, [50] = 16,
-                              [51] = 16, [52] = 16, [53] = 16, [54] = 16, [55] = 16};
-    _tile_loadconfig(config);
+/* By hand: gcc 12's intrinsics tell the compiler of 8 of the 64 bytes, so it drops stores to the others. */
+static void load_config(const struct kl_amx_config *c) {
+    __asm__ volatile("ldtilecfg %0" : : "m"(*c));
 }
 
-void kl_amx_end(void) {
-    _tile_release();
+void kl_amx_begin(struct kl_amx_config *before) {
+    /* Intel's layout of 64 bytes: palette, start row, 14 unused, bytes per row of 16 tiles (two each), rows of 16 tiles. */
+    struct kl_amx_config c = {{1}};
+    for (int i = 0; i < 8; i++) {
+        c.bytes[16 + 2 * i] = 64;
+        c.bytes[48 + i] = 16;
+    }
+    __asm__ volatile("sttilecfg %0" : "=m"(*before));
+    load_config(&c);
+}
+
+void kl_amx_end(const struct kl_amx_config *before) {
+    if (before->bytes[0])
+        load_config(before);
+    else
+        _tile_release();
 }
 
 void kl_amx_block(int64_t n, const uint16_t *a, const uint16_t *b, float *c, int64_t pitch) {
@@ -64,9 +74,9 @@ void kl_amx_block(int64_t n, const uint16_t *a, const uint16_t *b, float *c, int
 bool kl_amx_there(void) {
     return false;
 }
-void kl_amx_begin(void) {
+void kl_amx_begin(struct kl_amx_config *before) {
 }
-void kl_amx_end(void) {
+void kl_amx_end(const struct kl_amx_config *before) {
 }
 void kl_amx_block(int64_t n, const uint16_t *a, const uint16_t *b, float *c, int64_t pitch) {
 }

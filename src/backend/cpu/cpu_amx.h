@@ -10,8 +10,11 @@ enum {
 
 /* Whether this CPU has it and the system lets the process use it (asked for at the first call). */
 bool kl_amx_there(void);
-/* Around the use of the others, in each thread. */
-void kl_amx_begin(void);
-void kl_amx_end(void);
+/* Around the use of the others, in each thread. What the thread's tiles were configured for comes back at the end: oneDNN, for one, configures them once and relies on it from then on. */
+struct kl_amx_config {
+    uint8_t bytes[64];
+};
+void kl_amx_begin(struct kl_amx_config *before);
+void kl_amx_end(const struct kl_amx_config *before);
 /* c += a b, 32 x 32 float32 with rows `pitch` apart. a: 2 x n tiles of 16 rows by 32; b: n x 2 of 32 by 16, two rows of it interleaved; see cpu_matmul.c. */
 void kl_amx_block(int64_t n, const uint16_t *a, const uint16_t *b, float *c, int64_t pitch);

@@ -125,12 +125,12 @@ int kl_cpu_elementwise(struct kl_launch *l) {
         if (j.in[k])
             j.direct = j.direct && (j.in[k]->layout & KL_ROW_CONTIGUOUS) &&
                        j.map.in_type[k] == j.in[k]->dtype;
-    if (j.size <= KL_PARALLEL_FROM || !l->parallel) {
+    if (j.size <= KL_MAP_PARALLEL_FROM || !l->parallel) {
         j.chunk = j.size;
         run_chunk(&j, 0);
         return KL_OK;
     }
-    j.chunk = KL_CHUNK;
-    kl_share(l, kl_ceil_div(j.size, KL_CHUNK), run_chunk, &j);
+    j.chunk = KL_MAP_CHUNK;
+    kl_share(l, kl_ceil_div(j.size, KL_MAP_CHUNK), run_chunk, &j);
     return KL_OK;
 }

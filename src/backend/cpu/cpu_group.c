@@ -121,11 +121,11 @@ void kl_cpu_variant_run_group(const struct kl_cpu_step *steps, int n, kl_paralle
         }
     }
     assign_slots(&g);
-    if (g.size <= KL_PARALLEL_FROM || !parallel) {
+    if (g.size <= KL_MAP_PARALLEL_FROM || !parallel) {
         g.chunk = g.size;
         run_chunk(&g, 0);
         return;
     }
-    g.chunk = KL_CHUNK;
-    parallel(kl_ceil_div(g.size, KL_CHUNK), run_chunk, &g);
+    g.chunk = KL_MAP_CHUNK;
+    parallel(kl_ceil_div(g.size, KL_MAP_CHUNK), run_chunk, &g);
 }

@@ -35,7 +35,7 @@ enum {
     MOST_COLS = 512,
     FEW = 8,             /* rows below this: the matrix is not packed */
     SMALL = 64,          /* up to this every way: no packing */
-    VEC_COLS = 64,       /* columns of a task then, at least */
+    VEC_COLS = 1024,     /* columns of a task then, at least */
     SHARE_FROM = 1 << 18 /* products */
 };
 
@@ -256,6 +256,7 @@ static void pack_pairs(const struct job *j, int64_t offset, int64_t cols, int64_
 static void amx_task(void *arg, int64_t task) {
     struct job *j = arg;
     struct place p = place_of(j, task);
+    struct kl_amx_config before;
     int64_t rows = round_up(p.m, KL_AMX_ROWS), cols = round_up(p.n, KL_AMX_ROWS);
     int64_t depth = round_up(kl_min64(AMX_DEPTH, j->k), KL_AMX_DEPTH);
     size_t a_bytes = (size_t)(rows * depth) * 2, b_bytes = (size_t)(cols * depth) * 2;
@@ -267,7 +268,7 @@ static void amx_task(void *arg, int64_t task) {
     uint16_t *a = (uint16_t *)(room + (64 - (uintptr_t)room % 64) % 64), *b = a + a_bytes / 2;
     float *c = (float *)(b + b_bytes / 2);
     memset(c, 0, (size_t)(rows * cols) * sizeof *c);
-    kl_amx_begin();
+    kl_amx_begin(&before);
     for (int64_t k = 0; k < j->k; k += AMX_DEPTH) {
         int64_t d = kl_min64(AMX_DEPTH, j->k - k), n = kl_ceil_div(d, KL_AMX_DEPTH);
         pack_tiles(j, p.a + p.row * j->a_row + k * j->a_col, p.m, d, n, a);
@@ -277,7 +278,7 @@ static void amx_task(void *arg, int64_t task) {
                 kl_amx_block(n, a + row * n * KL_AMX_DEPTH, b + col * n * KL_AMX_DEPTH,
                              c + row * cols + col, cols);
     }
-    kl_amx_end();
+    kl_amx_end(&before);
     for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, (const char *)(c + i * cols));
     kl_free(room);
 }

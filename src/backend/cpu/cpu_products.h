@@ -43,6 +43,7 @@ enum { PHASES = 16 };
 #define MADD MADD_F32
 #define NAME f32
 #define COMPUTE f32
+#define CONVERTS 0
 #include "backend/cpu/cpu_matvec.inc"
 #define T float
 #define S uint16_t
@@ -50,13 +51,15 @@ enum { PHASES = 16 };
 #define MADD MADD_F32
 #define NAME f16
 #define COMPUTE f32
+#define CONVERTS 1
 #include "backend/cpu/cpu_matvec.inc"
 #define T float
 #define S uint16_t
-#define LOAD(x) kl_bf16_load(x)
+#define LOAD(x) kl_bits_f32((uint32_t)(x) << 16) /* a NaN becomes quiet in the first product */
 #define MADD MADD_F32
 #define NAME bf16
 #define COMPUTE f32
+#define CONVERTS 1
 #include "backend/cpu/cpu_matvec.inc"
 #define T double
 #define S double
@@ -64,4 +67,5 @@ enum { PHASES = 16 };
 #define MADD MADD_F64
 #define NAME f64
 #define COMPUTE f64
+#define CONVERTS 0
 #include "backend/cpu/cpu_matvec.inc"

@@ -14,7 +14,9 @@ enum {
     KL_TILE = 512,      /* elements; 4 KiB of the widest type */
     KL_CHUNK = 1 << 16, /* elements of one chunk of a parallel loop; a multiple of KL_TILE */
     KL_PARALLEL_FROM = 1 << 18, /* elements; below, the loop is not worth sharing */
-    KL_LONG_AXES = 62,          /* axes longer than 1 that a shape under 2^62 elements can have */
+    KL_MAP_CHUNK = 1 << 14, /* the same for element-wise loops, whose results cannot depend on it */
+    KL_MAP_PARALLEL_FROM = 1 << 16,
+    KL_LONG_AXES = 62, /* axes longer than 1 that a shape under 2^62 elements can have */
 };
 
 /* One per operand on the kernel's stack. */

@@ -103,8 +103,8 @@ static void blocks(void **state) {
 static void few_rows(void **state) {
     EACH_TYPE(t) {
         product(*t, 1, 1, 1, false);
-        product(*t, 1, 700, 517, *t != KL_C64);
-        product(*t, 517, 700, 1, *t != KL_C64);
+        product(*t, 1, 300, 2600, *t != KL_C64);
+        product(*t, 2600, 300, 1, *t != KL_C64);
         product(*t, 5, 37, 66, false);
         product(*t, 40, 19, 7, false);
         product(*t, 3, 16, 16, false);
