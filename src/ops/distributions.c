@@ -139,24 +139,24 @@ int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num,
         return kl_fail(err, KL_EDTYPE, "dtype %s; floating types are possible",
                        kl_dtype_name((enum kl_dtype)dtype));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F64, NULL, err));
-    /* sign(u) * log(1 - |u|): in float64, where 1 - |u| is exact. */
+    /* sign(u) * log(1 - |u|), in float32 for narrower types too */
+    enum kl_dtype wide = dtype == KL_F64 ? KL_F64 : KL_F32;
     struct kl_array *u =
         KL_STEP(&t, uniform(&t.made, nextafterf(-1, 0), 1, &to, KL_F32, key, s, err));
-    u = KL_STEP(&t, kl_cast_to(&t.made, u, KL_F64, s, err));
-    struct kl_array *one = KL_STEP(&t, kl_array_new_scalar(&t.made, 1, KL_F64, err));
-    struct kl_array *zero = KL_STEP(&t, kl_array_new_scalar(&t.made, 0, KL_F64, err));
+    u = KL_STEP(&t, kl_cast_to(&t.made, u, wide, s, err));
+    struct kl_array *zero = KL_STEP(&t, kl_array_new_scalar(&t.made, 0, wide, err));
     struct kl_array *x = KL_STEP(&t, kl_abs(&t.made, u, s, err));
-    x = KL_STEP(&t, kl_subtract(&t.made, one, x, s, err));
-    x = KL_STEP(&t, kl_log(&t.made, x, s, err));
+    x = KL_STEP(&t, kl_negative(&t.made, x, s, err));
+    x = KL_STEP(&t, kl_log1p(&t.made, x, s, err));
     struct kl_array *below = KL_STEP(&t, kl_less(&t.made, u, zero, s, err));
     struct kl_array *turned = KL_STEP(&t, kl_negative(&t.made, x, s, err));
     x = KL_STEP(&t, kl_where(&t.made, below, turned, x, s, err));
     if (scale != 1) {
-        struct kl_array *by = KL_STEP(&t, kl_array_new_scalar(&t.made, scale, KL_F64, err));
+        struct kl_array *by = KL_STEP(&t, kl_array_new_scalar(&t.made, scale, wide, err));
         x = KL_STEP(&t, kl_multiply(&t.made, x, by, s, err));
     }
     if (loc != 0) {
-        struct kl_array *to_loc = KL_STEP(&t, kl_array_new_scalar(&t.made, loc, KL_F64, err));
+        struct kl_array *to_loc = KL_STEP(&t, kl_array_new_scalar(&t.made, loc, wide, err));
         x = KL_STEP(&t, kl_add(&t.made, x, to_loc, s, err));
     }
     x = KL_STEP(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
@@ -169,55 +169,16 @@ static struct kl_array *step2(struct kl_steps *t, kl_binary_fn *fn, struct kl_ar
 }
 
 static struct kl_array *number(struct kl_steps *t, double x, struct kl_error **err) {
-    return KL_STEP(t, kl_array_new_scalar(&t->made, x, KL_F64, err));
-}
-
-/* exp(-x^2) */
-static struct kl_array *bell(struct kl_steps *t, struct kl_array *x, struct kl_stream *s,
-                             struct kl_error **err) {
-    struct kl_array *y = KL_STEP(t, kl_square(&t->made, x, s, err));
-    y = KL_STEP(t, kl_negative(&t->made, y, s, err));
-    return KL_STEP(t, kl_exp(&t->made, y, s, err));
-}
-
-/* erf of x, float64, for bounds. By formula 7.1.26 of Abramowitz and Stegun, good to 1.5e-7, and one step of Newton's method towards the inverse of erfinv, which squares the error. */
-static int erf_of(struct kl_array **out, struct kl_array *x, struct kl_stream *s,
-                  struct kl_error **err) {
-    static const double c[] = {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592};
-    struct kl_steps t = {0};
-    struct kl_array *one = number(&t, 1, err), *zero = number(&t, 0, err);
-    struct kl_array *a = KL_STEP(&t, kl_abs(&t.made, x, s, err));
-    struct kl_array *u = step2(&t, kl_multiply, a, number(&t, 0.3275911, err), s, err);
-    u = step2(&t, kl_divide, one, step2(&t, kl_add, u, one, s, err), s, err);
-    struct kl_array *sum = zero;
-    for (int i = 0; i < 5; i++) {
-        sum = step2(&t, kl_add, sum, number(&t, c[i], err), s, err);
-        sum = step2(&t, kl_multiply, sum, u, s, err);
-    }
-    struct kl_array *y = step2(&t, kl_multiply, sum, bell(&t, a, s, err), s, err);
-    y = step2(&t, kl_subtract, one, y, s, err);
-    struct kl_array *at = KL_STEP(&t, kl_erfinv(&t.made, y, s, err));
-    struct kl_array *slope = bell(&t, at, s, err);
-    slope = step2(&t, kl_multiply, slope, number(&t, 2 / sqrt(acos(-1)), err), s, err);
-    struct kl_array *step = step2(&t, kl_subtract, a, at, s, err);
-    step = step2(&t, kl_multiply, step, slope, s, err);
-    y = step2(&t, kl_add, y, step, s, err);
-    struct kl_array *far = step2(&t, kl_greater, a, number(&t, 5.5, err), s, err);
-    y = KL_STEP(&t, kl_where(&t.made, far, one, y, s, err));
-    struct kl_array *minus = KL_STEP(&t, kl_negative(&t.made, y, s, err));
-    struct kl_array *below = step2(&t, kl_less, x, zero, s, err);
-    y = KL_STEP(&t, kl_where(&t.made, below, minus, y, s, err));
-    return kl_steps_end(&t, out, y);
+    return KL_STEP(t, kl_array_new_scalar(&t->made, x, KL_F32, err));
 }
 
 /* erf(bound / sqrt(2)) in float32: where the uniform numbers begin and end. */
 static int uniform_bound(struct kl_array **out, struct kl_array *bound, struct kl_stream *s,
                          struct kl_error **err) {
     struct kl_steps t = {0};
-    struct kl_array *x = KL_STEP(&t, kl_cast_to(&t.made, bound, KL_F64, s, err));
+    struct kl_array *x = KL_STEP(&t, kl_cast_to(&t.made, bound, KL_F32, s, err));
     x = step2(&t, kl_divide, x, number(&t, sqrt(2), err), s, err);
-    x = KL_STEP(&t, erf_of(&t.made, x, s, err));
-    x = KL_STEP(&t, kl_cast_to(&t.made, x, KL_F32, s, err));
+    x = KL_STEP(&t, kl_erf(&t.made, x, s, err));
     return kl_steps_end(&t, out, x);
 }
 

@@ -98,22 +98,12 @@ int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, str
 }
 
 /* ---- gradient ---- */
-/* The conjugate transpose of the last two axes. Conjugates by the sign of every second float. */
+/* The conjugate transpose of the last two axes. */
 static int adjoint(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                    struct kl_error **err) {
-    static const float signs[2] = {1, -1};
     struct kl_steps t = {0};
     struct kl_array *x = a;
-    const int two = 2;
-    if (a->t.dtype == KL_C64) {
-        struct kl_array *sign =
-            KL_STEP(&t, kl_array_new_data(&t.made, signs, KL_F32, 1, &two, err));
-        x = KL_STEP(&t, kl_expand_dims(&t.made, x, -1, s, err));
-        x = KL_STEP(&t, kl_view(&t.made, x, KL_F32, s, err));
-        x = KL_STEP(&t, kl_multiply(&t.made, x, sign, s, err));
-        x = KL_STEP(&t, kl_view(&t.made, x, KL_C64, s, err));
-        x = KL_STEP(&t, kl_squeeze_axis(&t.made, x, -1, s, err));
-    }
+    if (a->t.dtype == KL_C64) x = KL_STEP(&t, kl_conjugate(&t.made, x, s, err));
     x = KL_STEP(&t, kl_swapaxes(&t.made, x, -1, -2, s, err));
     return kl_steps_end(&t, out, x);
 }
