@@ -155,7 +155,7 @@ static void grow(uint32_t seed, struct kl_array *const *leaves, int n_leaves,
 
 static void random_graphs(void **state) {
     enum { LEAVES = 6, NODES = 36, GRAPHS = 150 };
-    static const int dims[] = {5, 1, 613}, row[] = {613}, large[] = {5, 1, 60001}, wide[] = {60001};
+    static const int dims[] = {5, 1, 613}, row[] = {613}, large[] = {301, 1, 1003}, wide[] = {1003};
     uint64_t before = kl_group_count();
     for (uint32_t g = 0; g < GRAPHS; g++) {
         uint32_t seed = 1000 + g;

@@ -5,6 +5,7 @@
  * gathered, converted to the compute type, computed, converted back, scattered. Element i of the
  * output depends on element i of the inputs alone, and a tile is read before it is written, so out
  * may be one of the inputs with the same layout. */
+#include "backend/cpu/cpu_block.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_map.h"
 
@@ -104,6 +105,23 @@ bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl
     return true;
 }
 
+/* Region by region; each is an operation of its own on parts of the operands. */
+static int run_regions(const struct kl_launch *l, int axis) {
+    struct kl_region regions[KL_REGIONS];
+    struct kl_block_arg views[4];
+    struct kl_arg in[3], out;
+    int n = kl_block_cut(regions, l->out, axis);
+    for (int r = 0; r < n; r++) {
+        struct kl_launch part = *l;
+        for (int k = 0; k < l->n_in; k++) in[k] = *kl_block_view(&views[k], &l->in[k], &regions[r]);
+        out = *kl_block_view(&views[3], l->out, &regions[r]);
+        part.in = in;
+        part.out = &out;
+        KL_TRY(kl_cpu_elementwise(&part));
+    }
+    return KL_OK;
+}
+
 int kl_cpu_elementwise(struct kl_launch *l) {
     struct job j;
     enum kl_dtype types[3];
@@ -119,6 +137,9 @@ int kl_cpu_elementwise(struct kl_launch *l) {
         j.in[0] = &l->in[1];
         j.in[1] = &l->in[0];
     }
+    const struct kl_arg *const all[] = {l->out, j.in[0], j.in[1], j.in[2]};
+    int axis = kl_block_axis(all, 4);
+    if (axis >= 0) return run_regions(l, axis);
     j.size = l->out->size;
     j.direct = (l->out->layout & KL_ROW_CONTIGUOUS) && j.map.out_type == l->out->dtype;
     for (int k = 0; k < 3; k++)

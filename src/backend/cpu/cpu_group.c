@@ -2,6 +2,7 @@
  *
  * A step does to its tile what cpu_elementwise.c does to it when the operation runs alone, in the same types with the same roundings, so a group never changes a bit. Outputs
  * that only the group reads never reach memory. */
+#include "backend/cpu/cpu_block.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_map.h"
 #include "base/thread.h"
@@ -100,7 +101,38 @@ static void assign_slots(struct group *g) {
     }
 }
 
+/* Region by region, where operands are stored in different orders; each is a group of its own on parts of them. */
+static bool run_regions(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
+    const struct kl_arg *memory[KL_GROUP_INPUTS];
+    int n_memory = 0;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < steps[j].n_in; i++)
+            if (steps[j].from[i] < 0) memory[n_memory++] = &steps[j].in[i];
+    int axis = kl_block_axis(memory, n_memory);
+    if (axis < 0) return false;
+    struct kl_region regions[KL_REGIONS];
+    struct kl_block_arg in_views[KL_GROUP_INPUTS], out_views[KL_GROUP_STEPS];
+    struct kl_arg in[KL_GROUP_STEPS][KL_GROUP_OPERANDS];
+    struct kl_cpu_step parts[KL_GROUP_STEPS];
+    int n_regions = kl_block_cut(regions, steps[0].out, axis);
+    for (int r = 0; r < n_regions; r++) {
+        int at = 0;
+        for (int j = 0; j < n; j++) {
+            parts[j] = steps[j];
+            for (int i = 0; i < steps[j].n_in; i++)
+                in[j][i] = steps[j].from[i] < 0
+                               ? *kl_block_view(&in_views[at++], &steps[j].in[i], &regions[r])
+                               : steps[j].in[i];
+            parts[j].in = in[j];
+            parts[j].out = kl_block_view(&out_views[j], steps[j].out, &regions[r]);
+        }
+        kl_cpu_variant_run_group(parts, n, parallel);
+    }
+    return true;
+}
+
 void kl_cpu_variant_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
+    if (steps[0].out->size == 0 || run_regions(steps, n, parallel)) return;
     struct group g = {.n = n, .size = steps[0].out->size};
     for (int j = 0; j < n; j++) {
         struct step *s = &g.steps[j];

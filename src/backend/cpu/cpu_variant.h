@@ -50,6 +50,10 @@
 #define kl_cpu_bitwise_map KL_V(kl_cpu_bitwise_map)
 #define kl_cpu_erfinv KL_V(kl_cpu_erfinv)
 #define kl_cpu_find_map KL_V(kl_cpu_find_map)
+/* cpu_block.h */
+#define kl_block_axis KL_V(kl_block_axis)
+#define kl_block_cut KL_V(kl_block_cut)
+#define kl_block_view KL_V(kl_block_view)
 /* cpu_complex.h */
 #define kl_c64_exp KL_V(kl_c64_exp)
 #define kl_c64_log KL_V(kl_c64_log)

@@ -121,9 +121,52 @@ static void no_kernel(void **state) {
     kl_error_release(err);
 }
 
+/* Operands that are stored the other way round are walked by blocks, and strips beside them: every element once, and right. */
+static void turned(void **state) {
+    enum { A = 3, ROWS_3 = 16 * 7 + 5, COLS_3 = 16 * 9 + 11, N_3 = A * ROWS_3 * COLS_3 };
+    float *x = malloc(N_3 * sizeof *x), *y = malloc(N_3 * sizeof *y),
+          *out = malloc(N_3 * sizeof *out);
+    uint16_t *h = malloc(N_3 * sizeof *h), *g = malloc(N_3 * sizeof *g);
+    for (int i = 0; i < N_3; i++) {
+        x[i] = (float)i;
+        y[i] = (float)(i % 1009) * 0.5f;
+        h[i] = kl_f32_to_f16((float)(i % 2003));
+    }
+    /* y[k][j][i] and y[j][i][k] for element (k, i, j), and backwards */
+    const int64_t strides[3][3] = {
+        {ROWS_3 * COLS_3, 1, ROWS_3}, {1, A, A * ROWS_3}, {-ROWS_3 * COLS_3, 1, ROWS_3}};
+    for (int way = 0; way < 3; way++) {
+        int64_t first = way == 2 ? (A - 1) * ROWS_3 * COLS_3 : 0;
+        const int64_t *step = strides[way];
+        struct operand p, q, r;
+        dense(&p, x, KL_F32, DIMS(A, ROWS_3, COLS_3));
+        strided_operand(&q, y + first, KL_F32, DIMS(A, ROWS_3, COLS_3), step);
+        memset(out, 0xAB, N_3 * sizeof *out);
+        dense(&r, out, KL_F32, DIMS(A, ROWS_3, COLS_3));
+        RUN(KL_OP_SUBTRACT, NULL, &r, IN(&p, &q), way == 1);
+        strided_operand(&q, h + first, KL_F16, DIMS(A, ROWS_3, COLS_3), step);
+        memset(g, 0xAB, N_3 * sizeof *g);
+        dense(&r, g, KL_F16, DIMS(A, ROWS_3, COLS_3));
+        RUN(KL_OP_NEGATIVE, NULL, &r, IN(&q), way == 2);
+        for (int k = 0, at = 0; k < A; k++)
+            for (int i = 0; i < ROWS_3; i++)
+                for (int j = 0; j < COLS_3; j++, at++) {
+                    int64_t from = first + k * step[0] + i * step[1] + j * step[2];
+                    assert_true(out[at] == x[at] - y[from]);
+                    assert_int_equal(g[at], h[from] ^ 0x8000);
+                }
+    }
+    free(x);
+    free(y);
+    free(out);
+    free(h);
+    free(g);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),  cmocka_unit_test(exchanged),
                                        cmocka_unit_test(in_place), cmocka_unit_test(chunks),
-                                       cmocka_unit_test(empty),    cmocka_unit_test(no_kernel)};
+                                       cmocka_unit_test(turned),   cmocka_unit_test(empty),
+                                       cmocka_unit_test(no_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
