@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Writes docs/coverage.md: which operation takes which dtype, on the CPU and on a GPU, found by calling each.
+
+    KEEL_GPU=opencl python3 tools/coverage.py path/to/libkeel.so > docs/coverage.md
+
+A call on small arrays is built and evaluated on each device. In the table: `x` it works on both, `c` on the CPU only, nothing: it is refused when it is built. The last column is what the tests allow (tests/ops/golden_*.inc, test_on_gpu.c): the CPU
+against NumPy and SciPy in float64, and in brackets a device against the CPU."""
+import ctypes as C
+import os
+import sys
+
+lib = C.CDLL(os.path.abspath(sys.argv[1]))
+
+
+class Handle(C.Structure):
+    _fields_ = [("ctx", C.c_void_p)]
+
+
+class OptionalFloat(C.Structure):
+    _fields_ = [("value", C.c_float), ("has_value", C.c_bool)]
+
+
+for name, res, args in (("mlx_array_new", Handle, []), ("mlx_array_free", C.c_int, [Handle]), ("mlx_array_new_data", Handle, [C.c_void_p, C.c_void_p, C.c_int, C.c_int]), ("mlx_array_eval", C.c_int, [Handle]),
+                        ("mlx_default_cpu_stream_new", Handle, []), ("mlx_default_gpu_stream_new", Handle, []), ("keel_errors_return", None, [])):
+    f = getattr(lib, name)
+    f.restype, f.argtypes = res, args
+lib.keel_errors_return()
+CPU, GPU = lib.mlx_default_cpu_stream_new(), lib.mlx_default_gpu_stream_new()
+DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16", "complex64"]
+SHORT = ["b", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "bf16", "c64"]
+NONE = Handle(None)
+FALSE, TRUE = C.c_bool(False), C.c_bool(True)
+made = []
+
+
+class Refused(Exception):
+    pass
+
+
+def ints(*v):
+    return (C.c_int * max(len(v), 1))(*v)
+
+
+def call(name, *args):
+    out = lib.mlx_array_new()
+    if getattr(lib, "mlx_" + name)(C.byref(out), *args):
+        lib.mlx_array_free(out)
+        raise Refused
+    made.append(out)
+    return out
+
+
+def array(values, shape, dtype):
+    v = (C.c_float * len(values))(*values)
+    a = lib.mlx_array_new_data(v, ints(*shape), len(shape), DTYPES.index("float32"))
+    made.append(a)
+    b = call("astype", a, DTYPES.index(dtype), CPU)
+    lib.mlx_array_eval(b)
+    return b
+
+
+# family, tolerance, operations: (name, function of (dtype, stream) that calls it)
+def unary(names):
+    return [(n, lambda d, s, n=n: call(n, array([0, 0, 1, 1, 0, 1], (2, 3), d), s)) for n in names.split()]
+
+
+def binary(names):
+    return [(n, lambda d, s, n=n: call(n, array([0, 1, 1, 0, 1, 1], (2, 3), d), array([1, 1, 0, 1, 1, 1], (2, 3), d), s)) for n in names.split()]
+
+
+def axis(names, *more):
+    return [(n, lambda d, s, n=n: call(n, array([0, 1, 1, 0, 1, 1], (2, 3), d), 1, *more, s)) for n in names.split()]
+
+
+def m(d):
+    return array([1, 0, 1, 1], (2, 2), d)
+
+
+def index(d="int32"):
+    return array([1, 0], (2,), d)
+
+
+EXACT = "exact"
+ULP = "1 ulp of float32 or of the type [4 ulp]"
+FAMILIES = [
+    ("Element by element", EXACT, unary("abs negative square sign floor ceil logical_not bitwise_invert isnan isinf isfinite isneginf isposinf conjugate real imag stop_gradient to_fp8") + binary(
+        "add subtract multiply divide maximum minimum equal not_equal less less_equal greater greater_equal logical_and logical_or bitwise_and bitwise_or bitwise_xor left_shift right_shift floor_divide remainder") + [
+            ("where", lambda d, s: call("where", array([1, 0, 1, 1], (2, 2), "bool"), m(d), m(d), s)), ("clip", lambda d, s: call("clip", m(d), array([0], (), d), array([1], (), d), s)),
+            ("round", lambda d, s: call("round", m(d), 1, s)), ("nan_to_num", lambda d, s: call("nan_to_num", m(d), C.c_float(0), OptionalFloat(0, False), OptionalFloat(0, False), s)),
+            ("astype to float32", lambda d, s: call("astype", m(d), 10, s)), ("copy", lambda d, s: call("copy", m(d), s))]),
+    ("Functions", ULP, unary("exp expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh sigmoid erf erfinv degrees radians") + binary("power arctan2 logaddexp")),
+    ("Shapes and moves", EXACT, unary("transpose flatten squeeze atleast_1d atleast_2d atleast_3d".replace("flatten ", "")) + [
+        ("reshape", lambda d, s: call("reshape", m(d), ints(4), C.c_size_t(1), s)), ("broadcast_to", lambda d, s: call("broadcast_to", m(d), ints(3, 2, 2), C.c_size_t(3), s)),
+        ("concatenate", lambda d, s: call("tile", m(d), ints(2, 2), C.c_size_t(2), s)), ("repeat", lambda d, s: call("repeat_axis", m(d), 2, 0, s)), ("roll", lambda d, s: call("roll_axis", m(d), ints(1), C.c_size_t(1), 0, s)),
+        ("pad", lambda d, s: call("pad", m(d), ints(0), C.c_size_t(1), ints(1), C.c_size_t(1), ints(1), C.c_size_t(1), array([0], (), d), b"constant", s)), ("tril", lambda d, s: call("tril", m(d), 0, s)),
+        ("diag", lambda d, s: call("diag", m(d), 0, s)), ("diagonal", lambda d, s: call("diagonal", m(d), 0, 0, 1, s)), ("eye", lambda d, s: call("eye", 3, 3, 0, DTYPES.index(d), s)), ("zeros", lambda d, s: call("zeros", ints(3), C.c_size_t(1), DTYPES.index(d), s)),
+        ("arange", lambda d, s: call("arange", C.c_double(0), C.c_double(5), C.c_double(1), DTYPES.index(d), s)), ("linspace", lambda d, s: call("linspace", C.c_double(0), C.c_double(5), 6, DTYPES.index(d), s)),
+        ("take", lambda d, s: call("take_axis", m(d), index(), 0, s)), ("take_along_axis", lambda d, s: call("take_along_axis", m(d), array([0, 1], (2, 1), "int32"), 1, s)),
+        ("put_along_axis", lambda d, s: call("put_along_axis", m(d), array([0, 1], (2, 1), "int32"), array([0, 1], (2, 1), d), 1, s)),
+        ("scatter", lambda d, s: call("scatter_single", m(d), index(), array([0, 1, 1, 1], (2, 1, 2), d), 0, s)), ("scatter_add", lambda d, s: call("scatter_add_single", m(d), index(), array([0, 1, 1, 1], (2, 1, 2), d), 0, s)),
+        ("scatter_max", lambda d, s: call("scatter_max_single", m(d), index(), array([0, 1, 1, 1], (2, 1, 2), d), 0, s)), ("scatter_prod", lambda d, s: call("scatter_prod_single", m(d), index(), array([0, 1, 1, 1], (2, 1, 2), d), 0, s))]),
+    ("Along axes", "exact for integers; floats: n u of the sum of magnitudes (docs/numerics.md)", axis("sum_axis prod_axis max_axis min_axis all_axis any_axis mean_axis logsumexp_axis argmax_axis argmin_axis", FALSE) + axis("var_axis std_axis", FALSE, 0) + [
+        ("median", lambda d, s: call("median", m(d), ints(1), C.c_size_t(1), FALSE, s))] + axis("softmax_axis", TRUE) + axis("cumsum cumprod cummax cummin logcumsumexp", FALSE, TRUE) + [
+            ("sort_axis", lambda d, s: call("sort_axis", m(d), 1, s)), ("argsort_axis", lambda d, s: call("argsort_axis", m(d), 1, s)), ("partition_axis", lambda d, s: call("partition_axis", m(d), 1, 1, s)),
+            ("topk_axis", lambda d, s: call("topk_axis", m(d), 1, 1, s))]),
+    ("Products and networks", "float32 1e-6 of the sum of magnitudes; 16-bit floats: one rounding of that", binary("inner outer") + [
+        ("matmul", lambda d, s: call("matmul", m(d), m(d), s)), ("addmm", lambda d, s: call("addmm", m(d), m(d), m(d), C.c_float(1), C.c_float(1), s)), ("kron", lambda d, s: call("kron", m(d), m(d), s)),
+        ("rms_norm", lambda d, s: call("fast_rms_norm", m(d), array([1, 1], (2,), d), C.c_float(1e-5), s)), ("layer_norm", lambda d, s: call("fast_layer_norm", m(d), NONE, NONE, C.c_float(1e-5), s)),
+        ("rope", lambda d, s: call("fast_rope", array([1, 0, 1, 1], (1, 2, 2), d), 2, FALSE, OptionalFloat(100, True), C.c_float(1), 0, NONE, s)),
+        ("scaled_dot_product_attention", lambda d, s: call("fast_scaled_dot_product_attention", array([1, 0, 1, 1], (1, 1, 2, 2), d), array([1, 0, 1, 1], (1, 1, 2, 2), d), array([1, 0, 1, 1], (1, 1, 2, 2), d), C.c_float(1), b"", NONE, NONE, s))]),
+    ("Random numbers", "bits exact; distributions 1 ulp [4 ulp]", [
+        ("uniform", lambda d, s: call("random_uniform", array([0], (), "float32"), array([1], (), "float32"), ints(5), C.c_size_t(1), DTYPES.index(d), NONE, s)),
+        ("normal", lambda d, s: call("random_normal", ints(5), C.c_size_t(1), DTYPES.index(d), C.c_float(0), C.c_float(1), NONE, s)),
+        ("randint", lambda d, s: call("random_randint", array([0], (), "int32"), array([9], (), "int32"), ints(5), C.c_size_t(1), DTYPES.index(d), NONE, s))]),
+]
+
+
+def works(f, dtype, stream):
+    try:
+        return lib.mlx_array_eval(f(dtype, stream)) == 0
+    except Refused:
+        return False
+    finally:
+        while made:
+            lib.mlx_array_free(made.pop())
+
+
+print("# Coverage\n")
+print("Written by `tools/coverage.py`, which calls each operation on the CPU and on an OpenCL device (PoCL): `x` both, `c` the CPU only, nothing: refused with an error that names the dtype. The tests")
+print("hold the CPU to the tolerance against NumPy and SciPy in float64, and devices to the one in brackets, if there is one, against the CPU.\n")
+for family, tolerance, ops in FAMILIES:
+    print(f"## {family}\n\nTolerance: {tolerance}.\n")
+    print("| | " + " | ".join(SHORT) + " |\n|---" * 1 + "|---" * len(SHORT) + "|")
+    for name, f in ops:
+        cells = []
+        for d in DTYPES:
+            c = works(f, d, CPU)
+            g = bool(GPU.ctx) and c and works(f, d, GPU)
+            cells.append("x" if g else "c" if c else "")
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    print()
