@@ -91,7 +91,7 @@ FAMILIES = [
     ("Functions", ULP, unary("exp expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh sigmoid erf erfinv degrees radians") + binary("power arctan2 logaddexp")),
     ("Shapes and moves", EXACT, unary("transpose flatten squeeze atleast_1d atleast_2d atleast_3d".replace("flatten ", "")) + [
         ("reshape", lambda d, s: call("reshape", m(d), ints(4), C.c_size_t(1), s)), ("broadcast_to", lambda d, s: call("broadcast_to", m(d), ints(3, 2, 2), C.c_size_t(3), s)),
-        ("concatenate", lambda d, s: call("tile", m(d), ints(2, 2), C.c_size_t(2), s)), ("repeat", lambda d, s: call("repeat_axis", m(d), 2, 0, s)), ("roll", lambda d, s: call("roll_axis", m(d), ints(1), C.c_size_t(1), 0, s)),
+        ("tile", lambda d, s: call("tile", m(d), ints(2, 2), C.c_size_t(2), s)), ("repeat", lambda d, s: call("repeat_axis", m(d), 2, 0, s)), ("roll", lambda d, s: call("roll_axis", m(d), ints(1), C.c_size_t(1), 0, s)),
         ("pad", lambda d, s: call("pad", m(d), ints(0), C.c_size_t(1), ints(1), C.c_size_t(1), ints(1), C.c_size_t(1), array([0], (), d), b"constant", s)), ("tril", lambda d, s: call("tril", m(d), 0, s)),
         ("diag", lambda d, s: call("diag", m(d), 0, s)), ("diagonal", lambda d, s: call("diagonal", m(d), 0, 0, 1, s)), ("eye", lambda d, s: call("eye", 3, 3, 0, DTYPES.index(d), s)), ("zeros", lambda d, s: call("zeros", ints(3), C.c_size_t(1), DTYPES.index(d), s)),
         ("arange", lambda d, s: call("arange", C.c_double(0), C.c_double(5), C.c_double(1), DTYPES.index(d), s)), ("linspace", lambda d, s: call("linspace", C.c_double(0), C.c_double(5), 6, DTYPES.index(d), s)),
