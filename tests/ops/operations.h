@@ -1,0 +1,139 @@
+/* operations.h - every element-wise builder, by name, for the tests that put each of them to the same question (variants, fusion), operands that show what an operation does with
+ * odd bits, and which results count as the same. */
+#pragma once
+#include "helpers.h"
+
+static inline int round_to_tens(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                                struct kl_error **err) {
+    return kl_round(out, a, -1, s, err);
+}
+static inline int round_to_units(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                                 struct kl_error **err) {
+    return kl_round(out, a, 0, s, err);
+}
+static inline int half_from_fp8(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                                struct kl_error **err) {
+    return kl_from_fp8(out, a, KL_F16, s, err);
+}
+static inline int zero_for_nan(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                               struct kl_error **err) {
+    return kl_nan_to_num(out, a, 0, NULL, NULL, s, err);
+}
+static inline int close_to(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                           struct kl_stream *s, struct kl_error **err) {
+    return kl_isclose(out, a, b, 0.5, 1, true, s, err);
+}
+static inline int at_least(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                           struct kl_stream *s, struct kl_error **err) {
+    return kl_clip(out, a, b, NULL, s, err);
+}
+/* a where a is not 0, else b. */
+static inline int where_not_zero(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                                 struct kl_stream *s, struct kl_error **err) {
+    return kl_where(out, a, a, b, s, err);
+}
+
+#define NAMED(f) \
+    { #f, f }
+static const struct {
+    const char *name;
+    kl_unary_fn *build;
+} unaries[] = {
+    NAMED(kl_copy),        NAMED(kl_negative),    NAMED(kl_abs),        NAMED(kl_exp),
+    NAMED(kl_log),         NAMED(kl_sqrt),        NAMED(kl_square),     NAMED(kl_erfinv),
+    NAMED(kl_logical_not), NAMED(kl_sin),         NAMED(kl_cos),        NAMED(kl_tan),
+    NAMED(kl_arcsin),      NAMED(kl_arccos),      NAMED(kl_arctan),     NAMED(kl_sinh),
+    NAMED(kl_cosh),        NAMED(kl_tanh),        NAMED(kl_arcsinh),    NAMED(kl_arccosh),
+    NAMED(kl_arctanh),     NAMED(kl_expm1),       NAMED(kl_log1p),      NAMED(kl_log2),
+    NAMED(kl_log10),       NAMED(kl_rsqrt),       NAMED(kl_reciprocal), NAMED(kl_sigmoid),
+    NAMED(kl_erf),         NAMED(kl_degrees),     NAMED(kl_radians),    NAMED(kl_floor),
+    NAMED(kl_ceil),        NAMED(round_to_units), NAMED(round_to_tens), NAMED(kl_sign),
+    NAMED(kl_conjugate),   NAMED(kl_real),        NAMED(kl_imag),       NAMED(kl_bitwise_invert),
+    NAMED(kl_to_fp8),      NAMED(half_from_fp8),  NAMED(kl_isnan),      NAMED(kl_isinf),
+    NAMED(kl_isfinite),    NAMED(kl_isposinf),    NAMED(kl_isneginf),   NAMED(zero_for_nan),
+};
+static const struct {
+    const char *name;
+    kl_binary_fn *build;
+} binaries[] = {
+    NAMED(kl_add),         NAMED(kl_subtract),   NAMED(kl_multiply),    NAMED(kl_divide),
+    NAMED(kl_maximum),     NAMED(kl_minimum),    NAMED(kl_equal),       NAMED(kl_not_equal),
+    NAMED(kl_less),        NAMED(kl_less_equal), NAMED(kl_greater),     NAMED(kl_greater_equal),
+    NAMED(kl_logical_and), NAMED(kl_logical_or), NAMED(kl_arctan2),     NAMED(kl_logaddexp),
+    NAMED(kl_power),       NAMED(kl_remainder),  NAMED(kl_bitwise_and), NAMED(kl_bitwise_or),
+    NAMED(kl_bitwise_xor), NAMED(kl_left_shift), NAMED(kl_right_shift), NAMED(kl_floor_divide),
+    NAMED(close_to),       NAMED(at_least),      NAMED(where_not_zero),
+};
+enum {
+    N_UNARY = sizeof unaries / sizeof *unaries,
+    N_BINARY = sizeof binaries / sizeof *binaries,
+    N_OPERATIONS = N_UNARY + N_BINARY + KL_N_DTYPES /* the unary, the binary, the casts */
+};
+
+static inline const char *operation_name(int which) {
+    return which < N_UNARY ? unaries[which].name
+           : which < N_UNARY + N_BINARY
+               ? binaries[which - N_UNARY].name
+               : kl_dtype_name((enum kl_dtype)(which - N_UNARY - N_BINARY));
+}
+static inline int operation_build(int which, struct kl_array **out, struct kl_array *a,
+                                  struct kl_array *b, struct kl_error **err) {
+    if (which < N_UNARY) return unaries[which].build(out, a, cpu(), err);
+    if (which < N_UNARY + N_BINARY) return binaries[which - N_UNARY].build(out, a, b, cpu(), err);
+    return kl_astype(out, a, which - N_UNARY - N_BINARY, cpu(), err);
+}
+
+/* Random bits, of floats half of them of moderate size, and special values. */
+static inline struct kl_array *odd_bits(enum kl_dtype dtype, int ndim, const int *dims,
+                                        uint32_t seed) {
+    static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 3.4e38f, 88.7f, -104.0f};
+    int64_t n;
+    assert_true(kl_shape_size(ndim, dims, kl_dtype_size(dtype), &n));
+    size_t bytes = (size_t)n * kl_dtype_size(dtype);
+    unsigned char *v = malloc(bytes + 1);
+    for (size_t i = 0; i < bytes; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        v[i] = dtype == KL_BOOL ? seed >> 31 : (unsigned char)(seed >> 24);
+    }
+    for (int64_t i = 0; i < n && (kl_dtype_is_float(dtype) || dtype == KL_C64); i += 2) {
+        float x = (float)(i - n / 2) / 64.0f;
+        if (i % 16 == 0) x = special[i / 16 % (int)(sizeof special / sizeof *special)];
+        if (i == 34) x = INFINITY;
+        if (i == 36) x = -INFINITY;
+        uint16_t half = kl_f32_to_f16(x), brain = kl_f32_to_bf16(x);
+        if (dtype == KL_F16) memcpy(v + 2 * i, &half, 2);
+        if (dtype == KL_BF16) memcpy(v + 2 * i, &brain, 2);
+        if (dtype == KL_F32) memcpy(v + 4 * i, &x, 4);
+        if (dtype == KL_F64) memcpy(v + 8 * i, &(double){x}, 8);
+        if (dtype == KL_C64) memcpy(v + 8 * i, (float[]){x, x / 3}, 8);
+    }
+    struct kl_array *a = array_of(dtype, ndim, dims, v);
+    free(v);
+    return a;
+}
+
+/* Element i of both: equal bits, or both NaN, since which NaN an operation gives depends on the order of its operands in the instruction. */
+static inline bool same_element(enum kl_dtype dtype, const void *x, const void *y, int64_t i) {
+    size_t bytes = kl_dtype_size(dtype);
+    const char *a = (const char *)x + (size_t)i * bytes, *b = (const char *)y + (size_t)i * bytes;
+    if (memcmp(a, b, bytes) == 0) return true;
+    float f[2];
+    double d[2];
+    uint16_t h[2];
+    switch (dtype) {
+    case KL_F16:
+    case KL_BF16:
+        memcpy(&h[0], a, 2), memcpy(&h[1], b, 2);
+        if (dtype == KL_F16) return isnan(kl_f16_to_f32(h[0])) && isnan(kl_f16_to_f32(h[1]));
+        return isnan(kl_bf16_to_f32(h[0])) && isnan(kl_bf16_to_f32(h[1]));
+    case KL_F32: memcpy(&f[0], a, 4), memcpy(&f[1], b, 4); return isnan(f[0]) && isnan(f[1]);
+    case KL_F64: memcpy(&d[0], a, 8), memcpy(&d[1], b, 8); return isnan(d[0]) && isnan(d[1]);
+    case KL_C64:
+        for (int part = 0; part < 2; part++) {
+            memcpy(&f[0], a + 4 * part, 4), memcpy(&f[1], b + 4 * part, 4);
+            if (memcmp(&f[0], &f[1], 4) != 0 && !(isnan(f[0]) && isnan(f[1]))) return false;
+        }
+        return true;
+    default: return false;
+    }
+}
