@@ -6,9 +6,8 @@
 
 #include "base/op_params.h"
 #include "ops/meet.h"
-#include "ops/ops.h"
+#include "ops/terms.h"
 #include "ops/views.h"
-#include "ops/vjp.h"
 
 /* ---- arguments ---- */
 
@@ -116,22 +115,6 @@ static int prepare(struct attention *t, struct kl_array *q, struct kl_array *k, 
 
 /* ---- composed ---- */
 
-/* What a composition makes on the way: all released at its end. */
-struct made {
-    struct kl_array *all[40];
-    int n;
-};
-static struct kl_array **slot(struct made *m) {
-    m->all[m->n] = NULL;
-    return &m->all[m->n++];
-}
-#define MAKE(x, f, ...)                    \
-    do {                                   \
-        struct kl_array **slot_ = slot(m); \
-        KL_TRY(f(slot_, __VA_ARGS__));     \
-        (x) = *slot_;                      \
-    } while (0)
-
 /* (b, heads, rows, cols) as (b, kv heads, heads of a group, rows, cols). */
 static int grouped(struct kl_array **out, struct kl_array *a, const struct attention *t,
                    struct kl_error **err) {
@@ -159,66 +142,66 @@ static int keep_where(struct kl_array **out, struct kl_array *keep, struct kl_ar
     return rc;
 }
 
-static int causal_mask(struct made *m, struct kl_array **out, const struct attention *t,
-                       struct kl_error **err) {
-    struct kl_array *rows, *column, *cols;
-    MAKE(rows, kl_arange, t->m - t->n, t->m, 1, KL_I32, t->s, err);
-    MAKE(column, kl_expand_dims, rows, 1, t->s, err);
-    MAKE(cols, kl_arange, 0, t->m, 1, KL_I32, t->s, err);
-    MAKE(*out, kl_less_equal, cols, column, t->s, err);
-    return KL_OK;
+static struct kl_array *causal_mask(struct kl_terms *t, const struct attention *p) {
+    struct kl_array *rows =
+        KL_TERM(t, kl_arange(&t->made, p->m - p->n, p->m, 1, KL_I32, t->s, t->err));
+    struct kl_array *column = KL_TERM(t, kl_expand_dims(&t->made, rows, 1, t->s, t->err));
+    struct kl_array *cols = KL_TERM(t, kl_arange(&t->made, 0, p->m, 1, KL_I32, t->s, t->err));
+    return kl_term2(t, kl_less_equal, cols, column);
 }
 
-/* The weights of all keys, (b, kv heads, group, n, m); *k5, *q5: the grouped operands, the second scaled. *sink (may be NULL): the weights of the sinks, (..., n, 1). */
-static int weights(struct made *m, struct kl_array **out, struct kl_array **q5,
-                   struct kl_array **k5, struct kl_array **sink, const struct attention *t,
-                   struct kl_error **err) {
-    struct kl_array *factor, *scaled, *turned, *x, *y, *keep;
-    MAKE(factor, kl_array_new_scalar, t->p.scale, t->dtype, err);
-    MAKE(scaled, kl_multiply, t->in[0], factor, t->s, err);
-    MAKE(*q5, grouped, scaled, t, err);
-    MAKE(*k5, grouped, t->in[1], t, err);
-    MAKE(turned, swapped, *k5, err);
-    MAKE(x, kl_matmul, *q5, turned, t->s, err);
-    if (t->p.causal) {
-        KL_TRY(causal_mask(m, &keep, t, err));
-        MAKE(x, keep_where, keep, x, t, err);
+struct parts {
+    struct kl_array *q, *k, *v; /* grouped; q scaled */
+    struct kl_array *weights;   /* of all keys: (b, kv heads, group, n, m) */
+    struct kl_array *sink;      /* the weights of the sinks, (..., n, 1); NULL without */
+};
+
+static void weigh(struct kl_terms *t, struct parts *w, const struct attention *p) {
+    struct kl_array *factor = kl_term_number(t, p->p.scale, p->dtype);
+    struct kl_array *scaled = kl_term2(t, kl_multiply, p->in[0], factor);
+    w->q = KL_TERM(t, grouped(&t->made, scaled, p, t->err));
+    w->k = KL_TERM(t, grouped(&t->made, p->in[1], p, t->err));
+    w->v = KL_TERM(t, grouped(&t->made, p->in[2], p, t->err));
+    struct kl_array *turned = KL_TERM(t, swapped(&t->made, w->k, t->err));
+    struct kl_array *x = kl_term2(t, kl_matmul, w->q, turned);
+    if (p->p.causal) {
+        struct kl_array *keep = causal_mask(t, p);
+        x = KL_TERM(t, keep_where(&t->made, keep, x, p, t->err));
     }
-    if (t->p.has_mask) {
-        MAKE(keep, grouped, t->in[3], t, err);
-        if (keep->t.dtype == KL_BOOL)
-            MAKE(x, keep_where, keep, x, t, err);
-        else
-            MAKE(x, kl_add, x, keep, t->s, err);
+    if (p->p.has_mask) {
+        struct kl_array *mask = KL_TERM(t, grouped(&t->made, p->in[3], p, t->err));
+        x = p->in[3]->t.dtype == KL_BOOL ? KL_TERM(t, keep_where(&t->made, mask, x, p, t->err))
+                                         : kl_term2(t, kl_add, x, mask);
     }
-    *sink = NULL;
-    if (!t->p.has_sinks) {
-        MAKE(*out, kl_softmax_axis, x, -1, true, t->s, err);
-        return KL_OK;
+    w->sink = NULL;
+    if (!p->p.has_sinks) {
+        w->weights = KL_TERM(t, kl_softmax_axis(&t->made, x, -1, true, t->s, t->err));
+        return;
     }
-    int per_group[] = {1, t->kv_heads, t->kv_heads ? t->heads / t->kv_heads : 1, 1, 1};
-    int wide[] = {t->b, per_group[1], per_group[2], t->n, 1};
+    int per_group[] = {1, p->kv_heads, p->kv_heads ? p->heads / p->kv_heads : 1, 1, 1};
+    int wide[] = {p->b, per_group[1], per_group[2], p->n, 1};
     int start[5] = {0}, step[] = {1, 1, 1, 1, 1};
-    MAKE(y, kl_reshape_to, t->in[3 + t->p.has_mask], 5, per_group, t->s, err);
-    MAKE(y, kl_broadcast_view, y, 5, wide, err);
-    MAKE(x, kl_concatenate_axis, ((struct kl_array *[]){x, y}), 2, -1, t->s, err);
-    MAKE(x, kl_softmax_axis, x, -1, true, t->s, err);
-    wide[4] = t->m;
-    MAKE(*out, kl_slice_to, x, start, step, wide, err);
-    start[4] = t->m;
+    struct kl_array *sinks = p->in[3 + p->p.has_mask];
+    struct kl_array *y = KL_TERM(t, kl_reshape_to(&t->made, sinks, 5, per_group, t->s, t->err));
+    y = KL_TERM(t, kl_broadcast_view(&t->made, y, 5, wide, t->err));
+    struct kl_array *both[] = {x, y};
+    x = KL_TERM(t, kl_concatenate_axis(&t->made, both, 2, -1, t->s, t->err));
+    x = KL_TERM(t, kl_softmax_axis(&t->made, x, -1, true, t->s, t->err));
+    wide[4] = p->m;
+    w->weights = KL_TERM(t, kl_slice_to(&t->made, x, start, step, wide, t->err));
+    start[4] = p->m;
     wide[4] = 1;
-    MAKE(*sink, kl_slice_to, x, start, step, wide, err);
-    return KL_OK;
+    w->sink = KL_TERM(t, kl_slice_to(&t->made, x, start, step, wide, t->err));
 }
 
-static int compose(struct made *m, struct kl_array **out, const struct attention *t,
-                   struct kl_error **err) {
-    struct kl_array *w, *q5, *k5, *sink, *v5, *x;
-    int dims[] = {t->b, t->heads, t->n, t->e};
-    KL_TRY(weights(m, &w, &q5, &k5, &sink, t, err));
-    MAKE(v5, grouped, t->in[2], t, err);
-    MAKE(x, kl_matmul, w, v5, t->s, err);
-    return kl_reshape_to(out, x, 4, dims, t->s, err);
+static int compose(struct kl_array **out, const struct attention *p, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(p->s, err);
+    struct parts w;
+    int dims[] = {p->b, p->heads, p->n, p->e};
+    weigh(&t, &w, p);
+    struct kl_array *x = kl_term2(&t, kl_matmul, w.weights, w.v);
+    x = KL_TERM(&t, kl_reshape_to(&t.made, x, 4, dims, p->s, err));
+    return kl_terms_end(&t, x, out);
 }
 
 static int build(struct kl_array **out, const struct attention *t, struct kl_error **err) {
@@ -226,10 +209,7 @@ static int build(struct kl_array **out, const struct attention *t, struct kl_err
     if (kl_stream_device_type(t->s) == KL_CPU && t->dtype != KL_F64)
         return kl_array_op1(out, KL_OP_ATTENTION, t->s, &t->p, sizeof t->p, t->in, t->n_in,
                             t->dtype, 4, dims, err);
-    struct made m = {.n = 0};
-    int rc = compose(&m, out, t, err);
-    kl_release_all(m.all, (size_t)m.n);
-    return rc;
+    return compose(out, t, err);
 }
 
 int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, struct kl_array *v,
@@ -258,44 +238,45 @@ int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, 
 
 /* With w the weights and c the cotangent: dv = w' c; from dw = c v' the scores' gradient ds = w (dw - sum(w dw)); dq = scale ds k, dk = ds' (scale q). A sink's score is one like
  * the others, with a value of 0. */
-static int gradients(struct made *m, const struct kl_vjp *v, const struct attention *t,
-                     struct kl_array **grad, struct kl_error **err) {
-    struct kl_array *w, *q5, *k5, *sink, *v5, *c5, *x, *y, *dw, *sum, *ds, *factor;
-    KL_TRY(weights(m, &w, &q5, &k5, &sink, t, err));
-    MAKE(v5, grouped, t->in[2], t, err);
-    MAKE(c5, grouped, v->cotangent[0], t, err);
-    MAKE(x, swapped, v5, err);
-    MAKE(dw, kl_matmul, c5, x, t->s, err);
-    MAKE(x, kl_multiply, w, dw, t->s, err);
-    MAKE(sum, kl_sum_axis, x, -1, true, t->s, err);
-    MAKE(x, kl_subtract, dw, sum, t->s, err);
-    MAKE(ds, kl_multiply, w, x, t->s, err);
-    MAKE(factor, kl_array_new_scalar, t->p.scale, t->dtype, err);
+static int gradients(const struct kl_vjp *v, const struct attention *p, struct kl_array **grad,
+                     struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(p->s, err);
+    struct parts w;
+    weigh(&t, &w, p);
+    struct kl_array *c = KL_TERM(&t, grouped(&t.made, v->cotangent[0], p, err));
+    struct kl_array *turned = KL_TERM(&t, swapped(&t.made, w.v, err));
+    struct kl_array *dw = kl_term2(&t, kl_matmul, c, turned);
+    struct kl_array *wdw = kl_term2(&t, kl_multiply, w.weights, dw);
+    struct kl_array *sum = KL_TERM(&t, kl_sum_axis(&t.made, wdw, -1, true, p->s, err));
+    struct kl_array *ds = kl_term2(&t, kl_multiply, w.weights, kl_term2(&t, kl_subtract, dw, sum));
+    struct kl_array *made[5] = {NULL};
     if (v->wanted[0]) {
-        MAKE(x, kl_matmul, ds, k5, t->s, err);
-        MAKE(x, kl_multiply, x, factor, t->s, err);
-        KL_TRY(kl_reshape_to(&grad[0], x, 4, v->in[0]->t.dims, t->s, err));
+        struct kl_array *x = kl_term2(&t, kl_matmul, ds, w.k);
+        x = kl_term2(&t, kl_multiply, x, kl_term_number(&t, p->p.scale, p->dtype));
+        made[0] = KL_TERM(&t, kl_reshape_to(&t.made, x, 4, v->in[0]->t.dims, p->s, err));
     }
     if (v->wanted[1]) {
-        MAKE(x, swapped, ds, err);
-        MAKE(x, kl_matmul, x, q5, t->s, err);
-        KL_TRY(kl_sum_axis(&grad[1], x, 2, false, t->s, err));
+        struct kl_array *x = KL_TERM(&t, swapped(&t.made, ds, err));
+        x = kl_term2(&t, kl_matmul, x, w.q);
+        made[1] = KL_TERM(&t, kl_sum_axis(&t.made, x, 2, false, p->s, err));
     }
     if (v->wanted[2]) {
-        MAKE(x, swapped, w, err);
-        MAKE(x, kl_matmul, x, c5, t->s, err);
-        KL_TRY(kl_sum_axis(&grad[2], x, 2, false, t->s, err));
+        struct kl_array *x = KL_TERM(&t, swapped(&t.made, w.weights, err));
+        x = kl_term2(&t, kl_matmul, x, c);
+        made[2] = KL_TERM(&t, kl_sum_axis(&t.made, x, 2, false, p->s, err));
     }
-    if (t->p.has_mask && v->wanted[3] && v->in[3]->t.dtype != KL_BOOL)
-        KL_TRY(kl_reshape_to(&grad[3], ds, 4, v->in[3]->t.dims, t->s, err));
-    if (t->p.has_sinks && v->wanted[3 + t->p.has_mask]) {
+    if (p->p.has_mask && v->wanted[3] && v->in[3]->t.dtype != KL_BOOL)
+        made[3] = KL_TERM(&t, kl_reshape_to(&t.made, ds, 4, v->in[3]->t.dims, p->s, err));
+    if (p->p.has_sinks && v->wanted[3 + p->p.has_mask]) {
         static const int over[] = {0, 3, 4};
-        MAKE(x, kl_multiply, sink, sum, t->s, err);
-        MAKE(y, kl_sum_axes, x, over, 3, false, t->s, err);
-        MAKE(y, kl_negative, y, t->s, err);
-        KL_TRY(kl_reshape_to(&grad[3 + t->p.has_mask], y, 1, &t->heads, t->s, err));
+        struct kl_array *x = kl_term2(&t, kl_multiply, w.sink, sum);
+        x = KL_TERM(&t, kl_sum_axes(&t.made, x, over, 3, false, p->s, err));
+        x = kl_term(&t, kl_negative, x);
+        made[3 + p->p.has_mask] = KL_TERM(&t, kl_reshape_to(&t.made, x, 1, &p->heads, p->s, err));
     }
-    return KL_OK;
+    for (int i = 0; i < v->n_in && !t.rc; i++)
+        if (made[i]) grad[i] = kl_array_retain(made[i]);
+    return kl_terms_end(&t, NULL, NULL);
 }
 
 int kl_vjp_attention(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
@@ -311,9 +292,6 @@ int kl_vjp_attention(const struct kl_vjp *v, struct kl_array **grad, struct kl_e
                           .p = *(const struct kl_attention_params *)v->params,
                           .n_in = v->n_in,
                           .s = v->s};
-    struct made m = {.n = 0};
     for (int i = 0; i < v->n_in; i++) t.in[i] = v->in[i];
-    int rc = gradients(&m, v, &t, grad, err);
-    kl_release_all(m.all, (size_t)m.n);
-    return rc;
+    return gradients(v, &t, grad, err);
 }

@@ -123,11 +123,9 @@ int kl_isclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, do
 
 /* Whether every element of bools is true: their minimum. */
 static struct kl_array *all(struct kl_terms *t, struct kl_array *bools) {
-    struct kl_array *out = NULL;
     if (t->rc) return NULL;
     if (bools->t.size == 0) return kl_term_number(t, 1, KL_BOOL);
-    if ((t->rc = kl_min(&out, bools, false, t->s, t->err))) return NULL;
-    return t->made[t->n++] = out;
+    return KL_TERM(t, kl_min(&t->made, bools, false, t->s, t->err));
 }
 
 int kl_allclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, double rtol,

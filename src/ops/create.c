@@ -5,7 +5,7 @@
 #include "base/op_params.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 
 /* vals, converted and repeated over a new row-major array. */
 static int fill(struct kl_array **out, int ndim, const int *dims, struct kl_array *vals,
@@ -127,7 +127,7 @@ int kl_arange(struct kl_array **out, double start, double stop, double step, int
 /* ---- linspace ---- */
 int kl_linspace(struct kl_array **out, double start, double stop, int num, int dtype,
                 struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_stream(s, err));
     if (num < 0)
@@ -136,14 +136,14 @@ int kl_linspace(struct kl_array **out, double start, double stop, int num, int d
     bool direct = kl_dtype_is_float(to) || to == KL_C64;
     struct kl_arange_params p = {start, num > 1 ? (stop - start) / (num - 1) : 0};
     if (isinf(p.step)) p.step = stop / (num - 1) - start / (num - 1); /* the difference overflows */
-    struct kl_array *x = KL_STEP(&t, kl_array_op1(&t.made, KL_OP_ARANGE, s, &p, sizeof p, NULL, 0,
+    struct kl_array *x = KL_TERM(&t, kl_array_op1(&t.made, KL_OP_ARANGE, s, &p, sizeof p, NULL, 0,
                                                   direct ? to : KL_F64, 1, &num, err));
     if (num > 1) { /* steps add up to stop only nearly */
         int last = num - 1, one = 1;
         struct kl_array *end =
-            KL_STEP(&t, kl_array_new_scalar(&t.made, stop, direct ? to : KL_F64, err));
-        x = KL_STEP(&t, kl_slice_update(&t.made, x, end, &last, 1, &num, 1, &one, 1, s, err));
+            KL_TERM(&t, kl_array_new_scalar(&t.made, stop, direct ? to : KL_F64, err));
+        x = KL_TERM(&t, kl_slice_update(&t.made, x, end, &last, 1, &num, 1, &one, 1, s, err));
     }
-    x = KL_STEP(&t, kl_cast_to(&t.made, x, to, s, err));
-    return kl_steps_end(&t, out, x);
+    x = KL_TERM(&t, kl_cast_to(&t.made, x, to, s, err));
+    return kl_terms_end(&t, x, out);
 }

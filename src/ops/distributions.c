@@ -4,24 +4,24 @@
 
 #include "ops/meet.h"
 #include "ops/ops.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 
 /* [low, high) of dtype, between numbers. */
 static int uniform(struct kl_array **out, double low, double high, const struct kl_shape *shape,
                    int dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
-    struct kl_array *lo = KL_STEP(&t, kl_array_new_scalar(&t.made, low, KL_F32, err));
-    struct kl_array *hi = KL_STEP(&t, kl_array_new_scalar(&t.made, high, KL_F32, err));
-    struct kl_array *u = KL_STEP(&t, kl_random_uniform(&t.made, lo, hi, shape->dims,
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *lo = KL_TERM(&t, kl_array_new_scalar(&t.made, low, KL_F32, err));
+    struct kl_array *hi = KL_TERM(&t, kl_array_new_scalar(&t.made, high, KL_F32, err));
+    struct kl_array *u = KL_TERM(&t, kl_random_uniform(&t.made, lo, hi, shape->dims,
                                                        (size_t)shape->ndim, dtype, key, s, err));
-    return kl_steps_end(&t, out, u);
+    return kl_terms_end(&t, u, out);
 }
 
 int kl_random_bernoulli(struct kl_array **out, struct kl_array *p, const int *shape,
                         size_t shape_num, struct kl_array *key, struct kl_stream *s,
                         struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape to;
     KL_TRY(kl_check_array(p, "p", err));
     KL_TRY(kl_check_stream(s, err));
@@ -29,24 +29,24 @@ int kl_random_bernoulli(struct kl_array **out, struct kl_array *p, const int *sh
         return kl_fail(err, KL_EDTYPE, "p is %s; a floating type is taken",
                        kl_dtype_name(p->t.dtype));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
-    struct kl_array *wide = KL_STEP(&t, kl_broadcast_view(&t.made, p, to.ndim, to.dims, err));
-    struct kl_array *u = KL_STEP(&t, uniform(&t.made, 0, 1, &to, KL_F32, key, s, err));
-    struct kl_array *below = KL_STEP(&t, kl_less(&t.made, u, wide, s, err));
-    return kl_steps_end(&t, out, below);
+    struct kl_array *wide = KL_TERM(&t, kl_broadcast_view(&t.made, p, to.ndim, to.dims, err));
+    struct kl_array *u = KL_TERM(&t, uniform(&t.made, 0, 1, &to, KL_F32, key, s, err));
+    struct kl_array *below = KL_TERM(&t, kl_less(&t.made, u, wide, s, err));
+    return kl_terms_end(&t, below, out);
 }
 
 int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
                      struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape to;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
-    struct kl_array *x = KL_STEP(&t, uniform(&t.made, 0, 1, &to, dtype, key, s, err));
+    struct kl_array *x = KL_TERM(&t, uniform(&t.made, 0, 1, &to, dtype, key, s, err));
     for (int i = 0; i < 2; i++) { /* -log(-log(u)) */
-        x = KL_STEP(&t, kl_log(&t.made, x, s, err));
-        x = KL_STEP(&t, kl_negative(&t.made, x, s, err));
+        x = KL_TERM(&t, kl_log(&t.made, x, s, err));
+        x = KL_TERM(&t, kl_negative(&t.made, x, s, err));
     }
-    return kl_steps_end(&t, out, x);
+    return kl_terms_end(&t, x, out);
 }
 
 /* ---- categorical: the largest of the logits, each with Gumbel noise ---- */
@@ -54,7 +54,7 @@ int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, 
 static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
                        const struct kl_shape *shape, struct kl_array *key, struct kl_stream *s,
                        struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape noise = *shape;
     int lead = shape->ndim - (logits->t.ndim - 1), at = axis + lead;
     bool fits = lead >= 0 && shape->ndim < KL_MAX_NDIM;
@@ -70,10 +70,10 @@ static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
     for (int i = noise.ndim++; i > at; i--) noise.dims[i] = noise.dims[i - 1];
     noise.dims[at] = logits->t.dims[axis];
     struct kl_array *x =
-        KL_STEP(&t, kl_random_gumbel(&t.made, noise.dims, (size_t)noise.ndim, KL_F32, key, s, err));
-    x = KL_STEP(&t, kl_add(&t.made, x, logits, s, err));
-    x = KL_STEP(&t, kl_argmax_axis(&t.made, x, at, false, s, err));
-    return kl_steps_end(&t, out, x);
+        KL_TERM(&t, kl_random_gumbel(&t.made, noise.dims, (size_t)noise.ndim, KL_F32, key, s, err));
+    x = KL_TERM(&t, kl_add(&t.made, x, logits, s, err));
+    x = KL_TERM(&t, kl_argmax_axis(&t.made, x, at, false, s, err));
+    return kl_terms_end(&t, x, out);
 }
 
 static int check_logits(struct kl_array *logits, int *axis, struct kl_stream *s,
@@ -131,7 +131,7 @@ int kl_random_categorical_num_samples(struct kl_array **out, struct kl_array *lo
 int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
                       float loc, float scale, struct kl_array *key, struct kl_stream *s,
                       struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape to;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_check_dtype(dtype, err));
@@ -142,51 +142,51 @@ int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num,
     /* sign(u) * log(1 - |u|), in float32 for narrower types too */
     enum kl_dtype wide = dtype == KL_F64 ? KL_F64 : KL_F32;
     struct kl_array *u =
-        KL_STEP(&t, uniform(&t.made, nextafterf(-1, 0), 1, &to, KL_F32, key, s, err));
-    u = KL_STEP(&t, kl_cast_to(&t.made, u, wide, s, err));
-    struct kl_array *zero = KL_STEP(&t, kl_array_new_scalar(&t.made, 0, wide, err));
-    struct kl_array *x = KL_STEP(&t, kl_abs(&t.made, u, s, err));
-    x = KL_STEP(&t, kl_negative(&t.made, x, s, err));
-    x = KL_STEP(&t, kl_log1p(&t.made, x, s, err));
-    struct kl_array *below = KL_STEP(&t, kl_less(&t.made, u, zero, s, err));
-    struct kl_array *turned = KL_STEP(&t, kl_negative(&t.made, x, s, err));
-    x = KL_STEP(&t, kl_where(&t.made, below, turned, x, s, err));
+        KL_TERM(&t, uniform(&t.made, nextafterf(-1, 0), 1, &to, KL_F32, key, s, err));
+    u = KL_TERM(&t, kl_cast_to(&t.made, u, wide, s, err));
+    struct kl_array *zero = KL_TERM(&t, kl_array_new_scalar(&t.made, 0, wide, err));
+    struct kl_array *x = KL_TERM(&t, kl_abs(&t.made, u, s, err));
+    x = KL_TERM(&t, kl_negative(&t.made, x, s, err));
+    x = KL_TERM(&t, kl_log1p(&t.made, x, s, err));
+    struct kl_array *below = KL_TERM(&t, kl_less(&t.made, u, zero, s, err));
+    struct kl_array *turned = KL_TERM(&t, kl_negative(&t.made, x, s, err));
+    x = KL_TERM(&t, kl_where(&t.made, below, turned, x, s, err));
     if (scale != 1) {
-        struct kl_array *by = KL_STEP(&t, kl_array_new_scalar(&t.made, scale, wide, err));
-        x = KL_STEP(&t, kl_multiply(&t.made, x, by, s, err));
+        struct kl_array *by = KL_TERM(&t, kl_array_new_scalar(&t.made, scale, wide, err));
+        x = KL_TERM(&t, kl_multiply(&t.made, x, by, s, err));
     }
     if (loc != 0) {
-        struct kl_array *to_loc = KL_STEP(&t, kl_array_new_scalar(&t.made, loc, wide, err));
-        x = KL_STEP(&t, kl_add(&t.made, x, to_loc, s, err));
+        struct kl_array *to_loc = KL_TERM(&t, kl_array_new_scalar(&t.made, loc, wide, err));
+        x = KL_TERM(&t, kl_add(&t.made, x, to_loc, s, err));
     }
-    x = KL_STEP(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
-    return kl_steps_end(&t, out, x);
+    x = KL_TERM(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
+    return kl_terms_end(&t, x, out);
 }
 
-static struct kl_array *step2(struct kl_steps *t, kl_binary_fn *fn, struct kl_array *a,
+static struct kl_array *step2(struct kl_terms *t, kl_binary_fn *fn, struct kl_array *a,
                               struct kl_array *b, struct kl_stream *s, struct kl_error **err) {
-    return KL_STEP(t, fn(&t->made, a, b, s, err));
+    return KL_TERM(t, fn(&t->made, a, b, s, err));
 }
 
-static struct kl_array *number(struct kl_steps *t, double x, struct kl_error **err) {
-    return KL_STEP(t, kl_array_new_scalar(&t->made, x, KL_F32, err));
+static struct kl_array *number(struct kl_terms *t, double x, struct kl_error **err) {
+    return KL_TERM(t, kl_array_new_scalar(&t->made, x, KL_F32, err));
 }
 
 /* erf(bound / sqrt(2)) in float32: where the uniform numbers begin and end. */
 static int uniform_bound(struct kl_array **out, struct kl_array *bound, struct kl_stream *s,
                          struct kl_error **err) {
-    struct kl_steps t = {0};
-    struct kl_array *x = KL_STEP(&t, kl_cast_to(&t.made, bound, KL_F32, s, err));
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *x = KL_TERM(&t, kl_cast_to(&t.made, bound, KL_F32, s, err));
     x = step2(&t, kl_divide, x, number(&t, sqrt(2), err), s, err);
-    x = KL_STEP(&t, kl_erf(&t.made, x, s, err));
-    return kl_steps_end(&t, out, x);
+    x = KL_TERM(&t, kl_erf(&t.made, x, s, err));
+    return kl_terms_end(&t, x, out);
 }
 
 int kl_random_truncated_normal(struct kl_array **out, struct kl_array *lower,
                                struct kl_array *upper, const int *shape, size_t shape_num,
                                int dtype, struct kl_array *key, struct kl_stream *s,
                                struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(lower, "lower", err));
     KL_TRY(kl_check_array(upper, "upper", err));
     KL_TRY(kl_check_stream(s, err));
@@ -197,43 +197,43 @@ int kl_random_truncated_normal(struct kl_array **out, struct kl_array *lower,
     if (lower->t.dtype == KL_C64 || upper->t.dtype == KL_C64)
         return kl_fail(err, KL_EDTYPE, "bounds are complex64; real numbers are taken");
     enum kl_dtype wide = dtype == KL_F64 ? KL_F64 : KL_F32;
-    struct kl_array *from = KL_STEP(&t, uniform_bound(&t.made, lower, s, err));
-    struct kl_array *to = KL_STEP(&t, uniform_bound(&t.made, upper, s, err));
+    struct kl_array *from = KL_TERM(&t, uniform_bound(&t.made, lower, s, err));
+    struct kl_array *to = KL_TERM(&t, uniform_bound(&t.made, upper, s, err));
     struct kl_array *x =
-        KL_STEP(&t, kl_random_uniform(&t.made, from, to, shape, shape_num, KL_F32, key, s, err));
-    x = KL_STEP(&t, kl_cast_to(&t.made, x, wide, s, err));
-    x = KL_STEP(&t, kl_erfinv(&t.made, x, s, err));
-    struct kl_array *root = KL_STEP(&t, kl_array_new_scalar(&t.made, sqrt(2), wide, err));
+        KL_TERM(&t, kl_random_uniform(&t.made, from, to, shape, shape_num, KL_F32, key, s, err));
+    x = KL_TERM(&t, kl_cast_to(&t.made, x, wide, s, err));
+    x = KL_TERM(&t, kl_erfinv(&t.made, x, s, err));
+    struct kl_array *root = KL_TERM(&t, kl_array_new_scalar(&t.made, sqrt(2), wide, err));
     x = step2(&t, kl_multiply, x, root, s, err);
     /* Rounding must not lead out of the bounds. */
-    struct kl_array *lo = KL_STEP(&t, kl_cast_to(&t.made, lower, wide, s, err));
-    struct kl_array *hi = KL_STEP(&t, kl_cast_to(&t.made, upper, wide, s, err));
+    struct kl_array *lo = KL_TERM(&t, kl_cast_to(&t.made, lower, wide, s, err));
+    struct kl_array *hi = KL_TERM(&t, kl_cast_to(&t.made, upper, wide, s, err));
     x = step2(&t, kl_minimum, x, hi, s, err);
     x = step2(&t, kl_maximum, x, lo, s, err);
-    x = KL_STEP(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
-    return kl_steps_end(&t, out, x);
+    x = KL_TERM(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
+    return kl_terms_end(&t, x, out);
 }
 
 /* ---- random orders ---- */
 int kl_random_permutation_arange(struct kl_array **out, int n, struct kl_array *key,
                                  struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_stream(s, err));
     if (n < 0) return kl_fail(err, KL_EARG, "%d elements; 0 or more are possible", n);
-    struct kl_array *bits = KL_STEP(&t, kl_random_bits(&t.made, &n, 1, 4, key, s, err));
-    struct kl_array *order = KL_STEP(&t, kl_argsort_axis(&t.made, bits, 0, s, err));
-    return kl_steps_end(&t, out, order);
+    struct kl_array *bits = KL_TERM(&t, kl_random_bits(&t.made, &n, 1, 4, key, s, err));
+    struct kl_array *order = KL_TERM(&t, kl_argsort_axis(&t.made, bits, 0, s, err));
+    return kl_terms_end(&t, order, out);
 }
 
 int kl_random_permutation(struct kl_array **out, struct kl_array *x, int axis, struct kl_array *key,
                           struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(x, "x", err));
     KL_TRY(kl_check_axis(&axis, x->t.ndim, err));
     struct kl_array *order =
-        KL_STEP(&t, kl_random_permutation_arange(&t.made, x->t.dims[axis], key, s, err));
-    struct kl_array *moved = KL_STEP(&t, kl_take_axis(&t.made, x, order, axis, s, err));
-    return kl_steps_end(&t, out, moved);
+        KL_TERM(&t, kl_random_permutation_arange(&t.made, x->t.dims[axis], key, s, err));
+    struct kl_array *moved = KL_TERM(&t, kl_take_axis(&t.made, x, order, axis, s, err));
+    return kl_terms_end(&t, moved, out);
 }
 
 /* ---- multivariate normal ---- */
@@ -275,7 +275,7 @@ int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
                                   struct kl_array *cov, const int *shape, size_t shape_num,
                                   int dtype, struct kl_array *key, struct kl_stream *s,
                                   struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape to;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(check_multivariate(mean, cov, dtype, err));
@@ -286,16 +286,16 @@ int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
     KL_TRY(check_batch(cov, 2, &to, "cov", err));
     to.dims[to.ndim++] = mean->t.dims[mean->t.ndim - 1];
     struct kl_array *z =
-        KL_STEP(&t, kl_random_normal(&t.made, to.dims, (size_t)to.ndim, KL_F32, 0, 1, key, s, err));
-    struct kl_array *a = KL_STEP(&t, kl_cast_to(&t.made, cov, KL_F32, s, err));
-    struct kl_array *f = KL_STEP(&t, kl_array_op1(&t.made, KL_OP_FACTOR, s, NULL, 0, &a, 1, KL_F32,
+        KL_TERM(&t, kl_random_normal(&t.made, to.dims, (size_t)to.ndim, KL_F32, 0, 1, key, s, err));
+    struct kl_array *a = KL_TERM(&t, kl_cast_to(&t.made, cov, KL_F32, s, err));
+    struct kl_array *f = KL_TERM(&t, kl_array_op1(&t.made, KL_OP_FACTOR, s, NULL, 0, &a, 1, KL_F32,
                                                   a->t.ndim, a->t.dims, err));
-    f = KL_STEP(&t, kl_swapaxes(&t.made, f, -1, -2, s, err));
+    f = KL_TERM(&t, kl_swapaxes(&t.made, f, -1, -2, s, err));
     bool batch = cov->t.ndim > 2;
-    if (batch) z = KL_STEP(&t, kl_expand_dims(&t.made, z, -2, s, err));
-    struct kl_array *x = KL_STEP(&t, kl_matmul(&t.made, z, f, s, err));
-    if (batch) x = KL_STEP(&t, kl_squeeze_axis(&t.made, x, -2, s, err));
-    struct kl_array *m = KL_STEP(&t, kl_cast_to(&t.made, mean, KL_F32, s, err));
-    x = KL_STEP(&t, kl_add(&t.made, x, m, s, err));
-    return kl_steps_end(&t, out, x);
+    if (batch) z = KL_TERM(&t, kl_expand_dims(&t.made, z, -2, s, err));
+    struct kl_array *x = KL_TERM(&t, kl_matmul(&t.made, z, f, s, err));
+    if (batch) x = KL_TERM(&t, kl_squeeze_axis(&t.made, x, -2, s, err));
+    struct kl_array *m = KL_TERM(&t, kl_cast_to(&t.made, mean, KL_F32, s, err));
+    x = KL_TERM(&t, kl_add(&t.made, x, m, s, err));
+    return kl_terms_end(&t, x, out);
 }

@@ -1,6 +1,7 @@
 /* fast.c - norms over the last axis, and rotary position embedding. */
 #include "base/op_params.h"
-#include "ops/chain.h"
+#include "ops/meet.h"
+#include "ops/terms.h"
 #include "ops/vjp.h"
 
 /* ---- norms ---- */
@@ -53,50 +54,49 @@ int kl_layer_norm(struct kl_array **out, struct kl_array *x, struct kl_array *we
  * sum of cotangent * n over all other axes, the bias that of the cotangent. 16-bit floats in float32. */
 int kl_vjp_norm(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_norm_params *p = v->params;
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     struct kl_array *x = v->in[0], *gradient[3] = {NULL};
     enum kl_dtype dtype = x->t.dtype, wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
     bool centred = v->op == KL_OP_LAYER_NORM;
     int last = x->t.ndim - 1, others[KL_MAX_NDIM];
     for (int i = 0; i < last; i++) others[i] = i;
-    struct kl_array *typed = kl_chain_cast(&c, x, wide);
-    struct kl_array *cotangent = kl_chain_cast(&c, v->cotangent[0], wide), *given = cotangent;
+    struct kl_array *typed = kl_term_cast(&t, x, wide);
+    struct kl_array *cotangent = kl_term_cast(&t, v->cotangent[0], wide), *given = cotangent;
     if (centred) {
-        struct kl_array *mean = kl_chain_reduce(&c, kl_mean_axes, typed, &last, 1);
-        typed = kl_chain_2(&c, kl_subtract, typed, mean);
+        struct kl_array *mean = kl_term_reduce(&t, kl_mean_axes, typed, &last, 1);
+        typed = kl_term2(&t, kl_subtract, typed, mean);
     }
     struct kl_array *square =
-        kl_chain_reduce(&c, kl_mean_axes, kl_chain_1(&c, kl_square, typed), &last, 1);
-    struct kl_array *d = kl_chain_1(
-        &c, kl_sqrt, kl_chain_2(&c, kl_add, square, kl_chain_scalar(&c, (double)p->eps, wide)));
-    struct kl_array *normal = kl_chain_2(&c, kl_divide, typed, d);
+        kl_term_reduce(&t, kl_mean_axes, kl_term(&t, kl_square, typed), &last, 1);
+    struct kl_array *d = kl_term(
+        &t, kl_sqrt, kl_term2(&t, kl_add, square, kl_term_number(&t, (double)p->eps, wide)));
+    struct kl_array *normal = kl_term2(&t, kl_divide, typed, d);
     if (p->has_weight)
-        given = kl_chain_2(&c, kl_multiply, cotangent, kl_chain_cast(&c, v->in[1], wide));
+        given = kl_term2(&t, kl_multiply, cotangent, kl_term_cast(&t, v->in[1], wide));
     if (v->wanted[0]) {
         struct kl_array *along =
-            kl_chain_reduce(&c, kl_mean_axes, kl_chain_2(&c, kl_multiply, given, normal), &last, 1);
+            kl_term_reduce(&t, kl_mean_axes, kl_term2(&t, kl_multiply, given, normal), &last, 1);
         struct kl_array *rest =
-            kl_chain_2(&c, kl_subtract, given, kl_chain_2(&c, kl_multiply, normal, along));
+            kl_term2(&t, kl_subtract, given, kl_term2(&t, kl_multiply, normal, along));
         if (centred)
-            rest = kl_chain_2(&c, kl_subtract, rest,
-                              kl_chain_reduce(&c, kl_mean_axes, given, &last, 1));
-        gradient[0] = kl_chain_cast(&c, kl_chain_2(&c, kl_divide, rest, d), dtype);
+            rest =
+                kl_term2(&t, kl_subtract, rest, kl_term_reduce(&t, kl_mean_axes, given, &last, 1));
+        gradient[0] = kl_term_cast(&t, kl_term2(&t, kl_divide, rest, d), dtype);
     }
     for (int k = 1; k < v->n_in; k++) {
         if (!v->wanted[k]) continue;
         bool is_weight = k == 1 && p->has_weight;
         struct kl_array *each =
-            is_weight ? kl_chain_2(&c, kl_multiply, cotangent, normal) : cotangent;
-        struct kl_array *sum = kl_chain_reduce(&c, kl_sum_axes, each, others, last), *flat = NULL;
-        if (kl_chain_goes_on(&c))
-            flat = kl_chain_hold(&c, kl_reshape(&flat, sum, v->in[k]->t.dims, 1, v->s, err), &flat);
-        gradient[k] = kl_chain_cast(&c, flat, dtype);
+            is_weight ? kl_term2(&t, kl_multiply, cotangent, normal) : cotangent;
+        struct kl_array *sum = kl_term_reduce(&t, kl_sum_axes, each, others, last);
+        struct kl_array *flat =
+            KL_TERM(&t, kl_reshape(&t.made, sum, v->in[k]->t.dims, 1, v->s, err));
+        gradient[k] = kl_term_cast(&t, flat, dtype);
     }
-    if (c.rc == KL_OK)
+    if (t.rc == KL_OK)
         for (int k = 0; k < v->n_in; k++)
             if (gradient[k]) grad[k] = kl_array_retain(gradient[k]);
-    kl_release_all(c.held, (size_t)c.n);
-    return c.rc;
+    return kl_terms_end(&t, NULL, NULL);
 }
 
 /* ---- rope ---- */

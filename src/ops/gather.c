@@ -5,7 +5,7 @@
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
 
@@ -123,21 +123,21 @@ int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_arra
 /* What was read at a place comes back to it, as often as it was read. */
 int kl_vjp_gather(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_gather_params *p = v->params;
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     size_t n = (size_t)p->n_axes;
     if (!v->wanted[0]) return KL_OK;
-    struct kl_array *zeros = KL_STEP(&t, kl_zeros_like(&t.made, v->in[0], v->s, err));
-    struct kl_array *sum = KL_STEP(
+    struct kl_array *zeros = KL_TERM(&t, kl_zeros_like(&t.made, v->in[0], v->s, err));
+    struct kl_array *sum = KL_TERM(
         &t, kl_scatter_add(&t.made, zeros, v->in + 1, n, v->cotangent[0], p->v, n, v->s, err));
-    return kl_steps_end(&t, &grad[0], sum);
+    return kl_terms_end(&t, sum, &grad[0]);
 }
 
 int kl_vjp_gather_axis(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     int axis = ((const struct kl_axis_params *)v->params)->axis;
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     if (!v->wanted[0]) return KL_OK;
-    struct kl_array *zeros = KL_STEP(&t, kl_zeros_like(&t.made, v->in[0], v->s, err));
-    struct kl_array *sum = KL_STEP(
+    struct kl_array *zeros = KL_TERM(&t, kl_zeros_like(&t.made, v->in[0], v->s, err));
+    struct kl_array *sum = KL_TERM(
         &t, kl_scatter_add_axis(&t.made, zeros, v->in[1], v->cotangent[0], axis, v->s, err));
-    return kl_steps_end(&t, &grad[0], sum);
+    return kl_terms_end(&t, sum, &grad[0]);
 }

@@ -4,7 +4,7 @@
 
 #include "ops/meet.h"
 #include "ops/ops.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 
 enum { MAX_RADIX = 32, MAX_FACTORS = 16 };
@@ -32,14 +32,14 @@ static bool is_minus(int n, int i, int j) {
 
 static int matrix(struct kl_array **out, int n, enum kl_dtype dtype, struct kl_stream *s,
                   struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     float v[MAX_RADIX * MAX_RADIX];
     const int dims[2] = {n, n};
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) v[i * n + j] = is_minus(n, i, j) ? -1.0f : 1.0f;
-    struct kl_array *m = KL_STEP(&t, kl_array_new_data(&t.made, v, KL_F32, 2, dims, err));
-    m = KL_STEP(&t, kl_cast_to(&t.made, m, dtype, s, err));
-    return kl_steps_end(&t, out, m);
+    struct kl_array *m = KL_TERM(&t, kl_array_new_data(&t.made, v, KL_F32, 2, dims, err));
+    m = KL_TERM(&t, kl_cast_to(&t.made, m, dtype, s, err));
+    return kl_terms_end(&t, m, out);
 }
 
 /* n as factors with a matrix each, the one that is no power of two first; 0 when there are none. */
@@ -59,22 +59,22 @@ static int factors(int *f, int n) {
 /* x of shape (before, f, behind), transformed along the middle axis. */
 static int transform(struct kl_array **out, struct kl_array *x, int before, int f, int behind,
                      struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
-    struct kl_array *m = KL_STEP(&t, matrix(&t.made, f, (enum kl_dtype)x->t.dtype, s, err));
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *m = KL_TERM(&t, matrix(&t.made, f, (enum kl_dtype)x->t.dtype, s, err));
     const int dims[3] = {before, f, behind};
-    struct kl_array *y = KL_STEP(&t, kl_reshape_to(&t.made, x, behind == 1 ? 2 : 3, dims, s, err));
+    struct kl_array *y = KL_TERM(&t, kl_reshape_to(&t.made, x, behind == 1 ? 2 : 3, dims, s, err));
     if (behind == 1) { /* one product instead of many with a column */
-        m = KL_STEP(&t, kl_transpose(&t.made, m, s, err));
-        y = KL_STEP(&t, kl_matmul(&t.made, y, m, s, err));
+        m = KL_TERM(&t, kl_transpose(&t.made, m, s, err));
+        y = KL_TERM(&t, kl_matmul(&t.made, y, m, s, err));
     } else {
-        y = KL_STEP(&t, kl_matmul(&t.made, m, y, s, err));
+        y = KL_TERM(&t, kl_matmul(&t.made, m, y, s, err));
     }
-    return kl_steps_end(&t, out, y);
+    return kl_terms_end(&t, y, out);
 }
 
 int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float *scale,
                           struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int f[MAX_FACTORS], n_factors;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
@@ -93,16 +93,16 @@ int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float
     enum kl_dtype dtype = kl_dtype_is_float(a->t.dtype) ? (enum kl_dtype)a->t.dtype : KL_F32;
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
     int before = (int)(a->t.size / n), behind = n;
-    struct kl_array *x = KL_STEP(&t, kl_cast_to(&t.made, a, wide, s, err));
+    struct kl_array *x = KL_TERM(&t, kl_cast_to(&t.made, a, wide, s, err));
     for (int k = 0; k < n_factors; k++) {
         behind /= f[k];
-        if (f[k] > 1) x = KL_STEP(&t, transform(&t.made, x, before, f[k], behind, s, err));
+        if (f[k] > 1) x = KL_TERM(&t, transform(&t.made, x, before, f[k], behind, s, err));
         before *= f[k];
     }
     struct kl_array *factor =
-        KL_STEP(&t, kl_array_new_scalar(&t.made, scale ? (double)*scale : 1 / sqrt(n), wide, err));
-    x = KL_STEP(&t, kl_multiply(&t.made, x, factor, s, err));
-    x = KL_STEP(&t, kl_cast_to(&t.made, x, dtype, s, err));
-    x = KL_STEP(&t, kl_reshape_to(&t.made, x, a->t.ndim, a->t.dims, s, err));
-    return kl_steps_end(&t, out, x);
+        KL_TERM(&t, kl_array_new_scalar(&t.made, scale ? (double)*scale : 1 / sqrt(n), wide, err));
+    x = KL_TERM(&t, kl_multiply(&t.made, x, factor, s, err));
+    x = KL_TERM(&t, kl_cast_to(&t.made, x, dtype, s, err));
+    x = KL_TERM(&t, kl_reshape_to(&t.made, x, a->t.ndim, a->t.dims, s, err));
+    return kl_terms_end(&t, x, out);
 }

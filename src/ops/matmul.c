@@ -3,7 +3,7 @@
 
 #include "ops/meet.h"
 #include "ops/ops.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
 
@@ -101,23 +101,22 @@ int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, str
 /* The conjugate transpose of the last two axes. */
 static int adjoint(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                    struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *x = a;
-    if (a->t.dtype == KL_C64) x = KL_STEP(&t, kl_conjugate(&t.made, x, s, err));
-    x = KL_STEP(&t, kl_swapaxes(&t.made, x, -1, -2, s, err));
-    return kl_steps_end(&t, out, x);
+    if (a->t.dtype == KL_C64) x = KL_TERM(&t, kl_conjugate(&t.made, x, s, err));
+    x = KL_TERM(&t, kl_swapaxes(&t.made, x, -1, -2, s, err));
+    return kl_terms_end(&t, x, out);
 }
 
 int kl_vjp_matmul(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     for (int k = 0; k < 2; k++) {
         if (!v->wanted[k]) continue;
-        struct kl_array *other = KL_STEP(&t, adjoint(&t.made, v->in[1 - k], v->s, err));
+        struct kl_array *other = KL_TERM(&t, adjoint(&t.made, v->in[1 - k], v->s, err));
         struct kl_array *g = v->cotangent[0],
-                        *made = KL_STEP(
+                        *made = KL_TERM(
                             &t, kl_matmul(&t.made, k ? other : g, k ? g : other, v->s, err));
-        if (!t.rc) grad[k] = kl_array_retain(made);
+        grad[k] = kl_terms_keep(&t, made);
     }
-    struct kl_array *none;
-    return kl_steps_end(&t, &none, NULL);
+    return kl_terms_end(&t, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "base/op_params.h"
 #include "ops/ops.h"
 #include "ops/params.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 
 int kl_broadcast_shape(struct kl_shape *out, struct kl_array *const *arrays, size_t n,
@@ -54,14 +54,14 @@ int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const
 
 int kl_sum_to(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
               struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int axes[KL_MAX_NDIM], lead = a->t.ndim - ndim;
     size_t n = 0;
     for (int i = 0; i < a->t.ndim; i++)
         if (i < lead || dims[i - lead] != a->t.dims[i]) axes[n++] = i;
-    struct kl_array *sum = KL_STEP(&t, kl_sum_axes(&t.made, a, axes, n, true, s, err));
-    sum = KL_STEP(&t, kl_reshape_to(&t.made, sum, ndim, dims, s, err));
-    return kl_steps_end(&t, out, sum);
+    struct kl_array *sum = KL_TERM(&t, kl_sum_axes(&t.made, a, axes, n, true, s, err));
+    sum = KL_TERM(&t, kl_reshape_to(&t.made, sum, ndim, dims, s, err));
+    return kl_terms_end(&t, sum, out);
 }
 
 bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi) {

@@ -1,7 +1,7 @@
 /* products.c - products made of others: outer, inner, kron and tensordot by broadcasting and matrix products, addmm. */
 #include "ops/meet.h"
 #include "ops/ops.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 
 static int check_two(struct kl_array *a, struct kl_array *b, struct kl_stream *s,
@@ -13,19 +13,19 @@ static int check_two(struct kl_array *a, struct kl_array *b, struct kl_stream *s
 
 int kl_outer(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
              struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(check_two(a, b, s, err));
-    struct kl_array *col = KL_STEP(&t, kl_flatten_all(&t.made, a, s, err));
-    col = KL_STEP(&t, kl_expand_dims(&t.made, col, 1, s, err));
-    struct kl_array *row = KL_STEP(&t, kl_flatten_all(&t.made, b, s, err));
-    struct kl_array *product = KL_STEP(&t, kl_multiply(&t.made, col, row, s, err));
-    return kl_steps_end(&t, out, product);
+    struct kl_array *col = KL_TERM(&t, kl_flatten_all(&t.made, a, s, err));
+    col = KL_TERM(&t, kl_expand_dims(&t.made, col, 1, s, err));
+    struct kl_array *row = KL_TERM(&t, kl_flatten_all(&t.made, b, s, err));
+    struct kl_array *product = KL_TERM(&t, kl_multiply(&t.made, col, row, s, err));
+    return kl_terms_end(&t, product, out);
 }
 
 /* ---- kron ---- */
 int kl_kron(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
             struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape from_a = {0}, from_b = {0}, to = {0}, checked;
     KL_TRY(check_two(a, b, s, err));
     int n = a->t.ndim > b->t.ndim ? a->t.ndim : b->t.ndim;
@@ -47,11 +47,11 @@ int kl_kron(struct kl_array **out, struct kl_array *a, struct kl_array *b, struc
         to.dims[to.ndim++] = da * db;
     }
     KL_TRY(kl_check_shape(&checked, to.dims, (size_t)to.ndim, KL_C64, NULL, err));
-    struct kl_array *x = KL_STEP(&t, kl_reshape_to(&t.made, a, from_a.ndim, from_a.dims, s, err));
-    struct kl_array *y = KL_STEP(&t, kl_reshape_to(&t.made, b, from_b.ndim, from_b.dims, s, err));
-    struct kl_array *product = KL_STEP(&t, kl_multiply(&t.made, x, y, s, err));
-    product = KL_STEP(&t, kl_reshape_to(&t.made, product, to.ndim, to.dims, s, err));
-    return kl_steps_end(&t, out, product);
+    struct kl_array *x = KL_TERM(&t, kl_reshape_to(&t.made, a, from_a.ndim, from_a.dims, s, err));
+    struct kl_array *y = KL_TERM(&t, kl_reshape_to(&t.made, b, from_b.ndim, from_b.dims, s, err));
+    struct kl_array *product = KL_TERM(&t, kl_multiply(&t.made, x, y, s, err));
+    product = KL_TERM(&t, kl_reshape_to(&t.made, product, to.ndim, to.dims, s, err));
+    return kl_terms_end(&t, product, out);
 }
 
 /* ---- tensordot ---- */
@@ -87,22 +87,22 @@ static int split_axes(struct side *d, const struct kl_array *a, const int *axes,
 /* a as a matrix, with the axes that it loses on the side where the product meets them. */
 static int as_matrix(struct kl_array **out, struct kl_array *a, const struct side *d,
                      bool lost_first, struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int perm[KL_MAX_NDIM], n = 0;
     for (int i = 0; i < d->n_lost && lost_first; i++) perm[n++] = d->lost[i];
     for (int i = 0; i < d->n_kept; i++) perm[n++] = d->kept[i];
     for (int i = 0; i < d->n_lost && !lost_first; i++) perm[n++] = d->lost[i];
     const int inner = (int)d->n_inner, outer = (int)d->n_outer;
     const int dims[2] = {lost_first ? inner : outer, lost_first ? outer : inner};
-    struct kl_array *x = KL_STEP(&t, kl_permute(&t.made, a, perm, err));
-    x = KL_STEP(&t, kl_reshape_to(&t.made, x, 2, dims, s, err));
-    return kl_steps_end(&t, out, x);
+    struct kl_array *x = KL_TERM(&t, kl_permute(&t.made, a, perm, err));
+    x = KL_TERM(&t, kl_reshape_to(&t.made, x, 2, dims, s, err));
+    return kl_terms_end(&t, x, out);
 }
 
 int kl_tensordot(struct kl_array **out, struct kl_array *a, struct kl_array *b, const int *axes_a,
                  size_t axes_a_num, const int *axes_b, size_t axes_b_num, struct kl_stream *s,
                  struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct side left, right;
     struct kl_shape to = {0};
     KL_TRY(check_two(a, b, s, err));
@@ -122,11 +122,11 @@ int kl_tensordot(struct kl_array **out, struct kl_array *a, struct kl_array *b, 
                        left.n_kept + right.n_kept, KL_MAX_NDIM);
     for (int i = 0; i < left.n_kept; i++) to.dims[to.ndim++] = a->t.dims[left.kept[i]];
     for (int i = 0; i < right.n_kept; i++) to.dims[to.ndim++] = b->t.dims[right.kept[i]];
-    struct kl_array *x = KL_STEP(&t, as_matrix(&t.made, a, &left, false, s, err));
-    struct kl_array *y = KL_STEP(&t, as_matrix(&t.made, b, &right, true, s, err));
-    struct kl_array *product = KL_STEP(&t, kl_matmul(&t.made, x, y, s, err));
-    product = KL_STEP(&t, kl_reshape_to(&t.made, product, to.ndim, to.dims, s, err));
-    return kl_steps_end(&t, out, product);
+    struct kl_array *x = KL_TERM(&t, as_matrix(&t.made, a, &left, false, s, err));
+    struct kl_array *y = KL_TERM(&t, as_matrix(&t.made, b, &right, true, s, err));
+    struct kl_array *product = KL_TERM(&t, kl_matmul(&t.made, x, y, s, err));
+    product = KL_TERM(&t, kl_reshape_to(&t.made, product, to.ndim, to.dims, s, err));
+    return kl_terms_end(&t, product, out);
 }
 
 int kl_tensordot_axis(struct kl_array **out, struct kl_array *a, struct kl_array *b, int axis,
@@ -156,17 +156,17 @@ int kl_inner(struct kl_array **out, struct kl_array *a, struct kl_array *b, stru
 /* x * number, both as dtype; x itself when the number is 1. */
 static int scaled(struct kl_array **out, struct kl_array *x, float number, enum kl_dtype dtype,
                   struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
-    struct kl_array *typed = KL_STEP(&t, kl_cast_to(&t.made, x, dtype, s, err));
-    if (number == 1) return kl_steps_end(&t, out, typed);
-    struct kl_array *factor = KL_STEP(&t, kl_array_new_scalar(&t.made, number, dtype, err));
-    struct kl_array *product = KL_STEP(&t, kl_multiply(&t.made, typed, factor, s, err));
-    return kl_steps_end(&t, out, product);
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *typed = KL_TERM(&t, kl_cast_to(&t.made, x, dtype, s, err));
+    if (number == 1) return kl_terms_end(&t, typed, out);
+    struct kl_array *factor = KL_TERM(&t, kl_array_new_scalar(&t.made, number, dtype, err));
+    struct kl_array *product = KL_TERM(&t, kl_multiply(&t.made, typed, factor, s, err));
+    return kl_terms_end(&t, product, out);
 }
 
 int kl_addmm(struct kl_array **out, struct kl_array *c, struct kl_array *a, struct kl_array *b,
              float alpha, float beta, struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(c, "c", err));
     KL_TRY(check_two(a, b, s, err));
     enum kl_dtype dtype = kl_dtype_promote(kl_dtype_promote(a->t.dtype, b->t.dtype), c->t.dtype);
@@ -176,15 +176,15 @@ int kl_addmm(struct kl_array **out, struct kl_array *c, struct kl_array *a, stru
                        kl_dtype_name(b->t.dtype));
     /* What is added is added in float32 when the operands are shorter, and rounded once. */
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
-    struct kl_array *x = KL_STEP(&t, kl_cast_to(&t.made, a, dtype, s, err));
-    struct kl_array *y = KL_STEP(&t, kl_cast_to(&t.made, b, dtype, s, err));
-    struct kl_array *sum = KL_STEP(&t, kl_matmul(&t.made, x, y, s, err));
-    struct kl_array *to = KL_STEP(&t, kl_broadcast_view(&t.made, c, sum->t.ndim, sum->t.dims, err));
-    sum = KL_STEP(&t, scaled(&t.made, sum, alpha, wide, s, err));
+    struct kl_array *x = KL_TERM(&t, kl_cast_to(&t.made, a, dtype, s, err));
+    struct kl_array *y = KL_TERM(&t, kl_cast_to(&t.made, b, dtype, s, err));
+    struct kl_array *sum = KL_TERM(&t, kl_matmul(&t.made, x, y, s, err));
+    struct kl_array *to = KL_TERM(&t, kl_broadcast_view(&t.made, c, sum->t.ndim, sum->t.dims, err));
+    sum = KL_TERM(&t, scaled(&t.made, sum, alpha, wide, s, err));
     if (beta != 0) { /* c is not looked at otherwise: not even its NaNs count */
-        to = KL_STEP(&t, scaled(&t.made, to, beta, wide, s, err));
-        sum = KL_STEP(&t, kl_add(&t.made, sum, to, s, err));
+        to = KL_TERM(&t, scaled(&t.made, to, beta, wide, s, err));
+        sum = KL_TERM(&t, kl_add(&t.made, sum, to, s, err));
     }
-    sum = KL_STEP(&t, kl_cast_to(&t.made, sum, dtype, s, err));
-    return kl_steps_end(&t, out, sum);
+    sum = KL_TERM(&t, kl_cast_to(&t.made, sum, dtype, s, err));
+    return kl_terms_end(&t, sum, out);
 }

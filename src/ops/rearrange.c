@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 
 static int check_extent(int64_t n, struct kl_error **err) {
@@ -68,7 +68,7 @@ static int resolve_padding(struct padding *p, const struct kl_array *a, const in
 
 static int pad_constant(struct kl_array **out, struct kl_array *a, const struct padding *p,
                         struct kl_array *value, struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int stop[KL_MAX_NDIM], step[KL_MAX_NDIM];
     size_t n = (size_t)a->t.ndim;
     for (size_t i = 0; i < n; i++) {
@@ -78,11 +78,11 @@ static int pad_constant(struct kl_array **out, struct kl_array *a, const struct 
     if (value->t.size != 1)
         return kl_fail(err, KL_ESHAPE, "the value has shape %s; one element is taken",
                        KL_SHAPE_TEXT_OF(value));
-    struct kl_array *one = KL_STEP(&t, kl_reshape_to(&t.made, value, 0, NULL, s, err));
-    struct kl_array *full = KL_STEP(&t, kl_full(&t.made, p->to.dims, n, one, a->t.dtype, s, err));
+    struct kl_array *one = KL_TERM(&t, kl_reshape_to(&t.made, value, 0, NULL, s, err));
+    struct kl_array *full = KL_TERM(&t, kl_full(&t.made, p->to.dims, n, one, a->t.dtype, s, err));
     struct kl_array *done =
-        KL_STEP(&t, kl_slice_update(&t.made, full, a, p->low, n, stop, n, step, n, s, err));
-    return kl_steps_end(&t, out, done);
+        KL_TERM(&t, kl_slice_update(&t.made, full, a, p->low, n, stop, n, step, n, s, err));
+    return kl_terms_end(&t, done, out);
 }
 
 /* Which element of n stands at place i, which may be outside [0, n). */
@@ -131,12 +131,12 @@ int kl_pad(struct kl_array **out, struct kl_array *a, const int *axes, size_t ax
         return KL_OK;
     }
     if (how == PAD_CONSTANT) return pad_constant(out, a, &p, pad_value, s, err);
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *padded = a;
     for (int i = 0; i < a->t.ndim; i++)
         if (p.low[i] || p.high[i])
-            padded = KL_STEP(&t, pad_axis(&t.made, padded, i, p.low[i], p.high[i], how, s, err));
-    return kl_steps_end(&t, out, padded);
+            padded = KL_TERM(&t, pad_axis(&t.made, padded, i, p.low[i], p.high[i], how, s, err));
+    return kl_terms_end(&t, padded, out);
 }
 
 int kl_pad_symmetric(struct kl_array **out, struct kl_array *a, int pad_width,
@@ -157,7 +157,7 @@ int kl_pad_symmetric(struct kl_array **out, struct kl_array *a, int pad_width,
 static int multiply_axes(struct kl_array **out, struct kl_array *a, const int *before,
                          const int *behind, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape apart = {0}, wide = {0}, to = {.ndim = a->t.ndim}, checked;
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     for (int i = 0; i < a->t.ndim; i++) {
         int n = a->t.dims[i];
         int64_t size = n; /* one of the two is 1 */
@@ -176,15 +176,15 @@ static int multiply_axes(struct kl_array **out, struct kl_array *a, const int *b
         }
     }
     KL_TRY(kl_check_shape(&checked, to.dims, (size_t)to.ndim, a->t.dtype, NULL, err));
-    struct kl_array *x = KL_STEP(&t, kl_reshape_to(&t.made, a, apart.ndim, apart.dims, s, err));
-    x = KL_STEP(&t, kl_broadcast_view(&t.made, x, wide.ndim, wide.dims, err));
-    x = KL_STEP(&t, kl_reshape_to(&t.made, x, to.ndim, to.dims, s, err));
-    return kl_steps_end(&t, out, x);
+    struct kl_array *x = KL_TERM(&t, kl_reshape_to(&t.made, a, apart.ndim, apart.dims, s, err));
+    x = KL_TERM(&t, kl_broadcast_view(&t.made, x, wide.ndim, wide.dims, err));
+    x = KL_TERM(&t, kl_reshape_to(&t.made, x, to.ndim, to.dims, s, err));
+    return kl_terms_end(&t, x, out);
 }
 
 int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t reps_num,
             struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int before[KL_MAX_NDIM], behind[KL_MAX_NDIM], dims[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
@@ -198,9 +198,9 @@ int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t r
         if (before[i] < 0)
             return kl_fail(err, KL_EARG, "%d repetitions; 0 or more are possible", before[i]);
     }
-    struct kl_array *shaped = KL_STEP(&t, kl_reshape_to(&t.made, a, n, dims, s, err));
-    struct kl_array *tiled = KL_STEP(&t, multiply_axes(&t.made, shaped, before, behind, s, err));
-    return kl_steps_end(&t, out, tiled);
+    struct kl_array *shaped = KL_TERM(&t, kl_reshape_to(&t.made, a, n, dims, s, err));
+    struct kl_array *tiled = KL_TERM(&t, multiply_axes(&t.made, shaped, before, behind, s, err));
+    return kl_terms_end(&t, tiled, out);
 }
 
 int kl_repeat_axis(struct kl_array **out, struct kl_array *a, int repeats, int axis,
@@ -231,7 +231,7 @@ int kl_repeat(struct kl_array **out, struct kl_array *a, int repeats, struct kl_
 static int roll_one(struct kl_array **out, struct kl_array *a, int64_t shift, int axis,
                     struct kl_stream *s, struct kl_error **err) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM], dims[KL_MAX_NDIM];
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int64_t n = a->t.dims[axis], by = n ? shift % n : 0;
     if (by < 0) by += n;
     if (by == 0) {
@@ -244,13 +244,13 @@ static int roll_one(struct kl_array **out, struct kl_array *a, int64_t shift, in
     }
     start[axis] = (int)(n - by);
     dims[axis] = (int)by;
-    struct kl_array *tail = KL_STEP(&t, kl_slice_to(&t.made, a, start, step, dims, err));
+    struct kl_array *tail = KL_TERM(&t, kl_slice_to(&t.made, a, start, step, dims, err));
     start[axis] = 0;
     dims[axis] = (int)(n - by);
-    struct kl_array *head = KL_STEP(&t, kl_slice_to(&t.made, a, start, step, dims, err));
+    struct kl_array *head = KL_TERM(&t, kl_slice_to(&t.made, a, start, step, dims, err));
     struct kl_array *parts[2] = {tail, head};
-    struct kl_array *rolled = KL_STEP(&t, kl_concatenate_axis(&t.made, parts, 2, axis, s, err));
-    return kl_steps_end(&t, out, rolled);
+    struct kl_array *rolled = KL_TERM(&t, kl_concatenate_axis(&t.made, parts, 2, axis, s, err));
+    return kl_terms_end(&t, rolled, out);
 }
 
 static int sum_of(int64_t *sum, const int *shift, size_t n, struct kl_error **err) {
@@ -272,7 +272,7 @@ int kl_roll_axis(struct kl_array **out, struct kl_array *a, const int *shift, si
 
 int kl_roll_axes(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
                  const int *axes, size_t axes_num, struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int64_t by[KL_MAX_NDIM] = {0};
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
@@ -289,22 +289,22 @@ int kl_roll_axes(struct kl_array **out, struct kl_array *a, const int *shift, si
     }
     struct kl_array *rolled = a;
     for (int i = 0; i < a->t.ndim; i++)
-        if (by[i]) rolled = KL_STEP(&t, roll_one(&t.made, rolled, by[i], i, s, err));
-    return kl_steps_end(&t, out, rolled);
+        if (by[i]) rolled = KL_TERM(&t, roll_one(&t.made, rolled, by[i], i, s, err));
+    return kl_terms_end(&t, rolled, out);
 }
 
 int kl_roll(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
             struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int64_t total;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(sum_of(&total, shift, shift_num, err));
-    struct kl_array *flat = KL_STEP(&t, kl_flatten_all(&t.made, a, s, err));
-    struct kl_array *rolled = KL_STEP(&t, roll_one(&t.made, flat, total, 0, s, err));
+    struct kl_array *flat = KL_TERM(&t, kl_flatten_all(&t.made, a, s, err));
+    struct kl_array *rolled = KL_TERM(&t, roll_one(&t.made, flat, total, 0, s, err));
     struct kl_array *shaped =
-        KL_STEP(&t, kl_reshape_to(&t.made, rolled, a->t.ndim, a->t.dims, s, err));
-    return kl_steps_end(&t, out, shaped);
+        KL_TERM(&t, kl_reshape_to(&t.made, rolled, a->t.ndim, a->t.dims, s, err));
+    return kl_terms_end(&t, shaped, out);
 }
 
 /* ---- meshgrid ---- */
@@ -331,13 +331,13 @@ int kl_meshgrid(struct kl_array ***outs, size_t *n_outs, struct kl_array *const 
     size_t made = 0;
     for (; !rc && made < n_arrays; made++) {
         int at = swap && made < 2 ? 1 - (int)made : (int)made;
-        struct kl_steps t = {0};
+        struct kl_terms t = kl_terms_begin(s, err);
         one.ndim = to.ndim;
         for (int i = 0; i < to.ndim; i++) one.dims[i] = i == at ? to.dims[i] : 1;
         struct kl_array *x =
-            KL_STEP(&t, kl_reshape_to(&t.made, arrays[made], to.ndim, one.dims, s, err));
-        if (!sparse) x = KL_STEP(&t, kl_broadcast_view(&t.made, x, to.ndim, to.dims, err));
-        if ((rc = kl_steps_end(&t, &grids[made], x))) break;
+            KL_TERM(&t, kl_reshape_to(&t.made, arrays[made], to.ndim, one.dims, s, err));
+        if (!sparse) x = KL_TERM(&t, kl_broadcast_view(&t.made, x, to.ndim, to.dims, err));
+        if ((rc = kl_terms_end(&t, x, &grids[made]))) break;
     }
     if (rc) {
         kl_release_all(grids, made);

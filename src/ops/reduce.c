@@ -3,7 +3,7 @@
 #include "ops/reduce.h"
 
 #include "base/op_params.h"
-#include "ops/chain.h"
+#include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
@@ -120,17 +120,13 @@ int kl_logsumexp_axes(struct kl_array **out, struct kl_array *a, const int *axes
     return rc ? rc : kl_reduced_drop(out, kept, &x, keepdims, s, err);
 }
 
-/* total / count, in total's type, then as dtype. */
+/* total / count, in total's type, or dtype when that is an integer, then as dtype. */
 static int divide_by(struct kl_array **out, struct kl_array *total, double count,
                      enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *n, *quotient;
-    KL_TRY(kl_array_new_scalar(&n, count, total->t.dtype, err));
-    int rc = kl_divide(&quotient, total, n, s, err);
-    kl_array_release(n);
-    if (rc) return rc;
-    rc = kl_cast_to(out, quotient, dtype, s, err);
-    kl_array_release(quotient);
-    return rc;
+    struct kl_terms t = kl_terms_begin(s, err);
+    if (kl_dtype_is_int((enum kl_dtype)total->t.dtype)) total = kl_term_cast(&t, total, dtype);
+    struct kl_array *mean = kl_term_by(&t, kl_divide, total, count);
+    return kl_terms_end(&t, kl_term_cast(&t, mean, dtype), out);
 }
 
 int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
@@ -144,6 +140,9 @@ int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, siz
     /* The sum of 16-bit floats stays in float32: it may be too large for them although the mean is
      * not. */
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
+    /* Integers whose sum cancels leave what float32 would have lost on the way; 64-bit ones might overflow. */
+    enum kl_dtype given = (enum kl_dtype)a->t.dtype;
+    if (kl_dtype_is_int(given) && kl_dtype_size(given) < 8) wide = KL_I64;
     double count = 1;
     for (int i = 0; i < x.n; i++) count *= a->t.dims[x.at[i]];
     KL_TRY(reduce(&total, KL_OP_SUM, a, wide, &x, s, err));
@@ -311,23 +310,23 @@ static bool has_gradient(const struct kl_array *a) {
 }
 
 int kl_vjp_sum(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     if (!v->wanted[0] || !has_gradient(v->in[0])) return KL_OK;
-    struct kl_array *typed = kl_chain_cast(&c, v->cotangent[0], v->in[0]->t.dtype);
-    return kl_chain_end(&c, kl_chain_broadcast(&c, typed, v->in[0]), grad);
+    struct kl_array *typed = kl_term_cast(&t, v->cotangent[0], v->in[0]->t.dtype);
+    return kl_terms_end(&t, kl_term_broadcast(&t, typed, v->in[0]), grad);
 }
 
 /* Elements that are the extreme share its gradient evenly; where there is a NaN nothing is, and all of that reduction get NaN. */
 int kl_vjp_extreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_reduce_params *p = v->params;
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     if (!v->wanted[0] || !has_gradient(v->in[0])) return KL_OK;
     enum kl_dtype dtype = v->in[0]->t.dtype;
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
-    struct kl_array *is = kl_chain_cast(&c, kl_chain_2(&c, kl_equal, v->in[0], v->out[0]), wide);
-    struct kl_array *count = kl_chain_reduce(&c, kl_sum_axes, is, p->axes, p->n_axes);
-    struct kl_array *share = kl_chain_2(&c, kl_divide, v->cotangent[0], count);
-    return kl_chain_end(&c, kl_chain_cast(&c, kl_chain_2(&c, kl_multiply, is, share), dtype), grad);
+    struct kl_array *is = kl_term_cast(&t, kl_term2(&t, kl_equal, v->in[0], v->out[0]), wide);
+    struct kl_array *count = kl_term_reduce(&t, kl_sum_axes, is, p->axes, p->n_axes);
+    struct kl_array *share = kl_term2(&t, kl_divide, v->cotangent[0], count);
+    return kl_terms_end(&t, kl_term_cast(&t, kl_term2(&t, kl_multiply, is, share), dtype), grad);
 }
 
 static int no_complex(const struct kl_vjp *v, const char *what, struct kl_error **err) {
@@ -339,8 +338,8 @@ static int no_complex(const struct kl_vjp *v, const char *what, struct kl_error 
 /* The product of the others: of those before times that of those behind, so that a 0 does no harm. The reduced axes become one, the last. */
 int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_reduce_params *p = v->params;
-    struct kl_chain c = {.s = v->s, .err = err};
-    struct kl_array *x = v->in[0], *row = NULL, *back = NULL, *turned = NULL, *side[2];
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *x = v->in[0], *side[2];
     int perm[KL_MAX_NDIM], inverse[KL_MAX_NDIM], dims[KL_MAX_NDIM], n = 0, ndim = x->t.ndim;
     if (!v->wanted[0] || !has_gradient(x)) return KL_OK;
     KL_TRY(no_complex(v, "prod", err));
@@ -355,30 +354,23 @@ int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     for (int i = 0; i < kept; i++) dims[i] = x->t.dims[perm[i]];
     for (int i = kept; i < ndim; i++) length *= x->t.dims[perm[i]];
     dims[kept] = length;
-    if (kl_chain_goes_on(&c)) turned = kl_chain_hold(&c, kl_permute(&row, x, perm, err), &row);
-    if (kl_chain_goes_on(&c))
-        row = kl_chain_hold(&c, kl_reshape_to(&row, turned, kept + 1, dims, v->s, err), &row);
+    struct kl_array *turned = KL_TERM(&t, kl_permute(&t.made, x, perm, err));
+    struct kl_array *row = KL_TERM(&t, kl_reshape_to(&t.made, turned, kept + 1, dims, v->s, err));
     for (int k = 0; k < 2; k++)
-        if (kl_chain_goes_on(&c))
-            side[k] = kl_chain_hold(&c, kl_cumprod(&side[k], row, kept, k == 1, false, v->s, err),
-                                    &side[k]);
-        else
-            side[k] = NULL;
-    struct kl_array *others = kl_chain_2(&c, kl_multiply, side[0], side[1]);
-    if (kl_chain_goes_on(&c))
-        back =
-            kl_chain_hold(&c, kl_reshape_to(&back, others, ndim, turned->t.dims, v->s, err), &back);
-    if (kl_chain_goes_on(&c))
-        back = kl_chain_hold(&c, kl_permute(&others, back, inverse, err), &others);
-    struct kl_array *typed = kl_chain_cast(&c, v->cotangent[0], x->t.dtype);
-    return kl_chain_end(&c, kl_chain_2(&c, kl_multiply, back, typed), grad);
+        side[k] = KL_TERM(&t, kl_cumprod(&t.made, row, kept, k == 1, false, v->s, err));
+    struct kl_array *others = kl_term2(&t, kl_multiply, side[0], side[1]);
+    struct kl_array *back =
+        KL_TERM(&t, kl_reshape_to(&t.made, others, ndim, turned->t.dims, v->s, err));
+    back = KL_TERM(&t, kl_permute(&t.made, back, inverse, err));
+    struct kl_array *typed = kl_term_cast(&t, v->cotangent[0], x->t.dtype);
+    return kl_terms_end(&t, kl_term2(&t, kl_multiply, back, typed), grad);
 }
 
 int kl_vjp_logsumexp(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     if (!v->wanted[0]) return KL_OK;
     KL_TRY(no_complex(v, "logsumexp", err));
-    struct kl_array *d = kl_chain_2(&c, kl_subtract, v->in[0], v->out[0]);
-    return kl_chain_end(&c, kl_chain_2(&c, kl_multiply, kl_chain_1(&c, kl_exp, d), v->cotangent[0]),
+    struct kl_array *d = kl_term2(&t, kl_subtract, v->in[0], v->out[0]);
+    return kl_terms_end(&t, kl_term2(&t, kl_multiply, kl_term(&t, kl_exp, d), v->cotangent[0]),
                         grad);
 }

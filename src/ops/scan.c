@@ -1,6 +1,7 @@
 /* scan.c - cumulative operations along an axis. */
 #include "base/op_params.h"
-#include "ops/chain.h"
+#include "ops/meet.h"
+#include "ops/terms.h"
 #include "ops/reduce.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
@@ -48,12 +49,9 @@ int kl_logcumsumexp(struct kl_array **out, struct kl_array *a, int axis, bool re
 }
 
 /* ---- gradients ---- */
-static struct kl_array *scan_step(struct kl_chain *c, kl_scan_fn *f, struct kl_array *a, int axis,
+static struct kl_array *scan_step(struct kl_terms *t, kl_scan_fn *f, struct kl_array *a, int axis,
                                   bool reverse, bool inclusive) {
-    struct kl_array *out = NULL;
-    return kl_chain_goes_on(c)
-               ? kl_chain_hold(c, f(&out, a, axis, reverse, inclusive, c->s, c->err), &out)
-               : NULL;
+    return KL_TERM(t, f(&t->made, a, axis, reverse, inclusive, t->s, t->err));
 }
 
 static bool has_gradient(const struct kl_vjp *v) {
@@ -71,92 +69,86 @@ int kl_vjp_cumsum(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
 int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scan_params *p = v->params;
     struct kl_array *x = v->in[0];
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     if (!has_gradient(v)) return KL_OK;
     if (x->t.dtype == KL_C64)
         return kl_fail(err, KL_EDTYPE, "cumprod has no gradient for complex64 yet");
-    struct kl_array *zero = kl_chain_scalar(&c, 0, x->t.dtype),
-                    *one = kl_chain_scalar(&c, 1, x->t.dtype);
-    struct kl_array *is_zero = kl_chain_2(&c, kl_equal, x, zero);
-    struct kl_array *zeros = scan_step(&c, kl_cumsum, is_zero, p->axis, p->reverse, true);
-    struct kl_array *first =
-        kl_chain_2(&c, kl_logical_and, is_zero,
-                   kl_chain_2(&c, kl_equal, zeros, kl_chain_scalar(&c, 1, KL_I32)));
-    struct kl_array *without = kl_chain_where(&c, first, one, x);
+    struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype),
+                    *one = kl_term_number(&t, 1, x->t.dtype);
+    struct kl_array *is_zero = kl_term2(&t, kl_equal, x, zero);
+    struct kl_array *zeros = scan_step(&t, kl_cumsum, is_zero, p->axis, p->reverse, true);
+    struct kl_array *first = kl_term2(&t, kl_logical_and, is_zero,
+                                      kl_term2(&t, kl_equal, zeros, kl_term_number(&t, 1, KL_I32)));
+    struct kl_array *without = kl_term_where(&t, first, one, x);
     struct kl_array *product =
-        scan_step(&c, kl_cumprod, without, p->axis, p->reverse, p->inclusive);
+        scan_step(&t, kl_cumprod, without, p->axis, p->reverse, p->inclusive);
     struct kl_array *of_zero =
-        scan_step(&c, kl_cumsum, kl_chain_2(&c, kl_multiply, product, v->cotangent[0]), p->axis,
+        scan_step(&t, kl_cumsum, kl_term2(&t, kl_multiply, product, v->cotangent[0]), p->axis,
                   !p->reverse, p->inclusive);
     struct kl_array *sum =
-        scan_step(&c, kl_cumsum, kl_chain_2(&c, kl_multiply, v->out[0], v->cotangent[0]), p->axis,
+        scan_step(&t, kl_cumsum, kl_term2(&t, kl_multiply, v->out[0], v->cotangent[0]), p->axis,
                   !p->reverse, p->inclusive);
-    struct kl_array *of_others =
-        kl_chain_2(&c, kl_divide, sum, kl_chain_where(&c, is_zero, one, x));
-    struct kl_array *at_zero = kl_chain_where(&c, first, of_zero, zero);
-    return kl_chain_end(&c, kl_chain_where(&c, is_zero, at_zero, of_others), grad);
+    struct kl_array *of_others = kl_term2(&t, kl_divide, sum, kl_term_where(&t, is_zero, one, x));
+    struct kl_array *at_zero = kl_term_where(&t, first, of_zero, zero);
+    return kl_terms_end(&t, kl_term_where(&t, is_zero, at_zero, of_others), grad);
 }
 
 /* The elements from `from` on, `n` of them, along the axis. */
-static struct kl_array *part(struct kl_chain *c, struct kl_array *a, int axis, int from, int n) {
+static struct kl_array *part(struct kl_terms *t, struct kl_array *a, int axis, int from, int n) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM];
-    struct kl_array *out = NULL;
-    if (!kl_chain_goes_on(c)) return NULL;
+    if (t->rc) return NULL;
     struct kl_shape shape = kl_shape_of(a);
     for (int i = 0; i < shape.ndim; i++) step[i] = 1;
     start[axis] = from;
     shape.dims[axis] = n;
-    return kl_chain_hold(c, kl_slice_to(&out, a, start, step, shape.dims, c->err), &out);
+    return KL_TERM(t, kl_slice_to(&t->made, a, start, step, shape.dims, t->err));
 }
 
 /* Each result comes from the last element, in the direction of the scan, that equals it; cotangents are added there. */
 int kl_vjp_cumextreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scan_params *p = v->params;
-    struct kl_array *x = v->in[0], *places = NULL, *row = NULL, *added = NULL, *none = NULL;
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_array *x = v->in[0];
+    struct kl_terms t = kl_terms_begin(v->s, err);
     int n = v->wanted[0] ? x->t.dims[p->axis] : 0, column[KL_MAX_NDIM];
     if (!has_gradient(v)) return KL_OK;
     for (int i = 0; i < x->t.ndim; i++) column[i] = i == p->axis ? n : 1;
     kl_scan_fn *extreme = v->op == KL_OP_CUMMAX ? kl_cummax : kl_cummin;
     struct kl_array *all =
-        p->inclusive ? v->out[0] : scan_step(&c, extreme, x, p->axis, p->reverse, true);
-    struct kl_array *is = kl_chain_2(&c, kl_equal, x, all);
-    if (kl_chain_goes_on(&c))
-        row = kl_chain_hold(&c, kl_arange(&row, 0, n, 1, KL_I32, v->s, err), &row);
-    if (kl_chain_goes_on(&c))
-        places =
-            kl_chain_hold(&c, kl_reshape_to(&places, row, x->t.ndim, column, v->s, err), &places);
-    struct kl_array *other = kl_chain_scalar(&c, p->reverse ? n - 1 : 0, KL_I32);
+        p->inclusive ? v->out[0] : scan_step(&t, extreme, x, p->axis, p->reverse, true);
+    struct kl_array *is = kl_term2(&t, kl_equal, x, all);
+    struct kl_array *row = KL_TERM(&t, kl_arange(&t.made, 0, n, 1, KL_I32, v->s, err));
+    struct kl_array *places =
+        KL_TERM(&t, kl_reshape_to(&t.made, row, x->t.ndim, column, v->s, err));
+    struct kl_array *other = kl_term_number(&t, p->reverse ? n - 1 : 0, KL_I32);
     struct kl_array *from =
-        scan_step(&c, p->reverse ? kl_cummin : kl_cummax, kl_chain_where(&c, is, places, other),
+        scan_step(&t, p->reverse ? kl_cummin : kl_cummax, kl_term_where(&t, is, places, other),
                   p->axis, p->reverse, true);
     struct kl_array *cotangent = v->cotangent[0];
     if (!p->inclusive && n > 0) { /* element i is that of the one before it */
-        cotangent = part(&c, cotangent, p->axis, p->reverse ? 0 : 1, n - 1);
-        from = part(&c, from, p->axis, p->reverse ? 1 : 0, n - 1);
+        cotangent = part(&t, cotangent, p->axis, p->reverse ? 0 : 1, n - 1);
+        from = part(&t, from, p->axis, p->reverse ? 1 : 0, n - 1);
     }
-    if (kl_chain_goes_on(&c)) none = kl_chain_hold(&c, kl_zeros_like(&none, x, v->s, err), &none);
-    if (kl_chain_goes_on(&c))
-        added = kl_chain_hold(
-            &c, kl_scatter_add_axis(&added, none, from, cotangent, p->axis, v->s, err), &added);
-    return kl_chain_end(&c, added, grad);
+    struct kl_array *none = KL_TERM(&t, kl_zeros_like(&t.made, x, v->s, err));
+    struct kl_array *added =
+        KL_TERM(&t, kl_scatter_add_axis(&t.made, none, from, cotangent, p->axis, v->s, err));
+    return kl_terms_end(&t, added, grad);
 }
 
 /* Element i gets the sum of cotangent[j] * exp(x[i] - out[j]) over the j that it is in: a scan of logarithms again, of the positive and of the negative cotangents. */
 int kl_vjp_logcumsumexp(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scan_params *p = v->params;
     struct kl_array *x = v->in[0], *sum[2];
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     if (!v->wanted[0]) return KL_OK;
     if (x->t.dtype == KL_C64)
         return kl_fail(err, KL_EDTYPE, "logcumsumexp has no gradient for complex64 yet");
-    struct kl_array *zero = kl_chain_scalar(&c, 0, x->t.dtype), *given = v->cotangent[0];
+    struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype), *given = v->cotangent[0];
     for (int k = 0; k < 2; k++) {
-        if (k) given = kl_chain_1(&c, kl_negative, given);
-        struct kl_array *logs = kl_chain_1(&c, kl_log, kl_chain_2(&c, kl_maximum, given, zero));
-        logs = kl_chain_2(&c, kl_subtract, logs, v->out[0]);
-        logs = scan_step(&c, kl_logcumsumexp, logs, p->axis, !p->reverse, p->inclusive);
-        sum[k] = kl_chain_1(&c, kl_exp, kl_chain_2(&c, kl_add, logs, x));
+        if (k) given = kl_term(&t, kl_negative, given);
+        struct kl_array *logs = kl_term(&t, kl_log, kl_term2(&t, kl_maximum, given, zero));
+        logs = kl_term2(&t, kl_subtract, logs, v->out[0]);
+        logs = scan_step(&t, kl_logcumsumexp, logs, p->axis, !p->reverse, p->inclusive);
+        sum[k] = kl_term(&t, kl_exp, kl_term2(&t, kl_add, logs, x));
     }
-    return kl_chain_end(&c, kl_chain_2(&c, kl_subtract, sum[0], sum[1]), grad);
+    return kl_terms_end(&t, kl_term2(&t, kl_subtract, sum[0], sum[1]), grad);
 }

@@ -5,7 +5,7 @@
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
 
@@ -144,39 +144,39 @@ static int read_back(struct kl_array **out, const struct kl_vjp *v, struct kl_ar
 }
 
 /* The cotangent where x is the result that it took part in, elsewhere 0. */
-static struct kl_array *where_chosen(struct kl_steps *t, struct kl_array *x,
+static struct kl_array *where_chosen(struct kl_terms *t, struct kl_array *x,
                                      struct kl_array *result, struct kl_array *cotangent,
                                      struct kl_stream *s, struct kl_error **err) {
     struct kl_array *zero =
-        KL_STEP(t, kl_array_new_scalar(&t->made, 0, (enum kl_dtype)cotangent->t.dtype, err));
-    struct kl_array *chosen = KL_STEP(t, kl_equal(&t->made, x, result, s, err));
-    return KL_STEP(t, kl_where(&t->made, chosen, cotangent, zero, s, err));
+        KL_TERM(t, kl_array_new_scalar(&t->made, 0, (enum kl_dtype)cotangent->t.dtype, err));
+    struct kl_array *chosen = KL_TERM(t, kl_equal(&t->made, x, result, s, err));
+    return KL_TERM(t, kl_where(&t->made, chosen, cotangent, zero, s, err));
 }
 
 static int base_gradient(struct kl_array **out, const struct kl_vjp *v, enum kl_scatter_mode mode,
                          struct kl_error **err) {
     const struct kl_scatter_params *p = v->params;
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     struct kl_array *g = v->cotangent[0];
     if (mode == KL_SCATTER_ASSIGN) {
-        struct kl_array *zeros = KL_STEP(&t, kl_zeros_like(&t.made, v->in[1], v->s, err));
-        g = KL_STEP(&t, kl_scatter(&t.made, g, v->in + 2, (size_t)p->n_axes, zeros, p->axes,
+        struct kl_array *zeros = KL_TERM(&t, kl_zeros_like(&t.made, v->in[1], v->s, err));
+        g = KL_TERM(&t, kl_scatter(&t.made, g, v->in + 2, (size_t)p->n_axes, zeros, p->axes,
                                    (size_t)p->n_axes, v->s, err));
     } else if (mode != KL_SCATTER_ADD) {
         g = where_chosen(&t, v->in[0], v->out[0], g, v->s, err);
     }
-    return kl_steps_end(&t, out, g);
+    return kl_terms_end(&t, g, out);
 }
 
 static int update_gradient(struct kl_array **out, const struct kl_vjp *v, enum kl_scatter_mode mode,
                            struct kl_error **err) {
-    struct kl_steps t = {0};
-    struct kl_array *g = KL_STEP(&t, read_back(&t.made, v, v->cotangent[0], err));
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *g = KL_TERM(&t, read_back(&t.made, v, v->cotangent[0], err));
     if (mode == KL_SCATTER_MAX || mode == KL_SCATTER_MIN) {
-        struct kl_array *result = KL_STEP(&t, read_back(&t.made, v, v->out[0], err));
+        struct kl_array *result = KL_TERM(&t, read_back(&t.made, v, v->out[0], err));
         if (!t.rc) g = where_chosen(&t, v->in[1], result, g, v->s, err);
     }
-    return kl_steps_end(&t, out, g);
+    return kl_terms_end(&t, g, out);
 }
 
 /* Of several updates to one place that are assigned each gets the gradient of the place, as do all that are equal to a maximum or minimum. */

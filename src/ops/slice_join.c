@@ -2,26 +2,26 @@
  * the part is read, joined and written back. */
 #include "ops/meet.h"
 #include "ops/ops.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 
 static int join(struct kl_array **out, kl_binary_fn *fn, struct kl_array *src,
                 struct kl_array *update, const int *start, size_t start_num, const int *stop,
                 size_t stop_num, const int *strides, size_t strides_num, struct kl_stream *s,
                 struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(src, "src", err));
     KL_TRY(kl_check_array(update, "update", err));
     KL_TRY(kl_check_stream(s, err));
-    struct kl_array *part = KL_STEP(
+    struct kl_array *part = KL_TERM(
         &t, kl_slice(&t.made, src, start, start_num, stop, stop_num, strides, strides_num, s, err));
     struct kl_array *with =
-        KL_STEP(&t, kl_cast_to(&t.made, update, (enum kl_dtype)src->t.dtype, s, err));
-    with = KL_STEP(&t, kl_broadcast_view(&t.made, with, part->t.ndim, part->t.dims, err));
-    struct kl_array *joined = KL_STEP(&t, fn(&t.made, part, with, s, err));
+        KL_TERM(&t, kl_cast_to(&t.made, update, (enum kl_dtype)src->t.dtype, s, err));
+    with = KL_TERM(&t, kl_broadcast_view(&t.made, with, part->t.ndim, part->t.dims, err));
+    struct kl_array *joined = KL_TERM(&t, fn(&t.made, part, with, s, err));
     struct kl_array *done =
-        KL_STEP(&t, kl_slice_update(&t.made, src, joined, start, start_num, stop, stop_num, strides,
+        KL_TERM(&t, kl_slice_update(&t.made, src, joined, start, start_num, stop, stop_num, strides,
                                     strides_num, s, err));
-    return kl_steps_end(&t, out, done);
+    return kl_terms_end(&t, done, out);
 }
 
 #define SLICE_JOIN(name, fn)                                                                       \

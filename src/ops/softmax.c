@@ -1,6 +1,6 @@
 /* softmax.c - softmax over a set of axes. The kernels take them as one: of devices when they are the last, of the CPU when they follow each other; else they are brought to the end. */
 #include "base/op_params.h"
-#include "ops/chain.h"
+#include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/views.h"
@@ -66,14 +66,14 @@ int kl_softmax(struct kl_array **out, struct kl_array *a, bool precise, struct k
 int kl_vjp_softmax(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_softmax_params *p = v->params;
     struct kl_array *y = v->out[0], *g = v->cotangent[0];
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     int axes[KL_MAX_NDIM], n = 0;
     if (!v->wanted[0]) return KL_OK;
     if (y->t.dtype == KL_C64)
         return kl_fail(err, KL_EDTYPE, "softmax has no gradient for complex64 yet");
     for (; n < p->n_axes; n++) axes[n] = p->axis + n;
     struct kl_array *along =
-        kl_chain_reduce(&c, kl_sum_axes, kl_chain_2(&c, kl_multiply, y, g), axes, n);
-    return kl_chain_end(&c, kl_chain_2(&c, kl_multiply, y, kl_chain_2(&c, kl_subtract, g, along)),
+        kl_term_reduce(&t, kl_sum_axes, kl_term2(&t, kl_multiply, y, g), axes, n);
+    return kl_terms_end(&t, kl_term2(&t, kl_multiply, y, kl_term2(&t, kl_subtract, g, along)),
                         grad);
 }

@@ -1,6 +1,6 @@
 /* sort.c - sort, argsort, partition, argpartition and topk, along an axis or of all elements. */
 #include "base/op_params.h"
-#include "ops/chain.h"
+#include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/views.h"

@@ -1,6 +1,7 @@
 /* statistics.c - variance, standard deviation, median. */
 #include "base/op_params.h"
-#include "ops/chain.h"
+#include "ops/meet.h"
+#include "ops/terms.h"
 #include "ops/params.h"
 #include "ops/reduce.h"
 #include "ops/views.h"
@@ -65,19 +66,19 @@ int kl_std_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdi
 int kl_vjp_var(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_var_params *p = v->params;
     struct kl_array *x = v->in[0];
-    struct kl_chain c = {.s = v->s, .err = err};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     double n = 1;
     if (!v->wanted[0] || !(kl_dtype_is_float(x->t.dtype) || x->t.dtype == KL_C64)) return KL_OK;
     enum kl_dtype wide = kl_dtype_size(x->t.dtype) == 2 ? KL_F32 : x->t.dtype;
     for (int i = 0; i < p->n_axes; i++) n *= x->t.dims[p->axes[i]];
     double over = n > p->ddof ? n - p->ddof : 0;
-    struct kl_array *typed = kl_chain_cast(&c, x, wide);
-    struct kl_array *mean = kl_chain_reduce(&c, kl_mean_axes, typed, p->axes, p->n_axes);
-    struct kl_array *d = kl_chain_2(&c, kl_subtract, typed, mean);
-    struct kl_array *scale = kl_chain_scalar(&c, 2 / over, wide);
-    struct kl_array *share = kl_chain_2(&c, kl_multiply, v->cotangent[0], scale);
-    struct kl_array *g = kl_chain_2(&c, kl_multiply, d, share);
-    return kl_chain_end(&c, kl_chain_cast(&c, g, x->t.dtype), grad);
+    struct kl_array *typed = kl_term_cast(&t, x, wide);
+    struct kl_array *mean = kl_term_reduce(&t, kl_mean_axes, typed, p->axes, p->n_axes);
+    struct kl_array *d = kl_term2(&t, kl_subtract, typed, mean);
+    struct kl_array *scale = kl_term_number(&t, 2 / over, wide);
+    struct kl_array *share = kl_term2(&t, kl_multiply, v->cotangent[0], scale);
+    struct kl_array *g = kl_term2(&t, kl_multiply, d, share);
+    return kl_terms_end(&t, kl_term_cast(&t, g, x->t.dtype), grad);
 }
 
 /* ---- median ---- */
@@ -110,18 +111,16 @@ static int axes_last(struct kl_array **out, struct kl_array *a, const struct kl_
 }
 
 /* The k-th along the last axis, which goes. */
-static struct kl_array *element(struct kl_chain *c, struct kl_array *row, int k) {
+static struct kl_array *element(struct kl_terms *t, struct kl_array *row, int k) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM];
-    struct kl_array *at, *out;
-    if (!kl_chain_goes_on(c)) return NULL;
+    if (t->rc) return NULL;
     struct kl_shape shape = kl_shape_of(row);
     int last = shape.ndim - 1;
     for (int i = 0; i <= last; i++) step[i] = 1;
     start[last] = k;
     shape.dims[last] = 1;
-    at = kl_chain_hold(c, kl_slice_to(&at, row, start, step, shape.dims, c->err), &at);
-    if (!kl_chain_goes_on(c)) return NULL;
-    return kl_chain_hold(c, kl_squeeze_axis(&out, at, last, c->s, c->err), &out);
+    struct kl_array *at = KL_TERM(t, kl_slice_to(&t->made, row, start, step, shape.dims, t->err));
+    return KL_TERM(t, kl_squeeze_axis(&t->made, at, last, t->s, t->err));
 }
 
 int kl_median_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
@@ -144,26 +143,23 @@ int kl_median_axes(struct kl_array **out, struct kl_array *a, const int *axes, s
     if (rc) return rc;
     /* Halves are added, so that the sum of two large ones is no infinity. */
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
-    struct kl_chain c = {.s = s, .err = err};
-    struct kl_array *middle = kl_chain_cast(&c, element(&c, sorted, n / 2), wide);
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *middle = kl_term_cast(&t, element(&t, sorted, n / 2), wide);
     if (n % 2 == 0) {
-        struct kl_array *below = kl_chain_cast(&c, element(&c, sorted, n / 2 - 1), wide);
-        struct kl_array *half = kl_chain_scalar(&c, 0.5, wide);
-        middle = kl_chain_2(&c, kl_add, kl_chain_2(&c, kl_multiply, below, half),
-                            kl_chain_2(&c, kl_multiply, middle, half));
+        struct kl_array *below = kl_term_cast(&t, element(&t, sorted, n / 2 - 1), wide);
+        struct kl_array *half = kl_term_number(&t, 0.5, wide);
+        middle = kl_term2(&t, kl_add, kl_term2(&t, kl_multiply, below, half),
+                          kl_term2(&t, kl_multiply, middle, half));
     }
     if (dtype == a->t.dtype) { /* NaN comes last */
-        struct kl_array *last = element(&c, sorted, n - 1);
-        struct kl_array *typed = kl_chain_cast(&c, last, wide);
-        middle = kl_chain_where(&c, kl_chain_2(&c, kl_equal, last, last), middle, typed);
+        struct kl_array *last = element(&t, sorted, n - 1);
+        struct kl_array *typed = kl_term_cast(&t, last, wide);
+        middle = kl_term_where(&t, kl_term2(&t, kl_equal, last, last), middle, typed);
     }
-    middle = kl_chain_cast(&c, middle, dtype);
-    if (keepdims && kl_chain_goes_on(&c)) {
-        struct kl_array *kept = NULL;
-        middle = kl_chain_hold(&c, kl_reshape_to(&kept, middle, x.kept.ndim, x.kept.dims, s, err),
-                               &kept);
-    }
-    rc = kl_chain_end(&c, middle, out);
+    middle = kl_term_cast(&t, middle, dtype);
+    if (keepdims)
+        middle = KL_TERM(&t, kl_reshape_to(&t.made, middle, x.kept.ndim, x.kept.dims, s, err));
+    rc = kl_terms_end(&t, middle, out);
     kl_array_release(sorted);
     return rc;
 }

@@ -3,7 +3,7 @@
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
 
@@ -171,7 +171,7 @@ static int read_as(struct kl_array **out, struct kl_array *a, enum kl_dtype dtyp
 
 int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s,
             struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_dtype(dtype, err));
     if (dtype == a->t.dtype) {
@@ -180,9 +180,9 @@ int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stre
     }
     if (dtype != KL_BOOL) return read_as(out, a, (enum kl_dtype)dtype, s, err);
     /* A bool is 0 or 1 for every kernel, so other bytes cannot be taken as they are. */
-    struct kl_array *bytes = KL_STEP(&t, read_as(&t.made, a, KL_U8, s, err));
-    struct kl_array *truth = KL_STEP(&t, kl_cast_to(&t.made, bytes, KL_BOOL, s, err));
-    return kl_steps_end(&t, out, truth);
+    struct kl_array *bytes = KL_TERM(&t, read_as(&t.made, a, KL_U8, s, err));
+    struct kl_array *truth = KL_TERM(&t, kl_cast_to(&t.made, bytes, KL_BOOL, s, err));
+    return kl_terms_end(&t, truth, out);
 }
 
 /* ---- gradients ---- */
@@ -190,52 +190,52 @@ int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stre
 static int positions(struct kl_array **out, const struct kl_shape *of,
                      const struct kl_strided_params *p, int64_t size, struct kl_stream *s,
                      struct kl_error **err) {
-    struct kl_steps t = {0};
-    struct kl_array *at = KL_STEP(&t, kl_array_new_scalar(&t.made, (double)p->v[0], KL_I64, err));
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *at = KL_TERM(&t, kl_array_new_scalar(&t.made, (double)p->v[0], KL_I64, err));
     for (int i = 0; i < of->ndim && !t.rc; i++) {
-        struct kl_steps axis = {0};
+        struct kl_terms axis = kl_terms_begin(s, err);
         int n = of->dims[i], dims[KL_MAX_NDIM];
         for (int k = i; k < of->ndim; k++) dims[k - i] = k == i ? n : 1;
-        struct kl_array *x = KL_STEP(&axis, kl_arange(&axis.made, 0, n, 1, KL_I64, s, err));
+        struct kl_array *x = KL_TERM(&axis, kl_arange(&axis.made, 0, n, 1, KL_I64, s, err));
         struct kl_array *stride =
-            KL_STEP(&axis, kl_array_new_data(&axis.made, &p->v[1 + i], KL_I64, 0, NULL, err));
-        x = KL_STEP(&axis, kl_multiply(&axis.made, x, stride, s, err));
-        x = KL_STEP(&axis, kl_reshape_to(&axis.made, x, of->ndim - i, dims, s, err));
-        x = KL_STEP(&axis, kl_add(&axis.made, at, x, s, err));
-        at = KL_STEP(&t, kl_steps_end(&axis, &t.made, x));
+            KL_TERM(&axis, kl_array_new_data(&axis.made, &p->v[1 + i], KL_I64, 0, NULL, err));
+        x = KL_TERM(&axis, kl_multiply(&axis.made, x, stride, s, err));
+        x = KL_TERM(&axis, kl_reshape_to(&axis.made, x, of->ndim - i, dims, s, err));
+        x = KL_TERM(&axis, kl_add(&axis.made, at, x, s, err));
+        at = KL_TERM(&t, kl_terms_end(&axis, x, &t.made));
     }
-    at = KL_STEP(&t, kl_broadcast_view(&t.made, at, of->ndim, of->dims, err));
-    at = KL_STEP(&t, kl_flatten_all(&t.made, at, s, err));
+    at = KL_TERM(&t, kl_broadcast_view(&t.made, at, of->ndim, of->dims, err));
+    at = KL_TERM(&t, kl_flatten_all(&t.made, at, s, err));
     if (!t.rc) kl_array_set_range(at, 0, size - 1); /* as the builder has checked */
-    return kl_steps_end(&t, out, at);
+    return kl_terms_end(&t, at, out);
 }
 
 /* What several elements of the view show gets the sum of their gradients. */
 int kl_vjp_as_strided(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     struct kl_array *g = v->cotangent[0], *a = v->in[0];
     struct kl_shape of = kl_shape_of(g);
-    struct kl_array *zeros = KL_STEP(&t, kl_zeros_like(&t.made, a, v->s, err));
-    if (g->t.size == 0) return kl_steps_end(&t, &grad[0], zeros);
-    struct kl_array *at = KL_STEP(&t, positions(&t.made, &of, v->params, a->t.size, v->s, err));
-    struct kl_array *flat = KL_STEP(&t, kl_flatten_all(&t.made, zeros, v->s, err));
-    struct kl_array *updates = KL_STEP(&t, kl_flatten_all(&t.made, g, v->s, err));
+    struct kl_array *zeros = KL_TERM(&t, kl_zeros_like(&t.made, a, v->s, err));
+    if (g->t.size == 0) return kl_terms_end(&t, zeros, &grad[0]);
+    struct kl_array *at = KL_TERM(&t, positions(&t.made, &of, v->params, a->t.size, v->s, err));
+    struct kl_array *flat = KL_TERM(&t, kl_flatten_all(&t.made, zeros, v->s, err));
+    struct kl_array *updates = KL_TERM(&t, kl_flatten_all(&t.made, g, v->s, err));
     struct kl_array *sum =
-        KL_STEP(&t, kl_scatter_add_axis(&t.made, flat, at, updates, 0, v->s, err));
-    sum = KL_STEP(&t, kl_reshape_to(&t.made, sum, a->t.ndim, a->t.dims, v->s, err));
-    return kl_steps_end(&t, &grad[0], sum);
+        KL_TERM(&t, kl_scatter_add_axis(&t.made, flat, at, updates, 0, v->s, err));
+    sum = KL_TERM(&t, kl_reshape_to(&t.made, sum, a->t.ndim, a->t.dims, v->s, err));
+    return kl_terms_end(&t, sum, &grad[0]);
 }
 
 int kl_vjp_diagonal(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_diagonal_params *p = v->params;
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(v->s, err);
     struct kl_array *a = v->in[0];
     int perm[KL_MAX_NDIM], n = a->t.ndim, rows = a->t.dims[p->axis1], cols = a->t.dims[p->axis2];
     if (v->cotangent[0]->t.size == 0) return kl_zeros_like(&grad[0], a, v->s, err);
     for (int i = 0, lead = 0; i < n; i++)
         perm[i] = i == p->axis1 ? n - 2 : i == p->axis2 ? n - 1 : lead++;
     struct kl_array *g =
-        KL_STEP(&t, kl_embed_diagonal(&t.made, v->cotangent[0], rows, cols, p->offset, v->s, err));
-    g = KL_STEP(&t, kl_permute(&t.made, g, perm, err));
-    return kl_steps_end(&t, &grad[0], g);
+        KL_TERM(&t, kl_embed_diagonal(&t.made, v->cotangent[0], rows, cols, p->offset, v->s, err));
+    g = KL_TERM(&t, kl_permute(&t.made, g, perm, err));
+    return kl_terms_end(&t, g, &grad[0]);
 }

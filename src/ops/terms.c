@@ -4,52 +4,49 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "ops/meet.h"
 
 struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err) {
     return (struct kl_terms){.s = s, .err = err};
 }
 
-/* Notes what a builder has returned: *made is the struct's, or NULL. */
-static void note(struct kl_terms *t, int rc, struct kl_array **made) {
-    if (rc) {
-        t->rc = rc;
-        *made = NULL;
-        return;
-    }
+struct kl_array *kl_terms_note(struct kl_terms *t, int rc) {
+    t->rc = rc;
+    if (rc) return NULL;
     kl_assert(t->n < KL_MAX_TERMS);
-    t->made[t->n++] = *made;
+    return t->all[t->n++] = t->made;
 }
 
 struct kl_array *kl_term(struct kl_terms *t, kl_unary_fn *build, struct kl_array *a) {
-    struct kl_array *out = NULL;
-    if (!t->rc) note(t, build(&out, a, t->s, t->err), &out);
-    return out;
+    return KL_TERM(t, build(&t->made, a, t->s, t->err));
 }
 
 struct kl_array *kl_term2(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a,
                           struct kl_array *b) {
-    struct kl_array *out = NULL;
-    if (!t->rc) note(t, build(&out, a, b, t->s, t->err), &out);
-    return out;
+    return KL_TERM(t, build(&t->made, a, b, t->s, t->err));
 }
 
 struct kl_array *kl_term_where(struct kl_terms *t, struct kl_array *condition, struct kl_array *x,
                                struct kl_array *y) {
-    struct kl_array *out = NULL;
-    if (!t->rc) note(t, kl_where(&out, condition, x, y, t->s, t->err), &out);
-    return out;
+    return KL_TERM(t, kl_where(&t->made, condition, x, y, t->s, t->err));
 }
 
 struct kl_array *kl_term_cast(struct kl_terms *t, struct kl_array *a, enum kl_dtype dtype) {
-    struct kl_array *out = NULL;
-    if (!t->rc) note(t, kl_astype(&out, a, (int)dtype, t->s, t->err), &out);
-    return out;
+    return KL_TERM(t, kl_cast_to(&t->made, a, dtype, t->s, t->err));
 }
 
 struct kl_array *kl_term_number(struct kl_terms *t, double x, enum kl_dtype dtype) {
-    struct kl_array *out = NULL;
-    if (!t->rc) note(t, kl_array_new_scalar(&out, x, dtype, t->err), &out);
-    return out;
+    return KL_TERM(t, kl_array_new_scalar(&t->made, x, dtype, t->err));
+}
+
+struct kl_array *kl_term_broadcast(struct kl_terms *t, struct kl_array *a,
+                                   const struct kl_array *like) {
+    return KL_TERM(t, kl_broadcast_view(&t->made, a, like->t.ndim, like->t.dims, t->err));
+}
+
+struct kl_array *kl_term_reduce(struct kl_terms *t, kl_reduce_axes_fn *build, struct kl_array *a,
+                                const int *axes, int n) {
+    return KL_TERM(t, build(&t->made, a, axes, (size_t)n, true, t->s, t->err));
 }
 
 struct kl_array *kl_term_by(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a, double x) {
@@ -63,7 +60,7 @@ struct kl_array *kl_terms_keep(const struct kl_terms *t, struct kl_array *a) {
 
 int kl_terms_end(struct kl_terms *t, struct kl_array *result, struct kl_array **out) {
     if (!t->rc && out) *out = kl_array_retain(result);
-    for (int i = 0; i < t->n; i++) kl_array_release(t->made[i]);
+    kl_release_all(t->all, (size_t)t->n);
     t->n = 0;
     return t->rc;
 }

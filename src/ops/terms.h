@@ -1,4 +1,4 @@
-/* terms.h - formulas made of operations: what composed builders and the rules of vjp.h are written with. For src/ops only.
+/* terms.h - results that are made of several operations: what composed builders and the rules of vjp.h are written with. For src/ops only.
  *
  * A term is an array that the struct owns until the end, so a formula reads as one:
  *
@@ -6,31 +6,44 @@
  *     struct kl_array *r = kl_term2(&t, kl_multiply, kl_term(&t, kl_sin, x), y);
  *     return kl_terms_end(&t, r, out);
  *
- * After the first failure every term is NULL, and what is made of NULL is NULL. */
+ * After the first failure every term is NULL, and nothing more is made or evaluated. Any builder can make a term: KL_TERM(&t, build(&t.made, ...)). */
 #pragma once
+#include "ops/check.h"
 #include "ops/ops.h"
 #include "ops/vjp.h"
 
-enum { KL_MAX_TERMS = 32 };
+enum { KL_MAX_TERMS = 96 }; /* more than one per axis */
 
 struct kl_terms {
     struct kl_stream *s;
     struct kl_error **err;
     int rc, n;
-    struct kl_array *made[KL_MAX_TERMS]; /* owned */
+    struct kl_array *made;              /* where a builder puts a term */
+    struct kl_array *all[KL_MAX_TERMS]; /* owned */
 };
 
 struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err);
+/* The term that `call` has put into t->made, or NULL. `call` is not evaluated after a failure, so its operands are there. */
+#define KL_TERM(t, call) ((t)->rc ? NULL : kl_terms_note(t, call))
+struct kl_array *kl_terms_note(struct kl_terms *t, int rc);
+
 struct kl_array *kl_term(struct kl_terms *t, kl_unary_fn *build, struct kl_array *a);
 struct kl_array *kl_term2(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a,
                           struct kl_array *b);
 struct kl_array *kl_term_where(struct kl_terms *t, struct kl_array *condition, struct kl_array *x,
                                struct kl_array *y);
+/* a itself when it has that dtype. */
 struct kl_array *kl_term_cast(struct kl_terms *t, struct kl_array *a, enum kl_dtype dtype);
 /* 0-d, of a type in which x can be written. */
 struct kl_array *kl_term_number(struct kl_terms *t, double x, enum kl_dtype dtype);
 /* build(a, x), x as a number of a's type. */
 struct kl_array *kl_term_by(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a, double x);
+/* To the shape of like. */
+struct kl_array *kl_term_broadcast(struct kl_terms *t, struct kl_array *a,
+                                   const struct kl_array *like);
+/* A reduction that keeps its axes. */
+struct kl_array *kl_term_reduce(struct kl_terms *t, kl_reduce_axes_fn *build, struct kl_array *a,
+                                const int *axes, int n);
 /* A new reference to a term or to any other array; NULL after a failure. */
 struct kl_array *kl_terms_keep(const struct kl_terms *t, struct kl_array *a);
 /* Releases the terms; *out, unless out is NULL, is a new reference to result. Returns the code of the first failure. */

@@ -2,34 +2,34 @@
  * numbers, and selections by them. */
 #include "ops/meet.h"
 #include "ops/ops.h"
-#include "ops/steps.h"
+#include "ops/terms.h"
 #include "ops/views.h"
 
 /* fn(row, column - k) for every place of a matrix, in bool. A k that is outside of it may be clamped to its edge. */
 static int compare_places(struct kl_array **out, kl_binary_fn *fn, int rows, int cols, int k,
                           struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     if (rows < 0 || cols < 0)
         return kl_fail(err, KL_ESHAPE, "a matrix of %d rows and %d columns; 0 or more are possible",
                        rows, cols);
     int64_t first = k < -rows ? -(int64_t)rows : k > cols ? cols : k;
     enum kl_dtype dtype = (int64_t)rows + cols < INT32_MAX ? KL_I32 : KL_I64;
-    struct kl_array *row = KL_STEP(&t, kl_arange(&t.made, 0, rows, 1, dtype, s, err));
-    row = KL_STEP(&t, kl_expand_dims(&t.made, row, 1, s, err));
+    struct kl_array *row = KL_TERM(&t, kl_arange(&t.made, 0, rows, 1, dtype, s, err));
+    row = KL_TERM(&t, kl_expand_dims(&t.made, row, 1, s, err));
     struct kl_array *col =
-        KL_STEP(&t, kl_arange(&t.made, (double)-first, (double)(cols - first), 1, dtype, s, err));
-    struct kl_array *which = KL_STEP(&t, fn(&t.made, row, col, s, err));
-    return kl_steps_end(&t, out, which);
+        KL_TERM(&t, kl_arange(&t.made, (double)-first, (double)(cols - first), 1, dtype, s, err));
+    struct kl_array *which = KL_TERM(&t, fn(&t.made, row, col, s, err));
+    return kl_terms_end(&t, which, out);
 }
 
 static int as_matrix(struct kl_array **out, kl_binary_fn *fn, int rows, int cols, int k, int dtype,
                      struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_stream(s, err));
-    struct kl_array *which = KL_STEP(&t, compare_places(&t.made, fn, rows, cols, k, s, err));
-    struct kl_array *typed = KL_STEP(&t, kl_cast_to(&t.made, which, (enum kl_dtype)dtype, s, err));
-    return kl_steps_end(&t, out, typed);
+    struct kl_array *which = KL_TERM(&t, compare_places(&t.made, fn, rows, cols, k, s, err));
+    struct kl_array *typed = KL_TERM(&t, kl_cast_to(&t.made, which, (enum kl_dtype)dtype, s, err));
+    return kl_terms_end(&t, typed, out);
 }
 
 int kl_eye(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stream *s,
@@ -50,17 +50,17 @@ int kl_tri(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stre
 /* x where fn(row, column - k), elsewhere 0. */
 static int keep_places(struct kl_array **out, kl_binary_fn *fn, struct kl_array *x, int k,
                        struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(x, "x", err));
     KL_TRY(kl_check_stream(s, err));
     if (x->t.ndim < 2)
         return kl_fail(err, KL_ESHAPE, "an array of %d axes; at least two are needed", x->t.ndim);
     const int *last = x->t.dims + x->t.ndim - 2;
-    struct kl_array *which = KL_STEP(&t, compare_places(&t.made, fn, last[0], last[1], k, s, err));
+    struct kl_array *which = KL_TERM(&t, compare_places(&t.made, fn, last[0], last[1], k, s, err));
     struct kl_array *zero =
-        KL_STEP(&t, kl_array_new_scalar(&t.made, 0, (enum kl_dtype)x->t.dtype, err));
-    struct kl_array *kept = KL_STEP(&t, kl_where(&t.made, which, x, zero, s, err));
-    return kl_steps_end(&t, out, kept);
+        KL_TERM(&t, kl_array_new_scalar(&t.made, 0, (enum kl_dtype)x->t.dtype, err));
+    struct kl_array *kept = KL_TERM(&t, kl_where(&t.made, which, x, zero, s, err));
+    return kl_terms_end(&t, kept, out);
 }
 
 int kl_tril(struct kl_array **out, struct kl_array *x, int k, struct kl_stream *s,
@@ -75,16 +75,16 @@ int kl_triu(struct kl_array **out, struct kl_array *x, int k, struct kl_stream *
 
 int kl_embed_diagonal(struct kl_array **out, struct kl_array *a, int rows, int cols, int k,
                       struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     int axis = a->t.ndim - 1, low = k < 0 ? -k : 0, high = rows - low - a->t.dims[axis];
     enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
-    struct kl_array *zero = KL_STEP(&t, kl_array_new_scalar(&t.made, 0, dtype, err));
+    struct kl_array *zero = KL_TERM(&t, kl_array_new_scalar(&t.made, 0, dtype, err));
     struct kl_array *by_row =
-        KL_STEP(&t, kl_pad(&t.made, a, &axis, 1, &low, 1, &high, 1, zero, "constant", s, err));
-    by_row = KL_STEP(&t, kl_expand_dims(&t.made, by_row, -1, s, err));
-    struct kl_array *which = KL_STEP(&t, compare_places(&t.made, kl_equal, rows, cols, k, s, err));
-    struct kl_array *placed = KL_STEP(&t, kl_where(&t.made, which, by_row, zero, s, err));
-    return kl_steps_end(&t, out, placed);
+        KL_TERM(&t, kl_pad(&t.made, a, &axis, 1, &low, 1, &high, 1, zero, "constant", s, err));
+    by_row = KL_TERM(&t, kl_expand_dims(&t.made, by_row, -1, s, err));
+    struct kl_array *which = KL_TERM(&t, compare_places(&t.made, kl_equal, rows, cols, k, s, err));
+    struct kl_array *placed = KL_TERM(&t, kl_where(&t.made, which, by_row, zero, s, err));
+    return kl_terms_end(&t, placed, out);
 }
 
 int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,
@@ -103,12 +103,12 @@ int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
 
 int kl_trace(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2, int dtype,
              struct kl_stream *s, struct kl_error **err) {
-    struct kl_steps t = {0};
+    struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_check_dtype(dtype, err));
-    struct kl_array *x = KL_STEP(&t, kl_diagonal(&t.made, a, offset, axis1, axis2, s, err));
-    x = KL_STEP(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
-    x = KL_STEP(&t, kl_sum_axis(&t.made, x, -1, false, s, err));
-    return kl_steps_end(&t, out, x);
+    struct kl_array *x = KL_TERM(&t, kl_diagonal(&t.made, a, offset, axis1, axis2, s, err));
+    x = KL_TERM(&t, kl_cast_to(&t.made, x, (enum kl_dtype)dtype, s, err));
+    x = KL_TERM(&t, kl_sum_axis(&t.made, x, -1, false, s, err));
+    return kl_terms_end(&t, x, out);
 }
