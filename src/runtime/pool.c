@@ -14,7 +14,8 @@ struct job {
     int64_t n;
     void (*chunk)(void *arg, int64_t i);
     void *arg;
-    int helpers;         /* threads besides the caller that are inside; guarded by pool.mu */
+    _Atomic(int)
+        helpers;         /* threads besides the caller that are inside; changed with pool.mu held */
     bool caller_waits;   /* guarded by pool.mu */
     pthread_cond_t left; /* the last helper has gone */
 };
@@ -154,10 +155,14 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     job_run(&j);
     kl_mutex_lock(&pool.mu);
     unlist_job(&j);
-    j.caller_waits = true;
-    while (j.helpers) { /* they run chunks that are already claimed, which never wait */
-        kl_cond_wait(&j.left, &pool.mu);
+    if (j.helpers) { /* they run chunks that are already claimed, which never wait: most are done before a sleeper would have been woken */
+        kl_mutex_unlock(&pool.mu);
+        for (int i = 0; i < LOOKS && atomic_load_explicit(&j.helpers, memory_order_relaxed); i++)
+            pause_cpu();
+        kl_mutex_lock(&pool.mu);
     }
+    j.caller_waits = true;
+    while (j.helpers) kl_cond_wait(&j.left, &pool.mu);
     kl_mutex_unlock(&pool.mu);
     pthread_cond_destroy(&j.left);
 }
