@@ -1,4 +1,4 @@
-/* operations.h - every element-wise builder, by name, for the tests that put each of them to the same question (variants, fusion), operands that show what an operation does with
+/* operations.h - every element-wise builder, and every one along an axis, by name, for the tests that put each of them to the same question (variants, threads, fusion), operands that show what an operation does with
  * odd bits, and which results count as the same. */
 #pragma once
 #include "helpers.h"
@@ -82,6 +82,48 @@ static inline int operation_build(int which, struct kl_array **out, struct kl_ar
     if (which < N_UNARY + N_BINARY) return binaries[which - N_UNARY].build(out, a, b, cpu(), err);
     return kl_astype(out, a, which - N_UNARY - N_BINARY, cpu(), err);
 }
+
+/* Other operations along an axis, as reductions; keepdims means reversed for a scan. */
+#define ALONG(name, call)                                                               \
+    static int name(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, \
+                    struct kl_stream *s, struct kl_error **err) {                       \
+        return call;                                                                    \
+    }
+ALONG(var_axis, kl_var_axis(out, a, axis, keepdims, 1, s, err))
+ALONG(std_axis, kl_std_axis(out, a, axis, keepdims, 0, s, err))
+ALONG(median_axis, kl_median_axes(out, a, &axis, 1, keepdims, s, err))
+ALONG(partition_axis, kl_partition_axis(out, a, 17, axis, s, err))
+ALONG(topk_axis, kl_topk_axis(out, a, 9, axis, s, err))
+ALONG(cumsum_axis, kl_cumsum(out, a, axis, keepdims, true, s, err))
+ALONG(cumprod_axis, kl_cumprod(out, a, axis, keepdims, true, s, err))
+ALONG(cummax_axis, kl_cummax(out, a, axis, keepdims, true, s, err))
+ALONG(cummin_axis, kl_cummin(out, a, axis, keepdims, true, s, err))
+ALONG(logcumsumexp_axis, kl_logcumsumexp(out, a, axis, keepdims, true, s, err))
+ALONG(rms_norm_axis, kl_rms_norm(out, a, NULL, 1e-5f, s, err))
+ALONG(layer_norm_axis, kl_layer_norm(out, a, NULL, NULL, 1e-5f, s, err))
+static int rope_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
+                     struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *three, *offset = scalar_of(KL_I32, 5);
+    int rc = kl_expand_dims(&three, a, 0, s, err);
+    if (rc == KL_OK) {
+        rc = kl_rope(out, three, 40, axis, (struct kl_rope_base){true, 100}, 1, offset, NULL, s,
+                     err);
+        kl_array_release(three);
+    }
+    kl_array_release(offset);
+    return rc;
+}
+static const struct {
+    const char *name;
+    kl_reduce_axis_fn *build;
+} reductions[] = {
+    NAMED(kl_sum_axis),       NAMED(kl_mean_axis),   NAMED(kl_max_axis),       NAMED(kl_min_axis),
+    NAMED(kl_argmax_axis),    NAMED(kl_argmin_axis), NAMED(kl_softmax_axis),   NAMED(kl_prod_axis),
+    NAMED(kl_all_axis),       NAMED(kl_any_axis),    NAMED(kl_logsumexp_axis), NAMED(var_axis),
+    NAMED(std_axis),          NAMED(median_axis),    NAMED(partition_axis),    NAMED(topk_axis),
+    NAMED(cumsum_axis),       NAMED(cumprod_axis),   NAMED(cummax_axis),       NAMED(cummin_axis),
+    NAMED(logcumsumexp_axis), NAMED(rms_norm_axis),  NAMED(layer_norm_axis),   NAMED(rope_axis),
+};
 
 /* Random bits, of floats half of them of moderate size, and special values. */
 static inline struct kl_array *odd_bits(enum kl_dtype dtype, int ndim, const int *dims,
