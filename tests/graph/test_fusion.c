@@ -42,8 +42,9 @@ static bool same_values(struct kl_array *a, struct kl_array *b) {
     assert_int_equal(a->t.dtype, b->t.dtype);
     assert_true(a->t.size == b->t.size);
     void *x = values_of(a), *y = values_of(b);
-    bool same = true;
-    for (int64_t i = 0; i < a->t.size && same; i++)
+    size_t bytes = (size_t)a->t.size * kl_dtype_size((enum kl_dtype)a->t.dtype);
+    bool same = true, equal = memcmp(x, y, bytes) == 0;
+    for (int64_t i = 0; i < a->t.size && same && !equal; i++)
         same = same_element((enum kl_dtype)a->t.dtype, x, y, i);
     free(x);
     free(y);
