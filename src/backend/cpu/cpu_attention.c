@@ -166,9 +166,10 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
                         int64_t n) {
     float *q = r->q + at * r->q_panel, *sums = r->sums + at * r->sums_panel;
     int64_t rows = round_up(n, TILE_ROWS);
-    memset(r->scores, 0, (size_t)(rows * WIDTH) * sizeof(float));
-    for (int64_t i = 0; i < rows; i += TILE_ROWS)
-        tile_f32(j->d, r->k + i * j->d, q, r->scores + i * WIDTH, WIDTH);
+    for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+        float *to = r->scores + i * WIDTH;
+        tile_f32(TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q, 0);
+    }
     if (j->mask || first + n - 1 > p->first_seen)
         for (int64_t c = 0; c < p->n; c++)
             apply_mask(j, batch, query_of(j, kv_head, first_query + at * WIDTH + c), first, n,
@@ -179,7 +180,8 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
         KL_EACH(c, WIDTH) s[c] *= p->scale[c];
     }
     for (int64_t i = 0; i < round_up(j->e, TILE_ROWS); i += TILE_ROWS)
-        tile_f32(n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH);
+        tile_f32(TILE_ROWS, n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH, true,
+                 sums + i * WIDTH, (const char *)r->scores, 0);
 }
 
 static void many_task(void *arg, int64_t task) {
@@ -189,8 +191,8 @@ static void many_task(void *arg, int64_t task) {
     int64_t n = kl_min64(QUERIES, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
     int64_t e = round_up(j->e, TILE_ROWS), widest = j->d > j->e ? j->d : j->e;
     struct room r = {.q_panel = j->d * WIDTH, .sums_panel = e * WIDTH};
-    int64_t parts[6] = {panels * r.q_panel,    KEYS * j->d,  KEYS * e,
-                        panels * r.sums_panel, KEYS * WIDTH, KEYS * widest};
+    int64_t parts[6] = {panels * r.q_panel,    KEYS * j->d + WIDTH, KEYS * e,
+                        panels * r.sums_panel, KEYS * WIDTH,        KEYS * widest};
     float **places[6] = {&r.q, &r.k, &r.v, &r.sums, &r.scores, &r.raw};
     int64_t floats = 0;
     for (int i = 0; i < 6; i++) floats += round_up(parts[i], 16);
@@ -237,12 +239,12 @@ static void many_task(void *arg, int64_t task) {
         if (!needed) break;
         const float *k = rows_f32(j->k, batch, kv_head, first, keys, j->d, r.raw, &line);
         for (int64_t i = 0; i < keys; i += TILE_ROWS)
-            panel_f32(r.k + i * j->d, k + i * line, line, 1, kl_min64(TILE_ROWS, keys - i), j->d,
+            panel_f32(r.k + i * j->d, k + i * line, line, kl_min64(TILE_ROWS, keys - i), j->d,
                       TILE_ROWS);
         const float *v = rows_f32(j->v, batch, kv_head, first, keys, j->e, r.raw, &line);
         for (int64_t i = 0; i < j->e; i += TILE_ROWS)
-            panel_f32(r.v + i * KEYS, v + i, 1, line, kl_min64(TILE_ROWS, j->e - i), keys,
-                      TILE_ROWS);
+            spread_f32(r.v + i * KEYS, v + i, line, kl_min64(TILE_ROWS, j->e - i), keys, TILE_ROWS,
+                       0);
         for (int64_t p = 0; p < panels; p++)
             if (first <= state[p].last_seen)
                 panel_block(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);

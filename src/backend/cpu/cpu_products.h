@@ -17,12 +17,26 @@
 #endif
 
 /* Vectors as wide as they come, and as many rows of two as leave three registers. */
+#define ZIP2_LOW 0, 2
+#define ZIP2_HIGH 1, 3
+#define ZIP4_LOW 0, 4, 1, 5
+#define ZIP4_HIGH 2, 6, 3, 7
+#define ZIP8_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define ZIP8_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define ZIP16_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define ZIP16_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #if defined(__AVX512F__)
-enum { VECTOR = 64, TILE_ROWS = 14 };
+enum { VECTOR = 64, TILE_ROWS = 14, TILE_FEW = 8 };
+#define ZIP_WORDS(half) ZIP16_##half
+#define ZIP_DOUBLES(half) ZIP8_##half
 #elif defined(__AVX2__)
-enum { VECTOR = 32, TILE_ROWS = 6 };
+enum { VECTOR = 32, TILE_ROWS = 6, TILE_FEW = 4 };
+#define ZIP_WORDS(half) ZIP8_##half
+#define ZIP_DOUBLES(half) ZIP4_##half
 #else
-enum { VECTOR = 16, TILE_ROWS = 6 };
+enum { VECTOR = 16, TILE_ROWS = 6, TILE_FEW = 4 };
+#define ZIP_WORDS(half) ZIP4_##half
+#define ZIP_DOUBLES(half) ZIP2_##half
 #endif
 enum { PHASES = 16 };
 
@@ -30,11 +44,15 @@ enum { PHASES = 16 };
 #define LANES (VECTOR / 4)
 #define NAME f32
 #define MADD MADD_F32
+#define ZIP_LOW ZIP_WORDS(LOW)
+#define ZIP_HIGH ZIP_WORDS(HIGH)
 #include "backend/cpu/cpu_gemm.inc"
 #define T double
 #define LANES (VECTOR / 8)
 #define NAME f64
 #define MADD MADD_F64
+#define ZIP_LOW ZIP_DOUBLES(LOW)
+#define ZIP_HIGH ZIP_DOUBLES(HIGH)
 #include "backend/cpu/cpu_gemm.inc"
 
 #define T float

@@ -30,6 +30,7 @@
 #define kl_cpu_softmax KL_V(kl_cpu_softmax)
 #define kl_cpu_sort KL_V(kl_cpu_sort)
 #define kl_cpu_matmul KL_V(kl_cpu_matmul)
+#define kl_cpu_blocks KL_V(kl_cpu_blocks)
 #define kl_cpu_attention KL_V(kl_cpu_attention)
 #define kl_cpu_no_kernel KL_V(kl_cpu_no_kernel)
 #define kl_cpu_gather KL_V(kl_cpu_gather)
