@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu_amx.h"
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_matvec.h"
 #include "backend/cpu/cpu_products.h"
 #include "base/alloc.h"
 
@@ -155,31 +156,6 @@ static void small_task(void *arg, int64_t task) {
 
 /* ---- few rows ---- */
 
-/* One row of the product: `cols` columns of the matrix at b, which lies by columns or by rows. */
-static void one_row(const struct kl_product *j, int64_t cols, const char *a, const char *b,
-                    char *out) {
-    bool dots = j->b_row == 1 && j->b_col != 1;
-    int64_t line = dots ? j->b_col : j->b_row;
-    switch (j->b->dtype) {
-    case KL_F32:
-        (dots ? dots_f32 : sums_f32)(j->k, cols, (const float *)a, (const float *)b, line,
-                                     (float *)out);
-        break;
-    case KL_F64:
-        (dots ? dots_f64 : sums_f64)(j->k, cols, (const double *)a, (const double *)b, line,
-                                     (double *)out);
-        break;
-    case KL_F16:
-        (dots ? dots_f16 : sums_f16)(j->k, cols, (const float *)a, (const uint16_t *)b, line,
-                                     (float *)out);
-        break;
-    default:
-        (dots ? dots_bf16 : sums_bf16)(j->k, cols, (const float *)a, (const uint16_t *)b, line,
-                                       (float *)out);
-        break;
-    }
-}
-
 /* The matrix's columns of a task, when they lie neither by rows nor by columns: as rows, at `to`. */
 static void gather_columns(const struct kl_product *j, int64_t offset, int64_t cols, char *to) {
     int item = (int)kl_dtype_size(j->b->dtype);
@@ -191,39 +167,33 @@ static void gather_columns(const struct kl_product *j, int64_t offset, int64_t c
 static void vector_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
     struct place p = place_of(j, task);
-    bool lies = j->b_row == 1 || j->b_col == 1;
-    int item = (int)kl_dtype_size(j->b->dtype);
-    size_t row_bytes = (size_t)round_up(j->k * j->bytes, 64);
-    size_t out_bytes = (size_t)round_up(p.n * j->bytes, 64);
-    char *room = kl_malloc(row_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
+    bool dots = j->b_row == 1 && j->b_col != 1, lies = j->b_row == 1 || j->b_col == 1;
+    int item = (int)kl_dtype_size(j->b->dtype), a_item = (int)kl_dtype_size(j->a->dtype);
+    size_t rows_bytes = (size_t)round_up(p.m * j->k * j->bytes, 64);
+    size_t out_bytes = (size_t)round_up(p.m * p.n * j->bytes, 64);
+    char *room = kl_malloc(rows_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
     if (!room) {
         atomic_store(&j->no_memory, true);
         return;
     }
-    char *row = room, *out = room + row_bytes;
+    char *rows = room, *out = room + rows_bytes;
     const char *b = element(j->b, p.b + p.col * j->b_col);
-    struct kl_product gathered;
-    const struct kl_product *use = j;
+    int64_t line = dots ? j->b_col : j->b_row;
     if (!lies) {
-        memcpy(&gathered, j, sizeof gathered);
-        gathered.b_row = p.n;
-        gathered.b_col = 1;
         gather_columns(j, p.b + p.col * j->b_col, p.n, out + out_bytes);
         b = out + out_bytes;
-        use = &gathered;
+        line = p.n;
     }
     union kl_tile raw;
-    for (int64_t i = 0; i < p.m; i++) {
+    for (int64_t i = 0; i < p.m; i++)
         for (int64_t k = 0; k < j->k; k += KL_TILE) {
             int64_t n = kl_min64(KL_TILE, j->k - k);
-            int a_item = (int)kl_dtype_size(j->a->dtype);
             kl_copy_run(a_item, n, raw.bytes, a_item,
                         element(j->a, p.a + i * j->a_row + k * j->a_col), j->a_col * a_item);
-            kl_convert(j->type, row + k * j->bytes, j->a->dtype, raw.bytes, n);
+            kl_convert(j->type, rows + (i * j->k + k) * j->bytes, j->a->dtype, raw.bytes, n);
         }
-        one_row(use, p.n, row, b, out);
-        store_row(j, &p, i, 0, p.n, out);
-    }
+    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, rows, j->k, b, line, out, p.n);
+    for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
 }
 

@@ -42,6 +42,8 @@
 #define kl_sort_reaches KL_V(kl_sort_reaches)
 #define kl_sort_values KL_V(kl_sort_values)
 #define kl_sort_by_key KL_V(kl_sort_by_key)
+/* cpu_matvec.h */
+#define kl_cpu_few_rows KL_V(kl_cpu_few_rows)
 /* cpu_map.h */
 #define kl_cpu_unary_map KL_V(kl_cpu_unary_map)
 #define kl_cpu_binary_map KL_V(kl_cpu_binary_map)
