@@ -14,10 +14,9 @@ struct job {
     int64_t n;
     void (*chunk)(void *arg, int64_t i);
     void *arg;
-    _Atomic(int)
-        helpers;         /* threads besides the caller that are inside; changed with pool.mu held */
-    bool caller_waits;   /* guarded by pool.mu */
-    pthread_cond_t left; /* the last helper has gone */
+    _Atomic(int) helpers; /* threads besides the caller that are inside; written under pool.mu */
+    bool caller_waits;    /* guarded by pool.mu */
+    pthread_cond_t left;  /* the last helper has gone */
 };
 
 enum {
@@ -32,6 +31,7 @@ static struct {
     int n_sleeping;       /* guarded by mu */
     int n_looking;        /* guarded by mu */
     int n_threads;        /* guarded by mu */
+    int n_running;        /* threads that run an item or a chunk, callers included; guarded by mu */
     _Atomic(bool) started;
     _Atomic(int) n_ready; /* items + jobs, for lookers */
 } pool = {.mu = KL_MUTEX_INIT,
@@ -46,6 +46,8 @@ static inline void pause_cpu(void) {
     __asm__ volatile("yield");
 #endif
 }
+
+static _Thread_local bool is_worker;
 
 static void wake_one(void) {
     kl_assert(kl_mutex_held(&pool.mu));
@@ -68,13 +70,15 @@ static void unlist_job(struct job *j) {
 /* With the lock held; does one thing and returns with it held. false: there was nothing. */
 static bool do_one(void) {
     struct kl_link *n = kl_list_first(&pool.jobs);
-    if (n) { /* a job first: its caller is in the middle of a kernel that others wait for */
+    /* A job first: its caller is in the middle of a kernel that others wait for. But no more threads than processors: a chunk whose thread has to wait for one holds all others up. */
+    if (n && pool.n_running < pool.n_threads) {
         struct job *j = kl_container(n, struct job, link);
         j->helpers++;
-        wake_one();
+        if (++pool.n_running < pool.n_threads) wake_one();
         kl_mutex_unlock(&pool.mu);
         job_run(j);
         kl_mutex_lock(&pool.mu);
+        pool.n_running--;
         unlist_job(j);
         if (--j->helpers == 0 && j->caller_waits) pthread_cond_signal(&j->left);
         return true;
@@ -83,18 +87,21 @@ static bool do_one(void) {
     if (!n) return false;
     atomic_fetch_sub(&pool.n_ready, 1);
     if (!kl_list_empty(&pool.items)) wake_one();
+    pool.n_running++;
     kl_mutex_unlock(&pool.mu);
     struct kl_item *item = kl_container(n, struct kl_item, link);
     item->run(item);
     kl_mutex_lock(&pool.mu);
+    pool.n_running--;
     return true;
 }
 
 static void worker(void *arg) {
+    is_worker = true;
     kl_mutex_lock(&pool.mu);
     for (;;) {
         if (do_one()) continue;
-        if (pool.n_looking == 0) {
+        if (pool.n_looking == 0 && pool.n_running < pool.n_threads) {
             pool.n_looking++;
             kl_mutex_unlock(&pool.mu);
             for (int i = 0;
@@ -102,6 +109,7 @@ static void worker(void *arg) {
                 pause_cpu();
             kl_mutex_lock(&pool.mu);
             pool.n_looking--;
+            /* Whoever pushed has woken nobody, since this thread was looking: it takes an item even where it may not join a job. */
             if (atomic_load(&pool.n_ready) > 0) continue;
         }
         pool.n_sleeping++;
@@ -150,19 +158,23 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     kl_mutex_lock(&pool.mu);
     kl_list_push(&pool.jobs, &j.link);
     atomic_fetch_add(&pool.n_ready, 1);
+    pool.n_running += !is_worker;
     wake_one();
     kl_mutex_unlock(&pool.mu);
     job_run(&j);
     kl_mutex_lock(&pool.mu);
     unlist_job(&j);
-    if (j.helpers) { /* they run chunks that are already claimed, which never wait: most are done before a sleeper would have been woken */
+    pool.n_running -= !is_worker;
+    if (!kl_list_empty(&pool.jobs)) wake_one(); /* there may have been too many to join another's */
+    if (atomic_load(&j.helpers)) { /* nearly always for less than it takes to sleep and be woken */
         kl_mutex_unlock(&pool.mu);
         for (int i = 0; i < LOOKS && atomic_load_explicit(&j.helpers, memory_order_relaxed); i++)
             pause_cpu();
         kl_mutex_lock(&pool.mu);
     }
     j.caller_waits = true;
-    while (j.helpers) kl_cond_wait(&j.left, &pool.mu);
+    while (j.helpers)
+        kl_cond_wait(&j.left, &pool.mu); /* in chunks already claimed, which never wait */
     kl_mutex_unlock(&pool.mu);
     pthread_cond_destroy(&j.left);
 }
@@ -180,7 +192,7 @@ void kl_pool_fork_child(void) {
     kl_list_init(&pool.items);
     kl_list_init(&pool.jobs);
     pthread_cond_init(&pool.work, NULL);
-    pool.n_sleeping = pool.n_looking = pool.n_threads = 0;
+    pool.n_sleeping = pool.n_looking = pool.n_threads = pool.n_running = 0;
     atomic_store(&pool.n_ready, 0);
     atomic_store(&pool.started, false);
     kl_mutex_unlock(&pool.mu);

@@ -13,6 +13,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_math.h"
+#include "backend/cpu/cpu_matvec.h"
 #include "backend/cpu/cpu_products.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -22,7 +23,8 @@ enum {
     QUERIES = 256,
     KEYS = 8 * TILE_ROWS, /* of a block */
     FEW = 16,             /* queries that share keys; below, nothing is packed */
-    CHUNK = 512
+    CHUNK = 512,
+    PHASES = 16 /* partial sums of weights */
 };
 static const float masked = -FLT_MAX; /* where all keys are masked, all count alike, as in MLX */
 
@@ -166,9 +168,10 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
                         int64_t n) {
     float *q = r->q + at * r->q_panel, *sums = r->sums + at * r->sums_panel;
     int64_t rows = round_up(n, TILE_ROWS);
-    memset(r->scores, 0, (size_t)(rows * WIDTH) * sizeof(float));
-    for (int64_t i = 0; i < rows; i += TILE_ROWS)
-        tile_f32(j->d, r->k + i * j->d, q, r->scores + i * WIDTH, WIDTH);
+    for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+        float *to = r->scores + i * WIDTH;
+        tile_f32(TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q, 0);
+    }
     if (j->mask || first + n - 1 > p->first_seen)
         for (int64_t c = 0; c < p->n; c++)
             apply_mask(j, batch, query_of(j, kv_head, first_query + at * WIDTH + c), first, n,
@@ -179,7 +182,8 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
         KL_EACH(c, WIDTH) s[c] *= p->scale[c];
     }
     for (int64_t i = 0; i < round_up(j->e, TILE_ROWS); i += TILE_ROWS)
-        tile_f32(n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH);
+        tile_f32(TILE_ROWS, n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH, true,
+                 sums + i * WIDTH, (const char *)r->scores, 0);
 }
 
 static void many_task(void *arg, int64_t task) {
@@ -189,8 +193,8 @@ static void many_task(void *arg, int64_t task) {
     int64_t n = kl_min64(QUERIES, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
     int64_t e = round_up(j->e, TILE_ROWS), widest = j->d > j->e ? j->d : j->e;
     struct room r = {.q_panel = j->d * WIDTH, .sums_panel = e * WIDTH};
-    int64_t parts[6] = {panels * r.q_panel,    KEYS * j->d,  KEYS * e,
-                        panels * r.sums_panel, KEYS * WIDTH, KEYS * widest};
+    int64_t parts[6] = {panels * r.q_panel,    KEYS * j->d + WIDTH, KEYS * e,
+                        panels * r.sums_panel, KEYS * WIDTH,        KEYS * widest};
     float **places[6] = {&r.q, &r.k, &r.v, &r.sums, &r.scores, &r.raw};
     int64_t floats = 0;
     for (int i = 0; i < 6; i++) floats += round_up(parts[i], 16);
@@ -237,12 +241,12 @@ static void many_task(void *arg, int64_t task) {
         if (!needed) break;
         const float *k = rows_f32(j->k, batch, kv_head, first, keys, j->d, r.raw, &line);
         for (int64_t i = 0; i < keys; i += TILE_ROWS)
-            panel_f32(r.k + i * j->d, k + i * line, line, 1, kl_min64(TILE_ROWS, keys - i), j->d,
+            panel_f32(r.k + i * j->d, k + i * line, line, kl_min64(TILE_ROWS, keys - i), j->d,
                       TILE_ROWS);
         const float *v = rows_f32(j->v, batch, kv_head, first, keys, j->e, r.raw, &line);
         for (int64_t i = 0; i < j->e; i += TILE_ROWS)
-            panel_f32(r.v + i * KEYS, v + i, 1, line, kl_min64(TILE_ROWS, j->e - i), keys,
-                      TILE_ROWS);
+            spread_f32(r.v + i * KEYS, v + i, line, kl_min64(TILE_ROWS, j->e - i), keys, TILE_ROWS,
+                       0);
         for (int64_t p = 0; p < panels; p++)
             if (first <= state[p].last_seen)
                 panel_block(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
@@ -256,73 +260,58 @@ static void many_task(void *arg, int64_t task) {
 
 /* ---- few queries ---- */
 
-/* out[i] = a . key i, or the sum over keys of a[i] times value i: in the type in which the rows lie, when their elements are neighbours. */
-static void each_row(const struct kl_arg *m, bool dots, int64_t depth, int64_t cols, const float *a,
-                     const char *rows, float *out) {
-    int64_t line = m->strides[2];
-    switch (m->dtype) {
-    case KL_F16:
-        (dots ? dots_f16 : sums_f16)(depth, cols, a, (const uint16_t *)rows, line, out);
-        break;
-    case KL_BF16:
-        (dots ? dots_bf16 : sums_bf16)(depth, cols, a, (const uint16_t *)rows, line, out);
-        break;
-    default: (dots ? dots_f32 : sums_f32)(depth, cols, a, (const float *)rows, line, out); break;
-    }
+/* What the query's state is in a task's part: largest score, sum of weights, weighted sum of values. */
+static void weigh_few(float *scores, int64_t n, float *state) {
+    float top = masked, lanes[PHASES] = {0};
+    for (int64_t i = 0; i < n; i++) top = scores[i] > top ? scores[i] : top;
+    KL_EACH(i, n) scores[i] = kl_exp_f32(scores[i] - top);
+    for (int64_t i = 0; i < n; i += PHASES)
+        for (int64_t c = 0; c < kl_min64(PHASES, n - i); c++) lanes[c] += scores[i + c];
+    for (int w = PHASES / 2; w > 0; w /= 2)
+        for (int c = 0; c < w; c++) lanes[c] += lanes[c + w];
+    state[0] = top;
+    state[1] = lanes[0];
 }
 
 static void few_task(void *arg, int64_t task) {
     struct job *j = arg;
     int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
-    int64_t first = task % j->blocks * CHUNK, keys = kl_min64(CHUNK, j->m - first), line;
-    int64_t queries = j->group * j->n, widest = j->d > j->e ? j->d : j->e;
+    int64_t first = task % j->blocks * CHUNK, keys = kl_min64(CHUNK, j->m - first);
+    int64_t queries = j->group * j->n, widest = j->d > j->e ? j->d : j->e, size = 2 + j->e;
     bool k_lies = j->k->strides[3] == 1, v_lies = j->v->strides[3] == 1;
-    size_t q_bytes = (size_t)round_up(j->d, 16) * sizeof(float);
-    char *room =
-        kl_malloc(q_bytes + (k_lies && v_lies ? 0 : (size_t)(CHUNK * widest) * sizeof(float)));
+    float *room =
+        kl_malloc((size_t)(queries * (j->d + CHUNK) + (k_lies && v_lies ? 0 : CHUNK * widest)) *
+                  sizeof(float));
     if (!room) {
         atomic_store(&j->no_memory, true);
         return;
     }
-    float *q = (float *)room, *raw = (float *)(room + q_bytes);
-    float scores[CHUNK];
-    float *part = j->parts + task * queries * (2 + j->e);
-    for (int pass = 0; pass < 2;
-         pass++) { /* keys, then values: each is read while it is in the cache */
+    float *q = room, *scores = q + queries * j->d, *raw = scores + queries * CHUNK;
+    float *part = j->parts + task * queries * size;
+    for (int64_t r = 0; r < queries; r++) {
+        struct query at = query_of(j, kv_head, r);
+        load(j->q, row_of(j->q, batch, at.head, at.row), j->d, q + r * j->d);
+        for (int64_t i = 0; i < j->d; i++) q[r * j->d + i] *= j->scale;
+    }
+    /* Keys, then values: each is read once, for all queries. */
+    for (int pass = 0; pass < 2; pass++) {
         const struct kl_arg *m = pass ? j->v : j->k;
-        bool lies = pass ? v_lies : k_lies;
-        const float *rows =
-            lies ? NULL : rows_f32(m, batch, kv_head, first, keys, pass ? j->e : j->d, raw, &line);
+        enum kl_dtype dtype = m->dtype;
+        int64_t line = m->strides[2], width = pass ? j->e : j->d;
+        const void *rows = row_of(m, batch, kv_head, first);
+        if (!(pass ? v_lies : k_lies)) {
+            rows = rows_f32(m, batch, kv_head, first, keys, width, raw, &line);
+            dtype = KL_F32;
+        }
+        if (pass) {
+            kl_cpu_few_rows(false, dtype, queries, keys, width, scores, CHUNK, rows, line, part + 2,
+                            size);
+            continue;
+        }
+        kl_cpu_few_rows(true, dtype, queries, width, keys, q, width, rows, line, scores, CHUNK);
         for (int64_t r = 0; r < queries; r++) {
-            struct query at = query_of(j, kv_head, r);
-            float *state = part + r * (2 + j->e);
-            float *weights = j->parts +
-                             j->blocks * j->kv_heads * j->l->in[0].dims[0] * queries * (2 + j->e) +
-                             (task * queries + r) * CHUNK;
-            if (pass == 1) {
-                if (lies)
-                    each_row(m, false, keys, j->e, weights, row_of(m, batch, kv_head, first),
-                             state + 2);
-                else
-                    sums_f32(keys, j->e, weights, rows, line, state + 2);
-                continue;
-            }
-            load(j->q, row_of(j->q, batch, at.head, at.row), j->d, q);
-            for (int64_t i = 0; i < j->d; i++) q[i] *= j->scale;
-            if (lies)
-                each_row(m, true, j->d, keys, q, row_of(m, batch, kv_head, first), scores);
-            else
-                dots_f32(j->d, keys, q, rows, line, scores);
-            apply_mask(j, batch, at, first, keys, scores, 1);
-            float top = masked, lanes[PHASES] = {0};
-            for (int64_t i = 0; i < keys; i++) top = scores[i] > top ? scores[i] : top;
-            KL_EACH(i, keys) weights[i] = kl_exp_f32(scores[i] - top);
-            for (int64_t i = 0; i < keys; i += PHASES)
-                for (int64_t c = 0; c < kl_min64(PHASES, keys - i); c++) lanes[c] += weights[i + c];
-            for (int w = PHASES / 2; w > 0; w /= 2)
-                for (int c = 0; c < w; c++) lanes[c] += lanes[c + w];
-            state[0] = top;
-            state[1] = lanes[0];
+            apply_mask(j, batch, query_of(j, kv_head, r), first, keys, scores + r * CHUNK, 1);
+            weigh_few(scores + r * CHUNK, keys, part + r * size);
         }
     }
     kl_free(room);
@@ -355,11 +344,10 @@ static int few_queries(struct job *j, int64_t batches) {
     int64_t queries = j->group * j->n, size = 2 + j->e;
     j->blocks = kl_ceil_div(j->m, CHUNK);
     int64_t tasks = batches * j->kv_heads * j->blocks;
-    /* Behind the parts: the weights of every task's queries. */
-    j->parts = kl_malloc((size_t)(tasks * queries * (size + CHUNK) + j->e) * sizeof(float));
+    j->parts = kl_malloc((size_t)(tasks * queries * size + j->e) * sizeof(float));
     if (!j->parts) return kl_fail_nomem(j->l->err);
     kl_share(j->l, tasks, few_task, j);
-    float *sums = j->parts + tasks * queries * (size + CHUNK);
+    float *sums = j->parts + tasks * queries * size;
     for (int64_t b = 0; b < batches && !j->no_memory; b++)
         for (int64_t h = 0; h < j->kv_heads; h++)
             for (int64_t r = 0; r < queries; r++) join_parts(j, b, h, r, sums);

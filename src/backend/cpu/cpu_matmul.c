@@ -4,14 +4,13 @@
  * Three ways, chosen by shape and dtype alone. With few rows (or columns: then the product is computed transposed) the matrix is read once, as it lies (cpu_matvec.inc). Larger ones of floats: blocks of the output
  * are tasks; each walks along k in steps of DEPTH, packs both operands' parts, of any strides, and lets a tile of registers run over them (cpu_gemm.inc). complex64:
  * plain loops over packed blocks (cpu_matmul.inc). bfloat16 where the CPU has tile registers: theirs (cpu_amx.h), which take denormals for zero. 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
-#include <stdatomic.h>
-#include <string.h>
+#include "backend/cpu/cpu_matmul.h"
 
 #include "backend/cpu/cpu_amx.h"
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_matvec.h"
 #include "backend/cpu/cpu_products.h"
-#include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 
 enum { COMPLEX_ROWS = 64, COMPLEX_COLS = 64, COMPLEX_DEPTH = 128 };
@@ -30,183 +29,19 @@ static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl
 /* ---- the product ---- */
 
 enum {
-    DEPTH = 256,         /* of a packed block: its rows of b, times two vectors, stay in L1 */
-    MOST_ROWS = 16 * 14, /* of a block: packed, it takes a part of L2 */
-    MOST_COLS = 512,
     FEW = 8,             /* rows below this: the matrix is not packed */
     SMALL = 64,          /* up to this every way: no packing */
     VEC_COLS = 1024,     /* columns of a task then, at least */
     SHARE_FROM = 1 << 18 /* products */
 };
 
-struct job {
-    struct kl_launch *l;
-    enum kl_dtype type;             /* computed in */
-    int bytes;                      /* of type */
-    int n_lead, dims[KL_LONG_AXES]; /* leading axes longer than 1 */
-    int64_t lead[2][KL_LONG_AXES];  /* their strides in a and b */
-    /* a, b, out as matrices; strides in elements. */
-    const struct kl_arg *a, *b;
-    int64_t m, n, k, a_row, a_col, b_row, b_col, out_row, out_col;
-    int64_t rows, cols; /* of a task's block */
-    int64_t row_blocks, col_blocks;
-    int64_t batches, batches_each; /* small products: so many per task */
-    _Atomic(bool) no_memory;
-};
-
-/* Where a task's block begins: offsets in elements of a and b at its batch, its first row and column. */
-struct place {
-    int64_t batch, a, b, row, col, m, n;
-};
-
-static struct place place_of(const struct job *j, int64_t task) {
-    int64_t per_batch = j->row_blocks * j->col_blocks, in_batch = task % per_batch;
-    struct place p = {.batch = task / per_batch,
-                      .row = in_batch / j->col_blocks * j->rows,
-                      .col = in_batch % j->col_blocks * j->cols};
-    kl_offsets(j->n_lead, j->dims, j->lead[0], p.batch, 1, &p.a);
-    kl_offsets(j->n_lead, j->dims, j->lead[1], p.batch, 1, &p.b);
-    p.m = kl_min64(j->rows, j->m - p.row);
-    p.n = kl_min64(j->cols, j->n - p.col);
-    return p;
-}
-
-static int64_t round_up(int64_t n, int64_t unit) {
-    return kl_ceil_div(n, unit) * unit;
-}
-
-static const char *element(const struct kl_arg *a, int64_t offset) {
-    return (const char *)a->data + offset * (int64_t)kl_dtype_size(a->dtype);
-}
-
-/* n elements of the compute type to row `row` of the output, from column `col` on. */
-static void store_row(const struct job *j, const struct place *p, int64_t row, int64_t col,
-                      int64_t n, const char *from) {
-    const struct kl_arg *out = j->l->out;
-    int item = (int)kl_dtype_size(out->dtype);
-    char *to =
-        (char *)out->data +
-        (p->batch * j->m * j->n + (p->row + row) * j->out_row + (p->col + col) * j->out_col) * item;
-    union kl_tile narrow;
-    for (int64_t at = 0; at < n; at += KL_TILE) {
-        int64_t some = kl_min64(KL_TILE, n - at);
-        const char *src = from + at * j->bytes;
-        if (out->dtype != j->type) {
-            kl_convert(out->dtype, narrow.bytes, j->type, src, some);
-            src = (const char *)narrow.bytes;
-        }
-        kl_copy_run(item, some, to + at * j->out_col * item, j->out_col * item, src, item);
-    }
-}
-
-/* ---- packed blocks ---- */
-
-/* `lines` lines of `depth` elements as panels of `panel` lines; see cpu_gemm.inc. */
-static void pack(const struct job *j, const struct kl_arg *arg, int64_t offset, int64_t line,
-                 int64_t step, int64_t lines, int64_t depth, int64_t panel, char *to, char *raw) {
-    for (int64_t l = 0; l < lines; l += panel) {
-        int64_t width = kl_min64(panel, lines - l), line_now = line, step_now = step;
-        const char *from = element(arg, offset + l * line);
-        if (arg->dtype != j->type) { /* converted first, in the order in which they lie */
-            bool by_lines = step == 1;
-            int64_t runs = by_lines ? width : depth, length = by_lines ? depth : width;
-            int64_t between = by_lines ? line : step, within = by_lines ? step : line;
-            union kl_tile tile;
-            for (int64_t r = 0; r < runs; r++) {
-                int item = (int)kl_dtype_size(arg->dtype);
-                kl_copy_run(item, length, tile.bytes, item, from + r * between * item,
-                            within * item);
-                kl_convert(j->type, raw + r * length * j->bytes, arg->dtype, tile.bytes, length);
-            }
-            from = raw;
-            line_now = by_lines ? depth : 1;
-            step_now = by_lines ? 1 : width;
-        }
-        if (j->type == KL_F32)
-            panel_f32(to + l * depth * 4, from, line_now, step_now, width, depth, panel);
-        else
-            panel_f64(to + l * depth * 8, from, line_now, step_now, width, depth, panel);
-    }
-}
-
-/* c += a b for packed a and b; c is m x n with rows `pitch` apart. */
-static void multiply(const struct job *j, int64_t m, int64_t n, int64_t depth, const char *a,
-                     const char *b, char *c, int64_t pitch) {
-    int64_t tile_cols = 2 * VECTOR / j->bytes;
-    _Alignas(64) char edge[TILE_ROWS * 2 * VECTOR];
-    void (*tile)(int64_t, const void *, const void *, void *, int64_t) =
-        j->type == KL_F32 ? tile_f32 : tile_f64;
-    for (int64_t col = 0; col < n; col += tile_cols) {
-        for (int64_t row = 0; row < m; row += TILE_ROWS) {
-            const char *left = a + row * depth * j->bytes, *right = b + col * depth * j->bytes;
-            char *to = c + (row * pitch + col) * j->bytes;
-            int64_t rows = kl_min64(TILE_ROWS, m - row), cols = kl_min64(tile_cols, n - col);
-            if (rows == TILE_ROWS && cols == tile_cols) {
-                tile(depth, left, right, to, pitch);
-                continue;
-            }
-            size_t bytes = (size_t)(cols * j->bytes);
-            memset(edge, 0, sizeof edge);
-            for (int64_t i = 0; i < rows; i++)
-                memcpy(edge + i * 2 * VECTOR, to + i * pitch * j->bytes, bytes);
-            tile(depth, left, right, edge, tile_cols);
-            for (int64_t i = 0; i < rows; i++)
-                memcpy(to + i * pitch * j->bytes, edge + i * 2 * VECTOR, bytes);
-        }
-    }
-}
-
-static void block_task(void *arg, int64_t task) {
-    struct job *j = arg;
-    const struct kl_arg *out = j->l->out;
-    struct place p = place_of(j, task);
-    int64_t tile_cols = 2 * VECTOR / j->bytes, depth = kl_min64(DEPTH, j->k);
-    /* In place, where the result is of the type that is computed in. */
-    bool direct = out->dtype == j->type && j->out_col == 1;
-    size_t a_bytes = (size_t)(round_up(p.m, TILE_ROWS) * depth * j->bytes);
-    size_t b_bytes = (size_t)(round_up(p.n, tile_cols) * depth * j->bytes);
-    size_t c_bytes = direct ? 0 : (size_t)(p.m * p.n * j->bytes);
-    size_t raw_bytes = (size_t)((tile_cols > TILE_ROWS ? tile_cols : TILE_ROWS) * depth * j->bytes);
-    a_bytes = (size_t)round_up((int64_t)a_bytes, 64);
-    char *room = kl_malloc(a_bytes + b_bytes + c_bytes + raw_bytes + 64);
-    if (!room) {
-        atomic_store(&j->no_memory, true);
-        return;
-    }
-    char *a = room + (64 - (uintptr_t)room % 64) % 64, *b = a + a_bytes, *raw = b + b_bytes,
-         *c = raw + raw_bytes;
-    int64_t pitch = direct ? j->out_row : p.n;
-    if (direct)
-        c = (char *)out->data +
-            (p.batch * j->m * j->n + p.row * j->out_row + p.col) * (int64_t)j->bytes;
-    for (int64_t i = 0; i < p.m; i++) memset(c + i * pitch * j->bytes, 0, (size_t)(p.n * j->bytes));
-    for (int64_t k = 0; k < j->k; k += DEPTH) {
-        int64_t d = kl_min64(DEPTH, j->k - k);
-        pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d, TILE_ROWS,
-             a, raw);
-        pack(j, j->b, p.b + k * j->b_row + p.col * j->b_col, j->b_col, j->b_row, p.n, d, tile_cols,
-             b, raw);
-        multiply(j, p.m, p.n, d, a, b, c, pitch);
-    }
-    for (int64_t i = 0; !direct && i < p.m; i++)
-        store_row(j, &p, i, 0, p.n, c + i * p.n * j->bytes);
-    kl_free(room);
-}
-
-/* As few blocks as their largest sizes allow, of equal size. */
-static void cut(struct job *j) {
-    int64_t tile_cols = 2 * VECTOR / j->bytes;
-    j->rows = round_up(kl_ceil_div(j->m, kl_ceil_div(j->m, MOST_ROWS)), TILE_ROWS);
-    j->cols = round_up(kl_ceil_div(j->n, kl_ceil_div(j->n, MOST_COLS)), tile_cols);
-}
-
 /* ---- bfloat16 in tile registers ---- */
 
 enum { AMX_ROWS = 256, AMX_COLS = 256, AMX_DEPTH = 1024, TILE_ITEMS = 16 * KL_AMX_DEPTH };
 
 /* Rows of a, 16 to a tile, by 32 along k: tile t of row panel r is at (r n + t). What is missing is 0. */
-static void pack_tiles(const struct job *j, int64_t offset, int64_t rows, int64_t depth, int64_t n,
-                       uint16_t *to) {
+static void pack_tiles(const struct kl_product *j, int64_t offset, int64_t rows, int64_t depth,
+                       int64_t n, uint16_t *to) {
     for (int64_t row = 0; row < round_up(rows, KL_AMX_ROWS); row++) {
         uint16_t *panel = to + row / 16 * n * TILE_ITEMS + row % 16 * KL_AMX_DEPTH;
         for (int64_t t = 0; t < n; t++) {
@@ -229,8 +64,8 @@ static inline void interleave(uint16_t *restrict to, const uint16_t *restrict x,
 }
 
 /* Columns of b, 32 to a pair of tiles; a tile's row is two of b's, interleaved: tile t of column panel c is at (c n + t) and its neighbour behind it. */
-static void pack_pairs(const struct job *j, int64_t offset, int64_t cols, int64_t depth, int64_t n,
-                       uint16_t *to) {
+static void pack_pairs(const struct kl_product *j, int64_t offset, int64_t cols, int64_t depth,
+                       int64_t n, uint16_t *to) {
     bool whole_rows = j->b_col == 1;
     for (int64_t col = 0; col < round_up(cols, KL_AMX_ROWS); col += 16) {
         int64_t wide = col < cols ? kl_min64(16, cols - col) : 0;
@@ -254,7 +89,7 @@ static void pack_pairs(const struct job *j, int64_t offset, int64_t cols, int64_
 }
 
 static void amx_task(void *arg, int64_t task) {
-    struct job *j = arg;
+    struct kl_product *j = arg;
     struct place p = place_of(j, task);
     struct kl_amx_config before;
     int64_t rows = round_up(p.m, KL_AMX_ROWS), cols = round_up(p.n, KL_AMX_ROWS);
@@ -286,8 +121,9 @@ static void amx_task(void *arg, int64_t task) {
 /* ---- small ones ---- */
 
 /* rows x cols elements of the compute type, `pitch` apart. */
-static void copy_small(const struct job *j, const struct kl_arg *arg, int64_t offset, int64_t row,
-                       int64_t col, int64_t rows, int64_t cols, int64_t pitch, char *to) {
+static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int64_t offset,
+                       int64_t row, int64_t col, int64_t rows, int64_t cols, int64_t pitch,
+                       char *to) {
     int item = (int)kl_dtype_size(arg->dtype);
     union kl_tile raw;
     for (int64_t i = 0; i < rows; i++) {
@@ -304,7 +140,7 @@ static void copy_small(const struct job *j, const struct kl_arg *arg, int64_t of
 
 /* A task is several products. */
 static void small_task(void *arg, int64_t task) {
-    struct job *j = arg;
+    struct kl_product *j = arg;
     _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
     int64_t last = kl_min64((task + 1) * j->batches_each, j->batches);
     int64_t pitch = round_up(j->n, VECTOR / j->bytes);
@@ -320,32 +156,8 @@ static void small_task(void *arg, int64_t task) {
 
 /* ---- few rows ---- */
 
-/* One row of the product: `cols` columns of the matrix at b, which lies by columns or by rows. */
-static void one_row(const struct job *j, int64_t cols, const char *a, const char *b, char *out) {
-    bool dots = j->b_row == 1 && j->b_col != 1;
-    int64_t line = dots ? j->b_col : j->b_row;
-    switch (j->b->dtype) {
-    case KL_F32:
-        (dots ? dots_f32 : sums_f32)(j->k, cols, (const float *)a, (const float *)b, line,
-                                     (float *)out);
-        break;
-    case KL_F64:
-        (dots ? dots_f64 : sums_f64)(j->k, cols, (const double *)a, (const double *)b, line,
-                                     (double *)out);
-        break;
-    case KL_F16:
-        (dots ? dots_f16 : sums_f16)(j->k, cols, (const float *)a, (const uint16_t *)b, line,
-                                     (float *)out);
-        break;
-    default:
-        (dots ? dots_bf16 : sums_bf16)(j->k, cols, (const float *)a, (const uint16_t *)b, line,
-                                       (float *)out);
-        break;
-    }
-}
-
 /* The matrix's columns of a task, when they lie neither by rows nor by columns: as rows, at `to`. */
-static void gather_columns(const struct job *j, int64_t offset, int64_t cols, char *to) {
+static void gather_columns(const struct kl_product *j, int64_t offset, int64_t cols, char *to) {
     int item = (int)kl_dtype_size(j->b->dtype);
     for (int64_t k = 0; k < j->k; k++)
         kl_copy_run(item, cols, to + k * cols * item, item, element(j->b, offset + k * j->b_row),
@@ -353,48 +165,42 @@ static void gather_columns(const struct job *j, int64_t offset, int64_t cols, ch
 }
 
 static void vector_task(void *arg, int64_t task) {
-    struct job *j = arg;
+    struct kl_product *j = arg;
     struct place p = place_of(j, task);
-    bool lies = j->b_row == 1 || j->b_col == 1;
-    int item = (int)kl_dtype_size(j->b->dtype);
-    size_t row_bytes = (size_t)round_up(j->k * j->bytes, 64);
-    size_t out_bytes = (size_t)round_up(p.n * j->bytes, 64);
-    char *room = kl_malloc(row_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
+    bool dots = j->b_row == 1 && j->b_col != 1, lies = j->b_row == 1 || j->b_col == 1;
+    int item = (int)kl_dtype_size(j->b->dtype), a_item = (int)kl_dtype_size(j->a->dtype);
+    size_t rows_bytes = (size_t)round_up(p.m * j->k * j->bytes, 64);
+    size_t out_bytes = (size_t)round_up(p.m * p.n * j->bytes, 64);
+    char *room = kl_malloc(rows_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
     if (!room) {
         atomic_store(&j->no_memory, true);
         return;
     }
-    char *row = room, *out = room + row_bytes;
+    char *rows = room, *out = room + rows_bytes;
     const char *b = element(j->b, p.b + p.col * j->b_col);
-    struct job gathered;
-    const struct job *use = j;
+    int64_t line = dots ? j->b_col : j->b_row;
     if (!lies) {
-        memcpy(&gathered, j, sizeof gathered);
-        gathered.b_row = p.n;
-        gathered.b_col = 1;
         gather_columns(j, p.b + p.col * j->b_col, p.n, out + out_bytes);
         b = out + out_bytes;
-        use = &gathered;
+        line = p.n;
     }
     union kl_tile raw;
-    for (int64_t i = 0; i < p.m; i++) {
+    for (int64_t i = 0; i < p.m; i++)
         for (int64_t k = 0; k < j->k; k += KL_TILE) {
             int64_t n = kl_min64(KL_TILE, j->k - k);
-            int a_item = (int)kl_dtype_size(j->a->dtype);
             kl_copy_run(a_item, n, raw.bytes, a_item,
                         element(j->a, p.a + i * j->a_row + k * j->a_col), j->a_col * a_item);
-            kl_convert(j->type, row + k * j->bytes, j->a->dtype, raw.bytes, n);
+            kl_convert(j->type, rows + (i * j->k + k) * j->bytes, j->a->dtype, raw.bytes, n);
         }
-        one_row(use, p.n, row, b, out);
-        store_row(j, &p, i, 0, p.n, out);
-    }
+    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, rows, j->k, b, line, out, p.n);
+    for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
 }
 
 /* ---- complex ---- */
 
 static void complex_task(void *arg, int64_t task) {
-    struct job *j = arg;
+    struct kl_product *j = arg;
     struct place p = place_of(j, task);
     _Alignas(64) struct kl_c64 a[COMPLEX_ROWS * COMPLEX_DEPTH], b[COMPLEX_DEPTH * COMPLEX_COLS],
         c[COMPLEX_ROWS * COMPLEX_COLS];
@@ -415,7 +221,7 @@ static void complex_task(void *arg, int64_t task) {
 
 /* ---- the kernel ---- */
 
-static void transpose_job(struct job *j) {
+static void transpose_job(struct kl_product *j) {
     const struct kl_arg *arg = j->a;
     int64_t m = j->m, row = j->a_row, col = j->a_col, out_row = j->out_row;
     int64_t lead[KL_LONG_AXES];
@@ -435,7 +241,7 @@ static void transpose_job(struct job *j) {
 }
 
 int kl_cpu_matmul(struct kl_launch *l) {
-    struct job j = {.l = l, .a = &l->in[0], .b = &l->in[1]};
+    struct kl_product j = {.l = l, .a = &l->in[0], .b = &l->in[1]};
     const struct kl_arg *out = l->out;
     int last = out->ndim - 1;
     if (out->size == 0) return KL_OK;
@@ -457,7 +263,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
         j.lead[1][j.n_lead++] = j.b->strides[i];
     }
     j.batches = out->size / (j.m * j.n);
-    void (*task)(void *, int64_t) = block_task;
+    void (*task)(void *, int64_t) = NULL; /* by blocks */
     if (j.type == KL_C64) {
         task = complex_task;
         j.rows = COMPLEX_ROWS;
@@ -477,13 +283,15 @@ int kl_cpu_matmul(struct kl_launch *l) {
         task = amx_task;
         j.rows = round_up(kl_ceil_div(j.m, kl_ceil_div(j.m, AMX_ROWS)), KL_AMX_ROWS);
         j.cols = round_up(kl_ceil_div(j.n, kl_ceil_div(j.n, AMX_COLS)), KL_AMX_ROWS);
-    } else {
-        cut(&j);
+    }
+    bool big = (double)out->size * (double)j.k >= SHARE_FROM;
+    struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
+    if (!task) {
+        kl_cpu_blocks(&j, &alone);
+        return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     }
     j.row_blocks = kl_ceil_div(j.m, j.rows);
     j.col_blocks = kl_ceil_div(j.n, j.cols);
-    bool big = (double)out->size * (double)j.k >= SHARE_FROM;
-    struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
     int64_t tasks = task == small_task ? kl_ceil_div(j.batches, j.batches_each)
                                        : j.batches * j.row_blocks * j.col_blocks;
     kl_share(&alone, tasks, task, &j);

@@ -30,6 +30,7 @@
 #define kl_cpu_softmax KL_V(kl_cpu_softmax)
 #define kl_cpu_sort KL_V(kl_cpu_sort)
 #define kl_cpu_matmul KL_V(kl_cpu_matmul)
+#define kl_cpu_blocks KL_V(kl_cpu_blocks)
 #define kl_cpu_attention KL_V(kl_cpu_attention)
 #define kl_cpu_no_kernel KL_V(kl_cpu_no_kernel)
 #define kl_cpu_gather KL_V(kl_cpu_gather)
@@ -41,6 +42,8 @@
 #define kl_sort_reaches KL_V(kl_sort_reaches)
 #define kl_sort_values KL_V(kl_sort_values)
 #define kl_sort_by_key KL_V(kl_sort_by_key)
+/* cpu_matvec.h */
+#define kl_cpu_few_rows KL_V(kl_cpu_few_rows)
 /* cpu_map.h */
 #define kl_cpu_unary_map KL_V(kl_cpu_unary_map)
 #define kl_cpu_binary_map KL_V(kl_cpu_binary_map)

@@ -97,7 +97,71 @@ static void blocks(void **state) {
         product(*t, 65, 64, 64, false);
         product(*t, 71, 300, 45, false);
         product(*t, 300, 520, 600, true);
+        /* b packed before: the last tile of rows has 4, 7, 8, or is alone in its task */
+        product(*t, 130, 300, 256, *t != KL_BF16); /* that is one block of AMX */
+        product(*t, 133, 300, 256, *t != KL_BF16);
+        product(*t, 134, 300, 250, *t != KL_BF16);
+        product(*t, 113, 64, 1170, true);
+        product(*t, 9, 70, 200, false);
+        product(*t, 20, 600, 700, true);
     }
+}
+
+/* Batches with a matrix each, or one for all: the bits of each product alone. */
+static void batches(void **state) {
+    static const int sizes[][4] = {
+        {3, 130, 300, 256}, {20, 130, 300, 32}, {3, 9, 70, 65}, {40, 16, 16, 16}, {3, 9, 5, 3}};
+    EACH_TYPE(t)
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int one = 0; one < 4; one++) { /* bit 0: one a for all; bit 1: one b */
+            int n = sizes[i][0], m = sizes[i][1], k = sizes[i][2], cols = sizes[i][3];
+            int64_t item = (int64_t)kl_dtype_size(*t), a_size = (int64_t)m * k,
+                    b_size = (int64_t)k * cols, c_size = (int64_t)m * cols;
+            char *a = malloc((size_t)(n * a_size * item)), *b = malloc((size_t)(n * b_size * item));
+            char *c = malloc((size_t)(n * c_size * item)), *alone = malloc((size_t)(c_size * item));
+            fill(a, *t, n * a_size, 3);
+            fill(b, *t, n * b_size, 4);
+            struct operand x, y, z;
+            strided_operand(&x, a, *t, DIMS(n, m, k), STRIDES(one & 1 ? 0 : a_size, k, 1));
+            strided_operand(&y, b, *t, DIMS(n, k, cols), STRIDES(one & 2 ? 0 : b_size, cols, 1));
+            memset(c, 0xAB, (size_t)(n * c_size * item));
+            RUN(KL_OP_MATMUL, NULL, dense(&z, c, *t, DIMS(n, m, cols)), IN(&x, &y), true);
+            for (int l = 0; l < n; l++) {
+                dense(&x, a + (one & 1 ? 0 : l) * a_size * item, *t, DIMS(m, k));
+                dense(&y, b + (one & 2 ? 0 : l) * b_size * item, *t, DIMS(k, cols));
+                RUN(KL_OP_MATMUL, NULL, dense(&z, alone, *t, DIMS(m, cols)), IN(&x, &y), false);
+                if (memcmp(alone, c + l * c_size * item, (size_t)(c_size * item)) != 0)
+                    fail_msg("%s, %d of %d x %d x %d (%d): other bits in product %d",
+                             kl_dtype_name(*t), n, m, k, cols, one, l);
+            }
+            free(a);
+            free(b);
+            free(c);
+            free(alone);
+        }
+}
+
+/* Larger than what of b is packed at a time: in parts along k and of its columns. Whole numbers, so that sums are exact. */
+static void rounds(void **state) {
+    enum { M = 115, K = 4100, N = 2080 };
+    float *a = malloc(sizeof(float[M]) * K), *b = malloc(sizeof(float[K]) * N),
+          *c = malloc(sizeof(float[M]) * N);
+    for (int i = 0; i < M * K; i++) a[i] = (float)(i * 7 % 11 - 5);
+    for (int i = 0; i < K * N; i++) b[i] = (float)(i * 5 % 13 - 6);
+    struct operand x, y, z;
+    dense(&x, a, KL_F32, DIMS(M, K));
+    dense(&y, b, KL_F32, DIMS(K, N));
+    memset(c, 0xAB, sizeof(float[M]) * N);
+    RUN(KL_OP_MATMUL, NULL, dense(&z, c, KL_F32, DIMS(M, N)), IN(&x, &y), true);
+    for (int i = 0; i < M; i += i + 8 < M ? 8 : 1)
+        for (int j = 0; j < N; j += j < 2040 ? 31 : 1) {
+            float want = 0;
+            for (int k = 0; k < K; k++) want += a[i * K + k] * b[k * N + j];
+            if (c[i * N + j] != want) fail_msg("%g at %d, %d, not %g", c[i * N + j], i, j, want);
+        }
+    free(a);
+    free(b);
+    free(c);
 }
 
 static void few_rows(void **state) {
@@ -128,6 +192,7 @@ static void nothing_to_add(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(blocks), cmocka_unit_test(few_rows),
+                                       cmocka_unit_test(batches), cmocka_unit_test(rounds),
                                        cmocka_unit_test(nothing_to_add)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,89 @@
+/* cpu_matvec.c - see cpu_matvec.h. 16-bit floats are widened in registers. */
+#include "backend/cpu/cpu_matvec.h"
+
+#include "backend/cpu/cpu_products.h"
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+#ifdef __AVX512F__ /* registers for several rows that share what is loaded of the matrix */
+#define SHARE_ROWS 1
+#else
+#define SHARE_ROWS 0
+#endif
+enum {
+    PHASES = 16,
+    MOST_ROWS = 4,
+    GROUP = VECTOR == 16 ? 4 : 8,
+    SUMS_BYTES = 64 << 10 /* of partial sums: rows are read 4 KB at a time; L2 holds that easily */
+};
+
+static inline __attribute__((always_inline)) vec_f32 load_f32(const float *p) {
+    return *(const loose_f32 *)p;
+}
+static inline __attribute__((always_inline)) vec_f64 load_f64(const double *p) {
+    return *(const loose_f64 *)p;
+}
+typedef uint16_t halves __attribute__((vector_size(VECTOR / 2), aligned(2)));
+typedef uint32_t words __attribute__((vector_size(VECTOR)));
+static inline __attribute__((always_inline)) vec_f32
+load_bf16(const uint16_t *p) { /* a NaN becomes quiet in the first product */
+    return (vec_f32)(__builtin_convertvector(*(const halves *)p, words) << 16);
+}
+#ifdef __F16C__
+static inline __attribute__((always_inline))
+#else
+static __attribute__((noinline))
+#endif
+vec_f32
+load_f16(const uint16_t *p) {
+#if defined(__AVX512F__)
+    return (vec_f32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__F16C__)
+    return (vec_f32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#else
+    vec_f32 v = {0};
+    for (int i = 0; i < VECTOR / 4; i++) v[i] = kl_f16_load(p[i]);
+    return v;
+#endif
+}
+
+#define T float
+#define S float
+#define W uint32_t
+#define NAME f32
+#define COMPUTE f32
+#define SHARES SHARE_ROWS
+#include "backend/cpu/cpu_matvec.inc"
+#define T float
+#define S uint16_t
+#define W uint32_t
+#define NAME f16
+#define COMPUTE f32
+#define SHARES SHARE_ROWS
+#include "backend/cpu/cpu_matvec.inc"
+#define T float
+#define S uint16_t
+#define W uint32_t
+#define NAME bf16
+#define COMPUTE f32
+#define SHARES SHARE_ROWS
+#include "backend/cpu/cpu_matvec.inc"
+#define T double
+#define S double
+#define W uint64_t
+#define NAME f64
+#define COMPUTE f64
+#define SHARES 0
+#include "backend/cpu/cpu_matvec.inc"
+
+void kl_cpu_few_rows(bool dots, enum kl_dtype dtype, int64_t rows, int64_t depth, int64_t cols,
+                     const void *a, int64_t a_line, const void *b, int64_t line, void *out,
+                     int64_t out_line) {
+    void (*few)(bool, int64_t, int64_t, int64_t, const void *, int64_t, const void *, int64_t,
+                void *, int64_t) = dtype == KL_F32   ? few_f32
+                                   : dtype == KL_F16 ? few_f16
+                                   : dtype == KL_F64 ? few_f64
+                                                     : few_bf16;
+    few(dots, rows, depth, cols, a, a_line, b, line, out, out_line);
+}
