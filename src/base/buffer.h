@@ -35,6 +35,8 @@ struct kl_memory {
     void (*unshare)(struct kl_memory *m, struct kl_block *b);
     /* Takes a block whose buffer lost its last owner. Set by the pool (runtime/), or by the owner of user memory. */
     void (*give_back)(struct kl_memory *m, struct kl_block *b);
+    /* A block that no stream uses, for scratch memory of a kernel that is done with it when it returns; given back as above. Set by the pool. 0, KL_ENOMEM. */
+    int (*take)(struct kl_memory *m, size_t bytes, struct kl_block **out, struct kl_error **err);
     void *pool; /* the pool that manages it (runtime/block_pool.c) */
     void *impl; /* the backend's */
 };

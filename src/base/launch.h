@@ -30,6 +30,7 @@ struct kl_launch {
         pos_end;           /* checked kernels: the index positions to do; fault is among them */
     int64_t fault;         /* out: smallest failing position, KL_NO_FAULT when none */
     struct kl_error **err; /* for kernels that fail in other ways (no scratch memory, callbacks) */
+    struct kl_memory *scratch; /* what large scratch memory is taken from; NULL: the heap */
     /* Runs chunk(arg, 0 .. n-1), in any order on any threads, and returns when all are done. A chunk never waits. */
     void (*parallel)(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
 };

@@ -110,6 +110,7 @@ static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                           .pos_end = INT64_MAX,
                           .fault = KL_NO_FAULT,
                           .err = err,
+                          .scratch = memory.take ? &memory : NULL,
                           .parallel = parallel_for};
     struct kl_timeline *timeline = t->out[0]->fate->timeline;
     int rc;
