@@ -1,16 +1,14 @@
 /* cpu_scatter.c - SCATTER and SCATTER_AXIS: positions one after another, in order, so that of equal
  * indices the highest position is assigned last, and sums are made in order. 16-bit floats are
  * rounded after each update, as memory holds them. A position whose index is out of range writes
- * nothing. */
+ * nothing. Many positions are first put into the order of where they go (cpu_scatter_buckets.c). */
+#include "backend/cpu/cpu_scatter.h"
+
 #include <string.h>
 
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
-#include "backend/cpu/cpu_tile.h"
 #include "base/index.h"
-#include "base/op_params.h"
-
-typedef void join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t n);
 
 #define PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -18,7 +16,7 @@ typedef void join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_s
 #define PLAIN_PROD(a, b) ((a) * (b))
 #define OR(a, b) (((a) | (b)) != 0)
 #define AND(a, b) (((a) != 0) & ((b) != 0))
-/* Signed integers wrap: computed as unsigned. */
+/* Signed sums and products wrap, so they are unsigned ones. */
 #define WRAP_ADD(a, b) ((T)((uint64_t)(a) + (uint64_t)(b)))
 #define WRAP_PROD(a, b) ((T)((uint64_t)(a) * (uint64_t)(b)))
 #define HALF(kind, f, a, b) kl_##kind##_store(f(kl_##kind##_load(a), kl_##kind##_load(b)))
@@ -47,8 +45,6 @@ typedef void join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_s
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T int8_t
 #define NAME i8
-#define ADD WRAP_ADD
-#define PROD WRAP_PROD
 #define MAX PLAIN_MAX
 #define MIN PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
@@ -61,8 +57,6 @@ typedef void join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_s
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T int16_t
 #define NAME i16
-#define ADD WRAP_ADD
-#define PROD WRAP_PROD
 #define MAX PLAIN_MAX
 #define MIN PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
@@ -75,8 +69,6 @@ typedef void join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_s
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T int32_t
 #define NAME i32
-#define ADD WRAP_ADD
-#define PROD WRAP_PROD
 #define MAX PLAIN_MAX
 #define MIN PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
@@ -89,8 +81,6 @@ typedef void join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_s
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T int64_t
 #define NAME i64
-#define ADD WRAP_ADD
-#define PROD WRAP_PROD
 #define MAX PLAIN_MAX
 #define MIN PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
@@ -130,18 +120,18 @@ typedef void join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_s
 #define MIN kl_min_c64
 #include "backend/cpu/cpu_scatter_join.inc"
 
-#define JOINS(op)                                                                             \
-    {                                                                                         \
-        [KL_BOOL] = op##_b8, [KL_U8] = op##_u8, [KL_U16] = op##_u16, [KL_U32] = op##_u32,     \
-        [KL_U64] = op##_u64, [KL_I8] = op##_i8, [KL_I16] = op##_i16, [KL_I32] = op##_i32,     \
-        [KL_I64] = op##_i64, [KL_F16] = op##_f16, [KL_BF16] = op##_bf16, [KL_F32] = op##_f32, \
-        [KL_F64] = op##_f64, [KL_C64] = op##_c64                                              \
+#define JOINS(op, signed_8, signed_16, signed_32, signed_64)                                 \
+    {                                                                                        \
+        [KL_BOOL] = op##_b8, [KL_U8] = op##_u8, [KL_U16] = op##_u16, [KL_U32] = op##_u32,    \
+        [KL_U64] = op##_u64, [KL_I8] = op##_##signed_8, [KL_I16] = op##_##signed_16,         \
+        [KL_I32] = op##_##signed_32, [KL_I64] = op##_##signed_64, [KL_F16] = op##_f16,       \
+        [KL_BF16] = op##_bf16, [KL_F32] = op##_f32, [KL_F64] = op##_f64, [KL_C64] = op##_c64 \
     }
-static join_fn *const joins[][KL_N_DTYPES] = {
-    [KL_SCATTER_ADD] = JOINS(add),
-    [KL_SCATTER_PROD] = JOINS(prod),
-    [KL_SCATTER_MAX] = JOINS(max),
-    [KL_SCATTER_MIN] = JOINS(min),
+static kl_join_fn *const joins[][KL_N_DTYPES] = {
+    [KL_SCATTER_ADD] = JOINS(add, u8, u16, u32, u64),
+    [KL_SCATTER_PROD] = JOINS(prod, u8, u16, u32, u64),
+    [KL_SCATTER_MAX] = JOINS(max, i8, i16, i32, i64),
+    [KL_SCATTER_MIN] = JOINS(min, i8, i16, i32, i64),
 };
 
 static void assign_1(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) {
@@ -157,7 +147,7 @@ static void assign_8(char *dst, int64_t ds, const char *src, int64_t ss, int64_t
     kl_copy_run(8, n, dst, ds, src, ss);
 }
 
-static join_fn *join_of(enum kl_scatter_mode mode, enum kl_dtype dtype) {
+static kl_join_fn *join_of(enum kl_scatter_mode mode, enum kl_dtype dtype) {
     if (mode != KL_SCATTER_ASSIGN) return joins[mode][dtype];
     switch (kl_dtype_size(dtype)) {
     case 1: return assign_1;
@@ -167,20 +157,7 @@ static join_fn *join_of(enum kl_scatter_mode mode, enum kl_dtype dtype) {
     }
 }
 
-struct job {
-    const struct kl_launch *l;
-    join_fn *join;
-    int item;
-    /* What one position writes, as loops: the last is done by join. Strides in bytes. */
-    int n;
-    int64_t len[KL_LONG_AXES], dst_steps[KL_LONG_AXES], src_steps[KL_LONG_AXES];
-    /* Where position p finds its updates, and (SCATTER_AXIS) the part of its place that no index
-     * gives; elements. */
-    int n_pos, pos_dims[KL_LONG_AXES];
-    int64_t src_strides[KL_LONG_AXES], dst_strides[KL_LONG_AXES];
-};
-
-static void write_block(const struct job *j, char *dst, const char *src) {
+void kl_scatter_block(const struct kl_scatter_job *j, char *dst, const char *src) {
     int64_t at[KL_LONG_AXES];
     if (j->n == 0) {
         j->join(dst, 0, src, 0, 1);
@@ -203,65 +180,121 @@ static void write_block(const struct job *j, char *dst, const char *src) {
     }
 }
 
-/* Adds to places[i] what index i contributes; clears ok[i] where it is out of range. */
-static void add_index(const struct job *j, int operand, int axis, int64_t extent, int64_t position,
-                      int64_t n, int64_t *places, bool *ok) {
-    const struct kl_arg *indices = &j->l->in[operand], *out = j->l->out;
-    int64_t v[KL_TILE];
-    struct kl_cursor c;
+/* Adds to places[i] what index i contributes; -1, which stays, where it is out of range. The cursor stands at the position. */
+static void add_index(const struct kl_scatter_job *j, int k, struct kl_cursor *c, int64_t n,
+                      int64_t *places) {
+    const struct kl_arg *indices = &j->l->in[2 + k], *out = j->l->out;
+    int64_t v[KL_TILE], size = out->dims[j->axes[k]], stride = out->strides[j->axes[k]];
+    int64_t last = size - (j->extents ? j->extents[j->axes[k]] : 1);
     union kl_tile raw;
-    kl_cursor_init_arg(&c, indices);
-    kl_cursor_seek(&c, position);
-    kl_index_read_run(kl_cursor_next(&c, n, &raw), indices->dtype,
-                      (int64_t)kl_dtype_size(indices->dtype), n, v);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = v[i] < 0 ? v[i] + out->dims[axis] : v[i];
-        if (j->l->checked) at = kl_index_wrap(v[i], out->dims[axis], extent);
-        if (at < 0)
-            ok[i] = false;
-        else
-            places[i] += at * out->strides[axis];
+    kl_convert(KL_I64, v, indices->dtype, kl_cursor_next(c, n, &raw), n);
+    if (indices->dtype == KL_U64) /* what does not fit is out of range, and not negative */
+        KL_EACH(i, n) v[i] = v[i] < 0 ? INT64_MAX : v[i];
+    if (!j->l->checked) last = size - 1;
+    KL_EACH(i, n) {
+        int64_t at = v[i] + (v[i] < 0 ? size : 0);
+        bool bad = (at < 0) | (at > last) | (places[i] < 0);
+        places[i] = bad ? -1 : places[i] + at * stride;
     }
 }
 
-static void write_positions(struct kl_launch *l, const struct job *j, const int *axes, int n_axes,
-                            const int *extents) {
+void kl_scatter_walk_init(struct kl_scatter_walk *w, const struct kl_scatter_job *j,
+                          int64_t position) {
+    w->j = j;
+    w->position = position;
+    w->moves = false;
+    for (int i = 0; i < j->n_pos; i++) w->moves = w->moves || j->dst_strides[i];
+    for (int k = 0; k < j->n_axes && k < KL_SCATTER_CURSORS; k++) {
+        kl_cursor_init_arg(&w->cursors[k], &j->l->in[2 + k]);
+        kl_cursor_seek(&w->cursors[k], position);
+    }
+}
+
+void kl_scatter_places(struct kl_scatter_walk *w, int64_t n, int64_t *places) {
+    const struct kl_scatter_job *j = w->j;
+    if (w->moves)
+        kl_offsets(j->n_pos, j->pos_dims, j->dst_strides, w->position, n, places);
+    else
+        memset(places, 0, (size_t)n * sizeof *places);
+    for (int k = 0; k < j->n_axes; k++) {
+        struct kl_cursor more, *c = &w->cursors[k];
+        if (k >= KL_SCATTER_CURSORS) {
+            c = &more;
+            kl_cursor_init_arg(c, &j->l->in[2 + k]);
+            kl_cursor_seek(c, w->position);
+        }
+        add_index(j, k, c, n, places);
+    }
+    w->position += n;
+}
+
+static void write_positions(struct kl_launch *l, const struct kl_scatter_job *j) {
     int64_t places[KL_TILE], sources[KL_TILE];
-    bool ok[KL_TILE];
+    struct kl_scatter_walk w;
+    kl_scatter_walk_init(&w, j, l->pos_begin);
     for (int64_t at = l->pos_begin; at < l->pos_end; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, l->pos_end - at);
         kl_offsets(j->n_pos, j->pos_dims, j->src_strides, at, n, sources);
-        kl_offsets(j->n_pos, j->pos_dims, j->dst_strides, at, n, places);
-        memset(ok, true, sizeof ok);
-        for (int k = 0; k < n_axes; k++)
-            add_index(j, 2 + k, axes[k], extents ? extents[axes[k]] : 1, at, n, places, ok);
+        kl_scatter_places(&w, n, places);
         for (int64_t i = 0; i < n; i++) {
-            if (ok[i])
-                write_block(j, (char *)l->out->data + places[i] * j->item,
-                            (const char *)l->in[1].data + sources[i] * j->item);
+            if (places[i] >= 0)
+                kl_scatter_block(j, (char *)l->out->data + places[i] * j->item,
+                                 (const char *)l->in[1].data + sources[i] * j->item);
             else if (l->fault == KL_NO_FAULT)
                 l->fault = at + i;
         }
     }
 }
 
-/* The output starts as the base, unless it is its memory or an earlier part of the positions has
- * begun. */
-static void start(struct kl_launch *l) {
+/* ---- the base ---- */
+struct copy {
+    char *to;
+    const char *from;
+    int64_t bytes;
+};
+enum { COPIED = 1 << 20 };
+
+static void copy_chunk(void *arg, int64_t i) {
+    const struct copy *c = arg;
+    int64_t at = i * COPIED;
+    memcpy(c->to + at, c->from + at, (size_t)kl_min64(COPIED, c->bytes - at));
+}
+
+void kl_scatter_start(const struct kl_launch *l) {
     const struct kl_arg *base = &l->in[0], *out = l->out;
+    int item = (int)kl_dtype_size(out->dtype);
+    if (l->pos_begin != 0 || out->data == base->data) return;
+    if (base->layout & KL_ROW_CONTIGUOUS && out->size > 0) {
+        struct copy c = {out->data, base->data, out->size * item};
+        kl_share(l, kl_ceil_div(c.bytes, COPIED), copy_chunk, &c);
+    } else {
+        kl_copy_strided(item, out->ndim, out->dims, out->data, out->strides, base->data,
+                        base->strides);
+    }
+}
+
+static int scatter(struct kl_launch *l, const struct kl_scatter_job *j) {
     l->fault = KL_NO_FAULT;
-    if (l->pos_begin == 0 && out->data != base->data)
-        kl_copy_strided((int)kl_dtype_size(out->dtype), out->ndim, out->dims, out->data,
-                        out->strides, base->data, base->strides);
+    if (kl_scatter_by_buckets(l, j)) return KL_OK;
+    kl_scatter_start(l);
+    write_positions(l, j);
+    return KL_OK;
 }
 
 int kl_cpu_scatter(struct kl_launch *l) {
     const struct kl_scatter_params *p = l->params;
     const struct kl_arg *updates = &l->in[1], *out = l->out;
-    struct job j = {
-        .l = l, .join = join_of(p->mode, out->dtype), .item = (int)kl_dtype_size(out->dtype)};
-    start(l);
-    if (updates->size == 0 || out->size == 0) return KL_OK;
+    struct kl_scatter_job j = {.l = l,
+                               .join = join_of(p->mode, out->dtype),
+                               .assigns = p->mode == KL_SCATTER_ASSIGN,
+                               .item = (int)kl_dtype_size(out->dtype),
+                               .axes = p->axes,
+                               .n_axes = p->n_axes};
+    if (updates->size == 0 || out->size == 0) {
+        l->fault = KL_NO_FAULT;
+        kl_scatter_start(l);
+        return KL_OK;
+    }
     int lead = updates->ndim - out->ndim;
     for (int i = 0; i < lead; i++) {
         if (updates->dims[i] == 1 || j.n_pos == KL_LONG_AXES) continue;
@@ -282,23 +315,29 @@ int kl_cpu_scatter(struct kl_launch *l) {
             j.src_steps[j.n++] = ss;
         }
     }
-    write_positions(l, &j, p->axes, p->n_axes, updates->dims + lead);
-    return KL_OK;
+    j.extents = updates->dims + lead;
+    return scatter(l, &j);
 }
 
 int kl_cpu_scatter_axis(struct kl_launch *l) {
     const struct kl_scatter_axis_params *p = l->params;
     const struct kl_arg *values = &l->in[1], *out = l->out;
-    struct job j = {
-        .l = l, .join = join_of(p->mode, out->dtype), .item = (int)kl_dtype_size(out->dtype)};
-    start(l);
-    if (values->size == 0) return KL_OK;
+    struct kl_scatter_job j = {.l = l,
+                               .join = join_of(p->mode, out->dtype),
+                               .assigns = p->mode == KL_SCATTER_ASSIGN,
+                               .item = (int)kl_dtype_size(out->dtype),
+                               .axes = &p->axis,
+                               .n_axes = 1};
+    if (values->size == 0) {
+        l->fault = KL_NO_FAULT;
+        kl_scatter_start(l);
+        return KL_OK;
+    }
     for (int i = 0; i < out->ndim; i++) {
         if (values->dims[i] == 1 || j.n_pos == KL_LONG_AXES) continue;
         j.pos_dims[j.n_pos] = values->dims[i];
         j.src_strides[j.n_pos] = values->strides[i];
         j.dst_strides[j.n_pos++] = i == p->axis ? 0 : out->strides[i];
     }
-    write_positions(l, &j, &p->axis, 1, NULL);
-    return KL_OK;
+    return scatter(l, &j);
 }

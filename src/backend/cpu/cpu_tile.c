@@ -162,13 +162,22 @@ void kl_offsets(int ndim, const int *dims, const int64_t *strides, int64_t pos, 
         pos /= len[i];
         offset += at[i] * step[i];
     }
-    for (int64_t k = 0; k < n; k++) {
-        out[k] = offset;
-        for (int i = m - 1; i >= 0; i--) {
-            offset += step[i];
-            if (++at[i] < len[i]) break;
+    if (m == 0) {
+        for (int64_t k = 0; k < n; k++) out[k] = offset;
+        return;
+    }
+    for (int64_t k = 0; k < n;) { /* runs along the last axis */
+        int64_t run = kl_min64(n - k, len[m - 1] - at[m - 1]), along = step[m - 1];
+        KL_EACH(i, run) out[k + i] = offset + i * along;
+        k += run;
+        at[m - 1] += run;
+        offset += run * along;
+        for (int i = m - 1; i >= 0 && at[i] == len[i]; i--) {
             offset -= len[i] * step[i];
             at[i] = 0;
+            if (i == 0) break;
+            offset += step[i - 1];
+            at[i - 1]++;
         }
     }
 }

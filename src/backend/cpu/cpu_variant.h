@@ -37,6 +37,12 @@
 #define kl_cpu_gather_axis KL_V(kl_cpu_gather_axis)
 #define kl_cpu_scatter KL_V(kl_cpu_scatter)
 #define kl_cpu_scatter_axis KL_V(kl_cpu_scatter_axis)
+/* cpu_scatter.h */
+#define kl_scatter_block KL_V(kl_scatter_block)
+#define kl_scatter_by_buckets KL_V(kl_scatter_by_buckets)
+#define kl_scatter_places KL_V(kl_scatter_places)
+#define kl_scatter_start KL_V(kl_scatter_start)
+#define kl_scatter_walk_init KL_V(kl_scatter_walk_init)
 /* cpu_keys.h */
 #define kl_sort_keys KL_V(kl_sort_keys)
 #define kl_sort_reaches KL_V(kl_sort_reaches)
