@@ -74,10 +74,10 @@ static void run_chunk(void *arg, int64_t i) {
 static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *swap) {
     typedef kl_map_fn *finder(enum kl_op_id, enum kl_dtype);
     static finder *const of_one[] = {kl_cpu_unary_map, kl_cpu_transcendental_map,
-                                     kl_cpu_rounding_map, kl_cpu_bitwise_map};
+                                     kl_cpu_rounding_map, kl_cpu_bitwise_map, kl_cpu_half_map};
     static finder *const of_several[] = {kl_cpu_binary_map, kl_cpu_transcendental_map,
-                                         kl_cpu_rounding_map, kl_cpu_bitwise_map};
-    for (int k = 0; k < 4; k++) {
+                                         kl_cpu_rounding_map, kl_cpu_bitwise_map, kl_cpu_half_map};
+    for (int k = 0; k < 5; k++) {
         kl_map_fn *map = (n_in == 1 ? of_one : of_several)[k](op, dtype);
         if (map) return map;
     }
@@ -92,7 +92,7 @@ bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl
         m->in_type[0] = value;
         return true;
     }
-    /* Some maps take 16-bit floats as they are: they only move them. */
+    /* Some maps take 16-bit floats as they are. */
     for (int attempt = 0; attempt < 2; attempt++) {
         m->fn = map_of(op, n_in, compute, &m->swap);
         if (m->fn) break;

@@ -48,6 +48,7 @@
 #define kl_cpu_transcendental_map KL_V(kl_cpu_transcendental_map)
 #define kl_cpu_rounding_map KL_V(kl_cpu_rounding_map)
 #define kl_cpu_bitwise_map KL_V(kl_cpu_bitwise_map)
+#define kl_cpu_half_map KL_V(kl_cpu_half_map)
 #define kl_cpu_erfinv KL_V(kl_cpu_erfinv)
 #define kl_cpu_find_map KL_V(kl_cpu_find_map)
 /* cpu_block.h */
