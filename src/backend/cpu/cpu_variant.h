@@ -52,9 +52,11 @@
 #define kl_cpu_erfinv KL_V(kl_cpu_erfinv)
 #define kl_cpu_find_map KL_V(kl_cpu_find_map)
 /* cpu_block.h */
-#define kl_block_axis KL_V(kl_block_axis)
-#define kl_block_cut KL_V(kl_block_cut)
-#define kl_block_view KL_V(kl_block_view)
+#define kl_grid_of KL_V(kl_grid_of)
+#define kl_patch_of KL_V(kl_patch_of)
+#define kl_patch_read KL_V(kl_patch_read)
+#define kl_patch_write KL_V(kl_patch_write)
+#define kl_patches_init KL_V(kl_patches_init)
 /* cpu_complex.h */
 #define kl_c64_exp KL_V(kl_c64_exp)
 #define kl_c64_log KL_V(kl_c64_log)
