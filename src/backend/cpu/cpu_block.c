@@ -1,58 +1,153 @@
 /* cpu_block.c - see cpu_block.h. */
 #include "backend/cpu/cpu_block.h"
 
-enum { MIN_SIZE = 1 << 14 }; /* elements; below, all lines stay in the cache anyway */
+#include <string.h>
 
-int kl_block_axis(const struct kl_arg *const *operands, int n) {
+enum {
+    MIN_SIZE = 1 << 14,
+    MIN_SIDE = 32
+}; /* elements; below, all lines stay in the cache anyway */
+
+bool kl_grid_of(struct kl_grid *g, const struct kl_arg *const *operands, int n) {
     for (int k = 0; k < n; k++) {
         const struct kl_arg *a = operands[k];
-        if (!a || a->size < MIN_SIZE || a->ndim < 2 || a->ndim + 2 > KL_BLOCK_AXES) continue;
+        if (!a || a->size < MIN_SIZE || a->ndim < 2 || a->ndim > KL_LONG_AXES) continue;
         int last = a->ndim - 1;
         int64_t step = a->strides[last] < 0 ? -a->strides[last] : a->strides[last];
-        if (a->dims[last] < 2 * KL_BLOCK || step < KL_BLOCK)
-            continue; /* a block itself is not cut again */
-        for (int i = 0; i < last; i++)
-            if (a->strides[i] == 1 && a->dims[i] >= 2 * KL_BLOCK) return i;
+        if (a->dims[last] < MIN_SIDE || step < KL_PATCH_ROWS) continue;
+        for (int i = 0; i < last; i++) {
+            if (a->strides[i] != 1 || a->dims[i] < MIN_SIDE) continue;
+            *g = (struct kl_grid){.axis = i, .rows = a->dims[i], .cols = a->dims[last], .shape = a};
+            g->row_parts = kl_ceil_div(g->rows, KL_PART);
+            g->col_parts = kl_ceil_div(g->cols, KL_PART);
+            g->tasks = a->size / (g->rows * g->cols) * g->row_parts * g->col_parts;
+            return true;
+        }
     }
-    return -1;
+    return false;
 }
 
-int kl_block_cut(struct kl_region *regions, const struct kl_arg *out, int axis) {
-    int64_t rows = out->dims[axis], cols = out->dims[out->ndim - 1];
-    int64_t whole_rows = rows / KL_BLOCK * KL_BLOCK, whole_cols = cols / KL_BLOCK * KL_BLOCK;
-    int n = 0;
-    regions[n++] = (struct kl_region){axis, 0, whole_rows, 0, whole_cols, true};
-    if (cols > whole_cols)
-        regions[n++] =
-            (struct kl_region){axis, 0, whole_rows, whole_cols, cols - whole_cols, false};
-    if (rows > whole_rows)
-        regions[n++] = (struct kl_region){axis, whole_rows, rows - whole_rows, 0, cols, false};
-    return n;
-}
-
-const struct kl_arg *kl_block_view(struct kl_block_arg *to, const struct kl_arg *a,
-                                   const struct kl_region *r) {
-    int last = a->ndim - 1, n = 0;
-    int64_t row_step = a->strides[r->axis], col_step = a->strides[last];
-    to->arg = *a;
-    to->arg.data = (char *)a->data +
-                   (r->row * row_step + r->col * col_step) * (int64_t)kl_dtype_size(a->dtype);
-    to->arg.size = r->rows * r->cols;
+void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct kl_arg *a,
+                     int64_t task) {
+    int dims[KL_LONG_AXES], n = 0, last = a->ndim - 1;
+    int64_t strides[KL_LONG_AXES], offset = 0;
     for (int i = 0; i < last; i++) {
-        to->dims[n] = i == r->axis ? (int)(r->blocks ? r->rows / KL_BLOCK : r->rows) : a->dims[i];
-        to->strides[n++] = i == r->axis && r->blocks ? row_step * KL_BLOCK : a->strides[i];
-        if (i != r->axis) to->arg.size *= a->dims[i];
+        if (i == g->axis) continue;
+        dims[n] = a->dims[i];
+        strides[n++] = a->strides[i];
     }
-    to->dims[n] = (int)(r->blocks ? r->cols / KL_BLOCK : r->cols);
-    to->strides[n++] = r->blocks ? col_step * KL_BLOCK : col_step;
-    if (r->blocks) {
-        to->dims[n] = to->dims[n + 1] = KL_BLOCK;
-        to->strides[n++] = row_step;
-        to->strides[n++] = col_step;
+    kl_offsets(n, dims, strides, task / (g->row_parts * g->col_parts), 1, &offset);
+    p->item = (int)kl_dtype_size(a->dtype);
+    p->data = (char *)a->data + offset * p->item;
+    p->row_step = a->strides[g->axis] * p->item;
+    p->col_step = a->strides[last] * p->item;
+}
+
+bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int64_t i) {
+    int64_t part = task % (g->row_parts * g->col_parts);
+    int64_t top = part / g->col_parts * KL_PART, left = part % g->col_parts * KL_PART;
+    int64_t across = kl_ceil_div(kl_min64(KL_PART, g->cols - left), KL_PATCH_COLS);
+    at->row = top + i / across * KL_PATCH_ROWS;
+    at->col = left + i % across * KL_PATCH_COLS;
+    at->rows = kl_min64(KL_PATCH_ROWS, g->rows - at->row);
+    at->cols = kl_min64(KL_PATCH_COLS, g->cols - at->col);
+    return at->row < kl_min64(top + KL_PART, g->rows);
+}
+
+/* ---- squares turned over in registers: two vectors at a time are interleaved, as often as the side can be halved ---- */
+#if defined __AVX512BW__
+#define WIDE 64
+#elif defined __AVX2__
+#define WIDE 32
+#else
+#define WIDE 16
+#endif
+#define LOW_2 0, 2
+#define HIGH_2 1, 3
+#define LOW_4 0, 4, 1, 5
+#define HIGH_4 2, 6, 3, 7
+#define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
+#define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+#define SQUARE(T, N)                                                                           \
+    static void turn_##T(char *dst, const char *src, int64_t step) {                           \
+        typedef T vector __attribute__((vector_size(N * sizeof(T))));                          \
+        vector v[N], w[N];                                                                     \
+        _Pragma("GCC unroll 16") for (int i = 0; i < N; i++)                                   \
+            memcpy(&v[i], src + i * step, sizeof v[i]);                                        \
+        _Pragma("GCC unroll 4") for (int half = 1; half < N; half *= 2) {                      \
+            _Pragma("GCC unroll 16") for (int i = 0; i < N / 2; i++) {                         \
+                w[2 * i] = __builtin_shufflevector(v[i], v[i + N / 2], KL_PASTE(LOW, N));      \
+                w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + N / 2], KL_PASTE(HIGH, N)); \
+            }                                                                                  \
+            _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) v[i] = w[i];                  \
+        }                                                                                      \
+        _Pragma("GCC unroll 16") for (int i = 0; i < N; i++)                                   \
+            memcpy(dst + i * KL_PATCH_COLS * (int64_t)sizeof(T), &v[i], sizeof v[i]);          \
+    }                                                                                          \
+    static void turn_all_##T(char *dst, const char *src, int64_t step) {                       \
+        for (int c = 0; c < KL_PATCH_COLS; c += N)                                             \
+            for (int r = 0; r < KL_PATCH_ROWS; r += N)                                         \
+                turn_##T(dst + (r * KL_PATCH_COLS + c) * (int64_t)sizeof(T),                   \
+                         src + c * step + r * (int64_t)sizeof(T), step);                       \
     }
-    to->arg.ndim = n;
-    to->arg.dims = to->dims;
-    to->arg.strides = to->strides;
-    to->arg.layout = kl_layout_of(n, to->dims, to->strides);
-    return &to->arg;
+SQUARE(uint8_t, 16)
+SQUARE(uint16_t, 8)
+#if WIDE == 64
+SQUARE(uint32_t, 16)
+SQUARE(uint64_t, 8)
+#elif WIDE == 32
+SQUARE(uint32_t, 8)
+SQUARE(uint64_t, 4)
+#else
+SQUARE(uint32_t, 4)
+SQUARE(uint64_t, 2)
+#endif
+
+static void turn(int item, char *dst, const char *src, int64_t step) {
+    if (item == 4)
+        turn_all_uint32_t(dst, src, step);
+    else if (item == 2)
+        turn_all_uint16_t(dst, src, step);
+    else if (item == 8)
+        turn_all_uint64_t(dst, src, step);
+    else
+        turn_all_uint8_t(dst, src, step);
+}
+
+/* A line of a patch; most are whole and dense at both ends. */
+static void copy_line(int item, int64_t n, char *to, int64_t to_step, const char *from,
+                      int64_t from_step) {
+    if (n != KL_PATCH_COLS || to_step != item || from_step != item)
+        kl_copy_run(item, n, to, to_step, from, from_step);
+    else if (item == 4)
+        memcpy(to, from, 4 * KL_PATCH_COLS);
+    else if (item == 2)
+        memcpy(to, from, 2 * KL_PATCH_COLS);
+    else if (item == 8)
+        memcpy(to, from, 8 * KL_PATCH_COLS);
+    else
+        memcpy(to, from, KL_PATCH_COLS);
+}
+
+void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *tile) {
+    const char *from = p->data + at->row * p->row_step + at->col * p->col_step;
+    char *to = tile;
+    const int64_t line = at->cols * p->item;
+    if (p->row_step == p->item && at->rows == KL_PATCH_ROWS && at->cols == KL_PATCH_COLS)
+        turn(p->item, to, from, p->col_step);
+    else
+        for (int64_t r = 0; r < at->rows; r++)
+            copy_line(p->item, at->cols, to + r * line, p->item, from + r * p->row_step,
+                      p->col_step);
+}
+
+void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const void *tile) {
+    char *to = p->data + at->row * p->row_step + at->col * p->col_step;
+    const int64_t line = at->cols * p->item;
+    for (int64_t r = 0; r < at->rows; r++)
+        copy_line(p->item, at->cols, to + r * p->row_step, p->col_step,
+                  (const char *)tile + r * line, p->item);
 }

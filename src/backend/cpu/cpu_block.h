@@ -1,28 +1,37 @@
-/* cpu_block.h - walking over operands of which some are stored the other way round: block by block, so that what a cache line holds is used while it is there. For the kernels of this folder only.
+/* cpu_block.h - walking over operands of which some are stored the other way round: block by block, so that a cache line is read once and whole. For the kernels of this folder only.
  *
- * A region of rows and columns is described by operands with two axes more, blocks of 16 by 16 innermost; nothing else of a kernel changes. */
+ * A shape is seen as matrices: the rows are along the axis that is contiguous in what is stored the other way round, the columns along the last one. A task is a part of a matrix, of which
+ * patches are brought into tiles, row-major, and back. */
 #pragma once
 #include "backend/cpu/cpu_tile.h"
 
-enum { KL_BLOCK = 16, KL_BLOCK_AXES = 66 };
-
-struct kl_block_arg {
-    struct kl_arg arg; /* dims and strides are those below */
-    int dims[KL_BLOCK_AXES];
-    int64_t strides[KL_BLOCK_AXES];
+enum {
+    KL_PATCH_ROWS = 16,
+    KL_PATCH_COLS = 32, /* together KL_TILE */
+    KL_PART = 128,      /* rows and columns of a task */
 };
-/* Elements row .. row + rows - 1 of one axis and col .. of the last. */
-struct kl_region {
-    int axis; /* the rows' */
-    int64_t row, rows, col, cols;
-    bool blocks; /* rows and cols are multiples of KL_BLOCK: walk them by blocks */
-};
-enum { KL_REGIONS = 3 };
 
-/* The axis along which one of n operands (of one shape, some NULL) is contiguous while its last axis is not, if the shape is large enough to care; else -1. */
-int kl_block_axis(const struct kl_arg *const *operands, int n);
-/* The shape cut into blocks and strips beside them: the number of regions, at most KL_REGIONS. */
-int kl_block_cut(struct kl_region *regions, const struct kl_arg *out, int axis);
-/* The part of a that r describes. */
-const struct kl_arg *kl_block_view(struct kl_block_arg *to, const struct kl_arg *a,
-                                   const struct kl_region *r);
+struct kl_grid {
+    int axis, n_others; /* the rows' axis; axes that are neither rows nor columns */
+    int64_t rows, cols, row_parts, col_parts, tasks;
+    const struct kl_arg *shape; /* an operand, whose dims are everybody's */
+};
+/* Of n operands of one shape (some NULL). false: nothing is stored the other way round, or it is too small to care. */
+bool kl_grid_of(struct kl_grid *g, const struct kl_arg *const *operands, int n);
+
+/* An operand in a task. */
+struct kl_patches {
+    char *data;                 /* element 0 of the matrix */
+    int64_t row_step, col_step; /* bytes */
+    int item;
+};
+void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct kl_arg *a,
+                     int64_t task);
+
+struct kl_patch {
+    int64_t row, col, rows, cols;
+};
+/* Patch number i of a task; false behind the last. */
+bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int64_t i);
+void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *tile);
+void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const void *tile);

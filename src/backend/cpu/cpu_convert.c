@@ -5,6 +5,7 @@
  * second. */
 #include <string.h>
 
+#include "backend/cpu/cpu_half.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/half.h"
 
@@ -104,17 +105,27 @@ static convert_fn *const table[KL_N_DTYPES][KL_N_DTYPES] = {
 
 /* ---- 16-bit floats ---- */
 static void widen(enum kl_dtype from, float *dst, const uint16_t *src, int64_t n) {
-    if (from == KL_F16)
-        KL_EACH(i, n) dst[i] = kl_f16_load(src[i]);
-    else
+    if (from == KL_BF16) {
         KL_EACH(i, n) dst[i] = kl_bf16_load(src[i]);
+        return;
+    }
+    int64_t done = 0;
+#if KL_HAS_HALF_BLOCKS
+    for (; done + KL_HALVES <= n; done += KL_HALVES) kl_load_f16(dst + done, src + done);
+#endif
+    for (int64_t i = done; i < n; i++) dst[i] = kl_f16_load(src[i]);
 }
 
 static void narrow(enum kl_dtype to, uint16_t *dst, const float *src, int64_t n) {
-    if (to == KL_F16)
-        KL_EACH(i, n) dst[i] = kl_f16_store(src[i]);
-    else
+    if (to == KL_BF16) {
         KL_EACH(i, n) dst[i] = kl_bf16_store(src[i]);
+        return;
+    }
+    int64_t done = 0;
+#if KL_HAS_HALF_BLOCKS
+    for (; done + KL_HALVES <= n; done += KL_HALVES) kl_store_f16(dst + done, src + done);
+#endif
+    for (int64_t i = done; i < n; i++) dst[i] = kl_f16_store(src[i]);
 }
 
 /* The eleven low bits of a large magnitude are replaced by one that says whether any was set: what

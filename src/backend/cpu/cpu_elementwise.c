@@ -15,6 +15,7 @@ struct job {
     bool direct;                /* no tiles needed */
     const struct kl_arg *in[3]; /* in the map's order; NULL beyond its operands */
     int64_t size, chunk;
+    struct kl_grid grid; /* of operands that are stored the other way round */
 };
 
 static const void *address(const struct kl_arg *a, int64_t pos) {
@@ -29,6 +30,13 @@ static void run_direct(const struct job *j, int64_t begin, int64_t n) {
                   address(j->in[2], begin));
     else
         kl_convert(j->map.out_type, to, j->map.in_type[0], address(j->in[0], begin), n);
+}
+
+static void compute(const struct job *j, int64_t n, void *out, const void *const *x) {
+    if (j->map.fn)
+        j->map.fn(n, out, x[0], x[1], x[2]);
+    else
+        kl_convert(j->map.out_type, out, j->map.in_type[0], x[0], n);
 }
 
 static void run_tiles(const struct job *j, int64_t begin, int64_t n) {
@@ -52,12 +60,36 @@ static void run_tiles(const struct job *j, int64_t begin, int64_t n) {
         void *y = kl_cursor_claim(&to, m);
         void *store = y ? y : stored.bytes;
         void *calc = j->map.out_type == out->dtype ? store : result.bytes;
-        if (j->map.fn)
-            j->map.fn(m, calc, x[0], x[1], x[2]);
-        else
-            kl_convert(j->map.out_type, calc, j->map.in_type[0], x[0], m);
+        compute(j, m, calc, x);
         if (calc != store) kl_convert(out->dtype, store, j->map.out_type, calc, m);
         if (!y) kl_cursor_write(&to, m, store);
+    }
+}
+
+static void run_patches(void *arg, int64_t task) {
+    const struct job *j = arg;
+    const struct kl_arg *out = j->l->out;
+    struct kl_patches in[3], to;
+    struct kl_patch at;
+    union kl_tile raw[3], tile[3], result, stored;
+    for (int k = 0; k < 3; k++)
+        if (j->in[k]) kl_patches_init(&in[k], &j->grid, j->in[k], task);
+    kl_patches_init(&to, &j->grid, out, task);
+    for (int64_t i = 0; kl_patch_of(&at, &j->grid, task, i); i++) {
+        int64_t m = at.rows * at.cols;
+        const void *x[3] = {NULL, NULL, NULL};
+        for (int k = 0; k < 3; k++) {
+            if (!j->in[k]) continue;
+            kl_patch_read(&in[k], &at, raw[k].bytes);
+            x[k] = raw[k].bytes;
+            if (j->map.in_type[k] == j->in[k]->dtype) continue;
+            kl_convert(j->map.in_type[k], tile[k].bytes, j->in[k]->dtype, raw[k].bytes, m);
+            x[k] = tile[k].bytes;
+        }
+        void *calc = j->map.out_type == out->dtype ? stored.bytes : result.bytes;
+        compute(j, m, calc, x);
+        if (calc != stored.bytes) kl_convert(out->dtype, stored.bytes, j->map.out_type, calc, m);
+        kl_patch_write(&to, &at, stored.bytes);
     }
 }
 
@@ -74,10 +106,10 @@ static void run_chunk(void *arg, int64_t i) {
 static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *swap) {
     typedef kl_map_fn *finder(enum kl_op_id, enum kl_dtype);
     static finder *const of_one[] = {kl_cpu_unary_map, kl_cpu_transcendental_map,
-                                     kl_cpu_rounding_map, kl_cpu_bitwise_map};
+                                     kl_cpu_rounding_map, kl_cpu_bitwise_map, kl_cpu_half_map};
     static finder *const of_several[] = {kl_cpu_binary_map, kl_cpu_transcendental_map,
-                                         kl_cpu_rounding_map, kl_cpu_bitwise_map};
-    for (int k = 0; k < 4; k++) {
+                                         kl_cpu_rounding_map, kl_cpu_bitwise_map, kl_cpu_half_map};
+    for (int k = 0; k < 5; k++) {
         kl_map_fn *map = (n_in == 1 ? of_one : of_several)[k](op, dtype);
         if (map) return map;
     }
@@ -92,7 +124,7 @@ bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl
         m->in_type[0] = value;
         return true;
     }
-    /* Some maps take 16-bit floats as they are: they only move them. */
+    /* Some maps take 16-bit floats as they are. */
     for (int attempt = 0; attempt < 2; attempt++) {
         m->fn = map_of(op, n_in, compute, &m->swap);
         if (m->fn) break;
@@ -103,23 +135,6 @@ bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl
     if (op == KL_OP_WHERE) m->in_type[0] = KL_BOOL;
     if (out == value) m->out_type = compute;
     return true;
-}
-
-/* Region by region; each is an operation of its own on parts of the operands. */
-static int run_regions(const struct kl_launch *l, int axis) {
-    struct kl_region regions[KL_REGIONS];
-    struct kl_block_arg views[4];
-    struct kl_arg in[3], out;
-    int n = kl_block_cut(regions, l->out, axis);
-    for (int r = 0; r < n; r++) {
-        struct kl_launch part = *l;
-        for (int k = 0; k < l->n_in; k++) in[k] = *kl_block_view(&views[k], &l->in[k], &regions[r]);
-        out = *kl_block_view(&views[3], l->out, &regions[r]);
-        part.in = in;
-        part.out = &out;
-        KL_TRY(kl_cpu_elementwise(&part));
-    }
-    return KL_OK;
 }
 
 int kl_cpu_elementwise(struct kl_launch *l) {
@@ -138,8 +153,12 @@ int kl_cpu_elementwise(struct kl_launch *l) {
         j.in[1] = &l->in[0];
     }
     const struct kl_arg *const all[] = {l->out, j.in[0], j.in[1], j.in[2]};
-    int axis = kl_block_axis(all, 4);
-    if (axis >= 0) return run_regions(l, axis);
+    if (kl_grid_of(&j.grid, all, 4)) {
+        struct kl_launch alone = {.parallel =
+                                      l->out->size > KL_MAP_PARALLEL_FROM ? l->parallel : NULL};
+        kl_share(&alone, j.grid.tasks, run_patches, &j);
+        return KL_OK;
+    }
     j.size = l->out->size;
     j.direct = (l->out->layout & KL_ROW_CONTIGUOUS) && j.map.out_type == l->out->dtype;
     for (int k = 0; k < 3; k++)

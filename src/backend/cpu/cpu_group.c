@@ -22,11 +22,20 @@ struct group {
     int n, n_slots, n_cursors;
     int64_t size, chunk;
     struct step steps[KL_GROUP_STEPS];
+    struct kl_grid grid; /* of operands that are stored the other way round */
 };
 
 /* What one chunk needs; far too large for the group's header, small enough for a thread's stack. */
 struct work {
-    struct kl_cursor in[MAX_CURSORS], out[KL_GROUP_STEPS];
+    union {
+        struct {
+            struct kl_cursor in[MAX_CURSORS], out[KL_GROUP_STEPS];
+        };
+        struct {
+            struct kl_patches in_patches[MAX_CURSORS], out_patches[KL_GROUP_STEPS];
+        };
+    };
+    const struct kl_patch *patch;        /* which; NULL: the cursors know where they are */
     union kl_tile gathered[MAX_CURSORS]; /* what does not lie densely in memory */
     union kl_tile slots[KL_GROUP_STEPS], converted[3], result;
 };
@@ -37,6 +46,12 @@ static const void *operand(const struct step *s, int k, const void *const *value
     enum kl_dtype has = s->given->in[i].dtype, wants = s->map.in_type[k];
     if (from < 0) {
         int c = s->cursor[i];
+        if (w->patch) {
+            kl_patch_read(&w->in_patches[c], w->patch, w->gathered[c].bytes);
+            if (has == wants) return w->gathered[c].bytes;
+            kl_convert(wants, w->converted[k].bytes, has, w->gathered[c].bytes, m);
+            return w->converted[k].bytes;
+        }
         return kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
     }
     if (has == wants) return values[from];
@@ -48,7 +63,7 @@ static const void *run_step(const struct step *s, const void *const *values, str
                             int64_t m) {
     const void *x[3] = {NULL, NULL, NULL};
     for (int k = 0; k < s->given->n_in; k++) x[k] = operand(s, k, values, w, m);
-    void *memory = s->given->stored ? kl_cursor_claim(&w->out[at], m) : NULL;
+    void *memory = s->given->stored && !w->patch ? kl_cursor_claim(&w->out[at], m) : NULL;
     void *store = memory ? memory : w->slots[s->slot].bytes;
     void *calc = s->map.out_type == s->out ? store : w->result.bytes;
     if (s->map.fn)
@@ -56,7 +71,10 @@ static const void *run_step(const struct step *s, const void *const *values, str
     else
         kl_convert(s->map.out_type, calc, s->map.in_type[0], x[0], m);
     if (calc != store) kl_convert(s->out, store, s->map.out_type, calc, m);
-    if (s->given->stored && !memory) kl_cursor_write(&w->out[at], m, store);
+    if (s->given->stored && w->patch)
+        kl_patch_write(&w->out_patches[at], w->patch, store);
+    else if (s->given->stored && !memory)
+        kl_cursor_write(&w->out[at], m, store);
     return store;
 }
 
@@ -64,6 +82,7 @@ static void run_chunk(void *arg, int64_t index) {
     const struct group *g = arg;
     struct work w;
     int64_t begin = index * g->chunk, n = kl_min64(g->chunk, g->size - begin);
+    w.patch = NULL;
     for (int j = 0; j < g->n; j++) {
         const struct step *s = &g->steps[j];
         for (int i = 0; i < s->given->n_in; i++) {
@@ -79,6 +98,25 @@ static void run_chunk(void *arg, int64_t index) {
         int64_t m = kl_min64(left, KL_TILE);
         const void *values[KL_GROUP_STEPS];
         for (int j = 0; j < g->n; j++) values[j] = run_step(&g->steps[j], values, &w, j, m);
+    }
+}
+
+static void run_patches(void *arg, int64_t task) {
+    const struct group *g = arg;
+    struct work w;
+    struct kl_patch at;
+    w.patch = &at;
+    for (int j = 0; j < g->n; j++) {
+        const struct step *s = &g->steps[j];
+        for (int i = 0; i < s->given->n_in; i++)
+            if (s->cursor[i] != NONE)
+                kl_patches_init(&w.in_patches[s->cursor[i]], &g->grid, &s->given->in[i], task);
+        if (s->given->stored) kl_patches_init(&w.out_patches[j], &g->grid, s->given->out, task);
+    }
+    for (int64_t i = 0; kl_patch_of(&at, &g->grid, task, i); i++) {
+        const void *values[KL_GROUP_STEPS];
+        for (int j = 0; j < g->n; j++)
+            values[j] = run_step(&g->steps[j], values, &w, j, at.rows * at.cols);
     }
 }
 
@@ -101,38 +139,8 @@ static void assign_slots(struct group *g) {
     }
 }
 
-/* Region by region, where operands are stored in different orders; each is a group of its own on parts of them. */
-static bool run_regions(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
-    const struct kl_arg *memory[KL_GROUP_INPUTS];
-    int n_memory = 0;
-    for (int j = 0; j < n; j++)
-        for (int i = 0; i < steps[j].n_in; i++)
-            if (steps[j].from[i] < 0) memory[n_memory++] = &steps[j].in[i];
-    int axis = kl_block_axis(memory, n_memory);
-    if (axis < 0) return false;
-    struct kl_region regions[KL_REGIONS];
-    struct kl_block_arg in_views[KL_GROUP_INPUTS], out_views[KL_GROUP_STEPS];
-    struct kl_arg in[KL_GROUP_STEPS][KL_GROUP_OPERANDS];
-    struct kl_cpu_step parts[KL_GROUP_STEPS];
-    int n_regions = kl_block_cut(regions, steps[0].out, axis);
-    for (int r = 0; r < n_regions; r++) {
-        int at = 0;
-        for (int j = 0; j < n; j++) {
-            parts[j] = steps[j];
-            for (int i = 0; i < steps[j].n_in; i++)
-                in[j][i] = steps[j].from[i] < 0
-                               ? *kl_block_view(&in_views[at++], &steps[j].in[i], &regions[r])
-                               : steps[j].in[i];
-            parts[j].in = in[j];
-            parts[j].out = kl_block_view(&out_views[j], steps[j].out, &regions[r]);
-        }
-        kl_cpu_variant_run_group(parts, n, parallel);
-    }
-    return true;
-}
-
 void kl_cpu_variant_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
-    if (steps[0].out->size == 0 || run_regions(steps, n, parallel)) return;
+    if (steps[0].out->size == 0) return;
     struct group g = {.n = n, .size = steps[0].out->size};
     for (int j = 0; j < n; j++) {
         struct step *s = &g.steps[j];
@@ -153,6 +161,18 @@ void kl_cpu_variant_run_group(const struct kl_cpu_step *steps, int n, kl_paralle
         }
     }
     assign_slots(&g);
+    const struct kl_arg *memory[KL_GROUP_INPUTS];
+    int n_memory = 0;
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < steps[j].n_in; i++)
+            if (steps[j].from[i] < 0) memory[n_memory++] = &steps[j].in[i];
+    if (kl_grid_of(&g.grid, memory, n_memory)) {
+        if (g.size <= KL_MAP_PARALLEL_FROM || !parallel)
+            for (int64_t t = 0; t < g.grid.tasks; t++) run_patches(&g, t);
+        else
+            parallel(g.grid.tasks, run_patches, &g);
+        return;
+    }
     if (g.size <= KL_MAP_PARALLEL_FROM || !parallel) {
         g.chunk = g.size;
         run_chunk(&g, 0);

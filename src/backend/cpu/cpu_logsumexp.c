@@ -15,12 +15,14 @@
 
 enum {
     LANES = 16,
-    BLOCK = 128,
+    BLOCK = 256,
     SEGMENT = 1 << 16,
-    WIDTH = 4096,  /* bytes of values side by side */
-    GATHERED = 64, /* columns that are copied or converted at a time */
+    WIDTH = 4096,   /* bytes of them at most */
+    SIDE = 512,     /* columns side by side */
+    GATHERED = 256, /* bytes of columns that are copied or converted at a time */
 };
 
+#define LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define T float
 #define NAME f32
 #define EXP kl_exp_negative_f32
@@ -68,6 +70,7 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype);
     int64_t offsets[KL_TILE];
+    const bool dense = in->layout & KL_ROW_CONTIGUOUS;
     struct kl_cursor c;
     union kl_tile raw, tile;
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
@@ -79,6 +82,7 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
         for (int64_t at = 0; at < count; at += KL_TILE) {
             int64_t m = kl_min64(KL_TILE, count - at);
             const char *x = kl_cursor_next_as(&c, m, in->dtype, j->type, &raw, &tile);
+            if (dense) kl_prefetch(c.next + m * item, m * item);
             for (int64_t b = 0; b < m; b += BLOCK)
                 j->f->add(top + o * j->bytes, sum + o, x + b * j->bytes, kl_min64(BLOCK, m - b));
         }
@@ -89,7 +93,7 @@ static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t fr
                        char *top, double *sum) {
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype);
-    _Alignas(64) char copies[BLOCK][GATHERED * 8];
+    _Alignas(64) char copies[BLOCK][GATHERED];
     int64_t offsets[BLOCK], first = 0;
     const void *rows[BLOCK];
     struct kl_cursor c;
@@ -148,7 +152,7 @@ static int logsumexp(struct job *j) {
         int64_t side = kl_split_run(&j->s);
         j->run = side >= SHORT ? side : 0;
         j->dense = j->run && j->l->in->dtype == j->type;
-        j->group = j->dense ? WIDTH / 8 : GATHERED;
+        j->group = j->dense ? SIDE : GATHERED / j->bytes;
     } else {
         int64_t fit = KL_CHUNK / 8 / kl_min64(j->s.n_red, SEGMENT);
         j->group = fit > KL_TILE ? KL_TILE : fit < 1 ? 1 : fit;

@@ -1,8 +1,8 @@
 /* cpu_map.h - the inner functions of element-wise operations, and which operation has which.
  *
  * A map computes n elements from contiguous inputs of one compute type (see cpu_tile.h). out may be
- * exactly one of the inputs. 16-bit floats are brought to float32 by the caller. For the kernels of
- * this folder only. */
+ * exactly one of the inputs. 16-bit floats are brought to float32 by the caller, where there is no map
+ * that takes them as they are. For the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/cpu_tile.h"
 
@@ -15,6 +15,7 @@ kl_map_fn *kl_cpu_binary_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_transcendental_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_rounding_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_bitwise_map(enum kl_op_id op, enum kl_dtype dtype);
+kl_map_fn *kl_cpu_half_map(enum kl_op_id op, enum kl_dtype dtype);
 /* *swap: a and b change places (greater is less of the exchanged operands). */
 kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap);
 

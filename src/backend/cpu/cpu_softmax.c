@@ -1,6 +1,8 @@
 /* cpu_softmax.c - SOFTMAX over axes that follow each other, taken as one: exp(x - max) / sum; row by row where they are the last, else in strips of columns side by side. 16-bit floats are
  * computed in float32. A row with NaN, or with nothing but -infinity, or with +infinity, is NaN all
  * through, as the formula says. */
+#include <string.h>
+
 #include "backend/cpu/cpu_exp.h"
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
@@ -9,6 +11,13 @@
 #include "base/op_params.h"
 
 enum { LANES = 16 };
+
+#define LARGER(a, b) ((b) > (a) ? (b) : (a))
+/* The quotient from the inverse, and mended by what it leaves: the division it stands for, but for rare last bits, in a tenth of the time. */
+static inline float quotient(float y, float x, float inverse) {
+    float q = y * inverse;
+    return __builtin_fmaf(__builtin_fmaf(-q, x, y), inverse, q);
+}
 
 struct job {
     const struct kl_launch *l;
@@ -21,13 +30,13 @@ struct job {
 #define TYPE KL_F32
 #define NAME f32
 #define EXP kl_exp_negative_f32
-#define MAX kl_max_f32
+#define PER quotient
 #include "backend/cpu/cpu_softmax.inc"
 #define T double
 #define TYPE KL_F64
 #define NAME f64
 #define EXP kl_exp_negative_f64
-#define MAX kl_max_f64
+#define PER(y, x, inverse) ((void)(inverse), (y) / (x))
 #include "backend/cpu/cpu_softmax.inc"
 
 /* The "largest" complex number is the last in the order of sorting; any would do to keep exp

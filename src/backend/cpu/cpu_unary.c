@@ -41,7 +41,7 @@ static void not_b8(int64_t n, void *out, const void *a, const void *b, const voi
     KL_EACH(i, n) y[i] = x[i] == 0;
 }
 
-/* ---- float32 and float64: the sign is a bit, also of NaN ---- */
+/* ---- floats: the sign is a bit, also of NaN ---- */
 static void negative_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const uint32_t *x = a;
     uint32_t *y = out;
@@ -61,6 +61,16 @@ static void abs_f64(int64_t n, void *out, const void *a, const void *b, const vo
     const uint64_t *x = a;
     uint64_t *y = out;
     KL_EACH(i, n) y[i] = x[i] & UINT64_MAX >> 1;
+}
+static void negative_16(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const uint16_t *x = a;
+    uint16_t *y = out;
+    KL_EACH(i, n) y[i] = x[i] ^ 0x8000;
+}
+static void abs_16(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const uint16_t *x = a;
+    uint16_t *y = out;
+    KL_EACH(i, n) y[i] = x[i] & 0x7fff;
 }
 static void square_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const float *x = a;
@@ -154,6 +164,7 @@ static void log_c64(int64_t n, void *out, const void *a, const void *b, const vo
 }
 
 #define FLOATS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64, [KL_C64] = f##_c64
+#define HALVES(f) [KL_F16] = f##_16, [KL_BF16] = f##_16
 #define UNSIGNEDS(f) [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32, [KL_U64] = f##_u64
 #define SIGNEDS(f) [KL_I8] = f##_u8, [KL_I16] = f##_u16, [KL_I32] = f##_u32, [KL_I64] = f##_u64
 
@@ -172,14 +183,15 @@ static kl_map_fn *const maps[][KL_N_DTYPES] = {
                     [KL_I64] = copy_8,
                     [KL_F64] = copy_8,
                     [KL_C64] = copy_8},
-    [KL_OP_NEGATIVE] = {UNSIGNEDS(negative), SIGNEDS(negative), FLOATS(negative)},
+    [KL_OP_NEGATIVE] = {UNSIGNEDS(negative), SIGNEDS(negative), FLOATS(negative), HALVES(negative)},
     [KL_OP_ABS] = {[KL_BOOL] = copy_1,
                    [KL_U8] = copy_1,
                    [KL_U16] = copy_2,
                    [KL_U32] = copy_4,
                    [KL_U64] = copy_8,
                    SIGNEDS(abs),
-                   FLOATS(abs)},
+                   FLOATS(abs),
+                   HALVES(abs)},
     [KL_OP_EXP] = {FLOATS(exp)},
     [KL_OP_LOG] = {FLOATS(log)},
     [KL_OP_SQRT] = {FLOATS(sqrt)},
