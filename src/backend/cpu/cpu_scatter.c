@@ -190,7 +190,7 @@ static void add_index(const struct kl_scatter_job *j, int k, struct kl_cursor *c
     kl_convert(KL_I64, v, indices->dtype, kl_cursor_next(c, n, &raw), n);
     if (indices->dtype == KL_U64) /* what does not fit is out of range, and not negative */
         KL_EACH(i, n) v[i] = v[i] < 0 ? INT64_MAX : v[i];
-    if (!j->l->checked) last = size - 1;
+    if (j->follows) last = INT64_MAX - 1;
     KL_EACH(i, n) {
         int64_t at = v[i] + (v[i] < 0 ? size : 0);
         bool bad = (at < 0) | (at > last) | (places[i] < 0);
@@ -273,9 +273,10 @@ void kl_scatter_start(const struct kl_launch *l) {
     }
 }
 
-static int scatter(struct kl_launch *l, const struct kl_scatter_job *j) {
+static int scatter(struct kl_launch *l, struct kl_scatter_job *j) {
     l->fault = KL_NO_FAULT;
     if (kl_scatter_by_buckets(l, j)) return KL_OK;
+    j->follows = !l->checked;
     kl_scatter_start(l);
     write_positions(l, j);
     return KL_OK;

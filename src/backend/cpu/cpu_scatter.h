@@ -21,6 +21,8 @@ struct kl_scatter_job {
     /* Input 2 + k has the indices on axes[k]; extents (by axis of the output; NULL: 1) are how much is written from there on. */
     int n_axes;
     const int *axes, *extents;
+    bool
+        follows; /* an index beyond its axis leads wherever it leads (KEEL_BOUNDS=off): only without buckets */
 };
 
 /* Goes through positions, one run of at most KL_TILE after another. */

@@ -264,7 +264,7 @@ static void run_batch(struct buckets *b) {
     b->n_parts = (int)kl_ceil_div(b->end - b->begin, b->part);
     kl_share(b->l, b->n_parts, count_part, b);
     for (int part = 0; part < b->n_parts; part++)
-        if (b->l->fault == KL_NO_FAULT) b->l->fault = b->faults[part];
+        if (b->l->checked && b->l->fault == KL_NO_FAULT) b->l->fault = b->faults[part];
     for (int k = 0; k <= b->n; k++) {
         b->starts[k] = next;
         for (int part = 0; part < b->n_parts; part++) {
