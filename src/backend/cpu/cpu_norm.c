@@ -5,12 +5,9 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
-#include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
-
-enum { LANES = 32 };
 
 #define T float
 #define NAME f32
@@ -59,15 +56,30 @@ static void norm_chunk(void *arg, int64_t i) {
         kl_cursor_seek(&c, begin * j->length);
     }
     for (int64_t r = begin; r < end; r++) {
-        const char *x = (const char *)in->data + r * j->length * item;
-        char *dst = (char *)out->data + r * j->length * item, *y = in->dtype == j->type ? dst : row;
+        const char *x = (const char *)in->data + r * j->length * item, *next = x;
+        char *dst = (char *)out->data + r * j->length * item;
+        bool same = in->dtype == j->type;
+        double shift, factor; /* of type */
         if (!dense) {
             read_as(&c, j->length, in->dtype, j->type, row);
             x = row;
         }
-        (j->type == KL_F64 ? norm_f64 : norm_f32)(y, x, j->weight, j->bias, j->length, j->centred,
-                                                  j->eps);
-        if (y != dst) kl_convert(out->dtype, dst, j->type, y, j->length);
+        if (j->type == KL_F64)
+            measure_f64(x, j->length, j->centred, j->eps, &shift, &factor);
+        else
+            measure_f32(x, j->length, j->centred, j->eps, &shift, &factor);
+        /* Memory is idle while a row is computed: meanwhile the next one is asked for. */
+        if (r + 1 < end && in->layout & KL_ROW_CONTIGUOUS) next += j->length * item;
+        for (int64_t at = 0; at < j->length; at += KL_TILE) {
+            union kl_tile tile;
+            int64_t n = kl_min64(KL_TILE, j->length - at);
+            void *y = same ? (void *)(dst + at * item) : (void *)&tile;
+            for (int64_t byte = at * item; byte < (at + n) * item; byte += 64)
+                __builtin_prefetch(next + byte);
+            (j->type == KL_F64 ? apply_f64 : apply_f32)(y, x, j->weight, j->bias, at, n, &shift,
+                                                        &factor);
+            if (!same) kl_convert(out->dtype, dst + at * item, j->type, y, n);
+        }
     }
     kl_free(row);
 }
