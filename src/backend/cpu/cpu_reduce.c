@@ -353,6 +353,12 @@ static void lane_of(struct block *b, int64_t lane, char *out) {
         }
         if (in->dtype != j->read) {
             char *typed = j->means ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
+            if (j->run) { /* rows of 16-bit numbers are short, and lie too far apart for the processor to foresee the next but one */
+                int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (lane + 1) % LANES;
+                const char *next = (const char *)in->data + b->offsets[ahead] * item;
+                for (int64_t byte = 0; byte < b->n * item; byte += 64)
+                    __builtin_prefetch(next + byte);
+            }
             kl_convert(j->read, typed, in->dtype, x, b->n);
             x = typed;
         } else if (x == b->raw.bytes && !j->means) { /* which the next row overwrites */
@@ -516,7 +522,8 @@ static void choose_way(struct job *j) {
         if (follow && side < NARROW && !j->means) j->way = BY_NARROW;
         if (j->way == BY_NARROW || side >= SHORT) j->run = side;
         j->dense = same && j->run;
-        j->group = j->dense ? WIDTH / j->bytes : KL_TILE;
+        int wide = (int)kl_dtype_size(j->read) > j->bytes ? (int)kl_dtype_size(j->read) : j->bytes;
+        j->group = j->dense || j->run ? WIDTH / wide : KL_TILE;
     }
     j->run_groups = kl_ceil_div(j->run ? j->run : j->s.n_out, j->group);
     j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;
