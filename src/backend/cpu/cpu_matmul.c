@@ -102,7 +102,7 @@ static void amx_task(void *arg, int64_t task) {
     }
     uint16_t *a = (uint16_t *)(room + (64 - (uintptr_t)room % 64) % 64), *b = a + a_bytes / 2;
     float *c = (float *)(b + b_bytes / 2);
-    memset(c, 0, (size_t)(rows * cols) * sizeof *c);
+    if (j->k == 0) memset(c, 0, (size_t)(rows * cols) * sizeof *c);
     kl_amx_begin(&before);
     for (int64_t k = 0; k < j->k; k += AMX_DEPTH) {
         int64_t d = kl_min64(AMX_DEPTH, j->k - k), n = kl_ceil_div(d, KL_AMX_DEPTH);
@@ -110,8 +110,8 @@ static void amx_task(void *arg, int64_t task) {
         pack_pairs(j, p.b + k * j->b_row + p.col * j->b_col, p.n, d, n, b);
         for (int64_t col = 0; col < cols; col += KL_AMX_ROWS)
             for (int64_t row = 0; row < rows; row += KL_AMX_ROWS)
-                kl_amx_block(n, a + row * n * KL_AMX_DEPTH, b + col * n * KL_AMX_DEPTH,
-                             c + row * cols + col, cols);
+                kl_amx_block(n, a + row * n * KL_AMX_DEPTH, n, b + col * n * KL_AMX_DEPTH,
+                             c + row * cols + col, cols, k > 0);
     }
     kl_amx_end(&before);
     for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, (const char *)(c + i * cols));
