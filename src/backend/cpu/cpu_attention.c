@@ -222,43 +222,56 @@ static void pack_query(const struct kl_arg *a, const char *row, int64_t c, int64
     }
 }
 
-/* x rounded to bfloat16, as float32. */
-static inline uint32_t round_bf16(float x) {
-    uint32_t u = kl_f32_bits(x);
-    uint32_t rounded = u + 0x7fff + (u >> 16 & 1);
-    return ((u & 0x7fffffff) > 0x7f800000 ? u | 0x400000 : rounded) & 0xffff0000;
+/* exp(x), x at most 0, rounded to bfloat16, as the bits of a float32: a polynomial of 2^r with a relative error of 2^-18, where 2^-9 is lost by rounding. */
+static inline __m512i weight_bf16(__m512 x) {
+    static const float c[] = {1.0f,          0.69314718f,  0.24022651f, 0.055504109f,
+                              0.0096181291f, 0.0013333558f}; /* ln 2 to the power of i, over i! */
+    __m512 to_integer = _mm512_set1_ps(0x1.8p23f),
+           t = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f));
+    __m512 shifted = _mm512_add_ps(t, to_integer);
+    __m512 r = _mm512_sub_ps(t, _mm512_sub_ps(shifted, to_integer)), y = _mm512_set1_ps(c[5]);
+#pragma GCC unroll 8
+    for (int i = 4; i >= 0; i--) y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(c[i]));
+    __m512i power = _mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23),
+                                     _mm512_set1_epi32(0x3f800000));
+    y = _mm512_mul_ps(y, _mm512_castsi512_ps(power));
+    __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87), _CMP_NLT_UQ); /* or NaN */
+    __m512i u = _mm512_castps_si512(y),
+            odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    rounded = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q),
+                                    _mm512_set1_epi32(0x7fc00000));
+    return _mm512_maskz_and_epi32(normal, rounded, _mm512_set1_epi32((int)0xffff0000));
 }
 
-/* As weigh; the weights become a right operand. */
-static void weigh_pairs(struct panel *p, float *scores, int64_t n, uint32_t *to) {
-    float top[WIDTH], total[WIDTH];
-    memcpy(top, p->largest, sizeof top);
-    for (int64_t i = 0; i < n; i++) {
-        const float *s = scores + i * WIDTH;
-        KL_EACH(c, WIDTH) top[c] = s[c] > top[c] ? s[c] : top[c];
-    }
-    KL_EACH(c, WIDTH) {
-        p->scale[c] = kl_exp_f32(p->largest[c] - top[c]);
-        total[c] = p->total[c] * p->scale[c];
-    }
-    for (int64_t i = 0; i < round_up(n, KL_AMX_DEPTH); i += 2) {
-        float *s = scores + i * WIDTH;
-        uint32_t words[2][WIDTH];
-        for (int key = 0; key < 2; key++) {
-            if (i + key >= n)
-                memset(words[key], 0, sizeof words[key]);
-            else
-                KL_EACH(c, WIDTH)
-                words[key][c] = round_bf16(kl_exp_f32(s[key * WIDTH + c] - top[c]));
-            KL_EACH(c, WIDTH) total[c] += kl_bits_f32(words[key][c]);
+/* As weigh, of scores that are still to be multiplied by `scale`; the weights become a right operand. */
+static void weigh_pairs(struct panel *p, const float *scores, int64_t n, float scale,
+                        uint32_t *to) {
+    __m512 factor = _mm512_set1_ps(scale);
+    for (int half = 0; half < WIDTH; half += 16) {
+        const float *s = scores + half;
+        __m512 top = _mm512_loadu_ps(p->largest + half);
+        for (int64_t i = 0; i < n; i++)
+            top = _mm512_max_ps(_mm512_mul_ps(_mm512_loadu_ps(s + i * WIDTH), factor), top);
+        float *down = p->scale + half;
+        _mm512_storeu_ps(down, _mm512_sub_ps(_mm512_loadu_ps(p->largest + half), top));
+        _mm512_storeu_ps(p->largest + half, top);
+        KL_EACH(c, 16) down[c] = kl_exp_f32(down[c]);
+        __m512 total = _mm512_mul_ps(_mm512_loadu_ps(p->total + half), _mm512_loadu_ps(down));
+        for (int64_t i = 0; i < round_up(n, KL_AMX_DEPTH); i += 2) {
+            __m512i pair[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+#pragma GCC unroll 2
+            for (int key = 0; key < 2; key++) {
+                if (i + key >= n) continue;
+                __m512 x = _mm512_mul_ps(_mm512_loadu_ps(s + (i + key) * WIDTH), factor);
+                pair[key] = weight_bf16(_mm512_sub_ps(x, top));
+                total = _mm512_add_ps(total, _mm512_castsi512_ps(pair[key]));
+            }
+            _mm512_storeu_si512(to + i / 32 * 512 + half * 16 + i % 32 * 8,
+                                _mm512_or_si512(_mm512_srli_epi32(pair[0], 16), pair[1]));
         }
-        for (int half = 0; half < WIDTH; half += 16) {
-            uint32_t *dst = to + i / 32 * 512 + half * 16 + i % 32 * 8;
-            KL_EACH(c, 16) dst[c] = words[0][half + c] >> 16 | words[1][half + c];
-        }
+        _mm512_storeu_ps(p->total + half, total);
     }
-    memcpy(p->largest, top, sizeof top);
-    memcpy(p->total, total, sizeof total);
 }
 #endif
 
@@ -272,27 +285,31 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
                         int64_t n) {
     float *q = r->q + at * r->q_panel, *sums = r->sums + at * r->sums_panel;
     n = kl_min64(n, p->last_seen + 1 - first);
+    bool masks = j->mask || first + n - 1 > p->first_seen;
 #ifdef __AVX512F__
+    float scale = j->scale;
     if (j->amx) {
         for (int64_t i = 0; i < n; i += KL_AMX_ROWS)
             kl_amx_block(r->d / KL_AMX_DEPTH, (const uint16_t *)r->k + i * r->d,
                          r->d / KL_AMX_DEPTH, (const uint16_t *)q, r->scores + i * WIDTH, WIDTH,
                          false);
-        float scale = j->scale, *s = r->scores;
-        KL_EACH(i, n * WIDTH) s[i] *= scale;
+        if (masks) {
+            KL_EACH(i, n * WIDTH) r->scores[i] *= scale;
+            scale = 1;
+        }
     }
 #endif
     for (int64_t i = 0; !j->amx && i < n; i += TILE_ROWS) {
         float *to = r->scores + i * WIDTH;
         tile_f32(TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q, 0);
     }
-    if (j->mask || first + n - 1 > p->first_seen)
+    if (masks)
         for (int64_t c = 0; c < p->n; c++)
             apply_mask(j, batch, query_of(j, kv_head, first_query + at * WIDTH + c), first, n,
                        r->scores + c, WIDTH);
 #ifdef __AVX512F__
     if (j->amx) {
-        weigh_pairs(p, r->scores, n, (uint32_t *)r->raw);
+        weigh_pairs(p, r->scores, n, scale, (uint32_t *)r->raw);
         rescale(sums, j->e, p->scale);
         for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS)
             kl_amx_block(kl_ceil_div(n, KL_AMX_DEPTH), (const uint16_t *)r->v + i * AMX_KEYS,
