@@ -138,19 +138,37 @@ static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int
     }
 }
 
-/* A task is several products. */
+/* A task is several products. Operands are read, and results written, where they lie, if they are of the type that is computed in; but rows of b and of the result are whole vectors. */
 static void small_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
+    enum { SOME = 32 };
+    const struct kl_arg *out = j->l->out;
     _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
-    int64_t last = kl_min64((task + 1) * j->batches_each, j->batches);
+    int64_t last = kl_min64((task + 1) * j->batches_each, j->batches), offsets[2][SOME];
     int64_t pitch = round_up(j->n, VECTOR / j->bytes);
+    bool a_lies = j->a->dtype == j->type;
+    bool b_lies = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
+    bool c_lies = out->dtype == j->type && pitch == j->n;
     if (pitch > j->n) memset(b, 0, (size_t)(j->k * pitch * j->bytes));
-    for (int64_t batch = task * j->batches_each; batch < last; batch++) {
-        struct place p = place_of(j, batch);
-        copy_small(j, j->a, p.a, j->a_row, j->a_col, j->m, j->k, j->k, a);
-        copy_small(j, j->b, p.b, j->b_row, j->b_col, j->k, j->n, pitch, b);
-        (j->type == KL_F32 ? small_f32 : small_f64)(j->m, pitch, j->k, a, b, c);
-        for (int64_t i = 0; i < j->m; i++) store_row(j, &p, i, 0, j->n, c + i * pitch * j->bytes);
+    for (int64_t batch = task * j->batches_each; batch < last; batch += SOME) {
+        int64_t some = kl_min64(SOME, last - batch);
+        for (int side = 0; side < 2; side++)
+            kl_offsets(j->n_lead, j->dims, j->lead[side], batch, some, offsets[side]);
+        for (int64_t i = 0; i < some; i++) {
+            struct place p = {.batch = batch + i};
+            const char *left = a_lies ? element(j->a, offsets[0][i]) : a;
+            const char *right = b_lies ? element(j->b, offsets[1][i]) : b;
+            char *to = c_lies ? (char *)out->data + p.batch * j->m * j->n * j->bytes : c;
+            if (!a_lies)
+                copy_small(j, j->a, offsets[0][i], j->a_row, j->a_col, j->m, j->k, j->k, a);
+            if (!b_lies)
+                copy_small(j, j->b, offsets[1][i], j->b_row, j->b_col, j->k, j->n, pitch, b);
+            (j->type == KL_F32 ? small_f32 : small_f64)(
+                j->m, pitch, j->k, left, a_lies ? j->a_row : j->k, a_lies ? j->a_col : 1, right,
+                b_lies ? j->b_row : pitch, to, pitch);
+            for (int64_t row = 0; !c_lies && row < j->m; row++)
+                store_row(j, &p, row, 0, j->n, c + row * pitch * j->bytes);
+        }
     }
 }
 
