@@ -187,7 +187,8 @@ static void vector_task(void *arg, int64_t task) {
     struct place p = place_of(j, task);
     bool dots = j->b_row == 1 && j->b_col != 1, lies = j->b_row == 1 || j->b_col == 1;
     int item = (int)kl_dtype_size(j->b->dtype), a_item = (int)kl_dtype_size(j->a->dtype);
-    size_t rows_bytes = (size_t)round_up(p.m * j->k * j->bytes, 64);
+    bool a_lies = j->a->dtype == j->type && j->a_col == 1;
+    size_t rows_bytes = a_lies ? 0 : (size_t)round_up(p.m * j->k * j->bytes, 64);
     size_t out_bytes = (size_t)round_up(p.m * p.n * j->bytes, 64);
     char *room = kl_malloc(rows_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
     if (!room) {
@@ -203,14 +204,16 @@ static void vector_task(void *arg, int64_t task) {
         line = p.n;
     }
     union kl_tile raw;
-    for (int64_t i = 0; i < p.m; i++)
+    for (int64_t i = 0; !a_lies && i < p.m; i++)
         for (int64_t k = 0; k < j->k; k += KL_TILE) {
             int64_t n = kl_min64(KL_TILE, j->k - k);
             kl_copy_run(a_item, n, raw.bytes, a_item,
                         element(j->a, p.a + i * j->a_row + k * j->a_col), j->a_col * a_item);
             kl_convert(j->type, rows + (i * j->k + k) * j->bytes, j->a->dtype, raw.bytes, n);
         }
-    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, rows, j->k, b, line, out, p.n);
+    const char *a = a_lies ? element(j->a, p.a) : rows;
+    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_lies ? j->a_row : j->k, b, line, out,
+                    p.n);
     for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
 }
@@ -295,8 +298,9 @@ int kl_cpu_matmul(struct kl_launch *l) {
         task = vector_task;
         if (j.n < j.m) transpose_job(&j);
         j.rows = j.m;
-        /* Tasks of about SHARE_FROM products. */
-        j.cols = round_up(SHARE_FROM / (j.m * j.k + 1) + 1, VEC_COLS);
+        /* Tasks of about SHARE_FROM products; of rows long pieces. */
+        j.cols = round_up(SHARE_FROM / (j.m * j.k + 1) + 1,
+                          j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
     } else if (out->dtype == KL_BF16 && kl_cpu_uses_amx()) {
         task = amx_task;
         j.rows = round_up(kl_ceil_div(j.m, kl_ceil_div(j.m, AMX_ROWS)), KL_AMX_ROWS);
