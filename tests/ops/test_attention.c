@@ -134,7 +134,7 @@ static void values(void **state) {
 static void types(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F64};
     for (int d = 0; d < 3; d++)
-        for (int i = 1; i < 6; i++)
+        for (int i = 0; i < N_SHAPES; i++)
             for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
                 check(shapes[i], dtypes[d], (enum masking)masking, i % 2, i % 3 == 0, cpu());
 }
@@ -144,6 +144,48 @@ static void on_a_device(void **state) {
         for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
             if (shapes[i].m)
                 check(shapes[i], KL_F32, (enum masking)masking, masking % 2, false, sim());
+}
+
+/* Of values that are all 1 any weights make 1, however they are rounded; of a NaN that is seen, NaN. */
+static void weights_add_up(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
+    enum { N = 70, M = 300, D = 40 };
+    float *q = malloc(sizeof(float[N]) * D), *k = malloc(sizeof(float[M]) * D),
+          *v = malloc(sizeof(float[M]) * D), *mask = malloc(sizeof(float[M]));
+    for (int i = 0; i < N * D; i++) q[i] = (float)(i * 7 % 11 - 5);
+    for (int i = 0; i < M * D; i++) k[i] = (float)(i * 5 % 13 - 6) / 4;
+    for (int i = 0; i < M * D; i++) v[i] = 1;
+    for (int i = 0; i < M; i++) mask[i] = i % 3 ? 0 : -INFINITY;
+    for (int d = 0; d < 3; d++)
+        for (int nan = 0; nan < 2; nan++) {
+            if (nan) k[(M - 1) * D] = NAN; /* of a key that the last query sees alone */
+            struct kl_array *full[] = {array_of(KL_F32, SHAPE(1, 1, N, D), q),
+                                       array_of(KL_F32, SHAPE(1, 1, M, D), k),
+                                       array_of(KL_F32, SHAPE(1, 1, M, D), v),
+                                       array_of(KL_F32, SHAPE(1, M), mask)},
+                            *x[4], *out, *wide;
+            for (int i = 0; i < 4; i++)
+                EXPECT_OK(kl_astype(&x[i], full[i], dtypes[d], cpu(), &err));
+            EXPECT_OK(kl_attention(&out, x[0], x[1], x[2], 1, nan ? "causal" : "array",
+                                   nan ? NULL : x[3], NULL, cpu(), &err));
+            EXPECT_OK(kl_astype(&wide, out, KL_F32, cpu(), &err));
+            float *got = values_of(wide);
+            for (int i = 0; i < N * D; i++)
+                assert_true(nan && i / D == N - 1 ? isnan(got[i])
+                                                  : fabsf(got[i] - 1) <= (d ? 0 : 1e-5f));
+            free(got);
+            kl_array_release(wide);
+            kl_array_release(out);
+            for (int i = 0; i < 4; i++) {
+                kl_array_release(x[i]);
+                kl_array_release(full[i]);
+            }
+            k[(M - 1) * D] = 0;
+        }
+    free(q);
+    free(k);
+    free(v);
+    free(mask);
 }
 
 /* Scores that overflow exp by far, and masks that leave nothing but one key. */
@@ -301,6 +343,7 @@ int main(void) {
         cmocka_unit_test(types),
         cmocka_unit_test(on_a_device),
         cmocka_unit_test(extremes),
+        cmocka_unit_test(weights_add_up),
         cmocka_unit_test(nan_stays_with_its_queries),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(gradient),

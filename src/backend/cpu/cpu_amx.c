@@ -48,16 +48,24 @@ void kl_amx_end(const struct kl_amx_config *before) {
         _tile_release();
 }
 
-void kl_amx_block(int64_t n, const uint16_t *a, const uint16_t *b, float *c, int64_t pitch) {
+void kl_amx_block(int64_t n, const uint16_t *a, int64_t a_tiles, const uint16_t *b, float *c,
+                  int64_t pitch, bool add) {
     enum { TILE = 16 * KL_AMX_DEPTH };
     int64_t step = pitch * (int64_t)sizeof *c;
-    _tile_loadd(0, c, step);
-    _tile_loadd(1, c + 16, step);
-    _tile_loadd(2, c + 16 * pitch, step);
-    _tile_loadd(3, c + 16 * pitch + 16, step);
+    if (add) {
+        _tile_loadd(0, c, step);
+        _tile_loadd(1, c + 16, step);
+        _tile_loadd(2, c + 16 * pitch, step);
+        _tile_loadd(3, c + 16 * pitch + 16, step);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
     for (int64_t i = 0; i < n; i++) {
         _tile_loadd(4, a + i * TILE, 64);
-        _tile_loadd(5, a + (n + i) * TILE, 64);
+        _tile_loadd(5, a + (a_tiles + i) * TILE, 64);
         _tile_loadd(6, b + 2 * i * TILE, 64);
         _tile_loadd(7, b + (2 * i + 1) * TILE, 64);
         _tile_dpbf16ps(0, 4, 6);
@@ -78,6 +86,7 @@ void kl_amx_begin(struct kl_amx_config *before) {
 }
 void kl_amx_end(const struct kl_amx_config *before) {
 }
-void kl_amx_block(int64_t n, const uint16_t *a, const uint16_t *b, float *c, int64_t pitch) {
+void kl_amx_block(int64_t n, const uint16_t *a, int64_t a_tiles, const uint16_t *b, float *c,
+                  int64_t pitch, bool add) {
 }
 #endif

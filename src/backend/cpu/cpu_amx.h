@@ -16,5 +16,7 @@ struct kl_amx_config {
 };
 void kl_amx_begin(struct kl_amx_config *before);
 void kl_amx_end(const struct kl_amx_config *before);
-/* c += a b, 32 x 32 float32 with rows `pitch` apart. a: 2 x n tiles of 16 rows by 32; b: n x 2 of 32 by 16, two rows of it interleaved; see cpu_matmul.c. */
-void kl_amx_block(int64_t n, const uint16_t *a, const uint16_t *b, float *c, int64_t pitch);
+/* c = a b, or c += a b (add), 32 x 32 float32 with rows `pitch` apart. a: 2 x n tiles of 16 rows by 32, of two panels a_tiles tiles apart; b: n x 2 of 32 by 16, two rows of it interleaved; see
+ * cpu_matmul.c. */
+void kl_amx_block(int64_t n, const uint16_t *a, int64_t a_tiles, const uint16_t *b, float *c,
+                  int64_t pitch, bool add);

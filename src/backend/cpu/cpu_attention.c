@@ -6,11 +6,14 @@
  *
  * Many queries: a task has up to QUERIES of them, in panels of two vectors. A panel's scores are computed transposed, keys by queries: so the maxima and sums of
  * queries lie in lanes, and the exponentials are at once the packed operand of the second product. Few: a task has CHUNK keys of one head, which it reads once; the
- * parts are put together at the end. How work is cut depends on the shape alone. */
+ * parts are put together at the end. How work is cut depends on the shape alone.
+ *
+ * Many queries in bfloat16, where the CPU has tile registers (cpu_amx.h): the same in theirs. Weights are rounded to bfloat16 for the second product, and before they are summed. */
 #include <float.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/cpu/cpu_amx.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_math.h"
 #include "backend/cpu/cpu_matvec.h"
@@ -22,6 +25,7 @@ enum {
     WIDTH = 2 * VECTOR / 4, /* queries of a panel */
     QUERIES = 256,
     KEYS = 8 * TILE_ROWS, /* of a block */
+    AMX_KEYS = 128,       /* the same, in tile registers */
     FEW = 16,             /* queries that share keys; below, nothing is packed */
     CHUNK = 512,
     PHASES = 16 /* partial sums of weights */
@@ -32,7 +36,7 @@ struct job {
     const struct kl_launch *l;
     const struct kl_arg *q, *k, *v, *mask, *sinks;
     float scale;
-    bool causal;
+    bool causal, amx;
     int64_t heads, kv_heads, group, n, m, d, e;
     int64_t blocks; /* tasks per batch and kv head */
     float *parts;   /* few queries: of each task, per query largest, sum, e values */
@@ -95,7 +99,7 @@ static void apply_mask(const struct job *j, int64_t batch, struct query q, int64
     if (!mask) return;
     int item = (int)kl_dtype_size(mask->dtype);
     const char *from = row_of(mask, batch, q.head, q.row) + first * mask->strides[3] * item;
-    float more[KEYS > CHUNK ? KEYS : CHUNK];
+    float more[CHUNK];
     if (mask->dtype == KL_BOOL) {
         for (int64_t i = 0; i < n; i++)
             if (!from[i * mask->strides[3]]) scores[i * step] = masked;
@@ -158,32 +162,203 @@ static void weigh(struct panel *p, float *scores, int64_t n) {
     memcpy(p->total, total, sizeof total);
 }
 
+static void rescale(float *sums, int64_t n, const float *scale) {
+    bool same = true;
+    for (int c = 0; c < WIDTH; c++) same = same && scale[c] == 1;
+    if (same) return;
+    for (int64_t i = 0; i < n; i++) {
+        float *s = sums + i * WIDTH;
+        KL_EACH(c, WIDTH) s[c] *= scale[c];
+    }
+}
+
+#ifdef __AVX512F__
+/* bfloat16 rows from `first` on, contiguous and `pitch` apart; what is missing up to that and up to AMX_KEYS rows is 0. */
+static void copy_rows(const struct kl_arg *a, int64_t batch, int64_t head, int64_t first, int64_t n,
+                      int64_t width, uint16_t *to, int64_t pitch) {
+    if (n < AMX_KEYS || width < pitch) memset(to, 0, (size_t)(AMX_KEYS * pitch) * sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        kl_copy_run(2, width, to + i * pitch, 2, row_of(a, batch, head, first + i),
+                    a->strides[3] * 2);
+}
+
+/* The layouts are those of cpu_amx.h. Keys are a left operand as they lie. */
+static void pack_keys(const uint16_t *rows, int64_t width, uint16_t *to) {
+    for (int64_t i = 0; i < AMX_KEYS; i++)
+        for (int64_t t = 0; t < width; t += 32)
+            memcpy(to + i / 16 * 16 * width + t * 16 + i % 16 * 32, rows + i * width + t, 64);
+}
+
+/* So are values, transposed: pairs of keys are joined, and then turned like 32-bit words. */
+static void pack_values(const uint16_t *rows, int64_t width, uint16_t *to) {
+    for (int64_t e = 0; e < width; e += 16)
+        for (int64_t k = 0; k < AMX_KEYS; k += 32) {
+            vec_f32 r[16];
+            for (int64_t i = 0; i < 16; i++) {
+                const uint16_t *x = rows + (k + 2 * i) * width + e;
+                __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)x));
+                __m512i odd =
+                    _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(x + width)));
+                r[i] = (vec_f32)_mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+            }
+            turn_f32(r);
+            memcpy(to + (e * AMX_KEYS / 16 + k) * 16, r, sizeof r);
+        }
+}
+
+/* Query c of a panel, as a column of a right operand. */
+static void pack_query(const struct kl_arg *a, const char *row, int64_t c, int64_t width,
+                       float *to) {
+    uint16_t line[32];
+    uint32_t *words = (uint32_t *)to + c / 16 * 256 + c % 16, pair;
+    for (int64_t t = 0; t < width; t += 32) {
+        int64_t n = kl_min64(32, width - t);
+        memset(line, 0, sizeof line);
+        kl_copy_run(2, n, line, 2, row + t * a->strides[3] * 2, a->strides[3] * 2);
+        for (int i = 0; i < 16; i++) {
+            memcpy(&pair, line + 2 * i, sizeof pair);
+            words[t * 16 + i * 16] = pair;
+        }
+    }
+}
+
+/* exp(x), x at most 0, rounded to bfloat16, as the bits of a float32: a polynomial of 2^r with a relative error of 2^-18, where 2^-9 is lost by rounding. */
+static inline __m512i weight_bf16(__m512 x) {
+    static const float c[] = {1.0f,          0.69314718f,  0.24022651f, 0.055504109f,
+                              0.0096181291f, 0.0013333558f}; /* ln 2 to the power of i, over i! */
+    __m512 to_integer = _mm512_set1_ps(0x1.8p23f),
+           t = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f));
+    __m512 shifted = _mm512_add_ps(t, to_integer);
+    __m512 r = _mm512_sub_ps(t, _mm512_sub_ps(shifted, to_integer)), y = _mm512_set1_ps(c[5]);
+#pragma GCC unroll 8
+    for (int i = 4; i >= 0; i--) y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(c[i]));
+    __m512i power = _mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23),
+                                     _mm512_set1_epi32(0x3f800000));
+    y = _mm512_mul_ps(y, _mm512_castsi512_ps(power));
+    __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87), _CMP_NLT_UQ); /* or NaN */
+    __m512i u = _mm512_castps_si512(y),
+            odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    rounded = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q),
+                                    _mm512_set1_epi32(0x7fc00000));
+    return _mm512_maskz_and_epi32(normal, rounded, _mm512_set1_epi32((int)0xffff0000));
+}
+
+/* As weigh, of scores that are still to be multiplied by `scale`; the weights become a right operand. */
+static void weigh_pairs(struct panel *p, const float *scores, int64_t n, float scale,
+                        uint32_t *to) {
+    __m512 factor = _mm512_set1_ps(scale);
+    for (int half = 0; half < WIDTH; half += 16) {
+        const float *s = scores + half;
+        __m512 top = _mm512_loadu_ps(p->largest + half);
+        for (int64_t i = 0; i < n; i++)
+            top = _mm512_max_ps(_mm512_mul_ps(_mm512_loadu_ps(s + i * WIDTH), factor), top);
+        float *down = p->scale + half;
+        _mm512_storeu_ps(down, _mm512_sub_ps(_mm512_loadu_ps(p->largest + half), top));
+        _mm512_storeu_ps(p->largest + half, top);
+        KL_EACH(c, 16) down[c] = kl_exp_f32(down[c]);
+        __m512 total = _mm512_mul_ps(_mm512_loadu_ps(p->total + half), _mm512_loadu_ps(down));
+        for (int64_t i = 0; i < round_up(n, KL_AMX_DEPTH); i += 2) {
+            __m512i pair[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+#pragma GCC unroll 2
+            for (int key = 0; key < 2; key++) {
+                if (i + key >= n) continue;
+                __m512 x = _mm512_mul_ps(_mm512_loadu_ps(s + (i + key) * WIDTH), factor);
+                pair[key] = weight_bf16(_mm512_sub_ps(x, top));
+                total = _mm512_add_ps(total, _mm512_castsi512_ps(pair[key]));
+            }
+            _mm512_storeu_si512(to + i / 32 * 512 + half * 16 + i % 32 * 8,
+                                _mm512_or_si512(_mm512_srli_epi32(pair[0], 16), pair[1]));
+        }
+        _mm512_storeu_ps(p->total + half, total);
+    }
+}
+#endif
+
 struct room { /* of a task, in floats; aligned to vectors */
     float *q, *k, *v, *sums, *scores, *raw;
-    int64_t q_panel, sums_panel;
+    int64_t q_panel, sums_panel, d, e; /* padded */
 };
 
 static void panel_block(const struct job *j, struct panel *p, const struct room *r, int64_t at,
                         int64_t batch, int64_t kv_head, int64_t first_query, int64_t first,
                         int64_t n) {
     float *q = r->q + at * r->q_panel, *sums = r->sums + at * r->sums_panel;
-    int64_t rows = round_up(n, TILE_ROWS);
-    for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+    n = kl_min64(n, p->last_seen + 1 - first);
+    bool masks = j->mask || first + n - 1 > p->first_seen;
+#ifdef __AVX512F__
+    float scale = j->scale;
+    if (j->amx) {
+        for (int64_t i = 0; i < n; i += KL_AMX_ROWS)
+            kl_amx_block(r->d / KL_AMX_DEPTH, (const uint16_t *)r->k + i * r->d,
+                         r->d / KL_AMX_DEPTH, (const uint16_t *)q, r->scores + i * WIDTH, WIDTH,
+                         false);
+        if (masks) {
+            KL_EACH(i, n * WIDTH) r->scores[i] *= scale;
+            scale = 1;
+        }
+    }
+#endif
+    for (int64_t i = 0; !j->amx && i < n; i += TILE_ROWS) {
         float *to = r->scores + i * WIDTH;
         tile_f32(TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q, 0);
     }
-    if (j->mask || first + n - 1 > p->first_seen)
+    if (masks)
         for (int64_t c = 0; c < p->n; c++)
             apply_mask(j, batch, query_of(j, kv_head, first_query + at * WIDTH + c), first, n,
                        r->scores + c, WIDTH);
-    weigh(p, r->scores, n);
-    for (int64_t i = 0; i < j->e; i++) {
-        float *s = sums + i * WIDTH;
-        KL_EACH(c, WIDTH) s[c] *= p->scale[c];
+#ifdef __AVX512F__
+    if (j->amx) {
+        weigh_pairs(p, r->scores, n, scale, (uint32_t *)r->raw);
+        rescale(sums, j->e, p->scale);
+        for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS)
+            kl_amx_block(kl_ceil_div(n, KL_AMX_DEPTH), (const uint16_t *)r->v + i * AMX_KEYS,
+                         AMX_KEYS / KL_AMX_DEPTH, (const uint16_t *)r->raw, sums + i * WIDTH, WIDTH,
+                         true);
+        return;
     }
-    for (int64_t i = 0; i < round_up(j->e, TILE_ROWS); i += TILE_ROWS)
+#endif
+    weigh(p, r->scores, n);
+    rescale(sums, j->e, p->scale);
+    for (int64_t i = 0; i < r->e; i += TILE_ROWS)
         tile_f32(TILE_ROWS, n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH, true,
                  sums + i * WIDTH, (const char *)r->scores, 0);
+}
+
+/* Keys and values of a block, packed. */
+static void pack_block(const struct job *j, const struct room *r, int64_t batch, int64_t kv_head,
+                       int64_t first, int64_t keys) {
+#ifdef __AVX512F__
+    if (j->amx) {
+        uint16_t *rows = (uint16_t *)r->raw;
+        copy_rows(j->k, batch, kv_head, first, keys, j->d, rows, r->d);
+        pack_keys(rows, r->d, (uint16_t *)r->k);
+        copy_rows(j->v, batch, kv_head, first, keys, j->e, rows, r->e);
+        pack_values(rows, r->e, (uint16_t *)r->v);
+        return;
+    }
+#endif
+    int64_t line;
+    const float *k = rows_f32(j->k, batch, kv_head, first, keys, j->d, r->raw, &line);
+    for (int64_t i = 0; i < keys; i += TILE_ROWS)
+        panel_f32(r->k + i * j->d, k + i * line, line, kl_min64(TILE_ROWS, keys - i), j->d,
+                  TILE_ROWS);
+    const float *v = rows_f32(j->v, batch, kv_head, first, keys, j->e, r->raw, &line);
+    for (int64_t i = 0; i < j->e; i += TILE_ROWS)
+        spread_f32(r->v + i * KEYS, v + i, line, kl_min64(TILE_ROWS, j->e - i), keys, TILE_ROWS, 0);
+}
+
+static void pack_panel(const struct job *j, const struct room *r, int64_t at, int64_t c,
+                       const char *row) {
+    float *to = r->q + at * r->q_panel;
+#ifdef __AVX512F__
+    if (j->amx) {
+        pack_query(j->q, row, c, j->d, to);
+        return;
+    }
+#endif
+    load(j->q, row, j->d, r->raw);
+    for (int64_t i = 0; i < j->d; i++) to[i * WIDTH + c] = r->raw[i] * j->scale;
 }
 
 static void many_task(void *arg, int64_t task) {
@@ -191,10 +366,15 @@ static void many_task(void *arg, int64_t task) {
     int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
     int64_t first_query = task % j->blocks * QUERIES;
     int64_t n = kl_min64(QUERIES, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
-    int64_t e = round_up(j->e, TILE_ROWS), widest = j->d > j->e ? j->d : j->e;
-    struct room r = {.q_panel = j->d * WIDTH, .sums_panel = e * WIDTH};
-    int64_t parts[6] = {panels * r.q_panel,    KEYS * j->d + WIDTH, KEYS * e,
-                        panels * r.sums_panel, KEYS * WIDTH,        KEYS * widest};
+    /* As many 16-bit numbers in tile registers need half the room. */
+    int64_t d = j->amx ? round_up(j->d, KL_AMX_DEPTH) : j->d, share = j->amx ? 2 : 1;
+    int64_t e = round_up(j->e, j->amx ? KL_AMX_ROWS : TILE_ROWS), widest = d > e ? d : e;
+    int64_t block = j->amx ? AMX_KEYS : KEYS;
+    if (j->amx && widest < WIDTH) widest = WIDTH; /* the weights take the place of the rows */
+    struct room r = {.q_panel = d * WIDTH / share, .sums_panel = e * WIDTH, .d = d, .e = e};
+    int64_t parts[6] = {panels * r.q_panel, block * d / share + WIDTH,
+                        block * e / share,  panels * r.sums_panel,
+                        block * WIDTH,      block * widest / share};
     float **places[6] = {&r.q, &r.k, &r.v, &r.sums, &r.scores, &r.raw};
     int64_t floats = 0;
     for (int i = 0; i < 6; i++) floats += round_up(parts[i], 16);
@@ -229,28 +409,22 @@ static void many_task(void *arg, int64_t task) {
             /* A query that sees none weighs all alike, so it needs them all. */
             if (seen < 0) seen = j->m - 1;
             if (seen > state[p].last_seen) state[p].last_seen = seen;
-            load(j->q, row_of(j->q, batch, q.head, q.row), j->d, r.raw);
-            for (int64_t i = 0; i < j->d; i++)
-                r.q[p * r.q_panel + i * WIDTH + c] = r.raw[i] * j->scale;
+            pack_panel(j, &r, p, c, row_of(j->q, batch, q.head, q.row));
         }
     }
-    for (int64_t first = 0; first < j->m; first += KEYS) {
-        int64_t keys = kl_min64(KEYS, j->m - first), line;
+    struct kl_amx_config before;
+    if (j->amx) kl_amx_begin(&before);
+    for (int64_t first = 0; first < j->m; first += block) {
+        int64_t keys = kl_min64(block, j->m - first);
         bool needed = false;
         for (int64_t p = 0; p < panels; p++) needed = needed || first <= state[p].last_seen;
         if (!needed) break;
-        const float *k = rows_f32(j->k, batch, kv_head, first, keys, j->d, r.raw, &line);
-        for (int64_t i = 0; i < keys; i += TILE_ROWS)
-            panel_f32(r.k + i * j->d, k + i * line, line, kl_min64(TILE_ROWS, keys - i), j->d,
-                      TILE_ROWS);
-        const float *v = rows_f32(j->v, batch, kv_head, first, keys, j->e, r.raw, &line);
-        for (int64_t i = 0; i < j->e; i += TILE_ROWS)
-            spread_f32(r.v + i * KEYS, v + i, line, kl_min64(TILE_ROWS, j->e - i), keys, TILE_ROWS,
-                       0);
+        pack_block(j, &r, batch, kv_head, first, keys);
         for (int64_t p = 0; p < panels; p++)
             if (first <= state[p].last_seen)
                 panel_block(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
     }
+    if (j->amx) kl_amx_end(&before);
     for (int64_t p = 0; p < panels; p++)
         for (int64_t c = 0; c < state[p].n; c++)
             store(j, batch, query_of(j, kv_head, first_query + p * WIDTH + c),
@@ -382,6 +556,8 @@ int kl_cpu_attention(struct kl_launch *l) {
         KL_TRY(few_queries(&j, batches));
     } else {
         j.blocks = kl_ceil_div(j.group * j.n, QUERIES);
+        j.amx = kl_cpu_uses_amx() && j.q->dtype == KL_BF16 && j.k->dtype == KL_BF16 &&
+                j.v->dtype == KL_BF16 && l->out->dtype == KL_BF16;
         kl_share(l, batches * j.kv_heads * j.blocks, many_task, &j);
     }
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;

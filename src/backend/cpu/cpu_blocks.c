@@ -212,7 +212,8 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
                 s->col_blocks = kl_ceil_div(s->n, cols * SHARED_COLS);
                 s->row_blocks = kl_ceil_div(row_tiles, MOST_ROWS);
                 if (s->row_blocks < TASKS)
-                    s->row_blocks = kl_min64(kl_min64(TASKS, want), row_tiles);
+                    s->row_blocks =
+                        kl_min64(kl_min64(TASKS, want), round_up(kl_ceil_div(row_tiles, 2), 2));
                 else
                     s->row_blocks = kl_min64(round_up(s->row_blocks, TASKS), row_tiles);
                 kl_share(l, s->batches * s->row_blocks * s->col_blocks, block_task, s);

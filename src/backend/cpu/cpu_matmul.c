@@ -102,7 +102,7 @@ static void amx_task(void *arg, int64_t task) {
     }
     uint16_t *a = (uint16_t *)(room + (64 - (uintptr_t)room % 64) % 64), *b = a + a_bytes / 2;
     float *c = (float *)(b + b_bytes / 2);
-    memset(c, 0, (size_t)(rows * cols) * sizeof *c);
+    if (j->k == 0) memset(c, 0, (size_t)(rows * cols) * sizeof *c);
     kl_amx_begin(&before);
     for (int64_t k = 0; k < j->k; k += AMX_DEPTH) {
         int64_t d = kl_min64(AMX_DEPTH, j->k - k), n = kl_ceil_div(d, KL_AMX_DEPTH);
@@ -110,8 +110,8 @@ static void amx_task(void *arg, int64_t task) {
         pack_pairs(j, p.b + k * j->b_row + p.col * j->b_col, p.n, d, n, b);
         for (int64_t col = 0; col < cols; col += KL_AMX_ROWS)
             for (int64_t row = 0; row < rows; row += KL_AMX_ROWS)
-                kl_amx_block(n, a + row * n * KL_AMX_DEPTH, b + col * n * KL_AMX_DEPTH,
-                             c + row * cols + col, cols);
+                kl_amx_block(n, a + row * n * KL_AMX_DEPTH, n, b + col * n * KL_AMX_DEPTH,
+                             c + row * cols + col, cols, k > 0);
     }
     kl_amx_end(&before);
     for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, (const char *)(c + i * cols));
@@ -138,19 +138,37 @@ static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int
     }
 }
 
-/* A task is several products. */
+/* A task is several products. Operands are read, and results written, where they lie, if they are of the type that is computed in; but rows of b and of the result are whole vectors. */
 static void small_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
+    enum { SOME = 32 };
+    const struct kl_arg *out = j->l->out;
     _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
-    int64_t last = kl_min64((task + 1) * j->batches_each, j->batches);
+    int64_t last = kl_min64((task + 1) * j->batches_each, j->batches), offsets[2][SOME];
     int64_t pitch = round_up(j->n, VECTOR / j->bytes);
+    bool a_lies = j->a->dtype == j->type;
+    bool b_lies = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
+    bool c_lies = out->dtype == j->type && pitch == j->n;
     if (pitch > j->n) memset(b, 0, (size_t)(j->k * pitch * j->bytes));
-    for (int64_t batch = task * j->batches_each; batch < last; batch++) {
-        struct place p = place_of(j, batch);
-        copy_small(j, j->a, p.a, j->a_row, j->a_col, j->m, j->k, j->k, a);
-        copy_small(j, j->b, p.b, j->b_row, j->b_col, j->k, j->n, pitch, b);
-        (j->type == KL_F32 ? small_f32 : small_f64)(j->m, pitch, j->k, a, b, c);
-        for (int64_t i = 0; i < j->m; i++) store_row(j, &p, i, 0, j->n, c + i * pitch * j->bytes);
+    for (int64_t batch = task * j->batches_each; batch < last; batch += SOME) {
+        int64_t some = kl_min64(SOME, last - batch);
+        for (int side = 0; side < 2; side++)
+            kl_offsets(j->n_lead, j->dims, j->lead[side], batch, some, offsets[side]);
+        for (int64_t i = 0; i < some; i++) {
+            struct place p = {.batch = batch + i};
+            const char *left = a_lies ? element(j->a, offsets[0][i]) : a;
+            const char *right = b_lies ? element(j->b, offsets[1][i]) : b;
+            char *to = c_lies ? (char *)out->data + p.batch * j->m * j->n * j->bytes : c;
+            if (!a_lies)
+                copy_small(j, j->a, offsets[0][i], j->a_row, j->a_col, j->m, j->k, j->k, a);
+            if (!b_lies)
+                copy_small(j, j->b, offsets[1][i], j->b_row, j->b_col, j->k, j->n, pitch, b);
+            (j->type == KL_F32 ? small_f32 : small_f64)(
+                j->m, pitch, j->k, left, a_lies ? j->a_row : j->k, a_lies ? j->a_col : 1, right,
+                b_lies ? j->b_row : pitch, to, pitch);
+            for (int64_t row = 0; !c_lies && row < j->m; row++)
+                store_row(j, &p, row, 0, j->n, c + row * pitch * j->bytes);
+        }
     }
 }
 
@@ -169,7 +187,8 @@ static void vector_task(void *arg, int64_t task) {
     struct place p = place_of(j, task);
     bool dots = j->b_row == 1 && j->b_col != 1, lies = j->b_row == 1 || j->b_col == 1;
     int item = (int)kl_dtype_size(j->b->dtype), a_item = (int)kl_dtype_size(j->a->dtype);
-    size_t rows_bytes = (size_t)round_up(p.m * j->k * j->bytes, 64);
+    bool a_lies = j->a->dtype == j->type && j->a_col == 1;
+    size_t rows_bytes = a_lies ? 0 : (size_t)round_up(p.m * j->k * j->bytes, 64);
     size_t out_bytes = (size_t)round_up(p.m * p.n * j->bytes, 64);
     char *room = kl_malloc(rows_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
     if (!room) {
@@ -185,14 +204,16 @@ static void vector_task(void *arg, int64_t task) {
         line = p.n;
     }
     union kl_tile raw;
-    for (int64_t i = 0; i < p.m; i++)
+    for (int64_t i = 0; !a_lies && i < p.m; i++)
         for (int64_t k = 0; k < j->k; k += KL_TILE) {
             int64_t n = kl_min64(KL_TILE, j->k - k);
             kl_copy_run(a_item, n, raw.bytes, a_item,
                         element(j->a, p.a + i * j->a_row + k * j->a_col), j->a_col * a_item);
             kl_convert(j->type, rows + (i * j->k + k) * j->bytes, j->a->dtype, raw.bytes, n);
         }
-    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, rows, j->k, b, line, out, p.n);
+    const char *a = a_lies ? element(j->a, p.a) : rows;
+    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_lies ? j->a_row : j->k, b, line, out,
+                    p.n);
     for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
 }
@@ -277,8 +298,9 @@ int kl_cpu_matmul(struct kl_launch *l) {
         task = vector_task;
         if (j.n < j.m) transpose_job(&j);
         j.rows = j.m;
-        /* Tasks of about SHARE_FROM products. */
-        j.cols = round_up(SHARE_FROM / (j.m * j.k + 1) + 1, VEC_COLS);
+        /* Tasks of about SHARE_FROM products; of rows long pieces. */
+        j.cols = round_up(SHARE_FROM / (j.m * j.k + 1) + 1,
+                          j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
     } else if (out->dtype == KL_BF16 && kl_cpu_uses_amx()) {
         task = amx_task;
         j.rows = round_up(kl_ceil_div(j.m, kl_ceil_div(j.m, AMX_ROWS)), KL_AMX_ROWS);
