@@ -25,11 +25,6 @@ enum {
 #define NAME u64
 #define KEY(a) (a)
 #include "backend/cpu/cpu_sort_radix.inc"
-/* A key of 32 bits in front of its place: sorted by the key alone. */
-#define T uint64_t
-#define NAME placed
-#define KEY(a) ((a) >> 32)
-#include "backend/cpu/cpu_sort_radix.inc"
 #define T struct kl_long_key
 #define NAME long
 #define KEY(a) ((a).key)
@@ -45,23 +40,25 @@ static const struct {
     void (*move)(const void *x, int64_t n, int shift, uint32_t mask, uint32_t *places, void *to);
     spread_fn *spread, *stream;
     int64_t bytes;
+    uint64_t
+        by; /* the bits to sort by; those of KL_SORT_PLACED behind are in order before, so whole elements may be compared, too */
 } sorts[] = {
-#define SORT(name, size)                                                                     \
+#define SORT(name, size, bits)                                                               \
     {                                                                                        \
         merge_##name, first_##name, differ_##name, count_##name, move_##name, spread_##name, \
-            stream_##name, size                                                              \
+            stream_##name, size, bits                                                        \
     }
-    [KL_SORT_U32] = SORT(u32, 4),
-    [KL_SORT_U64] = SORT(u64, 8),
-    [KL_SORT_PLACED] = SORT(placed, 8),
-    [KL_SORT_LONG] = SORT(long, sizeof(struct kl_long_key)),
+    [KL_SORT_U32] = SORT(u32, 4, UINT32_MAX),
+    [KL_SORT_U64] = SORT(u64, 8, UINT64_MAX),
+    [KL_SORT_PLACED] = SORT(u64, 8, (uint64_t)UINT32_MAX << 32),
+    [KL_SORT_LONG] = SORT(long, sizeof(struct kl_long_key), UINT64_MAX),
 };
 
 /* By one thread, by digits: the result is x or room. */
 static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     enum { WIDE = 11, NARROW = 8 };
     if (n < MERGED) return sorts[kind].merge(x, room, n);
-    uint64_t differ = sorts[kind].differ(x, n, sorts[kind].first(x));
+    uint64_t differ = sorts[kind].differ(x, n, sorts[kind].first(x)) & sorts[kind].by;
     int bits = differ ? 64 - __builtin_clzll(differ) : 0,
         low = differ ? __builtin_ctzll(differ) : 0;
     int most = n < 1 << WIDE ? NARROW : WIDE, digits = (bits - low + most - 1) / most;
@@ -179,7 +176,7 @@ void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, int64_t n,
     s.part = kl_ceil_div(n, MAX_PARTS) > PART ? kl_ceil_div(n, MAX_PARTS) : PART;
     s.n_parts = (int)kl_ceil_div(n, s.part);
     kl_share(share, s.n_parts, differ_part, &s);
-    for (int part = 0; part < s.n_parts; part++) differ |= s.differ[part];
+    for (int part = 0; part < s.n_parts; part++) differ |= s.differ[part] & sorts[kind].by;
     if (!differ) return x;
     size_t counts = (size_t)s.n_parts * sizeof *s.counts,
            places = (size_t)s.n_parts * sizeof *s.places;
@@ -188,9 +185,9 @@ void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, int64_t n,
     s.counts = (uint32_t(*)[PREFIXES])(void *)scratch.ptr;
     s.places = (uint32_t(*)[MAX_BUCKETS])(void *)(scratch.ptr + counts);
     s.bucket = (uint16_t *)(void *)(scratch.ptr + counts + places);
-    int bits = 64 - __builtin_clzll(differ);
-    s.shift = bits > 12 ? bits - 12 : 0;
-    s.mask = bits > 12 ? PREFIXES - 1 : (1u << bits) - 1;
+    int bits = 64 - __builtin_clzll(differ), low = __builtin_ctzll(differ);
+    s.shift = bits - 12 > low ? bits - 12 : low;
+    s.mask = (1u << (bits - s.shift)) - 1;
     kl_share(share, s.n_parts, count_part, &s);
     make_buckets(&s);
     kl_share(share, s.n_parts, spread_part, &s);
