@@ -17,13 +17,21 @@ static const double kl_erfinv_ends[] = {
     8.687629578658252e-08, 7.513043826558515e-08,  -2.092396692496294e-08};
 
 /* erfinv(x) = x * P(w), w = -log(1 - x*x), |x| < 1; to about 1e-9. */
+static inline double kl_erfinv_near(double x, double w) { /* w < 6.25 */
+    return x * KL_POLYNOMIAL(kl_erfinv_middle, w - 3.125);
+}
 static inline double kl_erfinv_from(double x, double w) {
-    double middle = KL_POLYNOMIAL(kl_erfinv_middle, w - 3.125);
     double ends = KL_POLYNOMIAL(kl_erfinv_ends, sqrt(w) - 4.35);
-    return x * (w < 6.25 ? middle : ends);
+    return w < 6.25 ? kl_erfinv_near(x, w) : x * ends;
 }
 static inline float kl_erfinv_f32(float x) {
     double d = (double)x, y = kl_erfinv_from(d, -kl_log_wide((1 - d) * (1 + d)));
     float end = x == 1 ? INFINITY : x == -1 ? -INFINITY : NAN;
     return x > -1 && x < 1 ? (float)y : end;
+}
+/* The same where |x| is at most KL_ERFINV_MIDDLE, for which w is below 5.6. */
+#define KL_ERFINV_MIDDLE 0.998f
+static inline float kl_erfinv_middle_f32(float x) {
+    double d = (double)x;
+    return (float)kl_erfinv_near(d, -kl_log_wide((1 - d) * (1 + d)));
 }

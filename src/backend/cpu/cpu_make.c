@@ -54,22 +54,48 @@ struct bits_job {
     int64_t chunks;              /* per key */
 };
 
+/* kl_threefry_2x32 of n counters (c0 + i, c1 + i), written out so that it vectorises. */
+static void threefry_run(struct kl_threefry key, uint32_t c0, uint32_t c1, int64_t n, uint32_t *x,
+                         uint32_t *y) {
+    const uint32_t k0 = key.x[0], k1 = key.x[1], k2 = k0 ^ k1 ^ UINT32_C(0x1BD11BDA);
+#define ROUND(turn) a += b, b = (b << (turn) | b >> (32 - (turn))) ^ a
+#define EVEN ROUND(13), ROUND(15), ROUND(26), ROUND(6)
+#define ODD ROUND(17), ROUND(29), ROUND(16), ROUND(24)
+    KL_EACH(i, n) {
+        uint32_t a = c0 + (uint32_t)i + k0, b = c1 + (uint32_t)i + k1;
+        EVEN, a += k1, b += k2 + 1;
+        ODD, a += k2, b += k0 + 2;
+        EVEN, a += k0, b += k1 + 3;
+        ODD, a += k1, b += k2 + 4;
+        EVEN, a += k2, b += k0 + 5;
+        x[i] = a;
+        y[i] = b;
+    }
+#undef ROUND
+#undef EVEN
+#undef ODD
+}
+
 static void bits_chunk(void *arg, int64_t chunk) {
     const struct bits_job *j = arg;
     int64_t which = chunk / j->chunks, begin = chunk % j->chunks * PAIRS_PER_CHUNK;
     int64_t end = kl_min64(begin + PAIRS_PER_CHUNK, j->pairs);
     struct kl_cursor keys;
     struct kl_threefry key;
+    uint32_t words[2][KL_TILE];
     kl_cursor_init_arg(&keys, &j->l->in[0]);
     kl_cursor_seek(&keys, 2 * which);
     kl_cursor_read(&keys, 2, key.x);
     char *out = (char *)j->l->out->data + which * j->bytes;
-    for (int64_t i = begin; i < end; i++) {
-        struct kl_threefry w = kl_threefry_pair(key, j->words, i);
+    for (int64_t i = begin; i < end; i += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, end - i);
+        threefry_run(key, (uint32_t)i, (uint32_t)(j->pairs + i), n, words[0], words[1]);
+        if (i + n == j->pairs) words[0][n - 1] = kl_threefry_pair(key, j->words, j->pairs - 1).x[0];
         /* The stream's last word may be cut, and words of narrow elements need not be aligned. */
         for (int half = 0; half < 2; half++) {
             int64_t at = (i + half * j->pairs) * 4;
-            if (at < j->bytes) memcpy(out + at, &w.x[half], (size_t)kl_min64(4, j->bytes - at));
+            if (at < j->bytes)
+                memcpy(out + at, words[half], (size_t)kl_min64(4 * n, j->bytes - at));
         }
     }
 }

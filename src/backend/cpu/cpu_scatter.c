@@ -19,15 +19,6 @@
 /* Signed sums and products wrap, so they are unsigned ones. */
 #define WRAP_ADD(a, b) ((T)((uint64_t)(a) + (uint64_t)(b)))
 #define WRAP_PROD(a, b) ((T)((uint64_t)(a) * (uint64_t)(b)))
-#define HALF(kind, f, a, b) kl_##kind##_store(f(kl_##kind##_load(a), kl_##kind##_load(b)))
-#define F16_ADD(a, b) HALF(f16, PLAIN_ADD, a, b)
-#define F16_PROD(a, b) HALF(f16, PLAIN_PROD, a, b)
-#define F16_MAX(a, b) HALF(f16, kl_max_f32, a, b)
-#define F16_MIN(a, b) HALF(f16, kl_min_f32, a, b)
-#define BF16_ADD(a, b) HALF(bf16, PLAIN_ADD, a, b)
-#define BF16_PROD(a, b) HALF(bf16, PLAIN_PROD, a, b)
-#define BF16_MAX(a, b) HALF(bf16, kl_max_f32, a, b)
-#define BF16_MIN(a, b) HALF(bf16, kl_min_f32, a, b)
 
 #define T uint8_t
 #define NAME b8
@@ -84,20 +75,6 @@
 #define MAX PLAIN_MAX
 #define MIN PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
-#define T uint16_t
-#define NAME f16
-#define ADD F16_ADD
-#define PROD F16_PROD
-#define MAX F16_MAX
-#define MIN F16_MIN
-#include "backend/cpu/cpu_scatter_join.inc"
-#define T uint16_t
-#define NAME bf16
-#define ADD BF16_ADD
-#define PROD BF16_PROD
-#define MAX BF16_MAX
-#define MIN BF16_MIN
-#include "backend/cpu/cpu_scatter_join.inc"
 #define T float
 #define NAME f32
 #define ADD PLAIN_ADD
@@ -119,6 +96,36 @@
 #define MAX kl_max_c64
 #define MIN kl_min_c64
 #include "backend/cpu/cpu_scatter_join.inc"
+
+/* 16-bit floats are joined as float32: a run at a time, so that there is no code in vectors for each way to join, of which there would be 40 KB. */
+static void join_halves(enum kl_dtype dtype, kl_join_fn *join, char *dst, int64_t ds,
+                        const char *src, int64_t ss, int64_t n) {
+    enum { RUN = 64 };
+    for (int64_t at = 0; at < n; at += RUN) {
+        int64_t m = kl_min64(RUN, n - at);
+        uint16_t raw[RUN];
+        float a[RUN], b[RUN];
+        char *to = dst + at * ds;
+        kl_copy_run(2, m, raw, 2, to, ds);
+        kl_convert(KL_F32, a, dtype, raw, m);
+        kl_copy_run(2, m, raw, 2, src + at * ss, ss);
+        kl_convert(KL_F32, b, dtype, raw, m);
+        join((char *)a, sizeof *a, (const char *)b, sizeof *b, m);
+        kl_convert(dtype, raw, KL_F32, a, m);
+        kl_copy_run(2, m, to, ds, raw, 2);
+    }
+}
+#define HALVES(op)                                                                         \
+    static void op##_f16(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) {  \
+        join_halves(KL_F16, op##_f32, dst, ds, src, ss, n);                                \
+    }                                                                                      \
+    static void op##_bf16(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) { \
+        join_halves(KL_BF16, op##_f32, dst, ds, src, ss, n);                               \
+    }
+HALVES(add)
+HALVES(prod)
+HALVES(max)
+HALVES(min)
 
 #define JOINS(op, signed_8, signed_16, signed_32, signed_64)                                 \
     {                                                                                        \
