@@ -214,19 +214,25 @@ static inline float kl_pow_f32(float x, float y) {
 
 /* ---- circular functions: |x| < 2^44; what is larger, sinf and its kin of the C library take ---- */
 #define KL_CIRCLE_MAX 0x1p44f
-static inline float kl_sin_f32(float x) {
-    double t = __builtin_fma((double)x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
-    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
+static inline double kl_sin_wide(double x) {
+    double t = __builtin_fma(x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, x));
     double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
-    return (float)kl_bits_f64(kl_f64_bits(y) ^ kl_f64_bits(t) << 63);
+    return kl_bits_f64(kl_f64_bits(y) ^ kl_f64_bits(t) << 63);
 }
 /* cos(x) = sin(x + pi / 2): the nearest odd multiple of pi / 2 is subtracted. */
-static inline float kl_cos_f32(float x) {
-    double t = __builtin_fma((double)x, KL_ONE_PI, -0.5) + KL_TO_INTEGER;
+static inline double kl_cos_wide(double x) {
+    double t = __builtin_fma(x, KL_ONE_PI, -0.5) + KL_TO_INTEGER;
     double n = (t - KL_TO_INTEGER) + 0.5;
-    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, x));
     double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
-    return (float)kl_bits_f64(kl_f64_bits(y) ^ (kl_f64_bits(t) + 1) << 63);
+    return kl_bits_f64(kl_f64_bits(y) ^ (kl_f64_bits(t) + 1) << 63);
+}
+static inline float kl_sin_f32(float x) {
+    return (float)kl_sin_wide((double)x);
+}
+static inline float kl_cos_f32(float x) {
+    return (float)kl_cos_wide((double)x);
 }
 static inline float kl_tan_f32(float x) {
     double t = __builtin_fma((double)x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
