@@ -8,6 +8,13 @@
 #define KL_LANES(k, n) _Pragma("GCC unroll 1") for (int k = 0; k < (n); k++)
 #endif
 
+/* The same where each lane reads its place before it writes it, so that operands may be the result. */
+#ifdef __clang__
+#define KL_EACH_LANE(k, n) _Pragma("clang loop vectorize(assume_safety)") KL_LANES(k, n)
+#else
+#define KL_EACH_LANE(k, n) _Pragma("GCC ivdep") KL_LANES(k, n)
+#endif
+
 /* What 16 lanes give, in lane 0: they are joined by halving. */
 #define KL_HALVE_16(JOIN, lane)                              \
     do {                                                     \

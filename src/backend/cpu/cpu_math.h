@@ -1,11 +1,13 @@
 /* cpu_math.h - functions of float32, inline and without branches, so that loops over them vectorise.
  *
- * They are computed in float64 and rounded once: that leaves nothing to be careful about (denormals are ordinary numbers there, nothing overflows on the way) and half an
+ * Most are computed in float64 and rounded once: that leaves nothing to be careful about (denormals are ordinary numbers there, nothing overflows on the way) and half an
  * ulp of error, for half the lanes. The polynomials are printed by tools/fit_math.py. Errors over all 2^32 arguments: docs/numerics.md, by tests/backend/cpu/test_cpu_math.c.
  * A fused multiply-add is written where it is meant and exact in every variant (cpu_variant.h). For the kernels of this folder only. */
 #pragma once
 #include <math.h>
+#include <string.h>
 
+#include "backend/cpu/cpu_lanes.h"
 #include "base/half.h"
 
 /* In r, (exp(r) - 1) / r on [-ln 2 / 2, ln 2 / 2]; relative error 2^-31.8. */
@@ -34,14 +36,21 @@ static const double kl_atan_over_x[] = {
 static const double kl_asin_over_x[] = {
     1.0000000002307783,  0.16666657639575913,  0.07500571381024686, 0.04450870949865153,
     0.03185718889411276, 0.014295256037820107, 0.0376771383418486};
-/* In x * x, erf(x) / x on [0, 3.93]; relative error 2^-29.4. */
-static const double kl_erf_over_x[] = {
-    1.128379166364412,       -0.376126358417647,     0.11283770232861422,
-    -0.026865571727997032,   0.0052230888227474655,  -0.000854023551544544,
-    0.00012006094057547831,  -1.471378592834151e-05, 1.57917887761536e-06,
-    -1.4761034932826214e-07, 1.183526084885212e-08,  -7.954711673547071e-10,
-    4.353394868565762e-11,   -1.872305633930095e-12, 6.04370235035002e-14,
-    -1.3686776279815187e-15, 1.9307694735023602e-17, -1.2727337215829033e-19};
+/* In x * x, (tanh(x) / x - 1) / x^2 on [0, 0.555]; relative error 2^-29.5. */
+static const float kl_tanh_rest[] = {-0.333333343f, 0.133333236f,    -0.0539644547f,
+                                     0.0218159035f, -0.00851565599f, 0.00251089525f};
+/* In x * x, erf(x) / x - 1 on [0, 0.925]; error 2^-36.5. */
+static const float kl_erf_rest[] = {0.128379166f,    -0.376126379f,   0.112837881f,
+                                    -0.026865812f,   0.00522231497f,  -0.000850608107f,
+                                    0.000114521798f, -1.02840522e-05f};
+/* In x, -log(erfc(x)) - x on [0.9, 3.95]; error 2^-28.6 of 1 / erfc(x). */
+static const float kl_erfc_log[] = {-0.000323185639f, 0.130251929f,    0.631784439f,
+                                    0.110128097f,     -0.0264531579f,  0.00477243448f,
+                                    -0.00059985969f,  4.64552359e-05f, -1.65890208e-06f};
+/* In f, (log(1 + f) - f) / f^2 on [sqrt(1/2) - 1, sqrt(2) - 1]; error 2^-29.5 of log(1 + f) / f^2. */
+static const float kl_log_rest[] = {-0.5f,         0.333333224f, -0.250000119f, 0.200014472f,
+                                    -0.166675374f, 0.142323181f, -0.124208145f, 0.118121363f,
+                                    -0.115572877f, 0.0676902384f};
 /* In r, the same for powers; relative error 2^-37.5. */
 static const double kl_expm1_over_r_fine[] = {
     0.999999999995509,    0.4999999999995511,    0.16666666786308587,    0.04166666678626573,
@@ -53,6 +62,40 @@ static const double kl_log1p_over_f_fine[] = {
     0.11119413052789981, -0.09987366169121653, 0.08954162789286713, -0.08317435210903283,
     0.08750405232693213, -0.08467876411458124, 0.04272800730435181};
 
+/* Loops over such functions, block by block. A last block that is not whole is computed in copies: loops for what is left over, which gcc would make, are as large again, twice. */
+enum { KL_MATH_BLOCK = 16 };
+typedef void kl_math_blocks(int64_t n, float *out, const float *a, const float *b);
+static __attribute__((noinline, unused)) void
+kl_run_blocks(kl_math_blocks *blocks, int64_t n, float *out, const float *a, const float *b) {
+    const int64_t whole = n / KL_MATH_BLOCK * KL_MATH_BLOCK;
+    const size_t rest = (size_t)(n - whole) * sizeof *out;
+    float room[3][KL_MATH_BLOCK] = {{0}};
+    blocks(n / KL_MATH_BLOCK, out, a, b);
+    if (!rest) return;
+    memcpy(room[0], a + whole, rest);
+    if (b) memcpy(room[1], b + whole, rest);
+    blocks(1, room[2], room[0], room[1]);
+    memcpy(out + whole, room[2], rest);
+}
+#define KL_MATH_BLOCKS(name, EACH)                                               \
+    static void name(int64_t n, float *y, const float *x, const float *unused) { \
+        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK)               \
+            KL_EACH_LANE(k, KL_MATH_BLOCK) y[k] = EACH(x[k]);                    \
+    }
+#define KL_MATH_MAP(name, EACH)                                                           \
+    KL_MATH_BLOCKS(name##_blocks, EACH)                                                   \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        kl_run_blocks(name##_blocks, n, out, a, NULL);                                    \
+    }
+#define KL_MATH_MAP_2(name, EACH)                                                         \
+    static void name##_blocks(int64_t n, float *z, const float *x, const float *y) {      \
+        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK, z += KL_MATH_BLOCK)    \
+            KL_EACH_LANE(k, KL_MATH_BLOCK) z[k] = EACH(x[k], y[k]);                       \
+    }                                                                                     \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        kl_run_blocks(name##_blocks, n, out, a, b);                                       \
+    }
+
 /* c[0] + c[1] x + ... */
 static inline __attribute__((always_inline)) double kl_polynomial(const double *c, int n,
                                                                   double x) {
@@ -63,12 +106,25 @@ static inline __attribute__((always_inline)) double kl_polynomial(const double *
 }
 #define KL_POLYNOMIAL(c, x) kl_polynomial(c, (int)(sizeof(c) / sizeof *(c)), x)
 
+static inline __attribute__((always_inline)) float kl_polynomial_f32(const float *c, int n,
+                                                                     float x) {
+    float y = c[n - 1];
+#pragma GCC unroll 32
+    for (int i = n - 2; i >= 0; i--) y = __builtin_fmaf(y, x, c[i]);
+    return y;
+}
+#define KL_POLYNOMIAL_F32(c, x) kl_polynomial_f32(c, (int)(sizeof(c) / sizeof *(c)), x)
+
 #define KL_LN2 0x1.62e42fefa39efp-1
 #define KL_LOG2_E 0x1.71547652b82fep0
 #define KL_LOG10_E 0x1.bcb7b1526e50ep-2
 #define KL_PI 0x1.921fb54442d18p1
 #define KL_PI_REST 0x1.1a62633145c07p-53 /* pi - KL_PI */
 #define KL_ONE_PI 0x1.45f306dc9c883p-2   /* 1 / pi */
+#define KL_LN2_F32 0x1.62e43p-1f
+#define KL_LN2_REST_F32 -0x1.05c61p-29f /* ln 2 - KL_LN2_F32 */
+#define KL_LOG2_E_F32 0x1.715476p0f
+#define KL_TO_INTEGER_F32 0x1.8p23f
 #define KL_TO_INTEGER 0x1.8p52 /* added to |x| < 2^51: the sum's last bits are x, rounded */
 
 static inline float kl_clamp_f32(float x, float lo, float hi) { /* NaN stays */
@@ -113,11 +169,6 @@ static inline float kl_sigmoid_f32(float x) {
     double e = kl_exp_wide((double)down);
     return kl_quotient(x > 0 ? 1 : e, 1 + e);
 }
-static inline float kl_tanh_f32(float x) {
-    double e = kl_expm1_wide(2 * (double)kl_clamp_f32(x, -10, 10));
-    float y = kl_quotient(e, e + 2);
-    return x == 0 ? x : y;
-}
 static inline float kl_sinh_f32(float x) {
     double e = kl_expm1_wide((double)kl_clamp_f32(fabsf(x), 0, 90));
     return copysignf((float)(0.5 * (e + e / (e + 1))), x);
@@ -154,8 +205,16 @@ static inline float kl_log_ends(float x, float y) {
     end = x != x ? x : end;
     return x > 0 && x < INFINITY ? y : end;
 }
+/* In float32: n ln 2 + f is a sum of two, to the smaller part of which the rest is added. */
 static inline float kl_log_f32(float x) {
-    return kl_log_ends(x, (float)kl_log_wide((double)x));
+    float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f);
+    uint32_t u = kl_f32_bits(normal) + (0x3f800000u - 0x3f3504f3u);
+    float n = (float)(int32_t)(u >> 23) - (x < 0x1p-126f ? 127 + 24 : 127);
+    float f = kl_bits_f32((u & 0x7fffffu) + 0x3f3504f3u) - 1;
+    float big = n * 0x1.62e4p-1f,
+          sum = big + f; /* big is exact: n has 8 bits, and ln 2 has 16 here */
+    float rest = __builtin_fmaf(n, 0x1.7f7d1cp-20f, f - (sum - big));
+    return kl_log_ends(x, sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f), rest));
 }
 static inline float kl_log2_f32(float x) {
     struct kl_log_parts p = kl_log_split((double)x);
@@ -214,19 +273,25 @@ static inline float kl_pow_f32(float x, float y) {
 
 /* ---- circular functions: |x| < 2^44; what is larger, sinf and its kin of the C library take ---- */
 #define KL_CIRCLE_MAX 0x1p44f
-static inline float kl_sin_f32(float x) {
-    double t = __builtin_fma((double)x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
-    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
+static inline double kl_sin_wide(double x) {
+    double t = __builtin_fma(x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, x));
     double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
-    return (float)kl_bits_f64(kl_f64_bits(y) ^ kl_f64_bits(t) << 63);
+    return kl_bits_f64(kl_f64_bits(y) ^ kl_f64_bits(t) << 63);
 }
 /* cos(x) = sin(x + pi / 2): the nearest odd multiple of pi / 2 is subtracted. */
-static inline float kl_cos_f32(float x) {
-    double t = __builtin_fma((double)x, KL_ONE_PI, -0.5) + KL_TO_INTEGER;
+static inline double kl_cos_wide(double x) {
+    double t = __builtin_fma(x, KL_ONE_PI, -0.5) + KL_TO_INTEGER;
     double n = (t - KL_TO_INTEGER) + 0.5;
-    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, x));
     double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
-    return (float)kl_bits_f64(kl_f64_bits(y) ^ (kl_f64_bits(t) + 1) << 63);
+    return kl_bits_f64(kl_f64_bits(y) ^ (kl_f64_bits(t) + 1) << 63);
+}
+static inline float kl_sin_f32(float x) {
+    return (float)kl_sin_wide((double)x);
+}
+static inline float kl_cos_f32(float x) {
+    return (float)kl_cos_wide((double)x);
 }
 static inline float kl_tan_f32(float x) {
     double t = __builtin_fma((double)x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
@@ -268,9 +333,39 @@ static inline float kl_atan2_f32(float y, float x) {
     return x != x || y != y ? x + y : r;
 }
 
-/* ---- the error function ---- */
+/* ---- in float32 throughout, for twice the lanes: sums and quotients whose roundings would show carry what was rounded away beside them ---- */
+/* exp(x + rest) = scale (1 + more); -87 < x <= 0, rest a rounding error of x. The polynomial is that of cpu_exp.h. */
+struct kl_exp_parts_f32 {
+    float more, scale;
+};
+static inline struct kl_exp_parts_f32 kl_exp_split_f32(float x, float rest) {
+    static const float over_r[] = {0.49999994f, 0.166665211f, 0.041668389f, 0.0083687352f,
+                                   0.00138145627f}; /* (exp(r) - 1 - r) / r^2 */
+    float t = __builtin_fmaf(x, KL_LOG2_E_F32, KL_TO_INTEGER_F32 + 127);
+    float n = t - (KL_TO_INTEGER_F32 + 127);
+    float r = __builtin_fmaf(n, -KL_LN2_REST_F32, __builtin_fmaf(n, -KL_LN2_F32, x)) + rest;
+    float more = __builtin_fmaf(r * KL_POLYNOMIAL_F32(over_r, r), r, r);
+    return (struct kl_exp_parts_f32){more, kl_bits_f32(kl_f32_bits(t) << 23)};
+}
+/* x + x^3 p(x^2) close to 0, else (1 - e) / (1 + e) with e = exp(-2 |x|). */
+static inline float kl_tanh_f32(float x) {
+    float a = fabsf(x), z = a * a;
+    float near = __builtin_fmaf(a * z, KL_POLYNOMIAL_F32(kl_tanh_rest, z), a);
+    struct kl_exp_parts_f32 e = kl_exp_split_f32(-2 * (a > 9.5f ? 9.5f : a), 0);
+    float small = __builtin_fmaf(e.scale, e.more, e.scale), num = 1 - small, den = 1 + small;
+    float small_rest = __builtin_fmaf(e.scale, e.more, e.scale - small);
+    float num_rest = ((1 - num) - small) - small_rest, den_rest = ((1 - den) + small) + small_rest;
+    float inverse = 1 / den, q = num * inverse;
+    float rest = __builtin_fmaf(-q, den, num) + __builtin_fmaf(-q, den_rest, num_rest);
+    float far = __builtin_fmaf(rest, inverse, q);
+    return copysignf(a < 0.55f ? near : far, x);
+}
+/* x + x p(x^2) close to 0, else 1 - exp(-(|x| + p(|x|))). */
 static inline float kl_erf_f32(float x) {
-    double d = (double)kl_clamp_f32(x, -3.93f, 3.93f);
-    float y = (float)(d * KL_POLYNOMIAL(kl_erf_over_x, d * d));
-    return kl_clamp_f32(y, -1, 1);
+    float a = fabsf(x), z = a * a, c = a > 3.95f ? 3.95f : a;
+    float near = __builtin_fmaf(a, KL_POLYNOMIAL_F32(kl_erf_rest, z), a);
+    float u = KL_POLYNOMIAL_F32(kl_erfc_log, c), t = c + u;
+    struct kl_exp_parts_f32 e = kl_exp_split_f32(-t, (t - c) - u);
+    float far = __builtin_fmaf(-e.scale, e.more, 1 - e.scale);
+    return copysignf(a < 0.92f ? near : far, x);
 }

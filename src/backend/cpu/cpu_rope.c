@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_math.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 #include "base/half.h"
@@ -25,10 +26,16 @@ struct job {
 
 #define T float
 #define NAME f32
+#define SIN kl_sin_wide
+#define COS kl_cos_wide
+#define LIMIT ((double)KL_CIRCLE_MAX)
 #define MINUS(x) kl_bits_f32(kl_f32_bits(x) ^ UINT32_C(1) << 31)
 #include "backend/cpu/cpu_rope.inc"
 #define T double
 #define NAME f64
+#define SIN sin
+#define COS cos
+#define LIMIT (double)INFINITY
 #define MINUS(x) kl_bits_f64(kl_f64_bits(x) ^ UINT64_C(1) << 63)
 #include "backend/cpu/cpu_rope.inc"
 
@@ -46,6 +53,7 @@ static void rope_chunk(void *arg, int64_t i) {
     int64_t b = i / j->n_groups, from = i % j->n_groups * j->group,
             n = kl_min64(j->group, j->length - from);
     int bytes = (int)kl_dtype_size(j->type), item = (int)kl_dtype_size(in->dtype);
+    const bool in_place = in->dtype == j->type && (in->layout & KL_ROW_CONTIGUOUS);
     double offset = offset_of(j, b);
     char *table = kl_malloc((size_t)((2 * n * j->half + 2 * j->width) * bytes));
     if (!table) {
@@ -67,6 +75,12 @@ static void rope_chunk(void *arg, int64_t i) {
         kl_cursor_seek(&c, first);
         for (int64_t t = 0; t < n; t++) {
             char *to = dst + t * j->width * item;
+            if (in_place) {
+                const char *given = (const char *)in->data + (first + t * j->width) * item;
+                (j->type == KL_F64 ? turn_f64 : turn_f32)(
+                    j, to, given, cosine + t * j->half * bytes, sine + t * j->half * bytes);
+                continue;
+            }
             for (int64_t at = 0; at < j->width; at += KL_TILE) {
                 int64_t m = kl_min64(KL_TILE, j->width - at);
                 kl_convert(j->type, row + at * bytes, in->dtype, kl_cursor_next(&c, m, &raw), m);

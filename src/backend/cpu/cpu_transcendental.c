@@ -19,7 +19,7 @@
         T *z = out;                                                                       \
         KL_EACH(i, n) z[i] = f(x[i], y[i]);                                               \
     }
-#define REAL(name, f) MAP1(name##_f32, float, kl_##f##_f32) MAP1(name##_f64, double, f)
+#define REAL(name, f) KL_MATH_MAP(name##_f32, kl_##f##_f32) MAP1(name##_f64, double, f)
 #define COMPLEX(name) MAP1(name##_c64, struct kl_c64, kl_c64_##name)
 
 static inline float rsqrt_of_f32(float x) {
@@ -47,27 +47,30 @@ static inline double logaddexp_of_f64(double a, double b) {
 /* ---- circular functions of float32: large arguments are rare, and the C library's ---- */
 typedef float function_of_one(float x);
 enum { BLOCK = 512 };
-static inline __attribute__((always_inline)) void
-circular(int64_t n, float *y, const float *x, function_of_one *near, function_of_one *far) {
+static void circular(int64_t n, float *y, const float *x, kl_math_blocks *near,
+                     function_of_one *near_one, function_of_one *far) {
     for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK, y += BLOCK) {
         const int64_t m = kl_min64(n - at, BLOCK);
         int some = 0;
         for (int64_t i = 0; i < m; i++) some |= fabsf(x[i]) >= KL_CIRCLE_MAX;
         if (some)
             for (int64_t i = 0; i < m; i++)
-                y[i] = fabsf(x[i]) >= KL_CIRCLE_MAX ? far(x[i]) : near(x[i]);
+                y[i] = fabsf(x[i]) >= KL_CIRCLE_MAX ? far(x[i]) : near_one(x[i]);
         else
-            KL_EACH(i, m) y[i] = near(x[i]);
+            kl_run_blocks(near, m, y, x, NULL);
     }
 }
+KL_MATH_BLOCKS(near_sin_blocks, kl_sin_f32)
+KL_MATH_BLOCKS(near_cos_blocks, kl_cos_f32)
+KL_MATH_BLOCKS(near_tan_blocks, kl_tan_f32)
 static void sin_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    circular(n, out, a, kl_sin_f32, sinf);
+    circular(n, out, a, near_sin_blocks, kl_sin_f32, sinf);
 }
 static void cos_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    circular(n, out, a, kl_cos_f32, cosf);
+    circular(n, out, a, near_cos_blocks, kl_cos_f32, cosf);
 }
 static void tan_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    circular(n, out, a, kl_tan_f32, tanf);
+    circular(n, out, a, near_tan_blocks, kl_tan_f32, tanf);
 }
 MAP1(sin_f64, double, sin)
 MAP1(cos_f64, double, cos)
@@ -89,7 +92,7 @@ REAL(arctanh, atanh)
 REAL(erf, erf)
 MAP1(rsqrt_f32, float, rsqrt_of_f32)
 MAP1(rsqrt_f64, double, rsqrt_of_f64)
-MAP1(sigmoid_f32, float, kl_sigmoid_f32)
+KL_MATH_MAP(sigmoid_f32, kl_sigmoid_f32)
 MAP1(sigmoid_f64, double, sigmoid_of_f64)
 COMPLEX(log1p)
 COMPLEX(log2)
@@ -108,12 +111,12 @@ COMPLEX(arccosh)
 COMPLEX(arctanh)
 COMPLEX(rsqrt)
 
-MAP2(arctan2_f32, float, kl_atan2_f32)
+KL_MATH_MAP_2(arctan2_f32, kl_atan2_f32)
 MAP2(arctan2_f64, double, atan2)
-MAP2(power_f32, float, kl_pow_f32)
+KL_MATH_MAP_2(power_f32, kl_pow_f32)
 MAP2(power_f64, double, pow)
 MAP2(power_c64, struct kl_c64, kl_c64_power)
-MAP2(logaddexp_f32, float, logaddexp_of_f32)
+KL_MATH_MAP_2(logaddexp_f32, logaddexp_of_f32)
 MAP2(logaddexp_f64, double, logaddexp_of_f64)
 MAP2(logaddexp_c64, struct kl_c64, kl_c64_logaddexp)
 

@@ -102,21 +102,13 @@ static void floor_f64(int64_t n, void *out, const void *a, const void *b, const 
     double *y = out;
     KL_EACH(i, n) y[i] = floor(x[i]);
 }
-static void exp_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const float *x = a;
-    float *y = out;
-    KL_EACH(i, n) y[i] = kl_exp_f32(x[i]);
-}
+KL_MATH_MAP(exp_f32, kl_exp_f32)
 static void exp_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;
     double *y = out;
     KL_EACH(i, n) y[i] = exp(x[i]);
 }
-static void log_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    const float *x = a;
-    float *y = out;
-    KL_EACH(i, n) y[i] = kl_log_f32(x[i]);
-}
+KL_MATH_MAP(log_f32, kl_log_f32)
 static void log_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;
     double *y = out;

@@ -1,14 +1,16 @@
-/* float32 functions against the C library's float64 ones, in units in the last place of the result: a sample of all bit patterns and every special one, or (KEEL_TEST_FULL=1) all 2^32, which takes
- * a minute or two per function. Prints the largest error of each. */
-#include "support.h"
+/* float32 functions against the C library's float64 ones, in units in the last place of the result: a sample of all bit patterns and every special one in every variant, or (KEEL_TEST_FULL=1, or the
+ * name of one function) all 2^32 in the widest, by as many threads as there are processors: a minute or two per function. Prints the largest error of each as it is done. */
+#include "kernel_support.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include "backend/cpu/cpu_erfinv.h"
 
 struct function {
     const char *name;
-    float (*ours)(float);
+    enum kl_op_id op;
     double (*right)(double);
     double most;          /* ulp */
     float lo, hi, within; /* of the result; arguments up to `within` */
@@ -17,29 +19,29 @@ static double sigmoid(double x) {
     return x > 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
 }
 
-#define F(name, right, most, lo, hi, within) \
-    { #name, kl_##name##_f32, right, most, lo, hi, within }
+#define F(name, op, right, most, lo, hi, within) \
+    { #name, KL_OP_##op, right, most, lo, hi, within }
 static const struct function functions[] = {
-    F(exp, exp, 1, 0, INFINITY, INFINITY),
-    F(expm1, expm1, 1, -1, INFINITY, INFINITY),
-    F(sigmoid, sigmoid, 1, 0, 1, INFINITY),
-    F(tanh, tanh, 1, -1, 1, INFINITY),
-    F(sinh, sinh, 1, -INFINITY, INFINITY, INFINITY),
-    F(cosh, cosh, 1, 1, INFINITY, INFINITY),
-    F(log, log, 1, -INFINITY, INFINITY, INFINITY),
-    F(log2, log2, 1, -INFINITY, INFINITY, INFINITY),
-    F(log10, log10, 1, -INFINITY, INFINITY, INFINITY),
-    F(log1p, log1p, 1, -INFINITY, INFINITY, INFINITY),
-    F(asinh, asinh, 1, -INFINITY, INFINITY, INFINITY),
-    F(acosh, acosh, 1, 0, INFINITY, INFINITY),
-    F(atanh, atanh, 1, -INFINITY, INFINITY, INFINITY),
-    F(sin, sin, 1, -1, 1, KL_CIRCLE_MAX),
-    F(cos, cos, 1, -1, 1, KL_CIRCLE_MAX),
-    F(tan, tan, 1, -INFINITY, INFINITY, KL_CIRCLE_MAX),
-    F(asin, asin, 1, -1.5707964F, 1.5707964F, INFINITY),
-    F(acos, acos, 1, 0, 3.1415928F, INFINITY),
-    F(atan, atan, 1, -1.5707964F, 1.5707964F, INFINITY),
-    F(erf, erf, 1, -1, 1, INFINITY),
+    F(exp, EXP, exp, 1, 0, INFINITY, INFINITY),
+    F(expm1, EXPM1, expm1, 1, -1, INFINITY, INFINITY),
+    F(sigmoid, SIGMOID, sigmoid, 1, 0, 1, INFINITY),
+    F(tanh, TANH, tanh, 1, -1, 1, INFINITY),
+    F(sinh, SINH, sinh, 1, -INFINITY, INFINITY, INFINITY),
+    F(cosh, COSH, cosh, 1, 1, INFINITY, INFINITY),
+    F(log, LOG, log, 1, -INFINITY, INFINITY, INFINITY),
+    F(log2, LOG2, log2, 1, -INFINITY, INFINITY, INFINITY),
+    F(log10, LOG10, log10, 1, -INFINITY, INFINITY, INFINITY),
+    F(log1p, LOG1P, log1p, 1, -INFINITY, INFINITY, INFINITY),
+    F(asinh, ARCSINH, asinh, 1, -INFINITY, INFINITY, INFINITY),
+    F(acosh, ARCCOSH, acosh, 1, 0, INFINITY, INFINITY),
+    F(atanh, ARCTANH, atanh, 1, -INFINITY, INFINITY, INFINITY),
+    F(sin, SIN, sin, 1, -1, 1, KL_CIRCLE_MAX),
+    F(cos, COS, cos, 1, -1, 1, KL_CIRCLE_MAX),
+    F(tan, TAN, tan, 1, -INFINITY, INFINITY, KL_CIRCLE_MAX),
+    F(asin, ARCSIN, asin, 1, -1.5707964F, 1.5707964F, INFINITY),
+    F(acos, ARCCOS, acos, 1, 0, 3.1415928F, INFINITY),
+    F(atan, ARCTAN, atan, 1, -1.5707964F, 1.5707964F, INFINITY),
+    F(erf, ERF, erf, 1, -1, 1, INFINITY),
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -61,35 +63,113 @@ static double error_of(float got, double want) {
     return fabs((double)got - want) / unit(want);
 }
 
-static void check(const struct function *f, uint32_t bits, double *worst, float *at) {
-    float x = kl_bits_f32(bits);
-    if (fabsf(x) > f->within) return;
-    float got = f->ours(x);
-    double e = error_of(got, f->right((double)x));
-    if (!isnan(got) && !(got >= f->lo && got <= f->hi))
-        fail_msg("%s(%.9g) is %.9g, outside %.9g .. %.9g", f->name, x, got, f->lo, f->hi);
-    if (e > f->most) fail_msg("%s(%.9g) is %.9g: off by %.3g units", f->name, x, got, e);
-    if (e > *worst) {
-        *worst = e;
-        *at = x;
+enum { BLOCK = 4096, MAX_THREADS = 64 };
+
+/* The arguments from, from + step ...; what was found. */
+struct range {
+    const struct function *f;
+    uint64_t from, to, step;
+    double worst;
+    float at, got;
+    bool outside; /* of lo .. hi */
+};
+
+static void look(struct range *r, int n, float *x) {
+    float y[BLOCK];
+    struct operand a, b;
+    struct kl_error *err = NULL;
+    const struct function *f = r->f;
+    dense(&a, x, KL_F32, 1, &n);
+    dense(&b, y, KL_F32, 1, &n);
+    struct kl_launch l = {
+        .op = f->op, .n_in = 1, .in = &a.arg, .n_out = 1, .out = &b.arg, .err = &err};
+    if (kl_cpu_kernel(f->op)(&l)) r->worst = INFINITY;
+    for (int i = 0; i < n; i++) {
+        double e = error_of(y[i], f->right((double)x[i]));
+        bool outside = !isnan(y[i]) && !(y[i] >= f->lo && y[i] <= f->hi);
+        if (r->outside || (!outside && e <= r->worst)) continue;
+        r->outside = outside;
+        r->worst = e;
+        r->at = x[i];
+        r->got = y[i];
+    }
+}
+
+static void *look_at_all(void *arg) {
+    struct range *r = arg;
+    float x[BLOCK];
+    int n = 0;
+    for (uint64_t b = r->from; b < r->to; b += r->step) {
+        x[n] = kl_bits_f32((uint32_t)b);
+        if (fabsf(x[n]) > r->f->within) continue;
+        if (++n < BLOCK) continue;
+        look(r, n, x);
+        n = 0;
+    }
+    if (n) look(r, n, x);
+    return NULL;
+}
+
+static void report(const struct range *r) {
+    const struct function *f = r->f;
+    if (r->outside)
+        fail_msg("%s, %s(%.9g) is %.9g, outside %.9g .. %.9g",
+                 kl_cpu_variant_name(kl_cpu_variant()), f->name, r->at, r->got, f->lo, f->hi);
+    if (!(r->worst <= f->most))
+        fail_msg("%s, %s(%.9g) is %.9g: off by %.3g units", kl_cpu_variant_name(kl_cpu_variant()),
+                 f->name, r->at, r->got, r->worst);
+}
+
+/* All of them, shared among threads. */
+static void all(struct range *r) {
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    if (n > MAX_THREADS) n = MAX_THREADS;
+    struct range parts[MAX_THREADS];
+    pthread_t threads[MAX_THREADS];
+    for (long i = 0; i < n; i++) {
+        parts[i] = *r;
+        /* Interleaved, since some arguments take longer. */
+        parts[i].from = (uint64_t)i;
+        parts[i].step = (uint64_t)n;
+        assert_int_equal(pthread_create(&threads[i], NULL, look_at_all, &parts[i]), 0);
+    }
+    for (long i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+        if (parts[i].outside || (!r->outside && parts[i].worst > r->worst)) *r = parts[i];
     }
 }
 
 static void accurate(void **state) {
-    bool full = getenv("KEEL_TEST_FULL") != NULL;
+    const char *full = getenv("KEEL_TEST_FULL");
     static const uint32_t special[] = {0x00000000, 0x00000001, 0x007fffff, 0x00800000, 0x3f7fffff,
                                        0x3f800000, 0x3f800001, 0x7f7fffff, 0x7f800000, 0x7fc00000,
                                        0x3f000000, 0x3effffff, 0x3f3504f3, 0x3f3504f4, 0x42b17217,
                                        0x42b17218, 0x42cff1b4, 0x42cff1b5, 0x3fc90fdb, 0x40490fdb};
+    enum { N_SPECIAL = sizeof special / sizeof *special };
+    int widest = kl_cpu_n_variants() - 1;
     for (int k = 0; k < N_FUNCTIONS; k++) {
-        double worst = 0;
-        float at = 0;
-        for (size_t i = 0; i < sizeof special / sizeof *special; i++)
-            for (uint32_t sign = 0; sign <= 1; sign++)
-                check(&functions[k], special[i] | sign << 31, &worst, &at);
-        for (uint64_t b = 0; b <= UINT32_MAX; b += full ? 1 : 9973)
-            check(&functions[k], (uint32_t)b, &worst, &at);
-        printf("%-8s largest error %.3f ulp, at %.9g\n", functions[k].name, worst, at);
+        const struct function *f = &functions[k];
+        const bool whole = full && (strcmp(full, "1") == 0 || strcmp(full, f->name) == 0);
+        struct range r;
+        for (int variant = 0; variant <= widest; variant++) {
+            kl_cpu_use_variant(variant);
+            float x[2 * N_SPECIAL];
+            int n = 0;
+            r = (struct range){.f = f, .to = (uint64_t)UINT32_MAX + 1, .step = 9973};
+            for (int i = 0; i < N_SPECIAL; i++)
+                for (uint32_t sign = 0; sign <= 1; sign++) {
+                    x[n] = kl_bits_f32(special[i] | sign << 31);
+                    if (!(fabsf(x[n]) > f->within)) n++;
+                }
+            look(&r, n, x);
+            look_at_all(&r);
+            report(&r);
+        }
+        if (whole) all(&r);
+        report(&r);
+        printf("%-8s largest error %.3f ulp, at %.9g%s\n", f->name, r.worst, r.at,
+               whole ? ", of all arguments" : "");
+        fflush(stdout);
     }
 }
 
