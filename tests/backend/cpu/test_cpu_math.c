@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backend/cpu/cpu_erfinv.h"
+#include "backend/cpu/cpu_map.h"
 
 struct function {
     const char *name;
@@ -17,6 +18,19 @@ struct function {
 };
 static double sigmoid(double x) {
     return x > 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+}
+static double rsqrt(double x) {
+    return 1 / sqrt(x);
+}
+/* Newton's method from what the kernel for float64 gives; close to 1 by the complement, of which no digits are lost. */
+static double erfinv(double y) {
+    double z = kl_cpu_erfinv(y);
+    if (!(fabs(y) < 1) || y == 0) return z;
+    for (int i = 0; i < 2; i++) {
+        double over = fabs(y) < 0.5 ? erf(fabs(z)) - fabs(y) : (1 - fabs(y)) - erfc(fabs(z));
+        z -= copysign(over * 0.88622692545275801365 * exp(z * z), y);
+    }
+    return z;
 }
 
 #define F(name, op, right, most, lo, hi, within) \
@@ -35,13 +49,16 @@ static const struct function functions[] = {
     F(asinh, ARCSINH, asinh, 1, -INFINITY, INFINITY, INFINITY),
     F(acosh, ARCCOSH, acosh, 1, 0, INFINITY, INFINITY),
     F(atanh, ARCTANH, atanh, 1, -INFINITY, INFINITY, INFINITY),
-    F(sin, SIN, sin, 1, -1, 1, KL_CIRCLE_MAX),
-    F(cos, COS, cos, 1, -1, 1, KL_CIRCLE_MAX),
-    F(tan, TAN, tan, 1, -INFINITY, INFINITY, KL_CIRCLE_MAX),
+    F(sin, SIN, sin, 1, -1, 1, INFINITY),
+    F(cos, COS, cos, 1, -1, 1, INFINITY),
+    F(tan, TAN, tan, 1, -INFINITY, INFINITY, INFINITY),
     F(asin, ARCSIN, asin, 1, -1.5707964F, 1.5707964F, INFINITY),
     F(acos, ARCCOS, acos, 1, 0, 3.1415928F, INFINITY),
     F(atan, ARCTAN, atan, 1, -1.5707964F, 1.5707964F, INFINITY),
     F(erf, ERF, erf, 1, -1, 1, INFINITY),
+    F(erfinv, ERFINV, erfinv, 1, -INFINITY, INFINITY, INFINITY),
+    F(sqrt, SQRT, sqrt, 1, -0.0F, INFINITY, INFINITY),
+    F(rsqrt, RSQRT, rsqrt, 1.5, -INFINITY, INFINITY, INFINITY),
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
