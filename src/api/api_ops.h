@@ -22,3 +22,13 @@ typedef int kl_unary_ints_fn(struct kl_array **out, struct kl_array *a, const in
                              struct kl_stream *s, struct kl_error **err);
 int kl_api_unary_ints(const char *func, kl_unary_ints_fn *build, mlx_array *res, mlx_array a,
                       const int *list, size_t n, mlx_stream s);
+
+/* Functions that are nothing but a builder of one or two operands. */
+#define KL_API_UNARY(FUNC, BUILD)                                     \
+    int FUNC(mlx_array *res, const mlx_array a, const mlx_stream s) { \
+        return kl_api_unary(__func__, BUILD, res, a, s);              \
+    }
+#define KL_API_BINARY(FUNC, BUILD)                                                       \
+    int FUNC(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s) { \
+        return kl_api_binary(__func__, BUILD, res, a, b, s);                             \
+    }

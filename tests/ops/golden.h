@@ -80,6 +80,24 @@ static inline bool golden_same(const struct golden *g, const void *got, int64_t 
     return true;
 }
 
+/* Shape, dtype and values of out, and the bits of `first`, which is what the first way gave, or NULL; what that is now. */
+static inline void *golden_check(const struct golden *g, struct kl_array *out, void *first,
+                                 const char *way) {
+    if (out->t.dtype != g->out.dtype)
+        fail_msg("%s: dtype is %s, not %s", g->name, kl_dtype_name(out->t.dtype),
+                 kl_dtype_name((enum kl_dtype)g->out.dtype));
+    expect_shape(out, g->out.ndim, g->out.dims);
+    void *got = values_of(out);
+    size_t bytes = (size_t)out->t.size * kl_dtype_size(out->t.dtype);
+    for (int64_t i = 0; i < out->t.size; i++)
+        if (!golden_same(g, got, i))
+            fail_msg("%s: element %lld is wrong%s", g->name, (long long)i, way);
+    if (!first) return got;
+    if (memcmp(first, got, bytes)) fail_msg("%s: other bits%s", g->name, way);
+    free(got);
+    return first;
+}
+
 static inline void golden_run(const struct golden *g) {
     static const char *const ways[] = {"", ", strided", ", simulated device"};
     void *first = NULL;
@@ -93,20 +111,7 @@ static inline void golden_run(const struct golden *g) {
         }
         if (golden_call(g, in, way == 2 ? sim() : cpu(), &out, &err))
             fail_msg("%s%s: %s", g->name, ways[way], err->message);
-        if (out->t.dtype != g->out.dtype)
-            fail_msg("%s: dtype is %s, not %s", g->name, kl_dtype_name(out->t.dtype),
-                     kl_dtype_name((enum kl_dtype)g->out.dtype));
-        expect_shape(out, g->out.ndim, g->out.dims);
-        void *got = values_of(out);
-        size_t bytes = (size_t)out->t.size * kl_dtype_size(out->t.dtype);
-        for (int64_t i = 0; i < out->t.size; i++)
-            if (!golden_same(g, got, i))
-                fail_msg("%s: element %lld is wrong%s", g->name, (long long)i, ways[way]);
-        if (way && memcmp(first, got, bytes)) fail_msg("%s: other bits%s", g->name, ways[way]);
-        if (way)
-            free(got);
-        else
-            first = got;
+        first = golden_check(g, out, first, ways[way]);
         kl_array_release(out);
         for (int k = 0; k < g->n_in; k++) kl_array_release(in[k]);
     }

@@ -19,6 +19,20 @@ kl_map_fn *kl_cpu_half_map(enum kl_op_id op, enum kl_dtype dtype);
 /* *swap: a and b change places (greater is less of the exchanged operands). */
 kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap);
 
+/* Maps by a function, or macro, of one element: T to R, and of two. */
+#define KL_MAP_1(name, T, R, f)                                                           \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        const T *x = a;                                                                   \
+        R *y = out;                                                                       \
+        KL_EACH(i, n) y[i] = f(x[i]);                                                     \
+    }
+#define KL_MAP_2(name, T, f)                                                              \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        const T *x = a, *y = b;                                                           \
+        T *z = out;                                                                       \
+        KL_EACH(i, n) z[i] = f(x[i], y[i]);                                               \
+    }
+
 /* What an operation runs as. */
 struct kl_map {
     kl_map_fn *fn;                      /* NULL: kl_convert, from in_type[0] to out_type */

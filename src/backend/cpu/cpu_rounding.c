@@ -6,19 +6,6 @@
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_map.h"
 
-#define MAP1(name, T, R, f)                                                               \
-    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        const T *x = a;                                                                   \
-        R *y = out;                                                                       \
-        KL_EACH(i, n) y[i] = f(x[i]);                                                     \
-    }
-#define MAP2(name, T, f)                                                                  \
-    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        const T *x = a, *y = b;                                                           \
-        T *z = out;                                                                       \
-        KL_EACH(i, n) z[i] = f(x[i], y[i]);                                               \
-    }
-
 /* NaN stays; a zero loses its sign. */
 #define SIGN(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x) == 0 ? 0 : (x))
 static inline float sign_of_f32(float x) {
@@ -53,29 +40,29 @@ static inline struct kl_c64 conjugate(struct kl_c64 a) {
 #define REAL_PART(a) ((a).re)
 #define IMAGINARY_PART(a) ((a).im)
 
-MAP1(ceil_f32, float, float, ceilf)
-MAP1(ceil_f64, double, double, ceil)
-MAP1(round_f32, float, float, rintf)
-MAP1(round_f64, double, double, rint)
-MAP1(round_c64, struct kl_c64, struct kl_c64, round_parts)
-MAP1(sign_f32, float, float, sign_of_f32)
-MAP1(sign_f64, double, double, sign_of_f64)
-MAP1(sign_c64, struct kl_c64, struct kl_c64, kl_c64_sign)
-MAP1(sign_u8, uint8_t, uint8_t, UNSIGNED_SIGN)
-MAP1(sign_u16, uint16_t, uint16_t, UNSIGNED_SIGN)
-MAP1(sign_u32, uint32_t, uint32_t, UNSIGNED_SIGN)
-MAP1(sign_u64, uint64_t, uint64_t, UNSIGNED_SIGN)
-MAP1(sign_i8, int8_t, int8_t, SIGNED_SIGN)
-MAP1(sign_i16, int16_t, int16_t, SIGNED_SIGN)
-MAP1(sign_i32, int32_t, int32_t, SIGNED_SIGN)
-MAP1(sign_i64, int64_t, int64_t, SIGNED_SIGN)
-MAP1(conjugate_c64, struct kl_c64, struct kl_c64, conjugate)
-MAP1(real_c64, struct kl_c64, float, REAL_PART)
-MAP1(imag_c64, struct kl_c64, float, IMAGINARY_PART)
-MAP2(floor_divide_f32, float, quotient_f32)
-MAP2(floor_divide_f64, double, quotient_f64)
-MAP2(remainder_f32, float, remainder_of_f32)
-MAP2(remainder_f64, double, remainder_of_f64)
+KL_MAP_1(ceil_f32, float, float, ceilf)
+KL_MAP_1(ceil_f64, double, double, ceil)
+KL_MAP_1(round_f32, float, float, rintf)
+KL_MAP_1(round_f64, double, double, rint)
+KL_MAP_1(round_c64, struct kl_c64, struct kl_c64, round_parts)
+KL_MAP_1(sign_f32, float, float, sign_of_f32)
+KL_MAP_1(sign_f64, double, double, sign_of_f64)
+KL_MAP_1(sign_c64, struct kl_c64, struct kl_c64, kl_c64_sign)
+KL_MAP_1(sign_u8, uint8_t, uint8_t, UNSIGNED_SIGN)
+KL_MAP_1(sign_u16, uint16_t, uint16_t, UNSIGNED_SIGN)
+KL_MAP_1(sign_u32, uint32_t, uint32_t, UNSIGNED_SIGN)
+KL_MAP_1(sign_u64, uint64_t, uint64_t, UNSIGNED_SIGN)
+KL_MAP_1(sign_i8, int8_t, int8_t, SIGNED_SIGN)
+KL_MAP_1(sign_i16, int16_t, int16_t, SIGNED_SIGN)
+KL_MAP_1(sign_i32, int32_t, int32_t, SIGNED_SIGN)
+KL_MAP_1(sign_i64, int64_t, int64_t, SIGNED_SIGN)
+KL_MAP_1(conjugate_c64, struct kl_c64, struct kl_c64, conjugate)
+KL_MAP_1(real_c64, struct kl_c64, float, REAL_PART)
+KL_MAP_1(imag_c64, struct kl_c64, float, IMAGINARY_PART)
+KL_MAP_2(floor_divide_f32, float, quotient_f32)
+KL_MAP_2(floor_divide_f64, double, quotient_f64)
+KL_MAP_2(remainder_f32, float, remainder_of_f32)
+KL_MAP_2(remainder_f64, double, remainder_of_f64)
 
 #define T uint8_t
 #define NEGATIVE(x) false

@@ -7,20 +7,8 @@
 #include "backend/cpu/cpu_map.h"
 #include "backend/cpu/cpu_math.h"
 
-#define MAP1(name, T, f)                                                                  \
-    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        const T *x = a;                                                                   \
-        T *y = out;                                                                       \
-        KL_EACH(i, n) y[i] = f(x[i]);                                                     \
-    }
-#define MAP2(name, T, f)                                                                  \
-    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        const T *x = a, *y = b;                                                           \
-        T *z = out;                                                                       \
-        KL_EACH(i, n) z[i] = f(x[i], y[i]);                                               \
-    }
-#define REAL(name, f) KL_MATH_MAP(name##_f32, kl_##f##_f32) MAP1(name##_f64, double, f)
-#define COMPLEX(name) MAP1(name##_c64, struct kl_c64, kl_c64_##name)
+#define REAL(name, f) KL_MATH_MAP(name##_f32, kl_##f##_f32) KL_MAP_1(name##_f64, double, double, f)
+#define COMPLEX(name) KL_MAP_1(name##_c64, struct kl_c64, struct kl_c64, kl_c64_##name)
 
 static inline float rsqrt_of_f32(float x) {
     return 1.0f / sqrtf(x);
@@ -72,9 +60,9 @@ static void cos_f32(int64_t n, void *out, const void *a, const void *b, const vo
 static void tan_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     circular(n, out, a, near_tan_blocks, kl_tan_f32, tanf);
 }
-MAP1(sin_f64, double, sin)
-MAP1(cos_f64, double, cos)
-MAP1(tan_f64, double, tan)
+KL_MAP_1(sin_f64, double, double, sin)
+KL_MAP_1(cos_f64, double, double, cos)
+KL_MAP_1(tan_f64, double, double, tan)
 
 REAL(expm1, expm1)
 REAL(log1p, log1p)
@@ -90,10 +78,10 @@ REAL(arcsinh, asinh)
 REAL(arccosh, acosh)
 REAL(arctanh, atanh)
 REAL(erf, erf)
-MAP1(rsqrt_f32, float, rsqrt_of_f32)
-MAP1(rsqrt_f64, double, rsqrt_of_f64)
+KL_MAP_1(rsqrt_f32, float, float, rsqrt_of_f32)
+KL_MAP_1(rsqrt_f64, double, double, rsqrt_of_f64)
 KL_MATH_MAP(sigmoid_f32, kl_sigmoid_f32)
-MAP1(sigmoid_f64, double, sigmoid_of_f64)
+KL_MAP_1(sigmoid_f64, double, double, sigmoid_of_f64)
 COMPLEX(log1p)
 COMPLEX(log2)
 COMPLEX(log10)
@@ -112,13 +100,13 @@ COMPLEX(arctanh)
 COMPLEX(rsqrt)
 
 KL_MATH_MAP_2(arctan2_f32, kl_atan2_f32)
-MAP2(arctan2_f64, double, atan2)
+KL_MAP_2(arctan2_f64, double, atan2)
 KL_MATH_MAP_2(power_f32, kl_pow_f32)
-MAP2(power_f64, double, pow)
-MAP2(power_c64, struct kl_c64, kl_c64_power)
+KL_MAP_2(power_f64, double, pow)
+KL_MAP_2(power_c64, struct kl_c64, kl_c64_power)
 KL_MATH_MAP_2(logaddexp_f32, logaddexp_of_f32)
-MAP2(logaddexp_f64, double, logaddexp_of_f64)
-MAP2(logaddexp_c64, struct kl_c64, kl_c64_logaddexp)
+KL_MAP_2(logaddexp_f64, double, logaddexp_of_f64)
+KL_MAP_2(logaddexp_c64, struct kl_c64, kl_c64_logaddexp)
 
 #define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64
 #define INEXACT(f) REALS(f), [KL_C64] = f##_c64
