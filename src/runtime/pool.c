@@ -164,6 +164,7 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     kl_mutex_lock(&pool.mu);
     pool.n_running -= !is_worker;
     unlist_job(&j);
+    if (!kl_list_empty(&pool.jobs)) wake_one(); /* there is a processor for another's */
     if (atomic_load(&j.helpers)) { /* nearly always for less than it takes to sleep and be woken */
         kl_mutex_unlock(&pool.mu);
         for (int i = 0; i < LOOKS && atomic_load_explicit(&j.helpers, memory_order_relaxed); i++)
