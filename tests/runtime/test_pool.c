@@ -2,6 +2,8 @@
  * need nobody. */
 #include "graph/graph_support.h"
 
+#include <sched.h>
+
 enum { CHUNKS = 5000, MAX_THREADS = 512 };
 
 static _Atomic(int) runs[CHUNKS];
@@ -179,6 +181,24 @@ static void items_are_taken_first_come_first_served(void **state) {
     gate_wait_arrived(&done, n);
 }
 
+/* A caller that is no thread of the pool counts: together they are as many as the pool has. A chunk gives others every chance to join. */
+struct crowd {
+    _Atomic(int) inside, most;
+};
+static void crowd_chunk(void *arg, int64_t i) {
+    struct crowd *c = arg;
+    int now = atomic_fetch_add(&c->inside, 1) + 1, most = atomic_load(&c->most);
+    while (now > most && !atomic_compare_exchange_weak(&c->most, &most, now)) {
+    }
+    for (int turns = 0; turns < 1000; turns++) sched_yield();
+    atomic_fetch_sub(&c->inside, 1);
+}
+static void no_more_threads_than_the_pool_has(void **state) {
+    struct crowd c = {0};
+    for (int round = 0; round < 20; round++) kl_pool_parallel(40, crowd_chunk, &c);
+    assert_in_range(atomic_load(&c.most), 1, kl_pool_n_threads());
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_the_pool_starts),
@@ -187,6 +207,7 @@ int main(void) {
         cmocka_unit_test(chunks_inside_chunks_inside_items),
         cmocka_unit_test(a_caller_finishes_alone),
         cmocka_unit_test(items_are_taken_first_come_first_served),
+        cmocka_unit_test(no_more_threads_than_the_pool_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

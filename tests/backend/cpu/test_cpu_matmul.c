@@ -2,6 +2,7 @@
 #include "kernel_support.h"
 
 #include "backend/cpu/cpu_tile.h"
+#include "base/alloc.h"
 #include "base/half.h"
 
 /* Values between -2 and 2 of which each type holds every one: sixteenths. */
@@ -190,9 +191,50 @@ static void nothing_to_add(void **state) {
     for (int i = 0; i < 9; i++) assert_true(c[i] == 0);
 }
 
+/* Without room for a matrix that is packed for all tasks each packs its own part; without that it is an error. */
+static void no_memory(void **state) {
+    enum { M = 130, K = 300, N = 256 };
+    float *a = malloc(sizeof(float[M]) * K), *b = malloc(sizeof(float[K]) * N),
+          *want = malloc(sizeof(float[M]) * N), *c = malloc(sizeof(float[M]) * N);
+    struct operand x, y, z;
+    fill(a, KL_F32, M * K, 5);
+    fill(b, KL_F32, K * N, 6);
+    dense(&x, a, KL_F32, DIMS(M, K));
+    dense(&y, b, KL_F32, DIMS(K, N));
+    RUN(KL_OP_MATMUL, NULL, dense(&z, want, KL_F32, DIMS(M, N)), IN(&x, &y), false);
+    kl_test_fail_alloc_at(0);
+    RUN(KL_OP_MATMUL, NULL, dense(&z, c, KL_F32, DIMS(M, N)), IN(&x, &y), true);
+    assert_true(kl_test_alloc_failed());
+    assert_memory_equal(c, want, sizeof(float[M]) * N);
+    int64_t attempts;
+    kl_test_fail_alloc_at(-1);
+    RUN(KL_OP_MATMUL, NULL, dense(&z, c, KL_F32, DIMS(M, N)), IN(&x, &y), true);
+    attempts = kl_test_n_alloc_attempts();
+    assert_true(attempts > 2);
+    for (int64_t i = 1; i < attempts; i++) {
+        struct kl_error *e = NULL;
+        struct kl_arg in[2] = {x.arg, y.arg};
+        struct kl_launch l = {.op = KL_OP_MATMUL,
+                              .n_in = 2,
+                              .n_out = 1,
+                              .in = in,
+                              .out = &z.arg,
+                              .err = &e,
+                              .parallel = backwards};
+        kl_test_fail_alloc_at(i);
+        assert_int_equal(kl_cpu_kernel(KL_OP_MATMUL)(&l), KL_ENOMEM);
+        kl_test_fail_alloc_at(-1);
+        kl_error_release(e);
+    }
+    free(a);
+    free(b);
+    free(want);
+    free(c);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks), cmocka_unit_test(few_rows),
-                                       cmocka_unit_test(batches), cmocka_unit_test(rounds),
-                                       cmocka_unit_test(nothing_to_add)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks), cmocka_unit_test(few_rows),       cmocka_unit_test(batches),
+        cmocka_unit_test(rounds), cmocka_unit_test(nothing_to_add), cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
