@@ -24,6 +24,7 @@ static uint64_t key_c64(struct kl_c64 x) {
     return re << 32 | im;
 }
 
+enum { BLOCK = 64 };
 #define PLAIN_BELOW(a, b) ((a) < (b))
 #define FLIP(x, type) ((x) ^ (type)((type)1 << (sizeof(type) * 8 - 1)))
 #define T uint8_t
@@ -88,19 +89,21 @@ static keys_fn *const keys_of[KL_N_DTYPES] = {
     [KL_U64] = keys_u64, [KL_I8] = keys_i8,   [KL_I16] = keys_i16, [KL_I32] = keys_i32,
     [KL_I64] = keys_i64, [KL_F32] = keys_f32, [KL_F64] = keys_f64, [KL_C64] = keys_c64,
 };
-typedef bool reaches_fn(const void *x, int64_t n, const void *least);
-static reaches_fn *const reaches_of[KL_N_DTYPES] = {
-    [KL_BOOL] = reaches_u8, [KL_U8] = reaches_u8,   [KL_U16] = reaches_u16, [KL_U32] = reaches_u32,
-    [KL_U64] = reaches_u64, [KL_I8] = reaches_i8,   [KL_I16] = reaches_i16, [KL_I32] = reaches_i32,
-    [KL_I64] = reaches_i64, [KL_F32] = reaches_f32, [KL_F64] = reaches_f64, [KL_C64] = reaches_c64,
+typedef int64_t reaching_fn(const void *x, int64_t n, const void *least, uint16_t *which);
+static reaching_fn *const reaching_of[KL_N_DTYPES] = {
+    [KL_BOOL] = reaching_u8, [KL_U8] = reaching_u8,   [KL_U16] = reaching_u16,
+    [KL_U32] = reaching_u32, [KL_U64] = reaching_u64, [KL_I8] = reaching_i8,
+    [KL_I16] = reaching_i16, [KL_I32] = reaching_i32, [KL_I64] = reaching_i64,
+    [KL_F32] = reaching_f32, [KL_F64] = reaching_f64, [KL_C64] = reaching_c64,
 };
 
 void kl_sort_keys(enum kl_dtype type, const void *x, int64_t n, uint64_t *key) {
     keys_of[type](x, n, key);
 }
 
-bool kl_sort_reaches(enum kl_dtype type, const void *x, int64_t n, const void *least) {
-    return reaches_of[type](x, n, least);
+int64_t kl_sort_reaching(enum kl_dtype type, const void *x, int64_t n, const void *least,
+                         uint16_t *which) {
+    return reaching_of[type](x, n, least, which);
 }
 
 static float value_f32(uint32_t key) {

@@ -7,8 +7,9 @@
 
 /* Of n values of a compute type. */
 void kl_sort_keys(enum kl_dtype type, const void *x, int64_t n, uint64_t *key);
-/* Whether one of n values comes behind *least, or is like it. */
-bool kl_sort_reaches(enum kl_dtype type, const void *x, int64_t n, const void *least);
+/* Which of n <= KL_TILE values come behind *least, or are like it; a NaN and what is compared with one may be among them wrongly. Returns how many. */
+int64_t kl_sort_reaching(enum kl_dtype type, const void *x, int64_t n, const void *least,
+                         uint16_t *which);
 /* The values of keys (uint32_t for types under 64 bits); not for complex64. Of -0.0 it is +0.0, of NaN one of them. */
 void kl_sort_values(enum kl_dtype type, const void *keys, int64_t n, void *out);
 

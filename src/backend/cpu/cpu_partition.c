@@ -3,7 +3,7 @@
  *
  * A partition finds the kth key digit by digit, from the highest: those that begin like it are counted by their next digit, and the others are left alone. Then the elements below, like and above it
  * go to their three places, in the order of the input. Of the largest, a list of up to twice as many is kept, and sorted when it is full; elements below the smallest that then counts are passed
- * over, many at a time. Of equal ones the last count, so the result is the end of the sorted row. Rows are shared among threads, a few long ones by segments. */
+ * over, many at a time. Of a few (INSERTED) the list is always sorted and has no others, so that the smallest is as large as it can be. Of equal ones the last count, so the result is the end of the sorted row. Rows are shared among threads, a few long ones by segments. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/op_params.h"
 
-enum { SEGMENT = 1 << 16, DIGITS = 256 };
+enum { SEGMENT = 1 << 16, DIGITS = 256, INSERTED = 64 };
 
 struct job {
     const struct kl_launch *l;
@@ -122,8 +122,7 @@ struct list {
     struct kl_long_key *items, *room; /* of `most` */
     int64_t n, k, most;
     bool full;
-    uint64_t least;            /* if full: the key of the smallest of the k */
-    _Alignas(8) char value[8]; /* and a value that has it, of the compute type */
+    uint64_t least; /* if full: the key of the smallest of the k, which is the first */
 };
 
 static void prune(struct list *list) {
@@ -139,13 +138,31 @@ static void prune(struct list *list) {
     list->n = list->k;
 }
 
+static void add(struct list *list, struct kl_long_key item) {
+    if (list->full && list->k <= INSERTED) { /* takes the place of the least */
+        int64_t to = 0;
+        for (; to + 1 < list->k && list->items[to + 1].key <= item.key; to++)
+            list->items[to] = list->items[to + 1];
+        list->items[to] = item;
+        list->least = list->items[0].key;
+        return;
+    }
+    list->items[list->n++] = item;
+    if (list->n < list->most) return;
+    prune(list);
+    list->full = list->n == list->k;
+    list->least = list->items[0].key;
+}
+
 /* Elements [from, from + count) of a row. The list has its k largest, or all, sorted. */
 static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t count,
                        struct list *list) {
-    enum { STEP = 64 };
     const struct kl_arg *in = j->l->in;
-    int bytes = (int)kl_dtype_size(j->type);
-    uint64_t key[STEP];
+    int64_t bytes = (int64_t)kl_dtype_size(j->type);
+    uint64_t keys[KL_TILE], of_value = 0;
+    _Alignas(8) char value[8] = {0};
+    bool known = false;
+    uint16_t which[KL_TILE];
     union kl_tile raw, tile;
     list->n = 0;
     list->full = false;
@@ -153,33 +170,34 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     for (int64_t at = 0; at < count; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, count - at);
         const char *x = kl_cursor_next_as(&r->in, n, in->dtype, j->type, &raw, &tile);
-        if (list->full && !kl_sort_reaches(j->type, x, n, list->value)) continue;
-        for (int64_t s = 0; s < n; s += STEP) {
-            int64_t m = kl_min64(STEP, n - s);
-            if (list->full && !kl_sort_reaches(j->type, x + s * bytes, m, list->value)) continue;
-            kl_sort_keys(j->type, x + s * bytes, m, key);
-            for (int64_t i = 0; i < m; i++) {
-                if (list->full && key[i] < list->least) continue;
-                list->items[list->n++] =
-                    (struct kl_long_key){key[i], (uint64_t)(from + at + s + i)};
-            }
-            if (list->n + STEP <= list->most) continue;
-            prune(list);
-            list->full = list->n == list->k;
-            if (list->full) {
-                list->least = list->items[0].key;
-                kl_convert(j->type, list->value, in->dtype,
-                           r->src + (int64_t)list->items[0].place * r->in_step, 1);
-            }
+        if (!list->full) {
+            kl_sort_keys(j->type, x, n, keys);
+            for (int64_t i = 0; i < n; i++)
+                if (!list->full || keys[i] >= list->least)
+                    add(list, (struct kl_long_key){keys[i], (uint64_t)(from + at + i)});
+            continue;
+        }
+        if (!known || list->least != of_value) { /* a value that has this key */
+            known = true;
+            of_value = list->least;
+            kl_convert(j->type, value, in->dtype,
+                       r->src + (int64_t)list->items[0].place * r->in_step, 1);
+        }
+        int64_t found = kl_sort_reaching(j->type, x, n, value, which);
+        for (int64_t f = 0; f < found; f++) {
+            uint64_t key;
+            kl_sort_keys(j->type, x + which[f] * bytes, 1, &key);
+            if (key >= list->least)
+                add(list, (struct kl_long_key){key, (uint64_t)(from + at + which[f])});
         }
     }
-    prune(list);
+    if (!list->full || list->k > INSERTED) prune(list);
 }
 
 static struct list list_new(struct job *j, int64_t count) {
     enum { MORE = 128 };
     struct list list = {.k = j->kth};
-    list.most = kl_min64(2 * j->kth, count) + MORE;
+    list.most = list.k <= INSERTED ? kl_min64(list.k, count) : kl_min64(2 * list.k, count) + MORE;
     list.items = kl_malloc(2 * (size_t)list.most * sizeof *list.items);
     list.room = list.items ? list.items + list.most : NULL;
     if (!list.items) atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);

@@ -4,7 +4,8 @@
  * order: blocks of BLOCK elements; within a block LANES partial values (element i goes to lane i %
  * LANES), joined by halving; blocks are joined pairwise, like the carries of a binary counter, what
  * is left over from the right. So strides, threads and the way through memory change no bit, and
- * the error of a float sum grows with the logarithm of its length.
+ * the error of a float sum grows with the logarithm of its length. Of extremes but complex ones, which come out the same in any
+ * order, rows go to one value without it.
  *
  * Three ways lead through memory. ROWS: output by output, when the reduced elements lie close
  * together. COLUMNS: a run of outputs side by side, else; the elements of a lane are then the rows of
@@ -87,42 +88,52 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 
 #define T uint8_t
 #define NAME max_u8
+#define ANY_ORDER
 #define JOIN PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 #define T uint16_t
 #define NAME max_u16
+#define ANY_ORDER
 #define JOIN PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 #define T uint32_t
 #define NAME max_u32
+#define ANY_ORDER
 #define JOIN PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 #define T uint64_t
 #define NAME max_u64
+#define ANY_ORDER
 #define JOIN PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 #define T int8_t
 #define NAME max_i8
+#define ANY_ORDER
 #define JOIN PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 #define T int16_t
 #define NAME max_i16
+#define ANY_ORDER
 #define JOIN PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 #define T int32_t
 #define NAME max_i32
+#define ANY_ORDER
 #define JOIN PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 #define T int64_t
 #define NAME max_i64
+#define ANY_ORDER
 #define JOIN PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 #define T float
 #define NAME max_f32
+#define ANY_ORDER
 #define JOIN kl_max_f32
 #include "backend/cpu/cpu_reduce.inc"
 #define T double
 #define NAME max_f64
+#define ANY_ORDER
 #define JOIN kl_max_f64
 #include "backend/cpu/cpu_reduce.inc"
 #define T struct kl_c64
@@ -132,42 +143,52 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 
 #define T uint8_t
 #define NAME min_u8
+#define ANY_ORDER
 #define JOIN PLAIN_MIN
 #include "backend/cpu/cpu_reduce.inc"
 #define T uint16_t
 #define NAME min_u16
+#define ANY_ORDER
 #define JOIN PLAIN_MIN
 #include "backend/cpu/cpu_reduce.inc"
 #define T uint32_t
 #define NAME min_u32
+#define ANY_ORDER
 #define JOIN PLAIN_MIN
 #include "backend/cpu/cpu_reduce.inc"
 #define T uint64_t
 #define NAME min_u64
+#define ANY_ORDER
 #define JOIN PLAIN_MIN
 #include "backend/cpu/cpu_reduce.inc"
 #define T int8_t
 #define NAME min_i8
+#define ANY_ORDER
 #define JOIN PLAIN_MIN
 #include "backend/cpu/cpu_reduce.inc"
 #define T int16_t
 #define NAME min_i16
+#define ANY_ORDER
 #define JOIN PLAIN_MIN
 #include "backend/cpu/cpu_reduce.inc"
 #define T int32_t
 #define NAME min_i32
+#define ANY_ORDER
 #define JOIN PLAIN_MIN
 #include "backend/cpu/cpu_reduce.inc"
 #define T int64_t
 #define NAME min_i64
+#define ANY_ORDER
 #define JOIN PLAIN_MIN
 #include "backend/cpu/cpu_reduce.inc"
 #define T float
 #define NAME min_f32
+#define ANY_ORDER
 #define JOIN kl_min_f32
 #include "backend/cpu/cpu_reduce.inc"
 #define T double
 #define NAME min_f64
+#define ANY_ORDER
 #define JOIN kl_min_f64
 #include "backend/cpu/cpu_reduce.inc"
 #define T struct kl_c64

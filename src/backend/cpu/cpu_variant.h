@@ -45,7 +45,7 @@
 #define kl_scatter_walk_init KL_V(kl_scatter_walk_init)
 /* cpu_keys.h */
 #define kl_sort_keys KL_V(kl_sort_keys)
-#define kl_sort_reaches KL_V(kl_sort_reaches)
+#define kl_sort_reaching KL_V(kl_sort_reaching)
 #define kl_sort_values KL_V(kl_sort_values)
 #define kl_sort_by_key KL_V(kl_sort_by_key)
 /* cpu_matvec.h */
