@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/backend/cpu/cpu_math.h and prints them as C, with their relative errors.
+"""Fits the polynomials of src/backend/cpu/cpu_math.h and cpu_half.c and prints them as C, with their errors.
 
 Each is the interpolation at Chebyshev points (computed with 40 digits) of a function that is smooth where it is used; the coefficients are rounded to float64 once."""
-from mpmath import asin, atan, chebyfit, erf, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt
+import struct
+
+from mpmath import asin, atan, chebyfit, erf, erfc, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tanh
 
 mp.dps = 40
 HALF_LN2 = log(2) / 2
@@ -24,7 +26,6 @@ FITS = [
     ("sin_over_r", "r * r, sin(r) / r on [0, pi / 2]", even(sin), mpf(0), (pi / 2) ** 2, 6),
     ("atan_over_x", "x * x, atan(x) / x on [0, 1]", even(atan), mpf(0), mpf(1), 11),
     ("asin_over_x", "x * x, asin(x) / x on [0, 1/2]", even(asin), mpf(0), mpf(1) / 4, 7),
-    ("erf_over_x", "x * x, erf(x) / x on [0, 3.93]", even(erf, 2 / sqrt(pi)), mpf(0), mpf("15.5"), 18),
     ("expm1_over_r_fine", "r, the same for powers", ratio(expm1), -HALF_LN2, HALF_LN2, 8),
     ("log1p_over_f_fine", "f, the same for powers", ratio(log1p), sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 15),
 ]
@@ -35,3 +36,59 @@ for name, text, f, a, b, n in FITS:
     worst = max(abs(polyval([mpf(v) for v in reversed(c)], x) / f(x) - 1) for x in (a + (b - a) * i / 3000 for i in range(3001)))
     print(f"/* In {text}; relative error 2^{float(log(worst, 2)):.1f}. */")
     print(f"static const double kl_{name}[] = {{{', '.join(repr(v) for v in c)}}};")
+
+
+def single(v):
+    return struct.unpack("f", struct.pack("f", float(v)))[0]
+
+
+def beyond(f, first, at_0):
+    """(f(x) / x - first) / x^2 of an odd f, as a function of x * x."""
+    return lambda t: (f(sqrt(t)) / sqrt(t) - first) / t if t > mpf(10) ** -12 else mpf(at_0)
+
+
+# In float32; the error is that of the polynomial before its coefficients are rounded. The exponential's is an older fit by Remez's exchange.
+SINGLE = [
+    ("kl_tanh_rest", beyond(tanh, 1, mpf(-1) / 3), 0, mpf("0.555") ** 2, 6),
+    ("kl_erf_rest", lambda t: even(erf, 2 / sqrt(pi))(t) - 1, 0, mpf("0.925") ** 2, 8),
+    ("kl_erfc_log", lambda x: -log(erfc(x)) - x, mpf("0.9"), mpf("3.95"), 9),
+    ("kl_log_rest", lambda f: (log1p(f) - f) / f**2 if abs(f) > mpf(10) ** -9 else mpf(-1) / 2, sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 10),
+    ("exp_of_r (bfloat16)", exp, -log(2) * mpf("1.01"), log(2) * mpf("1.01"), 8),
+    ("log1p_over_f (bfloat16)", ratio(log1p), sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 8),
+    ("sin_over_r (bfloat16)", even(sin), 0, (pi / 2) ** 2, 5),
+]
+for name, f, a, b, n in SINGLE:
+    p, error = chebyfit(f, [a, b], n, error=True)
+    print(f"/* error 2^{float(log(error, 2)):.1f} */ {name}[] = {{{', '.join('%.9gf' % single(v) for v in reversed(p))}}};")
+
+
+def quotient(f, at_0, b, above, below, fixed):
+    """f(x) / x as a quotient of polynomials in x * x on [0, b]: least squares over Chebyshev points, the weights moved to where the error is, as Lawson does. fixed: it is right at 0."""
+    import numpy as np
+
+    z = float(b) / 2 * (1 + np.cos(np.pi * (np.arange(600) + 0.5) / 600))
+    y = np.array([float(even(f, at_0)(mpf(float(v)))) for v in z])
+    weight, den, best = np.ones_like(z), np.ones_like(z), None
+    u = z / float(b)
+    for _ in range(400):
+        powers = np.vander(u, above + 1, increasing=True)[:, 1 if fixed else 0:]
+        rows = np.hstack([powers / y[:, None], -np.vander(u, below + 1, increasing=True)[:, 1:]])
+        right = 1 - float(at_0) / y if fixed else np.ones_like(y)
+        scale = np.sqrt(weight) / den
+        c = np.linalg.lstsq(rows * scale[:, None], right * scale, rcond=1e-15)[0]
+        k = above if fixed else above + 1
+        num = np.r_[float(at_0), c[:k]] if fixed else c[:k]
+        bottom = np.r_[1, c[k:]]
+        den = np.polyval(bottom[::-1], u)
+        e = np.abs(np.polyval(num[::-1], u) / den / y - 1)
+        if best is None or e.max() < best[0]:
+            best = e.max(), num / float(b) ** np.arange(len(num)), bottom / float(b) ** np.arange(len(bottom))
+        weight = weight * (np.sqrt(e / e.max()) + 1e-2)
+        weight /= weight.sum()
+    return best
+
+
+for name, f, at_0, b, above, below, fixed in (("tanh", tanh, mpf(1), 14.5, 2, 3, False), ("erf", erf, 2 / sqrt(pi), 9.6, 3, 3, True)):
+    error, num, bottom = quotient(f, at_0, b, above, below, fixed)
+    for part, c in (("above", num), ("below", bottom)):
+        print(f"/* error 2^{float(log(error, 2)):.1f} */ {name}_{part}[] (bfloat16) = {{{', '.join('%.9gf' % single(v) for v in c)}}};")

@@ -248,6 +248,33 @@ static void views_end_a_group(void **state) {
     kl_array_release(a);
 }
 
+/* Inputs that are stored the other way round, in a group: patch by patch, whole ones and strips. */
+static void turned_inputs(void **state) {
+    static const int sides[][2] = {{128, 128}, {130, 257}, {300, 159}};
+    for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
+        const int rows = sides[k][0], cols = sides[k][1];
+        struct kl_array *a = count_up(2, (int[]){cols, rows}),
+                        *b = count_up(2, (int[]){rows, cols}), *t, *half, *sum, *twice, *out;
+        EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+        EXPECT_OK(kl_astype(&half, t, KL_F32, cpu(), &err));
+        EXPECT_OK(kl_add(&sum, half, b, cpu(), &err));
+        EXPECT_OK(kl_multiply(&twice, sum, half, cpu(), &err));
+        EXPECT_OK(kl_subtract(&out, twice, sum, cpu(), &err));
+        EXPECT_OK(kl_eval((struct kl_array *[]){out, sum}, 2, &err));
+        float *v = values_of(out), *w = values_of(sum);
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < cols; j++) {
+                float x = (float)(j * rows + i), y = x + (float)(i * cols + j);
+                if (w[i * cols + j] != y || v[i * cols + j] != y * x - y)
+                    fail_msg("%d x %d: element %d, %d", rows, cols, i, j);
+            }
+        free(v);
+        free(w);
+        struct kl_array *all[] = {a, b, t, half, sum, twice, out};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+    }
+}
+
 /* ---- failures ---- */
 
 /* An input that fails fails what depends on it, and nothing beside it. */
@@ -303,6 +330,7 @@ int main(void) {
         cmocka_unit_test(random_graphs),
         cmocka_unit_test(only_results_are_stored),
         cmocka_unit_test(views_end_a_group),
+        cmocka_unit_test(turned_inputs),
         cmocka_unit_test(failures_stay_where_they_belong),
         cmocka_unit_test(out_of_memory),
     };

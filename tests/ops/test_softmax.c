@@ -51,6 +51,48 @@ static void long_rows(void **state) {
     kl_array_release(b);
 }
 
+/* Rows of every length around those of vectors, tiles and what is kept between passes, against the formula; one NaN, or +infinity, makes its row NaN, and no other. */
+static void rows(void **state) {
+    static const int lengths[] = {1,  2,   15,  16,  17,  31,   32,   33,   63,   64,
+                                  65, 511, 512, 513, 529, 4097, 8191, 8192, 8193, 9001};
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
+    enum { ROWS = 4 };
+    for (size_t k = 0; k < 4 * (sizeof lengths / sizeof *lengths); k++) {
+        const int n = lengths[k / 4], d = (int)(k % 4);
+        float *v = malloc((size_t)(ROWS * n) * sizeof *v);
+        uint32_t seed = 3;
+        for (int i = 0; i < ROWS * n; i++) {
+            seed = seed * 1664525 + 1013904223;
+            v[i] = (float)((int32_t)seed >> 20) * 0x1p-7f; /* exact in 16 bits up to 8 */
+            if (d < 2) v[i] = (float)((int32_t)seed >> 26) * 0x1p-2f;
+        }
+        v[n + n / 2] = NAN;
+        v[2 * n + n - 1] = INFINITY;
+        v[3 * n] = -INFINITY;
+        struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, n), v), *a, *out, *w;
+        EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&out, a, 1, true, cpu(), &err));
+        EXPECT_OK(kl_astype(&w, out, KL_F64, cpu(), &err));
+        double *got = values_of(w);
+        const double allowed = d == 0 ? 0x1p-10 : d == 1 ? 0x1p-7 : d == 2 ? 1e-6 : 1e-14;
+        for (int r = 0; r < ROWS; r++) {
+            double total = 0;
+            for (int i = 0; i < n; i++) total += exp((double)v[r * n + i]);
+            for (int i = 0; i < n; i++) {
+                double want = exp((double)v[r * n + i]) / total, x = got[r * n + i];
+                bool lost = r == 1 || r == 2 || (r == 3 && n == 1);
+                if (lost ? !isnan(x) : !(fabs(x - want) <= allowed * want + 6e-8))
+                    fail_msg("%s, length %d, row %d: element %d is %g, not %g",
+                             kl_dtype_name(dtypes[d]), n, r, i, x, lost ? (double)NAN : want);
+            }
+        }
+        free(got);
+        free(v);
+        struct kl_array *made[] = {f, a, out, w};
+        for (int i = 0; i < 4; i++) kl_array_release(made[i]);
+    }
+}
+
 /* Over the first, the middle and two middle axes, wide, narrow and long: what it gives over the last, within rounding; strided operands give the same bits. */
 static void columns(void **state) {
     static const int shapes[][3] = {
@@ -111,8 +153,8 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(special_rows),
-                                       cmocka_unit_test(long_rows), cmocka_unit_test(columns),
-                                       cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),    cmocka_unit_test(special_rows),
+                                       cmocka_unit_test(long_rows), cmocka_unit_test(rows),
+                                       cmocka_unit_test(columns),   cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,9 +94,46 @@ static int var_axis(struct kl_array **out, struct kl_array *a, int axis, bool ke
     return kl_var_axis(out, a, axis, keepdims, 0, s, err);
 }
 
+/* Wherever it lies, NaN wins, then +infinity; -infinity adds nothing; by rows and by columns. */
+static void logsumexp_of_specials(void **state) {
+    enum { LENGTH = 600, WIDTH = 40 };
+    static const float nan = NAN, top = INFINITY, low = -INFINITY;
+    static float v[LENGTH * WIDTH];
+    for (int at = 0; at < LENGTH; at += 1 + at % 7)
+        for (int kind = 0; kind < 4; kind++) {
+            /* Column 1 has the special value, column 2 after a +infinity or before one, column 3 among -infinities. */
+            float special = kind == 0 ? nan : kind == 1 ? top : kind == 2 ? low : 2.0f;
+            for (int i = 0; i < LENGTH * WIDTH; i++) v[i] = i % WIDTH == 3 ? low : 1;
+            for (int c = 1; c <= 3; c++) v[at * WIDTH + c] = special;
+            v[(at + 300) % LENGTH * WIDTH + 2] = top;
+            struct kl_array *a = array_of(KL_F32, SHAPE(LENGTH, WIDTH), v), *t, *dense, *s[2];
+            EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+            EXPECT_OK(kl_copy(&dense, t, cpu(), &err));
+            EXPECT_OK(kl_logsumexp_axis(&s[0], a, 0, false, cpu(), &err));
+            EXPECT_OK(kl_logsumexp_axis(&s[1], dense, 1, false, cpu(), &err));
+            for (int k = 0; k < 2; k++) {
+                float *x = values_of(s[k]);
+                const float plain = 1 + logf(LENGTH), less = 1 + logf(LENGTH - 1);
+                assert_true(fabsf(x[0] - plain) < 1e-5f && fabsf(x[WIDTH - 1] - plain) < 1e-5f);
+                if (kind == 0)
+                    assert_true(isnan(x[1]) && isnan(x[2]) && isnan(x[3]));
+                else
+                    assert_true(x[2] == top && x[3] == special);
+                if (kind == 1) assert_true(x[1] == top);
+                if (kind == 2) assert_true(fabsf(x[1] - less) < 1e-5f);
+                free(x);
+                kl_array_release(s[k]);
+            }
+            kl_array_release(a);
+            kl_array_release(t);
+            kl_array_release(dense);
+        }
+}
+
 /* The same bits from rows, from columns (few and many, in the middle too) and from strided operands, for lengths around the sizes of blocks and segments. */
 static void one_tree(void **state) {
-    static const int lengths[] = {1, 2, 15, 16, 17, 100, 127, 128, 129, 300, 1024, 65536, 70001};
+    static const int lengths[] = {1,   2,   15,  16,  17,  63,  64,   65,    100,  127,
+                                  128, 129, 255, 256, 257, 300, 1024, 65536, 70001};
     static plain_fn *const fns[] = {kl_sum_axis, kl_prod_axis, kl_logsumexp_axis, var_axis,
                                     kl_max_axis, kl_all_axis,  kl_mean_axis};
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F64, KL_I16, KL_C64};
@@ -277,8 +314,9 @@ static void bad(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),    cmocka_unit_test(nothing_and_no_axes),
-        cmocka_unit_test(hard),      cmocka_unit_test(one_tree),
-        cmocka_unit_test(long_ones), cmocka_unit_test(gradients),
-        cmocka_unit_test(shares),    cmocka_unit_test(bad)};
+        cmocka_unit_test(hard),      cmocka_unit_test(logsumexp_of_specials),
+        cmocka_unit_test(one_tree),  cmocka_unit_test(long_ones),
+        cmocka_unit_test(gradients), cmocka_unit_test(shares),
+        cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,12 +116,21 @@ static void widen(enum kl_dtype from, float *dst, const uint16_t *src, int64_t n
     for (int64_t i = done; i < n; i++) dst[i] = kl_f16_load(src[i]);
 }
 
+static void narrow_bf16(uint16_t *dst, const float *src, int64_t n) {
+    KL_EACH(i, n) dst[i] = kl_bf16_store(src[i]);
+}
+
 static void narrow(enum kl_dtype to, uint16_t *dst, const float *src, int64_t n) {
+    int64_t done = 0;
     if (to == KL_BF16) {
-        KL_EACH(i, n) dst[i] = kl_bf16_store(src[i]);
+#if KL_HAS_NARROW_BF16
+        for (; done + KL_HALVES <= n; done += KL_HALVES)
+            if (!kl_narrow_bf16(dst + done, src + done))
+                narrow_bf16(dst + done, src + done, KL_HALVES);
+#endif
+        narrow_bf16(dst + done, src + done, n - done);
         return;
     }
-    int64_t done = 0;
 #if KL_HAS_HALF_BLOCKS
     for (; done + KL_HALVES <= n; done += KL_HALVES) kl_store_f16(dst + done, src + done);
 #endif

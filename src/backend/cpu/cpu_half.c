@@ -93,8 +93,8 @@ static const float log1p_over_f[] = {0.99999994f,  -0.500003755f, 0.333346069f, 
 static const float sin_over_r[] = {1.0f, -0.166666582f, 0.00833304971f, -0.000198090172f,
                                    2.60510774e-06f};
 /* In x * x, tanh(x) / x on [0, 3.8] and erf(x) / x on [0, 3.1], each a quotient; relative errors 2^-22.0 and 2^-19.1. */
-static const float tanh_above[] = {0.999999762f, 0.118442148f, 0.00177640864f},
-                   tanh_below[] = {1.0f, 0.451773047f, 0.0190382954f, 7.47529484e-05f};
+static const float tanh_above[] = {0.999999762f, 0.118442155f, 0.0017764091f},
+                   tanh_below[] = {1.0f, 0.451773047f, 0.0190382972f, 7.47529848e-05f};
 static const float erf_above[] = {1.12837923f, 0.154274985f, 0.0432213992f, 0.000750358391f},
                    erf_below[] = {1.0f, 0.470083445f, 0.0948695466f, 0.00929994229f};
 

@@ -3,6 +3,8 @@
  * What is loaded lies in an order of the variant's own, the same for every load and undone by every store: that saves the instructions that bring lanes in order, and element-wise
  * functions do not see it (float16 is in order). A store of bfloat16 takes NaN only as arithmetic on what was loaded gives it (quiet, and without bits that rounding would carry into the sign), so that it need not look for it. */
 #pragma once
+#include <stdbool.h>
+
 #include "base/half.h"
 
 enum { KL_HALVES = 32 }; /* elements of a block */
@@ -33,6 +35,23 @@ static inline void kl_store_bf16(uint16_t *y, const float *x) {
     __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
     _mm512_storeu_si512(y, _mm512_add_epi16(high, carry));
 }
+/* In order, as every block that is not loaded by these functions. false, and nothing is done: one is NaN, which might have any bits. */
+static inline bool kl_narrow_bf16(uint16_t *y, const float *x) {
+    static const _Alignas(64) uint16_t places[KL_HALVES] = {
+        0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+        32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
+    __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + 16);
+    if (_mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q)) return false;
+    __m512i a = _mm512_castps_si512(first), b = _mm512_castps_si512(second);
+    __m512i even = _mm512_load_si512(places), one = _mm512_set1_epi16(1);
+    __m512i low = _mm512_permutex2var_epi16(a, even, b);
+    __m512i high = _mm512_permutex2var_epi16(a, _mm512_add_epi16(even, one), b);
+    __m512i half = _mm512_ternarylogic_epi32(high, one, _mm512_set1_epi16(0x7ffe), 0xea);
+    __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
+    _mm512_storeu_si512(y, _mm512_add_epi16(high, carry));
+    return true;
+}
+#define KL_HAS_NARROW_BF16 1
 static inline void kl_load_f16(float *y, const uint16_t *x) {
     for (int k = 0; k < KL_HALVES; k += 16)
         _mm512_storeu_ps(y + k, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + k))));
@@ -83,4 +102,7 @@ static inline void kl_store_f16(uint16_t *y, const float *x) {
 #define KL_HAS_HALF_BLOCKS 1
 #else
 #define KL_HAS_HALF_BLOCKS 0 /* they go through tiles, which cpu_convert.c converts */
+#endif
+#ifndef KL_HAS_NARROW_BF16
+#define KL_HAS_NARROW_BF16 0
 #endif

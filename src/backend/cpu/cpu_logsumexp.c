@@ -22,7 +22,6 @@ enum {
     GATHERED = 256, /* bytes of columns that are copied or converted at a time */
 };
 
-#define LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define T float
 #define NAME f32
 #define EXP kl_exp_negative_f32

@@ -12,7 +12,6 @@
 
 enum { LANES = 16 };
 
-#define LARGER(a, b) ((b) > (a) ? (b) : (a))
 /* The quotient from the inverse, and mended by what it leaves: the division it stands for, but for rare last bits, in a tenth of the time. */
 static inline float quotient(float y, float x, float inverse) {
     float q = y * inverse;

@@ -163,10 +163,54 @@ static void turned(void **state) {
     free(g);
 }
 
+/* Elements of every size, sides around those of patches and tasks, a broadcast operand beside; in every variant. Each element is its own number, modulo its range. */
+static void turned_sizes(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_U32, KL_U64};
+    static const int sides[] = {32, 33, 47, 48, 127, 128, 129, 161};
+    enum { MOST = 161 * 161 * 16, N_SIDES = sizeof sides / sizeof *sides };
+    unsigned char *x = malloc(MOST * 8), *copy = malloc(MOST * 8), *sum = malloc(MOST * 8);
+    for (int d = 0; d < 4 * kl_cpu_n_variants(); d++) {
+        enum kl_dtype dtype = dtypes[d % 4];
+        const int item = (int)kl_dtype_size(dtype);
+        kl_cpu_use_variant(d / 4);
+        for (int way = 0; way < N_SIDES * N_SIDES; way++) {
+            const int rows = sides[way / N_SIDES], cols = sides[way % N_SIDES],
+                      n = (1 << 14) / (rows * cols) + 1;
+            uint64_t one = 3;
+            struct operand a, b, to, total;
+            for (int i = 0; i < n * rows * cols; i++) {
+                uint64_t v = (uint64_t)i * 0x9e3779b1u;
+                memcpy(x + i * item, &v, (size_t)item); /* little-endian */
+            }
+            strided_operand(&a, x, dtype, DIMS(n, rows, cols), STRIDES(rows * cols, 1, rows));
+            strided_operand(&b, &one, dtype, DIMS(n, rows, cols), STRIDES(0, 0, 0));
+            memset(copy, 0xAB, (size_t)(n * rows * cols * item));
+            memset(sum, 0xAB, (size_t)(n * rows * cols * item));
+            dense(&to, copy, dtype, DIMS(n, rows, cols));
+            dense(&total, sum, dtype, DIMS(n, rows, cols));
+            RUN(KL_OP_COPY, NULL, &to, IN(&a), false);
+            RUN(KL_OP_ADD, NULL, &total, IN(&a, &b), false);
+            for (int k = 0, at = 0; k < n; k++)
+                for (int r = 0; r < rows; r++)
+                    for (int c = 0; c < cols; c++, at++) {
+                        uint64_t v = (uint64_t)(k * rows * cols + c * rows + r) * 0x9e3779b1u,
+                                 w = v + 3;
+                        if (memcmp(copy + at * item, &v, (size_t)item) ||
+                            memcmp(sum + at * item, &w, (size_t)item))
+                            fail_msg("%s, %d bytes, %d x %d: element %d, %d of matrix %d",
+                                     kl_cpu_variant_name(d / 4), item, rows, cols, r, c, k);
+                    }
+        }
+    }
+    free(x);
+    free(copy);
+    free(sum);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),  cmocka_unit_test(exchanged),
                                        cmocka_unit_test(in_place), cmocka_unit_test(chunks),
-                                       cmocka_unit_test(turned),   cmocka_unit_test(empty),
-                                       cmocka_unit_test(no_kernel)};
+                                       cmocka_unit_test(turned),   cmocka_unit_test(turned_sizes),
+                                       cmocka_unit_test(empty),    cmocka_unit_test(no_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
