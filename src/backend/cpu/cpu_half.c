@@ -211,10 +211,10 @@ static void circular(int64_t n, uint16_t *y, const uint16_t *x, kl_map_fn *near,
     }
 }
 static float far_sin(float x) {
-    return fabsf(x) < KL_CIRCLE_MAX ? kl_sin_f32(x) : sinf(x);
+    return fabsf(x) < KL_CIRCLE_MAX ? kl_sin_f32(x) : (float)sin((double)x);
 }
 static float far_cos(float x) {
-    return fabsf(x) < KL_CIRCLE_MAX ? kl_cos_f32(x) : cosf(x);
+    return fabsf(x) < KL_CIRCLE_MAX ? kl_cos_f32(x) : (float)cos((double)x);
 }
 static void sin_bf16(int64_t n, void *out, const void *a, const void *b, const void *c) {
     circular(n, out, a, near_sin_bf16, far_sin);

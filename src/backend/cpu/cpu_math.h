@@ -281,7 +281,7 @@ static inline float kl_pow_f32(float x, float y) {
     return y == 0 || x == 1 ? 1 : z;
 }
 
-/* ---- circular functions: |x| < 2^44; what is larger, sinf and its kin of the C library take ---- */
+/* ---- circular functions: |x| < 2^44; what is larger the C library takes ---- */
 #define KL_CIRCLE_MAX 0x1p44f
 static inline double kl_sin_wide(double x) {
     double t = __builtin_fma(x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
