@@ -35,7 +35,8 @@ enum {
     SHARE_FROM = 1 << 18 /* products */
 };
 
-/* ---- bfloat16 in tile registers ---- */
+/* ---- bfloat16 in tile registers: of the variant that CPUs with them use ---- */
+#ifdef __AVX512F__
 
 enum { AMX_ROWS = 256, AMX_COLS = 256, AMX_DEPTH = 1024, TILE_ITEMS = 16 * KL_AMX_DEPTH };
 
@@ -117,6 +118,8 @@ static void amx_task(void *arg, int64_t task) {
     for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, (const char *)(c + i * cols));
     kl_free(room);
 }
+
+#endif
 
 /* ---- small ones ---- */
 
@@ -301,10 +304,12 @@ int kl_cpu_matmul(struct kl_launch *l) {
         /* Tasks of about SHARE_FROM products; of rows long pieces. */
         j.cols = round_up(SHARE_FROM / (j.m * j.k + 1) + 1,
                           j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
+#ifdef __AVX512F__
     } else if (out->dtype == KL_BF16 && kl_cpu_uses_amx()) {
         task = amx_task;
         j.rows = round_up(kl_ceil_div(j.m, kl_ceil_div(j.m, AMX_ROWS)), KL_AMX_ROWS);
         j.cols = round_up(kl_ceil_div(j.n, kl_ceil_div(j.n, AMX_COLS)), KL_AMX_ROWS);
+#endif
     }
     bool big = (double)out->size * (double)j.k >= SHARE_FROM;
     struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
