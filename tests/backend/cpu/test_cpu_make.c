@@ -68,8 +68,40 @@ static void threefry(void **state) {
     assert_true(pi.x[0] == 0xc4923a9c && pi.x[1] == 0x483df7a0);
 }
 
+/* Every word is that of its pair: whole and cut tiles, odd streams, cut last words, every variant. */
+static void words(void **state) {
+    static const int sizes[] = {1,    2,    3,    31,   1023,  1024, 1025,
+                                1026, 1027, 2047, 2049, 65537, 70001};
+    struct kl_threefry key = {{0x13198a2e, 0x03707344}};
+    struct operand k, z;
+    uint32_t want[70002], got[70002];
+    dense(&k, key.x, KL_U32, DIMS(2));
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            for (int width = 1; width <= 4; width *= 2) {
+                int bytes = sizes[s] * width, n = (bytes + 3) / 4, pairs = (n + 1) / 2;
+                struct kl_bits_params p = {width};
+                for (int i = 0; i < pairs; i++) {
+                    struct kl_threefry w = kl_threefry_pair(key, n, i);
+                    want[i] = w.x[0];
+                    if (pairs + i < n) want[pairs + i] = w.x[1];
+                }
+                RUN(KL_OP_RANDOM_BITS, &p,
+                    dense(&z, got,
+                          width == 1   ? KL_U8
+                          : width == 2 ? KL_U16
+                                       : KL_U32,
+                          DIMS(sizes[s])),
+                    IN(&k), true);
+                assert_memory_equal(got, want, (size_t)bytes);
+            }
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(batches), cmocka_unit_test(chunks),
-                                       cmocka_unit_test(threefry)};
+                                       cmocka_unit_test(words), cmocka_unit_test(threefry)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,9 +98,53 @@ static void no_memory(void **state) {
     free(v);
 }
 
+/* The extreme is found at every place of rows of every length around the sets of lanes; NaN wins at every place; of zeros the sign counts. */
+static void extremes(void **state) {
+    enum { MOST = 300 };
+    struct {
+        int n_axes, axes[1];
+    } p = {1, {0}};
+    static const int lengths[] = {1,  7,  8,   9,   15,  16,  17,  63,
+                                  64, 65, 127, 129, 255, 256, 257, MOST};
+    struct operand x, z;
+    float f[MOST], most_f;
+    double d[MOST], most_d;
+    int8_t b[MOST], most_b;
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
+            for (int at = 0, n = lengths[l]; at < n; at++)
+                for (int sign = -1; sign <= 1; sign += 2) {
+                    enum kl_op_id op = sign > 0 ? KL_OP_MAX : KL_OP_MIN;
+                    for (int i = 0; i < n; i++) {
+                        f[i] = (float)(-sign * (i == at ? 1 : 2 + i % 50));
+                        d[i] = (double)f[i];
+                        b[i] = (int8_t)f[i];
+                    }
+                    RUN(op, &p, dense(&z, &most_f, KL_F32, 0, NULL),
+                        IN(dense(&x, f, KL_F32, DIMS(n))), false);
+                    RUN(op, &p, dense(&z, &most_d, KL_F64, 0, NULL),
+                        IN(dense(&x, d, KL_F64, DIMS(n))), false);
+                    RUN(op, &p, dense(&z, &most_b, KL_I8, 0, NULL),
+                        IN(dense(&x, b, KL_I8, DIMS(n))), false);
+                    assert_true(most_f == -sign && most_d == -sign && most_b == -sign);
+                    f[at] = NAN;
+                    RUN(op, &p, dense(&z, &most_f, KL_F32, 0, NULL),
+                        IN(dense(&x, f, KL_F32, DIMS(n))), false);
+                    assert_true(isnan(most_f));
+                    for (int i = 0; i < n; i++) f[i] = i == at ? sign * 0.0f : -sign * 0.0f;
+                    RUN(op, &p, dense(&z, &most_f, KL_F32, 0, NULL),
+                        IN(dense(&x, f, KL_F32, DIMS(n))), false);
+                    assert_true(most_f == 0 && !signbit(most_f) == (sign > 0));
+                }
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shared_segments), cmocka_unit_test(wider_output),
-        cmocka_unit_test(broadcast_input), cmocka_unit_test(no_memory)};
+        cmocka_unit_test(extremes), cmocka_unit_test(shared_segments),
+        cmocka_unit_test(wider_output), cmocka_unit_test(broadcast_input),
+        cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
