@@ -5,64 +5,62 @@
 
 #define PLAIN_LESS(a, b) ((a) < (b))
 #define PLAIN_LESS_EQUAL(a, b) ((a) <= (b))
-#define PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b))
-#define PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
 
 #define T uint8_t
 #define NAME u8
 #define LESS PLAIN_LESS
 #define LESS_EQUAL PLAIN_LESS_EQUAL
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_compare.inc"
 #define T uint16_t
 #define NAME u16
 #define LESS PLAIN_LESS
 #define LESS_EQUAL PLAIN_LESS_EQUAL
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_compare.inc"
 #define T uint32_t
 #define NAME u32
 #define LESS PLAIN_LESS
 #define LESS_EQUAL PLAIN_LESS_EQUAL
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_compare.inc"
 #define T uint64_t
 #define NAME u64
 #define LESS PLAIN_LESS
 #define LESS_EQUAL PLAIN_LESS_EQUAL
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_compare.inc"
 #define T int8_t
 #define NAME i8
 #define LESS PLAIN_LESS
 #define LESS_EQUAL PLAIN_LESS_EQUAL
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_compare.inc"
 #define T int16_t
 #define NAME i16
 #define LESS PLAIN_LESS
 #define LESS_EQUAL PLAIN_LESS_EQUAL
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_compare.inc"
 #define T int32_t
 #define NAME i32
 #define LESS PLAIN_LESS
 #define LESS_EQUAL PLAIN_LESS_EQUAL
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_compare.inc"
 #define T int64_t
 #define NAME i64
 #define LESS PLAIN_LESS
 #define LESS_EQUAL PLAIN_LESS_EQUAL
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_compare.inc"
 #define T float
 #define NAME f32

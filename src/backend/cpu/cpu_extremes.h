@@ -5,6 +5,9 @@
 #include "backend/cpu/cpu_complex.h"
 #include "base/half.h"
 
+#define KL_PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b)) /* of integers */
+#define KL_PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
+
 static inline float kl_max_f32(float a, float b) {
     /* Equal: the same bits, or zeros; then the sign must be that of both. */
     float same = kl_bits_f32(kl_f32_bits(a) & kl_f32_bits(b));

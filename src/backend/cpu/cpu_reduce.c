@@ -40,8 +40,6 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 
 #define SUM_OF(a, b) ((a) + (b))
 #define PRODUCT_OF(a, b) ((a) * (b))
-#define PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b))
-#define PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
 
 /* Signed sums and products wrap, so they are unsigned ones. */
 #define T uint32_t
@@ -86,115 +84,8 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define JOIN kl_c64_mul
 #include "backend/cpu/cpu_reduce.inc"
 
-#define T uint8_t
-#define NAME max_u8
-#define ANY_ORDER
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_reduce.inc"
-#define T uint16_t
-#define NAME max_u16
-#define ANY_ORDER
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_reduce.inc"
-#define T uint32_t
-#define NAME max_u32
-#define ANY_ORDER
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_reduce.inc"
-#define T uint64_t
-#define NAME max_u64
-#define ANY_ORDER
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_reduce.inc"
-#define T int8_t
-#define NAME max_i8
-#define ANY_ORDER
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_reduce.inc"
-#define T int16_t
-#define NAME max_i16
-#define ANY_ORDER
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_reduce.inc"
-#define T int32_t
-#define NAME max_i32
-#define ANY_ORDER
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_reduce.inc"
-#define T int64_t
-#define NAME max_i64
-#define ANY_ORDER
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_reduce.inc"
-#define T float
-#define NAME max_f32
-#define ANY_ORDER
-#define JOIN kl_max_f32
-#include "backend/cpu/cpu_reduce.inc"
-#define T double
-#define NAME max_f64
-#define ANY_ORDER
-#define JOIN kl_max_f64
-#include "backend/cpu/cpu_reduce.inc"
-#define T struct kl_c64
-#define NAME max_c64
-#define JOIN kl_max_c64
-#include "backend/cpu/cpu_reduce.inc"
-
-#define T uint8_t
-#define NAME min_u8
-#define ANY_ORDER
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_reduce.inc"
-#define T uint16_t
-#define NAME min_u16
-#define ANY_ORDER
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_reduce.inc"
-#define T uint32_t
-#define NAME min_u32
-#define ANY_ORDER
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_reduce.inc"
-#define T uint64_t
-#define NAME min_u64
-#define ANY_ORDER
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_reduce.inc"
-#define T int8_t
-#define NAME min_i8
-#define ANY_ORDER
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_reduce.inc"
-#define T int16_t
-#define NAME min_i16
-#define ANY_ORDER
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_reduce.inc"
-#define T int32_t
-#define NAME min_i32
-#define ANY_ORDER
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_reduce.inc"
-#define T int64_t
-#define NAME min_i64
-#define ANY_ORDER
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_reduce.inc"
-#define T float
-#define NAME min_f32
-#define ANY_ORDER
-#define JOIN kl_min_f32
-#include "backend/cpu/cpu_reduce.inc"
-#define T double
-#define NAME min_f64
-#define ANY_ORDER
-#define JOIN kl_min_f64
-#include "backend/cpu/cpu_reduce.inc"
-#define T struct kl_c64
-#define NAME min_c64
-#define JOIN kl_min_c64
-#include "backend/cpu/cpu_reduce.inc"
+#define KL_TEMPLATE "backend/cpu/cpu_reduce.inc"
+#include "backend/cpu/cpu_extremes.inc"
 
 struct join {
     void (*run)(void *levels, int64_t *blocks, const void *x, int64_t n);

@@ -32,8 +32,6 @@ struct state {
 #define PRODUCT_OF(a, b) ((a) * (b))
 #define WRAPPED_PRODUCT_OF(a, b) ((a)*1u * (b)) /* 16-bit ones would become signed */
 #define AND_OF(a, b) ((a) & (b))
-#define PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b))
-#define PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
 
 /* log(exp(a) + exp(b)) */
 static inline float log_add_f32(float a, float b) {
@@ -119,94 +117,8 @@ static inline struct kl_c64 log_add_c64(struct kl_c64 a, struct kl_c64 b) {
 #define NAME and_b8
 #define JOIN AND_OF
 #include "backend/cpu/cpu_scan.inc"
-#define T uint8_t
-#define NAME max_u8
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_scan.inc"
-#define T uint16_t
-#define NAME max_u16
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_scan.inc"
-#define T uint32_t
-#define NAME max_u32
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_scan.inc"
-#define T uint64_t
-#define NAME max_u64
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_scan.inc"
-#define T int8_t
-#define NAME max_i8
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_scan.inc"
-#define T int16_t
-#define NAME max_i16
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_scan.inc"
-#define T int32_t
-#define NAME max_i32
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_scan.inc"
-#define T int64_t
-#define NAME max_i64
-#define JOIN PLAIN_MAX
-#include "backend/cpu/cpu_scan.inc"
-#define T float
-#define NAME max_f32
-#define JOIN kl_max_f32
-#include "backend/cpu/cpu_scan.inc"
-#define T double
-#define NAME max_f64
-#define JOIN kl_max_f64
-#include "backend/cpu/cpu_scan.inc"
-#define T struct kl_c64
-#define NAME max_c64
-#define JOIN kl_max_c64
-#include "backend/cpu/cpu_scan.inc"
-#define T uint8_t
-#define NAME min_u8
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_scan.inc"
-#define T uint16_t
-#define NAME min_u16
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_scan.inc"
-#define T uint32_t
-#define NAME min_u32
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_scan.inc"
-#define T uint64_t
-#define NAME min_u64
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_scan.inc"
-#define T int8_t
-#define NAME min_i8
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_scan.inc"
-#define T int16_t
-#define NAME min_i16
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_scan.inc"
-#define T int32_t
-#define NAME min_i32
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_scan.inc"
-#define T int64_t
-#define NAME min_i64
-#define JOIN PLAIN_MIN
-#include "backend/cpu/cpu_scan.inc"
-#define T float
-#define NAME min_f32
-#define JOIN kl_min_f32
-#include "backend/cpu/cpu_scan.inc"
-#define T double
-#define NAME min_f64
-#define JOIN kl_min_f64
-#include "backend/cpu/cpu_scan.inc"
-#define T struct kl_c64
-#define NAME min_c64
-#define JOIN kl_min_c64
-#include "backend/cpu/cpu_scan.inc"
+#define KL_TEMPLATE "backend/cpu/cpu_scan.inc"
+#include "backend/cpu/cpu_extremes.inc"
 #define T float
 #define NAME log_f32
 #define JOIN log_add_f32

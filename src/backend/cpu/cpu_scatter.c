@@ -10,8 +10,6 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "base/index.h"
 
-#define PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b))
-#define PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define PLAIN_ADD(a, b) ((a) + (b))
 #define PLAIN_PROD(a, b) ((a) * (b))
 #define OR(a, b) (((a) | (b)) != 0)
@@ -31,49 +29,49 @@
 #define NAME u8
 #define ADD WRAP_ADD
 #define PROD WRAP_PROD
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T int8_t
 #define NAME i8
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T uint16_t
 #define NAME u16
 #define ADD WRAP_ADD
 #define PROD WRAP_PROD
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T int16_t
 #define NAME i16
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T uint32_t
 #define NAME u32
 #define ADD WRAP_ADD
 #define PROD WRAP_PROD
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T int32_t
 #define NAME i32
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T uint64_t
 #define NAME u64
 #define ADD WRAP_ADD
 #define PROD WRAP_PROD
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T int64_t
 #define NAME i64
-#define MAX PLAIN_MAX
-#define MIN PLAIN_MIN
+#define MAX KL_PLAIN_MAX
+#define MIN KL_PLAIN_MIN
 #include "backend/cpu/cpu_scatter_join.inc"
 #define T float
 #define NAME f32
