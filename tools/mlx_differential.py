@@ -229,6 +229,8 @@ def binary(name, dtypes=ALL, mx_f=None, loose=1, low=None, high=None):
         if rnd.random() < 0.5:
             a, b = b, a
             drawn[:] = [a, b]
+        if name == "logaddexp":
+            exact.append(lambda: np.logaddexp(a.exact().astype(np.float64), b.exact().astype(np.float64)))
         if name == "power":
             exact.append(lambda: np.power(a.exact().astype(np.complex128), b.exact().astype(np.complex128)))
         f = mx_f or getattr(mx, name)
@@ -1153,8 +1155,7 @@ KNOWN = [
     ("remainder", "value", lambda k, m, d: integers(k) and everywhere(k, m, d, lambda a, b: b == 0), "remainder of integers by 0"),
     ("remainder", "error", lambda k, m, d: k is None and has(d, "complex64"), "remainder of complex64"),
     ("power", "value", lambda k, m, d: k[1] in INTS and everywhere(k, m, d, lambda a, b: (b < 0) & (np.abs(a) == 1)), "negative powers of 1 and -1"),
-    ("power", "value", lambda k, m, d: k[1] == "complex64" and everywhere(k, m, d, lambda a, b: (a == 0) | ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(m[2])), "complex powers of 0 and infinity"),
-    ("power", "value", lambda k, m, d: k[1] == "complex64" and right(k, 1), "complex powers of 0 and infinity; large exponents"),
+    ("power", "value", lambda k, m, d: k[1] == "complex64" and everywhere(k, m, d, lambda a, b: (a == 0) | ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(m[2]) | near(k[2], np.asarray(exact[-1]()).astype(np.complex64), k[1], 1)), "complex powers of 0 and infinity; large exponents"),
     ("left_shift", "value", lambda k, m, d: everywhere(k, m, d, lambda a, b: (b < 0) | (b >= WIDTH[k[1]])), "shift counts"),
     ("right_shift", "value", lambda k, m, d: everywhere(k, m, d, lambda a, b: (b < 0) | (b >= WIDTH[k[1]])), "shift counts"),
     ("logsumexp", "error", lambda k, m, d: m is None and 0 in d[0].shape, "logsumexp of nothing"),
@@ -1169,6 +1170,7 @@ KNOWN = [
     ("softmax", "dtype", lambda k, m, d: d[0].dtype in INTS or d[0].dtype == "bool", "softmax of integers"),
     ("view", "value", lambda k, m, d: any(x.dtype in SMALL and bool(mx.any(mx.isnan(x.mx)).item()) for x in d), "which NaN a conversion to 16 bits gives"),
     ("median", "value", lambda k, m, d: k[1] == "float16" and not np.all(np.isfinite(m[2])), "median of float16"),
+    ("logaddexp", "value", lambda k, m, d: k[1] in SMALL and right(k, 1), "logaddexp of 16-bit floats"),
     ("logaddexp", "value", lambda k, m, d: k[1] == "complex64", "complex logaddexp close to 0"),
     ("", "value", lambda k, m, d: k[1] == "complex64" and bool(np.all(near(k[2], m[2], k[1], 64) | ~(np.isfinite(k[2]) | np.isfinite(m[2])))), "which part of a complex number is NaN or infinite"),
     ("isclose", "value", lambda k, m, d: d[0].dtype in INTS, "isclose of integers"),
