@@ -22,6 +22,8 @@ enum kl_sort_kind {
     KL_SORT_PLACED, /* uint64_t: a key of 32 bits in front of a place */
     KL_SORT_LONG    /* struct kl_long_key */
 };
-/* Sorts x[0 .. n-1] by key, stably; room is for n more. The result is where it says: one of the two. share->parallel may be NULL. */
-void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, int64_t n,
+/* Bytes of the tables by which n elements are split. */
+size_t kl_sort_tables(int64_t n);
+/* Sorts x[0 .. n-1] by key, stably; room is for n more, tables for as many bytes as kl_sort_tables says, aligned for uint32_t. The result is where it says: x or room. share->parallel may be NULL. */
+void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, int64_t n,
                      const struct kl_launch *share);

@@ -120,6 +120,7 @@ static void partition_chunk(void *arg, int64_t i) {
 /* The largest so far, and others: once it was full, list[0 .. k-1] are the largest of what came before. */
 struct list {
     struct kl_long_key *items, *room; /* of `most` */
+    void *tables;                     /* for sorting them */
     int64_t n, k, most;
     bool full;
     uint64_t least; /* if full: the key of the smallest of the k, which is the first */
@@ -128,7 +129,7 @@ struct list {
 static void prune(struct list *list) {
     static const struct kl_launch alone;
     struct kl_long_key *sorted =
-        kl_sort_by_key(KL_SORT_LONG, list->items, list->room, list->n, &alone);
+        kl_sort_by_key(KL_SORT_LONG, list->items, list->room, list->tables, list->n, &alone);
     if (sorted == list->room) {
         list->room = list->items;
         list->items = sorted;
@@ -198,9 +199,13 @@ static struct list list_new(struct job *j, int64_t count) {
     enum { MORE = 128 };
     struct list list = {.k = j->kth};
     list.most = list.k <= INSERTED ? kl_min64(list.k, count) : kl_min64(2 * list.k, count) + MORE;
-    list.items = kl_malloc(2 * (size_t)list.most * sizeof *list.items);
-    list.room = list.items ? list.items + list.most : NULL;
-    if (!list.items) atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
+    list.items = kl_malloc(2 * (size_t)list.most * sizeof *list.items + kl_sort_tables(list.most));
+    if (!list.items) {
+        atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
+        return list;
+    }
+    list.room = list.items + list.most;
+    list.tables = list.room + list.most;
     return list;
 }
 
@@ -241,7 +246,7 @@ static int top_long(struct job *j, const struct kl_launch *share) {
     int64_t parts = j->rows * j->segments, most = j->segments * j->kth;
     j->best = kl_malloc((size_t)(parts * j->kth) * sizeof *j->best);
     j->n_best = kl_malloc((size_t)parts * sizeof *j->n_best);
-    struct kl_long_key *all = kl_malloc(2 * (size_t)most * sizeof *all);
+    struct kl_long_key *all = kl_malloc(2 * (size_t)most * sizeof *all + kl_sort_tables(most));
     bool failed = !j->best || !j->n_best || !all;
     if (!failed) kl_share(share, parts, top_segment, j);
     failed = failed || atomic_load(&j->no_memory);
@@ -251,7 +256,8 @@ static int top_long(struct job *j, const struct kl_launch *share) {
             memcpy(all + n, j->best + s * j->kth, (size_t)j->n_best[s] * sizeof *all);
             n += j->n_best[s];
         }
-        struct kl_long_key *sorted = kl_sort_by_key(KL_SORT_LONG, all, all + most, n, &alone);
+        struct kl_long_key *sorted =
+            kl_sort_by_key(KL_SORT_LONG, all, all + most, all + 2 * most, n, &alone);
         struct row r = row_of(j, row);
         put_largest(j, &r, sorted + n - j->kth);
     }

@@ -152,8 +152,8 @@ static void put_places(void *arg, int64_t i) {
     }
 }
 
-/* Row `row`; keys and room are for its keys. */
-static void sort_row(struct job *j, int64_t row, char *keys, char *room) {
+/* Row `row`; keys and room are for its keys, tables for sorting them. */
+static void sort_row(struct job *j, int64_t row, char *keys, char *room, char *tables) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     int item = (int)kl_dtype_size(in->dtype), out_item = (int)kl_dtype_size(out->dtype);
     int64_t in_offset, out_offset, chunks = kl_ceil_div(j->length, KL_CHUNK);
@@ -165,7 +165,7 @@ static void sort_row(struct job *j, int64_t row, char *keys, char *room) {
     kl_cursor_init(&r.out, (char *)out->data + out_offset * out_item, out_item, 1,
                    &in->dims[j->axis], &out->strides[j->axis]);
     kl_share(&j->within, chunks, get_keys, &r);
-    r.sorted = kl_sort_by_key(j->kind, keys, room, j->length, &j->within);
+    r.sorted = kl_sort_by_key(j->kind, keys, room, tables, j->length, &j->within);
     if (j->kind == KL_SORT_U32 || j->kind == KL_SORT_U64) {
         kl_share(&j->within, chunks, put_values, &r);
         if (atomic_load(&r.special)) put_special(j, &r, r.sorted);
@@ -179,11 +179,12 @@ static void sort_chunk(void *arg, int64_t i) {
     int64_t end = kl_min64((i + 1) * j->group, j->rows);
     size_t keys = (size_t)kl_ceil_div(j->length * (int64_t)j->bytes, KL_LINE) * KL_LINE;
     struct kl_scratch room;
-    if (!kl_scratch_take(&room, j->l, 2 * keys)) {
+    if (!kl_scratch_take(&room, j->l, 2 * keys + kl_sort_tables(j->length))) {
         atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
         return;
     }
-    for (int64_t row = i * j->group; row < end; row++) sort_row(j, row, room.ptr, room.ptr + keys);
+    for (int64_t row = i * j->group; row < end; row++)
+        sort_row(j, row, room.ptr, room.ptr + keys, room.ptr + 2 * keys);
     kl_scratch_give(&room);
 }
 
@@ -209,7 +210,6 @@ int kl_cpu_sort(struct kl_launch *l) {
     }
     j.group = kl_ceil_div(KL_CHUNK / 8, j.length);
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
-    j.within.scratch = l->scratch;
     if (j.rows < FEW && j.length >= LONG) {
         j.within.parallel = alone.parallel;
         alone.parallel = NULL;

@@ -91,6 +91,7 @@ struct split {
     int64_t heavy; /* buckets of so many wait */
     uint64_t first, differ[MAX_PARTS];
     uint32_t starts[MAX_BUCKETS + 1];
+    void *tables;                    /* the three below; a heavy bucket's sort takes them over */
     uint32_t (*counts)[PREFIXES];    /* of parts */
     uint32_t (*places)[MAX_BUCKETS]; /* of parts */
     uint16_t *bucket;                /* of a prefix */
@@ -127,8 +128,8 @@ static void sort_bucket(struct split *s, int64_t k, const struct kl_launch *shar
     int64_t bytes = sorts[s->kind].bytes, begin = s->starts[k], n = s->starts[k + 1] - begin;
     char *x = s->to + begin * bytes, *room = s->from + begin * bytes;
     if (n == 0) return;
-    char *sorted =
-        share ? kl_sort_by_key(s->kind, x, room, n, share) : by_digits(s->kind, x, room, n);
+    char *sorted = share ? kl_sort_by_key(s->kind, x, room, s->tables, n, share)
+                         : by_digits(s->kind, x, room, n);
     if (sorted != room) memcpy(room, sorted, (size_t)(n * bytes));
 }
 static void light_bucket(void *arg, int64_t k) {
@@ -165,33 +166,43 @@ static void make_buckets(struct split *s) {
     s->starts[MAX_BUCKETS] = next;
 }
 
-void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, int64_t n,
-                     const struct kl_launch *share) {
+static int64_t part_length(int64_t n) {
     enum { PART = 1 << 14 };
-    struct kl_scratch scratch;
+    return kl_ceil_div(n, MAX_PARTS) > PART ? kl_ceil_div(n, MAX_PARTS) : PART;
+}
+
+size_t kl_sort_tables(int64_t n) {
+    const struct split *s = NULL;
+    if (n < SPLIT || n > UINT32_MAX) return 0;
+    return (size_t)kl_ceil_div(n, part_length(n)) * (sizeof *s->counts + sizeof *s->places) +
+           PREFIXES * sizeof *s->bucket;
+}
+
+void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, int64_t n,
+                     const struct kl_launch *share) {
     uint64_t differ = 0;
     if (n > UINT32_MAX) return sorts[kind].merge(x, room, n);
     if (n < SPLIT) return by_digits(kind, x, room, n);
-    struct split s = {.kind = kind, .from = x, .to = room, .n = n, .first = sorts[kind].first(x)};
-    s.part = kl_ceil_div(n, MAX_PARTS) > PART ? kl_ceil_div(n, MAX_PARTS) : PART;
+    struct split s = {.kind = kind,
+                      .from = x,
+                      .to = room,
+                      .tables = tables,
+                      .n = n,
+                      .part = part_length(n),
+                      .first = sorts[kind].first(x)};
     s.n_parts = (int)kl_ceil_div(n, s.part);
     kl_share(share, s.n_parts, differ_part, &s);
     for (int part = 0; part < s.n_parts; part++) differ |= s.differ[part] & sorts[kind].by;
     if (!differ) return x;
-    size_t counts = (size_t)s.n_parts * sizeof *s.counts,
-           places = (size_t)s.n_parts * sizeof *s.places;
-    if (!kl_scratch_take(&scratch, share, counts + places + PREFIXES * sizeof *s.bucket))
-        return by_digits(kind, x, room, n);
-    s.counts = (uint32_t(*)[PREFIXES])(void *)scratch.ptr;
-    s.places = (uint32_t(*)[MAX_BUCKETS])(void *)(scratch.ptr + counts);
-    s.bucket = (uint16_t *)(void *)(scratch.ptr + counts + places);
+    s.counts = tables;
+    s.places = (uint32_t(*)[MAX_BUCKETS])(void *)(s.counts + s.n_parts);
+    s.bucket = (uint16_t *)(void *)(s.places + s.n_parts);
     int bits = 64 - __builtin_clzll(differ), low = __builtin_ctzll(differ);
     s.shift = bits - 12 > low ? bits - 12 : low;
     s.mask = (1u << (bits - s.shift)) - 1;
     kl_share(share, s.n_parts, count_part, &s);
     make_buckets(&s);
     kl_share(share, s.n_parts, spread_part, &s);
-    kl_scratch_give(&scratch);
     s.heavy = n / 8 > SPLIT ? n / 8 : SPLIT;
     kl_share(share, s.n_buckets, light_bucket, &s);
     for (int k = 0; k < s.n_buckets; k++)

@@ -48,6 +48,7 @@
 #define kl_sort_reaching KL_V(kl_sort_reaching)
 #define kl_sort_values KL_V(kl_sort_values)
 #define kl_sort_by_key KL_V(kl_sort_by_key)
+#define kl_sort_tables KL_V(kl_sort_tables)
 /* cpu_matvec.h */
 #define kl_cpu_few_rows KL_V(kl_cpu_few_rows)
 /* cpu_map.h */

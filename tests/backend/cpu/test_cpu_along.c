@@ -90,36 +90,27 @@ static void any_order(void **state) {
     free(shared);
 }
 
-/* KL_ENOMEM; or, where there is a way without that memory, the right result. */
 static void no_memory(void **state) {
-    size_t room = (size_t)ROWS * N * sizeof(float);
-    char *result = malloc(room), *right = malloc(room);
+    void *result = malloc((size_t)ROWS * N * sizeof(float));
     int failures = 0;
-    for (int i = 0; i < 2 * N_CASES; i++) {
-        size_t bytes = (size_t)(ROWS * cases[i / 2].out_n) * kl_dtype_size(cases[i / 2].out);
-        assert_int_equal(call(i / 2, right, false, NULL), KL_OK);
+    for (int i = 0; i < 2 * N_CASES; i++)
         for (int n = 0;; n++) {
-            memset(result, 0x55, bytes);
             struct kl_error *err = NULL;
             int64_t live = kl_test_n_live();
             kl_test_fail_alloc_at(n);
             int rc = call(i / 2, result, i % 2, &err);
             bool failed = kl_test_alloc_failed();
             kl_test_fail_alloc_at(-1);
-            if (rc != KL_OK && !(failed && rc == KL_ENOMEM))
+            if (rc != (failed ? KL_ENOMEM : KL_OK))
                 fail_msg("case %d, allocation %d: %d", i / 2, n, rc);
-            if (rc == KL_OK && memcmp(result, right, bytes))
-                fail_msg("case %d, without allocation %d: other bits", i / 2, n);
-            if (rc) assert_non_null(err);
+            if (failed) assert_non_null(err);
             kl_error_release(err);
             assert_int_equal(kl_test_n_live(), live);
             if (!failed) break;
-            failures += rc == KL_ENOMEM;
+            failures++;
         }
-    }
     assert_true(failures > 20);
     free(result);
-    free(right);
 }
 
 int main(void) {
