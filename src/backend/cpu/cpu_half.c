@@ -98,26 +98,17 @@ static const float tanh_above[] = {0.999999762f, 0.118442155f, 0.0017764091f},
 static const float erf_above[] = {1.12837923f, 0.154274985f, 0.0432213992f, 0.000750358391f},
                    erf_below[] = {1.0f, 0.470083445f, 0.0948695466f, 0.00929994229f};
 
-static inline __attribute__((always_inline)) float polynomial(const float *c, int n, float x) {
-    float y = c[n - 1];
-#pragma GCC unroll 16
-    for (int i = n - 2; i >= 0; i--) y = __builtin_fmaf(y, x, c[i]);
-    return y;
-}
-#define POLYNOMIAL(c, x) polynomial(c, (int)(sizeof(c) / sizeof *(c)), x)
-#define LN2 0x1.62e43p-1f
-#define LN2_REST -0x1.05c61p-29f /* ln 2 - LN2 */
-#define TO_INTEGER 0x1.8p23f     /* as KL_TO_INTEGER, for float32 */
 #define PI_ABOVE \
     0x1.921fb4p1f /* cut off, so that what is left is positive: then -0.0 stays what it is */
 #define PI_REST 0x1.4442d2p-23f
 
 /* exp(x) = exp(r) 2^m 2^m for x in [-104, 90], so that no power of two is out of range where the result is denormal. */
 static inline float exp_of(float x) {
-    float t = __builtin_fmaf(x, 0.72134752f, TO_INTEGER + 127), m = t - (TO_INTEGER + 127);
-    float r = __builtin_fmaf(m, -2 * LN2_REST, __builtin_fmaf(m, -2 * LN2, x));
+    float t = __builtin_fmaf(x, 0.72134752f, KL_TO_INTEGER_F32 + 127),
+          m = t - (KL_TO_INTEGER_F32 + 127);
+    float r = __builtin_fmaf(m, -2 * KL_LN2_REST_F32, __builtin_fmaf(m, -2 * KL_LN2_F32, x));
     float power = kl_bits_f32(kl_f32_bits(t) << 23);
-    return POLYNOMIAL(exp_of_r, r) * power * power;
+    return KL_POLYNOMIAL_F32(exp_of_r, r) * power * power;
 }
 static inline float sigmoid_of(float x) {
     float e = exp_of(kl_bits_f32(kl_f32_bits(x) | UINT32_C(1) << 31));
@@ -131,11 +122,11 @@ static inline struct logarithm split_log(float x, float less) {
     uint32_t u = kl_f32_bits(x) + (0x3f800000u - 0x3f3504f3u);
     float n = (float)(int32_t)(u >> 23) - less;
     float f = kl_bits_f32((u & 0x7fffffu) + 0x3f3504f3u) - 1;
-    return (struct logarithm){n, f * POLYNOMIAL(log1p_over_f, f)};
+    return (struct logarithm){n, f * KL_POLYNOMIAL_F32(log1p_over_f, f)};
 }
 static inline float log_of(float x, float less) {
     struct logarithm l = split_log(x, less);
-    return __builtin_fmaf(l.n, LN2, l.y);
+    return __builtin_fmaf(l.n, KL_LN2_F32, l.y);
 }
 static inline float log2_of(float x, float less) {
     struct logarithm l = split_log(x, less);
@@ -143,7 +134,7 @@ static inline float log2_of(float x, float less) {
 }
 static inline float log10_of(float x, float less) {
     struct logarithm l = split_log(x, less);
-    return __builtin_fmaf(l.n, LN2, l.y) * 0.434294482f;
+    return __builtin_fmaf(l.n, KL_LN2_F32, l.y) * 0.434294482f;
 }
 /* y, the logarithm of x, where x is positive and finite. */
 static inline float log_ends(float x, float y) {
@@ -168,10 +159,10 @@ static inline float log_ends(float x, float y) {
         run(name##_blocks, n, out, a, NULL);                                                    \
     }
 static inline float tanh_of(float x) {
-    return x * POLYNOMIAL(tanh_above, x * x) / POLYNOMIAL(tanh_below, x * x);
+    return x * KL_POLYNOMIAL_F32(tanh_above, x * x) / KL_POLYNOMIAL_F32(tanh_below, x * x);
 }
 static inline float erf_of(float x) {
-    return x * POLYNOMIAL(erf_above, x * x) / POLYNOMIAL(erf_below, x * x);
+    return x * KL_POLYNOMIAL_F32(erf_above, x * x) / KL_POLYNOMIAL_F32(erf_below, x * x);
 }
 MAP1_CLAMPED(exp, bf16, -104, 90, exp_of)
 MAP1_CLAMPED(sigmoid, bf16, -104, 104, sigmoid_of)
@@ -184,15 +175,16 @@ MAP1_CLAMPED(erf, bf16, -3.1f, 3.1f, erf_of)
 /* ---- circular functions: right below 2^15, and rarely asked for beyond ---- */
 enum { REMOTE = 0x4700 }; /* 2^15 */
 static inline float sin_of(float x) {
-    float t = __builtin_fmaf(x, 0.318309886f, TO_INTEGER), n = t - TO_INTEGER;
+    float t = __builtin_fmaf(x, 0.318309886f, KL_TO_INTEGER_F32), n = t - KL_TO_INTEGER_F32;
     float r = __builtin_fmaf(n, -PI_REST, __builtin_fmaf(n, -PI_ABOVE, x));
-    float y = r * POLYNOMIAL(sin_over_r, r * r);
+    float y = r * KL_POLYNOMIAL_F32(sin_over_r, r * r);
     return kl_bits_f32(kl_f32_bits(y) ^ kl_f32_bits(t) << 31);
 }
 static inline float cos_of(float x) {
-    float t = __builtin_fmaf(x, 0.318309886f, -0.5f) + TO_INTEGER, n = (t - TO_INTEGER) + 0.5f;
+    float t = __builtin_fmaf(x, 0.318309886f, -0.5f) + KL_TO_INTEGER_F32,
+          n = (t - KL_TO_INTEGER_F32) + 0.5f;
     float r = __builtin_fmaf(n, -PI_REST, __builtin_fmaf(n, -PI_ABOVE, x));
-    float y = r * POLYNOMIAL(sin_over_r, r * r);
+    float y = r * KL_POLYNOMIAL_F32(sin_over_r, r * r);
     return kl_bits_f32(kl_f32_bits(y) ^ (kl_f32_bits(t) + 1) << 31);
 }
 MAP1(near_sin, bf16, sin_of)
