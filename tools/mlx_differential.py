@@ -1164,6 +1164,7 @@ KNOWN = [
     ("mean", "value", lambda k, m, d: d[0].dtype in INTS and right(k), "mean of integers"),
     ("mean", "value", lambda k, m, d: d[0].dtype in ("int64", "uint64") and k[2].size and np.max(np.abs(k[2] - np.asarray(exact[-1]()))) <= 1e-6 * np.max(np.abs(d[0].exact().astype(float))), "mean of integers"),
     ("prod", "value", lambda k, m, d: k[1] in SMALL and right(k), "products of 16-bit floats"),
+    ("prod", "value", lambda k, m, d: k[1] == "float32" and bool(np.all(near(k[2], m[2], k[1], 8) | ~(np.isfinite(k[2]) | np.isfinite(m[2])))), "products that overflow on the way"),
     ("var", "value", lambda k, m, d: right(k, m=m), "var in two passes"),
     ("std", "value", lambda k, m, d: right(k, m=m), "var in two passes"),
     ("round", "value", lambda k, m, d: right(k), "round with decimals"),
