@@ -3,6 +3,9 @@
 python3 bench/cpu_peers.py path/to/libkeel.so [case ...]
 KEEL_BENCH_TABLE=file.md, KEEL_BENCH_CHART=file.svg: the results as a table and a chart.
 
+Element-wise operations go through a compiled binding (peers_binding.c, built here with the machine's C compiler), as those of the peers do; without a compiler or Python's headers, and for all others, through ctypes,
+which adds two microseconds to a call.
+
 Every case runs each library in turn, KEEL_BENCH_ROUNDS rounds; figures are medians, a ratio is the median of the rounds' ratios with its interval (quartiles). A result is evaluated before the next
 begins, and dropped. Bytes are those that an operation must move: each input read once, each output written once. The machine's limits are measured first, by Keel's pool: copy and read bandwidth, and the rate of the best product seen."""
 import ctypes as C
@@ -11,6 +14,8 @@ import os
 import statistics
 import subprocess
 import sys
+import sysconfig
+import tempfile
 import time
 
 import numpy as np
@@ -68,6 +73,26 @@ S = declare("mlx_default_cpu_stream_new", Handle)()
 CODES = {"bool": 0, "uint8": 1, "uint32": 3, "int32": 7, "int64": 8, "float16": 9, "float32": 10, "bfloat16": 12}
 NONE = Handle(None)
 FALSE, TRUE = C.c_bool(False), C.c_bool(True)
+
+
+def compiled_binding():
+    """The module of peers_binding.c, or None, with a line that says why."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with tempfile.TemporaryDirectory() as folder:
+        made = os.path.join(folder, "peers_binding" + sysconfig.get_config_var("EXT_SUFFIX"))
+        built = subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-I" + sysconfig.get_path("include"), "-I" + os.path.join(here, "../include"),
+                                os.path.join(here, "peers_binding.c"), "-o", made], stderr=subprocess.PIPE, text=True)
+        if built.returncode:
+            print("no compiled binding, ctypes instead:", built.stderr[:200])
+            return None
+        sys.path.insert(0, folder)
+        import peers_binding
+        sys.path.pop(0)
+    peers_binding.open(lib._name)
+    return peers_binding
+
+
+binding = compiled_binding()
 
 
 def call(name, *args):
@@ -201,12 +226,23 @@ class Both:
                 self.mx = self.mx.astype(getattr(mx, TORCH[dtype]))
             mx.eval(self.mx)
 
+    def bound(self):
+        """Keel's array as an object of the compiled binding, another reference to it."""
+        other = new_array()
+        if lib.mlx_array_set(C.byref(other), self.keel):
+            raise RuntimeError("mlx_array_set failed")
+        return binding.adopt(other.ctx)
+
     def drop(self):
         free_array(self.keel)
 
 
 def ways(build_keel, build_np=None, build_torch=None, build_mx=None):
-    w = {"keel": keel(build_keel)}
+    return beside(keel(build_keel), build_np, build_torch, build_mx)
+
+
+def beside(run_keel, build_np=None, build_torch=None, build_mx=None):
+    w = {"keel": run_keel}
     if build_np:
         w["numpy"] = build_np
     if build_torch and torch is not None:
@@ -214,6 +250,40 @@ def ways(build_keel, build_np=None, build_torch=None, build_mx=None):
     if build_mx and mx is not None:
         w["mlx"] = mlx(build_mx)
     return w
+
+
+def keel_op(name, *args):
+    """One operation on arrays (Both) and at most an integer, evaluated."""
+    arrays = [a for a in args if isinstance(a, Both)]
+    if not binding:
+        given = [a.keel for a in arrays] + list(args[len(arrays):])
+        return keel(lambda: call(name, *given))
+    f, evaluate = binding.op(name, len(arrays), len(args) - len(arrays)), binding.evaluate
+    x = arrays[0].bound()
+    if len(arrays) == 2:
+        y = arrays[1].bound()
+        return lambda: evaluate(f(x, y))
+    if len(args) == 2:
+        n = args[1]
+        return lambda: evaluate(f(x, n))
+    return lambda: evaluate(f(x))
+
+
+def keel_five(x, y):
+    """(x * y + x) * y - x^2, evaluated."""
+
+    def by_ctypes():
+        m = call("multiply", x.keel, y.keel)
+        a = call("add", m, x.keel)
+        b = call("multiply", a, y.keel)
+        h = call("square", x.keel)
+        return call("subtract", b, h), m, a, b, h
+
+    if not binding:
+        return keel(by_ctypes)
+    multiply, add, subtract, square, evaluate = binding.op("multiply", 2, 0), binding.op("add", 2, 0), binding.op("subtract", 2, 0), binding.op("square", 1, 0), binding.evaluate
+    p, q = x.bound(), y.bound()
+    return lambda: evaluate(subtract(multiply(add(multiply(p, q), p), q), square(p)))
 
 
 def normal(*shape):
@@ -232,26 +302,19 @@ def elementwise():
             big = "copy" if n >= 1 << 24 else None
             f32 = dtype == "float32"
             tag = f"{label} {dtype}"
-            case(f"add {tag}", ways(lambda: call("add", x.keel, y.keel), (lambda: x.np + y.np) if f32 else None, lambda: x.torch + y.torch, lambda: x.mx + y.mx), 3 * size * n, share=big, floor=0.8)
+            case(f"add {tag}", beside(keel_op("add", x, y), (lambda: x.np + y.np) if f32 else None, lambda: x.torch + y.torch, lambda: x.mx + y.mx), 3 * size * n, share=big, floor=0.8)
             for name, arg, np_f, wanted_share in (("exp", x, np.exp, 0.7), ("log", pos, np.log, 0.7), ("sin", x, np.sin, 0.7), ("tanh", x, np.tanh, 0.7),
                                                   ("erf", x, special.erf if special else None, 0.7), ("sqrt", pos, np.sqrt, 0.8)):
                 if not hasattr(lib, "mlx_" + name):
                     continue
                 t_f = getattr(torch, name) if torch is not None else None
                 m_f = getattr(mx, name) if mx is not None else None
-                case(f"{name} {tag}", ways(lambda: call(name, arg.keel), (lambda: np_f(arg.np)) if f32 and np_f else None, lambda: t_f(arg.torch), lambda: m_f(arg.mx)), 2 * size * n,
+                case(f"{name} {tag}", beside(keel_op(name, arg), (lambda: np_f(arg.np)) if f32 and np_f else None, lambda: t_f(arg.torch), lambda: m_f(arg.mx)), 2 * size * n,
                      share=big, floor=wanted_share)
             to = "bfloat16" if f32 else "float32"
-            case(f"cast to {to} {tag}", ways(lambda: call("astype", x.keel, CODES[to]), None, lambda: x.torch.to(getattr(torch, to)), lambda: x.mx.astype(getattr(mx, to))), 6 * n, share=big, floor=0.8)
+            case(f"cast to {to} {tag}", beside(keel_op("astype", x, CODES[to]), None, lambda: x.torch.to(getattr(torch, to)), lambda: x.mx.astype(getattr(mx, to))), 6 * n, share=big, floor=0.8)
 
-            def five():  # (x * y + x) * y - x * 0.5, of which NumPy and PyTorch make five passes
-                m = call("multiply", x.keel, y.keel)
-                a = call("add", m, x.keel)
-                b = call("multiply", a, y.keel)
-                h = call("square", x.keel)
-                return call("subtract", b, h), m, a, b, h
-
-            case(f"five operations {tag}", ways(five, (lambda: (x.np * y.np + x.np) * y.np - np.square(x.np)) if f32 else None, lambda: (x.torch * y.torch + x.torch) * y.torch - x.torch.square(),
+            case(f"five operations {tag}", beside(keel_five(x, y), (lambda: (x.np * y.np + x.np) * y.np - np.square(x.np)) if f32 else None, lambda: (x.torch * y.torch + x.torch) * y.torch - x.torch.square(),
                                                 lambda: (x.mx * y.mx + x.mx) * y.mx - mx.square(x.mx)), 3 * size * n, share=big, floor=0.7)
             for z in (x, y, pos):
                 z.drop()
