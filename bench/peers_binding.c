@@ -18,8 +18,7 @@ static size_t (*array_size)(mlx_array);
 enum { THREADS_FROM = 500 };
 
 struct array {
-    PyObject_HEAD
-    mlx_array of;
+    PyObject_HEAD mlx_array of;
 };
 
 static void array_dealloc(PyObject *self) {
@@ -45,8 +44,7 @@ static PyObject *array_of(mlx_array a) {
 }
 
 struct op {
-    PyObject_HEAD
-    void *function;
+    PyObject_HEAD void *function;
     int n_arrays, n_ints;
     vectorcallfunc call;
 };
@@ -56,18 +54,24 @@ static PyObject *op_call(PyObject *self, PyObject *const *args, size_t flags, Py
     mlx_array in[2] = {{NULL}, {NULL}}, out = {NULL};
     int number = 0, rc;
     if (PyVectorcall_NARGS(flags) != op->n_arrays + op->n_ints || names)
-        return PyErr_Format(PyExc_TypeError, "the operation takes %d arrays and %d integers, in this order", op->n_arrays, op->n_ints);
+        return PyErr_Format(PyExc_TypeError,
+                            "the operation takes %d arrays and %d integers, in this order",
+                            op->n_arrays, op->n_ints);
     for (int i = 0; i < op->n_arrays; i++) {
-        if (!Py_IS_TYPE(args[i], &array_type)) return PyErr_Format(PyExc_TypeError, "argument %d is not an array", i);
+        if (!Py_IS_TYPE(args[i], &array_type))
+            return PyErr_Format(PyExc_TypeError, "argument %d is not an array", i);
         in[i] = ((struct array *)args[i])->of;
     }
-    if (op->n_ints && (number = (int)PyLong_AsLong(args[op->n_arrays])) == -1 && PyErr_Occurred()) return NULL;
+    if (op->n_ints && (number = (int)PyLong_AsLong(args[op->n_arrays])) == -1 && PyErr_Occurred())
+        return NULL;
     if (op->n_ints)
-        rc = ((int (*)(mlx_array *, mlx_array, int, mlx_stream))op->function)(&out, in[0], number, stream);
+        rc = ((int (*)(mlx_array *, mlx_array, int, mlx_stream))op->function)(&out, in[0], number,
+                                                                              stream);
     else if (op->n_arrays == 1)
         rc = ((int (*)(mlx_array *, mlx_array, mlx_stream))op->function)(&out, in[0], stream);
     else
-        rc = ((int (*)(mlx_array *, mlx_array, mlx_array, mlx_stream))op->function)(&out, in[0], in[1], stream);
+        rc = ((int (*)(mlx_array *, mlx_array, mlx_array, mlx_stream))op->function)(&out, in[0],
+                                                                                    in[1], stream);
     if (rc) return PyErr_Format(PyExc_RuntimeError, "the operation failed");
     return array_of(out);
 }
@@ -143,7 +147,8 @@ static PyMethodDef methods[] = {{"open", binding_open, METH_O, NULL},
                                 {"adopt", binding_adopt, METH_O, NULL},
                                 {"evaluate", binding_evaluate, METH_O, NULL},
                                 {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "peers_binding", .m_size = -1, .m_methods = methods};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "peers_binding", .m_size = -1,
+                                    .m_methods = methods};
 
 PyMODINIT_FUNC PyInit_peers_binding(void);
 PyMODINIT_FUNC PyInit_peers_binding(void) {

@@ -2,6 +2,7 @@
 #include "api/closure.h"
 
 #include "base/alloc.h"
+#include "base/refs.h"
 
 struct kl_closure *kl_closure_retain(struct kl_closure *f) {
     atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
@@ -9,7 +10,7 @@ struct kl_closure *kl_closure_retain(struct kl_closure *f) {
 }
 
 void kl_closure_release(struct kl_closure *f) {
-    if (!f || atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!f || !kl_refs_drop(&f->refs)) return;
     void *payload = f->payload;
     void (*dtor)(void *) = f->dtor;
     kl_free(f);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/refs.h"
 #include "graph/array.h"
 
 /* ---- SipHash-1-3 of the key string, keyed once per process ---- */
@@ -99,7 +100,7 @@ static void content_drop(struct kl_map *m) {
 }
 
 void kl_map_release(struct kl_map *m) {
-    if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!m || !kl_refs_drop(&m->refs)) return;
     content_drop(m);
     kl_free(m);
 }

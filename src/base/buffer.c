@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/fate.h"
+#include "base/refs.h"
 #include "base/release.h"
 
 /* ---- uses ---- */
@@ -97,7 +98,7 @@ void kl_parts_init(struct kl_parts *p, void *memory, uint32_t n_parts, size_t by
 }
 
 void kl_parts_drop(struct kl_parts *p) {
-    if (atomic_fetch_sub_explicit(&p->n, 1, memory_order_acq_rel) == 1) kl_free(p->memory);
+    if (kl_refs_drop(&p->n)) kl_free(p->memory);
 }
 
 struct kl_buffer *kl_buffer_retain(struct kl_buffer *b) {
@@ -124,7 +125,7 @@ void kl_parts_free(struct kl_parts *p) {
 void kl_buffer_release(struct kl_buffer *b) {
     if (!b) return;
     /* acq_rel: who gives the block back must see the uses that every former owner noted. */
-    if (atomic_fetch_sub_explicit(&b->owners, 1, memory_order_acq_rel) != 1) return;
+    if (!kl_refs_drop(&b->owners)) return;
     give_back_blocks(b);
     if (b->parts)
         kl_parts_drop(b->parts);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/refs.h"
 
 /* The fallback of every code: reporting a failure must work when nothing can be allocated. */
 static struct kl_error statics[] = {
@@ -94,7 +95,7 @@ struct kl_error *kl_error_retain(struct kl_error *e) {
 
 void kl_error_release(struct kl_error *e) {
     if (!e || e->is_static) return;
-    if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!kl_refs_drop(&e->refs)) return;
     kl_free(e);
 }
 

@@ -2,6 +2,7 @@
 #include "base/fate.h"
 
 #include "base/alloc.h"
+#include "base/refs.h"
 
 enum { PENDING = 0, READY = 1 };
 
@@ -31,7 +32,7 @@ struct kl_fate *kl_fate_retain(struct kl_fate *f) {
 void kl_fate_release(struct kl_fate *f) {
     if (!f || f == &always_ready) return;
     /* acq_rel: the thread that frees must see the state that the producer wrote. */
-    if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1) return;
+    if (!kl_refs_drop(&f->refs)) return;
     kl_error_release(kl_fate_error(f));
     if (f->parts)
         kl_parts_drop(f->parts);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/refs.h"
 
 struct kl_kernel_desc *kl_kernel_desc_new(const struct kl_kernel_desc *d) {
     size_t name = strlen(d->name) + 1, entry = strlen(d->entry) + 1, source = strlen(d->source) + 1;
@@ -24,5 +25,5 @@ struct kl_kernel_desc *kl_kernel_desc_retain(struct kl_kernel_desc *d) {
 }
 
 void kl_kernel_desc_release(struct kl_kernel_desc *d) {
-    if (d && atomic_fetch_sub_explicit(&d->refs, 1, memory_order_acq_rel) == 1) kl_free(d);
+    if (d && kl_refs_drop(&d->refs)) kl_free(d);
 }

@@ -68,10 +68,10 @@ bool kl_shape_size(int ndim, const int *dims, size_t item_bytes, int64_t *size) 
             empty = true;
             continue;
         }
-        if (n > limit / (uint64_t)dims[i]) return false;
-        n *= (uint64_t)dims[i];
+        if (__builtin_mul_overflow(n, (uint64_t)dims[i], &n) || n > limit) return false;
     }
-    if (item_bytes > 1 && n > limit / item_bytes) return false;
+    uint64_t bytes;
+    if (__builtin_mul_overflow(n, (uint64_t)item_bytes, &bytes) || bytes > limit) return false;
     *size = empty ? 0 : (int64_t)n;
     return true;
 }

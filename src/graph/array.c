@@ -7,6 +7,7 @@
 #include "base/bounds.h"
 #include "base/half.h"
 #include "base/op_params.h"
+#include "base/refs.h"
 #include "graph/node.h"
 #include "graph/proof.h"
 #include "runtime/block_pool.h"
@@ -16,7 +17,7 @@
 
 /* Drops one reference; true when it was the last and the caller must free the array. */
 static bool drop(struct kl_array *a) {
-    return atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) == 1;
+    return kl_refs_drop(&a->refs);
 }
 
 /* Everything of n but its outputs; inputs that die go in front of `dead`. */
@@ -25,8 +26,7 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead);
 /* Array a has lost its last reference: frees its parts; what dies with it goes in front of `dead`. */
 static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
     struct kl_node *n = a->node; /* nobody else can reach it */
-    if (n && atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1)
-        dead = node_free(n, dead);
+    if (n && kl_refs_drop(&n->refs)) dead = node_free(n, dead);
     struct kl_parts *parts = a->parts;
     if (parts && a->t.fate == &parts->fate && a->t.buffer == &parts->buffer &&
         kl_parts_sole_owner(parts)) {
@@ -62,8 +62,7 @@ static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
     if (last) return array_free(a, dead);
     if (!unreachable) return dead;
     for (int i = 0; i < n->n_out; i++) dead = array_free(n->out[i], dead);
-    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1)
-        dead = node_free(n, dead);
+    if (kl_refs_drop(&n->refs)) dead = node_free(n, dead);
     return dead;
 }
 
@@ -109,8 +108,7 @@ void kl_array_release(struct kl_array *a) {
 }
 
 void kl_node_release(struct kl_node *n) {
-    if (atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1)
-        free_all(node_free(n, NULL));
+    if (kl_refs_drop(&n->refs)) free_all(node_free(n, NULL));
 }
 
 /* ---- building ---- */

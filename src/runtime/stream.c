@@ -235,6 +235,8 @@ bool kl_streams_append(struct kl_stream *keep) {
             s->role = KL_RUNNING;
             kept = true;
             start = false;
+            kl_list_splice(&s->local,
+                           &s->inbox); /* as whoever has the role does first: that is a lock less */
         }
         kl_mutex_unlock(s->mu);
         /* Woken after the unlock: starting a thread, or waking one, has no place under this lock. A stream that another thread is
