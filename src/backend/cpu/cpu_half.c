@@ -12,6 +12,7 @@
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_map.h"
 #include "backend/cpu/cpu_math.h"
+#include "backend/cpu/cpu_root.h"
 
 #if KL_HAS_HALF_BLOCKS
 /* n blocks of 1 or 2 operands. */
@@ -79,7 +80,12 @@ BOTH2(divide, QUOTIENT)
 BOTH2(maximum, kl_max_f32)
 BOTH2(minimum, kl_min_f32)
 BOTH1(square, SQUARE)
-BOTH1(sqrt, sqrtf)
+static inline void roots(float *x) {
+    for (int k = 0; k < KL_HALVES; k += KL_ROOTS) kl_roots(x + k, x + k);
+}
+#define ITSELF(a) (a)
+MAP1_AFTER(sqrt, bf16, roots(x), ITSELF)
+MAP1_AFTER(sqrt, f16, roots(x), ITSELF)
 BOTH1(rsqrt, RSQRT)
 
 /* ---- functions of bfloat16 ---- */

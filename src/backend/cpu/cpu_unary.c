@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_erfinv.h"
 #include "backend/cpu/cpu_map.h"
+#include "backend/cpu/cpu_root.h"
 #include "backend/cpu/cpu_math.h"
 #include "base/half.h"
 
@@ -85,7 +86,9 @@ static void square_f64(int64_t n, void *out, const void *a, const void *b, const
 static void sqrt_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const float *x = a;
     float *y = out;
-    KL_EACH(i, n) y[i] = sqrtf(x[i]);
+    int64_t i = 0;
+    for (; i + KL_ROOTS <= n; i += KL_ROOTS) kl_roots(y + i, x + i);
+    for (; i < n; i++) y[i] = sqrtf(x[i]);
 }
 static void sqrt_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;

@@ -57,7 +57,7 @@ static const struct function functions[] = {
     F(atan, ARCTAN, atan, 1, -1.5707964F, 1.5707964F, INFINITY),
     F(erf, ERF, erf, 1, -1, 1, INFINITY),
     F(erfinv, ERFINV, erfinv, 1, -INFINITY, INFINITY, INFINITY),
-    F(sqrt, SQRT, sqrt, 1, -0.0F, INFINITY, INFINITY),
+    F(sqrt, SQRT, sqrt, 0.5, -0.0F, INFINITY, INFINITY),
     F(rsqrt, RSQRT, rsqrt, 1.5, -INFINITY, INFINITY, INFINITY),
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
@@ -190,6 +190,50 @@ static void accurate(void **state) {
     }
 }
 
+/* n roots are the C library's, bit for bit, which rounds them correctly. */
+static void assert_roots(const float *x, int n) {
+    float y[BLOCK];
+    struct operand a, b;
+    struct kl_error *err = NULL;
+    dense(&a, (void *)(uintptr_t)x, KL_F32, 1, &n);
+    dense(&b, y, KL_F32, 1, &n);
+    struct kl_launch l = {
+        .op = KL_OP_SQRT, .n_in = 1, .in = &a.arg, .n_out = 1, .out = &b.arg, .err = &err};
+    assert_int_equal(kl_cpu_kernel(KL_OP_SQRT)(&l), 0);
+    for (int i = 0; i < n; i++) {
+        float want = sqrtf(x[i]);
+        if (isnan(want) ? !isnan(y[i]) : kl_f32_bits(y[i]) != kl_f32_bits(want))
+            fail_msg("%s, the root of %a, element %d of %d, is %a and not %a",
+                     kl_cpu_variant_name(kl_cpu_variant()), x[i], i, n, y[i], want);
+    }
+}
+
+/* Every significand with an even and an odd exponent, in the middle and at both ends of where the remainder of the last step is exact; and numbers beyond among others, at every place of a vector. */
+static void roots_are_rounded_correctly(void **state) {
+    static const int exponents[] = {127, 128, 127 - 96, 127 - 95, 253, 254};
+    static const uint32_t beyond[] = {0x00000000, 0x80000000, 0x00000001, 0x007fffff, 0x00800000,
+                                      0x0f7fffff, 0x0f800000, 0x7f7fffff, 0x7f800000, 0xff800000,
+                                      0x7fc00000, 0xbf800000, 0x80000001};
+    enum { N_BEYOND = sizeof beyond / sizeof *beyond, VECTOR = 16 };
+    float x[BLOCK];
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+        kl_cpu_use_variant(variant);
+        for (size_t e = 0; e < sizeof exponents / sizeof *exponents; e++)
+            for (uint32_t from = 0; from < 1u << 23; from += BLOCK) {
+                for (uint32_t i = 0; i < BLOCK; i++)
+                    x[i] = kl_bits_f32((uint32_t)exponents[e] << 23 | (from + i));
+                assert_roots(x, BLOCK);
+            }
+        for (int k = 0; k < N_BEYOND; k++)
+            for (int at = 0; at < 2 * VECTOR; at++)
+                for (int n = at + 1; n <= 3 * VECTOR; n += 5) {
+                    for (int i = 0; i < n; i++) x[i] = (float)(i + 2);
+                    x[at] = kl_bits_f32(beyond[k]);
+                    assert_roots(x, n);
+                }
+    }
+}
+
 /* Of two arguments: pairs of special values, and random ones. */
 static void pairs(void **state) {
     static const float special[] = {0.0f,   1.0f,    0.5f,           2.0f,  3.0f,  0.7f,
@@ -225,6 +269,7 @@ static void pairs(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(accurate), cmocka_unit_test(pairs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(roots_are_rounded_correctly),
+                                       cmocka_unit_test(accurate), cmocka_unit_test(pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
