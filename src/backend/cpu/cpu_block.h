@@ -35,3 +35,8 @@ struct kl_patch {
 bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int64_t i);
 void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *tile);
 void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const void *tile);
+
+/* Row r, column c of src (rows x cols items of 1, 2, 4 or 8 bytes) goes to row c, column r of dst; src_step, dst_step: bytes from row to row. Rows that lie without a gap may be shorter than a vector: nothing outside of both is read or
+ * written for it. No overlap. */
+void kl_turn(int item, void *dst, int64_t dst_step, const void *src, int64_t src_step, int64_t rows,
+             int64_t cols);

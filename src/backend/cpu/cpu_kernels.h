@@ -35,6 +35,8 @@ kl_cpu_group_fn kl_cpu_run_group, kl_cpu_variant_run_group;
 kl_kernel_fn kl_cpu_elementwise; /* COPY .. WHERE */
 kl_kernel_fn kl_cpu_arange, kl_cpu_random_bits, kl_cpu_slice_update, kl_cpu_concatenate;
 kl_kernel_fn kl_cpu_depends, kl_cpu_factor;
+kl_kernel_fn
+    kl_cpu_along; /* the five families of operations along axes, of which it is the entrance */
 kl_kernel_fn kl_cpu_reduce, kl_cpu_arg_reduce, kl_cpu_softmax, kl_cpu_sort, kl_cpu_matmul;
 kl_kernel_fn kl_cpu_attention;
 kl_kernel_fn kl_cpu_logsumexp, kl_cpu_var, kl_cpu_scan, kl_cpu_norm, kl_cpu_rope, kl_cpu_partition;

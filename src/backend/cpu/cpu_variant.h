@@ -19,6 +19,7 @@
 #define kl_cpu_concatenate KL_V(kl_cpu_concatenate)
 #define kl_cpu_depends KL_V(kl_cpu_depends)
 #define kl_cpu_factor KL_V(kl_cpu_factor)
+#define kl_cpu_along KL_V(kl_cpu_along)
 #define kl_cpu_reduce KL_V(kl_cpu_reduce)
 #define kl_cpu_logsumexp KL_V(kl_cpu_logsumexp)
 #define kl_cpu_var KL_V(kl_cpu_var)
@@ -63,6 +64,7 @@
 #define kl_cpu_find_map KL_V(kl_cpu_find_map)
 /* cpu_block.h */
 #define kl_grid_of KL_V(kl_grid_of)
+#define kl_turn KL_V(kl_turn)
 #define kl_patch_of KL_V(kl_patch_of)
 #define kl_patch_read KL_V(kl_patch_read)
 #define kl_patch_write KL_V(kl_patch_write)
