@@ -24,3 +24,20 @@ static inline uint16_t kl_half_of_key(struct kl_half_order o, int16_t key) {
     uint16_t t = (uint16_t)(((uint16_t)key + o.shift) ^ o.flip);
     return (uint16_t)(t ^ ((int16_t)t >> 15 & 0x7fff));
 }
+
+/* The same for who wants the place of an extreme: zeros are equal, and so are NaNs, which have the highest rank. */
+struct kl_half_rank {
+    uint16_t sign;
+    int16_t inf;
+};
+
+static inline struct kl_half_rank kl_half_rank(enum kl_dtype dtype, bool max) {
+    return (struct kl_half_rank){max ? 0 : 0x8000, dtype == KL_F16 ? 0x7c00 : 0x7f80};
+}
+
+static inline int16_t kl_half_rank_of(struct kl_half_rank r, uint16_t x) {
+    int16_t negative = (int16_t)((int16_t)(uint16_t)(x ^ r.sign) >> 15);
+    int16_t magnitude = (int16_t)(x & 0x7fff);
+    int16_t number = (int16_t)((magnitude ^ negative) - negative);
+    return magnitude > r.inf ? INT16_MAX : number;
+}

@@ -255,11 +255,107 @@ static void halves_as_widened(void **state) {
     free(f);
 }
 
+/* Whether b comes before a although it stands later. */
+static bool beats(enum kl_op_id op, double b, double a) {
+    if (isnan(a) || isnan(b)) return !isnan(a);
+    return op == KL_OP_ARGMAX ? b > a : b < a;
+}
+
+/* Few different numbers, one that stands out at any place of each row, all alike, or signed zeros, infinities and NaNs. */
+enum numbers { FEW, ONE_OUT, ALIKE, SPECIAL, N_NUMBERS };
+static double number(enum numbers kind, uint32_t random) {
+    static const double special[] = {0.0, -0.0, 3, -3, 3, -INFINITY, INFINITY, 0.0};
+    if (kind == ALIKE) return 1;
+    if (kind == SPECIAL) return random >> 8 & 127 ? special[random >> 20 & 7] : NAN;
+    return 1 + random % 3;
+}
+
+static void put_number(enum kl_dtype dtype, void *data, int64_t i, double x) {
+    float f = (float)x;
+    if (dtype == KL_F64)
+        ((double *)data)[i] = x;
+    else if (dtype == KL_F32)
+        ((float *)data)[i] = f;
+    else if (kl_dtype_is_float(dtype))
+        ((uint16_t *)data)[i] = narrowed(dtype, f);
+    else
+        memcpy((char *)data + i * (int64_t)kl_dtype_size(dtype), &(int64_t){(int64_t)x},
+               kl_dtype_size(dtype));
+}
+
+/* The first of the best, and the first NaN before all, of every type, at every length around lanes, tiles and segments, in every layout. */
+static void places(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_U8,  KL_U16, KL_U32, KL_U64, KL_I8,  KL_I16,
+                                           KL_I32, KL_I64, KL_F32, KL_F64, KL_F16, KL_BF16};
+    static const struct {
+        int n, m;
+    } sizes[] = {{1, 3},    {15, 3},   {16, 17},  {17, 16},   {31, 3},   {32, 40},
+                 {33, 31},  {65, 3},   {511, 3},  {513, 3},   {8, 2048}, {9, 2049},
+                 {2047, 2}, {2048, 1}, {4100, 3}, {66003, 16}};
+    enum { N_SIZES = sizeof sizes / sizeof *sizes, N_DTYPES = sizeof dtypes / sizeof *dtypes };
+    enum { MOST = 2 * 66003 * 16, WAYS = 4 };
+    double *numbers = malloc(MOST * sizeof *numbers);
+    void *data = malloc(MOST * sizeof(double));
+    uint32_t *got = malloc(4096 * sizeof *got), *want = malloc(4096 * sizeof *want), seed = 1;
+    struct kl_axis_params along[] = {{0}, {1}};
+    struct operand x, z;
+    for (int k = 0; k < N_SIZES * N_DTYPES * WAYS * N_NUMBERS * 2; k++) {
+        int n = sizes[k % N_SIZES].n, m = sizes[k % N_SIZES].m;
+        enum kl_dtype dtype = dtypes[k / N_SIZES % N_DTYPES];
+        int way = k / N_SIZES / N_DTYPES % WAYS;
+        enum numbers kind = k / N_SIZES / N_DTYPES / WAYS % N_NUMBERS;
+        enum kl_op_id op = k / N_SIZES / N_DTYPES / WAYS / N_NUMBERS ? KL_OP_ARGMIN : KL_OP_ARGMAX;
+        bool floating = kl_dtype_is_float(dtype), large = n > 5000;
+        if ((kind == SPECIAL && !floating) ||
+            (large && (kind == ALIKE || way > 1 || dtype < KL_F16)))
+            continue;
+        /* Rows and columns; the same with elements that lie apart. */
+        bool rows = way % 2 == 0;
+        int64_t apart = way < 2 ? 1 : 2, step = apart * (rows ? 1 : m),
+                side = apart * (rows ? n : 1);
+        for (int o = 0; o < m; o++) {
+            for (int64_t i = 0; i < n; i++) {
+                seed = seed * 1664525 + 1013904223;
+                numbers[o * side + i * step] = number(kind, seed >> 3);
+            }
+            if (kind == ONE_OUT)
+                numbers[o * side + (seed >> 8) % (uint32_t)n * step] = op == KL_OP_ARGMAX ? 9 : 0;
+            double best = numbers[o * side];
+            want[o] = 0;
+            for (int64_t i = 0; i < n; i++) {
+                double here = numbers[o * side + i * step];
+                put_number(dtype, data, o * side + i * step, here);
+                if (beats(op, here, best)) {
+                    best = here;
+                    want[o] = (uint32_t)i;
+                }
+            }
+        }
+        int dims[] = {rows ? m : n, rows ? n : m}, out[] = {rows ? m : 1, rows ? 1 : m};
+        int64_t strides[] = {rows ? side : step, rows ? step : side};
+        for (int v = 0; v < kl_cpu_n_variants(); v++) {
+            kl_cpu_use_variant(v);
+            RUN(op, &along[rows], dense(&z, got, KL_U32, 2, out),
+                IN(strided_operand(&x, data, dtype, 2, dims, strides)), large);
+            for (int o = 0; o < m; o++)
+                if (got[o] != want[o])
+                    fail_msg("%s of %d by %d, way %d, numbers %d, %s: %u, not %u",
+                             kl_dtype_name(dtype), n, m, way, kind, kl_cpu_variant_name(v), got[o],
+                             want[o]);
+        }
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+    free(numbers);
+    free(data);
+    free(got);
+    free(want);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(extremes),          cmocka_unit_test(extremes_of_halves),
-        cmocka_unit_test(halves_as_widened), cmocka_unit_test(shared_segments),
-        cmocka_unit_test(wider_output),      cmocka_unit_test(broadcast_input),
-        cmocka_unit_test(no_memory)};
+        cmocka_unit_test(halves_as_widened), cmocka_unit_test(places),
+        cmocka_unit_test(shared_segments),   cmocka_unit_test(wider_output),
+        cmocka_unit_test(broadcast_input),   cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
