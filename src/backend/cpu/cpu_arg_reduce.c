@@ -1,12 +1,13 @@
 /* cpu_arg_reduce.c - ARGMAX and ARGMIN along one axis: the first of equals, the first NaN before
  * all (a complex number with a NaN in either part is one).
  *
- * Row by row: the best value of a tile is found by lanes, and only where it beats what is so far its place is looked for. Where other axes lie closer together than the axis: a run of columns side by
- * side, with a best value and its place each. Long rows and columns are cut into segments, which are shared among threads and joined in order. */
+ * Row by row: the best value of a tile is found by lanes, with the step at which it came. Where other axes lie closer together than the axis: a run of columns side by
+ * side, with a best value and its place each. 16-bit floats are compared as integers (cpu_half_order.h). Long rows and columns are cut into segments, which are shared among threads and joined in order. */
 #include <string.h>
 
 #include "backend/cpu/cpu_axes.h"
 #include "backend/cpu/cpu_complex.h"
+#include "backend/cpu/cpu_half_order.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
@@ -14,10 +15,13 @@
 #include "base/op_params.h"
 
 enum {
-    LANES = 32,
     SEGMENT = 1 << 16,
-    SHORT = 16, /* fewer columns are not worth it */
+    SHORT = 16,              /* fewer columns are not worth it */
+    LONG_TILE = 4 * KL_TILE, /* elements of a row that lie side by side */
+    WIDTH = 4 * KL_TILE,     /* 16-bit floats of a row that are done side by side; others KL_TILE */
 };
+
+_Static_assert(LONG_TILE / 32 < 256, "steps fit a byte");
 
 struct best {
     int64_t at; /* -1: none yet */
@@ -27,131 +31,167 @@ struct best {
 
 #define ABOVE(a, b) ((a) > (b))
 #define BELOW(a, b) ((a) < (b))
-#define ANY(x) (x)
-#define LOWEST(x) (-INFINITY)
-#define HIGHEST(x) (INFINITY)
+#define SMALLER_OF(a, b) ((b) < (a) ? (b) : (a))
 
 #define T uint8_t
+#define STEP uint8_t
 #define NAME max_u8
 #define BETTER ABOVE
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T uint16_t
+#define STEP uint16_t
 #define NAME max_u16
 #define BETTER ABOVE
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T uint32_t
+#define STEP uint32_t
 #define NAME max_u32
 #define BETTER ABOVE
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T uint64_t
+#define STEP uint64_t
 #define NAME max_u64
 #define BETTER ABOVE
-#define START ANY
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T int8_t
+#define STEP uint8_t
 #define NAME max_i8
 #define BETTER ABOVE
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T int16_t
+#define STEP uint16_t
 #define NAME max_i16
 #define BETTER ABOVE
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T int32_t
+#define STEP uint32_t
 #define NAME max_i32
 #define BETTER ABOVE
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T int64_t
+#define STEP uint64_t
 #define NAME max_i64
 #define BETTER ABOVE
-#define START ANY
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T float
+#define STEP uint32_t
 #define NAME max_f32
 #define BETTER ABOVE
-#define START LOWEST
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T double
+#define STEP uint64_t
 #define NAME max_f64
 #define BETTER ABOVE
-#define START LOWEST
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 
 #define T uint8_t
+#define STEP uint8_t
 #define NAME min_u8
 #define BETTER BELOW
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T uint16_t
+#define STEP uint16_t
 #define NAME min_u16
 #define BETTER BELOW
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T uint32_t
+#define STEP uint32_t
 #define NAME min_u32
 #define BETTER BELOW
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T uint64_t
+#define STEP uint64_t
 #define NAME min_u64
 #define BETTER BELOW
-#define START ANY
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T int8_t
+#define STEP uint8_t
 #define NAME min_i8
 #define BETTER BELOW
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T int16_t
+#define STEP uint16_t
 #define NAME min_i16
 #define BETTER BELOW
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T int32_t
+#define STEP uint32_t
 #define NAME min_i32
 #define BETTER BELOW
-#define START ANY
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T int64_t
+#define STEP uint64_t
 #define NAME min_i64
 #define BETTER BELOW
-#define START ANY
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T float
+#define STEP uint32_t
 #define NAME min_f32
 #define BETTER BELOW
-#define START HIGHEST
 #define PLACE uint32_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 #define T double
+#define STEP uint64_t
 #define NAME min_f64
 #define BETTER BELOW
-#define START HIGHEST
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
+
+/* ---- 16-bit floats, by their ranks; what scans leave is as of int16 ---- */
+#define T int16_t
+#define STEP uint16_t
+#define NAME rank
+#define FROM uint16_t
+#define LOAD(x) kl_half_rank_of(rank, x)
+#define RANK struct kl_half_rank rank,
+#define BETTER ABOVE
+#define PLACE uint16_t
+#include "backend/cpu/cpu_arg_reduce.inc"
+
+/* The next rows of n columns, from `row` on: as many as are done at once, which saves reading and writing what is so far for each. */
+enum { AT_ONCE = 8 };
+static void columns_rank(struct kl_half_rank rank, const uint16_t *x, int64_t step, int64_t row,
+                         int64_t n, int16_t *tops, uint16_t *places) {
+#define ROW(k)                                              \
+    do {                                                    \
+        int16_t v = kl_half_rank_of(rank, x[(k)*step + c]); \
+        place = v > top ? (uint16_t)(row + (k)) : place;    \
+        top = v > top ? v : top;                            \
+    } while (0)
+    KL_EACH(c, n) {
+        int16_t top = tops[c];
+        uint16_t place = places[c];
+        ROW(0);
+        ROW(1);
+        ROW(2);
+        ROW(3);
+        ROW(4);
+        ROW(5);
+        ROW(6);
+        ROW(7);
+        tops[c] = top;
+        places[c] = place;
+    }
+#undef ROW
+}
 
 /* ---- complex64: one after another ---- */
 static void scan_c64(const void *in, int64_t n, int64_t first, struct best *best, bool max) {
@@ -209,7 +249,9 @@ struct job {
     const struct kl_launch *l;
     struct family f;
     struct kl_split s;
-    enum kl_dtype type;
+    enum kl_dtype type; /* compared in; of 16-bit floats themselves, which are `ranked` */
+    bool ranked;
+    struct kl_half_rank rank;
     int64_t run, group, run_groups, n_groups, segments; /* as in cpu_reduce.c */
     struct best *partial;                               /* [segments][n_out], when segments > 1 */
 };
@@ -228,37 +270,62 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
         c.data = (char *)in->data + offsets[o] * item;
         c.filled = false;
         kl_cursor_seek(&c, from);
-        for (int64_t at = 0; at < count; at += KL_TILE) {
-            int64_t m = kl_min64(KL_TILE, count - at);
-            j->f.scan(kl_cursor_next_as(&c, m, in->dtype, j->type, &raw, &tile), m, from + at,
-                      &best[o]);
+        int64_t most = c.ndim == 1 && c.strides[0] == item ? LONG_TILE : KL_TILE;
+        for (int64_t at = 0; at < count; at += most) {
+            int64_t m = kl_min64(most, count - at);
+            const void *x = kl_cursor_next_as(&c, m, in->dtype, j->type, &raw, &tile);
+            if (j->ranked)
+                scan_rank(j->rank, x, m, from + at, &best[o]);
+            else
+                j->f.scan(x, m, from + at, &best[o]);
         }
     }
-}
-
-static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
-                       struct best *best) {
-    const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype);
-    int64_t first;
-    union kl_tile typed;
-    _Alignas(64) char tops[KL_TILE * 8], places[KL_TILE * 8];
-    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
-    const char *x = (const char *)in->data + (first + from * j->s.gone_strides[0]) * item;
-    for (int64_t r = 0; r < count; r++) {
-        const void *row = x + r * j->s.gone_strides[0] * item;
-        if (in->dtype != j->type) {
-            kl_convert(j->type, typed.bytes, in->dtype, row, n);
-            row = typed.bytes;
-        }
-        j->f.columns(row, from + r, r == 0, n, tops, places);
-    }
-    j->f.gather(tops, places, n, best);
 }
 
 static void store(const struct job *j, int64_t begin, int64_t n, const struct best *best) {
     uint32_t *out = (uint32_t *)j->l->out->data + begin;
     for (int64_t i = 0; i < n; i++) out[i] = (uint32_t)best[i].at;
+}
+
+/* best: NULL if they are to be stored. */
+static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
+                       struct best *best) {
+    const struct kl_arg *in = j->l->in;
+    int64_t item = (int64_t)kl_dtype_size(in->dtype), step = j->s.gone_strides[0], first;
+    _Alignas(64) char tops[KL_TILE * 8], places[KL_TILE * 8];
+    struct best here[KL_TILE];
+    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
+    const char *x = (const char *)in->data + (first + from * step) * item;
+    for (int64_t r = 0; r < count; r++)
+        j->f.columns(x + r * step * item, from + r, r == 0, n, tops, places);
+    j->f.gather(tops, places, n, best ? best : here);
+    if (!best) store(j, begin, n, here);
+}
+
+/* The same of 16-bit floats. Places are within a segment. */
+static void by_ranks(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
+                     struct best *best) {
+    const struct kl_arg *in = j->l->in;
+    int64_t step = j->s.gone_strides[0], first;
+    _Alignas(64) int16_t tops[WIDTH];
+    _Alignas(64) uint16_t places[WIDTH];
+    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
+    const uint16_t *x = (const uint16_t *)in->data + first + from * step;
+    memset(places, 0, sizeof places);
+    KL_EACH(c, n) tops[c] = kl_half_rank_of(j->rank, x[c]);
+    int64_t r = 0;
+    for (; r + AT_ONCE <= count; r += AT_ONCE)
+        columns_rank(j->rank, x + r * step, step, r, n, tops, places);
+    for (; r < count; r++) columns_rank(j->rank, x + r * step, 0, r, n, tops, places);
+    if (!best) {
+        uint32_t *out = (uint32_t *)j->l->out->data + begin;
+        KL_EACH(c, n) out[c] = (uint32_t)from + places[c];
+        return;
+    }
+    for (int64_t c = 0; c < n; c++) {
+        best[c] = (struct best){.at = from + places[c]};
+        memcpy(best[c].value, &tops[c], sizeof tops[c]);
+    }
 }
 
 static void segment_chunk(void *arg, int64_t i) {
@@ -268,9 +335,13 @@ static void segment_chunk(void *arg, int64_t i) {
     int64_t begin = g / j->run_groups * all + place, n = kl_min64(j->group, all - place);
     int64_t from = segment * SEGMENT, count = kl_min64(SEGMENT, j->s.n_red - from);
     struct best here[KL_TILE],
-        *best = j->partial ? j->partial + segment * j->s.n_out + begin : here;
-    (j->run ? by_columns : by_rows)(j, begin, n, from, count, best);
-    if (!j->partial) store(j, begin, n, best);
+        *best = j->partial ? j->partial + segment * j->s.n_out + begin : NULL;
+    if (j->run) {
+        (j->ranked ? by_ranks : by_columns)(j, begin, n, from, count, best);
+        return;
+    }
+    by_rows(j, begin, n, from, count, best ? best : here);
+    if (!best) store(j, begin, n, here);
 }
 
 int kl_cpu_arg_reduce(struct kl_launch *l) {
@@ -278,14 +349,17 @@ int kl_cpu_arg_reduce(struct kl_launch *l) {
     const struct kl_arg *in = l->in;
     int axis = ((const struct kl_axis_params *)l->params)->axis;
     if (l->out->size == 0) return KL_OK;
-    j.type = kl_compute_dtype(in->dtype);
-    j.f = (l->op == KL_OP_ARGMAX ? largest : smallest)[j.type];
+    bool max = l->op == KL_OP_ARGMAX;
+    j.type = in->dtype;
+    j.ranked = j.type == KL_F16 || j.type == KL_BF16;
+    if (j.ranked) j.rank = kl_half_rank(j.type, max);
+    j.f = j.ranked ? largest[KL_I16] : (max ? largest : smallest)[j.type];
     kl_split_axes(&j.s, in, 1, &axis);
     j.segments = kl_ceil_div(j.s.n_red, SEGMENT);
     if (j.f.columns && kl_split_columns(&j.s) && kl_split_run(&j.s) >= SHORT)
         j.run = kl_split_run(&j.s);
     int64_t fit = KL_CHUNK / kl_min64(j.s.n_red, SEGMENT);
-    j.group = j.run || fit > KL_TILE ? KL_TILE : fit < 1 ? 1 : fit;
+    j.group = j.run ? (j.ranked ? WIDTH : KL_TILE) : fit > KL_TILE ? KL_TILE : fit < 1 ? 1 : fit;
     j.run_groups = kl_ceil_div(j.run ? j.run : j.s.n_out, j.group);
     j.n_groups = (j.run ? j.s.n_out / j.run : 1) * j.run_groups;
     if (j.segments > 1) {

@@ -29,13 +29,16 @@ static inline double kl_min_f64(double a, double b) {
     double r = a < b || a != a ? a : b;
     return a == b ? same : r;
 }
-static inline struct kl_c64 kl_max_c64(struct kl_c64 a, struct kl_c64 b) {
+/* Not inlined: kernels have many places that would grow by all of it. */
+static __attribute__((noinline, unused)) struct kl_c64 kl_max_c64(struct kl_c64 a,
+                                                                  struct kl_c64 b) {
     if (kl_c64_is_nan(a)) return a;
     if (kl_c64_is_nan(b)) return b;
     if (a.re != b.re) return a.re > b.re ? a : b;
     return (struct kl_c64){kl_max_f32(a.re, b.re), kl_max_f32(a.im, b.im)};
 }
-static inline struct kl_c64 kl_min_c64(struct kl_c64 a, struct kl_c64 b) {
+static __attribute__((noinline, unused)) struct kl_c64 kl_min_c64(struct kl_c64 a,
+                                                                  struct kl_c64 b) {
     if (kl_c64_is_nan(a)) return a;
     if (kl_c64_is_nan(b)) return b;
     if (a.re != b.re) return a.re < b.re ? a : b;

@@ -13,15 +13,20 @@
  * follow each other without a gap; LANES rows are then one wide row. Long reductions are cut into
  * segments, whole subtrees, which are shared among threads.
  *
+ * 16-bit floats are widened in registers on their way into a sum or product, and are compared as integers
+ * of the same order (cpu_half_order.h), where they lie side by side or have been gathered as they are.
+ *
  * ALL and ANY are the minimum and maximum of truth values. VAR is two sums: the mean is found
  * first, then the squared distances from it are summed; it cannot become negative. */
 #include <string.h>
 
 #include "backend/cpu/cpu_axes.h"
 #include "backend/cpu/cpu_extremes.h"
+#include "backend/cpu/cpu_half_order.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
+#include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
@@ -53,6 +58,9 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define T float
 #define NAME sum_f32
 #define JOIN SUM_OF
+#if KL_HAS_WIDE
+#define IS_WIDE
+#endif
 #include "backend/cpu/cpu_reduce.inc"
 #define T double
 #define NAME sum_f64
@@ -74,6 +82,9 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define T float
 #define NAME prod_f32
 #define JOIN PRODUCT_OF
+#if KL_HAS_WIDE
+#define IS_WIDE
+#endif
 #include "backend/cpu/cpu_reduce.inc"
 #define T double
 #define NAME prod_f64
@@ -86,6 +97,66 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 
 #define KL_TEMPLATE "backend/cpu/cpu_reduce.inc"
 #include "backend/cpu/cpu_extremes.inc"
+
+/* 16-bit floats to their keys; those are joined as integers. */
+#define T int16_t
+#define NAME keys
+#define FROM uint16_t
+#define LOAD(x) kl_half_key(order, x)
+#define ORDER struct kl_half_order order,
+#define ANY_ORDER
+#define JOIN KL_PLAIN_MAX
+#include "backend/cpu/cpu_reduce.inc"
+
+#if KL_HAS_WIDE
+#define NAME sum_f32
+#define JOIN SUM_OF
+#define FROM float
+#define DTYPE KL_F32
+#define WIDE kl_wide_f32
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define NAME sum_f16
+#define JOIN SUM_OF
+#define FROM uint16_t
+#define DTYPE KL_F16
+#define WIDE kl_wide_f16
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define NAME sum_bf16
+#define JOIN SUM_OF
+#define FROM uint16_t
+#define DTYPE KL_BF16
+#define WIDE kl_wide_bf16
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define NAME prod_f32
+#define JOIN PRODUCT_OF
+#define FROM float
+#define DTYPE KL_F32
+#define WIDE kl_wide_f32
+#define OF prod_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define NAME prod_f16
+#define JOIN PRODUCT_OF
+#define FROM uint16_t
+#define DTYPE KL_F16
+#define WIDE kl_wide_f16
+#define OF prod_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define NAME prod_bf16
+#define JOIN PRODUCT_OF
+#define FROM uint16_t
+#define DTYPE KL_BF16
+#define WIDE kl_wide_bf16
+#define OF prod_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define HALVES(op)                                                 \
+    [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
+    [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},
+#else
+#define HALVES(op) /* they go through tiles */
+#endif
 
 struct join {
     void (*run)(void *levels, int64_t *blocks, const void *x, int64_t n);
@@ -101,8 +172,10 @@ struct join {
         [KL_I16] = JOIN_OF(op##_i16), [KL_I32] = JOIN_OF(op##_i32), [KL_I64] = JOIN_OF(op##_i64), \
         [KL_F32] = JOIN_OF(op##_f32), [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)  \
     }
+/* By what is computed in; those of 16-bit floats give float32. */
 #define TOTAL(op)                                                                                 \
     {                                                                                             \
+        HALVES(op)                                                                                \
         [KL_U32] = JOIN_OF(op##_u32), [KL_I32] = JOIN_OF(op##_u32), [KL_U64] = JOIN_OF(op##_u64), \
         [KL_I64] = JOIN_OF(op##_u64), [KL_F32] = JOIN_OF(op##_f32), [KL_F64] = JOIN_OF(op##_f64), \
         [KL_C64] = JOIN_OF(op##_c64)                                                              \
@@ -120,7 +193,10 @@ struct job {
     struct join join;
     enum kl_dtype type; /* computed in */
     int bytes;          /* of that type */
-    enum kl_dtype read; /* what elements are converted to: type, but the data's before distances */
+    enum kl_dtype
+        read; /* what elements are converted to: type, but the data's before distances, and where joins take those */
+    bool keyed; /* extremes of 16-bit floats: type is that of their keys */
+    struct kl_half_order order;
     /* Per output, of type `read`: instead of an element its squared distance from it is taken; else NULL. */
     const char *means;
     struct kl_split s;
@@ -169,6 +245,13 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
     }
 }
 
+static inline void run(const struct job *j, struct counter *c, const void *x, int64_t n) {
+    if (j->keyed)
+        run_keys(j->order, c->level, &c->blocks, x, n);
+    else
+        j->join.run(c->level, &c->blocks, x, n);
+}
+
 /* y[i] = |x[i] - mean[i * step]|^2 */
 static void distances(const struct job *j, void *out, const void *in, const void *mean,
                       int64_t step, int64_t n) {
@@ -212,7 +295,7 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
         const char *base = (const char *)in->data + offsets[o] * item;
         struct counter counter = {levels, 1, 0};
         if (j->dense) {
-            j->join.run(levels, &counter.blocks, base + from * item, count);
+            run(j, &counter, base + from * item, count);
         } else {
             c.data = (char *)base;
             c.filled = false;
@@ -224,7 +307,7 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
                     distances(j, apart.bytes, x, j->means + (begin + o) * read, 0, m);
                     x = apart.bytes;
                 }
-                j->join.run(levels, &counter.blocks, x, m);
+                run(j, &counter, x, m);
             }
         }
         if (counter.blocks > 1)
@@ -283,7 +366,10 @@ static void lane_of(struct block *b, int64_t lane, char *out) {
         }
         rows[n] = x;
     }
-    j->join.lane(out, rows, n, b->n);
+    if (j->keyed)
+        lane_keys(j->order, out, rows, n, b->n);
+    else
+        j->join.lane(out, rows, n, b->n);
 }
 
 /* Lanes k, k + step, k + 2 step, ... joined by halving; depth: of the recursion. */
@@ -340,8 +426,11 @@ static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t
         for (int64_t r = 0; r < m; r += LANES) {
             int64_t wide = kl_min64(LANES, m - r) * n;
             const char *row = x + (at + r) * n * item;
-            if (!j->dense) {
-                kl_convert(j->type, typed, in->dtype, row, wide);
+            if (in->dtype != j->type) {
+                if (j->keyed)
+                    lane_keys(j->order, typed, (const void *const[]){row}, 1, wide);
+                else
+                    kl_convert(j->type, typed, in->dtype, row, wide);
                 row = typed;
             }
             if (r == 0)
@@ -373,12 +462,21 @@ static void divide(enum kl_dtype type, void *x, double by, int64_t n) {
 /* Results are overwritten. */
 static void store(const struct job *j, int64_t begin, int64_t n, char *results) {
     const struct kl_arg *out = j->l->out;
+    float widened[ROWS * 4];
+    enum kl_dtype type = j->type;
+    if (j->keyed) { /* through float32, which makes a NaN quiet */
+        int16_t *key = (int16_t *)(void *)results;
+        KL_EACH(i, n) key[i] = (int16_t)kl_half_of_key(j->order, key[i]);
+        type = KL_F32;
+        kl_convert(type, widened, j->l->in->dtype, results, n);
+        results = (char *)widened;
+    }
     if (j->divides) divide(j->type, results, j->divisor, n);
     if (j->to)
         memcpy(j->to + begin * j->bytes, results, (size_t)(n * j->bytes));
     else
-        kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype),
-                   j->type, results, n);
+        kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), type,
+                   results, n);
 }
 
 static void segment_chunk(void *arg, int64_t i) {
@@ -420,7 +518,7 @@ static void join_segments(const struct job *j) {
 /* The way through memory, and what one task is. */
 static void choose_way(struct job *j) {
     enum { SHORT = 16 }; /* shorter runs are not worth a task: several are gathered */
-    bool same = j->l->in->dtype == j->type && !j->means;
+    bool same = j->l->in->dtype == j->read && !j->means;
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
     j->way = kl_split_columns(&j->s) ? BY_COLUMNS : BY_ROWS;
     j->run = 0;
@@ -439,6 +537,22 @@ static void choose_way(struct job *j) {
     }
     j->run_groups = kl_ceil_div(j->run ? j->run : j->s.n_out, j->group);
     j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;
+}
+
+/* Elements as they are, where there are functions that take them. */
+static void read_halves(struct job *j, const struct join *joins) {
+    enum kl_dtype from = j->l->in->dtype;
+    if (j->type != KL_F32 || (from != KL_F16 && from != KL_BF16)) return;
+    if (joins == maxima || joins == minima) {
+        j->keyed = true;
+        j->order = kl_half_order(from, joins == maxima);
+        j->type = KL_I16;
+        j->join = maxima[KL_I16];
+        j->read = from;
+    } else if (joins[from].run) {
+        j->join = joins[from];
+        j->read = from;
+    }
 }
 
 static int reduce(struct job *j) {
@@ -472,13 +586,15 @@ int kl_cpu_reduce(struct kl_launch *l) {
     struct job j = {.l = l};
     if (l->out->size == 0) return KL_OK;
     j.type = j.read = kl_compute_dtype(l->out->dtype);
+    const struct join *joins = minima;
     switch (l->op) {
-    case KL_OP_SUM: j.join = sums[j.type]; break;
-    case KL_OP_PROD: j.join = products[j.type]; break;
+    case KL_OP_SUM: joins = sums; break;
+    case KL_OP_PROD: joins = products; break;
     case KL_OP_MAX:
-    case KL_OP_ANY: j.join = maxima[j.type]; break;
-    default: j.join = minima[j.type]; break;
+    case KL_OP_ANY: joins = maxima; break;
+    default: break;
     }
+    j.join = joins[j.type];
     if (!j.join.run)
         return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->out->dtype));
     kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
@@ -486,6 +602,7 @@ int kl_cpu_reduce(struct kl_launch *l) {
         fill_empty(l);
         return KL_OK;
     }
+    read_halves(&j, joins);
     return reduce(&j);
 }
 
@@ -508,11 +625,13 @@ int kl_cpu_var(struct kl_launch *l) {
     j.to = kl_malloc((size_t)j.s.n_out * kl_dtype_size(j.type));
     if (!j.to) return kl_fail_nomem(l->err);
     char *means = j.to;
+    read_halves(&j, sums);
     j.divides = true;
     j.divisor = (double)j.s.n_red;
     int rc = reduce(&j);
     if (rc == KL_OK) {
         j.means = means;
+        j.read = l->in->dtype == KL_C64 ? KL_C64 : type;
         j.to = NULL;
         j.type = type;
         j.join = sums[type];

@@ -11,6 +11,7 @@
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_tile.h"
+#include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
@@ -132,6 +133,59 @@ static inline struct kl_c64 log_add_c64(struct kl_c64 a, struct kl_c64 b) {
 #define JOIN log_add_c64
 #include "backend/cpu/cpu_scan.inc"
 
+#if KL_HAS_WIDE
+#define EACH_OF_16(DO)                                                                       \
+    DO(0)                                                                                    \
+    DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) \
+        DO(15)
+#if defined __AVX512F__
+#define TRANSPOSE(t) kl_wide_transpose(t)
+#define EACH_PAIR(DO) DO(0, 1) DO(2, 3) DO(4, 5) DO(6, 7) DO(8, 9) DO(10, 11) DO(12, 13) DO(14, 15)
+#else
+#define EACH_PAIR(DO) DO(0, 8) DO(1, 9) DO(2, 10) DO(3, 11) DO(4, 12) DO(5, 13) DO(6, 14) DO(7, 15)
+#define TRANSPOSE(t) (kl_wide_transpose(t), kl_wide_transpose((t) + KL_WIDE))
+#endif
+/* Two vectors, one behind the other. */
+static inline void put_f32(float *y, kl_wide first, kl_wide second) {
+    kl_wide_put(y, first);
+    kl_wide_put(y + KL_WIDE, second);
+}
+static inline void put_f16(uint16_t *y, kl_wide first, kl_wide second) {
+    kl_wide_put_f16(y, first);
+    kl_wide_put_f16(y + KL_WIDE, second);
+}
+#define IS_F32
+#define NAME sum_f32
+#define JOIN SUM_OF
+#define IDENTITY -0.0f
+#define FROM float
+#define DTYPE KL_F32
+#define WIDE kl_wide_f32
+#define PUT put_f32
+#define OF sum_f32
+#include "backend/cpu/cpu_scan_wide.inc"
+#define NAME sum_f16
+#define JOIN SUM_OF
+#define IDENTITY -0.0f
+#define FROM uint16_t
+#define DTYPE KL_F16
+#define WIDE kl_wide_f16
+#define PUT put_f16
+#define OF sum_f32
+#include "backend/cpu/cpu_scan_wide.inc"
+#define NAME sum_bf16
+#define JOIN SUM_OF
+#define IDENTITY -0.0f
+#define FROM uint16_t
+#define DTYPE KL_BF16
+#define WIDE kl_wide_bf16
+#define PUT kl_wide_put_bf16
+#define OF sum_f32
+#include "backend/cpu/cpu_scan_wide.inc"
+#else
+#define groups_sum_f32 row_sum_f32
+#endif
+
 struct join {
     void (*row)(struct state *s, void *y, const void *x, int64_t n); /* y NULL: the totals alone */
     void (*column)(struct state *s, void *y, const void *x, int64_t r, int64_t n);
@@ -140,8 +194,7 @@ struct join {
 };
 #define JOIN_OF(name) \
     { row_##name, column_##name, group_##name, segment_##name }
-#define FLOATS(op) \
-    [KL_F32] = JOIN_OF(op##_f32), [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)
+#define FLOATS(op) [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)
 #define UNSIGNEDS(op)                                                                       \
     [KL_U8] = JOIN_OF(op##_u8), [KL_U16] = JOIN_OF(op##_u16), [KL_U32] = JOIN_OF(op##_u32), \
     [KL_U64] = JOIN_OF(op##_u64)
@@ -149,12 +202,32 @@ struct join {
     [KL_I8] = JOIN_OF(op##_##of##8), [KL_I16] = JOIN_OF(op##_##of##16), \
     [KL_I32] = JOIN_OF(op##_##of##32), [KL_I64] = JOIN_OF(op##_##of##64)
 static const struct join joins[][KL_N_DTYPES] = {
-    {UNSIGNEDS(sum), SIGNEDS(sum, u), FLOATS(sum)},
-    {[KL_BOOL] = JOIN_OF(and_b8), UNSIGNEDS(prod), SIGNEDS(prod, u), FLOATS(prod)},
-    {[KL_BOOL] = JOIN_OF(max_u8), UNSIGNEDS(max), SIGNEDS(max, i), FLOATS(max)},
-    {[KL_BOOL] = JOIN_OF(min_u8), UNSIGNEDS(min), SIGNEDS(min, i), FLOATS(min)},
-    {FLOATS(log)},
+    {UNSIGNEDS(sum),
+     SIGNEDS(sum, u), [KL_F32] = {groups_sum_f32, column_sum_f32, group_sum_f32, segment_sum_f32},
+     FLOATS(sum)},
+    {[KL_BOOL] = JOIN_OF(and_b8),
+     UNSIGNEDS(prod),
+     SIGNEDS(prod, u),
+     [KL_F32] = JOIN_OF(prod_f32),
+     FLOATS(prod)},
+    {[KL_BOOL] = JOIN_OF(max_u8),
+     UNSIGNEDS(max),
+     SIGNEDS(max, i),
+     [KL_F32] = JOIN_OF(max_f32),
+     FLOATS(max)},
+    {[KL_BOOL] = JOIN_OF(min_u8),
+     UNSIGNEDS(min),
+     SIGNEDS(min, i),
+     [KL_F32] = JOIN_OF(min_f32),
+     FLOATS(min)},
+    {[KL_F32] = JOIN_OF(log_f32), FLOATS(log)},
 };
+#if KL_HAS_WIDE
+/* Sums of 16-bit floats as they are. */
+static const struct join halves[KL_N_DTYPES] = {
+    [KL_F16] = {groups_sum_f16, columns_sum_f16, group_sum_f32, segment_sum_f32},
+    [KL_BF16] = {groups_sum_bf16, columns_sum_bf16, group_sum_f32, segment_sum_f32}};
+#endif
 _Static_assert(KL_OP_CUMPROD == KL_OP_CUMSUM + 1 && KL_OP_CUMMAX == KL_OP_CUMSUM + 2 &&
                    KL_OP_CUMMIN == KL_OP_CUMSUM + 3 && KL_OP_LOGCUMSUMEXP == KL_OP_CUMSUM + 4,
                "the order of joins");
@@ -163,6 +236,7 @@ struct job {
     const struct kl_launch *l;
     struct join join;
     enum kl_dtype type; /* computed in */
+    enum kl_dtype read; /* what rows take and give: type, or that of 16-bit floats as they are */
     int bytes, in_item, out_item;
     int64_t length;              /* of a scan: of the axis, or one less */
     int64_t in_step, out_step;   /* along the axis, in elements, in the direction of the scan */
@@ -197,14 +271,14 @@ static void scan_part(const struct job *j, struct state *s, int64_t in_offset, i
     kl_cursor_init(&y, element(j->l->out, out_offset), j->out_item, 1, &dim, &j->out_step);
     kl_cursor_seek(&x, from);
     kl_cursor_seek(&y, from);
-    bool same = j->l->out->dtype == j->type;
+    bool same = j->l->out->dtype == j->read;
     for (int64_t at = 0; at < count; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, count - at);
-        const void *v = kl_cursor_next_as(&x, n, j->l->in->dtype, j->type, &raw, &tile);
+        const void *v = kl_cursor_next_as(&x, n, j->l->in->dtype, j->read, &raw, &tile);
         void *to = write && same ? kl_cursor_claim(&y, n) : NULL;
         j->join.row(s, write ? (to ? to : (void *)result.bytes) : NULL, v, n);
         if (write && !to) {
-            if (!same) kl_convert(j->l->out->dtype, stored.bytes, j->type, result.bytes, n);
+            if (!same) kl_convert(j->l->out->dtype, stored.bytes, j->read, result.bytes, n);
             kl_cursor_write(&y, n, same ? result.bytes : stored.bytes);
         }
         if ((from + at + n) % SEGMENT == 0 && write) j->join.segment(s, 1, 1);
@@ -285,15 +359,15 @@ static void column_chunk(void *arg, int64_t i) {
     for (int64_t r = 0; r < j->length; r++) {
         const void *x = element(in_arg, in + r * j->in_step);
         void *y = element(out_arg, out + r * j->out_step);
-        if (in_arg->dtype != j->type) {
-            kl_convert(j->type, typed.bytes, in_arg->dtype, x, n);
+        if (in_arg->dtype != j->read) {
+            kl_convert(j->read, typed.bytes, in_arg->dtype, x, n);
             x = typed.bytes;
         }
-        if (out_arg->dtype == j->type) {
+        if (out_arg->dtype == j->read) {
             j->join.column(&s, y, x, r, n);
         } else {
             j->join.column(&s, result.bytes, x, r, n);
-            kl_convert(out_arg->dtype, y, j->type, result.bytes, n);
+            kl_convert(out_arg->dtype, y, j->read, result.bytes, n);
         }
         if ((r + 1) % GROUP == 0) j->join.group(&s, n);
         if ((r + 1) % SEGMENT == 0) j->join.segment(&s, WIDTH / j->bytes, n);
@@ -330,13 +404,19 @@ int kl_cpu_scan(struct kl_launch *l) {
     const struct kl_arg *in = l->in, *out = l->out;
     struct job j = {.l = l, .inclusive = p->inclusive, .rows = 1};
     if (out->size == 0) return KL_OK;
-    j.type = kl_compute_dtype(out->dtype);
+    j.type = j.read = kl_compute_dtype(out->dtype);
     j.bytes = (int)kl_dtype_size(j.type);
     j.in_item = (int)kl_dtype_size(in->dtype);
     j.out_item = (int)kl_dtype_size(out->dtype);
     j.join = joins[l->op - KL_OP_CUMSUM][j.type];
     if (!j.join.row)
         return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(out->dtype));
+#if KL_HAS_WIDE
+    if (l->op == KL_OP_CUMSUM && in->dtype == out->dtype && halves[in->dtype].row) {
+        j.join = halves[in->dtype];
+        j.read = in->dtype;
+    }
+#endif
     find_first(&j, l->op);
     int sign = p->reverse ? -1 : 1;
     int64_t last = in->dims[p->axis] - 1;
@@ -365,7 +445,7 @@ int kl_cpu_scan(struct kl_launch *l) {
     if (j.n && j.in_strides[j.n - 1] == 1 && j.out_strides[j.n - 1] == 1 &&
         j.dims[j.n - 1] >= SHORT) {
         j.run = j.dims[j.n - 1];
-        j.group = kl_min64(KL_TILE, WIDTH / j.bytes);
+        j.group = j.read == j.type ? kl_min64(KL_TILE, WIDTH / j.bytes) : WIDTH / j.bytes;
         j.run_groups = kl_ceil_div(j.run, j.group);
         kl_share(&share, j.rows / j.run * j.run_groups, column_chunk, &j);
         return KL_OK;

@@ -3,6 +3,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/alloc.h"
+#include "base/half.h"
 
 enum { ROWS = 2, N = 140000 };
 static const struct { int n_axes, axes[1]; } last = {1, {1}};
@@ -113,6 +114,87 @@ static void no_memory(void **state) {
     free(result);
 }
 
+static bool same_number(enum kl_dtype dtype, const void *a, const void *b, int64_t i) {
+    if (dtype == KL_F32) {
+        float x = ((const float *)a)[i], y = ((const float *)b)[i];
+        return kl_f32_bits(x) == kl_f32_bits(y) || (isnan(x) && isnan(y));
+    }
+    uint16_t x = ((const uint16_t *)a)[i], y = ((const uint16_t *)b)[i];
+    bool nan = dtype == KL_F16 ? isnan(kl_f16_load(x)) && isnan(kl_f16_load(y))
+                               : isnan(kl_bf16_load(x)) && isnan(kl_bf16_load(y));
+    return x == y || nan;
+}
+
+/* Sums along axes have the same bits in every variant and way through memory, at every length around groups, registers and segments; those of 16-bit floats are the ones of the widened numbers, rounded. */
+static void scans(void **state) {
+    static const int sizes[][2] = {{1, 3},    {15, 2},    {16, 17},   {17, 33},   {127, 3},
+                                   {128, 64}, {129, 20},  {255, 2},   {256, 3},   {257, 1},
+                                   {511, 16}, {513, 100}, {1300, 37}, {20, 1025}, {66000, 17}};
+    enum { N_SIZES = sizeof sizes / sizeof *sizes, MOST = 2 * 66000 * 17 };
+    static const enum kl_dtype types[] = {KL_F16, KL_BF16, KL_F32};
+    float *wide = malloc(MOST * sizeof *wide), *sums = malloc(MOST * sizeof *sums);
+    void *in = malloc(MOST * sizeof(float)), *got = malloc(MOST * sizeof(float)),
+         *want = malloc(MOST * sizeof(float));
+    struct operand x, z;
+    for (int k = 0; k < N_SIZES * 3 * 3 * 4 * 2; k++) {
+        int n = sizes[k % N_SIZES][0], m = sizes[k % N_SIZES][1];
+        enum kl_dtype dtype = types[k / N_SIZES % 3];
+        int way = k / N_SIZES / 3 % 3, form = k / N_SIZES / 9 % 4;
+        bool special = k / N_SIZES / 36;
+        if (n > 2000 && form % 3) continue;
+        /* Rows, columns, rows of elements that lie apart. */
+        bool rows = way != 1;
+        int64_t along = way == 0 ? 1 : way == 1 ? m : 2, side = way == 0 ? n : way == 1 ? 1 : 2 * n;
+        int64_t all = (way == 2 ? 2 : 1) * (int64_t)n * m;
+        uint32_t seed = (uint32_t)k;
+        for (int64_t i = 0; i < all; i++) {
+            static const float odd[] = {-0.0f, INFINITY, -INFINITY, NAN};
+            seed = seed * 1664525 + 1013904223;
+            float f = (float)(int32_t)seed * 0x1p-34f;
+            if (special) f = i < all / 4 || seed >> 22 ? -0.0f : odd[seed >> 20 & 3];
+            uint16_t h = dtype == KL_F16 ? kl_f16_store(f) : kl_bf16_store(f);
+            wide[i] = dtype == KL_F32 ? f : dtype == KL_F16 ? kl_f16_load(h) : kl_bf16_load(h);
+            if (dtype == KL_F32)
+                ((float *)in)[i] = f;
+            else
+                ((uint16_t *)in)[i] = h;
+        }
+        struct kl_scan_params p = {rows ? 1 : 0, form & 1, form & 2};
+        int dims[] = {rows ? m : n, rows ? n : m};
+        int64_t strides[] = {rows ? side : along, rows ? along : side};
+        kl_cpu_use_variant(0);
+        RUN(KL_OP_CUMSUM, &p, strided_operand(&z, sums, KL_F32, 2, dims, strides),
+            IN(strided_operand(&x, wide, KL_F32, 2, dims, strides)), false);
+        for (int o = 0; o < m; o++)
+            for (int i = 0; i < n; i++) {
+                int64_t at = o * side + i * along;
+                if (dtype == KL_F32)
+                    ((float *)want)[at] = sums[at];
+                else
+                    ((uint16_t *)want)[at] =
+                        dtype == KL_F16 ? kl_f16_store(sums[at]) : kl_bf16_store(sums[at]);
+            }
+        for (int v = 0; v < kl_cpu_n_variants(); v++) {
+            kl_cpu_use_variant(v);
+            RUN(KL_OP_CUMSUM, &p, strided_operand(&z, got, dtype, 2, dims, strides),
+                IN(strided_operand(&x, in, dtype, 2, dims, strides)), m < 16 || n > 2000);
+            for (int o = 0; o < m; o++)
+                for (int i = 0; i < n; i++)
+                    if (!same_number(dtype, got, want, o * side + i * along))
+                        fail_msg(
+                            "%s of %d by %d, way %d, form %d, special %d, %s: element %d of %d",
+                            kl_dtype_name(dtype), n, m, way, form, special, kl_cpu_variant_name(v),
+                            i, o);
+        }
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+    free(wide);
+    free(sums);
+    free(in);
+    free(got);
+    free(want);
+}
+
 int main(void) {
     uint32_t seed = 7;
     numbers = malloc((size_t)ROWS * N * sizeof *numbers);
@@ -120,7 +202,8 @@ int main(void) {
         seed = seed * 1664525 + 1013904223;
         numbers[i] = (float)(int32_t)seed * 0x1p-30f;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_order), cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_order), cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(scans)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     free(numbers);
     return rc;
