@@ -10,10 +10,11 @@
 
 enum {
     SHORTEST = 2,
-    LONGEST = 64,     /* elements of a row: longer ones are as quick by themselves */
-    FROM = 1 << 14,   /* elements in all */
-    ROOM = 1 << 16,   /* bytes of a tile */
-    LEAST_LINES = 16, /* as many rows of a tile as if they were at least so long */
+    LONGEST = 48,      /* elements of a row: longer ones are as quick by themselves, */
+    LONGEST_SLOW = 64, /* but for extremes, scans and LOGSUMEXP, whose vectors they fill less */
+    FROM = 1 << 14,    /* elements in all */
+    ROOM = 1 << 16,    /* bytes of a tile */
+    LEAST_LINES = 16,  /* as many rows of a tile as if they were at least so long */
     MOST_ROWS = 1024,
 };
 
@@ -30,6 +31,18 @@ static kl_kernel_fn *family(enum kl_op_id op) {
     case KL_OP_CUMMIN:
     case KL_OP_LOGCUMSUMEXP: return kl_cpu_scan;
     default: return kl_cpu_reduce;
+    }
+}
+
+static int longest(enum kl_op_id op) {
+    switch (op) {
+    case KL_OP_SUM:
+    case KL_OP_PROD:
+    case KL_OP_VAR:
+    case KL_OP_ARGMAX:
+    case KL_OP_ARGMIN:
+    case KL_OP_SOFTMAX: return LONGEST;
+    default: return LONGEST_SLOW;
     }
 }
 
@@ -180,7 +193,7 @@ int kl_cpu_along(struct kl_launch *l) {
     if (l->op != KL_OP_SOFTMAX && (in->size < FROM || !(in->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.length = look(&j);
-    if (j.length < SHORTEST || j.length > LONGEST || in->size == 0 ||
+    if (j.length < SHORTEST || j.length > longest(l->op) || in->size == 0 ||
         (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.rows = in->size / j.length;
