@@ -358,6 +358,23 @@ def reductions():
         x.drop()
 
 
+def other_axes():
+    """Rows too short for a vector, and an axis in the middle."""
+    for shape, axis, label in (((1 << 20, 16), 1, "rows of 16"), ((1 << 18, 64), 1, "rows of 64"), ((256, 256, 256), 1, "the middle of 256^3")):
+        x = Both(normal(*shape))
+        moved = 4 * x.np.size
+        out = moved // shape[axis]
+        for name, np_f, t_f in (("sum", np.sum, "sum"), ("max", np.max, "amax"), ("argmax", np.argmax, "argmax"), ("logsumexp", None, "logsumexp")):
+            tf = getattr(torch, t_f) if torch is not None else None
+            mf = getattr(mx, name) if mx is not None else None
+            case(f"{name} of {label} float32", ways(lambda: call(f"{name}_axis", x.keel, axis, FALSE), (lambda: np_f(x.np, axis)) if np_f else None, lambda: tf(x.torch, axis), lambda: mf(x.mx, axis)), moved + out,
+                 share="read", floor=0.7)
+        case(f"softmax of {label} float32", ways(lambda: call("softmax_axis", x.keel, axis, FALSE), None, lambda: torch.softmax(x.torch, axis), lambda: mx.softmax(x.mx, axis)), 2 * moved, share="copy", floor=0.7)
+        case(f"cumsum of {label} float32", ways(lambda: call("cumsum", x.keel, axis, FALSE, TRUE), lambda: np.cumsum(x.np, axis), lambda: torch.cumsum(x.torch, axis), lambda: mx.cumsum(x.mx, axis)), 2 * moved,
+             share="copy", floor=0.5)
+        x.drop()
+
+
 def products():
     for n in (256, 1024, 2048):
         for dtype in ("float32", "bfloat16", "float16"):
@@ -480,7 +497,7 @@ def write_chart(path):
 
 print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
 measure_limits()
-for part in (elementwise, reductions, products, indexed, sorting, attention):
+for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention):
     part()
 ratios = [r["ratio"] for r in results if r["best"]]
 if ratios:
