@@ -13,8 +13,8 @@
  * follow each other without a gap; LANES rows are then one wide row. Long reductions are cut into
  * segments, whole subtrees, which are shared among threads.
  *
- * 16-bit floats are widened in registers on their way into a sum or product, and are compared as integers
- * of the same order (cpu_half_order.h), where they lie side by side or have been gathered as they are.
+ * 16-bit floats are widened in registers on their way into a sum or product, where they lie side by side or have been gathered as they are. Extremes of floats but float64 are those of integers
+ * of the same order (cpu_order.h).
  *
  * ALL and ANY are the minimum and maximum of truth values. VAR is two sums: the mean is found
  * first, then the squared distances from it are summed; it cannot become negative. */
@@ -22,7 +22,7 @@
 
 #include "backend/cpu/cpu_axes.h"
 #include "backend/cpu/cpu_extremes.h"
-#include "backend/cpu/cpu_half_order.h"
+#include "backend/cpu/cpu_order.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
@@ -38,6 +38,8 @@ enum {
     SEGMENT_LEVELS = 10,
     WIDTH = 4096, /* bytes of values side by side; KL_TILE of the widest */
     ROWS = KL_TILE,
+    AHEAD =
+        4096, /* bytes between what is read of a row and what is asked for: the processor does not look past the end of a page */
     NARROW = 64, /* outputs side by side, less than this */
 };
 _Static_assert(BLOCK << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
@@ -95,15 +97,24 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define JOIN kl_c64_mul
 #include "backend/cpu/cpu_reduce.inc"
 
+#define KL_BY_KEYS
 #define KL_TEMPLATE "backend/cpu/cpu_reduce.inc"
 #include "backend/cpu/cpu_extremes.inc"
 
-/* 16-bit floats to their keys; those are joined as integers. */
+/* Floats to their keys; those are joined as integers. */
 #define T int16_t
-#define NAME keys
+#define NAME keys16
 #define FROM uint16_t
-#define LOAD(x) kl_half_key(order, x)
-#define ORDER struct kl_half_order order,
+#define LOAD(x) kl_key16(order, x)
+#define ORDER struct kl_order order,
+#define ANY_ORDER
+#define JOIN KL_PLAIN_MAX
+#include "backend/cpu/cpu_reduce.inc"
+#define T int32_t
+#define NAME keys32
+#define FROM uint32_t
+#define LOAD(x) kl_key32(order, x)
+#define ORDER struct kl_order order,
 #define ANY_ORDER
 #define JOIN KL_PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
@@ -170,7 +181,7 @@ struct join {
         [KL_BOOL] = JOIN_OF(op##_u8), [KL_U8] = JOIN_OF(op##_u8), [KL_U16] = JOIN_OF(op##_u16),   \
         [KL_U32] = JOIN_OF(op##_u32), [KL_U64] = JOIN_OF(op##_u64), [KL_I8] = JOIN_OF(op##_i8),   \
         [KL_I16] = JOIN_OF(op##_i16), [KL_I32] = JOIN_OF(op##_i32), [KL_I64] = JOIN_OF(op##_i64), \
-        [KL_F32] = JOIN_OF(op##_f32), [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)  \
+        [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)                                \
     }
 /* By what is computed in; those of 16-bit floats give float32. */
 #define TOTAL(op)                                                                                 \
@@ -195,8 +206,8 @@ struct job {
     int bytes;          /* of that type */
     enum kl_dtype
         read; /* what elements are converted to: type, but the data's before distances, and where joins take those */
-    bool keyed; /* extremes of 16-bit floats: type is that of their keys */
-    struct kl_half_order order;
+    bool keyed; /* extremes of floats: type is that of their keys */
+    struct kl_order order;
     /* Per output, of type `read`: instead of an element its squared distance from it is taken; else NULL. */
     const char *means;
     struct kl_split s;
@@ -245,11 +256,23 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
     }
 }
 
-static inline void run(const struct job *j, struct counter *c, const void *x, int64_t n) {
-    if (j->keyed)
-        run_keys(j->order, c->level, &c->blocks, x, n);
-    else
+static void run(const struct job *j, struct counter *c, const void *x, int64_t n) {
+    if (!j->keyed)
         j->join.run(c->level, &c->blocks, x, n);
+    else if (j->type == KL_I16)
+        run_keys16(j->order, c->level, &c->blocks, x, n);
+    else
+        run_keys32(j->order, c->level, &c->blocks, x, n);
+}
+
+static void join_rows(const struct job *j, void *out, const void *const *rows, int n_rows,
+                      int64_t n) {
+    if (!j->keyed)
+        j->join.lane(out, rows, n_rows, n);
+    else if (j->type == KL_I16)
+        lane_keys16(j->order, out, rows, n_rows, n);
+    else
+        lane_keys32(j->order, out, rows, n_rows, n);
 }
 
 /* y[i] = |x[i] - mean[i * step]|^2 */
@@ -366,10 +389,7 @@ static void lane_of(struct block *b, int64_t lane, char *out) {
         }
         rows[n] = x;
     }
-    if (j->keyed)
-        lane_keys(j->order, out, rows, n, b->n);
-    else
-        j->join.lane(out, rows, n, b->n);
+    join_rows(j, out, rows, n, b->n);
 }
 
 /* Lanes k, k + step, k + 2 step, ... joined by halving; depth: of the recursion. */
@@ -428,7 +448,7 @@ static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t
             const char *row = x + (at + r) * n * item;
             if (in->dtype != j->type) {
                 if (j->keyed)
-                    lane_keys(j->order, typed, (const void *const[]){row}, 1, wide);
+                    join_rows(j, typed, (const void *const[]){row}, 1, wide);
                 else
                     kl_convert(j->type, typed, in->dtype, row, wide);
                 row = typed;
@@ -464,9 +484,13 @@ static void store(const struct job *j, int64_t begin, int64_t n, char *results) 
     const struct kl_arg *out = j->l->out;
     float widened[ROWS * 4];
     enum kl_dtype type = j->type;
-    if (j->keyed) { /* through float32, which makes a NaN quiet */
+    if (j->keyed && type == KL_I32) {
+        int32_t *key = (int32_t *)(void *)results;
+        KL_EACH(i, n) key[i] = (int32_t)kl_of_key32(j->order, key[i]);
+        type = KL_F32;
+    } else if (j->keyed) { /* through float32, which makes a NaN quiet */
         int16_t *key = (int16_t *)(void *)results;
-        KL_EACH(i, n) key[i] = (int16_t)kl_half_of_key(j->order, key[i]);
+        KL_EACH(i, n) key[i] = (int16_t)kl_of_key16(j->order, key[i]);
         type = KL_F32;
         kl_convert(type, widened, j->l->in->dtype, results, n);
         results = (char *)widened;
@@ -540,14 +564,15 @@ static void choose_way(struct job *j) {
 }
 
 /* Elements as they are, where there are functions that take them. */
-static void read_halves(struct job *j, const struct join *joins) {
+static void read_as_they_are(struct job *j, const struct join *joins) {
     enum kl_dtype from = j->l->in->dtype;
-    if (j->type != KL_F32 || (from != KL_F16 && from != KL_BF16)) return;
+    bool half = from == KL_F16 || from == KL_BF16;
+    if (j->type != KL_F32 || (!half && from != KL_F32)) return;
     if (joins == maxima || joins == minima) {
         j->keyed = true;
-        j->order = kl_half_order(from, joins == maxima);
-        j->type = KL_I16;
-        j->join = maxima[KL_I16];
+        j->order = kl_order(from, joins == maxima);
+        j->type = half ? KL_I16 : KL_I32;
+        j->join = maxima[j->type];
         j->read = from;
     } else if (joins[from].run) {
         j->join = joins[from];
@@ -595,6 +620,7 @@ int kl_cpu_reduce(struct kl_launch *l) {
     default: break;
     }
     j.join = joins[j.type];
+    read_as_they_are(&j, joins);
     if (!j.join.run)
         return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->out->dtype));
     kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
@@ -602,7 +628,6 @@ int kl_cpu_reduce(struct kl_launch *l) {
         fill_empty(l);
         return KL_OK;
     }
-    read_halves(&j, joins);
     return reduce(&j);
 }
 
@@ -625,7 +650,7 @@ int kl_cpu_var(struct kl_launch *l) {
     j.to = kl_malloc((size_t)j.s.n_out * kl_dtype_size(j.type));
     if (!j.to) return kl_fail_nomem(l->err);
     char *means = j.to;
-    read_halves(&j, sums);
+    read_as_they_are(&j, sums);
     j.divides = true;
     j.divisor = (double)j.s.n_red;
     int rc = reduce(&j);

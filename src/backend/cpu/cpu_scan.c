@@ -134,10 +134,9 @@ static inline struct kl_c64 log_add_c64(struct kl_c64 a, struct kl_c64 b) {
 #include "backend/cpu/cpu_scan.inc"
 
 #if KL_HAS_WIDE
-#define EACH_OF_16(DO)                                                                       \
-    DO(0)                                                                                    \
-    DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) \
-        DO(15)
+#define EACH_OF_16(DO) \
+    DO(0)              \
+    DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 #if defined __AVX512F__
 #define TRANSPOSE(t) kl_wide_transpose(t)
 #define EACH_PAIR(DO) DO(0, 1) DO(2, 3) DO(4, 5) DO(6, 7) DO(8, 9) DO(10, 11) DO(12, 13) DO(14, 15)
