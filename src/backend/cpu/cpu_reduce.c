@@ -350,13 +350,13 @@ struct block {
     union kl_tile raw, tile, row[BLOCK / LANES];
 };
 
-/* The rows of one lane, joined. */
-static void lane_of(struct block *b, int64_t lane, char *out) {
+/* Rows from `first` on, `apart` from each other, as many as a lane has, joined. */
+static void join_some(struct block *b, int64_t first, int64_t apart, char *out) {
     const struct job *j = b->j;
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype), read = (int)kl_dtype_size(j->read), n = 0;
     const void *rows[BLOCK / LANES];
-    for (int64_t r = lane; r < b->m; r += LANES, n++) {
+    for (int64_t r = first; r < b->m && n < BLOCK / LANES; r += apart, n++) {
         char *base = (char *)in->data + b->offsets[r] * item;
         if (j->dense) {
             rows[n] = base;
@@ -372,7 +372,7 @@ static void lane_of(struct block *b, int64_t lane, char *out) {
         if (in->dtype != j->read) {
             char *typed = j->means ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
             if (j->run) { /* rows of 16-bit numbers are short, and lie too far apart for the processor to foresee the next but one */
-                int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (lane + 1) % LANES;
+                int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (first + 1) % LANES;
                 const char *next = (const char *)in->data + b->offsets[ahead] * item;
                 for (int64_t byte = 0; byte < b->n * item; byte += 64)
                     __builtin_prefetch(next + byte);
@@ -395,7 +395,7 @@ static void lane_of(struct block *b, int64_t lane, char *out) {
 /* Lanes k, k + step, k + 2 step, ... joined by halving; depth: of the recursion. */
 static void join_lanes(struct block *b, int64_t k, int64_t step, int depth, char *out) {
     if (step == LANES) {
-        lane_of(b, k, out);
+        join_some(b, k, LANES, out);
         return;
     }
     join_lanes(b, k, 2 * step, depth + 1, out);
@@ -424,7 +424,15 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
         b.m = kl_min64(BLOCK, count - at);
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, b.offsets);
         for (int64_t r = 0; r < b.m; r++) b.offsets[r] += first;
-        join_lanes(&b, 0, 1, 0, value);
+        if (j->keyed) { /* in any order: neighbours, which lie closer together */
+            join_some(&b, 0, 1, value);
+            for (int64_t r = BLOCK / LANES; r < b.m; r += BLOCK / LANES) {
+                join_some(&b, r, 1, b.room[0]);
+                j->join.fold(value, b.room[0], n);
+            }
+        } else {
+            join_lanes(&b, 0, 1, 0, value);
+        }
         counter_push(j, &counter, value);
     }
     counter_finish(j, &counter, results);
