@@ -5,7 +5,7 @@
  * LANES), joined by halving; blocks are joined pairwise, like the carries of a binary counter, what
  * is left over from the right. So strides, threads and the way through memory change no bit, and
  * the error of a float sum grows with the logarithm of its length. Of extremes but complex ones, which come out the same in any
- * order, rows go to one value without it.
+ * order, rows go to one value without it, and columns by neighbouring rows.
  *
  * Three ways lead through memory. ROWS: output by output, when the reduced elements lie close
  * together. COLUMNS: a run of outputs side by side, else; the elements of a lane are then the rows of
@@ -22,9 +22,9 @@
 
 #include "backend/cpu/cpu_axes.h"
 #include "backend/cpu/cpu_extremes.h"
-#include "backend/cpu/cpu_order.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
+#include "backend/cpu/cpu_order.h"
 #include "backend/cpu/cpu_tile.h"
 #include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
@@ -162,12 +162,49 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define WIDE kl_wide_bf16
 #define OF prod_f32
 #include "backend/cpu/cpu_reduce_wide.inc"
+#define SQUARES
+#define NAME squares_f32
+#define JOIN SUM_OF
+#define FROM float
+#define DTYPE KL_F32
+#define WIDE kl_wide_f32
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define SQUARES
+#define NAME squares_f16
+#define JOIN SUM_OF
+#define FROM uint16_t
+#define DTYPE KL_F16
+#define WIDE kl_wide_f16
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define SQUARES
+#define NAME squares_bf16
+#define JOIN SUM_OF
+#define FROM uint16_t
+#define DTYPE KL_BF16
+#define WIDE kl_wide_bf16
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
 #define HALVES(op)                                                 \
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
     [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},
 #else
 #define HALVES(op) /* they go through tiles */
 #endif
+
+/* Of squared distances, by the dtype of the elements; the rest is as of sums of float32. */
+struct squares {
+    void (*run)(const float *means, void *levels, int64_t *blocks, const void *x, int64_t n);
+    void (*lane)(const float *means, void *out, const void *const *rows, int n_rows, int64_t n);
+};
+static const struct squares all_squares[KL_N_DTYPES] = {
+#if KL_HAS_WIDE
+    [KL_F32] = {run_squares_f32, lane_squares_f32},
+    [KL_F16] = {run_squares_f16, lane_squares_f16},
+    [KL_BF16] = {run_squares_bf16, lane_squares_bf16},
+#endif
+};
 
 struct join {
     void (*run)(void *levels, int64_t *blocks, const void *x, int64_t n);
@@ -210,6 +247,7 @@ struct job {
     struct kl_order order;
     /* Per output, of type `read`: instead of an element its squared distance from it is taken; else NULL. */
     const char *means;
+    struct squares squares; /* NULL: distances are found apart */
     struct kl_split s;
     enum way way;
     bool dense;  /* runs of elements can be used in place */
@@ -256,8 +294,12 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
     }
 }
 
-static void run(const struct job *j, struct counter *c, const void *x, int64_t n) {
-    if (!j->keyed)
+/* mean, means: of the output, or of the first of a row of outputs. */
+static void run(const struct job *j, struct counter *c, const void *x, int64_t n,
+                const void *mean) {
+    if (j->squares.run)
+        j->squares.run(mean, c->level, &c->blocks, x, n);
+    else if (!j->keyed)
         j->join.run(c->level, &c->blocks, x, n);
     else if (j->type == KL_I16)
         run_keys16(j->order, c->level, &c->blocks, x, n);
@@ -266,8 +308,10 @@ static void run(const struct job *j, struct counter *c, const void *x, int64_t n
 }
 
 static void join_rows(const struct job *j, void *out, const void *const *rows, int n_rows,
-                      int64_t n) {
-    if (!j->keyed)
+                      int64_t n, const void *means) {
+    if (j->squares.lane)
+        j->squares.lane(means, out, rows, n_rows, n);
+    else if (!j->keyed)
         j->join.lane(out, rows, n_rows, n);
     else if (j->type == KL_I16)
         lane_keys16(j->order, out, rows, n_rows, n);
@@ -302,11 +346,17 @@ static void distances(const struct job *j, void *out, const void *in, const void
     }
 }
 
+/* Of that output. */
+static const char *mean_of(const struct job *j, int64_t output) {
+    return j->means ? j->means + output * (int64_t)kl_dtype_size(j->squares.run ? KL_F32 : j->read)
+                    : NULL;
+}
+
 /* Outputs [begin, begin + n) of one segment, one after another. */
 static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                         char *results) {
     const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype), read = (int)kl_dtype_size(j->read);
+    int item = (int)kl_dtype_size(in->dtype);
     int64_t offsets[ROWS];
     _Alignas(8) char levels[SEGMENT_LEVELS * 8];
     struct kl_cursor c;
@@ -316,9 +366,10 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
         kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
     for (int64_t o = 0; o < n; o++) {
         const char *base = (const char *)in->data + offsets[o] * item;
+        const char *mean = mean_of(j, begin + o);
         struct counter counter = {levels, 1, 0};
         if (j->dense) {
-            run(j, &counter, base + from * item, count);
+            run(j, &counter, base + from * item, count, mean);
         } else {
             c.data = (char *)base;
             c.filled = false;
@@ -326,11 +377,11 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
             for (int64_t at = 0; at < count; at += KL_TILE) {
                 int64_t m = kl_min64(KL_TILE, count - at);
                 const void *x = kl_cursor_next_as(&c, m, in->dtype, j->read, &raw, &tile);
-                if (j->means) {
-                    distances(j, apart.bytes, x, j->means + (begin + o) * read, 0, m);
+                if (j->means && !j->squares.run) {
+                    distances(j, apart.bytes, x, mean, 0, m);
                     x = apart.bytes;
                 }
-                run(j, &counter, x, m);
+                run(j, &counter, x, m, mean);
             }
         }
         if (counter.blocks > 1)
@@ -354,7 +405,9 @@ struct block {
 static void join_some(struct block *b, int64_t first, int64_t apart, char *out) {
     const struct job *j = b->j;
     const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype), read = (int)kl_dtype_size(j->read), n = 0;
+    int item = (int)kl_dtype_size(in->dtype), n = 0;
+    bool distant = j->means && !j->squares.run;
+    const char *mean = mean_of(j, b->begin);
     const void *rows[BLOCK / LANES];
     for (int64_t r = first; r < b->m && n < BLOCK / LANES; r += apart, n++) {
         char *base = (char *)in->data + b->offsets[r] * item;
@@ -370,7 +423,7 @@ static void join_some(struct block *b, int64_t first, int64_t apart, char *out) 
             x = kl_cursor_next(&b->c, b->n, &b->raw);
         }
         if (in->dtype != j->read) {
-            char *typed = j->means ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
+            char *typed = distant ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
             if (j->run) { /* rows of 16-bit numbers are short, and lie too far apart for the processor to foresee the next but one */
                 int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (first + 1) % LANES;
                 const char *next = (const char *)in->data + b->offsets[ahead] * item;
@@ -379,17 +432,17 @@ static void join_some(struct block *b, int64_t first, int64_t apart, char *out) 
             }
             kl_convert(j->read, typed, in->dtype, x, b->n);
             x = typed;
-        } else if (x == b->raw.bytes && !j->means) { /* which the next row overwrites */
+        } else if (x == b->raw.bytes && !distant) { /* which the next row overwrites */
             memcpy(b->row[n].bytes, x, (size_t)(b->n * item));
             x = b->row[n].bytes;
         }
-        if (j->means) {
-            distances(j, b->row[n].bytes, x, j->means + b->begin * read, 1, b->n);
+        if (distant) {
+            distances(j, b->row[n].bytes, x, mean, 1, b->n);
             x = b->row[n].bytes;
         }
         rows[n] = x;
     }
-    join_rows(j, out, rows, n, b->n);
+    join_rows(j, out, rows, n, b->n, mean);
 }
 
 /* Lanes k, k + step, k + 2 step, ... joined by halving; depth: of the recursion. */
@@ -456,7 +509,7 @@ static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t
             const char *row = x + (at + r) * n * item;
             if (in->dtype != j->type) {
                 if (j->keyed)
-                    join_rows(j, typed, (const void *const[]){row}, 1, wide);
+                    join_rows(j, typed, (const void *const[]){row}, 1, wide, NULL);
                 else
                     kl_convert(j->type, typed, in->dtype, row, wide);
                 row = typed;
@@ -550,7 +603,7 @@ static void join_segments(const struct job *j) {
 /* The way through memory, and what one task is. */
 static void choose_way(struct job *j) {
     enum { SHORT = 16 }; /* shorter runs are not worth a task: several are gathered */
-    bool same = j->l->in->dtype == j->read && !j->means;
+    bool same = j->l->in->dtype == j->read && (!j->means || j->squares.run);
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
     j->way = kl_split_columns(&j->s) ? BY_COLUMNS : BY_ROWS;
     j->run = 0;
@@ -665,6 +718,10 @@ int kl_cpu_var(struct kl_launch *l) {
     if (rc == KL_OK) {
         j.means = means;
         j.read = l->in->dtype == KL_C64 ? KL_C64 : type;
+        if (type == KL_F32 && all_squares[l->in->dtype].run) {
+            j.squares = all_squares[l->in->dtype];
+            j.read = l->in->dtype;
+        }
         j.to = NULL;
         j.type = type;
         j.join = sums[type];
