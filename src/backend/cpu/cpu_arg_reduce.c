@@ -7,9 +7,9 @@
 
 #include "backend/cpu/cpu_axes.h"
 #include "backend/cpu/cpu_complex.h"
-#include "backend/cpu/cpu_order.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
+#include "backend/cpu/cpu_order.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
