@@ -426,6 +426,7 @@ static void join_some(struct block *b, int64_t first, int64_t apart, char *out) 
             char *typed = distant ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
             if (j->run) { /* rows of 16-bit numbers are short, and lie too far apart for the processor to foresee the next but one */
                 int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (first + 1) % LANES;
+                if (ahead >= b->m) ahead = r;
                 const char *next = (const char *)in->data + b->offsets[ahead] * item;
                 for (int64_t byte = 0; byte < b->n * item; byte += 64)
                     __builtin_prefetch(next + byte);
