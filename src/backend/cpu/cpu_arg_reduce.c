@@ -2,23 +2,24 @@
  * all (a complex number with a NaN in either part is one).
  *
  * Row by row: the best value of a tile is found by lanes, with the step at which it came. Where other axes lie closer together than the axis: a run of columns side by
- * side, with a best value and its place each. 16-bit floats are compared as integers (cpu_half_order.h). Long rows and columns are cut into segments, which are shared among threads and joined in order. */
+ * side, with a best value and its place each. Floats but float64 are compared as integers (cpu_order.h). Long rows and columns are cut into segments, which are shared among threads and joined in order. */
 #include <string.h>
 
 #include "backend/cpu/cpu_axes.h"
 #include "backend/cpu/cpu_complex.h"
-#include "backend/cpu/cpu_half_order.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
+#include "backend/cpu/cpu_order.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
 enum {
     SEGMENT = 1 << 16,
+    AHEAD = 4096,            /* as in cpu_reduce.c */
     SHORT = 16,              /* fewer columns are not worth it */
-    LONG_TILE = 4 * KL_TILE, /* elements of a row that lie side by side */
-    WIDTH = 4 * KL_TILE,     /* 16-bit floats of a row that are done side by side; others KL_TILE */
+    LONG_TILE = 8 * KL_TILE, /* elements of a row that lie side by side */
+    WIDTH = 4096,            /* bytes of ranks of a row that are done side by side */
 };
 
 _Static_assert(LONG_TILE / 32 < 256, "steps fit a byte");
@@ -81,12 +82,6 @@ struct best {
 #define BETTER ABOVE
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
-#define T float
-#define STEP uint32_t
-#define NAME max_f32
-#define BETTER ABOVE
-#define PLACE uint32_t
-#include "backend/cpu/cpu_arg_reduce.inc"
 #define T double
 #define STEP uint64_t
 #define NAME max_f64
@@ -142,12 +137,6 @@ struct best {
 #define BETTER BELOW
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
-#define T float
-#define STEP uint32_t
-#define NAME min_f32
-#define BETTER BELOW
-#define PLACE uint32_t
-#include "backend/cpu/cpu_arg_reduce.inc"
 #define T double
 #define STEP uint64_t
 #define NAME min_f64
@@ -155,43 +144,55 @@ struct best {
 #define PLACE uint64_t
 #include "backend/cpu/cpu_arg_reduce.inc"
 
-/* ---- 16-bit floats, by their ranks; what scans leave is as of int16 ---- */
+/* ---- floats, by their ranks; what scans leave is as of integers ---- */
 #define T int16_t
 #define STEP uint16_t
-#define NAME rank
+#define NAME rank16
 #define FROM uint16_t
-#define LOAD(x) kl_half_rank_of(rank, x)
-#define RANK struct kl_half_rank rank,
+#define LOAD(x) kl_rank16(rank, x)
+#define RANK struct kl_ranking rank,
 #define BETTER ABOVE
 #define PLACE uint16_t
 #include "backend/cpu/cpu_arg_reduce.inc"
+#define T int32_t
+#define STEP uint32_t
+#define NAME rank32
+#define FROM uint32_t
+#define LOAD(x) kl_rank32(rank, x)
+#define RANK struct kl_ranking rank,
+#define BETTER ABOVE
+#define PLACE uint32_t
+#include "backend/cpu/cpu_arg_reduce.inc"
 
-/* The next rows of n columns, from `row` on: as many as are done at once, which saves reading and writing what is so far for each. */
 enum { AT_ONCE = 8 };
-static void columns_rank(struct kl_half_rank rank, const uint16_t *x, int64_t step, int64_t row,
-                         int64_t n, int16_t *tops, uint16_t *places) {
-#define ROW(k)                                              \
+#define ROW(b, k)                                           \
     do {                                                    \
-        int16_t v = kl_half_rank_of(rank, x[(k)*step + c]); \
-        place = v > top ? (uint16_t)(row + (k)) : place;    \
+        int##b##_t v = kl_rank##b(rank, x[(k)*step + c]);   \
+        place = v > top ? (uint##b##_t)(row + (k)) : place; \
         top = v > top ? v : top;                            \
     } while (0)
-    KL_EACH(c, n) {
-        int16_t top = tops[c];
-        uint16_t place = places[c];
-        ROW(0);
-        ROW(1);
-        ROW(2);
-        ROW(3);
-        ROW(4);
-        ROW(5);
-        ROW(6);
-        ROW(7);
-        tops[c] = top;
-        places[c] = place;
+/* The next AT_ONCE rows of n columns, from `row` on: what is so far is read and written once. */
+#define COLUMNS(b)                                                                                 \
+    static void columns_rank##b(struct kl_ranking rank, const void *in, int64_t step, int64_t row, \
+                                int64_t n, void *tops, void *places) {                             \
+        const uint##b##_t *x = in;                                                                 \
+        KL_EACH(c, n) {                                                                            \
+            int##b##_t top = ((int##b##_t *)tops)[c];                                              \
+            uint##b##_t place = ((uint##b##_t *)places)[c];                                        \
+            ROW(b, 0);                                                                             \
+            ROW(b, 1);                                                                             \
+            ROW(b, 2);                                                                             \
+            ROW(b, 3);                                                                             \
+            ROW(b, 4);                                                                             \
+            ROW(b, 5);                                                                             \
+            ROW(b, 6);                                                                             \
+            ROW(b, 7);                                                                             \
+            ((int##b##_t *)tops)[c] = top;                                                         \
+            ((uint##b##_t *)places)[c] = place;                                                    \
+        }                                                                                          \
     }
-#undef ROW
-}
+COLUMNS(16)
+COLUMNS(32)
 
 /* ---- complex64: one after another ---- */
 static void scan_c64(const void *in, int64_t n, int64_t first, struct best *best, bool max) {
@@ -235,7 +236,7 @@ struct family {
         [KL_BOOL] = FAMILY(op##_u8), [KL_U8] = FAMILY(op##_u8), [KL_U16] = FAMILY(op##_u16),   \
         [KL_U32] = FAMILY(op##_u32), [KL_U64] = FAMILY(op##_u64), [KL_I8] = FAMILY(op##_i8),   \
         [KL_I16] = FAMILY(op##_i16), [KL_I32] = FAMILY(op##_i32), [KL_I64] = FAMILY(op##_i64), \
-        [KL_F32] = FAMILY(op##_f32), [KL_F64] = FAMILY(op##_f64), [KL_C64] = {                 \
+        [KL_F64] = FAMILY(op##_f64), [KL_C64] = {                                              \
             scan_##op##_c64,                                                                   \
             join_##op##_c64,                                                                   \
             NULL,                                                                              \
@@ -249,9 +250,8 @@ struct job {
     const struct kl_launch *l;
     struct family f;
     struct kl_split s;
-    enum kl_dtype type; /* compared in; of 16-bit floats themselves, which are `ranked` */
-    bool ranked;
-    struct kl_half_rank rank;
+    bool ranked, half; /* floats are compared by their ranks; 16-bit ones */
+    struct kl_ranking rank;
     int64_t run, group, run_groups, n_groups, segments; /* as in cpu_reduce.c */
     struct best *partial;                               /* [segments][n_out], when segments > 1 */
 };
@@ -262,7 +262,7 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
     int item = (int)kl_dtype_size(in->dtype);
     int64_t offsets[KL_TILE];
     struct kl_cursor c;
-    union kl_tile raw, tile;
+    union kl_tile raw;
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
     kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
     for (int64_t o = 0; o < n; o++) {
@@ -273,9 +273,11 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
         int64_t most = c.ndim == 1 && c.strides[0] == item ? LONG_TILE : KL_TILE;
         for (int64_t at = 0; at < count; at += most) {
             int64_t m = kl_min64(most, count - at);
-            const void *x = kl_cursor_next_as(&c, m, in->dtype, j->type, &raw, &tile);
-            if (j->ranked)
-                scan_rank(j->rank, x, m, from + at, &best[o]);
+            const void *x = kl_cursor_next(&c, m, &raw);
+            if (j->half)
+                scan_rank16(j->rank, x, m, from + at, &best[o]);
+            else if (j->ranked)
+                scan_rank32(j->rank, x, m, from + at, &best[o]);
             else
                 j->f.scan(x, m, from + at, &best[o]);
         }
@@ -302,29 +304,35 @@ static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t fr
     if (!best) store(j, begin, n, here);
 }
 
-/* The same of 16-bit floats. Places are within a segment. */
+/* The same of floats, by their ranks. Places are within a segment. */
 static void by_ranks(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                      struct best *best) {
     const struct kl_arg *in = j->l->in;
-    int64_t step = j->s.gone_strides[0], first;
-    _Alignas(64) int16_t tops[WIDTH];
-    _Alignas(64) uint16_t places[WIDTH];
+    int64_t item = j->half ? 2 : 4, step = j->s.gone_strides[0], first;
+    _Alignas(64) char tops[WIDTH], places[WIDTH];
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
-    const uint16_t *x = (const uint16_t *)in->data + first + from * step;
-    memset(places, 0, sizeof places);
-    KL_EACH(c, n) tops[c] = kl_half_rank_of(j->rank, x[c]);
-    int64_t r = 0;
-    for (; r + AT_ONCE <= count; r += AT_ONCE)
-        columns_rank(j->rank, x + r * step, step, r, n, tops, places);
-    for (; r < count; r++) columns_rank(j->rank, x + r * step, 0, r, n, tops, places);
-    if (!best) {
-        uint32_t *out = (uint32_t *)j->l->out->data + begin;
-        KL_EACH(c, n) out[c] = (uint32_t)from + places[c];
-        return;
+    const char *x = (const char *)in->data + (first + from * step) * item;
+    /* No rank is as low as this. */
+    for (int64_t c = 0; c < n; c++)
+        memcpy(tops + c * item,
+               j->half ? (const void *)&(int16_t){INT16_MIN} : (const void *)&(int32_t){INT32_MIN},
+               (size_t)item);
+    for (int64_t r = 0, m; r < count; r += m) {
+        m = count - r < AT_ONCE ? 1 : AT_ONCE; /* a single row is given again and again */
+        int64_t apart = m == 1 ? 0 : step;
+        (j->half ? columns_rank16 : columns_rank32)(j->rank, x + r * step * item, apart, r, n, tops,
+                                                    places);
     }
+    uint32_t *out = (uint32_t *)j->l->out->data + begin;
     for (int64_t c = 0; c < n; c++) {
-        best[c] = (struct best){.at = from + places[c]};
-        memcpy(best[c].value, &tops[c], sizeof tops[c]);
+        int64_t at = from + (j->half ? ((const uint16_t *)(const void *)places)[c]
+                                     : ((const uint32_t *)(const void *)places)[c]);
+        if (best) {
+            best[c] = (struct best){.at = at};
+            memcpy(best[c].value, tops + c * item, (size_t)item);
+        } else {
+            out[c] = (uint32_t)at;
+        }
     }
 }
 
@@ -350,16 +358,19 @@ int kl_cpu_arg_reduce(struct kl_launch *l) {
     int axis = ((const struct kl_axis_params *)l->params)->axis;
     if (l->out->size == 0) return KL_OK;
     bool max = l->op == KL_OP_ARGMAX;
-    j.type = in->dtype;
-    j.ranked = j.type == KL_F16 || j.type == KL_BF16;
-    if (j.ranked) j.rank = kl_half_rank(j.type, max);
-    j.f = j.ranked ? largest[KL_I16] : (max ? largest : smallest)[j.type];
+    j.half = in->dtype == KL_F16 || in->dtype == KL_BF16;
+    j.ranked = j.half || in->dtype == KL_F32;
+    j.rank = kl_ranking(in->dtype, max);
+    j.f = j.ranked ? largest[j.half ? KL_I16 : KL_I32] : (max ? largest : smallest)[in->dtype];
     kl_split_axes(&j.s, in, 1, &axis);
     j.segments = kl_ceil_div(j.s.n_red, SEGMENT);
     if (j.f.columns && kl_split_columns(&j.s) && kl_split_run(&j.s) >= SHORT)
         j.run = kl_split_run(&j.s);
     int64_t fit = KL_CHUNK / kl_min64(j.s.n_red, SEGMENT);
-    j.group = j.run ? (j.ranked ? WIDTH : KL_TILE) : fit > KL_TILE ? KL_TILE : fit < 1 ? 1 : fit;
+    j.group = j.run           ? (j.ranked ? WIDTH / (j.half ? 2 : 4) : KL_TILE)
+              : fit > KL_TILE ? KL_TILE
+              : fit < 1       ? 1
+                              : fit;
     j.run_groups = kl_ceil_div(j.run ? j.run : j.s.n_out, j.group);
     j.n_groups = (j.run ? j.s.n_out / j.run : 1) * j.run_groups;
     if (j.segments > 1) {

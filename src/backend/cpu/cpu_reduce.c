@@ -5,7 +5,7 @@
  * LANES), joined by halving; blocks are joined pairwise, like the carries of a binary counter, what
  * is left over from the right. So strides, threads and the way through memory change no bit, and
  * the error of a float sum grows with the logarithm of its length. Of extremes but complex ones, which come out the same in any
- * order, rows go to one value without it.
+ * order, rows go to one value without it, and columns by neighbouring rows.
  *
  * Three ways lead through memory. ROWS: output by output, when the reduced elements lie close
  * together. COLUMNS: a run of outputs side by side, else; the elements of a lane are then the rows of
@@ -13,8 +13,8 @@
  * follow each other without a gap; LANES rows are then one wide row. Long reductions are cut into
  * segments, whole subtrees, which are shared among threads.
  *
- * 16-bit floats are widened in registers on their way into a sum or product, and are compared as integers
- * of the same order (cpu_half_order.h), where they lie side by side or have been gathered as they are.
+ * 16-bit floats are widened in registers on their way into a sum or product, where they lie side by side or have been gathered as they are. Extremes of floats but float64 are those of integers
+ * of the same order (cpu_order.h).
  *
  * ALL and ANY are the minimum and maximum of truth values. VAR is two sums: the mean is found
  * first, then the squared distances from it are summed; it cannot become negative. */
@@ -22,9 +22,9 @@
 
 #include "backend/cpu/cpu_axes.h"
 #include "backend/cpu/cpu_extremes.h"
-#include "backend/cpu/cpu_half_order.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
+#include "backend/cpu/cpu_order.h"
 #include "backend/cpu/cpu_tile.h"
 #include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
@@ -38,6 +38,8 @@ enum {
     SEGMENT_LEVELS = 10,
     WIDTH = 4096, /* bytes of values side by side; KL_TILE of the widest */
     ROWS = KL_TILE,
+    AHEAD =
+        4096, /* bytes between what is read of a row and what is asked for: the processor does not look past the end of a page */
     NARROW = 64, /* outputs side by side, less than this */
 };
 _Static_assert(BLOCK << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
@@ -95,15 +97,24 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define JOIN kl_c64_mul
 #include "backend/cpu/cpu_reduce.inc"
 
+#define KL_BY_KEYS
 #define KL_TEMPLATE "backend/cpu/cpu_reduce.inc"
 #include "backend/cpu/cpu_extremes.inc"
 
-/* 16-bit floats to their keys; those are joined as integers. */
+/* Floats to their keys; those are joined as integers. */
 #define T int16_t
-#define NAME keys
+#define NAME keys16
 #define FROM uint16_t
-#define LOAD(x) kl_half_key(order, x)
-#define ORDER struct kl_half_order order,
+#define LOAD(x) kl_key16(order, x)
+#define ORDER struct kl_order order,
+#define ANY_ORDER
+#define JOIN KL_PLAIN_MAX
+#include "backend/cpu/cpu_reduce.inc"
+#define T int32_t
+#define NAME keys32
+#define FROM uint32_t
+#define LOAD(x) kl_key32(order, x)
+#define ORDER struct kl_order order,
 #define ANY_ORDER
 #define JOIN KL_PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
@@ -151,12 +162,49 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define WIDE kl_wide_bf16
 #define OF prod_f32
 #include "backend/cpu/cpu_reduce_wide.inc"
+#define SQUARES
+#define NAME squares_f32
+#define JOIN SUM_OF
+#define FROM float
+#define DTYPE KL_F32
+#define WIDE kl_wide_f32
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define SQUARES
+#define NAME squares_f16
+#define JOIN SUM_OF
+#define FROM uint16_t
+#define DTYPE KL_F16
+#define WIDE kl_wide_f16
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
+#define SQUARES
+#define NAME squares_bf16
+#define JOIN SUM_OF
+#define FROM uint16_t
+#define DTYPE KL_BF16
+#define WIDE kl_wide_bf16
+#define OF sum_f32
+#include "backend/cpu/cpu_reduce_wide.inc"
 #define HALVES(op)                                                 \
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
     [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},
 #else
 #define HALVES(op) /* they go through tiles */
 #endif
+
+/* Of squared distances, by the dtype of the elements; the rest is as of sums of float32. */
+struct squares {
+    void (*run)(const float *means, void *levels, int64_t *blocks, const void *x, int64_t n);
+    void (*lane)(const float *means, void *out, const void *const *rows, int n_rows, int64_t n);
+};
+static const struct squares all_squares[KL_N_DTYPES] = {
+#if KL_HAS_WIDE
+    [KL_F32] = {run_squares_f32, lane_squares_f32},
+    [KL_F16] = {run_squares_f16, lane_squares_f16},
+    [KL_BF16] = {run_squares_bf16, lane_squares_bf16},
+#endif
+};
 
 struct join {
     void (*run)(void *levels, int64_t *blocks, const void *x, int64_t n);
@@ -170,7 +218,7 @@ struct join {
         [KL_BOOL] = JOIN_OF(op##_u8), [KL_U8] = JOIN_OF(op##_u8), [KL_U16] = JOIN_OF(op##_u16),   \
         [KL_U32] = JOIN_OF(op##_u32), [KL_U64] = JOIN_OF(op##_u64), [KL_I8] = JOIN_OF(op##_i8),   \
         [KL_I16] = JOIN_OF(op##_i16), [KL_I32] = JOIN_OF(op##_i32), [KL_I64] = JOIN_OF(op##_i64), \
-        [KL_F32] = JOIN_OF(op##_f32), [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)  \
+        [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)                                \
     }
 /* By what is computed in; those of 16-bit floats give float32. */
 #define TOTAL(op)                                                                                 \
@@ -195,10 +243,11 @@ struct job {
     int bytes;          /* of that type */
     enum kl_dtype
         read; /* what elements are converted to: type, but the data's before distances, and where joins take those */
-    bool keyed; /* extremes of 16-bit floats: type is that of their keys */
-    struct kl_half_order order;
+    bool keyed; /* extremes of floats: type is that of their keys */
+    struct kl_order order;
     /* Per output, of type `read`: instead of an element its squared distance from it is taken; else NULL. */
     const char *means;
+    struct squares squares; /* NULL: distances are found apart */
     struct kl_split s;
     enum way way;
     bool dense;  /* runs of elements can be used in place */
@@ -245,11 +294,29 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
     }
 }
 
-static inline void run(const struct job *j, struct counter *c, const void *x, int64_t n) {
-    if (j->keyed)
-        run_keys(j->order, c->level, &c->blocks, x, n);
-    else
+/* mean, means: of the output, or of the first of a row of outputs. */
+static void run(const struct job *j, struct counter *c, const void *x, int64_t n,
+                const void *mean) {
+    if (j->squares.run)
+        j->squares.run(mean, c->level, &c->blocks, x, n);
+    else if (!j->keyed)
         j->join.run(c->level, &c->blocks, x, n);
+    else if (j->type == KL_I16)
+        run_keys16(j->order, c->level, &c->blocks, x, n);
+    else
+        run_keys32(j->order, c->level, &c->blocks, x, n);
+}
+
+static void join_rows(const struct job *j, void *out, const void *const *rows, int n_rows,
+                      int64_t n, const void *means) {
+    if (j->squares.lane)
+        j->squares.lane(means, out, rows, n_rows, n);
+    else if (!j->keyed)
+        j->join.lane(out, rows, n_rows, n);
+    else if (j->type == KL_I16)
+        lane_keys16(j->order, out, rows, n_rows, n);
+    else
+        lane_keys32(j->order, out, rows, n_rows, n);
 }
 
 /* y[i] = |x[i] - mean[i * step]|^2 */
@@ -279,11 +346,17 @@ static void distances(const struct job *j, void *out, const void *in, const void
     }
 }
 
+/* Of that output. */
+static const char *mean_of(const struct job *j, int64_t output) {
+    return j->means ? j->means + output * (int64_t)kl_dtype_size(j->squares.run ? KL_F32 : j->read)
+                    : NULL;
+}
+
 /* Outputs [begin, begin + n) of one segment, one after another. */
 static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                         char *results) {
     const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype), read = (int)kl_dtype_size(j->read);
+    int item = (int)kl_dtype_size(in->dtype);
     int64_t offsets[ROWS];
     _Alignas(8) char levels[SEGMENT_LEVELS * 8];
     struct kl_cursor c;
@@ -293,9 +366,10 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
         kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
     for (int64_t o = 0; o < n; o++) {
         const char *base = (const char *)in->data + offsets[o] * item;
+        const char *mean = mean_of(j, begin + o);
         struct counter counter = {levels, 1, 0};
         if (j->dense) {
-            run(j, &counter, base + from * item, count);
+            run(j, &counter, base + from * item, count, mean);
         } else {
             c.data = (char *)base;
             c.filled = false;
@@ -303,11 +377,11 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
             for (int64_t at = 0; at < count; at += KL_TILE) {
                 int64_t m = kl_min64(KL_TILE, count - at);
                 const void *x = kl_cursor_next_as(&c, m, in->dtype, j->read, &raw, &tile);
-                if (j->means) {
-                    distances(j, apart.bytes, x, j->means + (begin + o) * read, 0, m);
+                if (j->means && !j->squares.run) {
+                    distances(j, apart.bytes, x, mean, 0, m);
                     x = apart.bytes;
                 }
-                run(j, &counter, x, m);
+                run(j, &counter, x, m, mean);
             }
         }
         if (counter.blocks > 1)
@@ -327,13 +401,15 @@ struct block {
     union kl_tile raw, tile, row[BLOCK / LANES];
 };
 
-/* The rows of one lane, joined. */
-static void lane_of(struct block *b, int64_t lane, char *out) {
+/* Rows from `first` on, `apart` from each other, as many as a lane has, joined. */
+static void join_some(struct block *b, int64_t first, int64_t apart, char *out) {
     const struct job *j = b->j;
     const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype), read = (int)kl_dtype_size(j->read), n = 0;
+    int item = (int)kl_dtype_size(in->dtype), n = 0;
+    bool distant = j->means && !j->squares.run;
+    const char *mean = mean_of(j, b->begin);
     const void *rows[BLOCK / LANES];
-    for (int64_t r = lane; r < b->m; r += LANES, n++) {
+    for (int64_t r = first; r < b->m && n < BLOCK / LANES; r += apart, n++) {
         char *base = (char *)in->data + b->offsets[r] * item;
         if (j->dense) {
             rows[n] = base;
@@ -347,35 +423,33 @@ static void lane_of(struct block *b, int64_t lane, char *out) {
             x = kl_cursor_next(&b->c, b->n, &b->raw);
         }
         if (in->dtype != j->read) {
-            char *typed = j->means ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
+            char *typed = distant ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
             if (j->run) { /* rows of 16-bit numbers are short, and lie too far apart for the processor to foresee the next but one */
-                int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (lane + 1) % LANES;
+                int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (first + 1) % LANES;
+                if (ahead >= b->m) ahead = r;
                 const char *next = (const char *)in->data + b->offsets[ahead] * item;
                 for (int64_t byte = 0; byte < b->n * item; byte += 64)
                     __builtin_prefetch(next + byte);
             }
             kl_convert(j->read, typed, in->dtype, x, b->n);
             x = typed;
-        } else if (x == b->raw.bytes && !j->means) { /* which the next row overwrites */
+        } else if (x == b->raw.bytes && !distant) { /* which the next row overwrites */
             memcpy(b->row[n].bytes, x, (size_t)(b->n * item));
             x = b->row[n].bytes;
         }
-        if (j->means) {
-            distances(j, b->row[n].bytes, x, j->means + b->begin * read, 1, b->n);
+        if (distant) {
+            distances(j, b->row[n].bytes, x, mean, 1, b->n);
             x = b->row[n].bytes;
         }
         rows[n] = x;
     }
-    if (j->keyed)
-        lane_keys(j->order, out, rows, n, b->n);
-    else
-        j->join.lane(out, rows, n, b->n);
+    join_rows(j, out, rows, n, b->n, mean);
 }
 
 /* Lanes k, k + step, k + 2 step, ... joined by halving; depth: of the recursion. */
 static void join_lanes(struct block *b, int64_t k, int64_t step, int depth, char *out) {
     if (step == LANES) {
-        lane_of(b, k, out);
+        join_some(b, k, LANES, out);
         return;
     }
     join_lanes(b, k, 2 * step, depth + 1, out);
@@ -404,7 +478,15 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
         b.m = kl_min64(BLOCK, count - at);
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, b.offsets);
         for (int64_t r = 0; r < b.m; r++) b.offsets[r] += first;
-        join_lanes(&b, 0, 1, 0, value);
+        if (j->keyed) { /* in any order: neighbours, which lie closer together */
+            join_some(&b, 0, 1, value);
+            for (int64_t r = BLOCK / LANES; r < b.m; r += BLOCK / LANES) {
+                join_some(&b, r, 1, b.room[0]);
+                j->join.fold(value, b.room[0], n);
+            }
+        } else {
+            join_lanes(&b, 0, 1, 0, value);
+        }
         counter_push(j, &counter, value);
     }
     counter_finish(j, &counter, results);
@@ -428,7 +510,7 @@ static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t
             const char *row = x + (at + r) * n * item;
             if (in->dtype != j->type) {
                 if (j->keyed)
-                    lane_keys(j->order, typed, (const void *const[]){row}, 1, wide);
+                    join_rows(j, typed, (const void *const[]){row}, 1, wide, NULL);
                 else
                     kl_convert(j->type, typed, in->dtype, row, wide);
                 row = typed;
@@ -464,9 +546,13 @@ static void store(const struct job *j, int64_t begin, int64_t n, char *results) 
     const struct kl_arg *out = j->l->out;
     float widened[ROWS * 4];
     enum kl_dtype type = j->type;
-    if (j->keyed) { /* through float32, which makes a NaN quiet */
+    if (j->keyed && type == KL_I32) {
+        int32_t *key = (int32_t *)(void *)results;
+        KL_EACH(i, n) key[i] = (int32_t)kl_of_key32(j->order, key[i]);
+        type = KL_F32;
+    } else if (j->keyed) { /* through float32, which makes a NaN quiet */
         int16_t *key = (int16_t *)(void *)results;
-        KL_EACH(i, n) key[i] = (int16_t)kl_half_of_key(j->order, key[i]);
+        KL_EACH(i, n) key[i] = (int16_t)kl_of_key16(j->order, key[i]);
         type = KL_F32;
         kl_convert(type, widened, j->l->in->dtype, results, n);
         results = (char *)widened;
@@ -518,7 +604,7 @@ static void join_segments(const struct job *j) {
 /* The way through memory, and what one task is. */
 static void choose_way(struct job *j) {
     enum { SHORT = 16 }; /* shorter runs are not worth a task: several are gathered */
-    bool same = j->l->in->dtype == j->read && !j->means;
+    bool same = j->l->in->dtype == j->read && (!j->means || j->squares.run);
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
     j->way = kl_split_columns(&j->s) ? BY_COLUMNS : BY_ROWS;
     j->run = 0;
@@ -540,14 +626,15 @@ static void choose_way(struct job *j) {
 }
 
 /* Elements as they are, where there are functions that take them. */
-static void read_halves(struct job *j, const struct join *joins) {
+static void read_as_they_are(struct job *j, const struct join *joins) {
     enum kl_dtype from = j->l->in->dtype;
-    if (j->type != KL_F32 || (from != KL_F16 && from != KL_BF16)) return;
+    bool half = from == KL_F16 || from == KL_BF16;
+    if (j->type != KL_F32 || (!half && from != KL_F32)) return;
     if (joins == maxima || joins == minima) {
         j->keyed = true;
-        j->order = kl_half_order(from, joins == maxima);
-        j->type = KL_I16;
-        j->join = maxima[KL_I16];
+        j->order = kl_order(from, joins == maxima);
+        j->type = half ? KL_I16 : KL_I32;
+        j->join = maxima[j->type];
         j->read = from;
     } else if (joins[from].run) {
         j->join = joins[from];
@@ -595,6 +682,7 @@ int kl_cpu_reduce(struct kl_launch *l) {
     default: break;
     }
     j.join = joins[j.type];
+    read_as_they_are(&j, joins);
     if (!j.join.run)
         return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(l->out->dtype));
     kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
@@ -602,7 +690,6 @@ int kl_cpu_reduce(struct kl_launch *l) {
         fill_empty(l);
         return KL_OK;
     }
-    read_halves(&j, joins);
     return reduce(&j);
 }
 
@@ -625,13 +712,17 @@ int kl_cpu_var(struct kl_launch *l) {
     j.to = kl_malloc((size_t)j.s.n_out * kl_dtype_size(j.type));
     if (!j.to) return kl_fail_nomem(l->err);
     char *means = j.to;
-    read_halves(&j, sums);
+    read_as_they_are(&j, sums);
     j.divides = true;
     j.divisor = (double)j.s.n_red;
     int rc = reduce(&j);
     if (rc == KL_OK) {
         j.means = means;
         j.read = l->in->dtype == KL_C64 ? KL_C64 : type;
+        if (type == KL_F32 && all_squares[l->in->dtype].run) {
+            j.squares = all_squares[l->in->dtype];
+            j.read = l->in->dtype;
+        }
         j.to = NULL;
         j.type = type;
         j.join = sums[type];

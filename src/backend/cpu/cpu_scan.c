@@ -35,19 +35,20 @@ struct state {
 #define AND_OF(a, b) ((a) & (b))
 
 /* log(exp(a) + exp(b)) */
-static inline float log_add_f32(float a, float b) {
+/* Not inlined: they call functions of the C library, and scans have many places that would grow by all of it. */
+static __attribute__((noinline)) float log_add_f32(float a, float b) {
     float high = kl_max_f32(a, b), low = kl_min_f32(a, b);
     return high == low || fabsf(high) == INFINITY || low == -INFINITY
                ? (high == low && fabsf(high) < INFINITY ? high + 0.693147181f : high)
                : high + log1pf(expf(low - high));
 }
-static inline double log_add_f64(double a, double b) {
+static __attribute__((noinline)) double log_add_f64(double a, double b) {
     double high = kl_max_f64(a, b), low = kl_min_f64(a, b);
     return high == low || fabs(high) == INFINITY || low == -INFINITY
                ? (high == low && fabs(high) < INFINITY ? high + 0.69314718055994530942 : high)
                : high + log1p(exp(low - high));
 }
-static inline struct kl_c64 log_add_c64(struct kl_c64 a, struct kl_c64 b) {
+static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, struct kl_c64 b) {
     float top = kl_max_f32(a.re, b.re);
     if (fabsf(top) == INFINITY) return a.re == top ? a : b;
     a.re -= top;

@@ -37,6 +37,9 @@ static inline void kl_wide_put_bf16(uint16_t *y, kl_wide first, kl_wide second) 
     __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
     _mm512_storeu_si512(y, _mm512_add_epi16(high, carry));
 }
+static inline kl_wide kl_wide_all(float x) {
+    return _mm512_set1_ps(x);
+}
 #define KL_WIDE_PAIR(ab, cd, HIGH) _mm512_shuffle_f32x4(ab, cd, HIGH ? 0xdd : 0x88)
 #define KL_WIDE_DO(op, a, b) _mm512_##op(a, b)
 #define KL_WIDE_PD(op, a, b) _mm512_castpd_ps(_mm512_##op(_mm512_castps_pd(a), _mm512_castps_pd(b)))
@@ -71,6 +74,9 @@ static inline void kl_wide_put_bf16(uint16_t *y, kl_wide first, kl_wide second) 
     __m256i v = _mm256_packus_epi32(kl_wide_round_bf16(first), kl_wide_round_bf16(second));
     _mm256_storeu_si256((__m256i *)y, _mm256_permute4x64_epi64(v, 0xd8));
 }
+static inline kl_wide kl_wide_all(float x) {
+    return _mm256_set1_ps(x);
+}
 #define KL_WIDE_DO(op, a, b) _mm256_##op(a, b)
 #define KL_WIDE_PD(op, a, b) _mm256_castpd_ps(_mm256_##op(_mm256_castps_pd(a), _mm256_castps_pd(b)))
 #else
@@ -78,6 +84,10 @@ static inline void kl_wide_put_bf16(uint16_t *y, kl_wide first, kl_wide second) 
 #endif
 
 #if KL_HAS_WIDE
+static inline kl_wide kl_wide_squared(kl_wide v) {
+    return v * v;
+}
+
 /* t[0 .. 3]: element k of each four goes to v k, four from four. */
 #define KL_WIDE_FOUR(v, t)                                  \
     kl_wide v##p = KL_WIDE_DO(unpacklo_ps, (t)[0], (t)[1]), \

@@ -200,6 +200,49 @@ static void extremes_of_halves(void **state) {
     free(want);
 }
 
+/* The same of pairs of special and random float32. */
+static void extremes_of_pairs(void **state) {
+    static const uint32_t odd[] = {0,          0x80000000, 1,          0x80000001, 0x7fffff,
+                                   0x807fffff, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff,
+                                   0x7f800000, 0xff800000, 0x7f800001, 0xff800001, 0x7fffffff,
+                                   0xffffffff, 0x7fc00000, 0xffc00000};
+    enum { N = 64, ODD = sizeof odd / sizeof *odd, ALL = N * N };
+    static float pairs[2 * ALL], columns[2 * ALL], out[ALL], want[2][ALL];
+    uint32_t seed = 3;
+    struct operand x, z;
+    for (int i = 0; i < ALL; i++) {
+        float both[2];
+        for (int k = 0; k < 2; k++) {
+            int n = k ? i % N : i / N;
+            seed = seed * 1664525 + 1013904223;
+            both[k] = kl_bits_f32(n < ODD ? odd[n] : seed);
+            pairs[2 * i + k] = columns[k * ALL + i] = both[k];
+        }
+        want[0][i] = kl_max_f32(both[0], both[1]);
+        want[1][i] = kl_min_f32(both[0], both[1]);
+    }
+    for (int v = 0; v < kl_cpu_n_variants(); v++)
+        for (int op = 0; op < 2; op++)
+            for (int way = 0; way < 3; way++) {
+                kl_cpu_use_variant(v);
+                if (way == 0)
+                    dense(&x, pairs, KL_F32, DIMS(ALL, 2));
+                else if (way == 1)
+                    dense(&x, columns, KL_F32, DIMS(2, ALL));
+                else
+                    strided_operand(&x, columns, KL_F32, DIMS(ALL, 2), STRIDES(1, ALL));
+                RUN(op ? KL_OP_MIN : KL_OP_MAX, way == 1 ? &first : &last,
+                    dense(&z, out, KL_F32, 2, (int[]){way == 1 ? 1 : ALL, way == 1 ? ALL : 1}),
+                    IN(&x), false);
+                for (int i = 0; i < ALL; i++)
+                    if (kl_f32_bits(out[i]) != kl_f32_bits(want[op][i]) &&
+                        !(isnan(out[i]) && isnan(want[op][i])))
+                        fail_msg("%s, way %d: %a and %a give %a", kl_cpu_variant_name(v), way,
+                                 (double)pairs[2 * i], (double)pairs[2 * i + 1], (double)out[i]);
+            }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+}
+
 /* Reductions of 16-bit floats have the bits of those of the widened numbers, at every length and width around blocks and registers, in every layout. */
 static void halves_as_widened(void **state) {
     static const int lengths[] = {1, 2, 16, 17, 127, 128, 129, 511, 512, 513, 640, 1153, 2100};
@@ -352,10 +395,14 @@ static void places(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extremes),          cmocka_unit_test(extremes_of_halves),
-        cmocka_unit_test(halves_as_widened), cmocka_unit_test(places),
-        cmocka_unit_test(shared_segments),   cmocka_unit_test(wider_output),
-        cmocka_unit_test(broadcast_input),   cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(extremes),
+                                       cmocka_unit_test(extremes_of_halves),
+                                       cmocka_unit_test(extremes_of_pairs),
+                                       cmocka_unit_test(halves_as_widened),
+                                       cmocka_unit_test(places),
+                                       cmocka_unit_test(shared_segments),
+                                       cmocka_unit_test(wider_output),
+                                       cmocka_unit_test(broadcast_input),
+                                       cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
