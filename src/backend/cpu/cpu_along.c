@@ -10,11 +10,9 @@
 
 enum {
     SHORTEST = 2,
-    LONGEST = 48,      /* elements of a row: longer ones are as quick by themselves, */
-    LONGEST_SLOW = 64, /* but for extremes, scans and LOGSUMEXP, whose vectors they fill less */
-    FROM = 1 << 14,    /* elements in all */
-    ROOM = 1 << 16,    /* bytes of a tile */
-    LEAST_LINES = 16,  /* as many rows of a tile as if they were at least so long */
+    FROM = 1 << 14,   /* elements in all */
+    ROOM = 1 << 16,   /* bytes of a tile */
+    LEAST_LINES = 16, /* as many rows of a tile as if they were at least so long */
     MOST_ROWS = 1024,
 };
 
@@ -34,15 +32,20 @@ static kl_kernel_fn *family(enum kl_op_id op) {
     }
 }
 
+/* Longer rows are as quick by themselves. */
 static int longest(enum kl_op_id op) {
     switch (op) {
     case KL_OP_SUM:
     case KL_OP_PROD:
     case KL_OP_VAR:
-    case KL_OP_ARGMAX:
-    case KL_OP_ARGMIN:
-    case KL_OP_SOFTMAX: return LONGEST;
-    default: return LONGEST_SLOW;
+    case KL_OP_SOFTMAX: return 48;
+    case KL_OP_LOGSUMEXP:
+    case KL_OP_CUMSUM:
+    case KL_OP_CUMPROD:
+    case KL_OP_CUMMAX:
+    case KL_OP_CUMMIN:
+    case KL_OP_LOGCUMSUMEXP: return 64;
+    default: return 32; /* extremes */
     }
 }
 
