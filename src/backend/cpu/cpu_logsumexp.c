@@ -43,6 +43,28 @@ static inline double shift_of(double top) {
     return top == -INFINITY ? 0 : top;
 }
 
+/* Adds what a block of columns or a segment has, and makes the results in place of the tops. */
+#define ENDS(T, MAX, EXP)                                                                        \
+    static __attribute__((cold)) void KL_PASTE(join, T)(                                         \
+        void *tops, double *sum, const void *tops_2, const double *sum_2, int64_t n) {           \
+        T *top = tops;                                                                           \
+        const T *top_2 = tops_2;                                                                 \
+        for (int64_t c = 0; c < n; c++) {                                                        \
+            T high = MAX(top[c], top_2[c]), shift = (T)shift_of(high);                           \
+            sum[c] =                                                                             \
+                sum[c] * (double)EXP(top[c] - shift) + sum_2[c] * (double)EXP(top_2[c] - shift); \
+            top[c] = high;                                                                       \
+        }                                                                                        \
+    }                                                                                            \
+    static __attribute__((cold)) void KL_PASTE(finish, T)(void *tops, const double *sum,         \
+                                                          int64_t n) {                           \
+        T *top = tops;                                                                           \
+        for (int64_t c = 0; c < n; c++)                                                          \
+            if (fabs((double)top[c]) < INFINITY) top[c] = (T)((double)top[c] + log(sum[c]));     \
+    }
+ENDS(float, kl_max_f32, kl_exp_negative_f32)
+ENDS(double, kl_max_f64, kl_exp_negative_f64)
+
 /* ---- float64: in loops ---- */
 static double largest_f64(const double *x, int64_t n) {
     return kl_largest_f64(x, n, -INFINITY);
@@ -83,9 +105,8 @@ struct measure {
 };
 static inline struct measure measure_of(float top, const float *coefficients, int count) {
     struct measure w = {0, KL_TERM_BASE, -SPREAD, 1};
-    if (top == -INFINITY) return w;
-    if (!(fabsf(top) <
-          0x1p20f)) { /* the power of two of its exponential has no room in a float's digits */
+    if (top == -INFINITY || top != top) return w;
+    if (fabsf(top) >= FAR) {
         w.shift = top;
         return w;
     }
@@ -95,11 +116,44 @@ static inline struct measure measure_of(float top, const float *coefficients, in
     w.at_top = kl_term(coefficients, count, top, w.base, &power) * power;
     return w;
 }
+/* Of n columns. Whether one is far away. */
+static __attribute__((cold)) bool measure_all(struct measure *w, const float *top, int64_t n,
+                                              const float *coefficients, int count) {
+    bool far = false;
+    for (int64_t c = 0; c < n; c++) {
+        w[c] = measure_of(top[c], coefficients, count);
+        far = far || w[c].shift != 0;
+    }
+    return far;
+}
+static __attribute__((cold)) void per_top(const struct block *b, const struct measure *w,
+                                          double *sum) {
+    for (int64_t c = 0; c < b->n; c++) sum[c] = (double)b->sum[0][c] / (double)w[c].at_top;
+}
+static void join_lanes(struct block *b) {
+    const int64_t filled = kl_ceil_div(b->n, LANES) * LANES;
+    for (int step = LANES / 2; step; step /= 2)
+        for (int k = 0; k < step; k++) KL_EACH(c, filled) b->sum[k][c] += b->sum[k + step][c];
+}
 #if KL_HAS_WIDE
 KL_WIDE kl_wide add_terms(kl_wide sum, kl_wide x, kl_wide least, kl_wide base,
                           const float *coefficients, int count) {
     kl_wide power, y = kl_wide_term(coefficients, count, kl_wide_max(least, x), base, &power);
     return kl_wide_fma(y, power, sum);
+}
+/* Brings all lanes to the power of two of the largest. */
+static void level(struct block *b, const float *top, int64_t n) {
+    for (int g = 0; g < LANES / 8; g++) {
+        float factor[WIDTH];
+        KL_EACH(c, n) {
+            float high = top[c] < -FAR ? -FAR : top[c];
+            float middle = __builtin_fmaf(high, KL_TERM_LOG2_E, 0x1.8p23f) - 0x1.8p23f;
+            float t = KL_TERM_BASE + (b->centre[g][c] - middle);
+            t = t < KL_TERM_BASE - 126 ? KL_TERM_BASE - 126 : t;
+            factor[c] = kl_bits_f32(kl_f32_bits(t) << 23);
+        }
+        for (int k = 0; k < 8; k++) KL_EACH(c, n) b->sum[8 * g + k][c] *= factor[c];
+    }
 }
 /* The values of n columns, from the elements' order to that of loads, or back. */
 static void place_bf16(float *v, int64_t n, bool to) {
@@ -146,37 +200,16 @@ static void place_bf16(float *v, int64_t n, bool to) {
 #define EXP kl_exp_negative_f32
 #include "backend/cpu/cpu_logsumexp.inc"
 
-/* Adds what a segment has, and makes the results in place of the tops. */
-#define ENDS(T, NAME, MAX, EXP)                                                                  \
-    static void join_##NAME(void *tops, double *sum, const void *tops_2, const double *sum_2,    \
-                            int64_t n) {                                                         \
-        T *top = tops;                                                                           \
-        const T *top_2 = tops_2;                                                                 \
-        for (int64_t c = 0; c < n; c++) {                                                        \
-            T high = MAX(top[c], top_2[c]), shift = (T)shift_of(high);                           \
-            sum[c] =                                                                             \
-                sum[c] * (double)EXP(top[c] - shift) + sum_2[c] * (double)EXP(top_2[c] - shift); \
-            top[c] = high;                                                                       \
-        }                                                                                        \
-    }                                                                                            \
-    static void finish_##NAME(void *tops, const double *sum, int64_t n) {                        \
-        T *top = tops;                                                                           \
-        for (int64_t c = 0; c < n; c++)                                                          \
-            if (fabs((double)top[c]) < INFINITY) top[c] = (T)((double)top[c] + log(sum[c]));     \
-    }
-ENDS(float, f32, kl_max_f32, kl_exp_negative_f32)
-ENDS(double, f64, kl_max_f64, kl_exp_negative_f64)
-
 struct family {
     void (*add)(void *top, double *sum, const void *x, int64_t n);
     void (*columns)(void *top, double *sum, struct block *b);
     void (*join)(void *top, double *sum, const void *top_2, const double *sum_2, int64_t n);
     void (*finish)(void *top, const double *sum, int64_t n);
 };
-static const struct family f32 = {add_f32, columns_f32, join_f32, finish_f32};
-static const struct family bf16 = {add_bf16, columns_bf16, join_f32, finish_f32};
-static const struct family f16 = {add_f16, columns_f16, join_f32, finish_f32};
-static const struct family f64 = {add_f64, columns_f64, join_f64, finish_f64};
+static const struct family f32 = {add_f32, columns_f32, join_float, finish_float};
+static const struct family bf16 = {add_bf16, columns_bf16, join_float, finish_float};
+static const struct family f16 = {add_f16, columns_f16, join_float, finish_float};
+static const struct family f64 = {add_f64, columns_f64, join_double, finish_double};
 
 struct job {
     const struct kl_launch *l;
