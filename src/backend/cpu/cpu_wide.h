@@ -148,6 +148,9 @@ KL_WIDE void kl_pair_store(float *y, kl_pair x) {
 KL_WIDE kl_pair kl_pair_load_f32(const float *x) {
     return kl_pair_load(x);
 }
+KL_WIDE void kl_pair_store_f32(float *y, kl_pair x) {
+    kl_pair_store(y, x);
+}
 #define KL_PAIR_OF(type)                                        \
     KL_WIDE kl_pair kl_pair_load_##type(const uint16_t *x) {    \
         _Alignas(64) float room[KL_HALVES];                     \
