@@ -92,20 +92,22 @@ static void norm_chunk(void *arg, int64_t i) {
             x = (const char *)in->data + r * bytes;
         else
             kl_cursor_read(&c, j->length, row);
-        /* Memory is idle while a row is computed: meanwhile the next one is asked for. */
         j->norm(j, (char *)out->data + r * bytes, x, r + 1 < end && dense ? x + bytes : x);
     }
     kl_free(row);
 }
 
-/* A weight or a bias as it is computed with. */
-static char *dense_of(const struct job *j, const struct kl_arg *a) {
+enum { LINE = 64 }; /* bytes: a vector that lies across two takes twice as long */
+/* A weight or a bias as it is computed with; in *memory, which is the caller's. */
+static char *dense_of(const struct job *j, const struct kl_arg *a, void **memory) {
     const int64_t size = (int64_t)kl_dtype_size(j->type),
                   n = kl_ceil_div(j->length, KL_HALVES) * KL_HALVES;
     struct kl_cursor c;
     union kl_tile raw;
-    char *copy = kl_malloc((size_t)(n * size));
+    char *copy = kl_malloc((size_t)(n * size) + LINE);
     if (!copy) return NULL;
+    *memory = copy;
+    copy = (char *)(((uintptr_t)copy + LINE - 1) / LINE * LINE);
     memset(copy + j->length * size, 0, (size_t)((n - j->length) * size));
     kl_cursor_init_arg(&c, a);
     kl_cursor_seek(&c, 0);
@@ -137,12 +139,13 @@ int kl_cpu_norm(struct kl_launch *l) {
     j.length = in->dims[in->ndim - 1];
     j.rows = in->size / j.length;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
-    if (p->has_weight) j.weight = dense_of(&j, &l->in[1]);
-    if (p->has_bias) j.bias = dense_of(&j, &l->in[1 + p->has_weight]);
+    void *memory[2] = {NULL, NULL};
+    if (p->has_weight) j.weight = dense_of(&j, &l->in[1], &memory[0]);
+    if (p->has_bias) j.bias = dense_of(&j, &l->in[1 + p->has_weight], &memory[1]);
     bool failed = (p->has_weight && !j.weight) || (p->has_bias && !j.bias);
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
     if (!failed) kl_share(&alone, kl_ceil_div(j.rows, j.group), norm_chunk, &j);
-    kl_free(j.weight);
-    kl_free(j.bias);
+    kl_free(memory[0]);
+    kl_free(memory[1]);
     return failed || atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }
