@@ -66,20 +66,20 @@ ENDS(float, kl_max_f32, kl_exp_negative_f32)
 ENDS(double, kl_max_f64, kl_exp_negative_f64)
 
 /* ---- float64: in loops ---- */
-static double largest_f64(const double *x, int64_t n) {
+static __attribute__((cold)) double largest_f64(const double *x, int64_t n) {
     return kl_largest_f64(x, n, -INFINITY);
 }
-static double joined_f64(double *lane) {
+static __attribute__((cold)) double joined_f64(double *lane) {
     for (int step = LANES / 2; step; step /= 2)
         for (int k = 0; k < step; k++) lane[k] += lane[k + step];
     return lane[0];
 }
-static double terms_f64(const double *x, int64_t n, double high) {
+static __attribute__((cold)) double terms_f64(const double *x, int64_t n, double high) {
     double lane[LANES] = {0}, shift = shift_of(high);
     for (int64_t i = 0; i < n; i++) lane[i % LANES] += kl_exp_negative_f64(x[i] - shift);
     return joined_f64(lane);
 }
-static void sums_f64(struct block *b, double *top, double *sum) {
+static __attribute__((cold)) void sums_f64(struct block *b, double *top, double *sum) {
     for (int64_t r = 0; r < b->m; r++) {
         const double *x = b->rows[r];
         KL_EACH(c, b->n) top[c] = KL_LARGER(top[c], x[c]);
