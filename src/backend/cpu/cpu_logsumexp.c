@@ -20,7 +20,7 @@ enum {
     LANES = KL_PAIR_LANES,
     BLOCK = 1024,
     SEGMENT = 1 << 16,
-    WIDTH = KL_TILE, /* columns side by side, at most */
+    WIDTH = 1024, /* columns side by side, at most */
     PITCH =
         WIDTH +
         16, /* floats from lane to lane: not a power of two, of which few would find room in the L1 cache */
@@ -297,8 +297,8 @@ static void segment_chunk(void *arg, int64_t i) {
     int64_t all = j->run ? j->run : j->s.n_out, place = g % j->run_groups * j->group;
     int64_t begin = g / j->run_groups * all + place, n = kl_min64(j->group, all - place);
     int64_t from = segment * SEGMENT, count = kl_min64(SEGMENT, j->s.n_red - from);
-    _Alignas(64) char room[KL_TILE * 8];
-    double sums[KL_TILE];
+    _Alignas(64) char room[WIDTH * sizeof(double)];
+    double sums[WIDTH];
     int64_t at = segment * j->s.n_out + begin;
     char *top = j->tops ? j->tops + at * j->bytes : room;
     double *sum = j->tops ? j->sums + at : sums;
