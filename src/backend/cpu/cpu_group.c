@@ -52,7 +52,12 @@ static const void *operand(const struct step *s, int k, const void *const *value
             kl_convert(wants, w->converted[k].bytes, has, w->gathered[c].bytes, m);
             return w->converted[k].bytes;
         }
-        return kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
+        const void *x =
+            kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
+        /* Several operations take longer than the processor looks ahead. */
+        const char *next = w->in[c].next;
+        for (int64_t at = 0; at < m * w->in[c].item_bytes; at += 64) __builtin_prefetch(next + at);
+        return x;
     }
     if (has == wants) return values[from];
     kl_convert(wants, w->converted[k].bytes, has, values[from], m);
