@@ -69,6 +69,8 @@ static const void *run_step(const struct step *s, const void *const *values, str
     const void *x[3] = {NULL, NULL, NULL};
     for (int k = 0; k < s->given->n_in; k++) x[k] = operand(s, k, values, w, m);
     void *memory = s->given->stored && !w->patch ? kl_cursor_claim(&w->out[at], m) : NULL;
+    for (int64_t b = 0; memory && b < m * w->out[at].item_bytes; b += 64)
+        __builtin_prefetch(w->out[at].next + b, 1);
     void *store = memory ? memory : w->slots[s->slot].bytes;
     void *calc = s->map.out_type == s->out ? store : w->result.bytes;
     if (s->map.fn)
