@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/backend/cpu/cpu_math.h and cpu_half.c and prints them as C, with their errors.
+"""Fits the polynomials of src/backend/cpu/cpu_math.h, cpu_wide.h and cpu_half.c and prints them as C, with their errors.
 
 Each is the interpolation at Chebyshev points (computed with 40 digits) of a function that is smooth where it is used; the coefficients are rounded to float64 once."""
 import struct
@@ -87,6 +87,28 @@ def quotient(f, at_0, b, above, below, fixed):
         weight /= weight.sum()
     return best
 
+
+def power_of_two(degree):
+    """2^f on [-1/2, 1/2], right at 0: least squares over Chebyshev points, weighted as in quotient."""
+    import numpy as np
+
+    f = 0.5 * np.cos(np.pi * (np.arange(4001) + 0.5) / 4001)
+    y, weight, best = 2.0**f, np.ones_like(f), None
+    rows = np.vander(f, degree + 1, increasing=True)[:, 1:] / y[:, None]
+    for _ in range(3000):
+        scale = np.sqrt(weight)
+        c = np.linalg.lstsq(rows * scale[:, None], (1 - 1 / y) * scale, rcond=None)[0]
+        e = np.abs(rows @ c - (1 - 1 / y))
+        if best is None or e.max() < best[0]:
+            best = e.max(), c
+        weight = weight * (e / e.max() + 1e-3)
+        weight /= weight.sum()
+    return best
+
+
+for name, degree in (("kl_term_f32", 5), ("kl_term_half", 4)):
+    error, c = power_of_two(degree)
+    print(f"/* error 2^{float(log(error, 2)):.1f} */ {name}[] = {{1, {', '.join('%.9gf' % single(v) for v in c)}}};")
 
 for name, f, at_0, b, above, below, fixed in (("tanh", tanh, mpf(1), 14.5, 2, 3, False), ("erf", erf, 2 / sqrt(pi), 9.6, 3, 3, True)):
     error, num, bottom = quotient(f, at_0, b, above, below, fixed)

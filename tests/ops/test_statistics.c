@@ -1,6 +1,8 @@
 /* var, std, median, and the reductions that test_reduce.c leaves: against NumPy; special cases; one tree whatever the layout; gradients; bad arguments. */
 #include "golden.h"
 
+#include "backend/cpu/cpu_kernels.h"
+
 #include "golden_statistics.inc"
 #include "vjp_support.h"
 
@@ -128,6 +130,76 @@ static void logsumexp_of_specials(void **state) {
             kl_array_release(t);
             kl_array_release(dense);
         }
+}
+
+/* Columns whose largest element rises from row to row, lies far from 0, comes after nothing but -infinity, or is far above the others: the same bits by rows, and near the formula, in every short float and variant; one element alone gives itself. */
+static void logsumexp_that_rises(void **state) {
+    static const int lengths[] = {1, 7, 8, 9, 31, 32, 33, 100, 1023, 1024, 1025, 2050};
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
+    for (size_t l = 0; l < 3 * sizeof lengths / sizeof *lengths; l++)
+        for (int far = 0; far < 2; far++) {
+            const int n = lengths[l / 3], width = n == 33 ? 4100 : 70;
+            const enum kl_dtype dtype = dtypes[l % 3];
+            float *v = malloc((size_t)(n * width) * sizeof *v);
+            for (int i = 0; i < n * width; i++) {
+                const int r = i / width, c = i % width;
+                const float wave = (float)(i * 37 % 101) / 32;
+                v[i] = c % 7 == 0   ? (float)r / 4
+                       : c % 7 == 1 ? -(float)r * 2
+                       : c % 7 == 2 ? wave + (float)(c % 70 - 35) * 300
+                       : c % 7 == 3 ? (r < n - 1 ? -INFINITY : wave)
+                       : c % 7 == 4 ? (r == n / 2 ? 30000 : wave - 30000)
+                       : c % 7 == 5 ? wave
+                                    : wave / 1024;
+                if (far && c % 7 == 2) v[i] *= 0x1p10f; /* infinity in float16 */
+            }
+            struct kl_array *f = array_of(KL_F32, SHAPE(n, width), v), *a, *t, *dense, *wide, *s[2];
+            EXPECT_OK(kl_astype(&a, f, (int)dtype, cpu(), &err));
+            EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+            EXPECT_OK(kl_copy(&dense, t, cpu(), &err));
+            EXPECT_OK(kl_astype(&wide, a, KL_F64, cpu(), &err));
+            const double *x = values_of(wide);
+            void *first = NULL;
+            for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+                kl_cpu_use_variant(variant);
+                EXPECT_OK(kl_logsumexp_axis(&s[0], a, 0, false, cpu(), &err));
+                EXPECT_OK(kl_logsumexp_axis(&s[1], dense, 1, false, cpu(), &err));
+                for (int k = 0; k < 2; k++) {
+                    struct kl_array *d;
+                    void *got = values_of(s[k]);
+                    if (!first)
+                        first = got;
+                    else {
+                        assert_memory_equal(first, got, (size_t)width * kl_dtype_size(dtype));
+                        free(got);
+                    }
+                    EXPECT_OK(kl_astype(&d, s[k], KL_F64, cpu(), &err));
+                    double *y = values_of(d);
+                    for (int c = 0; c < width; c++) {
+                        double top = -INFINITY, sum = 0;
+                        for (int r = 0; r < n; r++) top = fmax(top, x[r * width + c]);
+                        for (int r = 0; r < n; r++) sum += exp(x[r * width + c] - top);
+                        double want = isinf(top) ? top : top + log(sum);
+                        double unit = dtype == KL_F32    ? 0x1p-23
+                                      : dtype == KL_BF16 ? 0x1p-8
+                                                         : 0x1p-10;
+                        if (!(y[c] == want || fabs(y[c] - want) <= unit * fabs(want) + 6e-7))
+                            fail_msg("%s, length %d, column %d: %.9g, not %.9g",
+                                     kl_dtype_name(dtype), n, c, y[c], want);
+                        if (n == 1) assert_true(y[c] == x[c]);
+                    }
+                    free(y);
+                    kl_array_release(d);
+                    kl_array_release(s[k]);
+                }
+            }
+            free(first);
+            free(v);
+            free((void *)x);
+            struct kl_array *made[] = {f, a, t, dense, wide};
+            for (int i = 0; i < 5; i++) kl_array_release(made[i]);
+        }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
 /* The same bits from rows, from columns (few and many, in the middle too) and from strided operands, for lengths around the sizes of blocks and segments. */
@@ -312,11 +384,15 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),    cmocka_unit_test(nothing_and_no_axes),
-        cmocka_unit_test(hard),      cmocka_unit_test(logsumexp_of_specials),
-        cmocka_unit_test(one_tree),  cmocka_unit_test(long_ones),
-        cmocka_unit_test(gradients), cmocka_unit_test(shares),
-        cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
+                                       cmocka_unit_test(nothing_and_no_axes),
+                                       cmocka_unit_test(hard),
+                                       cmocka_unit_test(logsumexp_of_specials),
+                                       cmocka_unit_test(logsumexp_that_rises),
+                                       cmocka_unit_test(one_tree),
+                                       cmocka_unit_test(long_ones),
+                                       cmocka_unit_test(gradients),
+                                       cmocka_unit_test(shares),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,6 +141,62 @@ static void reduced(void **state) {
     EACH(reductions, REDUCTION, 1);
 }
 
+/* Softmax and norms, of rows around the sizes of vectors, blocks and pieces, dense and strided: the same bits in every variant and layout. */
+static void along_rows(void **state) {
+    enum { ROWS = 3, WAYS = 4 };
+    static const int lengths[] = {1, 7, 31, 32, 33, 63, 64, 65, 95, 100, 600, 2047, 2049, 8193};
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16, KL_F64};
+    for (size_t k = 0; k < 4 * sizeof lengths / sizeof *lengths; k++) {
+        const int n = lengths[k / 4];
+        const enum kl_dtype dtype = dtypes[k % 4];
+        float *v = malloc((size_t)(ROWS * n) * sizeof *v);
+        for (int i = 0; i < ROWS * n; i++) {
+            /* The second row reaches from 0 to where exponentials are denormal, and below; the third has an infinity. */
+            v[i] = (float)(i * 37 % 101 - 50) / 16;
+            if (i / n == 1) v[i] *= 40;
+            if (i == ROWS * n - 1 && n > 1) v[i] = -INFINITY;
+        }
+        struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, n), v), *w, *b, *x[2], *t, *turned;
+        free(v);
+        EXPECT_OK(kl_astype(&x[0], f, (int)dtype, cpu(), &err));
+        EXPECT_OK(kl_transpose(&t, x[0], cpu(), &err));
+        EXPECT_OK(kl_copy(&turned, t, cpu(), &err));
+        EXPECT_OK(kl_transpose(&x[1], turned, cpu(), &err));
+        struct kl_array *index[2] = {scalar_of(KL_I32, 0), scalar_of(KL_I32, 1)};
+        EXPECT_OK(kl_take_axis(&w, x[0], index[0], 0, cpu(), &err));
+        EXPECT_OK(kl_take_axis(&b, x[0], index[1], 0, cpu(), &err));
+        for (int way = 0; way < WAYS; way++) {
+            void *first = NULL;
+            for (int run = 0; run < 2 * kl_cpu_n_variants(); run++) {
+                struct kl_array *out, *in = x[run % 2];
+                kl_cpu_use_variant(run / 2);
+                if (way == 0)
+                    EXPECT_OK(kl_softmax_axis(&out, in, 1, true, cpu(), &err));
+                else if (way == 1)
+                    EXPECT_OK(kl_rms_norm(&out, in, w, 1e-3f, cpu(), &err));
+                else
+                    EXPECT_OK(kl_layer_norm(&out, in, way == 2 ? w : NULL, b, 1e-3f, cpu(), &err));
+                void *got = values_of(out);
+                for (int64_t i = 0; first && i < out->t.size; i++)
+                    if (!same_element(dtype, first, got, i))
+                        fail_msg("%s, length %d, way %d: element %lld differs in %s, layout %d",
+                                 kl_dtype_name(dtype), n, way, (long long)i,
+                                 kl_cpu_variant_name(run / 2), run % 2);
+                if (first)
+                    free(got);
+                else
+                    first = got;
+                n_compared++;
+                kl_array_release(out);
+            }
+            free(first);
+        }
+        struct kl_array *made[] = {f, x[0], t, turned, x[1], w, b, index[0], index[1]};
+        for (int i = 0; i < 9; i++) kl_array_release(made[i]);
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+}
+
 /* The name that KEEL_CPU gives is used; names of wider ones than the CPU has, and unknown ones, mean the widest. */
 static void chosen(void **state) {
     int widest = kl_cpu_n_variants() - 1;
@@ -163,6 +219,7 @@ static void chosen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(others),
-                                       cmocka_unit_test(reduced), cmocka_unit_test(chosen)};
+                                       cmocka_unit_test(reduced), cmocka_unit_test(along_rows),
+                                       cmocka_unit_test(chosen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

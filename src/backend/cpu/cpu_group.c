@@ -52,7 +52,12 @@ static const void *operand(const struct step *s, int k, const void *const *value
             kl_convert(wants, w->converted[k].bytes, has, w->gathered[c].bytes, m);
             return w->converted[k].bytes;
         }
-        return kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
+        const void *x =
+            kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
+        /* Several operations take longer than the processor looks ahead. */
+        const char *next = w->in[c].next;
+        for (int64_t at = 0; at < m * w->in[c].item_bytes; at += 64) __builtin_prefetch(next + at);
+        return x;
     }
     if (has == wants) return values[from];
     kl_convert(wants, w->converted[k].bytes, has, values[from], m);
@@ -64,6 +69,8 @@ static const void *run_step(const struct step *s, const void *const *values, str
     const void *x[3] = {NULL, NULL, NULL};
     for (int k = 0; k < s->given->n_in; k++) x[k] = operand(s, k, values, w, m);
     void *memory = s->given->stored && !w->patch ? kl_cursor_claim(&w->out[at], m) : NULL;
+    for (int64_t b = 0; memory && b < m * w->out[at].item_bytes; b += 64)
+        __builtin_prefetch(w->out[at].next + b, 1);
     void *store = memory ? memory : w->slots[s->slot].bytes;
     void *calc = s->map.out_type == s->out ? store : w->result.bytes;
     if (s->map.fn)

@@ -157,18 +157,18 @@ static inline double kl_expm1_wide(double x) {
     struct kl_exp_parts e = kl_exp_split(x);
     return __builtin_fma(e.more, e.scale, e.scale - 1);
 }
+/* exp(r) on [-ln 2 / 2, ln 2 / 2], as in cpu_exp.h. */
+static const float kl_exp_of_r[] = {1.0f,         1.0f,          0.49999994f,   0.166665211f,
+                                    0.041668389f, 0.0083687352f, 0.00138145627f};
 /* In float32 throughout, for twice the lanes. 2^n is multiplied in two halves, of which only the second can round: results may be denormal, or 2^128 (1 - ...). */
 static inline float kl_exp_f32(float x) {
-    static const float over_r[] = {
-        1.0f,         1.0f,          0.49999994f,   0.166665211f,
-        0.041668389f, 0.0083687352f, 0.00138145627f}; /* as in cpu_exp.h */
     float c = kl_clamp_f32(x, -105, 89);
     float t = __builtin_fmaf(c, KL_LOG2_E_F32, KL_TO_INTEGER_F32), n = t - KL_TO_INTEGER_F32;
     float r = __builtin_fmaf(n, -KL_LN2_REST_F32, __builtin_fmaf(n, -KL_LN2_F32, c));
     int32_t whole = (int32_t)(kl_f32_bits(t) - kl_f32_bits(KL_TO_INTEGER_F32)), half = whole >> 1;
     float first = kl_bits_f32((uint32_t)(half + 127) << 23);
     float second = kl_bits_f32((uint32_t)(whole - half + 127) << 23);
-    return KL_POLYNOMIAL_F32(over_r, r) * first * second;
+    return KL_POLYNOMIAL_F32(kl_exp_of_r, r) * first * second;
 }
 static inline float kl_expm1_f32(float x) {
     float y = (float)kl_expm1_wide((double)kl_clamp_f32(x, -110, 90));

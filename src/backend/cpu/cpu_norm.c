@@ -1,40 +1,71 @@
 /* cpu_norm.c - RMS_NORM: x / sqrt(mean(x^2) + eps), times a weight; LAYER_NORM: the same of the distance from the mean, and a bias. Over the last axis, row by row, a row
- * being in the cache for the second and third look at it. 16-bit floats are computed in float32 and rounded once; they, and strided rows, wait in a row of scratch memory. */
+ * being in the cache for the second and third look at it. 16-bit floats become float32 in registers and are rounded once; strided rows wait in a row of scratch memory. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_tile.h"
+#include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
-#define T float
-#define NAME f32
-#define SQRT sqrtf
-#include "backend/cpu/cpu_norm.inc"
-#define T double
-#define NAME f64
-#define SQRT sqrt
-#include "backend/cpu/cpu_norm.inc"
-
 struct job {
     const struct kl_launch *l;
+    void (*norm)(const struct job *j, void *out, const void *in, const void *next); /* of a row */
     enum kl_dtype type;
     int64_t length, rows, group;
     bool centred;
     float eps;
-    char *weight, *bias; /* of type, dense; NULL: none */
+    char *weight, *bias; /* of type, dense, with room for whole blocks; NULL: none */
     atomic_bool no_memory;
 };
 
-/* n elements of c as type, to dst. */
-static void read_as(struct kl_cursor *c, int64_t n, enum kl_dtype from, enum kl_dtype to,
-                    char *dst) {
-    union kl_tile raw;
+#define IN_ORDER(k) (k)
+#define SAME(x) (x)
+#define U float
+#define NAME f32
+#define VALUE SAME
+#define NARROW SAME
+#define PLACE IN_ORDER
+#include "backend/cpu/cpu_norm.inc"
+#define U uint16_t
+#define NAME bf16
+#define VALUE kl_bf16_load
+#define NARROW kl_bf16_store
+#define PLACE kl_place_bf16
+#include "backend/cpu/cpu_norm.inc"
+#define U uint16_t
+#define NAME f16
+#define VALUE kl_f16_load
+#define NARROW kl_f16_store
+#define PLACE IN_ORDER
+#include "backend/cpu/cpu_norm.inc"
+
+/* ---- float64: in 8 lanes ---- */
+static double sum_f64(const double *x, int64_t n, double mean, bool squares) {
+    enum { LANES = 8 };
+    double lane[LANES] = {0};
+    for (int64_t i = 0; i < n; i += LANES)
+        for (int k = 0; k < LANES && i + k < n; k++) {
+            double v = x[i + k] - mean;
+            lane[k] += squares ? v * v : v;
+        }
+    for (int step = LANES / 2; step; step /= 2)
+        for (int k = 0; k < step; k++) lane[k] += lane[k + step];
+    return lane[0];
+}
+static void norm_f64(const struct job *j, void *out, const void *in, const void *next) {
+    const int64_t n = j->length;
+    const double *x = in, *weight = (const double *)j->weight, *bias = (const double *)j->bias;
+    double *y = out, mean = j->centred ? sum_f64(x, n, 0, false) / (double)n : 0;
+    double factor = 1 / sqrt(sum_f64(x, n, mean, true) / (double)n + (double)j->eps);
     for (int64_t at = 0; at < n; at += KL_TILE) {
-        int64_t m = kl_min64(KL_TILE, n - at);
-        kl_convert(to, dst + at * (int64_t)kl_dtype_size(to), from, kl_cursor_next(c, m, &raw), m);
+        const int64_t m = kl_min64(at + KL_TILE, n);
+        kl_prefetch((const double *)next + at, (m - at) * (int64_t)sizeof *x);
+        for (int64_t i = at; i < m; i++) y[i] = (x[i] - mean) * factor;
+        for (int64_t i = at; weight && i < m; i++) y[i] *= weight[i];
+        for (int64_t i = at; bias && i < m; i++) y[i] += bias[i];
     }
 }
 
@@ -42,12 +73,12 @@ static void norm_chunk(void *arg, int64_t i) {
     struct job *j = arg;
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     int64_t begin = i * j->group, end = kl_min64(begin + j->group, j->rows);
-    int item = (int)kl_dtype_size(in->dtype);
-    bool dense = in->dtype == j->type && in->layout & KL_ROW_CONTIGUOUS;
+    const int64_t bytes = j->length * (int64_t)kl_dtype_size(in->dtype);
+    const bool dense = in->layout & KL_ROW_CONTIGUOUS;
     struct kl_cursor c;
     char *row = NULL;
     if (!dense) {
-        row = kl_malloc((size_t)j->length * kl_dtype_size(j->type));
+        row = kl_malloc((size_t)bytes);
         if (!row) {
             atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
             return;
@@ -56,42 +87,42 @@ static void norm_chunk(void *arg, int64_t i) {
         kl_cursor_seek(&c, begin * j->length);
     }
     for (int64_t r = begin; r < end; r++) {
-        const char *x = (const char *)in->data + r * j->length * item, *next = x;
-        char *dst = (char *)out->data + r * j->length * item;
-        bool same = in->dtype == j->type;
-        double shift, factor; /* of type */
-        if (!dense) {
-            read_as(&c, j->length, in->dtype, j->type, row);
-            x = row;
-        }
-        if (j->type == KL_F64)
-            measure_f64(x, j->length, j->centred, j->eps, &shift, &factor);
+        const char *x = row;
+        if (dense)
+            x = (const char *)in->data + r * bytes;
         else
-            measure_f32(x, j->length, j->centred, j->eps, &shift, &factor);
-        /* Memory is idle while a row is computed: meanwhile the next one is asked for. */
-        if (r + 1 < end && in->layout & KL_ROW_CONTIGUOUS) next += j->length * item;
-        for (int64_t at = 0; at < j->length; at += KL_TILE) {
-            union kl_tile tile;
-            int64_t n = kl_min64(KL_TILE, j->length - at);
-            void *y = same ? (void *)(dst + at * item) : (void *)&tile;
-            for (int64_t byte = at * item; byte < (at + n) * item; byte += 64)
-                __builtin_prefetch(next + byte);
-            (j->type == KL_F64 ? apply_f64 : apply_f32)(y, x, j->weight, j->bias, at, n, &shift,
-                                                        &factor);
-            if (!same) kl_convert(out->dtype, dst + at * item, j->type, y, n);
-        }
+            kl_cursor_read(&c, j->length, row);
+        j->norm(j, (char *)out->data + r * bytes, x, r + 1 < end && dense ? x + bytes : x);
     }
     kl_free(row);
 }
 
-/* A weight or a bias as it is computed with. */
-static char *dense_of(const struct job *j, const struct kl_arg *a) {
+enum { LINE = 64 }; /* bytes: a vector that lies across two takes twice as long */
+/* A weight or a bias as it is computed with; in *memory, which is the caller's. */
+static char *dense_of(const struct job *j, const struct kl_arg *a, void **memory) {
+    const int64_t size = (int64_t)kl_dtype_size(j->type),
+                  n = kl_ceil_div(j->length, KL_HALVES) * KL_HALVES;
     struct kl_cursor c;
-    char *copy = kl_malloc((size_t)j->length * kl_dtype_size(j->type));
+    union kl_tile raw;
+    char *copy = kl_malloc((size_t)(n * size) + LINE);
     if (!copy) return NULL;
+    *memory = copy;
+    copy = (char *)(((uintptr_t)copy + LINE - 1) / LINE * LINE);
+    memset(copy + j->length * size, 0, (size_t)((n - j->length) * size));
     kl_cursor_init_arg(&c, a);
     kl_cursor_seek(&c, 0);
-    read_as(&c, j->length, a->dtype, j->type, copy);
+    for (int64_t at = 0; at < j->length; at += KL_TILE) {
+        int64_t m = kl_min64(KL_TILE, j->length - at);
+        kl_convert(j->type, copy + at * size, a->dtype, kl_cursor_next(&c, m, &raw), m);
+    }
+#if KL_HAS_WIDE
+    if (j->norm == norm_bf16)
+        for (int64_t at = 0; at < n; at += KL_HALVES) {
+            float was[KL_HALVES], *block = (float *)copy + at;
+            memcpy(was, block, sizeof was);
+            for (int k = 0; k < KL_HALVES; k++) block[kl_place_bf16(k)] = was[k];
+        }
+#endif
     return copy;
 }
 
@@ -101,15 +132,20 @@ int kl_cpu_norm(struct kl_launch *l) {
     struct job j = {.l = l, .centred = l->op == KL_OP_LAYER_NORM, .eps = p->eps};
     if (in->size == 0) return KL_OK;
     j.type = kl_compute_dtype(in->dtype);
+    j.norm = in->dtype == KL_F64    ? norm_f64
+             : in->dtype == KL_BF16 ? norm_bf16
+             : in->dtype == KL_F16  ? norm_f16
+                                    : norm_f32;
     j.length = in->dims[in->ndim - 1];
     j.rows = in->size / j.length;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
-    if (p->has_weight) j.weight = dense_of(&j, &l->in[1]);
-    if (p->has_bias) j.bias = dense_of(&j, &l->in[1 + p->has_weight]);
+    void *memory[2] = {NULL, NULL};
+    if (p->has_weight) j.weight = dense_of(&j, &l->in[1], &memory[0]);
+    if (p->has_bias) j.bias = dense_of(&j, &l->in[1 + p->has_weight], &memory[1]);
     bool failed = (p->has_weight && !j.weight) || (p->has_bias && !j.bias);
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
     if (!failed) kl_share(&alone, kl_ceil_div(j.rows, j.group), norm_chunk, &j);
-    kl_free(j.weight);
-    kl_free(j.bias);
+    kl_free(memory[0]);
+    kl_free(memory[1]);
     return failed || atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_tile.h"
+#include "backend/cpu/cpu_wide.h"
 #include "base/op_params.h"
 
 enum { LANES = 16 };
@@ -37,6 +38,23 @@ struct job {
 #define EXP kl_exp_negative_f64
 #define PER(y, x, inverse) ((void)(inverse), (y) / (x))
 #include "backend/cpu/cpu_softmax.inc"
+
+/* ---- rows of 16-bit floats: they become float32 in registers ---- */
+enum {
+    PIECE = 2048, /* elements */
+    WAITING =
+        8192 /* whose exponentials the L1 cache keeps; of a longer row they are computed twice */
+};
+#define NAME bf16
+#define VALUE kl_bf16_load
+#define NARROW kl_bf16_store
+#define LOWEST 0xff80
+#include "backend/cpu/cpu_softmax_half.inc"
+#define NAME f16
+#define VALUE kl_f16_load
+#define NARROW kl_f16_store
+#define LOWEST 0xfc00
+#include "backend/cpu/cpu_softmax_half.inc"
 
 /* The "largest" complex number is the last in the order of sorting; any would do to keep exp
  * small. */
@@ -91,7 +109,11 @@ int kl_cpu_softmax(struct kl_launch *l) {
         kl_share(&alone, j.rows * j.strips, columns_chunk, &j);
         return KL_OK;
     }
-    j.row = out->dtype == KL_C64 ? softmax_c64 : out->dtype == KL_F64 ? softmax_f64 : softmax_f32;
+    j.row = out->dtype == KL_C64    ? softmax_c64
+            : out->dtype == KL_F64  ? softmax_f64
+            : out->dtype == KL_BF16 ? softmax_bf16
+            : out->dtype == KL_F16  ? softmax_f16
+                                    : softmax_f32;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     kl_share(&alone, kl_ceil_div(j.rows, j.group), softmax_chunk, &j);
     return KL_OK;

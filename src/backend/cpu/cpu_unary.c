@@ -1,5 +1,8 @@
 /* cpu_unary.c - the maps of one operand; see cpu_map.h. */
 #include <math.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 #include <string.h>
 
 #include "backend/cpu/cpu_complex.h"
@@ -105,13 +108,64 @@ static void floor_f64(int64_t n, void *out, const void *a, const void *b, const 
     double *y = out;
     KL_EACH(i, n) y[i] = floor(x[i]);
 }
+#ifdef __AVX512F__
+/* kl_exp_f32 and kl_log_f32, bit for bit, with the instructions that clamp, scale by a power of two (rounding once, where results are denormal) and put in special values: half as many as gcc makes. */
+static void exp_f32_blocks(int64_t n, float *y, const float *x, const float *unused) {
+    const __m512 to_integer = _mm512_set1_ps(KL_TO_INTEGER_F32);
+    for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
+        /* The second operand where one is NaN. */
+        __m512 c = _mm512_max_ps(_mm512_set1_ps(-105), _mm512_loadu_ps(x));
+        c = _mm512_min_ps(_mm512_set1_ps(89), c);
+        __m512 t = _mm512_fmadd_ps(c, _mm512_set1_ps(KL_LOG2_E_F32), to_integer),
+               m = _mm512_sub_ps(t, to_integer);
+        __m512 r = _mm512_fnmadd_ps(m, _mm512_set1_ps(KL_LN2_F32), c);
+        r = _mm512_fnmadd_ps(m, _mm512_set1_ps(KL_LN2_REST_F32), r);
+        __m512 p = _mm512_set1_ps(kl_exp_of_r[6]);
+#pragma GCC unroll 6
+        for (int i = 5; i >= 0; i--) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kl_exp_of_r[i]));
+        _mm512_storeu_ps(y, _mm512_scalef_ps(p, m));
+    }
+}
+static void log_f32_blocks(int64_t n, float *y, const float *x, const float *unused) {
+    /* What is put in, by kinds from the lowest digit: quiet and signalling NaN, 0, 1, both infinities, below and above 0. */
+    const __m512i ends = _mm512_set1_epi32(0x03530422);
+    const __m512 one = _mm512_set1_ps(1);
+    for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
+        __m512 v = _mm512_loadu_ps(x), least = _mm512_set1_ps(0x1p-126f);
+        __mmask16 small = _mm512_cmp_ps_mask(v, least, _CMP_LT_OQ);
+        __m512 normal = _mm512_mask_mul_ps(v, small, v, _mm512_set1_ps(0x1p24f));
+        __m512i u = _mm512_add_epi32(_mm512_castps_si512(normal),
+                                     _mm512_set1_epi32(0x3f800000 - 0x3f3504f3));
+        __m512 bias = _mm512_mask_mov_ps(_mm512_set1_ps(127), small, _mm512_set1_ps(127 + 24));
+        __m512 e = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(u, 23)), bias);
+        u = _mm512_add_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x7fffff)),
+                             _mm512_set1_epi32(0x3f3504f3));
+        __m512 f = _mm512_sub_ps(_mm512_castsi512_ps(u), one);
+        __m512 big = _mm512_mul_ps(e, _mm512_set1_ps(0x1.62e4p-1f)), sum = _mm512_add_ps(big, f);
+        __m512 rest = _mm512_fmadd_ps(e, _mm512_set1_ps(0x1.7f7d1cp-20f),
+                                      _mm512_sub_ps(f, _mm512_sub_ps(sum, big)));
+        __m512 p = _mm512_set1_ps(kl_log_rest[9]);
+#pragma GCC unroll 9
+        for (int i = 8; i >= 0; i--) p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kl_log_rest[i]));
+        p = _mm512_add_ps(sum, _mm512_fmadd_ps(_mm512_mul_ps(f, f), p, rest));
+        _mm512_storeu_ps(y, _mm512_fixupimm_ps(p, v, ends, 0));
+    }
+}
+static void exp_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    kl_run_blocks(exp_f32_blocks, n, out, a, NULL);
+}
+static void log_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    kl_run_blocks(log_f32_blocks, n, out, a, NULL);
+}
+#else
 KL_MATH_MAP(exp_f32, kl_exp_f32)
+KL_MATH_MAP(log_f32, kl_log_f32)
+#endif
 static void exp_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;
     double *y = out;
     KL_EACH(i, n) y[i] = exp(x[i]);
 }
-KL_MATH_MAP(log_f32, kl_log_f32)
 static void log_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;
     double *y = out;
