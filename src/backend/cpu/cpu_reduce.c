@@ -26,7 +26,7 @@
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_order.h"
 #include "backend/cpu/cpu_tile.h"
-#include "backend/cpu/cpu_vec.h"
+#include "backend/cpu/cpu_simd.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
@@ -60,8 +60,8 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define T float
 #define NAME sum_f32
 #define JOIN SUM_OF
-#if KL_HAS_VEC
-#define IS_WIDE
+#if KL_HAS_SIMD
+#define HAS_SIMD
 #endif
 #include "backend/cpu/cpu_reduce.inc"
 #define T double
@@ -84,8 +84,8 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define T float
 #define NAME prod_f32
 #define JOIN PRODUCT_OF
-#if KL_HAS_VEC
-#define IS_WIDE
+#if KL_HAS_SIMD
+#define HAS_SIMD
 #endif
 #include "backend/cpu/cpu_reduce.inc"
 #define T double
@@ -119,73 +119,73 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as cpu_reduce.inc is written 
 #define JOIN KL_PLAIN_MAX
 #include "backend/cpu/cpu_reduce.inc"
 
-#if KL_HAS_VEC
+#if KL_HAS_SIMD
 #define NAME sum_f32
 #define JOIN SUM_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_vec_f32
+#define WIDE kl_simd_f32
 #define OF sum_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define NAME sum_f16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_vec_f16
+#define WIDE kl_simd_f16
 #define OF sum_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define NAME sum_bf16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_vec_bf16
+#define WIDE kl_simd_bf16
 #define OF sum_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define NAME prod_f32
 #define JOIN PRODUCT_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_vec_f32
+#define WIDE kl_simd_f32
 #define OF prod_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define NAME prod_f16
 #define JOIN PRODUCT_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_vec_f16
+#define WIDE kl_simd_f16
 #define OF prod_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define NAME prod_bf16
 #define JOIN PRODUCT_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_vec_bf16
+#define WIDE kl_simd_bf16
 #define OF prod_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define SQUARES
 #define NAME squares_f32
 #define JOIN SUM_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_vec_f32
+#define WIDE kl_simd_f32
 #define OF sum_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define SQUARES
 #define NAME squares_f16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_vec_f16
+#define WIDE kl_simd_f16
 #define OF sum_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define SQUARES
 #define NAME squares_bf16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_vec_bf16
+#define WIDE kl_simd_bf16
 #define OF sum_f32
-#include "backend/cpu/cpu_reduce_vec.inc"
+#include "backend/cpu/cpu_reduce_simd.inc"
 #define HALVES(op)                                                 \
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
     [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},
@@ -199,7 +199,7 @@ struct squares {
     void (*lane)(const float *means, void *out, const void *const *rows, int n_rows, int64_t n);
 };
 static const struct squares all_squares[KL_N_DTYPES] = {
-#if KL_HAS_VEC
+#if KL_HAS_SIMD
     [KL_F32] = {run_squares_f32, lane_squares_f32},
     [KL_F16] = {run_squares_f16, lane_squares_f16},
     [KL_BF16] = {run_squares_bf16, lane_squares_bf16},

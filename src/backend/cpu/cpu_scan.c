@@ -11,7 +11,7 @@
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_tile.h"
-#include "backend/cpu/cpu_vec.h"
+#include "backend/cpu/cpu_simd.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
@@ -134,25 +134,25 @@ static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, stru
 #define JOIN log_add_c64
 #include "backend/cpu/cpu_scan.inc"
 
-#if KL_HAS_VEC
+#if KL_HAS_SIMD
 #define EACH_OF_16(DO) \
     DO(0)              \
     DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 #if defined __AVX512F__
-#define TRANSPOSE(t) kl_vec_transpose(t)
+#define TRANSPOSE(t) kl_simd_transpose(t)
 #define EACH_PAIR(DO) DO(0, 1) DO(2, 3) DO(4, 5) DO(6, 7) DO(8, 9) DO(10, 11) DO(12, 13) DO(14, 15)
 #else
 #define EACH_PAIR(DO) DO(0, 8) DO(1, 9) DO(2, 10) DO(3, 11) DO(4, 12) DO(5, 13) DO(6, 14) DO(7, 15)
-#define TRANSPOSE(t) (kl_vec_transpose(t), kl_vec_transpose((t) + KL_VEC))
+#define TRANSPOSE(t) (kl_simd_transpose(t), kl_simd_transpose((t) + KL_SIMD))
 #endif
 /* Two vectors, one behind the other. */
-static inline void put_f32(float *y, kl_vec first, kl_vec second) {
-    kl_vec_put(y, first);
-    kl_vec_put(y + KL_VEC, second);
+static inline void put_f32(float *y, kl_simd first, kl_simd second) {
+    kl_simd_put(y, first);
+    kl_simd_put(y + KL_SIMD, second);
 }
-static inline void put_f16(uint16_t *y, kl_vec first, kl_vec second) {
-    kl_vec_put_f16(y, first);
-    kl_vec_put_f16(y + KL_VEC, second);
+static inline void put_f16(uint16_t *y, kl_simd first, kl_simd second) {
+    kl_simd_put_f16(y, first);
+    kl_simd_put_f16(y + KL_SIMD, second);
 }
 #define IS_F32
 #define NAME sum_f32
@@ -160,28 +160,28 @@ static inline void put_f16(uint16_t *y, kl_vec first, kl_vec second) {
 #define IDENTITY -0.0f
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_vec_f32
+#define WIDE kl_simd_f32
 #define PUT put_f32
 #define OF sum_f32
-#include "backend/cpu/cpu_scan_vec.inc"
+#include "backend/cpu/cpu_scan_simd.inc"
 #define NAME sum_f16
 #define JOIN SUM_OF
 #define IDENTITY -0.0f
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_vec_f16
+#define WIDE kl_simd_f16
 #define PUT put_f16
 #define OF sum_f32
-#include "backend/cpu/cpu_scan_vec.inc"
+#include "backend/cpu/cpu_scan_simd.inc"
 #define NAME sum_bf16
 #define JOIN SUM_OF
 #define IDENTITY -0.0f
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_vec_bf16
-#define PUT kl_vec_put_bf16
+#define WIDE kl_simd_bf16
+#define PUT kl_simd_put_bf16
 #define OF sum_f32
-#include "backend/cpu/cpu_scan_vec.inc"
+#include "backend/cpu/cpu_scan_simd.inc"
 #else
 #define groups_sum_f32 row_sum_f32
 #endif
@@ -222,7 +222,7 @@ static const struct join joins[][KL_N_DTYPES] = {
      FLOATS(min)},
     {[KL_F32] = JOIN_OF(log_f32), FLOATS(log)},
 };
-#if KL_HAS_VEC
+#if KL_HAS_SIMD
 /* Sums of 16-bit floats as they are. */
 static const struct join halves[KL_N_DTYPES] = {
     [KL_F16] = {groups_sum_f16, columns_sum_f16, group_sum_f32, segment_sum_f32},
@@ -411,7 +411,7 @@ int kl_cpu_scan(struct kl_launch *l) {
     j.join = joins[l->op - KL_OP_CUMSUM][j.type];
     if (!j.join.row)
         return kl_fail(l->err, KL_EDTYPE, "no kernel for dtype %s", kl_dtype_name(out->dtype));
-#if KL_HAS_VEC
+#if KL_HAS_SIMD
     if (l->op == KL_OP_CUMSUM && in->dtype == out->dtype && halves[in->dtype].row) {
         j.join = halves[in->dtype];
         j.read = in->dtype;
