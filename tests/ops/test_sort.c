@@ -1,6 +1,7 @@
 /* sort, argsort, partition, argpartition, topk. */
 #include "golden.h"
 
+#include "backend/cpu/cpu_kernels.h"
 #include "golden_sort.inc"
 #include "vjp_support.h"
 
@@ -181,6 +182,31 @@ static void topk_is_the_end_of_sort(void **state) {
         }
 }
 
+/* In every variant: many elements are tested at a time. */
+static void the_largest_counts_wherever_it_stands(void **state) {
+    enum { N = 701, FIRST = 512 }; /* the first ones are looked at one by one */
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+        kl_cpu_use_variant(variant);
+        for (int at = FIRST - 1; at < N; at++)
+            for (int nan = 0; nan < 2; nan++) {
+                float v[N];
+                for (int i = 0; i < N; i++) v[i] = i < 2 ? 0.0f : -1.0f;
+                v[at] = nan ? NAN : 5.0f;
+                if (at + 1 < N) v[at + 1] = 0.0f; /* like the least one, and later */
+                struct kl_array *a = array_of(KL_F32, SHAPE(N), v), *top;
+                EXPECT_OK(kl_topk_axis(&top, a, 2, 0, cpu(), &err));
+                float *y = values_of(top);
+                if (y[0] != 0.0f || (nan ? y[1] == y[1] : y[1] != 5.0f))
+                    fail_msg("%s: %g and %g, place %d", kl_cpu_variant_name(variant), (double)y[0],
+                             (double)y[1], at);
+                free(y);
+                kl_array_release(a);
+                kl_array_release(top);
+            }
+    }
+    kl_cpu_use_variant(-1);
+}
+
 static void partitions(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
@@ -301,6 +327,7 @@ int main(void) {
                                        cmocka_unit_test(topk),
                                        cmocka_unit_test(two_ways),
                                        cmocka_unit_test(topk_is_the_end_of_sort),
+                                       cmocka_unit_test(the_largest_counts_wherever_it_stands),
                                        cmocka_unit_test(partitions),
                                        cmocka_unit_test(partition_shapes),
                                        cmocka_unit_test(gradients),

@@ -14,6 +14,8 @@ enum {
     PIECE = 64,       /* rows of b and columns (tiles) that a task packs for all */
     PIECE_COLS = 8,
     MOST_SHARED = 1 << 25, /* bytes of packed b */
+    MOST_LYING = 1 << 20,  /* bytes of b that is not packed */
+    ALIASED = 4096,        /* bytes from one line of a set of L1 to the next */
     TASK_FROM = 1 << 20,   /* products worth a task */
     TASKS =
         16 /* as many are enough for the threads of most machines to be done at about the same time */
@@ -24,6 +26,7 @@ struct blocks {
     struct kl_product *j;
     int64_t batch, batches, col, n, k, depth; /* the first of it, and how many */
     int64_t row_blocks, col_blocks;           /* per batch */
+    bool lies;                                /* b is read where it is */
     char *packed;                             /* b, for all tasks; NULL: each packs its own */
 };
 
@@ -77,18 +80,27 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
     }
 }
 
-/* c = a b, or c += a b, for packed a and b; c is m x n with rows `pitch` apart. */
+/* b as the tiles read it: packed, or where it lies. */
+struct right {
+    const char *at;
+    int64_t row, panel; /* elements from one row to the next, and from one panel to the next */
+    bool lies;
+};
+
+/* c = a b, or c += a b, for packed a; c is m x n with rows `pitch` apart. */
 static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t depth, const char *a,
-                     const char *b, char *c, int64_t pitch, bool add) {
+                     struct right b, char *c, int64_t pitch, bool add) {
     int64_t cols = tile_cols(j), tiles = kl_ceil_div(m, TILE_ROWS);
-    int64_t step = kl_ceil_div(2 * VECTOR, tiles); /* so the tiles fetch the next panel of b */
+    /* The tiles fetch the next panel of b: what is packed in parts, else whole vectors of rows. */
+    int64_t step = b.lies ? b.row * j->bytes : kl_ceil_div(2 * VECTOR, tiles);
     _Alignas(64) char edge[TILE_ROWS * 2 * VECTOR];
-    for (int64_t col = 0; col < n; col += cols) {
+    for (int64_t col = 0; col < n; col += cols, b.at += b.panel * j->bytes) {
         int64_t wide = kl_min64(cols, n - col);
-        const char *right = b + col * depth * j->bytes;
-        const char *ahead = col + cols < n ? right + cols * depth * j->bytes : right;
-        for (int64_t row = 0; row < m; row += TILE_ROWS, ahead += step * depth) {
+        const char *after = col + cols < n ? b.at + b.panel * j->bytes : b.at;
+        for (int64_t row = 0; row < m; row += TILE_ROWS) {
             const char *left = a + row * depth * j->bytes;
+            int64_t tile = row / TILE_ROWS;
+            const char *ahead = after + (b.lies ? tile % 2 * VECTOR : tile * step * depth);
             char *to = c + (row * pitch + col) * j->bytes, *next = to;
             int rows = (int)kl_min64(TILE_ROWS, m - row);
             if (row + 2 * TILE_ROWS <= m)
@@ -103,12 +115,18 @@ static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t d
             if (!whole && add) memset(edge, 0, sizeof edge);
             for (int i = 0; !whole && add && i < rows; i++)
                 memcpy(edge + i * 2 * VECTOR, to + i * pitch * j->bytes, bytes);
-            (j->type == KL_F32 ? tile_f32 : tile_f64)(rows, depth, left, right, at, between, add,
-                                                      whole ? next : edge, ahead, step);
+            (j->type == KL_F32 ? tile_at_f32 : tile_at_f64)(
+                rows, depth, left, b.at, b.row, at, between, add, whole ? next : edge, ahead, step);
             for (int i = 0; !whole && i < rows; i++)
                 memcpy(to + i * pitch * j->bytes, edge + i * 2 * VECTOR, bytes);
         }
     }
+}
+
+/* Whether tiles read b where it lies: small enough to stay in L2, and in whole vectors that are not all of the same few sets of L1. */
+static bool right_lies(const struct kl_product *j) {
+    return j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
+           j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0;
 }
 
 static char *aligned(char *p) {
@@ -140,7 +158,7 @@ static void block_task(void *arg, int64_t task) {
     /* In place, where the result is of the type that is computed in. */
     bool direct = out->dtype == j->type;
     size_t a_bytes = (size_t)round_up(round_up(p.m, TILE_ROWS) * depth * j->bytes + VECTOR, 64);
-    size_t b_bytes = packed ? 0 : (size_t)(round_up(p.n, cols) * depth * j->bytes);
+    size_t b_bytes = packed || s->lies ? 0 : (size_t)(round_up(p.n, cols) * depth * j->bytes);
     size_t c_bytes = direct ? 0 : (size_t)round_up(p.m * p.n * j->bytes, 64);
     size_t raw_bytes = (size_t)((cols > TILE_ROWS ? cols : TILE_ROWS) * depth * j->bytes);
     char *room = kl_malloc(a_bytes + b_bytes + c_bytes + raw_bytes + 64);
@@ -155,11 +173,13 @@ static void block_task(void *arg, int64_t task) {
             (p.batch * j->m * j->n + p.row * j->out_row + p.col) * (int64_t)j->bytes;
     for (int64_t k = s->k; k < s->k + s->depth; k += DEPTH) {
         int64_t d = kl_min64(DEPTH, s->k + s->depth - k);
-        const char *right = b;
+        struct right right = {.at = b, .row = cols, .panel = cols * d};
         pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d, TILE_ROWS,
              TILE_ROWS * d, a, raw);
-        if (packed)
-            right = packed + ((k - s->k) * round_up(s->n, cols) + in_packed * d) * j->bytes;
+        if (s->lies)
+            right = (struct right){element(j->b, p.b + k * j->b_row + p.col), j->b_row, cols, true};
+        else if (packed)
+            right.at = packed + ((k - s->k) * round_up(s->n, cols) + in_packed * d) * j->bytes;
         else
             pack(j, j->b, p.b + k * j->b_row + p.col * j->b_col, j->b_col, j->b_row, p.n, d, cols,
                  cols * d, b, raw);
@@ -196,7 +216,7 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
     int64_t n = kl_min64(round_up(j->n, cols), per_line / depth / cols * cols);
     if (n < cols) n = cols;
     struct kl_scratch scratch;
-    bool room = kl_scratch_take(&scratch, j->l, (size_t)(n * depth * j->bytes));
+    bool room = !s->lies && kl_scratch_take(&scratch, j->l, (size_t)(n * depth * j->bytes));
     s->packed = room ? scratch.ptr : NULL;
     int64_t row_tiles = kl_ceil_div(j->m, TILE_ROWS);
     int64_t want = j->m * n * depth / TASK_FROM + 1;
@@ -224,7 +244,8 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
 void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l) {
     int64_t cols = tile_cols(j), row_tiles = kl_ceil_div(j->m, TILE_ROWS),
             col_tiles = kl_ceil_div(j->n, cols);
-    struct blocks s = {.j = j, .n = j->n, .depth = j->k, .batches = j->batches};
+    struct blocks s = {
+        .j = j, .n = j->n, .depth = j->k, .batches = j->batches, .lies = right_lies(j)};
     if (j->k == 0) {
         memset(j->l->out->data, 0, (size_t)j->l->out->size * kl_dtype_size(j->l->out->dtype));
         return;

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_complex.h"
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 static inline uint32_t key_f32(float x) {
     uint32_t u = kl_f32_bits(x), top = UINT32_C(1) << 31;
@@ -25,6 +28,17 @@ static uint64_t key_c64(struct kl_c64 x) {
 }
 
 enum { BLOCK = 64 };
+#ifdef __AVX512F__ /* by name: gcc has no bits of a comparison of vectors */
+static inline uint64_t reaching_64(const float *x, float low) {
+    __m512 least = _mm512_set1_ps(low);
+    uint64_t bits = 0;
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; v++)
+        bits |= (uint64_t)_mm512_cmp_ps_mask(_mm512_loadu_ps(x + 16 * v), least, _CMP_NLT_UQ)
+                << 16 * v;
+    return bits;
+}
+#endif
 #define PLAIN_BELOW(a, b) ((a) < (b))
 #define FLIP(x, type) ((x) ^ (type)((type)1 << (sizeof(type) * 8 - 1)))
 #define T uint8_t
@@ -69,6 +83,9 @@ enum { BLOCK = 64 };
 #include "backend/cpu/cpu_sort_keys.inc"
 #define T float
 #define NAME f32
+#ifdef __AVX512F__
+#define REACHING reaching_64
+#endif
 #define KEY(x) key_f32(x)
 #define BELOW PLAIN_BELOW
 #include "backend/cpu/cpu_sort_keys.inc"

@@ -12,7 +12,13 @@
 #include "base/alloc.h"
 #include "base/op_params.h"
 
-enum { SEGMENT = 1 << 16, DIGITS = 256, INSERTED = 64 };
+enum {
+    SEGMENT = 1 << 16,
+    DIGITS = 256,
+    INSERTED = 64,
+    /* Bytes fetched ahead, a page: without, the top 40 of rows of 128 K take half as long again. */
+    AHEAD = 4096
+};
 
 struct job {
     const struct kl_launch *l;
@@ -162,7 +168,8 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     int64_t bytes = (int64_t)kl_dtype_size(j->type);
     uint64_t keys[KL_TILE], of_value = 0;
     _Alignas(8) char value[8] = {0};
-    bool known = false;
+    int64_t item = (int64_t)kl_dtype_size(in->dtype);
+    bool known = false, lies = r->in_step == item;
     uint16_t which[KL_TILE];
     union kl_tile raw, tile;
     list->n = 0;
@@ -170,6 +177,7 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     kl_cursor_seek(&r->in, from);
     for (int64_t at = 0; at < count; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, count - at);
+        if (lies) kl_prefetch(r->src + (from + at) * item + AHEAD, n * item);
         const char *x = kl_cursor_next_as(&r->in, n, in->dtype, j->type, &raw, &tile);
         if (!list->full) {
             kl_sort_keys(j->type, x, n, keys);

@@ -1,18 +1,25 @@
 /* cpu_sort_by_key.c - sorting by unsigned keys, stably. See cpu_keys.h.
  *
  * Many elements are first split by the highest bits in which keys differ at all, into buckets of about equal size that fit the caches; parts of them are counted and moved by threads of their own, in order. Then each bucket is
- * sorted by one thread, digit by digit from the lowest, by the bits in which its own keys differ. Few are sorted by digits at once, very few by merging. So memory beyond the caches is read and written twice, not once
+ * sorted by one thread, digit by digit from the lowest, by the bits in which its own keys differ. Few are sorted by digits at once, very few by merging; with AVX-512, keys of 32 bits alone by a quicksort in vectors (cpu_sort_quick.h), in half the time. So memory beyond the caches is read and written twice, not once
  * per digit: 16 M float32 take 98 ms instead of 180, 16 M int64 234 instead of 615. A bucket that gets a great part of all, as one key far from all others makes, is split again. */
 #include "backend/cpu/cpu_keys.h"
 #include "backend/cpu/cpu_scratch.h"
+#ifdef __AVX512F__
+#include "backend/cpu/cpu_sort_quick.h"
+#endif
 
 enum {
     PREFIXES = 1 << 12, /* what keys are split by, at most */
     ENOUGH = 256,       /* a bucket is full with one part of so many */
     MAX_BUCKETS = 2 * ENOUGH + 1,
     MAX_PARTS = 16,
-    HELD = 128,        /* bytes of a bucket that are held back, to be written as whole lines */
-    MERGED = 128,      /* elements; fewer are merged */
+    HELD = 128,   /* bytes of a bucket that are held back, to be written as whole lines */
+    MERGED = 128, /* elements; fewer are merged */
+    /* Elements: up to QUICK of 32 bits are sorted in vectors, where there is AVX-512; a bucket has about QUICK_BUCKET then, if that leaves QUICK_ENOUGH of them. */
+    QUICK = 1 << 18,
+    QUICK_BUCKET = 1 << 14,
+    QUICK_ENOUGH = 64,
     SPLIT = 1 << 15,   /* elements; fewer are not split */
     STREAMED = 1 << 24 /* bytes; more are written past the caches */
 };
@@ -57,6 +64,11 @@ static const struct {
 /* By one thread, by digits: the result is x or room. */
 static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     enum { WIDE = 11, NARROW = 8 };
+#ifdef __AVX512F__ /* equal keys are the same, so nobody sees their order; of 64 bits digits are faster */
+    if (kind == KL_SORT_U32 && n <= QUICK &&
+        quick_sort((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, QUICK_DEPTH))
+        return x;
+#endif
     if (n < MERGED) return sorts[kind].merge(x, room, n);
     uint64_t differ = sorts[kind].differ(x, n, sorts[kind].first(x)) & sorts[kind].by;
     int bits = differ ? 64 - __builtin_clzll(differ) : 0,
@@ -140,6 +152,10 @@ static void light_bucket(void *arg, int64_t k) {
 /* Prefixes to buckets: neighbours, until there are enough; and where the parts of each bucket begin. A prefix that is enough has a bucket of its own, so that the keys of a heavy bucket differ in fewer bits. */
 static void make_buckets(struct split *s) {
     int64_t enough = kl_ceil_div(s->n, ENOUGH), in_bucket = 0;
+#ifdef __AVX512F__ /* one that is sorted in vectors may be larger, and few are faster to split into */
+    int64_t quick = kl_min64(kl_ceil_div(s->n, QUICK_ENOUGH), QUICK_BUCKET);
+    if (s->kind == KL_SORT_U32 && enough < quick) enough = quick;
+#endif
     uint32_t next = 0;
     int k = 0;
     memset(s->places, 0, (size_t)s->n_parts * sizeof *s->places);

@@ -28,19 +28,20 @@ static double real_at(const void *v, enum kl_dtype dtype, int64_t i) {
     }
 }
 
-/* m x k by k x n, each operand in every layout: by rows, by columns, and with gaps. */
+/* m x k by k x n, each operand in every layout: by rows, by columns, and with gaps between elements or between rows. */
 static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) {
     int item = (int)kl_dtype_size(dtype);
     char *a = malloc((size_t)m * k * item), *b = malloc((size_t)k * n * item);
     char *first = malloc((size_t)m * n * item), *c = malloc((size_t)m * n * item);
-    char *a_lies[3], *b_lies[3];
-    int64_t a_strides[3][2] = {{k, 1}, {1, m}, {2 * k, 2}};
-    int64_t b_strides[3][2] = {{n, 1}, {1, k}, {2 * n, 2}};
+    enum { WAYS = 4 };
+    char *a_lies[WAYS], *b_lies[WAYS];
+    int64_t a_strides[WAYS][2] = {{k, 1}, {1, m}, {2 * k, 2}, {k + 1, 1}};
+    int64_t b_strides[WAYS][2] = {{n, 1}, {1, k}, {2 * n, 2}, {n + 3, 1}};
     fill(a, dtype, (int64_t)m * k, 1);
     fill(b, dtype, (int64_t)k * n, 2);
-    for (int w = 0; w < 3; w++) {
-        a_lies[w] = calloc((size_t)m * k * 4, (size_t)item);
-        b_lies[w] = calloc((size_t)k * n * 4, (size_t)item);
+    for (int w = 0; w < WAYS; w++) {
+        a_lies[w] = calloc((size_t)m * (k + 1) * 2, (size_t)item);
+        b_lies[w] = calloc((size_t)k * (n + 3) * 2, (size_t)item);
         for (int64_t i = 0; i < m; i++)
             for (int64_t e = 0; e < k; e++)
                 memcpy(a_lies[w] + (i * a_strides[w][0] + e * a_strides[w][1]) * item,
@@ -51,10 +52,10 @@ static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) 
                        b + (e * n + j) * item, (size_t)item);
     }
     n_shared = 0;
-    for (int way = 0; way < 9; way++) {
+    for (int way = 0; way < WAYS * WAYS; way++) {
         struct operand x, y, z;
-        strided_operand(&x, a_lies[way % 3], dtype, DIMS(m, k), a_strides[way % 3]);
-        strided_operand(&y, b_lies[way / 3], dtype, DIMS(k, n), b_strides[way / 3]);
+        strided_operand(&x, a_lies[way % WAYS], dtype, DIMS(m, k), a_strides[way % WAYS]);
+        strided_operand(&y, b_lies[way / WAYS], dtype, DIMS(k, n), b_strides[way / WAYS]);
         memset(way ? c : first, 0xAB, (size_t)m * n * item);
         dense(&z, way ? c : first, dtype, DIMS(m, n));
         RUN(KL_OP_MATMUL, NULL, &z, IN(&x, &y), way > 0);
@@ -75,7 +76,7 @@ static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) 
                 fail_msg("%s, %d x %d x %d: %g at %d, %d, not %g", kl_dtype_name(dtype), m, k, n,
                          got, (int)i, (int)j, want);
         }
-    for (int w = 0; w < 3; w++) {
+    for (int w = 0; w < WAYS; w++) {
         free(a_lies[w]);
         free(b_lies[w]);
     }
@@ -106,6 +107,21 @@ static void blocks(void **state) {
         product(*t, 9, 70, 200, false);
         product(*t, 20, 600, 700, true);
     }
+}
+
+/* In every variant: b is read where it lies, or not since its rows are 4 KB apart or its last panel is not whole. */
+static void b_where_it_lies(void **state) {
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (int t = 0; t < 2; t++) {
+            product(types[t], 130, 300, 256, true);
+            product(types[t], 99, 530, 96, false);
+            product(types[t], 99, 130, 100, false);
+            product(types[t], 71, 20, 1024, false);
+            product(types[t], 10, 257, 64, false);
+        }
+    }
+    kl_cpu_use_variant(-1);
 }
 
 /* Batches with a matrix each, or one for all: the bits of each product alone. */
@@ -193,7 +209,7 @@ static void nothing_to_add(void **state) {
 
 /* Without room for a matrix that is packed for all tasks each packs its own part; without that it is an error. */
 static void no_memory(void **state) {
-    enum { M = 130, K = 300, N = 256 };
+    enum { M = 130, K = 300, N = 250 }; /* b is packed for all */
     float *a = malloc(sizeof(float[M]) * K), *b = malloc(sizeof(float[K]) * N),
           *want = malloc(sizeof(float[M]) * N), *c = malloc(sizeof(float[M]) * N);
     struct operand x, y, z;
@@ -234,7 +250,9 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks), cmocka_unit_test(few_rows),       cmocka_unit_test(batches),
-        cmocka_unit_test(rounds), cmocka_unit_test(nothing_to_add), cmocka_unit_test(no_memory)};
+        cmocka_unit_test(blocks),   cmocka_unit_test(b_where_it_lies),
+        cmocka_unit_test(few_rows), cmocka_unit_test(batches),
+        cmocka_unit_test(rounds),   cmocka_unit_test(nothing_to_add),
+        cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

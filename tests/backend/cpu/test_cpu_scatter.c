@@ -197,6 +197,33 @@ static void by_buckets(void **state) {
     free(i);
 }
 
+/* A bucket gets a few entries less than whole lines and chunks of them, just as many, and a few more; elements and slices. */
+static void chunks(void **state) {
+    enum { N = 33000, ROWS = 100000, WIDTH = 8 };
+    static const int few[] = {0,  1,  7,   8,   9,   15,  16,  17,  63,
+                              64, 65, 127, 128, 129, 255, 256, 257, 1024};
+    char *base = malloc((size_t)ROWS * WIDTH * 8), *up = malloc((size_t)N * WIDTH * 8);
+    int32_t *i = malloc(N * sizeof *i);
+    for (size_t c = 0; c < sizeof few / sizeof *few; c++)
+        for (int which = 0; which < 8; which++) {
+            enum kl_dtype dtype = which & 1 ? KL_F64 : KL_F32;
+            int width = which & 4 ? WIDTH : 1;
+            struct operand x, u, y;
+            fill(base, dtype, (int64_t)ROWS * width);
+            fill(up, dtype, (int64_t)N * width);
+            for (int k = 0; k < N; k++) i[k] = ROWS - 1 - (int32_t)(noise() % 50);
+            for (int k = 0; k < few[c]; k++) i[k * 30] = (int32_t)(noise() % 10);
+            dense(&x, base, dtype, DIMS(ROWS, width));
+            dense(&u, up, dtype, DIMS(N, 1, width));
+            dense(&y, i, KL_I32, DIMS(N));
+            both_ways(KL_OP_SCATTER, which & 2 ? &add : &assign, &x, IN(&u, &y), N, false,
+                      KL_NO_FAULT);
+        }
+    free(base);
+    free(up);
+    free(i);
+}
+
 /* Every type of index; two axes; slices that lie apart, or across; updates and a base that lie otherwise; along an axis. */
 static void bucket_layouts(void **state) {
     enum { ROWS = 300, COLUMNS = 200, N = 40000 };
@@ -338,8 +365,8 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts),       cmocka_unit_test(duplicates),
-        cmocka_unit_test(by_buckets),  cmocka_unit_test(bucket_layouts),
-        cmocka_unit_test(overlapping), cmocka_unit_test(no_memory)};
+        cmocka_unit_test(parts),    cmocka_unit_test(duplicates),     cmocka_unit_test(by_buckets),
+        cmocka_unit_test(chunks),   cmocka_unit_test(bucket_layouts), cmocka_unit_test(overlapping),
+        cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,6 +71,50 @@ static void fill(void *x, enum kl_dtype dtype, enum manner m, int64_t n) {
 
 static const enum kl_dtype types[] = {KL_U8, KL_U16, KL_U32, KL_U64};
 
+/* Every number of elements that fits a few vectors, and what they are parted into. */
+static void few(void **state) {
+    uint64_t x[300];
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (int t = 0; t < 4; t++)
+            for (int m = 0; m < N_MANNERS; m++)
+                for (int64_t n = 1; n <= 300; n += n < 140 ? 1 : 13) {
+                    fill(x, types[t], (enum manner)m, n);
+                    check(types[t], (enum manner)m, n, x, true);
+                }
+    }
+    kl_cpu_use_variant(-1);
+}
+
+/* Pivots (cpu_sort_quick.h) that part off one or two elements each time, until another way takes over. */
+static void bad_pivots(void **state) {
+    enum { N = 256, LEFT = 64 };
+    uint32_t x[N] = {0}, known = 0, levels = 0;
+    int ids[N], n = N;
+    for (int i = 0; i < N; i++) ids[i] = i;
+    for (; n > LEFT; levels++) { /* what is not known yet is larger than all that is */
+        int picks[] = {ids[n / 8], ids[4 * (n / 8)], ids[7 * (n / 8)]}, kept = 0;
+        uint32_t seen[3], pivot = 0;
+        for (int k = 0; k < 2; k++)
+            if (!x[picks[k]]) x[picks[k]] = ++known;
+        for (int k = 0; k < 3; k++) seen[k] = x[picks[k]] ? x[picks[k]] : UINT32_MAX;
+        for (int k = 0; k < 3; k++)
+            for (int l = 0; l < 3; l++)
+                if (k != l && seen[k] <= seen[l] && seen[k] >= seen[3 - k - l]) pivot = seen[k];
+        bool smaller = false;
+        for (int i = 0; i < n; i++) smaller |= x[ids[i]] && x[ids[i]] < pivot;
+        for (int i = 0; i < n; i++) {
+            bool parted = x[ids[i]] && (smaller ? x[ids[i]] < pivot : x[ids[i]] <= pivot);
+            if (!parted) ids[kept++] = ids[i];
+        }
+        n = kept;
+    }
+    assert_true(levels > 60);
+    for (int i = 0; i < N; i++)
+        if (!x[i]) x[i] = ++known;
+    check(KL_U32, N_MANNERS, N, x, true);
+}
+
 static void each_way(void **state) {
     static const int64_t sizes[] = {1,    2,    127,   128,   129,   2047,  2048,
                                     2049, 9999, 32767, 32768, 32769, 100003};
@@ -102,6 +146,7 @@ static void large(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_way), cmocka_unit_test(large)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few), cmocka_unit_test(bad_pivots),
+                                       cmocka_unit_test(each_way), cmocka_unit_test(large)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
