@@ -40,6 +40,8 @@ except Exception:
 
 ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
 BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.03"))  # per measurement
+# Threads of a peer spin for a while when their work is done (OpenBLAS's for 25 ms), and would take a processor from whoever is measured next.
+PAUSE = 0.04
 lib = C.CDLL(os.path.abspath(sys.argv[1]))
 wanted = sys.argv[2:]
 rng = np.random.default_rng(1)
@@ -164,6 +166,7 @@ def case(name, ways, moved=0, flops=0, share=None, floor=None):
     for r in range(ROUNDS):
         order = list(counts)
         for k in order[r % len(order):] + order[:r % len(order)]:
+            time.sleep(PAUSE)
             times[k].append(seconds(ways[k], counts[k]))
     med = {k: statistics.median(t) for k, t in times.items()}
     peers = [k for k in med if k != "keel"]
