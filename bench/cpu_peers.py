@@ -40,8 +40,6 @@ except Exception:
 
 ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
 BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.03"))  # per measurement
-# Threads of a peer spin for a while when their work is done (OpenBLAS's for 25 ms), and would take a processor from whoever is measured next.
-PAUSE = 0.04
 lib = C.CDLL(os.path.abspath(sys.argv[1]))
 wanted = sys.argv[2:]
 rng = np.random.default_rng(1)
@@ -145,6 +143,15 @@ def seconds(work, n):
     return (time.perf_counter() - t) / n
 
 
+def settle():
+    """Waits, a second at most, until the process stands still: threads of a library may spin for a while when their work is done (OpenBLAS's for an eighth of a second), and would take a processor from whoever is next."""
+    for _ in range(200):
+        cpu, wall = time.process_time(), time.perf_counter()
+        time.sleep(0.005)
+        if time.process_time() - cpu < 0.2 * (time.perf_counter() - wall):
+            return
+
+
 results = []
 
 
@@ -166,7 +173,7 @@ def case(name, ways, moved=0, flops=0, share=None, floor=None):
     for r in range(ROUNDS):
         order = list(counts)
         for k in order[r % len(order):] + order[:r % len(order)]:
-            time.sleep(PAUSE)
+            settle()
             times[k].append(seconds(ways[k], counts[k]))
     med = {k: statistics.median(t) for k, t in times.items()}
     peers = [k for k in med if k != "keel"]
