@@ -66,7 +66,6 @@ def declare(name, res, *args):
 INT, PTR = C.c_int, C.c_void_p
 new_array = declare("mlx_array_new", Handle)
 free_array = declare("mlx_array_free", INT, Handle)
-array_data = declare("mlx_array_new_data", Handle, PTR, PTR, INT, INT)
 evaluate_one = declare("mlx_array_eval", INT, Handle)
 declare("keel_errors_return", None)()
 S = declare("mlx_default_cpu_stream_new", Handle)()
@@ -106,10 +105,16 @@ def ints(*v):
     return (C.c_int * len(v))(*v)
 
 
+not_ours = C.CFUNCTYPE(None, PTR)(lambda data: None)  # the memory stays NumPy's
+array_managed = declare("mlx_array_new_data_managed", Handle, PTR, PTR, INT, INT, type(not_ours))
+
+
 def to_keel(a, dtype=None):
-    a = np.ascontiguousarray(a)
-    x = array_data(a.ctypes.data, ints(*a.shape), a.ndim, CODES[str(a.dtype)])
-    y = call("astype", x, CODES[dtype]) if dtype else call("copy", x)
+    """The same memory, which must outlive the array; in another dtype a copy. What NumPy and PyTorch share would lie in the caches more often than a copy of Keel's own."""
+    x = array_managed(a.ctypes.data, ints(*a.shape), a.ndim, CODES[str(a.dtype)], not_ours)
+    if not dtype:
+        return x
+    y = call("astype", x, CODES[dtype])
     if evaluate_one(y):
         raise RuntimeError("evaluation failed")
     free_array(x)
@@ -223,6 +228,7 @@ class Both:
     """One array for every library, in a dtype."""
 
     def __init__(self, a, dtype="float32"):
+        a = self.memory = np.ascontiguousarray(a)
         self.np = a if dtype == "float32" or a.dtype != np.float32 else (a.astype(dtype) if dtype != "bfloat16" else None)
         self.keel = to_keel(a, None if str(a.dtype) == dtype or a.dtype != np.float32 else dtype)
         self.torch = self.mx = None
