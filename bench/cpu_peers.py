@@ -179,7 +179,8 @@ def case(name, ways, moved=0, flops=0, share=None, floor=None):
         order = list(counts)
         for k in order[r % len(order):] + order[:r % len(order)]:
             settle()
-            seconds(ways[k], counts[k] // 4 + 1)  # its operands come back into the caches; those of NumPy and PyTorch are the same memory
+            if counts[k] >= 4:
+                seconds(ways[k], counts[k] // 4)  # its operands come back into the caches; those of NumPy and PyTorch are the same memory
             times[k].append(seconds(ways[k], counts[k]))
     med = {k: statistics.median(t) for k, t in times.items()}
     peers = [k for k in med if k != "keel"]
