@@ -4,6 +4,8 @@
  * is so far, which is brought to the new largest element first and kept in double; segments are joined in order. So strides, threads and the way through memory change no bit.
  * NaN gives NaN; else +infinity gives that; nothing but -infinity gives that. 16-bit floats become float32 in registers. Complex numbers: the largest real part is subtracted.
  *
+ * Outputs of few elements, of which blocks and lanes would be most of the work, are computed side by side: the exponentials of a column are added up one after another, in double. What is few depends on the shape alone.
+ *
  * Of columns a block is copied to a panel that stays in the L2 cache while its rows are looked for the largest, and added up from there. */
 #include <string.h>
 
@@ -12,6 +14,7 @@
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
+#include "backend/cpu/cpu_math.h"
 #include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -28,6 +31,7 @@ enum {
     AHEAD = 512,   /* bytes of a row of columns */
     FAR = 1 << 20, /* elements whose powers of two a float has no room for beside the digits */
     SPREAD = 86,   /* below the largest by which what is smaller does not count */
+    FEW = 128,     /* elements of an output */
 };
 
 /* Columns of one block. */
@@ -307,9 +311,67 @@ static void segment_chunk(void *arg, int64_t i) {
     if (!j->tops) store(j, begin, n, top, sum);
 }
 
+/* ---- few elements for each output ---- */
+/* Element number i of outputs [begin, begin + n). */
+static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offset, int64_t begin,
+                          int64_t n, union kl_tile *raw, union kl_tile *tile) {
+    const struct kl_arg *in = j->l->in;
+    c->data = (char *)in->data + offset * (int64_t)kl_dtype_size(in->dtype);
+    c->filled = false;
+    kl_cursor_seek(c, begin);
+    return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
+}
+
+/* LOG(s): the logarithm of a sum of at least 1. Infinite results are put right: the largest element then is the result, unless one is NaN. */
+#define FEW_OF(T, EXP, LOG)                                                                      \
+    static void KL_PASTE(few, T)(const struct job *j, int64_t begin, int64_t n) {                \
+        const struct kl_arg *in = j->l->in, *out = j->l->out;                                    \
+        int64_t offsets[FEW];                                                                    \
+        struct kl_cursor c;                                                                      \
+        union kl_tile raw, tile;                                                                 \
+        T top[KL_TILE];                                                                          \
+        double sum[KL_TILE];                                                                     \
+        bool nan[KL_TILE] = {false}, endless = false;                                            \
+        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, offsets);      \
+        kl_cursor_init(&c, in->data, (int)kl_dtype_size(in->dtype), j->s.n_kept, j->s.kept_dims, \
+                       j->s.kept_strides);                                                       \
+        KL_EACH(k, n) top[k] = -INFINITY;                                                        \
+        KL_EACH(k, n) sum[k] = 0;                                                                \
+        for (int64_t i = 0; i < j->s.n_red; i++) {                                               \
+            const T *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);                       \
+            KL_EACH(k, n) top[k] = KL_LARGER(top[k], x[k]);                                      \
+        }                                                                                        \
+        for (int64_t k = 0; k < n; k++) endless |= top[k] == INFINITY || top[k] == -INFINITY;    \
+        for (int64_t i = 0; i < j->s.n_red; i++) {                                               \
+            const T *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);                       \
+            KL_EACH(k, n) sum[k] += (double)EXP(x[k] - top[k]);                                  \
+            for (int64_t k = 0; endless && k < n; k++) nan[k] |= x[k] != x[k];                   \
+        }                                                                                        \
+        T y[KL_TILE];                                                                            \
+        KL_EACH(k, n) y[k] = (T)((double)top[k] + (sum[k] == sum[k] ? LOG(sum[k]) : sum[k]));    \
+        for (int64_t k = 0; endless && k < n; k++)                                               \
+            if (top[k] == INFINITY || top[k] == -INFINITY) y[k] = nan[k] ? (T)NAN : top[k];      \
+        kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype),   \
+                   j->type, y, n);                                                               \
+    }
+#define LOG_OF_SUM(s) kl_log1p_wide((s)-1)
+FEW_OF(float, kl_exp_negative_f32, LOG_OF_SUM)
+FEW_OF(double, kl_exp_negative_f64, log)
+
+static void few_chunk(void *arg, int64_t i) {
+    const struct job *j = arg;
+    int64_t begin = i * KL_TILE, n = kl_min64(KL_TILE, j->s.n_out - begin);
+    (j->type == KL_F64 ? few_double : few_float)(j, begin, n);
+}
+
 static int logsumexp(struct job *j) {
     enum { SHORT = 16 };
     char *memory = NULL;
+    struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
+    if (j->s.n_red <= FEW) {
+        kl_share(&alone, kl_ceil_div(j->s.n_out, KL_TILE), few_chunk, j);
+        return KL_OK;
+    }
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
     j->columns = kl_split_columns(&j->s);
     if (j->columns) {
@@ -330,7 +392,6 @@ static int logsumexp(struct job *j) {
         j->sums = (double *)memory;
         j->tops = memory + n * (int64_t)sizeof *j->sums;
     }
-    struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
     kl_share(&alone, j->segments * j->n_groups, segment_chunk, j);
     if (memory) {
         for (int64_t s = 1; s < j->segments; s++)

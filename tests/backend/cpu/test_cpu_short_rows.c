@@ -162,7 +162,8 @@ static void compare(int i, enum kl_dtype dtype, int rows, int length) {
 
 /* Every operation and dtype, lengths around the sides of squares and both limits, with rows left over. */
 static void same_bits(void **state) {
-    static const int lengths[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 23, 31, 33, 48, 49, 64, 65};
+    static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15,  16, 17,
+                                  23, 31, 33, 48, 49, 64, 65, 128, 129};
     for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
         kl_cpu_use_variant(variant);
         for (int i = 0; i < N_CASES; i++)
