@@ -49,11 +49,14 @@ enum {
 #define VALUE kl_bf16_load
 #define NARROW kl_bf16_store
 #define LOWEST 0xff80
+#define COEFFICIENTS kl_term_half
 #include "backend/cpu/cpu_softmax_half.inc"
 #define NAME f16
 #define VALUE kl_f16_load
 #define NARROW kl_f16_store
 #define LOWEST 0xfc00
+#define COEFFICIENTS \
+    kl_term_f32 /* float16 has three digits more, and below 2^-14 a step of its own */
 #include "backend/cpu/cpu_softmax_half.inc"
 
 /* The "largest" complex number is the last in the order of sorting; any would do to keep exp
