@@ -62,10 +62,10 @@ union params {
 struct job {
     const struct kl_launch *l;
     kl_kernel_fn *kernel;
-    union params params;
     int64_t length, rows, tile; /* of a row; rows in all and of a tile */
     bool reduces;
     _Atomic(int) rc; /* of the first tile that failed, whose error is in l->err */
+    union params params;
 };
 
 /* How long a row is that is made of the trailing axes, of which these are meant; 0: they are others. */
