@@ -25,30 +25,35 @@ static inline void kl_clamp_halves(float *x, float lo, float hi) {
     }
 }
 /* Upper halves, plus the carry of lower half + 0x7fff + (1 if the upper half is odd), which an average of 16-bit numbers has in its highest bit. */
+static inline __m512i kl_round_halves(__m512i high, __m512i low) {
+    __m512i half = _mm512_ternarylogic_epi32(high, _mm512_set1_epi16(1), _mm512_set1_epi16(0x7ffe),
+                                             0xea); /* (a & b) | c */
+    __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
+    return _mm512_add_epi16(high, carry);
+}
 static inline void kl_store_bf16(uint16_t *y, const float *x) {
     const __mmask32 odd = 0xaaaaaaaa;
     __m512i even = _mm512_loadu_si512(x), other = _mm512_loadu_si512(x + 16);
     __m512i high = _mm512_mask_mov_epi16(_mm512_srli_epi32(even, 16), odd, other);
     __m512i low = _mm512_mask_mov_epi16(even, odd, _mm512_slli_epi32(other, 16));
-    __m512i half = _mm512_ternarylogic_epi32(high, _mm512_set1_epi16(1), _mm512_set1_epi16(0x7ffe),
-                                             0xea); /* (a & b) | c */
-    __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
-    _mm512_storeu_si512(y, _mm512_add_epi16(high, carry));
+    _mm512_storeu_si512(y, kl_round_halves(high, low));
 }
-/* In order, as every block that is not loaded by these functions. false, and nothing is done: one is NaN, which might have any bits. */
-static inline bool kl_narrow_bf16(uint16_t *y, const float *x) {
+/* Two vectors in order, one behind the other; NaN as in a store. */
+static inline void kl_put_bf16(uint16_t *y, __m512 first, __m512 second) {
     static const _Alignas(64) uint16_t places[KL_HALVES] = {
         0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
         32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
-    __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + 16);
-    if (_mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q)) return false;
     __m512i a = _mm512_castps_si512(first), b = _mm512_castps_si512(second);
     __m512i even = _mm512_load_si512(places), one = _mm512_set1_epi16(1);
     __m512i low = _mm512_permutex2var_epi16(a, even, b);
     __m512i high = _mm512_permutex2var_epi16(a, _mm512_add_epi16(even, one), b);
-    __m512i half = _mm512_ternarylogic_epi32(high, one, _mm512_set1_epi16(0x7ffe), 0xea);
-    __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
-    _mm512_storeu_si512(y, _mm512_add_epi16(high, carry));
+    _mm512_storeu_si512(y, kl_round_halves(high, low));
+}
+/* In order, as every block that is not loaded by these functions. false, and nothing is done: one is NaN, which might have any bits. */
+static inline bool kl_narrow_bf16(uint16_t *y, const float *x) {
+    __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + 16);
+    if (_mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q)) return false;
+    kl_put_bf16(y, first, second);
     return true;
 }
 #define KL_HAS_NARROW_BF16 1

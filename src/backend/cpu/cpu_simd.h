@@ -2,6 +2,8 @@
 #pragma once
 #include <stdint.h>
 
+#include "backend/cpu/cpu_half.h"
+
 #if defined __AVX512BW__ && defined __AVX512DQ__
 #include <immintrin.h>
 enum { KL_SIMD = 16 };
@@ -24,18 +26,9 @@ static inline void kl_simd_put(float *y, kl_simd v) {
 static inline void kl_simd_put_f16(uint16_t *y, kl_simd v) {
     _mm256_storeu_si256((__m256i *)y, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
-/* Two vectors, one behind the other. NaN comes from arithmetic on what was loaded from bfloat16, as in cpu_half.h, where the rounding is explained. */
+/* NaN comes from arithmetic on what was loaded from bfloat16, as cpu_half.h wants it. */
 static inline void kl_simd_put_bf16(uint16_t *y, kl_simd first, kl_simd second) {
-    static const _Alignas(64) uint16_t places[2 * KL_SIMD] = {
-        0,  2,  4,  6,  8,  10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
-        32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62};
-    __m512i a = _mm512_castps_si512(first), b = _mm512_castps_si512(second);
-    __m512i even = _mm512_load_si512(places), one = _mm512_set1_epi16(1);
-    __m512i low = _mm512_permutex2var_epi16(a, even, b);
-    __m512i high = _mm512_permutex2var_epi16(a, _mm512_add_epi16(even, one), b);
-    __m512i half = _mm512_ternarylogic_epi32(high, one, _mm512_set1_epi16(0x7ffe), 0xea);
-    __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
-    _mm512_storeu_si512(y, _mm512_add_epi16(high, carry));
+    kl_put_bf16(y, first, second);
 }
 static inline kl_simd kl_simd_all(float x) {
     return _mm512_set1_ps(x);
