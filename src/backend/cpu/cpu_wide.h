@@ -144,6 +144,9 @@ KL_WIDE void kl_pair_store(float *y, kl_pair x) {
     kl_wide_store(y, x.a);
     kl_wide_store(y + KL_WIDE_LANES, x.b);
 }
+KL_WIDE kl_pair kl_pair_set(float x) {
+    return (kl_pair){kl_wide_set(x), kl_wide_set(x)};
+}
 /* Sums and stores of float32 and float16 take lanes in order, those of bfloat16 in that of its loads. */
 KL_WIDE kl_pair kl_pair_load_f32(const float *x) {
     return kl_pair_load(x);
