@@ -33,8 +33,9 @@ enum {
     AHEAD = 2048,       /* bytes of a row */
     FAR = 1 << 20,      /* elements whose powers of two a float has no room for beside the digits */
     SPREAD = 86,        /* below a centre by which what is smaller does not count */
-    FEW = 128,          /* elements of an output */
-    FEW_ROOM = 1 << 13, /* of outputs that are turned over at a time */
+    SIDE = KL_WIDE_LANES, /* rows side by side */
+    FEW = 48,           /* elements of an output */
+    FEW_ROOM = 1 << 12, /* of outputs that are turned over at a time */
     FEW_CHUNK = 1 << 14,
 };
 #define LN2 0x1.62e43p-1f
@@ -191,9 +192,10 @@ static void place_bf16(float *v, int64_t n, bool to) {
 #endif
 static void in_place(float *v, int64_t n, bool to) {
 }
-/* Blocks of one type. Of a row: the sum of terms around a centre, and the larger of *top and the largest element; the sum around `high`, in a loop. Of columns: all lanes, alike. */
+/* Blocks of one type. Of a row: the sum of terms around a centre, and the larger of *top and the largest element; of SIDE rows; the sum around `high`, in a loop. Of columns: all lanes, alike. */
 struct kind {
     float (*near)(const void *x, int64_t n, float centre, float *top);
+    void (*rows)(const void *const *x, int64_t n, float centre, float *top, float *sum);
     float (*loop)(const void *x, int64_t n, float high);
     void (*lanes)(struct block *b, float *top, const float *centre);
     void (*loops)(struct block *b, const float *top);
@@ -229,12 +231,43 @@ static void add_short(const struct kind *k, float *top, double *sum, const char 
     }
 }
 
+/* The terms of n blocks, divided by that of the largest element. Whether one is to be computed by itself. */
+static bool per_top(const struct kind *k, const float *high, const float *sum, double *terms, int64_t n) {
+    int odd = 0;
+    KL_EACH(c, n) {
+        float at_top = k->count == TERMS_F32 ? at_top_of(high[c], kl_term_f32, TERMS_F32)
+                                             : at_top_of(high[c], kl_term_half, TERMS_HALF);
+        terms[c] = (double)sum[c] / (double)at_top;
+    }
+    for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
+    return odd;
+}
+
+/* SIDE rows of one block each; *centre is that of rows before. */
+static void rows_short(const struct kind *k, const void *const *x, int64_t n, float *top, double *sum,
+                       float *centre) {
+    float high[SIDE], sums[SIDE];
+    double terms[SIDE];
+    k->rows(x, n, *centre, high, sums);
+    const bool odd = per_top(k, high, sums, terms, SIDE);
+    int again = odd;
+    for (int o = 0; o < SIDE; o++) again |= centre_of(high[o]) != *centre || is_far(high[o]);
+    for (int o = 0; o < SIDE; o++)
+        if (again) {
+            add_short(k, top + o, sum + o, x[o], n);
+        } else {
+            top[o] = high[o];
+            sum[o] = terms[o];
+        }
+    *centre = centre_of(high[SIDE - 1]);
+}
+
 /* The same of one block of columns. */
 static void columns_short(const struct kind *k, float *top, double *sum, struct block *b) {
     float high[WIDTH], guess[WIDTH], centre[WIDTH]; /* with room for a last vector */
     double terms[WIDTH];
     const int64_t n = b->n, filled = kl_ceil_div(n, LANES) * LANES;
-    int again = 0, far = 0, odd = 0;
+    int again = 0, far = 0;
     for (int64_t c = 0; c < filled; c++) {
         high[c] = c < n ? top[c] : 0;
         guess[c] = high[c] == -INFINITY ? k->value(b->rows[0], c) : high[c];
@@ -256,12 +289,7 @@ static void columns_short(const struct kind *k, float *top, double *sum, struct 
         k->loops(b, high);
         join_lanes(b, n);
     }
-    KL_EACH(c, n) {
-        float at_top = k->count == TERMS_F32 ? at_top_of(high[c], kl_term_f32, TERMS_F32)
-                                             : at_top_of(high[c], kl_term_half, TERMS_HALF);
-        terms[c] = (double)b->sum[0][c] / (double)at_top;
-    }
-    for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
+    const bool odd = per_top(k, high, b->sum[0], terms, n);
     for (int64_t r = 0; odd && r < b->m; r++)
         for (int64_t c = 0; c < n; c++)
             high[c] = odd_of(k, (const char *)b->rows[r] + c * k->item, 1, high[c]);
@@ -290,15 +318,16 @@ static void columns_short(const struct kind *k, float *top, double *sum, struct 
 #include "backend/cpu/cpu_logsumexp_short.inc"
 
 struct family {
+    const struct kind *kind;
     void (*add)(void *top, double *sum, const void *x, int64_t n);
     void (*columns)(void *top, double *sum, struct block *b);
     void (*join)(void *top, double *sum, const void *top_2, const double *sum_2, int64_t n);
     void (*finish)(void *top, const double *sum, int64_t n);
 };
-static const struct family f32 = {add_f32, columns_f32, join_float, finish_float};
-static const struct family bf16 = {add_bf16, columns_bf16, join_float, finish_float};
-static const struct family f16 = {add_f16, columns_f16, join_float, finish_float};
-static const struct family f64 = {add_f64, columns_f64, join_double, finish_double};
+static const struct family f32 = {&kind_f32, add_f32, columns_f32, join_float, finish_float};
+static const struct family bf16 = {&kind_bf16, add_bf16, columns_bf16, join_float, finish_float};
+static const struct family f16 = {&kind_f16, add_f16, columns_f16, join_float, finish_float};
+static const struct family f64 = {NULL, add_f64, columns_f64, join_double, finish_double};
 
 struct job {
     const struct kl_launch *l;
@@ -331,7 +360,15 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
     struct kl_cursor c;
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
     kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
+    float centre = 0;
     for (int64_t o = 0; o < n; o++) {
+        if (j->rows && count <= BLOCK && n - o >= SIDE) {
+            const void *x[SIDE];
+            for (int k = 0; k < SIDE; k++) x[k] = (char *)in->data + (offsets[o + k] + from) * item;
+            rows_short(j->f->kind, x, count, (float *)top + o, sum + o, &centre);
+            o += SIDE - 1;
+            continue;
+        }
         c.data = (char *)in->data + offsets[o] * item;
         kl_cursor_seek(&c, from);
         const void *all = kl_cursor_claim(&c, count);
@@ -435,12 +472,14 @@ static void few_double(const struct job *j, int64_t begin, int64_t n) {
 }
 
 /* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
-static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n) {
+static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
+                     const float *ahead) {
 #if KL_HAS_WIDE
     const kl_wide none = kl_wide_set(KL_TERM_BASE), spread = kl_wide_set(SPREAD), zero = kl_wide_set(0);
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
         kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(none, m), t = kl_wide_load(top + k),
                 least = kl_wide_sub(kl_wide_mul(m, kl_wide_set(LN2)), spread), s[2];
+        kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
         for (int h = 0; h < 2; h++) {
             kl_wide a = kl_wide_load(x[2 * h] + k), b = kl_wide_load(x[2 * h + 1] + k);
             t = kl_wide_max(b, kl_wide_max(a, t));
@@ -470,7 +509,8 @@ struct few {
     const struct job *j;
     struct kl_cursor c;
     int64_t begin, n, offsets[FEW];
-    int64_t width;      /* n, and room for whole vectors */
+    int64_t width; /* n, and room for whole vectors */
+    const float *ahead; /* rows after these; NULL: not looked at */
     union kl_tile raw;
     _Alignas(64) char turned[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
     float nothing[KL_TILE];
@@ -496,7 +536,7 @@ static void few_all(struct few *f, float *top, float *sum, const float *centre) 
         const float *x[4];
         union kl_tile tiles[4];
         for (int k = 0; k < 4; k++) x[k] = few_at(f, i + k, &tiles[k]);
-        add_four(top, sum, centre, x, f->width);
+        add_four(top, sum, centre, x, f->width, f->ahead ? f->ahead + i * f->width : x[0]);
     }
 }
 /* Output k, whose elements or results are beyond what add_four is for. */
@@ -520,10 +560,12 @@ static void few_float(const struct job *j, int64_t begin, int64_t n) {
     float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], y[KL_TILE];
     int again = 0, odd = 0;
     union kl_tile tile;
-    f.j = j, f.begin = begin, f.n = n;
+    f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
     f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
     if (j->rows) {
         const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
+        if (item == sizeof(float) && step == j->s.n_red)
+            f.ahead = (const float *)in->data + (begin + n) * step;
         kl_turn(item, f.turned, f.width * item, (const char *)in->data + begin * step * item, step * item, n,
                 j->s.n_red);
     } else {
@@ -539,10 +581,14 @@ static void few_float(const struct job *j, int64_t begin, int64_t n) {
         KL_EACH(k, f.width) centre[k] = centre_of(top[k]);
         few_all(&f, top, sum, centre);
     }
-    KL_EACH(k, n) y[k] = top[k] + kl_log_f32(sum[k] / at_top_of(top[k], kl_term_f32, TERMS_F32));
-    for (int64_t k = 0; k < n; k++) odd |= !(fabsf(top[k]) < FAR);
+    KL_EACH(k, n) {
+        float s = sum[k] / at_top_of(top[k], kl_term_f32, TERMS_F32);
+        y[k] = top[k] + kl_log_normal_f32(s, 127);
+        sum[k] = fabsf(top[k]) < FAR ? s : NAN;
+    }
+    for (int64_t k = 0; k < n; k++) odd |= sum[k] != sum[k];
     for (int64_t k = 0; odd && k < n; k++)
-        if (!(fabsf(top[k]) < FAR)) y[k] = few_odd(&f, k, top[k]);
+        if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
     kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32, y, n);
 }
 
@@ -559,9 +605,9 @@ static int logsumexp(struct job *j) {
     enum { SHORT = 16 };
     char *memory = NULL;
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
+    j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
     if (j->s.n_red <= FEW) {
-        j->rows = j->type != KL_F64 && j->s.n_gone <= 1 && j->s.n_kept <= 1 &&
-                  (!j->s.n_gone || j->s.gone_strides[0] == 1) &&
+        j->rows = j->rows && j->s.n_kept <= 1 &&
                   (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
         j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
         kl_share(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
