@@ -31,14 +31,12 @@ enum {
     ROWS = 8,           /* of a lane that are added up in registers */
     GATHERED = 16,      /* columns that are gathered at a time */
     AHEAD = 2048,       /* bytes of a row */
-    FAR = 1 << 20,      /* elements whose powers of two a float has no room for beside the digits */
     SPREAD = 86,        /* below a centre by which what is smaller does not count */
     SIDE = KL_WIDE_LANES, /* rows side by side */
     FEW = 48,           /* elements of an output */
     FEW_ROOM = 1 << 12, /* of outputs that are turned over at a time */
     FEW_CHUNK = 1 << 14,
 };
-#define LN2 0x1.62e43p-1f
 
 /* Columns of one block. */
 struct block {
@@ -134,31 +132,22 @@ static void columns_f64(void *tops, double *sum, struct block *b) {
 }
 
 /* ---- shorter ones: by cpu_wide.h ---- */
-/* Terms are taken around a power of two that is near their largest element's, one of every 64: so most blocks have that of the one before, and need not be looked for their largest element first.
- * Which power it is changes no digit of a sum, since 2^-126 and 2^127 are far. */
-static inline float centre_of(float top) {
-    float x = fabsf(top) < FAR ? top : 0;
-    return (__builtin_fmaf(x, KL_TERM_LOG2_E / 64, 0x1.8p23f) - 0x1.8p23f) * 64;
-}
 static inline float least_of(float centre) {
-    return centre * LN2 - SPREAD;
-}
-static inline bool is_far(float top) {
-    return fabsf(top) >= FAR && fabsf(top) < INFINITY;
+    return centre * KL_LN2_F32 - SPREAD;
 }
 /* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
 static inline float at_top_of(float top, const float *coefficients, int count) {
-    float power, x = fabsf(top) < FAR ? top : 0;
-    float y = kl_term(coefficients, count, x, KL_TERM_BASE - centre_of(x), &power) * power;
-    return fabsf(top) < FAR ? y : 1;
+    float power, x = fabsf(top) < KL_FAR ? top : 0;
+    float y = kl_term(coefficients, count, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
+    return fabsf(top) < KL_FAR ? y : 1;
 }
 /* How terms are computed in loops: of x - shift, clamped to `least`. */
 struct measure {
     float shift, base, least;
 };
 static struct measure measure_of(float top) {
-    const float centre = centre_of(top);
-    if (is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+    const float centre = kl_centre_of(top);
+    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
     return (struct measure){0, KL_TERM_BASE - centre, least_of(centre)};
 }
 static void join_lanes(struct block *b, int64_t n) {
@@ -212,17 +201,17 @@ static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, i
 
 /* Adds the elements x[0 .. n-1], block by block, to what is so far. A block is taken around the centre of the largest element so far, which is rarely that of another one; then it is taken again. */
 static void add_short(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
-    float at_top = 0, centre = centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
+    float at_top = 0, centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
     for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK * k->item) {
         const int64_t m = kl_min64(BLOCK, n - at);
         float was = *top, high = was;
         if (was != was) return;
         float terms = k->near(x, m, centre, &high);
-        if (centre_of(high) != centre) {
-            centre = centre_of(high);
+        if (kl_centre_of(high) != centre) {
+            centre = kl_centre_of(high);
             terms = k->near(x, m, centre, &high);
         }
-        if (is_far(high)) terms = k->loop(x, m, high);
+        if (kl_is_far(high)) terms = k->loop(x, m, high);
         if (terms != terms || high == INFINITY) high = odd_of(k, x, m, high);
         if (high != was || at == 0) at_top = at_top_of(high, k->coefficients, k->count);
         if (high != was) *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(high)); /* else 1 */
@@ -251,7 +240,7 @@ static void rows_short(const struct kind *k, const void *const *x, int64_t n, fl
     k->rows(x, n, *centre, high, sums);
     const bool odd = per_top(k, high, sums, terms, SIDE);
     int again = odd;
-    for (int o = 0; o < SIDE; o++) again |= centre_of(high[o]) != *centre || is_far(high[o]);
+    for (int o = 0; o < SIDE; o++) again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]);
     for (int o = 0; o < SIDE; o++)
         if (again) {
             add_short(k, top + o, sum + o, x[o], n);
@@ -259,7 +248,7 @@ static void rows_short(const struct kind *k, const void *const *x, int64_t n, fl
             top[o] = high[o];
             sum[o] = terms[o];
         }
-    *centre = centre_of(high[SIDE - 1]);
+    *centre = kl_centre_of(high[SIDE - 1]);
 }
 
 /* The same of one block of columns. */
@@ -274,17 +263,17 @@ static void columns_short(const struct kind *k, float *top, double *sum, struct 
     }
     for (int pass = 0; pass == 0 || (again && pass == 1); pass++) {
         const float *from = pass == 0 ? guess : high;
-        KL_EACH(c, filled) centre[c] = centre_of(from[c]);
+        KL_EACH(c, filled) centre[c] = kl_centre_of(from[c]);
         k->placed(high, n, true);
         k->placed(centre, n, true);
         k->lanes(b, high, centre);
         k->placed(centre, n, false);
         k->placed(high, n, false);
-        for (int64_t c = 0; c < n; c++) again |= centre_of(high[c]) != centre[c];
+        for (int64_t c = 0; c < n; c++) again |= kl_centre_of(high[c]) != centre[c];
     }
     join_lanes(b, filled);
     k->placed(b->sum[0], n, false);
-    for (int64_t c = 0; c < n; c++) far |= is_far(high[c]);
+    for (int64_t c = 0; c < n; c++) far |= kl_is_far(high[c]);
     if (far) {
         k->loops(b, high);
         join_lanes(b, n);
@@ -478,7 +467,7 @@ static void add_four(float *top, float *sum, const float *centre, const float *c
     const kl_wide none = kl_wide_set(KL_TERM_BASE), spread = kl_wide_set(SPREAD), zero = kl_wide_set(0);
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
         kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(none, m), t = kl_wide_load(top + k),
-                least = kl_wide_sub(kl_wide_mul(m, kl_wide_set(LN2)), spread), s[2];
+                least = kl_wide_sub(kl_wide_mul(m, kl_wide_set(KL_LN2_F32)), spread), s[2];
         kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
         for (int h = 0; h < 2; h++) {
             kl_wide a = kl_wide_load(x[2 * h] + k), b = kl_wide_load(x[2 * h + 1] + k);
@@ -574,17 +563,17 @@ static void few_float(const struct job *j, int64_t begin, int64_t n) {
     }
     KL_EACH(k, f.width) f.nothing[k] = top[k] = -INFINITY;
     const float *first = few_at(&f, 0, &tile);
-    KL_EACH(k, f.width) centre[k] = centre_of(first[k]);
+    KL_EACH(k, f.width) centre[k] = kl_centre_of(first[k]);
     few_all(&f, top, sum, centre);
-    for (int64_t k = 0; k < n; k++) again |= centre_of(top[k]) != centre[k];
+    for (int64_t k = 0; k < n; k++) again |= kl_centre_of(top[k]) != centre[k];
     if (again) {
-        KL_EACH(k, f.width) centre[k] = centre_of(top[k]);
+        KL_EACH(k, f.width) centre[k] = kl_centre_of(top[k]);
         few_all(&f, top, sum, centre);
     }
     KL_EACH(k, n) {
         float s = sum[k] / at_top_of(top[k], kl_term_f32, TERMS_F32);
         y[k] = top[k] + kl_log_normal_f32(s, 127);
-        sum[k] = fabsf(top[k]) < FAR ? s : NAN;
+        sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
     }
     for (int64_t k = 0; k < n; k++) odd |= sum[k] != sum[k];
     for (int64_t k = 0; odd && k < n; k++)

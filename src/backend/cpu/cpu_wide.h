@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "backend/cpu/cpu_exp.h"
 #include "backend/cpu/cpu_half.h"
 #include "base/half.h"
 
@@ -29,6 +30,19 @@ KL_WIDE float kl_term(const float *c, int n, float x, float base, float *power) 
     for (int i = n - 2; i >= 0; i--) y = __builtin_fmaf(y, f, c[i]);
     *power = kl_bits_f32(kl_f32_bits(t) << 23);
     return y;
+}
+
+/* ---- around what they are taken ----
+ * One power of two of every 64, the one that is near the largest of some x: so most blocks have that of the one before, and need not be looked for their largest element first. Which power
+ * it is changes no digit of a sum, since 2^-126 and 2^127 are far. From KL_FAR on a float has no room for powers of two beside the digits; what is not a number counts as 0. */
+enum { KL_FAR = 1 << 20 };
+#define KL_LN2_F32 0x1.62e43p-1f
+KL_WIDE float kl_centre_of(float top) {
+    float x = fabsf(top) < KL_FAR ? top : 0;
+    return (__builtin_fmaf(x, KL_TERM_LOG2_E / 64, 0x1.8p23f) - 0x1.8p23f) * 64;
+}
+KL_WIDE bool kl_is_far(float top) {
+    return fabsf(top) >= KL_FAR && fabsf(top) < INFINITY;
 }
 
 #if defined __AVX512F__ && KL_HAS_HALF_BLOCKS
@@ -131,6 +145,17 @@ KL_WIDE kl_wide kl_wide_term(const float *c, int n, kl_wide x, kl_wide base, kl_
     for (int i = n - 2; i >= 0; i--) y = kl_wide_fma(y, f, kl_wide_set(c[i]));
     *power = kl_wide_power(t);
     return y;
+}
+
+/* As kl_exp_around_f32. */
+KL_WIDE kl_wide kl_wide_exp(kl_wide x, kl_wide base) {
+    static const float ln2[] = {KL_EXP_LN2}, c[] = {KL_EXP_POLYNOMIAL};
+    kl_wide t = kl_wide_fma(x, kl_wide_set(KL_EXP_LOG2_E), base), n = kl_wide_sub(t, base);
+    kl_wide r = kl_wide_fma(n, kl_wide_set(ln2[0]), x), p = kl_wide_set(c[0]);
+    r = kl_wide_fma(n, kl_wide_set(ln2[1]), r);
+#pragma GCC unroll 8
+    for (int i = 1; i < 7; i++) p = kl_wide_fma(p, r, kl_wide_set(c[i]));
+    return kl_wide_mul(p, kl_wide_power(t));
 }
 
 /* ---- pairs ---- */
