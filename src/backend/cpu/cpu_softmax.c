@@ -74,6 +74,7 @@ static void columns_f64(const struct job *j, int64_t outer, int64_t from, int64_
 enum {
     PANEL = 1 << 18,  /* elements of a strip whose exponentials wait in the L2 cache; those of others are computed twice */
     NEAR = 1 << 13,   /* the same, on the stack */
+    AHEAD = 16,      /* rows */
     NARROW = 32,      /* columns of a strip, at least: a cache line, or two */
     SPREAD = 130,     /* below a centre by which what is smaller is 0 */
 };
@@ -137,6 +138,12 @@ static void strip_terms(struct strip *s, int64_t i, float *const *y, float *sum)
     _Alignas(64) float copy[4][KL_TILE];
     const float *x[4];
     for (int h = 0; h < 4; h++) x[h] = strip_row(s, i + h, copy[h]);
+    /* Strips of long columns are too narrow for the processor to see what comes next. */
+    if (s->dense) {
+        const int64_t item = (int64_t)kl_dtype_size(s->j->l->in->dtype);
+        const char *next = (const char *)s->j->l->in->data + ((s->outer * s->j->length + i + AHEAD) * s->j->inner + s->from) * item;
+        for (int h = 0; h < 4; h++) kl_prefetch(next + h * s->j->inner * item, s->n * item);
+    }
     four_rows(y, x, s->top, s->centre, sum, s->width);
 }
 static void strip_totals(struct strip *s, float *panel) {
@@ -273,7 +280,6 @@ int kl_cpu_softmax(struct kl_launch *l) {
     struct kl_launch alone = {.parallel = out->size >= KL_CHUNK ? l->parallel : NULL};
     if (j.inner > 1) {
         int64_t width = PANEL / j.length / NARROW * NARROW;
-        if (j.length <= NEAR / NARROW) width = NEAR / j.length / NARROW * NARROW;
         if (width == 0) /* not all in one task */
             for (width = KL_TILE; width > NARROW && j.rows * j.inner < 4 * width;) width /= 2;
         j.group = kl_min64(width, KL_TILE);
