@@ -38,6 +38,128 @@ struct job {
 #define PER(y, x, inverse) ((void)(inverse), (y) / (x))
 #include "backend/cpu/cpu_softmax.inc"
 
+/* ---- rows of float32 that wait in the L1 cache ---- */
+enum {
+    WAITING = 8192, /* elements of rows whose exponentials the L1 cache keeps */
+    SIDE = KL_WIDE_LANES, /* rows side by side, at most */
+    FURTHER = 2048, /* bytes of a row */
+    SPREAD = 130, /* below a centre by which what is smaller is 0 */
+};
+#define CENTRE (KL_EXP_BASE + 64) /* exponentials are 2^32 to 2^96 times too large, so none is denormal */
+#if !KL_HAS_WIDE
+typedef struct {
+    float lane[LANES];
+} kl_wide;
+static void kl_wide_sums(float *sum, const kl_wide *v) {
+    for (int row = 0; row < SIDE; row++) {
+        kl_wide w = v[row];
+        KL_HALVE_16(KL_LANE_SUM, w.lane);
+        sum[row] = w.lane[0];
+    }
+}
+static void kl_wide_tops(float *top, const kl_wide *v) {
+    for (int row = 0; row < SIDE; row++) {
+        kl_wide w = v[row];
+        KL_HALVE_16(KL_LARGER, w.lane);
+        top[row] = w.lane[0];
+    }
+}
+#endif
+/* y = exponentials of x around a centre, with room for whole vectors; their sum and the largest element, in lanes. y may be x. */
+static void row_terms(float *y, const float *x, int64_t n, float centre, kl_wide *sum, kl_wide *top) {
+    const float base = CENTRE - centre, least = centre * KL_LN2_F32 - SPREAD;
+    float room[LANES];
+#if KL_HAS_WIDE
+    kl_wide s = kl_wide_set(0), t = kl_wide_set(-INFINITY);
+#else
+    kl_wide s, t;
+    KL_LANES(k, LANES) s.lane[k] = 0;
+    KL_LANES(k, LANES) t.lane[k] = -INFINITY;
+#endif
+    for (int64_t i = 0; i < n; i += LANES) {
+        const float *from = x + i;
+        if (n - i < LANES) {
+            KL_LANES(k, LANES) room[k] = -INFINITY;
+            from = memcpy(room, from, (size_t)(n - i) * sizeof *x);
+        }
+#if KL_HAS_WIDE
+        __builtin_prefetch((const char *)(x + i) + FURTHER);
+        const kl_wide v = kl_wide_load(from);
+        t = kl_wide_max(v, t);
+        kl_wide e = kl_wide_exp(kl_wide_max(kl_wide_set(least), v), kl_wide_set(base));
+        kl_wide_store(y + i, e);
+        s = kl_wide_add(e, s);
+#else
+        KL_LANES(k, LANES) {
+            const float v = from[k];
+            t.lane[k] = KL_LARGER(t.lane[k], v);
+            y[i + k] = kl_exp_around_f32(v < least ? least : v, base);
+        }
+        KL_LANES(k, LANES) s.lane[k] += y[i + k];
+#endif
+    }
+    *sum = s, *top = t;
+}
+static void row_scale(float *out, const float *y, int64_t n, float scale, float inverse, bool stream) {
+    const int64_t whole = n / LANES * LANES;
+#if KL_HAS_WIDE
+    const kl_wide a = kl_wide_set(-scale), b = kl_wide_set(inverse);
+    for (int64_t i = 0; i < whole; i += LANES) {
+        _Alignas(KL_LINE) float line[LANES];
+        const kl_wide e = kl_wide_load(y + i), q = kl_wide_mul(e, b);
+        kl_wide_store(stream ? line : out + i, kl_wide_fma(kl_wide_fma(q, a, e), b, q));
+        if (stream) kl_stream_line(out + i, line);
+    }
+#else
+    for (int64_t i = 0; i < whole; i++) out[i] = quotient(y[i], scale, inverse);
+#endif
+    for (int64_t i = whole; i < n; i++) out[i] = quotient(y[i], scale, inverse);
+}
+/* Rows [row, row + m); *centre is that of rows before. */
+static void near_rows(const struct job *j, int64_t row, int m, float *centre) {
+    const struct kl_arg *in = j->l->in, *out = j->l->out;
+    const int64_t n = j->length, width = kl_ceil_div(n, LANES) * LANES;
+    const bool stream = kl_streams(out, n * (int64_t)sizeof(float));
+    _Alignas(64) float room[WAITING];
+    float sum[SIDE], top[SIDE];
+    kl_wide sums[SIDE], tops[SIDE];
+    struct kl_cursor c;
+    if (!(in->layout & KL_ROW_CONTIGUOUS)) kl_cursor_init_arg(&c, in);
+    for (int pass = 0, again = 1; pass < 2 && again; pass++) {
+        again = 0;
+        for (int k = 0; k < SIDE; k++) {
+            if (k >= m) {
+                sums[k] = sums[0], tops[k] = tops[0];
+                continue;
+            }
+            const float around = pass == 0 ? *centre : kl_centre_of(top[k]);
+            float *y = room + k * width;
+            const float *x = (const float *)in->data + (row + k) * n;
+            if (!(in->layout & KL_ROW_CONTIGUOUS)) {
+                kl_cursor_seek(&c, (row + k) * n);
+                for (int64_t at = 0; at < n; at += KL_TILE)
+                    kl_cursor_read(&c, kl_min64(KL_TILE, n - at), y + at);
+                x = y;
+            }
+            if (pass == 1 && kl_is_far(top[k])) {
+                KL_EACH(i, n) y[i] = x[i] - top[k];
+                x = y;
+            }
+            row_terms(y, x, n, around, &sums[k], &tops[k]);
+        }
+        kl_wide_sums(sum, sums);
+        if (pass == 1) break;
+        kl_wide_tops(top, tops);
+        for (int k = 0; k < m; k++) again |= kl_centre_of(top[k]) != *centre || kl_is_far(top[k]);
+    }
+    for (int k = 0; k < m; k++) {
+        const float scale = top[k] == -INFINITY ? NAN : sum[k];
+        row_scale((float *)out->data + (row + k) * n, room + k * width, n, scale, 1 / scale, stream);
+    }
+    *centre = kl_centre_of(top[m - 1]);
+    if (stream) kl_stream_end();
+}
+
 /* ---- columns of float64 ---- */
 /* Columns [from, from + n) of those with number `outer`. */
 static void columns_f64(const struct job *j, int64_t outer, int64_t from, int64_t n) {
@@ -76,9 +198,7 @@ enum {
     NEAR = 1 << 13,   /* the same, on the stack */
     AHEAD = 16,      /* rows */
     NARROW = 32,      /* columns of a strip, at least: a cache line, or two */
-    SPREAD = 130,     /* below a centre by which what is smaller is 0 */
 };
-#define CENTRE (KL_EXP_BASE + 64) /* exponentials are 2^32 to 2^96 times too large, so none is denormal */
 struct strip {
     const struct job *j;
     int64_t outer, from, n, width; /* n, and room for whole vectors */
@@ -217,11 +337,7 @@ static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_
 }
 
 /* ---- rows of 16-bit floats: they become float32 in registers ---- */
-enum {
-    PIECE = 2048, /* elements */
-    WAITING =
-        8192 /* whose exponentials the L1 cache keeps; of a longer row they are computed twice */
-};
+enum { PIECE = 2048 }; /* elements */
 #define NAME bf16
 #define VALUE kl_bf16_load
 #define NARROW kl_bf16_store
@@ -260,6 +376,13 @@ static void softmax_c64(const struct job *j, int64_t row) {
 static void softmax_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
     int64_t end = kl_min64((i + 1) * j->group, j->rows);
+    const int64_t side = kl_min64(SIDE, WAITING / (kl_ceil_div(j->length, LANES) * LANES));
+    float centre = 0;
+    if (j->l->out->dtype == KL_F32 && side) {
+        for (int64_t row = i * j->group; row < end; row += side)
+            near_rows(j, row, (int)kl_min64(side, end - row), &centre);
+        return;
+    }
     for (int64_t row = i * j->group; row < end; row++) j->row(j, row);
 }
 

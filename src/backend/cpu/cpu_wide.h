@@ -234,51 +234,51 @@ KL_WIDE int kl_place_bf16(int k) {
 #endif
 }
 
-/* Lane k: what the lanes of v[k] give, joined by halving. */
+/* Element k: what the lanes of v[k] give, joined by halving. */
 #ifdef __AVX512F__
-#define KL_FOLD(name, op)                                                                          \
-    KL_WIDE kl_wide name(const kl_wide *v) {                                                       \
-        __m512 q[4], p[2];                                                                         \
-        for (int e = 0; e < 4; e++) {                                                              \
-            __m512 a = v[e].v, b = v[e + 4].v, c = v[e + 8].v, d = v[e + 12].v;                    \
-            a = op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));            \
-            c = op(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));            \
-            q[e] = op(_mm512_shuffle_f32x4(a, c, 0x88), _mm512_shuffle_f32x4(a, c, 0xdd));         \
-        }                                                                                          \
-        for (int e = 0; e < 2; e++) {                                                              \
-            __m512 a = q[2 * e], b = q[2 * e + 1];                                                 \
-            p[e] = op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));               \
-        }                                                                                          \
-        return (kl_wide){                                                                          \
-            op(_mm512_shuffle_ps(p[0], p[1], 0x88), _mm512_shuffle_ps(p[0], p[1], 0xdd))};         \
+#define KL_FOLD(name, op, one)                                                             \
+    KL_WIDE void name(float *y, const kl_wide *v) {                                        \
+        __m512 q[4], p[2];                                                                 \
+        for (int e = 0; e < 4; e++) {                                                      \
+            __m512 a = v[e].v, b = v[e + 4].v, c = v[e + 8].v, d = v[e + 12].v;            \
+            a = op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));    \
+            c = op(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));    \
+            q[e] = op(_mm512_shuffle_f32x4(a, c, 0x88), _mm512_shuffle_f32x4(a, c, 0xdd)); \
+        }                                                                                  \
+        for (int e = 0; e < 2; e++) {                                                      \
+            __m512 a = q[2 * e], b = q[2 * e + 1];                                         \
+            p[e] = op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));       \
+        }                                                                                  \
+        _mm512_storeu_ps(y, op(_mm512_shuffle_ps(p[0], p[1], 0x88),                        \
+                               _mm512_shuffle_ps(p[0], p[1], 0xdd)));                      \
     }
-KL_FOLD(kl_wide_sums, _mm512_add_ps)
-KL_FOLD(kl_wide_tops, _mm512_max_ps)
+#else
+#define KL_FOLD(name, op, one)                                     \
+    KL_WIDE void name(float *y, const kl_wide *v) {                \
+        for (int k = 0; k < KL_WIDE_LANES; k++) y[k] = one(v[k]);  \
+    }
+#endif
+#define KL_WIDE_SUM(v) kl_quarter_sum(kl_quarter(kl_half_sum(v)))
+KL_FOLD(kl_wide_sums, _mm512_add_ps, KL_WIDE_SUM)
+KL_FOLD(kl_wide_tops, _mm512_max_ps, kl_wide_largest)
 /* The sums of 16 pairs, as kl_pair_sum has them. */
 KL_WIDE void kl_pair_sums_f32(float *sum, const kl_pair *p) {
     kl_wide v[KL_WIDE_LANES];
     for (int k = 0; k < KL_WIDE_LANES; k++) v[k] = kl_wide_add(p[k].a, p[k].b);
-    kl_wide_store(sum, kl_wide_sums(v));
+    kl_wide_sums(sum, v);
 }
 KL_WIDE void kl_pair_sums_bf16(float *sum, const kl_pair *p) {
-    kl_wide even[KL_WIDE_LANES], odd[KL_WIDE_LANES];
-    for (int k = 0; k < KL_WIDE_LANES; k++) even[k] = p[k].a, odd[k] = p[k].b;
-    kl_wide_store(sum, kl_wide_add(kl_wide_sums(even), kl_wide_sums(odd)));
-}
-KL_WIDE void kl_pair_tops(float *top, const kl_wide *v) {
-    kl_wide_store(top, kl_wide_tops(v));
-}
+#ifdef __AVX512F__
+    float odd[KL_WIDE_LANES];
+    kl_wide a[KL_WIDE_LANES], b[KL_WIDE_LANES];
+    for (int k = 0; k < KL_WIDE_LANES; k++) a[k] = p[k].a, b[k] = p[k].b;
+    kl_wide_sums(sum, a);
+    kl_wide_sums(odd, b);
+    for (int k = 0; k < KL_WIDE_LANES; k++) sum[k] += odd[k];
 #else
-KL_WIDE void kl_pair_sums_f32(float *sum, const kl_pair *p) {
-    for (int k = 0; k < KL_WIDE_LANES; k++) sum[k] = kl_pair_sum_f32(p[k]);
-}
-KL_WIDE void kl_pair_sums_bf16(float *sum, const kl_pair *p) {
     for (int k = 0; k < KL_WIDE_LANES; k++) sum[k] = kl_pair_sum_bf16(p[k]);
-}
-KL_WIDE void kl_pair_tops(float *top, const kl_wide *v) {
-    for (int k = 0; k < KL_WIDE_LANES; k++) top[k] = kl_wide_largest(v[k]);
-}
 #endif
+}
 #define kl_pair_sums_f16 kl_pair_sums_f32
 
 /* ---- the largest of 16-bit floats, which are ordered as integers are: above 0 signed ones, below it unsigned ones the other way round ---- */
