@@ -24,6 +24,7 @@ struct job {
     const struct kl_launch *l;
     void (*row)(const struct job *j, int64_t row);
     int64_t length, rows, group; /* of a row; of all; rows, or columns, of one task */
+    bool stream; /* rows go past the caches */
     int64_t inner, strips;       /* columns side by side; tasks that they make */
 };
 
@@ -66,7 +67,7 @@ static void kl_wide_tops(float *top, const kl_wide *v) {
 }
 #endif
 /* y = exponentials of x around a centre, with room for whole vectors; their sum and the largest element, in lanes. y may be x. */
-static void row_terms(float *y, const float *x, int64_t n, float centre, kl_wide *sum, kl_wide *top) {
+static inline __attribute__((always_inline)) void row_terms(float *y, const float *x, int64_t n, float centre, kl_wide *sum, kl_wide *top) {
     const float base = CENTRE - centre, least = centre * KL_LN2_F32 - SPREAD;
     float room[LANES];
 #if KL_HAS_WIDE
@@ -100,7 +101,7 @@ static void row_terms(float *y, const float *x, int64_t n, float centre, kl_wide
     }
     *sum = s, *top = t;
 }
-static void row_scale(float *out, const float *y, int64_t n, float scale, float inverse, bool stream) {
+static inline __attribute__((always_inline)) void row_scale(float *out, const float *y, int64_t n, float scale, float inverse, bool stream) {
     const int64_t whole = n / LANES * LANES;
 #if KL_HAS_WIDE
     const kl_wide a = kl_wide_set(-scale), b = kl_wide_set(inverse);
@@ -119,9 +120,8 @@ static void row_scale(float *out, const float *y, int64_t n, float scale, float 
 static void near_rows(const struct job *j, int64_t row, int m, float *centre) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     const int64_t n = j->length, width = kl_ceil_div(n, LANES) * LANES;
-    const bool stream = kl_streams(out, n * (int64_t)sizeof(float));
     _Alignas(64) float room[WAITING];
-    float sum[SIDE], top[SIDE];
+    float sum[SIDE], top[SIDE], inverse[SIDE];
     kl_wide sums[SIDE], tops[SIDE];
     struct kl_cursor c;
     if (!(in->layout & KL_ROW_CONTIGUOUS)) kl_cursor_init_arg(&c, in);
@@ -152,12 +152,11 @@ static void near_rows(const struct job *j, int64_t row, int m, float *centre) {
         kl_wide_tops(top, tops);
         for (int k = 0; k < m; k++) again |= kl_centre_of(top[k]) != *centre || kl_is_far(top[k]);
     }
-    for (int k = 0; k < m; k++) {
-        const float scale = top[k] == -INFINITY ? NAN : sum[k];
-        row_scale((float *)out->data + (row + k) * n, room + k * width, n, scale, 1 / scale, stream);
-    }
+    KL_LANES(k, SIDE) sum[k] = top[k] == -INFINITY ? NAN : sum[k];
+    KL_LANES(k, SIDE) inverse[k] = 1 / sum[k];
+    for (int k = 0; k < m; k++)
+        row_scale((float *)out->data + (row + k) * n, room + k * width, n, sum[k], inverse[k], j->stream);
     *centre = kl_centre_of(top[m - 1]);
-    if (stream) kl_stream_end();
 }
 
 /* ---- columns of float64 ---- */
@@ -219,7 +218,10 @@ static const float *strip_row(struct strip *s, int64_t i, float *copy) {
         x = kl_cursor_next(&s->c, s->n, &s->raw);
     }
     if (s->dense && in->dtype == KL_F32 && s->n == s->width && !s->far) return x;
-    kl_convert(KL_F32, copy, in->dtype, x, s->n);
+    if (in->dtype == KL_BF16)
+        KL_EACH(k, s->n) copy[k] = kl_bf16_load(((const uint16_t *)x)[k]);
+    else
+        kl_convert(KL_F32, copy, in->dtype, x, s->n);
     if (s->far) KL_EACH(k, s->n) copy[k] -= s->shift[k];
     return copy;
 }
@@ -381,9 +383,11 @@ static void softmax_chunk(void *arg, int64_t i) {
     if (j->l->out->dtype == KL_F32 && side) {
         for (int64_t row = i * j->group; row < end; row += side)
             near_rows(j, row, (int)kl_min64(side, end - row), &centre);
+        if (j->stream) kl_stream_end();
         return;
     }
     for (int64_t row = i * j->group; row < end; row++) j->row(j, row);
+    if (j->stream) kl_stream_end();
 }
 
 static void columns_chunk(void *arg, int64_t i) {
@@ -415,6 +419,7 @@ int kl_cpu_softmax(struct kl_launch *l) {
             : out->dtype == KL_BF16 ? softmax_bf16
             : out->dtype == KL_F16  ? softmax_f16
                                     : softmax_f32;
+    j.stream = kl_streams(out, j.length * (int64_t)kl_dtype_size(out->dtype));
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     kl_share(&alone, kl_ceil_div(j.rows, j.group), softmax_chunk, &j);
     return KL_OK;
