@@ -33,13 +33,13 @@ static kl_kernel_fn *family(enum kl_op_id op) {
 }
 
 /* Longer rows are as quick by themselves. */
-static int longest(enum kl_op_id op) {
+static int longest(enum kl_op_id op, enum kl_dtype dtype) {
     switch (op) {
     case KL_OP_SUM:
     case KL_OP_PROD:
-    case KL_OP_VAR:
-    case KL_OP_SOFTMAX: return 48;
-    case KL_OP_LOGSUMEXP: return 128;
+    case KL_OP_VAR: return 48;
+    case KL_OP_SOFTMAX: return dtype == KL_F32 ? 15 : 48; /* whose rows go side by side */
+    case KL_OP_LOGSUMEXP: return 0; /* which turns them itself */
     case KL_OP_CUMSUM:
     case KL_OP_CUMPROD:
     case KL_OP_CUMMAX:
@@ -196,7 +196,7 @@ int kl_cpu_along(struct kl_launch *l) {
     if (l->op != KL_OP_SOFTMAX && (in->size < FROM || !(in->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.length = look(&j);
-    if (j.length < SHORTEST || j.length > longest(l->op) || in->size == 0 ||
+    if (j.length < SHORTEST || j.length > longest(l->op, in->dtype) || in->size == 0 ||
         (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.rows = in->size / j.length;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_axes.h"
+#include "backend/cpu/cpu_block.h"
 #include "backend/cpu/cpu_exp.h"
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_kernels.h"
@@ -27,19 +28,21 @@ enum {
     PITCH =
         WIDTH +
         16, /* floats from lane to lane: not a power of two, of which few would find room in the L1 cache */
-    GATHERED = 16, /* columns that are gathered at a time */
-    AHEAD = 512,   /* bytes of a row of columns */
-    FAR = 1 << 20, /* elements whose powers of two a float has no room for beside the digits */
-    SPREAD = 86,   /* below the largest by which what is smaller does not count */
-    FEW = 128,     /* elements of an output */
+    ROWS = 8,           /* of a lane that are added up in registers */
+    GATHERED = 16,      /* columns that are gathered at a time */
+    AHEAD = 2048,       /* bytes of a row */
+    SPREAD = 86,        /* below a centre by which what is smaller does not count */
+    SIDE = KL_WIDE_LANES, /* rows side by side */
+    FEW = 48,           /* elements of an output */
+    FEW_ROOM = 1 << 12, /* of outputs that are turned over at a time */
+    FEW_CHUNK = 1 << 14,
 };
 
 /* Columns of one block. */
 struct block {
     const void *rows[BLOCK];
     int64_t m, n; /* rows; columns */
-    _Alignas(64) float sum[LANES][PITCH],
-        centre[LANES / 8][WIDTH]; /* in powers of two that 8 lanes share */
+    _Alignas(64) float sum[LANES][PITCH];
 };
 
 /* What is subtracted before exponentials are taken. */
@@ -47,32 +50,34 @@ static inline double shift_of(double top) {
     return top == -INFINITY ? 0 : top;
 }
 
-/* Adds what a block of columns or a segment has, and makes the results in place of the tops. */
-#define ENDS(T, MAX, EXP)                                                                        \
-    static __attribute__((cold)) void KL_PASTE(join, T)(                                         \
-        void *tops, double *sum, const void *tops_2, const double *sum_2, int64_t n) {           \
+/* Adds what a block of columns or a segment has. */
+#define JOIN(T, MAX, EXP)                                                                        \
+    static void KL_PASTE(join, T)(void *tops, double *sum, const void *tops_2,                   \
+                                  const double *sum_2, int64_t n) {                              \
         T *top = tops;                                                                           \
         const T *top_2 = tops_2;                                                                 \
-        for (int64_t c = 0; c < n; c++) {                                                        \
-            T high = MAX(top[c], top_2[c]), shift = (T)shift_of(high);                           \
+        KL_EACH(c, n) {                                                                          \
+            T high = MAX(top[c], top_2[c]), shift = high == -INFINITY ? 0 : high;                \
             sum[c] =                                                                             \
                 sum[c] * (double)EXP(top[c] - shift) + sum_2[c] * (double)EXP(top_2[c] - shift); \
             top[c] = high;                                                                       \
         }                                                                                        \
-    }                                                                                            \
-    static __attribute__((cold)) void KL_PASTE(finish, T)(void *tops, const double *sum,         \
-                                                          int64_t n) {                           \
-        T *top = tops;                                                                           \
-        for (int64_t c = 0; c < n; c++)                                                          \
-            if (fabs((double)top[c]) < INFINITY) top[c] = (T)((double)top[c] + log(sum[c]));     \
     }
-ENDS(float, kl_max_f32, kl_exp_negative_f32)
-ENDS(double, kl_max_f64, kl_exp_negative_f64)
+/* Makes the results in place of the tops. */
+#define FINISH(T, LOG)                                                               \
+    static void KL_PASTE(finish, T)(void *tops, const double *sum, int64_t n) {      \
+        T *top = tops;                                                               \
+        KL_EACH(c, n) {                                                              \
+            T y = (T)((double)top[c] + LOG(sum[c]));                                 \
+            top[c] = top[c] > -(T)INFINITY && top[c] < (T)INFINITY ? y : top[c];     \
+        }                                                                            \
+    }
+JOIN(float, kl_max_f32, kl_exp_negative_f32)
+FINISH(float, kl_log_wide)
+JOIN(double, kl_max_f64, kl_exp_negative_f64)
+FINISH(double, log)
 
 /* ---- float64: in loops ---- */
-static __attribute__((cold)) double largest_f64(const double *x, int64_t n) {
-    return kl_largest_f64(x, n, -INFINITY);
-}
 static __attribute__((cold)) double joined_f64(double *lane) {
     for (int step = LANES / 2; step; step /= 2)
         for (int k = 0; k < step; k++) lane[k] += lane[k + step];
@@ -95,69 +100,69 @@ static __attribute__((cold)) void sums_f64(struct block *b, double *top, double 
         sum[c] = joined_f64(lane);
     }
 }
-#define T double
-#define U double
-#define NAME f64
-#define EXP kl_exp_negative_f64
-#define VALUE(u) (u)
-#include "backend/cpu/cpu_logsumexp.inc"
+/* Adds the elements x[0 .. n-1], block by block, to what is so far. */
+static void add_f64(void *tops, double *sum, const void *in, int64_t n) {
+    const double *x = in;
+    double *top = tops;
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        int64_t m = kl_min64(BLOCK, n - at);
+        double was = *top, high = kl_largest_f64(x + at, m, was);
+        if (was != was) return;
+        double terms = terms_f64(x + at, m, high);
+        if (terms != terms || high == INFINITY)
+            for (int64_t i = at; i < at + m; i++) high = x[i] != x[i] ? (double)NAN : high;
+        if (high != was) *sum *= kl_exp_negative_f64(was - shift_of(high)); /* else 1 */
+        *sum += terms;
+        *top = high;
+    }
+}
+/* The same of one block of columns. */
+static void columns_f64(void *tops, double *sum, struct block *b) {
+    double high[WIDTH], terms[WIDTH];
+    int odd = 0;
+    memcpy(high, tops, (size_t)b->n * sizeof *high);
+    sums_f64(b, high, terms);
+    for (int64_t c = 0; c < b->n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
+    for (int64_t r = 0; odd && r < b->m; r++)
+        for (int64_t c = 0; c < b->n; c++) {
+            double x = ((const double *)b->rows[r])[c];
+            high[c] = x != x ? (double)NAN : high[c];
+        }
+    join_double(tops, sum, high, terms, b->n);
+}
 
 /* ---- shorter ones: by cpu_wide.h ---- */
-/* How terms of a sum are computed whose largest element is `top`: of x - shift, clamped to `least`. The sum is then to be divided by the term of the largest, so that one element alone gives itself. */
+static inline float least_of(float centre) {
+    return centre * KL_LN2_F32 - SPREAD;
+}
+/* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
+static inline float at_top_of(float top, const float *coefficients, int count) {
+    float power, x = fabsf(top) < KL_FAR ? top : 0;
+    float y = kl_term(coefficients, count, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
+    return fabsf(top) < KL_FAR ? y : 1;
+}
+/* How terms are computed in loops: of x - shift, clamped to `least`. */
 struct measure {
-    float shift, base, least, at_top;
+    float shift, base, least;
 };
-static inline struct measure measure_of(float top, const float *coefficients, int count) {
-    struct measure w = {0, KL_TERM_BASE, -SPREAD, 1};
-    if (top == -INFINITY || top != top) return w;
-    if (fabsf(top) >= FAR) {
-        w.shift = top;
-        return w;
-    }
-    float power, c = __builtin_fmaf(top, KL_TERM_LOG2_E, 0x1.8p23f) - 0x1.8p23f;
-    w.base = KL_TERM_BASE - c;
-    w.least = top - SPREAD;
-    w.at_top = kl_term(coefficients, count, top, w.base, &power) * power;
-    return w;
+static struct measure measure_of(float top) {
+    const float centre = kl_centre_of(top);
+    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+    return (struct measure){0, KL_TERM_BASE - centre, least_of(centre)};
 }
-/* Of n columns. Whether one is far away. */
-static __attribute__((cold)) bool measure_all(struct measure *w, const float *top, int64_t n,
-                                              const float *coefficients, int count) {
-    bool far = false;
-    for (int64_t c = 0; c < n; c++) {
-        w[c] = measure_of(top[c], coefficients, count);
-        far = far || w[c].shift != 0;
-    }
-    return far;
-}
-static __attribute__((cold)) void per_top(const struct block *b, const struct measure *w,
-                                          double *sum) {
-    for (int64_t c = 0; c < b->n; c++) sum[c] = (double)b->sum[0][c] / (double)w[c].at_top;
-}
-static void join_lanes(struct block *b) {
-    const int64_t filled = kl_ceil_div(b->n, LANES) * LANES;
+static void join_lanes(struct block *b, int64_t n) {
     for (int step = LANES / 2; step; step /= 2)
-        for (int k = 0; k < step; k++) KL_EACH(c, filled) b->sum[k][c] += b->sum[k + step][c];
+        for (int k = 0; k < step; k++) KL_EACH(c, n) b->sum[k][c] += b->sum[k + step][c];
 }
+enum {
+    TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32,
+    TERMS_HALF = sizeof kl_term_half / sizeof *kl_term_half
+};
 #if KL_HAS_WIDE
 KL_WIDE kl_wide add_terms(kl_wide sum, kl_wide x, kl_wide least, kl_wide base,
                           const float *coefficients, int count) {
     kl_wide power, y = kl_wide_term(coefficients, count, kl_wide_max(least, x), base, &power);
     return kl_wide_fma(y, power, sum);
-}
-/* Brings all lanes to the power of two of the largest. */
-static void level(struct block *b, const float *top, int64_t n) {
-    for (int g = 0; g < LANES / 8; g++) {
-        float factor[WIDTH];
-        KL_EACH(c, n) {
-            float high = top[c] < -FAR ? -FAR : top[c];
-            float middle = __builtin_fmaf(high, KL_TERM_LOG2_E, 0x1.8p23f) - 0x1.8p23f;
-            float t = KL_TERM_BASE + (b->centre[g][c] - middle);
-            t = t < KL_TERM_BASE - 126 ? KL_TERM_BASE - 126 : t;
-            factor[c] = kl_bits_f32(kl_f32_bits(t) << 23);
-        }
-        for (int k = 0; k < 8; k++) KL_EACH(c, n) b->sum[8 * g + k][c] *= factor[c];
-    }
 }
 /* The values of n columns, from the elements' order to that of loads, or back. */
 static void place_bf16(float *v, int64_t n, bool to) {
@@ -171,18 +176,121 @@ static void place_bf16(float *v, int64_t n, bool to) {
                 v[at + k] = was[kl_place_bf16(k)];
     }
 }
+#else
+#define place_bf16 in_place
 #endif
+static void in_place(float *v, int64_t n, bool to) {
+}
+/* Blocks of one type. Of a row: the sum of terms around a centre, and the larger of *top and the largest element; of SIDE rows; the sum around `high`, in a loop. Of columns: all lanes, alike. */
+struct kind {
+    float (*near)(const void *x, int64_t n, float centre, float *top);
+    void (*rows)(const void *const *x, int64_t n, float centre, float *top, float *sum);
+    float (*loop)(const void *x, int64_t n, float high);
+    void (*lanes)(struct block *b, float *top, const float *centre);
+    void (*loops)(struct block *b, const float *top);
+    float (*value)(const void *x, int64_t i);
+    const float *coefficients;
+    int count, item;
+    void (*placed)(float *v, int64_t n, bool to);
+};
+/* NaN where there is one, else high. */
+static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, int64_t n, float high) {
+    for (int64_t i = 0; i < n; i++) high = k->value(x, i) != k->value(x, i) ? NAN : high;
+    return high;
+}
+
+/* Adds the elements x[0 .. n-1], block by block, to what is so far. A block is taken around the centre of the largest element so far, which is rarely that of another one; then it is taken again. */
+static void add_short(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
+    float at_top = 0, centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
+    for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK * k->item) {
+        const int64_t m = kl_min64(BLOCK, n - at);
+        float was = *top, high = was;
+        if (was != was) return;
+        float terms = k->near(x, m, centre, &high);
+        if (kl_centre_of(high) != centre) {
+            centre = kl_centre_of(high);
+            terms = k->near(x, m, centre, &high);
+        }
+        if (kl_is_far(high)) terms = k->loop(x, m, high);
+        if (terms != terms || high == INFINITY) high = odd_of(k, x, m, high);
+        if (high != was || at == 0) at_top = at_top_of(high, k->coefficients, k->count);
+        if (high != was) *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(high)); /* else 1 */
+        *sum += (double)terms / (double)at_top;
+        *top = high;
+    }
+}
+
+/* The terms of n blocks, divided by that of the largest element. Whether one is to be computed by itself. */
+static bool per_top(const struct kind *k, const float *high, const float *sum, double *terms, int64_t n) {
+    int odd = 0;
+    KL_EACH(c, n) {
+        float at_top = k->count == TERMS_F32 ? at_top_of(high[c], kl_term_f32, TERMS_F32)
+                                             : at_top_of(high[c], kl_term_half, TERMS_HALF);
+        terms[c] = (double)sum[c] / (double)at_top;
+    }
+    for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
+    return odd;
+}
+
+/* SIDE rows of one block each; *centre is that of rows before. */
+static void rows_short(const struct kind *k, const void *const *x, int64_t n, float *top, double *sum,
+                       float *centre) {
+    float high[SIDE], sums[SIDE];
+    double terms[SIDE];
+    k->rows(x, n, *centre, high, sums);
+    const bool odd = per_top(k, high, sums, terms, SIDE);
+    int again = odd;
+    for (int o = 0; o < SIDE; o++) again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]);
+    for (int o = 0; o < SIDE; o++)
+        if (again) {
+            add_short(k, top + o, sum + o, x[o], n);
+        } else {
+            top[o] = high[o];
+            sum[o] = terms[o];
+        }
+    *centre = kl_centre_of(high[SIDE - 1]);
+}
+
+/* The same of one block of columns. */
+static void columns_short(const struct kind *k, float *top, double *sum, struct block *b) {
+    float high[WIDTH], guess[WIDTH], centre[WIDTH]; /* with room for a last vector */
+    double terms[WIDTH];
+    const int64_t n = b->n, filled = kl_ceil_div(n, LANES) * LANES;
+    int again = 0, far = 0;
+    for (int64_t c = 0; c < filled; c++) {
+        high[c] = c < n ? top[c] : 0;
+        guess[c] = high[c] == -INFINITY ? k->value(b->rows[0], c) : high[c];
+    }
+    for (int pass = 0; pass == 0 || (again && pass == 1); pass++) {
+        const float *from = pass == 0 ? guess : high;
+        KL_EACH(c, filled) centre[c] = kl_centre_of(from[c]);
+        k->placed(high, n, true);
+        k->placed(centre, n, true);
+        k->lanes(b, high, centre);
+        k->placed(centre, n, false);
+        k->placed(high, n, false);
+        for (int64_t c = 0; c < n; c++) again |= kl_centre_of(high[c]) != centre[c];
+    }
+    join_lanes(b, filled);
+    k->placed(b->sum[0], n, false);
+    for (int64_t c = 0; c < n; c++) far |= kl_is_far(high[c]);
+    if (far) {
+        k->loops(b, high);
+        join_lanes(b, n);
+    }
+    const bool odd = per_top(k, high, b->sum[0], terms, n);
+    for (int64_t r = 0; odd && r < b->m; r++)
+        for (int64_t c = 0; c < n; c++)
+            high[c] = odd_of(k, (const char *)b->rows[r] + c * k->item, 1, high[c]);
+    join_float(top, sum, high, terms, n);
+}
 #define U float
 #define NAME f32
 #define VALUE(u) (u)
 #define LOWEST (-INFINITY)
 #define COEFFICIENTS kl_term_f32
-#define WIDE_LARGEST
-#define PLACED(v, n, to) ((void)0)
+#define PLACED in_place
 #include "backend/cpu/cpu_logsumexp_short.inc"
-#define T float
-#define EXP kl_exp_negative_f32
-#include "backend/cpu/cpu_logsumexp.inc"
 #define U uint16_t
 #define NAME bf16
 #define VALUE kl_bf16_load
@@ -190,30 +298,25 @@ static void place_bf16(float *v, int64_t n, bool to) {
 #define COEFFICIENTS kl_term_half
 #define PLACED place_bf16
 #include "backend/cpu/cpu_logsumexp_short.inc"
-#define T float
-#define EXP kl_exp_negative_f32
-#include "backend/cpu/cpu_logsumexp.inc"
 #define U uint16_t
 #define NAME f16
 #define VALUE kl_f16_load
 #define LOWEST 0xfc00
 #define COEFFICIENTS kl_term_half
-#define PLACED(v, n, to) ((void)0)
+#define PLACED in_place
 #include "backend/cpu/cpu_logsumexp_short.inc"
-#define T float
-#define EXP kl_exp_negative_f32
-#include "backend/cpu/cpu_logsumexp.inc"
 
 struct family {
+    const struct kind *kind;
     void (*add)(void *top, double *sum, const void *x, int64_t n);
     void (*columns)(void *top, double *sum, struct block *b);
     void (*join)(void *top, double *sum, const void *top_2, const double *sum_2, int64_t n);
     void (*finish)(void *top, const double *sum, int64_t n);
 };
-static const struct family f32 = {add_f32, columns_f32, join_float, finish_float};
-static const struct family bf16 = {add_bf16, columns_bf16, join_float, finish_float};
-static const struct family f16 = {add_f16, columns_f16, join_float, finish_float};
-static const struct family f64 = {add_f64, columns_f64, join_double, finish_double};
+static const struct family f32 = {&kind_f32, add_f32, columns_f32, join_float, finish_float};
+static const struct family bf16 = {&kind_bf16, add_bf16, columns_bf16, join_float, finish_float};
+static const struct family f16 = {&kind_f16, add_f16, columns_f16, join_float, finish_float};
+static const struct family f64 = {NULL, add_f64, columns_f64, join_double, finish_double};
 
 struct job {
     const struct kl_launch *l;
@@ -221,7 +324,7 @@ struct job {
     struct kl_split s;
     enum kl_dtype type;
     int bytes; /* of an element of type */
-    bool columns;
+    bool columns, rows;
     int64_t run, group, run_groups, n_groups, segments; /* as in cpu_reduce.c */
     char *tops;                                         /* [segments][n_out], when segments > 1 */
     double *sums;                                       /* beside it */
@@ -246,7 +349,15 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
     struct kl_cursor c;
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
     kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
+    float centre = 0;
     for (int64_t o = 0; o < n; o++) {
+        if (j->rows && count <= BLOCK && n - o >= SIDE) {
+            const void *x[SIDE];
+            for (int k = 0; k < SIDE; k++) x[k] = (char *)in->data + (offsets[o + k] + from) * item;
+            rows_short(j->f->kind, x, count, (float *)top + o, sum + o, &centre);
+            o += SIDE - 1;
+            continue;
+        }
         c.data = (char *)in->data + offsets[o] * item;
         kl_cursor_seek(&c, from);
         const void *all = kl_cursor_claim(&c, count);
@@ -322,54 +433,173 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
     return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
 }
 
-/* LOG(s): the logarithm of a sum of at least 1. Infinite results are put right: the largest element then is the result, unless one is NaN. */
-#define FEW_OF(T, EXP, LOG)                                                                      \
-    static void KL_PASTE(few, T)(const struct job *j, int64_t begin, int64_t n) {                \
-        const struct kl_arg *in = j->l->in, *out = j->l->out;                                    \
-        int64_t offsets[FEW];                                                                    \
-        struct kl_cursor c;                                                                      \
-        union kl_tile raw, tile;                                                                 \
-        T top[KL_TILE];                                                                          \
-        double sum[KL_TILE];                                                                     \
-        bool nan[KL_TILE] = {false}, endless = false;                                            \
-        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, offsets);      \
-        kl_cursor_init(&c, in->data, (int)kl_dtype_size(in->dtype), j->s.n_kept, j->s.kept_dims, \
-                       j->s.kept_strides);                                                       \
-        KL_EACH(k, n) top[k] = -INFINITY;                                                        \
-        KL_EACH(k, n) sum[k] = 0;                                                                \
-        for (int64_t i = 0; i < j->s.n_red; i++) {                                               \
-            const T *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);                       \
-            KL_EACH(k, n) top[k] = KL_LARGER(top[k], x[k]);                                      \
-        }                                                                                        \
-        for (int64_t k = 0; k < n; k++) endless |= top[k] == INFINITY || top[k] == -INFINITY;    \
-        for (int64_t i = 0; i < j->s.n_red; i++) {                                               \
-            const T *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);                       \
-            KL_EACH(k, n) sum[k] += (double)EXP(x[k] - top[k]);                                  \
-            for (int64_t k = 0; endless && k < n; k++) nan[k] |= x[k] != x[k];                   \
-        }                                                                                        \
-        T y[KL_TILE];                                                                            \
-        KL_EACH(k, n) y[k] = (T)((double)top[k] + (sum[k] == sum[k] ? LOG(sum[k]) : sum[k]));    \
-        for (int64_t k = 0; endless && k < n; k++)                                               \
-            if (top[k] == INFINITY || top[k] == -INFINITY) y[k] = nan[k] ? (T)NAN : top[k];      \
-        kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype),   \
-                   j->type, y, n);                                                               \
+static void few_double(const struct job *j, int64_t begin, int64_t n) {
+    const struct kl_arg *in = j->l->in;
+    int64_t offsets[FEW];
+    struct kl_cursor c;
+    union kl_tile raw, tile;
+    double top[KL_TILE], sum[KL_TILE];
+    bool nan[KL_TILE] = {false};
+    kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, offsets);
+    kl_cursor_init(&c, in->data, sizeof(double), j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
+    KL_EACH(k, n) top[k] = -INFINITY;
+    KL_EACH(k, n) sum[k] = 0;
+    for (int64_t i = 0; i < j->s.n_red; i++) {
+        const double *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);
+        KL_EACH(k, n) top[k] = KL_LARGER(top[k], x[k]);
     }
-#define LOG_OF_SUM(s) kl_log1p_wide((s)-1)
-FEW_OF(float, kl_exp_negative_f32, LOG_OF_SUM)
-FEW_OF(double, kl_exp_negative_f64, log)
+    for (int64_t i = 0; i < j->s.n_red; i++) {
+        const double *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);
+        for (int64_t k = 0; k < n; k++) {
+            sum[k] += kl_exp_negative_f64(x[k] - top[k]);
+            nan[k] |= x[k] != x[k];
+        }
+    }
+    for (int64_t k = 0; k < n; k++) top[k] = nan[k] ? (double)NAN : top[k];
+    finish_double(top, sum, n);
+    memcpy((double *)j->l->out->data + begin, top, (size_t)n * sizeof *top);
+}
+
+/* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
+static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
+                     const float *ahead) {
+#if KL_HAS_WIDE
+    const kl_wide none = kl_wide_set(KL_TERM_BASE), spread = kl_wide_set(SPREAD), zero = kl_wide_set(0);
+    for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
+        kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(none, m), t = kl_wide_load(top + k),
+                least = kl_wide_sub(kl_wide_mul(m, kl_wide_set(KL_LN2_F32)), spread), s[2];
+        kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
+        for (int h = 0; h < 2; h++) {
+            kl_wide a = kl_wide_load(x[2 * h] + k), b = kl_wide_load(x[2 * h + 1] + k);
+            t = kl_wide_max(b, kl_wide_max(a, t));
+            s[h] = add_terms(add_terms(zero, a, least, base, kl_term_f32, TERMS_F32), b, least, base,
+                             kl_term_f32, TERMS_F32);
+        }
+        kl_wide_store(top + k, t);
+        kl_wide_store(sum + k, kl_wide_add(kl_wide_load(sum + k), kl_wide_add(s[0], s[1])));
+    }
+#else
+    for (int64_t k = 0; k < n; k++) {
+        float s[2] = {0, 0}, power;
+        for (int i = 0; i < 4; i++) {
+            float v = x[i][k], least = least_of(centre[k]);
+            top[k] = KL_LARGER(top[k], v);
+            v = v < least ? least : v;
+            float y = kl_term(kl_term_f32, TERMS_F32, v, KL_TERM_BASE - centre[k], &power);
+            s[i / 2] = __builtin_fmaf(y, power, s[i / 2]);
+        }
+        sum[k] += s[0] + s[1];
+    }
+#endif
+}
+
+/* Outputs of which few_at gives the elements. */
+struct few {
+    const struct job *j;
+    struct kl_cursor c;
+    int64_t begin, n, offsets[FEW];
+    int64_t width; /* n, and room for whole vectors */
+    const float *ahead; /* rows after these; NULL: not looked at */
+    union kl_tile raw;
+    _Alignas(64) char turned[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
+    float nothing[KL_TILE];
+};
+static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
+    const struct kl_arg *in = f->j->l->in;
+    const void *x;
+    if (i >= f->j->s.n_red) return f->nothing;
+    if (f->j->rows) {
+        x = f->turned + i * f->width * (int64_t)kl_dtype_size(in->dtype);
+        if (in->dtype == KL_F32) return x;
+        kl_convert(KL_F32, tile->bytes, in->dtype, x, f->n);
+        return (const float *)tile->bytes;
+    }
+    x = few_of(f->j, &f->c, f->offsets[i], f->begin, f->n, &f->raw, tile);
+    if (x == f->raw.bytes || (x != tile->bytes && f->n < f->width))
+        x = memcpy(tile->bytes, x, (size_t)f->n * sizeof(float));
+    return x;
+}
+static void few_all(struct few *f, float *top, float *sum, const float *centre) {
+    KL_EACH(k, f->width) sum[k] = 0;
+    for (int64_t i = 0; i < f->j->s.n_red; i += 4) {
+        const float *x[4];
+        union kl_tile tiles[4];
+        for (int k = 0; k < 4; k++) x[k] = few_at(f, i + k, &tiles[k]);
+        add_four(top, sum, centre, x, f->width, f->ahead ? f->ahead + i * f->width : x[0]);
+    }
+}
+/* Output k, whose elements or results are beyond what add_four is for. */
+static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) {
+    union kl_tile tile;
+    float sum = 0, power;
+    bool nan = false;
+    for (int64_t i = 0; i < f->j->s.n_red; i++) {
+        float x = few_at(f, i, &tile)[k], d = x - top;
+        nan = nan || x != x;
+        d = d < -SPREAD ? -SPREAD : d;
+        float y = kl_term(kl_term_f32, TERMS_F32, d, KL_TERM_BASE, &power);
+        sum = __builtin_fmaf(y, power, sum);
+    }
+    return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
+}
+static void few_float(const struct job *j, int64_t begin, int64_t n) {
+    const struct kl_arg *in = j->l->in, *out = j->l->out;
+    struct few f; /* not initialized: most of it is room */
+    const int item = (int)kl_dtype_size(in->dtype);
+    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], y[KL_TILE];
+    int again = 0, odd = 0;
+    union kl_tile tile;
+    f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
+    f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
+    if (j->rows) {
+        const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
+        if (item == sizeof(float) && step == j->s.n_red)
+            f.ahead = (const float *)in->data + (begin + n) * step;
+        kl_turn(item, f.turned, f.width * item, (const char *)in->data + begin * step * item, step * item, n,
+                j->s.n_red);
+    } else {
+        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, f.offsets);
+        kl_cursor_init(&f.c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
+    }
+    KL_EACH(k, f.width) f.nothing[k] = top[k] = -INFINITY;
+    const float *first = few_at(&f, 0, &tile);
+    KL_EACH(k, f.width) centre[k] = kl_centre_of(first[k]);
+    few_all(&f, top, sum, centre);
+    for (int64_t k = 0; k < n; k++) again |= kl_centre_of(top[k]) != centre[k];
+    if (again) {
+        KL_EACH(k, f.width) centre[k] = kl_centre_of(top[k]);
+        few_all(&f, top, sum, centre);
+    }
+    KL_EACH(k, n) {
+        float s = sum[k] / at_top_of(top[k], kl_term_f32, TERMS_F32);
+        y[k] = top[k] + kl_log_normal_f32(s, 127);
+        sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
+    }
+    for (int64_t k = 0; k < n; k++) odd |= sum[k] != sum[k];
+    for (int64_t k = 0; odd && k < n; k++)
+        if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
+    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32, y, n);
+}
 
 static void few_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
-    int64_t begin = i * KL_TILE, n = kl_min64(KL_TILE, j->s.n_out - begin);
-    (j->type == KL_F64 ? few_double : few_float)(j, begin, n);
+    const int64_t end = kl_min64((i + 1) * j->group, j->s.n_out);
+    int64_t tile = FEW_ROOM / j->s.n_red / KL_WIDE_LANES * KL_WIDE_LANES;
+    if (tile > KL_TILE || !j->rows) tile = KL_TILE;
+    for (int64_t at = i * j->group; at < end; at += tile)
+        (j->type == KL_F64 ? few_double : few_float)(j, at, kl_min64(tile, end - at));
 }
 
 static int logsumexp(struct job *j) {
     enum { SHORT = 16 };
     char *memory = NULL;
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
+    j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
     if (j->s.n_red <= FEW) {
-        kl_share(&alone, kl_ceil_div(j->s.n_out, KL_TILE), few_chunk, j);
+        j->rows = j->rows && j->s.n_kept <= 1 &&
+                  (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
+        j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
+        kl_share(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
         return KL_OK;
     }
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);

@@ -215,16 +215,19 @@ static inline float kl_log_ends(float x, float y) {
     end = x != x ? x : end;
     return x > 0 && x < INFINITY ? y : end;
 }
-/* In float32: n ln 2 + f is a sum of two, to the smaller part of which the rest is added. */
-static inline float kl_log_f32(float x) {
-    float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f);
-    uint32_t u = kl_f32_bits(normal) + (0x3f800000u - 0x3f3504f3u);
-    float n = (float)(int32_t)(u >> 23) - (x < 0x1p-126f ? 127 + 24 : 127);
+/* Of a normal number times 2^(bias - 127), in float32: n ln 2 + f is a sum of two, to the smaller part of which the rest is added. */
+static inline float kl_log_normal_f32(float x, float bias) {
+    uint32_t u = kl_f32_bits(x) + (0x3f800000u - 0x3f3504f3u);
+    float n = (float)(int32_t)(u >> 23) - bias;
     float f = kl_bits_f32((u & 0x7fffffu) + 0x3f3504f3u) - 1;
     float big = n * 0x1.62e4p-1f,
           sum = big + f; /* big is exact: n has 8 bits, and ln 2 has 16 here */
     float rest = __builtin_fmaf(n, 0x1.7f7d1cp-20f, f - (sum - big));
-    return kl_log_ends(x, sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f), rest));
+    return sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f), rest);
+}
+static inline float kl_log_f32(float x) {
+    float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f);
+    return kl_log_ends(x, kl_log_normal_f32(normal, x < 0x1p-126f ? 127 + 24 : 127));
 }
 static inline float kl_log2_f32(float x) {
     struct kl_log_parts p = kl_log_split((double)x);

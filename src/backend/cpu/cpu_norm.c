@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_scratch.h"
 #include "backend/cpu/cpu_tile.h"
 #include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
@@ -15,7 +16,7 @@ struct job {
     void (*norm)(const struct job *j, void *out, const void *in, const void *next); /* of a row */
     enum kl_dtype type;
     int64_t length, rows, group;
-    bool centred;
+    bool centred, stream;
     float eps;
     char *weight, *bias; /* of type, dense, with room for whole blocks; NULL: none */
     atomic_bool no_memory;
@@ -94,20 +95,20 @@ static void norm_chunk(void *arg, int64_t i) {
             kl_cursor_read(&c, j->length, row);
         j->norm(j, (char *)out->data + r * bytes, x, r + 1 < end && dense ? x + bytes : x);
     }
+    if (j->stream) kl_stream_end();
     kl_free(row);
 }
 
-enum { LINE = 64 }; /* bytes: a vector that lies across two takes twice as long */
-/* A weight or a bias as it is computed with; in *memory, which is the caller's. */
+/* A weight or a bias as it is computed with, from a cache line on, since a vector that lies across two takes twice as long; in *memory, which is the caller's. */
 static char *dense_of(const struct job *j, const struct kl_arg *a, void **memory) {
     const int64_t size = (int64_t)kl_dtype_size(j->type),
                   n = kl_ceil_div(j->length, KL_HALVES) * KL_HALVES;
     struct kl_cursor c;
     union kl_tile raw;
-    char *copy = kl_malloc((size_t)(n * size) + LINE);
+    char *copy = kl_malloc((size_t)(n * size) + KL_LINE);
     if (!copy) return NULL;
     *memory = copy;
-    copy = (char *)(((uintptr_t)copy + LINE - 1) / LINE * LINE);
+    copy = (char *)(((uintptr_t)copy + KL_LINE - 1) / KL_LINE * KL_LINE);
     memset(copy + j->length * size, 0, (size_t)((n - j->length) * size));
     kl_cursor_init_arg(&c, a);
     kl_cursor_seek(&c, 0);
@@ -138,6 +139,7 @@ int kl_cpu_norm(struct kl_launch *l) {
                                     : norm_f32;
     j.length = in->dims[in->ndim - 1];
     j.rows = in->size / j.length;
+    j.stream = kl_streams(l->out, j.length * (int64_t)kl_dtype_size(in->dtype)) && j.length % KL_HALVES == 0;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     void *memory[2] = {NULL, NULL};
     if (p->has_weight) j.weight = dense_of(&j, &l->in[1], &memory[0]);

@@ -11,10 +11,8 @@
 #include <immintrin.h>
 #endif
 
-enum {
-    KL_SCRATCH_POOLED = 1 << 18,
-    KL_LINE = 64
-}; /* bytes: taken from the pool from here on; of a cache line */
+/* Bytes: taken from the pool from here on; written past the caches; of a cache line. */
+enum { KL_SCRATCH_POOLED = 1 << 18, KL_STREAM_FROM = 1 << 24, KL_LINE = 64 };
 
 struct kl_scratch {
     char *ptr; /* aligned to a cache line */
@@ -55,6 +53,16 @@ static inline void kl_stream_line(void *dst, const void *src) {
 #else
     memcpy(dst, src, KL_LINE);
 #endif
+}
+/* Whether a result, written in pieces of so many bytes each, goes past the caches: where it is larger than what they would keep of it, each line would be read before it is written, a third of what a copy moves. */
+static inline bool kl_streams(const struct kl_arg *out, int64_t piece) {
+    return out->size * (int64_t)kl_dtype_size(out->dtype) >= KL_STREAM_FROM && piece % KL_LINE == 0 &&
+           (uintptr_t)out->data % KL_LINE == 0;
+}
+/* Bytes from one line to another, both aligned to lines, and as many. */
+static inline void kl_stream(void *dst, const void *src, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += KL_LINE)
+        kl_stream_line((char *)dst + at, (const char *)src + at);
 }
 static inline void kl_stream_end(void) {
 #ifdef __SSE2__

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "backend/cpu/cpu_exp.h"
 #include "backend/cpu/cpu_half.h"
 #include "base/half.h"
 
@@ -29,6 +30,19 @@ KL_WIDE float kl_term(const float *c, int n, float x, float base, float *power) 
     for (int i = n - 2; i >= 0; i--) y = __builtin_fmaf(y, f, c[i]);
     *power = kl_bits_f32(kl_f32_bits(t) << 23);
     return y;
+}
+
+/* ---- around what they are taken ----
+ * One power of two of every 64, the one that is near the largest of some x: so most blocks have that of the one before, and need not be looked for their largest element first. Which power
+ * it is changes no digit of a sum, since 2^-126 and 2^127 are far. From KL_FAR on a float has no room for powers of two beside the digits; what is not a number counts as 0. */
+enum { KL_FAR = 1 << 20 };
+#define KL_LN2_F32 0x1.62e43p-1f
+KL_WIDE float kl_centre_of(float top) {
+    float x = fabsf(top) < KL_FAR ? top : 0;
+    return (__builtin_fmaf(x, KL_TERM_LOG2_E / 64, 0x1.8p23f) - 0x1.8p23f) * 64;
+}
+KL_WIDE bool kl_is_far(float top) {
+    return fabsf(top) >= KL_FAR && fabsf(top) < INFINITY;
 }
 
 #if defined __AVX512F__ && KL_HAS_HALF_BLOCKS
@@ -133,6 +147,17 @@ KL_WIDE kl_wide kl_wide_term(const float *c, int n, kl_wide x, kl_wide base, kl_
     return y;
 }
 
+/* As kl_exp_around_f32. */
+KL_WIDE kl_wide kl_wide_exp(kl_wide x, kl_wide base) {
+    static const float ln2[] = {KL_EXP_LN2}, c[] = {KL_EXP_POLYNOMIAL};
+    kl_wide t = kl_wide_fma(x, kl_wide_set(KL_EXP_LOG2_E), base), n = kl_wide_sub(t, base);
+    kl_wide r = kl_wide_fma(n, kl_wide_set(ln2[0]), x), p = kl_wide_set(c[0]);
+    r = kl_wide_fma(n, kl_wide_set(ln2[1]), r);
+#pragma GCC unroll 8
+    for (int i = 1; i < 7; i++) p = kl_wide_fma(p, r, kl_wide_set(c[i]));
+    return kl_wide_mul(p, kl_wide_power(t));
+}
+
 /* ---- pairs ---- */
 typedef struct {
     kl_wide a, b;
@@ -143,6 +168,9 @@ KL_WIDE kl_pair kl_pair_load(const float *x) {
 KL_WIDE void kl_pair_store(float *y, kl_pair x) {
     kl_wide_store(y, x.a);
     kl_wide_store(y + KL_WIDE_LANES, x.b);
+}
+KL_WIDE kl_pair kl_pair_set(float x) {
+    return (kl_pair){kl_wide_set(x), kl_wide_set(x)};
 }
 /* Sums and stores of float32 and float16 take lanes in order, those of bfloat16 in that of its loads. */
 KL_WIDE kl_pair kl_pair_load_f32(const float *x) {
@@ -205,6 +233,53 @@ KL_WIDE int kl_place_bf16(int k) {
     return k / 16 * 16 + k % 2 * 8 + k % 16 / 2;
 #endif
 }
+
+/* Element k: what the lanes of v[k] give, joined by halving. */
+#ifdef __AVX512F__
+#define KL_FOLD(name, op, one)                                                             \
+    KL_WIDE void name(float *y, const kl_wide *v) {                                        \
+        __m512 q[4], p[2];                                                                 \
+        for (int e = 0; e < 4; e++) {                                                      \
+            __m512 a = v[e].v, b = v[e + 4].v, c = v[e + 8].v, d = v[e + 12].v;            \
+            a = op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));    \
+            c = op(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));    \
+            q[e] = op(_mm512_shuffle_f32x4(a, c, 0x88), _mm512_shuffle_f32x4(a, c, 0xdd)); \
+        }                                                                                  \
+        for (int e = 0; e < 2; e++) {                                                      \
+            __m512 a = q[2 * e], b = q[2 * e + 1];                                         \
+            p[e] = op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));       \
+        }                                                                                  \
+        _mm512_storeu_ps(y, op(_mm512_shuffle_ps(p[0], p[1], 0x88),                        \
+                               _mm512_shuffle_ps(p[0], p[1], 0xdd)));                      \
+    }
+#else
+#define KL_FOLD(name, op, one)                                     \
+    KL_WIDE void name(float *y, const kl_wide *v) {                \
+        for (int k = 0; k < KL_WIDE_LANES; k++) y[k] = one(v[k]);  \
+    }
+#endif
+#define KL_WIDE_SUM(v) kl_quarter_sum(kl_quarter(kl_half_sum(v)))
+KL_FOLD(kl_wide_sums, _mm512_add_ps, KL_WIDE_SUM)
+KL_FOLD(kl_wide_tops, _mm512_max_ps, kl_wide_largest)
+/* The sums of 16 pairs, as kl_pair_sum has them. */
+KL_WIDE void kl_pair_sums_f32(float *sum, const kl_pair *p) {
+    kl_wide v[KL_WIDE_LANES];
+    for (int k = 0; k < KL_WIDE_LANES; k++) v[k] = kl_wide_add(p[k].a, p[k].b);
+    kl_wide_sums(sum, v);
+}
+KL_WIDE void kl_pair_sums_bf16(float *sum, const kl_pair *p) {
+#ifdef __AVX512F__
+    float odd[KL_WIDE_LANES];
+    kl_wide a[KL_WIDE_LANES], b[KL_WIDE_LANES];
+    for (int k = 0; k < KL_WIDE_LANES; k++) a[k] = p[k].a, b[k] = p[k].b;
+    kl_wide_sums(sum, a);
+    kl_wide_sums(odd, b);
+    for (int k = 0; k < KL_WIDE_LANES; k++) sum[k] += odd[k];
+#else
+    for (int k = 0; k < KL_WIDE_LANES; k++) sum[k] = kl_pair_sum_bf16(p[k]);
+#endif
+}
+#define kl_pair_sums_f16 kl_pair_sums_f32
 
 /* ---- the largest of 16-bit floats, which are ordered as integers are: above 0 signed ones, below it unsigned ones the other way round ---- */
 typedef struct {
