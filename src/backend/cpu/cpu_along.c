@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu_block.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_short.h"
 #include "base/op_params.h"
 
 enum {
@@ -190,10 +191,19 @@ static void tile_chunk(void *arg, int64_t i) {
     }
 }
 
+/* Whether the operation has a way of its own for short rows of that dtype (cpu_short.h). */
+static bool has_own_way(enum kl_op_id op, enum kl_dtype dtype) {
+    bool real = dtype == KL_F32 || dtype == KL_F16 || dtype == KL_BF16;
+    return KL_HAS_SHORT && real &&
+           (op == KL_OP_SUM || op == KL_OP_MAX || op == KL_OP_MIN || op == KL_OP_ARGMAX ||
+            op == KL_OP_ARGMIN);
+}
+
 int kl_cpu_along(struct kl_launch *l) {
     const struct kl_arg *in = l->in, *out = l->out;
     struct job j = {.l = l, .kernel = family(l->op)};
-    if (l->op != KL_OP_SOFTMAX && (in->size < FROM || !(in->layout & KL_ROW_CONTIGUOUS)))
+    if ((l->op != KL_OP_SOFTMAX && (in->size < FROM || !(in->layout & KL_ROW_CONTIGUOUS))) ||
+        has_own_way(l->op, in->dtype))
         return j.kernel(l);
     j.length = look(&j);
     if (j.length < SHORTEST || j.length > longest(l->op) || in->size == 0 ||

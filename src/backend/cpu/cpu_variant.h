@@ -69,6 +69,10 @@
 #define kl_patch_read KL_V(kl_patch_read)
 #define kl_patch_write KL_V(kl_patch_write)
 #define kl_patches_init KL_V(kl_patches_init)
+/* cpu_short.h */
+#define kl_short_sums KL_V(kl_short_sums)
+#define kl_short_extremes KL_V(kl_short_extremes)
+#define kl_short_places KL_V(kl_short_places)
 /* cpu_complex.h */
 #define kl_c64_exp KL_V(kl_c64_exp)
 #define kl_c64_log KL_V(kl_c64_log)
