@@ -77,10 +77,17 @@ kl_run_blocks(kl_math_blocks *blocks, int64_t n, float *out, const float *a, con
     blocks(1, room[2], room[0], room[1]);
     memcpy(out + whole, room[2], rest);
 }
+/* Asks for what follows x, and for the place of what follows y: so much is computed per vector that the processor does not come to it by itself in time (a third of the time of sin and erf of 16 M). */
+static inline void kl_math_ahead(const void *x, const void *y) {
+    __builtin_prefetch((const char *)x + 4096);
+    __builtin_prefetch((const char *)y + 2048, 1);
+}
 #define KL_MATH_BLOCKS(name, EACH)                                               \
     static void name(int64_t n, float *y, const float *x, const float *unused) { \
-        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK)               \
+        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {             \
+            kl_math_ahead(x, y);                                                 \
             KL_EACH_LANE(k, KL_MATH_BLOCK) y[k] = EACH(x[k]);                    \
+        }                                                                        \
     }
 #define KL_MATH_MAP(name, EACH)                                                           \
     KL_MATH_BLOCKS(name##_blocks, EACH)                                                   \
