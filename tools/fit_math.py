@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/backend/cpu/cpu_math.h, cpu_wide.h and cpu_half.c and prints them as C, with their errors.
+"""Fits the polynomials of src/backend/cpu/cpu_math.h, cpu_pieces.h, cpu_wide.h and cpu_half.c and prints them as C, with their errors.
 
 Each is the interpolation at Chebyshev points (computed with 40 digits) of a function that is smooth where it is used; the coefficients are rounded to float64 once."""
 import struct
 
-from mpmath import asin, atan, chebyfit, erf, erfc, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tanh
+from mpmath import asin, atan, binomial, chebyfit, erf, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tanh
 
 mp.dps = 40
 HALF_LN2 = log(2) / 2
@@ -42,6 +42,14 @@ def single(v):
     return struct.unpack("f", struct.pack("f", float(v)))[0]
 
 
+def f32_bits(v):
+    return struct.unpack("I", struct.pack("f", float(v)))[0]
+
+
+def bits_f32(u):
+    return mpf(struct.unpack("f", struct.pack("I", u))[0])
+
+
 def beyond(f, first, at_0):
     """(f(x) / x - first) / x^2 of an odd f, as a function of x * x."""
     return lambda t: (f(sqrt(t)) / sqrt(t) - first) / t if t > mpf(10) ** -12 else mpf(at_0)
@@ -49,9 +57,6 @@ def beyond(f, first, at_0):
 
 # In float32; the error is that of the polynomial before its coefficients are rounded. The exponential's is an older fit by Remez's exchange.
 SINGLE = [
-    ("kl_tanh_rest", beyond(tanh, 1, mpf(-1) / 3), 0, mpf("0.555") ** 2, 6),
-    ("kl_erf_rest", lambda t: even(erf, 2 / sqrt(pi))(t) - 1, 0, mpf("0.925") ** 2, 8),
-    ("kl_erfc_log", lambda x: -log(erfc(x)) - x, mpf("0.9"), mpf("3.95"), 9),
     ("kl_log_rest", lambda f: (log1p(f) - f) / f**2 if abs(f) > mpf(10) ** -9 else mpf(-1) / 2, sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 10),
     ("exp_of_r (bfloat16)", exp, -log(2) * mpf("1.01"), log(2) * mpf("1.01"), 8),
     ("log1p_over_f (bfloat16)", ratio(log1p), sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 8),
@@ -60,6 +65,26 @@ SINGLE = [
 for name, f, a, b, n in SINGLE:
     p, error = chebyfit(f, [a, b], n, error=True)
     print(f"/* error 2^{float(log(error, 2)):.1f} */ {name}[] = {{{', '.join('%.9gf' % single(v) for v in reversed(p))}}};")
+
+
+def pieces(f, last, even_terms):
+    """The columns of cpu_pieces.h: c, base, q. even_terms: q of column 0."""
+    columns = [[0, 0] + even_terms]
+    for i in range(1, last + 1):
+        lo, hi = bits_f32((249 + i) << 22), bits_f32((250 + i) << 22)
+        middle = (lo + hi) / 2
+        p = list(reversed(chebyfit(lambda d: f(middle + d), [lo - middle, hi - middle], 8)))
+        best = None
+        for k in range(-400, 401):  # near 1 only far neighbours differ
+            c = bits_f32(f32_bits(middle) + k * (1 if i < 7 else 67))
+            value = polyval(list(reversed(p)), c - middle)
+            off = abs(value - mpf(single(value))) / value
+            if best is None or off < best[0]:
+                best = off, c, value
+        _, c, value = best
+        moved = [sum(p[m] * binomial(m, j) * (c - middle) ** (m - j) for m in range(j, 8)) for j in range(1, 8)]
+        columns.append([c, value] + moved)
+    return columns
 
 
 def quotient(f, at_0, b, above, below, fixed):
@@ -114,3 +139,10 @@ for name, f, at_0, b, above, below, fixed in (("tanh", tanh, mpf(1), 14.5, 2, 3,
     error, num, bottom = quotient(f, at_0, b, above, below, fixed)
     for part, c in (("above", num), ("below", bottom)):
         print(f"/* error 2^{float(log(error, 2)):.1f} */ {name}_{part}[] (bfloat16) = {{{', '.join('%.9gf' % single(v) for v in c)}}};")
+
+near = chebyfit(beyond(tanh, 1, mpf(-1) / 3), [0, mpf(1) / 16], 3)[::-1]
+tanh_pieces = pieces(tanh, 11, [0, 0, near[0], 0, near[1], 0, near[2]])
+near = chebyfit(lambda t: even(erf, 2 / sqrt(pi))(t) - 1, [0, mpf(1) / 16], 4)[::-1]
+erf_pieces = pieces(erf, 8, [near[0], 0, near[1], 0, near[2], 0, near[3]])
+for name, columns in (("tanh", tanh_pieces), ("erf", erf_pieces)):
+    print(f"kl_{name}_pieces = {{" + ", ".join("{" + ", ".join("%.9gf" % single(v) for v in row) + "}" for row in zip(*columns)) + "};")

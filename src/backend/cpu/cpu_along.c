@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu_block.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_short.h"
 #include "base/op_params.h"
 
 enum {
@@ -190,13 +191,36 @@ static void tile_chunk(void *arg, int64_t i) {
     }
 }
 
+/* Whether the operation has a way of its own for short rows of that dtype (cpu_short.h). */
+static bool has_own_way(enum kl_op_id op, enum kl_dtype dtype) {
+    bool real = dtype == KL_F32 || dtype == KL_F16 || dtype == KL_BF16;
+    return KL_HAS_SHORT && real &&
+           (op == KL_OP_SUM || op == KL_OP_MAX || op == KL_OP_MIN || op == KL_OP_ARGMAX ||
+            op == KL_OP_ARGMIN);
+}
+
+/* The same of sums along rows of so many elements, which cpu_scan.c takes as squares of groups. */
+static bool has_squares(const struct kl_launch *l, int64_t length) {
+#if KL_HAS_SIMD
+    const struct kl_scan_params *p = l->params;
+    const enum kl_dtype dtype = l->in->dtype;
+    return l->op == KL_OP_CUMSUM && p->inclusive && !p->reverse && dtype == l->out->dtype &&
+           (dtype == KL_F32 || dtype == KL_F16 || dtype == KL_BF16) && length % 16 == 0 &&
+           16 * KL_SIMD % length == 0;
+#else
+    return false;
+#endif
+}
+
 int kl_cpu_along(struct kl_launch *l) {
     const struct kl_arg *in = l->in, *out = l->out;
     struct job j = {.l = l, .kernel = family(l->op)};
-    if (l->op != KL_OP_SOFTMAX && (in->size < FROM || !(in->layout & KL_ROW_CONTIGUOUS)))
+    if ((l->op != KL_OP_SOFTMAX && (in->size < FROM || !(in->layout & KL_ROW_CONTIGUOUS))) ||
+        has_own_way(l->op, in->dtype))
         return j.kernel(l);
     j.length = look(&j);
-    if (j.length < SHORTEST || j.length > longest(l->op, in->dtype) || in->size == 0 ||
+    if (j.length < SHORTEST || has_squares(l, j.length) ||
+        j.length > longest(l->op, in->dtype) || in->size == 0 ||
         (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.rows = in->size / j.length;

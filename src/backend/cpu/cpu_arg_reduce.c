@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_order.h"
+#include "backend/cpu/cpu_short.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -284,6 +285,20 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
     }
 }
 
+#if KL_HAS_SHORT
+static bool is_short(const struct job *j) {
+    return j->ranked && !j->run && j->s.n_red <= KL_SHORT_PLACES && j->s.n_gone == 1 &&
+           j->s.gone_strides[0] == 1;
+}
+
+static void short_rows(const struct job *j, int64_t begin, int64_t n) {
+    int64_t offsets[KL_TILE];
+    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
+    kl_short_places(j->half, kl_order(j->l->in->dtype, j->l->op == KL_OP_ARGMAX),
+                    (uint32_t *)j->l->out->data + begin, j->l->in->data, offsets, n, j->s.n_red);
+}
+#endif
+
 static void store(const struct job *j, int64_t begin, int64_t n, const struct best *best) {
     uint32_t *out = (uint32_t *)j->l->out->data + begin;
     for (int64_t i = 0; i < n; i++) out[i] = (uint32_t)best[i].at;
@@ -348,6 +363,12 @@ static void segment_chunk(void *arg, int64_t i) {
         (j->ranked ? by_ranks : by_columns)(j, begin, n, from, count, best);
         return;
     }
+#if KL_HAS_SHORT
+    if (is_short(j)) {
+        short_rows(j, begin, n);
+        return;
+    }
+#endif
     by_rows(j, begin, n, from, count, best ? best : here);
     if (!best) store(j, begin, n, here);
 }

@@ -34,6 +34,7 @@ static __attribute__((noinline)) void run(blocks_fn *blocks, int64_t n, uint16_t
 
 /* A map of type `type` (bf16, f16) that computes EACH. BEFORE looks at the block first. */
 #define MAP1(name, type, EACH) MAP1_AFTER(name, type, (void)0, EACH)
+#define MAP1_AHEAD(name, type, EACH) MAP1_AFTER(name, type, kl_math_ahead(a, out), EACH)
 #define MAP1_CLAMPED(name, type, lo, hi, EACH) \
     MAP1_AFTER(name, type, kl_clamp_halves(x, lo, hi), EACH)
 #define MAP1_AFTER(name, type, BEFORE, EACH)                                                       \
@@ -193,8 +194,8 @@ static inline float cos_of(float x) {
     float y = r * KL_POLYNOMIAL_F32(sin_over_r, r * r);
     return kl_bits_f32(kl_f32_bits(y) ^ (kl_f32_bits(t) + 1) << 31);
 }
-MAP1(near_sin, bf16, sin_of)
-MAP1(near_cos, bf16, cos_of)
+MAP1_AHEAD(near_sin, bf16, sin_of)
+MAP1_AHEAD(near_cos, bf16, cos_of)
 
 static void circular(int64_t n, uint16_t *y, const uint16_t *x, kl_map_fn *near,
                      float (*far)(float)) {

@@ -25,6 +25,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_order.h"
+#include "backend/cpu/cpu_short.h"
 #include "backend/cpu/cpu_tile.h"
 #include "backend/cpu/cpu_simd.h"
 #include "base/alloc.h"
@@ -244,6 +245,7 @@ struct job {
     enum kl_dtype
         read; /* what elements are converted to: type, but the data's before distances, and where joins take those */
     bool keyed; /* extremes of floats: type is that of their keys */
+    bool sums;  /* of floats as they are */
     struct kl_order order;
     /* Per output, of type `read`: instead of an element its squared distance from it is taken; else NULL. */
     const char *means;
@@ -362,6 +364,16 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
     struct kl_cursor c;
     union kl_tile raw, tile, apart;
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
+#if KL_HAS_SHORT
+    if (j->dense && count <= KL_SHORT && (j->keyed || (j->sums && !j->means))) {
+        const char *x = (const char *)in->data + from * item;
+        if (j->keyed)
+            kl_short_extremes(j->type == KL_I16, j->order, results, x, offsets, n, count);
+        else
+            kl_short_sums(in->dtype, (float *)(void *)results, x, offsets, n, count);
+        return;
+    }
+#endif
     if (!j->dense)
         kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
     for (int64_t o = 0; o < n; o++) {
@@ -642,6 +654,7 @@ static void read_as_they_are(struct job *j, const struct join *joins) {
     } else if (joins[from].run) {
         j->join = joins[from];
         j->read = from;
+        j->sums = joins == sums;
     }
 }
 

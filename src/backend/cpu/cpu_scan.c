@@ -26,6 +26,7 @@ enum { PREFIX, TOTAL, LOCAL, OFFSET, N_PARTS };
 /* How far a scan is: of one row (parts are single values) or of columns (parts are WIDTH bytes). */
 struct state {
     bool has_prefix, has_total;
+    int row_groups; /* not 0: short rows that follow each other, of so many groups; whole squares of cpu_scan_simd.inc */
     _Alignas(64) char parts[N_PARTS * WIDTH];
 };
 
@@ -297,6 +298,7 @@ static void row_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
     int64_t end = kl_min64((i + 1) * j->group, j->rows), in, out;
     struct state s;
+    s.row_groups = 0;
     for (int64_t row = i * j->group; row < end; row++) {
         offsets_of(j, row, &in, &out);
         if (!j->inclusive) put_first(j, out, 1);
@@ -304,6 +306,32 @@ static void row_chunk(void *arg, int64_t i) {
         scan_part(j, &s, in, out, 0, j->length, true);
     }
 }
+
+#if KL_HAS_SIMD
+/* Short rows that lie one behind the other, of which squares of cpu_scan_simd.inc have a whole number. */
+static bool has_squares(const struct job *j) {
+    const bool follow =
+        j->n == 0 || (j->n == 1 && j->in_strides[0] == j->length && j->out_strides[0] == j->length);
+    return (j->join.row == groups_sum_f32 || j->read != j->type) && j->inclusive &&
+           j->in_step == 1 && j->out_step == 1 && follow && j->length % GROUP == 0 &&
+           GROUP * KL_SIMD % j->length == 0 && j->l->in->dtype == j->read &&
+           j->l->out->dtype == j->read;
+}
+
+static void squares_chunk(void *arg, int64_t i) {
+    const struct job *j = arg;
+    const int64_t begin = i * j->group, end = kl_min64(begin + j->group, j->rows),
+                  rest = (end - begin) % (GROUP * KL_SIMD / j->length);
+    struct state s;
+    for (int64_t row = begin, n; row < end; row += n) { /* the whole squares, then row by row */
+        n = row == begin && end - begin > rest ? end - begin - rest : 1;
+        s.has_prefix = s.has_total = false;
+        s.row_groups = n > 1 ? (int)(j->length / GROUP) : 0;
+        j->join.row(&s, element(j->l->out, row * j->length), element(j->l->in, row * j->length),
+                    n * j->length);
+    }
+}
+#endif
 
 /* Segments of long rows: their totals, then, with what is before them, their elements. */
 static void total_chunk(void *arg, int64_t i) {
@@ -454,6 +482,12 @@ int kl_cpu_scan(struct kl_launch *l) {
     enum { FEW = 16 }; /* rows, that are not enough to share */
     if (share.parallel && j.rows < FEW && j.segments > 1) return scan_long(&j, &share);
     j.group = kl_ceil_div(KL_CHUNK / 4, in->dims[p->axis]);
+#if KL_HAS_SIMD
+    if (has_squares(&j)) {
+        kl_share(&share, kl_ceil_div(j.rows, j.group), squares_chunk, &j);
+        return KL_OK;
+    }
+#endif
     kl_share(&share, kl_ceil_div(j.rows, j.group), row_chunk, &j);
     return KL_OK;
 }

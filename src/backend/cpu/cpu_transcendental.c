@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu_extremes.h"
 #include "backend/cpu/cpu_map.h"
 #include "backend/cpu/cpu_math.h"
+#include "backend/cpu/cpu_pieces.h"
 
 #define REAL(name, f) KL_MATH_MAP(name##_f32, kl_##f##_f32) KL_MAP_1(name##_f64, double, double, f)
 #define COMPLEX(name) KL_MAP_1(name##_c64, struct kl_c64, struct kl_c64, kl_c64_##name)
@@ -72,11 +73,19 @@ REAL(arccos, acos)
 REAL(arctan, atan)
 REAL(sinh, sinh)
 REAL(cosh, cosh)
-REAL(tanh, tanh)
 REAL(arcsinh, asinh)
 REAL(arccosh, acosh)
 REAL(arctanh, atanh)
-REAL(erf, erf)
+#define PIECES(name, most)                                                                      \
+    static void name##_blocks(int64_t n, float *y, const float *x, const float *unused) {       \
+        kl_pieces_blocks(kl_##name##_pieces, most, n, y, x);                                    \
+    }                                                                                           \
+    static void name##_f32(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        kl_run_blocks(name##_blocks, n, out, a, NULL);                                          \
+    }                                                                                           \
+    KL_MAP_1(name##_f64, double, double, name)
+PIECES(tanh, 10)
+PIECES(erf, 3.99f)
 KL_MAP_1(rsqrt_f32, float, float, rsqrt_of_f32)
 KL_MAP_1(rsqrt_f64, double, double, rsqrt_of_f64)
 KL_MATH_MAP(sigmoid_f32, kl_sigmoid_f32)

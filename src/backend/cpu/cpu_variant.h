@@ -1,6 +1,6 @@
 /* cpu_variant.h - names of kernels that are compiled for several instruction sets.
  *
- * Every file of this folder but cpu_amx.c, cpu_backend.c and cpu_variant.c is compiled once for any CPU and again for wider ones (CMakeLists.txt); there KL_VARIANT is v3 or v4,
+ * Every file of this folder but cpu_amx.c, cpu_backend.c, cpu_pieces.c and cpu_variant.c is compiled once for any CPU and again for wider ones (CMakeLists.txt); there KL_VARIANT is v3 or v4,
  * and each name that crosses files gets it behind it. A name that is missing here is defined several times: the linker says so. The
  * sources are the same and nothing is contracted or reordered, so all variants give the same bits. */
 #pragma once
@@ -69,6 +69,10 @@
 #define kl_patch_read KL_V(kl_patch_read)
 #define kl_patch_write KL_V(kl_patch_write)
 #define kl_patches_init KL_V(kl_patches_init)
+/* cpu_short.h */
+#define kl_short_sums KL_V(kl_short_sums)
+#define kl_short_extremes KL_V(kl_short_extremes)
+#define kl_short_places KL_V(kl_short_places)
 /* cpu_complex.h */
 #define kl_c64_exp KL_V(kl_c64_exp)
 #define kl_c64_log KL_V(kl_c64_log)

@@ -53,12 +53,14 @@ static uint32_t next(void) {
     return seed >> 8;
 }
 
+static uint32_t special_of = 997; /* 5 of so many numbers are special */
+
 /* Numbers around 1; here and there a NaN, an infinity, zeros of both signs. */
 static void fill(void *data, enum kl_dtype dtype, int64_t n) {
     static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f};
     for (int64_t i = 0; i < n; i++) {
         uint32_t r = next();
-        float f = r % 997 < 5 ? special[r % 997] : ((float)(r % 4001) - 2000) / 1500;
+        float f = r % special_of < 5 ? special[r % special_of] : ((float)(r % 4001) - 2000) / 1500;
         switch (kl_dtype_size(dtype)) {
         case 1: ((uint8_t *)data)[i] = dtype == KL_BOOL ? r & 1 : (uint8_t)r; break;
         case 2:
@@ -122,38 +124,44 @@ static int run(int i, const struct operand *x, void *result, enum kl_dtype out, 
     return kl_cpu_kernel(l.op)(&l);
 }
 
-/* rows x length: dense against the same in rows with a gap, which go their own way. The operands end where their memory ends, so that a sanitizer sees a step too far; results have edges that must stay. */
+/* rows x length, dense and in rows with a gap, in every variant, against the base's rows with a gap, which go one by one. The operands end where their memory ends, so that a sanitizer sees a step too far; results have edges that must stay. */
 static void compare(int i, enum kl_dtype dtype, int rows, int length) {
     const size_t item = kl_dtype_size(dtype);
     const enum kl_dtype out = cases[i].out < 0 ? dtype : (enum kl_dtype)cases[i].out;
     const size_t n = (size_t)rows * (size_t)length,
                  bytes =
                      (size_t)rows * (cases[i].reduces ? 1 : (size_t)length) * kl_dtype_size(out);
-    char *dense_data = malloc(n * item), *gaps = calloc((n + (size_t)rows) * item, 1),
+    char *dense_data = malloc(n * item), *gaps = calloc((n + (size_t)rows - 1) * item, 1),
          *want = malloc(bytes), *got = malloc(bytes + 2 * EDGE);
-    struct operand x, y;
+    struct operand x[2];
     struct kl_error *err = NULL;
     fill(dense_data, dtype, (int64_t)n);
     for (int r = 0; r < rows; r++)
         memcpy(gaps + (size_t)(r * (length + 1)) * item, dense_data + (size_t)(r * length) * item,
                (size_t)length * item);
-    dense(&x, dense_data, dtype, DIMS(rows, length));
-    strided_operand(&y, gaps, dtype, DIMS(rows, length), (int64_t[]){length + 1, 1});
-    memset(got, 0x5a, bytes + 2 * EDGE);
-    assert_int_equal(run(i, &y, want, out, rows, length, false, &err), KL_OK);
-    assert_int_equal(run(i, &x, got + EDGE, out, rows, length, true, &err), KL_OK);
+    dense(&x[0], dense_data, dtype, DIMS(rows, length));
+    strided_operand(&x[1], gaps, dtype, DIMS(rows, length), (int64_t[]){length + 1, 1});
+    kl_cpu_use_variant(0);
+    assert_int_equal(run(i, &x[1], want, out, rows, length, false, &err), KL_OK);
     one_nan(want, out, bytes);
-    one_nan(got + EDGE, out, bytes);
-    if (memcmp(got + EDGE, want, bytes)) {
-        size_t at = 0;
-        while (got[EDGE + at] == want[at]) at++;
-        fail_msg("%s: case %d, %s, %d rows of %d: other bits at byte %zu",
-                 kl_cpu_variant_name(kl_cpu_variant()), i, kl_dtype_name(dtype), rows, length, at);
-    }
-    for (int k = 0; k < EDGE; k++)
-        if (got[k] != 0x5a || got[EDGE + bytes + (size_t)k] != 0x5a)
-            fail_msg("case %d, %s, %d rows of %d: written outside of the result", i,
-                     kl_dtype_name(dtype), rows, length);
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++)
+        for (int gap = 0; gap < 2; gap++) {
+            kl_cpu_use_variant(variant);
+            memset(got, 0x5a, bytes + 2 * EDGE);
+            assert_int_equal(run(i, &x[gap], got + EDGE, out, rows, length, true, &err), KL_OK);
+            one_nan(got + EDGE, out, bytes);
+            if (memcmp(got + EDGE, want, bytes)) {
+                size_t at = 0;
+                while (got[EDGE + at] == want[at]) at++;
+                fail_msg("%s: case %d, %s, %d rows of %d%s: other bits at byte %zu",
+                         kl_cpu_variant_name(variant), i, kl_dtype_name(dtype), rows, length,
+                         gap ? " with a gap" : "", at);
+            }
+            for (int k = 0; k < EDGE; k++)
+                if (got[k] != 0x5a || got[EDGE + bytes + (size_t)k] != 0x5a)
+                    fail_msg("case %d, %s, %d rows of %d: written outside of the result", i,
+                             kl_dtype_name(dtype), rows, length);
+        }
     free(dense_data);
     free(gaps);
     free(want);
@@ -162,18 +170,34 @@ static void compare(int i, enum kl_dtype dtype, int rows, int length) {
 
 /* Every operation and dtype, lengths around the sides of squares and both limits, with rows left over. */
 static void same_bits(void **state) {
-    static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15,  16, 17,
-                                  23, 31, 33, 48, 49, 64, 65, 128, 129};
-    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
-        kl_cpu_use_variant(variant);
+    static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15, 16,  17,  23,
+                                  31, 32, 33, 48, 49, 63, 64, 65, 127, 128, 129, 256};
+    for (int i = 0; i < N_CASES; i++)
+        for (int dtype = 0; dtype < KL_N_DTYPES; dtype++) {
+            if (!takes(i, (enum kl_dtype)dtype)) continue;
+            for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
+                compare(i, (enum kl_dtype)dtype, LEAST / lengths[k] + 1 + (int)(next() % 40),
+                        lengths[k]);
+        }
+}
+
+/* Half of the elements special: rows of nothing but NaN, zeros of both signs, an extreme in every place. */
+static void special_values(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
+    special_of = 10;
+    for (int i = 0; i < N_CASES; i++)
+        for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+            if (cases[i].op == KL_OP_LOGSUMEXP || cases[i].op == KL_OP_LOGCUMSUMEXP ||
+                cases[i].op == KL_OP_SOFTMAX)
+                continue;
+            for (int length = 1; length < 70; length += length < 4 ? 1 : 3)
+                compare(i, dtypes[k], LEAST / length + 5, length);
+        }
+    special_of = 5;
+    for (int length = 1; length < 70; length += 11)
         for (int i = 0; i < N_CASES; i++)
-            for (int dtype = 0; dtype < KL_N_DTYPES; dtype++) {
-                if (!takes(i, (enum kl_dtype)dtype)) continue;
-                for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
-                    compare(i, (enum kl_dtype)dtype, LEAST / lengths[k] + 1 + (int)(next() % 40),
-                            lengths[k]);
-            }
-    }
+            if (cases[i].out == KL_U32) compare(i, KL_F32, 500, length);
+    special_of = 997;
 }
 
 /* Softmax of a row is the same alone, among few and among many. */
@@ -263,8 +287,9 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits), cmocka_unit_test(batches),
-                                       cmocka_unit_test(rows_left_over),
-                                       cmocka_unit_test(which_axes), cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits),  cmocka_unit_test(special_values),
+        cmocka_unit_test(batches),    cmocka_unit_test(rows_left_over),
+        cmocka_unit_test(which_axes), cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
