@@ -10,7 +10,6 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_keys.h"
-#include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_order.h"
 #include "base/alloc.h"
 #include "base/half.h"
@@ -20,6 +19,11 @@ enum {
     SEGMENT = 1 << 16,
     DIGITS = 256,
     INSERTED = 64,
+#ifdef __AVX2__
+    LOOKS_THROUGH = 1,
+#else /* narrow vectors take as long for it as it saves */
+    LOOKS_THROUGH = 0,
+#endif
     TILES = 256, /* that are looked through before their elements are: half a megabyte of float32 */
     /* Bytes fetched ahead, a page: without, the top 40 of rows of 128 K take half as long again. */
     AHEAD = 4096
@@ -175,7 +179,12 @@ static float top_of(const float *x, int64_t n) {
         magnitude = m > magnitude ? m : magnitude;
     }
     if (magnitude > (int32_t)kl_infinity(KL_F32)) return NAN;
-    return top >= 0 ? kl_bits_f32((uint32_t)top) : kl_largest_f32(x, n, -INFINITY);
+    if (top >= 0) return kl_bits_f32((uint32_t)top);
+    KL_EACH(i, n) {
+        int32_t m = (int32_t)(kl_f32_bits(x[i]) & INT32_MAX);
+        magnitude = m < magnitude ? m : magnitude;
+    }
+    return -kl_bits_f32((uint32_t)magnitude);
 }
 
 /* Of n float32 that lie at x, by tiles: the keys of their largest, and the kth largest of those, or 0 if they are fewer. There are k elements from there on, and not many more, so the others need no second look,
@@ -210,7 +219,8 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     int64_t item = (int64_t)kl_dtype_size(in->dtype);
     bool lies = r->in_step == item;
     /* Those of float32 where they lie are looked through first; few tiles have no bound. */
-    bool bounded = lies && in->dtype == KL_F32 && 4 * list->k <= 3 * count / KL_TILE;
+    bool bounded =
+        LOOKS_THROUGH && lies && in->dtype == KL_F32 && 4 * list->k <= 3 * count / KL_TILE;
     uint16_t which[KL_TILE];
     uint32_t tops[TILES];
     uint64_t bound = 0;
