@@ -4,7 +4,6 @@
  * A partition finds the kth key digit by digit, from the highest: those that begin like it are counted by their next digit, and the others are left alone. Then the elements below, like and above it
  * go to their three places, in the order of the input. Of the largest, a list of up to twice as many is kept, and sorted when it is full; elements below the smallest that then counts are passed
  * over, many at a time. Of a few (INSERTED) the list is always sorted and has no others, so that the smallest is as large as it can be. Of equal ones the last count, so the result is the end of the sorted row. Rows are shared among threads, a few long ones by segments. */
-#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -170,42 +169,38 @@ static void add(struct list *list, struct kl_long_key item) {
     list->least = list->items[0].key;
 }
 
-/* Of n float32, NaN if there is one; else the largest. As integers positive numbers are in order, and above all negative ones. */
-static float top_of(const float *x, int64_t n) {
+/* The key of the largest of a tile of float32. As integers positive numbers are in order, and above all negative ones. */
+static uint32_t top_of(const float *x) {
     int32_t top = INT32_MIN, magnitude = 0;
-    KL_EACH(i, n) {
+    KL_EACH(i, KL_TILE) {
         int32_t bits = (int32_t)kl_f32_bits(x[i]), m = bits & INT32_MAX;
         top = bits > top ? bits : top;
         magnitude = m > magnitude ? m : magnitude;
     }
-    if (magnitude > (int32_t)kl_infinity(KL_F32)) return NAN;
-    if (top >= 0) return kl_bits_f32((uint32_t)top);
-    KL_EACH(i, n) {
+    if (magnitude > (int32_t)kl_infinity(KL_F32)) return UINT32_MAX;
+    if (top >= 0) return kl_key_f32(kl_bits_f32((uint32_t)top));
+    KL_EACH(i, KL_TILE) {
         int32_t m = (int32_t)(kl_f32_bits(x[i]) & INT32_MAX);
         magnitude = m < magnitude ? m : magnitude;
     }
-    return -kl_bits_f32((uint32_t)magnitude);
+    return kl_key_f32(-kl_bits_f32((uint32_t)magnitude));
 }
 
-/* Of n float32 that lie at x, by tiles: the keys of their largest, and the kth largest of those, or 0 if they are fewer. There are k elements from there on, and not many more, so the others need no second look,
- * and hardly any comes into the list that is not one of the k. The tiles that have them are read again, out of the L2 cache. */
-static uint64_t bound_of(const float *x, int64_t n, int64_t k, uint32_t *keys) {
-    int64_t tiles = kl_ceil_div(n, KL_TILE);
-    float tops[TILES];
-    uint64_t key[TILES];
+/* Of n float32 that lie at x, by whole tiles: the keys of their largest, and the kth largest of those, or 0 if they are fewer. There are k elements from there on, and not many more, so the others need no second
+ * look, and hardly any comes into the list that is not one of the k. The tiles that have them are read again, out of the L2 cache. */
+static uint64_t bound_of(const float *x, int64_t n, int64_t k, uint32_t keys[TILES]) {
     uint32_t bound = 0;
-    for (int64_t t = 0; t < tiles; t++) {
-        const float *tile = x + t * KL_TILE;
-        kl_prefetch((const char *)tile + AHEAD, KL_TILE * (int64_t)sizeof *x);
-        tops[t] = top_of(tile, kl_min64(KL_TILE, n - t * KL_TILE));
+    memset(keys, 0, TILES * sizeof *keys);
+    for (int64_t t = 0; t < n / KL_TILE; t++) {
+        kl_prefetch((const char *)(x + t * KL_TILE) + AHEAD, KL_TILE * (int64_t)sizeof *x);
+        keys[t] = top_of(x + t * KL_TILE);
     }
-    kl_sort_keys(KL_F32, tops, tiles, key);
-    KL_EACH(t, tiles) keys[t] = (uint32_t)key[t];
-    for (uint32_t bit = UINT32_C(1) << 31; k <= tiles && bit; bit >>= 1) {
+    for (uint32_t bit = UINT32_C(1) << 31; bit; bit >>= 1) {
         int32_t reach = 0;
-        KL_EACH(t, tiles) reach += keys[t] >= (bound | bit);
+        KL_EACH(t, TILES) reach += keys[t] >= (bound | bit);
         if (reach >= k) bound |= bit;
     }
+    if (n % KL_TILE) keys[n / KL_TILE] = UINT32_MAX; /* not known */
     return bound;
 }
 
