@@ -209,6 +209,38 @@ static int build_norm(struct kl_array **out, struct kl_array *const *in, const v
     return kl_layer_norm(out, in[0], way & 1 ? in[1] : NULL, way & 4 ? in[way & 1 ? 2 : 1] : NULL,
                          1e-2f, cpu(), err);
 }
+/* Results that are too large for the caches: like those of each head alone, bit for bit. */
+static void large_ropes(void **state) {
+    static const struct {
+        int heads, length, width;
+        struct rope r;
+    } cases[] = {{33, 1000, 128, {128, false, 10000, 1, {3}, 0}},
+                 {9, 4999, 96, {20, true, 10000, 1, {0}, 0}},
+                 {33, 999, 130, {128, false, 10000, 0.5f, {7}, 0}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int heads = cases[c].heads, length = cases[c].length, width = cases[c].width;
+        size_t n = (size_t)length * (size_t)width;
+        float *v = malloc((size_t)heads * n * sizeof *v);
+        for (size_t i = 0; i < (size_t)heads * n; i++) v[i] = (float)(i * 7919 % 1000) - 500;
+        struct kl_array *x = array_of(KL_F32, SHAPE(1, heads, length, width), v), *out, *one, *part;
+        EXPECT_OK(rope_of(&out, x, &cases[c].r, NULL, &err));
+        float *whole = values_of(out);
+        for (int h = 0; h < heads; h += 8) {
+            one = array_of(KL_F32, SHAPE(1, 1, length, width), v + (size_t)h * n);
+            EXPECT_OK(rope_of(&part, one, &cases[c].r, NULL, &err));
+            float *y = values_of(part);
+            assert_memory_equal(whole + (size_t)h * n, y, n * sizeof *y);
+            free(y);
+            kl_array_release(one);
+            kl_array_release(part);
+        }
+        free(whole);
+        free(v);
+        kl_array_release(x);
+        kl_array_release(out);
+    }
+}
+
 static int build_rope(struct kl_array **out, struct kl_array *const *in, const void *how,
                       struct kl_error **err) {
     return rope_of(out, in[0], how, NULL, err);
@@ -265,8 +297,9 @@ static void bad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms),     cmocka_unit_test(norm_dtypes_and_shapes),
-        cmocka_unit_test(ropes),     cmocka_unit_test(rope_shapes),
-        cmocka_unit_test(gradients), cmocka_unit_test(bad)};
+        cmocka_unit_test(norms),       cmocka_unit_test(norm_dtypes_and_shapes),
+        cmocka_unit_test(ropes),       cmocka_unit_test(rope_shapes),
+        cmocka_unit_test(large_ropes), cmocka_unit_test(gradients),
+        cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

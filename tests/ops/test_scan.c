@@ -1,6 +1,7 @@
 /* Cumulative operations: against NumPy; shapes; one tree whatever the layout and the number of threads; gradients; bad arguments. */
 #include "golden.h"
 
+#include "backend/cpu/cpu_kernels.h"
 #include "golden_scan.inc"
 #include "vjp_support.h"
 
@@ -118,6 +119,47 @@ static void every_dtype(void **state) {
     kl_array_release(a);
 }
 
+/* Squares of groups of 16-bit floats, in every variant: rows like columns, whose sums come one after another. */
+static void squares(void **state) {
+    static const int lengths[] = {127, 128, 129, 255, 256, 257, 511, 512, 513, 783, 4096, 70001};
+    enum { COLUMNS = 20 };
+    for (size_t i = 0; i < 2 * (sizeof lengths / sizeof *lengths); i++) {
+        int n = lengths[i / 2], dims[2] = {n, COLUMNS};
+        enum kl_dtype dtype = i % 2 ? KL_BF16 : KL_F16;
+        uint16_t *v = malloc((size_t)n * COLUMNS * sizeof *v);
+        uint32_t seed = 9;
+        for (int k = 0; k < COLUMNS * n; k++) {
+            seed = seed * 1664525 + 1013904223;
+            v[k] = (uint16_t)(seed >> 16 & 0xbfff); /* below 2 */
+            if (k % COLUMNS == 1 && k > COLUMNS * n / 2) v[k] = dtype == KL_BF16 ? 0x7f80 : 0x7c00;
+            if (k % COLUMNS == 2 && k == 2 + COLUMNS * (n / 3)) v[k] = 0x7fff; /* NaN */
+            if (k % COLUMNS == 3) v[k] = 0x8000;                               /* -0.0 */
+        }
+        struct kl_array *a = array_of(dtype, 2, dims, v), *t, *dense, *columns, *rows;
+        EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+        EXPECT_OK(kl_copy(&dense, t, cpu(), &err));
+        kl_cpu_use_variant(0);
+        EXPECT_OK(kl_cumsum(&columns, a, 0, false, true, cpu(), &err));
+        uint16_t *x = values_of(columns);
+        for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+            kl_cpu_use_variant(variant);
+            EXPECT_OK(kl_cumsum(&rows, dense, 1, false, true, cpu(), &err));
+            uint16_t *y = values_of(rows);
+            for (int k = 0; k < COLUMNS * n; k++)
+                if (x[k] != y[k % COLUMNS * n + k / COLUMNS])
+                    fail_msg("%s: %d of %d, column %d: %x, not %x", kl_cpu_variant_name(variant),
+                             k / COLUMNS, n, k % COLUMNS, y[k % COLUMNS * n + k / COLUMNS], x[k]);
+            free(y);
+            kl_array_release(rows);
+        }
+        kl_cpu_use_variant(-1);
+        free(x);
+        free(v);
+        struct kl_array *made[] = {a, t, dense, columns};
+        for (int k = 0; k < 4; k++) kl_array_release(made[k]);
+    }
+}
+
 struct how {
     kl_scan_fn *scan;
     int axis;
@@ -189,10 +231,13 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),    cmocka_unit_test(shapes),
-        cmocka_unit_test(one_tree),  cmocka_unit_test(every_dtype),
-        cmocka_unit_test(gradients), cmocka_unit_test(exclusive_gradients),
-        cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
+                                       cmocka_unit_test(shapes),
+                                       cmocka_unit_test(one_tree),
+                                       cmocka_unit_test(every_dtype),
+                                       cmocka_unit_test(squares),
+                                       cmocka_unit_test(gradients),
+                                       cmocka_unit_test(exclusive_gradients),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

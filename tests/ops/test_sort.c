@@ -207,6 +207,53 @@ static void the_largest_counts_wherever_it_stands(void **state) {
     kl_cpu_use_variant(-1);
 }
 
+/* Long rows of float32, which are looked through before they are read: around the lengths from which on they are, and of one piece. */
+static void topk_of_long_rows(void **state) {
+    enum { ROWS = 9 };
+    static const int lengths[] = {511,   683,   1024,  2047,   2048,   2049,   27306,
+                                  27307, 44032, 65537, 131071, 131072, 131073, 131072 + 513};
+    static const int ks[] = {1, 2, 3, 40, 64, 65, 100};
+    uint32_t seed = 5;
+    for (size_t c = 0; c < sizeof lengths / sizeof *lengths; c++) {
+        int n = lengths[c];
+        float *v = malloc((size_t)n * ROWS * sizeof *v);
+        for (int i = 0; i < n * ROWS; i++) {
+            int at = i % n, row = i / n;
+            seed = seed * 1664525 + 1013904223;
+            v[i] = (float)(int32_t)seed; /* row 0 */
+            if (row == 1) v[i] = (float)at;
+            if (row == 2) v[i] = (float)-at;
+            if (row == 3) v[i] = 1.0f;
+            if (row == 4) v[i] = seed >> 31 ? 0.0f : -0.0f;
+            if (row == 5) v[i] = seed >> 18 ? -INFINITY : v[i];
+            if (row == 6) v[i] = (float)(seed >> 29);
+            if (row == 7 && seed >> 24 == 0) v[i] = seed >> 23 & 1 ? NAN : -NAN;
+            if (row == 8) v[i] = seed >> 22 ? -INFINITY : at % 2 ? NAN : -NAN;
+        }
+        struct kl_array *a = array_of(KL_F32, SHAPE(ROWS, n), v), *sorted, *top;
+        EXPECT_OK(kl_sort_axis(&sorted, a, 1, cpu(), &err));
+        float *x = values_of(sorted);
+        for (int variant = 0; variant < kl_cpu_n_variants(); variant++)
+            for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
+                kl_cpu_use_variant(variant);
+                EXPECT_OK(kl_topk_axis(&top, a, ks[k], 1, cpu(), &err));
+                float *y = values_of(top);
+                for (int row = 0; row < ROWS; row++)
+                    if (memcmp(x + (row + 1) * n - ks[k], y + row * ks[k],
+                               (size_t)ks[k] * sizeof *y))
+                        fail_msg("%s: %d of %d, row %d", kl_cpu_variant_name(variant), ks[k], n,
+                                 row);
+                free(y);
+                kl_array_release(top);
+            }
+        kl_cpu_use_variant(-1);
+        free(x);
+        free(v);
+        kl_array_release(a);
+        kl_array_release(sorted);
+    }
+}
+
 static void partitions(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
@@ -328,6 +375,7 @@ int main(void) {
                                        cmocka_unit_test(two_ways),
                                        cmocka_unit_test(topk_is_the_end_of_sort),
                                        cmocka_unit_test(the_largest_counts_wherever_it_stands),
+                                       cmocka_unit_test(topk_of_long_rows),
                                        cmocka_unit_test(partitions),
                                        cmocka_unit_test(partition_shapes),
                                        cmocka_unit_test(gradients),

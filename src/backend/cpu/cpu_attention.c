@@ -15,6 +15,7 @@
 
 #include "backend/cpu/cpu_amx.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_math.h"
 #include "backend/cpu/cpu_matvec.h"
 #include "backend/cpu/cpu_products.h"
@@ -436,13 +437,12 @@ static void many_task(void *arg, int64_t task) {
 
 /* What the query's state is in a task's part: largest score, sum of weights, weighted sum of values. */
 static void weigh_few(float *scores, int64_t n, float *state) {
-    float top = masked, lanes[PHASES] = {0};
-    for (int64_t i = 0; i < n; i++) top = scores[i] > top ? scores[i] : top;
-    KL_EACH(i, n) scores[i] = kl_exp_f32(scores[i] - top);
-    for (int64_t i = 0; i < n; i += PHASES)
-        for (int64_t c = 0; c < kl_min64(PHASES, n - i); c++) lanes[c] += scores[i + c];
-    for (int w = PHASES / 2; w > 0; w /= 2)
-        for (int c = 0; c < w; c++) lanes[c] += lanes[c + w];
+    float top = kl_largest_f32(scores, n, masked), lanes[PHASES] = {0};
+    int64_t i = 0;
+    KL_EACH(k, n) scores[k] = kl_exp_f32(scores[k] - top);
+    for (; i + PHASES <= n; i += PHASES) KL_LANES(c, PHASES) lanes[c] += scores[i + c];
+    for (int c = 0; i + c < n; c++) lanes[c] += scores[i + c];
+    KL_HALVE_16(KL_LANE_SUM, lanes);
     state[0] = top;
     state[1] = lanes[0];
 }

@@ -8,12 +8,6 @@
 #include <immintrin.h>
 #endif
 
-static inline uint32_t key_f32(float x) {
-    uint32_t u = kl_f32_bits(x), top = UINT32_C(1) << 31;
-    u = u == top ? 0 : u;
-    u = u >> 31 ? ~u : u | top;
-    return x != x ? UINT32_MAX : u;
-}
 static inline uint64_t key_f64(double x) {
     uint64_t u = kl_f64_bits(x), top = UINT64_C(1) << 63;
     u = u == top ? 0 : u;
@@ -22,7 +16,7 @@ static inline uint64_t key_f64(double x) {
 }
 /* No float has a key of UINT32_MAX - 1: that of infinity is far below. */
 static uint64_t key_c64(struct kl_c64 x) {
-    uint64_t re = key_f32(x.re), im = key_f32(x.im);
+    uint64_t re = kl_key_f32(x.re), im = kl_key_f32(x.im);
     if (x.im != x.im && x.re == x.re) return (uint64_t)(UINT32_MAX - 1) << 32 | re;
     return re << 32 | im;
 }
@@ -86,7 +80,7 @@ static inline uint64_t reaching_64(const float *x, float low) {
 #ifdef __AVX512F__
 #define REACHING reaching_64
 #endif
-#define KEY(x) key_f32(x)
+#define KEY(x) kl_key_f32(x)
 #define BELOW PLAIN_BELOW
 #include "backend/cpu/cpu_sort_keys.inc"
 #define T double

@@ -4,6 +4,14 @@
  * NaN imaginary part by real part, then a NaN real part by imaginary part, then both. */
 #pragma once
 #include "backend/cpu/cpu_tile.h"
+#include "base/half.h"
+
+static inline uint32_t kl_key_f32(float x) {
+    uint32_t u = kl_f32_bits(x), top = UINT32_C(1) << 31;
+    u = u == top ? 0 : u;
+    u = u >> 31 ? ~u : u | top;
+    return x != x ? UINT32_MAX : u;
+}
 
 /* Of n values of a compute type. */
 void kl_sort_keys(enum kl_dtype type, const void *x, int64_t n, uint64_t *key);

@@ -47,8 +47,12 @@ static void get_keys(void *arg, int64_t i) {
     for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, end - at);
         const void *x = kl_cursor_next_as(&c, n, in->dtype, j->type, &raw, &tile);
-        kl_sort_keys(j->type, x, n, key);
-        if (j->kind == KL_SORT_U32) {
+        bool short_f32 = j->kind == KL_SORT_U32 && j->type == KL_F32;
+        if (!short_f32) kl_sort_keys(j->type, x, n, key);
+        if (short_f32) {
+            uint32_t *to = (uint32_t *)r->keys + at;
+            KL_EACH(k, n) to[k] = kl_key_f32(((const float *)x)[k]);
+        } else if (j->kind == KL_SORT_U32) {
             uint32_t *to = (uint32_t *)r->keys + at;
             KL_EACH(k, n) to[k] = (uint32_t)key[k];
         } else if (j->kind == KL_SORT_U64) {

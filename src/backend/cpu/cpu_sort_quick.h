@@ -101,7 +101,7 @@ quick_part(bool up_to, uint32_t *x, uint32_t *room, int64_t n, uint32_t pivot) {
         __mmask16 m = up_to ? _mm512_cmple_epu32_mask(v, p) : _mm512_cmplt_epu32_mask(v, p);
         int some = __builtin_popcount(m);
         _mm512_storeu_si512(x + front, _mm512_maskz_compress_epi32(m, v));
-        _mm512_storeu_si512(room + back, _mm512_maskz_compress_epi32((__mmask16)~m, v));
+        _mm512_storeu_si512(room + back, _mm512_maskz_compress_epi32(_mm512_knot(m), v));
         front += some;
         back += 16 - some;
     }

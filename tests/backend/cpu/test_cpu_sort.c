@@ -113,11 +113,18 @@ static void bad_pivots(void **state) {
     for (int i = 0; i < N; i++)
         if (!x[i]) x[i] = ++known;
     check(KL_U32, N_MANNERS, N, x, true);
+    /* The same as one of the buckets that more elements are split into: in order, and between those that are looked at for it. */
+    enum { MANY = 1 << 15 };
+    uint32_t *y = malloc(MANY * sizeof *y);
+    for (int i = 0; i < MANY; i++) y[i] = 5000;
+    for (int i = 0; i < N; i++) y[MANY / N * i + 1] = x[i];
+    check(KL_U32, N_MANNERS, MANY, y, true);
+    free(y);
 }
 
 static void each_way(void **state) {
     static const int64_t sizes[] = {1,    2,    127,   128,   129,   2047,  2048,
-                                    2049, 9999, 32767, 32768, 32769, 100003};
+                                    2049, 9999, 32767, 32768, 32769, 49153, 100003};
     char *x = malloc(100003 * 8);
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
@@ -140,6 +147,12 @@ static void large(void **state) {
         fill(x, KL_U32, (enum manner)m, N);
         check(KL_U32, (enum manner)m, N, x, false);
     }
+    for (int m = 0; m < N_MANNERS; m++) { /* parts longer than they are at least */
+        fill(x, KL_U32, (enum manner)m, 262145);
+        check(KL_U32, (enum manner)m, 262145, x, false);
+    }
+    fill(x, KL_U32, ANY, 1 << 22);
+    check(KL_U32, ANY, 1 << 22, x, false);
     fill(x, KL_U64, SHRINKING, 1100000);
     check(KL_U64, SHRINKING, 1100000, x, false);
     free(x);
