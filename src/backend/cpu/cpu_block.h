@@ -8,7 +8,8 @@
 enum {
     KL_PATCH_ROWS = 16,
     KL_PATCH_COLS = 32, /* together KL_TILE */
-    KL_PART = 128,      /* rows and columns of a task */
+    KL_PART_ROWS = 256, /* of a task */
+    KL_PART_COLS = 128,
 };
 
 struct kl_grid {
@@ -24,6 +25,7 @@ struct kl_patches {
     char *data;                 /* element 0 of the matrix */
     int64_t row_step, col_step; /* bytes */
     int item;
+    bool stream; /* written past the caches */
 };
 void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct kl_arg *a,
                      int64_t task);
@@ -31,9 +33,10 @@ void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct
 struct kl_patch {
     int64_t row, col, rows, cols;
 };
-/* Patch number i of a task; false behind the last. */
+/* Patch number i of a task; false behind the last. They go along the rows' axis first, where what is stored the other way round is read in one go. */
 bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int64_t i);
 void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *tile);
+/* The tile is aligned to a cache line. What other threads shall see is followed by kl_stream_end. */
 void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const void *tile);
 
 /* Row r, column c of src (rows x cols items of 1, 2, 4 or 8 bytes) goes to row c, column r of dst; src_step, dst_step: bytes from row to row. Rows that lie without a gap may be shorter than a vector: nothing outside of both is read or

@@ -8,6 +8,7 @@
 #include "backend/cpu/cpu_block.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_map.h"
+#include "backend/cpu/cpu_scratch.h"
 
 struct job {
     const struct kl_launch *l;
@@ -91,6 +92,7 @@ static void run_patches(void *arg, int64_t task) {
         if (calc != stored.bytes) kl_convert(out->dtype, stored.bytes, j->map.out_type, calc, m);
         kl_patch_write(&to, &at, stored.bytes);
     }
+    kl_stream_end();
 }
 
 static void run_chunk(void *arg, int64_t i) {

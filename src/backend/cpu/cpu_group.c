@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_block.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_map.h"
+#include "backend/cpu/cpu_scratch.h"
 #include "base/thread.h"
 
 enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS };
@@ -125,6 +126,7 @@ static void run_patches(void *arg, int64_t task) {
         for (int j = 0; j < g->n; j++)
             values[j] = run_step(&g->steps[j], values, &w, j, at.rows * at.cols);
     }
+    kl_stream_end();
 }
 
 /* Tiles are used again as soon as nobody reads them any more: the fewer, the more of the L1 cache is left. */

@@ -21,8 +21,7 @@ enum {
 
 /* One per operand on the kernel's stack. */
 union kl_tile {
-    uint64_t align;
-    unsigned char bytes[KL_TILE * 8];
+    _Alignas(64) unsigned char bytes[KL_TILE * 8];
 };
 
 /* ---- walking over an operand ---- */

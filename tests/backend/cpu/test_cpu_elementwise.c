@@ -101,6 +101,48 @@ static void chunks(void **state) {
     free(shared);
 }
 
+/* Results beyond the caches' size, of an operand that is stored the other way round: rows that fill cache lines and rows that do not, sides that patches do not divide, results that begin inside of a line, and every size of an element. */
+static void large_turned(void **state) {
+    static const struct {
+        enum kl_dtype dtype;
+        int rows, cols, shift; /* shift: elements before the result */
+    } cases[] = {{KL_I32, 2050, 2064, 0},  {KL_I32, 2050, 2064, 4},  {KL_I32, 2049, 2061, 0},
+                 {KL_I32, 16, 1 << 18, 0}, {KL_I32, 1 << 17, 48, 0}, {KL_I16, 2900, 2912, 0},
+                 {KL_I8, 4103, 4160, 0},   {KL_I64, 1449, 1456, 0}};
+    enum { GUARD = 64 };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const enum kl_dtype dtype = cases[c].dtype;
+        const int rows = cases[c].rows, cols = cases[c].cols;
+        const size_t item = kl_dtype_size(dtype), n = (size_t)rows * (size_t)cols;
+        const size_t before = (size_t)cases[c].shift * item;
+        unsigned char *a = aligned_alloc(64, n * item / 64 * 64 + 64);
+        unsigned char *z = aligned_alloc(64, (n * item + before + GUARD) / 64 * 64 + 64);
+        for (size_t i = 0; i < n; i++) { /* a number that all dtypes can negate */
+            int64_t v = (int64_t)(i * 2654435761u >> 7) % 100;
+            memcpy(a + i * item, &v, item);
+        }
+        struct operand x, y;
+        strided_operand(&x, a, dtype, DIMS(rows, cols), STRIDES(1, rows));
+        dense(&y, z + before, dtype, DIMS(rows, cols));
+        for (int shared = 0; shared < 2; shared++) {
+            memset(z, 0xa5, n * item + before + GUARD);
+            RUN(KL_OP_NEGATIVE, NULL, &y, IN(&x), shared);
+            for (size_t r = 0; r < (size_t)rows; r++)
+                for (size_t k = 0; k < (size_t)cols; k++) {
+                    int64_t from = 0, to = 0;
+                    memcpy(&from, a + (k * (size_t)rows + r) * item, item);
+                    memcpy(&to, z + before + (r * (size_t)cols + k) * item, item);
+                    from = -from;
+                    if (memcmp(&from, &to, item)) fail_msg("case %zu: [%zu, %zu]", c, r, k);
+                }
+            for (size_t i = 0; i < before; i++) assert_int_equal(z[i], 0xa5);
+            for (size_t i = 0; i < GUARD; i++) assert_int_equal(z[before + n * item + i], 0xa5);
+        }
+        free(a);
+        free(z);
+    }
+}
+
 static void empty(void **state) {
     struct operand x, z;
     dense(&x, NULL, KL_F16, DIMS(0, 3));
@@ -208,9 +250,10 @@ static void turned_sizes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),  cmocka_unit_test(exchanged),
-                                       cmocka_unit_test(in_place), cmocka_unit_test(chunks),
-                                       cmocka_unit_test(turned),   cmocka_unit_test(turned_sizes),
-                                       cmocka_unit_test(empty),    cmocka_unit_test(no_kernel)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),      cmocka_unit_test(exchanged),
+                                       cmocka_unit_test(in_place),     cmocka_unit_test(chunks),
+                                       cmocka_unit_test(large_turned), cmocka_unit_test(turned),
+                                       cmocka_unit_test(turned_sizes), cmocka_unit_test(empty),
+                                       cmocka_unit_test(no_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
