@@ -9,8 +9,9 @@
 #include "base/thread.h"
 
 struct job {
-    struct kl_link link;   /* in pool.jobs while chunks are left to claim; guarded by pool.mu */
-    _Atomic(int64_t) next; /* first chunk that nobody has claimed */
+    struct kl_link link; /* in pool.jobs while chunks are left to claim; guarded by pool.mu */
+    /* The caller takes chunks from the front and helpers from the back: of a job that is run again and again each processor finds its half in its own cache. */
+    _Atomic(int64_t) n_claimed, n_from_back;
     int64_t n;
     void (*chunk)(void *arg, int64_t i);
     void *arg;
@@ -54,10 +55,13 @@ static void wake_one(void) {
     if (pool.n_sleeping > 0 && pool.n_looking == 0) pthread_cond_signal(&pool.work);
 }
 
-static void job_run(struct job *j) {
-    int64_t i;
-    while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < j->n)
-        j->chunk(j->arg, i);
+static void job_run(struct job *j, bool is_caller) {
+    int64_t n_from_front = 0;
+    while (atomic_fetch_add_explicit(&j->n_claimed, 1, memory_order_relaxed) < j->n)
+        j->chunk(j->arg, is_caller ? n_from_front++
+                                   : j->n - 1 -
+                                         atomic_fetch_add_explicit(&j->n_from_back, 1,
+                                                                   memory_order_relaxed));
 }
 
 static void unlist_job(struct job *j) {
@@ -76,7 +80,7 @@ static bool do_one(void) {
         j->helpers++;
         if (++pool.n_running < pool.n_threads) wake_one();
         kl_mutex_unlock(&pool.mu);
-        job_run(j);
+        job_run(j, false);
         kl_mutex_lock(&pool.mu);
         pool.n_running--;
         unlist_job(j);
@@ -161,7 +165,7 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     pool.n_running += !is_worker;
     wake_one();
     kl_mutex_unlock(&pool.mu);
-    job_run(&j);
+    job_run(&j, true);
     kl_mutex_lock(&pool.mu);
     unlist_job(&j);
     pool.n_running -= !is_worker;

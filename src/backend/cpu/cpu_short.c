@@ -24,12 +24,10 @@ enum {
         return BY_1(JOIN, BY_2(JOIN, FOUR(JOIN, t, 0), FOUR(JOIN, t, 1)), \
                     BY_2(JOIN, FOUR(JOIN, t, 2), FOUR(JOIN, t, 3)));      \
     }
-#define LARGER(op, a, b) _mm512_castsi512_ps(op(_mm512_castps_si512(a), _mm512_castps_si512(b)))
-#define LARGER_32(a, b) LARGER(_mm512_max_epi32, a, b)
-#define LARGER_16(a, b) LARGER(_mm512_max_epi16, a, b)
+#define LARGER(a, b) \
+    _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)))
 TREE(sums_of, _mm512_add_ps)
-TREE(largest_32, LARGER_32)
-TREE(largest_16, LARGER_16)
+TREE(largest_of, LARGER)
 
 /* Where the rows lie whose number is from .. from + 15; behind the last one, that one again. */
 static __attribute__((noinline)) void take_rows(const char **row, const void *x, int bits,
@@ -122,13 +120,13 @@ void kl_short_sums(enum kl_dtype dtype, float *out, const void *x, const int64_t
 static __attribute__((noinline)) __m512i largest(bool half, struct kl_order order,
                                                  const char *const *row, int64_t n) {
     __m512 t[ROWS];
-    if (!half) {
-        lanes_32(order, t, row, n);
-        return _mm512_castps_si512(largest_32(t));
+    (half ? lanes_16 : lanes_32)(order, t, row, n);
+    for (int r = 0; half && r < ROWS; r++) { /* of two lanes of 16 bits one of 32 */
+        const __m512i v = _mm512_castps_si512(t[r]);
+        t[r] = _mm512_castsi512_ps(
+            _mm512_srai_epi32(_mm512_max_epi16(v, _mm512_slli_epi32(v, 16)), 16));
     }
-    lanes_16(order, t, row, n);
-    __m512i v = _mm512_castps_si512(largest_16(t));
-    return _mm512_srai_epi32(_mm512_max_epi16(v, _mm512_slli_epi32(v, 16)), 16);
+    return _mm512_castps_si512(largest_of(t));
 }
 
 void kl_short_extremes(bool half, struct kl_order order, void *out, const void *x,

@@ -170,8 +170,8 @@ static void compare(int i, enum kl_dtype dtype, int rows, int length) {
 
 /* Every operation and dtype, lengths around the sides of squares and both limits, with rows left over. */
 static void same_bits(void **state) {
-    static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15, 16,  17,  23,
-                                  31, 32, 33, 48, 49, 63, 64, 65, 127, 128, 129, 256};
+    static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15,  16,  17,  23, 31,
+                                  32, 33, 48, 49, 63, 64, 65, 127, 128, 129, 256};
     for (int i = 0; i < N_CASES; i++)
         for (int dtype = 0; dtype < KL_N_DTYPES; dtype++) {
             if (!takes(i, (enum kl_dtype)dtype)) continue;
