@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu_tile.h"
 #include "base/half.h"
 
+/* A float's key. */
 static inline uint32_t kl_key_f32(float x) {
     uint32_t u = kl_f32_bits(x), top = UINT32_C(1) << 31;
     u = u == top ? 0 : u;
