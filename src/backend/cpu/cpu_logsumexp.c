@@ -135,29 +135,31 @@ static void columns_f64(void *tops, double *sum, struct block *b) {
 static inline float least_of(float centre) {
     return centre * KL_LN2_F32 - SPREAD;
 }
+enum {
+    TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32,
+    TERMS_HALF = sizeof kl_term_half / sizeof *kl_term_half
+};
 /* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
-static inline float at_top_of(float top, const float *coefficients, int count) {
+static inline float at_top_of(float top, const float *coefficients) {
     float power, x = fabsf(top) < KL_FAR ? top : 0;
-    float y = kl_term(coefficients, count, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
+    float y = kl_term(coefficients, TERMS_F32, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
     return fabsf(top) < KL_FAR ? y : 1;
 }
 /* How terms are computed in loops: of x - shift, clamped to `least`. */
 struct measure {
     float shift, base, least;
 };
-static struct measure measure_of(float top) {
-    const float centre = kl_centre_of(top);
-    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+static inline struct measure measure_around(float centre) {
     return (struct measure){0, KL_TERM_BASE - centre, least_of(centre)};
+}
+static struct measure measure_of(float top) {
+    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+    return measure_around(kl_centre_of(top));
 }
 static void join_lanes(struct block *b, int64_t n) {
     for (int step = LANES / 2; step; step /= 2)
         for (int k = 0; k < step; k++) KL_EACH(c, n) b->sum[k][c] += b->sum[k + step][c];
 }
-enum {
-    TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32,
-    TERMS_HALF = sizeof kl_term_half / sizeof *kl_term_half
-};
 #if KL_HAS_WIDE
 KL_WIDE kl_wide add_terms(kl_wide sum, kl_wide x, kl_wide least, kl_wide base,
                           const float *coefficients, int count) {
@@ -181,11 +183,10 @@ static void place_bf16(float *v, int64_t n, bool to) {
 #endif
 static void in_place(float *v, int64_t n, bool to) {
 }
-/* Blocks of one type. Of a row: the sum of terms around a centre, and the larger of *top and the largest element; of SIDE rows; the sum around `high`, in a loop. Of columns: all lanes, alike. */
+/* Blocks of one type. Of m rows: the sums of terms around a centre, and the largest elements; of a row, the sum by a measure, in a loop. Of columns: all lanes, alike. */
 struct kind {
-    float (*near)(const void *x, int64_t n, float centre, float *top);
-    void (*rows)(const void *const *x, int64_t n, float centre, float *top, float *sum);
-    float (*loop)(const void *x, int64_t n, float high);
+    void (*rows)(const void *const *x, int m, int64_t n, float centre, float *top, float *sum);
+    float (*loop)(const void *x, int64_t n, struct measure w);
     void (*lanes)(struct block *b, float *top, const float *centre);
     void (*loops)(struct block *b, const float *top);
     float (*value)(const void *x, int64_t i);
@@ -199,37 +200,51 @@ static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, i
     return high;
 }
 
-/* Adds the elements x[0 .. n-1], block by block, to what is so far. A block is taken around the centre of the largest element so far, which is rarely that of another one; then it is taken again. */
-static void add_short(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
-    float at_top = 0, centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
-    for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK * k->item) {
-        const int64_t m = kl_min64(BLOCK, n - at);
-        float was = *top, high = was;
-        if (was != was) return;
-        float terms = k->near(x, m, centre, &high);
-        if (kl_centre_of(high) != centre) {
-            centre = kl_centre_of(high);
-            terms = k->near(x, m, centre, &high);
-        }
-        if (kl_is_far(high)) terms = k->loop(x, m, high);
-        if (terms != terms || high == INFINITY) high = odd_of(k, x, m, high);
-        if (high != was || at == 0) at_top = at_top_of(high, k->coefficients, k->count);
-        if (high != was) *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(high)); /* else 1 */
-        *sum += (double)terms / (double)at_top;
-        *top = high;
-    }
-}
-
-/* The terms of n blocks, divided by that of the largest element. Whether one is to be computed by itself. */
-static bool per_top(const struct kind *k, const float *high, const float *sum, double *terms, int64_t n) {
+/* The terms of n blocks, divided by that of the largest element, with room for whole vectors. Whether one is to be computed by itself. */
+static __attribute__((noinline)) bool per_top(const struct kind *k, const float *high, const float *sum, double *terms, int64_t n) {
     int odd = 0;
-    KL_EACH(c, n) {
-        float at_top = k->count == TERMS_F32 ? at_top_of(high[c], kl_term_f32, TERMS_F32)
-                                             : at_top_of(high[c], kl_term_half, TERMS_HALF);
-        terms[c] = (double)sum[c] / (double)at_top;
-    }
+    float coefficients[TERMS_F32] = {0};
+    memcpy(coefficients, k->coefficients, (size_t)k->count * sizeof *coefficients);
+    KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], coefficients);
     for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
     return odd;
+}
+
+/* Adds the elements x[0 .. n-1], block by block, to what is so far, many blocks side by side. They are taken around the centre of the largest element so far, which is rarely that of another one; then a block is taken again. */
+static void add_short(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
+    float high[SIDE], sums[SIDE], centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
+    double terms[SIDE];
+    for (int64_t at = 0; at < n;) {
+        const int64_t m = kl_min64(BLOCK, n - at), blocks = kl_min64(SIDE, (n - at) / m);
+        const void *block[SIDE];
+        for (int o = 0; o < blocks; o++) block[o] = x + (at + o * m) * k->item;
+        k->rows(block, (int)blocks, m, centre, high, sums);
+        for (int o = 0; o < SIDE; o++) high[o] = o < blocks ? high[o] : 0;
+        for (int o = 0; o < blocks; o++) {
+            const float so_far = o ? high[o - 1] : *top;
+            float own = high[o];
+            high[o] = KL_LARGER(so_far, own);
+            if (kl_centre_of(high[o]) != centre) {
+                const void *again[SIDE] = {block[o]};
+                float tops[SIDE], some[SIDE];
+                k->rows(again, 1, m, kl_centre_of(high[o]), tops, some);
+                sums[o] = some[0];
+            }
+            if (kl_is_far(high[o])) sums[o] = k->loop(block[o], m, measure_of(high[o]));
+        }
+        per_top(k, high, sums, terms, SIDE);
+        for (int o = 0; o < blocks; o++) {
+            const float was = *top;
+            float now = high[o];
+            if (was != was) return;
+            if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, block[o], m, now);
+            if (now != was) *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now)); /* else 1 */
+            *sum += terms[o];
+            *top = now;
+        }
+        centre = kl_centre_of(*top);
+        at += blocks * m;
+    }
 }
 
 /* SIDE rows of one block each; *centre is that of rows before. */
@@ -237,7 +252,7 @@ static void rows_short(const struct kind *k, const void *const *x, int64_t n, fl
                        float *centre) {
     float high[SIDE], sums[SIDE];
     double terms[SIDE];
-    k->rows(x, n, *centre, high, sums);
+    k->rows(x, SIDE, n, *centre, high, sums);
     const bool odd = per_top(k, high, sums, terms, SIDE);
     int again = odd;
     for (int o = 0; o < SIDE; o++) again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]);
@@ -433,33 +448,6 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
     return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
 }
 
-static void few_double(const struct job *j, int64_t begin, int64_t n) {
-    const struct kl_arg *in = j->l->in;
-    int64_t offsets[FEW];
-    struct kl_cursor c;
-    union kl_tile raw, tile;
-    double top[KL_TILE], sum[KL_TILE];
-    bool nan[KL_TILE] = {false};
-    kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, offsets);
-    kl_cursor_init(&c, in->data, sizeof(double), j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
-    KL_EACH(k, n) top[k] = -INFINITY;
-    KL_EACH(k, n) sum[k] = 0;
-    for (int64_t i = 0; i < j->s.n_red; i++) {
-        const double *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);
-        KL_EACH(k, n) top[k] = KL_LARGER(top[k], x[k]);
-    }
-    for (int64_t i = 0; i < j->s.n_red; i++) {
-        const double *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);
-        for (int64_t k = 0; k < n; k++) {
-            sum[k] += kl_exp_negative_f64(x[k] - top[k]);
-            nan[k] |= x[k] != x[k];
-        }
-    }
-    for (int64_t k = 0; k < n; k++) top[k] = nan[k] ? (double)NAN : top[k];
-    finish_double(top, sum, n);
-    memcpy((double *)j->l->out->data + begin, top, (size_t)n * sizeof *top);
-}
-
 /* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
 static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
                      const float *ahead) {
@@ -520,7 +508,7 @@ static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
     return x;
 }
 static void few_all(struct few *f, float *top, float *sum, const float *centre) {
-    KL_EACH(k, f->width) sum[k] = 0;
+    memset(sum, 0, (size_t)f->width * sizeof *sum);
     for (int64_t i = 0; i < f->j->s.n_red; i += 4) {
         const float *x[4];
         union kl_tile tiles[4];
@@ -542,12 +530,11 @@ static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) 
     }
     return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
 }
-static void few_float(const struct job *j, int64_t begin, int64_t n) {
+static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     struct few f; /* not initialized: most of it is room */
     const int item = (int)kl_dtype_size(in->dtype);
-    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], y[KL_TILE];
-    int again = 0, odd = 0;
+    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], was[KL_TILE], y[KL_TILE];
     union kl_tile tile;
     f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
     f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
@@ -561,22 +548,23 @@ static void few_float(const struct job *j, int64_t begin, int64_t n) {
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, f.offsets);
         kl_cursor_init(&f.c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
     }
-    KL_EACH(k, f.width) f.nothing[k] = top[k] = -INFINITY;
+    KL_EACH_WIDE(k, f.width) f.nothing[k] = top[k] = -INFINITY;
     const float *first = few_at(&f, 0, &tile);
-    KL_EACH(k, f.width) centre[k] = kl_centre_of(first[k]);
+    KL_EACH_WIDE(k, f.width) centre[k] = kl_centre_of(first[k]);
     few_all(&f, top, sum, centre);
-    for (int64_t k = 0; k < n; k++) again |= kl_centre_of(top[k]) != centre[k];
-    if (again) {
-        KL_EACH(k, f.width) centre[k] = kl_centre_of(top[k]);
-        few_all(&f, top, sum, centre);
+    KL_EACH_WIDE(k, f.width) {
+        was[k] = centre[k];
+        centre[k] = kl_centre_of(top[k]);
     }
-    KL_EACH(k, n) {
-        float s = sum[k] / at_top_of(top[k], kl_term_f32, TERMS_F32);
+    bool again = false;
+    for (int64_t k = 0; k < n; k++) again = again || was[k] != centre[k];
+    if (again) few_all(&f, top, sum, centre);
+    KL_EACH_WIDE(k, f.width) {
+        float s = sum[k] / at_top_of(top[k], kl_term_f32);
         y[k] = top[k] + kl_log_normal_f32(s, 127);
         sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
     }
-    for (int64_t k = 0; k < n; k++) odd |= sum[k] != sum[k];
-    for (int64_t k = 0; odd && k < n; k++)
+    for (int64_t k = 0; k < n; k++)
         if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
     kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32, y, n);
 }
@@ -587,7 +575,7 @@ static void few_chunk(void *arg, int64_t i) {
     int64_t tile = FEW_ROOM / j->s.n_red / KL_WIDE_LANES * KL_WIDE_LANES;
     if (tile > KL_TILE || !j->rows) tile = KL_TILE;
     for (int64_t at = i * j->group; at < end; at += tile)
-        (j->type == KL_F64 ? few_double : few_float)(j, at, kl_min64(tile, end - at));
+        few_outputs(j, at, kl_min64(tile, end - at));
 }
 
 static int logsumexp(struct job *j) {
@@ -595,7 +583,7 @@ static int logsumexp(struct job *j) {
     char *memory = NULL;
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
     j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
-    if (j->s.n_red <= FEW) {
+    if (j->s.n_red <= FEW && j->f->kind) {
         j->rows = j->rows && j->s.n_kept <= 1 &&
                   (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
         j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
