@@ -39,7 +39,7 @@ static int longest(enum kl_op_id op, enum kl_dtype dtype) {
     case KL_OP_PROD:
     case KL_OP_VAR: return 48;
     case KL_OP_SOFTMAX: return dtype == KL_F64 ? 48 : 15; /* rows of others go side by side */
-    case KL_OP_LOGSUMEXP: return 0; /* which turns them itself */
+    case KL_OP_LOGSUMEXP: return 0;                       /* which turns them itself */
     case KL_OP_CUMSUM:
     case KL_OP_CUMPROD:
     case KL_OP_CUMMAX:

@@ -28,13 +28,13 @@ enum {
     PITCH =
         WIDTH +
         16, /* floats from lane to lane: not a power of two, of which few would find room in the L1 cache */
-    ROWS = 8,           /* of a lane that are added up in registers */
-    GATHERED = 16,      /* columns that are gathered at a time */
-    AHEAD = 2048,       /* bytes of a row */
-    SPREAD = 86,        /* below a centre by which what is smaller does not count */
+    ROWS = 8,             /* of a lane that are added up in registers */
+    GATHERED = 16,        /* columns that are gathered at a time */
+    AHEAD = 2048,         /* bytes of a row */
+    SPREAD = 86,          /* below a centre by which what is smaller does not count */
     SIDE = KL_WIDE_LANES, /* rows side by side */
-    FEW = 48,           /* elements of an output */
-    FEW_ROOM = 1 << 12, /* of outputs that are turned over at a time */
+    FEW = 48,             /* elements of an output */
+    FEW_ROOM = 1 << 12,   /* of outputs that are turned over at a time */
     FEW_CHUNK = 1 << 14,
 };
 
@@ -50,32 +50,57 @@ static inline double shift_of(double top) {
     return top == -INFINITY ? 0 : top;
 }
 
-/* Adds what a block of columns or a segment has. */
-#define JOIN(T, MAX, EXP)                                                                        \
-    static void KL_PASTE(join, T)(void *tops, double *sum, const void *tops_2,                   \
-                                  const double *sum_2, int64_t n) {                              \
-        T *top = tops;                                                                           \
-        const T *top_2 = tops_2;                                                                 \
-        KL_EACH(c, n) {                                                                          \
-            T high = MAX(top[c], top_2[c]), shift = high == -INFINITY ? 0 : high;                \
-            sum[c] =                                                                             \
-                sum[c] * (double)EXP(top[c] - shift) + sum_2[c] * (double)EXP(top_2[c] - shift); \
-            top[c] = high;                                                                       \
-        }                                                                                        \
+/* Adds what a block of columns or a segment has; makes the results in place of the tops. */
+static __attribute__((cold)) void join_double(void *tops, double *sum, const void *tops_2,
+                                              const double *sum_2, int64_t n) {
+    double *top = tops;
+    for (int64_t c = 0; c < n; c++) {
+        double other = ((const double *)tops_2)[c], high = kl_max_f64(top[c], other),
+               shift = shift_of(high);
+        sum[c] = sum[c] * kl_exp_negative_f64(top[c] - shift) +
+                 sum_2[c] * kl_exp_negative_f64(other - shift);
+        top[c] = high;
     }
-/* Makes the results in place of the tops. */
-#define FINISH(T, LOG)                                                               \
-    static void KL_PASTE(finish, T)(void *tops, const double *sum, int64_t n) {      \
-        T *top = tops;                                                               \
-        KL_EACH(c, n) {                                                              \
-            T y = (T)((double)top[c] + LOG(sum[c]));                                 \
-            top[c] = top[c] > -(T)INFINITY && top[c] < (T)INFINITY ? y : top[c];     \
-        }                                                                            \
+}
+static __attribute__((cold)) void finish_double(void *tops, const double *sum, int64_t n) {
+    double *top = tops;
+    for (int64_t c = 0; c < n; c++)
+        if (fabs(top[c]) < (double)INFINITY) top[c] += log(sum[c]);
+}
+static void join_float(void *tops, double *sum, const void *tops_2, const double *sum_2,
+                       int64_t n) {
+    for (int64_t at = 0; at < n; at += KL_WIDE_LANES) {
+        const size_t some = (size_t)kl_min64(KL_WIDE_LANES, n - at);
+        float top[KL_WIDE_LANES] = {0}, other[KL_WIDE_LANES] = {0};
+        double s[KL_WIDE_LANES] = {0}, t[KL_WIDE_LANES] = {0};
+        memcpy(top, (float *)tops + at, some * sizeof *top);
+        memcpy(other, (const float *)tops_2 + at, some * sizeof *other);
+        memcpy(s, sum + at, some * sizeof *s);
+        memcpy(t, sum_2 + at, some * sizeof *t);
+        KL_LANES(c, KL_WIDE_LANES) {
+            float high = kl_max_f32(top[c], other[c]), shift = high == -INFINITY ? 0 : high;
+            s[c] = s[c] * (double)kl_exp_negative_f32(top[c] - shift) +
+                   t[c] * (double)kl_exp_negative_f32(other[c] - shift);
+            top[c] = high;
+        }
+        memcpy((float *)tops + at, top, some * sizeof *top);
+        memcpy(sum + at, s, some * sizeof *s);
     }
-JOIN(float, kl_max_f32, kl_exp_negative_f32)
-FINISH(float, kl_log_wide)
-JOIN(double, kl_max_f64, kl_exp_negative_f64)
-FINISH(double, log)
+}
+static void finish_float(void *tops, const double *sum, int64_t n) {
+    for (int64_t at = 0; at < n; at += KL_WIDE_LANES) {
+        const size_t some = (size_t)kl_min64(KL_WIDE_LANES, n - at);
+        float top[KL_WIDE_LANES] = {0};
+        double s[KL_WIDE_LANES] = {0};
+        memcpy(top, (float *)tops + at, some * sizeof *top);
+        memcpy(s, sum + at, some * sizeof *s);
+        KL_LANES(c, KL_WIDE_LANES) {
+            float y = (float)((double)top[c] + kl_log_wide(s[c]));
+            top[c] = fabsf(top[c]) < INFINITY ? y : top[c];
+        }
+        memcpy((float *)tops + at, top, some * sizeof *top);
+    }
+}
 
 /* ---- float64: in loops ---- */
 static __attribute__((cold)) double joined_f64(double *lane) {
@@ -101,13 +126,14 @@ static __attribute__((cold)) void sums_f64(struct block *b, double *top, double 
     }
 }
 /* Adds the elements x[0 .. n-1], block by block, to what is so far. */
-static void add_f64(void *tops, double *sum, const void *in, int64_t n) {
+static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *in, int64_t n) {
     const double *x = in;
     double *top = tops;
     for (int64_t at = 0; at < n; at += BLOCK) {
         int64_t m = kl_min64(BLOCK, n - at);
-        double was = *top, high = kl_largest_f64(x + at, m, was);
+        double was = *top, high = was;
         if (was != was) return;
+        for (int64_t i = at; i < at + m; i++) high = KL_LARGER(high, x[i]);
         double terms = terms_f64(x + at, m, high);
         if (terms != terms || high == INFINITY)
             for (int64_t i = at; i < at + m; i++) high = x[i] != x[i] ? (double)NAN : high;
@@ -117,7 +143,7 @@ static void add_f64(void *tops, double *sum, const void *in, int64_t n) {
     }
 }
 /* The same of one block of columns. */
-static void columns_f64(void *tops, double *sum, struct block *b) {
+static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct block *b) {
     double high[WIDTH], terms[WIDTH];
     int odd = 0;
     memcpy(high, tops, (size_t)b->n * sizeof *high);
@@ -195,13 +221,15 @@ struct kind {
     void (*placed)(float *v, int64_t n, bool to);
 };
 /* NaN where there is one, else high. */
-static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, int64_t n, float high) {
+static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, int64_t n,
+                                          float high) {
     for (int64_t i = 0; i < n; i++) high = k->value(x, i) != k->value(x, i) ? NAN : high;
     return high;
 }
 
 /* The terms of n blocks, divided by that of the largest element, with room for whole vectors. Whether one is to be computed by itself. */
-static __attribute__((noinline)) bool per_top(const struct kind *k, const float *high, const float *sum, double *terms, int64_t n) {
+static __attribute__((noinline)) bool per_top(const struct kind *k, const float *high,
+                                              const float *sum, double *terms, int64_t n) {
     int odd = 0;
     float coefficients[TERMS_F32] = {0};
     memcpy(coefficients, k->coefficients, (size_t)k->count * sizeof *coefficients);
@@ -238,7 +266,8 @@ static void add_short(const struct kind *k, float *top, double *sum, const char 
             float now = high[o];
             if (was != was) return;
             if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, block[o], m, now);
-            if (now != was) *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now)); /* else 1 */
+            if (now != was)
+                *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now)); /* else 1 */
             *sum += terms[o];
             *top = now;
         }
@@ -248,8 +277,8 @@ static void add_short(const struct kind *k, float *top, double *sum, const char 
 }
 
 /* SIDE rows of one block each; *centre is that of rows before. */
-static void rows_short(const struct kind *k, const void *const *x, int64_t n, float *top, double *sum,
-                       float *centre) {
+static void rows_short(const struct kind *k, const void *const *x, int64_t n, float *top,
+                       double *sum, float *centre) {
     float high[SIDE], sums[SIDE];
     double terms[SIDE];
     k->rows(x, SIDE, n, *centre, high, sums);
@@ -452,16 +481,18 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
 static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
                      const float *ahead) {
 #if KL_HAS_WIDE
-    const kl_wide none = kl_wide_set(KL_TERM_BASE), spread = kl_wide_set(SPREAD), zero = kl_wide_set(0);
+    const kl_wide none = kl_wide_set(KL_TERM_BASE), spread = kl_wide_set(SPREAD),
+                  zero = kl_wide_set(0);
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
-        kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(none, m), t = kl_wide_load(top + k),
+        kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(none, m),
+                t = kl_wide_load(top + k),
                 least = kl_wide_sub(kl_wide_mul(m, kl_wide_set(KL_LN2_F32)), spread), s[2];
         kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
         for (int h = 0; h < 2; h++) {
             kl_wide a = kl_wide_load(x[2 * h] + k), b = kl_wide_load(x[2 * h + 1] + k);
             t = kl_wide_max(b, kl_wide_max(a, t));
-            s[h] = add_terms(add_terms(zero, a, least, base, kl_term_f32, TERMS_F32), b, least, base,
-                             kl_term_f32, TERMS_F32);
+            s[h] = add_terms(add_terms(zero, a, least, base, kl_term_f32, TERMS_F32), b, least,
+                             base, kl_term_f32, TERMS_F32);
         }
         kl_wide_store(top + k, t);
         kl_wide_store(sum + k, kl_wide_add(kl_wide_load(sum + k), kl_wide_add(s[0], s[1])));
@@ -486,10 +517,11 @@ struct few {
     const struct job *j;
     struct kl_cursor c;
     int64_t begin, n, offsets[FEW];
-    int64_t width; /* n, and room for whole vectors */
+    int64_t width;      /* n, and room for whole vectors */
     const float *ahead; /* rows after these; NULL: not looked at */
     union kl_tile raw;
-    _Alignas(64) char turned[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
+    _Alignas(
+        64) char turned[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
     float nothing[KL_TILE];
 };
 static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
@@ -542,8 +574,8 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
         const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
         if (item == sizeof(float) && step == j->s.n_red)
             f.ahead = (const float *)in->data + (begin + n) * step;
-        kl_turn(item, f.turned, f.width * item, (const char *)in->data + begin * step * item, step * item, n,
-                j->s.n_red);
+        kl_turn(item, f.turned, f.width * item, (const char *)in->data + begin * step * item,
+                step * item, n, j->s.n_red);
     } else {
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, f.offsets);
         kl_cursor_init(&f.c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
@@ -566,7 +598,8 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     }
     for (int64_t k = 0; k < n; k++)
         if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
-    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32, y, n);
+    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
+               y, n);
 }
 
 static void few_chunk(void *arg, int64_t i) {
@@ -584,8 +617,8 @@ static int logsumexp(struct job *j) {
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
     j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
     if (j->s.n_red <= FEW && j->f->kind) {
-        j->rows = j->rows && j->s.n_kept <= 1 &&
-                  (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
+        j->rows =
+            j->rows && j->s.n_kept <= 1 && (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
         j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
         kl_share(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
         return KL_OK;

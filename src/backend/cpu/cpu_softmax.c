@@ -25,13 +25,13 @@ struct job {
     const struct kl_launch *l;
     void (*row)(const struct job *j, int64_t row);
     int64_t length, rows, group; /* of a row; of all; rows, or columns, of one task */
-    bool stream; /* rows go past the caches */
+    bool stream;                 /* rows go past the caches */
     atomic_bool no_memory;
-    int64_t inner, strips;       /* columns side by side; tasks that they make */
+    int64_t inner, strips; /* columns side by side; tasks that they make */
 };
 
 /* ---- float64 ---- */
-static void softmax_f64(const struct job *j, int64_t row) {
+static __attribute__((cold)) void softmax_f64(const struct job *j, int64_t row) {
     const struct kl_arg *in = j->l->in;
     double *y = (double *)j->l->out->data + row * j->length, top = -INFINITY, total = 0;
     struct kl_cursor c;
@@ -43,11 +43,8 @@ static void softmax_f64(const struct job *j, int64_t row) {
             const int64_t n = kl_min64(KL_TILE, j->length - at);
             const double *x = kl_cursor_next(&c, n, &raw);
             double lane[LANES] = {0};
-            if (pass == 0) {
-                top = kl_largest_f64(x, n, top);
-                continue;
-            }
-            for (int64_t i = 0; i < n; i++)
+            for (int64_t i = 0; pass == 0 && i < n; i++) top = KL_LARGER(top, x[i]);
+            for (int64_t i = 0; pass == 1 && i < n; i++)
                 lane[i % LANES] += y[at + i] = kl_exp_negative_f64(x[i] - top);
             for (int step = LANES / 2; step; step /= 2)
                 for (int k = 0; k < step; k++) lane[k] += lane[k + step];
@@ -64,7 +61,8 @@ enum {
     FURTHER = 2048,       /* bytes of a row */
     SPREAD = 130,         /* below a centre by which what is smaller is 0 */
 };
-#define CENTRE (KL_EXP_BASE + 64) /* exponentials are 2^32 to 2^96 times too large, so none is denormal */
+#define CENTRE \
+    (KL_EXP_BASE + 64) /* exponentials are 2^32 to 2^96 times too large, so none is denormal */
 #if !KL_HAS_WIDE
 typedef struct {
     float lane[LANES];
@@ -85,21 +83,48 @@ static void kl_wide_tops(float *top, const kl_wide *v) {
 }
 #endif
 /* 32 elements in order; NaN may have any bits. */
-static void narrow_bf16(uint16_t *y, const float *x) {
+static inline void narrow_bf16(uint16_t *y, const float *x) {
 #if KL_HAS_NARROW_BF16
     if (kl_narrow_bf16(y, x)) return;
 #endif
     for (int k = 0; k < 2 * LANES; k++) y[k] = kl_bf16_store(x[k]);
 }
-static void narrow_f16(uint16_t *y, const float *x) {
+static inline void narrow_f16(uint16_t *y, const float *x) {
 #if KL_HAS_WIDE
     kl_store_f16(y, x);
 #else
     for (int k = 0; k < 2 * LANES; k++) y[k] = kl_f16_store(x[k]);
 #endif
 }
+/* Exponentials of 16-bit floats are shorter: roundings hide their errors. float16 has three digits more, and below 2^-14 a step of its own. */
+#if KL_HAS_WIDE
+KL_WIDE kl_wide term_half(kl_wide x, kl_wide base) {
+    kl_wide power,
+        y = kl_wide_term(kl_term_half, sizeof kl_term_half / sizeof *kl_term_half, x, base, &power);
+    return kl_wide_mul(y, power);
+}
+KL_WIDE kl_wide term_f16(kl_wide x, kl_wide base) {
+    kl_wide power,
+        y = kl_wide_term(kl_term_f32, sizeof kl_term_f32 / sizeof *kl_term_f32, x, base, &power);
+    return kl_wide_mul(y, power);
+}
+#define term_f32 kl_wide_exp
+#else
+KL_WIDE float term_half(float x, float base) {
+    float power,
+        y = kl_term(kl_term_half, sizeof kl_term_half / sizeof *kl_term_half, x, base, &power);
+    return y * power;
+}
+KL_WIDE float term_f16(float x, float base) {
+    float power,
+        y = kl_term(kl_term_f32, sizeof kl_term_f32 / sizeof *kl_term_f32, x, base, &power);
+    return y * power;
+}
+#define term_f32 kl_exp_around_f32
+#endif
 #define U float
 #define NAME f32
+#define TERM term_f32
 #define LOAD kl_wide_load
 #define VALUE(u) (u)
 #define NARROW(y, x) ((void)0)
@@ -107,6 +132,7 @@ static void narrow_f16(uint16_t *y, const float *x) {
 #include "backend/cpu/cpu_softmax_rows.inc"
 #define U uint16_t
 #define NAME bf16
+#define TERM term_half
 #define LOAD kl_wide_load_bf16
 #define VALUE kl_bf16_load
 #define NARROW narrow_bf16
@@ -114,6 +140,7 @@ static void narrow_f16(uint16_t *y, const float *x) {
 #include "backend/cpu/cpu_softmax_rows.inc"
 #define U uint16_t
 #define NAME f16
+#define TERM term_f16
 #define LOAD kl_wide_load_f16
 #define VALUE kl_f16_load
 #define NARROW narrow_f16
@@ -121,30 +148,36 @@ static void narrow_f16(uint16_t *y, const float *x) {
 #include "backend/cpu/cpu_softmax_rows.inc"
 
 struct kind {
-    void (*terms)(float *room, const void *in, int64_t n, int m, float centre, kl_wide *sum, kl_wide *top);
-    void (*scale)(void *out, const float *room, int64_t n, int m, const float *sum, const float *inverse,
-                  bool stream);
+    void (*terms)(float *room, const void *in, int64_t n, int m, float centre, kl_wide *sum,
+                  kl_wide *top);
+    void (*scale)(void *out, const float *room, int64_t n, int m, const float *sum,
+                  const float *inverse, bool stream);
 };
 static const struct kind kind_f32 = {terms_f32, scale_f32}, kind_bf16 = {terms_bf16, scale_bf16},
                          kind_f16 = {terms_f16, scale_f16};
 /* A row whose largest element is far from 0: what is taken is the distance. */
-static __attribute__((cold)) void far_row(const struct job *j, const void *x, float *y, float top, kl_wide *sum) {
+static __attribute__((cold)) void far_row(enum kl_dtype type, const void *x, int64_t n, float *y,
+                                          float top, kl_wide *sum) {
     kl_wide tops[SIDE], sums[SIDE];
-    kl_convert(KL_F32, y, j->l->in->dtype, x, j->length);
-    for (int64_t i = 0; i < j->length; i++) y[i] -= top;
-    terms_f32(y, y, j->length, 1, 0, sums, tops);
+    kl_convert(KL_F32, y, type, x, n);
+    for (int64_t i = 0; i < n; i++) y[i] -= top;
+    terms_f32(y, y, n, 1, 0, sums, tops);
     *sum = sums[0];
 }
 /* Rows [row, row + m), whose exponentials wait in `room`; *centre is that of rows before. */
-static void some_rows(const struct job *j, int64_t row, int m, float *room, void *gathered, float *centre) {
+static void some_rows(const struct job *j, int64_t row, int m, float *room, void *gathered,
+                      float *centre) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
-    const struct kind *kind = out->dtype == KL_F32 ? &kind_f32 : out->dtype == KL_BF16 ? &kind_bf16 : &kind_f16;
-    const int64_t n = j->length, width = kl_ceil_div(n, LANES) * LANES, item = (int64_t)kl_dtype_size(in->dtype);
+    const struct kind *kind = out->dtype == KL_F32    ? &kind_f32
+                              : out->dtype == KL_BF16 ? &kind_bf16
+                                                      : &kind_f16;
+    const int64_t n = j->length, width = kl_ceil_div(n, LANES) * LANES,
+                  item = (int64_t)kl_dtype_size(in->dtype);
     const char *x = (const char *)in->data + row * n * item;
     float sum[SIDE], top[SIDE], inverse[SIDE];
     kl_wide sums[SIDE], tops[SIDE];
     int again = 0;
-    if (!(in->layout & KL_ROW_CONTIGUOUS)) {
+    if (gathered) {
         struct kl_cursor c;
         kl_cursor_init_arg(&c, in);
         kl_cursor_seek(&c, row * n);
@@ -158,7 +191,7 @@ static void some_rows(const struct job *j, int64_t row, int m, float *room, void
     for (int k = 0; again && k < m; k++) {
         kl_wide some[SIDE];
         if (kl_is_far(top[k])) {
-            far_row(j, x + k * n * item, room + k * width, top[k], &sums[k]);
+            far_row(in->dtype, x + k * n * item, n, room + k * width, top[k], &sums[k]);
             continue;
         }
         kind->terms(room + k * width, x + k * n * item, n, 1, kl_centre_of(top[k]), some, tops);
@@ -173,7 +206,8 @@ static void some_rows(const struct job *j, int64_t row, int m, float *room, void
 
 /* ---- columns of float64 ---- */
 /* Columns [from, from + n) of those with number `outer`. */
-static void columns_f64(const struct job *j, int64_t outer, int64_t from, int64_t n) {
+static __attribute__((cold)) void columns_f64(const struct job *j, int64_t outer, int64_t from,
+                                              int64_t n) {
     const struct kl_arg *in = j->l->in;
     const bool dense = in->layout & KL_ROW_CONTIGUOUS;
     struct kl_cursor c;
@@ -205,10 +239,12 @@ static void columns_f64(const struct job *j, int64_t outer, int64_t from, int64_
 
 /* ---- columns of shorter floats, as float32 ---- */
 enum {
-    PANEL = 1 << 18,  /* elements of a strip whose exponentials wait in the L2 cache; those of others are computed twice */
-    NEAR = 1 << 13,   /* the same, on the stack */
-    AHEAD = 16,      /* rows */
-    NARROW = 32,      /* columns of a strip, at least: a cache line, or two */
+    PANEL =
+        1
+        << 18, /* elements of a strip whose exponentials wait in the L2 cache; those of others are computed twice */
+    NEAR = 1 << 13, /* the same, on the stack */
+    AHEAD = 16,     /* rows */
+    NARROW = 32,    /* columns of a strip, at least: a cache line, or two */
 };
 struct strip {
     const struct job *j;
@@ -238,12 +274,13 @@ static const float *strip_row(struct strip *s, int64_t i, float *copy) {
     return copy;
 }
 /* Exponentials of four rows, and their sums. Rounding errors of one after another would show. */
-static void four_rows(float *const *y, const float *const *x, float *top, const float *centre, float *sum,
-                      int64_t n) {
+static void four_rows(float *const *y, const float *const *x, float *top, const float *centre,
+                      float *sum, int64_t n) {
 #if KL_HAS_WIDE
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
         const kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(kl_wide_set(CENTRE), m),
-                      least = kl_wide_sub(kl_wide_mul(m, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
+                      least =
+                          kl_wide_sub(kl_wide_mul(m, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
         kl_wide t = kl_wide_load(top + k), e[4];
 #pragma GCC unroll 4
         for (int h = 0; h < 4; h++) {
@@ -275,7 +312,8 @@ static void strip_terms(struct strip *s, int64_t i, float *const *y, float *sum)
     /* Strips of long columns are too narrow for the processor to see what comes next. */
     if (s->dense && i + AHEAD + 4 <= s->j->length) {
         const int64_t item = (int64_t)kl_dtype_size(s->j->l->in->dtype);
-        const char *next = (const char *)s->j->l->in->data + ((s->outer * s->j->length + i + AHEAD) * s->j->inner + s->from) * item;
+        const char *next = (const char *)s->j->l->in->data +
+                           ((s->outer * s->j->length + i + AHEAD) * s->j->inner + s->from) * item;
         for (int h = 0; h < 4; h++) kl_prefetch(next + h * s->j->inner * item, s->n * item);
     }
     four_rows(y, x, s->top, s->centre, sum, s->width);
@@ -352,11 +390,13 @@ static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_
         scale[k] = s.top[k] == -INFINITY ? NAN : (float)s.total[k];
         inverse[k] = 1 / scale[k];
     }
-    const bool stream = kl_streams(out, j->inner * item) && from * item % KL_LINE == 0 && n * item % KL_LINE == 0;
+    const bool stream =
+        kl_streams(out, j->inner * item) && from * item % KL_LINE == 0 && n * item % KL_LINE == 0;
     for (int64_t i = 0; i < j->length; i++) {
         const float *y = panel ? panel + i * s.width : again[i % 4];
         const int64_t place = (outer * j->length + i) * j->inner + from;
-        float *q = item == sizeof(float) && !stream && n == s.width ? (float *)out->data + place : z;
+        float *q =
+            item == sizeof(float) && !stream && n == s.width ? (float *)out->data + place : z;
         if (!panel && i % 4 == 0)
             strip_terms(&s, i, (float *const[]){again[0], again[1], again[2], again[3]}, z);
         KL_EACH_WIDE(k, s.width) q[k] = quotient(y[k], scale[k], inverse[k]);
@@ -395,7 +435,8 @@ static void softmax_chunk(void *arg, int64_t i) {
 
 static void rows_chunk(void *arg, int64_t i) {
     struct job *j = arg;
-    const int64_t end = kl_min64((i + 1) * j->group, j->rows), width = kl_ceil_div(j->length, LANES) * LANES;
+    const int64_t end = kl_min64((i + 1) * j->group, j->rows),
+                  width = kl_ceil_div(j->length, LANES) * LANES;
     const int64_t side = width > WAITING ? 1 : kl_min64(SIDE, WAITING / width);
     const bool dense = j->l->in->layout & KL_ROW_CONTIGUOUS, is_long = width > WAITING;
     _Alignas(KL_LINE) float near[WAITING + LANES], *room = near; /* with room for a second vector */

@@ -15,9 +15,9 @@
 enum { KL_WIDE_LANES = 16, KL_PAIR_LANES = 32 };
 
 /* Over n elements with room for whole vectors, which makes a third of the code that any n does. */
-#define KL_EACH_WIDE(k, n)                                              \
-    for (int64_t k##_0 = 0; k##_0 < (n); k##_0 += KL_WIDE_LANES)        \
-        KL_WIDE_LOOP for (int64_t k = k##_0; k < k##_0 + KL_WIDE_LANES; k++)
+#define KL_EACH_WIDE(k, n)                                       \
+    for (int64_t k##_0 = 0; k##_0 < (n); k##_0 += KL_WIDE_LANES) \
+    KL_WIDE_LOOP for (int64_t k = k##_0; k < k##_0 + KL_WIDE_LANES; k++)
 #ifdef __clang__
 #define KL_WIDE_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -264,26 +264,26 @@ KL_WIDE int kl_place_bf16(int k) {
 
 /* Element k: what the lanes of v[k] give, joined by halving. */
 #ifdef __AVX512F__
-#define KL_FOLD(name, op, one)                                                             \
-    KL_WIDE void name(float *y, const kl_wide *v) {                                        \
-        __m512 q[4], p[2];                                                                 \
-        for (int e = 0; e < 4; e++) {                                                      \
-            __m512 a = v[e].v, b = v[e + 4].v, c = v[e + 8].v, d = v[e + 12].v;            \
-            a = op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));    \
-            c = op(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));    \
-            q[e] = op(_mm512_shuffle_f32x4(a, c, 0x88), _mm512_shuffle_f32x4(a, c, 0xdd)); \
-        }                                                                                  \
-        for (int e = 0; e < 2; e++) {                                                      \
-            __m512 a = q[2 * e], b = q[2 * e + 1];                                         \
-            p[e] = op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));       \
-        }                                                                                  \
-        _mm512_storeu_ps(y, op(_mm512_shuffle_ps(p[0], p[1], 0x88),                        \
-                               _mm512_shuffle_ps(p[0], p[1], 0xdd)));                      \
+#define KL_FOLD(name, op, one)                                                                \
+    KL_WIDE void name(float *y, const kl_wide *v) {                                           \
+        __m512 q[4], p[2];                                                                    \
+        for (int e = 0; e < 4; e++) {                                                         \
+            __m512 a = v[e].v, b = v[e + 4].v, c = v[e + 8].v, d = v[e + 12].v;               \
+            a = op(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));       \
+            c = op(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));       \
+            q[e] = op(_mm512_shuffle_f32x4(a, c, 0x88), _mm512_shuffle_f32x4(a, c, 0xdd));    \
+        }                                                                                     \
+        for (int e = 0; e < 2; e++) {                                                         \
+            __m512 a = q[2 * e], b = q[2 * e + 1];                                            \
+            p[e] = op(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee));          \
+        }                                                                                     \
+        _mm512_storeu_ps(                                                                     \
+            y, op(_mm512_shuffle_ps(p[0], p[1], 0x88), _mm512_shuffle_ps(p[0], p[1], 0xdd))); \
     }
 #else
-#define KL_FOLD(name, op, one)                                     \
-    KL_WIDE void name(float *y, const kl_wide *v) {                \
-        for (int k = 0; k < KL_WIDE_LANES; k++) y[k] = one(v[k]);  \
+#define KL_FOLD(name, op, one)                                    \
+    KL_WIDE void name(float *y, const kl_wide *v) {               \
+        for (int k = 0; k < KL_WIDE_LANES; k++) y[k] = one(v[k]); \
     }
 #endif
 #define KL_WIDE_SUM(v) kl_quarter_sum(kl_quarter(kl_half_sum(v)))
