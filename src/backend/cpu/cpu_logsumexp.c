@@ -4,9 +4,9 @@
  * is so far, which is brought to the new largest element first and kept in double; segments are joined in order. So strides, threads and the way through memory change no bit.
  * NaN gives NaN; else +infinity gives that; nothing but -infinity gives that. 16-bit floats become float32 in registers. Complex numbers: the largest real part is subtracted.
  *
- * Outputs of few elements, of which blocks and lanes would be most of the work, are computed side by side: the exponentials of a column are added up one after another, in double. What is few depends on the shape alone.
+ * Terms are taken around a power of two that most blocks share (cpu_wide.h), so memory is passed over once: of rows many blocks side by side, of columns those rows together that go to the same lane.
  *
- * Of columns a block is copied to a panel that stays in the L2 cache while its rows are looked for the largest, and added up from there. */
+ * Outputs of few elements, of which blocks and lanes would be most of the work, are computed side by side, rows being turned over: the exponentials of a column are added up by fours. What is few depends on the shape alone. */
 #include <string.h>
 
 #include "backend/cpu/cpu_axes.h"

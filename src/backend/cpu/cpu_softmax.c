@@ -1,5 +1,5 @@
 /* cpu_softmax.c - SOFTMAX over axes that follow each other, taken as one: exp(x - max) / sum; row by row where they are the last, else in strips of columns side by side. 16-bit floats are
- * computed in float32. A row with NaN, or with nothing but -infinity, or with +infinity, is NaN all
+ * computed in float32. Exponentials are taken around a power of two that most rows share (cpu_wide.h), so that the largest element need not be known first, and wait in a cache for their sum. A row with NaN, or with nothing but -infinity, or with +infinity, is NaN all
  * through, as the formula says. */
 #include <stdatomic.h>
 #include <string.h>
