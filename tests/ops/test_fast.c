@@ -295,11 +295,46 @@ static void bad(void **state) {
     for (int k = 0; k < 9; k++) kl_array_release(made[k]);
 }
 
+/* Norms so large that they are written past the caches: the last rows have the same bits as alone. */
+static void beyond_the_caches(void **state) {
+    enum { ROWS = 8200, WIDTH = 1024, PART = 3, FROM = (ROWS - PART) * WIDTH };
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};
+    float *v = malloc((size_t)ROWS * WIDTH * sizeof *v);
+    for (int i = 0; i < ROWS * WIDTH; i++) v[i] = (float)(i * 37 % 1009) / 128;
+    for (int k = 0; k < 6; k++) {
+        const enum kl_dtype dtype = dtypes[k / 2];
+        struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, WIDTH), v),
+                        *few = array_of(KL_F32, SHAPE(PART, WIDTH), v + FROM),
+                        *line = array_of(KL_F32, SHAPE(WIDTH), v + 9), *a, *b, *w, *all, *part;
+        EXPECT_OK(kl_astype(&a, f, (int)dtype, cpu(), &err));
+        EXPECT_OK(kl_astype(&b, few, (int)dtype, cpu(), &err));
+        EXPECT_OK(kl_astype(&w, line, (int)dtype, cpu(), &err));
+        if (k % 2) {
+            EXPECT_OK(kl_rms_norm(&all, a, w, 1e-5f, cpu(), &err));
+            EXPECT_OK(kl_rms_norm(&part, b, w, 1e-5f, cpu(), &err));
+        } else {
+            EXPECT_OK(kl_layer_norm(&all, a, w, w, 1e-5f, cpu(), &err));
+            EXPECT_OK(kl_layer_norm(&part, b, w, w, 1e-5f, cpu(), &err));
+        }
+        char *x = values_of(all), *y = values_of(part);
+        assert_memory_equal(x + FROM * kl_dtype_size(dtype), y,
+                            PART * WIDTH * kl_dtype_size(dtype));
+        free(x);
+        free(y);
+        struct kl_array *made[] = {f, few, line, a, b, w, all, part};
+        for (int i = 0; i < 8; i++) kl_array_release(made[i]);
+    }
+    free(v);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms),       cmocka_unit_test(norm_dtypes_and_shapes),
-        cmocka_unit_test(ropes),       cmocka_unit_test(rope_shapes),
-        cmocka_unit_test(large_ropes), cmocka_unit_test(gradients),
-        cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(beyond_the_caches),
+                                       cmocka_unit_test(norms),
+                                       cmocka_unit_test(norm_dtypes_and_shapes),
+                                       cmocka_unit_test(ropes),
+                                       cmocka_unit_test(rope_shapes),
+                                       cmocka_unit_test(large_ropes),
+                                       cmocka_unit_test(gradients),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* softmax. */
 #include "golden.h"
 
+#include "backend/cpu/cpu_kernels.h"
+
 #include "golden_softmax.inc"
 
 static void values(void **state) {
@@ -140,6 +142,112 @@ static void columns(void **state) {
             }
 }
 
+/* Rows, and columns, that lie far from one another and from 0, so that none has the power of two of its neighbour: near the formula, the same bits in every variant. */
+static void apart(void **state) {
+    enum { MOST = 600, ROWS = 40 };
+    static const int lengths[] = {1, 3, 15, 16, 17, 37, MOST};
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};
+    static float v[ROWS * MOST];
+    for (size_t k = 0; k < 3 * (sizeof lengths / sizeof *lengths); k++)
+        for (int axis = 0; axis < 2; axis++) {
+            const int n = lengths[k / 3], d = (int)(k % 3);
+            for (int r = 0; r < ROWS; r++)
+                for (int i = 0; i < n; i++) {
+                    float x = (float)((r - 20) * 61) + (float)((i * 7 + r) % 11) / 4;
+                    if (r % 10 == 3 && d == 2) x += 0x1p21f;
+                    if (r % 10 == 7) x = -x * (float)(i % 5);
+                    if (r == 11) x = i == n - 1 ? 900 : -INFINITY;
+                    if (r == 12) x = -INFINITY;
+                    v[axis == 1 ? r * n + i : i * ROWS + r] = x;
+                }
+            struct kl_array *f = array_of(KL_F32, SHAPE(axis ? ROWS : n, axis ? n : ROWS), v), *a,
+                            *wide, *out, *w;
+            EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+            EXPECT_OK(kl_astype(&wide, a, KL_F64, cpu(), &err));
+            const double *x = values_of(wide), allowed = d == 0 ? 0x1p-10 : d == 1 ? 0x1p-7 : 1e-6;
+            void *first = NULL;
+            for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+                kl_cpu_use_variant(variant);
+                EXPECT_OK(kl_softmax_axis(&out, a, axis, true, cpu(), &err));
+                EXPECT_OK(kl_astype(&w, out, KL_F64, cpu(), &err));
+                double *got = values_of(w);
+                void *bits = values_of(out);
+                for (int r = 0; r < ROWS; r++) {
+                    const int step = axis ? 1 : ROWS, from = axis ? r * n : r;
+                    double total = 0, top = -INFINITY;
+                    for (int i = 0; i < n; i++) top = fmax(top, x[from + i * step]);
+                    for (int i = 0; i < n; i++) total += exp(x[from + i * step] - top);
+                    for (int i = 0; i < n; i++) {
+                        double want = exp(x[from + i * step] - top) / total,
+                               y = got[from + i * step];
+                        if (r == 12 ? !isnan(y) : !(fabs(y - want) <= allowed * want + 6e-8))
+                            fail_msg("%s, axis %d of %d, variant %d, %d: element %d is %g, not %g",
+                                     kl_dtype_name(dtypes[d]), axis, n, variant, r, i, y, want);
+                        if (isnan(y))
+                            memset((char *)bits +
+                                       (size_t)(from + i * step) * kl_dtype_size(dtypes[d]),
+                                   0, kl_dtype_size(dtypes[d]));
+                    }
+                }
+                if (!first)
+                    first = bits;
+                else {
+                    assert_memory_equal(first, bits, (size_t)(ROWS * n) * kl_dtype_size(dtypes[d]));
+                    free(bits);
+                }
+                free(got);
+                kl_array_release(out);
+                kl_array_release(w);
+            }
+            free(first);
+            free((void *)x);
+            struct kl_array *made[] = {f, a, wide};
+            for (int i = 0; i < 3; i++) kl_array_release(made[i]);
+        }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+}
+
+/* Results so large that they are written past the caches: the same bits as in parts. */
+static void beyond_the_caches(void **state) {
+    enum { ROWS = 8200, WIDTH = 1024, PART = 37 };
+    static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};
+    float *v = malloc((size_t)ROWS * WIDTH * sizeof *v);
+    for (int i = 0; i < ROWS * WIDTH; i++) v[i] = (float)(i * 37 % 1009) / 128;
+    for (int d = 0; d < 2; d++) {
+        struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, WIDTH), v),
+                        *few = array_of(KL_F32, SHAPE(PART, WIDTH), v), *a, *b, *all, *part, *t,
+                        *rows, *moved;
+        EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+        EXPECT_OK(kl_astype(&b, few, (int)dtypes[d], cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&all, a, 1, true, cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&part, b, 1, true, cpu(), &err));
+        char *x = values_of(all), *y = values_of(part);
+        assert_memory_equal(x, y, PART * WIDTH * kl_dtype_size(dtypes[d]));
+        free(x);
+        free(y);
+        kl_array_release(all);
+        kl_array_release(part);
+        /* Columns against rows of the same, within rounding. */
+        EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&all, a, 0, true, cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&rows, t, 1, true, cpu(), &err));
+        EXPECT_OK(kl_transpose(&moved, rows, cpu(), &err));
+        EXPECT_OK(kl_astype(&part, moved, KL_F32, cpu(), &err));
+        struct kl_array *wide;
+        EXPECT_OK(kl_astype(&wide, all, KL_F32, cpu(), &err));
+        float *p = values_of(wide), *q = values_of(part);
+        for (int i = 0; i < ROWS * WIDTH; i++)
+            if (!(fabsf(p[i] - q[i]) <= (d ? 1e-6f : 0x1p-7f) * q[i] + 6e-8f))
+                fail_msg("%s, element %d: %g, not %g", kl_dtype_name(dtypes[d]), i, (double)p[i],
+                         (double)q[i]);
+        free(p);
+        free(q);
+        struct kl_array *made[] = {f, few, a, b, all, part, t, rows, moved, wide};
+        for (int i = 0; i < 10; i++) kl_array_release(made[i]);
+    }
+    free(v);
+}
+
 static void bad(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *out;
     EXPECT_FAIL(KL_EARG, kl_softmax(&out, NULL, true, cpu(), &err));
@@ -153,8 +261,13 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values),    cmocka_unit_test(special_rows),
-                                       cmocka_unit_test(long_rows), cmocka_unit_test(rows),
-                                       cmocka_unit_test(columns),   cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
+                                       cmocka_unit_test(special_rows),
+                                       cmocka_unit_test(long_rows),
+                                       cmocka_unit_test(rows),
+                                       cmocka_unit_test(columns),
+                                       cmocka_unit_test(apart),
+                                       cmocka_unit_test(beyond_the_caches),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,7 +134,8 @@ static void logsumexp_of_specials(void **state) {
 
 /* Columns whose largest element rises from row to row, lies far from 0, comes after nothing but -infinity, or is far above the others: the same bits by rows, and near the formula, in every short float and variant; one element alone gives itself. */
 static void logsumexp_that_rises(void **state) {
-    static const int lengths[] = {1, 7, 8, 9, 31, 32, 33, 100, 1023, 1024, 1025, 2050};
+    static const int lengths[] = {1,  7,  8,   9,   31,   32,   33,   47,
+                                  48, 49, 100, 512, 1023, 1024, 1025, 3100};
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
     for (size_t l = 0; l < 3 * sizeof lengths / sizeof *lengths; l++)
         for (int far = 0; far < 2; far++) {
@@ -204,8 +205,8 @@ static void logsumexp_that_rises(void **state) {
 
 /* The same bits from rows, from columns (few and many, in the middle too) and from strided operands, for lengths around the sizes of blocks and segments. */
 static void one_tree(void **state) {
-    static const int lengths[] = {1,   2,   15,  16,  17,  63,  64,   65,    100,  127,
-                                  128, 129, 255, 256, 257, 300, 1024, 65536, 70001};
+    static const int lengths[] = {1,   2,   15,  16,  17,  47,  48,  49,  63,   64,    65,
+                                  100, 127, 128, 129, 255, 256, 257, 300, 1024, 65536, 70001};
     static plain_fn *const fns[] = {kl_sum_axis, kl_prod_axis, kl_logsumexp_axis, var_axis,
                                     kl_max_axis, kl_all_axis,  kl_mean_axis};
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F64, KL_I16, KL_C64};

@@ -39,8 +39,8 @@ static int longest(enum kl_op_id op, enum kl_dtype dtype) {
     case KL_OP_SUM:
     case KL_OP_PROD:
     case KL_OP_VAR: return 48;
-    case KL_OP_SOFTMAX: return dtype == KL_F32 ? 15 : 48; /* whose rows go side by side */
-    case KL_OP_LOGSUMEXP: return 0; /* which turns them itself */
+    case KL_OP_SOFTMAX: return dtype == KL_F64 ? 48 : 15; /* rows of others go side by side */
+    case KL_OP_LOGSUMEXP: return 0;                       /* which turns them itself */
     case KL_OP_CUMSUM:
     case KL_OP_CUMPROD:
     case KL_OP_CUMMAX:
@@ -219,9 +219,8 @@ int kl_cpu_along(struct kl_launch *l) {
         has_own_way(l->op, in->dtype))
         return j.kernel(l);
     j.length = look(&j);
-    if (j.length < SHORTEST || has_squares(l, j.length) ||
-        j.length > longest(l->op, in->dtype) || in->size == 0 ||
-        (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
+    if (j.length < SHORTEST || has_squares(l, j.length) || j.length > longest(l->op, in->dtype) ||
+        in->size == 0 || (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.rows = in->size / j.length;
     int64_t lines = j.length < LEAST_LINES ? LEAST_LINES : j.length;

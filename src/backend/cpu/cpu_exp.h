@@ -12,7 +12,8 @@
 #define KL_EXP_BASE (0x1.8p23f + 127)
 #define KL_EXP_LOG2_E 0x1.715476p0f
 #define KL_EXP_LN2 -0x1.62e43p-1f, 0x1.05c61p-29f
-#define KL_EXP_POLYNOMIAL 0.00138145627f, 0.0083687352f, 0.041668389f, 0.166665211f, 0.49999994f, 1, 1
+#define KL_EXP_POLYNOMIAL \
+    0.00138145627f, 0.0083687352f, 0.041668389f, 0.166665211f, 0.49999994f, 1, 1
 static inline __attribute__((always_inline)) float kl_exp_around_f32(float x, float base) {
     static const float ln2[] = {KL_EXP_LN2}, c[] = {KL_EXP_POLYNOMIAL};
     float turned = __builtin_fmaf(x, KL_EXP_LOG2_E, base), n = turned - base;

@@ -4,9 +4,9 @@
  * is so far, which is brought to the new largest element first and kept in double; segments are joined in order. So strides, threads and the way through memory change no bit.
  * NaN gives NaN; else +infinity gives that; nothing but -infinity gives that. 16-bit floats become float32 in registers. Complex numbers: the largest real part is subtracted.
  *
- * Outputs of few elements, of which blocks and lanes would be most of the work, are computed side by side: the exponentials of a column are added up one after another, in double. What is few depends on the shape alone.
+ * Terms are taken around a power of two that most blocks share (cpu_wide.h), so memory is passed over once: of rows many blocks side by side, of columns those rows together that go to the same lane.
  *
- * Of columns a block is copied to a panel that stays in the L2 cache while its rows are looked for the largest, and added up from there. */
+ * Outputs of few elements, of which blocks and lanes would be most of the work, are computed side by side, rows being turned over: the exponentials of a column are added up by fours. What is few depends on the shape alone. */
 #include <string.h>
 
 #include "backend/cpu/cpu_axes.h"
@@ -28,13 +28,13 @@ enum {
     PITCH =
         WIDTH +
         16, /* floats from lane to lane: not a power of two, of which few would find room in the L1 cache */
-    ROWS = 8,           /* of a lane that are added up in registers */
-    GATHERED = 16,      /* columns that are gathered at a time */
-    AHEAD = 2048,       /* bytes of a row */
-    SPREAD = 86,        /* below a centre by which what is smaller does not count */
+    ROWS = 8,             /* of a lane that are added up in registers */
+    GATHERED = 16,        /* columns that are gathered at a time */
+    AHEAD = 2048,         /* bytes of a row */
+    SPREAD = 86,          /* below a centre by which what is smaller does not count */
     SIDE = KL_WIDE_LANES, /* rows side by side */
-    FEW = 48,           /* elements of an output */
-    FEW_ROOM = 1 << 12, /* of outputs that are turned over at a time */
+    FEW = 48,             /* elements of an output */
+    FEW_ROOM = 1 << 12,   /* of outputs that are turned over at a time */
     FEW_CHUNK = 1 << 14,
 };
 
@@ -50,32 +50,57 @@ static inline double shift_of(double top) {
     return top == -INFINITY ? 0 : top;
 }
 
-/* Adds what a block of columns or a segment has. */
-#define JOIN(T, MAX, EXP)                                                                        \
-    static void KL_PASTE(join, T)(void *tops, double *sum, const void *tops_2,                   \
-                                  const double *sum_2, int64_t n) {                              \
-        T *top = tops;                                                                           \
-        const T *top_2 = tops_2;                                                                 \
-        KL_EACH(c, n) {                                                                          \
-            T high = MAX(top[c], top_2[c]), shift = high == -INFINITY ? 0 : high;                \
-            sum[c] =                                                                             \
-                sum[c] * (double)EXP(top[c] - shift) + sum_2[c] * (double)EXP(top_2[c] - shift); \
-            top[c] = high;                                                                       \
-        }                                                                                        \
+/* Adds what a block of columns or a segment has; makes the results in place of the tops. */
+static __attribute__((cold)) void join_double(void *tops, double *sum, const void *tops_2,
+                                              const double *sum_2, int64_t n) {
+    double *top = tops;
+    for (int64_t c = 0; c < n; c++) {
+        double other = ((const double *)tops_2)[c], high = kl_max_f64(top[c], other),
+               shift = shift_of(high);
+        sum[c] = sum[c] * kl_exp_negative_f64(top[c] - shift) +
+                 sum_2[c] * kl_exp_negative_f64(other - shift);
+        top[c] = high;
     }
-/* Makes the results in place of the tops. */
-#define FINISH(T, LOG)                                                               \
-    static void KL_PASTE(finish, T)(void *tops, const double *sum, int64_t n) {      \
-        T *top = tops;                                                               \
-        KL_EACH(c, n) {                                                              \
-            T y = (T)((double)top[c] + LOG(sum[c]));                                 \
-            top[c] = top[c] > -(T)INFINITY && top[c] < (T)INFINITY ? y : top[c];     \
-        }                                                                            \
+}
+static __attribute__((cold)) void finish_double(void *tops, const double *sum, int64_t n) {
+    double *top = tops;
+    for (int64_t c = 0; c < n; c++)
+        if (fabs(top[c]) < (double)INFINITY) top[c] += log(sum[c]);
+}
+static void join_float(void *tops, double *sum, const void *tops_2, const double *sum_2,
+                       int64_t n) {
+    for (int64_t at = 0; at < n; at += KL_WIDE_LANES) {
+        const size_t some = (size_t)kl_min64(KL_WIDE_LANES, n - at);
+        float top[KL_WIDE_LANES] = {0}, other[KL_WIDE_LANES] = {0};
+        double s[KL_WIDE_LANES] = {0}, t[KL_WIDE_LANES] = {0};
+        memcpy(top, (float *)tops + at, some * sizeof *top);
+        memcpy(other, (const float *)tops_2 + at, some * sizeof *other);
+        memcpy(s, sum + at, some * sizeof *s);
+        memcpy(t, sum_2 + at, some * sizeof *t);
+        KL_LANES(c, KL_WIDE_LANES) {
+            float high = kl_max_f32(top[c], other[c]), shift = high == -INFINITY ? 0 : high;
+            s[c] = s[c] * (double)kl_exp_negative_f32(top[c] - shift) +
+                   t[c] * (double)kl_exp_negative_f32(other[c] - shift);
+            top[c] = high;
+        }
+        memcpy((float *)tops + at, top, some * sizeof *top);
+        memcpy(sum + at, s, some * sizeof *s);
     }
-JOIN(float, kl_max_f32, kl_exp_negative_f32)
-FINISH(float, kl_log_wide)
-JOIN(double, kl_max_f64, kl_exp_negative_f64)
-FINISH(double, log)
+}
+static void finish_float(void *tops, const double *sum, int64_t n) {
+    for (int64_t at = 0; at < n; at += KL_WIDE_LANES) {
+        const size_t some = (size_t)kl_min64(KL_WIDE_LANES, n - at);
+        float top[KL_WIDE_LANES] = {0};
+        double s[KL_WIDE_LANES] = {0};
+        memcpy(top, (float *)tops + at, some * sizeof *top);
+        memcpy(s, sum + at, some * sizeof *s);
+        KL_LANES(c, KL_WIDE_LANES) {
+            float y = (float)((double)top[c] + kl_log_wide(s[c]));
+            top[c] = fabsf(top[c]) < INFINITY ? y : top[c];
+        }
+        memcpy((float *)tops + at, top, some * sizeof *top);
+    }
+}
 
 /* ---- float64: in loops ---- */
 static __attribute__((cold)) double joined_f64(double *lane) {
@@ -101,13 +126,14 @@ static __attribute__((cold)) void sums_f64(struct block *b, double *top, double 
     }
 }
 /* Adds the elements x[0 .. n-1], block by block, to what is so far. */
-static void add_f64(void *tops, double *sum, const void *in, int64_t n) {
+static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *in, int64_t n) {
     const double *x = in;
     double *top = tops;
     for (int64_t at = 0; at < n; at += BLOCK) {
         int64_t m = kl_min64(BLOCK, n - at);
-        double was = *top, high = kl_largest_f64(x + at, m, was);
+        double was = *top, high = was;
         if (was != was) return;
+        for (int64_t i = at; i < at + m; i++) high = KL_LARGER(high, x[i]);
         double terms = terms_f64(x + at, m, high);
         if (terms != terms || high == INFINITY)
             for (int64_t i = at; i < at + m; i++) high = x[i] != x[i] ? (double)NAN : high;
@@ -117,7 +143,7 @@ static void add_f64(void *tops, double *sum, const void *in, int64_t n) {
     }
 }
 /* The same of one block of columns. */
-static void columns_f64(void *tops, double *sum, struct block *b) {
+static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct block *b) {
     double high[WIDTH], terms[WIDTH];
     int odd = 0;
     memcpy(high, tops, (size_t)b->n * sizeof *high);
@@ -135,29 +161,31 @@ static void columns_f64(void *tops, double *sum, struct block *b) {
 static inline float least_of(float centre) {
     return centre * KL_LN2_F32 - SPREAD;
 }
+enum {
+    TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32,
+    TERMS_HALF = sizeof kl_term_half / sizeof *kl_term_half
+};
 /* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
-static inline float at_top_of(float top, const float *coefficients, int count) {
+static inline float at_top_of(float top, const float *coefficients) {
     float power, x = fabsf(top) < KL_FAR ? top : 0;
-    float y = kl_term(coefficients, count, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
+    float y = kl_term(coefficients, TERMS_F32, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
     return fabsf(top) < KL_FAR ? y : 1;
 }
 /* How terms are computed in loops: of x - shift, clamped to `least`. */
 struct measure {
     float shift, base, least;
 };
-static struct measure measure_of(float top) {
-    const float centre = kl_centre_of(top);
-    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+static inline struct measure measure_around(float centre) {
     return (struct measure){0, KL_TERM_BASE - centre, least_of(centre)};
+}
+static struct measure measure_of(float top) {
+    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+    return measure_around(kl_centre_of(top));
 }
 static void join_lanes(struct block *b, int64_t n) {
     for (int step = LANES / 2; step; step /= 2)
         for (int k = 0; k < step; k++) KL_EACH(c, n) b->sum[k][c] += b->sum[k + step][c];
 }
-enum {
-    TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32,
-    TERMS_HALF = sizeof kl_term_half / sizeof *kl_term_half
-};
 #if KL_HAS_WIDE
 KL_WIDE kl_wide add_terms(kl_wide sum, kl_wide x, kl_wide least, kl_wide base,
                           const float *coefficients, int count) {
@@ -181,11 +209,10 @@ static void place_bf16(float *v, int64_t n, bool to) {
 #endif
 static void in_place(float *v, int64_t n, bool to) {
 }
-/* Blocks of one type. Of a row: the sum of terms around a centre, and the larger of *top and the largest element; of SIDE rows; the sum around `high`, in a loop. Of columns: all lanes, alike. */
+/* Blocks of one type. Of m rows: the sums of terms around a centre, and the largest elements; of a row, the sum by a measure, in a loop. Of columns: all lanes, alike. */
 struct kind {
-    float (*near)(const void *x, int64_t n, float centre, float *top);
-    void (*rows)(const void *const *x, int64_t n, float centre, float *top, float *sum);
-    float (*loop)(const void *x, int64_t n, float high);
+    void (*rows)(const void *const *x, int m, int64_t n, float centre, float *top, float *sum);
+    float (*loop)(const void *x, int64_t n, struct measure w);
     void (*lanes)(struct block *b, float *top, const float *centre);
     void (*loops)(struct block *b, const float *top);
     float (*value)(const void *x, int64_t i);
@@ -194,50 +221,67 @@ struct kind {
     void (*placed)(float *v, int64_t n, bool to);
 };
 /* NaN where there is one, else high. */
-static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, int64_t n, float high) {
+static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, int64_t n,
+                                          float high) {
     for (int64_t i = 0; i < n; i++) high = k->value(x, i) != k->value(x, i) ? NAN : high;
     return high;
 }
 
-/* Adds the elements x[0 .. n-1], block by block, to what is so far. A block is taken around the centre of the largest element so far, which is rarely that of another one; then it is taken again. */
-static void add_short(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
-    float at_top = 0, centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
-    for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK * k->item) {
-        const int64_t m = kl_min64(BLOCK, n - at);
-        float was = *top, high = was;
-        if (was != was) return;
-        float terms = k->near(x, m, centre, &high);
-        if (kl_centre_of(high) != centre) {
-            centre = kl_centre_of(high);
-            terms = k->near(x, m, centre, &high);
-        }
-        if (kl_is_far(high)) terms = k->loop(x, m, high);
-        if (terms != terms || high == INFINITY) high = odd_of(k, x, m, high);
-        if (high != was || at == 0) at_top = at_top_of(high, k->coefficients, k->count);
-        if (high != was) *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(high)); /* else 1 */
-        *sum += (double)terms / (double)at_top;
-        *top = high;
-    }
-}
-
-/* The terms of n blocks, divided by that of the largest element. Whether one is to be computed by itself. */
-static bool per_top(const struct kind *k, const float *high, const float *sum, double *terms, int64_t n) {
+/* The terms of n blocks, divided by that of the largest element, with room for whole vectors. Whether one is to be computed by itself. */
+static __attribute__((noinline)) bool per_top(const struct kind *k, const float *high,
+                                              const float *sum, double *terms, int64_t n) {
     int odd = 0;
-    KL_EACH(c, n) {
-        float at_top = k->count == TERMS_F32 ? at_top_of(high[c], kl_term_f32, TERMS_F32)
-                                             : at_top_of(high[c], kl_term_half, TERMS_HALF);
-        terms[c] = (double)sum[c] / (double)at_top;
-    }
+    float coefficients[TERMS_F32] = {0};
+    memcpy(coefficients, k->coefficients, (size_t)k->count * sizeof *coefficients);
+    KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], coefficients);
     for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
     return odd;
 }
 
+/* Adds the elements x[0 .. n-1], block by block, to what is so far, many blocks side by side. They are taken around the centre of the largest element so far, which is rarely that of another one; then a block is taken again. */
+static void add_short(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
+    float high[SIDE], sums[SIDE], centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
+    double terms[SIDE];
+    for (int64_t at = 0; at < n;) {
+        const int64_t m = kl_min64(BLOCK, n - at), blocks = kl_min64(SIDE, (n - at) / m);
+        const void *block[SIDE];
+        for (int o = 0; o < blocks; o++) block[o] = x + (at + o * m) * k->item;
+        k->rows(block, (int)blocks, m, centre, high, sums);
+        for (int o = 0; o < SIDE; o++) high[o] = o < blocks ? high[o] : 0;
+        for (int o = 0; o < blocks; o++) {
+            const float so_far = o ? high[o - 1] : *top;
+            float own = high[o];
+            high[o] = KL_LARGER(so_far, own);
+            if (kl_centre_of(high[o]) != centre) {
+                const void *again[SIDE] = {block[o]};
+                float tops[SIDE], some[SIDE];
+                k->rows(again, 1, m, kl_centre_of(high[o]), tops, some);
+                sums[o] = some[0];
+            }
+            if (kl_is_far(high[o])) sums[o] = k->loop(block[o], m, measure_of(high[o]));
+        }
+        per_top(k, high, sums, terms, SIDE);
+        for (int o = 0; o < blocks; o++) {
+            const float was = *top;
+            float now = high[o];
+            if (was != was) return;
+            if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, block[o], m, now);
+            if (now != was)
+                *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now)); /* else 1 */
+            *sum += terms[o];
+            *top = now;
+        }
+        centre = kl_centre_of(*top);
+        at += blocks * m;
+    }
+}
+
 /* SIDE rows of one block each; *centre is that of rows before. */
-static void rows_short(const struct kind *k, const void *const *x, int64_t n, float *top, double *sum,
-                       float *centre) {
+static void rows_short(const struct kind *k, const void *const *x, int64_t n, float *top,
+                       double *sum, float *centre) {
     float high[SIDE], sums[SIDE];
     double terms[SIDE];
-    k->rows(x, n, *centre, high, sums);
+    k->rows(x, SIDE, n, *centre, high, sums);
     const bool odd = per_top(k, high, sums, terms, SIDE);
     int again = odd;
     for (int o = 0; o < SIDE; o++) again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]);
@@ -433,47 +477,22 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
     return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
 }
 
-static void few_double(const struct job *j, int64_t begin, int64_t n) {
-    const struct kl_arg *in = j->l->in;
-    int64_t offsets[FEW];
-    struct kl_cursor c;
-    union kl_tile raw, tile;
-    double top[KL_TILE], sum[KL_TILE];
-    bool nan[KL_TILE] = {false};
-    kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, offsets);
-    kl_cursor_init(&c, in->data, sizeof(double), j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
-    KL_EACH(k, n) top[k] = -INFINITY;
-    KL_EACH(k, n) sum[k] = 0;
-    for (int64_t i = 0; i < j->s.n_red; i++) {
-        const double *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);
-        KL_EACH(k, n) top[k] = KL_LARGER(top[k], x[k]);
-    }
-    for (int64_t i = 0; i < j->s.n_red; i++) {
-        const double *x = few_of(j, &c, offsets[i], begin, n, &raw, &tile);
-        for (int64_t k = 0; k < n; k++) {
-            sum[k] += kl_exp_negative_f64(x[k] - top[k]);
-            nan[k] |= x[k] != x[k];
-        }
-    }
-    for (int64_t k = 0; k < n; k++) top[k] = nan[k] ? (double)NAN : top[k];
-    finish_double(top, sum, n);
-    memcpy((double *)j->l->out->data + begin, top, (size_t)n * sizeof *top);
-}
-
 /* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
 static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
                      const float *ahead) {
 #if KL_HAS_WIDE
-    const kl_wide none = kl_wide_set(KL_TERM_BASE), spread = kl_wide_set(SPREAD), zero = kl_wide_set(0);
+    const kl_wide none = kl_wide_set(KL_TERM_BASE), spread = kl_wide_set(SPREAD),
+                  zero = kl_wide_set(0);
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
-        kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(none, m), t = kl_wide_load(top + k),
+        kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(none, m),
+                t = kl_wide_load(top + k),
                 least = kl_wide_sub(kl_wide_mul(m, kl_wide_set(KL_LN2_F32)), spread), s[2];
         kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
         for (int h = 0; h < 2; h++) {
             kl_wide a = kl_wide_load(x[2 * h] + k), b = kl_wide_load(x[2 * h + 1] + k);
             t = kl_wide_max(b, kl_wide_max(a, t));
-            s[h] = add_terms(add_terms(zero, a, least, base, kl_term_f32, TERMS_F32), b, least, base,
-                             kl_term_f32, TERMS_F32);
+            s[h] = add_terms(add_terms(zero, a, least, base, kl_term_f32, TERMS_F32), b, least,
+                             base, kl_term_f32, TERMS_F32);
         }
         kl_wide_store(top + k, t);
         kl_wide_store(sum + k, kl_wide_add(kl_wide_load(sum + k), kl_wide_add(s[0], s[1])));
@@ -498,10 +517,11 @@ struct few {
     const struct job *j;
     struct kl_cursor c;
     int64_t begin, n, offsets[FEW];
-    int64_t width; /* n, and room for whole vectors */
+    int64_t width;      /* n, and room for whole vectors */
     const float *ahead; /* rows after these; NULL: not looked at */
     union kl_tile raw;
-    _Alignas(64) char turned[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
+    _Alignas(
+        64) char turned[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
     float nothing[KL_TILE];
 };
 static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
@@ -520,7 +540,7 @@ static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
     return x;
 }
 static void few_all(struct few *f, float *top, float *sum, const float *centre) {
-    KL_EACH(k, f->width) sum[k] = 0;
+    memset(sum, 0, (size_t)f->width * sizeof *sum);
     for (int64_t i = 0; i < f->j->s.n_red; i += 4) {
         const float *x[4];
         union kl_tile tiles[4];
@@ -542,12 +562,11 @@ static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) 
     }
     return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
 }
-static void few_float(const struct job *j, int64_t begin, int64_t n) {
+static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     struct few f; /* not initialized: most of it is room */
     const int item = (int)kl_dtype_size(in->dtype);
-    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], y[KL_TILE];
-    int again = 0, odd = 0;
+    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], was[KL_TILE], y[KL_TILE];
     union kl_tile tile;
     f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
     f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
@@ -555,30 +574,32 @@ static void few_float(const struct job *j, int64_t begin, int64_t n) {
         const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
         if (item == sizeof(float) && step == j->s.n_red)
             f.ahead = (const float *)in->data + (begin + n) * step;
-        kl_turn(item, f.turned, f.width * item, (const char *)in->data + begin * step * item, step * item, n,
-                j->s.n_red);
+        kl_turn(item, f.turned, f.width * item, (const char *)in->data + begin * step * item,
+                step * item, n, j->s.n_red);
     } else {
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, f.offsets);
         kl_cursor_init(&f.c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
     }
-    KL_EACH(k, f.width) f.nothing[k] = top[k] = -INFINITY;
+    KL_EACH_WIDE(k, f.width) f.nothing[k] = top[k] = -INFINITY;
     const float *first = few_at(&f, 0, &tile);
-    KL_EACH(k, f.width) centre[k] = kl_centre_of(first[k]);
+    KL_EACH_WIDE(k, f.width) centre[k] = kl_centre_of(first[k]);
     few_all(&f, top, sum, centre);
-    for (int64_t k = 0; k < n; k++) again |= kl_centre_of(top[k]) != centre[k];
-    if (again) {
-        KL_EACH(k, f.width) centre[k] = kl_centre_of(top[k]);
-        few_all(&f, top, sum, centre);
+    KL_EACH_WIDE(k, f.width) {
+        was[k] = centre[k];
+        centre[k] = kl_centre_of(top[k]);
     }
-    KL_EACH(k, n) {
-        float s = sum[k] / at_top_of(top[k], kl_term_f32, TERMS_F32);
+    bool again = false;
+    for (int64_t k = 0; k < n; k++) again = again || was[k] != centre[k];
+    if (again) few_all(&f, top, sum, centre);
+    KL_EACH_WIDE(k, f.width) {
+        float s = sum[k] / at_top_of(top[k], kl_term_f32);
         y[k] = top[k] + kl_log_normal_f32(s, 127);
         sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
     }
-    for (int64_t k = 0; k < n; k++) odd |= sum[k] != sum[k];
-    for (int64_t k = 0; odd && k < n; k++)
+    for (int64_t k = 0; k < n; k++)
         if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
-    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32, y, n);
+    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
+               y, n);
 }
 
 static void few_chunk(void *arg, int64_t i) {
@@ -587,7 +608,7 @@ static void few_chunk(void *arg, int64_t i) {
     int64_t tile = FEW_ROOM / j->s.n_red / KL_WIDE_LANES * KL_WIDE_LANES;
     if (tile > KL_TILE || !j->rows) tile = KL_TILE;
     for (int64_t at = i * j->group; at < end; at += tile)
-        (j->type == KL_F64 ? few_double : few_float)(j, at, kl_min64(tile, end - at));
+        few_outputs(j, at, kl_min64(tile, end - at));
 }
 
 static int logsumexp(struct job *j) {
@@ -595,9 +616,9 @@ static int logsumexp(struct job *j) {
     char *memory = NULL;
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
     j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
-    if (j->s.n_red <= FEW) {
-        j->rows = j->rows && j->s.n_kept <= 1 &&
-                  (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
+    if (j->s.n_red <= FEW && j->f->kind) {
+        j->rows =
+            j->rows && j->s.n_kept <= 1 && (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
         j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
         kl_share(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
         return KL_OK;

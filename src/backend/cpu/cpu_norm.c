@@ -139,7 +139,8 @@ int kl_cpu_norm(struct kl_launch *l) {
                                     : norm_f32;
     j.length = in->dims[in->ndim - 1];
     j.rows = in->size / j.length;
-    j.stream = kl_streams(l->out, j.length * (int64_t)kl_dtype_size(in->dtype)) && j.length % KL_HALVES == 0;
+    j.stream = kl_streams(l->out, j.length * (int64_t)kl_dtype_size(in->dtype)) &&
+               j.length % KL_HALVES == 0;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     void *memory[2] = {NULL, NULL};
     if (p->has_weight) j.weight = dense_of(&j, &l->in[1], &memory[0]);

@@ -18,9 +18,6 @@
 enum {
     RUN = 1 << 13, /* elements of a head in one task */
     TASKS = 32,
-    STREAMED =
-        1
-        << 24 /* bytes; more are written past the caches, which saves reading them first: in two thirds of the time */
 };
 
 struct job {
@@ -64,8 +61,7 @@ static void rope_chunk(void *arg, int64_t i) {
     int bytes = (int)kl_dtype_size(j->type), item = (int)kl_dtype_size(in->dtype);
     const bool in_place = in->dtype == j->type && (in->layout & KL_ROW_CONTIGUOUS);
     double offset = offset_of(j, b);
-    bool streams = in_place && j->width * item % KL_LINE == 0 &&
-                   (uintptr_t)out->data % KL_LINE == 0 && in->size * item >= STREAMED;
+    const bool streams = in_place && kl_streams(out, j->width * item);
     char *memory = kl_malloc((size_t)((2 * n * j->half + 2 * j->width) * bytes) + KL_LINE);
     if (!memory) {
         atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
@@ -92,8 +88,7 @@ static void rope_chunk(void *arg, int64_t i) {
                 (j->type == KL_F64 ? turn_f64 : turn_f32)(j, streams ? turned : to, given,
                                                           cosine + t * j->half * bytes,
                                                           sine + t * j->half * bytes);
-                for (int64_t at = 0; streams && at < j->width * item; at += KL_LINE)
-                    kl_stream_line(to + at, turned + at);
+                if (streams) kl_stream(to, turned, j->width * item);
                 continue;
             }
             for (int64_t at = 0; at < j->width; at += KL_TILE) {

@@ -56,8 +56,8 @@ static inline void kl_stream_line(void *dst, const void *src) {
 }
 /* Whether a result, written in pieces of so many bytes each, goes past the caches: where it is larger than what they would keep of it, each line would be read before it is written, a third of what a copy moves. */
 static inline bool kl_streams(const struct kl_arg *out, int64_t piece) {
-    return out->size * (int64_t)kl_dtype_size(out->dtype) >= KL_STREAM_FROM && piece % KL_LINE == 0 &&
-           (uintptr_t)out->data % KL_LINE == 0;
+    return out->size * (int64_t)kl_dtype_size(out->dtype) >= KL_STREAM_FROM &&
+           piece % KL_LINE == 0 && (uintptr_t)out->data % KL_LINE == 0;
 }
 /* Bytes from one line to another, both aligned to lines, and as many. */
 static inline void kl_stream(void *dst, const void *src, int64_t bytes) {
