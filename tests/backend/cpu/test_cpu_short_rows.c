@@ -143,13 +143,15 @@ static void compare(int i, enum kl_dtype dtype, int rows, int length) {
     strided_operand(&x[1], gaps, dtype, DIMS(rows, length), (int64_t[]){length + 1, 1});
     kl_cpu_use_variant(0);
     assert_int_equal(run(i, &x[1], want, out, rows, length, false, &err), KL_OK);
-    one_nan(want, out, bytes);
     for (int variant = 0; variant < kl_cpu_n_variants(); variant++)
         for (int gap = 0; gap < 2; gap++) {
             kl_cpu_use_variant(variant);
             memset(got, 0x5a, bytes + 2 * EDGE);
             assert_int_equal(run(i, &x[gap], got + EDGE, out, rows, length, true, &err), KL_OK);
-            one_nan(got + EDGE, out, bytes);
+            if (memcmp(got + EDGE, want, bytes)) { /* seldom: nearly every NaN is the same one */
+                one_nan(got + EDGE, out, bytes);
+                one_nan(want, out, bytes);
+            }
             if (memcmp(got + EDGE, want, bytes)) {
                 size_t at = 0;
                 while (got[EDGE + at] == want[at]) at++;
