@@ -210,10 +210,7 @@ static inline __attribute__((always_inline)) void put_pairs(uint16_t *y, const k
         __m512i first = _mm512_castps_si512(t[2 * k]), second = _mm512_castps_si512(t[2 * k + 1]);
         __m512i high = _mm512_mask_mov_epi16(_mm512_srli_epi32(first, 16), odd, second);
         __m512i low = _mm512_mask_mov_epi16(first, odd, _mm512_slli_epi32(second, 16));
-        __m512i half =
-            _mm512_ternarylogic_epi32(high, _mm512_set1_epi16(1), _mm512_set1_epi16(0x7ffe), 0xea);
-        __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
-        pair[k] = _mm512_add_epi16(high, carry);
+        pair[k] = kl_round_halves(high, low);
     }
 #pragma GCC unroll 4
     for (int k = 0; k < 4; k++) {
