@@ -6,7 +6,7 @@ KEEL_BENCH_TABLE=file.md, KEEL_BENCH_CHART=file.svg: the results as a table and 
 Element-wise operations go through a compiled binding (peers_binding.c, built here with the machine's C compiler), as those of the peers do; without a compiler or Python's headers, and for all others, through ctypes,
 which adds two microseconds to a call.
 
-Every case runs each library in turn, KEEL_BENCH_ROUNDS rounds, after a quarter as many calls that do not count; figures are medians, a ratio is the median of the rounds' ratios with its interval (quartiles). A result is evaluated before the next
+Every case runs each library in turn, KEEL_BENCH_ROUNDS rounds, after calls that do not count, for WARM_UP seconds; figures are medians, a ratio is the median of the rounds' ratios with its interval (quartiles). A result is evaluated before the next
 begins, and dropped. Bytes are those that an operation must move: each input read once, each output written once. The machine's limits are measured first, by Keel's pool: copy and read bandwidth, and the rate of the best product seen."""
 import ctypes as C
 import math
@@ -40,6 +40,7 @@ except Exception:
 
 ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
 BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.03"))  # per measurement
+WARM_UP = 0.02  # before each: a processor that stood still takes 10 ms to reach its full rate (4.2 down to 2.1 ms for the same call)
 lib = C.CDLL(os.path.abspath(sys.argv[1]))
 wanted = sys.argv[2:]
 rng = np.random.default_rng(1)
@@ -148,6 +149,13 @@ def seconds(work, n):
     return (time.perf_counter() - t) / n
 
 
+def warm_up(work):
+    """For WARM_UP seconds: the clock rises, and operands come back into the caches; those of NumPy and PyTorch are the same memory."""
+    until = time.perf_counter() + WARM_UP
+    while time.perf_counter() < until:
+        work()
+
+
 def settle():
     """Waits, a second at most, until the process stands still: threads of a library may spin for a while when their work is done (OpenBLAS's for an eighth of a second), and would take a processor from whoever is next."""
     for _ in range(200):
@@ -179,8 +187,7 @@ def case(name, ways, moved=0, flops=0, share=None, floor=None):
         order = list(counts)
         for k in order[r % len(order):] + order[:r % len(order)]:
             settle()
-            if counts[k] >= 4:
-                seconds(ways[k], counts[k] // 4)  # its operands come back into the caches; those of NumPy and PyTorch are the same memory
+            warm_up(ways[k])
             times[k].append(seconds(ways[k], counts[k]))
     med = {k: statistics.median(t) for k, t in times.items()}
     peers = [k for k in med if k != "keel"]

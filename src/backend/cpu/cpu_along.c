@@ -199,19 +199,6 @@ static bool has_own_way(enum kl_op_id op, enum kl_dtype dtype) {
             op == KL_OP_ARGMIN);
 }
 
-/* The same of sums along rows of so many elements, which cpu_scan.c takes as squares of groups. */
-static bool has_squares(const struct kl_launch *l, int64_t length) {
-#if KL_HAS_SIMD
-    const struct kl_scan_params *p = l->params;
-    const enum kl_dtype dtype = l->in->dtype;
-    return l->op == KL_OP_CUMSUM && p->inclusive && !p->reverse && dtype == l->out->dtype &&
-           (dtype == KL_F32 || dtype == KL_F16 || dtype == KL_BF16) && length % 16 == 0 &&
-           16 * KL_SIMD % length == 0;
-#else
-    return false;
-#endif
-}
-
 int kl_cpu_along(struct kl_launch *l) {
     const struct kl_arg *in = l->in, *out = l->out;
     struct job j = {.l = l, .kernel = family(l->op)};
@@ -219,8 +206,9 @@ int kl_cpu_along(struct kl_launch *l) {
         has_own_way(l->op, in->dtype))
         return j.kernel(l);
     j.length = look(&j);
-    if (j.length < SHORTEST || has_squares(l, j.length) || j.length > longest(l->op, in->dtype) ||
-        in->size == 0 || (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
+    if (j.length < SHORTEST || kl_cpu_scans_squares(l, j.length) ||
+        j.length > longest(l->op, in->dtype) || in->size == 0 ||
+        (!j.reduces && !(out->layout & KL_ROW_CONTIGUOUS)))
         return j.kernel(l);
     j.rows = in->size / j.length;
     int64_t lines = j.length < LEAST_LINES ? LEAST_LINES : j.length;

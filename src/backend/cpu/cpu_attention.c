@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/cpu/cpu_amx.h"
+#include "backend/cpu/cpu_amx_pack.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_math.h"
@@ -183,28 +183,19 @@ static void copy_rows(const struct kl_arg *a, int64_t batch, int64_t head, int64
                     a->strides[3] * 2);
 }
 
-/* The layouts are those of cpu_amx.h. Keys are a left operand as they lie. */
+/* Keys are a left operand as they lie. */
 static void pack_keys(const uint16_t *rows, int64_t width, uint16_t *to) {
-    for (int64_t i = 0; i < AMX_KEYS; i++)
+    for (int64_t i = 0; i < AMX_KEYS; i += 16)
         for (int64_t t = 0; t < width; t += 32)
-            memcpy(to + i / 16 * 16 * width + t * 16 + i % 16 * 32, rows + i * width + t, 64);
+            kl_amx_pack(rows + i * width + t, width, 1, 16, 32, false, to + i * width + t * 16);
 }
 
-/* So are values, transposed: pairs of keys are joined, and then turned like 32-bit words. */
+/* So are values, transposed. */
 static void pack_values(const uint16_t *rows, int64_t width, uint16_t *to) {
     for (int64_t e = 0; e < width; e += 16)
-        for (int64_t k = 0; k < AMX_KEYS; k += 32) {
-            vec_f32 r[16];
-            for (int64_t i = 0; i < 16; i++) {
-                const uint16_t *x = rows + (k + 2 * i) * width + e;
-                __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)x));
-                __m512i odd =
-                    _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(x + width)));
-                r[i] = (vec_f32)_mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
-            }
-            turn_f32(r);
-            memcpy(to + (e * AMX_KEYS / 16 + k) * 16, r, sizeof r);
-        }
+        for (int64_t k = 0; k < AMX_KEYS; k += 32)
+            kl_amx_pack(rows + k * width + e, 1, width, 16, 32, false,
+                        to + (e * AMX_KEYS / 16 + k) * 16);
 }
 
 /* Query c of a panel, as a column of a right operand. */

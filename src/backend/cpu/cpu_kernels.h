@@ -40,5 +40,7 @@ kl_kernel_fn
 kl_kernel_fn kl_cpu_reduce, kl_cpu_arg_reduce, kl_cpu_softmax, kl_cpu_sort, kl_cpu_matmul;
 kl_kernel_fn kl_cpu_attention;
 kl_kernel_fn kl_cpu_logsumexp, kl_cpu_var, kl_cpu_scan, kl_cpu_norm, kl_cpu_rope, kl_cpu_partition;
+/* Whether kl_cpu_scan takes contiguous rows of so many elements, not 0, as squares of vectors, in which a short row costs no more than a long one. */
+bool kl_cpu_scans_squares(const struct kl_launch *l, int64_t length);
 kl_kernel_fn kl_cpu_no_kernel; /* KERNEL: fails */
 kl_kernel_fn kl_cpu_gather, kl_cpu_gather_axis, kl_cpu_scatter, kl_cpu_scatter_axis;

@@ -3,10 +3,9 @@
  *
  * Three ways, chosen by shape and dtype alone. With few rows (or columns: then the product is computed transposed) the matrix is read once, as it lies (cpu_matvec.inc). Larger ones of floats: blocks of the output
  * are tasks; each walks along k in steps of DEPTH, packs both operands' parts, of any strides, and lets a tile of registers run over them (cpu_gemm.inc). complex64:
- * plain loops over packed blocks (cpu_matmul.inc). bfloat16 where the CPU has tile registers: theirs (cpu_amx.h), which take denormals for zero. 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
+ * plain loops over packed blocks (cpu_matmul.inc). bfloat16 where the CPU has tile registers: theirs (cpu_amx_blocks.c), which take denormals for zero. 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
 #include "backend/cpu/cpu_matmul.h"
 
-#include "backend/cpu/cpu_amx.h"
 #include "backend/cpu/cpu_complex.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_matvec.h"
@@ -34,92 +33,6 @@ enum {
     VEC_COLS = 1024,     /* columns of a task then, at least */
     SHARE_FROM = 1 << 18 /* products */
 };
-
-/* ---- bfloat16 in tile registers: of the variant that CPUs with them use ---- */
-#ifdef __AVX512F__
-
-enum { AMX_ROWS = 256, AMX_COLS = 256, AMX_DEPTH = 1024, TILE_ITEMS = 16 * KL_AMX_DEPTH };
-
-/* Rows of a, 16 to a tile, by 32 along k: tile t of row panel r is at (r n + t). What is missing is 0. */
-static void pack_tiles(const struct kl_product *j, int64_t offset, int64_t rows, int64_t depth,
-                       int64_t n, uint16_t *to) {
-    for (int64_t row = 0; row < round_up(rows, KL_AMX_ROWS); row++) {
-        uint16_t *panel = to + row / 16 * n * TILE_ITEMS + row % 16 * KL_AMX_DEPTH;
-        for (int64_t t = 0; t < n; t++) {
-            int64_t have = row < rows ? kl_min64(KL_AMX_DEPTH, depth - t * KL_AMX_DEPTH) : 0;
-            uint16_t *dst = panel + t * TILE_ITEMS;
-            if (have < KL_AMX_DEPTH) memset(dst, 0, KL_AMX_DEPTH * sizeof *dst);
-            if (have)
-                kl_copy_run(2, have, dst, 2,
-                            element(j->a, offset + row * j->a_row + t * KL_AMX_DEPTH * j->a_col),
-                            j->a_col * 2);
-        }
-    }
-}
-
-static inline void interleave(uint16_t *restrict to, const uint16_t *restrict x,
-                              const uint16_t *restrict y) {
-    uint32_t pairs[16]; /* the first of a pair lies in the low half: AMX is of little-endian CPUs */
-    for (int c = 0; c < 16; c++) pairs[c] = x[c] | (uint32_t)y[c] << 16;
-    memcpy(to, pairs, sizeof pairs);
-}
-
-/* Columns of b, 32 to a pair of tiles; a tile's row is two of b's, interleaved: tile t of column panel c is at (c n + t) and its neighbour behind it. */
-static void pack_pairs(const struct kl_product *j, int64_t offset, int64_t cols, int64_t depth,
-                       int64_t n, uint16_t *to) {
-    bool whole_rows = j->b_col == 1;
-    for (int64_t col = 0; col < round_up(cols, KL_AMX_ROWS); col += 16) {
-        int64_t wide = col < cols ? kl_min64(16, cols - col) : 0;
-        for (int64_t k = 0; k < n * KL_AMX_DEPTH; k += 2) {
-            uint16_t *dst = to +
-                            (col / 32 * n * 2 + k / KL_AMX_DEPTH * 2 + col / 16 % 2) * TILE_ITEMS +
-                            k % KL_AMX_DEPTH / 2 * 32;
-            const uint16_t *b =
-                (const uint16_t *)element(j->b, offset + k * j->b_row + col * j->b_col);
-            if (whole_rows && wide == 16 && k + 1 < depth) {
-                interleave(dst, b, b + j->b_row);
-                continue;
-            }
-            memset(dst, 0, 32 * sizeof *dst);
-            for (int64_t c = 0; c < wide; c++) {
-                if (k < depth) dst[2 * c] = b[c * j->b_col];
-                if (k + 1 < depth) dst[2 * c + 1] = b[c * j->b_col + j->b_row];
-            }
-        }
-    }
-}
-
-static void amx_task(void *arg, int64_t task) {
-    struct kl_product *j = arg;
-    struct place p = place_of(j, task);
-    struct kl_amx_config before;
-    int64_t rows = round_up(p.m, KL_AMX_ROWS), cols = round_up(p.n, KL_AMX_ROWS);
-    int64_t depth = round_up(kl_min64(AMX_DEPTH, j->k), KL_AMX_DEPTH);
-    size_t a_bytes = (size_t)(rows * depth) * 2, b_bytes = (size_t)(cols * depth) * 2;
-    char *room = kl_malloc(a_bytes + b_bytes + (size_t)(rows * cols) * sizeof(float) + 64);
-    if (!room) {
-        atomic_store(&j->no_memory, true);
-        return;
-    }
-    uint16_t *a = (uint16_t *)(room + (64 - (uintptr_t)room % 64) % 64), *b = a + a_bytes / 2;
-    float *c = (float *)(b + b_bytes / 2);
-    if (j->k == 0) memset(c, 0, (size_t)(rows * cols) * sizeof *c);
-    kl_amx_begin(&before);
-    for (int64_t k = 0; k < j->k; k += AMX_DEPTH) {
-        int64_t d = kl_min64(AMX_DEPTH, j->k - k), n = kl_ceil_div(d, KL_AMX_DEPTH);
-        pack_tiles(j, p.a + p.row * j->a_row + k * j->a_col, p.m, d, n, a);
-        pack_pairs(j, p.b + k * j->b_row + p.col * j->b_col, p.n, d, n, b);
-        for (int64_t col = 0; col < cols; col += KL_AMX_ROWS)
-            for (int64_t row = 0; row < rows; row += KL_AMX_ROWS)
-                kl_amx_block(n, a + row * n * KL_AMX_DEPTH, n, b + col * n * KL_AMX_DEPTH,
-                             c + row * cols + col, cols, k > 0);
-    }
-    kl_amx_end(&before);
-    for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, (const char *)(c + i * cols));
-    kl_free(room);
-}
-
-#endif
 
 /* ---- small ones ---- */
 
@@ -304,17 +217,11 @@ int kl_cpu_matmul(struct kl_launch *l) {
         /* Tasks of about SHARE_FROM products; of rows long pieces. */
         j.cols = round_up(SHARE_FROM / (j.m * j.k + 1) + 1,
                           j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
-#ifdef __AVX512F__
-    } else if (out->dtype == KL_BF16 && kl_cpu_uses_amx()) {
-        task = amx_task;
-        j.rows = round_up(kl_ceil_div(j.m, kl_ceil_div(j.m, AMX_ROWS)), KL_AMX_ROWS);
-        j.cols = round_up(kl_ceil_div(j.n, kl_ceil_div(j.n, AMX_COLS)), KL_AMX_ROWS);
-#endif
     }
     bool big = (double)out->size * (double)j.k >= SHARE_FROM;
     struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
     if (!task) {
-        kl_cpu_blocks(&j, &alone);
+        if (!kl_cpu_amx_blocks(&j, &alone)) kl_cpu_blocks(&j, &alone);
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     }
     j.row_blocks = kl_ceil_div(j.m, j.rows);

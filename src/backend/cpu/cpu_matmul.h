@@ -1,4 +1,4 @@
-/* cpu_matmul.h - a product of matrices as its kernels see it: cpu_matmul.c, which chooses how it is computed, and cpu_blocks.c. For the two of them. */
+/* cpu_matmul.h - a product of matrices as its kernels see it: cpu_matmul.c, which chooses how it is computed, cpu_blocks.c and cpu_amx_blocks.c. For these. */
 #pragma once
 #include <stdatomic.h>
 #include <string.h>
@@ -57,6 +57,10 @@ static inline void store_row(const struct kl_product *j, const struct place *p, 
     for (int64_t at = 0; at < n; at += KL_TILE) {
         int64_t some = kl_min64(KL_TILE, n - at);
         const char *src = from + at * j->bytes;
+        if (out->dtype != j->type && j->out_col == 1) {
+            kl_convert(out->dtype, to + at * item, j->type, src, some);
+            continue;
+        }
         if (out->dtype != j->type) {
             kl_convert(out->dtype, narrow.bytes, j->type, src, some);
             src = (const char *)narrow.bytes;
@@ -67,3 +71,5 @@ static inline void store_row(const struct kl_product *j, const struct place *p, 
 
 /* Products of floats, on the pool of l. */
 void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l);
+/* The same in tile registers; false, and nothing is done: they are not there, or take other types. */
+bool kl_cpu_amx_blocks(struct kl_product *j, const struct kl_launch *l);

@@ -362,15 +362,24 @@ static void row_chunk(void *arg, int64_t i) {
     }
 }
 
+bool kl_cpu_scans_squares(const struct kl_launch *l, int64_t length) {
 #if KL_HAS_SIMD
-/* Short rows that lie one behind the other, of which squares of cpu_scan_simd.inc have a whole number. */
+    const struct kl_scan_params *p = l->params;
+    const enum kl_dtype dtype = l->in->dtype;
+    return l->op == KL_OP_CUMSUM && p->inclusive && !p->reverse && dtype == l->out->dtype &&
+           (dtype == KL_F32 || dtype == KL_F16 || dtype == KL_BF16) && length % GROUP == 0 &&
+           GROUP * KL_SIMD % length == 0;
+#else
+    return false;
+#endif
+}
+
+#if KL_HAS_SIMD
+/* Whether the rows lie one behind the other, so that they can be taken so. */
 static bool has_squares(const struct job *j) {
-    const bool follow =
-        j->n == 0 || (j->n == 1 && j->in_strides[0] == j->length && j->out_strides[0] == j->length);
-    return (j->join.row == groups_sum_f32 || j->read != j->type) && j->inclusive &&
-           j->in_step == 1 && j->out_step == 1 && follow && j->length % GROUP == 0 &&
-           GROUP * KL_SIMD % j->length == 0 && j->l->in->dtype == j->read &&
-           j->l->out->dtype == j->read;
+    return kl_cpu_scans_squares(j->l, j->length) && j->in_step == 1 && j->out_step == 1 &&
+           (j->n == 0 ||
+            (j->n == 1 && j->in_strides[0] == j->length && j->out_strides[0] == j->length));
 }
 
 static void squares_chunk(void *arg, int64_t i) {

@@ -100,9 +100,9 @@ static void blocks(void **state) {
         product(*t, 71, 300, 45, false);
         product(*t, 300, 520, 600, true);
         /* b packed before: the last tile of rows has 4, 7, 8, or is alone in its task */
-        product(*t, 130, 300, 256, *t != KL_BF16); /* that is one block of AMX */
-        product(*t, 133, 300, 256, *t != KL_BF16);
-        product(*t, 134, 300, 250, *t != KL_BF16);
+        product(*t, 130, 300, 256, true);
+        product(*t, 133, 300, 256, true);
+        product(*t, 134, 300, 250, true);
         product(*t, 113, 64, 1170, true);
         product(*t, 9, 70, 200, false);
         product(*t, 20, 600, 700, true);
@@ -192,6 +192,35 @@ static void few_rows(void **state) {
     }
 }
 
+/* bfloat16: the rows of a, then the columns of b, in parts; and with k so long that none is packed for all. Whole numbers, so that sums are exact until they are rounded. */
+static void rounds_of_halves(void **state) {
+    static const int sizes[][3] = {{1100, 8200, 300}, {300, 8200, 1100}, {300, 33000, 80}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int m = sizes[s][0], depth = sizes[s][1], n = sizes[s][2];
+        uint16_t *a = malloc(sizeof(uint16_t) * m * depth),
+                 *b = malloc(sizeof(uint16_t) * depth * n), *c = malloc(sizeof(uint16_t) * m * n);
+        for (int i = 0; i < m * depth; i++) a[i] = kl_f32_to_bf16((float)(i * 7 % 11 - 5));
+        for (int i = 0; i < depth * n; i++) b[i] = kl_f32_to_bf16((float)(i * 5 % 13 - 6));
+        struct operand x, y, z;
+        dense(&x, a, KL_BF16, DIMS(m, depth));
+        dense(&y, b, KL_BF16, DIMS(depth, n));
+        memset(c, 0xAB, sizeof(uint16_t) * m * n);
+        RUN(KL_OP_MATMUL, NULL, dense(&z, c, KL_BF16, DIMS(m, n)), IN(&x, &y), true);
+        for (int i = 0; i < m; i += i + 61 < m ? 61 : 1)
+            for (int j = 0; j < n; j += j + 37 < n ? 37 : 1) {
+                float want = 0;
+                for (int k = 0; k < depth; k++)
+                    want += kl_bf16_to_f32(a[i * depth + k]) * kl_bf16_to_f32(b[k * n + j]);
+                if (c[i * n + j] != kl_f32_to_bf16(want))
+                    fail_msg("%d x %d x %d: %g at %d, %d, not %g", m, depth, n,
+                             kl_bf16_to_f32(c[i * n + j]), i, j, want);
+            }
+        free(a);
+        free(b);
+        free(c);
+    }
+}
+
 /* k of 0: zeros. */
 static void nothing_to_add(void **state) {
     float c[12 * 9];
@@ -207,52 +236,57 @@ static void nothing_to_add(void **state) {
     for (int i = 0; i < 9; i++) assert_true(c[i] == 0);
 }
 
-/* Without room for a matrix that is packed for all tasks each packs its own part; without that it is an error. */
+/* Without room for what is packed for all tasks each packs its own part; without that it is an error. */
 static void no_memory(void **state) {
-    enum { M = 130, K = 300, N = 250 }; /* b is packed for all */
-    float *a = malloc(sizeof(float[M]) * K), *b = malloc(sizeof(float[K]) * N),
-          *want = malloc(sizeof(float[M]) * N), *c = malloc(sizeof(float[M]) * N);
-    struct operand x, y, z;
-    fill(a, KL_F32, M * K, 5);
-    fill(b, KL_F32, K * N, 6);
-    dense(&x, a, KL_F32, DIMS(M, K));
-    dense(&y, b, KL_F32, DIMS(K, N));
-    RUN(KL_OP_MATMUL, NULL, dense(&z, want, KL_F32, DIMS(M, N)), IN(&x, &y), false);
-    kl_test_fail_alloc_at(0);
-    RUN(KL_OP_MATMUL, NULL, dense(&z, c, KL_F32, DIMS(M, N)), IN(&x, &y), true);
-    assert_true(kl_test_alloc_failed());
-    assert_memory_equal(c, want, sizeof(float[M]) * N);
-    int64_t attempts;
-    kl_test_fail_alloc_at(-1);
-    RUN(KL_OP_MATMUL, NULL, dense(&z, c, KL_F32, DIMS(M, N)), IN(&x, &y), true);
-    attempts = kl_test_n_alloc_attempts();
-    assert_true(attempts > 2);
-    for (int64_t i = 1; i < attempts; i++) {
-        struct kl_error *e = NULL;
-        struct kl_arg in[2] = {x.arg, y.arg};
-        struct kl_launch l = {.op = KL_OP_MATMUL,
-                              .n_in = 2,
-                              .n_out = 1,
-                              .in = in,
-                              .out = &z.arg,
-                              .err = &e,
-                              .parallel = backwards};
-        kl_test_fail_alloc_at(i);
-        assert_int_equal(kl_cpu_kernel(KL_OP_MATMUL)(&l), KL_ENOMEM);
+    enum { M = 130, K = 300, N = 250 };
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16};
+    for (int t = 0; t < 2; t++) {
+        enum kl_dtype dtype = dtypes[t];
+        size_t item = kl_dtype_size(dtype);
+        char *a = malloc(item * M * K), *b = malloc(item * K * N), *want = malloc(item * M * N),
+             *c = malloc(item * M * N);
+        struct operand x, y, z;
+        fill(a, dtype, M * K, 5);
+        fill(b, dtype, K * N, 6);
+        dense(&x, a, dtype, DIMS(M, K));
+        dense(&y, b, dtype, DIMS(K, N));
+        RUN(KL_OP_MATMUL, NULL, dense(&z, want, dtype, DIMS(M, N)), IN(&x, &y), false);
+        kl_test_fail_alloc_at(0);
+        RUN(KL_OP_MATMUL, NULL, dense(&z, c, dtype, DIMS(M, N)), IN(&x, &y), true);
+        assert_true(kl_test_alloc_failed());
+        assert_memory_equal(c, want, item * M * N);
+        int64_t attempts;
         kl_test_fail_alloc_at(-1);
-        kl_error_release(e);
+        RUN(KL_OP_MATMUL, NULL, dense(&z, c, dtype, DIMS(M, N)), IN(&x, &y), true);
+        attempts = kl_test_n_alloc_attempts();
+        assert_true(attempts > 2);
+        for (int64_t i = 1; i < attempts; i++) {
+            struct kl_error *e = NULL;
+            struct kl_arg in[2] = {x.arg, y.arg};
+            struct kl_launch l = {.op = KL_OP_MATMUL,
+                                  .n_in = 2,
+                                  .n_out = 1,
+                                  .in = in,
+                                  .out = &z.arg,
+                                  .err = &e,
+                                  .parallel = backwards};
+            kl_test_fail_alloc_at(i);
+            assert_int_equal(kl_cpu_kernel(KL_OP_MATMUL)(&l), KL_ENOMEM);
+            kl_test_fail_alloc_at(-1);
+            kl_error_release(e);
+        }
+        free(a);
+        free(b);
+        free(want);
+        free(c);
     }
-    free(a);
-    free(b);
-    free(want);
-    free(c);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),   cmocka_unit_test(b_where_it_lies),
-        cmocka_unit_test(few_rows), cmocka_unit_test(batches),
-        cmocka_unit_test(rounds),   cmocka_unit_test(nothing_to_add),
-        cmocka_unit_test(no_memory)};
+        cmocka_unit_test(blocks),         cmocka_unit_test(b_where_it_lies),
+        cmocka_unit_test(few_rows),       cmocka_unit_test(batches),
+        cmocka_unit_test(rounds),         cmocka_unit_test(rounds_of_halves),
+        cmocka_unit_test(nothing_to_add), cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
