@@ -16,6 +16,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_math.h"
+#include "backend/cpu/cpu_products.h"
 #include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -276,22 +277,24 @@ static void add_short(const struct kind *k, float *top, double *sum, const char 
     }
 }
 
-/* SIDE rows of one block each; *centre is that of rows before. */
-static void rows_short(const struct kind *k, const void *const *x, int64_t n, float *top,
-                       double *sum, float *centre) {
+/* A block of each of SIDE rows, added to what is so far, if it is not their first; *centre is that of blocks before. */
+static void rows_short(const struct kind *k, bool first, const void *const *x, int64_t n,
+                       float *top, double *sum, float *centre) {
     float high[SIDE], sums[SIDE];
     double terms[SIDE];
     k->rows(x, SIDE, n, *centre, high, sums);
-    const bool odd = per_top(k, high, sums, terms, SIDE);
-    int again = odd;
-    for (int o = 0; o < SIDE; o++) again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]);
-    for (int o = 0; o < SIDE; o++)
-        if (again) {
-            add_short(k, top + o, sum + o, x[o], n);
-        } else {
-            top[o] = high[o];
-            sum[o] = terms[o];
-        }
+    int again = 0;
+    for (int o = 0; o < SIDE; o++) {
+        high[o] = KL_LARGER(top[o], high[o]);
+        again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]) || top[o] != top[o];
+    }
+    again |= per_top(k, high, sums, terms, SIDE);
+    for (int o = 0; again && o < SIDE; o++) add_short(k, top + o, sum + o, x[o], n);
+    if (!again && !first) join_float(top, sum, high, terms, SIDE);
+    if (!again && first) {
+        memcpy(top, high, sizeof high);
+        memcpy(sum, terms, sizeof terms);
+    }
     *centre = kl_centre_of(high[SIDE - 1]);
 }
 
@@ -395,10 +398,14 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
     kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
     float centre = 0;
     for (int64_t o = 0; o < n; o++) {
-        if (j->rows && count <= BLOCK && n - o >= SIDE) {
-            const void *x[SIDE];
-            for (int k = 0; k < SIDE; k++) x[k] = (char *)in->data + (offsets[o + k] + from) * item;
-            rows_short(j->f->kind, x, count, (float *)top + o, sum + o, &centre);
+        if (j->rows && n - o >= SIDE) {
+            for (int64_t at = 0; at < count; at += BLOCK) {
+                const void *x[SIDE];
+                for (int k = 0; k < SIDE; k++)
+                    x[k] = (char *)in->data + (offsets[o + k] + from + at) * item;
+                rows_short(j->f->kind, at == 0, x, kl_min64(BLOCK, count - at), (float *)top + o,
+                           sum + o, &centre);
+            }
             o += SIDE - 1;
             continue;
         }
@@ -477,25 +484,34 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
     return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
 }
 
+#if KL_HAS_WIDE
+/* Four elements more of 16 outputs. */
+KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
+    const kl_wide base = kl_wide_sub(kl_wide_set(KL_TERM_BASE), centre), zero = kl_wide_set(0);
+    const kl_wide least =
+        kl_wide_sub(kl_wide_mul(centre, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
+    kl_wide s[2];
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        const kl_wide a = x[2 * h], b = x[2 * h + 1];
+        *top = kl_wide_max(b, kl_wide_max(a, *top));
+        s[h] = add_terms(add_terms(zero, a, least, base, kl_term_f32, TERMS_F32), b, least, base,
+                         kl_term_f32, TERMS_F32);
+    }
+    *sum = kl_wide_add(*sum, kl_wide_add(s[0], s[1]));
+}
+#endif
 /* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
 static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
                      const float *ahead) {
 #if KL_HAS_WIDE
-    const kl_wide none = kl_wide_set(KL_TERM_BASE), spread = kl_wide_set(SPREAD),
-                  zero = kl_wide_set(0);
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
-        kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(none, m),
-                t = kl_wide_load(top + k),
-                least = kl_wide_sub(kl_wide_mul(m, kl_wide_set(KL_LN2_F32)), spread), s[2];
+        kl_wide t = kl_wide_load(top + k), s = kl_wide_load(sum + k), v[4];
         kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
-        for (int h = 0; h < 2; h++) {
-            kl_wide a = kl_wide_load(x[2 * h] + k), b = kl_wide_load(x[2 * h + 1] + k);
-            t = kl_wide_max(b, kl_wide_max(a, t));
-            s[h] = add_terms(add_terms(zero, a, least, base, kl_term_f32, TERMS_F32), b, least,
-                             base, kl_term_f32, TERMS_F32);
-        }
+        for (int i = 0; i < 4; i++) v[i] = kl_wide_load(x[i] + k);
+        add_four_wide(&t, &s, kl_wide_load(centre + k), v);
         kl_wide_store(top + k, t);
-        kl_wide_store(sum + k, kl_wide_add(kl_wide_load(sum + k), kl_wide_add(s[0], s[1])));
+        kl_wide_store(sum + k, s);
     }
 #else
     for (int64_t k = 0; k < n; k++) {
@@ -562,6 +578,51 @@ static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) 
     }
     return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
 }
+#ifdef __AVX512F__
+enum { SQUARES = 1 };
+/* The same of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
+static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
+                        float *sum) {
+    enum { FETCHED = 4096 }; /* bytes ahead */
+    float centre[KL_WIDE_LANES] = {0};
+    for (int64_t k = 0; k < n; k += KL_WIDE_LANES)
+        for (bool again = true; again;) {
+            kl_wide t = kl_wide_set(-INFINITY), total = kl_wide_set(0), c = kl_wide_load(centre);
+            for (int64_t i = 0; i < length; i += KL_WIDE_LANES) {
+                vec_f32 r[KL_WIDE_LANES];
+#pragma GCC unroll 16
+                for (int row = 0; row < KL_WIDE_LANES; row++) {
+                    const float *from = x + (k + row) * step + i;
+                    __builtin_prefetch((const char *)from + FETCHED);
+                    r[row] = (vec_f32)kl_wide_load(from).v;
+                }
+                turn_f32(r);
+#pragma GCC unroll 4
+                for (int four = 0; four < KL_WIDE_LANES; four += 4) {
+                    const kl_wide v[4] = {{(__m512)r[four]},
+                                          {(__m512)r[four + 1]},
+                                          {(__m512)r[four + 2]},
+                                          {(__m512)r[four + 3]}};
+                    add_four_wide(&t, &total, c, v);
+                }
+            }
+            kl_wide_store(top + k, t);
+            kl_wide_store(sum + k, total);
+            int other = 0;
+            KL_LANES(o, KL_WIDE_LANES) {
+                const float now = kl_centre_of(top[k + o]);
+                other |= now != centre[o];
+                centre[o] = now;
+            }
+            again = other;
+        }
+}
+#else
+enum { SQUARES = 0 };
+static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
+                        float *sum) {
+}
+#endif
 static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     struct few f; /* not initialized: most of it is room */
@@ -570,33 +631,43 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     union kl_tile tile;
     f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
     f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
-    if (j->rows) {
-        const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
-        if (item == sizeof(float) && step == j->s.n_red)
-            f.ahead = (const float *)in->data + (begin + n) * step;
-        kl_turn(item, f.turned, f.width * item, (const char *)in->data + begin * step * item,
-                step * item, n, j->s.n_red);
-    } else {
+    const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
+    const char *rows = (const char *)in->data + begin * step * item;
+    const bool squares = SQUARES && j->rows && in->dtype == KL_F32 && n % KL_WIDE_LANES == 0 &&
+                         j->s.n_red % KL_WIDE_LANES == 0;
+    if (!j->rows) {
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, f.offsets);
         kl_cursor_init(&f.c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
+    } else if (!squares) {
+        if (item == sizeof(float) && step == j->s.n_red)
+            f.ahead = (const float *)in->data + (begin + n) * step;
+        kl_turn(item, f.turned, f.width * item, rows, step * item, n, j->s.n_red);
     }
-    KL_EACH_WIDE(k, f.width) f.nothing[k] = top[k] = -INFINITY;
-    const float *first = few_at(&f, 0, &tile);
-    KL_EACH_WIDE(k, f.width) centre[k] = kl_centre_of(first[k]);
-    few_all(&f, top, sum, centre);
-    KL_EACH_WIDE(k, f.width) {
-        was[k] = centre[k];
-        centre[k] = kl_centre_of(top[k]);
+    if (squares) {
+        few_squares((const float *)rows, step, j->s.n_red, n, top, sum);
+    } else {
+        int again = 0;
+        KL_EACH_WIDE(k, f.width) f.nothing[k] = top[k] = -INFINITY;
+        const float *first = few_at(&f, 0, &tile);
+        KL_EACH_WIDE(k, f.width) centre[k] = kl_centre_of(first[k]);
+        few_all(&f, top, sum, centre);
+        KL_EACH_WIDE(k, f.width) {
+            was[k] = centre[k];
+            centre[k] = kl_centre_of(top[k]);
+        }
+        KL_EACH(k, n) again |= was[k] != centre[k];
+        if (again) few_all(&f, top, sum, centre);
     }
-    bool again = false;
-    for (int64_t k = 0; k < n; k++) again = again || was[k] != centre[k];
-    if (again) few_all(&f, top, sum, centre);
+    int odd = 0;
     KL_EACH_WIDE(k, f.width) {
         float s = sum[k] / at_top_of(top[k], kl_term_f32);
         y[k] = top[k] + kl_log_normal_f32(s, 127);
         sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
     }
-    for (int64_t k = 0; k < n; k++)
+    KL_EACH(k, n) odd |= sum[k] != sum[k];
+    if (odd && squares) /* by rows and elements after all */
+        kl_turn(item, f.turned, f.width * item, rows, step * item, n, j->s.n_red);
+    for (int64_t k = 0; odd && k < n; k++)
         if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
     kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
                y, n);
@@ -632,7 +703,9 @@ static int logsumexp(struct job *j) {
         while (j->run && j->group > 4 * LANES && j->run < 4 * j->group) j->group /= 2;
     } else {
         int64_t fit = KL_CHUNK / 2 / kl_min64(j->s.n_red, SEGMENT);
-        j->group = fit > KL_TILE ? KL_TILE : fit < 1 ? 1 : fit;
+        /* Rows side by side, where there are enough of them for all threads. */
+        int64_t least = j->rows && j->s.n_out >= SIDE * SIDE ? SIDE : 1;
+        j->group = fit > KL_TILE ? KL_TILE : fit < least ? least : fit;
     }
     j->run_groups = kl_ceil_div(j->run ? j->run : j->s.n_out, j->group);
     j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;

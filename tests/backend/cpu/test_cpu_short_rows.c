@@ -228,6 +228,59 @@ static void batches(void **state) {
     free(all);
 }
 
+/* The same of logsumexp, whose rows are computed many together: of several blocks, whose largest elements are far apart, and with what a block is taken again for. */
+static void logsumexp_batches(void **state) {
+    enum { ROWS = 270, LOGSUMEXP = 6, BLOCK = 1024 };
+    static const int lengths[] = {16, 32, 40, 48, 64, 100, BLOCK, BLOCK + 1, 2500};
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
+    assert_int_equal(cases[LOGSUMEXP].op, KL_OP_LOGSUMEXP);
+    for (size_t c = 0; c < 3 * sizeof lengths / sizeof *lengths; c++) {
+        const int length = lengths[c / 3];
+        const enum kl_dtype dtype = dtypes[c % 3];
+        const size_t item = kl_dtype_size(dtype);
+        float *x = malloc((size_t)(ROWS * length) * sizeof *x);
+        char *data = malloc((size_t)(ROWS * length) * item), *all = malloc(ROWS * item);
+        struct operand a;
+        struct kl_error *err = NULL;
+        for (int r = 0; r < ROWS; r++)
+            for (int i = 0; i < length; i++) {
+                float *to = x + r * length + i;
+                *to = (float)((int)next() % 4001 - 2000) / 700 + (float)(r % 9 / 8 * 70);
+                if (i >= BLOCK) *to += (float)(r % 5 - 2) * 50;
+                if (r % 31 == 5 && i < BLOCK) *to = -INFINITY;
+                if (r % 31 == 6) *to = -INFINITY;
+            }
+        for (int r = 0; r < ROWS; r++) {
+            static const float odd[] = {NAN, INFINITY, 60000};
+            if (r % 31 < 3) x[r * length + (int)next() % length] = odd[r % 31];
+            if (r % 31 == 3 && dtype != KL_F16) x[r * length + (int)next() % length] = 3e6f;
+        }
+        for (int64_t i = 0; i < ROWS * length; i++) {
+            uint16_t half = dtype == KL_F16 ? kl_f32_to_f16(x[i]) : kl_f32_to_bf16(x[i]);
+            memcpy(data + i * (int64_t)item, dtype == KL_F32 ? (void *)(x + i) : &half, item);
+        }
+        dense(&a, data, dtype, DIMS(ROWS, length));
+        for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+            kl_cpu_use_variant(variant);
+            assert_int_equal(run(LOGSUMEXP, &a, all, dtype, ROWS, length, true, &err), KL_OK);
+            one_nan(all, dtype, ROWS * item);
+            for (int r = 0; r < ROWS; r++) {
+                struct operand one;
+                char alone[sizeof(float)];
+                dense(&one, data + (size_t)(r * length) * item, dtype, DIMS(1, length));
+                assert_int_equal(run(LOGSUMEXP, &one, alone, dtype, 1, length, false, &err), KL_OK);
+                one_nan(alone, dtype, item);
+                if (memcmp(alone, all + (size_t)r * item, item))
+                    fail_msg("%s, %s, rows of %d: row %d has other bits alone",
+                             kl_cpu_variant_name(variant), kl_dtype_name(dtype), length, r);
+            }
+        }
+        free(x);
+        free(data);
+        free(all);
+    }
+}
+
 /* Tiles that end a few rows behind a whole one, down to a single row. */
 static void rows_left_over(void **state) {
     for (int more = 0; more < 40; more++) {
@@ -290,8 +343,9 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),  cmocka_unit_test(special_values),
-        cmocka_unit_test(batches),    cmocka_unit_test(rows_left_over),
-        cmocka_unit_test(which_axes), cmocka_unit_test(no_memory)};
+        cmocka_unit_test(same_bits),      cmocka_unit_test(special_values),
+        cmocka_unit_test(batches),        cmocka_unit_test(logsumexp_batches),
+        cmocka_unit_test(rows_left_over), cmocka_unit_test(which_axes),
+        cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
