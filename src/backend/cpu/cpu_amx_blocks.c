@@ -107,17 +107,18 @@ static void block_task(void *arg, int64_t task) {
     p.m = kl_min64(s->rows, s->a.lines - row);
     p.n = kl_min64(s->cols, s->b.lines - col);
     int64_t rows = round_up(p.m, LEAST), cols = round_up(p.n, LEAST);
-    float *c = kl_malloc((size_t)(rows * cols) * sizeof *c);
-    if (!c) {
+    struct kl_scratch room;
+    if (!kl_scratch_take(&room, s->j->l, (size_t)(rows * cols) * sizeof(float))) {
         atomic_store(&s->j->no_memory, true);
         return;
     }
+    float *c = (float *)room.ptr;
     kl_amx_begin(&before);
     for (int64_t t = 0; t < n; t += STEPS)
         multiply(s, row, rows, col, cols, t, kl_min64(STEPS, n - t), c, t > 0);
     kl_amx_end(&before);
     store(s, &p, cols, c);
-    kl_free(c);
+    kl_scratch_give(&room);
 }
 
 /* The same, packed here, as much along k at a time as stays in L2. */
@@ -128,12 +129,12 @@ static void alone_task(void *arg, int64_t task) {
     int64_t rows = round_up(p.m, LEAST), cols = round_up(p.n, LEAST);
     int64_t depth = kl_min64(STEPS * KL_AMX_DEPTH, round_up(j->k, KL_AMX_DEPTH));
     size_t a_bytes = (size_t)(rows * depth) * 2, b_bytes = (size_t)(cols * depth) * 2;
-    char *room = kl_malloc(a_bytes + b_bytes + (size_t)(rows * cols) * sizeof(float) + KL_LINE);
-    if (!room) {
+    struct kl_scratch room;
+    if (!kl_scratch_take(&room, j->l, a_bytes + b_bytes + (size_t)(rows * cols) * sizeof(float))) {
         atomic_store(&j->no_memory, true);
         return;
     }
-    char *at = room + (KL_LINE - (uintptr_t)room % KL_LINE) % KL_LINE;
+    char *at = room.ptr;
     float *c = (float *)(at + a_bytes + b_bytes);
     struct round s = {.j = j,
                       .a = {.arg = j->a,
@@ -163,7 +164,7 @@ static void alone_task(void *arg, int64_t task) {
     }
     kl_amx_end(&before);
     store(&s, &p, cols, c);
-    kl_free(room);
+    kl_scratch_give(&room);
 }
 
 /* Lines [first, first + lines) of the batch at `at` shall be packed; they may be still. */

@@ -1,17 +1,21 @@
 /* cpu_blocks.c - MATMUL by packed blocks: see cpu_blocks in cpu_matmul.h.
  *
- * Blocks of the output are tasks; each walks along k in steps of DEPTH, packs its part of a, of any strides, and lets a tile of registers run over it and the packed part of b (cpu_gemm.inc; the loops
+ * Blocks of the output are tasks; each walks along k in steps, packs its part of a, of any strides, and lets a tile of registers run over it and the packed part of b (cpu_gemm.inc; the loops
  * are those of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"). Where several tasks need the same part of b it is packed before, once, by all threads. */
 #include "backend/cpu/cpu_matmul.h"
 #include "backend/cpu/cpu_products.h"
 #include "backend/cpu/cpu_scratch.h"
 
 enum {
-    DEPTH = 256,      /* of a packed block: its rows of b, times two vectors, stay in L1 */
-    MOST_ROWS = 16,   /* of a block, in tiles: packed, it takes a part of L2 */
-    MOST_COLS = 16,   /* the same, where a task packs its own part of b */
-    SHARED_COLS = 64, /* where it does not: the block of the output stays in L2 */
-    PIECE = 64,       /* rows of b and columns (tiles) that a task packs for all */
+    DEPTH = 256, /* of a packed block: its rows of b, times two vectors, stay in L1 */
+    /* Bytes of a row of it where a task does not pack b: the widest tiles fetch panels from L2 in time, so they are deep, and sums are seldom loaded. */
+    SHARED_BYTES = VECTOR == 64 ? 4096 : 1024,
+    MOST_ROWS = VECTOR == 64 ? 10 : 16, /* of a block, in tiles: packed, it takes a part of L2 */
+    OWN_ROWS = 32,                      /* where a task packs its own part of b */
+    SHARED_FROM = 8,                    /* tiles of rows from which it is worth packing b for all */
+    MOST_COLS = 16,                     /* the same, where a task packs its own part of b */
+    SHARED_COLS = 64,                   /* where it does not: the block of the output stays in L2 */
+    PIECE = 64, /* rows of b and columns (tiles) that a task packs for all */
     PIECE_COLS = 8,
     MOST_SHARED = 1 << 25, /* bytes of packed b */
     MOST_LYING = 1 << 20,  /* bytes of b that is not packed */
@@ -26,6 +30,7 @@ struct blocks {
     struct kl_product *j;
     int64_t batch, batches, col, n, k, depth; /* the first of it, and how many */
     int64_t row_blocks, col_blocks;           /* per batch */
+    int64_t step;                             /* along k, packed at a time */
     bool lies;                                /* b is read where it is */
     char *packed;                             /* b, for all tasks; NULL: each packs its own */
 };
@@ -129,10 +134,6 @@ static bool right_lies(const struct kl_product *j) {
            j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0;
 }
 
-static char *aligned(char *p) {
-    return p + (64 - (uintptr_t)p % 64) % 64;
-}
-
 /* First of part i of `total` lines in `parts`, whole panels each. */
 static int64_t cut_at(int64_t i, int64_t parts, int64_t total, int64_t panel) {
     return kl_min64(i * kl_ceil_div(total, panel) / parts * panel, total);
@@ -142,7 +143,7 @@ static void block_task(void *arg, int64_t task) {
     struct blocks *s = arg;
     struct kl_product *j = s->j;
     const struct kl_arg *out = j->l->out;
-    int64_t cols = tile_cols(j), depth = kl_min64(DEPTH, s->depth);
+    int64_t cols = tile_cols(j), depth = kl_min64(s->step, s->depth);
     int64_t in_batch = task % (s->row_blocks * s->col_blocks);
     int64_t row_block = in_batch / s->col_blocks, col_block = in_batch % s->col_blocks;
     struct place p = {.batch = s->batch + task / (s->row_blocks * s->col_blocks),
@@ -161,18 +162,18 @@ static void block_task(void *arg, int64_t task) {
     size_t b_bytes = packed || s->lies ? 0 : (size_t)(round_up(p.n, cols) * depth * j->bytes);
     size_t c_bytes = direct ? 0 : (size_t)round_up(p.m * p.n * j->bytes, 64);
     size_t raw_bytes = (size_t)((cols > TILE_ROWS ? cols : TILE_ROWS) * depth * j->bytes);
-    char *room = kl_malloc(a_bytes + b_bytes + c_bytes + raw_bytes + 64);
-    if (!room) {
+    struct kl_scratch room;
+    if (!kl_scratch_take(&room, j->l, a_bytes + b_bytes + c_bytes + raw_bytes)) {
         atomic_store(&j->no_memory, true);
         return;
     }
-    char *a = aligned(room), *b = a + a_bytes, *c = b + b_bytes, *raw = c + c_bytes;
+    char *a = room.ptr, *b = a + a_bytes, *c = b + b_bytes, *raw = c + c_bytes;
     int64_t pitch = direct ? j->out_row : p.n;
     if (direct)
         c = (char *)out->data +
             (p.batch * j->m * j->n + p.row * j->out_row + p.col) * (int64_t)j->bytes;
-    for (int64_t k = s->k; k < s->k + s->depth; k += DEPTH) {
-        int64_t d = kl_min64(DEPTH, s->k + s->depth - k);
+    for (int64_t k = s->k; k < s->k + s->depth; k += s->step) {
+        int64_t d = kl_min64(s->step, s->k + s->depth - k);
         struct right right = {.at = b, .row = cols, .panel = cols * d};
         pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d, TILE_ROWS,
              TILE_ROWS * d, a, raw);
@@ -187,7 +188,7 @@ static void block_task(void *arg, int64_t task) {
     }
     for (int64_t i = 0; !direct && i < p.m; i++)
         store_row(j, &p, i, 0, p.n, c + i * p.n * j->bytes);
-    kl_free(room);
+    kl_scratch_give(&room);
 }
 
 /* A piece of b of the round's first batch. */
@@ -196,7 +197,7 @@ static void pack_task(void *arg, int64_t task) {
     struct kl_product *j = s->j;
     int64_t cols = tile_cols(j), groups = kl_ceil_div(s->n, cols * PIECE_COLS), b;
     int64_t col = task % groups * cols * PIECE_COLS, k = task / groups * PIECE;
-    int64_t first = k / DEPTH * DEPTH, d = kl_min64(DEPTH, s->depth - first);
+    int64_t first = k / s->step * s->step, d = kl_min64(s->step, s->depth - first);
     _Alignas(64) char raw[PIECE * 2 * VECTOR];
     kl_offsets(j->n_lead, j->dims, j->lead[1], s->batch, 1, &b);
     b += (s->k + k) * j->b_row + (s->col + col) * j->b_col;
@@ -209,6 +210,7 @@ static void pack_task(void *arg, int64_t task) {
 static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
     struct kl_product *j = s->j;
     int64_t cols = tile_cols(j), per_line = MOST_SHARED / j->bytes;
+    s->step = SHARED_BYTES / j->bytes;
     bool direct = j->l->out->dtype == j->type, one_b = true;
     for (int i = 0; i < j->n_lead; i++) one_b = one_b && j->lead[1][i] == 0;
     /* Sums that are not complete are kept in the result, if it can hold them. */
@@ -244,20 +246,24 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
 void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l) {
     int64_t cols = tile_cols(j), row_tiles = kl_ceil_div(j->m, TILE_ROWS),
             col_tiles = kl_ceil_div(j->n, cols);
-    struct blocks s = {
-        .j = j, .n = j->n, .depth = j->k, .batches = j->batches, .lies = right_lies(j)};
+    struct blocks s = {.j = j,
+                       .n = j->n,
+                       .depth = j->k,
+                       .step = DEPTH,
+                       .batches = j->batches,
+                       .lies = right_lies(j)};
     if (j->k == 0) {
         memset(j->l->out->data, 0, (size_t)j->l->out->size * kl_dtype_size(j->l->out->dtype));
         return;
     }
     bool direct = j->l->out->dtype == j->type;
-    if (row_tiles > MOST_ROWS / 2 && j->m * j->n >= 8 * TASK_FROM / j->k && j->batches < TASKS &&
+    if (row_tiles > SHARED_FROM && j->m * j->n >= 8 * TASK_FROM / j->k && j->batches < TASKS &&
         (direct || j->k <= MOST_SHARED / j->bytes / cols)) {
         shared_rounds(&s, l);
         return;
     }
     int64_t want = kl_min64((j->m * j->n / (TASK_FROM / j->k + 1)) * j->batches, TASKS);
-    s.row_blocks = kl_ceil_div(row_tiles, 2 * MOST_ROWS);
+    s.row_blocks = kl_ceil_div(row_tiles, OWN_ROWS);
     s.col_blocks = kl_ceil_div(col_tiles, MOST_COLS);
     if (s.row_blocks * s.col_blocks * j->batches < want)
         s.col_blocks = kl_min64(kl_ceil_div(want, s.row_blocks * j->batches), col_tiles);

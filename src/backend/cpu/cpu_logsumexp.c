@@ -286,7 +286,7 @@ static void rows_short(const struct kind *k, bool first, const void *const *x, i
     int again = 0;
     for (int o = 0; o < SIDE; o++) {
         high[o] = KL_LARGER(top[o], high[o]);
-        again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]) || top[o] != top[o];
+        again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]);
     }
     again |= per_top(k, high, sums, terms, SIDE);
     for (int o = 0; again && o < SIDE; o++) add_short(k, top + o, sum + o, x[o], n);
