@@ -149,12 +149,17 @@ static inline float log_ends(float x, float y) {
     y = x > 0 ? y : NAN;
     return x == 0 ? -INFINITY : y;
 }
-/* In steps, since gcc computes everything for denormals and for others where it sees it at once. */
+/* Nearly all blocks have none of what needs care. That is in steps, since gcc computes everything for denormals and for others where it sees it at once. */
 #define LOGARITHM(name, EACH)                                                                   \
     static void name##_blocks(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) { \
         for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                  \
             _Alignas(64) float x[KL_HALVES], normal[KL_HALVES], less[KL_HALVES], y[KL_HALVES];  \
             kl_load_bf16(x, a);                                                                 \
+            if (kl_ordinary_bf16(a)) {                                                          \
+                KL_LANES(k, KL_HALVES) y[k] = EACH(x[k], 127);                                  \
+                kl_store_bf16(out, y);                                                          \
+                continue;                                                                       \
+            }                                                                                   \
             KL_LANES(k, KL_HALVES) normal[k] = x[k] < 0x1p-126f ? x[k] * 0x1p24f : x[k];        \
             KL_LANES(k, KL_HALVES) less[k] = x[k] < 0x1p-126f ? 127 + 24 : 127;                 \
             KL_LANES(k, KL_HALVES) y[k] = EACH(normal[k], less[k]);                             \

@@ -17,6 +17,11 @@ static inline void kl_load_bf16(float *y, const uint16_t *x) {
     _mm512_storeu_si512(y, _mm512_slli_epi32(v, 16));
     _mm512_storeu_si512(y + 16, _mm512_and_si512(v, _mm512_set1_epi32(-0x10000)));
 }
+/* Whether all are positive, normal and finite. */
+static inline bool kl_ordinary_bf16(const uint16_t *x) {
+    __m512i v = _mm512_sub_epi16(_mm512_loadu_si512(x), _mm512_set1_epi16(0x0080));
+    return !_mm512_cmpge_epu16_mask(v, _mm512_set1_epi16(0x7f00));
+}
 /* To at least lo and at most hi; NaN stays. (gcc makes two comparisons and three moves of that where two instructions are enough.) */
 static inline void kl_clamp_halves(float *x, float lo, float hi) {
     for (int k = 0; k < KL_HALVES; k += 16) {
@@ -76,6 +81,13 @@ static inline void kl_load_bf16(float *y, const uint16_t *x) {
         _mm256_storeu_si256((__m256i *)(y + k + 8),
                             _mm256_and_si256(v, _mm256_set1_epi32(-0x10000)));
     }
+}
+static inline bool kl_ordinary_bf16(const uint16_t *x) {
+    const __m256i most = _mm256_set1_epi16(0x7eff);
+    __m256i a = _mm256_loadu_si256((const __m256i *)x),
+            b = _mm256_loadu_si256((const __m256i *)(x + 16)), first = _mm256_set1_epi16(0x0080);
+    __m256i top = _mm256_max_epu16(_mm256_sub_epi16(a, first), _mm256_sub_epi16(b, first));
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_max_epu16(top, most), most)) == -1;
 }
 static inline void kl_clamp_halves(float *x, float lo, float hi) {
     for (int k = 0; k < KL_HALVES; k += 8) {
