@@ -26,7 +26,7 @@ enum {
     WIDTH = 2 * VECTOR / 4, /* queries of a panel */
     QUERIES = 256,
     KEYS = 8 * TILE_ROWS, /* of a block */
-    AMX_KEYS = 128,       /* the same, in tile registers */
+    AMX_KEYS = 256,       /* the same, in tile registers */
     FEW = 16,             /* queries that share keys; below, nothing is packed */
     CHUNK = 512,
     PHASES = 16 /* partial sums of weights */
@@ -198,34 +198,24 @@ static void pack_values(const uint16_t *rows, int64_t width, uint16_t *to) {
                         to + (e * AMX_KEYS / 16 + k) * 16);
 }
 
-/* Query c of a panel, as a column of a right operand. */
-static void pack_query(const struct kl_arg *a, const char *row, int64_t c, int64_t width,
-                       float *to) {
-    uint16_t line[32];
-    uint32_t *words = (uint32_t *)to + c / 16 * 256 + c % 16, pair;
-    for (int64_t t = 0; t < width; t += 32) {
-        int64_t n = kl_min64(32, width - t);
-        memset(line, 0, sizeof line);
-        kl_copy_run(2, n, line, 2, row + t * a->strides[3] * 2, a->strides[3] * 2);
-        for (int i = 0; i < 16; i++) {
-            memcpy(&pair, line + 2 * i, sizeof pair);
-            words[t * 16 + i * 16] = pair;
-        }
-    }
+/* A panel's queries, WIDTH rows, are the columns of a right operand. */
+static void pack_queries(const uint16_t *rows, int64_t width, uint16_t *to) {
+    for (int64_t c = 0; c < WIDTH; c += 16)
+        for (int64_t t = 0; t < width; t += 32)
+            kl_amx_pack(rows + c * width + t, width, 1, 16, 32, true, to + t * 32 + c * 32);
 }
 
 /* exp(x), x at most 0, rounded to bfloat16, as the bits of a float32: a polynomial of 2^r with a relative error of 2^-18, where 2^-9 is lost by rounding. */
 static inline __m512i weight_bf16(__m512 x) {
     static const float c[] = {1.0f,          0.69314718f,  0.24022651f, 0.055504109f,
                               0.0096181291f, 0.0013333558f}; /* ln 2 to the power of i, over i! */
-    __m512 to_integer = _mm512_set1_ps(0x1.8p23f),
-           t = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f));
-    __m512 shifted = _mm512_add_ps(t, to_integer);
-    __m512 r = _mm512_sub_ps(t, _mm512_sub_ps(shifted, to_integer)), y = _mm512_set1_ps(c[5]);
+    /* To the integer and the exponent's bias at once. */
+    const __m512 base = _mm512_set1_ps(0x1.8p23f + 127), log2_e = _mm512_set1_ps(1.44269504f);
+    __m512 shifted = _mm512_fmadd_ps(x, log2_e, base), y = _mm512_set1_ps(c[5]);
+    __m512 r = _mm512_fmadd_ps(x, log2_e, _mm512_sub_ps(base, shifted));
 #pragma GCC unroll 8
     for (int i = 4; i >= 0; i--) y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(c[i]));
-    __m512i power = _mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(shifted), 23),
-                                     _mm512_set1_epi32(0x3f800000));
+    __m512i power = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
     y = _mm512_mul_ps(y, _mm512_castsi512_ps(power));
     __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87), _CMP_NLT_UQ); /* or NaN */
     __m512i u = _mm512_castps_si512(y),
@@ -242,9 +232,16 @@ static void weigh_pairs(struct panel *p, const float *scores, int64_t n, float s
     __m512 factor = _mm512_set1_ps(scale);
     for (int half = 0; half < WIDTH; half += 16) {
         const float *s = scores + half;
-        __m512 top = _mm512_loadu_ps(p->largest + half);
-        for (int64_t i = 0; i < n; i++)
-            top = _mm512_max_ps(_mm512_mul_ps(_mm512_loadu_ps(s + i * WIDTH), factor), top);
+        /* Four at a time: each waits for the one before. */
+        __m512 tops[4], top = _mm512_loadu_ps(p->largest + half);
+        for (int k = 0; k < 4; k++) tops[k] = top;
+        for (int64_t i = 0; i < n; i += 4)
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; k++) {
+                __m512 x = _mm512_loadu_ps(s + kl_min64(i + k, n - 1) * WIDTH);
+                tops[k] = _mm512_max_ps(_mm512_mul_ps(x, factor), tops[k]);
+            }
+        top = _mm512_max_ps(_mm512_max_ps(tops[0], tops[1]), _mm512_max_ps(tops[2], tops[3]));
         float *down = p->scale + half;
         _mm512_storeu_ps(down, _mm512_sub_ps(_mm512_loadu_ps(p->largest + half), top));
         _mm512_storeu_ps(p->largest + half, top);
@@ -343,12 +340,11 @@ static void pack_block(const struct job *j, const struct room *r, int64_t batch,
 static void pack_panel(const struct job *j, const struct room *r, int64_t at, int64_t c,
                        const char *row) {
     float *to = r->q + at * r->q_panel;
-#ifdef __AVX512F__
-    if (j->amx) {
-        pack_query(j->q, row, c, j->d, to);
+    if (j->amx) { /* first as rows */
+        uint16_t *rows = (uint16_t *)r->raw + c * r->d;
+        kl_copy_run(2, j->d, rows, 2, row, j->q->strides[3] * 2);
         return;
     }
-#endif
     load(j->q, row, j->d, r->raw);
     for (int64_t i = 0; i < j->d; i++) to[i * WIDTH + c] = r->raw[i] * j->scale;
 }
@@ -387,6 +383,7 @@ static void many_task(void *arg, int64_t task) {
         state[p].n = kl_min64(WIDTH, n - p * WIDTH);
         state[p].first_seen = j->m;
         state[p].last_seen = -1;
+        if (j->amx) memset(r.raw, 0, (size_t)(WIDTH * d) * sizeof(uint16_t));
         for (int64_t c = 0; c < WIDTH; c++) {
             struct query q = query_of(j, kv_head, first_query + p * WIDTH + c);
             state[p].largest[c] = masked;
@@ -403,6 +400,9 @@ static void many_task(void *arg, int64_t task) {
             if (seen > state[p].last_seen) state[p].last_seen = seen;
             pack_panel(j, &r, p, c, row_of(j->q, batch, q.head, q.row));
         }
+#ifdef __AVX512F__
+        if (j->amx) pack_queries((const uint16_t *)r.raw, d, (uint16_t *)(r.q + p * r.q_panel));
+#endif
     }
     struct kl_amx_config before;
     if (j->amx) kl_amx_begin(&before);
