@@ -72,8 +72,7 @@ stage "release: build, all tests" tests release
 stage "API table" tools/api_coverage.sh build/release/libkeel.so
 stage "install and link" tools/check-install.sh
 stage "demo" build/release/examples/digits cpu
-# Three minutes of NVRTC, which no sanitizer sees into, are left to the stage before; what makes those sources also runs on PoCL here.
-stage "ASan and UBSan" tests asan -E 'backend/cuda/nvrtc_made'
+stage "ASan and UBSan" tests asan
 # What runs kernels on PoCL is left to the other stages: its compiler does not live with this sanitizer's memory map.
 # The longest tests of kernels are left out: they share their chunks within one thread (tests/backend/cpu/kernel_support.h), so there is no race to find; the other folders' run kernels on the pool.
 stage "TSan" tests tsan -L 'base|backend|runtime|graph|io|storm' -E 'backend/opencl|backend/gpu/lower_|backend/cpu/cpu_(along|elementwise|matmul|reduce|scatter|short_rows|sort)$'

@@ -1,6 +1,6 @@
 /* cpu_amx_blocks.c - MATMUL of bfloat16 in tile registers: see kl_cpu_amx_blocks in cpu_matmul.h.
  *
- * The registers multiply several times as fast as operands come from the caches, and packing these costs as much as a sixteenth of the product of a block. So where several tasks need the same part of an operand
+ * The registers multiply faster than operands are packed for them. So where several tasks need the same part of an operand
  * both are packed before, once, by all threads; else each task packs its own. Every element of the result is added up along k in float32, in the same steps, however the product is cut. */
 #include "backend/cpu/cpu_amx_pack.h"
 #include "backend/cpu/cpu_kernels.h"
@@ -25,7 +25,8 @@ struct side {
     int64_t line, step; /* elements between lines, and along k */
     int64_t at;         /* of the batch */
     int64_t first, lines, k;
-    int64_t units, units_along; /* of packing: in all, and along k; 0: it is packed */
+    int64_t across, along;      /* tiles of a unit of packing */
+    int64_t units, units_along; /* in all, and along k; 0: it is packed */
     bool pairs;                 /* a right operand */
     uint16_t *to;
 };
@@ -36,6 +37,14 @@ struct round {
     int64_t batch, rows, cols; /* of a task */
     int64_t col_blocks;
 };
+
+/* Of nothing yet; packed operands go to `room`, a's a_bytes first. */
+static struct round round_of(struct kl_product *j, char *room, size_t a_bytes) {
+    struct side a = {.arg = j->a, .line = j->a_row, .step = j->a_col, .to = (uint16_t *)room};
+    struct side b = {.arg = j->b, .line = j->b_col, .step = j->b_row, .pairs = true};
+    b.to = (uint16_t *)(room + a_bytes);
+    return (struct round){.j = j, .a = a, .b = b};
+}
 
 static int64_t tiles_of(int64_t k) {
     return kl_ceil_div(k, KL_AMX_DEPTH);
@@ -60,20 +69,19 @@ static void pack_part(const struct side *s, int64_t first, int64_t lines, int64_
         }
 }
 
-/* A unit is long in the direction in which memory is. */
 static void pack_unit(const struct side *s, int64_t unit) {
-    int64_t across = s->step == 1 ? 2 : UNIT, along = s->step == 1 ? UNIT : 2;
-    int64_t t = unit % s->units_along * along,
-            first = unit / s->units_along * across * KL_AMX_LINES;
-    pack_part(s, first,
-              kl_min64(across * KL_AMX_LINES, round_up(s->lines, 2 * KL_AMX_LINES) - first), t,
-              kl_min64(t + along, tiles_of(s->k)));
+    int64_t lines = s->across * KL_AMX_LINES, t = unit % s->units_along * s->along;
+    int64_t first = unit / s->units_along * lines;
+    pack_part(s, first, kl_min64(lines, round_up(s->lines, LEAST) - first), t,
+              kl_min64(t + s->along, tiles_of(s->k)));
 }
 
+/* A unit is long in the direction in which memory is. */
 static void count_units(struct side *s) {
-    int64_t across = s->step == 1 ? 2 : UNIT, along = s->step == 1 ? UNIT : 2;
-    s->units_along = kl_ceil_div(tiles_of(s->k), along);
-    s->units = s->units_along * kl_ceil_div(s->lines, across * KL_AMX_LINES);
+    s->across = s->step == 1 ? 2 : UNIT;
+    s->along = s->step == 1 ? UNIT : 2;
+    s->units_along = kl_ceil_div(tiles_of(s->k), s->along);
+    s->units = s->units_along * kl_ceil_div(s->lines, s->across * KL_AMX_LINES);
 }
 
 static void pack_task(void *arg, int64_t task) {
@@ -136,22 +144,13 @@ static void alone_task(void *arg, int64_t task) {
     }
     char *at = room.ptr;
     float *c = (float *)(at + a_bytes + b_bytes);
-    struct round s = {.j = j,
-                      .a = {.arg = j->a,
-                            .line = j->a_row,
-                            .step = j->a_col,
-                            .at = p.a,
-                            .first = p.row,
-                            .lines = p.m,
-                            .to = (uint16_t *)at},
-                      .b = {.arg = j->b,
-                            .line = j->b_col,
-                            .step = j->b_row,
-                            .at = p.b,
-                            .first = p.col,
-                            .lines = p.n,
-                            .pairs = true,
-                            .to = (uint16_t *)(at + a_bytes)}};
+    struct round s = round_of(j, at, a_bytes);
+    s.a.at = p.a;
+    s.a.first = p.row;
+    s.a.lines = p.m;
+    s.b.at = p.b;
+    s.b.first = p.col;
+    s.b.lines = p.n;
     kl_amx_begin(&before);
     for (int64_t k = 0; k < j->k; k += depth) {
         s.a.k = s.b.k = kl_min64(depth, j->k - k);
@@ -186,20 +185,10 @@ static bool all_rounds(struct kl_product *j, const struct kl_launch *l) {
     size_t b_bytes = (size_t)(cols * round_up(j->k, KL_AMX_DEPTH)) * 2;
     struct kl_scratch room;
     if (most == 0 || !kl_scratch_take(&room, j->l, a_bytes + b_bytes)) return false;
-    struct round s = {.j = j,
-                      .rows = j->rows,
-                      .cols = j->cols,
-                      .a = {.arg = j->a,
-                            .line = j->a_row,
-                            .step = j->a_col,
-                            .k = j->k,
-                            .to = (uint16_t *)room.ptr},
-                      .b = {.arg = j->b,
-                            .line = j->b_col,
-                            .step = j->b_row,
-                            .k = j->k,
-                            .pairs = true,
-                            .to = (uint16_t *)(room.ptr + a_bytes)}};
+    struct round s = round_of(j, room.ptr, a_bytes);
+    s.rows = j->rows;
+    s.cols = j->cols;
+    s.a.k = s.b.k = j->k;
     for (s.batch = 0; s.batch < j->batches; s.batch++) {
         int64_t a_at, b_at;
         kl_offsets(j->n_lead, j->dims, j->lead[0], s.batch, 1, &a_at);
