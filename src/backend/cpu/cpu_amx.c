@@ -48,35 +48,93 @@ void kl_amx_end(const struct kl_amx_config *before) {
         _tile_release();
 }
 
-void kl_amx_block(int64_t n, const uint16_t *a, int64_t a_tiles, const uint16_t *b, float *c,
-                  int64_t pitch, bool add) {
-    enum { TILE = 16 * KL_AMX_DEPTH };
-    int64_t step = pitch * (int64_t)sizeof *c;
-    if (add) {
-        _tile_loadd(0, c, step);
-        _tile_loadd(1, c + 16, step);
-        _tile_loadd(2, c + 16 * pitch, step);
-        _tile_loadd(3, c + 16 * pitch + 16, step);
+/* Tiles 0 to 3 are of the result, 4 and 5 of the left operand, 6 and 7 of the right one. */
+enum { TILE = 16 * KL_AMX_DEPTH, LINE = 64 };
+
+static inline void left(const uint16_t *upper, const uint16_t *lower) {
+    _tile_loadd(4, upper, LINE);
+    _tile_loadd(5, lower, LINE);
+}
+static inline void right(const uint16_t *b) {
+    _tile_loadd(6, b, LINE);
+    _tile_loadd(7, b + TILE, LINE);
+}
+static inline void multiply(void) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+/* Loads between the products, as soon as their tile is free: the registers are not renamed. */
+static void steps_of_one(int64_t n, const uint16_t *a, const uint16_t *lower, const uint16_t *b) {
+    for (; n > 0; n--, a += TILE, lower += TILE, b += 2 * TILE) {
+        _tile_loadd(4, a, LINE);
+        _tile_loadd(6, b, LINE);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_loadd(7, b + TILE, LINE);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_loadd(5, lower, LINE);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+}
+
+/* The smaller products first. */
+static void steps_of_two(int64_t n, const uint16_t *a, const uint16_t *lower, const uint16_t *b) {
+    for (; n > 0; n--, a += 2 * TILE, lower += 2 * TILE, b += 4 * TILE) {
+        left(a + TILE, lower + TILE);
+        right(b + 2 * TILE);
+        multiply();
+        right(b);
+        multiply();
+        left(a, lower);
+        right(b + 2 * TILE);
+        multiply();
+        right(b);
+        multiply();
+    }
+}
+static void steps_of_three(int64_t n, const uint16_t *a, const uint16_t *lower, const uint16_t *b) {
+    for (; n > 0; n--, a += 3 * TILE, lower += 3 * TILE, b += 6 * TILE) {
+        left(a + 2 * TILE, lower + 2 * TILE);
+        right(b);
+        multiply();
+        left(a + TILE, lower + TILE);
+        multiply();
+        right(b + 2 * TILE);
+        multiply();
+        left(a, lower);
+        multiply();
+        right(b + 4 * TILE);
+        multiply();
+        right(b);
+        multiply();
+    }
+}
+
+void kl_amx_block(int pieces, int64_t n, const uint16_t *a, int64_t a_steps, const uint16_t *b,
+                  const struct kl_amx_place *from, const struct kl_amx_place *to) {
+    if (from) {
+        int64_t down = 16 * from->pitch, step = from->pitch * (int64_t)sizeof(float);
+        _tile_loadd(0, from->at, step);
+        _tile_loadd(1, from->at + 16, step);
+        _tile_loadd(2, from->at + down, step);
+        _tile_loadd(3, from->at + down + 16, step);
     } else {
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (int64_t i = 0; i < n; i++) {
-        _tile_loadd(4, a + i * TILE, 64);
-        _tile_loadd(5, a + (a_tiles + i) * TILE, 64);
-        _tile_loadd(6, b + 2 * i * TILE, 64);
-        _tile_loadd(7, b + (2 * i + 1) * TILE, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_stored(0, c, step);
-    _tile_stored(1, c + 16, step);
-    _tile_stored(2, c + 16 * pitch, step);
-    _tile_stored(3, c + 16 * pitch + 16, step);
+    (pieces == 1   ? steps_of_one
+     : pieces == 2 ? steps_of_two
+                   : steps_of_three)(n, a, a + a_steps * pieces * TILE, b);
+    int64_t down = 16 * to->pitch, step = to->pitch * (int64_t)sizeof(float);
+    _tile_stored(0, to->at, step);
+    _tile_stored(1, to->at + 16, step);
+    _tile_stored(2, to->at + down, step);
+    _tile_stored(3, to->at + down + 16, step);
 }
 #else
 bool kl_amx_there(void) {
@@ -86,7 +144,7 @@ void kl_amx_begin(struct kl_amx_config *before) {
 }
 void kl_amx_end(const struct kl_amx_config *before) {
 }
-void kl_amx_block(int64_t n, const uint16_t *a, int64_t a_tiles, const uint16_t *b, float *c,
-                  int64_t pitch, bool add) {
+void kl_amx_block(int pieces, int64_t n, const uint16_t *a, int64_t a_steps, const uint16_t *b,
+                  const struct kl_amx_place *from, const struct kl_amx_place *to) {
 }
 #endif

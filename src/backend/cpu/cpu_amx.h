@@ -1,4 +1,4 @@
-/* cpu_amx.h - the tile registers of x86-64 (AMX), for products of bfloat16: 16 times as many a cycle as in vectors of float32. Compiled once, beside the variants. */
+/* cpu_amx.h - the tile registers of x86-64 (AMX), for products of bfloat16: 16 times as many a cycle as in vectors of float32; and for those of float32 and float16, whose elements are sums of three and two bfloat16. Compiled once, beside the variants. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,13 @@ struct kl_amx_config {
 };
 void kl_amx_begin(struct kl_amx_config *before);
 void kl_amx_end(const struct kl_amx_config *before);
-/* c = a b, or c += a b (add), 32 x 32 float32 with rows `pitch` apart. a: 2 x n tiles of 16 rows by 32, of two panels a_tiles tiles apart; b: n x 2 of 32 by 16, two rows of it interleaved; see
- * cpu_matmul.c. */
-void kl_amx_block(int64_t n, const uint16_t *a, int64_t a_tiles, const uint16_t *b, float *c,
-                  int64_t pitch, bool add);
+/* A block of a result, 32 x 32 float32. */
+struct kl_amx_place {
+    float *at;
+    int64_t pitch; /* elements from row to row */
+};
+/* to = from + a b, where from may be to, or NULL for zeros, over n steps of 32 along k. a: of two panels a_steps steps apart, per step `pieces` tiles of 16 rows by 32; b: per step `pieces` times two tiles of
+ * 32 by 16, two rows of it interleaved; see cpu_amx_pack.h. Operands are the sums of their pieces, the largest first. Of three pieces (float32) the products of the second with the third and of the third with itself are left out: 2^-24 of
+ * the whole product at most. */
+void kl_amx_block(int pieces, int64_t n, const uint16_t *a, int64_t a_steps, const uint16_t *b,
+                  const struct kl_amx_place *from, const struct kl_amx_place *to);

@@ -278,10 +278,11 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
 #ifdef __AVX512F__
     float scale = j->scale;
     if (j->amx) {
-        for (int64_t i = 0; i < n; i += KL_AMX_ROWS)
-            kl_amx_block(r->d / KL_AMX_DEPTH, (const uint16_t *)r->k + i * r->d,
-                         r->d / KL_AMX_DEPTH, (const uint16_t *)q, r->scores + i * WIDTH, WIDTH,
-                         false);
+        for (int64_t i = 0; i < n; i += KL_AMX_ROWS) {
+            struct kl_amx_place to = {r->scores + i * WIDTH, WIDTH};
+            kl_amx_block(1, r->d / KL_AMX_DEPTH, (const uint16_t *)r->k + i * r->d,
+                         r->d / KL_AMX_DEPTH, (const uint16_t *)q, NULL, &to);
+        }
         if (masks) {
             KL_EACH(i, n * WIDTH) r->scores[i] *= scale;
             scale = 1;
@@ -300,10 +301,11 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
     if (j->amx) {
         weigh_pairs(p, r->scores, n, scale, (uint32_t *)r->raw);
         rescale(sums, j->e, p->scale);
-        for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS)
-            kl_amx_block(kl_ceil_div(n, KL_AMX_DEPTH), (const uint16_t *)r->v + i * AMX_KEYS,
-                         AMX_KEYS / KL_AMX_DEPTH, (const uint16_t *)r->raw, sums + i * WIDTH, WIDTH,
-                         true);
+        for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS) {
+            struct kl_amx_place to = {sums + i * WIDTH, WIDTH};
+            kl_amx_block(1, kl_ceil_div(n, KL_AMX_DEPTH), (const uint16_t *)r->v + i * AMX_KEYS,
+                         AMX_KEYS / KL_AMX_DEPTH, (const uint16_t *)r->raw, &to, &to);
+        }
         return;
     }
 #endif

@@ -3,7 +3,7 @@
  *
  * Three ways, chosen by shape and dtype alone. With few rows (or columns: then the product is computed transposed) the matrix is read once, as it lies (cpu_matvec.inc). Larger ones of floats: blocks of the output
  * are tasks; each walks along k in steps, packs both operands' parts, of any strides, and lets a tile of registers run over them (cpu_gemm.inc). complex64:
- * plain loops over packed blocks (cpu_matmul.inc). bfloat16 where the CPU has tile registers: theirs (cpu_amx_blocks.c), which take denormals for zero. 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
+ * plain loops over packed blocks (cpu_matmul.inc). bfloat16, and large products of float32 and float16, where the CPU has tile registers: theirs (cpu_amx_blocks.c). 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
 #include "backend/cpu/cpu_matmul.h"
 
 #include "backend/cpu/cpu_complex.h"

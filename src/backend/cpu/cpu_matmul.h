@@ -71,5 +71,5 @@ static inline void store_row(const struct kl_product *j, const struct place *p, 
 
 /* Products of floats, on the pool of l. */
 void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l);
-/* The same in tile registers; false, and nothing is done: they are not there, or take other types. */
+/* The same in tile registers; false, and nothing is done: they are not there, or vectors are faster. */
 bool kl_cpu_amx_blocks(struct kl_product *j, const struct kl_launch *l);

@@ -106,6 +106,8 @@ static void blocks(void **state) {
         product(*t, 113, 64, 1170, true);
         product(*t, 9, 70, 200, false);
         product(*t, 20, 600, 700, true);
+        if (*t == KL_F16) product(*t, 300, 290, 301, true); /* in pieces */
+        if (*t == KL_F32) product(*t, 820, 821, 800, true);
     }
 }
 
@@ -192,32 +194,178 @@ static void few_rows(void **state) {
     }
 }
 
-/* bfloat16: the rows of a, then the columns of b, in parts; and with k so long that none is packed for all. Whole numbers, so that sums are exact until they are rounded. */
-static void rounds_of_halves(void **state) {
-    static const int sizes[][3] = {{1100, 8200, 300}, {300, 8200, 1100}, {300, 33000, 80}};
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        int m = sizes[s][0], depth = sizes[s][1], n = sizes[s][2];
-        uint16_t *a = malloc(sizeof(uint16_t) * m * depth),
-                 *b = malloc(sizeof(uint16_t) * depth * n), *c = malloc(sizeof(uint16_t) * m * n);
-        for (int i = 0; i < m * depth; i++) a[i] = kl_f32_to_bf16((float)(i * 7 % 11 - 5));
-        for (int i = 0; i < depth * n; i++) b[i] = kl_f32_to_bf16((float)(i * 5 % 13 - 6));
-        struct operand x, y, z;
-        dense(&x, a, KL_BF16, DIMS(m, depth));
-        dense(&y, b, KL_BF16, DIMS(depth, n));
-        memset(c, 0xAB, sizeof(uint16_t) * m * n);
-        RUN(KL_OP_MATMUL, NULL, dense(&z, c, KL_BF16, DIMS(m, n)), IN(&x, &y), true);
-        for (int i = 0; i < m; i += i + 61 < m ? 61 : 1)
-            for (int j = 0; j < n; j += j + 37 < n ? 37 : 1) {
-                float want = 0;
-                for (int k = 0; k < depth; k++)
-                    want += kl_bf16_to_f32(a[i * depth + k]) * kl_bf16_to_f32(b[k * n + j]);
-                if (c[i * n + j] != kl_f32_to_bf16(want))
-                    fail_msg("%d x %d x %d: %g at %d, %d, not %g", m, depth, n,
-                             kl_bf16_to_f32(c[i * n + j]), i, j, want);
+static void put(void *to, enum kl_dtype dtype, int64_t i, float x) {
+    uint16_t half = dtype == KL_F16 ? kl_f32_to_f16(x) : kl_f32_to_bf16(x);
+    if (dtype == KL_F32)
+        ((float *)to)[i] = x;
+    else
+        ((uint16_t *)to)[i] = half;
+}
+
+/* In tile registers: the rows of a, then the columns of b, in parts; and with k so long that none is packed for all. Whole numbers, so that sums are exact until they are rounded. */
+static void rounds_of_tiles(void **state) {
+    static const int sizes[][3] = {{1100, 8200, 300}, {300, 8200, 1100}, {300, 33000, 130}};
+    static const enum kl_dtype dtypes[] = {KL_BF16, KL_F16, KL_F32};
+    for (int t = 0; t < 3; t++)
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            int m = sizes[s][0], depth = sizes[s][1], n = sizes[s][2];
+            size_t item = kl_dtype_size(dtypes[t]);
+            void *a = malloc(item * m * depth), *b = malloc(item * depth * n),
+                 *c = malloc(item * m * n), *want = malloc(item);
+            for (int i = 0; i < m * depth; i++) put(a, dtypes[t], i, (float)(i * 7 % 11 - 5));
+            for (int i = 0; i < depth * n; i++) put(b, dtypes[t], i, (float)(i * 5 % 13 - 6));
+            struct operand x, y, z;
+            dense(&x, a, dtypes[t], DIMS(m, depth));
+            dense(&y, b, dtypes[t], DIMS(depth, n));
+            memset(c, 0xAB, item * m * n);
+            RUN(KL_OP_MATMUL, NULL, dense(&z, c, dtypes[t], DIMS(m, n)), IN(&x, &y), true);
+            for (int i = 0; i < m; i += i + 61 < m ? 61 : 1)
+                for (int j = 0; j < n; j += j + 37 < n ? 37 : 1) {
+                    float sum = 0;
+                    for (int k = 0; k < depth; k++)
+                        sum += (float)((i * depth + k) * 7 % 11 - 5) *
+                               (float)((k * n + j) * 5 % 13 - 6);
+                    put(want, dtypes[t], 0, sum);
+                    if (memcmp((char *)c + item * (i * n + j), want, item) != 0)
+                        fail_msg("%s, %d x %d x %d: %g at %d, %d, not %g", kl_dtype_name(dtypes[t]),
+                                 m, depth, n, real_at(c, dtypes[t], i * n + j), i, j, sum);
+                }
+            free(a);
+            free(b);
+            free(c);
+            free(want);
+        }
+}
+
+/* All bits of a significand, and any of a range of exponents and signs. */
+static float any_float(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    float x = 1 + (float)(*seed >> 9) / (1 << 23);
+    *seed = *seed * 1664525u + 1013904223u;
+    return ldexpf(*seed >> 31 ? x : -x, (int)(*seed >> 24 & 15) - 8);
+}
+
+/* n of them, of which the first few come again and again. */
+static void some_floats(void *to, enum kl_dtype dtype, int64_t n, uint32_t seed) {
+    enum { DIFFERENT = 9973 };
+    size_t item = kl_dtype_size(dtype);
+    for (int64_t i = 0; i < n && i < DIFFERENT; i++) put(to, dtype, i, any_float(&seed));
+    for (int64_t i = DIFFERENT; i < n; i += DIFFERENT)
+        memcpy((char *)to + i * item, to, item * (n - i < DIFFERENT ? n - i : DIFFERENT));
+}
+
+/* Each element of the result is one product: no part of either operand may be missing, whichever is the matrix with one element in every row and column, and however the other lies. */
+static void single_products(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_F32};
+    for (int t = 0; t < 2; t++) {
+        enum { LINES = 200, LONG = 1700 };
+        enum kl_dtype dtype = dtypes[t];
+        size_t item = kl_dtype_size(dtype), size = (size_t)LINES * LONG;
+        void *dense_one = malloc(item * size), *sparse = calloc(LONG * LONG, item),
+             *c = malloc(item * size);
+        float *values = malloc(sizeof(float[LONG]));
+        uint32_t seed = 9;
+        for (size_t i = 0; i < size; i++) put(dense_one, dtype, (int64_t)i, any_float(&seed));
+        for (int one = 0; one < 2; one++) { /* ones: the very elements */
+            for (int i = 0; i < LONG; i++) {
+                put(values, dtype, i, one ? 1 : any_float(&seed));
+                put(sparse, dtype, (int64_t)(i * 7 % LONG) * LONG + i,
+                    (float)real_at(values, dtype, i));
             }
+            for (int way = 0; way < 4; way++) {
+                bool first = way & 1, by_columns = way & 2; /* it is the left operand */
+                int64_t row = by_columns ? 1
+                              : first    ? LONG
+                                         : LINES,
+                        col = !by_columns ? 1
+                              : first     ? LINES
+                                          : LONG;
+                struct operand x, y, z;
+                if (first) {
+                    strided_operand(&x, dense_one, dtype, DIMS(LINES, LONG), STRIDES(row, col));
+                    dense(&y, sparse, dtype, DIMS(LONG, LONG));
+                    dense(&z, c, dtype, DIMS(LINES, LONG));
+                } else {
+                    strided_operand(&x, sparse, dtype, DIMS(LONG, LONG), STRIDES(1, LONG));
+                    strided_operand(&y, dense_one, dtype, DIMS(LONG, LINES), STRIDES(row, col));
+                    dense(&z, c, dtype, DIMS(LONG, LINES));
+                }
+                RUN(KL_OP_MATMUL, NULL, &z, IN(&x, &y), true);
+                for (int64_t l = 0; l < LINES; l++)
+                    for (int64_t i = 0; i < LONG; i++) {
+                        int64_t k = i * 7 % LONG;
+                        double got = real_at(c, dtype, first ? l * LONG + i : i * LINES + l);
+                        double want = real_at(dense_one, dtype,
+                                              first ? l * row + k * col : k * row + l * col) *
+                                      real_at(values, dtype, i);
+                        double unit = one ? 0 : dtype == KL_F16 ? 0x1p-11 : 0x1.2p-23;
+                        double least = one || dtype == KL_F32 ? 0 : 0x1p-25; /* denormal */
+                        if (!(fabs(got - want) <= fmax(unit * fabs(want), least)))
+                            fail_msg("%s, way %d: %.9g at %d, %d, not %.9g", kl_dtype_name(dtype),
+                                     way, got, (int)l, (int)i, want);
+                    }
+            }
+        }
+        free(dense_one);
+        free(sparse);
+        free(c);
+        free(values);
+    }
+}
+
+/* What tile registers do not take in pieces: each product of a batch that has such an element comes out as in vectors, the others as alone. */
+static void refused(void **state) {
+    int wide = kl_cpu_variant();
+    if (wide == 0 || !kl_cpu_uses_amx()) {
+        print_message("no tile registers here\n");
+        return;
+    }
+    static const struct {
+        enum kl_dtype dtype;
+        int batches, m, k, n;
+        float in_a, in_b; /* one element each */
+    } cases[] = {{KL_F16, 3, 260, 256, 256, NAN, 1},
+                 {KL_F16, 3, 260, 256, 256, 1, -INFINITY},
+                 {KL_F16, 20, 256, 257, 256, INFINITY, 1},
+                 {KL_F32, 2, 130, 33000, 130, NAN, 1},
+                 {KL_F32, 2, 130, 33000, 130, 1, 0x1p-101f},
+                 {KL_F32, 2, 130, 33000, 130, 0x1p-60f, 0x1p-60f},
+                 {KL_F32, 2, 130, 33000, 130, 0x1p60f, 0x1p60f},
+                 {KL_F32, 2, 130, 33000, 130, 1, 0x1.fffffep127f}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum kl_dtype dtype = cases[i].dtype;
+        int n = cases[i].batches, m = cases[i].m, k = cases[i].k, cols = cases[i].n, odd = n / 2;
+        int64_t item = (int64_t)kl_dtype_size(dtype), a_size = (int64_t)m * k,
+                b_size = (int64_t)k * cols, c_size = (int64_t)m * cols;
+        char *a = malloc((size_t)(n * a_size * item)), *b = malloc((size_t)(n * b_size * item));
+        char *c = malloc((size_t)(n * c_size * item)), *alone = malloc((size_t)(c_size * item));
+        some_floats(a, dtype, n * a_size, 5);
+        some_floats(b, dtype, n * b_size, 6);
+        put(a, dtype, odd * a_size + a_size - 1, cases[i].in_a);
+        put(b, dtype, odd * b_size + b_size - 1, cases[i].in_b);
+        struct operand x, y, z;
+        dense(&x, a, dtype, DIMS(n, m, k));
+        dense(&y, b, dtype, DIMS(n, k, cols));
+        memset(c, 0xAB, (size_t)(n * c_size * item));
+        RUN(KL_OP_MATMUL, NULL, dense(&z, c, dtype, DIMS(n, m, cols)), IN(&x, &y), true);
+        /* The odd one in vectors; another one as it is, and in vectors, which give other bits. */
+        for (int way = 0; way < 3; way++) {
+            int l = way == 0 ? odd : 0;
+            if (way == 2 && cases[i].in_a == 1) continue;
+            kl_cpu_use_variant(way == 1 ? wide : wide - 1);
+            dense(&x, a + l * a_size * item, dtype, DIMS(m, k));
+            dense(&y, b + l * b_size * item, dtype, DIMS(k, cols));
+            RUN(KL_OP_MATMUL, NULL, dense(&z, alone, dtype, DIMS(m, cols)), IN(&x, &y), false);
+            kl_cpu_use_variant(-1);
+            bool same = memcmp(alone, c + l * c_size * item, (size_t)(c_size * item)) == 0;
+            if (way == 2 ? same && dtype == KL_F32 : !same)
+                fail_msg("case %d, way %d: %s bits in product %d", (int)i, way,
+                         same ? "no other" : "other", l);
+        }
         free(a);
         free(b);
         free(c);
+        free(alone);
     }
 }
 
@@ -238,9 +386,9 @@ static void nothing_to_add(void **state) {
 
 /* Without room for what is packed for all tasks each packs its own part; without that it is an error. */
 static void no_memory(void **state) {
-    enum { M = 130, K = 300, N = 250 };
-    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16};
-    for (int t = 0; t < 2; t++) {
+    enum { M = 260, K = 300, N = 250 };
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
+    for (int t = 0; t < 3; t++) {
         enum kl_dtype dtype = dtypes[t];
         size_t item = kl_dtype_size(dtype);
         char *a = malloc(item * M * K), *b = malloc(item * K * N), *want = malloc(item * M * N),
@@ -284,9 +432,10 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),         cmocka_unit_test(b_where_it_lies),
-        cmocka_unit_test(few_rows),       cmocka_unit_test(batches),
-        cmocka_unit_test(rounds),         cmocka_unit_test(rounds_of_halves),
-        cmocka_unit_test(nothing_to_add), cmocka_unit_test(no_memory)};
+        cmocka_unit_test(blocks),          cmocka_unit_test(b_where_it_lies),
+        cmocka_unit_test(few_rows),        cmocka_unit_test(batches),
+        cmocka_unit_test(rounds),          cmocka_unit_test(rounds_of_tiles),
+        cmocka_unit_test(single_products), cmocka_unit_test(refused),
+        cmocka_unit_test(nothing_to_add),  cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
