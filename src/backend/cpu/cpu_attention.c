@@ -19,15 +19,17 @@
 #include "backend/cpu/cpu_math.h"
 #include "backend/cpu/cpu_matvec.h"
 #include "backend/cpu/cpu_products.h"
+#include "backend/cpu/cpu_scratch.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
 enum {
     WIDTH = 2 * VECTOR / 4, /* queries of a panel */
-    QUERIES = 256,
-    KEYS = 8 * TILE_ROWS, /* of a block */
-    AMX_KEYS = 256,       /* the same, in tile registers */
-    FEW = 16,             /* queries that share keys; below, nothing is packed */
+    QUERIES = 512,          /* of a task, at most: the more, the less often keys are packed */
+    TASKS = 64,             /* from which tasks have so many; else half */
+    KEYS = 8 * TILE_ROWS,   /* of a block */
+    AMX_KEYS = 256,         /* the same, in tile registers */
+    FEW = 16,               /* queries that share keys; below, nothing is packed */
     CHUNK = 512,
     PHASES = 16 /* partial sums of weights */
 };
@@ -39,8 +41,8 @@ struct job {
     float scale;
     bool causal, amx;
     int64_t heads, kv_heads, group, n, m, d, e;
-    int64_t blocks; /* tasks per batch and kv head */
-    float *parts;   /* few queries: of each task, per query largest, sum, e values */
+    int64_t queries, blocks; /* of a task; tasks per batch and kv head */
+    float *parts;            /* few queries: of each task, per query largest, sum, e values */
     _Atomic(bool) no_memory;
 };
 
@@ -138,6 +140,7 @@ static void store(const struct job *j, int64_t batch, struct query q, const floa
 struct panel {
     float largest[WIDTH], total[WIDTH], scale[WIDTH];
     int64_t n, first_seen, last_seen; /* of its queries: the least and the most keys */
+    bool begun;                       /* there are sums */
 };
 
 /* Scores of n keys by WIDTH queries become weights; the panel's sums are brought to the new largest scores. */
@@ -174,28 +177,28 @@ static void rescale(float *sums, int64_t n, const float *scale) {
 }
 
 #ifdef __AVX512F__
-/* bfloat16 rows from `first` on, contiguous and `pitch` apart; what is missing up to that and up to AMX_KEYS rows is 0. */
-static void copy_rows(const struct kl_arg *a, int64_t batch, int64_t head, int64_t first, int64_t n,
-                      int64_t width, uint16_t *to, int64_t pitch) {
-    if (n < AMX_KEYS || width < pitch) memset(to, 0, (size_t)(AMX_KEYS * pitch) * sizeof *to);
-    for (int64_t i = 0; i < n; i++)
-        kl_copy_run(2, width, to + i * pitch, 2, row_of(a, batch, head, first + i),
-                    a->strides[3] * 2);
+/* n rows of bfloat16 from `first` on. Keys are a left operand as they lie, so are values transposed; both are padded to `pitch` elements, and to whole tiles of keys. */
+static void pack_keys(const struct kl_arg *a, const char *first, int64_t n, int64_t width,
+                      int64_t pitch, uint16_t *to) {
+    const uint16_t *rows = (const uint16_t *)first;
+    int64_t line = a->strides[2], step = a->strides[3];
+    for (int64_t i = 0; i < round_up(n, KL_AMX_ROWS); i += 16)
+        for (int64_t t = 0; t < pitch; t += 32) {
+            int64_t lines = kl_min64(16, n - i), depth = kl_min64(32, width - t);
+            kl_amx_pack(rows + i * line + t * step, line, step, lines > 0 ? lines : 0, depth, false,
+                        to + i * pitch + t * 16);
+        }
 }
-
-/* Keys are a left operand as they lie. */
-static void pack_keys(const uint16_t *rows, int64_t width, uint16_t *to) {
-    for (int64_t i = 0; i < AMX_KEYS; i += 16)
-        for (int64_t t = 0; t < width; t += 32)
-            kl_amx_pack(rows + i * width + t, width, 1, 16, 32, false, to + i * width + t * 16);
-}
-
-/* So are values, transposed. */
-static void pack_values(const uint16_t *rows, int64_t width, uint16_t *to) {
-    for (int64_t e = 0; e < width; e += 16)
-        for (int64_t k = 0; k < AMX_KEYS; k += 32)
-            kl_amx_pack(rows + k * width + e, 1, width, 16, 32, false,
+static void pack_values(const struct kl_arg *a, const char *first, int64_t n, int64_t width,
+                        int64_t pitch, uint16_t *to) {
+    const uint16_t *rows = (const uint16_t *)first;
+    int64_t line = a->strides[3], step = a->strides[2];
+    for (int64_t e = 0; e < pitch; e += 16)
+        for (int64_t k = 0; k < n; k += 32) {
+            int64_t lines = kl_min64(16, width - e), depth = kl_min64(32, n - k);
+            kl_amx_pack(rows + k * step + e * line, line, step, lines > 0 ? lines : 0, depth, false,
                         to + (e * AMX_KEYS / 16 + k) * 16);
+        }
 }
 
 /* A panel's queries, WIDTH rows, are the columns of a right operand. */
@@ -205,61 +208,95 @@ static void pack_queries(const uint16_t *rows, int64_t width, uint16_t *to) {
             kl_amx_pack(rows + c * width + t, width, 1, 16, 32, true, to + t * 32 + c * 32);
 }
 
-/* exp(x), x at most 0, rounded to bfloat16, as the bits of a float32: a polynomial of 2^r with a relative error of 2^-18, where 2^-9 is lost by rounding. */
-static inline __m512i weight_bf16(__m512 x) {
-    static const float c[] = {1.0f,          0.69314718f,  0.24022651f, 0.055504109f,
-                              0.0096181291f, 0.0013333558f}; /* ln 2 to the power of i, over i! */
+/* CPUs with tile registers have these instructions too. */
+#define WITH_BF16 __attribute__((target("avx512bf16")))
+
+/* exp(x), by a polynomial of 2^r with a relative error of 2^-18, where 2^-9 is lost by rounding to bfloat16; 0 below exp(-87). */
+static inline __m512 weight_of(__m512 x) {
+    static const float c[] = {0.99999928f, 0.69312179f, 0.24024744f, 0.055917863f, 0.0095701021f};
     /* To the integer and the exponent's bias at once. */
     const __m512 base = _mm512_set1_ps(0x1.8p23f + 127), log2_e = _mm512_set1_ps(1.44269504f);
-    __m512 shifted = _mm512_fmadd_ps(x, log2_e, base), y = _mm512_set1_ps(c[5]);
+    __m512 shifted = _mm512_fmadd_ps(x, log2_e, base), y = _mm512_set1_ps(c[4]);
     __m512 r = _mm512_fmadd_ps(x, log2_e, _mm512_sub_ps(base, shifted));
 #pragma GCC unroll 8
-    for (int i = 4; i >= 0; i--) y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(c[i]));
+    for (int i = 3; i >= 0; i--) y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(c[i]));
     __m512i power = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
-    y = _mm512_mul_ps(y, _mm512_castsi512_ps(power));
     __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87), _CMP_NLT_UQ); /* or NaN */
-    __m512i u = _mm512_castps_si512(y),
-            odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-    __m512i rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    rounded = _mm512_mask_mov_epi32(rounded, _mm512_cmp_ps_mask(y, y, _CMP_UNORD_Q),
-                                    _mm512_set1_epi32(0x7fc00000));
-    return _mm512_maskz_and_epi32(normal, rounded, _mm512_set1_epi32((int)0xffff0000));
+    return _mm512_maskz_mul_ps(normal, y, _mm512_castsi512_ps(power));
 }
 
-/* As weigh, of scores that are still to be multiplied by `scale`; the weights become a right operand. */
-static void weigh_pairs(struct panel *p, const float *scores, int64_t n, float scale,
-                        uint32_t *to) {
+/* As weigh, of scores that are still to be multiplied by `scale`, which is positive; the weights become a right operand. A largest score stands until one is larger by LEEWAY: so sums seldom have to be scaled
+ * down, and weights, of which bfloat16 keeps as many bits whatever their size, are at most exp(LEEWAY). */
+WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t n, float scale,
+                                  uint32_t *to) {
+    enum { LEEWAY = 4 };
+    /* Two vectors of bfloat16, one after the other, to pairs. */
+    _Alignas(64) uint16_t order[32];
+    for (int i = 0; i < 32; i++) order[i] = (uint16_t)(i / 2 + i % 2 * 16);
+    __m512i pairs = _mm512_load_si512(order), upper = _mm512_set1_epi32((int)0xffff0000);
     __m512 factor = _mm512_set1_ps(scale);
     for (int half = 0; half < WIDTH; half += 16) {
         const float *s = scores + half;
-        /* Four at a time: each waits for the one before. */
-        __m512 tops[4], top = _mm512_loadu_ps(p->largest + half);
-        for (int k = 0; k < 4; k++) tops[k] = top;
+        /* Four at a time: each waits for the one before. NaN are lost here, but not in the sum of weights. */
+        __m512 tops[4], largest = _mm512_loadu_ps(p->largest + half);
+        for (int k = 0; k < 4; k++) tops[k] = _mm512_loadu_ps(s);
         for (int64_t i = 0; i < n; i += 4)
 #pragma GCC unroll 4
-            for (int k = 0; k < 4; k++) {
-                __m512 x = _mm512_loadu_ps(s + kl_min64(i + k, n - 1) * WIDTH);
-                tops[k] = _mm512_max_ps(_mm512_mul_ps(x, factor), tops[k]);
-            }
-        top = _mm512_max_ps(_mm512_max_ps(tops[0], tops[1]), _mm512_max_ps(tops[2], tops[3]));
+            for (int k = 0; k < 4; k++)
+                tops[k] =
+                    _mm512_max_ps(tops[k], _mm512_loadu_ps(s + kl_min64(i + k, n - 1) * WIDTH));
+        __m512 top =
+            _mm512_max_ps(_mm512_max_ps(tops[0], tops[1]), _mm512_max_ps(tops[2], tops[3]));
+        top = _mm512_mul_ps(top, factor);
+        __mmask16 more =
+            _mm512_cmp_ps_mask(_mm512_sub_ps(top, largest), _mm512_set1_ps(LEEWAY), _CMP_GT_OQ);
+        top = _mm512_mask_mov_ps(largest, more, top);
         float *down = p->scale + half;
-        _mm512_storeu_ps(down, _mm512_sub_ps(_mm512_loadu_ps(p->largest + half), top));
+        _mm512_storeu_ps(down, _mm512_sub_ps(largest, top));
         _mm512_storeu_ps(p->largest + half, top);
         KL_EACH(c, 16) down[c] = kl_exp_f32(down[c]);
-        __m512 total = _mm512_mul_ps(_mm512_loadu_ps(p->total + half), _mm512_loadu_ps(down));
+        __m512 first = _mm512_mul_ps(_mm512_loadu_ps(p->total + half), _mm512_loadu_ps(down)),
+               second = _mm512_setzero_ps();
         for (int64_t i = 0; i < round_up(n, KL_AMX_DEPTH); i += 2) {
-            __m512i pair[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+            __m512 w[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
 #pragma GCC unroll 2
-            for (int key = 0; key < 2; key++) {
-                if (i + key >= n) continue;
-                __m512 x = _mm512_mul_ps(_mm512_loadu_ps(s + (i + key) * WIDTH), factor);
-                pair[key] = weight_bf16(_mm512_sub_ps(x, top));
-                total = _mm512_add_ps(total, _mm512_castsi512_ps(pair[key]));
-            }
-            _mm512_storeu_si512(to + i / 32 * 512 + half * 16 + i % 32 * 8,
-                                _mm512_or_si512(_mm512_srli_epi32(pair[0], 16), pair[1]));
+            for (int key = 0; key < 2; key++)
+                if (i + key < n)
+                    w[key] = weight_of(
+                        _mm512_fmsub_ps(_mm512_loadu_ps(s + (i + key) * WIDTH), factor, top));
+            __m512i both =
+                _mm512_permutexvar_epi16(pairs, (__m512i)_mm512_cvtne2ps_pbh(w[1], w[0]));
+            first = _mm512_add_ps(first, _mm512_castsi512_ps(_mm512_slli_epi32(both, 16)));
+            second = _mm512_add_ps(second, _mm512_castsi512_ps(_mm512_and_si512(both, upper)));
+            _mm512_storeu_si512(to + i / 32 * 512 + half * 16 + i % 32 * 8, both);
         }
-        _mm512_storeu_ps(p->total + half, total);
+        _mm512_storeu_ps(p->total + half, _mm512_add_ps(first, second));
+    }
+}
+
+/* The results of a panel's queries: `sums`, `width` rows of WIDTH, over what they are weighted by. */
+WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, int64_t batch,
+                                  int64_t kv_head, int64_t first, const float *sums,
+                                  int64_t width) {
+    uint16_t *out[WIDTH];
+    for (int64_t c = 0; c < p->n; c++) {
+        struct query q = query_of(j, kv_head, first + c);
+        out[c] = (uint16_t *)j->l->out->data + ((batch * j->heads + q.head) * j->n + q.row) * j->e;
+    }
+    for (int half = 0; half < WIDTH && half < p->n; half += 16) {
+        __m512 part = _mm512_div_ps(_mm512_set1_ps(1), _mm512_loadu_ps(p->total + half));
+        for (int64_t e = 0; e < width; e += 16) {
+            vec_f32 r[16];
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++)
+                r[i] = (vec_f32)_mm512_mul_ps(part, _mm512_loadu_ps(sums + (e + i) * WIDTH + half));
+            turn_f32(r);
+            size_t bytes = (size_t)(kl_min64(16, j->e - e) > 0 ? kl_min64(16, j->e - e) : 0) * 2;
+            for (int64_t c = 0; c < kl_min64(16, p->n - half); c++) {
+                __m256bh y = _mm512_cvtneps_pbh((__m512)r[c]);
+                memcpy(out[half + c] + e, &y, bytes);
+            }
+        }
     }
 }
 #endif
@@ -283,7 +320,7 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
             kl_amx_block(1, r->d / KL_AMX_DEPTH, (const uint16_t *)r->k + i * r->d,
                          r->d / KL_AMX_DEPTH, (const uint16_t *)q, NULL, &to);
         }
-        if (masks) {
+        if (masks || !(scale > 0)) {
             KL_EACH(i, n * WIDTH) r->scores[i] *= scale;
             scale = 1;
         }
@@ -300,12 +337,14 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
 #ifdef __AVX512F__
     if (j->amx) {
         weigh_pairs(p, r->scores, n, scale, (uint32_t *)r->raw);
-        rescale(sums, j->e, p->scale);
+        if (p->begun) rescale(sums, j->e, p->scale);
         for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {sums + i * WIDTH, WIDTH};
             kl_amx_block(1, kl_ceil_div(n, KL_AMX_DEPTH), (const uint16_t *)r->v + i * AMX_KEYS,
-                         AMX_KEYS / KL_AMX_DEPTH, (const uint16_t *)r->raw, &to, &to);
+                         AMX_KEYS / KL_AMX_DEPTH, (const uint16_t *)r->raw, p->begun ? &to : NULL,
+                         &to);
         }
+        p->begun = true;
         return;
     }
 #endif
@@ -321,11 +360,8 @@ static void pack_block(const struct job *j, const struct room *r, int64_t batch,
                        int64_t first, int64_t keys) {
 #ifdef __AVX512F__
     if (j->amx) {
-        uint16_t *rows = (uint16_t *)r->raw;
-        copy_rows(j->k, batch, kv_head, first, keys, j->d, rows, r->d);
-        pack_keys(rows, r->d, (uint16_t *)r->k);
-        copy_rows(j->v, batch, kv_head, first, keys, j->e, rows, r->e);
-        pack_values(rows, r->e, (uint16_t *)r->v);
+        pack_keys(j->k, row_of(j->k, batch, kv_head, first), keys, j->d, r->d, (uint16_t *)r->k);
+        pack_values(j->v, row_of(j->v, batch, kv_head, first), keys, j->e, r->e, (uint16_t *)r->v);
         return;
     }
 #endif
@@ -354,8 +390,8 @@ static void pack_panel(const struct job *j, const struct room *r, int64_t at, in
 static void many_task(void *arg, int64_t task) {
     struct job *j = arg;
     int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
-    int64_t first_query = task % j->blocks * QUERIES;
-    int64_t n = kl_min64(QUERIES, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
+    int64_t first_query = task % j->blocks * j->queries;
+    int64_t n = kl_min64(j->queries, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
     /* As many 16-bit numbers in tile registers need half the room. */
     int64_t d = j->amx ? round_up(j->d, KL_AMX_DEPTH) : j->d, share = j->amx ? 2 : 1;
     int64_t e = round_up(j->e, j->amx ? KL_AMX_ROWS : TILE_ROWS), widest = d > e ? d : e;
@@ -368,23 +404,24 @@ static void many_task(void *arg, int64_t task) {
     float **places[6] = {&r.q, &r.k, &r.v, &r.sums, &r.scores, &r.raw};
     int64_t floats = 0;
     for (int i = 0; i < 6; i++) floats += round_up(parts[i], 16);
-    char *room = kl_malloc((size_t)floats * sizeof(float) + 64);
-    if (!room) {
+    struct kl_scratch room;
+    if (!kl_scratch_take(&room, j->l, (size_t)floats * sizeof(float))) {
         atomic_store(&j->no_memory, true);
         return;
     }
-    float *at = (float *)(room + (64 - (uintptr_t)room % 64) % 64);
+    float *at = (float *)room.ptr;
     for (int i = 0; i < 6; i++) {
         *places[i] = at;
         at += round_up(parts[i], 16);
     }
     struct panel state[QUERIES / WIDTH];
     memset(r.q, 0, (size_t)(panels * r.q_panel) * sizeof(float));
-    memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
+    if (!j->amx) memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
     for (int64_t p = 0; p < panels; p++) {
         state[p].n = kl_min64(WIDTH, n - p * WIDTH);
         state[p].first_seen = j->m;
         state[p].last_seen = -1;
+        state[p].begun = false;
         if (j->amx) memset(r.raw, 0, (size_t)(WIDTH * d) * sizeof(uint16_t));
         for (int64_t c = 0; c < WIDTH; c++) {
             struct query q = query_of(j, kv_head, first_query + p * WIDTH + c);
@@ -419,11 +456,19 @@ static void many_task(void *arg, int64_t task) {
                 panel_block(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
     }
     if (j->amx) kl_amx_end(&before);
-    for (int64_t p = 0; p < panels; p++)
+    for (int64_t p = 0; p < panels; p++) {
+#ifdef __AVX512F__
+        if (j->amx) {
+            store_panel(j, &state[p], batch, kv_head, first_query + p * WIDTH,
+                        r.sums + p * r.sums_panel, e);
+            continue;
+        }
+#endif
         for (int64_t c = 0; c < state[p].n; c++)
             store(j, batch, query_of(j, kv_head, first_query + p * WIDTH + c),
                   r.sums + p * r.sums_panel + c, WIDTH, state[p].total[c]);
-    kl_free(room);
+    }
+    kl_scratch_give(&room);
 }
 
 /* ---- few queries ---- */
@@ -548,7 +593,9 @@ int kl_cpu_attention(struct kl_launch *l) {
     if (j.group * j.n < FEW) {
         KL_TRY(few_queries(&j, batches));
     } else {
-        j.blocks = kl_ceil_div(j.group * j.n, QUERIES);
+        j.queries = QUERIES;
+        if (batches * j.kv_heads * kl_ceil_div(j.group * j.n, QUERIES) < TASKS) j.queries /= 2;
+        j.blocks = kl_ceil_div(j.group * j.n, j.queries);
         j.amx = kl_cpu_uses_amx() && j.q->dtype == KL_BF16 && j.k->dtype == KL_BF16 &&
                 j.v->dtype == KL_BF16 && l->out->dtype == KL_BF16;
         kl_share(l, batches * j.kv_heads * j.blocks, many_task, &j);
