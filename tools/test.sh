@@ -47,18 +47,22 @@ tests() { # tests PRESET [ctest arguments]
     ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" --no-tests=error "$@"
 }
 
-fuzz() { # each target for a while, from its corpus, without writing into it
+fuzz_one() { # target: for a while, from its corpus, without writing into it
+    local found log status
+    found=$(mktemp -d)
+    log=$("$1" -max_total_time="${KEEL_FUZZ_SECONDS:-20}" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="$found/" "$found" \
+        "fuzz/corpus/$(basename "$1" | sed 's/^fuzz_//')" 2>&1)
+    status=$?
+    rm -rf "$found"
+    tail -n 4 <<<"$log"
+    [ $status -eq 0 ] && echo "$(basename "$1"): nothing found"
+}
+export -f fuzz_one
+
+fuzz() { # as many targets at once as there are processors
     tools/build.sh fuzz || return 1
-    local t found
-    for t in build/fuzz/fuzz/fuzz_*; do
-        [ -x "$t" ] && [ -f "$t" ] || continue
-        found=$(mktemp -d)
-        "$t" -max_total_time="${KEEL_FUZZ_SECONDS:-20}" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="$found/" "$found" \
-            "fuzz/corpus/$(basename "$t" | sed 's/^fuzz_//')" 2>&1 | tail -n 4 || return 1
-        [ "${PIPESTATUS[0]}" -eq 0 ] || return 1
-        rm -rf "$found"
-        echo "$(basename "$t"): nothing found"
-    done
+    find build/fuzz/fuzz -maxdepth 1 -type f -executable -name 'fuzz_*' -print0 |
+        xargs -0 -n 1 -P "$jobs" bash -c 'fuzz_one "$1"' fuzz_one
 }
 
 layers() { tools/check-layers.sh && echo "layers hold"; }
