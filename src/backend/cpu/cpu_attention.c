@@ -211,18 +211,15 @@ static void pack_queries(const uint16_t *rows, int64_t width, uint16_t *to) {
 /* CPUs with tile registers have these instructions too. */
 #define WITH_BF16 __attribute__((target("avx512bf16")))
 
-/* exp(x), by a polynomial of 2^r with a relative error of 2^-18, where 2^-9 is lost by rounding to bfloat16; 0 below exp(-87). */
+/* exp(x) = 2^n 2^f, n a whole number below: by a polynomial of 2^f with a relative error of 2^-18.3, where 2^-9 is lost by rounding to bfloat16. */
 static inline __m512 weight_of(__m512 x) {
-    static const float c[] = {0.99999928f, 0.69312179f, 0.24024744f, 0.055917863f, 0.0095701021f};
-    /* To the integer and the exponent's bias at once. */
-    const __m512 base = _mm512_set1_ps(0x1.8p23f + 127), log2_e = _mm512_set1_ps(1.44269504f);
-    __m512 shifted = _mm512_fmadd_ps(x, log2_e, base), y = _mm512_set1_ps(c[4]);
-    __m512 r = _mm512_fmadd_ps(x, log2_e, _mm512_sub_ps(base, shifted));
+    enum { DOWN = 1 }; /* how it rounds to n */
+    static const float c[] = {1, 0.693044841f, 0.241280213f, 0.0522424728f, 0.0134266866f};
+    __m512 u = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), f = _mm512_reduce_ps(u, DOWN);
+    __m512 y = _mm512_set1_ps(c[4]);
 #pragma GCC unroll 8
-    for (int i = 3; i >= 0; i--) y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(c[i]));
-    __m512i power = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
-    __mmask16 normal = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87), _CMP_NLT_UQ); /* or NaN */
-    return _mm512_maskz_mul_ps(normal, y, _mm512_castsi512_ps(power));
+    for (int i = 3; i >= 0; i--) y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(c[i]));
+    return _mm512_scalef_ps(y, u);
 }
 
 /* As weigh, of scores that are still to be multiplied by `scale`, which is positive; the weights become a right operand. A largest score stands until one is larger by LEEWAY: so sums seldom have to be scaled
