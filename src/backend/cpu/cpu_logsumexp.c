@@ -162,14 +162,15 @@ static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct bl
 static inline float least_of(float centre) {
     return centre * KL_LN2_F32 - SPREAD;
 }
-enum {
-    TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32,
-    TERMS_HALF = sizeof kl_term_half / sizeof *kl_term_half
-};
+enum { TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32 };
+/* Of float32 (down: of 16-bit floats). */
+KL_WIDE float term_of(bool down, float x, float base, float *power) {
+    return down ? kl_term_down(x, base, power) : kl_term(kl_term_f32, TERMS_F32, x, base, power);
+}
 /* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
-static inline float at_top_of(float top, const float *coefficients) {
+static inline float at_top_of(float top, bool down) {
     float power, x = fabsf(top) < KL_FAR ? top : 0;
-    float y = kl_term(coefficients, TERMS_F32, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
+    float y = term_of(down, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
     return fabsf(top) < KL_FAR ? y : 1;
 }
 /* How terms are computed in loops: of x - shift, clamped to `least`. */
@@ -188,9 +189,14 @@ static void join_lanes(struct block *b, int64_t n) {
         for (int k = 0; k < step; k++) KL_EACH(c, n) b->sum[k][c] += b->sum[k + step][c];
 }
 #if KL_HAS_WIDE
-KL_WIDE kl_wide add_terms(kl_wide sum, kl_wide x, kl_wide least, kl_wide base,
-                          const float *coefficients, int count) {
-    kl_wide power, y = kl_wide_term(coefficients, count, kl_wide_max(least, x), base, &power);
+KL_WIDE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl_wide base) {
+    kl_wide power;
+#ifdef __AVX512F__
+    if (down) return kl_wide_add_down(sum, x, base); /* what is too small becomes 0 by itself */
+#endif
+    x = kl_wide_max(least, x);
+    if (down) return kl_wide_add_down(sum, x, base);
+    kl_wide y = kl_wide_term(kl_term_f32, TERMS_F32, x, base, &power);
     return kl_wide_fma(y, power, sum);
 }
 /* The values of n columns, from the elements' order to that of loads, or back. */
@@ -217,8 +223,8 @@ struct kind {
     void (*lanes)(struct block *b, float *top, const float *centre);
     void (*loops)(struct block *b, const float *top);
     float (*value)(const void *x, int64_t i);
-    const float *coefficients;
-    int count, item;
+    bool down; /* its terms */
+    int item;
     void (*placed)(float *v, int64_t n, bool to);
 };
 /* NaN where there is one, else high. */
@@ -232,9 +238,10 @@ static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, i
 static __attribute__((noinline)) bool per_top(const struct kind *k, const float *high,
                                               const float *sum, double *terms, int64_t n) {
     int odd = 0;
-    float coefficients[TERMS_F32] = {0};
-    memcpy(coefficients, k->coefficients, (size_t)k->count * sizeof *coefficients);
-    KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], coefficients);
+    if (k->down)
+        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], true);
+    else
+        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], false);
     for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
     return odd;
 }
@@ -335,21 +342,21 @@ static void columns_short(const struct kind *k, float *top, double *sum, struct 
 #define NAME f32
 #define VALUE(u) (u)
 #define LOWEST (-INFINITY)
-#define COEFFICIENTS kl_term_f32
+#define DOWN false
 #define PLACED in_place
 #include "backend/cpu/cpu_logsumexp_short.inc"
 #define U uint16_t
 #define NAME bf16
 #define VALUE kl_bf16_load
 #define LOWEST 0xff80
-#define COEFFICIENTS kl_term_half
+#define DOWN true
 #define PLACED place_bf16
 #include "backend/cpu/cpu_logsumexp_short.inc"
 #define U uint16_t
 #define NAME f16
 #define VALUE kl_f16_load
 #define LOWEST 0xfc00
-#define COEFFICIENTS kl_term_half
+#define DOWN true
 #define PLACED in_place
 #include "backend/cpu/cpu_logsumexp_short.inc"
 
@@ -495,8 +502,7 @@ KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_
     for (int h = 0; h < 2; h++) {
         const kl_wide a = x[2 * h], b = x[2 * h + 1];
         *top = kl_wide_max(b, kl_wide_max(a, *top));
-        s[h] = add_terms(add_terms(zero, a, least, base, kl_term_f32, TERMS_F32), b, least, base,
-                         kl_term_f32, TERMS_F32);
+        s[h] = add_terms(false, add_terms(false, zero, a, least, base), b, least, base);
     }
     *sum = kl_wide_add(*sum, kl_wide_add(s[0], s[1]));
 }
@@ -520,7 +526,7 @@ static void add_four(float *top, float *sum, const float *centre, const float *c
             float v = x[i][k], least = least_of(centre[k]);
             top[k] = KL_LARGER(top[k], v);
             v = v < least ? least : v;
-            float y = kl_term(kl_term_f32, TERMS_F32, v, KL_TERM_BASE - centre[k], &power);
+            float y = term_of(false, v, KL_TERM_BASE - centre[k], &power);
             s[i / 2] = __builtin_fmaf(y, power, s[i / 2]);
         }
         sum[k] += s[0] + s[1];
@@ -660,7 +666,7 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     }
     int odd = 0;
     KL_EACH_WIDE(k, f.width) {
-        float s = sum[k] / at_top_of(top[k], kl_term_f32);
+        float s = sum[k] / at_top_of(top[k], false);
         y[k] = top[k] + kl_log_normal_f32(s, 127);
         sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
     }
