@@ -126,29 +126,35 @@ static void exp_f32_blocks(int64_t n, float *y, const float *x, const float *unu
         _mm512_storeu_ps(y, _mm512_scalef_ps(p, m));
     }
 }
-static void log_f32_blocks(int64_t n, float *y, const float *x, const float *unused) {
+/* Of normal numbers, `bias` times a power of two: see kl_log_normal_f32. */
+static inline __m512 log_normal_f32(__m512 v, __m512 bias) {
+    const __m512i root = _mm512_set1_epi32(0x3f3504f3); /* of 1/2 */
+    const __m512 high = _mm512_set1_ps(0x1.62e4p-1f);
+    __m512i u = _mm512_sub_epi32(_mm512_castps_si512(v), root);
+    __m512 e = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_srai_epi32(u, 23)), bias);
+    u = _mm512_add_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x7fffff)), root);
+    __m512 f = _mm512_sub_ps(_mm512_castsi512_ps(u), _mm512_set1_ps(1));
+    __m512 sum = _mm512_fmadd_ps(e, high, f), part = _mm512_fmsub_ps(e, high, sum);
+    __m512 rest = _mm512_fmadd_ps(e, _mm512_set1_ps(0x1.7f7d1cp-20f), _mm512_add_ps(f, part));
+    __m512 p = _mm512_set1_ps(kl_log_rest[9]);
+#pragma GCC unroll 9
+    for (int i = 8; i >= 0; i--) p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kl_log_rest[i]));
+    return _mm512_add_ps(sum, _mm512_fmadd_ps(_mm512_mul_ps(f, f), p, rest));
+}
+static __attribute__((noinline)) __m512 log_any_f32(__m512 v) {
     /* What is put in, by kinds from the lowest digit: quiet and signalling NaN, 0, 1, both infinities, below and above 0. */
     const __m512i ends = _mm512_set1_epi32(0x03530422);
-    const __m512 one = _mm512_set1_ps(1);
+    __mmask16 small = _mm512_cmp_ps_mask(v, _mm512_set1_ps(0x1p-126f), _CMP_LT_OQ);
+    __m512 y = log_normal_f32(_mm512_mask_mul_ps(v, small, v, _mm512_set1_ps(0x1p24f)),
+                              _mm512_maskz_mov_ps(small, _mm512_set1_ps(24)));
+    return _mm512_fixupimm_ps(y, v, ends, 0);
+}
+static void log_f32_blocks(int64_t n, float *y, const float *x, const float *unused) {
+    enum { NOT_POSITIVE_AND_NORMAL = 0xff };
     for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
-        __m512 v = _mm512_loadu_ps(x), least = _mm512_set1_ps(0x1p-126f);
-        __mmask16 small = _mm512_cmp_ps_mask(v, least, _CMP_LT_OQ);
-        __m512 normal = _mm512_mask_mul_ps(v, small, v, _mm512_set1_ps(0x1p24f));
-        __m512i u = _mm512_add_epi32(_mm512_castps_si512(normal),
-                                     _mm512_set1_epi32(0x3f800000 - 0x3f3504f3));
-        __m512 bias = _mm512_mask_mov_ps(_mm512_set1_ps(127), small, _mm512_set1_ps(127 + 24));
-        __m512 e = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(u, 23)), bias);
-        u = _mm512_add_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x7fffff)),
-                             _mm512_set1_epi32(0x3f3504f3));
-        __m512 f = _mm512_sub_ps(_mm512_castsi512_ps(u), one);
-        __m512 big = _mm512_mul_ps(e, _mm512_set1_ps(0x1.62e4p-1f)), sum = _mm512_add_ps(big, f);
-        __m512 rest = _mm512_fmadd_ps(e, _mm512_set1_ps(0x1.7f7d1cp-20f),
-                                      _mm512_sub_ps(f, _mm512_sub_ps(sum, big)));
-        __m512 p = _mm512_set1_ps(kl_log_rest[9]);
-#pragma GCC unroll 9
-        for (int i = 8; i >= 0; i--) p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kl_log_rest[i]));
-        p = _mm512_add_ps(sum, _mm512_fmadd_ps(_mm512_mul_ps(f, f), p, rest));
-        _mm512_storeu_ps(y, _mm512_fixupimm_ps(p, v, ends, 0));
+        __m512 v = _mm512_loadu_ps(x);
+        bool odd = _mm512_fpclass_ps_mask(v, NOT_POSITIVE_AND_NORMAL) != 0;
+        _mm512_storeu_ps(y, odd ? log_any_f32(v) : log_normal_f32(v, _mm512_setzero_ps()));
     }
 }
 static void exp_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
