@@ -354,13 +354,15 @@ static bool worth_it(const struct kl_product *j, int pieces) {
 bool kl_cpu_amx_blocks(struct kl_product *j, const struct kl_launch *l) {
     if (j->k == 0 || !kl_cpu_uses_amx() || !worth_it(j, pieces_of(j->l->out->dtype))) return false;
     int64_t most_rows = ROWS, most_cols = COLS;
+    /* Where an element is several pieces tasks take longer, so more of them end at about the same time. */
+    int64_t tasks = j->l->out->dtype == KL_BF16 ? TASKS : 2 * TASKS;
     for (;;) {
         j->rows = part_of(j->m, most_rows);
         j->cols = part_of(j->n, most_cols);
         j->row_blocks = kl_ceil_div(j->m, j->rows);
         j->col_blocks = kl_ceil_div(j->n, j->cols);
         bool wide = j->cols > j->rows;
-        if (j->batches * j->row_blocks * j->col_blocks >= TASKS ||
+        if (j->batches * j->row_blocks * j->col_blocks >= tasks ||
             j->rows * j->cols * j->k / 2 < TASK_FROM || j->rows + j->cols <= 2 * LEAST)
             break;
         if (wide)
