@@ -53,9 +53,10 @@ fuzz_one() { # target: for a while, from its corpus, without writing into it
     log=$("$1" -max_total_time="${KEEL_FUZZ_SECONDS:-20}" -rss_limit_mb=2048 -timeout=10 -artifact_prefix="$found/" "$found" \
         "fuzz/corpus/$(basename "$1" | sed 's/^fuzz_//')" 2>&1)
     status=$?
-    rm -rf "$found"
     tail -n 4 <<<"$log"
-    [ $status -eq 0 ] && echo "$(basename "$1"): nothing found"
+    [ $status -eq 0 ] || return 1 # what was found stays
+    rm -rf "$found"
+    echo "$(basename "$1"): nothing found"
 }
 export -f fuzz_one
 

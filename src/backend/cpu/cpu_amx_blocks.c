@@ -15,11 +15,10 @@
 enum {
     ROWS = 256, /* of a task's block of the result, and its columns, at most */
     COLS = 256,
-    STEPS =
-        32, /* tiles along k at once, over pieces: the block's operands, 512 KB each, stay in L2 */
-    LEAST = 32,            /* rows and columns */
-    UNIT = 16,             /* a piece of an operand that a task packs for all: so many tiles */
-    TASKS = 16,            /* enough for the threads of most machines */
+    STEPS = 32, /* tiles along k at once, of all pieces: operands of 512 KB each stay in L2 */
+    LEAST = 32, /* rows and columns */
+    UNIT = 16,  /* a piece of an operand that a task packs for all: so many tiles */
+    TASKS = 16, /* enough for the threads of most machines */
     TASK_FROM = 1 << 21,   /* products worth a task */
     MOST_PACKED = 1 << 24, /* bytes of each operand, per piece */
     /* In pieces: rows and columns, and products, from which they are faster than vectors. */

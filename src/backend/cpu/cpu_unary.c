@@ -126,7 +126,7 @@ static void exp_f32_blocks(int64_t n, float *y, const float *x, const float *unu
         _mm512_storeu_ps(y, _mm512_scalef_ps(p, m));
     }
 }
-/* Of normal numbers, `bias` times a power of two: see kl_log_normal_f32. */
+/* As kl_log_normal_f32, but for the bias, which is 127 less here. */
 static inline __m512 log_normal_f32(__m512 v, __m512 bias) {
     const __m512i root = _mm512_set1_epi32(0x3f3504f3); /* of 1/2 */
     const __m512 high = _mm512_set1_ps(0x1.62e4p-1f);
