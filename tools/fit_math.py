@@ -4,7 +4,7 @@
 Each is the interpolation at Chebyshev points (computed with 40 digits) of a function that is smooth where it is used; the coefficients are rounded to float64 once."""
 import struct
 
-from mpmath import asin, atan, binomial, chebyfit, erf, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tanh
+from mpmath import asin, atan, binomial, chebyfit, cos, erf, exp, expm1, log, log1p, mp, mpf, pi, polyval, sin, sqrt, tanh
 
 mp.dps = 40
 HALF_LN2 = log(2) / 2
@@ -55,9 +55,14 @@ def beyond(f, first, at_0):
     return lambda t: (f(sqrt(t)) / sqrt(t) - first) / t if t > mpf(10) ** -12 else mpf(at_0)
 
 
+# Half of a turn's quarter and a little, since quarters are counted in float32.
+EIGHTH = (pi / 4 + mpf(2) ** -10) ** 2
+
 # In float32; the error is that of the polynomial before its coefficients are rounded. The exponential's is an older fit by Remez's exchange.
 SINGLE = [
     ("kl_log_rest", lambda f: (log1p(f) - f) / f**2 if abs(f) > mpf(10) ** -9 else mpf(-1) / 2, sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 10),
+    ("kl_sin_rest", beyond(sin, 1, mpf(-1) / 6), 0, EIGHTH, 4),
+    ("kl_cos_rest", lambda t: (cos(sqrt(t)) - 1) / t if t > mpf(10) ** -12 else mpf(-1) / 2, 0, EIGHTH, 4),
     ("exp_of_r (bfloat16)", exp, -log(2) * mpf("1.01"), log(2) * mpf("1.01"), 8),
     ("log1p_over_f (bfloat16)", ratio(log1p), sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, 8),
     ("sin_over_r (bfloat16)", even(sin), 0, (pi / 2) ** 2, 5),

@@ -18,7 +18,7 @@ enum {
     PIECE = 64, /* rows of b and columns (tiles) that a task packs for all */
     PIECE_COLS = 8,
     MOST_SHARED = 1 << 25, /* bytes of packed b */
-    MOST_LYING = 1 << 20,  /* bytes of b that is not packed */
+    MOST_LYING = 1 << 18,  /* bytes of b that is not packed: a quarter of L2, where that is small */
     ALIASED = 4096,        /* bytes from one line of a set of L1 to the next */
     TASK_FROM = 1 << 20,   /* products worth a task */
     TASKS =

@@ -8,7 +8,7 @@
 #include "backend/cpu/cpu_scratch.h"
 #include "base/thread.h"
 
-enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS };
+enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS, LARGE = 1 << 22 /* bytes of results */ };
 
 struct step {
     const struct kl_cpu_step *given;
@@ -22,6 +22,7 @@ struct step {
 struct group {
     int n, n_slots, n_cursors;
     int64_t size, chunk;
+    bool large; /* what is read and stored does not stay in a cache */
     struct step steps[KL_GROUP_STEPS];
     struct kl_grid grid; /* of operands that are stored the other way round */
 };
@@ -36,6 +37,7 @@ struct work {
             struct kl_patches in_patches[MAX_CURSORS], out_patches[KL_GROUP_STEPS];
         };
     };
+    bool asks;                           /* for operands, a tile ahead */
     const struct kl_patch *patch;        /* which; NULL: the cursors know where they are */
     union kl_tile gathered[MAX_CURSORS]; /* what does not lie densely in memory */
     union kl_tile slots[KL_GROUP_STEPS], converted[3], result;
@@ -55,9 +57,10 @@ static const void *operand(const struct step *s, int k, const void *const *value
         }
         const void *x =
             kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
-        /* Several operations take longer than the processor looks ahead. */
+        /* Several operations take longer than the processor looks ahead; but where memory is near, asking takes longer than waiting. */
         const char *next = w->in[c].next;
-        for (int64_t at = 0; at < m * w->in[c].item_bytes; at += 64) __builtin_prefetch(next + at);
+        for (int64_t at = 0; w->asks && at < m * w->in[c].item_bytes; at += 64)
+            __builtin_prefetch(next + at);
         return x;
     }
     if (has == wants) return values[from];
@@ -70,7 +73,7 @@ static const void *run_step(const struct step *s, const void *const *values, str
     const void *x[3] = {NULL, NULL, NULL};
     for (int k = 0; k < s->given->n_in; k++) x[k] = operand(s, k, values, w, m);
     void *memory = s->given->stored && !w->patch ? kl_cursor_claim(&w->out[at], m) : NULL;
-    for (int64_t b = 0; memory && b < m * w->out[at].item_bytes; b += 64)
+    for (int64_t b = 0; memory && w->asks && b < m * w->out[at].item_bytes; b += 64)
         __builtin_prefetch(w->out[at].next + b, 1);
     void *store = memory ? memory : w->slots[s->slot].bytes;
     void *calc = s->map.out_type == s->out ? store : w->result.bytes;
@@ -91,6 +94,7 @@ static void run_chunk(void *arg, int64_t index) {
     struct work w;
     int64_t begin = index * g->chunk, n = kl_min64(g->chunk, g->size - begin);
     w.patch = NULL;
+    w.asks = g->large;
     for (int j = 0; j < g->n; j++) {
         const struct step *s = &g->steps[j];
         for (int i = 0; i < s->given->n_in; i++) {
@@ -172,9 +176,13 @@ void kl_cpu_variant_run_group(const struct kl_cpu_step *steps, int n, kl_paralle
     assign_slots(&g);
     const struct kl_arg *memory[KL_GROUP_INPUTS];
     int n_memory = 0;
-    for (int j = 0; j < n; j++)
+    int64_t bytes = 0;
+    for (int j = 0; j < n; j++) {
         for (int i = 0; i < steps[j].n_in; i++)
             if (steps[j].from[i] < 0) memory[n_memory++] = &steps[j].in[i];
+        if (steps[j].stored) bytes += g.size * (int64_t)kl_dtype_size(g.steps[j].out);
+    }
+    g.large = bytes >= LARGE;
     if (kl_grid_of(&g.grid, memory, n_memory)) {
         if (g.size <= KL_MAP_PARALLEL_FROM || !parallel)
             for (int64_t t = 0; t < g.grid.tasks; t++) run_patches(&g, t);

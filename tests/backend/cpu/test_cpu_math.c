@@ -234,6 +234,46 @@ static void roots_are_rounded_correctly(void **state) {
     }
 }
 
+static void circle_of(enum kl_op_id op, const float *x, float *y, int n) {
+    struct operand a, b;
+    struct kl_error *err = NULL;
+    dense(&a, (void *)(uintptr_t)x, KL_F32, 1, &n);
+    dense(&b, y, KL_F32, 1, &n);
+    struct kl_launch l = {
+        .op = op, .n_in = 1, .in = &a.arg, .n_out = 1, .out = &b.arg, .err = &err};
+    assert_int_equal(kl_cpu_kernel(op)(&l), 0);
+}
+
+/* Blocks with large arguments among them go another way, which gives the others the same bits. */
+static void neighbours_change_no_bit(void **state) {
+    static const enum kl_op_id ops[] = {KL_OP_SIN, KL_OP_COS, KL_OP_TAN};
+    static const float large[] = {4096, -4096, 1e5F, 1e20F, -INFINITY, NAN};
+    enum { N = 700, N_LARGE = sizeof large / sizeof *large };
+    float x[N], alone[N], y[N];
+    for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * (i % 3 ? 11.7F : 1e-4F);
+    x[7] = nextafterf(4096, 0);
+    x[8] = -x[7];
+    x[9] = -0.0F;
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+        kl_cpu_use_variant(variant);
+        for (int k = 0; k < 3; k++) {
+            circle_of(ops[k], x, alone, N);
+            for (int h = 0; h < N_LARGE; h++)
+                for (int at = 0; at < N; at += 233) {
+                    const float was = x[at];
+                    x[at] = large[h];
+                    circle_of(ops[k], x, y, N);
+                    x[at] = was;
+                    for (int i = 0; i < N; i++)
+                        if (i != at && kl_f32_bits(y[i]) != kl_f32_bits(alone[i]))
+                            fail_msg("%s, function %d of %.9g beside %.9g: %.9g, alone %.9g",
+                                     kl_cpu_variant_name(variant), k, x[i], large[h], y[i],
+                                     alone[i]);
+                }
+        }
+    }
+}
+
 /* Of two arguments: pairs of special values, and random ones. */
 static void pairs(void **state) {
     static const float special[] = {0.0f,   1.0f,    0.5f,           2.0f,  3.0f,  0.7f,
@@ -270,6 +310,7 @@ static void pairs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(roots_are_rounded_correctly),
+                                       cmocka_unit_test(neighbours_change_no_bit),
                                        cmocka_unit_test(accurate), cmocka_unit_test(pairs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
