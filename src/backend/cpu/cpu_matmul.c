@@ -10,6 +10,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_matvec.h"
 #include "backend/cpu/cpu_products.h"
+#include "backend/cpu/cpu_scratch.h"
 #include "base/alloc.h"
 
 enum { COMPLEX_ROWS = 64, COMPLEX_COLS = 64, COMPLEX_DEPTH = 128 };
@@ -28,10 +29,12 @@ static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl
 /* ---- the product ---- */
 
 enum {
-    FEW = 8,             /* rows below this: the matrix is not packed */
-    SMALL = 64,          /* up to this every way: no packing */
-    VEC_COLS = 1024,     /* columns of a task then, at least */
-    SHARE_FROM = 1 << 18 /* products */
+    FEW = 8,               /* rows below this: the matrix is not packed */
+    SMALL = 64,            /* up to this every way: no packing */
+    VEC_COLS = 1024,       /* columns of a task then, at least */
+    SHARE_FROM = 1 << 18,  /* products */
+    PHASES_FROM = 1 << 21, /* the same, from which threads share the phases of one row */
+    MOST_PHASES = 1 << 20, /* bytes of their sums */
 };
 
 /* ---- small ones ---- */
@@ -98,11 +101,23 @@ static void gather_columns(const struct kl_product *j, int64_t offset, int64_t c
                     j->b_col * item);
 }
 
+/* A row of a, of any strides, in the type that is computed in. */
+static void row_as_computed(const struct kl_product *j, int64_t offset, char *to) {
+    const int item = (int)kl_dtype_size(j->a->dtype);
+    union kl_tile raw;
+    for (int64_t k = 0; k < j->k; k += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, j->k - k);
+        kl_copy_run(item, n, raw.bytes, item, element(j->a, offset + k * j->a_col),
+                    j->a_col * item);
+        kl_convert(j->type, to + k * j->bytes, j->a->dtype, raw.bytes, n);
+    }
+}
+
 static void vector_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
     struct place p = place_of(j, task);
     bool dots = j->b_row == 1 && j->b_col != 1, lies = j->b_row == 1 || j->b_col == 1;
-    int item = (int)kl_dtype_size(j->b->dtype), a_item = (int)kl_dtype_size(j->a->dtype);
+    int item = (int)kl_dtype_size(j->b->dtype);
     bool a_lies = j->a->dtype == j->type && j->a_col == 1;
     size_t rows_bytes = a_lies ? 0 : (size_t)round_up(p.m * j->k * j->bytes, 64);
     size_t out_bytes = (size_t)round_up(p.m * p.n * j->bytes, 64);
@@ -119,19 +134,47 @@ static void vector_task(void *arg, int64_t task) {
         b = out + out_bytes;
         line = p.n;
     }
-    union kl_tile raw;
     for (int64_t i = 0; !a_lies && i < p.m; i++)
-        for (int64_t k = 0; k < j->k; k += KL_TILE) {
-            int64_t n = kl_min64(KL_TILE, j->k - k);
-            kl_copy_run(a_item, n, raw.bytes, a_item,
-                        element(j->a, p.a + i * j->a_row + k * j->a_col), j->a_col * a_item);
-            kl_convert(j->type, rows + (i * j->k + k) * j->bytes, j->a->dtype, raw.bytes, n);
-        }
+        row_as_computed(j, p.a + i * j->a_row, rows + i * j->k * j->bytes);
     const char *a = a_lies ? element(j->a, p.a) : rows;
     kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_lies ? j->a_row : j->k, b, line, out,
                     p.n);
     for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
+}
+
+/* ---- one row, and a large matrix by rows: threads share phases, not columns, so that rows are read from end to end ---- */
+struct row_product {
+    const struct kl_product *j;
+    const char *a; /* of the compute type */
+    char *sums;    /* KL_MATVEC_PHASES of j->n */
+};
+static void phase_task(void *arg, int64_t phase) {
+    const struct row_product *s = arg;
+    const struct kl_product *j = s->j;
+    kl_cpu_phase(j->b->dtype, j->k - phase, j->n, s->a + phase * j->bytes,
+                 element(j->b, phase * j->b_row), j->b_row, s->sums + phase * j->n * j->bytes);
+}
+static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
+    const bool a_lies = j->a->dtype == j->type && j->a_col == 1;
+    const int64_t sums = KL_MATVEC_PHASES * j->n * j->bytes;
+    struct kl_scratch room;
+    if (j->m != 1 || j->batches != 1 || j->b_col != 1 || j->n % KL_MATVEC_COLS != 0 ||
+        j->k < KL_MATVEC_PHASES || j->n * j->k < PHASES_FROM || sums > MOST_PHASES)
+        return false;
+    if (!kl_scratch_take(&room, j->l, (size_t)(sums + round_up(j->k * j->bytes, 64)))) {
+        atomic_store(&j->no_memory, true);
+        return true;
+    }
+    struct row_product s = {.j = j, .a = room.ptr + sums, .sums = room.ptr};
+    if (a_lies) s.a = element(j->a, 0);
+    if (!a_lies) row_as_computed(j, 0, room.ptr + sums);
+    kl_share(l, KL_MATVEC_PHASES, phase_task, &s);
+    kl_cpu_join_phases(j->type, s.sums, j->n);
+    struct place first = {.n = j->n};
+    store_row(j, &first, 0, 0, j->n, s.sums);
+    kl_scratch_give(&room);
+    return true;
 }
 
 /* ---- complex ---- */
@@ -220,6 +263,8 @@ int kl_cpu_matmul(struct kl_launch *l) {
     }
     bool big = (double)out->size * (double)j.k >= SHARE_FROM;
     struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
+    if (task == vector_task && row_by_phases(&j, &alone))
+        return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     if (!task) {
         if (!kl_cpu_amx_blocks(&j, &alone)) kl_cpu_blocks(&j, &alone);
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;

@@ -12,7 +12,7 @@
 #define SHARE_ROWS 0
 #endif
 enum {
-    PHASES = 16,
+    PHASES = KL_MATVEC_PHASES,
     MOST_ROWS = 4,
     GROUP = VECTOR == 16 ? 4 : 8,
     SUMS_BYTES = 64 << 10 /* of partial sums: rows are read 4 KB at a time; L2 holds that easily */
@@ -132,4 +132,20 @@ void kl_cpu_few_rows(bool dots, enum kl_dtype dtype, int64_t rows, int64_t depth
                                    : dtype == KL_F64 ? few_f64
                                                      : few_bf16;
     few(dots, rows, depth, cols, a, a_line, b, line, out, out_line);
+}
+
+void kl_cpu_phase(enum kl_dtype dtype, int64_t depth, int64_t cols, const void *a, const void *b,
+                  int64_t line, void *to) {
+    (dtype == KL_F32   ? phase_f32
+     : dtype == KL_F16 ? phase_f16
+     : dtype == KL_F64 ? phase_f64
+                       : phase_bf16)(depth, cols, a, b, line, to);
+}
+void kl_cpu_join_phases(enum kl_dtype dtype, void *sums, int64_t cols) {
+    for (int64_t n = PHASES / 2 * cols; n >= cols; n /= 2) {
+        if (dtype == KL_F64)
+            KL_EACH(i, n)((double *)sums)[i] += ((const double *)sums)[i + n];
+        else
+            KL_EACH(i, n)((float *)sums)[i] += ((const float *)sums)[i + n];
+    }
 }

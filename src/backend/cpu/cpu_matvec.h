@@ -7,3 +7,10 @@
 void kl_cpu_few_rows(bool dots, enum kl_dtype dtype, int64_t rows, int64_t depth, int64_t cols,
                      const void *a, int64_t a_line, const void *b, int64_t line, void *out,
                      int64_t out_line);
+
+enum { KL_MATVEC_PHASES = 16, KL_MATVEC_COLS = 16 };
+/* The same of one row and a matrix by rows, in parts that can be computed apart: `to` is the partial sums of one phase, of the k that leave the same rest modulo KL_MATVEC_PHASES; a and b begin with the first
+ * of them, of `depth` k to the last. cols is a multiple of KL_MATVEC_COLS. kl_cpu_join_phases brings those of all phases, one behind the other, together, in the first. */
+void kl_cpu_phase(enum kl_dtype dtype, int64_t depth, int64_t cols, const void *a, const void *b,
+                  int64_t line, void *to);
+void kl_cpu_join_phases(enum kl_dtype dtype, void *sums, int64_t cols);

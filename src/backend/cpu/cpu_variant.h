@@ -54,6 +54,8 @@
 #define kl_sort_tables KL_V(kl_sort_tables)
 /* cpu_matvec.h */
 #define kl_cpu_few_rows KL_V(kl_cpu_few_rows)
+#define kl_cpu_phase KL_V(kl_cpu_phase)
+#define kl_cpu_join_phases KL_V(kl_cpu_join_phases)
 /* cpu_map.h */
 #define kl_cpu_unary_map KL_V(kl_cpu_unary_map)
 #define kl_cpu_binary_map KL_V(kl_cpu_binary_map)

@@ -111,11 +111,13 @@ static void blocks(void **state) {
     }
 }
 
-/* In every variant: b is read where it lies, or not since its rows are 4 KB apart or its last panel is not whole. */
+/* In every variant: b is read where it lies, or not since it is too large, its rows are 4 KB apart or its last panel is not whole. */
 static void b_where_it_lies(void **state) {
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
         for (int t = 0; t < 2; t++) {
+            product(types[t], 140, 250, 256, true); /* of float32 */
+            product(types[t], 280, 125, 256, true);
             product(types[t], 130, 300, 256, true);
             product(types[t], 99, 530, 96, false);
             product(types[t], 99, 130, 100, false);
@@ -192,6 +194,33 @@ static void few_rows(void **state) {
         product(*t, 40, 19, 7, false);
         product(*t, 3, 16, 16, false);
     }
+    /* A row and a matrix by rows in phases, and in other layouts as above. */
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (int t = 0; t < 4; t++) product(types[t], 1, 529, 4096, true);
+    }
+    kl_cpu_use_variant(-1);
+}
+static void a_row_without_memory(void **state) {
+    enum { K = 529, N = 4096 };
+    float *a = malloc(K * sizeof *a), *b = malloc(sizeof *b * K * N), *c = malloc(N * sizeof *c);
+    struct operand x, y, z;
+    struct kl_error *e = NULL;
+    fill(a, KL_F32, K, 5);
+    fill(b, KL_F32, K * N, 6);
+    dense(&x, a, KL_F32, DIMS(1, K));
+    dense(&y, b, KL_F32, DIMS(K, N));
+    dense(&z, c, KL_F32, DIMS(1, N));
+    struct kl_arg in[2] = {x.arg, y.arg};
+    struct kl_launch l = {
+        .op = KL_OP_MATMUL, .n_in = 2, .n_out = 1, .in = in, .out = &z.arg, .err = &e};
+    kl_test_fail_alloc_at(0);
+    assert_int_equal(kl_cpu_kernel(KL_OP_MATMUL)(&l), KL_ENOMEM);
+    kl_test_fail_alloc_at(-1);
+    kl_error_release(e);
+    free(a);
+    free(b);
+    free(c);
 }
 
 static void put(void *to, enum kl_dtype dtype, int64_t i, float x) {
@@ -431,11 +460,16 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),          cmocka_unit_test(b_where_it_lies),
-        cmocka_unit_test(few_rows),        cmocka_unit_test(batches),
-        cmocka_unit_test(rounds),          cmocka_unit_test(rounds_of_tiles),
-        cmocka_unit_test(single_products), cmocka_unit_test(refused),
-        cmocka_unit_test(nothing_to_add),  cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks),
+                                       cmocka_unit_test(b_where_it_lies),
+                                       cmocka_unit_test(few_rows),
+                                       cmocka_unit_test(batches),
+                                       cmocka_unit_test(rounds),
+                                       cmocka_unit_test(rounds_of_tiles),
+                                       cmocka_unit_test(single_products),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(nothing_to_add),
+                                       cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(a_row_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
