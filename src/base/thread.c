@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -120,6 +121,16 @@ static void *thread_main(void *arg) {
     pthread_setname_np(pthread_self(), s.name);
     s.fn(s.arg);
     return NULL;
+}
+
+int kl_n_processors(void) {
+#ifdef CPU_COUNT
+    cpu_set_t mine;
+    if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) > 0)
+        return CPU_COUNT(&mine);
+#endif
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : (int)n;
 }
 
 int kl_thread_start(void (*fn)(void *), void *arg, const char *name) {

@@ -45,6 +45,9 @@ struct kl_mutex *kl_threads_mutex(void); /* that lock, for fork */
 /* `fn(arg)` when the calling thread exits, before its kl_thread ends; -1 when it cannot be arranged. */
 int kl_thread_at_exit(void (*fn)(void *), void *arg);
 
+/* The processors that the calling thread, and whoever it starts, may run on, which may be fewer than the machine has (taskset, a container's or a job's share); at least 1. */
+int kl_n_processors(void);
+
 /* Starts a detached thread with all signals blocked. 0, or KL_ENOMEM. */
 int kl_thread_start(void (*fn)(void *), void *arg, const char *name);
 #ifdef KL_TEST_HOOKS

@@ -279,8 +279,7 @@ static void cpu_facts(void) {
         dev.cpu_facts[1] = (struct kl_device_fact){"architecture", kl_cpu_architecture(), 0};
         dev.cpu_facts[2] =
             (struct kl_device_fact){"memory_size", NULL, (size_t)pages * (size_t)size};
-        dev.cpu_facts[3] =
-            (struct kl_device_fact){"processors", NULL, (size_t)sysconf(_SC_NPROCESSORS_ONLN)};
+        dev.cpu_facts[3] = (struct kl_device_fact){"processors", NULL, (size_t)kl_n_processors()};
         dev.n_cpu_facts = 4;
         missing_facts();
         atomic_store_explicit(&dev.facts_ready, 1, memory_order_release);

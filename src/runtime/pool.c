@@ -4,7 +4,6 @@
  * looking nobody is woken; a looker that finds something wakes the next one if there is more. */
 #include "runtime/pool.h"
 
-#include <unistd.h>
 
 #include "base/thread.h"
 
@@ -124,8 +123,7 @@ static void worker(void *arg) {
 
 int kl_pool_start(struct kl_error **err) {
     if (atomic_load_explicit(&pool.started, memory_order_acquire)) return KL_OK;
-    long want = sysconf(_SC_NPROCESSORS_ONLN);
-    if (want < 1) want = 1;
+    int want = kl_n_processors();
     kl_mutex_lock(&pool.mu);
     while (pool.n_threads < want && !atomic_load(&pool.started)) {
         if (kl_thread_start(worker, NULL, "keel-pool")) break;

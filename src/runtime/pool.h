@@ -9,7 +9,7 @@ struct kl_item {
     void (*run)(struct kl_item *self); /* on a pool thread, no lock held */
 };
 
-/* Starts the threads unless they run; one per processor, at least one. KL_ENOMEM when not even one starts. */
+/* Starts the threads unless they run; one per processor that the caller may run on (kl_n_processors). KL_ENOMEM when not even one starts. */
 int kl_pool_start(struct kl_error **err);
 /* Queues an item that is not queued. Never fails once the pool has started. */
 void kl_pool_push(struct kl_item *item);

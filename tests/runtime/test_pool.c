@@ -3,6 +3,8 @@
 #include "graph/graph_support.h"
 
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { CHUNKS = 5000, MAX_THREADS = 512 };
 
@@ -39,6 +41,28 @@ static void before_the_pool_starts(void **state) {
     assert_true(n >= 1);
     assert_int_equal(kl_pool_start(NULL), 0); /* again: no more */
     assert_int_equal(kl_pool_n_threads(), n);
+}
+
+/* In a child, whose pool has not started: a process that may use one processor of several has one thread. */
+static void as_many_threads_as_processors(void **state) {
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        cpu_set_t all, one;
+        int first = 0;
+        if (sched_getaffinity(0, sizeof all, &all)) _exit(1);
+        while (!CPU_ISSET(first, &all)) first++;
+        CPU_ZERO(&one);
+        CPU_SET(first, &one);
+        if (kl_n_processors() != CPU_COUNT(&all)) _exit(2);
+        if (sched_setaffinity(0, sizeof one, &one) || kl_n_processors() != 1) _exit(3);
+        if (kl_pool_start(NULL) || kl_pool_n_threads() != 1) _exit(4);
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void every_chunk_once(void **state) {
@@ -201,6 +225,7 @@ static void no_more_threads_than_the_pool_has(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_many_threads_as_processors),
         cmocka_unit_test(before_the_pool_starts),
         cmocka_unit_test(every_chunk_once),
         cmocka_unit_test(several_callers),
