@@ -4,7 +4,6 @@
  * looking nobody is woken; a looker that finds something wakes the next one if there is more. */
 #include "runtime/pool.h"
 
-
 #include "base/thread.h"
 
 struct job {

@@ -88,9 +88,9 @@ static void near_sin_blocks(int64_t n, float *y, const float *x, const float *un
     for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
         kl_math_ahead(x, y);
         __m512 v = _mm512_loadu_ps(x), z = circle(_mm512_abs_ps(v), _mm512_setzero_si512());
-        const int flip = 0x78; /* z ^ (v & sign) */
-        _mm512_storeu_si512(y, _mm512_ternarylogic_epi32(_mm512_castps_si512(z),
-                                                         _mm512_castps_si512(v), sign, flip));
+        __m512i flipped = _mm512_ternarylogic_epi32(_mm512_castps_si512(z), _mm512_castps_si512(v),
+                                                    sign, 0x78); /* z ^ (v & sign) */
+        _mm512_storeu_si512(y, flipped);
     }
 }
 static void near_cos_blocks(int64_t n, float *y, const float *x, const float *unused) {
