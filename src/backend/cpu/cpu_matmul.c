@@ -167,8 +167,10 @@ static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
         return true;
     }
     struct row_product s = {.j = j, .a = room.ptr + sums, .sums = room.ptr};
-    if (a_lies) s.a = element(j->a, 0);
-    if (!a_lies) row_as_computed(j, 0, room.ptr + sums);
+    if (a_lies)
+        s.a = element(j->a, 0);
+    else
+        row_as_computed(j, 0, room.ptr + sums);
     kl_share(l, KL_MATVEC_PHASES, phase_task, &s);
     kl_cpu_join_phases(j->type, s.sums, j->n);
     struct place first = {.n = j->n};

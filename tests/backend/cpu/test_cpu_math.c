@@ -190,16 +190,20 @@ static void accurate(void **state) {
     }
 }
 
-/* n roots are the C library's, bit for bit, which rounds them correctly. */
-static void assert_roots(const float *x, int n) {
-    float y[BLOCK];
+static void apply(enum kl_op_id op, const float *x, float *y, int n) {
     struct operand a, b;
     struct kl_error *err = NULL;
     dense(&a, (void *)(uintptr_t)x, KL_F32, 1, &n);
     dense(&b, y, KL_F32, 1, &n);
     struct kl_launch l = {
-        .op = KL_OP_SQRT, .n_in = 1, .in = &a.arg, .n_out = 1, .out = &b.arg, .err = &err};
-    assert_int_equal(kl_cpu_kernel(KL_OP_SQRT)(&l), 0);
+        .op = op, .n_in = 1, .in = &a.arg, .n_out = 1, .out = &b.arg, .err = &err};
+    assert_int_equal(kl_cpu_kernel(op)(&l), 0);
+}
+
+/* n roots are the C library's, bit for bit, which rounds them correctly. */
+static void assert_roots(const float *x, int n) {
+    float y[BLOCK];
+    apply(KL_OP_SQRT, x, y, n);
     for (int i = 0; i < n; i++) {
         float want = sqrtf(x[i]);
         if (isnan(want) ? !isnan(y[i]) : kl_f32_bits(y[i]) != kl_f32_bits(want))
@@ -234,16 +238,6 @@ static void roots_are_rounded_correctly(void **state) {
     }
 }
 
-static void circle_of(enum kl_op_id op, const float *x, float *y, int n) {
-    struct operand a, b;
-    struct kl_error *err = NULL;
-    dense(&a, (void *)(uintptr_t)x, KL_F32, 1, &n);
-    dense(&b, y, KL_F32, 1, &n);
-    struct kl_launch l = {
-        .op = op, .n_in = 1, .in = &a.arg, .n_out = 1, .out = &b.arg, .err = &err};
-    assert_int_equal(kl_cpu_kernel(op)(&l), 0);
-}
-
 /* Blocks with large arguments among them go another way, which gives the others the same bits. */
 static void neighbours_change_no_bit(void **state) {
     static const enum kl_op_id ops[] = {KL_OP_SIN, KL_OP_COS, KL_OP_TAN};
@@ -257,12 +251,12 @@ static void neighbours_change_no_bit(void **state) {
     for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
         kl_cpu_use_variant(variant);
         for (int k = 0; k < 3; k++) {
-            circle_of(ops[k], x, alone, N);
+            apply(ops[k], x, alone, N);
             for (int h = 0; h < N_LARGE; h++)
                 for (int at = 0; at < N; at += 233) {
                     const float was = x[at];
                     x[at] = large[h];
-                    circle_of(ops[k], x, y, N);
+                    apply(ops[k], x, y, N);
                     x[at] = was;
                     for (int i = 0; i < N; i++)
                         if (i != at && kl_f32_bits(y[i]) != kl_f32_bits(alone[i]))

@@ -201,6 +201,7 @@ static void few_rows(void **state) {
     }
     kl_cpu_use_variant(-1);
 }
+
 static void a_row_without_memory(void **state) {
     enum { K = 529, N = 4096 };
     float *a = malloc(K * sizeof *a), *b = malloc(sizeof *b * K * N), *c = malloc(N * sizeof *c);
