@@ -2,6 +2,8 @@
 #include "helpers.h"
 #include "vjp_support.h"
 
+#include "backend/cpu/cpu_amx.h"
+
 struct shape {
     int b, heads, kv_heads, n, m, d, e;
 };
@@ -138,6 +140,27 @@ static void types(void **state) {
         for (int i = 0; i < N_SHAPES; i++)
             for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
                 check(shapes[i], dtypes[d], (enum masking)masking, i % 2, i % 3 == 0, cpu());
+}
+
+/* Few tile registers in use or many, where there are any: the same bits. */
+static void ways_of_tiles(void **state) {
+    for (int i = 0; i < N_SHAPES; i++) {
+        const struct shape *s = &shapes[i];
+        struct kl_array *q = random_array(KL_BF16, SHAPE(s->b, s->heads, s->n, s->d), 3),
+                        *k = random_array(KL_BF16, SHAPE(s->b, s->kv_heads, s->m, s->d), 1),
+                        *v = random_array(KL_BF16, SHAPE(s->b, s->kv_heads, s->m, s->e), 1),
+                        *out[2];
+        void *bits[2];
+        for (int few = 0; few < 2; few++) {
+            EXPECT_OK(kl_attention(&out[few], q, k, v, 0.3F, "causal", NULL, NULL, cpu(), &err));
+            kl_test_amx_few(few);
+            EXPECT_OK(kl_array_host(out[few], &bits[few], &err));
+            kl_test_amx_few(-1);
+        }
+        assert_memory_equal(bits[0], bits[1], (size_t)out[0]->t.size * 2);
+        struct kl_array *all[] = {q, k, v, out[0], out[1]};
+        for (int j = 0; j < 5; j++) kl_array_release(all[j]);
+    }
 }
 
 static void on_a_device(void **state) {
@@ -342,6 +365,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),
         cmocka_unit_test(types),
+        cmocka_unit_test(ways_of_tiles),
         cmocka_unit_test(on_a_device),
         cmocka_unit_test(extremes),
         cmocka_unit_test(weights_add_up),

@@ -15,16 +15,18 @@
 enum {
     ROWS = 256, /* of a task's block of the result, and its columns, at most */
     COLS = 256,
-    STEPS = 32, /* tiles along k at once, of all pieces: operands of 512 KB each stay in L2 */
-    LEAST = 32, /* rows and columns */
-    UNIT = 16,  /* a piece of an operand that a task packs for all: so many tiles */
-    TASKS = 16, /* enough for the threads of most machines */
+    /* Tiles along k at once, of all pieces: operands of 512 KB each stay in L2; with few tiles in use 32 columns of b in L1. */
+    STEPS = 32,
+    FEW_STEPS = 12,
+    LEAST = 32,            /* rows and columns */
+    UNIT = 16,             /* a piece of an operand that a task packs for all: so many tiles */
+    TASKS = 16,            /* enough for the threads of most machines */
     TASK_FROM = 1 << 21,   /* products worth a task */
     MOST_PACKED = 1 << 24, /* bytes of each operand, per piece */
     /* In pieces: rows and columns, and products, from which they are faster than vectors. */
     PIECES_FROM = 128,
     TWO_FROM = 1 << 24,
-    THREE_FROM = 1 << 29,
+    THREE_FROM = 1 << 25,
 };
 
 /* Lines [first, first + lines) of an operand, whole along k, as tiles. */
@@ -34,7 +36,8 @@ struct side {
     int64_t at;         /* of the batch */
     int64_t first, lines, k;
     int64_t across, along;      /* tiles of a unit of packing */
-    int64_t units, units_along; /* in all, and along k; 0: it is packed */
+    int64_t units, units_along; /* in all, and along k; 0: it is packed, or lies */
+    bool lies;                  /* a left operand is read where it is */
     bool pairs;                 /* a right operand */
     int pieces;                 /* of an element */
     uint16_t *to;
@@ -45,7 +48,7 @@ struct round {
     struct kl_product *j;
     struct side a, b;
     int64_t batch, rows, cols; /* of a task */
-    int64_t col_blocks;
+    int64_t row_blocks;
 };
 
 /* Of an element; 0: such are not multiplied here. */
@@ -92,8 +95,8 @@ static int64_t tiles_of(int64_t k) {
 }
 
 /* Of n tiles along k, so many at once. */
-static int64_t steps_of(int64_t n, int pieces) {
-    return kl_ceil_div(n, kl_ceil_div(n * pieces, STEPS));
+static int64_t steps_of(int64_t n, int pieces, bool few) {
+    return kl_ceil_div(n, kl_ceil_div(n * pieces, few ? FEW_STEPS : STEPS));
 }
 
 /* The first piece of tile t along k of the lines from `line` on; two tiles of a right operand lie beside each other. */
@@ -138,12 +141,32 @@ static void count_units(struct side *s) {
     s->units = s->units_along * kl_ceil_div(s->lines, s->across * KL_AMX_LINES);
 }
 
+/* Both operands from their beginnings on: who packs the first columns of b is then who multiplies by them (block_task), and finds them in its own cache. */
 static void pack_task(void *arg, int64_t task) {
     struct round *s = arg;
-    if (task < s->a.units)
-        pack_unit(&s->a, task);
+    int64_t all = s->a.units + s->b.units, of_b = task * s->b.units / all;
+    if ((task + 1) * s->b.units / all > of_b)
+        pack_unit(&s->b, of_b);
     else
-        pack_unit(&s->b, task - s->a.units);
+        pack_unit(&s->a, task - of_b);
+}
+
+/* Whether rows of a left operand are whole tiles, in whole lines of the cache. Of those far from each other too few lines stay in a cache. */
+static bool can_lie(const struct side *s) {
+    enum { FAR = 1024 };
+    const char *from = element(s->arg, s->at + s->first * s->line);
+    return !s->pairs && s->pieces == 1 && s->step == 1 && s->line <= FAR &&
+           s->line % KL_AMX_DEPTH == 0 && s->lines % LEAST == 0 && s->k % KL_AMX_DEPTH == 0 &&
+           (uintptr_t)from % 64 == 0;
+}
+
+static struct kl_amx_left left_at(const struct side *s, int64_t line, int64_t t) {
+    const char *from = element(s->arg, s->at + (s->first + line) * s->line + t * KL_AMX_DEPTH);
+    if (s->lies)
+        return (struct kl_amx_left){(const uint16_t *)from, s->line, KL_AMX_DEPTH,
+                                    KL_AMX_LINES * s->line};
+    return (struct kl_amx_left){tile_at(s, line, t), KL_AMX_DEPTH, s->pieces * KL_AMX_TILE,
+                                tiles_of(s->k) * s->pieces * KL_AMX_TILE};
 }
 
 static struct kl_amx_place moved(const struct kl_amx_place *p, int64_t row, int64_t col) {
@@ -151,15 +174,26 @@ static struct kl_amx_place moved(const struct kl_amx_place *p, int64_t row, int6
 }
 
 /* to = from + n tiles along k, from tile t on, of rows x cols of the result, whole blocks of LEAST; from NULL: zeros. */
-static void multiply(const struct round *s, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                     int64_t t, int64_t n, const struct kl_amx_place *from,
-                     const struct kl_amx_place *to) {
+static void multiply_steps(const struct round *s, bool few, int64_t row, int64_t rows, int64_t col,
+                           int64_t cols, int64_t t, int64_t n, const struct kl_amx_place *from,
+                           const struct kl_amx_place *to) {
     for (int64_t x = 0; x < cols; x += KL_AMX_ROWS)
         for (int64_t y = 0; y < rows; y += KL_AMX_ROWS) {
             struct kl_amx_place at = moved(to, y, x), before = from ? moved(from, y, x) : at;
-            kl_amx_block(s->a.pieces, n, tile_at(&s->a, row + y, t), tiles_of(s->a.k),
-                         tile_at(&s->b, col + x, t), from ? &before : NULL, &at);
+            struct kl_amx_left left = left_at(&s->a, row + y, t);
+            kl_amx_block(few, s->a.pieces, n, &left, tile_at(&s->b, col + x, t),
+                         from ? &before : NULL, &at);
         }
+}
+
+/* The same of all tiles along k: by way of sums, which `from` or `to` may be. */
+static void multiply(const struct round *s, bool few, int64_t row, int64_t rows, int64_t col,
+                     int64_t cols, const struct kl_amx_place *from, const struct kl_amx_place *sums,
+                     const struct kl_amx_place *to) {
+    int64_t n = tiles_of(s->a.k), steps = steps_of(n, s->a.pieces, few);
+    for (int64_t t = 0; t < n; t += steps)
+        multiply_steps(s, few, row, rows, col, cols, t, kl_min64(steps, n - t), t > 0 ? sums : from,
+                       t + steps < n ? sums : to);
 }
 
 /* Where a block's sums go at last: to the result itself, if it holds whole blocks of them; else `sums`, which is stored then. */
@@ -176,11 +210,10 @@ static void store(const struct kl_product *j, const struct place *p, struct kl_a
         store_row(j, p, i, 0, p->n, (const char *)(sums.at + i * sums.pitch));
 }
 
-/* A block of the result, both operands packed. */
+/* A block of the result, both operands packed; down the columns of b. */
 static void block_task(void *arg, int64_t task) {
     const struct round *s = arg;
-    int64_t row = task / s->col_blocks * s->rows, col = task % s->col_blocks * s->cols;
-    int64_t n = tiles_of(s->a.k);
+    int64_t row = task % s->row_blocks * s->rows, col = task / s->row_blocks * s->cols;
     struct place p = {.batch = s->batch, .row = s->a.first + row, .col = s->b.first + col};
     struct kl_amx_config before;
     p.m = kl_min64(s->rows, s->a.lines - row);
@@ -192,11 +225,8 @@ static void block_task(void *arg, int64_t task) {
         return;
     }
     struct kl_amx_place sums = {(float *)room.ptr, cols}, last = last_place(s->j, &p, sums);
-    kl_amx_begin(&before);
-    int64_t steps = steps_of(n, s->a.pieces);
-    for (int64_t t = 0; t < n; t += steps)
-        multiply(s, row, rows, col, cols, t, kl_min64(steps, n - t), t > 0 ? &sums : NULL,
-                 t + steps < n ? &sums : &last);
+    bool few = kl_amx_begin(&before);
+    multiply(s, few, row, rows, col, cols, NULL, &sums, &last);
     kl_amx_end(&before);
     if (last.at == sums.at) store(s->j, &p, sums);
     kl_scratch_give(&room);
@@ -216,7 +246,7 @@ static void alone_task(void *arg, int64_t task) {
     struct kl_amx_config before;
     int64_t rows = round_up(p.m, LEAST), cols = round_up(p.n, LEAST);
     int pieces = pieces_of(j->l->out->dtype);
-    int64_t depth = steps_of(tiles_of(j->k), pieces) * KL_AMX_DEPTH;
+    int64_t depth = steps_of(tiles_of(j->k), pieces, false) * KL_AMX_DEPTH;
     size_t a_bytes = (size_t)(rows * depth * pieces) * 2,
            b_bytes = (size_t)(cols * depth * pieces) * 2;
     struct kl_scratch room;
@@ -235,13 +265,14 @@ static void alone_task(void *arg, int64_t task) {
     s.b.at = p.b;
     s.b.first = p.col;
     s.b.lines = p.n;
-    kl_amx_begin(&before);
+    bool few = kl_amx_begin(&before);
     for (int64_t k = 0; k < j->k; k += depth) {
         s.a.k = s.b.k = kl_min64(depth, j->k - k);
         int64_t n = tiles_of(s.a.k);
-        pack_part(&s.a, 0, rows, 0, n);
+        s.a.lies = can_lie(&s.a);
+        if (!s.a.lies) pack_part(&s.a, 0, rows, 0, n);
         pack_part(&s.b, 0, cols, 0, n);
-        multiply(&s, 0, rows, 0, cols, 0, n, k > 0 ? &sums : NULL,
+        multiply(&s, few, 0, rows, 0, cols, k > 0 ? &sums : NULL, &sums,
                  k + depth < j->k ? &sums : &last);
         s.a.at += depth * s.a.step;
         s.b.at += depth * s.b.step;
@@ -296,7 +327,8 @@ static void ask_for(struct side *s, int64_t at, int64_t first, int64_t lines) {
     s->first = first;
     s->lines = lines;
     s->units = 0;
-    if (packed) return;
+    s->lies = can_lie(s);
+    if (packed || s->lies) return;
     count_units(s);
     if (other) forget_range(s);
 }
@@ -313,8 +345,8 @@ static bool one_by_rounds(struct round *s, int64_t rows, int64_t cols, const str
             ask_for(&s->b, b_at, col, kl_min64(cols, j->n - col));
             kl_share(l, s->a.units + s->b.units, pack_task, s);
             if (!taken(s)) return false;
-            s->col_blocks = kl_ceil_div(s->b.lines, s->cols);
-            kl_share(l, s->col_blocks * kl_ceil_div(s->a.lines, s->rows), block_task, s);
+            s->row_blocks = kl_ceil_div(s->a.lines, s->rows);
+            kl_share(l, s->row_blocks * kl_ceil_div(s->b.lines, s->cols), block_task, s);
         }
     return true;
 }

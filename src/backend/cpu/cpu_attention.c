@@ -201,6 +201,11 @@ static void pack_values(const struct kl_arg *a, const char *first, int64_t n, in
         }
 }
 
+/* Rows of `pitch` elements, so packed. */
+static struct kl_amx_left packed_left(const uint16_t *at, int64_t pitch) {
+    return (struct kl_amx_left){at, KL_AMX_DEPTH, KL_AMX_TILE, KL_AMX_LINES * pitch};
+}
+
 /* A panel's queries, WIDTH rows, are the columns of a right operand. */
 static void pack_queries(const uint16_t *rows, int64_t width, uint16_t *to) {
     for (int64_t c = 0; c < WIDTH; c += 16)
@@ -301,6 +306,7 @@ WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, in
 struct room { /* of a task, in floats; aligned to vectors */
     float *q, *k, *v, *sums, *scores, *raw;
     int64_t q_panel, sums_panel, d, e; /* padded */
+    bool few;                          /* tiles: see kl_amx_begin */
 };
 
 static void panel_block(const struct job *j, struct panel *p, const struct room *r, int64_t at,
@@ -314,8 +320,8 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
     if (j->amx) {
         for (int64_t i = 0; i < n; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {r->scores + i * WIDTH, WIDTH};
-            kl_amx_block(1, r->d / KL_AMX_DEPTH, (const uint16_t *)r->k + i * r->d,
-                         r->d / KL_AMX_DEPTH, (const uint16_t *)q, NULL, &to);
+            struct kl_amx_left keys = packed_left((const uint16_t *)r->k + i * r->d, r->d);
+            kl_amx_block(r->few, 1, r->d / KL_AMX_DEPTH, &keys, (const uint16_t *)q, NULL, &to);
         }
         if (masks || !(scale > 0)) {
             KL_EACH(i, n * WIDTH) r->scores[i] *= scale;
@@ -337,9 +343,10 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
         if (p->begun) rescale(sums, j->e, p->scale);
         for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {sums + i * WIDTH, WIDTH};
-            kl_amx_block(1, kl_ceil_div(n, KL_AMX_DEPTH), (const uint16_t *)r->v + i * AMX_KEYS,
-                         AMX_KEYS / KL_AMX_DEPTH, (const uint16_t *)r->raw, p->begun ? &to : NULL,
-                         &to);
+            struct kl_amx_left values =
+                packed_left((const uint16_t *)r->v + i * AMX_KEYS, AMX_KEYS);
+            kl_amx_block(r->few, 1, kl_ceil_div(n, KL_AMX_DEPTH), &values, (const uint16_t *)r->raw,
+                         p->begun ? &to : NULL, &to);
         }
         p->begun = true;
         return;
@@ -441,7 +448,7 @@ static void many_task(void *arg, int64_t task) {
 #endif
     }
     struct kl_amx_config before;
-    if (j->amx) kl_amx_begin(&before);
+    if (j->amx) r.few = kl_amx_begin(&before);
     for (int64_t first = 0; first < j->m; first += block) {
         int64_t keys = kl_min64(block, j->m - first);
         bool needed = false;

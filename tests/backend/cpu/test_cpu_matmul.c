@@ -1,6 +1,7 @@
 /* MATMUL: any order of tasks and any layout gives the same bits, whichever way the shape takes, and they are near the exact product. */
 #include "kernel_support.h"
 
+#include "backend/cpu/cpu_amx.h"
 #include "backend/cpu/cpu_tile.h"
 #include "base/alloc.h"
 #include "base/half.h"
@@ -399,6 +400,48 @@ static void refused(void **state) {
     }
 }
 
+/* Few tile registers in use or many, the left operand read where it lies or packed: the same bits. */
+static void ways_of_tiles(void **state) {
+    int wide = kl_cpu_variant();
+    if (wide == 0 || !kl_cpu_uses_amx()) {
+        print_message("no tile registers here\n");
+        return;
+    }
+    static const int sizes[][3] = {{260, 700, 250}, {256, 1024, 320}, {384, 1056, 256}};
+    static const enum kl_dtype dtypes[] = {KL_BF16, KL_F16, KL_F32};
+    enum { FEW, MANY, MOVED, VECTORS, WAYS };
+    for (int t = 0; t < 3; t++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            enum kl_dtype dtype = dtypes[t];
+            int m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
+            size_t item = kl_dtype_size(dtype), a_bytes = item * m * k, c_bytes = item * m * n;
+            char *a = aligned_alloc(64, a_bytes + 64), *b = malloc(item * k * n);
+            char *c = malloc(WAYS * c_bytes);
+            some_floats(a, dtype, (int64_t)m * k, 5);
+            some_floats(b, dtype, (int64_t)k * n, 6);
+            for (int way = 0; way < WAYS; way++) {
+                struct operand x, y, z;
+                if (way == MOVED) memmove(a + item, a, a_bytes);
+                kl_test_amx_few(way == FEW);
+                kl_cpu_use_variant(way == VECTORS ? wide - 1 : wide);
+                dense(&x, way >= MOVED ? a + item : a, dtype, DIMS(m, k));
+                dense(&y, b, dtype, DIMS(k, n));
+                memset(c + way * c_bytes, 0xAB, c_bytes);
+                RUN(KL_OP_MATMUL, NULL, dense(&z, c + way * c_bytes, dtype, DIMS(m, n)), IN(&x, &y),
+                    true);
+                kl_test_amx_few(-1);
+                kl_cpu_use_variant(-1);
+                bool same = memcmp(c, c + way * c_bytes, c_bytes) == 0;
+                if (way == VECTORS ? same && dtype == KL_F32 : !same)
+                    fail_msg("%s, %d x %d x %d, way %d: %s bits", kl_dtype_name(dtype), m, k, n,
+                             way, same ? "no other" : "other");
+            }
+            free(a);
+            free(b);
+            free(c);
+        }
+}
+
 /* k of 0: zeros. */
 static void nothing_to_add(void **state) {
     float c[12 * 9];
@@ -461,16 +504,12 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(blocks),
-                                       cmocka_unit_test(b_where_it_lies),
-                                       cmocka_unit_test(few_rows),
-                                       cmocka_unit_test(batches),
-                                       cmocka_unit_test(rounds),
-                                       cmocka_unit_test(rounds_of_tiles),
-                                       cmocka_unit_test(single_products),
-                                       cmocka_unit_test(refused),
-                                       cmocka_unit_test(nothing_to_add),
-                                       cmocka_unit_test(no_memory),
-                                       cmocka_unit_test(a_row_without_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks),          cmocka_unit_test(b_where_it_lies),
+        cmocka_unit_test(few_rows),        cmocka_unit_test(batches),
+        cmocka_unit_test(rounds),          cmocka_unit_test(rounds_of_tiles),
+        cmocka_unit_test(single_products), cmocka_unit_test(refused),
+        cmocka_unit_test(ways_of_tiles),   cmocka_unit_test(nothing_to_add),
+        cmocka_unit_test(no_memory),       cmocka_unit_test(a_row_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
