@@ -2,6 +2,7 @@
  *
  * Blocks of the output are tasks; each walks along k in steps, packs its part of a, of any strides, and lets a tile of registers run over it and the packed part of b (cpu_gemm.inc; the loops
  * are those of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"). Where several tasks need the same part of b it is packed before, once, by all threads. */
+#include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/cpu_matmul.h"
 #include "backend/cpu/cpu_products.h"
 #include "backend/cpu/cpu_scratch.h"
@@ -12,7 +13,7 @@ enum {
     SHARED_BYTES = VECTOR == 64 ? 4096 : 1024,
     MOST_ROWS = VECTOR == 64 ? 10 : 16, /* of a block, in tiles: packed, it takes a part of L2 */
     OWN_ROWS = 32,                      /* where a task packs its own part of b */
-    SHARED_FROM = 8,                    /* tiles of rows from which it is worth packing b for all */
+    SHARED_FROM = 4,                    /* tiles of rows from which it is worth packing b for all */
     MOST_COLS = 16,                     /* the same, where a task packs its own part of b */
     SHARED_COLS = 64,                   /* where it does not: the block of the output stays in L2 */
     PIECE = 64, /* rows of b and columns (tiles) that a task packs for all */
@@ -128,10 +129,18 @@ static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t d
     }
 }
 
-/* Whether tiles read b where it lies: small enough to stay in L2, and in whole vectors that are not all of the same few sets of L1. */
+/* Whether the vectors of b's rows are lines of the cache, in each product of the batch. */
+static bool right_is_aligned(const struct kl_product *j) {
+    int64_t between = j->b_row;
+    for (int i = 0; i < j->n_lead; i++) between |= j->lead[1][i];
+    return (uintptr_t)j->b->data % VECTOR == 0 && between * j->bytes % VECTOR == 0;
+}
+
+/* Whether tiles read b where it lies: small enough to stay in L2, and in whole vectors that are not all of the same few sets of L1. Vectors across two lines cost twice the reads: only where a panel stays in L1 itself is that less than packing. */
 static bool right_lies(const struct kl_product *j) {
     return j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
-           j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0;
+           j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0 &&
+           (right_is_aligned(j) || 3 * j->k * 2 * VECTOR <= 2 * kl_cpu_l1_bytes());
 }
 
 /* First of part i of `total` lines in `parts`, whole panels each. */
@@ -221,7 +230,7 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
     bool room = !s->lies && kl_scratch_take(&scratch, j->l, (size_t)(n * depth * j->bytes));
     s->packed = room ? scratch.ptr : NULL;
     int64_t row_tiles = kl_ceil_div(j->m, TILE_ROWS);
-    int64_t want = j->m * n * depth / TASK_FROM + 1;
+    int64_t want = kl_ceil_div(j->m * n * depth, TASK_FROM / 4);
     s->batches = one_b ? j->batches : 1;
     for (s->batch = 0; s->batch < j->batches; s->batch += s->batches)
         for (s->col = 0; s->col < j->n; s->col += n)
@@ -257,7 +266,8 @@ void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l) {
         return;
     }
     bool direct = j->l->out->dtype == j->type;
-    if (row_tiles > SHARED_FROM && j->m * j->n >= 8 * TASK_FROM / j->k && j->batches < TASKS &&
+    int64_t from = j->batches == 1 ? TASK_FROM / 2 : 8 * TASK_FROM;
+    if (row_tiles > SHARED_FROM && j->m * j->n >= from / j->k && j->batches < TASKS &&
         (direct || j->k <= MOST_SHARED / j->bytes / cols)) {
         shared_rounds(&s, l);
         return;

@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/cpu/cpu_amx.h"
 #include "backend/cpu/cpu_kernels.h"
@@ -73,4 +74,16 @@ void kl_cpu_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *p
 
 bool kl_cpu_uses_amx(void) {
     return strcmp(variants[kl_cpu_variant()].name, "amx") == 0;
+}
+
+int64_t kl_cpu_l1_bytes(void) {
+    static _Atomic(int64_t) known; /* asking takes microseconds */
+    int64_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes) return bytes;
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+    bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+#endif
+    if (bytes <= 0) bytes = 1 << 15;
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
 }

@@ -42,7 +42,8 @@ static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) 
     fill(b, dtype, (int64_t)k * n, 2);
     for (int w = 0; w < WAYS; w++) {
         a_lies[w] = calloc((size_t)m * (k + 1) * 2, (size_t)item);
-        b_lies[w] = calloc((size_t)k * (n + 3) * 2, (size_t)item);
+        size_t b_bytes = ((size_t)k * (n + 3) * 2 * item + 63) / 64 * 64;
+        b_lies[w] = memset(aligned_alloc(64, b_bytes), 0, b_bytes); /* as arrays of Keel are */
         for (int64_t i = 0; i < m; i++)
             for (int64_t e = 0; e < k; e++)
                 memcpy(a_lies[w] + (i * a_strides[w][0] + e * a_strides[w][1]) * item,
@@ -112,12 +113,13 @@ static void blocks(void **state) {
     }
 }
 
-/* In every variant: b is read where it lies, or not since it is too large, its rows are 4 KB apart or its last panel is not whole. */
+/* In every variant: b is read where it lies, in whole lines of the cache or (few rows of it, with gaps between) not, or it is not since it is too large, its rows are 4 KB apart or its last panel is not whole. */
 static void b_where_it_lies(void **state) {
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
         for (int t = 0; t < 2; t++) {
             product(types[t], 140, 250, 256, true); /* of float32 */
+            product(types[t], 140, 150, 256, true);
             product(types[t], 280, 125, 256, true);
             product(types[t], 130, 300, 256, true);
             product(types[t], 99, 530, 96, false);
