@@ -3,7 +3,7 @@
 python3 bench/cpu_peers.py path/to/libkeel.so [case ...]
 KEEL_BENCH_TABLE=file.md, KEEL_BENCH_CHART=file.svg: the results as a table and a chart.
 
-Element-wise operations go through a compiled binding (peers_binding.c, built here with the machine's C compiler), as those of the peers do; without a compiler or Python's headers, and for all others, through ctypes,
+Element-wise operations and products go through a compiled binding (peers_binding.c, built here with the machine's C compiler), as those of the peers do; without a compiler or Python's headers, and for all others, through ctypes,
 which adds two microseconds to a call.
 
 Every case runs each library in turn, KEEL_BENCH_ROUNDS rounds (three where it takes 20 times as long as Keel), after calls that do not count, for WARM_UP seconds; figures are medians, a ratio is the median of the rounds' ratios with its interval (quartiles). A result is evaluated before the next
@@ -411,19 +411,19 @@ def products():
             if n == 2048 and dtype == "float16":
                 continue
             a, b = Both(normal(n, n), dtype), Both(normal(n, n), dtype)
-            case(f"matmul {n}^3 {dtype}", ways(lambda: call("matmul", a.keel, b.keel), (lambda: a.np @ b.np) if dtype == "float32" else None, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * n**3)
+            case(f"matmul {n}^3 {dtype}", beside(keel_op("matmul", a, b), (lambda: a.np @ b.np) if dtype == "float32" else None, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * n**3)
             a.drop(), b.drop()
     n = 4096
     for dtype, size in (("float32", 4), ("bfloat16", 2)):
         a, b = Both(normal(1, n), dtype), Both(normal(n, n), dtype)
         t = call("transpose", b.keel)
         f32 = dtype == "float32"
-        case(f"vector by matrix 4096 {dtype}", ways(lambda: call("matmul", a.keel, b.keel), (lambda: a.np @ b.np) if f32 else None, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), size * n * n, share="read", floor=0.7)
+        case(f"vector by matrix 4096 {dtype}", beside(keel_op("matmul", a, b), (lambda: a.np @ b.np) if f32 else None, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), size * n * n, share="read", floor=0.7)
         case(f"vector by transposed matrix {dtype}", ways(lambda: call("matmul", a.keel, t), (lambda: a.np @ b.np.T) if f32 else None, lambda: a.torch @ b.torch.T, lambda: a.mx @ b.mx.T), size * n * n, share="read", floor=0.7)
         a.drop(), b.drop()
         free_array(t)
     a, b = Both(normal(4096, 16, 16)), Both(normal(4096, 16, 16))
-    case("4096 products of 16^3 float32", ways(lambda: call("matmul", a.keel, b.keel), lambda: a.np @ b.np, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * 4096 * 16**3)
+    case("4096 products of 16^3 float32", beside(keel_op("matmul", a, b), lambda: a.np @ b.np, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * 4096 * 16**3)
     a.drop(), b.drop()
 
 
