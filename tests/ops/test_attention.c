@@ -3,6 +3,7 @@
 #include "vjp_support.h"
 
 #include "backend/cpu/cpu_amx.h"
+#include "backend/cpu/cpu_kernels.h"
 
 struct shape {
     int b, heads, kv_heads, n, m, d, e;
@@ -122,7 +123,7 @@ static const struct shape shapes[] = {
     {1, 3, 1, 4, 513, 16, 16},   {2, 2, 1, 33, 7, 9, 21},   {1, 4, 2, 40, 130, 32, 48},
     {1, 2, 1, 200, 300, 12, 5},  {1, 1, 1, 300, 300, 8, 8}, {2, 2, 2, 20, 0, 4, 4},
     {1, 2, 2, 1, 0, 4, 4},       {1, 2, 1, 0, 6, 4, 4},     {1, 2, 2, 17, 3, 4, 4},
-    {1, 2, 1, 40, 1100, 64, 32}, {64, 1, 1, 300, 40, 8, 8},
+    {1, 2, 1, 40, 1100, 64, 32}, {64, 1, 1, 300, 40, 8, 8}, {1, 4, 2, 75, 300, 61, 64},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -144,12 +145,13 @@ static void types(void **state) {
 
 /* Few tile registers in use or many, where there are any: the same bits. */
 static void ways_of_tiles(void **state) {
-    for (int i = 0; i < N_SHAPES; i++) {
-        const struct shape *s = &shapes[i];
-        struct kl_array *q = random_array(KL_BF16, SHAPE(s->b, s->heads, s->n, s->d), 3),
-                        *k = random_array(KL_BF16, SHAPE(s->b, s->kv_heads, s->m, s->d), 1),
-                        *v = random_array(KL_BF16, SHAPE(s->b, s->kv_heads, s->m, s->e), 1),
-                        *out[2];
+    static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};
+    for (int i = 0; i < 2 * N_SHAPES; i++) {
+        const struct shape *s = &shapes[i / 2];
+        enum kl_dtype dtype = dtypes[i % 2];
+        struct kl_array *q = random_array(dtype, SHAPE(s->b, s->heads, s->n, s->d), 3),
+                        *k = random_array(dtype, SHAPE(s->b, s->kv_heads, s->m, s->d), 1),
+                        *v = random_array(dtype, SHAPE(s->b, s->kv_heads, s->m, s->e), 1), *out[2];
         void *bits[2];
         for (int few = 0; few < 2; few++) {
             EXPECT_OK(kl_attention(&out[few], q, k, v, 0.3F, "causal", NULL, NULL, cpu(), &err));
@@ -157,9 +159,44 @@ static void ways_of_tiles(void **state) {
             EXPECT_OK(kl_array_host(out[few], &bits[few], &err));
             kl_test_amx_few(-1);
         }
-        assert_memory_equal(bits[0], bits[1], (size_t)out[0]->t.size * 2);
+        assert_memory_equal(bits[0], bits[1], (size_t)out[0]->t.size * kl_dtype_size(dtype));
         struct kl_array *all[] = {q, k, v, out[0], out[1]};
         for (int j = 0; j < 5; j++) kl_array_release(all[j]);
+    }
+}
+
+/* Where tile registers take float32 in pieces: with an element that cannot be cut the bits are those of vectors, without it others. */
+static void not_in_pieces(void **state) {
+    enum { N = 70, M = 300, D = 61 };
+    int wide = kl_cpu_variant();
+    if (!kl_cpu_uses_amx()) {
+        print_message("no tile registers here\n");
+        return;
+    }
+    static const struct {
+        int operand; /* 3: none */
+        float odd;
+    } cases[] = {{3, 0}, {0, 0x1p-110F}, {1, 0x1p125F}, {1, NAN}, {2, INFINITY}, {2, 0x1p-70F}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kl_array *in[3] = {random_array(KL_F32, SHAPE(1, 1, N, D), 1),
+                                  random_array(KL_F32, SHAPE(1, 1, M, D), 1),
+                                  random_array(KL_F32, SHAPE(1, 1, M, D), 1)};
+        void *data, *bits[2];
+        struct kl_array *out[2];
+        if (cases[i].operand < 3) {
+            EXPECT_OK(kl_array_host(in[cases[i].operand], &data, &err));
+            ((float *)data)[20 * D + 3] = cases[i].odd;
+        }
+        for (int way = 0; way < 2; way++) {
+            kl_cpu_use_variant(wide - way);
+            EXPECT_OK(
+                kl_attention(&out[way], in[0], in[1], in[2], 0.3F, "", NULL, NULL, cpu(), &err));
+            EXPECT_OK(kl_array_host(out[way], &bits[way], &err));
+            kl_cpu_use_variant(-1);
+        }
+        bool same = memcmp(bits[0], bits[1], sizeof(float) * N * D) == 0;
+        if (same != (cases[i].operand < 3)) fail_msg("case %d: same bits: %d", (int)i, same);
+        for (int j = 0; j < 5; j++) kl_array_release(j < 3 ? in[j] : out[j - 3]);
     }
 }
 
@@ -173,7 +210,7 @@ static void on_a_device(void **state) {
 /* Of values that are all 1 any weights make 1, however they are rounded; of a NaN that is seen, NaN. */
 static void weights_add_up(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
-    enum { N = 70, M = 300, D = 40 };
+    enum { N = 70, M = 300, D = 61 };
     float *q = malloc(sizeof(float[N]) * D), *k = malloc(sizeof(float[M]) * D),
           *v = malloc(sizeof(float[M]) * D), *mask = malloc(sizeof(float[M]));
     for (int i = 0; i < N * D; i++) q[i] = (float)(i * 7 % 11 - 5);
@@ -366,6 +403,7 @@ int main(void) {
         cmocka_unit_test(values),
         cmocka_unit_test(types),
         cmocka_unit_test(ways_of_tiles),
+        cmocka_unit_test(not_in_pieces),
         cmocka_unit_test(on_a_device),
         cmocka_unit_test(extremes),
         cmocka_unit_test(weights_add_up),

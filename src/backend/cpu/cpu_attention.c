@@ -8,7 +8,8 @@
  * queries lie in lanes, and the exponentials are at once the packed operand of the second product. Few: a task has CHUNK keys of one head, which it reads once; the
  * parts are put together at the end. How work is cut depends on the shape alone.
  *
- * Many queries in bfloat16, where the CPU has tile registers (cpu_amx.h): the same in theirs. Weights are rounded to bfloat16 for the second product, and before they are summed. */
+ * Many queries in bfloat16, where the CPU has tile registers (cpu_amx.h): the same in theirs. Weights are rounded to bfloat16 for the second product, and before they are summed. So with float32, in pieces (cpu_amx_pack.h), all of the
+ * weights too; a task with elements that cannot be cut so is computed in vectors. */
 #include <float.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -29,6 +30,8 @@ enum {
     TASKS = 64,             /* from which tasks have so many; else half */
     KEYS = 8 * TILE_ROWS,   /* of a block */
     AMX_KEYS = 256,         /* the same, in tile registers */
+    PIECES_KEYS = 128,      /* the same of float32: the weights of a panel stay in L1 */
+    PIECES_FROM = 1 << 20,  /* products of a task: below, float32 goes in vectors */
     FEW = 16,               /* queries that share keys; below, nothing is packed */
     CHUNK = 512,
     PHASES = 16 /* partial sums of weights */
@@ -39,7 +42,8 @@ struct job {
     const struct kl_launch *l;
     const struct kl_arg *q, *k, *v, *mask, *sinks;
     float scale;
-    bool causal, amx;
+    bool causal;
+    int pieces; /* of an element, in tile registers; 0: none of them */
     int64_t heads, kv_heads, group, n, m, d, e;
     int64_t queries, blocks; /* of a task; tasks per batch and kv head */
     float *parts;            /* few queries: of each task, per query largest, sum, e values */
@@ -176,41 +180,105 @@ static void rescale(float *sums, int64_t n, const float *scale) {
     }
 }
 
+struct room { /* of a task, in floats; aligned to vectors */
+    float *q, *k, *v, *sums, *scores, *raw;
+    int64_t q_panel, sums_panel, d, e; /* padded */
+    int64_t block;                     /* keys at once */
+    int pieces;                        /* in tile registers; 0: in vectors */
+    bool few;                          /* tiles: see kl_amx_begin */
+};
+
 #ifdef __AVX512F__
-/* n rows of bfloat16 from `first` on. Keys are a left operand as they lie, so are values transposed; both are padded to `pitch` elements, and to whole tiles of keys. */
-static void pack_keys(const struct kl_arg *a, const char *first, int64_t n, int64_t width,
-                      int64_t pitch, uint16_t *to) {
-    const uint16_t *rows = (const uint16_t *)first;
-    int64_t line = a->strides[2], step = a->strides[3];
-    for (int64_t i = 0; i < round_up(n, KL_AMX_ROWS); i += 16)
-        for (int64_t t = 0; t < pitch; t += 32) {
-            int64_t lines = kl_min64(16, n - i), depth = kl_min64(32, width - t);
-            kl_amx_pack(rows + i * line + t * step, line, step, lines > 0 ? lines : 0, depth, false,
-                        to + i * pitch + t * 16);
-        }
-}
-static void pack_values(const struct kl_arg *a, const char *first, int64_t n, int64_t width,
-                        int64_t pitch, uint16_t *to) {
-    const uint16_t *rows = (const uint16_t *)first;
-    int64_t line = a->strides[3], step = a->strides[2];
-    for (int64_t e = 0; e < pitch; e += 16)
-        for (int64_t k = 0; k < n; k += 32) {
-            int64_t lines = kl_min64(16, width - e), depth = kl_min64(32, n - k);
-            kl_amx_pack(rows + k * step + e * line, line, step, lines > 0 ? lines : 0, depth, false,
-                        to + (e * AMX_KEYS / 16 + k) * 16);
-        }
+/* A tile of an operand, or its pieces. */
+static void pack_tile(int pieces, const char *from, int64_t line, int64_t step, int64_t lines,
+                      int64_t depth, bool pairs, uint16_t *to) {
+    if (lines < 0) lines = 0;
+    if (pieces == 1)
+        kl_amx_pack((const uint16_t *)from, line, step, lines, depth, pairs, to);
+    else
+        (void)kl_amx_split(from, false, line, step, lines, depth, pairs, to, KL_AMX_TILE << pairs);
 }
 
-/* Rows of `pitch` elements, so packed. */
-static struct kl_amx_left packed_left(const uint16_t *at, int64_t pitch) {
-    return (struct kl_amx_left){at, KL_AMX_DEPTH, KL_AMX_TILE, KL_AMX_LINES * pitch};
+/* n rows from `first` on. Keys are a left operand as they lie, so are values transposed; both are padded to r->d and r->e elements, and to whole tiles of keys. */
+static void pack_keys(const struct kl_arg *a, const struct room *r, const char *first, int64_t n,
+                      int64_t width) {
+    int64_t line = a->strides[2], step = a->strides[3], item = (int64_t)kl_dtype_size(a->dtype);
+    for (int64_t i = 0; i < round_up(n, KL_AMX_ROWS); i += 16)
+        for (int64_t t = 0; t < r->d; t += 32)
+            pack_tile(r->pieces, first + (i * line + t * step) * item, line, step,
+                      kl_min64(16, n - i), kl_min64(32, width - t), false,
+                      (uint16_t *)r->k + (i * r->d + t * 16) * r->pieces);
+}
+static void pack_values(const struct kl_arg *a, const struct room *r, const char *first, int64_t n,
+                        int64_t width) {
+    int64_t line = a->strides[3], step = a->strides[2], item = (int64_t)kl_dtype_size(a->dtype);
+    for (int64_t e = 0; e < r->e; e += 16)
+        for (int64_t k = 0; k < n; k += 32)
+            pack_tile(r->pieces, first + (k * step + e * line) * item, line, step,
+                      kl_min64(16, width - e), kl_min64(32, n - k), false,
+                      (uint16_t *)r->v + (e * r->block + k * 16) * r->pieces);
+}
+
+/* Rows of `pitch` elements, so packed, from `row` on. */
+static struct kl_amx_left packed_left(const struct room *r, const float *at, int64_t row,
+                                      int64_t pitch) {
+    return (struct kl_amx_left){(const uint16_t *)at + row * pitch * r->pieces, KL_AMX_DEPTH,
+                                r->pieces * KL_AMX_TILE, KL_AMX_LINES * pitch * r->pieces};
 }
 
 /* A panel's queries, WIDTH rows, are the columns of a right operand. */
-static void pack_queries(const uint16_t *rows, int64_t width, uint16_t *to) {
+static void pack_queries(const struct room *r, uint16_t *to) {
+    int64_t item = r->pieces == 1 ? 2 : 4;
     for (int64_t c = 0; c < WIDTH; c += 16)
-        for (int64_t t = 0; t < width; t += 32)
-            kl_amx_pack(rows + c * width + t, width, 1, 16, 32, true, to + t * 32 + c * 32);
+        for (int64_t t = 0; t < r->d; t += 32)
+            pack_tile(r->pieces, (const char *)r->raw + (c * r->d + t) * item, r->d, 1, 16, 32,
+                      true, to + (t * r->pieces + c) * 32);
+}
+
+/* The weights of n keys, the same. */
+static void pack_weights(const struct room *r, int64_t n) {
+    for (int64_t c = 0; c < WIDTH; c += 16)
+        for (int64_t k = 0; k < n; k += 32)
+            pack_tile(r->pieces, (const char *)(r->scores + k * WIDTH + c), 1, WIDTH, 16,
+                      kl_min64(32, n - k), true, (uint16_t *)r->raw + (k * r->pieces + c) * 32);
+}
+
+/* The range of n rows times `factor`, joined to that of others. */
+static void join_range(const struct kl_arg *a, const char *row, int64_t width, float factor,
+                       struct kl_amx_range *range) {
+    float x[KL_TILE];
+    for (int64_t i = 0; i < width; i += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, width - i);
+        uint32_t most = 0, least = UINT32_MAX;
+        kl_copy_run(4, n, x, 4, row + i * a->strides[3] * 4, a->strides[3] * 4);
+        KL_EACH(k, n) {
+            uint32_t size = kl_f32_bits(x[k] * factor) & 0x7fffffffu;
+            most = size > most ? size : most;
+            least = size - 1 < least ? size - 1 : least;
+        }
+        kl_amx_range_join(range, (struct kl_amx_range){most, least});
+    }
+}
+
+/* Whether queries [first, first + n) and all the keys and values that they see can be cut into pieces. Weights are between 0 and 1, and what is lost of the smallest does not show beside the largest, unless values differ by as much. */
+static bool can_be_cut(const struct job *j, int64_t batch, int64_t kv_head, int64_t first,
+                       int64_t n) {
+    struct kl_amx_range q = KL_AMX_NO_RANGE, k = KL_AMX_NO_RANGE, v = KL_AMX_NO_RANGE;
+    int64_t last = 0;
+    for (int64_t i = first; i < first + n; i++) {
+        struct query at = query_of(j, kv_head, i);
+        int64_t seen = last_seen(j, at.row);
+        if (seen < 0) seen = j->m - 1;
+        if (seen > last) last = seen;
+        join_range(j->q, row_of(j->q, batch, at.head, at.row), j->d, j->scale, &q);
+    }
+    for (int64_t i = 0; i <= last; i++) {
+        join_range(j->k, row_of(j->k, batch, kv_head, i), j->d, 1, &k);
+        join_range(j->v, row_of(j->v, batch, kv_head, i), j->e, 1, &v);
+    }
+    bool zeros = v.least == UINT32_MAX;
+    return kl_amx_takes(q, k, j->d) && kl_bits_f32(v.most) < 0x1p100f &&
+           (zeros || kl_bits_f32(v.least + 1) > 0x1p-60f);
 }
 
 /* CPUs with tile registers have these instructions too. */
@@ -303,12 +371,6 @@ WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, in
 }
 #endif
 
-struct room { /* of a task, in floats; aligned to vectors */
-    float *q, *k, *v, *sums, *scores, *raw;
-    int64_t q_panel, sums_panel, d, e; /* padded */
-    bool few;                          /* tiles: see kl_amx_begin */
-};
-
 static void panel_block(const struct job *j, struct panel *p, const struct room *r, int64_t at,
                         int64_t batch, int64_t kv_head, int64_t first_query, int64_t first,
                         int64_t n) {
@@ -317,19 +379,20 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
     bool masks = j->mask || first + n - 1 > p->first_seen;
 #ifdef __AVX512F__
     float scale = j->scale;
-    if (j->amx) {
+    if (r->pieces) {
         for (int64_t i = 0; i < n; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {r->scores + i * WIDTH, WIDTH};
-            struct kl_amx_left keys = packed_left((const uint16_t *)r->k + i * r->d, r->d);
-            kl_amx_block(r->few, 1, r->d / KL_AMX_DEPTH, &keys, (const uint16_t *)q, NULL, &to);
+            struct kl_amx_left keys = packed_left(r, r->k, i, r->d);
+            kl_amx_block(r->few, r->pieces, r->d / KL_AMX_DEPTH, &keys, (const uint16_t *)q, NULL,
+                         &to);
         }
-        if (masks || !(scale > 0)) {
+        if (r->pieces == 1 && (masks || !(scale > 0))) {
             KL_EACH(i, n * WIDTH) r->scores[i] *= scale;
             scale = 1;
         }
     }
 #endif
-    for (int64_t i = 0; !j->amx && i < n; i += TILE_ROWS) {
+    for (int64_t i = 0; !r->pieces && i < n; i += TILE_ROWS) {
         float *to = r->scores + i * WIDTH;
         tile_f32(TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q, 0);
     }
@@ -338,15 +401,19 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
             apply_mask(j, batch, query_of(j, kv_head, first_query + at * WIDTH + c), first, n,
                        r->scores + c, WIDTH);
 #ifdef __AVX512F__
-    if (j->amx) {
-        weigh_pairs(p, r->scores, n, scale, (uint32_t *)r->raw);
+    if (r->pieces) {
+        if (r->pieces == 1) {
+            weigh_pairs(p, r->scores, n, scale, (uint32_t *)r->raw);
+        } else {
+            weigh(p, r->scores, n);
+            pack_weights(r, n);
+        }
         if (p->begun) rescale(sums, j->e, p->scale);
         for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {sums + i * WIDTH, WIDTH};
-            struct kl_amx_left values =
-                packed_left((const uint16_t *)r->v + i * AMX_KEYS, AMX_KEYS);
-            kl_amx_block(r->few, 1, kl_ceil_div(n, KL_AMX_DEPTH), &values, (const uint16_t *)r->raw,
-                         p->begun ? &to : NULL, &to);
+            struct kl_amx_left values = packed_left(r, r->v, i, r->block);
+            kl_amx_block(r->few, r->pieces, kl_ceil_div(n, KL_AMX_DEPTH), &values,
+                         (const uint16_t *)r->raw, p->begun ? &to : NULL, &to);
         }
         p->begun = true;
         return;
@@ -363,9 +430,9 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
 static void pack_block(const struct job *j, const struct room *r, int64_t batch, int64_t kv_head,
                        int64_t first, int64_t keys) {
 #ifdef __AVX512F__
-    if (j->amx) {
-        pack_keys(j->k, row_of(j->k, batch, kv_head, first), keys, j->d, r->d, (uint16_t *)r->k);
-        pack_values(j->v, row_of(j->v, batch, kv_head, first), keys, j->e, r->e, (uint16_t *)r->v);
+    if (r->pieces) {
+        pack_keys(j->k, r, row_of(j->k, batch, kv_head, first), keys, j->d);
+        pack_values(j->v, r, row_of(j->v, batch, kv_head, first), keys, j->e);
         return;
     }
 #endif
@@ -381,14 +448,14 @@ static void pack_block(const struct job *j, const struct room *r, int64_t batch,
 
 static void pack_panel(const struct job *j, const struct room *r, int64_t at, int64_t c,
                        const char *row) {
-    float *to = r->q + at * r->q_panel;
-    if (j->amx) { /* first as rows */
-        uint16_t *rows = (uint16_t *)r->raw + c * r->d;
-        kl_copy_run(2, j->d, rows, 2, row, j->q->strides[3] * 2);
+    float *to = r->q + at * r->q_panel, *rows = r->pieces ? r->raw + c * r->d : r->raw;
+    if (r->pieces == 1) { /* first as rows */
+        kl_copy_run(2, j->d, (uint16_t *)r->raw + c * r->d, 2, row, j->q->strides[3] * 2);
         return;
     }
-    load(j->q, row, j->d, r->raw);
-    for (int64_t i = 0; i < j->d; i++) to[i * WIDTH + c] = r->raw[i] * j->scale;
+    load(j->q, row, j->d, rows);
+    for (int64_t i = 0; r->pieces && i < j->d; i++) rows[i] *= j->scale;
+    for (int64_t i = 0; !r->pieces && i < j->d; i++) to[i * WIDTH + c] = rows[i] * j->scale;
 }
 
 static void many_task(void *arg, int64_t task) {
@@ -396,15 +463,28 @@ static void many_task(void *arg, int64_t task) {
     int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
     int64_t first_query = task % j->blocks * j->queries;
     int64_t n = kl_min64(j->queries, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
-    /* As many 16-bit numbers in tile registers need half the room. */
-    int64_t d = j->amx ? round_up(j->d, KL_AMX_DEPTH) : j->d, share = j->amx ? 2 : 1;
-    int64_t e = round_up(j->e, j->amx ? KL_AMX_ROWS : TILE_ROWS), widest = d > e ? d : e;
-    int64_t block = j->amx ? AMX_KEYS : KEYS;
-    if (j->amx && widest < WIDTH) widest = WIDTH; /* the weights take the place of the rows */
-    struct room r = {.q_panel = d * WIDTH / share, .sums_panel = e * WIDTH, .d = d, .e = e};
-    int64_t parts[6] = {panels * r.q_panel, block * d / share + WIDTH,
-                        block * e / share,  panels * r.sums_panel,
-                        block * WIDTH,      block * widest / share};
+    int pieces = j->pieces;
+#ifdef __AVX512F__
+    if (pieces > 1 &&
+        (n * j->m * (j->d + j->e) < PIECES_FROM || !can_be_cut(j, batch, kv_head, first_query, n)))
+        pieces = 0;
+#endif
+    int64_t d = pieces ? round_up(j->d, KL_AMX_DEPTH) : j->d;
+    int64_t e = round_up(j->e, pieces ? KL_AMX_ROWS : TILE_ROWS), widest = d > e ? d : e;
+    int64_t block = pieces == 1 ? AMX_KEYS : pieces ? PIECES_KEYS : KEYS;
+    /* Of packed elements so many halves of a float. */
+    int64_t halves = pieces ? pieces : 2, weights = block * WIDTH * halves / 2;
+    struct room r = {.q_panel = d * WIDTH * halves / 2,
+                     .sums_panel = e * WIDTH,
+                     .d = d,
+                     .e = e,
+                     .block = block,
+                     .pieces = pieces};
+    int64_t raw = pieces ? d * WIDTH : block * widest; /* the rows of a panel, then its weights */
+    if (pieces && raw < weights) raw = weights;
+    int64_t parts[6] = {panels * r.q_panel,     block * d * halves / 2 + WIDTH,
+                        block * e * halves / 2, panels * r.sums_panel,
+                        block * WIDTH,          raw};
     float **places[6] = {&r.q, &r.k, &r.v, &r.sums, &r.scores, &r.raw};
     int64_t floats = 0;
     for (int i = 0; i < 6; i++) floats += round_up(parts[i], 16);
@@ -420,13 +500,13 @@ static void many_task(void *arg, int64_t task) {
     }
     struct panel state[QUERIES / WIDTH];
     memset(r.q, 0, (size_t)(panels * r.q_panel) * sizeof(float));
-    if (!j->amx) memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
+    if (!pieces) memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
     for (int64_t p = 0; p < panels; p++) {
         state[p].n = kl_min64(WIDTH, n - p * WIDTH);
         state[p].first_seen = j->m;
         state[p].last_seen = -1;
         state[p].begun = false;
-        if (j->amx) memset(r.raw, 0, (size_t)(WIDTH * d) * sizeof(uint16_t));
+        if (pieces) memset(r.raw, 0, (size_t)(WIDTH * d) * sizeof *r.raw);
         for (int64_t c = 0; c < WIDTH; c++) {
             struct query q = query_of(j, kv_head, first_query + p * WIDTH + c);
             state[p].largest[c] = masked;
@@ -444,11 +524,11 @@ static void many_task(void *arg, int64_t task) {
             pack_panel(j, &r, p, c, row_of(j->q, batch, q.head, q.row));
         }
 #ifdef __AVX512F__
-        if (j->amx) pack_queries((const uint16_t *)r.raw, d, (uint16_t *)(r.q + p * r.q_panel));
+        if (pieces) pack_queries(&r, (uint16_t *)(r.q + p * r.q_panel));
 #endif
     }
     struct kl_amx_config before;
-    if (j->amx) r.few = kl_amx_begin(&before);
+    if (pieces) r.few = kl_amx_begin(&before);
     for (int64_t first = 0; first < j->m; first += block) {
         int64_t keys = kl_min64(block, j->m - first);
         bool needed = false;
@@ -459,10 +539,10 @@ static void many_task(void *arg, int64_t task) {
             if (first <= state[p].last_seen)
                 panel_block(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
     }
-    if (j->amx) kl_amx_end(&before);
+    if (pieces) kl_amx_end(&before);
     for (int64_t p = 0; p < panels; p++) {
 #ifdef __AVX512F__
-        if (j->amx) {
+        if (pieces == 1) {
             store_panel(j, &state[p], batch, kv_head, first_query + p * WIDTH,
                         r.sums + p * r.sums_panel, e);
             continue;
@@ -600,8 +680,11 @@ int kl_cpu_attention(struct kl_launch *l) {
         j.queries = QUERIES;
         if (batches * j.kv_heads * kl_ceil_div(j.group * j.n, QUERIES) < TASKS) j.queries /= 2;
         j.blocks = kl_ceil_div(j.group * j.n, j.queries);
-        j.amx = kl_cpu_uses_amx() && j.q->dtype == KL_BF16 && j.k->dtype == KL_BF16 &&
-                j.v->dtype == KL_BF16 && l->out->dtype == KL_BF16;
+        enum kl_dtype dtype = l->out->dtype;
+        int64_t padded = round_up(j.d, KL_AMX_DEPTH) + round_up(j.e, KL_AMX_ROWS);
+        bool wide = 8 * padded <= 9 * (j.d + j.e); /* more zeros cost more than is won */
+        if (kl_cpu_uses_amx() && j.q->dtype == dtype && j.k->dtype == dtype && j.v->dtype == dtype)
+            j.pieces = dtype == KL_BF16 ? 1 : dtype == KL_F32 && wide ? 3 : 0;
         kl_share(l, batches * j.kv_heads * j.blocks, many_task, &j);
     }
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
