@@ -161,10 +161,10 @@ static bool can_lie(const struct side *s) {
 }
 
 static struct kl_amx_left left_at(const struct side *s, int64_t line, int64_t t) {
-    const char *from = element(s->arg, s->at + (s->first + line) * s->line + t * KL_AMX_DEPTH);
+    int64_t offset = s->at + (s->first + line) * s->line + t * KL_AMX_DEPTH;
     if (s->lies)
-        return (struct kl_amx_left){(const uint16_t *)from, s->line, KL_AMX_DEPTH,
-                                    KL_AMX_LINES * s->line};
+        return (struct kl_amx_left){(const uint16_t *)element(s->arg, offset), s->line,
+                                    KL_AMX_DEPTH, KL_AMX_LINES * s->line};
     return (struct kl_amx_left){tile_at(s, line, t), KL_AMX_DEPTH, s->pieces * KL_AMX_TILE,
                                 tiles_of(s->k) * s->pieces * KL_AMX_TILE};
 }

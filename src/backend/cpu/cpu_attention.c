@@ -454,8 +454,8 @@ static void pack_panel(const struct job *j, const struct room *r, int64_t at, in
         return;
     }
     load(j->q, row, j->d, rows);
-    for (int64_t i = 0; r->pieces && i < j->d; i++) rows[i] *= j->scale;
-    for (int64_t i = 0; !r->pieces && i < j->d; i++) to[i * WIDTH + c] = rows[i] * j->scale;
+    for (int64_t i = 0; i < j->d; i++) rows[i] *= j->scale;
+    for (int64_t i = 0; !r->pieces && i < j->d; i++) to[i * WIDTH + c] = rows[i];
 }
 
 static void many_task(void *arg, int64_t task) {

@@ -17,8 +17,8 @@ int kl_cpu_variant(void);
 const char *kl_cpu_variant_name(int variant);
 void kl_cpu_use_variant(int variant); /* for tests and benchmarks */
 bool kl_cpu_uses_amx(void);
-int64_t
-kl_cpu_l1_bytes(void); /* of a core's first cache for data; 32 KB where the system does not say */
+/* Of a core's first cache for data; 32 KB where the system does not say. */
+int64_t kl_cpu_l1_bytes(void);
 
 kl_kernel_fn *kl_cpu_variant_kernel(enum kl_op_id op); /* of the variant that is compiled */
 
