@@ -7,7 +7,7 @@ Element-wise operations and products go through a compiled binding (peers_bindin
 which adds two microseconds to a call.
 
 Every case runs each library in turn, KEEL_BENCH_ROUNDS rounds (three where it takes 20 times as long as Keel), after calls that do not count, for WARM_UP seconds; figures are medians, a ratio is the median of the rounds' ratios with its interval (quartiles). A result is evaluated before the next
-begins, and dropped. Bytes are those that an operation must move: each input read once, each output written once. The machine's limits are measured first, by Keel's pool: copy and read bandwidth, and the rate of the best product seen."""
+begins, and dropped. Bytes are those that an operation must move: each input read once, each output written once. The machine's limits are measured: copy and read bandwidth first, and the matrix rate of a dtype as the best that any library reached in a product of the run."""
 import ctypes as C
 import math
 import os
@@ -170,7 +170,7 @@ results = []
 
 
 def case(name, ways, moved=0, flops=0, share=None, floor=None):
-    """ways: {library: function}; moved: bytes; share: "copy" or "read", the limit that applies; floor: the share of it that is wanted."""
+    """ways: {library: function}; moved: bytes; share: "copy", "read" or "products of <dtype>", the limit that applies; floor: the share of it that is wanted."""
     if wanted and not any(w in name for w in wanted):
         return
     counts, times, far = {}, {}, []
@@ -200,15 +200,16 @@ def case(name, ways, moved=0, flops=0, share=None, floor=None):
     ratios = sorted(a / b for a, b in zip(times[best], times["keel"])) if best else [0]
     row = {"name": name, "med": med, "best": best, "ratio": statistics.median(ratios), "low": ratios[len(ratios) // 4], "high": ratios[-1 - len(ratios) // 4],
            "moved": moved, "flops": flops, "share": None, "floor": floor}
-    text = ""
-    if share and moved:
-        row["share"] = moved / med["keel"] / limits[share]
-        text = f"{moved / med['keel'] * 1e-9:7.1f} GB/s {100 * row['share']:4.0f} % of {share}" + (f" (wanted {100 * floor:.0f})" if floor else "")
+    text = f"{moved / med['keel'] * 1e-9:7.1f} GB/s" if moved and share else ""
     if flops:
         text += f"{flops / med['keel'] * 1e-9:8.1f} GFLOP/s"
+    if share in limits:
+        row["share"] = (moved if share in ("copy", "read") else flops) / med["keel"] / limits[share]
+        text += f" {100 * row['share']:4.0f} % of {share}" + (f" (wanted {100 * floor:.0f})" if floor else "")
     others = "  ".join(f"{k} {med[k] * 1e3:.4f}" for k in peers)
     print(f"{name:38s} {med['keel'] * 1e3:10.4f} ms  {row['ratio']:6.2f} x {best or '-':6s} [{row['low']:.2f}, {row['high']:.2f}]  {text:44s} {others}", flush=True)
     results.append(row)
+    return row
 
 
 limits = {}
@@ -411,7 +412,9 @@ def products():
             if n == 2048 and dtype == "float16":
                 continue
             a, b = Both(normal(n, n), dtype), Both(normal(n, n), dtype)
-            case(f"matmul {n}^3 {dtype}", beside(keel_op("matmul", a, b), (lambda: a.np @ b.np) if dtype == "float32" else None, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * n**3)
+            row = case(f"matmul {n}^3 {dtype}", beside(keel_op("matmul", a, b), (lambda: a.np @ b.np) if dtype == "float32" else None, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * n**3)
+            if row:
+                limits[f"products of {dtype}"] = max(limits.get(f"products of {dtype}", 0), 2 * n**3 / min(row["med"].values()))
             a.drop(), b.drop()
     n = 4096
     for dtype, size in (("float32", 4), ("bfloat16", 2)):
@@ -423,7 +426,8 @@ def products():
         a.drop(), b.drop()
         free_array(t)
     a, b = Both(normal(4096, 16, 16)), Both(normal(4096, 16, 16))
-    case("4096 products of 16^3 float32", beside(keel_op("matmul", a, b), lambda: a.np @ b.np, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * 4096 * 16**3)
+    case("4096 products of 16^3 float32", beside(keel_op("matmul", a, b), lambda: a.np @ b.np, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), 3 * 4 * 4096 * 16**2,
+         flops=2 * 4096 * 16**3, share="copy", floor=0.7)
     a.drop(), b.drop()
 
 
@@ -483,7 +487,7 @@ def attention():
              ways(lambda: call("fast_scaled_dot_product_attention", q.keel, k.keel, v.keel, C.c_float(scale), mode, NONE, NONE), None,
                   lambda: torch.nn.functional.scaled_dot_product_attention(q.torch, k.torch, v.torch, is_causal=lq > 1, scale=scale, enable_gqa=True),
                   lambda: mx.fast.scaled_dot_product_attention(q.mx, k.mx, v.mx, scale=scale, mask="causal" if lq > 1 else None)),
-             2 * b * kv * lk * d * size if lq == 1 else 0, flops=flops if lq > 1 else 0, share="read" if lq == 1 else None, floor=0.6)
+             2 * b * kv * lk * d * size if lq == 1 else 0, flops=flops if lq > 1 else 0, share="read" if lq == 1 else f"products of {dtype}", floor=0.6 if lq == 1 else 0.5)
         for z in (q, k, v):
             z.drop()
     if hasattr(lib, "mlx_fast_rope"):
