@@ -618,6 +618,7 @@ KL_WIDE void four_columns(const float *x, int64_t step, kl_wide *v) {
     KL_SIMD_FOUR(c, t);
     v[0].v = c0, v[1].v = c1, v[2].v = c2, v[3].v = c3;
 }
+/* kl_centre_of each. */
 KL_WIDE __m512 centres_of(__m512 top) {
     const __m512 round = _mm512_set1_ps(0x1.8p23f);
     const __mmask16 near =
@@ -626,7 +627,7 @@ KL_WIDE __m512 centres_of(__m512 top) {
         _mm512_fmadd_ps(_mm512_maskz_mov_ps(near, top), _mm512_set1_ps(KL_TERM_LOG2_E / 64), round);
     return _mm512_mul_ps(_mm512_sub_ps(x, round), _mm512_set1_ps(64));
 }
-/* The same of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
+/* The largest elements and the sums of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
 static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
                         float *sum) {
     enum { FETCHED = 4096 }; /* bytes ahead */

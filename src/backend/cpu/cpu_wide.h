@@ -28,8 +28,8 @@ enum { KL_WIDE_LANES = 16, KL_PAIR_LANES = 32 };
  * e^x is wanted times a power of two that is the same for all x: x / ln 2 = n + f with |f| <= 1/2, and 2^f is a polynomial in f, fitted to the least largest relative error. The rounding to n
  * comes of adding `base`, 1.5 * 2^23 + 127 - c: 2^(n - c) is then the exponent that the low bits hold. |c| is below 2^22, and n - c from -126 to 127. For float32 within 2^-22.4, for 16-bit floats 2^-18.3.
  *
- * kl_term_down: the same for 16-bit floats, n being the whole number below and 0 <= f < 1, since AVX-512 has one instruction each for f and for the scaling. 2^f is (f^2 + SQUARE) times another square polynomial: one coefficient less, and both are
- * multiplied where they are added up. Within 2^-17.3; x / ln 2 - c is rounded, by 2^-20 at most near the largest term, so both errors together are 2^-17.1. */
+ * kl_term_down: the same for 16-bit floats, n being the whole number below and 0 <= f < 1, since AVX-512 has one instruction each for f and for the scaling. 2^f is f^2 + KL_TERM_SQUARE times another quadratic polynomial, which takes a coefficient less; they are
+ * multiplied where terms are added up. Within 2^-17.3; x / ln 2 - c is rounded, by 2^-20 at most near the largest term, so both errors together are 2^-17.1. */
 #define KL_TERM_BASE (0x1.8p23f + 127)
 #define KL_TERM_LOG2_E 0x1.715476p0f
 static const float kl_term_f32[] = {
