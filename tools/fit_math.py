@@ -136,9 +136,23 @@ def power_of_two(degree):
     return best
 
 
+def two_quadratics(square):
+    """2^f on [0, 1] as f^2 + square times a quadratic polynomial: the least largest relative error over Chebyshev points, by linear programming."""
+    import numpy as np
+    from scipy.optimize import linprog
+
+    f = (1 - np.cos(np.linspace(0, np.pi, 2001))) / 2
+    rows, ones = np.vander(f, 3, increasing=True) * ((f * f + square) / 2.0**f)[:, None], np.ones_like(f)
+    found = linprog([0, 0, 0, 1], np.block([[rows, -ones[:, None]], [-rows, -ones[:, None]]]), np.r_[ones, -ones], bounds=[(None, None)] * 3 + [(0, None)])
+    return found.x[3], found.x[:3]
+
+
 for name, degree in (("kl_term_f32", 5), ("kl_term_half", 4)):
     error, c = power_of_two(degree)
     print(f"/* error 2^{float(log(error, 2)):.1f} */ {name}[] = {{1, {', '.join('%.9gf' % single(v) for v in c)}}};")
+
+(error, c), square = min(((two_quadratics(k / 32), k / 32) for k in range(408, 418)), key=lambda fit: fit[0][0])
+print(f"/* error 2^{float(log(error, 2)):.1f} */ kl_term_below[] = {{{', '.join('%.9gf' % single(v) for v in c)}}}; KL_TERM_SQUARE {square}f")
 
 for name, f, at_0, b, above, below, fixed in (("tanh", tanh, mpf(1), 14.5, 2, 3, False), ("erf", erf, 2 / sqrt(pi), 9.6, 3, 3, True)):
     error, num, bottom = quotient(f, at_0, b, above, below, fixed)
