@@ -493,35 +493,20 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
 }
 
 #if KL_HAS_WIDE
-/* Four elements more of 16 outputs. Step by step of all four, which is 4 % faster than one after another. */
+/* Four elements more of 16 outputs. */
 KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
     const kl_wide base = kl_wide_sub(kl_wide_set(KL_TERM_BASE), centre);
     const kl_wide least =
         kl_wide_sub(kl_wide_mul(centre, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
-    const kl_wide log2_e = kl_wide_set(KL_TERM_LOG2_E);
-    kl_wide v[4], t[4], y[4];
+    kl_wide v[4], y[4], power[4], s[2];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) *top = kl_wide_max(x[i], *top);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) v[i] = kl_wide_max(least, x[i]);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) t[i] = kl_wide_fma(v[i], log2_e, base);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) y[i] = kl_wide_sub(base, t[i]);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) v[i] = kl_wide_fma(v[i], log2_e, y[i]);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) t[i] = kl_wide_power(t[i]);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) y[i] = kl_wide_set(kl_term_f32[TERMS_F32 - 1]);
-#pragma GCC unroll 8
-    for (int k = TERMS_F32 - 2; k >= 0; k--)
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) y[i] = kl_wide_fma(y[i], v[i], kl_wide_set(kl_term_f32[k]));
-    kl_wide s[2];
+    kl_wide_terms(kl_term_f32, TERMS_F32, 4, v, base, y, power);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++)
-        s[h] = kl_wide_fma(y[2 * h + 1], t[2 * h + 1], kl_wide_mul(y[2 * h], t[2 * h]));
+        s[h] = kl_wide_fma(y[2 * h + 1], power[2 * h + 1], kl_wide_mul(y[2 * h], power[2 * h]));
     *sum = kl_wide_add(*sum, kl_wide_add(s[0], s[1]));
 }
 #endif
@@ -618,15 +603,6 @@ KL_WIDE void four_columns(const float *x, int64_t step, kl_wide *v) {
     KL_SIMD_FOUR(c, t);
     v[0].v = c0, v[1].v = c1, v[2].v = c2, v[3].v = c3;
 }
-/* kl_centre_of each. */
-KL_WIDE __m512 centres_of(__m512 top) {
-    const __m512 round = _mm512_set1_ps(0x1.8p23f);
-    const __mmask16 near =
-        _mm512_cmp_ps_mask(_mm512_abs_ps(top), _mm512_set1_ps(KL_FAR), _CMP_LT_OQ);
-    __m512 x =
-        _mm512_fmadd_ps(_mm512_maskz_mov_ps(near, top), _mm512_set1_ps(KL_TERM_LOG2_E / 64), round);
-    return _mm512_mul_ps(_mm512_sub_ps(x, round), _mm512_set1_ps(64));
-}
 /* The largest elements and the sums of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
 static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
                         float *sum) {
@@ -649,9 +625,9 @@ static void few_squares(const float *x, int64_t step, int64_t length, int64_t n,
             }
             kl_wide_store(top + k, t);
             kl_wide_store(sum + k, total);
-            const __m512 now = centres_of(t.v);
-            again = _mm512_cmp_ps_mask(now, centre.v, _CMP_NEQ_UQ);
-            centre.v = now;
+            const kl_wide now = kl_wide_centre_of(t);
+            again = _mm512_cmp_ps_mask(now.v, centre.v, _CMP_NEQ_UQ);
+            centre = now;
         }
 }
 #else

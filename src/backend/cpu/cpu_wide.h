@@ -106,6 +106,15 @@ KL_WIDE kl_wide kl_wide_power(kl_wide x) {
 KL_WIDE kl_wide kl_wide_from(kl_wide y, kl_wide x, kl_wide least) {
     return (kl_wide){_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, least.v, _CMP_NLT_UQ), y.v)};
 }
+/* kl_centre_of each. */
+KL_WIDE kl_wide kl_wide_centre_of(kl_wide top) {
+    const __m512 round = _mm512_set1_ps(0x1.8p23f);
+    const __mmask16 near =
+        _mm512_cmp_ps_mask(_mm512_abs_ps(top.v), _mm512_set1_ps(KL_FAR), _CMP_LT_OQ);
+    __m512 x = _mm512_fmadd_ps(_mm512_maskz_mov_ps(near, top.v),
+                               _mm512_set1_ps(KL_TERM_LOG2_E / 64), round);
+    return (kl_wide){_mm512_mul_ps(_mm512_sub_ps(x, round), _mm512_set1_ps(64))};
+}
 /* u less the whole number below. */
 KL_WIDE kl_wide kl_wide_fraction(kl_wide u) {
     enum { DOWN = 1 };
@@ -203,14 +212,29 @@ KL_WIDE float kl_wide_largest(kl_wide x) {
 #endif
 }
 
-/* As kl_term. */
-KL_WIDE kl_wide kl_wide_term(const float *c, int n, kl_wide x, kl_wide base, kl_wide *power) {
+/* As kl_term, of m vectors (four at most): step by step of all of them, whose chains stand side by side then. */
+KL_WIDE void kl_wide_terms(const float *c, int n, int m, const kl_wide *x, kl_wide base, kl_wide *y,
+                           kl_wide *power) {
     const kl_wide log2_e = kl_wide_set(KL_TERM_LOG2_E);
-    kl_wide t = kl_wide_fma(x, log2_e, base);
-    kl_wide f = kl_wide_fma(x, log2_e, kl_wide_sub(base, t)), y = kl_wide_set(c[n - 1]);
+    kl_wide f[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < m; i++) power[i] = kl_wide_fma(x[i], log2_e, base);
+#pragma GCC unroll 4
+    for (int i = 0; i < m; i++) f[i] = kl_wide_sub(base, power[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < m; i++) f[i] = kl_wide_fma(x[i], log2_e, f[i]);
+#pragma GCC unroll 4
+    for (int i = 0; i < m; i++) y[i] = kl_wide_set(c[n - 1]);
 #pragma GCC unroll 8
-    for (int i = n - 2; i >= 0; i--) y = kl_wide_fma(y, f, kl_wide_set(c[i]));
-    *power = kl_wide_power(t);
+    for (int k = n - 2; k >= 0; k--)
+#pragma GCC unroll 4
+        for (int i = 0; i < m; i++) y[i] = kl_wide_fma(y[i], f[i], kl_wide_set(c[k]));
+#pragma GCC unroll 4
+    for (int i = 0; i < m; i++) power[i] = kl_wide_power(power[i]);
+}
+KL_WIDE kl_wide kl_wide_term(const float *c, int n, kl_wide x, kl_wide base, kl_wide *power) {
+    kl_wide y;
+    kl_wide_terms(c, n, 1, &x, base, &y, power);
     return y;
 }
 
