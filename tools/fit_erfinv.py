@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/backend/cpu/cpu_erfinv.h for the inverse error function and prints them as C.
+"""Fits the polynomials of src/backend/cpu/math/erfinv.h for the inverse error function and prints them as C.
 
 erfinv(x) = x * P(w) with w = -log(1 - x*x). P is smooth in w for small w, and close to linear in sqrt(w) for
 large w: so one polynomial in w, centred, and one in sqrt(w), centred. Interpolation at Chebyshev points of values

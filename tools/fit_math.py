@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/backend/cpu/cpu_math.h, cpu_pieces.h, cpu_wide.h and cpu_half.c and prints them as C, with their errors.
+"""Fits the polynomials of src/backend/cpu/math/functions.h, math/piecewise.h, vector/wide.h and elementwise/half.c and prints them as C, with their errors.
 
 Each is the interpolation at Chebyshev points (computed with 40 digits) of a function that is smooth where it is used; the coefficients are rounded to float64 once."""
 import struct
@@ -73,7 +73,7 @@ for name, f, a, b, n in SINGLE:
 
 
 def pieces(f, last, even_terms):
-    """The columns of cpu_pieces.h: c, base, q. even_terms: q of column 0."""
+    """The columns of math/piecewise.h: c, base, q. even_terms: q of column 0."""
     columns = [[0, 0] + even_terms]
     for i in range(1, last + 1):
         lo, hi = bits_f32((249 + i) << 22), bits_f32((250 + i) << 22)

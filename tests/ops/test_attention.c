@@ -2,7 +2,7 @@
 #include "helpers.h"
 #include "vjp_support.h"
 
-#include "backend/cpu/cpu_amx.h"
+#include "backend/cpu/matmul/tiles_amx.h"
 #include "backend/cpu/cpu_kernels.h"
 
 struct shape {

@@ -22,7 +22,7 @@ int64_t kl_cpu_l1_bytes(void);
 
 kl_kernel_fn *kl_cpu_variant_kernel(enum kl_op_id op); /* of the variant that is compiled */
 
-/* ---- groups: element-wise operations over one shape as one pass over tiles (cpu_group.c) ---- */
+/* ---- groups: element-wise operations over one shape as one pass over tiles (elementwise/group.c) ---- */
 struct kl_cpu_step {
     enum kl_op_id op;
     int n_in;                /* at most KL_GROUP_OPERANDS */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/cpu/cpu_amx.h"
+#include "backend/cpu/matmul/tiles_amx.h"
 #include "backend/cpu/cpu_kernels.h"
 
 typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);

@@ -1,6 +1,6 @@
 /* cpu_variant.h - names of kernels that are compiled for several instruction sets.
  *
- * Every file of this folder but cpu_amx.c, cpu_backend.c, cpu_pieces.c and cpu_variant.c is compiled once for any CPU and again for wider ones (CMakeLists.txt); there KL_VARIANT is v3 or v4,
+ * Every file of this folder but matmul/tiles_amx.c, cpu_backend.c, math/piecewise.c and cpu_variant.c is compiled once for any CPU and again for wider ones (CMakeLists.txt); there KL_VARIANT is v3 or v4,
  * and each name that crosses files gets it behind it. A name that is missing here is defined several times: the linker says so. The
  * sources are the same and nothing is contracted or reordered, so all variants give the same bits. */
 #pragma once
@@ -40,23 +40,23 @@
 #define kl_cpu_gather_axis KL_V(kl_cpu_gather_axis)
 #define kl_cpu_scatter KL_V(kl_cpu_scatter)
 #define kl_cpu_scatter_axis KL_V(kl_cpu_scatter_axis)
-/* cpu_scatter.h */
+/* indexed/scatter.h */
 #define kl_scatter_block KL_V(kl_scatter_block)
 #define kl_scatter_by_buckets KL_V(kl_scatter_by_buckets)
 #define kl_scatter_places KL_V(kl_scatter_places)
 #define kl_scatter_start KL_V(kl_scatter_start)
 #define kl_scatter_walk_init KL_V(kl_scatter_walk_init)
-/* cpu_keys.h */
+/* sort/keys.h */
 #define kl_sort_keys KL_V(kl_sort_keys)
 #define kl_sort_reaching KL_V(kl_sort_reaching)
 #define kl_sort_values KL_V(kl_sort_values)
 #define kl_sort_by_key KL_V(kl_sort_by_key)
 #define kl_sort_tables KL_V(kl_sort_tables)
-/* cpu_matvec.h */
+/* matmul/matvec.h */
 #define kl_cpu_few_rows KL_V(kl_cpu_few_rows)
 #define kl_cpu_phase KL_V(kl_cpu_phase)
 #define kl_cpu_join_phases KL_V(kl_cpu_join_phases)
-/* cpu_map.h */
+/* elementwise/map.h */
 #define kl_cpu_unary_map KL_V(kl_cpu_unary_map)
 #define kl_cpu_binary_map KL_V(kl_cpu_binary_map)
 #define kl_cpu_compare_map KL_V(kl_cpu_compare_map)
@@ -66,18 +66,18 @@
 #define kl_cpu_half_map KL_V(kl_cpu_half_map)
 #define kl_cpu_erfinv KL_V(kl_cpu_erfinv)
 #define kl_cpu_find_map KL_V(kl_cpu_find_map)
-/* cpu_block.h */
+/* operand/block.h */
 #define kl_grid_of KL_V(kl_grid_of)
 #define kl_turn KL_V(kl_turn)
 #define kl_patch_of KL_V(kl_patch_of)
 #define kl_patch_read KL_V(kl_patch_read)
 #define kl_patch_write KL_V(kl_patch_write)
 #define kl_patches_init KL_V(kl_patches_init)
-/* cpu_short.h */
+/* reduce/short_rows.h */
 #define kl_short_sums KL_V(kl_short_sums)
 #define kl_short_extremes KL_V(kl_short_extremes)
 #define kl_short_places KL_V(kl_short_places)
-/* cpu_complex.h */
+/* math/complex.h */
 #define kl_c64_exp KL_V(kl_c64_exp)
 #define kl_c64_log KL_V(kl_c64_log)
 #define kl_c64_sqrt KL_V(kl_c64_sqrt)
@@ -100,7 +100,7 @@
 #define kl_c64_arctanh KL_V(kl_c64_arctanh)
 #define kl_c64_power KL_V(kl_c64_power)
 #define kl_c64_logaddexp KL_V(kl_c64_logaddexp)
-/* cpu_tile.h */
+/* operand/tile.h */
 #define kl_copy_run KL_V(kl_copy_run)
 #define kl_copy_strided KL_V(kl_copy_strided)
 #define kl_convert KL_V(kl_convert)

@@ -2,7 +2,7 @@
  * are tested in tests/ops. */
 #include "kernel_support.h"
 
-#include "backend/cpu/cpu_math.h"
+#include "backend/cpu/math/functions.h"
 #include "base/dtype.h"
 
 static void layouts(void **state) {

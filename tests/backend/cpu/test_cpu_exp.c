@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "backend/cpu/cpu_exp.h"
+#include "backend/cpu/math/exp.h"
 
 static void within_an_ulp(void **state) {
     uint32_t step = getenv("KEEL_TEST_ALL") ? 1 : 997;

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "backend/cpu/cpu_erfinv.h"
-#include "backend/cpu/cpu_map.h"
+#include "backend/cpu/math/erfinv.h"
+#include "backend/cpu/elementwise/map.h"
 
 struct function {
     const char *name;

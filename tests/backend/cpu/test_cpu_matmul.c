@@ -1,8 +1,8 @@
 /* MATMUL: any order of tasks and any layout gives the same bits, whichever way the shape takes, and they are near the exact product. */
 #include "kernel_support.h"
 
-#include "backend/cpu/cpu_amx.h"
-#include "backend/cpu/cpu_tile.h"
+#include "backend/cpu/matmul/tiles_amx.h"
+#include "backend/cpu/operand/tile.h"
 #include "base/alloc.h"
 #include "base/half.h"
 

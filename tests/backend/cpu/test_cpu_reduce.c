@@ -2,7 +2,7 @@
  * an error. */
 #include "kernel_support.h"
 
-#include "backend/cpu/cpu_extremes.h"
+#include "backend/cpu/math/extremes.h"
 
 static struct { int n_axes, axes[2]; } last = {1, {1}}, first = {1, {0}};
 

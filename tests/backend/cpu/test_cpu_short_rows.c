@@ -1,4 +1,4 @@
-/* Short rows (cpu_along.c): turned over, they give the bits that their own way gives; nothing outside of the operands is touched; a tile that fails is an error. */
+/* Short rows (reduce/along.c): turned over, they give the bits that their own way gives; nothing outside of the operands is touched; a tile that fails is an error. */
 #include "kernel_support.h"
 
 #include "backend/cpu/cpu_kernels.h"

@@ -1,0 +1,86 @@
+/* bitwise.c - the maps that work on bits: of integers, and the 8-bit floats (e4m3) that are kept as such; see map.h. */
+#include "backend/cpu/elementwise/map.h"
+#include "base/half.h"
+
+#define T uint8_t
+#define U uint8_t
+#define NAME u8
+#include "backend/cpu/elementwise/bitwise.inc"
+#define T uint16_t
+#define U uint16_t
+#define NAME u16
+#include "backend/cpu/elementwise/bitwise.inc"
+#define T uint32_t
+#define U uint32_t
+#define NAME u32
+#include "backend/cpu/elementwise/bitwise.inc"
+#define T uint64_t
+#define U uint64_t
+#define NAME u64
+#include "backend/cpu/elementwise/bitwise.inc"
+#define T int8_t
+#define U uint8_t
+#define NAME i8
+#include "backend/cpu/elementwise/bitwise.inc"
+#define T int16_t
+#define U uint16_t
+#define NAME i16
+#include "backend/cpu/elementwise/bitwise.inc"
+#define T int32_t
+#define U uint32_t
+#define NAME i32
+#include "backend/cpu/elementwise/bitwise.inc"
+#define T int64_t
+#define U uint64_t
+#define NAME i64
+#include "backend/cpu/elementwise/bitwise.inc"
+
+/* ---- e4m3: sign, 4 bits of exponent (bias 7), 3 of fraction; no infinities; all ones is NaN ---- */
+static inline uint8_t e4m3_of(float x) {
+    uint32_t u = kl_f32_bits(x), sign = u >> 24 & 0x80u, m = u & 0x7fffffffu;
+    /* Below 2^-6 the sum with 2^14 leaves the rounded denormal in the low bits. */
+    uint32_t denormal = kl_f32_bits(kl_bits_f32(m) + 0x1p14f) - 0x46800000u;
+    uint32_t normal = (m - 0x3c000000u + 0x7ffffu + (m >> 20 & 1)) >> 20;
+    uint32_t finite = m < 0x3c800000u ? denormal : normal;
+    uint32_t kept = m >= 0x43e00000u ? 0x7eu : finite; /* 448 is the largest */
+    return (uint8_t)(sign | (m > 0x7f800000u ? 0x7fu : kept));
+}
+static inline float e4m3_value(uint8_t h) {
+    uint32_t sign = (uint32_t)(h & 0x80u) << 24, rest = h & 0x7fu;
+    uint32_t finite = kl_f32_bits(kl_bits_f32(rest << 20) * 0x1p120f);
+    return kl_bits_f32(sign | (rest == 0x7f ? 0x7fc00000u : finite));
+}
+static void to_fp8_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const float *x = a;
+    uint8_t *y = out;
+    KL_EACH(i, n) y[i] = e4m3_of(x[i]);
+}
+static void to_fp8_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const double *x = a;
+    uint8_t *y = out;
+    KL_EACH(i, n) y[i] = e4m3_of(kl_f64_to_f32_odd(x[i]));
+}
+static void from_fp8_u8(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    const uint8_t *x = a;
+    float *y = out;
+    KL_EACH(i, n) y[i] = e4m3_value(x[i]);
+}
+
+#define INTS(f)                                                                   \
+    [KL_U8] = f##_u8, [KL_U16] = f##_u16, [KL_U32] = f##_u32, [KL_U64] = f##_u64, \
+    [KL_I8] = f##_i8, [KL_I16] = f##_i16, [KL_I32] = f##_i32, [KL_I64] = f##_i64
+
+static kl_map_fn *const maps[][KL_N_DTYPES] = {
+    [KL_OP_BITWISE_INVERT] = {INTS(invert)},
+    [KL_OP_BITWISE_AND] = {INTS(and)},
+    [KL_OP_BITWISE_OR] = {INTS(or)},
+    [KL_OP_BITWISE_XOR] = {INTS(xor)},
+    [KL_OP_LEFT_SHIFT] = {INTS(left_shift)},
+    [KL_OP_RIGHT_SHIFT] = {INTS(right_shift)},
+    [KL_OP_TO_FP8] = {[KL_F32] = to_fp8_f32, [KL_F64] = to_fp8_f64},
+    [KL_OP_FROM_FP8] = {[KL_U8] = from_fp8_u8},
+};
+
+kl_map_fn *kl_cpu_bitwise_map(enum kl_op_id op, enum kl_dtype dtype) {
+    return (size_t)op < sizeof maps / sizeof *maps ? maps[op][dtype] : NULL;
+}

@@ -1,0 +1,200 @@
+/* group.c - several element-wise operations as one pass: tile by tile, each step on the tile that the steps before it have left in the L1 cache.
+ *
+ * A step does to its tile what elementwise.c does to it when the operation runs alone, in the same types with the same roundings, so a group never changes a bit. Outputs
+ * that only the group reads never reach memory. */
+#include "backend/cpu/operand/block.h"
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/elementwise/map.h"
+#include "backend/cpu/operand/scratch.h"
+#include "base/thread.h"
+
+enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS, LARGE = 1 << 22 /* bytes of results */ };
+
+struct step {
+    const struct kl_cpu_step *given;
+    struct kl_map map;
+    int slot;          /* the tile that keeps its output while it is needed */
+    int order[3];      /* operand k of the map is input order[k] */
+    int cursor[3];     /* of inputs in memory; else NONE */
+    enum kl_dtype out; /* as stored */
+};
+
+struct group {
+    int n, n_slots, n_cursors;
+    int64_t size, chunk;
+    bool large; /* what is read and stored does not stay in a cache */
+    struct step steps[KL_GROUP_STEPS];
+    struct kl_grid grid; /* of operands that are stored the other way round */
+};
+
+/* What one chunk needs; far too large for the group's header, small enough for a thread's stack. */
+struct work {
+    union {
+        struct {
+            struct kl_cursor in[MAX_CURSORS], out[KL_GROUP_STEPS];
+        };
+        struct {
+            struct kl_patches in_patches[MAX_CURSORS], out_patches[KL_GROUP_STEPS];
+        };
+    };
+    bool asks;                           /* for operands, a tile ahead */
+    const struct kl_patch *patch;        /* which; NULL: the cursors know where they are */
+    union kl_tile gathered[MAX_CURSORS]; /* what does not lie densely in memory */
+    union kl_tile slots[KL_GROUP_STEPS], converted[3], result;
+};
+
+static const void *operand(const struct step *s, int k, const void *const *values, struct work *w,
+                           int64_t m) {
+    int i = s->order[k], from = s->given->from[i];
+    enum kl_dtype has = s->given->in[i].dtype, wants = s->map.in_type[k];
+    if (from < 0) {
+        int c = s->cursor[i];
+        if (w->patch) {
+            kl_patch_read(&w->in_patches[c], w->patch, w->gathered[c].bytes);
+            if (has == wants) return w->gathered[c].bytes;
+            kl_convert(wants, w->converted[k].bytes, has, w->gathered[c].bytes, m);
+            return w->converted[k].bytes;
+        }
+        const void *x =
+            kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
+        /* Several operations take longer than the processor looks ahead; but where memory is near, asking takes longer than waiting. */
+        const char *next = w->in[c].next;
+        for (int64_t at = 0; w->asks && at < m * w->in[c].item_bytes; at += 64)
+            __builtin_prefetch(next + at);
+        return x;
+    }
+    if (has == wants) return values[from];
+    kl_convert(wants, w->converted[k].bytes, has, values[from], m);
+    return w->converted[k].bytes;
+}
+
+static const void *run_step(const struct step *s, const void *const *values, struct work *w, int at,
+                            int64_t m) {
+    const void *x[3] = {NULL, NULL, NULL};
+    for (int k = 0; k < s->given->n_in; k++) x[k] = operand(s, k, values, w, m);
+    void *memory = s->given->stored && !w->patch ? kl_cursor_claim(&w->out[at], m) : NULL;
+    for (int64_t b = 0; memory && w->asks && b < m * w->out[at].item_bytes; b += 64)
+        __builtin_prefetch(w->out[at].next + b, 1);
+    void *store = memory ? memory : w->slots[s->slot].bytes;
+    void *calc = s->map.out_type == s->out ? store : w->result.bytes;
+    if (s->map.fn)
+        s->map.fn(m, calc, x[0], x[1], x[2]);
+    else
+        kl_convert(s->map.out_type, calc, s->map.in_type[0], x[0], m);
+    if (calc != store) kl_convert(s->out, store, s->map.out_type, calc, m);
+    if (s->given->stored && w->patch)
+        kl_patch_write(&w->out_patches[at], w->patch, store);
+    else if (s->given->stored && !memory)
+        kl_cursor_write(&w->out[at], m, store);
+    return store;
+}
+
+static void run_chunk(void *arg, int64_t index) {
+    const struct group *g = arg;
+    struct work w;
+    int64_t begin = index * g->chunk, n = kl_min64(g->chunk, g->size - begin);
+    w.patch = NULL;
+    w.asks = g->large;
+    for (int j = 0; j < g->n; j++) {
+        const struct step *s = &g->steps[j];
+        for (int i = 0; i < s->given->n_in; i++) {
+            if (s->cursor[i] == NONE) continue;
+            kl_cursor_init_arg(&w.in[s->cursor[i]], &s->given->in[i]);
+            kl_cursor_seek(&w.in[s->cursor[i]], begin);
+        }
+        if (!s->given->stored) continue;
+        kl_cursor_init_arg(&w.out[j], s->given->out);
+        kl_cursor_seek(&w.out[j], begin);
+    }
+    for (int64_t left = n; left > 0; left -= KL_TILE) {
+        int64_t m = kl_min64(left, KL_TILE);
+        const void *values[KL_GROUP_STEPS];
+        for (int j = 0; j < g->n; j++) values[j] = run_step(&g->steps[j], values, &w, j, m);
+    }
+}
+
+static void run_patches(void *arg, int64_t task) {
+    const struct group *g = arg;
+    struct work w;
+    struct kl_patch at;
+    w.patch = &at;
+    for (int j = 0; j < g->n; j++) {
+        const struct step *s = &g->steps[j];
+        for (int i = 0; i < s->given->n_in; i++)
+            if (s->cursor[i] != NONE)
+                kl_patches_init(&w.in_patches[s->cursor[i]], &g->grid, &s->given->in[i], task);
+        if (s->given->stored) kl_patches_init(&w.out_patches[j], &g->grid, s->given->out, task);
+    }
+    for (int64_t i = 0; kl_patch_of(&at, &g->grid, task, i); i++) {
+        const void *values[KL_GROUP_STEPS];
+        for (int j = 0; j < g->n; j++)
+            values[j] = run_step(&g->steps[j], values, &w, j, at.rows * at.cols);
+    }
+    kl_stream_end();
+}
+
+/* Tiles are used again as soon as nobody reads them any more: the fewer, the more of the L1 cache is left. */
+static void assign_slots(struct group *g) {
+    int last_use[KL_GROUP_STEPS];
+    bool busy[KL_GROUP_STEPS] = {false};
+    for (int j = 0; j < g->n; j++) {
+        last_use[j] = j;
+        for (int i = 0; i < g->steps[j].given->n_in; i++)
+            if (g->steps[j].given->from[i] >= 0) last_use[g->steps[j].given->from[i]] = j;
+    }
+    for (int j = 0; j < g->n; j++) {
+        int slot = 0;
+        while (busy[slot]) slot++;
+        g->steps[j].slot = slot;
+        busy[slot] = true;
+        for (int k = 0; k <= j; k++)
+            if (last_use[k] == j) busy[g->steps[k].slot] = false;
+    }
+}
+
+void kl_cpu_variant_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *parallel) {
+    if (steps[0].out->size == 0) return;
+    struct group g = {.n = n, .size = steps[0].out->size};
+    for (int j = 0; j < n; j++) {
+        struct step *s = &g.steps[j];
+        enum kl_dtype types[3];
+        s->given = &steps[j];
+        s->out = steps[j].out->dtype;
+        for (int i = 0; i < steps[j].n_in; i++) {
+            types[i] = steps[j].in[i].dtype;
+            s->cursor[i] = steps[j].from[i] < 0 ? g.n_cursors++ : NONE;
+            s->order[i] = i;
+        }
+        bool found = kl_cpu_find_map(&s->map, steps[j].op, steps[j].n_in, types, s->out);
+        kl_assert(found && g.n_cursors <= MAX_CURSORS);
+        (void)found;
+        if (s->map.swap) {
+            s->order[0] = 1;
+            s->order[1] = 0;
+        }
+    }
+    assign_slots(&g);
+    const struct kl_arg *memory[KL_GROUP_INPUTS];
+    int n_memory = 0;
+    int64_t bytes = 0;
+    for (int j = 0; j < n; j++) {
+        for (int i = 0; i < steps[j].n_in; i++)
+            if (steps[j].from[i] < 0) memory[n_memory++] = &steps[j].in[i];
+        if (steps[j].stored) bytes += g.size * (int64_t)kl_dtype_size(g.steps[j].out);
+    }
+    g.large = bytes >= LARGE;
+    if (kl_grid_of(&g.grid, memory, n_memory)) {
+        if (g.size <= KL_MAP_PARALLEL_FROM || !parallel)
+            for (int64_t t = 0; t < g.grid.tasks; t++) run_patches(&g, t);
+        else
+            parallel(g.grid.tasks, run_patches, &g);
+        return;
+    }
+    if (g.size <= KL_MAP_PARALLEL_FROM || !parallel) {
+        g.chunk = g.size;
+        run_chunk(&g, 0);
+        return;
+    }
+    g.chunk = KL_MAP_CHUNK;
+    parallel(kl_ceil_div(g.size, KL_MAP_CHUNK), run_chunk, &g);
+}

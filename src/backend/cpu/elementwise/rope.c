@@ -1,0 +1,133 @@
+/* rope.c - ROPE, rotary position embedding (Su and others, RoFormer, 2021): pairs of the first `dims` elements of the last axis are turned by an angle that grows with the position
+ * along the axis before it. Pair k of position t turns by (t + offset) * scale * base^(-2k / dims), or divided by freqs[k]; pairs are neighbours (traditional) or lie dims / 2 apart.
+ *
+ * Angles, their sines and cosines are computed in double and rounded once, so they are right for any position; a table of those of a run of positions is made once and serves all heads.
+ * The turns are computed in float32 (float64 in double). */
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/math/functions.h"
+#include "backend/cpu/operand/scratch.h"
+#include "backend/cpu/operand/tile.h"
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/op_params.h"
+
+enum {
+    RUN = 1 << 13, /* elements of a head in one task */
+    TASKS = 32,
+};
+
+struct job {
+    const struct kl_launch *l;
+    const struct kl_rope_params *p;
+    enum kl_dtype type;
+    int64_t batch, heads, length, width, half; /* x is (batch, heads, length, width) */
+    int64_t group, n_groups;                   /* positions of one task; tasks per batch element */
+    const double *rate;                        /* [half]: the angle of position 1 */
+    atomic_bool no_memory;
+};
+
+#define T float
+#define NAME f32
+#define SIN kl_sin_wide
+#define COS kl_cos_wide
+#define LIMIT ((double)KL_CIRCLE_MAX)
+#define MINUS(x) kl_bits_f32(kl_f32_bits(x) ^ UINT32_C(1) << 31)
+#include "backend/cpu/elementwise/rope.inc"
+#define T double
+#define NAME f64
+#define SIN sin
+#define COS cos
+#define LIMIT (double)INFINITY
+#define MINUS(x) kl_bits_f64(kl_f64_bits(x) ^ UINT64_C(1) << 63)
+#include "backend/cpu/elementwise/rope.inc"
+
+static double offset_of(const struct job *j, int64_t b) {
+    const struct kl_arg *offset = &j->l->in[1];
+    return offset->ndim == 0
+               ? ((const int32_t *)offset->data)[0]
+               : ((const int32_t *)offset->data)[offset->dims[0] == 1 ? 0 : b * offset->strides[0]];
+}
+
+/* Positions [from, from + n) of all heads of one element of the batch. */
+static void rope_chunk(void *arg, int64_t i) {
+    struct job *j = arg;
+    const struct kl_arg *in = j->l->in, *out = j->l->out;
+    int64_t b = i / j->n_groups, from = i % j->n_groups * j->group,
+            n = kl_min64(j->group, j->length - from);
+    int bytes = (int)kl_dtype_size(j->type), item = (int)kl_dtype_size(in->dtype);
+    const bool in_place = in->dtype == j->type && (in->layout & KL_ROW_CONTIGUOUS);
+    double offset = offset_of(j, b);
+    const bool streams = in_place && kl_streams(out, j->width * item);
+    char *memory = kl_malloc((size_t)((2 * n * j->half + 2 * j->width) * bytes) + KL_LINE);
+    if (!memory) {
+        atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
+        return;
+    }
+    char *turned = (char *)(((uintptr_t)memory + KL_LINE - 1) / KL_LINE * KL_LINE),
+         *row = turned + j->width * bytes, *cosine = row + j->width * bytes,
+         *sine = cosine + n * j->half * bytes;
+    for (int64_t t = 0; t < n; t++)
+        (j->type == KL_F64 ? angles_f64
+                           : angles_f32)(j, ((double)(from + t) + offset) * (double)j->p->scale,
+                                         cosine + t * j->half * bytes, sine + t * j->half * bytes);
+    struct kl_cursor c;
+    union kl_tile raw;
+    kl_cursor_init_arg(&c, in);
+    for (int64_t h = 0; h < j->heads; h++) {
+        int64_t first = ((b * j->heads + h) * j->length + from) * j->width;
+        char *dst = (char *)out->data + first * item;
+        kl_cursor_seek(&c, first);
+        for (int64_t t = 0; t < n; t++) {
+            char *to = dst + t * j->width * item;
+            if (in_place) {
+                const char *given = (const char *)in->data + (first + t * j->width) * item;
+                (j->type == KL_F64 ? turn_f64 : turn_f32)(j, streams ? turned : to, given,
+                                                          cosine + t * j->half * bytes,
+                                                          sine + t * j->half * bytes);
+                if (streams) kl_stream(to, turned, j->width * item);
+                continue;
+            }
+            for (int64_t at = 0; at < j->width; at += KL_TILE) {
+                int64_t m = kl_min64(KL_TILE, j->width - at);
+                kl_convert(j->type, row + at * bytes, in->dtype, kl_cursor_next(&c, m, &raw), m);
+            }
+            (j->type == KL_F64 ? turn_f64 : turn_f32)(j, turned, row, cosine + t * j->half * bytes,
+                                                      sine + t * j->half * bytes);
+            kl_convert(out->dtype, to, j->type, turned, j->width);
+        }
+    }
+    if (streams) kl_stream_end();
+    kl_free(memory);
+}
+
+int kl_cpu_rope(struct kl_launch *l) {
+    const struct kl_arg *in = l->in;
+    struct job j = {.l = l, .p = l->params};
+    if (in->size == 0) return KL_OK;
+    j.type = kl_compute_dtype(in->dtype);
+    j.width = in->dims[in->ndim - 1];
+    j.length = in->dims[in->ndim - 2];
+    j.batch = in->dims[0];
+    j.heads = in->size / (j.batch * j.length * j.width);
+    j.half = j.p->dims / 2;
+    /* Positions enough for a run of a head to be long, as memory likes it, but no fewer tasks than can be shared well. */
+    j.group = kl_min64(kl_ceil_div(RUN, j.width), kl_ceil_div(j.batch * j.length, TASKS));
+    int64_t least = kl_ceil_div(KL_CHUNK / 4, j.width * j.heads);
+    if (j.group < least) j.group = least;
+    if (j.group > j.length) j.group = j.length;
+    j.n_groups = kl_ceil_div(j.length, j.group);
+    double *rate = kl_malloc((size_t)j.half * sizeof *rate);
+    if (!rate) return kl_fail_nomem(l->err);
+    for (int64_t k = 0; k < j.half; k++)
+        rate[k] = l->n_in > 2 ? 1 / (double)((const float *)l->in[2].data)[k * l->in[2].strides[0]]
+                              : pow((double)j.p->base, -(double)k / (double)j.half);
+    j.rate = rate;
+    struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
+    kl_share(&alone, j.batch * j.n_groups, rope_chunk, &j);
+    kl_free(rate);
+    return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+}

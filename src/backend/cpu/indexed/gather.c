@@ -1,0 +1,201 @@
+/* gather.c - GATHER and GATHER_AXIS. Positions are done in tiles: indices are read and brought
+ * into range, then elements are copied. A position whose index is out of range gives zeros and is
+ * reported as launch.h says. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/operand/tile.h"
+#include "base/index.h"
+#include "base/op_params.h"
+
+struct job {
+    const struct kl_launch *l;
+    int64_t chunk; /* positions of one task */
+    _Atomic(int64_t) fault;
+    /* GATHER: the slice taken at each position */
+    int64_t slice, slice_strides[KL_LONG_AXES],
+        row_strides[KL_LONG_AXES];  /* elements; of the source, of the output */
+    int dims[KL_LONG_AXES], n_dims; /* those longer than 1 */
+    bool dense;                     /* the slice lies in the source as in the output */
+    /* GATHER_AXIS: the source's strides, 0 on the axis */
+    int n_pos_dims, pos_dims[KL_LONG_AXES];
+    int64_t pos_strides[KL_LONG_AXES];
+};
+
+static void note_fault(struct job *j, int64_t position) {
+    int64_t seen = atomic_load_explicit(&j->fault, memory_order_relaxed);
+    while (position < seen &&
+           !atomic_compare_exchange_weak_explicit(&j->fault, &seen, position, memory_order_relaxed,
+                                                  memory_order_relaxed))
+        ;
+}
+
+/* Adds to offsets[i] what index i contributes; false, and ok[i] is cleared, where it is out of range. ok means something once one was (all is false). A whole run is asked at once: a question for
+ * each element costs a fifth of a gather of single ones. */
+static bool add_index(const struct job *j, int operand, int axis, int64_t extent, int64_t position,
+                      int64_t n, int64_t *offsets, bool *ok, bool all) {
+    const struct kl_arg *indices = &j->l->in[operand], *source = &j->l->in[0];
+    int64_t size = source->dims[axis], stride = source->strides[axis], v[KL_TILE];
+    int64_t last = size - extent, sign = 0; /* negative when anything is */
+    struct kl_cursor c;
+    union kl_tile raw;
+    kl_cursor_init_arg(&c, indices);
+    kl_cursor_seek(&c, position);
+    kl_index_read_run(kl_cursor_next(&c, n, &raw), indices->dtype,
+                      (int64_t)kl_dtype_size(indices->dtype), n, v);
+    KL_EACH(i, n) {
+        v[i] += v[i] < 0 ? size : 0;
+        sign |= v[i] | (last - (v[i] & INT64_MAX));
+    }
+    if (sign >= 0 || !j->l->checked) {
+        KL_EACH(i, n) offsets[i] += v[i] * stride;
+        return all;
+    }
+    if (all) memset(ok, true, (size_t)n * sizeof *ok);
+    for (int64_t i = 0; i < n; i++) {
+        if (v[i] < 0 || v[i] > last)
+            ok[i] = false;
+        else
+            offsets[i] += v[i] * stride;
+    }
+    return false;
+}
+
+/* ---- GATHER ---- */
+/* ok: NULL when all are. */
+static void copy_slices(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
+                        const bool *ok) {
+    const struct kl_arg *source = &j->l->in[0];
+    int item = (int)kl_dtype_size(source->dtype);
+    int64_t slice_bytes = j->slice * item;
+    char *dst = (char *)j->l->out->data + position * slice_bytes;
+    for (int64_t i = 0; i < n; i++, dst += slice_bytes) {
+        const char *src = (const char *)source->data + offsets[i] * item;
+        if (ok && !ok[i])
+            memset(dst, 0, (size_t)slice_bytes);
+        else if (j->dense)
+            memcpy(dst, src, (size_t)slice_bytes);
+        else
+            kl_copy_strided(item, j->n_dims, j->dims, dst, j->row_strides, src, j->slice_strides);
+    }
+}
+
+/* Single elements, the usual case: no call per element. */
+static void copy_elements(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
+                          const bool *ok) {
+    const struct kl_arg *source = &j->l->in[0];
+    int item = (int)kl_dtype_size(source->dtype);
+    const char *src = source->data;
+    char *dst = (char *)j->l->out->data + position * item;
+    static const char zeros[8];
+#define COPY(BYTES)                                                                       \
+    do {                                                                                  \
+        if (ok)                                                                           \
+            for (int64_t i = 0; i < n; i++)                                               \
+                memcpy(dst + i * BYTES, ok[i] ? src + offsets[i] * BYTES : zeros, BYTES); \
+        else                                                                              \
+            for (int64_t i = 0; i < n; i++)                                               \
+                memcpy(dst + i * BYTES, src + offsets[i] * BYTES, BYTES);                 \
+    } while (0)
+    switch (item) {
+    case 1: COPY(1); break;
+    case 2: COPY(2); break;
+    case 4: COPY(4); break;
+    default: COPY(8); break;
+    }
+#undef COPY
+}
+
+static void report(struct job *j, int64_t position, int64_t n, const bool *ok) {
+    if (!j->l->checked) return;
+    for (int64_t i = 0; i < n; i++)
+        if (!ok[i]) {
+            note_fault(j, position + i);
+            return;
+        }
+}
+
+static void gather_chunk(void *arg, int64_t task) {
+    struct job *j = arg;
+    const struct kl_gather_params *p = j->l->params;
+    int64_t begin = j->l->pos_begin + task * j->chunk,
+            end = kl_min64(begin + j->chunk, j->l->pos_end);
+    int64_t offsets[KL_TILE];
+    bool ok[KL_TILE];
+    for (int64_t at = begin; at < end; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, end - at);
+        memset(offsets, 0, (size_t)n * sizeof *offsets);
+        bool all = true;
+        for (int k = 0; k < p->n_axes; k++)
+            all = add_index(j, 1 + k, p->v[k], p->v[p->n_axes + p->v[k]], at, n, offsets, ok, all);
+        if (j->slice == 1)
+            copy_elements(j, at, n, offsets, all ? NULL : ok);
+        else
+            copy_slices(j, at, n, offsets, all ? NULL : ok);
+        if (!all) report(j, at, n, ok);
+    }
+}
+
+int kl_cpu_gather(struct kl_launch *l) {
+    const struct kl_gather_params *p = l->params;
+    struct job j = {.l = l, .slice = 1, .dense = true};
+    atomic_init(&j.fault, KL_NO_FAULT);
+    l->fault = KL_NO_FAULT;
+    if (l->out->size == 0) return KL_OK;
+    int64_t step = 1;
+    for (int i = p->ndim - 1; i >= 0; i--) {
+        int extent = p->v[p->n_axes + i];
+        j.slice *= extent;
+        if (extent > 1 && l->in[0].strides[i] != step) j.dense = false;
+        step *= extent;
+    }
+    for (int i = 0; i < p->ndim; i++) {
+        int extent = p->v[p->n_axes + i];
+        if (extent == 1 || j.n_dims == KL_LONG_AXES) continue;
+        j.dims[j.n_dims] = extent;
+        j.slice_strides[j.n_dims++] = l->in[0].strides[i];
+    }
+    kl_strides_row_major(j.n_dims, j.dims, j.row_strides);
+    j.chunk = kl_ceil_div(KL_CHUNK, j.slice);
+    struct kl_launch alone = {
+        .parallel = (l->pos_end - l->pos_begin) * j.slice >= KL_PARALLEL_FROM ? l->parallel : NULL};
+    kl_share(&alone, kl_ceil_div(l->pos_end - l->pos_begin, j.chunk), gather_chunk, &j);
+    l->fault = atomic_load(&j.fault);
+    return KL_OK;
+}
+
+/* ---- GATHER_AXIS ---- */
+static void gather_axis_chunk(void *arg, int64_t task) {
+    struct job *j = arg;
+    int axis = ((const struct kl_axis_params *)j->l->params)->axis;
+    int64_t begin = j->l->pos_begin + task * j->chunk,
+            end = kl_min64(begin + j->chunk, j->l->pos_end);
+    int64_t offsets[KL_TILE];
+    bool ok[KL_TILE];
+    for (int64_t at = begin; at < end; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, end - at);
+        kl_offsets(j->n_pos_dims, j->pos_dims, j->pos_strides, at, n, offsets);
+        bool all = add_index(j, 1, axis, 1, at, n, offsets, ok, true);
+        copy_elements(j, at, n, offsets, all ? NULL : ok);
+        if (!all) report(j, at, n, ok);
+    }
+}
+
+int kl_cpu_gather_axis(struct kl_launch *l) {
+    int axis = ((const struct kl_axis_params *)l->params)->axis;
+    struct job j = {.l = l, .chunk = KL_CHUNK};
+    atomic_init(&j.fault, KL_NO_FAULT);
+    l->fault = KL_NO_FAULT;
+    if (l->out->size == 0) return KL_OK;
+    for (int i = 0; i < l->out->ndim; i++) {
+        if (l->out->dims[i] == 1 || j.n_pos_dims == KL_LONG_AXES) continue;
+        j.pos_dims[j.n_pos_dims] = l->out->dims[i];
+        j.pos_strides[j.n_pos_dims++] = i == axis ? 0 : l->in[0].strides[i];
+    }
+    struct kl_launch alone = {
+        .parallel = l->pos_end - l->pos_begin >= KL_PARALLEL_FROM ? l->parallel : NULL};
+    kl_share(&alone, kl_ceil_div(l->pos_end - l->pos_begin, KL_CHUNK), gather_axis_chunk, &j);
+    l->fault = atomic_load(&j.fault);
+    return KL_OK;
+}

@@ -1,0 +1,133 @@
+/* complex.c - see complex.h. Infinities and signed zeros as in C11, annex G. */
+#include "backend/cpu/math/complex.h"
+
+#include <complex.h>
+
+struct kl_c64 kl_c64_exp(struct kl_c64 a) {
+    double r = exp(a.re);
+    if (a.im == 0) return (struct kl_c64){(float)r, a.im};
+    if (!isfinite(a.im)) {
+        if (isinf(a.re)) return a.re < 0 ? (struct kl_c64){0, 0} : (struct kl_c64){a.re, NAN};
+        return (struct kl_c64){NAN, NAN};
+    }
+    return (struct kl_c64){(float)(r * cos(a.im)), (float)(r * sin(a.im))};
+}
+
+/* The logarithm of the magnitude. */
+static double log_abs(struct kl_c64 a) {
+    double x = fabs(a.re), y = fabs(a.im);
+    double big = x > y ? x : y, small = x > y ? y : x;
+    /* Around |a| = 1 the logarithm is small: what is left of 1 must not be rounded first. */
+    return big > 0.5 && big < 2 ? 0.5 * log1p((big - 1) * (big + 1) + small * small)
+                                : log(hypot(x, y));
+}
+
+struct kl_c64 kl_c64_log(struct kl_c64 a) {
+    return (struct kl_c64){(float)log_abs(a), (float)atan2(a.im, a.re)};
+}
+
+/* Divided by the logarithm of the base. */
+struct kl_c64 kl_c64_log2(struct kl_c64 a) {
+    const double per = 1.4426950408889634074;
+    return (struct kl_c64){(float)(log_abs(a) * per), (float)(atan2(a.im, a.re) * per)};
+}
+struct kl_c64 kl_c64_log10(struct kl_c64 a) {
+    const double per = 0.43429448190325182765;
+    return (struct kl_c64){(float)(log_abs(a) * per), (float)(atan2(a.im, a.re) * per)};
+}
+
+struct kl_c64 kl_c64_sqrt(struct kl_c64 a) {
+    double x = a.re, y = a.im;
+    if (isinf(a.im)) return (struct kl_c64){INFINITY, a.im};
+    if (isinf(a.re)) {
+        float other = a.im != a.im ? NAN : 0;
+        if (a.re > 0) return (struct kl_c64){a.re, copysignf(other, a.im)};
+        return (struct kl_c64){other, copysignf(INFINITY, a.im)};
+    }
+    if (x == 0 && y == 0) return (struct kl_c64){0, a.im};
+    double t = sqrt((fabs(x) + hypot(x, y)) / 2);
+    if (x >= 0) return (struct kl_c64){(float)t, (float)(y / (2 * t))};
+    return (struct kl_c64){(float)(fabs(y) / (2 * t)), (float)copysign(t, y)};
+}
+
+struct kl_c64 kl_c64_sign(struct kl_c64 a) {
+    double r = hypot(a.re, a.im);
+    return r == 0 ? a : (struct kl_c64){(float)(a.re / r), (float)(a.im / r)};
+}
+
+/* ---- by the functions of <complex.h>, in double ---- */
+
+union pair {
+    double part[2];
+    double complex z;
+};
+
+static double complex widen(struct kl_c64 a) {
+    return (union pair){.part = {a.re, a.im}}.z;
+}
+static double complex complex_of(double re, double im) {
+    return (union pair){.part = {re, im}}.z;
+}
+static struct kl_c64 narrow(double complex z) {
+    return (struct kl_c64){(float)creal(z), (float)cimag(z)};
+}
+
+#define BY_DOUBLE(name, function)                  \
+    struct kl_c64 kl_c64_##name(struct kl_c64 a) { \
+        return narrow(function(widen(a)));         \
+    }
+BY_DOUBLE(sin, csin)
+BY_DOUBLE(cos, ccos)
+BY_DOUBLE(tan, ctan)
+BY_DOUBLE(arcsin, casin)
+BY_DOUBLE(arccos, cacos)
+BY_DOUBLE(arctan, catan)
+BY_DOUBLE(sinh, csinh)
+BY_DOUBLE(cosh, ccosh)
+BY_DOUBLE(tanh, ctanh)
+BY_DOUBLE(arcsinh, casinh)
+BY_DOUBLE(arccosh, cacosh)
+BY_DOUBLE(arctanh, catanh)
+
+struct kl_c64 kl_c64_rsqrt(struct kl_c64 a) {
+    double complex root = csqrt(widen(a));
+    double re = creal(root), im = cimag(root), d = re * re + im * im;
+    if (im == 0) return (struct kl_c64){(float)(1 / re), (float)(-im / re)};
+    if (isinf(re) || isinf(im)) return (struct kl_c64){0, copysignf(0, (float)-im)};
+    return (struct kl_c64){(float)(re / d), (float)(-im / d)};
+}
+
+/* Near 0 the logarithm of 1 + z is about z: what is added to 1 must not be rounded first. */
+static double complex log1p_of(double complex z) {
+    double x = creal(z), y = cimag(z);
+    double far = fabs(x) > 0.5 || fabs(y) > 0.5;
+    double re = far ? log(hypot(1 + x, y)) : 0.5 * log1p(x * (2 + x) + y * y);
+    return complex_of(re, atan2(y, 1 + x));
+}
+
+struct kl_c64 kl_c64_log1p(struct kl_c64 a) {
+    double x = a.re, y = a.im, near = x * (2 + x) + y * y; /* |1 + a|^2 - 1 */
+    if (fabs(near) < 0.5)
+        return (struct kl_c64){(float)(0.5 * log1p(near)), (float)atan2(y, 1 + x)};
+    return narrow(log1p_of(widen(a)));
+}
+
+struct kl_c64 kl_c64_power(struct kl_c64 a, struct kl_c64 b) {
+    if (b.re == 0 && b.im == 0) return (struct kl_c64){1, 0};
+    if (a.re == 0 && a.im == 0) return b.re > 0 ? (struct kl_c64){0, 0} : (struct kl_c64){NAN, NAN};
+    double r = log_abs(a), t = atan2(a.im, a.re), x = b.re, y = b.im;
+    double size = exp(x * r - y * t), angle = x * t + y * r;
+    /* A real base that is not negative has a real power. */
+    if (angle == 0) return (struct kl_c64){(float)size, (float)angle};
+    if (size == 0) return (struct kl_c64){0, 0};
+    return (struct kl_c64){(float)(size * cos(angle)), (float)(size * sin(angle))};
+}
+
+struct kl_c64 kl_c64_logaddexp(struct kl_c64 a, struct kl_c64 b) {
+    struct kl_c64 most = a.re < b.re ? b : a, least = a.re < b.re ? a : b;
+    if (kl_c64_is_nan(a) || kl_c64_is_nan(b)) return (struct kl_c64){NAN, NAN};
+    if (isinf(most.re)) return most;
+    double complex rest =
+        log1p_of(cexp(complex_of((double)least.re - most.re, (double)least.im - most.im)));
+    return (struct kl_c64){(float)(most.re + creal(rest)), (float)(most.im + cimag(rest))};
+}

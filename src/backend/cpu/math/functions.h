@@ -1,0 +1,381 @@
+/* functions.h - functions of float32, inline and without branches, so that loops over them vectorise.
+ *
+ * Most are computed in float64 and rounded once: that leaves nothing to be careful about (denormals are ordinary numbers there, nothing overflows on the way) and half an
+ * ulp of error, for half the lanes. The polynomials are printed by tools/fit_math.py. Errors over all 2^32 arguments: docs/numerics.md, by tests/backend/cpu/test_cpu_math.c.
+ * A fused multiply-add is written where it is meant and exact in every variant (cpu_variant.h). For the kernels of this folder only. */
+#pragma once
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/vector/lanes.h"
+#include "base/half.h"
+
+/* In r, (exp(r) - 1) / r on [-ln 2 / 2, ln 2 / 2]; relative error 2^-31.8. */
+static const double kl_expm1_over_r[] = {1.0,
+                                         0.5000000047117757,
+                                         0.16666666718997508,
+                                         0.04166635289677516,
+                                         0.008333298483754886,
+                                         0.0013941108433972674,
+                                         0.0001989927395864936};
+/* In f, log(1 + f) / f on [sqrt(1/2) - 1, sqrt(2) - 1]; relative error 2^-33.0. */
+static const double kl_log1p_over_f[] = {
+    1.000000000048012,   -0.5000000030845538,  0.3333333084628052,  -0.24999936585814816,
+    0.2000016963794254,  -0.16670383652377296, 0.14283798395270253, -0.12410885665961421,
+    0.11042736039719009, -0.10898112577877182, 0.10636542375579953, -0.058456713350896375};
+/* In r * r, sin(r) / r on [0, pi / 2]; relative error 2^-35.1. */
+static const double kl_sin_over_r[] = {0.9999999999829191,    -0.16666666616815567,
+                                       0.008333330974207583,  -0.00019840861179319552,
+                                       2.752526981229885e-06, -2.3889217773452806e-08};
+/* In x * x, atan(x) / x on [0, 1]; relative error 2^-31.1. */
+static const double kl_atan_over_x[] = {
+    0.9999999995535376,   -0.33333322488911593,  0.19999558100363982, -0.14278576024807985,
+    0.1105077127584966,   -0.08785043282362845,  0.06685281517877424, -0.04392841073326746,
+    0.021912945865448393, -0.007030669470424213, 0.001057607438057242};
+/* In x * x, asin(x) / x on [0, 1/2]; relative error 2^-31.7. */
+static const double kl_asin_over_x[] = {
+    1.0000000002307783,  0.16666657639575913,  0.07500571381024686, 0.04450870949865153,
+    0.03185718889411276, 0.014295256037820107, 0.0376771383418486};
+/* In r * r, (sin(r) / r - 1) / r^2 and (cos(r) - 1) / r^2 on [0, pi / 4 + 2^-10]; errors 2^-35.0 and 2^-31.6. */
+static const float kl_sin_rest[] = {-0.166666672f, 0.00833333191f, -0.000198400812f,
+                                    2.72491661e-06f},
+                   kl_cos_rest[] = {-0.5f, 0.0416666493f, -0.0013887583f, 2.44629537e-05f};
+/* In f, (log(1 + f) - f) / f^2 on [sqrt(1/2) - 1, sqrt(2) - 1]; error 2^-29.5 of log(1 + f) / f^2. */
+static const float kl_log_rest[] = {-0.5f,         0.333333224f, -0.250000119f, 0.200014472f,
+                                    -0.166675374f, 0.142323181f, -0.124208145f, 0.118121363f,
+                                    -0.115572877f, 0.0676902384f};
+/* In r, the same for powers; relative error 2^-37.5. */
+static const double kl_expm1_over_r_fine[] = {
+    0.999999999995509,    0.4999999999995511,    0.16666666786308587,    0.04166666678626573,
+    0.008333283538708528, 0.0013888839110572009, 0.00019907569310848288, 2.4867870179687727e-05};
+/* In f, the same for powers; relative error 2^-40.9. */
+static const double kl_log1p_over_f_fine[] = {
+    1.0000000000002172,  -0.49999999998512556, 0.3333333331141725,  -0.2500000043312815,
+    0.20000003805512753, -0.16666632233794296, 0.1428545826094488,  -0.12501075399501757,
+    0.11119413052789981, -0.09987366169121653, 0.08954162789286713, -0.08317435210903283,
+    0.08750405232693213, -0.08467876411458124, 0.04272800730435181};
+
+/* Loops over such functions, block by block. A last block that is not whole is computed in copies: loops for what is left over, which gcc would make, are as large again, twice. */
+enum { KL_MATH_BLOCK = 16 };
+typedef void kl_math_blocks(int64_t n, float *out, const float *a, const float *b);
+static __attribute__((noinline, unused)) void
+kl_run_blocks(kl_math_blocks *blocks, int64_t n, float *out, const float *a, const float *b) {
+    const int64_t whole = n / KL_MATH_BLOCK * KL_MATH_BLOCK;
+    const size_t rest = (size_t)(n - whole) * sizeof *out;
+    float room[3][KL_MATH_BLOCK] = {{0}};
+    blocks(n / KL_MATH_BLOCK, out, a, b);
+    if (!rest) return;
+    memcpy(room[0], a + whole, rest);
+    if (b) memcpy(room[1], b + whole, rest);
+    blocks(1, room[2], room[0], room[1]);
+    memcpy(out + whole, room[2], rest);
+}
+/* Asks for what follows x, and for the place of what follows y: so much is computed per vector that the processor does not come to it by itself in time (a third of the time of sin and erf of 16 M). */
+static inline void kl_math_ahead(const void *x, const void *y) {
+    __builtin_prefetch((const char *)x + 4096);
+    __builtin_prefetch((const char *)y + 2048, 1);
+}
+#define KL_MATH_BLOCKS(name, EACH)                                               \
+    static void name(int64_t n, float *y, const float *x, const float *unused) { \
+        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {             \
+            kl_math_ahead(x, y);                                                 \
+            KL_EACH_LANE(k, KL_MATH_BLOCK) y[k] = EACH(x[k]);                    \
+        }                                                                        \
+    }
+#define KL_MATH_MAP(name, EACH)                                                           \
+    KL_MATH_BLOCKS(name##_blocks, EACH)                                                   \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        kl_run_blocks(name##_blocks, n, out, a, NULL);                                    \
+    }
+#define KL_MATH_MAP_2(name, EACH)                                                         \
+    static void name##_blocks(int64_t n, float *z, const float *x, const float *y) {      \
+        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK, z += KL_MATH_BLOCK)    \
+            KL_EACH_LANE(k, KL_MATH_BLOCK) z[k] = EACH(x[k], y[k]);                       \
+    }                                                                                     \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        kl_run_blocks(name##_blocks, n, out, a, b);                                       \
+    }
+
+/* c[0] + c[1] x + ... */
+static inline __attribute__((always_inline)) double kl_polynomial(const double *c, int n,
+                                                                  double x) {
+    double y = c[n - 1];
+#pragma GCC unroll 32
+    for (int i = n - 2; i >= 0; i--) y = __builtin_fma(y, x, c[i]);
+    return y;
+}
+#define KL_POLYNOMIAL(c, x) kl_polynomial(c, (int)(sizeof(c) / sizeof *(c)), x)
+
+static inline __attribute__((always_inline)) float kl_polynomial_f32(const float *c, int n,
+                                                                     float x) {
+    float y = c[n - 1];
+#pragma GCC unroll 32
+    for (int i = n - 2; i >= 0; i--) y = __builtin_fmaf(y, x, c[i]);
+    return y;
+}
+#define KL_POLYNOMIAL_F32(c, x) kl_polynomial_f32(c, (int)(sizeof(c) / sizeof *(c)), x)
+
+#define KL_LN2 0x1.62e42fefa39efp-1
+#define KL_LOG2_E 0x1.71547652b82fep0
+#define KL_LOG10_E 0x1.bcb7b1526e50ep-2
+#define KL_PI 0x1.921fb54442d18p1
+#define KL_PI_REST 0x1.1a62633145c07p-53 /* pi - KL_PI */
+#define KL_ONE_PI 0x1.45f306dc9c883p-2   /* 1 / pi */
+#define KL_LN2_F32 0x1.62e43p-1f
+#define KL_LN2_REST_F32 -0x1.05c61p-29f /* ln 2 - KL_LN2_F32 */
+#define KL_LOG2_E_F32 0x1.715476p0f
+#define KL_TO_INTEGER_F32 0x1.8p23f
+#define KL_TO_INTEGER 0x1.8p52 /* added to |x| < 2^51: the sum's last bits are x, rounded */
+
+static inline float kl_clamp_f32(float x, float lo, float hi) { /* NaN stays */
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+/* num / den, rounded nearly correctly with one float32 division; den is a normal float32 from 1 on, |num| at most den. */
+static inline float kl_quotient(double num, double den) {
+    float inverse = 1.0f / (float)den, near = (float)num * inverse;
+    double rest = __builtin_fma(-(double)near, den, num);
+    return (float)((double)near + rest * (double)inverse);
+}
+
+/* ---- exponentials ---- */
+/* exp(x) = scale (1 + more); |x| < 700. more keeps its relative precision near 0. */
+struct kl_exp_parts {
+    double more, scale;
+};
+static inline struct kl_exp_parts kl_exp_split(double x) {
+    double t = __builtin_fma(x, KL_LOG2_E, KL_TO_INTEGER + 1023), n = t - (KL_TO_INTEGER + 1023);
+    double r = __builtin_fma(n, -KL_LN2, x);
+    return (struct kl_exp_parts){r * KL_POLYNOMIAL(kl_expm1_over_r, r),
+                                 kl_bits_f64(kl_f64_bits(t) << 52)};
+}
+static inline double kl_exp_wide(double x) {
+    struct kl_exp_parts e = kl_exp_split(x);
+    return __builtin_fma(e.more, e.scale, e.scale);
+}
+static inline double kl_expm1_wide(double x) {
+    struct kl_exp_parts e = kl_exp_split(x);
+    return __builtin_fma(e.more, e.scale, e.scale - 1);
+}
+/* exp(r) on [-ln 2 / 2, ln 2 / 2], as in exp.h. */
+static const float kl_exp_of_r[] = {1.0f,         1.0f,          0.49999994f,   0.166665211f,
+                                    0.041668389f, 0.0083687352f, 0.00138145627f};
+/* In float32 throughout, for twice the lanes. 2^n is multiplied in two halves, of which only the second can round: results may be denormal, or 2^128 (1 - ...). */
+static inline float kl_exp_f32(float x) {
+    float c = kl_clamp_f32(x, -105, 89);
+    float t = __builtin_fmaf(c, KL_LOG2_E_F32, KL_TO_INTEGER_F32), n = t - KL_TO_INTEGER_F32;
+    float r = __builtin_fmaf(n, -KL_LN2_REST_F32, __builtin_fmaf(n, -KL_LN2_F32, c));
+    int32_t whole = (int32_t)(kl_f32_bits(t) - kl_f32_bits(KL_TO_INTEGER_F32)), half = whole >> 1;
+    float first = kl_bits_f32((uint32_t)(half + 127) << 23);
+    float second = kl_bits_f32((uint32_t)(whole - half + 127) << 23);
+    return KL_POLYNOMIAL_F32(kl_exp_of_r, r) * first * second;
+}
+static inline float kl_expm1_f32(float x) {
+    float y = (float)kl_expm1_wide((double)kl_clamp_f32(x, -110, 90));
+    return x == 0 ? x : y; /* -0.0 */
+}
+static inline float kl_sigmoid_f32(float x) {
+    float down = kl_clamp_f32(x > 0 ? -x : x, -110, 0);
+    double e = kl_exp_wide((double)down);
+    return kl_quotient(x > 0 ? 1 : e, 1 + e);
+}
+static inline float kl_sinh_f32(float x) {
+    double e = kl_expm1_wide((double)kl_clamp_f32(fabsf(x), 0, 90));
+    return copysignf((float)(0.5 * (e + e / (e + 1))), x);
+}
+static inline float kl_cosh_f32(float x) {
+    double e = kl_exp_wide((double)kl_clamp_f32(x, -90, 90));
+    return (float)(0.5 * (e + 1 / e));
+}
+
+/* ---- logarithms ---- */
+/* x = 2^n (1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1]; x is positive, normal and finite. */
+struct kl_log_parts {
+    double n, f;
+};
+static inline struct kl_log_parts kl_log_split(double x) {
+    uint64_t u = kl_f64_bits(x);
+    uint64_t biased = (u + (UINT64_C(0x3ff0000000000000) - UINT64_C(0x3fe6a09e667f3bcd))) >> 52;
+    double n = kl_bits_f64(biased | UINT64_C(0x4330000000000000)) - (0x1p52 + 1023);
+    return (struct kl_log_parts){n, kl_bits_f64(u - (biased << 52) + (UINT64_C(1023) << 52)) - 1};
+}
+static inline double kl_log_wide(double x) {
+    struct kl_log_parts p = kl_log_split(x);
+    return __builtin_fma(p.n, KL_LN2, p.f * KL_POLYNOMIAL(kl_log1p_over_f, p.f));
+}
+/* log(1 + x), x > -1, with the relative precision of x near 0. */
+static inline double kl_log1p_wide(double x) {
+    struct kl_log_parts p = kl_log_split(1 + x);
+    double f = p.n == 0 ? x : p.f;
+    return __builtin_fma(p.n, KL_LN2, f * KL_POLYNOMIAL(kl_log1p_over_f, f));
+}
+/* y where x is positive and finite; else what a logarithm is there. */
+static inline float kl_log_ends(float x, float y) {
+    float end = x == 0 ? -INFINITY : x > 0 ? INFINITY : NAN;
+    end = x != x ? x : end;
+    return x > 0 && x < INFINITY ? y : end;
+}
+/* Of a normal number times 2^(bias - 127), in float32: n ln 2 + f is a sum of two, to the smaller part of which the rest is added. */
+static inline float kl_log_normal_f32(float x, float bias) {
+    uint32_t u = kl_f32_bits(x) + (0x3f800000u - 0x3f3504f3u);
+    float n = (float)(int32_t)(u >> 23) - bias;
+    float f = kl_bits_f32((u & 0x7fffffu) + 0x3f3504f3u) - 1;
+    float big = n * 0x1.62e4p-1f,
+          sum = big + f; /* big is exact: n has 8 bits, and ln 2 has 16 here */
+    float rest = __builtin_fmaf(n, 0x1.7f7d1cp-20f, f - (sum - big));
+    return sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f), rest);
+}
+static inline float kl_log_f32(float x) {
+    float normal = x * (x < 0x1p-126f ? 0x1p24f : 1.0f);
+    return kl_log_ends(x, kl_log_normal_f32(normal, x < 0x1p-126f ? 127 + 24 : 127));
+}
+static inline float kl_log2_f32(float x) {
+    struct kl_log_parts p = kl_log_split((double)x);
+    double y = p.f * KL_POLYNOMIAL(kl_log1p_over_f, p.f);
+    return kl_log_ends(x, (float)__builtin_fma(y, KL_LOG2_E, p.n));
+}
+static inline float kl_log10_f32(float x) {
+    return kl_log_ends(x, (float)(kl_log_wide((double)x) * KL_LOG10_E));
+}
+static inline float kl_log1p_f32(float x) {
+    float y = (float)kl_log1p_wide((double)x);
+    y = x > -1 && x < INFINITY ? y : kl_log_ends(x + 1, y);
+    return x == 0 ? x : y;
+}
+static inline float kl_asinh_f32(float x) {
+    double a = (double)fabsf(x), b = a * a;
+    float y = (float)kl_log1p_wide(a + b / (1 + sqrt(1 + b)));
+    y = a < (double)INFINITY ? y : fabsf(x);
+    return copysignf(y, x);
+}
+static inline float kl_acosh_f32(float x) {
+    double d = (double)x - 1;
+    float y = (float)kl_log1p_wide(d + sqrt(d * (d + 2)));
+    y = x < INFINITY ? y : x;
+    return x >= 1 ? y : NAN;
+}
+static inline float kl_atanh_f32(float x) {
+    double a = (double)fabsf(x);
+    float y = (float)(0.5 * kl_log1p_wide(2 * a / (1 - a)));
+    y = a < 1 ? y : a == 1 ? INFINITY : NAN;
+    return copysignf(y, x);
+}
+
+/* ---- powers ---- */
+/* Finite x > 0, and y such that |y log2 x| is not larger than about 1000 times what overflows. */
+static inline float kl_pow_f32(float x, float y) {
+    double ax = (double)fabsf(x);
+    struct kl_log_parts p = kl_log_split(ax);
+    double log2x = __builtin_fma(p.f * KL_POLYNOMIAL(kl_log1p_over_f_fine, p.f), KL_LOG2_E, p.n);
+    double e = (double)y * log2x;
+    e = e < -160 ? -160 : e > 160 ? 160 : e;
+    double t = e + (KL_TO_INTEGER + 1023), n = t - (KL_TO_INTEGER + 1023), r = (e - n) * KL_LN2;
+    double m = r * KL_POLYNOMIAL(kl_expm1_over_r_fine, r), s = kl_bits_f64(kl_f64_bits(t) << 52);
+    float z = (float)__builtin_fma(m, s, s);
+    /* Whether y is an integer, and odd: as doubles, which hold halves of every float32 below 2^24 and are integers from there on. */
+    double half = (double)y * 0.5;
+    int whole = floorf(y) == y, odd = whole && floor(half) != half && fabsf(y) < 0x1p24f;
+    float grows = y > 0 ? INFINITY : 0.0f, shrinks = y > 0 ? 0.0f : INFINITY;
+    z = ax == 0 ? shrinks : ax == (double)INFINITY ? grows : z;
+    z = fabsf(y) == INFINITY ? (ax == 1 ? 1 : (ax > 1) == (y > 0) ? INFINITY : 0.0f) : z;
+    z = odd ? copysignf(z, x) : z;
+    z = x < 0 && x > -INFINITY && !whole ? NAN : z;
+    z = x != x ? x : y != y ? y : z;
+    return y == 0 || x == 1 ? 1 : z;
+}
+
+/* ---- circular functions: |x| < 2^44; what is larger the C library takes ---- */
+#define KL_CIRCLE_MAX 0x1p44f
+static inline double kl_sin_wide(double x) {
+    double t = __builtin_fma(x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, x));
+    double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
+    return kl_bits_f64(kl_f64_bits(y) ^ kl_f64_bits(t) << 63);
+}
+/* cos(x) = sin(x + pi / 2): the nearest odd multiple of pi / 2 is subtracted. */
+static inline double kl_cos_wide(double x) {
+    double t = __builtin_fma(x, KL_ONE_PI, -0.5) + KL_TO_INTEGER;
+    double n = (t - KL_TO_INTEGER) + 0.5;
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, x));
+    double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
+    return kl_bits_f64(kl_f64_bits(y) ^ (kl_f64_bits(t) + 1) << 63);
+}
+/* sin(a + quarters pi / 2), its sign turned over by `sign`; 0 <= a < KL_CIRCLE_NEAR. In float32 throughout, for twice the lanes.
+ *
+ * a = n pi / 2 + r - less, |r| < pi / 4 + 2^-10, by pi / 2 in three parts, of which n times the first, and what it leaves of a, have no more than 24 bits. n times the second is below 2^-12 and a multiple
+ * of 2^-34: r is rounded only where it is large, and what that loses is exact. A cosine of r takes what r * r loses as well; both are less than one ulp off. */
+#define KL_CIRCLE_NEAR 0x1p12f
+#define KL_QUARTERS_F32 0x1.45f306p-1f /* 2 / pi */
+#define KL_QUARTER_1 0x1.921fb4p0f
+#define KL_QUARTER_2 0x1.444p-24f
+#define KL_QUARTER_3 0x1.68c234p-39f
+static inline __attribute__((always_inline)) float kl_circle_f32(float a, uint32_t quarters,
+                                                                 uint32_t sign) {
+    float t = __builtin_fmaf(a, KL_QUARTERS_F32, KL_TO_INTEGER_F32), n = t - KL_TO_INTEGER_F32;
+    float first = __builtin_fmaf(n, -KL_QUARTER_1, a);
+    float r = __builtin_fmaf(n, -KL_QUARTER_2, first);
+    float less = __builtin_fmaf(n, KL_QUARTER_2, r - first);
+    less = __builtin_fmaf(n, KL_QUARTER_3, less);
+    const uint32_t q = kl_f32_bits(t) + quarters;
+    const int odd = q & 1; /* a cosine of r */
+    float s = r * r, of_cosine = __builtin_fmaf(-less, r, 0.5f * __builtin_fmaf(r, r, -s));
+    float p = odd ? kl_cos_rest[3] : kl_sin_rest[3];
+#pragma GCC unroll 3
+    for (int i = 2; i >= 0; i--) p = __builtin_fmaf(p, s, odd ? kl_cos_rest[i] : kl_sin_rest[i]);
+    p = (odd ? 1 : r) + __builtin_fmaf(odd ? s : s * r, p, odd ? -of_cosine : -less);
+    return kl_bits_f32(kl_f32_bits(p) ^ (q & 2) << 30 ^ sign);
+}
+static inline __attribute__((always_inline)) float kl_sin_near_f32(float x) {
+    return kl_circle_f32(fabsf(x), 0, kl_f32_bits(x) & UINT32_C(1) << 31);
+}
+static inline __attribute__((always_inline)) float kl_cos_near_f32(float x) {
+    return kl_circle_f32(fabsf(x), 1, 0);
+}
+/* Any below KL_CIRCLE_MAX. */
+static inline __attribute__((always_inline)) float kl_sin_f32(float x) {
+    float near = kl_sin_near_f32(x), y = (float)kl_sin_wide((double)x);
+    return fabsf(x) < KL_CIRCLE_NEAR ? near : y;
+}
+static inline __attribute__((always_inline)) float kl_cos_f32(float x) {
+    float near = kl_cos_near_f32(x), y = (float)kl_cos_wide((double)x);
+    return fabsf(x) < KL_CIRCLE_NEAR ? near : y;
+}
+static inline float kl_tan_f32(float x) {
+    double t = __builtin_fma((double)x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
+    double r = __builtin_fma(n, -KL_PI_REST, __builtin_fma(n, -KL_PI, (double)x));
+    double a = fabs(r), c = (KL_PI / 2 - a) + KL_PI_REST / 2;
+    double sine = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
+    return (float)(sine / (c * KL_POLYNOMIAL(kl_sin_over_r, c * c)));
+}
+
+/* ---- their inverses ---- */
+/* asin of x in [-1/2, 1/2], or, for 1/2 <= x <= 1, half of what is missing to pi / 2. */
+static inline float kl_asin_f32(float x) {
+    double a = (double)fabsf(x), z = a <= 0.5 ? a * a : 0.5 * (1 - a), s = a <= 0.5 ? a : sqrt(z);
+    double y = s * KL_POLYNOMIAL(kl_asin_over_x, z);
+    return copysignf((float)(a <= 0.5 ? y : KL_PI / 2 - 2 * y), x);
+}
+static inline float kl_acos_f32(float x) {
+    double a = (double)fabsf(x), z = a <= 0.5 ? a * a : 0.5 * (1 - a), s = a <= 0.5 ? a : sqrt(z);
+    double y = s * KL_POLYNOMIAL(kl_asin_over_x, z);
+    double below = x < 0 ? KL_PI / 2 + y : KL_PI / 2 - y, above = x < 0 ? KL_PI - 2 * y : 2 * y;
+    return (float)(a <= 0.5 ? below : above);
+}
+static inline double kl_atan_unit(double x) { /* |x| <= 1 */
+    return x * KL_POLYNOMIAL(kl_atan_over_x, x * x);
+}
+static inline float kl_atan_f32(float x) {
+    double a = (double)fabsf(x), y = kl_atan_unit(a > 1 ? 1 / a : a);
+    return copysignf((float)(a > 1 ? KL_PI / 2 - y : y), x);
+}
+/* As C's atan2f. */
+static inline float kl_atan2_f32(float y, float x) {
+    double ax = (double)fabsf(x), ay = (double)fabsf(y);
+    double small = ax < ay ? ax : ay, large = ax < ay ? ay : ax;
+    double t = small == large ? 1 : small / large;
+    double a = kl_atan_unit(large == 0 ? 0 : t);
+    a = ax < ay ? KL_PI / 2 - a : a;
+    a = kl_f32_bits(x) >> 31 ? KL_PI - a : a;
+    float r = copysignf((float)a, y);
+    return x != x || y != y ? x + y : r;
+}

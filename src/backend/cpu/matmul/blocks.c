@@ -1,0 +1,281 @@
+/* blocks.c - MATMUL by packed blocks: see cpu_blocks in matmul.h.
+ *
+ * Blocks of the output are tasks; each walks along k in steps, packs its part of a, of any strides, and lets a tile of registers run over it and the packed part of b (gemm.inc; the loops
+ * are those of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"). Where several tasks need the same part of b it is packed before, once, by all threads. */
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/matmul/products.h"
+#include "backend/cpu/operand/scratch.h"
+
+enum {
+    DEPTH = 256, /* of a packed block: its rows of b, times two vectors, stay in L1 */
+    /* Bytes of a row of it where a task does not pack b: the widest tiles fetch panels from L2 in time, so they are deep, and sums are seldom loaded. */
+    SHARED_BYTES = VECTOR == 64 ? 4096 : 1024,
+    MOST_ROWS = VECTOR == 64 ? 10 : 16, /* of a block, in tiles: packed, it takes a part of L2 */
+    OWN_ROWS = 32,                      /* where a task packs its own part of b */
+    SHARED_FROM = 4,                    /* tiles of rows from which it is worth packing b for all */
+    MOST_COLS = 16,                     /* the same, where a task packs its own part of b */
+    SHARED_COLS = 64,                   /* where it does not: the block of the output stays in L2 */
+    PIECE = 64, /* rows of b and columns (tiles) that a task packs for all */
+    PIECE_COLS = 8,
+    MOST_SHARED = 1 << 25, /* bytes of packed b */
+    MOST_LYING = 1 << 18,  /* bytes of b that is not packed: a quarter of L2, where that is small */
+    ALIASED = 4096,        /* bytes from one line of a set of L1 to the next */
+    TASK_FROM = 1 << 20,   /* products worth a task */
+    TASKS =
+        16 /* as many are enough for the threads of most machines to be done at about the same time */
+};
+
+/* A round of tasks: some batches of the product, some columns, some of k. */
+struct blocks {
+    struct kl_product *j;
+    int64_t batch, batches, col, n, k, depth; /* the first of it, and how many */
+    int64_t row_blocks, col_blocks;           /* per batch */
+    int64_t step;                             /* along k, packed at a time */
+    bool lies;                                /* b is read where it is */
+    char *packed;                             /* b, for all tasks; NULL: each packs its own */
+};
+
+static int64_t tile_cols(const struct kl_product *j) {
+    return 2 * VECTOR / j->bytes;
+}
+
+/* `lines` lines of `depth` elements as panels of `panel` lines, `pitch` elements from one panel to the next; see gemm.inc. raw: room for a panel. */
+static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t offset, int64_t line,
+                 int64_t step, int64_t lines, int64_t depth, int64_t panel, int64_t pitch, char *to,
+                 char *raw) {
+    bool converts = arg->dtype != j->type, f32 = j->type == KL_F32;
+    int item = (int)kl_dtype_size(arg->dtype);
+    union kl_tile tile;
+    if (line == 1) {
+        int64_t most = KL_TILE / 2 / panel * panel;
+        for (int64_t l = 0; l < lines; l += most) {
+            int64_t width = kl_min64(most, lines - l);
+            char *at = to + l / panel * pitch * j->bytes;
+            for (int64_t i = 0; i < (converts ? depth : 1); i++) {
+                const char *from = element(arg, offset + l + i * step);
+                if (converts) {
+                    kl_convert(j->type, tile.bytes, arg->dtype, from, width);
+                    from = (const char *)tile.bytes;
+                }
+                (f32 ? spread_f32 : spread_f64)(at + i * panel * j->bytes, from, step, width,
+                                                converts ? 1 : depth, panel, pitch);
+            }
+        }
+        return;
+    }
+    for (int64_t l = 0; l < lines; l += panel) {
+        int64_t width = kl_min64(panel, lines - l), line_now = line;
+        const char *from = element(arg, offset + l * line);
+        if (converts || step != 1) {
+            for (int64_t r = 0; r < width; r++) {
+                char *row = raw + r * depth * j->bytes;
+                const char *src = from + r * line * item;
+                if (step != 1) {
+                    char *dst = converts ? (char *)tile.bytes : row;
+                    kl_copy_run(item, depth, dst, item, src, step * item);
+                    src = dst;
+                }
+                if (converts) kl_convert(j->type, row, arg->dtype, src, depth);
+            }
+            from = raw;
+            line_now = depth;
+        }
+        (f32 ? panel_f32 : panel_f64)(to + l / panel * pitch * j->bytes, from, line_now, width,
+                                      depth, panel);
+    }
+}
+
+/* b as the tiles read it: packed, or where it lies. */
+struct right {
+    const char *at;
+    int64_t row, panel; /* elements from one row to the next, and from one panel to the next */
+    bool lies;
+};
+
+/* c = a b, or c += a b, for packed a; c is m x n with rows `pitch` apart. */
+static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t depth, const char *a,
+                     struct right b, char *c, int64_t pitch, bool add) {
+    int64_t cols = tile_cols(j), tiles = kl_ceil_div(m, TILE_ROWS);
+    /* The tiles fetch the next panel of b: what is packed in parts, else whole vectors of rows. */
+    int64_t step = b.lies ? b.row * j->bytes : kl_ceil_div(2 * VECTOR, tiles);
+    _Alignas(64) char edge[TILE_ROWS * 2 * VECTOR];
+    for (int64_t col = 0; col < n; col += cols, b.at += b.panel * j->bytes) {
+        int64_t wide = kl_min64(cols, n - col);
+        const char *after = col + cols < n ? b.at + b.panel * j->bytes : b.at;
+        for (int64_t row = 0; row < m; row += TILE_ROWS) {
+            const char *left = a + row * depth * j->bytes;
+            int64_t tile = row / TILE_ROWS;
+            const char *ahead = after + (b.lies ? tile % 2 * VECTOR : tile * step * depth);
+            char *to = c + (row * pitch + col) * j->bytes, *next = to;
+            int rows = (int)kl_min64(TILE_ROWS, m - row);
+            if (row + 2 * TILE_ROWS <= m)
+                next += TILE_ROWS * pitch * j->bytes;
+            else if (m >= TILE_ROWS && col + 2 * cols <= n)
+                next = c + (col + cols) * j->bytes;
+            bool whole =
+                wide == cols && (rows == TILE_ROWS || rows == TILE_FEW || rows == TILE_FEW / 2);
+            size_t bytes = (size_t)(wide * j->bytes);
+            char *at = whole ? to : edge;
+            int64_t between = whole ? pitch : cols;
+            if (!whole && add) memset(edge, 0, sizeof edge);
+            for (int i = 0; !whole && add && i < rows; i++)
+                memcpy(edge + i * 2 * VECTOR, to + i * pitch * j->bytes, bytes);
+            (j->type == KL_F32 ? tile_at_f32 : tile_at_f64)(
+                rows, depth, left, b.at, b.row, at, between, add, whole ? next : edge, ahead, step);
+            for (int i = 0; !whole && i < rows; i++)
+                memcpy(to + i * pitch * j->bytes, edge + i * 2 * VECTOR, bytes);
+        }
+    }
+}
+
+/* Whether the vectors of b's rows are lines of the cache, in each product of the batch. */
+static bool right_is_aligned(const struct kl_product *j) {
+    int64_t between = j->b_row;
+    for (int i = 0; i < j->n_lead; i++) between |= j->lead[1][i];
+    return (uintptr_t)j->b->data % VECTOR == 0 && between * j->bytes % VECTOR == 0;
+}
+
+/* Whether tiles read b where it lies: small enough to stay in L2, and in whole vectors that are not all of the same few sets of L1. Vectors across two lines cost twice the reads: only where a panel stays in L1 itself is that less than packing. */
+static bool right_lies(const struct kl_product *j) {
+    return j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
+           j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0 &&
+           (right_is_aligned(j) || 3 * j->k * 2 * VECTOR <= 2 * kl_cpu_l1_bytes());
+}
+
+/* First of part i of `total` lines in `parts`, whole panels each. */
+static int64_t cut_at(int64_t i, int64_t parts, int64_t total, int64_t panel) {
+    return kl_min64(i * kl_ceil_div(total, panel) / parts * panel, total);
+}
+
+static void block_task(void *arg, int64_t task) {
+    struct blocks *s = arg;
+    struct kl_product *j = s->j;
+    const struct kl_arg *out = j->l->out;
+    int64_t cols = tile_cols(j), depth = kl_min64(s->step, s->depth);
+    int64_t in_batch = task % (s->row_blocks * s->col_blocks);
+    int64_t row_block = in_batch / s->col_blocks, col_block = in_batch % s->col_blocks;
+    struct place p = {.batch = s->batch + task / (s->row_blocks * s->col_blocks),
+                      .row = cut_at(row_block, s->row_blocks, j->m, TILE_ROWS),
+                      .col = cut_at(col_block, s->col_blocks, s->n, cols)};
+    p.m = cut_at(row_block + 1, s->row_blocks, j->m, TILE_ROWS) - p.row;
+    p.n = cut_at(col_block + 1, s->col_blocks, s->n, cols) - p.col;
+    kl_offsets(j->n_lead, j->dims, j->lead[0], p.batch, 1, &p.a);
+    kl_offsets(j->n_lead, j->dims, j->lead[1], p.batch, 1, &p.b);
+    const char *packed = s->packed;
+    int64_t in_packed = p.col;
+    p.col += s->col;
+    /* In place, where the result is of the type that is computed in. */
+    bool direct = out->dtype == j->type;
+    size_t a_bytes = (size_t)round_up(round_up(p.m, TILE_ROWS) * depth * j->bytes + VECTOR, 64);
+    size_t b_bytes = packed || s->lies ? 0 : (size_t)(round_up(p.n, cols) * depth * j->bytes);
+    size_t c_bytes = direct ? 0 : (size_t)round_up(p.m * p.n * j->bytes, 64);
+    size_t raw_bytes = (size_t)((cols > TILE_ROWS ? cols : TILE_ROWS) * depth * j->bytes);
+    struct kl_scratch room;
+    if (!kl_scratch_take(&room, j->l, a_bytes + b_bytes + c_bytes + raw_bytes)) {
+        atomic_store(&j->no_memory, true);
+        return;
+    }
+    char *a = room.ptr, *b = a + a_bytes, *c = b + b_bytes, *raw = c + c_bytes;
+    int64_t pitch = direct ? j->out_row : p.n;
+    if (direct)
+        c = (char *)out->data +
+            (p.batch * j->m * j->n + p.row * j->out_row + p.col) * (int64_t)j->bytes;
+    for (int64_t k = s->k; k < s->k + s->depth; k += s->step) {
+        int64_t d = kl_min64(s->step, s->k + s->depth - k);
+        struct right right = {.at = b, .row = cols, .panel = cols * d};
+        pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d, TILE_ROWS,
+             TILE_ROWS * d, a, raw);
+        if (s->lies)
+            right = (struct right){element(j->b, p.b + k * j->b_row + p.col), j->b_row, cols, true};
+        else if (packed)
+            right.at = packed + ((k - s->k) * round_up(s->n, cols) + in_packed * d) * j->bytes;
+        else
+            pack(j, j->b, p.b + k * j->b_row + p.col * j->b_col, j->b_col, j->b_row, p.n, d, cols,
+                 cols * d, b, raw);
+        multiply(j, p.m, p.n, d, a, right, c, pitch, k > 0);
+    }
+    for (int64_t i = 0; !direct && i < p.m; i++)
+        store_row(j, &p, i, 0, p.n, c + i * p.n * j->bytes);
+    kl_scratch_give(&room);
+}
+
+/* A piece of b of the round's first batch. */
+static void pack_task(void *arg, int64_t task) {
+    struct blocks *s = arg;
+    struct kl_product *j = s->j;
+    int64_t cols = tile_cols(j), groups = kl_ceil_div(s->n, cols * PIECE_COLS), b;
+    int64_t col = task % groups * cols * PIECE_COLS, k = task / groups * PIECE;
+    int64_t first = k / s->step * s->step, d = kl_min64(s->step, s->depth - first);
+    _Alignas(64) char raw[PIECE * 2 * VECTOR];
+    kl_offsets(j->n_lead, j->dims, j->lead[1], s->batch, 1, &b);
+    b += (s->k + k) * j->b_row + (s->col + col) * j->b_col;
+    pack(j, j->b, b, j->b_col, j->b_row, kl_min64(cols * PIECE_COLS, s->n - col),
+         kl_min64(PIECE, s->depth - k), cols, cols * d,
+         s->packed + (first * round_up(s->n, cols) + col * d + (k - first) * cols) * j->bytes, raw);
+}
+
+/* With one b for all batches, or a batch at a time; b in parts that are packed in bounded room. */
+static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
+    struct kl_product *j = s->j;
+    int64_t cols = tile_cols(j), per_line = MOST_SHARED / j->bytes;
+    s->step = SHARED_BYTES / j->bytes;
+    bool direct = j->l->out->dtype == j->type, one_b = true;
+    for (int i = 0; i < j->n_lead; i++) one_b = one_b && j->lead[1][i] == 0;
+    /* Sums that are not complete are kept in the result, if it can hold them. */
+    int64_t depth = direct ? kl_min64(j->k, 4096) : j->k;
+    int64_t n = kl_min64(round_up(j->n, cols), per_line / depth / cols * cols);
+    if (n < cols) n = cols;
+    struct kl_scratch scratch;
+    bool room = !s->lies && kl_scratch_take(&scratch, j->l, (size_t)(n * depth * j->bytes));
+    s->packed = room ? scratch.ptr : NULL;
+    int64_t row_tiles = kl_ceil_div(j->m, TILE_ROWS);
+    int64_t want = kl_ceil_div(j->m * n * depth, TASK_FROM / 4);
+    s->batches = one_b ? j->batches : 1;
+    for (s->batch = 0; s->batch < j->batches; s->batch += s->batches)
+        for (s->col = 0; s->col < j->n; s->col += n)
+            for (s->k = 0; s->k < j->k; s->k += depth) {
+                s->n = kl_min64(n, j->n - s->col);
+                s->depth = kl_min64(depth, j->k - s->k);
+                if (room)
+                    kl_share(l, kl_ceil_div(s->n, cols * PIECE_COLS) * kl_ceil_div(s->depth, PIECE),
+                             pack_task, s);
+                s->col_blocks = kl_ceil_div(s->n, cols * SHARED_COLS);
+                s->row_blocks = kl_ceil_div(row_tiles, MOST_ROWS);
+                if (s->row_blocks < TASKS)
+                    s->row_blocks =
+                        kl_min64(kl_min64(TASKS, want), round_up(kl_ceil_div(row_tiles, 2), 2));
+                else
+                    s->row_blocks = kl_min64(round_up(s->row_blocks, TASKS), row_tiles);
+                kl_share(l, s->batches * s->row_blocks * s->col_blocks, block_task, s);
+            }
+    if (room) kl_scratch_give(&scratch);
+}
+
+void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l) {
+    int64_t cols = tile_cols(j), row_tiles = kl_ceil_div(j->m, TILE_ROWS),
+            col_tiles = kl_ceil_div(j->n, cols);
+    struct blocks s = {.j = j,
+                       .n = j->n,
+                       .depth = j->k,
+                       .step = DEPTH,
+                       .batches = j->batches,
+                       .lies = right_lies(j)};
+    if (j->k == 0) {
+        memset(j->l->out->data, 0, (size_t)j->l->out->size * kl_dtype_size(j->l->out->dtype));
+        return;
+    }
+    bool direct = j->l->out->dtype == j->type;
+    int64_t from = j->batches == 1 ? TASK_FROM / 2 : 8 * TASK_FROM;
+    if (row_tiles > SHARED_FROM && j->m * j->n >= from / j->k && j->batches < TASKS &&
+        (direct || j->k <= MOST_SHARED / j->bytes / cols)) {
+        shared_rounds(&s, l);
+        return;
+    }
+    int64_t want = kl_min64((j->m * j->n / (TASK_FROM / j->k + 1)) * j->batches, TASKS);
+    s.row_blocks = kl_ceil_div(row_tiles, OWN_ROWS);
+    s.col_blocks = kl_ceil_div(col_tiles, MOST_COLS);
+    if (s.row_blocks * s.col_blocks * j->batches < want)
+        s.col_blocks = kl_min64(kl_ceil_div(want, s.row_blocks * j->batches), col_tiles);
+    kl_share(l, j->batches * s.row_blocks * s.col_blocks, block_task, &s);
+}

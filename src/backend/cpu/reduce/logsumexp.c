@@ -1,0 +1,807 @@
+/* logsumexp.c - LOGSUMEXP over any set of axes: log(sum(exp(x))) in one pass, as the largest element so far and the sum of exponentials of distances from it.
+ *
+ * Elements are taken in blocks of BLOCK, in row-major order; within a block LANES partial sums (element i goes to lane i % LANES) are joined by halving. A block's sum is added to what
+ * is so far, which is brought to the new largest element first and kept in double; segments are joined in order. So strides, threads and the way through memory change no bit.
+ * NaN gives NaN; else +infinity gives that; nothing but -infinity gives that. 16-bit floats become float32 in registers. Complex numbers: the largest real part is subtracted.
+ *
+ * Terms are taken around a power of two that most blocks share (vector/wide.h), so memory is passed over once: of rows many blocks side by side, of columns those rows together that go to the same lane.
+ *
+ * Outputs of few elements, of which blocks and lanes would be most of the work, are computed side by side, rows being turned over: the exponentials of a column are added up by fours. What is few depends on the shape alone. */
+#include <string.h>
+
+#include "backend/cpu/operand/axes.h"
+#include "backend/cpu/operand/block.h"
+#include "backend/cpu/math/exp.h"
+#include "backend/cpu/math/extremes.h"
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/vector/lanes.h"
+#include "backend/cpu/math/functions.h"
+#include "backend/cpu/matmul/products.h"
+#include "backend/cpu/vector/simd.h"
+#include "backend/cpu/vector/wide.h"
+#include "base/alloc.h"
+#include "base/op_params.h"
+
+enum {
+    LANES = KL_PAIR_LANES,
+    BLOCK = 1024,
+    SEGMENT = 1 << 16,
+    WIDTH = 1024, /* columns side by side, at most */
+    PITCH =
+        WIDTH +
+        16, /* floats from lane to lane: not a power of two, of which few would find room in the L1 cache */
+    ROWS = 8,             /* of a lane that are added up in registers */
+    GATHERED = 16,        /* columns that are gathered at a time */
+    AHEAD = 2048,         /* bytes of a row */
+    SPREAD = 86,          /* below a centre by which what is smaller does not count */
+    SIDE = KL_WIDE_LANES, /* rows side by side */
+    FEW = 48,             /* elements of an output */
+    FEW_ROOM = 1 << 12,   /* of outputs that are turned over at a time */
+    FEW_CHUNK = 1 << 14,
+};
+
+/* Columns of one block. */
+struct block {
+    const void *rows[BLOCK];
+    int64_t m, n; /* rows; columns */
+    _Alignas(64) float sum[LANES][PITCH];
+};
+
+/* What is subtracted before exponentials are taken. */
+static inline double shift_of(double top) {
+    return top == -INFINITY ? 0 : top;
+}
+
+/* Adds what a block of columns or a segment has; makes the results in place of the tops. */
+static __attribute__((cold)) void join_double(void *tops, double *sum, const void *tops_2,
+                                              const double *sum_2, int64_t n) {
+    double *top = tops;
+    for (int64_t c = 0; c < n; c++) {
+        double other = ((const double *)tops_2)[c], high = kl_max_f64(top[c], other),
+               shift = shift_of(high);
+        sum[c] = sum[c] * kl_exp_negative_f64(top[c] - shift) +
+                 sum_2[c] * kl_exp_negative_f64(other - shift);
+        top[c] = high;
+    }
+}
+static __attribute__((cold)) void finish_double(void *tops, const double *sum, int64_t n) {
+    double *top = tops;
+    for (int64_t c = 0; c < n; c++)
+        if (fabs(top[c]) < (double)INFINITY) top[c] += log(sum[c]);
+}
+static void join_float(void *tops, double *sum, const void *tops_2, const double *sum_2,
+                       int64_t n) {
+    for (int64_t at = 0; at < n; at += KL_WIDE_LANES) {
+        const size_t some = (size_t)kl_min64(KL_WIDE_LANES, n - at);
+        float top[KL_WIDE_LANES] = {0}, other[KL_WIDE_LANES] = {0};
+        double s[KL_WIDE_LANES] = {0}, t[KL_WIDE_LANES] = {0};
+        memcpy(top, (float *)tops + at, some * sizeof *top);
+        memcpy(other, (const float *)tops_2 + at, some * sizeof *other);
+        memcpy(s, sum + at, some * sizeof *s);
+        memcpy(t, sum_2 + at, some * sizeof *t);
+        KL_LANES(c, KL_WIDE_LANES) {
+            float high = kl_max_f32(top[c], other[c]), shift = high == -INFINITY ? 0 : high;
+            s[c] = s[c] * (double)kl_exp_negative_f32(top[c] - shift) +
+                   t[c] * (double)kl_exp_negative_f32(other[c] - shift);
+            top[c] = high;
+        }
+        memcpy((float *)tops + at, top, some * sizeof *top);
+        memcpy(sum + at, s, some * sizeof *s);
+    }
+}
+static void finish_float(void *tops, const double *sum, int64_t n) {
+    for (int64_t at = 0; at < n; at += KL_WIDE_LANES) {
+        const size_t some = (size_t)kl_min64(KL_WIDE_LANES, n - at);
+        float top[KL_WIDE_LANES] = {0};
+        double s[KL_WIDE_LANES] = {0};
+        memcpy(top, (float *)tops + at, some * sizeof *top);
+        memcpy(s, sum + at, some * sizeof *s);
+        KL_LANES(c, KL_WIDE_LANES) {
+            float y = (float)((double)top[c] + kl_log_wide(s[c]));
+            top[c] = fabsf(top[c]) < INFINITY ? y : top[c];
+        }
+        memcpy((float *)tops + at, top, some * sizeof *top);
+    }
+}
+
+/* ---- float64: in loops ---- */
+static __attribute__((cold)) double joined_f64(double *lane) {
+    for (int step = LANES / 2; step; step /= 2)
+        for (int k = 0; k < step; k++) lane[k] += lane[k + step];
+    return lane[0];
+}
+static __attribute__((cold)) double terms_f64(const double *x, int64_t n, double high) {
+    double lane[LANES] = {0}, shift = shift_of(high);
+    for (int64_t i = 0; i < n; i++) lane[i % LANES] += kl_exp_negative_f64(x[i] - shift);
+    return joined_f64(lane);
+}
+static __attribute__((cold)) void sums_f64(struct block *b, double *top, double *sum) {
+    for (int64_t r = 0; r < b->m; r++) {
+        const double *x = b->rows[r];
+        KL_EACH(c, b->n) top[c] = KL_LARGER(top[c], x[c]);
+    }
+    for (int64_t c = 0; c < b->n; c++) {
+        double lane[LANES] = {0}, shift = shift_of(top[c]);
+        for (int64_t r = 0; r < b->m; r++)
+            lane[r % LANES] += kl_exp_negative_f64(((const double *)b->rows[r])[c] - shift);
+        sum[c] = joined_f64(lane);
+    }
+}
+/* Adds the elements x[0 .. n-1], block by block, to what is so far. */
+static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *in, int64_t n) {
+    const double *x = in;
+    double *top = tops;
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        int64_t m = kl_min64(BLOCK, n - at);
+        double was = *top, high = was;
+        if (was != was) return;
+        for (int64_t i = at; i < at + m; i++) high = KL_LARGER(high, x[i]);
+        double terms = terms_f64(x + at, m, high);
+        if (terms != terms || high == INFINITY)
+            for (int64_t i = at; i < at + m; i++) high = x[i] != x[i] ? (double)NAN : high;
+        if (high != was) *sum *= kl_exp_negative_f64(was - shift_of(high)); /* else 1 */
+        *sum += terms;
+        *top = high;
+    }
+}
+/* The same of one block of columns. */
+static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct block *b) {
+    double high[WIDTH], terms[WIDTH];
+    int odd = 0;
+    memcpy(high, tops, (size_t)b->n * sizeof *high);
+    sums_f64(b, high, terms);
+    for (int64_t c = 0; c < b->n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
+    for (int64_t r = 0; odd && r < b->m; r++)
+        for (int64_t c = 0; c < b->n; c++) {
+            double x = ((const double *)b->rows[r])[c];
+            high[c] = x != x ? (double)NAN : high[c];
+        }
+    join_double(tops, sum, high, terms, b->n);
+}
+
+/* ---- shorter ones: by vector/wide.h ---- */
+static inline float least_of(float centre) {
+    return centre * KL_LN2_F32 - SPREAD;
+}
+enum { TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32 };
+/* Of float32 (down: of 16-bit floats). */
+KL_WIDE float term_of(bool down, float x, float base, float *power) {
+    return down ? kl_term_down(x, base, power) : kl_term(kl_term_f32, TERMS_F32, x, base, power);
+}
+/* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
+static inline float at_top_of(float top, bool down) {
+    float power, x = fabsf(top) < KL_FAR ? top : 0;
+    float y = term_of(down, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
+    return fabsf(top) < KL_FAR ? y : 1;
+}
+/* How terms are computed in loops: of x - shift, clamped to `least`. */
+struct measure {
+    float shift, base, least;
+};
+static inline struct measure measure_around(float centre) {
+    return (struct measure){0, KL_TERM_BASE - centre, least_of(centre)};
+}
+static struct measure measure_of(float top) {
+    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+    return measure_around(kl_centre_of(top));
+}
+static void join_lanes(struct block *b, int64_t n) {
+    for (int step = LANES / 2; step; step /= 2)
+        for (int k = 0; k < step; k++) KL_EACH(c, n) b->sum[k][c] += b->sum[k + step][c];
+}
+#if KL_HAS_WIDE
+KL_WIDE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl_wide base) {
+    kl_wide power;
+#ifdef __AVX512F__
+    if (down) return kl_wide_add_down(sum, x, base); /* what is too small becomes 0 by itself */
+#endif
+    x = kl_wide_max(least, x);
+    if (down) return kl_wide_add_down(sum, x, base);
+    kl_wide y = kl_wide_term(kl_term_f32, TERMS_F32, x, base, &power);
+    return kl_wide_fma(y, power, sum);
+}
+/* The values of n columns, from the elements' order to that of loads, or back. */
+static void place_bf16(float *v, int64_t n, bool to) {
+    for (int64_t at = 0; at < n; at += LANES) {
+        float was[LANES];
+        memcpy(was, v + at, sizeof was);
+        for (int k = 0; k < LANES; k++)
+            if (to)
+                v[at + kl_place_bf16(k)] = was[k];
+            else
+                v[at + k] = was[kl_place_bf16(k)];
+    }
+}
+#else
+#define place_bf16 in_place
+#endif
+static void in_place(float *v, int64_t n, bool to) {
+}
+/* Blocks of one type. Of m rows: the sums of terms around a centre, and the largest elements; of a row, the sum by a measure, in a loop. Of columns: all lanes, alike. */
+struct kind {
+    void (*rows)(const void *const *x, int m, int64_t n, float centre, float *top, float *sum);
+    float (*loop)(const void *x, int64_t n, struct measure w);
+    void (*lanes)(struct block *b, float *top, const float *centre);
+    void (*loops)(struct block *b, const float *top);
+    float (*value)(const void *x, int64_t i);
+    bool down; /* its terms */
+    int item;
+    void (*placed)(float *v, int64_t n, bool to);
+};
+/* NaN where there is one, else high. */
+static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, int64_t n,
+                                          float high) {
+    for (int64_t i = 0; i < n; i++) high = k->value(x, i) != k->value(x, i) ? NAN : high;
+    return high;
+}
+
+/* The terms of n blocks, divided by that of the largest element, with room for whole vectors. Whether one is to be computed by itself. */
+static __attribute__((noinline)) bool per_top(const struct kind *k, const float *high,
+                                              const float *sum, double *terms, int64_t n) {
+    int odd = 0;
+    if (k->down)
+        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], true);
+    else
+        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], false);
+    for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
+    return odd;
+}
+
+/* Adds the elements x[0 .. n-1], block by block, to what is so far, many blocks side by side. They are taken around the centre of the largest element so far, which is rarely that of another one; then a block is taken again. */
+static void add_short(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
+    float high[SIDE], sums[SIDE], centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
+    double terms[SIDE];
+    for (int64_t at = 0; at < n;) {
+        const int64_t m = kl_min64(BLOCK, n - at), blocks = kl_min64(SIDE, (n - at) / m);
+        const void *block[SIDE];
+        for (int o = 0; o < blocks; o++) block[o] = x + (at + o * m) * k->item;
+        k->rows(block, (int)blocks, m, centre, high, sums);
+        for (int o = 0; o < SIDE; o++) high[o] = o < blocks ? high[o] : 0;
+        for (int o = 0; o < blocks; o++) {
+            const float so_far = o ? high[o - 1] : *top;
+            float own = high[o];
+            high[o] = KL_LARGER(so_far, own);
+            if (kl_centre_of(high[o]) != centre) {
+                const void *again[SIDE] = {block[o]};
+                float tops[SIDE], some[SIDE];
+                k->rows(again, 1, m, kl_centre_of(high[o]), tops, some);
+                sums[o] = some[0];
+            }
+            if (kl_is_far(high[o])) sums[o] = k->loop(block[o], m, measure_of(high[o]));
+        }
+        per_top(k, high, sums, terms, SIDE);
+        for (int o = 0; o < blocks; o++) {
+            const float was = *top;
+            float now = high[o];
+            if (was != was) return;
+            if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, block[o], m, now);
+            if (now != was)
+                *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now)); /* else 1 */
+            *sum += terms[o];
+            *top = now;
+        }
+        centre = kl_centre_of(*top);
+        at += blocks * m;
+    }
+}
+
+/* A block of each of SIDE rows, added to what is so far, if it is not their first; *centre is that of blocks before. */
+static void rows_short(const struct kind *k, bool first, const void *const *x, int64_t n,
+                       float *top, double *sum, float *centre) {
+    float high[SIDE], sums[SIDE];
+    double terms[SIDE];
+    k->rows(x, SIDE, n, *centre, high, sums);
+    int again = 0;
+    for (int o = 0; o < SIDE; o++) {
+        high[o] = KL_LARGER(top[o], high[o]);
+        again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]);
+    }
+    again |= per_top(k, high, sums, terms, SIDE);
+    for (int o = 0; again && o < SIDE; o++) add_short(k, top + o, sum + o, x[o], n);
+    if (!again && !first) join_float(top, sum, high, terms, SIDE);
+    if (!again && first) {
+        memcpy(top, high, sizeof high);
+        memcpy(sum, terms, sizeof terms);
+    }
+    *centre = kl_centre_of(high[SIDE - 1]);
+}
+
+/* The same of one block of columns. */
+static void columns_short(const struct kind *k, float *top, double *sum, struct block *b) {
+    float high[WIDTH], guess[WIDTH], centre[WIDTH]; /* with room for a last vector */
+    double terms[WIDTH];
+    const int64_t n = b->n, filled = kl_ceil_div(n, LANES) * LANES;
+    int again = 0, far = 0;
+    for (int64_t c = 0; c < filled; c++) {
+        high[c] = c < n ? top[c] : 0;
+        guess[c] = high[c] == -INFINITY ? k->value(b->rows[0], c) : high[c];
+    }
+    for (int pass = 0; pass == 0 || (again && pass == 1); pass++) {
+        const float *from = pass == 0 ? guess : high;
+        KL_EACH(c, filled) centre[c] = kl_centre_of(from[c]);
+        k->placed(high, n, true);
+        k->placed(centre, n, true);
+        k->lanes(b, high, centre);
+        k->placed(centre, n, false);
+        k->placed(high, n, false);
+        for (int64_t c = 0; c < n; c++) again |= kl_centre_of(high[c]) != centre[c];
+    }
+    join_lanes(b, filled);
+    k->placed(b->sum[0], n, false);
+    for (int64_t c = 0; c < n; c++) far |= kl_is_far(high[c]);
+    if (far) {
+        k->loops(b, high);
+        join_lanes(b, n);
+    }
+    const bool odd = per_top(k, high, b->sum[0], terms, n);
+    for (int64_t r = 0; odd && r < b->m; r++)
+        for (int64_t c = 0; c < n; c++)
+            high[c] = odd_of(k, (const char *)b->rows[r] + c * k->item, 1, high[c]);
+    join_float(top, sum, high, terms, n);
+}
+#define U float
+#define NAME f32
+#define VALUE(u) (u)
+#define LOWEST (-INFINITY)
+#define DOWN false
+#define PLACED in_place
+#include "backend/cpu/reduce/logsumexp_short.inc"
+#define U uint16_t
+#define NAME bf16
+#define VALUE kl_bf16_load
+#define LOWEST 0xff80
+#define DOWN true
+#define PLACED place_bf16
+#include "backend/cpu/reduce/logsumexp_short.inc"
+#define U uint16_t
+#define NAME f16
+#define VALUE kl_f16_load
+#define LOWEST 0xfc00
+#define DOWN true
+#define PLACED in_place
+#include "backend/cpu/reduce/logsumexp_short.inc"
+
+struct family {
+    const struct kind *kind;
+    void (*add)(void *top, double *sum, const void *x, int64_t n);
+    void (*columns)(void *top, double *sum, struct block *b);
+    void (*join)(void *top, double *sum, const void *top_2, const double *sum_2, int64_t n);
+    void (*finish)(void *top, const double *sum, int64_t n);
+};
+static const struct family f32 = {&kind_f32, add_f32, columns_f32, join_float, finish_float};
+static const struct family bf16 = {&kind_bf16, add_bf16, columns_bf16, join_float, finish_float};
+static const struct family f16 = {&kind_f16, add_f16, columns_f16, join_float, finish_float};
+static const struct family f64 = {NULL, add_f64, columns_f64, join_double, finish_double};
+
+struct job {
+    const struct kl_launch *l;
+    const struct family *f;
+    struct kl_split s;
+    enum kl_dtype type;
+    int bytes; /* of an element of type */
+    bool columns, rows;
+    int64_t run, group, run_groups, n_groups, segments; /* as in reduce.c */
+    char *tops;                                         /* [segments][n_out], when segments > 1 */
+    double *sums;                                       /* beside it */
+};
+
+static void empty(const struct job *j, char *top, double *sum, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        sum[i] = 0;
+        if (j->type == KL_F64)
+            ((double *)top)[i] = -INFINITY;
+        else
+            ((float *)top)[i] = -INFINITY;
+    }
+}
+
+static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
+                    char *top, double *sum) {
+    const struct kl_arg *in = j->l->in;
+    int item = (int)kl_dtype_size(in->dtype);
+    int64_t offsets[KL_TILE];
+    _Alignas(64) char copy[BLOCK * sizeof(double)];
+    struct kl_cursor c;
+    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
+    kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
+    float centre = 0;
+    for (int64_t o = 0; o < n; o++) {
+        if (j->rows && n - o >= SIDE) {
+            for (int64_t at = 0; at < count; at += BLOCK) {
+                const void *x[SIDE];
+                for (int k = 0; k < SIDE; k++)
+                    x[k] = (char *)in->data + (offsets[o + k] + from + at) * item;
+                rows_short(j->f->kind, at == 0, x, kl_min64(BLOCK, count - at), (float *)top + o,
+                           sum + o, &centre);
+            }
+            o += SIDE - 1;
+            continue;
+        }
+        c.data = (char *)in->data + offsets[o] * item;
+        kl_cursor_seek(&c, from);
+        const void *all = kl_cursor_claim(&c, count);
+        if (all) {
+            j->f->add(top + o * j->bytes, sum + o, all, count);
+            continue;
+        }
+        for (int64_t at = 0; at < count; at += BLOCK) {
+            int64_t m = kl_min64(BLOCK, count - at);
+            kl_cursor_read(&c, m, copy);
+            j->f->add(top + o * j->bytes, sum + o, copy, m);
+        }
+    }
+}
+
+static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
+                       char *top, double *sum) {
+    const struct kl_arg *in = j->l->in;
+    int item = (int)kl_dtype_size(in->dtype);
+    double copies[BLOCK][GATHERED];
+    int64_t offsets[BLOCK], first = 0;
+    struct block b;
+    struct kl_cursor c;
+    if (j->run) kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
+    kl_cursor_init(&c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
+    b.n = n;
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        b.m = kl_min64(BLOCK, count - at);
+        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, offsets);
+        for (int64_t r = 0; r < b.m; r++) {
+            b.rows[r] = (char *)in->data + (offsets[r] + first) * item;
+            if (j->run) continue;
+            c.data = (char *)in->data + offsets[r] * item;
+            kl_cursor_seek(&c, begin);
+            kl_cursor_read(&c, n, copies[r]);
+            b.rows[r] = copies[r];
+        }
+        j->f->columns(top, sum, &b);
+    }
+}
+
+static void store(const struct job *j, int64_t begin, int64_t n, char *top, const double *sum) {
+    const struct kl_arg *out = j->l->out;
+    j->f->finish(top, sum, n);
+    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), j->type,
+               top, n);
+}
+
+static void segment_chunk(void *arg, int64_t i) {
+    const struct job *j = arg;
+    int64_t segment = i / j->n_groups, g = i % j->n_groups;
+    int64_t all = j->run ? j->run : j->s.n_out, place = g % j->run_groups * j->group;
+    int64_t begin = g / j->run_groups * all + place, n = kl_min64(j->group, all - place);
+    int64_t from = segment * SEGMENT, count = kl_min64(SEGMENT, j->s.n_red - from);
+    _Alignas(64) char room[WIDTH * sizeof(double)];
+    double sums[WIDTH];
+    int64_t at = segment * j->s.n_out + begin;
+    char *top = j->tops ? j->tops + at * j->bytes : room;
+    double *sum = j->tops ? j->sums + at : sums;
+    empty(j, top, sum, n);
+    (j->columns ? by_columns : by_rows)(j, begin, n, from, count, top, sum);
+    if (!j->tops) store(j, begin, n, top, sum);
+}
+
+/* ---- few elements for each output ---- */
+/* Element number i of outputs [begin, begin + n). */
+static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offset, int64_t begin,
+                          int64_t n, union kl_tile *raw, union kl_tile *tile) {
+    const struct kl_arg *in = j->l->in;
+    c->data = (char *)in->data + offset * (int64_t)kl_dtype_size(in->dtype);
+    c->filled = false;
+    kl_cursor_seek(c, begin);
+    return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
+}
+
+#if KL_HAS_WIDE
+/* Four elements more of 16 outputs. */
+KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
+    const kl_wide base = kl_wide_sub(kl_wide_set(KL_TERM_BASE), centre);
+    const kl_wide least =
+        kl_wide_sub(kl_wide_mul(centre, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
+    kl_wide v[4], y[4], power[4], s[2];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) *top = kl_wide_max(x[i], *top);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) v[i] = kl_wide_max(least, x[i]);
+    kl_wide_terms(kl_term_f32, TERMS_F32, 4, v, base, y, power);
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++)
+        s[h] = kl_wide_fma(y[2 * h + 1], power[2 * h + 1], kl_wide_mul(y[2 * h], power[2 * h]));
+    *sum = kl_wide_add(*sum, kl_wide_add(s[0], s[1]));
+}
+#endif
+/* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
+static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
+                     const float *ahead) {
+#if KL_HAS_WIDE
+    for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
+        kl_wide t = kl_wide_load(top + k), s = kl_wide_load(sum + k), v[4];
+        kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
+        for (int i = 0; i < 4; i++) v[i] = kl_wide_load(x[i] + k);
+        add_four_wide(&t, &s, kl_wide_load(centre + k), v);
+        kl_wide_store(top + k, t);
+        kl_wide_store(sum + k, s);
+    }
+#else
+    for (int64_t k = 0; k < n; k++) {
+        float s[2] = {0, 0}, power;
+        for (int i = 0; i < 4; i++) {
+            float v = x[i][k], least = least_of(centre[k]);
+            top[k] = KL_LARGER(top[k], v);
+            v = v < least ? least : v;
+            float y = term_of(false, v, KL_TERM_BASE - centre[k], &power);
+            s[i / 2] = __builtin_fmaf(y, power, s[i / 2]);
+        }
+        sum[k] += s[0] + s[1];
+    }
+#endif
+}
+
+/* Outputs of which few_at gives the elements. */
+struct few {
+    const struct job *j;
+    struct kl_cursor c;
+    int64_t begin, n, offsets[FEW];
+    int64_t width;      /* n, and room for whole vectors */
+    const float *ahead; /* rows after these; NULL: not looked at */
+    union kl_tile raw;
+    _Alignas(
+        64) char turned[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
+    float nothing[KL_TILE];
+};
+static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
+    const struct kl_arg *in = f->j->l->in;
+    const void *x;
+    if (i >= f->j->s.n_red) return f->nothing;
+    if (f->j->rows) {
+        x = f->turned + i * f->width * (int64_t)kl_dtype_size(in->dtype);
+        if (in->dtype == KL_F32) return x;
+        kl_convert(KL_F32, tile->bytes, in->dtype, x, f->n);
+        return (const float *)tile->bytes;
+    }
+    x = few_of(f->j, &f->c, f->offsets[i], f->begin, f->n, &f->raw, tile);
+    if (x == f->raw.bytes || (x != tile->bytes && f->n < f->width))
+        x = memcpy(tile->bytes, x, (size_t)f->n * sizeof(float));
+    return x;
+}
+static void few_all(struct few *f, float *top, float *sum, const float *centre) {
+    memset(sum, 0, (size_t)f->width * sizeof *sum);
+    for (int64_t i = 0; i < f->j->s.n_red; i += 4) {
+        const float *x[4];
+        union kl_tile tiles[4];
+        for (int k = 0; k < 4; k++) x[k] = few_at(f, i + k, &tiles[k]);
+        add_four(top, sum, centre, x, f->width, f->ahead ? f->ahead + i * f->width : x[0]);
+    }
+}
+/* Output k, whose elements or results are beyond what add_four is for. */
+static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) {
+    union kl_tile tile;
+    float sum = 0, power;
+    bool nan = false;
+    for (int64_t i = 0; i < f->j->s.n_red; i++) {
+        float x = few_at(f, i, &tile)[k], d = x - top;
+        nan = nan || x != x;
+        d = d < -SPREAD ? -SPREAD : d;
+        float y = kl_term(kl_term_f32, TERMS_F32, d, KL_TERM_BASE, &power);
+        sum = __builtin_fmaf(y, power, sum);
+    }
+    return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
+}
+#ifdef __AVX512F__
+enum { SQUARES = 1 };
+/* Four columns of 16 rows, `step` apart. Quarters of registers are loaded from where they lie, so that only half of the exchange is left to the one port that can. */
+KL_WIDE void four_columns(const float *x, int64_t step, kl_wide *v) {
+    kl_simd t[4];
+#pragma GCC unroll 4
+    for (int row = 0; row < 4; row++) {
+        t[row] = _mm512_castps128_ps512(_mm_loadu_ps(x + row * step));
+#pragma GCC unroll 4
+        for (int quarter = 1; quarter < 4; quarter++)
+            t[row] = _mm512_mask_broadcast_f32x4(t[row], (__mmask16)(0xf << 4 * quarter),
+                                                 _mm_loadu_ps(x + (row + 4 * quarter) * step));
+    }
+    KL_SIMD_FOUR(c, t);
+    v[0].v = c0, v[1].v = c1, v[2].v = c2, v[3].v = c3;
+}
+/* The largest elements and the sums of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
+static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
+                        float *sum) {
+    enum { FETCHED = 4096 }; /* bytes ahead */
+    kl_wide centre = kl_wide_set(0);
+    for (int64_t k = 0; k < n; k += KL_WIDE_LANES)
+        for (bool again = true; again;) {
+            kl_wide t = kl_wide_set(-INFINITY), total = kl_wide_set(0);
+            for (int64_t i = 0; i < length; i += KL_WIDE_LANES) {
+                const float *from = x + k * step + i;
+#pragma GCC unroll 16
+                for (int row = 0; row < KL_WIDE_LANES; row++)
+                    __builtin_prefetch((const char *)(from + row * step) + FETCHED);
+#pragma GCC unroll 4
+                for (int four = 0; four < KL_WIDE_LANES; four += 4) {
+                    kl_wide v[4];
+                    four_columns(from + four, step, v);
+                    add_four_wide(&t, &total, centre, v);
+                }
+            }
+            kl_wide_store(top + k, t);
+            kl_wide_store(sum + k, total);
+            const kl_wide now = kl_wide_centre_of(t);
+            again = _mm512_cmp_ps_mask(now.v, centre.v, _CMP_NEQ_UQ);
+            centre = now;
+        }
+}
+#else
+enum { SQUARES = 0 };
+static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
+                        float *sum) {
+}
+#endif
+static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
+    const struct kl_arg *in = j->l->in, *out = j->l->out;
+    struct few f; /* not initialized: most of it is room */
+    const int item = (int)kl_dtype_size(in->dtype);
+    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], was[KL_TILE], y[KL_TILE];
+    union kl_tile tile;
+    f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
+    f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
+    const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
+    const char *rows = (const char *)in->data + begin * step * item;
+    const bool squares = SQUARES && j->rows && in->dtype == KL_F32 && n % KL_WIDE_LANES == 0 &&
+                         j->s.n_red % KL_WIDE_LANES == 0;
+    if (!j->rows) {
+        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, f.offsets);
+        kl_cursor_init(&f.c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
+    } else if (!squares) {
+        if (item == sizeof(float) && step == j->s.n_red)
+            f.ahead = (const float *)in->data + (begin + n) * step;
+        kl_turn(item, f.turned, f.width * item, rows, step * item, n, j->s.n_red);
+    }
+    if (squares) {
+        few_squares((const float *)rows, step, j->s.n_red, n, top, sum);
+    } else {
+        int again = 0;
+        KL_EACH_WIDE(k, f.width) f.nothing[k] = top[k] = -INFINITY;
+        const float *first = few_at(&f, 0, &tile);
+        KL_EACH_WIDE(k, f.width) centre[k] = kl_centre_of(first[k]);
+        few_all(&f, top, sum, centre);
+        KL_EACH_WIDE(k, f.width) {
+            was[k] = centre[k];
+            centre[k] = kl_centre_of(top[k]);
+        }
+        KL_EACH(k, n) again |= was[k] != centre[k];
+        if (again) few_all(&f, top, sum, centre);
+    }
+    int odd = 0;
+    KL_EACH_WIDE(k, f.width) {
+        float s = sum[k] / at_top_of(top[k], false);
+        y[k] = top[k] + kl_log_normal_f32(s, 127);
+        sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
+    }
+    KL_EACH(k, n) odd |= sum[k] != sum[k];
+    if (odd && squares) /* by rows and elements after all */
+        kl_turn(item, f.turned, f.width * item, rows, step * item, n, j->s.n_red);
+    for (int64_t k = 0; odd && k < n; k++)
+        if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
+    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
+               y, n);
+}
+
+static void few_chunk(void *arg, int64_t i) {
+    const struct job *j = arg;
+    const int64_t end = kl_min64((i + 1) * j->group, j->s.n_out);
+    int64_t tile = FEW_ROOM / j->s.n_red / KL_WIDE_LANES * KL_WIDE_LANES;
+    if (tile > KL_TILE || !j->rows) tile = KL_TILE;
+    for (int64_t at = i * j->group; at < end; at += tile)
+        few_outputs(j, at, kl_min64(tile, end - at));
+}
+
+static int logsumexp(struct job *j) {
+    enum { SHORT = 16 };
+    char *memory = NULL;
+    struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
+    j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
+    if (j->s.n_red <= FEW && j->f->kind) {
+        j->rows =
+            j->rows && j->s.n_kept <= 1 && (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
+        j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
+        kl_share(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
+        return KL_OK;
+    }
+    j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
+    j->columns = kl_split_columns(&j->s);
+    if (j->columns) {
+        int64_t side = kl_split_run(&j->s);
+        j->run = side >= SHORT ? side : 0;
+        j->group = j->run ? WIDTH : GATHERED;
+        while (j->run && j->group > 4 * LANES && j->run < 4 * j->group) j->group /= 2;
+    } else {
+        int64_t fit = KL_CHUNK / 2 / kl_min64(j->s.n_red, SEGMENT);
+        /* Rows side by side, where there are enough of them for all threads. */
+        int64_t least = j->rows && j->s.n_out >= SIDE * SIDE ? SIDE : 1;
+        j->group = fit > KL_TILE ? KL_TILE : fit < least ? least : fit;
+    }
+    j->run_groups = kl_ceil_div(j->run ? j->run : j->s.n_out, j->group);
+    j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;
+    if (j->segments > 1) {
+        int64_t n = j->segments * j->s.n_out;
+        memory = kl_malloc((size_t)n * (sizeof *j->sums + (size_t)j->bytes));
+        if (!memory) return kl_fail_nomem(j->l->err);
+        j->sums = (double *)memory;
+        j->tops = memory + n * (int64_t)sizeof *j->sums;
+    }
+    kl_share(&alone, j->segments * j->n_groups, segment_chunk, j);
+    if (memory) {
+        for (int64_t s = 1; s < j->segments; s++)
+            j->f->join(j->tops, j->sums, j->tops + s * j->s.n_out * j->bytes,
+                       j->sums + s * j->s.n_out, j->s.n_out);
+        store(j, 0, j->s.n_out, j->tops, j->sums);
+    }
+    kl_free(memory);
+    return KL_OK;
+}
+
+/* ---- complex64: one output after another ---- */
+static void logsumexp_c64(void *arg, int64_t o) {
+    const struct job *j = arg;
+    const struct kl_arg *in = j->l->in;
+    struct kl_c64 *out = (struct kl_c64 *)j->l->out->data + o, total;
+    int64_t offset;
+    float top = -INFINITY;
+    double re = 0, im = 0;
+    struct kl_cursor c;
+    union kl_tile tile;
+    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, o, 1, &offset);
+    kl_cursor_init(&c, (struct kl_c64 *)in->data + offset, (int)sizeof total, j->s.n_gone,
+                   j->s.gone_dims, j->s.gone_strides);
+    for (int pass = 0; pass < 2; pass++) {
+        c.filled = false;
+        kl_cursor_seek(&c, 0);
+        for (int64_t at = 0; at < j->s.n_red; at += KL_TILE) {
+            int64_t n = kl_min64(KL_TILE, j->s.n_red - at);
+            const struct kl_c64 *x = kl_cursor_next(&c, n, &tile);
+            for (int64_t i = 0; i < n; i++) {
+                if (pass == 0) {
+                    top = kl_max_f32(top, x[i].re);
+                    continue;
+                }
+                struct kl_c64 e = kl_c64_exp((struct kl_c64){x[i].re - top, x[i].im});
+                re += (double)e.re;
+                im += (double)e.im;
+            }
+        }
+        if (fabsf(top) == INFINITY) {
+            *out = (struct kl_c64){top, 0};
+            return;
+        }
+    }
+    total = kl_c64_log((struct kl_c64){(float)re, (float)im});
+    *out = (struct kl_c64){total.re + top, total.im};
+}
+
+int kl_cpu_logsumexp(struct kl_launch *l) {
+    const struct kl_reduce_params *p = l->params;
+    struct job j = {.l = l};
+    const struct kl_arg *in = l->in;
+    if (l->out->size == 0) return KL_OK;
+    kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
+    if (l->out->dtype == KL_C64) {
+        struct kl_launch alone = {.parallel = l->in->size >= KL_CHUNK ? l->parallel : NULL};
+        kl_share(&alone, j.s.n_out, logsumexp_c64, &j);
+        return KL_OK;
+    }
+    j.type = kl_compute_dtype(l->out->dtype);
+    j.bytes = (int)kl_dtype_size(j.type);
+    j.f = in->dtype == KL_F64    ? &f64
+          : in->dtype == KL_BF16 ? &bf16
+          : in->dtype == KL_F16  ? &f16
+                                 : &f32;
+    if (j.s.n_red == 0) { /* the logarithm of 0 */
+        for (int64_t i = 0; i < l->out->size; i++) {
+            double top, sum;
+            empty(&j, (char *)&top, &sum, 1);
+            store(&j, i, 1, (char *)&top, &sum);
+        }
+        return KL_OK;
+    }
+    return logsumexp(&j);
+}

@@ -1,0 +1,361 @@
+/* partition.c - PARTITION and ARGPARTITION: the kth in order at its place, those before it in front, those behind it at the back; TOPK: the k largest, ascending. Along one axis; by the keys
+ * of sorting, so NaN are the largest.
+ *
+ * A partition finds the kth key digit by digit, from the highest: those that begin like it are counted by their next digit, and the others are left alone. Then the elements below, like and above it
+ * go to their three places, in the order of the input. Of the largest, a list of up to twice as many is kept, and sorted when it is full; elements below the smallest that then counts are passed
+ * over, many at a time. Of a few (INSERTED) the list is always sorted and has no others, so that the smallest is as large as it can be. Of equal ones the last count, so the result is the end of the sorted row. Rows are shared among threads, a few long ones by segments. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/sort/keys.h"
+#include "backend/cpu/math/order.h"
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/op_params.h"
+
+enum {
+    SEGMENT = 1 << 16,
+    DIGITS = 256,
+    INSERTED = 64,
+#ifdef __AVX2__
+    LOOKS_THROUGH = 1,
+#else /* narrow vectors take as long for it as it saves */
+    LOOKS_THROUGH = 0,
+#endif
+    TILES = 256, /* that are looked through before their elements are: half a megabyte of float32 */
+    /* Bytes fetched ahead, a page: without, the top 40 of rows of 128 K take half as long again. */
+    AHEAD = 4096
+};
+
+struct job {
+    const struct kl_launch *l;
+    int axis;
+    enum kl_dtype type; /* keys are made of */
+    int64_t kth, length, rows, group;
+    int64_t segments;          /* of a row of TOPK */
+    int dims[KL_LONG_AXES], n; /* of the other axes */
+    int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
+    struct kl_long_key *best; /* [rows][segments][kth], when segments > 1 */
+    int64_t *n_best;          /* [rows][segments] */
+    atomic_bool no_memory;
+};
+
+/* The places of a row. */
+struct row {
+    const char *src;
+    char *dst;
+    int64_t in_step, out_step; /* bytes */
+    struct kl_cursor in;
+};
+
+static struct row row_of(const struct job *j, int64_t i) {
+    const struct kl_arg *in = j->l->in, *out = j->l->out;
+    int item = (int)kl_dtype_size(in->dtype), out_item = (int)kl_dtype_size(out->dtype);
+    int64_t in_offset, out_offset;
+    struct row r;
+    kl_offsets(j->n, j->dims, j->in_strides, i, 1, &in_offset);
+    kl_offsets(j->n, j->dims, j->out_strides, i, 1, &out_offset);
+    r.src = (const char *)in->data + in_offset * item;
+    r.dst = (char *)out->data + out_offset * out_item;
+    r.in_step = in->strides[j->axis] * item;
+    r.out_step = out->strides[j->axis] * out_item;
+    kl_cursor_init(&r.in, (void *)r.src, item, 1, &in->dims[j->axis], &in->strides[j->axis]);
+    return r;
+}
+
+/* Element `to` of the output is element `from` of the input, or its place. */
+static void put(const struct job *j, const struct row *r, int64_t to, int64_t from) {
+    uint32_t place = (uint32_t)from;
+    if (j->l->op == KL_OP_ARGPARTITION)
+        memcpy(r->dst + to * r->out_step, &place, sizeof place);
+    else
+        memcpy(r->dst + to * r->out_step, r->src + from * r->in_step,
+               kl_dtype_size(j->l->in->dtype));
+}
+
+/* ---- partition ---- */
+/* The kth of n keys; room is for as many. */
+static uint64_t select_key(const uint64_t *key, uint64_t *room, int64_t n, int64_t kth, int bits) {
+    uint64_t found = 0;
+    for (int shift = bits - 8; shift >= 0; shift -= 8) {
+        int64_t counts[DIGITS] = {0}, kept = 0;
+        unsigned digit = 0;
+        for (int64_t i = 0; i < n; i++) counts[key[i] >> shift & 0xff]++;
+        while (kth >= counts[digit]) kth -= counts[digit++];
+        found |= (uint64_t)digit << shift;
+        if (counts[digit] < n) {
+            for (int64_t i = 0; i < n; i++) {
+                uint64_t k = key[i];
+                room[kept] = k;
+                kept += (k >> shift & 0xff) == digit;
+            }
+            n = kept;
+            key = room;
+        }
+    }
+    return found;
+}
+
+static void partition_row(const struct job *j, int64_t i, uint64_t *key) {
+    struct row r = row_of(j, i);
+    union kl_tile raw, tile;
+    kl_cursor_seek(&r.in, 0);
+    for (int64_t at = 0; at < j->length; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, j->length - at);
+        kl_sort_keys(j->type, kl_cursor_next_as(&r.in, n, j->l->in->dtype, j->type, &raw, &tile), n,
+                     key + at);
+    }
+    int bits = kl_dtype_size(j->type) == 8 ? 64 : 32;
+    uint64_t middle = select_key(key, key + j->length + 1, j->length, j->kth, bits);
+    int64_t below = 0, like, above;
+    for (int64_t k = 0; k < j->length; k++) below += key[k] < middle;
+    like = below;
+    above = below;
+    for (int64_t k = 0; k < j->length; k++) above += key[k] == middle;
+    below = 0;
+    for (int64_t k = 0; k < j->length; k++)
+        put(j, &r, key[k] < middle ? below++ : key[k] == middle ? like++ : above++, k);
+}
+
+static void partition_chunk(void *arg, int64_t i) {
+    struct job *j = arg;
+    int64_t end = kl_min64((i + 1) * j->group, j->rows);
+    uint64_t *room = kl_malloc((2 * (size_t)j->length + 2) * sizeof *room);
+    if (!room) {
+        atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
+        return;
+    }
+    for (int64_t row = i * j->group; row < end; row++) partition_row(j, row, room);
+    kl_free(room);
+}
+
+/* ---- the largest ---- */
+/* The largest so far, and others: once it was full, list[0 .. k-1] are the largest of what came before. */
+struct list {
+    struct kl_long_key *items, *room; /* of `most` */
+    void *tables;                     /* for sorting them */
+    int64_t n, k, most;
+    bool full;
+    uint64_t least; /* if full: the key of the smallest of the k, which is the first */
+};
+
+static void prune(struct list *list) {
+    static const struct kl_launch alone;
+    struct kl_long_key *sorted =
+        kl_sort_by_key(KL_SORT_LONG, list->items, list->room, list->tables, list->n, &alone);
+    if (sorted == list->room) {
+        list->room = list->items;
+        list->items = sorted;
+    }
+    if (list->n <= list->k) return;
+    memmove(list->items, sorted + list->n - list->k, (size_t)list->k * sizeof *sorted);
+    list->n = list->k;
+}
+
+static void add(struct list *list, struct kl_long_key item) {
+    if (list->full && list->k <= INSERTED) { /* takes the place of the least */
+        int64_t to = 0;
+        for (; to + 1 < list->k && list->items[to + 1].key <= item.key; to++)
+            list->items[to] = list->items[to + 1];
+        list->items[to] = item;
+        list->least = list->items[0].key;
+        return;
+    }
+    list->items[list->n++] = item;
+    if (list->n < list->most) return;
+    prune(list);
+    list->full = list->n == list->k;
+    list->least = list->items[0].key;
+}
+
+/* The key of the largest of a tile of float32. As integers positive numbers are in order, and above all negative ones. */
+static uint32_t top_of(const float *x) {
+    int32_t top = INT32_MIN, magnitude = 0;
+    KL_EACH(i, KL_TILE) {
+        int32_t bits = (int32_t)kl_f32_bits(x[i]), m = bits & INT32_MAX;
+        top = bits > top ? bits : top;
+        magnitude = m > magnitude ? m : magnitude;
+    }
+    if (magnitude > (int32_t)kl_infinity(KL_F32)) return UINT32_MAX;
+    if (top >= 0) return kl_key_f32(kl_bits_f32((uint32_t)top));
+    KL_EACH(i, KL_TILE) {
+        int32_t m = (int32_t)(kl_f32_bits(x[i]) & INT32_MAX);
+        magnitude = m < magnitude ? m : magnitude;
+    }
+    return kl_key_f32(-kl_bits_f32((uint32_t)magnitude));
+}
+
+/* Of n float32 that lie at x, by whole tiles: the keys of their largest, and the kth largest of those, or 0 if they are fewer. There are k elements from there on, and not many more, so the others need no second
+ * look, and hardly any comes into the list that is not one of the k. The tiles that have them are read again, out of the L2 cache. */
+static uint64_t bound_of(const float *x, int64_t n, int64_t k, uint32_t keys[TILES]) {
+    uint32_t bound = 0;
+    memset(keys, 0, TILES * sizeof *keys);
+    for (int64_t t = 0; t < n / KL_TILE; t++) {
+        kl_prefetch((const char *)(x + t * KL_TILE) + AHEAD, KL_TILE * (int64_t)sizeof *x);
+        keys[t] = top_of(x + t * KL_TILE);
+    }
+    for (uint32_t bit = UINT32_C(1) << 31; bit; bit >>= 1) {
+        int32_t reach = 0;
+        KL_EACH(t, TILES) reach += keys[t] >= (bound | bit);
+        if (reach >= k) bound |= bit;
+    }
+    if (n % KL_TILE) keys[n / KL_TILE] = UINT32_MAX; /* not known */
+    return bound;
+}
+
+/* Elements [from, from + count) of a row. The list has its k largest, or all, sorted. */
+static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t count,
+                       struct list *list) {
+    const struct kl_arg *in = j->l->in;
+    int64_t bytes = (int64_t)kl_dtype_size(j->type);
+    uint64_t keys[KL_TILE], of_value = 0;
+    _Alignas(8) char value[8] = {0};
+    int64_t item = (int64_t)kl_dtype_size(in->dtype);
+    bool lies = r->in_step == item;
+    /* Those of float32 where they lie are looked through first; few tiles have no bound. */
+    bool bounded =
+        LOOKS_THROUGH && lies && in->dtype == KL_F32 && 4 * list->k <= 3 * count / KL_TILE;
+    uint16_t which[KL_TILE];
+    uint32_t tops[TILES];
+    uint64_t bound = 0;
+    union kl_tile raw, tile;
+    list->n = 0;
+    list->full = false;
+    kl_cursor_seek(&r->in, from);
+    for (int64_t at = 0; at < count; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, count - at), in_piece = at / KL_TILE % TILES;
+        const char *src = r->src + (from + at) * item;
+        if (bounded && in_piece == 0)
+            bound = bound_of((const float *)(const void *)src,
+                             kl_min64(TILES * KL_TILE, count - at), list->k, tops);
+        uint64_t limit = list->full && list->least > bound ? list->least : bound;
+        if (bounded && tops[in_piece] < limit) continue;
+        if (lies && !bounded) kl_prefetch(src + AHEAD, n * item);
+        const char *x =
+            bounded ? src : kl_cursor_next_as(&r->in, n, in->dtype, j->type, &raw, &tile);
+        if (limit == 0) {
+            kl_sort_keys(j->type, x, n, keys);
+            for (int64_t i = 0; i < n; i++)
+                if (!list->full || keys[i] >= list->least)
+                    add(list, (struct kl_long_key){keys[i], (uint64_t)(from + at + i)});
+            continue;
+        }
+        if (limit != of_value) { /* a value that has this key */
+            uint32_t key = (uint32_t)limit;
+            of_value = limit;
+            if (limit == bound)
+                kl_sort_values(KL_F32, &key, 1, value);
+            else
+                kl_convert(j->type, value, in->dtype,
+                           r->src + (int64_t)list->items[0].place * r->in_step, 1);
+        }
+        int64_t found = kl_sort_reaching(j->type, x, n, value, which);
+        for (int64_t f = 0; f < found; f++) {
+            uint64_t key;
+            kl_sort_keys(j->type, x + which[f] * bytes, 1, &key);
+            if (key >= limit && (!list->full || key >= list->least))
+                add(list, (struct kl_long_key){key, (uint64_t)(from + at + which[f])});
+        }
+    }
+    if (!list->full || list->k > INSERTED) prune(list);
+}
+
+static struct list list_new(struct job *j, int64_t count) {
+    enum { MORE = 128 };
+    struct list list = {.k = j->kth};
+    list.most = list.k <= INSERTED ? kl_min64(list.k, count) : kl_min64(2 * list.k, count) + MORE;
+    list.items = kl_malloc(2 * (size_t)list.most * sizeof *list.items + kl_sort_tables(list.most));
+    if (!list.items) {
+        atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
+        return list;
+    }
+    list.room = list.items + list.most;
+    list.tables = list.room + list.most;
+    return list;
+}
+
+static void put_largest(const struct job *j, const struct row *r, const struct kl_long_key *items) {
+    for (int64_t i = 0; i < j->kth; i++) put(j, r, i, (int64_t)items[i].place);
+}
+
+static void top_chunk(void *arg, int64_t i) {
+    struct job *j = arg;
+    int64_t end = kl_min64((i + 1) * j->group, j->rows);
+    struct list list = list_new(j, j->length);
+    struct kl_long_key *memory = list.items;
+    if (!memory) return;
+    for (int64_t row = i * j->group; row < end; row++) {
+        struct row r = row_of(j, row);
+        largest_of(j, &r, 0, j->length, &list);
+        put_largest(j, &r, list.items);
+    }
+    kl_free(memory);
+}
+
+static void top_segment(void *arg, int64_t i) {
+    struct job *j = arg;
+    int64_t from = i % j->segments * SEGMENT, count = kl_min64(SEGMENT, j->length - from);
+    struct list list = list_new(j, count);
+    struct kl_long_key *memory = list.items;
+    if (!memory) return;
+    struct row r = row_of(j, i / j->segments);
+    largest_of(j, &r, from, count, &list);
+    memcpy(j->best + i * j->kth, list.items, (size_t)list.n * sizeof *list.items);
+    j->n_best[i] = list.n;
+    kl_free(memory);
+}
+
+/* Few long rows: the largest of each segment, then of those. */
+static int top_long(struct job *j, const struct kl_launch *share) {
+    static const struct kl_launch alone;
+    int64_t parts = j->rows * j->segments, most = j->segments * j->kth;
+    j->best = kl_malloc((size_t)(parts * j->kth) * sizeof *j->best);
+    j->n_best = kl_malloc((size_t)parts * sizeof *j->n_best);
+    struct kl_long_key *all = kl_malloc(2 * (size_t)most * sizeof *all + kl_sort_tables(most));
+    bool failed = !j->best || !j->n_best || !all;
+    if (!failed) kl_share(share, parts, top_segment, j);
+    failed = failed || atomic_load(&j->no_memory);
+    for (int64_t row = 0; row < j->rows && !failed; row++) {
+        int64_t n = 0;
+        for (int64_t s = row * j->segments; s < (row + 1) * j->segments; s++) {
+            memcpy(all + n, j->best + s * j->kth, (size_t)j->n_best[s] * sizeof *all);
+            n += j->n_best[s];
+        }
+        struct kl_long_key *sorted =
+            kl_sort_by_key(KL_SORT_LONG, all, all + most, all + 2 * most, n, &alone);
+        struct row r = row_of(j, row);
+        put_largest(j, &r, sorted + n - j->kth);
+    }
+    kl_free(all);
+    kl_free(j->n_best);
+    kl_free(j->best);
+    return failed ? kl_fail_nomem(j->l->err) : KL_OK;
+}
+
+int kl_cpu_partition(struct kl_launch *l) {
+    enum { FEW = 8 };
+    const struct kl_partition_params *p = l->params;
+    const struct kl_arg *in = l->in;
+    struct job j = {.l = l, .axis = p->axis, .kth = p->kth};
+    if (l->out->size == 0) return KL_OK;
+    j.type = kl_compute_dtype(in->dtype);
+    j.length = in->dims[j.axis];
+    j.rows = in->size / j.length;
+    for (int i = 0; i < in->ndim; i++) {
+        if (i == j.axis || in->dims[i] == 1 || j.n == KL_LONG_AXES) continue;
+        j.dims[j.n] = in->dims[i];
+        j.in_strides[j.n] = in->strides[i];
+        j.out_strides[j.n++] = l->out->strides[i];
+    }
+    j.group = kl_ceil_div(KL_CHUNK / 8, j.length);
+    struct kl_launch share = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
+    if (l->op == KL_OP_TOPK) {
+        j.segments = kl_ceil_div(j.length, SEGMENT);
+        bool cut = share.parallel && j.rows < FEW && j.segments > 1 && j.kth <= SEGMENT / 16;
+        if (cut) return top_long(&j, &share);
+    }
+    kl_share(&share, kl_ceil_div(j.rows, j.group),
+             l->op == KL_OP_TOPK ? top_chunk : partition_chunk, &j);
+    return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+}

@@ -1,0 +1,229 @@
+/* sort.c - SORT and ARGSORT along one axis: ascending, stable, NaN last; by keys (keys.h).
+ *
+ * SORT sorts the keys alone and makes the values from them; zeros and NaN, of which different ones have one key, are then put into their places in the order of the input. ARGSORT, and SORT of complex
+ * numbers, sort the keys with their places beside them. Rows are shared among threads; a few long ones by blocks. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/sort/keys.h"
+#include "backend/cpu/operand/scratch.h"
+#include "base/half.h"
+#include "base/op_params.h"
+
+#ifdef __AVX512F__ /* where sorting takes so little that it shows: keys of float32 are made in 32 bits */
+enum { STRAIGHT = 1 };
+#else
+enum { STRAIGHT = 0 };
+#endif
+
+struct job {
+    const struct kl_launch *l;
+    int axis;
+    enum kl_dtype type; /* keys are made of */
+    int64_t length, rows, group;
+    enum kl_sort_kind kind;
+    size_t bytes;              /* of what is sorted */
+    int dims[KL_LONG_AXES], n; /* of the other axes */
+    int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
+    struct kl_launch within; /* how the work of one row is shared */
+    atomic_bool no_memory;
+};
+
+/* One row: of the input, of the output, as it is sorted, and sorted. */
+struct row {
+    const struct job *j;
+    struct kl_cursor in, out;
+    char *keys;
+    const void *sorted;
+    atomic_bool special; /* there is a zero with a sign, or a NaN */
+};
+
+/* Elements [i * KL_CHUNK, (i + 1) * KL_CHUNK). */
+static void get_keys(void *arg, int64_t i) {
+    struct row *r = arg;
+    const struct job *j = r->j;
+    const struct kl_arg *in = j->l->in;
+    int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
+    struct kl_cursor c = r->in;
+    uint64_t key[KL_TILE];
+    union kl_tile raw, tile;
+    int special = 0;
+    kl_cursor_seek(&c, i * KL_CHUNK);
+    for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, end - at);
+        const void *x = kl_cursor_next_as(&c, n, in->dtype, j->type, &raw, &tile);
+        bool short_f32 = STRAIGHT && j->kind == KL_SORT_U32 && j->type == KL_F32;
+        if (!short_f32) kl_sort_keys(j->type, x, n, key);
+        if (short_f32) {
+            uint32_t *to = (uint32_t *)r->keys + at;
+            KL_EACH(k, n) to[k] = kl_key_f32(((const float *)x)[k]);
+        } else if (j->kind == KL_SORT_U32) {
+            uint32_t *to = (uint32_t *)r->keys + at;
+            KL_EACH(k, n) to[k] = (uint32_t)key[k];
+        } else if (j->kind == KL_SORT_U64) {
+            memcpy((uint64_t *)r->keys + at, key, (size_t)n * sizeof *key);
+        } else if (j->kind == KL_SORT_PLACED) {
+            uint64_t *to = (uint64_t *)r->keys + at;
+            KL_EACH(k, n) to[k] = key[k] << 32 | (uint64_t)(at + k);
+        } else {
+            struct kl_long_key *to = (struct kl_long_key *)r->keys + at;
+            for (int64_t k = 0; k < n; k++)
+                to[k] = (struct kl_long_key){key[k], (uint64_t)(at + k)};
+        }
+        if (j->type == KL_F32) {
+            const float *v = x;
+            KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f32_bits(v[k]) == UINT32_C(1) << 31);
+        } else if (j->type == KL_F64) {
+            const double *v = x;
+            KL_EACH(k, n) special |= (v[k] != v[k]) | (kl_f64_bits(v[k]) == UINT64_C(1) << 63);
+        }
+    }
+    if (special) atomic_store_explicit(&r->special, true, memory_order_relaxed);
+}
+
+static uint64_t key_at(const struct job *j, const void *sorted, int64_t i) {
+    return j->kind == KL_SORT_U32 ? ((const uint32_t *)sorted)[i] : ((const uint64_t *)sorted)[i];
+}
+
+static int64_t first_of(const struct job *j, const void *sorted, uint64_t key) {
+    int64_t low = 0, high = j->length;
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        if (key_at(j, sorted, mid) < key)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Zeros and NaN as they were, in their order. */
+static void put_special(const struct job *j, struct row *r, const void *sorted) {
+    const struct kl_arg *in = j->l->in;
+    int item = (int)kl_dtype_size(in->dtype);
+    uint64_t key[KL_TILE], zero, nan;
+    double zeros = 0;
+    union kl_tile raw, tile;
+    kl_sort_keys(j->type, &zeros, 1, &zero);
+    nan = j->kind == KL_SORT_U32 ? UINT32_MAX : UINT64_MAX;
+    int64_t at_zero = first_of(j, sorted, zero), at_nan = first_of(j, sorted, nan);
+    kl_cursor_seek(&r->in, 0);
+    for (int64_t at = 0; at < j->length; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, j->length - at);
+        const char *x = kl_cursor_next(&r->in, n, &raw);
+        const void *typed = x;
+        if (in->dtype != j->type) {
+            kl_convert(j->type, tile.bytes, in->dtype, x, n);
+            typed = tile.bytes;
+        }
+        kl_sort_keys(j->type, typed, n, key);
+        for (int64_t i = 0; i < n; i++) {
+            if (key[i] != zero && key[i] != nan) continue;
+            kl_cursor_seek(&r->out, key[i] == zero ? at_zero++ : at_nan++);
+            kl_cursor_write(&r->out, 1, x + i * item);
+        }
+    }
+}
+
+/* The same elements of the output. */
+static void put_values(void *arg, int64_t i) {
+    struct row *r = arg;
+    const struct job *j = r->j;
+    int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
+    struct kl_cursor c = r->out;
+    union kl_tile values, typed;
+    kl_cursor_seek(&c, i * KL_CHUNK);
+    for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
+        int64_t n = kl_min64(KL_TILE, end - at);
+        enum kl_dtype to = (enum kl_dtype)j->l->out->dtype;
+        kl_sort_values(j->type, (const char *)r->sorted + at * (int64_t)j->bytes, n, values.bytes);
+        if (to != j->type) kl_convert(to, typed.bytes, j->type, values.bytes, n);
+        kl_cursor_write(&c, n, to != j->type ? typed.bytes : values.bytes);
+    }
+}
+
+static void put_places(void *arg, int64_t i) {
+    struct row *r = arg;
+    const struct job *j = r->j;
+    const struct kl_arg *in = j->l->in, *out = j->l->out;
+    int64_t end = kl_min64((i + 1) * KL_CHUNK, j->length);
+    size_t item = kl_dtype_size(in->dtype);
+    int64_t in_step = in->strides[j->axis] * (int64_t)item,
+            out_step = out->strides[j->axis] * (int64_t)kl_dtype_size(out->dtype);
+    const uint64_t *placed = r->sorted;
+    const struct kl_long_key *longs = r->sorted;
+    for (int64_t k = i * KL_CHUNK; k < end; k++) {
+        uint32_t place = (uint32_t)(j->kind == KL_SORT_LONG ? longs[k].place : placed[k]);
+        if (j->l->op == KL_OP_ARGSORT)
+            memcpy(r->out.data + k * out_step, &place, sizeof place);
+        else
+            memcpy(r->out.data + k * out_step, r->in.data + place * in_step, item);
+    }
+}
+
+/* Row `row`; keys and room are for its keys, tables for sorting them. */
+static void sort_row(struct job *j, int64_t row, char *keys, char *room, char *tables) {
+    const struct kl_arg *in = j->l->in, *out = j->l->out;
+    int item = (int)kl_dtype_size(in->dtype), out_item = (int)kl_dtype_size(out->dtype);
+    int64_t in_offset, out_offset, chunks = kl_ceil_div(j->length, KL_CHUNK);
+    struct row r = {.j = j, .keys = keys};
+    kl_offsets(j->n, j->dims, j->in_strides, row, 1, &in_offset);
+    kl_offsets(j->n, j->dims, j->out_strides, row, 1, &out_offset);
+    kl_cursor_init(&r.in, (char *)in->data + in_offset * item, item, 1, &in->dims[j->axis],
+                   &in->strides[j->axis]);
+    kl_cursor_init(&r.out, (char *)out->data + out_offset * out_item, out_item, 1,
+                   &in->dims[j->axis], &out->strides[j->axis]);
+    kl_share(&j->within, chunks, get_keys, &r);
+    r.sorted = kl_sort_by_key(j->kind, keys, room, tables, j->length, &j->within);
+    if (j->kind == KL_SORT_U32 || j->kind == KL_SORT_U64) {
+        kl_share(&j->within, chunks, put_values, &r);
+        if (atomic_load(&r.special)) put_special(j, &r, r.sorted);
+    } else {
+        kl_share(&j->within, chunks, put_places, &r);
+    }
+}
+
+static void sort_chunk(void *arg, int64_t i) {
+    struct job *j = arg;
+    int64_t end = kl_min64((i + 1) * j->group, j->rows);
+    size_t keys = (size_t)kl_ceil_div(j->length * (int64_t)j->bytes, KL_LINE) * KL_LINE;
+    struct kl_scratch room;
+    if (!kl_scratch_take(&room, j->l, 2 * keys + kl_sort_tables(j->length))) {
+        atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
+        return;
+    }
+    for (int64_t row = i * j->group; row < end; row++)
+        sort_row(j, row, room.ptr, room.ptr + keys, room.ptr + 2 * keys);
+    kl_scratch_give(&room);
+}
+
+int kl_cpu_sort(struct kl_launch *l) {
+    enum { FEW = 8, LONG = 1 << 16 };
+    struct job j = {.l = l, .axis = ((const struct kl_axis_params *)l->params)->axis};
+    const struct kl_arg *in = l->in;
+    if (in->size == 0) return KL_OK;
+    j.type = kl_compute_dtype(in->dtype);
+    j.length = in->dims[j.axis];
+    j.rows = in->size / j.length;
+    bool wide = kl_dtype_size(in->dtype) == 8;
+    if (l->op == KL_OP_SORT && in->dtype != KL_C64)
+        j.kind = wide ? KL_SORT_U64 : KL_SORT_U32;
+    else
+        j.kind = wide ? KL_SORT_LONG : KL_SORT_PLACED;
+    j.bytes = j.kind == KL_SORT_U32 ? 4 : j.kind == KL_SORT_LONG ? sizeof(struct kl_long_key) : 8;
+    for (int i = 0; i < in->ndim; i++) {
+        if (i == j.axis || in->dims[i] == 1 || j.n == KL_LONG_AXES) continue;
+        j.dims[j.n] = in->dims[i];
+        j.in_strides[j.n] = in->strides[i];
+        j.out_strides[j.n++] = l->out->strides[i];
+    }
+    j.group = kl_ceil_div(KL_CHUNK / 8, j.length);
+    struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
+    if (j.rows < FEW && j.length >= LONG) {
+        j.within.parallel = alone.parallel;
+        alone.parallel = NULL;
+    }
+    kl_share(&alone, kl_ceil_div(j.rows, j.group), sort_chunk, &j);
+    return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+}

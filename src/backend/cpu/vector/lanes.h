@@ -1,0 +1,51 @@
+/* lanes.h - loops over lanes: partial results side by side, of which there is a fixed number. For the kernels of this folder only. */
+#pragma once
+#include <stdint.h>
+
+/* gcc would unroll such a loop before it looks for vectors, and then find none in what has selects. */
+#ifdef __clang__
+#define KL_LANES(k, n) for (int k = 0; k < (n); k++)
+#else
+#define KL_LANES(k, n) _Pragma("GCC unroll 1") for (int k = 0; k < (n); k++)
+#endif
+
+/* The same where each lane reads its place before it writes it, so that operands may be the result. */
+#ifdef __clang__
+#define KL_EACH_LANE(k, n) _Pragma("clang loop vectorize(assume_safety)") KL_LANES(k, n)
+#else
+#define KL_EACH_LANE(k, n) _Pragma("GCC ivdep") KL_LANES(k, n)
+#endif
+
+/* What 16 lanes give, in lane 0: they are joined by halving. */
+#define KL_HALVE_16(JOIN, lane)                              \
+    do {                                                     \
+        KL_LANES(k, 8) lane[k] = JOIN(lane[k], lane[k + 8]); \
+        KL_LANES(k, 4) lane[k] = JOIN(lane[k], lane[k + 4]); \
+        KL_LANES(k, 2) lane[k] = JOIN(lane[k], lane[k + 2]); \
+        lane[0] = JOIN(lane[0], lane[1]);                    \
+    } while (0)
+#define KL_LANE_SUM(a, b) ((a) + (b))
+
+/* The larger of `top` and the largest of x[0 .. n-1]; NaN is passed over, unless top is one. Four vectors side by side, since one would wait for itself. */
+#define KL_LARGER(a, b) ((b) > (a) ? (b) : (a))
+#define KL_LARGEST(name, T)                                                            \
+    static inline T name(const T *x, int64_t n, T top) {                               \
+        T p[16], q[16], r[16], s[16];                                                  \
+        int64_t i = 0;                                                                 \
+        KL_LANES(k, 16) p[k] = q[k] = r[k] = s[k] = top;                               \
+        for (; i + 64 <= n; i += 64) {                                                 \
+            KL_LANES(k, 16) p[k] = KL_LARGER(p[k], x[i + k]);                          \
+            KL_LANES(k, 16) q[k] = KL_LARGER(q[k], x[i + 16 + k]);                     \
+            KL_LANES(k, 16) r[k] = KL_LARGER(r[k], x[i + 32 + k]);                     \
+            KL_LANES(k, 16) s[k] = KL_LARGER(s[k], x[i + 48 + k]);                     \
+        }                                                                              \
+        for (; i + 16 <= n; i += 16) KL_LANES(k, 16) p[k] = KL_LARGER(p[k], x[i + k]); \
+        for (int k = 0; i + k < n; k++) q[k] = KL_LARGER(q[k], x[i + k]);              \
+        KL_LANES(k, 16) p[k] = KL_LARGER(p[k], q[k]);                                  \
+        KL_LANES(k, 16) r[k] = KL_LARGER(r[k], s[k]);                                  \
+        KL_LANES(k, 16) p[k] = KL_LARGER(p[k], r[k]);                                  \
+        KL_HALVE_16(KL_LARGER, p);                                                     \
+        return p[0];                                                                   \
+    }
+KL_LARGEST(kl_largest_f32, float)
+KL_LARGEST(kl_largest_f64, double)
