@@ -1,57 +1,19 @@
-/* api_ops_elementwise.c - mlx/c/ops.h: elementary functions, rounding and division, bits, questions about values. The commonest operations
- * are in api_ops_math.c. */
+/* api_ops_elementwise.c - mlx/c/ops.h: element-wise functions that are made of several operations or
+ * have parameters. Those that are one operation each are in api_ops_math.c. */
 #include <string.h>
 
 #include "api/api_ops.h"
 #include "base/alloc.h"
 
-KL_API_UNARY(mlx_sin, kl_sin)
-KL_API_UNARY(mlx_cos, kl_cos)
-KL_API_UNARY(mlx_tan, kl_tan)
-KL_API_UNARY(mlx_arcsin, kl_arcsin)
-KL_API_UNARY(mlx_arccos, kl_arccos)
-KL_API_UNARY(mlx_arctan, kl_arctan)
-KL_API_UNARY(mlx_sinh, kl_sinh)
-KL_API_UNARY(mlx_cosh, kl_cosh)
-KL_API_UNARY(mlx_tanh, kl_tanh)
-KL_API_UNARY(mlx_arcsinh, kl_arcsinh)
-KL_API_UNARY(mlx_arccosh, kl_arccosh)
-KL_API_UNARY(mlx_arctanh, kl_arctanh)
-KL_API_UNARY(mlx_expm1, kl_expm1)
-KL_API_UNARY(mlx_log1p, kl_log1p)
-KL_API_UNARY(mlx_log2, kl_log2)
-KL_API_UNARY(mlx_log10, kl_log10)
-KL_API_UNARY(mlx_rsqrt, kl_rsqrt)
 KL_API_UNARY(mlx_reciprocal, kl_reciprocal)
-KL_API_UNARY(mlx_sigmoid, kl_sigmoid)
-KL_API_UNARY(mlx_erf, kl_erf)
-KL_API_UNARY(mlx_erfinv, kl_erfinv)
 KL_API_UNARY(mlx_degrees, kl_degrees)
 KL_API_UNARY(mlx_radians, kl_radians)
-KL_API_UNARY(mlx_floor, kl_floor)
-KL_API_UNARY(mlx_ceil, kl_ceil)
-KL_API_UNARY(mlx_sign, kl_sign)
-KL_API_UNARY(mlx_conjugate, kl_conjugate)
-KL_API_UNARY(mlx_real, kl_real)
-KL_API_UNARY(mlx_imag, kl_imag)
-KL_API_UNARY(mlx_bitwise_invert, kl_bitwise_invert)
 KL_API_UNARY(mlx_isnan, kl_isnan)
 KL_API_UNARY(mlx_isinf, kl_isinf)
 KL_API_UNARY(mlx_isfinite, kl_isfinite)
 KL_API_UNARY(mlx_isposinf, kl_isposinf)
 KL_API_UNARY(mlx_isneginf, kl_isneginf)
 KL_API_UNARY(mlx_stop_gradient, kl_stop_gradient)
-
-KL_API_BINARY(mlx_arctan2, kl_arctan2)
-KL_API_BINARY(mlx_logaddexp, kl_logaddexp)
-KL_API_BINARY(mlx_power, kl_power)
-KL_API_BINARY(mlx_floor_divide, kl_floor_divide)
-KL_API_BINARY(mlx_remainder, kl_remainder)
-KL_API_BINARY(mlx_bitwise_and, kl_bitwise_and)
-KL_API_BINARY(mlx_bitwise_or, kl_bitwise_or)
-KL_API_BINARY(mlx_bitwise_xor, kl_bitwise_xor)
-KL_API_BINARY(mlx_left_shift, kl_left_shift)
-KL_API_BINARY(mlx_right_shift, kl_right_shift)
 
 int mlx_round(mlx_array *res, const mlx_array a, int decimals, const mlx_stream s) {
     return kl_api_unary_int(__func__, kl_round, res, a, decimals, s);
@@ -70,14 +32,6 @@ int mlx_divmod(mlx_vector_array *res, const mlx_array a, const mlx_array b, cons
     }
     if (outs) memcpy(outs, pair, sizeof pair);
     return kl_call_end_list(&c, res, outs, outs ? 2 : 0);
-}
-
-int mlx_to_fp8(mlx_array *res, const mlx_array x, const mlx_stream s) {
-    struct kl_call c = kl_call_begin(__func__, res);
-    struct kl_array *in = kl_in(&c, x, "x"), *out = NULL;
-    struct kl_stream *on = kl_in_stream(&c, s);
-    if (!c.err) kl_to_fp8(&out, in, on, &c.err);
-    return kl_call_end(&c, res, out);
 }
 
 int mlx_from_fp8(mlx_array *res, const mlx_array x, mlx_dtype dtype, const mlx_stream s) {

@@ -38,6 +38,23 @@ bool kl_dtype_is_signed(enum kl_dtype dtype) {
     return facts[dtype].kind == SIGNED;
 }
 
+bool kl_dtype_is_inexact(enum kl_dtype dtype) {
+    return facts[dtype].kind == FLOAT || facts[dtype].kind == COMPLEX;
+}
+
+enum kl_dtype kl_dtype_inexact(enum kl_dtype dtype) {
+    return kl_dtype_is_inexact(dtype) ? dtype : KL_F32;
+}
+
+bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi) {
+    if (!kl_dtype_is_int(dtype)) return false;
+    int bits = 8 * (int)kl_dtype_size(dtype);
+    bool is_signed = kl_dtype_is_signed(dtype);
+    *hi = bits == 64 ? INT64_MAX : (INT64_C(1) << (bits - is_signed)) - 1;
+    *lo = is_signed ? -*hi - 1 : 0;
+    return true;
+}
+
 static enum kl_dtype signed_of(int bytes) {
     return bytes == 1 ? KL_I8 : bytes == 2 ? KL_I16 : bytes == 4 ? KL_I32 : KL_I64;
 }

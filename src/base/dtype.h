@@ -30,6 +30,12 @@ const char *kl_dtype_name(enum kl_dtype dtype); /* "float32"; "unknown" outside 
 bool kl_dtype_is_float(enum kl_dtype dtype);    /* 16, 32, 64 bits; not complex */
 bool kl_dtype_is_int(enum kl_dtype dtype);      /* signed or unsigned; not bool */
 bool kl_dtype_is_signed(enum kl_dtype dtype);   /* signed integers only */
+bool kl_dtype_is_inexact(enum kl_dtype dtype);  /* floats and complex64: what has gradients */
+/* The type itself for floats and complex64, float32 for integers and bool. */
+enum kl_dtype kl_dtype_inexact(enum kl_dtype dtype);
+/* The smallest and the largest integer that dtype holds; false for other types. uint64 ends at
+ * INT64_MAX, which is all that a range can say. */
+bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi);
 
 /* The type in which two operands meet, as MLX promotes: bool < integers < floats < complex; signed
  * with unsigned gives a signed type wide enough (uint64 with a signed one: float32); float16 with

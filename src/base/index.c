@@ -59,26 +59,23 @@ bool kl_index_use_of(enum kl_op_id op, const void *params, const struct kl_tenso
     const struct kl_gather_params *g = params;
     const struct kl_scatter_params *s = params;
     u->extents = NULL;
+    u->first = kl_op_first_index(op);
     switch (op) {
     case KL_OP_GATHER:
-        u->first = 1;
         u->n = g->n_axes;
         u->axes = g->v;
         u->extents = g->v + g->n_axes;
         return true;
     case KL_OP_SCATTER:
-        u->first = 2;
         u->n = s->n_axes;
         u->axes = s->axes;
         u->extents = in_1->dims + (in_1->ndim - source_ndim);
         return true;
     case KL_OP_GATHER_AXIS:
-        u->first = 1;
         u->n = 1;
         u->axes = &((const struct kl_axis_params *)params)->axis;
         return true;
     case KL_OP_SCATTER_AXIS:
-        u->first = 2;
         u->n = 1;
         u->axes = &((const struct kl_scatter_axis_params *)params)->axis;
         return true;

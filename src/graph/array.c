@@ -454,6 +454,7 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
         n->out[i]->trace_level = level;
         outs[i] = n->out[i];
     }
+    if (n_out == 1) kl_op_prove_range(outs[0], op, in, n_in);
     return KL_OK;
 }
 

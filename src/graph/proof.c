@@ -22,3 +22,52 @@ bool kl_op_indices_proved(enum kl_op_id op, const void *params, struct kl_array 
     }
     return true;
 }
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* What holds for inputs from .. to - 1, those without elements left out. */
+static void range_of_all(struct kl_array *out, struct kl_array *const *in, int from, int to) {
+    int64_t lo = INT64_MAX, hi = INT64_MIN;
+    for (int k = from; k < to; k++) {
+        if (in[k]->t.size == 0) continue;
+        if (!in[k]->has_range) return;
+        lo = smaller(lo, in[k]->lo);
+        hi = larger(hi, in[k]->hi);
+    }
+    if (lo <= hi) kl_array_set_range(out, lo, hi);
+}
+
+void kl_op_prove_range(struct kl_array *out, enum kl_op_id op, struct kl_array *const *in,
+                       int n_in) {
+    const enum kl_range_rule rule = kl_op_range_rule(op);
+    int64_t lo, hi;
+    if (rule == KL_RANGE_NONE || rule == KL_RANGE_BUILDER) return;
+    if (!kl_int_limits((enum kl_dtype)out->t.dtype, &lo, &hi)) return;
+    const struct kl_array *a = in[0], *b = n_in > 1 ? in[1] : a;
+    const bool both = a->has_range && b->has_range;
+    switch (rule) {
+    case KL_RANGE_FIRST:
+        if (a->has_range && a->t.dtype == out->t.dtype) kl_array_set_range(out, a->lo, a->hi);
+        break;
+    case KL_RANGE_VALUES: range_of_all(out, in, 1, 3); break;
+    case KL_RANGE_ALL: range_of_all(out, in, 0, n_in); break;
+    case KL_RANGE_LARGER:
+        if (both) kl_array_set_range(out, larger(a->lo, b->lo), larger(a->hi, b->hi));
+        break;
+    case KL_RANGE_SMALLER:
+        if (both) kl_array_set_range(out, smaller(a->lo, b->lo), smaller(a->hi, b->hi));
+        break;
+    case KL_RANGE_CONVERTED:
+        if (a->t.dtype == KL_BOOL)
+            kl_array_set_range(out, 0, 1);
+        else if (a->has_range && a->lo >= lo && a->hi <= hi)
+            kl_array_set_range(out, a->lo, a->hi);
+        break;
+    default: break;
+    }
+}

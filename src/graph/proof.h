@@ -1,4 +1,5 @@
-/* proof.h - whether the indices of an operation are known to be in range before it runs. */
+/* proof.h - what is known of integers before they are computed: ranges, and by them whether the
+ * indices of an operation are in range. */
 #pragma once
 #include "graph/array.h"
 
@@ -6,3 +7,7 @@
  * elements. False for operations without indices. `in` are the operation's inputs. */
 bool kl_op_indices_proved(enum kl_op_id op, const void *params, struct kl_array *const *in,
                           int n_in);
+
+/* Sets the range of a new output of op, as the column range of base/op_list.def says. */
+void kl_op_prove_range(struct kl_array *out, enum kl_op_id op, struct kl_array *const *in,
+                       int n_in);

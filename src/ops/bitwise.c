@@ -3,33 +3,13 @@
 #include "ops/ops.h"
 #include "ops/terms.h"
 
-static int integers(enum kl_dtype dtype, struct kl_error **err) {
-    if (dtype == KL_BOOL || kl_dtype_is_int(dtype)) return KL_OK;
-    return kl_fail(err, KL_EDTYPE, "the type is %s; integers and bool are taken",
-                   kl_dtype_name(dtype));
-}
-
-/* The type in which a and b meet. */
-static int meeting(enum kl_dtype *dtype, struct kl_array *a, struct kl_array *b,
-                   struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(kl_check_array(b, "b", err));
-    KL_TRY(integers((enum kl_dtype)a->t.dtype, err));
-    KL_TRY(integers((enum kl_dtype)b->t.dtype, err));
-    *dtype = kl_dtype_promote(a->t.dtype, b->t.dtype);
-    if (*dtype == KL_BOOL || kl_dtype_is_int(*dtype)) return KL_OK;
-    return kl_fail(err, KL_EDTYPE, "%s and %s have no integer type in common",
-                   kl_dtype_name((enum kl_dtype)a->t.dtype),
-                   kl_dtype_name((enum kl_dtype)b->t.dtype));
-}
-
 /* of_bools does it for bool. */
 static int bits(struct kl_array **out, enum kl_op_id op, kl_binary_fn *of_bools, struct kl_array *a,
                 struct kl_array *b, struct kl_stream *s, struct kl_error **err) {
     enum kl_dtype dtype;
-    KL_TRY(meeting(&dtype, a, b, err));
+    KL_TRY(kl_check_binary(op, a, b, &dtype, err));
     if (dtype == KL_BOOL) return of_bools(out, a, b, s, err);
-    return kl_map_binary(out, op, a, b, dtype, dtype, s, err);
+    return kl_build_binary(out, op, a, b, s, err);
 }
 
 int kl_bitwise_and(struct kl_array **out, struct kl_array *a, struct kl_array *b,
@@ -50,18 +30,17 @@ int kl_bitwise_xor(struct kl_array **out, struct kl_array *a, struct kl_array *b
 int kl_bitwise_invert(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                       struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
-    enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
-    KL_TRY(integers(dtype, err));
-    if (dtype == KL_BOOL) return kl_logical_not(out, a, s, err);
-    return kl_map_unary(out, KL_OP_BITWISE_INVERT, a, dtype, dtype, s, err);
+    if (a->t.dtype == KL_BOOL) return kl_logical_not(out, a, s, err);
+    return kl_build_unary(out, KL_OP_BITWISE_INVERT, a, s, err);
 }
 
+/* bool as uint8 */
 static int shift(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
                  struct kl_stream *s, struct kl_error **err) {
     enum kl_dtype dtype;
-    KL_TRY(meeting(&dtype, a, b, err));
-    if (dtype == KL_BOOL) dtype = KL_U8;
-    return kl_map_binary(out, op, a, b, dtype, dtype, s, err);
+    KL_TRY(kl_check_binary(op, a, b, &dtype, err));
+    if (dtype == KL_BOOL) return kl_map_binary(out, op, a, b, KL_U8, KL_U8, s, err);
+    return kl_build_binary(out, op, a, b, s, err);
 }
 
 int kl_left_shift(struct kl_array **out, struct kl_array *a, struct kl_array *b,
@@ -78,11 +57,7 @@ int kl_right_shift(struct kl_array **out, struct kl_array *a, struct kl_array *b
 
 int kl_to_fp8(struct kl_array **out, struct kl_array *x, struct kl_stream *s,
               struct kl_error **err) {
-    KL_TRY(kl_check_array(x, "x", err));
-    if (!kl_dtype_is_float((enum kl_dtype)x->t.dtype))
-        return kl_fail(err, KL_EDTYPE, "the type is %s; floats are taken",
-                       kl_dtype_name((enum kl_dtype)x->t.dtype));
-    return kl_map_unary(out, KL_OP_TO_FP8, x, (enum kl_dtype)x->t.dtype, KL_U8, s, err);
+    return kl_build_unary(out, KL_OP_TO_FP8, x, s, err);
 }
 
 int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_stream *s,

@@ -5,9 +5,7 @@
 
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(kl_map_op(out, KL_OP_COPY, &a, 1, a->t.dtype, s, err));
-    if (a->has_range) kl_array_set_range(*out, a->lo, a->hi);
-    return KL_OK;
+    return kl_map_op(out, KL_OP_COPY, &a, 1, a->t.dtype, s, err);
 }
 
 int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_major,
@@ -40,12 +38,9 @@ int kl_vjp_copy(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     return KL_OK;
 }
 
-static bool has_gradient(const struct kl_array *a) {
-    return kl_dtype_is_float((enum kl_dtype)a->t.dtype) || a->t.dtype == KL_C64;
-}
-
 /* A step from or to integers is constant almost everywhere. To a real type the imaginary part is dropped, on the way back too. */
 int kl_vjp_cast(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    if (!v->wanted[0] || !has_gradient(v->in[0]) || !has_gradient(v->cotangent[0])) return KL_OK;
+    if (!v->wanted[0] || !kl_has_gradient(v->in[0]) || !kl_has_gradient(v->cotangent[0]))
+        return KL_OK;
     return kl_cast_to(&grad[0], v->cotangent[0], (enum kl_dtype)v->in[0]->t.dtype, v->s, err);
 }

@@ -64,29 +64,10 @@ int kl_sum_to(struct kl_array **out, struct kl_array *a, int ndim, const int *di
     return kl_terms_end(&t, sum, out);
 }
 
-bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi) {
-    if (!kl_dtype_is_int(dtype)) return false;
-    int bits = 8 * (int)kl_dtype_size(dtype);
-    bool is_signed = kl_dtype_is_signed(dtype);
-    *hi = bits == 64 ? INT64_MAX : (INT64_C(1) << (bits - is_signed)) - 1;
-    *lo = is_signed ? -*hi - 1 : 0;
-    return true;
-}
-
 int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s,
                struct kl_error **err) {
-    int64_t lo, hi;
-    if (a->t.dtype == dtype) {
-        *out = kl_array_retain(a);
-        return KL_OK;
-    }
-    KL_TRY(kl_map_op(out, KL_OP_CAST, &a, 1, dtype, s, err));
-    if (kl_int_limits(dtype, &lo, &hi)) {
-        if (a->t.dtype == KL_BOOL)
-            kl_array_set_range(*out, 0, 1);
-        else if (a->has_range && a->lo >= lo && a->hi <= hi)
-            kl_array_set_range(*out, a->lo, a->hi);
-    }
+    if (a->t.dtype != dtype) return kl_map_op(out, KL_OP_CAST, &a, 1, dtype, s, err);
+    *out = kl_array_retain(a);
     return KL_OK;
 }
 
@@ -117,10 +98,6 @@ int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *i
     return kl_array_op1(out, op, s, NULL, 0, in, n_in, dtype, in[0]->t.ndim, in[0]->t.dims, err);
 }
 
-enum kl_dtype kl_dtype_inexact(enum kl_dtype dtype) {
-    return kl_dtype_is_float(dtype) || dtype == KL_C64 ? dtype : KL_F32;
-}
-
 int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
                  enum kl_dtype result, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *typed;
@@ -146,6 +123,53 @@ int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, s
     int rc = kl_map_op(out, op, in, 2, result, s, err);
     kl_release_all(in, 2);
     return rc;
+}
+
+static int check_taken(enum kl_op_id op, const struct kl_array *a, struct kl_error **err) {
+    enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
+    if (kl_op_takes(op, dtype)) return KL_OK;
+    static const char *const taken[] = {
+        [KL_TAKES_REAL] = "real numbers are",
+        [KL_TAKES_NUMBER] = "numbers are",
+        [KL_TAKES_INTEGER] = "integers and bool are",
+        [KL_TAKES_FLOAT] = "floats are",
+    };
+    return kl_fail(err, KL_EDTYPE, "%s is not taken; %s", kl_dtype_name(dtype),
+                   taken[kl_op_map(op).takes]);
+}
+
+int kl_build_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err) {
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(check_taken(op, a, err));
+    KL_TRY(kl_check_stream(s, err));
+    enum kl_dtype dtype = kl_op_compute_dtype(op, (enum kl_dtype)a->t.dtype);
+    if (dtype == (enum kl_dtype)a->t.dtype && !kl_op_has_kernel_for(op, dtype)) {
+        *out = kl_array_retain(a);
+        return KL_OK;
+    }
+    return kl_map_unary(out, op, a, dtype, kl_op_result_dtype(op, dtype), s, err);
+}
+
+int kl_check_binary(enum kl_op_id op, struct kl_array *a, struct kl_array *b, enum kl_dtype *dtype,
+                    struct kl_error **err) {
+    KL_TRY(kl_check_array(a, "a", err));
+    KL_TRY(kl_check_array(b, "b", err));
+    KL_TRY(check_taken(op, a, err));
+    KL_TRY(check_taken(op, b, err));
+    *dtype = kl_dtype_promote((enum kl_dtype)a->t.dtype, (enum kl_dtype)b->t.dtype);
+    if (kl_op_takes(op, *dtype)) return KL_OK;
+    return kl_fail(err, KL_EDTYPE, "%s and %s have no integer type in common",
+                   kl_dtype_name((enum kl_dtype)a->t.dtype),
+                   kl_dtype_name((enum kl_dtype)b->t.dtype));
+}
+
+int kl_build_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
+                    struct kl_stream *s, struct kl_error **err) {
+    enum kl_dtype dtype;
+    KL_TRY(kl_check_binary(op, a, b, &dtype, err));
+    dtype = kl_op_compute_dtype(op, dtype);
+    return kl_map_binary(out, op, a, b, dtype, kl_op_result_dtype(op, dtype), s, err);
 }
 
 bool kl_host_integer(struct kl_array *a, int64_t *x) {

@@ -28,8 +28,6 @@ void kl_release_all(struct kl_array *const *arrays, size_t n);
 /* An operation without parameters, with the shape of its first input. */
 int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
               enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err);
-/* The type itself for floats and complex64, float32 for integers and bool. */
-enum kl_dtype kl_dtype_inexact(enum kl_dtype dtype);
 /* An operation on a (checked already) as dtype, with a result of `result`. */
 int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
                  enum kl_dtype result, struct kl_stream *s, struct kl_error **err);
@@ -37,8 +35,17 @@ int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, en
 int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
                   enum kl_dtype dtype, enum kl_dtype result, struct kl_stream *s,
                   struct kl_error **err);
+/* ---- what the KL_UNARY and KL_BINARY rows of base/op_list.def say, done ----
+ * Operands are checked and converted, the result has the dtype that the row says. An operand of a
+ * dtype that never comes to the kernel (KL_COMPUTES_WHOLE, _COMPLEX, _NO_BOOL) is the result itself
+ * of a unary operation; of a binary one the caller has dealt with it. KL_EDTYPE, KL_ESHAPE. */
+int kl_build_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_stream *s,
+                   struct kl_error **err);
+int kl_build_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
+                    struct kl_stream *s, struct kl_error **err);
+/* The checks alone: two arrays of dtypes that the row takes; *dtype is that in which they meet. */
+int kl_check_binary(enum kl_op_id op, struct kl_array *a, struct kl_array *b, enum kl_dtype *dtype,
+                    struct kl_error **err);
+
 /* Whether a is one integer that the host gave, and which: what can be proved with when an operation is built. a may be NULL. */
 bool kl_host_integer(struct kl_array *a, int64_t *x);
-/* Integers that dtype holds; false for other types. uint64 ends at INT64_MAX, which is all a range
- * can say. */
-bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi);

@@ -208,51 +208,22 @@ int kl_stack(struct kl_array **out, struct kl_array *const *arrays, size_t n_arr
 int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays, int axis,
                   struct kl_stream *s, struct kl_error **err);
 
-/* ---- binary.c, unary.c: element-wise ---- */
-kl_binary_fn kl_add, kl_subtract, kl_multiply;
-kl_binary_fn kl_divide; /* integers and bools: in float32 */
-kl_binary_fn kl_maximum,
-    kl_minimum; /* NaN wins; -0.0 < +0.0; complex: by real, then imaginary part */
-kl_binary_fn kl_equal, kl_not_equal, kl_less, kl_less_equal, kl_greater, kl_greater_equal;
-kl_binary_fn kl_logical_and, kl_logical_or;
-kl_unary_fn kl_negative;             /* bool: KL_EDTYPE */
-kl_unary_fn kl_abs;                  /* complex64: float32 */
-kl_unary_fn kl_exp, kl_log, kl_sqrt; /* integers and bools: in float32 */
-kl_unary_fn kl_square;
-kl_unary_fn kl_erfinv; /* complex64: KL_EDTYPE */
-kl_unary_fn kl_logical_not;
+/* ---- unary.c, binary.c, transcendental.c, rounding.c, bitwise.c: element-wise ----
+ * Functions of one and of two numbers, which base/op_list.def lists with their dtype rules. What
+ * the public functions promise (mlx/c/ops.h, keel/ops.h) is what these do. */
+#define KL_OP(...)
+#define KL_UNARY(ID, name, builder, ...) kl_unary_fn builder;
+#define KL_BINARY(ID, name, builder, ...) kl_binary_fn builder;
+#include "base/op_list.def"
+kl_unary_fn kl_reciprocal, kl_degrees, kl_radians; /* integers and bools in float32 */
 
-/* ---- transcendental.c: integers and bools in float32 ---- */
-kl_unary_fn kl_sin, kl_cos, kl_tan, kl_arcsin, kl_arccos, kl_arctan;
-kl_unary_fn kl_sinh, kl_cosh, kl_tanh, kl_arcsinh, kl_arccosh, kl_arctanh;
-kl_unary_fn kl_log1p, kl_log2, kl_log10, kl_rsqrt, kl_reciprocal, kl_degrees, kl_radians;
-kl_unary_fn kl_expm1, kl_erf, kl_sigmoid; /* complex64: KL_EDTYPE */
-kl_binary_fn kl_arctan2; /* of a / b, in the quadrant of both; complex64: KL_EDTYPE */
-kl_binary_fn kl_logaddexp;
-/* In the type in which the operands meet. Integers wrap; a negative power of an integer is 0, but of 1 and -1; bool: a or not b. */
-kl_binary_fn kl_power;
-
-/* ---- rounding.c ---- */
-kl_unary_fn kl_floor, kl_ceil; /* integers and bools as they are; complex64: KL_EDTYPE */
-/* To nearest, halves to even, at that many decimals (tens, hundreds, ... when negative); complex64 each part. Integers stay for decimals >= 0. */
+/* To nearest, halves to even, at that many decimals (tens, hundreds, ... when negative); complex64
+ * each part. Integers stay for decimals >= 0. */
 int kl_round(struct kl_array **out, struct kl_array *a, int decimals, struct kl_stream *s,
              struct kl_error **err);
-kl_unary_fn kl_sign; /* -1, 0, 1; NaN of NaN; of complex64 a / |a|, 0 of 0 */
-/* The quotient rounded down, and what is left, of b's sign. Integers: 0 where b is 0. complex64: KL_EDTYPE. */
-kl_binary_fn kl_floor_divide, kl_remainder;
 int kl_divmod(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *a,
               struct kl_array *b, struct kl_stream *s, struct kl_error **err);
-kl_unary_fn kl_conjugate; /* a itself when it is real */
-kl_unary_fn kl_real;      /* complex64: float32; a itself when it is real */
-kl_unary_fn kl_imag;      /* complex64: float32; zeros when a is real */
-
-/* ---- bitwise.c: integers and bools, else KL_EDTYPE ---- */
-kl_binary_fn kl_bitwise_and, kl_bitwise_or, kl_bitwise_xor;
-kl_unary_fn kl_bitwise_invert;
-/* bool as uint8. A count of the width or more, or below 0, leaves 0, or the sign. */
-kl_binary_fn kl_left_shift, kl_right_shift;
-/* Floats to 8 bits (e4m3: no infinities, 448 at most, NaN is 0x7f), as uint8, and back to float type dtype. */
-kl_unary_fn kl_to_fp8;
+/* 8 bits (e4m3: no infinities, 448 at most, NaN is 0x7f), uint8, to float type dtype. */
 int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_stream *s,
                 struct kl_error **err);
 

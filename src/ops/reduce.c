@@ -99,10 +99,6 @@ int kl_any_axes(struct kl_array **out, struct kl_array *a, const int *axes, size
     return truth(out, KL_OP_ANY, a, axes, axes_num, keepdims, s, err);
 }
 
-enum kl_dtype kl_inexact_dtype(enum kl_dtype dtype) {
-    return kl_dtype_is_float(dtype) || dtype == KL_C64 ? dtype : KL_F32;
-}
-
 int kl_logsumexp_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                       bool keepdims, struct kl_stream *s, struct kl_error **err) {
     struct kl_reduced x;
@@ -110,7 +106,7 @@ int kl_logsumexp_axes(struct kl_array **out, struct kl_array *a, const int *axes
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
     KL_TRY(kl_check_stream(s, err));
-    KL_TRY(kl_cast_to(&typed, a, kl_inexact_dtype(a->t.dtype), s, err));
+    KL_TRY(kl_cast_to(&typed, a, kl_dtype_inexact(a->t.dtype), s, err));
     if (x.n == 0) {
         *out = typed;
         return KL_OK;
@@ -135,7 +131,7 @@ int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, siz
     struct kl_array *total, *kept;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
-    enum kl_dtype dtype = kl_inexact_dtype(a->t.dtype);
+    enum kl_dtype dtype = kl_dtype_inexact(a->t.dtype);
     if (x.n == 0) return kl_cast_to(out, a, dtype, s, err);
     /* The sum of 16-bit floats stays in float32: it may be too large for them although the mean is
      * not. */
@@ -166,7 +162,6 @@ static int extreme(struct kl_array **out, enum kl_op_id op, struct kl_array *a, 
         return KL_OK;
     }
     KL_TRY(reduce(&kept, op, a, a->t.dtype, &x, s, err));
-    if (a->has_range) kl_array_set_range(kept, a->lo, a->hi);
     return kl_reduced_drop(out, kept, &x, keepdims, s, err);
 }
 
@@ -305,13 +300,9 @@ int kl_argmin_axis(struct kl_array **out, struct kl_array *a, int axis, bool kee
 }
 
 /* ---- gradients ---- */
-static bool has_gradient(const struct kl_array *a) {
-    return kl_dtype_is_float(a->t.dtype) || a->t.dtype == KL_C64;
-}
-
 int kl_vjp_sum(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(v->s, err);
-    if (!v->wanted[0] || !has_gradient(v->in[0])) return KL_OK;
+    if (!v->wanted[0] || !kl_has_gradient(v->in[0])) return KL_OK;
     struct kl_array *typed = kl_term_cast(&t, v->cotangent[0], v->in[0]->t.dtype);
     return kl_terms_end(&t, kl_term_broadcast(&t, typed, v->in[0]), grad);
 }
@@ -320,7 +311,7 @@ int kl_vjp_sum(const struct kl_vjp *v, struct kl_array **grad, struct kl_error *
 int kl_vjp_extreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_reduce_params *p = v->params;
     struct kl_terms t = kl_terms_begin(v->s, err);
-    if (!v->wanted[0] || !has_gradient(v->in[0])) return KL_OK;
+    if (!v->wanted[0] || !kl_has_gradient(v->in[0])) return KL_OK;
     enum kl_dtype dtype = v->in[0]->t.dtype;
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
     struct kl_array *is = kl_term_cast(&t, kl_term2(&t, kl_equal, v->in[0], v->out[0]), wide);
@@ -341,7 +332,7 @@ int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     struct kl_terms t = kl_terms_begin(v->s, err);
     struct kl_array *x = v->in[0], *side[2];
     int perm[KL_MAX_NDIM], inverse[KL_MAX_NDIM], dims[KL_MAX_NDIM], n = 0, ndim = x->t.ndim;
-    if (!v->wanted[0] || !has_gradient(x)) return KL_OK;
+    if (!v->wanted[0] || !kl_has_gradient(x)) return KL_OK;
     KL_TRY(no_complex(v, "prod", err));
     for (int gone = 0; gone < 2; gone++)
         for (int i = 0; i < ndim; i++) {

@@ -18,5 +18,3 @@ int kl_reduced_drop(struct kl_array **out, struct kl_array *kept /* taken */,
 /* Calls fn with all axes of a. */
 int kl_reduced_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_array *a, bool keepdims,
                    struct kl_stream *s, struct kl_error **err);
-/* a's dtype, float32 for integers and bools. */
-enum kl_dtype kl_inexact_dtype(enum kl_dtype dtype);

@@ -6,38 +6,23 @@
 #include "ops/ops.h"
 #include "ops/terms.h"
 
-static int no_complex(const struct kl_array *a, struct kl_error **err) {
-    if (a->t.dtype != KL_C64) return KL_OK;
-    return kl_fail(err, KL_EDTYPE, "complex64 is not taken; real numbers are");
-}
-
-/* Integers and bools are whole already. */
-static int whole(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_stream *s,
-                 struct kl_error **err) {
-    enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
-    KL_TRY(kl_check_stream(s, err));
-    if (kl_dtype_is_float(dtype) || dtype == KL_C64)
-        return kl_map_unary(out, op, a, dtype, dtype, s, err);
-    *out = kl_array_retain(a);
-    return KL_OK;
-}
-
 int kl_floor(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
              struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(no_complex(a, err));
-    return whole(out, KL_OP_FLOOR, a, s, err);
+    return kl_build_unary(out, KL_OP_FLOOR, a, s, err);
 }
 
 int kl_ceil(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(no_complex(a, err));
-    return whole(out, KL_OP_CEIL, a, s, err);
+    return kl_build_unary(out, KL_OP_CEIL, a, s, err);
 }
 
+/* Integers and bools are whole already. */
 static int round_whole(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                        struct kl_error **err) {
-    return whole(out, KL_OP_ROUND, a, s, err);
+    enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
+    KL_TRY(kl_check_stream(s, err));
+    if (kl_dtype_is_inexact(dtype)) return kl_map_unary(out, KL_OP_ROUND, a, dtype, dtype, s, err);
+    *out = kl_array_retain(a);
+    return KL_OK;
 }
 
 /* Integers to tens, hundreds, ... : a = q p + r, and up when r is more than half of p, or half of it and q odd. */
@@ -96,29 +81,23 @@ int kl_round(struct kl_array **out, struct kl_array *a, int decimals, struct kl_
              struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
-    bool inexact = kl_dtype_is_float((enum kl_dtype)a->t.dtype) || a->t.dtype == KL_C64;
+    bool inexact = kl_dtype_is_inexact((enum kl_dtype)a->t.dtype);
     if (decimals == 0 || (!inexact && decimals > 0)) return round_whole(out, a, s, err);
     if (decimals < -400) decimals = -400; /* more zeros than any number has digits */
     return inexact ? round_float(out, a, decimals, s, err) : round_int(out, a, -decimals, s, err);
 }
 
 int kl_sign(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    if (a->t.dtype == KL_BOOL) return whole(out, KL_OP_SIGN, a, s, err);
-    return kl_map_unary(out, KL_OP_SIGN, a, (enum kl_dtype)a->t.dtype, (enum kl_dtype)a->t.dtype, s,
-                        err);
+    return kl_build_unary(out, KL_OP_SIGN, a, s, err);
 }
 
 /* ---- division ---- */
 
 static int division(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
                     struct kl_stream *s, struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    KL_TRY(kl_check_array(b, "b", err));
-    KL_TRY(no_complex(a, err));
-    KL_TRY(no_complex(b, err));
-    enum kl_dtype dtype = kl_dtype_promote(a->t.dtype, b->t.dtype);
-    if (dtype != KL_BOOL) return kl_map_binary(out, op, a, b, dtype, dtype, s, err);
+    enum kl_dtype dtype;
+    KL_TRY(kl_check_binary(op, a, b, &dtype, err));
+    if (dtype != KL_BOOL) return kl_build_binary(out, op, a, b, s, err);
     /* true // true is true, every other quotient and every remainder is false */
     if (op == KL_OP_FLOOR_DIVIDE) return kl_logical_and(out, a, b, s, err);
     struct kl_terms t = kl_terms_begin(s, err);
@@ -161,32 +140,25 @@ int kl_divmod(struct kl_array **out_0, struct kl_array **out_1, struct kl_array 
 
 int kl_conjugate(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                  struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    if (a->t.dtype == KL_C64) return kl_map_unary(out, KL_OP_CONJUGATE, a, KL_C64, KL_C64, s, err);
-    KL_TRY(kl_check_stream(s, err));
-    *out = kl_array_retain(a);
-    return KL_OK;
+    return kl_build_unary(out, KL_OP_CONJUGATE, a, s, err);
 }
 
 int kl_real(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    if (a->t.dtype == KL_C64) return kl_map_unary(out, KL_OP_REAL, a, KL_C64, KL_F32, s, err);
-    KL_TRY(kl_check_stream(s, err));
-    *out = kl_array_retain(a);
-    return KL_OK;
+    return kl_build_unary(out, KL_OP_REAL, a, s, err);
 }
 
 int kl_imag(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
-    if (a->t.dtype == KL_C64) return kl_map_unary(out, KL_OP_IMAG, a, KL_C64, KL_F32, s, err);
+    if (a->t.dtype == KL_C64) return kl_build_unary(out, KL_OP_IMAG, a, s, err);
     return kl_zeros_like(out, a, s, err);
 }
 
-/* ---- vjp rules; floor, ceil, round, floor_divide and the sign of real numbers are constant almost everywhere ---- */
+/* ---- gradients; floor, ceil, round, floor_divide and the sign of real numbers are constant almost everywhere ---- */
 
 /* y = x / |x| turns only: what g says along y is lost, the rest is divided by |x|. At 0: 0. */
-static struct kl_array *sign_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
-                                  struct kl_array *y) {
+struct kl_array *kl_sign_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
+    if (t->rc || x->t.dtype != KL_C64) return NULL;
     struct kl_array *zero = kl_term_number(t, 0, KL_F32), *size = kl_term(t, kl_abs, x);
     struct kl_array *along =
         kl_term(t, kl_real, kl_term2(t, kl_multiply, g, kl_term(t, kl_conjugate, y)));
@@ -195,34 +167,26 @@ static struct kl_array *sign_rule(struct kl_terms *t, struct kl_array *g, struct
                          kl_term2(t, kl_divide, across, size));
 }
 
-int kl_vjp_sign(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    return v->in[0]->t.dtype == KL_C64 ? kl_vjp_by_unary_rule(v, grad, err, sign_rule) : KL_OK;
-}
-
 /* a - b floor(a / b) */
-static struct kl_array *remainder_rule(struct kl_terms *t, int which, struct kl_array *g,
-                                       struct kl_array *const *in, struct kl_array *y) {
+struct kl_array *kl_remainder_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                   struct kl_array *const *in, struct kl_array *y) {
     if (which == 0) return g;
     struct kl_array *q = kl_term2(t, kl_floor_divide, in[0], in[1]);
     return kl_term(t, kl_negative, kl_term2(t, kl_multiply, g, q));
 }
 
-int kl_vjp_remainder(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    return kl_vjp_by_binary_rule(v, grad, err, remainder_rule);
-}
-
-static struct kl_array *conjugate_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
-                                       struct kl_array *y) {
+struct kl_array *kl_conjugate_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                   struct kl_array *y) {
     return kl_term(t, kl_conjugate, g);
 }
 
-static struct kl_array *real_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
-                                  struct kl_array *y) {
+struct kl_array *kl_real_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
     return kl_term_cast(t, g, KL_C64);
 }
 
-static struct kl_array *imag_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
-                                  struct kl_array *y) {
+struct kl_array *kl_imag_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
     static const float unit[2] = {0, 1};
     struct kl_array *i = NULL;
     if (t->rc) return NULL;
@@ -230,14 +194,4 @@ static struct kl_array *imag_rule(struct kl_terms *t, struct kl_array *g, struct
     struct kl_array *r = kl_term2(t, kl_multiply, g, i);
     kl_array_release(i);
     return r;
-}
-
-int kl_vjp_conjugate(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    return kl_vjp_by_unary_rule(v, grad, err, conjugate_rule);
-}
-int kl_vjp_real(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    return kl_vjp_by_unary_rule(v, grad, err, real_rule);
-}
-int kl_vjp_imag(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    return kl_vjp_by_unary_rule(v, grad, err, imag_rule);
 }

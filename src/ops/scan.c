@@ -12,7 +12,7 @@ static int scan(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     KL_TRY(kl_check_stream(s, err));
-    enum kl_dtype dtype = op == KL_OP_LOGCUMSUMEXP ? kl_inexact_dtype(a->t.dtype)
+    enum kl_dtype dtype = op == KL_OP_LOGCUMSUMEXP ? kl_dtype_inexact(a->t.dtype)
                           : op == KL_OP_CUMSUM && a->t.dtype == KL_BOOL ? KL_I32
                                                                         : (enum kl_dtype)a->t.dtype;
     struct kl_scan_params p = {axis, reverse, inclusive};
@@ -54,13 +54,13 @@ static struct kl_array *scan_step(struct kl_terms *t, kl_scan_fn *f, struct kl_a
     return KL_TERM(t, f(&t->made, a, axis, reverse, inclusive, t->s, t->err));
 }
 
-static bool has_gradient(const struct kl_vjp *v) {
-    return v->wanted[0] && (kl_dtype_is_float(v->in[0]->t.dtype) || v->in[0]->t.dtype == KL_C64);
+static bool wants_gradient(const struct kl_vjp *v) {
+    return v->wanted[0] && kl_has_gradient(v->in[0]);
 }
 
 int kl_vjp_cumsum(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scan_params *p = v->params;
-    if (!has_gradient(v)) return KL_OK;
+    if (!wants_gradient(v)) return KL_OK;
     return kl_cumsum(grad, v->cotangent[0], p->axis, !p->reverse, p->inclusive, v->s, err);
 }
 
@@ -70,7 +70,7 @@ int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
     const struct kl_scan_params *p = v->params;
     struct kl_array *x = v->in[0];
     struct kl_terms t = kl_terms_begin(v->s, err);
-    if (!has_gradient(v)) return KL_OK;
+    if (!wants_gradient(v)) return KL_OK;
     if (x->t.dtype == KL_C64)
         return kl_fail(err, KL_EDTYPE, "cumprod has no gradient for complex64 yet");
     struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype),
@@ -110,7 +110,7 @@ int kl_vjp_cumextreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_
     struct kl_array *x = v->in[0];
     struct kl_terms t = kl_terms_begin(v->s, err);
     int n = v->wanted[0] ? x->t.dims[p->axis] : 0, column[KL_MAX_NDIM];
-    if (!has_gradient(v)) return KL_OK;
+    if (!wants_gradient(v)) return KL_OK;
     for (int i = 0; i < x->t.ndim; i++) column[i] = i == p->axis ? n : 1;
     kl_scan_fn *extreme = v->op == KL_OP_CUMMAX ? kl_cummax : kl_cummin;
     struct kl_array *all =

@@ -164,17 +164,6 @@ int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, s
     if (!rc)
         rc = kl_array_op1(out, KL_OP_CONCATENATE, s, &p, sizeof p, in, (int)n_arrays, dtype,
                           to.ndim, to.dims, err);
-    if (!rc) {
-        int64_t lo = INT64_MAX, hi = INT64_MIN;
-        bool known = true;
-        for (size_t k = 0; k < n_arrays; k++) {
-            if (in[k]->t.size == 0) continue;
-            known = known && in[k]->has_range;
-            if (in[k]->lo < lo) lo = in[k]->lo;
-            if (in[k]->hi > hi) hi = in[k]->hi;
-        }
-        if (known && lo <= hi) kl_array_set_range(*out, lo, hi);
-    }
     kl_release_all(in, made);
     kl_free(in);
     return rc;

@@ -16,8 +16,6 @@ static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a
     KL_TRY(kl_array_op1(out, op, s, &p, sizeof p, &a, 1, dtype, a->t.ndim, a->t.dims, err));
     if (op == KL_OP_ARGSORT && a->t.dims[axis] > 0)
         kl_array_set_range(*out, 0, a->t.dims[axis] - 1);
-    else if (op == KL_OP_SORT && a->has_range)
-        kl_array_set_range(*out, a->lo, a->hi);
     return KL_OK;
 }
 
@@ -65,10 +63,7 @@ static int partition(struct kl_array **out, enum kl_op_id op, struct kl_array *a
     struct kl_partition_params p = {axis, kth < 0 ? kth + n : kth};
     enum kl_dtype dtype = op == KL_OP_PARTITION ? a->t.dtype : KL_U32;
     KL_TRY(kl_array_op1(out, op, s, &p, sizeof p, &a, 1, dtype, a->t.ndim, a->t.dims, err));
-    if (op == KL_OP_ARGPARTITION)
-        kl_array_set_range(*out, 0, n - 1);
-    else if (a->has_range)
-        kl_array_set_range(*out, a->lo, a->hi);
+    if (op == KL_OP_ARGPARTITION) kl_array_set_range(*out, 0, n - 1);
     return KL_OK;
 }
 

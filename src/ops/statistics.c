@@ -130,7 +130,7 @@ int kl_median_axes(struct kl_array **out, struct kl_array *a, const int *axes, s
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
     KL_TRY(kl_check_stream(s, err));
-    enum kl_dtype dtype = kl_inexact_dtype(a->t.dtype);
+    enum kl_dtype dtype = kl_dtype_inexact(a->t.dtype);
     if (x.n == 0) return kl_cast_to(out, a, dtype, s, err);
     for (int i = 0; i < x.n; i++)
         if (a->t.dims[x.at[i]] == 0)

@@ -65,14 +65,10 @@ int kl_terms_end(struct kl_terms *t, struct kl_array *result, struct kl_array **
     return t->rc;
 }
 
-static bool has_gradient(const struct kl_array *a) {
-    return kl_dtype_is_float((enum kl_dtype)a->t.dtype) || a->t.dtype == KL_C64;
-}
-
 int kl_vjp_by_unary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
                          kl_unary_rule *rule) {
     struct kl_terms t = kl_terms_begin(v->s, err);
-    if (v->wanted[0] && has_gradient(v->in[0]))
+    if (v->wanted[0] && kl_has_gradient(v->in[0]))
         grad[0] = kl_terms_keep(&t, rule(&t, v->cotangent[0], v->in[0], v->out[0]));
     return kl_terms_end(&t, NULL, NULL);
 }
@@ -81,7 +77,7 @@ int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct
                           kl_binary_rule *rule) {
     struct kl_terms t = kl_terms_begin(v->s, err);
     for (int i = 0; i < 2; i++)
-        if (v->wanted[i] && has_gradient(v->in[i]))
+        if (v->wanted[i] && kl_has_gradient(v->in[i]))
             grad[i] = kl_terms_keep(&t, rule(&t, i, v->cotangent[0], v->in, v->out[0]));
     return kl_terms_end(&t, NULL, NULL);
 }

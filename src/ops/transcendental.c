@@ -3,51 +3,92 @@
 #include "ops/ops.h"
 #include "ops/terms.h"
 
-static int inexact(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_stream *s,
-                   struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    enum kl_dtype dtype = kl_dtype_inexact((enum kl_dtype)a->t.dtype);
-    return kl_map_unary(out, op, a, dtype, dtype, s, err);
+int kl_sin(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_SIN, a, s, err);
 }
 
-/* Not for complex64. */
-static int real(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_stream *s,
-                struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    if (a->t.dtype == KL_C64)
-        return kl_fail(err, KL_EDTYPE, "complex64 is not taken; real numbers are");
-    return inexact(out, op, a, s, err);
+int kl_cos(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_COS, a, s, err);
 }
 
-#define INEXACT(name, ID)                                                         \
-    int kl_##name(struct kl_array **out, struct kl_array *a, struct kl_stream *s, \
-                  struct kl_error **err) {                                        \
-        return inexact(out, KL_OP_##ID, a, s, err);                               \
-    }
-#define REAL(name, ID)                                                            \
-    int kl_##name(struct kl_array **out, struct kl_array *a, struct kl_stream *s, \
-                  struct kl_error **err) {                                        \
-        return real(out, KL_OP_##ID, a, s, err);                                  \
-    }
-REAL(expm1, EXPM1)
-INEXACT(log1p, LOG1P)
-INEXACT(log2, LOG2)
-INEXACT(log10, LOG10)
-INEXACT(sin, SIN)
-INEXACT(cos, COS)
-INEXACT(tan, TAN)
-INEXACT(arcsin, ARCSIN)
-INEXACT(arccos, ARCCOS)
-INEXACT(arctan, ARCTAN)
-INEXACT(sinh, SINH)
-INEXACT(cosh, COSH)
-INEXACT(tanh, TANH)
-INEXACT(arcsinh, ARCSINH)
-INEXACT(arccosh, ARCCOSH)
-INEXACT(arctanh, ARCTANH)
-INEXACT(rsqrt, RSQRT)
-REAL(erf, ERF)
-REAL(sigmoid, SIGMOID)
+int kl_tan(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_TAN, a, s, err);
+}
+
+int kl_arcsin(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+              struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_ARCSIN, a, s, err);
+}
+
+int kl_arccos(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+              struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_ARCCOS, a, s, err);
+}
+
+int kl_arctan(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+              struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_ARCTAN, a, s, err);
+}
+
+int kl_sinh(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_SINH, a, s, err);
+}
+
+int kl_cosh(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_COSH, a, s, err);
+}
+
+int kl_tanh(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_TANH, a, s, err);
+}
+
+int kl_arcsinh(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+               struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_ARCSINH, a, s, err);
+}
+
+int kl_arccosh(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+               struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_ARCCOSH, a, s, err);
+}
+
+int kl_arctanh(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+               struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_ARCTANH, a, s, err);
+}
+
+int kl_expm1(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+             struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_EXPM1, a, s, err);
+}
+
+int kl_log1p(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+             struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_LOG1P, a, s, err);
+}
+
+int kl_log2(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_LOG2, a, s, err);
+}
+
+int kl_log10(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+             struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_LOG10, a, s, err);
+}
+
+int kl_rsqrt(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+             struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_RSQRT, a, s, err);
+}
+
+int kl_erf(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_ERF, a, s, err);
+}
+
+int kl_sigmoid(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+               struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_SIGMOID, a, s, err);
+}
 
 int kl_reciprocal(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                   struct kl_error **err) {
@@ -80,46 +121,27 @@ int kl_radians(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
     return scaled(out, a, 0.017453292519943295769, s, err);
 }
 
-static int check_two(struct kl_array *a, struct kl_array *b, struct kl_error **err) {
-    KL_TRY(kl_check_array(a, "a", err));
-    return kl_check_array(b, "b", err);
-}
-
 int kl_arctan2(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
                struct kl_error **err) {
-    KL_TRY(check_two(a, b, err));
-    enum kl_dtype dtype = kl_dtype_inexact(kl_dtype_promote(a->t.dtype, b->t.dtype));
-    if (dtype == KL_C64) return kl_fail(err, KL_EDTYPE, "complex64 is not taken; real numbers are");
-    return kl_map_binary(out, KL_OP_ARCTAN2, a, b, dtype, dtype, s, err);
+    return kl_build_binary(out, KL_OP_ARCTAN2, a, b, s, err);
 }
 
 int kl_logaddexp(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
                  struct kl_error **err) {
-    KL_TRY(check_two(a, b, err));
-    enum kl_dtype dtype = kl_dtype_inexact(kl_dtype_promote(a->t.dtype, b->t.dtype));
-    return kl_map_binary(out, KL_OP_LOGADDEXP, a, b, dtype, dtype, s, err);
+    return kl_build_binary(out, KL_OP_LOGADDEXP, a, b, s, err);
 }
 
 int kl_power(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
              struct kl_error **err) {
-    KL_TRY(check_two(a, b, err));
-    enum kl_dtype dtype = kl_dtype_promote(a->t.dtype, b->t.dtype);
-    if (dtype != KL_BOOL) return kl_map_binary(out, KL_OP_POWER, a, b, dtype, dtype, s, err);
+    enum kl_dtype dtype;
+    KL_TRY(kl_check_binary(KL_OP_POWER, a, b, &dtype, err));
+    if (dtype != KL_BOOL) return kl_build_binary(out, KL_OP_POWER, a, b, s, err);
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *zeroth = kl_term(&t, kl_logical_not, b);
     return kl_terms_end(&t, kl_term2(&t, kl_logical_or, a, zeroth), out);
 }
 
-/* ---- vjp rules: g times the conjugate of the derivative ---- */
-
-#define RULE(name)                                                                             \
-    static struct kl_array *name##_rule(struct kl_terms *t, struct kl_array *g,                \
-                                        struct kl_array *x, struct kl_array *y);               \
-    int kl_vjp_##name(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) { \
-        return kl_vjp_by_unary_rule(v, grad, err, name##_rule);                                \
-    }                                                                                          \
-    static struct kl_array *name##_rule(struct kl_terms *t, struct kl_array *g,                \
-                                        struct kl_array *x, struct kl_array *y)
+/* ---- gradients: g times the conjugate of the derivative ---- */
 
 static struct kl_array *times(struct kl_terms *t, struct kl_array *g, struct kl_array *slope) {
     return kl_term2(t, kl_multiply, g, kl_term(t, kl_conjugate, slope));
@@ -138,25 +160,32 @@ static struct kl_array *minus(struct kl_terms *t, double c, struct kl_array *x) 
                  : kl_term2(t, kl_subtract, kl_term_number(t, c, (enum kl_dtype)x->t.dtype), x);
 }
 
-RULE(expm1) {
+struct kl_array *kl_expm1_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                               struct kl_array *y) {
     return times(t, g, kl_term(t, kl_exp, x));
 }
-RULE(log1p) {
+struct kl_array *kl_log1p_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                               struct kl_array *y) {
     return over(t, g, plus(t, 1, x));
 }
-RULE(log2) {
+struct kl_array *kl_log2_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
     return over(t, g, kl_term_by(t, kl_multiply, x, 0.69314718055994530942));
 }
-RULE(log10) {
+struct kl_array *kl_log10_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                               struct kl_array *y) {
     return over(t, g, kl_term_by(t, kl_multiply, x, 2.3025850929940456840));
 }
-RULE(sin) {
+struct kl_array *kl_sin_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                             struct kl_array *y) {
     return times(t, g, kl_term(t, kl_cos, x));
 }
-RULE(cos) {
+struct kl_array *kl_cos_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                             struct kl_array *y) {
     return times(t, g, kl_term(t, kl_negative, kl_term(t, kl_sin, x)));
 }
-RULE(tan) {
+struct kl_array *kl_tan_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                             struct kl_array *y) {
     return times(t, g, plus(t, 1, kl_term(t, kl_square, y)));
 }
 /* Two roots, so that the cuts are those of the function. */
@@ -164,59 +193,63 @@ static struct kl_array *arcsin_slope(struct kl_terms *t, struct kl_array *x) {
     return kl_term2(t, kl_multiply, kl_term(t, kl_rsqrt, minus(t, 1, x)),
                     kl_term(t, kl_rsqrt, plus(t, 1, x)));
 }
-RULE(arcsin) {
+struct kl_array *kl_arcsin_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                struct kl_array *y) {
     return times(t, g, arcsin_slope(t, x));
 }
-RULE(arccos) {
+struct kl_array *kl_arccos_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                struct kl_array *y) {
     return times(t, g, kl_term(t, kl_negative, arcsin_slope(t, x)));
 }
-RULE(arctan) {
+struct kl_array *kl_arctan_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                struct kl_array *y) {
     return over(t, g, plus(t, 1, kl_term(t, kl_square, x)));
 }
-RULE(sinh) {
+struct kl_array *kl_sinh_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
     return times(t, g, kl_term(t, kl_cosh, x));
 }
-RULE(cosh) {
+struct kl_array *kl_cosh_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
     return times(t, g, kl_term(t, kl_sinh, x));
 }
-RULE(tanh) {
+struct kl_array *kl_tanh_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
     return times(t, g, minus(t, 1, kl_term(t, kl_square, y)));
 }
-RULE(arcsinh) {
+struct kl_array *kl_arcsinh_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                 struct kl_array *y) {
     return times(t, g, kl_term(t, kl_rsqrt, plus(t, 1, kl_term(t, kl_square, x))));
 }
-RULE(arccosh) {
+struct kl_array *kl_arccosh_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                 struct kl_array *y) {
     return times(t, g,
                  kl_term2(t, kl_multiply, kl_term(t, kl_rsqrt, plus(t, -1, x)),
                           kl_term(t, kl_rsqrt, plus(t, 1, x))));
 }
-RULE(arctanh) {
+struct kl_array *kl_arctanh_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                 struct kl_array *y) {
     return over(t, g, kl_term2(t, kl_multiply, minus(t, 1, x), plus(t, 1, x)));
 }
 /* 2 / sqrt(pi) exp(-x^2) */
-RULE(erf) {
+struct kl_array *kl_erf_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                             struct kl_array *y) {
     struct kl_array *e = kl_term(t, kl_exp, kl_term(t, kl_negative, kl_term(t, kl_square, x)));
     return times(t, g, kl_term_by(t, kl_multiply, e, 1.1283791670955125739));
 }
 /* -y / (2 x) */
-RULE(rsqrt) {
+struct kl_array *kl_rsqrt_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                               struct kl_array *y) {
     return times(t, g, kl_term2(t, kl_divide, kl_term_by(t, kl_multiply, y, -0.5), x));
 }
-RULE(sigmoid) {
+struct kl_array *kl_sigmoid_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                 struct kl_array *y) {
     return times(t, g, kl_term2(t, kl_multiply, y, minus(t, 1, y)));
 }
 
-#define RULE2(name)                                                                            \
-    static struct kl_array *name##_rule(struct kl_terms *t, int which, struct kl_array *g,     \
-                                        struct kl_array *const *in, struct kl_array *y);       \
-    int kl_vjp_##name(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) { \
-        return kl_vjp_by_binary_rule(v, grad, err, name##_rule);                               \
-    }                                                                                          \
-    static struct kl_array *name##_rule(struct kl_terms *t, int which, struct kl_array *g,     \
-                                        struct kl_array *const *in, struct kl_array *y)
-
 /* b / (a^2 + b^2), -a / (a^2 + b^2) */
-RULE2(arctan2) {
+struct kl_array *kl_arctan2_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                 struct kl_array *const *in, struct kl_array *y) {
     struct kl_array *size =
         kl_term2(t, kl_add, kl_term(t, kl_square, in[0]), kl_term(t, kl_square, in[1]));
     struct kl_array *part = which ? kl_term(t, kl_negative, in[0]) : in[1];
@@ -224,7 +257,8 @@ RULE2(arctan2) {
 }
 
 /* b a^(b - 1), 0 where b is 0; y log a, 0 where y is 0. */
-RULE2(power) {
+struct kl_array *kl_power_rule(struct kl_terms *t, int which, struct kl_array *g,
+                               struct kl_array *const *in, struct kl_array *y) {
     if (t->rc) return NULL;
     struct kl_array *zero = kl_term_number(t, 0, (enum kl_dtype)g->t.dtype), *slope;
     slope = which
@@ -235,7 +269,8 @@ RULE2(power) {
 }
 
 /* The share of a in exp(a) + exp(b): 1 / (1 + exp(b - a)); one half of equals, infinities among them. */
-RULE2(logaddexp) {
+struct kl_array *kl_logaddexp_rule(struct kl_terms *t, int which, struct kl_array *g,
+                                   struct kl_array *const *in, struct kl_array *y) {
     if (t->rc) return NULL;
     struct kl_array *a = in[which], *b = in[!which];
     if (g->t.dtype == KL_C64)

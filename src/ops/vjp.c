@@ -1,16 +1,49 @@
-/* vjp.c - which rule an operation has. Nothing else. */
+/* vjp.c - which rule an operation has: the columns vjp and gradient of base/op_list.def. */
 #include "ops/vjp.h"
 
-#define KL_VJP(ID, rule) kl_vjp_fn rule;
-#include "ops/vjp_list.def"
-#undef KL_VJP
+#include <stddef.h>
+
+#include "ops/terms.h"
+
+static kl_unary_rule *const unary_rules[KL_N_OPS] = {
+#define KL_OP(...)
+#define KL_BINARY(...)
+#define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
+                 range, gradient)                                                            \
+    [KL_OP_##ID] = gradient,
+#include "base/op_list.def"
+};
+
+static kl_binary_rule *const binary_rules[KL_N_OPS] = {
+#define KL_OP(...)
+#define KL_UNARY(...)
+#define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
+                  range, gradient)                                                            \
+    [KL_OP_##ID] = gradient,
+#include "base/op_list.def"
+};
+
+static int kl_vjp_unary(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_vjp_by_unary_rule(v, grad, err, unary_rules[v->op]);
+}
+
+static int kl_vjp_binary(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    return kl_vjp_by_binary_rule(v, grad, err, binary_rules[v->op]);
+}
 
 static kl_vjp_fn *const rules[KL_N_OPS] = {
-#define KL_VJP(ID, rule) [KL_OP_##ID] = rule,
-#include "ops/vjp_list.def"
-#undef KL_VJP
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap) \
+    [KL_OP_##ID] = vjp,
+#include "base/op_list.def"
 };
 
 kl_vjp_fn *kl_vjp_rule(enum kl_op_id op) {
-    return (unsigned)op < KL_N_OPS ? rules[op] : NULL;
+    if ((unsigned)op >= KL_N_OPS) return NULL;
+    const int n_in = kl_op_map(op).n_in;
+    if ((n_in == 1 && !unary_rules[op]) || (n_in == 2 && !binary_rules[op])) return NULL;
+    return rules[op];
+}
+
+bool kl_has_gradient(const struct kl_array *a) {
+    return kl_dtype_is_inexact((enum kl_dtype)a->t.dtype);
 }

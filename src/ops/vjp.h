@@ -26,3 +26,14 @@ typedef int kl_vjp_fn(const struct kl_vjp *v, struct kl_array **grad, struct kl_
 
 /* NULL: the operation has no gradient (what it gives is constant almost everywhere, or integer). */
 kl_vjp_fn *kl_vjp_rule(enum kl_op_id op);
+/* Whether a is of a type that has gradients: floats and complex64. */
+bool kl_has_gradient(const struct kl_array *a);
+
+/* The rules that rows of base/op_list.def name; each stands beside the builder of its operation. */
+kl_vjp_fn kl_vjp_copy, kl_vjp_cast, kl_vjp_where;
+kl_vjp_fn kl_vjp_reshape, kl_vjp_transpose, kl_vjp_broadcast, kl_vjp_slice, kl_vjp_as_strided;
+kl_vjp_fn kl_vjp_diagonal, kl_vjp_slice_update, kl_vjp_concatenate, kl_vjp_depends;
+kl_vjp_fn kl_vjp_sum, kl_vjp_prod, kl_vjp_extreme, kl_vjp_logsumexp, kl_vjp_var, kl_vjp_softmax;
+kl_vjp_fn kl_vjp_cumsum, kl_vjp_cumprod, kl_vjp_cumextreme, kl_vjp_logcumsumexp, kl_vjp_order;
+kl_vjp_fn kl_vjp_norm, kl_vjp_rope, kl_vjp_matmul, kl_vjp_attention;
+kl_vjp_fn kl_vjp_gather, kl_vjp_gather_axis, kl_vjp_scatter, kl_vjp_scatter_axis;

@@ -271,26 +271,8 @@ int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct
 
 typedef int lower_fn(struct kl_emit *e, const struct kl_command *c);
 static lower_fn *const by_op[KL_N_OPS] = {
-    [KL_OP_COPY] = kl_lower_copy,
-    [KL_OP_ARANGE] = kl_lower_arange,
-    [KL_OP_RANDOM_BITS] = kl_lower_random_bits,
-    [KL_OP_SLICE_UPDATE] = kl_lower_slice_update,
-    [KL_OP_CONCATENATE] = kl_lower_concatenate,
-    [KL_OP_DEPENDS] = kl_lower_depends,
-    [KL_OP_SUM] = kl_lower_reduce,
-    [KL_OP_MAX] = kl_lower_reduce,
-    [KL_OP_MIN] = kl_lower_reduce,
-    [KL_OP_ARGMAX] = kl_lower_arg_reduce,
-    [KL_OP_ARGMIN] = kl_lower_arg_reduce,
-    [KL_OP_SOFTMAX] = kl_lower_softmax,
-    [KL_OP_SORT] = kl_lower_sort,
-    [KL_OP_ARGSORT] = kl_lower_sort,
-    [KL_OP_MATMUL] = kl_lower_matmul,
-    [KL_OP_GATHER] = kl_lower_gather,
-    [KL_OP_GATHER_AXIS] = kl_lower_gather,
-    [KL_OP_SCATTER] = kl_lower_scatter,
-    [KL_OP_SCATTER_AXIS] = kl_lower_scatter,
-    [KL_OP_KERNEL] = kl_lower_kernel,
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, ...) [KL_OP_##ID] = lowering,
+#include "base/op_list.def"
 };
 
 /* Copies between layouts have kernels of their own; one in row order is a map like others. */
@@ -304,8 +286,8 @@ static int lower_one(struct kl_emit *e, const struct kl_command *c) {
         int rc = e->port->ops->override(e->port, e->queue, c, e->dry, e->err);
         if (rc) return rc < 0 ? rc : KL_OK;
     }
-    lower_fn *f = kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && !is_move(c) ? kl_lower_elementwise
-                                                                         : by_op[c->op];
+    lower_fn *f = by_op[c->op];
+    if (kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && !is_move(c)) f = kl_lower_elementwise;
     if (!f)
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s cannot run on this device",
                        c->name ? c->name : kl_op_name(c->op));
