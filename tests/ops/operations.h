@@ -39,30 +39,26 @@ static const struct {
     const char *name;
     kl_unary_fn *build;
 } unaries[] = {
-    NAMED(kl_copy),        NAMED(kl_negative),    NAMED(kl_abs),        NAMED(kl_exp),
-    NAMED(kl_log),         NAMED(kl_sqrt),        NAMED(kl_square),     NAMED(kl_erfinv),
-    NAMED(kl_logical_not), NAMED(kl_sin),         NAMED(kl_cos),        NAMED(kl_tan),
-    NAMED(kl_arcsin),      NAMED(kl_arccos),      NAMED(kl_arctan),     NAMED(kl_sinh),
-    NAMED(kl_cosh),        NAMED(kl_tanh),        NAMED(kl_arcsinh),    NAMED(kl_arccosh),
-    NAMED(kl_arctanh),     NAMED(kl_expm1),       NAMED(kl_log1p),      NAMED(kl_log2),
-    NAMED(kl_log10),       NAMED(kl_rsqrt),       NAMED(kl_reciprocal), NAMED(kl_sigmoid),
-    NAMED(kl_erf),         NAMED(kl_degrees),     NAMED(kl_radians),    NAMED(kl_floor),
-    NAMED(kl_ceil),        NAMED(round_to_units), NAMED(round_to_tens), NAMED(kl_sign),
-    NAMED(kl_conjugate),   NAMED(kl_real),        NAMED(kl_imag),       NAMED(kl_bitwise_invert),
-    NAMED(kl_to_fp8),      NAMED(half_from_fp8),  NAMED(kl_isnan),      NAMED(kl_isinf),
-    NAMED(kl_isfinite),    NAMED(kl_isposinf),    NAMED(kl_isneginf),   NAMED(zero_for_nan),
+#define KL_OP(...)
+#define KL_BINARY(...)
+#define KL_UNARY(ID, name, builder, ...) NAMED(builder),
+#include "base/op_list.def"
+    NAMED(kl_copy),        NAMED(kl_reciprocal), NAMED(kl_degrees),    NAMED(kl_radians),
+    NAMED(round_to_units), NAMED(round_to_tens), NAMED(half_from_fp8), NAMED(kl_isnan),
+    NAMED(kl_isinf),       NAMED(kl_isfinite),   NAMED(kl_isposinf),   NAMED(kl_isneginf),
+    NAMED(zero_for_nan),
 };
 static const struct {
     const char *name;
     kl_binary_fn *build;
 } binaries[] = {
-    NAMED(kl_add),         NAMED(kl_subtract),   NAMED(kl_multiply),    NAMED(kl_divide),
-    NAMED(kl_maximum),     NAMED(kl_minimum),    NAMED(kl_equal),       NAMED(kl_not_equal),
-    NAMED(kl_less),        NAMED(kl_less_equal), NAMED(kl_greater),     NAMED(kl_greater_equal),
-    NAMED(kl_logical_and), NAMED(kl_logical_or), NAMED(kl_arctan2),     NAMED(kl_logaddexp),
-    NAMED(kl_power),       NAMED(kl_remainder),  NAMED(kl_bitwise_and), NAMED(kl_bitwise_or),
-    NAMED(kl_bitwise_xor), NAMED(kl_left_shift), NAMED(kl_right_shift), NAMED(kl_floor_divide),
-    NAMED(close_to),       NAMED(at_least),      NAMED(where_not_zero),
+#define KL_OP(...)
+#define KL_UNARY(...)
+#define KL_BINARY(ID, name, builder, ...) NAMED(builder),
+#include "base/op_list.def"
+    NAMED(close_to),
+    NAMED(at_least),
+    NAMED(where_not_zero),
 };
 enum {
     N_UNARY = sizeof unaries / sizeof *unaries,

@@ -138,34 +138,6 @@ static void bad(void **state) {
 
 /* ---- gradients ---- */
 
-static int build(struct kl_array **out, struct kl_array *const *in, const void *how,
-                 struct kl_error **err) {
-    return (*(kl_binary_fn *const *)how)(out, in[0], in[1], cpu(), err);
-}
-
-static void gradients(void **state) {
-    static const struct {
-        const char *name;
-        kl_binary_fn *build;
-    } rows[] = {{"add", kl_add},       {"subtract", kl_subtract}, {"multiply", kl_multiply},
-                {"divide", kl_divide}, {"maximum", kl_maximum},   {"minimum", kl_minimum}};
-    struct kl_array *x[2] = {array_of(KL_F64, SHAPE(2, 2), (double[]){0.3, -0.9, 2.5, 0.7}),
-                             array_of(KL_F64, SHAPE(2, 2), (double[]){1.3, -1.9, -0.5, 0.4})},
-                    *z[2] = {
-                        array_of(KL_C64, SHAPE(3), (float[]){1, 2, -0.5f, 0.7f, 0.6f, -0.9f}),
-                        array_of(KL_C64, SHAPE(3), (float[]){0.4f, -1, 1.5f, 0.2f, -0.6f, 0.9f})};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        check_vjp(rows[i].name, build, &rows[i].build, x, 2, 0);
-        check_vjp(rows[i].name, build, &rows[i].build, z, 2, 0);
-    }
-    for (int k = 0; k < 2; k++) {
-        kl_array_release(x[k]);
-        kl_array_release(z[k]);
-    }
-    static const enum kl_op_id none[] = {KL_OP_EQUAL, KL_OP_LESS, KL_OP_LOGICAL_AND};
-    for (int i = 0; i < 3; i++) assert_null(kl_vjp_rule(none[i]));
-}
-
 static int choose(struct kl_array **out, struct kl_array *const *in, const void *how,
                   struct kl_error **err) {
     return kl_where(out, in[0], in[1], in[2], cpu(), err);
@@ -217,7 +189,7 @@ int main(void) {
         cmocka_unit_test(chains_in_place),
         cmocka_unit_test(ranges),
         cmocka_unit_test(bad),
-        cmocka_unit_test(gradients),
+
         cmocka_unit_test(gradient_of_choice),
         cmocka_unit_test(gradients_of_ties),
     };

@@ -296,33 +296,21 @@ static int crossed(struct kl_array **out, struct kl_array *a, struct kl_stream *
 static const struct {
     const char *name;
     unary_fn *fn;
-} unaries[] = {{"negative", kl_negative}, {"abs", kl_abs},         {"square", kl_square},
-               {"sign", kl_sign},         {"round", rounded},      {"floor", kl_floor},
-               {"ceil", kl_ceil},         {"exp", kl_exp},         {"log", kl_log},
-               {"log1p", kl_log1p},       {"log2", kl_log2},       {"sqrt", kl_sqrt},
-               {"rsqrt", kl_rsqrt},       {"sin", kl_sin},         {"arcsin", kl_arcsin},
-               {"arccosh", kl_arccosh},   {"arctanh", kl_arctanh}, {"tanh", kl_tanh},
-               {"sigmoid", kl_sigmoid},   {"erf", kl_erf},         {"expm1", kl_expm1},
-               {"to_fp8", kl_to_fp8},     {"clip", clipped},       {"crossed clip", crossed}};
+} unaries[] = {
+#define KL_OP(...)
+#define KL_BINARY(...)
+#define KL_UNARY(ID, name, builder, ...) {#name, builder},
+#include "base/op_list.def"
+    {"round", rounded}, {"clip", clipped}, {"crossed clip", crossed}};
 static const struct {
     const char *name;
     binary_fn *fn;
-} binaries[] = {{"add", kl_add},
-                {"subtract", kl_subtract},
-                {"multiply", kl_multiply},
-                {"divide", kl_divide},
-                {"maximum", kl_maximum},
-                {"minimum", kl_minimum},
-                {"equal", kl_equal},
-                {"not_equal", kl_not_equal},
-                {"less", kl_less},
-                {"greater_equal", kl_greater_equal},
-                {"floor_divide", kl_floor_divide},
-                {"remainder", kl_remainder},
-                {"left_shift", kl_left_shift},
-                {"right_shift", kl_right_shift},
-                {"power", kl_power},
-                {"logaddexp", kl_logaddexp}};
+} binaries[] = {
+#define KL_OP(...)
+#define KL_UNARY(...)
+#define KL_BINARY(ID, name, builder, ...) {#name, builder},
+#include "base/op_list.def"
+};
 static const struct {
     const char *name;
     kl_reduce_fn *fn;

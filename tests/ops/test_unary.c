@@ -37,23 +37,6 @@ static void large(void **state) {
     kl_array_release(a);
 }
 
-static void bad(void **state) {
-    struct kl_array *a = scalar_of(KL_F32, 1), *b = scalar_of(KL_BOOL, 1),
-                    *c = scalar_of(KL_C64, 1), *out;
-    kl_unary_fn *const all[] = {kl_negative, kl_abs,    kl_exp,    kl_log,
-                                kl_sqrt,     kl_square, kl_erfinv, kl_logical_not};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        EXPECT_FAIL(KL_EARG, all[i](&out, NULL, cpu(), &err));
-        EXPECT_FAIL(KL_EARG, all[i](&out, a, NULL, &err));
-        assert_int_equal(all[i](NULL, NULL, cpu(), NULL), KL_EARG);
-    }
-    EXPECT_FAIL(KL_EDTYPE, kl_negative(&out, b, cpu(), &err));
-    EXPECT_FAIL(KL_EDTYPE, kl_erfinv(&out, c, cpu(), &err));
-    kl_array_release(a);
-    kl_array_release(b);
-    kl_array_release(c);
-}
-
 /* ---- gradients ---- */
 
 static int build(struct kl_array **out, struct kl_array *const *in, const void *how,
@@ -61,27 +44,12 @@ static int build(struct kl_array **out, struct kl_array *const *in, const void *
     return (*(kl_unary_fn *const *)how)(out, in[0], cpu(), err);
 }
 
-static void gradients(void **state) {
-    static const struct {
-        const char *name;
-        kl_unary_fn *build;
-        bool complex;
-    } rows[] = {{"negative", kl_negative, true}, {"abs", kl_abs, true}, {"square", kl_square, true},
-                {"exp", kl_exp, true},           {"log", kl_log, true}, {"sqrt", kl_sqrt, true},
-                {"erfinv", kl_erfinv, false}};
-    struct kl_array *x = array_of(KL_F64, SHAPE(2, 2), (double[]){0.3, 0.9, 0.51, 0.07}),
-                    *z = array_of(KL_C64, SHAPE(3), (float[]){1, 2, -0.5f, 0.7f, 0.6f, -0.9f});
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        check_vjp(rows[i].name, build, &rows[i].build, &x, 1, 0);
-        if (rows[i].complex) check_vjp(rows[i].name, build, &rows[i].build, &z, 1, 0);
-    }
-    struct kl_array *minus = array_of(KL_F64, SHAPE(2), (double[]){-0.3, 2});
+/* The sign of the operand decides; the rows' intervals are of one sign. */
+static void gradient_of_abs(void **state) {
     static kl_unary_fn *const size = kl_abs;
+    struct kl_array *minus = array_of(KL_F64, SHAPE(2), (double[]){-0.3, 2});
     check_vjp("abs", build, &size, &minus, 1, 0);
-    kl_array_release(x);
-    kl_array_release(z);
     kl_array_release(minus);
-    assert_null(kl_vjp_rule(KL_OP_LOGICAL_NOT));
 }
 
 /* At 0 the magnitude has the gradient 0, of real and of complex numbers. */
@@ -133,8 +101,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values),
                                        cmocka_unit_test(shapes),
                                        cmocka_unit_test(large),
-                                       cmocka_unit_test(bad),
-                                       cmocka_unit_test(gradients),
+
+                                       cmocka_unit_test(gradient_of_abs),
                                        cmocka_unit_test(gradient_at_zero),
                                        cmocka_unit_test(gradient_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
