@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/ops/golden_<family>.inc: inputs and right answers for the operations, from NumPy and SciPy.
 
-    python3 tools/golden_ops.py [folder]
+    python3 tools/golden_ops.py [folder [family ...]]        (all families, or those named)
 
 The answers are made in float64 (or exact integers) and rounded once to the result's dtype. Each file is one table of
 `struct golden` rows (tests/ops/golden.h). The inputs come from a fixed seed, so the files change only when this script
@@ -12,6 +12,7 @@ from scipy import special
 
 RNG = np.random.default_rng(20240607)
 FOLDER = sys.argv[1] if len(sys.argv) > 1 else "tests/ops"
+FAMILIES = sys.argv[2:]
 UINTS, SINTS = ["uint8", "uint16", "uint32", "uint64"], ["int8", "int16", "int32", "int64"]
 INTS, FLOATS = UINTS + SINTS, ["float16", "float32", "float64", "bfloat16"]
 ALL = ["bool"] + INTS + FLOATS + ["complex64"]
@@ -84,6 +85,8 @@ class Table:
         self.rows.append(f'    {{"{name}", {call}, .n_in = {len(inputs)}, .in = {{{ins}}},\n     .out = {self.array(out)}{tol}}},\n')
 
     def write(self):
+        if FAMILIES and self.family not in FAMILIES:
+            return
         with open(f"{FOLDER}/golden_{self.family}.inc", "w") as f:
             f.write(f"/* golden_{self.family}.inc - written by tools/golden_ops.py; do not edit. */\n/* clang-format off */\n")
             for (bits, text), name in self.data.items():
@@ -420,6 +423,8 @@ class Calls(Table):
         self.rows.append(f'    {{"{title}", {name}, {len(inputs)}, {{{ins}}},\n     {self.array(out)}{tol}}},\n')
 
     def write(self):
+        if FAMILIES and self.family not in FAMILIES:
+            return
         with open(f"{FOLDER}/golden_{self.family}.inc", "w") as f:
             f.write(f"/* golden_{self.family}.inc - written by tools/golden_ops.py; do not edit. */\n/* clang-format off */\n")
             for (bits, text), name in self.data.items():
@@ -862,4 +867,17 @@ def to_e4m3(x):
 for d in FLOATS:
     a = reals(d, [448, 449, 464, 480, 2.0**-9, 2.0**-10, 2.0**-10 * 1.01, 3 * 2.0**-10, 2.0**-6, 0.0155, 17, 18, 19, 1.0625, 1.1875, -300])
     t.add(f"to_fp8 {d}", ".unary = kl_to_fp8", [a], Arr(to_e4m3(exact(a, d)), "uint8"))
+t.write()
+
+# ---- what keel/ops.h has and MLX has not; the inputs do not depend on how many functions there are ----
+KEEL = {"cbrt": np.cbrt}
+t = Table("keel")
+for name, fn in KEEL.items():
+    RNG = np.random.default_rng(43)
+    for d in ["bool"] + INTS:
+        a = sample(d, (2, 3), special_values=d in ("int8", "uint8"))
+        t.add(f"{name} {d}", f".unary = kl_{name}", [a], Arr(fn(exact(a, "float32")), "float32"), 2 * EPS["float32"])
+    for d in FLOATS:
+        a = reals(d, [1e-3, 0.25, 27.0, 1 / 3, 1234.5, 7.0, 7.5])
+        t.add(f"{name} {d}", f".unary = kl_{name}", [a], Arr(fn(exact(a, d)), d), (1 if d in ("float16", "bfloat16") else 2) * EPS[d])
 t.write()

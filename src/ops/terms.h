@@ -63,7 +63,8 @@ int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct
 /* The rules that rows of base/op_list.def name. */
 kl_unary_rule kl_negative_rule, kl_abs_rule, kl_square_rule, kl_sign_rule;
 kl_unary_rule kl_exp_rule, kl_expm1_rule, kl_log_rule, kl_log1p_rule, kl_log2_rule, kl_log10_rule;
-kl_unary_rule kl_sqrt_rule, kl_rsqrt_rule, kl_erf_rule, kl_erfinv_rule, kl_sigmoid_rule;
+kl_unary_rule kl_sqrt_rule, kl_rsqrt_rule, kl_cbrt_rule, kl_erf_rule, kl_erfinv_rule,
+    kl_sigmoid_rule;
 kl_unary_rule kl_sin_rule, kl_cos_rule, kl_tan_rule, kl_arcsin_rule, kl_arccos_rule, kl_arctan_rule;
 kl_unary_rule kl_sinh_rule, kl_cosh_rule, kl_tanh_rule;
 kl_unary_rule kl_arcsinh_rule, kl_arccosh_rule, kl_arctanh_rule;

@@ -81,6 +81,10 @@ int kl_rsqrt(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
     return kl_build_unary(out, KL_OP_RSQRT, a, s, err);
 }
 
+int kl_cbrt(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_CBRT, a, s, err);
+}
+
 int kl_erf(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     return kl_build_unary(out, KL_OP_ERF, a, s, err);
 }
@@ -230,6 +234,11 @@ struct kl_array *kl_arccosh_rule(struct kl_terms *t, struct kl_array *g, struct 
 struct kl_array *kl_arctanh_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                                  struct kl_array *y) {
     return over(t, g, kl_term2(t, kl_multiply, minus(t, 1, x), plus(t, 1, x)));
+}
+/* 1 / (3 y^2) */
+struct kl_array *kl_cbrt_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
+    return over(t, g, kl_term_by(t, kl_multiply, kl_term(t, kl_square, y), 3));
 }
 /* 2 / sqrt(pi) exp(-x^2) */
 struct kl_array *kl_erf_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
