@@ -60,15 +60,12 @@ int kl_vjp_by_unary_rule(const struct kl_vjp *v, struct kl_array **grad, struct 
 int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
                           kl_binary_rule *rule);
 
-/* The rules that rows of base/op_list.def name. */
-kl_unary_rule kl_negative_rule, kl_abs_rule, kl_square_rule, kl_sign_rule;
-kl_unary_rule kl_exp_rule, kl_expm1_rule, kl_log_rule, kl_log1p_rule, kl_log2_rule, kl_log10_rule;
-kl_unary_rule kl_sqrt_rule, kl_rsqrt_rule, kl_cbrt_rule, kl_erf_rule, kl_erfinv_rule,
-    kl_sigmoid_rule;
-kl_unary_rule kl_sin_rule, kl_cos_rule, kl_tan_rule, kl_arcsin_rule, kl_arccos_rule, kl_arctan_rule;
-kl_unary_rule kl_sinh_rule, kl_cosh_rule, kl_tanh_rule;
-kl_unary_rule kl_arcsinh_rule, kl_arccosh_rule, kl_arctanh_rule;
-kl_unary_rule kl_conjugate_rule, kl_real_rule, kl_imag_rule;
-kl_binary_rule kl_add_rule, kl_subtract_rule, kl_multiply_rule, kl_divide_rule;
-kl_binary_rule kl_maximum_rule, kl_minimum_rule, kl_remainder_rule;
-kl_binary_rule kl_arctan2_rule, kl_power_rule, kl_logaddexp_rule;
+/* The rules that rows of base/op_list.def name, each beside its builder; and no rule. */
+#define KL_OP(...)
+#define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
+                 range, gradient)                                                            \
+    kl_unary_rule gradient;
+#define KL_BINARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
+                  range, gradient)                                                            \
+    kl_binary_rule gradient;
+#include "base/op_list.def"

@@ -23,6 +23,16 @@ static kl_binary_rule *const binary_rules[KL_N_OPS] = {
 #include "base/op_list.def"
 };
 
+struct kl_array *kl_no_gradient(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                                struct kl_array *y) {
+    return NULL;
+}
+
+struct kl_array *kl_no_gradient2(struct kl_terms *t, int which, struct kl_array *g,
+                                 struct kl_array *const *in, struct kl_array *y) {
+    return NULL;
+}
+
 static int kl_vjp_unary(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     return kl_vjp_by_unary_rule(v, grad, err, unary_rules[v->op]);
 }
@@ -40,7 +50,8 @@ static kl_vjp_fn *const rules[KL_N_OPS] = {
 kl_vjp_fn *kl_vjp_rule(enum kl_op_id op) {
     if ((unsigned)op >= KL_N_OPS) return NULL;
     const int n_in = kl_op_map(op).n_in;
-    if ((n_in == 1 && !unary_rules[op]) || (n_in == 2 && !binary_rules[op])) return NULL;
+    if (n_in == 1 && unary_rules[op] == kl_no_gradient) return NULL;
+    if (n_in == 2 && binary_rules[op] == kl_no_gradient2) return NULL;
     return rules[op];
 }
 
