@@ -870,7 +870,17 @@ for d in FLOATS:
 t.write()
 
 # ---- what keel/ops.h has and MLX has not; the inputs do not depend on how many functions there are ----
-KEEL = {"cbrt": np.cbrt}
+
+
+
+def sinc(x):
+    """np.sinc, with sin(pi x) taken of what x is from the next whole number; 0 at infinity."""
+    whole = np.rint(x)
+    sine = np.sin(np.pi * (x - whole)) * np.where(np.fmod(whole, 2) == 0, 1.0, -1.0)
+    return np.where(x == 0, 1.0, np.where(np.isinf(x), 0.0, sine / (np.pi * x)))
+
+
+KEEL = {"cbrt": np.cbrt, "sinc": sinc}
 t = Table("keel")
 for name, fn in KEEL.items():
     RNG = np.random.default_rng(43)

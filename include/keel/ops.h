@@ -19,6 +19,9 @@ extern "C" {
 /* The real cube root, also of negative numbers; not for complex64. At most 1 ulp off in float32 on
  * the CPU. The gradient is 1 / (3 cbrt(a)^2), infinite at 0. */
 KEEL_API int keel_cbrt(mlx_array *res, const mlx_array a, const mlx_stream s);
+/* sin(pi a) / (pi a), and 1 at 0 (as numpy.sinc); 0 at infinity. Exactly 0 at other whole numbers.
+ * Not for complex64. At most 1 ulp off in float32 on the CPU. */
+KEEL_API int keel_sinc(mlx_array *res, const mlx_array a, const mlx_stream s);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,10 @@ int kl_sin(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struc
     return kl_build_unary(out, KL_OP_SIN, a, s, err);
 }
 
+int kl_sinc(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
+    return kl_build_unary(out, KL_OP_SINC, a, s, err);
+}
+
 int kl_cos(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     return kl_build_unary(out, KL_OP_COS, a, s, err);
 }
@@ -183,6 +187,21 @@ struct kl_array *kl_log10_rule(struct kl_terms *t, struct kl_array *g, struct kl
 struct kl_array *kl_sin_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                              struct kl_array *y) {
     return times(t, g, kl_term(t, kl_cos, x));
+}
+/* (cos(pi x) - y) / x. Close to 0 the difference has few digits, and its series is taken:
+ * -pi^2 x / 3 (1 - z / 10 + z^2 / 280 - z^3 / 15120), z = (pi x)^2. */
+struct kl_array *kl_sinc_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
+                              struct kl_array *y) {
+    const double pi = 3.1415926535897932385;
+    struct kl_array *angle = kl_term_by(t, kl_multiply, x, pi), *z = kl_term(t, kl_square, angle);
+    struct kl_array *slope =
+        kl_term2(t, kl_divide, kl_term2(t, kl_subtract, kl_term(t, kl_cos, angle), y), x);
+    struct kl_array *sum = plus(t, 1.0 / 280, kl_term_by(t, kl_multiply, z, -1.0 / 15120));
+    sum = plus(t, -1.0 / 10, kl_term2(t, kl_multiply, z, sum));
+    sum = plus(t, 1, kl_term2(t, kl_multiply, z, sum));
+    sum = kl_term2(t, kl_multiply, kl_term_by(t, kl_multiply, x, -pi * pi / 3), sum);
+    struct kl_array *near = kl_term_by(t, kl_less, z, 1.0 / 16);
+    return times(t, g, kl_term_where(t, near, sum, slope));
 }
 struct kl_array *kl_cos_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                              struct kl_array *y) {

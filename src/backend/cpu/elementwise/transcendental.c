@@ -25,6 +25,20 @@ static inline double sigmoid_of_f64(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
+/* sin(pi x) / (pi x): 1 at 0, and 0 at infinity. With n the whole number next to x, x - n is exact
+ * and sin(pi x) = (-1)^n sin(pi (x - n)), so the zeros are where they belong. */
+static inline float sinc_of_f32(float x) {
+    double d = (double)kl_clamp_f32(x, -0x1p60f, 0x1p60f), t = d + KL_TO_INTEGER;
+    double whole = fabs(d) < 0x1p51 ? t - KL_TO_INTEGER : d, a = KL_PI * (d - whole);
+    double y = a * KL_POLYNOMIAL(kl_sin_over_r, a * a) / (KL_PI * d);
+    uint64_t odd = fabs(d) < 0x1p51 ? kl_f64_bits(t) << 63 : 0;
+    return x == 0 ? 1 : (float)kl_bits_f64(kl_f64_bits(y) ^ odd);
+}
+static inline double sinc_of_f64(double x) {
+    double whole = rint(x), y = sin(KL_PI * (x - whole)) / (KL_PI * x);
+    if (isinf(x)) return 0;
+    return x == 0 ? 1 : fabs(whole) < 0x1p53 && (int64_t)whole % 2 ? -y : y;
+}
 /* A third of the exponent bits, moved so that the bias comes out right, is a first approximation with
  * 5 right bits; each step of Halley's method has three times as many: 15, 45. */
 static inline float cbrt_of_f32(float x) {
@@ -151,6 +165,8 @@ REAL(arctanh, atanh)
     KL_MAP_1(name##_f64, double, double, name)
 PIECES(tanh, 10)
 PIECES(erf, 3.99f)
+KL_MATH_MAP(sinc_f32, sinc_of_f32)
+KL_MAP_1(sinc_f64, double, double, sinc_of_f64)
 KL_MATH_MAP(cbrt_f32, cbrt_of_f32)
 KL_MAP_1(cbrt_f64, double, double, cbrt)
 KL_MAP_1(rsqrt_f32, float, float, rsqrt_of_f32)
@@ -187,29 +203,18 @@ KL_MAP_2(logaddexp_c64, struct kl_c64, kl_c64_logaddexp)
 #define INEXACT(f) REALS(f), [KL_C64] = f##_c64
 
 static kl_map_fn *const maps[][KL_N_DTYPES] = {
-    [KL_OP_EXPM1] = {REALS(expm1)},
-    [KL_OP_LOG1P] = {INEXACT(log1p)},
-    [KL_OP_LOG2] = {INEXACT(log2)},
-    [KL_OP_LOG10] = {INEXACT(log10)},
-    [KL_OP_SIN] = {INEXACT(sin)},
-    [KL_OP_COS] = {INEXACT(cos)},
-    [KL_OP_TAN] = {INEXACT(tan)},
-    [KL_OP_ARCSIN] = {INEXACT(arcsin)},
-    [KL_OP_ARCCOS] = {INEXACT(arccos)},
-    [KL_OP_ARCTAN] = {INEXACT(arctan)},
-    [KL_OP_SINH] = {INEXACT(sinh)},
-    [KL_OP_COSH] = {INEXACT(cosh)},
-    [KL_OP_TANH] = {INEXACT(tanh)},
-    [KL_OP_ARCSINH] = {INEXACT(arcsinh)},
-    [KL_OP_ARCCOSH] = {INEXACT(arccosh)},
-    [KL_OP_ARCTANH] = {INEXACT(arctanh)},
-    [KL_OP_ERF] = {REALS(erf)},
-    [KL_OP_RSQRT] = {INEXACT(rsqrt)},
-    [KL_OP_CBRT] = {REALS(cbrt)},
-    [KL_OP_SIGMOID] = {REALS(sigmoid)},
-    [KL_OP_ARCTAN2] = {REALS(arctan2)},
-    [KL_OP_POWER] = {INEXACT(power)},
-    [KL_OP_LOGADDEXP] = {INEXACT(logaddexp)},
+    [KL_OP_EXPM1] = {REALS(expm1)},       [KL_OP_LOG1P] = {INEXACT(log1p)},
+    [KL_OP_LOG2] = {INEXACT(log2)},       [KL_OP_LOG10] = {INEXACT(log10)},
+    [KL_OP_SIN] = {INEXACT(sin)},         [KL_OP_COS] = {INEXACT(cos)},
+    [KL_OP_TAN] = {INEXACT(tan)},         [KL_OP_ARCSIN] = {INEXACT(arcsin)},
+    [KL_OP_ARCCOS] = {INEXACT(arccos)},   [KL_OP_ARCTAN] = {INEXACT(arctan)},
+    [KL_OP_SINH] = {INEXACT(sinh)},       [KL_OP_COSH] = {INEXACT(cosh)},
+    [KL_OP_TANH] = {INEXACT(tanh)},       [KL_OP_ARCSINH] = {INEXACT(arcsinh)},
+    [KL_OP_ARCCOSH] = {INEXACT(arccosh)}, [KL_OP_ARCTANH] = {INEXACT(arctanh)},
+    [KL_OP_ERF] = {REALS(erf)},           [KL_OP_RSQRT] = {INEXACT(rsqrt)},
+    [KL_OP_CBRT] = {REALS(cbrt)},         [KL_OP_SINC] = {REALS(sinc)},
+    [KL_OP_SIGMOID] = {REALS(sigmoid)},   [KL_OP_ARCTAN2] = {REALS(arctan2)},
+    [KL_OP_POWER] = {INEXACT(power)},     [KL_OP_LOGADDEXP] = {INEXACT(logaddexp)},
 };
 
 kl_map_fn *kl_cpu_transcendental_map(enum kl_op_id op, enum kl_dtype dtype) {
