@@ -20,6 +20,8 @@ import time
 
 import numpy as np
 
+import chart
+
 # PyTorch 2.15 kills its process by an illegal instruction on some virtual machines, in products of bfloat16; then it is told to leave those instructions out.
 probe = "import torch; a = torch.ones(256, 256).bfloat16(); a @ a"
 if subprocess.run([sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode < 0:
@@ -507,28 +509,6 @@ def write_table(path):
             f.write(f"| {r['name']} | {r['med']['keel'] * 1e3:.4g} | {share} | {' | '.join(cells)} | {r['ratio']:.2f} |\n")
 
 
-def write_chart(path):
-    """A bar per case: how many times as fast as the best peer, on a logarithmic axis."""
-    rows = [r for r in results if r["best"]]
-    height, width, left = 16 * len(rows) + 40, 900, 300
-    top = max(4.0, max(r["ratio"] for r in rows))
-    low = min(0.25, min(r["ratio"] for r in rows))
-
-    def x(v):
-        return left + (width - left - 60) * (math.log(v) - math.log(low)) / (math.log(top) - math.log(low))
-
-    with open(path, "w") as f:
-        f.write(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="11">\n')
-        f.write(f'<rect width="{width}" height="{height}" fill="white"/>\n<text x="{left}" y="14">best peer\'s time / Keel\'s (to the right of the line: Keel is faster)</text>\n')
-        for i, r in enumerate(rows):
-            y = 24 + 16 * i
-            a, b = sorted((x(1), x(r["ratio"])))
-            colour = "#2a7f4f" if r["ratio"] >= 1 else "#b5482f"
-            f.write(f'<text x="{left - 6}" y="{y + 10}" text-anchor="end">{r["name"]}</text><rect x="{a:.1f}" y="{y}" width="{max(b - a, 1):.1f}" height="12" fill="{colour}"/>')
-            f.write(f'<text x="{b + 4:.1f}" y="{y + 10}">{r["ratio"]:.2f} ({r["best"]})</text>\n')
-        f.write(f'<line x1="{x(1):.1f}" y1="20" x2="{x(1):.1f}" y2="{height - 8}" stroke="black"/>\n</svg>\n')
-
-
 print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
 measure_limits()
 for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention):
@@ -544,4 +524,4 @@ if ratios:
 if os.environ.get("KEEL_BENCH_TABLE"):
     write_table(os.environ["KEEL_BENCH_TABLE"])
 if os.environ.get("KEEL_BENCH_CHART") and ratios:
-    write_chart(os.environ["KEEL_BENCH_CHART"])
+    chart.draw([(r["name"], r["ratio"] if r["best"] else 0) for r in results], os.environ["KEEL_BENCH_CHART"])

@@ -54,7 +54,7 @@ void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket);
 int kl_wait_fate(struct kl_fate *f, struct kl_error **err);
 /* Makes sure that what a commit needs later without failing exists: threads, lists. Call before the lock. */
 int kl_runtime_ready(struct kl_error **err);
-/* Slows the caller down while too much is in flight; see DESIGN 3. No lock is held. */
+/* Slows the caller down while too much is in flight. No lock is held. */
 void kl_runtime_back_pressure(struct kl_stream *s /* where the work goes; may be NULL */);
 
 #ifdef KL_TEST_HOOKS
