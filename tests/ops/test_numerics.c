@@ -179,6 +179,8 @@ static const struct row rows[] = {
     ALL_FLOATS("E15", "erf", "inf -inf nan 0", NULL, "1 -1 nan 0"),
     ALL_FLOATS("E15", "expm1", "-inf inf -0", NULL, "-1 inf -0"),
     ALL_FLOATS("E16", "logaddexp", "inf -inf inf nan", "inf -inf -inf 1", "inf -inf inf nan"),
+    {"E16", "logaddexp", KL_C64, "1:1 -inf:-inf inf:2", "-inf:-inf 2:-0 5:1", "1:1 2:-0 inf:2",
+     KEEP},
     {"E17", "to_fp8", KL_F32, "448 465 inf -inf nan -0 0x1p-9 0x1p-10 17 19", NULL,
      "126 126 126 254 127 128 1 0 88 90", KL_U8},
     {"E17", "to_fp8", KL_F16, "448 inf nan 1.1875", NULL, "126 126 127 58", KL_U8},
