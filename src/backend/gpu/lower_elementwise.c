@@ -540,13 +540,14 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
         const struct leaf *l = &g->leaf[k];
         int64_t item = (int64_t)kl_dtype_size(l->arg->dtype);
         int64_t from = l->operand >= 0 ? at[l->operand] : l->walk == FLAT ? j->begin : 0;
-        args[n_args++] = KL_KARG_PTR((const char *)l->arg->data + from * item);
+        args[n_args++] = KL_KARG_PTR((const char *)l->arg->data + from * item,
+                                     packed(&p, k) ? item * p.pack : item);
     }
     for (int k = 0; k < g->n_steps; k++) {
         const struct kl_arg *out = out_of(g->step[k].c);
+        int64_t item = (int64_t)kl_dtype_size(out->dtype);
         if (g->step[k].stored)
-            args[n_args++] = KL_KARG_PTR((const char *)out->data +
-                                         j->begin * (int64_t)kl_dtype_size(out->dtype));
+            args[n_args++] = KL_KARG_PTR((const char *)out->data + j->begin * item, item * p.pack);
     }
     int64_t items = (n + p.pack - 1) / p.pack, per_group = LOCAL;
     j->begin += n;
