@@ -54,8 +54,8 @@ struct kl_port_ops {
     /* Device to device, behind what is in the queue. */
     int (*copy)(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
                 struct kl_error **err);
-    /* Memory of the queue for the time of one command, device address, a multiple of
-     * KL_SCRATCH_ALIGNMENT; grows, is never given back. */
+    /* Memory of the queue for the time of one command, device address, aligned to 64 bytes at least;
+     * grows, is never given back. */
     int (*scratch)(struct kl_port *p, void *queue, size_t bytes, void **ptr, struct kl_error **err);
     /* May run a whole command in its own way (a vendor's library): 1 when it did, 0 when not, negative codes. dry: only says whether it would.
      * NULL: never. */
