@@ -201,7 +201,6 @@ static bool close_enough(const struct node *d, const void *got, const void *want
         nan[0] = nan[0] || isnan(p);
         nan[1] = nan[1] || isnan(q);
         if (isfinite(q)) scale = fmax(scale, fabs(q));
-        if (t == KL_C64 && (!isfinite(p) || !isfinite(q))) return true; /* not promised yet */
     }
     if (nan[0] || nan[1]) return nan[0] && nan[1];
     for (size_t k = 0; k < n; k++) {
