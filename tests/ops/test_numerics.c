@@ -184,6 +184,10 @@ static const struct row rows[] = {
     {"E17", "to_fp8", KL_F32, "448 465 inf -inf nan -0 0x1p-9 0x1p-10 17 19", NULL,
      "126 126 126 254 127 128 1 0 88 90", KL_U8},
     {"E17", "to_fp8", KL_F16, "448 inf nan 1.1875", NULL, "126 126 127 58", KL_U8},
+    {"E17", "to_fp8", KL_F32, "nan -nan -1", NULL, "127 127 184", KL_U8},
+    {"E17", "to_fp8", KL_F64, "nan -nan -1", NULL, "127 127 184", KL_U8},
+    {"E17", "to_fp8", KL_F16, "nan -nan -1", NULL, "127 127 184", KL_U8},
+    {"E17", "to_fp8", KL_BF16, "nan -nan -1", NULL, "127 127 184", KL_U8},
     ALL_FLOATS("E18", "clip", "nan -5 5 2", NULL, "nan 1 3 2"),
     ALL_FLOATS("E18", "crossed clip", "nan -5 5 2", NULL, "nan 1 1 1"),
 
