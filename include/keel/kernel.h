@@ -106,14 +106,16 @@ KEEL_API keel_kernel keel_kernel_new(const char *name, const char *const *input_
 /* Arrays that it will make keep what they need. An empty handle is fine. */
 KEEL_API int keel_kernel_free(keel_kernel kernel);
 
-/* *outputs gets one lazy array per output. inputs: as many as the kernel has input names; an empty
+/* outputs gets one lazy array per output. inputs: as many as the kernel has input names; an empty
  * handle when it has none. Fails at once, and changes nothing: KEEL_EARG (NULL, empty handles,
  * numbers of arrays, grid or group below 1, template arguments, an initial value that a dtype does
- * not hold), KEEL_EDTYPE, KEEL_ESHAPE, KEEL_EUNSUPPORTED (the stream is not a GPU's). The arrays fail
- * when they are evaluated: KEEL_ECOMPILE with the compiler's words, whose line numbers are those of
- * `source`, in a file of the kernel's name; KEEL_EARG when group, grid or shared memory (the source's
- * and the config's together) are more than the device takes, of this kernel; KEEL_EUNSUPPORTED when it lacks float64, or the 64-bit atomics that RAISE
- * needs; KEEL_EKERNEL when the kernel raised an error. */
+ * not hold), KEEL_ELIMIT (the threads of the grid, whole groups, are over 2^63 - 1), KEEL_EDTYPE,
+ * KEEL_ESHAPE, KEEL_EUNSUPPORTED (the stream is not a GPU's). The arrays fail when they are
+ * evaluated: KEEL_ECOMPILE with the compiler's words, whose line numbers are those of `source`, in
+ * a file of the kernel's name; KEEL_EARG when group, grid or shared memory (the source's and the
+ * config's together) are more than the device takes, of this kernel; KEEL_EUNSUPPORTED when it
+ * lacks float64, or the 64-bit atomics that RAISE needs; KEEL_EKERNEL when the kernel raised an
+ * error. */
 KEEL_API int keel_kernel_apply(mlx_vector_array *outputs, keel_kernel kernel,
                                const mlx_vector_array inputs, const keel_kernel_config *config,
                                const mlx_stream stream);

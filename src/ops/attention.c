@@ -1,6 +1,10 @@
-/* attention.c - scaled_dot_product_attention: softmax(scale q k' + mask) v, over groups of heads that share keys and values.
+/* attention.c - scaled_dot_product_attention: softmax(scale q k' + mask) v, over groups of heads
+ * that share keys and values.
  *
- * On the CPU one kernel does all of it, in float32. On devices, and in float64, it is composed of products and a softmax; its vjp rule is, everywhere. */
+ * On the CPU one kernel does all of it, in float32. On devices, and in float64, it is composed of
+ * products and a softmax; its vjp rule is, everywhere. 16-bit floats are composed in float32, and
+ * only the result is rounded: scores of 65504 and more are common, and weights of 16 bits too
+ * coarse. */
 #include <float.h>
 #include <string.h>
 
@@ -128,15 +132,17 @@ static int swapped(struct kl_array **out, struct kl_array *a, struct kl_error **
     return kl_permute(out, a, perm, err);
 }
 
+/* The type in which the composed form computes. */
+static enum kl_dtype wide_of(const struct attention *t) {
+    return t->dtype == KL_F64 ? KL_F64 : KL_F32;
+}
+
 /* scores where `keep`, else the lowest number. */
 static int keep_where(struct kl_array **out, struct kl_array *keep, struct kl_array *scores,
                       const struct attention *t, struct kl_error **err) {
-    double lowest = t->dtype == KL_F64   ? -DBL_MAX
-                    : t->dtype == KL_F16 ? -65504
-                                         : (double)kl_bf16_to_f32(0xff7f);
+    double lowest = wide_of(t) == KL_F64 ? -DBL_MAX : -(double)FLT_MAX;
     struct kl_array *low;
-    if (t->dtype == KL_F32) lowest = -FLT_MAX;
-    KL_TRY(kl_array_new_scalar(&low, lowest, t->dtype, err));
+    KL_TRY(kl_array_new_scalar(&low, lowest, wide_of(t), err));
     int rc = kl_where(out, keep, scores, low, t->s, err);
     kl_array_release(low);
     return rc;
@@ -150,18 +156,20 @@ static struct kl_array *causal_mask(struct kl_terms *t, const struct attention *
     return kl_term2(t, kl_less_equal, cols, column);
 }
 
-struct parts {
+struct parts {                  /* of wide_of */
     struct kl_array *q, *k, *v; /* grouped; q scaled */
     struct kl_array *weights;   /* of all keys: (b, kv heads, group, n, m) */
     struct kl_array *sink;      /* the weights of the sinks, (..., n, 1); NULL without */
 };
 
 static void weigh(struct kl_terms *t, struct parts *w, const struct attention *p) {
-    struct kl_array *factor = kl_term_number(t, p->p.scale, p->dtype);
-    struct kl_array *scaled = kl_term2(t, kl_multiply, p->in[0], factor);
+    enum kl_dtype wide = wide_of(p);
+    struct kl_array *in[3], *factor = kl_term_number(t, p->p.scale, wide);
+    for (int i = 0; i < 3; i++) in[i] = kl_term_cast(t, p->in[i], wide);
+    struct kl_array *scaled = kl_term2(t, kl_multiply, in[0], factor);
     w->q = KL_TERM(t, grouped(&t->made, scaled, p, t->err));
-    w->k = KL_TERM(t, grouped(&t->made, p->in[1], p, t->err));
-    w->v = KL_TERM(t, grouped(&t->made, p->in[2], p, t->err));
+    w->k = KL_TERM(t, grouped(&t->made, in[1], p, t->err));
+    w->v = KL_TERM(t, grouped(&t->made, in[2], p, t->err));
     struct kl_array *turned = KL_TERM(t, swapped(&t->made, w->k, t->err));
     struct kl_array *x = kl_term2(t, kl_matmul, w->q, turned);
     if (p->p.causal) {
@@ -169,9 +177,10 @@ static void weigh(struct kl_terms *t, struct parts *w, const struct attention *p
         x = KL_TERM(t, keep_where(&t->made, keep, x, p, t->err));
     }
     if (p->p.has_mask) {
+        bool keeps = p->in[3]->t.dtype == KL_BOOL;
         struct kl_array *mask = KL_TERM(t, grouped(&t->made, p->in[3], p, t->err));
-        x = p->in[3]->t.dtype == KL_BOOL ? KL_TERM(t, keep_where(&t->made, mask, x, p, t->err))
-                                         : kl_term2(t, kl_add, x, mask);
+        x = keeps ? KL_TERM(t, keep_where(&t->made, mask, x, p, t->err))
+                  : kl_term2(t, kl_add, x, kl_term_cast(t, mask, wide));
     }
     w->sink = NULL;
     if (!p->p.has_sinks) {
@@ -179,19 +188,19 @@ static void weigh(struct kl_terms *t, struct parts *w, const struct attention *p
         return;
     }
     int per_group[] = {1, p->kv_heads, p->kv_heads ? p->heads / p->kv_heads : 1, 1, 1};
-    int wide[] = {p->b, per_group[1], per_group[2], p->n, 1};
+    int extents[] = {p->b, per_group[1], per_group[2], p->n, 1};
     int start[5] = {0}, step[] = {1, 1, 1, 1, 1};
-    struct kl_array *sinks = p->in[3 + p->p.has_mask];
+    struct kl_array *sinks = kl_term_cast(t, p->in[3 + p->p.has_mask], wide);
     struct kl_array *y = KL_TERM(t, kl_reshape_to(&t->made, sinks, 5, per_group, t->s, t->err));
-    y = KL_TERM(t, kl_broadcast_view(&t->made, y, 5, wide, t->err));
+    y = KL_TERM(t, kl_broadcast_view(&t->made, y, 5, extents, t->err));
     struct kl_array *both[] = {x, y};
     x = KL_TERM(t, kl_concatenate_axis(&t->made, both, 2, -1, t->s, t->err));
     x = KL_TERM(t, kl_softmax_axis(&t->made, x, -1, true, t->s, t->err));
-    wide[4] = p->m;
-    w->weights = KL_TERM(t, kl_slice_to(&t->made, x, start, step, wide, t->err));
+    extents[4] = p->m;
+    w->weights = KL_TERM(t, kl_slice_to(&t->made, x, start, step, extents, t->err));
     start[4] = p->m;
-    wide[4] = 1;
-    w->sink = KL_TERM(t, kl_slice_to(&t->made, x, start, step, wide, t->err));
+    extents[4] = 1;
+    w->sink = KL_TERM(t, kl_slice_to(&t->made, x, start, step, extents, t->err));
 }
 
 static int compose(struct kl_array **out, const struct attention *p, struct kl_error **err) {
@@ -200,6 +209,7 @@ static int compose(struct kl_array **out, const struct attention *p, struct kl_e
     int dims[] = {p->b, p->heads, p->n, p->e};
     weigh(&t, &w, p);
     struct kl_array *x = kl_term2(&t, kl_matmul, w.weights, w.v);
+    x = kl_term_cast(&t, x, p->dtype);
     x = KL_TERM(&t, kl_reshape_to(&t.made, x, 4, dims, p->s, err));
     return kl_terms_end(&t, x, out);
 }
@@ -244,6 +254,7 @@ static int gradients(const struct kl_vjp *v, const struct attention *p, struct k
     struct parts w;
     weigh(&t, &w, p);
     struct kl_array *c = KL_TERM(&t, grouped(&t.made, v->cotangent[0], p, err));
+    c = kl_term_cast(&t, c, wide_of(p));
     struct kl_array *turned = KL_TERM(&t, swapped(&t.made, w.v, err));
     struct kl_array *dw = kl_term2(&t, kl_matmul, c, turned);
     struct kl_array *wdw = kl_term2(&t, kl_multiply, w.weights, dw);
@@ -252,7 +263,7 @@ static int gradients(const struct kl_vjp *v, const struct attention *p, struct k
     struct kl_array *made[5] = {NULL};
     if (v->wanted[0]) {
         struct kl_array *x = kl_term2(&t, kl_matmul, ds, w.k);
-        x = kl_term2(&t, kl_multiply, x, kl_term_number(&t, p->p.scale, p->dtype));
+        x = kl_term2(&t, kl_multiply, x, kl_term_number(&t, p->p.scale, wide_of(p)));
         made[0] = KL_TERM(&t, kl_reshape_to(&t.made, x, 4, v->in[0]->t.dims, p->s, err));
     }
     if (v->wanted[1]) {
@@ -274,6 +285,8 @@ static int gradients(const struct kl_vjp *v, const struct attention *p, struct k
         x = kl_term(&t, kl_negative, x);
         made[3 + p->p.has_mask] = KL_TERM(&t, kl_reshape_to(&t.made, x, 1, &p->heads, p->s, err));
     }
+    for (int i = 0; i < v->n_in; i++)
+        if (made[i]) made[i] = kl_term_cast(&t, made[i], (enum kl_dtype)v->in[i]->t.dtype);
     for (int i = 0; i < v->n_in && !t.rc; i++)
         if (made[i]) grad[i] = kl_array_retain(made[i]);
     return kl_terms_end(&t, NULL, NULL);

@@ -349,7 +349,7 @@ static int check_templates(const struct kl_kernel *k, const struct kl_kernel_use
 
 static int check_geometry(const struct kl_kernel *k, const struct kl_kernel_use *u,
                           struct kl_error **err) {
-    int64_t in_group = 1;
+    int64_t in_group = 1, threads = 1;
     for (int i = 0; i < 3; i++) {
         if (u->grid[i] < 1)
             return kl_fail(err, KL_EARG, "grid (%d, %d, %d): sizes are 1 or more", u->grid[0],
@@ -362,6 +362,17 @@ static int check_geometry(const struct kl_kernel *k, const struct kl_kernel_use 
             return kl_fail(err, KL_EARG,
                            "thread group (%d, %d, %d) has more threads than any device takes",
                            u->group[0], u->group[1], u->group[2]);
+    }
+    /* Groups are launched whole. Drivers multiply without looking, and some end the process. */
+    for (int i = 0; i < 3; i++) {
+        int64_t groups = (u->grid[i] - 1) / u->group[i] + 1, along = groups * u->group[i];
+        if (along > INT64_MAX / threads)
+            return kl_fail(err, KL_ELIMIT,
+                           "kernel '%s': grid (%d, %d, %d) in groups of (%d, %d, %d) is over "
+                           "2^63 - 1 threads",
+                           k->name, u->grid[0], u->grid[1], u->grid[2], u->group[0], u->group[1],
+                           u->group[2]);
+        threads *= along;
     }
     if (k->shared_bytes > INT32_MAX || u->shared_bytes > INT32_MAX)
         return kl_fail(err, KL_EARG, "%zu bytes of shared memory are more than any device has",

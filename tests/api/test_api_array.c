@@ -253,8 +253,16 @@ static void test_no_leak(void **state) {
     assert_no_leak(lifetime_body);
 }
 
+/* A handle like that of mlx_array_new, where an operand is absent. */
+static void test_empty_constant(void **state) {
+    assert_null(mlx_array_empty.ctx);
+    OK(mlx_array_free(mlx_array_empty));
+    FAILS(mlx_array_eval(mlx_array_empty), KEEL_EARG, "empty");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_empty_constant),
         cmocka_unit_test(test_empty_handles),
         cmocka_unit_test(test_set_overwrites_in_place),
         cmocka_unit_test(test_failure_leaves_the_result),

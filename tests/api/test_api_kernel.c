@@ -1,5 +1,6 @@
 /* Custom kernels in the common dialect, through the public API, on a real device (KEEL_TEST_GPU: opencl unless set; cuda). */
 #include <keel/kernel.h>
+#include <limits.h>
 #include <math.h>
 
 #include "api_support.h"
@@ -774,6 +775,11 @@ static void test_bad_calls(void **state) {
         BAD(c.group[i] = -1, KEEL_EARG, "thread group (");
     }
     BAD((c.group[0] = c.group[1] = 1 << 20), KEEL_EARG, "thread group (");
+    BAD((c.grid[0] = c.grid[1] = c.grid[2] = INT_MAX), KEEL_ELIMIT, "over 2^63 - 1 threads");
+    BAD((c.grid[0] = c.grid[1] = 1 << 30, c.grid[2] = 8), KEEL_ELIMIT,
+        "(1073741824, 1073741824, 8)");
+    BAD((c.grid[1] = c.grid[2] = INT_MAX, c.grid[0] = 2, c.group[0] = 4), KEEL_ELIMIT,
+        "groups of (4, 1, 1)"); /* as given it would fit */
     BAD(c.shared_bytes = SIZE_MAX, KEEL_EARG, "shared memory");
     const keel_kernel_output negative = FLAT(-1, MLX_INT32), no_dtype = FLAT(3, (mlx_dtype)77),
                              no_shape = {NULL, 2, MLX_INT32}, bytes = FLAT(3, MLX_UINT8);

@@ -4,6 +4,12 @@
 
 #include "backend/cpu/matmul/tiles_amx.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "base/op_params.h"
+
+/* The simulated device, or what KEEL_TEST_GPU names. */
+static struct kl_stream *gpu(void) {
+    return sim();
+}
 
 struct shape {
     int b, heads, kv_heads, n, m, d, e;
@@ -66,11 +72,12 @@ static void reference(const struct shape *s, const double *q, const double *k, c
     for (int c = 0; c < s->e; c++) out[c] = s->m ? out[c] / total : 0;
 }
 
-static void check(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
-                  bool turned, struct kl_stream *stream) {
+/* q_scale: how large queries are; scores are as large, times the root of the width. */
+static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
+                         bool turned, struct kl_stream *stream, float q_scale) {
     int dq[] = {s.b, s.heads, s.n, s.d}, dk[] = {s.b, s.kv_heads, s.m, s.d},
         dv[] = {s.b, s.kv_heads, s.m, s.e}, dm[] = {s.n, s.m};
-    struct kl_array *q = random_array(dtype, 4, dq, 3), *k = random_array(dtype, 4, dk, 1),
+    struct kl_array *q = random_array(dtype, 4, dq, q_scale), *k = random_array(dtype, 4, dk, 1),
                     *v = random_array(dtype, 4, dv, 1), *mask = NULL, *sinks = NULL, *out;
     if (masking == BOOLEAN) {
         struct kl_array *zero = scalar_of(KL_F32, -0.3), *x = random_array(KL_F32, 2, dm, 1);
@@ -95,7 +102,7 @@ static void check(struct shape s, enum kl_dtype dtype, enum masking masking, boo
     double *got = as_doubles(out), *want = malloc((size_t)(s.e + 1) * sizeof(double)),
            *room = malloc((size_t)(s.m + 1) * sizeof(double));
     double unit = dtype == KL_F64 ? 1e-13 : dtype == KL_F32 ? 1e-5 : dtype == KL_F16 ? 2e-3 : 2e-2;
-    if (stream != cpu() && dtype != KL_F32) unit *= 8; /* scores are rounded on the way */
+    bool composed = stream != cpu();
     for (int b = 0; b < s.b; b++)
         for (int h = 0; h < s.heads; h++)
             for (int i = 0; i < s.n; i += 1 + s.n / 40) {
@@ -103,6 +110,11 @@ static void check(struct shape s, enum kl_dtype dtype, enum masking masking, boo
                           room);
                 for (int c = 0; c < s.e; c++) {
                     double y = got[((b * s.heads + h) * s.n + i) * s.e + c];
+                    /* Composed, 16-bit floats are computed in float32 and rounded once. */
+                    if (composed && dtype == KL_F16)
+                        unit = 1e-5 * q_scale + 0x1p-11 * fabs(want[c]);
+                    if (composed && dtype == KL_BF16)
+                        unit = 1e-5 * q_scale + 0x1p-8 * fabs(want[c]);
                     if (!(fabs(y - want[c]) <= unit))
                         fail_msg("%s (%d, %d/%d, %d, %d, %d, %d) mask %d sinks %d%s: head %d, "
                                  "query %d: %g, not %g",
@@ -116,6 +128,11 @@ static void check(struct shape s, enum kl_dtype dtype, enum masking masking, boo
     free(room);
     struct kl_array *all[] = {q, k, v, mask, sinks, out};
     for (int i = 0; i < 6; i++) kl_array_release(all[i]);
+}
+
+static void check(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
+                  bool turned, struct kl_stream *stream) {
+    check_scaled(s, dtype, masking, with_sinks, turned, stream, 3);
 }
 
 static const struct shape shapes[] = {
@@ -201,10 +218,98 @@ static void not_in_pieces(void **state) {
 }
 
 static void on_a_device(void **state) {
-    for (int i = 0; i < N_SHAPES; i++)
-        for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
-            if (shapes[i].m)
-                check(shapes[i], KL_F32, (enum masking)masking, masking % 2, false, sim());
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
+    for (int d = 0; d < 3; d++)
+        for (int i = 0; i < N_SHAPES; i++)
+            for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
+                for (int sinks = i % 2; shapes[i].m && sinks < 2; sinks += 2)
+                    check(shapes[i], dtypes[d], (enum masking)masking, sinks, false, gpu());
+}
+
+/* Scores beside each other that 16 bits would not tell apart, or hold: these are up to 250 times
+ * larger than above. */
+static void large_scores_on_a_device(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16};
+    static const struct shape few[] = {{1, 4, 2, 9, 20, 64, 8}, {1, 2, 1, 1, 33, 16, 5}};
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < 2; i++)
+            for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
+                for (int sinks = 0; sinks < 2; sinks++) {
+                    check_scaled(few[i], dtypes[d], (enum masking)masking, sinks, false, gpu(), 8);
+                    check_scaled(few[i], dtypes[d], (enum masking)masking, sinks, false, gpu(), 64);
+                }
+}
+
+/* Scores of 65504 and more, which are infinities in float16: the largest wins, and NaN is nowhere.
+ * */
+static void scores_beyond_float16_on_a_device(void **state) {
+    enum { M = 7, D = 4 };
+    float q[2 * D], k[M * D], v[M];
+    for (int i = 0; i < 2 * D; i++) q[i] = 300;
+    for (int i = 0; i < M * D; i++) k[i] = i / D == 4 ? 110 : 100; /* scores 120000 and 132000 */
+    for (int i = 0; i < M; i++) v[i] = (float)i;
+    struct kl_array *full[] = {array_of(KL_F32, SHAPE(1, 1, 2, D), q),
+                               array_of(KL_F32, SHAPE(1, 1, M, D), k),
+                               array_of(KL_F32, SHAPE(1, 1, M, 1), v)},
+                    *x[3], *out, *wide;
+    for (int i = 0; i < 3; i++) EXPECT_OK(kl_astype(&x[i], full[i], KL_F16, cpu(), &err));
+    EXPECT_OK(kl_attention(&out, x[0], x[1], x[2], 1, "", NULL, NULL, gpu(), &err));
+    EXPECT_OK(kl_astype(&wide, out, KL_F32, cpu(), &err));
+    EXPECT_F32(wide, SHAPE(1, 1, 2, 1), 4, 4);
+    kl_array_release(out);
+    for (int i = 0; i < 3; i++) {
+        kl_array_release(full[i]);
+        kl_array_release(x[i]);
+    }
+}
+
+/* Of q, k and v (in[3] is the cotangent), by the rule, which is composed on every device. */
+static void gradients_of(struct kl_array **grad, struct kl_array *const *in, struct kl_stream *s) {
+    const struct kl_attention_params params = {.scale = 0.05F};
+    const bool wanted[] = {true, true, true};
+    struct kl_vjp v = {.op = KL_OP_ATTENTION,
+                       .params = &params,
+                       .n_in = 3,
+                       .n_out = 1,
+                       .in = in,
+                       .cotangent = in + 3,
+                       .wanted = wanted,
+                       .s = s};
+    for (int i = 0; i < 3; i++) grad[i] = NULL;
+    EXPECT_OK(kl_vjp_rule(KL_OP_ATTENTION)(&v, grad, &err));
+}
+
+/* The gradient of 16-bit floats is made from weights of float32 as well, and rounded once. */
+static void gradient_on_a_device(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16};
+    for (int d = 0; d < 2; d++) {
+        struct kl_array *half[4] = {random_array(dtypes[d], SHAPE(1, 4, 3, 16), 40),
+                                    random_array(dtypes[d], SHAPE(1, 2, 5, 16), 40),
+                                    random_array(dtypes[d], SHAPE(1, 2, 5, 8), 1),
+                                    random_array(dtypes[d], SHAPE(1, 4, 3, 8), 1)},
+                        *full[4], *got[3], *want[3];
+        for (int i = 0; i < 4; i++) EXPECT_OK(kl_astype(&full[i], half[i], KL_F32, cpu(), &err));
+        gradients_of(got, half, gpu());
+        gradients_of(want, full, gpu());
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(got[i]->t.dtype, dtypes[d]);
+            double *x = as_doubles(got[i]), *y = as_doubles(want[i]);
+            for (int64_t k = 0; k < got[i]->t.size; k++) {
+                double room = (dtypes[d] == KL_F16 ? 0x1p-11 : 0x1p-8) * fabs(y[k]) + 1e-4;
+                if (!(fabs(x[k] - y[k]) <= room))
+                    fail_msg("%s, gradient %d, element %d: %g, not %g", kl_dtype_name(dtypes[d]), i,
+                             (int)k, x[k], y[k]);
+            }
+            free(x);
+            free(y);
+            kl_array_release(got[i]);
+            kl_array_release(want[i]);
+        }
+        for (int i = 0; i < 4; i++) {
+            kl_array_release(half[i]);
+            kl_array_release(full[i]);
+        }
+    }
 }
 
 /* Of values that are all 1 any weights make 1, however they are rounded; of a NaN that is seen, NaN. */
@@ -404,7 +509,6 @@ int main(void) {
         cmocka_unit_test(types),
         cmocka_unit_test(ways_of_tiles),
         cmocka_unit_test(not_in_pieces),
-        cmocka_unit_test(on_a_device),
         cmocka_unit_test(extremes),
         cmocka_unit_test(weights_add_up),
         cmocka_unit_test(nan_stays_with_its_queries),
@@ -412,5 +516,14 @@ int main(void) {
         cmocka_unit_test(gradient),
         cmocka_unit_test(bad),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest on_devices[] = {
+        cmocka_unit_test(on_a_device),
+        cmocka_unit_test(large_scores_on_a_device),
+        cmocka_unit_test(scores_beyond_float16_on_a_device),
+        cmocka_unit_test(gradient_on_a_device),
+    };
+    const char *device = getenv("KEEL_TEST_GPU");
+    setenv("KEEL_GPU", device ? device : "sim", 1);
+    int rc = cmocka_run_group_tests(on_devices, NULL, NULL);
+    return device ? rc : rc + cmocka_run_group_tests(tests, NULL, NULL);
 }

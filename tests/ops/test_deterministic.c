@@ -8,6 +8,8 @@
 #include "base/deterministic.h"
 #include "base/half.h"
 
+static kl_scatter_fn *const scatter_fns[] = {kl_scatter, kl_scatter_add, kl_scatter_prod,
+                                             kl_scatter_max, kl_scatter_min};
 enum { ROWS = 40, COLS = 12, POSITIONS = 3000, INNER = 5, RUNS = 3, MANY = 1 << 18 };
 
 static uint64_t rng = 1;
@@ -127,6 +129,30 @@ static void all_layouts(void **state) {
     for (int k = 0; k < 7; k++) kl_array_release(release[k]);
 }
 
+/* Indices that do not lie in row order are copied into scratch memory, behind a table of as many
+ * words as there are places: an odd number of them, and indices of 64 bits. */
+static void strided_indices_of_64_bits(void **state) {
+    static const uint16_t zeros[5];
+    static const uint64_t wide_zeros[4 * 5];
+    for (int places = 1; places <= 3; places++)
+        for (int mode = 0; mode < 5; mode++) {
+            int dims[] = {places, 1}, updates[] = {1, 5, 4, 1, 1}, in_order[] = {1, 5, 1},
+                as_stored[] = {4, 5, 1};
+            struct kl_array *a = random_array(KL_F32, 2, dims),
+                            *u = random_array(KL_F32, 5, updates), *i[2], *stored, *want, *got;
+            OK(kl_array_new_data(&i[0], zeros, KL_U16, 3, in_order, &err));
+            OK(kl_array_new_data(&stored, wide_zeros, KL_U64, 3, as_stored, &err));
+            OK(kl_transpose(&i[1], stored, cpu_stream, &err));
+            for (int run = 0; run < RUNS; run++) {
+                OK(scatter_fns[mode](&want, a, i, 2, u, (int[]){0, 1}, 2, cpu_stream, &err));
+                OK(scatter_fns[mode](&got, a, i, 2, u, (int[]){0, 1}, 2, gpu_stream, &err));
+                same(want, got, scatter_names[mode]);
+            }
+            struct kl_array *release[] = {a, u, i[0], i[1], stored};
+            for (int k = 0; k < 5; k++) kl_array_release(release[k]);
+        }
+}
+
 /* Positions of one launch. */
 static void launches_of(int64_t most) {
     if (strcmp(device_name(), "opencl") == 0) kl_opencl_driver(0)->max_positions = most;
@@ -156,8 +182,6 @@ static const struct shape {
 enum { N_SLICES = sizeof slices / sizeof *slices, PLACED = 700 };
 
 static void check_slices(const struct shape *c, int mode, enum kl_dtype t, int64_t most) {
-    static kl_scatter_fn *const fns[] = {kl_scatter, kl_scatter_add, kl_scatter_prod,
-                                         kl_scatter_max, kl_scatter_min};
     static const int dims[] = {20, 30, 24}, turned[] = {24, 30, 20}, n = PLACED;
     int shape[] = {PLACED, c->extents[0], c->extents[1], c->extents[2]}, lead = c->n_index ? 0 : 1;
     struct kl_array *a = random_array(t, 3, c->turned ? turned : dims),
@@ -177,11 +201,12 @@ static void check_slices(const struct shape *c, int mode, enum kl_dtype t, int64
         kl_array_release(x);
         kl_array_release(least);
     }
-    OK(fns[mode](&want, a, i, (size_t)c->n_index, u, c->axes, (size_t)c->n_index, cpu_stream,
-                 &err));
+    OK(scatter_fns[mode](&want, a, i, (size_t)c->n_index, u, c->axes, (size_t)c->n_index,
+                         cpu_stream, &err));
     OK(kl_eval(&want, 1, &err));
     launches_of(most);
-    OK(fns[mode](&got, a, i, (size_t)c->n_index, u, c->axes, (size_t)c->n_index, gpu_stream, &err));
+    OK(scatter_fns[mode](&got, a, i, (size_t)c->n_index, u, c->axes, (size_t)c->n_index, gpu_stream,
+                         &err));
     kl_array_release(a); /* may be scattered into */
     same(want, got, c->what);
     launches_of(INT64_C(1) << 31);
@@ -296,6 +321,7 @@ int main(void) {
         cmocka_unit_test(scatters_are_the_cpus),
         cmocka_unit_test(many_updates),
         cmocka_unit_test(all_layouts),
+        cmocka_unit_test(strided_indices_of_64_bits),
         cmocka_unit_test(all_slices),
         cmocka_unit_test(split_launches),
         cmocka_unit_test(many_rows),

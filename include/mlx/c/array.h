@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "keel/export.h"
 #include "mlx/c/half.h"
@@ -34,6 +36,9 @@ extern "C" {
 typedef struct mlx_array_ {
     void *ctx;
 } mlx_array;
+
+/* An empty handle, for operands that are absent. */
+static const mlx_array mlx_array_empty = {NULL};
 
 typedef enum mlx_dtype_ {
     MLX_BOOL, /* one byte, 0 or 1 */
@@ -137,8 +142,8 @@ KEEL_API int mlx_array_item_int64(int64_t *res, const mlx_array arr);
 KEEL_API int mlx_array_item_float32(float *res, const mlx_array arr);
 KEEL_API int mlx_array_item_float64(double *res, const mlx_array arr);
 KEEL_API int mlx_array_item_complex64(mlx_complex64_t *res, const mlx_array arr);
-KEEL_API int mlx_array_item_float16(float16_t *res, const mlx_array arr);
-KEEL_API int mlx_array_item_bfloat16(bfloat16_t *res, const mlx_array arr);
+KEEL_API int mlx_array_item_float16(keel_float16_t *res, const mlx_array arr);
+KEEL_API int mlx_array_item_bfloat16(keel_bfloat16_t *res, const mlx_array arr);
 
 /* The address of element 0; element (i, j, ...) lies i * strides[0] + j * strides[1] + ...
  * elements on (mlx_contiguous makes a row-major array). Evaluates. Borrowed: valid until the
@@ -157,8 +162,8 @@ KEEL_API const int64_t *mlx_array_data_int64(const mlx_array arr);
 KEEL_API const float *mlx_array_data_float32(const mlx_array arr);
 KEEL_API const double *mlx_array_data_float64(const mlx_array arr);
 KEEL_API const mlx_complex64_t *mlx_array_data_complex64(const mlx_array arr);
-KEEL_API const float16_t *mlx_array_data_float16(const mlx_array arr);
-KEEL_API const bfloat16_t *mlx_array_data_bfloat16(const mlx_array arr);
+KEEL_API const keel_float16_t *mlx_array_data_float16(const mlx_array arr);
+KEEL_API const keel_bfloat16_t *mlx_array_data_bfloat16(const mlx_array arr);
 
 /* ---- what bindings ask ---- */
 /* Whether arr is settled: evaluated, or failed. Does not wait. */

@@ -14,7 +14,11 @@
 #ifndef MLX_CLOSURE_H
 #define MLX_CLOSURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "keel/export.h"
 #include "mlx/c/array.h"

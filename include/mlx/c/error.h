@@ -7,6 +7,12 @@
 #ifndef MLX_ERROR_H
 #define MLX_ERROR_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "keel/export.h"
 
 #ifdef __cplusplus

@@ -23,6 +23,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "keel/export.h"
 #include "mlx/c/array.h"
@@ -117,10 +120,11 @@ KEEL_API mlx_fast_cuda_kernel mlx_fast_cuda_kernel_new(
     const char *source, const char *header, bool ensure_row_contiguous, int shared_memory);
 /* Arrays that it will make keep what they need. */
 KEEL_API void mlx_fast_cuda_kernel_free(mlx_fast_cuda_kernel cls);
-/* *outputs gets one lazy array per output. Fails at once when inputs, outputs, grid or group do
- * not fit the kernel, or s is not the stream of a CUDA device (KEEL_EUNSUPPORTED). What the device or
- * the compiler refuses fails the arrays: KEEL_ECOMPILE quotes the compiler, whose line numbers are
- * those of source, in a file of the kernel's name. */
+/* outputs gets one lazy array per output. Fails at once when inputs, outputs, grid or group do not
+ * fit the kernel, the grid's threads (whole groups) are over 2^63 - 1 (KEEL_ELIMIT), or s is not
+ * the stream of a CUDA device (KEEL_EUNSUPPORTED). What the device or the compiler refuses fails
+ * the arrays: KEEL_ECOMPILE quotes the compiler, whose line numbers are those of source, in a file
+ * of the kernel's name. */
 KEEL_API int mlx_fast_cuda_kernel_apply(mlx_vector_array *outputs, mlx_fast_cuda_kernel cls,
                                         const mlx_vector_array inputs,
                                         const mlx_fast_cuda_kernel_config config,

@@ -2,8 +2,9 @@
  *
  * Where the compiler has the types in this language they are its own, and HAS_FLOAT16 or
  * HAS_BFLOAT16 is defined: values convert and compute. Elsewhere they are uint16_t and hold the
- * bits. The functions that take them (mlx_array_item_float16 and its like) are there in both
- * cases and move the same two bytes. */
+ * bits; but in C++ the names are then left to the program, which often has classes of that name.
+ * The functions that take them (mlx_array_item_float16 and its like) are there in all cases and
+ * move the same two bytes: keel_float16_t and keel_bfloat16_t are what they take. */
 #ifndef MLX_HALF_H
 #define MLX_HALF_H
 
@@ -24,7 +25,7 @@
     (!defined(__cplusplus) || defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define HAS_FLOAT16 1
 __extension__ typedef _Float16 float16_t;
-#else
+#elif !defined(__cplusplus)
 typedef uint16_t float16_t;
 #endif
 #endif
@@ -33,9 +34,20 @@ typedef uint16_t float16_t;
 #if defined(__BFLT16_MANT_DIG__) && defined(__SSE2__)
 #define HAS_BFLOAT16 1
 __extension__ typedef __bf16 bfloat16_t;
-#else
+#elif !defined(__cplusplus)
 typedef uint16_t bfloat16_t;
 #endif
+#endif
+
+#if defined(HAS_FLOAT16)
+typedef float16_t keel_float16_t;
+#else
+typedef uint16_t keel_float16_t;
+#endif
+#if defined(HAS_BFLOAT16)
+typedef bfloat16_t keel_bfloat16_t;
+#else
+typedef uint16_t keel_bfloat16_t;
 #endif
 
 #endif

@@ -8,6 +8,12 @@
 #ifndef MLX_IO_H
 #define MLX_IO_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "keel/export.h"
 #include "mlx/c/array.h"
 #include "mlx/c/io_types.h"

@@ -7,6 +7,12 @@
 #ifndef MLX_MAP_H
 #define MLX_MAP_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "keel/export.h"
 #include "mlx/c/array.h"
 

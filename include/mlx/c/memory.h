@@ -4,7 +4,11 @@
 #ifndef MLX_MEMORY_H
 #define MLX_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "keel/export.h"
 

@@ -3,6 +3,10 @@
 #define MLX_OPTIONAL_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "mlx/c/array.h"
 

@@ -8,8 +8,11 @@
 #ifndef MLX_RANDOM_H
 #define MLX_RANDOM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "keel/export.h"
 #include "mlx/c/array.h"

@@ -7,6 +7,10 @@
 #define MLX_STREAM_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "keel/export.h"
 #include "mlx/c/device.h"

@@ -2,6 +2,12 @@
 #ifndef MLX_STRING_H
 #define MLX_STRING_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "keel/export.h"
 
 #ifdef __cplusplus

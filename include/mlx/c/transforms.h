@@ -2,6 +2,12 @@
 #ifndef MLX_TRANSFORMS_H
 #define MLX_TRANSFORMS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "keel/export.h"
 #include "mlx/c/vector.h"
 

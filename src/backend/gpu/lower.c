@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/fork_locks.h"
+#include "base/validate.h"
 
 /* ---- what is compiled ---- */
 
@@ -175,6 +176,34 @@ static int find_or_make(struct kl_lowering *l, const struct wanted *w, struct en
     return rc;
 }
 
+/* In test builds every launch is checked, else those under KEEL_VALIDATE=1. */
+static bool checks_addresses(void) {
+#ifdef KL_TEST_HOOKS
+    return true;
+#else
+    return kl_validating();
+#endif
+}
+
+/* A kernel reads and writes items at their own alignment: CUDA loses the device where they are not,
+ * and processors do not notice. So a mistake in the division of scratch memory is found here. */
+static int check_addresses(struct kl_emit *e, const char *kernel, const struct kl_karg *args,
+                           int n_args) {
+    for (int i = 0; i < n_args && checks_addresses(); i++) {
+        if (args[i].bytes || !args[i].value) continue;
+        if (args[i].item == 0)
+            return kl_fail(e->err, KL_EINTERNAL,
+                           "kernel '%s': argument %d is an address without the size of its items",
+                           kernel, i);
+        if ((uintptr_t)args[i].value % args[i].item)
+            return kl_fail(e->err, KL_EVALIDATE,
+                           "kernel '%s': argument %d, the address %#llx, is not aligned to its "
+                           "items of %u bytes",
+                           kernel, i, (unsigned long long)(uintptr_t)args[i].value, args[i].item);
+    }
+    return KL_OK;
+}
+
 static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups,
                   const struct kl_karg *args, int n_args) {
     struct entry *found;
@@ -188,6 +217,7 @@ static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups,
     if (groups > INT32_MAX)
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %lld work-groups, more than a device takes",
                        w->e.name, (long long)groups);
+    KL_TRY(check_addresses(e, w->e.name, args, n_args));
     return e->port->ops->launch(e->port, e->queue, found->kernel, (uint32_t)groups, w->e.local,
                                 args, n_args, e->err);
 }
@@ -263,6 +293,7 @@ int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct
                    hash_bytes(g->entry, strlen(g->entry)));
     KL_TRY(find_or_make(e->lowering, &w, &found, e->err));
     if (e->dry) return check_grid(e, g, &found->limits);
+    KL_TRY(check_addresses(e, g->name, args, n_args));
     return e->port->ops->launch_3d(e->port, e->queue, found->kernel, g->groups, g->local,
                                    g->shared_bytes, args, n_args, e->err);
 }

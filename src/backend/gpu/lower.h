@@ -55,8 +55,16 @@ struct kl_grid_launch {
 };
 int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct kl_karg *args,
                  int n_args);
-#define KL_KARG_PTR(p) ((struct kl_karg){(p), 0})
-#define KL_KARG(lvalue) ((struct kl_karg){&(lvalue), sizeof(lvalue)})
+/* item: the bytes that the kernel reads or writes there at once, which is what the address must be
+ * aligned to. */
+#define KL_KARG_PTR(p, item) ((struct kl_karg){(p), 0, (uint32_t)(item)})
+#define KL_KARG(lvalue) ((struct kl_karg){&(lvalue), sizeof(lvalue), 0})
+
+/* Scratch memory that is divided: each part begins at a multiple of what any kernel accesses. */
+enum { KL_SCRATCH_ALIGNMENT = 256 };
+static inline size_t kl_scratch_bytes(size_t bytes) {
+    return (bytes + KL_SCRATCH_ALIGNMENT - 1) & ~(size_t)(KL_SCRATCH_ALIGNMENT - 1);
+}
 
 /* ---- spaces: operands walked together ---- */
 
@@ -80,6 +88,9 @@ bool kl_space_contiguous(const struct kl_space *s, int operand);
 
 /* ---- faults ---- */
 
+/* Behind the words of a chunk is an address, on CUDA. */
+enum { KL_WORDS_ITEM = 8 };
+
 /* The word of c in the form that checked kernels take: PTR(word), int word_index; CHECKED in their defines says whether they are there. */
 struct kl_fault_args {
     struct kl_karg ptr, index;
@@ -87,8 +98,9 @@ struct kl_fault_args {
 };
 static inline struct kl_fault_args kl_fault_args(const struct kl_command *c) {
     bool checked = c->checked && c->word.words;
-    return (struct kl_fault_args){KL_KARG_PTR(checked ? c->word.words->device : NULL),
-                                  KL_KARG(c->word.index), checked};
+    return (struct kl_fault_args){
+        KL_KARG_PTR(checked ? c->word.words->device : NULL, KL_WORDS_ITEM), KL_KARG(c->word.index),
+        checked};
 }
 
 /* ---- one function per family: lowers c, whose op it knows ---- */

@@ -41,7 +41,7 @@ int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c) {
     split_axes(&kept, in, axis, in->strides);
     if (!kl_axes_space(&kept, &space)) { /* too many axes for a kernel: in order they merge */
         kl_strides_row_major(in->ndim, in->dims, dense);
-        copied = ((size_t)in->size * item + 255) / 256 * 256;
+        copied = kl_scratch_bytes((size_t)in->size * item);
         split_axes(&kept, in, axis, dense);
         kl_axes_space(&kept, &space);
         step = dense[axis];
@@ -67,16 +67,24 @@ int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c) {
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
     }
     void *part = parts ? kl_scratch_at(scratch, copied) : NULL;
-    struct kl_karg scan[] = {
-        KL_KARG_PTR(data),   KL_KARG_PTR(out->data), KL_KARG_PTR(part), KL_KARG(kept.n),
-        KL_KARG(n),          KL_KARG(seg),           KL_KARG(n_segs),   KL_KARG(width),
-        KL_KARG(by_outputs), KL_KARG(step),          KL_KARG(space)};
+    struct kl_karg scan[] = {KL_KARG_PTR(data, item),
+                             KL_KARG_PTR(out->data, 4),
+                             KL_KARG_PTR(part, 4),
+                             KL_KARG(kept.n),
+                             KL_KARG(n),
+                             KL_KARG(seg),
+                             KL_KARG(n_segs),
+                             KL_KARG(width),
+                             KL_KARG(by_outputs),
+                             KL_KARG(step),
+                             KL_KARG(space)};
     KL_TRY(kl_emit(e, &kl_family_arg_reduce, values, "scan", blocks * n_segs, local, scan, 11));
     if (n_segs == 1) return KL_OK;
     int32_t across = (int32_t)(local / kl_pow2_for(n_segs, local));
-    struct kl_karg join[] = {KL_KARG_PTR(data), KL_KARG_PTR(part), KL_KARG_PTR(out->data),
-                             KL_KARG(kept.n),   KL_KARG(n_segs),   KL_KARG(across),
-                             KL_KARG(step),     KL_KARG(space)};
+    struct kl_karg join[] = {
+        KL_KARG_PTR(data, item), KL_KARG_PTR(part, 4), KL_KARG_PTR(out->data, 4),
+        KL_KARG(kept.n),         KL_KARG(n_segs),      KL_KARG(across),
+        KL_KARG(step),           KL_KARG(space)};
     return kl_emit(e, &kl_family_arg_reduce, values, "join_places", kl_groups_for(kept.n, across),
                    local, join, 8);
 }

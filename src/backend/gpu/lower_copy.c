@@ -62,8 +62,8 @@ static int transposed(struct job *j, const struct kl_space *s, int b, char *dst,
                              KL_KARG(s->strides[1][a]),
                              KL_KARG(tiles_a),
                              KL_KARG(tiles_b),
-                             KL_KARG_PTR(dst),
-                             KL_KARG_PTR(src)};
+                             KL_KARG_PTR(dst, item),
+                             KL_KARG_PTR(src, item)};
     return kl_emit(j->e, &kl_family_copy, &item, "copy_transposed", outer.n * tiles_a * tiles_b,
                    LOCAL, args, sizeof args / sizeof *args);
 }
@@ -86,7 +86,7 @@ static int one_space(void *ctx, const struct kl_space *space, const int64_t *off
         item *= 2;
     }
     int bytes = (int)item;
-    struct kl_karg args[] = {KL_KARG(s), KL_KARG_PTR(dst), KL_KARG_PTR(src)};
+    struct kl_karg args[] = {KL_KARG(s), KL_KARG_PTR(dst, item), KL_KARG_PTR(src, item)};
     return kl_emit(j->e, &kl_family_copy, &bytes, "copy_strided", (s.n + LOCAL - 1) / LOCAL, LOCAL,
                    args, 3);
 }

@@ -142,7 +142,7 @@ static int join_guards(struct kl_emit *e, const struct kl_command *c, const void
     if (!e->dry)
         KL_TRY(e->port->ops->scratch(e->port, e->queue, 2 * sizeof(uint32_t), &scratch, e->err));
     KL_TRY(kl_emit_fill(e, scratch, sizeof(uint32_t), 2, KL_WORD_CLEAR));
-    KL_TRY(kl_emit_merge(e, KL_KARG_PTR(scratch), 1, c->guards, c->n_guards));
+    KL_TRY(kl_emit_merge(e, KL_KARG_PTR(scratch, sizeof(uint32_t)), 1, c->guards, c->n_guards));
     *words = scratch;
     *index = 1;
     return KL_OK;
@@ -166,9 +166,10 @@ int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c) {
     KL_TRY(fill_outputs(e, c, d));
     KL_TRY(join_guards(e, c, &guard, &guard_at));
     KL_TRY(make_block(e, c, d, guard_at, &block));
-    for (int i = 0; i < c->n_in + c->n_out; i++) args[n++] = KL_KARG_PTR(c->args[i].data);
-    args[n++] = KL_KARG_PTR(guard);
-    if (d->raises) args[n++] = KL_KARG_PTR(c->word.words->device);
-    args[n++] = (struct kl_karg){block.v, block.bytes};
+    for (int i = 0; i < c->n_in + c->n_out; i++)
+        args[n++] = KL_KARG_PTR(c->args[i].data, kl_dtype_size(c->args[i].dtype));
+    args[n++] = KL_KARG_PTR(guard, sizeof(uint32_t));
+    if (d->raises) args[n++] = KL_KARG_PTR(c->word.words->device, KL_WORDS_ITEM);
+    args[n++] = (struct kl_karg){block.v, block.bytes, 0};
     return kl_emit_grid(e, &g, args, n);
 }

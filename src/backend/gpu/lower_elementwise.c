@@ -279,6 +279,9 @@ static size_t key_of(const struct plan *p, uint8_t *key) {
 
 /* ---- the source ---- */
 
+/* Names that are numbered have an underscore before the number (value_3, step_8), which no name of
+ * the dialect or of a driver's language has: so a local never hides a type, as b8 once did. */
+
 struct text {
     char *s;
     size_t n, room;
@@ -317,9 +320,9 @@ static const char *compute_of(int dtype) {
 
 static void put_value(struct text *t, const struct step *s, int input) {
     if (s->ref[input] < 0)
-        put(t, "t%d", -1 - s->ref[input]);
+        put(t, "step_%d", -1 - s->ref[input]);
     else
-        put(t, "v%d", s->ref[input]);
+        put(t, "value_%d", s->ref[input]);
 }
 
 /* One position: from the leaves' values v<k> to the steps' values t<k>. */
@@ -328,7 +331,7 @@ static void put_steps(struct text *t, const struct group *g) {
         const struct step *s = &g->step[k];
         const struct kl_arg *out = out_of(s->c), *in = s->c->args;
         int value = in[s->c->op == KL_OP_WHERE ? 1 : 0].dtype;
-        put(t, "        c_%s t%d = ", type_of(out->dtype), k);
+        put(t, "        c_%s step_%d = ", type_of(out->dtype), k);
         if (s->c->op == KL_OP_COPY || (s->c->op == KL_OP_CAST && value == out->dtype)) {
             put_value(t, s, 0);
         } else if (s->c->op == KL_OP_CAST) {
@@ -354,13 +357,14 @@ static void put_steps(struct text *t, const struct group *g) {
 static void put_offsets(struct text *t, const struct plan *p) {
     const char *type = p->small ? "u32" : "i64";
     int n = p->g->n_strided;
-    for (int o = 0; o < n; o++) put(t, "    i64 o%d = 0;\n", o);
+    for (int o = 0; o < n; o++) put(t, "    i64 offset_%d = 0;\n", o);
     put(t, "    %s left = (%s)i, q;\n", type, type);
     for (int d = p->space.ndim - 1; d >= 0; d--) {
         if (d > 0)
             put(t, "    q = left / (%s)s.dims[%d];\n    left -= q * (%s)s.dims[%d];\n", type, d,
                 type, d);
-        for (int o = 0; o < n; o++) put(t, "    o%d += (i64)left * s.strides[%d][%d];\n", o, o, d);
+        for (int o = 0; o < n; o++)
+            put(t, "    offset_%d += (i64)left * s.strides[%d][%d];\n", o, o, d);
         if (d > 0) put(t, "    left = q;\n");
     }
     put(t, "    (void)q;\n");
@@ -382,32 +386,34 @@ static void put_pack(struct text *t, const struct plan *p) {
         int dtype = g->leaf[k].arg->dtype;
         if (packed(p, k))
             put(t,
-                "        PACK(%s, %d, %d) a%d;\n        a%d.w = *(GLOBAL const CAT(w, %d) *)p%d;\n",
+                "        PACK(%s, %d, %d) read_%d;\n        read_%d.w = *(GLOBAL const CAT(w, %d) "
+                "*)leaf_%d;\n",
                 type_of(dtype), p->pack, pack_bytes(p, dtype), k, k, pack_bytes(p, dtype), k);
     }
     for (int k = 0; k < g->n_steps; k++) {
         int dtype = out_of(g->step[k].c)->dtype;
         if (g->step[k].stored)
-            put(t, "        PACK(%s, %d, %d) b%d;\n", type_of(dtype), p->pack, pack_bytes(p, dtype),
-                k);
+            put(t, "        PACK(%s, %d, %d) made_%d;\n", type_of(dtype), p->pack,
+                pack_bytes(p, dtype), k);
     }
     put(t, "        UNROLL\n        for (int e = 0; e < %d; e++) {\n", p->pack);
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
-        if (packed(p, k)) put(t, "        c_%s v%d = value_%s(a%d.e[e]);\n", type, k, type, k);
+        if (packed(p, k))
+            put(t, "        c_%s value_%d = value_%s(read_%d.e[e]);\n", type, k, type, k);
         if (p->walk[k] == STRIDED)
-            put(t, "        c_%s v%d = LOAD(%s, p%d, e * s.strides[%d][%d]);\n", type, k, type, k,
-                g->leaf[k].operand, p->space.ndim - 1);
+            put(t, "        c_%s value_%d = LOAD(%s, leaf_%d, e * s.strides[%d][%d]);\n", type, k,
+                type, k, g->leaf[k].operand, p->space.ndim - 1);
     }
     put_steps(t, g);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored)
-            put(t, "        b%d.e[e] = stored_%s(t%d);\n", k, type_of(out_of(g->step[k].c)->dtype),
-                k);
+            put(t, "        made_%d.e[e] = stored_%s(step_%d);\n", k,
+                type_of(out_of(g->step[k].c)->dtype), k);
     put(t, "        }\n");
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored)
-            put(t, "        *(GLOBAL CAT(w, %d) *)r%d = b%d.w;\n",
+            put(t, "        *(GLOBAL CAT(w, %d) *)result_%d = made_%d.w;\n",
                 pack_bytes(p, out_of(g->step[k].c)->dtype), k, k);
     put(t, "        return;\n    }\n");
 }
@@ -418,15 +424,17 @@ static void put_elements(struct text *t, const struct plan *p) {
     put(t, "    for (int e = 0; e < %d && i + e < n; e++) {\n", p->pack);
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
-        if (packed(p, k)) put(t, "        c_%s v%d = LOAD(%s, p%d, e);\n", type, k, type, k);
+        if (packed(p, k))
+            put(t, "        c_%s value_%d = LOAD(%s, leaf_%d, e);\n", type, k, type, k);
         if (p->walk[k] == STRIDED)
-            put(t, "        c_%s v%d = LOAD(%s, p%d, %s);\n", type, k, type, k,
+            put(t, "        c_%s value_%d = LOAD(%s, leaf_%d, %s);\n", type, k, type, k,
                 p->pack > 1 ? "e" : "0");
     }
     put_steps(t, g);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored)
-            put(t, "        STORE(%s, r%d, e, t%d);\n", type_of(out_of(g->step[k].c)->dtype), k, k);
+            put(t, "        STORE(%s, result_%d, e, step_%d);\n",
+                type_of(out_of(g->step[k].c)->dtype), k, k);
     put(t, "    }\n}\n");
 }
 
@@ -471,25 +479,25 @@ static char *source(void *ctx) {
     for (int k = 0; k < g->n_steps; k++) basic = basic && is_basic(g->step[k].c->op);
     put(&t, "%s%s\nKERNEL(map)(i64 n", kl_source_elementwise, basic ? "" : kl_source_math);
     if (p->has_space) put(&t, ", struct space s");
-    for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(x%d)", k);
+    for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
     for (int k = 0; k < g->n_steps; k++)
-        if (g->step[k].stored) put(&t, ", PTR(y%d)", k);
+        if (g->step[k].stored) put(&t, ", PTR(to_%d)", k);
     put(&t, ") {\n    i64 i = gid() * %d;\n    if (i >= n) return;\n", p->pack);
     if (p->has_space) put_offsets(&t, p);
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);
         int o = g->leaf[k].operand;
-        put(&t, "    GLOBAL const %s *p%d = AT(const %s, x%d)", type, k, type, k);
+        put(&t, "    GLOBAL const %s *leaf_%d = AT(const %s, from_%d)", type, k, type, k);
         if (p->walk[k] == FLAT) put(&t, " + i");
-        if (o >= 0) put(&t, " + o%d", o);
+        if (o >= 0) put(&t, " + offset_%d", o);
         put(&t, ";\n");
         if (p->walk[k] == SCALAR || p->walk[k] == STEADY)
-            put(&t, "    c_%s v%d = LOAD(%s, p%d, 0);\n", type, k, type, k);
+            put(&t, "    c_%s value_%d = LOAD(%s, leaf_%d, 0);\n", type, k, type, k);
     }
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored)
-            put(&t, "    GLOBAL %s *r%d = AT(%s, y%d) + i;\n", type_of(out_of(g->step[k].c)->dtype),
-                k, type_of(out_of(g->step[k].c)->dtype), k);
+            put(&t, "    GLOBAL %s *result_%d = AT(%s, to_%d) + i;\n",
+                type_of(out_of(g->step[k].c)->dtype), k, type_of(out_of(g->step[k].c)->dtype), k);
     if (p->pack > 1) put_pack(&t, p);
     put_elements(&t, p);
     if (t.failed) {
@@ -532,13 +540,14 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
         const struct leaf *l = &g->leaf[k];
         int64_t item = (int64_t)kl_dtype_size(l->arg->dtype);
         int64_t from = l->operand >= 0 ? at[l->operand] : l->walk == FLAT ? j->begin : 0;
-        args[n_args++] = KL_KARG_PTR((const char *)l->arg->data + from * item);
+        args[n_args++] = KL_KARG_PTR((const char *)l->arg->data + from * item,
+                                     packed(&p, k) ? item * p.pack : item);
     }
     for (int k = 0; k < g->n_steps; k++) {
         const struct kl_arg *out = out_of(g->step[k].c);
+        int64_t item = (int64_t)kl_dtype_size(out->dtype);
         if (g->step[k].stored)
-            args[n_args++] = KL_KARG_PTR((const char *)out->data +
-                                         j->begin * (int64_t)kl_dtype_size(out->dtype));
+            args[n_args++] = KL_KARG_PTR((const char *)out->data + j->begin * item, item * p.pack);
     }
     int64_t items = (n + p.pack - 1) / p.pack, per_group = LOCAL;
     j->begin += n;

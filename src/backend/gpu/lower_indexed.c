@@ -98,11 +98,12 @@ static char *source(void *ctx) {
         /* Without any index array one that is not read stands for them. */
         for (int k = 0; k < (v->n_index || what == 2 ? v->n_index : 1); k++) {
             const char *comma = k ? ", " : "";
-            if (what == 0) n += (size_t)snprintf(head + n, room - n, "%sPTR(i%d)", comma, k);
+            if (what == 0) n += (size_t)snprintf(head + n, room - n, "%sPTR(index_%d)", comma, k);
             if (what == 1)
-                n += (size_t)snprintf(head + n, room - n, "%si%d_base, i%d_at", comma, k, k);
+                n += (size_t)snprintf(head + n, room - n, "%sindex_%d_base, index_%d_at", comma, k,
+                                      k);
             if (what == 2)
-                n += (size_t)snprintf(head + n, room - n, " f(%d, %s, i%d)", k,
+                n += (size_t)snprintf(head + n, room - n, " f(%d, %s, index_%d)", k,
                                       kl_dialect_type(v->index_dtype[k]), k);
         }
     }
@@ -128,13 +129,13 @@ static bool flat(const struct kl_arg *a) {
 }
 
 static size_t bytes_of(const struct kl_arg *a) {
-    return ((size_t)a->size * kl_dtype_size(a->dtype) + 15) & ~(size_t)15;
+    return kl_scratch_bytes((size_t)a->size * kl_dtype_size(a->dtype));
 }
 
 /* Copies into scratch what does not lie in row order. *more: `more_bytes` of scratch for the caller. */
 static int in_row_order(struct kl_emit *e, const struct kl_arg *const *args, int n,
                         const void **out, size_t more_bytes, char **more) {
-    size_t total = more_bytes;
+    size_t total = more_bytes = kl_scratch_bytes(more_bytes);
     char *scratch = NULL;
     for (int k = 0; k < n; k++) total += flat(args[k]) ? 0 : bytes_of(args[k]);
     if (total && !e->dry)
@@ -224,7 +225,7 @@ static struct kl_karg pack(const struct variant *v, const struct indexed *x, str
         memcpy(p->v + p->bytes, &x->slice, sizeof x->slice);
         p->bytes += sizeof x->slice;
     }
-    return (struct kl_karg){p->v, p->bytes};
+    return (struct kl_karg){p->v, p->bytes, 0};
 }
 
 static struct range positions(const struct kl_command *c, const struct kl_arg *index, int n_index) {
@@ -234,7 +235,7 @@ static struct range positions(const struct kl_command *c, const struct kl_arg *i
 
 /* From p on, so many items further. */
 static struct kl_karg item_ptr(const void *p, int64_t items, size_t item) {
-    return KL_KARG_PTR(p ? (const char *)p + items * (int64_t)item : NULL);
+    return KL_KARG_PTR(p ? (const char *)p + items * (int64_t)item : NULL, item);
 }
 
 static int emit(struct kl_emit *e, struct variant *v, const char *entry, int64_t items,
@@ -338,10 +339,10 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     int n = 0;
     args[n++] = pack(&v, &x, &packed);
     /* Of an empty array nothing is taken, but the kernel reads something before it knows. */
-    args[n++] = KL_KARG_PTR(source_arg->size ? source_arg->data : out->data);
+    args[n++] = KL_KARG_PTR(source_arg->size ? source_arg->data : out->data, v.item);
     for (int k = 0; k < v.n_index || k == 0; k++)
         args[n++] = v.n_index ? item_ptr(rows[k], r.begin, kl_dtype_size(index[k]->dtype))
-                              : KL_KARG_PTR(NULL);
+                              : KL_KARG_PTR(NULL, 1);
     args[n++] = item_ptr(out->data, r.begin * x.inner, v.item);
     args[n++] = f.ptr;
     args[n++] = KL_KARG(c->word.index);
@@ -374,14 +375,15 @@ static int axis_space(void *ctx, const struct kl_space *space, const int64_t *of
     args[n++] = KL_KARG(j->r.end);
     args[n++] = KL_KARG(j->x.axis[0].size);
     args[n++] = KL_KARG(j->x.axis[0].stride);
-    args[n++] = KL_KARG_PTR(array + offsets[0] * item);
-    args[n++] = KL_KARG_PTR((const char *)j->index->data + offsets[1] * index_item);
+    args[n++] = KL_KARG_PTR(array + offsets[0] * item, item);
+    args[n++] = KL_KARG_PTR((const char *)j->index->data + offsets[1] * index_item, index_item);
     args[n++] = KL_KARG_PTR(j->v.scatter ? (const char *)j->values->data + offsets[2] * item
-                                         : (const char *)j->out);
+                                         : (const char *)j->out,
+                            item);
     args[n++] = kl_fault_args(j->c).ptr;
     args[n++] = KL_KARG(j->c->word.index);
     if (j->v.ordered) {
-        args[n++] = KL_KARG_PTR(j->keys);
+        args[n++] = KL_KARG_PTR(j->keys, kl_dtype_size(j->v.key));
         args[n++] = KL_KARG(offsets[0]);
     }
     j->first += s.n;
@@ -469,9 +471,9 @@ static int ordered_layout(struct kl_emit *e, const struct variant *v, int64_t n,
                        inner > 1 ? "slices" : "elements");
     o->n = n;
     o->inner = inner;
-    o->order = ((size_t)n * kl_dtype_size(v->key) + 255) & ~(size_t)255;
-    o->runs = (o->order + (size_t)n * PLACE_BYTES + 255) & ~(size_t)255;
-    o->bytes = (o->runs + kl_argsort_scratch(e, v->key, n) + 255) & ~(size_t)255;
+    o->order = kl_scratch_bytes((size_t)n * kl_dtype_size(v->key));
+    o->runs = kl_scratch_bytes(o->order + (size_t)n * PLACE_BYTES);
+    o->bytes = kl_scratch_bytes(o->runs + kl_argsort_scratch(e, v->key, n));
     return KL_OK;
 }
 
@@ -484,8 +486,10 @@ static int join_in_order(struct kl_emit *e, struct variant *v, struct indexed *x
     KL_TRY(kl_emit_argsort(e, v->key, o->n, keys, order, runs));
     x->n = o->n;
     x->inner = o->inner;
-    struct kl_karg args[] = {pack(v, x, &packed), KL_KARG_PTR(keys), KL_KARG_PTR(order),
-                             KL_KARG_PTR(out), KL_KARG_PTR(updates)};
+    size_t item = kl_dtype_size(v->dtype);
+    struct kl_karg args[] = {pack(v, x, &packed), KL_KARG_PTR(keys, kl_dtype_size(v->key)),
+                             KL_KARG_PTR(order, PLACE_BYTES), KL_KARG_PTR(out, item),
+                             KL_KARG_PTR(updates, item)};
     return emit(e, v, "join_in_order", o->n * o->inner, args, 5);
 }
 
@@ -538,7 +542,7 @@ static int assign_last(struct kl_emit *e, const struct kl_command *c, const stru
     x.inner = 1;
     args[n++] = pack(&find, &x, &packed);
     args[n++] = KL_KARG(places);
-    args[n++] = KL_KARG_PTR(table);
+    args[n++] = KL_KARG_PTR(table, sizeof(uint32_t));
     for (int k = 0; k < of->n_index; k++) args[n++] = indices[k];
     args[n++] = kl_fault_args(c).ptr;
     args[n++] = KL_KARG(c->word.index);
@@ -549,8 +553,8 @@ static int assign_last(struct kl_emit *e, const struct kl_command *c, const stru
     move.each = each(places * to.inner, move.item);
     move.checked = move.narrow = move.exchange = 0;
     memset(move.index_dtype, KL_I32, sizeof move.index_dtype); /* they are not read */
-    struct kl_karg rest[] = {pack(&move, &to, &packed), KL_KARG_PTR(table), KL_KARG_PTR(out->data),
-                             updates};
+    struct kl_karg rest[] = {pack(&move, &to, &packed), KL_KARG_PTR(table, sizeof(uint32_t)),
+                             KL_KARG_PTR(out->data, of->item), updates};
     return emit(e, &move, "move_last", places * to.inner, rest, 4);
 }
 
@@ -612,17 +616,17 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         items = o.n;
     }
     args[n++] = pack(&v, &x, &packed);
-    args[n++] = KL_KARG_PTR(out->data);
+    args[n++] = KL_KARG_PTR(out->data, item);
     for (int k = 0; k < v.n_index || k == 0; k++)
         args[n++] = v.n_index ? item_ptr(rows[k], r.begin, kl_dtype_size(flats[k]->dtype))
-                              : KL_KARG_PTR(NULL);
+                              : KL_KARG_PTR(NULL, 1);
     if (last) return assign_last(e, c, &v, &x, args + 2, keys, of_these);
     args[n++] = of_these;
     args[n++] = kl_fault_args(c).ptr;
     args[n++] = KL_KARG(c->word.index);
     int64_t shift = 0;
     if (v.ordered) {
-        args[n++] = KL_KARG_PTR(keys);
+        args[n++] = KL_KARG_PTR(keys, kl_dtype_size(v.key));
         args[n++] = KL_KARG(shift);
     }
     if (!v.ordered) return emit_slices(e, &v, "scatter", &x, item, args, n);

@@ -11,7 +11,7 @@ enum { LOCAL = 256 };
 
 int kl_emit_fill(struct kl_emit *e, void *out, size_t item, int64_t n, uint64_t bits) {
     int type = item == 1 ? KL_U8 : item == 2 ? KL_U16 : item == 4 ? KL_U32 : KL_U64;
-    struct kl_karg args[] = {KL_KARG_PTR(out), KL_KARG(n), KL_KARG(bits)};
+    struct kl_karg args[] = {KL_KARG_PTR(out, item), KL_KARG(n), KL_KARG(bits)};
     return kl_emit(e, &fill_family, &type, "fill", (n + LOCAL - 1) / LOCAL, LOCAL, args, 3);
 }
 
@@ -22,12 +22,13 @@ int kl_lower_arange(struct kl_emit *e, const struct kl_command *c) {
     int64_t n = out->size, groups = (n + LOCAL - 1) / LOCAL;
     if (kl_dtype_is_int(out->dtype)) {
         int64_t start = (int64_t)p->start, step = (int64_t)p->step;
-        struct kl_karg args[] = {KL_KARG(n), KL_KARG(start), KL_KARG(step), KL_KARG_PTR(out->data)};
+        struct kl_karg args[] = {KL_KARG(n), KL_KARG(start), KL_KARG(step),
+                                 KL_KARG_PTR(out->data, kl_dtype_size(out->dtype))};
         return kl_emit(e, &kl_family_make, &dtype, "arange_int", groups, LOCAL, args, 4);
     }
     float start_f32 = (float)p->start, step_f32 = (float)p->step;
     struct kl_karg args[] = {KL_KARG(n), KL_KARG(p->start), KL_KARG(p->step),
-                             KL_KARG_PTR(out->data)};
+                             KL_KARG_PTR(out->data, kl_dtype_size(out->dtype))};
     if (!e->port->has_f64) {
         args[1] = KL_KARG(start_f32);
         args[2] = KL_KARG(step_f32);
@@ -58,9 +59,13 @@ int kl_lower_random_bits(struct kl_emit *e, const struct kl_command *c) {
                        KL_SPACE_DIMS);
     int64_t n_keys = key->size / 2, bytes = out->size / n_keys * (int64_t)kl_dtype_size(out->dtype);
     int64_t words = (bytes + 3) / 4, pairs = (words + 1) / 2, n = n_keys * pairs;
-    struct kl_karg args[] = {
-        KL_KARG(n),      KL_KARG(pairs),         KL_KARG(words),        KL_KARG(bytes),
-        KL_KARG(j.keys), KL_KARG_PTR(key->data), KL_KARG_PTR(out->data)};
+    struct kl_karg args[] = {KL_KARG(n),
+                             KL_KARG(pairs),
+                             KL_KARG(words),
+                             KL_KARG(bytes),
+                             KL_KARG(j.keys),
+                             KL_KARG_PTR(key->data, sizeof(uint32_t)),
+                             KL_KARG_PTR(out->data, 1)};
     return kl_emit(e, &kl_family_make, &u32, "random_bits", (n + LOCAL - 1) / LOCAL, LOCAL, args,
                    7);
 }

@@ -44,6 +44,7 @@ static void describe(struct plan *p, const struct kl_command *c, const int64_t *
 
 static int with_vector(struct kl_emit *e, const struct kl_command *c, const struct plan *p) {
     const struct kl_arg *out = &c->args[2];
+    size_t item = kl_dtype_size(out->dtype);
     int values[] = {out->dtype, 0};
     uint32_t local = kl_local_size(e, WANT_LOCAL);
     bool by_rows = p->n == 1; /* neighbouring outputs are neighbouring rows of a */
@@ -66,17 +67,28 @@ static int with_vector(struct kl_emit *e, const struct kl_command *c, const stru
     if (n_segs > 1 && !e->dry)
         KL_TRY(e->port->ops->scratch(e->port, e->queue, (size_t)(n_segs * out->size) * 8, &part,
                                      e->err));
-    struct kl_karg args[] = {KL_KARG_PTR(p->a),   KL_KARG_PTR(p->b),  KL_KARG_PTR(out->data),
-                             KL_KARG_PTR(part),   KL_KARG(out->size), KL_KARG(p->m),
-                             KL_KARG(p->n),       KL_KARG(p->k),      KL_KARG(seg),
-                             KL_KARG(n_segs),     KL_KARG(p->a_row),  KL_KARG(p->a_col),
-                             KL_KARG(p->b_row),   KL_KARG(p->b_col),  KL_KARG(w),
-                             KL_KARG(by_outputs), KL_KARG(p->space)};
+    struct kl_karg args[] = {KL_KARG_PTR(p->a, item),
+                             KL_KARG_PTR(p->b, item),
+                             KL_KARG_PTR(out->data, item),
+                             KL_KARG_PTR(part, item < 4 ? 4 : item),
+                             KL_KARG(out->size),
+                             KL_KARG(p->m),
+                             KL_KARG(p->n),
+                             KL_KARG(p->k),
+                             KL_KARG(seg),
+                             KL_KARG(n_segs),
+                             KL_KARG(p->a_row),
+                             KL_KARG(p->a_col),
+                             KL_KARG(p->b_row),
+                             KL_KARG(p->b_col),
+                             KL_KARG(w),
+                             KL_KARG(by_outputs),
+                             KL_KARG(p->space)};
     KL_TRY(kl_emit(e, &kl_family_matmul, values, "vectors", blocks * n_segs, local, args, 17));
     if (n_segs == 1) return KL_OK;
     int32_t across = (int32_t)(local / kl_pow2_for(n_segs, local));
-    struct kl_karg join[] = {KL_KARG_PTR(part), KL_KARG_PTR(out->data), KL_KARG(out->size),
-                             KL_KARG(n_segs), KL_KARG(across)};
+    struct kl_karg join[] = {KL_KARG_PTR(part, item < 4 ? 4 : item), KL_KARG_PTR(out->data, item),
+                             KL_KARG(out->size), KL_KARG(n_segs), KL_KARG(across)};
     return kl_emit(e, &kl_family_matmul, values, "join_parts", kl_groups_for(out->size, across),
                    local, join, 5);
 }
@@ -87,6 +99,7 @@ static int64_t n_tiles(const struct plan *p, int64_t tile) {
 
 static int in_tiles(struct kl_emit *e, const struct kl_command *c, const struct plan *p) {
     const struct kl_arg *out = &c->args[2];
+    size_t item = kl_dtype_size(out->dtype);
     uint32_t local = WANT_LOCAL;
     int64_t side = 16, narrow = p->m < p->n ? p->m : p->n;
     if (local > e->port->max_local) {
@@ -100,11 +113,12 @@ static int in_tiles(struct kl_emit *e, const struct kl_command *c, const struct 
     int values[] = {out->dtype, tm};
     int32_t a_along_k = magnitude(p->a_col) <= magnitude(p->a_row),
             b_along_k = magnitude(p->b_row) < magnitude(p->b_col);
-    struct kl_karg args[] = {KL_KARG_PTR(p->a), KL_KARG_PTR(p->b),  KL_KARG_PTR(out->data),
-                             KL_KARG(p->m),     KL_KARG(p->n),      KL_KARG(p->k),
-                             KL_KARG(p->a_row), KL_KARG(p->a_col),  KL_KARG(p->b_row),
-                             KL_KARG(p->b_col), KL_KARG(a_along_k), KL_KARG(b_along_k),
-                             KL_KARG(p->space)};
+    struct kl_karg args[] = {
+        KL_KARG_PTR(p->a, item), KL_KARG_PTR(p->b, item), KL_KARG_PTR(out->data, item),
+        KL_KARG(p->m),           KL_KARG(p->n),           KL_KARG(p->k),
+        KL_KARG(p->a_row),       KL_KARG(p->a_col),       KL_KARG(p->b_row),
+        KL_KARG(p->b_col),       KL_KARG(a_along_k),      KL_KARG(b_along_k),
+        KL_KARG(p->space)};
     return kl_emit(e, &kl_family_matmul, values, "tiles", n_tiles(p, side * tm), local, args, 13);
 }
 
@@ -116,7 +130,7 @@ static int copy_operands(struct kl_emit *e, const struct kl_command *c, struct p
     void *scratch = NULL;
     for (int i = 0; i < 2; i++) {
         kl_strides_row_major(in[i].ndim, in[i].dims, dense[i]);
-        bytes[i] = ((size_t)in[i].size * item + 255) / 256 * 256;
+        bytes[i] = kl_scratch_bytes((size_t)in[i].size * item);
     }
     describe(p, c, dense[0], dense[1]);
     if (!e->dry)

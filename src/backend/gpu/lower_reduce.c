@@ -132,7 +132,7 @@ int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c) {
     split_axes(&p, c, in->strides);
     if (!kl_axes_space(&p.kept, &kept) || !kl_axes_space(&p.gone, &gone)) {
         /* Too many axes for a kernel: a copy in which the reduced ones lie together. */
-        copied = ((size_t)in->size * item + 255) / 256 * 256;
+        copied = kl_scratch_bytes((size_t)in->size * item);
         strides_apart(c, apart);
         split_axes(&p, c, apart);
         kl_axes_space(&p.kept, &kept);
@@ -149,18 +149,40 @@ int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c) {
     }
     void *part = parts ? kl_scratch_at(scratch, copied) : NULL;
     int64_t step = kl_axes_step(&p.gone);
-    struct kl_karg rows[] = {KL_KARG_PTR(p.in), KL_KARG_PTR(out->data), KL_KARG_PTR(part),
-                             KL_KARG(p.kept.n), KL_KARG(p.gone.n),      KL_KARG(p.seg),
-                             KL_KARG(p.n_segs), KL_KARG(p.width),       KL_KARG(p.vector),
-                             KL_KARG(p.linear), KL_KARG(step),          KL_KARG(kept),
+    struct kl_karg rows[] = {KL_KARG_PTR(p.in, p.vector ? VEC_BYTES : item),
+                             KL_KARG_PTR(out->data, kl_dtype_size(out->dtype)),
+                             KL_KARG_PTR(part, kl_dtype_size(acc)),
+                             KL_KARG(p.kept.n),
+                             KL_KARG(p.gone.n),
+                             KL_KARG(p.seg),
+                             KL_KARG(p.n_segs),
+                             KL_KARG(p.width),
+                             KL_KARG(p.vector),
+                             KL_KARG(p.linear),
+                             KL_KARG(step),
+                             KL_KARG(kept),
                              KL_KARG(gone)};
-    struct kl_karg columns[] = {KL_KARG_PTR(p.in), KL_KARG_PTR(out->data), KL_KARG_PTR(part),
-                                KL_KARG(p.kept.n), KL_KARG(p.gone.n),      KL_KARG(p.seg),
-                                KL_KARG(p.n_segs), KL_KARG(p.width),       KL_KARG(p.linear),
-                                KL_KARG(step),     KL_KARG(kept),          KL_KARG(gone)};
-    struct kl_karg wide_columns[] = {KL_KARG_PTR(p.in), KL_KARG_PTR(out->data), KL_KARG_PTR(part),
-                                     KL_KARG(p.kept.n), KL_KARG(p.gone.n),      KL_KARG(p.seg),
-                                     KL_KARG(p.n_segs), KL_KARG(p.width),       KL_KARG(step),
+    struct kl_karg columns[] = {KL_KARG_PTR(p.in, item),
+                                KL_KARG_PTR(out->data, kl_dtype_size(out->dtype)),
+                                KL_KARG_PTR(part, kl_dtype_size(acc)),
+                                KL_KARG(p.kept.n),
+                                KL_KARG(p.gone.n),
+                                KL_KARG(p.seg),
+                                KL_KARG(p.n_segs),
+                                KL_KARG(p.width),
+                                KL_KARG(p.linear),
+                                KL_KARG(step),
+                                KL_KARG(kept),
+                                KL_KARG(gone)};
+    struct kl_karg wide_columns[] = {KL_KARG_PTR(p.in, VEC_BYTES),
+                                     KL_KARG_PTR(out->data, kl_dtype_size(out->dtype)),
+                                     KL_KARG_PTR(part, kl_dtype_size(acc)),
+                                     KL_KARG(p.kept.n),
+                                     KL_KARG(p.gone.n),
+                                     KL_KARG(p.seg),
+                                     KL_KARG(p.n_segs),
+                                     KL_KARG(p.width),
+                                     KL_KARG(step),
                                      KL_KARG(kept)};
     if (p.wide)
         KL_TRY(kl_emit(e, &kl_family_reduce, values, "wide_columns", p.groups, local, wide_columns,
@@ -172,7 +194,8 @@ int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c) {
     if (p.n_segs == 1) return KL_OK;
     int64_t high = kl_pow2_for(p.n_segs, local);
     int32_t width = (int32_t)(local / high);
-    struct kl_karg join[] = {KL_KARG_PTR(part), KL_KARG_PTR(out->data), KL_KARG(p.kept.n),
+    struct kl_karg join[] = {KL_KARG_PTR(part, kl_dtype_size(acc)),
+                             KL_KARG_PTR(out->data, kl_dtype_size(out->dtype)), KL_KARG(p.kept.n),
                              KL_KARG(p.n_segs), KL_KARG(width)};
     return kl_emit(e, &kl_family_reduce, values, "join_parts", kl_groups_for(p.kept.n, width),
                    local, join, 5);

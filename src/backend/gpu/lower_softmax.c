@@ -50,11 +50,17 @@ static int short_rows(struct kl_emit *e, const struct kl_command *c, struct plan
                       uint32_t local) {
     const struct kl_arg *out = &c->args[1];
     int values[] = {out->dtype};
+    size_t access = p->vector ? VEC_BYTES : kl_dtype_size(out->dtype);
     int32_t width =
         (int32_t)kl_pow2_for(kl_groups_for(p->row.n, n_kept(kl_dtype_size(out->dtype))), local);
-    struct kl_karg args[] = {KL_KARG_PTR(p->in), KL_KARG_PTR(out->data), KL_KARG(p->lead.n),
-                             KL_KARG(p->row.n),  KL_KARG(width),         KL_KARG(p->vector),
-                             KL_KARG(p->step),   KL_KARG(p->space)};
+    struct kl_karg args[] = {KL_KARG_PTR(p->in, access),
+                             KL_KARG_PTR(out->data, access),
+                             KL_KARG(p->lead.n),
+                             KL_KARG(p->row.n),
+                             KL_KARG(width),
+                             KL_KARG(p->vector),
+                             KL_KARG(p->step),
+                             KL_KARG(p->space)};
     return kl_emit(e, &kl_family_softmax, values, "softmax_rows",
                    kl_groups_for(p->lead.n, local / (uint32_t)width), local, args, 8);
 }
@@ -64,12 +70,25 @@ static int long_rows(struct kl_emit *e, const struct kl_command *c, struct plan 
                      int64_t seg, int64_t n_segs, void *part) {
     const struct kl_arg *out = &c->args[1];
     int values[] = {out->dtype};
-    struct kl_karg parts[] = {KL_KARG_PTR(p->in), KL_KARG_PTR(part), KL_KARG(p->row.n),
-                              KL_KARG(seg),       KL_KARG(n_segs),   KL_KARG(p->vector),
-                              KL_KARG(p->step),   KL_KARG(p->space)};
-    struct kl_karg write[] = {KL_KARG_PTR(p->in), KL_KARG_PTR(part), KL_KARG_PTR(out->data),
-                              KL_KARG(p->row.n),  KL_KARG(seg),      KL_KARG(n_segs),
-                              KL_KARG(p->vector), KL_KARG(p->step),  KL_KARG(p->space)};
+    size_t item = kl_dtype_size(out->dtype), access = p->vector ? VEC_BYTES : item;
+    size_t acc_bytes = item < 4 ? 4 : item;
+    struct kl_karg parts[] = {KL_KARG_PTR(p->in, access),
+                              KL_KARG_PTR(part, acc_bytes),
+                              KL_KARG(p->row.n),
+                              KL_KARG(seg),
+                              KL_KARG(n_segs),
+                              KL_KARG(p->vector),
+                              KL_KARG(p->step),
+                              KL_KARG(p->space)};
+    struct kl_karg write[] = {KL_KARG_PTR(p->in, access),
+                              KL_KARG_PTR(part, acc_bytes),
+                              KL_KARG_PTR(out->data, access),
+                              KL_KARG(p->row.n),
+                              KL_KARG(seg),
+                              KL_KARG(n_segs),
+                              KL_KARG(p->vector),
+                              KL_KARG(p->step),
+                              KL_KARG(p->space)};
     int64_t groups = p->lead.n * n_segs;
     KL_TRY(kl_emit(e, &kl_family_softmax, values, "softmax_parts", groups, local, parts, 8));
     return kl_emit(e, &kl_family_softmax, values, "softmax_write", groups, local, write, 9);
@@ -87,7 +106,7 @@ int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c) {
         kl_strides_row_major(in->ndim, in->dims, dense);
         split_axes(&p, c, dense);
         kl_axes_space(&p.lead, &p.space);
-        copied = ((size_t)in->size * item + 255) / 256 * 256;
+        copied = kl_scratch_bytes((size_t)in->size * item);
     }
     int64_t n = p.row.n, kept = n_kept(item);
     uint32_t local = kl_local_size(e, n <= LOCAL_SHORT * kept || n > LONGEST_KEPT

@@ -39,28 +39,30 @@ static bool describe(struct layout *l, const struct kl_command *c, const int64_t
     return kl_axes_space(&rows, &l->rows);
 }
 
+/* A key and its place, as in sort.kl. */
+static size_t item_bytes_of(enum kl_dtype dtype) {
+    return kl_dtype_size(dtype) == 8 ? 16 : 8;
+}
+
 /* The blocks, which lie in runs[0], to ever longer runs, the last of which is the output. */
 static int merge(struct kl_emit *e, int dtype, const struct layout *l, const void *in, void *out,
                  int64_t run, uint32_t local, void *const *runs) {
     int values[] = {dtype};
+    size_t item = kl_dtype_size((enum kl_dtype)dtype),
+           item_bytes = item_bytes_of((enum kl_dtype)dtype);
     int64_t groups = kl_groups_for(l->n_rows * kl_groups_for(l->n, MERGED), local);
     for (int from = 0; run < l->n; run *= 2, from = !from) {
         int32_t last = run * 2 >= l->n;
-        struct kl_karg args[] = {KL_KARG_PTR(runs[from]),
-                                 KL_KARG_PTR(runs[!from]),
-                                 KL_KARG_PTR(in),
-                                 KL_KARG_PTR(out),
+        struct kl_karg args[] = {KL_KARG_PTR(runs[from], item_bytes),
+                                 KL_KARG_PTR(runs[!from], item_bytes),
+                                 KL_KARG_PTR(in, item),
+                                 KL_KARG_PTR(out, l->arg ? 4 : item),
                                  KL_KARG(run),
                                  KL_KARG(last),
                                  KL_KARG(*l)};
         KL_TRY(kl_emit(e, &kl_family_sort, values, "merge_runs", groups, local, args, 7));
     }
     return KL_OK;
-}
-
-/* A key and its place, as in sort.kl. */
-static size_t item_bytes_of(enum kl_dtype dtype) {
-    return kl_dtype_size(dtype) == 8 ? 16 : 8;
 }
 
 static uint32_t local_for(const struct kl_emit *e, size_t item_bytes) {
@@ -73,10 +75,15 @@ static uint32_t local_for(const struct kl_emit *e, size_t item_bytes) {
 static int sort(struct kl_emit *e, int dtype, const struct layout *l, const void *in, void *out,
                 uint32_t local, void *const *two) {
     int values[] = {dtype};
+    size_t item = kl_dtype_size((enum kl_dtype)dtype);
     int64_t block = (int64_t)local * PER_ITEM, n_blocks = kl_groups_for(l->n, block);
     int32_t width = (int32_t)kl_pow2_for(l->n, block);
-    struct kl_karg args[] = {KL_KARG_PTR(in),   KL_KARG_PTR(out), KL_KARG_PTR(two[0]),
-                             KL_KARG(n_blocks), KL_KARG(width),   KL_KARG(*l)};
+    struct kl_karg args[] = {KL_KARG_PTR(in, item),
+                             KL_KARG_PTR(out, l->arg ? 4 : item),
+                             KL_KARG_PTR(two[0], item_bytes_of((enum kl_dtype)dtype)),
+                             KL_KARG(n_blocks),
+                             KL_KARG(width),
+                             KL_KARG(*l)};
     KL_TRY(kl_emit(e, &kl_family_sort, values, "sort_blocks",
                    kl_groups_for(l->n_rows * n_blocks, block / width), local, args, 6));
     return merge(e, dtype, l, in, out, block, local, two);
@@ -95,9 +102,9 @@ int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     if (!describe(&l, c, in->strides)) { /* too many axes for a kernel: in order they merge */
         kl_strides_row_major(in->ndim, in->dims, dense);
         describe(&l, c, dense);
-        copied = ((size_t)in->size * item + 255) / 256 * 256;
+        copied = kl_scratch_bytes((size_t)in->size * item);
     }
-    if (l.n > (int64_t)local * PER_ITEM) runs = ((size_t)in->size * item_bytes + 255) / 256 * 256;
+    if (l.n > (int64_t)local * PER_ITEM) runs = kl_scratch_bytes((size_t)in->size * item_bytes);
     if (!e->dry && copied + runs > 0)
         KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + 2 * runs, &scratch, e->err));
     if (copied) {

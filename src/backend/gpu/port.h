@@ -15,9 +15,12 @@ struct kl_port;
 /* An argument of a kernel. Device memory is passed as two parameters, base and byte offset, since OpenCL has no pointer arithmetic on the host:
  * in the dialect PTR(x) declares both. */
 struct kl_karg {
-    const void *
-        value; /* the address of a plain value, or (bytes == 0) a device address as in kl_arg.data */
+    /* The address of a plain value, or (bytes == 0) a device address as in kl_arg.data. */
+    const void *value;
     size_t bytes; /* 0: a device address; may be NULL, then the kernel must not follow it */
+    /* Of a device address: the widest access of the kernel there, of which the address is a
+     * multiple: some devices stop at one that is not. lower.c checks it. */
+    uint32_t item;
 };
 
 /* What compiling has made of a kernel. */
@@ -51,7 +54,8 @@ struct kl_port_ops {
     /* Device to device, behind what is in the queue. */
     int (*copy)(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
                 struct kl_error **err);
-    /* Memory of the queue for the time of one command, device address; grows, is never given back. */
+    /* Memory of the queue for the time of one command, device address, aligned to 64 bytes at least;
+     * grows, is never given back. */
     int (*scratch)(struct kl_port *p, void *queue, size_t bytes, void **ptr, struct kl_error **err);
     /* May run a whole command in its own way (a vendor's library): 1 when it did, 0 when not, negative codes. dry: only says whether it would.
      * NULL: never. */

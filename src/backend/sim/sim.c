@@ -153,6 +153,19 @@ static void check_operands(struct sim *s, const struct kl_command *c) {
             broken(c, "uses memory that the device was not given");
 }
 
+/* Real devices stop at an address that is not aligned to its items; processors do not notice. */
+static int check_addresses(const struct kl_command *c, struct kl_error **err) {
+    for (int i = 0; i < c->n_in + c->n_out && c->kind == KL_CMD_LAUNCH; i++) {
+        size_t item = kl_dtype_size((enum kl_dtype)c->args[i].dtype);
+        if ((uintptr_t)c->args[i].data % item)
+            return kl_fail(err, KL_EVALIDATE,
+                           "kernel '%s': argument %d, the address %p, is not aligned to its items "
+                           "of %zu bytes",
+                           c->name ? c->name : kl_op_name(c->op), i, c->args[i].data, item);
+    }
+    return KL_OK;
+}
+
 static void check_written(struct sim *s, const struct kl_command *c) {
     int first = c->kind == KL_CMD_GUARD_FILL ? 0 : c->n_in;
     int end = c->kind == KL_CMD_GUARD_FILL ? 1 : c->n_in + c->n_out;
@@ -485,6 +498,7 @@ static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command 
                       void *signal, struct kl_error **err) {
     struct sim *s = sim_of(d);
     struct queue *q = queue;
+    for (int i = 0; i < n; i++) KL_TRY(check_addresses(&commands[i], err));
     struct batch *b = kl_calloc(1, sizeof *b);
     struct event **w = kl_malloc((size_t)(n_waits + 1) * sizeof *w);
     if (!b || !w) {

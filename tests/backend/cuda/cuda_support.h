@@ -106,19 +106,19 @@ static void *new_event(void) {
 
 static struct test_launch count(void *out, const uint32_t *first, const uint32_t *n) {
     return (struct test_launch){
-        "count", NULL, {KL_KARG_PTR(out), KL_KARG(*first), KL_KARG(*n)}, 3, *n};
+        "count", NULL, {KL_KARG_PTR(out, 1), KL_KARG(*first), KL_KARG(*n)}, 3, *n};
 }
 static struct test_launch add_one(void *in, void *out, const uint32_t *n) {
     return (struct test_launch){
-        "add_one", NULL, {KL_KARG_PTR(in), KL_KARG_PTR(out), KL_KARG(*n)}, 3, *n};
+        "add_one", NULL, {KL_KARG_PTR(in, 1), KL_KARG_PTR(out, 1), KL_KARG(*n)}, 3, *n};
 }
 static struct test_launch raise_fault(void *words, const uint32_t *index,
                                       const uint32_t *position) {
     return (struct test_launch){
-        "raise", NULL, {KL_KARG_PTR(words), KL_KARG(*index), KL_KARG(*position)}, 3, 1};
+        "raise", NULL, {KL_KARG_PTR(words, 1), KL_KARG(*index), KL_KARG(*position)}, 3, 1};
 }
 static struct test_launch crash(void) {
-    return (struct test_launch){"crash", NULL, {KL_KARG_PTR(NULL)}, 1, 1};
+    return (struct test_launch){"crash", NULL, {KL_KARG_PTR(NULL, 1)}, 1, 1};
 }
 
 enum { MOST = 160 }; /* of one submission */
@@ -267,7 +267,7 @@ static void test_long_arguments(void **state) {
     *last = 5;
     l[0] = count(p, &first, &one);
     for (int i = 1; i < LAUNCHES; i++)
-        l[i] = (struct test_launch){"add_last", source, {{big, BYTES}, KL_KARG_PTR(p)}, 2, 1};
+        l[i] = (struct test_launch){"add_last", source, {{big, BYTES, 0}, KL_KARG_PTR(p, 1)}, 2, 1};
     WELL(submit(q, l, LAUNCHES, NULL, NULL, e, &err));
     *last = 6; /* what was handed over was copied */
     wait_for(e);

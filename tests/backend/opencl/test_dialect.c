@@ -164,7 +164,7 @@ static void every_type_is_loaded_and_stored(void **state) {
         t_write(to, 0, out, 64);
         snprintf(entry, sizeof entry, "copy_%s", kl_dialect_type((enum kl_dtype)t));
         int64_t n = N;
-        RUN(entry, N, KL_KARG_PTR(from + 64), KL_KARG_PTR(to + 64), KL_KARG(n));
+        RUN(entry, N, KL_KARG_PTR(from + 64, 1), KL_KARG_PTR(to + 64, 1), KL_KARG(n));
         t_read(to, 64, out, bytes);
         assert_memory_equal(in, out, bytes);
         t_read(to, 0, out, 64);
@@ -196,12 +196,13 @@ static void sixteen_bit_floats_convert_as_on_the_cpu(void **state) {
     char *in32 = t_alloc_from(floats, M * 4), *out16 = t_alloc(M * 2);
     for (int bf = 0; bf < 2; bf++) {
         int64_t n = N, m = M;
-        RUN(bf ? "widen_bf16" : "widen_f16", N, KL_KARG_PTR(in16), KL_KARG_PTR(out32), KL_KARG(n));
+        RUN(bf ? "widen_bf16" : "widen_f16", N, KL_KARG_PTR(in16, 1), KL_KARG_PTR(out32, 1),
+            KL_KARG(n));
         t_read(out32, 0, wide, N * 4);
         for (int i = 0; i < N; i++)
             if (!same_float(wide[i], bf ? kl_bf16_to_f32(all[i]) : kl_f16_to_f32(all[i])))
                 fail_msg("%s %04x gives %g", bf ? "bf16" : "f16", i, wide[i]);
-        RUN(bf ? "narrow_bf16" : "narrow_f16", M, KL_KARG_PTR(in32), KL_KARG_PTR(out16),
+        RUN(bf ? "narrow_bf16" : "narrow_f16", M, KL_KARG_PTR(in32, 1), KL_KARG_PTR(out16, 1),
             KL_KARG(m));
         t_read(out16, 0, narrow, M * 2);
         for (int i = 0; i < M; i++) {
@@ -230,7 +231,7 @@ static void extremes(void **state) {
     int64_t n = N;
     char *pa = t_alloc_from(a, sizeof a), *pb = t_alloc_from(b, sizeof b),
          *po = t_alloc(sizeof got);
-    RUN("extremes_f32", N, KL_KARG_PTR(pa), KL_KARG_PTR(pb), KL_KARG_PTR(po), KL_KARG(n));
+    RUN("extremes_f32", N, KL_KARG_PTR(pa, 1), KL_KARG_PTR(pb, 1), KL_KARG_PTR(po, 1), KL_KARG(n));
     t_read(po, 0, got, sizeof got);
     for (int i = 0; i < N; i++) {
         assert_true(same_float(got[2 * i], max[i]));
@@ -240,7 +241,7 @@ static void extremes(void **state) {
     int64_t igot[6], im = 3;
     t_write(pa, 0, ia, sizeof ia);
     t_write(pb, 0, ib, sizeof ib);
-    RUN("extremes_i64", 3, KL_KARG_PTR(pa), KL_KARG_PTR(pb), KL_KARG_PTR(po), KL_KARG(im));
+    RUN("extremes_i64", 3, KL_KARG_PTR(pa, 1), KL_KARG_PTR(pb, 1), KL_KARG_PTR(po, 1), KL_KARG(im));
     t_read(po, 0, igot, sizeof igot);
     for (int i = 0; i < 3; i++) {
         assert_true(igot[2 * i] == ib[i]);
@@ -276,7 +277,7 @@ static void spaces_are_walked(void **state) {
     for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
         for (int operand = 0; operand < KL_SPACE_OPERANDS; operand++) {
             const struct kl_space *s = &spaces[k];
-            RUN("walk", s->n, KL_KARG(*s), KL_KARG_PTR(from + ZERO * 4), KL_KARG_PTR(to),
+            RUN("walk", s->n, KL_KARG(*s), KL_KARG_PTR(from + ZERO * 4, 1), KL_KARG_PTR(to, 1),
                 KL_KARG(operand));
             t_read(to, 0, out, (size_t)s->n * 4);
             for (int64_t i = 0; i < s->n; i++) {
@@ -297,7 +298,7 @@ static void groups_share_memory(void **state) {
     uint32_t in[N], out[N];
     for (uint32_t i = 0; i < N; i++) in[i] = i;
     char *from = t_alloc_from(in, sizeof in), *to = t_alloc(sizeof out);
-    RUN("reverse", N, KL_KARG_PTR(from), KL_KARG_PTR(to));
+    RUN("reverse", N, KL_KARG_PTR(from, 1), KL_KARG_PTR(to, 1));
     t_read(to, 0, out, sizeof out);
     for (uint32_t i = 0; i < N; i++)
         assert_int_equal(out[i], (i / LOCAL * LOCAL + LOCAL - 1 - i % LOCAL) + 1000 * (i / LOCAL) +
@@ -324,7 +325,7 @@ static void the_smallest_fault_comes_back(void **state) {
         if (cases[k].at >= 0)
             for (int i = cases[k].at; i < N; i += 777) t_write(from, (size_t)i * 4, &bad, 4);
         t_launch(queue, everything, "check", (N + LOCAL - 1) / LOCAL, LOCAL,
-                 (struct kl_karg[]){KL_KARG_PTR(from), KL_KARG_PTR(w.device), KL_KARG(word),
+                 (struct kl_karg[]){KL_KARG_PTR(from, 1), KL_KARG_PTR(w.device, 1), KL_KARG(word),
                                     KL_KARG(size), KL_KARG(n)},
                  5);
         t_finish(queue, &w);
@@ -350,7 +351,7 @@ static void atomics_are_atomic(void **state) {
     enum { GROUPS = 64, N = GROUPS * LOCAL };
     uint32_t w[6] = {0, 0, UINT32_MAX, 0, 0, 0};
     char *p = t_alloc_from(w, sizeof w);
-    RUN("atomics", N, KL_KARG_PTR(p));
+    RUN("atomics", N, KL_KARG_PTR(p, 1));
     t_read(p, 0, w, sizeof w);
     assert_int_equal(w[0], N);
     assert_int_equal(w[1], N - 1);
@@ -363,7 +364,7 @@ static void atomics_are_atomic(void **state) {
     if (!port->has_atomic64) return;
     uint64_t v[3] = {0};
     p = t_alloc_from(v, sizeof v);
-    RUN("atomics64", N, KL_KARG_PTR(p));
+    RUN("atomics64", N, KL_KARG_PTR(p, 1));
     t_read(p, 0, v, sizeof v);
     assert_true(v[0] == (uint64_t)N << 32);
     assert_true(v[1] == (uint64_t)(3 * N) << 32);
@@ -375,7 +376,7 @@ static void functions(void **state) {
     float o[12], x = 1.5f, y = 3.0f;
     uint32_t big = 0xF0000000u;
     char *p = t_alloc(sizeof o);
-    RUN("functions", 1, KL_KARG_PTR(p), KL_KARG(x), KL_KARG(y), KL_KARG(big));
+    RUN("functions", 1, KL_KARG_PTR(p, 1), KL_KARG(x), KL_KARG(y), KL_KARG(big));
     t_read(p, 0, o, sizeof o);
     static const double want[12] = {4.4816890703380645,
                                     0.4054651081081644,
@@ -397,10 +398,30 @@ static void functions(void **state) {
     t_free(p, sizeof o);
 }
 
+/* Processors would not notice: the launch is refused before the driver gets it. */
+static void addresses_are_aligned_to_their_items(void **state) {
+    char *p = t_alloc(64);
+    for (uint32_t item = 0; item <= 16; item = item ? item * 2 : 1)
+        for (uint32_t at = 0; at <= 16; at++) {
+            struct kl_error *err = NULL;
+            struct kl_emit e = {lowering, port, queue, false, &err};
+            struct kl_karg args[] = {KL_KARG_PTR(NULL, 1), KL_KARG_PTR(p + at, item)};
+            int rc =
+                kl_emit_source(&e, "not_followed", everything, "not_followed", 1, LOCAL, args, 2);
+            int want = item == 0 ? KL_EINTERNAL : at % item ? KL_EVALIDATE : KL_OK;
+            if (rc != want) fail_msg("%u bytes at %u: %d, not %d", item, at, rc, want);
+            if (!rc) continue;
+            assert_non_null(strstr(err->message, "kernel 'not_followed': argument 1"));
+            kl_error_release(err);
+        }
+    t_finish(queue, NULL);
+    t_free(p, 64);
+}
+
 static void null_is_an_address(void **state) {
     uint32_t got = 0;
     char *p = t_alloc(64);
-    RUN("not_followed", 1, KL_KARG_PTR(NULL), KL_KARG_PTR(p + 8));
+    RUN("not_followed", 1, KL_KARG_PTR(NULL, 1), KL_KARG_PTR(p + 8, 1));
     t_read(p, 8, &got, 4);
     assert_int_equal(got, 2);
     t_free(p, 64);
@@ -434,7 +455,7 @@ static void functions_without_float64(void **state) {
     float got[2 * N];
     assert_non_null(source);
     snprintf(source, room, "#undef HAS_F64\n%s%s%s", kl_source_elementwise, kl_source_math, kernel);
-    T_LAUNCH(queue, source, "no_float64", 1, LOCAL, KL_KARG_PTR(out));
+    T_LAUNCH(queue, source, "no_float64", 1, LOCAL, KL_KARG_PTR(out, 1));
     t_finish(queue, NULL);
     t_read(out, 0, got, sizeof got);
     for (int i = 0; i < N; i++)
@@ -456,6 +477,7 @@ int main(void) {
         cmocka_unit_test(the_smallest_fault_comes_back),
         cmocka_unit_test(atomics_are_atomic),
         cmocka_unit_test(functions),
+        cmocka_unit_test(addresses_are_aligned_to_their_items),
         cmocka_unit_test(null_is_an_address),
         cmocka_unit_test(functions_without_float64),
     };

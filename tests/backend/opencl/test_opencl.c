@@ -35,7 +35,7 @@ enum { N = 4096, LOCAL = 64 };
 static void add(void *queue, const char *kernel, const void *in, void *out, int32_t n,
                 int64_t count) {
     int64_t groups = strcmp(kernel, "slow_one") == 0 ? 1 : (count + LOCAL - 1) / LOCAL;
-    T_LAUNCH(queue, add_source, kernel, groups, LOCAL, KL_KARG_PTR(in), KL_KARG_PTR(out),
+    T_LAUNCH(queue, add_source, kernel, groups, LOCAL, KL_KARG_PTR(in, 1), KL_KARG_PTR(out, 1),
              KL_KARG(n), KL_KARG(count));
 }
 
@@ -385,7 +385,8 @@ static void *launching(void *arg) {
     struct kl_emit e = {lowering, port, q, false, NULL};
     for (int32_t k = 1; k <= 100; k++) {
         int64_t count = N;
-        struct kl_karg args[] = {KL_KARG_PTR(p), KL_KARG_PTR(out), KL_KARG(k), KL_KARG(count)};
+        struct kl_karg args[] = {KL_KARG_PTR(p, 1), KL_KARG_PTR(out, 1), KL_KARG(k),
+                                 KL_KARG(count)};
         if (kl_emit_source(&e, "add", add_source, "add", N / LOCAL, LOCAL, args, 4)) return arg;
         if (port->ops->copy(port, q, p, out, sizeof v, NULL)) return arg;
     }
@@ -500,7 +501,7 @@ static void kernels_are_found_on_disk(void **state) {
         struct kl_lowering *fresh = kl_lowering_new(port, NULL);
         assert_non_null(fresh);
         struct kl_emit e = {fresh, port, q, false, &err};
-        struct kl_karg arg = KL_KARG_PTR(p);
+        struct kl_karg arg = KL_KARG_PTR(p, 1);
         int32_t zeros[32] = {0};
         t_write(p, 0, zeros, sizeof zeros);
         SUCCEED(kl_emit_source(&e, "stored", source, "stored", 1, 32, &arg, 1), err);
@@ -548,13 +549,13 @@ static void failed_submissions_leave_nothing_behind(void **state) {
     void *waited_for = t_submit(q, NULL, 0, NULL);
     int word = 3;
     add(q, "slow_add", a, b, 0, N); /* compiled now, so that what lives can be counted below */
-    T_LAUNCH(q, add_source, "spoil", 0, LOCAL, KL_KARG_PTR(w.device), KL_KARG(word));
+    T_LAUNCH(q, add_source, "spoil", 0, LOCAL, KL_KARG_PTR(w.device, 1), KL_KARG(word));
     t_quiet();
     for (int which = 0; which < 6; which++) {
         int64_t live = kl_test_n_live();
         void *e = t_event();
         add(q, "slow_add", a, b, which, N);
-        T_LAUNCH(q, add_source, "spoil", 1, LOCAL, KL_KARG_PTR(w.device), KL_KARG(word));
+        T_LAUNCH(q, add_source, "spoil", 1, LOCAL, KL_KARG_PTR(w.device, 1), KL_KARG(word));
         status_to_give = CL_OUT_OF_RESOURCES;
         if (which == 0) kl_cl.clEnqueueBarrierWithWaitList = failing_barrier;
         if (which == 1) kl_cl.clEnqueueReadBuffer = failing_read;

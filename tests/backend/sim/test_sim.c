@@ -72,6 +72,26 @@ static void each_stream_is_completed_by_itself(void **state) {
     kl_array_release(y);
 }
 
+/* A block is moved by one byte, and back: real devices would stop at what lies there. */
+static void an_address_between_items_is_refused(void **state) {
+    struct kl_array *x = t_const(s[0], 7), *y = t_inc(s[0], x), *z = t_inc(s[0], x);
+    struct kl_error *err = NULL;
+    assert_int_equal(t_value(x), 7);
+    struct kl_block *b = kl_buffer_block_on(x->t.buffer, kl_stream_backend(s[0])->memory);
+    assert_non_null(b);
+    b->ptr = (char *)b->ptr + 1;
+    int rc = kl_eval(&y, 1, &err);
+    b->ptr = (char *)b->ptr - 1;
+    assert_int_equal(rc, KL_EVALIDATE);
+    const char *const parts[] = {"kernel '", "argument 0", "not aligned to its items of"};
+    for (int i = 0; i < 3; i++)
+        if (!strstr(err->message, parts[i])) fail_msg("no \"%s\" in: %s", parts[i], err->message);
+    kl_error_release(err);
+    assert_int_equal(t_value(z), 8); /* the array itself is well */
+    struct kl_array *all[] = {x, y, z};
+    for (int i = 0; i < 3; i++) kl_array_release(all[i]);
+}
+
 static void the_nth_submission_is_refused(void **state) {
     for (int n = 0; n < 4; n++) {
         struct kl_array *x[5];
@@ -163,6 +183,7 @@ int main(void) {
         cmocka_unit_test(paused_nothing_executes),
         cmocka_unit_test(held_it_executes_unseen),
         cmocka_unit_test(each_stream_is_completed_by_itself),
+        cmocka_unit_test(an_address_between_items_is_refused),
         cmocka_unit_test(the_nth_submission_is_refused),
         cmocka_unit_test(lost_and_revived),
         cmocka_unit_test(memory_is_counted_and_bounded),

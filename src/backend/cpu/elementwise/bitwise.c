@@ -42,8 +42,8 @@ static inline uint8_t e4m3_of(float x) {
     uint32_t denormal = kl_f32_bits(kl_bits_f32(m) + 0x1p14f) - 0x46800000u;
     uint32_t normal = (m - 0x3c000000u + 0x7ffffu + (m >> 20 & 1)) >> 20;
     uint32_t finite = m < 0x3c800000u ? denormal : normal;
-    uint32_t kept = m >= 0x43e00000u ? 0x7eu : finite; /* 448 is the largest */
-    return (uint8_t)(sign | (m > 0x7f800000u ? 0x7fu : kept));
+    uint32_t kept = m >= 0x43e00000u ? 0x7eu : finite;       /* 448 is the largest */
+    return (uint8_t)(m > 0x7f800000u ? 0x7fu : sign | kept); /* NaN has no sign */
 }
 static inline float e4m3_value(uint8_t h) {
     uint32_t sign = (uint32_t)(h & 0x80u) << 24, rest = h & 0x7fu;

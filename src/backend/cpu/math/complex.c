@@ -126,7 +126,7 @@ struct kl_c64 kl_c64_power(struct kl_c64 a, struct kl_c64 b) {
 struct kl_c64 kl_c64_logaddexp(struct kl_c64 a, struct kl_c64 b) {
     struct kl_c64 most = a.re < b.re ? b : a, least = a.re < b.re ? a : b;
     if (kl_c64_is_nan(a) || kl_c64_is_nan(b)) return (struct kl_c64){NAN, NAN};
-    if (isinf(most.re)) return most;
+    if (isinf(most.re) || isinf(least.re)) return most; /* nothing is added, whatever the angle */
     double complex rest =
         log1p_of(cexp(complex_of((double)least.re - most.re, (double)least.im - most.im)));
     return (struct kl_c64){(float)(most.re + creal(rest)), (float)(most.im + cimag(rest))};

@@ -1,0 +1,58 @@
+/* mlx_cuda_is_available with the fake driver of tests/backend/cuda, without it, and on other devices.
+ * Each case in a process of its own, since devices are opened once. */
+#include "api_support.h"
+
+#include <libgen.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char fake_driver[4200], fake_path[4200];
+
+static int find_fakes(void **state) {
+    static char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    const char *dir = dirname(self);
+    snprintf(fake_driver, sizeof fake_driver, "%s/fake/lib64/libcuda.so", dir);
+    snprintf(fake_path, sizeof fake_path, "%s/fake", dir);
+    return access(fake_driver, R_OK);
+}
+
+/* The answer, in a new process; 2: the call failed. */
+static int answer(const char *gpu, const char *driver, const char *n_fakes) {
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool yes = false;
+        setenv("KEEL_GPU", gpu, 1);
+        setenv("KEEL_CUDA_DRIVER", driver, 1);
+        setenv("KEEL_CUDA_PATH", fake_path, 1);
+        setenv("FAKE_CUDA_DEVICES", n_fakes, 1);
+        _exit(mlx_cuda_is_available(&yes) ? 2 : yes);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void test_answers(void **state) {
+    assert_int_equal(answer("cuda", fake_driver, "2"), 1);
+    assert_int_equal(answer("", fake_driver, "1"), 1); /* CUDA comes first */
+    assert_int_equal(answer("cuda", fake_driver, "0"), 0);
+    assert_int_equal(answer("cuda", "/nonexistent/libcuda.so", "1"), 0);
+    assert_int_equal(answer("none", fake_driver, "2"), 0);
+    assert_int_equal(answer("sim", fake_driver, "2"), 0);
+}
+
+static void test_null(void **state) {
+    mlx_set_error_handler(remember, NULL, NULL);
+    FAILS(mlx_cuda_is_available(NULL), KEEL_EARG, "NULL");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_null),
+    };
+    return cmocka_run_group_tests(tests, find_fakes, NULL);
+}
