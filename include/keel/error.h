@@ -63,9 +63,10 @@ typedef struct keel_error_info_ {
     const char *file;      /* path, or what a custom reader calls itself; or NULL */
     int64_t byte_begin;    /* range in the file: [byte_begin, byte_end) */
     int64_t byte_end;
-    int64_t index;     /* the offending index as given, before negative ones are wrapped; for
+    int64_t index; /* the offending index as given, before negative ones are wrapped; one of uint64
+                        * above INT64_MAX is INT64_MAX here, and itself in the message; for
                         * KEEL_EKERNEL of a custom kernel: the code that it raised */
-    int64_t axis;      /* the axis that it counts along */
+    int64_t axis;  /* the axis that it counts along */
     int64_t axis_size; /* the extent of that axis */
     int64_t position;  /* where the index stands: flat row-major position in the index array; or
                         * where a custom kernel raised its error */

@@ -1,6 +1,8 @@
 /* fault.c - see fault.h. */
 #include "backend/fault.h"
 
+#include <stdio.h>
+
 #include "base/index.h"
 
 int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name, const void *params,
@@ -20,16 +22,20 @@ int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name, con
     info.index = site.index;
     info.axis = site.axis;
     info.axis_size = site.axis_size;
+    char index[24];
+    if (site.above)
+        snprintf(index, sizeof index, "%llu", (unsigned long long)site.above);
+    else
+        snprintf(index, sizeof index, "%lld", (long long)site.index);
     if (site.extent > 1)
         return kl_fail_info(err, &info,
-                            "%s: a slice of %lld from index %lld runs off axis %lld of size %lld "
+                            "%s: a slice of %lld from index %s runs off axis %lld of size %lld "
                             "(at position %lld)",
-                            name, (long long)site.extent, (long long)site.index,
-                            (long long)site.axis, (long long)site.axis_size, (long long)position);
+                            name, (long long)site.extent, index, (long long)site.axis,
+                            (long long)site.axis_size, (long long)position);
     return kl_fail_info(
-        err, &info, "%s: index %lld is out of range for axis %lld of size %lld (at position %lld)",
-        name, (long long)site.index, (long long)site.axis, (long long)site.axis_size,
-        (long long)position);
+        err, &info, "%s: index %s is out of range for axis %lld of size %lld (at position %lld)",
+        name, index, (long long)site.axis, (long long)site.axis_size, (long long)position);
 }
 
 int64_t kl_fault_positions(enum kl_op_id op, int n_in, struct kl_tensor *const *in) {

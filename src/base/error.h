@@ -39,7 +39,9 @@ struct kl_error {
     const char *tensor;           /* name in its file, or NULL */
     const char *file;             /* path or reader label, or NULL */
     int64_t byte_begin, byte_end; /* range in the file, [begin, end) */
-    int64_t index; /* the offending value as given, before wrapping; what a custom kernel raised */
+    int64_t
+        index; /* the offending value as given, before wrapping, INT64_MAX where it is larger; what
+                    * a custom kernel raised */
     int64_t axis, axis_size;
     int64_t position; /* flat row-major position in the index array */
     int64_t stream;   /* index of the stream that ran it */

@@ -41,7 +41,10 @@ void kl_index_read_run(const void *p, enum kl_dtype dtype, int64_t step_bytes, i
 
 bool kl_index_read(const void *p, enum kl_dtype dtype, int64_t *v) {
     if (!kl_index_dtype(dtype)) return false;
-    kl_index_read_run(p, dtype, 0, 1, v);
+    if (dtype == KL_U64)
+        memcpy(v, p, sizeof *v);
+    else
+        kl_index_read_run(p, dtype, 0, 1, v);
     return true;
 }
 
@@ -98,8 +101,10 @@ bool kl_fault_locate(enum kl_op_id op, const void *params, int n_in, struct kl_t
         if (position >= indices->size ||
             !read(ctx, u.first + k, element_offset(indices, position), &v))
             return false;
+        const uint64_t above = indices->dtype == KL_U64 && v < 0 ? (uint64_t)v : 0;
+        if (above) v = INT64_MAX;
         if (kl_index_wrap(v, size, extent) >= 0) continue;
-        *site = (struct kl_fault_site){u.first + k, v, axis, size, extent};
+        *site = (struct kl_fault_site){u.first + k, v, above, axis, size, extent};
         found = true;
     }
     return found;

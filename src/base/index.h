@@ -7,10 +7,10 @@
 
 /* Whether arrays of dtype can be indices: every integer type. */
 bool kl_index_dtype(enum kl_dtype dtype);
-/* The index at p; uint64 values above INT64_MAX become INT64_MAX, which is out of every range.
- * False: not an index dtype. */
+/* The index at p, of uint64 its bits. False: not an index dtype. */
 bool kl_index_read(const void *p, enum kl_dtype dtype, int64_t *v);
-/* n indices, step_bytes apart. */
+/* n indices, step_bytes apart; uint64 values above INT64_MAX become INT64_MAX, which is out of every
+ * range. */
 void kl_index_read_run(const void *p, enum kl_dtype dtype, int64_t step_bytes, int64_t n,
                        int64_t *v);
 /* The place that index v names on an axis of axis_size elements, of which `extent` are taken from
@@ -33,9 +33,10 @@ bool kl_index_use_of(enum kl_op_id op, const void *params, const struct kl_tenso
 
 /* Which index failed at a position. */
 struct kl_fault_site {
-    int input;     /* the operand that holds it */
-    int64_t index; /* as given, before wrapping */
-    int64_t axis;  /* that it is an index on */
+    int input;      /* the operand that holds it */
+    int64_t index;  /* as given, before wrapping; INT64_MAX where it is larger */
+    uint64_t above; /* the index where it is above INT64_MAX, else 0 */
+    int64_t axis;   /* that it is an index on */
     int64_t axis_size;
     int64_t
         extent; /* elements taken from the index on along the axis; 1 unless slices are longer */

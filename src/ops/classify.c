@@ -5,6 +5,7 @@
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
+#include "ops/views.h"
 
 static bool inexact(const struct kl_array *a) {
     return kl_dtype_is_float((enum kl_dtype)a->t.dtype) || a->t.dtype == KL_C64;
@@ -75,12 +76,30 @@ static double largest(enum kl_dtype dtype) {
                               : (double)FLT_MAX;
 }
 
+/* Of complex64: the same of its parts, which stand side by side in memory. */
+static int complex_to_num(struct kl_array **out, struct kl_array *a, double nan,
+                          const double *posinf, const double *neginf, struct kl_stream *s,
+                          struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *flat = KL_TERM(&t, kl_flatten_all(&t.made, a, s, err));
+    struct kl_array *parts = KL_TERM(&t, kl_view(&t.made, flat, KL_F32, s, err));
+    parts = KL_TERM(&t, kl_nan_to_num(&t.made, parts, nan, posinf, neginf, s, err));
+    struct kl_array *whole = KL_TERM(&t, kl_view(&t.made, parts, KL_C64, s, err));
+    whole = KL_TERM(&t, kl_reshape_to(&t.made, whole, a->t.ndim, a->t.dims, s, err));
+    return kl_terms_end(&t, whole, out);
+}
+
 int kl_nan_to_num(struct kl_array **out, struct kl_array *a, double nan, const double *posinf,
                   const double *neginf, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
     enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
-    if (dtype == KL_C64) return kl_fail(err, KL_EDTYPE, "complex64 is not taken; real numbers are");
+    if (dtype == KL_C64 && posinf && neginf)
+        return complex_to_num(out, a, nan, posinf, neginf, s, err);
+    if (dtype == KL_C64)
+        return kl_fail(err, KL_EDTYPE,
+                       "complex64 is taken with values for both infinities; %s given",
+                       posinf || neginf ? "one is" : "none is");
     if (!kl_dtype_is_float(dtype)) {
         *out = kl_array_retain(a);
         return KL_OK;

@@ -49,8 +49,12 @@ int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, 
     return kl_terms_end(&t, x, out);
 }
 
-/* ---- categorical: the largest of the logits, each with Gumbel noise ---- */
-/* shape: of the result, to which the logits without their axis (resolved) broadcast. */
+/* ---- categorical ---- */
+static int categorical_of_row(struct kl_array **out, struct kl_array *logits,
+                              const struct kl_shape *shape, struct kl_array *key,
+                              struct kl_stream *s, struct kl_error **err);
+/* The largest of the logits, each with Gumbel noise; of a single row by its running sums, as in MLX.
+ * shape: of the result, to which the logits without their axis (resolved) broadcast. */
 static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
                        const struct kl_shape *shape, struct kl_array *key, struct kl_stream *s,
                        struct kl_error **err) {
@@ -67,6 +71,8 @@ static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
         return kl_fail(err, KL_ESHAPE,
                        "logits of shape %s without axis %d do not broadcast to shape %s",
                        KL_SHAPE_TEXT_OF(logits), axis, KL_SHAPE_TEXT(shape->ndim, shape->dims));
+    if (logits->t.size == logits->t.dims[axis] && shape->ndim > 0)
+        return categorical_of_row(out, logits, shape, key, s, err);
     for (int i = noise.ndim++; i > at; i--) noise.dims[i] = noise.dims[i - 1];
     noise.dims[at] = logits->t.dims[axis];
     struct kl_array *x =
@@ -74,6 +80,82 @@ static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
     x = KL_TERM(&t, kl_add(&t.made, x, logits, s, err));
     x = KL_TERM(&t, kl_argmax_axis(&t.made, x, at, false, s, err));
     return kl_terms_end(&t, x, out);
+}
+
+/* x and, `step` elements further, x again, added; x has one axis, longer than step. */
+static int add_shifted(struct kl_array **out, struct kl_array *x, int step, struct kl_stream *s,
+                       struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(s, err);
+    const int end = x->t.dims[0] - step, zero = 0, one = 1;
+    struct kl_array *pair[2];
+    pair[0] = KL_TERM(&t, kl_zeros(&t.made, &step, 1, x->t.dtype, s, err));
+    pair[1] = KL_TERM(&t, kl_slice(&t.made, x, &zero, 1, &end, 1, &one, 1, s, err));
+    struct kl_array *before = KL_TERM(&t, kl_concatenate_axis(&t.made, pair, 2, 0, s, err));
+    return kl_terms_end(&t, kl_term2(&t, kl_add, x, before), out);
+}
+
+/* The sums of the first 1, 2, ... elements of x, which has one axis. Scans have no kernels on devices:
+ * there sums of 1, 2, 4, ... elements are added. */
+static int running_sums(struct kl_array **out, struct kl_array *x, struct kl_stream *s,
+                        struct kl_error **err) {
+    if (kl_stream_device_type(s) == KL_CPU) return kl_cumsum(out, x, 0, false, true, s, err);
+    struct kl_array *sums = kl_array_retain(x);
+    for (int64_t step = 1; step < x->t.dims[0]; step *= 2) {
+        struct kl_array *more;
+        const int rc = add_shifted(&more, sums, (int)step, s, err);
+        kl_array_release(sums);
+        if (rc) return rc;
+        sums = more;
+    }
+    *out = sums;
+    return KL_OK;
+}
+
+/* How many of the ascending sums, but for the last, are at most u, for each u: by halving. */
+static int places_of(struct kl_array **out, struct kl_array *sums, struct kl_array *u,
+                     struct kl_stream *s, struct kl_error **err) {
+    const int n = sums->t.dims[0];
+    struct kl_array *at;
+    int step = 1;
+    while (step <= (n - 1) / 2) step *= 2;
+    KL_TRY(kl_zeros(&at, u->t.dims, (size_t)u->t.ndim, KL_U32, s, err));
+    for (; n > 1 && step > 0; step /= 2) { /* whether sums[at + step - 1] is there, and at most u */
+        struct kl_terms t = kl_terms_begin(s, err);
+        struct kl_array *next = kl_term_by(&t, kl_add, at, step), *found;
+        struct kl_array *there = kl_term_by(&t, kl_less, next, n);
+        struct kl_array *last =
+            kl_term_by(&t, kl_minimum, kl_term_by(&t, kl_add, at, step - 1), n - 1);
+        struct kl_array *sum = KL_TERM(&t, kl_take(&t.made, sums, last, s, err));
+        there = kl_term2(&t, kl_logical_and, there, kl_term2(&t, kl_less_equal, sum, u));
+        const int rc = kl_terms_end(&t, kl_term_where(&t, there, next, at), &found);
+        kl_array_release(at);
+        if (rc) return rc;
+        at = found;
+    }
+    *out = at;
+    return KL_OK;
+}
+
+/* All logits are one row: a uniform number times the sum of their exponentials falls between two of the
+ * running sums. */
+static int categorical_of_row(struct kl_array **out, struct kl_array *logits,
+                              const struct kl_shape *shape, struct kl_array *key,
+                              struct kl_stream *s, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(s, err);
+    const int n = (int)logits->t.size, last = n - 1, axis = 0, one = 1;
+    struct kl_array *x = KL_TERM(&t, kl_flatten_all(&t.made, logits, s, err));
+    x = kl_term_cast(&t, x, logits->t.dtype == KL_F64 ? KL_F64 : KL_F32);
+    struct kl_array *top = kl_term_reduce(&t, kl_max_axes, x, &axis, 1);
+    /* Of an infinite one the distance from itself is 0. */
+    struct kl_array *distance = kl_term2(&t, kl_subtract, x, top);
+    distance =
+        kl_term_where(&t, kl_term2(&t, kl_equal, x, top), kl_term_number(&t, 0, KL_F32), distance);
+    struct kl_array *weights = kl_term(&t, kl_exp, distance);
+    struct kl_array *sums = KL_TERM(&t, running_sums(&t.made, weights, s, err));
+    struct kl_array *total = KL_TERM(&t, kl_slice(&t.made, sums, &last, 1, &n, 1, &one, 1, s, err));
+    struct kl_array *u = KL_TERM(&t, uniform(&t.made, 0, 1, shape, KL_F32, key, s, err));
+    u = kl_term2(&t, kl_multiply, u, total);
+    return kl_terms_end(&t, KL_TERM(&t, places_of(&t.made, sums, u, s, err)), out);
 }
 
 static int check_logits(struct kl_array *logits, int *axis, struct kl_stream *s,

@@ -90,6 +90,10 @@ int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float
                        n);
     if (a->t.size / f[n_factors - 1] > INT32_MAX)
         return kl_fail(err, KL_ELIMIT, "%lld elements are too many", (long long)a->t.size);
+    if (n == 1 && (!scale || *scale == 1)) { /* by the factor 1: nothing changes, as in MLX */
+        *out = kl_array_retain(a);
+        return KL_OK;
+    }
     enum kl_dtype dtype = kl_dtype_is_float(a->t.dtype) ? (enum kl_dtype)a->t.dtype : KL_F32;
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
     int before = (int)(a->t.size / n), behind = n;

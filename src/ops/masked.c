@@ -21,10 +21,30 @@ static int ranks(struct kl_array **out, struct kl_array *mask, struct kl_stream 
     return kl_terms_end(&t, rank, out);
 }
 
+/* The shape to which src is broadcast: that of the n_tail trailing axes of a that the mask does not
+ * cover, or, where src has one axis more, that of so many places. */
+static int source_shape(struct kl_shape *to, const struct kl_array *a, int n_tail,
+                        const struct kl_array *src, struct kl_error **err) {
+    const int *tail = a->t.dims + a->t.ndim - n_tail, more = src->t.ndim - n_tail;
+    bool fits = more <= 1;
+    to->ndim = 0;
+    if (more == 1) to->dims[to->ndim++] = src->t.dims[0];
+    for (int i = 0; i < n_tail; i++) {
+        const int from = i + more;
+        fits = fits && (from < 0 || src->t.dims[from] == 1 || src->t.dims[from] == tail[i]);
+        to->dims[to->ndim++] = tail[i];
+    }
+    if (fits) return KL_OK;
+    return kl_fail(err, KL_ESHAPE,
+                   "src has shape %s; one that broadcasts to %s, the axes that the mask leaves, is "
+                   "taken, and with one axis in front one for each place",
+                   KL_SHAPE_TEXT_OF(src), KL_SHAPE_TEXT(n_tail, tail));
+}
+
 int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array *mask,
                       struct kl_array *src, struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
-    struct kl_shape lead;
+    struct kl_shape lead, wanted;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(mask, "mask", err));
     KL_TRY(kl_check_array(src, "src", err));
@@ -37,6 +57,8 @@ int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array
     if (!fits)
         return kl_fail(err, KL_ESHAPE, "a mask of shape %s is not how shape %s begins",
                        KL_SHAPE_TEXT_OF(mask), KL_SHAPE_TEXT_OF(a));
+    const int n_tail = a->t.ndim - mask->t.ndim;
+    KL_TRY(source_shape(&wanted, a, n_tail, src, err));
     if (a->t.size == 0) {
         *out = kl_array_retain(a);
         return KL_OK;
@@ -48,9 +70,17 @@ int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array
     which = KL_TERM(&t, kl_broadcast_view(&t.made, which, a->t.ndim, a->t.dims, err));
     struct kl_array *values =
         KL_TERM(&t, kl_cast_to(&t.made, src, (enum kl_dtype)a->t.dtype, s, err));
-    if (src->t.ndim > 0) {
+    values = KL_TERM(&t, kl_broadcast_view(&t.made, values, wanted.ndim, wanted.dims, err));
+    if (wanted.ndim > n_tail) { /* else the same for every place, which broadcasts */
         struct kl_array *flat = KL_TERM(&t, kl_flatten_all(&t.made, which, s, err));
-        struct kl_array *rank = KL_TERM(&t, ranks(&t.made, flat, s, err));
+        struct kl_array *rank;
+        if (wanted.dims[0] == 0) { /* no place may be true: index 0 is there, for all others */
+            const int one = 1;
+            values = KL_TERM(&t, kl_zeros(&t.made, &one, 1, a->t.dtype, s, err));
+            rank = KL_TERM(&t, kl_cast_to(&t.made, flat, KL_U32, s, err));
+        } else {
+            rank = KL_TERM(&t, ranks(&t.made, flat, s, err));
+        }
         values = KL_TERM(&t, kl_take(&t.made, values, rank, s, err));
         values = KL_TERM(&t, kl_reshape_to(&t.made, values, a->t.ndim, a->t.dims, s, err));
     }

@@ -55,7 +55,7 @@ int kl_eye(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stre
            struct kl_error **err);
 int kl_identity(struct kl_array **out, int n, int dtype, struct kl_stream *s,
                 struct kl_error **err);
-/* Ones on the k-th diagonal and below. */
+/* Ones on the k-th diagonal and below; a negative extent counts as 0. */
 int kl_tri(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stream *s,
            struct kl_error **err);
 /* x with zeros above (tril) or below (triu) the k-th diagonal of its last two axes. KL_ESHAPE: fewer than two axes. */
@@ -119,7 +119,8 @@ kl_unary_fn kl_atleast_1d, kl_atleast_2d, kl_atleast_3d;
 /* The axis becomes several, of its size together; one extent may be -1. */
 int kl_unflatten(struct kl_array **out, struct kl_array *a, int axis, const int *shape,
                  size_t shape_num, struct kl_stream *s, struct kl_error **err);
-/* The product of the extents of the axes, or one divided by it; 0-d, known at once. */
+/* The product of the extents of the axes, or one divided by it; 0-d, known at once. One divided by 0
+ * is the largest number of an integer dtype. */
 int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *axes,
                           size_t axes_num, bool inverted, int dtype, struct kl_stream *s,
                           struct kl_error **err);
@@ -192,7 +193,8 @@ typedef int kl_slice_join_fn(struct kl_array **out, struct kl_array *src, struct
                              struct kl_error **err);
 kl_slice_join_fn kl_slice_update_add, kl_slice_update_prod, kl_slice_update_max,
     kl_slice_update_min;
-/* Along axis 0. The dtype is that in which all meet. */
+/* One behind the other along an axis; without one each is flattened first. The dtype is that in which
+ * all meet. */
 int kl_concatenate(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
                    struct kl_stream *s, struct kl_error **err);
 int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
@@ -231,7 +233,8 @@ int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_
 kl_unary_fn kl_isnan, kl_isinf; /* bool; complex64: either part */
 kl_unary_fn kl_isfinite;        /* bool; complex64: both parts */
 kl_unary_fn kl_isposinf, kl_isneginf;
-/* Infinities: the largest finite numbers unless given. Integers and bools as they are; complex64: KL_EDTYPE. */
+/* Infinities: the largest finite numbers unless given. Integers and bools as they are; complex64 part by
+ * part where both are given, else KL_EDTYPE. */
 int kl_nan_to_num(struct kl_array **out, struct kl_array *a, double nan,
                   const double *posinf /* may be NULL */, const double *neginf /* may be NULL */,
                   struct kl_stream *s, struct kl_error **err);
@@ -393,8 +396,8 @@ int kl_addmm(struct kl_array **out, struct kl_array *c, struct kl_array *a, stru
              float alpha, float beta, struct kl_stream *s, struct kl_error **err);
 
 /* ---- hadamard.c ---- */
-/* The last axis, of m * 2^k elements with m one of 1, 12, 20, 28, times the Hadamard matrix of that size and *scale (NULL: 1 / sqrt(size)). Integers and bools in float32; complex64:
- * KL_EDTYPE; no elements: KL_ESHAPE. */
+/* The last axis, of m * 2^k elements with m one of 1, 12, 20, 28, times the Hadamard matrix of that size and *scale (NULL: 1 / sqrt(size)). Integers and bools in float32, but
+ * for size 1 and the factor 1, which change nothing; complex64: KL_EDTYPE; no elements: KL_ESHAPE. */
 int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float *scale,
                           struct kl_stream *s, struct kl_error **err);
 
@@ -435,8 +438,10 @@ kl_scatter_single_fn kl_scatter_single, kl_scatter_add_single, kl_scatter_prod_s
     kl_scatter_max_single, kl_scatter_min_single;
 
 /* ---- masked.c ---- */
-/* a with the elements of src, in row order, where mask is true, in row order. The mask is bool, of a shape with which that of a begins; src is
- * cast to a's dtype. A 0-d src is for all; one with too few elements: an index fault. */
+/* a with src where mask is true. The mask is bool, of a shape with which that of a begins; src is cast
+ * to a's dtype. A src of at most as many axes as the mask leaves broadcasts to these, for every true
+ * place; one with one axis more has along it the parts for the true places in row order, each of which
+ * broadcasts to these axes: too few are an index fault, what is too many is not used. KL_ESHAPE: others. */
 int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array *mask,
                       struct kl_array *src, struct kl_stream *s, struct kl_error **err);
 

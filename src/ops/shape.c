@@ -374,11 +374,23 @@ int kl_unflatten(struct kl_array **out, struct kl_array *a, int axis, const int 
 }
 
 /* ---- how many elements ---- */
+/* The largest number of an integer dtype, 0-d. */
+static int largest_of(struct kl_array **out, enum kl_dtype dtype, struct kl_error **err) {
+    const int unused = 64 - 8 * (int)kl_dtype_size(dtype) + kl_dtype_is_signed(dtype);
+    const uint64_t most = UINT64_MAX >> unused;
+    const uint32_t u32 = (uint32_t)most;
+    const uint16_t u16 = (uint16_t)most;
+    const uint8_t u8 = (uint8_t)most;
+    const void *at[] = {&u8, &u16, &u32, &most};
+    const size_t bytes = kl_dtype_size(dtype);
+    return kl_array_new_data(out, at[bytes == 8 ? 3 : bytes / 2], dtype, 0, NULL, err);
+}
+
 int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *axes,
                           size_t axes_num, bool inverted, int dtype, struct kl_stream *s,
                           struct kl_error **err) {
     int at[KL_MAX_NDIM];
-    int64_t n = 1, lo, hi;
+    int64_t n = 1;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_axes(at, axes, axes_num, a->t.ndim, err));
@@ -386,8 +398,10 @@ int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *
     for (size_t i = 0; i < axes_num; i++)
         if (a->t.dims[at[i]] == 0) n = 0;
     double x = inverted ? 1 / (double)n : (double)n;
-    if (inverted && kl_int_limits((enum kl_dtype)dtype, &lo, &hi))
-        x = n == 0 ? (double)(hi >> 11 << 11) : n == 1; /* as a cast: towards zero, saturating */
+    if (inverted && kl_dtype_is_int((enum kl_dtype)dtype)) { /* as a cast: towards 0, saturating */
+        if (n == 0) return largest_of(out, (enum kl_dtype)dtype, err);
+        x = n == 1;
+    }
     return kl_array_new_scalar(out, x, (enum kl_dtype)dtype, err);
 }
 

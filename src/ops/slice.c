@@ -171,7 +171,19 @@ int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, s
 
 int kl_concatenate(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
                    struct kl_stream *s, struct kl_error **err) {
-    return kl_concatenate_axis(out, arrays, n_arrays, 0, s, err);
+    KL_TRY(kl_check_arrays(arrays, n_arrays, "the arrays", err));
+    if (n_arrays == 0) return kl_fail(err, KL_EARG, "no arrays are given; at least one is needed");
+    KL_TRY(kl_check_stream(s, err));
+    struct kl_array **flat = kl_malloc(n_arrays * sizeof(struct kl_array *));
+    if (!flat) return kl_fail_nomem(err);
+    int rc = KL_OK;
+    size_t made = 0;
+    for (; made < n_arrays; made++)
+        if ((rc = kl_flatten_all(&flat[made], arrays[made], s, err))) break;
+    if (!rc) rc = kl_concatenate_axis(out, flat, n_arrays, 0, s, err);
+    kl_release_all(flat, made);
+    kl_free(flat);
+    return rc;
 }
 
 /* ---- stack ---- */

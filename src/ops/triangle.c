@@ -44,7 +44,7 @@ int kl_identity(struct kl_array **out, int n, int dtype, struct kl_stream *s,
 
 int kl_tri(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stream *s,
            struct kl_error **err) {
-    return as_matrix(out, kl_greater_equal, n, m, k, dtype, s, err);
+    return as_matrix(out, kl_greater_equal, n < 0 ? 0 : n, m < 0 ? 0 : m, k, dtype, s, err);
 }
 
 /* x where fn(row, column - k), elsewhere 0. */

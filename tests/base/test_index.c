@@ -9,7 +9,7 @@ static void reading(void **state) {
     assert_true(kl_index_read((uint8_t[]){255}, KL_U8, &v) && v == 255);
     assert_true(kl_index_read((uint16_t[]){65535}, KL_U16, &v) && v == 65535);
     assert_true(kl_index_read((uint32_t[]){UINT32_MAX}, KL_U32, &v) && v == UINT32_MAX);
-    assert_true(kl_index_read((uint64_t[]){UINT64_MAX}, KL_U64, &v) && v == INT64_MAX);
+    assert_true(kl_index_read((uint64_t[]){UINT64_MAX}, KL_U64, &v) && v == -1); /* its bits */
     assert_true(kl_index_read((uint64_t[]){5}, KL_U64, &v) && v == 5);
     assert_true(kl_index_read((int8_t[]){-128}, KL_I8, &v) && v == -128);
     assert_true(kl_index_read((int16_t[]){-3}, KL_I16, &v) && v == -3);
@@ -18,6 +18,8 @@ static void reading(void **state) {
     assert_false(kl_index_read((float[]){1}, KL_F32, &v));
     assert_false(kl_index_read((uint8_t[]){1}, KL_BOOL, &v));
     int64_t run[3];
+    kl_index_read_run((uint64_t[]){UINT64_MAX, 5, UINT64_C(1) << 63}, KL_U64, 8, 3, run);
+    assert_true(run[0] == INT64_MAX && run[1] == 5 && run[2] == INT64_MAX);
     kl_index_read_run((int16_t[]){1, 9, 2, 9, -3}, KL_I16, 4, 3, run);
     assert_true(run[0] == 1 && run[1] == 2 && run[2] == -3);
 }
@@ -61,6 +63,10 @@ static bool read_int32(void *ctx, int input, int64_t offset, int64_t *value) {
     return true;
 }
 
+static bool read_uint64(void *ctx, int input, int64_t offset, int64_t *value) {
+    return kl_index_read((const uint64_t *)ctx + offset, KL_U64, value);
+}
+
 static void locating(void **state) {
     static const int source_dims[] = {3, 4}, index_dims[] = {2, 2};
     static const int64_t source_strides[] = {4, 1}, row[] = {2, 1}, backwards[] = {1, -2};
@@ -95,6 +101,18 @@ static void locating(void **state) {
     assert_true(kl_fault_locate(KL_OP_GATHER, &gather, 3, f.in, 1, read_int32, &f, &site));
     assert_true(site.input == 1 && site.index == 1 && site.axis == 1 && site.axis_size == 4 &&
                 site.extent == 4);
+
+    /* Above the largest int64: out of every range, and known. */
+    static const uint64_t large[] = {0, UINT64_C(1) << 63, UINT64_MAX, INT64_MAX};
+    struct kl_tensor unsigned_index = tensor(KL_U64, 1, (int[]){4}, (int64_t[]){1}, 0),
+                     *in[] = {&f.source, &unsigned_index};
+    struct kl_axis_params first_axis = {0};
+    for (int k = 0; k < 4; k++) {
+        const bool wrong = kl_fault_locate(KL_OP_GATHER_AXIS, &first_axis, 2, in, k, read_uint64,
+                                           (void *)large, &site);
+        assert_int_equal(wrong, k > 0);
+        if (k > 0) assert_true(site.index == INT64_MAX && site.above == (k < 3 ? large[k] : 0));
+    }
 
     struct kl_axis_params axis = {1};
     assert_true(kl_fault_locate(KL_OP_GATHER_AXIS, &axis, 2, f.in, 2, read_int32, &f, &site));

@@ -100,6 +100,30 @@ static void replacing(void **state) {
     EXPECT_OK(kl_nan_to_num(&out, whole, 7, NULL, NULL, cpu(), &err));
     EXPECT_I32(out, SHAPE(2), 0, 1);
     EXPECT_FAIL(KL_EDTYPE, kl_nan_to_num(&out, c, 0, NULL, NULL, cpu(), &err));
+    EXPECT_FAIL(KL_EDTYPE, kl_nan_to_num(&out, c, 0, &top, NULL, cpu(), &err));
+    EXPECT_FAIL(KL_EDTYPE, kl_nan_to_num(&out, c, 0, NULL, &top, cpu(), &err));
+    /* Each part by itself; a view in another order, nothing, and a 0-d one too. */
+    const double high = 8, low = 9;
+    struct kl_array *z = strided(array_of(KL_C64, SHAPE(2, 3),
+                                          (float[]){NAN, 1, 1, NAN, INFINITY, -INFINITY, -INFINITY,
+                                                    NAN, NAN, NAN, 2, -0.0f})),
+                    *re, *im, *none = array_of(KL_C64, SHAPE(0, 2), NULL);
+    EXPECT_OK(kl_nan_to_num(&out, z, 7, &high, &low, cpu(), &err));
+    assert_int_equal(out->t.dtype, KL_C64);
+    EXPECT_OK(kl_real(&re, out, cpu(), &err));
+    EXPECT_OK(kl_imag(&im, out, cpu(), &err));
+    EXPECT_F32(re, SHAPE(2, 3), 7, 1, 8, 9, 7, 2);
+    EXPECT_F32(im, SHAPE(2, 3), 1, 7, 9, 7, 7, -0.0f);
+    kl_array_release(out);
+    EXPECT_OK(kl_nan_to_num(&out, none, 7, &high, &low, cpu(), &err));
+    expect_shape(out, SHAPE(0, 2));
+    kl_array_release(out);
+    EXPECT_OK(kl_nan_to_num(&out, c, 7, &high, &low, cpu(), &err));
+    EXPECT_OK(kl_real(&re, out, cpu(), &err));
+    EXPECT_F32(re, SCALAR, 1);
+    kl_array_release(out);
+    kl_array_release(z);
+    kl_array_release(none);
     EXPECT_FAIL(KL_EARG, kl_nan_to_num(&out, NULL, 0, NULL, NULL, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_nan_to_num(&out, x, 0, NULL, NULL, NULL, &err));
     kl_array_release(whole);

@@ -49,6 +49,95 @@ static void empty(void **state) {
     kl_array_release(e);
 }
 
+/* Logits that are a single row: the draws that MLX makes of the same key, in each of the forms that make
+ * several; a result without axes is drawn as of several rows. */
+static void one_row(void **state) {
+    static const float logits[] = {0.5f, -1, 2, 0.25f, 1};
+    static const uint32_t draws[] = {2, 0, 2, 2, 2, 4, 4, 0, 0, 2, 1, 2},
+                          rows[] = {2, 0, 2, 4, 2, 2, 2, 4}, alone[] = {3, 2, 2, 2, 2, 2, 2, 2};
+    struct kl_array *flat = array_of(KL_F32, SHAPE(5), logits), *key = key_of(7), *out,
+                    *row = array_of(KL_F32, SHAPE(1, 5), logits),
+                    *column = array_of(KL_F32, SHAPE(5, 1), logits), *drawn[4];
+    EXPECT_OK(kl_random_categorical_shape(&drawn[0], flat, 0, LIST(12), key, cpu(), &err));
+    EXPECT_OK(kl_random_categorical_num_samples(&drawn[1], flat, 0, 12, key, cpu(), &err));
+    EXPECT_OK(kl_random_categorical_shape(&drawn[2], row, 1, LIST(3, 4), key, cpu(), &err));
+    EXPECT_OK(kl_random_categorical_num_samples(&drawn[3], column, 0, 12, key, sim(), &err));
+    for (int k = 0; k < 4; k++) {
+        assert_int_equal(drawn[k]->t.dtype, KL_U32);
+        uint32_t *v = values_of(drawn[k]);
+        assert_memory_equal(v, draws, sizeof draws);
+        free(v);
+        kl_array_release(drawn[k]);
+    }
+    for (uint32_t seed = 0; seed < 8; seed++) {
+        struct kl_array *other = key_of(seed);
+        EXPECT_OK(kl_random_categorical(&drawn[0], row, -1, other, cpu(), &err));
+        EXPECT_OK(kl_random_categorical(&drawn[1], column, 0, other, cpu(), &err));
+        EXPECT_OK(kl_random_categorical(&drawn[2], flat, 0, other, cpu(), &err));
+        expect_shape(drawn[0], SHAPE(1));
+        expect_shape(drawn[2], SCALAR);
+        for (int k = 0; k < 3; k++) {
+            uint32_t *v = values_of(drawn[k]);
+            assert_int_equal(v[0], k == 2 ? alone[seed] : rows[seed]);
+            free(v);
+            kl_array_release(drawn[k]);
+        }
+        kl_array_release(other);
+    }
+    /* What has no weight is never drawn, what is infinite always; nothing is drawn of nothing. */
+    struct kl_array *some = F32(SHAPE(1, 4), -INFINITY, 0, 1, -INFINITY),
+                    *sure = F32(SHAPE(1, 4), 5, 1, INFINITY, 2);
+    EXPECT_OK(kl_random_categorical_num_samples(&out, some, 1, 500, key, cpu(), &err));
+    uint32_t *v = values_of(out);
+    int counts[4] = {0};
+    for (int i = 0; i < 500; i++) counts[v[i]]++;
+    assert_true(counts[0] == 0 && counts[3] == 0 && counts[1] > 80 && counts[2] > 280);
+    free(v);
+    kl_array_release(out);
+    EXPECT_OK(kl_random_categorical_num_samples(&out, sure, 1, 20, key, cpu(), &err));
+    v = values_of(out);
+    for (int i = 0; i < 20; i++) assert_int_equal(v[i], 2);
+    free(v);
+    kl_array_release(out);
+    EXPECT_OK(kl_random_categorical_num_samples(&out, some, 1, 0, key, cpu(), &err));
+    expect_shape(out, SHAPE(1, 0));
+    kl_array_release(out);
+    EXPECT_FAIL(KL_ESHAPE, kl_random_categorical_shape(&out, row, 1, NULL, 0, key, cpu(), &err));
+    struct kl_array *used[] = {flat, key, row, column, some, sure};
+    for (int k = 0; k < 6; k++) kl_array_release(used[k]);
+}
+
+/* The same of rows of every length around powers of 2, against the formula, on the CPU and on a device. */
+static void long_row(void **state) {
+    enum { MOST = 3000, DRAWS = 200 };
+    static const int lengths[] = {1, 2, 3, 4, 5, 7, 8, 9, 1023, 1024, 1025, MOST};
+    for (size_t k = 0; k < 2 * (sizeof lengths / sizeof *lengths); k++) {
+        const int n = lengths[k / 2];
+        struct kl_stream *s = k % 2 ? sim() : cpu();
+        float x[MOST];
+        for (int i = 0; i < n; i++) x[i] = (float)(i * 37 % 101) / 16;
+        struct kl_array *key = key_of(n), *row = array_of(KL_F32, SHAPE(1, n), x), *out, *u,
+                        *zero = scalar_of(KL_F32, 0), *one = scalar_of(KL_F32, 1);
+        EXPECT_OK(kl_random_categorical_num_samples(&out, row, 1, DRAWS, key, s, &err));
+        EXPECT_OK(kl_random_uniform(&u, zero, one, LIST(DRAWS), KL_F32, key, cpu(), &err));
+        uint32_t *at = values_of(out);
+        float *uniform = values_of(u);
+        double total = 0, sum = 0;
+        for (int i = 0; i < n; i++) total += exp((double)x[i]);
+        for (int d = 0; d < DRAWS; d++) { /* within rounding of the sums before and with it */
+            assert_true(at[d] < (uint32_t)n);
+            sum = 0;
+            for (uint32_t i = 0; i < at[d]; i++) sum += exp((double)x[i]);
+            assert_true(sum <= ((double)uniform[d] + 1e-6) * total);
+            assert_true(sum + exp((double)x[at[d]]) >= ((double)uniform[d] - 1e-6) * total);
+        }
+        free(at);
+        free(uniform);
+        struct kl_array *used[] = {key, row, out, u, zero, one};
+        for (int i = 0; i < 6; i++) kl_array_release(used[i]);
+    }
+}
+
 /* Tails and bounds that are far away, equal, or in the wrong order. */
 static void truncated(void **state) {
     static const float bounds[][2] = {{-1, 1},     {3, 4}, {-4, -3.5f}, {-INFINITY, 0},
@@ -224,6 +313,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden),       cmocka_unit_test(without_key),
         cmocka_unit_test(empty),        cmocka_unit_test(truncated),
+        cmocka_unit_test(one_row),      cmocka_unit_test(long_row),
         cmocka_unit_test(multivariate), cmocka_unit_test(without_memory),
         cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,12 +129,48 @@ static void faults_on(struct kl_stream *s) {
     EXPECT_OK(kl_gather_single(&out, a, two, 0, LIST(2, 4), s, &err));
     expect_eval_fails(out, KL_EINDEX, "2");
     EXPECT_OK(kl_take(&out, a, huge, s, &err));
-    expect_eval_fails(out, KL_EINDEX, "9223372036854775807");
+    struct kl_error *told = NULL;
+    assert_int_equal(kl_eval(&out, 1, &told), KL_EINDEX);
+    assert_non_null(strstr(told->message, "index 18446744073709551615 is out of range for axis 0"));
+    assert_int_equal(told->index, INT64_MAX); /* the nearest that the field can hold */
+    kl_error_release(told);
+    kl_array_release(out);
     EXPECT_OK(kl_take_along_axis(&out, i, two, 0, s, &err));
     EXPECT_I32(out, SHAPE(1), -4);
     EXPECT_OK(kl_take_along_axis(&out, i, i, 0, s, &err));
     expect_eval_fails(out, KL_EINDEX, "3");
-    struct kl_array *e = count_up(SHAPE(2, 0)), *z = I32(SHAPE(2, 1), 0, 0);
+    /* Slices without elements: their indices are checked all the same. */
+    struct kl_array *e = count_up(SHAPE(2, 0)), *z = I32(SHAPE(2, 1), 0, 0),
+                    *good = I32(SHAPE(4), 0, 1, -1, -2), *none = I32(SHAPE(0), 0),
+                    *high = I32(SHAPE(2, 2), 0, 1, -1, 2), *low = I32(SHAPE(2), 1, -3);
+    EXPECT_OK(kl_take_axis(&out, e, good, 0, s, &err));
+    EXPECT_I32(out, SHAPE(4, 0), 0);
+    EXPECT_OK(kl_take_axis(&out, e, none, 0, s, &err));
+    EXPECT_I32(out, SHAPE(0, 0), 0);
+    EXPECT_OK(kl_take_axis(&out, e, high, 0, s, &err));
+    expect_index_fault(out, 3, 0, 2, 2);
+    EXPECT_OK(kl_take_axis(&out, e, low, 0, s, &err));
+    expect_index_fault(out, 1, 0, -3, 2);
+    EXPECT_OK(kl_take_axis(&out, e, huge, 0, s, &err));
+    expect_eval_fails(out, KL_EINDEX, "18446744073709551615");
+    struct kl_array *turned = strided(kl_array_retain(high));
+    EXPECT_OK(kl_gather_single(&out, a, turned, 0, LIST(1, 0), s, &err));
+    expect_shape(out, SHAPE(2, 2, 1, 0));
+    kl_array_release(out);
+    EXPECT_OK(kl_gather_single(&out, e, turned, 0, LIST(1, 0), s, &err));
+    expect_index_fault(out, 3, 0, 2, 2);
+    /* None taken from an index on: as many places as elements, and the end. */
+    struct kl_array *end = I32(SHAPE(2), 3, 4);
+    EXPECT_OK(kl_gather_single(&out, a, end, 0, LIST(0, 4), s, &err));
+    expect_index_fault(out, 1, 0, 4, 3);
+    /* Many, one of them bad. */
+    struct kl_array *zeros, *many, *row = I32(SHAPE(1), 7);
+    EXPECT_OK(kl_zeros(&zeros, LIST(300000), KL_I32, cpu(), &err));
+    EXPECT_OK(kl_slice_update(&many, zeros, row, LIST(250001), LIST(250002), LIST(1), cpu(), &err));
+    EXPECT_OK(kl_take_axis(&out, e, many, 0, s, &err));
+    expect_index_fault(out, 250001, 0, 7, 2);
+    struct kl_array *used[] = {good, none, high, low, turned, end, zeros, many, row};
+    for (int k = 0; k < 9; k++) kl_array_release(used[k]);
     EXPECT_OK(kl_take_along_axis(&out, e, z, 1, s, &err));
     expect_eval_fails(out, KL_EINDEX, "0");
     kl_array_release(e);

@@ -34,6 +34,16 @@ static void bad(void **state) {
                     *out;
     EXPECT_OK(kl_hadamard_transform(&out, s, NULL, cpu(), &err));
     EXPECT_F32(out, SCALAR, 3);
+    /* One element times the factor 1 keeps its dtype; another factor is in float32. */
+    struct kl_array *whole = I32(SHAPE(2, 1), 3, -4);
+    const float factors[] = {1, 2.5f};
+    EXPECT_OK(kl_hadamard_transform(&out, whole, NULL, cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 1), 3, -4);
+    EXPECT_OK(kl_hadamard_transform(&out, whole, &factors[0], cpu(), &err));
+    EXPECT_I32(out, SHAPE(2, 1), 3, -4);
+    EXPECT_OK(kl_hadamard_transform(&out, whole, &factors[1], cpu(), &err));
+    EXPECT_F32(out, SHAPE(2, 1), 7.5f, -10);
+    kl_array_release(whole);
     EXPECT_FAIL(KL_ESHAPE, kl_hadamard_transform(&out, three, NULL, cpu(), &err));
     EXPECT_FAIL(KL_ESHAPE, kl_hadamard_transform(&out, n36, NULL, cpu(), &err));
     EXPECT_FAIL(KL_ESHAPE, kl_hadamard_transform(&out, e, NULL, cpu(), &err));

@@ -126,8 +126,55 @@ static void depends(void **state) {
     for (int k = 0; k < 4; k++) kl_array_release(used[k]);
 }
 
+/* The index faults of gathers and scatters whose slices have no elements, of every index dtype; those
+ * that are good fail nothing. */
+static void indices_of_nothing(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_U32, KL_U64,
+                                           KL_I8, KL_I16, KL_I32, KL_I64};
+    enum { N = 600, BAD = 517 };
+    static const double none[1];
+    struct kl_array *empty, *updates, *base;
+    OK(kl_array_new_data(&empty, none, KL_F32, 2, (int[]){5, 0}, &err));
+    OK(kl_array_new_data(&updates, none, KL_F32, 3, (int[]){N, 1, 0}, &err));
+    OK(kl_zeros(&base, L(5, 4), KL_F32, cpu_stream, &err));
+    OK(kl_eval(&base, 1, &err));
+    for (int d = 0; d < 8; d++)
+        for (int bad = 0; bad < 2; bad++) {
+            int32_t v[N];
+            for (int i = 0; i < N; i++) v[i] = i % 5;
+            if (d >= 4) v[3] = -5;
+            if (bad) v[BAD] = d == 7 ? -6 : 5;
+            struct kl_array *wide, *index, *out[3];
+            OK(kl_array_new_data(&wide, v, KL_I32, 1, (int[]){N}, &err));
+            OK(kl_astype(&index, wide, (int)dtypes[d], cpu_stream, &err));
+            OK(kl_eval(&index, 1, &err));
+            OK(kl_take_axis(&out[0], empty, index, 0, gpu_stream, &err));
+            OK(kl_scatter_single(&out[1], base, index, updates, 0, gpu_stream, &err));
+            OK(kl_scatter_add_single(&out[2], empty, index, updates, 0, gpu_stream, &err));
+            for (int k = 0; k < 3; k++) {
+                struct kl_error *e = NULL;
+                const int rc = kl_eval(&out[k], 1, &e);
+                if (rc != (bad ? KL_EINDEX : KL_OK))
+                    fail_msg("%s, %d: %d %s", kl_dtype_name(dtypes[d]), k, rc,
+                             e ? e->message : "no message");
+                if (bad) {
+                    assert_int_equal(e->position, BAD);
+                    assert_int_equal(e->index, v[BAD]);
+                    assert_int_equal(e->axis_size, 5);
+                }
+                kl_error_release(e);
+                kl_array_release(out[k]);
+            }
+            kl_array_release(wide);
+            kl_array_release(index);
+        }
+    struct kl_array *used[] = {empty, updates, base};
+    for (int k = 0; k < 3; k++) kl_array_release(used[k]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits), cmocka_unit_test(view_in_a_chain), cmocka_unit_test(depends)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(view_in_a_chain), cmocka_unit_test(depends),
+                                       cmocka_unit_test(indices_of_nothing)};
     return cmocka_run_group_tests(tests, open_streams, NULL);
 }

@@ -156,6 +156,26 @@ static void faults_on(struct kl_stream *s) {
     struct kl_array *j = I32(SHAPE(3, 1), 0, -5, 9), *v = scalar_of(KL_I32, 1);
     EXPECT_OK(kl_put_along_axis(&out, a, j, v, 1, s, &err));
     expect_eval_fails(out, KL_EINDEX, "-5");
+    /* Slices without elements: their indices are checked all the same, and the base stays. */
+    struct kl_array *nothing = count_up(SHAPE(3, 1, 0)), *good = I32(SHAPE(3), 0, 2, -3),
+                    *e = count_up(SHAPE(3, 0));
+    EXPECT_OK(kl_scatter_add_single(&out, a, good, nothing, 0, s, &err));
+    EXPECT_I32(out, SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+    EXPECT_OK(kl_scatter_add_single(&out, a, i, nothing, 0, s, &err));
+    expect_index_fault(out, 2, 0, 3, 3);
+    EXPECT_OK(kl_scatter_single(&out, a, i, nothing, 0, s, &err));
+    expect_index_fault(out, 2, 0, 3, 3);
+    EXPECT_OK(kl_scatter_single(&out, e, good, nothing, 0, s, &err));
+    EXPECT_I32(out, SHAPE(3, 0), 0);
+    EXPECT_OK(kl_scatter_single(&out, e, i, nothing, 0, s, &err));
+    expect_index_fault(out, 2, 0, 3, 3);
+    struct kl_array *huge = array_of(KL_U64, SHAPE(3), (uint64_t[]){0, UINT64_C(1) << 63, 1});
+    EXPECT_OK(kl_scatter_single(&out, a, huge, u, 0, s, &err));
+    expect_eval_fails(out, KL_EINDEX, "index 9223372036854775808 is out of range for axis 0");
+    EXPECT_OK(kl_scatter_single(&out, a, huge, nothing, 0, s, &err));
+    expect_eval_fails(out, KL_EINDEX, "index 9223372036854775808 is out of range for axis 0");
+    struct kl_array *used[] = {nothing, good, e, huge};
+    for (int k = 0; k < 4; k++) kl_array_release(used[k]);
     kl_array_release(a);
     kl_array_release(i);
     kl_array_release(u);

@@ -287,6 +287,16 @@ static void number_of_elements(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++) {
         EXPECT_OK(kl_number_of_elements(&out, e, LIST(0), true, d, cpu(), &err));
         assert_int_equal(out->t.dtype, d);
+        if (kl_dtype_is_int((enum kl_dtype)d)) { /* 1 / 0, as what it is cast from: the largest */
+            struct kl_array *infinite = scalar_of(KL_F64, (double)INFINITY), *cast;
+            EXPECT_OK(kl_astype(&cast, infinite, d, cpu(), &err));
+            void *got = values_of(out), *want = values_of(cast);
+            assert_memory_equal(got, want, kl_dtype_size((enum kl_dtype)d));
+            free(got);
+            free(want);
+            kl_array_release(infinite);
+            kl_array_release(cast);
+        }
         kl_array_release(out);
     }
     EXPECT_FAIL(KL_EAXIS, kl_number_of_elements(&out, a, LIST(3), false, KL_I32, cpu(), &err));

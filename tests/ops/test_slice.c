@@ -86,12 +86,17 @@ static void concatenate(void **state) {
     EXPECT_OK(kl_transpose(&b, a, cpu(), &err));
     struct kl_array *list[] = {a, c, b, f}, *two[] = {a, b};
     EXPECT_OK(kl_concatenate(&out, two, 2, cpu(), &err));
-    EXPECT_I32(out, SHAPE(4, 2), 0, 1, 2, 3, 0, 2, 1, 3);
+    EXPECT_I32(out, SHAPE(8), 0, 1, 2, 3, 0, 2, 1, 3); /* each flat, in row order */
     EXPECT_OK(kl_concatenate_axis(&out, list, 4, -1, cpu(), &err));
     EXPECT_F32(out, SHAPE(2, 5), 0, 1, 0, 2, 0.5f, 2, 3, 1, 3, 1.5f);
+    EXPECT_OK(kl_concatenate(&out, list, 4, cpu(), &err));
+    EXPECT_F32(out, SHAPE(10), 0, 1, 2, 3, 0, 2, 1, 3, 0.5f, 1.5f);
     EXPECT_OK(kl_concatenate(&out, &a, 1, cpu(), &err));
+    EXPECT_I32(out, SHAPE(4), 0, 1, 2, 3);
+    EXPECT_OK(kl_concatenate_axis(&out, &a, 1, 0, cpu(), &err));
     assert_ptr_equal(out, a);
     kl_array_release(out);
+    EXPECT_FAIL(KL_EAXIS, kl_concatenate_axis(&out, &a, 1, 2, cpu(), &err));
     /* Two ranges make one. */
     struct kl_array *p, *q;
     EXPECT_OK(kl_arange(&p, 3, 6, 1, KL_I32, cpu(), &err));
@@ -100,7 +105,7 @@ static void concatenate(void **state) {
     EXPECT_OK(kl_concatenate(&out, pq, 2, cpu(), &err));
     assert_true(out->has_range && out->lo == -2 && out->hi == 5);
     kl_array_release(out);
-    EXPECT_FAIL(KL_ESHAPE, kl_concatenate(&out, pa, 3, cpu(), &err));
+    EXPECT_FAIL(KL_ESHAPE, kl_concatenate_axis(&out, pa, 3, 0, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_concatenate(&out, NULL, 0, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_concatenate(&out, NULL, 2, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_concatenate(&out, two, 2, NULL, &err));
@@ -109,7 +114,11 @@ static void concatenate(void **state) {
     struct kl_array *null[] = {a, NULL}, *one = scalar_of(KL_I32, 1), *long_view,
                     *scalars[] = {one, one};
     EXPECT_FAIL(KL_EARG, kl_concatenate(&out, null, 2, cpu(), &err));
-    EXPECT_FAIL(KL_EAXIS, kl_concatenate(&out, scalars, 2, cpu(), &err));
+    EXPECT_OK(kl_concatenate(&out, scalars, 2, cpu(), &err));
+    EXPECT_I32(out, SHAPE(2), 1, 1);
+    EXPECT_OK(kl_concatenate(&out, scalars, 1, cpu(), &err));
+    EXPECT_I32(out, SHAPE(1), 1);
+    EXPECT_FAIL(KL_EAXIS, kl_concatenate_axis(&out, scalars, 2, 0, cpu(), &err));
     EXPECT_OK(kl_broadcast_to(&long_view, one, LIST(INT_MAX), cpu(), &err));
     struct kl_array *too_long[] = {long_view, long_view};
     EXPECT_FAIL(KL_ELIMIT, kl_concatenate(&out, too_long, 2, cpu(), &err));

@@ -142,6 +142,36 @@ static void columns(void **state) {
             }
 }
 
+/* n equal values have weights that are 1 / n, rounded once, wherever they lie: rows and columns, short
+ * and long, alone and many, in every variant. */
+static void equal_values(void **state) {
+    enum { MOST = 9000, SIZES = 77 };
+    static const float values[] = {0, -1000, 1000, 3.7f, -0.3f, 88, -104, 1e6f, 1e9f, 12345.678f};
+    static const int longer[] = {127, 128, 129, 777, 1000, 8192, MOST};
+    static float v[3 * MOST];
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+        kl_cpu_use_variant(variant);
+        for (int k = 0; k < 4 * SIZES; k++)
+            for (size_t at = 0; at < sizeof values / sizeof *values; at++) {
+                const int n = k / 4 < 70 ? k / 4 + 1 : longer[k / 4 - 70], rows = k % 4 < 2 ? 1 : 3;
+                const int axis = k % 2;
+                for (int i = 0; i < rows * n; i++) v[i] = values[at];
+                const int dims[] = {axis ? rows : n, axis ? n : rows};
+                struct kl_array *a = array_of(KL_F32, 2, dims, v), *out;
+                EXPECT_OK(kl_softmax_axis(&out, a, axis, true, cpu(), &err));
+                float *got = values_of(out);
+                for (int i = 0; i < rows * n; i++)
+                    if (got[i] != (float)(1.0 / n))
+                        fail_msg("variant %d: %d times %g, axis %d: %.9g, not %.9g", variant, n,
+                                 (double)values[at], axis, (double)got[i],
+                                 (double)(float)(1.0 / n));
+                free(got);
+                kl_array_release(a);
+                kl_array_release(out);
+            }
+    }
+}
+
 /* Rows, and columns, that lie far from one another and from 0, so that none has the power of two of its neighbour: near the formula, the same bits in every variant. */
 static void apart(void **state) {
     enum { MOST = 600, ROWS = 40 };
@@ -261,13 +291,11 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
-                                       cmocka_unit_test(special_rows),
-                                       cmocka_unit_test(long_rows),
-                                       cmocka_unit_test(rows),
-                                       cmocka_unit_test(columns),
-                                       cmocka_unit_test(apart),
-                                       cmocka_unit_test(beyond_the_caches),
-                                       cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values),    cmocka_unit_test(special_rows),
+        cmocka_unit_test(long_rows), cmocka_unit_test(rows),
+        cmocka_unit_test(columns),   cmocka_unit_test(equal_values),
+        cmocka_unit_test(apart),     cmocka_unit_test(beyond_the_caches),
+        cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

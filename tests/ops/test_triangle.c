@@ -16,7 +16,10 @@ static void eye(void **state) {
     EXPECT_OK(kl_eye(&out, 0, 3, 0, KL_I32, cpu(), &err));
     EXPECT_I32(out, SHAPE(0, 3), 0);
     EXPECT_FAIL(KL_ESHAPE, kl_eye(&out, -1, 3, 0, KL_I32, cpu(), &err));
-    EXPECT_FAIL(KL_ESHAPE, kl_tri(&out, 3, -1, 0, KL_I32, cpu(), &err));
+    EXPECT_OK(kl_tri(&out, 3, -1, 0, KL_I32, cpu(), &err)); /* as an extent of 0 */
+    EXPECT_I32(out, SHAPE(3, 0), 0);
+    EXPECT_OK(kl_tri(&out, INT_MIN, 3, 0, KL_I32, cpu(), &err));
+    EXPECT_I32(out, SHAPE(0, 3), 0);
     EXPECT_FAIL(KL_ESHAPE, kl_identity(&out, -1, KL_I32, cpu(), &err));
     EXPECT_FAIL(KL_EDTYPE, kl_eye(&out, 1, 1, 0, 99, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_eye(&out, 1, 1, 0, KL_I32, NULL, &err));

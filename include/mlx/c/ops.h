@@ -62,7 +62,7 @@ KEEL_API int mlx_linspace(mlx_array *res, double start, double stop, int num, ml
 /* n rows and m columns with ones where column - row is k, zeros elsewhere. Extents are not negative; k may lie outside. */
 KEEL_API int mlx_eye(mlx_array *res, int n, int m, int k, mlx_dtype dtype, const mlx_stream s);
 KEEL_API int mlx_identity(mlx_array *res, int n, mlx_dtype dtype, const mlx_stream s);
-/* The same with ones where column - row is k or less. */
+/* The same with ones where column - row is k or less; a negative extent counts as 0. */
 KEEL_API int mlx_tri(mlx_array *res, int n, int m, int k, mlx_dtype type, const mlx_stream s);
 /* x, of two axes at least, with zeros where column - row of the last two is above k (tril) or below it (triu). */
 KEEL_API int mlx_tril(mlx_array *res, const mlx_array x, int k, const mlx_stream s);
@@ -127,7 +127,8 @@ KEEL_API int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const in
 KEEL_API int mlx_atleast_1d(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_atleast_2d(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_atleast_3d(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* The product of the extents of the axes, 0-d, or 1 divided by it when inverted; converted to dtype. */
+/* The product of the extents of the axes, 0-d, or 1 divided by it when inverted; converted to dtype
+ * (1 / 0 is the largest number of an integer dtype). */
 KEEL_API int mlx_number_of_elements(mlx_array *res, const mlx_array a, const int *axes,
                                     size_t axes_num, bool inverted, mlx_dtype dtype,
                                     const mlx_stream s);
@@ -224,8 +225,8 @@ KEEL_API int mlx_slice_update_min(mlx_array *res, const mlx_array src, const mlx
                                   const int *start, size_t start_num, const int *stop,
                                   size_t stop_num, const int *strides, size_t strides_num,
                                   const mlx_stream s);
-/* The arrays one behind the other along an axis (0 when none is named); the other extents are
- * equal. Fails without arrays. */
+/* The arrays one behind the other along an axis, the other extents being equal; when no axis is
+ * named, of any shapes: each is flattened first. Fails without arrays. */
 KEEL_API int mlx_concatenate(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s);
 KEEL_API int mlx_concatenate_axis(mlx_array *res, const mlx_vector_array arrays, int axis,
                                   const mlx_stream s);
@@ -375,7 +376,8 @@ KEEL_API int mlx_allclose(mlx_array *res, const mlx_array a, const mlx_array b, 
 /* Whether the shapes are the same and all elements equal; 0-d. */
 KEEL_API int mlx_array_equal(mlx_array *res, const mlx_array a, const mlx_array b, bool equal_nan,
                              const mlx_stream s);
-/* NaN and infinities replaced; the infinities by the largest finite numbers where no value is given. Integers stay as they are; fails for complex64. */
+/* NaN and infinities replaced; the infinities by the largest finite numbers where no value is given. Integers stay as they are; complex64 is
+ * taken part by part where both values are given, and fails otherwise. */
 KEEL_API int mlx_nan_to_num(mlx_array *res, const mlx_array a, float nan, mlx_optional_float posinf,
                             mlx_optional_float neginf, const mlx_stream s);
 /* minimum(maximum(a, a_min), a_max), in the type in which all meet. One of the bounds may be left out (an empty handle). */
@@ -530,7 +532,8 @@ KEEL_API int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_arr
 KEEL_API int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b,
                        float alpha, float beta, const mlx_stream s);
 /* The last axis times a Hadamard matrix (entries 1 and -1, orthogonal rows) and scale, which is 1 / sqrt(n) when left out. n is m * 2^k with m one
- * of 1, 12, 20, 28: Sylvester's matrix, or that of m with Sylvester's in place of its ones. Integers and bools in float32; fails for complex64. */
+ * of 1, 12, 20, 28: Sylvester's matrix, or that of m with Sylvester's in place of its ones. Integers and bools in float32,
+ * but for n = 1 and the factor 1, which change nothing; fails for complex64. */
 KEEL_API int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optional_float scale,
                                     const mlx_stream s);
 
@@ -598,8 +601,11 @@ KEEL_API int mlx_scatter_min(mlx_array *res, const mlx_array a, const mlx_vector
 KEEL_API int mlx_scatter_min_single(mlx_array *res, const mlx_array a, const mlx_array indices,
                                     const mlx_array updates, int axis, const mlx_stream s);
 
-/* a with the elements of src (converted), in row-major order, at the places where mask is true, in row-major order. The mask is bool; its shape is that of a, or how
- * that begins. A 0-d src is written everywhere; one that has too few elements fails the result, further ones are not used. */
+/* a with src (converted) where mask is true. The mask is bool; its shape is that of a, or how that
+ * begins. A src of at most as many axes as the mask leaves of a is broadcast to these and written at
+ * every true place; one with one axis more has along it what is written at the true places, in row-major
+ * order, each part being broadcast. With too few of these the result fails, further ones are not used;
+ * a src of any other shape is an error. */
 KEEL_API int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask,
                                 const mlx_array src, const mlx_stream s);
 

@@ -314,13 +314,36 @@ static bool flat_slice(const struct kl_space *s) {
     return s->ndim == 0 || (s->ndim == 1 && s->strides[0][0] == 1);
 }
 
+/* Of slices without elements: whether their indices are in range. */
+static int check(struct kl_emit *e, const struct kl_command *c, const struct kl_arg *array) {
+    struct variant v = {.item = 1, .each = 1, .flat_slice = 1};
+    struct indexed x = {.inner = 1};
+    const struct kl_arg *index[MAX_INDEX];
+    const void *rows[MAX_INDEX];
+    struct packed packed;
+    struct kl_karg args[KL_MAX_KARGS];
+    int n = 0;
+    KL_TRY(describe(e, c, array, &v, &x, index));
+    if (!v.checked || v.n_index == 0) return KL_OK;
+    struct range r = positions(c, index[0], v.n_index);
+    KL_TRY(in_row_order(e, index, v.n_index, rows, 0, NULL));
+    x.n = r.end - r.begin;
+    v.small = x.n <= INT32_MAX;
+    args[n++] = pack(&v, &x, &packed);
+    for (int k = 0; k < v.n_index; k++)
+        args[n++] = item_ptr(rows[k], r.begin, kl_dtype_size(index[k]->dtype));
+    args[n++] = kl_fault_args(c).ptr;
+    args[n++] = KL_KARG(c->word.index);
+    return emit(e, &v, "check_indices", x.n, args, n);
+}
+
 static int gather(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_gather_params *p = c->params;
     const struct kl_arg *source_arg = &c->args[0], *out = &c->args[c->n_in], *index[MAX_INDEX];
     struct variant v = {0};
     struct indexed x = {0};
     const void *rows[MAX_INDEX];
-    if (out->size == 0) return KL_OK;
+    if (out->size == 0) return check(e, c, source_arg);
     KL_TRY(describe(e, c, source_arg, &v, &x, index));
     struct range r = positions(c, index[0], v.n_index);
     KL_TRY(one_space(e, p->ndim, p->v + p->n_axes, 1, &source_arg->strides, &x.slice));
@@ -566,7 +589,7 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     const void *rows[MAX_INDEX + 1];
     KL_TRY(check_f64(e, out->dtype));
     KL_TRY(copy_base(e, c));
-    if (out->size == 0 || updates->size == 0) return KL_OK;
+    if (out->size == 0 || updates->size == 0) return check(e, c, out);
     KL_TRY(describe(e, c, out, &v, &x, flats));
     struct range r = positions(c, flats[0], v.n_index);
     int lead = updates->ndim - out->ndim;

@@ -131,7 +131,7 @@ static void gather_chunk(void *arg, int64_t task) {
             all = add_index(j, 1 + k, p->v[k], p->v[p->n_axes + p->v[k]], at, n, offsets, ok, all);
         if (j->slice == 1)
             copy_elements(j, at, n, offsets, all ? NULL : ok);
-        else
+        else if (j->slice > 1) /* else the indices are checked, and nothing is copied */
             copy_slices(j, at, n, offsets, all ? NULL : ok);
         if (!all) report(j, at, n, ok);
     }
@@ -142,7 +142,7 @@ int kl_cpu_gather(struct kl_launch *l) {
     struct job j = {.l = l, .slice = 1, .dense = true};
     atomic_init(&j.fault, KL_NO_FAULT);
     l->fault = KL_NO_FAULT;
-    if (l->out->size == 0) return KL_OK;
+    if (l->out->size == 0 && !l->checked) return KL_OK;
     int64_t step = 1;
     for (int i = p->ndim - 1; i >= 0; i--) {
         int extent = p->v[p->n_axes + i];
@@ -157,10 +157,10 @@ int kl_cpu_gather(struct kl_launch *l) {
         j.slice_strides[j.n_dims++] = l->in[0].strides[i];
     }
     kl_strides_row_major(j.n_dims, j.dims, j.row_strides);
-    j.chunk = kl_ceil_div(KL_CHUNK, j.slice);
-    struct kl_launch alone = {
-        .parallel = (l->pos_end - l->pos_begin) * j.slice >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_share(&alone, kl_ceil_div(l->pos_end - l->pos_begin, j.chunk), gather_chunk, &j);
+    const int64_t cost = j.slice ? j.slice : 1, n = l->pos_end - l->pos_begin;
+    j.chunk = kl_ceil_div(KL_CHUNK, cost);
+    struct kl_launch alone = {.parallel = n * cost >= KL_PARALLEL_FROM ? l->parallel : NULL};
+    kl_share(&alone, kl_ceil_div(n, j.chunk), gather_chunk, &j);
     l->fault = atomic_load(&j.fault);
     return KL_OK;
 }

@@ -251,6 +251,19 @@ static void write_positions(struct kl_launch *l, const struct kl_scatter_job *j)
     }
 }
 
+/* Of slices without elements: whether their indices are in range. */
+static void check_positions(struct kl_launch *l, const struct kl_scatter_job *j) {
+    int64_t places[KL_TILE];
+    struct kl_scatter_walk w;
+    kl_scatter_walk_init(&w, j, l->pos_begin);
+    for (int64_t at = l->pos_begin; at < l->pos_end && l->fault == KL_NO_FAULT; at += KL_TILE) {
+        const int64_t n = kl_min64(KL_TILE, l->pos_end - at);
+        kl_scatter_places(&w, n, places);
+        for (int64_t i = n - 1; i >= 0; i--)
+            if (places[i] < 0) l->fault = at + i;
+    }
+}
+
 /* ---- the base ---- */
 struct copy {
     char *to;
@@ -296,12 +309,14 @@ int kl_cpu_scatter(struct kl_launch *l) {
                                .item = (int)kl_dtype_size(out->dtype),
                                .axes = p->axes,
                                .n_axes = p->n_axes};
+    int lead = updates->ndim - out->ndim;
+    j.extents = updates->dims + lead;
     if (updates->size == 0 || out->size == 0) {
         l->fault = KL_NO_FAULT;
         kl_scatter_start(l);
+        if (l->checked) check_positions(l, &j);
         return KL_OK;
     }
-    int lead = updates->ndim - out->ndim;
     for (int i = 0; i < lead; i++) {
         if (updates->dims[i] == 1 || j.n_pos == KL_LONG_AXES) continue;
         j.pos_dims[j.n_pos] = updates->dims[i];
@@ -321,7 +336,6 @@ int kl_cpu_scatter(struct kl_launch *l) {
             j.src_steps[j.n++] = ss;
         }
     }
-    j.extents = updates->dims + lead;
     return scatter(l, &j);
 }
 

@@ -786,7 +786,12 @@ int kl_cpu_logsumexp(struct kl_launch *l) {
     kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
     if (l->out->dtype == KL_C64) {
         struct kl_launch alone = {.parallel = l->in->size >= KL_CHUNK ? l->parallel : NULL};
-        kl_share(&alone, j.s.n_out, logsumexp_c64, &j);
+        if (j.s.n_red == 0) { /* the logarithm of 0 */
+            struct kl_c64 *out = l->out->data;
+            for (int64_t o = 0; o < j.s.n_out; o++) out[o] = (struct kl_c64){-INFINITY, 0};
+        } else {
+            kl_share(&alone, j.s.n_out, logsumexp_c64, &j);
+        }
         return KL_OK;
     }
     j.type = kl_compute_dtype(l->out->dtype);

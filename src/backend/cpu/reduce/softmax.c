@@ -15,10 +15,18 @@
 
 enum { LANES = 16 };
 
-/* The quotient from the inverse, and mended by what it leaves: the division it stands for, but for rare last bits, in a tenth of the time. */
-static inline float quotient(float y, float x, float inverse) {
-    float q = y * inverse;
-    return __builtin_fmaf(__builtin_fmaf(-q, x, y), inverse, q);
+/* What results are multiplied by: 1 / total, as a float and what that lacks; NaN where no result is a
+ * number. The total is a float and what that lacks too: equal elements would show its rounding. */
+static inline float inverse_of(float total, float top) {
+    const float x = 1 / total;
+    return top == -INFINITY || !(total < INFINITY) ? NAN : x;
+}
+static inline float lack_of(float factor, float total, float lack) {
+    return factor * __builtin_fmaf(-lack, factor, __builtin_fmaf(-total, factor, 1));
+}
+/* y / total: the division it stands for, but for rare last bits, in a tenth of the time. */
+static inline float quotient(float y, float factor, float lack) {
+    return __builtin_fmaf(y, factor, y * lack);
 }
 
 struct job {
@@ -74,6 +82,19 @@ static void kl_wide_sums(float *sum, const kl_wide *v) {
         sum[row] = w.lane[0];
     }
 }
+KL_WIDE kl_wide kl_wide_load(const float *x) {
+    kl_wide v;
+    memcpy(v.lane, x, sizeof v.lane);
+    return v;
+}
+KL_WIDE kl_wide kl_wide_add(kl_wide x, kl_wide y) {
+    KL_LANES(k, LANES) x.lane[k] += y.lane[k];
+    return x;
+}
+KL_WIDE kl_wide kl_wide_sub(kl_wide x, kl_wide y) {
+    KL_LANES(k, LANES) x.lane[k] -= y.lane[k];
+    return x;
+}
 static void kl_wide_tops(float *top, const kl_wide *v) {
     for (int row = 0; row < SIDE; row++) {
         kl_wide w = v[row];
@@ -82,6 +103,85 @@ static void kl_wide_tops(float *top, const kl_wide *v) {
     }
 }
 #endif
+/* x without the lower half of its digits. */
+KL_WIDE kl_wide upper_half(kl_wide x) {
+    enum { LOWER = 0xfff };
+#ifdef __AVX512F__
+    const __m512i lower = _mm512_set1_epi32(LOWER);
+    return (kl_wide){_mm512_castsi512_ps(_mm512_andnot_si512(lower, _mm512_castps_si512(x.v)))};
+#elif KL_HAS_WIDE
+    const __m256 lower = _mm256_castsi256_ps(_mm256_set1_epi32(LOWER));
+    return (kl_wide){_mm256_andnot_ps(lower, x.v), _mm256_andnot_ps(lower, x.w)};
+#else
+    KL_LANES(k, LANES) x.lane[k] = kl_bits_f32(kl_f32_bits(x.lane[k]) & ~(uint32_t)LOWER);
+    return x;
+#endif
+}
+/* n elements more, with room for whole vectors, of a sum of lanes, and of what its roundings have left.
+ * Four vectors, or two, or the last, are added up first, which rounds nothing where all are equal. */
+KL_WIDE void add_up(kl_wide *sum, kl_wide *rest, const float *y, int64_t n, bool first) {
+    kl_wide s = *sum, left = *rest;
+    for (int64_t i = 0; i < n; first = false) {
+        kl_wide v = kl_wide_load(y + i);
+        if (n - i > LANES) v = kl_wide_add(v, kl_wide_load(y + i + LANES));
+        if (n - i >= 4 * LANES) {
+            v = kl_wide_add(
+                v, kl_wide_add(kl_wide_load(y + i + 2 * LANES), kl_wide_load(y + i + 3 * LANES)));
+            i += 2 * LANES;
+        }
+        i += 2 * LANES;
+        const kl_wide now = first ? v : kl_wide_add(s, v);
+        if (!first) left = kl_wide_add(left, kl_wide_sub(v, kl_wide_sub(now, s)));
+        s = now;
+    }
+    *sum = s, *rest = left;
+}
+/* kl_wide_sums of two. */
+KL_WIDE void both_sums(float *a, float *b, const kl_wide *v, const kl_wide *w) {
+#if KL_HAS_WIDE && !defined __AVX512F__
+    for (int row = 0; row < SIDE; row += 4) {
+        __m256 q[4]; /* quarters: of v in the lower half, of w in the upper one */
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            const __m256 x = _mm256_add_ps(v[row + k].v, v[row + k].w),
+                         y = _mm256_add_ps(w[row + k].v, w[row + k].w);
+            q[k] = _mm256_add_ps(_mm256_permute2f128_ps(x, y, 0x20),
+                                 _mm256_permute2f128_ps(x, y, 0x31));
+        }
+        for (int k = 0; k < 4; k += 2)
+            q[k] = _mm256_add_ps(_mm256_shuffle_ps(q[k], q[k + 1], 0x44),
+                                 _mm256_shuffle_ps(q[k], q[k + 1], 0xee));
+        q[0] =
+            _mm256_add_ps(_mm256_shuffle_ps(q[0], q[2], 0x88), _mm256_shuffle_ps(q[0], q[2], 0xdd));
+        _mm_storeu_ps(a + row, _mm256_castps256_ps128(q[0]));
+        _mm_storeu_ps(b + row, _mm256_extractf128_ps(q[0], 1));
+    }
+#else
+    kl_wide_sums(a, v);
+    kl_wide_sums(b, w);
+#endif
+}
+/* 1 / the sum of each row, as a float and what that lacks. Nor are sums rounded where lanes are joined:
+ * the upper halves of their digits are added up, and the lower ones, to which `rest` belongs. */
+static void inverses(float *factor, float *lack, const kl_wide *sum, const kl_wide *rest,
+                     const float *top) {
+    kl_wide high[SIDE], low[SIDE];
+    float upper[SIDE], lower[SIDE];
+    for (int row = 0; row < SIDE; row++) {
+        high[row] = upper_half(sum[row]);
+        low[row] = kl_wide_add(kl_wide_sub(sum[row], high[row]), rest[row]);
+    }
+    both_sums(upper, lower, high, low);
+    KL_LANES(k, SIDE) {
+        const float total = upper[k] + lower[k];
+        factor[k] = inverse_of(total, top[k]);
+        lack[k] = lack_of(factor[k], total, lower[k] - (total - upper[k]));
+    }
+}
+static void short_inverses(float *factor, const kl_wide *sum, const float *top) {
+    kl_wide_sums(factor, sum);
+    KL_LANES(k, SIDE) factor[k] = inverse_of(factor[k], top[k]);
+}
 /* 32 elements in order; NaN may have any bits. */
 static inline void narrow_bf16(uint16_t *y, const float *x) {
 #if KL_HAS_NARROW_BF16
@@ -94,6 +194,27 @@ static inline void narrow_f16(uint16_t *y, const float *x) {
     kl_store_f16(y, x);
 #else
     for (int k = 0; k < 2 * LANES; k++) y[k] = kl_f16_store(x[k]);
+#endif
+}
+/* One vector of results of float32, from exponentials e. */
+KL_WIDE void one_f32(void *to, const float *e, float factor, float lack) {
+#if KL_HAS_WIDE
+    const kl_wide v = kl_wide_load(e);
+    kl_wide_store(to, kl_wide_fma(v, kl_wide_set(factor), kl_wide_mul(v, kl_wide_set(lack))));
+#else
+    float q[LANES];
+    KL_LANES(k, LANES) q[k] = quotient(e[k], factor, lack);
+    memcpy(to, q, sizeof q);
+#endif
+}
+/* The same of two, of 16-bit floats. */
+KL_WIDE void products(float *q, const float *e, float factor) {
+#if KL_HAS_WIDE
+#pragma GCC unroll 2
+    for (int k = 0; k < 2 * LANES; k += LANES)
+        kl_wide_store(q + k, kl_wide_mul(kl_wide_load(e + k), kl_wide_set(factor)));
+#else
+    KL_LANES(k, 2 * LANES) q[k] = e[k] * factor;
 #endif
 }
 /* Exponentials of 16-bit floats are shorter: roundings hide their errors. float16 has three digits more, and below 2^-14 a step of its own. */
@@ -127,7 +248,7 @@ KL_WIDE float term_f16(float x, float base) {
 #define TERM term_f32
 #define LOAD kl_wide_load
 #define VALUE(u) (u)
-#define NARROW(y, x) ((void)0)
+#define NARROW(y, x) ((void)(x))
 #define LOWEST (-INFINITY)
 #include "backend/cpu/reduce/softmax_rows.inc"
 #define U uint16_t
@@ -149,20 +270,20 @@ KL_WIDE float term_f16(float x, float base) {
 
 struct kind {
     void (*terms)(float *room, const void *in, int64_t n, int m, float centre, kl_wide *sum,
-                  kl_wide *top);
-    void (*scale)(void *out, const float *room, int64_t n, int m, const float *sum,
-                  const float *inverse, bool stream);
+                  kl_wide *rest, kl_wide *top);
+    void (*scale)(void *out, const float *room, int64_t n, int m, const float *factor,
+                  const float *rest, bool stream);
 };
 static const struct kind kind_f32 = {terms_f32, scale_f32}, kind_bf16 = {terms_bf16, scale_bf16},
                          kind_f16 = {terms_f16, scale_f16};
 /* A row whose largest element is far from 0: what is taken is the distance. */
 static __attribute__((cold)) void far_row(enum kl_dtype type, const void *x, int64_t n, float *y,
-                                          float top, kl_wide *sum) {
-    kl_wide tops[SIDE], sums[SIDE];
+                                          float top, kl_wide *sum, kl_wide *rest) {
+    kl_wide tops[SIDE], sums[SIDE], rests[SIDE];
     kl_convert(KL_F32, y, type, x, n);
     for (int64_t i = 0; i < n; i++) y[i] -= top;
-    terms_f32(y, y, n, 1, 0, sums, tops);
-    *sum = sums[0];
+    terms_f32(y, y, n, 1, 0, sums, rests, tops);
+    *sum = sums[0], *rest = rests[0];
 }
 /* Rows [row, row + m), whose exponentials wait in `room`; *centre is that of rows before. */
 static void some_rows(const struct job *j, int64_t row, int m, float *room, void *gathered,
@@ -174,8 +295,9 @@ static void some_rows(const struct job *j, int64_t row, int m, float *room, void
     const int64_t n = j->length, width = kl_ceil_div(n, LANES) * LANES,
                   item = (int64_t)kl_dtype_size(in->dtype);
     const char *x = (const char *)in->data + row * n * item;
-    float sum[SIDE], top[SIDE], inverse[SIDE];
-    kl_wide sums[SIDE], tops[SIDE];
+    float top[SIDE];
+    float factor[SIDE], lack[SIDE];
+    kl_wide tops[SIDE], sums[SIDE], rests[SIDE];
     int again = 0;
     if (gathered) {
         struct kl_cursor c;
@@ -185,22 +307,24 @@ static void some_rows(const struct job *j, int64_t row, int m, float *room, void
             kl_cursor_read(&c, kl_min64(KL_TILE, m * n - at), (char *)gathered + at * item);
         x = gathered;
     }
-    kind->terms(room, x, n, m, *centre, sums, tops);
+    kind->terms(room, x, n, m, *centre, sums, rests, tops);
     kl_wide_tops(top, tops);
     for (int k = 0; k < m; k++) again |= kl_centre_of(top[k]) != *centre || kl_is_far(top[k]);
     for (int k = 0; again && k < m; k++) {
-        kl_wide some[SIDE];
+        kl_wide some[SIDE], left[SIDE];
         if (kl_is_far(top[k])) {
-            far_row(in->dtype, x + k * n * item, n, room + k * width, top[k], &sums[k]);
+            far_row(in->dtype, x + k * n * item, n, room + k * width, top[k], &sums[k], &rests[k]);
             continue;
         }
-        kind->terms(room + k * width, x + k * n * item, n, 1, kl_centre_of(top[k]), some, tops);
-        sums[k] = some[0];
+        kind->terms(room + k * width, x + k * n * item, n, 1, kl_centre_of(top[k]), some, left,
+                    tops);
+        sums[k] = some[0], rests[k] = left[0];
     }
-    kl_wide_sums(sum, sums);
-    KL_LANES(k, SIDE) sum[k] = top[k] == -INFINITY ? NAN : sum[k];
-    KL_LANES(k, SIDE) inverse[k] = 1 / sum[k];
-    kind->scale((char *)out->data + row * n * item, room, n, m, sum, inverse, j->stream);
+    if (kind == &kind_f32)
+        inverses(factor, lack, sums, rests, top);
+    else
+        short_inverses(factor, sums, top);
+    kind->scale((char *)out->data + row * n * item, room, n, m, factor, lack, j->stream);
     *centre = kl_centre_of(top[m - 1]);
 }
 
@@ -273,9 +397,9 @@ static const float *strip_row(struct strip *s, int64_t i, float *copy) {
     if (s->far) KL_EACH_WIDE(k, s->width) copy[k] -= s->shift[k];
     return copy;
 }
-/* Exponentials of four rows, and their sums. Rounding errors of one after another would show. */
+/* Exponentials of four rows, and their sums by pairs, which no rounding error of equal ones changes. */
 static void four_rows(float *const *y, const float *const *x, float *top, const float *centre,
-                      float *sum, int64_t n) {
+                      float (*sum)[KL_TILE], int64_t n) {
 #if KL_HAS_WIDE
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
         const kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(kl_wide_set(CENTRE), m),
@@ -290,7 +414,8 @@ static void four_rows(float *const *y, const float *const *x, float *top, const 
             kl_wide_store(y[h] + k, e[h]);
         }
         kl_wide_store(top + k, t);
-        kl_wide_store(sum + k, kl_wide_add(kl_wide_add(e[0], e[1]), kl_wide_add(e[2], e[3])));
+        kl_wide_store(sum[0] + k, kl_wide_add(e[0], e[1]));
+        kl_wide_store(sum[1] + k, kl_wide_add(e[2], e[3]));
     }
 #else
     for (int64_t k = 0; k < n; k++) {
@@ -300,12 +425,13 @@ static void four_rows(float *const *y, const float *const *x, float *top, const 
             top[k] = KL_LARGER(top[k], v);
             y[h][k] = e[h] = kl_exp_around_f32(v < least ? least : v, CENTRE - centre[k]);
         }
-        sum[k] = (e[0] + e[1]) + (e[2] + e[3]);
+        sum[0][k] = e[0] + e[1];
+        sum[1][k] = e[2] + e[3];
     }
 #endif
 }
 /* The exponentials of rows i to i + 3, in y[0 .. 3]. */
-static void strip_terms(struct strip *s, int64_t i, float *const *y, float *sum) {
+static void strip_terms(struct strip *s, int64_t i, float *const *y, float (*sum)[KL_TILE]) {
     _Alignas(64) float copy[4][KL_TILE];
     const float *x[4];
     for (int h = 0; h < 4; h++) x[h] = strip_row(s, i + h, copy[h]);
@@ -319,7 +445,7 @@ static void strip_terms(struct strip *s, int64_t i, float *const *y, float *sum)
     four_rows(y, x, s->top, s->centre, sum, s->width);
 }
 static void strip_totals(struct strip *s, float *panel) {
-    _Alignas(64) float sum[KL_TILE], unused[4][KL_TILE];
+    _Alignas(64) float sum[2][KL_TILE], unused[4][KL_TILE];
     KL_EACH_WIDE(k, s->width) {
         s->top[k] = -INFINITY;
         s->total[k] = 0;
@@ -329,7 +455,7 @@ static void strip_totals(struct strip *s, float *panel) {
         for (int h = 0; h < 4; h++)
             y[h] = panel && i + h < s->j->length ? panel + (i + h) * s->width : unused[h];
         strip_terms(s, i, y, sum);
-        KL_EACH_WIDE(k, s->width) s->total[k] += (double)sum[k];
+        KL_EACH_WIDE(k, s->width) s->total[k] += (double)sum[0][k] + (double)sum[1][k];
     }
 }
 /* y, which is aligned to a cache line, as results; past the caches, where they are whole lines. */
@@ -356,7 +482,8 @@ static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_
     const int item = (int)kl_dtype_size(out->dtype);
     struct strip s; /* not initialized: most of it is room */
     struct kl_scratch scratch;
-    _Alignas(64) float near[NEAR], again[4][KL_TILE], z[KL_TILE], scale[KL_TILE], inverse[KL_TILE];
+    _Alignas(64) float near[NEAR], again[4][KL_TILE], z[KL_TILE], was[KL_TILE];
+    _Alignas(64) float factor[KL_TILE], lack[KL_TILE], unused[2][KL_TILE];
     float *panel = near;
     bool taken = false, other = false;
     s.j = j, s.outer = outer, s.from = from, s.n = n;
@@ -377,18 +504,19 @@ static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_
     KL_EACH_WIDE(k, s.width) s.centre[k] = kl_centre_of(first[k]);
     strip_totals(&s, panel);
     KL_EACH_WIDE(k, s.width) {
-        scale[k] = s.centre[k];
+        was[k] = s.centre[k];
         s.centre[k] = kl_centre_of(s.top[k]);
         s.shift[k] = kl_is_far(s.top[k]) ? s.top[k] : 0;
     }
     for (int64_t k = 0; k < n; k++) {
         s.far = s.far || s.shift[k] != 0;
-        other = other || s.far || s.centre[k] != scale[k];
+        other = other || s.far || s.centre[k] != was[k];
     }
     if (other) strip_totals(&s, panel);
     KL_EACH_WIDE(k, s.width) {
-        scale[k] = s.top[k] == -INFINITY ? NAN : (float)s.total[k];
-        inverse[k] = 1 / scale[k];
+        const float total = (float)s.total[k];
+        factor[k] = inverse_of(total, s.top[k]);
+        lack[k] = lack_of(factor[k], total, (float)(s.total[k] - (double)total));
     }
     const bool stream =
         kl_streams(out, j->inner * item) && from * item % KL_LINE == 0 && n * item % KL_LINE == 0;
@@ -398,8 +526,8 @@ static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_
         float *q =
             item == sizeof(float) && !stream && n == s.width ? (float *)out->data + place : z;
         if (!panel && i % 4 == 0)
-            strip_terms(&s, i, (float *const[]){again[0], again[1], again[2], again[3]}, z);
-        KL_EACH_WIDE(k, s.width) q[k] = quotient(y[k], scale[k], inverse[k]);
+            strip_terms(&s, i, (float *const[]){again[0], again[1], again[2], again[3]}, unused);
+        KL_EACH_WIDE(k, s.width) q[k] = quotient(y[k], factor[k], lack[k]);
         if (q == z) put(out, place, z, n, stream);
     }
     if (stream) kl_stream_end();
