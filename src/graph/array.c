@@ -329,13 +329,13 @@ static size_t node_bytes(size_t params_bytes, int n_in, int n_out) {
 }
 
 /* A node in memory of node_bytes; inputs are retained. */
-static void node_init(struct kl_node *n, struct kl_parts *parts, enum kl_op_id op,
-                      struct kl_stream *s, const void *params, size_t params_bytes,
-                      struct kl_array *const *in, int n_in, int n_out) {
+static void node_init(struct kl_node *n, struct kl_parts *parts, const struct kl_operation *o,
+                      int n_out) {
+    const int n_in = o->n_in;
     memset(n, 0, sizeof *n);
     atomic_init(&n->refs, 1);
     n->parts = parts;
-    n->stream = s;
+    n->stream = o->stream;
     n->n_in = n_in;
     n->n_out = n_out;
     n->in = (struct kl_array **)(n + 1);
@@ -343,10 +343,10 @@ static void node_init(struct kl_node *n, struct kl_parts *parts, enum kl_op_id o
     n->task.in = (struct kl_tensor **)(n->out + n_out);
     n->task.out = n->task.in + n_in;
     void *own = (char *)n + node_bytes(0, n_in, n_out);
-    if (params_bytes) memcpy(own, params, params_bytes);
-    n->task.op = op;
+    if (o->params_bytes) memcpy(own, o->params, o->params_bytes);
+    n->task.op = o->op;
     n->task.params = own;
-    n->task.params_bytes = params_bytes;
+    n->task.params_bytes = o->params_bytes;
     n->task.n_in = n_in;
     n->task.n_out = n_out;
     n->task.owns_input = owns_input;
@@ -354,9 +354,9 @@ static void node_init(struct kl_node *n, struct kl_parts *parts, enum kl_op_id o
     n->task.release_inputs = release_inputs;
     n->task.finish = finish;
     for (int i = 0; i < n_in; i++) {
-        n->in[i] = kl_array_retain(in[i]);
-        n->task.in[i] = &in[i]->t;
-        if (in[i]->trace_level) n->keep = true;
+        n->in[i] = kl_array_retain(o->in[i]);
+        n->task.in[i] = &o->in[i]->t;
+        if (o->in[i]->trace_level) n->keep = true;
     }
 }
 
@@ -367,16 +367,15 @@ static void set_out(struct kl_node *n, int i, struct kl_array *a) {
 }
 
 /* Node and output in one allocation: what nearly every operation is. */
-static int node_with_output(struct kl_node **node, const struct kl_out_spec *o, enum kl_op_id op,
-                            struct kl_stream *s, const void *params, size_t params_bytes,
-                            struct kl_array *const *in, int n_in, struct kl_error **err) {
+static int node_with_output(struct kl_node **node, const struct kl_out_spec *spec,
+                            const struct kl_operation *o, struct kl_error **err) {
     int64_t size;
-    KL_TRY(check_shape(o->dtype, o->ndim, o->dims, &size, err));
-    char *memory = kl_malloc(own_bytes(o->ndim) + node_bytes(params_bytes, n_in, 1));
+    KL_TRY(check_shape(spec->dtype, spec->ndim, spec->dims, &size, err));
+    char *memory = kl_malloc(own_bytes(spec->ndim) + node_bytes(o->params_bytes, o->n_in, 1));
     if (!memory) return kl_fail_nomem(err);
-    struct kl_array *a = array_init_own(memory, o->dtype, o->ndim, o->dims, size, NULL, 1);
-    struct kl_node *n = (struct kl_node *)(memory + own_bytes(o->ndim));
-    node_init(n, a->parts, op, s, params, params_bytes, in, n_in, 1);
+    struct kl_array *a = array_init_own(memory, spec->dtype, spec->ndim, spec->dims, size, NULL, 1);
+    struct kl_node *n = (struct kl_node *)(memory + own_bytes(spec->ndim));
+    node_init(n, a->parts, o, 1);
     set_out(n, 0, a);
     *node = n;
     return KL_OK;
@@ -384,18 +383,16 @@ static int node_with_output(struct kl_node **node, const struct kl_out_spec *o, 
 
 /* Several outputs: allocations of their own, since they live apart. */
 static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_out_spec *specs,
-                             enum kl_op_id op, struct kl_stream *s, const void *params,
-                             size_t params_bytes, struct kl_array *const *in, int n_in,
-                             struct kl_error **err) {
-    struct kl_node *n = kl_malloc(node_bytes(params_bytes, n_in, n_out));
+                             const struct kl_operation *o, struct kl_error **err) {
+    struct kl_node *n = kl_malloc(node_bytes(o->params_bytes, o->n_in, n_out));
     if (!n) return kl_fail_nomem(err);
-    node_init(n, NULL, op, s, params, params_bytes, in, n_in, n_out);
+    node_init(n, NULL, o, n_out);
     int rc = KL_OK, made = 0;
     for (; made < n_out; made++) {
-        const struct kl_out_spec *o = &specs[made];
+        const struct kl_out_spec *spec = &specs[made];
         int64_t size;
-        if ((rc = check_shape(o->dtype, o->ndim, o->dims, &size, err))) break;
-        struct kl_array *a = array_new(o->dtype, o->ndim, o->dims, size, NULL);
+        if ((rc = check_shape(spec->dtype, spec->ndim, spec->dims, &size, err))) break;
+        struct kl_array *a = array_new(spec->dtype, spec->ndim, spec->dims, size, NULL);
         if (!a) {
             rc = kl_fail_nomem(err);
             break;
@@ -431,38 +428,37 @@ static uint16_t level_of(struct kl_array *const *in, int n_in) {
 }
 
 int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs,
-                enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
-                struct kl_array *const *in, int n_in, struct kl_error **err) {
+                const struct kl_operation *o, struct kl_error **err) {
+    const enum kl_op_id op = o->op;
     kl_assert(n_out >= 1 && !(kl_op_flags(op) & KL_OPF_VIEW));
     struct kl_node *n = NULL;
-    int rc = n_out == 1
-                 ? node_with_output(&n, specs, op, s, params, params_bytes, in, n_in, err)
-                 : node_with_outputs(&n, n_out, specs, op, s, params, params_bytes, in, n_in, err);
-    if (!rc && op == KL_OP_CALL && ((const struct kl_call_params *)params)->workspace_bytes) {
-        n->task.workspace = kl_buffer_new(((const struct kl_call_params *)params)->workspace_bytes);
-        if (!n->task.workspace) rc = kl_fail_nomem(err);
+    int rc = n_out == 1 ? node_with_output(&n, specs, o, err)
+                        : node_with_outputs(&n, n_out, specs, o, err);
+    if (!rc && op == KL_OP_CALL) {
+        size_t bytes = ((const struct kl_call_params *)o->params)->workspace_bytes;
+        if (bytes && !(n->task.workspace = kl_buffer_new(bytes))) rc = kl_fail_nomem(err);
     }
     if (rc) {
         if (n) abandon(n);
         return rc;
     }
-    uint16_t level = level_of(in, n_in);
-    n->task.proved = (kl_op_flags(op) & KL_OPF_CHECKED) &&
-                     (!kl_bounds_checked() || kl_op_indices_proved(op, n->task.params, in, n_in));
+    uint16_t level = level_of(o->in, o->n_in);
+    n->task.proved =
+        (kl_op_flags(op) & KL_OPF_CHECKED) &&
+        (!kl_bounds_checked() || kl_op_indices_proved(op, n->task.params, o->in, o->n_in));
     for (int i = 0; i < n_out; i++) {
         n->out[i]->node = n;
         n->out[i]->trace_level = level;
         outs[i] = n->out[i];
     }
-    if (n_out == 1) kl_op_prove_range(outs[0], op, in, n_in);
+    if (n_out == 1) kl_op_prove_range(outs[0], op, o->in, o->n_in);
     return KL_OK;
 }
 
-int kl_array_op1(struct kl_array **out, enum kl_op_id op, struct kl_stream *s, const void *params,
-                 size_t params_bytes, struct kl_array *const *in, int n_in, enum kl_dtype dtype,
-                 int ndim, const int *dims, struct kl_error **err) {
+int kl_array_op1(struct kl_array **out, const struct kl_operation *o, enum kl_dtype dtype, int ndim,
+                 const int *dims, struct kl_error **err) {
     struct kl_out_spec spec = {dtype, ndim, dims};
-    return kl_array_op(out, 1, &spec, op, s, params, params_bytes, in, n_in, err);
+    return kl_array_op(out, 1, &spec, o, err);
 }
 
 int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params,
@@ -486,7 +482,9 @@ int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params
             kl_array_release(a);
             return kl_fail_nomem(err);
         }
-        node_init(n, NULL, op, NULL, params, params_bytes, &base, 1, 1);
+        struct kl_operation o = {
+            .op = op, .params = params, .params_bytes = params_bytes, .in = &base, .n_in = 1};
+        node_init(n, NULL, &o, 1);
         set_out(n, 0, a);
         a->node = n;
     }

@@ -47,16 +47,23 @@ struct kl_out_spec {
     int ndim;
     const int *dims;
 };
-/* A lazy operation: outs[0 .. n_out-1] are new row-major arrays. Inputs are retained; params are copied.
- * Ops with KL_OPF_VIEW go through kl_array_view. On failure outs is untouched and *err set; params that own something
- * (kl_call_params, kl_kernel_params) are then still the caller's. */
+/* What an operation is made of. The inputs are borrowed and retained, the parameters copied. */
+struct kl_operation {
+    enum kl_op_id op;
+    struct kl_stream *stream; /* on which it will run */
+    const void *params;
+    size_t params_bytes;
+    struct kl_array *const *in;
+    int n_in;
+};
+/* A lazy operation: outs[0 .. n_out-1] are new row-major arrays, as specs say. Operations with
+ * KL_OPF_VIEW go through kl_array_view. On failure outs is untouched and *err set; parameters that own
+ * something (kl_call_params, kl_kernel_params) are then still the caller's. */
 int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs,
-                enum kl_op_id op, struct kl_stream *s, const void *params, size_t params_bytes,
-                struct kl_array *const *in, int n_in, struct kl_error **err);
+                const struct kl_operation *o, struct kl_error **err);
 /* The common case: one output. */
-int kl_array_op1(struct kl_array **out, enum kl_op_id op, struct kl_stream *s, const void *params,
-                 size_t params_bytes, struct kl_array *const *in, int n_in, enum kl_dtype dtype,
-                 int ndim, const int *dims, struct kl_error **err);
+int kl_array_op1(struct kl_array **out, const struct kl_operation *o, enum kl_dtype dtype, int ndim,
+                 const int *dims, struct kl_error **err);
 /* A view: shares fate and buffer of base. Strides and offset in elements; offset is relative to element 0 of base. Keeps
  * base's proved range. params as for op (kept for the rules of transforms). */
 int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, size_t params_bytes,

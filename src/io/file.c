@@ -246,8 +246,11 @@ static int lazy_array(struct kl_array **out, struct kl_file *f, const struct kl_
     struct kl_call_params call = {
         .name = "load", .fn = lazy_run, .ctx = z, .release = lazy_release, .skipped = lazy_skipped};
     if (!rc)
-        rc = kl_array_op1(out, KL_OP_CALL, stream, &call, sizeof call, NULL, 0, t->dtype, t->ndim,
-                          dims, err);
+        rc = kl_array_op1(
+            out,
+            &(struct kl_operation){
+                .op = KL_OP_CALL, .stream = stream, .params = &call, .params_bytes = sizeof call},
+            t->dtype, t->ndim, dims, err);
     if (rc) {
         z->settled = true; /* it never counted */
         lazy_release(z);

@@ -217,7 +217,13 @@ static int compose(struct kl_array **out, const struct attention *p, struct kl_e
 static int build(struct kl_array **out, const struct attention *t, struct kl_error **err) {
     int dims[] = {t->b, t->heads, t->n, t->e};
     if (kl_stream_device_type(t->s) == KL_CPU && t->dtype != KL_F64)
-        return kl_array_op1(out, KL_OP_ATTENTION, t->s, &t->p, sizeof t->p, t->in, t->n_in,
+        return kl_array_op1(out,
+                            &(struct kl_operation){.op = KL_OP_ATTENTION,
+                                                   .stream = t->s,
+                                                   .params = &t->p,
+                                                   .params_bytes = sizeof t->p,
+                                                   .in = t->in,
+                                                   .n_in = t->n_in},
                             t->dtype, 4, dims, err);
     return compose(out, t, err);
 }

@@ -112,8 +112,11 @@ int kl_arange(struct kl_array **out, double start, double stop, double step, int
                        INT_MAX);
     int n = count > 0 ? (int)count : 0;
     if (kl_dtype_is_int((enum kl_dtype)dtype)) KL_TRY(truncate_steps(&p, err));
-    KL_TRY(kl_array_op1(out, KL_OP_ARANGE, s, &p, sizeof p, NULL, 0, (enum kl_dtype)dtype, 1, &n,
-                        err));
+    KL_TRY(
+        kl_array_op1(out,
+                     &(struct kl_operation){
+                         .op = KL_OP_ARANGE, .stream = s, .params = &p, .params_bytes = sizeof p},
+                     (enum kl_dtype)dtype, 1, &n, err));
     if (n && kl_int_limits((enum kl_dtype)dtype, &lo, &hi)) {
         double first = p.start, last = p.start + (n - 1.0) * p.step;
         double low = first < last ? first : last, high = first < last ? last : first;
@@ -136,8 +139,12 @@ int kl_linspace(struct kl_array **out, double start, double stop, int num, int d
     bool direct = kl_dtype_is_float(to) || to == KL_C64;
     struct kl_arange_params p = {start, num > 1 ? (stop - start) / (num - 1) : 0};
     if (isinf(p.step)) p.step = stop / (num - 1) - start / (num - 1); /* the difference overflows */
-    struct kl_array *x = KL_TERM(&t, kl_array_op1(&t.made, KL_OP_ARANGE, s, &p, sizeof p, NULL, 0,
-                                                  direct ? to : KL_F64, 1, &num, err));
+    struct kl_array *x = KL_TERM(
+        &t,
+        kl_array_op1(&t.made,
+                     &(struct kl_operation){
+                         .op = KL_OP_ARANGE, .stream = s, .params = &p, .params_bytes = sizeof p},
+                     direct ? to : KL_F64, 1, &num, err));
     if (num > 1) { /* steps add up to stop only nearly */
         int last = num - 1, one = 1;
         struct kl_array *end =

@@ -6,8 +6,9 @@
 
 static int depend(struct kl_array **out, struct kl_array *const *in, size_t n, struct kl_stream *s,
                   struct kl_error **err) {
-    return kl_array_op1(out, KL_OP_DEPENDS, s, NULL, 0, in, (int)n, (enum kl_dtype)in[0]->t.dtype,
-                        in[0]->t.ndim, in[0]->t.dims, err);
+    return kl_array_op1(
+        out, &(struct kl_operation){.op = KL_OP_DEPENDS, .stream = s, .in = in, .n_in = (int)n},
+        (enum kl_dtype)in[0]->t.dtype, in[0]->t.ndim, in[0]->t.dims, err);
 }
 
 /* One 0-d array that depends on all of them, so that not every output needs an edge to each. */

@@ -370,8 +370,11 @@ int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
     struct kl_array *z =
         KL_TERM(&t, kl_random_normal(&t.made, to.dims, (size_t)to.ndim, KL_F32, 0, 1, key, s, err));
     struct kl_array *a = KL_TERM(&t, kl_cast_to(&t.made, cov, KL_F32, s, err));
-    struct kl_array *f = KL_TERM(&t, kl_array_op1(&t.made, KL_OP_FACTOR, s, NULL, 0, &a, 1, KL_F32,
-                                                  a->t.ndim, a->t.dims, err));
+    struct kl_array *f = KL_TERM(
+        &t,
+        kl_array_op1(&t.made,
+                     &(struct kl_operation){.op = KL_OP_FACTOR, .stream = s, .in = &a, .n_in = 1},
+                     KL_F32, a->t.ndim, a->t.dims, err));
     f = KL_TERM(&t, kl_swapaxes(&t.made, f, -1, -2, s, err));
     bool batch = cov->t.ndim > 2;
     if (batch) z = KL_TERM(&t, kl_expand_dims(&t.made, z, -2, s, err));

@@ -35,7 +35,14 @@ static int norm(struct kl_array **out, enum kl_op_id op, struct kl_array *x,
                        kl_dtype_name(dtype));
     for (int i = 0; i < n && rc == KL_OK; i++) rc = kl_cast_to(&typed[i], in[i], dtype, s, err);
     if (rc == KL_OK)
-        rc = kl_array_op1(out, op, s, &p, sizeof p, typed, n, dtype, x->t.ndim, x->t.dims, err);
+        rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = op,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = sizeof p,
+                                                 .in = typed,
+                                                 .n_in = n},
+                          dtype, x->t.ndim, x->t.dims, err);
     for (int i = 0; i < n; i++) kl_array_release(typed[i]);
     return rc;
 }
@@ -145,8 +152,14 @@ int kl_rope(struct kl_array **out, struct kl_array *x, int dims, bool traditiona
     int rc = kl_cast_to(&in[1], offset, KL_I32, s, err);
     if (rc == KL_OK && freqs) rc = kl_cast_to(&in[2], freqs, KL_F32, s, err);
     if (rc == KL_OK)
-        rc = kl_array_op1(out, KL_OP_ROPE, s, &p, sizeof p, in, freqs ? 3 : 2, x->t.dtype,
-                          x->t.ndim, x->t.dims, err);
+        rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_ROPE,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = sizeof p,
+                                                 .in = in,
+                                                 .n_in = freqs ? 3 : 2},
+                          x->t.dtype, x->t.ndim, x->t.dims, err);
     kl_release_all(in + 1, 2);
     return rc;
 }
@@ -157,6 +170,12 @@ int kl_vjp_rope(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     struct kl_array *in[3] = {v->cotangent[0], v->in[1], v->n_in > 2 ? v->in[2] : NULL};
     if (!v->wanted[0]) return KL_OK;
     p.inverse = !p.inverse;
-    return kl_array_op1(grad, KL_OP_ROPE, v->s, &p, sizeof p, in, v->n_in, v->in[0]->t.dtype,
-                        v->in[0]->t.ndim, v->in[0]->t.dims, err);
+    return kl_array_op1(grad,
+                        &(struct kl_operation){.op = KL_OP_ROPE,
+                                               .stream = v->s,
+                                               .params = &p,
+                                               .params_bytes = sizeof p,
+                                               .in = in,
+                                               .n_in = v->n_in},
+                        v->in[0]->t.dtype, v->in[0]->t.ndim, v->in[0]->t.dims, err);
 }

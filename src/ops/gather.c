@@ -40,8 +40,14 @@ int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const 
     for (int i = 0; !rc && i < a->t.ndim; i++)
         p.v[p.n_axes + i] = shape.dims[shape.ndim++] = slice_sizes[i];
     if (!rc)
-        rc = kl_array_op1(out, KL_OP_GATHER, s, &p, kl_gather_params_bytes(&p), in,
-                          1 + (int)n_indices, a->t.dtype, shape.ndim, shape.dims, err);
+        rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_GATHER,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = kl_gather_params_bytes(&p),
+                                                 .in = in,
+                                                 .n_in = 1 + (int)n_indices},
+                          a->t.dtype, shape.ndim, shape.dims, err);
     kl_release_all(in + 1, n_indices);
     return rc;
 }
@@ -113,8 +119,14 @@ int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_arra
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_meet_along(&in[0], &in[1], a, indices, &axis, err));
     struct kl_axis_params p = {axis};
-    int rc = kl_array_op1(out, KL_OP_GATHER_AXIS, s, &p, sizeof p, in, 2, a->t.dtype, in[1]->t.ndim,
-                          in[1]->t.dims, err);
+    int rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_GATHER_AXIS,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = sizeof p,
+                                                 .in = in,
+                                                 .n_in = 2},
+                          a->t.dtype, in[1]->t.ndim, in[1]->t.dims, err);
     kl_release_all(in, 2);
     return rc;
 }

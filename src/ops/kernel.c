@@ -477,7 +477,14 @@ static int build(struct kl_array **outs, const struct kl_kernel *k, const struct
     struct kl_kernel_params p = {kl_kernel_desc_new(&d)};
     kl_free(g.text.s);
     if (!p.desc) return kl_fail_nomem(err);
-    int rc = kl_array_op(outs, k->n_out, u->outs, KL_OP_KERNEL, s, &p, sizeof p, in, k->n_in, err);
+    int rc = kl_array_op(outs, k->n_out, u->outs,
+                         &(struct kl_operation){.op = KL_OP_KERNEL,
+                                                .stream = s,
+                                                .params = &p,
+                                                .params_bytes = sizeof p,
+                                                .in = in,
+                                                .n_in = k->n_in},
+                         err);
     if (rc) kl_kernel_desc_release(p.desc);
     return rc;
 }

@@ -85,7 +85,9 @@ int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, str
     KL_TRY(operand(&in[0], a, &p.a, &p.out, dtype, s, err));
     int rc = operand(&in[1], b, &p.b, &p.out, dtype, s, err);
     if (!rc) {
-        rc = kl_array_op1(&c, KL_OP_MATMUL, s, NULL, 0, in, 2, dtype, p.out.ndim, p.out.dims, err);
+        rc = kl_array_op1(
+            &c, &(struct kl_operation){.op = KL_OP_MATMUL, .stream = s, .in = in, .n_in = 2}, dtype,
+            p.out.ndim, p.out.dims, err);
         kl_array_release(in[1]);
     }
     kl_array_release(in[0]);

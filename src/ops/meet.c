@@ -95,7 +95,8 @@ void kl_release_all(struct kl_array *const *arrays, size_t n) {
 int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
               enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_stream(s, err));
-    return kl_array_op1(out, op, s, NULL, 0, in, n_in, dtype, in[0]->t.ndim, in[0]->t.dims, err);
+    return kl_array_op1(out, &(struct kl_operation){.op = op, .stream = s, .in = in, .n_in = n_in},
+                        dtype, in[0]->t.ndim, in[0]->t.dims, err);
 }
 
 int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,

@@ -83,8 +83,14 @@ static int bits(struct kl_array **out, int ndim, const int *dims, int width, str
     enum kl_dtype dtype = width == 1 ? KL_U8 : width == 2 ? KL_U16 : KL_U32;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(use_key(&used, key, err));
-    int rc =
-        kl_array_op1(out, KL_OP_RANDOM_BITS, s, &p, sizeof p, &used, 1, dtype, ndim, dims, err);
+    int rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_RANDOM_BITS,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = sizeof p,
+                                                 .in = &used,
+                                                 .n_in = 1},
+                          dtype, ndim, dims, err);
     kl_array_release(used);
     return rc;
 }

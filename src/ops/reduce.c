@@ -44,7 +44,11 @@ static int reduce(struct kl_array **out, enum kl_op_id op, struct kl_array *a, e
     struct kl_dims_buf p;
     size_t bytes = kl_dims_params(&p, x->n, x->at);
     KL_TRY(kl_check_stream(s, err));
-    return kl_array_op1(out, op, s, &p, bytes, &a, 1, dtype, x->kept.ndim, x->kept.dims, err);
+    return kl_array_op1(
+        out,
+        &(struct kl_operation){
+            .op = op, .stream = s, .params = &p, .params_bytes = bytes, .in = &a, .n_in = 1},
+        dtype, x->kept.ndim, x->kept.dims, err);
 }
 
 static enum kl_dtype sum_dtype(enum kl_dtype dtype) {
@@ -261,7 +265,11 @@ static int arg_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
     int length = a->t.dims[p.axis];
     if (length == 0)
         return kl_fail(err, KL_EARG, "axis %d has size 0: there is no element to point to", p.axis);
-    KL_TRY(kl_array_op1(&kept, op, s, &p, sizeof p, &a, 1, KL_U32, x.kept.ndim, x.kept.dims, err));
+    KL_TRY(kl_array_op1(
+        &kept,
+        &(struct kl_operation){
+            .op = op, .stream = s, .params = &p, .params_bytes = sizeof p, .in = &a, .n_in = 1},
+        KL_U32, x.kept.ndim, x.kept.dims, err));
     kl_array_set_range(kept, 0, length - 1);
     return kl_reduced_drop(out, kept, &x, keepdims, s, err);
 }

@@ -20,7 +20,11 @@ static int scan(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int
         KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
     else
         typed = kl_array_retain(a);
-    int rc = kl_array_op1(out, op, s, &p, sizeof p, &typed, 1, dtype, a->t.ndim, a->t.dims, err);
+    int rc = kl_array_op1(
+        out,
+        &(struct kl_operation){
+            .op = op, .stream = s, .params = &p, .params_bytes = sizeof p, .in = &typed, .n_in = 1},
+        dtype, a->t.ndim, a->t.dims, err);
     kl_array_release(typed);
     if (rc == KL_OK && (op == KL_OP_CUMMAX || op == KL_OP_CUMMIN) && inclusive && a->has_range)
         kl_array_set_range(*out, a->lo, a->hi);

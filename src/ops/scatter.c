@@ -47,8 +47,14 @@ static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_a
     int rc = check_updates(a, updates, &shape, err);
     if (!rc) rc = kl_cast_to(&in[1], updates, a->t.dtype, s, err);
     if (!rc) {
-        rc = kl_array_op1(out, KL_OP_SCATTER, s, &p, kl_scatter_params_bytes(&p), in,
-                          2 + (int)n_indices, a->t.dtype, a->t.ndim, a->t.dims, err);
+        rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_SCATTER,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = kl_scatter_params_bytes(&p),
+                                                 .in = in,
+                                                 .n_in = 2 + (int)n_indices},
+                          a->t.dtype, a->t.ndim, a->t.dims, err);
         kl_array_release(in[1]);
     }
     kl_release_all(in + 2, n_indices);
@@ -111,8 +117,14 @@ static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struc
     struct kl_scatter_axis_params p = {mode, axis};
     int rc = meet_values(&in[1], values, in[2], a->t.dtype, s, err);
     if (!rc) {
-        rc = kl_array_op1(out, KL_OP_SCATTER_AXIS, s, &p, sizeof p, in, 3, a->t.dtype,
-                          in[0]->t.ndim, in[0]->t.dims, err);
+        rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_SCATTER_AXIS,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = sizeof p,
+                                                 .in = in,
+                                                 .n_in = 3},
+                          a->t.dtype, in[0]->t.ndim, in[0]->t.dims, err);
         kl_array_release(in[1]);
     }
     kl_array_release(in[0]);

@@ -108,8 +108,14 @@ int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array
         *out = kl_array_retain(src);
     } else {
         size_t bytes = slice_params(&p, src->t.ndim, sl.start, sl.step);
-        rc = kl_array_op1(out, KL_OP_SLICE_UPDATE, s, &p, bytes, in, 2, src->t.dtype, src->t.ndim,
-                          src->t.dims, err);
+        rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_SLICE_UPDATE,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = bytes,
+                                                 .in = in,
+                                                 .n_in = 2},
+                          src->t.dtype, src->t.ndim, src->t.dims, err);
     }
     kl_array_release(in[1]);
     return rc;
@@ -162,8 +168,14 @@ int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, s
     for (; !rc && made < n_arrays; made++)
         if ((rc = kl_cast_to(&in[made], arrays[made], dtype, s, err))) break;
     if (!rc)
-        rc = kl_array_op1(out, KL_OP_CONCATENATE, s, &p, sizeof p, in, (int)n_arrays, dtype,
-                          to.ndim, to.dims, err);
+        rc = kl_array_op1(out,
+                          &(struct kl_operation){.op = KL_OP_CONCATENATE,
+                                                 .stream = s,
+                                                 .params = &p,
+                                                 .params_bytes = sizeof p,
+                                                 .in = in,
+                                                 .n_in = (int)n_arrays},
+                          dtype, to.ndim, to.dims, err);
     kl_release_all(in, made);
     kl_free(in);
     return rc;
@@ -288,8 +300,14 @@ static int put_slice(struct kl_array **out, struct kl_array *base, struct kl_arr
         return KL_OK;
     }
     size_t bytes = offsetof(struct kl_slice_params, v) + 2 * (size_t)p->ndim * sizeof *p->v;
-    return kl_array_op1(out, KL_OP_SLICE_UPDATE, s, p, bytes, in, 2, (enum kl_dtype)base->t.dtype,
-                        base->t.ndim, base->t.dims, err);
+    return kl_array_op1(out,
+                        &(struct kl_operation){.op = KL_OP_SLICE_UPDATE,
+                                               .stream = s,
+                                               .params = p,
+                                               .params_bytes = bytes,
+                                               .in = in,
+                                               .n_in = 2},
+                        (enum kl_dtype)base->t.dtype, base->t.ndim, base->t.dims, err);
 }
 
 int kl_vjp_slice(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {

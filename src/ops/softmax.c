@@ -40,8 +40,14 @@ int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
     int rc = kl_permute(&turned, typed, perm, err);
     kl_array_release(typed);
     if (rc) return rc;
-    rc = kl_array_op1(&soft, KL_OP_SOFTMAX, s, &p, sizeof p, &turned, 1, dtype, turned->t.ndim,
-                      turned->t.dims, err);
+    rc = kl_array_op1(&soft,
+                      &(struct kl_operation){.op = KL_OP_SOFTMAX,
+                                             .stream = s,
+                                             .params = &p,
+                                             .params_bytes = sizeof p,
+                                             .in = &turned,
+                                             .n_in = 1},
+                      dtype, turned->t.ndim, turned->t.dims, err);
     kl_array_release(turned);
     if (rc) return rc;
     rc = kl_permute(out, soft, back, err);

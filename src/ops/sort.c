@@ -13,7 +13,11 @@ static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a
     KL_TRY(kl_check_stream(s, err));
     struct kl_axis_params p = {axis};
     enum kl_dtype dtype = op == KL_OP_SORT ? a->t.dtype : KL_U32;
-    KL_TRY(kl_array_op1(out, op, s, &p, sizeof p, &a, 1, dtype, a->t.ndim, a->t.dims, err));
+    KL_TRY(kl_array_op1(
+        out,
+        &(struct kl_operation){
+            .op = op, .stream = s, .params = &p, .params_bytes = sizeof p, .in = &a, .n_in = 1},
+        dtype, a->t.ndim, a->t.dims, err));
     if (op == KL_OP_ARGSORT && a->t.dims[axis] > 0)
         kl_array_set_range(*out, 0, a->t.dims[axis] - 1);
     return KL_OK;
@@ -62,7 +66,11 @@ static int partition(struct kl_array **out, enum kl_op_id op, struct kl_array *a
         return sort_axis(out, op == KL_OP_PARTITION ? KL_OP_SORT : KL_OP_ARGSORT, a, axis, s, err);
     struct kl_partition_params p = {axis, kth < 0 ? kth + n : kth};
     enum kl_dtype dtype = op == KL_OP_PARTITION ? a->t.dtype : KL_U32;
-    KL_TRY(kl_array_op1(out, op, s, &p, sizeof p, &a, 1, dtype, a->t.ndim, a->t.dims, err));
+    KL_TRY(kl_array_op1(
+        out,
+        &(struct kl_operation){
+            .op = op, .stream = s, .params = &p, .params_bytes = sizeof p, .in = &a, .n_in = 1},
+        dtype, a->t.ndim, a->t.dims, err));
     if (op == KL_OP_ARGPARTITION) kl_array_set_range(*out, 0, n - 1);
     return KL_OK;
 }
@@ -114,8 +122,14 @@ int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, str
         struct kl_partition_params p = {axis, k};
         struct kl_shape shape = kl_shape_of(a);
         shape.dims[axis] = k;
-        return kl_array_op1(out, KL_OP_TOPK, s, &p, sizeof p, &a, 1, a->t.dtype, shape.ndim,
-                            shape.dims, err);
+        return kl_array_op1(out,
+                            &(struct kl_operation){.op = KL_OP_TOPK,
+                                                   .stream = s,
+                                                   .params = &p,
+                                                   .params_bytes = sizeof p,
+                                                   .in = &a,
+                                                   .n_in = 1},
+                            a->t.dtype, shape.ndim, shape.dims, err);
     }
     KL_TRY(kl_sort_axis(&sorted, a, axis, s, err));
     for (int i = 0; i < a->t.ndim; i++) {

@@ -19,8 +19,14 @@ int kl_var_axes(struct kl_array **out, struct kl_array *a, const int *axes, size
     enum kl_dtype dtype = kl_dtype_is_float(a->t.dtype) ? a->t.dtype : KL_F32;
     p.n = x.n;
     for (int i = 0; i < x.n; i++) p.v[i] = x.at[i];
-    KL_TRY(kl_array_op1(&kept, KL_OP_VAR, s, &p, kl_var_params_bytes(&p), &a, 1, dtype, x.kept.ndim,
-                        x.kept.dims, err));
+    KL_TRY(kl_array_op1(&kept,
+                        &(struct kl_operation){.op = KL_OP_VAR,
+                                               .stream = s,
+                                               .params = &p,
+                                               .params_bytes = kl_var_params_bytes(&p),
+                                               .in = &a,
+                                               .n_in = 1},
+                        dtype, x.kept.ndim, x.kept.dims, err));
     if (x.n == 0) {
         *out = kept;
         return KL_OK;

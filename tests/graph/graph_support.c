@@ -78,8 +78,14 @@ struct kl_array *t_call(struct kl_stream *s, const struct kl_call_params *p,
                         struct kl_array *const *in, int n_in, enum kl_dtype dtype, int ndim,
                         const int *dims) {
     struct kl_array *out = NULL;
-    int rc = kl_array_op1(&out, KL_OP_CALL, or_default(s), p, sizeof *p, in, n_in, dtype, ndim,
-                          dims, NULL);
+    int rc = kl_array_op1(&out,
+                          &(struct kl_operation){.op = KL_OP_CALL,
+                                                 .stream = or_default(s),
+                                                 .params = p,
+                                                 .params_bytes = sizeof *p,
+                                                 .in = in,
+                                                 .n_in = n_in},
+                          dtype, ndim, dims, NULL);
     assert_int_equal(rc, 0);
     return out;
 }
@@ -122,8 +128,15 @@ void t_pair(struct kl_stream *s, struct kl_array *a, bool fail, struct kl_array 
                                .fn = fail ? k_fail : k_sum,
                                .ctx = (void *)(intptr_t)1};
     struct kl_out_spec specs[2] = {{KL_I32, 0, NULL}, {KL_I32, 0, NULL}};
-    assert_int_equal(
-        kl_array_op(out, 2, specs, KL_OP_CALL, or_default(s), &p, sizeof p, &a, 1, NULL), 0);
+    assert_int_equal(kl_array_op(out, 2, specs,
+                                 &(struct kl_operation){.op = KL_OP_CALL,
+                                                        .stream = or_default(s),
+                                                        .params = &p,
+                                                        .params_bytes = sizeof p,
+                                                        .in = &a,
+                                                        .n_in = 1},
+                                 NULL),
+                     0);
 }
 
 int t_value(struct kl_array *a) {

@@ -25,7 +25,15 @@ next(struct kl_stream *s,
      struct kl_array *x) { /* without the checks of t_inc: it is called a million times */
     struct kl_call_params c = {.name = "next", .fn = k_next};
     struct kl_array *y = NULL;
-    if (kl_array_op1(&y, KL_OP_CALL, s, &c, sizeof c, &x, 1, KL_I32, 0, NULL, NULL)) abort();
+    if (kl_array_op1(&y,
+                     &(struct kl_operation){.op = KL_OP_CALL,
+                                            .stream = s,
+                                            .params = &c,
+                                            .params_bytes = sizeof c,
+                                            .in = &x,
+                                            .n_in = 1},
+                     KL_I32, 0, NULL, NULL))
+        abort();
     return y;
 }
 

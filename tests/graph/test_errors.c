@@ -336,9 +336,15 @@ static struct kl_array *gather(struct kl_stream *s, struct kl_array *from, struc
     } params = {{.n_axes = 1, .ndim = 1}, {0, 1}};
     int dims[2] = {index->t.dims[0], 1};
     struct kl_array *in[2] = {from, index}, *out = NULL;
-    assert_int_equal(
-        kl_array_op1(&out, KL_OP_GATHER, s, &params, sizeof params, in, 2, KL_I32, 2, dims, NULL),
-        0);
+    assert_int_equal(kl_array_op1(&out,
+                                  &(struct kl_operation){.op = KL_OP_GATHER,
+                                                         .stream = s,
+                                                         .params = &params,
+                                                         .params_bytes = sizeof params,
+                                                         .in = in,
+                                                         .n_in = 2},
+                                  KL_I32, 2, dims, NULL),
+                     0);
     return out;
 }
 

@@ -41,8 +41,13 @@ static void test_on_the_cpu(void **state) {
         struct kl_kernel_params p = {kl_kernel_desc_retain(description())};
         struct kl_out_spec specs[] = {{KL_F32, 1, dims}, {KL_I8, 0, NULL}};
         struct kl_array *outs[2] = {NULL};
-        assert_int_equal(
-            kl_array_op(outs, n_out, specs, KL_OP_KERNEL, s, &p, sizeof p, NULL, 0, &e), 0);
+        assert_int_equal(kl_array_op(outs, n_out, specs,
+                                     &(struct kl_operation){.op = KL_OP_KERNEL,
+                                                            .stream = s,
+                                                            .params = &p,
+                                                            .params_bytes = sizeof p},
+                                     &e),
+                         0);
         assert_int_equal(kl_eval(outs, (size_t)n_out, &e), KL_EUNSUPPORTED);
         assert_non_null(strstr(e->message, "mine"));
         assert_non_null(strstr(e->message, "needs a GPU"));
@@ -66,8 +71,12 @@ static void test_refused(void **state) {
     struct kl_kernel_params p = {description()};
     struct kl_out_spec specs[] = {{KL_F32, 1, good}, {KL_F32, 1, bad}};
     struct kl_array *outs[2] = {NULL};
-    assert_int_equal(kl_array_op(outs, 2, specs, KL_OP_KERNEL, s, &p, sizeof p, NULL, 0, &e),
-                     KL_ESHAPE);
+    assert_int_equal(
+        kl_array_op(outs, 2, specs,
+                    &(struct kl_operation){
+                        .op = KL_OP_KERNEL, .stream = s, .params = &p, .params_bytes = sizeof p},
+                    &e),
+        KL_ESHAPE);
     assert_null(outs[0]);
     assert_int_equal(atomic_load(&p.desc->refs), 1);
     kl_kernel_desc_release(p.desc);

@@ -87,7 +87,14 @@ static int call(struct kl_array **out, const char *name,
                 struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     struct kl_call_params p = {.name = name, .fn = fn, .ctx = ctx, .guarded = guarded};
     int n = N;
-    return kl_array_op1(out, KL_OP_CALL, s, &p, sizeof p, &a, a != NULL, KL_I32, 1, &n, err);
+    return kl_array_op1(out,
+                        &(struct kl_operation){.op = KL_OP_CALL,
+                                               .stream = s,
+                                               .params = &p,
+                                               .params_bytes = sizeof p,
+                                               .in = &a,
+                                               .n_in = a != NULL},
+                        KL_I32, 1, &n, err);
 }
 
 /* ---- building ---- */

@@ -144,7 +144,14 @@ static bool next_token(struct generation *g) {
     struct kl_array *r;
     int n = 1;
     if (!simulated && g->choice) s = streams[draw(g->choice) % N_CPU];
-    TRY(kl_array_op1(&r, KL_OP_CALL, s, &p, sizeof p, &g->token, 1, KL_I32, 1, &n, &err));
+    TRY(kl_array_op1(&r,
+                     &(struct kl_operation){.op = KL_OP_CALL,
+                                            .stream = s,
+                                            .params = &p,
+                                            .params_bytes = sizeof p,
+                                            .in = &g->token,
+                                            .n_in = 1},
+                     KL_I32, 1, &n, &err));
     become(&g->token, r);
     return true;
 }

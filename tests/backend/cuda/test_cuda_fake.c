@@ -396,8 +396,16 @@ static void test_loss_of_values(void **state) {
     WELL(kl_stream_new(&s, KL_GPU, 0, &err));
     for (int both = 0; both < 2; both++) {
         fake.pause(1);
-        WELL(kl_array_op1(&a, KL_OP_ARANGE, s, &bad, sizeof bad, NULL, 0, KL_U32, 1, dims, &err));
-        WELL(kl_array_op1(&b, KL_OP_ARANGE, s, &bad, sizeof bad, NULL, 0, KL_U32, 1, dims, &err));
+        WELL(kl_array_op1(
+            &a,
+            &(struct kl_operation){
+                .op = KL_OP_ARANGE, .stream = s, .params = &bad, .params_bytes = sizeof bad},
+            KL_U32, 1, dims, &err));
+        WELL(kl_array_op1(
+            &b,
+            &(struct kl_operation){
+                .op = KL_OP_ARANGE, .stream = s, .params = &bad, .params_bytes = sizeof bad},
+            KL_U32, 1, dims, &err));
         hand_over(a);
         if (both) hand_over(b);
         fake.pause(0);
