@@ -13,4 +13,5 @@ END { exit bad }' || bad=1
 if grep -rnE 'include "backend/(gpu|cuda|opencl|sim)/' src/backend/cpu; then echo "cpu/ includes a GPU driver"; bad=1; fi
 if grep -rnE 'include "backend/cpu/' src/backend/gpu src/backend/cuda src/backend/opencl 2>/dev/null; then echo "a GPU driver includes cpu/"; bad=1; fi
 if grep -rnE 'include [<"]mlx/' src --include='*.[ch]' | grep -v '^src/api/'; then echo "only api/ may include <mlx/c/...>"; bad=1; fi
+if grep -rnE 'include "runtime/(executor|group|fork|readers)\.h"' src | grep -v '^src/runtime/'; then echo "executor.h, group.h, fork.h and readers.h are for runtime/ only"; bad=1; fi
 exit $bad

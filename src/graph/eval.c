@@ -7,7 +7,6 @@
 #include "base/failures.h"
 #include "graph/node.h"
 #include "runtime/device.h"
-#include "runtime/executor.h"
 
 struct visit {
     struct kl_node *node;
@@ -104,8 +103,9 @@ struct kept { /* a stream whose role the committing caller holds, and how far it
 };
 
 /* Whether s is a device's, and has nothing to do but the last n tasks. */
-static bool idle_device(const struct kl_stream *s, uint64_t last_ticket, uint64_t n) {
-    return s->type == KL_GPU && last_ticket - kl_timeline_done(&s->settled) <= n;
+static bool idle_device(struct kl_stream *s, uint64_t last_ticket, uint64_t n) {
+    return kl_stream_device_type(s) == KL_GPU &&
+           last_ticket - kl_timeline_done(kl_stream_timeline(s)) <= n;
 }
 
 /* The role of the last node's stream stays with the caller when it is free: always, or when it is that of a device that stands idle. */

@@ -6,6 +6,7 @@
 #include "base/fork_locks.h"
 #include "base/validate.h"
 #include "runtime/block_pool.h"
+#include "runtime/device.h"
 #include "runtime/executor.h"
 #include "runtime/group.h"
 

@@ -21,4 +21,9 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
 int kl_device_facts(enum kl_device_type type, int index, const struct kl_device_fact **facts,
                     size_t *n, struct kl_error **err);
 
+/* The block of b as m sees it. It is copied there when it lies elsewhere and is not shared; the value
+ * of b must be settled. Borrowed: b owns the copy. */
+int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **out,
+                    struct kl_error **err);
+
 void kl_devices_fork_child(void);

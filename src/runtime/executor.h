@@ -74,9 +74,6 @@ int kl_bind_task(struct kl_stream *s, struct kl_task *t, struct kl_error **err);
 void kl_bind_after_launch(struct kl_task *t);
 /* Validation, after a task of the CPU has run. */
 void kl_bind_check_guards(struct kl_stream *s, struct kl_task *t, struct kl_error **err);
-/* The block of b as m sees it, copied there when it lies elsewhere and is not shared (the value is settled). */
-int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **out,
-                    struct kl_error **err);
 #ifdef KL_TEST_HOOKS
 uint64_t kl_test_bytes_copied(void); /* between memories, so far */
 #endif
