@@ -205,3 +205,22 @@ struct kl_block *kl_block_new_user(void *data, size_t bytes, void *payload, void
     u->b.dtor = dtor;
     return &u->b;
 }
+
+bool kl_block_is_valid(struct kl_block *b) {
+    const char *raw = b->raw, *ptr = b->ptr;
+    if (raw && (ptr < raw || b->bytes > b->raw_bytes)) return false;
+    if (raw && (size_t)(ptr - raw) > b->raw_bytes - b->bytes) return false;
+    const struct kl_timeline *seen[KL_BLOCK_USES] = {0};
+    for (int i = 0; i < KL_BLOCK_USES; i++) {
+        seen[i] = atomic_load(&b->use[i].timeline);
+        if (i > 0 && seen[i] && !seen[i - 1]) return false;
+        for (int k = 0; seen[i] && k < i; k++)
+            if (seen[k] == seen[i]) return false;
+    }
+    for (struct kl_use_more *m = atomic_load(&b->more); m; m = m->next) {
+        const struct kl_timeline *t = atomic_load(&m->use.timeline);
+        for (int k = 0; t && k < KL_BLOCK_USES; k++)
+            if (seen[k] == t) return false;
+    }
+    return true;
+}

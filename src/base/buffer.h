@@ -112,6 +112,9 @@ static inline void kl_block_begin(struct kl_block *b, struct kl_timeline *t) {
         atomic_store_explicit(&b->use[i].timeline, NULL, memory_order_relaxed);
     if (atomic_load_explicit(&b->more, memory_order_relaxed)) kl_block_forget_uses_more(b);
 }
+/* Whether the usable bytes of b lie in what the system gave and its uses are each of another stream,
+ * without a gap between them. Nobody may own the buffer. For self-checks and their tests. */
+bool kl_block_is_valid(struct kl_block *b);
 /* Whether a device has not done with b. A task of the CPU, on the other hand, owns its operands until its kernel has returned. */
 bool kl_block_in_flight(struct kl_block *b);
 

@@ -72,3 +72,9 @@ void kl_assert_failed(const char *what, const char *file, int line) __attribute_
 #else
 #define kl_assert(x) ((void)0)
 #endif
+/* Walks whole structures: in builds with KEEL_SELF_CHECKS, which are the debug and sanitizer ones. */
+#ifdef KL_SELF_CHECKS
+#define kl_assert_slow(x) kl_assert(x)
+#else
+#define kl_assert_slow(x) ((void)0)
+#endif

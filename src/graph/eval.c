@@ -68,6 +68,18 @@ static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **e
     return KL_OK;
 }
 
+bool kl_node_is_valid(const struct kl_node *n) {
+    if (n->claimed || n->n_out < 1) return false;
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]->node != n || n->task.out[i] != &n->out[i]->t) return false;
+    for (int i = 0; i < n->n_in; i++) {
+        const struct kl_node *maker = n->in[i]->node;
+        bool made = !maker || maker->claimed || (kl_op_flags(maker->task.op) & KL_OPF_VIEW);
+        if (!made || n->task.in[i] != &n->in[i]->t) return false;
+    }
+    return true;
+}
+
 /* A view is made when its base is: it only lets go of the base. */
 static void claim_view(struct kl_node *n, struct kl_list *garbage) {
     if (n->keep) return;
@@ -76,6 +88,7 @@ static void claim_view(struct kl_node *n, struct kl_list *garbage) {
 }
 
 static void claim(struct kl_node *n, uint64_t self) {
+    kl_assert_slow(kl_node_is_valid(n));
     n->claimed = true;
     n->task.ticket = kl_stream_take_ticket(n->stream);
     n->task.submitter = self;

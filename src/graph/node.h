@@ -17,5 +17,8 @@ struct kl_node {
         *out; /* known weakly; owned by the task once claimed, and always when n_out > 1 */
 };
 
+/* Whether n may be claimed now: its outputs know it, and each input is made already or by a node that
+ * is claimed. Commit lock. For self-checks and their tests. */
+bool kl_node_is_valid(const struct kl_node *n);
 /* Releases all inputs of n and n itself; no lock is held. */
 void kl_node_release(struct kl_node *n);

@@ -235,6 +235,7 @@ static size_t give_back_cached(struct pool *p, size_t want) {
 static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
     struct pool *p = m->pool;
     int c = class_at_most(b->bytes);
+    kl_assert_slow(kl_block_is_valid(b));
     atomic_fetch_sub_explicit(&all.active, b->raw_bytes, memory_order_relaxed);
     /* Host memory is filled at once, unless a device that shares it still reads it. Device memory is filled by its next tenant's stream. */
     if (kl_validating() && m->is_host && !kl_block_in_flight(b)) kl_guard_poison(b);
@@ -293,6 +294,7 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
     size_t rounded = round_request(bytes, &c);
     struct kl_block *b = take_cached(p, rounded, c, t);
     if (!b && !(b = block_new(p, rounded, err))) return KL_ENOMEM;
+    kl_assert_slow(kl_block_is_valid(b));
     count_active(b->raw_bytes);
     /* Not when it was given back: commands that read it were perhaps not even handed over then. */
     kl_block_unshare(b);

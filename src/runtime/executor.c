@@ -267,6 +267,15 @@ static bool must_wait(struct kl_stream *s, struct kl_task *t, struct kl_wait *w)
 
 /* ---- the role ---- */
 
+bool kl_stream_is_valid(const struct kl_stream *s) {
+    /* Only the holder of the role takes tasks out of `local`, so nothing may be left there without one
+     * who will: an idle stream has none. */
+    if (s->role == KL_IDLE && !kl_list_empty(&s->local)) return false;
+    if (s->role == KL_QUEUED && !s->in_pool) return false;
+    if (s->role == KL_PARKED && !s->parked_on.timeline) return false;
+    return kl_timeline_done(&s->settled) <= atomic_load(&s->last_ticket);
+}
+
 static void push(struct kl_stream *s) { /* QUEUED, and in_pool has just become true; no lock held */
     if (s->is_reader)
         kl_readers_push(&s->item);
@@ -287,6 +296,7 @@ static bool make_queued(struct kl_stream *s) {
 void kl_executor_wake(struct kl_stream *s) {
     kl_mutex_lock(s->mu);
     bool must_push = s->role == KL_IDLE && !kl_list_empty(&s->inbox) && make_queued(s);
+    kl_assert_slow(kl_stream_is_valid(s));
     kl_mutex_unlock(s->mu);
     if (must_push) push(s);
 }
@@ -295,6 +305,7 @@ static void unpark(struct kl_waiter *w) {
     struct kl_stream *s = kl_container(w, struct kl_stream, park);
     kl_mutex_lock(s->mu);
     bool must_push = s->role == KL_PARKED && make_queued(s);
+    kl_assert_slow(kl_stream_is_valid(s));
     kl_mutex_unlock(s->mu);
     if (must_push) push(s);
 }
@@ -306,6 +317,7 @@ static bool park(struct kl_stream *s, const struct kl_wait *w) {
     kl_mutex_lock(s->mu);
     s->role = KL_PARKED;
     s->parked_on = *w;
+    kl_assert_slow(kl_stream_is_valid(s));
     kl_mutex_unlock(s->mu);
     if (kl_timeline_register(w->timeline, &s->park)) {
         /* From here on s may already be run by another thread. */
@@ -333,6 +345,7 @@ static struct kl_task *next_task(struct kl_stream *s) {
         kl_list_splice(&s->local, &s->inbox);
         n = kl_list_first(&s->local);
         if (!n) s->role = KL_IDLE;
+        kl_assert_slow(kl_stream_is_valid(s));
     }
     kl_mutex_unlock(s->mu);
     return n ? kl_container(n, struct kl_task, link) : NULL;
@@ -347,6 +360,7 @@ static void give_up_rest(struct kl_stream *s) {
         must_push = make_queued(s);
     else
         s->role = KL_IDLE;
+    kl_assert_slow(kl_stream_is_valid(s));
     kl_mutex_unlock(s->mu);
     if (must_push) push(s);
 }

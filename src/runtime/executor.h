@@ -43,6 +43,9 @@ struct kl_stream {
     struct kl_item item;             /* in the pool while in_pool */
 };
 
+/* Whether role, queue and tickets of s agree. With s->mu held. For self-checks and their tests. */
+bool kl_stream_is_valid(const struct kl_stream *s);
+
 /* Makes a stream's new work run: queues it, unless somebody runs it or it is parked. Call without locks. */
 void kl_executor_wake(struct kl_stream *s);
 /* The caller holds the role of s: runs tasks until `until` is launched, nothing is left, or it parks; then gives the role up. */

@@ -174,3 +174,17 @@ void cb_release(struct cb *cb) {
     kl_free(cb);
     atomic_fetch_sub(&dev->n_cbs, 1);
 }
+
+bool cb_is_valid(const struct cb *cb) {
+    int n = 0;
+    const struct op *last = NULL;
+    for (const struct op *op = cb->first; op; op = op->next, n++) {
+        if (op->cb != cb || op->n_taints > MAX_TAINTS) return false;
+        last = op;
+    }
+    if (n != cb->n_ops || last != cb->last) return false;
+    if (cb->n_commands > cb->commands_room || cb->n_waits > cb->waits_room) return false;
+    for (int i = 0; i < cb->n_waits; i++)
+        if (cb->waits[i] == cb || cb->waits[i]->queue == cb->queue) return false;
+    return !cb->settled || cb->complete;
+}

@@ -100,6 +100,8 @@ static inline struct device *device_of(struct kl_backend *b) {
 struct cb *cb_new(struct kl_queue *q, struct kl_error **err);
 /* Drops all that a settled command buffer holds; what is left is its event, for those who wait for it. Outside the lock. */
 void cb_empty(struct cb *cb);
+/* Whether the counts, lists and states of cb agree. dev->mu, or nobody else has it. For self-checks. */
+bool cb_is_valid(const struct cb *cb);
 void cb_release(struct cb *cb); /* outside the lock */
 void *cb_alloc(struct cb *cb,
                size_t bytes); /* zeroed, lives as long as cb; NULL when out of memory */

@@ -8,6 +8,7 @@
 /* Gives the commands to the driver; 0 also when there is nothing to run. */
 static int submit(struct cb *cb, struct kl_error **err) {
     struct device *dev = cb->queue->dev;
+    kl_assert_slow(cb_is_valid(cb));
     struct kl_error *lost = atomic_load(&dev->lost);
     if (cb->n_commands == 0) return KL_OK;
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
