@@ -244,7 +244,10 @@ static int layout_has(const char *func, bool *res, mlx_array arr, unsigned flag)
 }
 
 int _mlx_array_is_contiguous(bool *res, const mlx_array arr) {
-    return layout_has(__func__, res, arr, KL_DENSE);
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *a = kl_in(&c, arr, "arr");
+    if (!c.err) *res = kl_fills_memory(&a->t);
+    return kl_call_end_plain(&c);
 }
 
 int _mlx_array_is_row_contiguous(bool *res, const mlx_array arr) {

@@ -12,11 +12,11 @@ void kl_strides_row_major(int ndim, const int *dims, int64_t *strides) {
 }
 
 /* Whether the axes longer than 1 can be ordered so that each stride is the product of the extents
- * before. */
-static bool is_dense(int ndim, const int *dims, const int64_t *strides) {
+ * before; repeats: but for those of stride 0. */
+static bool is_dense(int ndim, const int *dims, const int64_t *strides, bool repeats) {
     int order[MAX_LONG_AXES], n = 0;
     for (int i = 0; i < ndim; i++) {
-        if (dims[i] == 1) continue;
+        if (dims[i] == 1 || (repeats && strides[i] == 0)) continue;
         if (n == MAX_LONG_AXES || strides[i] <= 0) return false;
         int k = n++;
         for (; k > 0 && strides[order[k - 1]] > strides[i]; k--) order[k] = order[k - 1];
@@ -52,9 +52,14 @@ uint8_t kl_layout_of(int ndim, const int *dims, const int64_t *strides) {
         }
         step *= dims[i];
     }
-    if (!(layout & (KL_ROW_CONTIGUOUS | KL_COL_CONTIGUOUS)) && !is_dense(ndim, dims, strides))
+    if (!(layout & (KL_ROW_CONTIGUOUS | KL_COL_CONTIGUOUS)) &&
+        !is_dense(ndim, dims, strides, false))
         layout &= (uint8_t)~KL_DENSE;
     return layout;
+}
+
+bool kl_fills_memory(const struct kl_tensor *t) {
+    return (t->layout & KL_DENSE) || is_dense(t->ndim, t->dims, t->strides, true);
 }
 
 bool kl_shape_size(int ndim, const int *dims, size_t item_bytes, int64_t *size) {

@@ -31,5 +31,7 @@ struct kl_tensor {
 void kl_strides_row_major(int ndim, const int *dims, int64_t *strides);
 /* The layout flags of a shape with these strides. */
 uint8_t kl_layout_of(int ndim, const int *dims, const int64_t *strides);
+/* Whether the elements are KL_DENSE, those of broadcast axes, whose stride is 0, counted once. */
+bool kl_fills_memory(const struct kl_tensor *t);
 /* The number of elements; false when it, or elements * item_bytes, is over 2^62. */
 bool kl_shape_size(int ndim, const int *dims, size_t item_bytes, int64_t *size);

@@ -447,7 +447,7 @@ int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array
 
 /* ---- random.c ---- */
 /* A key is a uint32 array of shape (2,); batches of keys have shape (..., 2) where said. key may be
- * NULL below: the next key of the process-wide sequence, which kl_random_seed restarts. */
+ * NULL below: the next key of the calling thread's sequence, which kl_random_seed restarts. */
 int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err);
 int kl_random_seed(uint64_t seed, struct kl_error **err);
 int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *key,

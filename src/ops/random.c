@@ -1,29 +1,27 @@
 /* random.c - random numbers as MLX defines them: keys, Threefry bits, and what is made of the bits.
  *
- * Without a key the process-wide sequence gives one: each use splits the state, keeps the first
+ * Without a key the calling thread's sequence gives one: each use splits the state, keeps the first
  * half as the new state and hands out the second. The split is computed here at once, so that no
  * graph grows behind the state. */
 #include <math.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/thread.h"
-#include "base/fork_locks.h"
 #include "base/threefry.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
 
 /* ---- keys ---- */
-static struct {
-    struct kl_mutex mu;
-    bool seeded; /* guarded by mu, as is the next */
+/* Of the calling thread; 12 bytes, since the room for thread-local variables is small. */
+static __thread struct {
     struct kl_threefry state;
-} sequence = {.mu = KL_MUTEX_INIT};
-
-__attribute__((constructor)) static void watch_fork(void) {
-    kl_fork_lock_add(&sequence.mu);
-}
+    bool seeded;
+} sequence;
+/* What the sequence of every thread begins with until it is seeded: the time of the first use; 0: none
+ * yet. */
+static _Atomic(uint64_t) first_seed;
 
 static struct kl_threefry key_of_seed(uint64_t seed) {
     return (struct kl_threefry){{(uint32_t)(seed >> 32), (uint32_t)seed}};
@@ -39,26 +37,29 @@ int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err) {
 }
 
 int kl_random_seed(uint64_t seed, struct kl_error **err) {
-    kl_mutex_lock(&sequence.mu);
     sequence.state = key_of_seed(seed);
     sequence.seeded = true;
-    kl_mutex_unlock(&sequence.mu);
     return KL_OK;
 }
 
+static uint64_t seed_of_process(void) {
+    uint64_t seed = atomic_load_explicit(&first_seed, memory_order_relaxed);
+    if (seed) return seed;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return atomic_compare_exchange_strong(&first_seed, &seed, time) ? time : seed;
+}
+
 static struct kl_threefry next_key(void) {
-    kl_mutex_lock(&sequence.mu);
     if (!sequence.seeded) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        sequence.state = key_of_seed((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+        sequence.state = key_of_seed(seed_of_process());
         sequence.seeded = true;
     }
     /* Four words: two pairs, of which the first members come first. */
     struct kl_threefry p = kl_threefry_pair(sequence.state, 4, 0),
                        q = kl_threefry_pair(sequence.state, 4, 1);
     sequence.state = (struct kl_threefry){{p.x[0], q.x[0]}};
-    kl_mutex_unlock(&sequence.mu);
     return (struct kl_threefry){{p.x[1], q.x[1]}};
 }
 

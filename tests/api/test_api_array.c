@@ -191,6 +191,21 @@ static void test_facts(void **state) {
     assert_true(is);
     OK(_mlx_array_is_contiguous(&is, t));
     assert_true(is);
+    /* A broadcast array fills its memory, many times; one with gaps, or backwards, does not. */
+    mlx_array v = mlx_array_new(), one = grid(3, 1);
+    OK(mlx_broadcast_to(&v, one, AXES(2, 3, 4), cpu));
+    OK(_mlx_array_is_contiguous(&is, v));
+    assert_true(is);
+    OK(_mlx_array_is_row_contiguous(&is, v));
+    assert_false(is);
+    OK(mlx_slice(&v, a, AXES(0, 0), AXES(2, 2), AXES(1, 1), cpu));
+    OK(_mlx_array_is_contiguous(&is, v));
+    assert_false(is);
+    OK(mlx_slice(&v, a, AXES(1, 2), AXES(-3, -4), AXES(-1, -1), cpu));
+    OK(_mlx_array_is_contiguous(&is, v));
+    assert_false(is);
+    mlx_array_free(v);
+    mlx_array_free(one);
     FAILS(_mlx_array_is_contiguous(NULL, t), KEEL_EARG, "the result is NULL");
     mlx_array_free(a);
     mlx_array_free(t);

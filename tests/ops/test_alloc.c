@@ -6,6 +6,8 @@ static struct kl_array *four, *one_d; /* operands of attention */
 static struct kl_array *mt;           /* m transposed: no reshape without a copy */
 static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2, *m22;
 static struct kl_array *m_row, *cube, *one_row;
+static const float factor = 2;
+static const double number = 1;
 
 #define BUILDERS(X)                                                                                \
     X(zeros, kl_zeros(out, LIST(2, 3), KL_F32, cpu(), err))                                        \
@@ -80,6 +82,7 @@ static struct kl_array *m_row, *cube, *one_row;
     X(tril, kl_tril(out, m, 0, cpu(), err))                                                        \
     X(diag, kl_diag(out, v, -1, cpu(), err))                                                       \
     X(trace, kl_trace(out, m, 0, 0, 1, KL_F32, cpu(), err))                                        \
+    X(complex_to_num, kl_nan_to_num(out, complex, 0, &number, &number, cpu(), err))                \
     X(hanning, kl_hanning(out, 4, cpu(), err))                                                     \
     X(pad, kl_pad(out, m, LIST(0), LIST(1), LIST(1), one, "constant", cpu(), err))                 \
     X(pad_edge, kl_pad_symmetric(out, m, 1, NULL, "edge", cpu(), err))                             \
@@ -98,13 +101,14 @@ static struct kl_array *m_row, *cube, *one_row;
     X(inner, kl_inner(out, m, half, cpu(), err))                                                   \
     X(tensordot, kl_tensordot_axis(out, m, half, 1, cpu(), err))                                   \
     X(addmm, kl_addmm(out, one, m, half, 2, 3, cpu(), err))                                        \
-    X(hadamard, kl_hadamard_transform(out, idx, NULL, cpu(), err))                                 \
+    X(hadamard, kl_hadamard_transform(out, idx, &factor, cpu(), err))                              \
     X(key, kl_random_key(out, 1, err))                                                             \
     X(bits, kl_random_bits(out, LIST(3), 2, NULL, cpu(), err))                                     \
     X(uniform, kl_random_uniform(out, half, one, LIST(2, 3), KL_F16, key, cpu(), err))             \
     X(normal, kl_random_normal(out, LIST(3), KL_F64, 1, 2, key, cpu(), err))                       \
     X(bernoulli, kl_random_bernoulli(out, half, LIST(3), NULL, cpu(), err))                        \
     X(gumbel, kl_random_gumbel(out, LIST(3), KL_F16, NULL, cpu(), err))                            \
+    X(categorical_row, kl_random_categorical_num_samples(out, v, 0, 2, NULL, cpu(), err))          \
     X(categorical, kl_random_categorical_num_samples(out, m, 1, 2, NULL, cpu(), err))              \
     X(laplace, kl_random_laplace(out, LIST(3), KL_F16, 1, 2, NULL, cpu(), err))                    \
     X(truncated_normal,                                                                            \

@@ -126,6 +126,26 @@ static void depends(void **state) {
     for (int k = 0; k < 4; k++) kl_array_release(used[k]);
 }
 
+/* Chains of element-wise operations over no elements, of views in every order: nothing is looked at. */
+static void nothing_in_a_chain(void **state) {
+    static const int shapes[][2] = {{0, 3}, {3, 0}, {0, 0}};
+    static const float none[1];
+    for (int k = 0; k < 3; k++) {
+        struct kl_array *a, *t, *c, *b, *x, *y, *z;
+        OK(kl_array_new_data(&a, none, KL_F32, 2, shapes[k], &err));
+        OK(kl_transpose(&t, a, gpu_stream, &err));
+        OK(kl_copy(&c, t, gpu_stream, &err));
+        OK(kl_transpose(&b, c, gpu_stream, &err));
+        OK(kl_add(&x, a, b, gpu_stream, &err));
+        OK(kl_exp(&y, x, gpu_stream, &err));
+        OK(kl_multiply(&z, y, b, gpu_stream, &err));
+        OK(kl_eval(&z, 1, &err));
+        assert_int_equal(z->t.size, 0);
+        struct kl_array *used[] = {a, t, c, b, x, y, z};
+        for (int i = 0; i < 7; i++) kl_array_release(used[i]);
+    }
+}
+
 /* The index faults of gathers and scatters whose slices have no elements, of every index dtype; those
  * that are good fail nothing. */
 static void indices_of_nothing(void **state) {
@@ -173,8 +193,8 @@ static void indices_of_nothing(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_bits),
-                                       cmocka_unit_test(view_in_a_chain), cmocka_unit_test(depends),
-                                       cmocka_unit_test(indices_of_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits), cmocka_unit_test(view_in_a_chain), cmocka_unit_test(depends),
+        cmocka_unit_test(nothing_in_a_chain), cmocka_unit_test(indices_of_nothing)};
     return cmocka_run_group_tests(tests, open_streams, NULL);
 }

@@ -1,6 +1,8 @@
 /* Random numbers: bit for bit what MLX gives where its bits are defined, the key sequence, bad
  * arguments. */
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "golden.h"
 
@@ -189,36 +191,71 @@ static void sequence(void **state) {
     kl_array_release(high);
 }
 
-static void *draw(void *arg) {
-    for (int i = 0; i < 200; i++) {
-        struct kl_array *a;
-        if (kl_random_bits(&a, LIST(1), 4, NULL, arg, NULL)) return arg;
-        kl_array_release(a);
-    }
-    return NULL;
+struct drawn {
+    bool seeds;
+    uint64_t seed;
+    uint32_t v[3];
+};
+
+static int draw(uint32_t *v) {
+    struct kl_array *a;
+    KL_TRY(kl_random_bits(&a, LIST(1), 4, NULL, cpu(), NULL));
+    void *p;
+    const int rc = kl_array_host(a, &p, NULL);
+    if (rc == KL_OK) memcpy(v, p, sizeof *v);
+    kl_array_release(a);
+    return rc;
+}
+static void *draw_three(void *arg) {
+    struct drawn *d = arg;
+    int rc = d->seeds ? kl_random_seed(d->seed, NULL) : KL_OK;
+    for (int i = 0; i < 3; i++) rc = rc ? rc : draw(&d->v[i]);
+    return rc ? arg : NULL;
+}
+static void in_a_thread(struct drawn *d) {
+    pthread_t thread;
+    void *failed;
+    assert_int_equal(pthread_create(&thread, NULL, draw_three, d), 0);
+    pthread_join(thread, &failed);
+    assert_null(failed);
 }
 
-/* The state after n uses from several threads is that after n uses from one. */
+/* Each thread has a sequence: all begin alike, what one draws or seeds moves no other; a child of fork
+ * goes on where its parent was. */
 static void sequence_of_threads(void **state) {
-    pthread_t threads[4];
-    struct kl_array *a, *b;
+    struct drawn fresh = {.seeds = false}, again = fresh, five = {.seeds = true, .seed = 5},
+                 here = five, later = {.seeds = false};
+    uint32_t one, child, parent;
+    in_a_thread(&fresh);
+    in_a_thread(&again);
+    assert_memory_equal(fresh.v, again.v, sizeof fresh.v);
+    assert_true(fresh.v[0] != fresh.v[1] && fresh.v[1] != fresh.v[2]);
+    assert_null(draw_three(&here));
+    in_a_thread(&five);
+    assert_memory_equal(here.v, five.v, sizeof here.v);
+    assert_memory_not_equal(here.v, fresh.v, sizeof here.v);
     kl_random_seed(5, NULL);
-    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, draw, cpu()), 0);
-    for (int i = 0; i < 4; i++) {
-        void *failed;
-        pthread_join(threads[i], &failed);
-        assert_null(failed);
+    assert_int_equal(draw(&one), KL_OK);
+    in_a_thread(&later); /* not moved by what this thread did */
+    assert_memory_equal(later.v, fresh.v, sizeof later.v);
+    assert_int_equal(one, here.v[0]);
+    int fd[2];
+    assert_int_equal(pipe(fd), 0);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const bool good =
+            draw(&child) == KL_OK && write(fd[1], &child, sizeof child) == sizeof child;
+        _exit(!good);
     }
-    EXPECT_OK(kl_random_bits(&a, LIST(2), 4, NULL, cpu(), &err));
-    kl_random_seed(5, NULL);
-    for (int i = 0; i < 4; i++) assert_null(draw(cpu()));
-    EXPECT_OK(kl_random_bits(&b, LIST(2), 4, NULL, cpu(), &err));
-    void *x = values_of(a), *y = values_of(b);
-    assert_memory_equal(x, y, 8);
-    free(x);
-    free(y);
-    kl_array_release(a);
-    kl_array_release(b);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(read(fd[0], &child, sizeof child), sizeof child);
+    assert_int_equal(draw(&parent), KL_OK);
+    assert_int_equal(child, here.v[1]);
+    assert_int_equal(parent, here.v[1]);
+    close(fd[0]);
+    close(fd[1]);
 }
 
 static void bad(void **state) {

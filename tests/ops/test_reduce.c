@@ -2,6 +2,8 @@
  * arguments. */
 #include "golden.h"
 
+#include "backend/cpu/cpu_kernels.h"
+
 #include "golden_reduce.inc"
 
 static void values(void **state) {
@@ -243,13 +245,43 @@ static void bad(void **state) {
     kl_array_release(a);
 }
 
+/* Rows of a view that goes backwards, whose offsets are negative: the same bits as of a copy, in every
+ * variant. */
+static void backward_rows(void **state) {
+    enum { ROWS = 40, LENGTH = 21 };
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_I32, KL_F64};
+    kl_reduce_axis_fn *const builds[] = {kl_sum_axis, kl_max_axis, kl_min_axis, kl_argmax_axis};
+    float v[ROWS * LENGTH];
+    for (int i = 0; i < ROWS * LENGTH; i++) v[i] = (float)(i * 37 % 101) - 50;
+    struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, LENGTH), v);
+    for (int k = 0; k < kl_cpu_n_variants() * 5 * 4; k++) {
+        struct kl_array *typed, *view, *copy, *out[2];
+        kl_cpu_use_variant(k / 20);
+        EXPECT_OK(kl_astype(&typed, f, (int)dtypes[k % 5], cpu(), &err));
+        EXPECT_OK(kl_slice(&view, typed, LIST(ROWS - 1, 0), LIST(-ROWS - 1, LENGTH), LIST(-1, 1),
+                           cpu(), &err));
+        EXPECT_OK(kl_copy(&copy, view, cpu(), &err));
+        for (int w = 0; w < 2; w++)
+            EXPECT_OK(builds[k / 5 % 4](&out[w], w ? copy : view, 1, false, cpu(), &err));
+        void *x = values_of(out[0]), *y = values_of(out[1]);
+        assert_memory_equal(x, y, ROWS * kl_dtype_size(out[0]->t.dtype));
+        free(x);
+        free(y);
+        struct kl_array *used[] = {typed, view, copy, out[0], out[1]};
+        for (int i = 0; i < 5; i++) kl_array_release(used[i]);
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+    kl_array_release(f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),     cmocka_unit_test(zero_axes_and_scalars),
         cmocka_unit_test(empty),      cmocka_unit_test(signed_zeros),
         cmocka_unit_test(wide_means), cmocka_unit_test(one_tree),
         cmocka_unit_test(long_sums),  cmocka_unit_test(arg_of_all),
-        cmocka_unit_test(arg_ways),   cmocka_unit_test(bad),
+        cmocka_unit_test(arg_ways),   cmocka_unit_test(backward_rows),
+        cmocka_unit_test(bad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,28 @@ static void windows(void **state) {
     }
 }
 
+/* Nothing is computed when a window is built, and a device has the CPU's bits. */
+static void lazy(void **state) {
+    for (int k = 0; k < 4; k++)
+        for (int n = 0; n < 1000; n = 3 * n + 1) {
+            struct kl_array *out, *other;
+            EXPECT_OK(all[k](&out, n, cpu(), &err));
+            EXPECT_OK(all[k](&other, n, sim(), &err));
+            assert_false(n > 1 && kl_fate_settled(out->t.fate)); /* that of one is a constant */
+            assert_false(n > 1 && kl_fate_settled(other->t.fate));
+            float *v = values_of(out), *w = values_of(other);
+            assert_memory_equal(v, w, (size_t)n * sizeof *v);
+            free(v);
+            free(w);
+            kl_array_release(out);
+            kl_array_release(other);
+        }
+    struct kl_array *out; /* 10^9 of them are not computed unless somebody asks */
+    EXPECT_OK(kl_hanning(&out, 1000000000, cpu(), &err));
+    kl_array_release(out);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(lazy)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

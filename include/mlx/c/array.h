@@ -170,7 +170,8 @@ KEEL_API const keel_bfloat16_t *mlx_array_data_bfloat16(const mlx_array arr);
 KEEL_API int _mlx_array_is_available(bool *res, const mlx_array arr);
 /* Waits until arr is settled, evaluating it if nobody has; fails as mlx_array_eval does. */
 KEEL_API int _mlx_array_wait(const mlx_array arr);
-/* Whether the elements fill consecutive places, in some order of axes. */
+/* Whether the elements fill consecutive places, in some order of axes; those of a broadcast array may
+ * be there many times. */
 KEEL_API int _mlx_array_is_contiguous(bool *res, const mlx_array arr);
 /* Whether they do in row-major order, the last axis fastest. */
 KEEL_API int _mlx_array_is_row_contiguous(bool *res, const mlx_array arr);

@@ -2,8 +2,9 @@
  *
  * A key is an uint32 array of shape (2,). The same key gives the same numbers, on every device
  * and with any number of threads; keys are split to get independent ones. `key` may be an empty
- * handle: then the next key of the process-wide sequence is used, which mlx_random_seed
- * restarts. `shape` may be NULL when shape_num is 0: one number, 0-d. Operations run on stream
+ * handle: then the next key of the calling thread's sequence is used, which mlx_random_seed
+ * restarts. Until they are seeded the sequences of all threads of a process begin alike, at a state
+ * that depends on the time; they end with their threads. `shape` may be NULL when shape_num is 0: one number, 0-d. Operations run on stream
  * s. Errors: a bad key, negative extents, a dtype that is not taken. */
 #ifndef MLX_RANDOM_H
 #define MLX_RANDOM_H
@@ -24,7 +25,7 @@ extern "C" {
 
 /* ---- keys ---- */
 KEEL_API int mlx_random_key(mlx_array *res, uint64_t seed);
-/* Restarts the process-wide sequence. */
+/* Restarts the sequence of the calling thread; those of others go on. */
 KEEL_API int mlx_random_seed(uint64_t seed);
 /* Two keys, independent of each other and of key, which should not be used again. */
 KEEL_API int mlx_random_split(mlx_array *res_0, mlx_array *res_1, const mlx_array key,

@@ -77,6 +77,7 @@ static void range_of(const struct kl_arg *a, const char **from, const char **to)
 
 static bool overlap(const struct kl_arg *a, const struct kl_arg *b) {
     const char *a0, *a1, *b0, *b1;
+    if (a->size == 0 || b->size == 0) return false; /* and may have no address */
     range_of(a, &a0, &a1);
     range_of(b, &b0, &b1);
     return a0 < b1 && b0 < a1;

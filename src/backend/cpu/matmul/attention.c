@@ -55,6 +55,8 @@ static int64_t round_up(int64_t n, int64_t unit) {
 }
 
 static const char *row_of(const struct kl_arg *a, int64_t batch, int64_t head, int64_t row) {
+    static const double nothing[8]; /* rows of width 0 may have no address */
+    if (a->size == 0) return (const char *)nothing;
     return (const char *)a->data +
            (batch * a->strides[0] + head * a->strides[1] + row * a->strides[2]) *
                (int64_t)kl_dtype_size(a->dtype);

@@ -232,6 +232,10 @@ int kl_cpu_matmul(struct kl_launch *l) {
     j.m = out->dims[last - 1];
     j.n = out->dims[last];
     j.k = j.a->dims[last];
+    if (j.k == 0) { /* sums of nothing, of operands that may have no address */
+        memset(out->data, 0, (size_t)out->size * kl_dtype_size(out->dtype));
+        return KL_OK;
+    }
     j.a_row = j.a->strides[last - 1];
     j.a_col = j.a->strides[last];
     j.b_row = j.b->strides[last - 1];

@@ -39,7 +39,7 @@ static __attribute__((noinline)) void take_rows(const char **row, const void *x,
         for (int r = 0; r < ROWS; r++) some[r] = offsets[kl_min64(from + r, rows - 1)];
         o = some;
     }
-    for (int r = 0; r < ROWS; r++) row[r] = (const char *)x + (o[r] << bits);
+    for (int r = 0; r < ROWS; r++) row[r] = (const char *)x + o[r] * (INT64_C(1) << bits);
 }
 
 /* Asks for what a row that follows at the distance of AHEAD has. */
