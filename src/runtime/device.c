@@ -15,6 +15,7 @@
 #include "runtime/block_pool.h"
 #include "runtime/pool.h"
 #ifdef KL_TEST_HOOKS
+#include "backend/gpu/gpu.h"
 #include "backend/sim/sim.h"
 #endif
 
@@ -305,3 +306,9 @@ void kl_devices_fork_child(void) {
         if (b->ops->forked) b->ops->forked(b);
     }
 }
+
+#ifdef KL_TEST_HOOKS
+void kl_test_device_until_empty(struct kl_backend *gpu) {
+    kl_gpu_until_empty(gpu);
+}
+#endif

@@ -27,3 +27,7 @@ int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **
                     struct kl_error **err);
 
 void kl_devices_fork_child(void);
+#ifdef KL_TEST_HOOKS
+/* Until nothing is left of what the host was told of this GPU. */
+void kl_test_device_until_empty(struct kl_backend *gpu);
+#endif

@@ -4,7 +4,6 @@
 
 #include <sched.h>
 
-#include "backend/gpu/gpu.h"
 #include "base/alloc.h"
 #include "base/failures.h"
 #include "base/release.h"
@@ -333,7 +332,7 @@ void kl_until_quiet(void) {
             if (s->backend->ops->poll) s->backend->ops->poll(s->backend, s->queue);
             sched_yield();
         }
-        if (s->type == KL_GPU) kl_gpu_until_empty(s->backend);
+        if (s->type == KL_GPU) kl_test_device_until_empty(s->backend);
     }
     kl_release_drain();
     kl_threads_until_begun();
