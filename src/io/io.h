@@ -58,6 +58,7 @@ int kl_source_new_read_at(struct kl_source **out, const struct kl_read_at_ops *o
 struct kl_source *kl_source_retain(struct kl_source *s);
 void kl_source_release(struct kl_source *s);     /* NULL is fine */
 void *kl_source_desc(const struct kl_source *s); /* of a custom one, else NULL */
+bool kl_source_is_custom(const struct kl_source *s);
 /* The path, or what label() said when it was first asked. Lives as long as s, never NULL. */
 const char *kl_source_label(struct kl_source *s);
 

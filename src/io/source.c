@@ -135,6 +135,10 @@ void *kl_source_desc(const struct kl_source *s) {
     return s->custom ? kl_custom_desc(s->custom) : NULL;
 }
 
+bool kl_source_is_custom(const struct kl_source *s) {
+    return s->custom != NULL;
+}
+
 const char *kl_source_label(struct kl_source *s) {
     return s->custom ? kl_custom_label(s->custom) : s->path;
 }

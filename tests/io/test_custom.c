@@ -51,6 +51,24 @@ static void reads_have_exactly_the_lengths_of_the_format(void **state) {
     close_fixture(&x);
 }
 
+/* The file may be shorter than what the reader stands over. */
+static void a_longer_buffer_loads(void **state) {
+    struct memory m = {0};
+    struct bytes b = safetensors_bytes(header, 12 + 1000);
+    struct kl_error *err = NULL;
+    struct kl_source *s = memory_source(&m, b);
+    struct kl_file *f;
+    expect_ok(kl_file_open(&f, s, KL_FORMAT_SAFETENSORS, &err), err);
+    assert_int_equal(f->n, 3);
+    struct kl_array *c = array_of(f, "c", NULL);
+    assert_memory_equal(host_of(c), "\10\11\12\13", 4);
+    kl_array_release(c);
+    kl_file_close(f);
+    kl_source_release(s);
+    memory_end(&m);
+    free(b.p);
+}
+
 static void an_error_raised_in_a_read_fails_that_tensor(void **state) {
     struct fixture x = {0};
     open_fixture(&x);
@@ -351,6 +369,7 @@ static void writers_that_fail_fail_the_call(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_have_exactly_the_lengths_of_the_format),
+        cmocka_unit_test(a_longer_buffer_loads),
         cmocka_unit_test(an_error_raised_in_a_read_fails_that_tensor),
         cmocka_unit_test(a_reader_that_goes_bad_fails_this_tensor_and_the_later_ones),
         cmocka_unit_test(a_reader_that_raises_and_goes_bad_gives_its_message_to_all),
