@@ -15,12 +15,9 @@ test: setup
 test-full: setup
 	tools/test.sh full
 
-# The inner loop: debug with ASan and UBSan, fast tests, layers, format; warnings are errors everywhere.
+# The inner loop: debug with ASan and UBSan, the tests without the label slow, layers, format; warnings are errors everywhere.
 check:
-	tools/check-layers.sh
-	tools/check-format.sh
-	tools/build.sh asan
-	ctest --test-dir build/asan --output-on-failure -j$(JOBS) -LE slow
+	JOBS=$(JOBS) tools/test.sh check
 
 # make one T=runtime/stream
 one:

@@ -19,8 +19,9 @@ install(FILES ${PROJECT_BINARY_DIR}/keelConfig.cmake ${PROJECT_BINARY_DIR}/keelC
 install(FILES ${PROJECT_BINARY_DIR}/mlxcConfig.cmake DESTINATION ${KEEL_CMAKE_DIR}/mlxc)
 
 foreach(name keel mlxc)
-  file(WRITE ${PROJECT_BINARY_DIR}/${name}.pc
-"prefix=${CMAKE_INSTALL_PREFIX}
+  # The prefix is that of the installation, which cmake --install --prefix may change.
+  file(WRITE ${PROJECT_BINARY_DIR}/${name}.pc.in
+"prefix=@KEEL_PREFIX@
 libdir=\${prefix}/${CMAKE_INSTALL_LIBDIR}
 includedir=\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
 
@@ -30,7 +31,10 @@ Version: ${PROJECT_VERSION}
 Libs: -L\${libdir} -l${name}
 Cflags: -I\${includedir}
 ")
-  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(CODE "
+    get_filename_component(KEEL_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+    configure_file(\"${PROJECT_BINARY_DIR}/${name}.pc.in\"
+      \"\$ENV{DESTDIR}\${KEEL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/${name}.pc\" @ONLY)")
 endforeach()
 install(CODE "
   foreach(link libmlxc.so libmlxc.so.0)

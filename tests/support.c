@@ -4,8 +4,38 @@
 #include <ftw.h>
 #include <unistd.h>
 
-static char test_dir[64];
 static pid_t test_pid;
+
+static unsigned long n_cases, n_taken, seed;
+
+static void report_sample(void) {
+    if (getpid() == test_pid)
+        printf("SAMPLE: %lu of %lu cases, KEEL_TEST_SEED=%lu\n", n_taken, n_cases, seed);
+}
+
+bool kl_test_samples(const char *what) {
+    const char *given = getenv("KEEL_TEST_SAMPLE");
+    return given && strstr(given, what);
+}
+
+bool kl_test_takes(const char *what, unsigned one_in) {
+    static uint64_t state;
+    if (!kl_test_samples(what)) return true;
+    if (!n_cases) {
+        const char *given = getenv("KEEL_TEST_SEED");
+        seed = given ? strtoul(given, NULL, 10) : 1;
+        state = seed * UINT64_C(0x9E3779B97F4A7C15);
+        test_pid = getpid();
+        atexit(report_sample);
+    }
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    bool taken = (state >> 33) % one_in == 0;
+    n_cases++;
+    n_taken += taken;
+    return taken;
+}
+
+static char test_dir[64];
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
     return remove(path);

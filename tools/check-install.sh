@@ -1,16 +1,31 @@
 #!/usr/bin/env bash
-# Installs into an empty folder with the plain CMake call of the README and links programs against it in every way that we promise:
-# pkg-config under both names, the CMake package, -lmlxc. Also: exactly one library is built, its size, and how long loading takes.
+# Installs what the release preset built into an empty folder and links programs against it in every way that we promise: pkg-config under both names, the
+# CMake package, -lmlxc. The plain CMake call of the README is configured but not compiled: it must build exactly one library, by the very commands
+# that the preset did. Also: its size.
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD
+built=$top/build/release
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cmake -S . -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$work/prefix" >/dev/null
-ninja -C "$work/build" --quiet
-n=$(find "$work/build" -maxdepth 1 \( -name '*.so.*.*.*' -o -name '*.a' \) | wc -l)
-[ "$n" -eq 1 ] || { echo "expected exactly one library, found $n"; exit 1; }
-cmake --install "$work/build" >/dev/null
+tools/build.sh release
+cmake -S . -B "$work/plain" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+libraries=$(ninja -C "$work/plain" -t targets all | grep -E ': C_(SHARED|STATIC)_LIBRARY_LINKER' | sed 's/: .*//')
+case $libraries in
+libkeel.so.*.*.*) [ "$(wc -l <<<"$libraries")" -eq 1 ] ;;
+*) false ;;
+esac || { echo "expected exactly one library, libkeel.so, from the plain CMake call, found: $libraries"; exit 1; }
+commands() { # of everything that the library needs, without the folder and a compiler cache
+    ninja -C "$1" -t commands "$libraries" | sed -E "s,$1,BUILD,g; s,^[^ ]*ccache ,," | sort
+}
+commands "$work/plain" >"$work/plain.txt"
+commands "$built" >"$work/built.txt"
+diff "$work/plain.txt" "$work/built.txt" >"$work/diff.txt" || {
+    echo "the plain CMake call builds the library by other commands than the release preset:"
+    head -n 4 "$work/diff.txt" | cut -c 1-1000
+    exit 1
+}
+cmake --install "$built" --prefix "$work/prefix" >/dev/null
 cat >"$work/user.c" <<'END'
 #include <mlx/c/mlx.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Includes go down or sideways, never up; cpu/ and the GPU drivers never meet (but for the simulated device, whose kernels are the CPU's);
-# only api/ includes the public headers of MLX.
+# only api/ includes the public headers of MLX. Files with code for tests alone are those that are compiled twice.
 set -u
 cd "$(dirname "$0")/.."
 bad=0
@@ -14,4 +14,11 @@ if grep -rnE 'include "backend/(gpu|cuda|opencl|sim)/' src/backend/cpu; then ech
 if grep -rnE 'include "backend/cpu/' src/backend/gpu src/backend/cuda src/backend/opencl 2>/dev/null; then echo "a GPU driver includes cpu/"; bad=1; fi
 if grep -rnE 'include [<"]mlx/' src --include='*.[ch]' | grep -v '^src/api/'; then echo "only api/ may include <mlx/c/...>"; bad=1; fi
 if grep -rnE 'include "runtime/(executor|group|fork|readers)\.h"' src | grep -v '^src/runtime/'; then echo "executor.h, group.h, fork.h and readers.h are for runtime/ only"; bad=1; fi
+# Code for tests alone: only where CMakeLists.txt compiles a file twice.
+hooked=$(sed -nE 's/^list\(FILTER KEEL_HOOKED_SOURCES INCLUDE REGEX "(.*)"\)$/\1/p' CMakeLists.txt | sed 's/\\\\/\\/g')
+[ -n "$hooked" ] || { echo "no list of sources with hooks in CMakeLists.txt"; bad=1; }
+if grep -rlE --include='*.c' 'KL_TEST_HOOKS' src | grep -vE "${hooked:-^}|^src/backend/sim/"; then
+    echo "KL_TEST_HOOKS in a file that KEEL_HOOKED_SOURCES (CMakeLists.txt) does not name"
+    bad=1
+fi
 exit $bad

@@ -23,6 +23,7 @@ if [ -d "$build/tests/fake" ]; then cp -r "$build/tests/fake" bundle/bin/fake; f
 
 # Libraries: ours, and what the programs and libzip (loaded at run time) need beyond the C library.
 strip --strip-unneeded -o bundle/lib/libkeel.so.0 "$build/libkeel.so.0"
+strip --strip-unneeded -o bundle/lib/libkeel_testing.so "$build/libkeel_testing.so"
 libzip=$(ldconfig -p | awk '/libzip\.so\.[45] .*=>/ { print $NF; exit }')
 {
     [ -z "$libzip" ] || echo "$libzip"
@@ -31,7 +32,7 @@ libzip=$(ldconfig -p | awk '/libzip\.so\.[45] .*=>/ { print $NF; exit }')
     done | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
 } | sort -u | while read -r f; do
     case $(basename "$f") in
-    libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | ld-linux* | libkeel.so.*) continue ;;
+    libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | ld-linux* | libkeel.so.* | libkeel_testing.so) continue ;;
     esac
     cp -L "$f" "bundle/lib/$(basename "$f")"
 done
@@ -50,6 +51,7 @@ if [ $# -eq 0 ]; then ls bin; exit 0; fi
 name=$1
 shift
 if [ ! -x "bin/$name" ] || [ ! -f "bin/$name" ]; then echo "run.sh: there is no $name; see bundle/run.sh alone" >&2; exit 1; fi
+# The programs find the libraries in lib/ by themselves; what those load at run time they do not.
 LD_LIBRARY_PATH="$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export LD_LIBRARY_PATH
 # The example looks for its data where it was built.

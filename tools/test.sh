@@ -1,12 +1,24 @@
 #!/usr/bin/env bash
-# tools/test.sh [full] - everything that CI runs. Prints the minutes of each stage and ends with a line of totals.
+# tools/test.sh [check|full] - everything that CI runs; check: the inner loop; full: what takes hours too. Which stage runs what is in CONTRIBUTING.md.
+# Prints the minutes of each stage and the ten slowest tests, and ends with a line of totals.
 set -u
 cd "$(dirname "$0")/.."
-jobs=$(nproc)
+mode=${1:-}
+jobs=${JOBS:-$(nproc)}
 passed=0 failed=0
-# Kernels that one stage has compiled the next one finds; nothing of the user's cache is read or written.
-export KEEL_CACHE_DIR=$PWD/build/kernel-cache
-rm -rf "$KEEL_CACHE_DIR"
+# Kernels that one stage has compiled the next one finds, and the next run: entries are named by source, options, device and driver. Nothing
+# of the user's caches is read or written.
+export KEEL_CACHE_DIR=$PWD/build/kernel-cache POCL_CACHE_DIR=$PWD/build/kernel-cache/pocl
+mkdir -p "$POCL_CACHE_DIR"
+slowest=$(mktemp)
+trap 'rm -f "$slowest"' EXIT
+if [ "$mode" = full ]; then
+    unset KEEL_TEST_QUICK_KERNELS
+    in_release= in_sanitizers=
+else
+    export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
+    in_release=kernels in_sanitizers=kernels,cpu
+fi
 start_all=$SECONDS
 
 # stage NAME COMMAND...: runs it, counts it as one test unless it prints ctest's own totals.
@@ -36,15 +48,16 @@ stage() {
         awk '/\*\*\*/ { on = 1 } on && /^ +Start +[0-9]+:|tests passed,/ { on = 0 } on' "$log" | head -n 200
         tail -n 30 "$log"
     fi
+    sed -nE "s/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: ([^ ]+) .* ([0-9.]+) sec$/\2 \1, $name/p" "$log" >>"$slowest"
     rm -f "$log"
     awk -v n="$name" -v s=$((SECONDS - start)) 'BEGIN { printf "   %-28s %5.2f minutes\n", n, s / 60 }'
 }
 
-tests() { # tests PRESET [ctest arguments]
-    local preset=$1
-    shift
+tests() { # tests PRESET WHAT-IS-SAMPLED [ctest arguments]
+    local preset=$1 sampled=$2
+    shift 2
     tools/build.sh "$preset" || return 1
-    ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" --no-tests=error "$@"
+    KEEL_TEST_SAMPLE=$sampled ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" --no-tests=error "$@"
 }
 
 fuzz_one() { # target: for a while, from its corpus, without writing into it
@@ -69,22 +82,32 @@ fuzz() { # as many targets at once as there are processors
 layers() { tools/check-layers.sh && echo "layers hold"; }
 format() { tools/check-format.sh && echo "format holds"; }
 
+summary() {
+    echo "== slowest tests"
+    sort -rn "$slowest" | head -n 10 | awk '{ t = $1; $1 = ""; printf "   %7.2f seconds %s\n", t, $0 }'
+    awk -v s=$((SECONDS - start_all)) 'BEGIN { printf "total %.2f minutes\n", s / 60 }'
+    echo "$passed passed, $failed failed"
+    [ $failed -eq 0 ]
+}
+
 stage "layers" layers
 stage "format" format
+stage "rows of operations" tools/check-rows.sh
+if [ "$mode" = check ]; then
+    stage "ASan and UBSan, fast tests" tests asan "$in_sanitizers" -LE slow
+    summary
+    exit
+fi
 stage "public headers" tools/check-headers.sh
 stage "model of the protocol" docs/model/check.sh
-stage "release: build, all tests" tests release
+stage "release: build, all tests" tests release "$in_release"
 stage "API table" tools/api_coverage.sh build/release/libkeel.so
 stage "install and link" tools/check-install.sh
 stage "demo" build/release/examples/digits cpu
-stage "ASan and UBSan" tests asan
-# What runs kernels on PoCL is left to the other stages: its compiler does not live with this sanitizer's memory map.
-# The longest tests of kernels are left out: they share their chunks within one thread (tests/backend/cpu/kernel_support.h), so there is no race to find; the other folders' run kernels on the pool.
-stage "TSan" tests tsan -L 'base|backend|runtime|graph|io|storm' -E 'backend/opencl|backend/gpu/lower_|backend/cpu/cpu_(along|elementwise|matmul|reduce|scatter|short_rows|sort)$'
+stage "ASan and UBSan" tests asan "$in_sanitizers"
+stage "TSan" tests tsan "$in_sanitizers"
 stage "fuzz" fuzz
-if [ "${1:-}" = full ]; then
+if [ "$mode" = full ]; then
     KEEL_STORM_GRAPHS=100000 stage "long fault storm" ctest --test-dir build/release --output-on-failure -R storm
 fi
-awk -v s=$((SECONDS - start_all)) 'BEGIN { printf "total %.2f minutes\n", s / 60 }'
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+summary

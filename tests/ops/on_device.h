@@ -42,6 +42,11 @@ static inline const void *read_elements(struct kl_array *a, struct kl_stream *s,
     return data;
 }
 
+/* Whether a case runs that compiles kernels of its own; the simulated device compiles none. */
+static inline bool takes_case(unsigned one_in) {
+    return strcmp(device_name(), "sim") == 0 || kl_test_takes("kernels", one_in);
+}
+
 /* Float sums in global memory flush denormals there: see docs/numerics.md. */
 static inline bool device_sums_flush(void) {
     return strcmp(device_name(), "cuda") == 0;

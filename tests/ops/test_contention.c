@@ -365,6 +365,9 @@ static void run_job(const struct job *j, struct kl_stream *s) {
 
 static void run_type(enum kl_dtype t, int mode, struct kl_stream *s) {
     static struct job j;
+    if (s == cpu_stream || strcmp(device_name(), "sim") == 0 ? !kl_test_takes("cpu", 4)
+                                                             : !kl_test_takes("kernels", 2))
+        return;
     int n_sets = mode == ASSIGN || !is_real(t) ? 1 : N_SETS;
     for (int set = 0; set < n_sets; set++)
         for (int spread = 0; spread < 2; spread++) {

@@ -426,16 +426,19 @@ static void check_row(const struct row *r, struct kl_array *out, struct kl_strea
     kl_array_release(out);
 }
 
-static void on(struct kl_stream *s) {
-    for (int i = 0; i < N_ROWS; i++) check_row(&rows[i], result_of(&rows[i], s), s);
-}
-
 static void on_the_cpu(void **state) {
-    on(cpu_stream);
+    for (int i = 0; i < N_ROWS; i++)
+        check_row(&rows[i], result_of(&rows[i], cpu_stream), cpu_stream);
 }
 
+/* Of a sample: of each line each operation at least once. */
 static void on_the_device(void **state) {
-    on(gpu_stream);
+    for (int i = 0; i < N_ROWS; i++) {
+        bool first = i == 0 || strcmp(rows[i].line, rows[i - 1].line) != 0 ||
+                     strcmp(rows[i].op, rows[i - 1].op) != 0;
+        if (takes_case(4) || first)
+            check_row(&rows[i], result_of(&rows[i], gpu_stream), gpu_stream);
+    }
 }
 
 /* R1, over lengths that take every way through the kernels. */

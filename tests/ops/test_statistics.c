@@ -139,6 +139,7 @@ static void logsumexp_that_rises(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
     for (size_t l = 0; l < 3 * sizeof lengths / sizeof *lengths; l++)
         for (int far = 0; far < 2; far++) {
+            if (!kl_test_takes("cpu", 4)) continue;
             const int n = lengths[l / 3], width = n == 33 ? 4100 : 70;
             const enum kl_dtype dtype = dtypes[l % 3];
             float *v = malloc((size_t)(n * width) * sizeof *v);
@@ -213,6 +214,7 @@ static void one_tree(void **state) {
     static const int widths[] = {3, 17, 70, 600};
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
         for (int w = 0; w < (lengths[l] > 2000 ? 2 : 4); w++) {
+            if (!kl_test_takes("cpu", 8)) continue;
             int n = lengths[l], width = widths[w];
             size_t count = (size_t)n * (size_t)width;
             float *v = malloc(count * sizeof *v);

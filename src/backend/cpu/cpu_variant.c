@@ -9,9 +9,13 @@
 
 typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);
 kernel_of_fn kl_cpu_variant_kernel;
-#ifdef KL_HAS_X86_VARIANTS
-kernel_of_fn kl_cpu_variant_kernel_v3, kl_cpu_variant_kernel_v4;
-kl_cpu_group_fn kl_cpu_variant_run_group_v3, kl_cpu_variant_run_group_v4;
+#ifdef KL_HAS_V3
+kernel_of_fn kl_cpu_variant_kernel_v3;
+kl_cpu_group_fn kl_cpu_variant_run_group_v3;
+#endif
+#ifdef KL_HAS_V4
+kernel_of_fn kl_cpu_variant_kernel_v4;
+kl_cpu_group_fn kl_cpu_variant_run_group_v4;
 #endif
 
 /* The narrowest first; each CPU that has one has those before it. The names are the x86-64 psABI's levels; amx is v4 that may use the tile registers. */
@@ -21,8 +25,10 @@ static const struct {
     kl_cpu_group_fn *run_group;
 } variants[] = {
     {"base", kl_cpu_variant_kernel, kl_cpu_variant_run_group},
-#ifdef KL_HAS_X86_VARIANTS
+#ifdef KL_HAS_V3
     {"v3", kl_cpu_variant_kernel_v3, kl_cpu_variant_run_group_v3},
+#endif
+#ifdef KL_HAS_V4
     {"v4", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
     {"amx", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
 #endif
@@ -30,15 +36,20 @@ static const struct {
 
 int kl_cpu_n_variants(void) {
     int n = 1;
-#ifdef KL_HAS_X86_VARIANTS
+#if defined KL_HAS_V3 || defined KL_HAS_V4
     __builtin_cpu_init();
     bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
               __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
               __builtin_cpu_supports("popcnt");
+#endif
+#ifdef KL_HAS_V3
+    n += v3;
+#endif
+#ifdef KL_HAS_V4
     bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
               __builtin_cpu_supports("avx512cd");
-    n += v3 + v4 + (v4 && kl_amx_there());
+    n += v4 + (v4 && kl_amx_there());
 #endif
     return n;
 }

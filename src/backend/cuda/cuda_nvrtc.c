@@ -1,5 +1,6 @@
 /* cuda_nvrtc.c - from CUDA C++ to programs, by NVRTC. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cuda/cuda_api.h"
@@ -58,9 +59,14 @@ int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary
     snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm",
              arch);
     /* Products are fused where that is meant, as on the CPU; denormals, division and roots are IEEE by default. */
-    const char *options[6] = {arch_option, "--fmad=false", "--std=c++17"};
+    const char *options[8] = {arch_option, "--fmad=false", "--std=c++17"};
     char headers[2][INCLUDE_BYTES];
-    int n_options = 3 + include_options(source, headers, options + 3);
+    int n_headers = include_options(source, headers, options + 3), n_options = 3 + n_headers;
+#ifdef KL_TEST_HOOKS
+    /* As in opencl_port.c. Older compilers do not know the option. */
+    if (getenv("KEEL_TEST_QUICK_KERNELS") && api->major >= 13)
+        options[n_options++] = "--Ofast-compile=max";
+#endif
     void *program = NULL;
     int rc = api->CreateProgram(&program, source, name, 0, NULL, NULL);
     if (rc == NVRTC_OUT_OF_MEMORY) return kl_fail_nomem(err);
@@ -70,7 +76,7 @@ int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary
     char *made = NULL;
     if ((rc = api->CompileProgram(program, n_options, options))) {
         const char *note =
-            strstr(source, "#include") && n_options == 3
+            strstr(source, "#include") && n_headers == 0
                 ? "it includes headers, and no include folder of a CUDA toolkit is found "
                   "(KEEL_CUDA_PATH names the toolkit); "
                 : "";

@@ -255,4 +255,9 @@ struct kl_driver *kl_opencl_driver(int index) {
 struct kl_port *kl_opencl_port(int index) {
     return &found.device[index].port;
 }
+bool kl_opencl_store_sources(int index, bool sources) {
+    bool before = found.device[index].keeps_programs;
+    found.device[index].keeps_programs = sources;
+    return before;
+}
 #endif

@@ -31,6 +31,7 @@ static double real_at(const void *v, enum kl_dtype dtype, int64_t i) {
 
 /* m x k by k x n, each operand in every layout: by rows, by columns, and with gaps between elements or between rows. */
 static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) {
+    if (!kl_test_takes("cpu", 5)) return;
     int item = (int)kl_dtype_size(dtype);
     char *a = malloc((size_t)m * k * item), *b = malloc((size_t)k * n * item);
     char *first = malloc((size_t)m * n * item), *c = malloc((size_t)m * n * item);
@@ -138,6 +139,7 @@ static void batches(void **state) {
     EACH_TYPE(t)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int one = 0; one < 4; one++) { /* bit 0: one a for all; bit 1: one b */
+            if (!kl_test_takes("cpu", 5)) continue;
             int n = sizes[i][0], m = sizes[i][1], k = sizes[i][2], cols = sizes[i][3];
             int64_t item = (int64_t)kl_dtype_size(*t), a_size = (int64_t)m * k,
                     b_size = (int64_t)k * cols, c_size = (int64_t)m * cols;

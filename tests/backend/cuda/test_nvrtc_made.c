@@ -78,6 +78,7 @@ static void lower(const struct kl_command *commands, int n, const char *what) {
 }
 
 static void lower_one(const struct made *m, const char *what) {
+    if (!kl_test_takes("kernels", 3)) return;
     char text[160];
     int n = snprintf(text, sizeof text, "%s, %s%s:", kl_op_name(m->c.op), what,
                      m->c.checked ? ", checked" : "");

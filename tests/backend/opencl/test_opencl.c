@@ -454,7 +454,10 @@ static void copies_and_scratch(void **state) {
 
 /* ---- programs ---- */
 
+/* *state: as_sources, as for PoCL, or NULL: programs are stored as binaries, as for every other implementation. */
+static char as_sources[] = "sources";
 static void compilers_are_quoted(void **state) {
+    bool before = kl_opencl_store_sources(0, *state != NULL);
     struct kl_error *err = NULL;
     void *binary = NULL, *module = NULL, *kernel = NULL;
     size_t bytes = 0;
@@ -483,16 +486,20 @@ static void compilers_are_quoted(void **state) {
     free(many);
     /* What is no binary, and half of one. */
     rc = port->ops->load(port, "this is no binary", 17, &module, &err);
-    expect_failure(rc, KL_ECOMPILE, &err, "failed with");
+    expect_failure(rc, KL_ECOMPILE, &err, *state ? "do not compile" : "failed with");
     const char *good = "__kernel void k(__global int *x) { x[0] = 1; }\n";
     SUCCEED(port->ops->compile(port, good, "good", &binary, &bytes, &err), err);
     SUCCEED(port->ops->load(port, binary, bytes, &module, &err), err);
     SUCCEED(port->ops->find(port, module, "k", &kernel, &err), err);
+    assert_int_equal(memmem(binary, bytes, good, strlen(good)) != NULL, *state != NULL);
     kl_free(binary);
+    kl_opencl_store_sources(0, before);
 }
 
 static void kernels_are_found_on_disk(void **state) {
-    static const char source[] = "KERNEL(stored)(PTR(out)) { AT(i32, out)[gid()] = 42; }\n";
+    const char *source = *state ? "KERNEL(stored)(PTR(out)) { AT(i32, out)[gid()] = 41 + 1; }\n"
+                                : "KERNEL(stored)(PTR(out)) { AT(i32, out)[gid()] = 42; }\n";
+    bool before = kl_opencl_store_sources(0, *state != NULL);
     char *p = t_alloc(32 * 4);
     void *q = t_queue(80);
     uint64_t compiled = kl_kernel_cache_compiled(), found = kl_kernel_cache_found();
@@ -510,6 +517,7 @@ static void kernels_are_found_on_disk(void **state) {
         assert_int_equal(kl_kernel_cache_compiled() - compiled, 1);
         assert_int_equal(kl_kernel_cache_found() - found, again);
     }
+    kl_opencl_store_sources(0, before);
     t_free(p, 32 * 4);
 }
 
@@ -708,7 +716,9 @@ int main(void) {
         cmocka_unit_test(wake_wakes),
         cmocka_unit_test(copies_and_scratch),
         cmocka_unit_test(compilers_are_quoted),
+        cmocka_unit_test_prestate(compilers_are_quoted, as_sources),
         cmocka_unit_test(kernels_are_found_on_disk),
+        cmocka_unit_test_prestate(kernels_are_found_on_disk, as_sources),
         cmocka_unit_test(failed_submissions_leave_nothing_behind),
         cmocka_unit_test(callbacks_may_come_late),
         cmocka_unit_test(the_child_of_a_fork_is_refused),
