@@ -174,8 +174,11 @@ static void faults_on(struct kl_stream *s) {
     expect_eval_fails(out, KL_EINDEX, "index 9223372036854775808 is out of range for axis 0");
     EXPECT_OK(kl_scatter_single(&out, a, huge, nothing, 0, s, &err));
     expect_eval_fails(out, KL_EINDEX, "index 9223372036854775808 is out of range for axis 0");
-    struct kl_array *used[] = {nothing, good, e, huge};
-    for (int k = 0; k < 4; k++) kl_array_release(used[k]);
+    struct kl_array *no_index = I32(SHAPE(0), 0), *no_update = count_up(SHAPE(0, 1, 0));
+    EXPECT_OK(kl_scatter_add_single(&out, e, no_index, no_update, 0, s, &err));
+    EXPECT_I32(out, SHAPE(3, 0), 0);
+    struct kl_array *used[] = {nothing, good, e, huge, no_index, no_update};
+    for (int k = 0; k < 6; k++) kl_array_release(used[k]);
     kl_array_release(a);
     kl_array_release(i);
     kl_array_release(u);

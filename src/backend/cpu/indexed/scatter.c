@@ -255,6 +255,7 @@ static void write_positions(struct kl_launch *l, const struct kl_scatter_job *j)
 static void check_positions(struct kl_launch *l, const struct kl_scatter_job *j) {
     int64_t places[KL_TILE];
     struct kl_scatter_walk w;
+    if (l->pos_begin >= l->pos_end) return; /* no indices either */
     kl_scatter_walk_init(&w, j, l->pos_begin);
     for (int64_t at = l->pos_begin; at < l->pos_end && l->fault == KL_NO_FAULT; at += KL_TILE) {
         const int64_t n = kl_min64(KL_TILE, l->pos_end - at);
