@@ -13,4 +13,10 @@ END { exit bad }' || bad=1
 if grep -rnE 'include "backend/(gpu|cuda|opencl|sim)/' src/backend/cpu; then echo "cpu/ includes a GPU driver"; bad=1; fi
 if grep -rnE 'include "backend/cpu/' src/backend/gpu src/backend/cuda src/backend/opencl 2>/dev/null; then echo "a GPU driver includes cpu/"; bad=1; fi
 if grep -rnE 'include [<"]mlx/' src --include='*.[ch]' | grep -v '^src/api/'; then echo "only api/ may include <mlx/c/...>"; bad=1; fi
+# Intrinsics stand only in files that are named after their instruction set; plain C beside them is the reference.
+if grep -rnE 'immintrin\.h|\b_mm[0-9]*_[a-z]|\b__m(128|256|512)|\b__mmask|\b_tile_(load|store|stream|dp|zero|release)' src |
+    grep -vE '^[^:]*_(avx2|avx512|amx|x86)\.(c|h|inc):'; then
+    echo "intrinsics stand only in files *_avx2, *_avx512, *_amx and (several widths) *_x86"
+    bad=1
+fi
 exit $bad

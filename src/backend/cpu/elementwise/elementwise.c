@@ -92,7 +92,7 @@ static void run_patches(void *arg, int64_t task) {
         if (calc != stored.bytes) kl_convert(out->dtype, stored.bytes, j->map.out_type, calc, m);
         kl_patch_write(&to, &at, stored.bytes);
     }
-    kl_stream_end();
+    kl_nontemporal_end();
 }
 
 static void run_chunk(void *arg, int64_t i) {

@@ -130,7 +130,7 @@ static void run_patches(void *arg, int64_t task) {
         for (int j = 0; j < g->n; j++)
             values[j] = run_step(&g->steps[j], values, &w, j, at.rows * at.cols);
     }
-    kl_stream_end();
+    kl_nontemporal_end();
 }
 
 /* Tiles are used again as soon as nobody reads them any more: the fewer, the more of the L1 cache is left. */

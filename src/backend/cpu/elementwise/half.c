@@ -3,7 +3,7 @@
  *
  * Functions of bfloat16 are shorter than those of float32 (math/functions.h): their polynomials are off by 2^-19 to 2^-25 (tools/fit_math.py) and give for each of the 65536 arguments what the right
  * float32 result is rounded to (tests/backend/cpu/test_cpu_half.c). */
-#include "backend/cpu/vector/half_blocks.h"
+#include "backend/cpu/vector/simd.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/math/root.h"
 
-#if KL_HAS_HALF_BLOCKS
+#if KL_HAS_SIMD
 /* n blocks of 1 or 2 operands. */
 typedef void blocks_fn(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b);
 

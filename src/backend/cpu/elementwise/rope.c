@@ -61,7 +61,7 @@ static void rope_chunk(void *arg, int64_t i) {
     int bytes = (int)kl_dtype_size(j->type), item = (int)kl_dtype_size(in->dtype);
     const bool in_place = in->dtype == j->type && (in->layout & KL_ROW_CONTIGUOUS);
     double offset = offset_of(j, b);
-    const bool streams = in_place && kl_streams(out, j->width * item);
+    const bool streams = in_place && kl_nontemporal(out, j->width * item);
     char *memory = kl_malloc((size_t)((2 * n * j->half + 2 * j->width) * bytes) + KL_LINE);
     if (!memory) {
         atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
@@ -88,7 +88,7 @@ static void rope_chunk(void *arg, int64_t i) {
                 (j->type == KL_F64 ? turn_f64 : turn_f32)(j, streams ? turned : to, given,
                                                           cosine + t * j->half * bytes,
                                                           sine + t * j->half * bytes);
-                if (streams) kl_stream(to, turned, j->width * item);
+                if (streams) kl_nontemporal_copy(to, turned, j->width * item);
                 continue;
             }
             for (int64_t at = 0; at < j->width; at += KL_TILE) {
@@ -100,7 +100,7 @@ static void rope_chunk(void *arg, int64_t i) {
             kl_convert(out->dtype, to, j->type, turned, j->width);
         }
     }
-    if (streams) kl_stream_end();
+    if (streams) kl_nontemporal_end();
     kl_free(memory);
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/math/exp.h"
 #include "backend/cpu/vector/lanes.h"
 #include "base/half.h"
 
@@ -121,10 +122,6 @@ static inline __attribute__((always_inline)) float kl_polynomial_f32(const float
 #define KL_PI 0x1.921fb54442d18p1
 #define KL_PI_REST 0x1.1a62633145c07p-53 /* pi - KL_PI */
 #define KL_ONE_PI 0x1.45f306dc9c883p-2   /* 1 / pi */
-#define KL_LN2_F32 0x1.62e43p-1f
-#define KL_LN2_REST_F32 -0x1.05c61p-29f /* ln 2 - KL_LN2_F32 */
-#define KL_LOG2_E_F32 0x1.715476p0f
-#define KL_TO_INTEGER_F32 0x1.8p23f
 #define KL_TO_INTEGER 0x1.8p52 /* added to |x| < 2^51: the sum's last bits are x, rounded */
 
 static inline float kl_clamp_f32(float x, float lo, float hi) { /* NaN stays */
@@ -157,9 +154,6 @@ static inline double kl_expm1_wide(double x) {
     struct kl_exp_parts e = kl_exp_split(x);
     return __builtin_fma(e.more, e.scale, e.scale - 1);
 }
-/* exp(r) on [-ln 2 / 2, ln 2 / 2], as in exp.h. */
-static const float kl_exp_of_r[] = {1.0f,         1.0f,          0.49999994f,   0.166665211f,
-                                    0.041668389f, 0.0083687352f, 0.00138145627f};
 /* In float32 throughout, for twice the lanes. 2^n is multiplied in two halves, of which only the second can round: results may be denormal, or 2^128 (1 - ...). */
 static inline float kl_exp_f32(float x) {
     float c = kl_clamp_f32(x, -105, 89);

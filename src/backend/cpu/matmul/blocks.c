@@ -10,13 +10,13 @@
 enum {
     DEPTH = 256, /* of a packed block: its rows of b, times two vectors, stay in L1 */
     /* Bytes of a row of it where a task does not pack b: the widest tiles fetch panels from L2 in time, so they are deep, and sums are seldom loaded. */
-    SHARED_BYTES = VECTOR == 64 ? 4096 : 1024,
-    MOST_ROWS = VECTOR == 64 ? 10 : 16, /* of a block, in tiles: packed, it takes a part of L2 */
-    OWN_ROWS = 32,                      /* where a task packs its own part of b */
-    SHARED_FROM = 4,                    /* tiles of rows from which it is worth packing b for all */
-    MOST_COLS = 16,                     /* the same, where a task packs its own part of b */
-    SHARED_COLS = 64,                   /* where it does not: the block of the output stays in L2 */
-    PIECE = 64, /* rows of b and columns (tiles) that a task packs for all */
+    SHARED_BYTES = KL_VECTOR == 64 ? 4096 : 1024,
+    MOST_ROWS = KL_VECTOR == 64 ? 10 : 16, /* of a block, in tiles: packed, it takes a part of L2 */
+    OWN_ROWS = 32,                         /* where a task packs its own part of b */
+    SHARED_FROM = 4,  /* tiles of rows from which it is worth packing b for all */
+    MOST_COLS = 16,   /* the same, where a task packs its own part of b */
+    SHARED_COLS = 64, /* where it does not: the block of the output stays in L2 */
+    PIECE = 64,       /* rows of b and columns (tiles) that a task packs for all */
     PIECE_COLS = 8,
     MOST_SHARED = 1 << 25, /* bytes of packed b */
     MOST_LYING = 1 << 18,  /* bytes of b that is not packed: a quarter of L2, where that is small */
@@ -37,7 +37,7 @@ struct blocks {
 };
 
 static int64_t tile_cols(const struct kl_product *j) {
-    return 2 * VECTOR / j->bytes;
+    return 2 * KL_VECTOR / j->bytes;
 }
 
 /* `lines` lines of `depth` elements as panels of `panel` lines, `pitch` elements from one panel to the next; see gemm.inc. raw: room for a panel. */
@@ -96,35 +96,35 @@ struct right {
 /* c = a b, or c += a b, for packed a; c is m x n with rows `pitch` apart. */
 static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t depth, const char *a,
                      struct right b, char *c, int64_t pitch, bool add) {
-    int64_t cols = tile_cols(j), tiles = kl_ceil_div(m, TILE_ROWS);
+    int64_t cols = tile_cols(j), tiles = kl_ceil_div(m, KL_TILE_ROWS);
     /* The tiles fetch the next panel of b: what is packed in parts, else whole vectors of rows. */
-    int64_t step = b.lies ? b.row * j->bytes : kl_ceil_div(2 * VECTOR, tiles);
-    _Alignas(64) char edge[TILE_ROWS * 2 * VECTOR];
+    int64_t step = b.lies ? b.row * j->bytes : kl_ceil_div(2 * KL_VECTOR, tiles);
+    _Alignas(64) char edge[KL_TILE_ROWS * 2 * KL_VECTOR];
     for (int64_t col = 0; col < n; col += cols, b.at += b.panel * j->bytes) {
         int64_t wide = kl_min64(cols, n - col);
         const char *after = col + cols < n ? b.at + b.panel * j->bytes : b.at;
-        for (int64_t row = 0; row < m; row += TILE_ROWS) {
+        for (int64_t row = 0; row < m; row += KL_TILE_ROWS) {
             const char *left = a + row * depth * j->bytes;
-            int64_t tile = row / TILE_ROWS;
-            const char *ahead = after + (b.lies ? tile % 2 * VECTOR : tile * step * depth);
+            int64_t tile = row / KL_TILE_ROWS;
+            const char *ahead = after + (b.lies ? tile % 2 * KL_VECTOR : tile * step * depth);
             char *to = c + (row * pitch + col) * j->bytes, *next = to;
-            int rows = (int)kl_min64(TILE_ROWS, m - row);
-            if (row + 2 * TILE_ROWS <= m)
-                next += TILE_ROWS * pitch * j->bytes;
-            else if (m >= TILE_ROWS && col + 2 * cols <= n)
+            int rows = (int)kl_min64(KL_TILE_ROWS, m - row);
+            if (row + 2 * KL_TILE_ROWS <= m)
+                next += KL_TILE_ROWS * pitch * j->bytes;
+            else if (m >= KL_TILE_ROWS && col + 2 * cols <= n)
                 next = c + (col + cols) * j->bytes;
-            bool whole =
-                wide == cols && (rows == TILE_ROWS || rows == TILE_FEW || rows == TILE_FEW / 2);
+            bool whole = wide == cols &&
+                         (rows == KL_TILE_ROWS || rows == KL_TILE_FEW || rows == KL_TILE_FEW / 2);
             size_t bytes = (size_t)(wide * j->bytes);
             char *at = whole ? to : edge;
             int64_t between = whole ? pitch : cols;
             if (!whole && add) memset(edge, 0, sizeof edge);
             for (int i = 0; !whole && add && i < rows; i++)
-                memcpy(edge + i * 2 * VECTOR, to + i * pitch * j->bytes, bytes);
+                memcpy(edge + i * 2 * KL_VECTOR, to + i * pitch * j->bytes, bytes);
             (j->type == KL_F32 ? tile_at_f32 : tile_at_f64)(
                 rows, depth, left, b.at, b.row, at, between, add, whole ? next : edge, ahead, step);
             for (int i = 0; !whole && i < rows; i++)
-                memcpy(to + i * pitch * j->bytes, edge + i * 2 * VECTOR, bytes);
+                memcpy(to + i * pitch * j->bytes, edge + i * 2 * KL_VECTOR, bytes);
         }
     }
 }
@@ -133,14 +133,14 @@ static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t d
 static bool right_is_aligned(const struct kl_product *j) {
     int64_t between = j->b_row;
     for (int i = 0; i < j->n_lead; i++) between |= j->lead[1][i];
-    return (uintptr_t)j->b->data % VECTOR == 0 && between * j->bytes % VECTOR == 0;
+    return (uintptr_t)j->b->data % KL_VECTOR == 0 && between * j->bytes % KL_VECTOR == 0;
 }
 
 /* Whether tiles read b where it lies: small enough to stay in L2, and in whole vectors that are not all of the same few sets of L1. Vectors across two lines cost twice the reads: only where a panel stays in L1 itself is that less than packing. */
 static bool right_lies(const struct kl_product *j) {
     return j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
            j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0 &&
-           (right_is_aligned(j) || 3 * j->k * 2 * VECTOR <= 2 * kl_cpu_l1_bytes());
+           (right_is_aligned(j) || 3 * j->k * 2 * KL_VECTOR <= 2 * kl_cpu_l1_bytes());
 }
 
 /* First of part i of `total` lines in `parts`, whole panels each. */
@@ -156,9 +156,9 @@ static void block_task(void *arg, int64_t task) {
     int64_t in_batch = task % (s->row_blocks * s->col_blocks);
     int64_t row_block = in_batch / s->col_blocks, col_block = in_batch % s->col_blocks;
     struct place p = {.batch = s->batch + task / (s->row_blocks * s->col_blocks),
-                      .row = cut_at(row_block, s->row_blocks, j->m, TILE_ROWS),
+                      .row = cut_at(row_block, s->row_blocks, j->m, KL_TILE_ROWS),
                       .col = cut_at(col_block, s->col_blocks, s->n, cols)};
-    p.m = cut_at(row_block + 1, s->row_blocks, j->m, TILE_ROWS) - p.row;
+    p.m = cut_at(row_block + 1, s->row_blocks, j->m, KL_TILE_ROWS) - p.row;
     p.n = cut_at(col_block + 1, s->col_blocks, s->n, cols) - p.col;
     kl_offsets(j->n_lead, j->dims, j->lead[0], p.batch, 1, &p.a);
     kl_offsets(j->n_lead, j->dims, j->lead[1], p.batch, 1, &p.b);
@@ -167,10 +167,11 @@ static void block_task(void *arg, int64_t task) {
     p.col += s->col;
     /* In place, where the result is of the type that is computed in. */
     bool direct = out->dtype == j->type;
-    size_t a_bytes = (size_t)round_up(round_up(p.m, TILE_ROWS) * depth * j->bytes + VECTOR, 64);
+    size_t a_bytes =
+        (size_t)round_up(round_up(p.m, KL_TILE_ROWS) * depth * j->bytes + KL_VECTOR, 64);
     size_t b_bytes = packed || s->lies ? 0 : (size_t)(round_up(p.n, cols) * depth * j->bytes);
     size_t c_bytes = direct ? 0 : (size_t)round_up(p.m * p.n * j->bytes, 64);
-    size_t raw_bytes = (size_t)((cols > TILE_ROWS ? cols : TILE_ROWS) * depth * j->bytes);
+    size_t raw_bytes = (size_t)((cols > KL_TILE_ROWS ? cols : KL_TILE_ROWS) * depth * j->bytes);
     struct kl_scratch room;
     if (!kl_scratch_take(&room, j->l, a_bytes + b_bytes + c_bytes + raw_bytes)) {
         atomic_store(&j->no_memory, true);
@@ -184,8 +185,8 @@ static void block_task(void *arg, int64_t task) {
     for (int64_t k = s->k; k < s->k + s->depth; k += s->step) {
         int64_t d = kl_min64(s->step, s->k + s->depth - k);
         struct right right = {.at = b, .row = cols, .panel = cols * d};
-        pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d, TILE_ROWS,
-             TILE_ROWS * d, a, raw);
+        pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d,
+             KL_TILE_ROWS, KL_TILE_ROWS * d, a, raw);
         if (s->lies)
             right = (struct right){element(j->b, p.b + k * j->b_row + p.col), j->b_row, cols, true};
         else if (packed)
@@ -207,7 +208,7 @@ static void pack_task(void *arg, int64_t task) {
     int64_t cols = tile_cols(j), groups = kl_ceil_div(s->n, cols * PIECE_COLS), b;
     int64_t col = task % groups * cols * PIECE_COLS, k = task / groups * PIECE;
     int64_t first = k / s->step * s->step, d = kl_min64(s->step, s->depth - first);
-    _Alignas(64) char raw[PIECE * 2 * VECTOR];
+    _Alignas(64) char raw[PIECE * 2 * KL_VECTOR];
     kl_offsets(j->n_lead, j->dims, j->lead[1], s->batch, 1, &b);
     b += (s->k + k) * j->b_row + (s->col + col) * j->b_col;
     pack(j, j->b, b, j->b_col, j->b_row, kl_min64(cols * PIECE_COLS, s->n - col),
@@ -229,7 +230,7 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
     struct kl_scratch scratch;
     bool room = !s->lies && kl_scratch_take(&scratch, j->l, (size_t)(n * depth * j->bytes));
     s->packed = room ? scratch.ptr : NULL;
-    int64_t row_tiles = kl_ceil_div(j->m, TILE_ROWS);
+    int64_t row_tiles = kl_ceil_div(j->m, KL_TILE_ROWS);
     int64_t want = kl_ceil_div(j->m * n * depth, TASK_FROM / 4);
     s->batches = one_b ? j->batches : 1;
     for (s->batch = 0; s->batch < j->batches; s->batch += s->batches)
@@ -253,7 +254,7 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
 }
 
 void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l) {
-    int64_t cols = tile_cols(j), row_tiles = kl_ceil_div(j->m, TILE_ROWS),
+    int64_t cols = tile_cols(j), row_tiles = kl_ceil_div(j->m, KL_TILE_ROWS),
             col_tiles = kl_ceil_div(j->n, cols);
     struct blocks s = {.j = j,
                        .n = j->n,

@@ -64,7 +64,7 @@ static void small_task(void *arg, int64_t task) {
     const struct kl_arg *out = j->l->out;
     _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
     int64_t last = kl_min64((task + 1) * j->batches_each, j->batches), offsets[2][SOME];
-    int64_t pitch = round_up(j->n, VECTOR / j->bytes);
+    int64_t pitch = round_up(j->n, KL_VECTOR / j->bytes);
     bool a_lies = j->a->dtype == j->type;
     bool b_lies = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
     bool c_lies = out->dtype == j->type && pitch == j->n;

@@ -43,7 +43,7 @@ void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct
     p->data = (char *)a->data + offset * p->item;
     p->row_step = a->strides[g->axis] * p->item;
     p->col_step = a->strides[last] * p->item;
-    p->stream = kl_streams(a, KL_PATCH_COLS * p->item) && p->col_step == p->item &&
+    p->stream = kl_nontemporal(a, KL_PATCH_COLS * p->item) && p->col_step == p->item &&
                 p->row_step % KL_LINE == 0 && (uintptr_t)p->data % KL_LINE == 0;
 }
 
@@ -211,7 +211,7 @@ void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const
     for (int64_t r = 0; r < at->rows; r++) {
         const char *from = (const char *)tile + r * line;
         if (stream)
-            kl_stream(to + r * p->row_step, from, line);
+            kl_nontemporal_copy(to + r * p->row_step, from, line);
         else
             copy_line(p->item, at->cols, to + r * p->row_step, p->col_step, from, p->item);
     }

@@ -36,7 +36,7 @@ struct kl_patch {
 /* Patch number i of a task; false behind the last. They go along the rows' axis first, where what is stored the other way round is read in one go. */
 bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int64_t i);
 void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *tile);
-/* The tile is aligned to a cache line. What other threads shall see is followed by kl_stream_end. */
+/* The tile is aligned to a cache line. What other threads shall see is followed by kl_nontemporal_end. */
 void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const void *tile);
 
 /* Row r, column c of src (rows x cols items of 1, 2, 4 or 8 bytes) goes to row c, column r of dst; src_step, dst_step: bytes from row to row. Rows that lie without a gap may be shorter than a vector: nothing outside of both is read or

@@ -5,7 +5,7 @@
  * second. */
 #include <string.h>
 
-#include "backend/cpu/vector/half_blocks.h"
+#include "backend/cpu/vector/simd.h"
 #include "backend/cpu/operand/tile.h"
 #include "base/half.h"
 
@@ -110,7 +110,7 @@ static void widen(enum kl_dtype from, float *dst, const uint16_t *src, int64_t n
         return;
     }
     int64_t done = 0;
-#if KL_HAS_HALF_BLOCKS
+#if KL_HAS_SIMD
     for (; done + KL_HALVES <= n; done += KL_HALVES) kl_load_f16(dst + done, src + done);
 #endif
     for (int64_t i = done; i < n; i++) dst[i] = kl_f16_load(src[i]);
@@ -131,7 +131,7 @@ static void narrow(enum kl_dtype to, uint16_t *dst, const float *src, int64_t n)
         narrow_bf16(dst + done, src + done, n - done);
         return;
     }
-#if KL_HAS_HALF_BLOCKS
+#if KL_HAS_SIMD
     for (; done + KL_HALVES <= n; done += KL_HALVES) kl_store_f16(dst + done, src + done);
 #endif
     for (int64_t i = done; i < n; i++) dst[i] = kl_f16_store(src[i]);

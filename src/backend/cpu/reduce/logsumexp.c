@@ -11,13 +11,13 @@
 
 #include "backend/cpu/operand/axes.h"
 #include "backend/cpu/operand/block.h"
-#include "backend/cpu/math/exp.h"
 #include "backend/cpu/math/extremes.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/vector/lanes.h"
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/matmul/products.h"
 #include "backend/cpu/vector/simd.h"
+#include "backend/cpu/math/exp_wide.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -165,13 +165,13 @@ static inline float least_of(float centre) {
 }
 enum { TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32 };
 /* Of float32 (down: of 16-bit floats). */
-KL_WIDE float term_of(bool down, float x, float base, float *power) {
+KL_INLINE float term_of(bool down, float x, float base, float *power) {
     return down ? kl_term_down(x, base, power) : kl_term(kl_term_f32, TERMS_F32, x, base, power);
 }
 /* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
 static inline float at_top_of(float top, bool down) {
     float power, x = fabsf(top) < KL_FAR ? top : 0;
-    float y = term_of(down, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
+    float y = term_of(down, x, KL_EXP_BASE - kl_centre_of(x), &power) * power;
     return fabsf(top) < KL_FAR ? y : 1;
 }
 /* How terms are computed in loops: of x - shift, clamped to `least`. */
@@ -179,18 +179,18 @@ struct measure {
     float shift, base, least;
 };
 static inline struct measure measure_around(float centre) {
-    return (struct measure){0, KL_TERM_BASE - centre, least_of(centre)};
+    return (struct measure){0, KL_EXP_BASE - centre, least_of(centre)};
 }
 static struct measure measure_of(float top) {
-    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+    if (kl_is_far(top)) return (struct measure){top, KL_EXP_BASE, -SPREAD};
     return measure_around(kl_centre_of(top));
 }
 static void join_lanes(struct block *b, int64_t n) {
     for (int step = LANES / 2; step; step /= 2)
         for (int k = 0; k < step; k++) KL_EACH(c, n) b->sum[k][c] += b->sum[k + step][c];
 }
-#if KL_HAS_WIDE
-KL_WIDE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl_wide base) {
+#if KL_HAS_SIMD
+KL_INLINE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl_wide base) {
     kl_wide power;
 #ifdef __AVX512F__
     if (down) return kl_wide_add_down(sum, x, base); /* what is too small becomes 0 by itself */
@@ -492,10 +492,10 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
     return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
 }
 
-#if KL_HAS_WIDE
+#if KL_HAS_SIMD
 /* Four elements more of 16 outputs. */
-KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
-    const kl_wide base = kl_wide_sub(kl_wide_set(KL_TERM_BASE), centre);
+KL_INLINE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
+    const kl_wide base = kl_wide_sub(kl_wide_set(KL_EXP_BASE), centre);
     const kl_wide least =
         kl_wide_sub(kl_wide_mul(centre, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
     kl_wide v[4], y[4], power[4], s[2];
@@ -513,7 +513,7 @@ KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_
 /* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
 static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
                      const float *ahead) {
-#if KL_HAS_WIDE
+#if KL_HAS_SIMD
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
         kl_wide t = kl_wide_load(top + k), s = kl_wide_load(sum + k), v[4];
         kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
@@ -529,7 +529,7 @@ static void add_four(float *top, float *sum, const float *centre, const float *c
             float v = x[i][k], least = least_of(centre[k]);
             top[k] = KL_LARGER(top[k], v);
             v = v < least ? least : v;
-            float y = term_of(false, v, KL_TERM_BASE - centre[k], &power);
+            float y = term_of(false, v, KL_EXP_BASE - centre[k], &power);
             s[i / 2] = __builtin_fmaf(y, power, s[i / 2]);
         }
         sum[k] += s[0] + s[1];
@@ -582,54 +582,14 @@ static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) 
         float x = few_at(f, i, &tile)[k], d = x - top;
         nan = nan || x != x;
         d = d < -SPREAD ? -SPREAD : d;
-        float y = kl_term(kl_term_f32, TERMS_F32, d, KL_TERM_BASE, &power);
+        float y = kl_term(kl_term_f32, TERMS_F32, d, KL_EXP_BASE, &power);
         sum = __builtin_fmaf(y, power, sum);
     }
     return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
 }
 #ifdef __AVX512F__
+#include "backend/cpu/reduce/logsumexp_avx512.h"
 enum { SQUARES = 1 };
-/* Four columns of 16 rows, `step` apart. Quarters of registers are loaded from where they lie, so that only half of the exchange is left to the one port that can. */
-KL_WIDE void four_columns(const float *x, int64_t step, kl_wide *v) {
-    kl_simd t[4];
-#pragma GCC unroll 4
-    for (int row = 0; row < 4; row++) {
-        t[row] = _mm512_castps128_ps512(_mm_loadu_ps(x + row * step));
-#pragma GCC unroll 4
-        for (int quarter = 1; quarter < 4; quarter++)
-            t[row] = _mm512_mask_broadcast_f32x4(t[row], (__mmask16)(0xf << 4 * quarter),
-                                                 _mm_loadu_ps(x + (row + 4 * quarter) * step));
-    }
-    KL_SIMD_FOUR(c, t);
-    v[0].v = c0, v[1].v = c1, v[2].v = c2, v[3].v = c3;
-}
-/* The largest elements and the sums of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
-static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
-                        float *sum) {
-    enum { FETCHED = 4096 }; /* bytes ahead */
-    kl_wide centre = kl_wide_set(0);
-    for (int64_t k = 0; k < n; k += KL_WIDE_LANES)
-        for (bool again = true; again;) {
-            kl_wide t = kl_wide_set(-INFINITY), total = kl_wide_set(0);
-            for (int64_t i = 0; i < length; i += KL_WIDE_LANES) {
-                const float *from = x + k * step + i;
-#pragma GCC unroll 16
-                for (int row = 0; row < KL_WIDE_LANES; row++)
-                    __builtin_prefetch((const char *)(from + row * step) + FETCHED);
-#pragma GCC unroll 4
-                for (int four = 0; four < KL_WIDE_LANES; four += 4) {
-                    kl_wide v[4];
-                    four_columns(from + four, step, v);
-                    add_four_wide(&t, &total, centre, v);
-                }
-            }
-            kl_wide_store(top + k, t);
-            kl_wide_store(sum + k, total);
-            const kl_wide now = kl_wide_centre_of(t);
-            again = _mm512_cmp_ps_mask(now.v, centre.v, _CMP_NEQ_UQ);
-            centre = now;
-        }
-}
 #else
 enum { SQUARES = 0 };
 static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,

@@ -95,7 +95,7 @@ static void norm_chunk(void *arg, int64_t i) {
             kl_cursor_read(&c, j->length, row);
         j->norm(j, (char *)out->data + r * bytes, x, r + 1 < end && dense ? x + bytes : x);
     }
-    if (j->stream) kl_stream_end();
+    if (j->stream) kl_nontemporal_end();
     kl_free(row);
 }
 
@@ -116,7 +116,7 @@ static char *dense_of(const struct job *j, const struct kl_arg *a, void **memory
         int64_t m = kl_min64(KL_TILE, j->length - at);
         kl_convert(j->type, copy + at * size, a->dtype, kl_cursor_next(&c, m, &raw), m);
     }
-#if KL_HAS_WIDE
+#if KL_HAS_SIMD
     if (j->norm == norm_bf16)
         for (int64_t at = 0; at < n; at += KL_HALVES) {
             float was[KL_HALVES], *block = (float *)copy + at;
@@ -139,7 +139,7 @@ int kl_cpu_norm(struct kl_launch *l) {
                                     : norm_f32;
     j.length = in->dims[in->ndim - 1];
     j.rows = in->size / j.length;
-    j.stream = kl_streams(l->out, j.length * (int64_t)kl_dtype_size(in->dtype)) &&
+    j.stream = kl_nontemporal(l->out, j.length * (int64_t)kl_dtype_size(in->dtype)) &&
                j.length % KL_HALVES == 0;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     void *memory[2] = {NULL, NULL};

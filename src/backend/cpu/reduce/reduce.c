@@ -125,68 +125,68 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as reduce.inc is written out"
 #define JOIN SUM_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_simd_f32
+#define WIDE kl_simd_load_f32
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME sum_f16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_simd_f16
+#define WIDE kl_simd_load_f16
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME sum_bf16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_simd_bf16
+#define WIDE kl_simd_load_bf16
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_f32
 #define JOIN PRODUCT_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_simd_f32
+#define WIDE kl_simd_load_f32
 #define OF prod_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_f16
 #define JOIN PRODUCT_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_simd_f16
+#define WIDE kl_simd_load_f16
 #define OF prod_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_bf16
 #define JOIN PRODUCT_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_simd_bf16
+#define WIDE kl_simd_load_bf16
 #define OF prod_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_f32
 #define JOIN SUM_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_simd_f32
+#define WIDE kl_simd_load_f32
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_f16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_simd_f16
+#define WIDE kl_simd_load_f16
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_bf16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_simd_bf16
+#define WIDE kl_simd_load_bf16
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define HALVES(op)                                                 \
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
     [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},

@@ -1,12 +1,12 @@
 /* sort_by_key.c - sorting by unsigned keys, stably. See keys.h.
  *
  * Many elements are first split by the highest bits in which keys differ at all, into buckets of about equal size that fit the caches; parts of them are counted and moved by threads of their own, in order. Then each bucket is
- * sorted by one thread, digit by digit from the lowest, by the bits in which its own keys differ. Few are sorted by digits at once, very few by merging; with AVX-512, keys of 32 bits alone by a quicksort in vectors (sort_quick.h), in half the time, and up to PIVOTED of them are split by its pivots, in less than half the time that moving them one by one takes. So memory beyond the caches is read and written twice, not once
+ * sorted by one thread, digit by digit from the lowest, by the bits in which its own keys differ. Few are sorted by digits at once, very few by merging; with AVX-512, keys of 32 bits alone by a quicksort in vectors (sort_quick_avx512.h), in half the time, and up to PIVOTED of them are split by its pivots, in less than half the time that moving them one by one takes. So memory beyond the caches is read and written twice, not once
  * per digit: 16 M float32 take 98 ms instead of 180, 16 M int64 234 instead of 615. A bucket that gets a great part of all, as one key far from all others makes, is split again. */
 #include "backend/cpu/sort/keys.h"
 #include "backend/cpu/operand/scratch.h"
 #ifdef __AVX512F__
-#include "backend/cpu/sort/sort_quick.h"
+#include "backend/cpu/sort/sort_quick_avx512.h"
 #endif
 
 enum {
@@ -67,7 +67,7 @@ static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     enum { WIDE = 11, NARROW = 8 };
 #ifdef __AVX512F__ /* equal keys are the same, so nobody sees their order; of 64 bits digits are faster */
     if (kind == KL_SORT_U32 && n <= QUICK &&
-        quick_sort((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, QUICK_DEPTH))
+        kl_quick_sort((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, KL_QUICK_DEPTH))
         return x;
 #endif
     if (n < MERGED) return sorts[kind].merge(x, room, n);
@@ -203,7 +203,7 @@ static void part_between(uint32_t *x, uint32_t *room, int64_t n, const uint32_t 
     *counts = n;
     if (buckets == 1) return;
     int half = buckets / 2;
-    int64_t front = quick_part(false, x, room, n, pivot[half - 1]);
+    int64_t front = kl_quick_part(false, x, room, n, pivot[half - 1]);
     part_between(x, room, front, pivot, half, counts);
     part_between(x + front, room, n - front, pivot + half, half, counts + half);
 }
@@ -225,7 +225,7 @@ static void pivot_bucket(void *arg, int64_t k) {
     struct pivoted *p = arg;
     int64_t start = p->starts[0][k], end = k + 1 < BETWEEN ? p->starts[0][k + 1] : p->n;
     uint32_t *x = p->to + start, *room = p->from + start;
-    if (quick_sort(x, room, end - start, QUICK_DEPTH)) return;
+    if (kl_quick_sort(x, room, end - start, KL_QUICK_DEPTH)) return;
     char *sorted = by_digits(KL_SORT_U32, (char *)x, (char *)room, end - start);
     if (sorted != (char *)x) memcpy(x, sorted, (size_t)(end - start) * sizeof *x);
 }

@@ -2,6 +2,8 @@
 #pragma once
 #include <stdint.h>
 
+#define KL_INLINE static inline __attribute__((always_inline, unused))
+
 /* gcc would unroll such a loop before it looks for vectors, and then find none in what has selects. */
 #ifdef __clang__
 #define KL_LANES(k, n) for (int k = 0; k < (n); k++)
