@@ -41,7 +41,7 @@ static void arange_chunk(void *arg, int64_t chunk) {
 }
 
 int kl_cpu_arange(struct kl_launch *l) {
-    kl_share(l, kl_ceil_div(l->out->size, KL_CHUNK), arange_chunk, l);
+    kl_run_tasks(l, kl_ceil_div(l->out->size, KL_CHUNK), arange_chunk, l);
     return KL_OK;
 }
 
@@ -108,7 +108,7 @@ int kl_cpu_random_bits(struct kl_launch *l) {
     j.words = kl_ceil_div(j.bytes, 4);
     j.pairs = kl_ceil_div(j.words, 2);
     j.chunks = kl_ceil_div(j.pairs, PAIRS_PER_CHUNK);
-    kl_share(l, n_keys * j.chunks, bits_chunk, &j);
+    kl_run_tasks(l, n_keys * j.chunks, bits_chunk, &j);
     return KL_OK;
 }
 
@@ -165,7 +165,7 @@ int kl_cpu_concatenate(struct kl_launch *l) {
     for (int k = 0; k < l->n_in; k++) {
         struct concat_job j = {l, &l->in[k], begin, l->in[k].dims[p->axis] * inner,
                                l->out->dims[p->axis] * inner};
-        kl_share(l, kl_ceil_div(l->in[k].size, KL_CHUNK), concat_chunk, &j);
+        kl_run_tasks(l, kl_ceil_div(l->in[k].size, KL_CHUNK), concat_chunk, &j);
         begin += j.row;
     }
     return KL_OK;

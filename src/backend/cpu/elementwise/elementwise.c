@@ -5,14 +5,14 @@
  * gathered, converted to the compute type, computed, converted back, scattered. Element i of the
  * output depends on element i of the inputs alone, and a tile is read before it is written, so out
  * may be one of the inputs with the same layout. */
-#include "backend/cpu/operand/block.h"
+#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/operand/scratch.h"
 
 struct job {
     const struct kl_launch *l;
-    struct kl_map map;
+    struct kl_cpu_map map;
     bool direct;                /* no tiles needed */
     const struct kl_arg *in[3]; /* in the map's order; NULL beyond its operands */
     int64_t size, chunk;
@@ -118,10 +118,10 @@ static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *
     return n_in == 2 ? kl_cpu_compare_map(op, dtype, swap) : NULL;
 }
 
-bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
+bool kl_cpu_find_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
                      enum kl_dtype out) {
     enum kl_dtype value = in[op == KL_OP_WHERE ? 1 : 0], compute = value;
-    *m = (struct kl_map){.out_type = out};
+    *m = (struct kl_cpu_map){.out_type = out};
     if (op == KL_OP_CAST) {
         m->in_type[0] = value;
         return true;
@@ -158,7 +158,7 @@ int kl_cpu_elementwise(struct kl_launch *l) {
     if (kl_grid_of(&j.grid, all, 4)) {
         struct kl_launch alone = {.parallel =
                                       l->out->size > KL_MAP_PARALLEL_FROM ? l->parallel : NULL};
-        kl_share(&alone, j.grid.tasks, run_patches, &j);
+        kl_run_tasks(&alone, j.grid.tasks, run_patches, &j);
         return KL_OK;
     }
     j.size = l->out->size;
@@ -173,6 +173,6 @@ int kl_cpu_elementwise(struct kl_launch *l) {
         return KL_OK;
     }
     j.chunk = KL_MAP_CHUNK;
-    kl_share(l, kl_ceil_div(j.size, KL_MAP_CHUNK), run_chunk, &j);
+    kl_run_tasks(l, kl_ceil_div(j.size, KL_MAP_CHUNK), run_chunk, &j);
     return KL_OK;
 }

@@ -3,9 +3,9 @@
 #include <immintrin.h>
 
 /* kl_exp_f32 and kl_log_f32, bit for bit, with the instructions that clamp, scale by a power of two (rounding once, where results are denormal) and put in special values: half as many as gcc makes. */
-static void exp_f32_blocks(int64_t n, float *y, const float *x, const float *unused) {
+static void exp_f32_runs(int64_t n, float *y, const float *x, const float *unused) {
     const __m512 to_integer = _mm512_set1_ps(KL_TO_INTEGER_F32);
-    for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
+    for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN) {
         /* The second operand where one is NaN. */
         __m512 c = _mm512_max_ps(_mm512_set1_ps(-105), _mm512_loadu_ps(x));
         c = _mm512_min_ps(_mm512_set1_ps(89), c);
@@ -42,9 +42,9 @@ static __attribute__((noinline)) __m512 log_any_f32(__m512 v) {
                               _mm512_maskz_mov_ps(small, _mm512_set1_ps(24)));
     return _mm512_fixupimm_ps(y, v, ends, 0);
 }
-static void log_f32_blocks(int64_t n, float *y, const float *x, const float *unused) {
+static void log_f32_runs(int64_t n, float *y, const float *x, const float *unused) {
     enum { NOT_POSITIVE_AND_NORMAL = 0xff };
-    for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
+    for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN) {
         __m512 v = _mm512_loadu_ps(x);
         bool odd = _mm512_fpclass_ps_mask(v, NOT_POSITIVE_AND_NORMAL) != 0;
         _mm512_storeu_ps(y, odd ? log_any_f32(v) : log_normal_f32(v, _mm512_setzero_ps()));

@@ -2,7 +2,7 @@
  *
  * A step does to its tile what elementwise.c does to it when the operation runs alone, in the same types with the same roundings, so a group never changes a bit. Outputs
  * that only the group reads never reach memory. */
-#include "backend/cpu/operand/block.h"
+#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/operand/scratch.h"
@@ -12,7 +12,7 @@ enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS, LARGE = 1 << 22 /* bytes of res
 
 struct step {
     const struct kl_cpu_step *given;
-    struct kl_map map;
+    struct kl_cpu_map map;
     int slot;          /* the tile that keeps its output while it is needed */
     int order[3];      /* operand k of the map is input order[k] */
     int cursor[3];     /* of inputs in memory; else NONE */

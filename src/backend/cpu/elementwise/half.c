@@ -16,19 +16,19 @@
 
 #if KL_HAS_SIMD
 /* n blocks of 1 or 2 operands. */
-typedef void blocks_fn(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b);
+typedef void runs_fn(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b);
 
 /* The last block, if it is not whole, is computed in copies. Apart from the loops, so that those keep their registers. */
-static __attribute__((noinline)) void run(blocks_fn *blocks, int64_t n, uint16_t *out,
-                                          const uint16_t *a, const uint16_t *b) {
+static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, uint16_t *out,
+                                               const uint16_t *a, const uint16_t *b) {
     int64_t whole = n / KL_HALVES * KL_HALVES;
     size_t rest = (size_t)(n - whole) * sizeof *out;
     uint16_t room[3][KL_HALVES] = {{0}};
-    if (whole) blocks(n / KL_HALVES, out, a, b);
+    if (whole) runs(n / KL_HALVES, out, a, b);
     if (!rest) return;
     memcpy(room[0], a + whole, rest);
     if (b) memcpy(room[1], b + whole, rest);
-    blocks(1, room[2], room[0], room[1]);
+    runs(1, room[2], room[0], room[1]);
     memcpy(out + whole, room[2], rest);
 }
 
@@ -38,8 +38,8 @@ static __attribute__((noinline)) void run(blocks_fn *blocks, int64_t n, uint16_t
 #define MAP1_CLAMPED(name, type, lo, hi, EACH) \
     MAP1_AFTER(name, type, kl_clamp_halves(x, lo, hi), EACH)
 #define MAP1_AFTER(name, type, BEFORE, EACH)                                                       \
-    static void name##_##type##_blocks(int64_t n, uint16_t *out, const uint16_t *a,                \
-                                       const uint16_t *b) {                                        \
+    static void name##_##type##_runs(int64_t n, uint16_t *out, const uint16_t *a,                  \
+                                     const uint16_t *b) {                                          \
         for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                     \
             _Alignas(64) float x[KL_HALVES];                                                       \
             kl_load_##type(x, a);                                                                  \
@@ -49,11 +49,11 @@ static __attribute__((noinline)) void run(blocks_fn *blocks, int64_t n, uint16_t
         }                                                                                          \
     }                                                                                              \
     static void name##_##type(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        run(name##_##type##_blocks, n, out, a, NULL);                                              \
+        map_runs(name##_##type##_runs, n, out, a, NULL);                                           \
     }
 #define MAP2(name, type, EACH)                                                                     \
-    static void name##_##type##_blocks(int64_t n, uint16_t *out, const uint16_t *a,                \
-                                       const uint16_t *b) {                                        \
+    static void name##_##type##_runs(int64_t n, uint16_t *out, const uint16_t *a,                  \
+                                     const uint16_t *b) {                                          \
         for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES, b += KL_HALVES) {                     \
             _Alignas(64) float x[KL_HALVES], y[KL_HALVES];                                         \
             kl_load_##type(x, a);                                                                  \
@@ -63,7 +63,7 @@ static __attribute__((noinline)) void run(blocks_fn *blocks, int64_t n, uint16_t
         }                                                                                          \
     }                                                                                              \
     static void name##_##type(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        run(name##_##type##_blocks, n, out, a, b);                                                 \
+        map_runs(name##_##type##_runs, n, out, a, b);                                              \
     }
 #define BOTH1(name, EACH) MAP1(name, bf16, EACH) MAP1(name, f16, EACH)
 #define BOTH2(name, EACH) MAP2(name, bf16, EACH) MAP2(name, f16, EACH)
@@ -150,25 +150,25 @@ static inline float log_ends(float x, float y) {
     return x == 0 ? -INFINITY : y;
 }
 /* Nearly all blocks have none of what needs care. That is in steps, since gcc computes everything for denormals and for others where it sees it at once. */
-#define LOGARITHM(name, EACH)                                                                   \
-    static void name##_blocks(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) { \
-        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                  \
-            _Alignas(64) float x[KL_HALVES], normal[KL_HALVES], less[KL_HALVES], y[KL_HALVES];  \
-            kl_load_bf16(x, a);                                                                 \
-            if (kl_ordinary_bf16(a)) {                                                          \
-                KL_LANES(k, KL_HALVES) y[k] = EACH(x[k], 127);                                  \
-                kl_store_bf16(out, y);                                                          \
-                continue;                                                                       \
-            }                                                                                   \
-            KL_LANES(k, KL_HALVES) normal[k] = x[k] < 0x1p-126f ? x[k] * 0x1p24f : x[k];        \
-            KL_LANES(k, KL_HALVES) less[k] = x[k] < 0x1p-126f ? 127 + 24 : 127;                 \
-            KL_LANES(k, KL_HALVES) y[k] = EACH(normal[k], less[k]);                             \
-            KL_LANES(k, KL_HALVES) y[k] = log_ends(x[k], y[k]);                                 \
-            kl_store_bf16(out, y);                                                              \
-        }                                                                                       \
-    }                                                                                           \
-    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {       \
-        run(name##_blocks, n, out, a, NULL);                                                    \
+#define LOGARITHM(name, EACH)                                                                  \
+    static void name##_runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) {  \
+        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                 \
+            _Alignas(64) float x[KL_HALVES], normal[KL_HALVES], less[KL_HALVES], y[KL_HALVES]; \
+            kl_load_bf16(x, a);                                                                \
+            if (kl_ordinary_bf16(a)) {                                                         \
+                KL_LANES(k, KL_HALVES) y[k] = EACH(x[k], 127);                                 \
+                kl_store_bf16(out, y);                                                         \
+                continue;                                                                      \
+            }                                                                                  \
+            KL_LANES(k, KL_HALVES) normal[k] = x[k] < 0x1p-126f ? x[k] * 0x1p24f : x[k];       \
+            KL_LANES(k, KL_HALVES) less[k] = x[k] < 0x1p-126f ? 127 + 24 : 127;                \
+            KL_LANES(k, KL_HALVES) y[k] = EACH(normal[k], less[k]);                            \
+            KL_LANES(k, KL_HALVES) y[k] = log_ends(x[k], y[k]);                                \
+            kl_store_bf16(out, y);                                                             \
+        }                                                                                      \
+    }                                                                                          \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {      \
+        map_runs(name##_runs, n, out, a, NULL);                                                \
     }
 static inline float tanh_of(float x) {
     return x * KL_POLYNOMIAL_F32(tanh_above, x * x) / KL_POLYNOMIAL_F32(tanh_below, x * x);

@@ -34,13 +34,13 @@ kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap)
     }
 
 /* What an operation runs as. */
-struct kl_map {
+struct kl_cpu_map {
     kl_map_fn *fn;                      /* NULL: kl_convert, from in_type[0] to out_type */
     enum kl_dtype in_type[3], out_type; /* what fn takes and gives: compute types */
     bool swap;                          /* operands 0 and 1 change places */
 };
 /* Of an operation on inputs of these dtypes (n_in of them, at most 3). false: there is none. */
-bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
+bool kl_cpu_find_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
                      enum kl_dtype out);
 
 /* |x| > 1 and NaN give NaN, 1 and -1 infinities. */

@@ -61,7 +61,7 @@ static void rope_chunk(void *arg, int64_t i) {
     int bytes = (int)kl_dtype_size(j->type), item = (int)kl_dtype_size(in->dtype);
     const bool in_place = in->dtype == j->type && (in->layout & KL_ROW_CONTIGUOUS);
     double offset = offset_of(j, b);
-    const bool streams = in_place && kl_nontemporal(out, j->width * item);
+    const bool nontemporal = in_place && kl_nontemporal(out, j->width * item);
     char *memory = kl_malloc((size_t)((2 * n * j->half + 2 * j->width) * bytes) + KL_LINE);
     if (!memory) {
         atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
@@ -85,10 +85,10 @@ static void rope_chunk(void *arg, int64_t i) {
             char *to = dst + t * j->width * item;
             if (in_place) {
                 const char *given = (const char *)in->data + (first + t * j->width) * item;
-                (j->type == KL_F64 ? turn_f64 : turn_f32)(j, streams ? turned : to, given,
+                (j->type == KL_F64 ? turn_f64 : turn_f32)(j, nontemporal ? turned : to, given,
                                                           cosine + t * j->half * bytes,
                                                           sine + t * j->half * bytes);
-                if (streams) kl_nontemporal_copy(to, turned, j->width * item);
+                if (nontemporal) kl_nontemporal_copy(to, turned, j->width * item);
                 continue;
             }
             for (int64_t at = 0; at < j->width; at += KL_TILE) {
@@ -100,7 +100,7 @@ static void rope_chunk(void *arg, int64_t i) {
             kl_convert(out->dtype, to, j->type, turned, j->width);
         }
     }
-    if (streams) kl_nontemporal_end();
+    if (nontemporal) kl_nontemporal_end();
     kl_free(memory);
 }
 
@@ -127,7 +127,7 @@ int kl_cpu_rope(struct kl_launch *l) {
                               : pow((double)j.p->base, -(double)k / (double)j.half);
     j.rate = rate;
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
-    kl_share(&alone, j.batch * j.n_groups, rope_chunk, &j);
+    kl_run_tasks(&alone, j.batch * j.n_groups, rope_chunk, &j);
     kl_free(rate);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

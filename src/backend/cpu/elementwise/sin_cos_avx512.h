@@ -27,9 +27,9 @@ static inline __m512 circle(__m512 a, __m512i quarters) {
     return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(p), q));
 #undef ALL
 }
-static void near_sin_blocks(int64_t n, float *y, const float *x, const float *unused) {
+static void near_sin_runs(int64_t n, float *y, const float *x, const float *unused) {
     const __m512i sign = _mm512_set1_epi32(INT32_MIN);
-    for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
+    for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN) {
         kl_math_ahead(x, y);
         __m512 v = _mm512_loadu_ps(x), z = circle(_mm512_abs_ps(v), _mm512_setzero_si512());
         __m512i flipped = _mm512_ternarylogic_epi32(_mm512_castps_si512(z), _mm512_castps_si512(v),
@@ -37,8 +37,8 @@ static void near_sin_blocks(int64_t n, float *y, const float *x, const float *un
         _mm512_storeu_si512(y, flipped);
     }
 }
-static void near_cos_blocks(int64_t n, float *y, const float *x, const float *unused) {
-    for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
+static void near_cos_runs(int64_t n, float *y, const float *x, const float *unused) {
+    for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN) {
         kl_math_ahead(x, y);
         _mm512_storeu_ps(y, circle(_mm512_abs_ps(_mm512_loadu_ps(x)), _mm512_set1_epi32(1)));
     }

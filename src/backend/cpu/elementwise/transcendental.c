@@ -61,15 +61,15 @@ static inline double logaddexp_of_f64(double a, double b) {
 }
 
 /* ---- circular functions of float32: large arguments are rare, and the largest the C library's for float64, whose float32 ones are up to 1.5 ulp off ---- */
-enum { BLOCK = 512 };
+enum { RUN = 512 };
 struct circular {
-    kl_math_blocks *near, *wide; /* below KL_CIRCLE_NEAR, KL_CIRCLE_MAX */
+    kl_math_runs *near, *wide; /* below KL_CIRCLE_NEAR, KL_CIRCLE_MAX */
     float (*wide_one)(float x);
     double (*far)(double x);
 };
 static void circular(const struct circular *f, int64_t n, float *y, const float *x) {
-    for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK, y += BLOCK) {
-        const int64_t m = kl_min64(n - at, BLOCK);
+    for (int64_t at = 0; at < n; at += RUN, x += RUN, y += RUN) {
+        const int64_t m = kl_min64(n - at, RUN);
         int wide = 0, far = 0;
         for (int64_t i = 0; i < m; i++) wide |= !(fabsf(x[i]) < KL_CIRCLE_NEAR);
         for (int64_t i = 0; wide && i < m; i++) far |= fabsf(x[i]) >= KL_CIRCLE_MAX;
@@ -78,24 +78,24 @@ static void circular(const struct circular *f, int64_t n, float *y, const float 
                 y[i] =
                     fabsf(x[i]) >= KL_CIRCLE_MAX ? (float)f->far((double)x[i]) : f->wide_one(x[i]);
         else
-            kl_run_blocks(wide ? f->wide : f->near, m, y, x, NULL);
+            kl_map_runs(wide ? f->wide : f->near, m, y, x, NULL);
     }
 }
 #ifdef __AVX512F__
 #include "backend/cpu/elementwise/sin_cos_avx512.h"
 #else
-KL_MATH_BLOCKS(near_sin_blocks, kl_sin_near_f32)
-KL_MATH_BLOCKS(near_cos_blocks, kl_cos_near_f32)
+KL_MATH_RUNS(near_sin_runs, kl_sin_near_f32)
+KL_MATH_RUNS(near_cos_runs, kl_cos_near_f32)
 #endif
 #define CIRCULAR(name, NEAR)                                                                    \
-    KL_MATH_BLOCKS(wide_##name##_blocks, kl_##name##_f32)                                       \
+    KL_MATH_RUNS(wide_##name##_runs, kl_##name##_f32)                                           \
     static void name##_f32(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        static const struct circular f = {NEAR, wide_##name##_blocks, kl_##name##_f32, name};   \
+        static const struct circular f = {NEAR, wide_##name##_runs, kl_##name##_f32, name};     \
         circular(&f, n, out, a);                                                                \
     }
-CIRCULAR(sin, near_sin_blocks)
-CIRCULAR(cos, near_cos_blocks)
-CIRCULAR(tan, wide_tan_blocks)
+CIRCULAR(sin, near_sin_runs)
+CIRCULAR(cos, near_cos_runs)
+CIRCULAR(tan, wide_tan_runs)
 KL_MAP_1(sin_f64, double, double, sin)
 KL_MAP_1(cos_f64, double, double, cos)
 KL_MAP_1(tan_f64, double, double, tan)
@@ -112,16 +112,20 @@ REAL(cosh, cosh)
 REAL(arcsinh, asinh)
 REAL(arccosh, acosh)
 REAL(arctanh, atanh)
-#define PIECES(name, most)                                                                      \
-    static void name##_blocks(int64_t n, float *y, const float *x, const float *unused) {       \
-        kl_pieces_blocks(kl_##name##_pieces, most, n, y, x);                                    \
-    }                                                                                           \
-    static void name##_f32(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        kl_run_blocks(name##_blocks, n, out, a, NULL);                                          \
-    }                                                                                           \
-    KL_MAP_1(name##_f64, double, double, name)
-PIECES(tanh, 10)
-PIECES(erf, 3.99f)
+static void tanh_f32_runs(int64_t n, float *y, const float *x, const float *unused) {
+    kl_piecewise_runs(kl_tanh_piecewise, 10, n, y, x);
+}
+static void erf_f32_runs(int64_t n, float *y, const float *x, const float *unused) {
+    kl_piecewise_runs(kl_erf_piecewise, 3.99f, n, y, x);
+}
+static void tanh_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    kl_map_runs(tanh_f32_runs, n, out, a, NULL);
+}
+static void erf_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
+    kl_map_runs(erf_f32_runs, n, out, a, NULL);
+}
+KL_MAP_1(tanh_f64, double, double, tanh)
+KL_MAP_1(erf_f64, double, double, erf)
 KL_MATH_MAP(sinc_f32, sinc_of_f32)
 KL_MAP_1(sinc_f64, double, double, sinc_of_f64)
 KL_MATH_MAP(cbrt_f32, cbrt_of_f32)

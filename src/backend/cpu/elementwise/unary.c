@@ -108,10 +108,10 @@ static void floor_f64(int64_t n, void *out, const void *a, const void *b, const 
 #ifdef __AVX512F__
 #include "backend/cpu/elementwise/exp_log_avx512.h"
 static void exp_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    kl_run_blocks(exp_f32_blocks, n, out, a, NULL);
+    kl_map_runs(exp_f32_runs, n, out, a, NULL);
 }
 static void log_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    kl_run_blocks(log_f32_blocks, n, out, a, NULL);
+    kl_map_runs(log_f32_runs, n, out, a, NULL);
 }
 #else
 KL_MATH_MAP(exp_f32, kl_exp_f32)
@@ -129,11 +129,11 @@ static void log_f64(int64_t n, void *out, const void *a, const void *b, const vo
 }
 /* The second polynomial and its root are for 1 in 500 of evenly spread numbers, which are done one by one unless they are many. out may be a: what is done again is kept. */
 static void erfinv_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    enum { BLOCK = 64, MANY = 4 };
-    for (int64_t at = 0; at < n; at += BLOCK) {
+    enum { RUN = 64, MANY = 4 };
+    for (int64_t at = 0; at < n; at += RUN) {
         const float *x = (const float *)a + at;
         float *y = (float *)out + at, kept[MANY];
-        int64_t m = kl_min64(n - at, BLOCK);
+        int64_t m = kl_min64(n - at, RUN);
         int beyond = 0, which[MANY], found = 0;
         KL_EACH(i, m) beyond += !(fabsf(x[i]) <= KL_ERFINV_MIDDLE);
         if (beyond > MANY) {

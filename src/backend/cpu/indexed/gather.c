@@ -160,7 +160,7 @@ int kl_cpu_gather(struct kl_launch *l) {
     const int64_t cost = j.slice ? j.slice : 1, n = l->pos_end - l->pos_begin;
     j.chunk = kl_ceil_div(KL_CHUNK, cost);
     struct kl_launch alone = {.parallel = n * cost >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_share(&alone, kl_ceil_div(n, j.chunk), gather_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(n, j.chunk), gather_chunk, &j);
     l->fault = atomic_load(&j.fault);
     return KL_OK;
 }
@@ -195,7 +195,7 @@ int kl_cpu_gather_axis(struct kl_launch *l) {
     }
     struct kl_launch alone = {
         .parallel = l->pos_end - l->pos_begin >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_share(&alone, kl_ceil_div(l->pos_end - l->pos_begin, KL_CHUNK), gather_axis_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(l->pos_end - l->pos_begin, KL_CHUNK), gather_axis_chunk, &j);
     l->fault = atomic_load(&j.fault);
     return KL_OK;
 }

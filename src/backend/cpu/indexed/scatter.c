@@ -162,7 +162,7 @@ static kl_join_fn *join_of(enum kl_scatter_mode mode, enum kl_dtype dtype) {
     }
 }
 
-void kl_scatter_block(const struct kl_scatter_job *j, char *dst, const char *src) {
+void kl_scatter_position(const struct kl_scatter_job *j, char *dst, const char *src) {
     int64_t at[KL_LONG_AXES];
     if (j->n == 0) {
         j->join(dst, 0, src, 0, 1);
@@ -243,8 +243,8 @@ static void write_positions(struct kl_launch *l, const struct kl_scatter_job *j)
         kl_scatter_places(&w, n, places);
         for (int64_t i = 0; i < n; i++) {
             if (places[i] >= 0)
-                kl_scatter_block(j, (char *)l->out->data + places[i] * j->item,
-                                 (const char *)l->in[1].data + sources[i] * j->item);
+                kl_scatter_position(j, (char *)l->out->data + places[i] * j->item,
+                                    (const char *)l->in[1].data + sources[i] * j->item);
             else if (l->fault == KL_NO_FAULT)
                 l->fault = at + i;
         }
@@ -284,7 +284,7 @@ void kl_scatter_start(const struct kl_launch *l) {
     if (l->pos_begin != 0 || out->data == base->data) return;
     if (base->layout & KL_ROW_CONTIGUOUS && out->size > 0) {
         struct copy c = {out->data, base->data, out->size * item};
-        kl_share(l, kl_ceil_div(c.bytes, COPIED), copy_chunk, &c);
+        kl_run_tasks(l, kl_ceil_div(c.bytes, COPIED), copy_chunk, &c);
     } else {
         kl_copy_strided(item, out->ndim, out->dims, out->data, out->strides, base->data,
                         base->strides);

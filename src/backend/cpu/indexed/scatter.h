@@ -39,7 +39,7 @@ void kl_scatter_walk_init(struct kl_scatter_walk *w, const struct kl_scatter_job
 void kl_scatter_places(struct kl_scatter_walk *w, int64_t n, int64_t *places);
 
 /* Writes one position. */
-void kl_scatter_block(const struct kl_scatter_job *j, char *dst, const char *src);
+void kl_scatter_position(const struct kl_scatter_job *j, char *dst, const char *src);
 /* The output starts as the base, unless it is its memory or an earlier part of the positions has begun. */
 void kl_scatter_start(const struct kl_launch *l);
 

@@ -186,7 +186,7 @@ static void put_slices(const struct buckets *b, const char *entries, int64_t n) 
     int64_t bytes = b->whole ? b->unit * j->item : 0;
     for (int64_t i = 0; i < n; i++) {
         if (b->whole && i + AHEAD < n) fetch(source_of(b, e[i + AHEAD]), bytes);
-        kl_scatter_block(j, (char *)b->l->out->data + PLACE(e[i]) * j->item, source_of(b, e[i]));
+        kl_scatter_position(j, (char *)b->l->out->data + PLACE(e[i]) * j->item, source_of(b, e[i]));
     }
 }
 
@@ -287,10 +287,10 @@ static void cut(struct buckets *b, int64_t positions) {
 
 static void run_batch(struct buckets *b) {
     cut(b, b->end - b->begin);
-    kl_share(b->l, b->n_parts, move_part, b);
+    kl_run_tasks(b->l, b->n_parts, move_part, b);
     for (int part = 0; part < b->n_parts; part++)
         if (b->l->checked && b->l->fault == KL_NO_FAULT) b->l->fault = b->faults[part];
-    kl_share(b->l, b->n, put_bucket, b);
+    kl_run_tasks(b->l, b->n, put_bucket, b);
 }
 
 bool kl_scatter_by_buckets(struct kl_launch *l, const struct kl_scatter_job *j) {

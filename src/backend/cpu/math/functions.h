@@ -57,18 +57,18 @@ static const double kl_log1p_over_f_fine[] = {
     0.08750405232693213, -0.08467876411458124, 0.04272800730435181};
 
 /* Loops over such functions, block by block. A last block that is not whole is computed in copies: loops for what is left over, which gcc would make, are as large again, twice. */
-enum { KL_MATH_BLOCK = 16 };
-typedef void kl_math_blocks(int64_t n, float *out, const float *a, const float *b);
-static __attribute__((noinline, unused)) void
-kl_run_blocks(kl_math_blocks *blocks, int64_t n, float *out, const float *a, const float *b) {
-    const int64_t whole = n / KL_MATH_BLOCK * KL_MATH_BLOCK;
+enum { KL_MATH_RUN = 16 };
+typedef void kl_math_runs(int64_t n, float *out, const float *a, const float *b);
+static __attribute__((noinline, unused)) void kl_map_runs(kl_math_runs *runs, int64_t n, float *out,
+                                                          const float *a, const float *b) {
+    const int64_t whole = n / KL_MATH_RUN * KL_MATH_RUN;
     const size_t rest = (size_t)(n - whole) * sizeof *out;
-    float room[3][KL_MATH_BLOCK] = {{0}};
-    blocks(n / KL_MATH_BLOCK, out, a, b);
+    float room[3][KL_MATH_RUN] = {{0}};
+    runs(n / KL_MATH_RUN, out, a, b);
     if (!rest) return;
     memcpy(room[0], a + whole, rest);
     if (b) memcpy(room[1], b + whole, rest);
-    blocks(1, room[2], room[0], room[1]);
+    runs(1, room[2], room[0], room[1]);
     memcpy(out + whole, room[2], rest);
 }
 /* Asks for what follows x, and for the place of what follows y: so much is computed per vector that the processor does not come to it by itself in time (a third of the time of sin and erf of 16 M). */
@@ -76,25 +76,25 @@ static inline void kl_math_ahead(const void *x, const void *y) {
     __builtin_prefetch((const char *)x + 4096);
     __builtin_prefetch((const char *)y + 2048, 1);
 }
-#define KL_MATH_BLOCKS(name, EACH)                                               \
+#define KL_MATH_RUNS(name, EACH)                                                 \
     static void name(int64_t n, float *y, const float *x, const float *unused) { \
-        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {             \
+        for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN) {                 \
             kl_math_ahead(x, y);                                                 \
-            KL_EACH_LANE(k, KL_MATH_BLOCK) y[k] = EACH(x[k]);                    \
+            KL_EACH_LANE(k, KL_MATH_RUN) y[k] = EACH(x[k]);                      \
         }                                                                        \
     }
 #define KL_MATH_MAP(name, EACH)                                                           \
-    KL_MATH_BLOCKS(name##_blocks, EACH)                                                   \
+    KL_MATH_RUNS(name##_runs, EACH)                                                       \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        kl_run_blocks(name##_blocks, n, out, a, NULL);                                    \
+        kl_map_runs(name##_runs, n, out, a, NULL);                                        \
     }
 #define KL_MATH_MAP_2(name, EACH)                                                         \
-    static void name##_blocks(int64_t n, float *z, const float *x, const float *y) {      \
-        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK, z += KL_MATH_BLOCK)    \
-            KL_EACH_LANE(k, KL_MATH_BLOCK) z[k] = EACH(x[k], y[k]);                       \
+    static void name##_runs(int64_t n, float *z, const float *x, const float *y) {        \
+        for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN, z += KL_MATH_RUN)          \
+            KL_EACH_LANE(k, KL_MATH_RUN) z[k] = EACH(x[k], y[k]);                         \
     }                                                                                     \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        kl_run_blocks(name##_blocks, n, out, a, b);                                       \
+        kl_map_runs(name##_runs, n, out, a, b);                                           \
     }
 
 /* c[0] + c[1] x + ... */

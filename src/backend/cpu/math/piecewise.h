@@ -6,28 +6,35 @@
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/vector/simd.h"
 
-enum { KL_PIECE_C, KL_PIECE_BASE, KL_PIECE_Q, KL_PIECE_LAST = KL_PIECE_Q + 6, KL_PIECE_ROWS };
-typedef const float kl_pieces[KL_PIECE_ROWS][16];
+enum {
+    KL_PIECEWISE_C,
+    KL_PIECEWISE_BASE,
+    KL_PIECEWISE_Q,
+    KL_PIECEWISE_LAST = KL_PIECEWISE_Q + 6,
+    KL_PIECEWISE_ROWS
+};
+typedef const float kl_piecewise[KL_PIECEWISE_ROWS][16];
 
-extern kl_pieces kl_tanh_pieces, kl_erf_pieces; /* piecewise.c: once for all variants */
+extern kl_piecewise kl_tanh_piecewise, kl_erf_piecewise; /* piecewise.c: once for all variants */
 
-#define KL_PIECE_SHIFT 22  /* halves of binades */
-#define KL_PIECE_FIRST 249 /* of 1/8 to 1/4: column 0 */
+#define KL_PIECEWISE_SHIFT 22  /* halves of binades */
+#define KL_PIECEWISE_FIRST 249 /* of 1/8 to 1/4: column 0 */
 
 /* n blocks; f is 1 from `most` on, which the last column takes. */
 #if KL_HAS_SIMD
 #include "backend/cpu/math/piecewise_x86.h"
 #else
-static inline void kl_pieces_blocks(kl_pieces t, float most, int64_t n, float *y, const float *x) {
-    for (int64_t k = 0; k < n * KL_MATH_BLOCK; k++) {
+static inline void kl_piecewise_runs(kl_piecewise t, float most, int64_t n, float *y,
+                                     const float *x) {
+    for (int64_t k = 0; k < n * KL_MATH_RUN; k++) {
         float a = fabsf(x[k]);
         a = a > most ? most : a;
-        int32_t i = (int32_t)(kl_f32_bits(a) >> KL_PIECE_SHIFT) - KL_PIECE_FIRST;
+        int32_t i = (int32_t)(kl_f32_bits(a) >> KL_PIECEWISE_SHIFT) - KL_PIECEWISE_FIRST;
         i = (i < 0 ? 0 : i) & 15;
-        float d = a - t[KL_PIECE_C][i], q = t[KL_PIECE_LAST][i];
-        for (int row = KL_PIECE_LAST - 1; row >= KL_PIECE_Q; row--)
+        float d = a - t[KL_PIECEWISE_C][i], q = t[KL_PIECEWISE_LAST][i];
+        for (int row = KL_PIECEWISE_LAST - 1; row >= KL_PIECEWISE_Q; row--)
             q = __builtin_fmaf(q, d, t[row][i]);
-        y[k] = copysignf(__builtin_fmaf(d, q, i ? t[KL_PIECE_BASE][i] : a), x[k]);
+        y[k] = copysignf(__builtin_fmaf(d, q, i ? t[KL_PIECEWISE_BASE][i] : a), x[k]);
     }
 }
 #endif

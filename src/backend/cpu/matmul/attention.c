@@ -30,8 +30,8 @@ enum {
     TASKS = 64,                /* from which tasks have so many; else half */
     KEYS = 8 * KL_TILE_ROWS,   /* of a block */
     AMX_KEYS = 256,            /* the same, in tile registers */
-    PIECES_KEYS = 128,         /* the same of float32: the weights of a panel stay in L1 */
-    PIECES_FROM = 1 << 20,     /* products of a task: below, float32 goes in vectors */
+    BF16_PARTS_KEYS = 128,     /* the same of float32: the weights of a panel stay in L1 */
+    BF16_PARTS_FROM = 1 << 20, /* products of a task: below, float32 goes in vectors */
     FEW = 16,                  /* queries that share keys; below, nothing is packed */
     CHUNK = 512,
     PHASES = 16 /* partial sums of weights */
@@ -43,14 +43,14 @@ struct job {
     const struct kl_arg *q, *k, *v, *mask, *sinks;
     float scale;
     bool causal;
-    int pieces; /* of an element, in tile registers; 0: none of them */
+    int bf16_parts; /* of an element, in tile registers; 0: none of them */
     int64_t heads, kv_heads, group, n, m, d, e;
-    int64_t queries, blocks; /* of a task; tasks per batch and kv head */
-    float *parts;            /* few queries: of each task, per query largest, sum, e values */
+    int64_t queries, tasks_each; /* of a task; tasks per batch and kv head */
+    float *parts;                /* few queries: of each task, per query largest, sum, e values */
     _Atomic(bool) no_memory;
 };
 
-static int64_t round_up(int64_t n, int64_t unit) {
+static int64_t kl_round_up(int64_t n, int64_t unit) {
     return kl_ceil_div(n, unit) * unit;
 }
 
@@ -183,8 +183,8 @@ static void rescale(float *sums, int64_t n, const float *scale) {
 struct room { /* of a task, in floats; aligned to vectors */
     float *q, *k, *v, *sums, *scores, *raw;
     int64_t q_panel, sums_panel, d, e; /* padded */
-    int64_t block;                     /* keys at once */
-    int pieces;                        /* in tile registers; 0: in vectors */
+    int64_t run;                       /* keys at once */
+    int bf16_parts;                    /* in tile registers; 0: in vectors */
     bool few;                          /* tiles: see kl_amx_begin */
 };
 
@@ -192,38 +192,39 @@ struct room { /* of a task, in floats; aligned to vectors */
 #include "backend/cpu/matmul/attention_amx.h"
 #endif
 
-static void panel_block(const struct job *j, struct panel *p, const struct room *r, int64_t at,
-                        int64_t batch, int64_t kv_head, int64_t first_query, int64_t first,
-                        int64_t n) {
+static void panel_run(const struct job *j, struct panel *p, const struct room *r, int64_t at,
+                      int64_t batch, int64_t kv_head, int64_t first_query, int64_t first,
+                      int64_t n) {
     float *q = r->q + at * r->q_panel, *sums = r->sums + at * r->sums_panel;
     n = kl_min64(n, p->last_seen + 1 - first);
     bool masks = j->mask || first + n - 1 > p->first_seen;
 #ifdef __AVX512F__
     float scale = j->scale;
-    if (r->pieces) {
+    if (r->bf16_parts) {
         for (int64_t i = 0; i < n; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {r->scores + i * WIDTH, WIDTH};
             struct kl_amx_left keys = packed_left(r, r->k, i, r->d);
-            kl_amx_block(r->few, r->pieces, r->d / KL_AMX_DEPTH, &keys, (const uint16_t *)q, NULL,
-                         &to);
+            kl_amx_square(r->few, r->bf16_parts, r->d / KL_AMX_DEPTH, &keys, (const uint16_t *)q,
+                          NULL, &to);
         }
-        if (r->pieces == 1 && (masks || !(scale > 0))) {
+        if (r->bf16_parts == 1 && (masks || !(scale > 0))) {
             KL_EACH(i, n * WIDTH) r->scores[i] *= scale;
             scale = 1;
         }
     }
 #endif
-    for (int64_t i = 0; !r->pieces && i < n; i += KL_TILE_ROWS) {
+    for (int64_t i = 0; !r->bf16_parts && i < n; i += KL_TILE_ROWS) {
         float *to = r->scores + i * WIDTH;
-        tile_f32(KL_TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q, 0);
+        kl_tile_f32(KL_TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q,
+                    0);
     }
     if (masks)
         for (int64_t c = 0; c < p->n; c++)
             apply_mask(j, batch, query_of(j, kv_head, first_query + at * WIDTH + c), first, n,
                        r->scores + c, WIDTH);
 #ifdef __AVX512F__
-    if (r->pieces) {
-        if (r->pieces == 1) {
+    if (r->bf16_parts) {
+        if (r->bf16_parts == 1) {
             weigh_pairs(p, r->scores, n, scale, (uint32_t *)r->raw);
         } else {
             weigh(p, r->scores, n);
@@ -232,9 +233,9 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
         if (p->begun) rescale(sums, j->e, p->scale);
         for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {sums + i * WIDTH, WIDTH};
-            struct kl_amx_left values = packed_left(r, r->v, i, r->block);
-            kl_amx_block(r->few, r->pieces, kl_ceil_div(n, KL_AMX_DEPTH), &values,
-                         (const uint16_t *)r->raw, p->begun ? &to : NULL, &to);
+            struct kl_amx_left values = packed_left(r, r->v, i, r->run);
+            kl_amx_square(r->few, r->bf16_parts, kl_ceil_div(n, KL_AMX_DEPTH), &values,
+                          (const uint16_t *)r->raw, p->begun ? &to : NULL, &to);
         }
         p->begun = true;
         return;
@@ -243,15 +244,15 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
     weigh(p, r->scores, n);
     rescale(sums, j->e, p->scale);
     for (int64_t i = 0; i < r->e; i += KL_TILE_ROWS)
-        tile_f32(KL_TILE_ROWS, n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH, true,
-                 sums + i * WIDTH, (const char *)r->scores, 0);
+        kl_tile_f32(KL_TILE_ROWS, n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH, true,
+                    sums + i * WIDTH, (const char *)r->scores, 0);
 }
 
 /* Keys and values of a block, packed. */
-static void pack_block(const struct job *j, const struct room *r, int64_t batch, int64_t kv_head,
-                       int64_t first, int64_t keys) {
+static void pack_run(const struct job *j, const struct room *r, int64_t batch, int64_t kv_head,
+                     int64_t first, int64_t keys) {
 #ifdef __AVX512F__
-    if (r->pieces) {
+    if (r->bf16_parts) {
         pack_keys(j->k, r, row_of(j->k, batch, kv_head, first), keys, j->d);
         pack_values(j->v, r, row_of(j->v, batch, kv_head, first), keys, j->e);
         return;
@@ -260,56 +261,57 @@ static void pack_block(const struct job *j, const struct room *r, int64_t batch,
     int64_t line;
     const float *k = rows_f32(j->k, batch, kv_head, first, keys, j->d, r->raw, &line);
     for (int64_t i = 0; i < keys; i += KL_TILE_ROWS)
-        panel_f32(r->k + i * j->d, k + i * line, line, kl_min64(KL_TILE_ROWS, keys - i), j->d,
-                  KL_TILE_ROWS);
+        kl_panel_f32(r->k + i * j->d, k + i * line, line, kl_min64(KL_TILE_ROWS, keys - i), j->d,
+                     KL_TILE_ROWS);
     const float *v = rows_f32(j->v, batch, kv_head, first, keys, j->e, r->raw, &line);
     for (int64_t i = 0; i < j->e; i += KL_TILE_ROWS)
-        spread_f32(r->v + i * KEYS, v + i, line, kl_min64(KL_TILE_ROWS, j->e - i), keys,
-                   KL_TILE_ROWS, 0);
+        kl_spread_f32(r->v + i * KEYS, v + i, line, kl_min64(KL_TILE_ROWS, j->e - i), keys,
+                      KL_TILE_ROWS, 0);
 }
 
 static void pack_panel(const struct job *j, const struct room *r, int64_t at, int64_t c,
                        const char *row) {
-    float *to = r->q + at * r->q_panel, *rows = r->pieces ? r->raw + c * r->d : r->raw;
-    if (r->pieces == 1) { /* first as rows */
+    float *to = r->q + at * r->q_panel, *rows = r->bf16_parts ? r->raw + c * r->d : r->raw;
+    if (r->bf16_parts == 1) { /* first as rows */
         kl_copy_run(2, j->d, (uint16_t *)r->raw + c * r->d, 2, row, j->q->strides[3] * 2);
         return;
     }
     load(j->q, row, j->d, rows);
     for (int64_t i = 0; i < j->d; i++) rows[i] *= j->scale;
-    for (int64_t i = 0; !r->pieces && i < j->d; i++) to[i * WIDTH + c] = rows[i];
+    for (int64_t i = 0; !r->bf16_parts && i < j->d; i++) to[i * WIDTH + c] = rows[i];
 }
 
 static void many_task(void *arg, int64_t task) {
     struct job *j = arg;
-    int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
-    int64_t first_query = task % j->blocks * j->queries;
+    int64_t batch = task / (j->kv_heads * j->tasks_each),
+            kv_head = task / j->tasks_each % j->kv_heads;
+    int64_t first_query = task % j->tasks_each * j->queries;
     int64_t n = kl_min64(j->queries, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
-    int pieces = j->pieces;
+    int bf16_parts = j->bf16_parts;
 #ifdef __AVX512F__
-    if (pieces > 1 &&
-        (n * j->m * (j->d + j->e) < PIECES_FROM || !can_be_cut(j, batch, kv_head, first_query, n)))
-        pieces = 0;
+    if (bf16_parts > 1 && (n * j->m * (j->d + j->e) < BF16_PARTS_FROM ||
+                           !can_be_cut(j, batch, kv_head, first_query, n)))
+        bf16_parts = 0;
 #endif
-    int64_t d = pieces ? round_up(j->d, KL_AMX_DEPTH) : j->d;
-    int64_t e = round_up(j->e, pieces ? KL_AMX_ROWS : KL_TILE_ROWS), widest = d > e ? d : e;
-    int64_t block = pieces == 1 ? AMX_KEYS : pieces ? PIECES_KEYS : KEYS;
+    int64_t d = bf16_parts ? kl_round_up(j->d, KL_AMX_DEPTH) : j->d;
+    int64_t e = kl_round_up(j->e, bf16_parts ? KL_AMX_ROWS : KL_TILE_ROWS), widest = d > e ? d : e;
+    int64_t run = bf16_parts == 1 ? AMX_KEYS : bf16_parts ? BF16_PARTS_KEYS : KEYS;
     /* Of packed elements so many halves of a float. */
-    int64_t halves = pieces ? pieces : 2, weights = block * WIDTH * halves / 2;
+    int64_t halves = bf16_parts ? bf16_parts : 2, weights = run * WIDTH * halves / 2;
     struct room r = {.q_panel = d * WIDTH * halves / 2,
                      .sums_panel = e * WIDTH,
                      .d = d,
                      .e = e,
-                     .block = block,
-                     .pieces = pieces};
-    int64_t raw = pieces ? d * WIDTH : block * widest; /* the rows of a panel, then its weights */
-    if (pieces && raw < weights) raw = weights;
-    int64_t parts[6] = {panels * r.q_panel,     block * d * halves / 2 + WIDTH,
-                        block * e * halves / 2, panels * r.sums_panel,
-                        block * WIDTH,          raw};
+                     .run = run,
+                     .bf16_parts = bf16_parts};
+    int64_t raw = bf16_parts ? d * WIDTH : run * widest; /* the rows of a panel, then its weights */
+    if (bf16_parts && raw < weights) raw = weights;
+    int64_t parts[6] = {panels * r.q_panel,   run * d * halves / 2 + WIDTH,
+                        run * e * halves / 2, panels * r.sums_panel,
+                        run * WIDTH,          raw};
     float **places[6] = {&r.q, &r.k, &r.v, &r.sums, &r.scores, &r.raw};
     int64_t floats = 0;
-    for (int i = 0; i < 6; i++) floats += round_up(parts[i], 16);
+    for (int i = 0; i < 6; i++) floats += kl_round_up(parts[i], 16);
     struct kl_scratch room;
     if (!kl_scratch_take(&room, j->l, (size_t)floats * sizeof(float))) {
         atomic_store(&j->no_memory, true);
@@ -318,17 +320,17 @@ static void many_task(void *arg, int64_t task) {
     float *at = (float *)room.ptr;
     for (int i = 0; i < 6; i++) {
         *places[i] = at;
-        at += round_up(parts[i], 16);
+        at += kl_round_up(parts[i], 16);
     }
     struct panel state[QUERIES / WIDTH];
     memset(r.q, 0, (size_t)(panels * r.q_panel) * sizeof(float));
-    if (!pieces) memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
+    if (!bf16_parts) memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
     for (int64_t p = 0; p < panels; p++) {
         state[p].n = kl_min64(WIDTH, n - p * WIDTH);
         state[p].first_seen = j->m;
         state[p].last_seen = -1;
         state[p].begun = false;
-        if (pieces) memset(r.raw, 0, (size_t)(WIDTH * d) * sizeof *r.raw);
+        if (bf16_parts) memset(r.raw, 0, (size_t)(WIDTH * d) * sizeof *r.raw);
         for (int64_t c = 0; c < WIDTH; c++) {
             struct query q = query_of(j, kv_head, first_query + p * WIDTH + c);
             state[p].largest[c] = masked;
@@ -346,25 +348,25 @@ static void many_task(void *arg, int64_t task) {
             pack_panel(j, &r, p, c, row_of(j->q, batch, q.head, q.row));
         }
 #ifdef __AVX512F__
-        if (pieces) pack_queries(&r, (uint16_t *)(r.q + p * r.q_panel));
+        if (bf16_parts) pack_queries(&r, (uint16_t *)(r.q + p * r.q_panel));
 #endif
     }
     struct kl_amx_config before;
-    if (pieces) r.few = kl_amx_begin(&before);
-    for (int64_t first = 0; first < j->m; first += block) {
-        int64_t keys = kl_min64(block, j->m - first);
+    if (bf16_parts) r.few = kl_amx_begin(&before);
+    for (int64_t first = 0; first < j->m; first += run) {
+        int64_t keys = kl_min64(run, j->m - first);
         bool needed = false;
         for (int64_t p = 0; p < panels; p++) needed = needed || first <= state[p].last_seen;
         if (!needed) break;
-        pack_block(j, &r, batch, kv_head, first, keys);
+        pack_run(j, &r, batch, kv_head, first, keys);
         for (int64_t p = 0; p < panels; p++)
             if (first <= state[p].last_seen)
-                panel_block(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
+                panel_run(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
     }
-    if (pieces) kl_amx_end(&before);
+    if (bf16_parts) kl_amx_end(&before);
     for (int64_t p = 0; p < panels; p++) {
 #ifdef __AVX512F__
-        if (pieces == 1) {
+        if (bf16_parts == 1) {
             store_panel(j, &state[p], batch, kv_head, first_query + p * WIDTH,
                         r.sums + p * r.sums_panel);
             continue;
@@ -393,8 +395,9 @@ static void weigh_few(float *scores, int64_t n, float *state) {
 
 static void few_task(void *arg, int64_t task) {
     struct job *j = arg;
-    int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
-    int64_t first = task % j->blocks * CHUNK, keys = kl_min64(CHUNK, j->m - first);
+    int64_t batch = task / (j->kv_heads * j->tasks_each),
+            kv_head = task / j->tasks_each % j->kv_heads;
+    int64_t first = task % j->tasks_each * CHUNK, keys = kl_min64(CHUNK, j->m - first);
     int64_t queries = j->group * j->n, widest = j->d > j->e ? j->d : j->e, size = 2 + j->e;
     bool k_lies = j->k->strides[3] == 1, v_lies = j->v->strides[3] == 1;
     float *room =
@@ -440,16 +443,16 @@ static void join_parts(const struct job *j, int64_t batch, int64_t kv_head, int6
                        float *sums) {
     int64_t size = 2 + j->e, queries = j->group * j->n;
     const float *part =
-        j->parts + ((batch * j->kv_heads + kv_head) * j->blocks * queries + r) * size;
+        j->parts + ((batch * j->kv_heads + kv_head) * j->tasks_each * queries + r) * size;
     struct query q = query_of(j, kv_head, r);
     float top = j->sinks ? sink_of(j, q.head) : masked, total = j->sinks ? 1 : 0;
-    for (int64_t b = 0; b < j->blocks; b++) {
+    for (int64_t b = 0; b < j->tasks_each; b++) {
         float x = part[b * queries * size];
         top = x > top ? x : top;
     }
     if (j->sinks) total = kl_exp_f32(sink_of(j, q.head) - top);
     memset(sums, 0, (size_t)j->e * sizeof *sums);
-    for (int64_t b = 0; b < j->blocks; b++) {
+    for (int64_t b = 0; b < j->tasks_each; b++) {
         const float *p = part + b * queries * size;
         float w = kl_exp_f32(p[0] - top);
         total += p[1] * w;
@@ -460,11 +463,11 @@ static void join_parts(const struct job *j, int64_t batch, int64_t kv_head, int6
 
 static int few_queries(struct job *j, int64_t batches) {
     int64_t queries = j->group * j->n, size = 2 + j->e;
-    j->blocks = kl_ceil_div(j->m, CHUNK);
-    int64_t tasks = batches * j->kv_heads * j->blocks;
+    j->tasks_each = kl_ceil_div(j->m, CHUNK);
+    int64_t tasks = batches * j->kv_heads * j->tasks_each;
     j->parts = kl_malloc((size_t)(tasks * queries * size + j->e) * sizeof(float));
     if (!j->parts) return kl_fail_nomem(j->l->err);
-    kl_share(j->l, tasks, few_task, j);
+    kl_run_tasks(j->l, tasks, few_task, j);
     float *sums = j->parts + tasks * queries * size;
     for (int64_t b = 0; b < batches && !j->no_memory; b++)
         for (int64_t h = 0; h < j->kv_heads; h++)
@@ -501,13 +504,13 @@ int kl_cpu_attention(struct kl_launch *l) {
     } else {
         j.queries = QUERIES;
         if (batches * j.kv_heads * kl_ceil_div(j.group * j.n, QUERIES) < TASKS) j.queries /= 2;
-        j.blocks = kl_ceil_div(j.group * j.n, j.queries);
+        j.tasks_each = kl_ceil_div(j.group * j.n, j.queries);
         enum kl_dtype dtype = l->out->dtype;
-        int64_t padded = round_up(j.d, KL_AMX_DEPTH) + round_up(j.e, KL_AMX_ROWS);
+        int64_t padded = kl_round_up(j.d, KL_AMX_DEPTH) + kl_round_up(j.e, KL_AMX_ROWS);
         bool wide = 8 * padded <= 9 * (j.d + j.e); /* more zeros cost more than is won */
         if (kl_cpu_uses_amx() && j.q->dtype == dtype && j.k->dtype == dtype && j.v->dtype == dtype)
-            j.pieces = dtype == KL_BF16 ? 1 : dtype == KL_F32 && wide ? 3 : 0;
-        kl_share(l, batches * j.kv_heads * j.blocks, many_task, &j);
+            j.bf16_parts = dtype == KL_BF16 ? 1 : dtype == KL_F32 && wide ? 3 : 0;
+        kl_run_tasks(l, batches * j.kv_heads * j.tasks_each, many_task, &j);
     }
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

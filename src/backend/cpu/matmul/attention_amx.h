@@ -3,10 +3,10 @@
 #include <immintrin.h>
 
 /* A tile of an operand, or its pieces. */
-static void pack_tile(int pieces, const char *from, int64_t line, int64_t step, int64_t lines,
+static void pack_tile(int bf16_parts, const char *from, int64_t line, int64_t step, int64_t lines,
                       int64_t depth, bool pairs, uint16_t *to) {
     if (lines < 0) lines = 0;
-    if (pieces == 1)
+    if (bf16_parts == 1)
         kl_amx_pack((const uint16_t *)from, line, step, lines, depth, pairs, to);
     else
         (void)kl_amx_split(from, false, line, step, lines, depth, pairs, to, KL_AMX_TILE << pairs);
@@ -16,44 +16,44 @@ static void pack_tile(int pieces, const char *from, int64_t line, int64_t step, 
 static void pack_keys(const struct kl_arg *a, const struct room *r, const char *first, int64_t n,
                       int64_t width) {
     int64_t line = a->strides[2], step = a->strides[3], item = (int64_t)kl_dtype_size(a->dtype);
-    for (int64_t i = 0; i < round_up(n, KL_AMX_ROWS); i += 16)
+    for (int64_t i = 0; i < kl_round_up(n, KL_AMX_ROWS); i += 16)
         for (int64_t t = 0; t < r->d; t += 32)
-            pack_tile(r->pieces, first + (i * line + t * step) * item, line, step,
+            pack_tile(r->bf16_parts, first + (i * line + t * step) * item, line, step,
                       kl_min64(16, n - i), kl_min64(32, width - t), false,
-                      (uint16_t *)r->k + (i * r->d + t * 16) * r->pieces);
+                      (uint16_t *)r->k + (i * r->d + t * 16) * r->bf16_parts);
 }
 static void pack_values(const struct kl_arg *a, const struct room *r, const char *first, int64_t n,
                         int64_t width) {
     int64_t line = a->strides[3], step = a->strides[2], item = (int64_t)kl_dtype_size(a->dtype);
     for (int64_t e = 0; e < r->e; e += 16)
         for (int64_t k = 0; k < n; k += 32)
-            pack_tile(r->pieces, first + (k * step + e * line) * item, line, step,
+            pack_tile(r->bf16_parts, first + (k * step + e * line) * item, line, step,
                       kl_min64(16, width - e), kl_min64(32, n - k), false,
-                      (uint16_t *)r->v + (e * r->block + k * 16) * r->pieces);
+                      (uint16_t *)r->v + (e * r->run + k * 16) * r->bf16_parts);
 }
 
 /* Rows of `pitch` elements, so packed, from `row` on. */
 static struct kl_amx_left packed_left(const struct room *r, const float *at, int64_t row,
                                       int64_t pitch) {
-    return (struct kl_amx_left){(const uint16_t *)at + row * pitch * r->pieces, KL_AMX_DEPTH,
-                                r->pieces * KL_AMX_TILE, KL_AMX_LINES * pitch * r->pieces};
+    return (struct kl_amx_left){(const uint16_t *)at + row * pitch * r->bf16_parts, KL_AMX_DEPTH,
+                                r->bf16_parts * KL_AMX_TILE, KL_AMX_LINES * pitch * r->bf16_parts};
 }
 
 /* A panel's queries, WIDTH rows, are the columns of a right operand. */
 static void pack_queries(const struct room *r, uint16_t *to) {
-    int64_t item = r->pieces == 1 ? 2 : 4;
+    int64_t item = r->bf16_parts == 1 ? 2 : 4;
     for (int64_t c = 0; c < WIDTH; c += 16)
         for (int64_t t = 0; t < r->d; t += 32)
-            pack_tile(r->pieces, (const char *)r->raw + (c * r->d + t) * item, r->d, 1, 16, 32,
-                      true, to + (t * r->pieces + c) * 32);
+            pack_tile(r->bf16_parts, (const char *)r->raw + (c * r->d + t) * item, r->d, 1, 16, 32,
+                      true, to + (t * r->bf16_parts + c) * 32);
 }
 
 /* The weights of n keys, the same. */
 static void pack_weights(const struct room *r, int64_t n) {
     for (int64_t c = 0; c < WIDTH; c += 16)
         for (int64_t k = 0; k < n; k += 32)
-            pack_tile(r->pieces, (const char *)(r->scores + k * WIDTH + c), 1, WIDTH, 16,
-                      kl_min64(32, n - k), true, (uint16_t *)r->raw + (k * r->pieces + c) * 32);
+            pack_tile(r->bf16_parts, (const char *)(r->scores + k * WIDTH + c), 1, WIDTH, 16,
+                      kl_min64(32, n - k), true, (uint16_t *)r->raw + (k * r->bf16_parts + c) * 32);
 }
 
 /* The range of n rows times `factor`, joined to that of others. */
@@ -140,7 +140,7 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
         KL_EACH(c, 16) down[c] = kl_exp_f32(down[c]);
         __m512 first = _mm512_mul_ps(_mm512_loadu_ps(p->total + half), _mm512_loadu_ps(down)),
                second = _mm512_setzero_ps();
-        for (int64_t i = 0; i < round_up(n, KL_AMX_DEPTH); i += 2) {
+        for (int64_t i = 0; i < kl_round_up(n, KL_AMX_DEPTH); i += 2) {
             __m512 w[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
 #pragma GCC unroll 2
             for (int key = 0; key < 2; key++)
@@ -168,11 +168,12 @@ WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, in
     for (int half = 0; half < WIDTH && half < p->n; half += 16) {
         __m512 part = _mm512_div_ps(_mm512_set1_ps(1), _mm512_loadu_ps(p->total + half));
         for (int64_t e = 0; e < j->e; e += 16) {
-            vec_f32 r[16];
+            kl_vec_f32 r[16];
 #pragma GCC unroll 16
             for (int i = 0; i < 16; i++)
-                r[i] = (vec_f32)_mm512_mul_ps(part, _mm512_loadu_ps(sums + (e + i) * WIDTH + half));
-            turn_f32(r);
+                r[i] =
+                    (kl_vec_f32)_mm512_mul_ps(part, _mm512_loadu_ps(sums + (e + i) * WIDTH + half));
+            kl_vec_transpose_f32(r);
             const __mmask16 there = (__mmask16)((1 << kl_min64(16, j->e - e)) - 1);
             for (int64_t c = 0; c < kl_min64(16, p->n - half); c++)
                 _mm256_mask_storeu_epi16(out[half + c] + e, there,

@@ -3,7 +3,7 @@
  *
  * Three ways, chosen by shape and dtype alone. With few rows (or columns: then the product is computed transposed) the matrix is read once, as it lies (matvec.inc). Larger ones of floats: blocks of the output
  * are tasks; each walks along k in steps, packs both operands' parts, of any strides, and lets a tile of registers run over them (gemm.inc). complex64:
- * plain loops over packed blocks (matmul.inc). bfloat16, and large products of float32 and float16, where the CPU has tile registers: theirs (blocks_amx.c). 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
+ * plain loops over packed blocks (matmul.inc). bfloat16, and large products of float32 and float16, where the CPU has tile registers: theirs (gemm_amx.c). 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
 #include "backend/cpu/matmul/matmul.h"
 
 #include "backend/cpu/math/complex.h"
@@ -29,12 +29,12 @@ static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl
 /* ---- the product ---- */
 
 enum {
-    FEW = 8,               /* rows below this: the matrix is not packed */
-    SMALL = 64,            /* up to this every way: no packing */
-    VEC_COLS = 1024,       /* columns of a task then, at least */
-    SHARE_FROM = 1 << 18,  /* products */
-    PHASES_FROM = 1 << 21, /* the same, from which threads share the phases of one row */
-    MOST_PHASES = 1 << 20, /* bytes of their sums */
+    FEW = 8,                 /* rows below this: the matrix is not packed */
+    SMALL = 64,              /* up to this every way: no packing */
+    VEC_COLS = 1024,         /* columns of a task then, at least */
+    PARALLEL_FROM = 1 << 18, /* products */
+    PHASES_FROM = 1 << 21,   /* the same, from which threads share the phases of one row */
+    MOST_PHASES = 1 << 20,   /* bytes of their sums */
 };
 
 /* ---- small ones ---- */
@@ -46,7 +46,7 @@ static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int
     int item = (int)kl_dtype_size(arg->dtype);
     union kl_tile raw;
     for (int64_t i = 0; i < rows; i++) {
-        const char *from = element(arg, offset + i * row);
+        const char *from = kl_element(arg, offset + i * row);
         char *dst = to + i * pitch * j->bytes;
         if (arg->dtype == j->type) {
             kl_copy_run(item, cols, dst, item, from, col * item);
@@ -64,7 +64,7 @@ static void small_task(void *arg, int64_t task) {
     const struct kl_arg *out = j->l->out;
     _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
     int64_t last = kl_min64((task + 1) * j->batches_each, j->batches), offsets[2][SOME];
-    int64_t pitch = round_up(j->n, KL_VECTOR / j->bytes);
+    int64_t pitch = kl_round_up(j->n, KL_VECTOR / j->bytes);
     bool a_lies = j->a->dtype == j->type;
     bool b_lies = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
     bool c_lies = out->dtype == j->type && pitch == j->n;
@@ -74,19 +74,19 @@ static void small_task(void *arg, int64_t task) {
         for (int side = 0; side < 2; side++)
             kl_offsets(j->n_lead, j->dims, j->lead[side], batch, some, offsets[side]);
         for (int64_t i = 0; i < some; i++) {
-            struct place p = {.batch = batch + i};
-            const char *left = a_lies ? element(j->a, offsets[0][i]) : a;
-            const char *right = b_lies ? element(j->b, offsets[1][i]) : b;
+            struct kl_place p = {.batch = batch + i};
+            const char *left = a_lies ? kl_element(j->a, offsets[0][i]) : a;
+            const char *right = b_lies ? kl_element(j->b, offsets[1][i]) : b;
             char *to = c_lies ? (char *)out->data + p.batch * j->m * j->n * j->bytes : c;
             if (!a_lies)
                 copy_small(j, j->a, offsets[0][i], j->a_row, j->a_col, j->m, j->k, j->k, a);
             if (!b_lies)
                 copy_small(j, j->b, offsets[1][i], j->b_row, j->b_col, j->k, j->n, pitch, b);
-            (j->type == KL_F32 ? small_f32 : small_f64)(
+            (j->type == KL_F32 ? kl_small_f32 : kl_small_f64)(
                 j->m, pitch, j->k, left, a_lies ? j->a_row : j->k, a_lies ? j->a_col : 1, right,
                 b_lies ? j->b_row : pitch, to, pitch);
             for (int64_t row = 0; !c_lies && row < j->m; row++)
-                store_row(j, &p, row, 0, j->n, c + row * pitch * j->bytes);
+                kl_store_row(j, &p, row, 0, j->n, c + row * pitch * j->bytes);
         }
     }
 }
@@ -97,7 +97,7 @@ static void small_task(void *arg, int64_t task) {
 static void gather_columns(const struct kl_product *j, int64_t offset, int64_t cols, char *to) {
     int item = (int)kl_dtype_size(j->b->dtype);
     for (int64_t k = 0; k < j->k; k++)
-        kl_copy_run(item, cols, to + k * cols * item, item, element(j->b, offset + k * j->b_row),
+        kl_copy_run(item, cols, to + k * cols * item, item, kl_element(j->b, offset + k * j->b_row),
                     j->b_col * item);
 }
 
@@ -107,7 +107,7 @@ static void row_as_computed(const struct kl_product *j, int64_t offset, char *to
     union kl_tile raw;
     for (int64_t k = 0; k < j->k; k += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, j->k - k);
-        kl_copy_run(item, n, raw.bytes, item, element(j->a, offset + k * j->a_col),
+        kl_copy_run(item, n, raw.bytes, item, kl_element(j->a, offset + k * j->a_col),
                     j->a_col * item);
         kl_convert(j->type, to + k * j->bytes, j->a->dtype, raw.bytes, n);
     }
@@ -115,19 +115,19 @@ static void row_as_computed(const struct kl_product *j, int64_t offset, char *to
 
 static void vector_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
-    struct place p = place_of(j, task);
+    struct kl_place p = kl_place_of(j, task);
     bool dots = j->b_row == 1 && j->b_col != 1, lies = j->b_row == 1 || j->b_col == 1;
     int item = (int)kl_dtype_size(j->b->dtype);
     bool a_lies = j->a->dtype == j->type && j->a_col == 1;
-    size_t rows_bytes = a_lies ? 0 : (size_t)round_up(p.m * j->k * j->bytes, 64);
-    size_t out_bytes = (size_t)round_up(p.m * p.n * j->bytes, 64);
+    size_t rows_bytes = a_lies ? 0 : (size_t)kl_round_up(p.m * j->k * j->bytes, 64);
+    size_t out_bytes = (size_t)kl_round_up(p.m * p.n * j->bytes, 64);
     char *room = kl_malloc(rows_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
     if (!room) {
         atomic_store(&j->no_memory, true);
         return;
     }
     char *rows = room, *out = room + rows_bytes;
-    const char *b = element(j->b, p.b + p.col * j->b_col);
+    const char *b = kl_element(j->b, p.b + p.col * j->b_col);
     int64_t line = dots ? j->b_col : j->b_row;
     if (!lies) {
         gather_columns(j, p.b + p.col * j->b_col, p.n, out + out_bytes);
@@ -136,10 +136,10 @@ static void vector_task(void *arg, int64_t task) {
     }
     for (int64_t i = 0; !a_lies && i < p.m; i++)
         row_as_computed(j, p.a + i * j->a_row, rows + i * j->k * j->bytes);
-    const char *a = a_lies ? element(j->a, p.a) : rows;
+    const char *a = a_lies ? kl_element(j->a, p.a) : rows;
     kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_lies ? j->a_row : j->k, b, line, out,
                     p.n);
-    for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
+    for (int64_t i = 0; i < p.m; i++) kl_store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
 }
 
@@ -153,7 +153,7 @@ static void phase_task(void *arg, int64_t phase) {
     const struct row_product *s = arg;
     const struct kl_product *j = s->j;
     kl_cpu_phase(j->b->dtype, j->k - phase, j->n, s->a + phase * j->bytes,
-                 element(j->b, phase * j->b_row), j->b_row, s->sums + phase * j->n * j->bytes);
+                 kl_element(j->b, phase * j->b_row), j->b_row, s->sums + phase * j->n * j->bytes);
 }
 static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
     const bool a_lies = j->a->dtype == j->type && j->a_col == 1;
@@ -162,19 +162,19 @@ static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
     if (j->m != 1 || j->batches != 1 || j->b_col != 1 || j->n % KL_MATVEC_COLS != 0 ||
         j->k < KL_MATVEC_PHASES || j->n * j->k < PHASES_FROM || sums > MOST_PHASES)
         return false;
-    if (!kl_scratch_take(&room, j->l, (size_t)(sums + round_up(j->k * j->bytes, 64)))) {
+    if (!kl_scratch_take(&room, j->l, (size_t)(sums + kl_round_up(j->k * j->bytes, 64)))) {
         atomic_store(&j->no_memory, true);
         return true;
     }
     struct row_product s = {.j = j, .a = room.ptr + sums, .sums = room.ptr};
     if (a_lies)
-        s.a = element(j->a, 0);
+        s.a = kl_element(j->a, 0);
     else
         row_as_computed(j, 0, room.ptr + sums);
-    kl_share(l, KL_MATVEC_PHASES, phase_task, &s);
+    kl_run_tasks(l, KL_MATVEC_PHASES, phase_task, &s);
     kl_cpu_join_phases(j->type, s.sums, j->n);
-    struct place first = {.n = j->n};
-    store_row(j, &first, 0, 0, j->n, s.sums);
+    struct kl_place first = {.n = j->n};
+    kl_store_row(j, &first, 0, 0, j->n, s.sums);
     kl_scratch_give(&room);
     return true;
 }
@@ -183,7 +183,7 @@ static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
 
 static void complex_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
-    struct place p = place_of(j, task);
+    struct kl_place p = kl_place_of(j, task);
     _Alignas(64) struct kl_c64 a[COMPLEX_ROWS * COMPLEX_DEPTH], b[COMPLEX_DEPTH * COMPLEX_COLS],
         c[COMPLEX_ROWS * COMPLEX_COLS];
     memset(c, 0, sizeof c);
@@ -191,14 +191,16 @@ static void complex_task(void *arg, int64_t task) {
         int64_t depth = kl_min64(COMPLEX_DEPTH, j->k - k);
         for (int64_t i = 0; i < p.m; i++)
             kl_copy_run(8, depth, a + i * COMPLEX_DEPTH, 8,
-                        element(j->a, p.a + (p.row + i) * j->a_row + k * j->a_col), j->a_col * 8);
+                        kl_element(j->a, p.a + (p.row + i) * j->a_row + k * j->a_col),
+                        j->a_col * 8);
         for (int64_t i = 0; i < depth; i++)
             kl_copy_run(8, p.n, b + i * COMPLEX_COLS, 8,
-                        element(j->b, p.b + (k + i) * j->b_row + p.col * j->b_col), j->b_col * 8);
-        block_c64(p.m, p.n, depth, a, b, c);
+                        kl_element(j->b, p.b + (k + i) * j->b_row + p.col * j->b_col),
+                        j->b_col * 8);
+        add_product_c64(p.m, p.n, depth, a, b, c);
     }
     for (int64_t i = 0; i < p.m; i++)
-        store_row(j, &p, i, 0, p.n, (const char *)(c + i * COMPLEX_COLS));
+        kl_store_row(j, &p, i, 0, p.n, (const char *)(c + i * COMPLEX_COLS));
 }
 
 /* ---- the kernel ---- */
@@ -254,27 +256,27 @@ int kl_cpu_matmul(struct kl_launch *l) {
         task = small_task;
         j.rows = j.m;
         j.cols = j.n;
-        j.batches_each = SHARE_FROM / 4 / (j.m * j.n * (j.k + 1)) + 1;
+        j.batches_each = PARALLEL_FROM / 4 / (j.m * j.n * (j.k + 1)) + 1;
     } else if (j.m < FEW || j.n < FEW) {
         task = vector_task;
         if (j.n < j.m) transpose_job(&j);
         j.rows = j.m;
         /* Tasks of about SHARE_FROM products; of rows long pieces. */
-        j.cols = round_up(SHARE_FROM / (j.m * j.k + 1) + 1,
-                          j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
+        j.cols = kl_round_up(PARALLEL_FROM / (j.m * j.k + 1) + 1,
+                             j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
     }
-    bool big = (double)out->size * (double)j.k >= SHARE_FROM;
+    bool big = (double)out->size * (double)j.k >= PARALLEL_FROM;
     struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
     if (task == vector_task && row_by_phases(&j, &alone))
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     if (!task) {
-        if (!kl_cpu_amx_blocks(&j, &alone)) kl_cpu_blocks(&j, &alone);
+        if (!kl_cpu_gemm_amx(&j, &alone)) kl_cpu_gemm(&j, &alone);
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     }
-    j.row_blocks = kl_ceil_div(j.m, j.rows);
-    j.col_blocks = kl_ceil_div(j.n, j.cols);
+    j.row_tasks = kl_ceil_div(j.m, j.rows);
+    j.col_tasks = kl_ceil_div(j.n, j.cols);
     int64_t tasks = task == small_task ? kl_ceil_div(j.batches, j.batches_each)
-                                       : j.batches * j.row_blocks * j.col_blocks;
-    kl_share(&alone, tasks, task, &j);
+                                       : j.batches * j.row_tasks * j.col_tasks;
+    kl_run_tasks(&alone, tasks, task, &j);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

@@ -15,11 +15,11 @@ enum {
     SUMS_BYTES = 64 << 10 /* of partial sums: rows are read 4 KB at a time; L2 holds that easily */
 };
 
-static inline __attribute__((always_inline)) vec_f32 load_f32(const float *p) {
-    return *(const loose_f32 *)p;
+static inline __attribute__((always_inline)) kl_vec_f32 load_f32(const float *p) {
+    return *(const kl_loose_f32 *)p;
 }
-static inline __attribute__((always_inline)) vec_f64 load_f64(const double *p) {
-    return *(const loose_f64 *)p;
+static inline __attribute__((always_inline)) kl_vec_f64 load_f64(const double *p) {
+    return *(const kl_loose_f64 *)p;
 }
 #if defined __AVX512F__
 #include "backend/cpu/matmul/matvec_avx512.h"
@@ -27,30 +27,30 @@ static inline __attribute__((always_inline)) vec_f64 load_f64(const double *p) {
 #include "backend/cpu/matmul/matvec_avx2.h"
 #else
 /* A NaN becomes quiet in the first product. */
-static inline __attribute__((always_inline)) vec_f32 load_bf16(const uint16_t *p) {
+static inline __attribute__((always_inline)) kl_vec_f32 load_bf16(const uint16_t *p) {
     typedef uint16_t halves __attribute__((vector_size(KL_VECTOR / 2), aligned(2)));
     typedef uint32_t words __attribute__((vector_size(KL_VECTOR)));
-    return (vec_f32)(__builtin_convertvector(*(const halves *)p, words) << 16);
+    return (kl_vec_f32)(__builtin_convertvector(*(const halves *)p, words) << 16);
 }
-static __attribute__((noinline)) vec_f32 load_f16(const uint16_t *p) {
-    vec_f32 v = {0};
+static __attribute__((noinline)) kl_vec_f32 load_f16(const uint16_t *p) {
+    kl_vec_f32 v = {0};
     for (int i = 0; i < KL_VECTOR / 4; i++) v[i] = kl_f16_load(p[i]);
     return v;
 }
 #endif
 
 /* The sums of the lanes of as many vectors as one has lanes, added up by halving, in order. */
-#define HALVED_BY_TURNS(T)                                                           \
-    static inline __attribute__((always_inline)) vec_##T halved_##T(vec_##T *lane) { \
-        turn_##T(lane);                                                              \
-        for (int w = (int)(sizeof *lane / sizeof lane[0][0]) / 2; w > 0; w /= 2)     \
-            for (int l = 0; l < w; l++) lane[l] += lane[l + w];                      \
-        return lane[0];                                                              \
+#define HALVED_BY_TRANSPOSING(T)                                                           \
+    static inline __attribute__((always_inline)) kl_vec_##T halved_##T(kl_vec_##T *lane) { \
+        kl_vec_transpose_##T(lane);                                                        \
+        for (int w = (int)(sizeof *lane / sizeof lane[0][0]) / 2; w > 0; w /= 2)           \
+            for (int l = 0; l < w; l++) lane[l] += lane[l + w];                            \
+        return lane[0];                                                                    \
     }
 #ifndef __AVX512F__
-HALVED_BY_TURNS(f32)
+HALVED_BY_TRANSPOSING(f32)
 #endif
-HALVED_BY_TURNS(f64)
+HALVED_BY_TRANSPOSING(f64)
 
 #define T float
 #define S float

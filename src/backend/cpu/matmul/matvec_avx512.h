@@ -4,19 +4,19 @@
 
 /* One instruction brings elements to the upper halves, between zeros. A NaN becomes quiet in the
  * first product. */
-static inline __attribute__((always_inline)) vec_f32 load_bf16(const uint16_t *p) {
+static inline __attribute__((always_inline)) kl_vec_f32 load_bf16(const uint16_t *p) {
     static const _Alignas(64)
         uint16_t places[32] = {0, 0, 0, 1, 0, 2,  0, 3,  0, 4,  0, 5,  0, 6,  0, 7,
                                0, 8, 0, 9, 0, 10, 0, 11, 0, 12, 0, 13, 0, 14, 0, 15};
     __m512i v = _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)p));
-    return (vec_f32)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, _mm512_load_si512(places), v);
+    return (kl_vec_f32)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, _mm512_load_si512(places), v);
 }
-static inline __attribute__((always_inline)) vec_f32 load_f16(const uint16_t *p) {
-    return (vec_f32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+static inline __attribute__((always_inline)) kl_vec_f32 load_f16(const uint16_t *p) {
+    return (kl_vec_f32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 
 /* Each step makes one vector of two, with a third of the shuffles that a transposition takes. */
-static inline __attribute__((always_inline)) vec_f32 halved_f32(vec_f32 *lane) {
+static inline __attribute__((always_inline)) kl_vec_f32 halved_f32(kl_vec_f32 *lane) {
 #pragma GCC unroll 4
     for (int w = 8; w > 0; w /= 2)
 #pragma GCC unroll 8
@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) vec_f32 halved_f32(vec_f32 *lane) {
                 [8] = 0xff00, [4] = 0xf0f0, [2] = 0xcccc, [1] = 0xaaaa};
             __m512 a = (__m512)lane[l], b = (__m512)lane[l + w];
             __m512 other = _mm512_permutex2var_ps(a, _mm512_load_si512(others[w]), b);
-            lane[l] = (vec_f32)_mm512_mask_blend_ps(second[w], a, b) + (vec_f32)other;
+            lane[l] = (kl_vec_f32)_mm512_mask_blend_ps(second[w], a, b) + (kl_vec_f32)other;
         }
     return lane[0];
 }

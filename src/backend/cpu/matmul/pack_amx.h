@@ -15,7 +15,7 @@ enum { KL_AMX_LINES = 16, KL_AMX_TILE = KL_AMX_LINES * KL_AMX_DEPTH };
 static inline void kl_amx_pack(const uint16_t *from, int64_t line, int64_t step, int64_t lines,
                                int64_t depth, bool pairs, uint16_t *to) {
     _Alignas(64) uint16_t whole[KL_AMX_TILE];
-    vec_f32 r[KL_AMX_LINES];
+    kl_vec_f32 r[KL_AMX_LINES];
     if (lines < KL_AMX_LINES || depth < KL_AMX_DEPTH || (line != 1 && step != 1)) {
         memset(whole, 0, sizeof whole);
         for (int64_t i = 0; i < lines; i++)
@@ -28,15 +28,15 @@ static inline void kl_amx_pack(const uint16_t *from, int64_t line, int64_t step,
 #pragma GCC unroll 16
     for (int i = 0; i < KL_AMX_LINES; i++) {
         if (step == 1) {
-            r[i] = (vec_f32)_mm512_loadu_si512(from + i * line);
+            r[i] = (kl_vec_f32)_mm512_loadu_si512(from + i * line);
         } else {
             const uint16_t *x = from + 2 * i * step;
             __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)x));
             __m512i odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(x + step)));
-            r[i] = (vec_f32)_mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+            r[i] = (kl_vec_f32)_mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
         }
     }
-    if (pairs == (step == 1)) turn_f32(r);
+    if (pairs == (step == 1)) kl_vec_transpose_f32(r);
     memcpy(to, r, sizeof r);
 }
 
@@ -65,9 +65,9 @@ static inline bool kl_amx_takes(struct kl_amx_range a, struct kl_amx_range b, in
     return most < 0x1p120 && least >= 0x1p-100;
 }
 
-static inline vec_f32 kl_amx_load(const char *from, int64_t at, bool halves) {
-    if (!halves) return (vec_f32)_mm512_loadu_ps((const float *)from + at);
-    return (vec_f32)_mm512_cvtph_ps(
+static inline kl_vec_f32 kl_amx_load(const char *from, int64_t at, bool halves) {
+    if (!halves) return (kl_vec_f32)_mm512_loadu_ps((const float *)from + at);
+    return (kl_vec_f32)_mm512_cvtph_ps(
         _mm256_loadu_si256((const __m256i *)((const uint16_t *)from + at)));
 }
 
@@ -78,8 +78,8 @@ static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, in
                                                bool pairs, uint16_t *to, int64_t between) {
     _Alignas(64) float whole[KL_AMX_TILE];
     enum { HALF = KL_AMX_DEPTH / 2 };
-    int pieces = halves ? 2 : 3;
-    vec_f32 r[2][KL_AMX_LINES];
+    int bf16_parts = halves ? 2 : 3;
+    kl_vec_f32 r[2][KL_AMX_LINES];
     if (lines < KL_AMX_LINES || depth < KL_AMX_DEPTH || (line != 1 && step != 1)) {
         memset(whole, 0, sizeof whole);
         for (int64_t i = 0; i < lines; i++)
@@ -98,7 +98,7 @@ static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, in
 #pragma GCC unroll 16
         for (int i = 0; i < KL_AMX_LINES; i++)
             r[e][i] = kl_amx_load(from, first + i * next, halves);
-        if (pairs == (step == 1)) turn_f32(r[e]);
+        if (pairs == (step == 1)) kl_vec_transpose_f32(r[e]);
     }
     const __m512i upper = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000),
                   magnitude = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(1);
@@ -111,15 +111,15 @@ static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, in
             most = _mm512_max_epu32(most, size);
             least = _mm512_min_epu32(least, _mm512_sub_epi32(size, one));
         }
-        for (int p = 0; p < pieces; p++) {
-            __m512i piece[2];
+        for (int p = 0; p < bf16_parts; p++) {
+            __m512i part[2];
             for (int e = 0; e < 2; e++) {
-                piece[e] = p + 1 < pieces ? _mm512_add_epi32(x[e], half) : x[e];
-                piece[e] = _mm512_and_si512(piece[e], upper);
-                x[e] = (__m512i)_mm512_sub_ps((__m512)x[e], (__m512)piece[e]);
+                part[e] = p + 1 < bf16_parts ? _mm512_add_epi32(x[e], half) : x[e];
+                part[e] = _mm512_and_si512(part[e], upper);
+                x[e] = (__m512i)_mm512_sub_ps((__m512)x[e], (__m512)part[e]);
             }
             _mm512_store_si512(to + p * between + i * KL_AMX_DEPTH,
-                               _mm512_or_si512(_mm512_srli_epi32(piece[0], 16), piece[1]));
+                               _mm512_or_si512(_mm512_srli_epi32(part[0], 16), part[1]));
         }
     }
     return (struct kl_amx_range){_mm512_reduce_max_epu32(most), _mm512_reduce_min_epu32(least)};

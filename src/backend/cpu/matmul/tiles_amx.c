@@ -165,17 +165,18 @@ EACH_WAY void store_sums(bool few, const struct kl_amx_place *to, int64_t row) {
     _tile_stored(3, below + 16, line);
 }
 
-EACH_WAY void block(bool few, int pieces, int64_t n, const struct kl_amx_left *a, const uint16_t *b,
-                    const struct kl_amx_place *from, const struct kl_amx_place *to) {
+EACH_WAY void square(bool few, int bf16_parts, int64_t n, const struct kl_amx_left *a,
+                     const uint16_t *b, const struct kl_amx_place *from,
+                     const struct kl_amx_place *to) {
     struct kl_amx_left left = *a;
     for (int64_t row = 0; row < KL_AMX_ROWS; row += few ? 16 : KL_AMX_ROWS) {
         if (from)
             load_sums(few, from, row);
         else
             no_sums(few);
-        if (pieces == 1)
+        if (bf16_parts == 1)
             steps_of_one(few, n, &left, b);
-        else if (pieces == 2)
+        else if (bf16_parts == 2)
             steps_of_two(few, n, &left, b);
         else
             steps_of_three(few, n, &left, b);
@@ -184,12 +185,13 @@ EACH_WAY void block(bool few, int pieces, int64_t n, const struct kl_amx_left *a
     }
 }
 
-void kl_amx_block(bool few, int pieces, int64_t n, const struct kl_amx_left *a, const uint16_t *b,
-                  const struct kl_amx_place *from, const struct kl_amx_place *to) {
+void kl_amx_square(bool few, int bf16_parts, int64_t n, const struct kl_amx_left *a,
+                   const uint16_t *b, const struct kl_amx_place *from,
+                   const struct kl_amx_place *to) {
     if (few)
-        block(true, pieces, n, a, b, from, to);
+        square(true, bf16_parts, n, a, b, from, to);
     else
-        block(false, pieces, n, a, b, from, to);
+        square(false, bf16_parts, n, a, b, from, to);
 }
 
 /* ---- around products ---- */
@@ -262,8 +264,9 @@ bool kl_amx_begin(struct kl_amx_config *before) {
 }
 void kl_amx_end(const struct kl_amx_config *before) {
 }
-void kl_amx_block(bool few, int pieces, int64_t n, const struct kl_amx_left *a, const uint16_t *b,
-                  const struct kl_amx_place *from, const struct kl_amx_place *to) {
+void kl_amx_square(bool few, int bf16_parts, int64_t n, const struct kl_amx_left *a,
+                   const uint16_t *b, const struct kl_amx_place *from,
+                   const struct kl_amx_place *to) {
 }
 #ifdef KL_TEST_HOOKS
 void kl_test_amx_few(int few) {

@@ -14,7 +14,7 @@ bool kl_amx_there(void);
 struct kl_amx_config {
     uint8_t bytes[64];
 };
-bool kl_amx_begin(struct kl_amx_config *before); /* `few` for kl_amx_block */
+bool kl_amx_begin(struct kl_amx_config *before); /* `few` for kl_amx_square */
 void kl_amx_end(const struct kl_amx_config *before);
 /* A block of a result, 32 x 32 float32. */
 struct kl_amx_place {
@@ -31,8 +31,9 @@ struct kl_amx_left {
 /* to = from + a b, where from may be to, or NULL for zeros, over n steps of 32 along k. a: per step `pieces` tiles of 16 rows by 32; b: per step `pieces` times two tiles of
  * 32 by 16, two rows of it interleaved; see pack_amx.h. With few tiles in use b is read twice, and n should be so small that it stays in L1; the bits are the same. Operands are the sums of their pieces, the largest first. Of three pieces (float32) the products of the second with the third and of the third with itself are left out: 2^-24 of
  * the whole product at most. */
-void kl_amx_block(bool few, int pieces, int64_t n, const struct kl_amx_left *a, const uint16_t *b,
-                  const struct kl_amx_place *from, const struct kl_amx_place *to);
+void kl_amx_square(bool few, int bf16_parts, int64_t n, const struct kl_amx_left *a,
+                   const uint16_t *b, const struct kl_amx_place *from,
+                   const struct kl_amx_place *to);
 
 #ifdef KL_TEST_HOOKS
 void kl_test_amx_few(int few); /* what kl_amx_begin is to return; -1: what it finds */

@@ -85,8 +85,8 @@ const void *kl_cursor_next_as(struct kl_cursor *c, int64_t n, enum kl_dtype from
 
 /* ---- sharing the work ---- */
 /* chunk(arg, i) for i in [0, n): on the pool when there is one and n > 1. */
-static inline void kl_share(const struct kl_launch *l, int64_t n,
-                            void (*chunk)(void *arg, int64_t i), void *arg) {
+static inline void kl_run_tasks(const struct kl_launch *l, int64_t n,
+                                void (*chunk)(void *arg, int64_t i), void *arg) {
     if (l->parallel && n > 1) {
         l->parallel(n, chunk, arg);
         return;

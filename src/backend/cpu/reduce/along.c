@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/cpu/operand/block.h"
+#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/reduce/short_rows.h"
 #include "base/op_params.h"
@@ -153,7 +153,7 @@ static void tile_chunk(void *arg, int64_t i) {
         rows = results;
     }
     if (width > n) memset(room, 0, (size_t)(width * length * in_item));
-    kl_turn(in_item, room, width * in_item, rows, length * in_item, n, length);
+    kl_cpu_transpose(in_item, room, width * in_item, rows, length * in_item, n, length);
     struct kl_arg x = {.data = room,
                        .dtype = in->dtype,
                        .layout = KL_ROW_CONTIGUOUS | KL_DENSE,
@@ -187,7 +187,7 @@ static void tile_chunk(void *arg, int64_t i) {
         else
             kl_error_release(err);
     } else if (!j->reduces) {
-        kl_turn(out_item, to, length * out_item, results, width * out_item, length, n);
+        kl_cpu_transpose(out_item, to, length * out_item, results, width * out_item, length, n);
     }
 }
 
@@ -218,6 +218,6 @@ int kl_cpu_along(struct kl_launch *l) {
     j.tile = kl_min64(MOST_ROWS, ROOM / (int64_t)item / lines);
     atomic_init(&j.rc, KL_OK);
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
-    kl_share(&alone, kl_ceil_div(j.rows, j.tile), tile_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(j.rows, j.tile), tile_chunk, &j);
     return atomic_load(&j.rc);
 }

@@ -18,7 +18,7 @@
 enum {
     SEGMENT = 1 << 16,
     AHEAD = 4096,            /* as in reduce.c */
-    SHORT = 16,              /* fewer columns are not worth it */
+    MIN_COLUMNS = 16,        /* fewer columns are not worth it */
     LONG_TILE = 8 * KL_TILE, /* elements of a row that lie side by side */
     WIDTH = 4096,            /* bytes of ranks of a row that are done side by side */
 };
@@ -385,7 +385,7 @@ int kl_cpu_arg_reduce(struct kl_launch *l) {
     j.f = j.ranked ? largest[j.half ? KL_I16 : KL_I32] : (max ? largest : smallest)[in->dtype];
     kl_split_axes(&j.s, in, 1, &axis);
     j.segments = kl_ceil_div(j.s.n_red, SEGMENT);
-    if (j.f.columns && kl_split_columns(&j.s) && kl_split_run(&j.s) >= SHORT)
+    if (j.f.columns && kl_split_columns(&j.s) && kl_split_run(&j.s) >= MIN_COLUMNS)
         j.run = kl_split_run(&j.s);
     int64_t fit = KL_CHUNK / kl_min64(j.s.n_red, SEGMENT);
     j.group = j.run           ? (j.ranked ? WIDTH / (j.half ? 2 : 4) : KL_TILE)
@@ -399,7 +399,7 @@ int kl_cpu_arg_reduce(struct kl_launch *l) {
         if (!j.partial) return kl_fail_nomem(l->err);
     }
     struct kl_launch alone = {.parallel = in->size >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_share(&alone, j.segments * j.n_groups, segment_chunk, &j);
+    kl_run_tasks(&alone, j.segments * j.n_groups, segment_chunk, &j);
     if (j.partial) {
         for (int64_t s = 1; s < j.segments; s++)
             for (int64_t o = 0; o < j.s.n_out; o++)

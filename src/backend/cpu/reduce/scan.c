@@ -19,7 +19,7 @@ enum {
     GROUP = 16,
     SEGMENT = 1 << 16, /* a multiple of KL_TILE, and that of GROUP */
     WIDTH = 4096,      /* bytes of values side by side: KL_TILE of the widest */
-    SHORT = 16,        /* fewer columns are not worth it */
+    MIN_COLUMNS = 16,  /* fewer columns are not worth it */
 };
 enum { PREFIX, TOTAL, LOCAL, OFFSET, N_PARTS };
 
@@ -367,12 +367,12 @@ static void segment_chunk(void *arg, int64_t i) {
     scan_part(j, &s, in, out, from, kl_min64(SEGMENT, j->length - from), true);
 }
 
-static int scan_long(struct job *j, const struct kl_launch *share) {
+static int scan_long(struct job *j, const struct kl_launch *alone) {
     int64_t n = j->rows * j->segments;
     struct state s;
     j->totals = kl_malloc((size_t)(n * j->bytes));
     if (!j->totals) return kl_fail_nomem(j->l->err);
-    kl_share(share, n, total_chunk, j);
+    kl_run_tasks(alone, n, total_chunk, j);
     for (int64_t row = 0; row < j->rows; row++) { /* totals become totals up to their segment */
         s.has_prefix = false;
         for (int64_t k = 0; k < j->segments; k++) {
@@ -382,7 +382,7 @@ static int scan_long(struct job *j, const struct kl_launch *share) {
             memcpy(total, s.parts + PREFIX * j->bytes, (size_t)j->bytes);
         }
     }
-    kl_share(share, n, segment_chunk, j);
+    kl_run_tasks(alone, n, segment_chunk, j);
     kl_free(j->totals);
     return KL_OK;
 }
@@ -482,25 +482,25 @@ int kl_cpu_scan(struct kl_launch *l) {
         j.in_strides[j.n - 1] = j.in_strides[j.n];
         j.out_strides[j.n - 1] = j.out_strides[j.n];
     }
-    struct kl_launch share = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
+    struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
     if (j.n && j.in_strides[j.n - 1] == 1 && j.out_strides[j.n - 1] == 1 &&
-        j.dims[j.n - 1] >= SHORT) {
+        j.dims[j.n - 1] >= MIN_COLUMNS) {
         j.run = j.dims[j.n - 1];
         j.group = j.read == j.type ? kl_min64(KL_TILE, WIDTH / j.bytes) : WIDTH / j.bytes;
         j.run_groups = kl_ceil_div(j.run, j.group);
-        kl_share(&share, j.rows / j.run * j.run_groups, column_chunk, &j);
+        kl_run_tasks(&alone, j.rows / j.run * j.run_groups, column_chunk, &j);
         return KL_OK;
     }
     j.segments = kl_ceil_div(j.length, SEGMENT);
     enum { FEW = 16 }; /* rows, that are not enough to share */
-    if (share.parallel && j.rows < FEW && j.segments > 1) return scan_long(&j, &share);
+    if (alone.parallel && j.rows < FEW && j.segments > 1) return scan_long(&j, &alone);
     j.group = kl_ceil_div(KL_CHUNK / 4, in->dims[p->axis]);
 #if KL_HAS_SIMD
     if (has_squares(&j)) {
-        kl_share(&share, kl_ceil_div(j.rows, j.group), squares_chunk, &j);
+        kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group), squares_chunk, &j);
         return KL_OK;
     }
 #endif
-    kl_share(&share, kl_ceil_div(j.rows, j.group), row_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group), row_chunk, &j);
     return KL_OK;
 }

@@ -33,7 +33,7 @@ struct job {
     const struct kl_launch *l;
     void (*row)(const struct job *j, int64_t row);
     int64_t length, rows, group; /* of a row; of all; rows, or columns, of one task */
-    bool stream;                 /* rows go past the caches */
+    bool nontemporal;            /* rows go past the caches */
     atomic_bool no_memory;
     int64_t inner, strips; /* columns side by side; tasks that they make */
 };
@@ -158,7 +158,7 @@ static void inverses(float *factor, float *lack, const kl_wide *sum, const kl_wi
         lack[k] = lack_of(factor[k], total, lower[k] - (total - upper[k]));
     }
 }
-static void short_inverses(float *factor, const kl_wide *sum, const float *top) {
+static void inverses_half(float *factor, const kl_wide *sum, const float *top) {
     kl_wide_sums(factor, sum);
     KL_LANES(k, SIDE) factor[k] = inverse_of(factor[k], top[k]);
 }
@@ -252,7 +252,7 @@ struct kind {
     void (*terms)(float *room, const void *in, int64_t n, int m, float centre, kl_wide *sum,
                   kl_wide *rest, kl_wide *top);
     void (*scale)(void *out, const float *room, int64_t n, int m, const float *factor,
-                  const float *rest, bool stream);
+                  const float *rest, bool nontemporal);
 };
 static const struct kind kind_f32 = {terms_f32, scale_f32}, kind_bf16 = {terms_bf16, scale_bf16},
                          kind_f16 = {terms_f16, scale_f16};
@@ -303,8 +303,8 @@ static void some_rows(const struct job *j, int64_t row, int m, float *room, void
     if (kind == &kind_f32)
         inverses(factor, lack, sums, rests, top);
     else
-        short_inverses(factor, sums, top);
-    kind->scale((char *)out->data + row * n * item, room, n, m, factor, lack, j->stream);
+        inverses_half(factor, sums, top);
+    kind->scale((char *)out->data + row * n * item, room, n, m, factor, lack, j->nontemporal);
     *centre = kl_centre_of(top[m - 1]);
 }
 
@@ -439,10 +439,11 @@ static void strip_totals(struct strip *s, float *panel) {
     }
 }
 /* y, which is aligned to a cache line, as results; past the caches, where they are whole lines. */
-static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t n, bool stream) {
+static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t n,
+                bool nontemporal) {
     const int64_t item = (int64_t)kl_dtype_size(out->dtype);
     char *to = (char *)out->data + place * item;
-    if (!stream) {
+    if (!nontemporal) {
         kl_convert(out->dtype, to, KL_F32, y, n);
         return;
     }
@@ -498,19 +499,19 @@ static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_
         factor[k] = inverse_of(total, s.top[k]);
         lack[k] = lack_of(factor[k], total, (float)(s.total[k] - (double)total));
     }
-    const bool stream = kl_nontemporal(out, j->inner * item) && from * item % KL_LINE == 0 &&
-                        n * item % KL_LINE == 0;
+    const bool nontemporal = kl_nontemporal(out, j->inner * item) && from * item % KL_LINE == 0 &&
+                             n * item % KL_LINE == 0;
     for (int64_t i = 0; i < j->length; i++) {
         const float *y = panel ? panel + i * s.width : again[i % 4];
         const int64_t place = (outer * j->length + i) * j->inner + from;
         float *q =
-            item == sizeof(float) && !stream && n == s.width ? (float *)out->data + place : z;
+            item == sizeof(float) && !nontemporal && n == s.width ? (float *)out->data + place : z;
         if (!panel && i % 4 == 0)
             strip_terms(&s, i, (float *const[]){again[0], again[1], again[2], again[3]}, unused);
         KL_EACH_WIDE(k, s.width) q[k] = quotient(y[k], factor[k], lack[k]);
-        if (q == z) put(out, place, z, n, stream);
+        if (q == z) put(out, place, z, n, nontemporal);
     }
-    if (stream) kl_nontemporal_end();
+    if (nontemporal) kl_nontemporal_end();
     if (taken) kl_scratch_give(&scratch);
 }
 
@@ -561,7 +562,7 @@ static void rows_chunk(void *arg, int64_t i) {
     float *gathered = dense ? NULL : (float *)scratch.ptr + (is_long ? width + LANES : 0);
     for (int64_t row = i * j->group; row < end; row += side)
         some_rows(j, row, (int)kl_min64(side, end - row), room, gathered, &centre);
-    if (j->stream) kl_nontemporal_end();
+    if (j->nontemporal) kl_nontemporal_end();
     if (is_long || !dense) kl_scratch_give(&scratch);
 }
 
@@ -586,13 +587,13 @@ int kl_cpu_softmax(struct kl_launch *l) {
             for (width = KL_TILE; width > NARROW && j.rows * j.inner < 4 * width;) width /= 2;
         j.group = kl_min64(width, KL_TILE);
         j.strips = kl_ceil_div(j.inner, j.group);
-        kl_share(&alone, j.rows * j.strips, columns_chunk, &j);
+        kl_run_tasks(&alone, j.rows * j.strips, columns_chunk, &j);
         return KL_OK;
     }
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     j.row = out->dtype == KL_C64 ? softmax_c64 : softmax_f64;
-    j.stream = kl_nontemporal(out, j.length * (int64_t)kl_dtype_size(out->dtype));
+    j.nontemporal = kl_nontemporal(out, j.length * (int64_t)kl_dtype_size(out->dtype));
     const bool wide = out->dtype == KL_C64 || out->dtype == KL_F64;
-    kl_share(&alone, kl_ceil_div(j.rows, j.group), wide ? softmax_chunk : rows_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group), wide ? softmax_chunk : rows_chunk, &j);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

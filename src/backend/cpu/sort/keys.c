@@ -18,7 +18,7 @@ static uint64_t key_c64(struct kl_c64 x) {
     return re << 32 | im;
 }
 
-enum { BLOCK = 64 };
+enum { RUN = 64 };
 #ifdef __AVX512F__
 #include "backend/cpu/sort/keys_avx512.h"
 #endif

@@ -1,4 +1,4 @@
-/* blocks.c - MATMUL by packed blocks: see cpu_blocks in matmul.h.
+/* gemm.c - MATMUL by packed blocks: see cpu_blocks in matmul.h.
  *
  * Blocks of the output are tasks; each walks along k in steps, packs its part of a, of any strides, and lets a tile of registers run over it and the packed part of b (gemm.inc; the loops
  * are those of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"). Where several tasks need the same part of b it is packed before, once, by all threads. */
@@ -16,8 +16,8 @@ enum {
     SHARED_FROM = 4,  /* tiles of rows from which it is worth packing b for all */
     MOST_COLS = 16,   /* the same, where a task packs its own part of b */
     SHARED_COLS = 64, /* where it does not: the block of the output stays in L2 */
-    PIECE = 64,       /* rows of b and columns (tiles) that a task packs for all */
-    PIECE_COLS = 8,
+    UNIT_ROWS = 64,   /* rows of b and columns (tiles) that a task packs for all */
+    UNIT_COLS = 8,
     MOST_SHARED = 1 << 25, /* bytes of packed b */
     MOST_LYING = 1 << 18,  /* bytes of b that is not packed: a quarter of L2, where that is small */
     ALIASED = 4096,        /* bytes from one line of a set of L1 to the next */
@@ -27,10 +27,10 @@ enum {
 };
 
 /* A round of tasks: some batches of the product, some columns, some of k. */
-struct blocks {
+struct round {
     struct kl_product *j;
     int64_t batch, batches, col, n, k, depth; /* the first of it, and how many */
-    int64_t row_blocks, col_blocks;           /* per batch */
+    int64_t row_tasks, col_tasks;             /* per batch */
     int64_t step;                             /* along k, packed at a time */
     bool lies;                                /* b is read where it is */
     char *packed;                             /* b, for all tasks; NULL: each packs its own */
@@ -53,20 +53,20 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
             int64_t width = kl_min64(most, lines - l);
             char *at = to + l / panel * pitch * j->bytes;
             for (int64_t i = 0; i < (converts ? depth : 1); i++) {
-                const char *from = element(arg, offset + l + i * step);
+                const char *from = kl_element(arg, offset + l + i * step);
                 if (converts) {
                     kl_convert(j->type, tile.bytes, arg->dtype, from, width);
                     from = (const char *)tile.bytes;
                 }
-                (f32 ? spread_f32 : spread_f64)(at + i * panel * j->bytes, from, step, width,
-                                                converts ? 1 : depth, panel, pitch);
+                (f32 ? kl_spread_f32 : kl_spread_f64)(at + i * panel * j->bytes, from, step, width,
+                                                      converts ? 1 : depth, panel, pitch);
             }
         }
         return;
     }
     for (int64_t l = 0; l < lines; l += panel) {
         int64_t width = kl_min64(panel, lines - l), line_now = line;
-        const char *from = element(arg, offset + l * line);
+        const char *from = kl_element(arg, offset + l * line);
         if (converts || step != 1) {
             for (int64_t r = 0; r < width; r++) {
                 char *row = raw + r * depth * j->bytes;
@@ -81,8 +81,8 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
             from = raw;
             line_now = depth;
         }
-        (f32 ? panel_f32 : panel_f64)(to + l / panel * pitch * j->bytes, from, line_now, width,
-                                      depth, panel);
+        (f32 ? kl_panel_f32 : kl_panel_f64)(to + l / panel * pitch * j->bytes, from, line_now,
+                                            width, depth, panel);
     }
 }
 
@@ -121,7 +121,7 @@ static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t d
             if (!whole && add) memset(edge, 0, sizeof edge);
             for (int i = 0; !whole && add && i < rows; i++)
                 memcpy(edge + i * 2 * KL_VECTOR, to + i * pitch * j->bytes, bytes);
-            (j->type == KL_F32 ? tile_at_f32 : tile_at_f64)(
+            (j->type == KL_F32 ? kl_tile_at_f32 : kl_tile_at_f64)(
                 rows, depth, left, b.at, b.row, at, between, add, whole ? next : edge, ahead, step);
             for (int i = 0; !whole && i < rows; i++)
                 memcpy(to + i * pitch * j->bytes, edge + i * 2 * KL_VECTOR, bytes);
@@ -148,18 +148,18 @@ static int64_t cut_at(int64_t i, int64_t parts, int64_t total, int64_t panel) {
     return kl_min64(i * kl_ceil_div(total, panel) / parts * panel, total);
 }
 
-static void block_task(void *arg, int64_t task) {
-    struct blocks *s = arg;
+static void multiply_task(void *arg, int64_t task) {
+    struct round *s = arg;
     struct kl_product *j = s->j;
     const struct kl_arg *out = j->l->out;
     int64_t cols = tile_cols(j), depth = kl_min64(s->step, s->depth);
-    int64_t in_batch = task % (s->row_blocks * s->col_blocks);
-    int64_t row_block = in_batch / s->col_blocks, col_block = in_batch % s->col_blocks;
-    struct place p = {.batch = s->batch + task / (s->row_blocks * s->col_blocks),
-                      .row = cut_at(row_block, s->row_blocks, j->m, KL_TILE_ROWS),
-                      .col = cut_at(col_block, s->col_blocks, s->n, cols)};
-    p.m = cut_at(row_block + 1, s->row_blocks, j->m, KL_TILE_ROWS) - p.row;
-    p.n = cut_at(col_block + 1, s->col_blocks, s->n, cols) - p.col;
+    int64_t in_batch = task % (s->row_tasks * s->col_tasks);
+    int64_t row_task = in_batch / s->col_tasks, col_task = in_batch % s->col_tasks;
+    struct kl_place p = {.batch = s->batch + task / (s->row_tasks * s->col_tasks),
+                         .row = cut_at(row_task, s->row_tasks, j->m, KL_TILE_ROWS),
+                         .col = cut_at(col_task, s->col_tasks, s->n, cols)};
+    p.m = cut_at(row_task + 1, s->row_tasks, j->m, KL_TILE_ROWS) - p.row;
+    p.n = cut_at(col_task + 1, s->col_tasks, s->n, cols) - p.col;
     kl_offsets(j->n_lead, j->dims, j->lead[0], p.batch, 1, &p.a);
     kl_offsets(j->n_lead, j->dims, j->lead[1], p.batch, 1, &p.b);
     const char *packed = s->packed;
@@ -168,9 +168,9 @@ static void block_task(void *arg, int64_t task) {
     /* In place, where the result is of the type that is computed in. */
     bool direct = out->dtype == j->type;
     size_t a_bytes =
-        (size_t)round_up(round_up(p.m, KL_TILE_ROWS) * depth * j->bytes + KL_VECTOR, 64);
-    size_t b_bytes = packed || s->lies ? 0 : (size_t)(round_up(p.n, cols) * depth * j->bytes);
-    size_t c_bytes = direct ? 0 : (size_t)round_up(p.m * p.n * j->bytes, 64);
+        (size_t)kl_round_up(kl_round_up(p.m, KL_TILE_ROWS) * depth * j->bytes + KL_VECTOR, 64);
+    size_t b_bytes = packed || s->lies ? 0 : (size_t)(kl_round_up(p.n, cols) * depth * j->bytes);
+    size_t c_bytes = direct ? 0 : (size_t)kl_round_up(p.m * p.n * j->bytes, 64);
     size_t raw_bytes = (size_t)((cols > KL_TILE_ROWS ? cols : KL_TILE_ROWS) * depth * j->bytes);
     struct kl_scratch room;
     if (!kl_scratch_take(&room, j->l, a_bytes + b_bytes + c_bytes + raw_bytes)) {
@@ -188,36 +188,38 @@ static void block_task(void *arg, int64_t task) {
         pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d,
              KL_TILE_ROWS, KL_TILE_ROWS * d, a, raw);
         if (s->lies)
-            right = (struct right){element(j->b, p.b + k * j->b_row + p.col), j->b_row, cols, true};
+            right =
+                (struct right){kl_element(j->b, p.b + k * j->b_row + p.col), j->b_row, cols, true};
         else if (packed)
-            right.at = packed + ((k - s->k) * round_up(s->n, cols) + in_packed * d) * j->bytes;
+            right.at = packed + ((k - s->k) * kl_round_up(s->n, cols) + in_packed * d) * j->bytes;
         else
             pack(j, j->b, p.b + k * j->b_row + p.col * j->b_col, j->b_col, j->b_row, p.n, d, cols,
                  cols * d, b, raw);
         multiply(j, p.m, p.n, d, a, right, c, pitch, k > 0);
     }
     for (int64_t i = 0; !direct && i < p.m; i++)
-        store_row(j, &p, i, 0, p.n, c + i * p.n * j->bytes);
+        kl_store_row(j, &p, i, 0, p.n, c + i * p.n * j->bytes);
     kl_scratch_give(&room);
 }
 
 /* A piece of b of the round's first batch. */
 static void pack_task(void *arg, int64_t task) {
-    struct blocks *s = arg;
+    struct round *s = arg;
     struct kl_product *j = s->j;
-    int64_t cols = tile_cols(j), groups = kl_ceil_div(s->n, cols * PIECE_COLS), b;
-    int64_t col = task % groups * cols * PIECE_COLS, k = task / groups * PIECE;
+    int64_t cols = tile_cols(j), groups = kl_ceil_div(s->n, cols * UNIT_COLS), b;
+    int64_t col = task % groups * cols * UNIT_COLS, k = task / groups * UNIT_ROWS;
     int64_t first = k / s->step * s->step, d = kl_min64(s->step, s->depth - first);
-    _Alignas(64) char raw[PIECE * 2 * KL_VECTOR];
+    _Alignas(64) char raw[UNIT_ROWS * 2 * KL_VECTOR];
     kl_offsets(j->n_lead, j->dims, j->lead[1], s->batch, 1, &b);
     b += (s->k + k) * j->b_row + (s->col + col) * j->b_col;
-    pack(j, j->b, b, j->b_col, j->b_row, kl_min64(cols * PIECE_COLS, s->n - col),
-         kl_min64(PIECE, s->depth - k), cols, cols * d,
-         s->packed + (first * round_up(s->n, cols) + col * d + (k - first) * cols) * j->bytes, raw);
+    pack(j, j->b, b, j->b_col, j->b_row, kl_min64(cols * UNIT_COLS, s->n - col),
+         kl_min64(UNIT_ROWS, s->depth - k), cols, cols * d,
+         s->packed + (first * kl_round_up(s->n, cols) + col * d + (k - first) * cols) * j->bytes,
+         raw);
 }
 
 /* With one b for all batches, or a batch at a time; b in parts that are packed in bounded room. */
-static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
+static void shared_rounds(struct round *s, const struct kl_launch *l) {
     struct kl_product *j = s->j;
     int64_t cols = tile_cols(j), per_line = MOST_SHARED / j->bytes;
     s->step = SHARED_BYTES / j->bytes;
@@ -225,7 +227,7 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
     for (int i = 0; i < j->n_lead; i++) one_b = one_b && j->lead[1][i] == 0;
     /* Sums that are not complete are kept in the result, if it can hold them. */
     int64_t depth = direct ? kl_min64(j->k, 4096) : j->k;
-    int64_t n = kl_min64(round_up(j->n, cols), per_line / depth / cols * cols);
+    int64_t n = kl_min64(kl_round_up(j->n, cols), per_line / depth / cols * cols);
     if (n < cols) n = cols;
     struct kl_scratch scratch;
     bool room = !s->lies && kl_scratch_take(&scratch, j->l, (size_t)(n * depth * j->bytes));
@@ -239,29 +241,30 @@ static void shared_rounds(struct blocks *s, const struct kl_launch *l) {
                 s->n = kl_min64(n, j->n - s->col);
                 s->depth = kl_min64(depth, j->k - s->k);
                 if (room)
-                    kl_share(l, kl_ceil_div(s->n, cols * PIECE_COLS) * kl_ceil_div(s->depth, PIECE),
-                             pack_task, s);
-                s->col_blocks = kl_ceil_div(s->n, cols * SHARED_COLS);
-                s->row_blocks = kl_ceil_div(row_tiles, MOST_ROWS);
-                if (s->row_blocks < TASKS)
-                    s->row_blocks =
-                        kl_min64(kl_min64(TASKS, want), round_up(kl_ceil_div(row_tiles, 2), 2));
+                    kl_run_tasks(
+                        l, kl_ceil_div(s->n, cols * UNIT_COLS) * kl_ceil_div(s->depth, UNIT_ROWS),
+                        pack_task, s);
+                s->col_tasks = kl_ceil_div(s->n, cols * SHARED_COLS);
+                s->row_tasks = kl_ceil_div(row_tiles, MOST_ROWS);
+                if (s->row_tasks < TASKS)
+                    s->row_tasks =
+                        kl_min64(kl_min64(TASKS, want), kl_round_up(kl_ceil_div(row_tiles, 2), 2));
                 else
-                    s->row_blocks = kl_min64(round_up(s->row_blocks, TASKS), row_tiles);
-                kl_share(l, s->batches * s->row_blocks * s->col_blocks, block_task, s);
+                    s->row_tasks = kl_min64(kl_round_up(s->row_tasks, TASKS), row_tiles);
+                kl_run_tasks(l, s->batches * s->row_tasks * s->col_tasks, multiply_task, s);
             }
     if (room) kl_scratch_give(&scratch);
 }
 
-void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l) {
+void kl_cpu_gemm(struct kl_product *j, const struct kl_launch *l) {
     int64_t cols = tile_cols(j), row_tiles = kl_ceil_div(j->m, KL_TILE_ROWS),
             col_tiles = kl_ceil_div(j->n, cols);
-    struct blocks s = {.j = j,
-                       .n = j->n,
-                       .depth = j->k,
-                       .step = DEPTH,
-                       .batches = j->batches,
-                       .lies = right_lies(j)};
+    struct round s = {.j = j,
+                      .n = j->n,
+                      .depth = j->k,
+                      .step = DEPTH,
+                      .batches = j->batches,
+                      .lies = right_lies(j)};
     if (j->k == 0) {
         memset(j->l->out->data, 0, (size_t)j->l->out->size * kl_dtype_size(j->l->out->dtype));
         return;
@@ -274,9 +277,9 @@ void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l) {
         return;
     }
     int64_t want = kl_min64((j->m * j->n / (TASK_FROM / j->k + 1)) * j->batches, TASKS);
-    s.row_blocks = kl_ceil_div(row_tiles, OWN_ROWS);
-    s.col_blocks = kl_ceil_div(col_tiles, MOST_COLS);
-    if (s.row_blocks * s.col_blocks * j->batches < want)
-        s.col_blocks = kl_min64(kl_ceil_div(want, s.row_blocks * j->batches), col_tiles);
-    kl_share(l, j->batches * s.row_blocks * s.col_blocks, block_task, &s);
+    s.row_tasks = kl_ceil_div(row_tiles, OWN_ROWS);
+    s.col_tasks = kl_ceil_div(col_tiles, MOST_COLS);
+    if (s.row_tasks * s.col_tasks * j->batches < want)
+        s.col_tasks = kl_min64(kl_ceil_div(want, s.row_tasks * j->batches), col_tiles);
+    kl_run_tasks(l, j->batches * s.row_tasks * s.col_tasks, multiply_task, &s);
 }

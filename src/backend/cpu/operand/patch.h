@@ -1,4 +1,4 @@
-/* block.h - walking over operands of which some are stored the other way round: block by block, so that a cache line is read once and whole. For the kernels of this folder only.
+/* patch.h - walking over operands of which some are stored the other way round: block by block, so that a cache line is read once and whole. For the kernels of this folder only.
  *
  * A shape is seen as matrices: the rows are along the axis that is contiguous in what is stored the other way round, the columns along the last one. A task is a part of a matrix, of which
  * patches are brought into tiles, row-major, and back. */
@@ -25,7 +25,7 @@ struct kl_patches {
     char *data;                 /* element 0 of the matrix */
     int64_t row_step, col_step; /* bytes */
     int item;
-    bool stream; /* written past the caches */
+    bool nontemporal; /* written past the caches */
 };
 void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct kl_arg *a,
                      int64_t task);
@@ -41,5 +41,5 @@ void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const
 
 /* Row r, column c of src (rows x cols items of 1, 2, 4 or 8 bytes) goes to row c, column r of dst; src_step, dst_step: bytes from row to row. Rows that lie without a gap may be shorter than a vector: nothing outside of both is read or
  * written for it. No overlap. */
-void kl_turn(int item, void *dst, int64_t dst_step, const void *src, int64_t src_step, int64_t rows,
-             int64_t cols);
+void kl_cpu_transpose(int item, void *dst, int64_t dst_step, const void *src, int64_t src_step,
+                      int64_t rows, int64_t cols);
