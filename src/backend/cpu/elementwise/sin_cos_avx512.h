@@ -1,8 +1,8 @@
-/* sin_cos_avx512.h - maps of sin and cos of float32 below KL_CIRCLE_NEAR: the bits of
- * math/functions.h with one polynomial for each element. For transcendental.c, which includes it. */
+/* sin_cos_avx512.h - maps of sin and cos of float32 below KL_CIRCLE_NEAR. They give the bits of
+ * kl_circle_f32 with one polynomial for each element; gcc computes both polynomials and then
+ * chooses. For transcendental.c, which includes it. */
 #include <immintrin.h>
 
-/* kl_circle_f32, bit for bit: gcc computes both polynomials, and chooses then. */
 static inline __m512 circle(__m512 a, __m512i quarters) {
 #define ALL(x) _mm512_set1_ps(x)
     const __m512 to_integer = ALL(KL_TO_INTEGER_F32);

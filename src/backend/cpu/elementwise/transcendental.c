@@ -1,5 +1,5 @@
-/* transcendental.c - the maps of the elementary functions beyond exp, log and sqrt (unary.c); see map.h. float32 by math/functions.h, float64 by the C library, complex64 by
- * math/complex.h. */
+/* transcendental.c - the maps of the elementary functions other than exp, log and sqrt (unary.c);
+ * see map.h. float32 by math/functions.h, float64 by the C library, complex64 by math/complex.h. */
 #include <math.h>
 
 #include "backend/cpu/math/complex.h"
@@ -17,13 +17,13 @@ static inline float rsqrt_of_f32(float x) {
 static inline double rsqrt_of_f64(double x) {
     return 1 / sqrt(x);
 }
-/* Of the magnitude, so that nothing overflows and small results keep their digits. */
+/* Uses exp(-|x|), so that nothing overflows and small results keep their digits. */
 static inline double sigmoid_of_f64(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
-/* sin(pi x) / (pi x): 1 at 0, and 0 at infinity. With n the whole number next to x, x - n is exact
- * and sin(pi x) = (-1)^n sin(pi (x - n)), so the zeros are where they belong. */
+/* sin(pi x) / (pi x): 1 at 0, and 0 at infinity. With n the integer nearest to x, x - n is exact
+ * and sin(pi x) = (-1)^n sin(pi (x - n)), so the zeros are exactly at the integers. */
 static inline float sinc_of_f32(float x) {
     double d = (double)kl_clamp_f32(x, -0x1p60f, 0x1p60f), t = d + KL_TO_INTEGER;
     double whole = fabs(d) < 0x1p51 ? t - KL_TO_INTEGER : d, a = KL_PI * (d - whole);
@@ -36,8 +36,8 @@ static inline double sinc_of_f64(double x) {
     if (isinf(x)) return 0;
     return x == 0 ? 1 : fabs(whole) < 0x1p53 && (int64_t)whole % 2 ? -y : y;
 }
-/* A third of the exponent bits, moved so that the bias comes out right, is a first approximation with
- * 5 right bits; each step of Halley's method has three times as many: 15, 45. */
+/* A third of the exponent bits, plus a constant that corrects the bias, is a first approximation
+ * with 5 correct bits. Each step of Halley's method triples them: 15, 45. */
 static inline float cbrt_of_f32(float x) {
     enum { MOVED = 715094163 }; /* two thirds of the bias, less what makes the error smallest */
     double a = fabs((double)x);
@@ -49,7 +49,8 @@ static inline float cbrt_of_f32(float x) {
     }
     return x == 0 || !(a < (double)INFINITY) ? x : copysignf((float)y, x);
 }
-/* log(exp(a) + exp(b)). Equal operands, infinities among them, have no difference to take. In double, since the sum may be much smaller than its terms. */
+/* log(exp(a) + exp(b)). The difference of equal operands, infinities among them, is taken as 0. In
+ * double, since the sum may be much smaller than its terms. */
 static inline float logaddexp_of_f32(float a, float b) {
     double d = a == b ? 0 : -fabs((double)a - (double)b);
     d = d < -690 ? -690 : d; /* NaN stays */
@@ -60,10 +61,11 @@ static inline double logaddexp_of_f64(double a, double b) {
     return kl_max_f64(a, b) + log1p(exp(d));
 }
 
-/* ---- circular functions of float32: large arguments are rare, and the largest the C library's for float64, whose float32 ones are up to 1.5 ulp off ---- */
+/* ---- circular functions of float32. Arguments from KL_CIRCLE_MAX on go to the C library's
+ * functions of float64: its float32 ones have errors up to 1.5 ulp ---- */
 enum { RUN = 512 };
 struct circular {
-    kl_math_runs *near, *wide; /* below KL_CIRCLE_NEAR, KL_CIRCLE_MAX */
+    kl_math_runs *near, *wide; /* for arguments below KL_CIRCLE_NEAR; below KL_CIRCLE_MAX */
     float (*wide_one)(float x);
     double (*far)(double x);
 };

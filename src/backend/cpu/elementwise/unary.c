@@ -22,7 +22,7 @@
 #define NAME u64
 #include "backend/cpu/elementwise/unary_int.inc"
 
-/* ---- copies: of a width, whatever lies there ---- */
+/* ---- copies: by width, for any dtype ---- */
 static void copy_1(int64_t n, void *out, const void *a, const void *b, const void *c) {
     if (out != a) memcpy(out, a, (size_t)n);
 }
@@ -42,7 +42,7 @@ static void not_b8(int64_t n, void *out, const void *a, const void *b, const voi
     KL_EACH(i, n) y[i] = x[i] == 0;
 }
 
-/* ---- floats: the sign is a bit, also of NaN ---- */
+/* ---- floats: the sign is a bit, of NaN too ---- */
 static void negative_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const uint32_t *x = a;
     uint32_t *y = out;
@@ -127,7 +127,9 @@ static void log_f64(int64_t n, void *out, const void *a, const void *b, const vo
     double *y = out;
     KL_EACH(i, n) y[i] = log(x[i]);
 }
-/* The second polynomial and its root are for 1 in 500 of evenly spread numbers, which are done one by one unless they are many. out may be a: what is done again is kept. */
+/* Of evenly spread numbers, 1 in 500 needs the second polynomial and its root. Those are computed
+ * one by one, unless a run has more than MANY. out may be a, so the results of the exceptions are
+ * kept until the run is done. */
 static void erfinv_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     enum { RUN = 64, MANY = 4 };
     for (int64_t at = 0; at < n; at += RUN) {

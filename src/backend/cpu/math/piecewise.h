@@ -1,7 +1,9 @@
-/* piecewise.h - tanh and erf of float32: odd functions that come to 1, by a polynomial for each half of a binade from 1/4 on, whose coefficients are looked up in registers: no division and no exponential. For elementwise/transcendental.c only.
- *
- * f(a) = base + d q(d), d = a - c: column 0 is for a < 1/4, where c is 0 and the base a itself; else c is a number near the middle at which f comes very close to a float32, which is the base (S. Gal's accurate tables). So what is rounded
- * before the last addition is a fraction of the result. */
+/* piecewise.h - tanh and erf of float32 without division or exponential. Both are odd functions
+ * that approach 1. From 1/4 on, each half of a binade has its own polynomial, whose coefficients
+ * are looked up in registers: f(a) = base + d q(d), d = a - c. Column 0 is for a < 1/4, where c is
+ * 0 and the base is a itself. In other columns c is a number near the middle at which f comes very
+ * close to a float32, the base (S. Gal's accurate tables): so the rounding errors before the last
+ * addition are a fraction of the result. For elementwise/transcendental.c only. */
 #pragma once
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/vector/simd.h"
@@ -15,12 +17,14 @@ enum {
 };
 typedef const float kl_piecewise[KL_PIECEWISE_ROWS][16];
 
-extern kl_piecewise kl_tanh_piecewise, kl_erf_piecewise; /* piecewise.c: once for all variants */
+/* in piecewise.c, which is compiled once for all variants */
+extern kl_piecewise kl_tanh_piecewise, kl_erf_piecewise;
 
-#define KL_PIECEWISE_SHIFT 22  /* halves of binades */
-#define KL_PIECEWISE_FIRST 249 /* of 1/8 to 1/4: column 0 */
+/* leaves the exponent and the highest bit of the mantissa: halves of binades */
+#define KL_PIECEWISE_SHIFT 22
+#define KL_PIECEWISE_FIRST 249 /* of [1/8, 1/4): column 0 */
 
-/* n blocks; f is 1 from `most` on, which the last column takes. */
+/* Computes n runs of KL_MATH_RUN elements. From `most` on f is 1, which is the last column. */
 #if KL_HAS_SIMD
 #include "backend/cpu/math/piecewise_x86.h"
 #else

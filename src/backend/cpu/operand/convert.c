@@ -1,8 +1,6 @@
-/* convert.c - conversion between any two dtypes; see kl_convert in tile.h.
- *
- * The loops between compute types come from convert_from.inc. The 16-bit floats go through
- * float32, rounded to odd where a plain rounding to float32 first could change the result of the
- * second. */
+/* convert.c - conversion between any two dtypes; see kl_convert in tile.h. The loops between
+ * compute types come from convert_from.inc. 16-bit floats go through float32. Where two roundings
+ * could give a wrong result, the first one rounds to odd. */
 #include <string.h>
 
 #include "backend/cpu/vector/simd.h"
@@ -137,8 +135,8 @@ static void narrow(enum kl_dtype to, uint16_t *dst, const float *src, int64_t n)
     for (int64_t i = done; i < n; i++) dst[i] = kl_f16_store(src[i]);
 }
 
-/* The eleven low bits of a large magnitude are replaced by one that says whether any was set: what
- * is left is exact in a double and rounds to a 16-bit float as x does. */
+/* Rounds to odd: the eleven low bits of a large magnitude are replaced by one bit that says whether
+ * any was set. The result is exact in a double and rounds to a 16-bit float as x does. */
 static double u64_to_f64_sticky(uint64_t x) {
     if (x >> 53) x = (x & ~UINT64_C(0x7ff)) | (x & 0x7ff ? 0x800 : 0);
     return (double)x;

@@ -1,4 +1,4 @@
-/* block.c - see patch.h. */
+/* patch.c - see patch.h. */
 #include "backend/cpu/operand/patch.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 enum {
     MIN_SIZE = 1 << 14,
     MIN_SIDE = 32
-}; /* elements; below, all lines stay in the cache anyway */
+}; /* elements; all cache lines of smaller operands stay in the cache anyway */
 
 bool kl_grid_of(struct kl_grid *g, const struct kl_arg *const *operands, int n) {
     for (int k = 0; k < n; k++) {
@@ -58,7 +58,8 @@ bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int
     return at->col < kl_min64(left + KL_PART_COLS, g->cols);
 }
 
-/* ---- squares turned over in registers: two vectors at a time are interleaved, as often as the side can be halved ---- */
+/* ---- squares that are transposed in registers: two vectors at a time are interleaved, log2(side)
+ * times ---- */
 #if defined __AVX512BW__
 #define WIDE 64
 #elif defined __AVX2__
@@ -99,7 +100,7 @@ bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int
                 transpose_##T(dst + r * dst_step + c * (int64_t)sizeof(T), dst_step,               \
                               src + c * step + r * (int64_t)sizeof(T), step);                      \
     }                                                                                              \
-    /* The last square of a side that squares do not divide lies over the one before. */           \
+    /* Where squares do not divide a side, the last square overlaps the one before. */             \
     static void transpose_rows_##T(char *dst, int64_t dst_step, const char *src, int64_t src_step, \
                                    int64_t rows, int64_t cols) {                                   \
         const int64_t item = sizeof(T), side = N * item;                                           \
@@ -176,7 +177,7 @@ void kl_cpu_transpose(int item, void *dst, int64_t dst_step, const void *src, in
         transpose_rows_uint8_t(dst, dst_step, src, src_step, rows, cols);
 }
 
-/* A line of a patch; most are whole and dense at both ends. */
+/* One row of a patch; most are whole and contiguous at both ends. */
 static void copy_line(int item, int64_t n, char *to, int64_t to_step, const char *from,
                       int64_t from_step) {
     if (n != KL_PATCH_COLS || to_step != item || from_step != item)
@@ -206,7 +207,8 @@ void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *
 void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const void *tile) {
     char *to = p->data + at->row * p->row_step + at->col * p->col_step;
     const int64_t line = at->cols * p->item;
-    /* Lines far apart are each read before they are written, unless they go past the caches: half the time of a large transposition. */
+    /* Rows that are far apart make the processor read each cache line before it is written.
+     * Non-temporal stores avoid that: half the time of a large transposition. */
     const bool nontemporal = p->nontemporal && at->cols == KL_PATCH_COLS;
     for (int64_t r = 0; r < at->rows; r++) {
         const char *from = (const char *)tile + r * line;

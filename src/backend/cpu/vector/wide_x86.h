@@ -2,7 +2,7 @@
  * elements, and the largest of 16-bit floats. For wide.h, which includes it. */
 #include <immintrin.h>
 
-/* The largest lane of numbers. */
+/* The largest lane of a vector without NaN. */
 KL_INLINE float kl_wide_largest(kl_wide x) {
 #ifdef __AVX512F__
     return _mm512_reduce_max_ps(x.v);
@@ -14,7 +14,7 @@ KL_INLINE float kl_wide_largest(kl_wide x) {
 #endif
 }
 
-/* Of the elements' order in memory: i and i + 16 are joined, then i and i + 8, 4, 2, 1. */
+/* Sums in the order of memory: element i is joined with i + 16, then with i + 8, 4, 2, 1. */
 KL_INLINE __m128 kl_quarter(__m256 x) {
     return _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
 }
@@ -46,7 +46,7 @@ KL_INLINE float kl_pair_sum_bf16(kl_pair x) {
     __m128 s1 = _mm_add_ps(s2, _mm_movehdup_ps(s2));
     return _mm_cvtss_f32(_mm_add_ss(s1, _mm_movehl_ps(s1, s1)));
 }
-/* Element k: what the lanes of v[k] give, joined by halving. */
+/* Element k of y: the lanes of v[k], joined by halving. */
 #ifdef __AVX512F__
 #define KL_FOLD(name, op, one)                                                                \
     KL_INLINE void name(float *y, const kl_wide *v) {                                         \
@@ -73,7 +73,7 @@ KL_INLINE float kl_pair_sum_bf16(kl_pair x) {
 #define KL_WIDE_SUM(v) kl_quarter_sum(kl_quarter(kl_half_sum(v)))
 KL_FOLD(kl_wide_sums, _mm512_add_ps, KL_WIDE_SUM)
 KL_FOLD(kl_wide_tops, _mm512_max_ps, kl_wide_largest)
-/* The sums of 16 pairs, as kl_pair_sum has them. */
+/* The sums of 16 pairs, as kl_pair_sum_f32 and kl_pair_sum_bf16 compute them. */
 KL_INLINE void kl_pair_sums_f32(float *sum, const kl_pair *p) {
     kl_wide v[KL_WIDE_LANES];
     for (int k = 0; k < KL_WIDE_LANES; k++) v[k] = kl_wide_add(p[k].a, p[k].b);
@@ -93,7 +93,8 @@ KL_INLINE void kl_pair_sums_bf16(float *sum, const kl_pair *p) {
 }
 #define kl_pair_sums_f16 kl_pair_sums_f32
 
-/* ---- the largest of 16-bit floats, which are ordered as integers are: above 0 signed ones, below it unsigned ones the other way round ---- */
+/* ---- the largest of 16-bit floats. Their bits are ordered as integers are: numbers above 0 as
+ * signed ones, numbers below 0 as unsigned ones in reverse order ---- */
 typedef struct {
 #ifdef __AVX512F__
     __m512i above, below;
@@ -109,7 +110,7 @@ KL_INLINE kl_extreme kl_extreme_none(void) {
     return (kl_extreme){{a, a}, {b, b}};
 #endif
 }
-/* Of 32 elements more. */
+/* Joins 32 more elements. */
 KL_INLINE kl_extreme kl_extreme_of(kl_extreme e, const uint16_t *x) {
 #ifdef __AVX512F__
     __m512i v = _mm512_loadu_si512(x);
@@ -123,7 +124,7 @@ KL_INLINE kl_extreme kl_extreme_of(kl_extreme e, const uint16_t *x) {
     return e;
 #endif
 }
-/* As bits, of each of 32. */
+/* The bits of the largest element in each of 32 places. */
 KL_INLINE void kl_extreme_each(kl_extreme e, uint16_t *top) {
     int16_t above[KL_HALVES];
     uint16_t below[KL_HALVES];
@@ -131,7 +132,8 @@ KL_INLINE void kl_extreme_each(kl_extreme e, uint16_t *top) {
     memcpy(below, &e.below, sizeof below);
     for (int k = 0; k < KL_HALVES; k++) top[k] = above[k] < 0 ? below[k] : (uint16_t)above[k];
 }
-/* And of all of them, by the instruction that finds the smallest of eight unsigned numbers. */
+/* The bits of the largest of all, by the instruction that finds the smallest of eight unsigned
+ * numbers. */
 KL_INLINE uint16_t kl_extreme_one(kl_extreme e) {
 #ifdef __AVX512F__
     __m256i above = _mm256_max_epi16(_mm512_castsi512_si256(e.above),
@@ -149,7 +151,7 @@ KL_INLINE uint16_t kl_extreme_one(kl_extreme e) {
     int low = _mm_cvtsi128_si32(_mm_minpos_epu16(b));
     return (uint16_t)(high & 0x8000 ? low : high);
 }
-/* Of both. */
+/* Joins e and f. */
 KL_INLINE kl_extreme kl_extreme_join(kl_extreme e, kl_extreme f) {
 #ifdef __AVX512F__
     return (kl_extreme){_mm512_max_epi16(e.above, f.above), _mm512_min_epu16(e.below, f.below)};
