@@ -1,15 +1,9 @@
-/* attention.c - ATTENTION: softmax(scale q k' + mask) v without ever holding all scores. in = {q (b, heads, n, d), k (b, kv heads, m, d), v (b, kv heads, m, e), mask?, sinks?}; out (b, heads, n, e).
- * Computed in float32.
- *
- * Keys come in blocks; each query keeps the largest score so far, the sum of exp(score - largest) and the weighted sum of values, which are scaled down when a larger
- * score comes (Milakov and Gimelshein, "Online normalizer calculation for softmax"; Dao et al., "FlashAttention"). The heads that share keys are done together.
- *
- * Many queries: a task has up to QUERIES of them, in panels of two vectors. A panel's scores are computed transposed, keys by queries: so the maxima and sums of
- * queries lie in lanes, and the exponentials are at once the packed operand of the second product. Few: a task has CHUNK keys of one head, which it reads once; the
- * parts are put together at the end. How work is cut depends on the shape alone.
- *
- * Many queries in bfloat16, where the CPU has tile registers (tiles_amx.h): the same in theirs. Weights are rounded to bfloat16 for the second product, and before they are summed. So with float32, in pieces (pack_amx.h), all of the
- * weights too; a task with elements that cannot be cut so is computed in vectors. */
+/* attention.c - ATTENTION: softmax(scale q k' + mask) v without ever holding all scores. in = {q
+ * (b, heads, n, d), k (b, kv heads, m, d), v (b, kv heads, m, e), mask?, sinks?}; out (b, heads, n,
+ * e). Computed in float32, or in tile registers (attention_amx.h). Keys come in runs; each query
+ * keeps its largest score so far, the sum of exp(score - largest) and the weighted sum of values,
+ * which are scaled down when a larger score comes. docs/notes/cpu-kernels.md describes the method.
+ * How work is cut into tasks depends on the shape alone. */
 #include <float.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -26,27 +20,30 @@
 
 enum {
     WIDTH = 2 * KL_VECTOR / 4, /* queries of a panel */
-    QUERIES = 512,             /* of a task, at most: the more, the less often keys are packed */
-    TASKS = 64,                /* from which tasks have so many; else half */
-    KEYS = 8 * KL_TILE_ROWS,   /* of a block */
-    AMX_KEYS = 256,            /* the same, in tile registers */
-    BF16_PARTS_KEYS = 128,     /* the same of float32: the weights of a panel stay in L1 */
-    BF16_PARTS_FROM = 1 << 20, /* products of a task: below, float32 goes in vectors */
-    FEW = 16,                  /* queries that share keys; below, nothing is packed */
+    QUERIES = 512,             /* of a task, at most: the more, the fewer times keys are packed */
+    TASKS = 64, /* from so many tasks on, each has QUERIES of them; else half as many */
+    KEYS = 8 * KL_TILE_ROWS, /* of a run */
+    AMX_KEYS = 256,          /* of a run, in tile registers */
+    BF16_PARTS_KEYS = 128,   /* the same for float32: the weights of a panel stay in L1 */
+    /* products of a task; smaller ones of float32 are computed in vectors */
+    BF16_PARTS_FROM = 1 << 20,
+    FEW = 16, /* queries that share keys; fewer are computed without packing */
     CHUNK = 512,
     PHASES = 16 /* partial sums of weights */
 };
-static const float masked = -FLT_MAX; /* where all keys are masked, all count alike, as in MLX */
+/* the score of a masked key. Where all keys are masked, all weigh the same, as in MLX */
+static const float masked = -FLT_MAX;
 
 struct job {
     const struct kl_launch *l;
     const struct kl_arg *q, *k, *v, *mask, *sinks;
     float scale;
     bool causal;
-    int bf16_parts; /* of an element, in tile registers; 0: none of them */
+    int bf16_parts; /* bfloat16 parts of an element in tile registers; 0 where those are not used */
     int64_t heads, kv_heads, group, n, m, d, e;
-    int64_t queries, tasks_each; /* of a task; tasks per batch and kv head */
-    float *parts;                /* few queries: of each task, per query largest, sum, e values */
+    /* of a task; the number of tasks for each batch element and kv head */
+    int64_t queries, tasks_each;
+    float *parts; /* few queries: for each task and query the largest score, the sum, e values */
     _Atomic(bool) no_memory;
 };
 
@@ -60,7 +57,7 @@ static const char *row_of(const struct kl_arg *a, int64_t batch, int64_t head, i
                (int64_t)kl_dtype_size(a->dtype);
 }
 
-/* n elements as float32. */
+/* Loads n elements as float32. */
 static void load(const struct kl_arg *a, const char *from, int64_t n, float *to) {
     int item = (int)kl_dtype_size(a->dtype);
     union kl_tile raw;
@@ -72,7 +69,8 @@ static void load(const struct kl_arg *a, const char *from, int64_t n, float *to)
     }
 }
 
-/* Rows first .. first + n - 1 as float32, `width` each: where they lie, if they are that; else in room. *line: elements from one to the next. */
+/* Rows first .. first + n - 1 as float32, `width` elements each: in place where they are contiguous
+ * float32, else copied to `room`. *line: elements from one row to the next. */
 static const float *rows_f32(const struct kl_arg *a, int64_t batch, int64_t head, int64_t first,
                              int64_t n, int64_t width, float *room, int64_t *line) {
     if (a->dtype == KL_F32 && a->strides[3] == 1) {
@@ -92,12 +90,13 @@ struct query {
 static struct query query_of(const struct job *j, int64_t kv_head, int64_t r) {
     return (struct query){kv_head * j->group + r / j->n, r % j->n};
 }
-/* The last key that a query sees: the last of them sees all. */
+/* The last key that a query sees. Without a causal mask that is the last of all keys. */
 static int64_t last_seen(const struct job *j, int64_t row) {
     return j->causal ? row + j->m - j->n : j->m - 1;
 }
 
-/* The mask of one query over n keys from `first` on, applied to scores `step` apart. */
+/* Applies the mask of one query to its scores of n keys from `first` on; the scores are `step`
+ * apart. */
 static void apply_mask(const struct job *j, int64_t batch, struct query q, int64_t first, int64_t n,
                        float *scores, int64_t step) {
     const struct kl_arg *mask = j->mask;
@@ -125,7 +124,7 @@ static float sink_of(const struct job *j, int64_t head) {
     return sink;
 }
 
-/* e weighted sums, `step` apart, over what they are weighted by. */
+/* Stores e weighted sums, which are `step` apart, divided by the sum of the weights. */
 static void store(const struct job *j, int64_t batch, struct query q, const float *sums,
                   int64_t step, float total) {
     const struct kl_arg *out = j->l->out;
@@ -143,11 +142,12 @@ static void store(const struct job *j, int64_t batch, struct query q, const floa
 
 struct panel {
     float largest[WIDTH], total[WIDTH], scale[WIDTH];
-    int64_t n, first_seen, last_seen; /* of its queries: the least and the most keys */
-    bool begun;                       /* there are sums */
+    int64_t n, first_seen, last_seen; /* the fewest and the most keys that its queries see */
+    bool begun;                       /* the sums hold values already */
 };
 
-/* Scores of n keys by WIDTH queries become weights; the panel's sums are brought to the new largest scores. */
+/* Turns the scores of n keys by WIDTH queries into weights, and the panel's sums of weights into
+ * sums for the new largest scores. */
 static void weigh(struct panel *p, float *scores, int64_t n) {
     float top[WIDTH], total[WIDTH];
     memcpy(top, p->largest, sizeof top);
@@ -180,12 +180,12 @@ static void rescale(float *sums, int64_t n, const float *scale) {
     }
 }
 
-struct room { /* of a task, in floats; aligned to vectors */
+struct room { /* memory of a task, in floats, aligned to vectors */
     float *q, *k, *v, *sums, *scores, *raw;
-    int64_t q_panel, sums_panel, d, e; /* padded */
-    int64_t run;                       /* keys at once */
-    int bf16_parts;                    /* in tile registers; 0: in vectors */
-    bool few;                          /* tiles: see kl_amx_begin */
+    int64_t q_panel, sums_panel, d, e; /* padded to whole tiles */
+    int64_t run;                       /* keys of a run */
+    int bf16_parts;                    /* bfloat16 parts in tile registers; 0: in vectors */
+    bool few;                          /* use few tile registers: see kl_amx_begin */
 };
 
 #ifdef __AVX512F__
@@ -248,7 +248,7 @@ static void panel_run(const struct job *j, struct panel *p, const struct room *r
                     sums + i * WIDTH, (const char *)r->scores, 0);
 }
 
-/* Keys and values of a block, packed. */
+/* Packs the keys and values of a run. */
 static void pack_run(const struct job *j, const struct room *r, int64_t batch, int64_t kv_head,
                      int64_t first, int64_t keys) {
 #ifdef __AVX512F__
@@ -272,7 +272,7 @@ static void pack_run(const struct job *j, const struct room *r, int64_t batch, i
 static void pack_panel(const struct job *j, const struct room *r, int64_t at, int64_t c,
                        const char *row) {
     float *to = r->q + at * r->q_panel, *rows = r->bf16_parts ? r->raw + c * r->d : r->raw;
-    if (r->bf16_parts == 1) { /* first as rows */
+    if (r->bf16_parts == 1) { /* as rows, which pack_queries packs */
         kl_copy_run(2, j->d, (uint16_t *)r->raw + c * r->d, 2, row, j->q->strides[3] * 2);
         return;
     }
@@ -296,7 +296,7 @@ static void many_task(void *arg, int64_t task) {
     int64_t d = bf16_parts ? kl_round_up(j->d, KL_AMX_DEPTH) : j->d;
     int64_t e = kl_round_up(j->e, bf16_parts ? KL_AMX_ROWS : KL_TILE_ROWS), widest = d > e ? d : e;
     int64_t run = bf16_parts == 1 ? AMX_KEYS : bf16_parts ? BF16_PARTS_KEYS : KEYS;
-    /* Of packed elements so many halves of a float. */
+    /* A packed element takes `halves` halves of a float. */
     int64_t halves = bf16_parts ? bf16_parts : 2, weights = run * WIDTH * halves / 2;
     struct room r = {.q_panel = d * WIDTH * halves / 2,
                      .sums_panel = e * WIDTH,
@@ -304,7 +304,8 @@ static void many_task(void *arg, int64_t task) {
                      .e = e,
                      .run = run,
                      .bf16_parts = bf16_parts};
-    int64_t raw = bf16_parts ? d * WIDTH : run * widest; /* the rows of a panel, then its weights */
+    /* first the rows of a panel, then its weights */
+    int64_t raw = bf16_parts ? d * WIDTH : run * widest;
     if (bf16_parts && raw < weights) raw = weights;
     int64_t parts[6] = {panels * r.q_panel,   run * d * halves / 2 + WIDTH,
                         run * e * halves / 2, panels * r.sums_panel,
@@ -342,7 +343,7 @@ static void many_task(void *arg, int64_t task) {
             }
             int64_t seen = last_seen(j, q.row);
             if (seen < state[p].first_seen) state[p].first_seen = seen;
-            /* A query that sees none weighs all alike, so it needs them all. */
+            /* A query that sees no key weighs all keys the same, so it needs them all. */
             if (seen < 0) seen = j->m - 1;
             if (seen > state[p].last_seen) state[p].last_seen = seen;
             pack_panel(j, &r, p, c, row_of(j->q, batch, q.head, q.row));
@@ -381,7 +382,8 @@ static void many_task(void *arg, int64_t task) {
 
 /* ---- few queries ---- */
 
-/* What the query's state is in a task's part: largest score, sum of weights, weighted sum of values. */
+/* Weighs the scores of one query; writes the first two elements of its state in a task's part:
+ * largest score, sum of weights, weighted sum of values. */
 static void weigh_few(float *scores, int64_t n, float *state) {
     float top = kl_largest_f32(scores, n, masked), lanes[PHASES] = {0};
     int64_t i = 0;
@@ -438,7 +440,7 @@ static void few_task(void *arg, int64_t task) {
     kl_free(room);
 }
 
-/* Puts the parts of a query together. */
+/* Joins the parts of a query. */
 static void join_parts(const struct job *j, int64_t batch, int64_t kv_head, int64_t r,
                        float *sums) {
     int64_t size = 2 + j->e, queries = j->group * j->n;
@@ -494,7 +496,7 @@ int kl_cpu_attention(struct kl_launch *l) {
     if (l->out->size == 0) return KL_OK;
     if (p->has_mask) j.mask = &l->in[3];
     if (p->has_sinks) j.sinks = &l->in[3 + p->has_mask];
-    if (j.m == 0) { /* nothing to weigh */
+    if (j.m == 0) { /* there are no keys, so the result is 0 */
         memset(l->out->data, 0, (size_t)l->out->size * kl_dtype_size(l->out->dtype));
         return KL_OK;
     }
@@ -507,7 +509,8 @@ int kl_cpu_attention(struct kl_launch *l) {
         j.tasks_each = kl_ceil_div(j.group * j.n, j.queries);
         enum kl_dtype dtype = l->out->dtype;
         int64_t padded = kl_round_up(j.d, KL_AMX_DEPTH) + kl_round_up(j.e, KL_AMX_ROWS);
-        bool wide = 8 * padded <= 9 * (j.d + j.e); /* more zeros cost more than is won */
+        /* padding with more zeros than that costs more than tile registers gain */
+        bool wide = 8 * padded <= 9 * (j.d + j.e);
         if (kl_cpu_uses_amx() && j.q->dtype == dtype && j.k->dtype == dtype && j.v->dtype == dtype)
             j.bf16_parts = dtype == KL_BF16 ? 1 : dtype == KL_F32 && wide ? 3 : 0;
         kl_run_tasks(l, batches * j.kv_heads * j.tasks_each, many_task, &j);

@@ -1,8 +1,10 @@
-/* attention_amx.h - attention of many queries in tile registers: how operands are packed, and the
- * weights of bfloat16. For attention.c, which includes it where the CPU may have those registers. */
+/* attention_amx.h - attention of many queries in tile registers: how operands are packed, and
+ * weights in bfloat16. Weights are rounded to bfloat16 before they are summed and for the second
+ * product. Operands of float32 are split into bfloat16 parts (pack_amx.h), and so are their
+ * weights. For attention.c, which includes it where the CPU may have tile registers. */
 #include <immintrin.h>
 
-/* A tile of an operand, or its pieces. */
+/* Packs a tile of an operand, or its bfloat16 parts. */
 static void pack_tile(int bf16_parts, const char *from, int64_t line, int64_t step, int64_t lines,
                       int64_t depth, bool pairs, uint16_t *to) {
     if (lines < 0) lines = 0;
@@ -12,7 +14,8 @@ static void pack_tile(int bf16_parts, const char *from, int64_t line, int64_t st
         (void)kl_amx_split(from, false, line, step, lines, depth, pairs, to, KL_AMX_TILE << pairs);
 }
 
-/* n rows from `first` on. Keys are a left operand as they lie, so are values transposed; both are padded to r->d and r->e elements, and to whole tiles of keys. */
+/* Pack n rows from `first` on. Rows of keys are rows of a left operand, and so are columns of
+ * values. Both are padded to r->d and r->e elements, and to whole tiles of keys. */
 static void pack_keys(const struct kl_arg *a, const struct room *r, const char *first, int64_t n,
                       int64_t width) {
     int64_t line = a->strides[2], step = a->strides[3], item = (int64_t)kl_dtype_size(a->dtype);
@@ -32,14 +35,14 @@ static void pack_values(const struct kl_arg *a, const struct room *r, const char
                       (uint16_t *)r->v + (e * r->run + k * 16) * r->bf16_parts);
 }
 
-/* Rows of `pitch` elements, so packed, from `row` on. */
+/* A left operand that was packed so, with rows of `pitch` elements, from row `row` on. */
 static struct kl_amx_left packed_left(const struct room *r, const float *at, int64_t row,
                                       int64_t pitch) {
     return (struct kl_amx_left){(const uint16_t *)at + row * pitch * r->bf16_parts, KL_AMX_DEPTH,
                                 r->bf16_parts * KL_AMX_TILE, KL_AMX_LINES * pitch * r->bf16_parts};
 }
 
-/* A panel's queries, WIDTH rows, are the columns of a right operand. */
+/* Packs a panel's queries, WIDTH rows: they are the columns of a right operand. */
 static void pack_queries(const struct room *r, uint16_t *to) {
     int64_t item = r->bf16_parts == 1 ? 2 : 4;
     for (int64_t c = 0; c < WIDTH; c += 16)
@@ -48,7 +51,7 @@ static void pack_queries(const struct room *r, uint16_t *to) {
                       true, to + (t * r->bf16_parts + c) * 32);
 }
 
-/* The weights of n keys, the same. */
+/* Packs the weights of n keys as a right operand. */
 static void pack_weights(const struct room *r, int64_t n) {
     for (int64_t c = 0; c < WIDTH; c += 16)
         for (int64_t k = 0; k < n; k += 32)
@@ -56,7 +59,7 @@ static void pack_weights(const struct room *r, int64_t n) {
                       kl_min64(32, n - k), true, (uint16_t *)r->raw + (k * r->bf16_parts + c) * 32);
 }
 
-/* The range of n rows times `factor`, joined to that of others. */
+/* Joins the range of one row, times `factor`, to *range. */
 static void join_range(const struct kl_arg *a, const char *row, int64_t width, float factor,
                        struct kl_amx_range *range) {
     float x[KL_TILE];
@@ -73,7 +76,9 @@ static void join_range(const struct kl_arg *a, const char *row, int64_t width, f
     }
 }
 
-/* Whether queries [first, first + n) and all the keys and values that they see can be cut into pieces. Weights are between 0 and 1, and what is lost of the smallest does not show beside the largest, unless values differ by as much. */
+/* Whether queries [first, first + n), and all keys and values that they see, can be split into
+ * bfloat16 parts. Weights are between 0 and 1: what the smallest of them lose does not show beside
+ * the largest, unless values differ by as much. */
 static bool can_be_cut(const struct job *j, int64_t batch, int64_t kv_head, int64_t first,
                        int64_t n) {
     struct kl_amx_range q = KL_AMX_NO_RANGE, k = KL_AMX_NO_RANGE, v = KL_AMX_NO_RANGE;
@@ -97,9 +102,10 @@ static bool can_be_cut(const struct job *j, int64_t batch, int64_t kv_head, int6
 /* CPUs with tile registers have these instructions too. */
 #define WITH_BF16 __attribute__((target("avx512bf16")))
 
-/* exp(x) = 2^n 2^f, n a whole number below: by a polynomial of 2^f with a relative error of 2^-18.3, where 2^-9 is lost by rounding to bfloat16. */
+/* exp(x) = 2^n 2^f, n being the whole number below x / ln 2: 2^f is a polynomial with a relative
+ * error of 2^-18.3; rounding to bfloat16 loses 2^-9. */
 static inline __m512 weight_of(__m512 x) {
-    enum { DOWN = 1 }; /* how it rounds to n */
+    enum { DOWN = 1 }; /* the rounding mode, towards -infinity */
     static const float c[] = {1, 0.693044841f, 0.241280213f, 0.0522424728f, 0.0134266866f};
     __m512 u = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), f = _mm512_reduce_ps(u, DOWN);
     __m512 y = _mm512_set1_ps(c[4]);
@@ -108,19 +114,22 @@ static inline __m512 weight_of(__m512 x) {
     return _mm512_scalef_ps(y, u);
 }
 
-/* As weigh, of scores that are still to be multiplied by `scale`, which is positive; the weights become a right operand. A largest score stands until one is larger by LEEWAY: so sums seldom have to be scaled
- * down, and weights, of which bfloat16 keeps as many bits whatever their size, are at most exp(LEEWAY). */
+/* As weigh, of scores that are still to be multiplied by `scale`, which is positive; packs the
+ * weights as a right operand. The largest score is replaced only by one that is larger by LEEWAY.
+ * So sums are seldom scaled down, and weights are at most exp(LEEWAY); bfloat16 keeps as many bits
+ * of them whatever their size. */
 WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t n, float scale,
                                   uint32_t *to) {
     enum { LEEWAY = 4 };
-    /* Two vectors of bfloat16, one after the other, to pairs. */
+    /* The permutation that makes pairs of two vectors of bfloat16. */
     _Alignas(64) uint16_t order[32];
     for (int i = 0; i < 32; i++) order[i] = (uint16_t)(i / 2 + i % 2 * 16);
     __m512i pairs = _mm512_load_si512(order), upper = _mm512_set1_epi32((int)0xffff0000);
     __m512 factor = _mm512_set1_ps(scale);
     for (int half = 0; half < WIDTH; half += 16) {
         const float *s = scores + half;
-        /* Four at a time: each waits for the one before. NaN are lost here, but not in the sum of weights. */
+        /* Four maxima at a time, since each step waits for the step before. NaN are lost here, but
+         * not in the sum of weights. */
         __m512 tops[4], largest = _mm512_loadu_ps(p->largest + half);
         for (int k = 0; k < 4; k++) tops[k] = _mm512_loadu_ps(s);
         for (int64_t i = 0; i < n; i += 4)
@@ -157,7 +166,8 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
     }
 }
 
-/* The results of a panel's queries: `sums`, rows of WIDTH, over what they are weighted by. */
+/* Stores the results of a panel's queries: `sums`, rows of WIDTH, divided by the sums of
+ * weights. */
 WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, int64_t batch,
                                   int64_t kv_head, int64_t first, const float *sums) {
     uint16_t *out[WIDTH];

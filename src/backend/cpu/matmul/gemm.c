@@ -1,46 +1,49 @@
-/* gemm.c - MATMUL by packed blocks: see cpu_blocks in matmul.h.
- *
- * Blocks of the output are tasks; each walks along k in steps, packs its part of a, of any strides, and lets a tile of registers run over it and the packed part of b (gemm.inc; the loops
- * are those of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication"). Where several tasks need the same part of b it is packed before, once, by all threads. */
+/* gemm.c - MATMUL of floats in vectors: kl_cpu_gemm of matmul.h. A task computes a part of the
+ * output: it walks along k in steps, packs its part of a, which may have any strides, and lets a
+ * tile of registers run over it and over the packed part of b (gemm.inc). The loops are those of
+ * Goto and van de Geijn, "Anatomy of high-performance matrix multiplication". Where several tasks
+ * need the same part of b, all threads pack it once, before. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/products.h"
 #include "backend/cpu/operand/scratch.h"
 
 enum {
-    DEPTH = 256, /* of a packed block: its rows of b, times two vectors, stay in L1 */
-    /* Bytes of a row of it where a task does not pack b: the widest tiles fetch panels from L2 in time, so they are deep, and sums are seldom loaded. */
+    DEPTH = 256, /* along k, packed at a time: that many rows of b, two vectors wide, stay in L1 */
+    /* Bytes along k that are packed at a time where all threads pack b. The widest tiles fetch
+     * panels from L2 in time, so panels are deep, and sums are seldom loaded. */
     SHARED_BYTES = KL_VECTOR == 64 ? 4096 : 1024,
-    MOST_ROWS = KL_VECTOR == 64 ? 10 : 16, /* of a block, in tiles: packed, it takes a part of L2 */
-    OWN_ROWS = 32,                         /* where a task packs its own part of b */
-    SHARED_FROM = 4,  /* tiles of rows from which it is worth packing b for all */
-    MOST_COLS = 16,   /* the same, where a task packs its own part of b */
-    SHARED_COLS = 64, /* where it does not: the block of the output stays in L2 */
-    UNIT_ROWS = 64,   /* rows of b and columns (tiles) that a task packs for all */
+    MOST_ROWS = KL_VECTOR == 64 ? 10 : 16, /* of a task, in tiles: packed, they take a part of L2 */
+    OWN_ROWS = 32,                         /* the same where a task packs its own part of b */
+    SHARED_FROM = 4,  /* tiles of rows from which packing b for all tasks pays */
+    MOST_COLS = 16,   /* of a task, in tiles, where it packs its own part of b */
+    SHARED_COLS = 64, /* where it does not: its part of the output stays in L2 */
+    UNIT_ROWS = 64,   /* what a task packs for all tasks: rows of b, and columns (in tiles) */
     UNIT_COLS = 8,
     MOST_SHARED = 1 << 25, /* bytes of packed b */
     MOST_LYING = 1 << 18,  /* bytes of b that is not packed: a quarter of L2, where that is small */
-    ALIASED = 4096,        /* bytes from one line of a set of L1 to the next */
-    TASK_FROM = 1 << 20,   /* products worth a task */
-    TASKS =
-        16 /* as many are enough for the threads of most machines to be done at about the same time */
+    ALIASED = 4096,        /* addresses so far apart go to the same set of L1 */
+    TASK_FROM = 1 << 20,   /* multiply-adds that are worth a task */
+    TASKS = 16 /* enough for the threads of most machines to end at about the same time */
 };
 
-/* A round of tasks: some batches of the product, some columns, some of k. */
+/* A round of tasks: some batches of the product, some columns, a part of k. */
 struct round {
     struct kl_product *j;
-    int64_t batch, batches, col, n, k, depth; /* the first of it, and how many */
-    int64_t row_tasks, col_tasks;             /* per batch */
-    int64_t step;                             /* along k, packed at a time */
-    bool lies;                                /* b is read where it is */
-    char *packed;                             /* b, for all tasks; NULL: each packs its own */
+    int64_t batch, batches, col, n, k, depth; /* the first of each, and the number of each */
+    /* tasks of each batch, along the rows and along the columns of the output */
+    int64_t row_tasks, col_tasks;
+    int64_t step; /* elements along k that are packed at a time */
+    bool lies;    /* b is read in place */
+    char *packed; /* b, packed for all tasks; NULL: each packs its own part */
 };
 
 static int64_t tile_cols(const struct kl_product *j) {
     return 2 * KL_VECTOR / j->bytes;
 }
 
-/* `lines` lines of `depth` elements as panels of `panel` lines, `pitch` elements from one panel to the next; see gemm.inc. raw: room for a panel. */
+/* Packs `lines` lines of `depth` elements as panels of `panel` lines; from one panel to the next
+ * there are `pitch` elements; see gemm.inc. raw has room for one panel. */
 static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t offset, int64_t line,
                  int64_t step, int64_t lines, int64_t depth, int64_t panel, int64_t pitch, char *to,
                  char *raw) {
@@ -86,18 +89,19 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
     }
 }
 
-/* b as the tiles read it: packed, or where it lies. */
+/* b as the tiles read it: packed, or in place. */
 struct right {
     const char *at;
     int64_t row, panel; /* elements from one row to the next, and from one panel to the next */
     bool lies;
 };
 
-/* c = a b, or c += a b, for packed a; c is m x n with rows `pitch` apart. */
+/* c = a b, or c += a b, for packed a; c is m x n, with rows `pitch` apart. */
 static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t depth, const char *a,
                      struct right b, char *c, int64_t pitch, bool add) {
     int64_t cols = tile_cols(j), tiles = kl_ceil_div(m, KL_TILE_ROWS);
-    /* The tiles fetch the next panel of b: what is packed in parts, else whole vectors of rows. */
+    /* While they compute, the tiles prefetch the next panel of b: a share of a packed panel each,
+     * or whole vectors of rows in place. */
     int64_t step = b.lies ? b.row * j->bytes : kl_ceil_div(2 * KL_VECTOR, tiles);
     _Alignas(64) char edge[KL_TILE_ROWS * 2 * KL_VECTOR];
     for (int64_t col = 0; col < n; col += cols, b.at += b.panel * j->bytes) {
@@ -129,21 +133,23 @@ static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t d
     }
 }
 
-/* Whether the vectors of b's rows are lines of the cache, in each product of the batch. */
+/* Whether the vectors of b's rows are aligned to cache lines, in each product of the batch. */
 static bool right_is_aligned(const struct kl_product *j) {
     int64_t between = j->b_row;
     for (int i = 0; i < j->n_lead; i++) between |= j->lead[1][i];
     return (uintptr_t)j->b->data % KL_VECTOR == 0 && between * j->bytes % KL_VECTOR == 0;
 }
 
-/* Whether tiles read b where it lies: small enough to stay in L2, and in whole vectors that are not all of the same few sets of L1. Vectors across two lines cost twice the reads: only where a panel stays in L1 itself is that less than packing. */
+/* Whether tiles read b in place. It must be small enough to stay in L2, and its rows must not all
+ * go to a few sets of L1. Unaligned vectors cross cache lines, which doubles the reads: that is
+ * cheaper than packing only where a panel stays in L1 itself. */
 static bool right_lies(const struct kl_product *j) {
     return j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
            j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0 &&
            (right_is_aligned(j) || 3 * j->k * 2 * KL_VECTOR <= 2 * kl_cpu_l1_bytes());
 }
 
-/* First of part i of `total` lines in `parts`, whole panels each. */
+/* The first line of part i of `total` lines, which are cut into `parts` of whole panels. */
 static int64_t cut_at(int64_t i, int64_t parts, int64_t total, int64_t panel) {
     return kl_min64(i * kl_ceil_div(total, panel) / parts * panel, total);
 }
@@ -165,7 +171,7 @@ static void multiply_task(void *arg, int64_t task) {
     const char *packed = s->packed;
     int64_t in_packed = p.col;
     p.col += s->col;
-    /* In place, where the result is of the type that is computed in. */
+    /* The sums stay in the output, where it has the compute type. */
     bool direct = out->dtype == j->type;
     size_t a_bytes =
         (size_t)kl_round_up(kl_round_up(p.m, KL_TILE_ROWS) * depth * j->bytes + KL_VECTOR, 64);
@@ -202,7 +208,7 @@ static void multiply_task(void *arg, int64_t task) {
     kl_scratch_give(&room);
 }
 
-/* A piece of b of the round's first batch. */
+/* Packs a unit of b, of the round's first batch. */
 static void pack_task(void *arg, int64_t task) {
     struct round *s = arg;
     struct kl_product *j = s->j;
@@ -218,14 +224,15 @@ static void pack_task(void *arg, int64_t task) {
          raw);
 }
 
-/* With one b for all batches, or a batch at a time; b in parts that are packed in bounded room. */
+/* Rounds in which all threads pack b: for all batches at once where they have the same b, else
+ * batch by batch. The memory for packed b is bounded, so a large b is packed in parts. */
 static void shared_rounds(struct round *s, const struct kl_launch *l) {
     struct kl_product *j = s->j;
     int64_t cols = tile_cols(j), per_line = MOST_SHARED / j->bytes;
     s->step = SHARED_BYTES / j->bytes;
     bool direct = j->l->out->dtype == j->type, one_b = true;
     for (int i = 0; i < j->n_lead; i++) one_b = one_b && j->lead[1][i] == 0;
-    /* Sums that are not complete are kept in the result, if it can hold them. */
+    /* Sums over a part of k stay in the output, if it has the compute type. */
     int64_t depth = direct ? kl_min64(j->k, 4096) : j->k;
     int64_t n = kl_min64(kl_round_up(j->n, cols), per_line / depth / cols * cols);
     if (n < cols) n = cols;

@@ -1,9 +1,10 @@
-/* matmul.c - MATMUL: in = {a (..., m, k), b (..., k, n)} with the same leading axes;
- * out (..., m, n).
- *
- * Three ways, chosen by shape and dtype alone. With few rows (or columns: then the product is computed transposed) the matrix is read once, as it lies (matvec.inc). Larger ones of floats: blocks of the output
- * are tasks; each walks along k in steps, packs both operands' parts, of any strides, and lets a tile of registers run over them (gemm.inc). complex64:
- * plain loops over packed blocks (matmul.inc). bfloat16, and large products of float32 and float16, where the CPU has tile registers: theirs (gemm_amx.c). 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
+/* matmul.c - MATMUL: in = {a (..., m, k), b (..., k, n)} with the same leading axes; out (..., m,
+ * n). Shape and dtype alone decide how it is computed. With few rows (or few columns: then the
+ * product is computed transposed) the matrix is read once, in place (matvec.inc). Larger products
+ * of floats use packed operands (gemm.c), those of complex64 plain loops (matmul.inc). Where the
+ * CPU has tile registers, bfloat16 and large products of float32 and float16 use them (gemm_amx.c).
+ * 16-bit floats are added up in float32 and rounded once. The bits depend neither on strides nor on
+ * threads. */
 #include "backend/cpu/matmul/matmul.h"
 
 #include "backend/cpu/math/complex.h"
@@ -29,15 +30,15 @@ static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl
 /* ---- the product ---- */
 
 enum {
-    FEW = 8,                 /* rows below this: the matrix is not packed */
-    SMALL = 64,              /* up to this every way: no packing */
+    FEW = 8,                 /* rows; with fewer the matrix is not packed */
+    SMALL = 64,              /* rows, columns and depth; products up to that size are not packed */
     VEC_COLS = 1024,         /* columns of a task then, at least */
-    PARALLEL_FROM = 1 << 18, /* products */
-    PHASES_FROM = 1 << 21,   /* the same, from which threads share the phases of one row */
+    PARALLEL_FROM = 1 << 18, /* multiply-adds from which several threads compute a product */
+    PHASES_FROM = 1 << 21,   /* the same, from which threads divide the phases of one row */
     MOST_PHASES = 1 << 20,   /* bytes of their sums */
 };
 
-/* ---- small ones ---- */
+/* ---- small products ---- */
 
 /* rows x cols elements of the compute type, `pitch` apart. */
 static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int64_t offset,
@@ -57,7 +58,8 @@ static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int
     }
 }
 
-/* A task is several products. Operands are read, and results written, where they lie, if they are of the type that is computed in; but rows of b and of the result are whole vectors. */
+/* A task is several products. Operands are read in place, and results written in place, where they
+ * have the compute type; but rows of b and of the result must be whole vectors. */
 static void small_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
     enum { SOME = 32 };
@@ -93,7 +95,8 @@ static void small_task(void *arg, int64_t task) {
 
 /* ---- few rows ---- */
 
-/* The matrix's columns of a task, when they lie neither by rows nor by columns: as rows, at `to`. */
+/* The columns of the matrix that a task needs, where they are contiguous neither by rows nor by
+ * columns: copied as rows to `to`. */
 static void gather_columns(const struct kl_product *j, int64_t offset, int64_t cols, char *to) {
     int item = (int)kl_dtype_size(j->b->dtype);
     for (int64_t k = 0; k < j->k; k++)
@@ -101,7 +104,7 @@ static void gather_columns(const struct kl_product *j, int64_t offset, int64_t c
                     j->b_col * item);
 }
 
-/* A row of a, of any strides, in the type that is computed in. */
+/* A row of a, of any strides, as the compute type. */
 static void row_as_computed(const struct kl_product *j, int64_t offset, char *to) {
     const int item = (int)kl_dtype_size(j->a->dtype);
     union kl_tile raw;
@@ -143,11 +146,12 @@ static void vector_task(void *arg, int64_t task) {
     kl_free(room);
 }
 
-/* ---- one row, and a large matrix by rows: threads share phases, not columns, so that rows are read from end to end ---- */
+/* ---- one row, and a large matrix by rows: threads divide the phases, not the columns, so that
+ * rows are read from end to end ---- */
 struct row_product {
     const struct kl_product *j;
     const char *a; /* of the compute type */
-    char *sums;    /* KL_MATVEC_PHASES of j->n */
+    char *sums;    /* [KL_MATVEC_PHASES][j->n] */
 };
 static void phase_task(void *arg, int64_t phase) {
     const struct row_product *s = arg;
@@ -247,7 +251,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
         j.lead[1][j.n_lead++] = j.b->strides[i];
     }
     j.batches = out->size / (j.m * j.n);
-    void (*task)(void *, int64_t) = NULL; /* by blocks */
+    void (*task)(void *, int64_t) = NULL; /* NULL: by gemm.c */
     if (j.type == KL_C64) {
         task = complex_task;
         j.rows = COMPLEX_ROWS;
@@ -261,7 +265,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
         task = vector_task;
         if (j.n < j.m) transpose_job(&j);
         j.rows = j.m;
-        /* Tasks of about SHARE_FROM products; of rows long pieces. */
+        /* Tasks of about PARALLEL_FROM multiply-adds, which read long parts of rows. */
         j.cols = kl_round_up(PARALLEL_FROM / (j.m * j.k + 1) + 1,
                              j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
     }

@@ -1,4 +1,5 @@
-/* matmul.h - a product of matrices as its kernels see it: matmul.c, which chooses how it is computed, gemm.c and gemm_amx.c. For these. */
+/* matmul.h - a product of matrices as its kernels see it. For matmul.c, which chooses how it is
+ * computed, gemm.c and gemm_amx.c only. */
 #pragma once
 #include <stdatomic.h>
 #include <string.h>
@@ -7,20 +8,21 @@
 
 struct kl_product {
     struct kl_launch *l;
-    enum kl_dtype type;             /* computed in */
-    int bytes;                      /* of type */
+    enum kl_dtype type;             /* the compute type */
+    int bytes;                      /* of an element of type */
     int n_lead, dims[KL_LONG_AXES]; /* leading axes longer than 1 */
     int64_t lead[2][KL_LONG_AXES];  /* their strides in a and b */
     /* a, b, out as matrices; strides in elements. */
     const struct kl_arg *a, *b;
     int64_t m, n, k, a_row, a_col, b_row, b_col, out_row, out_col;
-    int64_t rows, cols; /* of a task's block */
+    int64_t rows, cols; /* of the part of the result that a task computes */
     int64_t row_tasks, col_tasks;
-    int64_t batches, batches_each; /* small products: so many per task */
+    int64_t batches, batches_each; /* small products: the number of them in a task */
     _Atomic(bool) no_memory;
 };
 
-/* Where a task's block begins: offsets in elements of a and b at its batch, its first row and column. */
+/* Where the part of a task begins: offsets in elements of a and b at its batch, its first row and
+ * column; and its size. */
 struct kl_place {
     int64_t batch, a, b, row, col, m, n;
 };
@@ -45,7 +47,7 @@ static inline const char *kl_element(const struct kl_arg *a, int64_t offset) {
     return (const char *)a->data + offset * (int64_t)kl_dtype_size(a->dtype);
 }
 
-/* n elements of the compute type to row `row` of the output, from column `col` on. */
+/* Stores n elements of the compute type in row `row` of the task's part, from column `col` on. */
 static inline void kl_store_row(const struct kl_product *j, const struct kl_place *p, int64_t row,
                                 int64_t col, int64_t n, const char *from) {
     const struct kl_arg *out = j->l->out;
@@ -69,7 +71,8 @@ static inline void kl_store_row(const struct kl_product *j, const struct kl_plac
     }
 }
 
-/* Products of floats, on the pool of l. */
+/* Products of floats in vectors, on the thread pool of l. */
 void kl_cpu_gemm(struct kl_product *j, const struct kl_launch *l);
-/* The same in tile registers; false, and nothing is done: they are not there, or vectors are faster. */
+/* The same in tile registers. Returns false, and does nothing, where there are none or vectors are
+ * faster. */
 bool kl_cpu_gemm_amx(struct kl_product *j, const struct kl_launch *l);

@@ -3,7 +3,8 @@
 
 #include "backend/cpu/matmul/products.h"
 
-#ifdef __AVX512F__ /* registers for several rows that share what is loaded of the matrix */
+/* there are registers for several rows that use the same loaded vector of the matrix */
+#ifdef __AVX512F__
 #define SHARE_ROWS 1
 #else
 #define SHARE_ROWS 0
@@ -12,7 +13,8 @@ enum {
     PHASES = KL_MATVEC_PHASES,
     MOST_ROWS = 4,
     GROUP = KL_VECTOR == 16 ? 4 : 8,
-    SUMS_BYTES = 64 << 10 /* of partial sums: rows are read 4 KB at a time; L2 holds that easily */
+    /* bytes of partial sums: rows are read 4 KB at a time; the sums stay in L2 */
+    SUMS_BYTES = 64 << 10
 };
 
 static inline __attribute__((always_inline)) kl_vec_f32 load_f32(const float *p) {
@@ -26,7 +28,7 @@ static inline __attribute__((always_inline)) kl_vec_f64 load_f64(const double *p
 #elif defined __AVX2__ && defined __F16C__
 #include "backend/cpu/matmul/matvec_avx2.h"
 #else
-/* A NaN becomes quiet in the first product. */
+/* The first product makes a NaN quiet. */
 static inline __attribute__((always_inline)) kl_vec_f32 load_bf16(const uint16_t *p) {
     typedef uint16_t halves __attribute__((vector_size(KL_VECTOR / 2), aligned(2)));
     typedef uint32_t words __attribute__((vector_size(KL_VECTOR)));
@@ -39,7 +41,8 @@ static __attribute__((noinline)) kl_vec_f32 load_f16(const uint16_t *p) {
 }
 #endif
 
-/* The sums of the lanes of as many vectors as one has lanes, added up by halving, in order. */
+/* Element k: the sum of the lanes of lane[k], joined by halving. There are as many vectors as
+ * lanes. */
 #define HALVED_BY_TRANSPOSING(T)                                                           \
     static inline __attribute__((always_inline)) kl_vec_##T halved_##T(kl_vec_##T *lane) { \
         kl_vec_transpose_##T(lane);                                                        \

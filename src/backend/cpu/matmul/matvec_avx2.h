@@ -1,7 +1,7 @@
-/* matvec_avx2.h - 16-bit floats widened for matvec.c, which includes it. */
+/* matvec_avx2.h - widens 16-bit floats for matvec.c, which includes it. */
 #include <immintrin.h>
 
-/* A NaN becomes quiet in the first product. */
+/* The first product makes a NaN quiet. */
 static inline __attribute__((always_inline)) kl_vec_f32 load_bf16(const uint16_t *p) {
     return (kl_vec_f32)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)),
                                          16);

@@ -1,9 +1,9 @@
-/* matvec_avx512.h - 16-bit floats widened, and vectors joined by halving, for matvec.c, which includes
- * it. */
+/* matvec_avx512.h - widens 16-bit floats, and joins vectors by halving, for matvec.c, which
+ * includes it. */
 #include <immintrin.h>
 
-/* One instruction brings elements to the upper halves, between zeros. A NaN becomes quiet in the
- * first product. */
+/* One instruction moves elements to the upper halves of lanes, above zeros. The first product makes
+ * a NaN quiet. */
 static inline __attribute__((always_inline)) kl_vec_f32 load_bf16(const uint16_t *p) {
     static const _Alignas(64)
         uint16_t places[32] = {0, 0, 0, 1, 0, 2,  0, 3,  0, 4,  0, 5,  0, 6,  0, 7,

@@ -1,5 +1,6 @@
-/* pack_amx.h - operands of products in tile registers, packed as tiles_amx.h wants them. For products and attention, in the variant of CPUs that may have those registers; what includes this has
- * products.h, whose `turn_f32` turns over any words of 32 bits. */
+/* pack_amx.h - packs operands of products in tile registers, in the layout of tiles_amx.h. For
+ * products and attention, in the variant of CPUs that may have those registers.
+ * kl_vec_transpose_f32 of products.h transposes any words of 32 bits. */
 #pragma once
 #include "backend/cpu/matmul/tiles_amx.h"
 #ifdef __AVX512F__
@@ -10,8 +11,10 @@
 
 enum { KL_AMX_LINES = 16, KL_AMX_TILE = KL_AMX_LINES * KL_AMX_DEPTH };
 
-/* 16 lines by 32 elements along k of an operand, `line` and `step` elements apart. A left operand's tile has a line in each row, a right one's (pairs) two neighbours along k of each line in a row: the rows of the one
- * are the columns of the other, of words of two elements. What is missing is 0. */
+/* Packs 16 lines by 32 elements along k of an operand, `line` and `step` elements apart. A tile of
+ * a left operand has one line in each row. In a tile of a right operand (pairs) each row has, of
+ * every line, two neighbours along k. So as words of two elements one tile is the transpose of the
+ * other. Missing elements are 0. */
 static inline void kl_amx_pack(const uint16_t *from, int64_t line, int64_t step, int64_t lines,
                                int64_t depth, bool pairs, uint16_t *to) {
     _Alignas(64) uint16_t whole[KL_AMX_TILE];
@@ -40,7 +43,8 @@ static inline void kl_amx_pack(const uint16_t *from, int64_t line, int64_t step,
     memcpy(to, r, sizeof r);
 }
 
-/* The magnitudes of an operand's elements, as bits of a float32: the largest, and the smallest but 0, less one. */
+/* The magnitudes of an operand's elements, as bits of a float32: the largest, and the smallest that
+ * is not 0, less one. */
 struct kl_amx_range {
     uint32_t most, least;
 };
@@ -51,7 +55,9 @@ static inline void kl_amx_range_join(struct kl_amx_range *r, struct kl_amx_range
     if (more.least < r->least) r->least = more.least;
 }
 
-/* Whether the sums of k products of pieces come out as those of the whole elements: neither pieces nor products are denormal, which tiles take for 0, or overflow. Not of infinities and NaN. */
+/* Whether sums of k products of bfloat16 parts give what whole elements would: no part and no
+ * product is denormal (tile registers take those as 0) or overflows. False for infinities and
+ * NaN. */
 static inline bool kl_amx_takes(struct kl_amx_range a, struct kl_amx_range b, int64_t k) {
     const struct kl_amx_range *both[] = {&a, &b};
     double most = (double)k, least = 1;
@@ -71,8 +77,9 @@ static inline kl_vec_f32 kl_amx_load(const char *from, int64_t at, bool halves) 
         _mm256_loadu_si256((const __m256i *)((const uint16_t *)from + at)));
 }
 
-/* The same of float32, or of float16 (halves): each element becomes the sum of three (two) bfloat16, rounded to nearest but for the last, which holds the rest. Piece p goes to to + p * between.
- * Element i along k goes beside element i + 16, in both operands, instead of its neighbour. */
+/* The same for float32, or for float16 (halves): each element becomes the sum of three (two)
+ * bfloat16 parts, rounded to nearest; the last part has the rest. Part p goes to to + p * between.
+ * Element i along k is placed beside element i + 16, in both operands, instead of its neighbour. */
 static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, int64_t line,
                                                int64_t step, int64_t lines, int64_t depth,
                                                bool pairs, uint16_t *to, int64_t between) {

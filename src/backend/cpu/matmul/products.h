@@ -1,4 +1,5 @@
-/* products.h - the inner loops of products, float32 and float64: static functions of whoever includes this (products by blocks and with few rows, attention): see gemm.inc. */
+/* products.h - the inner loops of products of float32 and float64 (gemm.inc), as static functions
+ * of each file that includes this: gemm.c, matvec.c, matmul.c, attention.c and pack_amx.h. */
 #pragma once
 #include <string.h>
 
@@ -6,14 +7,14 @@
 #include "base/half.h"
 
 #define KL_PLAIN_MADD(a, b, c) ((c) + (a) * (b))
-#ifdef __FMA__ /* one rounding */
+#ifdef __FMA__ /* rounds once */
 #define KL_MADD_F32 __builtin_fmaf
 #define KL_MADD_F64 __builtin_fma
-#else /* two: without the instruction a fused one would be a call of the C library */
+#else /* rounds twice: without the instruction a fused one would call the C library */
 #define KL_MADD_F32 KL_PLAIN_MADD
 #define KL_MADD_F64 KL_PLAIN_MADD
 #endif
-/* The same of vectors. */
+/* The same for vectors. */
 #if defined __FMA__ && defined __AVX2__
 #include "backend/cpu/matmul/madd_x86.h"
 #else
