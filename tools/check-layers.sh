@@ -21,4 +21,10 @@ if grep -rlE --include='*.c' 'KL_TEST_HOOKS' src | grep -vE "${hooked:-^}|^src/b
     echo "KL_TEST_HOOKS in a file that KEEL_HOOKED_SOURCES (CMakeLists.txt) does not name"
     bad=1
 fi
+# Intrinsics stand only in files that are named after their instruction set; plain C beside them is the reference.
+if grep -rnE 'immintrin\.h|\b_mm[0-9]*_[a-z]|\b__m(128|256|512)|\b__mmask|\b_tile_(load|store|stream|dp|zero|release)' src |
+    grep -vE '^[^:]*_(avx2|avx512|amx|x86)\.(c|h|inc):'; then
+    echo "intrinsics stand only in files *_avx2, *_avx512, *_amx and (several widths) *_x86"
+    bad=1
+fi
 exit $bad

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fits the polynomials of src/backend/cpu/math/functions.h, math/piecewise.h, vector/wide.h and elementwise/half.c and prints them as C, with their errors.
+"""Fits the polynomials of src/backend/cpu/math/functions.h, math/piecewise.h, math/exp.h and elementwise/half.c and prints them as C, with their errors.
 
 Each is the interpolation at Chebyshev points (computed with 40 digits) of a function that is smooth where it is used; the coefficients are rounded to float64 once."""
 import struct

@@ -1,4 +1,5 @@
-/* cpu_variant.c - chooses the widest variant of the kernels that this CPU can run; KEEL_CPU names a narrower one. */
+/* cpu_variant.c - chooses the widest variant of the kernels that this CPU can run; the environment
+ * variable KEEL_CPU names a narrower one. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ kernel_of_fn kl_cpu_variant_kernel_v4;
 kl_cpu_group_fn kl_cpu_variant_run_group_v4;
 #endif
 
-/* The narrowest first; each CPU that has one has those before it. The names are the x86-64 psABI's levels; amx is v4 that may use the tile registers. */
+/* The narrowest first. A CPU that can run a variant can run all before it. The names are the levels
+ * of the x86-64 psABI; amx is v4 with the tile registers. */
 static const struct {
     const char *name;
     kernel_of_fn *kernel_of;
@@ -88,7 +90,7 @@ bool kl_cpu_uses_amx(void) {
 }
 
 int64_t kl_cpu_l1_bytes(void) {
-    static _Atomic(int64_t) known; /* asking takes microseconds */
+    static _Atomic(int64_t) known; /* asking the system takes microseconds */
     int64_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
     if (bytes) return bytes;
 #ifdef _SC_LEVEL1_DCACHE_SIZE

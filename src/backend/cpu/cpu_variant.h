@@ -1,8 +1,9 @@
-/* cpu_variant.h - names of kernels that are compiled for several instruction sets.
- *
- * Every file of this folder but matmul/tiles_amx.c, cpu_backend.c, math/piecewise.c and cpu_variant.c is compiled once for any CPU and again for wider ones (CMakeLists.txt); there KL_VARIANT is v3 or v4,
- * and each name that crosses files gets it behind it. A name that is missing here is defined several times: the linker says so. The
- * sources are the same and nothing is contracted or reordered, so all variants give the same bits. */
+/* cpu_variant.h - names of kernels that are compiled for several instruction sets. CMakeLists.txt
+ * compiles every file of this folder, except cpu_backend.c, cpu_variant.c, math/piecewise.c and
+ * matmul/tiles_amx.c, once for any CPU and again for wider ones. There KL_VARIANT is v3 or v4, and
+ * each name that crosses files gets it as a suffix. The linker finds a name that is missing here,
+ * because it is defined several times. The sources are the same and nothing is contracted or
+ * reordered, so all variants give the same bits. */
 #pragma once
 
 #ifdef KL_VARIANT
@@ -32,8 +33,8 @@
 #define kl_cpu_softmax KL_V(kl_cpu_softmax)
 #define kl_cpu_sort KL_V(kl_cpu_sort)
 #define kl_cpu_matmul KL_V(kl_cpu_matmul)
-#define kl_cpu_blocks KL_V(kl_cpu_blocks)
-#define kl_cpu_amx_blocks KL_V(kl_cpu_amx_blocks)
+#define kl_cpu_gemm KL_V(kl_cpu_gemm)
+#define kl_cpu_gemm_amx KL_V(kl_cpu_gemm_amx)
 #define kl_cpu_attention KL_V(kl_cpu_attention)
 #define kl_cpu_no_kernel KL_V(kl_cpu_no_kernel)
 #define kl_cpu_gather KL_V(kl_cpu_gather)
@@ -41,7 +42,7 @@
 #define kl_cpu_scatter KL_V(kl_cpu_scatter)
 #define kl_cpu_scatter_axis KL_V(kl_cpu_scatter_axis)
 /* indexed/scatter.h */
-#define kl_scatter_block KL_V(kl_scatter_block)
+#define kl_scatter_position KL_V(kl_scatter_position)
 #define kl_scatter_by_buckets KL_V(kl_scatter_by_buckets)
 #define kl_scatter_places KL_V(kl_scatter_places)
 #define kl_scatter_start KL_V(kl_scatter_start)
@@ -66,9 +67,9 @@
 #define kl_cpu_half_map KL_V(kl_cpu_half_map)
 #define kl_cpu_erfinv KL_V(kl_cpu_erfinv)
 #define kl_cpu_find_map KL_V(kl_cpu_find_map)
-/* operand/block.h */
+/* operand/patch.h */
 #define kl_grid_of KL_V(kl_grid_of)
-#define kl_turn KL_V(kl_turn)
+#define kl_cpu_transpose KL_V(kl_cpu_transpose)
 #define kl_patch_of KL_V(kl_patch_of)
 #define kl_patch_read KL_V(kl_patch_read)
 #define kl_patch_write KL_V(kl_patch_write)

@@ -86,7 +86,7 @@ static void few(void **state) {
     kl_cpu_use_variant(-1);
 }
 
-/* Pivots (sort/sort_quick.h) that part off one or two elements each time, until another way takes over. */
+/* Pivots (sort/sort_quick_avx512.h) that part off one or two elements each time, until another way takes over. */
 static void bad_pivots(void **state) {
     enum { N = 256, LEFT = 64 };
     uint32_t x[N] = {0}, known = 0, levels = 0;

@@ -1,4 +1,4 @@
-/* custom.c - custom kernels: there is no compiler for them here. */
+/* custom.c - custom kernels: they fail on the CPU, which has no compiler for them. */
 #include "backend/cpu/cpu_kernels.h"
 #include "base/op_params.h"
 

@@ -1,4 +1,4 @@
-/* make.c - kernels that make arrays from parameters, or out of parts: ARANGE, RANDOM_BITS,
+/* make.c - kernels that make arrays from parameters or from other arrays: ARANGE, RANDOM_BITS,
  * SLICE_UPDATE, CONCATENATE, DEPENDS. */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "base/threefry.h"
 
 /* ---- ARANGE ---- */
-/* Integers wrap like the additions they stand for. */
+/* Integers wrap, as repeated additions would. */
 static void arange_int(const struct kl_launch *l, int64_t begin, int64_t n, int64_t *tile) {
     const struct kl_arange_params *p = l->params;
     uint64_t start = (uint64_t)(int64_t)p->start, step = (uint64_t)(int64_t)p->step;
@@ -41,7 +41,7 @@ static void arange_chunk(void *arg, int64_t chunk) {
 }
 
 int kl_cpu_arange(struct kl_launch *l) {
-    kl_share(l, kl_ceil_div(l->out->size, KL_CHUNK), arange_chunk, l);
+    kl_run_tasks(l, kl_ceil_div(l->out->size, KL_CHUNK), arange_chunk, l);
     return KL_OK;
 }
 
@@ -50,11 +50,12 @@ enum { PAIRS_PER_CHUNK = 1 << 14 };
 
 struct bits_job {
     const struct kl_launch *l;
-    int64_t bytes, words, pairs; /* of one key's stream */
-    int64_t chunks;              /* per key */
+    int64_t bytes, words, pairs; /* of the random stream of one key */
+    int64_t chunks;              /* for each key */
 };
 
-/* kl_threefry_2x32 of n counters (c0 + i, c1 + i), written out so that it vectorises. */
+/* kl_threefry_2x32 of n counters (c0 + i, c1 + i), written out so that the compiler vectorises
+ * it. */
 static void threefry_run(struct kl_threefry key, uint32_t c0, uint32_t c1, int64_t n, uint32_t *x,
                          uint32_t *y) {
     const uint32_t k0 = key.x[0], k1 = key.x[1], k2 = k0 ^ k1 ^ UINT32_C(0x1BD11BDA);
@@ -91,7 +92,8 @@ static void bits_chunk(void *arg, int64_t chunk) {
         int64_t n = kl_min64(KL_TILE, end - i);
         threefry_run(key, (uint32_t)i, (uint32_t)(j->pairs + i), n, words[0], words[1]);
         if (i + n == j->pairs) words[0][n - 1] = kl_threefry_pair(key, j->words, j->pairs - 1).x[0];
-        /* The stream's last word may be cut, and words of narrow elements need not be aligned. */
+        /* The last word of a random stream may be used in part, and words of narrow elements need
+         * not be aligned. */
         for (int half = 0; half < 2; half++) {
             int64_t at = (i + half * j->pairs) * 4;
             if (at < j->bytes)
@@ -108,7 +110,7 @@ int kl_cpu_random_bits(struct kl_launch *l) {
     j.words = kl_ceil_div(j.bytes, 4);
     j.pairs = kl_ceil_div(j.words, 2);
     j.chunks = kl_ceil_div(j.pairs, PAIRS_PER_CHUNK);
-    kl_share(l, n_keys * j.chunks, bits_chunk, &j);
+    kl_run_tasks(l, n_keys * j.chunks, bits_chunk, &j);
     return KL_OK;
 }
 
@@ -138,7 +140,7 @@ int kl_cpu_slice_update(struct kl_launch *l) {
 struct concat_job {
     const struct kl_launch *l;
     const struct kl_arg *in;
-    int64_t begin;        /* of this input along the axis, in elements of the output's row */
+    int64_t begin;        /* the length of this input along the axis times the elements per step */
     int64_t row, out_row; /* elements per step of the outer axes, in the input and the output */
 };
 
@@ -165,14 +167,14 @@ int kl_cpu_concatenate(struct kl_launch *l) {
     for (int k = 0; k < l->n_in; k++) {
         struct concat_job j = {l, &l->in[k], begin, l->in[k].dims[p->axis] * inner,
                                l->out->dims[p->axis] * inner};
-        kl_share(l, kl_ceil_div(l->in[k].size, KL_CHUNK), concat_chunk, &j);
+        kl_run_tasks(l, kl_ceil_div(l->in[k].size, KL_CHUNK), concat_chunk, &j);
         begin += j.row;
     }
     return KL_OK;
 }
 
 /* ---- DEPENDS ---- */
-/* What the other inputs are good for is over when this runs: they have settled. */
+/* The other inputs only order execution: they have settled before this kernel runs. */
 int kl_cpu_depends(struct kl_launch *l) {
     const struct kl_arg *in = &l->in[0], *out = l->out;
     if (out->data != in->data && out->size > 0)

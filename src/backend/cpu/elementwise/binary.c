@@ -27,8 +27,8 @@
 #define NAME f64
 #include "backend/cpu/elementwise/binary_float.inc"
 
-/* ---- bool: sums saturate, so that true + true is true; the difference is true where they differ
- * ---- */
+/* ---- bool: a sum saturates, so that true + true is true; a difference is true where operands
+ * differ ---- */
 static void or_b8(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const uint8_t *x = a, *y = b;
     uint8_t *z = out;

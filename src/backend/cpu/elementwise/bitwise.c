@@ -1,4 +1,5 @@
-/* bitwise.c - the maps that work on bits: of integers, and the 8-bit floats (e4m3) that are kept as such; see map.h. */
+/* bitwise.c - the maps that work on bits: of integers, and of 8-bit floats (e4m3), which are stored
+ * as integers; see map.h. */
 #include "backend/cpu/elementwise/map.h"
 #include "base/half.h"
 
@@ -35,15 +36,16 @@
 #define NAME i64
 #include "backend/cpu/elementwise/bitwise.inc"
 
-/* ---- e4m3: sign, 4 bits of exponent (bias 7), 3 of fraction; no infinities; all ones is NaN ---- */
+/* ---- e4m3: sign, 4 bits of exponent (bias 7), 3 of fraction; no infinities; all ones is NaN
+ * ---- */
 static inline uint8_t e4m3_of(float x) {
     uint32_t u = kl_f32_bits(x), sign = u >> 24 & 0x80u, m = u & 0x7fffffffu;
-    /* Below 2^-6 the sum with 2^14 leaves the rounded denormal in the low bits. */
+    /* Below 2^-6 the sum with 2^14 has the rounded denormal in its low bits. */
     uint32_t denormal = kl_f32_bits(kl_bits_f32(m) + 0x1p14f) - 0x46800000u;
     uint32_t normal = (m - 0x3c000000u + 0x7ffffu + (m >> 20 & 1)) >> 20;
     uint32_t finite = m < 0x3c800000u ? denormal : normal;
-    uint32_t kept = m >= 0x43e00000u ? 0x7eu : finite;       /* 448 is the largest */
-    return (uint8_t)(m > 0x7f800000u ? 0x7fu : sign | kept); /* NaN has no sign */
+    uint32_t kept = m >= 0x43e00000u ? 0x7eu : finite;       /* 448 is the largest value */
+    return (uint8_t)(m > 0x7f800000u ? 0x7fu : sign | kept); /* NaN loses its sign */
 }
 static inline float e4m3_value(uint8_t h) {
     uint32_t sign = (uint32_t)(h & 0x80u) << 24, rest = h & 0x7fu;

@@ -1,22 +1,20 @@
-/* elementwise.c - the kernel of every element-wise operation: finds the map, brings the
- * operands to it.
- *
- * Contiguous operands of a compute type go to the map at once. All others pass through tiles:
- * gathered, converted to the compute type, computed, converted back, scattered. Element i of the
- * output depends on element i of the inputs alone, and a tile is read before it is written, so out
- * may be one of the inputs with the same layout. */
-#include "backend/cpu/operand/block.h"
+/* elementwise.c - the kernel of every element-wise operation: finds the map and brings the operands
+ * to it. Contiguous operands of a compute type go to the map directly. All others pass through
+ * tiles: they are gathered, converted to the compute type, computed, converted back and scattered.
+ * Element i of the output depends on element i of the inputs alone, and a tile is read before it is
+ * written, so out may be one of the inputs with the same layout. */
+#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/operand/scratch.h"
 
 struct job {
     const struct kl_launch *l;
-    struct kl_map map;
+    struct kl_cpu_map map;
     bool direct;                /* no tiles needed */
-    const struct kl_arg *in[3]; /* in the map's order; NULL beyond its operands */
+    const struct kl_arg *in[3]; /* in the order that the map takes; NULL beyond its operands */
     int64_t size, chunk;
-    struct kl_grid grid; /* of operands that are stored the other way round */
+    struct kl_grid grid; /* where some operands are stored transposed */
 };
 
 static const void *address(const struct kl_arg *a, int64_t pos) {
@@ -92,7 +90,7 @@ static void run_patches(void *arg, int64_t task) {
         if (calc != stored.bytes) kl_convert(out->dtype, stored.bytes, j->map.out_type, calc, m);
         kl_patch_write(&to, &at, stored.bytes);
     }
-    kl_stream_end();
+    kl_nontemporal_end();
 }
 
 static void run_chunk(void *arg, int64_t i) {
@@ -104,7 +102,7 @@ static void run_chunk(void *arg, int64_t i) {
         run_tiles(j, begin, n);
 }
 
-/* By the number of operands: an operation of one and one of several never share a table. */
+/* Operations of one operand and of several have separate tables. */
 static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *swap) {
     typedef kl_map_fn *finder(enum kl_op_id, enum kl_dtype);
     static finder *const of_one[] = {kl_cpu_unary_map, kl_cpu_transcendental_map,
@@ -118,15 +116,15 @@ static kl_map_fn *map_of(enum kl_op_id op, int n_in, enum kl_dtype dtype, bool *
     return n_in == 2 ? kl_cpu_compare_map(op, dtype, swap) : NULL;
 }
 
-bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
+bool kl_cpu_find_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
                      enum kl_dtype out) {
     enum kl_dtype value = in[op == KL_OP_WHERE ? 1 : 0], compute = value;
-    *m = (struct kl_map){.out_type = out};
+    *m = (struct kl_cpu_map){.out_type = out};
     if (op == KL_OP_CAST) {
         m->in_type[0] = value;
         return true;
     }
-    /* Some maps take 16-bit floats as they are. */
+    /* Some maps take 16-bit floats without widening. */
     for (int attempt = 0; attempt < 2; attempt++) {
         m->fn = map_of(op, n_in, compute, &m->swap);
         if (m->fn) break;
@@ -158,7 +156,7 @@ int kl_cpu_elementwise(struct kl_launch *l) {
     if (kl_grid_of(&j.grid, all, 4)) {
         struct kl_launch alone = {.parallel =
                                       l->out->size > KL_MAP_PARALLEL_FROM ? l->parallel : NULL};
-        kl_share(&alone, j.grid.tasks, run_patches, &j);
+        kl_run_tasks(&alone, j.grid.tasks, run_patches, &j);
         return KL_OK;
     }
     j.size = l->out->size;
@@ -173,6 +171,6 @@ int kl_cpu_elementwise(struct kl_launch *l) {
         return KL_OK;
     }
     j.chunk = KL_MAP_CHUNK;
-    kl_share(l, kl_ceil_div(j.size, KL_MAP_CHUNK), run_chunk, &j);
+    kl_run_tasks(l, kl_ceil_div(j.size, KL_MAP_CHUNK), run_chunk, &j);
     return KL_OK;
 }

@@ -1,33 +1,34 @@
-/* group.c - several element-wise operations as one pass: tile by tile, each step on the tile that the steps before it have left in the L1 cache.
- *
- * A step does to its tile what elementwise.c does to it when the operation runs alone, in the same types with the same roundings, so a group never changes a bit. Outputs
- * that only the group reads never reach memory. */
-#include "backend/cpu/operand/block.h"
+/* group.c - several element-wise operations in one pass: tile by tile, each step works on the tile
+ * that earlier steps have left in the L1 cache. A step does to its tile what elementwise.c does
+ * when the operation runs alone, in the same types with the same roundings, so a group changes no
+ * bit. An output that only steps of the group read never reaches memory. */
+#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/elementwise/map.h"
 #include "backend/cpu/operand/scratch.h"
 #include "base/thread.h"
 
-enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS, LARGE = 1 << 22 /* bytes of results */ };
+enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS, LARGE = 1 << 22 /* bytes of all results */ };
 
 struct step {
     const struct kl_cpu_step *given;
-    struct kl_map map;
-    int slot;          /* the tile that keeps its output while it is needed */
+    struct kl_cpu_map map;
+    int slot;          /* the tile that holds its output until no step needs it any more */
     int order[3];      /* operand k of the map is input order[k] */
-    int cursor[3];     /* of inputs in memory; else NONE */
-    enum kl_dtype out; /* as stored */
+    int cursor[3];     /* inputs that are in memory; else NONE */
+    enum kl_dtype out; /* the dtype in memory */
 };
 
 struct group {
     int n, n_slots, n_cursors;
     int64_t size, chunk;
-    bool large; /* what is read and stored does not stay in a cache */
+    bool large; /* what is read and written does not fit a cache */
     struct step steps[KL_GROUP_STEPS];
-    struct kl_grid grid; /* of operands that are stored the other way round */
+    struct kl_grid grid; /* where some operands are stored transposed */
 };
 
-/* What one chunk needs; far too large for the group's header, small enough for a thread's stack. */
+/* The memory that one chunk needs. It is far too large for the group's header and small enough for
+ * a thread's stack. */
 struct work {
     union {
         struct {
@@ -37,9 +38,9 @@ struct work {
             struct kl_patches in_patches[MAX_CURSORS], out_patches[KL_GROUP_STEPS];
         };
     };
-    bool asks;                           /* for operands, a tile ahead */
-    const struct kl_patch *patch;        /* which; NULL: the cursors know where they are */
-    union kl_tile gathered[MAX_CURSORS]; /* what does not lie densely in memory */
+    bool asks;                           /* for operands, fetched one tile before they are used */
+    const struct kl_patch *patch;        /* the patch to read; NULL: the next run of the cursors */
+    union kl_tile gathered[MAX_CURSORS]; /* operands that are not contiguous in memory */
     union kl_tile slots[KL_GROUP_STEPS], converted[3], result;
 };
 
@@ -57,7 +58,8 @@ static const void *operand(const struct step *s, int k, const void *const *value
         }
         const void *x =
             kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
-        /* Several operations take longer than the processor looks ahead; but where memory is near, asking takes longer than waiting. */
+        /* Prefetches operands: several operations take longer than the processor looks ahead. Where
+         * the operands are in a cache, prefetching takes longer than waiting. */
         const char *next = w->in[c].next;
         for (int64_t at = 0; w->asks && at < m * w->in[c].item_bytes; at += 64)
             __builtin_prefetch(next + at);
@@ -130,10 +132,11 @@ static void run_patches(void *arg, int64_t task) {
         for (int j = 0; j < g->n; j++)
             values[j] = run_step(&g->steps[j], values, &w, j, at.rows * at.cols);
     }
-    kl_stream_end();
+    kl_nontemporal_end();
 }
 
-/* Tiles are used again as soon as nobody reads them any more: the fewer, the more of the L1 cache is left. */
+/* A tile is used again as soon as no step reads it any more: the fewer tiles, the more of the L1
+ * cache is left. */
 static void assign_slots(struct group *g) {
     int last_use[KL_GROUP_STEPS];
     bool busy[KL_GROUP_STEPS] = {false};

@@ -1,9 +1,10 @@
-/* half.c - maps of 16-bit floats as they are: a block is brought to float32, computed and rounded without leaving the registers; see map.h. What is not here passes through
- * tiles of float32, and so does everything in variants without wide registers.
- *
- * Functions of bfloat16 are shorter than those of float32 (math/functions.h): their polynomials are off by 2^-19 to 2^-25 (tools/fit_math.py) and give for each of the 65536 arguments what the right
- * float32 result is rounded to (tests/backend/cpu/test_cpu_half.c). */
-#include "backend/cpu/vector/half_blocks.h"
+/* half.c - maps of 16-bit floats: a run of elements is widened to float32, computed and rounded
+ * without leaving the registers; see map.h. Operations without such a map, and variants without
+ * vector registers (KL_HAS_SIMD 0), go through tiles of float32. Functions of bfloat16 use shorter
+ * polynomials than those of float32 (math/functions.h), with errors of 2^-19 to 2^-25
+ * (tools/fit_math.py). For each of the 65536 arguments they give the correctly rounded float32
+ * result, rounded to bfloat16 (tests/backend/cpu/test_cpu_half.c). */
+#include "backend/cpu/vector/simd.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,32 +15,33 @@
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/math/root.h"
 
-#if KL_HAS_HALF_BLOCKS
-/* n blocks of 1 or 2 operands. */
-typedef void blocks_fn(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b);
+#if KL_HAS_SIMD
+/* Computes n runs of 1 or 2 operands. */
+typedef void runs_fn(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b);
 
-/* The last block, if it is not whole, is computed in copies. Apart from the loops, so that those keep their registers. */
-static __attribute__((noinline)) void run(blocks_fn *blocks, int64_t n, uint16_t *out,
-                                          const uint16_t *a, const uint16_t *b) {
+/* A last run that is not whole is computed in copies, outside of the loops, so that those keep
+ * their values in registers. */
+static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, uint16_t *out,
+                                               const uint16_t *a, const uint16_t *b) {
     int64_t whole = n / KL_HALVES * KL_HALVES;
     size_t rest = (size_t)(n - whole) * sizeof *out;
     uint16_t room[3][KL_HALVES] = {{0}};
-    if (whole) blocks(n / KL_HALVES, out, a, b);
+    if (whole) runs(n / KL_HALVES, out, a, b);
     if (!rest) return;
     memcpy(room[0], a + whole, rest);
     if (b) memcpy(room[1], b + whole, rest);
-    blocks(1, room[2], room[0], room[1]);
+    runs(1, room[2], room[0], room[1]);
     memcpy(out + whole, room[2], rest);
 }
 
-/* A map of type `type` (bf16, f16) that computes EACH. BEFORE looks at the block first. */
+/* A map of `type` (bf16, f16) that computes EACH. BEFORE is done first to each run. */
 #define MAP1(name, type, EACH) MAP1_AFTER(name, type, (void)0, EACH)
 #define MAP1_AHEAD(name, type, EACH) MAP1_AFTER(name, type, kl_math_ahead(a, out), EACH)
 #define MAP1_CLAMPED(name, type, lo, hi, EACH) \
     MAP1_AFTER(name, type, kl_clamp_halves(x, lo, hi), EACH)
 #define MAP1_AFTER(name, type, BEFORE, EACH)                                                       \
-    static void name##_##type##_blocks(int64_t n, uint16_t *out, const uint16_t *a,                \
-                                       const uint16_t *b) {                                        \
+    static void name##_##type##_runs(int64_t n, uint16_t *out, const uint16_t *a,                  \
+                                     const uint16_t *b) {                                          \
         for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                     \
             _Alignas(64) float x[KL_HALVES];                                                       \
             kl_load_##type(x, a);                                                                  \
@@ -49,11 +51,11 @@ static __attribute__((noinline)) void run(blocks_fn *blocks, int64_t n, uint16_t
         }                                                                                          \
     }                                                                                              \
     static void name##_##type(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        run(name##_##type##_blocks, n, out, a, NULL);                                              \
+        map_runs(name##_##type##_runs, n, out, a, NULL);                                           \
     }
 #define MAP2(name, type, EACH)                                                                     \
-    static void name##_##type##_blocks(int64_t n, uint16_t *out, const uint16_t *a,                \
-                                       const uint16_t *b) {                                        \
+    static void name##_##type##_runs(int64_t n, uint16_t *out, const uint16_t *a,                  \
+                                     const uint16_t *b) {                                          \
         for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES, b += KL_HALVES) {                     \
             _Alignas(64) float x[KL_HALVES], y[KL_HALVES];                                         \
             kl_load_##type(x, a);                                                                  \
@@ -63,7 +65,7 @@ static __attribute__((noinline)) void run(blocks_fn *blocks, int64_t n, uint16_t
         }                                                                                          \
     }                                                                                              \
     static void name##_##type(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        run(name##_##type##_blocks, n, out, a, b);                                                 \
+        map_runs(name##_##type##_runs, n, out, a, b);                                              \
     }
 #define BOTH1(name, EACH) MAP1(name, bf16, EACH) MAP1(name, f16, EACH)
 #define BOTH2(name, EACH) MAP2(name, bf16, EACH) MAP2(name, f16, EACH)
@@ -99,17 +101,18 @@ static const float log1p_over_f[] = {0.99999994f,  -0.500003755f, 0.333346069f, 
 /* In r * r, sin(r) / r on [0, pi / 2]; relative error 2^-26.2. */
 static const float sin_over_r[] = {1.0f, -0.166666582f, 0.00833304971f, -0.000198090172f,
                                    2.60510774e-06f};
-/* In x * x, tanh(x) / x on [0, 3.8] and erf(x) / x on [0, 3.1], each a quotient; relative errors 2^-22.0 and 2^-19.1. */
+/* In x * x, tanh(x) / x on [0, 3.8] and erf(x) / x on [0, 3.1], each as a quotient of polynomials;
+ * relative errors 2^-22.0 and 2^-19.1. */
 static const float tanh_above[] = {0.999999762f, 0.118442155f, 0.0017764091f},
                    tanh_below[] = {1.0f, 0.451773047f, 0.0190382972f, 7.47529848e-05f};
 static const float erf_above[] = {1.12837923f, 0.154274985f, 0.0432213992f, 0.000750358391f},
                    erf_below[] = {1.0f, 0.470083445f, 0.0948695466f, 0.00929994229f};
 
 #define PI_ABOVE \
-    0x1.921fb4p1f /* cut off, so that what is left is positive: then -0.0 stays what it is */
+    0x1.921fb4p1f /* truncated, so that PI_REST is positive: then -0.0 keeps its sign */
 #define PI_REST 0x1.4442d2p-23f
 
-/* exp(x) = exp(r) 2^m 2^m for x in [-104, 90], so that no power of two is out of range where the result is denormal. */
+/* exp(x) = exp(r) 2^m 2^m for x in [-104, 90]: 2^m is normal even where the result is denormal. */
 static inline float exp_of(float x) {
     float t = __builtin_fmaf(x, 0.72134752f, KL_TO_INTEGER_F32 + 127),
           m = t - (KL_TO_INTEGER_F32 + 127);
@@ -121,7 +124,7 @@ static inline float sigmoid_of(float x) {
     float e = exp_of(kl_bits_f32(kl_f32_bits(x) | UINT32_C(1) << 31));
     return (x > 0 ? 1 : e) / (1 + e);
 }
-/* n and log(1 + f), with x = 2^(n + less) (1 + f), as in kl_log_split. */
+/* n and log(1 + f), where x = 2^(n + less) (1 + f), as in kl_log_split. */
 struct logarithm {
     float n, y;
 };
@@ -143,32 +146,33 @@ static inline float log10_of(float x, float less) {
     struct logarithm l = split_log(x, less);
     return __builtin_fmaf(l.n, KL_LN2_F32, l.y) * 0.434294482f;
 }
-/* y, the logarithm of x, where x is positive and finite. */
+/* y, the logarithm of x, where x is positive and finite; else what a logarithm is there. */
 static inline float log_ends(float x, float y) {
     y = x == INFINITY ? INFINITY : y;
     y = x > 0 ? y : NAN;
     return x == 0 ? -INFINITY : y;
 }
-/* Nearly all blocks have none of what needs care. That is in steps, since gcc computes everything for denormals and for others where it sees it at once. */
-#define LOGARITHM(name, EACH)                                                                   \
-    static void name##_blocks(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) { \
-        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                  \
-            _Alignas(64) float x[KL_HALVES], normal[KL_HALVES], less[KL_HALVES], y[KL_HALVES];  \
-            kl_load_bf16(x, a);                                                                 \
-            if (kl_ordinary_bf16(a)) {                                                          \
-                KL_LANES(k, KL_HALVES) y[k] = EACH(x[k], 127);                                  \
-                kl_store_bf16(out, y);                                                          \
-                continue;                                                                       \
-            }                                                                                   \
-            KL_LANES(k, KL_HALVES) normal[k] = x[k] < 0x1p-126f ? x[k] * 0x1p24f : x[k];        \
-            KL_LANES(k, KL_HALVES) less[k] = x[k] < 0x1p-126f ? 127 + 24 : 127;                 \
-            KL_LANES(k, KL_HALVES) y[k] = EACH(normal[k], less[k]);                             \
-            KL_LANES(k, KL_HALVES) y[k] = log_ends(x[k], y[k]);                                 \
-            kl_store_bf16(out, y);                                                              \
-        }                                                                                       \
-    }                                                                                           \
-    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {       \
-        run(name##_blocks, n, out, a, NULL);                                                    \
+/* Nearly every run has positive, normal and finite elements only. The cases are separate steps,
+ * since gcc would compute all of them for each element if they were in one loop. */
+#define LOGARITHM(name, EACH)                                                                  \
+    static void name##_runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) {  \
+        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                 \
+            _Alignas(64) float x[KL_HALVES], normal[KL_HALVES], less[KL_HALVES], y[KL_HALVES]; \
+            kl_load_bf16(x, a);                                                                \
+            if (kl_ordinary_bf16(a)) {                                                         \
+                KL_LANES(k, KL_HALVES) y[k] = EACH(x[k], 127);                                 \
+                kl_store_bf16(out, y);                                                         \
+                continue;                                                                      \
+            }                                                                                  \
+            KL_LANES(k, KL_HALVES) normal[k] = x[k] < 0x1p-126f ? x[k] * 0x1p24f : x[k];       \
+            KL_LANES(k, KL_HALVES) less[k] = x[k] < 0x1p-126f ? 127 + 24 : 127;                \
+            KL_LANES(k, KL_HALVES) y[k] = EACH(normal[k], less[k]);                            \
+            KL_LANES(k, KL_HALVES) y[k] = log_ends(x[k], y[k]);                                \
+            kl_store_bf16(out, y);                                                             \
+        }                                                                                      \
+    }                                                                                          \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {      \
+        map_runs(name##_runs, n, out, a, NULL);                                                \
     }
 static inline float tanh_of(float x) {
     return x * KL_POLYNOMIAL_F32(tanh_above, x * x) / KL_POLYNOMIAL_F32(tanh_below, x * x);
@@ -184,7 +188,7 @@ LOGARITHM(log10_bf16, log10_of)
 MAP1_CLAMPED(tanh, bf16, -3.8f, 3.8f, tanh_of)
 MAP1_CLAMPED(erf, bf16, -3.1f, 3.1f, erf_of)
 
-/* ---- circular functions: right below 2^15, and rarely asked for beyond ---- */
+/* ---- circular functions: exact reduction below 2^15; larger arguments are rare ---- */
 enum { REMOTE = 0x4700 }; /* 2^15 */
 static inline float sin_of(float x) {
     float t = __builtin_fmaf(x, 0.318309886f, KL_TO_INTEGER_F32), n = t - KL_TO_INTEGER_F32;

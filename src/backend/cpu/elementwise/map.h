@@ -1,25 +1,24 @@
-/* map.h - the inner functions of element-wise operations, and which operation has which.
- *
- * A map computes n elements from contiguous inputs of one compute type (see operand/tile.h). out may be
- * exactly one of the inputs. 16-bit floats are brought to float32 by the caller, where there is no map
- * that takes them as they are. For the kernels of this folder only. */
+/* map.h - maps, the inner functions of element-wise operations, and which operation has which map.
+ * A map computes n elements from contiguous inputs of one compute type (see operand/tile.h); out
+ * may be exactly one of the inputs. The caller widens 16-bit floats to float32 where no map takes
+ * them directly. For the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 
 typedef void kl_map_fn(int64_t n, void *out, const void *a, const void *b, const void *c);
 
-/* By operation and the dtype of the values (for WHERE: of the second input). NULL: another
- * family's, or no such kernel. */
+/* By operation and by the dtype of the values (for WHERE: of the second input). NULL where another
+ * family of maps has the operation, or none has. */
 kl_map_fn *kl_cpu_unary_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_binary_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_transcendental_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_rounding_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_bitwise_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_half_map(enum kl_op_id op, enum kl_dtype dtype);
-/* *swap: a and b change places (greater is less of the exchanged operands). */
+/* *swap is set where a and b change places (greater is less of exchanged operands). */
 kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap);
 
-/* Maps by a function, or macro, of one element: T to R, and of two. */
+/* Maps by a function or macro of one element (T to R), and of two. */
 #define KL_MAP_1(name, T, R, f)                                                           \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
         const T *x = a;                                                                   \
@@ -33,15 +32,16 @@ kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap)
         KL_EACH(i, n) z[i] = f(x[i], y[i]);                                               \
     }
 
-/* What an operation runs as. */
-struct kl_map {
+/* How an operation is computed. */
+struct kl_cpu_map {
     kl_map_fn *fn;                      /* NULL: kl_convert, from in_type[0] to out_type */
-    enum kl_dtype in_type[3], out_type; /* what fn takes and gives: compute types */
+    enum kl_dtype in_type[3], out_type; /* the compute types that fn takes and gives */
     bool swap;                          /* operands 0 and 1 change places */
 };
-/* Of an operation on inputs of these dtypes (n_in of them, at most 3). false: there is none. */
-bool kl_cpu_find_map(struct kl_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
+/* Finds the map of an operation on n_in inputs (at most 3) of these dtypes. Returns false where
+ * there is none. */
+bool kl_cpu_find_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
                      enum kl_dtype out);
 
-/* |x| > 1 and NaN give NaN, 1 and -1 infinities. */
+/* The inverse error function: NaN where |x| > 1 or x is NaN; infinities for 1 and -1. */
 double kl_cpu_erfinv(double x);

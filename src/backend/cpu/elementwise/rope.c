@@ -1,8 +1,10 @@
-/* rope.c - ROPE, rotary position embedding (Su and others, RoFormer, 2021): pairs of the first `dims` elements of the last axis are turned by an angle that grows with the position
- * along the axis before it. Pair k of position t turns by (t + offset) * scale * base^(-2k / dims), or divided by freqs[k]; pairs are neighbours (traditional) or lie dims / 2 apart.
- *
- * Angles, their sines and cosines are computed in double and rounded once, so they are right for any position; a table of those of a run of positions is made once and serves all heads.
- * The turns are computed in float32 (float64 in double). */
+/* rope.c - ROPE, rotary position embedding (Su and others, RoFormer, 2021): pairs of the first
+ * `dims` elements of the last axis are rotated by an angle that grows with the position along the
+ * axis before it. Pair k of position t is rotated by (t + offset) * scale * base^(-2k / dims), or
+ * by (t + offset) * scale / freqs[k]; the two elements of a pair are neighbours (traditional) or
+ * dims / 2 apart. Angles, sines and cosines are computed in double and rounded once, so they are
+ * right for any position. One table of a run of positions serves all heads. Rotations are computed
+ * in float32 (float64 in double). */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -25,8 +27,8 @@ struct job {
     const struct kl_rope_params *p;
     enum kl_dtype type;
     int64_t batch, heads, length, width, half; /* x is (batch, heads, length, width) */
-    int64_t group, n_groups;                   /* positions of one task; tasks per batch element */
-    const double *rate;                        /* [half]: the angle of position 1 */
+    int64_t group, n_groups; /* positions of one task; tasks for each batch element */
+    const double *rate;      /* [half]: the angles of position 1 */
     atomic_bool no_memory;
 };
 
@@ -52,7 +54,7 @@ static double offset_of(const struct job *j, int64_t b) {
                : ((const int32_t *)offset->data)[offset->dims[0] == 1 ? 0 : b * offset->strides[0]];
 }
 
-/* Positions [from, from + n) of all heads of one element of the batch. */
+/* Positions [from, from + n) of all heads of one batch element. */
 static void rope_chunk(void *arg, int64_t i) {
     struct job *j = arg;
     const struct kl_arg *in = j->l->in, *out = j->l->out;
@@ -61,7 +63,7 @@ static void rope_chunk(void *arg, int64_t i) {
     int bytes = (int)kl_dtype_size(j->type), item = (int)kl_dtype_size(in->dtype);
     const bool in_place = in->dtype == j->type && (in->layout & KL_ROW_CONTIGUOUS);
     double offset = offset_of(j, b);
-    const bool streams = in_place && kl_streams(out, j->width * item);
+    const bool nontemporal = in_place && kl_nontemporal(out, j->width * item);
     char *memory = kl_malloc((size_t)((2 * n * j->half + 2 * j->width) * bytes) + KL_LINE);
     if (!memory) {
         atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
@@ -85,10 +87,10 @@ static void rope_chunk(void *arg, int64_t i) {
             char *to = dst + t * j->width * item;
             if (in_place) {
                 const char *given = (const char *)in->data + (first + t * j->width) * item;
-                (j->type == KL_F64 ? turn_f64 : turn_f32)(j, streams ? turned : to, given,
+                (j->type == KL_F64 ? turn_f64 : turn_f32)(j, nontemporal ? turned : to, given,
                                                           cosine + t * j->half * bytes,
                                                           sine + t * j->half * bytes);
-                if (streams) kl_stream(to, turned, j->width * item);
+                if (nontemporal) kl_nontemporal_copy(to, turned, j->width * item);
                 continue;
             }
             for (int64_t at = 0; at < j->width; at += KL_TILE) {
@@ -100,7 +102,7 @@ static void rope_chunk(void *arg, int64_t i) {
             kl_convert(out->dtype, to, j->type, turned, j->width);
         }
     }
-    if (streams) kl_stream_end();
+    if (nontemporal) kl_nontemporal_end();
     kl_free(memory);
 }
 
@@ -114,7 +116,8 @@ int kl_cpu_rope(struct kl_launch *l) {
     j.batch = in->dims[0];
     j.heads = in->size / (j.batch * j.length * j.width);
     j.half = j.p->dims / 2;
-    /* Positions enough for a run of a head to be long, as memory likes it, but no fewer tasks than can be shared well. */
+    /* A task has so many positions that the run of a head is long, which suits memory, but there
+     * are no fewer tasks than threads need. */
     j.group = kl_min64(kl_ceil_div(RUN, j.width), kl_ceil_div(j.batch * j.length, TASKS));
     int64_t least = kl_ceil_div(KL_CHUNK / 4, j.width * j.heads);
     if (j.group < least) j.group = least;
@@ -127,7 +130,7 @@ int kl_cpu_rope(struct kl_launch *l) {
                               : pow((double)j.p->base, -(double)k / (double)j.half);
     j.rate = rate;
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
-    kl_share(&alone, j.batch * j.n_groups, rope_chunk, &j);
+    kl_run_tasks(&alone, j.batch * j.n_groups, rope_chunk, &j);
     kl_free(rate);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

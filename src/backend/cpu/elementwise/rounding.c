@@ -1,12 +1,12 @@
-/* rounding.c - the maps that give whole numbers and parts of numbers: ceil, round, sign, the quotient rounded down and its remainder, the parts of complex numbers; see
- * map.h. */
+/* rounding.c - maps of rounding and of parts of numbers: ceil, round, sign, the quotient rounded
+ * down and its remainder, the parts of complex numbers; see map.h. */
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/math/complex.h"
 #include "backend/cpu/elementwise/map.h"
 
-/* NaN stays; a zero loses its sign. */
+/* NaN stays NaN; a zero loses its sign. */
 #define SIGN(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x) == 0 ? 0 : (x))
 static inline float sign_of_f32(float x) {
     return SIGN(x);
@@ -22,7 +22,8 @@ static inline float quotient_f32(float a, float b) {
 static inline double quotient_f64(double a, double b) {
     return floor(a / b);
 }
-/* The remainder of division rounded down: of b's sign, or zero with a's. */
+/* The remainder of the division that rounds down: it has the sign of b; a zero has the sign of
+ * a. */
 static inline float remainder_of_f32(float a, float b) {
     float r = fmodf(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;

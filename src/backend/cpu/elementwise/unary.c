@@ -1,8 +1,5 @@
 /* unary.c - the maps of one operand; see map.h. */
 #include <math.h>
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
 #include <string.h>
 
 #include "backend/cpu/math/complex.h"
@@ -25,7 +22,7 @@
 #define NAME u64
 #include "backend/cpu/elementwise/unary_int.inc"
 
-/* ---- copies: of a width, whatever lies there ---- */
+/* ---- copies: by width, for any dtype ---- */
 static void copy_1(int64_t n, void *out, const void *a, const void *b, const void *c) {
     if (out != a) memcpy(out, a, (size_t)n);
 }
@@ -45,7 +42,7 @@ static void not_b8(int64_t n, void *out, const void *a, const void *b, const voi
     KL_EACH(i, n) y[i] = x[i] == 0;
 }
 
-/* ---- floats: the sign is a bit, also of NaN ---- */
+/* ---- floats: the sign is a bit, of NaN too ---- */
 static void negative_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const uint32_t *x = a;
     uint32_t *y = out;
@@ -109,59 +106,12 @@ static void floor_f64(int64_t n, void *out, const void *a, const void *b, const 
     KL_EACH(i, n) y[i] = floor(x[i]);
 }
 #ifdef __AVX512F__
-/* kl_exp_f32 and kl_log_f32, bit for bit, with the instructions that clamp, scale by a power of two (rounding once, where results are denormal) and put in special values: half as many as gcc makes. */
-static void exp_f32_blocks(int64_t n, float *y, const float *x, const float *unused) {
-    const __m512 to_integer = _mm512_set1_ps(KL_TO_INTEGER_F32);
-    for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
-        /* The second operand where one is NaN. */
-        __m512 c = _mm512_max_ps(_mm512_set1_ps(-105), _mm512_loadu_ps(x));
-        c = _mm512_min_ps(_mm512_set1_ps(89), c);
-        __m512 t = _mm512_fmadd_ps(c, _mm512_set1_ps(KL_LOG2_E_F32), to_integer),
-               m = _mm512_sub_ps(t, to_integer);
-        __m512 r = _mm512_fnmadd_ps(m, _mm512_set1_ps(KL_LN2_F32), c);
-        r = _mm512_fnmadd_ps(m, _mm512_set1_ps(KL_LN2_REST_F32), r);
-        __m512 p = _mm512_set1_ps(kl_exp_of_r[6]);
-#pragma GCC unroll 6
-        for (int i = 5; i >= 0; i--) p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kl_exp_of_r[i]));
-        _mm512_storeu_ps(y, _mm512_scalef_ps(p, m));
-    }
-}
-/* As kl_log_normal_f32, but for the bias, which is 127 less here. */
-static inline __m512 log_normal_f32(__m512 v, __m512 bias) {
-    const __m512i root = _mm512_set1_epi32(0x3f3504f3); /* of 1/2 */
-    const __m512 high = _mm512_set1_ps(0x1.62e4p-1f);
-    __m512i u = _mm512_sub_epi32(_mm512_castps_si512(v), root);
-    __m512 e = _mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_srai_epi32(u, 23)), bias);
-    u = _mm512_add_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x7fffff)), root);
-    __m512 f = _mm512_sub_ps(_mm512_castsi512_ps(u), _mm512_set1_ps(1));
-    __m512 sum = _mm512_fmadd_ps(e, high, f), part = _mm512_fmsub_ps(e, high, sum);
-    __m512 rest = _mm512_fmadd_ps(e, _mm512_set1_ps(0x1.7f7d1cp-20f), _mm512_add_ps(f, part));
-    __m512 p = _mm512_set1_ps(kl_log_rest[9]);
-#pragma GCC unroll 9
-    for (int i = 8; i >= 0; i--) p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(kl_log_rest[i]));
-    return _mm512_add_ps(sum, _mm512_fmadd_ps(_mm512_mul_ps(f, f), p, rest));
-}
-static __attribute__((noinline)) __m512 log_any_f32(__m512 v) {
-    /* What is put in, by kinds from the lowest digit: quiet and signalling NaN, 0, 1, both infinities, below and above 0. */
-    const __m512i ends = _mm512_set1_epi32(0x03530422);
-    __mmask16 small = _mm512_cmp_ps_mask(v, _mm512_set1_ps(0x1p-126f), _CMP_LT_OQ);
-    __m512 y = log_normal_f32(_mm512_mask_mul_ps(v, small, v, _mm512_set1_ps(0x1p24f)),
-                              _mm512_maskz_mov_ps(small, _mm512_set1_ps(24)));
-    return _mm512_fixupimm_ps(y, v, ends, 0);
-}
-static void log_f32_blocks(int64_t n, float *y, const float *x, const float *unused) {
-    enum { NOT_POSITIVE_AND_NORMAL = 0xff };
-    for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {
-        __m512 v = _mm512_loadu_ps(x);
-        bool odd = _mm512_fpclass_ps_mask(v, NOT_POSITIVE_AND_NORMAL) != 0;
-        _mm512_storeu_ps(y, odd ? log_any_f32(v) : log_normal_f32(v, _mm512_setzero_ps()));
-    }
-}
+#include "backend/cpu/elementwise/exp_log_avx512.h"
 static void exp_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    kl_run_blocks(exp_f32_blocks, n, out, a, NULL);
+    kl_map_runs(exp_f32_runs, n, out, a, NULL);
 }
 static void log_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    kl_run_blocks(log_f32_blocks, n, out, a, NULL);
+    kl_map_runs(log_f32_runs, n, out, a, NULL);
 }
 #else
 KL_MATH_MAP(exp_f32, kl_exp_f32)
@@ -177,13 +127,15 @@ static void log_f64(int64_t n, void *out, const void *a, const void *b, const vo
     double *y = out;
     KL_EACH(i, n) y[i] = log(x[i]);
 }
-/* The second polynomial and its root are for 1 in 500 of evenly spread numbers, which are done one by one unless they are many. out may be a: what is done again is kept. */
+/* Of evenly spread numbers, 1 in 500 needs the second polynomial and its root. Those are computed
+ * one by one, unless a run has more than MANY. out may be a, so the results of the exceptions are
+ * kept until the run is done. */
 static void erfinv_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
-    enum { BLOCK = 64, MANY = 4 };
-    for (int64_t at = 0; at < n; at += BLOCK) {
+    enum { RUN = 64, MANY = 4 };
+    for (int64_t at = 0; at < n; at += RUN) {
         const float *x = (const float *)a + at;
         float *y = (float *)out + at, kept[MANY];
-        int64_t m = kl_min64(n - at, BLOCK);
+        int64_t m = kl_min64(n - at, RUN);
         int beyond = 0, which[MANY], found = 0;
         KL_EACH(i, m) beyond += !(fabsf(x[i]) <= KL_ERFINV_MIDDLE);
         if (beyond > MANY) {

@@ -1,6 +1,6 @@
-/* gather.c - GATHER and GATHER_AXIS. Positions are done in tiles: indices are read and brought
+/* gather.c - GATHER and GATHER_AXIS. Positions are processed in tiles: indices are read and brought
  * into range, then elements are copied. A position whose index is out of range gives zeros and is
- * reported as launch.h says. */
+ * reported as base/launch.h says. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -15,9 +15,9 @@ struct job {
     _Atomic(int64_t) fault;
     /* GATHER: the slice taken at each position */
     int64_t slice, slice_strides[KL_LONG_AXES],
-        row_strides[KL_LONG_AXES];  /* elements; of the source, of the output */
-    int dims[KL_LONG_AXES], n_dims; /* those longer than 1 */
-    bool dense;                     /* the slice lies in the source as in the output */
+        row_strides[KL_LONG_AXES];  /* elements of the slice in the source; in the output */
+    int dims[KL_LONG_AXES], n_dims; /* axes longer than 1 */
+    bool dense;                     /* the slice is contiguous in the source */
     /* GATHER_AXIS: the source's strides, 0 on the axis */
     int n_pos_dims, pos_dims[KL_LONG_AXES];
     int64_t pos_strides[KL_LONG_AXES];
@@ -31,13 +31,15 @@ static void note_fault(struct job *j, int64_t position) {
         ;
 }
 
-/* Adds to offsets[i] what index i contributes; false, and ok[i] is cleared, where it is out of range. ok means something once one was (all is false). A whole run is asked at once: a question for
- * each element costs a fifth of a gather of single ones. */
+/* Adds to offsets[i] what index i contributes; where that index is out of range, ok[i] becomes
+ * false. `all` says that no index was out of range so far; ok has no values then. Returns whether
+ * that is still so. A whole run is tested at once: a test for each element costs a fifth of a
+ * gather of single elements. */
 static bool add_index(const struct job *j, int operand, int axis, int64_t extent, int64_t position,
                       int64_t n, int64_t *offsets, bool *ok, bool all) {
     const struct kl_arg *indices = &j->l->in[operand], *source = &j->l->in[0];
     int64_t size = source->dims[axis], stride = source->strides[axis], v[KL_TILE];
-    int64_t last = size - extent, sign = 0; /* negative when anything is */
+    int64_t last = size - extent, sign = 0; /* negative where an index is out of range */
     struct kl_cursor c;
     union kl_tile raw;
     kl_cursor_init_arg(&c, indices);
@@ -63,7 +65,7 @@ static bool add_index(const struct job *j, int operand, int axis, int64_t extent
 }
 
 /* ---- GATHER ---- */
-/* ok: NULL when all are. */
+/* ok is NULL where all indices are in range. */
 static void copy_slices(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
                         const bool *ok) {
     const struct kl_arg *source = &j->l->in[0];
@@ -81,7 +83,7 @@ static void copy_slices(const struct job *j, int64_t position, int64_t n, const 
     }
 }
 
-/* Single elements, the usual case: no call per element. */
+/* Single elements, the usual case: without a call for each element. */
 static void copy_elements(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
                           const bool *ok) {
     const struct kl_arg *source = &j->l->in[0];
@@ -160,7 +162,7 @@ int kl_cpu_gather(struct kl_launch *l) {
     const int64_t cost = j.slice ? j.slice : 1, n = l->pos_end - l->pos_begin;
     j.chunk = kl_ceil_div(KL_CHUNK, cost);
     struct kl_launch alone = {.parallel = n * cost >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_share(&alone, kl_ceil_div(n, j.chunk), gather_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(n, j.chunk), gather_chunk, &j);
     l->fault = atomic_load(&j.fault);
     return KL_OK;
 }
@@ -195,7 +197,7 @@ int kl_cpu_gather_axis(struct kl_launch *l) {
     }
     struct kl_launch alone = {
         .parallel = l->pos_end - l->pos_begin >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_share(&alone, kl_ceil_div(l->pos_end - l->pos_begin, KL_CHUNK), gather_axis_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(l->pos_end - l->pos_begin, KL_CHUNK), gather_axis_chunk, &j);
     l->fault = atomic_load(&j.fault);
     return KL_OK;
 }

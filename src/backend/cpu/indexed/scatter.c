@@ -1,7 +1,8 @@
-/* scatter.c - SCATTER and SCATTER_AXIS: positions one after another, in order, so that of equal
- * indices the highest position is assigned last, and sums are made in order. 16-bit floats are
- * rounded after each update, as memory holds them. A position whose index is out of range writes
- * nothing. Many positions are first put into the order of where they go (scatter_buckets.c). */
+/* scatter.c - SCATTER and SCATTER_AXIS: positions are written one after another, in order, so that
+ * of equal indices the highest position is assigned last, and sums are added in order. 16-bit
+ * floats are rounded after each update, as memory holds them. A position whose index is out of
+ * range writes nothing. Many positions are first sorted by where they are written
+ * (scatter_buckets.c). */
 #include "backend/cpu/indexed/scatter.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@
 #define PLAIN_PROD(a, b) ((a) * (b))
 #define OR(a, b) (((a) | (b)) != 0)
 #define AND(a, b) (((a) != 0) & ((b) != 0))
-/* Signed sums and products wrap, so they are unsigned ones. */
+/* Signed sums and products wrap, so unsigned ones serve for both. */
 #define WRAP_ADD(a, b) ((T)((uint64_t)(a) + (uint64_t)(b)))
 #define WRAP_PROD(a, b) ((T)((uint64_t)(a) * (uint64_t)(b)))
 
@@ -95,7 +96,8 @@
 #define MIN kl_min_c64
 #include "backend/cpu/indexed/scatter_join.inc"
 
-/* 16-bit floats are joined as float32: a run at a time, so that there is no code in vectors for each way to join, of which there would be 40 KB. */
+/* 16-bit floats are joined as float32, a run at a time: vector code for each kind of join would
+ * take 40 KB. */
 static void join_halves(enum kl_dtype dtype, kl_join_fn *join, char *dst, int64_t ds,
                         const char *src, int64_t ss, int64_t n) {
     enum { RUN = 64 };
@@ -162,7 +164,7 @@ static kl_join_fn *join_of(enum kl_scatter_mode mode, enum kl_dtype dtype) {
     }
 }
 
-void kl_scatter_block(const struct kl_scatter_job *j, char *dst, const char *src) {
+void kl_scatter_position(const struct kl_scatter_job *j, char *dst, const char *src) {
     int64_t at[KL_LONG_AXES];
     if (j->n == 0) {
         j->join(dst, 0, src, 0, 1);
@@ -185,7 +187,8 @@ void kl_scatter_block(const struct kl_scatter_job *j, char *dst, const char *src
     }
 }
 
-/* Adds to places[i] what index i contributes; -1, which stays, where it is out of range. The cursor stands at the position. */
+/* Adds to places[i] what index i contributes; places[i] becomes -1, and stays so, where an index is
+ * out of range. The cursor stands at the position. */
 static void add_index(const struct kl_scatter_job *j, int k, struct kl_cursor *c, int64_t n,
                       int64_t *places) {
     const struct kl_arg *indices = &j->l->in[2 + k], *out = j->l->out;
@@ -193,8 +196,8 @@ static void add_index(const struct kl_scatter_job *j, int k, struct kl_cursor *c
     int64_t last = size - (j->extents ? j->extents[j->axes[k]] : 1);
     union kl_tile raw;
     kl_convert(KL_I64, v, indices->dtype, kl_cursor_next(c, n, &raw), n);
-    if (indices->dtype == KL_U64) /* what does not fit is out of range, and not negative */
-        KL_EACH(i, n) v[i] = v[i] < 0 ? INT64_MAX : v[i];
+    /* an index that does not fit 32 bits is out of range, and not negative */
+    if (indices->dtype == KL_U64) KL_EACH(i, n) v[i] = v[i] < 0 ? INT64_MAX : v[i];
     if (j->follows) last = INT64_MAX - 1;
     KL_EACH(i, n) {
         int64_t at = v[i] + (v[i] < 0 ? size : 0);
@@ -243,15 +246,15 @@ static void write_positions(struct kl_launch *l, const struct kl_scatter_job *j)
         kl_scatter_places(&w, n, places);
         for (int64_t i = 0; i < n; i++) {
             if (places[i] >= 0)
-                kl_scatter_block(j, (char *)l->out->data + places[i] * j->item,
-                                 (const char *)l->in[1].data + sources[i] * j->item);
+                kl_scatter_position(j, (char *)l->out->data + places[i] * j->item,
+                                    (const char *)l->in[1].data + sources[i] * j->item);
             else if (l->fault == KL_NO_FAULT)
                 l->fault = at + i;
         }
     }
 }
 
-/* Of slices without elements: whether their indices are in range. */
+/* Checks the indices of slices without elements. */
 static void check_positions(struct kl_launch *l, const struct kl_scatter_job *j) {
     int64_t places[KL_TILE];
     struct kl_scatter_walk w;
@@ -285,7 +288,7 @@ void kl_scatter_start(const struct kl_launch *l) {
     if (l->pos_begin != 0 || out->data == base->data) return;
     if (base->layout & KL_ROW_CONTIGUOUS && out->size > 0) {
         struct copy c = {out->data, base->data, out->size * item};
-        kl_share(l, kl_ceil_div(c.bytes, COPIED), copy_chunk, &c);
+        kl_run_tasks(l, kl_ceil_div(c.bytes, COPIED), copy_chunk, &c);
     } else {
         kl_copy_strided(item, out->ndim, out->dims, out->data, out->strides, base->data,
                         base->strides);

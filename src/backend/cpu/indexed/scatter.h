@@ -1,4 +1,5 @@
-/* scatter.h - what the two ways of a scatter share: the job, where positions go, and writing one. For the kernels of this folder only. */
+/* scatter.h - what scatter.c and scatter_buckets.c have in common: the job, the places of
+ * positions, and writing one position. For these two only. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 #include "base/op_params.h"
@@ -9,24 +10,28 @@ typedef void kl_join_fn(char *dst, int64_t dst_step, const char *src, int64_t sr
 struct kl_scatter_job {
     const struct kl_launch *l;
     kl_join_fn *join;
-    bool assigns; /* join replaces */
+    bool assigns; /* join replaces the old value */
     int item;
-    /* What one position writes, as loops: the last is done by join. Strides in bytes. 0 loops: an element. */
+    /* What one position writes, as nested loops; `join` does the innermost. Strides in bytes. 0
+     * loops: one element. */
     int n;
     int64_t len[KL_LONG_AXES], dst_steps[KL_LONG_AXES], src_steps[KL_LONG_AXES];
-    /* Where position p finds its updates, and (SCATTER_AXIS) the part of its place that no index
-     * gives; elements. */
+    /* Where position p finds its updates, and (SCATTER_AXIS) the part of its place that does not
+     * depend on an index; in elements. */
     int n_pos, pos_dims[KL_LONG_AXES];
     int64_t src_strides[KL_LONG_AXES], dst_strides[KL_LONG_AXES];
-    /* Input 2 + k has the indices on axes[k]; extents (by axis of the output; NULL: 1) are how much is written from there on. */
+    /* Input 2 + k has the indices on axes[k]. extents (by axis of the output; NULL: 1) say how many
+     * elements are written from there on. */
     int n_axes;
     const int *axes, *extents;
     bool
-        follows; /* an index beyond its axis leads wherever it leads (KEEL_BOUNDS=off): only without buckets */
+        /* KEEL_BOUNDS=off: an index beyond its axis is used without a check; only without
+         * buckets */
+        follows;
 };
 
-/* Goes through positions, one run of at most KL_TILE after another. */
-enum { KL_SCATTER_CURSORS = 2 }; /* index operands beyond are looked up anew for each run */
+/* Walks over positions, one run of at most KL_TILE after another. */
+enum { KL_SCATTER_CURSORS = 2 }; /* further index operands are looked up again for each run */
 struct kl_scatter_walk {
     const struct kl_scatter_job *j;
     int64_t position;
@@ -35,13 +40,16 @@ struct kl_scatter_walk {
 };
 void kl_scatter_walk_init(struct kl_scatter_walk *w, const struct kl_scatter_job *j,
                           int64_t position);
-/* The places of the next n positions: elements from the output's first on; -1 where an index is out of range. */
+/* The places of the next n positions: elements from the output's first one on; -1 where an index is
+ * out of range. */
 void kl_scatter_places(struct kl_scatter_walk *w, int64_t n, int64_t *places);
 
 /* Writes one position. */
-void kl_scatter_block(const struct kl_scatter_job *j, char *dst, const char *src);
-/* The output starts as the base, unless it is its memory or an earlier part of the positions has begun. */
+void kl_scatter_position(const struct kl_scatter_job *j, char *dst, const char *src);
+/* Copies the base to the output, unless both are the same memory or an earlier part of the
+ * positions has been written. */
 void kl_scatter_start(const struct kl_launch *l);
 
-/* The whole scatter by buckets, where that pays. false: it does not, or there is no memory, and nothing was done. */
+/* The whole scatter by buckets, where that is faster. Returns false, and does nothing, where it is
+ * not or where there is no memory. */
 bool kl_scatter_by_buckets(struct kl_launch *l, const struct kl_scatter_job *j);

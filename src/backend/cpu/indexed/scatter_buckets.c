@@ -1,36 +1,35 @@
-/* scatter_buckets.c - a scatter of many positions: they are put into the order of where they go, then written.
- *
- * The output is cut into buckets that fit the L2 cache. Parts of the positions are moved to their buckets, in each of which they stay in their order, so what is written is what one position after another would give,
- * whatever the number of threads. A bucket of a part is a chain of chunks, so that nothing is counted before. Then buckets are written, each by one thread. A write to a random place of a large output costs a cache miss and moves two lines; to move an entry (a place with its
- * update, or with its position) costs 8 bytes written in whole lines and read once: 20 M float32 anywhere in 20 M take 60 ms instead of 209 on two cores. This is the partitioning of radix joins (Manegold, Boncz and Kersten 2002),
- * with the buffered writes of Balkesen and others (2013).
- *
- * Slices that may overlap (longer than 1 along an indexed axis) are not for this: their order shows beyond one place. */
+/* scatter_buckets.c - a scatter of many positions: they are partitioned by where they are written.
+ * The output is cut into buckets that fit the L2 cache. Parts of the positions are moved to their
+ * buckets, in which they keep their order, so the result is that of one position after another,
+ * whatever the number of threads. Then each bucket is written by one thread. Slices that may
+ * overlap (longer than 1 along an indexed axis) cannot be done so, because their order matters
+ * beyond one place. docs/notes/cpu-kernels.md has the method and its cost. */
 #include <string.h>
 
 #include "backend/cpu/indexed/scatter.h"
 #include "backend/cpu/operand/scratch.h"
 
 enum {
-    MAX_BUCKETS = 512,      /* their buffered entries are 64 KB */
-    MIN_BUCKETS = 192,      /* to be shared among threads */
-    BUCKET_BYTES = 1 << 18, /* of the output */
+    MAX_BUCKETS = 512,      /* the buffered entries of all buckets are 64 KB */
+    MIN_BUCKETS = 192,      /* enough parts for the threads */
+    BUCKET_BYTES = 1 << 18, /* bytes of the output */
     MAX_PARTS = 64,
     PART = 1 << 15,         /* positions, at least */
     FEWEST = 1 << 15,       /* positions; below, there is little to gain */
-    FEWEST_BYTES = 1 << 17, /* that they write */
-    ALONE = 1 << 22,        /* bytes of the output from which on it pays without help */
-    BATCH = (1 << 28) - 1,  /* bytes of entries at a time */
-    HELD = 128,             /* bytes of a bucket that are held back, to be written as whole lines */
-    MARKS = 1 << 16,        /* slices of a bucket that are told apart */
-    CHUNK = 1024,           /* bytes of entries; a multiple of HELD */
-    FETCHED = 4096,         /* bytes of indices and updates that are fetched ahead */
-    AHEAD = 8,              /* slices fetched ahead */
+    FEWEST_BYTES = 1 << 17, /* elements that positions write */
+    ALONE = 1 << 22,        /* bytes of the output from which buckets pay even on one thread */
+    BATCH = (1 << 28) - 1,  /* bytes of entries that are held in memory at a time */
+    HELD = 128,      /* bytes of a bucket that are buffered, to be written as whole cache lines */
+    MARKS = 1 << 16, /* slices of a bucket that are distinguished */
+    CHUNK = 1024,    /* bytes of entries; a multiple of HELD */
+    FETCHED = 4096,  /* bytes of indices and updates that are prefetched */
+    AHEAD = 8,       /* slices that are prefetched */
 };
 
-/* A place in the upper half; below it, for elements under 8 bytes the update, for slices the position in the batch. */
+/* An entry: the place is in the upper half; in the lower half is the update of elements under 8
+ * bytes, or the position in the batch of slices. */
 typedef uint64_t entry;
-/* Elements of 8 bytes. */
+/* Entries for elements of 8 bytes. */
 struct wide_entry {
     uint64_t place, update;
 };
@@ -39,21 +38,24 @@ struct wide_entry {
 struct buckets {
     struct kl_launch *l;
     const struct kl_scatter_job *j;
-    int64_t unit;   /* places are multiples of it */
-    bool whole;     /* what a position writes is `unit` elements side by side */
-    bool from_base; /* buckets begin as the base, which lies as the output does */
-    int shift, n;   /* a place's bucket; how many. Behind them is one for what is out of range. */
-    int64_t begin, end, part; /* the batch of positions, and of each part */
+    int64_t unit; /* places are multiples of it */
+    bool whole;   /* what a position writes is `unit` contiguous elements */
+    /* buckets start with the values of the base, which is laid out like the output */
+    bool from_base;
+    /* the bucket of a place is place >> shift; the number of buckets. One more bucket takes
+     * positions that are out of range. */
+    int shift, n;
+    int64_t begin, end, part; /* positions of the batch, and of each part */
     int n_parts, entry_bytes;
-    uint32_t in_chunk;        /* entries */
-    uint32_t part_chunks;     /* of a part; the first n + 1 of them begin its buckets */
-    uint32_t *ends;           /* [n_parts][n + 1]: where the next entry goes */
+    uint32_t in_chunk;        /* entries of all parts */
+    uint32_t part_chunks;     /* for each part; the first n + 1 chunks begin its buckets */
+    uint32_t *ends;           /* [n_parts][n + 1]: where the next entry of a bucket goes */
     uint32_t *after, *before; /* a chunk's neighbours in its bucket */
     int64_t *faults;          /* [n_parts] */
     char *entries;
 };
 
-/* The places of the next n positions, and their buckets. */
+/* Finds the places of the next n positions, and their buckets. */
 static __attribute__((noinline)) void places_of(const struct buckets *b, struct kl_scatter_walk *w,
                                                 int64_t n, uint32_t *places, uint32_t *of) {
     const struct kl_scatter_job *j = b->j;
@@ -61,7 +63,7 @@ static __attribute__((noinline)) void places_of(const struct buckets *b, struct 
     uint32_t none = (uint32_t)b->n, nowhere = UINT32_MAX;
     int shift = b->shift;
     if (j->n_axes == 1 && !w->moves &&
-        indices->dtype == KL_I32) { /* the usual case, without 64 bits */
+        indices->dtype == KL_I32) { /* the usual case, which needs no 64-bit arithmetic */
         union kl_tile raw;
         const int32_t *v = kl_cursor_next(&w->cursors[0], n, &raw);
         kl_prefetch((const char *)v + FETCHED, n * 4);
@@ -80,7 +82,8 @@ static __attribute__((noinline)) void places_of(const struct buckets *b, struct 
     KL_EACH(i, n) of[i] = places[i] == nowhere ? none : places[i] >> shift;
 }
 
-/* What goes beside the places of n positions from `at` on: their updates, or the positions in the batch. */
+/* Finds what is stored beside the places of n positions from `at` on: their updates, or the
+ * positions in the batch. */
 static const uint32_t *whats(const struct buckets *b, struct kl_cursor *updates, int64_t at,
                              int64_t n, union kl_tile *raw, uint32_t *values) {
     if (b->j->n) {
@@ -99,7 +102,7 @@ static const uint64_t *wide_whats(const struct buckets *b, struct kl_cursor *upd
     return kl_cursor_next(updates, n, raw);
 }
 
-/* Position `at` and those behind it: the first that goes nowhere. */
+/* Records the first of n positions from `at` on whose index is out of range. */
 static void find_fault(struct buckets *b, int64_t part, int64_t at, int64_t n,
                        const uint32_t *places) {
     int bad = 0;
@@ -186,17 +189,18 @@ static void put_slices(const struct buckets *b, const char *entries, int64_t n) 
     int64_t bytes = b->whole ? b->unit * j->item : 0;
     for (int64_t i = 0; i < n; i++) {
         if (b->whole && i + AHEAD < n) fetch(source_of(b, e[i + AHEAD]), bytes);
-        kl_scatter_block(j, (char *)b->l->out->data + PLACE(e[i]) * j->item, source_of(b, e[i]));
+        kl_scatter_position(j, (char *)b->l->out->data + PLACE(e[i]) * j->item, source_of(b, e[i]));
     }
 }
 
-/* Chunk c of bucket k of a part: its entries, and how many. */
+/* Chunk c of bucket k of a part: its entries, and their number. */
 static const char *chunk_of(const struct buckets *b, uint32_t c, uint32_t end, int64_t *n) {
     *n = c == end / b->in_chunk ? end % b->in_chunk : b->in_chunk;
     return b->entries + (int64_t)c * CHUNK;
 }
 
-/* Of slices that are assigned, in a bucket of n from place `first` on: only the last that goes to a place is looked at, and of the base only those where none goes. */
+/* Slices that are assigned, in a bucket of n elements from place `first` on: only the last slice of
+ * each place is read, and the base only where no slice goes. */
 static void put_last(const struct buckets *b, int64_t bucket, int64_t first, int64_t n) {
     const struct kl_scatter_job *j = b->j;
     size_t bytes = (size_t)(b->unit * j->item);
@@ -240,7 +244,7 @@ static void put_bucket(void *arg, int64_t k) {
     struct buckets *b = arg;
     const struct kl_scatter_job *j = b->j;
     const struct kl_arg *out = b->l->out;
-    /* The places in it, all multiples of unit. */
+    /* The places in it; all are multiples of unit. */
     int64_t first = kl_ceil_div(k << b->shift, b->unit) * b->unit;
     int64_t behind = kl_min64(kl_ceil_div((k + 1) << b->shift, b->unit) * b->unit, out->size);
     if (behind <= first) return;
@@ -269,14 +273,14 @@ static void put_bucket(void *arg, int64_t k) {
 }
 
 /* ---- the whole ---- */
-/* Whether different places mean different elements. */
+/* Whether different places are different elements. */
 static bool apart(const struct kl_scatter_job *j) {
     for (int k = 0; k < j->n_axes; k++)
         if (j->extents && j->extents[j->axes[k]] != 1) return false;
     return true;
 }
 
-/* How `positions` are cut into parts. */
+/* How positions are cut into parts. */
 static void cut(struct buckets *b, int64_t positions) {
     b->part = kl_ceil_div(positions, MAX_PARTS);
     if (b->part < PART) b->part = PART;
@@ -287,10 +291,10 @@ static void cut(struct buckets *b, int64_t positions) {
 
 static void run_batch(struct buckets *b) {
     cut(b, b->end - b->begin);
-    kl_share(b->l, b->n_parts, move_part, b);
+    kl_run_tasks(b->l, b->n_parts, move_part, b);
     for (int part = 0; part < b->n_parts; part++)
         if (b->l->checked && b->l->fault == KL_NO_FAULT) b->l->fault = b->faults[part];
-    kl_share(b->l, b->n, put_bucket, b);
+    kl_run_tasks(b->l, b->n, put_bucket, b);
 }
 
 bool kl_scatter_by_buckets(struct kl_launch *l, const struct kl_scatter_job *j) {
@@ -303,7 +307,7 @@ bool kl_scatter_by_buckets(struct kl_launch *l, const struct kl_scatter_job *j) 
     if (out->size >= UINT32_MAX || !apart(j) || !j->n_pos) return false;
     if (positions < FEWEST / slice || positions * slice * j->item < FEWEST_BYTES) return false;
     if (!l->parallel && out_bytes < ALONE) return false;
-    /* Slices begin where the last indexed axis says. */
+    /* The last indexed axis says where slices begin. */
     if (j->n && j->extents) b.unit = out->strides[j->axes[j->n_axes - 1]];
     b.whole = j->n == 0 || (j->n == 1 && j->dst_steps[0] == j->item && j->src_steps[0] == j->item &&
                             j->len[0] == b.unit);

@@ -17,7 +17,7 @@ struct kl_c64 kl_c64_exp(struct kl_c64 a) {
 static double log_abs(struct kl_c64 a) {
     double x = fabs(a.re), y = fabs(a.im);
     double big = x > y ? x : y, small = x > y ? y : x;
-    /* Around |a| = 1 the logarithm is small: what is left of 1 must not be rounded first. */
+    /* Near |a| = 1 the logarithm is small: |a|^2 - 1 must not be rounded first. */
     return big > 0.5 && big < 2 ? 0.5 * log1p((big - 1) * (big + 1) + small * small)
                                 : log(hypot(x, y));
 }
@@ -26,7 +26,7 @@ struct kl_c64 kl_c64_log(struct kl_c64 a) {
     return (struct kl_c64){(float)log_abs(a), (float)atan2(a.im, a.re)};
 }
 
-/* Divided by the logarithm of the base. */
+/* The logarithm divided by the logarithm of the base. */
 struct kl_c64 kl_c64_log2(struct kl_c64 a) {
     const double per = 1.4426950408889634074;
     return (struct kl_c64){(float)(log_abs(a) * per), (float)(atan2(a.im, a.re) * per)};
@@ -97,7 +97,7 @@ struct kl_c64 kl_c64_rsqrt(struct kl_c64 a) {
     return (struct kl_c64){(float)(re / d), (float)(-im / d)};
 }
 
-/* Near 0 the logarithm of 1 + z is about z: what is added to 1 must not be rounded first. */
+/* Near z = 0 the logarithm of 1 + z is about z: the sum must not be rounded first. */
 static double complex log1p_of(double complex z) {
     double x = creal(z), y = cimag(z);
     double far = fabs(x) > 0.5 || fabs(y) > 0.5;
@@ -117,7 +117,7 @@ struct kl_c64 kl_c64_power(struct kl_c64 a, struct kl_c64 b) {
     if (a.re == 0 && a.im == 0) return b.re > 0 ? (struct kl_c64){0, 0} : (struct kl_c64){NAN, NAN};
     double r = log_abs(a), t = atan2(a.im, a.re), x = b.re, y = b.im;
     double size = exp(x * r - y * t), angle = x * t + y * r;
-    /* A real base that is not negative has a real power. */
+    /* A real base that is not negative has a real power, if the exponent is real. */
     if (angle == 0) return (struct kl_c64){(float)size, (float)angle};
     if (size == 0) return (struct kl_c64){0, 0};
     return (struct kl_c64){(float)(size * cos(angle)), (float)(size * sin(angle))};
@@ -126,7 +126,8 @@ struct kl_c64 kl_c64_power(struct kl_c64 a, struct kl_c64 b) {
 struct kl_c64 kl_c64_logaddexp(struct kl_c64 a, struct kl_c64 b) {
     struct kl_c64 most = a.re < b.re ? b : a, least = a.re < b.re ? a : b;
     if (kl_c64_is_nan(a) || kl_c64_is_nan(b)) return (struct kl_c64){NAN, NAN};
-    if (isinf(most.re) || isinf(least.re)) return most; /* nothing is added, whatever the angle */
+    /* the smaller term is 0, whatever its angle */
+    if (isinf(most.re) || isinf(least.re)) return most;
     double complex rest =
         log1p_of(cexp(complex_of((double)least.re - most.re, (double)least.im - most.im)));
     return (struct kl_c64){(float)(most.re + creal(rest)), (float)(most.im + cimag(rest))};

@@ -1,7 +1,6 @@
-/* complex.h - arithmetic and functions of complex64, for the kernels of this folder.
- *
- * Computed in double where float could overflow on the way: a product of two floats is exact in
- * double, a sum of two squares neither overflows nor underflows. */
+/* complex.h - arithmetic and functions of complex64. They are computed in double where float could
+ * overflow on the way: a product of two floats is exact in double, and a sum of two squares neither
+ * overflows nor underflows. For the kernels of this folder only. */
 #pragma once
 #include <math.h>
 
@@ -14,8 +13,9 @@ static inline struct kl_c64 kl_c64_add(struct kl_c64 a, struct kl_c64 b) {
 static inline struct kl_c64 kl_c64_sub(struct kl_c64 a, struct kl_c64 b) {
     return (struct kl_c64){a.re - b.re, a.im - b.im};
 }
-/* The difference is a sum with a sign flipped in the bits: gcc 12 makes multiplication with subtraction and addition side by side one
- * instruction that rounds once (vfmaddsub), whatever -ffp-contract says. */
+/* The difference is written as a sum with a sign flipped in the bits: gcc 12 turns a multiplication
+ * with a subtraction and an addition side by side into one instruction that rounds once
+ * (vfmaddsub), whatever -ffp-contract says. */
 static inline struct kl_c64 kl_c64_mul(struct kl_c64 a, struct kl_c64 b) {
     float minus = kl_bits_f32(kl_f32_bits(a.im) ^ UINT32_C(1) << 31);
     return (struct kl_c64){a.re * b.re + minus * b.im, a.re * b.im + a.im * b.re};
@@ -32,7 +32,7 @@ static inline struct kl_c64 kl_c64_div(struct kl_c64 a, struct kl_c64 b) {
 static inline bool kl_c64_is_nan(struct kl_c64 a) {
     return a.re != a.re || a.im != a.im;
 }
-/* By real part, then by imaginary part. False when a part that decides is NaN. */
+/* By real part, then by imaginary part. False where a part that decides is NaN. */
 static inline bool kl_c64_less(struct kl_c64 a, struct kl_c64 b) {
     return a.re < b.re || (a.re == b.re && a.im < b.im);
 }
@@ -49,7 +49,7 @@ struct kl_c64 kl_c64_exp(struct kl_c64 a);
 struct kl_c64 kl_c64_log(struct kl_c64 a);
 struct kl_c64 kl_c64_sqrt(struct kl_c64 a);
 struct kl_c64 kl_c64_rsqrt(struct kl_c64 a);
-struct kl_c64 kl_c64_sign(struct kl_c64 a); /* a / |a|; 0 of 0 */
+struct kl_c64 kl_c64_sign(struct kl_c64 a); /* a / |a|; 0 for 0 */
 struct kl_c64 kl_c64_log1p(struct kl_c64 a);
 struct kl_c64 kl_c64_log2(struct kl_c64 a);
 struct kl_c64 kl_c64_log10(struct kl_c64 a);
@@ -65,6 +65,7 @@ struct kl_c64 kl_c64_tanh(struct kl_c64 a);
 struct kl_c64 kl_c64_arcsinh(struct kl_c64 a);
 struct kl_c64 kl_c64_arccosh(struct kl_c64 a);
 struct kl_c64 kl_c64_arctanh(struct kl_c64 a);
-/* exp(b log a); a to the power 0 is 1, 0 to a power of positive real part is 0, to others NaN. */
+/* exp(b log a). a to the power 0 is 1. 0 to a power with positive real part is 0, to other powers
+ * NaN. */
 struct kl_c64 kl_c64_power(struct kl_c64 a, struct kl_c64 b);
 struct kl_c64 kl_c64_logaddexp(struct kl_c64 a, struct kl_c64 b); /* log(exp(a) + exp(b)) */

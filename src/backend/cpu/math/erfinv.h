@@ -1,4 +1,5 @@
-/* erfinv.h - the inverse error function for float32, inline and without branches; see erfinv.c. For the kernels of this folder only. */
+/* erfinv.h - the inverse error function of float32, inline and without branches; see erfinv.c. For
+ * the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/math/functions.h"
 
@@ -29,7 +30,7 @@ static inline float kl_erfinv_f32(float x) {
     float end = x == 1 ? INFINITY : x == -1 ? -INFINITY : NAN;
     return x > -1 && x < 1 ? (float)y : end;
 }
-/* The same where |x| is at most KL_ERFINV_MIDDLE, for which w is below 5.6. */
+/* The same for |x| of at most KL_ERFINV_MIDDLE, where w is below 5.6. */
 #define KL_ERFINV_MIDDLE 0.998f
 static inline float kl_erfinv_middle_f32(float x) {
     double d = (double)x;

@@ -1,6 +1,6 @@
-/* extremes.h - the larger and the smaller of two values, by the rules of every kernel here: NaN
- * wins, -0.0 is below +0.0, complex numbers go by real part, then by imaginary part. Commutative,
- * but for which NaN. */
+/* extremes.h - the larger and the smaller of two values, by the rules of every kernel: NaN wins,
+ * -0.0 is below +0.0, complex numbers go by real part, then by imaginary part. The operations are
+ * commutative, but for which NaN they give. For the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/math/complex.h"
 #include "base/half.h"
@@ -9,7 +9,7 @@
 #define KL_PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
 
 static inline float kl_max_f32(float a, float b) {
-    /* Equal: the same bits, or zeros; then the sign must be that of both. */
+    /* Equal operands have the same bits, or are zeros, whose signs are then combined. */
     float same = kl_bits_f32(kl_f32_bits(a) & kl_f32_bits(b));
     float r = a > b || a != a ? a : b;
     return a == b ? same : r;
@@ -29,7 +29,7 @@ static inline double kl_min_f64(double a, double b) {
     double r = a < b || a != a ? a : b;
     return a == b ? same : r;
 }
-/* Not inlined: kernels have many places that would grow by all of it. */
+/* Not inlined: kernels use it in many places, and each would grow. */
 static __attribute__((noinline, unused)) struct kl_c64 kl_max_c64(struct kl_c64 a,
                                                                   struct kl_c64 b) {
     if (kl_c64_is_nan(a)) return a;

@@ -1,12 +1,15 @@
-/* functions.h - functions of float32, inline and without branches, so that loops over them vectorise.
- *
- * Most are computed in float64 and rounded once: that leaves nothing to be careful about (denormals are ordinary numbers there, nothing overflows on the way) and half an
- * ulp of error, for half the lanes. The polynomials are printed by tools/fit_math.py. Errors over all 2^32 arguments: docs/numerics.md, by tests/backend/cpu/test_cpu_math.c.
- * A fused multiply-add is written where it is meant and exact in every variant (cpu_variant.h). For the kernels of this folder only. */
+/* functions.h - functions of float32, inline and without branches, so that loops over them
+ * vectorise. Most are computed in float64 and rounded once: denormals are ordinary numbers there
+ * and nothing overflows on the way, so the error is half an ulp, at the cost of half the lanes. The
+ * polynomials are printed by tools/fit_math.py. Errors over all 2^32 arguments are in
+ * docs/numerics.md, measured by tests/backend/cpu/test_cpu_math.c. A fused multiply-add is always
+ * written as such, so it is exact in every variant (cpu_variant.h). For the kernels of this folder
+ * only. */
 #pragma once
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/math/exp.h"
 #include "backend/cpu/vector/lanes.h"
 #include "base/half.h"
 
@@ -44,56 +47,59 @@ static const float kl_sin_rest[] = {-0.166666672f, 0.00833333191f, -0.0001984008
 static const float kl_log_rest[] = {-0.5f,         0.333333224f, -0.250000119f, 0.200014472f,
                                     -0.166675374f, 0.142323181f, -0.124208145f, 0.118121363f,
                                     -0.115572877f, 0.0676902384f};
-/* In r, the same for powers; relative error 2^-37.5. */
+/* In r, (exp(r) - 1) / r for powers; relative error 2^-37.5. */
 static const double kl_expm1_over_r_fine[] = {
     0.999999999995509,    0.4999999999995511,    0.16666666786308587,    0.04166666678626573,
     0.008333283538708528, 0.0013888839110572009, 0.00019907569310848288, 2.4867870179687727e-05};
-/* In f, the same for powers; relative error 2^-40.9. */
+/* In f, log(1 + f) / f for powers; relative error 2^-40.9. */
 static const double kl_log1p_over_f_fine[] = {
     1.0000000000002172,  -0.49999999998512556, 0.3333333331141725,  -0.2500000043312815,
     0.20000003805512753, -0.16666632233794296, 0.1428545826094488,  -0.12501075399501757,
     0.11119413052789981, -0.09987366169121653, 0.08954162789286713, -0.08317435210903283,
     0.08750405232693213, -0.08467876411458124, 0.04272800730435181};
 
-/* Loops over such functions, block by block. A last block that is not whole is computed in copies: loops for what is left over, which gcc would make, are as large again, twice. */
-enum { KL_MATH_BLOCK = 16 };
-typedef void kl_math_blocks(int64_t n, float *out, const float *a, const float *b);
-static __attribute__((noinline, unused)) void
-kl_run_blocks(kl_math_blocks *blocks, int64_t n, float *out, const float *a, const float *b) {
-    const int64_t whole = n / KL_MATH_BLOCK * KL_MATH_BLOCK;
+/* Loops over such functions, run by run. A last run that is not whole is computed in copies: the
+ * loops that gcc would make for the tail are as large again, twice. */
+enum { KL_MATH_RUN = 16 };
+typedef void kl_math_runs(int64_t n, float *out, const float *a, const float *b);
+static __attribute__((noinline, unused)) void kl_map_runs(kl_math_runs *runs, int64_t n, float *out,
+                                                          const float *a, const float *b) {
+    const int64_t whole = n / KL_MATH_RUN * KL_MATH_RUN;
     const size_t rest = (size_t)(n - whole) * sizeof *out;
-    float room[3][KL_MATH_BLOCK] = {{0}};
-    blocks(n / KL_MATH_BLOCK, out, a, b);
+    float room[3][KL_MATH_RUN] = {{0}};
+    runs(n / KL_MATH_RUN, out, a, b);
     if (!rest) return;
     memcpy(room[0], a + whole, rest);
     if (b) memcpy(room[1], b + whole, rest);
-    blocks(1, room[2], room[0], room[1]);
+    runs(1, room[2], room[0], room[1]);
     memcpy(out + whole, room[2], rest);
 }
-/* Asks for what follows x, and for the place of what follows y: so much is computed per vector that the processor does not come to it by itself in time (a third of the time of sin and erf of 16 M). */
+/* Prefetches the elements that follow x, and the cache lines that follow y: so much is computed for
+ * each vector that the processor does not prefetch in time (a third of the time of sin and erf of
+ * 16 M elements). */
 static inline void kl_math_ahead(const void *x, const void *y) {
     __builtin_prefetch((const char *)x + 4096);
     __builtin_prefetch((const char *)y + 2048, 1);
 }
-#define KL_MATH_BLOCKS(name, EACH)                                               \
+#define KL_MATH_RUNS(name, EACH)                                                 \
     static void name(int64_t n, float *y, const float *x, const float *unused) { \
-        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK) {             \
+        for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN) {                 \
             kl_math_ahead(x, y);                                                 \
-            KL_EACH_LANE(k, KL_MATH_BLOCK) y[k] = EACH(x[k]);                    \
+            KL_EACH_LANE(k, KL_MATH_RUN) y[k] = EACH(x[k]);                      \
         }                                                                        \
     }
 #define KL_MATH_MAP(name, EACH)                                                           \
-    KL_MATH_BLOCKS(name##_blocks, EACH)                                                   \
+    KL_MATH_RUNS(name##_runs, EACH)                                                       \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        kl_run_blocks(name##_blocks, n, out, a, NULL);                                    \
+        kl_map_runs(name##_runs, n, out, a, NULL);                                        \
     }
 #define KL_MATH_MAP_2(name, EACH)                                                         \
-    static void name##_blocks(int64_t n, float *z, const float *x, const float *y) {      \
-        for (; n > 0; n--, x += KL_MATH_BLOCK, y += KL_MATH_BLOCK, z += KL_MATH_BLOCK)    \
-            KL_EACH_LANE(k, KL_MATH_BLOCK) z[k] = EACH(x[k], y[k]);                       \
+    static void name##_runs(int64_t n, float *z, const float *x, const float *y) {        \
+        for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN, z += KL_MATH_RUN)          \
+            KL_EACH_LANE(k, KL_MATH_RUN) z[k] = EACH(x[k], y[k]);                         \
     }                                                                                     \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        kl_run_blocks(name##_blocks, n, out, a, b);                                       \
+        kl_map_runs(name##_runs, n, out, a, b);                                           \
     }
 
 /* c[0] + c[1] x + ... */
@@ -121,17 +127,15 @@ static inline __attribute__((always_inline)) float kl_polynomial_f32(const float
 #define KL_PI 0x1.921fb54442d18p1
 #define KL_PI_REST 0x1.1a62633145c07p-53 /* pi - KL_PI */
 #define KL_ONE_PI 0x1.45f306dc9c883p-2   /* 1 / pi */
-#define KL_LN2_F32 0x1.62e43p-1f
-#define KL_LN2_REST_F32 -0x1.05c61p-29f /* ln 2 - KL_LN2_F32 */
-#define KL_LOG2_E_F32 0x1.715476p0f
-#define KL_TO_INTEGER_F32 0x1.8p23f
-#define KL_TO_INTEGER 0x1.8p52 /* added to |x| < 2^51: the sum's last bits are x, rounded */
+/* added to |x| < 2^51, the last bits of the sum are x, rounded to an integer */
+#define KL_TO_INTEGER 0x1.8p52
 
-static inline float kl_clamp_f32(float x, float lo, float hi) { /* NaN stays */
+static inline float kl_clamp_f32(float x, float lo, float hi) { /* NaN stays NaN */
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* num / den, rounded nearly correctly with one float32 division; den is a normal float32 from 1 on, |num| at most den. */
+/* num / den with one float32 division, rounded nearly correctly. den is 1 or more and a normal
+ * float32; |num| is at most den. */
 static inline float kl_quotient(double num, double den) {
     float inverse = 1.0f / (float)den, near = (float)num * inverse;
     double rest = __builtin_fma(-(double)near, den, num);
@@ -139,7 +143,7 @@ static inline float kl_quotient(double num, double den) {
 }
 
 /* ---- exponentials ---- */
-/* exp(x) = scale (1 + more); |x| < 700. more keeps its relative precision near 0. */
+/* exp(x) = scale (1 + more), |x| < 700. `more` keeps its relative precision near 0. */
 struct kl_exp_parts {
     double more, scale;
 };
@@ -157,10 +161,8 @@ static inline double kl_expm1_wide(double x) {
     struct kl_exp_parts e = kl_exp_split(x);
     return __builtin_fma(e.more, e.scale, e.scale - 1);
 }
-/* exp(r) on [-ln 2 / 2, ln 2 / 2], as in exp.h. */
-static const float kl_exp_of_r[] = {1.0f,         1.0f,          0.49999994f,   0.166665211f,
-                                    0.041668389f, 0.0083687352f, 0.00138145627f};
-/* In float32 throughout, for twice the lanes. 2^n is multiplied in two halves, of which only the second can round: results may be denormal, or 2^128 (1 - ...). */
+/* In float32 throughout, for twice the lanes. The result is multiplied by 2^n in two halves, of
+ * which only the second can round: it may be denormal, or just below 2^128. */
 static inline float kl_exp_f32(float x) {
     float c = kl_clamp_f32(x, -105, 89);
     float t = __builtin_fmaf(c, KL_LOG2_E_F32, KL_TO_INTEGER_F32), n = t - KL_TO_INTEGER_F32;
@@ -172,7 +174,7 @@ static inline float kl_exp_f32(float x) {
 }
 static inline float kl_expm1_f32(float x) {
     float y = (float)kl_expm1_wide((double)kl_clamp_f32(x, -110, 90));
-    return x == 0 ? x : y; /* -0.0 */
+    return x == 0 ? x : y; /* keeps the sign of zero */
 }
 static inline float kl_sigmoid_f32(float x) {
     float down = kl_clamp_f32(x > 0 ? -x : x, -110, 0);
@@ -203,25 +205,26 @@ static inline double kl_log_wide(double x) {
     struct kl_log_parts p = kl_log_split(x);
     return __builtin_fma(p.n, KL_LN2, p.f * KL_POLYNOMIAL(kl_log1p_over_f, p.f));
 }
-/* log(1 + x), x > -1, with the relative precision of x near 0. */
+/* log(1 + x), x > -1, with full relative precision near 0. */
 static inline double kl_log1p_wide(double x) {
     struct kl_log_parts p = kl_log_split(1 + x);
     double f = p.n == 0 ? x : p.f;
     return __builtin_fma(p.n, KL_LN2, f * KL_POLYNOMIAL(kl_log1p_over_f, f));
 }
-/* y where x is positive and finite; else what a logarithm is there. */
+/* y, the logarithm of x, where x is positive and finite; else what a logarithm is there. */
 static inline float kl_log_ends(float x, float y) {
     float end = x == 0 ? -INFINITY : x > 0 ? INFINITY : NAN;
     end = x != x ? x : end;
     return x > 0 && x < INFINITY ? y : end;
 }
-/* Of a normal number times 2^(bias - 127), in float32: n ln 2 + f is a sum of two, to the smaller part of which the rest is added. */
+/* The logarithm of a normal number times 2^(bias - 127), in float32. n ln 2 + f is kept as a sum
+ * and its rounding error; the rest of the series is added to the smaller part. */
 static inline float kl_log_normal_f32(float x, float bias) {
     uint32_t u = kl_f32_bits(x) + (0x3f800000u - 0x3f3504f3u);
     float n = (float)(int32_t)(u >> 23) - bias;
     float f = kl_bits_f32((u & 0x7fffffu) + 0x3f3504f3u) - 1;
     float big = n * 0x1.62e4p-1f,
-          sum = big + f; /* big is exact: n has 8 bits, and ln 2 has 16 here */
+          sum = big + f; /* big is exact: n has 8 bits, and this part of ln 2 has 16 */
     float rest = __builtin_fmaf(n, 0x1.7f7d1cp-20f, f - (sum - big));
     return sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f), rest);
 }
@@ -262,7 +265,7 @@ static inline float kl_atanh_f32(float x) {
 }
 
 /* ---- powers ---- */
-/* Finite x > 0, and y such that |y log2 x| is not larger than about 1000 times what overflows. */
+/* The result is right as long as |y log2 x| is not larger than about 1000 times what overflows. */
 static inline float kl_pow_f32(float x, float y) {
     double ax = (double)fabsf(x);
     struct kl_log_parts p = kl_log_split(ax);
@@ -272,7 +275,8 @@ static inline float kl_pow_f32(float x, float y) {
     double t = e + (KL_TO_INTEGER + 1023), n = t - (KL_TO_INTEGER + 1023), r = (e - n) * KL_LN2;
     double m = r * KL_POLYNOMIAL(kl_expm1_over_r_fine, r), s = kl_bits_f64(kl_f64_bits(t) << 52);
     float z = (float)__builtin_fma(m, s, s);
-    /* Whether y is an integer, and odd: as doubles, which hold halves of every float32 below 2^24 and are integers from there on. */
+    /* Whether y is an integer, and an odd one. In double, y / 2 is exact for every float32 y; from
+     * 2^24 on all y are even. */
     double half = (double)y * 0.5;
     int whole = floorf(y) == y, odd = whole && floor(half) != half && fabsf(y) < 0x1p24f;
     float grows = y > 0 ? INFINITY : 0.0f, shrinks = y > 0 ? 0.0f : INFINITY;
@@ -284,7 +288,7 @@ static inline float kl_pow_f32(float x, float y) {
     return y == 0 || x == 1 ? 1 : z;
 }
 
-/* ---- circular functions: |x| < 2^44; what is larger the C library takes ---- */
+/* ---- circular functions of |x| < 2^44; the C library computes larger arguments ---- */
 #define KL_CIRCLE_MAX 0x1p44f
 static inline double kl_sin_wide(double x) {
     double t = __builtin_fma(x, KL_ONE_PI, KL_TO_INTEGER), n = t - KL_TO_INTEGER;
@@ -300,10 +304,14 @@ static inline double kl_cos_wide(double x) {
     double y = r * KL_POLYNOMIAL(kl_sin_over_r, r * r);
     return kl_bits_f64(kl_f64_bits(y) ^ (kl_f64_bits(t) + 1) << 63);
 }
-/* sin(a + quarters pi / 2), its sign turned over by `sign`; 0 <= a < KL_CIRCLE_NEAR. In float32 throughout, for twice the lanes.
+/* sin(a + quarters pi / 2) with the sign flipped by `sign`; 0 <= a < KL_CIRCLE_NEAR. In float32
+ * throughout, for twice the lanes.
  *
- * a = n pi / 2 + r - less, |r| < pi / 4 + 2^-10, by pi / 2 in three parts, of which n times the first, and what it leaves of a, have no more than 24 bits. n times the second is below 2^-12 and a multiple
- * of 2^-34: r is rounded only where it is large, and what that loses is exact. A cosine of r takes what r * r loses as well; both are less than one ulp off. */
+ * a = n pi / 2 + r - less, |r| < pi / 4 + 2^-10. pi / 2 is split into three parts: n times the
+ * first part, and a less that product, have no more than 24 bits. n times the second part is below
+ * 2^-12 and a multiple of 2^-34, so r is rounded only where it is large, and that rounding error is
+ * computed exactly (less). A cosine of r also uses the rounding error of r * r. Both are within one
+ * ulp. */
 #define KL_CIRCLE_NEAR 0x1p12f
 #define KL_QUARTERS_F32 0x1.45f306p-1f /* 2 / pi */
 #define KL_QUARTER_1 0x1.921fb4p0f
@@ -317,7 +325,7 @@ static inline __attribute__((always_inline)) float kl_circle_f32(float a, uint32
     float less = __builtin_fmaf(n, KL_QUARTER_2, r - first);
     less = __builtin_fmaf(n, KL_QUARTER_3, less);
     const uint32_t q = kl_f32_bits(t) + quarters;
-    const int odd = q & 1; /* a cosine of r */
+    const int odd = q & 1; /* compute a cosine of r */
     float s = r * r, of_cosine = __builtin_fmaf(-less, r, 0.5f * __builtin_fmaf(r, r, -s));
     float p = odd ? kl_cos_rest[3] : kl_sin_rest[3];
 #pragma GCC unroll 3
@@ -331,7 +339,7 @@ static inline __attribute__((always_inline)) float kl_sin_near_f32(float x) {
 static inline __attribute__((always_inline)) float kl_cos_near_f32(float x) {
     return kl_circle_f32(fabsf(x), 1, 0);
 }
-/* Any below KL_CIRCLE_MAX. */
+/* For any |x| below KL_CIRCLE_MAX. */
 static inline __attribute__((always_inline)) float kl_sin_f32(float x) {
     float near = kl_sin_near_f32(x), y = (float)kl_sin_wide((double)x);
     return fabsf(x) < KL_CIRCLE_NEAR ? near : y;
@@ -348,8 +356,8 @@ static inline float kl_tan_f32(float x) {
     return (float)(sine / (c * KL_POLYNOMIAL(kl_sin_over_r, c * c)));
 }
 
-/* ---- their inverses ---- */
-/* asin of x in [-1/2, 1/2], or, for 1/2 <= x <= 1, half of what is missing to pi / 2. */
+/* ---- inverse circular functions ---- */
+/* asin(x) = y for |x| <= 1/2; for larger |x|, y is half of pi / 2 - asin(|x|). */
 static inline float kl_asin_f32(float x) {
     double a = (double)fabsf(x), z = a <= 0.5 ? a * a : 0.5 * (1 - a), s = a <= 0.5 ? a : sqrt(z);
     double y = s * KL_POLYNOMIAL(kl_asin_over_x, z);
@@ -368,7 +376,7 @@ static inline float kl_atan_f32(float x) {
     double a = (double)fabsf(x), y = kl_atan_unit(a > 1 ? 1 / a : a);
     return copysignf((float)(a > 1 ? KL_PI / 2 - y : y), x);
 }
-/* As C's atan2f. */
+/* As atan2f of the C library. */
 static inline float kl_atan2_f32(float y, float x) {
     double ax = (double)fabsf(x), ay = (double)fabsf(y);
     double small = ax < ay ? ax : ay, large = ax < ay ? ay : ax;

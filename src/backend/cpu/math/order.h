@@ -1,11 +1,13 @@
-/* order.h - floats as integers of the same order, so that extremes of them are integer maxima: 16-bit ones go twice as many to a register as widened, and float32 needs no comparisons for NaN and the sign of zeros. For the kernels of this folder only.
- *
- * A pattern with its sign, as an integer, ascends with the number it means once the lower bits of negative ones are inverted; -0.0 is then below +0.0. NaNs are at both ends; what is subtracted, wrapping,
- * brings those of the far end round to the others. For minima all bits are inverted before. */
+/* order.h - floats as integers of the same order, so that maxima and minima of them are integer
+ * maxima: twice as many 16-bit floats fit a register as when widened, and float32 needs no
+ * comparisons for NaN and for the sign of zeros. The bits of a float, as a signed integer, ascend
+ * with its value once the lower bits of negative numbers are inverted; -0.0 is then below +0.0.
+ * NaNs are at both ends; a wrapping subtraction moves those of the lower end to the upper one. For
+ * minima all bits are inverted first. For the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 
-/* Of a dtype, its lower bits. */
+/* The constants of a dtype, in its lower bits. */
 struct kl_order {
     uint32_t flip, shift;
 };
@@ -14,7 +16,8 @@ static inline uint32_t kl_infinity(enum kl_dtype dtype) {
     return dtype == KL_F16 ? 0x7c00 : dtype == KL_BF16 ? 0x7f80 : 0x7f800000;
 }
 
-/* dtype: KL_F16, KL_BF16 or KL_F32; max: else the keys of maxima are those of minima. */
+/* dtype: KL_F16, KL_BF16 or KL_F32. Where max is false, the keys are such that their maximum is
+ * that of the minimum. */
 static inline struct kl_order kl_order(enum kl_dtype dtype, bool max) {
     uint32_t last = dtype == KL_F32 ? INT32_MAX : INT16_MAX;
     return (struct kl_order){max ? 0 : UINT32_MAX, last - kl_infinity(dtype)};
@@ -36,7 +39,7 @@ static inline uint32_t kl_of_key32(struct kl_order o, int32_t key) {
     return t ^ ((uint32_t)((int32_t)t >> 31) & INT32_MAX);
 }
 
-/* The same for who wants the place of an extreme: zeros are equal, and so are NaNs, which have the highest rank. */
+/* The same for argmax and argmin: zeros are equal, and so are NaNs, which have the highest rank. */
 struct kl_ranking {
     uint32_t sign, inf;
 };

@@ -1,7 +1,7 @@
 /* piecewise.c - the tables of piecewise.h, printed by tools/fit_math.py. */
 #include "backend/cpu/math/piecewise.h"
 
-kl_pieces kl_tanh_pieces = {
+kl_piecewise kl_tanh_piecewise = {
     {0, 0.312489927f, 0.437508523f, 0.624986112f, 0.874995232f, 1.24995816f, 1.75002527f,
      2.50565481f, 3.50076675f, 5.00303507f, 6.99821091f, 10.0255585f},
     {0, 0.302700579f, 0.411577135f, 0.554590106f, 0.703903198f, 0.848271906f, 0.941378415f,
@@ -25,7 +25,7 @@ kl_pieces kl_tanh_pieces = {
      -0.00196242495f, 6.31675284e-05f, 4.1689651e-05f, 2.55478312e-06f, 4.71642707e-08f,
      1.61757996e-10f},
 };
-kl_pieces kl_erf_pieces = {
+kl_piecewise kl_erf_piecewise = {
     {0, 0.31249103f, 0.437493205f, 0.625003755f, 0.875018895f, 1.24995267f, 1.75003982f,
      2.49730039f, 3.49404168f, 0, 0, 0},
     {0, 0.341459453f, 0.463891804f, 0.623243749f, 0.784084976f, 0.922888935f, 0.986673772f,

@@ -7,27 +7,7 @@
 enum { KL_ROOTS = 16 };
 
 #ifdef __AVX512F__
-#include <immintrin.h>
-/* From 2^-96 the remainder below is exact, and infinity has no reciprocal root to go by. Also false of zeros, negative numbers and NaN. */
-static inline __mmask16 kl_root_special(__m512 a) {
-    __m512i from = _mm512_set1_epi32((127 - 96) << 23),
-            range = _mm512_set1_epi32((255 - 127 + 96) << 23);
-    return _mm512_cmpge_epu32_mask(_mm512_sub_epi32(_mm512_castps_si512(a), from), range);
-}
-/* The processor's root of 16 takes as long as 25 other instructions. This is the same number: an approximation of 1/sqrt(a) within 2^-14, one step of Goldschmidt's for the root and its half reciprocal, and Markstein's last one,
- * whose remainder a - g^2 is exact, so that it rounds the root correctly ("Computation of elementary functions on the IBM RISC System/6000 processor", 1990). */
-static inline void kl_roots(float *y, const float *x) {
-    __m512 a = _mm512_loadu_ps(x), half = _mm512_set1_ps(0.5f);
-    if (__builtin_expect(kl_root_special(a), 0)) {
-        _mm512_storeu_ps(y, _mm512_sqrt_ps(a));
-        return;
-    }
-    __m512 r = _mm512_rsqrt14_ps(a), g = _mm512_mul_ps(a, r), h = _mm512_mul_ps(r, half);
-    __m512 e = _mm512_fnmadd_ps(g, h, half);
-    g = _mm512_fmadd_ps(g, e, g);
-    h = _mm512_fmadd_ps(h, e, h);
-    _mm512_storeu_ps(y, _mm512_fmadd_ps(_mm512_fnmadd_ps(g, g, a), h, g));
-}
+#include "backend/cpu/math/root_avx512.h"
 #else
 static inline void kl_roots(float *y, const float *x) {
     KL_EACH_LANE(k, KL_ROOTS) y[k] = sqrtf(x[k]);

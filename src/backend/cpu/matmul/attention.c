@@ -1,15 +1,9 @@
-/* attention.c - ATTENTION: softmax(scale q k' + mask) v without ever holding all scores. in = {q (b, heads, n, d), k (b, kv heads, m, d), v (b, kv heads, m, e), mask?, sinks?}; out (b, heads, n, e).
- * Computed in float32.
- *
- * Keys come in blocks; each query keeps the largest score so far, the sum of exp(score - largest) and the weighted sum of values, which are scaled down when a larger
- * score comes (Milakov and Gimelshein, "Online normalizer calculation for softmax"; Dao et al., "FlashAttention"). The heads that share keys are done together.
- *
- * Many queries: a task has up to QUERIES of them, in panels of two vectors. A panel's scores are computed transposed, keys by queries: so the maxima and sums of
- * queries lie in lanes, and the exponentials are at once the packed operand of the second product. Few: a task has CHUNK keys of one head, which it reads once; the
- * parts are put together at the end. How work is cut depends on the shape alone.
- *
- * Many queries in bfloat16, where the CPU has tile registers (tiles_amx.h): the same in theirs. Weights are rounded to bfloat16 for the second product, and before they are summed. So with float32, in pieces (pack_amx.h), all of the
- * weights too; a task with elements that cannot be cut so is computed in vectors. */
+/* attention.c - ATTENTION: softmax(scale q k' + mask) v without ever holding all scores. in = {q
+ * (b, heads, n, d), k (b, kv heads, m, d), v (b, kv heads, m, e), mask?, sinks?}; out (b, heads, n,
+ * e). Computed in float32, or in tile registers (attention_amx.h). Keys come in runs; each query
+ * keeps its largest score so far, the sum of exp(score - largest) and the weighted sum of values,
+ * which are scaled down when a larger score comes. docs/notes/cpu-kernels.md describes the method.
+ * How work is cut into tasks depends on the shape alone. */
 #include <float.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -25,32 +19,35 @@
 #include "base/op_params.h"
 
 enum {
-    WIDTH = 2 * VECTOR / 4, /* queries of a panel */
-    QUERIES = 512,          /* of a task, at most: the more, the less often keys are packed */
-    TASKS = 64,             /* from which tasks have so many; else half */
-    KEYS = 8 * TILE_ROWS,   /* of a block */
-    AMX_KEYS = 256,         /* the same, in tile registers */
-    PIECES_KEYS = 128,      /* the same of float32: the weights of a panel stay in L1 */
-    PIECES_FROM = 1 << 20,  /* products of a task: below, float32 goes in vectors */
-    FEW = 16,               /* queries that share keys; below, nothing is packed */
+    WIDTH = 2 * KL_VECTOR / 4, /* queries of a panel */
+    QUERIES = 512,             /* of a task, at most: the more, the fewer times keys are packed */
+    TASKS = 64, /* from so many tasks on, each has QUERIES of them; else half as many */
+    KEYS = 8 * KL_TILE_ROWS, /* of a run */
+    AMX_KEYS = 256,          /* of a run, in tile registers */
+    BF16_PARTS_KEYS = 128,   /* the same for float32: the weights of a panel stay in L1 */
+    /* products of a task; smaller ones of float32 are computed in vectors */
+    BF16_PARTS_FROM = 1 << 20,
+    FEW = 16, /* queries that share keys; fewer are computed without packing */
     CHUNK = 512,
     PHASES = 16 /* partial sums of weights */
 };
-static const float masked = -FLT_MAX; /* where all keys are masked, all count alike, as in MLX */
+/* the score of a masked key. Where all keys are masked, all weigh the same, as in MLX */
+static const float masked = -FLT_MAX;
 
 struct job {
     const struct kl_launch *l;
     const struct kl_arg *q, *k, *v, *mask, *sinks;
     float scale;
     bool causal;
-    int pieces; /* of an element, in tile registers; 0: none of them */
+    int bf16_parts; /* bfloat16 parts of an element in tile registers; 0 where those are not used */
     int64_t heads, kv_heads, group, n, m, d, e;
-    int64_t queries, blocks; /* of a task; tasks per batch and kv head */
-    float *parts;            /* few queries: of each task, per query largest, sum, e values */
+    /* of a task; the number of tasks for each batch element and kv head */
+    int64_t queries, tasks_each;
+    float *parts; /* few queries: for each task and query the largest score, the sum, e values */
     _Atomic(bool) no_memory;
 };
 
-static int64_t round_up(int64_t n, int64_t unit) {
+static int64_t kl_round_up(int64_t n, int64_t unit) {
     return kl_ceil_div(n, unit) * unit;
 }
 
@@ -62,7 +59,7 @@ static const char *row_of(const struct kl_arg *a, int64_t batch, int64_t head, i
                (int64_t)kl_dtype_size(a->dtype);
 }
 
-/* n elements as float32. */
+/* Loads n elements as float32. */
 static void load(const struct kl_arg *a, const char *from, int64_t n, float *to) {
     int item = (int)kl_dtype_size(a->dtype);
     union kl_tile raw;
@@ -74,7 +71,8 @@ static void load(const struct kl_arg *a, const char *from, int64_t n, float *to)
     }
 }
 
-/* Rows first .. first + n - 1 as float32, `width` each: where they lie, if they are that; else in room. *line: elements from one to the next. */
+/* Rows first .. first + n - 1 as float32, `width` elements each: in place where they are contiguous
+ * float32, else copied to `room`. *line: elements from one row to the next. */
 static const float *rows_f32(const struct kl_arg *a, int64_t batch, int64_t head, int64_t first,
                              int64_t n, int64_t width, float *room, int64_t *line) {
     if (a->dtype == KL_F32 && a->strides[3] == 1) {
@@ -94,12 +92,13 @@ struct query {
 static struct query query_of(const struct job *j, int64_t kv_head, int64_t r) {
     return (struct query){kv_head * j->group + r / j->n, r % j->n};
 }
-/* The last key that a query sees: the last of them sees all. */
+/* The last key that a query sees. Without a causal mask that is the last of all keys. */
 static int64_t last_seen(const struct job *j, int64_t row) {
     return j->causal ? row + j->m - j->n : j->m - 1;
 }
 
-/* The mask of one query over n keys from `first` on, applied to scores `step` apart. */
+/* Applies the mask of one query to its scores of n keys from `first` on; the scores are `step`
+ * apart. */
 static void apply_mask(const struct job *j, int64_t batch, struct query q, int64_t first, int64_t n,
                        float *scores, int64_t step) {
     const struct kl_arg *mask = j->mask;
@@ -127,7 +126,7 @@ static float sink_of(const struct job *j, int64_t head) {
     return sink;
 }
 
-/* e weighted sums, `step` apart, over what they are weighted by. */
+/* Stores e weighted sums, which are `step` apart, divided by the sum of the weights. */
 static void store(const struct job *j, int64_t batch, struct query q, const float *sums,
                   int64_t step, float total) {
     const struct kl_arg *out = j->l->out;
@@ -145,11 +144,12 @@ static void store(const struct job *j, int64_t batch, struct query q, const floa
 
 struct panel {
     float largest[WIDTH], total[WIDTH], scale[WIDTH];
-    int64_t n, first_seen, last_seen; /* of its queries: the least and the most keys */
-    bool begun;                       /* there are sums */
+    int64_t n, first_seen, last_seen; /* the fewest and the most keys that its queries see */
+    bool begun;                       /* the sums hold values already */
 };
 
-/* Scores of n keys by WIDTH queries become weights; the panel's sums are brought to the new largest scores. */
+/* Turns the scores of n keys by WIDTH queries into weights, and the panel's sums of weights into
+ * sums for the new largest scores. */
 static void weigh(struct panel *p, float *scores, int64_t n) {
     float top[WIDTH], total[WIDTH];
     memcpy(top, p->largest, sizeof top);
@@ -182,227 +182,51 @@ static void rescale(float *sums, int64_t n, const float *scale) {
     }
 }
 
-struct room { /* of a task, in floats; aligned to vectors */
+struct room { /* memory of a task, in floats, aligned to vectors */
     float *q, *k, *v, *sums, *scores, *raw;
-    int64_t q_panel, sums_panel, d, e; /* padded */
-    int64_t block;                     /* keys at once */
-    int pieces;                        /* in tile registers; 0: in vectors */
-    bool few;                          /* tiles: see kl_amx_begin */
+    int64_t q_panel, sums_panel, d, e; /* padded to whole tiles */
+    int64_t run;                       /* keys of a run */
+    int bf16_parts;                    /* bfloat16 parts in tile registers; 0: in vectors */
+    bool few;                          /* use few tile registers: see kl_amx_begin */
 };
 
 #ifdef __AVX512F__
-/* A tile of an operand, or its pieces. */
-static void pack_tile(int pieces, const char *from, int64_t line, int64_t step, int64_t lines,
-                      int64_t depth, bool pairs, uint16_t *to) {
-    if (lines < 0) lines = 0;
-    if (pieces == 1)
-        kl_amx_pack((const uint16_t *)from, line, step, lines, depth, pairs, to);
-    else
-        (void)kl_amx_split(from, false, line, step, lines, depth, pairs, to, KL_AMX_TILE << pairs);
-}
-
-/* n rows from `first` on. Keys are a left operand as they lie, so are values transposed; both are padded to r->d and r->e elements, and to whole tiles of keys. */
-static void pack_keys(const struct kl_arg *a, const struct room *r, const char *first, int64_t n,
-                      int64_t width) {
-    int64_t line = a->strides[2], step = a->strides[3], item = (int64_t)kl_dtype_size(a->dtype);
-    for (int64_t i = 0; i < round_up(n, KL_AMX_ROWS); i += 16)
-        for (int64_t t = 0; t < r->d; t += 32)
-            pack_tile(r->pieces, first + (i * line + t * step) * item, line, step,
-                      kl_min64(16, n - i), kl_min64(32, width - t), false,
-                      (uint16_t *)r->k + (i * r->d + t * 16) * r->pieces);
-}
-static void pack_values(const struct kl_arg *a, const struct room *r, const char *first, int64_t n,
-                        int64_t width) {
-    int64_t line = a->strides[3], step = a->strides[2], item = (int64_t)kl_dtype_size(a->dtype);
-    for (int64_t e = 0; e < r->e; e += 16)
-        for (int64_t k = 0; k < n; k += 32)
-            pack_tile(r->pieces, first + (k * step + e * line) * item, line, step,
-                      kl_min64(16, width - e), kl_min64(32, n - k), false,
-                      (uint16_t *)r->v + (e * r->block + k * 16) * r->pieces);
-}
-
-/* Rows of `pitch` elements, so packed, from `row` on. */
-static struct kl_amx_left packed_left(const struct room *r, const float *at, int64_t row,
-                                      int64_t pitch) {
-    return (struct kl_amx_left){(const uint16_t *)at + row * pitch * r->pieces, KL_AMX_DEPTH,
-                                r->pieces * KL_AMX_TILE, KL_AMX_LINES * pitch * r->pieces};
-}
-
-/* A panel's queries, WIDTH rows, are the columns of a right operand. */
-static void pack_queries(const struct room *r, uint16_t *to) {
-    int64_t item = r->pieces == 1 ? 2 : 4;
-    for (int64_t c = 0; c < WIDTH; c += 16)
-        for (int64_t t = 0; t < r->d; t += 32)
-            pack_tile(r->pieces, (const char *)r->raw + (c * r->d + t) * item, r->d, 1, 16, 32,
-                      true, to + (t * r->pieces + c) * 32);
-}
-
-/* The weights of n keys, the same. */
-static void pack_weights(const struct room *r, int64_t n) {
-    for (int64_t c = 0; c < WIDTH; c += 16)
-        for (int64_t k = 0; k < n; k += 32)
-            pack_tile(r->pieces, (const char *)(r->scores + k * WIDTH + c), 1, WIDTH, 16,
-                      kl_min64(32, n - k), true, (uint16_t *)r->raw + (k * r->pieces + c) * 32);
-}
-
-/* The range of n rows times `factor`, joined to that of others. */
-static void join_range(const struct kl_arg *a, const char *row, int64_t width, float factor,
-                       struct kl_amx_range *range) {
-    float x[KL_TILE];
-    for (int64_t i = 0; i < width; i += KL_TILE) {
-        int64_t n = kl_min64(KL_TILE, width - i);
-        uint32_t most = 0, least = UINT32_MAX;
-        kl_copy_run(4, n, x, 4, row + i * a->strides[3] * 4, a->strides[3] * 4);
-        KL_EACH(k, n) {
-            uint32_t size = kl_f32_bits(x[k] * factor) & 0x7fffffffu;
-            most = size > most ? size : most;
-            least = size - 1 < least ? size - 1 : least;
-        }
-        kl_amx_range_join(range, (struct kl_amx_range){most, least});
-    }
-}
-
-/* Whether queries [first, first + n) and all the keys and values that they see can be cut into pieces. Weights are between 0 and 1, and what is lost of the smallest does not show beside the largest, unless values differ by as much. */
-static bool can_be_cut(const struct job *j, int64_t batch, int64_t kv_head, int64_t first,
-                       int64_t n) {
-    struct kl_amx_range q = KL_AMX_NO_RANGE, k = KL_AMX_NO_RANGE, v = KL_AMX_NO_RANGE;
-    int64_t last = 0;
-    for (int64_t i = first; i < first + n; i++) {
-        struct query at = query_of(j, kv_head, i);
-        int64_t seen = last_seen(j, at.row);
-        if (seen < 0) seen = j->m - 1;
-        if (seen > last) last = seen;
-        join_range(j->q, row_of(j->q, batch, at.head, at.row), j->d, j->scale, &q);
-    }
-    for (int64_t i = 0; i <= last; i++) {
-        join_range(j->k, row_of(j->k, batch, kv_head, i), j->d, 1, &k);
-        join_range(j->v, row_of(j->v, batch, kv_head, i), j->e, 1, &v);
-    }
-    bool zeros = v.least == UINT32_MAX;
-    return kl_amx_takes(q, k, j->d) && kl_bits_f32(v.most) < 0x1p100f &&
-           (zeros || kl_bits_f32(v.least + 1) > 0x1p-60f);
-}
-
-/* CPUs with tile registers have these instructions too. */
-#define WITH_BF16 __attribute__((target("avx512bf16")))
-
-/* exp(x) = 2^n 2^f, n a whole number below: by a polynomial of 2^f with a relative error of 2^-18.3, where 2^-9 is lost by rounding to bfloat16. */
-static inline __m512 weight_of(__m512 x) {
-    enum { DOWN = 1 }; /* how it rounds to n */
-    static const float c[] = {1, 0.693044841f, 0.241280213f, 0.0522424728f, 0.0134266866f};
-    __m512 u = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), f = _mm512_reduce_ps(u, DOWN);
-    __m512 y = _mm512_set1_ps(c[4]);
-#pragma GCC unroll 8
-    for (int i = 3; i >= 0; i--) y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(c[i]));
-    return _mm512_scalef_ps(y, u);
-}
-
-/* As weigh, of scores that are still to be multiplied by `scale`, which is positive; the weights become a right operand. A largest score stands until one is larger by LEEWAY: so sums seldom have to be scaled
- * down, and weights, of which bfloat16 keeps as many bits whatever their size, are at most exp(LEEWAY). */
-WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t n, float scale,
-                                  uint32_t *to) {
-    enum { LEEWAY = 4 };
-    /* Two vectors of bfloat16, one after the other, to pairs. */
-    _Alignas(64) uint16_t order[32];
-    for (int i = 0; i < 32; i++) order[i] = (uint16_t)(i / 2 + i % 2 * 16);
-    __m512i pairs = _mm512_load_si512(order), upper = _mm512_set1_epi32((int)0xffff0000);
-    __m512 factor = _mm512_set1_ps(scale);
-    for (int half = 0; half < WIDTH; half += 16) {
-        const float *s = scores + half;
-        /* Four at a time: each waits for the one before. NaN are lost here, but not in the sum of weights. */
-        __m512 tops[4], largest = _mm512_loadu_ps(p->largest + half);
-        for (int k = 0; k < 4; k++) tops[k] = _mm512_loadu_ps(s);
-        for (int64_t i = 0; i < n; i += 4)
-#pragma GCC unroll 4
-            for (int k = 0; k < 4; k++)
-                tops[k] =
-                    _mm512_max_ps(tops[k], _mm512_loadu_ps(s + kl_min64(i + k, n - 1) * WIDTH));
-        __m512 top =
-            _mm512_max_ps(_mm512_max_ps(tops[0], tops[1]), _mm512_max_ps(tops[2], tops[3]));
-        top = _mm512_mul_ps(top, factor);
-        __mmask16 more =
-            _mm512_cmp_ps_mask(_mm512_sub_ps(top, largest), _mm512_set1_ps(LEEWAY), _CMP_GT_OQ);
-        top = _mm512_mask_mov_ps(largest, more, top);
-        float *down = p->scale + half;
-        _mm512_storeu_ps(down, _mm512_sub_ps(largest, top));
-        _mm512_storeu_ps(p->largest + half, top);
-        KL_EACH(c, 16) down[c] = kl_exp_f32(down[c]);
-        __m512 first = _mm512_mul_ps(_mm512_loadu_ps(p->total + half), _mm512_loadu_ps(down)),
-               second = _mm512_setzero_ps();
-        for (int64_t i = 0; i < round_up(n, KL_AMX_DEPTH); i += 2) {
-            __m512 w[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-#pragma GCC unroll 2
-            for (int key = 0; key < 2; key++)
-                if (i + key < n)
-                    w[key] = weight_of(
-                        _mm512_fmsub_ps(_mm512_loadu_ps(s + (i + key) * WIDTH), factor, top));
-            __m512i both =
-                _mm512_permutexvar_epi16(pairs, (__m512i)_mm512_cvtne2ps_pbh(w[1], w[0]));
-            first = _mm512_add_ps(first, _mm512_castsi512_ps(_mm512_slli_epi32(both, 16)));
-            second = _mm512_add_ps(second, _mm512_castsi512_ps(_mm512_and_si512(both, upper)));
-            _mm512_storeu_si512(to + i / 32 * 512 + half * 16 + i % 32 * 8, both);
-        }
-        _mm512_storeu_ps(p->total + half, _mm512_add_ps(first, second));
-    }
-}
-
-/* The results of a panel's queries: `sums`, rows of WIDTH, over what they are weighted by. */
-WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, int64_t batch,
-                                  int64_t kv_head, int64_t first, const float *sums) {
-    uint16_t *out[WIDTH];
-    for (int64_t c = 0; c < p->n; c++) {
-        struct query q = query_of(j, kv_head, first + c);
-        out[c] = (uint16_t *)j->l->out->data + ((batch * j->heads + q.head) * j->n + q.row) * j->e;
-    }
-    for (int half = 0; half < WIDTH && half < p->n; half += 16) {
-        __m512 part = _mm512_div_ps(_mm512_set1_ps(1), _mm512_loadu_ps(p->total + half));
-        for (int64_t e = 0; e < j->e; e += 16) {
-            vec_f32 r[16];
-#pragma GCC unroll 16
-            for (int i = 0; i < 16; i++)
-                r[i] = (vec_f32)_mm512_mul_ps(part, _mm512_loadu_ps(sums + (e + i) * WIDTH + half));
-            turn_f32(r);
-            const __mmask16 there = (__mmask16)((1 << kl_min64(16, j->e - e)) - 1);
-            for (int64_t c = 0; c < kl_min64(16, p->n - half); c++)
-                _mm256_mask_storeu_epi16(out[half + c] + e, there,
-                                         (__m256i)_mm512_cvtneps_pbh((__m512)r[c]));
-        }
-    }
-}
+#include "backend/cpu/matmul/attention_amx.h"
 #endif
 
-static void panel_block(const struct job *j, struct panel *p, const struct room *r, int64_t at,
-                        int64_t batch, int64_t kv_head, int64_t first_query, int64_t first,
-                        int64_t n) {
+static void panel_run(const struct job *j, struct panel *p, const struct room *r, int64_t at,
+                      int64_t batch, int64_t kv_head, int64_t first_query, int64_t first,
+                      int64_t n) {
     float *q = r->q + at * r->q_panel, *sums = r->sums + at * r->sums_panel;
     n = kl_min64(n, p->last_seen + 1 - first);
     bool masks = j->mask || first + n - 1 > p->first_seen;
 #ifdef __AVX512F__
     float scale = j->scale;
-    if (r->pieces) {
+    if (r->bf16_parts) {
         for (int64_t i = 0; i < n; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {r->scores + i * WIDTH, WIDTH};
             struct kl_amx_left keys = packed_left(r, r->k, i, r->d);
-            kl_amx_block(r->few, r->pieces, r->d / KL_AMX_DEPTH, &keys, (const uint16_t *)q, NULL,
-                         &to);
+            kl_amx_square(r->few, r->bf16_parts, r->d / KL_AMX_DEPTH, &keys, (const uint16_t *)q,
+                          NULL, &to);
         }
-        if (r->pieces == 1 && (masks || !(scale > 0))) {
+        if (r->bf16_parts == 1 && (masks || !(scale > 0))) {
             KL_EACH(i, n * WIDTH) r->scores[i] *= scale;
             scale = 1;
         }
     }
 #endif
-    for (int64_t i = 0; !r->pieces && i < n; i += TILE_ROWS) {
+    for (int64_t i = 0; !r->bf16_parts && i < n; i += KL_TILE_ROWS) {
         float *to = r->scores + i * WIDTH;
-        tile_f32(TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q, 0);
+        kl_tile_f32(KL_TILE_ROWS, j->d, r->k + i * j->d, q, to, WIDTH, false, to, (const char *)q,
+                    0);
     }
     if (masks)
         for (int64_t c = 0; c < p->n; c++)
             apply_mask(j, batch, query_of(j, kv_head, first_query + at * WIDTH + c), first, n,
                        r->scores + c, WIDTH);
 #ifdef __AVX512F__
-    if (r->pieces) {
-        if (r->pieces == 1) {
+    if (r->bf16_parts) {
+        if (r->bf16_parts == 1) {
             weigh_pairs(p, r->scores, n, scale, (uint32_t *)r->raw);
         } else {
             weigh(p, r->scores, n);
@@ -411,9 +235,9 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
         if (p->begun) rescale(sums, j->e, p->scale);
         for (int64_t i = 0; i < r->e; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {sums + i * WIDTH, WIDTH};
-            struct kl_amx_left values = packed_left(r, r->v, i, r->block);
-            kl_amx_block(r->few, r->pieces, kl_ceil_div(n, KL_AMX_DEPTH), &values,
-                         (const uint16_t *)r->raw, p->begun ? &to : NULL, &to);
+            struct kl_amx_left values = packed_left(r, r->v, i, r->run);
+            kl_amx_square(r->few, r->bf16_parts, kl_ceil_div(n, KL_AMX_DEPTH), &values,
+                          (const uint16_t *)r->raw, p->begun ? &to : NULL, &to);
         }
         p->begun = true;
         return;
@@ -421,16 +245,16 @@ static void panel_block(const struct job *j, struct panel *p, const struct room 
 #endif
     weigh(p, r->scores, n);
     rescale(sums, j->e, p->scale);
-    for (int64_t i = 0; i < r->e; i += TILE_ROWS)
-        tile_f32(TILE_ROWS, n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH, true,
-                 sums + i * WIDTH, (const char *)r->scores, 0);
+    for (int64_t i = 0; i < r->e; i += KL_TILE_ROWS)
+        kl_tile_f32(KL_TILE_ROWS, n, r->v + i * KEYS, r->scores, sums + i * WIDTH, WIDTH, true,
+                    sums + i * WIDTH, (const char *)r->scores, 0);
 }
 
-/* Keys and values of a block, packed. */
-static void pack_block(const struct job *j, const struct room *r, int64_t batch, int64_t kv_head,
-                       int64_t first, int64_t keys) {
+/* Packs the keys and values of a run. */
+static void pack_run(const struct job *j, const struct room *r, int64_t batch, int64_t kv_head,
+                     int64_t first, int64_t keys) {
 #ifdef __AVX512F__
-    if (r->pieces) {
+    if (r->bf16_parts) {
         pack_keys(j->k, r, row_of(j->k, batch, kv_head, first), keys, j->d);
         pack_values(j->v, r, row_of(j->v, batch, kv_head, first), keys, j->e);
         return;
@@ -438,56 +262,59 @@ static void pack_block(const struct job *j, const struct room *r, int64_t batch,
 #endif
     int64_t line;
     const float *k = rows_f32(j->k, batch, kv_head, first, keys, j->d, r->raw, &line);
-    for (int64_t i = 0; i < keys; i += TILE_ROWS)
-        panel_f32(r->k + i * j->d, k + i * line, line, kl_min64(TILE_ROWS, keys - i), j->d,
-                  TILE_ROWS);
+    for (int64_t i = 0; i < keys; i += KL_TILE_ROWS)
+        kl_panel_f32(r->k + i * j->d, k + i * line, line, kl_min64(KL_TILE_ROWS, keys - i), j->d,
+                     KL_TILE_ROWS);
     const float *v = rows_f32(j->v, batch, kv_head, first, keys, j->e, r->raw, &line);
-    for (int64_t i = 0; i < j->e; i += TILE_ROWS)
-        spread_f32(r->v + i * KEYS, v + i, line, kl_min64(TILE_ROWS, j->e - i), keys, TILE_ROWS, 0);
+    for (int64_t i = 0; i < j->e; i += KL_TILE_ROWS)
+        kl_spread_f32(r->v + i * KEYS, v + i, line, kl_min64(KL_TILE_ROWS, j->e - i), keys,
+                      KL_TILE_ROWS, 0);
 }
 
 static void pack_panel(const struct job *j, const struct room *r, int64_t at, int64_t c,
                        const char *row) {
-    float *to = r->q + at * r->q_panel, *rows = r->pieces ? r->raw + c * r->d : r->raw;
-    if (r->pieces == 1) { /* first as rows */
+    float *to = r->q + at * r->q_panel, *rows = r->bf16_parts ? r->raw + c * r->d : r->raw;
+    if (r->bf16_parts == 1) { /* as rows, which pack_queries packs */
         kl_copy_run(2, j->d, (uint16_t *)r->raw + c * r->d, 2, row, j->q->strides[3] * 2);
         return;
     }
     load(j->q, row, j->d, rows);
     for (int64_t i = 0; i < j->d; i++) rows[i] *= j->scale;
-    for (int64_t i = 0; !r->pieces && i < j->d; i++) to[i * WIDTH + c] = rows[i];
+    for (int64_t i = 0; !r->bf16_parts && i < j->d; i++) to[i * WIDTH + c] = rows[i];
 }
 
 static void many_task(void *arg, int64_t task) {
     struct job *j = arg;
-    int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
-    int64_t first_query = task % j->blocks * j->queries;
+    int64_t batch = task / (j->kv_heads * j->tasks_each),
+            kv_head = task / j->tasks_each % j->kv_heads;
+    int64_t first_query = task % j->tasks_each * j->queries;
     int64_t n = kl_min64(j->queries, j->group * j->n - first_query), panels = kl_ceil_div(n, WIDTH);
-    int pieces = j->pieces;
+    int bf16_parts = j->bf16_parts;
 #ifdef __AVX512F__
-    if (pieces > 1 &&
-        (n * j->m * (j->d + j->e) < PIECES_FROM || !can_be_cut(j, batch, kv_head, first_query, n)))
-        pieces = 0;
+    if (bf16_parts > 1 && (n * j->m * (j->d + j->e) < BF16_PARTS_FROM ||
+                           !can_be_cut(j, batch, kv_head, first_query, n)))
+        bf16_parts = 0;
 #endif
-    int64_t d = pieces ? round_up(j->d, KL_AMX_DEPTH) : j->d;
-    int64_t e = round_up(j->e, pieces ? KL_AMX_ROWS : TILE_ROWS), widest = d > e ? d : e;
-    int64_t block = pieces == 1 ? AMX_KEYS : pieces ? PIECES_KEYS : KEYS;
-    /* Of packed elements so many halves of a float. */
-    int64_t halves = pieces ? pieces : 2, weights = block * WIDTH * halves / 2;
+    int64_t d = bf16_parts ? kl_round_up(j->d, KL_AMX_DEPTH) : j->d;
+    int64_t e = kl_round_up(j->e, bf16_parts ? KL_AMX_ROWS : KL_TILE_ROWS), widest = d > e ? d : e;
+    int64_t run = bf16_parts == 1 ? AMX_KEYS : bf16_parts ? BF16_PARTS_KEYS : KEYS;
+    /* A packed element takes `halves` halves of a float. */
+    int64_t halves = bf16_parts ? bf16_parts : 2, weights = run * WIDTH * halves / 2;
     struct room r = {.q_panel = d * WIDTH * halves / 2,
                      .sums_panel = e * WIDTH,
                      .d = d,
                      .e = e,
-                     .block = block,
-                     .pieces = pieces};
-    int64_t raw = pieces ? d * WIDTH : block * widest; /* the rows of a panel, then its weights */
-    if (pieces && raw < weights) raw = weights;
-    int64_t parts[6] = {panels * r.q_panel,     block * d * halves / 2 + WIDTH,
-                        block * e * halves / 2, panels * r.sums_panel,
-                        block * WIDTH,          raw};
+                     .run = run,
+                     .bf16_parts = bf16_parts};
+    /* first the rows of a panel, then its weights */
+    int64_t raw = bf16_parts ? d * WIDTH : run * widest;
+    if (bf16_parts && raw < weights) raw = weights;
+    int64_t parts[6] = {panels * r.q_panel,   run * d * halves / 2 + WIDTH,
+                        run * e * halves / 2, panels * r.sums_panel,
+                        run * WIDTH,          raw};
     float **places[6] = {&r.q, &r.k, &r.v, &r.sums, &r.scores, &r.raw};
     int64_t floats = 0;
-    for (int i = 0; i < 6; i++) floats += round_up(parts[i], 16);
+    for (int i = 0; i < 6; i++) floats += kl_round_up(parts[i], 16);
     struct kl_scratch room;
     if (!kl_scratch_take(&room, j->l, (size_t)floats * sizeof(float))) {
         atomic_store(&j->no_memory, true);
@@ -496,17 +323,17 @@ static void many_task(void *arg, int64_t task) {
     float *at = (float *)room.ptr;
     for (int i = 0; i < 6; i++) {
         *places[i] = at;
-        at += round_up(parts[i], 16);
+        at += kl_round_up(parts[i], 16);
     }
     struct panel state[QUERIES / WIDTH];
     memset(r.q, 0, (size_t)(panels * r.q_panel) * sizeof(float));
-    if (!pieces) memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
+    if (!bf16_parts) memset(r.sums, 0, (size_t)(panels * r.sums_panel) * sizeof(float));
     for (int64_t p = 0; p < panels; p++) {
         state[p].n = kl_min64(WIDTH, n - p * WIDTH);
         state[p].first_seen = j->m;
         state[p].last_seen = -1;
         state[p].begun = false;
-        if (pieces) memset(r.raw, 0, (size_t)(WIDTH * d) * sizeof *r.raw);
+        if (bf16_parts) memset(r.raw, 0, (size_t)(WIDTH * d) * sizeof *r.raw);
         for (int64_t c = 0; c < WIDTH; c++) {
             struct query q = query_of(j, kv_head, first_query + p * WIDTH + c);
             state[p].largest[c] = masked;
@@ -518,31 +345,31 @@ static void many_task(void *arg, int64_t task) {
             }
             int64_t seen = last_seen(j, q.row);
             if (seen < state[p].first_seen) state[p].first_seen = seen;
-            /* A query that sees none weighs all alike, so it needs them all. */
+            /* A query that sees no key weighs all keys the same, so it needs them all. */
             if (seen < 0) seen = j->m - 1;
             if (seen > state[p].last_seen) state[p].last_seen = seen;
             pack_panel(j, &r, p, c, row_of(j->q, batch, q.head, q.row));
         }
 #ifdef __AVX512F__
-        if (pieces) pack_queries(&r, (uint16_t *)(r.q + p * r.q_panel));
+        if (bf16_parts) pack_queries(&r, (uint16_t *)(r.q + p * r.q_panel));
 #endif
     }
     struct kl_amx_config before;
-    if (pieces) r.few = kl_amx_begin(&before);
-    for (int64_t first = 0; first < j->m; first += block) {
-        int64_t keys = kl_min64(block, j->m - first);
+    if (bf16_parts) r.few = kl_amx_begin(&before);
+    for (int64_t first = 0; first < j->m; first += run) {
+        int64_t keys = kl_min64(run, j->m - first);
         bool needed = false;
         for (int64_t p = 0; p < panels; p++) needed = needed || first <= state[p].last_seen;
         if (!needed) break;
-        pack_block(j, &r, batch, kv_head, first, keys);
+        pack_run(j, &r, batch, kv_head, first, keys);
         for (int64_t p = 0; p < panels; p++)
             if (first <= state[p].last_seen)
-                panel_block(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
+                panel_run(j, &state[p], &r, p, batch, kv_head, first_query, first, keys);
     }
-    if (pieces) kl_amx_end(&before);
+    if (bf16_parts) kl_amx_end(&before);
     for (int64_t p = 0; p < panels; p++) {
 #ifdef __AVX512F__
-        if (pieces == 1) {
+        if (bf16_parts == 1) {
             store_panel(j, &state[p], batch, kv_head, first_query + p * WIDTH,
                         r.sums + p * r.sums_panel);
             continue;
@@ -557,7 +384,8 @@ static void many_task(void *arg, int64_t task) {
 
 /* ---- few queries ---- */
 
-/* What the query's state is in a task's part: largest score, sum of weights, weighted sum of values. */
+/* Weighs the scores of one query; writes the first two elements of its state in a task's part:
+ * largest score, sum of weights, weighted sum of values. */
 static void weigh_few(float *scores, int64_t n, float *state) {
     float top = kl_largest_f32(scores, n, masked), lanes[PHASES] = {0};
     int64_t i = 0;
@@ -571,8 +399,9 @@ static void weigh_few(float *scores, int64_t n, float *state) {
 
 static void few_task(void *arg, int64_t task) {
     struct job *j = arg;
-    int64_t batch = task / (j->kv_heads * j->blocks), kv_head = task / j->blocks % j->kv_heads;
-    int64_t first = task % j->blocks * CHUNK, keys = kl_min64(CHUNK, j->m - first);
+    int64_t batch = task / (j->kv_heads * j->tasks_each),
+            kv_head = task / j->tasks_each % j->kv_heads;
+    int64_t first = task % j->tasks_each * CHUNK, keys = kl_min64(CHUNK, j->m - first);
     int64_t queries = j->group * j->n, widest = j->d > j->e ? j->d : j->e, size = 2 + j->e;
     bool k_lies = j->k->strides[3] == 1, v_lies = j->v->strides[3] == 1;
     float *room =
@@ -613,21 +442,21 @@ static void few_task(void *arg, int64_t task) {
     kl_free(room);
 }
 
-/* Puts the parts of a query together. */
+/* Joins the parts of a query. */
 static void join_parts(const struct job *j, int64_t batch, int64_t kv_head, int64_t r,
                        float *sums) {
     int64_t size = 2 + j->e, queries = j->group * j->n;
     const float *part =
-        j->parts + ((batch * j->kv_heads + kv_head) * j->blocks * queries + r) * size;
+        j->parts + ((batch * j->kv_heads + kv_head) * j->tasks_each * queries + r) * size;
     struct query q = query_of(j, kv_head, r);
     float top = j->sinks ? sink_of(j, q.head) : masked, total = j->sinks ? 1 : 0;
-    for (int64_t b = 0; b < j->blocks; b++) {
+    for (int64_t b = 0; b < j->tasks_each; b++) {
         float x = part[b * queries * size];
         top = x > top ? x : top;
     }
     if (j->sinks) total = kl_exp_f32(sink_of(j, q.head) - top);
     memset(sums, 0, (size_t)j->e * sizeof *sums);
-    for (int64_t b = 0; b < j->blocks; b++) {
+    for (int64_t b = 0; b < j->tasks_each; b++) {
         const float *p = part + b * queries * size;
         float w = kl_exp_f32(p[0] - top);
         total += p[1] * w;
@@ -638,11 +467,11 @@ static void join_parts(const struct job *j, int64_t batch, int64_t kv_head, int6
 
 static int few_queries(struct job *j, int64_t batches) {
     int64_t queries = j->group * j->n, size = 2 + j->e;
-    j->blocks = kl_ceil_div(j->m, CHUNK);
-    int64_t tasks = batches * j->kv_heads * j->blocks;
+    j->tasks_each = kl_ceil_div(j->m, CHUNK);
+    int64_t tasks = batches * j->kv_heads * j->tasks_each;
     j->parts = kl_malloc((size_t)(tasks * queries * size + j->e) * sizeof(float));
     if (!j->parts) return kl_fail_nomem(j->l->err);
-    kl_share(j->l, tasks, few_task, j);
+    kl_run_tasks(j->l, tasks, few_task, j);
     float *sums = j->parts + tasks * queries * size;
     for (int64_t b = 0; b < batches && !j->no_memory; b++)
         for (int64_t h = 0; h < j->kv_heads; h++)
@@ -669,7 +498,7 @@ int kl_cpu_attention(struct kl_launch *l) {
     if (l->out->size == 0) return KL_OK;
     if (p->has_mask) j.mask = &l->in[3];
     if (p->has_sinks) j.sinks = &l->in[3 + p->has_mask];
-    if (j.m == 0) { /* nothing to weigh */
+    if (j.m == 0) { /* there are no keys, so the result is 0 */
         memset(l->out->data, 0, (size_t)l->out->size * kl_dtype_size(l->out->dtype));
         return KL_OK;
     }
@@ -679,13 +508,14 @@ int kl_cpu_attention(struct kl_launch *l) {
     } else {
         j.queries = QUERIES;
         if (batches * j.kv_heads * kl_ceil_div(j.group * j.n, QUERIES) < TASKS) j.queries /= 2;
-        j.blocks = kl_ceil_div(j.group * j.n, j.queries);
+        j.tasks_each = kl_ceil_div(j.group * j.n, j.queries);
         enum kl_dtype dtype = l->out->dtype;
-        int64_t padded = round_up(j.d, KL_AMX_DEPTH) + round_up(j.e, KL_AMX_ROWS);
-        bool wide = 8 * padded <= 9 * (j.d + j.e); /* more zeros cost more than is won */
+        int64_t padded = kl_round_up(j.d, KL_AMX_DEPTH) + kl_round_up(j.e, KL_AMX_ROWS);
+        /* padding with more zeros than that costs more than tile registers gain */
+        bool wide = 8 * padded <= 9 * (j.d + j.e);
         if (kl_cpu_uses_amx() && j.q->dtype == dtype && j.k->dtype == dtype && j.v->dtype == dtype)
-            j.pieces = dtype == KL_BF16 ? 1 : dtype == KL_F32 && wide ? 3 : 0;
-        kl_share(l, batches * j.kv_heads * j.blocks, many_task, &j);
+            j.bf16_parts = dtype == KL_BF16 ? 1 : dtype == KL_F32 && wide ? 3 : 0;
+        kl_run_tasks(l, batches * j.kv_heads * j.tasks_each, many_task, &j);
     }
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

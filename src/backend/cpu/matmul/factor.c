@@ -1,5 +1,7 @@
-/* factor.c - FACTOR: a matrix F with F * transpose(F) = A, for each symmetric positive semi-definite A of a batch, by Cholesky's method with the largest
- * remaining diagonal element first. What that leaves below the round-off of float32 is taken for 0, so that singular matrices are fine. In double. */
+/* factor.c - FACTOR: a matrix F with F * transpose(F) = A, for each symmetric positive
+ * semi-definite A of a batch, by Cholesky's method with the largest remaining diagonal element as
+ * pivot. Remainders below the rounding error of float32 are taken as 0, so singular matrices have a
+ * factor too. In double. */
 #include <math.h>
 #include <stddef.h>
 
@@ -9,8 +11,8 @@
 
 struct factor {
     int n;
-    double *a, *l; /* n * n each; row i of l belongs to row order[i] of a */
-    double *left;  /* what is left of the diagonal, in that order */
+    double *a, *l; /* n * n elements each; row i of l belongs to row order[i] of a */
+    double *left;  /* the remaining diagonal, in that order */
     int *order;
 };
 
@@ -56,7 +58,8 @@ static void factorize(struct factor *f) {
         for (int i = j + 1; i < f->n; i++)
             if (f->left[i] > f->left[best]) best = i;
         if (best != j) swap_rows(f, j, best);
-        if (f->left[j] <= f->n * 0x1p-24 * most) break; /* not of NaN: that goes on and spreads */
+        /* false for NaN, which then spreads to the results */
+        if (f->left[j] <= f->n * 0x1p-24 * most) break;
         column(f, j);
     }
 }

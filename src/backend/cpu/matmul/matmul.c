@@ -1,9 +1,10 @@
-/* matmul.c - MATMUL: in = {a (..., m, k), b (..., k, n)} with the same leading axes;
- * out (..., m, n).
- *
- * Three ways, chosen by shape and dtype alone. With few rows (or columns: then the product is computed transposed) the matrix is read once, as it lies (matvec.inc). Larger ones of floats: blocks of the output
- * are tasks; each walks along k in steps, packs both operands' parts, of any strides, and lets a tile of registers run over them (gemm.inc). complex64:
- * plain loops over packed blocks (matmul.inc). bfloat16, and large products of float32 and float16, where the CPU has tile registers: theirs (blocks_amx.c). 16-bit floats are added up in float32 and rounded once. The bits depend neither on layout nor on threads. */
+/* matmul.c - MATMUL: in = {a (..., m, k), b (..., k, n)} with the same leading axes; out (..., m,
+ * n). Shape and dtype alone decide how it is computed. With few rows (or few columns: then the
+ * product is computed transposed) the matrix is read once, in place (matvec.inc). Larger products
+ * of floats use packed operands (gemm.c), those of complex64 plain loops (matmul.inc). Where the
+ * CPU has tile registers, bfloat16 and large products of float32 and float16 use them (gemm_amx.c).
+ * 16-bit floats are added up in float32 and rounded once. The bits depend neither on strides nor on
+ * threads. */
 #include "backend/cpu/matmul/matmul.h"
 
 #include "backend/cpu/math/complex.h"
@@ -29,15 +30,15 @@ static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl
 /* ---- the product ---- */
 
 enum {
-    FEW = 8,               /* rows below this: the matrix is not packed */
-    SMALL = 64,            /* up to this every way: no packing */
-    VEC_COLS = 1024,       /* columns of a task then, at least */
-    SHARE_FROM = 1 << 18,  /* products */
-    PHASES_FROM = 1 << 21, /* the same, from which threads share the phases of one row */
-    MOST_PHASES = 1 << 20, /* bytes of their sums */
+    FEW = 8,                 /* rows; with fewer the matrix is not packed */
+    SMALL = 64,              /* rows, columns and depth; products up to that size are not packed */
+    VEC_COLS = 1024,         /* columns of a task then, at least */
+    PARALLEL_FROM = 1 << 18, /* multiply-adds from which several threads compute a product */
+    PHASES_FROM = 1 << 21,   /* the same, from which threads divide the phases of one row */
+    MOST_PHASES = 1 << 20,   /* bytes of their sums */
 };
 
-/* ---- small ones ---- */
+/* ---- small products ---- */
 
 /* rows x cols elements of the compute type, `pitch` apart. */
 static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int64_t offset,
@@ -46,7 +47,7 @@ static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int
     int item = (int)kl_dtype_size(arg->dtype);
     union kl_tile raw;
     for (int64_t i = 0; i < rows; i++) {
-        const char *from = element(arg, offset + i * row);
+        const char *from = kl_element(arg, offset + i * row);
         char *dst = to + i * pitch * j->bytes;
         if (arg->dtype == j->type) {
             kl_copy_run(item, cols, dst, item, from, col * item);
@@ -57,14 +58,15 @@ static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int
     }
 }
 
-/* A task is several products. Operands are read, and results written, where they lie, if they are of the type that is computed in; but rows of b and of the result are whole vectors. */
+/* A task is several products. Operands are read in place, and results written in place, where they
+ * have the compute type; but rows of b and of the result must be whole vectors. */
 static void small_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
     enum { SOME = 32 };
     const struct kl_arg *out = j->l->out;
     _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
     int64_t last = kl_min64((task + 1) * j->batches_each, j->batches), offsets[2][SOME];
-    int64_t pitch = round_up(j->n, VECTOR / j->bytes);
+    int64_t pitch = kl_round_up(j->n, KL_VECTOR / j->bytes);
     bool a_lies = j->a->dtype == j->type;
     bool b_lies = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
     bool c_lies = out->dtype == j->type && pitch == j->n;
@@ -74,40 +76,41 @@ static void small_task(void *arg, int64_t task) {
         for (int side = 0; side < 2; side++)
             kl_offsets(j->n_lead, j->dims, j->lead[side], batch, some, offsets[side]);
         for (int64_t i = 0; i < some; i++) {
-            struct place p = {.batch = batch + i};
-            const char *left = a_lies ? element(j->a, offsets[0][i]) : a;
-            const char *right = b_lies ? element(j->b, offsets[1][i]) : b;
+            struct kl_place p = {.batch = batch + i};
+            const char *left = a_lies ? kl_element(j->a, offsets[0][i]) : a;
+            const char *right = b_lies ? kl_element(j->b, offsets[1][i]) : b;
             char *to = c_lies ? (char *)out->data + p.batch * j->m * j->n * j->bytes : c;
             if (!a_lies)
                 copy_small(j, j->a, offsets[0][i], j->a_row, j->a_col, j->m, j->k, j->k, a);
             if (!b_lies)
                 copy_small(j, j->b, offsets[1][i], j->b_row, j->b_col, j->k, j->n, pitch, b);
-            (j->type == KL_F32 ? small_f32 : small_f64)(
+            (j->type == KL_F32 ? kl_small_f32 : kl_small_f64)(
                 j->m, pitch, j->k, left, a_lies ? j->a_row : j->k, a_lies ? j->a_col : 1, right,
                 b_lies ? j->b_row : pitch, to, pitch);
             for (int64_t row = 0; !c_lies && row < j->m; row++)
-                store_row(j, &p, row, 0, j->n, c + row * pitch * j->bytes);
+                kl_store_row(j, &p, row, 0, j->n, c + row * pitch * j->bytes);
         }
     }
 }
 
 /* ---- few rows ---- */
 
-/* The matrix's columns of a task, when they lie neither by rows nor by columns: as rows, at `to`. */
+/* The columns of the matrix that a task needs, where they are contiguous neither by rows nor by
+ * columns: copied as rows to `to`. */
 static void gather_columns(const struct kl_product *j, int64_t offset, int64_t cols, char *to) {
     int item = (int)kl_dtype_size(j->b->dtype);
     for (int64_t k = 0; k < j->k; k++)
-        kl_copy_run(item, cols, to + k * cols * item, item, element(j->b, offset + k * j->b_row),
+        kl_copy_run(item, cols, to + k * cols * item, item, kl_element(j->b, offset + k * j->b_row),
                     j->b_col * item);
 }
 
-/* A row of a, of any strides, in the type that is computed in. */
+/* A row of a, of any strides, as the compute type. */
 static void row_as_computed(const struct kl_product *j, int64_t offset, char *to) {
     const int item = (int)kl_dtype_size(j->a->dtype);
     union kl_tile raw;
     for (int64_t k = 0; k < j->k; k += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, j->k - k);
-        kl_copy_run(item, n, raw.bytes, item, element(j->a, offset + k * j->a_col),
+        kl_copy_run(item, n, raw.bytes, item, kl_element(j->a, offset + k * j->a_col),
                     j->a_col * item);
         kl_convert(j->type, to + k * j->bytes, j->a->dtype, raw.bytes, n);
     }
@@ -115,19 +118,19 @@ static void row_as_computed(const struct kl_product *j, int64_t offset, char *to
 
 static void vector_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
-    struct place p = place_of(j, task);
+    struct kl_place p = kl_place_of(j, task);
     bool dots = j->b_row == 1 && j->b_col != 1, lies = j->b_row == 1 || j->b_col == 1;
     int item = (int)kl_dtype_size(j->b->dtype);
     bool a_lies = j->a->dtype == j->type && j->a_col == 1;
-    size_t rows_bytes = a_lies ? 0 : (size_t)round_up(p.m * j->k * j->bytes, 64);
-    size_t out_bytes = (size_t)round_up(p.m * p.n * j->bytes, 64);
+    size_t rows_bytes = a_lies ? 0 : (size_t)kl_round_up(p.m * j->k * j->bytes, 64);
+    size_t out_bytes = (size_t)kl_round_up(p.m * p.n * j->bytes, 64);
     char *room = kl_malloc(rows_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
     if (!room) {
         atomic_store(&j->no_memory, true);
         return;
     }
     char *rows = room, *out = room + rows_bytes;
-    const char *b = element(j->b, p.b + p.col * j->b_col);
+    const char *b = kl_element(j->b, p.b + p.col * j->b_col);
     int64_t line = dots ? j->b_col : j->b_row;
     if (!lies) {
         gather_columns(j, p.b + p.col * j->b_col, p.n, out + out_bytes);
@@ -136,24 +139,25 @@ static void vector_task(void *arg, int64_t task) {
     }
     for (int64_t i = 0; !a_lies && i < p.m; i++)
         row_as_computed(j, p.a + i * j->a_row, rows + i * j->k * j->bytes);
-    const char *a = a_lies ? element(j->a, p.a) : rows;
+    const char *a = a_lies ? kl_element(j->a, p.a) : rows;
     kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_lies ? j->a_row : j->k, b, line, out,
                     p.n);
-    for (int64_t i = 0; i < p.m; i++) store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
+    for (int64_t i = 0; i < p.m; i++) kl_store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
 }
 
-/* ---- one row, and a large matrix by rows: threads share phases, not columns, so that rows are read from end to end ---- */
+/* ---- one row, and a large matrix by rows: threads divide the phases, not the columns, so that
+ * rows are read from end to end ---- */
 struct row_product {
     const struct kl_product *j;
     const char *a; /* of the compute type */
-    char *sums;    /* KL_MATVEC_PHASES of j->n */
+    char *sums;    /* [KL_MATVEC_PHASES][j->n] */
 };
 static void phase_task(void *arg, int64_t phase) {
     const struct row_product *s = arg;
     const struct kl_product *j = s->j;
     kl_cpu_phase(j->b->dtype, j->k - phase, j->n, s->a + phase * j->bytes,
-                 element(j->b, phase * j->b_row), j->b_row, s->sums + phase * j->n * j->bytes);
+                 kl_element(j->b, phase * j->b_row), j->b_row, s->sums + phase * j->n * j->bytes);
 }
 static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
     const bool a_lies = j->a->dtype == j->type && j->a_col == 1;
@@ -162,19 +166,19 @@ static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
     if (j->m != 1 || j->batches != 1 || j->b_col != 1 || j->n % KL_MATVEC_COLS != 0 ||
         j->k < KL_MATVEC_PHASES || j->n * j->k < PHASES_FROM || sums > MOST_PHASES)
         return false;
-    if (!kl_scratch_take(&room, j->l, (size_t)(sums + round_up(j->k * j->bytes, 64)))) {
+    if (!kl_scratch_take(&room, j->l, (size_t)(sums + kl_round_up(j->k * j->bytes, 64)))) {
         atomic_store(&j->no_memory, true);
         return true;
     }
     struct row_product s = {.j = j, .a = room.ptr + sums, .sums = room.ptr};
     if (a_lies)
-        s.a = element(j->a, 0);
+        s.a = kl_element(j->a, 0);
     else
         row_as_computed(j, 0, room.ptr + sums);
-    kl_share(l, KL_MATVEC_PHASES, phase_task, &s);
+    kl_run_tasks(l, KL_MATVEC_PHASES, phase_task, &s);
     kl_cpu_join_phases(j->type, s.sums, j->n);
-    struct place first = {.n = j->n};
-    store_row(j, &first, 0, 0, j->n, s.sums);
+    struct kl_place first = {.n = j->n};
+    kl_store_row(j, &first, 0, 0, j->n, s.sums);
     kl_scratch_give(&room);
     return true;
 }
@@ -183,7 +187,7 @@ static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
 
 static void complex_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
-    struct place p = place_of(j, task);
+    struct kl_place p = kl_place_of(j, task);
     _Alignas(64) struct kl_c64 a[COMPLEX_ROWS * COMPLEX_DEPTH], b[COMPLEX_DEPTH * COMPLEX_COLS],
         c[COMPLEX_ROWS * COMPLEX_COLS];
     memset(c, 0, sizeof c);
@@ -191,14 +195,16 @@ static void complex_task(void *arg, int64_t task) {
         int64_t depth = kl_min64(COMPLEX_DEPTH, j->k - k);
         for (int64_t i = 0; i < p.m; i++)
             kl_copy_run(8, depth, a + i * COMPLEX_DEPTH, 8,
-                        element(j->a, p.a + (p.row + i) * j->a_row + k * j->a_col), j->a_col * 8);
+                        kl_element(j->a, p.a + (p.row + i) * j->a_row + k * j->a_col),
+                        j->a_col * 8);
         for (int64_t i = 0; i < depth; i++)
             kl_copy_run(8, p.n, b + i * COMPLEX_COLS, 8,
-                        element(j->b, p.b + (k + i) * j->b_row + p.col * j->b_col), j->b_col * 8);
-        block_c64(p.m, p.n, depth, a, b, c);
+                        kl_element(j->b, p.b + (k + i) * j->b_row + p.col * j->b_col),
+                        j->b_col * 8);
+        add_product_c64(p.m, p.n, depth, a, b, c);
     }
     for (int64_t i = 0; i < p.m; i++)
-        store_row(j, &p, i, 0, p.n, (const char *)(c + i * COMPLEX_COLS));
+        kl_store_row(j, &p, i, 0, p.n, (const char *)(c + i * COMPLEX_COLS));
 }
 
 /* ---- the kernel ---- */
@@ -249,7 +255,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
         j.lead[1][j.n_lead++] = j.b->strides[i];
     }
     j.batches = out->size / (j.m * j.n);
-    void (*task)(void *, int64_t) = NULL; /* by blocks */
+    void (*task)(void *, int64_t) = NULL; /* NULL: by gemm.c */
     if (j.type == KL_C64) {
         task = complex_task;
         j.rows = COMPLEX_ROWS;
@@ -258,27 +264,27 @@ int kl_cpu_matmul(struct kl_launch *l) {
         task = small_task;
         j.rows = j.m;
         j.cols = j.n;
-        j.batches_each = SHARE_FROM / 4 / (j.m * j.n * (j.k + 1)) + 1;
+        j.batches_each = PARALLEL_FROM / 4 / (j.m * j.n * (j.k + 1)) + 1;
     } else if (j.m < FEW || j.n < FEW) {
         task = vector_task;
         if (j.n < j.m) transpose_job(&j);
         j.rows = j.m;
-        /* Tasks of about SHARE_FROM products; of rows long pieces. */
-        j.cols = round_up(SHARE_FROM / (j.m * j.k + 1) + 1,
-                          j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
+        /* Tasks of about PARALLEL_FROM multiply-adds, which read long parts of rows. */
+        j.cols = kl_round_up(PARALLEL_FROM / (j.m * j.k + 1) + 1,
+                             j.b_row == 1 && j.b_col != 1 ? VEC_COLS / 16 : VEC_COLS);
     }
-    bool big = (double)out->size * (double)j.k >= SHARE_FROM;
+    bool big = (double)out->size * (double)j.k >= PARALLEL_FROM;
     struct kl_launch alone = {.parallel = big ? l->parallel : NULL};
     if (task == vector_task && row_by_phases(&j, &alone))
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     if (!task) {
-        if (!kl_cpu_amx_blocks(&j, &alone)) kl_cpu_blocks(&j, &alone);
+        if (!kl_cpu_gemm_amx(&j, &alone)) kl_cpu_gemm(&j, &alone);
         return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
     }
-    j.row_blocks = kl_ceil_div(j.m, j.rows);
-    j.col_blocks = kl_ceil_div(j.n, j.cols);
+    j.row_tasks = kl_ceil_div(j.m, j.rows);
+    j.col_tasks = kl_ceil_div(j.n, j.cols);
     int64_t tasks = task == small_task ? kl_ceil_div(j.batches, j.batches_each)
-                                       : j.batches * j.row_blocks * j.col_blocks;
-    kl_share(&alone, tasks, task, &j);
+                                       : j.batches * j.row_tasks * j.col_tasks;
+    kl_run_tasks(&alone, tasks, task, &j);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

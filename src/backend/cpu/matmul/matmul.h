@@ -1,4 +1,5 @@
-/* matmul.h - a product of matrices as its kernels see it: matmul.c, which chooses how it is computed, blocks.c and blocks_amx.c. For these. */
+/* matmul.h - a product of matrices as its kernels see it. For matmul.c, which chooses how it is
+ * computed, gemm.c and gemm_amx.c only. */
 #pragma once
 #include <stdatomic.h>
 #include <string.h>
@@ -7,29 +8,30 @@
 
 struct kl_product {
     struct kl_launch *l;
-    enum kl_dtype type;             /* computed in */
-    int bytes;                      /* of type */
+    enum kl_dtype type;             /* the compute type */
+    int bytes;                      /* of an element of type */
     int n_lead, dims[KL_LONG_AXES]; /* leading axes longer than 1 */
     int64_t lead[2][KL_LONG_AXES];  /* their strides in a and b */
     /* a, b, out as matrices; strides in elements. */
     const struct kl_arg *a, *b;
     int64_t m, n, k, a_row, a_col, b_row, b_col, out_row, out_col;
-    int64_t rows, cols; /* of a task's block */
-    int64_t row_blocks, col_blocks;
-    int64_t batches, batches_each; /* small products: so many per task */
+    int64_t rows, cols; /* of the part of the result that a task computes */
+    int64_t row_tasks, col_tasks;
+    int64_t batches, batches_each; /* small products: the number of them in a task */
     _Atomic(bool) no_memory;
 };
 
-/* Where a task's block begins: offsets in elements of a and b at its batch, its first row and column. */
-struct place {
+/* Where the part of a task begins: offsets in elements of a and b at its batch, its first row and
+ * column; and its size. */
+struct kl_place {
     int64_t batch, a, b, row, col, m, n;
 };
 
-static inline struct place place_of(const struct kl_product *j, int64_t task) {
-    int64_t per_batch = j->row_blocks * j->col_blocks, in_batch = task % per_batch;
-    struct place p = {.batch = task / per_batch,
-                      .row = in_batch / j->col_blocks * j->rows,
-                      .col = in_batch % j->col_blocks * j->cols};
+static inline struct kl_place kl_place_of(const struct kl_product *j, int64_t task) {
+    int64_t per_batch = j->row_tasks * j->col_tasks, in_batch = task % per_batch;
+    struct kl_place p = {.batch = task / per_batch,
+                         .row = in_batch / j->col_tasks * j->rows,
+                         .col = in_batch % j->col_tasks * j->cols};
     kl_offsets(j->n_lead, j->dims, j->lead[0], p.batch, 1, &p.a);
     kl_offsets(j->n_lead, j->dims, j->lead[1], p.batch, 1, &p.b);
     p.m = kl_min64(j->rows, j->m - p.row);
@@ -37,17 +39,17 @@ static inline struct place place_of(const struct kl_product *j, int64_t task) {
     return p;
 }
 
-static inline int64_t round_up(int64_t n, int64_t unit) {
+static inline int64_t kl_round_up(int64_t n, int64_t unit) {
     return kl_ceil_div(n, unit) * unit;
 }
 
-static inline const char *element(const struct kl_arg *a, int64_t offset) {
+static inline const char *kl_element(const struct kl_arg *a, int64_t offset) {
     return (const char *)a->data + offset * (int64_t)kl_dtype_size(a->dtype);
 }
 
-/* n elements of the compute type to row `row` of the output, from column `col` on. */
-static inline void store_row(const struct kl_product *j, const struct place *p, int64_t row,
-                             int64_t col, int64_t n, const char *from) {
+/* Stores n elements of the compute type in row `row` of the task's part, from column `col` on. */
+static inline void kl_store_row(const struct kl_product *j, const struct kl_place *p, int64_t row,
+                                int64_t col, int64_t n, const char *from) {
     const struct kl_arg *out = j->l->out;
     int item = (int)kl_dtype_size(out->dtype);
     char *to =
@@ -69,7 +71,8 @@ static inline void store_row(const struct kl_product *j, const struct place *p, 
     }
 }
 
-/* Products of floats, on the pool of l. */
-void kl_cpu_blocks(struct kl_product *j, const struct kl_launch *l);
-/* The same in tile registers; false, and nothing is done: they are not there, or vectors are faster. */
-bool kl_cpu_amx_blocks(struct kl_product *j, const struct kl_launch *l);
+/* Products of floats in vectors, on the thread pool of l. */
+void kl_cpu_gemm(struct kl_product *j, const struct kl_launch *l);
+/* The same in tile registers. Returns false, and does nothing, where there are none or vectors are
+ * faster. */
+bool kl_cpu_gemm_amx(struct kl_product *j, const struct kl_launch *l);

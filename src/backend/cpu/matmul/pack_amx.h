@@ -1,5 +1,6 @@
-/* pack_amx.h - operands of products in tile registers, packed as tiles_amx.h wants them. For products and attention, in the variant of CPUs that may have those registers; what includes this has
- * products.h, whose `turn_f32` turns over any words of 32 bits. */
+/* pack_amx.h - packs operands of products in tile registers, in the layout of tiles_amx.h. For
+ * products and attention, in the variant of CPUs that may have those registers.
+ * kl_vec_transpose_f32 of products.h transposes any words of 32 bits. */
 #pragma once
 #include "backend/cpu/matmul/tiles_amx.h"
 #ifdef __AVX512F__
@@ -10,12 +11,14 @@
 
 enum { KL_AMX_LINES = 16, KL_AMX_TILE = KL_AMX_LINES * KL_AMX_DEPTH };
 
-/* 16 lines by 32 elements along k of an operand, `line` and `step` elements apart. A left operand's tile has a line in each row, a right one's (pairs) two neighbours along k of each line in a row: the rows of the one
- * are the columns of the other, of words of two elements. What is missing is 0. */
+/* Packs 16 lines by 32 elements along k of an operand, `line` and `step` elements apart. A tile of
+ * a left operand has one line in each row. In a tile of a right operand (pairs) each row has, of
+ * every line, two neighbours along k. So as words of two elements one tile is the transpose of the
+ * other. Missing elements are 0. */
 static inline void kl_amx_pack(const uint16_t *from, int64_t line, int64_t step, int64_t lines,
                                int64_t depth, bool pairs, uint16_t *to) {
     _Alignas(64) uint16_t whole[KL_AMX_TILE];
-    vec_f32 r[KL_AMX_LINES];
+    kl_vec_f32 r[KL_AMX_LINES];
     if (lines < KL_AMX_LINES || depth < KL_AMX_DEPTH || (line != 1 && step != 1)) {
         memset(whole, 0, sizeof whole);
         for (int64_t i = 0; i < lines; i++)
@@ -28,19 +31,20 @@ static inline void kl_amx_pack(const uint16_t *from, int64_t line, int64_t step,
 #pragma GCC unroll 16
     for (int i = 0; i < KL_AMX_LINES; i++) {
         if (step == 1) {
-            r[i] = (vec_f32)_mm512_loadu_si512(from + i * line);
+            r[i] = (kl_vec_f32)_mm512_loadu_si512(from + i * line);
         } else {
             const uint16_t *x = from + 2 * i * step;
             __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)x));
             __m512i odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(x + step)));
-            r[i] = (vec_f32)_mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+            r[i] = (kl_vec_f32)_mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
         }
     }
-    if (pairs == (step == 1)) turn_f32(r);
+    if (pairs == (step == 1)) kl_vec_transpose_f32(r);
     memcpy(to, r, sizeof r);
 }
 
-/* The magnitudes of an operand's elements, as bits of a float32: the largest, and the smallest but 0, less one. */
+/* The magnitudes of an operand's elements, as bits of a float32: the largest, and the smallest that
+ * is not 0, less one. */
 struct kl_amx_range {
     uint32_t most, least;
 };
@@ -51,7 +55,9 @@ static inline void kl_amx_range_join(struct kl_amx_range *r, struct kl_amx_range
     if (more.least < r->least) r->least = more.least;
 }
 
-/* Whether the sums of k products of pieces come out as those of the whole elements: neither pieces nor products are denormal, which tiles take for 0, or overflow. Not of infinities and NaN. */
+/* Whether sums of k products of bfloat16 parts give what whole elements would: no part and no
+ * product is denormal (tile registers take those as 0) or overflows. False for infinities and
+ * NaN. */
 static inline bool kl_amx_takes(struct kl_amx_range a, struct kl_amx_range b, int64_t k) {
     const struct kl_amx_range *both[] = {&a, &b};
     double most = (double)k, least = 1;
@@ -65,21 +71,22 @@ static inline bool kl_amx_takes(struct kl_amx_range a, struct kl_amx_range b, in
     return most < 0x1p120 && least >= 0x1p-100;
 }
 
-static inline vec_f32 kl_amx_load(const char *from, int64_t at, bool halves) {
-    if (!halves) return (vec_f32)_mm512_loadu_ps((const float *)from + at);
-    return (vec_f32)_mm512_cvtph_ps(
+static inline kl_vec_f32 kl_amx_load(const char *from, int64_t at, bool halves) {
+    if (!halves) return (kl_vec_f32)_mm512_loadu_ps((const float *)from + at);
+    return (kl_vec_f32)_mm512_cvtph_ps(
         _mm256_loadu_si256((const __m256i *)((const uint16_t *)from + at)));
 }
 
-/* The same of float32, or of float16 (halves): each element becomes the sum of three (two) bfloat16, rounded to nearest but for the last, which holds the rest. Piece p goes to to + p * between.
- * Element i along k goes beside element i + 16, in both operands, instead of its neighbour. */
+/* The same for float32, or for float16 (halves): each element becomes the sum of three (two)
+ * bfloat16 parts, rounded to nearest; the last part has the rest. Part p goes to to + p * between.
+ * Element i along k is placed beside element i + 16, in both operands, instead of its neighbour. */
 static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, int64_t line,
                                                int64_t step, int64_t lines, int64_t depth,
                                                bool pairs, uint16_t *to, int64_t between) {
     _Alignas(64) float whole[KL_AMX_TILE];
     enum { HALF = KL_AMX_DEPTH / 2 };
-    int pieces = halves ? 2 : 3;
-    vec_f32 r[2][KL_AMX_LINES];
+    int bf16_parts = halves ? 2 : 3;
+    kl_vec_f32 r[2][KL_AMX_LINES];
     if (lines < KL_AMX_LINES || depth < KL_AMX_DEPTH || (line != 1 && step != 1)) {
         memset(whole, 0, sizeof whole);
         for (int64_t i = 0; i < lines; i++)
@@ -98,7 +105,7 @@ static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, in
 #pragma GCC unroll 16
         for (int i = 0; i < KL_AMX_LINES; i++)
             r[e][i] = kl_amx_load(from, first + i * next, halves);
-        if (pairs == (step == 1)) turn_f32(r[e]);
+        if (pairs == (step == 1)) kl_vec_transpose_f32(r[e]);
     }
     const __m512i upper = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000),
                   magnitude = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(1);
@@ -111,15 +118,15 @@ static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, in
             most = _mm512_max_epu32(most, size);
             least = _mm512_min_epu32(least, _mm512_sub_epi32(size, one));
         }
-        for (int p = 0; p < pieces; p++) {
-            __m512i piece[2];
+        for (int p = 0; p < bf16_parts; p++) {
+            __m512i part[2];
             for (int e = 0; e < 2; e++) {
-                piece[e] = p + 1 < pieces ? _mm512_add_epi32(x[e], half) : x[e];
-                piece[e] = _mm512_and_si512(piece[e], upper);
-                x[e] = (__m512i)_mm512_sub_ps((__m512)x[e], (__m512)piece[e]);
+                part[e] = p + 1 < bf16_parts ? _mm512_add_epi32(x[e], half) : x[e];
+                part[e] = _mm512_and_si512(part[e], upper);
+                x[e] = (__m512i)_mm512_sub_ps((__m512)x[e], (__m512)part[e]);
             }
             _mm512_store_si512(to + p * between + i * KL_AMX_DEPTH,
-                               _mm512_or_si512(_mm512_srli_epi32(piece[0], 16), piece[1]));
+                               _mm512_or_si512(_mm512_srli_epi32(part[0], 16), part[1]));
         }
     }
     return (struct kl_amx_range){_mm512_reduce_max_epu32(most), _mm512_reduce_min_epu32(least)};

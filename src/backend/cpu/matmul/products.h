@@ -1,64 +1,60 @@
-/* products.h - the inner loops of products, float32 and float64: static functions of whoever includes this (products by blocks and with few rows, attention): see gemm.inc. */
+/* products.h - the inner loops of products of float32 and float64 (gemm.inc), as static functions
+ * of each file that includes this: gemm.c, matvec.c, matmul.c, attention.c and pack_amx.h. */
 #pragma once
 #include <string.h>
 
 #include "backend/cpu/operand/tile.h"
 #include "base/half.h"
 
-#define PLAIN_MADD(a, b, c) ((c) + (a) * (b))
-#ifdef __FMA__ /* one rounding */
-#include <immintrin.h>
-#define MADD_F32 __builtin_fmaf
-#define MADD_F64 __builtin_fma
-#else /* two: without the instruction a fused one would be a call of the C library */
-#define MADD_F32 PLAIN_MADD
-#define MADD_F64 PLAIN_MADD
+#define KL_PLAIN_MADD(a, b, c) ((c) + (a) * (b))
+#ifdef __FMA__ /* rounds once */
+#define KL_MADD_F32 __builtin_fmaf
+#define KL_MADD_F64 __builtin_fma
+#else /* rounds twice: without the instruction a fused one would call the C library */
+#define KL_MADD_F32 KL_PLAIN_MADD
+#define KL_MADD_F64 KL_PLAIN_MADD
 #endif
-/* The same of vectors. By name: gcc puts a loop over lanes together again in small functions only. */
-#if defined(__AVX512F__)
-#define MADD_VEC_F32(a, b, c) (vec_f32) _mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
-#define MADD_VEC_F64(a, b, c) (vec_f64) _mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c))
-#elif defined(__FMA__) && defined(__AVX2__)
-#define MADD_VEC_F32(a, b, c) (vec_f32) _mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
-#define MADD_VEC_F64(a, b, c) (vec_f64) _mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c))
+/* The same for vectors. */
+#if defined __FMA__ && defined __AVX2__
+#include "backend/cpu/matmul/madd_x86.h"
 #else
-#define MADD_VEC_F32 PLAIN_MADD
-#define MADD_VEC_F64 PLAIN_MADD
+#define KL_MADD_VEC_F32 KL_PLAIN_MADD
+#define KL_MADD_VEC_F64 KL_PLAIN_MADD
 #endif
 
-#define ZIP2_LOW 0, 2
-#define ZIP2_HIGH 1, 3
-#define ZIP4_LOW 0, 4, 1, 5
-#define ZIP4_HIGH 2, 6, 3, 7
-#define ZIP8_LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define ZIP8_HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#define ZIP16_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define ZIP16_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define KL_ZIP2_LOW 0, 2
+#define KL_ZIP2_HIGH 1, 3
+#define KL_ZIP4_LOW 0, 4, 1, 5
+#define KL_ZIP4_HIGH 2, 6, 3, 7
+#define KL_ZIP8_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define KL_ZIP8_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define KL_ZIP16_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define KL_ZIP16_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #if defined(__AVX512F__)
-enum { VECTOR = 64, TILE_ROWS = 14, TILE_FEW = 8 };
-#define ZIP_WORDS(half) ZIP16_##half
-#define ZIP_DOUBLES(half) ZIP8_##half
+enum { KL_VECTOR = 64, KL_TILE_ROWS = 14, KL_TILE_FEW = 8 };
+#define KL_ZIP_WORDS(half) KL_ZIP16_##half
+#define KL_ZIP_DOUBLES(half) KL_ZIP8_##half
 #elif defined(__AVX2__)
-enum { VECTOR = 32, TILE_ROWS = 6, TILE_FEW = 4 };
-#define ZIP_WORDS(half) ZIP8_##half
-#define ZIP_DOUBLES(half) ZIP4_##half
+enum { KL_VECTOR = 32, KL_TILE_ROWS = 6, KL_TILE_FEW = 4 };
+#define KL_ZIP_WORDS(half) KL_ZIP8_##half
+#define KL_ZIP_DOUBLES(half) KL_ZIP4_##half
 #else
-enum { VECTOR = 16, TILE_ROWS = 6, TILE_FEW = 4 };
-#define ZIP_WORDS(half) ZIP4_##half
-#define ZIP_DOUBLES(half) ZIP2_##half
+enum { KL_VECTOR = 16, KL_TILE_ROWS = 6, KL_TILE_FEW = 4 };
+#define KL_ZIP_WORDS(half) KL_ZIP4_##half
+#define KL_ZIP_DOUBLES(half) KL_ZIP2_##half
 #endif
 
 #define T float
-#define LANES (VECTOR / 4)
+#define LANES (KL_VECTOR / 4)
 #define NAME f32
-#define MADD_VEC MADD_VEC_F32
-#define ZIP_LOW ZIP_WORDS(LOW)
-#define ZIP_HIGH ZIP_WORDS(HIGH)
+#define MADD_VEC KL_MADD_VEC_F32
+#define ZIP_LOW KL_ZIP_WORDS(LOW)
+#define ZIP_HIGH KL_ZIP_WORDS(HIGH)
 #include "backend/cpu/matmul/gemm.inc"
 #define T double
-#define LANES (VECTOR / 8)
+#define LANES (KL_VECTOR / 8)
 #define NAME f64
-#define MADD_VEC MADD_VEC_F64
-#define ZIP_LOW ZIP_DOUBLES(LOW)
-#define ZIP_HIGH ZIP_DOUBLES(HIGH)
+#define MADD_VEC KL_MADD_VEC_F64
+#define ZIP_LOW KL_ZIP_DOUBLES(LOW)
+#define ZIP_HIGH KL_ZIP_DOUBLES(HIGH)
 #include "backend/cpu/matmul/gemm.inc"

@@ -13,7 +13,7 @@
 static bool there;
 
 static void look(void) {
-    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 }; /* of arch_prctl */
+    enum { ASK_FOR_STATE = 0x1023, TILE_DATA = 18 }; /* the request code of arch_prctl */
     unsigned a, b, c, d;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
     bool bf16 = d >> 22 & 1, tiles = d >> 24 & 1;
@@ -26,14 +26,16 @@ bool kl_amx_there(void) {
     return there;
 }
 
-/* By hand: gcc 12's intrinsics tell the compiler of 8 of the 64 bytes, so it drops stores to the others. */
+/* In assembly: the intrinsics of gcc 12 tell the compiler of 8 of the 64 bytes only, so it removes
+ * stores to the others. */
 static void load_config(const struct kl_amx_config *c) {
     __asm__ volatile("ldtilecfg %0" : : "m"(*c));
 }
 
-/* All tiles whole, and zero: none holds anything. */
+/* Configures all tiles with whole rows and clears them, so that none holds data. */
 static void use_tiles(void) {
-    /* Intel's layout of 64 bytes: palette, start row, 14 unused, bytes per row of 16 tiles (two each), rows of 16 tiles. */
+    /* Intel's layout of 64 bytes: palette, start row, 14 unused bytes, bytes in each row of 16
+     * tiles (two bytes each), rows of 16 tiles. */
     struct kl_amx_config c = {{1}};
     for (int i = 0; i < 8; i++) {
         c.bytes[16 + 2 * i] = 64;
@@ -42,11 +44,14 @@ static void use_tiles(void) {
     load_config(&c);
 }
 
-/* Two ways, which give the same bits. With many tiles: 0 to 3 are of the result, 4 and 5 of the left operand, 6 and 7 of the right one. With few: 0 and 1 are of the result, 2 of the left operand, 3 and 4 of the right one, which is
- * read again for the rows below.
+/* Two ways, with the same bits. With many tiles: 0 to 3 are of the result, 4 and 5 of the left
+ * operand, 6 and 7 of the right one. With few: 0 and 1 are of the result, 2 of the left operand, 3
+ * and 4 of the right one, which is read again for the lower rows.
  *
- * Many need fewer loads and stores. But where another thread runs on the same core the processor has few registers besides those that hold something, and whatever writes one waits until one is given up: a product then takes
- * nearly twice as long with eight of them in use as with four (Sapphire Rapids). */
+ * Many tiles need fewer loads and stores. But where another thread runs on the same core, the
+ * processor has few registers besides those that hold data, and an instruction that writes one
+ * waits until one is free: a product then takes nearly twice as long with eight tiles in use as
+ * with four (Sapphire Rapids). */
 enum { TILE = 16 * KL_AMX_DEPTH, LINE = 64 };
 #define EACH_WAY static inline __attribute__((always_inline))
 
@@ -79,7 +84,7 @@ EACH_WAY void multiply(bool few) {
     }
 }
 
-/* Loads as soon as their tile is free: a tenth faster than all of them before the products. */
+/* Each tile is loaded as soon as it is free: a tenth faster than all loads before the products. */
 EACH_WAY void steps_of_one(bool few, int64_t n, const struct kl_amx_left *a, const uint16_t *b) {
     const uint16_t *at = a->at;
     int64_t line = a->row * (int64_t)sizeof *at;
@@ -103,7 +108,7 @@ EACH_WAY void steps_of_one(bool few, int64_t n, const struct kl_amx_left *a, con
     }
 }
 
-/* The smaller products first. */
+/* The smaller products come first. */
 EACH_WAY void steps_of_two(bool few, int64_t n, const struct kl_amx_left *a, const uint16_t *b) {
     const uint16_t *at = a->at;
     for (; n > 0; n--, at += 2 * TILE, b += 4 * TILE) {
@@ -165,17 +170,18 @@ EACH_WAY void store_sums(bool few, const struct kl_amx_place *to, int64_t row) {
     _tile_stored(3, below + 16, line);
 }
 
-EACH_WAY void block(bool few, int pieces, int64_t n, const struct kl_amx_left *a, const uint16_t *b,
-                    const struct kl_amx_place *from, const struct kl_amx_place *to) {
+EACH_WAY void square(bool few, int bf16_parts, int64_t n, const struct kl_amx_left *a,
+                     const uint16_t *b, const struct kl_amx_place *from,
+                     const struct kl_amx_place *to) {
     struct kl_amx_left left = *a;
     for (int64_t row = 0; row < KL_AMX_ROWS; row += few ? 16 : KL_AMX_ROWS) {
         if (from)
             load_sums(few, from, row);
         else
             no_sums(few);
-        if (pieces == 1)
+        if (bf16_parts == 1)
             steps_of_one(few, n, &left, b);
-        else if (pieces == 2)
+        else if (bf16_parts == 2)
             steps_of_two(few, n, &left, b);
         else
             steps_of_three(few, n, &left, b);
@@ -184,12 +190,13 @@ EACH_WAY void block(bool few, int pieces, int64_t n, const struct kl_amx_left *a
     }
 }
 
-void kl_amx_block(bool few, int pieces, int64_t n, const struct kl_amx_left *a, const uint16_t *b,
-                  const struct kl_amx_place *from, const struct kl_amx_place *to) {
+void kl_amx_square(bool few, int bf16_parts, int64_t n, const struct kl_amx_left *a,
+                   const uint16_t *b, const struct kl_amx_place *from,
+                   const struct kl_amx_place *to) {
     if (few)
-        block(true, pieces, n, a, b, from, to);
+        square(true, bf16_parts, n, a, b, from, to);
     else
-        block(false, pieces, n, a, b, from, to);
+        square(false, bf16_parts, n, a, b, from, to);
 }
 
 /* ---- around products ---- */
@@ -202,11 +209,12 @@ void kl_test_amx_few(int few) {
 #endif
 
 static uint64_t ticks(void) {
-    _mm_lfence(); /* all before it is done */
+    _mm_lfence(); /* of all instructions before it */
     return __rdtsc();
 }
 
-/* Whether few tiles are faster now: the time of the same number of products either way, the better of two. Products are what the processor does at its own rate whatever lies in its caches. */
+/* Whether few tiles are faster now: measures the time of the same number of products either way,
+ * the better of two. The rate of products does not depend on what is in the caches. */
 static bool few_are_faster(void) {
     enum { STEPS = 8, TRIES = 2 };
     static const _Alignas(64) uint16_t zeros[2 * TILE];
@@ -218,18 +226,19 @@ static bool few_are_faster(void) {
         uint64_t begin = ticks();
         for (int k = 0; k < STEPS; k++) steps_of_one(false, 1, &left, zeros);
         uint64_t between = ticks();
-        use_tiles(); /* gives up what the others hold */
+        use_tiles(); /* frees the other tiles */
         for (int k = 0; k < 2 * STEPS; k++) steps_of_one(true, 1, &left, zeros);
         uint64_t end = ticks();
         if (between - begin < best[0]) best[0] = between - begin;
         if (end - between < best[1]) best[1] = end - between;
     }
-    /* 1.05 times as long alone, 1.8 times where a core is shared. */
+    /* Measured: 1.05 times as long alone, 1.8 times where a core is shared. */
     return 5 * best[0] > 7 * best[1];
 }
 
 bool kl_amx_begin(struct kl_amx_config *before) {
-    /* Ticks: half a millisecond. Who else runs changes more slowly, and looking takes two microseconds. */
+    /* Ticks of half a millisecond. The other thread of the core changes more slowly, and measuring
+     * takes two microseconds. */
     enum { AGAIN = 1 << 20 };
     static __thread uint64_t looked;
     static __thread bool few;
@@ -262,8 +271,9 @@ bool kl_amx_begin(struct kl_amx_config *before) {
 }
 void kl_amx_end(const struct kl_amx_config *before) {
 }
-void kl_amx_block(bool few, int pieces, int64_t n, const struct kl_amx_left *a, const uint16_t *b,
-                  const struct kl_amx_place *from, const struct kl_amx_place *to) {
+void kl_amx_square(bool few, int bf16_parts, int64_t n, const struct kl_amx_left *a,
+                   const uint16_t *b, const struct kl_amx_place *from,
+                   const struct kl_amx_place *to) {
 }
 #ifdef KL_TEST_HOOKS
 void kl_test_amx_few(int few) {

@@ -1,15 +1,17 @@
-/* axes.h - the axes of a reduction's input, those that stay and those that go. For the kernels of this folder only. */
+/* axes.h - the axes of a reduction's input: those that are kept and those that are reduced. For the
+ * kernels of this folder only. */
 #pragma once
 #include <limits.h>
 
 #include "backend/cpu/operand/tile.h"
 
-/* Axes of length 1 are dropped, those that lie behind one another are one. Strides in elements. */
+/* Axes of length 1 are left out, and axes that are contiguous to each other are merged. Strides in
+ * elements. */
 struct kl_split {
     int n_kept, n_gone;
     int kept_dims[KL_LONG_AXES], gone_dims[KL_LONG_AXES];
     int64_t kept_strides[KL_LONG_AXES], gone_strides[KL_LONG_AXES];
-    int64_t n_out, n_red; /* outputs; elements of each */
+    int64_t n_out, n_red; /* the number of outputs; of elements for each */
 };
 
 static inline void kl_split_add(int *n, int *dims, int64_t *strides, int dim, int64_t stride) {
@@ -42,14 +44,15 @@ static inline void kl_split_axes(struct kl_split *s, const struct kl_arg *in, in
     }
 }
 
-/* Whether neighbouring outputs lie closer together than neighbours of one reduction. */
+/* Whether neighbouring outputs lie closer together in memory than neighbouring elements of one
+ * reduction. */
 static inline bool kl_split_columns(const struct kl_split *s) {
     if (!s->n_kept || !s->n_gone) return false;
     int64_t kept = s->kept_strides[s->n_kept - 1], gone = s->gone_strides[s->n_gone - 1];
     return (kept < 0 ? -kept : kept) < (gone < 0 ? -gone : gone);
 }
 
-/* How many outputs have elements side by side in memory; 0: neighbours have not. */
+/* How many outputs have elements side by side in memory; 0 where neighbours have not. */
 static inline int64_t kl_split_run(const struct kl_split *s) {
     return s->n_kept && s->kept_strides[s->n_kept - 1] == 1 ? s->kept_dims[s->n_kept - 1] : 0;
 }

@@ -1,11 +1,9 @@
-/* convert.c - conversion between any two dtypes; see kl_convert in tile.h.
- *
- * The loops between compute types come from convert_from.inc. The 16-bit floats go through
- * float32, rounded to odd where a plain rounding to float32 first could change the result of the
- * second. */
+/* convert.c - conversion between any two dtypes; see kl_convert in tile.h. The loops between
+ * compute types come from convert_from.inc. 16-bit floats go through float32. Where two roundings
+ * could give a wrong result, the first one rounds to odd. */
 #include <string.h>
 
-#include "backend/cpu/vector/half_blocks.h"
+#include "backend/cpu/vector/simd.h"
 #include "backend/cpu/operand/tile.h"
 #include "base/half.h"
 
@@ -110,7 +108,7 @@ static void widen(enum kl_dtype from, float *dst, const uint16_t *src, int64_t n
         return;
     }
     int64_t done = 0;
-#if KL_HAS_HALF_BLOCKS
+#if KL_HAS_SIMD
     for (; done + KL_HALVES <= n; done += KL_HALVES) kl_load_f16(dst + done, src + done);
 #endif
     for (int64_t i = done; i < n; i++) dst[i] = kl_f16_load(src[i]);
@@ -131,14 +129,14 @@ static void narrow(enum kl_dtype to, uint16_t *dst, const float *src, int64_t n)
         narrow_bf16(dst + done, src + done, n - done);
         return;
     }
-#if KL_HAS_HALF_BLOCKS
+#if KL_HAS_SIMD
     for (; done + KL_HALVES <= n; done += KL_HALVES) kl_store_f16(dst + done, src + done);
 #endif
     for (int64_t i = done; i < n; i++) dst[i] = kl_f16_store(src[i]);
 }
 
-/* The eleven low bits of a large magnitude are replaced by one that says whether any was set: what
- * is left is exact in a double and rounds to a 16-bit float as x does. */
+/* Rounds to odd: the eleven low bits of a large magnitude are replaced by one bit that says whether
+ * any was set. The result is exact in a double and rounds to a 16-bit float as x does. */
 static double u64_to_f64_sticky(uint64_t x) {
     if (x >> 53) x = (x & ~UINT64_C(0x7ff)) | (x & 0x7ff ? 0x800 : 0);
     return (double)x;

@@ -51,7 +51,7 @@ void kl_cursor_seek(struct kl_cursor *c, int64_t pos) {
     }
 }
 
-/* Behind n elements, which do not go over the end of the last axis. */
+/* Moves the cursor n elements forward; they do not cross the end of the last axis. */
 static inline void advance(struct kl_cursor *c, int64_t n) {
     int i = c->ndim - 1;
     c->at[i] += n;
@@ -68,7 +68,7 @@ void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *fr
                  int64_t src_step) {
     char *dst = to;
     const char *src = from;
-    if (n == 0) return; /* of nothing there may be no address */
+    if (n == 0) return; /* an operand without elements may have no address */
     if (dst_step == item && src_step == item) {
         memcpy(dst, src, (size_t)n * (size_t)item);
         return;
@@ -89,7 +89,7 @@ void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *fr
     }
 }
 
-/* The run of the last axis that is left, at most n. */
+/* The length of the rest of the last axis, at most n. */
 static inline int64_t run_of(const struct kl_cursor *c, int64_t n) {
     int i = c->ndim - 1;
     return kl_min64(n, c->dims[i] - c->at[i]);
@@ -184,7 +184,7 @@ void kl_offsets(int ndim, const int *dims, const int64_t *strides, int64_t pos, 
 
 void kl_copy_strided(int item_bytes, int ndim, const int *dims, void *dst,
                      const int64_t *dst_strides, const void *src, const int64_t *src_strides) {
-    /* Loops that both operands share, as in kl_cursor_init. */
+    /* Merges axes that are contiguous in both operands, as kl_cursor_init does. */
     int64_t len[KL_LONG_AXES], ds[KL_LONG_AXES], ss[KL_LONG_AXES], at[KL_LONG_AXES];
     int n = 0;
     for (int i = 0; i < ndim; i++) {

@@ -1,9 +1,9 @@
-/* tile.h - how kernels see their operands: as runs of contiguous elements in row-major order.
- *
- * A kernel's inner functions work on contiguous memory of a *compute type* only (16-bit floats are
- * computed in float32). A cursor turns any operand into such runs: dense ones are used in place,
- * others are gathered into a tile that stays in the L1 cache. So each function exists once per
- * compute type, not once per layout and dtype. For the kernels of this folder only. */
+/* tile.h - how kernels see their operands: as runs of contiguous elements in row-major order. A
+ * kernel's inner functions work on contiguous memory of a *compute type* only (16-bit floats are
+ * computed in float32). A cursor turns any operand into such runs: contiguous ones are used in
+ * place, others are gathered into a tile that stays in the L1 cache. So each function exists once
+ * for each compute type, not once for each layout and dtype. For the kernels of this folder
+ * only. */
 #pragma once
 #include <stddef.h>
 
@@ -13,80 +13,81 @@
 enum {
     KL_TILE = 512,      /* elements; 4 KiB of the widest type */
     KL_CHUNK = 1 << 16, /* elements of one chunk of a parallel loop; a multiple of KL_TILE */
-    KL_PARALLEL_FROM = 1 << 18, /* elements; below, the loop is not worth sharing */
+    KL_PARALLEL_FROM = 1 << 18, /* elements; smaller work is not given to several threads */
     KL_MAP_CHUNK = 1 << 14, /* the same for element-wise loops, whose results cannot depend on it */
     KL_MAP_PARALLEL_FROM = 1 << 16,
-    KL_LONG_AXES = 62, /* axes longer than 1 that a shape under 2^62 elements can have */
+    KL_LONG_AXES = 62, /* the most axes longer than 1 that a shape under 2^62 elements can have */
 };
 
-/* One per operand on the kernel's stack. */
+/* Each operand has one on the kernel's stack. */
 union kl_tile {
     _Alignas(64) unsigned char bytes[KL_TILE * 8];
 };
 
 /* ---- walking over an operand ---- */
-/* Axes of length 1 are dropped and axes that lie behind one another are merged, so ndim is small
- * and dims and strides have no relation to the operand's own. */
+/* Axes of length 1 are left out and axes that are contiguous to each other are merged. So ndim is
+ * small, and dims and strides are not those of the operand. */
 struct kl_cursor {
     char *data; /* element 0 */
     int item_bytes;
-    int ndim;                      /* 0: a single element, or the same one everywhere */
-    bool filled;                   /* the tile already holds KL_TILE copies of that one */
+    int ndim;                      /* 0: a single element, or the same element everywhere */
+    bool filled;                   /* the tile holds KL_TILE copies of the element already */
     int64_t dims[KL_LONG_AXES];    /* elements */
     int64_t strides[KL_LONG_AXES]; /* bytes */
     int64_t at[KL_LONG_AXES];      /* coordinates of the next element */
     char *next;                    /* its address */
 };
 
-/* At position pos of the row-major order of dims. */
+/* Moves the cursor to position pos of the row-major order of dims. */
 void kl_cursor_init(struct kl_cursor *c, void *data, int item_bytes, int ndim, const int *dims,
                     const int64_t *strides);
 void kl_cursor_init_arg(struct kl_cursor *c, const struct kl_arg *a);
 void kl_cursor_seek(struct kl_cursor *c, int64_t pos);
-/* The next n <= KL_TILE elements as contiguous memory: in place, or gathered into tile. The same
- * tile at every call. */
+/* The next n <= KL_TILE elements as contiguous memory: in place, or gathered into `tile`, which
+ * must be the same at every call. */
 const void *kl_cursor_next(struct kl_cursor *c, int64_t n, union kl_tile *tile);
-/* The address to which the next n elements can be written at once, or NULL; then kl_cursor_write
- * does it. */
+/* The address to which the next n elements can be written directly, or NULL where kl_cursor_write
+ * must be used. */
 void *kl_cursor_claim(struct kl_cursor *c, int64_t n);
 void kl_cursor_read(struct kl_cursor *c, int64_t n, void *dst);
 void kl_cursor_write(struct kl_cursor *c, int64_t n, const void *src);
 
-/* The offsets (in the unit of strides) of n positions from pos on, of the row-major order of dims.
- * dims are not 0. */
+/* The offsets (in the unit of strides) of n positions from pos on, in the row-major order of dims.
+ * No dim is 0. */
 void kl_offsets(int ndim, const int *dims, const int64_t *strides, int64_t pos, int64_t n,
                 int64_t *out);
 
-/* n elements of 1, 2, 4 or 8 bytes; steps in bytes. A step of 0 repeats the element. No overlap. */
+/* Copies n elements of 1, 2, 4 or 8 bytes; steps in bytes. A step of 0 repeats the element. No
+ * overlap. */
 void kl_copy_run(int item_bytes, int64_t n, void *dst, int64_t dst_step, const void *src,
                  int64_t src_step);
-/* Copies every element of src to dst, of the same dims and item size; neither overlaps the
- * other. */
+/* Copies every element of src to dst, which have the same dims and item size. No overlap. */
 void kl_copy_strided(int item_bytes, int ndim, const int *dims, void *dst,
                      const int64_t *dst_strides, const void *src, const int64_t *src_strides);
 
-/* Asks for memory that is wanted soon, into the L2 cache: where a loop computes much per byte, the processor's own look-ahead is too short. Any address may be given. */
+/* Prefetches memory into the L2 cache. Needed where a loop computes much for each byte: the
+ * processor's own prefetching does not look far enough ahead then. Any address may be given. */
 static inline void kl_prefetch(const void *p, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)p + at, 0, 2);
 }
 
 /* ---- types ---- */
-/* The type that a dtype is computed in: itself, but float32 for the 16-bit floats. */
+/* The type that a dtype is computed in: float32 for 16-bit floats, else the dtype itself. */
 static inline enum kl_dtype kl_compute_dtype(enum kl_dtype dtype) {
     return dtype == KL_F16 || dtype == KL_BF16 ? KL_F32 : dtype;
 }
-/* dst[i] = src[i] converted. dst == src is allowed when both types have one size. Integers wrap,
- * floats saturate to integers and NaN gives 0; to bool: != 0; complex to real drops the imaginary
- * part. Rounds once. */
+/* dst[i] = src[i], converted. dst == src is allowed where both types have the same size. Integers
+ * wrap; floats saturate to integers, and NaN gives 0; to bool: x != 0; complex to real takes the
+ * real part. Rounds once. */
 void kl_convert(enum kl_dtype to, void *dst, enum kl_dtype from, const void *src, int64_t n);
-/* The next n <= KL_TILE elements of c, which are `from`, as type `to`, contiguous. */
+/* The next n <= KL_TILE elements of c, whose dtype is `from`, as type `to`, contiguous. */
 const void *kl_cursor_next_as(struct kl_cursor *c, int64_t n, enum kl_dtype from, enum kl_dtype to,
                               union kl_tile *raw, union kl_tile *tile);
 
-/* ---- sharing the work ---- */
-/* chunk(arg, i) for i in [0, n): on the pool when there is one and n > 1. */
-static inline void kl_share(const struct kl_launch *l, int64_t n,
-                            void (*chunk)(void *arg, int64_t i), void *arg) {
+/* ---- running tasks ---- */
+/* Calls chunk(arg, i) for all i in [0, n): on the thread pool where there is one and n > 1. */
+static inline void kl_run_tasks(const struct kl_launch *l, int64_t n,
+                                void (*chunk)(void *arg, int64_t i), void *arg) {
     if (l->parallel && n > 1) {
         l->parallel(n, chunk, arg);
         return;
@@ -100,8 +101,8 @@ static inline int64_t kl_ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-/* Loops over contiguous operands where out may be exactly one of the inputs: no iteration reads
- * what another wrote. */
+/* A loop over contiguous operands where out may be exactly one of the inputs: no iteration reads
+ * what another one wrote. */
 #ifdef __clang__
 #define KL_EACH(i, n) \
     _Pragma("clang loop vectorize(assume_safety)") for (int64_t i = 0; i < (n); i++)
@@ -112,7 +113,7 @@ static inline int64_t kl_ceil_div(int64_t a, int64_t b) {
 #define KL_PASTE2(a, b) a##_##b
 #define KL_PASTE(a, b) KL_PASTE2(a, b)
 
-/* A complex64 element. */
+/* One element of complex64. */
 struct kl_c64 {
     float re, im;
 };

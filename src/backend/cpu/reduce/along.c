@@ -1,19 +1,21 @@
-/* along.c - reductions, scans and softmax along the last axes, where those are short: a vector would be filled by no row, and what a row costs by itself would be most of the time.
- * So tiles of rows are turned over, go to the operation's kernel as columns side by side, and results of the same shape are turned back. Kernels give the same bits by rows and by columns, but for SOFTMAX, of which all short rows are
- * turned, however many they are and wherever they lie. */
+/* along.c - the entrance of reductions, scans and softmax. Where the last axes are short, no row
+ * would fill a vector, and the fixed cost of a row would be most of the time. So tiles of rows are
+ * transposed, the operation's kernel computes them as columns side by side, and results of the same
+ * shape are transposed back. Kernels give the same bits by rows and by columns, except SOFTMAX:
+ * there all short rows are transposed, whatever their number and layout. */
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/cpu/operand/block.h"
+#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/reduce/short_rows.h"
 #include "base/op_params.h"
 
 enum {
     SHORTEST = 2,
-    FROM = 1 << 14,   /* elements in all */
+    FROM = 1 << 14,   /* elements of the whole input */
     ROOM = 1 << 16,   /* bytes of a tile */
-    LEAST_LINES = 16, /* as many rows of a tile as if they were at least so long */
+    LEAST_LINES = 16, /* a tile has as many rows as if each had at least so many elements */
     MOST_ROWS = 1024,
 };
 
@@ -33,43 +35,45 @@ static kl_kernel_fn *family(enum kl_op_id op) {
     }
 }
 
-/* Longer rows are as quick by themselves. */
+/* Longer rows are as fast without this. */
 static int longest(enum kl_op_id op, enum kl_dtype dtype) {
     switch (op) {
     case KL_OP_SUM:
     case KL_OP_PROD:
     case KL_OP_VAR: return 48;
-    case KL_OP_SOFTMAX: return dtype == KL_F64 ? 48 : 15; /* rows of others go side by side */
-    case KL_OP_LOGSUMEXP: return 0;                       /* which turns them itself */
+    /* rows of other operations are computed side by side */
+    case KL_OP_SOFTMAX: return dtype == KL_F64 ? 48 : 15;
+    case KL_OP_LOGSUMEXP: return 0; /* which transposes rows itself */
     case KL_OP_CUMSUM:
     case KL_OP_CUMPROD:
     case KL_OP_CUMMAX:
     case KL_OP_CUMMIN:
     case KL_OP_LOGCUMSUMEXP: return 64;
-    default: return 32; /* extremes */
+    default: return 32; /* maxima and minima */
     }
 }
 
-/* The parameters of the operation along axis 0 alone. */
+/* The parameters of the operation, along axis 0 alone. */
 union params {
     struct kl_softmax_params softmax;
     struct kl_axis_params axis;
     struct kl_scan_params scan;
     struct kl_reduce_params reduce;
     struct kl_var_params var;
-    char room[32]; /* with the flexible members of one axis */
+    char room[32]; /* with the flexible array members of one axis */
 };
 
 struct job {
     const struct kl_launch *l;
     kl_kernel_fn *kernel;
-    int64_t length, rows, tile; /* of a row; rows in all and of a tile */
+    int64_t length, rows, tile; /* of a row; all rows; rows of a tile */
     bool reduces;
-    _Atomic(int) rc; /* of the first tile that failed, whose error is in l->err */
+    _Atomic(int) rc; /* of the first tile that failed; its error is in l->err */
     union params params;
 };
 
-/* How long a row is that is made of the trailing axes, of which these are meant; 0: they are others. */
+/* The length of a row that consists of the trailing axes, if the operation is along exactly those;
+ * else 0. */
 static int64_t trailing(const struct kl_arg *in, int n_axes, const int *axes) {
     int64_t length = 1;
     int next = n_axes - 1;
@@ -83,7 +87,7 @@ static int64_t trailing(const struct kl_arg *in, int n_axes, const int *axes) {
     return length;
 }
 
-/* Fills params and reduces; the length of a row, or 0. */
+/* Sets params and reduces. Returns the length of a row, or 0. */
 static int64_t look(struct job *j) {
     const struct kl_launch *l = j->l;
     const void *p = l->params;
@@ -138,7 +142,7 @@ static void tile_chunk(void *arg, int64_t i) {
     const int64_t from = i * j->tile, n = kl_min64(j->tile, j->rows - from), length = j->length;
     const int in_item = (int)kl_dtype_size(in->dtype), out_item = (int)kl_dtype_size(out->dtype);
     _Alignas(64) char room[ROOM], results[ROOM];
-    /* A single row would not count as a column: a second one goes with it. */
+    /* The kernel would not treat a single row as a column, so a second one goes with it. */
     const int64_t width = n == 1 && j->l->op == KL_OP_SOFTMAX ? 2 : n;
     const int dims[2] = {(int)length, (int)width};
     const int64_t strides[2] = {width, 1};
@@ -153,7 +157,7 @@ static void tile_chunk(void *arg, int64_t i) {
         rows = results;
     }
     if (width > n) memset(room, 0, (size_t)(width * length * in_item));
-    kl_turn(in_item, room, width * in_item, rows, length * in_item, n, length);
+    kl_cpu_transpose(in_item, room, width * in_item, rows, length * in_item, n, length);
     struct kl_arg x = {.data = room,
                        .dtype = in->dtype,
                        .layout = KL_ROW_CONTIGUOUS | KL_DENSE,
@@ -187,11 +191,11 @@ static void tile_chunk(void *arg, int64_t i) {
         else
             kl_error_release(err);
     } else if (!j->reduces) {
-        kl_turn(out_item, to, length * out_item, results, width * out_item, length, n);
+        kl_cpu_transpose(out_item, to, length * out_item, results, width * out_item, length, n);
     }
 }
 
-/* Whether the operation has a way of its own for short rows of that dtype (short_rows.h). */
+/* Whether the operation has its own code for short rows of that dtype (short_rows.h). */
 static bool has_own_way(enum kl_op_id op, enum kl_dtype dtype) {
     bool real = dtype == KL_F32 || dtype == KL_F16 || dtype == KL_BF16;
     return KL_HAS_SHORT && real &&
@@ -218,6 +222,6 @@ int kl_cpu_along(struct kl_launch *l) {
     j.tile = kl_min64(MOST_ROWS, ROOM / (int64_t)item / lines);
     atomic_init(&j.rc, KL_OK);
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
-    kl_share(&alone, kl_ceil_div(j.rows, j.tile), tile_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(j.rows, j.tile), tile_chunk, &j);
     return atomic_load(&j.rc);
 }

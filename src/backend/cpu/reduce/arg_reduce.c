@@ -1,8 +1,9 @@
-/* arg_reduce.c - ARGMAX and ARGMIN along one axis: the first of equals, the first NaN before
- * all (a complex number with a NaN in either part is one).
- *
- * Row by row: the best value of a tile is found by lanes, with the step at which it came. Where other axes lie closer together than the axis: a run of columns side by
- * side, with a best value and its place each. Floats but float64 are compared as integers (math/order.h). Long rows and columns are cut into segments, which are shared among threads and joined in order. */
+/* arg_reduce.c - ARGMAX and ARGMIN along one axis: the first of equal elements; a NaN wins, and the
+ * first of them (a complex number with a NaN in either part is one). Row by row: the best value of
+ * a tile is found by lanes, with the step at which it came. Where other axes lie closer together in
+ * memory than the axis, a run of columns is done side by side, each with a best value and its
+ * place. Floats other than float64 are compared as integers (math/order.h). Long rows and columns
+ * are cut into segments, which threads compute and which are joined in order. */
 #include <string.h>
 
 #include "backend/cpu/operand/axes.h"
@@ -18,9 +19,9 @@
 enum {
     SEGMENT = 1 << 16,
     AHEAD = 4096,            /* as in reduce.c */
-    SHORT = 16,              /* fewer columns are not worth it */
-    LONG_TILE = 8 * KL_TILE, /* elements of a row that lie side by side */
-    WIDTH = 4096,            /* bytes of ranks of a row that are done side by side */
+    MIN_COLUMNS = 16,        /* fewer columns side by side are not worth it */
+    LONG_TILE = 8 * KL_TILE, /* elements of a row that are contiguous */
+    WIDTH = 4096,            /* bytes of ranks of a row that are computed side by side */
 };
 
 _Static_assert(LONG_TILE / 32 < 256, "steps fit a byte");
@@ -145,7 +146,7 @@ struct best {
 #define PLACE uint64_t
 #include "backend/cpu/reduce/arg_reduce.inc"
 
-/* ---- floats, by their ranks; what scans leave is as of integers ---- */
+/* ---- floats, by their ranks; the results of a scan are integers ---- */
 #define T int16_t
 #define STEP uint16_t
 #define NAME rank16
@@ -172,7 +173,8 @@ enum { AT_ONCE = 8 };
         place = v > top ? (uint##b##_t)(row + (k)) : place; \
         top = v > top ? v : top;                            \
     } while (0)
-/* The next AT_ONCE rows of n columns, from `row` on: what is so far is read and written once. */
+/* The next AT_ONCE rows of n columns, from `row` on: the best values so far are read and written
+ * once for all of them. */
 #define COLUMNS(b)                                                                                 \
     static void columns_rank##b(struct kl_ranking rank, const void *in, int64_t step, int64_t row, \
                                 int64_t n, void *tops, void *places) {                             \
@@ -195,7 +197,7 @@ enum { AT_ONCE = 8 };
 COLUMNS(16)
 COLUMNS(32)
 
-/* ---- complex64: one after another ---- */
+/* ---- complex64: one element after another ---- */
 static void scan_c64(const void *in, int64_t n, int64_t first, struct best *best, bool max) {
     const struct kl_c64 *x = in;
     struct kl_c64 top;
@@ -251,7 +253,7 @@ struct job {
     const struct kl_launch *l;
     struct family f;
     struct kl_split s;
-    bool ranked, half; /* floats are compared by their ranks; 16-bit ones */
+    bool ranked, half; /* floats that are compared by their ranks; 16-bit ones */
     struct kl_ranking rank;
     int64_t run, group, run_groups, n_groups, segments; /* as in reduce.c */
     struct best *partial;                               /* [segments][n_out], when segments > 1 */
@@ -304,7 +306,7 @@ static void store(const struct job *j, int64_t begin, int64_t n, const struct be
     for (int64_t i = 0; i < n; i++) out[i] = (uint32_t)best[i].at;
 }
 
-/* best: NULL if they are to be stored. */
+/* best: NULL where the results are to be stored. */
 static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                        struct best *best) {
     const struct kl_arg *in = j->l->in;
@@ -319,7 +321,7 @@ static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t fr
     if (!best) store(j, begin, n, here);
 }
 
-/* The same of floats, by their ranks. Places are within a segment. */
+/* The same for floats, by their ranks. Places are within a segment. */
 static void by_ranks(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                      struct best *best) {
     const struct kl_arg *in = j->l->in;
@@ -333,7 +335,8 @@ static void by_ranks(const struct job *j, int64_t begin, int64_t n, int64_t from
                j->half ? (const void *)&(int16_t){INT16_MIN} : (const void *)&(int32_t){INT32_MIN},
                (size_t)item);
     for (int64_t r = 0, m; r < count; r += m) {
-        m = count - r < AT_ONCE ? 1 : AT_ONCE; /* a single row is given again and again */
+        /* a single row is given to the function again and again */
+        m = count - r < AT_ONCE ? 1 : AT_ONCE;
         int64_t apart = m == 1 ? 0 : step;
         (j->half ? columns_rank16 : columns_rank32)(j->rank, x + r * step * item, apart, r, n, tops,
                                                     places);
@@ -385,7 +388,7 @@ int kl_cpu_arg_reduce(struct kl_launch *l) {
     j.f = j.ranked ? largest[j.half ? KL_I16 : KL_I32] : (max ? largest : smallest)[in->dtype];
     kl_split_axes(&j.s, in, 1, &axis);
     j.segments = kl_ceil_div(j.s.n_red, SEGMENT);
-    if (j.f.columns && kl_split_columns(&j.s) && kl_split_run(&j.s) >= SHORT)
+    if (j.f.columns && kl_split_columns(&j.s) && kl_split_run(&j.s) >= MIN_COLUMNS)
         j.run = kl_split_run(&j.s);
     int64_t fit = KL_CHUNK / kl_min64(j.s.n_red, SEGMENT);
     j.group = j.run           ? (j.ranked ? WIDTH / (j.half ? 2 : 4) : KL_TILE)
@@ -399,7 +402,7 @@ int kl_cpu_arg_reduce(struct kl_launch *l) {
         if (!j.partial) return kl_fail_nomem(l->err);
     }
     struct kl_launch alone = {.parallel = in->size >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_share(&alone, j.segments * j.n_groups, segment_chunk, &j);
+    kl_run_tasks(&alone, j.segments * j.n_groups, segment_chunk, &j);
     if (j.partial) {
         for (int64_t s = 1; s < j.segments; s++)
             for (int64_t o = 0; o < j.s.n_out; o++)

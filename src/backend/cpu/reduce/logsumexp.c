@@ -10,21 +10,21 @@
 #include <string.h>
 
 #include "backend/cpu/operand/axes.h"
-#include "backend/cpu/operand/block.h"
-#include "backend/cpu/math/exp.h"
+#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/math/extremes.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/vector/lanes.h"
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/matmul/products.h"
 #include "backend/cpu/vector/simd.h"
+#include "backend/cpu/math/exp_wide.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
 enum {
     LANES = KL_PAIR_LANES,
-    BLOCK = 1024,
+    LEAF = 1024,
     SEGMENT = 1 << 16,
     WIDTH = 1024, /* columns side by side, at most */
     PITCH =
@@ -41,8 +41,8 @@ enum {
 };
 
 /* Columns of one block. */
-struct block {
-    const void *rows[BLOCK];
+struct leaf {
+    const void *rows[LEAF];
     int64_t m, n; /* rows; columns */
     _Alignas(64) float sum[LANES][PITCH];
 };
@@ -115,7 +115,7 @@ static __attribute__((cold)) double terms_f64(const double *x, int64_t n, double
     for (int64_t i = 0; i < n; i++) lane[i % LANES] += kl_exp_negative_f64(x[i] - shift);
     return joined_f64(lane);
 }
-static __attribute__((cold)) void sums_f64(struct block *b, double *top, double *sum) {
+static __attribute__((cold)) void sums_f64(struct leaf *b, double *top, double *sum) {
     for (int64_t r = 0; r < b->m; r++) {
         const double *x = b->rows[r];
         KL_EACH(c, b->n) top[c] = KL_LARGER(top[c], x[c]);
@@ -131,8 +131,8 @@ static __attribute__((cold)) void sums_f64(struct block *b, double *top, double 
 static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *in, int64_t n) {
     const double *x = in;
     double *top = tops;
-    for (int64_t at = 0; at < n; at += BLOCK) {
-        int64_t m = kl_min64(BLOCK, n - at);
+    for (int64_t at = 0; at < n; at += LEAF) {
+        int64_t m = kl_min64(LEAF, n - at);
         double was = *top, high = was;
         if (was != was) return;
         for (int64_t i = at; i < at + m; i++) high = KL_LARGER(high, x[i]);
@@ -145,7 +145,7 @@ static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *i
     }
 }
 /* The same of one block of columns. */
-static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct block *b) {
+static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct leaf *b) {
     double high[WIDTH], terms[WIDTH];
     int odd = 0;
     memcpy(high, tops, (size_t)b->n * sizeof *high);
@@ -165,13 +165,13 @@ static inline float least_of(float centre) {
 }
 enum { TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32 };
 /* Of float32 (down: of 16-bit floats). */
-KL_WIDE float term_of(bool down, float x, float base, float *power) {
+KL_INLINE float term_of(bool down, float x, float base, float *power) {
     return down ? kl_term_down(x, base, power) : kl_term(kl_term_f32, TERMS_F32, x, base, power);
 }
 /* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
 static inline float at_top_of(float top, bool down) {
     float power, x = fabsf(top) < KL_FAR ? top : 0;
-    float y = term_of(down, x, KL_TERM_BASE - kl_centre_of(x), &power) * power;
+    float y = term_of(down, x, KL_EXP_BASE - kl_centre_of(x), &power) * power;
     return fabsf(top) < KL_FAR ? y : 1;
 }
 /* How terms are computed in loops: of x - shift, clamped to `least`. */
@@ -179,18 +179,18 @@ struct measure {
     float shift, base, least;
 };
 static inline struct measure measure_around(float centre) {
-    return (struct measure){0, KL_TERM_BASE - centre, least_of(centre)};
+    return (struct measure){0, KL_EXP_BASE - centre, least_of(centre)};
 }
 static struct measure measure_of(float top) {
-    if (kl_is_far(top)) return (struct measure){top, KL_TERM_BASE, -SPREAD};
+    if (kl_is_far(top)) return (struct measure){top, KL_EXP_BASE, -SPREAD};
     return measure_around(kl_centre_of(top));
 }
-static void join_lanes(struct block *b, int64_t n) {
+static void join_lanes(struct leaf *b, int64_t n) {
     for (int step = LANES / 2; step; step /= 2)
         for (int k = 0; k < step; k++) KL_EACH(c, n) b->sum[k][c] += b->sum[k + step][c];
 }
-#if KL_HAS_WIDE
-KL_WIDE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl_wide base) {
+#if KL_HAS_SIMD
+KL_INLINE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl_wide base) {
     kl_wide power;
 #ifdef __AVX512F__
     if (down) return kl_wide_add_down(sum, x, base); /* what is too small becomes 0 by itself */
@@ -221,8 +221,8 @@ static void in_place(float *v, int64_t n, bool to) {
 struct kind {
     void (*rows)(const void *const *x, int m, int64_t n, float centre, float *top, float *sum);
     float (*loop)(const void *x, int64_t n, struct measure w);
-    void (*lanes)(struct block *b, float *top, const float *centre);
-    void (*loops)(struct block *b, const float *top);
+    void (*lanes)(struct leaf *b, float *top, const float *centre);
+    void (*loops)(struct leaf *b, const float *top);
     float (*value)(const void *x, int64_t i);
     bool down; /* its terms */
     int item;
@@ -248,45 +248,45 @@ static __attribute__((noinline)) bool per_top(const struct kind *k, const float 
 }
 
 /* Adds the elements x[0 .. n-1], block by block, to what is so far, many blocks side by side. They are taken around the centre of the largest element so far, which is rarely that of another one; then a block is taken again. */
-static void add_short(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
+static void add_float(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
     float high[SIDE], sums[SIDE], centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
     double terms[SIDE];
     for (int64_t at = 0; at < n;) {
-        const int64_t m = kl_min64(BLOCK, n - at), blocks = kl_min64(SIDE, (n - at) / m);
-        const void *block[SIDE];
-        for (int o = 0; o < blocks; o++) block[o] = x + (at + o * m) * k->item;
-        k->rows(block, (int)blocks, m, centre, high, sums);
-        for (int o = 0; o < SIDE; o++) high[o] = o < blocks ? high[o] : 0;
-        for (int o = 0; o < blocks; o++) {
+        const int64_t m = kl_min64(LEAF, n - at), leaves = kl_min64(SIDE, (n - at) / m);
+        const void *leaf[SIDE];
+        for (int o = 0; o < leaves; o++) leaf[o] = x + (at + o * m) * k->item;
+        k->rows(leaf, (int)leaves, m, centre, high, sums);
+        for (int o = 0; o < SIDE; o++) high[o] = o < leaves ? high[o] : 0;
+        for (int o = 0; o < leaves; o++) {
             const float so_far = o ? high[o - 1] : *top;
             float own = high[o];
             high[o] = KL_LARGER(so_far, own);
             if (kl_centre_of(high[o]) != centre) {
-                const void *again[SIDE] = {block[o]};
+                const void *again[SIDE] = {leaf[o]};
                 float tops[SIDE], some[SIDE];
                 k->rows(again, 1, m, kl_centre_of(high[o]), tops, some);
                 sums[o] = some[0];
             }
-            if (kl_is_far(high[o])) sums[o] = k->loop(block[o], m, measure_of(high[o]));
+            if (kl_is_far(high[o])) sums[o] = k->loop(leaf[o], m, measure_of(high[o]));
         }
         per_top(k, high, sums, terms, SIDE);
-        for (int o = 0; o < blocks; o++) {
+        for (int o = 0; o < leaves; o++) {
             const float was = *top;
             float now = high[o];
             if (was != was) return;
-            if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, block[o], m, now);
+            if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, leaf[o], m, now);
             if (now != was)
                 *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now)); /* else 1 */
             *sum += terms[o];
             *top = now;
         }
         centre = kl_centre_of(*top);
-        at += blocks * m;
+        at += leaves * m;
     }
 }
 
 /* A block of each of SIDE rows, added to what is so far, if it is not their first; *centre is that of blocks before. */
-static void rows_short(const struct kind *k, bool first, const void *const *x, int64_t n,
+static void rows_float(const struct kind *k, bool first, const void *const *x, int64_t n,
                        float *top, double *sum, float *centre) {
     float high[SIDE], sums[SIDE];
     double terms[SIDE];
@@ -297,7 +297,7 @@ static void rows_short(const struct kind *k, bool first, const void *const *x, i
         again |= kl_centre_of(high[o]) != *centre || kl_is_far(high[o]);
     }
     again |= per_top(k, high, sums, terms, SIDE);
-    for (int o = 0; again && o < SIDE; o++) add_short(k, top + o, sum + o, x[o], n);
+    for (int o = 0; again && o < SIDE; o++) add_float(k, top + o, sum + o, x[o], n);
     if (!again && !first) join_float(top, sum, high, terms, SIDE);
     if (!again && first) {
         memcpy(top, high, sizeof high);
@@ -307,7 +307,7 @@ static void rows_short(const struct kind *k, bool first, const void *const *x, i
 }
 
 /* The same of one block of columns. */
-static void columns_short(const struct kind *k, float *top, double *sum, struct block *b) {
+static void columns_float(const struct kind *k, float *top, double *sum, struct leaf *b) {
     float high[WIDTH], guess[WIDTH], centre[WIDTH]; /* with room for a last vector */
     double terms[WIDTH];
     const int64_t n = b->n, filled = kl_ceil_div(n, LANES) * LANES;
@@ -345,26 +345,26 @@ static void columns_short(const struct kind *k, float *top, double *sum, struct 
 #define LOWEST (-INFINITY)
 #define DOWN false
 #define PLACED in_place
-#include "backend/cpu/reduce/logsumexp_short.inc"
+#include "backend/cpu/reduce/logsumexp_float.inc"
 #define U uint16_t
 #define NAME bf16
 #define VALUE kl_bf16_load
 #define LOWEST 0xff80
 #define DOWN true
 #define PLACED place_bf16
-#include "backend/cpu/reduce/logsumexp_short.inc"
+#include "backend/cpu/reduce/logsumexp_float.inc"
 #define U uint16_t
 #define NAME f16
 #define VALUE kl_f16_load
 #define LOWEST 0xfc00
 #define DOWN true
 #define PLACED in_place
-#include "backend/cpu/reduce/logsumexp_short.inc"
+#include "backend/cpu/reduce/logsumexp_float.inc"
 
 struct family {
     const struct kind *kind;
     void (*add)(void *top, double *sum, const void *x, int64_t n);
-    void (*columns)(void *top, double *sum, struct block *b);
+    void (*columns)(void *top, double *sum, struct leaf *b);
     void (*join)(void *top, double *sum, const void *top_2, const double *sum_2, int64_t n);
     void (*finish)(void *top, const double *sum, int64_t n);
 };
@@ -400,18 +400,18 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype);
     int64_t offsets[KL_TILE];
-    _Alignas(64) char copy[BLOCK * sizeof(double)];
+    _Alignas(64) char copy[LEAF * sizeof(double)];
     struct kl_cursor c;
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
     kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
     float centre = 0;
     for (int64_t o = 0; o < n; o++) {
         if (j->rows && n - o >= SIDE) {
-            for (int64_t at = 0; at < count; at += BLOCK) {
+            for (int64_t at = 0; at < count; at += LEAF) {
                 const void *x[SIDE];
                 for (int k = 0; k < SIDE; k++)
                     x[k] = (char *)in->data + (offsets[o + k] + from + at) * item;
-                rows_short(j->f->kind, at == 0, x, kl_min64(BLOCK, count - at), (float *)top + o,
+                rows_float(j->f->kind, at == 0, x, kl_min64(LEAF, count - at), (float *)top + o,
                            sum + o, &centre);
             }
             o += SIDE - 1;
@@ -424,8 +424,8 @@ static void by_rows(const struct job *j, int64_t begin, int64_t n, int64_t from,
             j->f->add(top + o * j->bytes, sum + o, all, count);
             continue;
         }
-        for (int64_t at = 0; at < count; at += BLOCK) {
-            int64_t m = kl_min64(BLOCK, count - at);
+        for (int64_t at = 0; at < count; at += LEAF) {
+            int64_t m = kl_min64(LEAF, count - at);
             kl_cursor_read(&c, m, copy);
             j->f->add(top + o * j->bytes, sum + o, copy, m);
         }
@@ -436,15 +436,15 @@ static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t fr
                        char *top, double *sum) {
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype);
-    double copies[BLOCK][GATHERED];
-    int64_t offsets[BLOCK], first = 0;
-    struct block b;
+    double copies[LEAF][GATHERED];
+    int64_t offsets[LEAF], first = 0;
+    struct leaf b;
     struct kl_cursor c;
     if (j->run) kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
     kl_cursor_init(&c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
     b.n = n;
-    for (int64_t at = 0; at < count; at += BLOCK) {
-        b.m = kl_min64(BLOCK, count - at);
+    for (int64_t at = 0; at < count; at += LEAF) {
+        b.m = kl_min64(LEAF, count - at);
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, offsets);
         for (int64_t r = 0; r < b.m; r++) {
             b.rows[r] = (char *)in->data + (offsets[r] + first) * item;
@@ -492,10 +492,10 @@ static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offs
     return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
 }
 
-#if KL_HAS_WIDE
+#if KL_HAS_SIMD
 /* Four elements more of 16 outputs. */
-KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
-    const kl_wide base = kl_wide_sub(kl_wide_set(KL_TERM_BASE), centre);
+KL_INLINE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
+    const kl_wide base = kl_wide_sub(kl_wide_set(KL_EXP_BASE), centre);
     const kl_wide least =
         kl_wide_sub(kl_wide_mul(centre, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
     kl_wide v[4], y[4], power[4], s[2];
@@ -513,7 +513,7 @@ KL_WIDE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_
 /* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
 static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
                      const float *ahead) {
-#if KL_HAS_WIDE
+#if KL_HAS_SIMD
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
         kl_wide t = kl_wide_load(top + k), s = kl_wide_load(sum + k), v[4];
         kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
@@ -529,7 +529,7 @@ static void add_four(float *top, float *sum, const float *centre, const float *c
             float v = x[i][k], least = least_of(centre[k]);
             top[k] = KL_LARGER(top[k], v);
             v = v < least ? least : v;
-            float y = term_of(false, v, KL_TERM_BASE - centre[k], &power);
+            float y = term_of(false, v, KL_EXP_BASE - centre[k], &power);
             s[i / 2] = __builtin_fmaf(y, power, s[i / 2]);
         }
         sum[k] += s[0] + s[1];
@@ -546,7 +546,7 @@ struct few {
     const float *ahead; /* rows after these; NULL: not looked at */
     union kl_tile raw;
     _Alignas(
-        64) char turned[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
+        64) char transposed[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
     float nothing[KL_TILE];
 };
 static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
@@ -554,7 +554,7 @@ static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
     const void *x;
     if (i >= f->j->s.n_red) return f->nothing;
     if (f->j->rows) {
-        x = f->turned + i * f->width * (int64_t)kl_dtype_size(in->dtype);
+        x = f->transposed + i * f->width * (int64_t)kl_dtype_size(in->dtype);
         if (in->dtype == KL_F32) return x;
         kl_convert(KL_F32, tile->bytes, in->dtype, x, f->n);
         return (const float *)tile->bytes;
@@ -582,54 +582,14 @@ static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) 
         float x = few_at(f, i, &tile)[k], d = x - top;
         nan = nan || x != x;
         d = d < -SPREAD ? -SPREAD : d;
-        float y = kl_term(kl_term_f32, TERMS_F32, d, KL_TERM_BASE, &power);
+        float y = kl_term(kl_term_f32, TERMS_F32, d, KL_EXP_BASE, &power);
         sum = __builtin_fmaf(y, power, sum);
     }
     return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
 }
 #ifdef __AVX512F__
+#include "backend/cpu/reduce/logsumexp_avx512.h"
 enum { SQUARES = 1 };
-/* Four columns of 16 rows, `step` apart. Quarters of registers are loaded from where they lie, so that only half of the exchange is left to the one port that can. */
-KL_WIDE void four_columns(const float *x, int64_t step, kl_wide *v) {
-    kl_simd t[4];
-#pragma GCC unroll 4
-    for (int row = 0; row < 4; row++) {
-        t[row] = _mm512_castps128_ps512(_mm_loadu_ps(x + row * step));
-#pragma GCC unroll 4
-        for (int quarter = 1; quarter < 4; quarter++)
-            t[row] = _mm512_mask_broadcast_f32x4(t[row], (__mmask16)(0xf << 4 * quarter),
-                                                 _mm_loadu_ps(x + (row + 4 * quarter) * step));
-    }
-    KL_SIMD_FOUR(c, t);
-    v[0].v = c0, v[1].v = c1, v[2].v = c2, v[3].v = c3;
-}
-/* The largest elements and the sums of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
-static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
-                        float *sum) {
-    enum { FETCHED = 4096 }; /* bytes ahead */
-    kl_wide centre = kl_wide_set(0);
-    for (int64_t k = 0; k < n; k += KL_WIDE_LANES)
-        for (bool again = true; again;) {
-            kl_wide t = kl_wide_set(-INFINITY), total = kl_wide_set(0);
-            for (int64_t i = 0; i < length; i += KL_WIDE_LANES) {
-                const float *from = x + k * step + i;
-#pragma GCC unroll 16
-                for (int row = 0; row < KL_WIDE_LANES; row++)
-                    __builtin_prefetch((const char *)(from + row * step) + FETCHED);
-#pragma GCC unroll 4
-                for (int four = 0; four < KL_WIDE_LANES; four += 4) {
-                    kl_wide v[4];
-                    four_columns(from + four, step, v);
-                    add_four_wide(&t, &total, centre, v);
-                }
-            }
-            kl_wide_store(top + k, t);
-            kl_wide_store(sum + k, total);
-            const kl_wide now = kl_wide_centre_of(t);
-            again = _mm512_cmp_ps_mask(now.v, centre.v, _CMP_NEQ_UQ);
-            centre = now;
-        }
-}
 #else
 enum { SQUARES = 0 };
 static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
@@ -654,7 +614,7 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     } else if (!squares) {
         if (item == sizeof(float) && step == j->s.n_red)
             f.ahead = (const float *)in->data + (begin + n) * step;
-        kl_turn(item, f.turned, f.width * item, rows, step * item, n, j->s.n_red);
+        kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
     }
     if (squares) {
         few_squares((const float *)rows, step, j->s.n_red, n, top, sum);
@@ -679,7 +639,7 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     }
     KL_EACH(k, n) odd |= sum[k] != sum[k];
     if (odd && squares) /* by rows and elements after all */
-        kl_turn(item, f.turned, f.width * item, rows, step * item, n, j->s.n_red);
+        kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
     for (int64_t k = 0; odd && k < n; k++)
         if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
     kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
@@ -696,7 +656,7 @@ static void few_chunk(void *arg, int64_t i) {
 }
 
 static int logsumexp(struct job *j) {
-    enum { SHORT = 16 };
+    enum { MIN_COLUMNS = 16 };
     char *memory = NULL;
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
     j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
@@ -704,14 +664,14 @@ static int logsumexp(struct job *j) {
         j->rows =
             j->rows && j->s.n_kept <= 1 && (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
         j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
-        kl_share(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
+        kl_run_tasks(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
         return KL_OK;
     }
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
     j->columns = kl_split_columns(&j->s);
     if (j->columns) {
         int64_t side = kl_split_run(&j->s);
-        j->run = side >= SHORT ? side : 0;
+        j->run = side >= MIN_COLUMNS ? side : 0;
         j->group = j->run ? WIDTH : GATHERED;
         while (j->run && j->group > 4 * LANES && j->run < 4 * j->group) j->group /= 2;
     } else {
@@ -729,7 +689,7 @@ static int logsumexp(struct job *j) {
         j->sums = (double *)memory;
         j->tops = memory + n * (int64_t)sizeof *j->sums;
     }
-    kl_share(&alone, j->segments * j->n_groups, segment_chunk, j);
+    kl_run_tasks(&alone, j->segments * j->n_groups, segment_chunk, j);
     if (memory) {
         for (int64_t s = 1; s < j->segments; s++)
             j->f->join(j->tops, j->sums, j->tops + s * j->s.n_out * j->bytes,
@@ -790,7 +750,7 @@ int kl_cpu_logsumexp(struct kl_launch *l) {
             struct kl_c64 *out = l->out->data;
             for (int64_t o = 0; o < j.s.n_out; o++) out[o] = (struct kl_c64){-INFINITY, 0};
         } else {
-            kl_share(&alone, j.s.n_out, logsumexp_c64, &j);
+            kl_run_tasks(&alone, j.s.n_out, logsumexp_c64, &j);
         }
         return KL_OK;
     }

@@ -16,7 +16,7 @@ struct job {
     void (*norm)(const struct job *j, void *out, const void *in, const void *next); /* of a row */
     enum kl_dtype type;
     int64_t length, rows, group;
-    bool centred, stream;
+    bool centred, nontemporal;
     float eps;
     char *weight, *bias; /* of type, dense, with room for whole blocks; NULL: none */
     atomic_bool no_memory;
@@ -95,7 +95,7 @@ static void norm_chunk(void *arg, int64_t i) {
             kl_cursor_read(&c, j->length, row);
         j->norm(j, (char *)out->data + r * bytes, x, r + 1 < end && dense ? x + bytes : x);
     }
-    if (j->stream) kl_stream_end();
+    if (j->nontemporal) kl_nontemporal_end();
     kl_free(row);
 }
 
@@ -116,12 +116,12 @@ static char *dense_of(const struct job *j, const struct kl_arg *a, void **memory
         int64_t m = kl_min64(KL_TILE, j->length - at);
         kl_convert(j->type, copy + at * size, a->dtype, kl_cursor_next(&c, m, &raw), m);
     }
-#if KL_HAS_WIDE
+#if KL_HAS_SIMD
     if (j->norm == norm_bf16)
         for (int64_t at = 0; at < n; at += KL_HALVES) {
-            float was[KL_HALVES], *block = (float *)copy + at;
-            memcpy(was, block, sizeof was);
-            for (int k = 0; k < KL_HALVES; k++) block[kl_place_bf16(k)] = was[k];
+            float was[KL_HALVES], *run = (float *)copy + at;
+            memcpy(was, run, sizeof was);
+            for (int k = 0; k < KL_HALVES; k++) run[kl_place_bf16(k)] = was[k];
         }
 #endif
     return copy;
@@ -139,15 +139,15 @@ int kl_cpu_norm(struct kl_launch *l) {
                                     : norm_f32;
     j.length = in->dims[in->ndim - 1];
     j.rows = in->size / j.length;
-    j.stream = kl_streams(l->out, j.length * (int64_t)kl_dtype_size(in->dtype)) &&
-               j.length % KL_HALVES == 0;
+    j.nontemporal = kl_nontemporal(l->out, j.length * (int64_t)kl_dtype_size(in->dtype)) &&
+                    j.length % KL_HALVES == 0;
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     void *memory[2] = {NULL, NULL};
     if (p->has_weight) j.weight = dense_of(&j, &l->in[1], &memory[0]);
     if (p->has_bias) j.bias = dense_of(&j, &l->in[1 + p->has_weight], &memory[1]);
     bool failed = (p->has_weight && !j.weight) || (p->has_bias && !j.bias);
     struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
-    if (!failed) kl_share(&alone, kl_ceil_div(j.rows, j.group), norm_chunk, &j);
+    if (!failed) kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group), norm_chunk, &j);
     kl_free(memory[0]);
     kl_free(memory[1]);
     return failed || atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;

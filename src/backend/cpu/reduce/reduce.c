@@ -33,7 +33,7 @@
 
 enum {
     LANES = 16,
-    BLOCK = 128,
+    LEAF = 128,
     SEGMENT = 1 << 16, /* reduced elements; BLOCK times a power of two */
     LEVELS = 56,       /* of the binary counter */
     SEGMENT_LEVELS = 10,
@@ -43,8 +43,8 @@ enum {
         4096, /* bytes between what is read of a row and what is asked for: the processor does not look past the end of a page */
     NARROW = 64, /* outputs side by side, less than this */
 };
-_Static_assert(BLOCK << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
-_Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as reduce.inc is written out");
+_Static_assert(LEAF << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
+_Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out");
 
 #define SUM_OF(a, b) ((a) + (b))
 #define PRODUCT_OF(a, b) ((a) * (b))
@@ -125,68 +125,68 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as reduce.inc is written out"
 #define JOIN SUM_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_simd_f32
+#define WIDE kl_simd_load_f32
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME sum_f16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_simd_f16
+#define WIDE kl_simd_load_f16
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME sum_bf16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_simd_bf16
+#define WIDE kl_simd_load_bf16
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_f32
 #define JOIN PRODUCT_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_simd_f32
+#define WIDE kl_simd_load_f32
 #define OF prod_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_f16
 #define JOIN PRODUCT_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_simd_f16
+#define WIDE kl_simd_load_f16
 #define OF prod_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_bf16
 #define JOIN PRODUCT_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_simd_bf16
+#define WIDE kl_simd_load_bf16
 #define OF prod_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_f32
 #define JOIN SUM_OF
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_simd_f32
+#define WIDE kl_simd_load_f32
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_f16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_simd_f16
+#define WIDE kl_simd_load_f16
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_bf16
 #define JOIN SUM_OF
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_simd_bf16
+#define WIDE kl_simd_load_bf16
 #define OF sum_f32
-#include "backend/cpu/reduce/reduce_simd.inc"
+#include "backend/cpu/reduce/reduce_x86.inc"
 #define HALVES(op)                                                 \
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
     [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},
@@ -196,7 +196,7 @@ _Static_assert(LANES == 16 && BLOCK == 8 * LANES, "as reduce.inc is written out"
 
 /* Of squared distances, by the dtype of the elements; the rest is as of sums of float32. */
 struct squares {
-    void (*run)(const float *means, void *levels, int64_t *blocks, const void *x, int64_t n);
+    void (*run)(const float *means, void *levels, int64_t *leaves, const void *x, int64_t n);
     void (*lane)(const float *means, void *out, const void *const *rows, int n_rows, int64_t n);
 };
 static const struct squares all_squares[KL_N_DTYPES] = {
@@ -208,7 +208,7 @@ static const struct squares all_squares[KL_N_DTYPES] = {
 };
 
 struct join {
-    void (*run)(void *levels, int64_t *blocks, const void *x, int64_t n);
+    void (*run)(void *levels, int64_t *leaves, const void *x, int64_t n);
     void (*lane)(void *out, const void *const *rows, int n_rows, int64_t n);
     void (*fold)(void *a, const void *b, int64_t n);
 };
@@ -266,7 +266,7 @@ struct job {
  * subtree of 2^k blocks. */
 struct counter {
     char *level;
-    int64_t width, blocks;
+    int64_t width, leaves;
 };
 
 static char *level_at(const struct job *j, const struct counter *c, int k) {
@@ -276,19 +276,19 @@ static char *level_at(const struct job *j, const struct counter *c, int k) {
 /* Adds a finished block; `value` is overwritten. */
 static void counter_push(const struct job *j, struct counter *c, char *value) {
     int k = 0;
-    for (; c->blocks >> k & 1; k++) {
+    for (; c->leaves >> k & 1; k++) {
         j->join.fold(level_at(j, c, k), value, c->width);
         memcpy(value, level_at(j, c, k), (size_t)(c->width * j->bytes));
     }
     memcpy(level_at(j, c, k), value, (size_t)(c->width * j->bytes));
-    c->blocks++;
+    c->leaves++;
 }
 
 /* Joins what is left, from the right. There is at least one block. */
 static void counter_finish(const struct job *j, struct counter *c, char *out) {
     bool any = false;
-    for (int k = 0; c->blocks >> k; k++) {
-        if (!(c->blocks >> k & 1)) continue;
+    for (int k = 0; c->leaves >> k; k++) {
+        if (!(c->leaves >> k & 1)) continue;
         char *here = level_at(j, c, k);
         if (any) j->join.fold(here, out, c->width);
         memcpy(out, here, (size_t)(c->width * j->bytes));
@@ -300,13 +300,13 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
 static void run(const struct job *j, struct counter *c, const void *x, int64_t n,
                 const void *mean) {
     if (j->squares.run)
-        j->squares.run(mean, c->level, &c->blocks, x, n);
+        j->squares.run(mean, c->level, &c->leaves, x, n);
     else if (!j->keyed)
-        j->join.run(c->level, &c->blocks, x, n);
+        j->join.run(c->level, &c->leaves, x, n);
     else if (j->type == KL_I16)
-        run_keys16(j->order, c->level, &c->blocks, x, n);
+        run_keys16(j->order, c->level, &c->leaves, x, n);
     else
-        run_keys32(j->order, c->level, &c->blocks, x, n);
+        run_keys32(j->order, c->level, &c->leaves, x, n);
 }
 
 static void join_rows(const struct job *j, void *out, const void *const *rows, int n_rows,
@@ -396,7 +396,7 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
                 run(j, &counter, x, m, mean);
             }
         }
-        if (counter.blocks > 1)
+        if (counter.leaves > 1)
             counter_finish(j, &counter, results + o * j->bytes);
         else if (j->bytes ==
                  4) /* of a length that is known: the call would take as long as a short row */
@@ -407,24 +407,24 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
 }
 
 /* A block on the way by columns: m rows of n values, of which lane k has rows k, k + LANES, ... */
-struct block {
+struct leaf {
     const struct job *j;
     int64_t begin, n, m;
-    int64_t offsets[BLOCK]; /* of the rows, in elements */
-    struct kl_cursor c;     /* when not dense */
-    char room[4][WIDTH];    /* halves that wait */
-    union kl_tile raw, tile, row[BLOCK / LANES];
+    int64_t offsets[LEAF]; /* of the rows, in elements */
+    struct kl_cursor c;    /* when not dense */
+    char room[4][WIDTH];   /* halves that wait */
+    union kl_tile raw, tile, row[LEAF / LANES];
 };
 
 /* Rows from `first` on, `apart` from each other, as many as a lane has, joined. */
-static void join_some(struct block *b, int64_t first, int64_t apart, char *out) {
+static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
     const struct job *j = b->j;
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype), n = 0;
     bool distant = j->means && !j->squares.run;
     const char *mean = mean_of(j, b->begin);
-    const void *rows[BLOCK / LANES];
-    for (int64_t r = first; r < b->m && n < BLOCK / LANES; r += apart, n++) {
+    const void *rows[LEAF / LANES];
+    for (int64_t r = first; r < b->m && n < LEAF / LANES; r += apart, n++) {
         char *base = (char *)in->data + b->offsets[r] * item;
         if (j->dense) {
             rows[n] = base;
@@ -462,7 +462,7 @@ static void join_some(struct block *b, int64_t first, int64_t apart, char *out) 
 }
 
 /* Lanes k, k + step, k + 2 step, ... joined by halving; depth: of the recursion. */
-static void join_lanes(struct block *b, int64_t k, int64_t step, int depth, char *out) {
+static void join_lanes(struct leaf *b, int64_t k, int64_t step, int depth, char *out) {
     if (step == LANES) {
         join_some(b, k, LANES, out);
         return;
@@ -479,7 +479,7 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
     const struct kl_arg *in = j->l->in;
     _Alignas(64) char levels[SEGMENT_LEVELS * WIDTH], value[WIDTH];
     struct counter counter = {levels, n, 0};
-    struct block b; /* large: not cleared */
+    struct leaf b; /* large: not cleared */
     int64_t first = 0;
     b.j = j;
     b.begin = begin;
@@ -489,13 +489,13 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
     else
         kl_cursor_init(&b.c, in->data, (int)kl_dtype_size(in->dtype), j->s.n_kept, j->s.kept_dims,
                        j->s.kept_strides);
-    for (int64_t at = 0; at < count; at += BLOCK) {
-        b.m = kl_min64(BLOCK, count - at);
+    for (int64_t at = 0; at < count; at += LEAF) {
+        b.m = kl_min64(LEAF, count - at);
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, b.offsets);
         for (int64_t r = 0; r < b.m; r++) b.offsets[r] += first;
         if (j->keyed) { /* in any order: neighbours, which lie closer together */
             join_some(&b, 0, 1, value);
-            for (int64_t r = BLOCK / LANES; r < b.m; r += BLOCK / LANES) {
+            for (int64_t r = LEAF / LANES; r < b.m; r += LEAF / LANES) {
                 join_some(&b, r, 1, b.room[0]);
                 j->join.fold(value, b.room[0], n);
             }
@@ -518,8 +518,8 @@ static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t
     int64_t first;
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
     const char *x = (const char *)in->data + (first + from * n) * item;
-    for (int64_t at = 0; at < count; at += BLOCK) {
-        int64_t m = kl_min64(BLOCK, count - at);
+    for (int64_t at = 0; at < count; at += LEAF) {
+        int64_t m = kl_min64(LEAF, count - at);
         for (int64_t r = 0; r < m; r += LANES) {
             int64_t wide = kl_min64(LANES, m - r) * n;
             const char *row = x + (at + r) * n * item;
@@ -618,7 +618,7 @@ static void join_segments(const struct job *j) {
 
 /* The way through memory, and what one task is. */
 static void choose_way(struct job *j) {
-    enum { SHORT = 16 }; /* shorter runs are not worth a task: several are gathered */
+    enum { MIN_COLUMNS = 16 }; /* shorter runs are not worth a task: several are gathered */
     bool same = j->l->in->dtype == j->read && (!j->means || j->squares.run);
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
     j->way = kl_split_columns(&j->s) ? BY_COLUMNS : BY_ROWS;
@@ -631,7 +631,7 @@ static void choose_way(struct job *j) {
         int64_t side = kl_split_run(&j->s);
         bool follow = j->s.n_gone == 1 && j->s.gone_strides[0] == side;
         if (follow && side < NARROW && !j->means) j->way = BY_NARROW;
-        if (j->way == BY_NARROW || side >= SHORT) j->run = side;
+        if (j->way == BY_NARROW || side >= MIN_COLUMNS) j->run = side;
         j->dense = same && j->run;
         int wide = (int)kl_dtype_size(j->read) > j->bytes ? (int)kl_dtype_size(j->read) : j->bytes;
         j->group = j->dense || j->run ? WIDTH / wide : KL_TILE;
@@ -668,7 +668,7 @@ static int reduce(struct job *j) {
     }
     struct kl_launch alone = {.parallel =
                                   j->l->in->size >= KL_PARALLEL_FROM ? j->l->parallel : NULL};
-    kl_share(&alone, j->segments * j->n_groups, segment_chunk, j);
+    kl_run_tasks(&alone, j->segments * j->n_groups, segment_chunk, j);
     if (j->partial) join_segments(j);
     kl_free(j->partial);
     return KL_OK;

@@ -19,7 +19,7 @@ enum {
     GROUP = 16,
     SEGMENT = 1 << 16, /* a multiple of KL_TILE, and that of GROUP */
     WIDTH = 4096,      /* bytes of values side by side: KL_TILE of the widest */
-    SHORT = 16,        /* fewer columns are not worth it */
+    MIN_COLUMNS = 16,  /* fewer columns are not worth it */
 };
 enum { PREFIX, TOTAL, LOCAL, OFFSET, N_PARTS };
 
@@ -148,12 +148,12 @@ static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, stru
 #endif
 /* Two vectors, one behind the other. */
 static inline void put_f32(float *y, kl_simd first, kl_simd second) {
-    kl_simd_put(y, first);
-    kl_simd_put(y + KL_SIMD, second);
+    kl_simd_store_f32(y, first);
+    kl_simd_store_f32(y + KL_SIMD, second);
 }
 static inline void put_f16(uint16_t *y, kl_simd first, kl_simd second) {
-    kl_simd_put_f16(y, first);
-    kl_simd_put_f16(y + KL_SIMD, second);
+    kl_simd_store_f16(y, first);
+    kl_simd_store_f16(y + KL_SIMD, second);
 }
 #define IS_F32
 #define NAME sum_f32
@@ -161,7 +161,7 @@ static inline void put_f16(uint16_t *y, kl_simd first, kl_simd second) {
 #define IDENTITY -0.0f
 #define FROM float
 #define DTYPE KL_F32
-#define WIDE kl_simd_f32
+#define WIDE kl_simd_load_f32
 #define PUT put_f32
 #define OF sum_f32
 #include "backend/cpu/reduce/scan_simd.inc"
@@ -170,63 +170,12 @@ static inline void put_f16(uint16_t *y, kl_simd first, kl_simd second) {
 #define IDENTITY -0.0f
 #define FROM uint16_t
 #define DTYPE KL_F16
-#define WIDE kl_simd_f16
+#define WIDE kl_simd_load_f16
 #define PUT put_f16
 #define OF sum_f32
 #include "backend/cpu/reduce/scan_simd.inc"
 #ifdef __AVX512F__
-/* A square of bfloat16 is turned over as pairs of elements, which are as wide as float32: with half the shuffles, and none to widen and to narrow them. t[i]: element i of 16 groups. */
-static inline __attribute__((always_inline)) void take_pairs(kl_simd *t, const uint16_t *x) {
-    kl_simd g[8]; /* groups k and k + 4, or k + 4 and k + 8 */
-#pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) {
-        const uint16_t *first = x + (k + k / 4 * 4) * GROUP;
-        __m512 low = _mm512_castps256_ps512(_mm256_loadu_ps((const float *)(const void *)first));
-        __m256 high = _mm256_loadu_ps((const float *)(const void *)(first + 4 * GROUP));
-        g[k] = _mm512_insertf32x8(low, high, 1);
-    }
-    KL_SIMD_FOUR(a, g);
-    KL_SIMD_FOUR(b, g + 4);
-    const kl_simd pairs[8] = {KL_SIMD_PAIR(a0, b0, 0), KL_SIMD_PAIR(a1, b1, 0),
-                              KL_SIMD_PAIR(a2, b2, 0), KL_SIMD_PAIR(a3, b3, 0),
-                              KL_SIMD_PAIR(a0, b0, 1), KL_SIMD_PAIR(a1, b1, 1),
-                              KL_SIMD_PAIR(a2, b2, 1), KL_SIMD_PAIR(a3, b3, 1)};
-#pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) {
-        __m512i pair = _mm512_castps_si512(pairs[k]);
-        t[2 * k] = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16));
-        t[2 * k + 1] = _mm512_castsi512_ps(_mm512_and_si512(pair, _mm512_set1_epi32(-0x10000)));
-    }
-}
-/* Rounded as kl_store_bf16 does. */
-static inline __attribute__((always_inline)) void put_pairs(uint16_t *y, const kl_simd *t) {
-    const __mmask32 odd = 0xaaaaaaaa;
-    const __m512i ends = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
-    const __m512i others = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-    __m512i pair[8];
-    kl_simd g[8];
-#pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) {
-        __m512i first = _mm512_castps_si512(t[2 * k]), second = _mm512_castps_si512(t[2 * k + 1]);
-        __m512i high = _mm512_mask_mov_epi16(_mm512_srli_epi32(first, 16), odd, second);
-        __m512i low = _mm512_mask_mov_epi16(first, odd, _mm512_slli_epi32(second, 16));
-        pair[k] = kl_round_halves(high, low);
-    }
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; k++) {
-        g[k] = _mm512_castsi512_ps(_mm512_permutex2var_epi64(pair[k], ends, pair[k + 4]));
-        g[k + 4] = _mm512_castsi512_ps(_mm512_permutex2var_epi64(pair[k], others, pair[k + 4]));
-    }
-    KL_SIMD_FOUR(a, g);
-    KL_SIMD_FOUR(b, g + 4);
-    const kl_simd rows[8] = {a0, a1, a2, a3, b0, b1, b2, b3};
-#pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) {
-        float *first = (float *)(void *)(y + (k + k / 4 * 4) * GROUP);
-        _mm256_storeu_ps(first, _mm512_castps512_ps256(rows[k]));
-        _mm256_storeu_ps(first + 2 * GROUP, _mm512_extractf32x8_ps(rows[k], 1));
-    }
-}
+#include "backend/cpu/reduce/scan_avx512.h"
 #define PAIRS
 #endif
 #define NAME sum_bf16
@@ -234,8 +183,8 @@ static inline __attribute__((always_inline)) void put_pairs(uint16_t *y, const k
 #define IDENTITY -0.0f
 #define FROM uint16_t
 #define DTYPE KL_BF16
-#define WIDE kl_simd_bf16
-#define PUT kl_simd_put_bf16
+#define WIDE kl_simd_load_bf16
+#define PUT kl_simd_store_bf16
 #define OF sum_f32
 #include "backend/cpu/reduce/scan_simd.inc"
 #else
@@ -418,12 +367,12 @@ static void segment_chunk(void *arg, int64_t i) {
     scan_part(j, &s, in, out, from, kl_min64(SEGMENT, j->length - from), true);
 }
 
-static int scan_long(struct job *j, const struct kl_launch *share) {
+static int scan_long(struct job *j, const struct kl_launch *alone) {
     int64_t n = j->rows * j->segments;
     struct state s;
     j->totals = kl_malloc((size_t)(n * j->bytes));
     if (!j->totals) return kl_fail_nomem(j->l->err);
-    kl_share(share, n, total_chunk, j);
+    kl_run_tasks(alone, n, total_chunk, j);
     for (int64_t row = 0; row < j->rows; row++) { /* totals become totals up to their segment */
         s.has_prefix = false;
         for (int64_t k = 0; k < j->segments; k++) {
@@ -433,7 +382,7 @@ static int scan_long(struct job *j, const struct kl_launch *share) {
             memcpy(total, s.parts + PREFIX * j->bytes, (size_t)j->bytes);
         }
     }
-    kl_share(share, n, segment_chunk, j);
+    kl_run_tasks(alone, n, segment_chunk, j);
     kl_free(j->totals);
     return KL_OK;
 }
@@ -533,25 +482,25 @@ int kl_cpu_scan(struct kl_launch *l) {
         j.in_strides[j.n - 1] = j.in_strides[j.n];
         j.out_strides[j.n - 1] = j.out_strides[j.n];
     }
-    struct kl_launch share = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
+    struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
     if (j.n && j.in_strides[j.n - 1] == 1 && j.out_strides[j.n - 1] == 1 &&
-        j.dims[j.n - 1] >= SHORT) {
+        j.dims[j.n - 1] >= MIN_COLUMNS) {
         j.run = j.dims[j.n - 1];
         j.group = j.read == j.type ? kl_min64(KL_TILE, WIDTH / j.bytes) : WIDTH / j.bytes;
         j.run_groups = kl_ceil_div(j.run, j.group);
-        kl_share(&share, j.rows / j.run * j.run_groups, column_chunk, &j);
+        kl_run_tasks(&alone, j.rows / j.run * j.run_groups, column_chunk, &j);
         return KL_OK;
     }
     j.segments = kl_ceil_div(j.length, SEGMENT);
     enum { FEW = 16 }; /* rows, that are not enough to share */
-    if (share.parallel && j.rows < FEW && j.segments > 1) return scan_long(&j, &share);
+    if (alone.parallel && j.rows < FEW && j.segments > 1) return scan_long(&j, &alone);
     j.group = kl_ceil_div(KL_CHUNK / 4, in->dims[p->axis]);
 #if KL_HAS_SIMD
     if (has_squares(&j)) {
-        kl_share(&share, kl_ceil_div(j.rows, j.group), squares_chunk, &j);
+        kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group), squares_chunk, &j);
         return KL_OK;
     }
 #endif
-    kl_share(&share, kl_ceil_div(j.rows, j.group), row_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group), row_chunk, &j);
     return KL_OK;
 }

@@ -4,12 +4,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/cpu/math/exp.h"
 #include "backend/cpu/math/extremes.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/vector/lanes.h"
 #include "backend/cpu/operand/scratch.h"
 #include "backend/cpu/operand/tile.h"
+#include "backend/cpu/math/exp_wide.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/op_params.h"
 
@@ -33,7 +33,7 @@ struct job {
     const struct kl_launch *l;
     void (*row)(const struct job *j, int64_t row);
     int64_t length, rows, group; /* of a row; of all; rows, or columns, of one task */
-    bool stream;                 /* rows go past the caches */
+    bool nontemporal;            /* rows go past the caches */
     atomic_bool no_memory;
     int64_t inner, strips; /* columns side by side; tasks that they make */
 };
@@ -71,7 +71,7 @@ enum {
 };
 #define CENTRE \
     (KL_EXP_BASE + 64) /* exponentials are 2^32 to 2^96 times too large, so none is denormal */
-#if !KL_HAS_WIDE
+#if !KL_HAS_SIMD
 typedef struct {
     float lane[LANES];
 } kl_wide;
@@ -82,16 +82,16 @@ static void kl_wide_sums(float *sum, const kl_wide *v) {
         sum[row] = w.lane[0];
     }
 }
-KL_WIDE kl_wide kl_wide_load(const float *x) {
+KL_INLINE kl_wide kl_wide_load(const float *x) {
     kl_wide v;
     memcpy(v.lane, x, sizeof v.lane);
     return v;
 }
-KL_WIDE kl_wide kl_wide_add(kl_wide x, kl_wide y) {
+KL_INLINE kl_wide kl_wide_add(kl_wide x, kl_wide y) {
     KL_LANES(k, LANES) x.lane[k] += y.lane[k];
     return x;
 }
-KL_WIDE kl_wide kl_wide_sub(kl_wide x, kl_wide y) {
+KL_INLINE kl_wide kl_wide_sub(kl_wide x, kl_wide y) {
     KL_LANES(k, LANES) x.lane[k] -= y.lane[k];
     return x;
 }
@@ -104,14 +104,10 @@ static void kl_wide_tops(float *top, const kl_wide *v) {
 }
 #endif
 /* x without the lower half of its digits. */
-KL_WIDE kl_wide upper_half(kl_wide x) {
+KL_INLINE kl_wide upper_half(kl_wide x) {
     enum { LOWER = 0xfff };
-#ifdef __AVX512F__
-    const __m512i lower = _mm512_set1_epi32(LOWER);
-    return (kl_wide){_mm512_castsi512_ps(_mm512_andnot_si512(lower, _mm512_castps_si512(x.v)))};
-#elif KL_HAS_WIDE
-    const __m256 lower = _mm256_castsi256_ps(_mm256_set1_epi32(LOWER));
-    return (kl_wide){_mm256_andnot_ps(lower, x.v), _mm256_andnot_ps(lower, x.w)};
+#if KL_HAS_SIMD
+    return kl_wide_clear(x, LOWER);
 #else
     KL_LANES(k, LANES) x.lane[k] = kl_bits_f32(kl_f32_bits(x.lane[k]) & ~(uint32_t)LOWER);
     return x;
@@ -119,7 +115,7 @@ KL_WIDE kl_wide upper_half(kl_wide x) {
 }
 /* n elements more, with room for whole vectors, of a sum of lanes, and of what its roundings have left.
  * Four vectors, or two, or the last, are added up first, which rounds nothing where all are equal. */
-KL_WIDE void add_up(kl_wide *sum, kl_wide *rest, const float *y, int64_t n, bool first) {
+KL_INLINE void add_up(kl_wide *sum, kl_wide *rest, const float *y, int64_t n, bool first) {
     kl_wide s = *sum, left = *rest;
     for (int64_t i = 0; i < n; first = false) {
         kl_wide v = kl_wide_load(y + i);
@@ -137,30 +133,14 @@ KL_WIDE void add_up(kl_wide *sum, kl_wide *rest, const float *y, int64_t n, bool
     *sum = s, *rest = left;
 }
 /* kl_wide_sums of two. */
-KL_WIDE void both_sums(float *a, float *b, const kl_wide *v, const kl_wide *w) {
-#if KL_HAS_WIDE && !defined __AVX512F__
-    for (int row = 0; row < SIDE; row += 4) {
-        __m256 q[4]; /* quarters: of v in the lower half, of w in the upper one */
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++) {
-            const __m256 x = _mm256_add_ps(v[row + k].v, v[row + k].w),
-                         y = _mm256_add_ps(w[row + k].v, w[row + k].w);
-            q[k] = _mm256_add_ps(_mm256_permute2f128_ps(x, y, 0x20),
-                                 _mm256_permute2f128_ps(x, y, 0x31));
-        }
-        for (int k = 0; k < 4; k += 2)
-            q[k] = _mm256_add_ps(_mm256_shuffle_ps(q[k], q[k + 1], 0x44),
-                                 _mm256_shuffle_ps(q[k], q[k + 1], 0xee));
-        q[0] =
-            _mm256_add_ps(_mm256_shuffle_ps(q[0], q[2], 0x88), _mm256_shuffle_ps(q[0], q[2], 0xdd));
-        _mm_storeu_ps(a + row, _mm256_castps256_ps128(q[0]));
-        _mm_storeu_ps(b + row, _mm256_extractf128_ps(q[0], 1));
-    }
+#if KL_HAS_SIMD && !defined __AVX512F__
+#include "backend/cpu/reduce/softmax_avx2.h"
 #else
+KL_INLINE void both_sums(float *a, float *b, const kl_wide *v, const kl_wide *w) {
     kl_wide_sums(a, v);
     kl_wide_sums(b, w);
-#endif
 }
+#endif
 /* 1 / the sum of each row, as a float and what that lacks. Nor are sums rounded where lanes are joined:
  * the upper halves of their digits are added up, and the lower ones, to which `rest` belongs. */
 static void inverses(float *factor, float *lack, const kl_wide *sum, const kl_wide *rest,
@@ -178,7 +158,7 @@ static void inverses(float *factor, float *lack, const kl_wide *sum, const kl_wi
         lack[k] = lack_of(factor[k], total, lower[k] - (total - upper[k]));
     }
 }
-static void short_inverses(float *factor, const kl_wide *sum, const float *top) {
+static void inverses_half(float *factor, const kl_wide *sum, const float *top) {
     kl_wide_sums(factor, sum);
     KL_LANES(k, SIDE) factor[k] = inverse_of(factor[k], top[k]);
 }
@@ -190,15 +170,15 @@ static inline void narrow_bf16(uint16_t *y, const float *x) {
     for (int k = 0; k < 2 * LANES; k++) y[k] = kl_bf16_store(x[k]);
 }
 static inline void narrow_f16(uint16_t *y, const float *x) {
-#if KL_HAS_WIDE
+#if KL_HAS_SIMD
     kl_store_f16(y, x);
 #else
     for (int k = 0; k < 2 * LANES; k++) y[k] = kl_f16_store(x[k]);
 #endif
 }
 /* One vector of results of float32, from exponentials e. */
-KL_WIDE void one_f32(void *to, const float *e, float factor, float lack) {
-#if KL_HAS_WIDE
+KL_INLINE void one_f32(void *to, const float *e, float factor, float lack) {
+#if KL_HAS_SIMD
     const kl_wide v = kl_wide_load(e);
     kl_wide_store(to, kl_wide_fma(v, kl_wide_set(factor), kl_wide_mul(v, kl_wide_set(lack))));
 #else
@@ -208,8 +188,8 @@ KL_WIDE void one_f32(void *to, const float *e, float factor, float lack) {
 #endif
 }
 /* The same of two, of 16-bit floats. */
-KL_WIDE void products(float *q, const float *e, float factor) {
-#if KL_HAS_WIDE
+KL_INLINE void products(float *q, const float *e, float factor) {
+#if KL_HAS_SIMD
 #pragma GCC unroll 2
     for (int k = 0; k < 2 * LANES; k += LANES)
         kl_wide_store(q + k, kl_wide_mul(kl_wide_load(e + k), kl_wide_set(factor)));
@@ -218,25 +198,25 @@ KL_WIDE void products(float *q, const float *e, float factor) {
 #endif
 }
 /* Exponentials of 16-bit floats are shorter: roundings hide their errors. float16 has three digits more, and below 2^-14 a step of its own. */
-#if KL_HAS_WIDE
-KL_WIDE kl_wide term_half(kl_wide x, kl_wide base) {
+#if KL_HAS_SIMD
+KL_INLINE kl_wide term_half(kl_wide x, kl_wide base) {
     kl_wide power,
         y = kl_wide_term(kl_term_half, sizeof kl_term_half / sizeof *kl_term_half, x, base, &power);
     return kl_wide_mul(y, power);
 }
-KL_WIDE kl_wide term_f16(kl_wide x, kl_wide base) {
+KL_INLINE kl_wide term_f16(kl_wide x, kl_wide base) {
     kl_wide power,
         y = kl_wide_term(kl_term_f32, sizeof kl_term_f32 / sizeof *kl_term_f32, x, base, &power);
     return kl_wide_mul(y, power);
 }
 #define term_f32 kl_wide_exp
 #else
-KL_WIDE float term_half(float x, float base) {
+KL_INLINE float term_half(float x, float base) {
     float power,
         y = kl_term(kl_term_half, sizeof kl_term_half / sizeof *kl_term_half, x, base, &power);
     return y * power;
 }
-KL_WIDE float term_f16(float x, float base) {
+KL_INLINE float term_f16(float x, float base) {
     float power,
         y = kl_term(kl_term_f32, sizeof kl_term_f32 / sizeof *kl_term_f32, x, base, &power);
     return y * power;
@@ -272,7 +252,7 @@ struct kind {
     void (*terms)(float *room, const void *in, int64_t n, int m, float centre, kl_wide *sum,
                   kl_wide *rest, kl_wide *top);
     void (*scale)(void *out, const float *room, int64_t n, int m, const float *factor,
-                  const float *rest, bool stream);
+                  const float *rest, bool nontemporal);
 };
 static const struct kind kind_f32 = {terms_f32, scale_f32}, kind_bf16 = {terms_bf16, scale_bf16},
                          kind_f16 = {terms_f16, scale_f16};
@@ -323,8 +303,8 @@ static void some_rows(const struct job *j, int64_t row, int m, float *room, void
     if (kind == &kind_f32)
         inverses(factor, lack, sums, rests, top);
     else
-        short_inverses(factor, sums, top);
-    kind->scale((char *)out->data + row * n * item, room, n, m, factor, lack, j->stream);
+        inverses_half(factor, sums, top);
+    kind->scale((char *)out->data + row * n * item, room, n, m, factor, lack, j->nontemporal);
     *centre = kl_centre_of(top[m - 1]);
 }
 
@@ -400,7 +380,7 @@ static const float *strip_row(struct strip *s, int64_t i, float *copy) {
 /* Exponentials of four rows, and their sums by pairs, which no rounding error of equal ones changes. */
 static void four_rows(float *const *y, const float *const *x, float *top, const float *centre,
                       float (*sum)[KL_TILE], int64_t n) {
-#if KL_HAS_WIDE
+#if KL_HAS_SIMD
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
         const kl_wide m = kl_wide_load(centre + k), base = kl_wide_sub(kl_wide_set(CENTRE), m),
                       least =
@@ -459,10 +439,11 @@ static void strip_totals(struct strip *s, float *panel) {
     }
 }
 /* y, which is aligned to a cache line, as results; past the caches, where they are whole lines. */
-static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t n, bool stream) {
+static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t n,
+                bool nontemporal) {
     const int64_t item = (int64_t)kl_dtype_size(out->dtype);
     char *to = (char *)out->data + place * item;
-    if (!stream) {
+    if (!nontemporal) {
         kl_convert(out->dtype, to, KL_F32, y, n);
         return;
     }
@@ -474,7 +455,7 @@ static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t
             kl_convert(out->dtype, narrow, KL_F32, from, m);
             from = narrow;
         }
-        kl_stream(to + at * item, from, m * item);
+        kl_nontemporal_copy(to + at * item, from, m * item);
     }
 }
 static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_t n) {
@@ -518,19 +499,19 @@ static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_
         factor[k] = inverse_of(total, s.top[k]);
         lack[k] = lack_of(factor[k], total, (float)(s.total[k] - (double)total));
     }
-    const bool stream =
-        kl_streams(out, j->inner * item) && from * item % KL_LINE == 0 && n * item % KL_LINE == 0;
+    const bool nontemporal = kl_nontemporal(out, j->inner * item) && from * item % KL_LINE == 0 &&
+                             n * item % KL_LINE == 0;
     for (int64_t i = 0; i < j->length; i++) {
         const float *y = panel ? panel + i * s.width : again[i % 4];
         const int64_t place = (outer * j->length + i) * j->inner + from;
         float *q =
-            item == sizeof(float) && !stream && n == s.width ? (float *)out->data + place : z;
+            item == sizeof(float) && !nontemporal && n == s.width ? (float *)out->data + place : z;
         if (!panel && i % 4 == 0)
             strip_terms(&s, i, (float *const[]){again[0], again[1], again[2], again[3]}, unused);
         KL_EACH_WIDE(k, s.width) q[k] = quotient(y[k], factor[k], lack[k]);
-        if (q == z) put(out, place, z, n, stream);
+        if (q == z) put(out, place, z, n, nontemporal);
     }
-    if (stream) kl_stream_end();
+    if (nontemporal) kl_nontemporal_end();
     if (taken) kl_scratch_give(&scratch);
 }
 
@@ -581,7 +562,7 @@ static void rows_chunk(void *arg, int64_t i) {
     float *gathered = dense ? NULL : (float *)scratch.ptr + (is_long ? width + LANES : 0);
     for (int64_t row = i * j->group; row < end; row += side)
         some_rows(j, row, (int)kl_min64(side, end - row), room, gathered, &centre);
-    if (j->stream) kl_stream_end();
+    if (j->nontemporal) kl_nontemporal_end();
     if (is_long || !dense) kl_scratch_give(&scratch);
 }
 
@@ -606,13 +587,13 @@ int kl_cpu_softmax(struct kl_launch *l) {
             for (width = KL_TILE; width > NARROW && j.rows * j.inner < 4 * width;) width /= 2;
         j.group = kl_min64(width, KL_TILE);
         j.strips = kl_ceil_div(j.inner, j.group);
-        kl_share(&alone, j.rows * j.strips, columns_chunk, &j);
+        kl_run_tasks(&alone, j.rows * j.strips, columns_chunk, &j);
         return KL_OK;
     }
     j.group = kl_ceil_div(KL_CHUNK / 4, j.length);
     j.row = out->dtype == KL_C64 ? softmax_c64 : softmax_f64;
-    j.stream = kl_streams(out, j.length * (int64_t)kl_dtype_size(out->dtype));
+    j.nontemporal = kl_nontemporal(out, j.length * (int64_t)kl_dtype_size(out->dtype));
     const bool wide = out->dtype == KL_C64 || out->dtype == KL_F64;
-    kl_share(&alone, kl_ceil_div(j.rows, j.group), wide ? softmax_chunk : rows_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group), wide ? softmax_chunk : rows_chunk, &j);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

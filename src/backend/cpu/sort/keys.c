@@ -4,9 +4,6 @@
 #include <string.h>
 
 #include "backend/cpu/math/complex.h"
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
 
 static inline uint64_t key_f64(double x) {
     uint64_t u = kl_f64_bits(x), top = UINT64_C(1) << 63;
@@ -21,17 +18,9 @@ static uint64_t key_c64(struct kl_c64 x) {
     return re << 32 | im;
 }
 
-enum { BLOCK = 64 };
-#ifdef __AVX512F__ /* by name: gcc has no bits of a comparison of vectors */
-static inline uint64_t reaching_64(const float *x, float low) {
-    __m512 least = _mm512_set1_ps(low);
-    uint64_t bits = 0;
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; v++)
-        bits |= (uint64_t)_mm512_cmp_ps_mask(_mm512_loadu_ps(x + 16 * v), least, _CMP_NLT_UQ)
-                << 16 * v;
-    return bits;
-}
+enum { RUN = 64 };
+#ifdef __AVX512F__
+#include "backend/cpu/sort/keys_avx512.h"
 #endif
 #define PLAIN_BELOW(a, b) ((a) < (b))
 #define FLIP(x, type) ((x) ^ (type)((type)1 << (sizeof(type) * 8 - 1)))

@@ -35,4 +35,4 @@ enum kl_sort_kind {
 size_t kl_sort_tables(int64_t n);
 /* Sorts x[0 .. n-1] by key, stably; room is for n more, tables for as many bytes as kl_sort_tables says, aligned for uint32_t. The result is where it says: x or room. share->parallel may be NULL. */
 void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, int64_t n,
-                     const struct kl_launch *share);
+                     const struct kl_launch *launch);

@@ -224,13 +224,13 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     list->full = false;
     kl_cursor_seek(&r->in, from);
     for (int64_t at = 0; at < count; at += KL_TILE) {
-        int64_t n = kl_min64(KL_TILE, count - at), in_piece = at / KL_TILE % TILES;
+        int64_t n = kl_min64(KL_TILE, count - at), in_part = at / KL_TILE % TILES;
         const char *src = r->src + (from + at) * item;
-        if (bounded && in_piece == 0)
+        if (bounded && in_part == 0)
             bound = bound_of((const float *)(const void *)src,
                              kl_min64(TILES * KL_TILE, count - at), list->k, tops);
         uint64_t limit = list->full && list->least > bound ? list->least : bound;
-        if (bounded && tops[in_piece] < limit) continue;
+        if (bounded && tops[in_part] < limit) continue;
         if (lies && !bounded) kl_prefetch(src + AHEAD, n * item);
         const char *x =
             bounded ? src : kl_cursor_next_as(&r->in, n, in->dtype, j->type, &raw, &tile);
@@ -307,14 +307,14 @@ static void top_segment(void *arg, int64_t i) {
 }
 
 /* Few long rows: the largest of each segment, then of those. */
-static int top_long(struct job *j, const struct kl_launch *share) {
+static int top_long(struct job *j, const struct kl_launch *launch) {
     static const struct kl_launch alone;
     int64_t parts = j->rows * j->segments, most = j->segments * j->kth;
     j->best = kl_malloc((size_t)(parts * j->kth) * sizeof *j->best);
     j->n_best = kl_malloc((size_t)parts * sizeof *j->n_best);
     struct kl_long_key *all = kl_malloc(2 * (size_t)most * sizeof *all + kl_sort_tables(most));
     bool failed = !j->best || !j->n_best || !all;
-    if (!failed) kl_share(share, parts, top_segment, j);
+    if (!failed) kl_run_tasks(launch, parts, top_segment, j);
     failed = failed || atomic_load(&j->no_memory);
     for (int64_t row = 0; row < j->rows && !failed; row++) {
         int64_t n = 0;
@@ -349,13 +349,13 @@ int kl_cpu_partition(struct kl_launch *l) {
         j.out_strides[j.n++] = l->out->strides[i];
     }
     j.group = kl_ceil_div(KL_CHUNK / 8, j.length);
-    struct kl_launch share = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
+    struct kl_launch alone = {.parallel = in->size >= KL_CHUNK ? l->parallel : NULL};
     if (l->op == KL_OP_TOPK) {
         j.segments = kl_ceil_div(j.length, SEGMENT);
-        bool cut = share.parallel && j.rows < FEW && j.segments > 1 && j.kth <= SEGMENT / 16;
-        if (cut) return top_long(&j, &share);
+        bool cut = alone.parallel && j.rows < FEW && j.segments > 1 && j.kth <= SEGMENT / 16;
+        if (cut) return top_long(&j, &alone);
     }
-    kl_share(&share, kl_ceil_div(j.rows, j.group),
-             l->op == KL_OP_TOPK ? top_chunk : partition_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group),
+                 l->op == KL_OP_TOPK ? top_chunk : partition_chunk, &j);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

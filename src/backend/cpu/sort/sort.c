@@ -53,9 +53,9 @@ static void get_keys(void *arg, int64_t i) {
     for (int64_t at = i * KL_CHUNK; at < end; at += KL_TILE) {
         int64_t n = kl_min64(KL_TILE, end - at);
         const void *x = kl_cursor_next_as(&c, n, in->dtype, j->type, &raw, &tile);
-        bool short_f32 = STRAIGHT && j->kind == KL_SORT_U32 && j->type == KL_F32;
-        if (!short_f32) kl_sort_keys(j->type, x, n, key);
-        if (short_f32) {
+        bool narrow_f32 = STRAIGHT && j->kind == KL_SORT_U32 && j->type == KL_F32;
+        if (!narrow_f32) kl_sort_keys(j->type, x, n, key);
+        if (narrow_f32) {
             uint32_t *to = (uint32_t *)r->keys + at;
             KL_EACH(k, n) to[k] = kl_key_f32(((const float *)x)[k]);
         } else if (j->kind == KL_SORT_U32) {
@@ -174,13 +174,13 @@ static void sort_row(struct job *j, int64_t row, char *keys, char *room, char *t
                    &in->strides[j->axis]);
     kl_cursor_init(&r.out, (char *)out->data + out_offset * out_item, out_item, 1,
                    &in->dims[j->axis], &out->strides[j->axis]);
-    kl_share(&j->within, chunks, get_keys, &r);
+    kl_run_tasks(&j->within, chunks, get_keys, &r);
     r.sorted = kl_sort_by_key(j->kind, keys, room, tables, j->length, &j->within);
     if (j->kind == KL_SORT_U32 || j->kind == KL_SORT_U64) {
-        kl_share(&j->within, chunks, put_values, &r);
+        kl_run_tasks(&j->within, chunks, put_values, &r);
         if (atomic_load(&r.special)) put_special(j, &r, r.sorted);
     } else {
-        kl_share(&j->within, chunks, put_places, &r);
+        kl_run_tasks(&j->within, chunks, put_places, &r);
     }
 }
 
@@ -224,6 +224,6 @@ int kl_cpu_sort(struct kl_launch *l) {
         j.within.parallel = alone.parallel;
         alone.parallel = NULL;
     }
-    kl_share(&alone, kl_ceil_div(j.rows, j.group), sort_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(j.rows, j.group), sort_chunk, &j);
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
 }

@@ -1,12 +1,12 @@
 /* sort_by_key.c - sorting by unsigned keys, stably. See keys.h.
  *
  * Many elements are first split by the highest bits in which keys differ at all, into buckets of about equal size that fit the caches; parts of them are counted and moved by threads of their own, in order. Then each bucket is
- * sorted by one thread, digit by digit from the lowest, by the bits in which its own keys differ. Few are sorted by digits at once, very few by merging; with AVX-512, keys of 32 bits alone by a quicksort in vectors (sort_quick.h), in half the time, and up to PIVOTED of them are split by its pivots, in less than half the time that moving them one by one takes. So memory beyond the caches is read and written twice, not once
+ * sorted by one thread, digit by digit from the lowest, by the bits in which its own keys differ. Few are sorted by digits at once, very few by merging; with AVX-512, keys of 32 bits alone by a quicksort in vectors (sort_quick_avx512.h), in half the time, and up to PIVOTED of them are split by its pivots, in less than half the time that moving them one by one takes. So memory beyond the caches is read and written twice, not once
  * per digit: 16 M float32 take 98 ms instead of 180, 16 M int64 234 instead of 615. A bucket that gets a great part of all, as one key far from all others makes, is split again. */
 #include "backend/cpu/sort/keys.h"
 #include "backend/cpu/operand/scratch.h"
 #ifdef __AVX512F__
-#include "backend/cpu/sort/sort_quick.h"
+#include "backend/cpu/sort/sort_quick_avx512.h"
 #endif
 
 enum {
@@ -20,9 +20,9 @@ enum {
     QUICK = 1 << 18,
     QUICK_BUCKET = 1 << 14,
     QUICK_ENOUGH = 64,
-    SPLIT = 1 << 15,   /* elements; fewer are not split */
-    PIVOTED = 1 << 22, /* up to so many of 32 bits are split in vectors, too */
-    STREAMED = 1 << 24 /* bytes; more are written past the caches */
+    SPLIT = 1 << 15,           /* elements; fewer are not split */
+    PIVOTED = 1 << 22,         /* up to so many of 32 bits are split in vectors, too */
+    NONTEMPORAL_FROM = 1 << 24 /* bytes; more are written past the caches */
 };
 
 #define T uint32_t
@@ -46,7 +46,7 @@ static const struct {
     uint64_t (*differ)(const void *x, int64_t n, uint64_t from);
     void (*count)(const void *x, int64_t n, int shift, uint32_t mask, uint32_t *counts);
     void (*move)(const void *x, int64_t n, int shift, uint32_t mask, uint32_t *places, void *to);
-    spread_fn *spread, *stream;
+    spread_fn *spread, *spread_nontemporal;
     int64_t bytes;
     uint64_t
         by; /* the bits to sort by; those of KL_SORT_PLACED behind are in order before, so whole elements may be compared, too */
@@ -54,7 +54,7 @@ static const struct {
 #define SORT(name, size, bits)                                                               \
     {                                                                                        \
         merge_##name, first_##name, differ_##name, count_##name, move_##name, spread_##name, \
-            stream_##name, size, bits                                                        \
+            spread_nontemporal_##name, size, bits                                            \
     }
     [KL_SORT_U32] = SORT(u32, 4, UINT32_MAX),
     [KL_SORT_U64] = SORT(u64, 8, UINT64_MAX),
@@ -67,7 +67,7 @@ static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     enum { WIDE = 11, NARROW = 8 };
 #ifdef __AVX512F__ /* equal keys are the same, so nobody sees their order; of 64 bits digits are faster */
     if (kind == KL_SORT_U32 && n <= QUICK &&
-        quick_sort((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, QUICK_DEPTH))
+        kl_quick_sort((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, KL_QUICK_DEPTH))
         return x;
 #endif
     if (n < MERGED) return sorts[kind].merge(x, room, n);
@@ -131,18 +131,18 @@ static void spread_part(void *arg, int64_t part) {
     struct split *s = arg;
     int64_t n;
     const char *x = part_of(s, part, &n);
-    bool large = s->n * sorts[s->kind].bytes >= STREAMED;
-    spread_fn *spread = large ? sorts[s->kind].stream : sorts[s->kind].spread;
+    bool large = s->n * sorts[s->kind].bytes >= NONTEMPORAL_FROM;
+    spread_fn *spread = large ? sorts[s->kind].spread_nontemporal : sorts[s->kind].spread;
     spread(x, n, s->shift, s->mask, s->bucket, s->places[part], s->to);
 }
 
 /* Bucket k of `to`, to be sorted into its place in `from`. */
-static void sort_bucket(struct split *s, int64_t k, const struct kl_launch *share) {
+static void sort_bucket(struct split *s, int64_t k, const struct kl_launch *launch) {
     int64_t bytes = sorts[s->kind].bytes, begin = s->starts[k], n = s->starts[k + 1] - begin;
     char *x = s->to + begin * bytes, *room = s->from + begin * bytes;
     if (n == 0) return;
-    char *sorted = share ? kl_sort_by_key(s->kind, x, room, s->tables, n, share)
-                         : by_digits(s->kind, x, room, n);
+    char *sorted = launch ? kl_sort_by_key(s->kind, x, room, s->tables, n, launch)
+                          : by_digits(s->kind, x, room, n);
     if (sorted != room) memcpy(room, sorted, (size_t)(n * bytes));
 }
 static void light_bucket(void *arg, int64_t k) {
@@ -203,7 +203,7 @@ static void part_between(uint32_t *x, uint32_t *room, int64_t n, const uint32_t 
     *counts = n;
     if (buckets == 1) return;
     int half = buckets / 2;
-    int64_t front = quick_part(false, x, room, n, pivot[half - 1]);
+    int64_t front = kl_quick_part(false, x, room, n, pivot[half - 1]);
     part_between(x, room, front, pivot, half, counts);
     part_between(x + front, room, n - front, pivot + half, half, counts + half);
 }
@@ -225,12 +225,12 @@ static void pivot_bucket(void *arg, int64_t k) {
     struct pivoted *p = arg;
     int64_t start = p->starts[0][k], end = k + 1 < BETWEEN ? p->starts[0][k + 1] : p->n;
     uint32_t *x = p->to + start, *room = p->from + start;
-    if (quick_sort(x, room, end - start, QUICK_DEPTH)) return;
+    if (kl_quick_sort(x, room, end - start, KL_QUICK_DEPTH)) return;
     char *sorted = by_digits(KL_SORT_U32, (char *)x, (char *)room, end - start);
     if (sorted != (char *)x) memcpy(x, sorted, (size_t)(end - start) * sizeof *x);
 }
 /* The result is in room. */
-static void by_pivots(uint32_t *x, uint32_t *room, int64_t n, const struct kl_launch *share) {
+static void by_pivots(uint32_t *x, uint32_t *room, int64_t n, const struct kl_launch *launch) {
     struct pivoted p = {.from = x, .to = room, .n = n, .part = part_length(n)};
     uint32_t sample[SAMPLE], space[SAMPLE];
     int64_t next = 0;
@@ -238,14 +238,14 @@ static void by_pivots(uint32_t *x, uint32_t *room, int64_t n, const struct kl_la
     for (int i = 0; i < SAMPLE; i++) sample[i] = x[n / SAMPLE * i];
     const uint32_t *sorted = merge_u32(sample, space, SAMPLE);
     for (int k = 0; k + 1 < BETWEEN; k++) p.pivot[k] = sorted[(k + 1) * SAMPLE / BETWEEN];
-    kl_share(share, p.n_parts, pivot_part, &p);
+    kl_run_tasks(launch, p.n_parts, pivot_part, &p);
     for (int k = 0; k < BETWEEN; k++)
         for (int part = 0; part < p.n_parts; part++) {
             p.starts[part][k] = next;
             next += p.counts[part][k];
         }
-    kl_share(share, p.n_parts, gather_part, &p);
-    kl_share(share, BETWEEN, pivot_bucket, &p);
+    kl_run_tasks(launch, p.n_parts, gather_part, &p);
+    kl_run_tasks(launch, BETWEEN, pivot_bucket, &p);
 }
 #endif
 
@@ -262,13 +262,13 @@ size_t kl_sort_tables(int64_t n) {
 }
 
 void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, int64_t n,
-                     const struct kl_launch *share) {
+                     const struct kl_launch *launch) {
     uint64_t differ = 0;
     if (n > UINT32_MAX) return sorts[kind].merge(x, room, n);
     if (n < SPLIT) return by_digits(kind, x, room, n);
 #ifdef __AVX512F__
     if (kind == KL_SORT_U32 && n <= PIVOTED) {
-        by_pivots(x, room, n, share);
+        by_pivots(x, room, n, launch);
         return room;
     }
 #endif
@@ -280,7 +280,7 @@ void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, 
                       .part = part_length(n),
                       .first = sorts[kind].first(x)};
     s.n_parts = (int)kl_ceil_div(n, s.part);
-    kl_share(share, s.n_parts, differ_part, &s);
+    kl_run_tasks(launch, s.n_parts, differ_part, &s);
     for (int part = 0; part < s.n_parts; part++) differ |= s.differ[part] & sorts[kind].by;
     if (!differ) return x;
     s.counts = tables;
@@ -289,12 +289,12 @@ void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, 
     int bits = 64 - __builtin_clzll(differ), low = __builtin_ctzll(differ);
     s.shift = bits - 12 > low ? bits - 12 : low;
     s.mask = (1u << (bits - s.shift)) - 1;
-    kl_share(share, s.n_parts, count_part, &s);
+    kl_run_tasks(launch, s.n_parts, count_part, &s);
     make_buckets(&s);
-    kl_share(share, s.n_parts, spread_part, &s);
+    kl_run_tasks(launch, s.n_parts, spread_part, &s);
     s.heavy = n / 8 > SPLIT ? n / 8 : SPLIT;
-    kl_share(share, s.n_buckets, light_bucket, &s);
+    kl_run_tasks(launch, s.n_buckets, light_bucket, &s);
     for (int k = 0; k < s.n_buckets; k++)
-        if (s.starts[k + 1] - s.starts[k] >= s.heavy) sort_bucket(&s, k, share);
+        if (s.starts[k + 1] - s.starts[k] >= s.heavy) sort_bucket(&s, k, launch);
     return x;
 }

@@ -1,22 +1,27 @@
-/* lanes.h - loops over lanes: partial results side by side, of which there is a fixed number. For the kernels of this folder only. */
+/* lanes.h - loops over a fixed number of lanes: partial results that are computed side by side. For
+ * the kernels of this folder only. */
 #pragma once
 #include <stdint.h>
 
-/* gcc would unroll such a loop before it looks for vectors, and then find none in what has selects. */
+#define KL_INLINE static inline __attribute__((always_inline, unused))
+
+/* gcc would unroll such a loop before it looks for vectors, and then finds none in code with
+ * selects. */
 #ifdef __clang__
 #define KL_LANES(k, n) for (int k = 0; k < (n); k++)
 #else
 #define KL_LANES(k, n) _Pragma("GCC unroll 1") for (int k = 0; k < (n); k++)
 #endif
 
-/* The same where each lane reads its place before it writes it, so that operands may be the result. */
+/* The same for loops in which each lane reads its element before it writes it, so that an operand
+ * may be the result. */
 #ifdef __clang__
 #define KL_EACH_LANE(k, n) _Pragma("clang loop vectorize(assume_safety)") KL_LANES(k, n)
 #else
 #define KL_EACH_LANE(k, n) _Pragma("GCC ivdep") KL_LANES(k, n)
 #endif
 
-/* What 16 lanes give, in lane 0: they are joined by halving. */
+/* Joins 16 lanes by halving; the result is in lane 0. */
 #define KL_HALVE_16(JOIN, lane)                              \
     do {                                                     \
         KL_LANES(k, 8) lane[k] = JOIN(lane[k], lane[k + 8]); \
@@ -26,7 +31,8 @@
     } while (0)
 #define KL_LANE_SUM(a, b) ((a) + (b))
 
-/* The larger of `top` and the largest of x[0 .. n-1]; NaN is passed over, unless top is one. Four vectors side by side, since one would wait for itself. */
+/* The larger of `top` and the largest of x[0 .. n-1]; NaN is ignored, unless top is one. Four
+ * vectors side by side, since each step of one waits for the step before. */
 #define KL_LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define KL_LARGEST(name, T)                                                            \
     static inline T name(const T *x, int64_t n, T top) {                               \

@@ -1,10 +1,10 @@
-/* blocks_amx.c - MATMUL of bfloat16, float32 and float16 in tile registers: see kl_cpu_amx_blocks in matmul.h.
- *
- * The registers multiply faster than operands are packed for them. So where several tasks need the same part of an operand
- * both are packed before, once, by all threads; else each task packs its own. Every element of the result is added up along k in float32, in the same steps, however the product is cut.
- *
- * float32 and float16 go as sums of three and two pieces of bfloat16 (pack_amx.h), in six and four products: the registers do 16 times what vectors of float32 do. What they do not take (infinities, NaN, what lies near the ends
- * of the range) is found when it is packed; then that product of the batch is computed in vectors (blocks.c). */
+/* gemm_amx.c - MATMUL in tile registers: kl_cpu_gemm_amx of matmul.h. The registers multiply faster
+ * than operands are packed for them. So where several tasks need the same part of an operand, all
+ * threads pack both operands once, before; else each task packs its own parts. Every element is
+ * added up along k in float32, in the same steps, however the product is cut. Elements of float32
+ * and float16 are split into three and two bfloat16 parts (pack_amx.h). Values that cannot be split
+ * (infinities, NaN, the ends of the range) are found when they are packed; then that product of the
+ * batch is computed in vectors (gemm.c). */
 #include "backend/cpu/matmul/pack_amx.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/matmul/matmul.h"
@@ -13,18 +13,20 @@
 #ifdef __AVX512F__
 
 enum {
-    ROWS = 256, /* of a task's block of the result, and its columns, at most */
+    ROWS = 256, /* of a task's part of the result, at most; COLS for its columns */
     COLS = 256,
-    /* Tiles along k at once, of all pieces: operands of 512 KB each stay in L2; with few tiles in use 32 columns of b in L1. */
+    /* Tiles along k at once, of all bfloat16 parts: operands of 512 KB each stay in L2; where few
+     * tile registers are in use, 32 columns of b stay in L1. */
     STEPS = 32,
     FEW_STEPS = 12,
-    LEAST = 32,            /* rows and columns */
-    UNIT = 16,             /* a piece of an operand that a task packs for all: so many tiles */
+    LEAST = 32,            /* rows and columns are padded to a multiple of it */
+    UNIT = 16,             /* tiles of an operand that one task packs for all */
     TASKS = 16,            /* enough for the threads of most machines */
-    TASK_FROM = 1 << 21,   /* products worth a task */
-    MOST_PACKED = 1 << 24, /* bytes of each operand, per piece */
-    /* In pieces: rows and columns, and products, from which they are faster than vectors. */
-    PIECES_FROM = 128,
+    TASK_FROM = 1 << 21,   /* multiply-adds that are worth a task */
+    MOST_PACKED = 1 << 24, /* bytes of each operand, for each bfloat16 part */
+    /* Elements of several bfloat16 parts: rows and columns, and multiply-adds, from which tile
+     * registers are faster than vectors. */
+    BF16_PARTS_FROM = 128,
     TWO_FROM = 1 << 24,
     THREE_FROM = 1 << 25,
 };
@@ -32,27 +34,28 @@ enum {
 /* Lines [first, first + lines) of an operand, whole along k, as tiles. */
 struct side {
     const struct kl_arg *arg;
-    int64_t line, step; /* elements between lines, and along k */
-    int64_t at;         /* of the batch */
+    int64_t line, step; /* elements between lines, and between neighbours along k */
+    int64_t at;         /* offset of the batch element, in elements */
     int64_t first, lines, k;
-    int64_t across, along;      /* tiles of a unit of packing */
-    int64_t units, units_along; /* in all, and along k; 0: it is packed, or lies */
-    bool lies;                  /* a left operand is read where it is */
-    bool pairs;                 /* a right operand */
-    int pieces;                 /* of an element */
+    int64_t across, along; /* tiles of one unit of packing */
+    /* units in all, and along k; no units: it is packed already, or read in place */
+    int64_t units, units_along;
+    bool lies;      /* a left operand that is read in place */
+    bool pairs;     /* this is a right operand */
+    int bf16_parts; /* of an element */
     uint16_t *to;
-    _Atomic(uint32_t) most, least; /* as in struct kl_amx_range, of what was packed */
+    _Atomic(uint32_t) most, least; /* the range of what was packed, as in struct kl_amx_range */
 };
 
 struct round {
     struct kl_product *j;
     struct side a, b;
-    int64_t batch, rows, cols; /* of a task */
-    int64_t row_blocks;
+    int64_t batch, rows, cols; /* the part of the result that a task computes */
+    int64_t row_tasks;
 };
 
-/* Of an element; 0: such are not multiplied here. */
-static int pieces_of(enum kl_dtype dtype) {
+/* The number of parts of an element; 0: this dtype is not computed in tile registers. */
+static int bf16_parts_of(enum kl_dtype dtype) {
     return dtype == KL_BF16 ? 1 : dtype == KL_F16 ? 2 : dtype == KL_F32 ? 3 : 0;
 }
 
@@ -61,7 +64,7 @@ static void forget_range(struct side *s) {
     atomic_store(&s->least, KL_AMX_NO_RANGE.least);
 }
 
-/* Called by several threads. */
+/* Several threads may call it. */
 static void join_range(struct side *s, struct kl_amx_range range) {
     uint32_t most = atomic_load(&s->most), least = atomic_load(&s->least);
     while (most < range.most && !atomic_compare_exchange_weak(&s->most, &most, range.most)) {
@@ -70,22 +73,22 @@ static void join_range(struct side *s, struct kl_amx_range range) {
     }
 }
 
-/* Whether the registers take what was packed so far. */
+/* Whether tile registers can compute with what was packed so far. */
 static bool taken(struct round *s) {
     struct kl_amx_range a = {atomic_load(&s->a.most), atomic_load(&s->a.least)};
     struct kl_amx_range b = {atomic_load(&s->b.most), atomic_load(&s->b.least)};
-    return s->a.pieces == 1 || kl_amx_takes(a, b, s->j->k);
+    return s->a.bf16_parts == 1 || kl_amx_takes(a, b, s->j->k);
 }
 
-/* Of nothing yet; packed operands go to `room`, a's a_bytes first. */
+/* Starts a round without lines. Packed operands go to `room`; the first a_bytes are for a. */
 static void start_round(struct round *s, struct kl_product *j, char *room, size_t a_bytes) {
-    int pieces = pieces_of(j->l->out->dtype);
+    int bf16_parts = bf16_parts_of(j->l->out->dtype);
     *s = (struct round){.j = j,
                         .a = {.arg = j->a, .line = j->a_row, .step = j->a_col},
                         .b = {.arg = j->b, .line = j->b_col, .step = j->b_row, .pairs = true}};
     s->a.to = (uint16_t *)room;
     s->b.to = (uint16_t *)(room + a_bytes);
-    s->a.pieces = s->b.pieces = pieces;
+    s->a.bf16_parts = s->b.bf16_parts = bf16_parts;
     forget_range(&s->a);
     forget_range(&s->b);
 }
@@ -94,19 +97,20 @@ static int64_t tiles_of(int64_t k) {
     return kl_ceil_div(k, KL_AMX_DEPTH);
 }
 
-/* Of n tiles along k, so many at once. */
-static int64_t steps_of(int64_t n, int pieces, bool few) {
-    return kl_ceil_div(n, kl_ceil_div(n * pieces, few ? FEW_STEPS : STEPS));
+/* Of n tiles along k, the number that is computed at once. */
+static int64_t steps_of(int64_t n, int bf16_parts, bool few) {
+    return kl_ceil_div(n, kl_ceil_div(n * bf16_parts, few ? FEW_STEPS : STEPS));
 }
 
-/* The first piece of tile t along k of the lines from `line` on; two tiles of a right operand lie beside each other. */
+/* The first part of tile t along k of the lines from `line` on. Two tiles of a right operand are
+ * side by side. */
 static uint16_t *tile_at(const struct side *s, int64_t line, int64_t t) {
     int64_t n = tiles_of(s->k), panel = line / KL_AMX_LINES;
-    if (!s->pairs) return s->to + (panel * n + t) * s->pieces * KL_AMX_TILE;
-    return s->to + ((panel / 2 * n + t) * s->pieces * 2 + panel % 2) * KL_AMX_TILE;
+    if (!s->pairs) return s->to + (panel * n + t) * s->bf16_parts * KL_AMX_TILE;
+    return s->to + ((panel / 2 * n + t) * s->bf16_parts * 2 + panel % 2) * KL_AMX_TILE;
 }
 
-/* Tiles [t, end) along k of `lines` lines, from line `first` of the side on. */
+/* Packs tiles [t, end) along k of `lines` lines, from line `first` of the side on. */
 static void pack_part(struct side *s, int64_t first, int64_t lines, int64_t t, int64_t end) {
     struct kl_amx_range range = KL_AMX_NO_RANGE;
     bool halves = s->arg->dtype == KL_F16;
@@ -114,10 +118,10 @@ static void pack_part(struct side *s, int64_t first, int64_t lines, int64_t t, i
         for (int64_t l = first; l < first + lines; l += KL_AMX_LINES) {
             int64_t k = t * KL_AMX_DEPTH, have = kl_min64(KL_AMX_LINES, s->lines - l);
             int64_t depth = kl_min64(KL_AMX_DEPTH, s->k - k);
-            const char *from = element(s->arg, s->at + (s->first + l) * s->line + k * s->step);
+            const char *from = kl_element(s->arg, s->at + (s->first + l) * s->line + k * s->step);
             uint16_t *to = tile_at(s, l, t);
             if (have < 0) have = 0;
-            if (s->pieces == 1)
+            if (s->bf16_parts == 1)
                 kl_amx_pack((const uint16_t *)from, s->line, s->step, have, depth, s->pairs, to);
             else
                 kl_amx_range_join(&range, kl_amx_split(from, halves, s->line, s->step, have, depth,
@@ -129,11 +133,11 @@ static void pack_part(struct side *s, int64_t first, int64_t lines, int64_t t, i
 static void pack_unit(struct side *s, int64_t unit) {
     int64_t lines = s->across * KL_AMX_LINES, t = unit % s->units_along * s->along;
     int64_t first = unit / s->units_along * lines;
-    pack_part(s, first, kl_min64(lines, round_up(s->lines, LEAST) - first), t,
+    pack_part(s, first, kl_min64(lines, kl_round_up(s->lines, LEAST) - first), t,
               kl_min64(t + s->along, tiles_of(s->k)));
 }
 
-/* A unit is long in the direction in which memory is. */
+/* A unit is long in the direction in which memory is contiguous. */
 static void count_units(struct side *s) {
     s->across = s->step == 1 ? 2 : UNIT;
     s->along = s->step == 1 ? UNIT : 2;
@@ -141,7 +145,8 @@ static void count_units(struct side *s) {
     s->units = s->units_along * kl_ceil_div(s->lines, s->across * KL_AMX_LINES);
 }
 
-/* Both operands from their beginnings on: who packs the first columns of b is then who multiplies by them (block_task), and finds them in its own cache. */
+/* Units of both operands, each from its beginning: the thread that packs the first columns of b
+ * then multiplies by them (multiply_task) and finds them in its own cache. */
 static void pack_task(void *arg, int64_t task) {
     struct round *s = arg;
     int64_t all = s->a.units + s->b.units, of_b = task * s->b.units / all;
@@ -151,11 +156,12 @@ static void pack_task(void *arg, int64_t task) {
         pack_unit(&s->a, task - of_b);
 }
 
-/* Whether rows of a left operand are whole tiles, in whole lines of the cache. Of those far from each other too few lines stay in a cache. */
+/* Whether a left operand is read in place: its rows are whole tiles in whole cache lines. Of rows
+ * that are far apart too few stay in a cache. */
 static bool can_lie(const struct side *s) {
     enum { FAR = 1024 };
-    const char *from = element(s->arg, s->at + s->first * s->line);
-    return !s->pairs && s->pieces == 1 && s->step == 1 && s->line <= FAR &&
+    const char *from = kl_element(s->arg, s->at + s->first * s->line);
+    return !s->pairs && s->bf16_parts == 1 && s->step == 1 && s->line <= FAR &&
            s->line % KL_AMX_DEPTH == 0 && s->lines % LEAST == 0 && s->k % KL_AMX_DEPTH == 0 &&
            (uintptr_t)from % 64 == 0;
 }
@@ -163,17 +169,18 @@ static bool can_lie(const struct side *s) {
 static struct kl_amx_left left_at(const struct side *s, int64_t line, int64_t t) {
     int64_t offset = s->at + (s->first + line) * s->line + t * KL_AMX_DEPTH;
     if (s->lies)
-        return (struct kl_amx_left){(const uint16_t *)element(s->arg, offset), s->line,
+        return (struct kl_amx_left){(const uint16_t *)kl_element(s->arg, offset), s->line,
                                     KL_AMX_DEPTH, KL_AMX_LINES * s->line};
-    return (struct kl_amx_left){tile_at(s, line, t), KL_AMX_DEPTH, s->pieces * KL_AMX_TILE,
-                                tiles_of(s->k) * s->pieces * KL_AMX_TILE};
+    return (struct kl_amx_left){tile_at(s, line, t), KL_AMX_DEPTH, s->bf16_parts * KL_AMX_TILE,
+                                tiles_of(s->k) * s->bf16_parts * KL_AMX_TILE};
 }
 
 static struct kl_amx_place moved(const struct kl_amx_place *p, int64_t row, int64_t col) {
     return (struct kl_amx_place){p->at + row * p->pitch + col, p->pitch};
 }
 
-/* to = from + n tiles along k, from tile t on, of rows x cols of the result, whole blocks of LEAST; from NULL: zeros. */
+/* to = from + the products of n tiles along k, from tile t on, for rows x cols of the result, which
+ * are multiples of LEAST; from NULL: zeros. */
 static void multiply_steps(const struct round *s, bool few, int64_t row, int64_t rows, int64_t col,
                            int64_t cols, int64_t t, int64_t n, const struct kl_amx_place *from,
                            const struct kl_amx_place *to) {
@@ -181,23 +188,24 @@ static void multiply_steps(const struct round *s, bool few, int64_t row, int64_t
         for (int64_t y = 0; y < rows; y += KL_AMX_ROWS) {
             struct kl_amx_place at = moved(to, y, x), before = from ? moved(from, y, x) : at;
             struct kl_amx_left left = left_at(&s->a, row + y, t);
-            kl_amx_block(few, s->a.pieces, n, &left, tile_at(&s->b, col + x, t),
-                         from ? &before : NULL, &at);
+            kl_amx_square(few, s->a.bf16_parts, n, &left, tile_at(&s->b, col + x, t),
+                          from ? &before : NULL, &at);
         }
 }
 
-/* The same of all tiles along k: by way of sums, which `from` or `to` may be. */
+/* The same for all tiles along k. Intermediate sums go to `sums`, which may be `from` or `to`. */
 static void multiply(const struct round *s, bool few, int64_t row, int64_t rows, int64_t col,
                      int64_t cols, const struct kl_amx_place *from, const struct kl_amx_place *sums,
                      const struct kl_amx_place *to) {
-    int64_t n = tiles_of(s->a.k), steps = steps_of(n, s->a.pieces, few);
+    int64_t n = tiles_of(s->a.k), steps = steps_of(n, s->a.bf16_parts, few);
     for (int64_t t = 0; t < n; t += steps)
         multiply_steps(s, few, row, rows, col, cols, t, kl_min64(steps, n - t), t > 0 ? sums : from,
                        t + steps < n ? sums : to);
 }
 
-/* Where a block's sums go at last: to the result itself, if it holds whole blocks of them; else `sums`, which is stored then. */
-static struct kl_amx_place last_place(const struct kl_product *j, const struct place *p,
+/* Where the final sums of a task go: into the result itself, if it can hold whole squares of them;
+ * else to `sums`, which is stored afterwards. */
+static struct kl_amx_place last_place(const struct kl_product *j, const struct kl_place *p,
                                       struct kl_amx_place sums) {
     float *out = (float *)j->l->out->data;
     if (j->l->out->dtype != KL_F32 || p->m % LEAST || p->n % LEAST) return sums;
@@ -205,20 +213,20 @@ static struct kl_amx_place last_place(const struct kl_product *j, const struct p
                                  j->out_row};
 }
 
-static void store(const struct kl_product *j, const struct place *p, struct kl_amx_place sums) {
+static void store(const struct kl_product *j, const struct kl_place *p, struct kl_amx_place sums) {
     for (int64_t i = 0; i < p->m; i++)
-        store_row(j, p, i, 0, p->n, (const char *)(sums.at + i * sums.pitch));
+        kl_store_row(j, p, i, 0, p->n, (const char *)(sums.at + i * sums.pitch));
 }
 
-/* A block of the result, both operands packed; down the columns of b. */
-static void block_task(void *arg, int64_t task) {
+/* Computes a part of the result from packed operands. Tasks go down the columns of b. */
+static void multiply_task(void *arg, int64_t task) {
     const struct round *s = arg;
-    int64_t row = task % s->row_blocks * s->rows, col = task / s->row_blocks * s->cols;
-    struct place p = {.batch = s->batch, .row = s->a.first + row, .col = s->b.first + col};
+    int64_t row = task % s->row_tasks * s->rows, col = task / s->row_tasks * s->cols;
+    struct kl_place p = {.batch = s->batch, .row = s->a.first + row, .col = s->b.first + col};
     struct kl_amx_config before;
     p.m = kl_min64(s->rows, s->a.lines - row);
     p.n = kl_min64(s->cols, s->b.lines - col);
-    int64_t rows = round_up(p.m, LEAST), cols = round_up(p.n, LEAST);
+    int64_t rows = kl_round_up(p.m, LEAST), cols = kl_round_up(p.n, LEAST);
     struct kl_scratch room;
     if (!kl_scratch_take(&room, s->j->l, (size_t)(rows * cols) * sizeof(float))) {
         atomic_store(&s->j->no_memory, true);
@@ -235,20 +243,21 @@ static void block_task(void *arg, int64_t task) {
 /* Products whose tasks pack their own parts. */
 struct own_parts {
     struct kl_product *j;
-    _Atomic(bool) *refused; /* per product of the batch, where some may be */
+    _Atomic(bool) *refused; /* for each product of the batch, where some may be refused */
 };
 
-/* A block of the result, packed here, as much along k at a time as stays in L2. */
+/* Computes a part of the result and packs its operands, as much along k at a time as stays in
+ * L2. */
 static void alone_task(void *arg, int64_t task) {
     const struct own_parts *own = arg;
     struct kl_product *j = own->j;
-    struct place p = place_of(j, task);
+    struct kl_place p = kl_place_of(j, task);
     struct kl_amx_config before;
-    int64_t rows = round_up(p.m, LEAST), cols = round_up(p.n, LEAST);
-    int pieces = pieces_of(j->l->out->dtype);
-    int64_t depth = steps_of(tiles_of(j->k), pieces, false) * KL_AMX_DEPTH;
-    size_t a_bytes = (size_t)(rows * depth * pieces) * 2,
-           b_bytes = (size_t)(cols * depth * pieces) * 2;
+    int64_t rows = kl_round_up(p.m, LEAST), cols = kl_round_up(p.n, LEAST);
+    int bf16_parts = bf16_parts_of(j->l->out->dtype);
+    int64_t depth = steps_of(tiles_of(j->k), bf16_parts, false) * KL_AMX_DEPTH;
+    size_t a_bytes = (size_t)(rows * depth * bf16_parts) * 2,
+           b_bytes = (size_t)(cols * depth * bf16_parts) * 2;
     struct kl_scratch room;
     if (!kl_scratch_take(&room, j->l, a_bytes + b_bytes + (size_t)(rows * cols) * sizeof(float))) {
         atomic_store(&j->no_memory, true);
@@ -283,7 +292,7 @@ static void alone_task(void *arg, int64_t task) {
     kl_scratch_give(&room);
 }
 
-/* One product of the batch. */
+/* Computes one product of the batch in vectors. */
 static void in_vectors(struct kl_product *j, const struct kl_launch *l, int64_t batch) {
     struct kl_product one = *j;
     struct kl_launch launch = *j->l;
@@ -301,26 +310,27 @@ static void in_vectors(struct kl_product *j, const struct kl_launch *l, int64_t 
     one.b = &b;
     one.n_lead = 0;
     one.batches = 1;
-    kl_cpu_blocks(&one, l);
+    kl_cpu_gemm(&one, l);
     if (atomic_load(&one.no_memory)) atomic_store(&j->no_memory, true);
 }
 
 static void each_alone(struct kl_product *j, const struct kl_launch *l) {
     struct own_parts own = {.j = j};
-    if (pieces_of(j->l->out->dtype) > 1) {
+    if (bf16_parts_of(j->l->out->dtype) > 1) {
         own.refused = kl_calloc((size_t)j->batches, sizeof *own.refused);
         if (!own.refused) {
             atomic_store(&j->no_memory, true);
             return;
         }
     }
-    kl_share(l, j->batches * j->row_blocks * j->col_blocks, alone_task, &own);
+    kl_run_tasks(l, j->batches * j->row_tasks * j->col_tasks, alone_task, &own);
     for (int64_t i = 0; own.refused && i < j->batches; i++)
         if (atomic_load(&own.refused[i])) in_vectors(j, l, i);
     kl_free(own.refused);
 }
 
-/* Lines [first, first + lines) of the batch at `at` shall be packed; they may be still. */
+/* Lines [first, first + lines) of the batch element at `at` must be packed next; they may be packed
+ * already. */
 static void ask_for(struct side *s, int64_t at, int64_t first, int64_t lines) {
     bool other = s->at != at, packed = s->lines == lines && s->first == first && !other;
     s->at = at;
@@ -333,7 +343,7 @@ static void ask_for(struct side *s, int64_t at, int64_t first, int64_t lines) {
     if (other) forget_range(s);
 }
 
-/* One product of the batch; false: it is not taken. */
+/* Computes one product of the batch. Returns false where tile registers cannot. */
 static bool one_by_rounds(struct round *s, int64_t rows, int64_t cols, const struct kl_launch *l) {
     const struct kl_product *j = s->j;
     int64_t a_at, b_at;
@@ -343,21 +353,22 @@ static bool one_by_rounds(struct round *s, int64_t rows, int64_t cols, const str
         for (int64_t row = 0; row < j->m; row += rows) {
             ask_for(&s->a, a_at, row, kl_min64(rows, j->m - row));
             ask_for(&s->b, b_at, col, kl_min64(cols, j->n - col));
-            kl_share(l, s->a.units + s->b.units, pack_task, s);
+            kl_run_tasks(l, s->a.units + s->b.units, pack_task, s);
             if (!taken(s)) return false;
-            s->row_blocks = kl_ceil_div(s->a.lines, s->rows);
-            kl_share(l, s->row_blocks * kl_ceil_div(s->b.lines, s->cols), block_task, s);
+            s->row_tasks = kl_ceil_div(s->a.lines, s->rows);
+            kl_run_tasks(l, s->row_tasks * kl_ceil_div(s->b.lines, s->cols), multiply_task, s);
         }
     return true;
 }
 
-/* false: there is no room. */
+/* Returns false where there is no memory. */
 static bool all_rounds(struct kl_product *j, const struct kl_launch *l) {
-    int64_t line = round_up(j->k, KL_AMX_DEPTH) * 2, most = MOST_PACKED / line / ROWS * ROWS;
-    int64_t rows = kl_min64(most, round_up(j->m, LEAST)),
-            cols = kl_min64(most, round_up(j->n, LEAST));
-    int pieces = pieces_of(j->l->out->dtype);
-    size_t a_bytes = (size_t)(rows * line * pieces), b_bytes = (size_t)(cols * line * pieces);
+    int64_t line = kl_round_up(j->k, KL_AMX_DEPTH) * 2, most = MOST_PACKED / line / ROWS * ROWS;
+    int64_t rows = kl_min64(most, kl_round_up(j->m, LEAST)),
+            cols = kl_min64(most, kl_round_up(j->n, LEAST));
+    int bf16_parts = bf16_parts_of(j->l->out->dtype);
+    size_t a_bytes = (size_t)(rows * line * bf16_parts),
+           b_bytes = (size_t)(cols * line * bf16_parts);
     struct kl_scratch room;
     struct round s;
     if (most == 0 || !kl_scratch_take(&room, j->l, a_bytes + b_bytes)) return false;
@@ -372,28 +383,32 @@ static bool all_rounds(struct kl_product *j, const struct kl_launch *l) {
 }
 
 static int64_t part_of(int64_t n, int64_t most) {
-    return round_up(kl_ceil_div(n, kl_ceil_div(n, most)), LEAST);
+    return kl_round_up(kl_ceil_div(n, kl_ceil_div(n, most)), LEAST);
 }
 
-/* Of one product of the batch, so that its bits are those of that product alone. */
-static bool worth_it(const struct kl_product *j, int pieces) {
+/* Whether tile registers are faster. Decided for one product of the batch, so that its bits are
+ * those of that product alone. */
+static bool worth_it(const struct kl_product *j, int bf16_parts) {
     double products = (double)j->m * (double)j->n * (double)j->k;
-    if (pieces < 2) return pieces == 1;
-    return kl_min64(j->m, j->n) >= PIECES_FROM && products >= (pieces == 2 ? TWO_FROM : THREE_FROM);
+    if (bf16_parts < 2) return bf16_parts == 1;
+    return kl_min64(j->m, j->n) >= BF16_PARTS_FROM &&
+           products >= (bf16_parts == 2 ? TWO_FROM : THREE_FROM);
 }
 
-bool kl_cpu_amx_blocks(struct kl_product *j, const struct kl_launch *l) {
-    if (j->k == 0 || !kl_cpu_uses_amx() || !worth_it(j, pieces_of(j->l->out->dtype))) return false;
+bool kl_cpu_gemm_amx(struct kl_product *j, const struct kl_launch *l) {
+    if (j->k == 0 || !kl_cpu_uses_amx() || !worth_it(j, bf16_parts_of(j->l->out->dtype)))
+        return false;
     int64_t most_rows = ROWS, most_cols = COLS;
-    /* Where an element is several pieces tasks take longer, so more of them end at about the same time. */
+    /* Elements of several parts make tasks longer, so there are more of them, to end at about the
+     * same time. */
     int64_t tasks = j->l->out->dtype == KL_BF16 ? TASKS : 2 * TASKS;
     for (;;) {
         j->rows = part_of(j->m, most_rows);
         j->cols = part_of(j->n, most_cols);
-        j->row_blocks = kl_ceil_div(j->m, j->rows);
-        j->col_blocks = kl_ceil_div(j->n, j->cols);
+        j->row_tasks = kl_ceil_div(j->m, j->rows);
+        j->col_tasks = kl_ceil_div(j->n, j->cols);
         bool wide = j->cols > j->rows;
-        if (j->batches * j->row_blocks * j->col_blocks >= tasks ||
+        if (j->batches * j->row_tasks * j->col_tasks >= tasks ||
             j->rows * j->cols * j->k / 2 < TASK_FROM || j->rows + j->cols <= 2 * LEAST)
             break;
         if (wide)
@@ -401,12 +416,12 @@ bool kl_cpu_amx_blocks(struct kl_product *j, const struct kl_launch *l) {
         else
             most_rows = j->rows / 2;
     }
-    bool shared = j->row_blocks * j->col_blocks > 1 && j->batches < TASKS;
+    bool shared = j->row_tasks * j->col_tasks > 1 && j->batches < TASKS;
     if (!shared || !all_rounds(j, l)) each_alone(j, l);
     return true;
 }
 #else
-bool kl_cpu_amx_blocks(struct kl_product *j, const struct kl_launch *l) {
+bool kl_cpu_gemm_amx(struct kl_product *j, const struct kl_launch *l) {
     return false;
 }
 #endif

@@ -1,4 +1,4 @@
-/* short_rows.c - see short_rows.h. Each row is brought to one vector, whose lanes are joined by halving, for 16 rows at once: a step of halving that would take a row one shuffle and one operation takes as much for two, four, eight
+/* short_rows_avx512.c - see short_rows.h. Each row is brought to one vector, whose lanes are joined by halving, for 16 rows at once: a step of halving that would take a row one shuffle and one operation takes as much for two, four, eight
  * and at last 16 of them. */
 #include "backend/cpu/reduce/short_rows.h"
 
@@ -71,12 +71,12 @@ static inline void ask(const char *row, int64_t bytes) {
     _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(HALF_PART(mask, x)), 16))
 #define MASK_ADD(v, mask, a, b) _mm512_mask_add_ps(v, (__mmask16)(mask), a, b)
 #define MINUS_ZERO _mm512_set1_ps(-0.0f)
-BY_LANES(lanes_f32, float, __m512, LANES, MINUS_ZERO, kl_simd_f32, PART_F32, _mm512_add_ps,
+BY_LANES(lanes_f32, float, __m512, LANES, MINUS_ZERO, kl_simd_load_f32, PART_F32, _mm512_add_ps,
          MASK_ADD)
-BY_LANES(lanes_f16, uint16_t, __m512, LANES, MINUS_ZERO, kl_simd_f16, PART_F16, _mm512_add_ps,
+BY_LANES(lanes_f16, uint16_t, __m512, LANES, MINUS_ZERO, kl_simd_load_f16, PART_F16, _mm512_add_ps,
          MASK_ADD)
-BY_LANES(lanes_bf16, uint16_t, __m512, LANES, MINUS_ZERO, kl_simd_bf16, PART_BF16, _mm512_add_ps,
-         MASK_ADD)
+BY_LANES(lanes_bf16, uint16_t, __m512, LANES, MINUS_ZERO, kl_simd_load_bf16, PART_BF16,
+         _mm512_add_ps, MASK_ADD)
 
 /* As kl_key32 and kl_key16. */
 static inline __m512i keys_32(struct kl_order o, __m512i x) {
@@ -152,7 +152,7 @@ static void find_32(uint32_t *place, const char *const *row, int64_t n, const ui
         const __m512 v = _mm512_castsi512_ps(_mm512_set1_epi32((int)top[r]));
         uint64_t found = 0;
         for (int64_t i = 0; i < whole; i += LANES)
-            found |= (uint64_t)_mm512_cmp_ps_mask(kl_simd_f32(x + i), v, _CMP_EQ_OQ) << i;
+            found |= (uint64_t)_mm512_cmp_ps_mask(kl_simd_load_f32(x + i), v, _CMP_EQ_OQ) << i;
         if (left)
             found |=
                 (uint64_t)_mm512_mask_cmp_ps_mask(rest, PART_F32(rest, x + whole), v, _CMP_EQ_OQ)

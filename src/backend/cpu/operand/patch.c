@@ -1,0 +1,220 @@
+/* patch.c - see patch.h. */
+#include "backend/cpu/operand/patch.h"
+
+#include <string.h>
+
+#include "backend/cpu/operand/scratch.h"
+
+enum {
+    MIN_SIZE = 1 << 14,
+    MIN_SIDE = 32
+}; /* elements; all cache lines of smaller operands stay in the cache anyway */
+
+bool kl_grid_of(struct kl_grid *g, const struct kl_arg *const *operands, int n) {
+    for (int k = 0; k < n; k++) {
+        const struct kl_arg *a = operands[k];
+        if (!a || a->size < MIN_SIZE || a->ndim < 2 || a->ndim > KL_LONG_AXES) continue;
+        int last = a->ndim - 1;
+        int64_t step = a->strides[last] < 0 ? -a->strides[last] : a->strides[last];
+        if (a->dims[last] < MIN_SIDE || step < KL_PATCH_ROWS) continue;
+        for (int i = 0; i < last; i++) {
+            if (a->strides[i] != 1 || a->dims[i] < MIN_SIDE) continue;
+            *g = (struct kl_grid){.axis = i, .rows = a->dims[i], .cols = a->dims[last], .shape = a};
+            g->row_parts = kl_ceil_div(g->rows, KL_PART_ROWS);
+            g->col_parts = kl_ceil_div(g->cols, KL_PART_COLS);
+            g->tasks = a->size / (g->rows * g->cols) * g->row_parts * g->col_parts;
+            return true;
+        }
+    }
+    return false;
+}
+
+void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct kl_arg *a,
+                     int64_t task) {
+    int dims[KL_LONG_AXES], n = 0, last = a->ndim - 1;
+    int64_t strides[KL_LONG_AXES], offset = 0;
+    for (int i = 0; i < last; i++) {
+        if (i == g->axis) continue;
+        dims[n] = a->dims[i];
+        strides[n++] = a->strides[i];
+    }
+    kl_offsets(n, dims, strides, task / (g->row_parts * g->col_parts), 1, &offset);
+    p->item = (int)kl_dtype_size(a->dtype);
+    p->data = (char *)a->data + offset * p->item;
+    p->row_step = a->strides[g->axis] * p->item;
+    p->col_step = a->strides[last] * p->item;
+    p->nontemporal = kl_nontemporal(a, KL_PATCH_COLS * p->item) && p->col_step == p->item &&
+                     p->row_step % KL_LINE == 0 && (uintptr_t)p->data % KL_LINE == 0;
+}
+
+bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int64_t i) {
+    int64_t part = task % (g->row_parts * g->col_parts);
+    int64_t top = part / g->col_parts * KL_PART_ROWS, left = part % g->col_parts * KL_PART_COLS;
+    int64_t down = kl_ceil_div(kl_min64(KL_PART_ROWS, g->rows - top), KL_PATCH_ROWS);
+    at->row = top + i % down * KL_PATCH_ROWS;
+    at->col = left + i / down * KL_PATCH_COLS;
+    at->rows = kl_min64(KL_PATCH_ROWS, g->rows - at->row);
+    at->cols = kl_min64(KL_PATCH_COLS, g->cols - at->col);
+    return at->col < kl_min64(left + KL_PART_COLS, g->cols);
+}
+
+/* ---- squares that are transposed in registers: two vectors at a time are interleaved, log2(side)
+ * times ---- */
+#if defined __AVX512BW__
+#define WIDE 64
+#elif defined __AVX2__
+#define WIDE 32
+#else
+#define WIDE 16
+#endif
+#define LOW_2 0, 2
+#define HIGH_2 1, 3
+#define LOW_4 0, 4, 1, 5
+#define HIGH_4 2, 6, 3, 7
+#define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
+#define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+#define SQUARE(T, N)                                                                               \
+    static __attribute__((noinline)) void transpose_##T(char *dst, int64_t dst_step,               \
+                                                        const char *src, int64_t step) {           \
+        typedef T vector __attribute__((vector_size(N * sizeof(T))));                              \
+        vector v[N], w[N];                                                                         \
+        _Pragma("GCC unroll 16") for (int i = 0; i < N; i++)                                       \
+            memcpy(&v[i], src + i * step, sizeof v[i]);                                            \
+        _Pragma("GCC unroll 4") for (int half = 1; half < N; half *= 2) {                          \
+            _Pragma("GCC unroll 16") for (int i = 0; i < N / 2; i++) {                             \
+                w[2 * i] = __builtin_shufflevector(v[i], v[i + N / 2], KL_PASTE(LOW, N));          \
+                w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + N / 2], KL_PASTE(HIGH, N));     \
+            }                                                                                      \
+            _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) v[i] = w[i];                      \
+        }                                                                                          \
+        _Pragma("GCC unroll 16") for (int i = 0; i < N; i++)                                       \
+            memcpy(dst + i * dst_step, &v[i], sizeof v[i]);                                        \
+    }                                                                                              \
+    static void transpose_all_##T(char *dst, const char *src, int64_t step) {                      \
+        const int64_t dst_step = KL_PATCH_COLS * (int64_t)sizeof(T);                               \
+        for (int c = 0; c < KL_PATCH_COLS; c += N)                                                 \
+            for (int r = 0; r < KL_PATCH_ROWS; r += N)                                             \
+                transpose_##T(dst + r * dst_step + c * (int64_t)sizeof(T), dst_step,               \
+                              src + c * step + r * (int64_t)sizeof(T), step);                      \
+    }                                                                                              \
+    /* Where squares do not divide a side, the last square overlaps the one before. */             \
+    static void transpose_rows_##T(char *dst, int64_t dst_step, const char *src, int64_t src_step, \
+                                   int64_t rows, int64_t cols) {                                   \
+        const int64_t item = sizeof(T), side = N * item;                                           \
+        int64_t done = 0;                                                                          \
+        if (rows >= N && cols >= N) {                                                              \
+            for (int64_t r = 0; r < rows; r += N)                                                  \
+                for (int64_t c = 0; c < cols; c += N) {                                            \
+                    const int64_t row = r + N > rows ? rows - N : r;                               \
+                    const int64_t col = c + N > cols ? cols - N : c;                               \
+                    transpose_##T(dst + col * dst_step + row * item, dst_step,                     \
+                                  src + row * src_step + col * item, src_step);                    \
+                }                                                                                  \
+            return;                                                                                \
+        }                                                                                          \
+        if (cols < N && src_step == cols * item) {                                                 \
+            _Alignas(64) char square[N * N * sizeof(T)];                                           \
+            for (; (done + N - 1) * src_step + side <= rows * src_step; done += N) {               \
+                transpose_##T(square, side, src + done * src_step, src_step);                      \
+                for (int64_t c = 0; c < cols; c++)                                                 \
+                    memcpy(dst + c * dst_step + done * item, square + c * side, N * sizeof(T));    \
+            }                                                                                      \
+            for (; done < rows; done++)                                                            \
+                for (int64_t c = 0; c < cols; c++)                                                 \
+                    memcpy(dst + c * dst_step + done * item, src + done * src_step + c * item,     \
+                           sizeof(T));                                                             \
+            return;                                                                                \
+        }                                                                                          \
+        if (rows < N && dst_step == rows * item) {                                                 \
+            _Alignas(64) char square[N * N * sizeof(T)] = {0};                                     \
+            for (; (done + N - 1) * dst_step + side <= cols * dst_step; done += N) {               \
+                for (int64_t r = 0; r < rows; r++)                                                 \
+                    memcpy(square + r * side, src + r * src_step + done * item, N * sizeof(T));    \
+                transpose_##T(dst + done * dst_step, dst_step, square, side);                      \
+            }                                                                                      \
+        }                                                                                          \
+        for (; done < cols; done++)                                                                \
+            for (int64_t r = 0; r < rows; r++)                                                     \
+                memcpy(dst + done * dst_step + r * item, src + r * src_step + done * item,         \
+                       sizeof(T));                                                                 \
+    }
+SQUARE(uint8_t, 16)
+SQUARE(uint16_t, 8)
+#if WIDE == 64
+SQUARE(uint32_t, 16)
+SQUARE(uint64_t, 8)
+#elif WIDE == 32
+SQUARE(uint32_t, 8)
+SQUARE(uint64_t, 4)
+#else
+SQUARE(uint32_t, 4)
+SQUARE(uint64_t, 2)
+#endif
+
+static void transpose(int item, char *dst, const char *src, int64_t step) {
+    if (item == 4)
+        transpose_all_uint32_t(dst, src, step);
+    else if (item == 2)
+        transpose_all_uint16_t(dst, src, step);
+    else if (item == 8)
+        transpose_all_uint64_t(dst, src, step);
+    else
+        transpose_all_uint8_t(dst, src, step);
+}
+
+void kl_cpu_transpose(int item, void *dst, int64_t dst_step, const void *src, int64_t src_step,
+                      int64_t rows, int64_t cols) {
+    if (item == 4)
+        transpose_rows_uint32_t(dst, dst_step, src, src_step, rows, cols);
+    else if (item == 2)
+        transpose_rows_uint16_t(dst, dst_step, src, src_step, rows, cols);
+    else if (item == 8)
+        transpose_rows_uint64_t(dst, dst_step, src, src_step, rows, cols);
+    else
+        transpose_rows_uint8_t(dst, dst_step, src, src_step, rows, cols);
+}
+
+/* One row of a patch; most are whole and contiguous at both ends. */
+static void copy_line(int item, int64_t n, char *to, int64_t to_step, const char *from,
+                      int64_t from_step) {
+    if (n != KL_PATCH_COLS || to_step != item || from_step != item)
+        kl_copy_run(item, n, to, to_step, from, from_step);
+    else if (item == 4)
+        memcpy(to, from, 4 * KL_PATCH_COLS);
+    else if (item == 2)
+        memcpy(to, from, 2 * KL_PATCH_COLS);
+    else if (item == 8)
+        memcpy(to, from, 8 * KL_PATCH_COLS);
+    else
+        memcpy(to, from, KL_PATCH_COLS);
+}
+
+void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *tile) {
+    const char *from = p->data + at->row * p->row_step + at->col * p->col_step;
+    char *to = tile;
+    const int64_t line = at->cols * p->item;
+    if (p->row_step == p->item && at->rows == KL_PATCH_ROWS && at->cols == KL_PATCH_COLS)
+        transpose(p->item, to, from, p->col_step);
+    else
+        for (int64_t r = 0; r < at->rows; r++)
+            copy_line(p->item, at->cols, to + r * line, p->item, from + r * p->row_step,
+                      p->col_step);
+}
+
+void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const void *tile) {
+    char *to = p->data + at->row * p->row_step + at->col * p->col_step;
+    const int64_t line = at->cols * p->item;
+    /* Rows that are far apart make the processor read each cache line before it is written.
+     * Non-temporal stores avoid that: half the time of a large transposition. */
+    const bool nontemporal = p->nontemporal && at->cols == KL_PATCH_COLS;
+    for (int64_t r = 0; r < at->rows; r++) {
+        const char *from = (const char *)tile + r * line;
+        if (nontemporal)
+            kl_nontemporal_copy(to + r * p->row_step, from, line);
+        else
+            copy_line(p->item, at->cols, to + r * p->row_step, p->col_step, from, p->item);
+    }
+}
