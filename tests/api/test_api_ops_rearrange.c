@@ -173,7 +173,9 @@ static void test_makers(void **state) {
     void *ctx = r.ctx;
     FAILS(mlx_eye(&r, -1, 3, 1, MLX_INT8, cpu), KEEL_ESHAPE, "mlx_eye: ");
     FAILS(mlx_identity(&r, 2, (mlx_dtype)14, cpu), KEEL_EDTYPE, "mlx_identity: ");
-    FAILS(mlx_tri(&r, 2, -1, 0, MLX_INT8, cpu), KEEL_ESHAPE, "mlx_tri: ");
+    OK(mlx_tri(&r, 2, -1, 0, MLX_INT8, cpu)); /* as an extent of 0 */
+    assert_shape(r, AXES(2, 0));
+    FAILS(mlx_tri(&r, 2, 2, 0, (mlx_dtype)14, cpu), KEEL_EDTYPE, "mlx_tri: ");
     FAILS(mlx_tril(&r, no_array, 0, cpu), KEEL_EARG, "empty array");
     FAILS(mlx_triu(&r, no_array, 0, cpu), KEEL_EARG, "empty array");
     FAILS(mlx_linspace(&r, 0, 1, -5, MLX_FLOAT32, cpu), KEEL_EARG, "mlx_linspace: ");
