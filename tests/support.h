@@ -13,11 +13,12 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Whether this stage of the tests runs only a sample of `what`: "kernels" (cases of which each compiles kernels of its own) or "cpu" (cases of the CPU's
- * kernels), whichever KEEL_TEST_SAMPLE names. Without that variable every case runs. CONTRIBUTING.md says which stage runs which. */
+/* Whether this stage of the tests runs only a sample of `what`: "kernels" (cases of which each
+ * compiles kernels of its own) or "cpu" (cases of the CPU's kernels), whichever KEEL_TEST_SAMPLE
+ * names. Without that variable every case runs. CONTRIBUTING.md says which stage runs which. */
 bool kl_test_samples(const char *what);
-/* Whether the next case runs: always, but in a sample about one in `one_in`, drawn by KEEL_TEST_SEED (a number, 1 unless set). The program says at its end how
- * many did. */
+/* Whether the next case runs: always, but in a sample about one in `one_in`, drawn by
+ * KEEL_TEST_SEED (a number, 1 unless set). The program says at its end how many did. */
 bool kl_test_takes(const char *what, unsigned one_in);
 
 /* A fresh directory for files of this test process, removed at exit. */

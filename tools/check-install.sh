@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the release preset built into an empty folder and links programs against it in every way that we promise: pkg-config under both names, the
-# CMake package, -lmlxc. The plain CMake call of the README is configured but not compiled: it must build exactly one library, by the very commands
-# that the preset did. Also: its size.
+# Installs what the release preset built into an empty folder and links programs against it in every
+# way that we promise: pkg-config under both names, the CMake package, -lmlxc. The plain CMake call
+# of the README is configured but not compiled: it must build exactly one library, by the very
+# commands that the preset did. Also: its size.
 set -eu
 cd "$(dirname "$0")/.."
 top=$PWD

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Includes go down or sideways, never up; cpu/ and the GPU drivers never meet (but for the simulated device, whose kernels are the CPU's);
-# only api/ includes the public headers of MLX. Files with code for tests alone are those that are compiled twice.
+# Includes go down or sideways, never up; cpu/ and the GPU drivers never meet (but for the simulated
+# device, whose kernels are the CPU's); only api/ includes the public headers of MLX. Files with
+# code for tests alone are those that are compiled twice.
 set -u
 cd "$(dirname "$0")/.."
 bad=0

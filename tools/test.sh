@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# tools/test.sh [check|full] - everything that CI runs; check: the inner loop; full: what takes hours too. Which stage runs what is in CONTRIBUTING.md.
-# Prints the minutes of each stage and the ten slowest tests, and ends with a line of totals.
+# tools/test.sh [check|full] - everything that CI runs; check: the inner loop; full: what takes
+# hours too. Which stage runs what is in CONTRIBUTING.md. Prints the minutes of each stage and the
+# ten slowest tests, and ends with a line of totals.
 set -u
 cd "$(dirname "$0")/.."
 mode=${1:-}
 jobs=${JOBS:-$(nproc)}
 passed=0 failed=0
-# Kernels that one stage has compiled the next one finds, and the next run: entries are named by source, options, device and driver. Nothing
-# of the user's caches is read or written.
+# Kernels that one stage has compiled the next one finds, and the next run: entries are named by
+# source, options, device and driver. Nothing of the user's caches is read or written.
 export KEEL_CACHE_DIR=$PWD/build/kernel-cache POCL_CACHE_DIR=$PWD/build/kernel-cache/pocl
 mkdir -p "$POCL_CACHE_DIR"
 slowest=$(mktemp)

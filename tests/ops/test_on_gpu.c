@@ -132,7 +132,8 @@ static double epsilon(enum kl_dtype t) {
     return t == KL_F16 ? 0x1p-11 : t == KL_BF16 ? 0x1p-8 : t == KL_F64 ? 0x1p-53 : 0x1p-24;
 }
 
-/* Further units for each natural unit that the result's logarithm is away from 0: what an exponential makes of the rounding of its argument. */
+/* Further units for each natural unit that the result's logarithm is away from 0: what an
+ * exponential makes of the rounding of its argument. */
 static double ulps_per_log;
 
 static bool close_enough(enum kl_dtype t, const char *a, const char *b, double ulps, double scale) {
@@ -213,7 +214,8 @@ static void compare(struct kl_array *want, struct kl_array *got, double ulps, do
     if (n_later == TOGETHER) compare_now();
 }
 
-/* Kernels are compiled for each dtype, which takes PoCL a fifth of a second: unless KEEL_TEST_FULL is set, one in `one_in` cases is run, and of these a sample where kernels are sampled. */
+/* Kernels are compiled for each dtype, which takes PoCL a fifth of a second: unless KEEL_TEST_FULL
+ * is set, one in `one_in` cases is run, and of these a sample where kernels are sampled. */
 static bool skipped(size_t number, size_t one_in) {
     static int full = -1;
     if (full < 0) full = getenv("KEEL_TEST_FULL") != NULL;

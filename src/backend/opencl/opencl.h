@@ -20,6 +20,7 @@ struct kl_driver;
 /* Of an opened device: the two seams, to be tested without the layers above. */
 struct kl_driver *kl_opencl_driver(int index);
 struct kl_port *kl_opencl_port(int index);
-/* Whether programs are stored as sources, or as the binaries of which nothing may be stored yet; what held before. */
+/* Whether programs are stored as sources, or as the binaries of which nothing may be stored yet;
+ * what held before. */
 bool kl_opencl_store_sources(int index, bool sources);
 #endif

@@ -36,8 +36,8 @@ struct opencl {
     struct kl_gpu_facts facts;
     bool is_gpu;
     char options[128]; /* of the compiler */
-    /* The implementation keeps what it compiled on disk itself, and compiles for groups of every size when it is asked for a binary (PoCL): then what is stored of a
-     * program is its source. */
+    /* The implementation keeps what it compiled on disk itself, and compiles for groups of every
+     * size when it is asked for a binary (PoCL): then what is stored of a program is its source. */
     bool keeps_programs;
     size_t memory_bytes, max_alloc_bytes;
     enum sharing sharing;

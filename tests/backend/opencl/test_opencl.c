@@ -454,7 +454,8 @@ static void copies_and_scratch(void **state) {
 
 /* ---- programs ---- */
 
-/* *state: as_sources, as for PoCL, or NULL: programs are stored as binaries, as for every other implementation. */
+/* *state: as_sources, as for PoCL, or NULL: programs are stored as binaries, as for every other
+ * implementation. */
 static char as_sources[] = "sources";
 static void compilers_are_quoted(void **state) {
     bool before = kl_opencl_store_sources(0, *state != NULL);
