@@ -1,4 +1,5 @@
-/* cuda.c - see cuda.h: devices, their contexts, and what calls of the driver return. */
+/* cuda.c - see cuda.h: devices, their contexts, and the codes that calls of the CUDA driver
+ * become. */
 #include "backend/cuda/cuda.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 enum { MAX_DEVICES = 16, SUBGROUP = 32 };
 
-static struct kl_cuda *devices[MAX_DEVICES]; /* written by kl_cuda_open */
+static struct kl_cuda *devices[MAX_DEVICES]; /* written only by kl_cuda_open */
 
 /* ---- results ---- */
 
@@ -39,7 +40,8 @@ int kl_cuda_check(struct kl_cuda *d, struct kl_error **err, const char *call, in
 
 /* ---- contexts ---- */
 
-/* The primary context is shared with whatever else in the process uses the CUDA runtime, so its flags are left alone. */
+/* The primary context is shared with everything else in the process that uses the CUDA runtime, so
+ * its flags are not changed. */
 static int make_context(struct kl_cuda *d, struct kl_error **err) {
     void *context = NULL;
     KL_TRY(KL_CUDA(d, err, DevicePrimaryCtxRetain, (&context, d->device)));
@@ -63,7 +65,8 @@ int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err) {
         return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: %s", d->name,
                        kl_cuda_error_name(lost, text, sizeof text));
     void *context = atomic_load_explicit(&d->context, memory_order_acquire);
-    /* Every time: others in the process (a user's own CUDA code) may have made another one current meanwhile. It costs nanoseconds. */
+    /* The context is made current on every call, because other code of the process (a user's own
+     * CUDA code) may have made another one current meanwhile. It costs nanoseconds. */
     if (context) return KL_CUDA(d, err, CtxSetCurrent, (context));
     kl_mutex_lock(&d->context_mu);
     int rc = atomic_load(&d->context) ? KL_CUDA(d, err, CtxSetCurrent, (d->context))
@@ -76,7 +79,8 @@ static void cuda_forked(struct kl_driver *driver) {
     atomic_store(&cuda_of(driver)->forked, true);
 }
 
-/* Compiles what is missing; the driver may have to load it, so the context must be there. */
+/* Compiles the missing kernels. The CUDA driver may have to load them, so the context must be
+ * current. */
 static int cuda_prepare(struct kl_driver *driver, const struct kl_command *c,
                         struct kl_error **err) {
     struct kl_cuda *d = cuda_of(driver);
@@ -178,9 +182,10 @@ static void fill_port(struct kl_cuda *d) {
              api->version, facts.name, d->cc, nvrtc ? nvrtc->major : 0, nvrtc ? nvrtc->minor : 0);
 }
 
-/* Where host and device have the same memory, and the host may read managed memory while kernels run: on older Jetsons that ends the process.
- * Not on cards, nor on Grace with Hopper: each has memory of its own there, and a value that is used again and again must lie in the device's.
- * KEEL_ZERO_COPY=0: as if there were none. */
+/* Finds out whether host and device have the same memory and the host may read managed memory while
+ * kernels run; on older Jetsons such a read ends the process. Not for cards, nor for Grace with
+ * Hopper: each has memory of its own, and a value that is used repeatedly must be in the device's
+ * memory. KEEL_ZERO_COPY=0: treated as if there were no shared memory. */
 static void find_shared(struct kl_cuda *d) {
     const char *e = getenv("KEEL_ZERO_COPY");
     d->managed = attribute(d->api, d->device, CU_ATTR_INTEGRATED, 0) &&
@@ -233,7 +238,7 @@ int kl_cuda_open(int index, struct kl_backend **out, struct kl_error **err) {
     if (index < 0 || index >= MAX_DEVICES)
         return kl_fail(err, KL_EDEVICE, "there is no CUDA device %d", index);
     if (!devices[index]) KL_TRY(device_new(index, &devices[index], err));
-    /* What is made stays, also when the next step fails: opening again goes on from there. */
+    /* What one call has made stays when a later step fails; the next call goes on from there. */
     struct kl_cuda *d = devices[index];
     if (!d->lowering && !(d->lowering = kl_lowering_new(&d->port, err))) return KL_ENOMEM;
     if (!d->backend && !(d->backend = kl_gpu_backend_new(&d->driver, index, err))) return KL_ENOMEM;

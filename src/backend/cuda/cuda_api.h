@@ -1,12 +1,14 @@
-/* cuda_api.h - the parts of the CUDA driver API, of NVRTC and of cuBLASLt that Keel uses, declared here and loaded at run time.
+/* cuda_api.h - the parts of the CUDA driver API, of NVRTC and of cuBLASLt that Keel uses. They are
+ * declared here and loaded at run time.
  *
- * No header and no library of the toolkit is needed to build. What is missing has a reason in words. Any thread may call. */
+ * No header and no library of the toolkit is needed to build. For a library that is missing there
+ * is a reason in words. Any thread may call. */
 #pragma once
 #include "base/error.h"
 
 #include <stddef.h>
 
-/* Numbers of the ABI, as cuda.h has them. */
+/* Numbers of the ABI, the same as in cuda.h. */
 enum {
     CU_SUCCESS = 0,
     CU_OUT_OF_MEMORY = 2,
@@ -40,7 +42,8 @@ enum {
 };
 typedef uint64_t cu_address;
 
-/* F(name, symbol, parameters): functions of libcuda, all of them return a CUresult. Symbols are those of the ABI, which has versions. */
+/* F(name, symbol, parameters): functions of libcuda; all return a CUresult. The symbols are those
+ * of the ABI, whose names include a version. */
 #define KL_CUDA_FUNCTIONS(F)                                                                       \
     F(Init, "cuInit", (unsigned flags))                                                            \
     F(DriverGetVersion, "cuDriverGetVersion", (int *version))                                      \
@@ -81,15 +84,15 @@ typedef uint64_t cu_address;
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
        unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra))
 
-/* What a graph's node launches, as cuda.h has it (version 2). */
+/* What a node of a graph launches; the layout is that of cuda.h (version 2). */
 struct kl_cuda_node {
     void *function;
     unsigned grid[3], block[3], shared_bytes;
     void **params, **extra;
-    void *kernel, *context; /* NULL: as function says */
+    void *kernel, *context; /* NULL: `function` determines both */
 };
 
-/* All or none: a driver before CUDA 12 has not all of them. */
+/* Either all of these are loaded or none: a driver before CUDA 12 lacks some. */
 #define KL_CUDA_GRAPH_FUNCTIONS(F)                                       \
     F(GraphCreate, "cuGraphCreate", (void **graph, unsigned flags))      \
     F(GraphDestroy, "cuGraphDestroy", (void *graph))                     \
@@ -121,7 +124,7 @@ struct kl_cuda_node {
 
 /* ---- cuBLASLt ---- */
 
-/* Numbers of the ABI, as cublas_api.h, cublasLt.h and library_types.h have them. */
+/* Numbers of the ABI, the same as in cublas_api.h, cublasLt.h and library_types.h. */
 enum {
     BLAS_ALLOC_FAILED = 3,
     BLAS_INVALID_VALUE = 7,
@@ -131,7 +134,7 @@ enum {
     BLAS_OP_N = 0,
     BLAS_OP_T = 1,
 
-    BLAS_COMPUTE_F32 = 68, /* all 24 bits: narrower factors have a number of their own */
+    BLAS_COMPUTE_F32 = 68, /* multiplies with all 24 bits; reduced precision has other numbers */
     BLAS_COMPUTE_F32_PEDANTIC = 69,
     BLAS_COMPUTE_F64 = 70,
 
@@ -149,21 +152,22 @@ enum {
     BLAS_PREF_REDUCTIONS = 3,     /* uint32_t, a set of BLAS_REDUCTION */
     BLAS_PREF_ALIGNMENT_A = 5,    /* uint32_t, bytes; B, C and D follow */
 
-    /* How a sum that is cut is joined. 1 and 4 do it in the output, and round to its type. */
+    /* How the partial sums of a sum are added. The values 1 and 4 add them in the output, which
+     * rounds each partial sum to the output's type. */
     BLAS_REDUCTION_COMPUTE_TYPE = 2,
 };
 struct kl_blas_algo {
     uint64_t data[8];
 };
-struct kl_blas_choice { /* what the heuristic answers */
+struct kl_blas_choice { /* an answer of the heuristic */
     struct kl_blas_algo algo;
     size_t workspace_bytes;
-    int state; /* 0: the rest means something */
+    int state; /* 0: the other fields are valid */
     float waves;
     int reserved[4];
 };
 
-/* All of them return a status, 0: well. Descriptors are opaque. */
+/* All of these return a status; 0 is success. Descriptors are opaque. */
 #define KL_BLAS_FUNCTIONS(F)                                                                      \
     F(Create, "cublasLtCreate", (void **handle))                                                  \
     F(DescCreate, "cublasLtMatmulDescCreate", (void **desc, int compute, int scale_type))         \
@@ -193,7 +197,7 @@ struct kl_cuda_graph_api {
 };
 struct kl_cuda_api {
     KL_CUDA_FUNCTIONS(KL_CUDA_FIELD)
-    struct kl_cuda_graph_api graphs; /* all NULL when this driver lacks one */
+    struct kl_cuda_graph_api graphs; /* all NULL when this driver lacks one of them */
     int version;                     /* of the driver: 1000 * major + 10 * minor */
     int n_devices;
 };
@@ -206,22 +210,28 @@ struct kl_blas_api {
 };
 #undef KL_CUDA_FIELD
 
-/* The driver, initialised; NULL with a reason (immortal text) when there is none or it has no device. Loaded by the first call. */
+/* The driver, initialised. NULL, with *why as immortal text, when there is no driver or no device.
+ * The first call loads it. */
 const struct kl_cuda_api *kl_cuda_api(const char **why);
-/* The compiler; NULL with a reason. Loaded by the first call; needs no driver and no device. */
+/* The compiler. NULL with a reason. The first call loads it; it needs no driver and no device. */
 const struct kl_nvrtc_api *kl_nvrtc_api(const char **why);
-/* Products of matrices; NULL with a reason. Loaded by the first call; needs no device. */
+/* cuBLASLt, for products of matrices. NULL with a reason. The first call loads it; it needs no
+ * device. */
 const struct kl_blas_api *kl_blas_api(const char **why);
 
-/* The folder of the toolkit's headers, beside the compiler or where KEEL_CUDA_PATH says; NULL when there is none. */
+/* The folder of the toolkit's headers: beside the compiler, or where KEEL_CUDA_PATH says. NULL when
+ * there is none. */
 const char *kl_nvrtc_include(void);
 
-/* Complete source to a program for devices of compute capability cc (90: 9.0): machine code, or PTX when this NVRTC does not know
- * the device. kl_malloc'd. Source that includes headers finds the toolkit's. KL_ECOMPILE quotes the log; KL_EUNSUPPORTED: there is no NVRTC. */
+/* Compiles a complete source for devices of compute capability cc (90 is 9.0): to machine code, or
+ * to PTX when this NVRTC does not know the device. *binary is kl_malloc'd for the caller. The
+ * source may include headers of the toolkit. KL_ECOMPILE quotes the log; KL_EUNSUPPORTED: there is
+ * no NVRTC. */
 int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
                      struct kl_error **err);
 
-/* "CUDA_ERROR_INVALID_VALUE (1)", in `text`. */
+/* Writes a text such as "CUDA_ERROR_INVALID_VALUE (1)" into `text` and returns it. */
 const char *kl_cuda_error_name(int result, char *text, size_t room);
-/* After these nothing works any more in this process: the context is gone. */
+/* Whether the result means that the context is destroyed, so that no later call in this process can
+ * succeed. */
 bool kl_cuda_is_fatal(int result);

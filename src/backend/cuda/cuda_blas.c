@@ -1,9 +1,10 @@
-/* cuda_blas.c - MATMUL by cuBLASLt where it is installed. What it is not asked to do, or refuses, is left to the dialect's kernels (lower_matmul.c).
+/* cuda_blas.c - MATMUL by cuBLASLt where that is installed. The kernels of the dialect
+ * (lower_matmul.c) do the products that cuBLASLt is not asked for or refuses.
  *
- * cuBLASLt counts matrices by columns, and a row-major matrix read by columns is its transpose: so D^T = B^T A^T is asked for, and what is called
- * A there is the command's second operand. A problem is everything that its choice of an algorithm may depend on; the choice is made once per
- * problem and device, from shapes and alignment alone, and no algorithm is allowed that joins the parts of a sum in the output: the
- * same bits on every run. */
+ * cuBLASLt expects column-major matrices. A row-major matrix read so is its transpose; therefore
+ * D^T = B^T A^T is computed, and cuBLASLt's A is the second operand. Each problem's algorithm is
+ * chosen once per device, from shapes and alignment alone; none that adds partial sums in the
+ * output is allowed, so every run gives the same bits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,32 +14,35 @@
 #include "base/dtype.h"
 
 enum {
-    LEAST_WORK = 64 * 64 * 64, /* products of numbers: below, the launch is most of the time */
-    WORKSPACE_MOST = 32 << 20, /* what devices of the Hopper kind want */
-    ALIGNMENT_MOST = 16,       /* bytes: of a vector load and of the tensor memory engine */
-    MOST_PROBLEMS = 4096,      /* that are remembered */
+    /* Multiplications; below this number the launch is most of the time. */
+    LEAST_WORK = 64 * 64 * 64,
+    WORKSPACE_MOST = 32 << 20, /* bytes; devices of the Hopper kind need so much */
+    /* Bytes; the alignment of a vector load and of the tensor memory engine. */
+    ALIGNMENT_MOST = 16,
+    MOST_PROBLEMS = 4096, /* most problems that are remembered */
 };
 
-/* An operand as cuBLASLt sees it, by columns. */
+/* An operand as cuBLASLt sees it, column-major. */
 struct operand {
     int64_t ld, batch_stride; /* elements */
-    int32_t op;               /* BLAS_OP_T: the stored one is the transpose of what is wanted */
+    int32_t op;               /* BLAS_OP_T: the stored matrix is the transpose of the wanted one */
     int32_t alignment;
 };
 
-/* Compared as bytes: no padding. */
+/* Everything that the choice of an algorithm may depend on. Compared as bytes, so it has no
+ * padding. */
 struct key {
-    int64_t rows, cols, depth, batches; /* of D^T: rows is the command's n, cols its m */
+    int64_t rows, cols, depth, batches; /* of D^T: rows is n of the command, cols is m */
     struct operand a, b, d;
     int64_t dtype;
 };
 
-/* Immutable but for `refused`. */
+/* A remembered problem. Immutable except for `refused`. */
 struct cuda_problem {
-    struct cuda_problem *next; /* of its bucket; guarded by the lock */
+    struct cuda_problem *next; /* next in its bucket; guarded by the lock */
     struct key key;
     bool remembered;
-    _Atomic(bool) refused; /* cuBLASLt does not do it */
+    _Atomic(bool) refused; /* cuBLASLt cannot do this problem */
     void *desc, *a, *b, *d;
     struct kl_blas_algo algo;
     size_t workspace_bytes;
@@ -53,7 +57,8 @@ static const struct kind {
     [KL_BF16] = {BLAS_R_BF16, BLAS_R_F32, BLAS_COMPUTE_F32},
     [KL_F32] = {BLAS_R_F32, BLAS_R_F32, BLAS_COMPUTE_F32},
     [KL_F64] = {BLAS_R_F64, BLAS_R_F64, BLAS_COMPUTE_F64},
-    /* Pedantic: else three real products may stand for four, with other errors than ours. */
+    /* PEDANTIC, because otherwise three real products may replace four, with other rounding errors
+     * than those of our kernels. */
     [KL_C64] = {BLAS_C_F32, BLAS_C_F32, BLAS_COMPUTE_F32_PEDANTIC},
 };
 
@@ -75,7 +80,8 @@ static int32_t alignment(const void *p) {
     return low == 0 || low > ALIGNMENT_MOST ? ALIGNMENT_MOST : (int32_t)low;
 }
 
-/* A matrix of rows x cols whose neighbours lie so far apart: by rows it is its transpose to cuBLASLt, which is what is wanted. */
+/* Describes a matrix of rows x cols with the given strides between rows and columns. Row-major
+ * storage is the transpose to cuBLASLt, which is the wanted one. false: the layout does not fit. */
 static bool lies(struct operand *o, int64_t rows, int64_t cols, int64_t row, int64_t col) {
     bool by_rows = (cols == 1 || col == 1) && (rows == 1 || row >= cols);
     bool by_cols = (rows == 1 || row == 1) && (cols == 1 || col >= rows);
@@ -84,7 +90,7 @@ static bool lies(struct operand *o, int64_t rows, int64_t cols, int64_t row, int
     return (by_rows || by_cols) && o->ld <= INT32_MAX;
 }
 
-/* Whether c is a product for cuBLASLt; padding does not matter, there is none. */
+/* Whether c is a product for cuBLASLt, and its key. */
 static bool describe(struct key *key, const struct kl_command *c) {
     const struct kl_arg *a = &c->args[0], *b = &c->args[1], *out = &c->args[2];
     int row = out->ndim - 2, col = out->ndim - 1;
@@ -100,7 +106,8 @@ static bool describe(struct key *key, const struct kl_command *c) {
         b_batch = batches.strides[1][0];
     }
     if (a_batch < 0 || b_batch < 0) return false;
-    /* Many matrices times one are one tall matrix times it, if they follow each other. */
+    /* Many matrices times one matrix are one tall matrix times that matrix, if the many follow each
+     * other in memory. */
     if (n_batches > 1 && b_batch == 0 && m * n_batches <= INT32_MAX &&
         (m == 1 || a_batch == m * a_row)) {
         if (m == 1) a_row = a_batch;
@@ -108,7 +115,8 @@ static bool describe(struct key *key, const struct kl_command *c) {
         n_batches = 1;
         a_batch = 0;
     }
-    /* Products with a vector are as fast as memory; the kernel for them is too, but for 16-bit loads. */
+    /* Products with a vector are limited by the speed of memory, which our own kernel reaches too,
+     * except for loads of 16 bits. */
     if ((double)m * (double)n * (double)k * (double)n_batches < LEAST_WORK ||
         ((m == 1 || n == 1) && kl_dtype_size(out->dtype) > 2) || n_batches > INT32_MAX)
         return false;
@@ -127,7 +135,7 @@ static bool describe(struct key *key, const struct kl_command *c) {
 }
 _Static_assert(sizeof(struct operand) == 24 && sizeof(struct key) == 112, "keys have no padding");
 
-/* ---- what cuBLASLt needs for a problem ---- */
+/* ---- the descriptors that cuBLASLt needs for a problem ---- */
 
 static void problem_free(const struct kl_blas_api *api, struct cuda_problem *p) {
     if (p->desc) api->DescDestroy(p->desc);
@@ -137,7 +145,7 @@ static void problem_free(const struct kl_blas_api *api, struct cuda_problem *p) 
     kl_free(p);
 }
 
-/* The matrix op(x) is rows x cols. */
+/* Makes the layout of x; the matrix op(x) is rows x cols. */
 static int layout(const struct kl_blas_api *api, void **out, const struct operand *x,
                   const struct key *key, int64_t rows, int64_t cols) {
     bool turned = x->op == BLAS_OP_T;
@@ -182,7 +190,7 @@ static int fill(const struct kl_blas_api *api, void *handle, struct cuda_problem
     return rc;
 }
 
-/* ---- what is remembered; the lock is held ---- */
+/* ---- remembered problems; the lock is held ---- */
 
 static void *handle_of(struct cuda_blas *b, const struct kl_blas_api *api) {
     if (!b->handle && !b->failed && api->Create(&b->handle)) {
@@ -199,7 +207,8 @@ static struct cuda_problem **bucket_of(struct cuda_blas *b, const struct key *ke
     return &b->bucket[(h ^ h >> 32) % BLAS_BUCKETS];
 }
 
-/* One that cuBLASLt cannot do is remembered as refused. KL_ENOMEM. */
+/* Finds or makes a problem. A problem that cuBLASLt cannot do is remembered as refused.
+ * KL_ENOMEM. */
 static int find_or_make(struct cuda_blas *b, const struct kl_blas_api *api, const struct key *key,
                         struct cuda_problem **out, struct kl_error **err) {
     struct cuda_problem **bucket = bucket_of(b, key), *p = *bucket;
@@ -225,11 +234,11 @@ static int find_or_make(struct cuda_blas *b, const struct kl_blas_api *api, cons
 /* ---- running ---- */
 
 static const union {
-    float f32[2]; /* of complex numbers too */
+    float f32[2]; /* for complex numbers too */
     double f64;
 } one_f32 = {.f32 = {1, 0}}, one_f64 = {.f64 = 1}, zero = {.f32 = {0, 0}};
 
-/* 1, or 0 when cuBLASLt refuses: then nothing is in the queue. */
+/* Returns 1, or 0 when cuBLASLt refuses; then nothing is in the queue. */
 static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_blas_api *api,
                struct cuda_problem *p, const struct kl_command *c, struct kl_error **err) {
     const void *one = p->key.dtype == KL_F64 ? (const void *)&one_f64 : &one_f32;

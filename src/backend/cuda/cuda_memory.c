@@ -43,7 +43,8 @@ int kl_cuda_mem_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct
 
 void kl_cuda_mem_free(struct kl_driver *driver, void *ptr, size_t bytes) {
     struct kl_cuda *d = cuda_of(driver);
-    /* With the device its memory is lost, and in the child of a fork it is the parent's. */
+    /* The memory of a lost device is lost with it; in the child of a fork it belongs to the
+     * parent. */
     if (kl_cuda_enter(d, NULL)) return;
     KL_CUDA(d, NULL, MemFree, ((cu_address)(uintptr_t)ptr));
 }
@@ -51,10 +52,12 @@ void kl_cuda_mem_free(struct kl_driver *driver, void *ptr, size_t bytes) {
 /* ---- memory that is shared with the host ---- */
 
 enum {
-    GIVEN_ALIGNMENT = 16 /* of the widest access: an element out of line would end the context */
+    /* The widest access of a kernel: a misaligned access would end the context. */
+    GIVEN_ALIGNMENT = 16
 };
 
-/* Addresses are the host's; what has completed is visible to it, and what it wrote before a launch to the kernel. */
+/* The device uses the host's addresses. The host sees what completed commands wrote, and a kernel
+ * sees what the host wrote before its launch. */
 int kl_cuda_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine,
                   struct kl_error **err) {
     struct kl_cuda *d = cuda_of(driver);
@@ -67,17 +70,18 @@ void kl_cuda_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool min
 
 /* ---- copies ---- */
 
-/* What can be read or written at once by CUDA itself: it stages memory that is not page-locked, one piece after the other. */
+/* Copies memory that CUDA reads or writes at once; CUDA stages memory that is not page-locked, one
+ * part after another. */
 static int copy_direct(struct kl_cuda *d, bool read, cu_address device, char *host, size_t n,
                        struct kl_error **err) {
     int rc = read ? KL_CUDA(d, err, MemcpyDtoHAsync, (host, device, n, d->transfer))
                   : KL_CUDA(d, err, MemcpyHtoDAsync, (device, host, n, d->transfer));
-    /* Also after a failure: nothing may touch the caller's memory once this returns. */
+    /* Also after a failure, because nothing may access the caller's memory after the return. */
     int done = KL_CUDA(d, rc ? NULL : err, StreamSynchronize, (d->transfer));
     return rc ? rc : done;
 }
 
-/* Makes what is missing; staging_mu is held. */
+/* Makes the missing staging buffers. The caller holds staging_mu. */
 static int staging_make(struct kl_cuda *d) {
     for (int i = 0; i < N_STAGING; i++) {
         struct cuda_staging *s = &d->staging[i];
@@ -87,7 +91,8 @@ static int staging_make(struct kl_cuda *d) {
     return KL_OK;
 }
 
-/* Pieces go through the two buffers in turn: while CUDA moves one, the host copies the other. */
+/* Copies in parts that go through the two buffers in turn: while CUDA moves one part, the host
+ * copies the other. */
 static int copy_staged(struct kl_cuda *d, bool read, cu_address device, char *host, size_t n,
                        struct kl_error **err) {
     size_t piece = n / 4 < SMALLEST_PIECE  ? SMALLEST_PIECE
@@ -95,7 +100,7 @@ static int copy_staged(struct kl_cuda *d, bool read, cu_address device, char *ho
                                            : n / 4;
     size_t n_pieces = (n + piece - 1) / piece;
     int rc = KL_OK;
-    /* Reading, a piece is taken out of its buffer one turn after it was asked for. */
+    /* When reading, a part is taken out of its buffer one turn after its transfer was started. */
     for (size_t i = 0; !rc && i < n_pieces + (read ? 1 : 0); i++) {
         if (i < n_pieces) {
             struct cuda_staging *s = &d->staging[i % N_STAGING];
@@ -115,7 +120,7 @@ static int copy_staged(struct kl_cuda *d, bool read, cu_address device, char *ho
             if (!rc) memcpy(host + at, s->host, bytes);
         }
     }
-    /* Also after a failure: the buffers are free again afterwards. */
+    /* Also after a failure, so that the buffers are free again. */
     int done = KL_CUDA(d, rc ? NULL : err, StreamSynchronize, (d->bulk));
     return rc ? rc : done;
 }
@@ -126,7 +131,7 @@ static int copy(struct kl_cuda *d, bool read, cu_address device, char *host, siz
     if (n == 0) return KL_OK;
     if (n < DIRECT_BELOW) return copy_direct(d, read, device, host, n, err);
     kl_mutex_lock(&d->staging_mu);
-    /* Without page-locked memory it is only slower. */
+    /* Without page-locked memory the copy is only slower. */
     int rc = staging_make(d) ? copy_direct(d, read, device, host, n, err)
                              : copy_staged(d, read, device, host, n, err);
     kl_mutex_unlock(&d->staging_mu);
@@ -143,13 +148,14 @@ int kl_cuda_mem_write(struct kl_driver *driver, void *ptr, size_t offset, const 
     return copy(cuda_of(driver), false, (uintptr_t)ptr + offset, (char *)src, n, err);
 }
 
-/* ---- fault words: cut from slabs, since page-locking costs a call of the kernel ---- */
+/* ---- fault words: cut from slabs, because page-locking is a slow system call ---- */
 
-/* On the device the host's address follows the words: see TELL_HOST in gpu/kernels/prelude_cuda.kl. */
+/* On the device the host's address follows the words: see TELL_HOST in
+ * gpu/kernels/prelude_cuda.kl. */
 struct words_on_device {
     uint32_t word[KL_WORDS];
     uint32_t *host;
-    uint64_t unused; /* 16-byte aligned */
+    uint64_t unused; /* makes the size a multiple of 16 bytes */
 };
 _Static_assert(KL_WORDS == 128, "as TELL_HOST has it");
 enum { WORDS_BYTES = KL_WORDS * sizeof(uint32_t) };
@@ -177,7 +183,8 @@ static int slab_new(struct kl_cuda *d, struct kl_error **err) {
         return rc;
     }
     kl_mutex_lock(&d->mu);
-    /* When two threads make one at once the rest of the first is forgotten: 32 KB, and hardly ever. */
+    /* When two threads make a slab at once, the rest of the first slab (32 KB) is lost; that hardly
+     * ever happens. */
     d->words_device = device;
     d->words_host = host;
     d->words_left = SLAB_WORDS;
@@ -218,7 +225,8 @@ int kl_cuda_words_fetch(struct kl_driver *driver, struct kl_fault_words *w, stru
 void kl_cuda_words_clear(struct kl_driver *driver, struct kl_fault_words *w) {
     struct kl_cuda *d = cuda_of(driver);
     memset(w->host, 0xFF, WORDS_BYTES);
-    /* It fails only when the device is lost: then no kernel reads them again. */
+    /* kl_cuda_enter fails here only when the device is lost; then no kernel reads the words
+     * again. */
     if (kl_cuda_enter(d, NULL)) return;
     KL_CUDA(d, NULL, MemsetD32Async, ((uintptr_t)w->device, KL_WORD_CLEAR, KL_WORDS, d->transfer));
     KL_CUDA(d, NULL, StreamSynchronize, (d->transfer));

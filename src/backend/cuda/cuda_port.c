@@ -1,4 +1,5 @@
-/* cuda_port.c - programs and launches, for lower.c. The context of the calling thread is current: the slots of cuda.c have seen to it. */
+/* cuda_port.c - programs and launches, for lower.c. The slots of cuda.c have made the device's
+ * context current on the calling thread. */
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
@@ -13,7 +14,7 @@ static int port_load(struct kl_port *p, const void *binary, size_t bytes, void *
                      struct kl_error **err) {
     struct kl_cuda *d = cuda_of_port(p);
     KL_TRY(kl_cuda_enter(d, err));
-    /* CUDA takes no length: a stored program is as long as it was when it was compiled, the cache sees to that. */
+    /* CUDA takes no length. The kernel cache makes sure that a stored program is complete. */
     int result = d->api->ModuleLoadData(module, binary);
     if (result == CU_OUT_OF_MEMORY || kl_cuda_is_fatal(result))
         return kl_cuda_check(d, err, "cuModuleLoadData", result);
@@ -46,7 +47,8 @@ static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits 
     return KL_OK;
 }
 
-enum { SHARED_FOR_ALL = 48 << 10 }; /* more, with what the kernel declares, must be asked for */
+/* With more, including what the kernel declares, the kernel must ask for it. */
+enum { SHARED_FOR_ALL = 48 << 10 };
 
 static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
                           const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
@@ -91,7 +93,8 @@ static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr
         cu_address fresh = 0;
         if (kl_cuda_alloc(d, room, &fresh, NULL))
             KL_TRY(kl_cuda_alloc(d, room = bytes, &fresh, err));
-        /* The old one may be in use by what is queued. It is kept for ever: by doubling all of them together are no more than the last. */
+        /* Queued commands may still use the old memory, so it is kept for ever. Sizes double, so
+         * all old memory together is no larger than the new one. */
         q->scratch = fresh;
         q->scratch_bytes = room;
     }

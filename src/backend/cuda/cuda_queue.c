@@ -1,16 +1,19 @@
-/* cuda_queue.c - streams, events, handing over, and waking the settlement thread.
+/* cuda_queue.c - streams, events, hand-over, and waking the settlement thread.
  *
- * CUDA is asked to tell of an event only when the settlement thread is about to sleep on it: most command buffers are settled by who submits
- * or waits, and a notification costs microseconds. Then a second stream per queue waits for the event and calls the host. */
+ * CUDA is asked to notify of an event only when the settlement thread is about to sleep on it: the
+ * threads that submit or wait settle most command buffers themselves, and a notification costs
+ * microseconds. For a notification a second stream per queue waits for the event and calls the
+ * host. */
 #include <time.h>
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
 enum {
-    /* CUDA does not promise the call when the device is lost meanwhile, so a sleeper looks from time to time, .. */
+    /* CUDA does not promise the call when the device is lost, so the sleeping thread checks at this
+     * interval, */
     LOOK_EVERY_MS = 50,
-    /* .. and often when CUDA could not be asked. */
+    /* And at this one when CUDA could not be asked to notify. */
     LOOK_UNARMED_MS = 1,
 };
 
@@ -76,12 +79,12 @@ int kl_cuda_event_query(struct kl_driver *driver, void *event) {
     struct cuda_event *e = event;
     if (atomic_load_explicit(&e->done, memory_order_acquire)) return 1;
     if (kl_cuda_enter(d, NULL)) return KL_EDEVICELOST;
-    /* CUDA calls an event complete that was never recorded. */
+    /* CUDA reports an event that was never recorded as complete. */
     if (!atomic_load_explicit(&e->recorded, memory_order_acquire)) return 0;
     int result = d->api->EventQuery(e->cu);
     if (result == CU_NOT_READY) return 0;
     if (result !=
-        CU_SUCCESS) { /* whatever it is: what was submitted will never be known to be complete */
+        CU_SUCCESS) { /* whatever the error is, the commands will never be known to be complete */
         kl_cuda_note_lost(d, result);
         return KL_EDEVICELOST;
     }
@@ -96,7 +99,7 @@ void kl_cuda_why_lost(struct kl_driver *driver, char *text, size_t room) {
 
 /* ---- waking the settlement thread ---- */
 
-/* On a thread of CUDA's, which must not call CUDA. */
+/* Called on a thread of CUDA, which must not call CUDA. */
 static void notified(void *arg) {
     struct cuda_event *e = arg;
     struct kl_cuda *d = e->dev;
@@ -107,7 +110,7 @@ static void notified(void *arg) {
     event_release(e);
 }
 
-/* Whether CUDA will tell of e. The settlement thread only. */
+/* Asks CUDA to notify of e; true when it will. Only the settlement thread calls it. */
 static bool arm(struct kl_cuda *d, struct cuda_event *e) {
     if (atomic_load(&e->armed)) return true;
     if (!atomic_load_explicit(&e->recorded, memory_order_acquire)) return false;
@@ -121,7 +124,8 @@ static bool arm(struct kl_cuda *d, struct cuda_event *e) {
     return true;
 }
 
-/* Whether one is complete or the device is lost; asks CUDA to tell of the others. *all: it will, of every one. */
+/* Whether an event is complete or the device is lost. Otherwise asks CUDA to notify of the events;
+ * *all: it will, of every one. */
 static bool any_done(struct kl_cuda *d, void *const *events, int n, bool *all) {
     *all = true;
     for (int i = 0; i < n; i++)
@@ -139,7 +143,7 @@ static bool flagged(struct kl_cuda *d, void *const *events, int n) {
     return false;
 }
 
-/* Sleeps until `changed` or for so long, mu held. */
+/* Sleeps until `changed` is signalled or `ms` have passed. The caller holds mu. */
 static void sleep_ms(struct kl_cuda *d, long ms) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -201,13 +205,15 @@ int kl_cuda_submit(struct kl_driver *driver, void *queue, const struct kl_comman
         atomic_store_explicit(&e->recorded, true, memory_order_release);
         return KL_OK;
     }
-    /* What was launched may still run, and what it works on is about to be given back. */
+    /* Launched commands may still run, but the memory that they use is about to be released, so
+     * this waits for them. */
     int result = d->api->StreamSynchronize(q->stream);
     if (result != CU_SUCCESS) {
         kl_cuda_note_lost(d, result);
         return KL_EDEVICELOST;
     }
-    /* It may have left faults of operations that have now failed for another reason, and the GPU layer believes words clear that it was not brought. */
+    /* The commands that ran may have left faults of operations that have now failed for another
+     * reason. The GPU layer takes words for clear when no submission brought them back. */
     if (brings_back) kl_cuda_words_clear(driver, brings_back);
     return rc;
 }

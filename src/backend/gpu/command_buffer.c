@@ -1,4 +1,5 @@
-/* command_buffer.c - what a command buffer owns, and giving it back. */
+/* command_buffer.c - what a command buffer owns (arena, commands, waits, fault words) and how it is
+ * released. */
 #include <string.h>
 
 #include "backend/gpu/gpu_internal.h"
@@ -108,7 +109,8 @@ int cb_word_pair(struct cb *cb, struct kl_word_ref *out, struct kl_error **err) 
 
 void words_release(struct device *dev, struct kl_queue *q, struct kl_fault_words *w) {
     if (atomic_fetch_sub(&w->refs, 1) != 1) return;
-    /* Nobody in flight reads or writes it any more. Only a chunk with a word that fired is cleared. */
+    /* No command in flight reads or writes this chunk any more. It needs clearing only when a word
+     * in it fired. */
     if (w->host[0] != KL_WORD_CLEAR) dev->driver->ops->words_clear(dev->driver, w);
     kl_mutex_lock(&dev->mu);
     w->next = q->clear_words;
@@ -154,7 +156,7 @@ void cb_empty(struct cb *cb) {
     int n_waits = cb->n_waits;
     cb->n_waits = 0;
     for (int i = 0; i < n_waits; i++)
-        cb_release(cb->waits[i]); /* they are settled, so they hold nothing further */
+        cb_release(cb->waits[i]); /* the producers are settled, so they hold nothing further */
     for (struct chunk *c = cb->arena.chunks, *next; c; c = next) {
         next = c->next;
         kl_free(c);

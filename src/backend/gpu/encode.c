@@ -1,4 +1,5 @@
-/* encode.c - operations into the open command buffer of their stream. The holder of the stream's executor role calls it. */
+/* encode.c - encodes operations into the open command buffer of their stream. Only the holder of
+ * the stream's executor role calls it. */
 #include <string.h>
 
 #include "backend/fault.h"
@@ -8,7 +9,8 @@
 
 bool gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f, struct kl_wait *w) {
     struct kl_timeline *t = f->timeline;
-    /* A value of this device is waited for on the device; the host waits only until it has been handed over. */
+    /* The device itself waits for a value of its own; the host waits only until the command that
+     * makes it has been handed over. */
     bool ours = t->handed && ((struct kl_queue *)t->queue)->dev == device_of(b);
     *w = (struct kl_wait){ours ? t->handed : t, f->ticket};
     return kl_timeline_done(w->timeline) < w->ticket;
@@ -42,7 +44,8 @@ static int copy_tensor(struct cb *cb, struct kl_tensor *to, const struct kl_tens
     return KL_OK;
 }
 
-/* What the inputs say: command buffers to wait for, fault words to depend on, and whether one has failed for certain. */
+/* What the inputs of an operation determine: the fault words that it depends on, and whether an
+ * input is known to have failed. The command buffers to wait for are noted in the open one. */
 struct inputs {
     bool drop;
     struct kl_word_ref *taints;
@@ -55,7 +58,8 @@ static void add_taint(struct inputs *in, struct kl_word_ref w) {
     in->taints[in->n_taints++] = w;
 }
 
-/* At most so many words do the inputs depend on: those that are settled meanwhile drop out. */
+/* An upper bound of the number of fault words that the inputs depend on. Inputs that are settled
+ * between this call and the next lock need none, so the final number may be smaller. */
 static int count_taints(struct device *dev, const struct kl_task *t) {
     int n = 0;
     kl_mutex_lock(&dev->mu);
@@ -76,7 +80,7 @@ static int look_at_inputs(struct cb *cb, struct kl_task *t, struct inputs *in) {
     for (int i = 0; i < t->n_in && !rc; i++) {
         struct kl_fate *f = t->in[i]->fate;
         struct op *producer = f->device_op;
-        if (!producer) { /* settled, perhaps only just now */
+        if (!producer) { /* the input is settled, perhaps since the count was taken */
             in->drop = in->drop || kl_fate_error(f) != NULL;
             continue;
         }
@@ -103,7 +107,7 @@ static void fill_arg(struct kl_arg *a, const struct kl_tensor *t, const struct k
     a->strides = copy->strides;
 }
 
-/* The record, with everything that settlement needs. Nothing is retained yet. */
+/* The record of the operation, with everything that settlement needs. Nothing is retained yet. */
 static struct op *record(struct cb *cb, struct kl_task *t) {
     struct op *op = cb_alloc(cb, sizeof *op);
     if (!op) return NULL;
@@ -118,7 +122,8 @@ static struct op *record(struct cb *cb, struct kl_task *t) {
     if (t->params_bytes) memcpy(params, t->params, t->params_bytes);
     op->params = params;
     op->name = kl_task_name(t);
-    if (t->op == KL_OP_CALL || t->op == KL_OP_KERNEL) { /* whose names go with them */
+    /* Their names live only as long as the task. */
+    if (t->op == KL_OP_CALL || t->op == KL_OP_KERNEL) {
         char *own_name = cb_alloc(cb, strlen(op->name) + 1);
         if (!own_name) return NULL;
         op->name = strcpy(own_name, op->name);
@@ -204,7 +209,7 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
         struct kl_command *c = new_command(cb, KL_CMD_LAUNCH, op, k ? 0 : n_args);
         if (!c) return KL_ENOMEM;
         if (k) {
-            c->args = args; /* the launches of one operation share them */
+            c->args = args; /* the launches of one operation share their arguments */
         } else {
             args = c->args;
             for (int i = 0; i < t->n_in; i++) {
@@ -250,7 +255,8 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
     return KL_OK;
 }
 
-/* What the outputs depend on: the inputs' words and its own; merged into one word when they are many. */
+/* Sets the fault words that the outputs depend on: those of the inputs and those of the operation
+ * itself. When they are many, a command merges them into one word. */
 static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl_error **err) {
     int n = in->n_taints;
     struct kl_word_ref *all = in->taints;
@@ -292,7 +298,8 @@ static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **
     *out = op;
     if (op->dropped) return KL_OK;
     if (kernel_of(t) && can_fault(t)) {
-        /* Code and position. Either tells consumers that it has failed, so they depend on one of them. */
+        /* A pair of words holds code and position. Each of the two tells consumers of a failure, so
+         * consumers depend on one word only. */
         op->positions_per_word = INT64_MAX;
         op->n_words = 1;
         KL_TRY(cb_word_pair(cb, &op->word, err));
@@ -331,13 +338,15 @@ static void release_kernel(void *desc) {
     kl_kernel_desc_release(desc);
 }
 
-/* Nothing can fail any more: retains, and makes the operation visible to consumers. */
+/* Called when nothing can fail any more: retains what settlement needs, and makes the operation
+ * visible to consumers. */
 static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
     struct device *dev = cb->queue->dev;
     bool keeps_index = op->n_words && t->op != KL_OP_CALL && t->op != KL_OP_KERNEL;
     for (int i = 0; i < t->n_in; i++) {
         op->in[i]->fate = kl_fate_retain(t->in[i]->fate);
-        /* The index values are read at settlement: until then their block is neither donated nor reused. */
+        /* The index values are read at settlement: until then their block is neither donated nor
+         * reused. */
         if (!keeps_index || !kl_dtype_is_int(op->in[i]->dtype)) continue;
         op->in[i]->buffer = kl_buffer_retain(t->in[i]->buffer);
         struct kl_block *b = t->in[i]->buffer->block;
@@ -347,8 +356,8 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
         op->out[i] = kl_fate_retain(t->out[i]->fate);
         if (!donated(t, i)) cb->new_bytes += (int64_t)t->out[i]->buffer->bytes;
     }
-    for (int i = 0; i < t->n_in + t->n_out;
-         i++) { /* their guards are among the commands, which will now be kept */
+    /* The commands that write the guards of these blocks are certain to be kept now. */
+    for (int i = 0; i < t->n_in + t->n_out; i++) {
         struct kl_buffer *buf = i < t->n_in ? t->in[i]->buffer : t->out[i - t->n_in]->buffer;
         struct kl_block *b = kl_buffer_block_on(buf, &dev->memory);
         if (b && b->needs_guard && !op->dropped) b->needs_guard = false;
@@ -391,14 +400,17 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
             adopt(q->open, t, op);
             return KL_OK;
         }
-        q->open->n_commands =
-            n_commands; /* what it had of the arena is freed with the command buffer */
+        /* The arena memory of the failed attempt is freed with the command buffer. */
+        q->open->n_commands = n_commands;
         if (rc != KL_ELIMIT || attempt) return err && *err ? rc : kl_fail_nomem(err);
-        gpu_flush(&q->dev->backend, q); /* its fault words are used up: go on in a new one */
+        /* The command buffer has no free fault words: go on in a new one. */
+        gpu_flush(&q->dev->backend, q);
     }
 }
 
-/* A run of element-wise operations that use each other's values is not cut: it becomes one kernel, which needs the memory of its last only, and does not store the others. */
+/* Whether t belongs to a run of element-wise operations that use each other's values. Such a run is
+ * not cut, because it becomes one kernel, which needs memory only for its last result and does not
+ * store the others. */
 static bool goes_on(struct cb *cb, const struct kl_task *t) {
     if (!cb->last || !(kl_op_flags(t->op) & kl_op_flags(cb->last->op) & KL_OPF_ELEMENTWISE))
         return false;
@@ -436,7 +448,8 @@ void gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t) {
         q->open->last_ticket = t->ticket;
         return;
     }
-    /* Not even memory to note the ticket in: it goes with the last command buffer that is under way, if there is one. */
+    /* There is no memory to note the ticket in: it is published with the last command buffer in
+     * flight, if there is one. */
     kl_mutex_lock(&q->dev->mu);
     bool under_way = q->tail != NULL;
     if (under_way) q->tail->last_ticket = t->ticket;

@@ -1,8 +1,11 @@
-/* lower_elementwise.c - element-wise operations, alone or many in one kernel, by sources that are written here.
+/* lower_elementwise.c - element-wise operations, alone or many in one kernel, by sources that are
+ * generated here.
  *
- * A group is a run of element-wise commands with as many positions. Values that the group makes stay in registers; one is stored unless a
- * later step of the group overwrites its memory, or nobody needs it (kl_command.dead). Every step rounds to its own dtype, so
- * a group gives the bits of its operations one by one. The kernel depends on the structure alone, and is found by a key that describes it. */
+ * A group is a run of element-wise commands with the same number of positions. Values that the
+ * group computes stay in registers; a value is stored unless a later step of the group overwrites
+ * its memory, or nobody needs it (kl_command.dead). Every step rounds to its own dtype, so a group
+ * gives the bits of its operations run one by one. The kernel depends on the structure of the group
+ * alone, and is found by a key that describes it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,29 +18,33 @@ enum {
     MAX_LEAVES = 10,
     MAX_STEPS = 24,
     MAX_STORES = 4,
-    LOCAL = 128, /* 256 are 2 % slower on an H200 where there is arithmetic */
+    LOCAL = 128, /* work-items per group; 256 are 2 % slower on an H200 where there is arithmetic */
     MAX_PACK_BYTES = 16,
-    SMALL = 1 << 16, /* positions up to which a launch costs more than what is moved */
+    /* Up to this number of positions a launch costs more than the memory traffic of an
+     * operation. */
+    SMALL = 1 << 16,
 };
 
-/* How a leaf is walked. */
+/* How the elements of a leaf (an operand that the group reads from memory) are addressed. */
 enum walk {
     FLAT,    /* element i at position i */
-    SCALAR,  /* one element for all */
-    STRIDED, /* by the space: neighbours `inner` apart */
-    STEADY,  /* by the space: one element along the innermost axis */
-    PACKED,  /* by the space: neighbours side by side, aligned */
+    SCALAR,  /* one element for all positions */
+    STRIDED, /* by the space: neighbouring positions are a stride apart */
+    STEADY,  /* by the space: one element along the whole innermost axis */
+    PACKED,  /* by the space: neighbouring positions are contiguous and aligned */
 };
 
 struct leaf {
     const struct kl_arg *arg;
     uint8_t walk;
-    int operand;                      /* in the space; -1: not there */
-    int64_t n_bytes_from, n_bytes_to; /* what of memory it may touch, from data on */
+    /* Number of the operand in the space; -1: it is not in the space. */
+    int operand;
+    /* The range of memory that it may read, in bytes from `data`. */
+    int64_t n_bytes_from, n_bytes_to;
 };
 struct step {
     const struct kl_command *c;
-    int8_t ref[3]; /* leaf k: k; step k: -1 - k */
+    int8_t ref[3]; /* leaf k is k; the value of step k is -1 - k */
     bool stored;
 };
 struct group {
@@ -46,11 +53,11 @@ struct group {
     struct leaf leaf[MAX_LEAVES];
     struct step step[MAX_STEPS];
     int ndim;
-    const int *dims; /* of the strided leaves; NULL: none yet */
+    const int *dims; /* of the strided leaves; NULL: there is none yet */
     int n_strided;
 };
 
-/* ---- what may join ---- */
+/* ---- which commands may join a group ---- */
 
 static bool flat(const struct kl_arg *a) {
     return (a->layout & KL_ROW_CONTIGUOUS) != 0;
@@ -77,13 +84,14 @@ static void range_of(const struct kl_arg *a, const char **from, const char **to)
 
 static bool overlap(const struct kl_arg *a, const struct kl_arg *b) {
     const char *a0, *a1, *b0, *b1;
-    if (a->size == 0 || b->size == 0) return false; /* and may have no address */
+    /* Operands without elements may have no address. */
+    if (a->size == 0 || b->size == 0) return false;
     range_of(a, &a0, &a1);
     range_of(b, &b0, &b1);
     return a0 < b1 && b0 < a1;
 }
 
-/* Each position's element of a is that of b, and nothing else. */
+/* Whether position i of a and position i of b are the same element, for every i. */
 static bool same_places(const struct kl_arg *a, const struct kl_arg *b) {
     return a->data == b->data && flat(a) && flat(b) &&
            kl_dtype_size(a->dtype) == kl_dtype_size(b->dtype);
@@ -98,7 +106,8 @@ static const struct kl_arg *out_of(const struct kl_command *c) {
     return &c->args[c->n_in];
 }
 
-/* The number of the input in the group; KL_EUNSUPPORTED: it cannot be one. */
+/* Finds the number of an input in the group, or adds a leaf for it. KL_EUNSUPPORTED: the group
+ * cannot take it. */
 static int find_input(struct group *g, const struct kl_arg *a, int8_t *ref) {
     for (int k = g->n_steps - 1; k >= 0; k--) {
         const struct kl_arg *made = out_of(g->step[k].c);
@@ -106,8 +115,8 @@ static int find_input(struct group *g, const struct kl_arg *a, int8_t *ref) {
             *ref = (int8_t)(-1 - k);
             return KL_OK;
         }
-        if (overlap(a, made))
-            return KL_EUNSUPPORTED; /* other elements of what is only being made */
+        /* It reads other elements of a value that this group computes. */
+        if (overlap(a, made)) return KL_EUNSUPPORTED;
     }
     for (int k = 0; k < g->n_leaves; k++) {
         const struct kl_arg *l = g->leaf[k].arg;
@@ -138,8 +147,9 @@ static int find_input(struct group *g, const struct kl_arg *a, int8_t *ref) {
     return KL_OK;
 }
 
-/* Many streams of memory in one kernel are slower than one kernel after another: a large operation joins when it takes a value from
- * the group, or reads nothing that is not read anyway. Small ones save a launch. */
+/* A kernel that reads many operands is slower than several kernels that read few. Therefore a large
+ * operation joins only when it uses a value of the group, or reads nothing but what the group reads
+ * already. Small operations always join, because that saves a launch. */
 static bool worth_it(const struct group *before, const struct group *g, bool uses) {
     if (before->n_steps == 0 || uses || g->n <= SMALL) return true;
     for (int k = before->n_leaves; k < g->n_leaves; k++)
@@ -147,7 +157,7 @@ static bool worth_it(const struct group *before, const struct group *g, bool use
     return before->n_leaves > 0;
 }
 
-/* Adds c; false, and g as it was, when it cannot join. */
+/* Adds c to the group. false: c cannot join, and the group is unchanged. */
 static bool add(struct group *g, const struct kl_command *c) {
     struct group before = *g;
     const struct kl_arg *out = out_of(c);
@@ -163,7 +173,8 @@ static bool add(struct group *g, const struct kl_command *c) {
         uses = uses || s->ref[i] < 0;
     }
     if (!worth_it(&before, g, uses)) goto no;
-    /* What it writes, nobody else of the group may read or write at another position. */
+    /* No other step of the group may read or write the memory that c writes, except at the same
+     * position. */
     for (int k = 0; k < g->n_leaves; k++)
         if (overlap(out, g->leaf[k].arg) && !same_places(out, g->leaf[k].arg) &&
             !(g->n == 1 && out->data == g->leaf[k].arg->data))
@@ -172,11 +183,11 @@ static bool add(struct group *g, const struct kl_command *c) {
         const struct kl_arg *made = out_of(g->step[k].c);
         if (!overlap(out, made)) continue;
         if (!same_places(out, made)) goto no;
-        g->step[k].stored = false; /* overwritten */
+        g->step[k].stored = false; /* this step overwrites it */
     }
     for (int i = 0; i < c->n_in; i++)
         if (s->ref[i] < 0 && i < 32 && c->dead & UINT32_C(1) << i)
-            g->step[-1 - s->ref[i]].stored = false; /* nobody needs it any more */
+            g->step[-1 - s->ref[i]].stored = false; /* no later operation needs it */
     g->n_steps++;
     g->n_stores = 0;
     for (int k = 0; k < g->n_steps; k++) g->n_stores += g->step[k].stored;
@@ -187,13 +198,13 @@ no:
     return false;
 }
 
-/* ---- the key: all that the source depends on ---- */
+/* ---- the key: everything that the source depends on ---- */
 
 struct plan {
     const struct group *g;
-    struct kl_space space; /* when n_strided */
+    struct kl_space space; /* valid when has_space */
     bool has_space, small; /* small: positions fit 32 bits */
-    int pack;              /* elements side by side, in one access */
+    int pack;              /* contiguous elements that one access moves */
     uint8_t walk[MAX_LEAVES];
 };
 
@@ -228,7 +239,7 @@ static int pack_of(const struct plan *p, const int64_t *offsets) {
             fits = p->space.ndim > 0 && p->space.dims[p->space.ndim - 1] % pack == 0;
         if (fits) break;
     }
-    /* Elements that lie far apart are read better by neighbouring work-items. */
+    /* Elements with a stride above 1 are read better by neighbouring work-items, one each. */
     for (int k = 0; k < g->n_leaves && pack > 1 && p->has_space; k++) {
         int o = g->leaf[k].operand;
         if (o >= 0 && p->space.strides[o][p->space.ndim - 1] > 1) pack = 1;
@@ -280,8 +291,9 @@ static size_t key_of(const struct plan *p, uint8_t *key) {
 
 /* ---- the source ---- */
 
-/* Names that are numbered have an underscore before the number (value_3, step_8), which no name of
- * the dialect or of a driver's language has: so a local never hides a type, as b8 once did. */
+/* Numbered names have an underscore before the number (value_3, step_8). No name of the dialect or
+ * of a driver's language has that form, so a local variable never hides a type, as one named b8
+ * once did. */
 
 struct text {
     char *s;
@@ -314,7 +326,7 @@ static const char *type_of(int dtype) {
     return kl_dialect_type((enum kl_dtype)dtype);
 }
 
-/* The type that an operation computes in: 16-bit floats in float32. */
+/* The type in which an operation computes: float32 for 16-bit floats. */
 static const char *compute_of(int dtype) {
     return dtype == KL_F16 || dtype == KL_BF16 ? "f32" : type_of(dtype);
 }
@@ -326,7 +338,8 @@ static void put_value(struct text *t, const struct step *s, int input) {
         put(t, "value_%d", s->ref[input]);
 }
 
-/* One position: from the leaves' values v<k> to the steps' values t<k>. */
+/* The steps of one position: from the values of the leaves (value_<k>) to the values of the steps
+ * (step_<k>). */
 static void put_steps(struct text *t, const struct group *g) {
     for (int k = 0; k < g->n_steps; k++) {
         const struct step *s = &g->step[k];
@@ -340,7 +353,8 @@ static void put_steps(struct text *t, const struct group *g) {
             put_value(t, s, 0);
             put(t, ")");
         } else {
-            bool moves = s->c->op == KL_OP_WHERE; /* nothing to round */
+            /* WHERE moves values, so there is nothing to round */
+            bool moves = s->c->op == KL_OP_WHERE;
             put(t, moves ? "op_%s_%s(" : "ROUND(%s, op_%s_%s(",
                 moves ? kl_op_name(s->c->op) : type_of(out->dtype),
                 moves ? compute_of(value) : kl_op_name(s->c->op), compute_of(value));
@@ -354,7 +368,7 @@ static void put_steps(struct text *t, const struct group *g) {
     }
 }
 
-/* The offsets of the strided leaves at position i. */
+/* Computes the offsets of the strided leaves at position i. */
 static void put_offsets(struct text *t, const struct plan *p) {
     const char *type = p->small ? "u32" : "i64";
     int n = p->g->n_strided;
@@ -379,7 +393,8 @@ static int pack_bytes(const struct plan *p, int dtype) {
     return p->pack * (int)kl_dtype_size((enum kl_dtype)dtype);
 }
 
-/* A whole pack: one access per operand. (Two packs per work-item were slower on an H200: 4.0 against 4.2 TB/s.) */
+/* A whole pack, with one access per operand. (Two packs per work-item were slower on an H200: 4.0
+ * against 4.2 TB/s.) */
 static void put_pack(struct text *t, const struct plan *p) {
     const struct group *g = p->g;
     put(t, "    if (i + %d <= n) {\n", p->pack);
@@ -419,7 +434,8 @@ static void put_pack(struct text *t, const struct plan *p) {
     put(t, "        return;\n    }\n");
 }
 
-/* Element by element: everything, or what is left over. With a space n is a multiple of the pack. */
+/* The positions one by one: all of them, or those that do not fill a pack. With a space, n is a
+ * multiple of the pack. */
 static void put_elements(struct text *t, const struct plan *p) {
     const struct group *g = p->g;
     put(t, "    for (int e = 0; e < %d && i + e < n; e++) {\n", p->pack);
@@ -439,7 +455,8 @@ static void put_elements(struct text *t, const struct plan *p) {
     put(t, "    }\n}\n");
 }
 
-/* The functions that elementwise.kl has; those of the other operations are in math.kl, which is left out where nothing needs it. */
+/* Whether elementwise.kl has the function of op. The functions of the other operations are in
+ * math.kl, which is left out where nothing needs it. */
 static bool is_basic(enum kl_op_id op) {
     switch (op) {
     case KL_OP_COPY:
@@ -513,7 +530,7 @@ static char *source(void *ctx) {
 struct job {
     struct kl_emit *e;
     const struct group *g;
-    int64_t begin; /* positions done by the launches before */
+    int64_t begin; /* the positions done by the launches before */
 };
 
 static int launch(void *ctx, const struct kl_space *space, const int64_t *offsets) {
@@ -528,7 +545,8 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
     const int64_t *at = p.has_space ? offsets : none;
     p.small = n <= INT32_MAX;
     p.pack = pack_of(&p, at);
-    /* Several launches: what is walked flat goes on where the last one stopped. */
+    /* There are several launches, so a flat operand continues where the last launch stopped, which
+     * may not be aligned. */
     if (j->begin % p.pack) p.pack = 1;
     walks_of(&p, at);
     uint8_t key[16 + 3 * MAX_LEAVES + 6 * MAX_STEPS];
@@ -566,7 +584,8 @@ static int run(struct kl_emit *e, struct group *g) {
     return kl_space_each(g->ndim, g->dims, g->n_strided, strides, launch, &j);
 }
 
-/* What the device lacks is an error of the operation; that generated sources compile is ours to see to. */
+/* Whether the device has what the operation needs. A lack is an error of the operation; a generated
+ * source that does not compile is a bug. */
 static int check(struct kl_emit *e, const struct kl_command *c) {
     for (int i = 0; i < c->n_in + c->n_out; i++)
         if (c->args[i].dtype == KL_F64 && !e->port->has_f64)
@@ -578,7 +597,7 @@ static int check(struct kl_emit *e, const struct kl_command *c) {
 int kl_lower_elementwise(struct kl_emit *e, const struct kl_command *c) {
     struct group g = {0};
     KL_TRY(check(e, c));
-    if (e->dry) return KL_OK; /* it will perhaps be part of a group */
+    if (e->dry) return KL_OK; /* the operation may become part of a group later */
     if (!add(&g, c))
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: a layout that no kernel takes",
                        kl_op_name(c->op));

@@ -1,10 +1,9 @@
-/* lower_indexed.c - GATHER, GATHER_AXIS, SCATTER, SCATTER_AXIS: operations that index by data, every index checked.
+/* lower_indexed.c - GATHER, GATHER_AXIS, SCATTER, SCATTER_AXIS: operations that index by data.
+ * Every index is checked.
  *
- * Their sources begin with a few lines made here, which depend on the number and types of the index arrays. Index arrays, and the updates of a
- * scatter, that do not lie in row order are first copied so.
- *
- * In the deterministic mode a scatter first writes where each of its slices goes, or, when slices may overlap, each of its elements (the keys), sorts
- * them by that, stably, and then gives each element of the result to one work-item, which joins what goes there in order. */
+ * The sources begin with a few lines generated here, which depend on the number and dtypes of the
+ * index arrays. Index arrays, and the updates of a scatter, are first copied when they are not
+ * row-major. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,35 +21,39 @@ enum {
     MAX_ITEM = 16,
     MAX_ITEM_PROCESSOR = 64,
     MANY_PLACES = 1 << 16,
-    TABLE = 1024,         /* places that a group finds the last slices of by itself */
-    MANY_BYTES = 1 << 20, /* of updates; with less, two more launches take longer */
-    PER_SLICE = 6, /* places for which a word each takes no more memory than sorting a slice */
-    LARGE = LOCAL * 4096, /* items from which there are groups enough for several per work-item */
-    PER_UNIT =
-        8, /* a processor's work-items per core: so many, that none waits long for the last */
-    LEAST_BYTES = 1 << 16, /* for one of them */
-    MAX_INNER = 4          /* items per position for which loops are compiled */
+    TABLE = 1024, /* places for which a group finds the last slices in shared memory */
+    /* Bytes of updates; with fewer, two more launches take longer than what is saved. */
+    MANY_BYTES = 1 << 20,
+    /* Places per slice up to which one word per place takes no more memory than a sort of the
+     * slices. */
+    PER_SLICE = 6,
+    /* Items from which there are enough groups even with several items per work-item. */
+    LARGE = LOCAL * 4096,
+    /* work-items per core of a processor: so many that no core waits long for the last one */
+    PER_UNIT = 8,
+    LEAST_BYTES = 1 << 16, /* bytes moved by one of these work-items, at least */
+    MAX_INNER = 4          /* items per position up to which loops are compiled for that number */
 };
 
 struct axis {
     int64_t size, places, stride;
 };
-/* What makes struct indexed of kernels/indexed.kl. */
+/* The contents of struct indexed of kernels/indexed.kl. */
 struct indexed {
     int64_t n, inner;
     struct axis axis[MAX_INDEX];
     struct kl_space slice;
 };
 
-/* What a source depends on; also its key, so it has no holes. */
+/* Everything that a source depends on. Its bytes are the key, so it has no padding. */
 struct variant {
     uint8_t scatter, n_index, index_dtype[MAX_INDEX], checked, small, narrow, flat_slice;
-    uint8_t inner; /* on a processor, when it is at most MAX_INNER; else 0 */
-    uint8_t item;  /* bytes moved or added at once; 0: an element */
-    uint8_t each;  /* of them per work-item; 0: SERIAL or ORDERED */
-    uint8_t dtype, mode, serial, ordered, exchange; /* scatters */
-    uint8_t key;                                    /* ORDERED: its dtype */
-    uint8_t last;                                   /* which kernel of scatter_last.kl; 0: none */
+    uint8_t inner; /* on a processor, items per position when that is at most MAX_INNER; else 0 */
+    uint8_t item;  /* bytes moved or added in one access; 0: one element */
+    uint8_t each;  /* items per work-item; 0: SERIAL or ORDERED */
+    uint8_t dtype, mode, serial, ordered, exchange; /* for scatters */
+    uint8_t key;                                    /* for ORDERED: the dtype of the keys */
+    uint8_t last;                                   /* the kernel of scatter_last.kl; 0: none */
 };
 
 /* ---- the source ---- */
@@ -95,7 +98,7 @@ static char *source(void *ctx) {
                                         "\n#define EACH_INDEX(f) "};
     for (int what = 0; what < 3; what++) {
         n += (size_t)snprintf(head + n, room - n, "%s", begin[what]);
-        /* Without any index array one that is not read stands for them. */
+        /* Without index arrays the kernel still has one index parameter, which it does not read. */
         for (int k = 0; k < (v->n_index || what == 2 ? v->n_index : 1); k++) {
             const char *comma = k ? ", " : "";
             if (what == 0) n += (size_t)snprintf(head + n, room - n, "%sPTR(index_%d)", comma, k);
@@ -120,7 +123,7 @@ static char *source(void *ctx) {
 /* ---- operands ---- */
 
 struct operands {
-    const void *index[MAX_INDEX]; /* in row order */
+    const void *index[MAX_INDEX]; /* row-major */
     const void *updates;
 };
 
@@ -132,7 +135,8 @@ static size_t bytes_of(const struct kl_arg *a) {
     return kl_scratch_bytes((size_t)a->size * kl_dtype_size(a->dtype));
 }
 
-/* Copies into scratch what does not lie in row order. *more: `more_bytes` of scratch for the caller. */
+/* Copies to scratch memory each of the n arrays that is not row-major. *more: a further
+ * `more_bytes` of scratch memory for the caller. */
 static int in_row_order(struct kl_emit *e, const struct kl_arg *const *args, int n,
                         const void **out, size_t more_bytes, char **more) {
     size_t total = more_bytes = kl_scratch_bytes(more_bytes);
@@ -178,12 +182,13 @@ static int one_space(struct kl_emit *e, int ndim, const int *dims, int n_operand
     return KL_OK;
 }
 
-/* The positions of one launch. */
+/* The index positions of one launch. */
 struct range {
     int64_t begin, end;
 };
 
-/* The indices' part; `array` is what is indexed, with strides of the memory that is used. */
+/* Fills in the fields that concern the indices. `array` is the indexed array, with the strides of
+ * the memory that is used. */
 static int describe(struct kl_emit *e, const struct kl_command *c, const struct kl_arg *array,
                     struct variant *v, struct indexed *x, const struct kl_arg **index) {
     struct kl_index_use u;
@@ -210,7 +215,8 @@ static int describe(struct kl_emit *e, const struct kl_command *c, const struct 
     return KL_OK;
 }
 
-/* struct indexed as the kernel has it, which is as short as can be: a launch costs by the bytes of its arguments. */
+/* The bytes of struct indexed as the kernel has it. It is as short as possible, because the cost of
+ * a launch grows with the bytes of its arguments. */
 struct packed {
     size_t bytes;
     char v[sizeof(struct indexed)];
@@ -233,7 +239,7 @@ static struct range positions(const struct kl_command *c, const struct kl_arg *i
     return (struct range){c->pos_begin, c->pos_end < n ? c->pos_end : n};
 }
 
-/* From p on, so many items further. */
+/* The address `items` items of `item` bytes behind p. */
 static struct kl_karg item_ptr(const void *p, int64_t items, size_t item) {
     return KL_KARG_PTR(p ? (const char *)p + items * (int64_t)item : NULL, item);
 }
@@ -246,9 +252,9 @@ static int emit(struct kl_emit *e, struct variant *v, const char *entry, int64_t
                         n_args);
 }
 
-/* How a processor's work-items share the work, see kernels/indexed.kl. */
+/* How the work-items of a processor share the work; see kernels/indexed.kl. */
 struct shares {
-    int64_t span, piece; /* positions of each, and items of each of these */
+    int64_t span, piece; /* positions of one work-item, and items of each of these positions */
     int64_t groups;
 };
 
@@ -267,7 +273,7 @@ static struct shares shares(const struct kl_port *port, const struct indexed *x,
     return s;
 }
 
-/* Gathers and scatters of slices; args has room for two more. */
+/* Launches a gather or scatter of slices; args has room for two more arguments. */
 static int emit_slices(struct kl_emit *e, struct variant *v, const char *entry,
                        const struct indexed *x, int64_t item, struct kl_karg *args, int n_args) {
     if (!e->port->on_processor) return emit(e, v, entry, x->n * x->inner, args, n_args);
@@ -286,7 +292,8 @@ static size_t widest(const struct kl_port *port) {
     return port->on_processor ? MAX_ITEM_PROCESSOR : MAX_ITEM;
 }
 
-/* Doubles what is moved at once, to `most` bytes, as long as everything allows it. from and to: of which one is indexed, the other in row order. */
+/* Doubles the bytes that are moved in one access, up to `most`, while strides, sizes and alignment
+ * allow it. One of `from` and `to` is the indexed array, the other is row-major. */
 static size_t widen(struct indexed *x, int n_index, size_t item, size_t most, const void *from,
                     const void *to) {
     for (; item < most; item *= 2) {
@@ -305,7 +312,7 @@ static size_t widen(struct indexed *x, int n_index, size_t item, size_t most, co
     return item;
 }
 
-/* Items per work-item: on an H200 two of 16 bytes are best, and four smaller ones. */
+/* Items per work-item: on an H200 two items of 16 bytes are best, and four smaller ones. */
 static uint8_t each(int64_t items, int item) {
     return items < LARGE ? 1 : item == MAX_ITEM ? 2 : 4;
 }
@@ -314,7 +321,7 @@ static bool flat_slice(const struct kl_space *s) {
     return s->ndim == 0 || (s->ndim == 1 && s->strides[0][0] == 1);
 }
 
-/* Of slices without elements: whether their indices are in range. */
+/* Slices without elements: nothing is moved, but the indices are checked. */
 static int check(struct kl_emit *e, const struct kl_command *c, const struct kl_arg *array) {
     struct variant v = {.item = 1, .each = 1, .flat_slice = 1};
     struct indexed x = {.inner = 1};
@@ -361,7 +368,8 @@ static int gather(struct kl_emit *e, const struct kl_command *c) {
     struct packed packed;
     int n = 0;
     args[n++] = pack(&v, &x, &packed);
-    /* Of an empty array nothing is taken, but the kernel reads something before it knows. */
+    /* Nothing is taken from an empty array, but the kernel reads an element before it knows that
+     * the index is wrong. */
     args[n++] = KL_KARG_PTR(source_arg->size ? source_arg->data : out->data, v.item);
     for (int k = 0; k < v.n_index || k == 0; k++)
         args[n++] = v.n_index ? item_ptr(rows[k], r.begin, kl_dtype_size(index[k]->dtype))
@@ -378,10 +386,10 @@ struct axis_job {
     struct variant v;
     struct indexed x;
     struct range r;
-    const struct kl_arg *array, *index, *values; /* values: of a scatter */
+    const struct kl_arg *array, *index, *values; /* values: the updates of a scatter */
     void *out;
     int64_t first;
-    char *keys; /* ORDERED */
+    char *keys; /* for ORDERED */
 };
 
 static int axis_space(void *ctx, const struct kl_space *space, const int64_t *offsets) {
@@ -419,7 +427,7 @@ static int along_axis(struct axis_job *j, int axis) {
     const int64_t *rows[3] = {strides, j->index->strides, j->values ? j->values->strides : NULL};
     if (j->array->ndim > 64) return kl_fail(j->e->err, KL_EUNSUPPORTED, "over 64 axes");
     memcpy(strides, j->array->strides, (size_t)j->array->ndim * sizeof *strides);
-    strides[axis] = 0; /* the index says where on it */
+    strides[axis] = 0; /* the index gives the place along this axis */
     j->r = positions(j->c, j->index, 1);
     j->v.small = j->v.flat_slice = 1;
     return kl_space_each(j->index->ndim, j->index->dims, j->values ? 3 : 2, rows, axis_space, j);
@@ -443,7 +451,8 @@ int kl_lower_gather(struct kl_emit *e, const struct kl_command *c) {
 
 /* ---- scatters ---- */
 
-/* The base, unless out is its memory: once, by the first launch of the operation. */
+/* Copies the base to out, unless both are the same memory; only the first launch of the operation
+ * does so. */
 static int copy_base(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *base = &c->args[0], *out = &c->args[c->n_in];
     if (out->data == base->data || c->pos_begin > 0) return KL_OK;
@@ -451,29 +460,35 @@ static int copy_base(struct kl_emit *e, const struct kl_command *c) {
                         base->data, base->strides);
 }
 
-/* Without 64-bit atomics one work-item does 64-bit joins one after another. */
+/* Whether one work-item must do all joins one after another: joins of 64 bits on a device without
+ * 64-bit atomics. */
 static bool must_be_serial(const struct kl_port *port, enum kl_dtype dtype, int mode) {
     return !port->has_atomic64 && kl_dtype_size(dtype) == 8 && mode != KL_SCATTER_ASSIGN &&
            !(dtype == KL_C64 && mode == KL_SCATTER_ADD);
 }
 
-/* ---- the deterministic mode ---- */
+/* ---- the deterministic mode: sorted updates ----
+ *
+ * A kernel first writes the place of each slice (or of each element, when slices may overlap): the
+ * keys. A stable sort orders the slices by key. Then one work-item per element of the result joins
+ * everything that goes to that element, in order. */
 
 enum { PLACE_BYTES = 4 };
-/* n slices of `inner` elements are sorted. Then where things lie in scratch memory. */
+/* n slices of `inner` elements are sorted. The other fields are offsets in scratch memory, and its
+ * size. */
 struct ordered {
     int64_t n, inner;
     size_t order, runs, bytes;
 };
 
-/* Whether slices at different places never meet; those at one place are the same elements. */
+/* Whether slices at different places never overlap. Slices at one place are the same elements. */
 static bool slices_are_apart(const struct indexed *x, int n_index) {
     for (int k = 0; k < n_index; k++)
         if (x->axis[k].places != x->axis[k].size) return false;
     return true;
 }
 
-/* Of the type of LAST_KEY, which no place may be. */
+/* The dtype of the keys. Its largest value is LAST_KEY, which no place may equal. */
 static enum kl_dtype key_for(const struct kl_arg *out) {
     int64_t low = 0, high = 0;
     for (int d = 0; d < out->ndim; d++) {
@@ -500,12 +515,13 @@ static int ordered_layout(struct kl_emit *e, const struct variant *v, int64_t n,
     return KL_OK;
 }
 
-/* The keys are there; updates: in row order, of the first of them. */
+/* Sorts the slices by their keys, which the kernel has written, and joins them in that order.
+ * updates: row-major, at the first update of this launch. */
 static int join_in_order(struct kl_emit *e, struct variant *v, struct indexed *x,
                          const struct ordered *o, char *keys, void *out, const void *updates) {
     void *order = keys ? keys + o->order : NULL, *runs = keys ? keys + o->runs : NULL;
     struct packed packed;
-    if (o->runs == o->bytes) runs = NULL; /* one block */
+    if (o->runs == o->bytes) runs = NULL; /* a sort of one tile needs no scratch memory */
     KL_TRY(kl_emit_argsort(e, v->key, o->n, keys, order, runs));
     x->n = o->n;
     x->inner = o->inner;
@@ -523,7 +539,7 @@ static int check_f64(struct kl_emit *e, enum kl_dtype dtype) {
 
 /* ---- assignment of many slices to few places ---- */
 
-/* At which slices can begin; 0: more than INT32_MAX, or none. */
+/* The number of places at which slices can begin; 0: none, or more than INT32_MAX. */
 static int64_t places_of(const struct indexed *x, int n_index) {
     int64_t n = n_index > 0;
     for (int k = 0; k < n_index; k++) {
@@ -533,13 +549,15 @@ static int64_t places_of(const struct indexed *x, int n_index) {
     return n;
 }
 
-/* Whether only the last slice of each place should be moved. It is the one that the deterministic mode asks for, where slices of different places do not meet. */
+/* Whether only the last slice of each place should be moved. That slice is the result that the
+ * deterministic mode requires, where slices of different places do not overlap. */
 static bool only_last(const struct kl_emit *e, const struct variant *v, const struct indexed *x,
                       int mode, int64_t slice_bytes) {
     int64_t places = places_of(x, v->n_index);
     if (mode != KL_SCATTER_ASSIGN || places == 0 || x->n > INT32_MAX) return false;
     if (kl_deterministic()) return slices_are_apart(x, v->n_index) && places <= PER_SLICE * x->n;
-    int64_t often = slice_bytes < MAX_ITEM ? 32 : 2; /* a word is stored as fast as looked for */
+    /* Storing a word costs as little as finding out whether it is the last. */
+    int64_t often = slice_bytes < MAX_ITEM ? 32 : 2;
     return !e->port->on_processor && x->n >= often * places && x->n * slice_bytes >= MANY_BYTES;
 }
 
@@ -575,7 +593,8 @@ static int assign_last(struct kl_emit *e, const struct kl_command *c, const stru
     move.small = places * to.inner <= INT32_MAX;
     move.each = each(places * to.inner, move.item);
     move.checked = move.narrow = move.exchange = 0;
-    memset(move.index_dtype, KL_I32, sizeof move.index_dtype); /* they are not read */
+    /* The kernel does not read indices. */
+    memset(move.index_dtype, KL_I32, sizeof move.index_dtype);
     struct kl_karg rest[] = {pack(&move, &to, &packed), KL_KARG_PTR(table, sizeof(uint32_t)),
                              KL_KARG_PTR(out->data, of->item), updates};
     return emit(e, &move, "move_last", places * to.inner, rest, 4);
@@ -609,7 +628,8 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
         KL_TRY(ordered_layout(e, &v, whole ? x.n : items, whole ? x.inner : 1, &o));
     }
     KL_TRY(in_row_order(e, flats, v.n_index + 1, rows, o.bytes, &keys));
-    if (p->mode == KL_SCATTER_ASSIGN && !v.ordered) { /* values are moved, whatever they are */
+    /* The bits of the values are moved, whatever the dtype. */
+    if (p->mode == KL_SCATTER_ASSIGN && !v.ordered) {
         v.item = (uint8_t)widen(&x, v.n_index, kl_dtype_size(out->dtype), widest(e->port),
                                 rows[v.n_index], out->data);
         v.dtype = 0;
@@ -634,7 +654,7 @@ static int scatter(struct kl_emit *e, const struct kl_command *c) {
     int n = 0;
     int64_t item = v.item ? v.item : (int64_t)kl_dtype_size(out->dtype);
     struct kl_karg of_these = item_ptr(rows[v.n_index], r.begin * x.inner, (size_t)item);
-    if (v.ordered) { /* the key of a slice is that of its first element */
+    if (v.ordered) { /* the key of a slice is the key of its first element */
         x.inner /= o.inner;
         items = o.n;
     }

@@ -1,8 +1,9 @@
-/* settle.c - settlement: from complete command buffers to fates.
+/* settle.c - settlement: turns complete command buffers into fates.
  *
- * One thread settles at a time per device (dev->settling); others that come leave a note that there may be more. A command buffer
- * is settled when it is complete, is the oldest of its stream, and all that it waited for are settled. A complete consumer proves
- * that its submitted producers are complete, whatever the driver says of them at this moment. */
+ * One thread per device settles at a time (dev->settling); a thread that comes meanwhile notes that
+ * there may be more to do. A command buffer is settled when it is complete, is the oldest of its
+ * stream, and all command buffers that it waited for are settled. A complete consumer proves that
+ * its submitted producers are complete, whatever the driver says of them at that moment. */
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
@@ -30,14 +31,15 @@ static bool read_index(void *arg, int input, int64_t element_offset, int64_t *va
     return kl_index_read(&bits, t->dtype, value);
 }
 
-/* The operation's own failure, owned, or NULL. Called once all its inputs are known to be good. */
+/* The error that the operation itself caused, owned by the caller, or NULL. Called when all inputs
+ * are known to be good. */
 static struct kl_error *own_failure(struct op *op) {
     struct cb *cb = op->cb;
     int64_t stream = cb->queue->timeline->stream_index;
     struct kl_error *e = NULL;
     if (cb->error) return kl_error_retain(cb->error);
     kl_assert(!op->dropped);
-    /* One word of the command buffer says whether any of its operations has failed. */
+    /* Word 0, the summary, says whether any operation of the command buffer has failed. */
     if (!cb->words || cb->words->host[0] == KL_WORD_CLEAR) return NULL;
     for (int k = 0; k < op->n_words && !e; k++) {
         uint32_t word = op->word.words->host[op->word.index + k];
@@ -81,7 +83,8 @@ static void settle_op(struct op *op) {
     if (!e) e = own_failure(op);
     if (e) kl_failures_note(op->cb->queue->timeline->stream_index, e, op->submitter);
     for (int i = 0; i < op->n_out; i++) {
-        /* Together under the lock: a consumer that is being encoded sees the record or the fate. */
+        /* Both change together under the lock, so that a thread which encodes a consumer sees
+         * either the record or the fate. */
         kl_mutex_lock(&dev->mu);
         op->out[i]->device_op = NULL;
         if (e)
@@ -95,9 +98,10 @@ static void settle_op(struct op *op) {
 
 /* ---- command buffers ---- */
 
-/* cb has run, so all that it waited for on the device and all before those have. One that was never submitted proves nothing,
- * and nothing is proved of it: the device did not wait for it, nor for those before it. Whether that was news: then queues that
- * this pass has been through may have something to settle. */
+/* cb has run, so all command buffers that it waited for on the device have run, and all before
+ * those in their queues. A command buffer that was never submitted proves nothing, and nothing is
+ * proved of it: the device did not wait for it, nor for those before it. Returns whether anything
+ * was news; then queues that this pass has already visited may have something to settle. */
 static bool imply_complete(struct cb *cb) {
     bool news = false;
     if (!cb->complete || !cb->submitted || cb->error) return false;
@@ -120,8 +124,9 @@ static bool may_settle(struct cb *cb) {
     return true;
 }
 
-/* Index arrays are let go before the ticket is published, so that who waits for it sees their memory released. Those over the
- * user's memory wait: their destructor may wait for this device. */
+/* Releases index arrays before the ticket is published, so that a thread that waits for the ticket
+ * sees their memory released. Index arrays over the user's memory are released later, because their
+ * destructor may wait for this device. */
 static void drop_indices(struct op *op) {
     for (int i = 0; i < op->n_in; i++) {
         struct kl_buffer *b = op->in[i]->buffer;
@@ -131,7 +136,7 @@ static void drop_indices(struct op *op) {
     }
 }
 
-/* Makes the words that fired readable. */
+/* Makes the words that fired readable on the host. */
 static void fetch_words(struct device *dev, struct cb *cb) {
     const struct kl_driver_ops *ops = dev->driver->ops;
     if (!ops->words_fetch || cb->error || !cb->words || cb->words->host[0] == KL_WORD_CLEAR) return;
@@ -140,7 +145,7 @@ static void fetch_words(struct device *dev, struct cb *cb) {
     cb->error = kl_error_retain(atomic_load(&dev->lost));
 }
 
-/* Settles the head of a queue; the role is held, the lock is not. */
+/* Settles the head of a queue. The caller is the settling thread and does not hold the lock. */
 static void settle_cb(struct device *dev, struct cb *cb) {
     fetch_words(dev, cb);
     for (struct op *op = cb->first; op; op = op->next) {
@@ -150,7 +155,8 @@ static void settle_cb(struct device *dev, struct cb *cb) {
     struct kl_queue *q = cb->queue;
     kl_mutex_lock(&dev->mu);
     uint64_t published = 0;
-    while (published < cb->last_ticket) { /* gpu_skip may add to it until it is out of the queue */
+    /* gpu_skip may raise last_ticket until cb has left the queue */
+    while (published < cb->last_ticket) {
         published = cb->last_ticket;
         kl_mutex_unlock(&dev->mu);
         kl_timeline_publish(q->timeline, published);
@@ -164,7 +170,8 @@ static void settle_cb(struct device *dev, struct cb *cb) {
     kl_mutex_unlock(&dev->mu);
 }
 
-/* Everything that is still in flight on a lost device is over. Settler only, lock held: nobody else writes these. */
+/* Fails everything that is still in flight on a lost device. Called by the settling thread with the
+ * lock held; no other thread writes these fields. */
 static void give_up_all(struct device *dev, struct kl_error *lost) {
     for (struct kl_queue *q = dev->queues; q; q = q->next)
         for (struct cb *cb = q->head; cb; cb = cb->next) {
@@ -173,7 +180,8 @@ static void give_up_all(struct device *dev, struct kl_error *lost) {
         }
 }
 
-/* Asks the driver about a command buffer; true when that changed something. Lock held, and held again on return. */
+/* Asks the driver whether a command buffer is complete; true when the answer changed something. The
+ * lock is held on entry and on return, but not during the call of the driver. */
 static bool query(struct device *dev, struct cb *cb) {
     if (cb->complete) return false;
     kl_mutex_unlock(&dev->mu);
@@ -205,7 +213,7 @@ void gpu_settle(struct device *dev) {
         struct kl_error *lost = atomic_load(&dev->lost);
         if (lost) give_up_all(dev, lost);
         for (struct kl_queue *q = dev->queues; q; q = q->next) {
-            struct cb *cb = q->head; /* only the settler takes heads away */
+            struct cb *cb = q->head; /* only the settling thread removes heads */
             if (!cb) continue;
             if (query(dev, cb)) progress = true;
             if (imply_complete(cb)) progress = true;
@@ -223,7 +231,7 @@ void gpu_settle(struct device *dev) {
     while (done) {
         struct cb *cb = done;
         done = cb->next;
-        if (cb->runs_user_code) { /* which may wait for whoever settles */
+        if (cb->runs_user_code) { /* the destructor of the user may wait for the settling thread */
             cb->release.run = empty_later;
             kl_release_later(&cb->release);
         } else {
@@ -239,8 +247,9 @@ void gpu_poll(struct kl_backend *b, struct kl_queue *q) {
 
 /* ---- waiting callers ---- */
 
-/* To be told of completion by the driver and to be woken takes a third of a millisecond on an H200, as long as summing 2^28 floats. So one waiting caller per device looks
- * by itself for as long as that would show: after this time it is less than 0.5 %. */
+/* A notification by the driver and the wake-up of a thread take a third of a millisecond on an
+ * H200, as long as summing 2^28 floats. Therefore one waiting caller per device polls instead, for
+ * as long as that delay matters: after WATCH_NS the delay is less than 0.5 % of the time waited. */
 enum { WATCH_NS = 100 * 1000 * 1000 };
 
 static int64_t now_ns(void) {
@@ -273,8 +282,10 @@ bool gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) {
 /* ---- the settlement thread ---- */
 
 enum {
+    /* Streams beyond this number are settled by threads that wait or submit, and whenever the
+     * others are. */
     MAX_EVENTS = 1024
-}; /* busy streams beyond them are settled by whoever looks, and when these are */
+};
 
 static void settlement_thread(void *arg) {
     struct device *dev = arg;
@@ -319,10 +330,10 @@ void gpu_lose(struct device *dev, const char *submitting) {
         if (submitting)
             snprintf(cause, sizeof cause, "probably while '%s' was handed over", submitting);
         kl_mutex_lock(&dev->mu);
+        /* The oldest command buffer of a stream is the most probable cause. */
         for (struct kl_queue *q = dev->queues; q; q = q->next)
             for (struct cb *cb = q->head; cb; cb = cb->next)
-                if ((!cb->complete || cb->error) &&
-                    cb->first) { /* the oldest of some stream: the likeliest culprit */
+                if ((!cb->complete || cb->error) && cb->first) {
                     snprintf(cause, sizeof cause,
                              "probably while running '%s' (%d operations) on stream %lld",
                              cb->first->name, cb->n_ops, (long long)q->timeline->stream_index);
@@ -352,7 +363,8 @@ void gpu_forked(struct kl_backend *b) {
                         if (!kl_fate_settled(op->out[i]))
                             kl_fate_set_failed(op->out[i], kl_error_static(KL_EFORK));
                     }
-        q->open = q->head = q->tail = NULL; /* what they hold stays with the parent's memory */
+        /* What the command buffers hold belongs to the parent process. */
+        q->open = q->head = q->tail = NULL;
     }
     dev->n_unsettled = 0;
     dev->settling = dev->settle_again = dev->watched = false;

@@ -1,15 +1,18 @@
 /* share.c - blocks that host and device use at one address, where the driver can do that.
  *
- * Lifetimes need nothing new: the uses of both sides are noted in the one block, so it is neither donated nor handed on before all are done. What is added
- * is who may look when. The host reads a block of the device when its value is settled, so that no command writes it; a command reads a block of the host
- * under the same rule. Whether a block is shared is decided once per tenancy, since an operation looks its blocks up more than once. */
+ * Lifetimes need no further rule: the uses of both sides are noted in the one block, so it is
+ * neither donated nor reused before all uses are done. This file decides when each side may read.
+ * The host reads a block of the device when its value is settled, so no command writes it; a
+ * command reads a block of the host under the same rule. Whether a block is shared is decided once
+ * per tenancy, because one operation looks its blocks up more than once. */
 #include "backend/gpu/gpu_internal.h"
 
 static struct device *device_of_memory(struct kl_memory *m) {
     return m->impl;
 }
 
-/* What the other side may look at: with the guards, which it checks. */
+/* The memory that the other side may read. It includes the guards, because the other side checks
+ * them. */
 static void *begin_of(const struct kl_block *b, size_t *bytes) {
     *bytes = b->memory->pool ? b->raw_bytes : b->bytes;
     return b->memory->pool ? b->raw : b->ptr;

@@ -1,11 +1,11 @@
-/* submit.c - handing a command buffer to the driver, and the backend's table. */
+/* submit.c - hands a command buffer to the driver; the tables of the backend and of its memory. */
 #include <stdio.h>
 
 #include "backend/gpu/gpu_internal.h"
 #include "base/alloc.h"
 #include "base/fork_locks.h"
 
-/* Gives the commands to the driver; 0 also when there is nothing to run. */
+/* Gives the commands to the driver. Returns 0 also when there are none. */
 static int submit(struct cb *cb, struct kl_error **err) {
     struct device *dev = cb->queue->dev;
     kl_assert_slow(cb_is_valid(cb));
@@ -17,7 +17,7 @@ static int submit(struct cb *cb, struct kl_error **err) {
     int n = 0;
     kl_mutex_lock(&dev->mu);
     for (int i = 0; i < cb->n_waits;
-         i++) /* one that was refused will never signal; its consumers were dropped */
+         i++) /* a refused command buffer never signals; its consumers were dropped */
         if (cb->waits[i]->submitted) events[n++] = cb->waits[i]->event;
     kl_mutex_unlock(&dev->mu);
     int rc = dev->driver->ops->submit(dev->driver, cb->queue->driver_queue, cb->commands,
@@ -29,14 +29,15 @@ static int submit(struct cb *cb, struct kl_error **err) {
 void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     struct device *dev = q->dev;
     struct cb *cb = q->open;
-    if (!cb || cb->last_ticket == 0)
-        return; /* nothing is in it: an operation that failed to be encoded opened it */
+    /* The command buffer is empty: it was opened for an operation whose encoding failed. */
+    if (!cb || cb->last_ticket == 0) return;
     q->open = NULL;
     struct kl_error *e = NULL;
     bool ran = cb->n_commands > 0;
     int rc = submit(cb, &e);
     if (rc && !e) e = kl_error_static(rc);
-    /* Before the command buffer can be settled: once its tickets are published nobody is on the way to this any more. */
+    /* This must happen before the command buffer can be settled: after its tickets are published,
+     * no thread is bound to come here. */
     if (rc == KL_EDEVICELOST) gpu_lose(dev, cb->first ? cb->first->name : NULL);
     kl_mutex_lock(&dev->mu);
     cb->error = e;
@@ -49,7 +50,8 @@ void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     q->tail = cb;
     dev->n_unsettled++;
     if (!dev->watched) pthread_cond_signal(&dev->work);
-    uint64_t ticket = cb->last_ticket; /* the settler may free cb as soon as the lock is open */
+    /* Another thread may settle and free cb as soon as the lock is released. */
+    uint64_t ticket = cb->last_ticket;
     kl_mutex_unlock(&dev->mu);
     kl_timeline_publish(q->timeline->handed, ticket);
     dev->driver->ops->wake(dev->driver);

@@ -1,4 +1,4 @@
-/* opencl.c - see opencl.h. Looking for devices, and opening them. */
+/* opencl.c - see opencl.h: finds the devices and opens them. */
 #include "backend/opencl/opencl.h"
 
 #include <stdio.h>
@@ -13,20 +13,20 @@
 enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32, SHARE_FROM = 64 << 10 };
 
 static struct {
-    struct kl_mutex mu; /* before every other of this driver */
+    struct kl_mutex mu; /* taken before every other lock of this driver */
     bool looked;
-    pid_t pid; /* who looked: the threads of the OpenCL runtime are this process's alone */
+    pid_t pid; /* the process that looked: a fork does not copy the threads of the OpenCL runtime */
     struct opencl device[MAX_DEVICES];
     int n;
-    const char *why; /* there is none; immortal */
-    char text[256];  /* of why, where it is made */
+    const char *why; /* why there is no device; immortal */
+    char text[256];  /* holds a `why` that is composed at run time */
 } found = {.mu = KL_MUTEX_INIT};
 
-/* ---- what a device says of itself ---- */
+/* ---- what a device reports of itself ---- */
 
 void ocl_device_text(cl_device_id device, cl_uint what, char *out, size_t room) {
-    char all
-        [8192]; /* longer than any list of extensions so far; what does not fit counts as not said */
+    /* Longer than any list of extensions so far; extensions that do not fit count as absent. */
+    char all[8192];
     size_t n = 0;
     *out = 0;
     if (kl_cl.clGetDeviceInfo(device, what, sizeof all - 1, all, &n) || n >= sizeof all) return;
@@ -68,7 +68,7 @@ static void describe(struct opencl *d) {
     d->max_alloc_bytes = ocl_device_number(d->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
 }
 
-/* ---- looking ---- */
+/* ---- finding devices ---- */
 
 static int add_devices(cl_platform_id platform, bool gpus) {
     cl_device_id ids[MAX_PER_PLATFORM];
@@ -136,7 +136,7 @@ int kl_opencl_count(const char **why) {
 }
 
 void kl_opencl_facts(int index, struct kl_gpu_facts *out) {
-    *out = found.device[index].facts; /* fixed since the count is known */
+    *out = found.device[index].facts; /* does not change once the devices are counted */
 }
 
 bool kl_opencl_is_gpu(int index) {
@@ -173,7 +173,8 @@ static const struct kl_driver_ops ops = {.alloc = ocl_alloc,
                                          .share = ocl_share,
                                          .unshare = ocl_unshare};
 
-/* KEEL_ZERO_COPY=0: as if it had memory of its own; map: as if it had no shared virtual memory. */
+/* KEEL_ZERO_COPY=0: treats the device as if it had memory of its own. KEEL_ZERO_COPY=map: treats it
+ * as if it had no shared virtual memory. */
 static enum sharing sharing_of(const struct opencl *d) {
     const char *e = getenv("KEEL_ZERO_COPY");
     if (!e) e = "";
@@ -211,7 +212,8 @@ static int open_device(struct opencl *d, struct kl_error **err) {
     kl_mutex_init(&d->launching);
     kl_mutex_init(&d->mu);
     pthread_cond_init(&d->changed, NULL);
-    /* Immortal, so made once, even when what comes after them fails and all is tried again. */
+    /* The lowering is immortal, so it is made once, even when a later step fails and opening is
+     * tried again. */
     if (!d->lowering && !(d->lowering = kl_lowering_new(&d->port, err))) {
         rc = KL_ENOMEM;
         goto fail_lowering;

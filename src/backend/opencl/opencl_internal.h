@@ -1,4 +1,5 @@
-/* opencl_internal.h - the structures of the OpenCL driver; inside backend/opencl/ only. */
+/* opencl_internal.h - the structures of the OpenCL driver. Only files of backend/opencl/ include
+ * it. */
 #pragma once
 #include "backend/gpu/driver.h"
 #include "backend/gpu/lower.h"
@@ -7,25 +8,28 @@
 #include "backend/opencl/opencl_api.h"
 #include "base/thread.h"
 
-/* OpenCL 1.2 gives no addresses of device memory to the host. The layers above want one, to add offsets to and to compare: each block has a
- * range of addresses of its own, and this table leads from it to the buffer. Where host and device share memory the range is that memory: the buffer was made over
- * it. Otherwise it is only reserved, and inaccessible. */
+/* OpenCL 1.2 gives the host no addresses of device memory, but the layers above need an address, to
+ * add offsets to it and to compare it. So each block has an address range of its own, and a table
+ * finds the buffer by the address. Where host and device share memory, the range is that memory,
+ * and the buffer was made over it. Otherwise the range is only reserved, and inaccessible. */
 struct block {
     char *base;
-    size_t bytes;    /* as asked for; base + bytes is still the block's own address */
-    size_t reserved; /* of address space, ours; 0: it is not */
+    size_t bytes; /* as requested; base + bytes is still an address of this block */
+    /* Bytes of address space that the driver reserved; 0: the range is the host's. */
+    size_t reserved;
     cl_mem mem;
-    int n_given; /* it is the host's, which has given it to the device so many times */
+    int n_given; /* for a block of the host: how many times the host has given it to the device */
 };
 
-/* How the host sees blocks of a device. */
+/* How the host accesses blocks of a device. */
 enum sharing {
-    COPIED,  /* by copies: they are not in the host's memory, as far as we are told */
+    COPIED,  /* by copies: the device reports no memory in common with the host */
     MAPPED,  /* in place, between a map and an unmap, which copy nothing on such devices */
     COHERENT /* in place, whenever no command writes (fine-grained shared virtual memory) */
 };
 
-/* A device. In a table that lives for ever; the first group is fixed when devices are looked for, the second when it is opened. */
+/* A device, in a table that lives for ever. The first group of fields is fixed when devices are
+ * looked for, the second when the device is opened. */
 struct opencl {
     struct kl_driver driver; /* first */
     struct kl_port port;
@@ -35,49 +39,55 @@ struct opencl {
     cl_device_id device;
     struct kl_gpu_facts facts;
     bool is_gpu;
-    char options[128]; /* of the compiler */
-    /* The implementation keeps what it compiled on disk itself, and compiles for groups of every size when it is asked for a binary (PoCL): then what is stored of a
-     * program is its source. */
+    char options[128]; /* options of the compiler */
+    /* The implementation itself keeps on disk what it compiled, and compiles for groups of every
+     * size when it is asked for a binary (PoCL). Then the source is stored instead of the
+     * binary. */
     bool keeps_programs;
     size_t memory_bytes, max_alloc_bytes;
     enum sharing sharing;
-    size_t
-        share_from; /* bytes; to copy less costs less than a buffer over it, or a map and an unmap */
+    /* Bytes. To copy less costs less than a buffer over it, or a map and an unmap. */
+    size_t share_from;
 
     cl_context context;
-    cl_command_queue transfers; /* reads and writes of the host: never behind a stream's work */
-    cl_command_queue touches;   /* of new memory: never behind a long transfer */
+    /* Reads and writes of the host, which so never wait for the work of a stream. */
+    cl_command_queue transfers;
+    /* First use of new memory, which so never waits for a long transfer. */
+    cl_command_queue touches;
     struct kl_lowering *lowering;
-    struct kl_backend *backend; /* NULL: not opened */
+    struct kl_backend *backend; /* NULL: the device is not opened */
 
-    _Atomic(bool) forked; /* this is the child of the process that opened it */
+    _Atomic(bool) forked; /* this process is a child of the process that opened the device */
 
-    struct kl_mutex blocks_mu; /* leaf; guards the table */
-    struct block *
-        blocks; /* by address, highest first: the system maps downwards, so most are added at the end */
+    struct kl_mutex blocks_mu; /* a leaf; guards the table */
+    /* Sorted by address, highest first: the system gives out falling addresses, so most new blocks
+     * are added at the end. */
+    struct block *blocks;
     int n_blocks, blocks_room;
     size_t used_bytes;
 
-    struct kl_mutex
-        launching; /* the arguments of a kernel object are set one by one; taken before blocks_mu */
+    /* Held while the arguments of a kernel object are set, one by one, until its launch. Taken
+     * before blocks_mu. */
+    struct kl_mutex launching;
 
-    struct kl_mutex mu; /* leaf; never held while OpenCL is called, whose callbacks take it */
+    struct kl_mutex mu; /* a leaf; not held during calls of OpenCL, because its callbacks take it */
     pthread_cond_t changed;
     bool woken;
-    cl_int lost;          /* the status of the command that failed; 0: none has. Guarded by mu */
-    bool at_rest;         /* lost, and nothing runs any more; guarded by mu */
-    struct queue *queues; /* all; guarded by mu */
+    cl_int lost;          /* the status of the command that failed; 0: none failed. Guarded by mu */
+    bool at_rest;         /* the device is lost and no command runs any more; guarded by mu */
+    struct queue *queues; /* all queues; guarded by mu */
 };
 
-/* A stream's queue. */
+/* The queue of a stream. */
 struct queue {
     cl_command_queue cl;
-    struct queue *next; /* in the device's list; fixed */
-    void *scratch;      /* the submitting thread's */
+    struct queue *next; /* next in the device's list; fixed */
+    void *scratch;      /* owned by the submitting thread */
     size_t scratch_bytes;
 };
 
-/* Completion of a command buffer. OpenCL tells it late, perhaps after the event is freed: then the callback frees it. */
+/* Completion of a command buffer. OpenCL may report it after event_free was called; then the
+ * callback frees the event. */
 struct event {
     _Atomic(uint32_t) refs;
     struct opencl *d;
@@ -98,12 +108,13 @@ int ocl_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, si
               struct kl_error **err);
 int ocl_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
 void ocl_words_clear(struct kl_driver *d, struct kl_fault_words *w);
-/* The buffer behind an address anywhere inside a block, and the byte offset in it; KL_EINTERNAL when it is none of ours. */
+/* Finds the buffer and the byte offset in it for an address anywhere inside a block. KL_EINTERNAL:
+ * no block has the address. */
 int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset,
               struct kl_error **err);
 int ocl_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
 void ocl_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
-/* Whether the device can be asked for anything: not lost, not the child of a fork. */
+/* KL_OK when the device can be used; fails when it is lost or this is the child of a fork. */
 int ocl_usable(struct opencl *d, struct kl_error **err);
 
 /* ---- opencl_queue.c ---- */
@@ -117,17 +128,18 @@ int ocl_event_query(struct kl_driver *d, void *event);
 void ocl_why_lost(struct kl_driver *driver, char *text, size_t room);
 void ocl_wait_any(struct kl_driver *d, void *const *events, int n);
 void ocl_wake(struct kl_driver *d);
-/* A command has failed where no caller can be told: the device is of no further use. */
+/* Marks the device as lost, after a command failed where no caller can be told. */
 void ocl_lose(struct opencl *d, cl_int status);
-/* 0, or the status that the device was lost with. Who is told of a loss gives memory back, so where that is also the host's it blocks until nothing runs any more. */
+/* 0, or the status with which the device was lost. A caller that learns of a loss releases memory;
+ * where that is also the host's memory, this blocks until no command runs any more. */
 cl_int ocl_lost(struct opencl *d);
 
 /* ---- opencl_port.c ---- */
 extern const struct kl_port_ops ocl_port_ops;
-/* Fills d->port and d->options from what the device says of itself. */
+/* Fills d->port and d->options from what the device reports of itself. */
 void ocl_port_init(struct opencl *d);
 
 /* ---- opencl.c ---- */
-/* What the device says, cut to room; empty when it says nothing. */
+/* A text that the device reports, cut to `room`; empty when there is none. */
 void ocl_device_text(cl_device_id device, cl_uint what, char *out, size_t room);
 uint64_t ocl_device_number(cl_device_id device, cl_uint what, size_t bytes);

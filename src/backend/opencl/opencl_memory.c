@@ -1,4 +1,5 @@
-/* opencl_memory.c - blocks of device memory under addresses of our own, and the host's way into them. */
+/* opencl_memory.c - blocks of device memory under addresses that the driver gives out, and the
+ * host's access to them. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,7 +22,8 @@ int ocl_usable(struct opencl *d, struct kl_error **err) {
 
 /* ---- the table ---- */
 
-/* The first block that begins at the address or below it: the only one that may contain it. blocks_mu held. */
+/* The first block in the table that begins at the address or below: only this block may contain the
+ * address. The caller holds blocks_mu. */
 static int first_below(const struct opencl *d, const char *address) {
     int low = 0, high = d->n_blocks;
     while (low < high) {
@@ -49,7 +51,7 @@ int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset
     return kl_fail(err, KL_EINTERNAL, "%p is no address on device '%s'", address, d->name);
 }
 
-/* With blocks_mu held. */
+/* The caller holds blocks_mu. */
 static int insert(struct opencl *d, const struct block *b) {
     if (d->n_blocks == d->blocks_room) {
         int room = d->blocks_room ? 2 * d->blocks_room : 64;
@@ -65,7 +67,7 @@ static int insert(struct opencl *d, const struct block *b) {
     return KL_OK;
 }
 
-/* With blocks_mu held. */
+/* The caller holds blocks_mu. */
 static struct block take_out(struct opencl *d, const char *base) {
     int i = first_below(d, base);
     kl_assert(i < d->n_blocks && d->blocks[i].base == base);
@@ -79,8 +81,9 @@ static struct block take_out(struct opencl *d, const char *base) {
 
 enum { BLOCK_ALIGNMENT = 64 };
 
-/* A driver takes memory when a buffer is first used, which would be too late to try again without the cache: so we ask for no more
- * than the device says it has, and use the buffer at once. */
+/* Notes bytes as used; false when the device has fewer. An OpenCL driver takes memory when a buffer
+ * is first used. An error then would come too late to free the block cache and try again. So no
+ * more than the device reports is requested, and each buffer is used at once. */
 static bool account(struct opencl *d, size_t bytes) {
     kl_mutex_lock(&d->blocks_mu);
     bool fits = bytes <= d->memory_bytes && d->used_bytes <= d->memory_bytes - bytes;
@@ -108,12 +111,14 @@ static int refused(struct opencl *d, size_t bytes, const char *call, cl_int stat
                    d->name, bytes, call, (int)status, kl_opencl_status_text(status));
 }
 
-/* The addresses of a new block, and its memory where that is the host's too; NULL: there is none. */
+/* The address range of a new block, and its memory where the host has the same memory. NULL: no
+ * memory or address space. */
 static char *range_new(struct opencl *d, size_t bytes, size_t *reserved) {
     *reserved = 0;
     if (d->sharing == COHERENT)
         return kl_cl.clSVMAlloc(d->context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER,
-                                bytes + 1 /* its end, too, is no other's */, BLOCK_ALIGNMENT);
+                                /* Its end address, too, belongs to no other block. */
+                                bytes + 1, BLOCK_ALIGNMENT);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     *reserved = bytes / page * page + page;
     void *p = mmap(NULL, *reserved, d->sharing == COPIED ? PROT_NONE : PROT_READ | PROT_WRITE,
@@ -184,21 +189,25 @@ fail_range:
 
 void ocl_free(struct kl_driver *driver, void *ptr, size_t bytes) {
     struct opencl *d = opencl_of(driver);
-    if (!ptr || atomic_load(&d->forked)) return; /* the parent's memory is the parent's */
+    /* In the child of a fork the memory is the parent's. */
+    if (!ptr || atomic_load(&d->forked)) return;
     kl_mutex_lock(&d->blocks_mu);
     struct block b = take_out(d, ptr);
     d->used_bytes -= b.bytes;
     kl_mutex_unlock(&d->blocks_mu);
     kl_cl.clReleaseMemObject(b.mem);
-    /* Last: the system may give these addresses to the next block as soon as they are free. */
+    /* This is the last step, because the system may give these addresses to the next block as soon
+     * as they are free. */
     range_free(d, b.base, b.reserved);
 }
 
 /* ---- memory that is shared with the host ---- */
 
-enum { GIVEN_ALIGNMENT = 64, GIVEN_ALIGNMENT_GPU = 4096 /* other memory is copied by drivers */ };
+/* Drivers copy memory that is not so aligned. */
+enum { GIVEN_ALIGNMENT = 64, GIVEN_ALIGNMENT_GPU = 4096 };
 
-/* A block of the host as a buffer, which commands only read. A race may give one twice, and other blocks may overlap when the user's do. */
+/* Makes a buffer over a block of the host, which commands only read. A race may give a block twice,
+ * and blocks over the user's memory may overlap. */
 static int give(struct opencl *d, char *base, size_t bytes, struct kl_error **err) {
     uintptr_t alignment = d->is_gpu ? GIVEN_ALIGNMENT_GPU : GIVEN_ALIGNMENT;
     if (bytes == 0 || bytes < d->share_from || (uintptr_t)base % alignment) return KL_EUNSUPPORTED;
@@ -207,7 +216,7 @@ static int give(struct opencl *d, char *base, size_t bytes, struct kl_error **er
     struct block given = {.base = base, .bytes = bytes, .n_given = 1};
     given.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes,
                                      base, &status);
-    if (status) return KL_EUNSUPPORTED; /* a driver may dislike some memory */
+    if (status) return KL_EUNSUPPORTED; /* a driver may refuse some memory; then it is copied */
     kl_mutex_lock(&d->blocks_mu);
     int i = first_below(d, base + bytes - 1), rc = KL_OK;
     struct block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
@@ -233,7 +242,7 @@ static void take_back(struct opencl *d, const char *base) {
     if (mem) kl_cl.clReleaseMemObject(mem);
 }
 
-/* The next command that writes the block may come from any queue: so the unmap is waited for. */
+/* The next command that writes the block may come from any queue, so this waits for the unmap. */
 static void unmap(struct opencl *d, cl_mem mem, void *mapped) {
     cl_event done;
     cl_int status = kl_cl.clEnqueueUnmapMemObject(d->transfers, mem, mapped, 0, NULL, &done);
@@ -241,7 +250,8 @@ static void unmap(struct opencl *d, cl_mem mem, void *mapped) {
         status = kl_cl.clWaitForEvents(1, &done);
         kl_cl.clReleaseEvent(done);
     }
-    if (status) ocl_lose(d, status); /* a command that writes what is mapped does as it likes */
+    /* Still mapped, so a command that writes it has no defined result. */
+    if (status) ocl_lose(d, status);
 }
 
 int ocl_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine, struct kl_error **err) {
@@ -257,7 +267,8 @@ int ocl_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine, stru
     void *mapped = kl_cl.clEnqueueMapBuffer(d->transfers, mem, CL_TRUE, CL_MAP_READ, at, bytes, 0,
                                             NULL, NULL, &status);
     KL_TRY(kl_opencl_result(err, "clEnqueueMapBuffer", status));
-    if (mapped == ptr) return KL_OK; /* by the standard, for buffers over memory of ours */
+    /* The standard promises this for buffers over our own memory. */
+    if (mapped == ptr) return KL_OK;
     unmap(d, mem, mapped);
     return KL_EUNSUPPORTED;
 }
@@ -273,7 +284,7 @@ void ocl_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool mine) {
         unmap(d, mem, ptr);
 }
 
-/* ---- the host's way in ---- */
+/* ---- the host's access ---- */
 
 int ocl_read(struct kl_driver *driver, const void *ptr, size_t offset, void *dst, size_t n,
              struct kl_error **err) {
@@ -324,6 +335,7 @@ fail_device:
 
 void ocl_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
     if (atomic_load(&opencl_of(d)->forked)) return;
-    /* Words that cannot be cleared would be faults of innocents; and a device that cannot be written to is lost. */
+    /* Words that cannot be cleared would report faults of operations that have none. A device that
+     * cannot be written to is lost anyway. */
     if (clear(d, w, NULL)) ocl_lose(opencl_of(d), CL_OUT_OF_RESOURCES);
 }

@@ -1,4 +1,4 @@
-/* opencl_port.c - programs and launches: the second seam (backend/gpu/port.h). */
+/* opencl_port.c - programs and launches: the port of backend/gpu/port.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ static struct opencl *opencl_of_port(struct kl_port *p) {
 
 /* ---- programs ---- */
 
-/* The compiler's log of a build that failed, cut to what a message can hold: from the first error on when it is long. */
+/* Fails with the compiler's log, cut to the length of a message: when the log is long, from its
+ * first error on. */
 static int build_failed(struct opencl *d, cl_program program, const char *name, cl_int status,
                         struct kl_error **err) {
     size_t n = 0;
@@ -36,7 +37,7 @@ static int build_failed(struct opencl *d, cl_program program, const char *name, 
     return rc;
 }
 
-/* The source again, behind the line that names its file. */
+/* Stores the source itself, behind the line that names its file. */
 static int source_of(const char *line, const char *source, void **binary, size_t *bytes,
                      struct kl_error **err) {
     size_t n = strlen(line), m = strlen(source);
@@ -128,8 +129,9 @@ static int port_find(struct kl_port *p, void *module, const char *entry, void **
                    kl_opencl_status_text(status));
 }
 
-/* OpenCL counts memory of arguments that are already set too: there are none yet. A kernel that is compiled for one size of group runs in it, whatever
- * else is said: NVIDIA says 256 of kernels that it compiled for 1024, and runs. */
+/* OpenCL would count the shared memory of arguments that are already set, but none is set yet. A
+ * kernel that is compiled for one group size runs with it, whatever limit is reported: NVIDIA
+ * reports 256 for kernels that it compiled for 1024, and runs them. */
 static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
                        struct kl_error **err) {
     struct opencl *d = opencl_of_port(p);
@@ -150,7 +152,7 @@ static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits 
 
 /* ---- launches ---- */
 
-/* A device address is two arguments, buffer and offset: PTR(x) of the dialect. */
+/* A device address is two arguments, buffer and offset, for PTR(x) of the dialect. */
 static int set_address(struct opencl *d, cl_kernel k, cl_uint *i, const void *address,
                        struct kl_error **err) {
     cl_mem mem = NULL;
@@ -161,7 +163,7 @@ static int set_address(struct opencl *d, cl_kernel k, cl_uint *i, const void *ad
     return KL_CL(err, clSetKernelArg, k, (*i)++, sizeof offset, &offset);
 }
 
-/* *at: the number of the next argument. */
+/* *at: the index of the next argument. */
 static int set_args(struct opencl *d, cl_kernel k, cl_uint *at, const struct kl_karg *args,
                     int n_args, struct kl_error **err) {
     for (int i = 0; i < n_args; i++) {
@@ -229,7 +231,8 @@ static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr
         if (room > d->max_alloc_bytes) room = bytes;
         void *more;
         KL_TRY(ocl_alloc(&d->driver, room, &more, err));
-        /* The old one stays for ever: commands in flight use it, and all old ones together are smaller than the new one. */
+        /* The old memory stays for ever, because commands in flight use it. All old memory together
+         * is smaller than the new one. */
         q->scratch = more;
         q->scratch_bytes = room;
     }
@@ -246,7 +249,7 @@ const struct kl_port_ops ocl_port_ops = {.compile = port_compile,
                                          .copy = port_copy,
                                          .scratch = port_scratch};
 
-/* ---- what the device can do ---- */
+/* ---- what the device supports ---- */
 
 static bool has_word(const char *text, const char *word) {
     size_t n = strlen(word);
@@ -260,7 +263,8 @@ static uint64_t hash_text(uint64_t h, const char *s) {
     return (h ^ '\n') * 1099511628211u;
 }
 
-/* All that a binary depends on, hashed, since it would not fit; the names are for those who look into the file. */
+/* A hash of everything that a binary depends on, since the full text would not fit. The names in
+ * front are for people who look into the file. */
 static void identify(struct opencl *d) {
     char platform[512] = "", platform_version[512] = "", c_version[256];
     kl_cl.clGetPlatformInfo(d->platform, CL_PLATFORM_NAME, sizeof platform - 1, platform, NULL);
@@ -298,7 +302,7 @@ void ocl_port_init(struct opencl *d) {
         .has_atomic64 = has_word(extensions, "cl_khr_int64_base_atomics"),
         .on_processor = !d->is_gpu,
     };
-    size_t most[3] = {0, 0, 0}; /* a device may have more dimensions, and then says nothing here */
+    size_t most[3] = {0, 0, 0}; /* a device with more than three dimensions reports nothing here */
     kl_cl.clGetDeviceInfo(d->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof most, most, NULL);
     for (int i = 0; i < 3; i++)
         d->port.max_group[i] = most[i] < UINT32_MAX ? (uint32_t)most[i] : UINT32_MAX;
@@ -309,7 +313,7 @@ void ocl_port_init(struct opencl *d) {
              d->port.has_f64 ? " -DHAS_F64" : "", d->port.has_atomic64 ? " -DHAS_ATOMIC64" : "",
              d->port.on_processor ? " -DON_PROCESSOR" : "");
 #ifdef KL_TEST_HOOKS
-    /* What compiles in half of the time or less: no test asks how fast a kernel is. */
+    /* Tests only: halves the time of compiling, or better. No test asks how fast a kernel is. */
     if (getenv("KEEL_TEST_QUICK_KERNELS")) strcat(d->options, " -cl-opt-disable");
 #endif
     identify(d);

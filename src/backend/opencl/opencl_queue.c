@@ -1,7 +1,8 @@
-/* opencl_queue.c - streams' queues, command buffers on them, and learning of their completion.
+/* opencl_queue.c - queues of streams, command buffers on them, and notice of their completion.
  *
- * A completed event calls us back on some thread of the runtime: that sets a flag under the device's lock and wakes the settlement
- * thread. Nothing here sleeps in OpenCL, but for a submission that failed half-way, and at the end of a device that shares memory. */
+ * For a complete event OpenCL calls us back on one of its threads: the callback sets a flag under
+ * the device's lock and wakes the settlement thread. No function here sleeps in OpenCL, except
+ * after a submission that failed half-way, and when a device that shares memory is lost. */
 #include <stdio.h>
 
 #include "backend/opencl/opencl_internal.h"
@@ -45,7 +46,8 @@ static void release(struct event *e) {
 }
 
 void ocl_event_free(struct kl_driver *d, void *event) {
-    if (atomic_load(&opencl_of(d)->forked)) return; /* nobody will ever call back */
+    /* In the child of a fork no callback will come. */
+    if (atomic_load(&opencl_of(d)->forked)) return;
     release(event);
 }
 
@@ -99,7 +101,7 @@ int ocl_event_query(struct kl_driver *driver, void *event) {
     kl_mutex_unlock(&d->mu);
     if (rc < 0) ocl_lost(d);
     if (rc || !e->cl) return rc;
-    /* Not every runtime calls back for a command that failed. */
+    /* Not every OpenCL implementation calls back for a command that failed. */
     cl_int status = 1;
     cl_int asked = kl_cl.clGetEventInfo(e->cl, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
                                         &status, NULL);
@@ -142,7 +144,7 @@ static int wait_for(struct queue *q, void *const *waits, int n_waits, struct kl_
         return kl_fail_nomem(err);
     for (int i = 0; i < n_waits; i++) {
         events[i] = ((struct event *)waits[i])->cl;
-        kl_assert(events[i]); /* it was submitted, and so flushed */
+        kl_assert(events[i]); /* it was submitted, and therefore flushed */
     }
     int rc = KL_CL(err, clEnqueueBarrierWithWaitList, q->cl, (cl_uint)n_waits, events, NULL);
     if (events != few) kl_free(events);
@@ -174,20 +176,23 @@ int ocl_submit(struct kl_driver *driver, void *queue, const struct kl_command *c
     cl_event done = NULL;
     KL_TRY(ocl_usable(d, err));
     int rc = enqueue(d, q, commands, n, waits, n_waits, brings_back, &done, err);
-    /* A loss that was not known at the beginning: ocl_lost may have been through the queues before our commands were in one. */
+    /* The device may have been lost since the beginning: ocl_lost may have visited the queues
+     * before our commands were in one. */
     if (!rc) rc = ocl_usable(d, err);
     if (!rc) {
         e->cl = done;
         atomic_fetch_add(&e->refs, 1);
         atomic_fetch_add(&driver->n_owed, 1);
-        /* After all else that can fail: from here on the event may be signalled. */
+        /* This comes after all other steps that can fail: from here on the event may be
+         * signalled. */
         rc = KL_CL(err, clSetEventCallback, done, CL_COMPLETE, completed, e);
         if (!rc) return KL_OK;
         atomic_fetch_sub(&driver->n_owed, 1);
         atomic_fetch_sub(&e->refs, 1);
         e->cl = NULL;
     }
-    /* Part of it may be running. What the caller gets back must be at rest: memory, and words that nobody has written. */
+    /* Some of the commands may be running. The memory that the caller gets back must not be in use,
+     * and no command may write the fault words later. */
     cl_int status = kl_cl.clFinish(q->cl);
     if (status) ocl_lose(d, status);
     if (done) kl_cl.clReleaseEvent(done);
