@@ -4,6 +4,7 @@
 
 #include "cuda_support.h"
 #include "runtime/block_pool.h"
+#include "runtime/device.h"
 #include "runtime/executor.h"
 #include "graph/array.h"
 

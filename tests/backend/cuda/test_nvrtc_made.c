@@ -254,87 +254,21 @@ enum { UNARY = 1, BINARY = 2, COMPARISON = 3 };
 static const struct {
     enum kl_op_id op;
     int kind;
-} ops[] = {{KL_OP_NEGATIVE, UNARY},     {KL_OP_ABS, UNARY},
-           {KL_OP_SQUARE, UNARY},       {KL_OP_EXP, UNARY},
-           {KL_OP_LOG, UNARY},          {KL_OP_SQRT, UNARY},
-           {KL_OP_FLOOR, UNARY},        {KL_OP_ERFINV, UNARY},
-           {KL_OP_LOGICAL_NOT, UNARY},  {KL_OP_COPY, UNARY},
-           {KL_OP_ADD, BINARY},         {KL_OP_SUBTRACT, BINARY},
-           {KL_OP_MULTIPLY, BINARY},    {KL_OP_DIVIDE, BINARY},
-           {KL_OP_MAXIMUM, BINARY},     {KL_OP_MINIMUM, BINARY},
-           {KL_OP_LOGICAL_AND, BINARY}, {KL_OP_LOGICAL_OR, BINARY},
-           {KL_OP_EQUAL, COMPARISON},   {KL_OP_NOT_EQUAL, COMPARISON},
-           {KL_OP_LESS, COMPARISON},    {KL_OP_LESS_EQUAL, COMPARISON},
-           {KL_OP_GREATER, COMPARISON}, {KL_OP_GREATER_EQUAL, COMPARISON},
-           {KL_OP_EXPM1, UNARY},        {KL_OP_LOG1P, UNARY},
-           {KL_OP_LOG2, UNARY},         {KL_OP_LOG10, UNARY},
-           {KL_OP_SIN, UNARY},          {KL_OP_COS, UNARY},
-           {KL_OP_TAN, UNARY},          {KL_OP_ARCSIN, UNARY},
-           {KL_OP_ARCCOS, UNARY},       {KL_OP_ARCTAN, UNARY},
-           {KL_OP_SINH, UNARY},         {KL_OP_COSH, UNARY},
-           {KL_OP_TANH, UNARY},         {KL_OP_ARCSINH, UNARY},
-           {KL_OP_ARCCOSH, UNARY},      {KL_OP_ARCTANH, UNARY},
-           {KL_OP_ERF, UNARY},          {KL_OP_RSQRT, UNARY},
-           {KL_OP_SIGMOID, UNARY},      {KL_OP_CEIL, UNARY},
-           {KL_OP_ROUND, UNARY},        {KL_OP_SIGN, UNARY},
-           {KL_OP_CONJUGATE, UNARY},    {KL_OP_BITWISE_INVERT, UNARY},
-           {KL_OP_ARCTAN2, BINARY},     {KL_OP_POWER, BINARY},
-           {KL_OP_LOGADDEXP, BINARY},   {KL_OP_FLOOR_DIVIDE, BINARY},
-           {KL_OP_REMAINDER, BINARY},   {KL_OP_BITWISE_AND, BINARY},
-           {KL_OP_BITWISE_OR, BINARY},  {KL_OP_BITWISE_XOR, BINARY},
-           {KL_OP_LEFT_SHIFT, BINARY},  {KL_OP_RIGHT_SHIFT, BINARY}};
+} ops[] = {
+#define KL_OP(...)
+#define KL_UNARY(ID, ...) {KL_OP_##ID, UNARY},
+#define KL_BINARY(ID, name, builder, function, takes, computes, gives, ...) \
+    {KL_OP_##ID, KL_GIVES_##gives == KL_GIVES_BOOLEAN ? COMPARISON : BINARY},
+#include "base/op_list.def"
+    {KL_OP_COPY, UNARY}, {KL_OP_ROUND, UNARY}};
 enum { N_OPS = sizeof ops / sizeof *ops };
 
-/* As the builders have it. */
+/* As the builders have it; operations whose result has another dtype are below. */
 static bool takes(enum kl_op_id op, enum kl_dtype t) {
-    bool inexact = kl_dtype_is_float(t) || t == KL_C64;
-    switch (op) {
-    case KL_OP_EXP:
-    case KL_OP_LOG:
-    case KL_OP_SQRT:
-    case KL_OP_DIVIDE: return inexact;
-    case KL_OP_LOG1P:
-    case KL_OP_LOG2:
-    case KL_OP_LOG10:
-    case KL_OP_SIN:
-    case KL_OP_COS:
-    case KL_OP_TAN:
-    case KL_OP_ARCSIN:
-    case KL_OP_ARCCOS:
-    case KL_OP_ARCTAN:
-    case KL_OP_SINH:
-    case KL_OP_COSH:
-    case KL_OP_TANH:
-    case KL_OP_ARCSINH:
-    case KL_OP_ARCCOSH:
-    case KL_OP_ARCTANH:
-    case KL_OP_RSQRT:
-    case KL_OP_LOGADDEXP:
-    case KL_OP_ROUND: return inexact;
-    case KL_OP_EXPM1:
-    case KL_OP_ERF:
-    case KL_OP_SIGMOID:
-    case KL_OP_ARCTAN2:
-    case KL_OP_CEIL:
-    case KL_OP_FLOOR:
-    case KL_OP_ERFINV: return kl_dtype_is_float(t);
-    case KL_OP_BITWISE_INVERT:
-    case KL_OP_BITWISE_AND:
-    case KL_OP_BITWISE_OR:
-    case KL_OP_BITWISE_XOR:
-    case KL_OP_LEFT_SHIFT:
-    case KL_OP_RIGHT_SHIFT: return kl_dtype_is_int(t);
-    case KL_OP_FLOOR_DIVIDE:
-    case KL_OP_REMAINDER: return kl_dtype_is_int(t) || kl_dtype_is_float(t);
-    case KL_OP_SIGN:
-    case KL_OP_POWER: return t != KL_BOOL;
-    case KL_OP_CONJUGATE: return t == KL_C64;
-    case KL_OP_LOGICAL_NOT:
-    case KL_OP_LOGICAL_AND:
-    case KL_OP_LOGICAL_OR: return t == KL_BOOL;
-    case KL_OP_NEGATIVE: return t != KL_BOOL;
-    default: return true;
-    }
+    if (op == KL_OP_COPY) return true;
+    if (op == KL_OP_ROUND) return kl_dtype_is_inexact(t);
+    if (op == KL_OP_REAL || op == KL_OP_IMAG || op == KL_OP_TO_FP8) return false;
+    return kl_op_has_kernel_for(op, t);
 }
 
 /* A chain of operations over FEW elements, in memory of its own each; nobody else needs what is between. */

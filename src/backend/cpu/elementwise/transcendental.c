@@ -25,19 +25,19 @@ static inline double sigmoid_of_f64(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
-/* sin(pi x) / (pi x): 1 at 0, and 0 at infinity. With n the whole number next to x, x - n is exact
- * and sin(pi x) = (-1)^n sin(pi (x - n)), so the zeros are where they belong. */
+/* sin(pi x) / (pi x): 1 at 0, 0 at infinity and at other whole numbers, never -0. With n the whole
+ * number next to |x|, |x| - n is exact and sin(pi |x|) = (-1)^n sin(pi (|x| - n)). */
 static inline float sinc_of_f32(float x) {
-    double d = (double)kl_clamp_f32(x, -0x1p60f, 0x1p60f), t = d + KL_TO_INTEGER;
-    double whole = fabs(d) < 0x1p51 ? t - KL_TO_INTEGER : d, a = KL_PI * (d - whole);
+    double d = fabs((double)kl_clamp_f32(x, -0x1p60f, 0x1p60f)), t = d + KL_TO_INTEGER;
+    double whole = d < 0x1p51 ? t - KL_TO_INTEGER : d, a = KL_PI * (d - whole);
     double y = a * KL_POLYNOMIAL(kl_sin_over_r, a * a) / (KL_PI * d);
-    uint64_t odd = fabs(d) < 0x1p51 ? kl_f64_bits(t) << 63 : 0;
-    return x == 0 ? 1 : (float)kl_bits_f64(kl_f64_bits(y) ^ odd);
+    uint64_t odd = d < 0x1p51 ? kl_f64_bits(t) << 63 : 0;
+    return x == 0 ? 1 : (float)(kl_bits_f64(kl_f64_bits(y) ^ odd) + 0.0);
 }
 static inline double sinc_of_f64(double x) {
-    double whole = rint(x), y = sin(KL_PI * (x - whole)) / (KL_PI * x);
-    if (isinf(x)) return 0;
-    return x == 0 ? 1 : fabs(whole) < 0x1p53 && (int64_t)whole % 2 ? -y : y;
+    double d = fabs(x), whole = rint(d), y = sin(KL_PI * (d - whole)) / (KL_PI * d);
+    if (isinf(d)) return 0;
+    return d == 0 ? 1 : (d < 0x1p53 && (int64_t)whole % 2 ? -y : y) + 0.0;
 }
 /* A third of the exponent bits, moved so that the bias comes out right, is a first approximation with
  * 5 right bits; each step of Halley's method has three times as many: 15, 45. */
