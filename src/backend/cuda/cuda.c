@@ -27,14 +27,14 @@ void kl_cuda_note_lost(struct kl_cuda *d, int result) {
 
 int kl_cuda_check(struct kl_cuda *d, struct kl_error **err, const char *call, int result) {
     char text[64];
-    if (result == CU_SUCCESS) return KL_OK;
+    if (result == KL_CU_SUCCESS) return KL_OK;
     kl_cuda_error_name(result, text, sizeof text);
     if (kl_cuda_is_fatal(result)) {
         kl_cuda_note_lost(d, result);
         return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: %s failed with %s", d->name, call,
                        text);
     }
-    return kl_fail(err, result == CU_OUT_OF_MEMORY ? KL_ENOMEM : KL_ESUBMIT,
+    return kl_fail(err, result == KL_CU_OUT_OF_MEMORY ? KL_ENOMEM : KL_ESUBMIT,
                    "device '%s': %s failed with %s", d->name, call, text);
 }
 
@@ -47,8 +47,8 @@ static int make_context(struct kl_cuda *d, struct kl_error **err) {
     KL_TRY(KL_CUDA(d, err, DevicePrimaryCtxRetain, (&context, d->device)));
     KL_TRY(KL_CUDA(d, err, CtxSetCurrent, (context)));
     if (!d->transfer)
-        KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->transfer, CU_STREAM_IS_NON_BLOCKING)));
-    if (!d->bulk) KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->bulk, CU_STREAM_IS_NON_BLOCKING)));
+        KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->transfer, KL_CU_STREAM_IS_NON_BLOCKING)));
+    if (!d->bulk) KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->bulk, KL_CU_STREAM_IS_NON_BLOCKING)));
     atomic_store_explicit(&d->context, context, memory_order_release);
     return KL_OK;
 }
@@ -76,14 +76,14 @@ int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err) {
 }
 
 static void cuda_forked(struct kl_driver *driver) {
-    atomic_store(&cuda_of(driver)->forked, true);
+    atomic_store(&kl_cuda_of(driver)->forked, true);
 }
 
 /* Compiles the missing kernels. The CUDA driver may have to load them, so the context must be
  * current. */
 static int cuda_prepare(struct kl_driver *driver, const struct kl_command *c,
                         struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     KL_TRY(kl_cuda_enter(d, err));
     return kl_lower_prepare(d->lowering, c, err);
 }
@@ -131,8 +131,8 @@ static int attribute(const struct kl_cuda_api *api, int device, int which, int o
 
 static int compute_capability(const struct kl_cuda_api *api, int device) {
     int minor = 0;
-    if (api->DeviceGetAttribute(&minor, CU_ATTR_CC_MINOR, device)) minor = 0;
-    return attribute(api, device, CU_ATTR_CC_MAJOR, 0) * 10 + minor;
+    if (api->DeviceGetAttribute(&minor, KL_CU_ATTR_CC_MINOR, device)) minor = 0;
+    return attribute(api, device, KL_CU_ATTR_CC_MAJOR, 0) * 10 + minor;
 }
 
 void kl_cuda_facts(int index, struct kl_gpu_facts *out) {
@@ -147,7 +147,7 @@ void kl_cuda_facts(int index, struct kl_gpu_facts *out) {
              api->version % 1000 / 10);
     snprintf(out->architecture, sizeof out->architecture, "sm_%d", cc);
     if (api->DeviceTotalMem(&out->memory_bytes, device)) out->memory_bytes = 0;
-    out->units = (uint32_t)attribute(api, device, CU_ATTR_MULTIPROCESSORS, 0);
+    out->units = (uint32_t)attribute(api, device, KL_CU_ATTR_MULTIPROCESSORS, 0);
 }
 
 static uint32_t limit(const struct kl_cuda_api *api, int device, int which, int otherwise) {
@@ -159,25 +159,26 @@ static void fill_port(struct kl_cuda *d) {
     const struct kl_nvrtc_api *nvrtc = kl_nvrtc_api(NULL);
     struct kl_gpu_facts facts;
     kl_cuda_facts(d->index, &facts);
-    int threads = attribute(api, d->device, CU_ATTR_MAX_THREADS_PER_BLOCK, 256);
+    int threads = attribute(api, d->device, KL_CU_ATTR_MAX_THREADS_PER_BLOCK, 256);
     d->port = (struct kl_port){
         .ops = &kl_cuda_port_ops,
         .prelude = kl_source_prelude_cuda,
         .max_local = (uint32_t)threads,
-        .local_bytes = (size_t)attribute(api, d->device, CU_ATTR_SHARED_BYTES_PER_BLOCK, 16 << 10),
-        .n_units = (uint32_t)attribute(api, d->device, CU_ATTR_MULTIPROCESSORS, 1),
+        .local_bytes =
+            (size_t)attribute(api, d->device, KL_CU_ATTR_SHARED_BYTES_PER_BLOCK, 16 << 10),
+        .n_units = (uint32_t)attribute(api, d->device, KL_CU_ATTR_MULTIPROCESSORS, 1),
         .subgroup = SUBGROUP,
         .has_f64 = true,
         .has_atomic64 = true,
         .has_wide_sums = d->cc >= 90,
         .is_cuda = true,
-        .max_groups = {limit(api, d->device, CU_ATTR_MAX_GRID_X, INT32_MAX),
-                       limit(api, d->device, CU_ATTR_MAX_GRID_Y, 65535),
-                       limit(api, d->device, CU_ATTR_MAX_GRID_Z, 65535)},
-        .max_group = {limit(api, d->device, CU_ATTR_MAX_BLOCK_X, 1024),
-                      limit(api, d->device, CU_ATTR_MAX_BLOCK_Y, 1024),
-                      limit(api, d->device, CU_ATTR_MAX_BLOCK_Z, 64)},
-        .dynamic_bytes = limit(api, d->device, CU_ATTR_SHARED_BYTES_OPTIN, 0)};
+        .max_groups = {limit(api, d->device, KL_CU_ATTR_MAX_GRID_X, INT32_MAX),
+                       limit(api, d->device, KL_CU_ATTR_MAX_GRID_Y, 65535),
+                       limit(api, d->device, KL_CU_ATTR_MAX_GRID_Z, 65535)},
+        .max_group = {limit(api, d->device, KL_CU_ATTR_MAX_BLOCK_X, 1024),
+                      limit(api, d->device, KL_CU_ATTR_MAX_BLOCK_Y, 1024),
+                      limit(api, d->device, KL_CU_ATTR_MAX_BLOCK_Z, 64)},
+        .dynamic_bytes = limit(api, d->device, KL_CU_ATTR_SHARED_BYTES_OPTIN, 0)};
     snprintf(d->port.identity, sizeof d->port.identity, "cuda %d, %.100s, sm_%d, nvrtc %d.%d",
              api->version, facts.name, d->cc, nvrtc ? nvrtc->major : 0, nvrtc ? nvrtc->minor : 0);
 }
@@ -188,10 +189,10 @@ static void fill_port(struct kl_cuda *d) {
  * memory. KEEL_ZERO_COPY=0: treated as if there were no shared memory. */
 static void find_shared(struct kl_cuda *d) {
     const char *e = getenv("KEEL_ZERO_COPY");
-    d->managed = attribute(d->api, d->device, CU_ATTR_INTEGRATED, 0) &&
-                 attribute(d->api, d->device, CU_ATTR_CONCURRENT_MANAGED, 0) &&
+    d->managed = attribute(d->api, d->device, KL_CU_ATTR_INTEGRATED, 0) &&
+                 attribute(d->api, d->device, KL_CU_ATTR_CONCURRENT_MANAGED, 0) &&
                  !(e && strcmp(e, "0") == 0);
-    d->sees_pages = d->managed && attribute(d->api, d->device, CU_ATTR_PAGEABLE_ACCESS, 0);
+    d->sees_pages = d->managed && attribute(d->api, d->device, KL_CU_ATTR_PAGEABLE_ACCESS, 0);
 }
 
 static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {

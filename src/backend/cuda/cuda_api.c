@@ -31,11 +31,11 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 #define CUDA_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_api, name)},
 #define GRAPH_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_graph_api, name)},
 #define NVRTC_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_nvrtc_api, name)},
-#define BLAS_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_blas_api, name)},
+#define KL_BLAS_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_blas_api, name)},
 static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
 static const struct symbol graph_symbols[] = {KL_CUDA_GRAPH_FUNCTIONS(GRAPH_SYMBOL)};
 static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
-static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(BLAS_SYMBOL)};
+static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(KL_BLAS_SYMBOL)};
 
 /* ---- the driver ---- */
 

@@ -10,37 +10,37 @@
 
 /* Numbers of the ABI, the same as in cuda.h. */
 enum {
-    CU_SUCCESS = 0,
-    CU_OUT_OF_MEMORY = 2,
-    CU_NOT_FOUND = 500,
-    CU_NOT_READY = 600,
+    KL_CU_SUCCESS = 0,
+    KL_CU_OUT_OF_MEMORY = 2,
+    KL_CU_NOT_FOUND = 500,
+    KL_CU_NOT_READY = 600,
 
-    CU_ATTR_MAX_THREADS_PER_BLOCK = 1,
-    CU_ATTR_SHARED_BYTES_PER_BLOCK = 8,
-    CU_ATTR_MULTIPROCESSORS = 16,
-    CU_ATTR_INTEGRATED = 18,
-    CU_ATTR_CC_MAJOR = 75,
-    CU_ATTR_CC_MINOR = 76,
-    CU_ATTR_PAGEABLE_ACCESS = 88,
-    CU_ATTR_CONCURRENT_MANAGED = 89,
+    KL_CU_ATTR_MAX_THREADS_PER_BLOCK = 1,
+    KL_CU_ATTR_SHARED_BYTES_PER_BLOCK = 8,
+    KL_CU_ATTR_MULTIPROCESSORS = 16,
+    KL_CU_ATTR_INTEGRATED = 18,
+    KL_CU_ATTR_CC_MAJOR = 75,
+    KL_CU_ATTR_CC_MINOR = 76,
+    KL_CU_ATTR_PAGEABLE_ACCESS = 88,
+    KL_CU_ATTR_CONCURRENT_MANAGED = 89,
 
-    CU_ATTR_MAX_BLOCK_X = 2,
-    CU_ATTR_MAX_BLOCK_Y = 3,
-    CU_ATTR_MAX_BLOCK_Z = 4,
-    CU_ATTR_MAX_GRID_X = 5,
-    CU_ATTR_MAX_GRID_Y = 6,
-    CU_ATTR_MAX_GRID_Z = 7,
-    CU_ATTR_SHARED_BYTES_OPTIN = 97,
+    KL_CU_ATTR_MAX_BLOCK_X = 2,
+    KL_CU_ATTR_MAX_BLOCK_Y = 3,
+    KL_CU_ATTR_MAX_BLOCK_Z = 4,
+    KL_CU_ATTR_MAX_GRID_X = 5,
+    KL_CU_ATTR_MAX_GRID_Y = 6,
+    KL_CU_ATTR_MAX_GRID_Z = 7,
+    KL_CU_ATTR_SHARED_BYTES_OPTIN = 97,
 
-    CU_FUNC_MAX_THREADS_PER_BLOCK = 0,
-    CU_FUNC_SHARED_BYTES = 1,
-    CU_FUNC_MAX_DYNAMIC_SHARED_BYTES = 8,
+    KL_CU_FUNC_MAX_THREADS_PER_BLOCK = 0,
+    KL_CU_FUNC_SHARED_BYTES = 1,
+    KL_CU_FUNC_MAX_DYNAMIC_SHARED_BYTES = 8,
 
-    CU_MEM_ATTACH_GLOBAL = 1,
-    CU_STREAM_IS_NON_BLOCKING = 1,
-    CU_EVENT_HAS_NO_TIMING = 2,
+    KL_CU_MEM_ATTACH_GLOBAL = 1,
+    KL_CU_STREAM_IS_NON_BLOCKING = 1,
+    KL_CU_EVENT_HAS_NO_TIMING = 2,
 };
-typedef uint64_t cu_address;
+typedef uint64_t kl_cuda_address;
 
 /* F(name, symbol, parameters): functions of libcuda; all return a CUresult. The symbols are those
  * of the ABI, whose names include a version. */
@@ -55,18 +55,20 @@ typedef uint64_t cu_address;
     F(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                         \
     F(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (void **context, int device))            \
     F(CtxSetCurrent, "cuCtxSetCurrent", (void *context))                                           \
-    F(MemAlloc, "cuMemAlloc_v2", (cu_address * address, size_t bytes))                             \
-    F(MemAllocManaged, "cuMemAllocManaged", (cu_address * address, size_t bytes, unsigned flags))  \
-    F(MemFree, "cuMemFree_v2", (cu_address address))                                               \
+    F(MemAlloc, "cuMemAlloc_v2", (kl_cuda_address * address, size_t bytes))                        \
+    F(MemAllocManaged, "cuMemAllocManaged",                                                        \
+      (kl_cuda_address * address, size_t bytes, unsigned flags))                                   \
+    F(MemFree, "cuMemFree_v2", (kl_cuda_address address))                                          \
     F(MemHostAlloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                    \
     F(MemFreeHost, "cuMemFreeHost", (void *p))                                                     \
     F(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                     \
-      (void *dst, cu_address src, size_t bytes, void *stream))                                     \
+      (void *dst, kl_cuda_address src, size_t bytes, void *stream))                                \
     F(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                     \
-      (cu_address dst, const void *src, size_t bytes, void *stream))                               \
+      (kl_cuda_address dst, const void *src, size_t bytes, void *stream))                          \
     F(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                     \
-      (cu_address dst, cu_address src, size_t bytes, void *stream))                                \
-    F(MemsetD32Async, "cuMemsetD32Async", (cu_address dst, unsigned v, size_t n, void *stream))    \
+      (kl_cuda_address dst, kl_cuda_address src, size_t bytes, void *stream))                      \
+    F(MemsetD32Async, "cuMemsetD32Async",                                                          \
+      (kl_cuda_address dst, unsigned v, size_t n, void *stream))                                   \
     F(StreamCreate, "cuStreamCreate", (void **stream, unsigned flags))                             \
     F(StreamDestroy, "cuStreamDestroy_v2", (void *stream))                                         \
     F(StreamSynchronize, "cuStreamSynchronize", (void *stream))                                    \
@@ -126,35 +128,35 @@ struct kl_cuda_node {
 
 /* Numbers of the ABI, the same as in cublas_api.h, cublasLt.h and library_types.h. */
 enum {
-    BLAS_ALLOC_FAILED = 3,
-    BLAS_INVALID_VALUE = 7,
-    BLAS_ARCH_MISMATCH = 8,
-    BLAS_NOT_SUPPORTED = 15,
+    KL_BLAS_ALLOC_FAILED = 3,
+    KL_BLAS_INVALID_VALUE = 7,
+    KL_BLAS_ARCH_MISMATCH = 8,
+    KL_BLAS_NOT_SUPPORTED = 15,
 
-    BLAS_OP_N = 0,
-    BLAS_OP_T = 1,
+    KL_BLAS_OP_N = 0,
+    KL_BLAS_OP_T = 1,
 
-    BLAS_COMPUTE_F32 = 68, /* multiplies with all 24 bits; reduced precision has other numbers */
-    BLAS_COMPUTE_F32_PEDANTIC = 69,
-    BLAS_COMPUTE_F64 = 70,
+    KL_BLAS_COMPUTE_F32 = 68, /* multiplies with all 24 bits; reduced precision has other numbers */
+    KL_BLAS_COMPUTE_F32_PEDANTIC = 69,
+    KL_BLAS_COMPUTE_F64 = 70,
 
-    BLAS_R_F32 = 0,
-    BLAS_R_F64 = 1,
-    BLAS_R_F16 = 2,
-    BLAS_C_F32 = 4,
-    BLAS_R_BF16 = 14,
+    KL_BLAS_R_F32 = 0,
+    KL_BLAS_R_F64 = 1,
+    KL_BLAS_R_F16 = 2,
+    KL_BLAS_C_F32 = 4,
+    KL_BLAS_R_BF16 = 14,
 
-    BLAS_DESC_TRANS_A = 3, /* int32_t, a BLAS_OP */
-    BLAS_DESC_TRANS_B = 4,
-    BLAS_LAYOUT_BATCHES = 5,      /* int32_t */
-    BLAS_LAYOUT_BATCH_STRIDE = 6, /* int64_t, elements */
-    BLAS_PREF_WORKSPACE = 1,      /* uint64_t, bytes */
-    BLAS_PREF_REDUCTIONS = 3,     /* uint32_t, a set of BLAS_REDUCTION */
-    BLAS_PREF_ALIGNMENT_A = 5,    /* uint32_t, bytes; B, C and D follow */
+    KL_BLAS_DESC_TRANS_A = 3, /* int32_t, a KL_BLAS_OP */
+    KL_BLAS_DESC_TRANS_B = 4,
+    KL_BLAS_LAYOUT_BATCHES = 5,      /* int32_t */
+    KL_BLAS_LAYOUT_BATCH_STRIDE = 6, /* int64_t, elements */
+    KL_BLAS_PREF_WORKSPACE = 1,      /* uint64_t, bytes */
+    KL_BLAS_PREF_REDUCTIONS = 3,     /* uint32_t, a set of KL_BLAS_REDUCTION */
+    KL_BLAS_PREF_ALIGNMENT_A = 5,    /* uint32_t, bytes; B, C and D follow */
 
     /* How the partial sums of a sum are added. The values 1 and 4 add them in the output, which
      * rounds each partial sum to the output's type. */
-    BLAS_REDUCTION_COMPUTE_TYPE = 2,
+    KL_BLAS_REDUCTION_COMPUTE_TYPE = 2,
 };
 struct kl_blas_algo {
     uint64_t data[8];

@@ -25,7 +25,7 @@ enum {
 /* An operand as cuBLASLt sees it, column-major. */
 struct operand {
     int64_t ld, batch_stride; /* elements */
-    int32_t op;               /* BLAS_OP_T: the stored matrix is the transpose of the wanted one */
+    int32_t op; /* KL_BLAS_OP_T: the stored matrix is the transpose of the wanted one */
     int32_t alignment;
 };
 
@@ -38,8 +38,8 @@ struct key {
 };
 
 /* A remembered problem. Immutable except for `refused`. */
-struct cuda_problem {
-    struct cuda_problem *next; /* next in its bucket; guarded by the lock */
+struct kl_cuda_problem {
+    struct kl_cuda_problem *next; /* next in its bucket; guarded by the lock */
     struct key key;
     bool remembered;
     _Atomic(bool) refused; /* cuBLASLt cannot do this problem */
@@ -53,19 +53,19 @@ struct cuda_problem {
 static const struct kind {
     int type, scale_type, compute;
 } kinds[KL_N_DTYPES] = {
-    [KL_F16] = {BLAS_R_F16, BLAS_R_F32, BLAS_COMPUTE_F32},
-    [KL_BF16] = {BLAS_R_BF16, BLAS_R_F32, BLAS_COMPUTE_F32},
-    [KL_F32] = {BLAS_R_F32, BLAS_R_F32, BLAS_COMPUTE_F32},
-    [KL_F64] = {BLAS_R_F64, BLAS_R_F64, BLAS_COMPUTE_F64},
+    [KL_F16] = {KL_BLAS_R_F16, KL_BLAS_R_F32, KL_BLAS_COMPUTE_F32},
+    [KL_BF16] = {KL_BLAS_R_BF16, KL_BLAS_R_F32, KL_BLAS_COMPUTE_F32},
+    [KL_F32] = {KL_BLAS_R_F32, KL_BLAS_R_F32, KL_BLAS_COMPUTE_F32},
+    [KL_F64] = {KL_BLAS_R_F64, KL_BLAS_R_F64, KL_BLAS_COMPUTE_F64},
     /* PEDANTIC, because otherwise three real products may replace four, with other rounding errors
      * than those of our kernels. */
-    [KL_C64] = {BLAS_C_F32, BLAS_C_F32, BLAS_COMPUTE_F32_PEDANTIC},
+    [KL_C64] = {KL_BLAS_C_F32, KL_BLAS_C_F32, KL_BLAS_COMPUTE_F32_PEDANTIC},
 };
 
 static const char *status_name(int status) {
     switch (status) {
     case 1: return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case BLAS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
+    case KL_BLAS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
     case 11: return "CUBLAS_STATUS_MAPPING_ERROR";
     case 13: return "CUBLAS_STATUS_EXECUTION_FAILED";
     case 14: return "CUBLAS_STATUS_INTERNAL_ERROR";
@@ -85,7 +85,7 @@ static int32_t alignment(const void *p) {
 static bool lies(struct operand *o, int64_t rows, int64_t cols, int64_t row, int64_t col) {
     bool by_rows = (cols == 1 || col == 1) && (rows == 1 || row >= cols);
     bool by_cols = (rows == 1 || row == 1) && (cols == 1 || col >= rows);
-    o->op = by_rows ? BLAS_OP_N : BLAS_OP_T;
+    o->op = by_rows ? KL_BLAS_OP_N : KL_BLAS_OP_T;
     o->ld = by_rows ? (rows == 1 ? cols : row) : (cols == 1 ? rows : col);
     return (by_rows || by_cols) && o->ld <= INT32_MAX;
 }
@@ -137,7 +137,7 @@ _Static_assert(sizeof(struct operand) == 24 && sizeof(struct key) == 112, "keys 
 
 /* ---- the descriptors that cuBLASLt needs for a problem ---- */
 
-static void problem_free(const struct kl_blas_api *api, struct cuda_problem *p) {
+static void problem_free(const struct kl_blas_api *api, struct kl_cuda_problem *p) {
     if (p->desc) api->DescDestroy(p->desc);
     if (p->a) api->LayoutDestroy(p->a);
     if (p->b) api->LayoutDestroy(p->b);
@@ -148,39 +148,41 @@ static void problem_free(const struct kl_blas_api *api, struct cuda_problem *p) 
 /* Makes the layout of x; the matrix op(x) is rows x cols. */
 static int layout(const struct kl_blas_api *api, void **out, const struct operand *x,
                   const struct key *key, int64_t rows, int64_t cols) {
-    bool turned = x->op == BLAS_OP_T;
+    bool turned = x->op == KL_BLAS_OP_T;
     int32_t batches = (int32_t)key->batches;
     int rc = api->LayoutCreate(out, kinds[key->dtype].type, (uint64_t)(turned ? cols : rows),
                                (uint64_t)(turned ? rows : cols), x->ld);
     if (rc || batches == 1) return rc;
-    if ((rc = api->LayoutSet(*out, BLAS_LAYOUT_BATCHES, &batches, sizeof batches))) return rc;
-    return api->LayoutSet(*out, BLAS_LAYOUT_BATCH_STRIDE, &x->batch_stride, sizeof x->batch_stride);
+    if ((rc = api->LayoutSet(*out, KL_BLAS_LAYOUT_BATCHES, &batches, sizeof batches))) return rc;
+    return api->LayoutSet(*out, KL_BLAS_LAYOUT_BATCH_STRIDE, &x->batch_stride,
+                          sizeof x->batch_stride);
 }
 
-static int choose(const struct kl_blas_api *api, void *handle, struct cuda_problem *p, void *pref) {
+static int choose(const struct kl_blas_api *api, void *handle, struct kl_cuda_problem *p,
+                  void *pref) {
     const struct key *key = &p->key;
     uint64_t workspace = WORKSPACE_MOST;
-    uint32_t reductions = BLAS_REDUCTION_COMPUTE_TYPE;
+    uint32_t reductions = KL_BLAS_REDUCTION_COMPUTE_TYPE;
     const int32_t alignments[] = {key->a.alignment, key->b.alignment, key->d.alignment,
                                   key->d.alignment};
     struct kl_blas_choice choice;
-    int n = 0, rc = api->PrefSet(pref, BLAS_PREF_WORKSPACE, &workspace, sizeof workspace);
-    if (!rc) rc = api->PrefSet(pref, BLAS_PREF_REDUCTIONS, &reductions, sizeof reductions);
+    int n = 0, rc = api->PrefSet(pref, KL_BLAS_PREF_WORKSPACE, &workspace, sizeof workspace);
+    if (!rc) rc = api->PrefSet(pref, KL_BLAS_PREF_REDUCTIONS, &reductions, sizeof reductions);
     for (int i = 0; i < 4 && !rc; i++)
-        rc = api->PrefSet(pref, BLAS_PREF_ALIGNMENT_A + i, &alignments[i], sizeof *alignments);
+        rc = api->PrefSet(pref, KL_BLAS_PREF_ALIGNMENT_A + i, &alignments[i], sizeof *alignments);
     if (!rc) rc = api->Heuristic(handle, p->desc, p->a, p->b, p->d, p->d, pref, 1, &choice, &n);
-    if (rc || n < 1 || choice.state) return rc ? rc : BLAS_NOT_SUPPORTED;
+    if (rc || n < 1 || choice.state) return rc ? rc : KL_BLAS_NOT_SUPPORTED;
     p->algo = choice.algo;
     p->workspace_bytes = choice.workspace_bytes;
     return 0;
 }
 
-static int fill(const struct kl_blas_api *api, void *handle, struct cuda_problem *p) {
+static int fill(const struct kl_blas_api *api, void *handle, struct kl_cuda_problem *p) {
     const struct key *key = &p->key;
     void *pref = NULL;
     int rc = api->DescCreate(&p->desc, kinds[key->dtype].compute, kinds[key->dtype].scale_type);
-    if (!rc) rc = api->DescSet(p->desc, BLAS_DESC_TRANS_A, &key->a.op, sizeof key->a.op);
-    if (!rc) rc = api->DescSet(p->desc, BLAS_DESC_TRANS_B, &key->b.op, sizeof key->b.op);
+    if (!rc) rc = api->DescSet(p->desc, KL_BLAS_DESC_TRANS_A, &key->a.op, sizeof key->a.op);
+    if (!rc) rc = api->DescSet(p->desc, KL_BLAS_DESC_TRANS_B, &key->b.op, sizeof key->b.op);
     if (!rc) rc = layout(api, &p->a, &key->a, key, key->rows, key->depth);
     if (!rc) rc = layout(api, &p->b, &key->b, key, key->depth, key->cols);
     if (!rc) rc = layout(api, &p->d, &key->d, key, key->rows, key->cols);
@@ -192,7 +194,7 @@ static int fill(const struct kl_blas_api *api, void *handle, struct cuda_problem
 
 /* ---- remembered problems; the lock is held ---- */
 
-static void *handle_of(struct cuda_blas *b, const struct kl_blas_api *api) {
+static void *handle_of(struct kl_cuda_products *b, const struct kl_blas_api *api) {
     if (!b->handle && !b->failed && api->Create(&b->handle)) {
         b->handle = NULL;
         b->failed = true;
@@ -200,24 +202,25 @@ static void *handle_of(struct cuda_blas *b, const struct kl_blas_api *api) {
     return b->handle;
 }
 
-static struct cuda_problem **bucket_of(struct cuda_blas *b, const struct key *key) {
+static struct kl_cuda_problem **bucket_of(struct kl_cuda_products *b, const struct key *key) {
     const unsigned char *s = (const unsigned char *)key;
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < sizeof *key; i++) h = (h ^ s[i]) * 1099511628211u;
-    return &b->bucket[(h ^ h >> 32) % BLAS_BUCKETS];
+    return &b->bucket[(h ^ h >> 32) % KL_BLAS_BUCKETS];
 }
 
 /* Finds or makes a problem. A problem that cuBLASLt cannot do is remembered as refused.
  * KL_ENOMEM. */
-static int find_or_make(struct cuda_blas *b, const struct kl_blas_api *api, const struct key *key,
-                        struct cuda_problem **out, struct kl_error **err) {
-    struct cuda_problem **bucket = bucket_of(b, key), *p = *bucket;
+static int find_or_make(struct kl_cuda_products *b, const struct kl_blas_api *api,
+                        const struct key *key, struct kl_cuda_problem **out,
+                        struct kl_error **err) {
+    struct kl_cuda_problem **bucket = bucket_of(b, key), *p = *bucket;
     while (p && memcmp(&p->key, key, sizeof *key) != 0) p = p->next;
     if ((*out = p)) return KL_OK;
     if (!(p = kl_calloc(1, sizeof *p))) return kl_fail_nomem(err);
     p->key = *key;
     int status = fill(api, b->handle, p);
-    if (status == BLAS_ALLOC_FAILED) {
+    if (status == KL_BLAS_ALLOC_FAILED) {
         problem_free(api, p);
         return kl_fail_nomem(err);
     }
@@ -239,8 +242,8 @@ static const union {
 } one_f32 = {.f32 = {1, 0}}, one_f64 = {.f64 = 1}, zero = {.f32 = {0, 0}};
 
 /* Returns 1, or 0 when cuBLASLt refuses; then nothing is in the queue. */
-static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_blas_api *api,
-               struct cuda_problem *p, const struct kl_command *c, struct kl_error **err) {
+static int run(struct kl_cuda *d, struct kl_cuda_queue *q, const struct kl_blas_api *api,
+               struct kl_cuda_problem *p, const struct kl_command *c, struct kl_error **err) {
     const void *one = p->key.dtype == KL_F64 ? (const void *)&one_f64 : &one_f32;
     void *out = c->args[2].data, *workspace = NULL;
     if (p->workspace_bytes)
@@ -251,11 +254,11 @@ static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_blas_api
                              p->workspace_bytes, q->stream);
     switch (status) {
     case 0: return 1;
-    case BLAS_INVALID_VALUE:
-    case BLAS_ARCH_MISMATCH:
-    case BLAS_NOT_SUPPORTED: atomic_store(&p->refused, true); return 0;
+    case KL_BLAS_INVALID_VALUE:
+    case KL_BLAS_ARCH_MISMATCH:
+    case KL_BLAS_NOT_SUPPORTED: atomic_store(&p->refused, true); return 0;
     default:
-        return kl_fail(err, status == BLAS_ALLOC_FAILED ? KL_ENOMEM : KL_ESUBMIT,
+        return kl_fail(err, status == KL_BLAS_ALLOC_FAILED ? KL_ENOMEM : KL_ESUBMIT,
                        "device '%s': cublasLtMatmul failed with %s (%d)", d->name,
                        status_name(status), status);
     }
@@ -263,12 +266,12 @@ static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_blas_api
 
 int kl_cuda_blas(struct kl_port *port, void *queue, const struct kl_command *c, bool dry,
                  struct kl_error **err) {
-    struct kl_cuda *d = cuda_of_port(port);
+    struct kl_cuda *d = kl_cuda_of_port(port);
     struct key key;
     if (c->op != KL_OP_MATMUL || !describe(&key, c)) return 0;
     const struct kl_blas_api *api = kl_blas_api(NULL);
     if (!api) return 0;
-    struct cuda_problem *p = NULL;
+    struct kl_cuda_problem *p = NULL;
     kl_mutex_lock(&d->blas.mu);
     int rc = handle_of(&d->blas, api) ? find_or_make(&d->blas, api, &key, &p, err) : KL_OK;
     kl_mutex_unlock(&d->blas.mu);

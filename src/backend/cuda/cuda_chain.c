@@ -34,7 +34,7 @@ struct graph { /* a chain of 1 << k kernels */
 };
 
 /* The launches of one queue. Only the thread that submits to the queue uses it. */
-struct cuda_chain {
+struct kl_cuda_chain {
     struct graph graph[LONGEST_LOG2 + 1]; /* made when first used */
     bool open;                            /* launches wait until kl_cuda_chain_end */
     int refused;                          /* number of graphs refused one after another */
@@ -45,22 +45,22 @@ struct cuda_chain {
     _Alignas(ALIGN) char values[VALUE_BYTES];
 };
 
-int kl_cuda_chain_new(struct kl_cuda *d, struct cuda_chain **chain, struct kl_error **err) {
+int kl_cuda_chain_new(struct kl_cuda *d, struct kl_cuda_chain **chain, struct kl_error **err) {
     *chain = NULL;
     if (!d->api->graphs.GraphCreate) return KL_OK;
     return (*chain = kl_calloc(1, sizeof **chain)) ? KL_OK : kl_fail_nomem(err);
 }
 
-static void empty(struct cuda_chain *chain) {
+static void empty(struct kl_cuda_chain *chain) {
     chain->n = chain->n_params = 0;
     chain->n_bytes = 0;
 }
 
-void kl_cuda_chain_begin(struct cuda_chain *chain) {
+void kl_cuda_chain_begin(struct kl_cuda_chain *chain) {
     if (chain) chain->open = true;
 }
 
-static int launch_alone(struct kl_cuda *d, struct cuda_queue *q, const struct launch *l,
+static int launch_alone(struct kl_cuda *d, struct kl_cuda_queue *q, const struct launch *l,
                         struct kl_error **err) {
     return KL_CUDA(d, err, LaunchKernel,
                    (l->kernel, l->groups[0], l->groups[1], l->groups[2], l->local[0], l->local[1],
@@ -107,7 +107,8 @@ static int set(const struct kl_cuda_graph_api *api, struct graph *g, const struc
 }
 
 /* Launches these 1 << k launches as one graph; false when that is not possible. */
-static bool launch_graph(struct kl_cuda *d, struct cuda_queue *q, int k, const struct launch *l) {
+static bool launch_graph(struct kl_cuda *d, struct kl_cuda_queue *q, int k,
+                         const struct launch *l) {
     const struct kl_cuda_graph_api *api = &d->api->graphs;
     struct graph *g = &q->chain->graph[k];
     int rc = g->exec ? set(api, g, l, 1 << k) : make(api, g, l, 1 << k);
@@ -118,8 +119,8 @@ static bool launch_graph(struct kl_cuda *d, struct cuda_queue *q, int k, const s
 
 /* ---- waiting launches ---- */
 
-int kl_cuda_chain_flush(struct kl_cuda *d, struct cuda_queue *q, struct kl_error **err) {
-    struct cuda_chain *chain = q->chain;
+int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_error **err) {
+    struct kl_cuda_chain *chain = q->chain;
     int n = chain ? chain->n : 0, rc = KL_OK, done = 0;
     if (n == 0) return KL_OK;
     for (int k = LONGEST_LOG2; k >= SHORTEST_LOG2; k--) {
@@ -137,7 +138,7 @@ int kl_cuda_chain_flush(struct kl_cuda *d, struct cuda_queue *q, struct kl_error
     return rc;
 }
 
-int kl_cuda_chain_end(struct kl_cuda *d, struct cuda_queue *q, int rc, struct kl_error **err) {
+int kl_cuda_chain_end(struct kl_cuda *d, struct kl_cuda_queue *q, int rc, struct kl_error **err) {
     if (!q->chain) return rc;
     if (!rc) rc = kl_cuda_chain_flush(d, q, err);
     empty(q->chain);
@@ -146,21 +147,21 @@ int kl_cuda_chain_end(struct kl_cuda *d, struct cuda_queue *q, int rc, struct kl
 }
 
 /* Copies the value of a parameter; the copy lives until the launches are handed over. */
-static void *keep(struct cuda_chain *chain, const void *value, size_t bytes) {
+static void *keep(struct kl_cuda_chain *chain, const void *value, size_t bytes) {
     void *p = memcpy(chain->values + chain->n_bytes, value, bytes);
     chain->n_bytes += (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     return p;
 }
 
-int kl_cuda_chain_add(struct kl_cuda *d, struct cuda_queue *q, void *kernel, const uint32_t *groups,
-                      const uint32_t *local, uint32_t shared_bytes, const struct kl_karg *args,
-                      int n_args, struct kl_error **err) {
+int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
+                      const uint32_t *groups, const uint32_t *local, uint32_t shared_bytes,
+                      const struct kl_karg *args, int n_args, struct kl_error **err) {
     /* The host can add to addresses of CUDA, so the address includes the offset, and this one is
      * 0. */
-    static cu_address at = 0;
+    static kl_cuda_address at = 0;
     struct launch l = {.kernel = kernel, .shared_bytes = shared_bytes};
-    struct cuda_chain *chain = q->chain;
-    cu_address base[KL_MAX_KARGS];
+    struct kl_cuda_chain *chain = q->chain;
+    kl_cuda_address base[KL_MAX_KARGS];
     void *params[MAX_PARAMS];
     size_t bytes = 0;
     int n = 0;

@@ -7,16 +7,17 @@
 #include "base/op_params.h"
 #include "base/validate.h"
 
-bool gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f, struct kl_wait *w) {
+bool kl_gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
+                      struct kl_wait *w) {
     struct kl_timeline *t = f->timeline;
     /* The device itself waits for a value of its own; the host waits only until the command that
      * makes it has been handed over. */
-    bool ours = t->handed && ((struct kl_queue *)t->queue)->dev == device_of(b);
+    bool ours = t->handed && ((struct kl_queue *)t->queue)->dev == kl_gpu_device_of(b);
     *w = (struct kl_wait){ours ? t->handed : t, f->ticket};
     return kl_timeline_done(w->timeline) < w->ticket;
 }
 
-static int refuse(struct device *dev, struct kl_error **err) {
+static int refuse(struct kl_gpu_device *dev, struct kl_error **err) {
     struct kl_error *lost = atomic_load(&dev->lost);
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
     if (atomic_load(&dev->forked))
@@ -26,10 +27,11 @@ static int refuse(struct device *dev, struct kl_error **err) {
     return KL_OK;
 }
 
-static int copy_tensor(struct cb *cb, struct kl_tensor *to, const struct kl_tensor *from) {
+static int copy_tensor(struct kl_command_buffer *cb, struct kl_tensor *to,
+                       const struct kl_tensor *from) {
     if (!to) return KL_ENOMEM;
     size_t n = (size_t)from->ndim;
-    int64_t *strides = cb_alloc(cb, n * (sizeof(int64_t) + sizeof(int)) + 1);
+    int64_t *strides = kl_command_buffer_alloc(cb, n * (sizeof(int64_t) + sizeof(int)) + 1);
     if (!strides) return KL_ENOMEM;
     int *dims = (int *)(strides + n);
     if (n) {
@@ -60,26 +62,27 @@ static void add_taint(struct inputs *in, struct kl_word_ref w) {
 
 /* An upper bound of the number of fault words that the inputs depend on. Inputs that are settled
  * between this call and the next lock need none, so the final number may be smaller. */
-static int count_taints(struct device *dev, const struct kl_task *t) {
+static int count_taints(struct kl_gpu_device *dev, const struct kl_task *t) {
     int n = 0;
     kl_mutex_lock(&dev->mu);
     for (int i = 0; i < t->n_in; i++) {
-        const struct op *producer = t->in[i]->fate->device_op;
+        const struct kl_gpu_op *producer = t->in[i]->fate->device_op;
         n += producer ? producer->n_taints : 0;
     }
     kl_mutex_unlock(&dev->mu);
     return n;
 }
 
-static int look_at_inputs(struct cb *cb, struct kl_task *t, struct inputs *in) {
-    struct device *dev = cb->queue->dev;
+static int look_at_inputs(struct kl_command_buffer *cb, struct kl_task *t, struct inputs *in) {
+    struct kl_gpu_device *dev = cb->queue->dev;
     int rc = KL_OK, n_taints = count_taints(dev, t);
-    if (n_taints && !(in->taints = cb_alloc(cb, (size_t)n_taints * sizeof *in->taints)))
+    if (n_taints &&
+        !(in->taints = kl_command_buffer_alloc(cb, (size_t)n_taints * sizeof *in->taints)))
         return KL_ENOMEM;
     kl_mutex_lock(&dev->mu);
     for (int i = 0; i < t->n_in && !rc; i++) {
         struct kl_fate *f = t->in[i]->fate;
-        struct op *producer = f->device_op;
+        struct kl_gpu_op *producer = f->device_op;
         if (!producer) { /* the input is settled, perhaps since the count was taken */
             in->drop = in->drop || kl_fate_error(f) != NULL;
             continue;
@@ -87,9 +90,10 @@ static int look_at_inputs(struct cb *cb, struct kl_task *t, struct inputs *in) {
         in->drop = in->drop || producer->dropped || producer->cb->error;
         for (int k = 0; k < producer->n_taints && !rc; k++) {
             add_taint(in, producer->taints[k]);
-            rc = cb_hold_words(cb, producer->taints[k].words);
+            rc = kl_command_buffer_hold_words(cb, producer->taints[k].words);
         }
-        if (!rc && producer->cb->queue != cb->queue) rc = cb_wait_for(cb, producer->cb);
+        if (!rc && producer->cb->queue != cb->queue)
+            rc = kl_command_buffer_wait_for(cb, producer->cb);
     }
     kl_mutex_unlock(&dev->mu);
     return rc;
@@ -108,28 +112,29 @@ static void fill_arg(struct kl_arg *a, const struct kl_tensor *t, const struct k
 }
 
 /* The record of the operation, with everything that settlement needs. Nothing is retained yet. */
-static struct op *record(struct cb *cb, struct kl_task *t) {
-    struct op *op = cb_alloc(cb, sizeof *op);
+static struct kl_gpu_op *record(struct kl_command_buffer *cb, struct kl_task *t) {
+    struct kl_gpu_op *op = kl_command_buffer_alloc(cb, sizeof *op);
     if (!op) return NULL;
     op->cb = cb;
     op->op = t->op;
     op->n_in = t->n_in;
     op->n_out = t->n_out;
-    op->in = cb_alloc(cb, (size_t)t->n_in * sizeof *op->in);
-    op->out = cb_alloc(cb, (size_t)t->n_out * sizeof *op->out);
-    void *params = cb_alloc(cb, t->params_bytes);
+    op->in = kl_command_buffer_alloc(cb, (size_t)t->n_in * sizeof *op->in);
+    op->out = kl_command_buffer_alloc(cb, (size_t)t->n_out * sizeof *op->out);
+    void *params = kl_command_buffer_alloc(cb, t->params_bytes);
     if (!op->in || !op->out || !params) return NULL;
     if (t->params_bytes) memcpy(params, t->params, t->params_bytes);
     op->params = params;
     op->name = kl_task_name(t);
     /* Their names live only as long as the task. */
     if (t->op == KL_OP_CALL || t->op == KL_OP_KERNEL) {
-        char *own_name = cb_alloc(cb, strlen(op->name) + 1);
+        char *own_name = kl_command_buffer_alloc(cb, strlen(op->name) + 1);
         if (!own_name) return NULL;
         op->name = strcpy(own_name, op->name);
     }
     for (int i = 0; i < t->n_in; i++)
-        if (copy_tensor(cb, op->in[i] = cb_alloc(cb, sizeof(struct kl_tensor)), t->in[i]))
+        if (copy_tensor(cb, op->in[i] = kl_command_buffer_alloc(cb, sizeof(struct kl_tensor)),
+                        t->in[i]))
             return NULL;
     return op;
 }
@@ -143,10 +148,10 @@ static bool can_fault(const struct kl_task *t) {
     return t->op == KL_OP_CALL || ((kl_op_flags(t->op) & KL_OPF_CHECKED) && !t->proved);
 }
 
-static struct kl_command *new_command(struct cb *cb, enum kl_command_kind kind, const struct op *op,
-                                      int n_args) {
-    struct kl_arg *args = cb_alloc(cb, (size_t)n_args * sizeof *args + 1);
-    struct kl_command *c = args ? cb_command(cb) : NULL;
+static struct kl_command *new_command(struct kl_command_buffer *cb, enum kl_command_kind kind,
+                                      const struct kl_gpu_op *op, int n_args) {
+    struct kl_arg *args = kl_command_buffer_alloc(cb, (size_t)n_args * sizeof *args + 1);
+    struct kl_command *c = args ? kl_command_buffer_command(cb) : NULL;
     if (!c) return NULL;
     c->kind = kind;
     c->op = op->op;
@@ -156,17 +161,17 @@ static struct kl_command *new_command(struct cb *cb, enum kl_command_kind kind, 
     return c;
 }
 
-static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool before,
-                          struct kl_error **err) {
-    struct device *dev = cb->queue->dev;
+static int guard_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t,
+                          bool before, struct kl_error **err) {
+    struct kl_gpu_device *dev = cb->queue->dev;
     int n = t->n_in + t->n_out;
     struct kl_command *check = NULL;
     if (!before) {
-        KL_TRY(cb_words(cb, 1, &op->check, err));
+        KL_TRY(kl_command_buffer_words(cb, 1, &op->check, err));
         check = new_command(cb, KL_CMD_GUARD_CHECK, op, n);
         if (!check) return KL_ENOMEM;
-        check->tenants = cb_alloc(cb, (size_t)n * sizeof *check->tenants);
-        check->bytes = cb_alloc(cb, (size_t)n * sizeof *check->bytes);
+        check->tenants = kl_command_buffer_alloc(cb, (size_t)n * sizeof *check->tenants);
+        check->bytes = kl_command_buffer_alloc(cb, (size_t)n * sizeof *check->bytes);
         if (!check->tenants || !check->bytes) return KL_ENOMEM;
         check->word = op->check;
         op->check_bytes = check->bytes;
@@ -184,8 +189,8 @@ static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool 
         } else if (b->needs_guard) {
             struct kl_command *c = new_command(cb, KL_CMD_GUARD_FILL, op, 1);
             if (!c) return KL_ENOMEM;
-            c->tenants = cb_alloc(cb, sizeof *c->tenants);
-            c->bytes = cb_alloc(cb, sizeof *c->bytes);
+            c->tenants = kl_command_buffer_alloc(cb, sizeof *c->tenants);
+            c->bytes = kl_command_buffer_alloc(cb, sizeof *c->bytes);
             if (!c->tenants || !c->bytes) return KL_ENOMEM;
             c->args[0].data = b->ptr;
             c->tenants[0] = b->tenant;
@@ -195,9 +200,9 @@ static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool 
     return KL_OK;
 }
 
-static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
+static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t,
                            const struct inputs *in) {
-    struct device *dev = cb->queue->dev;
+    struct kl_gpu_device *dev = cb->queue->dev;
     bool guarded = t->op == KL_OP_KERNEL ||
                    (t->op == KL_OP_CALL && ((const struct kl_call_params *)t->params)->guarded);
     bool checked = (kl_op_flags(t->op) & KL_OPF_CHECKED) != 0;
@@ -222,7 +227,7 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
                 fill_arg(&args[t->n_in + i], t->out[i], &copy, &dev->memory);
             }
             if (t->workspace) {
-                int *dims = cb_alloc(cb, sizeof(int64_t) * 2);
+                int *dims = kl_command_buffer_alloc(cb, sizeof(int64_t) * 2);
                 if (!dims) return KL_ENOMEM;
                 int64_t *stride = (int64_t *)(void *)(dims + 2);
                 *dims = t->workspace->bytes < INT32_MAX ? (int)t->workspace->bytes : INT32_MAX;
@@ -257,21 +262,24 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
 
 /* Sets the fault words that the outputs depend on: those of the inputs and those of the operation
  * itself. When they are many, a command merges them into one word. */
-static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl_error **err) {
+static int set_taints(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct inputs *in,
+                      struct kl_error **err) {
     int n = in->n_taints;
     struct kl_word_ref *all = in->taints;
     if (n + op->n_words == 0) return KL_OK;
-    bool merge = n + op->n_words > MAX_TAINTS;
-    op->taints = cb_alloc(cb, (size_t)(merge ? 1 : n + op->n_words) * sizeof *op->taints);
+    bool merge = n + op->n_words > KL_MAX_TAINTS;
+    op->taints =
+        kl_command_buffer_alloc(cb, (size_t)(merge ? 1 : n + op->n_words) * sizeof *op->taints);
     if (!op->taints) return KL_ENOMEM;
     if (merge) {
-        struct kl_word_ref *list = cb_alloc(cb, (size_t)(n + op->n_words) * sizeof *list);
+        struct kl_word_ref *list =
+            kl_command_buffer_alloc(cb, (size_t)(n + op->n_words) * sizeof *list);
         struct kl_word_ref merged;
         if (!list) return KL_ENOMEM;
         if (n) memcpy(list, all, (size_t)n * sizeof *list);
         for (int k = 0; k < op->n_words; k++)
             list[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
-        KL_TRY(cb_words(cb, 1, &merged, err));
+        KL_TRY(kl_command_buffer_words(cb, 1, &merged, err));
         struct kl_command *c = new_command(cb, KL_CMD_MERGE, op, 0);
         if (!c) return KL_ENOMEM;
         c->guards = list;
@@ -288,10 +296,10 @@ static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl
     return KL_OK;
 }
 
-static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **out,
-                       struct kl_error **err) {
+static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool drop,
+                       struct kl_gpu_op **out, struct kl_error **err) {
     struct inputs in = {.drop = drop};
-    struct op *op = record(cb, t);
+    struct kl_gpu_op *op = record(cb, t);
     if (!op) return KL_ENOMEM;
     KL_TRY(look_at_inputs(cb, t, &in));
     op->dropped = in.drop;
@@ -302,7 +310,7 @@ static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **
          * consumers depend on one word only. */
         op->positions_per_word = INT64_MAX;
         op->n_words = 1;
-        KL_TRY(cb_word_pair(cb, &op->word, err));
+        KL_TRY(kl_command_buffer_word_pair(cb, &op->word, err));
     } else if (can_fault(t)) {
         int64_t positions = t->op == KL_OP_CALL ? 1 : kl_fault_positions(t->op, t->n_in, t->in);
         op->positions_per_word = cb->queue->dev->driver->max_positions;
@@ -312,7 +320,7 @@ static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **
             return kl_fail(err, KL_EUNSUPPORTED,
                            "%s has %lld positions, more than one device operation can check",
                            op->name, (long long)positions);
-        KL_TRY(cb_words(cb, op->n_words, &op->word, err));
+        KL_TRY(kl_command_buffer_words(cb, op->n_words, &op->word, err));
     } else {
         op->positions_per_word = INT64_MAX;
     }
@@ -340,8 +348,8 @@ static void release_kernel(void *desc) {
 
 /* Called when nothing can fail any more: retains what settlement needs, and makes the operation
  * visible to consumers. */
-static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
-    struct device *dev = cb->queue->dev;
+static void adopt(struct kl_command_buffer *cb, struct kl_task *t, struct kl_gpu_op *op) {
+    struct kl_gpu_device *dev = cb->queue->dev;
     bool keeps_index = op->n_words && t->op != KL_OP_CALL && t->op != KL_OP_KERNEL;
     for (int i = 0; i < t->n_in; i++) {
         op->in[i]->fate = kl_fate_retain(t->in[i]->fate);
@@ -390,10 +398,10 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
 
 static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
     KL_TRY(refuse(q->dev, err));
-    KL_TRY(gpu_settlement_start(q->dev, err));
+    KL_TRY(kl_gpu_settlement_start(q->dev, err));
     for (int attempt = 0;; attempt++) {
-        if (!q->open && !(q->open = cb_new(q, err))) return KL_ENOMEM;
-        struct op *op = NULL;
+        if (!q->open && !(q->open = kl_command_buffer_new(q, err))) return KL_ENOMEM;
+        struct kl_gpu_op *op = NULL;
         int n_commands = q->open->n_commands;
         int rc = encode_into(q->open, t, drop, &op, err);
         if (rc == KL_OK) {
@@ -404,46 +412,48 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
         q->open->n_commands = n_commands;
         if (rc != KL_ELIMIT || attempt) return err && *err ? rc : kl_fail_nomem(err);
         /* The command buffer has no free fault words: go on in a new one. */
-        gpu_flush(&q->dev->backend, q);
+        kl_gpu_flush(&q->dev->backend, q);
     }
 }
 
 /* Whether t belongs to a run of element-wise operations that use each other's values. Such a run is
  * not cut, because it becomes one kernel, which needs memory only for its last result and does not
  * store the others. */
-static bool goes_on(struct cb *cb, const struct kl_task *t) {
+static bool goes_on(struct kl_command_buffer *cb, const struct kl_task *t) {
     if (!cb->last || !(kl_op_flags(t->op) & kl_op_flags(cb->last->op) & KL_OPF_ELEMENTWISE))
         return false;
     bool uses = false;
     kl_mutex_lock(&cb->queue->dev->mu);
     for (int i = 0; i < t->n_in && !uses; i++) {
-        const struct op *maker = t->in[i]->fate->device_op;
+        const struct kl_gpu_op *maker = t->in[i]->fate->device_op;
         uses = maker && maker->cb == cb;
     }
     kl_mutex_unlock(&cb->queue->dev->mu);
     return uses;
 }
 
-static bool is_full(struct cb *cb, const struct kl_task *t) {
-    if (cb->n_ops >= MOST_OPS) return true;
-    return (cb->n_ops >= MAX_OPS || cb->new_bytes >= max_new_bytes) && !goes_on(cb, t);
+static bool is_full(struct kl_command_buffer *cb, const struct kl_task *t) {
+    if (cb->n_ops >= KL_MOST_OPS) return true;
+    return (cb->n_ops >= KL_MAX_OPS || cb->new_bytes >= kl_max_new_bytes) && !goes_on(cb, t);
 }
 
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
-    if (q->open && is_full(q->open, t)) gpu_flush(&q->dev->backend, q);
+    if (q->open && is_full(q->open, t)) kl_gpu_flush(&q->dev->backend, q);
     return encode(q, t, drop, err) ? KL_LAUNCH_DONE : KL_LAUNCH_PENDING;
 }
 
-int gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err) {
+int kl_gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
+                  struct kl_error **err) {
     return encode_and_cut(q, t, false, err);
 }
 
-int gpu_drop(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err) {
+int kl_gpu_drop(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
+                struct kl_error **err) {
     return encode_and_cut(q, t, true, err);
 }
 
-void gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t) {
-    if (!q->open) q->open = cb_new(q, NULL);
+void kl_gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t) {
+    if (!q->open) q->open = kl_command_buffer_new(q, NULL);
     if (q->open) {
         q->open->last_ticket = t->ticket;
         return;

@@ -12,7 +12,7 @@
  * add offsets to it and to compare it. So each block has an address range of its own, and a table
  * finds the buffer by the address. Where host and device share memory, the range is that memory,
  * and the buffer was made over it. Otherwise the range is only reserved, and inaccessible. */
-struct block {
+struct kl_opencl_block {
     char *base;
     size_t bytes; /* as requested; base + bytes is still an address of this block */
     /* Bytes of address space that the driver reserved; 0: the range is the host's. */
@@ -22,15 +22,16 @@ struct block {
 };
 
 /* How the host accesses blocks of a device. */
-enum sharing {
-    COPIED,  /* by copies: the device reports no memory in common with the host */
-    MAPPED,  /* in place, between a map and an unmap, which copy nothing on such devices */
-    COHERENT /* in place, whenever no command writes (fine-grained shared virtual memory) */
+enum kl_opencl_sharing {
+    KL_OPENCL_COPIED, /* by copies: the device reports no memory in common with the host */
+    KL_OPENCL_MAPPED, /* in place, between a map and an unmap, which copy nothing on such devices */
+    /* In place, whenever no command writes (fine-grained shared virtual memory). */
+    KL_OPENCL_COHERENT
 };
 
 /* A device, in a table that lives for ever. The first group of fields is fixed when devices are
  * looked for, the second when the device is opened. */
-struct opencl {
+struct kl_opencl {
     struct kl_driver driver; /* first */
     struct kl_port port;
     char name[16]; /* "opencl0" */
@@ -45,7 +46,7 @@ struct opencl {
      * binary. */
     bool keeps_programs;
     size_t memory_bytes, max_alloc_bytes;
-    enum sharing sharing;
+    enum kl_opencl_sharing sharing;
     /* Bytes. To copy less costs less than a buffer over it, or a map and an unmap. */
     size_t share_from;
 
@@ -62,7 +63,7 @@ struct opencl {
     struct kl_mutex blocks_mu; /* a leaf; guards the table */
     /* Sorted by address, highest first: the system gives out falling addresses, so most new blocks
      * are added at the end. */
-    struct block *blocks;
+    struct kl_opencl_block *blocks;
     int n_blocks, blocks_room;
     size_t used_bytes;
 
@@ -73,73 +74,73 @@ struct opencl {
     struct kl_mutex mu; /* a leaf; not held during calls of OpenCL, because its callbacks take it */
     pthread_cond_t changed;
     bool woken;
-    cl_int lost;          /* the status of the command that failed; 0: none failed. Guarded by mu */
-    bool at_rest;         /* the device is lost and no command runs any more; guarded by mu */
-    struct queue *queues; /* all queues; guarded by mu */
+    cl_int lost;  /* the status of the command that failed; 0: none failed. Guarded by mu */
+    bool at_rest; /* the device is lost and no command runs any more; guarded by mu */
+    struct kl_opencl_queue *queues; /* all queues; guarded by mu */
 };
 
 /* The queue of a stream. */
-struct queue {
+struct kl_opencl_queue {
     cl_command_queue cl;
-    struct queue *next; /* next in the device's list; fixed */
-    void *scratch;      /* owned by the submitting thread */
+    struct kl_opencl_queue *next; /* next in the device's list; fixed */
+    void *scratch;                /* owned by the submitting thread */
     size_t scratch_bytes;
 };
 
 /* Completion of a command buffer. OpenCL may report it after event_free was called; then the
  * callback frees the event. */
-struct event {
+struct kl_opencl_event {
     _Atomic(uint32_t) refs;
-    struct opencl *d;
+    struct kl_opencl *d;
     cl_event cl; /* NULL until submitted */
     int state;   /* 0 pending, 1 complete, -1 failed; guarded by d->mu */
 };
 
-static inline struct opencl *opencl_of(struct kl_driver *d) {
-    return (struct opencl *)d;
+static inline struct kl_opencl *kl_opencl_of(struct kl_driver *d) {
+    return (struct kl_opencl *)d;
 }
 
 /* ---- opencl_memory.c ---- */
-int ocl_alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_error **err);
-void ocl_free(struct kl_driver *d, void *ptr, size_t bytes);
-int ocl_read(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
-             struct kl_error **err);
-int ocl_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
-              struct kl_error **err);
-int ocl_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
-void ocl_words_clear(struct kl_driver *d, struct kl_fault_words *w);
+int kl_opencl_alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_error **err);
+void kl_opencl_free(struct kl_driver *d, void *ptr, size_t bytes);
+int kl_opencl_read(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
+                   struct kl_error **err);
+int kl_opencl_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
+                    struct kl_error **err);
+int kl_opencl_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
+void kl_opencl_words_clear(struct kl_driver *d, struct kl_fault_words *w);
 /* Finds the buffer and the byte offset in it for an address anywhere inside a block. KL_EINTERNAL:
  * no block has the address. */
-int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset,
-              struct kl_error **err);
-int ocl_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
-void ocl_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
+int kl_opencl_place(struct kl_opencl *d, const void *address, cl_mem *mem, size_t *offset,
+                    struct kl_error **err);
+int kl_opencl_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
+void kl_opencl_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
 /* KL_OK when the device can be used; fails when it is lost or this is the child of a fork. */
-int ocl_usable(struct opencl *d, struct kl_error **err);
+int kl_opencl_usable(struct kl_opencl *d, struct kl_error **err);
 
 /* ---- opencl_queue.c ---- */
-int ocl_queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
-int ocl_event_new(struct kl_driver *d, void **event, struct kl_error **err);
-void ocl_event_free(struct kl_driver *d, void *event);
-int ocl_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
-               void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
-               struct kl_error **err);
-int ocl_event_query(struct kl_driver *d, void *event);
-void ocl_why_lost(struct kl_driver *driver, char *text, size_t room);
-void ocl_wait_any(struct kl_driver *d, void *const *events, int n);
-void ocl_wake(struct kl_driver *d);
+int kl_opencl_queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
+int kl_opencl_event_new(struct kl_driver *d, void **event, struct kl_error **err);
+void kl_opencl_event_free(struct kl_driver *d, void *event);
+int kl_opencl_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
+                     void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+                     void *signal, struct kl_error **err);
+int kl_opencl_event_query(struct kl_driver *d, void *event);
+void kl_opencl_why_lost(struct kl_driver *driver, char *text, size_t room);
+void kl_opencl_wait_any(struct kl_driver *d, void *const *events, int n);
+void kl_opencl_wake(struct kl_driver *d);
 /* Marks the device as lost, after a command failed where no caller can be told. */
-void ocl_lose(struct opencl *d, cl_int status);
+void kl_opencl_lose(struct kl_opencl *d, cl_int status);
 /* 0, or the status with which the device was lost. A caller that learns of a loss releases memory;
  * where that is also the host's memory, this blocks until no command runs any more. */
-cl_int ocl_lost(struct opencl *d);
+cl_int kl_opencl_lost(struct kl_opencl *d);
 
 /* ---- opencl_port.c ---- */
-extern const struct kl_port_ops ocl_port_ops;
+extern const struct kl_port_ops kl_opencl_port_ops;
 /* Fills d->port and d->options from what the device reports of itself. */
-void ocl_port_init(struct opencl *d);
+void kl_opencl_port_init(struct kl_opencl *d);
 
 /* ---- opencl.c ---- */
 /* A text that the device reports, cut to `room`; empty when there is none. */
-void ocl_device_text(cl_device_id device, cl_uint what, char *out, size_t room);
-uint64_t ocl_device_number(cl_device_id device, cl_uint what, size_t bytes);
+void kl_opencl_device_text(cl_device_id device, cl_uint what, char *out, size_t room);
+uint64_t kl_opencl_device_number(cl_device_id device, cl_uint what, size_t bytes);
