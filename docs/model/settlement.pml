@@ -33,7 +33,7 @@
 #define WAITS_FOR(cb) ((cb) < 2 -> NONE : (cb) - 1)
 #define EXPECTED(cb) ((cb) == 0 -> READY : FAILED_BY_1)
 
-/* Command buffers (struct cb). */
+/* Command buffers (struct kl_command_buffer). */
 bit handed[N];    /* in its queue; kl_timeline `handed` has its ticket */
 bit submitted[N]; /* the driver has it */
 bit refused[N];   /* cb->error: the driver did not take it */
@@ -154,7 +154,7 @@ inline look_at(lc) {
     fi
 }
 
-/* gpu_settle */
+/* kl_gpu_settle */
 inline settle() {
     atomic {
         if
@@ -185,7 +185,7 @@ inline settle() {
 
 #define SETTLER_LOCALS byte i, cb, k, f; bit mine, progress, ask, go, answer
 
-/* gpu_flush: hands cb to the driver and to its queue. */
+/* kl_gpu_flush: hands cb to the driver and to its queue. */
 inline flush(fc) {
     atomic { /* what depends on a failed value is dropped from its command buffer, which may run others */
         refused[fc] = (fc == 1 && refuse);
@@ -205,7 +205,7 @@ inline flush(fc) {
 
 bit refuse;     /* the driver will refuse 1 */
 bit others;     /* a command buffer has an operation that depends on nothing, too */
-bit order;      /* of the queues in gpu_settle */
+bit order;      /* of the queues in kl_gpu_settle */
 bit dropped[N]; /* op->dropped of its operation, or the driver refused it */
 
 /* The holder of stream s's executor role. A consumer is handed over after its producer. */

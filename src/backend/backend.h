@@ -1,14 +1,15 @@
-/* backend.h - the seam between the scheduler and what executes tasks.
+/* backend.h - the interface between the scheduler and the devices that execute tasks.
  *
- * A backend is one device: a memory and a table of functions. runtime/ checks the fates of inputs, binds blocks to outputs, notes uses and calls
- * launch; what launch does is the backend's affair. Two kinds fit: one that finishes a task before launch returns (CPU), and
- * one that encodes it and settles it later (devices, gpu/). Nothing here may block, but for read, write and
- * finish_waiting. The executor role of a stream's queue is held by the caller of launch, flush and waits_for. */
+ * A backend is one device: a memory and a table of functions. runtime/ checks the fates of the
+ * inputs, binds blocks to the outputs, notes uses and calls launch. Two kinds of backends exist:
+ * the CPU finishes a task before launch returns; a GPU (gpu/) encodes it and settles it later. No
+ * function here may block, except read, write and finish_waiting. The caller of launch, flush and
+ * waits_for holds the executor role of the stream's queue. */
 #pragma once
 #include "base/task.h"
 
 struct kl_backend;
-struct kl_queue; /* a backend's own state of one stream; the CPU has none */
+struct kl_queue; /* what a backend keeps per stream; the CPU has none */
 
 /* Something that must happen before a task can be launched. */
 struct kl_wait {
@@ -17,44 +18,57 @@ struct kl_wait {
 };
 
 struct kl_backend_ops {
-    /* A queue that publishes on t; *q stays NULL for backends without state. Queues are never freed. */
+    /* Makes a queue that publishes its tickets on t. *q stays NULL for backends that keep nothing
+     * per stream. Queues are never freed. */
     int (*queue_new)(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **q,
                      struct kl_error **err);
 
-    /* Whether input f (pending, from another timeline) must be waited for before the task can be launched on q: then *w says what. The CPU waits
-     * until f is settled; a device waits for a value of its own only until it is handed over. */
+    /* Whether input f (pending, from another timeline) must be waited for before the task can be
+     * launched on q. If so, *w says which ticket to wait for. The CPU waits until f is settled; a
+     * device waits for a value of its own only until the command that makes it is handed over. */
     bool (*waits_for)(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
                       struct kl_wait *w);
 
-    /* Runs or encodes t; outputs are bound, uses noted. Result:
-     * KL_LAUNCH_DONE: it is finished, and *err says how (NULL: well); the caller writes fates and publishes the ticket.
-     * KL_LAUNCH_PENDING: the backend keeps what it needs (not t, which the caller finishes), and will write the fates and publish. */
+    /* Runs or encodes t. The outputs are bound and uses are noted already. Result:
+     * KL_LAUNCH_DONE: t is finished; *err is NULL or says how it failed. The caller writes the
+     * fates and publishes the ticket.
+     * KL_LAUNCH_PENDING: the backend keeps what it needs (but not t, which the caller finishes);
+     * the backend writes the fates and publishes the ticket later. */
     int (*launch)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                   struct kl_error **err);
 
-    /* Whether t can be a step of a group: then launch_group may be given it. NULL: there are no groups. */
+    /* Whether t can be a step of a group, so that launch_group takes it. NULL: this backend has no
+     * groups. */
     bool (*joins)(struct kl_backend *b, const struct kl_task *t);
-    /* Runs the steps, all of one shape and of one queue, as if one after another, and is done when it returns; it cannot fail. */
+    /* Runs the steps, all of one shape and of one queue, with the results of running them one after
+     * another. All are finished when it returns; it cannot fail. */
     void (*launch_group)(struct kl_backend *b, const struct kl_group_step *steps, int n);
 
-    /* The fates of t are already written (failed inputs, no memory): its ticket is to be published in its order. NULL: caller publishes. */
+    /* The fates of t are already written (an input failed, or memory ran out); the backend
+     * publishes the ticket of t in its order. NULL: the caller publishes it. */
     void (*skip)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t);
 
-    /* An input of t has failed while a lower-numbered one is pending: nothing is bound or launched; which error the outputs get is decided
-     * when the others are settled. Devices only. Result as of launch. */
+    /* An input of t has failed while an input with a lower number is pending. Nothing is bound or
+     * launched; which error the outputs get is decided when the other inputs are settled. Devices
+     * only. The result is that of launch. */
     int (*drop)(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err);
 
-    /* Hands over what is encoded. Called before the role is given up or parked. NULL: nothing is ever held back. */
+    /* Hands over the commands that are encoded. Called before the executor role is given up or
+     * parked. NULL: the backend never holds commands back. */
     void (*flush)(struct kl_backend *b, struct kl_queue *q);
 
-    /* A thread is about to wait for this queue: settle what is done. NULL for the CPU. */
+    /* A thread is about to wait for this queue: settles the command buffers that are complete. NULL
+     * for the CPU. */
     void (*poll)(struct kl_backend *b, struct kl_queue *q);
 
-    /* A thread would sleep until `ticket` of t, a timeline of this backend, is published: settles what is done again and again instead, until it is (true); or
-     * for a while, or not at all when another thread does so (false). NULL: never. */
+    /* A thread would otherwise sleep until `ticket` of t, a timeline of this backend, is published.
+     * This slot settles complete command buffers again and again instead. true: the ticket is
+     * published. false: it gave up after a while, or at once because another thread does the same.
+     * NULL: this backend never does so. */
     bool (*watch)(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket);
 
-    /* In the child of a fork: everything unsettled fails with KL_EFORK; the device refuses from now on. NULL: nothing to do. */
+    /* In the child of a fork: everything unsettled fails with KL_EFORK, and the device refuses all
+     * work from now on. NULL: nothing to do. */
     void (*forked)(struct kl_backend *b);
 };
 enum { KL_LAUNCH_DONE, KL_LAUNCH_PENDING };
@@ -62,9 +76,9 @@ enum { KL_LAUNCH_DONE, KL_LAUNCH_PENDING };
 struct kl_backend {
     const struct kl_backend_ops *ops;
     const char *name; /* "cpu", "sim", ... */
-    int index;        /* of its device type */
+    int index;        /* number among the devices of its type */
     struct kl_memory *memory;
 };
 
-/* parallel_for of the pool, handed down by runtime/ at start. */
+/* parallel_for of the thread pool. runtime/ passes it to the backend at start. */
 typedef void kl_parallel_fn(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);

@@ -399,7 +399,7 @@ static void on_the_device(void **state) {
 static void on_a_device_without_64_bit_atomics(void **state) {
     if (strcmp(device_name(), "opencl") != 0) skip();
     static const enum kl_dtype wide[] = {KL_I64, KL_U64, KL_F64, KL_C64};
-    struct opencl *d = (struct opencl *)kl_opencl_driver(0);
+    struct kl_opencl *d = (struct kl_opencl *)kl_opencl_driver(0);
     struct kl_port *port = kl_opencl_port(0);
     char *option = strstr(d->options, " -DHAS_ATOMIC64");
     assert_true(!port->has_atomic64 || option);

@@ -167,7 +167,7 @@ static uint64_t n_programs(void) {
 
 /* Events that are given back are kept, by some drivers; how many are in use at once is a matter of time. */
 static void make_events(void) {
-    struct kl_driver *d = device_of(kl_stream_backend(stream))->driver;
+    struct kl_driver *d = kl_gpu_device_of(kl_stream_backend(stream))->driver;
     void *events[32];
     for (int i = 0; i < 32; i++) OK(d->ops->event_new(d, &events[i], &err));
     for (int i = 0; i < 32; i++) d->ops->event_free(d, events[i]);

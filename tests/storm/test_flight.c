@@ -295,7 +295,7 @@ static int set_up(void **state) {
     simulated = strcmp(device, "sim") == 0;
     if (setenv("KEEL_GPU", device, 1)) return -1;
     if (strcmp(device, "opencl") == 0 && kl_device_backend(KL_GPU, 0, &b, NULL) == 0)
-        opencl_of(kl_opencl_driver(0))->share_from = 1; /* what is small is shared, too */
+        kl_opencl_of(kl_opencl_driver(0))->share_from = 1; /* what is small is shared, too */
     return 0;
 }
 

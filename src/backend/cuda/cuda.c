@@ -1,4 +1,5 @@
-/* cuda.c - see cuda.h: devices, their contexts, and what calls of the driver return. */
+/* cuda.c - see cuda.h: devices, their contexts, and the codes that calls of the CUDA driver
+ * become. */
 #include "backend/cuda/cuda.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 enum { MAX_DEVICES = 16, SUBGROUP = 32 };
 
-static struct kl_cuda *devices[MAX_DEVICES]; /* written by kl_cuda_open */
+static struct kl_cuda *devices[MAX_DEVICES]; /* written only by kl_cuda_open */
 
 /* ---- results ---- */
 
@@ -26,27 +27,28 @@ void kl_cuda_note_lost(struct kl_cuda *d, int result) {
 
 int kl_cuda_check(struct kl_cuda *d, struct kl_error **err, const char *call, int result) {
     char text[64];
-    if (result == CU_SUCCESS) return KL_OK;
+    if (result == KL_CU_SUCCESS) return KL_OK;
     kl_cuda_error_name(result, text, sizeof text);
     if (kl_cuda_is_fatal(result)) {
         kl_cuda_note_lost(d, result);
         return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: %s failed with %s", d->name, call,
                        text);
     }
-    return kl_fail(err, result == CU_OUT_OF_MEMORY ? KL_ENOMEM : KL_ESUBMIT,
+    return kl_fail(err, result == KL_CU_OUT_OF_MEMORY ? KL_ENOMEM : KL_ESUBMIT,
                    "device '%s': %s failed with %s", d->name, call, text);
 }
 
 /* ---- contexts ---- */
 
-/* The primary context is shared with whatever else in the process uses the CUDA runtime, so its flags are left alone. */
+/* The primary context is shared with everything else in the process that uses the CUDA runtime, so
+ * its flags are not changed. */
 static int make_context(struct kl_cuda *d, struct kl_error **err) {
     void *context = NULL;
     KL_TRY(KL_CUDA(d, err, DevicePrimaryCtxRetain, (&context, d->device)));
     KL_TRY(KL_CUDA(d, err, CtxSetCurrent, (context)));
     if (!d->transfer)
-        KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->transfer, CU_STREAM_IS_NON_BLOCKING)));
-    if (!d->bulk) KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->bulk, CU_STREAM_IS_NON_BLOCKING)));
+        KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->transfer, KL_CU_STREAM_IS_NON_BLOCKING)));
+    if (!d->bulk) KL_TRY(KL_CUDA(d, err, StreamCreate, (&d->bulk, KL_CU_STREAM_IS_NON_BLOCKING)));
     atomic_store_explicit(&d->context, context, memory_order_release);
     return KL_OK;
 }
@@ -63,7 +65,8 @@ int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err) {
         return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: %s", d->name,
                        kl_cuda_error_name(lost, text, sizeof text));
     void *context = atomic_load_explicit(&d->context, memory_order_acquire);
-    /* Every time: others in the process (a user's own CUDA code) may have made another one current meanwhile. It costs nanoseconds. */
+    /* The context is made current on every call, because other code of the process (a user's own
+     * CUDA code) may have made another one current meanwhile. It costs nanoseconds. */
     if (context) return KL_CUDA(d, err, CtxSetCurrent, (context));
     kl_mutex_lock(&d->context_mu);
     int rc = atomic_load(&d->context) ? KL_CUDA(d, err, CtxSetCurrent, (d->context))
@@ -73,13 +76,14 @@ int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err) {
 }
 
 static void cuda_forked(struct kl_driver *driver) {
-    atomic_store(&cuda_of(driver)->forked, true);
+    atomic_store(&kl_cuda_of(driver)->forked, true);
 }
 
-/* Compiles what is missing; the driver may have to load it, so the context must be there. */
+/* Compiles the missing kernels. The CUDA driver may have to load them, so the context must be
+ * current. */
 static int cuda_prepare(struct kl_driver *driver, const struct kl_command *c,
                         struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     KL_TRY(kl_cuda_enter(d, err));
     return kl_lower_prepare(d->lowering, c, err);
 }
@@ -127,8 +131,8 @@ static int attribute(const struct kl_cuda_api *api, int device, int which, int o
 
 static int compute_capability(const struct kl_cuda_api *api, int device) {
     int minor = 0;
-    if (api->DeviceGetAttribute(&minor, CU_ATTR_CC_MINOR, device)) minor = 0;
-    return attribute(api, device, CU_ATTR_CC_MAJOR, 0) * 10 + minor;
+    if (api->DeviceGetAttribute(&minor, KL_CU_ATTR_CC_MINOR, device)) minor = 0;
+    return attribute(api, device, KL_CU_ATTR_CC_MAJOR, 0) * 10 + minor;
 }
 
 void kl_cuda_facts(int index, struct kl_gpu_facts *out) {
@@ -143,7 +147,7 @@ void kl_cuda_facts(int index, struct kl_gpu_facts *out) {
              api->version % 1000 / 10);
     snprintf(out->architecture, sizeof out->architecture, "sm_%d", cc);
     if (api->DeviceTotalMem(&out->memory_bytes, device)) out->memory_bytes = 0;
-    out->units = (uint32_t)attribute(api, device, CU_ATTR_MULTIPROCESSORS, 0);
+    out->units = (uint32_t)attribute(api, device, KL_CU_ATTR_MULTIPROCESSORS, 0);
 }
 
 static uint32_t limit(const struct kl_cuda_api *api, int device, int which, int otherwise) {
@@ -155,38 +159,40 @@ static void fill_port(struct kl_cuda *d) {
     const struct kl_nvrtc_api *nvrtc = kl_nvrtc_api(NULL);
     struct kl_gpu_facts facts;
     kl_cuda_facts(d->index, &facts);
-    int threads = attribute(api, d->device, CU_ATTR_MAX_THREADS_PER_BLOCK, 256);
+    int threads = attribute(api, d->device, KL_CU_ATTR_MAX_THREADS_PER_BLOCK, 256);
     d->port = (struct kl_port){
         .ops = &kl_cuda_port_ops,
         .prelude = kl_source_prelude_cuda,
         .max_local = (uint32_t)threads,
-        .local_bytes = (size_t)attribute(api, d->device, CU_ATTR_SHARED_BYTES_PER_BLOCK, 16 << 10),
-        .n_units = (uint32_t)attribute(api, d->device, CU_ATTR_MULTIPROCESSORS, 1),
+        .local_bytes =
+            (size_t)attribute(api, d->device, KL_CU_ATTR_SHARED_BYTES_PER_BLOCK, 16 << 10),
+        .n_units = (uint32_t)attribute(api, d->device, KL_CU_ATTR_MULTIPROCESSORS, 1),
         .subgroup = SUBGROUP,
         .has_f64 = true,
         .has_atomic64 = true,
         .has_wide_sums = d->cc >= 90,
         .is_cuda = true,
-        .max_groups = {limit(api, d->device, CU_ATTR_MAX_GRID_X, INT32_MAX),
-                       limit(api, d->device, CU_ATTR_MAX_GRID_Y, 65535),
-                       limit(api, d->device, CU_ATTR_MAX_GRID_Z, 65535)},
-        .max_group = {limit(api, d->device, CU_ATTR_MAX_BLOCK_X, 1024),
-                      limit(api, d->device, CU_ATTR_MAX_BLOCK_Y, 1024),
-                      limit(api, d->device, CU_ATTR_MAX_BLOCK_Z, 64)},
-        .dynamic_bytes = limit(api, d->device, CU_ATTR_SHARED_BYTES_OPTIN, 0)};
+        .max_groups = {limit(api, d->device, KL_CU_ATTR_MAX_GRID_X, INT32_MAX),
+                       limit(api, d->device, KL_CU_ATTR_MAX_GRID_Y, 65535),
+                       limit(api, d->device, KL_CU_ATTR_MAX_GRID_Z, 65535)},
+        .max_group = {limit(api, d->device, KL_CU_ATTR_MAX_BLOCK_X, 1024),
+                      limit(api, d->device, KL_CU_ATTR_MAX_BLOCK_Y, 1024),
+                      limit(api, d->device, KL_CU_ATTR_MAX_BLOCK_Z, 64)},
+        .dynamic_bytes = limit(api, d->device, KL_CU_ATTR_SHARED_BYTES_OPTIN, 0)};
     snprintf(d->port.identity, sizeof d->port.identity, "cuda %d, %.100s, sm_%d, nvrtc %d.%d",
              api->version, facts.name, d->cc, nvrtc ? nvrtc->major : 0, nvrtc ? nvrtc->minor : 0);
 }
 
-/* Where host and device have the same memory, and the host may read managed memory while kernels run: on older Jetsons that ends the process.
- * Not on cards, nor on Grace with Hopper: each has memory of its own there, and a value that is used again and again must lie in the device's.
- * KEEL_ZERO_COPY=0: as if there were none. */
+/* Finds out whether host and device have the same memory and the host may read managed memory while
+ * kernels run; on older Jetsons such a read ends the process. Not for cards, nor for Grace with
+ * Hopper: each has memory of its own, and a value that is used repeatedly must be in the device's
+ * memory. KEEL_ZERO_COPY=0: treated as if there were no shared memory. */
 static void find_shared(struct kl_cuda *d) {
     const char *e = getenv("KEEL_ZERO_COPY");
-    d->managed = attribute(d->api, d->device, CU_ATTR_INTEGRATED, 0) &&
-                 attribute(d->api, d->device, CU_ATTR_CONCURRENT_MANAGED, 0) &&
+    d->managed = attribute(d->api, d->device, KL_CU_ATTR_INTEGRATED, 0) &&
+                 attribute(d->api, d->device, KL_CU_ATTR_CONCURRENT_MANAGED, 0) &&
                  !(e && strcmp(e, "0") == 0);
-    d->sees_pages = d->managed && attribute(d->api, d->device, CU_ATTR_PAGEABLE_ACCESS, 0);
+    d->sees_pages = d->managed && attribute(d->api, d->device, KL_CU_ATTR_PAGEABLE_ACCESS, 0);
 }
 
 static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
@@ -233,7 +239,7 @@ int kl_cuda_open(int index, struct kl_backend **out, struct kl_error **err) {
     if (index < 0 || index >= MAX_DEVICES)
         return kl_fail(err, KL_EDEVICE, "there is no CUDA device %d", index);
     if (!devices[index]) KL_TRY(device_new(index, &devices[index], err));
-    /* What is made stays, also when the next step fails: opening again goes on from there. */
+    /* What one call has made stays when a later step fails; the next call goes on from there. */
     struct kl_cuda *d = devices[index];
     if (!d->lowering && !(d->lowering = kl_lowering_new(&d->port, err))) return KL_ENOMEM;
     if (!d->backend && !(d->backend = kl_gpu_backend_new(&d->driver, index, err))) return KL_ENOMEM;

@@ -1,13 +1,18 @@
-/* cuda.h - the driver of NVIDIA's devices. Loaded at run time; see cuda_api.h. Any thread may call. */
+/* cuda.h - the driver of NVIDIA's devices. The CUDA driver is loaded at run time; see cuda_api.h.
+ * Any thread may call. */
 #pragma once
 #include "backend/backend.h"
 #include "backend/gpu/port.h"
 
-/* Devices that there are. *why: what is missing, immortal text, NULL when nothing is. With devices but without NVRTC, kernels that are not yet in
- * the kernel cache cannot run. Initialises the driver, but makes no context on a device. */
+/* The number of devices. *why: immortal text that says what is missing, or NULL. Without NVRTC,
+ * kernels that are not yet in the kernel cache cannot run. Initialises the CUDA driver, but makes
+ * no context on a device. */
 int kl_cuda_count(const char **why);
-/* Device `index`; its context is made by the first use. One thread at a time. KL_EDEVICE, KL_ENOMEM. */
+/* Opens device `index`; its context is made by the first use. One thread at a time. KL_EDEVICE,
+ * KL_ENOMEM. */
 int kl_cuda_open(int index, struct kl_backend **out, struct kl_error **err);
 void kl_cuda_facts(int index, struct kl_gpu_facts *out);
-/* Why a library is missing without which something is slower: immortal text, and the key of the fact that says so. NULL: it is there. Loads it. */
+/* Immortal text that says why a library is missing without which some operations are slower, or
+ * NULL when it is present. *library: the key of that library among the device's facts. Loads the
+ * library. */
 const char *kl_cuda_lacks(const char **library);

@@ -15,10 +15,10 @@ enum { WHY_BYTES = 256, PATH_BYTES = 512 };
 
 struct symbol {
     const char *name;
-    size_t at; /* of the pointer in the table */
+    size_t at; /* offset of the pointer in the table */
 };
 
-/* The first symbol that the library lacks, or NULL. */
+/* Fills the table. Returns the name of the first symbol that the library lacks, or NULL. */
 static const char *bind(void *library, const struct symbol *symbols, int n, void *table) {
     for (int i = 0; i < n; i++) {
         void *p = dlsym(library, symbols[i].name);
@@ -31,11 +31,11 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 #define CUDA_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_api, name)},
 #define GRAPH_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_graph_api, name)},
 #define NVRTC_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_nvrtc_api, name)},
-#define BLAS_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_blas_api, name)},
+#define KL_BLAS_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_blas_api, name)},
 static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
 static const struct symbol graph_symbols[] = {KL_CUDA_GRAPH_FUNCTIONS(GRAPH_SYMBOL)};
 static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
-static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(BLAS_SYMBOL)};
+static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(KL_BLAS_SYMBOL)};
 
 /* ---- the driver ---- */
 
@@ -55,7 +55,7 @@ const char *kl_cuda_error_name(int result, char *text, size_t room) {
 
 bool kl_cuda_is_fatal(int result) {
     switch (result) {
-    case 4:   /* deinitialized: the process is exiting */
+    case 4:   /* DEINITIALIZED: the process is exiting */
     case 214: /* ECC_UNCORRECTABLE */
     case 220: /* NVLINK_UNCORRECTABLE */
     case 226: /* CONTAINED */
@@ -124,11 +124,12 @@ const struct kl_cuda_api *kl_cuda_api(const char **why) {
 
 enum { MAX_NAMES = 4 };
 struct library {
-    const char *names[MAX_NAMES]; /* in order of preference */
+    const char *names[MAX_NAMES]; /* candidates for the name, the preferred one first */
     bool (*try)(const char *file);
 };
 
-/* In each folder that matches; NULL: by the loader's path. */
+/* Tries each folder that matches the pattern. pattern NULL: uses the search path of the dynamic
+ * loader. */
 static bool try_folder(const struct library *l, const char *pattern) {
     for (int i = 0; i < MAX_NAMES; i++) {
         if (!pattern) {
@@ -148,7 +149,7 @@ static bool try_folder(const struct library *l, const char *pattern) {
     return false;
 }
 
-/* Folders of `prefix`, where the variable is set. */
+/* Tries folders below the folder `prefix`; NULL: the variable that would name it is not set. */
 static bool try_under(const struct library *l, const char *prefix, const char *const *below,
                       int n) {
     char folder[PATH_BYTES];
@@ -168,7 +169,7 @@ static bool find_library(const struct library *l) {
         "lib/python3*/dist-packages/nvidia/cu13/lib",
         "lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
         "lib/python3*/dist-packages/nvidia/cublas/lib",
-        "lib", /* of conda */
+        "lib", /* the layout of conda */
     };
     enum { N_WHEELS = sizeof wheels / sizeof *wheels };
     const char *home = getenv("HOME");
@@ -185,7 +186,8 @@ static bool find_library(const struct library *l) {
     " (.13, .12) not found in the loader's path, /usr/local/cuda, or Python's packages; " \
     "KEEL_CUDA_PATH names the folder of a CUDA toolkit"
 
-/* A library of the toolkit that is newer than the driver may not work with it. */
+/* Whether the driver is older than CUDA 13: then libraries of CUDA 12 are tried first, since a
+ * library of the toolkit that is newer than the driver may not work with it. */
 static bool driver_is_old(void) {
     const struct kl_cuda_api *driver = kl_cuda_api(NULL);
     return driver && driver->version < 13000;
@@ -200,7 +202,8 @@ static struct {
     char why[WHY_BYTES];
 } nvrtc = {.once = PTHREAD_ONCE_INIT};
 
-/* NVRTC finds its library of built-in functions by name alone, which fails outside the loader's path unless it is there already. */
+/* NVRTC loads its library of built-in functions by name alone. Outside the loader's search path
+ * that fails unless the library is loaded already. */
 static void load_builtins(const char *file) {
     char pattern[PATH_BYTES];
     const char *slash = strrchr(file, '/');
@@ -266,7 +269,8 @@ static void find_include(void) {
     if (nvrtc.ok && dladdr(*(void **)&nvrtc.api.Version, &where))
         folder = realpath(where.dli_fname, NULL);
     if (folder && (slash = strrchr(folder, '/'))) *slash = 0;
-    /* Of a toolkit or of the wheels for CUDA 13; of those for CUDA 12; of any. */
+    /* The layouts of a toolkit and of the Python wheels for CUDA 13; of the wheels for CUDA 12; of
+     * other installations. */
     bool found = folder && (try_include(folder, "../include") ||
                             try_include(folder, "../../cuda_runtime/include"));
     free(folder);

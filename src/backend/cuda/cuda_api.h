@@ -1,46 +1,49 @@
-/* cuda_api.h - the parts of the CUDA driver API, of NVRTC and of cuBLASLt that Keel uses, declared here and loaded at run time.
+/* cuda_api.h - the parts of the CUDA driver API, of NVRTC and of cuBLASLt that Keel uses. They are
+ * declared here and loaded at run time.
  *
- * No header and no library of the toolkit is needed to build. What is missing has a reason in words. Any thread may call. */
+ * No header and no library of the toolkit is needed to build. For a library that is missing there
+ * is a reason in words. Any thread may call. */
 #pragma once
 #include "base/error.h"
 
 #include <stddef.h>
 
-/* Numbers of the ABI, as cuda.h has them. */
+/* Numbers of the ABI, the same as in cuda.h. */
 enum {
-    CU_SUCCESS = 0,
-    CU_OUT_OF_MEMORY = 2,
-    CU_NOT_FOUND = 500,
-    CU_NOT_READY = 600,
+    KL_CU_SUCCESS = 0,
+    KL_CU_OUT_OF_MEMORY = 2,
+    KL_CU_NOT_FOUND = 500,
+    KL_CU_NOT_READY = 600,
 
-    CU_ATTR_MAX_THREADS_PER_BLOCK = 1,
-    CU_ATTR_SHARED_BYTES_PER_BLOCK = 8,
-    CU_ATTR_MULTIPROCESSORS = 16,
-    CU_ATTR_INTEGRATED = 18,
-    CU_ATTR_CC_MAJOR = 75,
-    CU_ATTR_CC_MINOR = 76,
-    CU_ATTR_PAGEABLE_ACCESS = 88,
-    CU_ATTR_CONCURRENT_MANAGED = 89,
+    KL_CU_ATTR_MAX_THREADS_PER_BLOCK = 1,
+    KL_CU_ATTR_SHARED_BYTES_PER_BLOCK = 8,
+    KL_CU_ATTR_MULTIPROCESSORS = 16,
+    KL_CU_ATTR_INTEGRATED = 18,
+    KL_CU_ATTR_CC_MAJOR = 75,
+    KL_CU_ATTR_CC_MINOR = 76,
+    KL_CU_ATTR_PAGEABLE_ACCESS = 88,
+    KL_CU_ATTR_CONCURRENT_MANAGED = 89,
 
-    CU_ATTR_MAX_BLOCK_X = 2,
-    CU_ATTR_MAX_BLOCK_Y = 3,
-    CU_ATTR_MAX_BLOCK_Z = 4,
-    CU_ATTR_MAX_GRID_X = 5,
-    CU_ATTR_MAX_GRID_Y = 6,
-    CU_ATTR_MAX_GRID_Z = 7,
-    CU_ATTR_SHARED_BYTES_OPTIN = 97,
+    KL_CU_ATTR_MAX_BLOCK_X = 2,
+    KL_CU_ATTR_MAX_BLOCK_Y = 3,
+    KL_CU_ATTR_MAX_BLOCK_Z = 4,
+    KL_CU_ATTR_MAX_GRID_X = 5,
+    KL_CU_ATTR_MAX_GRID_Y = 6,
+    KL_CU_ATTR_MAX_GRID_Z = 7,
+    KL_CU_ATTR_SHARED_BYTES_OPTIN = 97,
 
-    CU_FUNC_MAX_THREADS_PER_BLOCK = 0,
-    CU_FUNC_SHARED_BYTES = 1,
-    CU_FUNC_MAX_DYNAMIC_SHARED_BYTES = 8,
+    KL_CU_FUNC_MAX_THREADS_PER_BLOCK = 0,
+    KL_CU_FUNC_SHARED_BYTES = 1,
+    KL_CU_FUNC_MAX_DYNAMIC_SHARED_BYTES = 8,
 
-    CU_MEM_ATTACH_GLOBAL = 1,
-    CU_STREAM_IS_NON_BLOCKING = 1,
-    CU_EVENT_HAS_NO_TIMING = 2,
+    KL_CU_MEM_ATTACH_GLOBAL = 1,
+    KL_CU_STREAM_IS_NON_BLOCKING = 1,
+    KL_CU_EVENT_HAS_NO_TIMING = 2,
 };
-typedef uint64_t cu_address;
+typedef uint64_t kl_cuda_address;
 
-/* F(name, symbol, parameters): functions of libcuda, all of them return a CUresult. Symbols are those of the ABI, which has versions. */
+/* F(name, symbol, parameters): functions of libcuda; all return a CUresult. The symbols are those
+ * of the ABI, whose names include a version. */
 #define KL_CUDA_FUNCTIONS(F)                                                                       \
     F(Init, "cuInit", (unsigned flags))                                                            \
     F(DriverGetVersion, "cuDriverGetVersion", (int *version))                                      \
@@ -52,18 +55,20 @@ typedef uint64_t cu_address;
     F(DeviceTotalMem, "cuDeviceTotalMem_v2", (size_t * bytes, int device))                         \
     F(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (void **context, int device))            \
     F(CtxSetCurrent, "cuCtxSetCurrent", (void *context))                                           \
-    F(MemAlloc, "cuMemAlloc_v2", (cu_address * address, size_t bytes))                             \
-    F(MemAllocManaged, "cuMemAllocManaged", (cu_address * address, size_t bytes, unsigned flags))  \
-    F(MemFree, "cuMemFree_v2", (cu_address address))                                               \
+    F(MemAlloc, "cuMemAlloc_v2", (kl_cuda_address * address, size_t bytes))                        \
+    F(MemAllocManaged, "cuMemAllocManaged",                                                        \
+      (kl_cuda_address * address, size_t bytes, unsigned flags))                                   \
+    F(MemFree, "cuMemFree_v2", (kl_cuda_address address))                                          \
     F(MemHostAlloc, "cuMemHostAlloc", (void **p, size_t bytes, unsigned flags))                    \
     F(MemFreeHost, "cuMemFreeHost", (void *p))                                                     \
     F(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                     \
-      (void *dst, cu_address src, size_t bytes, void *stream))                                     \
+      (void *dst, kl_cuda_address src, size_t bytes, void *stream))                                \
     F(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                     \
-      (cu_address dst, const void *src, size_t bytes, void *stream))                               \
+      (kl_cuda_address dst, const void *src, size_t bytes, void *stream))                          \
     F(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                     \
-      (cu_address dst, cu_address src, size_t bytes, void *stream))                                \
-    F(MemsetD32Async, "cuMemsetD32Async", (cu_address dst, unsigned v, size_t n, void *stream))    \
+      (kl_cuda_address dst, kl_cuda_address src, size_t bytes, void *stream))                      \
+    F(MemsetD32Async, "cuMemsetD32Async",                                                          \
+      (kl_cuda_address dst, unsigned v, size_t n, void *stream))                                   \
     F(StreamCreate, "cuStreamCreate", (void **stream, unsigned flags))                             \
     F(StreamDestroy, "cuStreamDestroy_v2", (void *stream))                                         \
     F(StreamSynchronize, "cuStreamSynchronize", (void *stream))                                    \
@@ -81,15 +86,15 @@ typedef uint64_t cu_address;
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,            \
        unsigned bz, unsigned shared_bytes, void *stream, void **params, void **extra))
 
-/* What a graph's node launches, as cuda.h has it (version 2). */
+/* What a node of a graph launches; the layout is that of cuda.h (version 2). */
 struct kl_cuda_node {
     void *function;
     unsigned grid[3], block[3], shared_bytes;
     void **params, **extra;
-    void *kernel, *context; /* NULL: as function says */
+    void *kernel, *context; /* NULL: `function` determines both */
 };
 
-/* All or none: a driver before CUDA 12 has not all of them. */
+/* Either all of these are loaded or none: a driver before CUDA 12 lacks some. */
 #define KL_CUDA_GRAPH_FUNCTIONS(F)                                       \
     F(GraphCreate, "cuGraphCreate", (void **graph, unsigned flags))      \
     F(GraphDestroy, "cuGraphDestroy", (void *graph))                     \
@@ -121,49 +126,50 @@ struct kl_cuda_node {
 
 /* ---- cuBLASLt ---- */
 
-/* Numbers of the ABI, as cublas_api.h, cublasLt.h and library_types.h have them. */
+/* Numbers of the ABI, the same as in cublas_api.h, cublasLt.h and library_types.h. */
 enum {
-    BLAS_ALLOC_FAILED = 3,
-    BLAS_INVALID_VALUE = 7,
-    BLAS_ARCH_MISMATCH = 8,
-    BLAS_NOT_SUPPORTED = 15,
+    KL_BLAS_ALLOC_FAILED = 3,
+    KL_BLAS_INVALID_VALUE = 7,
+    KL_BLAS_ARCH_MISMATCH = 8,
+    KL_BLAS_NOT_SUPPORTED = 15,
 
-    BLAS_OP_N = 0,
-    BLAS_OP_T = 1,
+    KL_BLAS_OP_N = 0,
+    KL_BLAS_OP_T = 1,
 
-    BLAS_COMPUTE_F32 = 68, /* all 24 bits: narrower factors have a number of their own */
-    BLAS_COMPUTE_F32_PEDANTIC = 69,
-    BLAS_COMPUTE_F64 = 70,
+    KL_BLAS_COMPUTE_F32 = 68, /* multiplies with all 24 bits; reduced precision has other numbers */
+    KL_BLAS_COMPUTE_F32_PEDANTIC = 69,
+    KL_BLAS_COMPUTE_F64 = 70,
 
-    BLAS_R_F32 = 0,
-    BLAS_R_F64 = 1,
-    BLAS_R_F16 = 2,
-    BLAS_C_F32 = 4,
-    BLAS_R_BF16 = 14,
+    KL_BLAS_R_F32 = 0,
+    KL_BLAS_R_F64 = 1,
+    KL_BLAS_R_F16 = 2,
+    KL_BLAS_C_F32 = 4,
+    KL_BLAS_R_BF16 = 14,
 
-    BLAS_DESC_TRANS_A = 3, /* int32_t, a BLAS_OP */
-    BLAS_DESC_TRANS_B = 4,
-    BLAS_LAYOUT_BATCHES = 5,      /* int32_t */
-    BLAS_LAYOUT_BATCH_STRIDE = 6, /* int64_t, elements */
-    BLAS_PREF_WORKSPACE = 1,      /* uint64_t, bytes */
-    BLAS_PREF_REDUCTIONS = 3,     /* uint32_t, a set of BLAS_REDUCTION */
-    BLAS_PREF_ALIGNMENT_A = 5,    /* uint32_t, bytes; B, C and D follow */
+    KL_BLAS_DESC_TRANS_A = 3, /* int32_t, a KL_BLAS_OP */
+    KL_BLAS_DESC_TRANS_B = 4,
+    KL_BLAS_LAYOUT_BATCHES = 5,      /* int32_t */
+    KL_BLAS_LAYOUT_BATCH_STRIDE = 6, /* int64_t, elements */
+    KL_BLAS_PREF_WORKSPACE = 1,      /* uint64_t, bytes */
+    KL_BLAS_PREF_REDUCTIONS = 3,     /* uint32_t, a set of KL_BLAS_REDUCTION */
+    KL_BLAS_PREF_ALIGNMENT_A = 5,    /* uint32_t, bytes; B, C and D follow */
 
-    /* How a sum that is cut is joined. 1 and 4 do it in the output, and round to its type. */
-    BLAS_REDUCTION_COMPUTE_TYPE = 2,
+    /* How the partial sums of a sum are added. The values 1 and 4 add them in the output, which
+     * rounds each partial sum to the output's type. */
+    KL_BLAS_REDUCTION_COMPUTE_TYPE = 2,
 };
 struct kl_blas_algo {
     uint64_t data[8];
 };
-struct kl_blas_choice { /* what the heuristic answers */
+struct kl_blas_choice { /* an answer of the heuristic */
     struct kl_blas_algo algo;
     size_t workspace_bytes;
-    int state; /* 0: the rest means something */
+    int state; /* 0: the other fields are valid */
     float waves;
     int reserved[4];
 };
 
-/* All of them return a status, 0: well. Descriptors are opaque. */
+/* All of these return a status; 0 is success. Descriptors are opaque. */
 #define KL_BLAS_FUNCTIONS(F)                                                                      \
     F(Create, "cublasLtCreate", (void **handle))                                                  \
     F(DescCreate, "cublasLtMatmulDescCreate", (void **desc, int compute, int scale_type))         \
@@ -193,7 +199,7 @@ struct kl_cuda_graph_api {
 };
 struct kl_cuda_api {
     KL_CUDA_FUNCTIONS(KL_CUDA_FIELD)
-    struct kl_cuda_graph_api graphs; /* all NULL when this driver lacks one */
+    struct kl_cuda_graph_api graphs; /* all NULL when this driver lacks one of them */
     int version;                     /* of the driver: 1000 * major + 10 * minor */
     int n_devices;
 };
@@ -206,22 +212,28 @@ struct kl_blas_api {
 };
 #undef KL_CUDA_FIELD
 
-/* The driver, initialised; NULL with a reason (immortal text) when there is none or it has no device. Loaded by the first call. */
+/* The driver, initialised. NULL, with *why as immortal text, when there is no driver or no device.
+ * The first call loads it. */
 const struct kl_cuda_api *kl_cuda_api(const char **why);
-/* The compiler; NULL with a reason. Loaded by the first call; needs no driver and no device. */
+/* The compiler. NULL with a reason. The first call loads it; it needs no driver and no device. */
 const struct kl_nvrtc_api *kl_nvrtc_api(const char **why);
-/* Products of matrices; NULL with a reason. Loaded by the first call; needs no device. */
+/* cuBLASLt, for products of matrices. NULL with a reason. The first call loads it; it needs no
+ * device. */
 const struct kl_blas_api *kl_blas_api(const char **why);
 
-/* The folder of the toolkit's headers, beside the compiler or where KEEL_CUDA_PATH says; NULL when there is none. */
+/* The folder of the toolkit's headers: beside the compiler, or where KEEL_CUDA_PATH says. NULL when
+ * there is none. */
 const char *kl_nvrtc_include(void);
 
-/* Complete source to a program for devices of compute capability cc (90: 9.0): machine code, or PTX when this NVRTC does not know
- * the device. kl_malloc'd. Source that includes headers finds the toolkit's. KL_ECOMPILE quotes the log; KL_EUNSUPPORTED: there is no NVRTC. */
+/* Compiles a complete source for devices of compute capability cc (90 is 9.0): to machine code, or
+ * to PTX when this NVRTC does not know the device. *binary is kl_malloc'd for the caller. The
+ * source may include headers of the toolkit. KL_ECOMPILE quotes the log; KL_EUNSUPPORTED: there is
+ * no NVRTC. */
 int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
                      struct kl_error **err);
 
-/* "CUDA_ERROR_INVALID_VALUE (1)", in `text`. */
+/* Writes a text such as "CUDA_ERROR_INVALID_VALUE (1)" into `text` and returns it. */
 const char *kl_cuda_error_name(int result, char *text, size_t room);
-/* After these nothing works any more in this process: the context is gone. */
+/* Whether the result means that the context is destroyed, so that no later call in this process can
+ * succeed. */
 bool kl_cuda_is_fatal(int result);

@@ -1,9 +1,10 @@
-/* cuda_blas.c - MATMUL by cuBLASLt where it is installed. What it is not asked to do, or refuses, is left to the dialect's kernels (lower_matmul.c).
+/* cuda_blas.c - MATMUL by cuBLASLt where that is installed. The kernels of the dialect
+ * (lower_matmul.c) do the products that cuBLASLt is not asked for or refuses.
  *
- * cuBLASLt counts matrices by columns, and a row-major matrix read by columns is its transpose: so D^T = B^T A^T is asked for, and what is called
- * A there is the command's second operand. A problem is everything that its choice of an algorithm may depend on; the choice is made once per
- * problem and device, from shapes and alignment alone, and no algorithm is allowed that joins the parts of a sum in the output: the
- * same bits on every run. */
+ * cuBLASLt expects column-major matrices. A row-major matrix read so is its transpose; therefore
+ * D^T = B^T A^T is computed, and cuBLASLt's A is the second operand. Each problem's algorithm is
+ * chosen once per device, from shapes and alignment alone; none that adds partial sums in the
+ * output is allowed, so every run gives the same bits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,32 +14,35 @@
 #include "base/dtype.h"
 
 enum {
-    LEAST_WORK = 64 * 64 * 64, /* products of numbers: below, the launch is most of the time */
-    WORKSPACE_MOST = 32 << 20, /* what devices of the Hopper kind want */
-    ALIGNMENT_MOST = 16,       /* bytes: of a vector load and of the tensor memory engine */
-    MOST_PROBLEMS = 4096,      /* that are remembered */
+    /* Multiplications; below this number the launch is most of the time. */
+    LEAST_WORK = 64 * 64 * 64,
+    WORKSPACE_MOST = 32 << 20, /* bytes; devices of the Hopper kind need so much */
+    /* Bytes; the alignment of a vector load and of the tensor memory engine. */
+    ALIGNMENT_MOST = 16,
+    MOST_PROBLEMS = 4096, /* most problems that are remembered */
 };
 
-/* An operand as cuBLASLt sees it, by columns. */
+/* An operand as cuBLASLt sees it, column-major. */
 struct operand {
     int64_t ld, batch_stride; /* elements */
-    int32_t op;               /* BLAS_OP_T: the stored one is the transpose of what is wanted */
+    int32_t op; /* KL_BLAS_OP_T: the stored matrix is the transpose of the wanted one */
     int32_t alignment;
 };
 
-/* Compared as bytes: no padding. */
+/* Everything that the choice of an algorithm may depend on. Compared as bytes, so it has no
+ * padding. */
 struct key {
-    int64_t rows, cols, depth, batches; /* of D^T: rows is the command's n, cols its m */
+    int64_t rows, cols, depth, batches; /* of D^T: rows is n of the command, cols is m */
     struct operand a, b, d;
     int64_t dtype;
 };
 
-/* Immutable but for `refused`. */
-struct cuda_problem {
-    struct cuda_problem *next; /* of its bucket; guarded by the lock */
+/* A remembered problem. Immutable except for `refused`. */
+struct kl_cuda_problem {
+    struct kl_cuda_problem *next; /* next in its bucket; guarded by the lock */
     struct key key;
     bool remembered;
-    _Atomic(bool) refused; /* cuBLASLt does not do it */
+    _Atomic(bool) refused; /* cuBLASLt cannot do this problem */
     void *desc, *a, *b, *d;
     struct kl_blas_algo algo;
     size_t workspace_bytes;
@@ -49,18 +53,19 @@ struct cuda_problem {
 static const struct kind {
     int type, scale_type, compute;
 } kinds[KL_N_DTYPES] = {
-    [KL_F16] = {BLAS_R_F16, BLAS_R_F32, BLAS_COMPUTE_F32},
-    [KL_BF16] = {BLAS_R_BF16, BLAS_R_F32, BLAS_COMPUTE_F32},
-    [KL_F32] = {BLAS_R_F32, BLAS_R_F32, BLAS_COMPUTE_F32},
-    [KL_F64] = {BLAS_R_F64, BLAS_R_F64, BLAS_COMPUTE_F64},
-    /* Pedantic: else three real products may stand for four, with other errors than ours. */
-    [KL_C64] = {BLAS_C_F32, BLAS_C_F32, BLAS_COMPUTE_F32_PEDANTIC},
+    [KL_F16] = {KL_BLAS_R_F16, KL_BLAS_R_F32, KL_BLAS_COMPUTE_F32},
+    [KL_BF16] = {KL_BLAS_R_BF16, KL_BLAS_R_F32, KL_BLAS_COMPUTE_F32},
+    [KL_F32] = {KL_BLAS_R_F32, KL_BLAS_R_F32, KL_BLAS_COMPUTE_F32},
+    [KL_F64] = {KL_BLAS_R_F64, KL_BLAS_R_F64, KL_BLAS_COMPUTE_F64},
+    /* PEDANTIC, because otherwise three real products may replace four, with other rounding errors
+     * than those of our kernels. */
+    [KL_C64] = {KL_BLAS_C_F32, KL_BLAS_C_F32, KL_BLAS_COMPUTE_F32_PEDANTIC},
 };
 
 static const char *status_name(int status) {
     switch (status) {
     case 1: return "CUBLAS_STATUS_NOT_INITIALIZED";
-    case BLAS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
+    case KL_BLAS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";
     case 11: return "CUBLAS_STATUS_MAPPING_ERROR";
     case 13: return "CUBLAS_STATUS_EXECUTION_FAILED";
     case 14: return "CUBLAS_STATUS_INTERNAL_ERROR";
@@ -75,16 +80,17 @@ static int32_t alignment(const void *p) {
     return low == 0 || low > ALIGNMENT_MOST ? ALIGNMENT_MOST : (int32_t)low;
 }
 
-/* A matrix of rows x cols whose neighbours lie so far apart: by rows it is its transpose to cuBLASLt, which is what is wanted. */
+/* Describes a matrix of rows x cols with the given strides between rows and columns. Row-major
+ * storage is the transpose to cuBLASLt, which is the wanted one. false: the layout does not fit. */
 static bool lies(struct operand *o, int64_t rows, int64_t cols, int64_t row, int64_t col) {
     bool by_rows = (cols == 1 || col == 1) && (rows == 1 || row >= cols);
     bool by_cols = (rows == 1 || row == 1) && (cols == 1 || col >= rows);
-    o->op = by_rows ? BLAS_OP_N : BLAS_OP_T;
+    o->op = by_rows ? KL_BLAS_OP_N : KL_BLAS_OP_T;
     o->ld = by_rows ? (rows == 1 ? cols : row) : (cols == 1 ? rows : col);
     return (by_rows || by_cols) && o->ld <= INT32_MAX;
 }
 
-/* Whether c is a product for cuBLASLt; padding does not matter, there is none. */
+/* Whether c is a product for cuBLASLt, and its key. */
 static bool describe(struct key *key, const struct kl_command *c) {
     const struct kl_arg *a = &c->args[0], *b = &c->args[1], *out = &c->args[2];
     int row = out->ndim - 2, col = out->ndim - 1;
@@ -100,7 +106,8 @@ static bool describe(struct key *key, const struct kl_command *c) {
         b_batch = batches.strides[1][0];
     }
     if (a_batch < 0 || b_batch < 0) return false;
-    /* Many matrices times one are one tall matrix times it, if they follow each other. */
+    /* Many matrices times one matrix are one tall matrix times that matrix, if the many follow each
+     * other in memory. */
     if (n_batches > 1 && b_batch == 0 && m * n_batches <= INT32_MAX &&
         (m == 1 || a_batch == m * a_row)) {
         if (m == 1) a_row = a_batch;
@@ -108,7 +115,8 @@ static bool describe(struct key *key, const struct kl_command *c) {
         n_batches = 1;
         a_batch = 0;
     }
-    /* Products with a vector are as fast as memory; the kernel for them is too, but for 16-bit loads. */
+    /* Products with a vector are limited by the speed of memory, which our own kernel reaches too,
+     * except for loads of 16 bits. */
     if ((double)m * (double)n * (double)k * (double)n_batches < LEAST_WORK ||
         ((m == 1 || n == 1) && kl_dtype_size(out->dtype) > 2) || n_batches > INT32_MAX)
         return false;
@@ -127,9 +135,9 @@ static bool describe(struct key *key, const struct kl_command *c) {
 }
 _Static_assert(sizeof(struct operand) == 24 && sizeof(struct key) == 112, "keys have no padding");
 
-/* ---- what cuBLASLt needs for a problem ---- */
+/* ---- the descriptors that cuBLASLt needs for a problem ---- */
 
-static void problem_free(const struct kl_blas_api *api, struct cuda_problem *p) {
+static void problem_free(const struct kl_blas_api *api, struct kl_cuda_problem *p) {
     if (p->desc) api->DescDestroy(p->desc);
     if (p->a) api->LayoutDestroy(p->a);
     if (p->b) api->LayoutDestroy(p->b);
@@ -137,42 +145,44 @@ static void problem_free(const struct kl_blas_api *api, struct cuda_problem *p) 
     kl_free(p);
 }
 
-/* The matrix op(x) is rows x cols. */
+/* Makes the layout of x; the matrix op(x) is rows x cols. */
 static int layout(const struct kl_blas_api *api, void **out, const struct operand *x,
                   const struct key *key, int64_t rows, int64_t cols) {
-    bool turned = x->op == BLAS_OP_T;
+    bool turned = x->op == KL_BLAS_OP_T;
     int32_t batches = (int32_t)key->batches;
     int rc = api->LayoutCreate(out, kinds[key->dtype].type, (uint64_t)(turned ? cols : rows),
                                (uint64_t)(turned ? rows : cols), x->ld);
     if (rc || batches == 1) return rc;
-    if ((rc = api->LayoutSet(*out, BLAS_LAYOUT_BATCHES, &batches, sizeof batches))) return rc;
-    return api->LayoutSet(*out, BLAS_LAYOUT_BATCH_STRIDE, &x->batch_stride, sizeof x->batch_stride);
+    if ((rc = api->LayoutSet(*out, KL_BLAS_LAYOUT_BATCHES, &batches, sizeof batches))) return rc;
+    return api->LayoutSet(*out, KL_BLAS_LAYOUT_BATCH_STRIDE, &x->batch_stride,
+                          sizeof x->batch_stride);
 }
 
-static int choose(const struct kl_blas_api *api, void *handle, struct cuda_problem *p, void *pref) {
+static int choose(const struct kl_blas_api *api, void *handle, struct kl_cuda_problem *p,
+                  void *pref) {
     const struct key *key = &p->key;
     uint64_t workspace = WORKSPACE_MOST;
-    uint32_t reductions = BLAS_REDUCTION_COMPUTE_TYPE;
+    uint32_t reductions = KL_BLAS_REDUCTION_COMPUTE_TYPE;
     const int32_t alignments[] = {key->a.alignment, key->b.alignment, key->d.alignment,
                                   key->d.alignment};
     struct kl_blas_choice choice;
-    int n = 0, rc = api->PrefSet(pref, BLAS_PREF_WORKSPACE, &workspace, sizeof workspace);
-    if (!rc) rc = api->PrefSet(pref, BLAS_PREF_REDUCTIONS, &reductions, sizeof reductions);
+    int n = 0, rc = api->PrefSet(pref, KL_BLAS_PREF_WORKSPACE, &workspace, sizeof workspace);
+    if (!rc) rc = api->PrefSet(pref, KL_BLAS_PREF_REDUCTIONS, &reductions, sizeof reductions);
     for (int i = 0; i < 4 && !rc; i++)
-        rc = api->PrefSet(pref, BLAS_PREF_ALIGNMENT_A + i, &alignments[i], sizeof *alignments);
+        rc = api->PrefSet(pref, KL_BLAS_PREF_ALIGNMENT_A + i, &alignments[i], sizeof *alignments);
     if (!rc) rc = api->Heuristic(handle, p->desc, p->a, p->b, p->d, p->d, pref, 1, &choice, &n);
-    if (rc || n < 1 || choice.state) return rc ? rc : BLAS_NOT_SUPPORTED;
+    if (rc || n < 1 || choice.state) return rc ? rc : KL_BLAS_NOT_SUPPORTED;
     p->algo = choice.algo;
     p->workspace_bytes = choice.workspace_bytes;
     return 0;
 }
 
-static int fill(const struct kl_blas_api *api, void *handle, struct cuda_problem *p) {
+static int fill(const struct kl_blas_api *api, void *handle, struct kl_cuda_problem *p) {
     const struct key *key = &p->key;
     void *pref = NULL;
     int rc = api->DescCreate(&p->desc, kinds[key->dtype].compute, kinds[key->dtype].scale_type);
-    if (!rc) rc = api->DescSet(p->desc, BLAS_DESC_TRANS_A, &key->a.op, sizeof key->a.op);
-    if (!rc) rc = api->DescSet(p->desc, BLAS_DESC_TRANS_B, &key->b.op, sizeof key->b.op);
+    if (!rc) rc = api->DescSet(p->desc, KL_BLAS_DESC_TRANS_A, &key->a.op, sizeof key->a.op);
+    if (!rc) rc = api->DescSet(p->desc, KL_BLAS_DESC_TRANS_B, &key->b.op, sizeof key->b.op);
     if (!rc) rc = layout(api, &p->a, &key->a, key, key->rows, key->depth);
     if (!rc) rc = layout(api, &p->b, &key->b, key, key->depth, key->cols);
     if (!rc) rc = layout(api, &p->d, &key->d, key, key->rows, key->cols);
@@ -182,9 +192,9 @@ static int fill(const struct kl_blas_api *api, void *handle, struct cuda_problem
     return rc;
 }
 
-/* ---- what is remembered; the lock is held ---- */
+/* ---- remembered problems; the lock is held ---- */
 
-static void *handle_of(struct cuda_blas *b, const struct kl_blas_api *api) {
+static void *handle_of(struct kl_cuda_products *b, const struct kl_blas_api *api) {
     if (!b->handle && !b->failed && api->Create(&b->handle)) {
         b->handle = NULL;
         b->failed = true;
@@ -192,23 +202,25 @@ static void *handle_of(struct cuda_blas *b, const struct kl_blas_api *api) {
     return b->handle;
 }
 
-static struct cuda_problem **bucket_of(struct cuda_blas *b, const struct key *key) {
+static struct kl_cuda_problem **bucket_of(struct kl_cuda_products *b, const struct key *key) {
     const unsigned char *s = (const unsigned char *)key;
     uint64_t h = 14695981039346656037u;
     for (size_t i = 0; i < sizeof *key; i++) h = (h ^ s[i]) * 1099511628211u;
-    return &b->bucket[(h ^ h >> 32) % BLAS_BUCKETS];
+    return &b->bucket[(h ^ h >> 32) % KL_BLAS_BUCKETS];
 }
 
-/* One that cuBLASLt cannot do is remembered as refused. KL_ENOMEM. */
-static int find_or_make(struct cuda_blas *b, const struct kl_blas_api *api, const struct key *key,
-                        struct cuda_problem **out, struct kl_error **err) {
-    struct cuda_problem **bucket = bucket_of(b, key), *p = *bucket;
+/* Finds or makes a problem. A problem that cuBLASLt cannot do is remembered as refused.
+ * KL_ENOMEM. */
+static int find_or_make(struct kl_cuda_products *b, const struct kl_blas_api *api,
+                        const struct key *key, struct kl_cuda_problem **out,
+                        struct kl_error **err) {
+    struct kl_cuda_problem **bucket = bucket_of(b, key), *p = *bucket;
     while (p && memcmp(&p->key, key, sizeof *key) != 0) p = p->next;
     if ((*out = p)) return KL_OK;
     if (!(p = kl_calloc(1, sizeof *p))) return kl_fail_nomem(err);
     p->key = *key;
     int status = fill(api, b->handle, p);
-    if (status == BLAS_ALLOC_FAILED) {
+    if (status == KL_BLAS_ALLOC_FAILED) {
         problem_free(api, p);
         return kl_fail_nomem(err);
     }
@@ -225,13 +237,13 @@ static int find_or_make(struct cuda_blas *b, const struct kl_blas_api *api, cons
 /* ---- running ---- */
 
 static const union {
-    float f32[2]; /* of complex numbers too */
+    float f32[2]; /* for complex numbers too */
     double f64;
 } one_f32 = {.f32 = {1, 0}}, one_f64 = {.f64 = 1}, zero = {.f32 = {0, 0}};
 
-/* 1, or 0 when cuBLASLt refuses: then nothing is in the queue. */
-static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_blas_api *api,
-               struct cuda_problem *p, const struct kl_command *c, struct kl_error **err) {
+/* Returns 1, or 0 when cuBLASLt refuses; then nothing is in the queue. */
+static int run(struct kl_cuda *d, struct kl_cuda_queue *q, const struct kl_blas_api *api,
+               struct kl_cuda_problem *p, const struct kl_command *c, struct kl_error **err) {
     const void *one = p->key.dtype == KL_F64 ? (const void *)&one_f64 : &one_f32;
     void *out = c->args[2].data, *workspace = NULL;
     if (p->workspace_bytes)
@@ -242,11 +254,11 @@ static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_blas_api
                              p->workspace_bytes, q->stream);
     switch (status) {
     case 0: return 1;
-    case BLAS_INVALID_VALUE:
-    case BLAS_ARCH_MISMATCH:
-    case BLAS_NOT_SUPPORTED: atomic_store(&p->refused, true); return 0;
+    case KL_BLAS_INVALID_VALUE:
+    case KL_BLAS_ARCH_MISMATCH:
+    case KL_BLAS_NOT_SUPPORTED: atomic_store(&p->refused, true); return 0;
     default:
-        return kl_fail(err, status == BLAS_ALLOC_FAILED ? KL_ENOMEM : KL_ESUBMIT,
+        return kl_fail(err, status == KL_BLAS_ALLOC_FAILED ? KL_ENOMEM : KL_ESUBMIT,
                        "device '%s': cublasLtMatmul failed with %s (%d)", d->name,
                        status_name(status), status);
     }
@@ -254,12 +266,12 @@ static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_blas_api
 
 int kl_cuda_blas(struct kl_port *port, void *queue, const struct kl_command *c, bool dry,
                  struct kl_error **err) {
-    struct kl_cuda *d = cuda_of_port(port);
+    struct kl_cuda *d = kl_cuda_of_port(port);
     struct key key;
     if (c->op != KL_OP_MATMUL || !describe(&key, c)) return 0;
     const struct kl_blas_api *api = kl_blas_api(NULL);
     if (!api) return 0;
-    struct cuda_problem *p = NULL;
+    struct kl_cuda_problem *p = NULL;
     kl_mutex_lock(&d->blas.mu);
     int rc = handle_of(&d->blas, api) ? find_or_make(&d->blas, api, &key, &p, err) : KL_OK;
     kl_mutex_unlock(&d->blas.mu);

@@ -1,10 +1,10 @@
-/* cuda_chain.c - launches of one command buffer as graphs that are used again and again.
+/* cuda_chain.c - launches the kernels of a command buffer as graphs that are used repeatedly.
  *
- * To launch a kernel by itself costs 2.5 to 3.5 microseconds of the processor (cuLaunchKernel on an H200's host); to give a node of an instantiated graph another
- * kernel with other arguments 0.15, to launch a graph of 64 nodes 2, and the device goes from one node to the next in 0.9. So a queue keeps
- * a few graphs, each a chain of so many kernels, and every use changes all of their nodes: what is launched already is not affected. A graph that
- * cannot be made, or that does not take one of the kernels, is no error: then the kernels are launched one by one, and what is wrong with
- * one of them is told by that. */
+ * On an H200's host cuLaunchKernel takes 2.5 to 3.5 microseconds of the processor, a new kernel and
+ * arguments for a node of an instantiated graph 0.15, and the launch of a graph of 64 nodes 2; the
+ * device needs 0.9 per node. So a queue keeps a few graphs, each a chain of kernels, and each use
+ * changes all nodes, which does not affect earlier launches. When a graph cannot be made, or
+ * refuses a kernel, the kernels are launched one by one, and those launches report the errors. */
 #include <string.h>
 
 #include "backend/cuda/cuda_internal.h"
@@ -15,10 +15,11 @@ enum {
     LONGEST_LOG2 = 6,
     LONGEST = 1 << LONGEST_LOG2,
     MAX_PARAMS = 2 * KL_MAX_KARGS,
-    PARAMS = LONGEST * 32,       /* of all that wait; a gather has 11 */
-    VALUE_BYTES = LONGEST * 512, /* theirs */
-    ALIGN = 16,                  /* of the parameters of a kernel, at most */
-    MAX_REFUSED = 16             /* then this driver is not asked again */
+    PARAMS = LONGEST * 32,       /* parameters of all waiting launches; a gather has 11 */
+    VALUE_BYTES = LONGEST * 512, /* bytes of the values of these parameters */
+    ALIGN = 16,                  /* largest alignment of a kernel's parameters */
+    /* Consecutive refusals after which graphs are not tried any more. */
+    MAX_REFUSED = 16
 };
 
 struct launch {
@@ -27,39 +28,39 @@ struct launch {
     void **params;
 };
 
-struct graph { /* of 1 << k kernels */
+struct graph { /* a chain of 1 << k kernels */
     void *graph, *exec;
     void *node[LONGEST];
 };
 
-/* Of a queue. Used by the one thread that submits to it. */
-struct cuda_chain {
+/* The launches of one queue. Only the thread that submits to the queue uses it. */
+struct kl_cuda_chain {
     struct graph graph[LONGEST_LOG2 + 1]; /* made when first used */
-    bool open;                            /* launches wait for each other */
-    int refused;                          /* graphs that were, one after another */
-    int n, n_params;                      /* of the launches that wait */
+    bool open;                            /* launches wait until kl_cuda_chain_end */
+    int refused;                          /* number of graphs refused one after another */
+    int n, n_params;                      /* number of waiting launches, and of their parameters */
     size_t n_bytes;
     struct launch launch[LONGEST];
     void *params[PARAMS];
     _Alignas(ALIGN) char values[VALUE_BYTES];
 };
 
-int kl_cuda_chain_new(struct kl_cuda *d, struct cuda_chain **chain, struct kl_error **err) {
+int kl_cuda_chain_new(struct kl_cuda *d, struct kl_cuda_chain **chain, struct kl_error **err) {
     *chain = NULL;
     if (!d->api->graphs.GraphCreate) return KL_OK;
     return (*chain = kl_calloc(1, sizeof **chain)) ? KL_OK : kl_fail_nomem(err);
 }
 
-static void empty(struct cuda_chain *chain) {
+static void empty(struct kl_cuda_chain *chain) {
     chain->n = chain->n_params = 0;
     chain->n_bytes = 0;
 }
 
-void kl_cuda_chain_begin(struct cuda_chain *chain) {
+void kl_cuda_chain_begin(struct kl_cuda_chain *chain) {
     if (chain) chain->open = true;
 }
 
-static int launch_alone(struct kl_cuda *d, struct cuda_queue *q, const struct launch *l,
+static int launch_alone(struct kl_cuda *d, struct kl_cuda_queue *q, const struct launch *l,
                         struct kl_error **err) {
     return KL_CUDA(d, err, LaunchKernel,
                    (l->kernel, l->groups[0], l->groups[1], l->groups[2], l->local[0], l->local[1],
@@ -105,8 +106,9 @@ static int set(const struct kl_cuda_graph_api *api, struct graph *g, const struc
     return rc;
 }
 
-/* Whether these 1 << k launches were handed over, as a graph. */
-static bool launch_graph(struct kl_cuda *d, struct cuda_queue *q, int k, const struct launch *l) {
+/* Launches these 1 << k launches as one graph; false when that is not possible. */
+static bool launch_graph(struct kl_cuda *d, struct kl_cuda_queue *q, int k,
+                         const struct launch *l) {
     const struct kl_cuda_graph_api *api = &d->api->graphs;
     struct graph *g = &q->chain->graph[k];
     int rc = g->exec ? set(api, g, l, 1 << k) : make(api, g, l, 1 << k);
@@ -115,10 +117,10 @@ static bool launch_graph(struct kl_cuda *d, struct cuda_queue *q, int k, const s
     return !rc;
 }
 
-/* ---- what waits ---- */
+/* ---- waiting launches ---- */
 
-int kl_cuda_chain_flush(struct kl_cuda *d, struct cuda_queue *q, struct kl_error **err) {
-    struct cuda_chain *chain = q->chain;
+int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_error **err) {
+    struct kl_cuda_chain *chain = q->chain;
     int n = chain ? chain->n : 0, rc = KL_OK, done = 0;
     if (n == 0) return KL_OK;
     for (int k = LONGEST_LOG2; k >= SHORTEST_LOG2; k--) {
@@ -136,7 +138,7 @@ int kl_cuda_chain_flush(struct kl_cuda *d, struct cuda_queue *q, struct kl_error
     return rc;
 }
 
-int kl_cuda_chain_end(struct kl_cuda *d, struct cuda_queue *q, int rc, struct kl_error **err) {
+int kl_cuda_chain_end(struct kl_cuda *d, struct kl_cuda_queue *q, int rc, struct kl_error **err) {
     if (!q->chain) return rc;
     if (!rc) rc = kl_cuda_chain_flush(d, q, err);
     empty(q->chain);
@@ -144,20 +146,22 @@ int kl_cuda_chain_end(struct kl_cuda *d, struct cuda_queue *q, int rc, struct kl
     return rc;
 }
 
-/* The value of a parameter, kept until it is handed over. */
-static void *keep(struct cuda_chain *chain, const void *value, size_t bytes) {
+/* Copies the value of a parameter; the copy lives until the launches are handed over. */
+static void *keep(struct kl_cuda_chain *chain, const void *value, size_t bytes) {
     void *p = memcpy(chain->values + chain->n_bytes, value, bytes);
     chain->n_bytes += (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     return p;
 }
 
-int kl_cuda_chain_add(struct kl_cuda *d, struct cuda_queue *q, void *kernel, const uint32_t *groups,
-                      const uint32_t *local, uint32_t shared_bytes, const struct kl_karg *args,
-                      int n_args, struct kl_error **err) {
-    static cu_address at = 0; /* addresses can be added to on the host, so the offset is in them */
+int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
+                      const uint32_t *groups, const uint32_t *local, uint32_t shared_bytes,
+                      const struct kl_karg *args, int n_args, struct kl_error **err) {
+    /* The host can add to addresses of CUDA, so the address includes the offset, and this one is
+     * 0. */
+    static kl_cuda_address at = 0;
     struct launch l = {.kernel = kernel, .shared_bytes = shared_bytes};
-    struct cuda_chain *chain = q->chain;
-    cu_address base[KL_MAX_KARGS];
+    struct kl_cuda_chain *chain = q->chain;
+    kl_cuda_address base[KL_MAX_KARGS];
     void *params[MAX_PARAMS];
     size_t bytes = 0;
     int n = 0;

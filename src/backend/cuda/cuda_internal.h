@@ -1,48 +1,54 @@
-/* cuda_internal.h - the device as the files of backend/cuda/ see it.
+/* cuda_internal.h - the structures of the CUDA driver. Only files of backend/cuda/ include it.
  *
- * Locks: all leaves, and none is held while CUDA may call back. In the child of a fork none is taken: every slot looks at `forked` first. */
+ * Locks: all are leaves, and none is held while CUDA may call back. In the child of a fork no lock
+ * is taken: every slot first checks `forked`. */
 #pragma once
 #include "backend/cuda/cuda_api.h"
 #include "backend/gpu/lower.h"
 #include "base/thread.h"
 
-enum { STAGING_BYTES = 4 << 20, N_STAGING = 2, SLAB_WORDS = 64 /* chunks of fault words */ };
+/* KL_SLAB_WORDS: chunks of fault words per slab */
+enum { KL_STAGING_BYTES = 4 << 20, KL_N_STAGING = 2, KL_SLAB_WORDS = 64 };
 
-struct cuda_staging {
-    void *host;  /* pinned; NULL until first use */
-    void *event; /* the last transfer from or to it */
+struct kl_cuda_staging {
+    void *host;  /* page-locked; NULL until first use */
+    void *event; /* completes with the last transfer from or to `host` */
 };
 
-/* Of one command buffer. Taken from the device's list and given back to it, never destroyed: a notification may come late. */
-struct cuda_event {
+/* The event of one command buffer. Events are taken from the device's list and given back to it,
+ * but never destroyed, because a notification may come late. */
+struct kl_cuda_event {
     void *cu;
-    _Atomic(uint32_t) refs; /* the GPU layer, and an armed notification */
+    _Atomic(uint32_t) refs; /* held by the GPU layer and by an armed notification */
     _Atomic(bool) recorded;
     _Atomic(bool) done;
-    _Atomic(bool) armed; /* CUDA will call when it is complete */
-    void *notify; /* stream for that, of the queue it is recorded on; set before `recorded` */
+    _Atomic(bool) armed; /* CUDA will call the host when the event is complete */
+    /* The notification stream of the queue on which the event is recorded; set before
+     * `recorded`. */
+    void *notify;
     struct kl_cuda *dev;
-    struct cuda_event *next; /* in the list of free ones; guarded by dev->mu */
+    struct kl_cuda_event *next; /* next in the list of free events; guarded by dev->mu */
 };
 
-struct cuda_chain;
-struct cuda_queue {
+struct kl_cuda_chain;
+struct kl_cuda_queue {
     void *stream;
-    void *
-        notify; /* waits for events of `stream` and calls the host, so that `stream` goes on meanwhile */
-    cu_address scratch;
+    /* A second stream: it waits for events of `stream` and then calls the host, so that `stream`
+     * itself does not wait for the host. */
+    void *notify;
+    kl_cuda_address scratch;
     size_t scratch_bytes;
-    struct cuda_chain *chain; /* NULL: this driver has no graphs that can be changed */
+    struct kl_cuda_chain *chain; /* NULL: this driver has no graphs whose nodes can be changed */
 };
 
-struct cuda_problem;
-enum { BLAS_BUCKETS = 256 };
-/* What is known of products; see cuda_blas.c. */
-struct cuda_blas {
+struct kl_cuda_problem;
+enum { KL_BLAS_BUCKETS = 256 };
+/* Remembered problems of products; see cuda_blas.c. */
+struct kl_cuda_products {
     struct kl_mutex mu;
-    void *handle; /* NULL until first use; this and the rest guarded by mu */
-    bool failed;  /* there will be no handle */
-    struct cuda_problem *bucket[BLAS_BUCKETS];
+    void *handle; /* NULL until first use; guarded by mu, as are the fields below */
+    bool failed;  /* making a handle failed; it is not tried again */
+    struct kl_cuda_problem *bucket[KL_BLAS_BUCKETS];
     int n_problems;
 };
 
@@ -54,46 +60,50 @@ struct kl_cuda {
     const struct kl_cuda_api *api;
     char name[16];
     int index, device, cc;
-    bool managed;    /* blocks are the host's memory too */
+    bool managed;    /* blocks of the device are memory of the host too */
     bool sees_pages; /* kernels may use any memory of the host */
 
     struct kl_mutex context_mu;
-    void *_Atomic context; /* the primary one, NULL until first use */
-    void *transfer,
-        *bulk; /* streams: small copies of any thread, staged ones; set before `context` */
+    void *_Atomic context; /* the primary context; NULL until first use */
+    /* Streams for small copies of any thread, and for staged copies; set before `context`. */
+    void *transfer, *bulk;
 
     struct kl_mutex staging_mu;
-    struct cuda_staging staging[N_STAGING]; /* guarded by staging_mu */
+    struct kl_cuda_staging staging[KL_N_STAGING]; /* guarded by staging_mu */
 
     struct kl_mutex mu;
-    pthread_cond_t
-        changed; /* an event is done, the device is lost, or `woken`; with CLOCK_MONOTONIC */
-    struct cuda_event *free_events; /* guarded by mu */
-    bool woken;                     /* guarded by mu */
-    cu_address words_device;        /* rest of the slab; guarded by mu */
+    /* Signalled when an event is done, the device is lost, or `woken` is set. Uses
+     * CLOCK_MONOTONIC. */
+    pthread_cond_t changed;
+    struct kl_cuda_event *free_events; /* guarded by mu */
+    bool woken;                        /* guarded by mu */
+    kl_cuda_address words_device;      /* the unused rest of the slab; guarded by mu */
     uint32_t *words_host;
     int words_left;
 
-    struct cuda_blas blas;
+    struct kl_cuda_products blas;
 
-    _Atomic(int) lost; /* the CUresult that ended the device, 0: none */
+    _Atomic(int) lost; /* the CUresult that ended the device; 0: not lost */
     _Atomic(bool) forked;
 };
 
-static inline struct kl_cuda *cuda_of(struct kl_driver *d) {
+static inline struct kl_cuda *kl_cuda_of(struct kl_driver *d) {
     return (struct kl_cuda *)d;
 }
-static inline struct kl_cuda *cuda_of_port(struct kl_port *p) {
+static inline struct kl_cuda *kl_cuda_of_port(struct kl_port *p) {
     return (struct kl_cuda *)((char *)p - offsetof(struct kl_cuda, port));
 }
 
-/* Calls the driver: 0, or a code with a message that names the call and CUDA's error. */
+/* Calls the CUDA driver. Returns 0, or a code with a message that names the call and CUDA's
+ * error. */
 #define KL_CUDA(d, err, call, args) kl_cuda_check(d, err, "cu" #call, (d)->api->call args)
 int kl_cuda_check(struct kl_cuda *d, struct kl_error **err, const char *call, int result);
-/* At the start of whatever uses CUDA: its context becomes the thread's. KL_EDEVICE after a fork, KL_EDEVICELOST. */
+/* Must be called before a thread uses CUDA: makes the device's context current. KL_EDEVICE after a
+ * fork, KL_EDEVICELOST. */
 int kl_cuda_enter(struct kl_cuda *d, struct kl_error **err);
-/* As cuMemAlloc and cuMemHostAlloc, but failures are injected, and messages say how much was wanted. */
-int kl_cuda_alloc(struct kl_cuda *d, size_t bytes, cu_address *out, struct kl_error **err);
+/* As cuMemAlloc and cuMemHostAlloc. Tests can inject failures, and messages say how many bytes were
+ * wanted. */
+int kl_cuda_alloc(struct kl_cuda *d, size_t bytes, kl_cuda_address *out, struct kl_error **err);
 int kl_cuda_alloc_pinned(struct kl_cuda *d, size_t bytes, void **out, struct kl_error **err);
 void kl_cuda_note_lost(struct kl_cuda *d, int result);
 
@@ -122,17 +132,18 @@ void kl_cuda_why_lost(struct kl_driver *d, char *text, size_t room);
 void kl_cuda_wait_any(struct kl_driver *d, void *const *events, int n);
 void kl_cuda_wake(struct kl_driver *d);
 
-/* ---- cuda_chain.c: launches wait for each other between begin and end, and are handed over together ---- */
-int kl_cuda_chain_new(struct kl_cuda *d, struct cuda_chain **chain, struct kl_error **err);
-void kl_cuda_chain_begin(struct cuda_chain *chain);
-/* Copies the arguments; launches at once where nothing is begun. At most KL_MAX_KARGS. */
-int kl_cuda_chain_add(struct kl_cuda *d, struct cuda_queue *q, void *kernel, const uint32_t *groups,
-                      const uint32_t *local, uint32_t shared_bytes, const struct kl_karg *args,
-                      int n_args, struct kl_error **err);
-/* Hands over what waits: before anything else goes to the stream. */
-int kl_cuda_chain_flush(struct kl_cuda *d, struct cuda_queue *q, struct kl_error **err);
-/* rc: what came of the launches; when they failed, what waits is dropped, and that is the result. */
-int kl_cuda_chain_end(struct kl_cuda *d, struct cuda_queue *q, int rc, struct kl_error **err);
+/* ---- cuda_chain.c: launches wait between begin and end, and are handed over together ---- */
+int kl_cuda_chain_new(struct kl_cuda *d, struct kl_cuda_chain **chain, struct kl_error **err);
+void kl_cuda_chain_begin(struct kl_cuda_chain *chain);
+/* Copies the arguments (at most KL_MAX_KARGS). Launches at once when there was no begin. */
+int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
+                      const uint32_t *groups, const uint32_t *local, uint32_t shared_bytes,
+                      const struct kl_karg *args, int n_args, struct kl_error **err);
+/* Hands over the waiting launches. Must be called before anything else goes to the stream. */
+int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_error **err);
+/* rc: the result of the launches. When they failed, the waiting ones are dropped and rc is
+ * returned. */
+int kl_cuda_chain_end(struct kl_cuda *d, struct kl_cuda_queue *q, int rc, struct kl_error **err);
 
 /* ---- cuda_port.c ---- */
 extern const struct kl_port_ops kl_cuda_port_ops;

@@ -6,34 +6,36 @@
 
 enum { DIRECT_BELOW = 64 << 10, SMALLEST_PIECE = 256 << 10 };
 
-int kl_cuda_alloc(struct kl_cuda *d, size_t bytes, cu_address *out, struct kl_error **err) {
-    int result = kl_alloc_should_fail() ? CU_OUT_OF_MEMORY : d->api->MemAlloc(out, bytes);
-    if (result == CU_OUT_OF_MEMORY)
+int kl_cuda_alloc(struct kl_cuda *d, size_t bytes, kl_cuda_address *out, struct kl_error **err) {
+    int result = kl_alloc_should_fail() ? KL_CU_OUT_OF_MEMORY : d->api->MemAlloc(out, bytes);
+    if (result == KL_CU_OUT_OF_MEMORY)
         return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", d->name,
                        bytes);
     return kl_cuda_check(d, err, "cuMemAlloc", result);
 }
 
 int kl_cuda_alloc_pinned(struct kl_cuda *d, size_t bytes, void **out, struct kl_error **err) {
-    int result = kl_alloc_should_fail() ? CU_OUT_OF_MEMORY : d->api->MemHostAlloc(out, bytes, 0);
-    if (result == CU_OUT_OF_MEMORY)
+    int result = kl_alloc_should_fail() ? KL_CU_OUT_OF_MEMORY : d->api->MemHostAlloc(out, bytes, 0);
+    if (result == KL_CU_OUT_OF_MEMORY)
         return kl_fail(err, KL_ENOMEM, "device '%s': no %zu bytes of page-locked host memory",
                        d->name, bytes);
     return kl_cuda_check(d, err, "cuMemHostAlloc", result);
 }
 
-static int alloc_managed(struct kl_cuda *d, size_t bytes, cu_address *out, struct kl_error **err) {
-    int result = kl_alloc_should_fail() ? CU_OUT_OF_MEMORY
-                                        : d->api->MemAllocManaged(out, bytes, CU_MEM_ATTACH_GLOBAL);
-    if (result == CU_OUT_OF_MEMORY)
+static int alloc_managed(struct kl_cuda *d, size_t bytes, kl_cuda_address *out,
+                         struct kl_error **err) {
+    int result = kl_alloc_should_fail()
+                     ? KL_CU_OUT_OF_MEMORY
+                     : d->api->MemAllocManaged(out, bytes, KL_CU_MEM_ATTACH_GLOBAL);
+    if (result == KL_CU_OUT_OF_MEMORY)
         return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", d->name,
                        bytes);
     return kl_cuda_check(d, err, "cuMemAllocManaged", result);
 }
 
 int kl_cuda_mem_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
-    cu_address a;
+    struct kl_cuda *d = kl_cuda_of(driver);
+    kl_cuda_address a;
     KL_TRY(kl_cuda_enter(d, err));
     if (bytes == 0) bytes = 1;
     KL_TRY(d->managed ? alloc_managed(d, bytes, &a, err) : kl_cuda_alloc(d, bytes, &a, err));
@@ -42,22 +44,25 @@ int kl_cuda_mem_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct
 }
 
 void kl_cuda_mem_free(struct kl_driver *driver, void *ptr, size_t bytes) {
-    struct kl_cuda *d = cuda_of(driver);
-    /* With the device its memory is lost, and in the child of a fork it is the parent's. */
+    struct kl_cuda *d = kl_cuda_of(driver);
+    /* The memory of a lost device is lost with it; in the child of a fork it belongs to the
+     * parent. */
     if (kl_cuda_enter(d, NULL)) return;
-    KL_CUDA(d, NULL, MemFree, ((cu_address)(uintptr_t)ptr));
+    KL_CUDA(d, NULL, MemFree, ((kl_cuda_address)(uintptr_t)ptr));
 }
 
 /* ---- memory that is shared with the host ---- */
 
 enum {
-    GIVEN_ALIGNMENT = 16 /* of the widest access: an element out of line would end the context */
+    /* The widest access of a kernel: a misaligned access would end the context. */
+    GIVEN_ALIGNMENT = 16
 };
 
-/* Addresses are the host's; what has completed is visible to it, and what it wrote before a launch to the kernel. */
+/* The device uses the host's addresses. The host sees what completed commands wrote, and a kernel
+ * sees what the host wrote before its launch. */
 int kl_cuda_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine,
                   struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     return mine || (d->sees_pages && (uintptr_t)ptr % GIVEN_ALIGNMENT == 0) ? KL_OK
                                                                             : KL_EUNSUPPORTED;
 }
@@ -67,40 +72,43 @@ void kl_cuda_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool min
 
 /* ---- copies ---- */
 
-/* What can be read or written at once by CUDA itself: it stages memory that is not page-locked, one piece after the other. */
-static int copy_direct(struct kl_cuda *d, bool read, cu_address device, char *host, size_t n,
+/* Copies memory that CUDA reads or writes at once; CUDA stages memory that is not page-locked, one
+ * part after another. */
+static int copy_direct(struct kl_cuda *d, bool read, kl_cuda_address device, char *host, size_t n,
                        struct kl_error **err) {
     int rc = read ? KL_CUDA(d, err, MemcpyDtoHAsync, (host, device, n, d->transfer))
                   : KL_CUDA(d, err, MemcpyHtoDAsync, (device, host, n, d->transfer));
-    /* Also after a failure: nothing may touch the caller's memory once this returns. */
+    /* Also after a failure, because nothing may access the caller's memory after the return. */
     int done = KL_CUDA(d, rc ? NULL : err, StreamSynchronize, (d->transfer));
     return rc ? rc : done;
 }
 
-/* Makes what is missing; staging_mu is held. */
+/* Makes the missing staging buffers. The caller holds staging_mu. */
 static int staging_make(struct kl_cuda *d) {
-    for (int i = 0; i < N_STAGING; i++) {
-        struct cuda_staging *s = &d->staging[i];
-        if (!s->event) KL_TRY(KL_CUDA(d, NULL, EventCreate, (&s->event, CU_EVENT_HAS_NO_TIMING)));
-        if (!s->host) KL_TRY(kl_cuda_alloc_pinned(d, STAGING_BYTES, &s->host, NULL));
+    for (int i = 0; i < KL_N_STAGING; i++) {
+        struct kl_cuda_staging *s = &d->staging[i];
+        if (!s->event)
+            KL_TRY(KL_CUDA(d, NULL, EventCreate, (&s->event, KL_CU_EVENT_HAS_NO_TIMING)));
+        if (!s->host) KL_TRY(kl_cuda_alloc_pinned(d, KL_STAGING_BYTES, &s->host, NULL));
     }
     return KL_OK;
 }
 
-/* Pieces go through the two buffers in turn: while CUDA moves one, the host copies the other. */
-static int copy_staged(struct kl_cuda *d, bool read, cu_address device, char *host, size_t n,
+/* Copies in parts that go through the two buffers in turn: while CUDA moves one part, the host
+ * copies the other. */
+static int copy_staged(struct kl_cuda *d, bool read, kl_cuda_address device, char *host, size_t n,
                        struct kl_error **err) {
-    size_t piece = n / 4 < SMALLEST_PIECE  ? SMALLEST_PIECE
-                   : n / 4 > STAGING_BYTES ? STAGING_BYTES
-                                           : n / 4;
+    size_t piece = n / 4 < SMALLEST_PIECE     ? SMALLEST_PIECE
+                   : n / 4 > KL_STAGING_BYTES ? KL_STAGING_BYTES
+                                              : n / 4;
     size_t n_pieces = (n + piece - 1) / piece;
     int rc = KL_OK;
-    /* Reading, a piece is taken out of its buffer one turn after it was asked for. */
+    /* When reading, a part is taken out of its buffer one turn after its transfer was started. */
     for (size_t i = 0; !rc && i < n_pieces + (read ? 1 : 0); i++) {
         if (i < n_pieces) {
-            struct cuda_staging *s = &d->staging[i % N_STAGING];
+            struct kl_cuda_staging *s = &d->staging[i % KL_N_STAGING];
             size_t at = i * piece, bytes = n - at < piece ? n - at : piece;
-            if (!read && i >= N_STAGING) rc = KL_CUDA(d, err, EventSynchronize, (s->event));
+            if (!read && i >= KL_N_STAGING) rc = KL_CUDA(d, err, EventSynchronize, (s->event));
             if (!rc && !read) memcpy(s->host, host + at, bytes);
             if (!rc)
                 rc = read
@@ -109,24 +117,24 @@ static int copy_staged(struct kl_cuda *d, bool read, cu_address device, char *ho
             if (!rc) rc = KL_CUDA(d, err, EventRecord, (s->event, d->bulk));
         }
         if (!rc && read && i > 0) {
-            struct cuda_staging *s = &d->staging[(i - 1) % N_STAGING];
+            struct kl_cuda_staging *s = &d->staging[(i - 1) % KL_N_STAGING];
             size_t at = (i - 1) * piece, bytes = n - at < piece ? n - at : piece;
             rc = KL_CUDA(d, err, EventSynchronize, (s->event));
             if (!rc) memcpy(host + at, s->host, bytes);
         }
     }
-    /* Also after a failure: the buffers are free again afterwards. */
+    /* Also after a failure, so that the buffers are free again. */
     int done = KL_CUDA(d, rc ? NULL : err, StreamSynchronize, (d->bulk));
     return rc ? rc : done;
 }
 
-static int copy(struct kl_cuda *d, bool read, cu_address device, char *host, size_t n,
+static int copy(struct kl_cuda *d, bool read, kl_cuda_address device, char *host, size_t n,
                 struct kl_error **err) {
     KL_TRY(kl_cuda_enter(d, err));
     if (n == 0) return KL_OK;
     if (n < DIRECT_BELOW) return copy_direct(d, read, device, host, n, err);
     kl_mutex_lock(&d->staging_mu);
-    /* Without page-locked memory it is only slower. */
+    /* Without page-locked memory the copy is only slower. */
     int rc = staging_make(d) ? copy_direct(d, read, device, host, n, err)
                              : copy_staged(d, read, device, host, n, err);
     kl_mutex_unlock(&d->staging_mu);
@@ -135,41 +143,43 @@ static int copy(struct kl_cuda *d, bool read, cu_address device, char *host, siz
 
 int kl_cuda_mem_read(struct kl_driver *driver, const void *ptr, size_t offset, void *dst, size_t n,
                      struct kl_error **err) {
-    return copy(cuda_of(driver), true, (uintptr_t)ptr + offset, dst, n, err);
+    return copy(kl_cuda_of(driver), true, (uintptr_t)ptr + offset, dst, n, err);
 }
 
 int kl_cuda_mem_write(struct kl_driver *driver, void *ptr, size_t offset, const void *src, size_t n,
                       struct kl_error **err) {
-    return copy(cuda_of(driver), false, (uintptr_t)ptr + offset, (char *)src, n, err);
+    return copy(kl_cuda_of(driver), false, (uintptr_t)ptr + offset, (char *)src, n, err);
 }
 
-/* ---- fault words: cut from slabs, since page-locking costs a call of the kernel ---- */
+/* ---- fault words: cut from slabs, because page-locking is a slow system call ---- */
 
-/* On the device the host's address follows the words: see TELL_HOST in gpu/kernels/prelude_cuda.kl. */
+/* On the device the host's address follows the words: see TELL_HOST in
+ * gpu/kernels/prelude_cuda.kl. */
 struct words_on_device {
     uint32_t word[KL_WORDS];
     uint32_t *host;
-    uint64_t unused; /* 16-byte aligned */
+    uint64_t unused; /* makes the size a multiple of 16 bytes */
 };
 _Static_assert(KL_WORDS == 128, "as TELL_HOST has it");
 enum { WORDS_BYTES = KL_WORDS * sizeof(uint32_t) };
 
-static int slab_fill(struct kl_cuda *d, cu_address device, uint32_t *host, struct kl_error **err) {
-    struct words_on_device *w = kl_malloc(SLAB_WORDS * sizeof *w);
+static int slab_fill(struct kl_cuda *d, kl_cuda_address device, uint32_t *host,
+                     struct kl_error **err) {
+    struct words_on_device *w = kl_malloc(KL_SLAB_WORDS * sizeof *w);
     if (!w) return kl_fail_nomem(err);
-    memset(host, 0xFF, SLAB_WORDS * WORDS_BYTES);
-    memset(w, 0xFF, SLAB_WORDS * sizeof *w);
-    for (int i = 0; i < SLAB_WORDS; i++) w[i].host = host + (size_t)i * KL_WORDS;
-    int rc = copy_direct(d, false, device, (char *)w, SLAB_WORDS * sizeof *w, err);
+    memset(host, 0xFF, KL_SLAB_WORDS * WORDS_BYTES);
+    memset(w, 0xFF, KL_SLAB_WORDS * sizeof *w);
+    for (int i = 0; i < KL_SLAB_WORDS; i++) w[i].host = host + (size_t)i * KL_WORDS;
+    int rc = copy_direct(d, false, device, (char *)w, KL_SLAB_WORDS * sizeof *w, err);
     kl_free(w);
     return rc;
 }
 
 static int slab_new(struct kl_cuda *d, struct kl_error **err) {
-    cu_address device = 0;
+    kl_cuda_address device = 0;
     void *host = NULL;
-    KL_TRY(kl_cuda_alloc(d, SLAB_WORDS * sizeof(struct words_on_device), &device, err));
-    int rc = kl_cuda_alloc_pinned(d, SLAB_WORDS * WORDS_BYTES, &host, err);
+    KL_TRY(kl_cuda_alloc(d, KL_SLAB_WORDS * sizeof(struct words_on_device), &device, err));
+    int rc = kl_cuda_alloc_pinned(d, KL_SLAB_WORDS * WORDS_BYTES, &host, err);
     if (!rc) rc = slab_fill(d, device, host, err);
     if (rc) {
         KL_CUDA(d, NULL, MemFree, (device));
@@ -177,10 +187,11 @@ static int slab_new(struct kl_cuda *d, struct kl_error **err) {
         return rc;
     }
     kl_mutex_lock(&d->mu);
-    /* When two threads make one at once the rest of the first is forgotten: 32 KB, and hardly ever. */
+    /* When two threads make a slab at once, the rest of the first slab (32 KB) is lost; that hardly
+     * ever happens. */
     d->words_device = device;
     d->words_host = host;
-    d->words_left = SLAB_WORDS;
+    d->words_left = KL_SLAB_WORDS;
     kl_mutex_unlock(&d->mu);
     return KL_OK;
 }
@@ -200,7 +211,7 @@ static bool words_take(struct kl_cuda *d, struct kl_fault_words *w) {
 }
 
 int kl_cuda_words_new(struct kl_driver *driver, struct kl_fault_words *w, struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     while (!words_take(d, w)) {
         KL_TRY(kl_cuda_enter(d, err));
         KL_TRY(slab_new(d, err));
@@ -209,16 +220,17 @@ int kl_cuda_words_new(struct kl_driver *driver, struct kl_fault_words *w, struct
 }
 
 int kl_cuda_words_fetch(struct kl_driver *driver, struct kl_fault_words *w, struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     KL_TRY(kl_cuda_enter(d, err));
     int rc = copy_direct(d, true, (uintptr_t)w->device, (char *)w->host, WORDS_BYTES, err);
     return rc ? KL_EDEVICELOST : KL_OK;
 }
 
 void kl_cuda_words_clear(struct kl_driver *driver, struct kl_fault_words *w) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     memset(w->host, 0xFF, WORDS_BYTES);
-    /* It fails only when the device is lost: then no kernel reads them again. */
+    /* kl_cuda_enter fails here only when the device is lost; then no kernel reads the words
+     * again. */
     if (kl_cuda_enter(d, NULL)) return;
     KL_CUDA(d, NULL, MemsetD32Async, ((uintptr_t)w->device, KL_WORD_CLEAR, KL_WORDS, d->transfer));
     KL_CUDA(d, NULL, StreamSynchronize, (d->transfer));

@@ -1,4 +1,4 @@
-/* cuda_nvrtc.c - from CUDA C++ to programs, by NVRTC. */
+/* cuda_nvrtc.c - compiles CUDA C++ to programs by NVRTC. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 enum { LOG_QUOTED = 2000, MAX_ARCHS = 128, NVRTC_OUT_OF_MEMORY = 1, INCLUDE_BYTES = 640 };
 
-/* The architecture to compile for: of the device, or the newest older one, whose PTX the driver translates. */
+/* The architecture to compile for: that of the device, or the newest older one that NVRTC knows,
+ * whose PTX the driver translates. */
 static int arch_for(const struct kl_nvrtc_api *api, int cc) {
     int n = 0, archs[MAX_ARCHS], best = cc;
     if (api->GetNumSupportedArchs(&n) || n <= 0 || n > MAX_ARCHS || api->GetSupportedArchs(archs))
@@ -19,7 +20,7 @@ static int arch_for(const struct kl_nvrtc_api *api, int cc) {
     return best ? best : cc;
 }
 
-/* Quotes the beginning of the log: compilers say first what matters. */
+/* Fails with the beginning of the log: compilers report the most important error first. */
 static void fail_with_log(const struct kl_nvrtc_api *api, void *program, const char *name,
                           const char *note, struct kl_error **err) {
     size_t n = 0;
@@ -37,7 +38,8 @@ static void fail_with_log(const struct kl_nvrtc_api *api, void *program, const c
     kl_free(log);
 }
 
-/* Where the headers are that a source includes: the toolkit's, and those of the C++ library in it. */
+/* The options for the folders of headers that a source includes: those of the toolkit and of its
+ * C++ library. */
 static int include_options(const char *source, char (*text)[INCLUDE_BYTES], const char **options) {
     const char *folder = strstr(source, "#include") ? kl_nvrtc_include() : NULL;
     if (!folder) return 0;
@@ -58,12 +60,13 @@ int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary
     char arch_option[48];
     snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm",
              arch);
-    /* Products are fused where that is meant, as on the CPU; denormals, division and roots are IEEE by default. */
+    /* Multiply and add are fused only where the source says so, as on the CPU. Denormals, division
+     * and roots are IEEE by default. */
     const char *options[8] = {arch_option, "--fmad=false", "--std=c++17"};
     char headers[2][INCLUDE_BYTES];
     int n_headers = include_options(source, headers, options + 3), n_options = 3 + n_headers;
 #ifdef KL_TEST_HOOKS
-    /* As in opencl_port.c. Older compilers do not know the option. */
+    /* The reason is in opencl_port.c. Older compilers do not know the option. */
     if (getenv("KEEL_TEST_QUICK_KERNELS") && api->major >= 13)
         options[n_options++] = "--Ofast-compile=max";
 #endif

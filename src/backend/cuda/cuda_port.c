@@ -1,4 +1,5 @@
-/* cuda_port.c - programs and launches, for lower.c. The context of the calling thread is current: the slots of cuda.c have seen to it. */
+/* cuda_port.c - programs and launches, for lower.c. The slots of cuda.c have made the device's
+ * context current on the calling thread. */
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
@@ -6,16 +7,16 @@ enum { SMALLEST_SCRATCH = 1 << 20 };
 
 static int port_compile(struct kl_port *p, const char *source, const char *name, void **binary,
                         size_t *bytes, struct kl_error **err) {
-    return kl_nvrtc_compile(cuda_of_port(p)->cc, source, name, binary, bytes, err);
+    return kl_nvrtc_compile(kl_cuda_of_port(p)->cc, source, name, binary, bytes, err);
 }
 
 static int port_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
                      struct kl_error **err) {
-    struct kl_cuda *d = cuda_of_port(p);
+    struct kl_cuda *d = kl_cuda_of_port(p);
     KL_TRY(kl_cuda_enter(d, err));
-    /* CUDA takes no length: a stored program is as long as it was when it was compiled, the cache sees to that. */
+    /* CUDA takes no length. The kernel cache makes sure that a stored program is complete. */
     int result = d->api->ModuleLoadData(module, binary);
-    if (result == CU_OUT_OF_MEMORY || kl_cuda_is_fatal(result))
+    if (result == KL_CU_OUT_OF_MEMORY || kl_cuda_is_fatal(result))
         return kl_cuda_check(d, err, "cuModuleLoadData", result);
     char text[64];
     return result ? kl_fail(err, KL_ECOMPILE,
@@ -27,39 +28,40 @@ static int port_load(struct kl_port *p, const void *binary, size_t bytes, void *
 
 static int port_find(struct kl_port *p, void *module, const char *entry, void **kernel,
                      struct kl_error **err) {
-    struct kl_cuda *d = cuda_of_port(p);
+    struct kl_cuda *d = kl_cuda_of_port(p);
     KL_TRY(kl_cuda_enter(d, err));
     int result = d->api->ModuleGetFunction(kernel, module, entry);
-    if (result == CU_NOT_FOUND)
+    if (result == KL_CU_NOT_FOUND)
         return kl_fail(err, KL_ECOMPILE, "the program has no kernel '%s'", entry);
     return kl_cuda_check(d, err, "cuModuleGetFunction", result);
 }
 
 static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
                        struct kl_error **err) {
-    struct kl_cuda *d = cuda_of_port(p);
+    struct kl_cuda *d = kl_cuda_of_port(p);
     int most = 0, shared = 0;
     KL_TRY(kl_cuda_enter(d, err));
-    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&most, CU_FUNC_MAX_THREADS_PER_BLOCK, kernel)));
-    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&shared, CU_FUNC_SHARED_BYTES, kernel)));
+    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&most, KL_CU_FUNC_MAX_THREADS_PER_BLOCK, kernel)));
+    KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&shared, KL_CU_FUNC_SHARED_BYTES, kernel)));
     *limits = (struct kl_kernel_limits){(uint32_t)most, (size_t)shared};
     return KL_OK;
 }
 
-enum { SHARED_FOR_ALL = 48 << 10 }; /* more, with what the kernel declares, must be asked for */
+/* With more, including what the kernel declares, the kernel must ask for it. */
+enum { SHARED_FOR_ALL = 48 << 10 };
 
 static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
                           const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                           int n_args, struct kl_error **err) {
-    struct kl_cuda *d = cuda_of_port(p);
+    struct kl_cuda *d = kl_cuda_of_port(p);
     if (n_args > KL_MAX_KARGS)
         return kl_fail(err, KL_EINTERNAL, "a kernel with %d arguments", n_args);
     int declared = 0;
     if (shared_bytes)
-        KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&declared, CU_FUNC_SHARED_BYTES, kernel)));
+        KL_TRY(KL_CUDA(d, err, FuncGetAttribute, (&declared, KL_CU_FUNC_SHARED_BYTES, kernel)));
     if (shared_bytes && shared_bytes + (size_t)declared > SHARED_FOR_ALL)
         KL_TRY(KL_CUDA(d, err, FuncSetAttribute,
-                       (kernel, CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, (int)shared_bytes)));
+                       (kernel, KL_CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, (int)shared_bytes)));
     return kl_cuda_chain_add(d, queue, kernel, groups, local, (uint32_t)shared_bytes, args, n_args,
                              err);
 }
@@ -73,8 +75,8 @@ static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t gr
 
 static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
                      struct kl_error **err) {
-    struct kl_cuda *d = cuda_of_port(p);
-    struct cuda_queue *q = queue;
+    struct kl_cuda *d = kl_cuda_of_port(p);
+    struct kl_cuda_queue *q = queue;
     if (bytes == 0) return KL_OK;
     KL_TRY(kl_cuda_chain_flush(d, q, err));
     return KL_CUDA(d, err, MemcpyDtoDAsync, ((uintptr_t)dst, (uintptr_t)src, bytes, q->stream));
@@ -82,16 +84,17 @@ static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src,
 
 static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
                         struct kl_error **err) {
-    struct kl_cuda *d = cuda_of_port(p);
-    struct cuda_queue *q = queue;
+    struct kl_cuda *d = kl_cuda_of_port(p);
+    struct kl_cuda_queue *q = queue;
     if (bytes > q->scratch_bytes) {
         size_t room =
             2 * q->scratch_bytes > SMALLEST_SCRATCH ? 2 * q->scratch_bytes : SMALLEST_SCRATCH;
         if (room < bytes) room = bytes;
-        cu_address fresh = 0;
+        kl_cuda_address fresh = 0;
         if (kl_cuda_alloc(d, room, &fresh, NULL))
             KL_TRY(kl_cuda_alloc(d, room = bytes, &fresh, err));
-        /* The old one may be in use by what is queued. It is kept for ever: by doubling all of them together are no more than the last. */
+        /* Queued commands may still use the old memory, so it is kept for ever. Sizes double, so
+         * all old memory together is no larger than the new one. */
         q->scratch = fresh;
         q->scratch_bytes = room;
     }

@@ -1,27 +1,30 @@
-/* cuda_queue.c - streams, events, handing over, and waking the settlement thread.
+/* cuda_queue.c - streams, events, hand-over, and waking the settlement thread.
  *
- * CUDA is asked to tell of an event only when the settlement thread is about to sleep on it: most command buffers are settled by who submits
- * or waits, and a notification costs microseconds. Then a second stream per queue waits for the event and calls the host. */
+ * CUDA is asked to notify of an event only when the settlement thread is about to sleep on it: the
+ * threads that submit or wait settle most command buffers themselves, and a notification costs
+ * microseconds. For a notification a second stream per queue waits for the event and calls the
+ * host. */
 #include <time.h>
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
 enum {
-    /* CUDA does not promise the call when the device is lost meanwhile, so a sleeper looks from time to time, .. */
+    /* CUDA does not promise the call when the device is lost, so the sleeping thread checks at this
+     * interval, */
     LOOK_EVERY_MS = 50,
-    /* .. and often when CUDA could not be asked. */
+    /* And at this one when CUDA could not be asked to notify. */
     LOOK_UNARMED_MS = 1,
 };
 
 int kl_cuda_queue_new(struct kl_driver *driver, int stream_index, void **queue,
                       struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     KL_TRY(kl_cuda_enter(d, err));
-    struct cuda_queue *q = kl_calloc(1, sizeof *q);
+    struct kl_cuda_queue *q = kl_calloc(1, sizeof *q);
     if (!q) return kl_fail_nomem(err);
-    int rc = KL_CUDA(d, err, StreamCreate, (&q->stream, CU_STREAM_IS_NON_BLOCKING));
-    if (!rc) rc = KL_CUDA(d, err, StreamCreate, (&q->notify, CU_STREAM_IS_NON_BLOCKING));
+    int rc = KL_CUDA(d, err, StreamCreate, (&q->stream, KL_CU_STREAM_IS_NON_BLOCKING));
+    if (!rc) rc = KL_CUDA(d, err, StreamCreate, (&q->notify, KL_CU_STREAM_IS_NON_BLOCKING));
     if (!rc) rc = kl_cuda_chain_new(d, &q->chain, err);
     if (rc) {
         if (q->notify) d->api->StreamDestroy(q->notify);
@@ -36,15 +39,15 @@ int kl_cuda_queue_new(struct kl_driver *driver, int stream_index, void **queue,
 /* ---- events ---- */
 
 int kl_cuda_event_new(struct kl_driver *driver, void **event, struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     KL_TRY(kl_cuda_enter(d, err));
     kl_mutex_lock(&d->mu);
-    struct cuda_event *e = d->free_events;
+    struct kl_cuda_event *e = d->free_events;
     if (e) d->free_events = e->next;
     kl_mutex_unlock(&d->mu);
     if (!e) {
         if (!(e = kl_calloc(1, sizeof *e))) return kl_fail_nomem(err);
-        int rc = KL_CUDA(d, err, EventCreate, (&e->cu, CU_EVENT_HAS_NO_TIMING));
+        int rc = KL_CUDA(d, err, EventCreate, (&e->cu, KL_CU_EVENT_HAS_NO_TIMING));
         if (rc) {
             kl_free(e);
             return rc;
@@ -59,7 +62,7 @@ int kl_cuda_event_new(struct kl_driver *driver, void **event, struct kl_error **
     return KL_OK;
 }
 
-static void event_release(struct cuda_event *e) {
+static void event_release(struct kl_cuda_event *e) {
     if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
     kl_mutex_lock(&e->dev->mu);
     e->next = e->dev->free_events;
@@ -68,20 +71,20 @@ static void event_release(struct cuda_event *e) {
 }
 
 void kl_cuda_event_free(struct kl_driver *driver, void *event) {
-    if (!atomic_load(&cuda_of(driver)->forked)) event_release(event);
+    if (!atomic_load(&kl_cuda_of(driver)->forked)) event_release(event);
 }
 
 int kl_cuda_event_query(struct kl_driver *driver, void *event) {
-    struct kl_cuda *d = cuda_of(driver);
-    struct cuda_event *e = event;
+    struct kl_cuda *d = kl_cuda_of(driver);
+    struct kl_cuda_event *e = event;
     if (atomic_load_explicit(&e->done, memory_order_acquire)) return 1;
     if (kl_cuda_enter(d, NULL)) return KL_EDEVICELOST;
-    /* CUDA calls an event complete that was never recorded. */
+    /* CUDA reports an event that was never recorded as complete. */
     if (!atomic_load_explicit(&e->recorded, memory_order_acquire)) return 0;
     int result = d->api->EventQuery(e->cu);
-    if (result == CU_NOT_READY) return 0;
-    if (result !=
-        CU_SUCCESS) { /* whatever it is: what was submitted will never be known to be complete */
+    if (result == KL_CU_NOT_READY) return 0;
+    /* Whatever the error is, the commands will never be known to be complete. */
+    if (result != KL_CU_SUCCESS) {
         kl_cuda_note_lost(d, result);
         return KL_EDEVICELOST;
     }
@@ -90,15 +93,15 @@ int kl_cuda_event_query(struct kl_driver *driver, void *event) {
 }
 
 void kl_cuda_why_lost(struct kl_driver *driver, char *text, size_t room) {
-    int result = atomic_load(&cuda_of(driver)->lost);
+    int result = atomic_load(&kl_cuda_of(driver)->lost);
     if (result) kl_cuda_error_name(result, text, room);
 }
 
 /* ---- waking the settlement thread ---- */
 
-/* On a thread of CUDA's, which must not call CUDA. */
+/* Called on a thread of CUDA, which must not call CUDA. */
 static void notified(void *arg) {
-    struct cuda_event *e = arg;
+    struct kl_cuda_event *e = arg;
     struct kl_cuda *d = e->dev;
     atomic_store_explicit(&e->done, true, memory_order_release);
     kl_mutex_lock(&d->mu);
@@ -107,8 +110,8 @@ static void notified(void *arg) {
     event_release(e);
 }
 
-/* Whether CUDA will tell of e. The settlement thread only. */
-static bool arm(struct kl_cuda *d, struct cuda_event *e) {
+/* Asks CUDA to notify of e; true when it will. Only the settlement thread calls it. */
+static bool arm(struct kl_cuda *d, struct kl_cuda_event *e) {
     if (atomic_load(&e->armed)) return true;
     if (!atomic_load_explicit(&e->recorded, memory_order_acquire)) return false;
     atomic_fetch_add(&e->refs, 1);
@@ -121,7 +124,8 @@ static bool arm(struct kl_cuda *d, struct cuda_event *e) {
     return true;
 }
 
-/* Whether one is complete or the device is lost; asks CUDA to tell of the others. *all: it will, of every one. */
+/* Whether an event is complete or the device is lost. Otherwise asks CUDA to notify of the events;
+ * *all: it will, of every one. */
 static bool any_done(struct kl_cuda *d, void *const *events, int n, bool *all) {
     *all = true;
     for (int i = 0; i < n; i++)
@@ -134,12 +138,12 @@ static bool any_done(struct kl_cuda *d, void *const *events, int n, bool *all) {
 static bool flagged(struct kl_cuda *d, void *const *events, int n) {
     if (d->woken || atomic_load(&d->lost)) return true;
     for (int i = 0; i < n; i++)
-        if (atomic_load_explicit(&((struct cuda_event *)events[i])->done, memory_order_acquire))
+        if (atomic_load_explicit(&((struct kl_cuda_event *)events[i])->done, memory_order_acquire))
             return true;
     return false;
 }
 
-/* Sleeps until `changed` or for so long, mu held. */
+/* Sleeps until `changed` is signalled or `ms` have passed. The caller holds mu. */
 static void sleep_ms(struct kl_cuda *d, long ms) {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -150,7 +154,7 @@ static void sleep_ms(struct kl_cuda *d, long ms) {
 }
 
 void kl_cuda_wait_any(struct kl_driver *driver, void *const *events, int n) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     if (kl_cuda_enter(d, NULL)) return;
     kl_mutex_lock(&d->mu);
     while (!flagged(d, events, n)) {
@@ -166,7 +170,7 @@ void kl_cuda_wait_any(struct kl_driver *driver, void *const *events, int n) {
 }
 
 void kl_cuda_wake(struct kl_driver *driver) {
-    struct kl_cuda *d = cuda_of(driver);
+    struct kl_cuda *d = kl_cuda_of(driver);
     if (atomic_load(&d->forked)) return;
     kl_mutex_lock(&d->mu);
     d->woken = true;
@@ -176,10 +180,10 @@ void kl_cuda_wake(struct kl_driver *driver) {
 
 /* ---- handing over ---- */
 
-static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_command *commands, int n,
-               void *const *waits, int n_waits, struct cuda_event *e, struct kl_error **err) {
+static int run(struct kl_cuda *d, struct kl_cuda_queue *q, const struct kl_command *commands, int n,
+               void *const *waits, int n_waits, struct kl_cuda_event *e, struct kl_error **err) {
     for (int i = 0; i < n_waits; i++) {
-        struct cuda_event *w = waits[i];
+        struct kl_cuda_event *w = waits[i];
         if (!atomic_load_explicit(&w->done, memory_order_acquire))
             KL_TRY(KL_CUDA(d, err, StreamWaitEvent, (q->stream, w->cu, 0)));
     }
@@ -191,9 +195,9 @@ static int run(struct kl_cuda *d, struct cuda_queue *q, const struct kl_command 
 int kl_cuda_submit(struct kl_driver *driver, void *queue, const struct kl_command *commands, int n,
                    void *const *waits, int n_waits, struct kl_fault_words *brings_back,
                    void *signal, struct kl_error **err) {
-    struct kl_cuda *d = cuda_of(driver);
-    struct cuda_queue *q = queue;
-    struct cuda_event *e = signal;
+    struct kl_cuda *d = kl_cuda_of(driver);
+    struct kl_cuda_queue *q = queue;
+    struct kl_cuda_event *e = signal;
     KL_TRY(kl_cuda_enter(d, err));
     e->notify = q->notify;
     int rc = run(d, q, commands, n, waits, n_waits, e, err);
@@ -201,13 +205,15 @@ int kl_cuda_submit(struct kl_driver *driver, void *queue, const struct kl_comman
         atomic_store_explicit(&e->recorded, true, memory_order_release);
         return KL_OK;
     }
-    /* What was launched may still run, and what it works on is about to be given back. */
+    /* Launched commands may still run, but the memory that they use is about to be released, so
+     * this waits for them. */
     int result = d->api->StreamSynchronize(q->stream);
-    if (result != CU_SUCCESS) {
+    if (result != KL_CU_SUCCESS) {
         kl_cuda_note_lost(d, result);
         return KL_EDEVICELOST;
     }
-    /* It may have left faults of operations that have now failed for another reason, and the GPU layer believes words clear that it was not brought. */
+    /* The commands that ran may have left faults of operations that have now failed for another
+     * reason. The GPU layer takes words for clear when no submission brought them back. */
     if (brings_back) kl_cuda_words_clear(driver, brings_back);
     return rc;
 }

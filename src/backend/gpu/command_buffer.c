@@ -1,4 +1,5 @@
-/* command_buffer.c - what a command buffer owns, and giving it back. */
+/* command_buffer.c - what a command buffer owns (arena, commands, waits, fault words) and how it is
+ * released. */
 #include <string.h>
 
 #include "backend/gpu/gpu_internal.h"
@@ -6,20 +7,20 @@
 
 /* ---- arena ---- */
 
-struct chunk {
-    struct chunk *next;
+struct kl_gpu_arena_chunk {
+    struct kl_gpu_arena_chunk *next;
     size_t used, room;
 };
 enum { CHUNK_BYTES = 16 << 10 };
 
-void *cb_alloc(struct cb *cb, size_t bytes) {
+void *kl_command_buffer_alloc(struct kl_command_buffer *cb, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
-    struct chunk *c = cb->arena.chunks;
+    struct kl_gpu_arena_chunk *c = cb->arena.chunks;
     if (!c || c->room - c->used < bytes) {
         size_t room = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        struct chunk *fresh = kl_malloc(sizeof *fresh + 16 + room);
+        struct kl_gpu_arena_chunk *fresh = kl_malloc(sizeof *fresh + 16 + room);
         if (!fresh) return NULL;
-        *fresh = (struct chunk){c, 0, room};
+        *fresh = (struct kl_gpu_arena_chunk){c, 0, room};
         cb->arena.chunks = c = fresh;
     }
     char *base = (char *)(((uintptr_t)(c + 1) + 15) & ~(uintptr_t)15);
@@ -38,7 +39,7 @@ static int reserve(void **v, int n, int *room, size_t item) {
     return KL_OK;
 }
 
-struct kl_command *cb_command(struct cb *cb) {
+struct kl_command *kl_command_buffer_command(struct kl_command_buffer *cb) {
     void *v = cb->commands;
     if (reserve(&v, cb->n_commands, &cb->commands_room, sizeof *cb->commands)) return NULL;
     cb->commands = v;
@@ -47,7 +48,7 @@ struct kl_command *cb_command(struct cb *cb) {
     return c;
 }
 
-int cb_wait_for(struct cb *cb, struct cb *other) {
+int kl_command_buffer_wait_for(struct kl_command_buffer *cb, struct kl_command_buffer *other) {
     for (int i = 0; i < cb->n_waits; i++)
         if (cb->waits[i] == other) return KL_OK;
     void *v = cb->waits;
@@ -60,7 +61,7 @@ int cb_wait_for(struct cb *cb, struct cb *other) {
 
 /* ---- fault words ---- */
 
-int cb_hold_words(struct cb *cb, struct kl_fault_words *w) {
+int kl_command_buffer_hold_words(struct kl_command_buffer *cb, struct kl_fault_words *w) {
     if (w == cb->words) return KL_OK;
     for (int i = 0; i < cb->n_held; i++)
         if (cb->held[i] == w) return KL_OK;
@@ -91,7 +92,8 @@ static int words_take(struct kl_queue *q, struct kl_fault_words **out, struct kl
     return KL_OK;
 }
 
-int cb_words(struct cb *cb, int n, struct kl_word_ref *out, struct kl_error **err) {
+int kl_command_buffer_words(struct kl_command_buffer *cb, int n, struct kl_word_ref *out,
+                            struct kl_error **err) {
     if (!cb->words) KL_TRY(words_take(cb->queue, &cb->words, err));
     if (cb->words->n_used + n > KL_WORDS) return KL_ELIMIT;
     *out = (struct kl_word_ref){cb->words, cb->words->n_used};
@@ -99,16 +101,19 @@ int cb_words(struct cb *cb, int n, struct kl_word_ref *out, struct kl_error **er
     return KL_OK;
 }
 
-int cb_word_pair(struct cb *cb, struct kl_word_ref *out, struct kl_error **err) {
+int kl_command_buffer_word_pair(struct kl_command_buffer *cb, struct kl_word_ref *out,
+                                struct kl_error **err) {
     struct kl_word_ref skipped;
     if (!cb->words) KL_TRY(words_take(cb->queue, &cb->words, err));
-    if (cb->words->n_used % 2) KL_TRY(cb_words(cb, 1, &skipped, err));
-    return cb_words(cb, 2, out, err);
+    if (cb->words->n_used % 2) KL_TRY(kl_command_buffer_words(cb, 1, &skipped, err));
+    return kl_command_buffer_words(cb, 2, out, err);
 }
 
-void words_release(struct device *dev, struct kl_queue *q, struct kl_fault_words *w) {
+void kl_fault_words_release(struct kl_gpu_device *dev, struct kl_queue *q,
+                            struct kl_fault_words *w) {
     if (atomic_fetch_sub(&w->refs, 1) != 1) return;
-    /* Nobody in flight reads or writes it any more. Only a chunk with a word that fired is cleared. */
+    /* No command in flight reads or writes this chunk any more. It needs clearing only when a word
+     * in it fired. */
     if (w->host[0] != KL_WORD_CLEAR) dev->driver->ops->words_clear(dev->driver, w);
     kl_mutex_lock(&dev->mu);
     w->next = q->clear_words;
@@ -118,8 +123,8 @@ void words_release(struct device *dev, struct kl_queue *q, struct kl_fault_words
 
 /* ---- life ---- */
 
-struct cb *cb_new(struct kl_queue *q, struct kl_error **err) {
-    struct cb *cb = kl_calloc(1, sizeof *cb);
+struct kl_command_buffer *kl_command_buffer_new(struct kl_queue *q, struct kl_error **err) {
+    struct kl_command_buffer *cb = kl_calloc(1, sizeof *cb);
     if (!cb) {
         kl_fail_nomem(err);
         return NULL;
@@ -134,7 +139,7 @@ struct cb *cb_new(struct kl_queue *q, struct kl_error **err) {
     return cb;
 }
 
-static void op_drop(struct op *op) {
+static void op_drop(struct kl_gpu_op *op) {
     for (int i = 0; i < op->n_in; i++) {
         kl_fate_release(op->in[i]->fate);
         kl_buffer_release(op->in[i]->buffer);
@@ -143,28 +148,29 @@ static void op_drop(struct op *op) {
     if (op->release_ctx) op->release_ctx(op->ctx);
 }
 
-void cb_empty(struct cb *cb) {
-    struct device *dev = cb->queue->dev;
-    for (struct op *op = cb->first; op; op = op->next) op_drop(op);
+void kl_command_buffer_empty(struct kl_command_buffer *cb) {
+    struct kl_gpu_device *dev = cb->queue->dev;
+    for (struct kl_gpu_op *op = cb->first; op; op = op->next) op_drop(op);
     cb->first = cb->last = NULL;
-    for (int i = 0; i < cb->n_held; i++) words_release(dev, cb->queue, cb->held[i]);
+    for (int i = 0; i < cb->n_held; i++) kl_fault_words_release(dev, cb->queue, cb->held[i]);
     cb->n_held = 0;
-    if (cb->words) words_release(dev, cb->queue, cb->words);
+    if (cb->words) kl_fault_words_release(dev, cb->queue, cb->words);
     cb->words = NULL;
     int n_waits = cb->n_waits;
     cb->n_waits = 0;
     for (int i = 0; i < n_waits; i++)
-        cb_release(cb->waits[i]); /* they are settled, so they hold nothing further */
-    for (struct chunk *c = cb->arena.chunks, *next; c; c = next) {
+        kl_command_buffer_release(
+            cb->waits[i]); /* the producers are settled, so they hold nothing further */
+    for (struct kl_gpu_arena_chunk *c = cb->arena.chunks, *next; c; c = next) {
         next = c->next;
         kl_free(c);
     }
     cb->arena.chunks = NULL;
 }
 
-void cb_release(struct cb *cb) {
+void kl_command_buffer_release(struct kl_command_buffer *cb) {
     if (atomic_fetch_sub_explicit(&cb->refs, 1, memory_order_acq_rel) != 1) return;
-    struct device *dev = cb->queue->dev;
+    struct kl_gpu_device *dev = cb->queue->dev;
     kl_assert(!cb->first && cb->n_waits == 0);
     dev->driver->ops->event_free(dev->driver, cb->event);
     kl_error_release(cb->error);
@@ -175,11 +181,11 @@ void cb_release(struct cb *cb) {
     atomic_fetch_sub(&dev->n_cbs, 1);
 }
 
-bool cb_is_valid(const struct cb *cb) {
+bool kl_command_buffer_is_valid(const struct kl_command_buffer *cb) {
     int n = 0;
-    const struct op *last = NULL;
-    for (const struct op *op = cb->first; op; op = op->next, n++) {
-        if (op->cb != cb || op->n_taints > MAX_TAINTS) return false;
+    const struct kl_gpu_op *last = NULL;
+    for (const struct kl_gpu_op *op = cb->first; op; op = op->next, n++) {
+        if (op->cb != cb || op->n_taints > KL_MAX_TAINTS) return false;
         last = op;
     }
     if (n != cb->n_ops || last != cb->last) return false;

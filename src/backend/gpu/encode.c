@@ -1,4 +1,5 @@
-/* encode.c - operations into the open command buffer of their stream. The holder of the stream's executor role calls it. */
+/* encode.c - encodes operations into the open command buffer of their stream. Only the holder of
+ * the stream's executor role calls it. */
 #include <string.h>
 
 #include "backend/fault.h"
@@ -6,15 +7,17 @@
 #include "base/op_params.h"
 #include "base/validate.h"
 
-bool gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f, struct kl_wait *w) {
+bool kl_gpu_waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
+                      struct kl_wait *w) {
     struct kl_timeline *t = f->timeline;
-    /* A value of this device is waited for on the device; the host waits only until it has been handed over. */
-    bool ours = t->handed && ((struct kl_queue *)t->queue)->dev == device_of(b);
+    /* The device itself waits for a value of its own; the host waits only until the command that
+     * makes it has been handed over. */
+    bool ours = t->handed && ((struct kl_queue *)t->queue)->dev == kl_gpu_device_of(b);
     *w = (struct kl_wait){ours ? t->handed : t, f->ticket};
     return kl_timeline_done(w->timeline) < w->ticket;
 }
 
-static int refuse(struct device *dev, struct kl_error **err) {
+static int refuse(struct kl_gpu_device *dev, struct kl_error **err) {
     struct kl_error *lost = atomic_load(&dev->lost);
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
     if (atomic_load(&dev->forked))
@@ -24,10 +27,11 @@ static int refuse(struct device *dev, struct kl_error **err) {
     return KL_OK;
 }
 
-static int copy_tensor(struct cb *cb, struct kl_tensor *to, const struct kl_tensor *from) {
+static int copy_tensor(struct kl_command_buffer *cb, struct kl_tensor *to,
+                       const struct kl_tensor *from) {
     if (!to) return KL_ENOMEM;
     size_t n = (size_t)from->ndim;
-    int64_t *strides = cb_alloc(cb, n * (sizeof(int64_t) + sizeof(int)) + 1);
+    int64_t *strides = kl_command_buffer_alloc(cb, n * (sizeof(int64_t) + sizeof(int)) + 1);
     if (!strides) return KL_ENOMEM;
     int *dims = (int *)(strides + n);
     if (n) {
@@ -42,7 +46,8 @@ static int copy_tensor(struct cb *cb, struct kl_tensor *to, const struct kl_tens
     return KL_OK;
 }
 
-/* What the inputs say: command buffers to wait for, fault words to depend on, and whether one has failed for certain. */
+/* What the inputs of an operation determine: the fault words that it depends on, and whether an
+ * input is known to have failed. The command buffers to wait for are noted in the open one. */
 struct inputs {
     bool drop;
     struct kl_word_ref *taints;
@@ -55,37 +60,40 @@ static void add_taint(struct inputs *in, struct kl_word_ref w) {
     in->taints[in->n_taints++] = w;
 }
 
-/* At most so many words do the inputs depend on: those that are settled meanwhile drop out. */
-static int count_taints(struct device *dev, const struct kl_task *t) {
+/* An upper bound of the number of fault words that the inputs depend on. Inputs that are settled
+ * between this call and the next lock need none, so the final number may be smaller. */
+static int count_taints(struct kl_gpu_device *dev, const struct kl_task *t) {
     int n = 0;
     kl_mutex_lock(&dev->mu);
     for (int i = 0; i < t->n_in; i++) {
-        const struct op *producer = t->in[i]->fate->device_op;
+        const struct kl_gpu_op *producer = t->in[i]->fate->device_op;
         n += producer ? producer->n_taints : 0;
     }
     kl_mutex_unlock(&dev->mu);
     return n;
 }
 
-static int look_at_inputs(struct cb *cb, struct kl_task *t, struct inputs *in) {
-    struct device *dev = cb->queue->dev;
+static int look_at_inputs(struct kl_command_buffer *cb, struct kl_task *t, struct inputs *in) {
+    struct kl_gpu_device *dev = cb->queue->dev;
     int rc = KL_OK, n_taints = count_taints(dev, t);
-    if (n_taints && !(in->taints = cb_alloc(cb, (size_t)n_taints * sizeof *in->taints)))
+    if (n_taints &&
+        !(in->taints = kl_command_buffer_alloc(cb, (size_t)n_taints * sizeof *in->taints)))
         return KL_ENOMEM;
     kl_mutex_lock(&dev->mu);
     for (int i = 0; i < t->n_in && !rc; i++) {
         struct kl_fate *f = t->in[i]->fate;
-        struct op *producer = f->device_op;
-        if (!producer) { /* settled, perhaps only just now */
+        struct kl_gpu_op *producer = f->device_op;
+        if (!producer) { /* the input is settled, perhaps since the count was taken */
             in->drop = in->drop || kl_fate_error(f) != NULL;
             continue;
         }
         in->drop = in->drop || producer->dropped || producer->cb->error;
         for (int k = 0; k < producer->n_taints && !rc; k++) {
             add_taint(in, producer->taints[k]);
-            rc = cb_hold_words(cb, producer->taints[k].words);
+            rc = kl_command_buffer_hold_words(cb, producer->taints[k].words);
         }
-        if (!rc && producer->cb->queue != cb->queue) rc = cb_wait_for(cb, producer->cb);
+        if (!rc && producer->cb->queue != cb->queue)
+            rc = kl_command_buffer_wait_for(cb, producer->cb);
     }
     kl_mutex_unlock(&dev->mu);
     return rc;
@@ -103,28 +111,30 @@ static void fill_arg(struct kl_arg *a, const struct kl_tensor *t, const struct k
     a->strides = copy->strides;
 }
 
-/* The record, with everything that settlement needs. Nothing is retained yet. */
-static struct op *record(struct cb *cb, struct kl_task *t) {
-    struct op *op = cb_alloc(cb, sizeof *op);
+/* The record of the operation, with everything that settlement needs. Nothing is retained yet. */
+static struct kl_gpu_op *record(struct kl_command_buffer *cb, struct kl_task *t) {
+    struct kl_gpu_op *op = kl_command_buffer_alloc(cb, sizeof *op);
     if (!op) return NULL;
     op->cb = cb;
     op->op = t->op;
     op->n_in = t->n_in;
     op->n_out = t->n_out;
-    op->in = cb_alloc(cb, (size_t)t->n_in * sizeof *op->in);
-    op->out = cb_alloc(cb, (size_t)t->n_out * sizeof *op->out);
-    void *params = cb_alloc(cb, t->params_bytes);
+    op->in = kl_command_buffer_alloc(cb, (size_t)t->n_in * sizeof *op->in);
+    op->out = kl_command_buffer_alloc(cb, (size_t)t->n_out * sizeof *op->out);
+    void *params = kl_command_buffer_alloc(cb, t->params_bytes);
     if (!op->in || !op->out || !params) return NULL;
     if (t->params_bytes) memcpy(params, t->params, t->params_bytes);
     op->params = params;
     op->name = kl_task_name(t);
-    if (t->op == KL_OP_CALL || t->op == KL_OP_KERNEL) { /* whose names go with them */
-        char *own_name = cb_alloc(cb, strlen(op->name) + 1);
+    /* Their names live only as long as the task. */
+    if (t->op == KL_OP_CALL || t->op == KL_OP_KERNEL) {
+        char *own_name = kl_command_buffer_alloc(cb, strlen(op->name) + 1);
         if (!own_name) return NULL;
         op->name = strcpy(own_name, op->name);
     }
     for (int i = 0; i < t->n_in; i++)
-        if (copy_tensor(cb, op->in[i] = cb_alloc(cb, sizeof(struct kl_tensor)), t->in[i]))
+        if (copy_tensor(cb, op->in[i] = kl_command_buffer_alloc(cb, sizeof(struct kl_tensor)),
+                        t->in[i]))
             return NULL;
     return op;
 }
@@ -138,10 +148,10 @@ static bool can_fault(const struct kl_task *t) {
     return t->op == KL_OP_CALL || ((kl_op_flags(t->op) & KL_OPF_CHECKED) && !t->proved);
 }
 
-static struct kl_command *new_command(struct cb *cb, enum kl_command_kind kind, const struct op *op,
-                                      int n_args) {
-    struct kl_arg *args = cb_alloc(cb, (size_t)n_args * sizeof *args + 1);
-    struct kl_command *c = args ? cb_command(cb) : NULL;
+static struct kl_command *new_command(struct kl_command_buffer *cb, enum kl_command_kind kind,
+                                      const struct kl_gpu_op *op, int n_args) {
+    struct kl_arg *args = kl_command_buffer_alloc(cb, (size_t)n_args * sizeof *args + 1);
+    struct kl_command *c = args ? kl_command_buffer_command(cb) : NULL;
     if (!c) return NULL;
     c->kind = kind;
     c->op = op->op;
@@ -151,17 +161,17 @@ static struct kl_command *new_command(struct cb *cb, enum kl_command_kind kind, 
     return c;
 }
 
-static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool before,
-                          struct kl_error **err) {
-    struct device *dev = cb->queue->dev;
+static int guard_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t,
+                          bool before, struct kl_error **err) {
+    struct kl_gpu_device *dev = cb->queue->dev;
     int n = t->n_in + t->n_out;
     struct kl_command *check = NULL;
     if (!before) {
-        KL_TRY(cb_words(cb, 1, &op->check, err));
+        KL_TRY(kl_command_buffer_words(cb, 1, &op->check, err));
         check = new_command(cb, KL_CMD_GUARD_CHECK, op, n);
         if (!check) return KL_ENOMEM;
-        check->tenants = cb_alloc(cb, (size_t)n * sizeof *check->tenants);
-        check->bytes = cb_alloc(cb, (size_t)n * sizeof *check->bytes);
+        check->tenants = kl_command_buffer_alloc(cb, (size_t)n * sizeof *check->tenants);
+        check->bytes = kl_command_buffer_alloc(cb, (size_t)n * sizeof *check->bytes);
         if (!check->tenants || !check->bytes) return KL_ENOMEM;
         check->word = op->check;
         op->check_bytes = check->bytes;
@@ -179,8 +189,8 @@ static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool 
         } else if (b->needs_guard) {
             struct kl_command *c = new_command(cb, KL_CMD_GUARD_FILL, op, 1);
             if (!c) return KL_ENOMEM;
-            c->tenants = cb_alloc(cb, sizeof *c->tenants);
-            c->bytes = cb_alloc(cb, sizeof *c->bytes);
+            c->tenants = kl_command_buffer_alloc(cb, sizeof *c->tenants);
+            c->bytes = kl_command_buffer_alloc(cb, sizeof *c->bytes);
             if (!c->tenants || !c->bytes) return KL_ENOMEM;
             c->args[0].data = b->ptr;
             c->tenants[0] = b->tenant;
@@ -190,9 +200,9 @@ static int guard_commands(struct cb *cb, struct op *op, struct kl_task *t, bool 
     return KL_OK;
 }
 
-static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
+static int launch_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t,
                            const struct inputs *in) {
-    struct device *dev = cb->queue->dev;
+    struct kl_gpu_device *dev = cb->queue->dev;
     bool guarded = t->op == KL_OP_KERNEL ||
                    (t->op == KL_OP_CALL && ((const struct kl_call_params *)t->params)->guarded);
     bool checked = (kl_op_flags(t->op) & KL_OPF_CHECKED) != 0;
@@ -204,7 +214,7 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
         struct kl_command *c = new_command(cb, KL_CMD_LAUNCH, op, k ? 0 : n_args);
         if (!c) return KL_ENOMEM;
         if (k) {
-            c->args = args; /* the launches of one operation share them */
+            c->args = args; /* the launches of one operation share their arguments */
         } else {
             args = c->args;
             for (int i = 0; i < t->n_in; i++) {
@@ -217,7 +227,7 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
                 fill_arg(&args[t->n_in + i], t->out[i], &copy, &dev->memory);
             }
             if (t->workspace) {
-                int *dims = cb_alloc(cb, sizeof(int64_t) * 2);
+                int *dims = kl_command_buffer_alloc(cb, sizeof(int64_t) * 2);
                 if (!dims) return KL_ENOMEM;
                 int64_t *stride = (int64_t *)(void *)(dims + 2);
                 *dims = t->workspace->bytes < INT32_MAX ? (int)t->workspace->bytes : INT32_MAX;
@@ -250,22 +260,26 @@ static int launch_commands(struct cb *cb, struct op *op, struct kl_task *t,
     return KL_OK;
 }
 
-/* What the outputs depend on: the inputs' words and its own; merged into one word when they are many. */
-static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl_error **err) {
+/* Sets the fault words that the outputs depend on: those of the inputs and those of the operation
+ * itself. When they are many, a command merges them into one word. */
+static int set_taints(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct inputs *in,
+                      struct kl_error **err) {
     int n = in->n_taints;
     struct kl_word_ref *all = in->taints;
     if (n + op->n_words == 0) return KL_OK;
-    bool merge = n + op->n_words > MAX_TAINTS;
-    op->taints = cb_alloc(cb, (size_t)(merge ? 1 : n + op->n_words) * sizeof *op->taints);
+    bool merge = n + op->n_words > KL_MAX_TAINTS;
+    op->taints =
+        kl_command_buffer_alloc(cb, (size_t)(merge ? 1 : n + op->n_words) * sizeof *op->taints);
     if (!op->taints) return KL_ENOMEM;
     if (merge) {
-        struct kl_word_ref *list = cb_alloc(cb, (size_t)(n + op->n_words) * sizeof *list);
+        struct kl_word_ref *list =
+            kl_command_buffer_alloc(cb, (size_t)(n + op->n_words) * sizeof *list);
         struct kl_word_ref merged;
         if (!list) return KL_ENOMEM;
         if (n) memcpy(list, all, (size_t)n * sizeof *list);
         for (int k = 0; k < op->n_words; k++)
             list[n + k] = (struct kl_word_ref){op->word.words, op->word.index + k};
-        KL_TRY(cb_words(cb, 1, &merged, err));
+        KL_TRY(kl_command_buffer_words(cb, 1, &merged, err));
         struct kl_command *c = new_command(cb, KL_CMD_MERGE, op, 0);
         if (!c) return KL_ENOMEM;
         c->guards = list;
@@ -282,20 +296,21 @@ static int set_taints(struct cb *cb, struct op *op, struct inputs *in, struct kl
     return KL_OK;
 }
 
-static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **out,
-                       struct kl_error **err) {
+static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool drop,
+                       struct kl_gpu_op **out, struct kl_error **err) {
     struct inputs in = {.drop = drop};
-    struct op *op = record(cb, t);
+    struct kl_gpu_op *op = record(cb, t);
     if (!op) return KL_ENOMEM;
     KL_TRY(look_at_inputs(cb, t, &in));
     op->dropped = in.drop;
     *out = op;
     if (op->dropped) return KL_OK;
     if (kernel_of(t) && can_fault(t)) {
-        /* Code and position. Either tells consumers that it has failed, so they depend on one of them. */
+        /* A pair of words holds code and position. Each of the two tells consumers of a failure, so
+         * consumers depend on one word only. */
         op->positions_per_word = INT64_MAX;
         op->n_words = 1;
-        KL_TRY(cb_word_pair(cb, &op->word, err));
+        KL_TRY(kl_command_buffer_word_pair(cb, &op->word, err));
     } else if (can_fault(t)) {
         int64_t positions = t->op == KL_OP_CALL ? 1 : kl_fault_positions(t->op, t->n_in, t->in);
         op->positions_per_word = cb->queue->dev->driver->max_positions;
@@ -305,7 +320,7 @@ static int encode_into(struct cb *cb, struct kl_task *t, bool drop, struct op **
             return kl_fail(err, KL_EUNSUPPORTED,
                            "%s has %lld positions, more than one device operation can check",
                            op->name, (long long)positions);
-        KL_TRY(cb_words(cb, op->n_words, &op->word, err));
+        KL_TRY(kl_command_buffer_words(cb, op->n_words, &op->word, err));
     } else {
         op->positions_per_word = INT64_MAX;
     }
@@ -331,13 +346,15 @@ static void release_kernel(void *desc) {
     kl_kernel_desc_release(desc);
 }
 
-/* Nothing can fail any more: retains, and makes the operation visible to consumers. */
-static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
-    struct device *dev = cb->queue->dev;
+/* Called when nothing can fail any more: retains what settlement needs, and makes the operation
+ * visible to consumers. */
+static void adopt(struct kl_command_buffer *cb, struct kl_task *t, struct kl_gpu_op *op) {
+    struct kl_gpu_device *dev = cb->queue->dev;
     bool keeps_index = op->n_words && t->op != KL_OP_CALL && t->op != KL_OP_KERNEL;
     for (int i = 0; i < t->n_in; i++) {
         op->in[i]->fate = kl_fate_retain(t->in[i]->fate);
-        /* The index values are read at settlement: until then their block is neither donated nor reused. */
+        /* The index values are read at settlement: until then their block is neither donated nor
+         * reused. */
         if (!keeps_index || !kl_dtype_is_int(op->in[i]->dtype)) continue;
         op->in[i]->buffer = kl_buffer_retain(t->in[i]->buffer);
         struct kl_block *b = t->in[i]->buffer->block;
@@ -347,8 +364,8 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
         op->out[i] = kl_fate_retain(t->out[i]->fate);
         if (!donated(t, i)) cb->new_bytes += (int64_t)t->out[i]->buffer->bytes;
     }
-    for (int i = 0; i < t->n_in + t->n_out;
-         i++) { /* their guards are among the commands, which will now be kept */
+    /* The commands that write the guards of these blocks are certain to be kept now. */
+    for (int i = 0; i < t->n_in + t->n_out; i++) {
         struct kl_buffer *buf = i < t->n_in ? t->in[i]->buffer : t->out[i - t->n_in]->buffer;
         struct kl_block *b = kl_buffer_block_on(buf, &dev->memory);
         if (b && b->needs_guard && !op->dropped) b->needs_guard = false;
@@ -381,62 +398,68 @@ static void adopt(struct cb *cb, struct kl_task *t, struct op *op) {
 
 static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
     KL_TRY(refuse(q->dev, err));
-    KL_TRY(gpu_settlement_start(q->dev, err));
+    KL_TRY(kl_gpu_settlement_start(q->dev, err));
     for (int attempt = 0;; attempt++) {
-        if (!q->open && !(q->open = cb_new(q, err))) return KL_ENOMEM;
-        struct op *op = NULL;
+        if (!q->open && !(q->open = kl_command_buffer_new(q, err))) return KL_ENOMEM;
+        struct kl_gpu_op *op = NULL;
         int n_commands = q->open->n_commands;
         int rc = encode_into(q->open, t, drop, &op, err);
         if (rc == KL_OK) {
             adopt(q->open, t, op);
             return KL_OK;
         }
-        q->open->n_commands =
-            n_commands; /* what it had of the arena is freed with the command buffer */
+        /* The arena memory of the failed attempt is freed with the command buffer. */
+        q->open->n_commands = n_commands;
         if (rc != KL_ELIMIT || attempt) return err && *err ? rc : kl_fail_nomem(err);
-        gpu_flush(&q->dev->backend, q); /* its fault words are used up: go on in a new one */
+        /* The command buffer has no free fault words: go on in a new one. */
+        kl_gpu_flush(&q->dev->backend, q);
     }
 }
 
-/* A run of element-wise operations that use each other's values is not cut: it becomes one kernel, which needs the memory of its last only, and does not store the others. */
-static bool goes_on(struct cb *cb, const struct kl_task *t) {
+/* Whether t belongs to a run of element-wise operations that use each other's values. Such a run is
+ * not cut, because it becomes one kernel, which needs memory only for its last result and does not
+ * store the others. */
+static bool goes_on(struct kl_command_buffer *cb, const struct kl_task *t) {
     if (!cb->last || !(kl_op_flags(t->op) & kl_op_flags(cb->last->op) & KL_OPF_ELEMENTWISE))
         return false;
     bool uses = false;
     kl_mutex_lock(&cb->queue->dev->mu);
     for (int i = 0; i < t->n_in && !uses; i++) {
-        const struct op *maker = t->in[i]->fate->device_op;
+        const struct kl_gpu_op *maker = t->in[i]->fate->device_op;
         uses = maker && maker->cb == cb;
     }
     kl_mutex_unlock(&cb->queue->dev->mu);
     return uses;
 }
 
-static bool is_full(struct cb *cb, const struct kl_task *t) {
-    if (cb->n_ops >= MOST_OPS) return true;
-    return (cb->n_ops >= MAX_OPS || cb->new_bytes >= max_new_bytes) && !goes_on(cb, t);
+static bool is_full(struct kl_command_buffer *cb, const struct kl_task *t) {
+    if (cb->n_ops >= KL_MOST_OPS) return true;
+    return (cb->n_ops >= KL_MAX_OPS || cb->new_bytes >= kl_max_new_bytes) && !goes_on(cb, t);
 }
 
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
-    if (q->open && is_full(q->open, t)) gpu_flush(&q->dev->backend, q);
+    if (q->open && is_full(q->open, t)) kl_gpu_flush(&q->dev->backend, q);
     return encode(q, t, drop, err) ? KL_LAUNCH_DONE : KL_LAUNCH_PENDING;
 }
 
-int gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err) {
+int kl_gpu_launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
+                  struct kl_error **err) {
     return encode_and_cut(q, t, false, err);
 }
 
-int gpu_drop(struct kl_backend *b, struct kl_queue *q, struct kl_task *t, struct kl_error **err) {
+int kl_gpu_drop(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
+                struct kl_error **err) {
     return encode_and_cut(q, t, true, err);
 }
 
-void gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t) {
-    if (!q->open) q->open = cb_new(q, NULL);
+void kl_gpu_skip(struct kl_backend *b, struct kl_queue *q, struct kl_task *t) {
+    if (!q->open) q->open = kl_command_buffer_new(q, NULL);
     if (q->open) {
         q->open->last_ticket = t->ticket;
         return;
     }
-    /* Not even memory to note the ticket in: it goes with the last command buffer that is under way, if there is one. */
+    /* There is no memory to note the ticket in: it is published with the last command buffer in
+     * flight, if there is one. */
     kl_mutex_lock(&q->dev->mu);
     bool under_way = q->tail != NULL;
     if (under_way) q->tail->last_ticket = t->ticket;

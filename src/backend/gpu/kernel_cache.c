@@ -1,7 +1,9 @@
 /* kernel_cache.c - see kernel_cache.h.
  *
- * One file per entry: header, identity, binary. Its name is a hash of source and identity; what the hash cannot promise (that the
- * entry is whole, and this identity's) the file says itself. Whatever is wrong with it, the source is compiled again and the entry replaced. */
+ * There is one file per entry: header, identity, binary. Its name is a hash of source and identity.
+ * Because a hash can collide and a file can be damaged, the file itself says whether it is complete
+ * and which identity it belongs to. When anything is wrong with an entry, the source is compiled
+ * again and the entry replaced. */
 #include "backend/gpu/kernel_cache.h"
 
 #include <errno.h>
@@ -26,7 +28,7 @@ uint64_t kl_kernel_cache_found(void) {
 
 /* ---- hashes ---- */
 
-/* Two 64-bit sums that share nothing but their input. */
+/* Two 64-bit hashes, computed independently of each other. */
 struct hash {
     uint64_t a, b;
 };
@@ -38,7 +40,7 @@ static void hash_add(struct hash *h, const void *data, size_t n) {
         h->b = (h->b + p[i]) * 0x9E3779B97F4A7C15u;
         h->b ^= h->b >> 29;
     }
-    /* The length too: pieces do not run together. */
+    /* The length is hashed too, so that the bounds between consecutive pieces matter. */
     h->a = (h->a ^ n) * 0xBF58476D1CE4E5B9u;
     h->b = ((h->b + n) * 0x94D049BB133111EBu) ^ (h->b >> 31);
 }
@@ -56,7 +58,7 @@ struct header {
     uint32_t identity_bytes;
     uint64_t source_bytes;
     uint64_t binary_bytes;
-    uint64_t sum_a, sum_b; /* of the fields before, the source, and all that follows */
+    uint64_t sum_a, sum_b; /* hashes of the fields above, the source, and everything that follows */
 };
 _Static_assert(sizeof(struct header) == 48, "on-disk layout");
 
@@ -101,7 +103,8 @@ static bool write_all(int fd, const void *data, size_t n) {
     return true;
 }
 
-/* The binary of an entry that is whole and ours; NULL for every other, and when there is no memory for it. */
+/* The binary of an entry that is complete and has our identity. NULL for every other entry, and
+ * when out of memory. */
 static void *read_entry(int fd, const struct kl_port *port, const char *source, size_t *bytes) {
     struct header h;
     struct stat st;
@@ -127,7 +130,7 @@ static void *read_entry(int fd, const struct kl_port *port, const char *source, 
 
 /* ---- the folder ---- */
 
-/* malloc'd; NULL when the cache is off (or there is no memory for a path). */
+/* malloc'd; NULL when the cache is off or memory is short. */
 static char *folder(void) {
     const char *own = getenv("KEEL_CACHE_DIR"), *base = own, *below = "";
     if (!own) {
@@ -143,7 +146,7 @@ static char *folder(void) {
     return path;
 }
 
-/* Every folder on the way; what cannot be made shows when a file in it is opened. */
+/* Makes every folder of the path. A failure shows later, when a file in the folder is opened. */
 static void make_folder(char *path) {
     for (char *c = path + 1; *c; c++) {
         if (*c != '/') continue;
@@ -175,11 +178,13 @@ static void *look_up(const struct kl_port *port, const char *source, const char 
     return binary;
 }
 
-/* Beside, then renamed: who reads meanwhile sees the old entry or the new one. Its failure is nobody's business. */
+/* Writes a new file beside the entry and renames it: a process that reads meanwhile sees the old
+ * entry or the new one. A failure is ignored, since the cache is optional. */
 static void store(const struct kl_port *port, const char *source, char *dir, const char *path,
                   const void *binary, size_t bytes) {
     struct header h = header_for(port, source, binary, bytes);
-    struct timespec now; /* two machines may share the folder, and number their processes alike */
+    /* part of the name: machines that share the folder may have equal process numbers */
+    struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     size_t room = strlen(path) + 80;
     char *temporary = kl_malloc(room);
@@ -199,7 +204,7 @@ static void store(const struct kl_port *port, const char *source, char *dir, con
 
 /* ---- both together ---- */
 
-/* KL_ECOMPILE: there is no entry that the driver takes. */
+/* Loads the module from the file. KL_ECOMPILE: there is no entry that the driver takes. */
 static int from_disk(struct kl_port *port, const char *source, const char *path, void **module,
                      struct kl_error **err) {
     size_t bytes = 0;

@@ -1,4 +1,5 @@
-/* lower.c - finding the kernel for a launch: tables of what is compiled, and which family lowers which operation. */
+/* lower.c - finds the kernel for a launch: the tables of compiled kernels, and the table that says
+ * which family lowers which operation. */
 #include "backend/gpu/lower.h"
 
 #include <stdio.h>
@@ -14,40 +15,43 @@
 
 /* ---- what is compiled ---- */
 
-/* A kernel by what it was made from: a family's entry with its values, or a key that stands for a source made at run time. Immortal. */
+/* A compiled kernel, found by what it was made from: an entry of a family with its values, or a key
+ * that stands for a source made at run time. Immortal. */
 struct entry {
-    struct entry *next; /* of its bucket */
+    struct entry *next; /* next entry of its bucket */
     uint64_t hash;
-    const struct kl_family *family; /* NULL: see key */
+    const struct kl_family *family; /* NULL: found by `key` */
     int values[KL_MAX_DEFINES];
     uint32_t local;
-    const void *key; /* of those without a family: a copy */
+    const void *key; /* a copy of the key, for entries without a family */
     size_t key_bytes;
-    const char *name; /* of the kernel; a copy for those without a family */
+    const char *name; /* of the kernel; a copy for entries without a family */
     void *kernel;
     struct kl_kernel_limits limits;
 };
-struct wanted { /* an entry to find, and how to make it */
+struct wanted { /* an entry to find, and how to make it when it is new */
     struct entry e;
-    const char *file;           /* the source's name in messages */
-    char *(*source)(void *ctx); /* malloc'd; NULL: the family's, or the key is the source */
+    const char *file; /* what messages call the source */
+    /* malloc'd result; NULL: the source is the family's, or the key is the source itself */
+    char *(*source)(void *ctx);
     void *ctx;
-    const char *library; /* of those without a family; may be NULL */
-    bool bare;           /* the source is all there is */
+    const char *library; /* for entries without a family; may be NULL */
+    bool bare;           /* the source stands alone, without preludes and library */
 };
 enum {
     BUCKETS = 1024,
     PREPARED = 256,
-    ALIGNMENTS = 1024 /* no kernel cares for more */
+    ALIGNMENTS = 1024 /* no kernel depends on an alignment above this */
 };
 
 struct kl_lowering {
     struct kl_port *port;
-    struct kl_mutex mu; /* leaf; guards what is appended to buckets */
+    struct kl_mutex mu; /* a leaf; guards what is appended to the buckets */
     _Atomic(struct entry *) bucket[BUCKETS];
-    struct kl_mutex
-        compiling; /* one compiler at a time: what two threads want is made once. Before mu */
-    _Atomic(uint64_t) prepared[PREPARED]; /* signatures of commands that were, lately */
+    /* Held while compiling, so that a kernel which two threads want is compiled once. Taken before
+     * mu. */
+    struct kl_mutex compiling;
+    _Atomic(uint64_t) prepared[PREPARED]; /* signatures of commands that were prepared lately */
 };
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -112,7 +116,8 @@ static size_t defines_of(const struct entry *want, char *text, size_t room) {
     return n;
 }
 
-/* Complete source of what is wanted; malloc'd. The lines of a source made at run time count from 1, as its maker counts them. */
+/* The complete source of what is wanted; malloc'd. In a source made at run time the line numbers of
+ * messages count from its own first line. */
 static char *source_of(struct kl_lowering *l, const struct wanted *w) {
     char defines[1024], *made = w->source ? w->source(w->ctx) : NULL;
     if (w->source && !made) return NULL;
@@ -131,7 +136,7 @@ static char *source_of(struct kl_lowering *l, const struct wanted *w) {
     return s;
 }
 
-/* A copy that owns its key and name. */
+/* A copy of e that owns its key and name. */
 static struct entry *entry_copy(const struct entry *e) {
     size_t name_bytes = e->family ? 0 : strlen(e->name) + 1;
     struct entry *copy = kl_malloc(sizeof *copy + e->key_bytes + name_bytes);
@@ -176,7 +181,7 @@ static int find_or_make(struct kl_lowering *l, const struct wanted *w, struct en
     return rc;
 }
 
-/* In test builds every launch is checked, else those under KEEL_VALIDATE=1. */
+/* Test builds check every launch; other builds check under KEEL_VALIDATE=1. */
 static bool checks_addresses(void) {
 #ifdef KL_TEST_HOOKS
     return true;
@@ -185,8 +190,9 @@ static bool checks_addresses(void) {
 #endif
 }
 
-/* A kernel reads and writes items at their own alignment: CUDA loses the device where they are not,
- * and processors do not notice. So a mistake in the division of scratch memory is found here. */
+/* A kernel needs each address aligned to the items that it reads or writes there. CUDA loses the
+ * device where an address is not aligned, and processors do not notice. This check finds mistakes
+ * in the division of scratch memory. */
 static int check_addresses(struct kl_emit *e, const char *kernel, const struct kl_karg *args,
                            int n_args) {
     for (int i = 0; i < n_args && checks_addresses(); i++) {
@@ -260,7 +266,8 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
                      n_args);
 }
 
-/* Whether the compiled kernel fits in groups as they are asked for: a driver would refuse it, and all of its command buffer. */
+/* Whether the compiled kernel can run in groups of the wanted size. A driver would refuse a wrong
+ * size only at hand-over, together with the whole command buffer. */
 static int check_grid(struct kl_emit *e, const struct kl_grid_launch *g,
                       const struct kl_kernel_limits *limits) {
     size_t has =
@@ -306,7 +313,8 @@ static lower_fn *const by_op[KL_N_OPS] = {
 #include "base/op_list.def"
 };
 
-/* Copies between layouts have kernels of their own; one in row order is a map like others. */
+/* Copies between different layouts have kernels of their own; a copy between row-major arrays is
+ * lowered as an element-wise operation. */
 static bool is_move(const struct kl_command *c) {
     return c->op == KL_OP_COPY && !(c->args[0].layout & c->args[1].layout & KL_ROW_CONTIGUOUS);
 }
@@ -325,7 +333,8 @@ static int lower_one(struct kl_emit *e, const struct kl_command *c) {
     return f(e, c);
 }
 
-/* All that decides which kernels c needs, but kernels of users: their sources come and go. 0: not known. */
+/* A hash of everything that decides which kernels c needs. 0: not known, as for kernels of users,
+ * whose sources come and go. */
 static uint64_t signature(const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH || c->op == KL_OP_KERNEL || c->op == KL_OP_CALL) return 0;
     if (c->params && !c->params_bytes) return 0;
@@ -344,8 +353,10 @@ static uint64_t signature(const struct kl_command *c) {
     return mix(h, (uint64_t)(c->pos_end - c->pos_begin)) | 1;
 }
 
-/* What was prepared need not be again: to look costs less than to choose the kernels once more. (Two that collide, one in 2^63: then the second is
- * compiled when it is handed over, and a failure of that fails its command buffer.) */
+/* A command with the signature of one that was prepared lately is not prepared again: looking up
+ * the signature costs less than choosing the kernels. Two different commands collide once in 2^63;
+ * then the second is compiled when it is handed over, and a failure of that compilation fails its
+ * whole command buffer. */
 int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, struct kl_error **err) {
     struct kl_emit e = {l, l->port, NULL, true, err};
     uint64_t s = signature(c);
@@ -360,7 +371,7 @@ int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *comman
              struct kl_error **err) {
     struct kl_emit e = {l, l->port, queue, false, err};
     for (int i = 0; i < n;) {
-        /* A run of element-wise operations becomes one kernel, as far as it goes. */
+        /* A run of element-wise operations becomes one kernel, as far as the run goes. */
         int fused = kl_lower_fused(&e, commands + i, n - i);
         if (fused < 0) return fused;
         if (fused == 0) KL_TRY(lower_one(&e, &commands[i]));

@@ -1,27 +1,32 @@
-/* lower.h - from commands to launches of kernels in the common dialect: what the drivers of real devices share.
+/* lower.h - from commands to launches of kernels in the common dialect; the drivers of real devices
+ * share it.
  *
- * One file per family of operations (lower_<family>.c with kernels/<family>.kl). Such a file chooses a kernel, its parameters and the number of
- * groups for one command, and calls kl_emit. Everything here runs twice: dry, when the operation is encoded (compiles what
- * is missing, so that a failure is that operation's alone), and for good when its command buffer is handed over. */
+ * Each family of operations has one file lower_<family>.c and a source kernels/<family>.kl. The
+ * file chooses a kernel, its parameters and the number of groups for one command, and calls
+ * kl_emit. All of this runs twice: as a dry run when the operation is encoded, which compiles
+ * missing kernels so that a failure is that operation's alone, and again when the command buffer is
+ * handed over. */
 #pragma once
 #include "backend/gpu/driver.h"
 #include "backend/gpu/port.h"
 
 enum { KL_MAX_KARGS = 32, KL_MAX_DEFINES = 8 };
 
-/* A source file of kernels and what it is compiled for. Immortal. */
+/* A source file of kernels and the macros for which it is compiled. Immortal. */
 struct kl_family {
     const char *name;   /* "reduce": kernels/reduce.kl */
-    const char *source; /* from kernels.h */
-    /* One value each in kl_emit. "T:x" is a dtype: defines x as the storage type's name (u8, f16, ...; the dialect's CAT(load_, x) and the like
-     * take it) and x_ID as its number. "x" is an integer: defines x. NULL beyond. */
+    const char *source; /* declared in kernels.h */
+    /* The macros; kl_emit takes one value for each. "T:x" is a dtype: x is defined as the name of
+     * the storage type (u8, f16, ...; the dialect's CAT(load_, x) and similar macros take it) and
+     * x_ID as its number. "x" is an integer: x is defined as its value. NULL after the last one. */
     const char *defines[KL_MAX_DEFINES];
-    const char *library; /* another source that comes in front; may be NULL */
+    const char *library; /* another source that is placed in front; may be NULL */
 };
 
 extern const struct kl_family kl_family_arg_reduce, kl_family_copy, kl_family_guards,
     kl_family_make, kl_family_matmul, kl_family_reduce, kl_family_softmax, kl_family_sort;
-/* All of them, for tests that compile every one: a family that is not here is not compiled before it is used. */
+/* All families, for tests that compile each of them. A family that is not in this list is compiled
+ * only when it is used. */
 const struct kl_family *const *kl_families(int *n);
 
 struct kl_lowering;
@@ -29,38 +34,42 @@ struct kl_lowering;
 struct kl_emit {
     struct kl_lowering *lowering;
     struct kl_port *port;
-    void *queue; /* the driver's; NULL when dry */
+    void *queue; /* the queue of the driver; NULL in a dry run */
     bool dry;
     struct kl_error **err;
 };
 
-/* Launches kernel `entry` of the family compiled with these values (as many as it has defines), with `local` work-items per group
- * (LOCAL in the dialect: the value with which it is compiled). Nothing is launched when dry, or when groups is 0. */
+/* Launches kernel `entry` of the family compiled with these values (one per define), with `local`
+ * work-items per group (LOCAL in the dialect; the kernel is compiled with it). Compiles, but
+ * launches nothing, in a dry run or when groups is 0. */
 int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, const char *entry,
             int64_t groups, uint32_t local, const struct kl_karg *args, int n_args);
-/* Source made at run time, complete but for the preludes: compiled once per text. name: of the source, in messages. */
+/* The same for a source made at run time, complete except for the preludes. It is compiled once per
+ * text. name: what messages call the source. */
 int kl_emit_source(struct kl_emit *e, const char *name, const char *source, const char *entry,
                    int64_t groups, uint32_t local, const struct kl_karg *args, int n_args);
-/* The same, named by a key that is cheaper to make than the source, which is asked for only when the key is new (malloc'd). */
+/* The same, found by a key that is cheaper to make than the source. `source` is called only when
+ * the key is new; its result is malloc'd. */
 int kl_emit_made(struct kl_emit *e, const void *key, size_t key_bytes, char *(*source)(void *ctx),
                  void *ctx, const char *entry, int64_t groups, uint32_t local,
                  const struct kl_karg *args, int n_args);
-/* Source of a user. */
+/* A launch of a kernel whose source a user wrote. */
 struct kl_grid_launch {
-    const char *name, *source, *entry; /* as of kl_emit_source */
-    const char *library;               /* comes between preludes and source; may be NULL */
+    const char *name, *source, *entry; /* as in kl_emit_source */
+    const char *library;               /* placed between the preludes and the source; may be NULL */
     bool bare;                         /* the source stands alone: no prelude, no library */
     uint32_t groups[3], local[3];
     size_t shared_bytes;
 };
 int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct kl_karg *args,
                  int n_args);
-/* item: the bytes that the kernel reads or writes there at once, which is what the address must be
- * aligned to. */
+/* item: the bytes that the kernel reads or writes there in one access; the address must be aligned
+ * to it. */
 #define KL_KARG_PTR(p, item) ((struct kl_karg){(p), 0, (uint32_t)(item)})
 #define KL_KARG(lvalue) ((struct kl_karg){&(lvalue), sizeof(lvalue), 0})
 
-/* Scratch memory that is divided: each part begins at a multiple of what any kernel accesses. */
+/* Scratch memory is divided into parts, each of which begins at a multiple of this number of bytes:
+ * no kernel makes a wider access. */
 enum { KL_SCRATCH_ALIGNMENT = 256 };
 static inline size_t kl_scratch_bytes(size_t bytes) {
     return (bytes + KL_SCRATCH_ALIGNMENT - 1) & ~(size_t)(KL_SCRATCH_ALIGNMENT - 1);
@@ -69,8 +78,9 @@ static inline size_t kl_scratch_bytes(size_t bytes) {
 /* ---- spaces: operands walked together ---- */
 
 enum { KL_SPACE_DIMS = 8, KL_SPACE_OPERANDS = 4 };
-/* An iteration space, outermost axis first, axes of size 1 dropped and neighbours merged where all operands allow it. The dialect has the same struct
- * (struct space); strides are in elements. */
+/* An iteration space: the outermost axis first, without axes of size 1, neighbouring axes merged
+ * where all operands allow it. The dialect has the same struct (struct space). Strides are in
+ * elements. */
 struct kl_space {
     int64_t n; /* positions */
     int32_t ndim;
@@ -78,20 +88,23 @@ struct kl_space {
     int32_t pad;
     int64_t strides[KL_SPACE_OPERANDS][KL_SPACE_DIMS];
 };
-/* dims and n_operands strides (rows of ndim) to one or more spaces: more than KL_SPACE_DIMS axes become several launches. Calls
- * each(ctx, space, offsets of the operands in elements) until it returns non-zero. Nothing is called when n is 0. */
+/* Converts dims and n_operands strides (rows of ndim) to one or more spaces; arrays with more than
+ * KL_SPACE_DIMS axes become several launches. Calls each(ctx, space, offsets of the operands in
+ * elements) until it returns non-zero, and returns that code. Does not call `each` when there are
+ * no positions. */
 int kl_space_each(int ndim, const int *dims, int n_operands, const int64_t *const *strides,
                   int (*each)(void *ctx, const struct kl_space *s, const int64_t *offsets),
                   void *ctx);
-/* The operand is walked in order without gaps. */
+/* Whether the operand is contiguous and row-major over the space. */
 bool kl_space_contiguous(const struct kl_space *s, int operand);
 
 /* ---- faults ---- */
 
-/* Behind the words of a chunk is an address, on CUDA. */
+/* The alignment of a chunk of fault words in bytes: on CUDA an address follows the words. */
 enum { KL_WORDS_ITEM = 8 };
 
-/* The word of c in the form that checked kernels take: PTR(word), int word_index; CHECKED in their defines says whether they are there. */
+/* The fault word of c in the form that checked kernels take: PTR(word), int word_index. CHECKED
+ * among their defines says whether the kernel checks. */
 struct kl_fault_args {
     struct kl_karg ptr, index;
     int checked;
@@ -103,9 +116,10 @@ static inline struct kl_fault_args kl_fault_args(const struct kl_command *c) {
         checked};
 }
 
-/* ---- one function per family: lowers c, whose op it knows ---- */
+/* ---- one function per family: lowers c, one of the operations named beside it ---- */
 int kl_lower_elementwise(struct kl_emit *e, const struct kl_command *c);
-/* As many of the first commands as one kernel can do: their number, at least 2, else 0; negative codes. */
+/* Lowers a run of commands at the beginning of `commands` to one kernel. Returns the number of
+ * commands (at least 2), 0 when no run of two fits, or a negative code. */
 int kl_lower_fused(struct kl_emit *e, const struct kl_command *commands, int n);
 int kl_lower_copy(struct kl_emit *e, const struct kl_command *c);         /* COPY */
 int kl_lower_arange(struct kl_emit *e, const struct kl_command *c);       /* ARANGE */
@@ -124,30 +138,35 @@ int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c);  /* KERNEL *
 int kl_lower_guards(struct kl_emit *e,
                     const struct kl_command *c); /* KL_CMD_MERGE, KL_CMD_GUARD_* */
 
-/* dst[...] = src[...] over dims, any strides, `item` bytes each: what copies, updates and concatenations are made of. */
+/* dst[...] = src[...] over dims, with any strides and elements of `item` bytes. Copies, updates and
+ * concatenations are made of this. */
 int kl_emit_copy(struct kl_emit *e, size_t item, int ndim, const int *dims, void *dst,
                  const int64_t *dst_strides, const void *src, const int64_t *src_strides);
 
-/* n elements of `item` bytes, each with these bits. */
+/* Sets n elements of `item` bytes each to these bits. */
 int kl_emit_fill(struct kl_emit *e, void *out, size_t item, int64_t n, uint64_t bits);
 
-/* order[i] = the place of the i-th smallest of n keys, equal ones in order; uint32. scratch: kl_argsort_scratch(e, dtype, n) bytes, NULL when dry. */
+/* order[i] = the place of the i-th smallest of n keys, as uint32; the sort is stable. scratch has
+ * kl_argsort_scratch(e, dtype, n) bytes; NULL in a dry run. */
 size_t kl_argsort_scratch(const struct kl_emit *e, enum kl_dtype dtype, int64_t n);
 int kl_emit_argsort(struct kl_emit *e, enum kl_dtype dtype, int64_t n, const void *keys,
                     void *order, void *scratch);
 
-/* to[to_index] = the smallest of the words that are set; to is a chunk's or other words with a summary in front. */
+/* to[to_index] = the smallest of those of the words that are set. `to` is a chunk, or other words
+ * with a summary in word 0. */
 int kl_emit_merge(struct kl_emit *e, struct kl_karg to, int to_index,
                   const struct kl_word_ref *from, int n_from);
 
 /* ---- for drivers ---- */
 
-/* port is borrowed, for ever. NULL when out of memory. */
+/* port is borrowed for ever. NULL when out of memory. */
 struct kl_lowering *kl_lowering_new(struct kl_port *port, struct kl_error **err);
-/* "f32" and so on: the name of the storage type in the dialect. */
+/* The name of the storage type in the dialect, such as "f32". */
 const char *kl_dialect_type(enum kl_dtype dtype);
-/* Makes sure that c can be launched: compiles. The driver's slot `prepare`. */
+/* Makes sure that c can be launched: compiles its kernels. Drivers call it from their slot
+ * `prepare`. */
 int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, struct kl_error **err);
-/* Launches all of them on the queue, in order. After a failure some may have been launched. */
+/* Launches the kernels of all commands on the queue, in order. When it fails, some may have been
+ * launched. */
 int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
              struct kl_error **err);

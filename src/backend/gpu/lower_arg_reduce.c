@@ -1,4 +1,5 @@
-/* lower_arg_reduce.c - ARGMAX and ARGMIN along one axis. The result is a matter of values alone, so the cuts may follow anything. */
+/* lower_arg_reduce.c - ARGMAX and ARGMIN along one axis. The result depends on values alone, so the
+ * way an axis is cut into segments may depend on anything. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
@@ -7,9 +8,9 @@
 enum {
     WANT_LOCAL = 256,
     ENOUGH_GROUPS = 2048,
-    OUTPUTS_WIDTH = 64, /* of outputs side by side */
+    OUTPUTS_WIDTH = 64, /* neighbouring outputs of one group */
     IN_FLIGHT = 8,      /* loads of a work-item */
-    LEAST_DEPTH = 32,   /* elements per work-item before an axis is cut */
+    LEAST_DEPTH = 32,   /* elements per work-item below which an axis is not cut */
 };
 
 const struct kl_family kl_family_arg_reduce = {
@@ -39,7 +40,8 @@ int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c) {
     int64_t dense[KL_AXES_MAX], n = in->dims[axis], step = in->strides[axis];
     if (out->size == 0) return KL_OK;
     split_axes(&kept, in, axis, in->strides);
-    if (!kl_axes_space(&kept, &space)) { /* too many axes for a kernel: in order they merge */
+    /* Too many axes for a kernel: a row-major copy has fewer, since its axes merge. */
+    if (!kl_axes_space(&kept, &space)) {
         kl_strides_row_major(in->ndim, in->dims, dense);
         copied = kl_scratch_bytes((size_t)in->size * item);
         split_axes(&kept, in, axis, dense);

@@ -1,4 +1,4 @@
-/* lower_copy.c - copies, and what is made of them: SLICE_UPDATE, CONCATENATE. */
+/* lower_copy.c - copies, and the operations made of copies: SLICE_UPDATE and CONCATENATE. */
 #include <string.h>
 
 #include "backend/gpu/kernels.h"
@@ -35,7 +35,8 @@ static void widen(struct kl_space *s) {
         for (int d = 0; d < s->ndim - 1; d++) s->strides[k][d] /= 2;
 }
 
-/* The axis along which src has its neighbours while dst has them along the last: -1 when there is none. */
+/* The axis along which src is contiguous, while dst is contiguous along its last axis. -1: there is
+ * none. */
 static int crossed_axis(const struct kl_space *s) {
     int last = s->ndim - 1;
     if (last < 1 || s->strides[0][last] != 1 || s->dims[last] < WORTH_A_TILE) return -1;

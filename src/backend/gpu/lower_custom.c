@@ -1,4 +1,5 @@
-/* lower_custom.c - KERNEL: outputs filled, guards joined into one word, and the user's kernel launched. base/kernel_desc.h says what it takes. */
+/* lower_custom.c - KERNEL: fills the outputs, merges guards into one word, and launches the user's
+ * kernel. base/kernel_desc.h describes its arguments. */
 #include <string.h>
 
 #include "backend/gpu/kernels.h"
@@ -9,12 +10,12 @@
 enum {
     LOCAL = 256,
     MAX_BLOCK = 4096,
-    LEAST_BLOCK = 1024 /* what every device takes as arguments */
+    LEAST_BLOCK = 1024 /* bytes of arguments that every device takes */
 };
 
 /* ---- filling ---- */
 
-/* An element of dtype with the value v, which fits. */
+/* The bits of an element of dtype with the value v, which dtype can represent. */
 static uint64_t bits_of(enum kl_dtype dtype, float v) {
     double wide = v;
     uint64_t bits = 0;
@@ -23,7 +24,8 @@ static uint64_t bits_of(enum kl_dtype dtype, float v) {
     case KL_F16: return kl_f32_to_f16(v);
     case KL_BF16: return kl_f32_to_bf16(v);
     case KL_F32:
-    case KL_C64: memcpy(&bits, &v, sizeof v); return bits; /* the imaginary part, above, is 0 */
+    /* The imaginary part, in the upper half, is 0. */
+    case KL_C64: memcpy(&bits, &v, sizeof v); return bits;
     case KL_F64: memcpy(&bits, &wide, sizeof wide); return bits;
     default: return v < 0 ? (uint64_t)(int64_t)v : (uint64_t)v;
     }
@@ -81,7 +83,7 @@ static int check_device(struct kl_emit *e, const struct kl_kernel_desc *d, uint3
 
 /* ---- arguments ---- */
 
-/* The struct that the kernel takes by value, as kernel_desc.h says. */
+/* The struct that the kernel takes by value; kernel_desc.h describes it. */
 struct block {
     size_t bytes;
     union {
@@ -114,7 +116,8 @@ static int make_block(struct kl_emit *e, const struct kl_command *c, const struc
         put(b, a->ndim ? (const void *)a->dims : none,
             (size_t)(a->ndim ? a->ndim : 1) * sizeof *a->dims);
     }
-    /* As long as the struct is: without a 64-bit member its alignment is 4. NVIDIA's OpenCL refuses any other length. */
+    /* Pads the struct to its full size; without a 64-bit member its alignment is 4. NVIDIA's OpenCL
+     * refuses any other size. */
     while (b->bytes % (d->described ? 8 : 4)) put(b, "", 1);
     size_t addresses = (size_t)(c->n_in + c->n_out + 2) * 16;
     size_t most = e->port->is_cuda ? MAX_BLOCK : LEAST_BLOCK;
@@ -127,7 +130,8 @@ static int make_block(struct kl_emit *e, const struct kl_command *c, const struc
     return KL_OK;
 }
 
-/* One word that is clear when all guards are, and its index; -1: there are none. */
+/* Finds one word that is clear when all guards are clear, and its index; -1: there are no
+ * guards. */
 static int join_guards(struct kl_emit *e, const struct kl_command *c, const void **words,
                        int *index) {
     *words = NULL;
@@ -138,7 +142,7 @@ static int join_guards(struct kl_emit *e, const struct kl_command *c, const void
         *index = c->guards[0].index;
         return KL_OK;
     }
-    void *scratch = NULL; /* a summary, which nobody reads, and the word */
+    void *scratch = NULL; /* two words: a summary that nobody reads, and the merged word */
     if (!e->dry)
         KL_TRY(e->port->ops->scratch(e->port, e->queue, 2 * sizeof(uint32_t), &scratch, e->err));
     KL_TRY(kl_emit_fill(e, scratch, sizeof(uint32_t), 2, KL_WORD_CLEAR));

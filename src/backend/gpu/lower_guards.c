@@ -1,4 +1,5 @@
-/* lower_guards.c - commands that are no operations: fault words joined, and the guards of the validation mode. */
+/* lower_guards.c - commands that are not operations: merging fault words, and the guards of the
+ * validation mode. */
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
 #include "base/validate.h"
@@ -11,7 +12,8 @@ int kl_emit_merge(struct kl_emit *e, struct kl_karg to, int to_index,
     for (int at = 0; at < n_from || at == 0; at += AT_ONCE) {
         int n = n_from - at < AT_ONCE ? n_from - at : AT_ONCE;
         struct kl_karg args[3 + 2 * AT_ONCE] = {to, KL_KARG(to_index), KL_KARG(n)};
-        for (int k = 0; k < AT_ONCE; k++) { /* those beyond n are given, and not read */
+        /* Arguments beyond n are passed, but the kernel does not read them. */
+        for (int k = 0; k < AT_ONCE; k++) {
             const struct kl_word_ref *w = &from[k < n ? at + k : at];
             args[3 + 2 * k] = KL_KARG_PTR(w->words->device, sizeof(uint32_t));
             args[4 + 2 * k] = KL_KARG(w->index);

@@ -1,4 +1,4 @@
-/* lower_make.c - ARANGE and RANDOM_BITS; filling. */
+/* lower_make.c - ARANGE and RANDOM_BITS, and filling memory with a value. */
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
 #include "base/op_params.h"

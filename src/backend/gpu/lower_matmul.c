@@ -1,15 +1,17 @@
-/* lower_matmul.c - MATMUL: the size of the tiles, or the kernel for products with a vector. */
+/* lower_matmul.c - MATMUL: chooses the size of the tiles, or the kernel for products with a
+ * vector. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
 
 enum {
     WANT_LOCAL = 256,
-    TILES_LOCAL_LEAST = 64, /* the other size of a group that tiles can have */
-    ENOUGH_TILES = 128,     /* fewer large tiles leave a large device idle: then smaller ones */
-    OUTPUTS_WIDTH = 32,     /* of vectors by outputs */
-    ENOUGH_GROUPS = 1024,   /* of vectors: with fewer, long sums are cut */
-    LEAST_DEPTH = 32,       /* products per work-item before a sum is cut */
+    TILES_LOCAL_LEAST = 64, /* the smaller of the two group sizes that tiles can have */
+    /* With fewer large tiles a large device is partly idle: then smaller tiles are used. */
+    ENOUGH_TILES = 128,
+    OUTPUTS_WIDTH = 32,   /* neighbouring outputs of one group in products with a vector */
+    ENOUGH_GROUPS = 1024, /* products with a vector: with fewer groups, long sums are cut */
+    LEAST_DEPTH = 32,     /* products per work-item below which a sum is not cut */
 };
 
 const struct kl_family kl_family_matmul = {
@@ -19,7 +21,7 @@ struct plan {
     struct kl_axes batches;
     struct kl_space space;
     const void *a, *b;
-    bool copied; /* to scratch memory */
+    bool copied; /* the operands are copied to scratch memory */
     int64_t m, n, k, a_row, a_col, b_row, b_col;
 };
 
@@ -47,7 +49,7 @@ static int with_vector(struct kl_emit *e, const struct kl_command *c, const stru
     size_t item = kl_dtype_size(out->dtype);
     int values[] = {out->dtype, 0};
     uint32_t local = kl_local_size(e, WANT_LOCAL);
-    bool by_rows = p->n == 1; /* neighbouring outputs are neighbouring rows of a */
+    bool by_rows = p->n == 1; /* neighbouring outputs belong to neighbouring rows of a */
     int32_t by_outputs = by_rows ? magnitude(p->a_row) < magnitude(p->a_col)
                                  : magnitude(p->b_col) < magnitude(p->b_row);
     int64_t most = kl_pow2_for(kl_groups_for(p->k, 8), local);
@@ -60,7 +62,7 @@ static int with_vector(struct kl_emit *e, const struct kl_command *c, const stru
     int64_t blocks = kl_groups_for(out->size, by_outputs ? width : local / width);
     int64_t n_segs = kl_groups_for(ENOUGH_GROUPS, blocks), pieces = p->k / (share * LEAST_DEPTH);
     if (n_segs > pieces) n_segs = pieces;
-    if (n_segs < 1 || p->copied) n_segs = 1; /* a command takes scratch memory once */
+    if (n_segs < 1 || p->copied) n_segs = 1; /* a command can take scratch memory only once */
     int64_t seg = kl_groups_for(p->k, n_segs);
     if (seg) n_segs = kl_groups_for(p->k, seg);
     void *part = NULL;
@@ -106,7 +108,7 @@ static int in_tiles(struct kl_emit *e, const struct kl_command *c, const struct 
         local = TILES_LOCAL_LEAST;
         side = 8;
     }
-    /* Eight by eight of 8-byte numbers would not fit the registers. */
+    /* Tiles of eight by eight numbers of 8 bytes would not fit the registers. */
     int tm = kl_dtype_size(out->dtype) == 8 ? 4 : 8;
     if (tm == 8 && (narrow <= side * 4 || n_tiles(p, side * 8) < ENOUGH_TILES)) tm = 4;
     if (tm == 4 && (narrow <= side * 2 || n_tiles(p, side * 4) < ENOUGH_TILES)) tm = 2;
@@ -122,7 +124,8 @@ static int in_tiles(struct kl_emit *e, const struct kl_command *c, const struct 
     return kl_emit(e, &kl_family_matmul, values, "tiles", n_tiles(p, side * tm), local, args, 13);
 }
 
-/* Batches with too many axes for a kernel: both operands are copied, broadcast axes written out. */
+/* The batch axes are too many for a kernel: copies both operands, with broadcast axes written
+ * out. */
 static int copy_operands(struct kl_emit *e, const struct kl_command *c, struct plan *p) {
     int64_t dense[2][KL_AXES_MAX];
     const struct kl_arg *in = c->args;
@@ -153,7 +156,7 @@ int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c) {
         KL_TRY(copy_operands(e, c, &p));
         kl_axes_space(&p.batches, &p.space);
     }
-    /* `vectors` can do any product; tiles need groups of some size. */
+    /* The kernel `vectors` can do any product; tiles need groups of at least a certain size. */
     bool no_tiles = e->port->max_local < TILES_LOCAL_LEAST;
     return p.m == 1 || p.n == 1 || no_tiles ? with_vector(e, c, &p) : in_tiles(e, c, &p);
 }

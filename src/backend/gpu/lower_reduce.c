@@ -1,6 +1,8 @@
-/* lower_reduce.c - SUM, MAX, MIN over any set of axes: which of the ways of reduce.kl, and how the work is cut.
+/* lower_reduce.c - SUM, MAX, MIN over any set of axes: chooses the kernel of reduce.kl and how the
+ * work is cut.
  *
- * All choices follow from shapes, strides and alignment, never from the load of the device: the same bits on every run. */
+ * All choices follow from shapes, strides and alignment, never from the load of the device, so that
+ * every run gives the same bits. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
@@ -8,32 +10,32 @@
 
 enum {
     WANT_LOCAL = 256,
-    ENOUGH_GROUPS = 2048, /* fewer leave a large device idle */
+    ENOUGH_GROUPS = 2048, /* with fewer groups a large device is partly idle */
     VEC_BYTES = 16,
     ROW_CHUNKS = 4,         /* vectors of a row that one work-item has in flight */
-    COLUMN_WIDTH = 64,      /* outputs side by side: two cache lines of float32 */
-    WIDE_COLUMN_WIDTH = 32, /* vectors side by side */
+    COLUMN_WIDTH = 64,      /* neighbouring outputs of one group: two cache lines of float32 */
+    WIDE_COLUMN_WIDTH = 32, /* neighbouring vectors of one group */
     ENOUGH_WIDE_GROUPS = 512,
-    COLUMN_DEPTH = 32, /* at least so many elements of a column per work-item before it is cut */
+    COLUMN_DEPTH = 32, /* elements of a column per work-item below which it is not cut */
 };
 
 const struct kl_family kl_family_reduce = {
     .name = "reduce", .source = kl_source_reduce, .defines = {"T:IN", "T:OUT", "OP"}};
 
-/* What a launch is made of. */
+/* What a launch consists of. */
 struct plan {
     struct kl_axes kept, gone;
     const void *in;
     int64_t seg, n_segs, groups;
     int32_t width, vector, linear;
-    bool columns, wide; /* wide: a vector of outputs per work-item */
+    bool columns, wide; /* wide: each work-item has a vector of outputs */
 };
 
 static int64_t magnitude(int64_t x) {
     return x < 0 ? -x : x;
 }
 
-/* Whether the VEC neighbours of a reduction are always 16 aligned bytes. */
+/* Whether every run of VEC neighbours of a reduction is 16 aligned bytes. */
 static bool vectors(const struct plan *p, size_t item) {
     int64_t vec = VEC_BYTES / (int64_t)item;
     const struct kl_axes *g = &p->gone;
@@ -45,7 +47,7 @@ static bool vectors(const struct plan *p, size_t item) {
     return true;
 }
 
-/* Whether neighbouring outputs come from 16 aligned bytes, and so on along the reduction. */
+/* Whether VEC neighbouring outputs are made from 16 aligned bytes at each step of the reduction. */
 static bool wide(const struct plan *p, size_t item) {
     int64_t vec = VEC_BYTES / (int64_t)item;
     const struct kl_axes *k = &p->kept;
@@ -57,7 +59,8 @@ static bool wide(const struct plan *p, size_t item) {
     return true;
 }
 
-/* Cuts reductions of n_red into segments of a multiple of `unit`, so that `blocks` times their number is enough. */
+/* Cuts reductions of n_red elements into segments whose size is a multiple of `unit`, so that
+ * `blocks` times the number of segments is enough work for the device. */
 static void cut(struct plan *p, int64_t blocks, int64_t n_red, int64_t unit) {
     int64_t enough = p->wide ? ENOUGH_WIDE_GROUPS : ENOUGH_GROUPS;
     int64_t most = kl_groups_for(n_red, unit), want = kl_groups_for(enough, blocks);
@@ -100,7 +103,7 @@ static void split_axes(struct plan *p, const struct kl_command *c, const int64_t
     }
 }
 
-/* Row-major strides of the input's shape with the reduced axes behind the others. */
+/* Row-major strides of the input's shape with the reduced axes innermost. */
 static void strides_apart(const struct kl_command *c, int64_t *strides) {
     const struct kl_reduce_params *params = c->params;
     const struct kl_arg *in = &c->args[0];
@@ -131,14 +134,15 @@ int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c) {
     if (out->size == 0) return KL_OK;
     split_axes(&p, c, in->strides);
     if (!kl_axes_space(&p.kept, &kept) || !kl_axes_space(&p.gone, &gone)) {
-        /* Too many axes for a kernel: a copy in which the reduced ones lie together. */
+        /* Too many axes for a kernel: makes a copy in which the reduced axes are innermost and
+         * merge. */
         copied = kl_scratch_bytes((size_t)in->size * item);
         strides_apart(c, apart);
         split_axes(&p, c, apart);
         kl_axes_space(&p.kept, &kept);
         kl_axes_space(&p.gone, &gone);
     }
-    if (copied) p.in = NULL; /* scratch memory is aligned */
+    if (copied) p.in = NULL; /* the copy is in scratch memory, which is aligned */
     choose(&p, item, local);
     parts = p.n_segs > 1 ? (size_t)(p.n_segs * p.kept.n) * kl_dtype_size(acc) : 0;
     if (!e->dry && copied + parts > 0)

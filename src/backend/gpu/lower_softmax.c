@@ -1,4 +1,5 @@
-/* lower_softmax.c - SOFTMAX over the last axes: rows that a group can keep in registers, or segments of longer ones. */
+/* lower_softmax.c - SOFTMAX over the last axes: short rows, which a group can keep in registers, or
+ * segments of longer rows. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
@@ -6,8 +7,9 @@
 
 enum {
     LOCAL_SHORT = 256,
-    KEPT_BYTES =
-        128, /* of the values that a work-item keeps in registers, as computed; as in softmax.kl */
+    /* Bytes of computed values that a work-item keeps in registers; the same number is in
+     * softmax.kl. */
+    KEPT_BYTES = 128,
     LONGEST_KEPT = 16384,
     VEC_BYTES = 16,
     ENOUGH_GROUPS = 2048,
@@ -18,7 +20,7 @@ const struct kl_family kl_family_softmax = {
 
 struct plan {
     struct kl_axes lead, row;
-    struct kl_space space; /* of lead */
+    struct kl_space space; /* the space of `lead` */
     const void *in;
     int32_t vector;
     int64_t step;
@@ -65,7 +67,7 @@ static int short_rows(struct kl_emit *e, const struct kl_command *c, struct plan
                    kl_groups_for(p->lead.n, local / (uint32_t)width), local, args, 8);
 }
 
-/* `part` has room for the segments when not dry. */
+/* part: memory for the segments; NULL in a dry run. */
 static int long_rows(struct kl_emit *e, const struct kl_command *c, struct plan *p, uint32_t local,
                      int64_t seg, int64_t n_segs, void *part) {
     const struct kl_arg *out = &c->args[1];
@@ -126,7 +128,7 @@ int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c) {
         p.in = scratch;
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
     }
-    /* One element: its step does not matter. */
+    /* With one element per row the step does not matter. */
     p.step = n == 1 ? 1 : kl_axes_step(&p.row);
     p.vector = vectors(&p, out->data, item);
     return is_long ? long_rows(e, c, &p, local, seg, n_segs, kl_scratch_at(scratch, copied))

@@ -1,4 +1,5 @@
-/* lower_sort.c - SORT and ARGSORT along one axis: blocks in shared memory, then merges through scratch memory. */
+/* lower_sort.c - SORT and ARGSORT along one axis: tiles are sorted in shared memory, then merged
+ * through scratch memory. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
@@ -6,14 +7,15 @@
 
 enum {
     WANT_LOCAL = 256,
-    PER_ITEM = 8, /* items of a block per work-item, as in sort.kl */
-    MERGED = 16,  /* as in sort.kl */
+    /* Items of a tile (BLOCK in sort.kl) per work-item; the same number is in sort.kl. */
+    PER_ITEM = 8,
+    MERGED = 16, /* the same number is in sort.kl */
 };
 
 const struct kl_family kl_family_sort = {
     .name = "sort", .source = kl_source_sort, .defines = {"T:IN"}};
 
-/* As in sort.kl. */
+/* The same struct is in sort.kl. */
 struct layout {
     int64_t n_rows, n, in_step, out_step;
     int32_t arg, rows_first;
@@ -39,12 +41,13 @@ static bool describe(struct layout *l, const struct kl_command *c, const int64_t
     return kl_axes_space(&rows, &l->rows);
 }
 
-/* A key and its place, as in sort.kl. */
+/* The size of a key with its place, the struct item of sort.kl. */
 static size_t item_bytes_of(enum kl_dtype dtype) {
     return kl_dtype_size(dtype) == 8 ? 16 : 8;
 }
 
-/* The blocks, which lie in runs[0], to ever longer runs, the last of which is the output. */
+/* Merges the sorted tiles in runs[0] to runs of twice the length, again and again; the last run is
+ * the output. */
 static int merge(struct kl_emit *e, int dtype, const struct layout *l, const void *in, void *out,
                  int64_t run, uint32_t local, void *const *runs) {
     int values[] = {dtype};
@@ -71,7 +74,7 @@ static uint32_t local_for(const struct kl_emit *e, size_t item_bytes) {
     return local;
 }
 
-/* two: room for the items of all rows, twice; unless one block holds a row. */
+/* two: two buffers, each for the items of all rows; NULL when one tile holds a row. */
 static int sort(struct kl_emit *e, int dtype, const struct layout *l, const void *in, void *out,
                 uint32_t local, void *const *two) {
     int values[] = {dtype};
@@ -99,7 +102,8 @@ int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     void *scratch = NULL;
     struct layout l;
     if (out->size == 0) return KL_OK;
-    if (!describe(&l, c, in->strides)) { /* too many axes for a kernel: in order they merge */
+    /* Too many axes for a kernel: a row-major copy has fewer, since its axes merge. */
+    if (!describe(&l, c, in->strides)) {
         kl_strides_row_major(in->ndim, in->dims, dense);
         describe(&l, c, dense);
         copied = kl_scratch_bytes((size_t)in->size * item);

@@ -1,8 +1,9 @@
-/* settle.c - settlement: from complete command buffers to fates.
+/* settle.c - settlement: turns complete command buffers into fates.
  *
- * One thread settles at a time per device (dev->settling); others that come leave a note that there may be more. A command buffer
- * is settled when it is complete, is the oldest of its stream, and all that it waited for are settled. A complete consumer proves
- * that its submitted producers are complete, whatever the driver says of them at this moment. */
+ * One thread per device settles at a time (dev->settling); a thread that comes meanwhile notes that
+ * there may be more to do. A command buffer is settled when it is complete, is the oldest of its
+ * stream, and all command buffers that it waited for are settled. A complete consumer proves that
+ * its submitted producers are complete, whatever the driver says of them at that moment. */
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
@@ -17,7 +18,7 @@
 /* ---- one operation ---- */
 
 static bool read_index(void *arg, int input, int64_t element_offset, int64_t *value) {
-    struct op *op = arg;
+    struct kl_gpu_op *op = arg;
     struct kl_tensor *t = op->in[input];
     if (!t->buffer || !t->buffer->block) return false;
     struct kl_block *b = t->buffer->block;
@@ -30,14 +31,15 @@ static bool read_index(void *arg, int input, int64_t element_offset, int64_t *va
     return kl_index_read(&bits, t->dtype, value);
 }
 
-/* The operation's own failure, owned, or NULL. Called once all its inputs are known to be good. */
-static struct kl_error *own_failure(struct op *op) {
-    struct cb *cb = op->cb;
+/* The error that the operation itself caused, owned by the caller, or NULL. Called when all inputs
+ * are known to be good. */
+static struct kl_error *own_failure(struct kl_gpu_op *op) {
+    struct kl_command_buffer *cb = op->cb;
     int64_t stream = cb->queue->timeline->stream_index;
     struct kl_error *e = NULL;
     if (cb->error) return kl_error_retain(cb->error);
     kl_assert(!op->dropped);
-    /* One word of the command buffer says whether any of its operations has failed. */
+    /* Word 0, the summary, says whether any operation of the command buffer has failed. */
     if (!cb->words || cb->words->host[0] == KL_WORD_CLEAR) return NULL;
     for (int k = 0; k < op->n_words && !e; k++) {
         uint32_t word = op->word.words->host[op->word.index + k];
@@ -71,8 +73,8 @@ static struct kl_error *own_failure(struct op *op) {
     return e;
 }
 
-static void settle_op(struct op *op) {
-    struct device *dev = op->cb->queue->dev;
+static void settle_op(struct kl_gpu_op *op) {
+    struct kl_gpu_device *dev = op->cb->queue->dev;
     struct kl_error *e = NULL;
     for (int i = 0; i < op->n_in && !e; i++) {
         kl_assert(kl_fate_settled(op->in[i]->fate));
@@ -81,7 +83,8 @@ static void settle_op(struct op *op) {
     if (!e) e = own_failure(op);
     if (e) kl_failures_note(op->cb->queue->timeline->stream_index, e, op->submitter);
     for (int i = 0; i < op->n_out; i++) {
-        /* Together under the lock: a consumer that is being encoded sees the record or the fate. */
+        /* Both change together under the lock, so that a thread which encodes a consumer sees
+         * either the record or the fate. */
         kl_mutex_lock(&dev->mu);
         op->out[i]->device_op = NULL;
         if (e)
@@ -95,16 +98,17 @@ static void settle_op(struct op *op) {
 
 /* ---- command buffers ---- */
 
-/* cb has run, so all that it waited for on the device and all before those have. One that was never submitted proves nothing,
- * and nothing is proved of it: the device did not wait for it, nor for those before it. Whether that was news: then queues that
- * this pass has been through may have something to settle. */
-static bool imply_complete(struct cb *cb) {
+/* cb has run, so all command buffers that it waited for on the device have run, and all before
+ * those in their queues. A command buffer that was never submitted proves nothing, and nothing is
+ * proved of it: the device did not wait for it, nor for those before it. Returns whether anything
+ * was news; then queues that this pass has already visited may have something to settle. */
+static bool imply_complete(struct kl_command_buffer *cb) {
     bool news = false;
     if (!cb->complete || !cb->submitted || cb->error) return false;
     for (int i = 0; i < cb->n_waits; i++) {
-        struct cb *producer = cb->waits[i];
+        struct kl_command_buffer *producer = cb->waits[i];
         if (producer->settled || !producer->submitted) continue;
-        for (struct cb *c = producer->queue->head; c; c = c->next) {
+        for (struct kl_command_buffer *c = producer->queue->head; c; c = c->next) {
             news = news || !c->complete;
             c->complete = true;
             if (c == producer) break;
@@ -113,16 +117,17 @@ static bool imply_complete(struct cb *cb) {
     return news;
 }
 
-static bool may_settle(struct cb *cb) {
+static bool may_settle(struct kl_command_buffer *cb) {
     if (!cb->complete) return false;
     for (int i = 0; i < cb->n_waits; i++)
         if (!cb->waits[i]->settled) return false;
     return true;
 }
 
-/* Index arrays are let go before the ticket is published, so that who waits for it sees their memory released. Those over the
- * user's memory wait: their destructor may wait for this device. */
-static void drop_indices(struct op *op) {
+/* Releases index arrays before the ticket is published, so that a thread that waits for the ticket
+ * sees their memory released. Index arrays over the user's memory are released later, because their
+ * destructor may wait for this device. */
+static void drop_indices(struct kl_gpu_op *op) {
     for (int i = 0; i < op->n_in; i++) {
         struct kl_buffer *b = op->in[i]->buffer;
         if (!b || !b->block || !b->block->memory->pool) continue;
@@ -131,26 +136,27 @@ static void drop_indices(struct op *op) {
     }
 }
 
-/* Makes the words that fired readable. */
-static void fetch_words(struct device *dev, struct cb *cb) {
+/* Makes the words that fired readable on the host. */
+static void fetch_words(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
     const struct kl_driver_ops *ops = dev->driver->ops;
     if (!ops->words_fetch || cb->error || !cb->words || cb->words->host[0] == KL_WORD_CLEAR) return;
     if (!ops->words_fetch(dev->driver, cb->words, NULL)) return;
-    gpu_lose(dev, NULL);
+    kl_gpu_lose(dev, NULL);
     cb->error = kl_error_retain(atomic_load(&dev->lost));
 }
 
-/* Settles the head of a queue; the role is held, the lock is not. */
-static void settle_cb(struct device *dev, struct cb *cb) {
+/* Settles the head of a queue. The caller is the settling thread and does not hold the lock. */
+static void settle_cb(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
     fetch_words(dev, cb);
-    for (struct op *op = cb->first; op; op = op->next) {
+    for (struct kl_gpu_op *op = cb->first; op; op = op->next) {
         settle_op(op);
         drop_indices(op);
     }
     struct kl_queue *q = cb->queue;
     kl_mutex_lock(&dev->mu);
     uint64_t published = 0;
-    while (published < cb->last_ticket) { /* gpu_skip may add to it until it is out of the queue */
+    /* kl_gpu_skip may raise last_ticket until cb has left the queue */
+    while (published < cb->last_ticket) {
         published = cb->last_ticket;
         kl_mutex_unlock(&dev->mu);
         kl_timeline_publish(q->timeline, published);
@@ -164,34 +170,36 @@ static void settle_cb(struct device *dev, struct cb *cb) {
     kl_mutex_unlock(&dev->mu);
 }
 
-/* Everything that is still in flight on a lost device is over. Settler only, lock held: nobody else writes these. */
-static void give_up_all(struct device *dev, struct kl_error *lost) {
+/* Fails everything that is still in flight on a lost device. Called by the settling thread with the
+ * lock held; no other thread writes these fields. */
+static void give_up_all(struct kl_gpu_device *dev, struct kl_error *lost) {
     for (struct kl_queue *q = dev->queues; q; q = q->next)
-        for (struct cb *cb = q->head; cb; cb = cb->next) {
+        for (struct kl_command_buffer *cb = q->head; cb; cb = cb->next) {
             if (!cb->error) cb->error = kl_error_retain(lost);
             cb->complete = true;
         }
 }
 
-/* Asks the driver about a command buffer; true when that changed something. Lock held, and held again on return. */
-static bool query(struct device *dev, struct cb *cb) {
+/* Asks the driver whether a command buffer is complete; true when the answer changed something. The
+ * lock is held on entry and on return, but not during the call of the driver. */
+static bool query(struct kl_gpu_device *dev, struct kl_command_buffer *cb) {
     if (cb->complete) return false;
     kl_mutex_unlock(&dev->mu);
     int rc = dev->driver->ops->event_query(dev->driver, cb->event);
-    if (rc < 0) gpu_lose(dev, NULL);
+    if (rc < 0) kl_gpu_lose(dev, NULL);
     kl_mutex_lock(&dev->mu);
     if (rc == 1) cb->complete = true;
     return rc != 0;
 }
 
 static void empty_later(struct kl_release *r) {
-    struct cb *cb = kl_container(r, struct cb, release);
-    cb_empty(cb);
-    cb_release(cb);
+    struct kl_command_buffer *cb = kl_container(r, struct kl_command_buffer, release);
+    kl_command_buffer_empty(cb);
+    kl_command_buffer_release(cb);
 }
 
-void gpu_settle(struct device *dev) {
-    struct cb *done = NULL;
+void kl_gpu_settle(struct kl_gpu_device *dev) {
+    struct kl_command_buffer *done = NULL;
     kl_mutex_lock(&dev->mu);
     if (dev->settling) {
         dev->settle_again = true;
@@ -205,7 +213,7 @@ void gpu_settle(struct device *dev) {
         struct kl_error *lost = atomic_load(&dev->lost);
         if (lost) give_up_all(dev, lost);
         for (struct kl_queue *q = dev->queues; q; q = q->next) {
-            struct cb *cb = q->head; /* only the settler takes heads away */
+            struct kl_command_buffer *cb = q->head; /* only the settling thread removes heads */
             if (!cb) continue;
             if (query(dev, cb)) progress = true;
             if (imply_complete(cb)) progress = true;
@@ -221,26 +229,27 @@ void gpu_settle(struct device *dev) {
     dev->settling = false;
     kl_mutex_unlock(&dev->mu);
     while (done) {
-        struct cb *cb = done;
+        struct kl_command_buffer *cb = done;
         done = cb->next;
-        if (cb->runs_user_code) { /* which may wait for whoever settles */
+        if (cb->runs_user_code) { /* the destructor of the user may wait for the settling thread */
             cb->release.run = empty_later;
             kl_release_later(&cb->release);
         } else {
-            cb_empty(cb);
-            cb_release(cb);
+            kl_command_buffer_empty(cb);
+            kl_command_buffer_release(cb);
         }
     }
 }
 
-void gpu_poll(struct kl_backend *b, struct kl_queue *q) {
-    gpu_settle(device_of(b));
+void kl_gpu_poll(struct kl_backend *b, struct kl_queue *q) {
+    kl_gpu_settle(kl_gpu_device_of(b));
 }
 
 /* ---- waiting callers ---- */
 
-/* To be told of completion by the driver and to be woken takes a third of a millisecond on an H200, as long as summing 2^28 floats. So one waiting caller per device looks
- * by itself for as long as that would show: after this time it is less than 0.5 %. */
+/* A notification by the driver and the wake-up of a thread take a third of a millisecond on an
+ * H200, as long as summing 2^28 floats. Therefore one waiting caller per device polls instead, for
+ * as long as that delay matters: after WATCH_NS the delay is less than 0.5 % of the time waited. */
 enum { WATCH_NS = 100 * 1000 * 1000 };
 
 static int64_t now_ns(void) {
@@ -249,8 +258,8 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-bool gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) {
-    struct device *dev = device_of(b);
+bool kl_gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) {
+    struct kl_gpu_device *dev = kl_gpu_device_of(b);
     kl_mutex_lock(&dev->mu);
     bool mine = dev->driver->apart && !dev->watched;
     if (mine) dev->watched = true;
@@ -259,7 +268,7 @@ bool gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) {
     int64_t until = now_ns() + WATCH_NS;
     bool done;
     do {
-        gpu_settle(dev);
+        kl_gpu_settle(dev);
         sched_yield(); /* there may be more threads than processors */
         done = kl_timeline_done(t) >= ticket;
     } while (!done && now_ns() < until);
@@ -273,19 +282,21 @@ bool gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) {
 /* ---- the settlement thread ---- */
 
 enum {
+    /* Streams beyond this number are settled by threads that wait or submit, and whenever the
+     * others are. */
     MAX_EVENTS = 1024
-}; /* busy streams beyond them are settled by whoever looks, and when these are */
+};
 
 static void settlement_thread(void *arg) {
-    struct device *dev = arg;
+    struct kl_gpu_device *dev = arg;
     for (;;) {
-        struct cb *held[MAX_EVENTS];
+        struct kl_command_buffer *held[MAX_EVENTS];
         void *events[MAX_EVENTS];
         int n = 0;
         kl_mutex_lock(&dev->mu);
         while (dev->n_unsettled == 0 || dev->watched) kl_cond_wait(&dev->work, &dev->mu);
         for (struct kl_queue *q = dev->queues; q && n < MAX_EVENTS; q = q->next) {
-            struct cb *cb = q->head;
+            struct kl_command_buffer *cb = q->head;
             while (cb && cb->complete) cb = cb->next;
             if (!cb) continue;
             atomic_fetch_add(&cb->refs, 1);
@@ -294,12 +305,12 @@ static void settlement_thread(void *arg) {
         }
         kl_mutex_unlock(&dev->mu);
         dev->driver->ops->wait_any(dev->driver, events, n);
-        gpu_settle(dev);
-        for (int i = 0; i < n; i++) cb_release(held[i]);
+        kl_gpu_settle(dev);
+        for (int i = 0; i < n; i++) kl_command_buffer_release(held[i]);
     }
 }
 
-int gpu_settlement_start(struct device *dev, struct kl_error **err) {
+int kl_gpu_settlement_start(struct kl_gpu_device *dev, struct kl_error **err) {
     if (atomic_load_explicit(&dev->thread_started, memory_order_acquire)) return KL_OK;
     int rc = kl_release_start();
     kl_mutex_lock(&dev->mu);
@@ -313,16 +324,16 @@ int gpu_settlement_start(struct device *dev, struct kl_error **err) {
 
 /* ---- the end of a device ---- */
 
-void gpu_lose(struct device *dev, const char *submitting) {
+void kl_gpu_lose(struct kl_gpu_device *dev, const char *submitting) {
     if (!atomic_load(&dev->lost)) {
         char cause[128] = "nothing was in flight", why[96] = "";
         if (submitting)
             snprintf(cause, sizeof cause, "probably while '%s' was handed over", submitting);
         kl_mutex_lock(&dev->mu);
+        /* The oldest command buffer of a stream is the most probable cause. */
         for (struct kl_queue *q = dev->queues; q; q = q->next)
-            for (struct cb *cb = q->head; cb; cb = cb->next)
-                if ((!cb->complete || cb->error) &&
-                    cb->first) { /* the oldest of some stream: the likeliest culprit */
+            for (struct kl_command_buffer *cb = q->head; cb; cb = cb->next)
+                if ((!cb->complete || cb->error) && cb->first) {
                     snprintf(cause, sizeof cause,
                              "probably while running '%s' (%d operations) on stream %lld",
                              cb->first->name, cb->n_ops, (long long)q->timeline->stream_index);
@@ -339,20 +350,22 @@ void gpu_lose(struct device *dev, const char *submitting) {
     dev->driver->ops->wake(dev->driver);
 }
 
-void gpu_forked(struct kl_backend *b) {
-    struct device *dev = device_of(b);
+void kl_gpu_forked(struct kl_backend *b) {
+    struct kl_gpu_device *dev = kl_gpu_device_of(b);
     bool used = false;
     for (struct kl_queue *q = dev->queues; q; q = q->next) {
         used = true;
         for (int open = 0; open < 2; open++)
-            for (struct cb *cb = open ? q->open : q->head; cb; cb = open ? NULL : cb->next)
-                for (struct op *op = cb->first; op; op = op->next)
+            for (struct kl_command_buffer *cb = open ? q->open : q->head; cb;
+                 cb = open ? NULL : cb->next)
+                for (struct kl_gpu_op *op = cb->first; op; op = op->next)
                     for (int i = 0; i < op->n_out; i++) {
                         op->out[i]->device_op = NULL;
                         if (!kl_fate_settled(op->out[i]))
                             kl_fate_set_failed(op->out[i], kl_error_static(KL_EFORK));
                     }
-        q->open = q->head = q->tail = NULL; /* what they hold stays with the parent's memory */
+        /* What the command buffers hold belongs to the parent process. */
+        q->open = q->head = q->tail = NULL;
     }
     dev->n_unsettled = 0;
     dev->settling = dev->settle_again = dev->watched = false;
@@ -364,11 +377,11 @@ void gpu_forked(struct kl_backend *b) {
 
 #ifdef KL_TEST_HOOKS
 void kl_gpu_revive(struct kl_backend *b) {
-    kl_error_release(atomic_exchange(&device_of(b)->lost, NULL));
+    kl_error_release(atomic_exchange(&kl_gpu_device_of(b)->lost, NULL));
 }
 
 void kl_gpu_until_empty(struct kl_backend *b) {
-    struct device *dev = device_of(b);
+    struct kl_gpu_device *dev = kl_gpu_device_of(b);
     while (atomic_load(&dev->n_cbs) > 0 ||
            (atomic_load(&dev->driver->n_owed) > 0 && !atomic_load(&dev->lost)))
         sched_yield();

@@ -1,4 +1,5 @@
-/* space.c - see lower.h: operands walked together, with as few axes as possible. */
+/* space.c - see lower.h: iteration spaces of operands that are walked together, with as few axes as
+ * possible. */
 #include "backend/gpu/lower.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@ struct walk {
     int64_t strides[KL_SPACE_OPERANDS][MAX_AXES];
 };
 
-/* Drops axes of size 1 and joins neighbours over which every operand goes on evenly. false: more axes than an array can have. */
+/* Drops axes of size 1 and merges neighbouring axes where the strides of every operand allow it.
+ * false: more axes than an array can have. */
 static bool collapse(struct walk *w, int ndim, const int *dims, int n_operands,
                      const int64_t *const *strides) {
     w->n_operands = n_operands;
@@ -55,7 +57,7 @@ int kl_space_each(int ndim, const int *dims, int n_operands, const int64_t *cons
     for (;;) {
         int rc = each(ctx, &s, offsets);
         if (rc) return rc;
-        int d = outer - 1; /* the next place of the axes that the kernel does not walk */
+        int d = outer - 1; /* the next position of the axes that the kernel does not walk */
         for (; d >= 0; d--) {
             for (int k = 0; k < n_operands; k++) offsets[k] += w.strides[k][d];
             if (++at[d] < w.dims[d]) break;

@@ -1,14 +1,14 @@
-/* submit.c - handing a command buffer to the driver, and the backend's table. */
+/* submit.c - hands a command buffer to the driver; the tables of the backend and of its memory. */
 #include <stdio.h>
 
 #include "backend/gpu/gpu_internal.h"
 #include "base/alloc.h"
 #include "base/fork_locks.h"
 
-/* Gives the commands to the driver; 0 also when there is nothing to run. */
-static int submit(struct cb *cb, struct kl_error **err) {
-    struct device *dev = cb->queue->dev;
-    kl_assert_slow(cb_is_valid(cb));
+/* Gives the commands to the driver. Returns 0 also when there are none. */
+static int submit(struct kl_command_buffer *cb, struct kl_error **err) {
+    struct kl_gpu_device *dev = cb->queue->dev;
+    kl_assert_slow(kl_command_buffer_is_valid(cb));
     struct kl_error *lost = atomic_load(&dev->lost);
     if (cb->n_commands == 0) return KL_OK;
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
@@ -17,7 +17,7 @@ static int submit(struct cb *cb, struct kl_error **err) {
     int n = 0;
     kl_mutex_lock(&dev->mu);
     for (int i = 0; i < cb->n_waits;
-         i++) /* one that was refused will never signal; its consumers were dropped */
+         i++) /* a refused command buffer never signals; its consumers were dropped */
         if (cb->waits[i]->submitted) events[n++] = cb->waits[i]->event;
     kl_mutex_unlock(&dev->mu);
     int rc = dev->driver->ops->submit(dev->driver, cb->queue->driver_queue, cb->commands,
@@ -26,18 +26,19 @@ static int submit(struct cb *cb, struct kl_error **err) {
     return rc;
 }
 
-void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
-    struct device *dev = q->dev;
-    struct cb *cb = q->open;
-    if (!cb || cb->last_ticket == 0)
-        return; /* nothing is in it: an operation that failed to be encoded opened it */
+void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
+    struct kl_gpu_device *dev = q->dev;
+    struct kl_command_buffer *cb = q->open;
+    /* The command buffer is empty: it was opened for an operation whose encoding failed. */
+    if (!cb || cb->last_ticket == 0) return;
     q->open = NULL;
     struct kl_error *e = NULL;
     bool ran = cb->n_commands > 0;
     int rc = submit(cb, &e);
     if (rc && !e) e = kl_error_static(rc);
-    /* Before the command buffer can be settled: once its tickets are published nobody is on the way to this any more. */
-    if (rc == KL_EDEVICELOST) gpu_lose(dev, cb->first ? cb->first->name : NULL);
+    /* This must happen before the command buffer can be settled: after its tickets are published,
+     * no thread is bound to come here. */
+    if (rc == KL_EDEVICELOST) kl_gpu_lose(dev, cb->first ? cb->first->name : NULL);
     kl_mutex_lock(&dev->mu);
     cb->error = e;
     cb->submitted = ran && !rc;
@@ -49,16 +50,17 @@ void gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     q->tail = cb;
     dev->n_unsettled++;
     if (!dev->watched) pthread_cond_signal(&dev->work);
-    uint64_t ticket = cb->last_ticket; /* the settler may free cb as soon as the lock is open */
+    /* Another thread may settle and free cb as soon as the lock is released. */
+    uint64_t ticket = cb->last_ticket;
     kl_mutex_unlock(&dev->mu);
     kl_timeline_publish(q->timeline->handed, ticket);
     dev->driver->ops->wake(dev->driver);
-    gpu_settle(dev);
+    kl_gpu_settle(dev);
 }
 
 static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **out,
                      struct kl_error **err) {
-    struct device *dev = device_of(b);
+    struct kl_gpu_device *dev = kl_gpu_device_of(b);
     struct kl_queue *q = kl_calloc(1, sizeof *q);
     if (!q) return kl_fail_nomem(err);
     q->dev = dev;
@@ -79,23 +81,23 @@ static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queu
 
 /* ---- memory ---- */
 
-static struct device *device_of_memory(struct kl_memory *m) {
+static struct kl_gpu_device *device_of_memory(struct kl_memory *m) {
     return m->impl;
 }
 
 static int mem_alloc(struct kl_memory *m, size_t bytes, void **ptr, struct kl_error **err) {
-    struct device *dev = device_of_memory(m);
+    struct kl_gpu_device *dev = device_of_memory(m);
     struct kl_error *lost = atomic_load(&dev->lost);
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
     return dev->driver->ops->alloc(dev->driver, bytes, ptr, err);
 }
 
 static void mem_free(struct kl_memory *m, void *ptr, size_t bytes) {
-    struct device *dev = device_of_memory(m);
+    struct kl_gpu_device *dev = device_of_memory(m);
     dev->driver->ops->free(dev->driver, ptr, bytes);
 }
 
-static int usable(struct device *dev, struct kl_error **err) {
+static int usable(struct kl_gpu_device *dev, struct kl_error **err) {
     struct kl_error *lost = atomic_load(&dev->lost);
     if (lost) return kl_fail_with(err, kl_error_retain(lost));
     if (atomic_load(&dev->forked))
@@ -107,34 +109,34 @@ static int usable(struct device *dev, struct kl_error **err) {
 
 static int mem_read(struct kl_memory *m, const void *ptr, size_t offset, void *dst, size_t n,
                     struct kl_error **err) {
-    struct device *dev = device_of_memory(m);
+    struct kl_gpu_device *dev = device_of_memory(m);
     KL_TRY(usable(dev, err));
     int rc = dev->driver->ops->read(dev->driver, ptr, offset, dst, n, err);
-    if (rc == KL_EDEVICELOST) gpu_lose(dev, NULL);
+    if (rc == KL_EDEVICELOST) kl_gpu_lose(dev, NULL);
     return rc;
 }
 
 static int mem_write(struct kl_memory *m, void *ptr, size_t offset, const void *src, size_t n,
                      struct kl_error **err) {
-    struct device *dev = device_of_memory(m);
+    struct kl_gpu_device *dev = device_of_memory(m);
     KL_TRY(usable(dev, err));
     int rc = dev->driver->ops->write(dev->driver, ptr, offset, src, n, err);
-    if (rc == KL_EDEVICELOST) gpu_lose(dev, NULL);
+    if (rc == KL_EDEVICELOST) kl_gpu_lose(dev, NULL);
     return rc;
 }
 
 static const struct kl_backend_ops ops = {.queue_new = queue_new,
-                                          .waits_for = gpu_waits_for,
-                                          .launch = gpu_launch,
-                                          .skip = gpu_skip,
-                                          .drop = gpu_drop,
-                                          .flush = gpu_flush,
-                                          .poll = gpu_poll,
-                                          .watch = gpu_watch,
-                                          .forked = gpu_forked};
+                                          .waits_for = kl_gpu_waits_for,
+                                          .launch = kl_gpu_launch,
+                                          .skip = kl_gpu_skip,
+                                          .drop = kl_gpu_drop,
+                                          .flush = kl_gpu_flush,
+                                          .poll = kl_gpu_poll,
+                                          .watch = kl_gpu_watch,
+                                          .forked = kl_gpu_forked};
 
 struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struct kl_error **err) {
-    struct device *dev = kl_calloc(1, sizeof *dev);
+    struct kl_gpu_device *dev = kl_calloc(1, sizeof *dev);
     if (!dev) {
         kl_fail_nomem(err);
         return NULL;
@@ -147,8 +149,8 @@ struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struc
                                      .raw_free = mem_free,
                                      .read = mem_read,
                                      .write = mem_write,
-                                     .share = driver->shares ? gpu_share : NULL,
-                                     .unshare = driver->shares ? gpu_unshare : NULL,
+                                     .share = driver->shares ? kl_gpu_share : NULL,
+                                     .unshare = driver->shares ? kl_gpu_unshare : NULL,
                                      .impl = dev};
     dev->backend = (struct kl_backend){
         .ops = &ops, .name = driver->name, .index = index, .memory = &dev->memory};

@@ -1,4 +1,4 @@
-/* opencl.c - see opencl.h. Looking for devices, and opening them. */
+/* opencl.c - see opencl.h: finds the devices and opens them. */
 #include "backend/opencl/opencl.h"
 
 #include <stdio.h>
@@ -13,20 +13,20 @@
 enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32, SHARE_FROM = 64 << 10 };
 
 static struct {
-    struct kl_mutex mu; /* before every other of this driver */
+    struct kl_mutex mu; /* taken before every other lock of this driver */
     bool looked;
-    pid_t pid; /* who looked: the threads of the OpenCL runtime are this process's alone */
-    struct opencl device[MAX_DEVICES];
+    pid_t pid; /* the process that looked: a fork does not copy the threads of the OpenCL runtime */
+    struct kl_opencl device[MAX_DEVICES];
     int n;
-    const char *why; /* there is none; immortal */
-    char text[256];  /* of why, where it is made */
+    const char *why; /* why there is no device; immortal */
+    char text[256];  /* holds a `why` that is composed at run time */
 } found = {.mu = KL_MUTEX_INIT};
 
-/* ---- what a device says of itself ---- */
+/* ---- what a device reports of itself ---- */
 
-void ocl_device_text(cl_device_id device, cl_uint what, char *out, size_t room) {
-    char all
-        [8192]; /* longer than any list of extensions so far; what does not fit counts as not said */
+void kl_opencl_device_text(cl_device_id device, cl_uint what, char *out, size_t room) {
+    /* Longer than any list of extensions so far; extensions that do not fit count as absent. */
+    char all[8192];
     size_t n = 0;
     *out = 0;
     if (kl_cl.clGetDeviceInfo(device, what, sizeof all - 1, all, &n) || n >= sizeof all) return;
@@ -36,7 +36,7 @@ void ocl_device_text(cl_device_id device, cl_uint what, char *out, size_t room) 
     snprintf(out, room, "%s", from);
 }
 
-uint64_t ocl_device_number(cl_device_id device, cl_uint what, size_t bytes) {
+uint64_t kl_opencl_device_number(cl_device_id device, cl_uint what, size_t bytes) {
     union {
         uint64_t u64;
         uint32_t u32;
@@ -48,27 +48,27 @@ uint64_t ocl_device_number(cl_device_id device, cl_uint what, size_t bytes) {
 static bool can_run(cl_device_id id) {
     char version[128];
     int major = 0, minor = 0;
-    ocl_device_text(id, CL_DEVICE_VERSION, version, sizeof version);
+    kl_opencl_device_text(id, CL_DEVICE_VERSION, version, sizeof version);
     return sscanf(version, "OpenCL %d.%d", &major, &minor) == 2 &&
            (major > 1 || (major == 1 && minor >= 2)) &&
-           ocl_device_number(id, CL_DEVICE_AVAILABLE, sizeof(cl_bool)) &&
-           ocl_device_number(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof(cl_bool)) &&
-           ocl_device_number(id, CL_DEVICE_ENDIAN_LITTLE, sizeof(cl_bool));
+           kl_opencl_device_number(id, CL_DEVICE_AVAILABLE, sizeof(cl_bool)) &&
+           kl_opencl_device_number(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof(cl_bool)) &&
+           kl_opencl_device_number(id, CL_DEVICE_ENDIAN_LITTLE, sizeof(cl_bool));
 }
 
-static void describe(struct opencl *d) {
+static void describe(struct kl_opencl *d) {
     struct kl_gpu_facts *f = &d->facts;
-    ocl_device_text(d->device, CL_DEVICE_NAME, f->name, sizeof f->name);
-    ocl_device_text(d->device, CL_DEVICE_VENDOR, f->vendor, sizeof f->vendor);
-    ocl_device_text(d->device, CL_DRIVER_VERSION, f->driver, sizeof f->driver);
-    ocl_device_text(d->device, CL_DEVICE_VERSION, f->architecture, sizeof f->architecture);
-    f->memory_bytes = ocl_device_number(d->device, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
-    f->units = (uint32_t)ocl_device_number(d->device, CL_DEVICE_MAX_COMPUTE_UNITS, 4);
+    kl_opencl_device_text(d->device, CL_DEVICE_NAME, f->name, sizeof f->name);
+    kl_opencl_device_text(d->device, CL_DEVICE_VENDOR, f->vendor, sizeof f->vendor);
+    kl_opencl_device_text(d->device, CL_DRIVER_VERSION, f->driver, sizeof f->driver);
+    kl_opencl_device_text(d->device, CL_DEVICE_VERSION, f->architecture, sizeof f->architecture);
+    f->memory_bytes = kl_opencl_device_number(d->device, CL_DEVICE_GLOBAL_MEM_SIZE, 8);
+    f->units = (uint32_t)kl_opencl_device_number(d->device, CL_DEVICE_MAX_COMPUTE_UNITS, 4);
     d->memory_bytes = f->memory_bytes;
-    d->max_alloc_bytes = ocl_device_number(d->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
+    d->max_alloc_bytes = kl_opencl_device_number(d->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, 8);
 }
 
-/* ---- looking ---- */
+/* ---- finding devices ---- */
 
 static int add_devices(cl_platform_id platform, bool gpus) {
     cl_device_id ids[MAX_PER_PLATFORM];
@@ -77,14 +77,14 @@ static int add_devices(cl_platform_id platform, bool gpus) {
     if (n > MAX_PER_PLATFORM) n = MAX_PER_PLATFORM;
     int refused = 0;
     for (cl_uint i = 0; i < n; i++) {
-        bool gpu = ocl_device_number(ids[i], CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_GPU;
+        bool gpu = kl_opencl_device_number(ids[i], CL_DEVICE_TYPE, 8) & CL_DEVICE_TYPE_GPU;
         if (gpu != gpus) continue;
         if (!can_run(ids[i])) {
             refused++;
             continue;
         }
         if (found.n == MAX_DEVICES) break;
-        struct opencl *d = &found.device[found.n];
+        struct kl_opencl *d = &found.device[found.n];
         d->index = found.n++;
         d->platform = platform;
         d->device = ids[i];
@@ -136,7 +136,7 @@ int kl_opencl_count(const char **why) {
 }
 
 void kl_opencl_facts(int index, struct kl_gpu_facts *out) {
-    *out = found.device[index].facts; /* fixed since the count is known */
+    *out = found.device[index].facts; /* does not change once the devices are counted */
 }
 
 bool kl_opencl_is_gpu(int index) {
@@ -146,47 +146,49 @@ bool kl_opencl_is_gpu(int index) {
 /* ---- opening ---- */
 
 static void forked(struct kl_driver *d) {
-    atomic_store(&opencl_of(d)->forked, true);
+    atomic_store(&kl_opencl_of(d)->forked, true);
 }
 
 static int prepare(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
-    KL_TRY(ocl_usable(opencl_of(d), err));
-    return kl_lower_prepare(opencl_of(d)->lowering, c, err);
+    KL_TRY(kl_opencl_usable(kl_opencl_of(d), err));
+    return kl_lower_prepare(kl_opencl_of(d)->lowering, c, err);
 }
 
-static const struct kl_driver_ops ops = {.alloc = ocl_alloc,
-                                         .free = ocl_free,
-                                         .read = ocl_read,
-                                         .write = ocl_write,
-                                         .queue_new = ocl_queue_new,
-                                         .event_new = ocl_event_new,
-                                         .event_free = ocl_event_free,
-                                         .words_new = ocl_words_new,
-                                         .words_clear = ocl_words_clear,
+static const struct kl_driver_ops ops = {.alloc = kl_opencl_alloc,
+                                         .free = kl_opencl_free,
+                                         .read = kl_opencl_read,
+                                         .write = kl_opencl_write,
+                                         .queue_new = kl_opencl_queue_new,
+                                         .event_new = kl_opencl_event_new,
+                                         .event_free = kl_opencl_event_free,
+                                         .words_new = kl_opencl_words_new,
+                                         .words_clear = kl_opencl_words_clear,
                                          .prepare = prepare,
-                                         .submit = ocl_submit,
-                                         .event_query = ocl_event_query,
-                                         .why_lost = ocl_why_lost,
-                                         .wait_any = ocl_wait_any,
-                                         .wake = ocl_wake,
+                                         .submit = kl_opencl_submit,
+                                         .event_query = kl_opencl_event_query,
+                                         .why_lost = kl_opencl_why_lost,
+                                         .wait_any = kl_opencl_wait_any,
+                                         .wake = kl_opencl_wake,
                                          .forked = forked,
-                                         .share = ocl_share,
-                                         .unshare = ocl_unshare};
+                                         .share = kl_opencl_share,
+                                         .unshare = kl_opencl_unshare};
 
-/* KEEL_ZERO_COPY=0: as if it had memory of its own; map: as if it had no shared virtual memory. */
-static enum sharing sharing_of(const struct opencl *d) {
+/* KEEL_ZERO_COPY=0: treats the device as if it had memory of its own. KEEL_ZERO_COPY=map: treats it
+ * as if it had no shared virtual memory. */
+static enum kl_opencl_sharing sharing_of(const struct kl_opencl *d) {
     const char *e = getenv("KEEL_ZERO_COPY");
     if (!e) e = "";
     if (strcmp(e, "0") == 0 ||
-        !ocl_device_number(d->device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)))
-        return COPIED;
-    bool coherent = ocl_device_number(d->device, CL_DEVICE_SVM_CAPABILITIES, 8) &
+        !kl_opencl_device_number(d->device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool)))
+        return KL_OPENCL_COPIED;
+    bool coherent = kl_opencl_device_number(d->device, CL_DEVICE_SVM_CAPABILITIES, 8) &
                     CL_DEVICE_SVM_FINE_GRAIN_BUFFER;
-    return coherent && kl_cl.clSVMAlloc && kl_cl.clSVMFree && strcmp(e, "map") != 0 ? COHERENT
-                                                                                    : MAPPED;
+    return coherent && kl_cl.clSVMAlloc && kl_cl.clSVMFree && strcmp(e, "map") != 0
+               ? KL_OPENCL_COHERENT
+               : KL_OPENCL_MAPPED;
 }
 
-static int open_device(struct opencl *d, struct kl_error **err) {
+static int open_device(struct kl_opencl *d, struct kl_error **err) {
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
                                                 (cl_context_properties)d->platform, 0};
     cl_int status;
@@ -204,14 +206,15 @@ static int open_device(struct opencl *d, struct kl_error **err) {
                                    .name = d->name,
                                    .max_positions = INT64_C(1) << 31,
                                    .apart = d->is_gpu,
-                                   .shares = d->sharing != COPIED,
+                                   .shares = d->sharing != KL_OPENCL_COPIED,
                                    .copied_on_fork = !d->is_gpu};
-    ocl_port_init(d);
+    kl_opencl_port_init(d);
     kl_mutex_init(&d->blocks_mu);
     kl_mutex_init(&d->launching);
     kl_mutex_init(&d->mu);
     pthread_cond_init(&d->changed, NULL);
-    /* Immortal, so made once, even when what comes after them fails and all is tried again. */
+    /* The lowering is immortal, so it is made once, even when a later step fails and opening is
+     * tried again. */
     if (!d->lowering && !(d->lowering = kl_lowering_new(&d->port, err))) {
         rc = KL_ENOMEM;
         goto fail_lowering;

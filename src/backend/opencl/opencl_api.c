@@ -13,7 +13,8 @@ static const char *load(void) {
     static char why[512];
     const char *file = getenv("KEEL_OPENCL_LIBRARY");
     if (!file || !*file) file = "libOpenCL.so.1";
-    /* Never closed: its threads and exit handlers outlive every use that we could see the end of. */
+    /* The library is never closed, because its threads and exit handlers may run after every use
+     * that we know of. */
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror();
@@ -102,8 +103,10 @@ int kl_opencl_code(cl_int status) {
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:
     case CL_OUT_OF_HOST_MEMORY: return KL_ENOMEM;
     case CL_DEVICE_NOT_AVAILABLE:
-    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST: /* what ran before has failed: nothing on it is sure */
-    case CL_INVALID_COMMAND_QUEUE: /* ours are valid until the driver has given up the device */
+    /* An earlier command has failed, so the state of the queue is unknown. */
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
+    /* Our queues are valid until the driver has given up the device. */
+    case CL_INVALID_COMMAND_QUEUE:
     case CL_NVIDIA_ILLEGAL_ACCESS: return KL_EDEVICELOST;
     default: return KL_ESUBMIT;
     }

@@ -1,7 +1,9 @@
-/* opencl_api.h - the part of OpenCL 1.2 (and a little of 2.0, where it is there) that the driver uses, declared by us and loaded at run time.
+/* opencl_api.h - the part of OpenCL 1.2 (and a little of 2.0, where present) that the driver uses,
+ * declared here and loaded at run time.
  *
- * No header of OpenCL is needed to build, no library to start. Names and numbers are the standard's own. Functions are called as
- * kl_cl.clFlush(...), or through KL_CL, which turns a status into one of our codes and keeps the call's name for the message. */
+ * No header of OpenCL is needed to build, and no library to start. Names and numbers are those of
+ * the standard. Functions are called as kl_cl.clFlush(...), or through KL_CL, which turns a status
+ * into one of our codes and names the call in the message. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -36,7 +38,7 @@ enum {
     CL_INVALID_BUFFER_SIZE = -61,
     CL_PLATFORM_NOT_FOUND_KHR = -1001,
     CL_NVIDIA_ILLEGAL_ACCESS =
-        -9999, /* no name in any header; NVIDIA's for a kernel that crashed */
+        -9999, /* no header names it; NVIDIA's status for a kernel that crashed */
 
     CL_FALSE = 0,
     CL_TRUE = 1,
@@ -64,7 +66,7 @@ enum {
     CL_DEVICE_EXTENSIONS = 0x1030,
     CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
     CL_DEVICE_OPENCL_C_VERSION = 0x103D,
-    CL_DEVICE_SVM_CAPABILITIES = 0x1053, /* 2.0 */
+    CL_DEVICE_SVM_CAPABILITIES = 0x1053, /* since OpenCL 2.0 */
 
     CL_DEVICE_TYPE_GPU = 1 << 2,
     CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT = 1 << 7,
@@ -152,7 +154,7 @@ enum {
       (cl_kernel k, cl_device_id d, cl_uint what, size_t room, void *out, size_t *bytes))         \
     F(clSetKernelArg, cl_int, (cl_kernel k, cl_uint i, size_t bytes, const void *value))
 
-/* Of OpenCL 2.0: NULL in a library that does not have them. */
+/* Functions of OpenCL 2.0. NULL in a library that does not have them. */
 #define KL_OPENCL_LATER_FUNCTIONS(F)                                                          \
     F(clSVMAlloc, void *, (cl_context c, cl_bitfield flags, size_t bytes, cl_uint alignment)) \
     F(clSVMFree, void, (cl_context c, void *p))
@@ -165,15 +167,17 @@ struct kl_opencl_functions {
 };
 extern struct kl_opencl_functions kl_cl; /* complete once kl_opencl_load has returned NULL */
 
-/* Loads the library on the first call: $KEEL_OPENCL_LIBRARY, else libOpenCL.so.1. NULL, or why there is none (immortal, for users). One
- * thread at a time. */
+/* Loads the library on the first call: $KEEL_OPENCL_LIBRARY, else libOpenCL.so.1. Returns NULL, or
+ * immortal text for users that says why there is none. One thread at a time. */
 const char *kl_opencl_load(void);
 
-/* "out of resources" for -5; "unknown status" for what the standard does not know. */
+/* The text of a status: "out of resources" for -5, "unknown status" for a number that the standard
+ * does not define. */
 const char *kl_opencl_status_text(cl_int status);
-/* A status as one of our codes. What failed in the queue's own state is KL_EDEVICELOST; a refusal of one call is KL_ESUBMIT. */
+/* Turns a status into one of our codes. A failure in the state of the queue is KL_EDEVICELOST; a
+ * refusal of one call is KL_ESUBMIT. */
 int kl_opencl_code(cl_int status);
-/* 0, or the code with "<call> failed with <status> (<text>)". */
+/* 0, or the code with the message "<call> failed with <status> (<text>)". */
 int kl_opencl_result(struct kl_error **err, const char *call, cl_int status);
-/* KL_TRY(KL_CL(err, clFlush, q)): a code, and the call's name in the message. */
+/* KL_TRY(KL_CL(err, clFlush, q)): the code of a call; the message names the call. */
 #define KL_CL(err, name, ...) kl_opencl_result(err, #name, kl_cl.name(__VA_ARGS__))

@@ -1,4 +1,5 @@
-/* opencl_internal.h - the structures of the OpenCL driver; inside backend/opencl/ only. */
+/* opencl_internal.h - the structures of the OpenCL driver. Only files of backend/opencl/ include
+ * it. */
 #pragma once
 #include "backend/gpu/driver.h"
 #include "backend/gpu/lower.h"
@@ -7,26 +8,30 @@
 #include "backend/opencl/opencl_api.h"
 #include "base/thread.h"
 
-/* OpenCL 1.2 gives no addresses of device memory to the host. The layers above want one, to add offsets to and to compare: each block has a
- * range of addresses of its own, and this table leads from it to the buffer. Where host and device share memory the range is that memory: the buffer was made over
- * it. Otherwise it is only reserved, and inaccessible. */
-struct block {
+/* OpenCL 1.2 gives the host no addresses of device memory, but the layers above need an address, to
+ * add offsets to it and to compare it. So each block has an address range of its own, and a table
+ * finds the buffer by the address. Where host and device share memory, the range is that memory,
+ * and the buffer was made over it. Otherwise the range is only reserved, and inaccessible. */
+struct kl_opencl_block {
     char *base;
-    size_t bytes;    /* as asked for; base + bytes is still the block's own address */
-    size_t reserved; /* of address space, ours; 0: it is not */
+    size_t bytes; /* as requested; base + bytes is still an address of this block */
+    /* Bytes of address space that the driver reserved; 0: the range is the host's. */
+    size_t reserved;
     cl_mem mem;
-    int n_given; /* it is the host's, which has given it to the device so many times */
+    int n_given; /* for a block of the host: how many times the host has given it to the device */
 };
 
-/* How the host sees blocks of a device. */
-enum sharing {
-    COPIED,  /* by copies: they are not in the host's memory, as far as we are told */
-    MAPPED,  /* in place, between a map and an unmap, which copy nothing on such devices */
-    COHERENT /* in place, whenever no command writes (fine-grained shared virtual memory) */
+/* How the host accesses blocks of a device. */
+enum kl_opencl_sharing {
+    KL_OPENCL_COPIED, /* by copies: the device reports no memory in common with the host */
+    KL_OPENCL_MAPPED, /* in place, between a map and an unmap, which copy nothing on such devices */
+    /* In place, whenever no command writes (fine-grained shared virtual memory). */
+    KL_OPENCL_COHERENT
 };
 
-/* A device. In a table that lives for ever; the first group is fixed when devices are looked for, the second when it is opened. */
-struct opencl {
+/* A device, in a table that lives for ever. The first group of fields is fixed when devices are
+ * looked for, the second when the device is opened. */
+struct kl_opencl {
     struct kl_driver driver; /* first */
     struct kl_port port;
     char name[16]; /* "opencl0" */
@@ -35,99 +40,107 @@ struct opencl {
     cl_device_id device;
     struct kl_gpu_facts facts;
     bool is_gpu;
-    char options[128]; /* of the compiler */
-    /* The implementation keeps what it compiled on disk itself, and compiles for groups of every
-     * size when it is asked for a binary (PoCL): then what is stored of a program is its source. */
+    char options[128]; /* options of the compiler */
+    /* The implementation itself keeps on disk what it compiled, and compiles for groups of every
+     * size when it is asked for a binary (PoCL). Then the source is stored instead of the
+     * binary. */
     bool keeps_programs;
     size_t memory_bytes, max_alloc_bytes;
-    enum sharing sharing;
-    size_t
-        share_from; /* bytes; to copy less costs less than a buffer over it, or a map and an unmap */
+    enum kl_opencl_sharing sharing;
+    /* Bytes. To copy less costs less than a buffer over it, or a map and an unmap. */
+    size_t share_from;
 
     cl_context context;
-    cl_command_queue transfers; /* reads and writes of the host: never behind a stream's work */
-    cl_command_queue touches;   /* of new memory: never behind a long transfer */
+    /* Reads and writes of the host, which so never wait for the work of a stream. */
+    cl_command_queue transfers;
+    /* First use of new memory, which so never waits for a long transfer. */
+    cl_command_queue touches;
     struct kl_lowering *lowering;
-    struct kl_backend *backend; /* NULL: not opened */
+    struct kl_backend *backend; /* NULL: the device is not opened */
 
-    _Atomic(bool) forked; /* this is the child of the process that opened it */
+    _Atomic(bool) forked; /* this process is a child of the process that opened the device */
 
-    struct kl_mutex blocks_mu; /* leaf; guards the table */
-    struct block *
-        blocks; /* by address, highest first: the system maps downwards, so most are added at the end */
+    struct kl_mutex blocks_mu; /* a leaf; guards the table */
+    /* Sorted by address, highest first: the system gives out falling addresses, so most new blocks
+     * are added at the end. */
+    struct kl_opencl_block *blocks;
     int n_blocks, blocks_room;
     size_t used_bytes;
 
-    struct kl_mutex
-        launching; /* the arguments of a kernel object are set one by one; taken before blocks_mu */
+    /* Held while the arguments of a kernel object are set, one by one, until its launch. Taken
+     * before blocks_mu. */
+    struct kl_mutex launching;
 
-    struct kl_mutex mu; /* leaf; never held while OpenCL is called, whose callbacks take it */
+    struct kl_mutex mu; /* a leaf; not held during calls of OpenCL, because its callbacks take it */
     pthread_cond_t changed;
     bool woken;
-    cl_int lost;          /* the status of the command that failed; 0: none has. Guarded by mu */
-    bool at_rest;         /* lost, and nothing runs any more; guarded by mu */
-    struct queue *queues; /* all; guarded by mu */
+    cl_int lost;  /* the status of the command that failed; 0: none failed. Guarded by mu */
+    bool at_rest; /* the device is lost and no command runs any more; guarded by mu */
+    struct kl_opencl_queue *queues; /* all queues; guarded by mu */
 };
 
-/* A stream's queue. */
-struct queue {
+/* The queue of a stream. */
+struct kl_opencl_queue {
     cl_command_queue cl;
-    struct queue *next; /* in the device's list; fixed */
-    void *scratch;      /* the submitting thread's */
+    struct kl_opencl_queue *next; /* next in the device's list; fixed */
+    void *scratch;                /* owned by the submitting thread */
     size_t scratch_bytes;
 };
 
-/* Completion of a command buffer. OpenCL tells it late, perhaps after the event is freed: then the callback frees it. */
-struct event {
+/* Completion of a command buffer. OpenCL may report it after event_free was called; then the
+ * callback frees the event. */
+struct kl_opencl_event {
     _Atomic(uint32_t) refs;
-    struct opencl *d;
+    struct kl_opencl *d;
     cl_event cl; /* NULL until submitted */
     int state;   /* 0 pending, 1 complete, -1 failed; guarded by d->mu */
 };
 
-static inline struct opencl *opencl_of(struct kl_driver *d) {
-    return (struct opencl *)d;
+static inline struct kl_opencl *kl_opencl_of(struct kl_driver *d) {
+    return (struct kl_opencl *)d;
 }
 
 /* ---- opencl_memory.c ---- */
-int ocl_alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_error **err);
-void ocl_free(struct kl_driver *d, void *ptr, size_t bytes);
-int ocl_read(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
-             struct kl_error **err);
-int ocl_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
-              struct kl_error **err);
-int ocl_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
-void ocl_words_clear(struct kl_driver *d, struct kl_fault_words *w);
-/* The buffer behind an address anywhere inside a block, and the byte offset in it; KL_EINTERNAL when it is none of ours. */
-int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset,
-              struct kl_error **err);
-int ocl_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
-void ocl_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
-/* Whether the device can be asked for anything: not lost, not the child of a fork. */
-int ocl_usable(struct opencl *d, struct kl_error **err);
+int kl_opencl_alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_error **err);
+void kl_opencl_free(struct kl_driver *d, void *ptr, size_t bytes);
+int kl_opencl_read(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
+                   struct kl_error **err);
+int kl_opencl_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
+                    struct kl_error **err);
+int kl_opencl_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
+void kl_opencl_words_clear(struct kl_driver *d, struct kl_fault_words *w);
+/* Finds the buffer and the byte offset in it for an address anywhere inside a block. KL_EINTERNAL:
+ * no block has the address. */
+int kl_opencl_place(struct kl_opencl *d, const void *address, cl_mem *mem, size_t *offset,
+                    struct kl_error **err);
+int kl_opencl_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
+void kl_opencl_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
+/* KL_OK when the device can be used; fails when it is lost or this is the child of a fork. */
+int kl_opencl_usable(struct kl_opencl *d, struct kl_error **err);
 
 /* ---- opencl_queue.c ---- */
-int ocl_queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
-int ocl_event_new(struct kl_driver *d, void **event, struct kl_error **err);
-void ocl_event_free(struct kl_driver *d, void *event);
-int ocl_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
-               void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
-               struct kl_error **err);
-int ocl_event_query(struct kl_driver *d, void *event);
-void ocl_why_lost(struct kl_driver *driver, char *text, size_t room);
-void ocl_wait_any(struct kl_driver *d, void *const *events, int n);
-void ocl_wake(struct kl_driver *d);
-/* A command has failed where no caller can be told: the device is of no further use. */
-void ocl_lose(struct opencl *d, cl_int status);
-/* 0, or the status that the device was lost with. Who is told of a loss gives memory back, so where that is also the host's it blocks until nothing runs any more. */
-cl_int ocl_lost(struct opencl *d);
+int kl_opencl_queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
+int kl_opencl_event_new(struct kl_driver *d, void **event, struct kl_error **err);
+void kl_opencl_event_free(struct kl_driver *d, void *event);
+int kl_opencl_submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
+                     void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+                     void *signal, struct kl_error **err);
+int kl_opencl_event_query(struct kl_driver *d, void *event);
+void kl_opencl_why_lost(struct kl_driver *driver, char *text, size_t room);
+void kl_opencl_wait_any(struct kl_driver *d, void *const *events, int n);
+void kl_opencl_wake(struct kl_driver *d);
+/* Marks the device as lost, after a command failed where no caller can be told. */
+void kl_opencl_lose(struct kl_opencl *d, cl_int status);
+/* 0, or the status with which the device was lost. A caller that learns of a loss releases memory;
+ * where that is also the host's memory, this blocks until no command runs any more. */
+cl_int kl_opencl_lost(struct kl_opencl *d);
 
 /* ---- opencl_port.c ---- */
-extern const struct kl_port_ops ocl_port_ops;
-/* Fills d->port and d->options from what the device says of itself. */
-void ocl_port_init(struct opencl *d);
+extern const struct kl_port_ops kl_opencl_port_ops;
+/* Fills d->port and d->options from what the device reports of itself. */
+void kl_opencl_port_init(struct kl_opencl *d);
 
 /* ---- opencl.c ---- */
-/* What the device says, cut to room; empty when it says nothing. */
-void ocl_device_text(cl_device_id device, cl_uint what, char *out, size_t room);
-uint64_t ocl_device_number(cl_device_id device, cl_uint what, size_t bytes);
+/* A text that the device reports, cut to `room`; empty when there is none. */
+void kl_opencl_device_text(cl_device_id device, cl_uint what, char *out, size_t room);
+uint64_t kl_opencl_device_number(cl_device_id device, cl_uint what, size_t bytes);

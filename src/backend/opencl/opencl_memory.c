@@ -1,4 +1,5 @@
-/* opencl_memory.c - blocks of device memory under addresses of our own, and the host's way into them. */
+/* opencl_memory.c - blocks of device memory under addresses that the driver gives out, and the
+ * host's access to them. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -6,13 +7,13 @@
 #include "backend/opencl/opencl_internal.h"
 #include "base/alloc.h"
 
-int ocl_usable(struct opencl *d, struct kl_error **err) {
+int kl_opencl_usable(struct kl_opencl *d, struct kl_error **err) {
     if (atomic_load_explicit(&d->forked, memory_order_relaxed))
         return kl_fail(
             err, KL_EDEVICE,
             "device '%s' was opened before this process forked; it cannot be used in the child",
             d->name);
-    cl_int status = ocl_lost(d);
+    cl_int status = kl_opencl_lost(d);
     if (status)
         return kl_fail(err, KL_EDEVICELOST, "device '%s' is lost: a command failed with %d (%s)",
                        d->name, (int)status, kl_opencl_status_text(status));
@@ -21,8 +22,9 @@ int ocl_usable(struct opencl *d, struct kl_error **err) {
 
 /* ---- the table ---- */
 
-/* The first block that begins at the address or below it: the only one that may contain it. blocks_mu held. */
-static int first_below(const struct opencl *d, const char *address) {
+/* The first block in the table that begins at the address or below: only this block may contain the
+ * address. The caller holds blocks_mu. */
+static int first_below(const struct kl_opencl *d, const char *address) {
     int low = 0, high = d->n_blocks;
     while (low < high) {
         int middle = low + (high - low) / 2;
@@ -34,11 +36,11 @@ static int first_below(const struct opencl *d, const char *address) {
     return low;
 }
 
-int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset,
-              struct kl_error **err) {
+int kl_opencl_place(struct kl_opencl *d, const void *address, cl_mem *mem, size_t *offset,
+                    struct kl_error **err) {
     kl_mutex_lock(&d->blocks_mu);
     int i = first_below(d, address);
-    const struct block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
+    const struct kl_opencl_block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
     bool inside = b && (size_t)((const char *)address - b->base) <= b->bytes;
     if (inside) {
         *mem = b->mem;
@@ -49,11 +51,11 @@ int ocl_place(struct opencl *d, const void *address, cl_mem *mem, size_t *offset
     return kl_fail(err, KL_EINTERNAL, "%p is no address on device '%s'", address, d->name);
 }
 
-/* With blocks_mu held. */
-static int insert(struct opencl *d, const struct block *b) {
+/* The caller holds blocks_mu. */
+static int insert(struct kl_opencl *d, const struct kl_opencl_block *b) {
     if (d->n_blocks == d->blocks_room) {
         int room = d->blocks_room ? 2 * d->blocks_room : 64;
-        struct block *more = kl_realloc(d->blocks, (size_t)room * sizeof *more);
+        struct kl_opencl_block *more = kl_realloc(d->blocks, (size_t)room * sizeof *more);
         if (!more) return KL_ENOMEM;
         d->blocks = more;
         d->blocks_room = room;
@@ -65,11 +67,11 @@ static int insert(struct opencl *d, const struct block *b) {
     return KL_OK;
 }
 
-/* With blocks_mu held. */
-static struct block take_out(struct opencl *d, const char *base) {
+/* The caller holds blocks_mu. */
+static struct kl_opencl_block take_out(struct kl_opencl *d, const char *base) {
     int i = first_below(d, base);
     kl_assert(i < d->n_blocks && d->blocks[i].base == base);
-    struct block b = d->blocks[i];
+    struct kl_opencl_block b = d->blocks[i];
     d->n_blocks--;
     memmove(&d->blocks[i], &d->blocks[i + 1], (size_t)(d->n_blocks - i) * sizeof *d->blocks);
     return b;
@@ -79,9 +81,10 @@ static struct block take_out(struct opencl *d, const char *base) {
 
 enum { BLOCK_ALIGNMENT = 64 };
 
-/* A driver takes memory when a buffer is first used, which would be too late to try again without the cache: so we ask for no more
- * than the device says it has, and use the buffer at once. */
-static bool account(struct opencl *d, size_t bytes) {
+/* Notes bytes as used; false when the device has fewer. An OpenCL driver takes memory when a buffer
+ * is first used. An error then would come too late to free the block cache and try again. So no
+ * more than the device reports is requested, and each buffer is used at once. */
+static bool account(struct kl_opencl *d, size_t bytes) {
     kl_mutex_lock(&d->blocks_mu);
     bool fits = bytes <= d->memory_bytes && d->used_bytes <= d->memory_bytes - bytes;
     if (fits) d->used_bytes += bytes;
@@ -89,7 +92,7 @@ static bool account(struct opencl *d, size_t bytes) {
     return fits;
 }
 
-static void unaccount(struct opencl *d, size_t bytes) {
+static void unaccount(struct kl_opencl *d, size_t bytes) {
     kl_mutex_lock(&d->blocks_mu);
     d->used_bytes -= bytes;
     kl_mutex_unlock(&d->blocks_mu);
@@ -100,7 +103,7 @@ static bool is_out_of_memory(cl_int status) {
            kl_opencl_code(status) == KL_ENOMEM;
 }
 
-static int refused(struct opencl *d, size_t bytes, const char *call, cl_int status,
+static int refused(struct kl_opencl *d, size_t bytes, const char *call, cl_int status,
                    struct kl_error **err) {
     if (!is_out_of_memory(status)) return kl_opencl_result(err, call, status);
     return kl_fail(err, KL_ENOMEM,
@@ -108,29 +111,32 @@ static int refused(struct opencl *d, size_t bytes, const char *call, cl_int stat
                    d->name, bytes, call, (int)status, kl_opencl_status_text(status));
 }
 
-/* The addresses of a new block, and its memory where that is the host's too; NULL: there is none. */
-static char *range_new(struct opencl *d, size_t bytes, size_t *reserved) {
+/* The address range of a new block, and its memory where the host has the same memory. NULL: no
+ * memory or address space. */
+static char *range_new(struct kl_opencl *d, size_t bytes, size_t *reserved) {
     *reserved = 0;
-    if (d->sharing == COHERENT)
+    if (d->sharing == KL_OPENCL_COHERENT)
         return kl_cl.clSVMAlloc(d->context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER,
-                                bytes + 1 /* its end, too, is no other's */, BLOCK_ALIGNMENT);
+                                /* Its end address, too, belongs to no other block. */
+                                bytes + 1, BLOCK_ALIGNMENT);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     *reserved = bytes / page * page + page;
-    void *p = mmap(NULL, *reserved, d->sharing == COPIED ? PROT_NONE : PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p =
+        mmap(NULL, *reserved, d->sharing == KL_OPENCL_COPIED ? PROT_NONE : PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
-static void range_free(struct opencl *d, char *base, size_t reserved) {
+static void range_free(struct kl_opencl *d, char *base, size_t reserved) {
     if (reserved)
         munmap(base, reserved);
     else
         kl_cl.clSVMFree(d->context, base);
 }
 
-int ocl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_error **err) {
-    struct opencl *d = opencl_of(driver);
-    KL_TRY(ocl_usable(d, err));
+int kl_opencl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
+    KL_TRY(kl_opencl_usable(d, err));
     if (bytes == 0) bytes = 1;
     if (kl_alloc_should_fail())
         return kl_fail(err, KL_ENOMEM, "out of memory on device '%s': %zu bytes wanted", d->name,
@@ -143,7 +149,7 @@ int ocl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_erro
         return kl_fail(err, KL_ENOMEM,
                        "out of memory on device '%s': %zu bytes wanted, it has %zu in all", d->name,
                        bytes, d->memory_bytes);
-    struct block b = {.bytes = bytes};
+    struct kl_opencl_block b = {.bytes = bytes};
     int rc;
     if (!(b.base = range_new(d, bytes, &b.reserved))) {
         rc = kl_fail(err, KL_ENOMEM, "out of memory for device '%s': %zu bytes wanted", d->name,
@@ -151,7 +157,7 @@ int ocl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct kl_erro
         goto fail_range;
     }
     cl_int status;
-    bool over = d->sharing != COPIED; /* the buffer is that memory */
+    bool over = d->sharing != KL_OPENCL_COPIED; /* the buffer is that memory */
     b.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE | (over ? CL_MEM_USE_HOST_PTR : 0),
                                  bytes, over ? b.base : NULL, &status);
     if (status) {
@@ -182,35 +188,39 @@ fail_range:
     return rc;
 }
 
-void ocl_free(struct kl_driver *driver, void *ptr, size_t bytes) {
-    struct opencl *d = opencl_of(driver);
-    if (!ptr || atomic_load(&d->forked)) return; /* the parent's memory is the parent's */
+void kl_opencl_free(struct kl_driver *driver, void *ptr, size_t bytes) {
+    struct kl_opencl *d = kl_opencl_of(driver);
+    /* In the child of a fork the memory is the parent's. */
+    if (!ptr || atomic_load(&d->forked)) return;
     kl_mutex_lock(&d->blocks_mu);
-    struct block b = take_out(d, ptr);
+    struct kl_opencl_block b = take_out(d, ptr);
     d->used_bytes -= b.bytes;
     kl_mutex_unlock(&d->blocks_mu);
     kl_cl.clReleaseMemObject(b.mem);
-    /* Last: the system may give these addresses to the next block as soon as they are free. */
+    /* This is the last step, because the system may give these addresses to the next block as soon
+     * as they are free. */
     range_free(d, b.base, b.reserved);
 }
 
 /* ---- memory that is shared with the host ---- */
 
-enum { GIVEN_ALIGNMENT = 64, GIVEN_ALIGNMENT_GPU = 4096 /* other memory is copied by drivers */ };
+/* Drivers copy memory that is not so aligned. */
+enum { GIVEN_ALIGNMENT = 64, GIVEN_ALIGNMENT_GPU = 4096 };
 
-/* A block of the host as a buffer, which commands only read. A race may give one twice, and other blocks may overlap when the user's do. */
-static int give(struct opencl *d, char *base, size_t bytes, struct kl_error **err) {
+/* Makes a buffer over a block of the host, which commands only read. A race may give a block twice,
+ * and blocks over the user's memory may overlap. */
+static int give(struct kl_opencl *d, char *base, size_t bytes, struct kl_error **err) {
     uintptr_t alignment = d->is_gpu ? GIVEN_ALIGNMENT_GPU : GIVEN_ALIGNMENT;
     if (bytes == 0 || bytes < d->share_from || (uintptr_t)base % alignment) return KL_EUNSUPPORTED;
     if (kl_alloc_should_fail()) return kl_fail_nomem(err);
     cl_int status;
-    struct block given = {.base = base, .bytes = bytes, .n_given = 1};
+    struct kl_opencl_block given = {.base = base, .bytes = bytes, .n_given = 1};
     given.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes,
                                      base, &status);
-    if (status) return KL_EUNSUPPORTED; /* a driver may dislike some memory */
+    if (status) return KL_EUNSUPPORTED; /* a driver may refuse some memory; then it is copied */
     kl_mutex_lock(&d->blocks_mu);
     int i = first_below(d, base + bytes - 1), rc = KL_OK;
-    struct block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
+    struct kl_opencl_block *b = i < d->n_blocks ? &d->blocks[i] : NULL;
     bool same = b && b->base == base && b->bytes == bytes;
     if (same)
         b->n_given++;
@@ -223,7 +233,7 @@ static int give(struct opencl *d, char *base, size_t bytes, struct kl_error **er
     return rc;
 }
 
-static void take_back(struct opencl *d, const char *base) {
+static void take_back(struct kl_opencl *d, const char *base) {
     cl_mem mem = NULL;
     kl_mutex_lock(&d->blocks_mu);
     int i = first_below(d, base);
@@ -233,67 +243,70 @@ static void take_back(struct opencl *d, const char *base) {
     if (mem) kl_cl.clReleaseMemObject(mem);
 }
 
-/* The next command that writes the block may come from any queue: so the unmap is waited for. */
-static void unmap(struct opencl *d, cl_mem mem, void *mapped) {
+/* The next command that writes the block may come from any queue, so this waits for the unmap. */
+static void unmap(struct kl_opencl *d, cl_mem mem, void *mapped) {
     cl_event done;
     cl_int status = kl_cl.clEnqueueUnmapMemObject(d->transfers, mem, mapped, 0, NULL, &done);
     if (!status) {
         status = kl_cl.clWaitForEvents(1, &done);
         kl_cl.clReleaseEvent(done);
     }
-    if (status) ocl_lose(d, status); /* a command that writes what is mapped does as it likes */
+    /* Still mapped, so a command that writes it has no defined result. */
+    if (status) kl_opencl_lose(d, status);
 }
 
-int ocl_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine, struct kl_error **err) {
-    struct opencl *d = opencl_of(driver);
-    KL_TRY(ocl_usable(d, err));
+int kl_opencl_share(struct kl_driver *driver, void *ptr, size_t bytes, bool mine,
+                    struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
+    KL_TRY(kl_opencl_usable(d, err));
     if (!mine) return give(d, ptr, bytes, err);
-    if (d->sharing == COHERENT) return KL_OK;
+    if (d->sharing == KL_OPENCL_COHERENT) return KL_OK;
     if (bytes < d->share_from) return KL_EUNSUPPORTED;
     cl_mem mem;
     size_t at;
     cl_int status;
-    KL_TRY(ocl_place(d, ptr, &mem, &at, err));
+    KL_TRY(kl_opencl_place(d, ptr, &mem, &at, err));
     void *mapped = kl_cl.clEnqueueMapBuffer(d->transfers, mem, CL_TRUE, CL_MAP_READ, at, bytes, 0,
                                             NULL, NULL, &status);
     KL_TRY(kl_opencl_result(err, "clEnqueueMapBuffer", status));
-    if (mapped == ptr) return KL_OK; /* by the standard, for buffers over memory of ours */
+    /* The standard promises this for buffers over our own memory. */
+    if (mapped == ptr) return KL_OK;
     unmap(d, mem, mapped);
     return KL_EUNSUPPORTED;
 }
 
-void ocl_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool mine) {
-    struct opencl *d = opencl_of(driver);
+void kl_opencl_unshare(struct kl_driver *driver, void *ptr, size_t bytes, bool mine) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     cl_mem mem;
     size_t at;
     if (atomic_load(&d->forked)) return;
     if (!mine)
         take_back(d, ptr);
-    else if (d->sharing == MAPPED && !ocl_place(d, ptr, &mem, &at, NULL))
+    else if (d->sharing == KL_OPENCL_MAPPED && !kl_opencl_place(d, ptr, &mem, &at, NULL))
         unmap(d, mem, ptr);
 }
 
-/* ---- the host's way in ---- */
+/* ---- the host's access ---- */
 
-int ocl_read(struct kl_driver *driver, const void *ptr, size_t offset, void *dst, size_t n,
-             struct kl_error **err) {
-    struct opencl *d = opencl_of(driver);
+int kl_opencl_read(struct kl_driver *driver, const void *ptr, size_t offset, void *dst, size_t n,
+                   struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     cl_mem mem;
     size_t at;
-    KL_TRY(ocl_usable(d, err));
+    KL_TRY(kl_opencl_usable(d, err));
     if (n == 0) return KL_OK;
-    KL_TRY(ocl_place(d, (const char *)ptr + offset, &mem, &at, err));
+    KL_TRY(kl_opencl_place(d, (const char *)ptr + offset, &mem, &at, err));
     return KL_CL(err, clEnqueueReadBuffer, d->transfers, mem, CL_TRUE, at, n, dst, 0, NULL, NULL);
 }
 
-int ocl_write(struct kl_driver *driver, void *ptr, size_t offset, const void *src, size_t n,
-              struct kl_error **err) {
-    struct opencl *d = opencl_of(driver);
+int kl_opencl_write(struct kl_driver *driver, void *ptr, size_t offset, const void *src, size_t n,
+                    struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     cl_mem mem;
     size_t at;
-    KL_TRY(ocl_usable(d, err));
+    KL_TRY(kl_opencl_usable(d, err));
     if (n == 0) return KL_OK;
-    KL_TRY(ocl_place(d, (char *)ptr + offset, &mem, &at, err));
+    KL_TRY(kl_opencl_place(d, (char *)ptr + offset, &mem, &at, err));
     return KL_CL(err, clEnqueueWriteBuffer, d->transfers, mem, CL_TRUE, at, n, src, 0, NULL, NULL);
 }
 
@@ -304,17 +317,17 @@ enum { WORDS_BYTES = KL_WORDS * sizeof(uint32_t) };
 static int clear(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err) {
     memset(w->host, 0xFF, WORDS_BYTES);
     _Static_assert(KL_WORD_CLEAR == 0xFFFFFFFFu, "words are cleared byte by byte");
-    return ocl_write(d, w->device, 0, w->host, WORDS_BYTES, err);
+    return kl_opencl_write(d, w->device, 0, w->host, WORDS_BYTES, err);
 }
 
-int ocl_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err) {
+int kl_opencl_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err) {
     if (!(w->host = kl_malloc(WORDS_BYTES))) return kl_fail_nomem(err);
-    int rc = ocl_alloc(d, WORDS_BYTES, &w->device, err);
+    int rc = kl_opencl_alloc(d, WORDS_BYTES, &w->device, err);
     if (rc) goto fail_device;
     if ((rc = clear(d, w, err))) goto fail_clear;
     return KL_OK;
 fail_clear:
-    ocl_free(d, w->device, WORDS_BYTES);
+    kl_opencl_free(d, w->device, WORDS_BYTES);
 fail_device:
     kl_free(w->host);
     w->host = NULL;
@@ -322,8 +335,9 @@ fail_device:
     return rc;
 }
 
-void ocl_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
-    if (atomic_load(&opencl_of(d)->forked)) return;
-    /* Words that cannot be cleared would be faults of innocents; and a device that cannot be written to is lost. */
-    if (clear(d, w, NULL)) ocl_lose(opencl_of(d), CL_OUT_OF_RESOURCES);
+void kl_opencl_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
+    if (atomic_load(&kl_opencl_of(d)->forked)) return;
+    /* Words that cannot be cleared would report faults of operations that have none. A device that
+     * cannot be written to is lost anyway. */
+    if (clear(d, w, NULL)) kl_opencl_lose(kl_opencl_of(d), CL_OUT_OF_RESOURCES);
 }

@@ -1,4 +1,4 @@
-/* opencl_port.c - programs and launches: the second seam (backend/gpu/port.h). */
+/* opencl_port.c - programs and launches: the port of backend/gpu/port.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +10,15 @@
 
 enum { LOG_QUOTED = 2000 };
 
-static struct opencl *opencl_of_port(struct kl_port *p) {
-    return kl_container(p, struct opencl, port);
+static struct kl_opencl *opencl_of_port(struct kl_port *p) {
+    return kl_container(p, struct kl_opencl, port);
 }
 
 /* ---- programs ---- */
 
-/* The compiler's log of a build that failed, cut to what a message can hold: from the first error on when it is long. */
-static int build_failed(struct opencl *d, cl_program program, const char *name, cl_int status,
+/* Fails with the compiler's log, cut to the length of a message: when the log is long, from its
+ * first error on. */
+static int build_failed(struct kl_opencl *d, cl_program program, const char *name, cl_int status,
                         struct kl_error **err) {
     size_t n = 0;
     char *log = NULL;
@@ -36,7 +37,7 @@ static int build_failed(struct opencl *d, cl_program program, const char *name, 
     return rc;
 }
 
-/* The source again, behind the line that names its file. */
+/* Stores the source itself, behind the line that names its file. */
 static int source_of(const char *line, const char *source, void **binary, size_t *bytes,
                      struct kl_error **err) {
     size_t n = strlen(line), m = strlen(source);
@@ -49,7 +50,7 @@ static int source_of(const char *line, const char *source, void **binary, size_t
     return KL_OK;
 }
 
-static int build(struct opencl *d, cl_program program, const char *name, struct kl_error **err) {
+static int build(struct kl_opencl *d, cl_program program, const char *name, struct kl_error **err) {
     cl_int status = kl_cl.clBuildProgram(program, 1, &d->device, d->options, NULL, NULL);
     return status ? build_failed(d, program, name, status, err) : KL_OK;
 }
@@ -72,14 +73,14 @@ static int binary_of(cl_program program, void **binary, size_t *bytes, struct kl
 
 static int port_compile(struct kl_port *p, const char *source, const char *name, void **binary,
                         size_t *bytes, struct kl_error **err) {
-    struct opencl *d = opencl_of_port(p);
+    struct kl_opencl *d = opencl_of_port(p);
     char line[160]; /* names the file in the compiler's messages */
     snprintf(line, sizeof line, "#line 1 \"%.120s\"\n", name);
     for (char *c = line + strlen("#line 1 \""); c[1] && c[1] != '\n'; c++)
         if (*c == '"' || *c == '\\' || *c == '\n') *c = '_';
     const char *texts[] = {line, source};
     cl_int status;
-    KL_TRY(ocl_usable(d, err));
+    KL_TRY(kl_opencl_usable(d, err));
     cl_program program = kl_cl.clCreateProgramWithSource(d->context, 2, texts, NULL, &status);
     KL_TRY(kl_opencl_result(err, "clCreateProgramWithSource", status));
     int rc = build(d, program, name, err);
@@ -92,11 +93,11 @@ static int port_compile(struct kl_port *p, const char *source, const char *name,
 
 static int port_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
                      struct kl_error **err) {
-    struct opencl *d = opencl_of_port(p);
+    struct kl_opencl *d = opencl_of_port(p);
     const unsigned char *b = binary;
     const char *text = binary;
     cl_int status, taken;
-    KL_TRY(ocl_usable(d, err));
+    KL_TRY(kl_opencl_usable(d, err));
     cl_program program =
         d->keeps_programs ? kl_cl.clCreateProgramWithSource(d->context, 1, &text, &bytes, &status)
                           : kl_cl.clCreateProgramWithBinary(d->context, 1, &d->device, &bytes, &b,
@@ -120,7 +121,7 @@ static int port_load(struct kl_port *p, const void *binary, size_t bytes, void *
 static int port_find(struct kl_port *p, void *module, const char *entry, void **kernel,
                      struct kl_error **err) {
     cl_int status;
-    KL_TRY(ocl_usable(opencl_of_port(p), err));
+    KL_TRY(kl_opencl_usable(opencl_of_port(p), err));
     *kernel = kl_cl.clCreateKernel(module, entry, &status);
     if (!status) return KL_OK;
     int code = kl_opencl_code(status) == KL_ENOMEM ? KL_ENOMEM : KL_ECOMPILE;
@@ -128,14 +129,15 @@ static int port_find(struct kl_port *p, void *module, const char *entry, void **
                    kl_opencl_status_text(status));
 }
 
-/* OpenCL counts memory of arguments that are already set too: there are none yet. A kernel that is compiled for one size of group runs in it, whatever
- * else is said: NVIDIA says 256 of kernels that it compiled for 1024, and runs. */
+/* OpenCL would count the shared memory of arguments that are already set, but none is set yet. A
+ * kernel that is compiled for one group size runs with it, whatever limit is reported: NVIDIA
+ * reports 256 for kernels that it compiled for 1024, and runs them. */
 static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits *limits,
                        struct kl_error **err) {
-    struct opencl *d = opencl_of_port(p);
+    struct kl_opencl *d = opencl_of_port(p);
     size_t most = 0, compiled_for[3] = {0};
     cl_ulong shared = 0;
-    KL_TRY(ocl_usable(d, err));
+    KL_TRY(kl_opencl_usable(d, err));
     KL_TRY(KL_CL(err, clGetKernelWorkGroupInfo, kernel, d->device, CL_KERNEL_WORK_GROUP_SIZE,
                  sizeof most, &most, NULL));
     KL_TRY(KL_CL(err, clGetKernelWorkGroupInfo, kernel, d->device,
@@ -150,19 +152,19 @@ static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits 
 
 /* ---- launches ---- */
 
-/* A device address is two arguments, buffer and offset: PTR(x) of the dialect. */
-static int set_address(struct opencl *d, cl_kernel k, cl_uint *i, const void *address,
+/* A device address is two arguments, buffer and offset, for PTR(x) of the dialect. */
+static int set_address(struct kl_opencl *d, cl_kernel k, cl_uint *i, const void *address,
                        struct kl_error **err) {
     cl_mem mem = NULL;
     size_t at = 0;
-    if (address) KL_TRY(ocl_place(d, address, &mem, &at, err));
+    if (address) KL_TRY(kl_opencl_place(d, address, &mem, &at, err));
     cl_ulong offset = at;
     KL_TRY(KL_CL(err, clSetKernelArg, k, (*i)++, sizeof mem, mem ? &mem : NULL));
     return KL_CL(err, clSetKernelArg, k, (*i)++, sizeof offset, &offset);
 }
 
-/* *at: the number of the next argument. */
-static int set_args(struct opencl *d, cl_kernel k, cl_uint *at, const struct kl_karg *args,
+/* *at: the index of the next argument. */
+static int set_args(struct kl_opencl *d, cl_kernel k, cl_uint *at, const struct kl_karg *args,
                     int n_args, struct kl_error **err) {
     for (int i = 0; i < n_args; i++) {
         if (args[i].bytes == 0)
@@ -173,11 +175,11 @@ static int set_args(struct opencl *d, cl_kernel k, cl_uint *at, const struct kl_
     return KL_OK;
 }
 
-static int run(struct opencl *d, struct queue *q, cl_kernel kernel, cl_uint ndim, const size_t *all,
-               const size_t *in_group, size_t shared_bytes, const struct kl_karg *args, int n_args,
-               struct kl_error **err) {
+static int run(struct kl_opencl *d, struct kl_opencl_queue *q, cl_kernel kernel, cl_uint ndim,
+               const size_t *all, const size_t *in_group, size_t shared_bytes,
+               const struct kl_karg *args, int n_args, struct kl_error **err) {
     cl_uint at = 0;
-    KL_TRY(ocl_usable(d, err));
+    KL_TRY(kl_opencl_usable(d, err));
     kl_mutex_lock(&d->launching);
     int rc = set_args(d, kernel, &at, args, n_args, err);
     if (!rc && shared_bytes) rc = KL_CL(err, clSetKernelArg, kernel, at, shared_bytes, NULL);
@@ -208,28 +210,29 @@ static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const ui
 
 static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
                      struct kl_error **err) {
-    struct opencl *d = opencl_of_port(p);
+    struct kl_opencl *d = opencl_of_port(p);
     cl_mem to, from;
     size_t to_at, from_at;
-    KL_TRY(ocl_usable(d, err));
+    KL_TRY(kl_opencl_usable(d, err));
     if (bytes == 0) return KL_OK;
-    KL_TRY(ocl_place(d, dst, &to, &to_at, err));
-    KL_TRY(ocl_place(d, src, &from, &from_at, err));
-    return KL_CL(err, clEnqueueCopyBuffer, ((struct queue *)queue)->cl, from, to, from_at, to_at,
-                 bytes, 0, NULL, NULL);
+    KL_TRY(kl_opencl_place(d, dst, &to, &to_at, err));
+    KL_TRY(kl_opencl_place(d, src, &from, &from_at, err));
+    return KL_CL(err, clEnqueueCopyBuffer, ((struct kl_opencl_queue *)queue)->cl, from, to, from_at,
+                 to_at, bytes, 0, NULL, NULL);
 }
 
 static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
                         struct kl_error **err) {
-    struct opencl *d = opencl_of_port(p);
-    struct queue *q = queue;
+    struct kl_opencl *d = opencl_of_port(p);
+    struct kl_opencl_queue *q = queue;
     if (q->scratch_bytes < bytes) {
         size_t room = q->scratch_bytes ? q->scratch_bytes : 64 << 10;
         while (room < bytes && room <= SIZE_MAX / 2) room *= 2;
         if (room > d->max_alloc_bytes) room = bytes;
         void *more;
-        KL_TRY(ocl_alloc(&d->driver, room, &more, err));
-        /* The old one stays for ever: commands in flight use it, and all old ones together are smaller than the new one. */
+        KL_TRY(kl_opencl_alloc(&d->driver, room, &more, err));
+        /* The old memory stays for ever, because commands in flight use it. All old memory together
+         * is smaller than the new one. */
         q->scratch = more;
         q->scratch_bytes = room;
     }
@@ -237,16 +240,16 @@ static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr
     return KL_OK;
 }
 
-const struct kl_port_ops ocl_port_ops = {.compile = port_compile,
-                                         .load = port_load,
-                                         .find = port_find,
-                                         .limits = port_limits,
-                                         .launch = port_launch,
-                                         .launch_3d = port_launch_3d,
-                                         .copy = port_copy,
-                                         .scratch = port_scratch};
+const struct kl_port_ops kl_opencl_port_ops = {.compile = port_compile,
+                                               .load = port_load,
+                                               .find = port_find,
+                                               .limits = port_limits,
+                                               .launch = port_launch,
+                                               .launch_3d = port_launch_3d,
+                                               .copy = port_copy,
+                                               .scratch = port_scratch};
 
-/* ---- what the device can do ---- */
+/* ---- what the device supports ---- */
 
 static bool has_word(const char *text, const char *word) {
     size_t n = strlen(word);
@@ -260,13 +263,14 @@ static uint64_t hash_text(uint64_t h, const char *s) {
     return (h ^ '\n') * 1099511628211u;
 }
 
-/* All that a binary depends on, hashed, since it would not fit; the names are for those who look into the file. */
-static void identify(struct opencl *d) {
+/* A hash of everything that a binary depends on, since the full text would not fit. The names in
+ * front are for people who look into the file. */
+static void identify(struct kl_opencl *d) {
     char platform[512] = "", platform_version[512] = "", c_version[256];
     kl_cl.clGetPlatformInfo(d->platform, CL_PLATFORM_NAME, sizeof platform - 1, platform, NULL);
     kl_cl.clGetPlatformInfo(d->platform, CL_PLATFORM_VERSION, sizeof platform_version - 1,
                             platform_version, NULL);
-    ocl_device_text(d->device, CL_DEVICE_OPENCL_C_VERSION, c_version, sizeof c_version);
+    kl_opencl_device_text(d->device, CL_DEVICE_OPENCL_C_VERSION, c_version, sizeof c_version);
     d->keeps_programs = strcmp(platform, "Portable Computing Language") == 0;
     uint64_t h = 14695981039346656037u;
     h = hash_text(h, d->keeps_programs ? "source" : "binary");
@@ -282,34 +286,34 @@ static void identify(struct opencl *d) {
              (unsigned long long)h, platform, d->facts.name, d->facts.driver);
 }
 
-void ocl_port_init(struct opencl *d) {
+void kl_opencl_port_init(struct kl_opencl *d) {
     char extensions[8192];
-    ocl_device_text(d->device, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
+    kl_opencl_device_text(d->device, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
     uint32_t max_local =
-        (uint32_t)ocl_device_number(d->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
+        (uint32_t)kl_opencl_device_number(d->device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t));
     d->port = (struct kl_port){
-        .ops = &ocl_port_ops,
+        .ops = &kl_opencl_port_ops,
         .prelude = kl_source_prelude_opencl,
         .max_local = max_local ? max_local : 1,
-        .local_bytes = ocl_device_number(d->device, CL_DEVICE_LOCAL_MEM_SIZE, 8),
+        .local_bytes = kl_opencl_device_number(d->device, CL_DEVICE_LOCAL_MEM_SIZE, 8),
         .n_units = d->facts.units ? d->facts.units : 1,
         .subgroup = 1,
         .has_f64 = has_word(extensions, "cl_khr_fp64"),
         .has_atomic64 = has_word(extensions, "cl_khr_int64_base_atomics"),
         .on_processor = !d->is_gpu,
     };
-    size_t most[3] = {0, 0, 0}; /* a device may have more dimensions, and then says nothing here */
+    size_t most[3] = {0, 0, 0}; /* a device with more than three dimensions reports nothing here */
     kl_cl.clGetDeviceInfo(d->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof most, most, NULL);
     for (int i = 0; i < 3; i++)
         d->port.max_group[i] = most[i] < UINT32_MAX ? (uint32_t)most[i] : UINT32_MAX;
-    bool exact = ocl_device_number(d->device, CL_DEVICE_SINGLE_FP_CONFIG, 8) &
+    bool exact = kl_opencl_device_number(d->device, CL_DEVICE_SINGLE_FP_CONFIG, 8) &
                  CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s%s",
              exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
              d->port.has_f64 ? " -DHAS_F64" : "", d->port.has_atomic64 ? " -DHAS_ATOMIC64" : "",
              d->port.on_processor ? " -DON_PROCESSOR" : "");
 #ifdef KL_TEST_HOOKS
-    /* What compiles in half of the time or less: no test asks how fast a kernel is. */
+    /* Tests only: halves the time of compiling, or better. No test asks how fast a kernel is. */
     if (getenv("KEEL_TEST_QUICK_KERNELS")) strcat(d->options, " -cl-opt-disable");
 #endif
     identify(d);

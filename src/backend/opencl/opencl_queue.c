@@ -1,16 +1,18 @@
-/* opencl_queue.c - streams' queues, command buffers on them, and learning of their completion.
+/* opencl_queue.c - queues of streams, command buffers on them, and notice of their completion.
  *
- * A completed event calls us back on some thread of the runtime: that sets a flag under the device's lock and wakes the settlement
- * thread. Nothing here sleeps in OpenCL, but for a submission that failed half-way, and at the end of a device that shares memory. */
+ * For a complete event OpenCL calls us back on one of its threads: the callback sets a flag under
+ * the device's lock and wakes the settlement thread. No function here sleeps in OpenCL, except
+ * after a submission that failed half-way, and when a device that shares memory is lost. */
 #include <stdio.h>
 
 #include "backend/opencl/opencl_internal.h"
 #include "base/alloc.h"
 
-int ocl_queue_new(struct kl_driver *driver, int stream_index, void **queue, struct kl_error **err) {
-    struct opencl *d = opencl_of(driver);
-    KL_TRY(ocl_usable(d, err));
-    struct queue *q = kl_calloc(1, sizeof *q);
+int kl_opencl_queue_new(struct kl_driver *driver, int stream_index, void **queue,
+                        struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
+    KL_TRY(kl_opencl_usable(d, err));
+    struct kl_opencl_queue *q = kl_calloc(1, sizeof *q);
     if (!q) return kl_fail_nomem(err);
     cl_int status;
     q->cl = kl_cl.clCreateCommandQueue(d->context, d->device, 0, &status);
@@ -29,38 +31,39 @@ int ocl_queue_new(struct kl_driver *driver, int stream_index, void **queue, stru
 
 /* ---- events ---- */
 
-int ocl_event_new(struct kl_driver *driver, void **event, struct kl_error **err) {
-    struct event *e = kl_calloc(1, sizeof *e);
+int kl_opencl_event_new(struct kl_driver *driver, void **event, struct kl_error **err) {
+    struct kl_opencl_event *e = kl_calloc(1, sizeof *e);
     if (!e) return kl_fail_nomem(err);
     atomic_init(&e->refs, 1);
-    e->d = opencl_of(driver);
+    e->d = kl_opencl_of(driver);
     *event = e;
     return KL_OK;
 }
 
-static void release(struct event *e) {
+static void release(struct kl_opencl_event *e) {
     if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
     if (e->cl) kl_cl.clReleaseEvent(e->cl);
     kl_free(e);
 }
 
-void ocl_event_free(struct kl_driver *d, void *event) {
-    if (atomic_load(&opencl_of(d)->forked)) return; /* nobody will ever call back */
+void kl_opencl_event_free(struct kl_driver *d, void *event) {
+    /* In the child of a fork no callback will come. */
+    if (atomic_load(&kl_opencl_of(d)->forked)) return;
     release(event);
 }
 
-void ocl_lose(struct opencl *d, cl_int status) {
+void kl_opencl_lose(struct kl_opencl *d, cl_int status) {
     kl_mutex_lock(&d->mu);
     if (!d->lost) d->lost = status;
     pthread_cond_broadcast(&d->changed);
     kl_mutex_unlock(&d->mu);
 }
 
-cl_int ocl_lost(struct opencl *d) {
+cl_int kl_opencl_lost(struct kl_opencl *d) {
     kl_mutex_lock(&d->mu);
     cl_int status = d->lost;
-    bool may_run = status && d->sharing != COPIED && !d->at_rest;
-    struct queue *q = d->queues;
+    bool may_run = status && d->sharing != KL_OPENCL_COPIED && !d->at_rest;
+    struct kl_opencl_queue *q = d->queues;
     kl_mutex_unlock(&d->mu);
     if (!may_run) return status;
     for (; q; q = q->next) kl_cl.clFinish(q->cl);
@@ -70,8 +73,8 @@ cl_int ocl_lost(struct opencl *d) {
     return status;
 }
 
-void ocl_why_lost(struct kl_driver *driver, char *text, size_t room) {
-    struct opencl *d = opencl_of(driver);
+void kl_opencl_why_lost(struct kl_driver *driver, char *text, size_t room) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     kl_mutex_lock(&d->mu);
     cl_int status = d->lost;
     kl_mutex_unlock(&d->mu);
@@ -79,9 +82,9 @@ void ocl_why_lost(struct kl_driver *driver, char *text, size_t room) {
 }
 
 static void completed(cl_event cl, cl_int status, void *arg) {
-    struct event *e = arg;
-    struct opencl *d = e->d;
-    if (status < 0) ocl_lose(d, status);
+    struct kl_opencl_event *e = arg;
+    struct kl_opencl *d = e->d;
+    if (status < 0) kl_opencl_lose(d, status);
     kl_mutex_lock(&d->mu);
     e->state = status < 0 ? -1 : 1;
     pthread_cond_broadcast(&d->changed);
@@ -90,41 +93,41 @@ static void completed(cl_event cl, cl_int status, void *arg) {
     atomic_fetch_sub(&d->driver.n_owed, 1);
 }
 
-int ocl_event_query(struct kl_driver *driver, void *event) {
-    struct opencl *d = opencl_of(driver);
-    struct event *e = event;
+int kl_opencl_event_query(struct kl_driver *driver, void *event) {
+    struct kl_opencl *d = kl_opencl_of(driver);
+    struct kl_opencl_event *e = event;
     if (atomic_load_explicit(&d->forked, memory_order_relaxed)) return KL_EDEVICELOST;
     kl_mutex_lock(&d->mu);
     int rc = e->state > 0 ? 1 : e->state < 0 || d->lost ? KL_EDEVICELOST : 0;
     kl_mutex_unlock(&d->mu);
-    if (rc < 0) ocl_lost(d);
+    if (rc < 0) kl_opencl_lost(d);
     if (rc || !e->cl) return rc;
-    /* Not every runtime calls back for a command that failed. */
+    /* Not every OpenCL implementation calls back for a command that failed. */
     cl_int status = 1;
     cl_int asked = kl_cl.clGetEventInfo(e->cl, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
                                         &status, NULL);
     if (asked) status = asked;
     if (status < 0) {
-        ocl_lose(d, status);
-        ocl_lost(d);
+        kl_opencl_lose(d, status);
+        kl_opencl_lost(d);
     }
     return status < 0 ? KL_EDEVICELOST : status == CL_COMPLETE;
 }
 
-void ocl_wait_any(struct kl_driver *driver, void *const *events, int n) {
-    struct opencl *d = opencl_of(driver);
+void kl_opencl_wait_any(struct kl_driver *driver, void *const *events, int n) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     kl_mutex_lock(&d->mu);
     for (bool any = false; !any;) {
         any = d->woken || d->lost;
-        for (int i = 0; i < n && !any; i++) any = ((struct event *)events[i])->state != 0;
+        for (int i = 0; i < n && !any; i++) any = ((struct kl_opencl_event *)events[i])->state != 0;
         if (!any) kl_cond_wait(&d->changed, &d->mu);
     }
     d->woken = false;
     kl_mutex_unlock(&d->mu);
 }
 
-void ocl_wake(struct kl_driver *driver) {
-    struct opencl *d = opencl_of(driver);
+void kl_opencl_wake(struct kl_driver *driver) {
+    struct kl_opencl *d = kl_opencl_of(driver);
     if (atomic_load_explicit(&d->forked, memory_order_relaxed)) return;
     kl_mutex_lock(&d->mu);
     d->woken = true;
@@ -134,30 +137,31 @@ void ocl_wake(struct kl_driver *driver) {
 
 /* ---- submitting ---- */
 
-static int wait_for(struct queue *q, void *const *waits, int n_waits, struct kl_error **err) {
+static int wait_for(struct kl_opencl_queue *q, void *const *waits, int n_waits,
+                    struct kl_error **err) {
     cl_event few[16], *events = few;
     if (n_waits == 0) return KL_OK;
     if ((size_t)n_waits > sizeof few / sizeof *few &&
         !(events = kl_malloc((size_t)n_waits * sizeof *events)))
         return kl_fail_nomem(err);
     for (int i = 0; i < n_waits; i++) {
-        events[i] = ((struct event *)waits[i])->cl;
-        kl_assert(events[i]); /* it was submitted, and so flushed */
+        events[i] = ((struct kl_opencl_event *)waits[i])->cl;
+        kl_assert(events[i]); /* it was submitted, and therefore flushed */
     }
     int rc = KL_CL(err, clEnqueueBarrierWithWaitList, q->cl, (cl_uint)n_waits, events, NULL);
     if (events != few) kl_free(events);
     return rc;
 }
 
-static int enqueue(struct opencl *d, struct queue *q, const struct kl_command *commands, int n,
-                   void *const *waits, int n_waits, struct kl_fault_words *brings_back,
-                   cl_event *done, struct kl_error **err) {
+static int enqueue(struct kl_opencl *d, struct kl_opencl_queue *q,
+                   const struct kl_command *commands, int n, void *const *waits, int n_waits,
+                   struct kl_fault_words *brings_back, cl_event *done, struct kl_error **err) {
     KL_TRY(wait_for(q, waits, n_waits, err));
     KL_TRY(kl_lower(d->lowering, q, commands, n, err));
     if (brings_back) {
         cl_mem mem;
         size_t at;
-        KL_TRY(ocl_place(d, brings_back->device, &mem, &at, err));
+        KL_TRY(kl_opencl_place(d, brings_back->device, &mem, &at, err));
         KL_TRY(KL_CL(err, clEnqueueReadBuffer, q->cl, mem, CL_FALSE, at,
                      KL_WORDS * sizeof(uint32_t), brings_back->host, 0, NULL, NULL));
     }
@@ -165,32 +169,35 @@ static int enqueue(struct opencl *d, struct queue *q, const struct kl_command *c
     return KL_CL(err, clFlush, q->cl);
 }
 
-int ocl_submit(struct kl_driver *driver, void *queue, const struct kl_command *commands, int n,
-               void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
-               struct kl_error **err) {
-    struct opencl *d = opencl_of(driver);
-    struct queue *q = queue;
-    struct event *e = signal;
+int kl_opencl_submit(struct kl_driver *driver, void *queue, const struct kl_command *commands,
+                     int n, void *const *waits, int n_waits, struct kl_fault_words *brings_back,
+                     void *signal, struct kl_error **err) {
+    struct kl_opencl *d = kl_opencl_of(driver);
+    struct kl_opencl_queue *q = queue;
+    struct kl_opencl_event *e = signal;
     cl_event done = NULL;
-    KL_TRY(ocl_usable(d, err));
+    KL_TRY(kl_opencl_usable(d, err));
     int rc = enqueue(d, q, commands, n, waits, n_waits, brings_back, &done, err);
-    /* A loss that was not known at the beginning: ocl_lost may have been through the queues before our commands were in one. */
-    if (!rc) rc = ocl_usable(d, err);
+    /* The device may have been lost since the beginning: kl_opencl_lost may have visited the queues
+     * before our commands were in one. */
+    if (!rc) rc = kl_opencl_usable(d, err);
     if (!rc) {
         e->cl = done;
         atomic_fetch_add(&e->refs, 1);
         atomic_fetch_add(&driver->n_owed, 1);
-        /* After all else that can fail: from here on the event may be signalled. */
+        /* This comes after all other steps that can fail: from here on the event may be
+         * signalled. */
         rc = KL_CL(err, clSetEventCallback, done, CL_COMPLETE, completed, e);
         if (!rc) return KL_OK;
         atomic_fetch_sub(&driver->n_owed, 1);
         atomic_fetch_sub(&e->refs, 1);
         e->cl = NULL;
     }
-    /* Part of it may be running. What the caller gets back must be at rest: memory, and words that nobody has written. */
+    /* Some of the commands may be running. The memory that the caller gets back must not be in use,
+     * and no command may write the fault words later. */
     cl_int status = kl_cl.clFinish(q->cl);
-    if (status) ocl_lose(d, status);
+    if (status) kl_opencl_lose(d, status);
     if (done) kl_cl.clReleaseEvent(done);
-    if (!status && brings_back) ocl_words_clear(driver, brings_back);
+    if (!status && brings_back) kl_opencl_words_clear(driver, brings_back);
     return status ? KL_EDEVICELOST : rc;
 }

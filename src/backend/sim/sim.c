@@ -1,7 +1,8 @@
 /* sim.c - see sim.h.
  *
- * Per device: queues of submitted batches, a few threads, one lock. A thread that finds several things to do (run the head of a queue
- * whose events have executed, or make an executed event visible) picks one at random from a seeded generator. */
+ * Each device has queues of submitted batches, a few threads, and one lock. A thread that finds
+ * several possible actions (to run the head of a queue whose events have executed, or to make an
+ * executed event visible) picks one at random from a seeded generator. */
 #include "backend/sim/sim.h"
 
 #include <stdio.h>
@@ -18,9 +19,9 @@
 enum { MAX_DEVICES = 4, THREADS = 2, MAX_QUEUES = 4096 };
 
 struct event {
-    bool executed;           /* what other queues of the device wait for */
-    bool visible;            /* what the host sees */
-    struct batch *invisible; /* executed, but the host has not been told yet */
+    bool executed;           /* other queues of the device wait for this */
+    bool visible;            /* the host sees this */
+    struct batch *invisible; /* the batch, while it is executed and the host has not been told */
 };
 
 struct batch {
@@ -35,19 +36,21 @@ struct batch {
 
 struct queue {
     int stream_index;
-    struct kl_list batches;   /* of batch.link, not yet executed */
+    struct kl_list batches;   /* linked by batch.link; not yet executed */
     struct kl_list invisible; /* executed, not yet visible; in order */
     bool running;
     uint64_t n_executed;
-    int n_may_complete; /* credits of kl_sim_complete */
+    int n_may_complete; /* how many more batches kl_sim_complete has allowed to become visible */
 };
 
-/* Memory that a device which shares it may use, or must leave alone. */
+/* Memory that a device with shared memory may use, or must not touch. */
 struct region {
     const char *begin;
     size_t bytes;
-    enum { OWN, SHOWN /* to the host */, GIVEN /* by the host */ } kind;
-    int n; /* times */
+    /* OWN: memory of the device; SHOWN: of the device, and the host reads it; GIVEN: of the host,
+     * and the device may read it. */
+    enum { OWN, SHOWN, GIVEN } kind;
+    int n; /* how many times it is shown or given */
 };
 
 struct sim {
@@ -61,10 +64,10 @@ struct sim {
     int n_threads, n_running;
     bool hold, paused, lost, losing, woken, forked;
     uint64_t rng, n_launches, n_guarded_off;
-    int64_t fail_submit_in; /* -1: never */
+    int64_t fail_submit_in; /* submissions until one fails; -1: never */
     uint32_t fail_submit_one_in, lose_one_in;
     size_t budget, used;
-    struct region *regions; /* of a device that shares memory */
+    struct region *regions; /* for a device that shares memory */
     int n_regions, regions_room;
 };
 
@@ -98,7 +101,7 @@ static void cond_wait(struct sim *s, pthread_cond_t *c) {
     kl_cond_wait(c, &s->mu);
 }
 
-/* ---- memory that is shared; s->mu is held ---- */
+/* ---- shared memory; s->mu is held ---- */
 
 static struct region *region_at(struct sim *s, const void *begin, int kind) {
     for (int i = 0; i < s->n_regions; i++)
@@ -116,7 +119,8 @@ static bool lies_in(struct sim *s, const void *p, int kind) {
     return false;
 }
 
-/* Not of kl_malloc: no device would fail for want of this. */
+/* Uses the C library's allocator, because failures injected into kl_malloc must not occur here: a
+ * real device needs no such memory. */
 static int region_add(struct sim *s, const void *begin, size_t bytes, int kind) {
     struct region *r = region_at(s, begin, kind);
     if (r) {
@@ -145,7 +149,7 @@ static void broken(const struct kl_command *c, const char *what) {
     abort();
 }
 
-/* What a driver needs to find the operands' memory; looked for when commands are handed over, as real drivers do. */
+/* Looks up the memory of the operands, as real drivers do at hand-over. */
 static void check_operands(struct sim *s, const struct kl_command *c) {
     for (int i = 0; i < c->n_in + c->n_out; i++)
         if (c->args[i].data && !lies_in(s, c->args[i].data, OWN) &&
@@ -153,7 +157,8 @@ static void check_operands(struct sim *s, const struct kl_command *c) {
             broken(c, "uses memory that the device was not given");
 }
 
-/* Real devices stop at an address that is not aligned to its items; processors do not notice. */
+/* Checks that addresses are aligned to their items: real devices stop at a misaligned access, and
+ * processors do not notice. */
 static int check_addresses(const struct kl_command *c, struct kl_error **err) {
     for (int i = 0; i < c->n_in + c->n_out && c->kind == KL_CMD_LAUNCH; i++) {
         size_t item = kl_dtype_size((enum kl_dtype)c->args[i].dtype);
@@ -174,7 +179,7 @@ static void check_written(struct sim *s, const struct kl_command *c) {
             broken(c, "writes memory that the host may be reading");
 }
 
-/* ---- executing: outside the lock ---- */
+/* ---- execution: the lock is not held ---- */
 
 static void word_min(struct kl_word_ref w, uint32_t value) {
     _Atomic(uint32_t) *words = w.words->device;
@@ -216,7 +221,8 @@ static void run_kernel(struct sim *s, const struct kl_command *c) {
         rc = call->fn(call->ctx, &l, &e);
         if (rc) word_min(c->word, (uint32_t)-rc);
     } else {
-        /* A device kernel needs no memory of the host, so an injected failure of the reference kernel's scratch is tried again. */
+        /* A device kernel needs no memory of the host, so when an injected failure hits the scratch
+         * memory of the reference kernel, the kernel is tried again. */
         do rc = kl_cpu_kernel(c->op)(&l);
         while (rc);
         if (l.fault != KL_NO_FAULT) word_min(c->word, (uint32_t)(l.fault - c->pos_begin));
@@ -265,7 +271,7 @@ static void run_batch(struct sim *s, const struct batch *b) {
     kl_mutex_unlock(&s->mu);
 }
 
-/* ---- the schedule: under the lock ---- */
+/* ---- the schedule: the lock is held ---- */
 
 static bool may_run(struct sim *s, struct queue *q) {
     if (q->running || kl_list_empty(&q->batches) || s->paused || s->lost || s->losing) return false;
@@ -290,7 +296,7 @@ static void show(struct sim *s, struct queue *q) {
     b->signal->invisible = NULL;
     if (s->hold) q->n_may_complete--;
     batch_free(b);
-    s->woken = true; /* completions wake the settlement thread */
+    s->woken = true; /* a completion wakes the settlement thread */
     pthread_cond_broadcast(&s->changed);
 }
 
@@ -312,11 +318,10 @@ static void run_head(struct sim *s, struct queue *q) {
     pthread_cond_broadcast(&s->work);
 }
 
-/* One random thing of what can be done. */
+/* Does one of the possible actions, chosen at random; false: there is none. */
 static bool do_one(struct sim *s) {
-    if (s->losing &&
-        s->n_running ==
-            0) { /* only now: the host may free memory as soon as it learns of the loss */
+    /* Only when nothing runs: the host may free memory as soon as it learns of the loss. */
+    if (s->losing && s->n_running == 0) {
         s->losing = false;
         s->lost = s->woken = true;
         pthread_cond_broadcast(&s->changed);
@@ -384,7 +389,7 @@ static void sim_free(struct kl_driver *d, void *ptr, size_t bytes) {
 
 static int lost(struct sim *s, struct kl_error **err) {
     kl_mutex_lock(&s->mu);
-    bool is = s->lost; /* while it is being lost its threads still touch memory */
+    bool is = s->lost; /* while the device is being lost, its threads still access memory */
     kl_mutex_unlock(&s->mu);
     return is ? kl_fail(err, KL_EDEVICELOST, "device '%s' is lost", s->name) : KL_OK;
 }
@@ -408,7 +413,8 @@ static int sim_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine,
     struct sim *s = sim_of(d);
     KL_TRY(lost(s, err));
     if (kl_alloc_should_fail()) return kl_fail_nomem(err);
-    if (!mine && (uintptr_t)ptr % 64) return KL_EUNSUPPORTED; /* for tests of what is copied */
+    /* So that tests reach the path that copies. */
+    if (!mine && (uintptr_t)ptr % 64) return KL_EUNSUPPORTED;
     kl_mutex_lock(&s->mu);
     int rc = region_add(s, ptr, bytes, mine ? SHOWN : GIVEN);
     kl_mutex_unlock(&s->mu);
@@ -461,7 +467,8 @@ static int sim_event_new(struct kl_driver *d, void **event, struct kl_error **er
 static void sim_event_free(struct kl_driver *d, void *event) {
     struct sim *s = sim_of(d);
     kl_mutex_lock(&s->mu);
-    /* A consumer's completion may prove a producer complete before the host is told of it. */
+    /* The completion of a consumer may prove a producer complete before the host is told of the
+     * producer. */
     struct batch *b = ((struct event *)event)->invisible;
     if (b) {
         kl_list_remove(&b->link);
@@ -485,7 +492,7 @@ static void sim_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
     memset(w->host, 0xFF, KL_WORDS * sizeof(uint32_t));
 }
 
-/* There is no compiler here. */
+/* There is no compiler, so nothing is prepared. */
 static int sim_prepare(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
     if (c->kind != KL_CMD_LAUNCH || c->op != KL_OP_KERNEL) return KL_OK;
     return kl_fail(err, KL_EUNSUPPORTED,
@@ -510,8 +517,8 @@ static int sim_submit(struct kl_driver *d, void *queue, const struct kl_command 
     *b = (struct batch){
         .commands = commands, .n = n, .waits = w, .n_waits = n_waits, .signal = signal, .queue = q};
     kl_mutex_lock(&s->mu);
-    int rc = s->lost ? KL_EDEVICELOST
-                     : KL_OK; /* while it is being lost it takes batches and never runs them */
+    /* While the device is being lost, it accepts batches and never runs them. */
+    int rc = s->lost ? KL_EDEVICELOST : KL_OK;
     if (!rc && s->fail_submit_in >= 0 && s->fail_submit_in-- == 0) rc = KL_ESUBMIT;
     if (!rc && s->fail_submit_one_in && draw(s) % s->fail_submit_one_in == 0) rc = KL_ESUBMIT;
     for (int i = 0; i < n && !rc && s->driver.shares; i++)
@@ -709,7 +716,8 @@ void kl_sim_revive(int device) {
         struct kl_link *n;
         while ((n = kl_list_pop(&s->queues[i]->batches)))
             batch_free(kl_container(n, struct batch, link));
-        /* Unlinked one by one: their events may still be freed, by a settler that has not come to it. */
+        /* The batches are unlinked one by one, because a settling thread may still free their
+         * events. */
         while ((n = kl_list_pop(&s->queues[i]->invisible))) {
             struct batch *b = kl_container(n, struct batch, link);
             b->signal->invisible = NULL;

@@ -53,8 +53,8 @@ static void open_device(void) {
     struct kl_error *e = NULL;
     setenv("KEEL_CACHE_DIR", "", 1);
     if (kl_cuda_open(0, &b, &e)) fail_msg("%s", e->message);
-    drv = device_of(b)->driver;
-    cu = cuda_of(drv);
+    drv = kl_gpu_device_of(b)->driver;
+    cu = kl_cuda_of(drv);
     test_ops = *cu->port.ops;
     test_ops.override = test_override;
     cu->port.ops = &test_ops;
@@ -301,7 +301,7 @@ static void fetch(struct kl_fault_words *w) {
 }
 
 static void test_fault_words(void **state) {
-    enum { CHUNKS = SLAB_WORDS + 3 }; /* more than one slab */
+    enum { CHUNKS = KL_SLAB_WORDS + 3 }; /* more than one slab */
     static struct kl_fault_words w[CHUNKS];
     uint32_t index = 9, position = 1234, other = 3, lower = 77;
     void *q = new_queue(), *e = new_event();

@@ -59,8 +59,8 @@ static void open_device(void) {
     struct kl_backend *b = NULL;
     struct kl_error *err = NULL;
     if (kl_cuda_open(0, &b, &err)) fail_msg("%s", err->message);
-    drv = device_of(b)->driver;
-    cu = cuda_of(drv);
+    drv = kl_gpu_device_of(b)->driver;
+    cu = kl_cuda_of(drv);
     if (!q) assert_int_equal(drv->ops->queue_new(drv, 0, &q, &err), 0);
 }
 
@@ -169,7 +169,7 @@ static int try(struct product *p, bool dry, struct kl_error **err) {
 }
 
 static void finish(void) {
-    assert_int_equal(cu->api->StreamSynchronize(((struct cuda_queue *)q)->stream), 0);
+    assert_int_equal(cu->api->StreamSynchronize(((struct kl_cuda_queue *)q)->stream), 0);
 }
 
 static float element(const struct matrix *x, const int *batch, int nb, int r, int c) {
@@ -476,7 +476,7 @@ static void *multiplies(void *arg) {
         product(&p, KL_F32, 0, NULL, 80 + i, 61, 62, i % 2 ? ROWS : COLUMNS, ROWS, NULL, NULL);
         c->bad |= kl_cuda_enter(cu, &err) != 0;
         c->bad |= cu->port.ops->override(&cu->port, c->queue, &p.c, false, &err) != 1;
-        c->bad |= cu->api->StreamSynchronize(((struct cuda_queue *)c->queue)->stream) != 0;
+        c->bad |= cu->api->StreamSynchronize(((struct kl_cuda_queue *)c->queue)->stream) != 0;
         c->bad |= !right(&p, 0);
         product_drop(&p);
     }

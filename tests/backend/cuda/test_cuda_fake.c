@@ -155,7 +155,7 @@ static void test_notification(void **state) {
     WELL(submit(q, &l, 1, NULL, NULL, s.event, &err));
     uint64_t calls = fake.number(HOST_CALLS);
     assert_int_equal(pthread_create(&s.thread, NULL, sleeps, &s), 0);
-    while (!atomic_load(&((struct cuda_event *)s.event)->armed)) sched_yield();
+    while (!atomic_load(&((struct kl_cuda_event *)s.event)->armed)) sched_yield();
     assert_int_equal(drv->ops->event_query(drv, s.event), 0);
     fake.pause(0);
     pthread_join(s.thread, NULL);
@@ -180,9 +180,9 @@ static void test_late_notification(void **state) {
     WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
     struct sleeper s = {.event = e};
     pthread_create(&s.thread, NULL, sleeps, &s);
-    while (!atomic_load(&((struct cuda_event *)e)->armed)) sched_yield();
+    while (!atomic_load(&((struct kl_cuda_event *)e)->armed)) sched_yield();
     /* A consumer has proved it complete: as the GPU layer then does. */
-    atomic_store(&((struct cuda_event *)e)->done, true);
+    atomic_store(&((struct kl_cuda_event *)e)->done, true);
     drv->ops->wake(drv);
     pthread_join(s.thread, NULL);
     drv->ops->event_free(drv, e);
@@ -206,7 +206,7 @@ static void test_no_notification(void **state) {
         WELL(submit(q, NULL, 0, NULL, NULL, s.event, &err));
         fake.break_call(calls[k], 0, INVALID);
         pthread_create(&s.thread, NULL, sleeps, &s);
-        while (!atomic_load(&((struct cuda_event *)s.event)->armed))
+        while (!atomic_load(&((struct kl_cuda_event *)s.event)->armed))
             sched_yield(); /* in the end it can */
         fake.pause(0);
         pthread_join(s.thread, NULL);
@@ -349,7 +349,7 @@ static void test_loss(void **state) {
     fake.pause(1);
     WELL(submit(q, &bad, 1, NULL, &w, s.event, &err));
     pthread_create(&s.thread, NULL, sleeps, &s);
-    while (!atomic_load(&((struct cuda_event *)s.event)->armed)) sched_yield();
+    while (!atomic_load(&((struct kl_cuda_event *)s.event)->armed)) sched_yield();
     fake.pause(0);
     pthread_join(s.thread, NULL);
     assert_int_equal(drv->ops->event_query(drv, s.event), KL_EDEVICELOST);
@@ -451,7 +451,7 @@ static int make_all(struct kl_error **err) {
     if (!rc) rc = drv->ops->queue_new(drv, 1, &q, err);
     if (q) keep(q);
     if (!rc) rc = drv->ops->event_new(drv, &e, err);
-    for (int i = 0; !rc && i <= SLAB_WORDS; i++) rc = drv->ops->words_new(drv, &w, err);
+    for (int i = 0; !rc && i <= KL_SLAB_WORDS; i++) rc = drv->ops->words_new(drv, &w, err);
     if (!rc) rc = cu->port.ops->scratch(&cu->port, q, 100, &x, err);
     if (p) drv->ops->free(drv, p, 1000);
     if (e) drv->ops->event_free(drv, e);
@@ -529,8 +529,8 @@ static void test_shared(void **state) {
     assert_false(cu->driver.shares);
     WELL(kl_cuda_open(1, &b, &err));
     struct kl_memory *m = b->memory;
-    drv = device_of(b)->driver;
-    cu = cuda_of(drv);
+    drv = kl_gpu_device_of(b)->driver;
+    cu = kl_cuda_of(drv);
     cu->port.ops = &test_ops;
     assert_true(drv->shares && m->share);
     uint32_t n = 3000, *mine = NULL;

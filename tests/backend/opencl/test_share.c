@@ -11,7 +11,7 @@
 #include "runtime/block_pool.h"
 
 enum { N = 1 << 16, SMALL = 100 };
-static struct opencl *device;
+static struct kl_opencl *device;
 static struct kl_driver *d;
 
 static struct kl_array *counted(int first, int n) {
@@ -48,11 +48,11 @@ static void *address(struct kl_array *a) {
 static void the_mode_is_what_was_asked_for(void **state) {
     const char *mode = getenv("KEEL_ZERO_COPY");
     bool off = mode && strcmp(mode, "0") == 0, map = mode && strcmp(mode, "map") == 0;
-    assert_int_equal(d->shares, device->sharing != COPIED);
-    if (off) assert_int_equal(device->sharing, COPIED);
-    if (map) assert_int_not_equal(device->sharing, COHERENT);
+    assert_int_equal(d->shares, device->sharing != KL_OPENCL_COPIED);
+    if (off) assert_int_equal(device->sharing, KL_OPENCL_COPIED);
+    if (map) assert_int_not_equal(device->sharing, KL_OPENCL_COHERENT);
     if (strstr(device->facts.architecture, "PoCL") && !off)
-        assert_int_equal(device->sharing, map ? MAPPED : COHERENT);
+        assert_int_equal(device->sharing, map ? KL_OPENCL_MAPPED : KL_OPENCL_COHERENT);
 }
 
 static void nothing_is_copied(void **state) {
@@ -62,7 +62,7 @@ static void nothing_is_copied(void **state) {
         int n = small ? SMALL : N;
         uint64_t copied = kl_test_bytes_copied(), in = 0, out = 0;
         if (!d->shares || small) in = (uint64_t)n * sizeof(int);
-        if (!d->shares || (small && device->sharing == MAPPED)) out = in;
+        if (!d->shares || (small && device->sharing == KL_OPENCL_MAPPED)) out = in;
         struct kl_array *x = counted(3, n), *y = negative(s[0], x), *z;
         t_settle(y);
         assert_int_equal(kl_test_bytes_copied() - copied, in);
@@ -150,9 +150,9 @@ static void what_the_host_gives(void **state) {
     assert_int_equal(d->ops->share(d, memory + half, half, false, &e), 0); /* its neighbour */
     cl_mem mem[2];
     size_t at;
-    assert_int_equal(ocl_place(device, memory + half - 1, &mem[0], &at, &e), 0);
+    assert_int_equal(kl_opencl_place(device, memory + half - 1, &mem[0], &at, &e), 0);
     assert_int_equal(at, half - 1);
-    assert_int_equal(ocl_place(device, memory + half, &mem[1], &at, &e), 0);
+    assert_int_equal(kl_opencl_place(device, memory + half, &mem[1], &at, &e), 0);
     assert_int_equal(at, 0);
     assert_ptr_not_equal(mem[0], mem[1]);
     d->ops->unshare(d, memory, half, false);
@@ -297,14 +297,14 @@ static void a_lost_device_is_at_rest(void **state) {
         assert_int_equal(kl_async_eval(&y[i], 1, NULL), 0);
         kl_timeline_block(y[i]->t.fate->timeline->handed, y[i]->t.fate->ticket);
     }
-    ocl_lose(device, CL_OUT_OF_RESOURCES);
+    kl_opencl_lose(device, CL_OUT_OF_RESOURCES);
     for (int i = 0; i < 2; i++) {
         void *p = NULL;
         if (kl_array_host(y[i], &p, NULL)) assert_true(kl_array_settled(y[i]));
         const int *v = held[i]->t.buffer->block->ptr;
         if (d->shares) assert_int_equal(v[N - 1], -5 - (N - 1));
     }
-    if (d->shares) assert_true(ocl_lost(device) && device->at_rest);
+    if (d->shares) assert_true(kl_opencl_lost(device) && device->at_rest);
     expect(shown, -5, -1);
     kl_array_release(x);
     kl_array_release(shown);
@@ -321,7 +321,7 @@ static int set_up(void **state) {
         return -1;
     }
     d = kl_opencl_driver(0);
-    device = opencl_of(d);
+    device = kl_opencl_of(d);
     return 0;
 }
 
