@@ -1,6 +1,9 @@
-/* softmax.c - SOFTMAX over axes that follow each other, taken as one: exp(x - max) / sum; row by row where they are the last, else in strips of columns side by side. 16-bit floats are
- * computed in float32. Exponentials are taken around a power of two that most rows share (vector/wide.h), so that the largest element need not be known first, and wait in a cache for their sum. A row with NaN, or with nothing but -infinity, or with +infinity, is NaN all
- * through, as the formula says. */
+/* softmax.c - SOFTMAX over consecutive axes, taken as one: exp(x - max) / sum; row by row where
+ * they are the last axes, else in strips of columns side by side. 16-bit floats are computed in
+ * float32. Exponentials are taken around a power of two that most rows have in common (math/exp.h),
+ * so that the largest element need not be known first; they stay in a cache until their sum is
+ * known. A row with NaN, with +infinity, or with nothing but -infinity, is NaN throughout, as the
+ * formula says. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -15,8 +18,9 @@
 
 enum { LANES = 16 };
 
-/* What results are multiplied by: 1 / total, as a float and what that lacks; NaN where no result is a
- * number. The total is a float and what that lacks too: equal elements would show its rounding. */
+/* The factor of results: 1 / total as a float, and its rounding error (lack_of); NaN where no
+ * result is a number. The total has a rounding error of its own: without it equal elements would
+ * show it. */
 static inline float inverse_of(float total, float top) {
     const float x = 1 / total;
     return top == -INFINITY || !(total < INFINITY) ? NAN : x;
@@ -24,7 +28,7 @@ static inline float inverse_of(float total, float top) {
 static inline float lack_of(float factor, float total, float lack) {
     return factor * __builtin_fmaf(-lack, factor, __builtin_fmaf(-total, factor, 1));
 }
-/* y / total: the division it stands for, but for rare last bits, in a tenth of the time. */
+/* y / total, as the division would give it except for rare last bits, in a tenth of the time. */
 static inline float quotient(float y, float factor, float lack) {
     return __builtin_fmaf(y, factor, y * lack);
 }
@@ -32,10 +36,10 @@ static inline float quotient(float y, float factor, float lack) {
 struct job {
     const struct kl_launch *l;
     void (*row)(const struct job *j, int64_t row);
-    int64_t length, rows, group; /* of a row; of all; rows, or columns, of one task */
-    bool nontemporal;            /* rows go past the caches */
+    int64_t length, rows, group; /* of a row; of all rows; rows or columns of one task */
+    bool nontemporal;            /* rows are written with non-temporal stores */
     atomic_bool no_memory;
-    int64_t inner, strips; /* columns side by side; tasks that they make */
+    int64_t inner, strips; /* columns side by side; the tasks that they make */
 };
 
 /* ---- float64 ---- */
@@ -62,15 +66,14 @@ static __attribute__((cold)) void softmax_f64(const struct job *j, int64_t row) 
     for (int64_t i = 0; i < j->length; i++) y[i] /= total;
 }
 
-/* ---- rows of shorter floats, as float32 ---- */
+/* ---- rows of float32 and 16-bit floats, as float32 ---- */
 enum {
-    WAITING = 8192,       /* elements of rows whose exponentials the L1 cache keeps */
+    WAITING = 8192,       /* elements of rows whose exponentials stay in the L1 cache */
     SIDE = KL_WIDE_LANES, /* rows side by side, at most */
-    FURTHER = 2048,       /* bytes of a row */
-    SPREAD = 130,         /* below a centre by which what is smaller is 0 */
+    FURTHER = 2048,       /* bytes that are prefetched of a row */
+    SPREAD = 130,         /* elements smaller than a centre less this give 0 */
 };
-#define CENTRE \
-    (KL_EXP_BASE + 64) /* exponentials are 2^32 to 2^96 times too large, so none is denormal */
+#define CENTRE (KL_EXP_BASE + 64) /* exponentials are scaled by 2^32 to 2^96, so none is denormal */
 #if !KL_HAS_SIMD
 typedef struct {
     float lane[LANES];
@@ -103,7 +106,7 @@ static void kl_wide_tops(float *top, const kl_wide *v) {
     }
 }
 #endif
-/* x without the lower half of its digits. */
+/* x without the lower half of its mantissa. */
 KL_INLINE kl_wide upper_half(kl_wide x) {
     enum { LOWER = 0xfff };
 #if KL_HAS_SIMD
@@ -113,8 +116,9 @@ KL_INLINE kl_wide upper_half(kl_wide x) {
     return x;
 #endif
 }
-/* n elements more, with room for whole vectors, of a sum of lanes, and of what its roundings have left.
- * Four vectors, or two, or the last, are added up first, which rounds nothing where all are equal. */
+/* Adds n more elements, with room for whole vectors, to a sum of lanes; `rest` has the rounding
+ * errors. Four vectors, or two, or the last one, are added up first: that rounds nothing where all
+ * are equal. */
 KL_INLINE void add_up(kl_wide *sum, kl_wide *rest, const float *y, int64_t n, bool first) {
     kl_wide s = *sum, left = *rest;
     for (int64_t i = 0; i < n; first = false) {
@@ -141,8 +145,9 @@ KL_INLINE void both_sums(float *a, float *b, const kl_wide *v, const kl_wide *w)
     kl_wide_sums(b, w);
 }
 #endif
-/* 1 / the sum of each row, as a float and what that lacks. Nor are sums rounded where lanes are joined:
- * the upper halves of their digits are added up, and the lower ones, to which `rest` belongs. */
+/* 1 / the sum of each row, as a float and its rounding error. Joining the lanes rounds nothing
+ * either: the upper halves of mantissas are added up separately from the lower ones, to which
+ * `rest` belongs. */
 static void inverses(float *factor, float *lack, const kl_wide *sum, const kl_wide *rest,
                      const float *top) {
     kl_wide high[SIDE], low[SIDE];
@@ -162,7 +167,7 @@ static void inverses_half(float *factor, const kl_wide *sum, const float *top) {
     kl_wide_sums(factor, sum);
     KL_LANES(k, SIDE) factor[k] = inverse_of(factor[k], top[k]);
 }
-/* 32 elements in order; NaN may have any bits. */
+/* Rounds 32 elements, in order; NaN may have any bits. */
 static inline void narrow_bf16(uint16_t *y, const float *x) {
 #if KL_HAS_NARROW_BF16
     if (kl_narrow_bf16(y, x)) return;
@@ -187,7 +192,7 @@ KL_INLINE void one_f32(void *to, const float *e, float factor, float lack) {
     memcpy(to, q, sizeof q);
 #endif
 }
-/* The same of two, of 16-bit floats. */
+/* Two vectors of results of 16-bit floats, before they are rounded. */
 KL_INLINE void products(float *q, const float *e, float factor) {
 #if KL_HAS_SIMD
 #pragma GCC unroll 2
@@ -197,7 +202,8 @@ KL_INLINE void products(float *q, const float *e, float factor) {
     KL_LANES(k, 2 * LANES) q[k] = e[k] * factor;
 #endif
 }
-/* Exponentials of 16-bit floats are shorter: roundings hide their errors. float16 has three digits more, and below 2^-14 a step of its own. */
+/* Exponentials for 16-bit floats are less exact: rounding the result hides their errors. float16
+ * has three bits more than bfloat16, and denormals from 2^-14 down. */
 #if KL_HAS_SIMD
 KL_INLINE kl_wide term_half(kl_wide x, kl_wide base) {
     kl_wide power,
@@ -256,7 +262,7 @@ struct kind {
 };
 static const struct kind kind_f32 = {terms_f32, scale_f32}, kind_bf16 = {terms_bf16, scale_bf16},
                          kind_f16 = {terms_f16, scale_f16};
-/* A row whose largest element is far from 0: what is taken is the distance. */
+/* A row whose largest element is far from 0: exponentials of distances from it. */
 static __attribute__((cold)) void far_row(enum kl_dtype type, const void *x, int64_t n, float *y,
                                           float top, kl_wide *sum, kl_wide *rest) {
     kl_wide tops[SIDE], sums[SIDE], rests[SIDE];
@@ -265,7 +271,8 @@ static __attribute__((cold)) void far_row(enum kl_dtype type, const void *x, int
     terms_f32(y, y, n, 1, 0, sums, rests, tops);
     *sum = sums[0], *rest = rests[0];
 }
-/* Rows [row, row + m), whose exponentials wait in `room`; *centre is that of rows before. */
+/* Rows [row, row + m), whose exponentials go to `room` first; *centre is that of the rows
+ * before. */
 static void some_rows(const struct job *j, int64_t row, int m, float *room, void *gathered,
                       float *centre) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
@@ -309,7 +316,7 @@ static void some_rows(const struct job *j, int64_t row, int m, float *room, void
 }
 
 /* ---- columns of float64 ---- */
-/* Columns [from, from + n) of those with number `outer`. */
+/* Columns [from, from + n) of outer index `outer`. */
 static __attribute__((cold)) void columns_f64(const struct job *j, int64_t outer, int64_t from,
                                               int64_t n) {
     const struct kl_arg *in = j->l->in;
@@ -341,18 +348,20 @@ static __attribute__((cold)) void columns_f64(const struct job *j, int64_t outer
         }
 }
 
-/* ---- columns of shorter floats, as float32 ---- */
+/* ---- columns of float32 and 16-bit floats, as float32 ---- */
 enum {
     PANEL =
         1
-        << 18, /* elements of a strip whose exponentials wait in the L2 cache; those of others are computed twice */
+        /* Elements of a strip whose exponentials stay in the L2 cache; those of longer strips are
+         * computed twice. */
+        << 18,
     NEAR = 1 << 13, /* the same, on the stack */
-    AHEAD = 16,     /* rows */
-    NARROW = 32,    /* columns of a strip, at least: a cache line, or two */
+    AHEAD = 16,     /* rows that are prefetched */
+    NARROW = 32,    /* columns of a strip, at least: one cache line, or two */
 };
 struct strip {
     const struct job *j;
-    int64_t outer, from, n, width; /* n, and room for whole vectors */
+    int64_t outer, from, n, width; /* n, rounded up to whole vectors */
     struct kl_cursor c;
     bool dense, far;
     union kl_tile raw;
@@ -377,7 +386,7 @@ static const float *strip_row(struct strip *s, int64_t i, float *copy) {
     if (s->far) KL_EACH_WIDE(k, s->width) copy[k] -= s->shift[k];
     return copy;
 }
-/* Exponentials of four rows, and their sums by pairs, which no rounding error of equal ones changes. */
+/* Exponentials of four rows, and their sums by pairs, which are exact where elements are equal. */
 static void four_rows(float *const *y, const float *const *x, float *top, const float *centre,
                       float (*sum)[KL_TILE], int64_t n) {
 #if KL_HAS_SIMD
@@ -415,7 +424,7 @@ static void strip_terms(struct strip *s, int64_t i, float *const *y, float (*sum
     _Alignas(64) float copy[4][KL_TILE];
     const float *x[4];
     for (int h = 0; h < 4; h++) x[h] = strip_row(s, i + h, copy[h]);
-    /* Strips of long columns are too narrow for the processor to see what comes next. */
+    /* Strips of long columns are too narrow for the processor's own prefetching. */
     if (s->dense && i + AHEAD + 4 <= s->j->length) {
         const int64_t item = (int64_t)kl_dtype_size(s->j->l->in->dtype);
         const char *next = (const char *)s->j->l->in->data +
@@ -438,7 +447,7 @@ static void strip_totals(struct strip *s, float *panel) {
         KL_EACH_WIDE(k, s->width) s->total[k] += (double)sum[0][k] + (double)sum[1][k];
     }
 }
-/* y, which is aligned to a cache line, as results; past the caches, where they are whole lines. */
+/* Stores results y, which are aligned to a cache line. */
 static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t n,
                 bool nontemporal) {
     const int64_t item = (int64_t)kl_dtype_size(out->dtype);
@@ -461,7 +470,7 @@ static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t
 static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_t n) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     const int item = (int)kl_dtype_size(out->dtype);
-    struct strip s; /* not initialized: most of it is room */
+    struct strip s; /* not initialized: most of it is memory for elements */
     struct kl_scratch scratch;
     _Alignas(64) float near[NEAR], again[4][KL_TILE], z[KL_TILE], was[KL_TILE];
     _Alignas(64) float factor[KL_TILE], lack[KL_TILE], unused[2][KL_TILE];
@@ -515,8 +524,8 @@ static void columns_f32(const struct job *j, int64_t outer, int64_t from, int64_
     if (taken) kl_scratch_give(&scratch);
 }
 
-/* The "largest" complex number is the last in the order of sorting; any would do to keep exp
- * small. */
+/* The "largest" complex number is the last in the order of sorting; any one that keeps exp small
+ * would do. */
 static void softmax_c64(const struct job *j, int64_t row) {
     struct kl_c64 *y = (struct kl_c64 *)j->l->out->data + row * j->length,
                   top = {-INFINITY, -INFINITY};
@@ -583,7 +592,7 @@ int kl_cpu_softmax(struct kl_launch *l) {
     struct kl_launch alone = {.parallel = out->size >= KL_CHUNK ? l->parallel : NULL};
     if (j.inner > 1) {
         int64_t width = PANEL / j.length / NARROW * NARROW;
-        if (width == 0) /* not all in one task */
+        if (width == 0) /* strips that do not stay in the L2 cache */
             for (width = KL_TILE; width > NARROW && j.rows * j.inner < 4 * width;) width /= 2;
         j.group = kl_min64(width, KL_TILE);
         j.strips = kl_ceil_div(j.inner, j.group);
