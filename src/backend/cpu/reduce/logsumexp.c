@@ -5,15 +5,12 @@
  * change no bit. docs/notes/cpu-kernels.md describes the tree and the ways through memory. */
 #include <string.h>
 
-#include "backend/cpu/operand/axes.h"
-#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/math/extremes.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/reduce/logsumexp.h"
 #include "backend/cpu/vector/lanes.h"
 #include "backend/cpu/math/functions.h"
-#include "backend/cpu/matmul/products.h"
 #include "backend/cpu/vector/simd.h"
-#include "backend/cpu/math/exp_wide.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -23,18 +20,13 @@ enum {
     LEAF = 1024,
     SEGMENT = 1 << 16,
     WIDTH = 1024, /* columns side by side, at most */
-    PITCH = WIDTH +
-            /* floats from lane to lane. A power of two would map the lanes to a few sets of the L1
-         * cache */
-            16,
+    /* Floats from lane to lane. A power of two would map the lanes to a few sets of the L1
+     * cache. */
+    PITCH = WIDTH + 16,
     ROWS = 8,             /* of a lane that are added up in registers */
     GATHERED = 16,        /* columns that are gathered at a time */
     AHEAD = 2048,         /* bytes that are prefetched of a row */
-    SPREAD = 86,          /* smaller elements than a centre less this do not count */
     SIDE = KL_WIDE_LANES, /* rows side by side */
-    FEW = 48,             /* elements of an output; more are not few */
-    FEW_ROOM = 1 << 12,   /* elements of outputs that are transposed at a time */
-    FEW_CHUNK = 1 << 14,
 };
 
 /* Columns of one leaf. */
@@ -159,30 +151,15 @@ static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct le
 }
 
 /* ---- float32 and 16-bit floats ---- */
-static inline float least_of(float centre) {
-    return centre * KL_LN2_F32 - SPREAD;
-}
-enum { TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32 };
-/* The term of float32, or (down) of 16-bit floats. */
-KL_INLINE float term_of(bool down, float x, float base, float *power) {
-    return down ? kl_term_down(x, base, power) : kl_term(kl_term_f32, TERMS_F32, x, base, power);
-}
-/* The term of the largest element. The sum is divided by it, so that a single element gives
- * itself. */
-static inline float at_top_of(float top, bool down) {
-    float power, x = fabsf(top) < KL_FAR ? top : 0;
-    float y = term_of(down, x, KL_EXP_BASE - kl_centre_of(x), &power) * power;
-    return fabsf(top) < KL_FAR ? y : 1;
-}
 /* How loops compute terms: of x - shift, clamped to `least`. */
 struct measure {
     float shift, base, least;
 };
 static inline struct measure measure_around(float centre) {
-    return (struct measure){0, KL_EXP_BASE - centre, least_of(centre)};
+    return (struct measure){0, KL_EXP_BASE - centre, kl_logsumexp_least(centre)};
 }
 static struct measure measure_of(float top) {
-    if (kl_is_far(top)) return (struct measure){top, KL_EXP_BASE, -SPREAD};
+    if (kl_is_far(top)) return (struct measure){top, KL_EXP_BASE, -KL_LOGSUMEXP_SPREAD};
     return measure_around(kl_centre_of(top));
 }
 static void join_lanes(struct leaf *b, int64_t n) {
@@ -198,7 +175,7 @@ KL_INLINE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl
 #endif
     x = kl_wide_max(least, x);
     if (down) return kl_wide_add_down(sum, x, base);
-    kl_wide y = kl_wide_term(kl_term_f32, TERMS_F32, x, base, &power);
+    kl_wide y = kl_wide_term(kl_term_f32, KL_TERMS_F32, x, base, &power);
     return kl_wide_fma(y, power, sum);
 }
 /* Reorders the values of n columns from the order of memory to that of loads (to), or back. */
@@ -244,9 +221,9 @@ static __attribute__((noinline)) bool per_top(const struct kind *k, const float 
                                               const float *sum, double *terms, int64_t n) {
     int odd = 0;
     if (k->down)
-        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], true);
+        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)kl_logsumexp_at_top(high[c], true);
     else
-        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], false);
+        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)kl_logsumexp_at_top(high[c], false);
     for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
     return odd;
 }
@@ -488,191 +465,13 @@ static void segment_chunk(void *arg, int64_t i) {
     if (!j->tops) store(j, begin, n, top, sum);
 }
 
-/* ---- few elements for each output ---- */
-/* Element number i of outputs [begin, begin + n). */
-static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offset, int64_t begin,
-                          int64_t n, union kl_tile *raw, union kl_tile *tile) {
-    const struct kl_arg *in = j->l->in;
-    c->data = (char *)in->data + offset * (int64_t)kl_dtype_size(in->dtype);
-    c->filled = false;
-    kl_cursor_seek(c, begin);
-    return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
-}
-
-#if KL_HAS_SIMD
-/* Adds four more elements of 16 outputs. */
-KL_INLINE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
-    const kl_wide base = kl_wide_sub(kl_wide_set(KL_EXP_BASE), centre);
-    const kl_wide least =
-        kl_wide_sub(kl_wide_mul(centre, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
-    kl_wide v[4], y[4], power[4], s[2];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) *top = kl_wide_max(x[i], *top);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) v[i] = kl_wide_max(least, x[i]);
-    kl_wide_terms(kl_term_f32, TERMS_F32, 4, v, base, y, power);
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++)
-        s[h] = kl_wide_fma(y[2 * h + 1], power[2 * h + 1], kl_wide_mul(y[2 * h], power[2 * h]));
-    *sum = kl_wide_add(*sum, kl_wide_add(s[0], s[1]));
-}
-#endif
-/* Adds four more elements of each of n outputs, a multiple of KL_WIDE_LANES. They are added in
- * pairs, since rounding errors of one sum after another would show. */
-static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
-                     const float *ahead) {
-#if KL_HAS_SIMD
-    for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
-        kl_wide t = kl_wide_load(top + k), s = kl_wide_load(sum + k), v[4];
-        kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
-        for (int i = 0; i < 4; i++) v[i] = kl_wide_load(x[i] + k);
-        add_four_wide(&t, &s, kl_wide_load(centre + k), v);
-        kl_wide_store(top + k, t);
-        kl_wide_store(sum + k, s);
-    }
-#else
-    for (int64_t k = 0; k < n; k++) {
-        float s[2] = {0, 0}, power;
-        for (int i = 0; i < 4; i++) {
-            float v = x[i][k], least = least_of(centre[k]);
-            top[k] = KL_LARGER(top[k], v);
-            v = v < least ? least : v;
-            float y = term_of(false, v, KL_EXP_BASE - centre[k], &power);
-            s[i / 2] = __builtin_fmaf(y, power, s[i / 2]);
-        }
-        sum[k] += s[0] + s[1];
-    }
-#endif
-}
-
-/* Outputs whose elements few_at gives. */
-struct few {
-    const struct job *j;
-    struct kl_cursor c;
-    int64_t begin, n, offsets[FEW];
-    int64_t width;      /* n, rounded up to whole vectors */
-    const float *ahead; /* the rows behind these, to be prefetched; NULL: none */
-    union kl_tile raw;
-    _Alignas(
-        64) char transposed[FEW_ROOM * sizeof(float)]; /* rows, transposed: element by element */
-    float nothing[KL_TILE];
-};
-static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
-    const struct kl_arg *in = f->j->l->in;
-    const void *x;
-    if (i >= f->j->s.n_red) return f->nothing;
-    if (f->j->rows) {
-        x = f->transposed + i * f->width * (int64_t)kl_dtype_size(in->dtype);
-        if (in->dtype == KL_F32) return x;
-        kl_convert(KL_F32, tile->bytes, in->dtype, x, f->n);
-        return (const float *)tile->bytes;
-    }
-    x = few_of(f->j, &f->c, f->offsets[i], f->begin, f->n, &f->raw, tile);
-    if (x == f->raw.bytes || (x != tile->bytes && f->n < f->width))
-        x = memcpy(tile->bytes, x, (size_t)f->n * sizeof(float));
-    return x;
-}
-static void few_all(struct few *f, float *top, float *sum, const float *centre) {
-    memset(sum, 0, (size_t)f->width * sizeof *sum);
-    for (int64_t i = 0; i < f->j->s.n_red; i += 4) {
-        const float *x[4];
-        union kl_tile tiles[4];
-        for (int k = 0; k < 4; k++) x[k] = few_at(f, i + k, &tiles[k]);
-        add_four(top, sum, centre, x, f->width, f->ahead ? f->ahead + i * f->width : x[0]);
-    }
-}
-/* Output k, where elements or the result are special values, or too large for add_four. */
-static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) {
-    union kl_tile tile;
-    float sum = 0, power;
-    bool nan = false;
-    for (int64_t i = 0; i < f->j->s.n_red; i++) {
-        float x = few_at(f, i, &tile)[k], d = x - top;
-        nan = nan || x != x;
-        d = d < -SPREAD ? -SPREAD : d;
-        float y = kl_term(kl_term_f32, TERMS_F32, d, KL_EXP_BASE, &power);
-        sum = __builtin_fmaf(y, power, sum);
-    }
-    return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
-}
-#ifdef __AVX512F__
-#include "backend/cpu/reduce/logsumexp_avx512.h"
-enum { SQUARES = 1 };
-#else
-enum { SQUARES = 0 };
-static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
-                        float *sum) {
-}
-#endif
-static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
-    const struct kl_arg *in = j->l->in, *out = j->l->out;
-    struct few f; /* not initialized: most of it is memory for elements */
-    const int item = (int)kl_dtype_size(in->dtype);
-    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], was[KL_TILE], y[KL_TILE];
-    union kl_tile tile;
-    f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
-    f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
-    const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
-    const char *rows = (const char *)in->data + begin * step * item;
-    const bool squares = SQUARES && j->rows && in->dtype == KL_F32 && n % KL_WIDE_LANES == 0 &&
-                         j->s.n_red % KL_WIDE_LANES == 0;
-    if (!j->rows) {
-        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, f.offsets);
-        kl_cursor_init(&f.c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
-    } else if (!squares) {
-        if (item == sizeof(float) && step == j->s.n_red)
-            f.ahead = (const float *)in->data + (begin + n) * step;
-        kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
-    }
-    if (squares) {
-        few_squares((const float *)rows, step, j->s.n_red, n, top, sum);
-    } else {
-        int again = 0;
-        KL_EACH_WIDE(k, f.width) f.nothing[k] = top[k] = -INFINITY;
-        const float *first = few_at(&f, 0, &tile);
-        KL_EACH_WIDE(k, f.width) centre[k] = kl_centre_of(first[k]);
-        few_all(&f, top, sum, centre);
-        KL_EACH_WIDE(k, f.width) {
-            was[k] = centre[k];
-            centre[k] = kl_centre_of(top[k]);
-        }
-        KL_EACH(k, n) again |= was[k] != centre[k];
-        if (again) few_all(&f, top, sum, centre);
-    }
-    int odd = 0;
-    KL_EACH_WIDE(k, f.width) {
-        float s = sum[k] / at_top_of(top[k], false);
-        y[k] = top[k] + kl_log_normal_f32(s, 127);
-        sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
-    }
-    KL_EACH(k, n) odd |= sum[k] != sum[k];
-    if (odd && squares) /* special values need the transposed elements after all */
-        kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
-    for (int64_t k = 0; odd && k < n; k++)
-        if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
-    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
-               y, n);
-}
-
-static void few_chunk(void *arg, int64_t i) {
-    const struct job *j = arg;
-    const int64_t end = kl_min64((i + 1) * j->group, j->s.n_out);
-    int64_t tile = FEW_ROOM / j->s.n_red / KL_WIDE_LANES * KL_WIDE_LANES;
-    if (tile > KL_TILE || !j->rows) tile = KL_TILE;
-    for (int64_t at = i * j->group; at < end; at += tile)
-        few_outputs(j, at, kl_min64(tile, end - at));
-}
-
 static int logsumexp(struct job *j) {
     enum { MIN_COLUMNS = 16 };
     char *memory = NULL;
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
     j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
-    if (j->s.n_red <= FEW && j->f->kind) {
-        j->rows =
-            j->rows && j->s.n_kept <= 1 && (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
-        j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
-        kl_run_tasks(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
+    if (j->s.n_red <= KL_LOGSUMEXP_FEW && j->f->kind) {
+        kl_logsumexp_few(j->l, &j->s, j->rows);
         return KL_OK;
     }
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);

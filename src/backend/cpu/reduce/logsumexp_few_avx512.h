@@ -1,5 +1,5 @@
-/* logsumexp_avx512.h - logsumexp of rows of 16, 32 or 48 float32, which are transposed in registers
- * 16 rows at a time. For logsumexp.c, which includes it. */
+/* logsumexp_few_avx512.h - logsumexp of rows of 16, 32 or 48 float32, which are transposed in
+ * registers 16 rows at a time. For logsumexp_few.c, which includes it. */
 #include <immintrin.h>
 
 /* kl_centre_of for each lane. */
