@@ -74,6 +74,11 @@
 #define kl_patch_read KL_V(kl_patch_read)
 #define kl_patch_write KL_V(kl_patch_write)
 #define kl_patches_init KL_V(kl_patches_init)
+/* reduce/logsumexp.h */
+#define kl_logsumexp_few KL_V(kl_logsumexp_few)
+/* reduce/softmax.h */
+#define kl_softmax_rows KL_V(kl_softmax_rows)
+#define kl_softmax_columns KL_V(kl_softmax_columns)
 /* reduce/short_rows.h */
 #define kl_short_sums KL_V(kl_short_sums)
 #define kl_short_extremes KL_V(kl_short_extremes)

@@ -39,36 +39,32 @@ static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, uint16_
 #define MAP1_AHEAD(name, type, EACH) MAP1_AFTER(name, type, kl_math_ahead(a, out), EACH)
 #define MAP1_CLAMPED(name, type, lo, hi, EACH) \
     MAP1_AFTER(name, type, kl_clamp_halves(x, lo, hi), EACH)
-#define MAP1_AFTER(name, type, BEFORE, EACH)                                                       \
-    static void name##_##type##_runs(int64_t n, uint16_t *out, const uint16_t *a,                  \
-                                     const uint16_t *b) {                                          \
-        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                     \
-            _Alignas(64) float x[KL_HALVES];                                                       \
-            kl_load_##type(x, a);                                                                  \
-            BEFORE;                                                                                \
-            KL_LANES(k, KL_HALVES) x[k] = EACH(x[k]);                                              \
-            kl_store_##type(out, x);                                                               \
-        }                                                                                          \
-    }                                                                                              \
-    static void name##_##type(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        map_runs(name##_##type##_runs, n, out, a, NULL);                                           \
+#define MAP1_AFTER(name, type, BEFORE, EACH)                                                  \
+    static void name##_runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) { \
+        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                \
+            _Alignas(64) float x[KL_HALVES];                                                  \
+            kl_load_##type(x, a);                                                             \
+            BEFORE;                                                                           \
+            KL_LANES(k, KL_HALVES) x[k] = EACH(x[k]);                                         \
+            kl_store_##type(out, x);                                                          \
+        }                                                                                     \
+    }                                                                                         \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {     \
+        map_runs(name##_runs, n, out, a, NULL);                                               \
     }
-#define MAP2(name, type, EACH)                                                                     \
-    static void name##_##type##_runs(int64_t n, uint16_t *out, const uint16_t *a,                  \
-                                     const uint16_t *b) {                                          \
-        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES, b += KL_HALVES) {                     \
-            _Alignas(64) float x[KL_HALVES], y[KL_HALVES];                                         \
-            kl_load_##type(x, a);                                                                  \
-            kl_load_##type(y, b);                                                                  \
-            KL_LANES(k, KL_HALVES) x[k] = EACH(x[k], y[k]);                                        \
-            kl_store_##type(out, x);                                                               \
-        }                                                                                          \
-    }                                                                                              \
-    static void name##_##type(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        map_runs(name##_##type##_runs, n, out, a, b);                                              \
+#define MAP2(name, type, EACH)                                                                \
+    static void name##_runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) { \
+        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES, b += KL_HALVES) {                \
+            _Alignas(64) float x[KL_HALVES], y[KL_HALVES];                                    \
+            kl_load_##type(x, a);                                                             \
+            kl_load_##type(y, b);                                                             \
+            KL_LANES(k, KL_HALVES) x[k] = EACH(x[k], y[k]);                                   \
+            kl_store_##type(out, x);                                                          \
+        }                                                                                     \
+    }                                                                                         \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {     \
+        map_runs(name##_runs, n, out, a, b);                                                  \
     }
-#define BOTH1(name, EACH) MAP1(name, bf16, EACH) MAP1(name, f16, EACH)
-#define BOTH2(name, EACH) MAP2(name, bf16, EACH) MAP2(name, f16, EACH)
 
 #define SUM(a, b) ((a) + (b))
 #define DIFFERENCE(a, b) ((a) - (b))
@@ -76,20 +72,28 @@ static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, uint16_
 #define QUOTIENT(a, b) ((a) / (b))
 #define SQUARE(a) ((a) * (a))
 #define RSQRT(a) (1.0f / sqrtf(a))
-BOTH2(add, SUM)
-BOTH2(subtract, DIFFERENCE)
-BOTH2(multiply, PRODUCT)
-BOTH2(divide, QUOTIENT)
-BOTH2(maximum, kl_max_f32)
-BOTH2(minimum, kl_min_f32)
-BOTH1(square, SQUARE)
+MAP2(add_bf16, bf16, SUM)
+MAP2(add_f16, f16, SUM)
+MAP2(subtract_bf16, bf16, DIFFERENCE)
+MAP2(subtract_f16, f16, DIFFERENCE)
+MAP2(multiply_bf16, bf16, PRODUCT)
+MAP2(multiply_f16, f16, PRODUCT)
+MAP2(divide_bf16, bf16, QUOTIENT)
+MAP2(divide_f16, f16, QUOTIENT)
+MAP2(maximum_bf16, bf16, kl_max_f32)
+MAP2(maximum_f16, f16, kl_max_f32)
+MAP2(minimum_bf16, bf16, kl_min_f32)
+MAP2(minimum_f16, f16, kl_min_f32)
+MAP1(square_bf16, bf16, SQUARE)
+MAP1(square_f16, f16, SQUARE)
 static inline void roots(float *x) {
     for (int k = 0; k < KL_HALVES; k += KL_ROOTS) kl_roots(x + k, x + k);
 }
 #define ITSELF(a) (a)
-MAP1_AFTER(sqrt, bf16, roots(x), ITSELF)
-MAP1_AFTER(sqrt, f16, roots(x), ITSELF)
-BOTH1(rsqrt, RSQRT)
+MAP1_AFTER(sqrt_bf16, bf16, roots(x), ITSELF)
+MAP1_AFTER(sqrt_f16, f16, roots(x), ITSELF)
+MAP1(rsqrt_bf16, bf16, RSQRT)
+MAP1(rsqrt_f16, f16, RSQRT)
 
 /* ---- functions of bfloat16 ---- */
 /* In r, exp(r) on [-ln 2, ln 2]; relative error 2^-25.2. */
@@ -180,13 +184,13 @@ static inline float tanh_of(float x) {
 static inline float erf_of(float x) {
     return x * KL_POLYNOMIAL_F32(erf_above, x * x) / KL_POLYNOMIAL_F32(erf_below, x * x);
 }
-MAP1_CLAMPED(exp, bf16, -104, 90, exp_of)
-MAP1_CLAMPED(sigmoid, bf16, -104, 104, sigmoid_of)
+MAP1_CLAMPED(exp_bf16, bf16, -104, 90, exp_of)
+MAP1_CLAMPED(sigmoid_bf16, bf16, -104, 104, sigmoid_of)
 LOGARITHM(log_bf16, log_of)
 LOGARITHM(log2_bf16, log2_of)
 LOGARITHM(log10_bf16, log10_of)
-MAP1_CLAMPED(tanh, bf16, -3.8f, 3.8f, tanh_of)
-MAP1_CLAMPED(erf, bf16, -3.1f, 3.1f, erf_of)
+MAP1_CLAMPED(tanh_bf16, bf16, -3.8f, 3.8f, tanh_of)
+MAP1_CLAMPED(erf_bf16, bf16, -3.1f, 3.1f, erf_of)
 
 /* ---- circular functions: exact reduction below 2^15; larger arguments are rare ---- */
 enum { REMOTE = 0x4700 }; /* 2^15 */
@@ -203,8 +207,8 @@ static inline float cos_of(float x) {
     float y = r * KL_POLYNOMIAL_F32(sin_over_r, r * r);
     return kl_bits_f32(kl_f32_bits(y) ^ (kl_f32_bits(t) + 1) << 31);
 }
-MAP1_AHEAD(near_sin, bf16, sin_of)
-MAP1_AHEAD(near_cos, bf16, cos_of)
+MAP1_AHEAD(near_sin_bf16, bf16, sin_of)
+MAP1_AHEAD(near_cos_bf16, bf16, cos_of)
 
 static void circular(int64_t n, uint16_t *y, const uint16_t *x, kl_map_fn *near,
                      float (*far)(float)) {

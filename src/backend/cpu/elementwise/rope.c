@@ -69,8 +69,8 @@ static void rope_chunk(void *arg, int64_t i) {
         atomic_store_explicit(&j->no_memory, true, memory_order_relaxed);
         return;
     }
-    char *turned = (char *)(((uintptr_t)memory + KL_LINE - 1) / KL_LINE * KL_LINE),
-         *row = turned + j->width * bytes, *cosine = row + j->width * bytes,
+    char *rotated = (char *)(((uintptr_t)memory + KL_LINE - 1) / KL_LINE * KL_LINE),
+         *row = rotated + j->width * bytes, *cosine = row + j->width * bytes,
          *sine = cosine + n * j->half * bytes;
     for (int64_t t = 0; t < n; t++)
         (j->type == KL_F64 ? angles_f64
@@ -87,19 +87,19 @@ static void rope_chunk(void *arg, int64_t i) {
             char *to = dst + t * j->width * item;
             if (in_place) {
                 const char *given = (const char *)in->data + (first + t * j->width) * item;
-                (j->type == KL_F64 ? turn_f64 : turn_f32)(j, nontemporal ? turned : to, given,
-                                                          cosine + t * j->half * bytes,
-                                                          sine + t * j->half * bytes);
-                if (nontemporal) kl_nontemporal_copy(to, turned, j->width * item);
+                (j->type == KL_F64 ? rotate_f64 : rotate_f32)(j, nontemporal ? rotated : to, given,
+                                                              cosine + t * j->half * bytes,
+                                                              sine + t * j->half * bytes);
+                if (nontemporal) kl_nontemporal_copy(to, rotated, j->width * item);
                 continue;
             }
             for (int64_t at = 0; at < j->width; at += KL_TILE) {
                 int64_t m = kl_min64(KL_TILE, j->width - at);
                 kl_convert(j->type, row + at * bytes, in->dtype, kl_cursor_next(&c, m, &raw), m);
             }
-            (j->type == KL_F64 ? turn_f64 : turn_f32)(j, turned, row, cosine + t * j->half * bytes,
-                                                      sine + t * j->half * bytes);
-            kl_convert(out->dtype, to, j->type, turned, j->width);
+            (j->type == KL_F64 ? rotate_f64 : rotate_f32)(
+                j, rotated, row, cosine + t * j->half * bytes, sine + t * j->half * bytes);
+            kl_convert(out->dtype, to, j->type, rotated, j->width);
         }
     }
     if (nontemporal) kl_nontemporal_end();

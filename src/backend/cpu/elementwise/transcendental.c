@@ -8,9 +8,6 @@
 #include "backend/cpu/math/functions.h"
 #include "backend/cpu/math/piecewise.h"
 
-#define REAL(name, f) KL_MATH_MAP(name##_f32, kl_##f##_f32) KL_MAP_1(name##_f64, double, double, f)
-#define COMPLEX(name) KL_MAP_1(name##_c64, struct kl_c64, struct kl_c64, kl_c64_##name)
-
 static inline float rsqrt_of_f32(float x) {
     return 1.0f / sqrtf(x);
 }
@@ -89,31 +86,45 @@ static void circular(const struct circular *f, int64_t n, float *y, const float 
 KL_MATH_RUNS(near_sin_runs, kl_sin_near_f32)
 KL_MATH_RUNS(near_cos_runs, kl_cos_near_f32)
 #endif
-#define CIRCULAR(name, NEAR)                                                                    \
-    KL_MATH_RUNS(wide_##name##_runs, kl_##name##_f32)                                           \
-    static void name##_f32(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        static const struct circular f = {NEAR, wide_##name##_runs, kl_##name##_f32, name};     \
-        circular(&f, n, out, a);                                                                \
+#define CIRCULAR(name, NEAR, WIDE, wide_one, far)                                         \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        static const struct circular f = {NEAR, WIDE, wide_one, far};                     \
+        circular(&f, n, out, a);                                                          \
     }
-CIRCULAR(sin, near_sin_runs)
-CIRCULAR(cos, near_cos_runs)
-CIRCULAR(tan, wide_tan_runs)
+KL_MATH_RUNS(wide_sin_runs, kl_sin_f32)
+KL_MATH_RUNS(wide_cos_runs, kl_cos_f32)
+KL_MATH_RUNS(wide_tan_runs, kl_tan_f32)
+CIRCULAR(sin_f32, near_sin_runs, wide_sin_runs, kl_sin_f32, sin)
+CIRCULAR(cos_f32, near_cos_runs, wide_cos_runs, kl_cos_f32, cos)
+CIRCULAR(tan_f32, wide_tan_runs, wide_tan_runs, kl_tan_f32, tan)
 KL_MAP_1(sin_f64, double, double, sin)
 KL_MAP_1(cos_f64, double, double, cos)
 KL_MAP_1(tan_f64, double, double, tan)
 
-REAL(expm1, expm1)
-REAL(log1p, log1p)
-REAL(log2, log2)
-REAL(log10, log10)
-REAL(arcsin, asin)
-REAL(arccos, acos)
-REAL(arctan, atan)
-REAL(sinh, sinh)
-REAL(cosh, cosh)
-REAL(arcsinh, asinh)
-REAL(arccosh, acosh)
-REAL(arctanh, atanh)
+KL_MATH_MAP(expm1_f32, kl_expm1_f32)
+KL_MAP_1(expm1_f64, double, double, expm1)
+KL_MATH_MAP(log1p_f32, kl_log1p_f32)
+KL_MAP_1(log1p_f64, double, double, log1p)
+KL_MATH_MAP(log2_f32, kl_log2_f32)
+KL_MAP_1(log2_f64, double, double, log2)
+KL_MATH_MAP(log10_f32, kl_log10_f32)
+KL_MAP_1(log10_f64, double, double, log10)
+KL_MATH_MAP(arcsin_f32, kl_asin_f32)
+KL_MAP_1(arcsin_f64, double, double, asin)
+KL_MATH_MAP(arccos_f32, kl_acos_f32)
+KL_MAP_1(arccos_f64, double, double, acos)
+KL_MATH_MAP(arctan_f32, kl_atan_f32)
+KL_MAP_1(arctan_f64, double, double, atan)
+KL_MATH_MAP(sinh_f32, kl_sinh_f32)
+KL_MAP_1(sinh_f64, double, double, sinh)
+KL_MATH_MAP(cosh_f32, kl_cosh_f32)
+KL_MAP_1(cosh_f64, double, double, cosh)
+KL_MATH_MAP(arcsinh_f32, kl_asinh_f32)
+KL_MAP_1(arcsinh_f64, double, double, asinh)
+KL_MATH_MAP(arccosh_f32, kl_acosh_f32)
+KL_MAP_1(arccosh_f64, double, double, acosh)
+KL_MATH_MAP(arctanh_f32, kl_atanh_f32)
+KL_MAP_1(arctanh_f64, double, double, atanh)
 static void tanh_f32_runs(int64_t n, float *y, const float *x, const float *unused) {
     kl_piecewise_runs(kl_tanh_piecewise, 10, n, y, x);
 }
@@ -136,22 +147,22 @@ KL_MAP_1(rsqrt_f32, float, float, rsqrt_of_f32)
 KL_MAP_1(rsqrt_f64, double, double, rsqrt_of_f64)
 KL_MATH_MAP(sigmoid_f32, kl_sigmoid_f32)
 KL_MAP_1(sigmoid_f64, double, double, sigmoid_of_f64)
-COMPLEX(log1p)
-COMPLEX(log2)
-COMPLEX(log10)
-COMPLEX(sin)
-COMPLEX(cos)
-COMPLEX(tan)
-COMPLEX(arcsin)
-COMPLEX(arccos)
-COMPLEX(arctan)
-COMPLEX(sinh)
-COMPLEX(cosh)
-COMPLEX(tanh)
-COMPLEX(arcsinh)
-COMPLEX(arccosh)
-COMPLEX(arctanh)
-COMPLEX(rsqrt)
+KL_MAP_1(log1p_c64, struct kl_c64, struct kl_c64, kl_c64_log1p)
+KL_MAP_1(log2_c64, struct kl_c64, struct kl_c64, kl_c64_log2)
+KL_MAP_1(log10_c64, struct kl_c64, struct kl_c64, kl_c64_log10)
+KL_MAP_1(sin_c64, struct kl_c64, struct kl_c64, kl_c64_sin)
+KL_MAP_1(cos_c64, struct kl_c64, struct kl_c64, kl_c64_cos)
+KL_MAP_1(tan_c64, struct kl_c64, struct kl_c64, kl_c64_tan)
+KL_MAP_1(arcsin_c64, struct kl_c64, struct kl_c64, kl_c64_arcsin)
+KL_MAP_1(arccos_c64, struct kl_c64, struct kl_c64, kl_c64_arccos)
+KL_MAP_1(arctan_c64, struct kl_c64, struct kl_c64, kl_c64_arctan)
+KL_MAP_1(sinh_c64, struct kl_c64, struct kl_c64, kl_c64_sinh)
+KL_MAP_1(cosh_c64, struct kl_c64, struct kl_c64, kl_c64_cosh)
+KL_MAP_1(tanh_c64, struct kl_c64, struct kl_c64, kl_c64_tanh)
+KL_MAP_1(arcsinh_c64, struct kl_c64, struct kl_c64, kl_c64_arcsinh)
+KL_MAP_1(arccosh_c64, struct kl_c64, struct kl_c64, kl_c64_arccosh)
+KL_MAP_1(arctanh_c64, struct kl_c64, struct kl_c64, kl_c64_arctanh)
+KL_MAP_1(rsqrt_c64, struct kl_c64, struct kl_c64, kl_c64_rsqrt)
 
 KL_MATH_MAP_2(arctan2_f32, kl_atan2_f32)
 KL_MAP_2(arctan2_f64, double, atan2)

@@ -115,17 +115,18 @@ static void join_halves(enum kl_dtype dtype, kl_join_fn *join, char *dst, int64_
         kl_copy_run(2, m, to, ds, raw, 2);
     }
 }
-#define HALVES(op)                                                                         \
-    static void op##_f16(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) {  \
-        join_halves(KL_F16, op##_f32, dst, ds, src, ss, n);                                \
-    }                                                                                      \
-    static void op##_bf16(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) { \
-        join_halves(KL_BF16, op##_f32, dst, ds, src, ss, n);                               \
+#define HALVES(name, dtype, join_f32)                                                 \
+    static void name(char *dst, int64_t ds, const char *src, int64_t ss, int64_t n) { \
+        join_halves(dtype, join_f32, dst, ds, src, ss, n);                            \
     }
-HALVES(add)
-HALVES(prod)
-HALVES(max)
-HALVES(min)
+HALVES(add_f16, KL_F16, add_f32)
+HALVES(add_bf16, KL_BF16, add_f32)
+HALVES(prod_f16, KL_F16, prod_f32)
+HALVES(prod_bf16, KL_BF16, prod_f32)
+HALVES(max_f16, KL_F16, max_f32)
+HALVES(max_bf16, KL_BF16, max_f32)
+HALVES(min_f16, KL_F16, min_f32)
+HALVES(min_bf16, KL_BF16, min_f32)
 
 #define JOINS(op, signed_8, signed_16, signed_32, signed_64)                                 \
     {                                                                                        \

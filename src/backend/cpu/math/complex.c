@@ -72,22 +72,22 @@ static struct kl_c64 narrow(double complex z) {
     return (struct kl_c64){(float)creal(z), (float)cimag(z)};
 }
 
-#define BY_DOUBLE(name, function)                  \
-    struct kl_c64 kl_c64_##name(struct kl_c64 a) { \
-        return narrow(function(widen(a)));         \
+#define BY_DOUBLE(name, function)          \
+    struct kl_c64 name(struct kl_c64 a) {  \
+        return narrow(function(widen(a))); \
     }
-BY_DOUBLE(sin, csin)
-BY_DOUBLE(cos, ccos)
-BY_DOUBLE(tan, ctan)
-BY_DOUBLE(arcsin, casin)
-BY_DOUBLE(arccos, cacos)
-BY_DOUBLE(arctan, catan)
-BY_DOUBLE(sinh, csinh)
-BY_DOUBLE(cosh, ccosh)
-BY_DOUBLE(tanh, ctanh)
-BY_DOUBLE(arcsinh, casinh)
-BY_DOUBLE(arccosh, cacosh)
-BY_DOUBLE(arctanh, catanh)
+BY_DOUBLE(kl_c64_sin, csin)
+BY_DOUBLE(kl_c64_cos, ccos)
+BY_DOUBLE(kl_c64_tan, ctan)
+BY_DOUBLE(kl_c64_arcsin, casin)
+BY_DOUBLE(kl_c64_arccos, cacos)
+BY_DOUBLE(kl_c64_arctan, catan)
+BY_DOUBLE(kl_c64_sinh, csinh)
+BY_DOUBLE(kl_c64_cosh, ccosh)
+BY_DOUBLE(kl_c64_tanh, ctanh)
+BY_DOUBLE(kl_c64_arcsinh, casinh)
+BY_DOUBLE(kl_c64_arccosh, cacosh)
+BY_DOUBLE(kl_c64_arctanh, catanh)
 
 struct kl_c64 kl_c64_rsqrt(struct kl_c64 a) {
     double complex root = csqrt(widen(a));

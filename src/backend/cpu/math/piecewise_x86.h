@@ -1,6 +1,6 @@
-/* piecewise_x86.h - kl_piecewise_runs of piecewise.h in registers, for both x86 widths: each row of a
- * table lies in one register of AVX-512, or in two of AVX2, and is looked up there. Undefines its
- * macros. For piecewise.h, which includes it. */
+/* piecewise_x86.h - kl_piecewise_runs of piecewise.h in registers, for both x86 widths: each row of
+ * a table is in one register of AVX-512, or in two of AVX2, and is looked up there. For
+ * piecewise.h, which includes it. */
 #include <immintrin.h>
 
 #ifdef __AVX512F__

@@ -43,17 +43,17 @@ static __attribute__((noinline)) kl_vec_f32 load_f16(const uint16_t *p) {
 
 /* Element k: the sum of the lanes of lane[k], joined by halving. There are as many vectors as
  * lanes. */
-#define HALVED_BY_TRANSPOSING(T)                                                           \
-    static inline __attribute__((always_inline)) kl_vec_##T halved_##T(kl_vec_##T *lane) { \
-        kl_vec_transpose_##T(lane);                                                        \
-        for (int w = (int)(sizeof *lane / sizeof lane[0][0]) / 2; w > 0; w /= 2)           \
-            for (int l = 0; l < w; l++) lane[l] += lane[l + w];                            \
-        return lane[0];                                                                    \
+#define HALVED_BY_TRANSPOSING(name, T)                                               \
+    static inline __attribute__((always_inline)) kl_vec_##T name(kl_vec_##T *lane) { \
+        kl_vec_transpose_##T(lane);                                                  \
+        for (int w = (int)(sizeof *lane / sizeof lane[0][0]) / 2; w > 0; w /= 2)     \
+            for (int l = 0; l < w; l++) lane[l] += lane[l + w];                      \
+        return lane[0];                                                              \
     }
 #ifndef __AVX512F__
-HALVED_BY_TRANSPOSING(f32)
+HALVED_BY_TRANSPOSING(halved_f32, f32)
 #endif
-HALVED_BY_TRANSPOSING(f64)
+HALVED_BY_TRANSPOSING(halved_f64, f64)
 
 #define T float
 #define S float

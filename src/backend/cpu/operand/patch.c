@@ -76,82 +76,33 @@ bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int
 #define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 
-#define SQUARE(T, N)                                                                               \
-    static __attribute__((noinline)) void transpose_##T(char *dst, int64_t dst_step,               \
-                                                        const char *src, int64_t step) {           \
-        typedef T vector __attribute__((vector_size(N * sizeof(T))));                              \
-        vector v[N], w[N];                                                                         \
-        _Pragma("GCC unroll 16") for (int i = 0; i < N; i++)                                       \
-            memcpy(&v[i], src + i * step, sizeof v[i]);                                            \
-        _Pragma("GCC unroll 4") for (int half = 1; half < N; half *= 2) {                          \
-            _Pragma("GCC unroll 16") for (int i = 0; i < N / 2; i++) {                             \
-                w[2 * i] = __builtin_shufflevector(v[i], v[i + N / 2], KL_PASTE(LOW, N));          \
-                w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + N / 2], KL_PASTE(HIGH, N));     \
-            }                                                                                      \
-            _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) v[i] = w[i];                      \
-        }                                                                                          \
-        _Pragma("GCC unroll 16") for (int i = 0; i < N; i++)                                       \
-            memcpy(dst + i * dst_step, &v[i], sizeof v[i]);                                        \
-    }                                                                                              \
-    static void transpose_all_##T(char *dst, const char *src, int64_t step) {                      \
-        const int64_t dst_step = KL_PATCH_COLS * (int64_t)sizeof(T);                               \
-        for (int c = 0; c < KL_PATCH_COLS; c += N)                                                 \
-            for (int r = 0; r < KL_PATCH_ROWS; r += N)                                             \
-                transpose_##T(dst + r * dst_step + c * (int64_t)sizeof(T), dst_step,               \
-                              src + c * step + r * (int64_t)sizeof(T), step);                      \
-    }                                                                                              \
-    /* Where squares do not divide a side, the last square overlaps the one before. */             \
-    static void transpose_rows_##T(char *dst, int64_t dst_step, const char *src, int64_t src_step, \
-                                   int64_t rows, int64_t cols) {                                   \
-        const int64_t item = sizeof(T), side = N * item;                                           \
-        int64_t done = 0;                                                                          \
-        if (rows >= N && cols >= N) {                                                              \
-            for (int64_t r = 0; r < rows; r += N)                                                  \
-                for (int64_t c = 0; c < cols; c += N) {                                            \
-                    const int64_t row = r + N > rows ? rows - N : r;                               \
-                    const int64_t col = c + N > cols ? cols - N : c;                               \
-                    transpose_##T(dst + col * dst_step + row * item, dst_step,                     \
-                                  src + row * src_step + col * item, src_step);                    \
-                }                                                                                  \
-            return;                                                                                \
-        }                                                                                          \
-        if (cols < N && src_step == cols * item) {                                                 \
-            _Alignas(64) char square[N * N * sizeof(T)];                                           \
-            for (; (done + N - 1) * src_step + side <= rows * src_step; done += N) {               \
-                transpose_##T(square, side, src + done * src_step, src_step);                      \
-                for (int64_t c = 0; c < cols; c++)                                                 \
-                    memcpy(dst + c * dst_step + done * item, square + c * side, N * sizeof(T));    \
-            }                                                                                      \
-            for (; done < rows; done++)                                                            \
-                for (int64_t c = 0; c < cols; c++)                                                 \
-                    memcpy(dst + c * dst_step + done * item, src + done * src_step + c * item,     \
-                           sizeof(T));                                                             \
-            return;                                                                                \
-        }                                                                                          \
-        if (rows < N && dst_step == rows * item) {                                                 \
-            _Alignas(64) char square[N * N * sizeof(T)] = {0};                                     \
-            for (; (done + N - 1) * dst_step + side <= cols * dst_step; done += N) {               \
-                for (int64_t r = 0; r < rows; r++)                                                 \
-                    memcpy(square + r * side, src + r * src_step + done * item, N * sizeof(T));    \
-                transpose_##T(dst + done * dst_step, dst_step, square, side);                      \
-            }                                                                                      \
-        }                                                                                          \
-        for (; done < cols; done++)                                                                \
-            for (int64_t r = 0; r < rows; r++)                                                     \
-                memcpy(dst + done * dst_step + r * item, src + r * src_step + done * item,         \
-                       sizeof(T));                                                                 \
-    }
-SQUARE(uint8_t, 16)
-SQUARE(uint16_t, 8)
+#define T uint8_t
+#define N 16
+#include "backend/cpu/operand/patch_square.inc"
+#define T uint16_t
+#define N 8
+#include "backend/cpu/operand/patch_square.inc"
 #if WIDE == 64
-SQUARE(uint32_t, 16)
-SQUARE(uint64_t, 8)
+#define T uint32_t
+#define N 16
+#include "backend/cpu/operand/patch_square.inc"
+#define T uint64_t
+#define N 8
+#include "backend/cpu/operand/patch_square.inc"
 #elif WIDE == 32
-SQUARE(uint32_t, 8)
-SQUARE(uint64_t, 4)
+#define T uint32_t
+#define N 8
+#include "backend/cpu/operand/patch_square.inc"
+#define T uint64_t
+#define N 4
+#include "backend/cpu/operand/patch_square.inc"
 #else
-SQUARE(uint32_t, 4)
-SQUARE(uint64_t, 2)
+#define T uint32_t
+#define N 4
+#include "backend/cpu/operand/patch_square.inc"
+#define T uint64_t
+#define N 2
+#include "backend/cpu/operand/patch_square.inc"
 #endif
 
 static void transpose(int item, char *dst, const char *src, int64_t step) {

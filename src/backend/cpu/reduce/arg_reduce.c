@@ -175,9 +175,9 @@ enum { AT_ONCE = 8 };
     } while (0)
 /* The next AT_ONCE rows of n columns, from `row` on: the best values so far are read and written
  * once for all of them. */
-#define COLUMNS(b)                                                                                 \
-    static void columns_rank##b(struct kl_ranking rank, const void *in, int64_t step, int64_t row, \
-                                int64_t n, void *tops, void *places) {                             \
+#define COLUMNS(name, b)                                                                           \
+    static void name(struct kl_ranking rank, const void *in, int64_t step, int64_t row, int64_t n, \
+                     void *tops, void *places) {                                                   \
         const uint##b##_t *x = in;                                                                 \
         KL_EACH(c, n) {                                                                            \
             int##b##_t top = ((int##b##_t *)tops)[c];                                              \
@@ -194,8 +194,8 @@ enum { AT_ONCE = 8 };
             ((uint##b##_t *)places)[c] = place;                                                    \
         }                                                                                          \
     }
-COLUMNS(16)
-COLUMNS(32)
+COLUMNS(columns_rank16, 16)
+COLUMNS(columns_rank32, 32)
 
 /* ---- complex64: one element after another ---- */
 static void scan_c64(const void *in, int64_t n, int64_t first, struct best *best, bool max) {

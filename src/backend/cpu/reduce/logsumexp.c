@@ -1,23 +1,16 @@
-/* logsumexp.c - LOGSUMEXP over any set of axes: log(sum(exp(x))) in one pass, as the largest element so far and the sum of exponentials of distances from it.
- *
- * Elements are taken in blocks of BLOCK, in row-major order; within a block LANES partial sums (element i goes to lane i % LANES) are joined by halving. A block's sum is added to what
- * is so far, which is brought to the new largest element first and kept in double; segments are joined in order. So strides, threads and the way through memory change no bit.
- * NaN gives NaN; else +infinity gives that; nothing but -infinity gives that. 16-bit floats become float32 in registers. Complex numbers: the largest real part is subtracted.
- *
- * Terms are taken around a power of two that most blocks share (vector/wide.h), so memory is passed over once: of rows many blocks side by side, of columns those rows together that go to the same lane.
- *
- * Outputs of few elements, of which blocks and lanes would be most of the work, are computed side by side, rows being turned over: the exponentials of a column are added up by fours. What is few depends on the shape alone. */
+/* logsumexp.c - LOGSUMEXP over any set of axes: log(sum(exp(x))) in one pass, as the largest
+ * element so far and the sum of exponentials of distances from it. NaN gives NaN; else +infinity
+ * gives +infinity; nothing but -infinity gives -infinity. 16-bit floats become float32 in
+ * registers. The reduction tree depends on the number of elements alone, so strides and threads
+ * change no bit. docs/notes/cpu-kernels.md describes the tree and the ways through memory. */
 #include <string.h>
 
-#include "backend/cpu/operand/axes.h"
-#include "backend/cpu/operand/patch.h"
 #include "backend/cpu/math/extremes.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/reduce/logsumexp.h"
 #include "backend/cpu/vector/lanes.h"
 #include "backend/cpu/math/functions.h"
-#include "backend/cpu/matmul/products.h"
 #include "backend/cpu/vector/simd.h"
-#include "backend/cpu/math/exp_wide.h"
 #include "backend/cpu/vector/wide.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
@@ -27,20 +20,16 @@ enum {
     LEAF = 1024,
     SEGMENT = 1 << 16,
     WIDTH = 1024, /* columns side by side, at most */
-    PITCH =
-        WIDTH +
-        16, /* floats from lane to lane: not a power of two, of which few would find room in the L1 cache */
+    /* Floats from lane to lane. A power of two would map the lanes to a few sets of the L1
+     * cache. */
+    PITCH = WIDTH + 16,
     ROWS = 8,             /* of a lane that are added up in registers */
     GATHERED = 16,        /* columns that are gathered at a time */
-    AHEAD = 2048,         /* bytes of a row */
-    SPREAD = 86,          /* below a centre by which what is smaller does not count */
+    AHEAD = 2048,         /* bytes that are prefetched of a row */
     SIDE = KL_WIDE_LANES, /* rows side by side */
-    FEW = 48,             /* elements of an output */
-    FEW_ROOM = 1 << 12,   /* of outputs that are turned over at a time */
-    FEW_CHUNK = 1 << 14,
 };
 
-/* Columns of one block. */
+/* Columns of one leaf. */
 struct leaf {
     const void *rows[LEAF];
     int64_t m, n; /* rows; columns */
@@ -52,7 +41,8 @@ static inline double shift_of(double top) {
     return top == -INFINITY ? 0 : top;
 }
 
-/* Adds what a block of columns or a segment has; makes the results in place of the tops. */
+/* Joins the results of a leaf of columns, or of a segment; finishing turns sums into results, in
+ * place of the largest elements. */
 static __attribute__((cold)) void join_double(void *tops, double *sum, const void *tops_2,
                                               const double *sum_2, int64_t n) {
     double *top = tops;
@@ -127,7 +117,7 @@ static __attribute__((cold)) void sums_f64(struct leaf *b, double *top, double *
         sum[c] = joined_f64(lane);
     }
 }
-/* Adds the elements x[0 .. n-1], block by block, to what is so far. */
+/* Adds the elements x[0 .. n-1], leaf by leaf, to the result so far. */
 static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *in, int64_t n) {
     const double *x = in;
     double *top = tops;
@@ -139,12 +129,13 @@ static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *i
         double terms = terms_f64(x + at, m, high);
         if (terms != terms || high == INFINITY)
             for (int64_t i = at; i < at + m; i++) high = x[i] != x[i] ? (double)NAN : high;
-        if (high != was) *sum *= kl_exp_negative_f64(was - shift_of(high)); /* else 1 */
+        /* else the factor is 1 */
+        if (high != was) *sum *= kl_exp_negative_f64(was - shift_of(high));
         *sum += terms;
         *top = high;
     }
 }
-/* The same of one block of columns. */
+/* Adds one leaf of columns. */
 static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct leaf *b) {
     double high[WIDTH], terms[WIDTH];
     int odd = 0;
@@ -159,30 +150,16 @@ static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct le
     join_double(tops, sum, high, terms, b->n);
 }
 
-/* ---- shorter ones: by vector/wide.h ---- */
-static inline float least_of(float centre) {
-    return centre * KL_LN2_F32 - SPREAD;
-}
-enum { TERMS_F32 = sizeof kl_term_f32 / sizeof *kl_term_f32 };
-/* Of float32 (down: of 16-bit floats). */
-KL_INLINE float term_of(bool down, float x, float base, float *power) {
-    return down ? kl_term_down(x, base, power) : kl_term(kl_term_f32, TERMS_F32, x, base, power);
-}
-/* The term of the largest element, by which the sum is divided, so that one element alone gives itself. */
-static inline float at_top_of(float top, bool down) {
-    float power, x = fabsf(top) < KL_FAR ? top : 0;
-    float y = term_of(down, x, KL_EXP_BASE - kl_centre_of(x), &power) * power;
-    return fabsf(top) < KL_FAR ? y : 1;
-}
-/* How terms are computed in loops: of x - shift, clamped to `least`. */
+/* ---- float32 and 16-bit floats ---- */
+/* How loops compute terms: of x - shift, clamped to `least`. */
 struct measure {
     float shift, base, least;
 };
 static inline struct measure measure_around(float centre) {
-    return (struct measure){0, KL_EXP_BASE - centre, least_of(centre)};
+    return (struct measure){0, KL_EXP_BASE - centre, kl_logsumexp_least(centre)};
 }
 static struct measure measure_of(float top) {
-    if (kl_is_far(top)) return (struct measure){top, KL_EXP_BASE, -SPREAD};
+    if (kl_is_far(top)) return (struct measure){top, KL_EXP_BASE, -KL_LOGSUMEXP_SPREAD};
     return measure_around(kl_centre_of(top));
 }
 static void join_lanes(struct leaf *b, int64_t n) {
@@ -193,14 +170,15 @@ static void join_lanes(struct leaf *b, int64_t n) {
 KL_INLINE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl_wide base) {
     kl_wide power;
 #ifdef __AVX512F__
-    if (down) return kl_wide_add_down(sum, x, base); /* what is too small becomes 0 by itself */
+    /* scaling makes 0 of a term that is too small */
+    if (down) return kl_wide_add_down(sum, x, base);
 #endif
     x = kl_wide_max(least, x);
     if (down) return kl_wide_add_down(sum, x, base);
-    kl_wide y = kl_wide_term(kl_term_f32, TERMS_F32, x, base, &power);
+    kl_wide y = kl_wide_term(kl_term_f32, KL_TERMS_F32, x, base, &power);
     return kl_wide_fma(y, power, sum);
 }
-/* The values of n columns, from the elements' order to that of loads, or back. */
+/* Reorders the values of n columns from the order of memory to that of loads (to), or back. */
 static void place_bf16(float *v, int64_t n, bool to) {
     for (int64_t at = 0; at < n; at += LANES) {
         float was[LANES];
@@ -217,14 +195,16 @@ static void place_bf16(float *v, int64_t n, bool to) {
 #endif
 static void in_place(float *v, int64_t n, bool to) {
 }
-/* Blocks of one type. Of m rows: the sums of terms around a centre, and the largest elements; of a row, the sum by a measure, in a loop. Of columns: all lanes, alike. */
+/* The leaf functions of one type. rows: the sums of terms around a centre, and the largest
+ * elements, of m rows. loop: the sum of one row by a measure. lanes, loops: the same for all lanes
+ * of columns. */
 struct kind {
     void (*rows)(const void *const *x, int m, int64_t n, float centre, float *top, float *sum);
     float (*loop)(const void *x, int64_t n, struct measure w);
     void (*lanes)(struct leaf *b, float *top, const float *centre);
     void (*loops)(struct leaf *b, const float *top);
     float (*value)(const void *x, int64_t i);
-    bool down; /* its terms */
+    bool down; /* its terms are those of kl_term_down */
     int item;
     void (*placed)(float *v, int64_t n, bool to);
 };
@@ -235,19 +215,22 @@ static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, i
     return high;
 }
 
-/* The terms of n blocks, divided by that of the largest element, with room for whole vectors. Whether one is to be computed by itself. */
+/* Divides the terms of n leaves by those of their largest elements; there is room for whole
+ * vectors. Returns whether a leaf has special values. */
 static __attribute__((noinline)) bool per_top(const struct kind *k, const float *high,
                                               const float *sum, double *terms, int64_t n) {
     int odd = 0;
     if (k->down)
-        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], true);
+        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)kl_logsumexp_at_top(high[c], true);
     else
-        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)at_top_of(high[c], false);
+        KL_EACH_WIDE(c, n) terms[c] = (double)sum[c] / (double)kl_logsumexp_at_top(high[c], false);
     for (int64_t c = 0; c < n; c++) odd |= terms[c] != terms[c] || high[c] == INFINITY;
     return odd;
 }
 
-/* Adds the elements x[0 .. n-1], block by block, to what is so far, many blocks side by side. They are taken around the centre of the largest element so far, which is rarely that of another one; then a block is taken again. */
+/* Adds the elements x[0 .. n-1], leaf by leaf, to the result so far, many leaves side by side.
+ * Their terms are taken around the centre of the largest element so far. A leaf with another
+ * centre, which is rare, is computed again. */
 static void add_float(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
     float high[SIDE], sums[SIDE], centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
     double terms[SIDE];
@@ -275,8 +258,8 @@ static void add_float(const struct kind *k, float *top, double *sum, const char 
             float now = high[o];
             if (was != was) return;
             if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, leaf[o], m, now);
-            if (now != was)
-                *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now)); /* else 1 */
+            if (now != was) /* else the factor is 1 */
+                *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now));
             *sum += terms[o];
             *top = now;
         }
@@ -285,7 +268,8 @@ static void add_float(const struct kind *k, float *top, double *sum, const char 
     }
 }
 
-/* A block of each of SIDE rows, added to what is so far, if it is not their first; *centre is that of blocks before. */
+/* Adds a leaf of each of SIDE rows to the result so far, unless it is the first. *centre is that of
+ * the leaves before. */
 static void rows_float(const struct kind *k, bool first, const void *const *x, int64_t n,
                        float *top, double *sum, float *centre) {
     float high[SIDE], sums[SIDE];
@@ -306,9 +290,9 @@ static void rows_float(const struct kind *k, bool first, const void *const *x, i
     *centre = kl_centre_of(high[SIDE - 1]);
 }
 
-/* The same of one block of columns. */
+/* Adds one leaf of columns. */
 static void columns_float(const struct kind *k, float *top, double *sum, struct leaf *b) {
-    float high[WIDTH], guess[WIDTH], centre[WIDTH]; /* with room for a last vector */
+    float high[WIDTH], guess[WIDTH], centre[WIDTH]; /* with room for the last vector */
     double terms[WIDTH];
     const int64_t n = b->n, filled = kl_ceil_div(n, LANES) * LANES;
     int again = 0, far = 0;
@@ -381,8 +365,8 @@ struct job {
     int bytes; /* of an element of type */
     bool columns, rows;
     int64_t run, group, run_groups, n_groups, segments; /* as in reduce.c */
-    char *tops;                                         /* [segments][n_out], when segments > 1 */
-    double *sums;                                       /* beside it */
+    char *tops;                                         /* [segments][n_out], where segments > 1 */
+    double *sums;                                       /* [segments][n_out] too */
 };
 
 static void empty(const struct job *j, char *top, double *sum, int64_t n) {
@@ -481,190 +465,13 @@ static void segment_chunk(void *arg, int64_t i) {
     if (!j->tops) store(j, begin, n, top, sum);
 }
 
-/* ---- few elements for each output ---- */
-/* Element number i of outputs [begin, begin + n). */
-static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offset, int64_t begin,
-                          int64_t n, union kl_tile *raw, union kl_tile *tile) {
-    const struct kl_arg *in = j->l->in;
-    c->data = (char *)in->data + offset * (int64_t)kl_dtype_size(in->dtype);
-    c->filled = false;
-    kl_cursor_seek(c, begin);
-    return kl_cursor_next_as(c, n, in->dtype, j->type, raw, tile);
-}
-
-#if KL_HAS_SIMD
-/* Four elements more of 16 outputs. */
-KL_INLINE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const kl_wide *x) {
-    const kl_wide base = kl_wide_sub(kl_wide_set(KL_EXP_BASE), centre);
-    const kl_wide least =
-        kl_wide_sub(kl_wide_mul(centre, kl_wide_set(KL_LN2_F32)), kl_wide_set(SPREAD));
-    kl_wide v[4], y[4], power[4], s[2];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) *top = kl_wide_max(x[i], *top);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) v[i] = kl_wide_max(least, x[i]);
-    kl_wide_terms(kl_term_f32, TERMS_F32, 4, v, base, y, power);
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; h++)
-        s[h] = kl_wide_fma(y[2 * h + 1], power[2 * h + 1], kl_wide_mul(y[2 * h], power[2 * h]));
-    *sum = kl_wide_add(*sum, kl_wide_add(s[0], s[1]));
-}
-#endif
-/* Four elements more of each of n outputs, a multiple of KL_WIDE_LANES. Added up in pairs, since rounding errors of one after another would show. */
-static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
-                     const float *ahead) {
-#if KL_HAS_SIMD
-    for (int64_t k = 0; k < n; k += KL_WIDE_LANES) {
-        kl_wide t = kl_wide_load(top + k), s = kl_wide_load(sum + k), v[4];
-        kl_prefetch(ahead + 4 * k, 4 * sizeof(kl_wide));
-        for (int i = 0; i < 4; i++) v[i] = kl_wide_load(x[i] + k);
-        add_four_wide(&t, &s, kl_wide_load(centre + k), v);
-        kl_wide_store(top + k, t);
-        kl_wide_store(sum + k, s);
-    }
-#else
-    for (int64_t k = 0; k < n; k++) {
-        float s[2] = {0, 0}, power;
-        for (int i = 0; i < 4; i++) {
-            float v = x[i][k], least = least_of(centre[k]);
-            top[k] = KL_LARGER(top[k], v);
-            v = v < least ? least : v;
-            float y = term_of(false, v, KL_EXP_BASE - centre[k], &power);
-            s[i / 2] = __builtin_fmaf(y, power, s[i / 2]);
-        }
-        sum[k] += s[0] + s[1];
-    }
-#endif
-}
-
-/* Outputs of which few_at gives the elements. */
-struct few {
-    const struct job *j;
-    struct kl_cursor c;
-    int64_t begin, n, offsets[FEW];
-    int64_t width;      /* n, and room for whole vectors */
-    const float *ahead; /* rows after these; NULL: not looked at */
-    union kl_tile raw;
-    _Alignas(
-        64) char transposed[FEW_ROOM * sizeof(float)]; /* element by element, where they are rows */
-    float nothing[KL_TILE];
-};
-static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
-    const struct kl_arg *in = f->j->l->in;
-    const void *x;
-    if (i >= f->j->s.n_red) return f->nothing;
-    if (f->j->rows) {
-        x = f->transposed + i * f->width * (int64_t)kl_dtype_size(in->dtype);
-        if (in->dtype == KL_F32) return x;
-        kl_convert(KL_F32, tile->bytes, in->dtype, x, f->n);
-        return (const float *)tile->bytes;
-    }
-    x = few_of(f->j, &f->c, f->offsets[i], f->begin, f->n, &f->raw, tile);
-    if (x == f->raw.bytes || (x != tile->bytes && f->n < f->width))
-        x = memcpy(tile->bytes, x, (size_t)f->n * sizeof(float));
-    return x;
-}
-static void few_all(struct few *f, float *top, float *sum, const float *centre) {
-    memset(sum, 0, (size_t)f->width * sizeof *sum);
-    for (int64_t i = 0; i < f->j->s.n_red; i += 4) {
-        const float *x[4];
-        union kl_tile tiles[4];
-        for (int k = 0; k < 4; k++) x[k] = few_at(f, i + k, &tiles[k]);
-        add_four(top, sum, centre, x, f->width, f->ahead ? f->ahead + i * f->width : x[0]);
-    }
-}
-/* Output k, whose elements or results are beyond what add_four is for. */
-static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) {
-    union kl_tile tile;
-    float sum = 0, power;
-    bool nan = false;
-    for (int64_t i = 0; i < f->j->s.n_red; i++) {
-        float x = few_at(f, i, &tile)[k], d = x - top;
-        nan = nan || x != x;
-        d = d < -SPREAD ? -SPREAD : d;
-        float y = kl_term(kl_term_f32, TERMS_F32, d, KL_EXP_BASE, &power);
-        sum = __builtin_fmaf(y, power, sum);
-    }
-    return nan ? NAN : fabsf(top) == INFINITY ? top : top + kl_log_f32(sum);
-}
-#ifdef __AVX512F__
-#include "backend/cpu/reduce/logsumexp_avx512.h"
-enum { SQUARES = 1 };
-#else
-enum { SQUARES = 0 };
-static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
-                        float *sum) {
-}
-#endif
-static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
-    const struct kl_arg *in = j->l->in, *out = j->l->out;
-    struct few f; /* not initialized: most of it is room */
-    const int item = (int)kl_dtype_size(in->dtype);
-    float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], was[KL_TILE], y[KL_TILE];
-    union kl_tile tile;
-    f.j = j, f.begin = begin, f.n = n, f.ahead = NULL;
-    f.width = kl_ceil_div(n, KL_WIDE_LANES) * KL_WIDE_LANES;
-    const int64_t step = j->s.n_kept ? j->s.kept_strides[0] : j->s.n_red;
-    const char *rows = (const char *)in->data + begin * step * item;
-    const bool squares = SQUARES && j->rows && in->dtype == KL_F32 && n % KL_WIDE_LANES == 0 &&
-                         j->s.n_red % KL_WIDE_LANES == 0;
-    if (!j->rows) {
-        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, 0, j->s.n_red, f.offsets);
-        kl_cursor_init(&f.c, in->data, item, j->s.n_kept, j->s.kept_dims, j->s.kept_strides);
-    } else if (!squares) {
-        if (item == sizeof(float) && step == j->s.n_red)
-            f.ahead = (const float *)in->data + (begin + n) * step;
-        kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
-    }
-    if (squares) {
-        few_squares((const float *)rows, step, j->s.n_red, n, top, sum);
-    } else {
-        int again = 0;
-        KL_EACH_WIDE(k, f.width) f.nothing[k] = top[k] = -INFINITY;
-        const float *first = few_at(&f, 0, &tile);
-        KL_EACH_WIDE(k, f.width) centre[k] = kl_centre_of(first[k]);
-        few_all(&f, top, sum, centre);
-        KL_EACH_WIDE(k, f.width) {
-            was[k] = centre[k];
-            centre[k] = kl_centre_of(top[k]);
-        }
-        KL_EACH(k, n) again |= was[k] != centre[k];
-        if (again) few_all(&f, top, sum, centre);
-    }
-    int odd = 0;
-    KL_EACH_WIDE(k, f.width) {
-        float s = sum[k] / at_top_of(top[k], false);
-        y[k] = top[k] + kl_log_normal_f32(s, 127);
-        sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
-    }
-    KL_EACH(k, n) odd |= sum[k] != sum[k];
-    if (odd && squares) /* by rows and elements after all */
-        kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
-    for (int64_t k = 0; odd && k < n; k++)
-        if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
-    kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
-               y, n);
-}
-
-static void few_chunk(void *arg, int64_t i) {
-    const struct job *j = arg;
-    const int64_t end = kl_min64((i + 1) * j->group, j->s.n_out);
-    int64_t tile = FEW_ROOM / j->s.n_red / KL_WIDE_LANES * KL_WIDE_LANES;
-    if (tile > KL_TILE || !j->rows) tile = KL_TILE;
-    for (int64_t at = i * j->group; at < end; at += tile)
-        few_outputs(j, at, kl_min64(tile, end - at));
-}
-
 static int logsumexp(struct job *j) {
     enum { MIN_COLUMNS = 16 };
     char *memory = NULL;
     struct kl_launch alone = {.parallel = j->l->in->size >= KL_CHUNK ? j->l->parallel : NULL};
     j->rows = j->f->kind && (!j->s.n_gone || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
-    if (j->s.n_red <= FEW && j->f->kind) {
-        j->rows =
-            j->rows && j->s.n_kept <= 1 && (!j->s.n_kept || j->s.kept_strides[0] >= j->s.n_red);
-        j->group = kl_ceil_div(FEW_CHUNK, j->s.n_red * KL_TILE) * KL_TILE;
-        kl_run_tasks(&alone, kl_ceil_div(j->s.n_out, j->group), few_chunk, j);
+    if (j->s.n_red <= KL_LOGSUMEXP_FEW && j->f->kind) {
+        kl_logsumexp_few(j->l, &j->s, j->rows);
         return KL_OK;
     }
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);

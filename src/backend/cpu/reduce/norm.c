@@ -1,5 +1,7 @@
-/* norm.c - RMS_NORM: x / sqrt(mean(x^2) + eps), times a weight; LAYER_NORM: the same of the distance from the mean, and a bias. Over the last axis, row by row, a row
- * being in the cache for the second and third look at it. 16-bit floats become float32 in registers and are rounded once; strided rows wait in a row of scratch memory. */
+/* norm.c - RMS_NORM: x / sqrt(mean(x^2) + eps), times a weight. LAYER_NORM: the same of the
+ * distance from the mean, plus a bias. Over the last axis, row by row; a row is in the cache when
+ * it is read for the second and the third time. 16-bit floats become float32 in registers and are
+ * rounded once. Rows that are not contiguous are copied to scratch memory. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -18,7 +20,7 @@ struct job {
     int64_t length, rows, group;
     bool centred, nontemporal;
     float eps;
-    char *weight, *bias; /* of type, dense, with room for whole blocks; NULL: none */
+    char *weight, *bias; /* of the compute type, contiguous, with room for whole runs; NULL: none */
     atomic_bool no_memory;
 };
 
@@ -99,7 +101,8 @@ static void norm_chunk(void *arg, int64_t i) {
     kl_free(row);
 }
 
-/* A weight or a bias as it is computed with, from a cache line on, since a vector that lies across two takes twice as long; in *memory, which is the caller's. */
+/* A weight or a bias in the compute type, aligned to a cache line, since a vector that crosses two
+ * lines takes twice as long. It is in *memory, which the caller frees. */
 static char *dense_of(const struct job *j, const struct kl_arg *a, void **memory) {
     const int64_t size = (int64_t)kl_dtype_size(j->type),
                   n = kl_ceil_div(j->length, KL_HALVES) * KL_HALVES;

@@ -1,23 +1,9 @@
-/* reduce.c - SUM, PROD, MAX, MIN, ALL, ANY and VAR over any set of axes.
- *
- * The tree of a reduction is fixed by the number of reduced elements alone, taken in row-major
- * order: blocks of BLOCK elements; within a block LANES partial values (element i goes to lane i %
- * LANES), joined by halving; blocks are joined pairwise, like the carries of a binary counter, what
- * is left over from the right. So strides, threads and the way through memory change no bit, and
- * the error of a float sum grows with the logarithm of its length. Of extremes but complex ones, which come out the same in any
- * order, rows go to one value without it, and columns by neighbouring rows.
- *
- * Three ways lead through memory. ROWS: output by output, when the reduced elements lie close
- * together. COLUMNS: a run of outputs side by side, else; the elements of a lane are then the rows of
- * a block at a distance of LANES, read side by side. NARROW: a few outputs side by side whose rows
- * follow each other without a gap; LANES rows are then one wide row. Long reductions are cut into
- * segments, whole subtrees, which are shared among threads.
- *
- * 16-bit floats are widened in registers on their way into a sum or product, where they lie side by side or have been gathered as they are. Extremes of floats but float64 are those of integers
- * of the same order (math/order.h).
- *
- * ALL and ANY are the minimum and maximum of truth values. VAR is two sums: the mean is found
- * first, then the squared distances from it are summed; it cannot become negative. */
+/* reduce.c - SUM, PROD, MAX, MIN, ALL, ANY and VAR over any set of axes. The reduction tree depends
+ * on the number of reduced elements alone, so strides, threads and the way through memory change no
+ * bit, and the error of a float sum grows with the logarithm of its length.
+ * docs/notes/cpu-kernels.md describes the tree and the three ways through memory. ALL and ANY are
+ * the minimum and maximum of truth values. VAR is two sums: first the mean, then the squared
+ * distances from it, so it cannot be negative. */
 #include <string.h>
 
 #include "backend/cpu/operand/axes.h"
@@ -34,14 +20,16 @@
 enum {
     LANES = 16,
     LEAF = 128,
-    SEGMENT = 1 << 16, /* reduced elements; BLOCK times a power of two */
-    LEVELS = 56,       /* of the binary counter */
+    SEGMENT = 1 << 16, /* reduced elements; LEAF times a power of two */
+    LEVELS = 56,       /* of the binary counter of a whole reduction */
     SEGMENT_LEVELS = 10,
-    WIDTH = 4096, /* bytes of values side by side; KL_TILE of the widest */
+    WIDTH = 4096, /* bytes of values side by side; KL_TILE of the widest type */
     ROWS = KL_TILE,
     AHEAD =
-        4096, /* bytes between what is read of a row and what is asked for: the processor does not look past the end of a page */
-    NARROW = 64, /* outputs side by side, less than this */
+        /* bytes from what is read of a row to what is prefetched: the processor's own prefetching
+         * stops at the end of a page */
+    4096,
+    NARROW = 64, /* outputs side by side; more are computed by columns */
 };
 _Static_assert(LEAF << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
 _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out");
@@ -49,7 +37,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define SUM_OF(a, b) ((a) + (b))
 #define PRODUCT_OF(a, b) ((a) * (b))
 
-/* Signed sums and products wrap, so they are unsigned ones. */
+/* Signed sums and products wrap, so unsigned ones serve for both. */
 #define T uint32_t
 #define NAME sum_u32
 #define JOIN SUM_OF
@@ -102,7 +90,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define KL_TEMPLATE "backend/cpu/reduce/reduce.inc"
 #include "backend/cpu/reduce/extremes.inc"
 
-/* Floats to their keys; those are joined as integers. */
+/* Floats become keys, which are joined as integers. */
 #define T int16_t
 #define NAME keys16
 #define FROM uint16_t
@@ -191,10 +179,11 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
     [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},
 #else
-#define HALVES(op) /* they go through tiles */
+#define HALVES(op) /* these go through tiles */
 #endif
 
-/* Of squared distances, by the dtype of the elements; the rest is as of sums of float32. */
+/* Sums of squared distances, by the dtype of the elements; other functions are those of sums of
+ * float32. */
 struct squares {
     void (*run)(const float *means, void *levels, int64_t *leaves, const void *x, int64_t n);
     void (*lane)(const float *means, void *out, const void *const *rows, int n_rows, int64_t n);
@@ -221,7 +210,7 @@ struct join {
         [KL_I16] = JOIN_OF(op##_i16), [KL_I32] = JOIN_OF(op##_i32), [KL_I64] = JOIN_OF(op##_i64), \
         [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)                                \
     }
-/* By what is computed in; those of 16-bit floats give float32. */
+/* By the type that is computed in; sums of 16-bit floats give float32. */
 #define TOTAL(op)                                                                                 \
     {                                                                                             \
         HALVES(op)                                                                                \
@@ -236,34 +225,37 @@ static const struct join minima[KL_N_DTYPES] = EXTREME(min);
 
 enum way { BY_ROWS, BY_COLUMNS, BY_NARROW };
 
-/* One reduction of all of the input. */
+/* The reduction of one launch. */
 struct job {
     const struct kl_launch *l;
     struct join join;
-    enum kl_dtype type; /* computed in */
-    int bytes;          /* of that type */
+    enum kl_dtype type; /* the compute type */
+    int bytes;          /* of an element of type */
     enum kl_dtype
-        read; /* what elements are converted to: type, but the data's before distances, and where joins take those */
-    bool keyed; /* extremes of floats: type is that of their keys */
-    bool sums;  /* of floats as they are */
+        /* what elements are converted to: `type`; the data's dtype before distances are taken, or
+         * where joins read that */
+        read;
+    bool keyed; /* extremes of floats: `type` is that of their keys */
+    bool sums;  /* sums of floats that are read without conversion */
     struct kl_order order;
-    /* Per output, of type `read`: instead of an element its squared distance from it is taken; else NULL. */
+    /* for each output, of type `read`: the mean. Elements are replaced by their squared distance
+     * from it; NULL: they are not */
     const char *means;
-    struct squares squares; /* NULL: distances are found apart */
+    struct squares squares; /* NULL: distances are computed separately */
     struct kl_split s;
     enum way way;
-    bool dense;  /* runs of elements can be used in place */
-    int64_t run; /* outputs whose elements lie side by side; 0: outputs in any places */
-    int64_t group, run_groups;  /* outputs of one task; tasks per run (or all) */
-    int64_t n_groups, segments; /* tasks per segment */
-    char *partial;              /* [segments][n_out] of type, when segments > 1 */
+    bool dense;                 /* runs of elements can be used in place */
+    int64_t run;                /* outputs that are contiguous; 0: outputs may be anywhere */
+    int64_t group, run_groups;  /* outputs of one task; tasks of each run (or of all outputs) */
+    int64_t n_groups, segments; /* tasks of each segment */
+    char *partial;              /* [segments][n_out] of type, where segments > 1 */
     char *to;                   /* [n_out] of type: where results go; NULL: to the output */
     bool divides;
-    double divisor; /* of results, if it divides */
+    double divisor; /* what results are divided by, where it divides */
 };
 
-/* The values of finished blocks, `width` side by side: blocks & (1 << k) says that level k holds a
- * subtree of 2^k blocks. */
+/* The values of finished leaves, `width` side by side, as a binary counter: bit k of `leaves` says
+ * that level k holds a subtree of 2^k leaves. */
 struct counter {
     char *level;
     int64_t width, leaves;
@@ -273,7 +265,7 @@ static char *level_at(const struct job *j, const struct counter *c, int k) {
     return c->level + k * c->width * j->bytes;
 }
 
-/* Adds a finished block; `value` is overwritten. */
+/* Adds a finished leaf; overwrites `value`. */
 static void counter_push(const struct job *j, struct counter *c, char *value) {
     int k = 0;
     for (; c->leaves >> k & 1; k++) {
@@ -284,7 +276,7 @@ static void counter_push(const struct job *j, struct counter *c, char *value) {
     c->leaves++;
 }
 
-/* Joins what is left, from the right. There is at least one block. */
+/* Joins the remaining subtrees, from the right. There is at least one leaf. */
 static void counter_finish(const struct job *j, struct counter *c, char *out) {
     bool any = false;
     for (int k = 0; c->leaves >> k; k++) {
@@ -296,7 +288,7 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
     }
 }
 
-/* mean, means: of the output, or of the first of a row of outputs. */
+/* mean, means: of the output, or of the first output of several. */
 static void run(const struct job *j, struct counter *c, const void *x, int64_t n,
                 const void *mean) {
     if (j->squares.run)
@@ -348,7 +340,7 @@ static void distances(const struct job *j, void *out, const void *in, const void
     }
 }
 
-/* Of that output. */
+/* The mean of that output. */
 static const char *mean_of(const struct job *j, int64_t output) {
     return j->means ? j->means + output * (int64_t)kl_dtype_size(j->squares.run ? KL_F32 : j->read)
                     : NULL;
@@ -399,24 +391,24 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
         if (counter.leaves > 1)
             counter_finish(j, &counter, results + o * j->bytes);
         else if (j->bytes ==
-                 4) /* of a length that is known: the call would take as long as a short row */
+                 4) /* a length that the compiler knows: a call would take as long as a short row */
             memcpy(results + o * 4, levels, 4);
         else
             memcpy(results + o * j->bytes, levels, (size_t)j->bytes);
     }
 }
 
-/* A block on the way by columns: m rows of n values, of which lane k has rows k, k + LANES, ... */
+/* A leaf of columns: m rows of n values. Lane k has rows k, k + LANES, ... */
 struct leaf {
     const struct job *j;
     int64_t begin, n, m;
     int64_t offsets[LEAF]; /* of the rows, in elements */
-    struct kl_cursor c;    /* when not dense */
-    char room[4][WIDTH];   /* halves that wait */
+    struct kl_cursor c;    /* where it is not dense */
+    char room[4][WIDTH];   /* intermediate values of the halving */
     union kl_tile raw, tile, row[LEAF / LANES];
 };
 
-/* Rows from `first` on, `apart` from each other, as many as a lane has, joined. */
+/* Joins rows first, first + apart, ..., as many as a lane has. */
 static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
     const struct job *j = b->j;
     const struct kl_arg *in = j->l->in;
@@ -439,7 +431,9 @@ static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
         }
         if (in->dtype != j->read) {
             char *typed = distant ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
-            if (j->run) { /* rows of 16-bit numbers are short, and lie too far apart for the processor to foresee the next but one */
+            /* Rows of 16-bit numbers are short, and too far apart for the processor to prefetch the
+             * next but one. */
+            if (j->run) {
                 int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (first + 1) % LANES;
                 if (ahead >= b->m) ahead = r;
                 const char *next = (const char *)in->data + b->offsets[ahead] * item;
@@ -461,7 +455,7 @@ static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
     join_rows(j, out, rows, n, b->n, mean);
 }
 
-/* Lanes k, k + step, k + 2 step, ... joined by halving; depth: of the recursion. */
+/* Joins lanes k, k + step, k + 2 step, ... by halving; depth is that of the recursion. */
 static void join_lanes(struct leaf *b, int64_t k, int64_t step, int depth, char *out) {
     if (step == LANES) {
         join_some(b, k, LANES, out);
@@ -479,7 +473,7 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
     const struct kl_arg *in = j->l->in;
     _Alignas(64) char levels[SEGMENT_LEVELS * WIDTH], value[WIDTH];
     struct counter counter = {levels, n, 0};
-    struct leaf b; /* large: not cleared */
+    struct leaf b; /* large, so it is not cleared */
     int64_t first = 0;
     b.j = j;
     b.begin = begin;
@@ -493,7 +487,7 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
         b.m = kl_min64(LEAF, count - at);
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, b.offsets);
         for (int64_t r = 0; r < b.m; r++) b.offsets[r] += first;
-        if (j->keyed) { /* in any order: neighbours, which lie closer together */
+        if (j->keyed) { /* where the order does not matter: neighbours, which are closer together */
             join_some(&b, 0, 1, value);
             for (int64_t r = LEAF / LANES; r < b.m; r += LEAF / LANES) {
                 join_some(&b, r, 1, b.room[0]);
@@ -507,7 +501,8 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
     counter_finish(j, &counter, results);
 }
 
-/* The n < NARROW outputs of one run, whose rows follow each other: LANES rows are one of LANES * n values. */
+/* The n < NARROW outputs of one run, whose rows are contiguous: LANES rows are one row of LANES * n
+ * values. */
 static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t from,
                           int64_t count, char *results) {
     const struct kl_arg *in = j->l->in;
@@ -556,7 +551,7 @@ static void divide(enum kl_dtype type, void *x, double by, int64_t n) {
     }
 }
 
-/* Results are overwritten. */
+/* Finishes and stores results, which are overwritten. */
 static void store(const struct job *j, int64_t begin, int64_t n, char *results) {
     const struct kl_arg *out = j->l->out;
     float widened[ROWS * 4];
@@ -565,7 +560,7 @@ static void store(const struct job *j, int64_t begin, int64_t n, char *results) 
         int32_t *key = (int32_t *)(void *)results;
         KL_EACH(i, n) key[i] = (int32_t)kl_of_key32(j->order, key[i]);
         type = KL_F32;
-    } else if (j->keyed) { /* through float32, which makes a NaN quiet */
+    } else if (j->keyed) { /* by way of float32, which makes a NaN quiet */
         int16_t *key = (int16_t *)(void *)results;
         KL_EACH(i, n) key[i] = (int16_t)kl_of_key16(j->order, key[i]);
         type = KL_F32;
@@ -600,7 +595,7 @@ static void segment_chunk(void *arg, int64_t i) {
         store(j, begin, n, results);
 }
 
-/* Joins the segments, which are subtrees of the same size but for the last. */
+/* Joins the segments, which are subtrees of the same size, except the last. */
 static void join_segments(const struct job *j) {
     enum { COLUMNS = 64 };
     _Alignas(8) char levels[LEVELS * COLUMNS * 8], results[COLUMNS * 8], value[COLUMNS * 8];
@@ -616,9 +611,9 @@ static void join_segments(const struct job *j) {
     }
 }
 
-/* The way through memory, and what one task is. */
+/* Chooses the way through memory, and what one task is. */
 static void choose_way(struct job *j) {
-    enum { MIN_COLUMNS = 16 }; /* shorter runs are not worth a task: several are gathered */
+    enum { MIN_COLUMNS = 16 }; /* a shorter run is not worth a task: several are gathered */
     bool same = j->l->in->dtype == j->read && (!j->means || j->squares.run);
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
     j->way = kl_split_columns(&j->s) ? BY_COLUMNS : BY_ROWS;
@@ -640,7 +635,7 @@ static void choose_way(struct job *j) {
     j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;
 }
 
-/* Elements as they are, where there are functions that take them. */
+/* Elements are read without conversion where there are functions that take their dtype. */
 static void read_as_they_are(struct job *j, const struct join *joins) {
     enum kl_dtype from = j->l->in->dtype;
     bool half = from == KL_F16 || from == KL_BF16;
@@ -674,7 +669,7 @@ static int reduce(struct job *j) {
     return KL_OK;
 }
 
-/* What a reduction of nothing gives; the builders let no maximum or minimum come here. */
+/* The result of a reduction of nothing; the builders reject maxima and minima of nothing. */
 static void fill_empty(struct kl_launch *l) {
     int64_t bytes = (int64_t)kl_dtype_size(l->out->dtype);
     uint64_t value = 0;
@@ -742,7 +737,7 @@ int kl_cpu_var(struct kl_launch *l) {
         j.to = NULL;
         j.type = type;
         j.join = sums[type];
-        /* Too few elements for ddof: x / 0, which is infinite, or NaN when all are equal. */
+        /* Too few elements for ddof: x / 0, which is infinite, or NaN where all are equal. */
         j.divisor = j.s.n_red > p->ddof ? (double)j.s.n_red - p->ddof : 0;
         rc = reduce(&j);
     }

@@ -1,11 +1,9 @@
-/* scan.c - CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP along one axis.
- *
- * The tree is fixed by the length alone: groups of GROUP elements are scanned one element after another, the groups of a segment are added up one after another, and so are
- * the segments; an element's value is (what the segments before it give, joined with what the groups before it in its segment give) joined with its own within its group. So the chain of
- * dependent operations is one per group, neighbouring groups overlap in the processor, and strides, threads and the way through memory change no bit.
- *
- * Two ways lead through memory: row by row along the axis (long rows are shared by segments, whose totals are found first), or, where other axes lie closer
- * together, a run of columns side by side. What excludes the element itself is the scan of all but the last, one place further. A reversed scan is one of the reversed row. */
+/* scan.c - CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP along one axis. The order of joins depends
+ * on the length alone, so strides, threads and the way through memory change no bit;
+ * docs/notes/cpu-kernels.md describes it. Memory is walked row by row along the axis, or, where
+ * other axes lie closer together, by runs of columns side by side. Threads compute segments of long
+ * rows, whose totals are found first. An exclusive scan is the scan of all elements but the last,
+ * stored one place further. A reversed scan is a scan of the reversed row. */
 #include <string.h>
 
 #include "backend/cpu/math/extremes.h"
@@ -17,26 +15,28 @@
 
 enum {
     GROUP = 16,
-    SEGMENT = 1 << 16, /* a multiple of KL_TILE, and that of GROUP */
-    WIDTH = 4096,      /* bytes of values side by side: KL_TILE of the widest */
-    MIN_COLUMNS = 16,  /* fewer columns are not worth it */
+    SEGMENT = 1 << 16, /* a multiple of KL_TILE and of GROUP */
+    WIDTH = 4096,      /* bytes of values side by side: KL_TILE of the widest type */
+    MIN_COLUMNS = 16,  /* fewer columns side by side are not worth it */
 };
 enum { PREFIX, TOTAL, LOCAL, OFFSET, N_PARTS };
 
-/* How far a scan is: of one row (parts are single values) or of columns (parts are WIDTH bytes). */
+/* The state of a scan: of one row (parts are single values) or of columns (parts are WIDTH
+ * bytes). */
 struct state {
     bool has_prefix, has_total;
-    int row_groups; /* not 0: short rows that follow each other, of so many groups; whole squares of scan_simd.inc */
+    /* not 0: contiguous short rows of so many groups; whole squares of scan_simd.inc */
+    int row_groups;
     _Alignas(64) char parts[N_PARTS * WIDTH];
 };
 
 #define SUM_OF(a, b) ((a) + (b))
 #define PRODUCT_OF(a, b) ((a) * (b))
-#define WRAPPED_PRODUCT_OF(a, b) ((a)*1u * (b)) /* 16-bit ones would become signed */
+#define WRAPPED_PRODUCT_OF(a, b) ((a)*1u * (b)) /* products of 16-bit numbers would be signed */
 #define AND_OF(a, b) ((a) & (b))
 
 /* log(exp(a) + exp(b)) */
-/* Not inlined: they call functions of the C library, and scans have many places that would grow by all of it. */
+/* Not inlined: they call functions of the C library, and each place that uses them would grow. */
 static __attribute__((noinline)) float log_add_f32(float a, float b) {
     float high = kl_max_f32(a, b), low = kl_min_f32(a, b);
     return high == low || fabsf(high) == INFINITY || low == -INFINITY
@@ -59,7 +59,7 @@ static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, stru
     return sum;
 }
 
-/* Signed sums and products wrap, so they are unsigned ones. */
+/* Signed sums and products wrap, so unsigned ones serve for both. */
 #define T uint8_t
 #define NAME sum_u8
 #define JOIN SUM_OF
@@ -146,7 +146,7 @@ static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, stru
 #define EACH_PAIR(DO) DO(0, 8) DO(1, 9) DO(2, 10) DO(3, 11) DO(4, 12) DO(5, 13) DO(6, 14) DO(7, 15)
 #define TRANSPOSE(t) (kl_simd_transpose(t), kl_simd_transpose((t) + KL_SIMD))
 #endif
-/* Two vectors, one behind the other. */
+/* Stores two vectors, the second behind the first. */
 static inline void put_f32(float *y, kl_simd first, kl_simd second) {
     kl_simd_store_f32(y, first);
     kl_simd_store_f32(y + KL_SIMD, second);
@@ -228,7 +228,7 @@ static const struct join joins[][KL_N_DTYPES] = {
     {[KL_F32] = JOIN_OF(log_f32), FLOATS(log)},
 };
 #if KL_HAS_SIMD
-/* Sums of 16-bit floats as they are. */
+/* Sums of 16-bit floats, which are read and stored without tiles. */
 static const struct join halves[KL_N_DTYPES] = {
     [KL_F16] = {groups_sum_f16, columns_sum_f16, group_sum_f32, segment_sum_f32},
     [KL_BF16] = {groups_sum_bf16, columns_sum_bf16, group_sum_f32, segment_sum_f32}};
@@ -240,20 +240,23 @@ _Static_assert(KL_OP_CUMPROD == KL_OP_CUMSUM + 1 && KL_OP_CUMMAX == KL_OP_CUMSUM
 struct job {
     const struct kl_launch *l;
     struct join join;
-    enum kl_dtype type; /* computed in */
-    enum kl_dtype read; /* what rows take and give: type, or that of 16-bit floats as they are */
+    enum kl_dtype type; /* the compute type */
+    /* what rows read and write: `type`, or the dtype of 16-bit floats without tiles */
+    enum kl_dtype read;
     int bytes, in_item, out_item;
-    int64_t length;              /* of a scan: of the axis, or one less */
-    int64_t in_step, out_step;   /* along the axis, in elements, in the direction of the scan */
-    int64_t in_first, out_first; /* from the start of a row to the first element, in elements */
-    unsigned char first[8];      /* of the output's dtype: what nothing gives */
+    int64_t length;            /* of a scan: of the axis, or one less for an exclusive scan */
+    int64_t in_step, out_step; /* along the axis, in elements, in the direction of the scan */
+    /* from the start of a row to the first element of the scan, in elements */
+    int64_t in_first, out_first;
+    unsigned char first[8]; /* as the output's dtype: the first element of an exclusive scan */
     bool inclusive;
     /* The other axes. */
     int n, dims[KL_LONG_AXES];
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
-    int64_t rows, group, segments; /* rows of one task; segments per row, when they are shared */
-    int64_t run, run_groups;       /* columns side by side; tasks per run */
-    char *totals;                  /* [rows][segments] of type, then the prefixes */
+    /* rows of one task; segments of each row, where threads divide rows */
+    int64_t rows, group, segments;
+    int64_t run, run_groups; /* columns side by side; tasks of each run */
+    char *totals;            /* [rows][segments] of type: totals, then prefixes */
 };
 
 static char *element(const struct kl_arg *a, int64_t offset) {
@@ -265,7 +268,8 @@ static void put_first(const struct job *j, int64_t out_offset, int64_t n) {
     for (int64_t c = 0; c < n; c++) memcpy(y + c * j->out_item, j->first, (size_t)j->out_item);
 }
 
-/* Elements [from, from + count) of the scan of a row; count <= SEGMENT unless whole rows are done. y: write. */
+/* Elements [from, from + count) of the scan of a row; count <= SEGMENT, except for whole rows.
+ * write: the results are stored. */
 static void scan_part(const struct job *j, struct state *s, int64_t in_offset, int64_t out_offset,
                       int64_t from, int64_t count, bool write) {
     int dim = (int)j->length;
@@ -324,7 +328,7 @@ bool kl_cpu_scans_squares(const struct kl_launch *l, int64_t length) {
 }
 
 #if KL_HAS_SIMD
-/* Whether the rows lie one behind the other, so that they can be taken so. */
+/* Whether the rows are contiguous, so that several are scanned as one. */
 static bool has_squares(const struct job *j) {
     return kl_cpu_scans_squares(j->l, j->length) && j->in_step == 1 && j->out_step == 1 &&
            (j->n == 0 ||
@@ -346,7 +350,8 @@ static void squares_chunk(void *arg, int64_t i) {
 }
 #endif
 
-/* Segments of long rows: their totals, then, with what is before them, their elements. */
+/* Segments of long rows: first their totals, then, with the totals of segments before them, their
+ * elements. */
 static void total_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
     int64_t row = i / j->segments, segment = i % j->segments, from = segment * SEGMENT, in, out;
@@ -415,7 +420,7 @@ static void column_chunk(void *arg, int64_t i) {
     }
 }
 
-/* What nothing gives, as a value of the output's dtype. */
+/* The value of an empty scan, in the output's dtype. */
 static void find_first(struct job *j, enum kl_op_id op) {
     enum kl_dtype dtype = j->l->out->dtype;
     size_t bytes = kl_dtype_size(dtype);
@@ -432,7 +437,7 @@ static void find_first(struct job *j, enum kl_op_id op) {
     } else if (dtype == KL_BOOL) {
         j->first[0] = high;
     } else if (kl_dtype_is_signed(
-                   dtype)) { /* little-endian or not: all bytes but the sign's are alike */
+                   dtype)) { /* for either byte order: all bytes but the sign's are equal */
         uint64_t sign = UINT64_C(1) << (8 * bytes - 1), value = high ? sign - 1 : sign;
         kl_convert(dtype, j->first, KL_U64, &value, 1);
     } else {
@@ -473,7 +478,7 @@ int kl_cpu_scan(struct kl_launch *l) {
         j.out_strides[j.n++] = out->strides[i];
         j.rows *= in->dims[i];
     }
-    /* Axes behind that of the scan which are one in both. */
+    /* Merges axes behind that of the scan which are contiguous in both operands. */
     while (j.n > 1 && j.in_strides[j.n - 2] == j.in_strides[j.n - 1] * j.dims[j.n - 1] &&
            j.out_strides[j.n - 2] == j.out_strides[j.n - 1] * j.dims[j.n - 1] &&
            (int64_t)j.dims[j.n - 2] * j.dims[j.n - 1] <= INT32_MAX) {
@@ -492,7 +497,7 @@ int kl_cpu_scan(struct kl_launch *l) {
         return KL_OK;
     }
     j.segments = kl_ceil_div(j.length, SEGMENT);
-    enum { FEW = 16 }; /* rows, that are not enough to share */
+    enum { FEW = 16 }; /* rows; fewer are not enough for all threads */
     if (alone.parallel && j.rows < FEW && j.segments > 1) return scan_long(&j, &alone);
     j.group = kl_ceil_div(KL_CHUNK / 4, in->dims[p->axis]);
 #if KL_HAS_SIMD

@@ -1,7 +1,8 @@
 /* scan_avx512.h - squares of bfloat16 for scan_simd.inc. For scan.c, which includes it. */
 #include <immintrin.h>
 
-/* A square of bfloat16 is turned over as pairs of elements, which are as wide as float32: with half the shuffles, and none to widen and to narrow them. t[i]: element i of 16 groups. */
+/* Loads a square of bfloat16, transposed as pairs of elements, which are as wide as float32: with
+ * half the shuffles of float32, and none to widen them. t[i] is element i of 16 groups. */
 static inline __attribute__((always_inline)) void take_pairs(kl_simd *t, const uint16_t *x) {
     kl_simd g[8]; /* groups k and k + 4, or k + 4 and k + 8 */
 #pragma GCC unroll 8
@@ -24,7 +25,7 @@ static inline __attribute__((always_inline)) void take_pairs(kl_simd *t, const u
         t[2 * k + 1] = _mm512_castsi512_ps(_mm512_and_si512(pair, _mm512_set1_epi32(-0x10000)));
     }
 }
-/* Rounded as kl_store_bf16 does. */
+/* Stores a square of bfloat16. Rounds as kl_store_bf16 does. */
 static inline __attribute__((always_inline)) void put_pairs(uint16_t *y, const kl_simd *t) {
     const __mmask32 odd = 0xaaaaaaaa;
     const __m512i ends = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);

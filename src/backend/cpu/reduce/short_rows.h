@@ -1,6 +1,6 @@
-/* short_rows.h - reductions of short rows, 16 of them at a time: what a row costs by itself would be most of the time. With AVX-512 only; else along.c turns them over. For the kernels of this folder only.
- *
- * Row r is the n elements at x + offsets[r] (in elements), 1 <= n <= KL_SHORT. */
+/* short_rows.h - reductions of short rows, 16 of them at a time: the fixed cost of a row would be
+ * most of the time. With AVX-512 only; else along.c transposes them. Row r is the n elements at x +
+ * offsets[r] (in elements), 1 <= n <= KL_SHORT. For the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/math/order.h"
 #include "backend/cpu/vector/simd.h"
@@ -9,15 +9,15 @@
 #define KL_HAS_SHORT 1
 enum {
     KL_SHORT = 128,
-    KL_SHORT_PLACES = 64, /* the same of kl_short_places */
+    KL_SHORT_PLACES = 64, /* the same for kl_short_places */
 };
-/* Of float32 and 16-bit floats to float32, by the tree of reduce.c: that of a single block. */
+/* Sums of float32 and 16-bit floats, as float32, by the reduction tree of one leaf of reduce.c. */
 void kl_short_sums(enum kl_dtype dtype, float *out, const void *x, const int64_t *offsets,
                    int64_t rows, int64_t n);
 /* The largest keys of float32 (to int32_t) or, if half, of 16-bit floats (to int16_t). */
 void kl_short_extremes(bool half, struct kl_order order, void *out, const void *x,
                        const int64_t *offsets, int64_t rows, int64_t n);
-/* Where the first of the largest is: as arg_reduce.c says. */
+/* The place of the first of the largest elements, as arg_reduce.c defines it. */
 void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void *x,
                      const int64_t *offsets, int64_t rows, int64_t n);
 #else

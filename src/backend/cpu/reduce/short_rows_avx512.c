@@ -1,5 +1,6 @@
-/* short_rows_avx512.c - see short_rows.h. Each row is brought to one vector, whose lanes are joined by halving, for 16 rows at once: a step of halving that would take a row one shuffle and one operation takes as much for two, four, eight
- * and at last 16 of them. */
+/* short_rows_avx512.c - see short_rows.h. Each row is reduced to one vector, whose lanes are joined
+ * by halving, for 16 rows at once: a step of halving, one shuffle and one operation, serves two
+ * rows, then four, eight and at last all 16. */
 #include "backend/cpu/reduce/short_rows.h"
 
 #if KL_HAS_SHORT
@@ -12,13 +13,13 @@ enum {
     AHEAD = 4096,    /* as in reduce.c */
 };
 
-/* Vectors of two rows, or more, become one of both: the halves of each joined, by 8, 4, 2 and 1 elements. */
+/* Joins the vectors of two groups of rows to one: the halves of each, by 8, 4, 2 and 1 elements. */
 #define BY_8(JOIN, a, b) JOIN(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
 #define BY_4(JOIN, a, b) JOIN(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
 #define BY_2(JOIN, a, b) JOIN(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee))
 #define BY_1(JOIN, a, b) JOIN(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd))
 #define FOUR(JOIN, t, r) BY_4(JOIN, BY_8(JOIN, t[r], t[r + 4]), BY_8(JOIN, t[r + 8], t[r + 12]))
-/* Element r: what the lanes of t[r] give. */
+/* Element r: the lanes of t[r], joined. */
 #define TREE(NAME, JOIN)                                                  \
     static __attribute__((noinline)) __m512 NAME(const __m512 *t) {       \
         return BY_1(JOIN, BY_2(JOIN, FOUR(JOIN, t, 0), FOUR(JOIN, t, 1)), \
@@ -29,7 +30,7 @@ enum {
 TREE(sums_of, _mm512_add_ps)
 TREE(largest_of, LARGER)
 
-/* Where the rows lie whose number is from .. from + 15; behind the last one, that one again. */
+/* Finds rows from .. from + 15; behind the last row, that one again. */
 static __attribute__((noinline)) void take_rows(const char **row, const void *x, int bits,
                                                 const int64_t *offsets, int64_t from,
                                                 int64_t rows) {
@@ -42,12 +43,13 @@ static __attribute__((noinline)) void take_rows(const char **row, const void *x,
     for (int r = 0; r < ROWS; r++) row[r] = (const char *)x + o[r] * (INT64_C(1) << bits);
 }
 
-/* Asks for what a row that follows at the distance of AHEAD has. */
+/* Prefetches the row that is AHEAD bytes further. */
 static inline void ask(const char *row, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + AHEAD + at);
 }
 
-/* t[r]: the lanes of row r. A lane that has nothing is `none`, which changes nothing that it is joined with. */
+/* t[r]: the lanes of row r. A lane without elements is NONE, which changes nothing that it is
+ * joined with. */
 #define BY_LANES(NAME, FROM, V, LANES_OF, NONE, LOAD, LOAD_PART, JOIN, MASK_JOIN)          \
     static __attribute__((noinline)) void NAME(struct kl_order o, __m512 *t,               \
                                                const char *const *row, int64_t n) {        \
@@ -121,7 +123,7 @@ static __attribute__((noinline)) __m512i largest(bool half, struct kl_order orde
                                                  const char *const *row, int64_t n) {
     __m512 t[ROWS];
     (half ? lanes_16 : lanes_32)(order, t, row, n);
-    for (int r = 0; half && r < ROWS; r++) { /* of two lanes of 16 bits one of 32 */
+    for (int r = 0; half && r < ROWS; r++) { /* two lanes of 16 bits become one of 32 */
         const __m512i v = _mm512_castps_si512(t[r]);
         t[r] = _mm512_castsi512_ps(
             _mm512_srai_epi32(_mm512_max_epi16(v, _mm512_slli_epi32(v, 16)), 16));
@@ -143,7 +145,8 @@ void kl_short_extremes(bool half, struct kl_order order, void *out, const void *
     }
 }
 
-/* place[r]: where the first element of row r lies that is top[r], a number (both zeros are one); of those that are NaN 64. */
+/* place[r]: the place of the first element of row r that equals the number top[r] (both zeros are
+ * equal); 64 where top[r] is NaN. */
 static void find_32(uint32_t *place, const char *const *row, int64_t n, const uint32_t *top) {
     const int64_t left = n % LANES, whole = n - left;
     const __mmask16 rest = first_of(left);
@@ -160,7 +163,7 @@ static void find_32(uint32_t *place, const char *const *row, int64_t n, const ui
         place[r] = (uint32_t)_tzcnt_u64(found);
     }
 }
-/* The same of 16-bit floats, by their bits. */
+/* The same for 16-bit floats, by their bits. */
 static void find_16(uint32_t *place, const char *const *row, int64_t n, const uint32_t *top) {
     for (int r = 0; r < ROWS; r++) {
         const uint16_t *x = (const uint16_t *)(const void *)row[r];
@@ -197,7 +200,9 @@ void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void
         uint32_t *place = rows - from < ROWS ? few : out + from;
         take_rows(row, x, half ? 1 : 2, offsets, from, rows);
         __m512i v = largest(half, order, row,
-                            n); /* and back from keys, of 16 bits with the sign's before them */
+                            /* turns keys back into bits; a key of 16 bits is extended by its
+                             * sign */
+                            n);
         v = _mm512_add_epi32(v, _mm512_set1_epi32((int)order.shift));
         v = _mm512_xor_si512(v, _mm512_set1_epi32((int)order.flip));
         if (half) v = _mm512_srai_epi32(_mm512_slli_epi32(v, 16), 16);
@@ -214,5 +219,5 @@ void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void
     }
 }
 #else
-typedef int kl_short_nothing; /* a file has to declare something */
+typedef int kl_short_nothing; /* C requires a declaration in each file */
 #endif

@@ -1,4 +1,4 @@
-/* softmax_avx2.h - kl_wide_sums of two squares at once, for softmax.c, which includes it. */
+/* softmax_avx2.h - kl_wide_sums of two squares at once, for softmax_rows.c, which includes it. */
 #include <immintrin.h>
 
 KL_INLINE void both_sums(float *a, float *b, const kl_wide *v, const kl_wide *w) {

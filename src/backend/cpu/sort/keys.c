@@ -11,7 +11,7 @@ static inline uint64_t key_f64(double x) {
     u = u >> 63 ? ~u : u | top;
     return x != x ? UINT64_MAX : u;
 }
-/* No float has a key of UINT32_MAX - 1: that of infinity is far below. */
+/* No float has the key UINT32_MAX - 1: that of infinity is far below. */
 static uint64_t key_c64(struct kl_c64 x) {
     uint64_t re = kl_key_f32(x.re), im = kl_key_f32(x.im);
     if (x.im != x.im && x.re == x.re) return (uint64_t)(UINT32_MAX - 1) << 32 | re;

@@ -1,9 +1,10 @@
-/* partition.c - PARTITION and ARGPARTITION: the kth in order at its place, those before it in front, those behind it at the back; TOPK: the k largest, ascending. Along one axis; by the keys
- * of sorting, so NaN are the largest.
- *
- * A partition finds the kth key digit by digit, from the highest: those that begin like it are counted by their next digit, and the others are left alone. Then the elements below, like and above it
- * go to their three places, in the order of the input. Of the largest, a list of up to twice as many is kept, and sorted when it is full; elements below the smallest that then counts are passed
- * over, many at a time. Of a few (INSERTED) the list is always sorted and has no others, so that the smallest is as large as it can be. Of equal ones the last count, so the result is the end of the sorted row. Rows are shared among threads, a few long ones by segments. */
+/* partition.c - PARTITION and ARGPARTITION: the kth element in order at its place, smaller ones
+ * before it, larger ones behind it. TOPK: the k largest, ascending. Along one axis, by the keys of
+ * sorting, so NaN are the largest. A partition finds the kth key digit by digit, from the highest;
+ * then elements below, equal to and above it go to their three places, in the order of the input.
+ * TOPK keeps a list of up to 2 k candidates and sorts it when it is full; tiles whose elements are
+ * all below the kth largest so far are passed over. Of equal elements the last ones count, as at
+ * the end of a sorted row. Threads share rows; a few long rows are cut into segments. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -20,28 +21,31 @@ enum {
     INSERTED = 64,
 #ifdef __AVX2__
     LOOKS_THROUGH = 1,
-#else /* narrow vectors take as long for it as it saves */
+#else /* narrow vectors need as much time for it as it saves */
     LOOKS_THROUGH = 0,
 #endif
-    TILES = 256, /* that are looked through before their elements are: half a megabyte of float32 */
-    /* Bytes fetched ahead, a page: without, the top 40 of rows of 128 K take half as long again. */
+    /* whose largest elements are found before the elements are read again: half a megabyte of
+     * float32 */
+    TILES = 256,
+    /* Bytes of prefetching, one page: without it, the top 40 of rows of 128 K take half as long
+     * again. */
     AHEAD = 4096
 };
 
 struct job {
     const struct kl_launch *l;
     int axis;
-    enum kl_dtype type; /* keys are made of */
+    enum kl_dtype type; /* of the values that keys are made from */
     int64_t kth, length, rows, group;
     int64_t segments;          /* of a row of TOPK */
-    int dims[KL_LONG_AXES], n; /* of the other axes */
+    int dims[KL_LONG_AXES], n; /* the other axes */
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
     struct kl_long_key *best; /* [rows][segments][kth], when segments > 1 */
     int64_t *n_best;          /* [rows][segments] */
     atomic_bool no_memory;
 };
 
-/* The places of a row. */
+/* Where a row is in memory. */
 struct row {
     const char *src;
     char *dst;
@@ -64,7 +68,7 @@ static struct row row_of(const struct job *j, int64_t i) {
     return r;
 }
 
-/* Element `to` of the output is element `from` of the input, or its place. */
+/* Copies element `from` of the input, or its place, to element `to` of the output. */
 static void put(const struct job *j, const struct row *r, int64_t to, int64_t from) {
     uint32_t place = (uint32_t)from;
     if (j->l->op == KL_OP_ARGPARTITION)
@@ -75,7 +79,8 @@ static void put(const struct job *j, const struct row *r, int64_t to, int64_t fr
 }
 
 /* ---- partition ---- */
-/* The kth of n keys; room is for as many. */
+/* The kth of n keys; room is for n keys. Candidates that begin like the kth key are counted by
+ * their next digit. */
 static uint64_t select_key(const uint64_t *key, uint64_t *room, int64_t n, int64_t kth, int bits) {
     uint64_t found = 0;
     for (int shift = bits - 8; shift >= 0; shift -= 8) {
@@ -130,14 +135,16 @@ static void partition_chunk(void *arg, int64_t i) {
     kl_free(room);
 }
 
-/* ---- the largest ---- */
-/* The largest so far, and others: once it was full, list[0 .. k-1] are the largest of what came before. */
+/* ---- the k largest ---- */
+/* The largest elements so far, and other candidates: once the list has been full, list[0 .. k-1]
+ * are the k largest of what came before. Lists of up to INSERTED elements are always sorted and
+ * have no others, so that their smallest element is as large as possible. */
 struct list {
-    struct kl_long_key *items, *room; /* of `most` */
-    void *tables;                     /* for sorting them */
+    struct kl_long_key *items, *room; /* at most `most` elements */
+    void *tables;                     /* memory for sorting them */
     int64_t n, k, most;
     bool full;
-    uint64_t least; /* if full: the key of the smallest of the k, which is the first */
+    uint64_t least; /* once it has been full: the key of the smallest of the k largest */
 };
 
 static void prune(struct list *list) {
@@ -154,7 +161,7 @@ static void prune(struct list *list) {
 }
 
 static void add(struct list *list, struct kl_long_key item) {
-    if (list->full && list->k <= INSERTED) { /* takes the place of the least */
+    if (list->full && list->k <= INSERTED) { /* replaces the smallest */
         int64_t to = 0;
         for (; to + 1 < list->k && list->items[to + 1].key <= item.key; to++)
             list->items[to] = list->items[to + 1];
@@ -169,7 +176,8 @@ static void add(struct list *list, struct kl_long_key item) {
     list->least = list->items[0].key;
 }
 
-/* The key of the largest of a tile of float32. As integers positive numbers are in order, and above all negative ones. */
+/* The key of the largest of a tile of float32. As integers positive numbers are in order, and above
+ * all negative ones. */
 static uint32_t top_of(const float *x) {
     int32_t top = INT32_MIN, magnitude = 0;
     KL_EACH(i, KL_TILE) {
@@ -186,8 +194,11 @@ static uint32_t top_of(const float *x) {
     return kl_key_f32(-kl_bits_f32((uint32_t)magnitude));
 }
 
-/* Of n float32 that lie at x, by whole tiles: the keys of their largest, and the kth largest of those, or 0 if they are fewer. There are k elements from there on, and not many more, so the others need no second
- * look, and hardly any comes into the list that is not one of the k. The tiles that have them are read again, out of the L2 cache. */
+/* A bound for the k largest of n contiguous float32, by whole tiles: finds the keys of the largest
+ * elements of tiles, and returns the kth largest of those, or 0 where there are fewer tiles. At
+ * least k elements reach that bound, and not many more. So other elements need not be looked at
+ * again, and nearly all elements that come into the list belong there. Their tiles are read again
+ * from the L2 cache. */
 static uint64_t bound_of(const float *x, int64_t n, int64_t k, uint32_t keys[TILES]) {
     uint32_t bound = 0;
     memset(keys, 0, TILES * sizeof *keys);
@@ -200,11 +211,11 @@ static uint64_t bound_of(const float *x, int64_t n, int64_t k, uint32_t keys[TIL
         KL_EACH(t, TILES) reach += keys[t] >= (bound | bit);
         if (reach >= k) bound |= bit;
     }
-    if (n % KL_TILE) keys[n / KL_TILE] = UINT32_MAX; /* not known */
+    if (n % KL_TILE) keys[n / KL_TILE] = UINT32_MAX; /* not known yet */
     return bound;
 }
 
-/* Elements [from, from + count) of a row. The list has its k largest, or all, sorted. */
+/* Elements [from, from + count) of a row: the list then has their k largest, or all, sorted. */
 static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t count,
                        struct list *list) {
     const struct kl_arg *in = j->l->in;
@@ -213,7 +224,7 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     _Alignas(8) char value[8] = {0};
     int64_t item = (int64_t)kl_dtype_size(in->dtype);
     bool lies = r->in_step == item;
-    /* Those of float32 where they lie are looked through first; few tiles have no bound. */
+    /* Contiguous float32 get a bound first; few tiles have none. */
     bool bounded =
         LOOKS_THROUGH && lies && in->dtype == KL_F32 && 4 * list->k <= 3 * count / KL_TILE;
     uint16_t which[KL_TILE];
@@ -306,7 +317,7 @@ static void top_segment(void *arg, int64_t i) {
     kl_free(memory);
 }
 
-/* Few long rows: the largest of each segment, then of those. */
+/* Few long rows: the largest of each segment, then the largest of those. */
 static int top_long(struct job *j, const struct kl_launch *launch) {
     static const struct kl_launch alone;
     int64_t parts = j->rows * j->segments, most = j->segments * j->kth;

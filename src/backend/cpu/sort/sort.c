@@ -1,7 +1,7 @@
-/* sort.c - SORT and ARGSORT along one axis: ascending, stable, NaN last; by keys (keys.h).
- *
- * SORT sorts the keys alone and makes the values from them; zeros and NaN, of which different ones have one key, are then put into their places in the order of the input. ARGSORT, and SORT of complex
- * numbers, sort the keys with their places beside them. Rows are shared among threads; a few long ones by blocks. */
+/* sort.c - SORT and ARGSORT along one axis: ascending, stable, NaN last; by keys (keys.h). SORT
+ * sorts the keys alone and makes values from them. Zeros and NaN, of which different ones have the
+ * same key, are then stored in the order of the input. ARGSORT, and SORT of complex numbers, sort
+ * keys together with their places. Threads share rows; a few long rows are cut into runs. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,7 +11,8 @@
 #include "base/half.h"
 #include "base/op_params.h"
 
-#ifdef __AVX512F__ /* where sorting takes so little that it shows: keys of float32 are made in 32 bits */
+/* sorting takes so little time there that making keys shows: keys of float32 are made in 32 bits */
+#ifdef __AVX512F__
 enum { STRAIGHT = 1 };
 #else
 enum { STRAIGHT = 0 };
@@ -20,26 +21,26 @@ enum { STRAIGHT = 0 };
 struct job {
     const struct kl_launch *l;
     int axis;
-    enum kl_dtype type; /* keys are made of */
+    enum kl_dtype type; /* of the values that keys are made from */
     int64_t length, rows, group;
     enum kl_sort_kind kind;
-    size_t bytes;              /* of what is sorted */
-    int dims[KL_LONG_AXES], n; /* of the other axes */
+    size_t bytes;              /* of one element that is sorted */
+    int dims[KL_LONG_AXES], n; /* the other axes */
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
-    struct kl_launch within; /* how the work of one row is shared */
+    struct kl_launch within; /* how the work inside one row is done: in parallel, or not */
     atomic_bool no_memory;
 };
 
-/* One row: of the input, of the output, as it is sorted, and sorted. */
+/* One row: its cursors, its keys before they are sorted, and after. */
 struct row {
     const struct job *j;
     struct kl_cursor in, out;
     char *keys;
     const void *sorted;
-    atomic_bool special; /* there is a zero with a sign, or a NaN */
+    atomic_bool special; /* there is a -0.0, or a NaN */
 };
 
-/* Elements [i * KL_CHUNK, (i + 1) * KL_CHUNK). */
+/* Makes the keys of elements [i * KL_CHUNK, (i + 1) * KL_CHUNK). */
 static void get_keys(void *arg, int64_t i) {
     struct row *r = arg;
     const struct job *j = r->j;
@@ -98,7 +99,7 @@ static int64_t first_of(const struct job *j, const void *sorted, uint64_t key) {
     return low;
 }
 
-/* Zeros and NaN as they were, in their order. */
+/* Stores zeros and NaN with the bits, and in the order, of the input. */
 static void put_special(const struct job *j, struct row *r, const void *sorted) {
     const struct kl_arg *in = j->l->in;
     int item = (int)kl_dtype_size(in->dtype);
@@ -126,7 +127,7 @@ static void put_special(const struct job *j, struct row *r, const void *sorted) 
     }
 }
 
-/* The same elements of the output. */
+/* Stores the values of the same elements of the output. */
 static void put_values(void *arg, int64_t i) {
     struct row *r = arg;
     const struct job *j = r->j;
@@ -162,7 +163,7 @@ static void put_places(void *arg, int64_t i) {
     }
 }
 
-/* Row `row`; keys and room are for its keys, tables for sorting them. */
+/* Sorts row `row`; keys and room are for its keys, tables for sorting them. */
 static void sort_row(struct job *j, int64_t row, char *keys, char *room, char *tables) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     int item = (int)kl_dtype_size(in->dtype), out_item = (int)kl_dtype_size(out->dtype);

@@ -1,8 +1,10 @@
-/* sort_by_key.c - sorting by unsigned keys, stably. See keys.h.
- *
- * Many elements are first split by the highest bits in which keys differ at all, into buckets of about equal size that fit the caches; parts of them are counted and moved by threads of their own, in order. Then each bucket is
- * sorted by one thread, digit by digit from the lowest, by the bits in which its own keys differ. Few are sorted by digits at once, very few by merging; with AVX-512, keys of 32 bits alone by a quicksort in vectors (sort_quick_avx512.h), in half the time, and up to PIVOTED of them are split by its pivots, in less than half the time that moving them one by one takes. So memory beyond the caches is read and written twice, not once
- * per digit: 16 M float32 take 98 ms instead of 180, 16 M int64 234 instead of 615. A bucket that gets a great part of all, as one key far from all others makes, is split again. */
+/* sort_by_key.c - sorting by unsigned keys, stably. See keys.h. Many elements are first split into
+ * buckets of about equal size that fit the caches, by the highest bits in which keys differ;
+ * threads count and move parts of them. Then one thread sorts each bucket, digit by digit from the
+ * lowest. Fewer elements are sorted by digits directly, very few by merging. With AVX-512, keys of
+ * 32 bits alone are sorted by a quicksort in vectors (sort_quick_avx512.h), and up to PIVOTED of
+ * them are split by its pivots, in less than half the time that moving them one by one takes. A
+ * bucket with a large part of all elements, which one outlying key can cause, is split again. */
 #include "backend/cpu/sort/keys.h"
 #include "backend/cpu/operand/scratch.h"
 #ifdef __AVX512F__
@@ -10,19 +12,20 @@
 #endif
 
 enum {
-    PREFIXES = 1 << 12, /* what keys are split by, at most */
-    ENOUGH = 256,       /* a bucket is full with one part of so many */
+    PREFIXES = 1 << 12, /* at most so many prefixes of keys are distinguished */
+    ENOUGH = 256,       /* a bucket is full with n / ENOUGH elements */
     MAX_BUCKETS = 2 * ENOUGH + 1,
     MAX_PARTS = 16,
-    HELD = 128,   /* bytes of a bucket that are held back, to be written as whole lines */
+    HELD = 128,   /* bytes of a bucket that are buffered, to be written as whole cache lines */
     MERGED = 128, /* elements; fewer are merged */
-    /* Elements: up to QUICK of 32 bits are sorted in vectors, where there is AVX-512; a bucket has about QUICK_BUCKET then, if that leaves QUICK_ENOUGH of them. */
+    /* With AVX-512: up to QUICK elements of 32 bits are sorted in vectors. A bucket then has about
+     * QUICK_BUCKET elements, if that makes QUICK_ENOUGH buckets or more. */
     QUICK = 1 << 18,
     QUICK_BUCKET = 1 << 14,
     QUICK_ENOUGH = 64,
     SPLIT = 1 << 15,           /* elements; fewer are not split */
-    PIVOTED = 1 << 22,         /* up to so many of 32 bits are split in vectors, too */
-    NONTEMPORAL_FROM = 1 << 24 /* bytes; more are written past the caches */
+    PIVOTED = 1 << 22,         /* up to so many elements of 32 bits are split in vectors, too */
+    NONTEMPORAL_FROM = 1 << 24 /* bytes; more are written with non-temporal stores */
 };
 
 #define T uint32_t
@@ -49,7 +52,9 @@ static const struct {
     spread_fn *spread, *spread_nontemporal;
     int64_t bytes;
     uint64_t
-        by; /* the bits to sort by; those of KL_SORT_PLACED behind are in order before, so whole elements may be compared, too */
+        /* the bits to sort by. The places of KL_SORT_PLACED ascend already, so comparing whole
+         * elements gives the same order */
+        by;
 } sorts[] = {
 #define SORT(name, size, bits)                                                               \
     {                                                                                        \
@@ -62,10 +67,12 @@ static const struct {
     [KL_SORT_LONG] = SORT(long, sizeof(struct kl_long_key), UINT64_MAX),
 };
 
-/* By one thread, by digits: the result is x or room. */
+/* Sorts by digits on one thread. The result is in x or room. */
 static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     enum { WIDE = 11, NARROW = 8 };
-#ifdef __AVX512F__ /* equal keys are the same, so nobody sees their order; of 64 bits digits are faster */
+/* equal keys are indistinguishable, so their order does not matter. By digits is faster for 64
+ * bits */
+#ifdef __AVX512F__
     if (kind == KL_SORT_U32 && n <= QUICK &&
         kl_quick_sort((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, KL_QUICK_DEPTH))
         return x;
@@ -101,12 +108,13 @@ struct split {
     int64_t n, part;
     int n_parts, n_buckets, shift;
     uint32_t mask;
-    int64_t heavy; /* buckets of so many wait */
+    /* a bucket of at least so many elements is sorted after the others, by all threads */
+    int64_t heavy;
     uint64_t first, differ[MAX_PARTS];
     uint32_t starts[MAX_BUCKETS + 1];
-    void *tables;                    /* the three below; a heavy bucket's sort takes them over */
-    uint32_t (*counts)[PREFIXES];    /* of parts */
-    uint32_t (*places)[MAX_BUCKETS]; /* of parts */
+    void *tables; /* memory of the next three; the sort of a heavy bucket uses it again */
+    uint32_t (*counts)[PREFIXES];    /* of parts, by prefix */
+    uint32_t (*places)[MAX_BUCKETS]; /* of parts, by bucket */
     uint16_t *bucket;                /* of a prefix */
 };
 
@@ -136,7 +144,7 @@ static void spread_part(void *arg, int64_t part) {
     spread(x, n, s->shift, s->mask, s->bucket, s->places[part], s->to);
 }
 
-/* Bucket k of `to`, to be sorted into its place in `from`. */
+/* Sorts bucket k of `to` into its place in `from`. */
 static void sort_bucket(struct split *s, int64_t k, const struct kl_launch *launch) {
     int64_t bytes = sorts[s->kind].bytes, begin = s->starts[k], n = s->starts[k + 1] - begin;
     char *x = s->to + begin * bytes, *room = s->from + begin * bytes;
@@ -150,10 +158,13 @@ static void light_bucket(void *arg, int64_t k) {
     if (s->starts[k + 1] - s->starts[k] < s->heavy) sort_bucket(s, k, NULL);
 }
 
-/* Prefixes to buckets: neighbours, until there are enough; and where the parts of each bucket begin. A prefix that is enough has a bucket of its own, so that the keys of a heavy bucket differ in fewer bits. */
+/* Assigns prefixes to buckets: neighbours share one until it has enough elements. Finds where the
+ * parts of each bucket begin. A prefix with enough elements has a bucket of its own, so that the
+ * keys of a heavy bucket differ in fewer bits. */
 static void make_buckets(struct split *s) {
     int64_t enough = kl_ceil_div(s->n, ENOUGH), in_bucket = 0;
-#ifdef __AVX512F__ /* one that is sorted in vectors may be larger, and few are faster to split into */
+/* a bucket that is sorted in vectors may be larger, and splitting into few buckets is faster */
+#ifdef __AVX512F__
     int64_t quick = kl_min64(kl_ceil_div(s->n, QUICK_ENOUGH), QUICK_BUCKET);
     if (s->kind == KL_SORT_U32 && enough < quick) enough = quick;
 #endif
@@ -187,7 +198,9 @@ static int64_t part_length(int64_t n);
 
 #ifdef __AVX512F__
 /* ---- keys of 32 bits alone, in vectors ---- */
-/* Parts of them are brought into the order of BETWEEN buckets by the same pivots, each by one thread, as a quicksort's first steps; what the parts have of a bucket is put together, and each bucket sorted by one thread. */
+/* Each part is split into BETWEEN buckets by the same pivots, on one thread, as the first steps of
+ * a quicksort would. Then the parts of each bucket are copied together, and one thread sorts each
+ * bucket. */
 enum { BETWEEN = 16, SAMPLE = 256 };
 struct pivoted {
     uint32_t *from, *to;
@@ -197,7 +210,7 @@ struct pivoted {
     int64_t counts[MAX_PARTS][BETWEEN], starts[MAX_PARTS][BETWEEN];
 };
 
-/* By pivot[0 .. buckets-2]; a power of two of buckets. */
+/* Splits by pivot[0 .. buckets-2]; `buckets` is a power of two. */
 static void part_between(uint32_t *x, uint32_t *room, int64_t n, const uint32_t *pivot, int buckets,
                          int64_t *counts) {
     *counts = n;

@@ -1,24 +1,26 @@
-/* sort_quick_avx512.h - a quicksort of uint32_t in vectors of 16, for AVX-512: static functions of whoever includes this.
- *
- * A partition writes what is below the pivot over what was read before, and the rest to `room`, each by packing the lanes of a comparison (as Bramas 2017, "A novel hybrid quicksort algorithm vectorized using
- * AVX-512", but out of place). Few are sorted in registers by Batcher's bitonic network. */
+/* sort_quick_avx512.h - a quicksort of uint32_t in vectors of 16, as static functions of each file
+ * that includes it. A partition writes elements below the pivot over what it has read, and the
+ * others to `room`; it packs the lanes of a comparison (as Bramas 2017, "A novel hybrid quicksort
+ * algorithm vectorized using AVX-512", but not in place). Few elements are sorted in registers by
+ * Batcher's bitonic network. */
 #pragma once
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
-    KL_QUICK_FEW = 64,      /* elements that are not parted again */
-    KL_QUICK_MEDIANS = 256, /* from here on the pivot is the middle one of nine, not of three */
-    KL_QUICK_DEPTH = 40     /* partitions of a part, before something else has to sort it */
+    KL_QUICK_FEW = 64, /* so many elements are not partitioned again */
+    /* from here on the pivot is the median of nine elements, else of three */
+    KL_QUICK_MEDIANS = 256,
+    KL_QUICK_DEPTH = 40 /* nested partitions, after which another way must sort */
 };
 
-/* Each lane against its partner's: lanes of `high` keep the larger one. */
+/* Compares each lane with its partner's: lanes of `high` keep the larger value. */
 static inline __m512i kl_quick_step(__m512i v, __m512i partner, __mmask16 high) {
     return _mm512_mask_max_epu32(_mm512_min_epu32(v, partner), high, v, partner);
 }
 
-/* Lanes that rise and then fall, or the other way round, in order. */
+/* Sorts lanes that rise and then fall, or fall and then rise. */
 static inline __m512i kl_quick_merge(__m512i v) {
     v = kl_quick_step(v, _mm512_shuffle_i32x4(v, v, 0x4e), 0xff00);
     v = kl_quick_step(v, _mm512_shuffle_i32x4(v, v, 0xb1), 0xf0f0);
@@ -45,14 +47,14 @@ static inline __m512i kl_quick_sort_lanes(__m512i v) {
     return kl_quick_step(v, _mm512_shuffle_epi32(v, 0xb1), 0xaaaa);
 }
 
-/* Two vectors in order become one order. */
+/* Two sorted vectors become one sorted sequence. */
 static inline void kl_quick_join(__m512i *a, __m512i *b) {
     __m512i turned = kl_quick_reverse(*b);
     *b = kl_quick_merge(_mm512_max_epu32(*a, turned));
     *a = kl_quick_merge(_mm512_min_epu32(*a, turned));
 }
 
-/* The lanes of vector k of n elements that there are. */
+/* The mask of the lanes of vector k that hold one of n elements. */
 static inline __mmask16 kl_quick_lanes(int64_t n, int k) {
     int64_t left = n - 16 * k;
     return left >= 16 ? 0xffff : left > 0 ? (__mmask16)((1u << left) - 1) : 0;
@@ -91,13 +93,15 @@ static inline uint32_t kl_quick_middle(uint32_t a, uint32_t b, uint32_t c) {
     return low < high ? high : low;
 }
 
-/* Those below the pivot (or up to it) come to the front, the others behind; returns how many the first are. */
+/* Partitions: elements below the pivot (or up to it) come first, the others behind them. Returns
+ * the number of the first. */
 static inline __attribute__((always_inline)) int64_t
 kl_quick_part(bool up_to, uint32_t *x, uint32_t *room, int64_t n, uint32_t pivot) {
     __m512i p = _mm512_set1_epi32((int)pivot);
     int64_t front = 0, back = 0, i = 0;
     for (; i + 16 <= n;
-         i += 16) { /* whole vectors: what is written too far was read, or is written again */
+         /* Whole vectors: what is written too far has been read already, or is written again. */
+         i += 16) {
         __m512i v = _mm512_loadu_si512(x + i);
         __mmask16 m = up_to ? _mm512_cmple_epu32_mask(v, p) : _mm512_cmplt_epu32_mask(v, p);
         int some = __builtin_popcount(m);
@@ -126,7 +130,8 @@ kl_quick_part(bool up_to, uint32_t *x, uint32_t *room, int64_t n, uint32_t pivot
     return front;
 }
 
-/* Sorts x[0 .. n-1]; room is for as many. false: pivots were bad too often; x has the same elements in some order. */
+/* Sorts x[0 .. n-1]; room is for n elements. Returns false where pivots were bad too often; x then
+ * has the same elements in some order. */
 static bool kl_quick_sort(uint32_t *x, uint32_t *room, int64_t n, int depth) {
     while (n > KL_QUICK_FEW) {
         if (depth-- == 0) return false;
@@ -136,7 +141,7 @@ static bool kl_quick_sort(uint32_t *x, uint32_t *room, int64_t n, int depth) {
             pivot = kl_quick_middle(pivot, kl_quick_middle(x[0], x[2 * s], x[5 * s]),
                                     kl_quick_middle(x[3 * s], x[6 * s], x[n - 1]));
         int64_t front = kl_quick_part(false, x, room, n, pivot);
-        if (front == 0) /* nothing is smaller, so those like it are where they belong */
+        if (front == 0) /* no element is smaller, so those equal to the pivot are at their place */
             front = kl_quick_part(true, x, room, n, pivot);
         else if (!kl_quick_sort(x, room, front, depth))
             return false;

@@ -14,31 +14,31 @@ enum { KL_HALVES = 32 }; /* elements of a run */
 /* What the file of an instruction set defines.
  *
  * One vector, kl_simd, of KL_SIMD float32 lanes in the order of memory:
- * kl_simd_set(x)                 every lane is x
- * kl_simd_load_{f32,f16,bf16}    KL_SIMD elements, widened. A bfloat16 NaN keeps its bits: the first
- *                                operation on it makes it quiet.
- * kl_simd_store_{f32,f16}        KL_SIMD elements, rounded to nearest
- * kl_simd_store_bf16(y, a, b)    the elements of a, then those of b. A NaN must come from arithmetic
- *                                (see kl_store_bf16).
- * kl_simd_{add,sub,mul}(a, b), kl_simd_fma(a, b, c): a b + c
- * kl_simd_max(a, b)              a > b ? a : b; so b where either is NaN
- * kl_simd_clear(v, bits)         v without these bits of each lane
- * kl_simd_power(v)               the power of two whose biased exponent the low bits of v hold
- * kl_simd_fraction(u)            u less the whole number below
- * kl_simd_scale(y, u)            y 2^n, n being the whole number below u
- * kl_simd_zip_{low,high}[_2](a, b)  lanes (pairs of lanes) of a and b in turn, in each 128 bits
- * kl_simd_transpose(t)           transposes a square of KL_SIMD vectors
+ * kl_simd_set(x): every lane is x.
+ * kl_simd_load_{f32,f16,bf16}(x): KL_SIMD elements, widened. A bfloat16 NaN keeps its bits; the
+ *     first operation on it makes it quiet.
+ * kl_simd_store_{f32,f16}(y, v): KL_SIMD elements, rounded to nearest.
+ * kl_simd_store_bf16(y, a, b): the elements of a, then those of b. A NaN must come from arithmetic
+ *     (see kl_store_bf16).
+ * kl_simd_{add,sub,mul}(a, b), kl_simd_fma(a, b, c): a b + c with one rounding.
+ * kl_simd_max(a, b): a > b ? a : b; so b where either is NaN.
+ * kl_simd_clear(v, bits): v without these bits of each lane.
+ * kl_simd_power(v): the power of two whose biased exponent the low bits of v hold.
+ * kl_simd_fraction(u): u less the whole number below.
+ * kl_simd_scale(y, u): y 2^n, n being the whole number below u.
+ * kl_simd_zip_{low,high}[_2](a, b): lanes (pairs of lanes) of a and b in turn, in each 128 bits.
+ * kl_simd_transpose(t): transposes a square of KL_SIMD vectors.
  *
  * Runs of KL_HALVES 16-bit floats, as float32 in memory that the compiler keeps in registers. The
  * order of what is loaded is the variant's own (float16: that of memory). It is the same for every
  * load, and every store undoes it, which saves the instructions that restore the order;
  * element-wise functions do not depend on it.
- * kl_load_{f16,bf16}, kl_store_{f16,bf16}: A bfloat16 NaN is stored correctly only if arithmetic on
- *                                loaded values made it: it is quiet then, and has no bits that
- *                                rounding would carry into the sign. So a store does not look for NaN.
- * kl_ordinary_bf16(x)            whether all elements are positive, normal and finite
- * kl_clamp_halves(x, lo, hi)     to at least lo and at most hi; NaN stays NaN. By intrinsics, because
- *                                gcc makes five instructions of it where two are enough. */
+ * kl_load_{f16,bf16}(y, x), kl_store_{f16,bf16}(y, x): a bfloat16 NaN is stored correctly only if
+ *     arithmetic on loaded values made it: it is quiet then, and has no bits that rounding would
+ *     carry into the sign. So a store does not look for NaN.
+ * kl_ordinary_bf16(x): whether all elements are positive, normal and finite.
+ * kl_clamp_halves(x, lo, hi): to at least lo and at most hi; NaN stays NaN. By intrinsics, because
+ *     gcc makes five instructions of it where two are enough. */
 
 /* t[0 .. 3]: element k of each group of four lanes goes to v##k; four groups of four. */
 #define KL_SIMD_FOUR(v, t)                                                                   \

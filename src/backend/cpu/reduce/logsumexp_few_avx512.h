@@ -1,8 +1,8 @@
-/* logsumexp_avx512.h - logsumexp of rows of 16, 32 or 48 float32, which are transposed in registers
- * 16 rows at a time. For logsumexp.c, which includes it. */
+/* logsumexp_few_avx512.h - logsumexp of rows of 16, 32 or 48 float32, which are transposed in
+ * registers 16 rows at a time. For logsumexp_few.c, which includes it. */
 #include <immintrin.h>
 
-/* kl_centre_of each. */
+/* kl_centre_of for each lane. */
 KL_INLINE kl_wide wide_centre_of(kl_wide top) {
     const __m512 round = _mm512_set1_ps(0x1.8p23f);
     const __mmask16 near =
@@ -11,7 +11,8 @@ KL_INLINE kl_wide wide_centre_of(kl_wide top) {
                                round);
     return (kl_wide){_mm512_mul_ps(_mm512_sub_ps(x, round), _mm512_set1_ps(64))};
 }
-/* Four columns of 16 rows, `step` apart. Quarters of registers are loaded from where they lie, so that only half of the exchange is left to the one port that can. */
+/* Loads four columns of 16 rows, which are `step` apart. Quarters of registers are loaded directly,
+ * so that only half of the transposition is left to the one port that can do it. */
 KL_INLINE void four_columns(const float *x, int64_t step, kl_wide *v) {
     kl_simd t[4];
 #pragma GCC unroll 4
@@ -25,10 +26,11 @@ KL_INLINE void four_columns(const float *x, int64_t step, kl_wide *v) {
     KL_SIMD_FOUR(c, t);
     v[0].v = c0, v[1].v = c1, v[2].v = c2, v[3].v = c3;
 }
-/* The largest elements and the sums of n rows of float32, `step` apart, where squares of 16 have all of them: they are turned over in registers. */
+/* The largest elements and the sums of n rows of float32, which are `step` apart. Squares of 16
+ * cover the rows and are transposed in registers. */
 static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
                         float *sum) {
-    enum { FETCHED = 4096 }; /* bytes ahead */
+    enum { FETCHED = 4096 }; /* bytes that are prefetched */
     kl_wide centre = kl_wide_set(0);
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES)
         for (bool again = true; again;) {
