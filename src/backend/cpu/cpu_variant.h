@@ -53,6 +53,14 @@
 #define kl_sort_values KL_V(kl_sort_values)
 #define kl_sort_by_key KL_V(kl_sort_by_key)
 #define kl_sort_tables KL_V(kl_sort_tables)
+/* matmul/attention.h */
+#define kl_attention_few KL_V(kl_attention_few)
+#define kl_attention_load KL_V(kl_attention_load)
+#define kl_attention_many_task KL_V(kl_attention_many_task)
+#define kl_attention_mask KL_V(kl_attention_mask)
+#define kl_attention_rows KL_V(kl_attention_rows)
+#define kl_attention_sink KL_V(kl_attention_sink)
+#define kl_attention_store KL_V(kl_attention_store)
 /* matmul/matvec.h */
 #define kl_cpu_few_rows KL_V(kl_cpu_few_rows)
 #define kl_cpu_phase KL_V(kl_cpu_phase)

@@ -1,7 +1,7 @@
 /* attention_amx.h - attention of many queries in tile registers: how operands are packed, and
  * weights in bfloat16. Weights are rounded to bfloat16 before they are summed and for the second
  * product. Operands of float32 are split into bfloat16 parts (pack_amx.h), and so are their
- * weights. For attention.c, which includes it where the CPU may have tile registers. */
+ * weights. For attention_many.c, which includes it where the CPU may have tile registers. */
 #include <immintrin.h>
 
 /* Packs a tile of an operand, or its bfloat16 parts. */
@@ -79,20 +79,20 @@ static void join_range(const struct kl_arg *a, const char *row, int64_t width, f
 /* Whether queries [first, first + n), and all keys and values that they see, can be split into
  * bfloat16 parts. Weights are between 0 and 1: what the smallest of them lose does not show beside
  * the largest, unless values differ by as much. */
-static bool can_be_cut(const struct job *j, int64_t batch, int64_t kv_head, int64_t first,
-                       int64_t n) {
+static bool can_be_cut(const struct kl_attention_job *j, int64_t batch, int64_t kv_head,
+                       int64_t first, int64_t n) {
     struct kl_amx_range q = KL_AMX_NO_RANGE, k = KL_AMX_NO_RANGE, v = KL_AMX_NO_RANGE;
     int64_t last = 0;
     for (int64_t i = first; i < first + n; i++) {
-        struct query at = query_of(j, kv_head, i);
-        int64_t seen = last_seen(j, at.row);
+        struct kl_attention_query at = kl_attention_query_of(j, kv_head, i);
+        int64_t seen = kl_attention_last_seen(j, at.row);
         if (seen < 0) seen = j->m - 1;
         if (seen > last) last = seen;
-        join_range(j->q, row_of(j->q, batch, at.head, at.row), j->d, j->scale, &q);
+        join_range(j->q, kl_attention_row(j->q, batch, at.head, at.row), j->d, j->scale, &q);
     }
     for (int64_t i = 0; i <= last; i++) {
-        join_range(j->k, row_of(j->k, batch, kv_head, i), j->d, 1, &k);
-        join_range(j->v, row_of(j->v, batch, kv_head, i), j->e, 1, &v);
+        join_range(j->k, kl_attention_row(j->k, batch, kv_head, i), j->d, 1, &k);
+        join_range(j->v, kl_attention_row(j->v, batch, kv_head, i), j->e, 1, &v);
     }
     bool zeros = v.least == UINT32_MAX;
     return kl_amx_takes(q, k, j->d) && kl_bits_f32(v.most) < 0x1p100f &&
@@ -168,11 +168,12 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
 
 /* Stores the results of a panel's queries: `sums`, rows of WIDTH, divided by the sums of
  * weights. */
-WITH_BF16 static void store_panel(const struct job *j, const struct panel *p, int64_t batch,
-                                  int64_t kv_head, int64_t first, const float *sums) {
+WITH_BF16 static void store_panel(const struct kl_attention_job *j, const struct panel *p,
+                                  int64_t batch, int64_t kv_head, int64_t first,
+                                  const float *sums) {
     uint16_t *out[WIDTH];
     for (int64_t c = 0; c < p->n; c++) {
-        struct query q = query_of(j, kv_head, first + c);
+        struct kl_attention_query q = kl_attention_query_of(j, kv_head, first + c);
         out[c] = (uint16_t *)j->l->out->data + ((batch * j->heads + q.head) * j->n + q.row) * j->e;
     }
     for (int half = 0; half < WIDTH && half < p->n; half += 16) {

@@ -39,10 +39,6 @@ static inline struct kl_place kl_place_of(const struct kl_product *j, int64_t ta
     return p;
 }
 
-static inline int64_t kl_round_up(int64_t n, int64_t unit) {
-    return kl_ceil_div(n, unit) * unit;
-}
-
 static inline const char *kl_element(const struct kl_arg *a, int64_t offset) {
     return (const char *)a->data + offset * (int64_t)kl_dtype_size(a->dtype);
 }

@@ -100,6 +100,9 @@ static inline int64_t kl_min64(int64_t a, int64_t b) {
 static inline int64_t kl_ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
+static inline int64_t kl_round_up(int64_t n, int64_t unit) {
+    return kl_ceil_div(n, unit) * unit;
+}
 
 /* A loop over contiguous operands where out may be exactly one of the inputs: no iteration reads
  * what another one wrote. */
