@@ -1,4 +1,4 @@
-/* capture.h - errors that a callback raises, caught by whoever called the callback.
+/* capture.h - errors that a callback raises, caught by the caller of the callback.
  *
  * While a capture is active on a thread, an error that the API would give to the user's handler is
  * stored in the capture instead; only the first error is kept. Captures nest like the calls around
