@@ -10,8 +10,8 @@
 /* Notes that work which thread `submitter` committed on a stream has failed with e. Cancelled work
  * is not noted. */
 void kl_failures_note(int64_t stream_index, struct kl_error *e, uint64_t submitter);
-/* Notes that e was delivered to the calling thread: marks e as seen, and removes the records of e for
- * this thread and for threads that have ended. */
+/* Notes that e was delivered to the calling thread: marks e as seen, and removes the records of e
+ * for this thread and for threads that have ended. */
 void kl_failures_delivered(struct kl_error *e);
 /* The oldest failure on the stream that this thread, or a thread that has ended, submitted and has
  * not seen; NULL when there is none. Retained; the caller delivers it. */

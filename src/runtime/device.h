@@ -29,6 +29,6 @@ int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **
 
 void kl_devices_fork_child(void);
 #ifdef KL_TEST_HOOKS
-/* Waits until the device's backend keeps no record of submitted work of this GPU. */
+/* Waits until no command buffer of this GPU is outstanding and its driver holds no event of one. */
 void kl_test_device_until_empty(struct kl_backend *gpu);
 #endif
