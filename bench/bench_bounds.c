@@ -1,9 +1,8 @@
-/* bench_bounds.c - what the bounds checks cost: gathers and scatters with them and without, on the same memory in one process, by turns. bench_bounds [cpu|gpu [gather|scatter|scatter_add]]:
- * a GPU unless the CPU is named, and all operations unless one is.
+/* bench_bounds.c - what bounds checks cost: gathers and scatters with and without checks, in turn,
+ * in one process and on the same memory.
  *
- * Each round times every case with checks, without, and without once more, in changing order; printed are the medians over the rounds of the ratio of the first
- * to the second, and, as what the machine itself makes of nothing, of the third to the second. KEEL_BENCH_ROUNDS: 16. (Two processes or two copies of the library would not do: where blocks
- * happen to lie makes 15 % on a processor.) */
+ * bench_bounds [cpu|gpu [gather|scatter|scatter_add]]: on a GPU unless "cpu" is given; all three
+ * operations unless one is given. KEEL_BENCH_ROUNDS: 16. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +11,14 @@
 #include "base/bounds.h"
 #include "mlx/c/mlx.h"
 
+/* Each round times every case in three modes, in changing order: with checks, without, and without
+ * once more. The medians over the rounds are printed: of the ratio of the first mode to the second,
+ * which is the cost of the checks, and of the ratio of the third to the second, which is the noise
+ * of the machine. Two processes, or two copies of the library, would not do: the addresses of the
+ * blocks alone make a difference of 15 % on a CPU. */
 enum { MAX_ROUNDS = 100, N_MODES = 3, WITH = 0, WITHOUT = 1, AGAIN = 2 };
 enum kind { GATHER, SCATTER, SCATTER_ADD };
-static const double least_us = 1e4; /* of one measurement */
+static const double least_us = 1e4; /* shortest time of one measurement */
 
 static const struct bench_case {
     enum kind kind;
@@ -65,7 +69,7 @@ static uint32_t draw(void) {
     return (uint32_t)(z >> 32);
 }
 
-/* Floats between 0 and 1, or (below > 0) integers below that, on the device. */
+/* An array on the device: floats between 0 and 1 or, if below > 0, integers from 0 to below - 1. */
 static mlx_array random_array(int ndim, const int *shape, int below) {
     size_t n = 1;
     for (int d = 0; d < ndim; d++) n *= (size_t)shape[d];
@@ -110,7 +114,7 @@ static double run(const struct bench_case *c, const struct operands *o, int mode
     return (now_us() - t) / repeat;
 }
 
-/* Percent that the first takes more than the second. */
+/* By how many percent the first mode takes longer than the second. */
 static double more(double t[][MAX_ROUNDS], int first, int second, int rounds) {
     double ratio[MAX_ROUNDS];
     for (int r = 0; r < rounds; r++) ratio[r] = t[first][r] / t[second][r];
@@ -125,7 +129,7 @@ int main(int argc, char **argv) {
     if (rounds < 1 || rounds > MAX_ROUNDS) rounds = 16;
     stream = argc > 1 && strcmp(argv[1], "cpu") == 0 ? mlx_default_cpu_stream_new()
                                                      : mlx_default_gpu_stream_new();
-    if (!stream.ctx) return 0; /* there is none */
+    if (!stream.ctx) return 0; /* there is no such device */
     for (int k = 0; k < N_CASES; k++) {
         const struct bench_case *c = &cases[k];
         if (argc > 2 && strcmp(argv[2], names[c->kind]) != 0) continue;

@@ -1,6 +1,7 @@
-/* bench_core.c - what the core costs: one tiny operation, many that cannot fuse, a hop between streams, threads on two processors, the
- * bookkeeping of buffers, the size of the library and loading it. Each figure is the median of rounds that are interleaved over
- * all cases, with the range of the middle half; a target stands beside it. */
+/* bench_core.c - what the core costs: one tiny operation, many that cannot be fused, a wait between
+ * streams, threads on two processors, the bookkeeping of buffers, the size of the library, and
+ * loading it. Each figure is the median of rounds that are interleaved over all cases, with its
+ * interquartile range; a target is printed beside it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -48,7 +49,8 @@ static double tiny(void) {
     return t;
 }
 
-/* A chain that alternates between two streams, or stays on one. Reductions of one element: nothing in it can fuse. */
+/* A chain that alternates between two streams, or stays on one. It consists of reductions of one
+ * element, which cannot be fused. */
 static double chain(int n, mlx_stream even, mlx_stream odd, bool with_build) {
     float x[1] = {1};
     int shape[1] = {1};
@@ -70,7 +72,7 @@ static double hop(void) {
     return chain(2000, s0, s1, false);
 }
 
-/* The same, handed over and run by the pool alone. */
+/* The alternating chain, handed over by mlx_async_eval and run by the threads of the pool alone. */
 static double hop_async(void) {
     float x[1] = {1};
     int shape[1] = {1};
@@ -119,7 +121,7 @@ static double scale(void) {
     return one / (now_ns() - t0);
 }
 
-/* What is done per bound buffer: note the use, compare at the hand-over, begin a new tenancy. */
+/* The work for each bound buffer: note the use, compare at the hand-over, begin a new tenancy. */
 static double bookkeeping(void) {
     enum { N = 200000 };
     struct kl_array *a = NULL;
@@ -143,12 +145,14 @@ static double bookkeeping(void) {
     return ns;
 }
 
-/* In a fresh process, so that nothing of it is mapped; milliseconds. */
+/* The time to load the library in a fresh process, where no part of it is mapped yet;
+ * milliseconds. */
 static double loading(void) {
     int fd[2];
     double ms = -1;
     check(pipe(fd));
-    /* Not fork: it would make every page of this process copy-on-write, and the next case would pay. */
+    /* A fork would make every page of this process copy-on-write, which would slow the next case
+     * down. */
     char path[4096], number[16], load[] = "--load";
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     check(n <= 0);
@@ -209,7 +213,7 @@ int main(int argc, char **argv) {
     };
     enum { N = sizeof cases / sizeof *cases };
     static double v[N][ROUNDS];
-    for (int c = 0; c < N; c++) cases[c].run(); /* warm */
+    for (int c = 0; c < N; c++) cases[c].run(); /* warm-up */
     for (int r = 0; r < ROUNDS; r++)
         for (int c = 0; c < N; c++) v[c][r] = cases[c].run();
     int missed = 0;

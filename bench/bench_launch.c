@@ -1,5 +1,8 @@
-/* bench_launch.c - what it costs to start a small kernel: CUDA's driver by itself, a graph of CUDA, and Keel with operations that cannot become one kernel. In turn, in one
- * process; microseconds per kernel of a chain in which each waits for the one before, medians. Keel's include encoding, checks of indices (gather) and settling. */
+/* bench_launch.c - what it costs to launch a small kernel: with CUDA's driver alone, with a CUDA
+ * graph, and with Keel, whose operations here cannot become one kernel. The three run in turn in
+ * one process. Printed are medians, in microseconds for each kernel of a chain in which every
+ * kernel waits for the one before. The time of Keel includes encoding, checks of indices (gather)
+ * and settling. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +29,7 @@ static void check(int rc, const char *what) {
     exit(1);
 }
 
-/* ---- CUDA by itself ---- */
+/* ---- CUDA alone ---- */
 
 static char tiny[] =
     ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -84,7 +87,8 @@ static double raw_us(void) {
     return (now_us() - t) / CHAIN;
 }
 
-/* Captured, made and launched once, as a framework must that sees a command buffer once; *again: launched a second time. */
+/* A graph that is captured, made and launched once, as a framework must do for a command buffer
+ * that it sees once. *again: the time of a second launch. */
 static double graph_us(double *again) {
     void *graph, *made;
     double t = now_us();
@@ -125,7 +129,8 @@ static mlx_array places(void) {
     return x;
 }
 
-/* *host: until the caller has its thread back, who encodes and hands over itself, since the device stands idle. */
+/* *host: the time until mlx_async_eval returns. The caller encodes the work and hands it over
+ * itself, since the device is idle. */
 static double keel_us(int gathers, double *host) {
     mlx_array x = floats(), at = places();
     for (int i = 0; i < CHAIN; i++)
@@ -151,7 +156,7 @@ int main(void) {
     double raw[ROUNDS], once[ROUNDS], again[ROUNDS], softmax[ROUNDS], gather[ROUNDS],
         host[2][ROUNDS];
     gpu = mlx_default_gpu_stream_new();
-    if (!gpu.ctx) return 0; /* there is none */
+    if (!gpu.ctx) return 0; /* there is no GPU */
     int with_cuda = cuda_open();
     keel_us(0, host[0]);
     keel_us(1, host[1]);

@@ -1,10 +1,10 @@
-/* bench_load.c - from a warm safetensors file of 256 MB to usable arrays, against as many threads
- * that only pread the same ranges into fresh memory. Interleaved pairs in one process, the order
- * turned each time; prints the median of the ratios of throughput (ours / pread) with its 95 %
- * interval, for fresh memory on huge pages, which is what we use and the harder comparison, and for
- * plain memory from malloc. Counted on our side: opening, header, arrays, evaluation. Giving memory
- * back is counted on neither side; our cache of blocks is emptied before each round, so that our
- * memory is as fresh. */
+/* bench_load.c - loads a warm safetensors file of 256 MB into usable arrays, and compares that with
+ * the same number of threads that only pread the same ranges into fresh memory. Prints the median
+ * of the ratios of throughput (ours / pread) with its 95 % interval, over interleaved pairs in one
+ * process whose order alternates. pread fills fresh memory on huge pages, which Keel uses too and
+ * is the harder comparison, and then memory from malloc. Counted for Keel: opening, header, arrays
+ * and evaluation. Freeing memory is counted for neither; Keel's cache of blocks is emptied before
+ * each round, so that its memory is as fresh as the other. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -59,7 +59,7 @@ static void make_file(void) {
     keel_file_free(f);
 }
 
-/* ---- ours ---- */
+/* ---- Keel ---- */
 static double ours(mlx_stream cpu) {
     mlx_clear_cache();
     mlx_map_string_to_array tensors = mlx_map_string_to_array_new();
@@ -96,7 +96,7 @@ static void *work(void *arg) {
     struct worker *w = arg;
     for (int i = 0; i < N_TENSORS / N_THREADS; i++) {
         char *to;
-        if (w->huge) { /* aligned by hand: mmap promises small pages only */
+        if (w->huge) { /* aligned here, because mmap only promises the alignment of a small page */
             w->raw[i] = mmap(NULL, TENSOR + HUGE, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             to = (char *)(((uintptr_t)w->raw[i] + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
@@ -157,7 +157,8 @@ int main(void) {
             if (base < best_pread) best_pread = base;
         }
         qsort(ratio, N_PAIRS, sizeof *ratio, compare);
-        /* Order statistics 8 and 18 of 25 hold the median with 95.7 %. */
+        /* The interval from the 8th to the 18th of 25 sorted values holds the median with 95.7
+         * %. */
         printf("load: safetensors 256 MB warm, %d threads: %.0f %% of pread into fresh %s memory "
                "[%.0f, %.0f], best %.1f ms "
                "against %.1f ms\n",

@@ -1,5 +1,7 @@
-/* bench_pingpong.c - a value that goes between CPU and GPU: what crossing costs. Each hop negates the array on the other side; the time of one hop is the median of
- * rounds. The same with KEEL_ZERO_COPY=0 shows what copies cost on a device that shares the host's memory; "map" what its other way costs. */
+/* bench_pingpong.c - what it costs when a value goes between CPU and GPU. Each hop negates the
+ * array on the other side; printed is the median over the rounds of the time of one hop. With
+ * KEEL_ZERO_COPY=0 it shows what copies cost on a device that shares memory with the host; with
+ * KEEL_ZERO_COPY=map, what mapping costs there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -50,7 +52,7 @@ static double median(int n, mlx_stream even, mlx_stream odd) {
 int main(void) {
     mlx_stream gpu = mlx_default_gpu_stream_new(), cpu = mlx_default_cpu_stream_new();
     const char *mode = getenv("KEEL_ZERO_COPY");
-    if (!gpu.ctx) return 0; /* there is none */
+    if (!gpu.ctx) return 0; /* there is no GPU */
     printf("KEEL_ZERO_COPY=%s; microseconds per hop\n%12s %10s %10s %10s\n",
            mode ? mode : "(not set)", "bytes", "gpu-cpu", "gpu only", "cpu only");
     for (int n = 1 << 8; n <= 1 << 24; n <<= 4) {

@@ -1,7 +1,11 @@
-/* peers_binding.c - a compiled binding of a few functions for cpu_peers.py, which builds it: arrays as Python objects, operations that give lazy ones, and their evaluation. The peers are called
- * through compiled bindings too; ctypes would add two microseconds to an operation, which no user of a binding pays.
+/* peers_binding.c - a compiled Python binding of a few functions, built by cpu_peers.py. It has
+ * arrays as Python objects, lazy operations, and evaluation. The peers are called through compiled
+ * bindings too; ctypes would add two microseconds to each operation, which no user of a binding
+ * pays.
  *
- * open(path) loads the library; op(name, arrays, integers) gives a function of so many of both, named as in the API without "mlx_"; adopt(handle) takes an array over; evaluate(array). */
+ * open(path) loads the library. op(name, arrays, integers) gives a function with so many array and
+ * integer parameters; name is the name in the API without "mlx_". adopt(handle) takes an array
+ * over. evaluate(array) evaluates it. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
@@ -14,7 +18,9 @@ static int (*array_free)(mlx_array);
 static int (*array_eval)(mlx_array);
 static size_t (*array_size)(mlx_array);
 
-/* Elements from which other threads of Python may run meanwhile, as in NumPy: to let them costs more than a smaller operation. */
+/* An array with at least this many elements is evaluated without Python's lock, so that other
+ * Python threads may run, as in NumPy. Releasing the lock for a smaller operation would cost more
+ * than the operation. */
 enum { THREADS_FROM = 500 };
 
 struct array {

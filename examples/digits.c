@@ -1,10 +1,10 @@
-/* digits.c - reads handwritten digits by k nearest neighbours, through the public API alone, and
- * shows on the same data what happens to errors: a file that is cut off, a label out of range.
+/* digits.c - recognises handwritten digits by their k nearest neighbours, through the public API
+ * alone. On the same data it shows what errors do: a file that is cut off, a label out of range.
  *
  *     digits [cpu | gpu] [file]
  *
- * Exit status: 0 when more than 97 % are right and every promise below held, else 1; so it is a
- * test as well. What the file holds: data/README.md. */
+ * data/README.md describes the file. The exit status is 0 when more than 97 % of the answers are
+ * right and every promise below was kept, else 1, so the example is a test as well. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,14 +33,14 @@ struct data {
 
 /* ---- checking ---- */
 static bool promises_hold = true;
-static char copy_path[256]; /* of the truncated copy; "" while there is none */
+static char copy_path[256]; /* path of the truncated copy; "" while there is none */
 
 static void remove_copy(void) {
     if (copy_path[0]) unlink(copy_path);
     copy_path[0] = '\0';
 }
 
-/* For what must not fail: prints the error and ends the program. */
+/* Around a call that must not fail: prints the error and ends the program. */
 #define OK(call)                  \
     do {                          \
         if (call) give_up(#call); \
@@ -95,8 +95,8 @@ static void zeros(mlx_array *res, int rows, int columns, mlx_stream s) {
     OK(mlx_zeros(res, (int[]){rows, columns}, 2, MLX_INT32, s));
 }
 
-/* table[i, j] += 1 for each pair of the indices, which broadcast to rows x columns (columns 0: to
- * rows). */
+/* Adds 1 to table[i, j] for each pair of indices, which broadcast to the shape (rows, columns), or
+ * to (rows) when columns is 0. */
 static void count(mlx_array *table, mlx_array i, mlx_array j, int rows, int columns, mlx_stream s) {
     mlx_vector_array at = mlx_vector_array_new_data((mlx_array[]){i, j}, 2);
     mlx_array one = mlx_array_new();
@@ -109,9 +109,9 @@ static void count(mlx_array *table, mlx_array i, mlx_array j, int rows, int colu
     mlx_vector_array_free(at);
 }
 
-/* The labels of the K nearest training digits of each test digit, and how many of the test digits
- * have their K-th distance confirmed by a second way to it. All numbers are whole and far below
- * 2^24, so float32 is exact. */
+/* Finds the labels of the K nearest training digits of each test digit, and the number of test
+ * digits whose K-th distance is confirmed by a second way to compute it. All numbers are whole and
+ * far below 2^24, so float32 is exact. */
 static void neighbours(mlx_array *labels, mlx_array *n_confirmed, const struct data *d,
                        mlx_stream s) {
     mlx_array train = mlx_array_new(), test = mlx_array_new(), norms = mlx_array_new();
@@ -155,7 +155,8 @@ static void neighbours(mlx_array *labels, mlx_array *n_confirmed, const struct d
     mlx_array_free(two);
 }
 
-/* Each row's labels vote; the class with most votes, the lowest of equal ones. */
+/* The labels of each row vote. The class with most votes wins, and the lowest one of equal
+ * classes. */
 static void elect(mlx_array *answer, mlx_array labels, mlx_stream s) {
     const int n = mlx_array_dim(labels, 0);
     mlx_array votes = mlx_array_new(), row = mlx_array_new();
@@ -209,7 +210,7 @@ static void print_confusion(mlx_array confusion) {
     }
 }
 
-/* Classifies the held-out digits; leaves the answers and the neighbours' labels for the rest. */
+/* Classifies the held-out digits. *answer and *labels (of the neighbours) serve the other parts. */
 static void run_job(mlx_array *answer, mlx_array *labels, const struct data *d, mlx_stream s) {
     mlx_array confirmed = mlx_array_new(), confusion = mlx_array_new();
     neighbours(labels, &confirmed, d, s);

@@ -9,7 +9,7 @@ int main(void) {
     mlx_string text = mlx_string_new();
 
     mlx_add(&sum, a, b, cpu);       /* lazy: nothing is computed yet */
-    mlx_array_tostring(&text, sum); /* evaluates */
+    mlx_array_tostring(&text, sum); /* evaluates sum */
     printf("%s\n", mlx_string_data(text));
 
     mlx_string_free(text);

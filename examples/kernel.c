@@ -1,4 +1,5 @@
-/* kernel.c - a kernel of your own, on whatever GPU there is: the square roots of numbers, times two, and an error for the first negative one.
+/* kernel.c - a kernel of your own, on any GPU that is there. It computes square roots, times two,
+ * and raises an error for the first negative number.
  *     KEEL_GPU=opencl build/release/examples/kernel */
 #include <keel/error.h>
 #include <keel/kernel.h>

@@ -1,6 +1,6 @@
-/* fuzz_file.h - what the fuzz targets share: opens the input as a file in memory, evaluates every
- * tensor, and looks at every element. A reader returns codes, so nothing but the input decides what
- * happens. */
+/* fuzz_file.h - the code that the fuzz targets share: it opens the input as a file in memory,
+ * evaluates every tensor, and reads every element. It uses a reader with return codes, so that only
+ * the input decides what happens. */
 #pragma once
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ struct fuzz_input {
 
 static int fuzz_read_at(void *desc, void *dst, size_t n, uint64_t offset) {
     struct fuzz_input *in = desc;
-    if (offset > in->n || n > in->n - offset) abort(); /* the sizes were known */
+    if (offset > in->n || n > in->n - offset) abort(); /* the library asked for the size before */
     memcpy(dst, in->data + offset, n);
     return 0;
 }
@@ -28,7 +28,7 @@ static void fuzz_touch(struct kl_array *a) {
     void *data;
     struct kl_error *err = NULL;
     if (kl_array_host(a, &data, &err)) {
-        if (!err || !err->message) abort(); /* every failure says why */
+        if (!err || !err->message) abort(); /* every failure must have a message */
         kl_error_release(err);
         return;
     }
@@ -36,7 +36,8 @@ static void fuzz_touch(struct kl_array *a) {
     if (a->t.size == 0) return;
     int64_t bytes = a->t.size * (int64_t)kl_dtype_size(a->t.dtype);
     for (int64_t i = 0; i < bytes; i++)
-        sum = sum + ((const unsigned char *)data)[i]; /* dense, in either order */
+        sum =
+            sum + ((const unsigned char *)data)[i]; /* dense, in row-major or column-major order */
 }
 
 static inline int fuzz_file(const uint8_t *data, size_t n, enum kl_format format) {

@@ -1,5 +1,5 @@
-/* fuzz_npz.c - any bytes as a .npz: no crash, no leak, no hang, no memory beyond what the bytes can
- * fill. */
+/* fuzz_npz.c - reads any bytes as a .npz. There must be no crash, no leak, no hang, and no use of
+ * more memory than the bytes can fill. */
 #include "fuzz_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -1,5 +1,5 @@
-/* fuzz_safetensors.c - any bytes as a .safetensors: no crash, no leak, no hang, no memory beyond
- * what the bytes can fill. */
+/* fuzz_safetensors.c - reads any bytes as a .safetensors file. There must be no crash, no leak, no
+ * hang, and no use of more memory than the bytes can fill. */
 #include "fuzz_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

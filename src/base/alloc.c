@@ -1,4 +1,4 @@
-/* alloc.c - malloc, with a budget that tests can take away. */
+/* alloc.c - malloc, with failures that tests can cause. */
 #include "base/alloc.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ bool kl_test_alloc_failed(void) {
     return atomic_load(&fired);
 }
 
-/* A function of its own, so that a breakpoint here stops at the failing allocation. */
+/* A separate function, so that a breakpoint here stops at the failing allocation. */
 static bool fail_now(void) {
     atomic_store(&fired, 1);
     return true;
@@ -54,7 +54,7 @@ bool kl_alloc_should_fail(void) {
     }
     uint32_t one_in = atomic_load(&random_one_in);
     if (one_in) {
-        /* splitmix64 over an atomic counter: cheap, and every thread may draw. */
+        /* splitmix64 over an atomic counter: it is cheap, and every thread may call it. */
         uint64_t z = atomic_fetch_add(&random_state, 0x9E3779B97F4A7C15u) + 0x9E3779B97F4A7C15u;
         z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
         z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;

@@ -41,7 +41,7 @@ void kl_block_forget_uses_more(struct kl_block *b) {
     }
 }
 
-/* A use by a device that is not done, or NULL. */
+/* The timeline of a device that still uses b, with its ticket, or NULL. */
 static struct kl_timeline *device_still_using(struct kl_block *b, uint64_t *ticket) {
     struct kl_use_more *m = atomic_load_explicit(&b->more, memory_order_acquire);
     for (int i = 0; i < KL_BLOCK_USES || m; i++) {
@@ -59,7 +59,7 @@ bool kl_block_in_flight(struct kl_block *b) {
     return device_still_using(b, &ticket) != NULL;
 }
 
-/* ---- memory of two sides ---- */
+/* ---- memory that host and device share ---- */
 
 struct kl_memory kl_memory_copied = {.name = "copied"};
 
@@ -124,7 +124,8 @@ void kl_parts_free(struct kl_parts *p) {
 
 void kl_buffer_release(struct kl_buffer *b) {
     if (!b) return;
-    /* acq_rel: who gives the block back must see the uses that every former owner noted. */
+    /* The thread that gives the block back must see the uses that every former owner noted;
+     * kl_refs_drop orders them. */
     if (!kl_refs_drop(&b->owners)) return;
     give_back_blocks(b);
     if (b->parts)
@@ -175,7 +176,7 @@ static void user_release(struct kl_release *r) {
     user_give_back(NULL, &kl_container(r, struct user_block, release)->b);
 }
 
-/* On the thread that publishes the ticket, which must not run a destructor. */
+/* Runs on the thread that publishes the ticket, which must not run a destructor. */
 static void user_wake(struct kl_waiter *w) {
     struct user_block *u = kl_container(w, struct user_block, waiter);
     u->release.run = user_release;
@@ -187,7 +188,7 @@ static void user_give_back(struct kl_memory *m, struct kl_block *b) {
     struct kl_timeline *t;
     while ((t = device_still_using(b, &w->ticket))) {
         w->wake = user_wake;
-        if (kl_timeline_register(t, w)) return; /* comes back here when that use is done */
+        if (kl_timeline_register(t, w)) return; /* user_wake continues when that use is done */
     }
     user_block_free(b);
 }

@@ -1,12 +1,10 @@
-/* buffer.h - what arrays and views own (buffer), and the memory itself (block).
+/* buffer.h - the buffer, which arrays and views own, and the block, which is its memory.
  *
- * A buffer is made with its array, before there is memory; the executor binds a block to it. It
- * counts owners: arrays, among them the views. A block records, per stream, the ticket of its last
- * use. When the buffer loses its last owner the block goes back to its memory, which may hand it at
- * once to a later operation of the same stream, and to anybody else only when all uses are done.
- *
- * Where host and device share memory a block may serve both at its one address: then it is looked up, and its uses are noted, as on the side where
- * it was made, and there is no copy. */
+ * A buffer is made with its array, before there is memory; the executor binds a block to it. The
+ * buffer counts its owners: arrays, views among them. A block records, for each stream, the ticket
+ * of its last use. When a buffer loses its last owner, its block goes back to its memory. A later
+ * operation of the same stream may get the block at once; anybody else gets it only when all uses
+ * are done. */
 #pragma once
 #include <stddef.h>
 
@@ -15,35 +13,45 @@
 struct kl_block;
 struct kl_buffer;
 
-/* A kind of memory: the CPU's, a device's, the user's. Backends own theirs; all are immortal. */
+/* A kind of memory: the CPU's, a device's, or the user's. A backend owns its memory. No kl_memory
+ * is ever freed. */
 struct kl_memory {
     const char *name;
     bool is_host; /* block->ptr may be dereferenced by the CPU */
-    /* Raw memory from the system or driver; ptr is aligned to 64 bytes at least. 0, KL_ENOMEM, KL_EDEVICELOST. */
+    /* Takes memory from the system or the driver. *ptr is aligned to at least 64 bytes. 0,
+     * KL_ENOMEM or KL_EDEVICELOST. */
     int (*raw_alloc)(struct kl_memory *m, size_t bytes, void **ptr, struct kl_error **err);
     void (*raw_free)(struct kl_memory *m, void *ptr, size_t bytes);
-    /* Copies between host and this memory, finished on return; NULL for host memory. The block's
-     * earlier uses must be done. */
+    /* These copy between the host and this memory, and have finished when they return. NULL for
+     * host memory. The earlier uses of the block must be done. */
     int (*read)(struct kl_memory *m, const void *ptr, size_t offset, void *dst, size_t n,
                 struct kl_error **err);
     int (*write)(struct kl_memory *m, void *ptr, size_t offset, const void *src, size_t n,
                  struct kl_error **err);
-    /* Of a device that shares memory with the host; NULL for others. share: b, of this memory or of the host's, is about to be used on the other side (read there, never
-     * written). Where that needs no copy b->shared_by becomes m; where it does, kl_memory_copied. The first answer holds for the tenancy. Asked
-     * at each use, the caller owns the buffer. unshare: takes it back, before the next tenant; may block as read does. */
+    /* share and unshare: set for a device that shares memory with the host, NULL for others.
+     * share: block b, of this memory or of the host's, is about to be read (never written) by the
+     * other side. Where that needs no copy, b->shared_by becomes m, and b is found, and its uses
+     * are noted, as on the side where it was made. Where a copy is needed, b->shared_by becomes
+     * &kl_memory_copied. The first answer holds for the tenancy. share is called at each use, while
+     * the caller owns the buffer. unshare: ends the sharing before the block gets its next tenant.
+     * It may wait, as read does. */
     int (*share)(struct kl_memory *m, struct kl_block *b, struct kl_error **err);
     void (*unshare)(struct kl_memory *m, struct kl_block *b);
-    /* Takes a block whose buffer lost its last owner. Set by the pool (runtime/), or by the owner of user memory. */
+    /* Takes a block whose buffer lost its last owner. The pool (runtime/) or the owner of user
+     * memory sets it. */
     void (*give_back)(struct kl_memory *m, struct kl_block *b);
-    /* A block that no stream uses, for scratch memory of a kernel that is done with it when it returns; given back as above. Set by the pool. 0, KL_ENOMEM. */
+    /* Gives a block that no stream uses, as scratch memory of a kernel that has finished with it
+     * when the kernel returns. The block goes back through give_back. The pool sets it. 0 or
+     * KL_ENOMEM. */
     int (*take)(struct kl_memory *m, size_t bytes, struct kl_block **out, struct kl_error **err);
-    void *pool; /* the pool that manages it (runtime/block_pool.c) */
-    void *impl; /* the backend's */
+    void *pool; /* the pool that manages this memory (runtime/block_pool.c) */
+    void *impl; /* the backend's own data */
 };
 
 struct kl_use {
     _Atomic(struct kl_timeline *) timeline; /* claimed once per tenancy; NULL: free */
-    _Atomic(uint64_t) ticket; /* last use there; only that stream's executor writes it */
+    /* of the last use on that timeline; only the executor of its stream writes it */
+    _Atomic(uint64_t) ticket;
 };
 struct kl_use_more {
     struct kl_use_more *next;
@@ -55,26 +63,29 @@ struct kl_block {
     struct kl_memory *memory;
     void *ptr;        /* first usable byte (in validation mode behind the front guard) */
     size_t bytes;     /* usable bytes */
-    size_t raw_bytes; /* what the system gave, guards included; what the memory functions count */
-    uint64_t tenant;  /* number of this hand-over; the guard bytes spell it in validation mode */
-    char last_op[32]; /* the kernel last bound to it; written in validation mode only */
+    size_t raw_bytes; /* what the system gave, guards included; the memory functions count it */
+    uint64_t tenant;  /* number of this hand-over; the guards repeat it in validation mode */
+    char last_op[32]; /* the kernel last bound to the block; written in validation mode only */
     struct kl_use use[KL_BLOCK_USES];
-    _Atomic(struct kl_use_more *) more;     /* streams beyond the inline ones */
-    struct kl_link link;                    /* in the pool; guarded by the pool */
-    _Atomic(struct kl_block *) next_mirror; /* in a buffer's mirrors */
-    _Atomic(struct kl_memory *) shared_by;  /* NULL: nobody has asked in this tenancy */
-    bool needs_guard; /* validation: the stream of the new tenant has not written the guards yet */
-    void *raw;        /* what raw_alloc gave */
+    _Atomic(struct kl_use_more *) more;     /* streams beyond those in `use` */
+    struct kl_link link;                    /* in the pool; guarded by the pool's lock */
+    _Atomic(struct kl_block *) next_mirror; /* in kl_buffer.mirrors */
+    /* NULL: share has not been called in this tenancy */
+    _Atomic(struct kl_memory *) shared_by;
+    /* validation mode: the stream of the new tenant has not written the guards yet */
+    bool needs_guard;
+    void *raw; /* what raw_alloc gave */
     /* user memory only */
     void (*dtor)(void *);
     void *payload;
 };
 
-/* The three below are made for every operand of every kernel: inline, a few loads and one store while a block has been used by at most
- * KL_BLOCK_USES streams. */
+/* The next functions run for every operand of every kernel. They are inline, and cost a few loads
+ * and one store while at most KL_BLOCK_USES streams have used the block. */
 
-/* Notes the use in u, claiming it when it is free: an entry belongs to one stream for the whole tenancy. It is never taken over from a stream
- * whose use is done, because that stream's executor could be noting its next use in it at this moment. */
+/* Notes the use in u, and claims u when it is free. False: u belongs to another stream. An entry
+ * belongs to one stream for the whole tenancy. It is not taken over from a stream whose use is
+ * done, because the executor of that stream could be noting its next use in it at this moment. */
 static inline bool kl_use_note(struct kl_use *u, struct kl_timeline *t, uint64_t ticket) {
     struct kl_timeline *have = atomic_load_explicit(&u->timeline, memory_order_relaxed);
     if (!have && atomic_compare_exchange_strong_explicit(
@@ -84,6 +95,7 @@ static inline bool kl_use_note(struct kl_use *u, struct kl_timeline *t, uint64_t
     atomic_store_explicit(&u->ticket, ticket, memory_order_relaxed);
     return true;
 }
+/* Whether the use in u is done, or is on the timeline `same`. */
 static inline bool kl_use_over(struct kl_use *u, const struct kl_timeline *same) {
     struct kl_timeline *t = atomic_load_explicit(&u->timeline, memory_order_relaxed);
     return !t || t == same ||
@@ -93,18 +105,21 @@ int kl_block_note_use_slow(struct kl_block *b, struct kl_timeline *t, uint64_t t
 bool kl_block_free_for_more(struct kl_block *b, const struct kl_timeline *same);
 void kl_block_forget_uses_more(struct kl_block *b);
 
-/* Notes that `ticket` of t uses b. Only t's executor calls it, and while it owns the buffer. KL_ENOMEM when the
- * block is used by many streams and the list cannot grow: then the operation must not run. */
+/* Notes that the work with `ticket` on t uses b. Only the executor of t calls it, while it owns the
+ * buffer. KL_ENOMEM when many streams use the block and the list of them cannot grow; the operation
+ * must not run then. */
 static inline int kl_block_note_use(struct kl_block *b, struct kl_timeline *t, uint64_t ticket) {
     return kl_use_note(&b->use[0], t, ticket) ? KL_OK : kl_block_note_use_slow(b, t, ticket);
 }
-/* Whether every use is done, or lies on `same` (NULL: no exception). Nobody may own the buffer any more. */
+/* Whether every use of b is done or is on the timeline `same` (NULL: every use must be done).
+ * Nobody may own the buffer any more. */
 static inline bool kl_block_free_for(struct kl_block *b, const struct kl_timeline *same) {
     for (int i = 0; i < KL_BLOCK_USES; i++)
         if (!kl_use_over(&b->use[i], same)) return false;
     return !atomic_load_explicit(&b->more, memory_order_relaxed) || kl_block_free_for_more(b, same);
 }
-/* A new tenancy begins; t (may be NULL) is the stream that will use the block first, so that its claim costs a store. */
+/* Begins a new tenancy. t (may be NULL) is the stream that will use the block first; its claim then
+ * costs only a store. */
 static inline void kl_block_begin(struct kl_block *b, struct kl_timeline *t) {
     atomic_store_explicit(&b->use[0].timeline, t, memory_order_relaxed);
     atomic_store_explicit(&b->use[0].ticket, 0, memory_order_relaxed);
@@ -112,39 +127,44 @@ static inline void kl_block_begin(struct kl_block *b, struct kl_timeline *t) {
         atomic_store_explicit(&b->use[i].timeline, NULL, memory_order_relaxed);
     if (atomic_load_explicit(&b->more, memory_order_relaxed)) kl_block_forget_uses_more(b);
 }
-/* Whether the usable bytes of b lie in what the system gave and its uses are each of another stream,
- * without a gap between them. Nobody may own the buffer. For self-checks and their tests. */
+/* Whether the usable bytes of b lie within the memory that the system gave, and the entries of its
+ * uses belong to different streams and have no free entry between them. Nobody may own the buffer.
+ * For self-checks and their tests. */
 bool kl_block_is_valid(struct kl_block *b);
-/* Whether a device has not done with b. A task of the CPU, on the other hand, owns its operands until its kernel has returned. */
+/* Whether a device still uses b. (A CPU task owns its operands until its kernel has returned, so it
+ * needs no such test.) */
 bool kl_block_in_flight(struct kl_block *b);
 
-extern struct kl_memory kl_memory_copied; /* of no block: see share */
+extern struct kl_memory kl_memory_copied; /* has no blocks; see kl_memory.share */
 void kl_block_unshare_slow(struct kl_block *b);
-/* Another value will stand in b. Every use by those who shared it is done, or is a read ahead of the next on the same stream. */
+/* Ends the sharing of b, because another value will be written into it. Every use by the memory
+ * that shared b is done, or is a read that precedes the next use on the same stream. */
 static inline void kl_block_unshare(struct kl_block *b) {
     if (atomic_load_explicit(&b->shared_by, memory_order_relaxed)) kl_block_unshare_slow(b);
 }
 
 struct kl_buffer {
     _Atomic(uint32_t) owners;
-    struct kl_parts *parts; /* the allocation it is a part of, or NULL: its own; fixed */
-    size_t bytes;           /* wanted */
-    struct kl_block
-        *block; /* bound by the producer before the fate; NULL until then, and when bytes is 0 */
-    _Atomic(struct kl_block *)
-        mirrors; /* copies in other memories: a host shadow, device copies; added at the end, freed with the buffer */
+    /* the common allocation that this buffer is a part of; NULL: it has its own; fixed */
+    struct kl_parts *parts;
+    size_t bytes; /* that the array needs */
+    /* bound by the producer before it settles the fate; NULL until then, and when bytes is 0 */
+    struct kl_block *block;
+    /* copies in other memories (on the host, on devices); appended, and freed with the buffer */
+    _Atomic(struct kl_block *) mirrors;
 };
 
 struct kl_buffer *kl_buffer_new(size_t bytes); /* one owner, no block; NULL when out of memory */
-/* An array, its fate and its buffer are made together, by every operation, and live by counts of their own: they share one
- * allocation, which goes when the last part is gone. */
+/* An array, its fate and its buffer are made together by every operation, and each has its own
+ * count. They share one allocation, which is freed when the last of the three is gone. */
 struct kl_parts {
-    _Atomic(uint32_t) n;
-    void *memory;            /* what to free */
+    _Atomic(uint32_t) n;     /* parts that are still in use */
+    void *memory;            /* the allocation to free */
     struct kl_fate fate;     /* pending; may be left out of the count and never be used */
     struct kl_buffer buffer; /* one owner, no block */
 };
-/* Whether nobody but the caller, who holds the array, refers to fate or buffer; then kl_parts_free does it all. */
+/* Whether only the caller, who holds the array, refers to the fate and the buffer. If so,
+ * kl_parts_free frees all three. */
 static inline bool kl_parts_sole_owner(struct kl_parts *p) {
     return atomic_load_explicit(&p->fate.refs, memory_order_acquire) == 1 &&
            atomic_load_explicit(&p->buffer.owners, memory_order_acquire) == 1 &&
@@ -158,11 +178,14 @@ static inline bool kl_buffer_sole_owner(const struct kl_buffer *b) {
     return atomic_load_explicit(&b->owners, memory_order_acquire) == 1;
 }
 
-/* The block of b as m sees it: its own, also when it is shared with m, or its copy there; NULL when there is none. */
+/* The block of b that m can use: the block of b itself (also when it is shared with m), or its copy
+ * in m. NULL when there is none. */
 struct kl_block *kl_buffer_block_on(struct kl_buffer *b, const struct kl_memory *m);
-/* Behind the others, so that what kl_buffer_block_on finds for a memory never changes once there is one. */
+/* Appends m to the mirrors. Because it is appended, what kl_buffer_block_on finds for a memory
+ * never changes once it has found a block. */
 void kl_buffer_add_mirror(struct kl_buffer *b, struct kl_block *m /* taken */);
 
-/* A block over memory of the user: dtor(payload) is called once (dtor may be NULL), when the last owner is gone and
- * no device uses it. NULL when out of memory; then nothing was taken. */
+/* A block over the user's memory. dtor(payload) is called once (dtor may be NULL), when the last
+ * owner is gone and no device uses the block. NULL when out of memory; the caller then keeps data
+ * and payload. */
 struct kl_block *kl_block_new_user(void *data, size_t bytes, void *payload, void (*dtor)(void *));

@@ -1,4 +1,5 @@
-/* capture.c - see capture.h: a stack of captures per thread, linked through the callers' frames. */
+/* capture.c - see capture.h. Each thread has a stack of captures, linked through the frames of the
+ * callers. */
 #include "base/capture.h"
 
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* deterministic.h - KEEL_DETERMINISTIC=1: results on a device have the same bits on every run, and where several updates meet in one place they come in the
- * order of their positions, as on the CPU. Slower: see docs/numerics.md. */
+/* deterministic.h - the environment variable KEEL_DETERMINISTIC. With KEEL_DETERMINISTIC=1 results
+ * on a device have the same bits on every run. Where several updates meet at one place, they are
+ * applied in the order of their positions, as on the CPU. This is slower: see docs/numerics.md. */
 #pragma once
 #include <stdbool.h>
 

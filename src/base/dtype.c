@@ -60,7 +60,7 @@ static enum kl_dtype signed_of(int bytes) {
 }
 
 enum kl_dtype kl_dtype_promote(enum kl_dtype a, enum kl_dtype b) {
-    if (facts[a].kind > facts[b].kind) { /* now b is of the higher kind, or they are equal */
+    if (facts[a].kind > facts[b].kind) { /* afterwards the kind of b is not the lower one */
         enum kl_dtype t = a;
         a = b;
         b = t;

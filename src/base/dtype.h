@@ -30,19 +30,21 @@ const char *kl_dtype_name(enum kl_dtype dtype); /* "float32"; "unknown" outside 
 bool kl_dtype_is_float(enum kl_dtype dtype);    /* 16, 32, 64 bits; not complex */
 bool kl_dtype_is_int(enum kl_dtype dtype);      /* signed or unsigned; not bool */
 bool kl_dtype_is_signed(enum kl_dtype dtype);   /* signed integers only */
-bool kl_dtype_is_inexact(enum kl_dtype dtype);  /* floats and complex64: what has gradients */
-/* The type itself for floats and complex64, float32 for integers and bool. */
+bool kl_dtype_is_inexact(enum kl_dtype dtype);  /* floats and complex64: these have gradients */
+/* The dtype itself for floats and complex64, float32 for integers and bool. */
 enum kl_dtype kl_dtype_inexact(enum kl_dtype dtype);
-/* The smallest and the largest integer that dtype holds; false for other types. uint64 ends at
- * INT64_MAX, which is all that a range can say. */
+/* The smallest and the largest integer that dtype holds; false for other types. For uint64 the
+ * largest is given as INT64_MAX, because ranges of values are kept as int64. */
 bool kl_int_limits(enum kl_dtype dtype, int64_t *lo, int64_t *hi);
 
-/* The type in which two operands meet, as MLX promotes: bool < integers < floats < complex; signed
- * with unsigned gives a signed type wide enough (uint64 with a signed one: float32); float16 with
- * bfloat16: float32; an integer with a float: the float. */
+/* The type in which two operands meet, as MLX promotes. bool < integers < floats < complex64. A
+ * signed with an unsigned integer gives a signed type wide enough for both; uint64 with a signed
+ * integer gives float32. float16 with bfloat16 gives float32. An integer with a float gives the
+ * float. */
 enum kl_dtype kl_dtype_promote(enum kl_dtype a, enum kl_dtype b);
 
-/* 16-bit floats as bits. Rounding is to nearest even; NaN stays NaN (quiet). */
+/* Conversions of 16-bit floats, given as bits. They round to nearest even. A NaN stays a NaN and
+ * becomes quiet. */
 float kl_f16_to_f32(uint16_t bits);
 uint16_t kl_f32_to_f16(float x);
 float kl_bf16_to_f32(uint16_t bits);

@@ -1,4 +1,4 @@
-/* error.c - error objects: one allocation each, with their strings behind them. */
+/* error.c - error objects. Each is one allocation, with its strings behind the struct. */
 #include "base/error.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/refs.h"
 
-/* The fallback of every code: reporting a failure must work when nothing can be allocated. */
+/* The static error of every code: reporting a failure must work when nothing can be allocated. */
 static struct kl_error statics[] = {
 #define KL_CODE(NAME, number, text) \
     [-(number)] = {.refs = 1, .is_static = true, .code = number, .message = text},
@@ -70,7 +70,7 @@ static struct kl_error *error_vnew(const struct kl_error_info *info, const char 
         e = error_build(info, kl_error_static(info->code)->message);
     } else if ((size_t)n < sizeof local) {
         e = error_build(info, local);
-    } else { /* a long path or name: the message must not be cut where it matters */
+    } else { /* the message holds a long path or name, and must not be cut */
         char *text = kl_malloc((size_t)n + 1);
         if (text) vsnprintf(text, (size_t)n + 1, fmt, again);
         e = error_build(info, text ? text : local);

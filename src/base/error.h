@@ -2,8 +2,8 @@
  *
  * An error is immutable, reference-counted and shared: every value that depends on a failed value
  * holds the same object. Functions return a code (0 or a negative KL_E*) and explain it through
- * `struct kl_error **err`: NULL is allowed, the first error wins, the caller owns what it gets.
- * Reporting never fails: when an error object cannot be allocated, a static one of the same code
+ * `struct kl_error **err`, which may be NULL. The first error stays in *err; the caller owns it.
+ * Reporting never fails: when an error object cannot be allocated, a static object of the same code
  * takes its place. */
 #pragma once
 #include <stdarg.h>
@@ -18,7 +18,7 @@ enum kl_code {
 #undef KL_CODE
 };
 
-/* Which of the optional fields hold. */
+/* Which optional fields of an error are set. */
 enum {
     KL_HAS_BYTES = 1,     /* byte_begin, byte_end */
     KL_HAS_INDEX = 2,     /* index */
@@ -30,7 +30,7 @@ enum {
 
 struct kl_error {
     _Atomic(uint32_t) refs;
-    _Atomic(uint32_t) seen;       /* 1 once delivered to anybody */
+    _Atomic(uint32_t) seen;       /* whether it was delivered (values: failures.c) */
     bool is_static;               /* never freed */
     int code;                     /* KL_E* */
     unsigned has;                 /* KL_HAS_* */
@@ -39,15 +39,15 @@ struct kl_error {
     const char *tensor;           /* name in its file, or NULL */
     const char *file;             /* path or reader label, or NULL */
     int64_t byte_begin, byte_end; /* range in the file, [begin, end) */
-    int64_t
-        index; /* the offending value as given, before wrapping, INT64_MAX where it is larger; what
-                    * a custom kernel raised */
+    /* the invalid index as given, before wrapping, and INT64_MAX where it is larger; for a custom
+     * kernel: the value that it raised */
+    int64_t index;
     int64_t axis, axis_size;
     int64_t position; /* flat row-major position in the index array */
-    int64_t stream;   /* index of the stream that ran it */
+    int64_t stream;   /* index of the stream that ran the operation */
 };
 
-/* What to put in a new error; strings are copied. Unset fields: NULL and 0. */
+/* The fields of a new error. Strings are copied. A field without a value is NULL or 0. */
 struct kl_error_info {
     int code;
     unsigned has;
@@ -62,16 +62,18 @@ struct kl_error *kl_error_static(int code); /* the fallback object of a code; ne
 struct kl_error *kl_error_retain(struct kl_error *e);
 void kl_error_release(struct kl_error *e); /* NULL is fine */
 
-/* A copy of *e with another operation name and a message prefix "op: "; e itself if e names one. Takes e. */
+/* A copy of *e with `op` as its operation and the prefix "op: " in its message; e itself if e names
+ * an operation already. Takes e. */
 struct kl_error *kl_error_named(struct kl_error *e, const char *op);
 
 /* Sets *err (unless err is NULL or already holds an error) and returns code. */
 int kl_fail(struct kl_error **err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same with every field; takes nothing. Returns info->code. */
+/* Like kl_fail, with every field of the error given by info. Returns info->code. */
 int kl_fail_info(struct kl_error **err, const struct kl_error_info *info, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* Moves e (taken) into *err, or drops it when err is NULL or already holds one. Returns e's code. */
+/* Moves e (taken) into *err, or drops it when err is NULL or already holds one. Returns e's
+ * code. */
 int kl_fail_with(struct kl_error **err, struct kl_error *e);
 int kl_fail_nomem(struct kl_error **err); /* allocates nothing */
 

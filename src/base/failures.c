@@ -1,4 +1,5 @@
-/* failures.c - see failures.h. Failures are rare: one lock, plain lists, linear searches over at most 64 records per stream. */
+/* failures.c - see failures.h. Failures are rare, so one lock, plain lists, and linear searches
+ * over at most 64 records per stream are enough. */
 #include "base/failures.h"
 
 #include <inttypes.h>
@@ -10,29 +11,29 @@
 enum { MAX_PER_STREAM = 64, MAX_PRINTED = 10 };
 
 struct record {
-    struct kl_link link;    /* in its list, oldest first */
+    struct kl_link link;    /* in list.records, oldest first */
     struct kl_error *error; /* owned */
-    uint64_t submitter;     /* number of the thread that is owed it */
+    uint64_t submitter;     /* number of the thread that must be told */
 };
 struct list {
     struct kl_list records; /* of record.link */
     int n;
-    uint64_t n_more; /* failures beyond the list */
+    uint64_t n_more; /* failures that did not fit into the list */
 };
 
 static struct {
     struct kl_mutex mu;  /* leaf */
     struct list *lists;  /* by stream index; guarded by mu */
     int64_t n_lists;     /* guarded by mu */
-    struct list orphans; /* of streams that have been handed out again; guarded by mu */
-    uint64_t
-        n_dropped_unseen; /* beyond the lists and unseen when they were dropped; guarded by mu */
-    bool at_exit;         /* guarded by mu */
+    struct list orphans; /* of streams that have a new owner; guarded by mu */
+    /* failures that are in no list, and were unseen when they were dropped; guarded by mu */
+    uint64_t n_dropped_unseen;
+    bool at_exit;                /* the report is registered; guarded by mu */
     _Atomic(uint64_t) n_records; /* lets the common path skip the lock */
 } all = {.mu = KL_MUTEX_INIT,
          .orphans = {.records = {{&all.orphans.records.head, &all.orphans.records.head}}}};
 
-/* The i-th list, the orphans behind those of the streams. */
+/* The list of stream i; for i = n_lists, the orphans. */
 static struct list *list_at(int64_t i) {
     return i < all.n_lists ? &all.lists[i] : &all.orphans;
 }
@@ -64,12 +65,13 @@ static void record_free(struct list *l, struct record *r) {
     kl_free(r);
 }
 
-/* What `seen` of an error says: nobody has seen it, or somebody has, or nobody has and it is in n_dropped_unseen. */
+/* The values of kl_error.seen. WALKED: unseen, and already counted by walk_unseen. UNSEEN_COUNTED:
+ * unseen, and counted in n_dropped_unseen. */
 enum { UNSEEN = 0, SEEN = 1, WALKED = 2, UNSEEN_COUNTED = 3 };
 
 static void count_dropped(struct kl_error *e) {
     uint32_t unseen = UNSEEN;
-    /* A static error stands for many failures; each is counted. */
+    /* A static error stands for many failures; each of them is counted. */
     if (e->is_static || atomic_compare_exchange_strong(&e->seen, &unseen, UNSEEN_COUNTED))
         all.n_dropped_unseen++;
 }
@@ -83,8 +85,8 @@ void kl_failures_note(int64_t stream_index, struct kl_error *e, uint64_t submitt
     }
     struct list *l = list_of(stream_index);
     struct record *r = NULL;
-    if (l &&
-        !kl_list_empty(&l->records)) { /* many values fail of one cause: one record is enough */
+    /* Many values fail for one cause: one record is enough. */
+    if (l && !kl_list_empty(&l->records)) {
         struct record *last = kl_container(l->records.head.prev, struct record, link);
         if (last->error == e && last->submitter == submitter) goto out;
     }
@@ -104,7 +106,8 @@ out:
 }
 
 void kl_failures_delivered(struct kl_error *e) {
-    /* A static error stands for many failures: only its records tell which of them are owed. */
+    /* A static error stands for many failures: only the records tell which of them were not
+     * delivered yet. */
     uint32_t before = e->is_static ? SEEN : atomic_exchange(&e->seen, SEEN);
     if (before == UNSEEN_COUNTED) {
         kl_mutex_lock(&all.mu);
@@ -164,7 +167,8 @@ void kl_failures_orphan(int64_t stream_index) {
     kl_mutex_unlock(&all.mu);
 }
 
-/* Counts distinct unseen errors and prints the first ones. Static errors may stand for several failures; they print once. */
+/* Counts the distinct unseen errors and prints the first of them if asked. A static error may stand
+ * for several failures, but is printed once. */
 static uint64_t walk_unseen(bool print) {
     kl_assert(kl_mutex_held(&all.mu));
     uint64_t n = all.n_dropped_unseen;
@@ -174,7 +178,7 @@ static uint64_t walk_unseen(bool print) {
         for (struct kl_link *k = head->next; k != head; k = k->next) {
             struct kl_error *e = kl_container(k, struct record, link)->error;
             if (atomic_load(&e->seen)) continue;
-            atomic_store(&e->seen, WALKED); /* once, though it is in several lists */
+            atomic_store(&e->seen, WALKED); /* an error in several lists counts once */
             n++;
             if (print && printed++ < MAX_PRINTED)
                 fprintf(stderr, "keel: nobody saw this error: %s\n", e->message);

@@ -31,7 +31,8 @@ struct kl_fate *kl_fate_retain(struct kl_fate *f) {
 
 void kl_fate_release(struct kl_fate *f) {
     if (!f || f == &always_ready) return;
-    /* acq_rel: the thread that frees must see the state that the producer wrote. */
+    /* The thread that frees must see the state that the producer wrote; kl_refs_drop orders
+     * that. */
     if (!kl_refs_drop(&f->refs)) return;
     kl_error_release(kl_fate_error(f));
     if (f->parts)

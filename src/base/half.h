@@ -1,8 +1,9 @@
 /* half.h - conversions between 16-bit floats and float32, inline, so that loops over them
  * vectorise.
  *
- * Branches are written as selections. Rounding is to nearest even; NaN stays NaN and becomes quiet;
- * no exception flag, and no setting of the processor but "flush denormals", changes a result. */
+ * Branches are written as selections. Rounding is to nearest even; a NaN stays a NaN and becomes
+ * quiet. No exception flag changes a result, and no setting of the processor but "flush denormals"
+ * does. */
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -30,8 +31,8 @@ static inline double kl_bits_f64(uint64_t u) {
 
 static inline float kl_f16_load(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
-    /* The half's exponent, read with float's bias, is 112 too small; the product is exact, also
-     * for denormal halves. */
+    /* The exponent of the half, read with the bias of float32, is 112 too small. The product that
+     * corrects it is exact, also for denormal halves. */
     uint32_t finite = kl_f32_bits(kl_bits_f32(rest << 13) * 0x1p112f);
     uint32_t special = 0x7f800000u | rest << 13 | (rest > 0x7c00u ? 0x400000u : 0);
     return kl_bits_f32(sign | (rest < 0x7c00u ? finite : special));
@@ -42,7 +43,8 @@ static inline uint16_t kl_f16_store(float x) {
     uint32_t special = m > 0x7f800000u ? 0x7e00u | (m >> 13 & 0x3ffu) : 0x7c00u;
     /* Below 2^-14 the sum with 0.5 leaves the rounded denormal in the low bits. */
     uint32_t denormal = kl_f32_bits(kl_bits_f32(m) + 0.5f) - 0x3f000000u;
-    /* 112 is subtracted from the exponent, and half a unit is added, less one for even results. */
+    /* Subtracts 112 from the exponent and adds half a unit in the last place, minus one when the
+     * result is even, so that a tie goes to even. */
     uint32_t normal = (m - 0x38000000u + 0xfffu + (m >> 13 & 1)) >> 13;
     uint32_t finite = m < 0x38800000u ? denormal : normal;
     return (uint16_t)(sign | (m >= 0x47800000u ? special : finite));
@@ -59,8 +61,8 @@ static inline uint16_t kl_bf16_store(float x) {
     return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : rounded);
 }
 
-/* A float32 between x and a 16-bit float, such that rounding twice equals rounding once: towards
- * zero, with the last bit set when anything was lost ("round to odd"). */
+/* x as a float32 that gives the right 16-bit float when it is rounded again: rounded towards zero,
+ * with the last bit set when anything was lost ("round to odd"). */
 static inline float kl_f64_to_f32_odd(double x) {
     float f = (float)x;
     uint32_t u = kl_f32_bits(f);

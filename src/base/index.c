@@ -9,8 +9,8 @@ bool kl_index_dtype(enum kl_dtype dtype) {
     return kl_dtype_is_int(dtype);
 }
 
-/* A run of one type: memcpy, since a step need not be a multiple of the type's alignment in views
- * of user memory. */
+/* Reads a run of indices of one type. It uses memcpy, because in a view of user memory a step need
+ * not be a multiple of the type's alignment. */
 #define READ_RUN(T)                                    \
     do {                                               \
         T x;                                           \

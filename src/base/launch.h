@@ -1,8 +1,9 @@
-/* launch.h - a kernel call: operands resolved to addresses. What the CPU's kernels take, and what the simulated
- * device hands to them.
+/* launch.h - a kernel call with its operands resolved to addresses. The CPU's kernels take it; the
+ * simulated device passes it to them.
  *
- * Checked kernels (KL_OPF_CHECKED) are total: at a position whose index is out of range they clamp and write 0 (gather)
- * or nothing (scatter), go on, and leave the smallest such position in `fault`. They write every element of their output. */
+ * A checked kernel (KL_OPF_CHECKED) does not stop at an index out of range. At such a position it
+ * writes 0 (gather) or nothing (scatter), goes on, and leaves the smallest such position in
+ * `fault`. It writes every element of its output. */
 #pragma once
 #include "base/error.h"
 #include "base/op.h"
@@ -25,18 +26,18 @@ struct kl_launch {
     const void *params;
     int n_in, n_out;
     const struct kl_arg *in, *out;
-    bool checked; /* false: indices are proved, no test needed */
-    int64_t pos_begin,
-        pos_end;           /* checked kernels: the index positions to do; fault is among them */
-    int64_t fault;         /* out: smallest failing position, KL_NO_FAULT when none */
+    bool checked;               /* false: every index is proved to be in range, no test is needed */
+    int64_t pos_begin, pos_end; /* checked kernels: the index positions to do */
+    int64_t fault;              /* result: the smallest failing position, KL_NO_FAULT when none */
     struct kl_error **err; /* for kernels that fail in other ways (no scratch memory, callbacks) */
-    struct kl_memory *scratch; /* what large scratch memory is taken from; NULL: the heap */
-    /* Runs chunk(arg, 0 .. n-1), in any order on any threads, and returns when all are done. A chunk never waits. */
+    struct kl_memory *scratch; /* the source of large scratch memory; NULL: the heap */
+    /* Runs chunk(arg, 0 .. n-1), in any order on any threads, and returns when all chunks are done.
+     * A chunk never waits. */
     void (*parallel)(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
 };
 
-/* As kl_launch.parallel. */
+/* The type of kl_launch.parallel. */
 typedef void kl_parallel_for(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
 
-/* 0, or a negative code with *l->err set. Faults are no failure of the call. */
+/* 0, or a negative code with *l->err set. A fault does not make the call fail. */
 typedef int kl_kernel_fn(struct kl_launch *l);

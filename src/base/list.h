@@ -1,5 +1,5 @@
-/* list.h - an intrusive doubly linked ring; the link lives in the object, so queueing never allocates.
- * The caller locks. */
+/* list.h - an intrusive doubly linked ring. The link is a member of the object, so that queueing
+ * never allocates. The caller locks. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static inline struct kl_link *kl_list_pop(struct kl_list *l) {
     if (n) kl_list_remove(n);
     return n;
 }
-/* Moves everything in `from` to the end of `to`; from is empty afterwards. */
+/* Moves all elements of `from` to the end of `to`; `from` is empty afterwards. */
 static inline void kl_list_splice(struct kl_list *to, struct kl_list *from) {
     if (kl_list_empty(from)) return;
     from->head.next->prev = to->head.prev;

@@ -1,5 +1,5 @@
-/* op.h - the operations by number, and what their rows in op_list.def say that every layer may know.
- * Everybody may include it; it knows no arrays and no kernels. */
+/* op.h - the operations by number, and the facts of their rows in op_list.def that every layer may
+ * know. Every file may include it. It knows neither arrays nor kernels. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,22 +19,22 @@ enum {
     KL_OPF_BASE_IN_PLACE = 8, /* may write its result into the block of input 0 */
 };
 
-/* How the range of an operation's integer results follows from those of its inputs. */
+/* How the range of an operation's integer results follows from the ranges of its inputs. */
 enum kl_range_rule {
     KL_RANGE_NONE,
-    KL_RANGE_FIRST,     /* that of input 0 */
-    KL_RANGE_VALUES,    /* what holds for inputs 1 and 2 (WHERE) */
-    KL_RANGE_ALL,       /* what holds for every input that has elements */
-    KL_RANGE_LARGER,    /* the larger of the two lower bounds and of the two upper bounds */
-    KL_RANGE_SMALLER,   /* the smaller ones */
-    KL_RANGE_CONVERTED, /* that of input 0 if the result's dtype holds it; bool: 0 and 1 */
-    KL_RANGE_BUILDER,   /* the builder sets it, from the parameters */
+    KL_RANGE_FIRST,     /* the range of input 0 */
+    KL_RANGE_VALUES,    /* the range that holds inputs 1 and 2 (WHERE) */
+    KL_RANGE_ALL,       /* the range that holds every input that has elements */
+    KL_RANGE_LARGER,    /* the larger of the lower bounds, the larger of the upper bounds */
+    KL_RANGE_SMALLER,   /* the smaller of the lower bounds, the smaller of the upper bounds */
+    KL_RANGE_CONVERTED, /* the range of input 0 if the result's dtype holds it; bool: 0 and 1 */
+    KL_RANGE_BUILDER,   /* the builder sets the range, from the parameters */
 };
 
 const char *kl_op_name(enum kl_op_id op);
 unsigned kl_op_flags(enum kl_op_id op);
 enum kl_range_rule kl_op_range_rule(enum kl_op_id op);
-/* The first input that holds indices; 0: none does. */
+/* The number of the first input that holds indices; 0 when no input does. */
 int kl_op_first_index(enum kl_op_id op);
 
 /* ---- element-wise operations that are functions of one or two numbers ---- */
@@ -46,14 +46,14 @@ enum kl_op_takes {
     KL_TAKES_INTEGER, /* integers and bool */
     KL_TAKES_FLOAT,
 };
-/* The dtype of the operands as the kernel sees them. */
+/* In which dtype the kernel computes, that is, the dtype of its operands. */
 enum kl_op_computes {
     KL_COMPUTES_SAME,
-    KL_COMPUTES_INEXACT, /* integers and bool in float32 */
+    KL_COMPUTES_INEXACT, /* integers and bool are computed in float32 */
     KL_COMPUTES_BOOLEAN,
-    KL_COMPUTES_WHOLE,   /* integers and bool never come to the kernel */
-    KL_COMPUTES_COMPLEX, /* real numbers never do */
-    KL_COMPUTES_NO_BOOL, /* bool never does */
+    KL_COMPUTES_WHOLE,   /* there is no kernel for integers and bool */
+    KL_COMPUTES_COMPLEX, /* there is a kernel for complex64 only */
+    KL_COMPUTES_NO_BOOL, /* there is no kernel for bool */
 };
 enum kl_op_gives { KL_GIVES_SAME, KL_GIVES_BOOLEAN, KL_GIVES_REAL_PART, KL_GIVES_CODE };
 
@@ -62,10 +62,11 @@ struct kl_op_map {
     uint8_t takes, computes, gives;
 };
 struct kl_op_map kl_op_map(enum kl_op_id op);
-/* Whether the builder takes an operand of dtype. */
+/* Whether the builder accepts an operand of dtype. */
 bool kl_op_takes(enum kl_op_id op, enum kl_dtype dtype);
-/* Of operands that meet in dtype: what the kernel sees, and what it gives for that. */
+/* For operands promoted to dtype: the dtype that the kernel takes, and the dtype of its result when
+ * it takes `computed`. */
 enum kl_dtype kl_op_compute_dtype(enum kl_op_id op, enum kl_dtype dtype);
 enum kl_dtype kl_op_result_dtype(enum kl_op_id op, enum kl_dtype computed);
-/* Whether operands of dtype come to the operation's kernel as they are. */
+/* Whether the kernel of the operation takes operands of dtype without conversion. */
 bool kl_op_has_kernel_for(enum kl_op_id op, enum kl_dtype dtype);

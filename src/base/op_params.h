@@ -1,5 +1,5 @@
 /* op_params.h - the parameters of operations, as builders write them and kernels read them.
- * Flat structs, copied with the node; arrays of counts lie behind the struct (flexible members). */
+ * Flat structs, copied with the node; arrays of varying length are flexible members. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,42 +13,49 @@ struct kl_arange_params {
     double start, step;
 };
 
-/* SUM, PROD, MAX, MIN, ALL, ANY, LOGSUMEXP over `axes` (sorted, distinct, non-negative). The output keeps reduced axes with size 1. */
+/* SUM, PROD, MAX, MIN, ALL, ANY, LOGSUMEXP over `axes` (sorted, distinct, non-negative). The output
+ * keeps the reduced axes, with size 1. */
 struct kl_reduce_params {
     int n_axes;
     int axes[];
 };
 
-/* VAR: as above; the sum of squared distances is divided by the number of elements less ddof, or by 0. */
+/* VAR: axes as for kl_reduce_params. The sum of squared distances from the mean is divided by the
+ * number of elements minus ddof, or by 0 where that is negative. */
 struct kl_var_params {
     int ddof;
     int n_axes;
     int axes[];
 };
 
-/* CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP: element i has what the elements up to it give (reverse: from it on), itself among them if inclusive. */
+/* CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP: element i of the output combines the input
+ * elements before i (reverse: after i), and element i itself if inclusive. */
 struct kl_scan_params {
     int axis;
     bool reverse, inclusive;
 };
 
-/* PARTITION, ARGPARTITION: element kth of the output (0 or more) is the one that sorting would put there, none before it is larger, none behind it smaller.
- * TOPK: kth counts the largest elements, which are given in ascending order. */
+/* PARTITION, ARGPARTITION: element kth (0 or more) of the output is the element that sorting would
+ * put there; no element before it is larger, none after it is smaller. TOPK: kth is the number of
+ * largest elements to give, in ascending order. */
 struct kl_partition_params {
     int axis, kth;
 };
 
-/* RMS_NORM: in = {x} or {x, weight}; LAYER_NORM: in = {x}, then weight, then bias, if there are. Over the last axis; weight and bias are 1-d, of its length and of x's dtype. */
+/* RMS_NORM: in = {x} or {x, weight}. LAYER_NORM: in = {x}, then weight if has_weight, then bias if
+ * has_bias. They work over the last axis. weight and bias are 1-d, of the length of that axis and
+ * of the dtype of x. */
 struct kl_norm_params {
     float eps;
     bool has_weight, has_bias;
 };
 
-/* ROPE: in = {x, offset} or {x, offset, freqs}. x has at least 3 axes; offset is int32, 0-d or of the length of the first one; freqs is float32, 1-d, of dims / 2 elements. */
+/* ROPE: in = {x, offset} or {x, offset, freqs}. x has at least 3 axes. offset is int32, 0-d or 1-d
+ * with the length of the first axis of x. freqs is float32, 1-d, of dims / 2 elements. */
 struct kl_rope_params {
     int dims;
-    bool traditional, inverse; /* inverse: by the negative angles */
-    float base, scale;         /* base: when there are no freqs */
+    bool traditional, inverse; /* inverse: rotate by the negative angles */
+    float base, scale;         /* base is used when there are no freqs */
 };
 
 /* ARGMAX, ARGMIN, SORT, ARGSORT, CONCATENATE, GATHER_AXIS: one axis, non-negative. */
@@ -56,45 +63,50 @@ struct kl_axis_params {
     int axis;
 };
 
-/* SOFTMAX: over n_axes axes from `axis` on; on devices they are the last ones. */
+/* SOFTMAX: over the n_axes axes that begin with `axis`; on devices these are the last axes. */
 struct kl_softmax_params {
     int axis, n_axes;
 };
 
-/* SLICE and SLICE_UPDATE: per axis of the input. in = {base, update} for the update. */
+/* SLICE, SLICE_UPDATE: values for each axis of the input. SLICE_UPDATE: in = {base, update}. */
 struct kl_slice_params {
     int ndim;
-    int64_t v[]; /* start[ndim], stride[ndim]; the extent is that of the view or update */
+    int64_t v[]; /* start[ndim], stride[ndim]; the view or the update gives the extents */
 };
-struct
-    kl_dims_params { /* RESHAPE, BROADCAST: the target; TRANSPOSE: the permutation; EXPAND_DIMS, SQUEEZE: the axes */
+/* RESHAPE, BROADCAST: the target shape. TRANSPOSE: the permutation. EXPAND_DIMS, SQUEEZE: the
+ * axes. */
+struct kl_dims_params {
     int n;
     int v[];
 };
 
-/* AS_STRIDED: the input is row-contiguous; element (i, j, ...) of the view is its flat element offset + i * strides[0] + j *
- * strides[1] + ... VIEW has no parameters. DEPENDS has none either: in[0] is what the output is a copy of. */
+/* AS_STRIDED: the input is row-contiguous. Element (i, j, ...) of the view is the input's flat
+ * element offset + i * strides[0] + j * strides[1] + ... VIEW has no parameters. DEPENDS has none
+ * either: its output is a copy of in[0]. */
 struct kl_strided_params {
     int ndim;
     int64_t v[]; /* offset, strides[ndim] */
 };
 
-/* DIAGONAL: element i of the last axis is at (i, i + offset) of the two axes, or at (i - offset, i) when offset is negative. The other axes
- * keep their order. */
+/* DIAGONAL: element i of the last axis is at (i, i + offset) of the two axes, or at (i - offset, i)
+ * when offset is negative. The other axes keep their order. */
 struct kl_diagonal_params {
     int offset, axis1, axis2;
 };
 
-/* FACTOR has no parameters: in[0] is a batch of symmetric positive semi-definite matrices A, float32; the output has F with F * transpose(F) = A. */
+/* FACTOR has no parameters. in[0] is a batch of symmetric positive semi-definite float32 matrices
+ * A; the output holds matrices F with F * transpose(F) = A. */
 
-/* RANDOM_BITS: in[0] holds keys, shape (..., 2) uint32; the output has shape keys[:-1] + shape, of unsigned words
- * of width bytes. One Threefry-2x32 stream per key. */
+/* RANDOM_BITS: in[0] holds keys, of shape (..., 2) and dtype uint32. The output has the shape
+ * keys[:-1] + shape and holds unsigned words of `width` bytes. Each key has its own Threefry-2x32
+ * stream. */
 struct kl_bits_params {
     int width; /* 1, 2, 4 or 8 bytes */
 };
 
-/* GATHER: in = {source, index 0, index 1, ...}; axes[k] is the source axis of index k. The output has the indices'
- * common shape followed by slice_sizes (one per source axis). */
+/* GATHER: in = {source, index 0, index 1, ...}; axes[k] is the source axis of index k. The shape
+ * of the output is the common shape of the indices followed by slice_sizes (one for each source
+ * axis). */
 struct kl_gather_params {
     int n_axes; /* = n_in - 1 */
     int ndim;   /* of the source */
@@ -109,8 +121,9 @@ enum kl_scatter_mode {
     KL_SCATTER_MIN
 };
 
-/* SCATTER: in = {base, updates, index 0, index 1, ...}; updates have the indices' common shape followed by one extent
- * per axis of base. Assignment with duplicates: the highest position wins. */
+/* SCATTER: in = {base, updates, index 0, index 1, ...}. The shape of updates is the common shape of
+ * the indices followed by one extent for each axis of base. When an assignment has duplicate
+ * indices, the highest position is the one that stays. */
 struct kl_scatter_params {
     enum kl_scatter_mode mode;
     int n_axes; /* = n_in - 2 */
@@ -123,31 +136,34 @@ struct kl_scatter_axis_params {
     int axis;
 };
 
-/* ATTENTION: in = {q (b, heads, n, d), k (b, kv_heads, m, d), v (b, kv_heads, m, e), mask (b, heads, n, m) if any, sinks (heads) if any}. */
+/* ATTENTION: in = {q (b, heads, n, d), k (b, kv_heads, m, d), v (b, kv_heads, m, e), then mask (b,
+ * heads, n, m) if has_mask, then sinks (heads) if has_sinks}. */
 struct kl_attention_params {
     float scale;
-    bool causal; /* the last query sees all keys, the one before it all but one, ... */
+    bool causal; /* the last query sees all keys, the query before it one key less, and so on */
     bool has_mask, has_sinks;
 };
 
 /* CALL: a C function with a context. It must write every output element or return an error. */
 struct kl_call_params {
-    const char *name; /* in messages; static or living in ctx */
+    const char *name; /* for messages; static or owned by ctx */
     int (*fn)(void *ctx, struct kl_launch *l, struct kl_error **err);
     void *ctx;                  /* one reference, owned by the params */
     void (*release)(void *ctx); /* may be NULL */
-    void (*retain)(
-        void *
-            ctx); /* one more reference, for work in flight; needed on devices when release is set */
-    /* Called when the node dies or fails without having run: a loader counts it as settled. May be NULL. */
+    /* Takes one more reference to ctx, for work in flight. Needed on devices when release is
+     * set. */
+    void (*retain)(void *ctx);
+    /* Called when the node is freed or fails without having run, so that a loader can count the
+     * node as settled. May be NULL. */
     void (*skipped)(void *ctx, struct kl_error *why);
-    size_t
-        workspace_bytes; /* scratch memory that fn gets as an extra output behind the others (uint8) */
-    bool
-        guarded; /* on a device: must not run when an input's fault is set (not safe on arbitrary data) */
+    /* scratch memory for fn, which gets it as an extra uint8 output after the others */
+    size_t workspace_bytes;
+    /* on a device: fn must not run when the fault of an input is set, because it is not safe on
+     * arbitrary data */
+    bool guarded;
 };
 
-/* KERNEL: one reference to its description, owned by the params. */
+/* KERNEL: one reference to its description, owned by the parameters. */
 struct kl_kernel_params {
     struct kl_kernel_desc *desc;
 };

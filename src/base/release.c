@@ -70,7 +70,7 @@ void kl_release_drain(void) {
 }
 
 void kl_release_forked(void) {
-    releases.n_run = releases.n_left; /* those are the parent's */
+    releases.n_run = releases.n_left; /* the parent process runs what is left */
     releases.head = releases.tail = NULL;
     releases.started = false;
     pthread_cond_init(&releases.work, NULL);

@@ -1,7 +1,8 @@
-/* release.h - a thread of its own for releases that run the user's code while others must go on.
+/* release.h - a separate thread that runs destructors of the user, while other threads go on.
  *
- * A destructor may wait for anything. Whoever settles device work, or publishes a ticket, must not
- * run it: it could wait for that very thread. Such releases are left here. Any thread may call. */
+ * A destructor may wait for anything. A thread that settles device work or publishes a ticket must
+ * not run one, because the destructor could wait for that thread. Such releases are given to the
+ * release thread. Any thread may call these functions. */
 #pragma once
 #include "base/thread.h"
 
@@ -11,8 +12,10 @@ struct kl_release {
 };
 
 int kl_release_start(void); /* 0, or KL_ENOMEM */
-/* Runs it there; here and now when there is no such thread and none can be had. */
+/* Runs r on the release thread. Runs it at once on this thread when the release thread does not
+ * exist and cannot be started. */
 void kl_release_later(struct kl_release *r /* taken */);
-void kl_release_drain(
-    void); /* until all that was left before the call has run; not on that thread */
-void kl_release_forked(void); /* in the child: the thread is gone */
+/* Waits until everything given before the call has run. Must not be called on the release
+ * thread. */
+void kl_release_drain(void);
+void kl_release_forked(void); /* called in a forked child, which has no release thread */

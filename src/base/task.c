@@ -3,7 +3,8 @@
 
 #include "base/op_params.h"
 
-/* One kernel serves several operations of the API; messages name the one that was called. */
+/* One kernel serves several operations of the API; a message must name the operation that the user
+ * called. */
 const char *kl_task_name(const struct kl_task *t) {
     static const char *const scatters[] = {"scatter", "scatter_add", "scatter_prod", "scatter_max",
                                            "scatter_min"};

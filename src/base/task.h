@@ -1,5 +1,5 @@
-/* task.h - one operation that has been committed: what streams queue and backends execute.
- * Embedded in a graph node, so queueing never allocates. */
+/* task.h - one committed operation: streams queue tasks, backends execute them.
+ * A task is a member of a graph node, so that queueing never allocates. */
 #pragma once
 #include "base/list.h"
 #include "base/op.h"
@@ -12,31 +12,32 @@ struct kl_task {
     int n_in, n_out;
     struct kl_tensor **in;  /* live until release_inputs */
     struct kl_tensor **out; /* live until finish */
-    const void *params;     /* of base/op_params.h by op; lives as long as the task */
+    const void *params;     /* a struct of base/op_params.h, by op; lives as long as the task */
     size_t params_bytes;
     uint64_t ticket; /* on its stream */
-    struct kl_buffer
-        *workspace;     /* scratch bytes of this kernel alone, bound like an output; NULL: none */
+    /* scratch memory of this kernel alone, bound like an output; NULL: none */
+    struct kl_buffer *workspace;
     bool proved;        /* every index is known to be in range: the unchecked kernel may run */
-    uint64_t submitter; /* number of the thread that committed it */
+    uint64_t submitter; /* number of the thread that committed the task */
     /* Whether the task alone owns input i and its buffer, so that its block may be written. */
     bool (*owns_input)(struct kl_task *t, int i);
-    /* Whether nobody but the task and `readers` inputs of other tasks knows its only output. */
+    /* Whether only the task and `readers` inputs of other tasks refer to its only output. */
     bool (*read_only_by)(struct kl_task *t, int readers);
-    void (*release_inputs)(struct kl_task *t); /* drops them; n_in becomes 0 */
-    void (*finish)(struct kl_task *t);         /* drops everything; t is gone */
+    void (*release_inputs)(struct kl_task *t); /* drops the inputs; n_in becomes 0 */
+    void (*finish)(struct kl_task *t);         /* drops everything; t may be freed */
 };
 
-/* Several element-wise operations over one shape, which a backend may run as one: what each step takes from the steps before it. */
+/* A group: several element-wise operations over one shape, which a backend may run as one kernel.
+ * Each step says which of its operands are results of earlier steps. */
 enum {
     KL_GROUP_STEPS = 16,
-    KL_GROUP_INPUTS = 16,  /* that lie in memory, over all steps */
-    KL_GROUP_OPERANDS = 3, /* of a step */
+    KL_GROUP_INPUTS = 16,  /* operands in memory, over all steps */
+    KL_GROUP_OPERANDS = 3, /* operands of one step */
 };
 struct kl_group_step {
     struct kl_task *task;
-    int from[KL_GROUP_OPERANDS]; /* the earlier step that makes input k; -1: it lies in memory */
-    bool stored; /* its output is bound to memory; else only steps of the group ever read it */
+    int from[KL_GROUP_OPERANDS]; /* the earlier step that makes input k; -1: it is in memory */
+    bool stored; /* the output is bound to memory; false: only steps of the group ever read it */
 };
 
 const char *kl_task_name(const struct kl_task *t); /* the operation's name in messages */

@@ -1,4 +1,5 @@
-/* tensor.c - see tensor.h. Shapes and strides as plain numbers; no memory is touched. */
+/* tensor.c - see tensor.h. Works on shapes and strides as plain numbers, and never touches
+ * memory. */
 #include "base/tensor.h"
 
 enum { MAX_LONG_AXES = 62 }; /* axes longer than 1 that a shape under 2^62 elements can have */
@@ -12,7 +13,7 @@ void kl_strides_row_major(int ndim, const int *dims, int64_t *strides) {
 }
 
 /* Whether the axes longer than 1 can be ordered so that each stride is the product of the extents
- * before; repeats: but for those of stride 0. */
+ * of the axes before. If `repeats`, axes of stride 0 are left out. */
 static bool is_dense(int ndim, const int *dims, const int64_t *strides, bool repeats) {
     int order[MAX_LONG_AXES], n = 0;
     for (int i = 0; i < ndim; i++) {
@@ -33,7 +34,7 @@ static bool is_dense(int ndim, const int *dims, const int64_t *strides, bool rep
 uint8_t kl_layout_of(int ndim, const int *dims, const int64_t *strides) {
     uint8_t layout = KL_ROW_CONTIGUOUS | KL_COL_CONTIGUOUS | KL_DENSE;
     for (int i = 0; i < ndim; i++)
-        if (dims[i] == 0) return layout; /* no element can contradict it */
+        if (dims[i] == 0) return layout; /* no element can contradict any of the flags */
     int64_t step = 1;
     for (int i = ndim - 1; i >= 0; i--) {
         if (dims[i] == 1) continue;
@@ -64,8 +65,9 @@ bool kl_fills_memory(const struct kl_tensor *t) {
 
 bool kl_shape_size(int ndim, const int *dims, size_t item_bytes, int64_t *size) {
     const uint64_t limit = UINT64_C(1) << 62;
-    uint64_t n =
-        1; /* of the extents that are not 0: also the strides of an empty shape stay in range */
+    /* The product of the extents that are not 0. Zeros are left out so that the strides of an empty
+     * shape stay in range, too. */
+    uint64_t n = 1;
     bool empty = false;
     for (int i = 0; i < ndim; i++) {
         if (dims[i] < 0) return false;

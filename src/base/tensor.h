@@ -1,4 +1,4 @@
-/* tensor.h - how a value lies in its buffer: what kernels need to know, no more.
+/* tensor.h - how a value is laid out in its buffer: what kernels need to know, and no more.
  * Shape and strides are final when the array is built. */
 #pragma once
 #include <stdbool.h>
@@ -9,10 +9,10 @@
 #include "base/fate.h"
 
 enum {
-    KL_ROW_CONTIGUOUS =
-        1, /* strides are those of a dense row-major array (axes of size 1 do not matter) */
-    KL_COL_CONTIGUOUS = 2, /* the same, column-major */
-    KL_DENSE = 4,          /* the elements fill `size` consecutive places, in some order of axes */
+    /* the strides are those of a dense row-major array (axes of size 1 do not matter) */
+    KL_ROW_CONTIGUOUS = 1,
+    KL_COL_CONTIGUOUS = 2, /* the same for a column-major array */
+    KL_DENSE = 4, /* the elements fill `size` consecutive places, in some order of the axes */
 };
 
 struct kl_tensor {
@@ -31,7 +31,8 @@ struct kl_tensor {
 void kl_strides_row_major(int ndim, const int *dims, int64_t *strides);
 /* The layout flags of a shape with these strides. */
 uint8_t kl_layout_of(int ndim, const int *dims, const int64_t *strides);
-/* Whether the elements are KL_DENSE, those of broadcast axes, whose stride is 0, counted once. */
+/* Whether the elements are KL_DENSE when broadcast axes (stride 0) are left out. */
 bool kl_fills_memory(const struct kl_tensor *t);
-/* The number of elements; false when it, or elements * item_bytes, is over 2^62. */
+/* Computes the number of elements. False when that number, or that number * item_bytes, is over
+ * 2^62. */
 bool kl_shape_size(int ndim, const int *dims, size_t item_bytes, int64_t *size);

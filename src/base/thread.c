@@ -1,4 +1,4 @@
-/* thread.c - pthread behind the few things the library needs. */
+/* thread.c - the parts of pthread that the library needs. */
 #include "base/thread.h"
 
 #include <sched.h>
@@ -17,7 +17,7 @@ void kl_assert_failed(const char *what, const char *file, int line) {
 }
 #endif
 
-/* ---- who a thread is ---- */
+/* ---- thread numbers ---- */
 
 struct at_exit {
     void (*fn)(void *);
@@ -27,7 +27,7 @@ struct at_exit {
 struct self {
     uint64_t id;
     struct kl_link link;     /* in living.list; guarded by living.mu */
-    struct at_exit *at_exit; /* run last in, first out */
+    struct at_exit *at_exit; /* run in reverse order */
 };
 
 static struct {
@@ -38,7 +38,7 @@ static struct {
 static pthread_key_t self_key;
 static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 static bool self_key_ok;
-static __thread uint64_t self_id; /* what self_key's value says, without the call */
+static __thread uint64_t self_id; /* the id in self_key's value, readable without a call */
 
 static void self_ended(void *arg) {
     struct self *self = arg;
@@ -112,7 +112,7 @@ struct start {
     char name[16];
 };
 
-static _Atomic(int) n_starting; /* threads whose struct start is still there */
+static _Atomic(int) n_starting; /* threads whose struct start is not freed yet */
 
 static void *thread_main(void *arg) {
     struct start s = *(struct start *)arg;
@@ -144,7 +144,7 @@ int kl_thread_start(void (*fn)(void *), void *arg, const char *name) {
     int rc = kl_alloc_should_fail() ? -1 : pthread_attr_init(&attr);
     if (rc) goto fail;
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    /* The user's signal handlers run on the user's threads. */
+    /* Signals are blocked, because the user's handlers must run on the user's threads. */
     sigset_t all, old;
     atomic_fetch_add(&n_starting, 1);
     sigfillset(&all);
@@ -247,7 +247,8 @@ void kl_parker_deinit(struct kl_parker *p) {
 }
 
 void kl_parker_set(struct kl_parker *p) {
-    /* Signalled inside the lock: the sleeper owns the memory and may leave as soon as it is out. */
+    /* The signal is sent inside the lock: the sleeper owns the memory and may free it as soon as
+     * the lock is open. */
     pthread_mutex_lock(&p->m);
     p->set = true;
     pthread_cond_signal(&p->c);

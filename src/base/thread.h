@@ -1,4 +1,4 @@
-/* thread.h - mutexes that know their holder in debug builds, conditions, and who a thread is. */
+/* thread.h - mutexes that know their holder in debug builds, conditions, and thread numbers. */
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,10 +11,11 @@
 struct kl_mutex {
     pthread_mutex_t m;
 #ifdef KL_DEBUG
-    _Atomic(uint64_t) holder; /* kl_thread_self()->id, 0: free */
+    _Atomic(uint64_t) holder; /* a mark of the thread that holds it; 0: free */
 #endif
 };
-/* Critical sections here are short, so a thread that finds one taken spins a little before it sleeps, where the C library can. */
+/* Critical sections here are short. A thread that finds a mutex locked therefore spins a little
+ * before it sleeps, where the C library supports that. */
 #ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
 #define KL_PTHREAD_MUTEX_INIT PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
 #else
@@ -34,28 +35,33 @@ void kl_mutex_lock(struct kl_mutex *mu);
 void kl_mutex_unlock(struct kl_mutex *mu);
 void kl_cond_wait(pthread_cond_t *c, struct kl_mutex *mu); /* as pthread_cond_wait, mu held */
 void kl_cond_timedwait(pthread_cond_t *c, struct kl_mutex *mu, const struct timespec *until);
-bool kl_mutex_held(
-    struct kl_mutex *mu); /* by this thread; debug builds only, else true. For assertions. */
+/* Whether this thread holds mu. Known in debug builds only; always true in others. For
+ * assertions. */
+bool kl_mutex_held(struct kl_mutex *mu);
 
-/* The number of the calling thread: unique in the process, never reused. 0 when it cannot be remembered (no memory). */
+/* The number of the calling thread: unique in the process, never reused. 0 when there is no memory
+ * to remember it. */
 uint64_t kl_thread_id(void);
-/* Whether the thread of that number has not exited yet; false for 0. Takes a leaf lock: for rare paths. */
+/* Whether the thread of that number has not exited yet; false for 0. It takes a leaf lock and
+ * searches a list, so it is for rare paths. */
 bool kl_thread_alive(uint64_t id);
-struct kl_mutex *kl_threads_mutex(void); /* that lock, for fork */
-/* `fn(arg)` when the calling thread exits, before its kl_thread ends; -1 when it cannot be arranged. */
+struct kl_mutex *kl_threads_mutex(void); /* the leaf lock of the list of threads, for fork */
+/* Has fn(arg) called when the calling thread exits, before its number is given up. 0 or
+ * KL_ENOMEM. */
 int kl_thread_at_exit(void (*fn)(void *), void *arg);
 
-/* The processors that the calling thread, and whoever it starts, may run on, which may be fewer than the machine has (taskset, a container's or a job's share); at least 1. */
+/* The number of processors on which the calling thread, and the threads that it starts, may run. At
+ * least 1. It may be less than the machine has (taskset, a container, a job's share). */
 int kl_n_processors(void);
 
 /* Starts a detached thread with all signals blocked. 0, or KL_ENOMEM. */
 int kl_thread_start(void (*fn)(void *), void *arg, const char *name);
 #ifdef KL_TEST_HOOKS
-/* Until no thread is on its way any more: each has freed what told it where to begin. */
+/* Waits until every thread that was started has freed the arguments of its start. */
 void kl_threads_until_begun(void);
 #endif
 
-/* One thread sleeps, another wakes it. On the sleeper's stack. */
+/* One thread sleeps, another wakes it. The struct is on the sleeper's stack. */
 struct kl_parker {
     pthread_mutex_t m;
     pthread_cond_t c;
@@ -64,7 +70,7 @@ struct kl_parker {
 void kl_parker_init(struct kl_parker *p);
 void kl_parker_deinit(struct kl_parker *p);
 void kl_parker_set(struct kl_parker *p);
-void kl_parker_wait(struct kl_parker *p); /* until set */
+void kl_parker_wait(struct kl_parker *p); /* sleeps until kl_parker_set was called */
 
 #ifdef KL_DEBUG
 void kl_assert_failed(const char *what, const char *file, int line) __attribute__((noreturn));
@@ -72,7 +78,8 @@ void kl_assert_failed(const char *what, const char *file, int line) __attribute_
 #else
 #define kl_assert(x) ((void)0)
 #endif
-/* Walks whole structures: in builds with KEEL_SELF_CHECKS, which are the debug and sanitizer ones. */
+/* For checks that walk whole structures. Active in builds with KEEL_SELF_CHECKS, that is, in debug
+ * and sanitizer builds. */
 #ifdef KL_SELF_CHECKS
 #define kl_assert_slow(x) kl_assert(x)
 #else

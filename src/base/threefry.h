@@ -1,6 +1,6 @@
 /* threefry.h - the counter-based generator Threefry-2x32 with 20 rounds (Salmon et al., 2011), and
- * how a key's stream of 32-bit words is cut from it. Used by the kernel of RANDOM_BITS and for the
- * process-wide key sequence. */
+ * how the stream of 32-bit words of a key is made from it. The kernel of RANDOM_BITS and the
+ * process-wide sequence of keys use it. */
 #pragma once
 #include <stdint.h>
 
@@ -26,8 +26,9 @@ static inline struct kl_threefry kl_threefry_2x32(struct kl_threefry key, uint32
     return (struct kl_threefry){{a, b}};
 }
 
-/* Words of a stream come in pairs: with h = ceil(n_words / 2), pair i gives word i and word h + i
- * from counters (i, h + i); an odd stream's last pair gives one word only and counts (h - 1, 0). */
+/* The words of a stream come in pairs. With h = ceil(n_words / 2), pair i gives word i and word
+ * h + i, from the counters (i, h + i). When n_words is odd, the last pair gives one word only, from
+ * the counters (h - 1, 0). */
 static inline struct kl_threefry kl_threefry_pair(struct kl_threefry key, int64_t n_words,
                                                   int64_t i) {
     int64_t h = (n_words + 1) / 2;

@@ -2,7 +2,8 @@
 #include "base/timeline.h"
 
 enum { N_LOCKS = 12 };
-/* A cache line each: threads that take different ones must not meet. */
+/* Each lock has its own cache line, so that threads that take different locks do not slow each
+ * other down. */
 static struct {
     _Alignas(64) struct kl_mutex mu;
 } locks[N_LOCKS] = {[0 ... N_LOCKS - 1] = {KL_MUTEX_INIT}};
@@ -36,7 +37,8 @@ static void wake_satisfied(struct kl_timeline *t) {
     struct kl_list woken;
     kl_list_init(&woken);
     kl_mutex_lock(t->mu);
-    /* Read again under the lock: whoever published meanwhile saw the bit too, but may find the list already taken. */
+    /* The word is read again under the lock: another thread that published meanwhile saw the bit,
+     * too, but may find that this call has already taken the list. */
     uint64_t done = atomic_load_explicit(&t->word, memory_order_seq_cst) >> 1;
     for (struct kl_link *n = t->waiters.head.next, *next; n != &t->waiters.head; n = next) {
         next = n->next;

@@ -23,7 +23,7 @@ void kl_test_set_validating(bool on) {
 }
 #endif
 
-/* The top half tells a guard from data; the bottom half tells the tenants apart. */
+/* The upper half distinguishes a guard from data; the lower half distinguishes the tenants. */
 uint64_t kl_guard_word(uint64_t tenant) {
     return 0x9A4DC0DE00000000u | (tenant & 0xFFFFFFFFu);
 }

@@ -1,4 +1,4 @@
-/* array.c - arrays and nodes: building and freeing. Evaluation is eval.c. */
+/* array.c - builds and frees arrays and nodes. eval.c evaluates them. */
 #include "graph/array.h"
 
 #include <string.h>
@@ -13,25 +13,28 @@
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 
-/* ---- freeing: never recursive ---- */
+/* ---- freeing, without recursion ---- */
 
 /* Drops one reference; true when it was the last and the caller must free the array. */
 static bool drop(struct kl_array *a) {
     return kl_refs_drop(&a->refs);
 }
 
-/* Everything of n but its outputs; inputs that die go in front of `dead`. */
+/* Frees everything of n but its outputs. Inputs whose last reference this was are put in front of
+ * `dead`. */
 static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead);
 
-/* Array a has lost its last reference: frees its parts; what dies with it goes in front of `dead`. */
+/* Array a has lost its last reference: frees its parts. Arrays that lose their last reference by
+ * this are put in front of `dead`. */
 static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
-    struct kl_node *n = a->node; /* nobody else can reach it */
+    struct kl_node *n = a->node; /* no other thread can reach a */
     if (n && kl_refs_drop(&n->refs)) dead = node_free(n, dead);
     struct kl_parts *parts = a->parts;
     if (parts && a->t.fate == &parts->fate && a->t.buffer == &parts->buffer &&
         kl_parts_sole_owner(parts)) {
-        kl_parts_free(
-            parts); /* the common case: no view, nobody in flight; six atomic operations less */
+        /* The common case: no view shares the parts and no work uses them. This saves six atomic
+         * operations. */
+        kl_parts_free(parts);
         return dead;
     }
     kl_fate_release(a->t.fate);
@@ -43,8 +46,9 @@ static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
     return dead;
 }
 
-/* One output of several: the node owns a reference on each as long as it lives, so what counts is whether anybody else
- * does. Decided under the commit lock, because a commit may claim the node through a sibling at this moment. */
+/* For one output of several. The node owns a reference to each of its outputs as long as it lives,
+ * so the question is whether anybody else owns one. It is decided under the commit lock, because a
+ * commit may claim the node through another output at this moment. */
 static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
     kl_commit_lock();
     bool last = drop(a);
@@ -66,7 +70,7 @@ static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
     return dead;
 }
 
-/* Drops a reference and pushes a on `dead` when it was the last. */
+/* Drops a reference to a, and puts a in front of `dead` when it was the last one. */
 static struct kl_array *drop_onto(struct kl_array *a, struct kl_array *dead) {
     if (a->multi) return drop_multi(a, dead);
     if (!drop(a)) return dead;
@@ -121,7 +125,7 @@ static size_t array_bytes(int ndim) {
     return align16(sizeof(struct kl_array) + (size_t)ndim * (sizeof(int64_t) + sizeof(int)));
 }
 
-/* An array without node in memory of array_bytes(ndim). strides NULL: row-major. */
+/* An array without a node, in memory of array_bytes(ndim). strides NULL: row-major. */
 static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const int *dims,
                        const int64_t *strides, int64_t size, int64_t offset, struct kl_fate *fate,
                        struct kl_buffer *buffer) {
@@ -153,8 +157,8 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
     a->t.layout = kl_layout_of(ndim, own_dims, own_strides);
 }
 
-/* A row-major array with a buffer of its own, in memory of own_bytes(ndim); fate NULL: a pending one of its own too. `more`: how many
- * other parts share the allocation. */
+/* A row-major array with its own buffer, in memory of own_bytes(ndim). fate NULL: it also gets its
+ * own pending fate. `more`: how many other parts share the allocation. */
 static size_t own_bytes(int ndim) {
     return array_bytes(ndim) + align16(sizeof(struct kl_parts));
 }
@@ -169,7 +173,7 @@ static struct kl_array *array_init_own(void *memory, enum kl_dtype dtype, int nd
     return a;
 }
 
-/* The fate given is taken, also on failure. */
+/* Takes the fate, also on failure. */
 static struct kl_array *array_new(enum kl_dtype dtype, int ndim, const int *dims, int64_t size,
                                   struct kl_fate *fate) {
     void *memory = kl_malloc(own_bytes(ndim));
@@ -247,7 +251,7 @@ int kl_array_new_scalar(struct kl_array **out, double x, enum kl_dtype dtype,
         uint8_t u8;
         uint32_t u32;
     } v = {0};
-    /* Whole numbers are what callers pass for integer types; they must fit. */
+    /* Callers pass whole numbers for integer types; the number must fit into the type. */
     switch (dtype) {
     case KL_BOOL: v.u8 = x != 0; break;
     case KL_U8:
@@ -259,7 +263,7 @@ int kl_array_new_scalar(struct kl_array **out, double x, enum kl_dtype dtype,
     case KL_U64: v.u64 = x < 9.2e18 ? (uint64_t)(int64_t)x : (uint64_t)x; break;
     case KL_I64: v.u64 = (uint64_t)(int64_t)x; break;
     case KL_F16:
-        v.u16 = kl_f32_to_f16(kl_f64_to_f32_odd(x)); /* rounds once */
+        v.u16 = kl_f32_to_f16(kl_f64_to_f32_odd(x)); /* so that the value is rounded only once */
         break;
     case KL_BF16: v.u16 = kl_f32_to_bf16(kl_f64_to_f32_odd(x)); break;
     case KL_F32: v.f32 = (float)x; break;
@@ -284,7 +288,8 @@ int kl_array_new_failed(struct kl_array **out, enum kl_dtype dtype, int ndim, co
 static bool owns_input(struct kl_task *t, int i) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     struct kl_array *a = n->in[i];
-    /* With one reference to the array, ours, nobody can be taking another; likewise for the buffer. */
+    /* The only reference to the array is the task's, so no other thread can take one. The same
+     * holds for the buffer. */
     return !n->keep && atomic_load_explicit(&a->refs, memory_order_acquire) == 1 &&
            a->node == NULL && kl_buffer_sole_owner(a->t.buffer);
 }
@@ -292,7 +297,8 @@ static bool owns_input(struct kl_task *t, int i) {
 static bool read_only_by(struct kl_task *t, int readers) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     struct kl_array *a = n->out[0];
-    /* The task has a reference, and each input that is this array. Nobody else can take one from them. */
+    /* The task has a reference, and so has each input that is this array. No other thread can take
+     * a reference from these. */
     return !n->keep && n->n_out == 1 && !a->multi &&
            atomic_load_explicit(&a->refs, memory_order_acquire) == 1 + (uint32_t)readers &&
            a->node == NULL && kl_buffer_sole_owner(a->t.buffer);
@@ -311,8 +317,9 @@ static void release_inputs(struct kl_task *t) {
 static void finish(struct kl_task *t) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     struct kl_array *dead = NULL;
-    if (n->n_out ==
-        1) { /* the node first: it is a part of the output's allocation, which is then freed at one go */
+    /* The node is released first: it is a part of the allocation of the output, which is then freed
+     * at once. */
+    if (n->n_out == 1) {
         struct kl_array *a = n->out[0];
         kl_node_release(n);
         kl_array_release(a);
@@ -328,7 +335,7 @@ static size_t node_bytes(size_t params_bytes, int n_in, int n_out) {
            params_bytes;
 }
 
-/* A node in memory of node_bytes; inputs are retained. */
+/* A node in memory of node_bytes. It retains its inputs. */
 static void node_init(struct kl_node *n, struct kl_parts *parts, const struct kl_operation *o,
                       int n_out) {
     const int n_in = o->n_in;
@@ -366,7 +373,7 @@ static void set_out(struct kl_node *n, int i, struct kl_array *a) {
     n->task.out[i] = &a->t;
 }
 
-/* Node and output in one allocation: what nearly every operation is. */
+/* A node and its only output in one allocation. Nearly every operation is built this way. */
 static int node_with_output(struct kl_node **node, const struct kl_out_spec *spec,
                             const struct kl_operation *o, struct kl_error **err) {
     int64_t size;
@@ -381,7 +388,8 @@ static int node_with_output(struct kl_node **node, const struct kl_out_spec *spe
     return KL_OK;
 }
 
-/* Several outputs: allocations of their own, since they live apart. */
+/* A node and several outputs, each in its own allocation, because they are freed at different
+ * times. */
 static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_out_spec *specs,
                              const struct kl_operation *o, struct kl_error **err) {
     struct kl_node *n = kl_malloc(node_bytes(o->params_bytes, o->n_in, n_out));
@@ -398,7 +406,7 @@ static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_o
             break;
         }
         a->multi = true;
-        atomic_store(&a->refs, 2); /* the caller's and the node's */
+        atomic_store(&a->refs, 2); /* the caller's reference and the node's */
         set_out(n, made, a);
     }
     *node = n;
@@ -407,7 +415,7 @@ static int node_with_outputs(struct kl_node **node, int n_out, const struct kl_o
     return rc;
 }
 
-/* Takes back what was built: what the parameters own stays the caller's. */
+/* Frees a node that could not be completed. What the parameters own stays the caller's. */
 static void abandon(struct kl_node *n) {
     n->task.op = KL_OP_COPY;
     struct kl_array *dead = NULL;
@@ -475,7 +483,8 @@ int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params
     a->has_range = base->has_range && dtype == (enum kl_dtype)base->t.dtype;
     a->lo = base->lo;
     a->hi = base->hi;
-    /* A view of a settled value needs nobody to make it; tracers keep the step for the rules of transforms. */
+    /* A view of a settled value needs no node to make it. A tracer keeps its node for the rules of
+     * transforms. */
     if (!kl_fate_settled(base->t.fate) || base->trace_level) {
         struct kl_node *n = kl_malloc(node_bytes(params_bytes, 1, 1));
         if (!n) {
@@ -502,7 +511,7 @@ int kl_array_view(struct kl_array **out, enum kl_op_id op, const void *params, s
 struct kl_stream *kl_array_stream(struct kl_array *a) {
     kl_commit_lock();
     struct kl_node *n = a->node;
-    while (n && !n->stream && n->n_in > 0) n = n->in[0]->node; /* a view: where its base is made */
+    while (n && !n->stream && n->n_in > 0) n = n->in[0]->node; /* a view: go to its base */
     struct kl_stream *s = n && !n->claimed ? n->stream : NULL;
     kl_commit_unlock();
     return s;

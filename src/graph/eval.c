@@ -1,8 +1,9 @@
 /* eval.c - commit, then run.
  *
- * A commit walks the graph under the commit lock, claims every node that nobody has claimed, gives all tickets on all
- * streams and appends the tasks. Whatever can fail happens before the first claim. All streams therefore see evaluations in one
- * total order, and every wait points to an earlier ticket of it. */
+ * A commit walks the graph under the commit lock, claims every node that is not claimed yet, gives
+ * the tickets on all streams, and appends the tasks. Everything that can fail happens before the
+ * first claim. All streams therefore see evaluations in one total order, and every wait is for an
+ * earlier ticket of that order. */
 #include "base/alloc.h"
 #include "base/failures.h"
 #include "graph/node.h"
@@ -10,15 +11,15 @@
 
 struct visit {
     struct kl_node *node;
-    int next; /* input to look at next */
+    int next; /* number of the next input to visit */
 };
 
-/* Room for walks, reused by all of them; commit lock. */
+/* Memory that all walks reuse; guarded by the commit lock. */
 static struct {
     struct visit *stack;
     struct kl_node **order; /* producers before consumers */
     size_t n_stack, stack_room, n_order, order_room;
-    uint64_t mark; /* of the present walk */
+    uint64_t mark; /* number of the present walk */
 } walk;
 
 static int grow(void **v, size_t *room, size_t item, struct kl_error **err) {
@@ -30,7 +31,7 @@ static int grow(void **v, size_t *room, size_t item, struct kl_error **err) {
     return KL_OK;
 }
 
-/* Puts the node of a on the stack unless there is nothing to do for it. */
+/* Puts the node of a on the stack unless there is nothing to do for that node. */
 static int push(struct kl_array *a, struct kl_error **err) {
     struct kl_node *n = a->node;
     if (!n || n->claimed || n->mark == walk.mark) return KL_OK;
@@ -44,7 +45,7 @@ static int push(struct kl_array *a, struct kl_error **err) {
     return KL_OK;
 }
 
-/* Fills walk.order. Changes nothing but marks, so it may fail half way. */
+/* Fills walk.order. It changes nothing but marks, so it may fail half way. */
 static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     walk.mark++;
     walk.n_stack = walk.n_order = 0;
@@ -53,7 +54,7 @@ static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **e
         while (walk.n_stack) {
             struct visit *v = &walk.stack[walk.n_stack - 1];
             if (v->next < v->node->n_in) {
-                KL_TRY(push(v->node->in[v->next++], err)); /* v may have moved */
+                KL_TRY(push(v->node->in[v->next++], err)); /* push may move the memory of v */
                 continue;
             }
             if (walk.n_order == walk.order_room) {
@@ -80,7 +81,8 @@ bool kl_node_is_valid(const struct kl_node *n) {
     return true;
 }
 
-/* A view is made when its base is: it only lets go of the base. */
+/* Claims the node of a view. A view is made when its base is made, so the node only drops the
+ * base. */
 static void claim_view(struct kl_node *n, struct kl_list *garbage) {
     if (n->keep) return;
     n->out[0]->node = NULL;
@@ -96,35 +98,37 @@ static void claim(struct kl_node *n, uint64_t self) {
         struct kl_array *a = n->out[i];
         a->t.fate->timeline = kl_stream_timeline(n->stream);
         a->t.fate->ticket = n->task.ticket;
-        if (!a->multi) kl_array_retain(a); /* of several outputs the node owns each already */
+        if (!a->multi) kl_array_retain(a); /* a node with several outputs owns them already */
     }
-    if (n->keep) { /* the task's references; the node keeps its own for the rules of transforms */
+    if (n->keep) { /* references for the task; the node keeps its own for the rules of transforms */
         atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
         for (int i = 0; i < n->n_in; i++) kl_array_retain(n->in[i]);
-    } else { /* the outputs let go of the node, which is the task's alone from here on */
+    } else { /* the outputs drop the node, which from here on belongs to the task alone */
         for (int i = 0; i < n->n_out; i++) n->out[i]->node = NULL;
     }
     kl_stream_stage(n->stream, &n->task);
 }
 
-/* Where this thread's last commit ended: callers that hand over more than that stream can take are slowed down there. */
+/* The stream of this thread's last commit. A caller that hands over more than that stream can take
+ * is slowed down there. */
 static __thread struct kl_stream *last_stream;
 
-struct kept { /* a stream whose role the committing caller holds, and how far it wants it run */
+struct kept { /* a stream whose role the committing caller holds, and how far to run it */
     struct kl_stream *stream;
     uint64_t ticket;
 };
 
-/* Whether s is a device's, and has nothing to do but the last n tasks. */
+/* Whether s belongs to a device and has nothing to do but the last n tasks. */
 static bool idle_device(struct kl_stream *s, uint64_t last_ticket, uint64_t n) {
     return kl_stream_device_type(s) == KL_GPU &&
            last_ticket - kl_timeline_done(kl_stream_timeline(s)) <= n;
 }
 
-/* The role of the last node's stream stays with the caller when it is free: always, or when it is that of a device that stands idle. */
+/* Commits the arrays. The caller keeps the role of the last node's stream when that role is free:
+ * always, or only for a device that is idle. */
 static int commit(struct kl_array *const *arrays, size_t n, bool always, struct kept *kept,
                   struct kl_error **err) {
-    struct kl_list garbage; /* of view nodes, freed outside the lock */
+    struct kl_list garbage; /* of view nodes, which are freed outside the lock */
     kl_list_init(&garbage);
     uint64_t self = kl_thread_id();
     kl_commit_lock();
@@ -143,7 +147,7 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
     if (last) {
         struct kl_stream *s = last_stream = last->stream;
         uint64_t ticket = last->task.ticket;
-        /* From here on the tasks may run and be gone. */
+        /* From here on the tasks may run, and may be freed. */
         bool keep = always || idle_device(s, ticket, n_claimed);
         if (kl_streams_append(keep ? s : NULL)) *kept = (struct kept){s, ticket};
     }
@@ -191,7 +195,8 @@ int kl_async_eval(struct kl_array *const *arrays, size_t n, struct kl_error **er
     struct kept kept = {NULL, 0};
     KL_TRY(prepare(arrays, n, err));
     KL_TRY(commit(arrays, n, false, &kept, err));
-    /* A device that stands idle would wait for a thread of the pool to wake up, which takes longer than to give it its work. */
+    /* Waking a thread of the pool takes longer than encoding the work here, and an idle device
+     * would have to wait for it. */
     if (kept.stream) kl_stream_run_kept(kept.stream, UINT64_MAX);
     return KL_OK;
 }

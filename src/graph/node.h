@@ -1,24 +1,26 @@
-/* node.h - a node: one operation with its inputs and outputs, which becomes the task that streams queue. Inside graph/ and transforms/. */
+/* node.h - a node: one operation with its inputs and outputs. It becomes the task that streams
+ * queue. Included inside graph/ and transforms/ only. */
 #pragma once
 #include "base/task.h"
 #include "graph/array.h"
 
 struct kl_node {
-    struct kl_task task;      /* in and out point to the tensors of the arrays below */
+    struct kl_task task;      /* task.in and task.out point to the tensors of the arrays below */
     struct kl_parts *parts;   /* the allocation shared with its only output; NULL: its own */
-    _Atomic(uint32_t) refs;   /* its output array(s) as one, and the task once claimed */
+    _Atomic(uint32_t) refs;   /* one for all output arrays together, one for the claimed task */
     struct kl_stream *stream; /* borrowed; streams are immortal */
-    uint64_t mark;            /* the walk that last saw it; commit lock */
-    bool claimed;             /* committed: a task, or already done; commit lock */
-    bool keep;                /* an output is a tracer: inputs are kept after evaluation; fixed */
+    uint64_t mark;            /* number of the last walk that saw the node; commit lock */
+    bool claimed;             /* committed: it is a task, or already done; commit lock */
+    bool keep;                /* an output is a tracer: inputs stay after evaluation; fixed */
     int n_in, n_out;          /* n_in becomes 0 when inputs are dropped */
     struct kl_array **in;     /* owned */
-    struct kl_array *
-        *out; /* known weakly; owned by the task once claimed, and always when n_out > 1 */
+    /* not owned until the task is claimed, which then owns them; always owned when n_out > 1 */
+    struct kl_array **out;
 };
 
-/* Whether n may be claimed now: its outputs know it, and each input is made already or by a node that
- * is claimed. Commit lock. For self-checks and their tests. */
+/* Whether n may be claimed now: its outputs point to n, and each input is already made or belongs
+ * to a claimed node. The caller holds the commit lock. For self-checks and their tests. */
 bool kl_node_is_valid(const struct kl_node *n);
-/* Releases all inputs of n and n itself; no lock is held. */
+/* Drops one reference to n; the last one releases all its inputs and frees n. The caller holds no
+ * lock. */
 void kl_node_release(struct kl_node *n);

@@ -6,8 +6,8 @@
 static bool fits(const struct kl_array *indices, int64_t size, int64_t extent) {
     if (indices->t.size == 0) return true;
     if (!indices->has_range) return false;
-    /* A negative index counts from the end; where more than one element is taken it may not be near
-     * it. */
+    /* A negative index counts from the end. Where more than one element is taken, it could be too
+     * near the end, so no negative index is accepted then. */
     int64_t lowest = extent <= 1 ? -size : 0;
     return indices->lo >= lowest && indices->hi <= size - (extent < 1 ? 1 : extent);
 }
@@ -30,7 +30,7 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* What holds for inputs from .. to - 1, those without elements left out. */
+/* The range that holds the inputs from .. to - 1. Inputs without elements are left out. */
 static void range_of_all(struct kl_array *out, struct kl_array *const *in, int from, int to) {
     int64_t lo = INT64_MAX, hi = INT64_MIN;
     for (int k = from; k < to; k++) {

@@ -1,9 +1,9 @@
-/* custom.c - the user's callbacks: one call at a time, and every failure found.
+/* custom.c - the user's callbacks: one call at a time, and every failure is found.
  *
- * The callbacks of the MLX C API cannot return an error. Each call is therefore framed: good() is
- * asked before and after, and errors that the callback raises are captured. A reader that is not
- * good is not called again; what it should have read fails with the reader's first error. A
- * callback that comes back to its own reader gets KL_EDEADLOCK. */
+ * The callbacks of the MLX C API cannot return an error. Therefore good() is called before and
+ * after each call, and errors that the callback raises are captured. A reader that is not good is
+ * not called again; later reads fail with its first error. A callback that calls its own reader
+ * gets KL_EDEADLOCK. */
 #include "io/custom.h"
 
 #include <stdatomic.h>
@@ -14,21 +14,22 @@
 #include "base/thread.h"
 
 struct kl_custom {
-    bool has_codes; /* `at` holds, else `ops` */
+    bool has_codes; /* true: `at` is set; false: `ops` is set */
     struct kl_reader_ops ops;
     struct kl_read_at_ops at;
     void *desc;
     _Atomic(char *) label; /* set once */
 
-    /* Whose turn it is. Not a lock: nothing of ours is held while the user's code runs. Guarded by
-     * the io lock. */
+    /* Whose turn it is to call. This is not a lock, because no lock of the library may be held
+     * while the user's code runs. Guarded by the io lock. */
     bool busy;
-    uint64_t owner;      /* thread id, while busy */
-    pid_t owner_process; /* while busy: after a fork nobody here can end that turn */
-    struct kl_list
-        waiting; /* of waiter.link; empty unless busy, as a turn is handed from one to the next */
+    uint64_t owner;      /* number of the thread that calls; valid while busy */
+    pid_t owner_process; /* valid while busy; after a fork no thread of the child ends that turn */
+    /* of waiter.link; empty unless busy, because each turn is handed on to the next waiter */
+    struct kl_list waiting;
 
-    struct kl_error *first; /* why it stopped being good; owned; of whoever has the turn */
+    /* why the reader stopped being good; owned; belongs to the thread that has the turn */
+    struct kl_error *first;
 };
 
 struct kl_custom *kl_custom_new(const struct kl_reader_ops *reader, const struct kl_read_at_ops *at,
@@ -52,7 +53,7 @@ void kl_custom_free(struct kl_custom *c) {
         struct kl_capture capture;
         kl_capture_begin(&capture);
         c->ops.free(c->desc);
-        kl_error_release(kl_capture_end(&capture)); /* nobody is left to tell */
+        kl_error_release(kl_capture_end(&capture)); /* there is nobody left to tell */
     }
     kl_error_release(c->first);
     kl_free(atomic_load(&c->label));
@@ -70,7 +71,7 @@ static const char *label_now(struct kl_custom *c) {
 
 struct waiter {
     struct kl_link link;
-    uint64_t id; /* of its thread */
+    uint64_t id; /* number of the waiting thread */
     struct kl_parker parker;
 };
 
@@ -111,14 +112,14 @@ static void give_turn(struct kl_custom *c) {
     if (next) kl_parker_set(&next->parker);
 }
 
-/* One use of the callbacks, and what it needs. */
+/* One use of the callbacks, with its arguments and results. */
 struct call {
     void *data;
     const void *out;
     size_t n;
     uint64_t offset;
-    uint64_t size; /* result of measuring */
-    int code;      /* result of a callback that has one */
+    uint64_t size; /* result of a call that measures the size */
+    int code;      /* result of a callback that returns a code */
 };
 typedef void call_fn(struct kl_custom *c, struct call *call);
 
@@ -156,7 +157,8 @@ static struct kl_error_info info_of(struct kl_custom *c, const struct kl_bytes_o
                                   .byte_end = what ? (int64_t)what->end : 0};
 }
 
-/* Runs fn with the turn held, framed by good() and the capture. `doing` is the verb in messages. */
+/* Runs fn while it has the turn, with good() before and after and with the capture. `doing` is the
+ * verb for messages. */
 static int framed(struct kl_custom *c, call_fn *fn, struct call *call, const char *op,
                   const char *doing, const struct kl_bytes_of *what, struct kl_error **err) {
     struct kl_error_info info = info_of(c, what, op);
@@ -208,7 +210,7 @@ const char *kl_custom_label(struct kl_custom *c) {
             kl_capture_begin(&capture);
             const char *text = c->ops.label(c->desc);
             char *copy = kl_strdup(text ? text : "custom reader");
-            kl_error_release(kl_capture_end(&capture)); /* a label is for messages only */
+            kl_error_release(kl_capture_end(&capture)); /* a label only serves messages */
             atomic_store_explicit(&c->label, copy, memory_order_release);
         }
         give_turn(c);

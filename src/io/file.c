@@ -1,5 +1,5 @@
-/* file.c - an opened model file, whatever its format, and the lazy arrays of its tensors. To add a
- * format: a kl_*_open in file.h, its first bytes in guess_format, a case in kl_file_open. */
+/* file.c - an opened model file of any format, and the lazy arrays of its tensors. A new format
+ * needs a kl_*_open in file.h, its first bytes in guess_format, and a case in kl_file_open. */
 #include "io/file.h"
 
 #include <stdio.h>
@@ -60,8 +60,8 @@ int kl_file_fail(struct kl_file *f, int code, const char *tensor, struct kl_erro
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    for (char *p = text; *p;
-         p++) /* names come from the file: no escape sequences into a terminal */
+    /* Names come from the file: escape sequences must not reach a terminal. */
+    for (char *p = text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
     const char *label = kl_source_label(f->source);
     struct kl_error_info info = {.code = code, .op = "load", .tensor = tensor, .file = label};
@@ -89,7 +89,7 @@ static int guess_format(struct kl_file *f, uint64_t size, struct kl_error **err)
     char magic[6];
     f->format = KL_FORMAT_SAFETENSORS;
     if (size == 0) return kl_file_fail(f, KL_EFORMAT, NULL, err, "the file is empty");
-    if (size < sizeof magic) return KL_OK; /* that reader says what is wrong */
+    if (size < sizeof magic) return KL_OK; /* the reader of .npy then says what is wrong */
     KL_TRY(kl_source_read_header(f->source, magic, sizeof magic, 0, err));
     if (!memcmp(magic, "\x93NUMPY", 6)) f->format = KL_FORMAT_NPY;
     if (!memcmp(magic, "PK\3\4", 4) || !memcmp(magic, "PK\5\6", 4)) f->format = KL_FORMAT_NPZ;
@@ -150,7 +150,7 @@ static void swap_bytes(void *data, size_t n, size_t item) {
 
 void kl_lazy_arrived(struct kl_lazy *z, void *p, size_t n) {
     if (z->swap) swap_bytes(p, n, z->dtype == KL_C64 ? 4 : kl_dtype_size(z->dtype));
-    if (z->dtype == KL_BOOL) { /* a C bool of any other value would be undefined to read */
+    if (z->dtype == KL_BOOL) { /* reading a C bool with any other value is undefined */
         unsigned char *b = p;
         for (size_t i = 0; i < n; i++) b[i] = b[i] != 0;
     }
@@ -210,7 +210,7 @@ static void lazy_skipped(void *ctx, struct kl_error *why) {
 
 static void lazy_release(void *ctx) {
     struct kl_lazy *z = ctx;
-    settle(z, KL_LOAD_SKIPPED); /* nobody asked for it */
+    settle(z, KL_LOAD_SKIPPED); /* nobody asked for the tensor */
     kl_npz_release(z->npz);
     kl_source_release(z->source);
     kl_load_release(z->load);
@@ -252,7 +252,7 @@ static int lazy_array(struct kl_array **out, struct kl_file *f, const struct kl_
                 .op = KL_OP_CALL, .stream = stream, .params = &call, .params_bytes = sizeof call},
             t->dtype, t->ndim, dims, err);
     if (rc) {
-        z->settled = true; /* it never counted */
+        z->settled = true; /* the load was not told to expect z, so z must not be counted */
         lazy_release(z);
         return rc;
     }
@@ -284,11 +284,11 @@ static int missing_array(struct kl_array **out, struct kl_file *f, const struct 
 
 _Static_assert(sizeof(struct kl_dims_params) == sizeof(int), "n, then the axes");
 
-/* The array as it lies in the file, axes reversed, seen through a transposition. */
+/* An array with the axes reversed, which is the order in the file, seen through a transpose. */
 static int fortran_view(struct kl_array **out, struct kl_array *base,
                         const struct kl_file_tensor *t, struct kl_error **err) {
     int64_t strides[KL_FILE_MAX_NDIM], step = 1;
-    int params[1 + KL_FILE_MAX_NDIM] = {t->ndim}; /* a kl_dims_params */
+    int params[1 + KL_FILE_MAX_NDIM] = {t->ndim}; /* the layout of kl_dims_params */
     for (int i = 0; i < t->ndim; i++) {
         strides[i] = step;
         step *= t->dims[i] ? t->dims[i] : 1;

@@ -1,69 +1,70 @@
-/* file.h - what the readers of the formats share: the list of tensors being built, and the lazy
- * loads made from it. */
+/* file.h - what the readers of all formats share: the list of tensors of a file while it is built,
+ * and the lazy loads made from that list. */
 #pragma once
 #include "io/source.h"
 
 /* ---- building a kl_file ---- */
 void *kl_file_alloc(struct kl_file *f, size_t bytes); /* lives as long as f; NULL: no memory */
-const char *kl_file_text(struct kl_file *f, const char *text,
-                         size_t n); /* a copy with a final 0; NULL: no memory */
-/* Appends *t, whose name and dims live in f. */
+/* A copy of the n bytes of text, with a final 0. NULL: no memory. */
+const char *kl_file_text(struct kl_file *f, const char *text, size_t n);
+/* Appends *t to the tensors of f. Its name and dims must be owned by f. */
 int kl_file_add(struct kl_file *f, const struct kl_file_tensor *t, struct kl_error **err);
-/* A broken rule: code KL_EFORMAT or KL_EDTYPE, "load: <file>: <text>", control characters made
- * harmless. */
+/* Reports that the file breaks a rule: code KL_EFORMAT or KL_EDTYPE, message
+ * "load: <file>: <text>", in which control characters are replaced. */
 int kl_file_fail(struct kl_file *f, int code, const char *tensor, struct kl_error **err,
                  const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-/* Sets *bytes to the size of an array of t's dtype and dims. false: over 2^62, zero extents counted
- * as one, so that no stride overflows either. */
+/* Sets *bytes to the size of an array of t's dtype and dims. false: the size is over 2^62. A zero
+ * extent counts as one here, so that no stride overflows either. */
 bool kl_file_tensor_bytes(const struct kl_file_tensor *t, uint64_t *bytes);
 
-/* The formats: read the header, fill f. *size is that of the source, or KL_SIZE_UNKNOWN. */
+/* One function for each format: reads the header and fills f. *size is the size of the source, or
+ * KL_SIZE_UNKNOWN. */
 int kl_npy_open(struct kl_file *f, uint64_t size, struct kl_error **err);
 int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err);
 int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err);
 
-/* The header of one .npy, in a file or in a member. `read` gives the next n bytes, exactly; `avail`
- * is how many there are, or KL_SIZE_UNKNOWN. Sets everything of *t but member and index: begin
- * counts from the start of the .npy. */
+/* Reads the header of one .npy, in a file or in a member of an archive. `read` must give exactly
+ * the next n bytes; `avail` is the number of bytes that there are, or KL_SIZE_UNKNOWN. Sets
+ * everything of *t but member and index; t->begin counts from the start of the .npy. */
 typedef int kl_npy_read_fn(void *ctx, void *dst, size_t n, struct kl_error **err);
 int kl_npy_read_head(struct kl_file *f, const char *name, kl_npy_read_fn *read, void *ctx,
                      uint64_t avail, struct kl_file_tensor *t, struct kl_error **err);
-/* Writes the header of a .npy of this dtype and shape into head; returns its length. ndim <=
- * KL_FILE_MAX_NDIM. */
+/* Writes the header of a .npy of this dtype and shape into head, and returns its length. ndim is at
+ * most KL_FILE_MAX_NDIM. */
 enum { KL_NPY_HEAD_MAX = 1024 };
 size_t kl_npy_write_head(char head[KL_NPY_HEAD_MAX], enum kl_dtype dtype, int ndim,
                          const int *dims);
 
 /* ---- lazy loads ---- */
-enum { KL_READ_CHUNK = 8 << 20 }; /* between two looks at the cancelled flag */
+enum { KL_READ_CHUNK = 8 << 20 }; /* bytes read between two tests of the cancelled flag */
 
 struct kl_lazy {
     struct kl_source *source;
     struct kl_load *load; /* may be NULL */
-    struct kl_npz *npz;   /* when read through an archive */
+    struct kl_npz *npz;   /* the archive, when it is read through one, else NULL */
     int lane;
     uint64_t index, skip;
-    uint64_t begin, end; /* in the source, or in the member */
-    uint64_t bytes;      /* of the value */
+    uint64_t begin, end; /* bytes in the source, or in the member */
+    uint64_t bytes;      /* size of the value */
     uint8_t dtype;
     bool swap;
-    bool settled; /* counted in load */
+    bool settled; /* it has been counted in load */
     char name[];
 };
-int kl_lazy_check(struct kl_lazy *z,
-                  struct kl_error **err); /* KL_ECANCELLED when its load is cancelled */
-/* n more bytes have arrived at p, whole elements: puts them into this machine's form and counts
- * them. */
+/* KL_ECANCELLED when the load of z was cancelled. */
+int kl_lazy_check(struct kl_lazy *z, struct kl_error **err);
+/* n more bytes, whole elements, have arrived at p. Converts them to the form of this machine and
+ * counts them. */
 void kl_lazy_arrived(struct kl_lazy *z, void *p, size_t n);
 struct kl_bytes_of kl_lazy_bytes_of(const struct kl_lazy *z);
 
-/* npz.c: the whole value of z into dst, on the reader thread of z's lane. */
+/* npz.c: reads the whole value of z into dst. Runs on the reader thread of z's lane. */
 int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err);
 struct kl_npz *kl_npz_retain(struct kl_npz *a);
 void kl_npz_release(struct kl_npz *a); /* NULL is fine */
 
 /* load.c */
-bool kl_load_cancelled(struct kl_load *l); /* l may be NULL, here and below */
+bool kl_load_cancelled(struct kl_load *l); /* l may be NULL, here and in the functions below */
 void kl_load_expect(struct kl_load *l, uint64_t bytes);
 void kl_load_count_bytes(struct kl_load *l, uint64_t bytes);
 enum kl_load_end { KL_LOAD_DONE, KL_LOAD_FAILED, KL_LOAD_SKIPPED };

@@ -1,20 +1,22 @@
 /* io.h - model files: reading .npy, .npz and .safetensors lazily, and writing them.
  *
- * Bytes come from a source (a plain file, or callbacks of the user). A file is opened by reading
- * and checking its header, which gives the list of its tensors; each tensor then becomes a lazy
- * array, a CALL node on a reader stream of its source. Files are hostile: every length, offset,
- * count and product is checked before it is used.
+ * Bytes come from a source (a plain file, or callbacks of the user). Opening a file reads and
+ * checks its header, which gives the list of its tensors. Each tensor then becomes a lazy array, a
+ * CALL node on a reader stream of the source. Files are not trusted: every length, offset, count
+ * and product is checked before it is used. Knows arrays and streams, not handles. Any thread may
+ * call. */
+#pragma once
+#include "graph/array.h"
+
+/* How a file is read:
  *
  *   kl_source_open_file(&src, path, &err);  kl_file_open(&f, src, KL_FORMAT_ANY, &err);
  *   for (i < f->n) kl_file_array(&array[i], f, i, load, &err);   (f->tensors[i], f->metadata[j])
  *   kl_file_close(f);  kl_source_release(src);                   (the arrays keep what they need)
  *
  * A header that breaks a rule of its format fails kl_file_open (KL_EFORMAT, one message per rule).
- * A consistent header over a source that is too short opens, and exactly the tensors whose ranges
- * are missing fail when they are read. Knows arrays and streams, not handles. Any thread may
- * call. */
-#pragma once
-#include "graph/array.h"
+ * If the header is consistent but the source is too short, the file opens, and exactly the tensors
+ * whose bytes are missing fail when they are read. */
 
 /* ---- sources: where bytes come from, and go to ---- */
 struct kl_source;
@@ -23,109 +25,109 @@ struct kl_file_tensor;
 #define KL_SIZE_UNKNOWN UINT64_MAX
 enum { KL_HEADER_MAX = 100000000, KL_FILE_MAX_NDIM = 64 };
 
-/* The callbacks of the MLX C API (mlx_io_vtable), for readers and writers alike; each may be NULL.
- * They have no return code: a call failed if it raised an error (base/capture.h) or good() went
- * from true to false during it. */
+/* The callbacks of the MLX C API (mlx_io_vtable), for readers and for writers; each may be NULL.
+ * They have no return code. A call failed if the callback raised an error (base/capture.h), or if
+ * good() changed from true to false during the call. */
 struct kl_reader_ops {
     bool (*is_open)(void *desc);
     bool (*good)(void *desc);
     size_t (*tell)(void *desc);
-    void (*seek)(void *desc, int64_t off, int whence); /* whence: 0 start, 1 here, 2 end */
+    void (*seek)(void *desc, int64_t off, int whence); /* whence: 0 start, 1 position, 2 end */
     void (*read)(void *desc, char *data, size_t n);
     void (*read_at_offset)(void *desc, char *data, size_t n, size_t off);
     void (*write)(void *desc, const char *data, size_t n);
     const char *(*label)(void *desc);
     void (*free)(void *desc);
 };
-/* A reader with return codes (keel/load.h). size, label and free may be NULL. */
+/* A reader whose callbacks have return codes (keel/load.h). size, label and free may be NULL. */
 struct kl_read_at_ops {
-    int (*read_at)(void *desc, void *data, size_t n,
-                   uint64_t offset); /* all n bytes and 0, else the reader's code */
+    /* reads all n bytes and returns 0, or returns an error code of the reader */
+    int (*read_at)(void *desc, void *data, size_t n, uint64_t offset);
     int (*size)(void *desc, uint64_t *size);
     const char *(*label)(void *desc);
     void (*free)(void *desc);
 };
 
-/* A regular file, opened for reading; it may be renamed or replaced afterwards. KL_EFILE. */
+/* Opens a regular file for reading. The file may be renamed or replaced afterwards. KL_EFILE. */
 int kl_source_open_file(struct kl_source **out, const char *path, struct kl_error **err);
-/* A custom reader or writer. No callback is called. The source calls ops->free(desc) when the last
- * reference goes, which may be on any thread; on failure nothing was taken. Calls on one source are
- * serialised. The file begins at position 0. */
+/* Makes a source from a custom reader or writer. This calls no callback. The source calls
+ * ops->free(desc) when its last reference is released, which may be on any thread; on failure the
+ * caller keeps desc. Calls on one source are serialised. The file begins at position 0. */
 int kl_source_new_reader(struct kl_source **out, const struct kl_reader_ops *ops, void *desc,
                          struct kl_error **err);
 int kl_source_new_read_at(struct kl_source **out, const struct kl_read_at_ops *ops, void *desc,
                           struct kl_error **err);
 struct kl_source *kl_source_retain(struct kl_source *s);
 void kl_source_release(struct kl_source *s);     /* NULL is fine */
-void *kl_source_desc(const struct kl_source *s); /* of a custom one, else NULL */
+void *kl_source_desc(const struct kl_source *s); /* desc of a custom source, else NULL */
 bool kl_source_is_custom(const struct kl_source *s);
-/* The path, or what label() said when it was first asked. Lives as long as s, never NULL. */
+/* The path, or what label() returned when it was called first. Never NULL; lives as long as s. */
 const char *kl_source_label(struct kl_source *s);
 
-/* ---- one load: its progress, and its end ahead of time ---- */
+/* ---- a load: its progress, and how to cancel it ---- */
 struct kl_load; /* shared by the lazy arrays made with it */
 struct kl_load_progress {
-    uint64_t bytes_total, bytes_done; /* of tensor data */
+    uint64_t bytes_total, bytes_done; /* bytes of tensor data */
     uint64_t n_tensors;
-    uint64_t n_done;    /* read completely */
-    uint64_t n_failed;  /* cancelled ones included */
-    uint64_t n_skipped; /* dropped before anybody asked for them */
+    uint64_t n_done;    /* tensors read completely */
+    uint64_t n_failed;  /* tensors that failed, cancelled ones included */
+    uint64_t n_skipped; /* tensors that were dropped before anybody asked for them */
 };
 struct kl_load *kl_load_new(void); /* NULL when out of memory */
 struct kl_load *kl_load_retain(struct kl_load *l);
 void kl_load_release(struct kl_load *l); /* NULL is fine */
-/* Tensors not read yet fail with KL_ECANCELLED, now and when asked for later; reads in progress
- * stop at the next chunk. */
+/* Cancels the load: tensors not read yet fail with KL_ECANCELLED, now or when they are asked for.
+ * Reads in progress stop at the next chunk. */
 void kl_load_cancel(struct kl_load *l);
 void kl_load_get(struct kl_load *l, struct kl_load_progress *p);
 
 /* ---- files ---- */
 enum kl_format {
-    KL_FORMAT_ANY,
+    KL_FORMAT_ANY, /* the first 6 bytes tell the format */
     KL_FORMAT_NPY,
     KL_FORMAT_NPZ,
     KL_FORMAT_SAFETENSORS
-}; /* ANY: by the first 6 bytes */
+};
 
 struct kl_pair {
     const char *key, *value;
 };
 struct kl_file_tensor {
-    const char *name; /* UTF-8; "" for the array of a .npy */
+    const char *name; /* UTF-8; "" for the array of a .npy file */
     enum kl_dtype dtype;
     int ndim;
     const int *dims;
     uint64_t begin, end; /* bytes of the file; in a .npz, of the member (uncompressed) */
-    uint64_t bytes;      /* of the value */
+    uint64_t bytes;      /* size of the value */
     /* for the format's reader alone */
-    bool swap;      /* the other byte order */
-    bool fortran;   /* column-major */
+    bool swap;      /* the bytes are in the other byte order */
+    bool fortran;   /* the elements are column-major */
     bool missing;   /* the source is known to end before `end` */
-    bool member;    /* read through the archive */
-    uint64_t index; /* of the member */
+    bool member;    /* it is read through the archive */
+    uint64_t index; /* number of the member in the archive */
     uint64_t skip;  /* header bytes before the data within the member */
 };
 struct kl_file {
     enum kl_format format;
     struct kl_source *source; /* owned */
     size_t n;
-    struct kl_file_tensor *tensors; /* in order of their bytes */
+    struct kl_file_tensor *tensors; /* in the order of their bytes in the file */
     size_t n_metadata;
     struct kl_pair *metadata; /* sorted by key */
     struct kl_npz *npz;       /* the open archive, else NULL */
-    size_t cap;               /* of tensors */
-    struct kl_chunk *strings; /* what names, dims and metadata live in */
+    size_t cap;               /* capacity of tensors */
+    struct kl_chunk *strings; /* the memory of names, dims and metadata */
 };
-/* Reads and checks the header, on the calling thread. The source is retained. */
+/* Reads and checks the header, on the calling thread. Retains the source. */
 int kl_file_open(struct kl_file **out, struct kl_source *src, enum kl_format format,
                  struct kl_error **err);
 void kl_file_close(struct kl_file *f); /* NULL is fine */
-/* A lazy array of tensor i; load may be NULL. A tensor whose bytes are known to be missing is a
- * failed array. */
+/* A lazy array of tensor i; load may be NULL. When it is already known that bytes of the tensor are
+ * missing, the array is a failed one. */
 int kl_file_array(struct kl_array **out, struct kl_file *f, size_t i, struct kl_load *load,
                   struct kl_error **err);
 
-/* The whole way for a .npy. */
+/* Opens a .npy and gives its lazy array, in one call. */
 int kl_load_npy(struct kl_array **out, struct kl_source *src, struct kl_error **err);
 
 /* ---- saving ---- */
@@ -133,14 +135,15 @@ struct kl_named {
     const char *name;
     struct kl_array *array;
 };
-/* Where to: exactly one is set. A path gets the format's suffix if it has not got it, as in MLX;
- * the new file replaces an old one when it is complete, and lazy tensors of the old one stay
- * readable. */
+/* The target; exactly one field is set. A path that does not end with the suffix of the format gets
+ * it, as in MLX. The new file replaces an old one when it is complete; lazy tensors of the old file
+ * stay readable. */
 struct kl_dest {
     const char *path;
     struct kl_source *writer; /* made by kl_source_new_reader */
 };
-/* All evaluate first: a failed array fails the call with its error and nothing is written. */
+/* These functions evaluate all arrays first. A failed array fails the call with its error, and
+ * nothing is written. */
 int kl_save_npy(struct kl_dest to, struct kl_array *a, struct kl_error **err);
 int kl_save_safetensors(struct kl_dest to, const struct kl_named *tensors, size_t n,
                         const struct kl_pair *metadata, size_t n_metadata, struct kl_error **err);

@@ -8,12 +8,12 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct kl_libzip functions;
-static const char *missing; /* NULL: all is there */
+static const char *missing; /* the name of a function that was not found; NULL: all were found */
 
 static void find(void *lib, const char *name, void *slot) {
     void *p = dlsym(lib, name);
     if (!p && !missing) missing = name;
-    memcpy(slot, &p, sizeof p); /* POSIX: function pointers fit */
+    memcpy(slot, &p, sizeof p); /* POSIX: a function pointer fits into a void * */
 }
 
 static void load(void) {

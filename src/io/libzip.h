@@ -1,6 +1,6 @@
 /* libzip.h - the part of libzip's binary interface that .npz needs, found at run time.
  *
- * libzip is loaded when the first .npz is opened or saved, so that nobody else pays for it or needs
+ * libzip is loaded when the first .npz is opened or saved, so that only users of .npz need to have
  * it installed. The declarations are those of libzip 1.x (soname 4 and 5). KEEL_LIBZIP names
  * another file to load. */
 #pragma once
@@ -16,7 +16,7 @@ struct zip_error {
     char *str;
 };
 struct zip_stat {
-    uint64_t valid; /* which fields hold */
+    uint64_t valid; /* which fields are set */
     const char *name;
     uint64_t index, size, comp_size;
     time_t mtime;
@@ -51,7 +51,7 @@ enum zip_source_cmd {
     ZIP_SOURCE_SUPPORTS = 14
 };
 enum {
-    ZIP_CAN_READ = 63, /* OPEN to FREE */
+    ZIP_CAN_READ = 63, /* the commands OPEN to FREE are supported */
     ZIP_CAN_SEEK =
         ZIP_CAN_READ | 1 << ZIP_SOURCE_SEEK | 1 << ZIP_SOURCE_TELL | 1 << ZIP_SOURCE_SUPPORTS
 };
@@ -60,7 +60,7 @@ typedef int64_t zip_source_fn(void *state, void *data, uint64_t n, enum zip_sour
 struct kl_libzip {
     struct zip *(*open)(const char *path, int flags, int *why);
     struct zip *(*open_from_source)(struct zip_source *, int flags, struct zip_error *);
-    int (*close)(struct zip *); /* writes; on failure the archive stays open */
+    int (*close)(struct zip *); /* writes the file; on failure the archive stays open */
     void (*discard)(struct zip *);
     struct zip_error *(*get_error)(struct zip *);
     int64_t (*get_num_entries)(struct zip *, uint32_t flags);
@@ -81,6 +81,6 @@ struct kl_libzip {
     const char *(*error_strerror)(struct zip_error *);
 };
 
-/* The library, loaded on the first call. KL_EUNSUPPORTED, naming it and its package, when it is not
- * there. */
+/* The library, which the first call loads. When it is not installed: KL_EUNSUPPORTED, with a
+ * message that names the library and its package. */
 int kl_libzip_get(const struct kl_libzip **out, struct kl_error **err);

@@ -1,5 +1,5 @@
-/* load.c - one load: how far it is, and whether it was called off. Counters only; anybody may look
- * at any time. */
+/* load.c - one load: its progress, and whether it was cancelled. It holds only counters, which any
+ * thread may read at any time. */
 #include "base/alloc.h"
 #include "io/file.h"
 
@@ -48,7 +48,8 @@ void kl_load_settle(struct kl_load *l, enum kl_load_end how) {
 }
 
 void kl_load_get(struct kl_load *l, struct kl_load_progress *p) {
-    /* Done before total: a reader may see fewer done than there are, never more than the total. */
+    /* The done counter is read before the total, so that a caller may see too few done, but never
+     * more done than the total. */
     p->n_done = atomic_load(&l->n_settled[KL_LOAD_DONE]);
     p->n_failed = atomic_load(&l->n_settled[KL_LOAD_FAILED]);
     p->n_skipped = atomic_load(&l->n_settled[KL_LOAD_SKIPPED]);

@@ -1,7 +1,7 @@
-/* npy.c - the header of NumPy's .npy, read and written; also of each member of a .npz.
+/* npy.c - the header of NumPy's .npy, read and written; also the header of each member of a .npz.
  *
  * A header is a Python dict literal with exactly the keys descr, fortran_order and shape. Only what
- * NumPy and MLX write is taken: no escapes in strings, no nested dtypes. bfloat16 has no name in
+ * NumPy and MLX write is accepted: no escapes in strings, no nested dtypes. bfloat16 has no name in
  * NumPy; MLX and ml_dtypes write it as two raw bytes ('<V2'), so V2 is read as bfloat16. */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 /* ---- the dict literal ---- */
 struct cursor {
     struct kl_file *f;
-    const char *tensor; /* in messages */
+    const char *tensor; /* its name, for messages */
     const char *p, *end;
     struct kl_error **err;
 };
@@ -68,9 +68,9 @@ static int take_shape(struct cursor *c, struct kl_file_tensor *t) {
         }
         if (c->p == digits) return bad(c, "'shape' is not a tuple of non-negative integers");
         dims[t->ndim] = (int)dim;
-        take(c, 'L'); /* Python 2 */
+        take(c, 'L'); /* Python 2 writes long integers as 3L */
         if (take(c, ',')) continue;
-        if (t->ndim == 0) return bad(c, "'shape' is not a tuple"); /* (3) is a number */
+        if (t->ndim == 0) return bad(c, "'shape' is not a tuple"); /* in Python (3) is a number */
         if (!take(c, ')')) return bad(c, "'shape' does not end");
         t->ndim++;
         break;
@@ -222,8 +222,8 @@ int kl_npy_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
 
 /* ---- writing ---- */
 
-/* Byte for byte what numpy.save writes: room for the first extent to grow to 21 digits, then 1 to
- * 64 spaces so that the data begins on a multiple of 64. */
+/* Writes byte for byte what numpy.save writes: spaces that let the first extent grow to 21 digits,
+ * then 1 to 64 spaces so that the data begins at a multiple of 64. */
 size_t kl_npy_write_head(char head[KL_NPY_HEAD_MAX], enum kl_dtype dtype, int ndim,
                          const int *dims) {
     const char *name = "";

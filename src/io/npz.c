@@ -1,9 +1,9 @@
-/* npz.c - reading .npz: a zip archive with one .npy per array, through libzip.
+/* npz.c - reading .npz, a zip archive with one .npy per array, through libzip.
  *
- * libzip's handles serve one thread at a time, so each lane of the source has its own, opened by
- * the lane's first load (lane 0's by kl_npz_open, before there are loads). libzip gets its bytes
- * from our source, so custom readers work and their errors arrive whole. A member that is damaged
- * fails alone, by its CRC, when it is read. */
+ * A libzip handle serves one thread at a time, so each lane of the source has its own. The first
+ * load of a lane opens the handle; kl_npz_open opens that of lane 0, before there are loads. libzip
+ * reads its bytes from our source, so custom readers work and their errors are reported in full. A
+ * damaged member fails alone, by its CRC, when it is read. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,20 +12,20 @@
 #include "io/file.h"
 #include "io/libzip.h"
 
-/* No deflate stream gives more than 1032 bytes for one. */
+/* A deflate stream expands one byte to at most 1032 bytes. */
 enum { DEFLATE_MOST = 1032 };
 
 struct lane {
     struct kl_npz *npz;
     struct zip *zip;         /* NULL: not open */
-    uint64_t at;             /* position of the source */
-    struct kl_lazy *reading; /* who reads, for messages; NULL: the directory and headers */
+    uint64_t at;             /* position in the source */
+    struct kl_lazy *reading; /* the load that reads, for messages; NULL: directory and headers */
     struct kl_error *why;    /* first failure of the source since `reading` was set; owned */
-    int code;                /* ZIP_ER_* for libzip */
-    pid_t user;              /* the process that is reading now, 0: none */
+    int code;                /* ZIP_ER_*, which libzip asks for */
+    pid_t user;              /* the process that is reading now; 0: none */
 };
 
-/* A lane belongs to its stream's executor; lane 0 to kl_npz_open until it returns. */
+/* A lane belongs to the executor of its stream. Lane 0 belongs to kl_npz_open until it returns. */
 struct kl_npz {
     _Atomic(uint32_t) refs;
     const struct kl_libzip *lib;
@@ -122,7 +122,7 @@ static int fail_member(struct lane *l, int code, const char *tensor, const char 
     return kl_fail_info(err, &info, "load: %s: npz: '%s': %s", label, kl_show(shown, tensor), why);
 }
 
-/* The failure of a libzip call: the source's own error when that is the cause. */
+/* Reports the failure of a libzip call, with the source's own error when that is the cause. */
 static int fail_zip(struct lane *l, struct zip_error *e, const char *tensor,
                     struct kl_error **err) {
     if (l->why) {
@@ -153,7 +153,7 @@ static int lane_open(struct lane *l, struct kl_error **err) {
 struct member {
     struct lane *lane;
     struct zip_file *file;
-    const char *name; /* of the tensor */
+    const char *name; /* name of the tensor */
 };
 
 static int member_open(struct member *m, struct lane *l, uint64_t index, const char *name,
@@ -178,7 +178,7 @@ static int member_read(void *ctx, void *dst, size_t n, struct kl_error **err) {
     return KL_OK;
 }
 
-/* libzip compares the CRC when it sees the end. */
+/* libzip compares the CRC when it reads the end of the member. */
 static int member_expect_end(struct member *m, struct kl_error **err) {
     char more;
     int64_t got = m->lane->npz->lib->fread(m->file, &more, 1);
@@ -209,9 +209,9 @@ int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
     struct lane *l = &z->npz->lanes[z->lane];
     struct member m;
     KL_TRY(kl_lazy_check(z, err));
-    if (l->user &&
-        l->user !=
-            getpid()) { /* a fork caught libzip in the middle: begin again, that handle is lost */
+    /* A fork happened while libzip was reading. The child opens a new handle; the old one is
+     * lost. */
+    if (l->user && l->user != getpid()) {
         l->zip = NULL;
         l->why = NULL;
     }
@@ -223,7 +223,7 @@ int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err) {
         rc = read_value(z, &m, dst, err);
         l->npz->lib->fclose(m.file);
     }
-    kl_error_release(l->why); /* one that libzip got over */
+    kl_error_release(l->why); /* a failure after which libzip could still continue */
     l->why = NULL;
     l->reading = NULL;
     l->user = 0;
@@ -304,7 +304,7 @@ int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     a->source = kl_source_retain(f->source);
     a->size = size;
     for (int i = 0; i < KL_SOURCE_LANES; i++) a->lanes[i].npz = a;
-    f->npz = a; /* kl_file_close lets go of it */
+    f->npz = a; /* kl_file_close releases it */
     KL_TRY(lane_open(&a->lanes[0], err));
     int64_t n = lib->get_num_entries(a->lanes[0].zip, 0);
     for (int64_t i = 0; i < n; i++) KL_TRY(add_member(f, (uint64_t)i, size, err));

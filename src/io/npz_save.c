@@ -1,6 +1,6 @@
-/* npz_save.c - saving .npz as numpy.savez does: members "<name>.npy", stored or deflated, dated
- * 1980-01-01, so the same arrays give the same file. libzip pulls each member from us and goes over
- * to zip64 by itself. */
+/* npz_save.c - saving .npz as numpy.savez does: members "<name>.npy", stored or deflated. Every
+ * member is dated 1980-01-01, so the same arrays give the same file. libzip reads each member
+ * through a callback, and uses zip64 where it is needed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,10 +16,10 @@ struct member {
     struct kl_array *array;
     char head[KL_NPY_HEAD_MAX];
     size_t head_n;
-    uint64_t bytes; /* in all */
+    uint64_t bytes; /* of header and elements */
     uint64_t at;
     struct kl_flat flat;
-    char spare[8]; /* an element that did not fit whole: libzip asks for any number of bytes */
+    char spare[8]; /* the rest of a partly given element: libzip asks for any number of bytes */
     size_t spare_n, spare_at;
     struct kl_error *why; /* owned */
 };
@@ -108,7 +108,7 @@ static int add_member(const struct kl_libzip *lib, struct zip *z, struct member 
     return rc;
 }
 
-/* An archive without members: libzip would write no file at all. */
+/* Writes an archive without members. libzip would not write a file at all. */
 static int write_empty(struct kl_sink *k, struct kl_error **err) {
     static const char end_of_directory[22] = "PK\5\6";
     return kl_sink_write(k, end_of_directory, sizeof end_of_directory, NULL, err);
@@ -132,7 +132,7 @@ static int write_members(const struct kl_libzip *lib, struct kl_sink *k, struct 
     }
     if (!rc) {
         if (!lib->close(z))
-            return kl_sink_reopen(k, err); /* libzip has put its own file at our name */
+            return kl_sink_reopen(k, err); /* libzip has put its own file at this path */
         for (size_t i = 0; i < n && !rc; i++) {
             if (!members[i].why) continue;
             rc = kl_fail_with(err, members[i].why);

@@ -1,10 +1,10 @@
 /* safetensors.c - reading the header of a .safetensors file: a length, a JSON object, the data.
  *
- * The header must be consistent in itself, and every rule has its own message: what two readers
- * could understand differently (duplicate keys, overlaps, gaps, unknown fields, bytes behind the
+ * The header must be consistent in itself, and every rule has its own message. What two readers
+ * could understand differently (duplicate keys, overlaps, gaps, unknown fields, bytes after the
  * data) is refused. A file that is shorter than its header says is consistent: exactly the tensors
- * that are not there fail, when they are read. "__metadata__": null is taken, because MLX writes it
- * for empty metadata. */
+ * whose bytes are missing fail, when they are read. "__metadata__": null is accepted, because MLX
+ * writes it for empty metadata. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "io/file.h"
 #include "io/safetensors.h"
 
-/* By enum kl_dtype. */
+/* The name of each dtype in the format, by enum kl_dtype. */
 const char *const kl_safetensors_dtypes[KL_N_DTYPES] = {
     [KL_BOOL] = "BOOL", [KL_U8] = "U8",   [KL_U16] = "U16",   [KL_U32] = "U32", [KL_U64] = "U64",
     [KL_I8] = "I8",     [KL_I16] = "I16", [KL_I32] = "I32",   [KL_I64] = "I64", [KL_F16] = "F16",
@@ -59,7 +59,7 @@ static int parse_shape(struct kl_file *f, struct kl_file_tensor *t, const json_t
 static int parse_offsets(struct kl_file *f, struct kl_file_tensor *t, const json_t *v,
                          struct kl_error **err) {
     const json_t *begin = json_array_get(v, 0),
-                 *end = json_array_get(v, 1); /* NULL when v is no array */
+                 *end = json_array_get(v, 1); /* NULL when v is not an array */
     if (json_array_size(v) != 2 || !json_is_integer(begin) || !json_is_integer(end) ||
         json_integer_value(begin) < 0 || json_integer_value(end) < 0)
         return BAD(t->name, "'%.100s': data_offsets are not two non-negative integers", t->name);
@@ -124,8 +124,8 @@ static int compare_ranges(const void *pa, const void *pb) {
     return strcmp(a->name, b->name);
 }
 
-/* The ranges must tile [0, declared) in order; then makes them absolute and notes what the file has
- * not got. */
+/* Checks that the ranges cover [0, declared) in order, without gaps or overlaps. Then makes them
+ * absolute and marks the tensors whose bytes the file lacks. */
 static int place_tensors(struct kl_file *f, uint64_t data_begin, uint64_t size,
                          struct kl_error **err) {
     uint64_t at = 0;
@@ -145,9 +145,9 @@ static int place_tensors(struct kl_file *f, uint64_t data_begin, uint64_t size,
         before = t->name;
         t->begin += data_begin;
         t->end += data_begin;
-        t->missing = t->bytes && t->end > size; /* never for an unknown size, the largest number */
+        t->missing = t->bytes && t->end > size; /* false when size is unknown: it is UINT64_MAX */
     }
-    /* A custom reader may stand over a buffer that is longer than the file in it. */
+    /* A custom reader may read from a buffer that is longer than the file in it. */
     if (!kl_source_is_custom(f->source) && size > data_begin + at)
         return BAD(NULL, "%llu bytes after the data that the header declares",
                    (unsigned long long)(size - data_begin - at));
@@ -192,7 +192,7 @@ int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err)
     for (int i = 7; i >= 0; i--) n = n << 8 | prefix[i];
     if (n == 0) return BAD(NULL, "its length is 0");
     if (n > KL_HEADER_MAX) return BAD(NULL, "it is over 100 MB: %llu bytes", (unsigned long long)n);
-    if (n > size - 8) /* an unknown size is the largest number */
+    if (n > size - 8) /* false when size is unknown, because it is UINT64_MAX then */
         return BAD(NULL, "it is longer than the file: %llu bytes of %llu", (unsigned long long)n,
                    (unsigned long long)size);
     char *text = kl_malloc(n);

@@ -1,5 +1,5 @@
-/* safetensors.h - what reading and writing of safetensors share. */
+/* safetensors.h - what the reader and the writer of .safetensors share. */
 #pragma once
 #include "base/dtype.h"
 
-extern const char *const kl_safetensors_dtypes[KL_N_DTYPES]; /* "F32", by enum kl_dtype */
+extern const char *const kl_safetensors_dtypes[KL_N_DTYPES]; /* such as "F32"; by enum kl_dtype */

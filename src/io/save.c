@@ -1,8 +1,8 @@
 /* save.c - saving .npy and .safetensors. All arrays are evaluated before the first byte is written.
  *
- * The same arrays give the same file: safetensors are ordered by size of the element, largest first
- * (so all data is aligned to its type), then by name; metadata by key; the header is padded with
- * spaces to a multiple of 8. */
+ * The same arrays give the same file. In a .safetensors file the tensors are ordered by the size of
+ * their elements, largest first (so that all data is aligned to its type), then by name; the
+ * metadata is ordered by key. The header is padded with spaces to a multiple of 8. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static int check_names(const struct kl_named *tensors, size_t n, const struct kl
     return KL_OK;
 }
 
-/* All of these take the new value also when they fail, as jansson's _new functions do. */
+/* These functions take the new value also when they fail, as jansson's _new functions do. */
 static json_t *entry_of(const struct kl_tensor *t, uint64_t begin, uint64_t end) {
     json_t *entry = json_object(), *shape = json_array();
     bool ok = entry && shape;
@@ -108,7 +108,8 @@ static json_t *entry_of(const struct kl_tensor *t, uint64_t begin, uint64_t end)
     return NULL;
 }
 
-/* The JSON text, to be freed with free(); NULL: no memory, since all the text is valid. */
+/* The JSON text, to be freed with free(). NULL means no memory, since all the text is valid
+ * UTF-8. */
 static char *header_text(const struct kl_named *tensors, size_t n, const struct kl_pair *metadata,
                          size_t n_metadata) {
     json_t *top = json_object();

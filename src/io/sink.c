@@ -1,8 +1,9 @@
-/* sink.c - writing a file so that it is there whole or not at all, and through custom writers.
+/* sink.c - writes a file so that it exists completely or not at all; also writes through custom
+ * writers.
  *
  * A regular file (or a link to one) is written under a temporary name in the same directory, made
- * durable, and renamed. Whatever is not a regular file is refused: renaming over a device or a pipe
- * would replace it. */
+ * durable, and renamed. A target that is not a regular file is refused, because renaming over a
+ * device or a pipe would replace it. */
 #include "io/sink.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static int fail_path(struct kl_error **err, const char *path, const char *what, 
 
 /* ---- opening ---- */
 
-/* The path with its suffix, and what it points to if it is a link; NULL: no memory. */
+/* The path with its suffix; if it is a link, the path that it points to. NULL: no memory. */
 static char *target_of(const char *path, const char *suffix) {
     size_t n = strlen(path), s = strlen(suffix);
     bool has = n >= s && !strcmp(path + n - s, suffix);
@@ -36,7 +37,7 @@ static char *target_of(const char *path, const char *suffix) {
     struct stat st;
     if (lstat(full, &st) || !S_ISLNK(st.st_mode)) return full;
     char *resolved = realpath(full, NULL);
-    if (!resolved) return full; /* dangling: the link is replaced */
+    if (!resolved) return full; /* the link points to nothing: the link itself is replaced */
     char *copy = kl_strdup(resolved);
     free(resolved);
     kl_free(full);
@@ -75,7 +76,7 @@ int kl_sink_open(struct kl_sink *k, struct kl_dest to, const char *suffix, struc
     }
     if (!rc) rc = open_temp(k, err);
     if (!rc && k->mode)
-        (void)fchmod(k->fd, k->mode); /* as open as the old file; if not ours, as new */
+        (void)fchmod(k->fd, k->mode); /* the mode of the old file; if that fails, of a new file */
     if (rc) kl_sink_abort(k);
     return rc;
 }
@@ -154,8 +155,8 @@ void kl_sink_abort(struct kl_sink *k) {
     end(k);
 }
 
-/* The rename itself is durable only when the directory is; failing to make it so loses nothing that
- * was there. */
+/* The rename is durable only when the directory has been synchronised. When that fails, nothing
+ * that existed before is lost. */
 static void sync_directory(const char *path) {
     char *dir = kl_strdup(path);
     if (!dir) return;
@@ -173,7 +174,7 @@ int kl_sink_finish(struct kl_sink *k, struct kl_error **err) {
     if (!k->writer) {
         int fd = k->fd;
         k->fd = -1;
-        bool synced = fsync(fd) == 0 || errno == EINVAL; /* EINVAL: a file system that cannot */
+        bool synced = fsync(fd) == 0 || errno == EINVAL; /* EINVAL: not supported for this file */
         int number = errno;
         if (close(fd) && synced && errno != EINTR) synced = false, number = errno;
         if (!synced)
@@ -205,7 +206,7 @@ static void copy_run(char *dst, const char *src, int64_t n, int64_t step, size_t
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        switch (item) { /* a constant size becomes one move */
+        switch (item) { /* with a constant size the copy becomes one move instruction */
         case 1: dst[i] = src[i * step]; break;
         case 2: memcpy(dst + i * 2, src + i * step, 2); break;
         case 4: memcpy(dst + i * 4, src + i * step, 4); break;

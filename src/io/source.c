@@ -1,9 +1,9 @@
 /* source.c - where bytes come from: a regular file or the user's callbacks, and the reader streams
- * that fetch them.
+ * that fetch the bytes.
  *
- * A file is read with pread on one descriptor that every lazy tensor shares, so replacing the file
- * on disk changes nothing for them. A custom source has one lane: its callbacks never overlap, and
- * when they block they block only its own stream. */
+ * A file is read with pread on one descriptor that all its lazy tensors share, so replacing the
+ * file on disk changes nothing for them. A custom source has one lane, because its callbacks never
+ * overlap; when they block, they block only their own stream. */
 #include "io/source.h"
 
 #include <errno.h>
@@ -18,19 +18,19 @@
 
 _Static_assert(sizeof(off_t) == 8, "64-bit file offsets");
 
-/* A file gets another lane per this many bytes: small ones are not worth a second thread. */
+/* A file gets one lane per this many bytes: a small file is not worth a second thread. */
 enum { LANE_BYTES = 8 << 20 };
 
 struct kl_source {
     _Atomic(uint32_t) refs;
-    struct kl_custom *custom; /* NULL: a file */
+    struct kl_custom *custom; /* NULL: the source is a file */
     int fd;
     char *path;
-    _Atomic(uint64_t) size; /* as last measured */
+    _Atomic(uint64_t) size; /* as measured last */
 
-    /* Guarded by the io lock. */
+    /* Both are guarded by the io lock. */
     struct kl_stream *lanes[KL_SOURCE_LANES]; /* made on demand */
-    uint64_t given[KL_SOURCE_LANES];          /* bytes handed out so far */
+    uint64_t given[KL_SOURCE_LANES];          /* bytes of loads given to the lane so far */
 };
 
 static struct kl_mutex io_mutex = KL_MUTEX_INIT;
@@ -87,9 +87,8 @@ int kl_source_open_file(struct kl_source **out, const char *path, struct kl_erro
         rc = kl_fail_nomem(err);
         goto fail;
     }
-    do
-        s->fd = open(path, O_RDONLY | O_CLOEXEC |
-                               O_NONBLOCK); /* O_NONBLOCK: opening a FIFO must not hang */
+    do /* O_NONBLOCK: opening a FIFO must not hang */
+        s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     while (s->fd < 0 && errno == EINTR);
     if (s->fd < 0 || fstat(s->fd, &st)) {
         rc = fail_file(err, path, "cannot be opened", errno);
@@ -236,7 +235,7 @@ int kl_source_lane(struct kl_source *s, uint64_t bytes, struct kl_stream **strea
         if (s->given[i] < s->given[least]) least = i;
     struct kl_stream *fresh = s->lanes[least];
     kl_io_unlock();
-    if (!fresh) { /* made outside the lock; who comes second drops his */
+    if (!fresh) { /* made outside the lock; the thread that comes second drops its own stream */
         KL_TRY(kl_stream_new_reader(&fresh, err));
         kl_io_lock();
         if (!s->lanes[least]) {

@@ -1,5 +1,5 @@
-/* bind.c - memory for a task: donated or fresh blocks for its outputs, copies of operands that lie on the other side, and the
- * note of every use. The role holder calls it, just before launch. */
+/* bind.c - memory for a task: donated or fresh blocks for its outputs, copies of operands that are
+ * in another memory, and the notes of all uses. The role holder calls it, just before launch. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -18,11 +18,11 @@ uint64_t kl_test_bytes_copied(void) {
 }
 #endif
 
-/* Validation: guards around a block that is written outside any stream. */
+/* Validation mode: writes the guards around a block that is written outside any stream. */
 static int guard_mirror(struct kl_block *b, struct kl_error **err) {
     struct kl_memory *m = b->memory;
     b->needs_guard = false;
-    if (!kl_validating() || m->is_host) return KL_OK; /* host blocks got theirs at the hand-over */
+    if (!kl_validating() || m->is_host) return KL_OK; /* host blocks get guards at the hand-over */
     char guards[3 * KL_GUARD_BYTES];
     kl_guard_write(guards + KL_GUARD_BYTES, KL_GUARD_BYTES, b->tenant);
     KL_TRY(m->write(m, b->raw, 0, guards, KL_GUARD_BYTES, err));
@@ -34,7 +34,7 @@ static int copy_across(struct kl_block *from, struct kl_block *to, size_t bytes,
     struct kl_memory *f = from->memory, *t = to->memory;
     if (t->is_host) return f->read(f, from->ptr, 0, to->ptr, bytes, err);
     if (f->is_host) return t->write(t, to->ptr, 0, from->ptr, bytes, err);
-    void *host = kl_malloc(bytes); /* from one device to another: by way of the host */
+    void *host = kl_malloc(bytes); /* a copy from one device to another passes through the host */
     if (!host) return kl_fail_nomem(err);
     int rc = f->read(f, from->ptr, 0, host, bytes, err);
     if (!rc) rc = t->write(t, to->ptr, 0, host, bytes, err);
@@ -42,7 +42,7 @@ static int copy_across(struct kl_block *from, struct kl_block *to, size_t bytes,
     return rc;
 }
 
-/* The device whose memory has a say in how b is reached from m, or NULL. */
+/* The device whose memory can decide that b needs no copy to be used from m, or NULL. */
 static struct kl_memory *sharer(const struct kl_block *b, struct kl_memory *m) {
     if (!b || b->memory->is_host == m->is_host) return NULL;
     struct kl_memory *device = m->is_host ? b->memory : m;
@@ -56,8 +56,8 @@ int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **
     *out = kl_buffer_block_on(b, m);
     if (*out || !b->block) return KL_OK;
     struct kl_block *copy;
-    /* Outside any stream: the copy is finished on return, so the block must be free of every use. Two streams may both
-     * make one. */
+    /* Outside any stream the copy is finished on return, so the block must be free of every use.
+     * Two streams may both make a copy at the same time. */
     KL_TRY(kl_block_alloc(m, b->bytes, NULL, &copy, err));
     int rc = guard_mirror(copy, err);
     if (!rc) rc = copy_across(b->block, copy, b->bytes, err);
@@ -69,8 +69,8 @@ int kl_buffer_reach(struct kl_buffer *b, struct kl_memory *m, struct kl_block **
         return rc;
     }
     kl_buffer_add_mirror(b, copy);
-    *out = kl_buffer_block_on(
-        b, m); /* perhaps the other one: everybody must use, and note, the same */
+    /* This may be the copy of another thread. All must use, and note the use of, the same copy. */
+    *out = kl_buffer_block_on(b, m);
     return KL_OK;
 }
 
@@ -98,7 +98,8 @@ static bool donate(struct kl_stream *s, struct kl_task *t) {
     return false;
 }
 
-/* The input keeps its pointer to a donated block until here, so that launch finds it; its buffer must not give it back. */
+/* Until here the input keeps its pointer to a donated block, so that the launch finds it. Now the
+ * input's buffer must lose the pointer, or it would give the block back. */
 static void forget_donated(struct kl_task *t) {
     for (int i = 0; i < t->n_in; i++)
         for (int o = 0; o < t->n_out; o++)
@@ -106,8 +107,8 @@ static void forget_donated(struct kl_task *t) {
                 t->in[i]->buffer->block = NULL;
 }
 
-static struct kl_mutex last_op_mu =
-    KL_MUTEX_INIT; /* leaf; guards kl_block.last_op while the block is owned */
+/* leaf; guards kl_block.last_op while the block is owned */
+static struct kl_mutex last_op_mu = KL_MUTEX_INIT;
 
 __attribute__((constructor)) static void watch_fork(void) {
     kl_fork_lock_add(&last_op_mu);
@@ -116,7 +117,7 @@ __attribute__((constructor)) static void watch_fork(void) {
 static int note(struct kl_stream *s, struct kl_task *t, struct kl_block *b, struct kl_error **err) {
     if (!b) return KL_OK;
     if (kl_block_note_use(b, &s->settled, t->ticket)) return kl_fail_nomem(err);
-    if (kl_validating()) { /* several streams may read one block at once */
+    if (kl_validating()) { /* several streams may read one block at the same time */
         kl_mutex_lock(&last_op_mu);
         strncpy(b->last_op, kl_task_name(t), sizeof b->last_op - 1);
         b->last_op[sizeof b->last_op - 1] = 0;
@@ -148,7 +149,8 @@ int kl_bind_task(struct kl_stream *s, struct kl_task *t, struct kl_error **err) 
 
 /* ---- groups ---- */
 
-/* A block for the output of step j: of an input that no other task reads, here or elsewhere, and no later step. */
+/* A block for the output of step j, taken from one of its inputs. No other task, and no later step
+ * of the group, may read that input. */
 static bool donate_to_step(struct kl_stream *s, const struct kl_group_step *steps, int j) {
     struct kl_tensor *out = steps[j].task->out[0];
     for (int i = 0; i <= j; i++) {
@@ -167,7 +169,7 @@ static bool donate_to_step(struct kl_stream *s, const struct kl_group_step *step
     return false;
 }
 
-/* Whether step j's block is an input's of the group. */
+/* Whether the block of step j is the block of an input of the group. */
 static bool is_donated(const struct kl_group_step *steps, int n, int j) {
     struct kl_block *b = steps[j].task->out[0]->buffer->block;
     for (int i = 0; b && i < n; i++)
@@ -229,6 +231,6 @@ void kl_bind_check_guards(struct kl_stream *s, struct kl_task *t, struct kl_erro
         enum kl_guard_finding f = kl_guard_check(b->ptr, b->bytes, b->tenant);
         if (f == KL_GUARD_INTACT) continue;
         kl_guard_report(err, kl_task_name(t), i, t->n_in, buf->bytes, f, s->index);
-        if (b->memory->is_host) kl_guard_fill(b); /* reported once, not by every later kernel */
+        if (b->memory->is_host) kl_guard_fill(b); /* so that later kernels do not report it again */
     }
 }

@@ -1,7 +1,8 @@
 /* block_pool.c - see block_pool.h.
  *
- * Size classes: four per power of two up to 1 MB, where a block has its class's size; above that blocks are whole
- * pages, filed under the class below their size, and taken when at most a quarter larger than wanted. */
+ * There are four size classes for each power of two up to 1 MB; there a block has the size of its
+ * class. Larger blocks are whole pages. Such a block is filed under the largest class that is not
+ * above its size, and is taken when it is at most a quarter larger than the request. */
 #include "runtime/block_pool.h"
 
 #include <stdio.h>
@@ -14,23 +15,24 @@ enum { CLASSES = 4 * 42, MIN_SHIFT = 6, MAX_MEMORIES = 16, MAX_TRIES = 16 };
 static const size_t exact_up_to = (size_t)1 << 20;
 static const size_t page = 4096;
 
-/* A pool is cut into shards, so that threads on independent work do not meet at one lock: a thread files blocks in its own, and looks
- * into the others only when its own has nothing that fits. */
+/* A pool is divided into shards, so that threads on independent work do not wait for one lock. A
+ * thread puts free blocks into its own shard. It looks into the others only when its own has no
+ * block that fits. */
 enum { SHARDS = 4 };
 struct shard {
     struct kl_mutex mu;           /* leaf */
     struct kl_list free[CLASSES]; /* of kl_block.link, most recently freed first; guarded by mu */
     _Atomic(size_t) cached;       /* bytes in free; written under mu */
-    char apart[64];               /* from the lock of the next one */
+    char apart[64];               /* keeps the lock of the next shard in another cache line */
 };
 struct pool {
     struct kl_memory *memory;
     struct shard shards[SHARDS];
 };
 
-static struct shard *shard_at(struct pool *p, int k) { /* k = 0: the calling thread's own */
+static struct shard *shard_at(struct pool *p, int k) { /* k = 0: the shard of this thread */
     static _Atomic(unsigned) next;
-    static __thread unsigned mine; /* plus one */
+    static __thread unsigned mine; /* number of this thread's shard plus one; 0: not chosen yet */
     if (!mine) mine = atomic_fetch_add(&next, 1) % SHARDS + 1;
     return &p->shards[(mine - 1 + (unsigned)k) % SHARDS];
 }
@@ -40,7 +42,7 @@ static struct {
     struct pool *pools[MAX_MEMORIES]; /* guarded by mu; entries are immortal */
     _Atomic(int) n_pools;
     _Atomic(size_t) active, peak;
-    _Atomic(size_t) limit, cache_limit, wired_limit; /* limits: 0 until first asked */
+    _Atomic(size_t) limit, cache_limit, wired_limit; /* limits plus one; 0: the default */
     _Atomic(uint64_t) next_tenant;
 } all = {.mu = KL_MUTEX_INIT};
 
@@ -66,7 +68,8 @@ static void count_active(size_t bytes) {
     }
 }
 
-/* With the shard's lock held: a plain store, readers add the shards up. */
+/* The caller holds the lock of the shard, so a plain store is enough. A reader adds up the
+ * shards. */
 static void count_cached(struct shard *p, ptrdiff_t change) {
     size_t now = atomic_load_explicit(&p->cached, memory_order_relaxed) + (size_t)change;
     atomic_store_explicit(&p->cached, now, memory_order_relaxed);
@@ -79,8 +82,8 @@ static size_t cached_in(struct pool *p) {
     return sum;
 }
 
-static size_t
-ram_bytes(void) { /* asked once: it is a system call, and every block that comes back needs it */
+/* The size is asked once: it is a system call, and every block that comes back needs it. */
+static size_t ram_bytes(void) {
     static _Atomic(size_t) known;
     size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
     if (bytes) return bytes;
@@ -92,7 +95,7 @@ ram_bytes(void) { /* asked once: it is a system call, and every block that comes
 
 static size_t limit_get(_Atomic(size_t) *limit, size_t otherwise) {
     size_t v = atomic_load(limit);
-    return v ? v - 1 : otherwise; /* stored plus one, so that 0 can be set */
+    return v ? v - 1 : otherwise; /* the value is stored plus one, so that the limit can be 0 */
 }
 
 static size_t limit_set(_Atomic(size_t) *limit, size_t v, size_t otherwise) {
@@ -127,15 +130,15 @@ size_t kl_memory_set_wired_limit(size_t bytes) {
     return limit_set(&all.wired_limit, bytes, 0);
 }
 
-/* ---- classes ---- */
+/* ---- size classes ---- */
 
 static size_t class_size(int c) {
     size_t base = (size_t)1 << (MIN_SHIFT + c / 4);
     return base + base / 4 * (size_t)(c % 4);
 }
 
-static int
-class_at_most(size_t bytes) { /* the largest class of size <= bytes; the smallest for less */
+/* The largest class of size <= bytes; the smallest class when bytes is less than its size. */
+static int class_at_most(size_t bytes) {
     if (bytes < (size_t)1 << MIN_SHIFT) return 0;
     int shift = 63 - __builtin_clzll(bytes);
     int quarter = (int)((bytes - ((size_t)1 << shift)) >> (shift - 2));
@@ -143,9 +146,9 @@ class_at_most(size_t bytes) { /* the largest class of size <= bytes; the smalles
     return c < CLASSES ? c : CLASSES - 1;
 }
 
-/* The size that a request becomes, and the class where a block of that size lies. */
+/* The size of the block for a request, and in *c the class of a block of that size. */
 static size_t round_request(size_t bytes, int *c) {
-    if (kl_validating()) { /* the guard stands right behind what was asked for */
+    if (kl_validating()) { /* the guard must stand directly after the requested bytes */
         *c = class_at_most(bytes);
         return bytes;
     }
@@ -162,7 +165,7 @@ static size_t round_request(size_t bytes, int *c) {
 
 /* ---- blocks ---- */
 
-static void block_raw_free(struct kl_block *b) { /* all uses done, out of every list */
+static void block_raw_free(struct kl_block *b) { /* all uses are done; b is in no list */
     kl_block_unshare(b);
     b->memory->raw_free(b->memory, b->raw, b->raw_bytes);
     kl_block_begin(b, NULL);
@@ -205,7 +208,8 @@ static struct kl_block *take_cached(struct pool *p, size_t bytes, int c,
     return b;
 }
 
-/* Takes up to `want` bytes of done blocks out of the cache, the longest cached first, and gives them back to the system. */
+/* Takes blocks whose uses are done, of up to `want` bytes in all, out of the cache and gives them
+ * back to the system. It begins with the blocks that have been cached longest. */
 static size_t give_back_cached(struct pool *p, size_t want) {
     struct kl_list out;
     kl_list_init(&out);
@@ -237,7 +241,8 @@ static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
     int c = class_at_most(b->bytes);
     kl_assert_slow(kl_block_is_valid(b));
     atomic_fetch_sub_explicit(&all.active, b->raw_bytes, memory_order_relaxed);
-    /* Host memory is filled at once, unless a device that shares it still reads it. Device memory is filled by its next tenant's stream. */
+    /* Host memory is filled at once, unless a device that shares the block still reads it. The
+     * stream of the next tenant fills device memory. */
     if (kl_validating() && m->is_host && !kl_block_in_flight(b)) kl_guard_poison(b);
     struct shard *shard = shard_at(p, 0);
     kl_mutex_lock(&shard->mu);
@@ -266,8 +271,8 @@ static struct kl_block *block_new(struct pool *p, size_t bytes, struct kl_error 
     size_t guard = kl_validating() ? KL_GUARD_BYTES : 0;
     struct kl_error *first = NULL;
     int rc = raw_alloc(p, bytes + 2 * guard, &b->raw, &first);
-    if (rc ==
-        KL_ENOMEM) { /* what is cached, here or in another memory of the same machine, may be what is missing */
+    /* Cached blocks, of this or of another memory of the same machine, may hold what is missing. */
+    if (rc == KL_ENOMEM) {
         kl_error_release(first);
         first = NULL;
         kl_memory_clear_cache();
@@ -296,11 +301,12 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
     if (!b && !(b = block_new(p, rounded, err))) return KL_ENOMEM;
     kl_assert_slow(kl_block_is_valid(b));
     count_active(b->raw_bytes);
-    /* Not when it was given back: commands that read it were perhaps not even handed over then. */
+    /* Sharing cannot end when the block is given back: commands that read it may not even have been
+     * handed to the driver then. */
     kl_block_unshare(b);
     if (kl_validating()) {
         b->tenant = atomic_fetch_add_explicit(&all.next_tenant, 1, memory_order_relaxed) + 1;
-        /* Once more, whatever the pool decided: this is what validation is there to prove. */
+        /* This is checked again, whatever the pool decided, because validation must prove it. */
         if (!kl_block_free_for(b, t)) {
             struct kl_error_info info = {.code = KL_EVALIDATE, .op = b->last_op};
             kl_fail_info(

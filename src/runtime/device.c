@@ -1,7 +1,9 @@
-/* device.c - see device.h: which driver's devices are the GPUs, and the words for why there are none.
+/* device.c - see device.h. It decides which driver's devices are the GPUs, and explains why there
+ * is no GPU.
  *
- * KEEL_GPU=cuda|opencl|none takes the devices of that driver; unset: CUDA's, else OpenCL's GPUs. KEEL_GPU_DEVICE=n: only the driver's n-th. No driver is
- * loaded before somebody asks for a GPU, or for what is known of the CPU, which tells what is missing. */
+ * KEEL_GPU=cuda|opencl|none takes the devices of that driver. When it is not set: CUDA's devices,
+ * or else OpenCL's GPUs. KEEL_GPU_DEVICE=n takes only the driver's n-th device. No driver is loaded
+ * before somebody asks for a GPU, or for the facts about the CPU, which say what is missing. */
 #include "runtime/device.h"
 
 #include <stdio.h>
@@ -33,9 +35,8 @@ static struct {
     struct kl_backend *cpu; /* guarded by mu until cpu_ready */
     struct gpu gpus[MAX_GPUS];
     int n_gpus;
-    char reason
-        [2]
-        [REASON_BYTES]; /* why the driver in `drivers` gave no device; empty: it was not tried, or did */
+    /* why the driver in `drivers` gave no device; empty: it was not tried, or gave devices */
+    char reason[2][REASON_BYTES];
     char no_gpu[3 * REASON_BYTES]; /* why there is no GPU */
     struct kl_device_fact cpu_facts[MAX_CPU_FACTS];
     size_t n_cpu_facts;
@@ -46,12 +47,12 @@ static struct {
 /* ---- drivers ---- */
 
 static const struct driver {
-    const char *name, *missing; /* missing: key of the CPU's fact */
+    const char *name, *missing; /* missing: key of the CPU fact that says what is missing */
     int (*count)(const char **why);
     int (*open)(int index, struct kl_backend **out, struct kl_error **err);
     void (*facts)(int index, struct kl_gpu_facts *out);
-    bool (*is_gpu)(int index);              /* NULL: all are */
-    const char *(*lacks)(const char **key); /* of a library that it does well without; NULL: none */
+    bool (*is_gpu)(int index);              /* NULL: all its devices are GPUs */
+    const char *(*lacks)(const char **key); /* of an optional library; NULL: there is none */
 } drivers[] = {
     {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL, kl_cuda_lacks},
     {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts, kl_opencl_is_gpu,
@@ -98,12 +99,12 @@ static void gpu_fact(struct gpu *g, const char *key, const char *string, size_t 
         g->facts[g->n_facts++] = (struct kl_device_fact){key, string, size};
 }
 
-/* Device `index` of a driver becomes the next GPU. */
+/* Makes device `index` of a driver the next GPU. */
 static int open_gpu(const struct driver *d, int index, struct kl_error **err) {
     struct gpu *g = &dev.gpus[dev.n_gpus];
     KL_TRY(d->open(index, &g->backend, err));
     if (!g->backend->memory->pool)
-        KL_TRY(kl_pool_attach(g->backend->memory, err)); /* an earlier attempt did */
+        KL_TRY(kl_pool_attach(g->backend->memory, err)); /* unless an earlier attempt did that */
     g->backend->index = dev.n_gpus;
     d->facts(index, &g->known);
     g->n_facts = 0;
@@ -117,7 +118,7 @@ static int open_gpu(const struct driver *d, int index, struct kl_error **err) {
     return KL_OK;
 }
 
-/* Only the device that KEEL_GPU_DEVICE names; -1: all of them. */
+/* The number of the only device to open, which KEEL_GPU_DEVICE gives; -1: all devices. */
 static int only_device(char *reason) {
     const char *want = getenv("KEEL_GPU_DEVICE");
     char *end;
@@ -128,7 +129,8 @@ static int only_device(char *reason) {
     return -2;
 }
 
-/* Opens the devices of a driver; reason (REASON_BYTES) says why there are none, empty when there are. */
+/* Opens the devices of a driver. reason (REASON_BYTES long) then says why there are none; it is
+ * empty when there are some. */
 static int open_driver(const struct driver *d, bool gpus_only, char *reason,
                        struct kl_error **err) {
     const char *why = NULL;
@@ -148,7 +150,8 @@ static int open_driver(const struct driver *d, bool gpus_only, char *reason,
         struct kl_error *e = NULL;
         if (gpus_only && d->is_gpu && !d->is_gpu(i)) continue;
         int rc = open_gpu(d, i, &e);
-        /* Without memory opening is tried again; a device that does not open for another reason never will. */
+        /* Opening is tried again later only when memory was missing. A device that does not open
+         * for another reason never will. */
         if (rc == KL_ENOMEM) return kl_fail_with(err, e ? e : kl_error_static(rc));
         if (rc) snprintf(reason, REASON_BYTES, "%s", e ? e->message : "a device does not open");
         kl_error_release(e);
@@ -161,7 +164,8 @@ static int open_driver(const struct driver *d, bool gpus_only, char *reason,
     return KL_OK;
 }
 
-/* The first driver that has devices. CUDA without its compiler runs only what is in the kernel cache, so then OpenCL comes first. */
+/* Opens the first driver that has devices. CUDA without its compiler runs only what is in the
+ * kernel cache, so in that case OpenCL is tried first. */
 static int open_any(struct kl_error **err) {
     const char *why = NULL;
     bool whole = kl_cuda_count(&why) > 0 && !why;
@@ -204,8 +208,9 @@ static int open_gpus(struct kl_error **err) {
     int rc = KL_OK;
     if (!atomic_load(&dev.gpus_ready)) {
         const char *want = getenv("KEEL_GPU");
-        dev.n_gpus =
-            0; /* an attempt that ran out of memory left some; opening them again is the same */
+        /* An attempt that ran out of memory may have left devices; opening them again is
+         * harmless. */
+        dev.n_gpus = 0;
         dev.no_gpu[0] = 0;
         rc = want && *want ? open_named(want, err) : open_any(err);
         if (!rc) atomic_store_explicit(&dev.gpus_ready, 1, memory_order_release);
@@ -214,7 +219,7 @@ static int open_gpus(struct kl_error **err) {
     return rc;
 }
 
-/* ---- what others see ---- */
+/* ---- what other files call ---- */
 
 int kl_device_count(enum kl_device_type type) {
     if (type == KL_CPU ? open_cpu(NULL) : open_gpus(NULL)) return 0;
@@ -253,7 +258,8 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
     return KL_OK;
 }
 
-/* A fact for each driver that has nothing, or lacks something. Only those that KEEL_GPU allows are loaded for it. */
+/* Makes a fact about each driver that has no device or lacks a library. It loads only the drivers
+ * that KEEL_GPU allows. */
 static void missing_facts(void) {
     const char *want = getenv("KEEL_GPU");
     for (int i = 0; i < N_DRIVERS; i++) {
@@ -299,8 +305,8 @@ int kl_device_facts(enum kl_device_type type, int index, const struct kl_device_
 }
 
 void kl_devices_fork_child(void) {
-    kl_mutex_init(
-        &dev.mu); /* a thread that is gone may have been opening a device; opening goes on where it stopped */
+    /* A thread of the parent may have been opening a device. Opening goes on where it stopped. */
+    kl_mutex_init(&dev.mu);
     for (int i = 0; i < dev.n_gpus; i++) {
         struct kl_backend *b = dev.gpus[i].backend;
         if (b->ops->forked) b->ops->forked(b);

@@ -1,9 +1,11 @@
 /* executor.c - see executor.h.
  *
- * The rules that keep it free of lost work and deadlock:
- * - giving the role up and looking for new tasks is one critical section with appending them (s->mu);
- * - a task that cannot be launched parks its stream on a timeline of an earlier commit, so waits never form a cycle;
- * - the pool's threads never block: only callers do, and threads inside a user's callback. */
+ * These rules prevent lost work and deadlock:
+ * - giving the role up and looking for new tasks is one critical section with appending tasks
+ *   (s->mu);
+ * - a task that cannot be launched parks its stream on a timeline of an earlier commit, so waits
+ *   never form a cycle;
+ * - a pool thread never blocks, except inside a callback of the user; callers may block. */
 #include "runtime/executor.h"
 
 #include "base/failures.h"
@@ -12,7 +14,7 @@
 #include "runtime/group.h"
 #include "runtime/readers.h"
 
-/* ---- what this thread is running, and callbacks that wait ---- */
+/* ---- what this thread runs, and callbacks that wait ---- */
 
 struct frame { /* one per nested kl_executor_run of a thread */
     struct kl_stream *stream;
@@ -20,17 +22,17 @@ struct frame { /* one per nested kl_executor_run of a thread */
 };
 static __thread struct frame *frames;
 
-struct callback_wait {        /* a thread inside a task's callback waits: a possible deadlock */
+struct callback_wait {        /* a thread waits inside a task's callback: a possible deadlock */
     struct kl_link link;      /* guarded by waits.mu */
-    struct frame *frames;     /* the streams it keeps from going on */
-    struct kl_stream *target; /* whom it waits for */
+    struct frame *frames;     /* the streams whose tasks this thread is running */
+    struct kl_stream *target; /* the stream that it waits for */
     struct kl_waiter waiter;
     pthread_mutex_t m;
     pthread_cond_t c;
     bool woken, deadlock, kicked; /* guarded by m */
 };
 static struct {
-    struct kl_mutex mu;  /* taken before stream locks are; never inside one */
+    struct kl_mutex mu;  /* taken before stream locks, never while one is held */
     struct kl_list list; /* of callback_wait.link */
     _Atomic(int) n;
 } waits = {.mu = KL_MUTEX_INIT, .list = {{&waits.list.head, &waits.list.head}}};
@@ -43,7 +45,8 @@ bool kl_executor_in_task(void) {
     return frames != NULL;
 }
 
-/* Whether x is kept from going on by a wait of w's thread: follows parked streams and other callback waits. */
+/* Whether the wait of w's thread keeps x from going on. Follows parked streams and other waits in
+ * callbacks. */
 static bool leads_back(struct callback_wait *w) {
     struct kl_stream *x = w->target;
     for (int steps = 0; x && steps < 10000; steps++) {
@@ -65,7 +68,7 @@ static bool leads_back(struct callback_wait *w) {
     return false;
 }
 
-/* After a stream has parked: has that closed a circle through somebody's callback? */
+/* Called after a stream has parked: finds out whether that closed a cycle through a callback. */
 static void check_callback_waits(void) {
     if (atomic_load_explicit(&waits.n, memory_order_seq_cst) == 0) return;
     kl_mutex_lock(&waits.mu);
@@ -88,7 +91,8 @@ static void callback_woken(struct kl_waiter *waiter) {
     pthread_mutex_unlock(&w->m);
 }
 
-/* A stream has become runnable. The pool's threads may all be inside callbacks: those look again whether it is what they wait for. */
+/* A stream can run now, but all threads of the pool may be waiting inside callbacks. Wakes these
+ * threads, so that each checks whether it waits for that stream. */
 static void kick_callback_waits(void) {
     if (atomic_load_explicit(&waits.n, memory_order_seq_cst) == 0) return;
     kl_mutex_lock(&waits.mu);
@@ -104,7 +108,8 @@ static void kick_callback_waits(void) {
 
 static bool help(struct kl_wait *on);
 
-/* Until done >= ticket, or there may be something to help with: the caller looks again. KL_EDEADLOCK. */
+/* Waits until done >= ticket, or until the caller should look again because there may be a stream
+ * that it can run. 0 or KL_EDEADLOCK. */
 static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_error **err) {
     struct callback_wait w = {.frames = frames,
                               .target = t->owner,
@@ -113,7 +118,8 @@ static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_e
                               .c = PTHREAD_COND_INITIALIZER};
     kl_mutex_lock(&waits.mu);
     kl_list_push(&waits.list, &w.link);
-    /* Either a stream that parks, or is queued, from now on sees the count, or we see its state. */
+    /* A stream that parks or is queued from now on sees the count; or else we see the stream's
+     * state. */
     atomic_fetch_add_explicit(&waits.n, 1, memory_order_seq_cst);
     bool deadlock = leads_back(&w);
     struct kl_wait on = {t, ticket};
@@ -124,7 +130,7 @@ static int block_in_callback(struct kl_timeline *t, uint64_t ticket, struct kl_e
         bool woken = w.woken;
         pthread_mutex_unlock(&w.m);
         if (!woken && !kl_timeline_cancel(t, &w.waiter)) {
-            /* It is being woken all the same, and w must live until then. */
+            /* The wake-up is already on its way, and w must live until it has come. */
             pthread_mutex_lock(&w.m);
             while (!w.woken) pthread_cond_wait(&w.c, &w.m);
             pthread_mutex_unlock(&w.m);
@@ -155,8 +161,8 @@ static void write_fates(struct kl_task *t, struct kl_error *e) {
     }
 }
 
-/* The error of the lowest-numbered failed input, retained, or NULL. *undecided: an input before it is pending, and if that
- * one fails its error is the one that counts. */
+/* The error of the failed input with the lowest number, retained, or NULL. *undecided: an input
+ * with a lower number is pending; if that input fails, its error counts. */
 static struct kl_error *failed_input(struct kl_task *t, bool *undecided) {
     *undecided = false;
     for (int i = 0; i < t->n_in; i++) {
@@ -171,8 +177,9 @@ static struct kl_error *failed_input(struct kl_task *t, bool *undecided) {
     return NULL;
 }
 
-/* t has failed by itself with e (owned) while inputs of it may be pending on a device: if one of them fails, its error is the one
- * that counts. This waits for the device, which always gets done; it happens only when there is no memory to do it later. */
+/* t has failed by itself with e (owned), but inputs of t may be pending on a device. If one of them
+ * fails, its error counts instead. This waits for the device, which always finishes; it happens
+ * only when there is no memory to decide it later. */
 static struct kl_error *decide(struct kl_stream *s, struct kl_task *t, struct kl_error *e) {
     for (int i = 0; i < t->n_in; i++) {
         struct kl_fate *f = t->in[i]->fate;
@@ -204,7 +211,7 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
             launched = true;
             pending = ops->launch(s->backend, s->queue, t, &e) == KL_LAUNCH_PENDING;
             if (!pending && !e && kl_validating())
-                kl_bind_check_guards(s, t, &e); /* a kernel of the CPU has run */
+                kl_bind_check_guards(s, t, &e); /* the task ran on the CPU */
         }
         kl_bind_after_launch(t);
     }
@@ -213,10 +220,12 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
         const struct kl_call_params *call = t->params;
         if (call->skipped) call->skipped(call->ctx, e);
     }
-    /* Inputs go before the fate: whoever sees the value settled sees the memory of its inputs released. */
+    /* Inputs are released before the fate is settled: a thread that sees the value settled also
+     * sees the memory of its inputs released. */
     t->release_inputs(t);
     if (!pending) {
-        /* Noted first: who reads the value at once and is told must find the note, to cross it out. */
+        /* The failure is noted first: a thread that reads the value at once and gets the error must
+         * find the note, to remove it. */
         if (e) kl_failures_note(s->index, e, t->submitter);
         write_fates(t, e);
     }
@@ -228,7 +237,8 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
     if (!pending && !skip) kl_timeline_publish(&s->settled, ticket);
 }
 
-/* The steps have run: each is finished as `execute` finishes one. Until it is, it stays in s->local, where a forked child finds it. */
+/* The steps have run. Finishes each task as `execute` does. An unfinished task stays in s->local,
+ * where a forked child finds it. */
 static void finish_group(struct kl_stream *s, struct kl_group_step *steps, int n) {
     for (int j = 0; j < n; j++) {
         struct kl_task *t = steps[j].task;
@@ -243,7 +253,8 @@ static void finish_group(struct kl_stream *s, struct kl_group_step *steps, int n
     }
 }
 
-/* Runs t, the stream's next task, and those behind it that can run in one pass with it. false: t must run alone. */
+/* Runs t, the stream's next task, together with the tasks after it that can run in the same kernel.
+ * false: t must run alone. */
 static bool execute_group(struct kl_stream *s, struct kl_task *t, uint64_t until, bool *last) {
     struct kl_group_step steps[KL_GROUP_STEPS];
     int n = kl_group_form(s, t, until, steps);
@@ -255,7 +266,7 @@ static bool execute_group(struct kl_stream *s, struct kl_task *t, uint64_t until
     return true;
 }
 
-/* Whether t must wait for something before it is launched. */
+/* Whether t must wait for something before it can be launched. */
 static bool must_wait(struct kl_stream *s, struct kl_task *t, struct kl_wait *w) {
     for (int i = 0; i < t->n_in; i++) {
         struct kl_fate *f = t->in[i]->fate;
@@ -268,15 +279,15 @@ static bool must_wait(struct kl_stream *s, struct kl_task *t, struct kl_wait *w)
 /* ---- the role ---- */
 
 bool kl_stream_is_valid(const struct kl_stream *s) {
-    /* Only the holder of the role takes tasks out of `local`, so nothing may be left there without one
-     * who will: an idle stream has none. */
+    /* Only the holder of the role takes tasks out of `local`. An idle stream has no holder, so no
+     * task may be left in `local` when the role is given up. */
     if (s->role == KL_IDLE && !kl_list_empty(&s->local)) return false;
     if (s->role == KL_QUEUED && !s->in_pool) return false;
     if (s->role == KL_PARKED && !s->parked_on.timeline) return false;
     return kl_timeline_done(&s->settled) <= atomic_load(&s->last_ticket);
 }
-
-static void push(struct kl_stream *s) { /* QUEUED, and in_pool has just become true; no lock held */
+/* s has just become QUEUED, and in_pool true. The caller holds no lock. */
+static void push(struct kl_stream *s) {
     if (s->is_reader)
         kl_readers_push(&s->item);
     else
@@ -284,11 +295,11 @@ static void push(struct kl_stream *s) { /* QUEUED, and in_pool has just become t
     kick_callback_waits();
 }
 
-/* With s->mu held: s is runnable. Whether the caller must push it. */
+/* Makes s QUEUED; the caller holds s->mu. Returns whether the caller must push s. */
 static bool make_queued(struct kl_stream *s) {
     s->role = KL_QUEUED;
-    if (s->in_pool)
-        return false; /* a caller took it out of turn; its place in the pool is still there */
+    /* A caller took s out of turn, and its place in the pool is still there. */
+    if (s->in_pool) return false;
     s->in_pool = true;
     return true;
 }
@@ -310,7 +321,7 @@ static void unpark(struct kl_waiter *w) {
     if (must_push) push(s);
 }
 
-/* Parks s on w. false: w has happened meanwhile, and the role is still ours. */
+/* Parks s on w. false: w is already done, and this thread still holds the role. */
 static bool park(struct kl_stream *s, const struct kl_wait *w) {
     s->park.ticket = w->ticket;
     s->park.wake = unpark;
@@ -320,7 +331,7 @@ static bool park(struct kl_stream *s, const struct kl_wait *w) {
     kl_assert_slow(kl_stream_is_valid(s));
     kl_mutex_unlock(s->mu);
     if (kl_timeline_register(w->timeline, &s->park)) {
-        /* From here on s may already be run by another thread. */
+        /* From here on another thread may already run s. */
         check_callback_waits();
         return true;
     }
@@ -330,7 +341,8 @@ static bool park(struct kl_stream *s, const struct kl_wait *w) {
     return false;
 }
 
-/* The next task of s, with the role; NULL: there was none, and the role is given up. */
+/* The next task of s; the caller keeps the role. NULL: there was no task, and the role is given
+ * up. */
 static struct kl_task *next_task(struct kl_stream *s) {
     struct kl_link *n = kl_list_first(&s->local);
     if (n) return kl_container(n, struct kl_task, link);
@@ -339,7 +351,7 @@ static struct kl_task *next_task(struct kl_stream *s) {
     n = kl_list_first(&s->local);
     if (!n) {
         kl_mutex_unlock(s->mu);
-        /* Hand over outside the lock, then look again: tasks may have come meanwhile. */
+        /* The flush is outside the lock; afterwards look again, because tasks may have come. */
         if (s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
         kl_mutex_lock(s->mu);
         kl_list_splice(&s->local, &s->inbox);
@@ -400,7 +412,8 @@ static void run_item(struct kl_item *item) {
 }
 
 enum { N_LOCKS = 12 };
-/* A cache line each: threads that take different ones must not meet. */
+/* Each lock has its own cache line, so that threads that take different locks do not slow each
+ * other down. */
 static struct {
     _Alignas(64) struct kl_mutex mu;
 } locks[N_LOCKS] = {[0 ... N_LOCKS - 1] = {KL_MUTEX_INIT}};
@@ -427,7 +440,9 @@ void kl_executor_stream_init(struct kl_stream *s) {
 
 /* ---- waiting ---- */
 
-/* Follows from the stream that owes on->ticket to one that nobody runs, and runs it. false: everything in the way is being run, and *on is the last of it. */
+/* Beginning with the stream that owes on->ticket, follows the parked streams to one that is queued,
+ * and runs it. false: every stream on the way is being run, and *on is the wait for the last of
+ * them. */
 static bool help(struct kl_wait *on) {
     for (int hops = 0; hops < 1000; hops++) {
         struct kl_stream *s = on->timeline->owner;
@@ -441,7 +456,8 @@ static bool help(struct kl_wait *on) {
             next = s->parked_on;
         }
         kl_mutex_unlock(s->mu);
-        if (mine) { /* encoding is cheap, and a command buffer cut at every reader is not */
+        /* Encoding is cheap, but ending a command buffer at every reader is not. */
+        if (mine) {
             kl_executor_run(s, s->type == KL_GPU ? UINT64_MAX : on->ticket);
             return true;
         }
@@ -451,7 +467,8 @@ static bool help(struct kl_wait *on) {
     return false;
 }
 
-/* What `on` says is being done: looks after the device that does it, if it is one. Whether it is done. */
+/* Another thread or a device does the work that `on` waits for. If it is a device, polls it.
+ * Returns whether the work is done. */
 static bool watch(const struct kl_wait *on) {
     struct kl_stream *s = on->timeline->owner;
     const struct kl_backend_ops *ops = s->backend->ops;
@@ -465,9 +482,8 @@ static inline void pause_cpu(void) {
 #endif
 }
 
-enum {
-    SPINS = 150
-}; /* a few microseconds: what another thread needs for the rest of a tiny task */
+/* A few microseconds, which is what another thread needs for the rest of a tiny task. */
+enum { SPINS = 150 };
 
 int kl_wait_fate(struct kl_fate *f, struct kl_error **err) {
     while (!kl_fate_settled(f)) {
@@ -516,7 +532,7 @@ void kl_executor_fork_parent(void) {
 }
 
 void kl_executor_fork_child(void) {
-    kl_list_init(&waits.list); /* those threads are gone */
+    kl_list_init(&waits.list); /* the child does not have those threads */
     atomic_store(&waits.n, 0);
     frames = NULL;
     kl_mutex_unlock(&waits.mu);
@@ -529,7 +545,8 @@ static void fail_forked(struct kl_task *t) {
 }
 
 void kl_executor_forked(struct kl_stream *s) {
-    /* The tasks themselves are left alone: they may be half way through being freed by a thread that is gone. */
+    /* The tasks themselves are not freed: a thread that the child does not have may have been in
+     * the middle of freeing them. */
     struct kl_task *running = atomic_load(&s->running);
     if (running) fail_forked(running);
     for (struct kl_link *n = s->local.head.next; n != &s->local.head; n = n->next)

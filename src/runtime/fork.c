@@ -1,4 +1,5 @@
-/* fork.c - see fork.h. All locks are taken before the fork, in lock order, so that the child finds everything whole. */
+/* fork.c - see fork.h. All locks are taken before the fork, in lock order, so that the child finds
+ * all data consistent. */
 #include "runtime/fork.h"
 
 #include <pthread.h>

@@ -1,8 +1,9 @@
-/* group.c - see group.h. Binding is in bind.c, with that of single tasks.
+/* group.c - see group.h. bind.c binds the memory, for groups as for single tasks.
  *
- * Only what stands side by side in the stream is looked at: an expression's operations do, since a commit appends producers just before
- * their consumers. An operation that is not element-wise, or of another shape, or that must wait, ends the group, and so does one that reads a member's value
- * through a view, since that needs elements which are not there yet. */
+ * Only tasks that are adjacent in the stream can form a group. The operations of one expression are
+ * adjacent, because a commit appends producers just before their consumers. A group ends before an
+ * operation that is not element-wise, has another shape, must wait, or reads the value of a member
+ * through a view, since it would need elements that are not computed yet. */
 #include "runtime/group.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "base/validate.h"
 
-enum { MIN_SIZE = 1024 }; /* elements; below, a pass costs less than to look for a group */
+enum { MIN_SIZE = 1024 }; /* elements; below it, looking for a group costs more than a kernel */
 
 static _Atomic(int) allowed = -1;
 static _Atomic(uint64_t) n_groups;
@@ -38,7 +39,7 @@ static bool same_shape(const struct kl_tensor *a, const struct kl_tensor *b) {
            (a->ndim == 0 || memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0);
 }
 
-/* Where t's inputs come from, as step n. false: it cannot be one. */
+/* Finds where the inputs of t come from when t is step n. false: t cannot be a step. */
 static bool find_inputs(struct kl_group_step *steps, int n, struct kl_task *t, int *n_memory) {
     struct kl_group_step *step = &steps[n];
     int memory = 0;
@@ -49,7 +50,7 @@ static bool find_inputs(struct kl_group_step *steps, int n, struct kl_task *t, i
             if (t->in[i] == made)
                 step->from[i] = j;
             else if (t->in[i]->fate == made->fate)
-                return false; /* a view of it */
+                return false; /* t reads a view of that step's output */
         }
         if (step->from[i] >= 0) continue;
         if (!kl_fate_settled(t->in[i]->fate) || kl_fate_error(t->in[i]->fate)) return false;
@@ -66,7 +67,7 @@ int kl_group_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
     const struct kl_backend_ops *ops = s->backend->ops;
     int n = 0, n_memory = 0;
     if (!ops->joins || first->n_out != 1 || first->out[0]->size < MIN_SIZE || !is_allowed() ||
-        kl_validating()) /* a kernel that writes outside must be named by itself */
+        kl_validating()) /* a report must name the one kernel that wrote outside */
         return 1;
     for (struct kl_link *k = &first->link; k != &s->local.head && n < KL_GROUP_STEPS; k = k->next) {
         struct kl_task *t = kl_container(k, struct kl_task, link);

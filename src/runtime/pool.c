@@ -1,26 +1,28 @@
-/* pool.c - a queue of items, a list of chunked jobs, one lock, and threads that sleep when there is neither.
+/* pool.c - a queue of items, a list of jobs in chunks, one lock, and threads that sleep when both
+ * are empty.
  *
- * Wake-ups are kept few: a thread that runs out of work looks for more a little while before it sleeps, and while one is
- * looking nobody is woken; a looker that finds something wakes the next one if there is more. */
+ * Wake-ups are kept few. A thread that runs out of work looks for more for a short time before it
+ * sleeps. While one thread is looking, nobody is woken. A looking thread that finds work wakes the
+ * next one if there is more. */
 #include "runtime/pool.h"
 
 #include "base/thread.h"
 
 struct job {
     struct kl_link link; /* in pool.jobs while chunks are left to claim; guarded by pool.mu */
-    /* The caller takes chunks from the front and helpers from the back: of a job that is run again and again each processor finds its half in its own cache. */
+    /* The caller takes chunks from the front and helpers take them from the back. When a job is run
+     * again and again, each processor then finds its half in its own cache. */
     _Atomic(int64_t) n_claimed, n_from_back;
     int64_t n;
     void (*chunk)(void *arg, int64_t i);
     void *arg;
-    _Atomic(int) helpers; /* threads besides the caller that are inside; written under pool.mu */
+    _Atomic(int) helpers; /* threads, without the caller, in the job; written under pool.mu */
     bool caller_waits;    /* guarded by pool.mu */
-    pthread_cond_t left;  /* the last helper has gone */
+    pthread_cond_t left;  /* signalled when the last helper has left the job */
 };
 
-enum {
-    LOOKS = 2000
-}; /* some 50 microseconds of pauses before a thread sleeps: about what waking it takes */
+/* Pauses before a thread sleeps: about 50 microseconds, which is about what waking it takes. */
+enum { LOOKS = 2000 };
 
 static struct {
     struct kl_mutex mu;
@@ -32,7 +34,7 @@ static struct {
     int n_threads;        /* guarded by mu */
     int n_running;        /* threads that run an item or a chunk, callers included; guarded by mu */
     _Atomic(bool) started;
-    _Atomic(int) n_ready; /* items + jobs, for lookers */
+    _Atomic(int) n_ready; /* items + jobs; read without the lock by threads that look for work */
 } pool = {.mu = KL_MUTEX_INIT,
           .work = PTHREAD_COND_INITIALIZER,
           .items = {{&pool.items.head, &pool.items.head}},
@@ -69,10 +71,13 @@ static void unlist_job(struct job *j) {
     atomic_fetch_sub(&pool.n_ready, 1);
 }
 
-/* With the lock held; does one thing and returns with it held. false: there was nothing. */
+/* Does one item or helps one job. The lock is held at the call and on return. false: there was no
+ * work. */
 static bool do_one(void) {
     struct kl_link *n = kl_list_first(&pool.jobs);
-    /* A job first: its caller is in the middle of a kernel that others wait for. But no more threads than processors: a chunk whose thread has to wait for one holds all others up. */
+    /* A job comes first: its caller is in the middle of a kernel that others wait for. But no more
+     * threads than processors may run: a chunk whose thread has to wait for a processor delays the
+     * whole job. */
     if (n && pool.n_running < pool.n_threads) {
         struct job *j = kl_container(n, struct job, link);
         j->helpers++;
@@ -111,7 +116,8 @@ static void worker(void *arg) {
                 pause_cpu();
             kl_mutex_lock(&pool.mu);
             pool.n_looking--;
-            /* Whoever pushed has woken nobody, since this thread was looking: it takes an item even where it may not join a job. */
+            /* The thread that pushed work has woken nobody, since this thread was looking. So this
+             * thread takes an item even when it may not join a job. */
             if (atomic_load(&pool.n_ready) > 0) continue;
         }
         pool.n_sleeping++;
@@ -166,16 +172,16 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     kl_mutex_lock(&pool.mu);
     unlist_job(&j);
     pool.n_running -= !is_worker;
-    if (!kl_list_empty(&pool.jobs)) wake_one(); /* there may have been too many to join another's */
-    if (atomic_load(&j.helpers)) { /* nearly always for less than it takes to sleep and be woken */
+    if (!kl_list_empty(&pool.jobs)) wake_one(); /* threads may have been kept from another job */
+    if (atomic_load(&j.helpers)) { /* the rest nearly always takes less time than a sleep */
         kl_mutex_unlock(&pool.mu);
         for (int i = 0; i < LOOKS && atomic_load_explicit(&j.helpers, memory_order_relaxed); i++)
             pause_cpu();
         kl_mutex_lock(&pool.mu);
     }
     j.caller_waits = true;
-    while (j.helpers)
-        kl_cond_wait(&j.left, &pool.mu); /* in chunks already claimed, which never wait */
+    /* The helpers are in chunks that they have claimed, and chunks never wait. */
+    while (j.helpers) kl_cond_wait(&j.left, &pool.mu);
     kl_mutex_unlock(&pool.mu);
     pthread_cond_destroy(&j.left);
 }
@@ -189,7 +195,8 @@ void kl_pool_fork_parent(void) {
 }
 
 void kl_pool_fork_child(void) {
-    /* The items' streams are emptied by their owner; jobs lay on stacks of threads that are gone. */
+    /* The owner of the items' streams empties them. The jobs were on the stacks of threads that the
+     * child does not have. */
     kl_list_init(&pool.items);
     kl_list_init(&pool.jobs);
     pthread_cond_init(&pool.work, NULL);

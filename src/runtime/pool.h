@@ -1,24 +1,28 @@
-/* pool.h - the shared threads that run CPU streams and chunks of large kernels.
- * Knows items and chunks, not streams. Started by the first evaluation; never joined. Any thread may call. */
+/* pool.h - the shared threads that run CPU streams and chunks of large kernels. It knows items and
+ * chunks, not streams. The first evaluation starts the threads; they are never joined. Any thread
+ * may call. */
 #pragma once
 #include "base/error.h"
 #include "base/list.h"
 
 struct kl_item {
     struct kl_link link;               /* guarded by the pool's lock */
-    void (*run)(struct kl_item *self); /* on a pool thread, no lock held */
+    void (*run)(struct kl_item *self); /* called on a pool thread, with no lock held */
 };
 
-/* Starts the threads unless they run; one per processor that the caller may run on (kl_n_processors). KL_ENOMEM when not even one starts. */
+/* Starts the threads unless they run already: one for each processor that the caller may use
+ * (kl_n_processors). KL_ENOMEM when not even one thread starts. */
 int kl_pool_start(struct kl_error **err);
-/* Queues an item that is not queued. Never fails once the pool has started. */
+/* Queues an item that is not queued. It cannot fail once the pool has started. */
 void kl_pool_push(struct kl_item *item);
-/* chunk(arg, 0 .. n-1), each once, on this and other threads; returns when all are done. The caller claims
- * chunks itself and finishes alone if nobody helps; a chunk must not wait for anything. */
+/* Calls chunk(arg, i) once for each i in 0 .. n-1, on this and other threads, and returns when all
+ * chunks are done. The caller claims chunks itself, and finishes alone if no other thread helps. A
+ * chunk must not wait for anything. */
 void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
 int kl_pool_n_threads(void);
 
-/* Around fork: all locks of the pool; then the child has no threads and starts them on use. */
+/* Around fork: all locks of the pool are taken before it. The child has no threads and starts them
+ * on use. */
 void kl_pool_fork_prepare(void);
 void kl_pool_fork_parent(void);
 void kl_pool_fork_child(void);

@@ -1,4 +1,5 @@
-/* readers.c - see readers.h. An idle thread stays a few seconds, then ends; the last one stays. */
+/* readers.c - see readers.h. An idle thread waits a few seconds and then ends; the last thread
+ * never ends. */
 #include "runtime/readers.h"
 
 #include <time.h>
@@ -13,7 +14,7 @@ static struct {
     struct kl_list items;  /* of kl_item.link; guarded by mu */
     int n_items;           /* guarded by mu */
     int n_idle, n_threads; /* guarded by mu */
-    _Atomic(bool) started; /* n_threads > 0, from then on */
+    _Atomic(bool) started; /* true once n_threads > 0 */
 } readers = {.mu = KL_MUTEX_INIT,
              .work = PTHREAD_COND_INITIALIZER,
              .items = {{&readers.items.head, &readers.items.head}}};
@@ -46,7 +47,7 @@ static void reader(void *arg) {
     kl_mutex_unlock(&readers.mu);
 }
 
-static int start_one(void) { /* with the lock held; the new thread waits for it */
+static int start_one(void) { /* the caller holds the lock; the new thread waits for it */
     kl_assert(kl_mutex_held(&readers.mu));
     if (kl_thread_start(reader, NULL, "keel-reader")) return KL_ENOMEM;
     readers.n_threads++;
@@ -66,7 +67,8 @@ void kl_readers_push(struct kl_item *item) {
     kl_mutex_lock(&readers.mu);
     kl_list_push(&readers.items, &item->link);
     readers.n_items++;
-    /* When no thread can be added the item waits for one of those that exist; there is one at least. */
+    /* When no thread can be added, the item waits for one of the existing threads; there is always
+     * at least one. */
     if (readers.n_idle < readers.n_items) (void)start_one();
     pthread_cond_signal(&readers.work);
     kl_mutex_unlock(&readers.mu);

@@ -1,5 +1,5 @@
-/* stream.c - the streams there are, default streams, tickets, and what a commit appends.
- * Who runs them is executor.c. */
+/* stream.c - the table of streams, default streams, tickets, and what a commit appends.
+ * executor.c runs the streams. */
 #include "runtime/stream.h"
 
 #include <sched.h>
@@ -24,7 +24,7 @@ static struct {
     int n, room;
 } all = {.mu = KL_MUTEX_INIT};
 
-/* ---- making and reusing ---- */
+/* ---- creation and reuse ---- */
 
 static bool idle(struct kl_stream *s) {
     return atomic_load(&s->handles) == 0 &&
@@ -185,7 +185,7 @@ void kl_commit_lock(void) {
 }
 
 void kl_commit_unlock(void) {
-    struct kl_stream *list = wake_head; /* whose links are ours while `waking` is set */
+    struct kl_stream *list = wake_head; /* its links belong to this thread while `waking` is set */
     wake_head = NULL;
     kl_mutex_unlock(&commit_mu);
     while (list) {
@@ -234,12 +234,12 @@ bool kl_streams_append(struct kl_stream *keep) {
             s->role = KL_RUNNING;
             kept = true;
             start = false;
-            kl_list_splice(&s->local,
-                           &s->inbox); /* as whoever has the role does first: that is a lock less */
+            /* The role holder would do this first anyway; done here, it needs no second lock. */
+            kl_list_splice(&s->local, &s->inbox);
         }
         kl_mutex_unlock(s->mu);
-        /* Woken after the unlock: starting a thread, or waking one, has no place under this lock. A stream that another thread is
-         * just about to wake is left to that thread. */
+        /* The stream is woken after the unlock, because a thread must not be started or woken under
+         * this lock. If another thread is about to wake the stream, it is left to that thread. */
         if (start && !atomic_exchange_explicit(&s->waking, true, memory_order_acquire)) {
             s->next_wake = wake_head;
             wake_head = s;
@@ -256,7 +256,7 @@ void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket) {
 int kl_runtime_ready(struct kl_error **err) {
     KL_TRY(kl_fork_watch(err));
     KL_TRY(kl_pool_start(err));
-    /* Handing over cannot fail, so the first thread must be there before the commit. */
+    /* Handing work over cannot fail, so the first thread must exist before the commit. */
     if (atomic_load_explicit(&have_readers, memory_order_relaxed)) KL_TRY(kl_readers_start(err));
     if (!kl_thread_id()) return kl_fail_nomem(err);
     return KL_OK;
@@ -266,10 +266,11 @@ int kl_runtime_ready(struct kl_error **err) {
 
 enum { MAX_QUEUED = 1 << 16 }; /* tasks on one stream before its callers are slowed down */
 
-/* A ticket that will certainly be published without anybody's help: of a task that runs now, or that a device has. */
+/* Finds a ticket that is certain to be published without anybody's help: of a task that runs now,
+ * or that a device has. */
 static bool in_flight(struct kl_stream *s, uint64_t *ticket) {
     *ticket = kl_timeline_done(&s->settled) + 1;
-    /* A reader may wait for its user, and so may a stream whose callback waits. */
+    /* A reader may wait for its user, and a stream whose callback waits may not go on, either. */
     if (s->is_reader || kl_executor_callback_waits()) return false;
     if (kl_timeline_done(&s->handed) >= *ticket) return true;
     kl_mutex_lock(s->mu);
@@ -304,8 +305,8 @@ void kl_runtime_back_pressure(struct kl_stream *s) {
     while (kl_memory_active() > kl_memory_limit()) {
         kl_memory_clear_cache();
         struct kl_stream *busy;
-        if (!any_in_flight(&busy, &ticket))
-            break; /* nothing in flight can free any: over the soft limit */
+        /* Nothing in flight can free memory, so the soft limit is exceeded. */
+        if (!any_in_flight(&busy, &ticket)) break;
         kl_timeline_block(&busy->settled, ticket);
     }
 }

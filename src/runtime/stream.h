@@ -1,9 +1,10 @@
 /* stream.h - ordered queues of work, and who executes them.
  *
- * A stream is a small struct: a timeline, a queue, and an executor role that one thread holds at a time. It has no
- * thread. Streams with work are items of the pool (CPU, device encoding) or of the reader threads (file loading).
- * Streams are never freed: one without handles is handed out again, and its timeline goes on, so a ticket on it stays
- * meaningful for ever and nobody needs a reference to ask whether it is done. Any thread may call. */
+ * A stream is a small struct: a timeline, a queue, and an executor role that one thread at a time
+ * holds. It has no thread. Streams with work are items of the pool (CPU, device encoding) or of the
+ * reader threads (file loading). Streams are never freed: one without handles is handed out again,
+ * and its timeline goes on, so that a ticket stays meaningful and nobody needs a reference to ask
+ * whether it is done. Any thread may call. */
 #pragma once
 #include "backend/backend.h"
 #include "base/task.h"
@@ -12,53 +13,64 @@ struct kl_stream;
 
 enum kl_device_type { KL_CPU = 0, KL_GPU = 1 };
 
-/* Retained handle on a new (or idle, reused) stream of a device. KL_EDEVICE when there is no such device. */
+/* A retained handle on a stream of a device; the stream is new, or an idle one is reused.
+ * KL_EDEVICE when there is no such device. */
 int kl_stream_new(struct kl_stream **out, enum kl_device_type type, int device_index,
                   struct kl_error **err);
-/* A stream whose tasks run on the reader threads, one at a time, so that a blocked reader delays only itself. */
+/* A stream whose tasks run on the reader threads, one at a time. A blocked reader then delays only
+ * its own stream. */
 int kl_stream_new_reader(struct kl_stream **out, struct kl_error **err);
 struct kl_stream *kl_stream_retain(struct kl_stream *s);
 void kl_stream_release(struct kl_stream *s); /* NULL is fine */
 
-int kl_stream_index(const struct kl_stream *s); /* per process: 0, 1, 2, ... in order of creation */
+int kl_stream_index(const struct kl_stream *s); /* 0, 1, 2, ... in order of creation */
 enum kl_device_type kl_stream_device_type(const struct kl_stream *s);
 int kl_stream_device_index(const struct kl_stream *s);
 struct kl_backend *kl_stream_backend(const struct kl_stream *s);
 struct kl_timeline *kl_stream_timeline(struct kl_stream *s);
 
-/* The calling thread's default stream of a device: made on first use, usable from any thread. Retained. */
+/* The calling thread's default stream of a device, retained. It is made on first use, and any
+ * thread may use it. */
 int kl_stream_default(struct kl_stream **out, enum kl_device_type type, int device_index,
                       struct kl_error **err);
 int kl_stream_set_default(struct kl_stream *s, struct kl_error **err);
 
-/* Waits until everything submitted so far is settled, then delivers the oldest failure that this thread submitted here and
- * has not seen (or a failure of an ended thread): its code, with *err set. KL_EDEADLOCK in a callback that s waits for. */
+/* Waits until everything submitted to s so far is settled. Then delivers the oldest failure on s
+ * that this thread, or a thread that has ended, submitted and has not seen: returns its code and
+ * sets *err. KL_EDEADLOCK in a callback that s waits for. */
 int kl_stream_synchronize(struct kl_stream *s, struct kl_error **err);
 
 /* ---- for graph/: all under the commit lock ---- */
 void kl_commit_lock(void);
 void kl_commit_unlock(void);
 bool kl_commit_lock_held(void); /* for assertions */
-/* The next ticket of s. */
+/* Takes the next ticket of s. */
 uint64_t kl_stream_take_ticket(struct kl_stream *s);
-/* Adds t behind what this commit has staged on s; kl_streams_append hands all over at once. */
+/* Appends t to the tasks that this commit has staged on s. kl_streams_append hands all of them over
+ * at once. */
 void kl_stream_stage(struct kl_stream *s, struct kl_task *t);
-/* Appends what was staged on every stream. When `keep` (may be NULL) is idle its role goes to the caller, who must call
- * kl_stream_run_kept after the unlock; then true. Other idle streams start when the lock is given up. */
+/* Appends the staged tasks to all their streams. When the stream `keep` (may be NULL) is idle, the
+ * caller gets its role, and the result is true: the caller must then call kl_stream_run_kept after
+ * the unlock. Other idle streams start when the commit lock is unlocked. */
 bool kl_streams_append(struct kl_stream *keep);
-/* The caller holds the role of s by kl_streams_append: runs its tasks up to `ticket`, hands the rest to the pool. No lock is held. */
+/* The caller got the role of s from kl_streams_append. Runs the tasks of s up to `ticket`, and
+ * leaves the others to the pool. The caller holds no lock. */
 void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket);
 
 /* ---- waiting ---- */
-/* Blocks until f is settled; runs streams that stand in the way itself where it may. 0, or KL_EDEADLOCK / KL_EFORK with *err. */
+/* Blocks until f is settled. Where it may, it runs the streams that f waits for on this thread. 0,
+ * or KL_EDEADLOCK or KL_EFORK with *err. */
 int kl_wait_fate(struct kl_fate *f, struct kl_error **err);
-/* Makes sure that what a commit needs later without failing exists: threads, lists. Call before the lock. */
+/* Makes sure that the threads and lists exist which a commit needs at a point where it can no
+ * longer fail. Called before the commit lock is taken. */
 int kl_runtime_ready(struct kl_error **err);
-/* Slows the caller down while too much is in flight. No lock is held. */
-void kl_runtime_back_pressure(struct kl_stream *s /* where the work goes; may be NULL */);
+/* Slows the caller down while too much work is in flight. The caller holds no lock. s is the stream
+ * that will get the work; it may be NULL. */
+void kl_runtime_back_pressure(struct kl_stream *s);
 
 #ifdef KL_TEST_HOOKS
-/* Until whatever was committed is done and every thread has let go of all that it held for it: a value is settled, and may be
- * read and dropped, before that. Nothing may be committed meanwhile, and nothing may be held back for ever (a gate, a held device). */
+/* Waits until all committed work is done and every thread has released what it held for that work.
+ * (A value is settled earlier, and may be read and dropped then.) Nothing may be committed
+ * meanwhile, and nothing may be held back for ever by a gate or a held device. */
 void kl_until_quiet(void);
 #endif
