@@ -1,5 +1,6 @@
-/* export.h - how a function of Keel's public headers is declared: visible in the shared library,
- * whose own symbols are hidden. */
+/* export.h - how a public function of Keel is declared. KEEL_API makes a function visible in the
+ * shared library, whose other symbols are hidden. KEEL_PRINTF lets the compiler check a format
+ * string. */
 #ifndef KEEL_EXPORT_H
 #define KEEL_EXPORT_H
 

@@ -1,7 +1,7 @@
-/* kernel.h - kernels of your own that run on every GPU, CUDA's and OpenCL's.
+/* kernel.h - kernels that the caller writes, which run on every GPU (CUDA and OpenCL).
  *
- * The source is the body of a function in Keel's kernel dialect, C with a few names (docs/kernels.md
- * has all of them, and a complete example):
+ * The source is the body of a function in Keel's kernel dialect: C with some additional names.
+ * docs/kernels.md lists these names and has a complete example. In short:
  *
  *     keel_kernel k = keel_kernel_new("scale", (const char *[]){"x"}, 1, (const char *[]){"y"}, 1,
  *         "i64 i = gid();\n"
@@ -13,12 +13,13 @@
  *         .grid = {n, 1, 1}, .group = {64, 1, 1}};
  *     keel_kernel_apply(&outputs, k, inputs, &c, stream);
  *
- * A kernel may fail: RAISE(code, position) makes its outputs fail with KEEL_EKERNEL, `index` the code
- * and `position` the smallest position raised, the same on every run (keel/error.h). A kernel never
- * runs on inputs that have failed: its outputs fail with their error.
+ * A kernel may report an error: after RAISE(code, position) its outputs fail with KEEL_EKERNEL
+ * (keel/error.h). `index` of the error is the code, and `position` is the smallest position that
+ * was raised, the same on every run. A kernel never runs on inputs that have failed: its outputs
+ * then fail with the error of the input.
  *
- * Functions return 0, or 1 with an error raised. Any thread may call; kernels are immutable and may
- * be used by several threads at once. */
+ * The functions return 0, or 1 with an error raised. Any thread may call them. A kernel is
+ * immutable, so several threads may use it at the same time. */
 #ifndef KEEL_KERNEL_H
 #define KEEL_KERNEL_H
 
@@ -41,12 +42,12 @@ typedef struct keel_kernel_ {
 
 /* Flags of keel_kernel_new, or-ed. */
 enum keel_kernel_flag {
-    /* Inputs come as they lie in memory, to be read through their strides. Without it those that
-     * are not row-major are copied first. */
+    /* Inputs keep their strides, and the kernel reads them through the strides. Without this flag
+     * an input that is not row-major is copied first. */
     KEEL_KERNEL_STRIDED = 1
 };
 
-/* An output: row-major, of any dtype. */
+/* The shape and dtype of one output. Outputs are always row-major; every dtype is taken. */
 typedef struct keel_kernel_output_ {
     const int *shape; /* may be NULL when ndim is 0 */
     int ndim;
@@ -54,13 +55,13 @@ typedef struct keel_kernel_output_ {
 } keel_kernel_output;
 
 enum keel_kernel_template_kind {
-    KEEL_TEMPLATE_DTYPE = 0, /* value: an mlx_dtype. The name is a storage type of the dialect */
-    KEEL_TEMPLATE_INT = 1,   /* a constant */
-    KEEL_TEMPLATE_BOOL = 2   /* 0 or 1 */
+    KEEL_TEMPLATE_DTYPE = 0, /* value is an mlx_dtype; name becomes a storage type of the dialect */
+    KEEL_TEMPLATE_INT = 1,   /* value is an integer constant */
+    KEEL_TEMPLATE_BOOL = 2   /* value is 0 or 1 */
 };
-/* Something that the source is compiled for. */
+/* A template argument: a type or a constant that the source is compiled with. */
 typedef struct keel_kernel_template_ {
-    const char *name; /* an identifier */
+    const char *name; /* an identifier of C */
     enum keel_kernel_template_kind kind;
     int value;
 } keel_kernel_template;
@@ -78,49 +79,57 @@ static inline keel_kernel_template keel_kernel_bool(const char *name, bool value
     return t;
 }
 
-/* One call. Zero what you do not use; all of it is read during the call only. */
+/* The configuration of one call. Set the fields that you do not use to 0. The configuration and all
+ * that it points to are read during the call only. */
 typedef struct keel_kernel_config_ {
     const keel_kernel_output *outputs; /* in the order of the kernel's output names */
     size_t n_outputs;
     const keel_kernel_template *templates;
     size_t n_templates;
-    /* Threads of the whole launch, and of one group, along each of three axes: all 1 or more.
-     * Groups are launched whole: where the grid is no multiple of the group, threads beyond the
-     * grid run too. in_grid() tells them, and gid() gives them a position beyond every array. */
+    /* grid: work-items of the whole launch along each of three axes. group: work-items of one
+     * work-group along the same axes. All six are 1 or more. Only whole groups are launched: when
+     * the grid is not a multiple of the group, work-items outside of the grid run too. in_grid() is
+     * false for these, and gid() gives them a position beyond the end of every array. */
     int grid[3];
     int group[3];
-    /* Fill the outputs before the kernel runs. Without it the kernel must write every element. */
+    /* Whether the outputs are filled with init_value before the kernel runs. Without it the kernel
+     * must write every element. */
     bool has_init_value;
-    float init_value;    /* converted to each output's dtype, which must be able to hold it */
-    size_t shared_bytes; /* dynamic shared memory per group: keel_shared, SHARED_AT */
+    float init_value;    /* converted to the dtype of each output, which must be able to hold it */
+    size_t shared_bytes; /* bytes of dynamic shared memory per group (keel_shared, SHARED_AT) */
 } keel_kernel_config;
 
-/* A kernel. All texts are copied; header (may be NULL) comes before the function, for functions
- * and macros of yours. name and the names of arrays are identifiers, at most 100 letters, all
- * different, none beginning with keel_; 24 arrays at most, at least one output. Nothing is compiled
- * yet. ctx is NULL, and KEEL_EARG, KEEL_ELIMIT or KEEL_ENOMEM raised, on failure. */
+/* Makes a kernel. The texts are copied. header (may be NULL) is put before the function and may
+ * define functions and macros. name and the names of arrays are different identifiers of at most
+ * 100 letters; none begins with keel_. A kernel has at most 24 arrays and at least one output.
+ * Nothing is compiled yet. On failure ctx is NULL and KEEL_EARG, KEEL_ELIMIT or KEEL_ENOMEM is
+ * raised. The caller frees the kernel with keel_kernel_free. */
 KEEL_API keel_kernel keel_kernel_new(const char *name, const char *const *input_names,
                                      size_t n_inputs, const char *const *output_names,
                                      size_t n_outputs, const char *source, const char *header,
                                      unsigned flags);
-/* Arrays that it will make keep what they need. An empty handle is fine. */
+/* Frees the kernel. Arrays that it made keep what they need, also when they are not evaluated yet.
+ * An empty handle is allowed. */
 KEEL_API int keel_kernel_free(keel_kernel kernel);
 
-/* outputs gets one lazy array per output. inputs: as many as the kernel has input names; an empty
- * handle when it has none. Fails at once, and changes nothing: KEEL_EARG (NULL, empty handles,
- * numbers of arrays, grid or group below 1, template arguments, an initial value that a dtype does
- * not hold), KEEL_ELIMIT (the threads of the grid, whole groups, are over 2^63 - 1), KEEL_EDTYPE,
- * KEEL_ESHAPE, KEEL_EUNSUPPORTED (the stream is not a GPU's). The arrays fail when they are
- * evaluated: KEEL_ECOMPILE with the compiler's words, whose line numbers are those of `source`, in
- * a file of the kernel's name; KEEL_EARG when group, grid or shared memory (the source's and the
- * config's together) are more than the device takes, of this kernel; KEEL_EUNSUPPORTED when it
- * lacks float64, or the 64-bit atomics that RAISE needs; KEEL_EKERNEL when the kernel raised an
- * error. */
+/* Puts one lazy array per output into *outputs. inputs has as many arrays as the kernel has input
+ * names; it is an empty handle when the kernel has none.
+ * Errors of the call, which change nothing: KEEL_EARG (NULL, empty handles, a wrong number of
+ * arrays, grid or group below 1, template arguments, an initial value that a dtype does not hold),
+ * KEEL_ELIMIT (the whole groups of the grid have more than 2^63 - 1 work-items), KEEL_EDTYPE,
+ * KEEL_ESHAPE, KEEL_EUNSUPPORTED (the stream is not one of a GPU).
+ * Errors of the arrays, when they are evaluated: KEEL_ECOMPILE with the message of the compiler,
+ * whose line numbers are those of `source`, in a file that has the kernel's name; KEEL_EARG when
+ * this kernel's group, grid or shared memory (of the source and the configuration together) is more
+ * than the device takes; KEEL_EUNSUPPORTED when the device lacks float64, or lacks the 64-bit
+ * atomics that RAISE needs; KEEL_EKERNEL when the kernel raised an error. */
 KEEL_API int keel_kernel_apply(mlx_vector_array *outputs, keel_kernel kernel,
                                const mlx_vector_array inputs, const keel_kernel_config *config,
                                const mlx_stream stream);
 
-/* The generated source that apply would compile, behind the dialect's own definitions. */
+/* Puts the generated source that keel_kernel_apply would compile into *source, without the
+ * definitions of the dialect before it. Raises the errors that keel_kernel_apply raises at once for
+ * its inputs and configuration. */
 KEEL_API int keel_kernel_source(mlx_string *source, keel_kernel kernel,
                                 const mlx_vector_array inputs, const keel_kernel_config *config);
 

@@ -1,10 +1,10 @@
 /* attention.c - scaled_dot_product_attention: softmax(scale q k' + mask) v, over groups of heads
  * that share keys and values.
  *
- * On the CPU one kernel does all of it, in float32. On devices, and in float64, it is composed of
- * products and a softmax; its vjp rule is, everywhere. 16-bit floats are composed in float32, and
- * only the result is rounded: scores of 65504 and more are common, and weights of 16 bits too
- * coarse. */
+ * On the CPU one kernel computes all of it, in float32. On devices, and in float64, the operation
+ * is composed of products and a softmax; the vjp rule is composed everywhere. For 16-bit floats the
+ * composed form computes in float32 and rounds only the result: scores of 65504 and more are
+ * common, and weights of 16 bits are too coarse. */
 #include <float.h>
 #include <string.h>
 
@@ -20,7 +20,9 @@ struct attention {
     enum kl_dtype dtype;
     struct kl_attention_params p;
     struct kl_array *in
-        [5]; /* q, k, v, mask?, sinks?: of one dtype (masks may be bool) and the kernel's shapes; owned */
+        /* q, k, v, then mask and sinks where given; of one dtype (a mask may be bool) and of the
+         * shapes that the kernel takes; owned */
+        [5];
     int n_in;
     struct kl_stream *s;
 };
@@ -117,9 +119,9 @@ static int prepare(struct attention *t, struct kl_array *q, struct kl_array *k, 
     return KL_OK;
 }
 
-/* ---- composed ---- */
+/* ---- the composed form ---- */
 
-/* (b, heads, rows, cols) as (b, kv heads, heads of a group, rows, cols). */
+/* Reshapes (b, heads, rows, cols) to (b, kv heads, heads of a group, rows, cols). */
 static int grouped(struct kl_array **out, struct kl_array *a, const struct attention *t,
                    struct kl_error **err) {
     int dims[] = {t->b, t->kv_heads, t->kv_heads ? a->t.dims[1] / t->kv_heads : 1, a->t.dims[2],
@@ -137,7 +139,7 @@ static enum kl_dtype wide_of(const struct attention *t) {
     return t->dtype == KL_F64 ? KL_F64 : KL_F32;
 }
 
-/* scores where `keep`, else the lowest number. */
+/* The scores where `keep` is true, and the lowest number elsewhere. */
 static int keep_where(struct kl_array **out, struct kl_array *keep, struct kl_array *scores,
                       const struct attention *t, struct kl_error **err) {
     double lowest = wide_of(t) == KL_F64 ? -DBL_MAX : -(double)FLT_MAX;
@@ -156,10 +158,10 @@ static struct kl_array *causal_mask(struct kl_terms *t, const struct attention *
     return kl_term2(t, kl_less_equal, cols, column);
 }
 
-struct parts {                  /* of wide_of */
-    struct kl_array *q, *k, *v; /* grouped; q scaled */
-    struct kl_array *weights;   /* of all keys: (b, kv heads, group, n, m) */
-    struct kl_array *sink;      /* the weights of the sinks, (..., n, 1); NULL without */
+struct parts {                  /* arrays of the type wide_of, made by composed code */
+    struct kl_array *q, *k, *v; /* with the heads grouped; q is already multiplied by scale */
+    struct kl_array *weights;   /* the weights of all keys: (b, kv heads, group, n, m) */
+    struct kl_array *sink; /* the weights of the sinks, (..., n, 1); NULL when there are no sinks */
 };
 
 static void weigh(struct kl_terms *t, struct parts *w, const struct attention *p) {
@@ -252,8 +254,9 @@ int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, 
 
 /* ---- vjp ---- */
 
-/* With w the weights and c the cotangent: dv = w' c; from dw = c v' the scores' gradient ds = w (dw - sum(w dw)); dq = scale ds k, dk = ds' (scale q). A sink's score is one like
- * the others, with a value of 0. */
+/* With w the weights and c the cotangent: dv = w' c. From dw = c v' follows the gradient of the
+ * scores, ds = w (dw - sum(w dw)); then dq = scale ds k and dk = ds' (scale q). The score of a sink
+ * is treated as any other score, with a value of 0. */
 static int gradients(const struct kl_vjp *v, const struct attention *p, struct kl_array **grad,
                      struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(p->s, err);

@@ -1,5 +1,5 @@
-/* binary.c - element-wise functions of two numbers, and where: the commonest ones. Their dtype rules
- * stand in base/op_list.def. */
+/* binary.c - the most common element-wise functions of two numbers, and where. base/op_list.def has
+ * the dtype rules of these operations. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -108,7 +108,7 @@ struct kl_array *kl_multiply_rule(struct kl_terms *t, int which, struct kl_array
     return kl_term2(t, kl_multiply, g, kl_term(t, kl_conjugate, in[!which]));
 }
 
-/* Of y = a / b: 1 / b, and -y / b. */
+/* The derivatives of y = a / b are 1 / b and -y / b. */
 struct kl_array *kl_divide_rule(struct kl_terms *t, int which, struct kl_array *g,
                                 struct kl_array *const *in, struct kl_array *y) {
     struct kl_array *by_b = kl_term2(t, kl_divide, g, kl_term(t, kl_conjugate, in[1]));
@@ -116,7 +116,8 @@ struct kl_array *kl_divide_rule(struct kl_terms *t, int which, struct kl_array *
     return kl_term(t, kl_negative, kl_term2(t, kl_multiply, by_b, kl_term(t, kl_conjugate, y)));
 }
 
-/* Where the first is taken it has the gradient; of equals the second has it. Where one is NaN neither has. */
+/* Where the first operand is the result, it has the gradient; where both are equal, the second one
+ * has it. Where one operand is NaN neither has it. */
 struct kl_array *kl_maximum_rule(struct kl_terms *t, int which, struct kl_array *g,
                                  struct kl_array *const *in, struct kl_array *y) {
     struct kl_array *taken = kl_term2(t, which ? kl_less_equal : kl_greater, in[0], in[1]);

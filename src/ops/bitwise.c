@@ -1,9 +1,10 @@
-/* bitwise.c - operations on the bits of integers, and the 8-bit floats that are kept as such. */
+/* bitwise.c - operations on the bits of integers, and conversions of 8-bit floats, which are stored
+ * as uint8. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
 
-/* of_bools does it for bool. */
+/* of_bools builds the operation for bool operands. */
 static int bits(struct kl_array **out, enum kl_op_id op, kl_binary_fn *of_bools, struct kl_array *a,
                 struct kl_array *b, struct kl_stream *s, struct kl_error **err) {
     enum kl_dtype dtype;
@@ -24,7 +25,8 @@ int kl_bitwise_or(struct kl_array **out, struct kl_array *a, struct kl_array *b,
 
 int kl_bitwise_xor(struct kl_array **out, struct kl_array *a, struct kl_array *b,
                    struct kl_stream *s, struct kl_error **err) {
-    return bits(out, KL_OP_BITWISE_XOR, kl_subtract, a, b, s, err); /* true where they differ */
+    /* for bools: true where they differ */
+    return bits(out, KL_OP_BITWISE_XOR, kl_subtract, a, b, s, err);
 }
 
 int kl_bitwise_invert(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
@@ -34,7 +36,7 @@ int kl_bitwise_invert(struct kl_array **out, struct kl_array *a, struct kl_strea
     return kl_build_unary(out, KL_OP_BITWISE_INVERT, a, s, err);
 }
 
-/* bool as uint8 */
+/* bools are converted to uint8 */
 static int shift(struct kl_array **out, enum kl_op_id op, struct kl_array *a, struct kl_array *b,
                  struct kl_stream *s, struct kl_error **err) {
     enum kl_dtype dtype;
@@ -72,7 +74,8 @@ int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_
         return kl_fail(err, KL_EDTYPE, "the result would be %s; it can be a float",
                        kl_dtype_name((enum kl_dtype)dtype));
     KL_TRY(kl_map_unary(&y, KL_OP_FROM_FP8, x, KL_U8, KL_F32, s, err));
-    int rc = kl_cast_to(out, y, (enum kl_dtype)dtype, s, err); /* exact in every float type */
+    /* exact, because every float type holds all e4m3 numbers */
+    int rc = kl_cast_to(out, y, (enum kl_dtype)dtype, s, err);
     kl_array_release(y);
     return rc;
 }

@@ -108,7 +108,8 @@ struct kl_shape_text kl_shape_text(int ndim, const int *dims) {
     size_t at = 0;
     t.s[at++] = '(';
     for (int i = 0; i < ndim; i++) {
-        if (at > sizeof t.s - 20) { /* a number, a comma and the end still fit below that */
+        /* a number, a comma and the end of the text fit below this limit */
+        if (at > sizeof t.s - 20) {
             at += (size_t)snprintf(t.s + at, sizeof t.s - at, ",...");
             break;
         }

@@ -1,42 +1,43 @@
-/* check.h - argument checks that builders share. For src/ops only.
+/* check.h - checks of arguments that builders share. For src/ops only.
  *
- * Every check returns 0 or a negative code with *err set; messages say what was given and what is
- * taken. */
+ * Every check returns 0, or a negative code with *err set; the message says what was given and what
+ * is taken. */
 #pragma once
 #include "graph/array.h"
 
-/* Builders take and make no more axes than this, so that shapes fit on the stack. */
+/* Builders take and make arrays of at most this many axes, so that shapes fit on the stack. */
 enum { KL_MAX_NDIM = 64 };
 
-/* A shape as builders make it. */
+/* The shape of an array that a builder makes. */
 struct kl_shape {
     int ndim;
     int dims[KL_MAX_NDIM];
 };
 
-/* A required array that can be worked on. `what` names the parameter. */
+/* Checks a required array. `what` names the parameter in messages. */
 int kl_check_array(const struct kl_array *a, const char *what, struct kl_error **err);
 int kl_check_arrays(struct kl_array *const *arrays, size_t n, const char *what,
                     struct kl_error **err);
 int kl_check_stream(const struct kl_stream *s, struct kl_error **err);
 int kl_check_dtype(int dtype, struct kl_error **err);
-/* A list of n ints: not NULL unless n is 0, and n <= KL_MAX_NDIM. */
+/* Checks a list of n ints: it is not NULL unless n is 0, and n <= KL_MAX_NDIM. */
 int kl_check_list(const int *list, size_t n, const char *what, struct kl_error **err);
-/* *axis: a given axis, made non-negative. */
+/* Puts the given axis into *axis, as a non-negative number. */
 int kl_check_axis(int *axis, int ndim, struct kl_error **err);
-/* Axes of an array of ndim axes: non-negative, in the order given, distinct. */
+/* Puts the given axes of an array of ndim axes into out: non-negative, distinct, in the order
+ * given. */
 int kl_check_axes(int out[KL_MAX_NDIM], const int *axes, size_t n, int ndim, struct kl_error **err);
-/* A shape given by the caller: no negative size, not too large for elements of dtype. *size may be
- * NULL. */
+/* Checks a shape given by the caller: no size is negative, and the bytes of its elements of dtype
+ * fit. Puts the number of elements into *size, which may be NULL. */
 int kl_check_shape(struct kl_shape *out, const int *shape, size_t n, enum kl_dtype dtype,
                    int64_t *size, struct kl_error **err);
-/* Integer indices. */
+/* Checks that the indices have an integer dtype. */
 int kl_check_index_dtype(const struct kl_array *indices, struct kl_error **err);
 
 struct kl_shape kl_shape_of(const struct kl_array *a);
 bool kl_shape_is(const struct kl_array *a, int ndim, const int *dims);
 
-/* A shape as text, "(2,3)"; long ones end in "...". For messages. */
+/* A shape as text for messages, such as "(2,3)"; a long shape ends in "...". */
 struct kl_shape_text {
     char s[120];
 };

@@ -1,4 +1,5 @@
-/* classify.c - questions about values: which are finite, infinite or NaN, which are close or equal; and values put in the place of others. Composed of other operations. */
+/* classify.c - tests of values (finite, infinite, NaN, close, equal), and replacing values by
+ * others (nan_to_num, clip). All are composed of other operations. */
 #include <float.h>
 #include <math.h>
 
@@ -11,7 +12,7 @@ static bool inexact(const struct kl_array *a) {
     return kl_dtype_is_float((enum kl_dtype)a->t.dtype) || a->t.dtype == KL_C64;
 }
 
-/* The same answer for all elements of a. */
+/* An array of the shape of a with the same bool everywhere. */
 static int answer(struct kl_array **out, bool yes, struct kl_array *a, struct kl_stream *s,
                   struct kl_error **err) {
     size_t n = (size_t)a->t.ndim;
@@ -24,7 +25,8 @@ int kl_isnan(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
     return inexact(a) ? kl_not_equal(out, a, a, s, err) : answer(out, false, a, s, err);
 }
 
-/* |a| compared with infinity; of complex numbers each part, joined. */
+/* |a| compared with infinity. For complex numbers each part is compared, and the answers are
+ * joined. */
 static int by_size(struct kl_array **out, kl_binary_fn *compare, kl_binary_fn *join, bool otherwise,
                    struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
@@ -68,7 +70,7 @@ int kl_isneginf(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
     return is_number(out, -(double)INFINITY, a, s, err);
 }
 
-/* The largest finite number. */
+/* The largest finite number of the dtype. */
 static double largest(enum kl_dtype dtype) {
     return dtype == KL_F16    ? 65504
            : dtype == KL_BF16 ? 0x1.fep127
@@ -76,7 +78,8 @@ static double largest(enum kl_dtype dtype) {
                               : (double)FLT_MAX;
 }
 
-/* Of complex64: the same of its parts, which stand side by side in memory. */
+/* nan_to_num of complex64: its two parts, which are neighbours in memory, are treated as real
+ * numbers. */
 static int complex_to_num(struct kl_array **out, struct kl_array *a, double nan,
                           const double *posinf, const double *neginf, struct kl_stream *s,
                           struct kl_error **err) {
@@ -116,7 +119,7 @@ int kl_nan_to_num(struct kl_array **out, struct kl_array *a, double nan, const d
 
 /* ---- close and equal ---- */
 
-/* Both NaN. */
+/* Where both operands are NaN. */
 static struct kl_array *both_nan(struct kl_terms *t, struct kl_array *a, struct kl_array *b) {
     return kl_term2(t, kl_logical_and, kl_term(t, kl_isnan, a), kl_term(t, kl_isnan, b));
 }
@@ -126,13 +129,14 @@ int kl_isclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, do
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(b, "b", err));
     enum kl_dtype dtype = kl_dtype_inexact(kl_dtype_promote(a->t.dtype, b->t.dtype));
-    if (dtype == KL_F16 || dtype == KL_BF16) dtype = KL_F32; /* tolerances are small there */
+    /* the tolerances are too small for these types */
+    if (dtype == KL_F16 || dtype == KL_BF16) dtype = KL_F32;
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *x = kl_term_cast(&t, a, dtype), *y = kl_term_cast(&t, b, dtype);
     struct kl_array *apart = kl_term(&t, kl_abs, kl_term2(&t, kl_subtract, x, y));
     struct kl_array *allowed = kl_term_by(&t, kl_multiply, kl_term(&t, kl_abs, y), rtol);
     allowed = kl_term_by(&t, kl_add, allowed, atol);
-    /* An infinity is close to itself alone, however much is allowed. */
+    /* An infinity is close only to itself, whatever the tolerance is. */
     struct kl_array *near = kl_term2(&t, kl_less_equal, apart, allowed);
     near = kl_term2(&t, kl_logical_and, near, kl_term_by(&t, kl_less, apart, (double)INFINITY));
     near = kl_term2(&t, kl_logical_or, near, kl_term2(&t, kl_equal, x, y));
@@ -140,7 +144,7 @@ int kl_isclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, do
     return kl_terms_end(&t, near, out);
 }
 
-/* Whether every element of bools is true: their minimum. */
+/* Whether every element of bools is true: the minimum of the elements. */
 static struct kl_array *all(struct kl_terms *t, struct kl_array *bools) {
     if (t->rc) return NULL;
     if (bools->t.size == 0) return kl_term_number(t, 1, KL_BOOL);
@@ -181,7 +185,7 @@ int kl_clip(struct kl_array **out, struct kl_array *a, struct kl_array *a_min,
     struct kl_array *r = a;
     if (a_min) r = kl_term2(&t, kl_maximum, r, a_min);
     if (a_max) r = kl_term2(&t, kl_minimum, r, a_max);
-    /* The lower bound does not hold where the upper one is below it. */
+    /* The lower bound is not a bound of the result where the upper bound is below it. */
     if (!t.rc && !r->has_range && kl_int_limits((enum kl_dtype)r->t.dtype, &lo, &hi) &&
         kl_host_integer(a_min, &low) && kl_host_integer(a_max, &high) && low >= lo && high <= hi &&
         high >= lo && low <= hi)

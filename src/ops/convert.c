@@ -1,4 +1,4 @@
-/* convert.c - the same values, typed or laid out another way. */
+/* convert.c - operations that keep the values and change the dtype or the layout. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/vjp.h"
@@ -38,7 +38,8 @@ int kl_vjp_copy(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     return KL_OK;
 }
 
-/* A step from or to integers is constant almost everywhere. To a real type the imaginary part is dropped, on the way back too. */
+/* A conversion from or to integers is constant almost everywhere. A conversion to a real type drops
+ * the imaginary part; the conversion of the cotangent back does so too. */
 int kl_vjp_cast(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     if (!v->wanted[0] || !kl_has_gradient(v->in[0]) || !kl_has_gradient(v->cotangent[0]))
         return KL_OK;

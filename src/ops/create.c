@@ -7,7 +7,7 @@
 #include "ops/ops.h"
 #include "ops/terms.h"
 
-/* vals, converted and repeated over a new row-major array. */
+/* A new row-major array filled with vals, which are converted and broadcast. */
 static int fill(struct kl_array **out, int ndim, const int *dims, struct kl_array *vals,
                 enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *view;
@@ -75,7 +75,7 @@ int kl_full_like(struct kl_array **out, struct kl_array *a, struct kl_array *val
     return fill(out, a->t.ndim, a->t.dims, vals, (enum kl_dtype)dtype, s, err);
 }
 
-/* What integers do with start and step: both ends of the first step are truncated. */
+/* Integer dtypes truncate both ends of the first step, start and start + step. */
 static int truncate_steps(struct kl_arange_params *p, struct kl_error **err) {
     double next = p->start + p->step;
     if (!(fabs(p->start) < 0x1p63 && fabs(next) < 0x1p63))
@@ -102,7 +102,7 @@ int kl_arange(struct kl_array **out, double start, double stop, double step, int
     if (isinf(start) || isinf(stop))
         return kl_fail(err, KL_EARG, "start %g and stop %g must be finite", start, stop);
     double count = ceil((stop - start) / step);
-    if (isinf(step)) { /* one step leaves the range, if there is one */
+    if (isinf(step)) { /* a single step leaves the range, so there is at most one element */
         count = step > 0 ? start < stop : start > stop;
         p.step = 0;
     }
@@ -120,7 +120,8 @@ int kl_arange(struct kl_array **out, double start, double stop, double step, int
     if (n && kl_int_limits((enum kl_dtype)dtype, &lo, &hi)) {
         double first = p.start, last = p.start + (n - 1.0) * p.step;
         double low = first < last ? first : last, high = first < last ? last : first;
-        /* Values that wrap prove nothing; beyond 2^53 doubles do not tell. */
+        /* The range proves nothing when values wrap, or beyond 2^53, where doubles are not
+         * exact. */
         if (low >= (double)lo && high <= (double)hi && fabs(low) < 0x1p53 && fabs(high) < 0x1p53)
             kl_array_set_range(*out, (int64_t)low, (int64_t)high);
     }
@@ -138,14 +139,14 @@ int kl_linspace(struct kl_array **out, double start, double stop, int num, int d
     enum kl_dtype to = (enum kl_dtype)dtype;
     bool direct = kl_dtype_is_float(to) || to == KL_C64;
     struct kl_arange_params p = {start, num > 1 ? (stop - start) / (num - 1) : 0};
-    if (isinf(p.step)) p.step = stop / (num - 1) - start / (num - 1); /* the difference overflows */
+    if (isinf(p.step)) p.step = stop / (num - 1) - start / (num - 1); /* stop - start overflows */
     struct kl_array *x = KL_TERM(
         &t,
         kl_array_op1(&t.made,
                      &(struct kl_operation){
                          .op = KL_OP_ARANGE, .stream = s, .params = &p, .params_bytes = sizeof p},
                      direct ? to : KL_F64, 1, &num, err));
-    if (num > 1) { /* steps add up to stop only nearly */
+    if (num > 1) { /* repeated steps reach stop only approximately, so the last element is set */
         int last = num - 1, one = 1;
         struct kl_array *end =
             KL_TERM(&t, kl_array_new_scalar(&t.made, stop, direct ? to : KL_F64, err));

@@ -1,4 +1,5 @@
-/* depends.c - arrays that wait for others: the same values, made when those they depend on have settled, and failed when one of these failed. */
+/* depends.c - arrays that wait for other arrays. The results have the values of the inputs. They
+ * are made when all dependencies have settled, and fail when one of these has failed. */
 #include "base/alloc.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -11,7 +12,8 @@ static int depend(struct kl_array **out, struct kl_array *const *in, size_t n, s
         (enum kl_dtype)in[0]->t.dtype, in[0]->t.ndim, in[0]->t.dims, err);
 }
 
-/* One 0-d array that depends on all of them, so that not every output needs an edge to each. */
+/* One 0-d array that depends on all dependencies, so that an output does not need an edge to
+ * each. */
 static int gate_of(struct kl_array **out, struct kl_array *const *dependencies, size_t n,
                    struct kl_stream *s, struct kl_error **err) {
     struct kl_array **in = kl_malloc((n + 1) * sizeof(struct kl_array *));

@@ -1,5 +1,6 @@
-/* distributions.c - random numbers of other distributions, made of uniform and normal ones (random.c), and random orders. The same key gives the draws that MLX makes of
- * it wherever those do not depend on the last bit of a transcendental function. */
+/* distributions.c - random numbers of other distributions, made of uniform and normal numbers
+ * (random.c), and random orders. A key gives the same draws as in MLX wherever the draws do not
+ * depend on the last bit of a transcendental function. */
 #include <math.h>
 
 #include "ops/meet.h"
@@ -7,7 +8,7 @@
 #include "ops/terms.h"
 #include "ops/views.h"
 
-/* [low, high) of dtype, between numbers. */
+/* Uniform numbers of dtype in [low, high). */
 static int uniform(struct kl_array **out, double low, double high, const struct kl_shape *shape,
                    int dtype, struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -42,7 +43,7 @@ int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, 
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
     struct kl_array *x = KL_TERM(&t, uniform(&t.made, 0, 1, &to, dtype, key, s, err));
-    for (int i = 0; i < 2; i++) { /* -log(-log(u)) */
+    for (int i = 0; i < 2; i++) { /* two times -log(x) */
         x = KL_TERM(&t, kl_log(&t.made, x, s, err));
         x = KL_TERM(&t, kl_negative(&t.made, x, s, err));
     }
@@ -53,8 +54,9 @@ int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, 
 static int categorical_of_row(struct kl_array **out, struct kl_array *logits,
                               const struct kl_shape *shape, struct kl_array *key,
                               struct kl_stream *s, struct kl_error **err);
-/* The largest of the logits, each with Gumbel noise; of a single row by its running sums, as in MLX.
- * shape: of the result, to which the logits without their axis (resolved) broadcast. */
+/* The position of the largest logit after Gumbel noise is added; for a single row the running sums
+ * are used, as in MLX. shape is the shape of the result, to which the logits without their axis
+ * (which is resolved) broadcast. */
 static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
                        const struct kl_shape *shape, struct kl_array *key, struct kl_stream *s,
                        struct kl_error **err) {
@@ -82,7 +84,8 @@ static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
     return kl_terms_end(&t, x, out);
 }
 
-/* x and, `step` elements further, x again, added; x has one axis, longer than step. */
+/* Adds to x a copy of itself that is shifted by `step` elements. x has one axis, longer than
+ * step. */
 static int add_shifted(struct kl_array **out, struct kl_array *x, int step, struct kl_stream *s,
                        struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -94,8 +97,8 @@ static int add_shifted(struct kl_array **out, struct kl_array *x, int step, stru
     return kl_terms_end(&t, kl_term2(&t, kl_add, x, before), out);
 }
 
-/* The sums of the first 1, 2, ... elements of x, which has one axis. Scans have no kernels on devices:
- * there sums of 1, 2, 4, ... elements are added. */
+/* The sums of the first 1, 2, ... elements of x, which has one axis. Devices have no kernels for
+ * scans; there, sums of 1, 2, 4, ... elements are added. */
 static int running_sums(struct kl_array **out, struct kl_array *x, struct kl_stream *s,
                         struct kl_error **err) {
     if (kl_stream_device_type(s) == KL_CPU) return kl_cumsum(out, x, 0, false, true, s, err);
@@ -111,7 +114,8 @@ static int running_sums(struct kl_array **out, struct kl_array *x, struct kl_str
     return KL_OK;
 }
 
-/* How many of the ascending sums, but for the last, are at most u, for each u: by halving. */
+/* For each u, the number of the ascending sums, without the last one, that are at most u. Found by
+ * bisection. */
 static int places_of(struct kl_array **out, struct kl_array *sums, struct kl_array *u,
                      struct kl_stream *s, struct kl_error **err) {
     const int n = sums->t.dims[0];
@@ -119,7 +123,7 @@ static int places_of(struct kl_array **out, struct kl_array *sums, struct kl_arr
     int step = 1;
     while (step <= (n - 1) / 2) step *= 2;
     KL_TRY(kl_zeros(&at, u->t.dims, (size_t)u->t.ndim, KL_U32, s, err));
-    for (; n > 1 && step > 0; step /= 2) { /* whether sums[at + step - 1] is there, and at most u */
+    for (; n > 1 && step > 0; step /= 2) { /* whether sums[at + step - 1] exists and is at most u */
         struct kl_terms t = kl_terms_begin(s, err);
         struct kl_array *next = kl_term_by(&t, kl_add, at, step), *found;
         struct kl_array *there = kl_term_by(&t, kl_less, next, n);
@@ -136,8 +140,8 @@ static int places_of(struct kl_array **out, struct kl_array *sums, struct kl_arr
     return KL_OK;
 }
 
-/* All logits are one row: a uniform number times the sum of their exponentials falls between two of the
- * running sums. */
+/* The case of one row of logits: a uniform number is multiplied by the sum of the exponentials of
+ * the logits. The two running sums that enclose the product give the position. */
 static int categorical_of_row(struct kl_array **out, struct kl_array *logits,
                               const struct kl_shape *shape, struct kl_array *key,
                               struct kl_stream *s, struct kl_error **err) {
@@ -146,7 +150,7 @@ static int categorical_of_row(struct kl_array **out, struct kl_array *logits,
     struct kl_array *x = KL_TERM(&t, kl_flatten_all(&t.made, logits, s, err));
     x = kl_term_cast(&t, x, logits->t.dtype == KL_F64 ? KL_F64 : KL_F32);
     struct kl_array *top = kl_term_reduce(&t, kl_max_axes, x, &axis, 1);
-    /* Of an infinite one the distance from itself is 0. */
+    /* The distance of an infinite number from itself counts as 0. */
     struct kl_array *distance = kl_term2(&t, kl_subtract, x, top);
     distance =
         kl_term_where(&t, kl_term2(&t, kl_equal, x, top), kl_term_number(&t, 0, KL_F32), distance);
@@ -221,7 +225,7 @@ int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num,
         return kl_fail(err, KL_EDTYPE, "dtype %s; floating types are possible",
                        kl_dtype_name((enum kl_dtype)dtype));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F64, NULL, err));
-    /* sign(u) * log(1 - |u|), in float32 for narrower types too */
+    /* sign(u) * log(1 - |u|), computed in float32 for narrower types too */
     enum kl_dtype wide = dtype == KL_F64 ? KL_F64 : KL_F32;
     struct kl_array *u =
         KL_TERM(&t, uniform(&t.made, nextafterf(-1, 0), 1, &to, KL_F32, key, s, err));
@@ -254,7 +258,7 @@ static struct kl_array *number(struct kl_terms *t, double x, struct kl_error **e
     return KL_TERM(t, kl_array_new_scalar(&t->made, x, KL_F32, err));
 }
 
-/* erf(bound / sqrt(2)) in float32: where the uniform numbers begin and end. */
+/* erf(bound / sqrt(2)) in float32, which is one end of the range of the uniform numbers. */
 static int uniform_bound(struct kl_array **out, struct kl_array *bound, struct kl_stream *s,
                          struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -287,7 +291,7 @@ int kl_random_truncated_normal(struct kl_array **out, struct kl_array *lower,
     x = KL_TERM(&t, kl_erfinv(&t.made, x, s, err));
     struct kl_array *root = KL_TERM(&t, kl_array_new_scalar(&t.made, sqrt(2), wide, err));
     x = step2(&t, kl_multiply, x, root, s, err);
-    /* Rounding must not lead out of the bounds. */
+    /* Rounding must not move a result out of the bounds. */
     struct kl_array *lo = KL_TERM(&t, kl_cast_to(&t.made, lower, wide, s, err));
     struct kl_array *hi = KL_TERM(&t, kl_cast_to(&t.made, upper, wide, s, err));
     x = step2(&t, kl_minimum, x, hi, s, err);
@@ -340,7 +344,7 @@ static int check_multivariate(struct kl_array *mean, struct kl_array *cov, int d
     return KL_OK;
 }
 
-/* Whether a, without its last n axes, broadcasts to the shape. */
+/* Whether the shape of a, without its last n axes, broadcasts to the given shape. */
 static int check_batch(const struct kl_array *a, int n, const struct kl_shape *to, const char *what,
                        struct kl_error **err) {
     int lead = to->ndim - (a->t.ndim - n);
@@ -352,7 +356,7 @@ static int check_batch(const struct kl_array *a, int n, const struct kl_shape *t
                           KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(to->ndim, to->dims));
 }
 
-/* mean + F z with F F' = cov and normal z. */
+/* mean + F z, with F F' = cov and normal numbers z. */
 int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
                                   struct kl_array *cov, const int *shape, size_t shape_num,
                                   int dtype, struct kl_array *key, struct kl_stream *s,

@@ -57,8 +57,10 @@ int kl_layer_norm(struct kl_array **out, struct kl_array *x, struct kl_array *we
     return norm(out, KL_OP_LAYER_NORM, x, weight, bias, eps, s, err);
 }
 
-/* With n = (x - mean) / d (mean 0 for RMS) and g the cotangent times the weight: x gets (g - mean(g) - n * mean(g * n)) / d, without mean(g) for RMS; the weight gets the
- * sum of cotangent * n over all other axes, the bias that of the cotangent. 16-bit floats in float32. */
+/* Let n = (x - mean) / d (with mean 0 for RMS) and g be the cotangent times the weight. The
+ * gradient of x is (g - mean(g) - n * mean(g * n)) / d, without mean(g) for RMS. The gradient of
+ * the weight is the sum of cotangent * n over all other axes, and that of the bias is the sum of
+ * the cotangent. 16-bit floats are computed in float32. */
 int kl_vjp_norm(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_norm_params *p = v->params;
     struct kl_terms t = kl_terms_begin(v->s, err);
@@ -164,7 +166,7 @@ int kl_rope(struct kl_array **out, struct kl_array *x, int dims, bool traditiona
     return rc;
 }
 
-/* The turn back. Offsets and frequencies get no gradient. */
+/* The gradient of x is the cotangent rotated back. Offsets and frequencies get no gradient. */
 int kl_vjp_rope(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_rope_params p = *(const struct kl_rope_params *)v->params;
     struct kl_array *in[3] = {v->cotangent[0], v->in[1], v->n_in > 2 ? v->in[2] : NULL};

@@ -1,5 +1,5 @@
-/* gather.c - gather, take, take_along_axis. Whether an index is in range shows when it runs; what
- * can be seen from the shapes is refused here. */
+/* gather.c - gather, take, take_along_axis. The builders check what the shapes tell; whether an
+ * index is in range is found out when the operation runs. */
 #include "base/op_params.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
@@ -59,7 +59,7 @@ int kl_gather_single(struct kl_array **out, struct kl_array *a, struct kl_array 
     return kl_gather(out, a, &indices, 1, &axis, 1, slice_sizes, slice_sizes_num, s, err);
 }
 
-/* The axes of the indices stand where the axis was: gathered they come first. */
+/* Gather puts the axes of the indices first, so they are moved to the place of the axis. */
 static int take_one(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis,
                     struct kl_stream *s, struct kl_error **err) {
     int sizes[KL_MAX_NDIM], perm[KL_MAX_NDIM], n = indices->t.ndim, at = 0;
@@ -68,7 +68,8 @@ static int take_one(struct kl_array **out, struct kl_array *a, struct kl_array *
         return kl_fail(err, KL_ESHAPE, "axis %d of shape %s is empty: no index fits", axis,
                        KL_SHAPE_TEXT_OF(a));
     for (int i = 0; i < a->t.ndim; i++) sizes[i] = i == axis && a->t.dims[i] > 0 ? 1 : a->t.dims[i];
-    if (a->t.dims[axis] == 0) { /* no indices either: an empty array, as a view of an empty one */
+    /* there are no indices either, so the result is an empty array: a view of an empty one */
+    if (a->t.dims[axis] == 0) {
         struct kl_shape to = {.ndim = 0};
         if (n + a->t.ndim - 1 > KL_MAX_NDIM)
             return kl_fail(err, KL_ESHAPE, "the result would have %d axes; at most %d are possible",
@@ -132,7 +133,7 @@ int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_arra
 }
 
 /* ---- gradients ---- */
-/* What was read at a place comes back to it, as often as it was read. */
+/* Each place gets the sum of the cotangents of all elements that were read from it. */
 int kl_vjp_gather(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_gather_params *p = v->params;
     struct kl_terms t = kl_terms_begin(v->s, err);

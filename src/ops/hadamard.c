@@ -1,5 +1,6 @@
-/* hadamard.c - the Hadamard transform of the last axis. The matrix of n = f1 * f2 * ... is the Kronecker product of those of the factors, so each factor is a product with a
- * small matrix along an axis of its own: matrix products, which every device has and which have a gradient. */
+/* hadamard.c - the Hadamard transform of the last axis. The matrix of n = f1 * f2 * ... is the
+ * Kronecker product of the matrices of the factors. So each factor is a matrix product with a small
+ * matrix along an axis of its own; every device has matrix products, and they have a gradient. */
 #include <math.h>
 
 #include "ops/meet.h"
@@ -9,7 +10,8 @@
 
 enum { MAX_RADIX = 32, MAX_FACTORS = 16 };
 
-/* Where the matrices that are no powers of two have -1: bit j of row i. That of 12 elements is symmetric; those of 20 and 28 consist of circulant blocks. */
+/* The places of -1 in the matrices whose sizes are not powers of two: bit j of row i. The matrix of
+ * 12 is symmetric; those of 20 and 28 consist of circulant parts. */
 static const uint32_t minus_12[12] = {0x2,   0xaab, 0x3c8, 0x96e, 0xf20, 0x5ba,
                                       0xc8c, 0x6e6, 0x23c, 0xb96, 0x8f0, 0xe5a};
 static const uint32_t minus_20[20] = {0x933de, 0x2e3bd, 0x5477b, 0xa0ef7, 0x499ef, 0x637c1, 0xc6ba2,
@@ -26,7 +28,7 @@ static bool is_minus(int n, int i, int j) {
     case 12: return minus_12[i] >> j & 1;
     case 20: return minus_20[i] >> j & 1;
     case 28: return minus_28[i] >> j & 1;
-    default: return __builtin_parity((unsigned)(i & j)); /* a power of two: Sylvester's */
+    default: return __builtin_parity((unsigned)(i & j)); /* a power of two: Sylvester's matrix */
     }
 }
 
@@ -42,7 +44,8 @@ static int matrix(struct kl_array **out, int n, enum kl_dtype dtype, struct kl_s
     return kl_terms_end(&t, m, out);
 }
 
-/* n as factors with a matrix each, the one that is no power of two first; 0 when there are none. */
+/* Splits n into factors for each of which there is a matrix; a factor that is not a power of two
+ * comes first. Returns 0 when n has no such factors. */
 static int factors(int *f, int n) {
     static const int bases[] = {1, 12, 20, 28};
     for (int k = 0; k < 4; k++) {
@@ -56,14 +59,14 @@ static int factors(int *f, int n) {
     return 0;
 }
 
-/* x of shape (before, f, behind), transformed along the middle axis. */
+/* x, of shape (before, f, behind), transformed along the middle axis. */
 static int transform(struct kl_array **out, struct kl_array *x, int before, int f, int behind,
                      struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *m = KL_TERM(&t, matrix(&t.made, f, (enum kl_dtype)x->t.dtype, s, err));
     const int dims[3] = {before, f, behind};
     struct kl_array *y = KL_TERM(&t, kl_reshape_to(&t.made, x, behind == 1 ? 2 : 3, dims, s, err));
-    if (behind == 1) { /* one product instead of many with a column */
+    if (behind == 1) { /* one matrix product instead of many products of a matrix and a column */
         m = KL_TERM(&t, kl_transpose(&t.made, m, s, err));
         y = KL_TERM(&t, kl_matmul(&t.made, y, m, s, err));
     } else {
@@ -90,7 +93,8 @@ int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float
                        n);
     if (a->t.size / f[n_factors - 1] > INT32_MAX)
         return kl_fail(err, KL_ELIMIT, "%lld elements are too many", (long long)a->t.size);
-    if (n == 1 && (!scale || *scale == 1)) { /* by the factor 1: nothing changes, as in MLX */
+    /* a matrix of one element and the factor 1 change nothing, as in MLX */
+    if (n == 1 && (!scale || *scale == 1)) {
         *out = kl_array_retain(a);
         return KL_OK;
     }

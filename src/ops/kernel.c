@@ -56,7 +56,8 @@ static bool speaks_of(const struct kl_kernel *k, const char *text) {
     return strstr(k->source, text) || strstr(k->header, text);
 }
 
-/* Whether the source has the name with one of the endings: too often is harmless. */
+/* Whether the source contains the name with one of the endings. A false yes only adds an
+ * argument. */
 static bool described(const struct kl_kernel *k, const char *name) {
     static const char *const endings[] = {"_shape", "_strides", "_ndim", "_size"};
     size_t n = strlen(name);
@@ -142,7 +143,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *t, const char
 
 /* ---- the generated source ---- */
 
-/* One argument as the generator sees it. */
+/* One argument of the generated function. */
 struct operand {
     const char *name;
     enum kl_dtype dtype;
@@ -174,7 +175,7 @@ static int extent(const struct operand *a) {
     return a->ndim ? a->ndim : 1;
 }
 
-/* The struct of base/kernel_desc.h. */
+/* Writes the struct of base/kernel_desc.h. */
 static void add_block(struct generator *g, const char *i64, const char *i32) {
     struct text *t = &g->text;
     add(t, "struct keel_params {\n");
@@ -199,7 +200,7 @@ static void add_block(struct generator *g, const char *i64, const char *i32) {
     add(t, "};\n");
 }
 
-/* Line numbers in messages are those of the user's own texts. */
+/* Adds a text of the user with #line, so that messages have the line numbers of that text. */
 static void add_users(struct generator *g, const char *what, const char *body) {
     add(&g->text, "#line 1 \"%s%s\"\n%s\n%s", g->k->name, what, body, own_lines);
 }
@@ -235,11 +236,12 @@ static void common_source(struct generator *g) {
     bool shared = k->shared_bytes + g->use->shared_bytes > 0;
     if (shared)
         add(t, "\n#ifdef IS_CUDA\n) {\n    extern __shared__ __align__(16) u8 keel_shared[];\n"
-               "#else\n, SHARED_PTR ulong2 *keel_aligned) {\n" /* of u8 it would be aligned to 1 */
+               /* an array of u8 would be aligned to 1 byte */
+               "#else\n, SHARED_PTR ulong2 *keel_aligned) {\n"
                "    SHARED_PTR u8 *keel_shared = (SHARED_PTR u8 *)keel_aligned;\n#endif\n");
     else
         add(t, ") {\n");
-    /* Data may be anything when a guard is set: nothing is done with it. */
+    /* The data may be garbage when a guard is set, so the kernel does nothing with it. */
     add(t, "    if (keel_p.keel_guard_at >= 0 &&\n"
            "        AT(const u32, keel_guard)[keel_p.keel_guard_at] != WORD_CLEAR) return;\n");
     for (int i = 0; i < g->n_args; i++) {
@@ -363,7 +365,8 @@ static int check_geometry(const struct kl_kernel *k, const struct kl_kernel_use 
                            "thread group (%d, %d, %d) has more threads than any device takes",
                            u->group[0], u->group[1], u->group[2]);
     }
-    /* Groups are launched whole. Drivers multiply without looking, and some end the process. */
+    /* Only whole groups are launched. Drivers multiply these numbers without a check, and some of
+     * them end the process. */
     for (int i = 0; i < 3; i++) {
         int64_t groups = (u->grid[i] - 1) / u->group[i] + 1, along = groups * u->group[i];
         if (along > INT64_MAX / threads)
@@ -380,7 +383,7 @@ static int check_geometry(const struct kl_kernel *k, const struct kl_kernel_use 
     return KL_OK;
 }
 
-/* The value must be one of every output's dtype. */
+/* Every output's dtype must hold the value. */
 static int check_init(const struct kl_kernel_use *u, struct kl_error **err) {
     for (size_t i = 0; u->has_init && i < u->n_outs; i++) {
         enum kl_dtype t = u->outs[i].dtype;
@@ -441,7 +444,8 @@ int kl_kernel_source(char **out, const struct kl_kernel *k, const struct kl_kern
     return KL_OK;
 }
 
-/* Whether the kernel can run there at all; the rest is asked of the device when it is encoded. */
+/* Whether the stream's device can run such a kernel at all; the limits of the device are checked
+ * when the kernel is encoded. */
 static int check_stream(const struct kl_kernel *k, struct kl_stream *s, struct kl_error **err) {
     if (!s) return kl_fail(err, KL_EARG, "the stream is NULL");
     if (kl_stream_device_type(s) != KL_GPU)

@@ -1,11 +1,12 @@
-/* masked.c - writing where a mask says. */
+/* masked.c - writing elements at the places that a mask names. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
 #include "ops/views.h"
 
-/* How many places of the mask are set before each one that is set; anything elsewhere. A stable sort brings the set ones to the front, in order: what
- * stands at place j then is the place of rank j. */
+/* For each place of the mask that is set, the number of set places before it; any number elsewhere.
+ * A stable sort brings the set places to the front, in order, so the place at position j has rank
+ * j. */
 static int ranks(struct kl_array **out, struct kl_array *mask, struct kl_stream *s,
                  struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -21,8 +22,8 @@ static int ranks(struct kl_array **out, struct kl_array *mask, struct kl_stream 
     return kl_terms_end(&t, rank, out);
 }
 
-/* The shape to which src is broadcast: that of the n_tail trailing axes of a that the mask does not
- * cover, or, where src has one axis more, that of so many places. */
+/* The shape to which src is broadcast. It is the n_tail trailing axes of a that the mask does not
+ * cover. When src has one axis more, that axis comes first, with one entry for each set place. */
 static int source_shape(struct kl_shape *to, const struct kl_array *a, int n_tail,
                         const struct kl_array *src, struct kl_error **err) {
     const int *tail = a->t.dims + a->t.ndim - n_tail, more = src->t.ndim - n_tail;
@@ -71,10 +72,11 @@ int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array
     struct kl_array *values =
         KL_TERM(&t, kl_cast_to(&t.made, src, (enum kl_dtype)a->t.dtype, s, err));
     values = KL_TERM(&t, kl_broadcast_view(&t.made, values, wanted.ndim, wanted.dims, err));
-    if (wanted.ndim > n_tail) { /* else the same for every place, which broadcasts */
+    if (wanted.ndim > n_tail) { /* otherwise src is the same for every place, and broadcasts */
         struct kl_array *flat = KL_TERM(&t, kl_flatten_all(&t.made, which, s, err));
         struct kl_array *rank;
-        if (wanted.dims[0] == 0) { /* no place may be true: index 0 is there, for all others */
+        /* possibly no place is true; index 0 exists then, and every other index fails */
+        if (wanted.dims[0] == 0) {
             const int one = 1;
             values = KL_TERM(&t, kl_zeros(&t.made, &one, 1, a->t.dtype, s, err));
             rank = KL_TERM(&t, kl_cast_to(&t.made, flat, KL_U32, s, err));

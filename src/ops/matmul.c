@@ -1,4 +1,4 @@
-/* matmul.c - matrix products: operands of one axis, batches that broadcast. */
+/* matmul.c - matrix products: 1-d operands and batches that broadcast are handled here. */
 #include <string.h>
 
 #include "ops/meet.h"
@@ -7,10 +7,11 @@
 #include "ops/views.h"
 #include "ops/vjp.h"
 
-/* The shapes of both operands as batches of matrices, and that of the product. */
+/* The shapes of both operands, as batches of matrices, and of the product. */
 struct product {
     struct kl_shape a, b, out;
-    bool drop_row, drop_col; /* of the product: made from operands of one axis */
+    /* whether the row or the column axis of the product is dropped, because an operand is 1-d */
+    bool drop_row, drop_col;
 };
 
 static int product_shapes(struct product *p, const struct kl_array *a, const struct kl_array *b,
@@ -53,7 +54,7 @@ static int product_shapes(struct product *p, const struct kl_array *a, const str
     return KL_OK;
 }
 
-/* An operand as dtype, with two axes at least, and the leading axes of the product. */
+/* An operand as dtype, with at least two axes and the leading axes of the product. */
 static int operand(struct kl_array **out, struct kl_array *a, const struct kl_shape *matrix,
                    const struct kl_shape *product, enum kl_dtype dtype, struct kl_stream *s,
                    struct kl_error **err) {

@@ -76,7 +76,7 @@ int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dty
     int rc = kl_broadcast_shape(shape, in, (size_t)n, err), done = 0;
     if (rc) return rc;
     for (; done < n; done++) {
-        struct kl_array *typed; /* converted before it is broadcast: fewer elements */
+        struct kl_array *typed; /* converted before it is broadcast, when it has fewer elements */
         if ((rc = kl_cast_to(&typed, in[done], dtypes[done], s, err))) goto fail;
         rc = kl_broadcast_view(&out[done], typed, shape->ndim, shape->dims, err);
         kl_array_release(typed);
@@ -117,7 +117,7 @@ int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, s
     const enum kl_dtype dtypes[2] = {dtype, dtype};
     struct kl_shape shape;
     KL_TRY(kl_check_stream(s, err));
-    /* Nothing to bring together: the usual case. */
+    /* The common case: dtypes and shapes are equal already. */
     if (a->t.dtype == dtype && b->t.dtype == dtype && kl_shape_is(a, b->t.ndim, b->t.dims))
         return kl_map_op(out, op, given, 2, result, s, err);
     KL_TRY(kl_meet(in, given, dtypes, 2, &shape, s, err));
@@ -176,7 +176,8 @@ int kl_build_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
 bool kl_host_integer(struct kl_array *a, int64_t *x) {
     int64_t lo, hi;
     if (!a || a->t.size != 1 || !kl_int_limits((enum kl_dtype)a->t.dtype, &lo, &hi)) return false;
-    /* What was data from the start has this fate, and its block for good: nobody has to be waited for. */
+    /* An array that was data from the start has this fate and keeps its block, so reading it needs
+     * no wait. */
     if (a->trace_level || a->t.fate != kl_fate_ready() || !a->t.buffer->block) return false;
     const void *p = (const char *)a->t.buffer->block->ptr +
                     a->t.offset * (int64_t)kl_dtype_size((enum kl_dtype)a->t.dtype);

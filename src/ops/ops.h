@@ -1,18 +1,11 @@
-/* ops.h - builders: from arguments to lazy arrays. Argument checks, shape and dtype rules; no
+/* ops.h - builders, which make lazy arrays from arguments: checks, shape and dtype rules; no
  * kernels.
- *
- * What holds for every function here:
- * - It returns 0, or a negative code with *err set (err may be NULL); on failure *out is untouched.
- *   KL_EARG: a NULL required array, a NULL list with a count, a bad scalar; KL_EDTYPE; KL_ESHAPE;
- *   KL_EAXIS; KL_ENOMEM. Messages say what was given and what is taken, without the function's
- *   name.
- * - Arrays that come in are borrowed; *out is a new reference of the caller. It may be the same
- *   array as an input (retained) where the operation changes nothing and is not `copy`.
- * - Axes may be negative. A count of 0 allows a NULL pointer.
- * - s is where the operation runs; views and no-ops do not use it. NULL is an error (KL_EARG) for
- *   functions that have an operation to run.
- * - Binary operations promote (kl_dtype_promote) and broadcast as NumPy does. Any thread may
- * call. */
+ * Each returns 0, or a negative code with *err set (err may be NULL) and *out unchanged. KL_EARG: a
+ * required array or a list with a count is NULL, or a bad scalar; KL_EDTYPE; KL_ESHAPE; KL_EAXIS;
+ * KL_ENOMEM. Arrays that come in are borrowed. *out is a new reference that the caller owns,
+ * possibly to an input that the operation does not change. Axes may be negative; a list may be NULL
+ * when its count is 0. s is the stream; views and no-ops do not use it, otherwise NULL is KL_EARG.
+ * Binary operations promote (kl_dtype_promote) and broadcast as NumPy does. Any thread may call. */
 #pragma once
 #include "graph/array.h"
 
@@ -22,7 +15,7 @@ typedef int kl_unary_fn(struct kl_array **out, struct kl_array *a, struct kl_str
                         struct kl_error **err);
 
 /* ---- create.c: arrays from parameters ---- */
-/* dtype of the value for full: that given; the value is broadcast to the shape. */
+/* full: the value is converted to the given dtype and broadcast to the shape. */
 int kl_zeros(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
              struct kl_stream *s, struct kl_error **err);
 int kl_zeros_like(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
@@ -35,22 +28,26 @@ int kl_full(struct kl_array **out, const int *shape, size_t shape_num, struct kl
             int dtype, struct kl_stream *s, struct kl_error **err);
 int kl_full_like(struct kl_array **out, struct kl_array *a, struct kl_array *vals, int dtype,
                  struct kl_stream *s, struct kl_error **err);
-/* 1-d: start, start + step, ... below stop (above, for a negative step); empty when none is.
+/* 1-d: start, start + step, ... below stop (above stop for a negative step), possibly empty.
  * Integers start at trunc(start) and step by trunc(start + step) - trunc(start), as in MLX.
  * KL_EARG: step 0, NaN, infinite bounds; KL_ELIMIT: too many elements; KL_EDTYPE: bool. */
 int kl_arange(struct kl_array **out, double start, double stop, double step, int dtype,
               struct kl_stream *s, struct kl_error **err);
 
-/* num numbers from start to stop, both included, evenly spaced; computed in double, rounded once. KL_EARG: num is negative. */
+/* num numbers, evenly spaced from start to stop, both included; computed in double and rounded
+ * once. KL_EARG: num is negative. */
 int kl_linspace(struct kl_array **out, double start, double stop, int num, int dtype,
                 struct kl_stream *s, struct kl_error **err);
 
-/* ---- window.c: n float32 numbers, symmetric; one is 1, none when n is below 1 ---- */
+/* ---- window.c ----
+ * Symmetric windows of n float32 numbers; a window of one number is 1, and one with n below 1 is
+ * empty. */
 typedef int kl_window_fn(struct kl_array **out, int n, struct kl_stream *s, struct kl_error **err);
 kl_window_fn kl_hanning, kl_hamming, kl_blackman, kl_bartlett;
 
 /* ---- triangle.c ---- */
-/* n rows, m columns, ones on the k-th diagonal: where column - row is k. KL_ESHAPE: a negative extent. */
+/* n rows and m columns with ones on the k-th diagonal, where column - row is k. KL_ESHAPE: a
+ * negative extent. */
 int kl_eye(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stream *s,
            struct kl_error **err);
 int kl_identity(struct kl_array **out, int n, int dtype, struct kl_stream *s,
@@ -58,21 +55,24 @@ int kl_identity(struct kl_array **out, int n, int dtype, struct kl_stream *s,
 /* Ones on the k-th diagonal and below; a negative extent counts as 0. */
 int kl_tri(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stream *s,
            struct kl_error **err);
-/* x with zeros above (tril) or below (triu) the k-th diagonal of its last two axes. KL_ESHAPE: fewer than two axes. */
+/* x with zeros above (tril) or below (triu) the k-th diagonal of its last two axes. KL_ESHAPE:
+ * fewer than two axes. */
 int kl_tril(struct kl_array **out, struct kl_array *x, int k, struct kl_stream *s,
             struct kl_error **err);
 int kl_triu(struct kl_array **out, struct kl_array *x, int k, struct kl_stream *s,
             struct kl_error **err);
-/* 1-d: the square matrix with a on its k-th diagonal; 2-d: that diagonal, a view. Else KL_ESHAPE. */
+/* For 1-d: the square matrix with a on its k-th diagonal. For 2-d: that diagonal, as a view.
+ * KL_ESHAPE for others. */
 int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,
             struct kl_error **err);
-/* The sum of the diagonal, of elements converted to dtype; its dtype is that of kl_sum. */
+/* The sum of the diagonal, whose elements are first converted to dtype. The result has the dtype
+ * that kl_sum gives. */
 int kl_trace(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2, int dtype,
              struct kl_stream *s, struct kl_error **err);
 
-/* ---- convert.c: the same values, laid out or typed another way ---- */
+/* ---- convert.c: the same values in another layout or dtype ---- */
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err);
-/* a itself when it is row-contiguous (or column-contiguous and that is allowed). */
+/* a itself when it is row-contiguous, or when it is column-contiguous and allow_col is set. */
 int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_major,
                   struct kl_stream *s, struct kl_error **err);
 int kl_astype(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s,
@@ -83,10 +83,10 @@ int kl_stop_gradient(struct kl_array **out, struct kl_array *a, struct kl_stream
                      struct kl_error **err);
 
 /* ---- shape.c: views, and copies where no view can do it ---- */
-/* One extent may be -1: what is left. */
+/* One extent may be -1; it follows from the number of elements. */
 int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
                struct kl_stream *s, struct kl_error **err);
-/* Merges axes start_axis .. end_axis; 0-d becomes (1,). */
+/* Merges the axes start_axis .. end_axis; a 0-d array becomes (1,). */
 int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int end_axis,
                struct kl_stream *s, struct kl_error **err);
 int kl_transpose(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
@@ -99,12 +99,13 @@ int kl_moveaxis(struct kl_array **out, struct kl_array *a, int source, int desti
                 struct kl_stream *s, struct kl_error **err);
 int kl_broadcast_to(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
                     struct kl_stream *s, struct kl_error **err);
-/* *outs: n_arrays arrays of one shape; the caller releases each and gives the list to kl_free. */
+/* *outs: n_arrays arrays of one shape. The caller releases each array and frees the list with
+ * kl_free. */
 int kl_broadcast_arrays(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *arrays,
                         size_t n_arrays, struct kl_stream *s, struct kl_error **err);
 int kl_expand_dims(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
                    struct kl_error **err);
-/* axes count in the result; distinct. */
+/* axes are those of the result, and distinct. */
 int kl_expand_dims_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                         struct kl_stream *s, struct kl_error **err);
 int kl_squeeze(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
@@ -114,94 +115,105 @@ int kl_squeeze_axis(struct kl_array **out, struct kl_array *a, int axis, struct 
 int kl_squeeze_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                     struct kl_stream *s, struct kl_error **err);
 
-/* Axes of size 1 added: in front; for 3-d (n) becomes (1,n,1) and (n,m) becomes (n,m,1). */
+/* Adds axes of size 1 in front; for 3-d, (n) becomes (1,n,1) and (n,m) becomes (n,m,1). */
 kl_unary_fn kl_atleast_1d, kl_atleast_2d, kl_atleast_3d;
-/* The axis becomes several, of its size together; one extent may be -1. */
+/* Splits the axis into several, the product of whose sizes is its size; one extent may be -1. */
 int kl_unflatten(struct kl_array **out, struct kl_array *a, int axis, const int *shape,
                  size_t shape_num, struct kl_stream *s, struct kl_error **err);
-/* The product of the extents of the axes, or one divided by it; 0-d, known at once. One divided by 0
- * is the largest number of an integer dtype. */
+/* The product of the extents of the axes, or one divided by it; 0-d, and known when it is built.
+ * One divided by 0 is the largest number of an integer dtype. */
 int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *axes,
                           size_t axes_num, bool inverted, int dtype, struct kl_stream *s,
                           struct kl_error **err);
 
 /* ---- strided.c: views of memory ---- */
-/* Element (i, j, ...) is the flat row-major element offset + i * strides[0] + j * strides[1] + ... of a, which is copied when it is not row-contiguous.
- * KL_ESHAPE when that is outside of a for any element. */
+/* Element (i, j, ...) is the flat row-major element offset + i * strides[0] + j * strides[1] + ...
+ * of a, which is copied when it is not row-contiguous. KL_ESHAPE when an element is outside of
+ * a. */
 int kl_as_strided(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
                   const int64_t *strides, size_t strides_num, size_t offset, struct kl_stream *s,
                   struct kl_error **err);
 /* The elements (i, i + offset) of two axes, as the last axis of a view. */
 int kl_diagonal(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2,
                 struct kl_stream *s, struct kl_error **err);
-/* The bits as another dtype. Where its size is another the last axis grows or shrinks, and must fit (KL_ESHAPE). To bool: whether a byte is not 0. */
+/* The bits as another dtype. When its size differs, the last axis grows or shrinks, and must fit
+ * (KL_ESHAPE). An element viewed as bool is true when its byte is not 0. */
 int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s,
             struct kl_error **err);
 
 /* ---- rearrange.c ---- */
-/* low[k] elements before and high[k] behind axis axes[k]. mode: "constant" (pad_value, one element, converted), "edge" (the outermost element), "reflect" and "symmetric"
- * (backwards and forwards, without and with the outermost element); pad_value may be NULL but for the first. */
+/* low[k] elements before and high[k] behind axis axes[k]. mode "constant" fills with pad_value (one
+ * element, converted), "edge" with the outermost element; "reflect" and "symmetric" continue
+ * backwards and forwards, without and with the outermost element. pad_value may be NULL except for
+ * "constant". */
 int kl_pad(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
            const int *low, size_t low_num, const int *high, size_t high_num,
            struct kl_array *pad_value, const char *mode, struct kl_stream *s,
            struct kl_error **err);
-/* pad_width on every side. */
+/* pad_width elements on both sides of every axis. */
 int kl_pad_symmetric(struct kl_array **out, struct kl_array *a, int pad_width,
                      struct kl_array *pad_value, const char *mode, struct kl_stream *s,
                      struct kl_error **err);
-/* The whole array reps times along each axis; the shorter of shape and reps gets ones in front. */
+/* The whole array repeated reps[i] times along each axis; the shorter of shape and reps gets ones
+ * in front. */
 int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t reps_num,
             struct kl_stream *s, struct kl_error **err);
-/* Each element repeats times in a row; without an axis: of a, flat. */
+/* Each element `repeats` times in a row; without an axis a is flattened first. */
 int kl_repeat(struct kl_array **out, struct kl_array *a, int repeats, struct kl_stream *s,
               struct kl_error **err);
 int kl_repeat_axis(struct kl_array **out, struct kl_array *a, int repeats, int axis,
                    struct kl_stream *s, struct kl_error **err);
-/* Element i moves to i + shift, around the end. Without an axis, of a, flat; several shifts for it, or for one axis, add up. Shifts beyond the axes are not used. */
+/* Element i moves to i + shift, and continues at the other end. Without an axis a is taken flat.
+ * Several shifts without an axis, or for one axis, are added. Shifts beyond the number of axes are
+ * not used. */
 int kl_roll(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
             struct kl_stream *s, struct kl_error **err);
 int kl_roll_axis(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
                  int axis, struct kl_stream *s, struct kl_error **err);
 int kl_roll_axes(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
                  const int *axes, size_t axes_num, struct kl_stream *s, struct kl_error **err);
-/* Array i, flat, along axis i of the result ("ij"; "xy": the first two axes change places), the same along the others; sparse: of size 1 along those. */
+/* Result i holds array i, flattened, along axis i, and repeats it along the other axes ("ij"; "xy"
+ * swaps the first two axes). With sparse the other axes have size 1. */
 int kl_meshgrid(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *arrays,
                 size_t n_arrays, bool sparse, const char *indexing, struct kl_stream *s,
                 struct kl_error **err);
 
 /* ---- depends.c ---- */
-/* The inputs, made when all dependencies have settled; they fail with the first dependency that failed, if they did not themselves. */
+/* The inputs, made when all dependencies have settled. An input that does not fail itself fails
+ * with the error of the first dependency that failed. */
 int kl_depends(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *inputs,
                size_t n_inputs, struct kl_array *const *dependencies, size_t n_dependencies,
                struct kl_stream *s, struct kl_error **err);
 
-/* ---- slice.c: parts of arrays, and arrays of parts ---- */
-/* One start, stop and stride per axis. Bounds count from the end when negative and are clamped;
- * strides are not 0. */
+/* ---- slice.c: slices, joins and splits ---- */
+/* One start, stop and stride per axis. A negative bound counts from the end; bounds are then
+ * clamped. Strides are not 0. */
 int kl_slice(struct kl_array **out, struct kl_array *a, const int *start, size_t start_num,
              const int *stop, size_t stop_num, const int *strides, size_t strides_num,
              struct kl_stream *s, struct kl_error **err);
-/* src with the slice replaced by update, broadcast to it and cast to src's dtype. */
+/* src with the slice replaced by update, which is broadcast to the slice and cast to src's
+ * dtype. */
 int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array *update,
                     const int *start, size_t start_num, const int *stop, size_t stop_num,
                     const int *strides, size_t strides_num, struct kl_stream *s,
                     struct kl_error **err);
-/* slice_join.c: src with the slice joined with update, converted and broadcast as above. */
+/* slice_join.c: src with the slice combined with update, which is converted and broadcast as
+ * above. */
 typedef int kl_slice_join_fn(struct kl_array **out, struct kl_array *src, struct kl_array *update,
                              const int *start, size_t start_num, const int *stop, size_t stop_num,
                              const int *strides, size_t strides_num, struct kl_stream *s,
                              struct kl_error **err);
 kl_slice_join_fn kl_slice_update_add, kl_slice_update_prod, kl_slice_update_max,
     kl_slice_update_min;
-/* One behind the other along an axis; without one each is flattened first. The dtype is that in which
- * all meet. */
+/* Joins along an axis; without one each array is flattened first. The dtype is the common dtype of
+ * all. */
 int kl_concatenate(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
                    struct kl_stream *s, struct kl_error **err);
 int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, size_t n_arrays,
                         int axis, struct kl_stream *s, struct kl_error **err);
 int kl_split(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, int num_splits, int axis,
              struct kl_stream *s, struct kl_error **err);
-/* Cut before each of the indices. */
+/* Cuts before each of the indices. */
 int kl_split_sections(struct kl_array ***outs, size_t *n_outs, struct kl_array *a,
                       const int *indices, size_t indices_num, int axis, struct kl_stream *s,
                       struct kl_error **err);
@@ -211,34 +223,35 @@ int kl_stack_axis(struct kl_array **out, struct kl_array *const *arrays, size_t 
                   struct kl_stream *s, struct kl_error **err);
 
 /* ---- unary.c, binary.c, transcendental.c, rounding.c, bitwise.c: element-wise ----
- * Functions of one and of two numbers, which base/op_list.def lists with their dtype rules. What
- * the public functions promise (mlx/c/ops.h, keel/ops.h) is what these do. */
+ * Functions of one and of two numbers. base/op_list.def lists them with their dtype rules;
+ * mlx/c/ops.h and keel/ops.h say what they compute. */
 #define KL_OP(...)
 #define KL_UNARY(ID, name, builder, ...) kl_unary_fn builder;
 #define KL_BINARY(ID, name, builder, ...) kl_binary_fn builder;
 #include "base/op_list.def"
-kl_unary_fn kl_reciprocal, kl_degrees, kl_radians; /* integers and bools in float32 */
+kl_unary_fn kl_reciprocal, kl_degrees, kl_radians; /* integers and bools give float32 */
 
-/* To nearest, halves to even, at that many decimals (tens, hundreds, ... when negative); complex64
- * each part. Integers stay for decimals >= 0. */
+/* Rounds to the nearest number, halves to even, with the given decimals (tens, hundreds, ... when
+ * negative); both parts of complex64. Integers do not change for decimals >= 0. */
 int kl_round(struct kl_array **out, struct kl_array *a, int decimals, struct kl_stream *s,
              struct kl_error **err);
 int kl_divmod(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *a,
               struct kl_array *b, struct kl_stream *s, struct kl_error **err);
-/* 8 bits (e4m3: no infinities, 448 at most, NaN is 0x7f), uint8, to float type dtype. */
+/* 8-bit floats (e4m3: no infinities, 448 at most, NaN is 0x7f), stored as uint8, converted to the
+ * float type dtype. */
 int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_stream *s,
                 struct kl_error **err);
 
 /* ---- classify.c ---- */
-kl_unary_fn kl_isnan, kl_isinf; /* bool; complex64: either part */
-kl_unary_fn kl_isfinite;        /* bool; complex64: both parts */
+kl_unary_fn kl_isnan, kl_isinf; /* bool; true for complex64 when either part is */
+kl_unary_fn kl_isfinite;        /* bool; true for complex64 when both parts are */
 kl_unary_fn kl_isposinf, kl_isneginf;
-/* Infinities: the largest finite numbers unless given. Integers and bools as they are; complex64 part by
- * part where both are given, else KL_EDTYPE. */
+/* Infinities become the largest finite numbers unless values are given. Integers and bools do not
+ * change. complex64 is taken part by part when both values are given; KL_EDTYPE otherwise. */
 int kl_nan_to_num(struct kl_array **out, struct kl_array *a, double nan,
                   const double *posinf /* may be NULL */, const double *neginf /* may be NULL */,
                   struct kl_stream *s, struct kl_error **err);
-/* |a - b| <= atol + rtol |b|, or equal. Computed in float32 at least. */
+/* |a - b| <= atol + rtol |b|, or a equals b. Computed in float32 or a wider type. */
 int kl_isclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, double rtol,
                double atol, bool equal_nan, struct kl_stream *s, struct kl_error **err);
 int kl_allclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, double rtol,
@@ -250,7 +263,8 @@ int kl_array_equal(struct kl_array **out, struct kl_array *a, struct kl_array *b
 int kl_clip(struct kl_array **out, struct kl_array *a, struct kl_array *a_min,
             struct kl_array *a_max, struct kl_stream *s, struct kl_error **err);
 
-/* condition != 0 ? x : y; x and y meet in one dtype, all three in one shape. */
+/* condition != 0 ? x : y. x and y are converted to a common dtype; all three broadcast to one
+ * shape. */
 int kl_where(struct kl_array **out, struct kl_array *condition, struct kl_array *x,
              struct kl_array *y, struct kl_stream *s, struct kl_error **err);
 
@@ -262,30 +276,33 @@ typedef int kl_reduce_axis_fn(struct kl_array **out, struct kl_array *a, int axi
 typedef int kl_reduce_axes_fn(struct kl_array **out, struct kl_array *a, const int *axes,
                               size_t axes_num, bool keepdims, struct kl_stream *s,
                               struct kl_error **err);
-/* Bools and integers narrower than 32 bits are summed in 32; the others in their own type. */
+/* Bools and integers narrower than 32 bits are summed in 32 bits, other dtypes in their own. */
 kl_reduce_fn kl_sum, kl_mean, kl_max, kl_min;
 kl_reduce_axis_fn kl_sum_axis, kl_mean_axis, kl_max_axis, kl_min_axis;
-/* No axes: nothing is reduced. max and min of no elements: KL_EARG. */
+/* A list without axes reduces nothing. max and min of no elements: KL_EARG. */
 kl_reduce_axes_fn kl_sum_axes, kl_mean_axes, kl_max_axes, kl_min_axes;
-/* The product, typed like the sum. Of no elements: 1. */
+/* The product, with the dtype that the sum has. The product of no elements is 1. */
 kl_reduce_fn kl_prod;
 kl_reduce_axis_fn kl_prod_axis;
 kl_reduce_axes_fn kl_prod_axes;
-/* bool: whether all, or any, are not 0 (NaN is not). Of no elements: true; false. */
+/* bool: whether all elements, or any element, are not 0 (NaN is not 0). Of no elements: true and
+ * false. */
 kl_reduce_fn kl_all, kl_any;
 kl_reduce_axis_fn kl_all_axis, kl_any_axis;
 kl_reduce_axes_fn kl_all_axes, kl_any_axes;
-/* log(sum(exp(a))), integers and bools in float32. NaN gives NaN, else inf gives inf; of no elements: -inf. */
+/* log(sum(exp(a))); integers and bools give float32. NaN gives NaN, otherwise inf gives inf; of no
+ * elements: -inf. */
 kl_reduce_fn kl_logsumexp;
 kl_reduce_axis_fn kl_logsumexp_axis;
 kl_reduce_axes_fn kl_logsumexp_axes;
-/* uint32; the first of equals, the first NaN before all. Over all elements: flat row-major
- * position. */
+/* The position in uint32: the first of equal elements, or the first NaN. Without an axis it is the
+ * flat row-major position. */
 kl_reduce_fn kl_argmax, kl_argmin;
 kl_reduce_axis_fn kl_argmax_axis, kl_argmin_axis;
 
 /* ---- statistics.c ---- */
-/* The mean squared distance from the mean, over max(n - ddof, 0) instead of n; integers and bools in float32, complex64 gives float32. std is its square root. */
+/* The sum of the squared distances from the mean, divided by max(n - ddof, 0). Integers and bools
+ * give float32, and complex64 gives float32. std is the square root of the variance. */
 typedef int kl_variance_fn(struct kl_array **out, struct kl_array *a, bool keepdims, int ddof,
                            struct kl_stream *s, struct kl_error **err);
 typedef int kl_variance_axis_fn(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,
@@ -296,18 +313,21 @@ typedef int kl_variance_axes_fn(struct kl_array **out, struct kl_array *a, const
 kl_variance_fn kl_var, kl_std;
 kl_variance_axis_fn kl_var_axis, kl_std_axis;
 kl_variance_axes_fn kl_var_axes, kl_std_axes;
-/* The middle one in order, of an even number the mean of the two; NaN if there is one. Integers and bools in float32. KL_EARG for no elements. */
+/* The middle element in order; for an even number of elements the mean of the two middle ones; NaN
+ * if there is one. Integers and bools give float32. KL_EARG for no elements. */
 kl_reduce_axes_fn kl_median_axes;
 
 /* ---- scan.c ---- */
-/* Element i: what the elements up to it (reverse: from it on) give, itself among them if inclusive; else the first (last) is what nothing gives: 0, 1, the ends of the dtype, -inf.
- * Bools are summed in int32, otherwise the dtype stays; logcumsumexp: integers and bools in float32. 16-bit floats are rounded where they are stored. */
+/* Element i combines the elements up to i (reverse: from i on), with element i itself if inclusive.
+ * Otherwise the first (last) element is the result for no elements: 0, 1, the lowest or highest
+ * value of the dtype, or -inf. Bools are summed in int32; logcumsumexp gives float32 for integers
+ * and bools; otherwise the dtype is kept. 16-bit floats are rounded when stored. */
 typedef int kl_scan_fn(struct kl_array **out, struct kl_array *a, int axis, bool reverse,
                        bool inclusive, struct kl_stream *s, struct kl_error **err);
 kl_scan_fn kl_cumsum, kl_cumprod, kl_cummax, kl_cummin, kl_logcumsumexp;
 
 /* ---- sort.c, softmax.c ---- */
-/* Integers and bools in float32. 16-bit floats are computed in float32 with or without
+/* Integers and bools give float32. 16-bit floats are computed in float32, with or without
  * `precise`. */
 int kl_softmax(struct kl_array **out, struct kl_array *a, bool precise, struct kl_stream *s,
                struct kl_error **err);
@@ -315,14 +335,17 @@ int kl_softmax_axis(struct kl_array **out, struct kl_array *a, int axis, bool pr
                     struct kl_stream *s, struct kl_error **err);
 int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                     bool precise, struct kl_stream *s, struct kl_error **err);
-/* Ascending, stable, NaN last. Without an axis: of all elements, flat. argsort gives uint32. */
+/* Ascending, stable, NaN last. Without an axis all elements are sorted, flat. argsort gives
+ * uint32. */
 kl_unary_fn kl_sort, kl_argsort;
 int kl_sort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
                  struct kl_error **err);
 int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct kl_stream *s,
                     struct kl_error **err);
-/* The element that sorting would put at kth (from the end when negative), none larger before it, none smaller behind it; those in an open order. argpartition gives uint32. KL_EARG: no
- * such place. Without an axis: of all elements, flat. */
+/* The element that sorting would put at kth (from the end when negative) is there; no element
+ * before it is larger, and none behind it is smaller. The order of the others is not specified.
+ * argpartition gives uint32. KL_EARG: kth is outside of the axis. Without an axis all elements are
+ * taken, flat. */
 int kl_partition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
                  struct kl_error **err);
 int kl_partition_axis(struct kl_array **out, struct kl_array *a, int kth, int axis,
@@ -331,22 +354,26 @@ int kl_argpartition(struct kl_array **out, struct kl_array *a, int kth, struct k
                     struct kl_error **err);
 int kl_argpartition_axis(struct kl_array **out, struct kl_array *a, int kth, int axis,
                          struct kl_stream *s, struct kl_error **err);
-/* The k largest, ascending. */
+/* The k largest elements, ascending. */
 int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,
             struct kl_error **err);
 int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s,
                  struct kl_error **err);
 
 /* ---- fast.c ---- */
-/* Over the last axis, of a float array with at least one; weight and bias (NULL for none) are 1-d, of its length. The result has the dtype in which all meet; 16-bit floats are
- * computed in float32. x / sqrt(mean(x^2) + eps) * weight. KL_EDTYPE: integers alone, complex64. */
+/* Over the last axis of a float array with at least one axis. weight and bias (NULL for none) are
+ * 1-d, of the length of that axis. The result has the common dtype of all; 16-bit floats are
+ * computed in float32. rms_norm is x / sqrt(mean(x^2) + eps) * weight. KL_EDTYPE: integers only, or
+ * complex64. */
 int kl_rms_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weight, float eps,
                 struct kl_stream *s, struct kl_error **err);
 /* (x - mean) / sqrt(var + eps) * weight + bias */
 int kl_layer_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weight,
                   struct kl_array *bias, float eps, struct kl_stream *s, struct kl_error **err);
-/* x: floats, (batch, ..., positions, features). The first dims features are turned in pairs, neighbours if traditional, else dims / 2 apart; pair k of position t by
- * (t + offset) * scale * base^(-2k / dims), or over freqs[k] (1-d, dims / 2). Exactly one of base and freqs. offset: integers, 0-d or one per element of the batch. */
+/* x: floats, (batch, ..., positions, features). The first dims features are rotated in pairs, of
+ * neighbours if traditional, otherwise dims / 2 apart. The angle of pair k at position t is (t +
+ * offset) * scale * base^(-2k / dims), or divided by freqs[k] (1-d, dims / 2). Exactly one of base
+ * and freqs is given. offset: integers, 0-d or one per element of the batch. */
 struct kl_rope_base {
     bool given;
     float value;
@@ -356,54 +383,63 @@ int kl_rope(struct kl_array **out, struct kl_array *x, int dims, bool traditiona
             struct kl_array *freqs /* may be NULL */, struct kl_stream *s, struct kl_error **err);
 
 /* ---- slice_dynamic.c ---- */
-/* slice_size: one per axis of a. start: integers, 0-d or 1-d, one per axis named; negative ones count from the end, once; checked
- * when it runs. Axes that are not named begin at 0. */
+/* slice_size has one entry per axis of a. start: integers, 0-d or 1-d, one per named axis. A
+ * negative start counts from the end, once; starts are checked when the operation runs. Axes that
+ * are not named begin at 0. */
 int kl_slice_dynamic(struct kl_array **out, struct kl_array *a, struct kl_array *start,
                      const int *axes, size_t axes_num, const int *slice_size, size_t slice_size_num,
                      struct kl_stream *s, struct kl_error **err);
-/* src with update, of at most as many axes (axes of size 1 are put in front), written from there on. */
+/* src with update written from start on. update has at most as many axes as src; axes of size 1 are
+ * put in front. */
 int kl_slice_update_dynamic(struct kl_array **out, struct kl_array *src, struct kl_array *update,
                             struct kl_array *start, const int *axes, size_t axes_num,
                             struct kl_stream *s, struct kl_error **err);
 
 /* ---- matmul.c ---- */
-/* Batched, as NumPy's; KL_EDTYPE when the operands meet in an integer or bool type. */
+/* The batched product, as in NumPy; KL_EDTYPE when the common dtype is an integer type or bool. */
 kl_binary_fn kl_matmul;
 
 /* ---- attention.c ---- */
-/* softmax(scale q k' + mask) v. q (b, heads, n, d), k (b, kv heads, m, d), v (b, kv heads, m, e), heads a multiple of kv heads; the result (b, heads, n, e) in the type in which they meet, which must be a float's. mask_mode: "" or
- * NULL, "causal" (the last query sees all keys), "array". mask: bool (where false nothing is seen) or added to the scores; broadcasts to (b, heads, n, m). sinks: (heads), scores of a key whose value is 0. */
+/* softmax(scale q k' + mask) v. Shapes: q (b, heads, n, d), k (b, kv heads, m, d), v (b, kv heads,
+ * m, e), with heads a multiple of kv heads. The result is (b, heads, n, e) in the common dtype,
+ * which must be a float. mask_mode: "" or NULL, "causal" (the last query sees all keys), "array".
+ * mask: bool (false: the key is not seen) or added to the scores; it broadcasts to (b, heads, n,
+ * m). sinks: (heads), each the score of one more key whose value is 0. */
 int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, struct kl_array *v,
                  float scale, const char *mask_mode, struct kl_array *mask /* may be NULL */,
                  struct kl_array *sinks /* may be NULL */, struct kl_stream *s,
                  struct kl_error **err);
 /* ---- products.c ---- */
-/* Element (i, j) is a[i] * b[j], both flat. */
+/* Element (i, j) is a[i] * b[j]; both operands are flattened. */
 kl_binary_fn kl_outer;
-/* The sum over the last axis of both, whose extents are equal; a 0-d operand: the product. Types as matmul. */
+/* The sum of products over the last axis of both, whose extents are equal; with a 0-d operand it is
+ * the product. Dtypes as for matmul. */
 kl_binary_fn kl_inner;
-/* Each element of a times all of b, block by block; ones stand for missing leading axes. */
+/* The Kronecker product: each element of a times all of b; missing leading axes count as 1. */
 kl_binary_fn kl_kron;
-/* The sum of products over pairs of axes; the other axes of a, then those of b, stay. Types as matmul. KL_ESHAPE: a pair of two sizes. */
+/* The sum of products over pairs of axes. The other axes of a, then those of b, remain. Dtypes as
+ * for matmul. KL_ESHAPE: the axes of a pair have different sizes. */
 int kl_tensordot(struct kl_array **out, struct kl_array *a, struct kl_array *b, const int *axes_a,
                  size_t axes_a_num, const int *axes_b, size_t axes_b_num, struct kl_stream *s,
                  struct kl_error **err);
-/* Over the last `axis` axes of a and the first of b. */
+/* The sum of products over the last `axis` axes of a and the first `axis` axes of b. */
 int kl_tensordot_axis(struct kl_array **out, struct kl_array *a, struct kl_array *b, int axis,
                       struct kl_stream *s, struct kl_error **err);
-/* alpha * (a @ b) + beta * c, c broadcast to the product; in the type in which all three meet, which is floating or complex. beta 0: c is not read. */
+/* alpha * (a @ b) + beta * c, with c broadcast to the product, in the common dtype of all three,
+ * which is a float or complex. When beta is 0, c is not read. */
 int kl_addmm(struct kl_array **out, struct kl_array *c, struct kl_array *a, struct kl_array *b,
              float alpha, float beta, struct kl_stream *s, struct kl_error **err);
 
 /* ---- hadamard.c ---- */
-/* The last axis, of m * 2^k elements with m one of 1, 12, 20, 28, times the Hadamard matrix of that size and *scale (NULL: 1 / sqrt(size)). Integers and bools in float32, but
- * for size 1 and the factor 1, which change nothing; complex64: KL_EDTYPE; no elements: KL_ESHAPE. */
+/* The last axis, of m * 2^k elements with m one of 1, 12, 20, 28, multiplied by the Hadamard matrix
+ * of that size and by *scale (NULL: 1 / sqrt(size)). Integers and bools give float32, except for
+ * size 1 and the factor 1, which change nothing. KL_EDTYPE: complex64; KL_ESHAPE: no elements. */
 int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float *scale,
                           struct kl_stream *s, struct kl_error **err);
 
 /* ---- gather.c ---- */
-/* indices: integers; they broadcast to one shape, which the result starts with, then slice_sizes
- * (one per axis of a). */
+/* indices: integers, which broadcast to one shape. The result has that shape, then slice_sizes (one
+ * per axis of a). */
 int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,
               size_t n_indices, const int *axes, size_t axes_num, const int *slice_sizes,
               size_t slice_sizes_num, struct kl_stream *s, struct kl_error **err);
@@ -411,7 +447,7 @@ int kl_gather_single(struct kl_array **out, struct kl_array *a, struct kl_array 
                      const int *slice_sizes, size_t slice_sizes_num, struct kl_stream *s,
                      struct kl_error **err);
 int kl_take(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
-            struct kl_stream *s, struct kl_error **err); /* of a, flat */
+            struct kl_stream *s, struct kl_error **err); /* takes from a, flattened */
 int kl_take_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis,
                  struct kl_stream *s, struct kl_error **err);
 int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
@@ -424,8 +460,8 @@ int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array
 int kl_scatter_add_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                         struct kl_array *values, int axis, struct kl_stream *s,
                         struct kl_error **err);
-/* updates: the indices' common shape followed by one extent per axis of a; cast to a's dtype.
- * Assignment with duplicate indices: the highest position wins. */
+/* updates: the common shape of the indices, then one extent per axis of a; cast to a's dtype. When
+ * duplicate indices are assigned, the value of the highest position is kept. */
 typedef int kl_scatter_fn(struct kl_array **out, struct kl_array *a,
                           struct kl_array *const *indices, size_t n_indices,
                           struct kl_array *updates, const int *axes, size_t axes_num,
@@ -438,27 +474,30 @@ kl_scatter_single_fn kl_scatter_single, kl_scatter_add_single, kl_scatter_prod_s
     kl_scatter_max_single, kl_scatter_min_single;
 
 /* ---- masked.c ---- */
-/* a with src where mask is true. The mask is bool, of a shape with which that of a begins; src is cast
- * to a's dtype. A src of at most as many axes as the mask leaves broadcasts to these, for every true
- * place; one with one axis more has along it the parts for the true places in row order, each of which
- * broadcasts to these axes: too few are an index fault, what is too many is not used. KL_ESHAPE: others. */
+/* a with elements of src, cast to a's dtype, where mask is true. mask is bool; its shape is the
+ * first extents of a's shape. A src with at most as many axes as the mask leaves of a broadcasts to
+ * these axes, for every true place. A src with one axis more has one part along it for each true
+ * place in row-major order, and each part broadcasts to these axes: too few parts are an index
+ * error, further parts are not used. KL_ESHAPE: other shapes. */
 int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array *mask,
                       struct kl_array *src, struct kl_stream *s, struct kl_error **err);
 
 /* ---- random.c ---- */
-/* A key is a uint32 array of shape (2,); batches of keys have shape (..., 2) where said. key may be
- * NULL below: the next key of the calling thread's sequence, which kl_random_seed restarts. */
+/* A key is a uint32 array of shape (2,); some functions take batches of keys, (..., 2). key may be
+ * NULL below: the next key of the calling thread's sequence is used, which kl_random_seed
+ * restarts. */
 int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err);
 int kl_random_seed(uint64_t seed, struct kl_error **err);
 int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *key,
                     struct kl_stream *s, struct kl_error **err);
 int kl_random_split_num(struct kl_array **out, struct kl_array *key, int num, struct kl_stream *s,
                         struct kl_error **err); /* (num, 2) */
-/* Unsigned integers of width (1, 2, 4) bytes; a batch of keys puts its shape in front. */
+/* Unsigned integers of `width` bytes: 1, 2 or 4. The shape of a batch of keys comes before the
+ * given shape. */
 int kl_random_bits(struct kl_array **out, const int *shape, size_t shape_num, int width,
                    struct kl_array *key /* may be NULL */, struct kl_stream *s,
                    struct kl_error **err);
-/* In [low, high); bounds broadcast to the shape. */
+/* Uniform numbers in [low, high); the bounds broadcast to the shape. */
 int kl_random_uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high,
                       const int *shape, size_t shape_num, int dtype,
                       struct kl_array *key /* may be NULL */, struct kl_stream *s,
@@ -471,23 +510,25 @@ int kl_random_normal_broadcast(struct kl_array **out, const int *shape, size_t s
                                struct kl_array *scale /* may be NULL */,
                                struct kl_array *key /* may be NULL */, struct kl_stream *s,
                                struct kl_error **err);
-/* In [low, high), integers. */
+/* Uniform integers in [low, high). */
 int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_array *high,
                       const int *shape, size_t shape_num, int dtype,
                       struct kl_array *key /* may be NULL */, struct kl_stream *s,
                       struct kl_error **err);
 
 /* ---- distributions.c ---- */
-/* bool: true with probability p, a floating array that broadcasts to the shape. */
+/* bool: true with probability p, a float array that broadcasts to the shape. */
 int kl_random_bernoulli(struct kl_array **out, struct kl_array *p, const int *shape,
                         size_t shape_num, struct kl_array *key /* may be NULL */,
                         struct kl_stream *s, struct kl_error **err);
-/* -log(-log(u)), u uniform in [0, 1); dtypes as uniform. */
+/* -log(-log(u)) with u uniform in [0, 1); dtypes as for uniform. */
 int kl_random_gumbel(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
                      struct kl_array *key /* may be NULL */, struct kl_stream *s,
                      struct kl_error **err);
-/* uint32: positions along an axis of the logits (real), position i with probability exp(logits[i]) / sum. The shape is that of the logits without the axis; or one to which that
- * broadcasts; or that with num_samples behind. KL_EARG: an empty axis. */
+/* uint32 positions along an axis of the logits (real); position i has the probability
+ * exp(logits[i]) / sum. The result has the shape of the logits without the axis; or the given
+ * shape, to which that one broadcasts; or that shape with num_samples behind it. KL_EARG: an empty
+ * axis. */
 int kl_random_categorical(struct kl_array **out, struct kl_array *logits, int axis,
                           struct kl_array *key /* may be NULL */, struct kl_stream *s,
                           struct kl_error **err);
@@ -498,25 +539,27 @@ int kl_random_categorical_shape(struct kl_array **out, struct kl_array *logits, 
 int kl_random_categorical_num_samples(struct kl_array **out, struct kl_array *logits, int axis,
                                       int num_samples, struct kl_array *key /* may be NULL */,
                                       struct kl_stream *s, struct kl_error **err);
-/* loc + scale * sign(u) * log(1 - |u|), u uniform in (-1, 1); floating dtypes, rounded once. */
+/* loc + scale * sign(u) * log(1 - |u|) with u uniform in (-1, 1); float dtypes, rounded once. */
 int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num, int dtype,
                       float loc, float scale, struct kl_array *key /* may be NULL */,
                       struct kl_stream *s, struct kl_error **err);
-/* Normal numbers given that they are in [lower, upper], real arrays that broadcast to the shape; floating dtypes. */
+/* Normal numbers under the condition that they are in [lower, upper], which are real arrays that
+ * broadcast to the shape; float dtypes. */
 int kl_random_truncated_normal(struct kl_array **out, struct kl_array *lower,
                                struct kl_array *upper, const int *shape, size_t shape_num,
                                int dtype, struct kl_array *key /* may be NULL */,
                                struct kl_stream *s, struct kl_error **err);
-/* 0 .. n - 1 in a random order, uint32. */
+/* The numbers 0 .. n - 1 in a random order, in uint32. */
 int kl_random_permutation_arange(struct kl_array **out, int n,
                                  struct kl_array *key /* may be NULL */, struct kl_stream *s,
                                  struct kl_error **err);
-/* x with its slices along an axis in a random order. */
+/* The slices of x along an axis in a random order. */
 int kl_random_permutation(struct kl_array **out, struct kl_array *x, int axis,
                           struct kl_array *key /* may be NULL */, struct kl_stream *s,
                           struct kl_error **err);
-/* Normal vectors: mean (..., n), cov (..., n, n) positive semi-definite (not checked; its symmetric part counts), both without these axes broadcasting to the shape; the result has
- * one more axis. float32 only. CPU only. */
+/* Normal vectors. mean is (..., n), and cov is (..., n, n) and positive semi-definite (not checked;
+ * its symmetric part is used). Without these axes both broadcast to the shape; the result has one
+ * more axis. Only float32, and only on the CPU. */
 int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
                                   struct kl_array *cov, const int *shape, size_t shape_num,
                                   int dtype, struct kl_array *key /* may be NULL */,

@@ -1,5 +1,6 @@
-/* params.h - parameter blocks of base/op_params.h with room behind them, for the stack. For src/ops
- * only. Each function fills one and returns the bytes that count. */
+/* params.h - the parameter structs of base/op_params.h with space for their trailing lists, to be
+ * put on the stack. For src/ops only. Each function fills one and returns the number of bytes
+ * used. */
 #pragma once
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +16,7 @@ _Static_assert(offsetof(struct kl_dims_buf, v) == offsetof(struct kl_dims_params
 _Static_assert(offsetof(struct kl_dims_buf, v) == offsetof(struct kl_reduce_params, axes),
                "one layout");
 
-/* Also kl_reduce_params. */
+/* Also fills kl_reduce_params. */
 static inline size_t kl_dims_params(struct kl_dims_buf *p, int n, const int *v) {
     p->n = n;
     if (n) memcpy(p->v, v, (size_t)n * sizeof *v);

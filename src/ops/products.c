@@ -1,4 +1,5 @@
-/* products.c - products made of others: outer, inner, kron and tensordot by broadcasting and matrix products, addmm. */
+/* products.c - products made of other operations: outer, inner, kron and tensordot by broadcasting
+ * and matrix products; addmm. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -32,7 +33,8 @@ int kl_kron(struct kl_array **out, struct kl_array *a, struct kl_array *b, struc
     if (2 * n > KL_MAX_NDIM)
         return kl_fail(err, KL_ESHAPE, "operands of %d axes; at most %d are possible", n,
                        KL_MAX_NDIM / 2);
-    for (int i = 0; i < n; i++) { /* an element of a, then all of b, along each axis */
+    /* along each axis: an axis for the elements of a, then one for those of b */
+    for (int i = 0; i < n; i++) {
         int at_a = i - (n - a->t.ndim), at_b = i - (n - b->t.ndim);
         int da = at_a < 0 ? 1 : a->t.dims[at_a], db = at_b < 0 ? 1 : b->t.dims[at_b];
         from_a.dims[from_a.ndim++] = da;
@@ -55,7 +57,8 @@ int kl_kron(struct kl_array **out, struct kl_array *a, struct kl_array *b, struc
 }
 
 /* ---- tensordot ---- */
-/* One operand: which axes it keeps and which it loses, and how many elements each have. */
+/* One operand: the axes that it keeps, the axes that are summed, and the number of elements of each
+ * set. */
 struct side {
     int lost[KL_MAX_NDIM], n_lost, kept[KL_MAX_NDIM], n_kept;
     int64_t n_inner, n_outer;
@@ -84,7 +87,7 @@ static int split_axes(struct side *d, const struct kl_array *a, const int *axes,
     return KL_OK;
 }
 
-/* a as a matrix, with the axes that it loses on the side where the product meets them. */
+/* a as a matrix, whose summed axes are on the side on which the product needs them. */
 static int as_matrix(struct kl_array **out, struct kl_array *a, const struct side *d,
                      bool lost_first, struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -174,14 +177,14 @@ int kl_addmm(struct kl_array **out, struct kl_array *c, struct kl_array *a, stru
         return kl_fail(err, KL_EDTYPE, "operands of %s, %s and %s; one must be floating or complex",
                        kl_dtype_name(c->t.dtype), kl_dtype_name(a->t.dtype),
                        kl_dtype_name(b->t.dtype));
-    /* What is added is added in float32 when the operands are shorter, and rounded once. */
+    /* For 16-bit operands the sum is made in float32 and rounded once. */
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
     struct kl_array *x = KL_TERM(&t, kl_cast_to(&t.made, a, dtype, s, err));
     struct kl_array *y = KL_TERM(&t, kl_cast_to(&t.made, b, dtype, s, err));
     struct kl_array *sum = KL_TERM(&t, kl_matmul(&t.made, x, y, s, err));
     struct kl_array *to = KL_TERM(&t, kl_broadcast_view(&t.made, c, sum->t.ndim, sum->t.dims, err));
     sum = KL_TERM(&t, scaled(&t.made, sum, alpha, wide, s, err));
-    if (beta != 0) { /* c is not looked at otherwise: not even its NaNs count */
+    if (beta != 0) { /* otherwise c is not read, so that its NaNs do not matter */
         to = KL_TERM(&t, scaled(&t.made, to, beta, wide, s, err));
         sum = KL_TERM(&t, kl_add(&t.made, sum, to, s, err));
     }

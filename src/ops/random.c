@@ -1,8 +1,8 @@
-/* random.c - random numbers as MLX defines them: keys, Threefry bits, and what is made of the bits.
+/* random.c - random numbers as MLX defines them: keys, Threefry bits, and numbers made of the bits.
  *
- * Without a key the calling thread's sequence gives one: each use splits the state, keeps the first
- * half as the new state and hands out the second. The split is computed here at once, so that no
- * graph grows behind the state. */
+ * Without a key the calling thread's sequence supplies one: each use splits the state, keeps the
+ * first half as the new state and returns the second half. The split is computed at once here, so
+ * that no graph grows behind the state. */
 #include <math.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -14,13 +14,14 @@
 #include "ops/params.h"
 
 /* ---- keys ---- */
-/* Of the calling thread; 12 bytes, since the room for thread-local variables is small. */
+/* The sequence of the calling thread. It has 12 bytes, because the space for thread-local variables
+ * is small. */
 static __thread struct {
     struct kl_threefry state;
     bool seeded;
 } sequence;
-/* What the sequence of every thread begins with until it is seeded: the time of the first use; 0: none
- * yet. */
+/* The seed of every thread's sequence until the thread is seeded: the time of the first use, or 0
+ * before that. */
 static _Atomic(uint64_t) first_seed;
 
 static struct kl_threefry key_of_seed(uint64_t seed) {
@@ -56,14 +57,14 @@ static struct kl_threefry next_key(void) {
         sequence.state = key_of_seed(seed_of_process());
         sequence.seeded = true;
     }
-    /* Four words: two pairs, of which the first members come first. */
+    /* Four words: two Threefry pairs, whose first members come first. */
     struct kl_threefry p = kl_threefry_pair(sequence.state, 4, 0),
                        q = kl_threefry_pair(sequence.state, 4, 1);
     sequence.state = (struct kl_threefry){{p.x[0], q.x[0]}};
     return (struct kl_threefry){{p.x[1], q.x[1]}};
 }
 
-/* The given key, checked, or the next of the sequence. */
+/* The given key after a check, or the next key of the sequence. */
 static int use_key(struct kl_array **out, struct kl_array *key, struct kl_error **err) {
     if (!key) return new_key(out, next_key(), err);
     KL_TRY(kl_check_array(key, "key", err));
@@ -134,7 +135,7 @@ int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_
     return rc;
 }
 
-/* ---- steps: each takes the array in *x, also on failure, and puts the result there ---- */
+/* ---- steps: each takes the array in *x, also on failure, and puts its result there ---- */
 static int step_with(struct kl_array **x, kl_binary_fn *fn, struct kl_array *left,
                      struct kl_array *right, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *in = *x;
@@ -168,12 +169,12 @@ static int step_cast(struct kl_array **x, enum kl_dtype dtype, struct kl_stream 
 }
 
 /* ---- uniform ---- */
-/* The largest number below 1. */
+/* The largest number of the dtype below 1. */
 static double below_one(enum kl_dtype dtype) {
     return dtype == KL_F16 ? 1 - 0x1p-11 : dtype == KL_BF16 ? 1 - 0x1p-8 : 1 - 0x1p-24;
 }
 
-/* low + u * (high - low), u in [0, 1), all in dtype: a floating type of at most 32 bits. */
+/* low + u * (high - low) with u in [0, 1), computed in dtype, a float type of at most 32 bits. */
 static int uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high,
                    const struct kl_shape *shape, enum kl_dtype dtype, struct kl_array *key,
                    struct kl_stream *s, struct kl_error **err) {
@@ -232,7 +233,7 @@ int kl_random_uniform(struct kl_array **out, struct kl_array *low, struct kl_arr
     return rc;
 }
 
-/* float32, between two numbers. */
+/* Uniform float32 numbers between two numbers. */
 static int uniform_between(struct kl_array **out, float low, float high,
                            const struct kl_shape *shape, struct kl_array *key, struct kl_stream *s,
                            struct kl_error **err) {
@@ -248,7 +249,8 @@ static int uniform_between(struct kl_array **out, float low, float high,
 }
 
 /* ---- normal ---- */
-/* erfinv of numbers between -1 and 1, as dtype. Times the square root of 2 they are normal. */
+/* erfinv of uniform numbers between -1 and 1, as dtype. Multiplied by the square root of 2 the
+ * results are normal. */
 static int normal_real(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype,
                        struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *u;
@@ -260,8 +262,8 @@ static int normal_real(struct kl_array **out, const struct kl_shape *shape, enum
     return rc ? rc : step_cast(out, dtype, s, err);
 }
 
-/* The same for complex64: real and imaginary parts are neighbours in a float32 array with one more
- * axis. */
+/* The same for complex64: the real and imaginary parts are neighbours in a float32 array with one
+ * more axis. */
 static int normal_complex(struct kl_array **out, const struct kl_shape *shape, struct kl_array *key,
                           struct kl_stream *s, struct kl_error **err) {
     static const float i_unit[2] = {0, 1};
@@ -293,8 +295,8 @@ fail_re:
     return rc;
 }
 
-/* scale * sqrt(2) * erfinv(u) + loc, in dtype; loc and scale of that dtype or NULL. In complex
- * numbers each part has half the variance, and the root goes away. */
+/* scale * sqrt(2) * erfinv(u) + loc, in dtype; loc and scale have that dtype or are NULL. For
+ * complex numbers each part has half the variance, so the factor sqrt(2) is left out. */
 static int normal(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype,
                   struct kl_array *loc, struct kl_array *scale, struct kl_array *key,
                   struct kl_stream *s, struct kl_error **err) {
@@ -357,8 +359,8 @@ int kl_random_normal(struct kl_array **out, const int *shape, size_t shape_num, 
 }
 
 /* ---- randint ---- */
-/* high - 1 and low as dtype: what the numbers are kept between, exactly, whatever float32 made of
- * the bounds. */
+/* high - 1 and low as dtype, exact whatever float32 made of the bounds. The numbers are clipped to
+ * these. */
 static int last_of(struct kl_array **out, struct kl_array *high, enum kl_dtype dtype,
                    struct kl_stream *s, struct kl_error **err) {
     struct kl_array *one, *last;

@@ -1,5 +1,5 @@
-/* rearrange.c - elements repeated, moved around, or with others around them: pad, tile, repeat, roll, meshgrid. Made of views, joins and
- * gathers. */
+/* rearrange.c - pad, tile, repeat, roll and meshgrid, which repeat or move elements or surround
+ * them with others. Made of views, joins and gathers. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -85,10 +85,11 @@ static int pad_constant(struct kl_array **out, struct kl_array *a, const struct 
     return kl_terms_end(&t, done, out);
 }
 
-/* Which element of n stands at place i, which may be outside [0, n). */
+/* The number of the element, of n, that is shown at place i, which may be outside of [0, n). */
 static int64_t source_of(enum pad_mode mode, int64_t i, int64_t n) {
     if (mode == PAD_EDGE) return i < 0 ? 0 : i < n ? i : n - 1;
-    /* Forwards and backwards by turns: the ends count once (reflect) or twice (symmetric). */
+    /* The axis is read forwards and backwards by turns: the ends appear once (reflect) or twice
+     * (symmetric). */
     int64_t period = mode == PAD_REFLECT ? 2 * (n - 1) : 2 * n;
     if (period == 0) return 0;
     int64_t at = i % period;
@@ -153,14 +154,15 @@ int kl_pad_symmetric(struct kl_array **out, struct kl_array *a, int pad_width,
 }
 
 /* ---- tile, repeat ---- */
-/* Each of a's axes stands behind a new one of `before` copies and before one of `behind`; the three then become one axis. Lists of a->t.ndim entries. */
+/* Puts a new axis of `before` copies before each of a's axes and a new axis of `behind` copies
+ * behind it; the three then become one axis. The lists have a->t.ndim entries. */
 static int multiply_axes(struct kl_array **out, struct kl_array *a, const int *before,
                          const int *behind, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape apart = {0}, wide = {0}, to = {.ndim = a->t.ndim}, checked;
     struct kl_terms t = kl_terms_begin(s, err);
     for (int i = 0; i < a->t.ndim; i++) {
         int n = a->t.dims[i];
-        int64_t size = n; /* one of the two is 1 */
+        int64_t size = n; /* one of the two counts is 1 */
         size *= before[i];
         size *= behind[i];
         KL_TRY(check_extent(size, err));
@@ -190,7 +192,7 @@ int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t r
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_check_list(reps, reps_num, "the list of repetitions", err));
     int own = a->t.ndim, n = (int)reps_num > own ? (int)reps_num : own;
-    for (int i = 0; i < n; i++) { /* both lists end at the last axis */
+    for (int i = 0; i < n; i++) { /* both lists are aligned at the last axis */
         int r = i - (n - (int)reps_num), d = i - (n - own);
         before[i] = r < 0 ? 1 : reps[r];
         behind[i] = 1;
@@ -282,7 +284,7 @@ int kl_roll_axes(struct kl_array **out, struct kl_array *a, const int *shift, si
                        shift_num, axes_num);
     if (axes_num && !shift)
         return kl_fail(err, KL_EARG, "the shifts are NULL with a count of %zu", shift_num);
-    for (size_t i = 0; i < axes_num; i++) { /* an axis may be named again: its shifts add up */
+    for (size_t i = 0; i < axes_num; i++) { /* an axis may be named again: its shifts are added */
         int axis = axes[i];
         KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
         by[axis] += shift[i];
@@ -320,7 +322,7 @@ int kl_meshgrid(struct kl_array ***outs, size_t *n_outs, struct kl_array *const 
         return kl_fail(err, KL_ESHAPE,
                        "%zu arrays would make as many axes; at most %d are possible", n_arrays,
                        KL_MAX_NDIM);
-    bool swap = indexing[0] == 'x' && n_arrays > 1; /* the first two axes change places */
+    bool swap = indexing[0] == 'x' && n_arrays > 1; /* "xy" swaps the first two axes */
     for (int i = 0; i < to.ndim; i++) {
         KL_TRY(check_extent(arrays[i]->t.size, err));
         to.dims[swap && i < 2 ? 1 - i : i] = (int)arrays[i]->t.size;

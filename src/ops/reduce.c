@@ -1,5 +1,5 @@
-/* reduce.c - sum, prod, mean, max, min, all, any, logsumexp over axes; argmax and argmin. The kernels
- * keep reduced axes with size 1; without keepdims they are dropped by a view. */
+/* reduce.c - sum, prod, mean, max, min, all, any, logsumexp over axes; argmax and argmin. The
+ * kernels keep reduced axes with size 1; without keepdims a view drops these axes. */
 #include "ops/reduce.h"
 
 #include "base/op_params.h"
@@ -10,7 +10,7 @@
 #include "ops/views.h"
 #include "ops/vjp.h"
 
-/* ---- over sets of axes ---- */
+/* ---- reductions over sets of axes ---- */
 int kl_reduced_axes(struct kl_reduced *x, const struct kl_array *a, const int *axes,
                     size_t axes_num, struct kl_error **err) {
     int given[KL_MAX_NDIM];
@@ -56,14 +56,14 @@ static enum kl_dtype sum_dtype(enum kl_dtype dtype) {
     return kl_dtype_is_int(dtype) && kl_dtype_size(dtype) < 4 ? KL_U32 : dtype;
 }
 
-/* prod too. */
+/* The sum, and also the product. */
 static int total(struct kl_array **out, enum kl_op_id op, struct kl_array *a, const int *axes,
                  size_t axes_num, bool keepdims, struct kl_stream *s, struct kl_error **err) {
     struct kl_reduced x;
     struct kl_array *kept;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
-    if (x.n == 0) { /* nothing is reduced, and the dtype stays, as in MLX */
+    if (x.n == 0) { /* nothing is reduced, and the dtype is kept, as in MLX */
         *out = kl_array_retain(a);
         return KL_OK;
     }
@@ -120,7 +120,8 @@ int kl_logsumexp_axes(struct kl_array **out, struct kl_array *a, const int *axes
     return rc ? rc : kl_reduced_drop(out, kept, &x, keepdims, s, err);
 }
 
-/* total / count, in total's type, or dtype when that is an integer, then as dtype. */
+/* total / count, computed in total's type, or in dtype when that type is an integer, and converted
+ * to dtype. */
 static int divide_by(struct kl_array **out, struct kl_array *total, double count,
                      enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -137,10 +138,11 @@ int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, siz
     KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
     enum kl_dtype dtype = kl_dtype_inexact(a->t.dtype);
     if (x.n == 0) return kl_cast_to(out, a, dtype, s, err);
-    /* The sum of 16-bit floats stays in float32: it may be too large for them although the mean is
-     * not. */
+    /* The sum of 16-bit floats stays in float32: it may overflow a 16-bit type although the mean
+     * does not. */
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
-    /* Integers whose sum cancels leave what float32 would have lost on the way; 64-bit ones might overflow. */
+    /* Integers are summed exactly in int64: where their values cancel, float32 would have lost
+     * digits. 64-bit integers might overflow and are not. */
     enum kl_dtype given = (enum kl_dtype)a->t.dtype;
     if (kl_dtype_is_int(given) && kl_dtype_size(given) < 8) wide = KL_I64;
     double count = 1;
@@ -179,7 +181,7 @@ int kl_min_axes(struct kl_array **out, struct kl_array *a, const int *axes, size
     return extreme(out, KL_OP_MIN, a, axes, axes_num, keepdims, s, err);
 }
 
-/* ---- one axis, and all ---- */
+/* ---- one axis, and all axes ---- */
 int kl_reduced_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_array *a, bool keepdims,
                    struct kl_stream *s, struct kl_error **err) {
     int axes[KL_MAX_NDIM];
@@ -315,7 +317,8 @@ int kl_vjp_sum(const struct kl_vjp *v, struct kl_array **grad, struct kl_error *
     return kl_terms_end(&t, kl_term_broadcast(&t, typed, v->in[0]), grad);
 }
 
-/* Elements that are the extreme share its gradient evenly; where there is a NaN nothing is, and all of that reduction get NaN. */
+/* Elements that equal the extreme share its gradient evenly. Where the extreme is NaN no element
+ * equals it, and all elements of that reduction get NaN. */
 int kl_vjp_extreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_reduce_params *p = v->params;
     struct kl_terms t = kl_terms_begin(v->s, err);
@@ -334,7 +337,9 @@ static int no_complex(const struct kl_vjp *v, const char *what, struct kl_error 
                : KL_OK;
 }
 
-/* The product of the others: of those before times that of those behind, so that a 0 does no harm. The reduced axes become one, the last. */
+/* The derivative is the product of the other elements, made as the product of those before times
+ * the product of those behind, so that no division by 0 occurs. The reduced axes become one axis,
+ * the last. */
 int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_reduce_params *p = v->params;
     struct kl_terms t = kl_terms_begin(v->s, err);

@@ -1,9 +1,9 @@
-/* reduce.h - what builders of reductions share. For src/ops only. */
+/* reduce.h - what the builders of reductions share. For src/ops only. */
 #pragma once
 #include "ops/check.h"
 #include "ops/ops.h"
 
-/* The sorted axes, and the shape with those at size 1. */
+/* The sorted axes, and the shape in which these have size 1. */
 struct kl_reduced {
     int n, at[KL_MAX_NDIM];
     struct kl_shape kept;
@@ -11,7 +11,7 @@ struct kl_reduced {
 
 int kl_reduced_axes(struct kl_reduced *x, const struct kl_array *a, const int *axes,
                     size_t axes_num, struct kl_error **err);
-/* Without keepdims a view without the axes. */
+/* Without keepdims: a view without the reduced axes. */
 int kl_reduced_drop(struct kl_array **out, struct kl_array *kept /* taken */,
                     const struct kl_reduced *x, bool keepdims, struct kl_stream *s,
                     struct kl_error **err);

@@ -1,4 +1,4 @@
-/* rounding.c - whole numbers and parts of numbers: floor, ceil, round, sign, integer division, the parts of complex numbers. */
+/* rounding.c - rounding, signs, integer division and the parts of complex numbers. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ int kl_ceil(struct kl_array **out, struct kl_array *a, struct kl_stream *s, stru
     return kl_build_unary(out, KL_OP_CEIL, a, s, err);
 }
 
-/* Integers and bools are whole already. */
+/* Integers and bools are whole numbers already. */
 static int round_whole(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                        struct kl_error **err) {
     enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
@@ -25,7 +25,8 @@ static int round_whole(struct kl_array **out, struct kl_array *a, struct kl_stre
     return KL_OK;
 }
 
-/* Integers to tens, hundreds, ... : a = q p + r, and up when r is more than half of p, or half of it and q odd. */
+/* Rounds integers to tens, hundreds, ... : with a = q p + r, up when r is more than half of p, or
+ * half of p and q is odd. */
 static int round_int(struct kl_array **out, struct kl_array *a, int zeros, struct kl_stream *s,
                      struct kl_error **err) {
     enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
@@ -36,7 +37,9 @@ static int round_int(struct kl_array **out, struct kl_array *a, int zeros, struc
         p *= 10;
     }
     struct kl_terms t = kl_terms_begin(s, err);
-    struct kl_array *unit = NULL; /* exact: kl_array_new_scalar takes a double */
+    /* made as an array, because kl_array_new_scalar takes a double, which is not exact for 64
+     * bits */
+    struct kl_array *unit = NULL;
     union {
         int64_t i;
         uint8_t low[8];
@@ -54,12 +57,13 @@ static int round_int(struct kl_array **out, struct kl_array *a, int zeros, struc
     return kl_terms_end(&t, kl_term2(&t, kl_multiply, n, by), out);
 }
 
-/* 16-bit floats in float32. What overflows when scaled has no such digits. */
+/* 16-bit floats are computed in float32. A number that overflows when scaled has no digits to
+ * round. */
 static int round_float(struct kl_array **out, struct kl_array *a, int decimals, struct kl_stream *s,
                        struct kl_error **err) {
     enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
     enum kl_dtype real = dtype == KL_F64 ? KL_F64 : KL_F32, in = dtype == KL_C64 ? KL_C64 : real;
-    const int most = real == KL_F64 ? 308 : 38; /* powers of ten that it holds */
+    const int most = real == KL_F64 ? 308 : 38; /* the largest power of ten that the type holds */
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *x = kl_term_cast(&t, a, in), *y;
     if (decimals > most) {
@@ -98,7 +102,7 @@ static int division(struct kl_array **out, enum kl_op_id op, struct kl_array *a,
     enum kl_dtype dtype;
     KL_TRY(kl_check_binary(op, a, b, &dtype, err));
     if (dtype != KL_BOOL) return kl_build_binary(out, op, a, b, s, err);
-    /* true // true is true, every other quotient and every remainder is false */
+    /* true // true is true; every other quotient, and every remainder, is false */
     if (op == KL_OP_FLOOR_DIVIDE) return kl_logical_and(out, a, b, s, err);
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *no = kl_term_number(&t, 0, KL_BOOL);
@@ -115,7 +119,7 @@ int kl_remainder(struct kl_array **out, struct kl_array *a, struct kl_array *b, 
                  struct kl_error **err) {
     int64_t by, lo, hi;
     KL_TRY(division(out, KL_OP_REMAINDER, a, b, s, err));
-    /* By a positive number it is below that number, and not below 0. */
+    /* The remainder of a division by a positive number is below that number and not below 0. */
     if (kl_int_limits((enum kl_dtype)(*out)->t.dtype, &lo, &hi) && kl_host_integer(b, &by) &&
         by > 0 && by <= hi)
         kl_array_set_range(*out, 0, by - 1);
@@ -153,9 +157,11 @@ int kl_imag(struct kl_array **out, struct kl_array *a, struct kl_stream *s, stru
     return kl_zeros_like(out, a, s, err);
 }
 
-/* ---- gradients; floor, ceil, round, floor_divide and the sign of real numbers are constant almost everywhere ---- */
+/* ---- gradients ----
+ * floor, ceil, round, floor_divide and the sign of real numbers are constant almost everywhere. */
 
-/* y = x / |x| turns only: what g says along y is lost, the rest is divided by |x|. At 0: 0. */
+/* y = x / |x| changes only with the direction of x. So the component of g along y is dropped, and
+ * the rest is divided by |x|. At 0 the gradient is 0. */
 struct kl_array *kl_sign_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                               struct kl_array *y) {
     if (t->rc || x->t.dtype != KL_C64) return NULL;
@@ -167,7 +173,7 @@ struct kl_array *kl_sign_rule(struct kl_terms *t, struct kl_array *g, struct kl_
                          kl_term2(t, kl_divide, across, size));
 }
 
-/* a - b floor(a / b) */
+/* The derivatives of a - b floor(a / b). */
 struct kl_array *kl_remainder_rule(struct kl_terms *t, int which, struct kl_array *g,
                                    struct kl_array *const *in, struct kl_array *y) {
     if (which == 0) return g;

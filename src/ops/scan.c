@@ -68,8 +68,9 @@ int kl_vjp_cumsum(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
     return kl_cumsum(grad, v->cotangent[0], p->axis, !p->reverse, p->inclusive, v->s, err);
 }
 
-/* The elements that a product has element i in, each divided by it: their sum is that of cotangent * product, over x. Where x is 0 the products behind it have to be made without it, which
- * matters for the first 0 alone: those behind another are 0 with or without the other. */
+/* Element i takes part in several products, and its gradient is the sum of cotangent * product over
+ * these, divided by x[i]. Where x is 0 those products must be made without x[i]. Only the first 0
+ * matters: products behind a second 0 are 0 with or without it. */
 int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scan_params *p = v->params;
     struct kl_array *x = v->in[0];
@@ -97,7 +98,7 @@ int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
     return kl_terms_end(&t, kl_term_where(&t, is_zero, at_zero, of_others), grad);
 }
 
-/* The elements from `from` on, `n` of them, along the axis. */
+/* The n elements from `from` on, along the axis. */
 static struct kl_array *part(struct kl_terms *t, struct kl_array *a, int axis, int from, int n) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM];
     if (t->rc) return NULL;
@@ -108,7 +109,8 @@ static struct kl_array *part(struct kl_terms *t, struct kl_array *a, int axis, i
     return KL_TERM(t, kl_slice_to(&t->made, a, start, step, shape.dims, t->err));
 }
 
-/* Each result comes from the last element, in the direction of the scan, that equals it; cotangents are added there. */
+/* Each result is a copy of the last element, in the direction of the scan, that equals it; the
+ * cotangent is added to that element. */
 int kl_vjp_cumextreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scan_params *p = v->params;
     struct kl_array *x = v->in[0];
@@ -128,7 +130,7 @@ int kl_vjp_cumextreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_
         scan_step(&t, p->reverse ? kl_cummin : kl_cummax, kl_term_where(&t, is, places, other),
                   p->axis, p->reverse, true);
     struct kl_array *cotangent = v->cotangent[0];
-    if (!p->inclusive && n > 0) { /* element i is that of the one before it */
+    if (!p->inclusive && n > 0) { /* element i has the position of the element before it */
         cotangent = part(&t, cotangent, p->axis, p->reverse ? 0 : 1, n - 1);
         from = part(&t, from, p->axis, p->reverse ? 1 : 0, n - 1);
     }
@@ -138,7 +140,9 @@ int kl_vjp_cumextreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_
     return kl_terms_end(&t, added, grad);
 }
 
-/* Element i gets the sum of cotangent[j] * exp(x[i] - out[j]) over the j that it is in: a scan of logarithms again, of the positive and of the negative cotangents. */
+/* The gradient of element i is the sum of cotangent[j] * exp(x[i] - out[j]) over the j whose result
+ * includes element i. It is computed by two logarithmic scans: one of the positive and one of the
+ * negative cotangents. */
 int kl_vjp_logcumsumexp(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scan_params *p = v->params;
     struct kl_array *x = v->in[0], *sum[2];

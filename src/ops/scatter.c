@@ -1,5 +1,5 @@
-/* scatter.c - scatter with its five ways to join, and the same along one axis. As in gather.c the
- * shapes are checked here, the indices when it runs. */
+/* scatter.c - scatter with its five ways to combine values, and the same along one axis. As in
+ * gather.c the shapes are checked here, and the indices when the operation runs. */
 #include "base/op_params.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
@@ -86,8 +86,8 @@ SCATTER(kl_scatter_max, KL_SCATTER_MAX)
 SCATTER(kl_scatter_min, KL_SCATTER_MIN)
 
 /* ---- along one axis ---- */
-/* values as the array's dtype, in the shape of the indices; axes of size 1 in front that are too
- * many do not matter. */
+/* values as the array's dtype, in the shape of the indices. Additional leading axes of size 1 are
+ * dropped. */
 static int meet_values(struct kl_array **out, struct kl_array *values,
                        const struct kl_array *indices, enum kl_dtype dtype, struct kl_stream *s,
                        struct kl_error **err) {
@@ -95,7 +95,7 @@ static int meet_values(struct kl_array **out, struct kl_array *values,
     int extra = values->t.ndim - indices->t.ndim;
     KL_TRY(kl_cast_to(&typed, values, dtype, s, err));
     for (int i = 0; i < extra; i++)
-        if (values->t.dims[i] != 1) extra = 0; /* refused below */
+        if (values->t.dims[i] != 1) extra = 0; /* the shapes are rejected below */
     int rc = kl_reshape_to(&cut, typed, values->t.ndim - (extra > 0 ? extra : 0),
                            values->t.dims + (extra > 0 ? extra : 0), s, err);
     kl_array_release(typed);
@@ -145,7 +145,7 @@ int kl_scatter_add_axis(struct kl_array **out, struct kl_array *a, struct kl_arr
 }
 
 /* ---- gradients ---- */
-/* x as it is read at the places that the operation writes. */
+/* The elements of x at the places to which the operation writes. */
 static int read_back(struct kl_array **out, const struct kl_vjp *v, struct kl_array *x,
                      struct kl_error **err) {
     const struct kl_scatter_params *p = v->params;
@@ -155,7 +155,7 @@ static int read_back(struct kl_array **out, const struct kl_vjp *v, struct kl_ar
                      v->s, err);
 }
 
-/* The cotangent where x is the result that it took part in, elsewhere 0. */
+/* The cotangent where x equals the result of the operation, and 0 elsewhere. */
 static struct kl_array *where_chosen(struct kl_terms *t, struct kl_array *x,
                                      struct kl_array *result, struct kl_array *cotangent,
                                      struct kl_stream *s, struct kl_error **err) {
@@ -191,7 +191,8 @@ static int update_gradient(struct kl_array **out, const struct kl_vjp *v, enum k
     return kl_terms_end(&t, g, out);
 }
 
-/* Of several updates to one place that are assigned each gets the gradient of the place, as do all that are equal to a maximum or minimum. */
+/* When several updates are assigned to one place, each gets the gradient of the place. So do all
+ * updates that equal a maximum or minimum. */
 int kl_vjp_scatter(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     enum kl_scatter_mode mode = ((const struct kl_scatter_params *)v->params)->mode;
     if (mode == KL_SCATTER_PROD && (v->wanted[0] || v->wanted[1]))

@@ -1,6 +1,6 @@
 /* shape.c - views that change the shape: reshape, transpose, broadcast, expand_dims, squeeze and
- * what is made of them. The layout of a view is final when it is built; a reshape that no strides
- * can express copies first. */
+ * operations made of these. The layout of a view is final when it is built; a reshape that no
+ * strides can express copies first. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,9 +11,9 @@
 #include "ops/vjp.h"
 
 /* ---- reshape ---- */
-/* Strides with which the elements of t read as dims, in the same order; false when there are none.
- * Walks both shapes in groups of axes with equal products: inside a group the old axes must lie
- * behind one another. */
+/* The strides with which the elements of t read as dims, in the same order; false when no strides
+ * do that. Walks both shapes in groups of axes with equal products; inside a group the old axes
+ * must be contiguous with each other. */
 static bool strides_for(const struct kl_tensor *t, int ndim, const int *dims, int64_t *strides) {
     if (t->size == 0 || (t->layout & KL_ROW_CONTIGUOUS)) {
         kl_strides_row_major(ndim, dims, strides);
@@ -33,7 +33,8 @@ static bool strides_for(const struct kl_tensor *t, int ndim, const int *dims, in
                 if (t->dims[old_end] != 1) {
                     if (t->strides[old] != t->strides[old_end] * t->dims[old_end]) return false;
                     old_n *= t->dims[old_end];
-                    old = old_end; /* the innermost so far: its stride is the group's */
+                    /* the innermost axis so far: its stride is the stride of the group */
+                    old = old_end;
                 }
                 old_end++;
             } else {
@@ -119,7 +120,7 @@ int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int en
     KL_TRY(kl_check_array(a, "a", err));
     int ndim = a->t.ndim;
     if (ndim == 0) return kl_flatten_all(out, a, s, err);
-    /* Out of range means up to the end, on either side. */
+    /* An axis out of range means the first or last axis. */
     int64_t first = start_axis < 0 ? (int64_t)start_axis + ndim : start_axis;
     int64_t last = end_axis < 0 ? (int64_t)end_axis + ndim : end_axis;
     if (first < 0) first = 0;
@@ -130,7 +131,8 @@ int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int en
                        start_axis, end_axis, ndim);
     int64_t merged = 1;
     for (int i = (int)first; i <= last; i++)
-        merged *= a->t.dims[i] ? a->t.dims[i] : 1; /* cannot overflow */
+        /* the product of the non-zero extents cannot overflow */
+        merged *= a->t.dims[i] ? a->t.dims[i] : 1;
     for (int i = (int)first; i <= last; i++)
         if (a->t.dims[i] == 0) merged = 0;
     if (merged > INT32_MAX)
@@ -259,7 +261,8 @@ int kl_expand_dims_axes(struct kl_array **out, struct kl_array *a, const int *ax
     for (int i = 0; i < ndim; i++) {
         bool one = is_new >> i & 1;
         dims[i] = one ? 1 : a->t.dims[from];
-        /* What it would be in a dense array, so that a contiguous one looks the same afterwards. */
+        /* The stride that the axis would have in a contiguous array, so that a contiguous array
+         * stays contiguous. */
         strides[i] = !one               ? a->t.strides[from]
                      : from < a->t.ndim ? a->t.strides[from] * a->t.dims[from]
                                         : 1;
@@ -333,7 +336,8 @@ int kl_atleast_2d(struct kl_array **out, struct kl_array *a, struct kl_stream *s
 
 int kl_atleast_3d(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                   struct kl_error **err) {
-    static const int axes[3][3] = {{0, 1, 2}, {0, 2}, {2}}; /* by the axes there are */
+    /* indexed by the number of axes of the array */
+    static const int axes[3][3] = {{0, 1, 2}, {0, 2}, {2}};
     KL_TRY(kl_check_array(a, "a", err));
     int n = a->t.ndim;
     return kl_expand_dims_axes(out, a, n < 3 ? axes[n] : NULL, n < 3 ? (size_t)(3 - n) : 0, s, err);
@@ -374,7 +378,7 @@ int kl_unflatten(struct kl_array **out, struct kl_array *a, int axis, const int 
 }
 
 /* ---- how many elements ---- */
-/* The largest number of an integer dtype, 0-d. */
+/* The largest number of an integer dtype, as a 0-d array. */
 static int largest_of(struct kl_array **out, enum kl_dtype dtype, struct kl_error **err) {
     const int unused = 64 - 8 * (int)kl_dtype_size(dtype) + kl_dtype_is_signed(dtype);
     const uint64_t most = UINT64_MAX >> unused;
@@ -398,7 +402,8 @@ int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *
     for (size_t i = 0; i < axes_num; i++)
         if (a->t.dims[at[i]] == 0) n = 0;
     double x = inverted ? 1 / (double)n : (double)n;
-    if (inverted && kl_dtype_is_int((enum kl_dtype)dtype)) { /* as a cast: towards 0, saturating */
+    /* converted as a cast does: towards 0, saturating */
+    if (inverted && kl_dtype_is_int((enum kl_dtype)dtype)) {
         if (n == 0) return largest_of(out, (enum kl_dtype)dtype, err);
         x = n == 1;
     }
@@ -406,7 +411,7 @@ int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *
 }
 
 /* ---- gradients ---- */
-/* Reshape, expand_dims, squeeze: the same elements in the shape that they had. */
+/* Reshape, expand_dims, squeeze: the gradient has the same elements in the shape of the input. */
 int kl_vjp_reshape(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     return kl_reshape_to(&grad[0], v->cotangent[0], v->in[0]->t.ndim, v->in[0]->t.dims, v->s, err);
 }

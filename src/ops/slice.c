@@ -1,5 +1,5 @@
-/* slice.c - parts of arrays (slice, split), and arrays made of parts (slice_update, concatenate,
- * stack). */
+/* slice.c - slice and split, which take parts of arrays, and slice_update, concatenate and stack,
+ * which join arrays. */
 #include "base/alloc.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -10,15 +10,15 @@
 /* ---- slice ---- */
 struct slice {
     int start[KL_MAX_NDIM], step[KL_MAX_NDIM], dims[KL_MAX_NDIM];
-    bool whole; /* it is all of the array, in order */
+    bool whole; /* the slice is all of the array, in order */
 };
 
 static int64_t clamp(int64_t x, int64_t lo, int64_t hi) {
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-/* Python's rule: bounds below 0 count from the end, then they are moved to the nearest end; a
- * falling slice may end before element 0, at "-1". */
+/* Python's rule: bounds below 0 count from the end, then bounds are clamped. A slice with a
+ * negative step may end before element 0, at "-1". */
 static int resolve(struct slice *sl, const struct kl_array *a, const int *start, size_t start_num,
                    const int *stop, size_t stop_num, const int *strides, size_t strides_num,
                    struct kl_error **err) {
@@ -69,7 +69,8 @@ int kl_slice_to(struct kl_array **out, struct kl_array *a, const int *start, con
     int64_t strides[KL_MAX_NDIM], offset = 0;
     bool empty = false;
     for (int i = 0; i < a->t.ndim; i++) {
-        /* The step does not count where there is at most one element, and could overflow. */
+        /* The step has no effect where there is at most one element, and the product could
+         * overflow. */
         strides[i] = dims[i] > 1 ? a->t.strides[i] * step[i] : a->t.strides[i];
         empty = empty || dims[i] == 0;
     }
@@ -148,7 +149,8 @@ int kl_concatenate_axis(struct kl_array **out, struct kl_array *const *arrays, s
     struct kl_shape to;
     KL_TRY(kl_check_arrays(arrays, n_arrays, "the arrays", err));
     if (n_arrays == 0) return kl_fail(err, KL_EARG, "no arrays are given; at least one is needed");
-    if (n_arrays == 1 && arrays[0]->t.ndim == 0) { /* as MLX: one scalar joins with nothing */
+    /* as in MLX: a single 0-d array is returned as it is */
+    if (n_arrays == 1 && arrays[0]->t.ndim == 0) {
         *out = kl_array_retain(arrays[0]);
         return KL_OK;
     }
@@ -226,8 +228,8 @@ int kl_stack(struct kl_array **out, struct kl_array *const *arrays, size_t n_arr
 }
 
 /* ---- split ---- */
-/* Parts [cut[i], cut[i + 1]) along axis; a part whose end is not behind its start is empty. cut has
- * n + 1 entries. */
+/* The parts [cut[i], cut[i + 1]) along axis; a part whose end is not behind its start is empty. cut
+ * has n + 1 entries. */
 static int split_at(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, const int *cut,
                     size_t n, int axis, struct kl_error **err) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM], dims[KL_MAX_NDIM];
@@ -291,7 +293,7 @@ int kl_split_sections(struct kl_array ***outs, size_t *n_outs, struct kl_array *
 }
 
 /* ---- gradients ---- */
-/* base with the slice that p describes replaced by update, of its shape. */
+/* base with the slice that p describes replaced by update, which has the shape of the slice. */
 static int put_slice(struct kl_array **out, struct kl_array *base, struct kl_array *update,
                      const struct kl_slice_params *p, struct kl_stream *s, struct kl_error **err) {
     struct kl_array *const in[2] = {base, update};

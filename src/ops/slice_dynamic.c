@@ -1,12 +1,13 @@
-/* slice_dynamic.c - slices that begin where an array says: a gather, or a scatter, at one position with an index per axis. So their starts
- * are checked like every index: one from which the slice does not fit fails the result. */
+/* slice_dynamic.c - slices whose starts are in an array: a gather, or a scatter, at one position
+ * with one index per axis. So the starts are checked like every index: when the slice does not fit
+ * behind its start, the result fails. */
 #include "base/index.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/views.h"
 
-/* Entry i of start, 0-d. */
+/* Entry i of start, as a 0-d array. */
 static int entry(struct kl_array **out, struct kl_array *start, int i, struct kl_stream *s,
                  struct kl_error **err) {
     struct kl_array *one;

@@ -1,5 +1,5 @@
-/* slice_join.c - slices joined with what is written to them: slice_update_add and the like. No two elements of a slice share a place, so
- * the part is read, joined and written back. */
+/* slice_join.c - slice_update_add and the like, which combine a slice with an update. No two
+ * elements of a slice have the same place, so the slice is read, combined and written back. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"

@@ -1,4 +1,6 @@
-/* softmax.c - softmax over a set of axes. The kernels take them as one: of devices when they are the last, of the CPU when they follow each other; else they are brought to the end. */
+/* softmax.c - softmax over a set of axes. The kernels take the axes as one. For the kernels of
+ * devices they must be the last axes, for those of the CPU contiguous with each other; other axes
+ * are moved to the end. */
 #include "base/op_params.h"
 #include "ops/terms.h"
 #include "ops/meet.h"
@@ -6,8 +8,8 @@
 #include "ops/views.h"
 #include "ops/vjp.h"
 
-/* perm: the other axes, then those of `axes`, both in order; back: its inverse. The number of the
- * others. */
+/* perm: the other axes, then those in `axes`, both in order. back: the inverse of perm. Returns the
+ * number of the other axes. */
 static int axes_last(const int *axes, size_t n, int ndim, int *perm, int *back) {
     uint64_t chosen = 0;
     int at = 0;

@@ -1,4 +1,4 @@
-/* sort.c - sort, argsort, partition, argpartition and topk, along an axis or of all elements. */
+/* sort.c - sort, argsort, partition, argpartition and topk, along an axis or over all elements. */
 #include "base/op_params.h"
 #include "ops/terms.h"
 #include "ops/meet.h"
@@ -53,7 +53,8 @@ int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct 
     return sort_axis(out, KL_OP_ARGSORT, a, axis, s, err);
 }
 
-/* Devices have no kernel for it: there the whole row is sorted, which is a partition too. */
+/* Devices have no kernel for partition. There the whole row is sorted, which is a valid partition
+ * too. */
 static int partition(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int kth, int axis,
                      struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
@@ -154,7 +155,7 @@ int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
     return rc;
 }
 
-/* ---- gradients: back to where the elements came from ---- */
+/* ---- gradients: each cotangent goes to the element that its result came from ---- */
 int kl_vjp_order(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_array *x = v->in[0], *places, *none;
     const struct kl_axis_params *sorted = v->params;
@@ -165,7 +166,7 @@ int kl_vjp_order(const struct kl_vjp *v, struct kl_array **grad, struct kl_error
         KL_TRY(kl_argpartition_axis(&places, x, parted->kth, axis, v->s, err));
     else
         KL_TRY(kl_argsort_axis(&places, x, axis, v->s, err));
-    if (v->op == KL_OP_TOPK) { /* the end of the sorted row */
+    if (v->op == KL_OP_TOPK) { /* the last k positions of the sorted row */
         int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM];
         struct kl_array *all = places;
         for (int i = 0; i < x->t.ndim; i++) step[i] = 1;

@@ -68,7 +68,8 @@ int kl_std_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdi
     return kl_std_axes(out, a, &axis, 1, keepdims, ddof, s, err);
 }
 
-/* 2 / (n - ddof) times the distance from the mean; parts of complex numbers are numbers of their own. */
+/* The gradient is 2 / (n - ddof) times the distance from the mean. The parts of complex numbers are
+ * treated as numbers of their own. */
 int kl_vjp_var(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_var_params *p = v->params;
     struct kl_array *x = v->in[0];
@@ -88,7 +89,7 @@ int kl_vjp_var(const struct kl_vjp *v, struct kl_array **grad, struct kl_error *
 }
 
 /* ---- median ---- */
-/* a with the axes of x behind the others, as one. */
+/* a with the axes of x moved behind the other axes, as one axis. */
 static int axes_last(struct kl_array **out, struct kl_array *a, const struct kl_reduced *x,
                      struct kl_stream *s, struct kl_error **err) {
     int perm[KL_MAX_NDIM], dims[KL_MAX_NDIM + 1], n = 0, next = 0;
@@ -116,7 +117,7 @@ static int axes_last(struct kl_array **out, struct kl_array *a, const struct kl_
     return rc;
 }
 
-/* The k-th along the last axis, which goes. */
+/* Element k along the last axis, which is dropped. */
 static struct kl_array *element(struct kl_terms *t, struct kl_array *row, int k) {
     int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM];
     if (t->rc) return NULL;
@@ -147,7 +148,7 @@ int kl_median_axes(struct kl_array **out, struct kl_array *a, const int *axes, s
     int rc = kl_sort_axis(&sorted, row, -1, s, err);
     kl_array_release(row);
     if (rc) return rc;
-    /* Halves are added, so that the sum of two large ones is no infinity. */
+    /* Halves are added, so that the sum of two large elements does not overflow. */
     enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *middle = kl_term_cast(&t, element(&t, sorted, n / 2), wide);
@@ -157,7 +158,7 @@ int kl_median_axes(struct kl_array **out, struct kl_array *a, const int *axes, s
         middle = kl_term2(&t, kl_add, kl_term2(&t, kl_multiply, below, half),
                           kl_term2(&t, kl_multiply, middle, half));
     }
-    if (dtype == a->t.dtype) { /* NaN comes last */
+    if (dtype == a->t.dtype) { /* NaN is the last element after sorting */
         struct kl_array *last = element(&t, sorted, n - 1);
         struct kl_array *typed = kl_term_cast(&t, last, wide);
         middle = kl_term_where(&t, kl_term2(&t, kl_equal, last, last), middle, typed);

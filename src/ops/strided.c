@@ -1,4 +1,5 @@
-/* strided.c - views that say how memory is read: as_strided, diagonal, and the bits of one dtype read as another. */
+/* strided.c - views with strides that the caller gives: as_strided, diagonal, and view, which reads
+ * the bits of one dtype as another. */
 #include "base/op_params.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -8,7 +9,8 @@
 #include "ops/vjp.h"
 
 /* ---- as_strided ---- */
-/* The flat positions that a view reads, [*lo, *hi], relative to its element 0. false: beyond 64 bits. */
+/* The flat positions [*lo, *hi] that a view reads, relative to its element 0. Returns false when
+ * they do not fit in 64 bits. */
 static bool reach(const struct kl_shape *to, const int64_t *strides, int64_t *lo, int64_t *hi) {
     *lo = *hi = 0;
     for (int i = 0; i < to->ndim; i++) {
@@ -20,7 +22,7 @@ static bool reach(const struct kl_shape *to, const int64_t *strides, int64_t *lo
     return true;
 }
 
-/* Whether every element of the view is one of a. */
+/* Whether every element of the view is an element of a. */
 static int check_reach(const struct kl_array *a, const struct kl_shape *to, const int64_t *strides,
                        size_t offset, struct kl_error **err) {
     int64_t lo, hi;
@@ -52,7 +54,8 @@ int kl_as_strided(struct kl_array **out, struct kl_array *a, const int *shape, s
     if (strides_num && !strides)
         return kl_fail(err, KL_EARG, "the strides are NULL with a count of %zu", strides_num);
     if (size > 0) KL_TRY(check_reach(a, &to, strides, offset, err));
-    /* Where a stride moves nothing it is that of a dense array: whatever was given may be too large to calculate with. */
+    /* An axis of at most one element gets the stride of a contiguous array: the given stride has no
+     * effect and may be too large to calculate with. */
     kl_strides_row_major(to.ndim, to.dims, own);
     for (int i = 0; i < to.ndim && size > 0; i++)
         if (to.dims[i] > 1) own[i] = strides[i];
@@ -97,7 +100,8 @@ int kl_diagonal(struct kl_array **out, struct kl_array *a, int offset, int axis1
 }
 
 /* ---- view ---- */
-/* The strides and the start of a's elements in units of another size; false when these do not fall on its elements. */
+/* The strides and the start of a's elements in units of another size; false when they are not
+ * multiples of that size. */
 static bool rescale(const struct kl_tensor *t, size_t from, size_t to, int *dims, int64_t *strides,
                     int64_t *start) {
     int n = t->ndim;
@@ -126,7 +130,8 @@ static bool rescale(const struct kl_tensor *t, size_t from, size_t to, int *dims
     return true;
 }
 
-/* Whether memory of a's owner may begin where elements of this size may not. What is pending gets memory of ours. */
+/* Whether memory that the user owns may begin at an address that is not aligned for elements of
+ * this size. A pending array gets memory of Keel, which is aligned. */
 static bool misaligned(const struct kl_array *a, size_t bytes) {
     if (!kl_fate_settled(a->t.fate) || !a->t.buffer->block) return false;
     return (uintptr_t)a->t.buffer->block->ptr % bytes != 0;
@@ -179,14 +184,14 @@ int kl_view(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stre
         return KL_OK;
     }
     if (dtype != KL_BOOL) return read_as(out, a, (enum kl_dtype)dtype, s, err);
-    /* A bool is 0 or 1 for every kernel, so other bytes cannot be taken as they are. */
+    /* Every kernel expects a bool to be 0 or 1, so other bytes are converted. */
     struct kl_array *bytes = KL_TERM(&t, read_as(&t.made, a, KL_U8, s, err));
     struct kl_array *truth = KL_TERM(&t, kl_cast_to(&t.made, bytes, KL_BOOL, s, err));
     return kl_terms_end(&t, truth, out);
 }
 
 /* ---- gradients ---- */
-/* The flat position of every element of the view, in its shape. */
+/* The flat position of every element of the view, in the view's shape. */
 static int positions(struct kl_array **out, const struct kl_shape *of,
                      const struct kl_strided_params *p, int64_t size, struct kl_stream *s,
                      struct kl_error **err) {
@@ -206,11 +211,11 @@ static int positions(struct kl_array **out, const struct kl_shape *of,
     }
     at = KL_TERM(&t, kl_broadcast_view(&t.made, at, of->ndim, of->dims, err));
     at = KL_TERM(&t, kl_flatten_all(&t.made, at, s, err));
-    if (!t.rc) kl_array_set_range(at, 0, size - 1); /* as the builder has checked */
+    if (!t.rc) kl_array_set_range(at, 0, size - 1); /* the builder has checked this range */
     return kl_terms_end(&t, at, out);
 }
 
-/* What several elements of the view show gets the sum of their gradients. */
+/* An element that several elements of the view show gets the sum of their gradients. */
 int kl_vjp_as_strided(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(v->s, err);
     struct kl_array *g = v->cotangent[0], *a = v->in[0];

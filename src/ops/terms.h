@@ -1,29 +1,28 @@
-/* terms.h - results that are made of several operations: what composed builders and the rules of vjp.h are written with. For src/ops only.
- *
- * A term is an array that the struct owns until the end, so a formula reads as one:
- *
+/* terms.h - formulas of several operations, for composed builders and the rules of vjp.h. For
+ * src/ops only. A term is an array that the struct owns until the end, so a formula reads as one:
  *     struct kl_terms t = kl_terms_begin(s, err);
  *     struct kl_array *r = kl_term2(&t, kl_multiply, kl_term(&t, kl_sin, x), y);
  *     return kl_terms_end(&t, r, out);
- *
- * After the first failure every term is NULL, and nothing more is made or evaluated. Any builder can make a term: KL_TERM(&t, build(&t.made, ...)). */
+ * After the first failure every term is NULL, and nothing more is made or evaluated. Any builder
+ * can make a term: KL_TERM(&t, build(&t.made, ...)). */
 #pragma once
 #include "ops/check.h"
 #include "ops/ops.h"
 #include "ops/vjp.h"
 
-enum { KL_MAX_TERMS = 96 }; /* more than one per axis */
+enum { KL_MAX_TERMS = 96 }; /* some formulas make more than one term per axis */
 
 struct kl_terms {
     struct kl_stream *s;
     struct kl_error **err;
     int rc, n;
-    struct kl_array *made;              /* where a builder puts a term */
-    struct kl_array *all[KL_MAX_TERMS]; /* owned */
+    struct kl_array *made;              /* where a builder puts a new term */
+    struct kl_array *all[KL_MAX_TERMS]; /* owned references to all terms */
 };
 
 struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err);
-/* The term that `call` has put into t->made, or NULL. `call` is not evaluated after a failure, so its operands are there. */
+/* The term that `call` has put into t->made, or NULL. `call` is not evaluated after a failure, so
+ * its operands are never NULL. */
 #define KL_TERM(t, call) ((t)->rc ? NULL : kl_terms_note(t, call))
 struct kl_array *kl_terms_note(struct kl_terms *t, int rc);
 
@@ -32,27 +31,29 @@ struct kl_array *kl_term2(struct kl_terms *t, kl_binary_fn *build, struct kl_arr
                           struct kl_array *b);
 struct kl_array *kl_term_where(struct kl_terms *t, struct kl_array *condition, struct kl_array *x,
                                struct kl_array *y);
-/* a itself when it has that dtype. */
+/* a converted to dtype; a itself when it has that dtype. */
 struct kl_array *kl_term_cast(struct kl_terms *t, struct kl_array *a, enum kl_dtype dtype);
-/* 0-d, of a type in which x can be written. */
+/* A 0-d term with the value x, of a type in which x can be written. */
 struct kl_array *kl_term_number(struct kl_terms *t, double x, enum kl_dtype dtype);
-/* build(a, x), x as a number of a's type. */
+/* build(a, x), with x as a number of a's type. */
 struct kl_array *kl_term_by(struct kl_terms *t, kl_binary_fn *build, struct kl_array *a, double x);
-/* To the shape of like. */
+/* a broadcast to the shape of `like`. */
 struct kl_array *kl_term_broadcast(struct kl_terms *t, struct kl_array *a,
                                    const struct kl_array *like);
-/* A reduction that keeps its axes. */
+/* A reduction that keeps the reduced axes with size 1. */
 struct kl_array *kl_term_reduce(struct kl_terms *t, kl_reduce_axes_fn *build, struct kl_array *a,
                                 const int *axes, int n);
 /* A new reference to a term or to any other array; NULL after a failure. */
 struct kl_array *kl_terms_keep(const struct kl_terms *t, struct kl_array *a);
-/* Releases the terms; *out, unless out is NULL, is a new reference to result. Returns the code of the first failure. */
+/* Releases the terms. *out, unless out is NULL, is a new reference to result. Returns the code of
+ * the first failure. */
 int kl_terms_end(struct kl_terms *t, struct kl_array *result, struct kl_array **out);
 
-/* ---- rules of operations of one and of two operands, by their formulas; g: the cotangent, y: the result ---- */
+/* ---- gradient rules of operations of one and of two operands, as formulas ----
+ * g is the cotangent, and y is the result of the operation. */
 typedef struct kl_array *kl_unary_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                                        struct kl_array *y);
-/* Of operand `which`. */
+/* The gradient of operand `which`. */
 typedef struct kl_array *kl_binary_rule(struct kl_terms *t, int which, struct kl_array *g,
                                         struct kl_array *const *in, struct kl_array *y);
 int kl_vjp_by_unary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
@@ -60,7 +61,8 @@ int kl_vjp_by_unary_rule(const struct kl_vjp *v, struct kl_array **grad, struct 
 int kl_vjp_by_binary_rule(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err,
                           kl_binary_rule *rule);
 
-/* The rules that rows of base/op_list.def name, each beside its builder; and no rule. */
+/* The rules that rows of base/op_list.def name, each defined beside its builder, and the rule for
+ * no gradient. */
 #define KL_OP(...)
 #define KL_UNARY(ID, name, builder, function, takes, computes, gives, ulp, device, from, to, \
                  range, gradient)                                                            \

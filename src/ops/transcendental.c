@@ -1,4 +1,5 @@
-/* transcendental.c - the elementary functions beyond exp, log and sqrt (unary.c), with their derivatives. */
+/* transcendental.c - the elementary functions except exp, log and sqrt (unary.c), with their
+ * derivatives. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -106,7 +107,7 @@ int kl_reciprocal(struct kl_array **out, struct kl_array *a, struct kl_stream *s
     return kl_terms_end(&t, kl_term2(&t, kl_divide, one, a), out);
 }
 
-/* a * factor; 16-bit floats in float32, whose factor is exact enough. */
+/* a * factor. 16-bit floats are multiplied in float32, in which the factor is exact enough. */
 static int scaled(struct kl_array **out, struct kl_array *a, double factor, struct kl_stream *s,
                   struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
@@ -159,7 +160,7 @@ static struct kl_array *over(struct kl_terms *t, struct kl_array *g, struct kl_a
     return kl_term2(t, kl_divide, g, kl_term(t, kl_conjugate, x));
 }
 
-/* c + x, c - x */
+/* c + x and c - x */
 static struct kl_array *plus(struct kl_terms *t, double c, struct kl_array *x) {
     return kl_term_by(t, kl_add, x, c);
 }
@@ -188,7 +189,7 @@ struct kl_array *kl_sin_rule(struct kl_terms *t, struct kl_array *g, struct kl_a
                              struct kl_array *y) {
     return times(t, g, kl_term(t, kl_cos, x));
 }
-/* (cos(pi x) - y) / x. Close to 0 the difference has few digits, and its series is taken:
+/* (cos(pi x) - y) / x. Close to 0 the difference has few correct digits, so its series is used:
  * -pi^2 x / 3 (1 - z / 10 + z^2 / 280 - z^3 / 15120), z = (pi x)^2. */
 struct kl_array *kl_sinc_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                               struct kl_array *y) {
@@ -211,7 +212,7 @@ struct kl_array *kl_tan_rule(struct kl_terms *t, struct kl_array *g, struct kl_a
                              struct kl_array *y) {
     return times(t, g, plus(t, 1, kl_term(t, kl_square, y)));
 }
-/* Two roots, so that the cuts are those of the function. */
+/* The product of two square roots, so that the branch cuts are those of the function. */
 static struct kl_array *arcsin_slope(struct kl_terms *t, struct kl_array *x) {
     return kl_term2(t, kl_multiply, kl_term(t, kl_rsqrt, minus(t, 1, x)),
                     kl_term(t, kl_rsqrt, plus(t, 1, x)));
@@ -254,18 +255,18 @@ struct kl_array *kl_arctanh_rule(struct kl_terms *t, struct kl_array *g, struct 
                                  struct kl_array *y) {
     return over(t, g, kl_term2(t, kl_multiply, minus(t, 1, x), plus(t, 1, x)));
 }
-/* 1 / (3 y^2) */
+/* The derivative is 1 / (3 y^2). */
 struct kl_array *kl_cbrt_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                               struct kl_array *y) {
     return over(t, g, kl_term_by(t, kl_multiply, kl_term(t, kl_square, y), 3));
 }
-/* 2 / sqrt(pi) exp(-x^2) */
+/* The derivative is 2 / sqrt(pi) exp(-x^2). */
 struct kl_array *kl_erf_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                              struct kl_array *y) {
     struct kl_array *e = kl_term(t, kl_exp, kl_term(t, kl_negative, kl_term(t, kl_square, x)));
     return times(t, g, kl_term_by(t, kl_multiply, e, 1.1283791670955125739));
 }
-/* -y / (2 x) */
+/* The derivative is -y / (2 x). */
 struct kl_array *kl_rsqrt_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                                struct kl_array *y) {
     return times(t, g, kl_term2(t, kl_divide, kl_term_by(t, kl_multiply, y, -0.5), x));
@@ -275,7 +276,7 @@ struct kl_array *kl_sigmoid_rule(struct kl_terms *t, struct kl_array *g, struct 
     return times(t, g, kl_term2(t, kl_multiply, y, minus(t, 1, y)));
 }
 
-/* b / (a^2 + b^2), -a / (a^2 + b^2) */
+/* The derivatives are b / (a^2 + b^2) and -a / (a^2 + b^2). */
 struct kl_array *kl_arctan2_rule(struct kl_terms *t, int which, struct kl_array *g,
                                  struct kl_array *const *in, struct kl_array *y) {
     struct kl_array *size =
@@ -284,7 +285,8 @@ struct kl_array *kl_arctan2_rule(struct kl_terms *t, int which, struct kl_array 
     return times(t, g, kl_term2(t, kl_divide, part, size));
 }
 
-/* b a^(b - 1), 0 where b is 0; y log a, 0 where y is 0. */
+/* The derivatives are b a^(b - 1), which is 0 where b is 0, and y log a, which is 0 where y is
+ * 0. */
 struct kl_array *kl_power_rule(struct kl_terms *t, int which, struct kl_array *g,
                                struct kl_array *const *in, struct kl_array *y) {
     if (t->rc) return NULL;
@@ -296,7 +298,8 @@ struct kl_array *kl_power_rule(struct kl_terms *t, int which, struct kl_array *g
     return kl_term_where(t, none, zero, times(t, g, slope));
 }
 
-/* The share of a in exp(a) + exp(b): 1 / (1 + exp(b - a)); one half of equals, infinities among them. */
+/* The share of a in exp(a) + exp(b), which is 1 / (1 + exp(b - a)). It is one half where both are
+ * equal, also for infinities. */
 struct kl_array *kl_logaddexp_rule(struct kl_terms *t, int which, struct kl_array *g,
                                    struct kl_array *const *in, struct kl_array *y) {
     if (t->rc) return NULL;

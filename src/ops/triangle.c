@@ -1,11 +1,12 @@
-/* triangle.c - matrices by what is on, below and above a diagonal: eye, tri, tril, triu, diag, trace. All are comparisons of row and column
- * numbers, and selections by them. */
+/* triangle.c - matrices made by diagonals: eye, tri, tril, triu, diag, trace. All compare row and
+ * column numbers and select elements by the results. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
 #include "ops/views.h"
 
-/* fn(row, column - k) for every place of a matrix, in bool. A k that is outside of it may be clamped to its edge. */
+/* fn(row, column - k) for every place of a matrix, in bool. A k outside of the matrix may be
+ * clamped to its edge. */
 static int compare_places(struct kl_array **out, kl_binary_fn *fn, int rows, int cols, int k,
                           struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -47,7 +48,7 @@ int kl_tri(struct kl_array **out, int n, int m, int k, int dtype, struct kl_stre
     return as_matrix(out, kl_greater_equal, n < 0 ? 0 : n, m < 0 ? 0 : m, k, dtype, s, err);
 }
 
-/* x where fn(row, column - k), elsewhere 0. */
+/* x where fn(row, column - k) is true, and 0 elsewhere. */
 static int keep_places(struct kl_array **out, kl_binary_fn *fn, struct kl_array *x, int k,
                        struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);

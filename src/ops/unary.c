@@ -1,5 +1,5 @@
-/* unary.c - element-wise functions of one number: the commonest ones. Their dtype rules stand in
- * base/op_list.def. */
+/* unary.c - the most common element-wise functions of one number. base/op_list.def has the dtype
+ * rules of these operations. */
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -47,7 +47,8 @@ struct kl_array *kl_negative_rule(struct kl_terms *t, struct kl_array *g, struct
     return kl_term(t, kl_negative, g);
 }
 
-/* The direction of x, 0 at 0; of complex numbers too: how far each part takes |x| away from 0. */
+/* The gradient points in the direction of x, and is 0 at 0. For complex numbers it is x / |x|,
+ * whose parts are the derivatives of |x| by the real and the imaginary part. */
 struct kl_array *kl_abs_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                              struct kl_array *y) {
     return kl_term2(t, kl_multiply, g, kl_term(t, kl_sign, x));
@@ -69,14 +70,15 @@ struct kl_array *kl_log_rule(struct kl_terms *t, struct kl_array *g, struct kl_a
     return kl_term2(t, kl_divide, g, kl_term(t, kl_conjugate, x));
 }
 
-/* 1 / (2 y) */
+/* The derivative is 1 / (2 y). */
 struct kl_array *kl_sqrt_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                               struct kl_array *y) {
     struct kl_array *root = kl_term(t, kl_conjugate, y);
     return kl_term2(t, kl_divide, g, kl_term2(t, kl_add, root, root));
 }
 
-/* sqrt(pi) / 2 exp(y^2), y the result: one over the derivative of erf there. */
+/* The derivative is sqrt(pi) / 2 exp(y^2) with y the result: the reciprocal of the derivative of
+ * erf at y. */
 struct kl_array *kl_erfinv_rule(struct kl_terms *t, struct kl_array *g, struct kl_array *x,
                                 struct kl_array *y) {
     struct kl_array *slope = kl_term(t, kl_exp, kl_term(t, kl_square, y));

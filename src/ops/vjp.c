@@ -1,4 +1,4 @@
-/* vjp.c - which rule an operation has: the columns vjp and gradient of base/op_list.def. */
+/* vjp.c - the table of gradient rules: the columns vjp and gradient of base/op_list.def. */
 #include "ops/vjp.h"
 
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* window.c - window functions for signals. They are computed in float64, symmetric to the bit, and rounded
- * once: on the CPU, since not every device has float64, and brought to a device as they are. */
+/* window.c - window functions for signals. They are computed in float64, are symmetric to the bit,
+ * and are rounded once. The computation is on the CPU, since not every device has float64; the
+ * result is copied to the device. */
 #include <math.h>
 
 #include "ops/ops.h"
@@ -7,7 +8,7 @@
 
 #define PI 3.14159265358979323846
 
-/* Each of x, which goes from -1 to 1. */
+/* A window as a function of x, which goes from -1 to 1. */
 typedef struct kl_array *window_fn(struct kl_terms *t, struct kl_array *x);
 
 /* a + b * cos(c * PI * x) */
@@ -23,7 +24,7 @@ static struct kl_array *hamming(struct kl_terms *t, struct kl_array *x) {
 }
 static struct kl_array *blackman(struct kl_terms *t, struct kl_array *x) {
     struct kl_array *y = kl_term2(t, kl_add, wave(t, x, 0.42, 0.5, 1), wave(t, x, 0, 0.08, 2));
-    return kl_term_by(t, kl_maximum, y, 0); /* 0 at the ends */
+    return kl_term_by(t, kl_maximum, y, 0); /* 0 at both ends */
 }
 static struct kl_array *bartlett(struct kl_terms *t, struct kl_array *x) {
     return kl_term_by(t, kl_add, kl_term(t, kl_negative, kl_term(t, kl_abs, x)), 1);

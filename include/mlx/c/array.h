@@ -1,11 +1,11 @@
-/* array.h - arrays: handles on values that are computed when somebody needs them.
+/* array.h - arrays: handles on values that are computed when a program needs them.
  *
- * An array has a dtype, a shape and, once evaluated, data; it never changes. A handle refers to
- * it; several may refer to one array. Shape and strides are known from the start; reading an
- * element evaluates. A 0-d array is a scalar: its shape is empty, its size 1. When the operation
- * behind an array fails, every call that reads the array fails with that operation's error. An
- * empty handle where an array is wanted is an error. See mlx.h for what holds for every
- * function. */
+ * An array has a dtype, a shape and, once it is evaluated, data. It never changes. A handle refers
+ * to an array, and several handles may refer to the same one. Shape and strides are known from the
+ * start; reading an element evaluates the array. A 0-d array is a scalar: its shape is empty and
+ * its size is 1. When the operation behind an array fails, every call that reads the array fails
+ * with the error of that operation. An empty handle in place of an array is an error (KEEL_EARG).
+ * mlx.h says what holds for every function. */
 #ifndef MLX_ARRAY_H
 #define MLX_ARRAY_H
 
@@ -23,7 +23,8 @@
 #include <complex.h>
 typedef _Fcomplex mlx_complex64_t;
 #elif defined(__GNUC__) || defined(__clang__)
-__extension__ typedef float _Complex mlx_complex64_t; /* also in C++ */
+/* __extension__: the type is also accepted in C++ */
+__extension__ typedef float _Complex mlx_complex64_t;
 #else
 typedef float _Complex mlx_complex64_t;
 #endif
@@ -37,7 +38,7 @@ typedef struct mlx_array_ {
     void *ctx;
 } mlx_array;
 
-/* An empty handle, for operands that are absent. */
+/* An empty handle, to be passed for an operand that is left out. */
 static const mlx_array mlx_array_empty = {NULL};
 
 typedef enum mlx_dtype_ {
@@ -57,20 +58,21 @@ typedef enum mlx_dtype_ {
     MLX_COMPLEX64, /* two floats: real, imaginary */
 } mlx_dtype;
 
-/* Bytes of an element. 0, and an error, outside the enum. */
+/* The size of an element in bytes. Returns 0 and raises an error for a value outside the enum. */
 KEEL_API size_t mlx_dtype_size(mlx_dtype dtype);
 
 /* ---- handles ---- */
 /* An empty handle, for functions that fill an array. */
 KEEL_API mlx_array mlx_array_new(void);
-/* Drops the handle; the array goes with its last handle and the last operation that needs it.
- * Returns 0. */
+/* Drops the handle. The array is freed when its last handle is dropped and no operation needs it
+ * any more. Returns 0. */
 KEEL_API int mlx_array_free(mlx_array arr);
 /* Makes *arr a handle on the array of src. Fails when src is empty. */
 KEEL_API int mlx_array_set(mlx_array *arr, const mlx_array src);
 
-/* ---- arrays from values: 0-d, of the named dtype; empty handle, and an error, when out of
- * memory ---- */
+/* ---- arrays from values ----
+ * Each function makes a 0-d array of the named dtype. When out of memory (KEEL_ENOMEM) it returns
+ * an empty handle and raises the error. */
 KEEL_API mlx_array mlx_array_new_bool(bool val);
 KEEL_API mlx_array mlx_array_new_int(int val); /* int32 */
 KEEL_API mlx_array mlx_array_new_float32(float val);
@@ -78,7 +80,7 @@ KEEL_API mlx_array mlx_array_new_float(float val); /* float32 */
 KEEL_API mlx_array mlx_array_new_float64(double val);
 KEEL_API mlx_array mlx_array_new_double(double val);                      /* float64 */
 KEEL_API mlx_array mlx_array_new_complex(float real_val, float imag_val); /* complex64 */
-/* The same into a result. */
+/* The same, into the handle *arr. They return 0, or 1 with an error raised. */
 KEEL_API int mlx_array_set_bool(mlx_array *arr, bool val);
 KEEL_API int mlx_array_set_int(mlx_array *arr, int val);
 KEEL_API int mlx_array_set_float32(mlx_array *arr, float val);
@@ -87,49 +89,52 @@ KEEL_API int mlx_array_set_float64(mlx_array *arr, double val);
 KEEL_API int mlx_array_set_double(mlx_array *arr, double val);
 KEEL_API int mlx_array_set_complex(mlx_array *arr, float real_val, float imag_val);
 
-/* ---- arrays from memory: row-major data of `dim` extents in shape (which may be NULL when dim
- * is 0) ---- Errors: negative dim or extent, a dtype outside the enum, data NULL although there
- * are elements, no memory. */
-/* Copies the data. */
+/* ---- arrays from memory ----
+ * The data is row-major. shape holds `dim` extents and may be NULL when dim is 0. On failure
+ * *_new_* returns an empty handle. Errors: negative dim, a negative extent, a dtype outside the
+ * enum, data NULL although there are elements, KEEL_ENOMEM. */
+/* Copies the data; the caller may free it after the call. */
 KEEL_API mlx_array mlx_array_new_data(const void *data, const int *shape, int dim, mlx_dtype dtype);
 KEEL_API int mlx_array_set_data(mlx_array *arr, const void *data, const int *shape, int dim,
                                 mlx_dtype dtype);
-/* Uses the data where it lies, which must stay as it is until dtor(data) is called: once, from
- * any thread, when nothing needs it any more. dtor may be NULL. When the call fails dtor is not
- * called. */
+/* Uses the data in place, without a copy. The data must stay unchanged until dtor(data) is called.
+ * dtor is called once, on any thread, when nothing needs the data any more; it may be NULL. When
+ * the call fails dtor is not called. */
 KEEL_API mlx_array mlx_array_new_data_managed(void *data, const int *shape, int dim,
                                               mlx_dtype dtype, void (*dtor)(void *));
-/* The same, with dtor(payload). */
+/* The same, but dtor is called with payload. */
 KEEL_API mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int dim,
                                                       mlx_dtype dtype, void *payload,
                                                       void (*dtor)(void *));
 
-/* ---- what an array is: nothing here evaluates; 0 or NULL, and an error, for an empty handle
- * ---- */
-KEEL_API size_t mlx_array_itemsize(const mlx_array arr); /* bytes of an element */
-KEEL_API size_t mlx_array_size(const mlx_array arr);     /* elements */
+/* ---- facts about an array ----
+ * None of these functions evaluates. For an empty handle they return 0 or NULL and raise an
+ * error. */
+KEEL_API size_t mlx_array_itemsize(const mlx_array arr); /* bytes of one element */
+KEEL_API size_t mlx_array_size(const mlx_array arr);     /* number of elements */
 KEEL_API size_t mlx_array_nbytes(const mlx_array arr);   /* size * itemsize */
-KEEL_API size_t mlx_array_ndim(const mlx_array arr);     /* axes */
+KEEL_API size_t mlx_array_ndim(const mlx_array arr);     /* number of axes */
 /* ndim extents, borrowed: valid until the handle is freed or overwritten. */
 KEEL_API const int *mlx_array_shape(const mlx_array arr);
-/* ndim strides in elements, borrowed likewise. The values are signed, whatever the type says: a
- * reversed slice has (size_t)-1. They are final from the start. */
+/* ndim strides in elements, borrowed like the shape. Read them as signed values, although the type
+ * is unsigned: a reversed slice has (size_t)-1. The strides are final from the start. */
 KEEL_API const size_t *mlx_array_strides(const mlx_array arr);
-/* The extent of one axis; negative axes count from the end. 0, and an error, when out of range. */
+/* The extent of one axis; a negative axis counts from the end. Returns 0 and raises an error when
+ * the axis is out of range. */
 KEEL_API int mlx_array_dim(const mlx_array arr, int dim);
 KEEL_API mlx_dtype mlx_array_dtype(const mlx_array arr);
 
 /* ---- evaluation ---- */
-/* Computes arr and all that it needs, and waits. Fails with the error of the operation that
- * failed. */
+/* Computes arr and all arrays that it needs, and waits for them. When an operation failed, the call
+ * fails with the error of that operation. */
 KEEL_API int mlx_array_eval(mlx_array arr);
-/* Text of the array: "array([1, 2], dtype=float32)"; axes of more than 6 elements show 3 at each
- * end. Evaluates. */
+/* Puts a text such as "array([1, 2], dtype=float32)" into *str. An axis of more than 6 elements
+ * shows 3 at each end. Evaluates the array. */
 KEEL_API int mlx_array_tostring(mlx_string *str, const mlx_array arr);
 
-/* The element of an array of size 1. Evaluates. Never converts: the bytes are taken as the type
- * in the name, so an element of another width is an error (float16 and bfloat16 may be read as
- * uint16). A bool is true when its byte is not 0. */
+/* The element of an array of size 1. Evaluates the array. The bytes are not converted: they are
+ * taken as the type in the name of the function, so an element of another width is an error. (A
+ * float16 or bfloat16 element may be read as uint16.) A bool is true when its byte is not 0. */
 KEEL_API int mlx_array_item_bool(bool *res, const mlx_array arr);
 KEEL_API int mlx_array_item_uint8(uint8_t *res, const mlx_array arr);
 KEEL_API int mlx_array_item_uint16(uint16_t *res, const mlx_array arr);
@@ -145,11 +150,12 @@ KEEL_API int mlx_array_item_complex64(mlx_complex64_t *res, const mlx_array arr)
 KEEL_API int mlx_array_item_float16(keel_float16_t *res, const mlx_array arr);
 KEEL_API int mlx_array_item_bfloat16(keel_bfloat16_t *res, const mlx_array arr);
 
-/* The address of element 0; element (i, j, ...) lies i * strides[0] + j * strides[1] + ...
- * elements on (mlx_contiguous makes a row-major array). Evaluates. Borrowed: valid until the
- * handle is freed or overwritten; the data must not be written. Never converts; NULL, and an
- * error, when the array has failed or its elements have another width. The address for an array
- * without elements is not NULL and must not be read. */
+/* The address of element 0. Element (i, j, ...) is at i * strides[0] + j * strides[1] + ...
+ * elements from it; mlx_contiguous makes a row-major array. Evaluates the array. The pointer is
+ * borrowed: it is valid until the handle is freed or overwritten, and the data must not be written.
+ * The data is not converted. Returns NULL and raises an error when the array has failed or its
+ * elements have another width. The address for an array without elements is not NULL and must not
+ * be read. */
 KEEL_API const bool *mlx_array_data_bool(const mlx_array arr);
 KEEL_API const uint8_t *mlx_array_data_uint8(const mlx_array arr);
 KEEL_API const uint16_t *mlx_array_data_uint16(const mlx_array arr);
@@ -165,17 +171,20 @@ KEEL_API const mlx_complex64_t *mlx_array_data_complex64(const mlx_array arr);
 KEEL_API const keel_float16_t *mlx_array_data_float16(const mlx_array arr);
 KEEL_API const keel_bfloat16_t *mlx_array_data_bfloat16(const mlx_array arr);
 
-/* ---- what bindings ask ---- */
-/* Whether arr is settled: evaluated, or failed. Does not wait. */
+/* ---- functions for language bindings ---- */
+/* Puts true into *res when arr is settled, that is evaluated or failed. Does not wait. */
 KEEL_API int _mlx_array_is_available(bool *res, const mlx_array arr);
-/* Waits until arr is settled, evaluating it if nobody has; fails as mlx_array_eval does. */
+/* Waits until arr is settled. Evaluates it when no call has done so yet. Fails as mlx_array_eval
+ * does. */
 KEEL_API int _mlx_array_wait(const mlx_array arr);
-/* Whether the elements fill consecutive places, in some order of axes; those of a broadcast array may
- * be there many times. */
+/* Puts true into *res when the elements fill consecutive places of memory in some order of axes. An
+ * element of a broadcast array counts once for each place that refers to it. */
 KEEL_API int _mlx_array_is_contiguous(bool *res, const mlx_array arr);
-/* Whether they do in row-major order, the last axis fastest. */
+/* Puts true into *res when the elements fill consecutive places in row-major order, in which the
+ * last axis varies fastest. */
 KEEL_API int _mlx_array_is_row_contiguous(bool *res, const mlx_array arr);
-/* Whether they do in column-major order, the first axis fastest. */
+/* Puts true into *res when the elements fill consecutive places in column-major order, in which the
+ * first axis varies fastest. */
 KEEL_API int _mlx_array_is_col_contiguous(bool *res, const mlx_array arr);
 
 #ifdef __cplusplus

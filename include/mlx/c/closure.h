@@ -1,16 +1,17 @@
-/* closure.h - functions of the caller as values: what the transforms take and give.
+/* closure.h - functions of the caller as values, which the transforms take and return.
  *
- * What a function must do: its inputs are borrowed, valid during the call. Each result handle
- * arrives empty and is to be filled (mlx_vector_array_set_data, mlx_vector_array_set_value); the
- * library takes what it then holds. It returns 0, or anything else to fail; leaving a result
- * empty fails too. It may call the API, and may be called on any thread and more than once, but
- * never during an evaluation. An error inside it reaches the handler at once; when it then
- * returns non-zero, a second error says so.
+ * What a function must do: its inputs are borrowed and valid during the call. Each result handle is
+ * empty at the start, and the function fills it (mlx_vector_array_set_data,
+ * mlx_vector_array_set_value); the library then owns it. The function returns 0, or any other
+ * number to fail; a result that is left empty is a failure too. It may call the API. It may be
+ * called on any thread and more than once, but never during an evaluation. An error inside the
+ * function reaches the handler at once; when the function then returns a non-zero number, a second
+ * error (KEEL_ECALLBACK) says so.
  *
- * *_new_func_payload: fun gets payload as its last argument; dtor(payload) is called once, when
- * the last closure that shares it goes; dtor may be NULL. When the call fails, payload stays the
- * caller's. A closure must not be freed while it runs. *_new gives an empty handle; *_set makes
- * *cls a handle on the closure of src; *_free takes an empty handle and returns 0. */
+ * *_new_func_payload: fun gets payload as its last argument. dtor(payload) is called once, when the
+ * last closure that shares the payload is freed; dtor may be NULL. When the call fails, the caller
+ * still owns payload. A closure must not be freed while it runs. *_new returns an empty handle.
+ * *_set makes *cls a handle on the closure of src. *_free accepts an empty handle and returns 0. */
 #ifndef MLX_CLOSURE_H
 #define MLX_CLOSURE_H
 
@@ -41,10 +42,11 @@ KEEL_API mlx_closure mlx_closure_new_func_payload(int (*fun)(mlx_vector_array *,
                                                              const mlx_vector_array, void *),
                                                   void *payload, void (*dtor)(void *));
 KEEL_API int mlx_closure_set(mlx_closure *cls, const mlx_closure src);
-/* Calls the function now, on this thread; *res gets its results. */
+/* Calls the function now, on this thread, and puts its results into *res. */
 KEEL_API int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls,
                                const mlx_vector_array input);
-/* Of a function of one array with one result; the closure takes and gives lists of length 1. */
+/* Makes a closure of a function that takes one array and has one result. The closure takes and
+ * returns lists of length 1. */
 KEEL_API mlx_closure mlx_closure_new_unary(int (*fun)(mlx_array *, const mlx_array));
 
 /* ---- arrays and named arrays to arrays ---- */
@@ -79,12 +81,12 @@ KEEL_API mlx_closure_value_and_grad mlx_closure_value_and_grad_new_func_payload(
     void *payload, void (*dtor)(void *));
 KEEL_API int mlx_closure_value_and_grad_set(mlx_closure_value_and_grad *cls,
                                             const mlx_closure_value_and_grad src);
-/* *res_0: the values; *res_1: the gradients. */
+/* Puts the values into *res_0 and the gradients into *res_1. */
 KEEL_API int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *res_1,
                                               mlx_closure_value_and_grad cls,
                                               const mlx_vector_array input);
 
-/* ---- a custom vjp: primals, cotangents, outputs to gradients ---- */
+/* ---- a custom vjp: from primals, cotangents and outputs to gradients ---- */
 typedef struct mlx_closure_custom_ {
     void *ctx;
 } mlx_closure_custom;
@@ -103,8 +105,9 @@ KEEL_API int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom 
                                       const mlx_vector_array input_1,
                                       const mlx_vector_array input_2);
 
-/* ---- a custom jvp: primals, tangents, and the numbers of the arguments they belong to, to
- * tangents ---- */
+/* ---- a custom jvp ----
+ * The inputs are the primals, the tangents, and the numbers of the arguments to which the tangents
+ * belong. The results are the tangents of the outputs. */
 typedef struct mlx_closure_custom_jvp_ {
     void *ctx;
 } mlx_closure_custom_jvp;
@@ -125,7 +128,7 @@ KEEL_API int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_cus
                                           const mlx_vector_array input_1, const int *input_2,
                                           size_t input_2_num);
 
-/* ---- a custom vmap: inputs and the axes they are mapped over, to outputs and theirs ---- */
+/* ---- a custom vmap: from inputs and their mapped axes to outputs and their mapped axes ---- */
 typedef struct mlx_closure_custom_vmap_ {
     void *ctx;
 } mlx_closure_custom_vmap;
@@ -140,7 +143,8 @@ KEEL_API mlx_closure_custom_vmap mlx_closure_custom_vmap_new_func_payload(
     void *payload, void (*dtor)(void *));
 KEEL_API int mlx_closure_custom_vmap_set(mlx_closure_custom_vmap *cls,
                                          const mlx_closure_custom_vmap src);
-/* *res_0: the outputs; *res_1: one axis each. input_1 may be NULL when input_1_num is 0. */
+/* Puts the outputs into *res_0 and the mapped axis of each output into *res_1. input_1 may be NULL
+ * when input_1_num is 0. */
 KEEL_API int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1,
                                            mlx_closure_custom_vmap cls,
                                            const mlx_vector_array input_0, const int *input_1,

@@ -1,10 +1,11 @@
 /* half.h - names for 16-bit floats: float16_t and bfloat16_t.
  *
- * Where the compiler has the types in this language they are its own, and HAS_FLOAT16 or
- * HAS_BFLOAT16 is defined: values convert and compute. Elsewhere they are uint16_t and hold the
- * bits; but in C++ the names are then left to the program, which often has classes of that name.
- * The functions that take them (mlx_array_item_float16 and its like) are there in all cases and
- * move the same two bytes: keel_float16_t and keel_bfloat16_t are what they take. */
+ * Where the compiler has the types in this language, the names are the compiler's types, and
+ * HAS_FLOAT16 or HAS_BFLOAT16 is defined: the values can be converted and computed with. Elsewhere
+ * in C the names are uint16_t and hold the bits. In C++ without the types the names are not
+ * defined, because C++ programs often have classes of these names. The functions that take 16-bit
+ * floats (mlx_array_item_float16 and its like) exist in all cases and move two bytes; their types
+ * are keel_float16_t and keel_bfloat16_t. */
 #ifndef MLX_HALF_H
 #define MLX_HALF_H
 
@@ -12,15 +13,15 @@
 
 #if defined(__ARM_NEON) && defined(__has_include)
 #if __has_include(<arm_neon.h>)
-#include <arm_neon.h> /* defines both names itself */
+#include <arm_neon.h> /* this header defines both names itself */
 #define HAS_FLOAT16 1
 #define HAS_BFLOAT16 1
 #endif
 #endif
 
 #ifndef HAS_FLOAT16
-/* Each compiler defines the macro where it has the type in C; g++ had it in C++ first on x86
- * (12), then all over (13). */
+/* A compiler defines this macro where it has the type in C. In C++, g++ has the type from version
+ * 12 on for x86, and from version 13 on for all machines. */
 #if defined(__FLT16_MANT_DIG__) && \
     (!defined(__cplusplus) || defined(__clang__) || __GNUC__ >= 13 || defined(__SSE2__))
 #define HAS_FLOAT16 1

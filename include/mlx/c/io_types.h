@@ -23,42 +23,43 @@ typedef struct mlx_io_writer_ {
     void *ctx;
 } mlx_io_writer;
 
-/* What a reader or writer does; each function gets the descriptor. Any member may be NULL when
- * it is not needed: a reader needs read_at_offset, or seek and read; a writer needs write.
+/* The functions of a reader or writer; each gets the descriptor as its first argument. A member
+ * that is not needed may be NULL: a reader needs read_at_offset, or seek and read; a writer needs
+ * write.
  *
- * Calls on one descriptor never overlap, but come from any thread, some while arrays are
- * evaluated, long after the load call. A call has failed when it used mlx_error (error.h), which
- * then does not reach the handler, or when good() was true before it and is false after it: the
- * tensor that was read, or the load or save, fails with that error. When good() is false
- * beforehand the call is not made. */
+ * Calls on one descriptor never overlap. They may come from any thread, also long after the load
+ * call, when arrays are evaluated. A call has failed when it used mlx_error (error.h), whose error
+ * then does not reach the handler, or when good() was true before the call and is false after it.
+ * The tensor that was read, or the load or save, then fails with that error. When good() is false
+ * before a call, the call is not made. */
 typedef struct mlx_io_vtable_ {
     bool (*is_open)(void *);
     bool (*good)(void *);
-    /* The position, from the start. */
+    /* Returns the position, counted from the start. */
     size_t (*tell)(void *);
-    /* whence: 0 from the start, 1 from the position, 2 from the end. */
+    /* Sets the position. whence: 0 counts from the start, 1 from the position, 2 from the end. */
     void (*seek)(void *, int64_t off, int whence);
-    /* Exactly n bytes at the position, which moves on. */
+    /* Reads exactly n bytes at the position, and moves the position behind them. */
     void (*read)(void *, char *data, size_t n);
-    /* Exactly n bytes at off. */
+    /* Reads exactly n bytes at off. */
     void (*read_at_offset)(void *, char *data, size_t n, size_t off);
-    /* Exactly n bytes at the position, which moves on. */
+    /* Writes exactly n bytes at the position, and moves the position behind them. */
     void (*write)(void *, const char *data, size_t n);
-    /* What messages call it; copied at once. */
+    /* Returns the name that messages use; it is copied at once. */
     const char *(*label)(void *);
-    /* Called once, when nothing needs the descriptor any more; on any thread. */
+    /* Called once, on any thread, when nothing needs the descriptor any more. */
     void (*free)(void *);
 } mlx_io_vtable;
 
-/* A reader over desc. Arrays loaded through it keep it alive; vtable.free(desc) is called when
- * the handle and all of them are gone. Empty handle, and an error, when out of memory: then desc
- * stays the caller's. */
+/* Makes a reader over desc. Arrays that are loaded through it keep the reader alive;
+ * vtable.free(desc) is called when the handle and all these arrays are gone. When out of memory
+ * (KEEL_ENOMEM) the handle is empty, an error is raised, and the caller still owns desc. */
 KEEL_API mlx_io_reader mlx_io_reader_new(void *desc, mlx_io_vtable vtable);
-/* The desc that the reader was made with. */
+/* Puts the desc with which the reader was made into *desc_. */
 KEEL_API int mlx_io_reader_descriptor(void **desc_, mlx_io_reader io);
-/* What label() says. */
+/* Puts the result of label() into *str_. */
 KEEL_API int mlx_io_reader_tostring(mlx_string *str_, mlx_io_reader io);
-/* An empty handle is fine. Returns 0. */
+/* Frees the handle. An empty handle is allowed. Returns 0. */
 KEEL_API int mlx_io_reader_free(mlx_io_reader io);
 
 /* The same for writers. */

@@ -1,4 +1,4 @@
-/* metal.h - Apple's Metal, for which there is no driver: all of it says so. */
+/* metal.h - functions for Apple's Metal. Keel has no Metal driver, and these functions say so. */
 #ifndef MLX_METAL_H
 #define MLX_METAL_H
 
@@ -14,10 +14,10 @@
 extern "C" {
 #endif
 
-/* False. Fails when res is NULL (KEEL_EARG). */
+/* Puts false into *res. Fails when res is NULL (KEEL_EARG). */
 KEEL_API int mlx_metal_is_available(bool *res);
-/* Recording what a GPU does, for Xcode. Always fails: KEEL_EUNSUPPORTED, or KEEL_EARG when path is
- * NULL. */
+/* Would start and stop a recording of what a GPU does, for Xcode. Both always fail with
+ * KEEL_EUNSUPPORTED; the first one with KEEL_EARG when path is NULL. */
 KEEL_API int mlx_metal_start_capture(const char *path);
 KEEL_API int mlx_metal_stop_capture(void);
 

@@ -1,21 +1,22 @@
-/* ops.h - operations on arrays. A call builds a lazy array; nothing is computed before it is
- * evaluated.
+/* ops.h - operations on arrays. A call builds a lazy array, which is computed when it is evaluated.
  *
- * What holds for every function:
- * - It returns 0 and puts the result in *res, or fails at once for wrong dtypes, shapes and
- *   axes, empty handles, or when out of memory. A failure of the operation itself (an index out
- *   of range) belongs to the result and is reported when that, or an array made from it, is
- *   read. *res may be one of the inputs.
- * - s is the stream that the operation runs on. It must be one, also where the result is only
+ * For every function:
+ * - It returns 0 and puts the result into *res, or returns 1 at once with an error raised:
+ *   KEEL_EDTYPE for wrong dtypes, KEEL_ESHAPE for wrong shapes, KEEL_EAXIS for wrong axes,
+ *   KEEL_EARG for empty handles and other bad arguments, KEEL_ENOMEM. A failure of the operation
+ *   itself, such as an index out of range (KEEL_EINDEX), belongs to the result and is reported when
+ *   the result, or an array made from it, is read. *res may be one of the inputs. Inputs are
+ *   borrowed; the caller frees *res.
+ * - s is the stream on which the operation runs. It must be a stream also where the result is only
  *   another view of the same data.
- * - An axis counts from 0, or from the end when negative: -1 is the last. Axes in a list must
- *   differ.
+ * - An axis counts from 0, or from the end when it is negative: -1 is the last axis. The axes in a
+ *   list must differ.
  * - A list is a pointer and a count; the pointer may be NULL when the count is 0.
- * - Operands of two dtypes meet in one: bool < integers < floats < complex64; signed with
- *   unsigned gives a signed type that holds both (int64 at most; uint64 with a signed one:
- *   float32); float16 with bfloat16: float32.
- * - Operands of two shapes broadcast: aligned at the last axis, an extent of 1 or a missing axis
- *   stretches to the other's.
+ * - Operands of two dtypes are converted to a common dtype: bool < integers < floats < complex64. A
+ *   signed and an unsigned integer give a signed type that holds both (int64 at most; uint64 with a
+ *   signed type gives float32). float16 and bfloat16 give float32.
+ * - Operands of two shapes broadcast: the shapes are aligned at the last axis, and an extent of 1
+ *   or a missing axis is repeated to the extent of the other operand.
  * - Integer arithmetic wraps. Results do not depend on the number of threads. */
 #ifndef MLX_OPS_H
 #define MLX_OPS_H
@@ -37,10 +38,10 @@ extern "C" {
 #endif
 
 /* ---- arrays from nothing ---- */
-/* shape: extents, none negative; no extents give a 0-d array. */
+/* An array of zeros. No extent of shape is negative; a shape without extents gives a 0-d array. */
 KEEL_API int mlx_zeros(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
                        const mlx_stream s);
-/* Of the shape and dtype of a. */
+/* Zeros of the shape and dtype of a. */
 KEEL_API int mlx_zeros_like(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_ones(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
                       const mlx_stream s);
@@ -48,167 +49,190 @@ KEEL_API int mlx_ones_like(mlx_array *res, const mlx_array a, const mlx_stream s
 /* vals, converted to dtype and broadcast to shape. */
 KEEL_API int mlx_full(mlx_array *res, const int *shape, size_t shape_num, const mlx_array vals,
                       mlx_dtype dtype, const mlx_stream s);
-/* The same, to the shape of a. */
+/* vals, converted to dtype and broadcast to the shape of a. */
 KEEL_API int mlx_full_like(mlx_array *res, const mlx_array a, const mlx_array vals, mlx_dtype dtype,
                            const mlx_stream s);
-/* 1-d: start, start + step, ... below stop (above it when step is negative). Integer dtypes drop
- * the fractions of start and step first. Fails for step 0, NaN, infinities, bool. */
+/* 1-d: start, start + step, ... below stop (above stop when step is negative). Integer dtypes first
+ * drop the fractions of start and step. Fails for step 0, NaN, infinities and bool. */
 KEEL_API int mlx_arange(mlx_array *res, double start, double stop, double step, mlx_dtype dtype,
                         const mlx_stream s);
 
-/* num numbers from start to stop, both included and exact, evenly spaced; computed in double and rounded (integers: truncated) once. num may be 0 or 1. */
+/* num numbers, evenly spaced from start to stop, which are both included and exact. They are
+ * computed in double and rounded once (integers: truncated). num may be 0 or 1. */
 KEEL_API int mlx_linspace(mlx_array *res, double start, double stop, int num, mlx_dtype dtype,
                           const mlx_stream s);
-/* n rows and m columns with ones where column - row is k, zeros elsewhere. Extents are not negative; k may lie outside. */
+/* n rows and m columns, with ones where column - row is k and zeros elsewhere. Extents are not
+ * negative; the diagonal k may lie outside of the matrix. */
 KEEL_API int mlx_eye(mlx_array *res, int n, int m, int k, mlx_dtype dtype, const mlx_stream s);
 KEEL_API int mlx_identity(mlx_array *res, int n, mlx_dtype dtype, const mlx_stream s);
-/* The same with ones where column - row is k or less; a negative extent counts as 0. */
+/* n rows and m columns, with ones where column - row is k or less and zeros elsewhere. A negative
+ * extent counts as 0. */
 KEEL_API int mlx_tri(mlx_array *res, int n, int m, int k, mlx_dtype type, const mlx_stream s);
-/* x, of two axes at least, with zeros where column - row of the last two is above k (tril) or below it (triu). */
+/* x with zeros where column - row of the last two axes is above k (tril) or below k (triu). x has
+ * at least two axes. */
 KEEL_API int mlx_tril(mlx_array *res, const mlx_array x, int k, const mlx_stream s);
 KEEL_API int mlx_triu(mlx_array *res, const mlx_array x, int k, const mlx_stream s);
-/* Windows of M points in float32, symmetric; none when M is below 1, and 1 when it is 1. With x from -1 to 1:
- * hanning 0.5 + 0.5 cos(pi x), hamming 0.54 + 0.46 cos(pi x), blackman 0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x), bartlett 1 - |x|. */
+/* Symmetric windows of M points in float32. When M is below 1 the result has no elements; when M is
+ * 1 it is 1. With x from -1 to 1: hanning 0.5 + 0.5 cos(pi x), hamming 0.54 + 0.46 cos(pi x),
+ * blackman 0.42 + 0.5 cos(pi x) + 0.08 cos(2 pi x), bartlett 1 - |x|. */
 KEEL_API int mlx_hanning(mlx_array *res, int M, const mlx_stream s);
 KEEL_API int mlx_hamming(mlx_array *res, int M, const mlx_stream s);
 KEEL_API int mlx_blackman(mlx_array *res, int M, const mlx_stream s);
 KEEL_API int mlx_bartlett(mlx_array *res, int M, const mlx_stream s);
 
-/* ---- the same values, typed or laid out another way ---- */
+/* ---- the same values in another layout or dtype ---- */
 KEEL_API int mlx_copy(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* a in row-major order; a itself when it is, or when it is column-major and that is allowed. */
+/* a in row-major order. The result is a itself when a is row-major, or when a is column-major and
+ * allow_col_major is true. */
 KEEL_API int mlx_contiguous(mlx_array *res, const mlx_array a, bool allow_col_major,
                             const mlx_stream s);
-/* Converts. Floats to integers drop the fraction, saturate, and turn NaN into 0; to bool:
- * whether not 0; complex64 to real: the real part; rounding is to nearest even. */
+/* a converted to dtype. A float to an integer drops the fraction and saturates, and NaN becomes 0;
+ * to bool: whether the element is not 0; complex64 to real: the real part. Rounding is to nearest
+ * even. */
 KEEL_API int mlx_astype(mlx_array *res, const mlx_array a, mlx_dtype dtype, const mlx_stream s);
 
 /* ---- shapes ---- */
-/* The elements in row-major order under another shape of the same size. One extent may be -1:
- * what is left. */
+/* The elements of a in row-major order under another shape of the same size. One extent may be -1:
+ * it follows from the size. */
 KEEL_API int mlx_reshape(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
                          const mlx_stream s);
-/* Axes start_axis to end_axis, both included, become one; beyond the first or last axis means that
- * axis. Fails when the start is behind the end. A 0-d array becomes (1,). */
+/* Joins the axes from start_axis to end_axis, both included, into one. An axis beyond the first or
+ * last one means the first or last one. Fails when start_axis is behind end_axis. A 0-d array
+ * becomes (1,). */
 KEEL_API int mlx_flatten(mlx_array *res, const mlx_array a, int start_axis, int end_axis,
                          const mlx_stream s);
 /* Reverses the order of the axes. */
 KEEL_API int mlx_transpose(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* Axis i of the result is axis axes[i] of a; one per axis. */
+/* Axis i of the result is axis axes[i] of a. axes names every axis of a once. */
 KEEL_API int mlx_transpose_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                                 const mlx_stream s);
 KEEL_API int mlx_swapaxes(mlx_array *res, const mlx_array a, int axis1, int axis2,
                           const mlx_stream s);
-/* Moves axis `source` so that it is axis `destination` of the result; the others keep their
- * order. */
+/* Moves axis `source` to the place `destination` of the result; the other axes keep their order. */
 KEEL_API int mlx_moveaxis(mlx_array *res, const mlx_array a, int source, int destination,
                           const mlx_stream s);
-/* A view of a in a larger shape, as operands broadcast. */
+/* A view of a in a larger shape, by the rules of broadcasting. */
 KEEL_API int mlx_broadcast_to(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
                               const mlx_stream s);
-/* Each of the inputs, broadcast to the shape in which all meet. */
+/* The inputs, each broadcast to the common shape of all. */
 KEEL_API int mlx_broadcast_arrays(mlx_vector_array *res, const mlx_vector_array inputs,
                                   const mlx_stream s);
-/* A new axis of extent 1, which is axis `axis` of the result. */
+/* Adds an axis of extent 1, which is axis `axis` of the result. */
 KEEL_API int mlx_expand_dims(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
 KEEL_API int mlx_expand_dims_axes(mlx_array *res, const mlx_array a, const int *axes,
                                   size_t axes_num, const mlx_stream s);
 /* Drops every axis of extent 1. */
 KEEL_API int mlx_squeeze(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* Drops the axes named, which must have extent 1. */
+/* Drops the named axes, which must have extent 1. */
 KEEL_API int mlx_squeeze_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
 KEEL_API int mlx_squeeze_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                               const mlx_stream s);
 
-/* One axis becomes several, whose extents multiply to its own; one of them may be -1. */
+/* Splits one axis into several, the product of whose extents is the extent of the axis. One of the
+ * new extents may be -1. */
 KEEL_API int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const int *shape,
                            size_t shape_num, const mlx_stream s);
-/* With axes of extent 1 added, in front; of 3: (n) becomes (1, n, 1) and (n, m) becomes (n, m, 1). */
+/* Adds axes of extent 1 in front until the array has 1, 2 or 3 axes. For atleast_3d, (n) becomes
+ * (1, n, 1) and (n, m) becomes (n, m, 1). */
 KEEL_API int mlx_atleast_1d(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_atleast_2d(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_atleast_3d(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* The product of the extents of the axes, 0-d, or 1 divided by it when inverted; converted to dtype
- * (1 / 0 is the largest number of an integer dtype). */
+/* The product of the extents of the named axes, 0-d; with inverted, 1 divided by that product. The
+ * value is converted to dtype (1 / 0 is the largest number of an integer dtype). */
 KEEL_API int mlx_number_of_elements(mlx_array *res, const mlx_array a, const int *axes,
                                     size_t axes_num, bool inverted, mlx_dtype dtype,
                                     const mlx_stream s);
 
 /* ---- views of memory ---- */
-/* Element (i, j, ...) of the result is element offset + i * strides[0] + j * strides[1] + ... of a in row-major order (a copy of a where it is laid
- * out otherwise). Strides may be negative or 0. Fails when any element would lie outside of a. */
+/* Element (i, j, ...) of the result is element offset + i * strides[0] + j * strides[1] + ... of a
+ * in row-major order; a is copied first when it is not row-major. Strides may be negative or 0.
+ * Fails when any element would lie outside of a. */
 KEEL_API int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
                             const int64_t *strides, size_t strides_num, size_t offset,
                             const mlx_stream s);
-/* The bits of a as elements of dtype. When these have another size the last axis grows or shrinks; its bytes must be a multiple of the new
- * size, and a 0-d array cannot. To bool: whether a byte is not 0. */
+/* The bits of a as elements of dtype. When the new elements have another size, the last axis grows
+ * or shrinks: its number of bytes must be a multiple of the new size, and a 0-d array fails. An
+ * element viewed as bool is true when its byte is not 0. */
 KEEL_API int mlx_view(mlx_array *res, const mlx_array a, mlx_dtype dtype, const mlx_stream s);
-/* The elements (i, i + offset) of axes axis1 and axis2, which differ, as a last axis behind the others; empty when offset lies outside. */
+/* The elements (i, i + offset) of the two different axes axis1 and axis2, along a new last axis.
+ * The new axis is empty when offset lies outside of the array. */
 KEEL_API int mlx_diagonal(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2,
                           const mlx_stream s);
-/* 1-d: the square matrix with a on its k-th diagonal and zeros elsewhere. 2-d: the k-th diagonal of a. */
+/* For a 1-d array: the square matrix with a on its k-th diagonal and zeros elsewhere. For a 2-d
+ * array: the k-th diagonal of a. */
 KEEL_API int mlx_diag(mlx_array *res, const mlx_array a, int k, const mlx_stream s);
-/* The sum of mlx_diagonal, converted to dtype before it is summed; the result's dtype is that of mlx_sum. */
+/* The sum of mlx_diagonal, whose elements are converted to dtype before they are summed. The dtype
+ * of the result is the one that mlx_sum gives. */
 KEEL_API int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2,
                        mlx_dtype dtype, const mlx_stream s);
 
-/* ---- elements repeated and moved ---- */
-/* a with low_pad_size[k] elements before and high_pad_size[k] behind it along axes[k]; sizes are not negative. mode: "constant" puts pad_value there (one element,
- * converted to the dtype of a), "edge" the outermost element, "reflect" and "symmetric" the elements backwards and forwards by turns, without and with the outermost
- * one. Only "constant" needs pad_value; the others need an axis that is not empty. */
+/* ---- elements that are repeated or moved ---- */
+/* a with low_pad_size[k] elements before it and high_pad_size[k] elements behind it along axes[k];
+ * the sizes are not negative. mode "constant" fills with pad_value (one element, converted to the
+ * dtype of a), "edge" with the outermost element. "reflect" and "symmetric" continue with the
+ * elements of a backwards and forwards by turns; "reflect" does not repeat the outermost element,
+ * "symmetric" does. Only "constant" needs pad_value. The other modes need an axis that is not
+ * empty. */
 KEEL_API int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                      const int *low_pad_size, size_t low_pad_size_num, const int *high_pad_size,
                      size_t high_pad_size_num, const mlx_array pad_value, const char *mode,
                      const mlx_stream s);
-/* pad_width on both sides of every axis. */
+/* Pads pad_width elements on both sides of every axis, as mlx_pad does. */
 KEEL_API int mlx_pad_symmetric(mlx_array *res, const mlx_array a, int pad_width,
                                const mlx_array pad_value, const char *mode, const mlx_stream s);
-/* All of arr, reps[i] times along axis i. The lists meet at their last entry; what the shorter one lacks is 1. */
+/* arr repeated reps[i] times along axis i. The list and the shape are aligned at their last
+ * entries; missing entries of the shorter one are 1. */
 KEEL_API int mlx_tile(mlx_array *res, const mlx_array arr, const int *reps, size_t reps_num,
                       const mlx_stream s);
-/* Each element `repeats` times, one behind the other, along an axis; without one: of arr, flat. */
+/* Each element `repeats` times in a row along an axis. Without an axis: of arr, flattened. */
 KEEL_API int mlx_repeat(mlx_array *res, const mlx_array arr, int repeats, const mlx_stream s);
 KEEL_API int mlx_repeat_axis(mlx_array *res, const mlx_array arr, int repeats, int axis,
                              const mlx_stream s);
-/* Element i goes to i + shift, those that leave at one end come in at the other. Without an axis: of a, flat. For one axis all
- * shifts are added; for several there is one for each (more are not used), and an axis may be named again. */
+/* Moves element i to i + shift; elements that leave at one end enter at the other end. Without an
+ * axis a is taken flat. For one axis the sum of all shifts counts. For several axes there is one
+ * shift for each axis (further shifts are not used), and the same axis may be named again. */
 KEEL_API int mlx_roll(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num,
                       const mlx_stream s);
 KEEL_API int mlx_roll_axis(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num,
                            int axis, const mlx_stream s);
 KEEL_API int mlx_roll_axes(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num,
                            const int *axes, size_t axes_num, const mlx_stream s);
-/* One array per input, of one axis per input: input i (flat) along axis i, the same along the others. indexing "ij", or "xy": the
- * first two axes change places. sparse: extent 1 along the others. */
+/* Makes one array per input; each result has one axis per input. Result i holds input i (flattened)
+ * along axis i and repeats it along the other axes; with sparse, the other axes have extent 1.
+ * indexing is "ij", or "xy", which swaps the first two axes. */
 KEEL_API int mlx_meshgrid(mlx_vector_array *res, const mlx_vector_array arrays, bool sparse,
                           const char *indexing, const mlx_stream s);
-/* The inputs, each evaluated only when every dependency is; where a dependency failed they fail with its error. */
+/* The inputs; each is evaluated only after all dependencies are. When a dependency has failed, the
+ * inputs fail with its error. */
 KEEL_API int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
                          const mlx_vector_array dependencies);
 
-/* ---- parts of arrays, and arrays of parts ---- */
-/* Per axis from start, in steps of the stride, before stop. start, stop and strides have one
- * entry per axis; bounds count from the end when negative and are then clamped to the axis;
- * strides may be negative, not 0. */
+/* ---- slices, joins and splits ---- */
+/* The elements from start, in steps of the stride, up to but without stop, for each axis. start,
+ * stop and strides have one entry per axis. A negative bound counts from the end; after that,
+ * bounds are clamped to the axis. Strides may be negative, but not 0. */
 KEEL_API int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size_t start_num,
                        const int *stop, size_t stop_num, const int *strides, size_t strides_num,
                        const mlx_stream s);
-/* A slice of slice_size (one extent per axis of a) that begins at start[k] on axis axes[k], elsewhere at 0. start: integers, 0-d or
- * 1-d, on any device; a negative one counts from the end, once. Axes are distinct. When the operation runs, a start from which
- * the slice does not fit fails the result with KEEL_EINDEX. */
+/* A slice of shape slice_size (one extent per axis of a) that begins at start[k] on axis axes[k]
+ * and at 0 on the other axes. start has integers, is 0-d or 1-d, and may be on any device; a
+ * negative start counts once from the end. The axes differ. When the operation runs and the slice
+ * does not fit behind its start, the result fails with KEEL_EINDEX. */
 KEEL_API int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start,
                                const int *axes, size_t axes_num, const int *slice_size,
                                size_t slice_size_num, const mlx_stream s);
-/* src with update (converted to its dtype; missing leading axes have extent 1) written from start[k] on along axis axes[k], elsewhere
- * from 0; start as in mlx_slice_dynamic. */
+/* src with update written from start[k] on along axis axes[k], and from 0 on along the other axes.
+ * update is converted to the dtype of src; its missing leading axes have extent 1. start is as in
+ * mlx_slice_dynamic. */
 KEEL_API int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_array update,
                                       const mlx_array start, const int *axes, size_t axes_num,
                                       const mlx_stream s);
-/* src with that slice replaced by update, which is converted to the dtype of src and broadcast
- * to the slice. */
+/* src with the slice of mlx_slice replaced by update, which is converted to the dtype of src and
+ * broadcast to the shape of the slice. */
 KEEL_API int mlx_slice_update(mlx_array *res, const mlx_array src, const mlx_array update,
                               const int *start, size_t start_num, const int *stop, size_t stop_num,
                               const int *strides, size_t strides_num, const mlx_stream s);
-/* src with that slice joined with update: their sum, product, larger or smaller elements. */
+/* src with the slice combined with update: their sum, product, maximum or minimum. */
 KEEL_API int mlx_slice_update_add(mlx_array *res, const mlx_array src, const mlx_array update,
                                   const int *start, size_t start_num, const int *stop,
                                   size_t stop_num, const int *strides, size_t strides_num,
@@ -225,35 +249,37 @@ KEEL_API int mlx_slice_update_min(mlx_array *res, const mlx_array src, const mlx
                                   const int *start, size_t start_num, const int *stop,
                                   size_t stop_num, const int *strides, size_t strides_num,
                                   const mlx_stream s);
-/* The arrays one behind the other along an axis, the other extents being equal; when no axis is
- * named, of any shapes: each is flattened first. Fails without arrays. */
+/* Joins the arrays along an axis; their other extents are equal. Without an axis, arrays of any
+ * shapes are flattened first. Fails without arrays. */
 KEEL_API int mlx_concatenate(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s);
 KEEL_API int mlx_concatenate_axis(mlx_array *res, const mlx_vector_array arrays, int axis,
                                   const mlx_stream s);
-/* a in num_splits equal parts along an axis, whose extent must divide. */
+/* Cuts a into num_splits equal parts along an axis. The extent of the axis must be a multiple of
+ * num_splits. */
 KEEL_API int mlx_split(mlx_vector_array *res, const mlx_array a, int num_splits, int axis,
                        const mlx_stream s);
-/* a cut before each of the indices: indices_num + 1 parts. */
+/* Cuts a before each of the indices, which gives indices_num + 1 parts. */
 KEEL_API int mlx_split_sections(mlx_vector_array *res, const mlx_array a, const int *indices,
                                 size_t indices_num, int axis, const mlx_stream s);
-/* Arrays of one shape along a new axis of the result (0 when none is named). Fails without
- * arrays. */
+/* Joins arrays of one shape along a new axis of the result (axis 0 when none is named). Fails
+ * without arrays. */
 KEEL_API int mlx_stack(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s);
 KEEL_API int mlx_stack_axis(mlx_array *res, const mlx_vector_array arrays, int axis,
                             const mlx_stream s);
 
-/* ---- element by element: operands meet in dtype and shape ---- */
+/* ---- element-wise: operands are converted to a common dtype and broadcast to one shape ---- */
 KEEL_API int mlx_add(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 KEEL_API int mlx_subtract(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 KEEL_API int mlx_multiply(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 /* Integers and bools are divided in float32. */
 KEEL_API int mlx_divide(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
-/* NaN wins; -0.0 is below 0.0; complex numbers are ordered by real, then imaginary part. */
+/* The result is NaN when an operand is NaN. -0.0 is below 0.0. Complex numbers are ordered by the
+ * real part, then by the imaginary part. */
 KEEL_API int mlx_maximum(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 KEEL_API int mlx_minimum(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 /* Fails for bool. */
 KEEL_API int mlx_negative(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* Of complex64: float32. */
+/* The absolute value; for complex64 it is float32. */
 KEEL_API int mlx_abs(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* exp, log and sqrt compute integers and bools in float32. */
 KEEL_API int mlx_exp(mlx_array *res, const mlx_array a, const mlx_stream s);
@@ -261,7 +287,7 @@ KEEL_API int mlx_log(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_sqrt(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_square(mlx_array *res, const mlx_array a, const mlx_stream s);
 
-/* Comparisons give bool; any comparison with NaN but not_equal is false. */
+/* Comparisons give bool. With NaN every comparison but not_equal is false. */
 KEEL_API int mlx_equal(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 KEEL_API int mlx_not_equal(mlx_array *res, const mlx_array a, const mlx_array b,
                            const mlx_stream s);
@@ -271,18 +297,21 @@ KEEL_API int mlx_less_equal(mlx_array *res, const mlx_array a, const mlx_array b
 KEEL_API int mlx_greater(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 KEEL_API int mlx_greater_equal(mlx_array *res, const mlx_array a, const mlx_array b,
                                const mlx_stream s);
-/* Logical operations give bool; an element counts as true when it is not 0 (NaN is true). */
+/* Logical operations give bool. An element counts as true when it is not 0; NaN is true. */
 KEEL_API int mlx_logical_and(mlx_array *res, const mlx_array a, const mlx_array b,
                              const mlx_stream s);
 KEEL_API int mlx_logical_or(mlx_array *res, const mlx_array a, const mlx_array b,
                             const mlx_stream s);
 KEEL_API int mlx_logical_not(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* x where condition is not 0, else y; x and y meet in one dtype, all three in one shape. */
+/* x where condition is not 0, else y. x and y are converted to a common dtype; all three broadcast
+ * to one shape. */
 KEEL_API int mlx_where(mlx_array *res, const mlx_array condition, const mlx_array x,
                        const mlx_array y, const mlx_stream s);
 
-/* Elementary functions. Integers and bools are computed in float32, 16-bit floats in float32 with one rounding. Outside of where a real function is defined
- * the result is NaN. Complex ones have the branch cuts of C (C11, annex G): the value on a cut is that of the side which the sign of the zero names. */
+/* Elementary functions. Integers and bools are computed in float32; 16-bit floats are computed in
+ * float32 and rounded once. Where a real function is not defined the result is NaN. Complex
+ * functions have the branch cuts of C (C11, annex G): the value on a cut is the limit from the side
+ * that the sign of the zero names. */
 KEEL_API int mlx_sin(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_cos(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_tan(mlx_array *res, const mlx_array a, const mlx_stream s);
@@ -297,53 +326,61 @@ KEEL_API int mlx_arccosh(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_arctanh(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* log(1 + a), accurate for small a. */
 KEEL_API int mlx_log1p(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* To the bases 2 and 10. */
+/* The logarithms to the bases 2 and 10. */
 KEEL_API int mlx_log2(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_log10(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* 1 / sqrt(a), 1 / a. */
+/* 1 / sqrt(a) and 1 / a. */
 KEEL_API int mlx_rsqrt(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_reciprocal(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* From radians to degrees, and back. */
+/* Converts radians to degrees, and degrees to radians. */
 KEEL_API int mlx_degrees(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_radians(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* Real numbers only from here to arctan2. exp(a) - 1, accurate for small a. */
+/* The functions from here to arctan2 take real numbers only. expm1 is exp(a) - 1, accurate for
+ * small a. */
 KEEL_API int mlx_expm1(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* The error function 2 / sqrt(pi) * integral of exp(-t^2) from 0 to a, and its inverse, which is infinite at 1 and -1. */
+/* The error function, 2 / sqrt(pi) * integral of exp(-t^2) from 0 to a, and its inverse, which is
+ * infinite at 1 and -1. */
 KEEL_API int mlx_erf(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_erfinv(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* 1 / (1 + exp(-a)). */
 KEEL_API int mlx_sigmoid(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The angle of the point (b, a), from -pi to pi. */
 KEEL_API int mlx_arctan2(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
-/* log(exp(a) + exp(b)), which does not overflow on the way. */
+/* log(exp(a) + exp(b)), computed without overflow of the exponentials. */
 KEEL_API int mlx_logaddexp(mlx_array *res, const mlx_array a, const mlx_array b,
                            const mlx_stream s);
-/* a to the power b, in the type in which they meet. Integers wrap; a negative power of an integer is 0, but of 1 and -1. bool: a, or true where b is false. */
+/* a to the power b, in the common dtype of both. Integers wrap; a negative power of an integer is
+ * 0, except for 1 and -1. For bool the result is a, or true where b is false. */
 KEEL_API int mlx_power(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
-/* Integers and bools stay as they are; fail for complex64. */
+/* Integers and bools do not change. Fail for complex64 (KEEL_EDTYPE). */
 KEEL_API int mlx_floor(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_ceil(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* To that many decimals (tens, hundreds, ... when negative), halves to the even neighbour; both parts of complex64. 16-bit floats are scaled in
- * float32; a number that would overflow when scaled stays. Integers stay for decimals >= 0 and are rounded exactly below. */
+/* a rounded to the given number of decimals (tens, hundreds, ... when negative); halves go to the
+ * even neighbour. Both parts of complex64 are rounded. 16-bit floats are scaled in float32; a
+ * number that would overflow when scaled does not change. Integers do not change for decimals >= 0
+ * and are rounded exactly for negative decimals. */
 KEEL_API int mlx_round(mlx_array *res, const mlx_array a, int decimals, const mlx_stream s);
-/* -1, 0 or 1; NaN of NaN; of complex64 a / |a|, and 0 of 0. */
+/* -1, 0 or 1; NaN for NaN. For complex64 it is a / |a|, and 0 for 0. */
 KEEL_API int mlx_sign(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* The quotient rounded down, and what is left, which has the sign of b: a = b * floor_divide + remainder. Integers: both are 0 where b is 0. Floats: floor of
- * the rounded quotient, the exact remainder. Fail for complex64. */
+/* The quotient rounded down, and the remainder, which has the sign of b: a = b * floor_divide +
+ * remainder. For integers both are 0 where b is 0. For floats the quotient is the floor of the
+ * rounded quotient, and the remainder is exact. Fail for complex64 (KEEL_EDTYPE). */
 KEEL_API int mlx_floor_divide(mlx_array *res, const mlx_array a, const mlx_array b,
                               const mlx_stream s);
 KEEL_API int mlx_remainder(mlx_array *res, const mlx_array a, const mlx_array b,
                            const mlx_stream s);
-/* Both, in this order. */
+/* floor_divide and remainder, in this order. */
 KEEL_API int mlx_divmod(mlx_vector_array *res, const mlx_array a, const mlx_array b,
                         const mlx_stream s);
-/* Of real numbers: these themselves, and 0 for imag. real and imag of complex64 are float32. */
+/* For real numbers conjugate and real give a, and imag gives 0. real and imag of complex64 are
+ * float32. */
 KEEL_API int mlx_conjugate(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_real(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_imag(mlx_array *res, const mlx_array a, const mlx_stream s);
 
-/* Bits of integers; of bools the logical operations. Fail for other dtypes. */
+/* Operations on the bits of integers; on bools they are the logical operations. Fail for other
+ * dtypes (KEEL_EDTYPE). */
 KEEL_API int mlx_bitwise_and(mlx_array *res, const mlx_array a, const mlx_array b,
                              const mlx_stream s);
 KEEL_API int mlx_bitwise_or(mlx_array *res, const mlx_array a, const mlx_array b,
@@ -351,56 +388,63 @@ KEEL_API int mlx_bitwise_or(mlx_array *res, const mlx_array a, const mlx_array b
 KEEL_API int mlx_bitwise_xor(mlx_array *res, const mlx_array a, const mlx_array b,
                              const mlx_stream s);
 KEEL_API int mlx_bitwise_invert(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* By b bits; bools as uint8. A count of the width or more, or below 0, leaves 0, and -1 of a negative number shifted right. */
+/* a shifted by b bits; bools are taken as uint8. A shift by the width or more, or by less than 0,
+ * gives 0; a negative number shifted right gives -1. */
 KEEL_API int mlx_left_shift(mlx_array *res, const mlx_array a, const mlx_array b,
                             const mlx_stream s);
 KEEL_API int mlx_right_shift(mlx_array *res, const mlx_array a, const mlx_array b,
                              const mlx_stream s);
-/* Floats to 8 bits, as uint8: sign, 4 bits of exponent, 3 of fraction (e4m3, without infinities). To nearest even; what is beyond 448 becomes 448; NaN is 0x7f. */
+/* Floats converted to 8 bits, as uint8: sign, 4 bits of exponent, 3 bits of fraction (e4m3, without
+ * infinities). Rounding is to nearest even; numbers beyond 448 become 448; NaN is 0x7f. */
 KEEL_API int mlx_to_fp8(mlx_array *res, const mlx_array x, const mlx_stream s);
-/* And back, exactly, to the float type dtype. x is uint8. */
+/* The exact conversion back from 8 bits to the float type dtype. x is uint8. */
 KEEL_API int mlx_from_fp8(mlx_array *res, const mlx_array x, mlx_dtype dtype, const mlx_stream s);
 
-/* Questions, answered by bool. Of complex64: isnan and isinf for either part, isfinite for both, the others by a == infinity. */
+/* Tests that give bool. For complex64, isnan and isinf test whether either part is, isfinite tests
+ * both parts, and the others test a == infinity. */
 KEEL_API int mlx_isnan(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_isinf(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_isfinite(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_isposinf(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_isneginf(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* |a - b| <= atol + rtol * |b|, or equal; NaN is close to NaN when equal_nan. Computed in float32 at least. */
+/* Whether |a - b| <= atol + rtol * |b| or a equals b. With equal_nan, NaN is close to NaN. Computed
+ * in float32 or a wider type. */
 KEEL_API int mlx_isclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol,
                          double atol, bool equal_nan, const mlx_stream s);
-/* Whether all elements are; 0-d. */
+/* Whether all elements are close, as a 0-d bool. */
 KEEL_API int mlx_allclose(mlx_array *res, const mlx_array a, const mlx_array b, double rtol,
                           double atol, bool equal_nan, const mlx_stream s);
-/* Whether the shapes are the same and all elements equal; 0-d. */
+/* Whether the shapes are the same and all elements are equal, as a 0-d bool. */
 KEEL_API int mlx_array_equal(mlx_array *res, const mlx_array a, const mlx_array b, bool equal_nan,
                              const mlx_stream s);
-/* NaN and infinities replaced; the infinities by the largest finite numbers where no value is given. Integers stay as they are; complex64 is
- * taken part by part where both values are given, and fails otherwise. */
+/* Replaces NaN and infinities; where no value is given, infinities become the largest finite
+ * numbers. Integers do not change. The parts of complex64 are replaced one by one when both values
+ * are given; otherwise complex64 fails. */
 KEEL_API int mlx_nan_to_num(mlx_array *res, const mlx_array a, float nan, mlx_optional_float posinf,
                             mlx_optional_float neginf, const mlx_stream s);
-/* minimum(maximum(a, a_min), a_max), in the type in which all meet. One of the bounds may be left out (an empty handle). */
+/* minimum(maximum(a, a_min), a_max), in the common dtype of all. One of the bounds may be an empty
+ * handle. */
 KEEL_API int mlx_clip(mlx_array *res, const mlx_array a, const mlx_array a_min,
                       const mlx_array a_max, const mlx_stream s);
-/* a, through which no gradient passes. A view. */
+/* A view of a through which no gradient passes. */
 KEEL_API int mlx_stop_gradient(mlx_array *res, const mlx_array a, const mlx_stream s);
 
-/* ---- along axes: all of them, one, or a list ----
- * keepdims leaves a reduced axis in place with extent 1. A list of no axes reduces nothing. */
-/* Bools and integers of less than 32 bits are summed in 32 bits, other dtypes in their own. */
+/* ---- reductions along all axes, one axis, or a list ----
+ * With keepdims a reduced axis stays with extent 1. A list without axes reduces nothing. */
+/* The sum. Bools and integers of less than 32 bits are summed in 32 bits, other dtypes in their
+ * own. */
 KEEL_API int mlx_sum(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_sum_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                           const mlx_stream s);
 KEEL_API int mlx_sum_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                           bool keepdims, const mlx_stream s);
-/* Integers and bools in float32. NaN of no elements. */
+/* The mean. Integers and bools give float32. The mean of no elements is NaN. */
 KEEL_API int mlx_mean(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_mean_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                            const mlx_stream s);
 KEEL_API int mlx_mean_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                            bool keepdims, const mlx_stream s);
-/* As maximum and minimum. Fail for no elements. */
+/* The largest and the smallest element, ordered as by maximum and minimum. Fail for no elements. */
 KEEL_API int mlx_max(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_max_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                           const mlx_stream s);
@@ -411,33 +455,34 @@ KEEL_API int mlx_min_axis(mlx_array *res, const mlx_array a, int axis, bool keep
                           const mlx_stream s);
 KEEL_API int mlx_min_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                           bool keepdims, const mlx_stream s);
-/* The product, typed like the sum; of no elements: 1. */
+/* The product, with the dtype that the sum has. The product of no elements is 1. */
 KEEL_API int mlx_prod(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_prod_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                            const mlx_stream s);
 KEEL_API int mlx_prod_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                            bool keepdims, const mlx_stream s);
-/* Whether all elements are not 0, as bool (NaN is not 0); of no elements: true. */
+/* Whether no element is 0, as bool (NaN is not 0). For no elements: true. */
 KEEL_API int mlx_all(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_all_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                           const mlx_stream s);
 KEEL_API int mlx_all_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                           bool keepdims, const mlx_stream s);
-/* Whether any element is not 0; of no elements: false. */
+/* Whether any element is not 0, as bool. For no elements: false. */
 KEEL_API int mlx_any(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_any_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                           const mlx_stream s);
 KEEL_API int mlx_any_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                           bool keepdims, const mlx_stream s);
-/* log(sum(exp(a))), without overflow on the way. Integers and bools in float32; 16-bit floats are computed in
- * float32. NaN gives NaN, else inf gives inf; of no elements, or of nothing but -inf: -inf. */
+/* log(sum(exp(a))), computed without overflow of the exponentials. Integers and bools give float32;
+ * 16-bit floats are computed in float32. NaN gives NaN, otherwise inf gives inf. For no elements,
+ * or when all are -inf, the result is -inf. */
 KEEL_API int mlx_logsumexp(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_logsumexp_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                                 const mlx_stream s);
 KEEL_API int mlx_logsumexp_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                                 bool keepdims, const mlx_stream s);
-/* The variance: the mean of the squared distances from the mean, their sum divided by max(n - ddof, 0). It is never
- * negative. Integers and bools in float32; complex64 gives float32. */
+/* The variance: the sum of the squared distances from the mean, divided by max(n - ddof, 0). It is
+ * never negative. Integers and bools give float32; complex64 gives float32. */
 KEEL_API int mlx_var(mlx_array *res, const mlx_array a, bool keepdims, int ddof,
                      const mlx_stream s);
 KEEL_API int mlx_var_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims, int ddof,
@@ -451,31 +496,35 @@ KEEL_API int mlx_std_axis(mlx_array *res, const mlx_array a, int axis, bool keep
                           const mlx_stream s);
 KEEL_API int mlx_std_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                           bool keepdims, int ddof, const mlx_stream s);
-/* The middle element in order, of an even number the mean of the middle two; NaN if one is among them. Integers and
- * bools in float32. Fails for no elements; a list of no axes changes nothing but the dtype. */
+/* The middle element in ascending order; for an even number of elements the mean of the two middle
+ * ones. NaN if any element is NaN. Integers and bools give float32. Fails for no elements. A list
+ * without axes changes only the dtype. */
 KEEL_API int mlx_median(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                         bool keepdims, const mlx_stream s);
-/* Where the largest or smallest element is, in uint32: the first of equal ones; the first NaN if
- * there is one. Without an axis: the flat row-major position. Fail for no elements. */
+/* The position of the largest or smallest element, in uint32: the first of equal elements, or the
+ * first NaN if there is one. Without an axis it is the flat row-major position. Fail for no
+ * elements. */
 KEEL_API int mlx_argmax(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_argmax_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                              const mlx_stream s);
 KEEL_API int mlx_argmin(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_argmin_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                              const mlx_stream s);
-/* Integers and bools in float32. 16-bit floats are computed in float32, with or without
- * `precise`. */
+/* exp(a) divided by the sum of exp(a) along the axes. Integers and bools give float32. 16-bit
+ * floats are computed in float32, with or without `precise`. */
 KEEL_API int mlx_softmax(mlx_array *res, const mlx_array a, bool precise, const mlx_stream s);
 KEEL_API int mlx_softmax_axis(mlx_array *res, const mlx_array a, int axis, bool precise,
                               const mlx_stream s);
 KEEL_API int mlx_softmax_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                               bool precise, const mlx_stream s);
 
-/* ---- cumulative, along one axis ----
- * Element i is what the elements up to i give, with reverse those from i on; without inclusive element i is left out, and
- * where nothing is left stands 0, 1, the lowest value (the highest for cummin), or -inf. The dtype stays; bools
- * are summed in int32; logcumsumexp takes integers and bools to float32. 16-bit floats are computed in float32 and
- * rounded when stored. NaN stays NaN from there on. 0-d arrays have no axis. */
+/* ---- cumulative operations along one axis ----
+ * Element i combines the elements up to i, or with reverse the elements from i on. Without
+ * inclusive, element i itself is left out; where no element remains, the result is 0, 1, the lowest
+ * value (cummax), the highest value (cummin), or -inf (logcumsumexp). The dtype is kept, but bools
+ * are summed in int32, and logcumsumexp of integers and bools gives float32. 16-bit floats are
+ * computed in float32 and rounded when stored. After a NaN every element is NaN. 0-d arrays fail,
+ * because they have no axis. */
 KEEL_API int mlx_cumsum(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
                         const mlx_stream s);
 KEEL_API int mlx_cumprod(mlx_array *res, const mlx_array a, int axis, bool reverse, bool inclusive,
@@ -487,98 +536,110 @@ KEEL_API int mlx_cummin(mlx_array *res, const mlx_array a, int axis, bool revers
 KEEL_API int mlx_logcumsumexp(mlx_array *res, const mlx_array a, int axis, bool reverse,
                               bool inclusive, const mlx_stream s);
 
-/* ---- order: ascending, equal elements in their order, NaN last; without an axis: of all
- * elements, flat ---- */
+/* ---- order ----
+ * The order is ascending, equal elements keep their order, and NaN is last. Without an axis all
+ * elements are taken, flat. */
 KEEL_API int mlx_sort(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_sort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
-/* The positions in that order, in uint32. */
+/* The positions of the elements in sorted order, in uint32. */
 KEEL_API int mlx_argsort(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_argsort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
-/* The elements in an order in which the one at kth (negative: from the end) is where sorting would put it, none
- * before it is larger and none behind it smaller; NaN are the largest. argpartition: their positions, in uint32.
- * Fails when kth is outside. */
+/* The elements in an order in which the element at kth (negative: from the end) is where sorting
+ * would put it, no element before it is larger, and no element behind it is smaller. NaN counts as
+ * the largest. argpartition gives the positions, in uint32. Fails when kth is outside of the
+ * axis. */
 KEEL_API int mlx_partition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
 KEEL_API int mlx_partition_axis(mlx_array *res, const mlx_array a, int kth, int axis,
                                 const mlx_stream s);
 KEEL_API int mlx_argpartition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
 KEEL_API int mlx_argpartition_axis(mlx_array *res, const mlx_array a, int kth, int axis,
                                    const mlx_stream s);
-/* The k largest elements, ascending. Fails when k is negative or above the extent. */
+/* The k largest elements, in ascending order. Fails when k is negative or above the extent. */
 KEEL_API int mlx_topk(mlx_array *res, const mlx_array a, int k, const mlx_stream s);
 KEEL_API int mlx_topk_axis(mlx_array *res, const mlx_array a, int k, int axis, const mlx_stream s);
 
 /* ---- products ---- */
-/* Matrix product over the last two axes, the others broadcast; a 1-d operand is a row on the
- * left, a column on the right, and its axis drops out. The operands meet in a float or complex
- * dtype. */
+/* The matrix product over the last two axes; the other axes broadcast. A 1-d operand is a row on
+ * the left and a column on the right; its axis is dropped from the result. The operands are
+ * converted to a common float or complex dtype. */
 KEEL_API int mlx_matmul(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
-/* Element (i, j) is a[i] * b[j]; both are taken flat. */
+/* Element (i, j) is a[i] * b[j]; both operands are flattened. */
 KEEL_API int mlx_outer(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
-/* The sum of products over the last axis of both, which has one extent; the axes of a, then those of b stay. With a 0-d operand: the product.
- * Dtypes as for matmul. */
+/* The sum of products over the last axis of both, whose extents are equal. The result has the other
+ * axes of a, then those of b. With a 0-d operand it is the product. Dtypes are as for matmul. */
 KEEL_API int mlx_inner(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
-/* Every element of a times all of b, laid out as blocks; the shapes are aligned at the last axis. */
+/* The Kronecker product: each element of a is replaced by its product with all of b. The shapes are
+ * aligned at the last axis. */
 KEEL_API int mlx_kron(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
-/* The sum of products over pairs of axes, axes_a[i] with axes_b[i]; the other axes of a, then those of b stay. Dtypes as for matmul. */
+/* The sum of products over the pairs of axes axes_a[i] and axes_b[i]. The result has the other axes
+ * of a, then those of b. Dtypes are as for matmul. */
 KEEL_API int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b, const int *axes_a,
                            size_t axes_a_num, const int *axes_b, size_t axes_b_num,
                            const mlx_stream s);
-/* Over the last `axis` axes of a and the first `axis` of b. */
+/* The sum of products over the last `axis` axes of a and the first `axis` axes of b. */
 KEEL_API int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_array b, int axis,
                                 const mlx_stream s);
-/* alpha * (a @ b) + beta * c; c broadcasts to the shape of the product. All three meet in a float or complex dtype; 16-bit products are added in float32. With
- * beta 0 c is not read. */
+/* alpha * (a @ b) + beta * c; c broadcasts to the shape of the product. All three are converted to
+ * a common float or complex dtype; products of 16-bit floats are added in float32. When beta is 0,
+ * c is not read. */
 KEEL_API int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b,
                        float alpha, float beta, const mlx_stream s);
-/* The last axis times a Hadamard matrix (entries 1 and -1, orthogonal rows) and scale, which is 1 / sqrt(n) when left out. n is m * 2^k with m one
- * of 1, 12, 20, 28: Sylvester's matrix, or that of m with Sylvester's in place of its ones. Integers and bools in float32,
- * but for n = 1 and the factor 1, which change nothing; fails for complex64. */
+/* The last axis multiplied by a Hadamard matrix (entries 1 and -1, orthogonal rows) and by scale,
+ * which is 1 / sqrt(n) when left out. n is m * 2^k with m one of 1, 12, 20, 28. The matrix is
+ * Sylvester's for m = 1; otherwise it is the Kronecker product of a matrix of size m and
+ * Sylvester's. Integers and bools give float32, except for n = 1 with the factor 1, which changes
+ * nothing. Fails for complex64 (KEEL_EDTYPE). */
 KEEL_API int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optional_float scale,
                                     const mlx_stream s);
 
-/* ---- reading at indices ---- Indices are integers. Negative ones count from the end of their
- * axis. One that is outside fails the result, with the index, the axis and its size in the
- * error; it is never read. */
-/* indices: one array per entry of axes; they broadcast to one shape. Each position of that gives
- * a block of a of slice_sizes (one per axis of a) that starts at the indices along `axes` and at
- * 0 elsewhere. Shape: the indices' shape, then slice_sizes. */
+/* ---- reading at indices ----
+ * Indices are integers. A negative index counts from the end of its axis. An index outside of its
+ * axis fails the result with KEEL_EINDEX, with the index, the axis and its size in the error; no
+ * memory outside of the array is read. */
+/* indices has one array per entry of axes; these broadcast to one shape. For each position of that
+ * shape the result has a slice of a of the shape slice_sizes (one extent per axis of a), which
+ * starts at the indices along `axes` and at 0 along the other axes. The shape of the result is the
+ * shape of the indices, then slice_sizes. */
 KEEL_API int mlx_gather(mlx_array *res, const mlx_array a, const mlx_vector_array indices,
                         const int *axes, size_t axes_num, const int *slice_sizes,
                         size_t slice_sizes_num, const mlx_stream s);
-/* With one array of indices, along one axis. */
+/* mlx_gather with one array of indices, along one axis. */
 KEEL_API int mlx_gather_single(mlx_array *res, const mlx_array a, const mlx_array indices, int axis,
                                const int *slice_sizes, size_t slice_sizes_num, const mlx_stream s);
-/* The elements at flat row-major positions; the shape is that of indices. */
+/* The elements at flat row-major positions. The result has the shape of indices. */
 KEEL_API int mlx_take(mlx_array *res, const mlx_array a, const mlx_array indices,
                       const mlx_stream s);
-/* The shape of a, with the axis replaced by the shape of indices. */
+/* The slices at the indices along an axis. The result has the shape of a, with the axis replaced by
+ * the shape of indices. */
 KEEL_API int mlx_take_axis(mlx_array *res, const mlx_array a, const mlx_array indices, int axis,
                            const mlx_stream s);
-/* One index per element: res[.., i, ..] = a[.., indices[.., i, ..], ..]. indices has the rank of
- * a; the axes but `axis` broadcast. */
+/* One index per element: res[.., i, ..] = a[.., indices[.., i, ..], ..]. indices has as many axes
+ * as a; all axes but `axis` broadcast. */
 KEEL_API int mlx_take_along_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
                                  int axis, const mlx_stream s);
 
-/* ---- writing at indices ---- The result is a copy of a, changed. Indices as above; one that is
- * outside fails the result. Values are converted to the dtype of a. */
-/* a with a[.., indices[.., i, ..], ..] = values[.., i, ..]; of several values for one place the
- * last in row-major order stays. */
+/* ---- writing at indices ----
+ * The result is a changed copy of a. Indices are as for reading: an index outside of its axis fails
+ * the result with KEEL_EINDEX. Values are converted to the dtype of a. */
+/* a with a[.., indices[.., i, ..], ..] = values[.., i, ..]. When several values have the same
+ * place, the last one in row-major order is kept. */
 KEEL_API int mlx_put_along_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
                                 const mlx_array values, int axis, const mlx_stream s);
-/* The same, adding. */
+/* The same, but the values are added to the elements of a; every value counts. */
 KEEL_API int mlx_scatter_add_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
                                   const mlx_array values, int axis, const mlx_stream s);
-/* The inverse of gather: updates has the indices' common shape, then one extent per axis of a;
- * each block is put where gather would read it. Of several updates for one place the last in
- * row-major order stays. */
+/* The inverse of gather. updates has the common shape of the indices, then one extent per axis of
+ * a; each slice is written where gather would read it. When several updates have the same place,
+ * the last one in row-major order is kept. */
 KEEL_API int mlx_scatter(mlx_array *res, const mlx_array a, const mlx_vector_array indices,
                          const mlx_array updates, const int *axes, size_t axes_num,
                          const mlx_stream s);
-/* With one array of indices, along one axis. */
+/* mlx_scatter with one array of indices, along one axis. */
 KEEL_API int mlx_scatter_single(mlx_array *res, const mlx_array a, const mlx_array indices,
                                 const mlx_array updates, int axis, const mlx_stream s);
-/* The same, combining with what is there: every update counts, also several for one place. */
+/* As mlx_scatter, but each update is combined with the element of a. Every update counts, also when
+ * several have the same place. */
 KEEL_API int mlx_scatter_add(mlx_array *res, const mlx_array a, const mlx_vector_array indices,
                              const mlx_array updates, const int *axes, size_t axes_num,
                              const mlx_stream s);
@@ -589,7 +650,7 @@ KEEL_API int mlx_scatter_prod(mlx_array *res, const mlx_array a, const mlx_vecto
                               const mlx_stream s);
 KEEL_API int mlx_scatter_prod_single(mlx_array *res, const mlx_array a, const mlx_array indices,
                                      const mlx_array updates, int axis, const mlx_stream s);
-/* As maximum and minimum: NaN wins. */
+/* Combined as by maximum and minimum: the result is NaN when an operand is NaN. */
 KEEL_API int mlx_scatter_max(mlx_array *res, const mlx_array a, const mlx_vector_array indices,
                              const mlx_array updates, const int *axes, size_t axes_num,
                              const mlx_stream s);
@@ -601,11 +662,12 @@ KEEL_API int mlx_scatter_min(mlx_array *res, const mlx_array a, const mlx_vector
 KEEL_API int mlx_scatter_min_single(mlx_array *res, const mlx_array a, const mlx_array indices,
                                     const mlx_array updates, int axis, const mlx_stream s);
 
-/* a with src (converted) where mask is true. The mask is bool; its shape is that of a, or how that
- * begins. A src of at most as many axes as the mask leaves of a is broadcast to these and written at
- * every true place; one with one axis more has along it what is written at the true places, in row-major
- * order, each part being broadcast. With too few of these the result fails, further ones are not used;
- * a src of any other shape is an error. */
+/* a with elements of src, converted to the dtype of a, where mask is true. mask is bool; its shape
+ * is the shape of a or the first extents of it. The true places of mask name parts of a, which have
+ * the remaining axes of a. A src with at most as many axes as such a part is broadcast to the part
+ * and written at every true place. A src with one axis more has along that axis one value for each
+ * true place, in row-major order, and each value is broadcast to a part. When src has too few
+ * values the result fails; further values are not used. A src of any other shape is an error. */
 KEEL_API int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask,
                                 const mlx_array src, const mlx_stream s);
 

@@ -1,4 +1,4 @@
-/* optional.h - parameters that may be left out: value counts only when has_value is true. */
+/* optional.h - parameters that may be left out. value is used only when has_value is true. */
 #ifndef MLX_OPTIONAL_H
 #define MLX_OPTIONAL_H
 

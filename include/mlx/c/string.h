@@ -1,4 +1,4 @@
-/* string.h - strings that the library hands out. */
+/* string.h - strings that the library returns. */
 #ifndef MLX_STRING_H
 #define MLX_STRING_H
 
@@ -14,21 +14,22 @@
 extern "C" {
 #endif
 
-/* A string, owned by its handle. ctx is NULL while it is empty; then its text is NULL. */
+/* A string, owned by its handle. ctx is NULL while the handle is empty; its text is then NULL. */
 typedef struct mlx_string_ {
     void *ctx;
 } mlx_string;
 
 /* An empty handle, for functions that fill a string. */
 KEEL_API mlx_string mlx_string_new(void);
-/* A copy of str, which ends with a 0 byte. Empty handle: str is NULL, or no memory. */
+/* A copy of str, which ends with a 0 byte. The handle is empty when str is NULL or no memory is
+ * left. */
 KEEL_API mlx_string mlx_string_new_data(const char *str);
 /* Makes *str a copy of src. Fails when src is empty. */
 KEEL_API int mlx_string_set(mlx_string *str, const mlx_string src);
-/* The text, borrowed: valid until str is freed or overwritten. NULL, and an error, when str is
- * empty. */
+/* The text, borrowed: it is valid until str is freed or overwritten. Returns NULL, and raises an
+ * error, when str is empty. */
 KEEL_API const char *mlx_string_data(mlx_string str);
-/* Frees the string. An empty handle is fine. Returns 0. */
+/* Frees the string. An empty handle is allowed. Returns 0. */
 KEEL_API int mlx_string_free(mlx_string str);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* transforms.h - what is done to whole graphs of arrays. */
+/* transforms.h - the evaluation of whole graphs of arrays. */
 #ifndef MLX_TRANSFORMS_H
 #define MLX_TRANSFORMS_H
 
@@ -15,13 +15,14 @@
 extern "C" {
 #endif
 
-/* Hands everything that the outputs need to their streams and returns; nothing runs on the
- * caller. Fails only when the vector is empty as a handle or nothing could be handed over: then
- * no array has changed. Failures of operations are reported by the arrays that they reach, when
+/* Submits everything that the outputs need to the streams, and returns; nothing runs on the calling
+ * thread. Fails only when the handle of the vector is empty or nothing could be submitted; then no
+ * array has changed. A failure of an operation is reported by the arrays that depend on it, when
  * these are read. */
 KEEL_API int mlx_async_eval(const mlx_vector_array outputs);
-/* Evaluates the outputs and waits for them. When several fail, the error is that of the first in
- * the vector, reported after all have settled; the others are readable. An empty vector is fine. */
+/* Evaluates the outputs and waits for them. When several outputs fail, the error is that of the
+ * first one in the vector, and it is reported after all outputs have settled; the other outputs can
+ * be read. A vector without elements is allowed. */
 KEEL_API int mlx_eval(const mlx_vector_array outputs);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* version.h - which library this is. */
+/* version.h - the version of the library. */
 #ifndef MLX_VERSION_H
 #define MLX_VERSION_H
 
@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Writes "0.32.0+keel.0.1.0": the version of MLX whose API this is, a plus sign, "keel." and the
- * version of Keel. */
+/* Puts "0.32.0+keel.0.1.0" into *str_: the version of MLX whose API this is, a plus sign, "keel."
+ * and the version of Keel. */
 KEEL_API int mlx_version(mlx_string *str_);
 
 #ifdef __cplusplus
