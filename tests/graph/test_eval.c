@@ -1,5 +1,6 @@
-/* test_eval.c - commit, then run: evaluations with nothing to do, one graph evaluated by many
- * threads, failures before the commit, and the order in which streams see evaluations. */
+/* test_eval.c - evaluation in two steps, commit and run: evaluations with nothing to do, one graph
+ * evaluated by many threads, failures before the commit, and the order in which streams get
+ * evaluations. */
 #include "graph/graph_support.h"
 
 #include "base/failures.h"

@@ -1,4 +1,5 @@
-/* depends: values, waiting, failing, and what is done in place. */
+/* test_depends.c - depends: values, waiting, failing, and which results reuse memory of their
+ * inputs. */
 #include "helpers.h"
 
 /* An array that fails when evaluated: an index that is out of range. */

@@ -1,6 +1,6 @@
-/* Arrays without elements: every operation, of every dtype, with an extent of 0 on the axis it
- * works along, on another, and on both; on the CPU in every variant and on the simulated device.
- * What has elements all the same is what the operation gives of nothing. */
+/* test_empty.c - arrays without elements: every operation, of every dtype, with an extent of 0 on
+ * the axis it works along, on another axis, and on both; on the CPU in every variant and on the
+ * simulated device. A result that has elements has the operation's value for no elements. */
 #include "operations.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -245,8 +245,8 @@ static void products(void **state) {
     }
 }
 
-/* Attention without batches, heads, queries, keys, width of keys, width of values: a query that sees
- * no key gets a sum of nothing. */
+/* Attention without batches, heads, queries, keys, width of keys, width of values: a query that
+ * sees no key gets a sum of nothing. */
 static void attention(void **state) {
     enum { DIMS = 6 };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};

@@ -1,4 +1,5 @@
-/* Norms and rotary position embedding: against the formulas in double; dtypes; shapes; gradients; bad arguments. */
+/* test_fast.c - norms and rotary position embedding against the formulas in double; dtypes; shapes;
+ * gradients; bad arguments. */
 #include "helpers.h"
 
 #include "vjp_support.h"
@@ -295,7 +296,8 @@ static void bad(void **state) {
     for (int k = 0; k < 9; k++) kl_array_release(made[k]);
 }
 
-/* Norms so large that they are written past the caches: the last rows have the same bits as alone. */
+/* Norms so large that they are written past the caches: the last rows have the same bits as
+ * alone. */
 static void beyond_the_caches(void **state) {
     enum { ROWS = 8200, WIDTH = 1024, PART = 3, FROM = (ROWS - PART) * WIDTH };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};

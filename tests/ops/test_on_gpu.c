@@ -1,5 +1,6 @@
-/* test_on_gpu.c - every operation on a real device (KEEL_TEST_GPU: opencl unless set; cuda) against the CPU: dtypes, layouts,
- * special values, faults. Integers, extremes, selections and moves bit for bit; float functions within a few units in the last place. */
+/* test_on_gpu.c - every operation on a real device (KEEL_TEST_GPU: opencl unless set; cuda) against
+ * the CPU: dtypes, layouts, special values, faults. Integers, extremes, selections and moves must
+ * be equal bit for bit; float functions within a few units in the last place. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -92,7 +93,8 @@ static struct kl_array *random_array(enum kl_dtype t, int ndim, const int *dims)
     return y;
 }
 
-/* layout 0: row order; 1: transposed; 2: broadcast along the first axis; 3: every second, backwards. */
+/* layout 0: row order; 1: transposed; 2: broadcast along the first axis; 3: every second,
+ * backwards. */
 static struct kl_array *laid_out(enum kl_dtype t, int layout, int rows, int cols) {
     int dims[2] = {rows, cols}, turned[2] = {cols, rows}, one[2] = {1, cols},
         twice[2] = {rows, 2 * cols};
@@ -132,7 +134,8 @@ static double epsilon(enum kl_dtype t) {
     return t == KL_F16 ? 0x1p-11 : t == KL_BF16 ? 0x1p-8 : t == KL_F64 ? 0x1p-53 : 0x1p-24;
 }
 
-/* Further units for each natural unit that the result's logarithm is away from 0: what an exponential makes of the rounding of its argument. */
+/* Further units for each natural unit that the result's logarithm is away from 0: what an
+ * exponential makes of the rounding of its argument. */
 static double ulps_per_log;
 
 static bool close_enough(enum kl_dtype t, const char *a, const char *b, double ulps, double scale) {
@@ -165,7 +168,8 @@ static void same(struct kl_array *want, struct kl_array *got, double ulps, doubl
                    *b = (const char *)q + i * (int64_t)item;
         if (memcmp(a, b, item) == 0) continue;
         if (t ==
-            KL_C64) { /* NaN in one part is NaN: which of several wins, and its other part, is open */
+            /* NaN in one part is NaN: which of several wins, and its other part, is open */
+            KL_C64) {
             const float *x = (const float *)p + i / 2 * 2, *y = (const float *)q + i / 2 * 2;
             if ((x[0] != x[0] || x[1] != x[1]) && (y[0] != y[0] || y[1] != y[1])) continue;
         }
@@ -213,7 +217,8 @@ static void compare(struct kl_array *want, struct kl_array *got, double ulps, do
     if (n_later == TOGETHER) compare_now();
 }
 
-/* Kernels are compiled for each dtype, which takes PoCL a fifth of a second: unless KEEL_TEST_FULL is set, one in `one_in` cases is run, and of these a sample where kernels are sampled. */
+/* Kernels are compiled for each dtype, which takes PoCL a fifth of a second: unless KEEL_TEST_FULL
+ * is set, one in `one_in` cases is run, and of these a sample where kernels are sampled. */
 static bool skipped(size_t number, size_t one_in) {
     static int full = -1;
     if (full < 0) full = getenv("KEEL_TEST_FULL") != NULL;
@@ -262,8 +267,8 @@ static const struct {
                {"exp", kl_exp, 4},
                {"log", kl_log, 4},
                {"logical_not", kl_logical_not, 0}};
-/* Every element-wise function: the rows of base/op_list.def, with their errors on devices, and what is
- * made of several operations. ulps: of float32; of complex64 see below. */
+/* Every element-wise function: the rows of base/op_list.def, with their errors on devices, and what
+ * is made of several operations. ulps: of float32; of complex64 see below. */
 static const struct {
     const char *name;
     unary_fn *fn;
@@ -527,7 +532,8 @@ static void fused_chains(void **state) {
     }
 }
 
-/* From some size on kernels do more per work-item; what is left over at the end is done one by one. */
+/* From some size on kernels do more per work-item; what is left over at the end is done one by
+ * one. */
 static void large_arrays(void **state) {
     for (int odd = 0; odd < 2; odd++) {
         int n = (1 << 22) + (1 << 20) + (odd ? 7 : 0), rows = 40000, cols = 128,

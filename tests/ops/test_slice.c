@@ -1,4 +1,4 @@
-/* slice, slice_update, concatenate, stack, split. */
+/* test_slice.c - slice, slice_update, concatenate, stack, split. */
 #include <limits.h>
 
 #include "helpers.h"

@@ -1,4 +1,5 @@
-/* as_strided, diagonal and view: what they read, what is refused, what is a view and what a copy. */
+/* test_strided.c - as_strided, diagonal and view: the elements that they read, the arguments that
+ * they reject, and which results are views. */
 #include <limits.h>
 
 #include "helpers.h"
@@ -170,7 +171,8 @@ static void view(void **state) {
     for (int i = 0; i < 4; i++) kl_array_release(all[i]);
 }
 
-/* A view of what is pending, read after its last other owner is gone; in place, and as another type on a device. */
+/* A view of what is pending, read after its last other owner is gone; in place, and as another type
+ * on a device. */
 static void view_of_pending(void **state) {
     struct kl_stream *on[] = {cpu(), sim()};
     for (int k = 0; k < 2; k++) {

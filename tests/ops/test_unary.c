@@ -1,4 +1,4 @@
-/* Element-wise operations of one operand, against NumPy; bad arguments. */
+/* test_unary.c - element-wise operations of one operand against NumPy; bad arguments. */
 #include "golden.h"
 
 #include "golden_unary.inc"

@@ -1,5 +1,6 @@
-/* test_validate.c - KEEL_VALIDATE, the proof that no buffer dies in flight: whoever writes outside,
- * or gets memory that is still in use, is reported every time, and nobody else ever is. */
+/* test_validate.c - KEEL_VALIDATE, which proves that no buffer is reused in flight: an operation
+ * that writes outside of its block, or gets memory that is still in use, is reported every time,
+ * and no other operation is ever reported. */
 #include "graph/graph_support.h"
 
 #include "base/validate.h"

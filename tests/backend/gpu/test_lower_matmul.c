@@ -1,5 +1,5 @@
-/* test_lower_matmul.c - MATMUL on a device against the CPU's: each element within (k + 2) roundings of the sum of the absolute products, bounded by
- * k * 4 * 4 for these values. */
+/* test_lower_matmul.c - MATMUL on a device against the CPU's: each element within (k + 2) roundings
+ * of the sum of the absolute products, bounded by k * 4 * 4 for these values. */
 #include "lower_support.h"
 
 /* The operands' leading axes are those of the product. */
