@@ -218,8 +218,8 @@ static void only_results_are_stored(void **state) {
         free(r);
         kl_array_release(v[3]);
     }
-    /* What somebody else knows is stored; a result takes the block of an input that nobody else
-     * has. */
+    /* A result that has another owner is stored; a result takes the block of an input that has no
+     * other owner. */
     struct kl_array *known, *out;
     kl_memory_reset_peak();
     size_t before = kl_memory_active();
@@ -254,7 +254,7 @@ static void views_end_a_group(void **state) {
     kl_array_release(a);
 }
 
-/* Inputs that are stored the other way round, in a group: patch by patch, whole ones and strips. */
+/* Transposed inputs in a group: walked by tiles, with whole tiles and strips. */
 static void turned_inputs(void **state) {
     static const int sides[][2] = {{128, 128}, {130, 257}, {300, 159}};
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {

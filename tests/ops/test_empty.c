@@ -131,7 +131,7 @@ static void along(const struct along *op, enum kl_dtype dtype, struct kl_stream 
             struct kl_error *err = NULL;
             for (int i = 0; i < ndim; i++) full[i] = dims[i] ? dims[i] : 4;
             other = operand(dtype, ndim, full, 0);
-            /* A dtype that is refused is refused of arrays without elements too. */
+            /* A dtype that is rejected is also rejected for arrays without elements. */
             const int usual = op->build(&out, other, axis, true, s, NULL);
             if (usual == KL_OK) kl_array_release(out);
             const int rc = op->build(&out, a, axis, true, s, &err);

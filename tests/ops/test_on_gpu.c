@@ -476,7 +476,7 @@ static void copies(void **state) {
     kl_array_release(t);
 }
 
-/* Chains become one kernel; the values must be those of the steps one by one. */
+/* Chains become one kernel; the values must equal those of the steps run one by one. */
 static void fused_chains(void **state) {
     for (int round = 0; round < (skipped(1, 2) ? 9 : 60); round++) {
         enum kl_dtype t = round % 3 == 0 ? KL_F16 : round % 3 == 1 ? KL_F32 : KL_I32;

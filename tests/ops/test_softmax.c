@@ -240,7 +240,8 @@ static void apart(void **state) {
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* Results so large that they are written past the caches: the same bits as in parts. */
+/* Results so large that they are written by non-temporal stores: the same bits as for the parts
+ * alone. */
 static void beyond_the_caches(void **state) {
     enum { ROWS = 8200, WIDTH = 1024, PART = 37 };
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};

@@ -31,7 +31,7 @@ static void as_strided(void **state) {
     assert_false(shares(out, a));
     EXPECT_I32(out, SHAPE(6), 0, 3, 1, 4, 2, 5);
     kl_array_release(t);
-    /* A part of a buffer: what lies around it is out of reach. */
+    /* A view of a part of a buffer: elements around the part are out of range. */
     EXPECT_OK(kl_slice(&part, a, LIST(1, 0), LIST(2, 3), LIST(1, 1), cpu(), &err));
     EXPECT_OK(kl_as_strided(&out, part, LIST(3), STRIDES(-1), 2, cpu(), &err));
     EXPECT_I32(out, SHAPE(3), 5, 4, 3);

@@ -54,7 +54,7 @@ static const struct {
     const char *name;
     kl_binary_fn *build;
 } other_binaries[] = {NAMED(kl_matmul), NAMED(kl_inner)};
-static const int dims[] = {37, 41}; /* several vectors of any width, and a ragged end */
+static const int dims[] = {37, 41}; /* several vectors of any width, and a tail */
 
 enum kind { ELEMENTWISE, UNARY, BINARY, REDUCTION };
 struct call {

@@ -160,8 +160,8 @@ static void two_devices(void **state) {
 
 /* ---- nothing is written or handed on too early ---- */
 
-/* The device has not run yet what reads a block of the host: no result of the CPU goes there, by
- * donation or from the pool. */
+/* The device has not yet run a kernel that reads a block of the host: no result of the CPU may be
+ * written there, by donation or from the pool. */
 static void the_device_still_reads(void **state) {
     struct kl_stream *s[3];
     t_streams("gcc", s);

@@ -165,8 +165,8 @@ static void no_kernel(void **state) {
     kl_error_release(err);
 }
 
-/* Operands that are stored the other way round are walked by blocks, and strips beside them: every
- * element once, and right. */
+/* Transposed operands are walked by tiles, and by strips at the edges: every element is read once,
+ * and correctly. */
 static void turned(void **state) {
     enum { A = 3, ROWS_3 = 16 * 7 + 5, COLS_3 = 16 * 9 + 11, N_3 = A * ROWS_3 * COLS_3 };
     float *x = malloc(N_3 * sizeof *x), *y = malloc(N_3 * sizeof *y),
@@ -208,8 +208,8 @@ static void turned(void **state) {
     free(g);
 }
 
-/* Elements of every size, sides around those of patches and tasks, a broadcast operand beside; in
- * every variant. Each element is its own number, modulo its range. */
+/* Elements of every size, with sides around those of tiles and tasks, and a broadcast operand, in
+ * every variant. Each element is its own number, modulo the range of its type. */
 static void turned_sizes(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_U32, KL_U64};
     static const int sides[] = {32, 33, 47, 48, 127, 128, 129, 161};

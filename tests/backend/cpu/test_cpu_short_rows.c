@@ -20,7 +20,7 @@ static const struct {
     enum kl_op_id op;
     const void *params;
     bool reduces;
-    int out; /* a dtype; -1: that of the input */
+    int out; /* a dtype; -1 stands for the dtype of the input */
 } cases[] = {
     {KL_OP_SUM, &last, true, -1},         {KL_OP_PROD, &last, true, -1},
     {KL_OP_MAX, &last, true, -1},         {KL_OP_MIN, &last, true, -1},

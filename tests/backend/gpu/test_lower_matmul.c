@@ -40,7 +40,7 @@ static void every_dtype_and_way(void **state) {
                       (enum lie)lie, (enum lie)((lie + s) % N_LIES), PLAIN);
 }
 
-/* Enough tiles for each size of tile, ragged at every edge. */
+/* Enough tiles for each size of tile, with partial tiles at every edge. */
 static void large(void **state) {
     check(KL_F32, 0, NULL, 700, 37, 900, DENSE, DENSE, PLAIN);
     check(KL_F32, 0, NULL, 1500, 19, 1460, DENSE, TRANSPOSED, PLAIN);
