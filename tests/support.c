@@ -64,7 +64,7 @@ const char *kl_test_path(const char *name) {
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* What PoCL and the compiler in it never give back is not ours to mend. */
+/* PoCL and its compiler keep some memory for ever; their leaks are not Keel's. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) {
     return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";

@@ -1,4 +1,4 @@
-/* support.h - what every test file includes: cmocka and the few things tests share. */
+/* support.h - what every test file includes: cmocka and helpers that all tests share. */
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,15 +13,17 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* Whether this stage of the tests runs only a sample of `what`: "kernels" (cases of which each
- * compiles kernels of its own) or "cpu" (cases of the CPU's kernels), whichever KEEL_TEST_SAMPLE
- * names. Without that variable every case runs. CONTRIBUTING.md says which stage runs which. */
+/* Whether this stage of the tests runs only a sample of `what`, because KEEL_TEST_SAMPLE names it.
+ * `what` is "kernels" (cases that compile kernels of their own) or "cpu" (cases of the CPU's
+ * kernels). Without that variable every case runs. CONTRIBUTING.md says which stage samples
+ * what. */
 bool kl_test_samples(const char *what);
-/* Whether the next case runs: always, but in a sample about one in `one_in`, drawn by
- * KEEL_TEST_SEED (a number, 1 unless set). The program says at its end how many did. */
+/* Whether the next case runs. In a sample about one case in `one_in` runs, drawn by KEEL_TEST_SEED
+ * (a number, 1 unless set); otherwise every case runs. At its end the program prints how many cases
+ * ran. */
 bool kl_test_takes(const char *what, unsigned one_in);
 
 /* A fresh directory for files of this test process, removed at exit. */
 const char *kl_test_dir(void);
-/* kl_test_dir()/name, in a static buffer that the next 8 calls leave alone. */
+/* The path kl_test_dir()/name, in a static buffer that the next 8 calls do not overwrite. */
 const char *kl_test_path(const char *name);

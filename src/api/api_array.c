@@ -1,4 +1,4 @@
-/* api_array.c - mlx/c/array.h: making arrays, and asking what they are. Reading elements is in
+/* api_array.c - mlx/c/array.h: making arrays and reading their properties. Reading elements is in
  * api_array_data.c, printing in api_tostring.c. */
 #include "api/handles.h"
 
@@ -107,7 +107,7 @@ int mlx_array_set_complex(mlx_array *arr, float real_val, float imag_val) {
 }
 
 /* ---- arrays from memory ---- */
-/* Everything the caller says about his memory that can be wrong. */
+/* Checks everything that the caller says about the memory. */
 static void check_data(struct kl_call *c, const void *data, const int *shape, int dim,
                        mlx_dtype dtype) {
     int64_t size = 1;
@@ -126,7 +126,8 @@ static void check_data(struct kl_call *c, const void *data, const int *shape, in
         kl_fail(&c->err, KL_EARG, "data is NULL and the shape has %lld elements", (long long)size);
 }
 
-/* kl_array_new_data takes NULL as "uninitialised"; without elements any address will do. */
+/* kl_array_new_data takes NULL as "uninitialised". An array without elements needs a non-NULL
+ * address, which is never read. */
 static const void *some_address(const void *data) {
     return data ? data : "";
 }
@@ -150,8 +151,8 @@ int mlx_array_set_data(mlx_array *arr, const void *data, const int *shape, int d
     return kl_call_end(&c, arr, out);
 }
 
-/* The box comes first: once the array has taken the memory, dropping it would call dtor, and the
- * caller of a failed call still owns what he gave. */
+/* The box is made first: once the array owns the memory, releasing the array would call dtor, but
+ * after a failed call the caller still owns the memory. */
 static mlx_array new_managed(const char *func, void *data, const int *shape, int dim,
                              mlx_dtype dtype, void *payload, void (*dtor)(void *)) {
     struct kl_call c = {.func = func};
@@ -178,8 +179,8 @@ mlx_array mlx_array_new_data_managed_payload(void *data, const int *shape, int d
     return new_managed(__func__, data, shape, dim, dtype, payload, dtor);
 }
 
-/* ---- what an array is ---- */
-/* The array's tensor; NULL, and the error raised, for an empty handle. */
+/* ---- facts about an array ---- */
+/* The array's tensor. For an empty handle it is NULL, and the error is raised. */
 static const struct kl_tensor *tensor_of(const char *func, mlx_array arr) {
     struct kl_call c = {.func = func};
     struct kl_array *a = kl_in(&c, arr, "arr");
@@ -235,7 +236,7 @@ mlx_dtype mlx_array_dtype(const mlx_array arr) {
     return t ? (mlx_dtype)t->dtype : (mlx_dtype)0;
 }
 
-/* ---- what bindings ask ---- */
+/* ---- functions for language bindings ---- */
 static int layout_has(const char *func, bool *res, mlx_array arr, unsigned flag) {
     struct kl_call c = kl_call_begin(func, res);
     struct kl_array *a = kl_in(&c, arr, "arr");

@@ -1,5 +1,5 @@
 /* api_array_data.c - mlx/c/array.h: evaluating arrays and reading their elements. Nothing here
- * converts: bytes are handed out as the type in the function's name, if the width is the same. */
+ * converts: bytes are read as the type in the function's name, if the width is the same. */
 #include "api/handles.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ int _mlx_array_wait(const mlx_array arr) {
     return kl_call_end_plain(&c);
 }
 
-/* The array, or NULL with the error noted when its elements are not `width` bytes wide. */
+/* The array, or NULL with the error noted when the array's elements are not `width` bytes wide. */
 static struct kl_array *in_of_width(struct kl_call *c, mlx_array arr, size_t width) {
     struct kl_array *a = kl_in(c, arr, "arr");
     if (c->err) return NULL;
@@ -43,7 +43,7 @@ static int item(const char *func, void *res, mlx_array arr, size_t width) {
 }
 
 int mlx_array_item_bool(bool *res, const mlx_array arr) {
-    uint8_t byte = 0; /* any byte may stand there; a bool holds only 0 and 1 */
+    uint8_t byte = 0; /* the byte may have any value, but a bool in C holds only 0 and 1 */
     int rc = item(__func__, res ? &byte : NULL, arr, sizeof byte);
     if (rc == 0) *res = byte != 0;
     return rc;

@@ -1,16 +1,17 @@
 /* api_closure.c - mlx/c/closure.h: making closures and calling them.
  *
- * A call hands the caller's input handles through, gives the function empty result handles, and
- * takes what is in them. Nothing of the library is held meanwhile but those results, so a handler
- * that longjmps out of the function costs at most what it had already put there. */
+ * A call passes the caller's input handles on, gives the function empty result handles, and takes
+ * their contents. The library holds nothing else during the call, so a handler that longjmps out of
+ * the function leaks at most the results that it had already stored. */
 #include "api/closure.h"
 
 #include "base/alloc.h"
 
 typedef void
-any_fn(void); /* how functions of the user are kept; they are called as what they are */
+/* the type in which functions of the user are stored; each is cast back before it is called */
+any_fn(void);
 
-/* ---- what all kinds share; handles are passed as their ctx ---- */
+/* ---- what all kinds share; a handle is passed as its ctx ---- */
 struct kl_closure *kl_in_closure(struct kl_call *c, void *ctx, const char *what) {
     const struct kl_closure_box *box = ctx;
     if (box) return box->closure;
@@ -63,7 +64,8 @@ static int set(const char *func, void **ctx, void *src) {
     return kl_call_end_plain(&c);
 }
 
-/* Notes what is wrong with the outcome of a function: its code, or a result it left empty. */
+/* Notes what is wrong after a call of the user's function: its code, or a result that is still
+ * empty. */
 static void check_outcome(struct kl_call *c, int rc, const void *made_ctx) {
     if (c->err) return;
     if (rc)
@@ -72,7 +74,7 @@ static void check_outcome(struct kl_call *c, int rc, const void *made_ctx) {
         kl_fail(&c->err, KL_ECALLBACK, "closure returned 0 and left a result empty");
 }
 
-/* Assigns the list that a function made; `made` and what is in it are taken. */
+/* Assigns the list that a function made. `made` and its contents are taken. */
 static void assign(const struct kl_vec_kind *kind, void **ctx, struct kl_vec *made) {
     if (*ctx) {
         kl_vec_move(kind, *ctx, made);
@@ -127,7 +129,7 @@ mlx_closure mlx_closure_new_unary(int (*fun)(mlx_array *, const mlx_array)) {
     return (mlx_closure){new_closure(__func__, KL_CLOSURE_UNARY, (any_fn *)fun, NULL, NULL)};
 }
 
-/* Calls a function of one array. Its input is a borrowed handle, whose box may lie here. */
+/* Calls a function of one array. Its input is a borrowed handle, whose box may be on the stack. */
 static int call_unary(struct kl_call *c, const struct kl_closure *f, mlx_vector_array *made,
                       mlx_vector_array input) {
     const struct kl_vec *in = input.ctx;

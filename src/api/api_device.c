@@ -1,4 +1,4 @@
-/* api_device.c - mlx/c/device.h. A device handle is only a name: the device need not be there. */
+/* api_device.c - mlx/c/device.h. A device handle is only a name: the device need not exist. */
 #include "api/handles.h"
 
 #include <stdio.h>
@@ -116,7 +116,7 @@ int mlx_device_count(int *count, mlx_device_type type) {
 
 /* ---- facts ---- */
 struct info_box {
-    const struct kl_device_fact *facts; /* n; immortal */
+    const struct kl_device_fact *facts; /* n facts; never freed */
     size_t n;
 };
 
@@ -147,7 +147,7 @@ static const struct info_box *in_info(struct kl_call *c, mlx_device_info info) {
     return info.ctx;
 }
 
-/* The fact of a key; NULL when there is none, or with the error noted. */
+/* The fact with the given key. NULL when there is none, or with the error noted. */
 static const struct kl_device_fact *find(struct kl_call *c, mlx_device_info info, const char *key) {
     const struct info_box *box = in_info(c, info);
     kl_need(c, key, "key");
@@ -163,7 +163,7 @@ int mlx_device_info_has_key(bool *exists, mlx_device_info info, const char *key)
     return kl_call_end_plain(&c);
 }
 
-enum { NOT_FOUND = 2 }; /* no error: the handler is not called */
+enum { NOT_FOUND = 2 }; /* not an error: the handler is not called */
 
 int mlx_device_info_is_string(bool *is_string, mlx_device_info info, const char *key) {
     struct kl_call c = kl_call_begin(__func__, is_string);

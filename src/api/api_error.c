@@ -1,9 +1,9 @@
-/* api_error.c - raising: the handler, the thread's last error, and what keel/error.h says about
- * both.
+/* api_error.c - raising errors: the handler, the thread's last error, and the functions of
+ * keel/error.h for both.
  *
- * The message goes to the handler from a buffer in kl_api_raise's own frame: a failing call
- * inside the handler replaces the thread's last error without pulling the text away, and a
- * handler that longjmps leaves nothing behind. */
+ * The handler gets the message from a buffer on the stack of kl_api_raise. So a failing call inside
+ * the handler replaces the thread's last error while the text stays valid, and a handler that
+ * longjmps leaks nothing. */
 #include <keel/error.h>
 #include <mlx/c/error.h>
 
@@ -18,7 +18,7 @@
 #include "base/fork_locks.h"
 #include "base/thread.h"
 
-/* ---- the public numbers are the internal ones ---- */
+/* ---- the public codes equal the internal ones ---- */
 #define KL_CODE(NAME, number, text) _Static_assert((int)KEEL_##NAME == (number), "keel/error.h");
 #include "base/error_list.def"
 #undef KL_CODE
@@ -53,7 +53,8 @@ static void print_and_exit(const char *msg, void *data) {
     exit(-1);
 }
 
-static struct kl_mutex handler_mu = KL_MUTEX_INIT;      /* leaf lock */
+/* a leaf lock: no other lock is taken while it is held */
+static struct kl_mutex handler_mu = KL_MUTEX_INIT;
 static struct handler handler = {.fn = print_and_exit}; /* guarded by handler_mu */
 
 __attribute__((constructor)) static void watch_fork(void) {
@@ -79,7 +80,7 @@ void keel_errors_return(void) {
 /* ---- the thread's last error ---- */
 static _Thread_local struct {
     struct kl_error *error; /* owned */
-    const char *func;       /* names an error that names nothing itself */
+    const char *func;       /* the API function, for an error that names no operation itself */
     bool released_at_exit;
 } last;
 
@@ -99,7 +100,7 @@ void kl_api_forget_error(void) {
     last_release(NULL);
 }
 
-/* Whether the message already opens with the name of the operation. */
+/* Whether the message already begins with the name of the operation. */
 static bool says_op(const struct kl_error *e) {
     size_t n = strlen(e->op);
     return strncmp(e->message, e->op, n) == 0 && e->message[n] == ':';

@@ -3,11 +3,11 @@
 #pragma once
 #include "base/error.h"
 
-/* Delivers e (taken; never NULL) for the API function `func`: the error counts as seen, becomes the
- * calling thread's last one, and is given to the handler, which is called last, with no lock and no
- * memory held: it may longjmp. An error that names no operation is named after func. While a
- * callback of a reader is being captured (base/capture.h) it goes there, not to the handler.
- * Returns 1, what a failing function returns. */
+/* Delivers e, which is taken and never NULL, for the API function `func`. The error counts as
+ * reported, becomes the calling thread's last error, and is given to the handler. The handler is
+ * called last, with no lock and no memory held, so it may longjmp. An error that names no operation
+ * gets the name func. While a callback of a reader is captured (base/capture.h) the error goes
+ * there instead of to the handler. Returns 1, the return value of a failing function. */
 int kl_api_raise(const char *func, struct kl_error *e);
 
 /* Drops the calling thread's last error; for tests that count live memory. */

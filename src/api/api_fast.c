@@ -1,4 +1,5 @@
-/* api_fast.c - mlx/c/fast.h: kernels of the user in CUDA C++; those in Metal, for which there is no device. */
+/* api_fast.c - mlx/c/fast.h: kernels of the user in CUDA C++, and those in Metal, which always fail
+ * because there is no Metal device. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,13 +24,13 @@ int mlx_fast_scaled_dot_product_attention(mlx_array *res, const mlx_array querie
     return kl_call_end(&c, res, out);
 }
 
-/* ---- configs: what the handles of both kinds point to ---- */
+/* ---- configs, to which the handles of both kinds point ---- */
 struct config {
-    struct kl_kernel_use use; /* outs and templates: owned lists of owned shapes and names */
+    struct kl_kernel_use use; /* outs and templates are owned lists, with owned shapes and names */
     bool verbose;
 };
 
-/* Lists grow by one: they are short. */
+/* The lists grow by one entry at a time, because they are short. */
 static struct kl_out_spec *outs_of(struct config *cfg) {
     return (struct kl_out_spec *)cfg->use.outs;
 }

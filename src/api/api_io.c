@@ -1,5 +1,5 @@
-/* api_io.c - mlx/c/io.h and io_types.h: files and custom readers. A reader's handle points to its
- * source (io/io.h), which arrays loaded through it share. */
+/* api_io.c - mlx/c/io.h and io_types.h: files and custom readers. The handle of a reader points to
+ * its source (io/io.h), which is shared with the arrays loaded through it. */
 
 #include "api/handles.h"
 #include "base/alloc.h"
@@ -77,7 +77,8 @@ int mlx_io_writer_free(mlx_io_writer io) {
     return 0;
 }
 
-/* ---- loading; the source is a reference of the callee's, NULL with the error noted ---- */
+/* ---- loading ----
+ * The loaders take a reference to the source, which is NULL when an error is noted. */
 static struct kl_source *open_file(struct kl_call *c, const char *file) {
     struct kl_source *src = NULL;
     kl_need(c, file, "file");
@@ -121,7 +122,7 @@ static void file_to_maps(struct kl_call *c, struct kl_file *f, struct kl_map *te
         kl_map_insert(metadata, f->metadata[i].key, f->metadata[i].value, &c->err);
 }
 
-/* Gives *ctx the content of `made` (taken). */
+/* Moves the content of `made` (taken) into *ctx. */
 static void assign_map(void **ctx, struct kl_map *made) {
     if (*ctx) {
         kl_map_move(*ctx, made);

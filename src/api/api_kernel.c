@@ -38,7 +38,8 @@ int keel_kernel_free(keel_kernel kernel) {
 
 /* ---- configs ---- */
 
-/* What the layers below take. Lists of the config's lengths, of kl_malloc. */
+/* A config in the form that the layers below take. The lists have the config's lengths and are made
+ * by kl_malloc. */
 struct use {
     struct kl_kernel_use v;
     struct kl_out_spec *outs;
@@ -91,7 +92,7 @@ static void use_init(struct kl_call *c, struct use *u, const keel_kernel_config 
                                   .shared_bytes = from->shared_bytes};
 }
 
-/* The inputs; an empty handle where there are none. */
+/* The inputs; an empty handle is allowed for a kernel without inputs. */
 static const struct kl_vec *in_inputs(struct kl_call *c, const struct kl_kernel *k,
                                       mlx_vector_array inputs) {
     static const struct kl_vec none = {0};

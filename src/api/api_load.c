@@ -65,7 +65,7 @@ static void need_format(struct kl_call *c, int format) {
         kl_fail(&c->err, KL_EARG, "format is %d, not one of enum keel_format", format);
 }
 
-/* Opens src (taken; NULL when c has an error). */
+/* Opens src, which is taken; it is NULL when c has an error. */
 static keel_file open_source(struct kl_call *c, struct kl_source *src, enum keel_format format) {
     struct kl_file *f = NULL;
     if (!c->err) kl_file_open(&f, src, (enum kl_format)format, &c->err);
@@ -157,7 +157,7 @@ int keel_file_load(mlx_array *res, keel_file file, const char *name, keel_load l
     return kl_call_end(&c, res, out);
 }
 
-/* A map of lazy arrays of everything in f; NULL with the error noted. */
+/* A map of lazy arrays of all tensors in f; NULL with the error noted. */
 static struct kl_map *load_all(struct kl_call *c, struct kl_file *f, struct kl_load *load) {
     struct kl_map *map = kl_map_new(KL_MAP_ARRAYS, &c->err);
     for (size_t i = 0; map && i < f->n && !c->err; i++) {

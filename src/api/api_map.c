@@ -1,11 +1,12 @@
-/* api_map.c - mlx/c/map.h: handles on tables (map.c) and their iterators. */
+/* api_map.c - mlx/c/map.h: handles on tables (map.c) and on their iterators. */
 #include "api/handles.h"
 
 #include "base/alloc.h"
 
-enum { NOT_FOUND = 2 }; /* also "end"; no error: the handler is not called */
+/* also for the end of an iteration; not an error: the handler is not called */
+enum { NOT_FOUND = 2 };
 
-/* ---- what both kinds share; handles are passed as their ctx ---- */
+/* ---- what both kinds share; a handle is passed as its ctx ---- */
 static void *new_map(const char *func, enum kl_map_kind kind) {
     struct kl_call c = {.func = func};
     struct kl_map *m = kl_map_new(kind, &c.err);
@@ -25,17 +26,17 @@ static int set(const char *func, enum kl_map_kind kind, void **ctx, void *src) {
     return kl_call_end_plain(&c);
 }
 
-/* NULL: not there (or the error noted). */
+/* The entry with the given key. NULL when there is none, or with the error noted. */
 static const struct kl_map_entry *find(struct kl_call *c, void *ctx, const char *key) {
     const struct kl_map *m = kl_in_map(c, ctx, "map");
     kl_need(c, key, "key");
     return c->err ? NULL : kl_map_find(m, key);
 }
 
-/* ---- iterators: a place in a table, which they keep alive ---- */
+/* ---- iterators: a position in a table, which the iterator keeps alive ---- */
 struct iterator {
-    struct kl_map *map; /* one reference */
-    size_t next;        /* the entry that comes next */
+    struct kl_map *map; /* one owned reference */
+    size_t next;        /* the number of the next entry */
 };
 
 static struct iterator *iterator_new(const char *func, void *ctx) {
@@ -56,7 +57,7 @@ static int iterator_free(struct iterator *it) {
     return 0;
 }
 
-/* NULL: at the end (or the error noted). Does not move on. */
+/* The entry at the iterator, which does not advance. NULL at the end, or with the error noted. */
 static const struct kl_map_entry *iterator_at(struct kl_call *c, const struct iterator *it) {
     if (!it) kl_fail(&c->err, KL_EARG, "the iterator is an empty handle");
     return !c->err && it->next < it->map->n ? &it->map->entries[it->next] : NULL;

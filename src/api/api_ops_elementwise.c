@@ -1,5 +1,5 @@
-/* api_ops_elementwise.c - mlx/c/ops.h: element-wise functions that are made of several operations or
- * have parameters. Those that are one operation each are in api_ops_math.c. */
+/* api_ops_elementwise.c - mlx/c/ops.h: element-wise functions that are composed of several
+ * operations or have parameters. Functions of a single operation are in api_ops_math.c. */
 #include <string.h>
 
 #include "api/api_ops.h"
@@ -54,7 +54,7 @@ int mlx_nan_to_num(mlx_array *res, const mlx_array a, float nan, mlx_optional_fl
     return kl_call_end(&c, res, out);
 }
 
-/* With tolerances. */
+/* Builders with tolerances. */
 typedef int close_fn(struct kl_array **out, struct kl_array *a, struct kl_array *b, double rtol,
                      double atol, bool equal_nan, struct kl_stream *s, struct kl_error **err);
 static int compare(const char *func, close_fn *build, mlx_array *res, mlx_array a, mlx_array b,

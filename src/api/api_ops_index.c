@@ -1,5 +1,5 @@
-/* api_ops_index.c - mlx/c/ops.h: reading and writing at indices. Whether an index is in range is
- * found out when the operation runs; here only handles are checked. */
+/* api_ops_index.c - mlx/c/ops.h: reading and writing at indices. Only handles are checked here;
+ * whether an index is in range is found out when the operation runs. */
 #include "api/api_ops.h"
 
 /* ---- reading ---- */
@@ -51,7 +51,7 @@ int mlx_take_along_axis(mlx_array *res, const mlx_array a, const mlx_array indic
     return take(__func__, kl_take_along_axis, res, a, indices, axis, s);
 }
 
-/* ---- slices that begin where an array says ---- */
+/* ---- slices whose starts are in an array ---- */
 int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start, const int *axes,
                       size_t axes_num, const int *slice_size, size_t slice_size_num,
                       const mlx_stream s) {
@@ -74,7 +74,7 @@ int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_arra
     return kl_call_end(&c, res, out);
 }
 
-/* ---- writing: all take indices, then what is written, then where along ---- */
+/* ---- writing: each function takes indices, then values, then the axes ---- */
 static int put(const char *func, kl_scatter_single_fn *build, mlx_array *res, mlx_array a,
                mlx_array indices, mlx_array values, int axis, mlx_stream s) {
     struct kl_call c = kl_call_begin(func, res);

@@ -1,5 +1,5 @@
-/* api_ops_math.c - mlx/c/ops.h and keel/ops.h: the element-wise functions of one and of two numbers that
- * base/op_list.def lists (its column `function` names them), where, and the matrix product. */
+/* api_ops_math.c - mlx/c/ops.h and keel/ops.h: the element-wise functions of one and of two numbers
+ * that base/op_list.def lists in its column `function`, where, and the matrix product. */
 #include <keel/ops.h>
 
 #include "api/api_ops.h"

@@ -1,4 +1,4 @@
-/* api_ops_products.c - mlx/c/ops.h: products made of others. */
+/* api_ops_products.c - mlx/c/ops.h: products that are composed of other operations. */
 #include "api/api_ops.h"
 
 int mlx_outer(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s) {

@@ -1,4 +1,5 @@
-/* api_ops_rearrange.c - mlx/c/ops.h: views by strides and bits, elements repeated and moved, matrices by their diagonals, windows. */
+/* api_ops_rearrange.c - mlx/c/ops.h: views by strides and bits, elements repeated and moved,
+ * matrices by their diagonals, windows. */
 #include "api/api_ops.h"
 #include "runtime/device.h"
 
@@ -56,7 +57,7 @@ int mlx_diagonal(mlx_array *res, const mlx_array a, int offset, int axis1, int a
     return kl_call_end(&c, res, out);
 }
 
-/* ---- elements repeated and moved ---- */
+/* ---- elements that are repeated or moved ---- */
 int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
             const int *low_pad_size, size_t low_pad_size_num, const int *high_pad_size,
             size_t high_pad_size_num, const mlx_array pad_value, const char *mode,
@@ -127,7 +128,8 @@ int mlx_meshgrid(mlx_vector_array *res, const mlx_vector_array arrays, bool spar
     return kl_call_end_list(&c, res, outs, n);
 }
 
-/* The call has no stream: the one on which an input will be made, else the default one. */
+/* The stream of a call that has no stream argument: the stream on which one of the inputs will be
+ * made, or the default stream. */
 static struct kl_stream *stream_for(const struct kl_vec *inputs, struct kl_error **err) {
     struct kl_stream *s = NULL;
     enum kl_device_type type;
@@ -152,7 +154,7 @@ int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
     return kl_call_end_list(&c, res, outs, n);
 }
 
-/* ---- slices joined with what is written, and places that a mask names ---- */
+/* ---- slices combined with an update, and places that a mask names ---- */
 static int slice_join(const char *func, kl_slice_join_fn *build, mlx_array *res, mlx_array src,
                       mlx_array update, const int *start, size_t start_num, const int *stop,
                       size_t stop_num, const int *strides, size_t strides_num, mlx_stream s) {

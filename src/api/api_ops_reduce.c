@@ -75,7 +75,7 @@ REDUCE_AXES(mlx_any_axes, kl_any_axes)
 REDUCE_AXES(mlx_logsumexp_axes, kl_logsumexp_axes)
 REDUCE_AXES(mlx_median, kl_median_axes)
 
-/* ---- softmax: its flag stands where keepdims does ---- */
+/* ---- softmax, whose flag has the position of keepdims ---- */
 int mlx_softmax(mlx_array *res, const mlx_array a, bool precise, const mlx_stream s) {
     return reduce(__func__, kl_softmax, res, a, precise, s);
 }

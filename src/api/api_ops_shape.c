@@ -1,5 +1,4 @@
-/* api_ops_shape.c - mlx/c/ops.h: making arrays, giving them other shapes, taking parts and joining
- * them. */
+/* api_ops_shape.c - mlx/c/ops.h: making arrays, changing their shape, slicing and joining. */
 #include "api/api_ops.h"
 
 /* ---- arrays from nothing ---- */
@@ -60,7 +59,7 @@ int mlx_arange(mlx_array *res, double start, double stop, double step, mlx_dtype
     return kl_call_end(&c, res, out);
 }
 
-/* ---- the same values, typed or laid out another way ---- */
+/* ---- the same values in another layout or dtype ---- */
 int mlx_copy(mlx_array *res, const mlx_array a, const mlx_stream s) {
     return kl_api_unary(__func__, kl_copy, res, a, s);
 }
@@ -143,7 +142,7 @@ int mlx_squeeze_axes(mlx_array *res, const mlx_array a, const int *axes, size_t 
     return kl_api_unary_ints(__func__, kl_squeeze_axes, res, a, axes, axes_num, s);
 }
 
-/* ---- parts of arrays, and arrays of parts ---- */
+/* ---- slices, joins and splits ---- */
 int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size_t start_num,
               const int *stop, size_t stop_num, const int *strides, size_t strides_num,
               const mlx_stream s) {
@@ -168,7 +167,7 @@ int mlx_slice_update(mlx_array *res, const mlx_array src, const mlx_array update
     return kl_call_end(&c, res, out);
 }
 
-/* Joining a list of arrays; the axis is bound by the two builders. */
+/* Joins a list of arrays; each of the two builders sets the axis. */
 typedef int join_fn(struct kl_array **out, struct kl_array *const *arrays, size_t n,
                     struct kl_stream *s, struct kl_error **err);
 typedef int join_axis_fn(struct kl_array **out, struct kl_array *const *arrays, size_t n, int axis,

@@ -1,4 +1,5 @@
-/* api_random.c - mlx/c/random.h. An empty key handle stands for the next key of the process. */
+/* api_random.c - mlx/c/random.h. An empty key handle stands for the next key of the calling
+ * thread's sequence. */
 #include "api/api_ops.h"
 
 /* ---- keys ---- */

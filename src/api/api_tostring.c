@@ -1,8 +1,9 @@
 /* api_tostring.c - mlx_array_tostring: arrays as text.
  *
  * The form is MLX's: nested brackets, one line per row of the last axis, rows indented to their
- * bracket, axes of more than 6 elements shown by 3 at each end. Numbers have 6 significant digits,
- * whatever the locale. Walks the axes with a counter per axis, so depth costs memory, not stack. */
+ * bracket, and 3 elements at each end of an axis of more than 6. Numbers have 6 significant digits
+ * in every locale. The walk keeps one counter per axis and does not recurse, so many axes cost
+ * memory, not stack. */
 #include "api/handles.h"
 
 #include <inttypes.h>
@@ -13,11 +14,11 @@
 
 enum { SHOWN_WHOLE = 6, SHOWN_AT_END = 3 };
 
-/* ---- text that grows ---- */
+/* ---- a text that grows ---- */
 struct text {
-    char *chars; /* n of cap, not terminated */
+    char *chars; /* n of cap bytes, without a 0 byte at the end */
     size_t n, cap;
-    bool failed; /* out of memory: appends do nothing from then on */
+    bool failed; /* out of memory: later appends do nothing */
 };
 
 static void put(struct text *t, const char *s, size_t n) {
@@ -44,8 +45,8 @@ static void put_repeated(struct text *t, char c, size_t n) {
     for (size_t i = 0; i < n; i++) put(t, &c, 1);
 }
 
-/* The separator that a locale puts into a number may be anything: what is no part of one becomes
- * '.'. */
+/* A locale may put any characters between the digits. Every character that cannot be part of a
+ * number becomes '.'. */
 static void put_number(struct text *t, double x) {
     char raw[48], clean[48];
     size_t n = 0;
@@ -93,7 +94,7 @@ static void put_element(struct text *t, enum kl_dtype dtype, const void *p) {
     case KL_F64: put_number(t, v.f64); return;
     case KL_C64:
         put_number(t, (double)v.f32[0]);
-        if (!(v.f32[1] < 0)) put_text(t, "+"); /* NaN and -0.0 too get their plus sign */
+        if (!(v.f32[1] < 0)) put_text(t, "+"); /* NaN and -0.0 also get a plus sign */
         put_number(t, (double)v.f32[1]);
         put_text(t, "j");
         return;
@@ -105,7 +106,8 @@ static void put_element(struct text *t, enum kl_dtype dtype, const void *p) {
 /* ---- nesting ---- */
 static const char lead[] = "array(";
 
-/* Between two elements of axis d: a comma, and behind rows a new line under their bracket. */
+/* The text between two elements of axis d: a comma, and between rows also a new line that is
+ * indented to their bracket. */
 static void put_separator(struct text *t, int d, int ndim) {
     put_text(t, ",");
     if (d == ndim - 1) {
@@ -117,12 +119,12 @@ static void put_separator(struct text *t, int d, int ndim) {
 }
 
 static void put_elements(struct text *t, const struct kl_tensor *a, const void *data,
-                         int *at /* one per axis */) {
+                         int *at /* one counter per axis */) {
     enum kl_dtype dtype = (enum kl_dtype)a->dtype;
     int64_t item_bytes = (int64_t)kl_dtype_size(dtype);
     const char *p = data;
-    int d = 0;        /* the axis that is open innermost */
-    bool down = true; /* whether axis d is to be opened now */
+    int d = 0;        /* the innermost axis that is open */
+    bool down = true; /* whether axis d is opened next */
     for (;;) {
         if (down && d < a->ndim && a->dims[d] > 0) {
             put_text(t, "[");
@@ -130,11 +132,11 @@ static void put_elements(struct text *t, const struct kl_tensor *a, const void *
             continue;
         }
         if (down && d < a->ndim)
-            put_text(t, "[]"); /* an empty axis ends the nesting, whatever comes behind it */
+            put_text(t, "[]"); /* an empty axis ends the nesting, whatever axes follow */
         else if (down)
             put_element(t, dtype, p);
         if (t->failed) return;
-        /* one element of axis d - 1 is done: go on there, or close it */
+        /* One element of axis d - 1 is complete: continue with the next one, or close the axis. */
         if (--d < 0) return;
         if (++at[d] == a->dims[d]) {
             put_text(t, "]");
@@ -171,7 +173,7 @@ int mlx_array_tostring(mlx_string *str, const mlx_array arr) {
         put_elements(&t, &a->t, data, at);
         put_text(&t, ", dtype=");
         put_text(&t, kl_dtype_name((enum kl_dtype)a->t.dtype));
-        put(&t, ")", 2); /* with the 0 byte */
+        put(&t, ")", 2); /* 2 bytes, with the 0 byte */
         if (t.failed) kl_fail_nomem(&c.err);
     }
     kl_free(at);

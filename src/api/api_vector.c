@@ -1,11 +1,11 @@
-/* api_vector.c - mlx/c/vector.h: one family of functions for four kinds of list. What a list is and
- * how its items are copied is in vec.c; here handles are checked and results assigned. */
+/* api_vector.c - mlx/c/vector.h: one set of functions for four kinds of list. vec.c defines the
+ * lists and how their items are copied; the functions here check handles and assign results. */
 #include "api/handles.h"
 
 #include "base/alloc.h"
 
-/* ---- what all kinds share; handles are passed as their ctx ---- */
-/* A new list of n elements as the caller gave them; NULL, and the error raised, on failure. */
+/* ---- what all kinds share; a handle is passed as its ctx ---- */
+/* A new list of n elements in the caller's form. On failure it is NULL, and the error is raised. */
 static void *new_of(const char *func, const struct kl_vec_kind *kind, const void *given, size_t n) {
     struct kl_call c = {.func = func};
     struct kl_vec *v = kl_vec_new(&c.err);
@@ -17,7 +17,8 @@ static void *new_of(const char *func, const struct kl_vec_kind *kind, const void
     return v;
 }
 
-/* Gives the list behind *ctx the items of `made` (taken), or raises what is noted in c. */
+/* Gives the list behind *ctx the items of `made` (taken), or raises the error that is noted in
+ * c. */
 static int end_with(struct kl_call *c, const struct kl_vec_kind *kind, void **ctx,
                     struct kl_vec *made) {
     if (!c->err && !*ctx) *ctx = kl_vec_new(&c->err);
@@ -28,7 +29,7 @@ static int end_with(struct kl_call *c, const struct kl_vec_kind *kind, void **ct
     return kl_call_end_plain(c);
 }
 
-/* ctx: where the result keeps its pointer; NULL when the result parameter is NULL. */
+/* ctx is where the result handle stores its pointer; NULL when the result parameter is NULL. */
 static int set(const char *func, const struct kl_vec_kind *kind, void **ctx, void *src) {
     struct kl_call c = kl_call_begin(func, ctx);
     const struct kl_vec *from = kl_in_vec(&c, src, "src");
@@ -60,7 +61,7 @@ static size_t size(const char *func, void *ctx) {
     return v ? v->n : 0;
 }
 
-/* The address of item idx; NULL, with the error noted, when there is none. */
+/* The address of item idx; NULL, with the error noted, when there is no such item. */
 static const void *item(struct kl_call *c, const struct kl_vec_kind *kind, void *ctx, size_t idx) {
     const struct kl_vec *v = kl_in_vec(c, ctx, "vec");
     if (c->err) return NULL;
@@ -69,7 +70,7 @@ static const void *item(struct kl_call *c, const struct kl_vec_kind *kind, void 
     return NULL;
 }
 
-/* ---- of arrays ---- */
+/* ---- lists of arrays ---- */
 mlx_vector_array mlx_vector_array_new(void) {
     return (mlx_vector_array){new_of(__func__, &kl_vec_of_arrays, NULL, 0)};
 }
@@ -117,7 +118,7 @@ int mlx_vector_array_get(mlx_array *res, const mlx_vector_array vec, size_t idx)
     return kl_call_end(&c, res, at ? kl_array_retain(*at) : NULL);
 }
 
-/* ---- of lists of arrays ---- */
+/* ---- lists of lists of arrays ---- */
 mlx_vector_vector_array mlx_vector_vector_array_new(void) {
     return (mlx_vector_vector_array){new_of(__func__, &kl_vec_of_vectors, NULL, 0)};
 }
@@ -170,7 +171,7 @@ int mlx_vector_vector_array_get(mlx_vector_array *res, const mlx_vector_vector_a
     return end_with(&c, &kl_vec_of_arrays, res ? &res->ctx : NULL, &made);
 }
 
-/* ---- of ints ---- */
+/* ---- lists of ints ---- */
 mlx_vector_int mlx_vector_int_new(void) {
     return (mlx_vector_int){new_of(__func__, &kl_vec_of_ints, NULL, 0)};
 }
@@ -219,7 +220,7 @@ int mlx_vector_int_get(int *res, const mlx_vector_int vec, size_t idx) {
     return kl_call_end_plain(&c);
 }
 
-/* ---- of strings ---- */
+/* ---- lists of strings ---- */
 mlx_vector_string mlx_vector_string_new(void) {
     return (mlx_vector_string){new_of(__func__, &kl_vec_of_strings, NULL, 0)};
 }

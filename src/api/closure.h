@@ -1,5 +1,5 @@
-/* closure.h - functions of the user as shared objects: what the closure handles of the C API point
- * to. One struct for all kinds; the kind of the handle says which type `fun` has. */
+/* closure.h - functions of the user as shared objects, to which the closure handles of the C API
+ * point. There is one struct for all kinds; the type of the handle says which type `fun` has. */
 #pragma once
 #include <stdatomic.h>
 #include <stdint.h>
@@ -11,9 +11,9 @@ enum kl_closure_form { KL_CLOSURE_PLAIN, KL_CLOSURE_PAYLOAD, KL_CLOSURE_UNARY };
 struct kl_closure {
     _Atomic(uint32_t) refs;
     enum kl_closure_form form;
-    void (*fun)(void);    /* cast to its type where it is called */
-    void *payload;        /* KL_CLOSURE_PAYLOAD: the last argument */
-    void (*dtor)(void *); /* called with payload by the last release; may be NULL */
+    void (*fun)(void);    /* cast back to its own type before it is called */
+    void *payload;        /* with KL_CLOSURE_PAYLOAD: the last argument of fun */
+    void (*dtor)(void *); /* called with payload at the last release; may be NULL */
 };
 
 struct kl_closure *kl_closure_retain(struct kl_closure *f);
@@ -22,5 +22,6 @@ void kl_closure_release(struct kl_closure *f); /* NULL is fine */
 struct kl_closure_box {
     struct kl_closure *closure; /* owned, never NULL */
 };
-/* NULL, with the error noted, when the handle (its ctx) is empty; borrowed otherwise. */
+/* The closure behind a handle (its ctx), borrowed. NULL, with the error noted, when the handle is
+ * empty. */
 struct kl_closure *kl_in_closure(struct kl_call *c, void *ctx, const char *what);

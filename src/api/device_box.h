@@ -1,10 +1,10 @@
-/* device_box.h - what streams need of device handles; the functions are in api_device.c. */
+/* device_box.h - the functions for device handles that streams need; api_device.c defines them. */
 #pragma once
 #include "api/handles.h"
 
-/* NULL, with the error noted, when the handle is empty. */
+/* The box behind a handle. NULL, with the error noted, when the handle is empty. */
 struct kl_device_box *kl_in_device(struct kl_call *c, mlx_device dev, const char *what);
-/* Assigns and ends the call, as kl_call_end does. */
+/* Assigns the device and ends the call, as kl_call_end does. */
 int kl_call_end_device(struct kl_call *c, mlx_device *res, enum kl_device_type type, int index);
-/* "Device(cpu, 0)"; as snprintf. */
+/* Writes a text such as "Device(cpu, 0)"; sizes and return value are as for snprintf. */
 int kl_device_text(char *text, size_t bytes, enum kl_device_type type, int index);

@@ -72,7 +72,7 @@ int kl_call_end_plain(struct kl_call *c) {
     return c->err ? kl_api_raise(c->func, c->err) : 0;
 }
 
-/* A builder that reports nothing and gives nothing would otherwise look like success. */
+/* A builder that reports no error and gives no result would otherwise look like success. */
 static void need_result(struct kl_call *c, const void *out) {
     if (!c->err && !out) kl_fail(&c->err, KL_EINTERNAL, "the operation gave no result");
 }

@@ -15,7 +15,9 @@ static uint64_t seed[2];
 
 static void seed_make(void) {
     if (getrandom(seed, sizeof seed, GRND_NONBLOCK) == (ssize_t)sizeof seed) return;
-    struct timespec t; /* no entropy yet: what an attacker on a file cannot know either */
+    /* no random bits are available yet; an attacker who wrote the file does not know the time of
+     * this call either */
+    struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     seed[0] = (uint64_t)t.tv_nsec * 0x9e3779b97f4a7c15u ^ (uintptr_t)&t;
     seed[1] = (uint64_t)t.tv_sec * 0xff51afd7ed558ccdu ^ (uintptr_t)&seed_make;
@@ -105,7 +107,8 @@ void kl_map_release(struct kl_map *m) {
     kl_free(m);
 }
 
-/* The slot of key: that of its entry, or the free one where it belongs. n_slots is not 0. */
+/* The slot of key: the one of its entry, or the free slot where its entry belongs. n_slots is not
+ * 0. */
 static uint32_t *slot_of(const struct kl_map *m, const char *key) {
     size_t i = hash(key) & (m->n_slots - 1);
     while (m->slots[i] && strcmp(m->entries[m->slots[i] - 1].key, key) != 0)
@@ -118,7 +121,7 @@ struct kl_map_entry *kl_map_find(const struct kl_map *m, const char *key) {
     return at ? &m->entries[at - 1] : NULL;
 }
 
-/* Room for one more entry, and an index that stays at most 3/4 full with it. */
+/* Makes space for one more entry, and for an index that is at most 3/4 full with it. */
 static int grow(struct kl_map *m, struct kl_error **err) {
     if (m->n == m->cap) {
         if (m->n >= UINT32_MAX / 4) return kl_fail(err, KL_ELIMIT, "a map takes 2^30 entries");

@@ -1,9 +1,9 @@
-/* map.h - tables from strings to arrays or strings, in insertion order: what the map handles of the
- * C API point to.
+/* map.h - tables from strings to arrays or strings, in insertion order. The map handles of the C
+ * API point to them.
  *
- * Entries lie in an array in the order of first insertion; an open-addressed index of entry numbers
- * finds them. Keys come from files and may be hostile, so the hash is keyed with random bits.
- * Reference-counted: iterators keep their table. */
+ * Entries are in an array in the order of first insertion; an index with open addressing holds
+ * entry numbers. Keys come from files and may be chosen by an attacker, so the hash is keyed with
+ * random bits. Tables are reference-counted: an iterator keeps its table. */
 #pragma once
 #include <stdatomic.h>
 #include <stddef.h>
@@ -15,25 +15,29 @@ enum kl_map_kind { KL_MAP_ARRAYS, KL_MAP_STRINGS };
 
 struct kl_map_entry {
     char *key;   /* owned */
-    void *value; /* struct kl_array * or char *, owned */
+    void *value; /* a struct kl_array * or a char *, owned */
 };
 
 struct kl_map {
     _Atomic(uint32_t) refs;
     enum kl_map_kind kind;
-    struct kl_map_entry *entries; /* n of cap */
+    struct kl_map_entry *entries; /* n of cap entries */
     size_t n, cap;
-    uint32_t *slots; /* entry number + 1, 0: free; n_slots is a power of 2 and > 4/3 n, or 0 */
+    /* entry number + 1, or 0 for a free slot; n_slots is a power of 2 and > 4/3 n, or 0 */
+    uint32_t *slots;
     size_t n_slots;
 };
 
-struct kl_map *kl_map_new(enum kl_map_kind kind, struct kl_error **err); /* NULL: out of memory */
+/* NULL when out of memory */
+struct kl_map *kl_map_new(enum kl_map_kind kind, struct kl_error **err);
 struct kl_map *kl_map_retain(struct kl_map *m);
 void kl_map_release(struct kl_map *m); /* NULL is fine */
-/* Copies key, copies or retains value; replaces the value of a key that is there. */
+/* Copies key, and copies or retains value. An existing key gets the new value. */
 int kl_map_insert(struct kl_map *m, const char *key, const void *value, struct kl_error **err);
-struct kl_map_entry *kl_map_find(const struct kl_map *m, const char *key); /* NULL: not there */
-/* Replaces the content by a copy of src's; nothing changes on failure. */
+/* NULL when there is no such key */
+struct kl_map_entry *kl_map_find(const struct kl_map *m, const char *key);
+/* Replaces the content by a copy of src's content. Nothing changes on failure. */
 int kl_map_copy(struct kl_map *m, const struct kl_map *src, struct kl_error **err);
-/* m drops its entries and gets those of from (of the same kind), which is empty then. */
+/* m drops its entries and gets the entries of `from`, a table of the same kind, which is empty
+ * afterwards. */
 void kl_map_move(struct kl_map *m, struct kl_map *from);

@@ -1,5 +1,5 @@
-/* api_support.h - what the tests of the C API share: a handler that remembers, checks of outcomes,
- * and short ways to make arrays and to look into them. */
+/* api_support.h - what the tests of the C API share: a handler that records errors, checks of
+ * outcomes, and short functions to make and to print arrays. */
 #pragma once
 #include "support.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- the handler of the tests ---- */
 static struct {
-    int n; /* calls so far */
+    int n; /* number of calls so far */
     char text[2048];
 } seen;
 
@@ -21,7 +21,7 @@ static inline void remember(const char *msg, void *data) {
     snprintf(seen.text, sizeof seen.text, "%s", msg);
 }
 
-static mlx_stream cpu; /* where everything runs */
+static mlx_stream cpu; /* the stream on which everything runs */
 
 static inline int api_setup(void **state) {
     (void)state;
@@ -44,7 +44,8 @@ static inline void check_ok(int rc, const char *call, const char *file, int line
 }
 #define OK(call) check_ok((call), #call, __FILE__, __LINE__)
 
-/* Exactly one error reached the handler since n_before, of this code and with this text in it. */
+/* Exactly one error has reached the handler since n_before, with this code and this text in its
+ * message. */
 static inline void check_error(int n_before, int code, const char *part, const char *call,
                                const char *file, int line) {
     keel_error_info e;
@@ -58,21 +59,21 @@ static inline void check_error(int n_before, int code, const char *part, const c
     if (!strstr(seen.text, part)) print_error("%s: no \"%s\" in: %s\n", call, part, seen.text);
     _assert_true(strstr(seen.text, part) != NULL, call, file, line);
 }
-/* The call returns 1 and reports once; its text contains `part`. */
+/* The call must return 1 and report one error, whose text contains `part`. */
 #define FAILS(call, code, part)                                            \
     do {                                                                   \
         int n_before_ = seen.n, rc_ = (call);                              \
         assert_int_equal(rc_, 1);                                          \
         check_error(n_before_, (code), (part), #call, __FILE__, __LINE__); \
     } while (0)
-/* The expression is 0, false or NULL, and reports once. */
+/* The expression must be 0, false or NULL, and report one error. */
 #define FAILS_ZERO(expr, code, part)                                       \
     do {                                                                   \
         int n_before_ = seen.n;                                            \
         assert_true((expr) == 0);                                          \
         check_error(n_before_, (code), (part), #expr, __FILE__, __LINE__); \
     } while (0)
-/* The call returns 2 and reports nothing. */
+/* The call must return 2 and report nothing. */
 #define NOT_FOUND(call)                      \
     do {                                     \
         int n_before_ = seen.n;              \
@@ -80,7 +81,8 @@ static inline void check_error(int n_before, int code, const char *part, const c
         assert_int_equal(seen.n, n_before_); \
     } while (0)
 
-/* fn leaves as many heap blocks the third time as before; the first ones may fill caches. */
+/* The third call of fn must leave as many heap blocks as there were before; the first calls may
+ * fill caches. */
 static inline void assert_no_leak(void (*fn)(void)) {
     fn();
     fn();
@@ -118,7 +120,7 @@ static inline mlx_array of_floats(const float *values, const int *shape, int dim
     of_floats((const float[]){__VA_ARGS__}, \
               (const int[]){(int)(sizeof((const float[]){__VA_ARGS__}) / sizeof(float))}, 1)
 
-/* 0, 1, ... in int32, of shape (rows, columns). */
+/* The numbers 0, 1, ... in int32, of shape (rows, columns). */
 static inline mlx_array grid(int rows, int columns) {
     int values[256];
     assert_true(rows * columns <= 256);
@@ -126,7 +128,7 @@ static inline mlx_array grid(int rows, int columns) {
     return of_ints(values, LIST(rows, columns), 2);
 }
 
-/* What mlx_array_tostring says, in a buffer that the next 4 calls leave alone. */
+/* The text that mlx_array_tostring gives, in a buffer that the next 4 calls do not overwrite. */
 static inline const char *text_of(mlx_array a) {
     static char ring[4][8192];
     static unsigned next;

@@ -1,4 +1,5 @@
-/* Handles on arrays, arrays from values and memory, and what arrays say of themselves. */
+/* test_api_array.c - handles on arrays, arrays from values and from memory, and the properties of
+ * arrays. */
 #include "api_support.h"
 
 /* ---- handles ---- */

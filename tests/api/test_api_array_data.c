@@ -1,4 +1,5 @@
-/* Items and addresses: every width, never a conversion, never a read past the end. */
+/* test_api_array_data.c - reading items and addresses: every width, no conversion, no read past the
+ * end. */
 #include "api_support.h"
 
 /* One element. */

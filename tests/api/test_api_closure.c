@@ -1,4 +1,4 @@
-/* Closures of every kind: what they get, what they give, and who owns what. */
+/* test_api_closure.c - closures of every kind: their arguments, their results, and ownership. */
 #include "api_support.h"
 
 static int payload = 42, n_dtor;

@@ -1,5 +1,5 @@
-/* mlx_cuda_is_available with the fake driver of tests/backend/cuda, without it, and on other devices.
- * Each case in a process of its own, since devices are opened once. */
+/* test_api_cuda.c - mlx_cuda_is_available with the fake driver of tests/backend/cuda, without it,
+ * and on other devices. Each case runs in a process of its own, since devices are opened once. */
 #include "api_support.h"
 
 #include <libgen.h>

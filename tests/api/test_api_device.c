@@ -1,4 +1,4 @@
-/* Devices and what is known of them. */
+/* test_api_device.c - devices and the facts about them. */
 #include "api_support.h"
 
 static const mlx_device no_device = {NULL};

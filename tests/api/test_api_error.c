@@ -1,4 +1,5 @@
-/* The error handler, the thread's last error, errors of arrays: mlx/c/error.h and keel/error.h. */
+/* test_api_error.c - the error handler, the thread's last error, errors of arrays: mlx/c/error.h
+ * and keel/error.h. */
 #include "api_support.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
-/* mlx/c/fast.h: configs, what is refused where there is no CUDA (the simulated device unless KEEL_TEST_GPU says otherwise), and with
- * KEEL_TEST_GPU=cuda kernels in CUDA C++ on that device. */
+/* test_api_fast.c - mlx/c/fast.h: configs; calls that are rejected where there is no CUDA (the
+ * simulated device, or the one that KEEL_TEST_GPU names); and with KEEL_TEST_GPU=cuda kernels in
+ * CUDA C++ on that device. */
 #include <keel/kernel.h>
 #include <math.h>
 #include <unistd.h>
@@ -322,7 +323,8 @@ static void test_cuda_values(void **state) {
     mlx_array_free(t);
 }
 
-/* Half types, cooperative groups (with the toolkit's headers), an initial value, and more shared memory than every kernel has. */
+/* Half types, cooperative groups (with the toolkit's headers), an initial value, and more shared
+ * memory than every kernel has. */
 static void test_cuda_facilities(void **state) {
     if (!on_cuda) return;
     mlx_array x = mlx_array_new();

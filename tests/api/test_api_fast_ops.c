@@ -1,4 +1,4 @@
-/* Norms and rotary position embedding through the C API. */
+/* test_api_fast_ops.c - norms and rotary position embedding through the C API. */
 #include "api_support.h"
 
 static void test_norms(void **state) {

@@ -1,5 +1,5 @@
-/* Files and custom readers through the C API. What the formats do in detail is tested in
- * tests/io. */
+/* test_api_io.c - files and custom readers through the C API. tests/io has the tests of the
+ * formats. */
 #include "api_support.h"
 
 /* ---- a reader and writer over memory, with faults ---- */

@@ -1,4 +1,5 @@
-/* Custom kernels in the common dialect, through the public API, on a real device (KEEL_TEST_GPU: opencl unless set; cuda). */
+/* test_api_kernel.c - custom kernels in the common dialect, through the public API, on a real
+ * device (KEEL_TEST_GPU: opencl unless set; cuda). */
 #include <keel/kernel.h>
 #include <limits.h>
 #include <math.h>
@@ -426,7 +427,8 @@ static void test_many_raises(void **state) {
 
 /* ---- kernels never run on what has failed ---- */
 
-/* The kernel leaves a trace where no kernel should write: in an input, which shows whether it has run. */
+/* The kernel leaves a trace where no kernel should write: in an input, which shows whether it has
+ * run. */
 static void run_behind(int n_gathers, bool fails, mlx_stream s, mlx_array table) {
     mlx_array good_index = INTS(1, 2, 3), bad_index = INTS(1, 99, 3);
     mlx_array in[12], sum = mlx_array_new(), trace = mlx_array_new();
@@ -465,7 +467,8 @@ static void run_behind(int n_gathers, bool fails, mlx_stream s, mlx_array table)
     mlx_array_free(bad_index);
 }
 
-/* One guard, several that are merged for the kernel, and so many that they were merged before; on the stream of the gathers and on another. */
+/* One guard, several that are merged for the kernel, and so many that they were merged before; on
+ * the stream of the gathers and on another. */
 static void test_guards(void **state) {
     mlx_array table = iota(16);
     for (int n = 1; n <= 12; n++)
@@ -563,8 +566,9 @@ static size_t most_shared(mlx_array x) {
     return strtoul(strstr(seen.text, "this device has ") + strlen("this device has "), NULL, 10);
 }
 
-/* What only the compiled kernel tells: memory that its source declares, with or without what the call asks for. The operation fails alone, with what it
- * wanted and what there is; those beside it in the command buffer run. */
+/* What only the compiled kernel tells: memory that its source declares, with or without what the
+ * call asks for. The operation fails alone, with what it wanted and what there is; those beside it
+ * in the command buffer run. */
 static void test_limits_of_kernels(void **state) {
     mlx_array x = INTS(1, 2, 3), before = mlx_array_new(), after = mlx_array_new();
     size_t has = most_shared(x);
@@ -638,8 +642,9 @@ static void test_limits_of_groups(void **state) {
             port->ops = ops;
         }
     } else {
-        /* 240 values that all live until the end, in 1024 threads: 65536 registers are not enough. CUDA's compiler knows the size of the group
-         * (__launch_bounds__) and keeps the values in memory, so that every kernel of the dialect fits. */
+        /* 240 values that all live until the end, in 1024 threads: 65536 registers are not enough.
+         * CUDA's compiler knows the size of the group (__launch_bounds__) and keeps the values in
+         * memory, so that every kernel of the dialect fits. */
         static char source[40000];
         size_t n = 0, room = sizeof source;
         for (int i = 0; i < 240; i++)
@@ -860,7 +865,8 @@ static void test_allocations(void **state) {
     fail_msg("no end of allocations");
 }
 
-/* Running, each allocation failing in turn: either the array fails with "out of memory", or it has its value. */
+/* Running, each allocation failing in turn: either the array fails with "out of memory", or it has
+ * its value. */
 static void test_allocations_of_runs(void **state) {
     mlx_array x = INTS(1, 2, 3);
     mlx_vector_array in = ARRAYS(x);

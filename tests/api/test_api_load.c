@@ -1,5 +1,5 @@
 /* test_api_load.c - keel/load.h: listing, loading, progress, cancelling, readers with codes, .npz,
- * bad calls. */
+ * bad arguments. */
 #include <keel/load.h>
 
 #include "api/api_support.h"

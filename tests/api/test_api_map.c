@@ -1,4 +1,4 @@
-/* Tables and their iterators. */
+/* test_api_map.c - tables and their iterators. */
 #include "api_support.h"
 
 static const mlx_map_string_to_array no_arrays = {NULL};

@@ -1,4 +1,4 @@
-/* The memory figures and limits. */
+/* test_api_memory.c - the numbers of bytes in use, and the limits. */
 #include "api_support.h"
 
 static size_t figure(int (*get)(size_t *)) {

@@ -1,4 +1,4 @@
-/* Metal is not there, and says so. */
+/* test_api_metal.c - the functions for Metal say that there is no Metal. */
 #include "api_support.h"
 
 static void test_not_available(void **state) {

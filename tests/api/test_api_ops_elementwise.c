@@ -1,4 +1,5 @@
-/* Elementary functions, rounding, bits and questions through the C API: each with good and bad arguments. What they compute in every case is tested in tests/ops. */
+/* test_api_ops_elementwise.c - elementary functions, rounding, bits and tests of values through the
+ * C API, each with good and bad arguments. tests/ops has the tests of their values. */
 #include <math.h>
 
 #include "api_support.h"

@@ -1,4 +1,5 @@
-/* Reading and writing at indices through the C API, with indices in range and out of it. */
+/* test_api_ops_index.c - reading and writing at indices through the C API, with indices inside and
+ * outside of their range. */
 #include "api_support.h"
 
 /* r, evaluated, fails for `index` at `position` along an axis of `size`. */

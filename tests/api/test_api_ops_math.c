@@ -1,5 +1,5 @@
-/* The element-wise operations and the matrix product through the C API: each with good and bad
- * arguments. What they compute in every case is tested in tests/ops. */
+/* test_api_ops_math.c - the element-wise operations and the matrix product through the C API, each
+ * with good and bad arguments. tests/ops has the tests of their values. */
 #include "api_support.h"
 
 typedef int binary_fn(mlx_array *, const mlx_array, const mlx_array, const mlx_stream);

@@ -1,4 +1,4 @@
-/* Products made of others through the C API. */
+/* test_api_ops_products.c - products composed of other operations, through the C API. */
 #include "api_support.h"
 
 static const mlx_optional_float no_scale = {0, false};

@@ -1,4 +1,5 @@
-/* Views of memory, elements repeated and moved, matrices by their diagonals, windows through the C API. */
+/* test_api_ops_rearrange.c - views of memory, repeated and moved elements, matrices by their
+ * diagonals, and windows, through the C API. */
 #include "api_support.h"
 
 static void test_views(void **state) {

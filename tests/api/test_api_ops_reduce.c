@@ -1,4 +1,4 @@
-/* Operations along axes through the C API. */
+/* test_api_ops_reduce.c - operations along axes through the C API. */
 #include "api_support.h"
 
 typedef int reduce_fn(mlx_array *, const mlx_array, bool, const mlx_stream);

@@ -1,4 +1,5 @@
-/* Variance, standard deviation and cumulative operations through the C API. */
+/* test_api_ops_scan.c - variance, standard deviation and cumulative operations through the C
+ * API. */
 #include "api_support.h"
 
 static void test_variance(void **state) {

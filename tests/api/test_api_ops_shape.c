@@ -1,4 +1,4 @@
-/* Making, shaping, cutting and joining arrays through the C API. */
+/* test_api_ops_shape.c - making, reshaping, slicing and joining arrays through the C API. */
 #include "api_support.h"
 
 static void test_fill(void **state) {

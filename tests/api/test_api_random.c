@@ -1,4 +1,4 @@
-/* Random numbers through the C API: keys, shapes, ranges, bad arguments. */
+/* test_api_random.c - random numbers through the C API: keys, shapes, ranges, bad arguments. */
 #include "api_support.h"
 
 static void test_keys(void **state) {

@@ -1,4 +1,4 @@
-/* Streams: handles, defaults, waiting. */
+/* test_api_stream.c - streams: handles, defaults, waiting. */
 #include "api_support.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Strings and the version. */
+/* test_api_string.c - strings and the version. */
 #include "api_support.h"
 
 static void test_strings(void **state) {

@@ -1,4 +1,4 @@
-/* mlx_array_tostring. The expected texts were printed by MLX 0.32. */
+/* test_api_tostring.c - mlx_array_tostring. The expected texts were printed by MLX 0.32. */
 #include "api_support.h"
 
 #include <locale.h>

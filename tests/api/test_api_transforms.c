@@ -1,4 +1,4 @@
-/* Evaluation of several arrays. */
+/* test_api_transforms.c - evaluation of several arrays. */
 #include "api_support.h"
 
 static void test_eval(void **state) {

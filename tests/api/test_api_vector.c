@@ -1,4 +1,4 @@
-/* Vectors of arrays, of vectors, of ints, of strings. */
+/* test_api_vector.c - vectors of arrays, of vectors, of ints, of strings. */
 #include "api_support.h"
 
 static void test_arrays(void **state) {

@@ -1,4 +1,4 @@
-/* test_alloc.c - the library's heap, and the failures that tests put into it. */
+/* test_alloc.c - the library's heap, and the allocation failures that tests inject. */
 #include "support.h"
 
 #include <pthread.h>

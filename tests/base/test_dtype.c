@@ -1,4 +1,4 @@
-/* dtype.h: facts, promotion, and every 16-bit float. */
+/* test_dtype.c - dtype.h: facts, promotion, and every 16-bit float. */
 #include "support.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* test_error.c - the error object: its fields, the first error wins, and reporting that never
- * fails. */
+/* test_error.c - the error object: its fields, the rule that the first error wins, and reporting
+ * that never fails. */
 #include "support.h"
 
 static const struct kl_error_info full = {.code = KL_EINDEX,

@@ -1,5 +1,5 @@
-/* test_failures.c - who still has to be told of what: per stream and thread, bounded, and what
- * nobody saw. */
+/* test_failures.c - failures that are not reported yet, per stream and thread; their number is
+ * bounded, and failures that nobody read are counted. */
 #include "support.h"
 
 #include "base/failures.h"

@@ -1,4 +1,4 @@
-/* index.h: reading indices of every type, and finding the one that failed. */
+/* test_index.c - index.h: reading indices of every type, and finding the one that failed. */
 #include "support.h"
 
 #include "base/index.h"

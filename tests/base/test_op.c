@@ -1,4 +1,4 @@
-/* op.h: names are unique, flags as the kernels rely on them. */
+/* test_op.c - op.h: names are unique, and flags are as the kernels need them. */
 #include "support.h"
 
 #include "base/op.h"

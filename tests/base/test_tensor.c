@@ -1,4 +1,4 @@
-/* tensor.h: strides, layout flags, sizes at the limits. */
+/* test_tensor.c - tensor.h: strides, layout flags, sizes at the limits. */
 #include "support.h"
 
 #include <limits.h>

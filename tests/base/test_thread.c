@@ -1,5 +1,5 @@
-/* test_thread.c - who a thread is, what runs when it ends, mutexes that know their holder, and one
- * thread waking another. */
+/* test_thread.c - the identity of threads, functions that run when a thread ends, mutexes that know
+ * their holder, and one thread waking another. */
 #include "support.h"
 
 #include <signal.h>

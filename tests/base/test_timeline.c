@@ -1,5 +1,5 @@
-/* test_timeline.c - publishing, registering, taking back; no wake-up is lost or doubled, whoever
- * comes first. */
+/* test_timeline.c - publishing, registering and withdrawing; no wake-up is lost or doubled in any
+ * order of the two sides. */
 #include "support.h"
 
 #include "base/timeline.h"

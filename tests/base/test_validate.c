@@ -1,5 +1,5 @@
-/* test_validate.c - guards around a block: what breaks them is found and told apart, byte by byte.
- * */
+/* test_validate.c - guards around a block: every changed byte is found, and the kinds of damage are
+ * told apart. */
 #include "support.h"
 
 #include "base/validate.h"

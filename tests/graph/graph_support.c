@@ -43,7 +43,8 @@ static int k_const(void *ctx, struct kl_launch *l, struct kl_error **err) {
     return KL_OK;
 }
 
-/* Unsigned: on a device it also runs on what a failed kernel has left, which is anything. */
+/* The sum is unsigned: on a device this kernel also runs on the output of a failed kernel, which
+ * may be any bits. */
 static int k_sum(void *ctx, struct kl_launch *l, struct kl_error **err) {
     for (int o = 0; o < l->n_out; o++) {
         unsigned v = (unsigned)(intptr_t)ctx + (unsigned)o;
@@ -70,7 +71,7 @@ static int k_gate_fail(void *ctx, struct kl_launch *l, struct kl_error **err) {
 static struct kl_stream *or_default(struct kl_stream *s) {
     if (s) return s;
     assert_int_equal(kl_stream_default(&s, KL_CPU, 0, NULL), 0);
-    kl_stream_release(s); /* the thread keeps it */
+    kl_stream_release(s); /* the thread holds its own reference */
     return s;
 }
 

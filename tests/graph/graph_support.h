@@ -1,5 +1,6 @@
-/* graph_support.h - small graphs for tests of the core: int32 scalars and vectors made by CALL operations, gates that hold a kernel until
- * the test opens them, and the four ways in which two streams can be placed. */
+/* graph_support.h - small graphs for tests of the core: int32 scalars and vectors made by CALL
+ * operations, gates that hold a kernel until the test opens them, and the four combinations of CPU
+ * and device for two streams. */
 #pragma once
 #include "support.h"
 
@@ -11,7 +12,7 @@
 #include "graph/array.h"
 #include "runtime/executor.h"
 
-/* A kernel waits in it until it is opened. */
+/* A gate holds the kernels that arrive at it until it is opened. */
 struct gate {
     pthread_mutex_t mu;
     pthread_cond_t changed;
@@ -20,9 +21,9 @@ struct gate {
 };
 void gate_init(struct gate *g);
 void gate_open(struct gate *g);
-void gate_wait_arrived(struct gate *g, int n); /* until n kernels have arrived */
+void gate_wait_arrived(struct gate *g, int n); /* waits until n kernels have arrived */
 
-/* Builders; all abort on failure. Streams NULL: default CPU stream. */
+/* Builders, which abort the test on failure. A NULL stream means the default CPU stream. */
 struct kl_array *t_const(struct kl_stream *s, int value);        /* int32 0-d */
 struct kl_array *t_inc(struct kl_stream *s, struct kl_array *a); /* a + 1 */
 struct kl_array *t_add(struct kl_stream *s, struct kl_array *a, struct kl_array *b);
@@ -36,16 +37,19 @@ struct kl_array *t_call(struct kl_stream *s, const struct kl_call_params *p,
                         struct kl_array *const *in, int n_in, enum kl_dtype dtype, int ndim,
                         const int *dims);
 
-int t_value(struct kl_array *a);              /* evaluates; fails the test on an error */
-struct kl_error *t_error(struct kl_array *a); /* evaluates; fails the test unless it fails; owned */
+int t_value(struct kl_array *a); /* evaluates a; an error fails the test */
+/* evaluates a; the test fails unless a fails; the caller owns the error */
+struct kl_error *t_error(struct kl_array *a);
 void t_expect_error(struct kl_array *a, int code);
-void t_settle(struct kl_array *a); /* async_eval, then until settled, without reading the error */
+/* async_eval, then waits until a is settled, without reading the error */
+void t_settle(struct kl_array *a);
 
-/* stream i of kind "c" or "g" by letter: "cg" gives a CPU stream and one of the simulated device. */
+/* Makes a stream per letter of kinds, "c" or "g": "cg" gives a CPU stream and a stream of the
+ * simulated device. */
 void t_streams(const char *kinds, struct kl_stream **out);
 void t_streams_free(int n, struct kl_stream **s);
 
-/* Runs body once per placement of two streams: CPU, device, and mixed. */
+/* Runs the body once for each placement of two streams: CPU and device in all four combinations. */
 #define FOR_EACH_PLACEMENT(a, b)                                                              \
     for (int t_i_ = 0; t_i_ < 4; t_i_++)                                                      \
         for (struct kl_stream * t_s_[2], *a = (t_streams(t_placements[t_i_], t_s_), t_s_[0]), \

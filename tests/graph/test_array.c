@@ -1,6 +1,6 @@
-/* test_array.c - building and freeing: a million deep, a million wide, operations with several
- * outputs, views, the user's memory, arrays that have failed from the start, and the mark of
- * tracers. */
+/* test_array.c - building and freeing arrays: graphs a million deep and a million wide, operations
+ * with several outputs, views, the user's memory, arrays that have failed from the start, and the
+ * mark of tracers. */
 #include "graph/graph_support.h"
 
 #include "graph/node.h"
@@ -142,7 +142,8 @@ static void one_output_dropped(void **state) {
         }
         assert_int_equal(atomic_load(&x->refs), 1);
         kl_memory_clear_cache();
-        /* A device lets go of its records after the ticket, when its settler comes to it; the sanitizers watch those. */
+        /* A device lets go of its records after the ticket, when its settler comes to it; the
+         * sanitizers watch those. */
         if (kl_stream_device_type(a) == KL_CPU && kl_stream_device_type(b) == KL_CPU)
             assert_true(kl_test_n_live() <= live);
         kl_array_release(x);

@@ -1,5 +1,7 @@
-/* bounds.h: with KEEL_BOUNDS=off good indices give the same results, and a wrong one is followed, not reported. The wrong ones here are out of
- * range on their axis but lead to a place inside the block, so that nothing outside is touched. KEEL_TEST_GPU names a real device (sim unless set). */
+/* test_bounds.c - bounds.h: with KEEL_BOUNDS=off good indices give the same results, and a wrong
+ * index is used without a report. The wrong indices here are out of range on their axis but stay
+ * inside of the block, so no other memory is touched. KEEL_TEST_GPU names a real device (sim unless
+ * set). */
 #include "graph/graph_support.h"
 
 #include "base/bounds.h"

@@ -1,5 +1,6 @@
-/* test_errors.c - promise 1, case by case: a failure reaches exactly the arrays that depend on it, every time they are
- * read, on every stream, from every thread. Each case runs on CPU streams, on the simulated device, and mixed. */
+/* test_errors.c - a failure reaches exactly the arrays that depend on it, every time they are read,
+ * on every stream, from every thread. Each case runs on CPU streams, on the simulated device, and
+ * on both together. */
 #include "graph/graph_support.h"
 
 #include <sys/wait.h>

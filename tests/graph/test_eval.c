@@ -1,5 +1,6 @@
-/* test_eval.c - commit, then run: evaluations with nothing to do, one graph evaluated by many
- * threads, failures before the commit, and the order in which streams see evaluations. */
+/* test_eval.c - evaluation in two steps, commit and run: evaluations with nothing to do, one graph
+ * evaluated by many threads, failures before the commit, and the order in which streams get
+ * evaluations. */
 #include "graph/graph_support.h"
 
 #include "base/failures.h"
@@ -245,7 +246,7 @@ static void expect_trail(int n) {
 static void one_stream_runs_in_the_order_of_evaluation(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
         struct kl_array *x[200];
-        for (int i = 199; i >= 0; i--) x[i] = step(a, i, NULL); /* built the other way round */
+        for (int i = 199; i >= 0; i--) x[i] = step(a, i, NULL); /* built in reverse order */
         for (int i = 0; i < 200; i++) async_one(x[i]);
         for (int i = 199; i >= 0; i--) assert_int_equal(t_value(x[i]), 1);
         expect_trail(200);

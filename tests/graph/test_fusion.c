@@ -1,4 +1,6 @@
-/* Element-wise operations that run as one pass: the same bits as one by one, for every pair of operations and for random graphs of every dtype; what is stored and what is not; failures. */
+/* test_fusion.c - element-wise operations that run as one pass give the same bits as one by one,
+ * for every pair of operations and for random graphs of every dtype; which results are stored;
+ * failures. */
 #include "../ops/operations.h"
 
 #include "graph/node.h"
@@ -78,7 +80,8 @@ static void the_tables_have_every_operation(void **state) {
             fail_msg("%s is in no table", kl_op_name((enum kl_op_id)op));
 }
 
-/* Every operation followed by every other one, of every dtype; the second reads what the first made, and an operand of another layout where that has its dtype. */
+/* Every operation followed by every other one, of every dtype; the second reads what the first
+ * made, and an operand of another layout where that has its dtype. */
 static void every_pair(void **state) {
     static const int dims[] = {3, 347}; /* the smallest that is fused has 1,024 elements */
     uint64_t before = kl_group_count(), pairs = 0;
@@ -115,7 +118,8 @@ static void every_pair(void **state) {
     printf("%llu pairs in one pass each\n", (unsigned long long)pairs);
 }
 
-/* A graph of 30 operations over a few leaves, some of other layouts and dtypes; every node may be used again, some are kept by a handle of ours. */
+/* A graph of 30 operations over a few leaves, some of other layouts and dtypes; every node may be
+ * used again, some are kept by a handle of ours. */
 static void grow(uint32_t seed, struct kl_array *const *leaves, int n_leaves,
                  struct kl_array **nodes, int n_nodes) {
     int n = 0;
@@ -214,7 +218,8 @@ static void only_results_are_stored(void **state) {
         free(r);
         kl_array_release(v[3]);
     }
-    /* What somebody else knows is stored; a result takes the block of an input that nobody else has. */
+    /* A result that has another owner is stored; a result takes the block of an input that has no
+     * other owner. */
     struct kl_array *known, *out;
     kl_memory_reset_peak();
     size_t before = kl_memory_active();
@@ -249,7 +254,7 @@ static void views_end_a_group(void **state) {
     kl_array_release(a);
 }
 
-/* Inputs that are stored the other way round, in a group: patch by patch, whole ones and strips. */
+/* Transposed inputs in a group: walked by tiles, with whole tiles and strips. */
 static void turned_inputs(void **state) {
     static const int sides[][2] = {{128, 128}, {130, 257}, {300, 159}};
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {

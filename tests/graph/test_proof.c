@@ -1,4 +1,4 @@
-/* proof.h: which indices are known to be in range before they are looked at. */
+/* test_proof.c - proof.h: which indices are known to be in range before they are read. */
 #include "ops/helpers.h"
 
 #include "base/op_params.h"

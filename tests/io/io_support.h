@@ -1,5 +1,5 @@
 /* io_support.h - what the tests of io/ share: files made from bytes, a reader over memory with a
- * gate and planned failures, and checks that say which tensor failed how. */
+ * gate and planned failures, and checks that name the tensor that failed and its error. */
 #pragma once
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ static inline void bytes_add(struct bytes *b, const void *data, size_t n) {
     b->n += n;
 }
 
-/* A safetensors file: this header, and n_data bytes 0, 1, 2, ... */
+/* A safetensors file with this header and n_data bytes 0, 1, 2, ... */
 static inline struct bytes safetensors_bytes(const char *header, size_t n_data) {
     struct bytes b = {0};
     uint64_t n = strlen(header);
@@ -54,7 +54,7 @@ static inline struct bytes read_whole(const char *path) {
     return b;
 }
 
-/* ---- a gate: one side waits, the other opens; no sleeps ---- */
+/* ---- a gate: one thread waits, another opens it; no sleeps ---- */
 struct gate {
     pthread_mutex_t mu;
     pthread_cond_t changed;
@@ -76,32 +76,32 @@ static inline void gate_open(struct gate *g) {
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->mu);
 }
-static inline void gate_await(struct gate *g) { /* until somebody stands before it */
+static inline void gate_await(struct gate *g) { /* waits until a thread is at the gate */
     pthread_mutex_lock(&g->mu);
     while (!g->reached) pthread_cond_wait(&g->changed, &g->mu);
     pthread_mutex_unlock(&g->mu);
 }
 
-/* ---- a reader over memory, in both kinds of callbacks ---- */
+/* ---- a reader over memory, with both kinds of callbacks ---- */
 struct memory {
     const char *data;
     size_t n;
     size_t at;
     bool not_open, not_good;
-    uint64_t raise_at; /* a read that holds this byte raises an error; 0: none */
-    uint64_t bad_at;   /* a read that holds this byte makes good() false; 0: none */
-    uint64_t block_at; /* a read that holds this byte waits at the gate; 0: none */
+    uint64_t raise_at; /* a read that includes this byte raises an error; 0: no read does */
+    uint64_t bad_at;   /* a read that includes this byte makes good() false; 0: no read does */
+    uint64_t block_at; /* a read that includes this byte waits at the gate; 0: no read does */
     struct gate *gate;
     _Atomic(int) n_reads, n_freed, inside, overlaps;
-    struct gate freed; /* reached by free; zeros are its initial state */
+    struct gate freed; /* opened by the callback `free`; zeros are its initial state */
     bool no_size;
-    struct bytes log; /* of "offset+length " per read */
+    struct bytes log; /* one "offset+length " per read */
 };
 
 static inline void memory_raise(const char *text) {
     struct kl_error *e = NULL;
     kl_fail(&e, KL_ECALLBACK, "%s", text);
-    assert_true(kl_capture_active()); /* as mlx_error does it */
+    assert_true(kl_capture_active()); /* raises an error as mlx_error does */
     kl_capture_store(e);
 }
 
@@ -150,7 +150,7 @@ static inline void memory_free(void *desc) {
     atomic_fetch_add(&m->n_freed, 1);
     gate_open(&m->freed);
 }
-/* The last reference may go on a reader thread, a moment after the value has settled. */
+/* A reader thread may drop the last reference a moment after the value has settled. */
 static inline void memory_end(struct memory *m) {
     gate_pass(&m->freed);
     assert_int_equal(m->n_freed, 1);
@@ -188,7 +188,7 @@ static inline struct kl_source *memory_source(struct memory *m, struct bytes b) 
 }
 
 /* ---- checks ---- */
-/* Macros, so that the call comes before its error is looked at. */
+/* These are macros, so that the call is evaluated before its error is read. */
 #define expect_ok(call, err)          \
     do {                              \
         int rc_ = (call);             \
@@ -258,7 +258,7 @@ static inline void *host_of(struct kl_array *a) {
     return p;
 }
 
-/* Reading fails with the tensor's name and bytes in the error. */
+/* Reading the array must fail, with the tensor's name and byte range in the error. */
 static inline void expect_array_fails(struct kl_array *a, int code, const char *tensor,
                                       const char *part) {
     struct kl_error *err = NULL;

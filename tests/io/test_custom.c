@@ -1,5 +1,5 @@
-/* test_custom.c - readers and writers of the user: which calls they see, how their failures arrive,
- * who waits for whom. */
+/* test_custom.c - readers and writers of the user: the calls that they get, how their failures are
+ * reported, and which threads wait. */
 #include "io_support.h"
 
 #include <sys/wait.h>

@@ -1,6 +1,5 @@
-/* test_file.c - every allocation on the way from a file to an array and back fails in turn: a clear
- * error each time, nothing half-done; that nothing is leaked is for the address sanitizer to
- * say. */
+/* test_file.c - every allocation between a file and an array, and back, fails in turn: each failure
+ * gives a clear error and leaves no partial result. The address sanitizer finds leaks. */
 #include "io_support.h"
 
 /* Lets `step` run with allocation 0 failing, then 1, ... until it succeeds. Streams and threads

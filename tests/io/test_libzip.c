@@ -1,4 +1,5 @@
-/* test_libzip.c - a machine without libzip: .npz is refused, by name, and nothing else is. */
+/* test_libzip.c - a machine without libzip: .npz is rejected with an error that names libzip, and
+ * the other formats work. */
 #include "io_support.h"
 
 static void npz_names_what_is_missing(void **state) {

@@ -1,4 +1,5 @@
-/* test_npz.c - archives as NumPy writes them, damaged ones, and what we write. */
+/* test_npz.c - archives as NumPy writes them, damaged archives, and the archives that Keel
+ * writes. */
 #include "io_support.h"
 
 /* libzip is not built for the thread sanitizer, which cannot see the lock inside the C library's

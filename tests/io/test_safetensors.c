@@ -1,5 +1,5 @@
-/* test_safetensors.c - every rule of the header, what a good one gives, and what a short file
- * costs. */
+/* test_safetensors.c - every rule of the header, the result of a good header, and the effect of a
+ * file that is too short. */
 #include "io_support.h"
 
 #define F32_2 "{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"

@@ -1,5 +1,5 @@
-/* test_save.c - a saved file is there whole or not at all, and says the same for the same
- * arrays. */
+/* test_save.c - a file is saved completely or not at all, and the same arrays give the same
+ * bytes. */
 #include "io_support.h"
 
 #include <dirent.h>

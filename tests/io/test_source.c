@@ -1,4 +1,4 @@
-/* test_source.c - plain files: what cannot be opened, and offsets beyond 4 GB. */
+/* test_source.c - plain files: files that cannot be opened, and offsets beyond 4 GB. */
 #include "io_support.h"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
-/* golden.h - runs the tables that tools/golden_ops.py writes: each row once with dense operands and
- * once with operands whose elements lie in another order, which must give the same bits. */
+/* golden.h - runs the tables that tools/golden_ops.py writes. Each row runs once with contiguous
+ * operands and once with operands whose elements have another order in memory; both must give the
+ * same bits. */
 #pragma once
 #include "helpers.h"
 
@@ -14,7 +15,7 @@ typedef int golden_softmax_fn(struct kl_array **out, struct kl_array *a, const i
                               struct kl_error **err);
 struct golden {
     const char *name;
-    /* exactly one of these, or `to` */
+    /* exactly one of these builders is set, or `to` */
     kl_unary_fn *unary;
     kl_binary_fn *binary;
     kl_reduce_axes_fn *reduce;
@@ -25,12 +26,12 @@ struct golden {
     kl_scan_fn *scan;
     int to;
     int ddof;
-    bool reverse, exclusive; /* of a scan */
+    bool reverse, exclusive; /* for a scan */
     int axes[4], n_axes;
     bool keepdims;
     int n_in;
     struct golden_array in[2], out;
-    double rtol; /* 0: the same bits, but for which NaN */
+    double rtol; /* 0: the bits must be equal, except for the bits of a NaN */
 };
 
 static inline int golden_call(const struct golden *g, struct kl_array *const *in,
@@ -65,7 +66,8 @@ static inline bool golden_same(const struct golden *g, const void *got, int64_t 
                 (const char *)g->out.data + (size_t)i * bytes, bytes))
         return true;
     if (!kl_dtype_is_float((enum kl_dtype)dtype) && dtype != KL_C64) return false;
-    double size = 0; /* of a complex number: its parts are judged by it */
+    /* the size of a complex number, to which the errors of both parts are relative */
+    double size = 0;
     for (int part = 0; part <= (dtype == KL_C64); part++)
         size = hypot(size, golden_real(dtype, g->out.data, i, part));
     for (int part = 0; part <= (dtype == KL_C64); part++) {
@@ -80,7 +82,8 @@ static inline bool golden_same(const struct golden *g, const void *got, int64_t 
     return true;
 }
 
-/* Shape, dtype and values of out, and the bits of `first`, which is what the first way gave, or NULL; what that is now. */
+/* Checks shape, dtype and values of out, and that its bits equal `first`, the result of the first
+ * run, or NULL. Returns the bits of this run. */
 static inline void *golden_check(const struct golden *g, struct kl_array *out, void *first,
                                  const char *way) {
     if (out->t.dtype != g->out.dtype)

@@ -1,5 +1,6 @@
-/* golden_make.h - tables of tools/golden_ops.py whose rows are calls of their own: each once with dense operands, once with operands whose elements lie in another
- * order, and once on the simulated device, which must give the same bits. */
+/* golden_make.h - tables of tools/golden_ops.py whose rows are calls of their own. Each row runs
+ * once with contiguous operands, once with operands whose elements have another order in memory,
+ * and once on the simulated device; all must give the same bits. */
 #pragma once
 #include "golden.h"
 
@@ -10,7 +11,7 @@ struct golden_make {
     int (*call)(GOLDEN_CALL);
     int n_in;
     struct golden_array in[3], out;
-    double rtol; /* 0: the same bits, but for which NaN */
+    double rtol; /* 0: the bits must be equal, except for the bits of a NaN */
 };
 
 static inline void golden_make_run(const struct golden_make *g) {

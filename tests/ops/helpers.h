@@ -10,7 +10,7 @@
 #include "ops/ops.h"
 #include "runtime/stream.h"
 
-/* The GPU is the simulated device; asked for before anything looks for devices. */
+/* Makes the simulated device the GPU, before anything looks for devices. */
 __attribute__((constructor)) static void use_simulated_device(void) {
     setenv("KEEL_GPU", "sim", 1);
 }
@@ -27,7 +27,7 @@ static inline struct kl_stream *sim(void) {
     return s;
 }
 
-/* A row-major array over a copy of data. SHAPE(2, 3) gives ndim and dims. */
+/* A row-major array with a copy of data. SHAPE(2, 3) gives ndim and dims. */
 #define SHAPE(...)                                               \
     (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]) { \
         __VA_ARGS__                                              \
@@ -48,7 +48,7 @@ static inline struct kl_array *scalar_of(enum kl_dtype dtype, double x) {
 #define F32(shape, ...) array_of(KL_F32, shape, (float[]){__VA_ARGS__})
 #define I32(shape, ...) array_of(KL_I32, shape, (int32_t[]){__VA_ARGS__})
 
-/* 0, 1, 2, ... as int32. */
+/* The numbers 0, 1, 2, ... as int32. */
 static inline struct kl_array *count_up(int ndim, const int *dims) {
     int64_t size;
     assert_true(kl_shape_size(ndim, dims, 4, &size));
@@ -59,8 +59,8 @@ static inline struct kl_array *count_up(int ndim, const int *dims) {
     return a;
 }
 
-/* Same values, computed lazily: a view whose elements lie in another order (the axes are stored
- * backwards). Takes a. */
+/* The same values, computed lazily, in a view whose elements have another order in memory (the axes
+ * are stored backwards). Takes a. */
 static inline struct kl_array *strided(struct kl_array *a) {
     struct kl_array *t, *c, *b;
     assert_int_equal(kl_transpose(&t, a, cpu(), NULL), KL_OK);
@@ -72,7 +72,7 @@ static inline struct kl_array *strided(struct kl_array *a) {
     return b;
 }
 
-/* Evaluates a and gives its elements in row-major order; the caller frees. */
+/* Evaluates a and returns its elements in row-major order; the caller frees them. */
 static inline void *values_of(struct kl_array *a) {
     struct kl_array *c;
     struct kl_error *err = NULL;
@@ -93,7 +93,7 @@ static inline void expect_shape(const struct kl_array *a, int ndim, const int *d
     assert_int_equal(a->t.ndim, ndim);
     for (int i = 0; i < ndim; i++) assert_int_equal(a->t.dims[i], dims[i]);
 }
-/* Shape, dtype and values of an int32 result; takes a. */
+/* Checks shape, dtype and values of an int32 result, which is taken. */
 static inline void expect_i32(struct kl_array *a, int ndim, const int *dims, const int32_t *want) {
     expect_shape(a, ndim, dims);
     assert_int_equal(a->t.dtype, KL_I32);
@@ -118,7 +118,7 @@ static inline void expect_f32(struct kl_array *a, int ndim, const int *dims, con
 #define EXPECT_I32(a, shape, ...) expect_i32(a, shape, (int32_t[]){__VA_ARGS__})
 #define EXPECT_F32(a, shape, ...) expect_f32(a, shape, (float[]){__VA_ARGS__})
 
-/* A call that must fail with code `want` and leave its result alone. `call` uses &err and the
+/* The call must fail with code `want` and leave its result unchanged. `call` uses &err and the
  * test's own `out`. */
 #define EXPECT_FAIL(want, call)                \
     do {                                       \
@@ -137,7 +137,7 @@ static inline void expect_f32(struct kl_array *a, int ndim, const int *dims, con
         struct kl_error *err = NULL;            \
         if (call) fail_msg("%s", err->message); \
     } while (0)
-/* Evaluating a (taken) must fail with `code`; the message holds `text`. */
+/* Evaluating a (taken) must fail with `code`; the message must contain `text`. */
 static inline void expect_eval_fails(struct kl_array *a, int code, const char *text) {
     struct kl_error *err = NULL;
     assert_int_equal(kl_eval(&a, 1, &err), code);
@@ -146,7 +146,7 @@ static inline void expect_eval_fails(struct kl_array *a, int code, const char *t
     kl_error_release(err);
     kl_array_release(a);
 }
-/* Evaluating a (taken) must fail with this index. */
+/* Evaluating a (taken) must fail with an index error at this position. */
 static inline void expect_index_fault(struct kl_array *a, int64_t position, int64_t axis,
                                       int64_t index, int64_t axis_size) {
     struct kl_error *err = NULL;

@@ -1,5 +1,6 @@
-/* on_device.h - what tests share that compare a device with what is known: the streams. The device is the simulated one, or what KEEL_TEST_GPU names (opencl,
- * cuda); CTest runs each of these tests a second time with opencl, which is PoCL where there is nothing better. */
+/* on_device.h - the streams for tests that compare a device with known results. The device is the
+ * simulated one, or the one that KEEL_TEST_GPU names (opencl, cuda). CTest runs each of these tests
+ * a second time with opencl, which is PoCL where there is no other OpenCL device. */
 #pragma once
 #include "support.h"
 
@@ -32,7 +33,8 @@ static inline int open_streams(void **state) {
     return kl_stream_new(&cpu_stream, KL_CPU, 0, NULL);
 }
 
-/* The elements in row order; evaluates, and keeps them in *keep, which the caller releases. */
+/* The elements in row-major order. Evaluates the array, and keeps them in *keep, which the caller
+ * releases. */
 static inline const void *read_elements(struct kl_array *a, struct kl_stream *s,
                                         struct kl_array **keep, const char *what) {
     void *data = NULL;
@@ -42,17 +44,18 @@ static inline const void *read_elements(struct kl_array *a, struct kl_stream *s,
     return data;
 }
 
-/* Whether a case runs that compiles kernels of its own; the simulated device compiles none. */
+/* Whether a case runs that compiles kernels of its own. The simulated device compiles none, so
+ * there every case runs. */
 static inline bool takes_case(unsigned one_in) {
     return strcmp(device_name(), "sim") == 0 || kl_test_takes("kernels", one_in);
 }
 
-/* Float sums in global memory flush denormals there: see docs/numerics.md. */
+/* Whether float sums in global memory flush denormals on this device: see docs/numerics.md. */
 static inline bool device_sums_flush(void) {
     return strcmp(device_name(), "cuda") == 0;
 }
 
-/* By mode (enum kl_scatter_mode). */
+/* Indexed by enum kl_scatter_mode. */
 static kl_scatter_single_fn *const scatters[] = {kl_scatter_single, kl_scatter_add_single,
                                                  kl_scatter_prod_single, kl_scatter_max_single,
                                                  kl_scatter_min_single};

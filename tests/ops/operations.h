@@ -1,5 +1,6 @@
-/* operations.h - every element-wise builder, and every one along an axis, by name, for the tests that put each of them to the same question (variants, threads, fusion), operands that show what an operation does with
- * odd bits, and which results count as the same. */
+/* operations.h - every element-wise builder and every builder along an axis, by name, for tests
+ * that apply one check to all of them (variants, threads, fusion); operands with special values;
+ * and which results count as equal. */
 #pragma once
 #include "helpers.h"
 
@@ -63,7 +64,8 @@ static const struct {
 enum {
     N_UNARY = sizeof unaries / sizeof *unaries,
     N_BINARY = sizeof binaries / sizeof *binaries,
-    N_OPERATIONS = N_UNARY + N_BINARY + KL_N_DTYPES /* the unary, the binary, the casts */
+    /* the unary and the binary operations, and the casts */
+    N_OPERATIONS = N_UNARY + N_BINARY + KL_N_DTYPES
 };
 
 static inline const char *operation_name(int which) {
@@ -79,7 +81,8 @@ static inline int operation_build(int which, struct kl_array **out, struct kl_ar
     return kl_astype(out, a, which - N_UNARY - N_BINARY, cpu(), err);
 }
 
-/* Other operations along an axis, as reductions; keepdims means reversed for a scan. */
+/* Other operations along an axis, with the signature of reductions; for a scan keepdims means
+ * reverse. */
 #define ALONG(name, call)                                                               \
     static int name(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, \
                     struct kl_stream *s, struct kl_error **err) {                       \
@@ -121,7 +124,7 @@ static const struct {
     NAMED(logcumsumexp_axis), NAMED(rms_norm_axis),  NAMED(layer_norm_axis),   NAMED(rope_axis),
 };
 
-/* Random bits, of floats half of them of moderate size, and special values. */
+/* Random bits and special values; half of the floats have a moderate size. */
 static inline struct kl_array *odd_bits(enum kl_dtype dtype, int ndim, const int *dims,
                                         uint32_t seed) {
     static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 3.4e38f, 88.7f, -104.0f};
@@ -150,7 +153,8 @@ static inline struct kl_array *odd_bits(enum kl_dtype dtype, int ndim, const int
     return a;
 }
 
-/* Element i of both: equal bits, or both NaN, since which NaN an operation gives depends on the order of its operands in the instruction. */
+/* Whether element i of both is equal: equal bits, or both NaN. Which NaN an operation gives depends
+ * on the order of the operands in the instruction. */
 static inline bool same_element(enum kl_dtype dtype, const void *x, const void *y, int64_t i) {
     size_t bytes = kl_dtype_size(dtype);
     const char *a = (const char *)x + (size_t)i * bytes, *b = (const char *)y + (size_t)i * bytes;

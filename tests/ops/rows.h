@@ -1,5 +1,5 @@
-/* rows.h - the element-wise functions of base/op_list.def as tables, for the tests that put every
- * one of them to the same question. */
+/* rows.h - the element-wise functions of base/op_list.def as tables, for tests that apply one check
+ * to all of them. */
 #pragma once
 #include "base/op.h"
 #include "ops/ops.h"
@@ -8,8 +8,8 @@ struct row_of_one {
     const char *name;
     kl_unary_fn *build;
     enum kl_op_id op;
-    double ulp, device; /* errors in float32, on the CPU and on devices */
-    double from, to;    /* where the gradient is compared with differences */
+    double ulp, device; /* largest errors in float32, on the CPU and on devices */
+    double from, to;    /* the range in which the gradient is compared with differences */
 };
 struct row_of_two {
     const char *name;

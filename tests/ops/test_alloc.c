@@ -1,5 +1,5 @@
-/* Every builder survives every allocation failure: it fails with KL_ENOMEM, leaves its result alone
- * and leaks nothing. */
+/* test_alloc.c - every builder survives every allocation failure: it fails with KL_ENOMEM, does not
+ * change its result, and leaks nothing. */
 #include "helpers.h"
 
 static struct kl_array *four, *one_d; /* operands of attention */

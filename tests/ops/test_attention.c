@@ -1,4 +1,6 @@
-/* scaled_dot_product_attention against its definition in float64: both ways of the CPU's kernel, the composition on a device, masks, sinks, layouts; its gradient; bad arguments. */
+/* test_attention.c - scaled_dot_product_attention against its definition in float64: both methods
+ * of the CPU's kernel, the composed form on a device, masks, sinks, layouts; its gradient; bad
+ * arguments. */
 #include "helpers.h"
 #include "vjp_support.h"
 
@@ -182,7 +184,8 @@ static void ways_of_tiles(void **state) {
     }
 }
 
-/* Where tile registers take float32 in pieces: with an element that cannot be cut the bits are those of vectors, without it others. */
+/* Where tile registers take float32 in pieces: with an element that cannot be cut the bits are
+ * those of vectors, without it others. */
 static void not_in_pieces(void **state) {
     enum { N = 70, M = 300, D = 61 };
     int wide = kl_cpu_variant();
@@ -312,7 +315,8 @@ static void gradient_on_a_device(void **state) {
     }
 }
 
-/* Of values that are all 1 any weights make 1, however they are rounded; of a NaN that is seen, NaN. */
+/* Of values that are all 1 any weights make 1, however they are rounded; of a NaN that is seen,
+ * NaN. */
 static void weights_add_up(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
     enum { N = 70, M = 300, D = 61 };

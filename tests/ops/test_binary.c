@@ -1,5 +1,5 @@
-/* Element-wise operations of several operands, against NumPy; promotion, broadcasting, bad
- * arguments. */
+/* test_binary.c - element-wise operations of several operands against NumPy; promotion,
+ * broadcasting, bad arguments. */
 #include "golden.h"
 
 #include "golden_binary.inc"

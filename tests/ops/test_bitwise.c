@@ -1,4 +1,5 @@
-/* Operations on bits against NumPy, 8-bit floats against their definition; bad arguments. */
+/* test_bitwise.c - operations on bits against NumPy; 8-bit floats against their definition; bad
+ * arguments. */
 #include "golden.h"
 
 #include "golden_bitwise.inc"

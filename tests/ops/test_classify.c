@@ -1,4 +1,5 @@
-/* Questions about values, values put in the place of others, bounds: every dtype, special values, ranges, bad arguments. */
+/* test_classify.c - tests of values, nan_to_num and clip: every dtype, special values, ranges, bad
+ * arguments. */
 #include "golden.h"
 
 static const enum kl_dtype floats[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
@@ -234,7 +235,8 @@ static void bounds(void **state) {
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) kl_array_release(all[k]);
 }
 
-/* Bounds that the host gave prove a range; what is only computed later, or does not fit the type, proves none. */
+/* Bounds that the host gave prove a range; what is only computed later, or does not fit the type,
+ * proves none. */
 static void ranges(void **state) {
     struct kl_array *n = I32(SHAPE(3), -100, 5, 100), *low = scalar_of(KL_I32, 2),
                     *high = scalar_of(KL_I32, 9), *later, *out;

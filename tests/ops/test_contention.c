@@ -1,9 +1,10 @@
-/* test_contention.c - scatters whose updates all meet in one place: every element type, every way to join, on the CPU and on a device (on_device.h).
- *
- * POSITIONS updates (MANY of those that need no arithmetic on floats: the cores of a CPU must meet too) go to one element, or to the four neighbours that share a 32-bit word (8- and 16-bit types; two words of them, or four, of the
- * others). Among the values are NaN of several payloads, infinities, -0.0 and denormals: compare-and-swap loops that compare values would never end on
- * them. The results are held against the rules of docs/numerics.md: integers, extremes and sums that are exact in every order bit for bit, other floats within
- * the bound, an assignment against the set of what was assigned. All other elements must keep every bit. */
+/* test_contention.c - scatters whose updates have the same place: every element type and way to
+ * combine, on the CPU and on a device (on_device.h). POSITIONS updates (MANY of those without float
+ * arithmetic) go to one element, or to the neighbours in a 32-bit word (8- and 16-bit types; two or
+ * four words of other types). Values include NaN of several payloads, infinities, -0.0 and
+ * denormals: a compare-and-swap loop that compares values would not end on them. Results follow
+ * docs/numerics.md: integers, extremes and exact sums bit for bit, other floats within the bound,
+ * an assignment is one of the values. No other element may change. */
 #include "ops/on_device.h"
 
 #include <math.h>
@@ -138,7 +139,8 @@ static void element(const struct job *j, int i, char *to) {
     if (is_real(t)) {
         for (int k = 0; k < (t == KL_C64 ? 2 : 1); k++) put(part_of(t), to, k, part_bits(j, i, k));
         if (t != KL_C64 || j->mode != PROD) return;
-        /* Products of powers of i, and of real numbers, are exact; of numbers on the unit circle they stay near it. */
+        /* Products of powers of i, and of real numbers, are exact; of numbers on the unit circle
+         * they stay near it. */
         double angle = (double)draw();
         if (j->set == EXACT) put(KL_F32, to, (int)(draw() % 2), 0);
         if (j->set == DENORMALS) put(KL_F32, to, 1, 0);
@@ -395,7 +397,8 @@ static void on_the_device(void **state) {
     run_all(gpu_stream);
 }
 
-/* Without 64-bit compare-and-swap, which OpenCL 1.2 does not promise, and without its name in the language. */
+/* Without 64-bit compare-and-swap, which OpenCL 1.2 does not promise, and without its name in the
+ * language. */
 static void on_a_device_without_64_bit_atomics(void **state) {
     if (strcmp(device_name(), "opencl") != 0) skip();
     static const enum kl_dtype wide[] = {KL_I64, KL_U64, KL_F64, KL_C64};

@@ -1,4 +1,4 @@
-/* astype against exact answers; copy; contiguous. */
+/* test_convert.c - astype against exact results; copy; contiguous. */
 #include "golden.h"
 
 #include "golden_astype.inc"

@@ -1,4 +1,5 @@
-/* full, zeros, ones, arange, linspace; golden rows of everything that is made from parameters. */
+/* test_create.c - full, zeros, ones, arange, linspace; golden rows of all arrays that are made from
+ * parameters. */
 #include <limits.h>
 
 #include "golden_make.h"

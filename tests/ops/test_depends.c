@@ -1,4 +1,5 @@
-/* depends: values, waiting, failing, and what is done in place. */
+/* test_depends.c - depends: values, waiting, failing, and which results reuse memory of their
+ * inputs. */
 #include "helpers.h"
 
 /* An array that fails when evaluated: an index that is out of range. */
@@ -43,7 +44,7 @@ static void values(void **state) {
     kl_array_release(dep);
 }
 
-/* The failure of a dependency is that of every output, and of nothing else. */
+/* When a dependency fails, every output fails with its error, and no other array does. */
 static void failures(void **state) {
     for (int k = 0; k < 2; k++) {
         struct kl_stream *s = k ? sim() : cpu();
@@ -69,7 +70,7 @@ static void failures(void **state) {
     }
 }
 
-/* An input that nobody else has gives its memory away. */
+/* The memory of an input that has no other owner is used for the output. */
 static void in_place(void **state) {
     struct kl_array *a = count_up(SHAPE(1000)), *in, *dep, **outs;
     size_t n;

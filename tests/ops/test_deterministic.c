@@ -1,6 +1,8 @@
-/* test_deterministic.c - KEEL_DETERMINISTIC=1: scatters on a device (on_device.h) have the bits of the CPU, on every run: sums of floats in the order of
- * positions, and of equal indices the highest position. All types, all ways to join, many updates to a place; slices that are sorted whole, and such
- * that may overlap, whose elements are. */
+/* test_deterministic.c - with KEEL_DETERMINISTIC=1 scatters on a device (on_device.h) give the bits
+ * of the CPU on every run: floats are summed in the order of positions, and of equal indices the
+ * highest position wins. All types and all ways to combine, with many updates to a place; updates
+ * of disjoint slices, which are sorted as slices, and of slices that may overlap, which are sorted
+ * by elements. */
 #include "ops/on_device.h"
 
 #include "backend/gpu/driver.h"
@@ -246,7 +248,8 @@ static void many_rows(void **state) {
     for (int k = 0; k < 3; k++) kl_array_release(release[k]);
 }
 
-/* More places than a group of work-items looks after by itself; each gets several updates, by two indices, the last of which stays. */
+/* More places than a group of work-items looks after by itself; each gets several updates, by two
+ * indices, the last of which stays. */
 static void many_places(void **state) {
     static const int dims[] = {60, 50, 7}, n = 1 << 14, shape[] = {1 << 14, 1, 1, 7};
     for (int t = 0; t < KL_N_DTYPES; t += 4) {
@@ -285,7 +288,8 @@ static void along_an_axis(void **state) {
             }
 }
 
-/* Indices that are out of range, among others to the same places: the first is reported. Slices of `rows` rows of 3 elements. */
+/* Indices that are out of range, among others to the same places: the first is reported. Slices of
+ * `rows` rows of 3 elements. */
 static void check_fault(kl_scatter_single_fn *scatter, int rows, int64_t most) {
     int n = 6, dims[] = {8, 3}, shape[] = {6, rows, 3}, index[] = {2, 1, 2, 99, 2, -50};
     struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 3, shape), *i,

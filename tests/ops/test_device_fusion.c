@@ -1,6 +1,6 @@
 /* test_device_fusion.c - element-wise operations that a device runs as one generated kernel,
- * against the CPU (on_device.h says which device): random graphs of mixed dtypes whose results stay
- * alive here and there, and the shapes of groups that once did not compile. */
+ * against the CPU (on_device.h chooses the device): random graphs of mixed dtypes, in which some
+ * intermediate results stay alive, and groups whose kernels once did not compile. */
 #include "ops/operations.h"
 #include "ops/rows.h"
 #include "ops/on_device.h"

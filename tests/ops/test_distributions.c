@@ -1,4 +1,5 @@
-/* Distributions: golden values, normal vectors by what they must add up to, bad arguments. */
+/* test_distributions.c - random distributions: golden values, normal vectors by their moments, bad
+ * arguments. */
 #include "golden_make.h"
 
 #include "golden_distributions.inc"
@@ -49,8 +50,8 @@ static void empty(void **state) {
     kl_array_release(e);
 }
 
-/* Logits that are a single row: the draws that MLX makes of the same key, in each of the forms that make
- * several; a result without axes is drawn as of several rows. */
+/* Logits that are a single row: the draws that MLX makes of the same key, in each of the forms that
+ * make several; a result without axes is drawn as of several rows. */
 static void one_row(void **state) {
     static const float logits[] = {0.5f, -1, 2, 0.25f, 1};
     static const uint32_t draws[] = {2, 0, 2, 2, 2, 4, 4, 0, 0, 2, 1, 2},
@@ -107,7 +108,8 @@ static void one_row(void **state) {
     for (int k = 0; k < 6; k++) kl_array_release(used[k]);
 }
 
-/* The same of rows of every length around powers of 2, against the formula, on the CPU and on a device. */
+/* The same of rows of every length around powers of 2, against the formula, on the CPU and on a
+ * device. */
 static void long_row(void **state) {
     enum { MOST = 3000, DRAWS = 200 };
     static const int lengths[] = {1, 2, 3, 4, 5, 7, 8, 9, 1023, 1024, 1025, MOST};

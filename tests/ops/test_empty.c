@@ -1,6 +1,6 @@
-/* Arrays without elements: every operation, of every dtype, with an extent of 0 on the axis it
- * works along, on another, and on both; on the CPU in every variant and on the simulated device.
- * What has elements all the same is what the operation gives of nothing. */
+/* test_empty.c - arrays without elements: every operation, of every dtype, with an extent of 0 on
+ * the axis it works along, on another axis, and on both; on the CPU in every variant and on the
+ * simulated device. A result that has elements has the operation's value for no elements. */
 #include "operations.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -131,7 +131,7 @@ static void along(const struct along *op, enum kl_dtype dtype, struct kl_stream 
             struct kl_error *err = NULL;
             for (int i = 0; i < ndim; i++) full[i] = dims[i] ? dims[i] : 4;
             other = operand(dtype, ndim, full, 0);
-            /* A dtype that is refused is refused of arrays without elements too. */
+            /* A dtype that is rejected is also rejected for arrays without elements. */
             const int usual = op->build(&out, other, axis, true, s, NULL);
             if (usual == KL_OK) kl_array_release(out);
             const int rc = op->build(&out, a, axis, true, s, &err);
@@ -245,8 +245,8 @@ static void products(void **state) {
     }
 }
 
-/* Attention without batches, heads, queries, keys, width of keys, width of values: a query that sees
- * no key gets a sum of nothing. */
+/* Attention without batches, heads, queries, keys, width of keys, width of values: a query that
+ * sees no key gets a sum of nothing. */
 static void attention(void **state) {
     enum { DIMS = 6 };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};

@@ -1,4 +1,5 @@
-/* Norms and rotary position embedding: against the formulas in double; dtypes; shapes; gradients; bad arguments. */
+/* test_fast.c - norms and rotary position embedding against the formulas in double; dtypes; shapes;
+ * gradients; bad arguments. */
 #include "helpers.h"
 
 #include "vjp_support.h"
@@ -209,7 +210,7 @@ static int build_norm(struct kl_array **out, struct kl_array *const *in, const v
     return kl_layer_norm(out, in[0], way & 1 ? in[1] : NULL, way & 4 ? in[way & 1 ? 2 : 1] : NULL,
                          1e-2f, cpu(), err);
 }
-/* Results that are too large for the caches: like those of each head alone, bit for bit. */
+/* Results that are too large for the caches equal those of each head alone, bit for bit. */
 static void large_ropes(void **state) {
     static const struct {
         int heads, length, width;
@@ -295,7 +296,8 @@ static void bad(void **state) {
     for (int k = 0; k < 9; k++) kl_array_release(made[k]);
 }
 
-/* Norms so large that they are written past the caches: the last rows have the same bits as alone. */
+/* Norms so large that they are written by non-temporal stores: the last rows have the same bits as
+ * when they are computed alone. */
 static void beyond_the_caches(void **state) {
     enum { ROWS = 8200, WIDTH = 1024, PART = 3, FROM = (ROWS - PART) * WIDTH };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};

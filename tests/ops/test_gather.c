@@ -1,4 +1,5 @@
-/* gather, take, take_along_axis: values, every index type, faults, bad arguments. */
+/* test_gather.c - gather, take, take_along_axis: values, every index type, faults, bad
+ * arguments. */
 #include "helpers.h"
 
 static void take(void **state) {

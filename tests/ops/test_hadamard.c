@@ -1,4 +1,5 @@
-/* hadamard_transform: values of single sizes are golden rows (test_products); here that it is its own inverse, for sizes of several factors, and bad input. */
+/* test_hadamard.c - hadamard_transform is its own inverse, for sizes of several factors, and
+ * rejects bad arguments. Golden rows (test_products) have the values for single sizes. */
 #include "helpers.h"
 
 static void inverse(void **state) {

@@ -1,4 +1,4 @@
-/* The functions of keel/ops.h against NumPy: every dtype, special values. */
+/* test_keel.c - the functions of keel/ops.h against NumPy: every dtype, special values. */
 #include "golden.h"
 
 #include "golden_keel.inc"

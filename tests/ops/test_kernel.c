@@ -1,5 +1,5 @@
-/* The operation of a custom kernel where it cannot run, and the description that it owns; kernels that run are tested in
- * tests/api/test_api_kernel.c. */
+/* test_kernel.c - the operation of a custom kernel where it cannot run, and the description that it
+ * owns. tests/api/test_api_kernel.c has kernels that run. */
 #include "graph/graph_support.h"
 #include "base/kernel_desc.h"
 #include "base/op_params.h"
@@ -31,7 +31,8 @@ static void test_description(void **state) {
     kl_test_fail_alloc_at(-1);
 }
 
-/* Every other way to a CPU is closed before: the operation says it all the same, and gives its description back. */
+/* Every other way to a CPU is closed before: the operation says it all the same, and gives its
+ * description back. */
 static void test_on_the_cpu(void **state) {
     struct kl_stream *s;
     struct kl_error *e = NULL;

@@ -1,4 +1,4 @@
-/* masked_scatter: order, broadcasting, too few elements. */
+/* test_masked.c - masked_scatter: order, broadcasting, too few elements. */
 #include "helpers.h"
 
 #define BOOLS(shape, ...) array_of(KL_BOOL, shape, (bool[]){__VA_ARGS__})

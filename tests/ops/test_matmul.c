@@ -1,4 +1,4 @@
-/* matmul. */
+/* test_matmul.c - matmul: values, shapes, bad arguments. */
 #include "golden.h"
 
 #include "golden_matmul.inc"

@@ -1,5 +1,6 @@
-/* test_numerics.c - docs/numerics.md, line by line, on the CPU and on a device (on_device.h). A row says in words what goes in and what comes out: numbers as C
- * writes them, "inf", "nan", "-0", complex numbers as re:im. */
+/* test_numerics.c - docs/numerics.md, line by line, on the CPU and on a device (on_device.h). A row
+ * gives the operands and the result as text: numbers as C writes them, "inf", "nan", "-0", complex
+ * numbers as re:im. */
 #include "ops/on_device.h"
 
 #include <ctype.h>
@@ -24,7 +25,8 @@ struct row {
     }
 #define KEEP KL_N_DTYPES /* the result has the operands' type */
 
-/* Scatters: a is the slot, b the updates. Element-wise: a and b element by element. Reductions: a. Casts: a, to the type `to`. */
+/* Scatters: a is the slot, b the updates. Element-wise: a and b element by element. Reductions: a.
+ * Casts: a, to the type `to`. */
 static const struct row rows[] = {
     {"S1", "scatter_add", KL_I8, "100", "100 100", "44", KEEP},
     {"S1", "scatter_add", KL_U8, "200", "100", "44", KEEP},

@@ -1,5 +1,6 @@
-/* test_on_gpu.c - every operation on a real device (KEEL_TEST_GPU: opencl unless set; cuda) against the CPU: dtypes, layouts,
- * special values, faults. Integers, extremes, selections and moves bit for bit; float functions within a few units in the last place. */
+/* test_on_gpu.c - every operation on a real device (KEEL_TEST_GPU: opencl unless set; cuda) against
+ * the CPU: dtypes, layouts, special values, faults. Integers, extremes, selections and moves must
+ * be equal bit for bit; float functions within a few units in the last place. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -92,7 +93,8 @@ static struct kl_array *random_array(enum kl_dtype t, int ndim, const int *dims)
     return y;
 }
 
-/* layout 0: row order; 1: transposed; 2: broadcast along the first axis; 3: every second, backwards. */
+/* layout 0: row order; 1: transposed; 2: broadcast along the first axis; 3: every second,
+ * backwards. */
 static struct kl_array *laid_out(enum kl_dtype t, int layout, int rows, int cols) {
     int dims[2] = {rows, cols}, turned[2] = {cols, rows}, one[2] = {1, cols},
         twice[2] = {rows, 2 * cols};
@@ -166,7 +168,8 @@ static void same(struct kl_array *want, struct kl_array *got, double ulps, doubl
                    *b = (const char *)q + i * (int64_t)item;
         if (memcmp(a, b, item) == 0) continue;
         if (t ==
-            KL_C64) { /* NaN in one part is NaN: which of several wins, and its other part, is open */
+            /* NaN in one part is NaN: which of several wins, and its other part, is open */
+            KL_C64) {
             const float *x = (const float *)p + i / 2 * 2, *y = (const float *)q + i / 2 * 2;
             if ((x[0] != x[0] || x[1] != x[1]) && (y[0] != y[0] || y[1] != y[1])) continue;
         }
@@ -264,8 +267,8 @@ static const struct {
                {"exp", kl_exp, 4},
                {"log", kl_log, 4},
                {"logical_not", kl_logical_not, 0}};
-/* Every element-wise function: the rows of base/op_list.def, with their errors on devices, and what is
- * made of several operations. ulps: of float32; of complex64 see below. */
+/* Every element-wise function: the rows of base/op_list.def, with their errors on devices, and what
+ * is made of several operations. ulps: of float32; of complex64 see below. */
 static const struct {
     const char *name;
     unary_fn *fn;
@@ -473,7 +476,7 @@ static void copies(void **state) {
     kl_array_release(t);
 }
 
-/* Chains become one kernel; the values must be those of the steps one by one. */
+/* Chains become one kernel; the values must equal those of the steps run one by one. */
 static void fused_chains(void **state) {
     for (int round = 0; round < (skipped(1, 2) ? 9 : 60); round++) {
         enum kl_dtype t = round % 3 == 0 ? KL_F16 : round % 3 == 1 ? KL_F32 : KL_I32;
@@ -529,7 +532,8 @@ static void fused_chains(void **state) {
     }
 }
 
-/* From some size on kernels do more per work-item; what is left over at the end is done one by one. */
+/* From some size on kernels do more per work-item; what is left over at the end is done one by
+ * one. */
 static void large_arrays(void **state) {
     for (int odd = 0; odd < 2; odd++) {
         int n = (1 << 22) + (1 << 20) + (odd ? 7 : 0), rows = 40000, cols = 128,

@@ -1,5 +1,7 @@
-/* Faults by the thousand on a real device (KEEL_TEST_GPU: opencl unless set; cuda): each is its operation's own, the device stays usable, nothing is left
- * behind, and no kernel of a user ever runs on what a faulted operation made. KEEL_TEST_FULL: ten or twenty times as many. */
+/* test_on_gpu_faults.c - thousands of faults on a real device (KEEL_TEST_GPU: opencl unless set;
+ * cuda): each operation reports its own fault, the device stays usable, nothing leaks, and no
+ * kernel of a user ever runs on the result of a failed operation. With KEEL_TEST_FULL there are ten
+ * or twenty times as many. */
 #include "graph/graph_support.h"
 #include "backend/gpu/gpu_internal.h"
 #include "backend/gpu/kernel_cache.h"
@@ -165,7 +167,8 @@ static uint64_t n_programs(void) {
     return kl_kernel_cache_compiled() + kl_kernel_cache_found();
 }
 
-/* Events that are given back are kept, by some drivers; how many are in use at once is a matter of time. */
+/* Events that are given back are kept, by some drivers; how many are in use at once is a matter of
+ * time. */
 static void make_events(void) {
     struct kl_driver *d = kl_gpu_device_of(kl_stream_backend(stream))->driver;
     void *events[32];
@@ -198,7 +201,8 @@ static void many_faults(void **state) {
 
 /* ---- a kernel of a user behind a faulted gather of another stream ---- */
 
-/* Counts its work-items in an input, where no kernel should write: that shows each run, whatever becomes of the output. */
+/* Counts its work-items in an input, where no kernel should write: that shows each run, whatever
+ * becomes of the output. */
 static struct kl_kernel *follower(void) {
     static const char *const in[] = {"index", "data", "runs"}, *const out[] = {"y"};
     struct kl_kernel *k = NULL;

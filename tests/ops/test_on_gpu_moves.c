@@ -1,4 +1,5 @@
-/* What is made of views and moves, on a device and on the CPU: the same bits. */
+/* test_on_gpu_moves.c - operations composed of views and moves give the same bits on a device and
+ * on the CPU. */
 #include "on_device.h"
 
 #include "base/alloc.h"
@@ -90,7 +91,8 @@ static void view_in_a_chain(void **state) {
     kl_array_release(one);
 }
 
-/* On a device, after something of the CPU, in place and copied; and with a dependency that fails. */
+/* On a device, after something of the CPU, in place and copied; and with a dependency that
+ * fails. */
 static void depends(void **state) {
     struct kl_array *a = numbers(), *dep, *x, *t, *i, *bad, *keep;
     OK(kl_multiply(&dep, a, a, cpu_stream, &err));
@@ -126,7 +128,8 @@ static void depends(void **state) {
     for (int k = 0; k < 4; k++) kl_array_release(used[k]);
 }
 
-/* Chains of element-wise operations over no elements, of views in every order: nothing is looked at. */
+/* Chains of element-wise operations over no elements, of views in every order: nothing is looked
+ * at. */
 static void nothing_in_a_chain(void **state) {
     static const int shapes[][2] = {{0, 3}, {3, 0}, {0, 0}};
     static const float none[1];
@@ -146,8 +149,8 @@ static void nothing_in_a_chain(void **state) {
     }
 }
 
-/* The index faults of gathers and scatters whose slices have no elements, of every index dtype; those
- * that are good fail nothing. */
+/* The index faults of gathers and scatters whose slices have no elements, of every index dtype;
+ * those that are good fail nothing. */
 static void indices_of_nothing(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_U32, KL_U64,
                                            KL_I8, KL_I16, KL_I32, KL_I64};

@@ -1,5 +1,6 @@
-/* KEEL_VALIDATE on a real device (KEEL_TEST_GPU: opencl unless set; cuda): a kernel of a user that writes one element beyond an array, or in front of it,
- * is reported by name every time, and what runs beside it never is. */
+/* test_on_gpu_outside.c - KEEL_VALIDATE on a real device (KEEL_TEST_GPU: opencl unless set; cuda):
+ * a kernel of a user that writes one element behind an array, or before it, is reported by name
+ * every time, and kernels that run beside it are never reported. */
 #include "graph/graph_support.h"
 #include "base/validate.h"
 #include "ops/kernel.h"
@@ -29,8 +30,9 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* y = x, and one element more at where[0] of y, or (where[1]) of x: in range nothing is wrong. The guard is 64 bytes, so one element of any dtype
- * next to the array lies in it. What is written differs from what was there: a fixed byte would be that of every 256th tenant. */
+/* y = x, and one element more at where[0] of y, or (where[1]) of x: in range nothing is wrong. The
+ * guard is 64 bytes, so one element of any dtype next to the array lies in it. What is written
+ * differs from what was there: a fixed byte would be that of every 256th tenant. */
 static struct kl_kernel *writer(void) {
     static const char *const in[] = {"x", "where"}, *const out[] = {"y"};
     struct kl_kernel *k = NULL;

@@ -1,4 +1,4 @@
-/* outer, inner, kron, tensordot, addmm: golden values, shapes, bad input. */
+/* test_products.c - outer, inner, kron, tensordot, addmm: golden values, shapes, bad arguments. */
 #include <limits.h>
 
 #include "golden_make.h"

@@ -1,5 +1,5 @@
-/* Random numbers: bit for bit what MLX gives where its bits are defined, the key sequence, bad
- * arguments. */
+/* test_random.c - random numbers equal MLX's bit for bit where MLX defines their bits; the key
+ * sequence; bad arguments. */
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -220,8 +220,8 @@ static void in_a_thread(struct drawn *d) {
     assert_null(failed);
 }
 
-/* Each thread has a sequence: all begin alike, what one draws or seeds moves no other; a child of fork
- * goes on where its parent was. */
+/* Each thread has a sequence: all begin alike, what one draws or seeds moves no other; a child of
+ * fork goes on where its parent was. */
 static void sequence_of_threads(void **state) {
     struct drawn fresh = {.seeds = false}, again = fresh, five = {.seeds = true, .seed = 5},
                  here = five, later = {.seeds = false};

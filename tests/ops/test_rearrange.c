@@ -1,4 +1,5 @@
-/* pad, tile, repeat, roll, meshgrid, and the golden rows of everything that moves elements. */
+/* test_rearrange.c - pad, tile, repeat, roll, meshgrid, and the golden rows of all operations that
+ * move elements. */
 #include <limits.h>
 
 #include "golden_make.h"

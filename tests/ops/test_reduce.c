@@ -1,5 +1,5 @@
-/* Reductions: against NumPy; the rules for NaN, zero, empty; the same bits whatever the layout; bad
- * arguments. */
+/* test_reduce.c - reductions against NumPy; the rules for NaN, zero and no elements; the same bits
+ * for every layout; bad arguments. */
 #include "golden.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -82,7 +82,8 @@ static void wide_means(void **state) {
     kl_array_release(a);
     kl_array_release(one);
     kl_array_release(big);
-    /* What remains when large integers cancel; their sum is no int32, and float32 loses the small ones. */
+    /* What remains when large integers cancel; their sum is no int32, and float32 loses the small
+     * ones. */
     a = I32(SHAPE(6), 2147483647, 2147483647, 5, -2147483647, -2147483647, 1);
     EXPECT_OK(kl_mean(&out, a, false, cpu(), &err));
     EXPECT_F32(out, SCALAR, 1);
@@ -142,7 +143,8 @@ static void long_sums(void **state) {
     kl_array_release(a);
 }
 
-/* Rows, columns and strided operands, short and cut into segments, with equal ones and NaN: always the first, as one loop finds it. */
+/* Rows, columns and strided operands, short and cut into segments, with equal ones and NaN: always
+ * the first, as one loop finds it. */
 static void arg_ways(void **state) {
     static const int lengths[] = {1, 2, 31, 32, 33, 511, 512, 513, 1500, 65536, 65537, 140000};
     static const enum kl_dtype dtypes[] = {KL_BOOL, KL_U8,  KL_I16, KL_F16,
@@ -245,8 +247,8 @@ static void bad(void **state) {
     kl_array_release(a);
 }
 
-/* Rows of a view that goes backwards, whose offsets are negative: the same bits as of a copy, in every
- * variant. */
+/* Rows of a view that goes backwards, whose offsets are negative: the same bits as of a copy, in
+ * every variant. */
 static void backward_rows(void **state) {
     enum { ROWS = 40, LENGTH = 21 };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_I32, KL_F64};

@@ -1,4 +1,5 @@
-/* Whole numbers and parts of numbers, against NumPy; decimals; gradients; bad arguments. */
+/* test_rounding.c - rounding, integer division and the parts of complex numbers against NumPy;
+ * decimals; gradients; bad arguments. */
 #include "golden.h"
 
 #include "golden_rounding.inc"

@@ -1,5 +1,5 @@
-/* What the rows of base/op_list.def say about element-wise functions, held against the functions:
- * which dtypes are taken, what the result is, bad arguments, allocation failures, gradients. */
+/* test_rows.c - the element-wise functions compared with their rows in base/op_list.def: the dtypes
+ * that are taken, the dtype of the result, bad arguments, allocation failures, gradients. */
 #include "helpers.h"
 
 #include "base/alloc.h"

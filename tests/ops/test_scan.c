@@ -1,4 +1,5 @@
-/* Cumulative operations: against NumPy; shapes; one tree whatever the layout and the number of threads; gradients; bad arguments. */
+/* test_scan.c - cumulative operations against NumPy; shapes; the same tree of additions for every
+ * layout and number of threads; gradients; bad arguments. */
 #include "golden.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -38,7 +39,8 @@ static void shapes(void **state) {
     kl_array_release(one);
 }
 
-/* Long scans as rows, as columns and as one row that is shared by segments: the same bits, close to the exact sum. */
+/* Long scans as rows, as columns and as one row that is shared by segments: the same bits, close to
+ * the exact sum. */
 static void one_tree(void **state) {
     static const int lengths[] = {1, 15, 16, 17, 33, 512, 513, 65536, 65537, 140001, 300017};
     enum { COLUMNS = 20 };
@@ -119,7 +121,8 @@ static void every_dtype(void **state) {
     kl_array_release(a);
 }
 
-/* Squares of groups of 16-bit floats, in every variant: rows like columns, whose sums come one after another. */
+/* Squares of groups of 16-bit floats, in every variant: rows like columns, whose sums come one
+ * after another. */
 static void squares(void **state) {
     static const int lengths[] = {127, 128, 129, 255, 256, 257, 511, 512, 513, 783, 4096, 70001};
     enum { COLUMNS = 20 };

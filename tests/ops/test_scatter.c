@@ -1,5 +1,5 @@
-/* scatter and its ways to join, put_along_axis, scatter_add_axis: values, duplicates, NaN, faults,
- * bad arguments. */
+/* test_scatter.c - scatter with each way to combine values, put_along_axis, scatter_add_axis:
+ * values, duplicates, NaN, faults, bad arguments. */
 #include "helpers.h"
 
 static void assign(void **state) {

@@ -1,5 +1,5 @@
-/* reshape, transpose, broadcast, expand_dims, squeeze: shapes, values, what is a view, bad
- * arguments. */
+/* test_shape.c - reshape, transpose, broadcast, expand_dims, squeeze: shapes, values, which results
+ * are views, bad arguments. */
 #include <limits.h>
 
 #include "helpers.h"

@@ -1,4 +1,4 @@
-/* slice, slice_update, concatenate, stack, split. */
+/* test_slice.c - slice, slice_update, concatenate, stack, split. */
 #include <limits.h>
 
 #include "helpers.h"
@@ -51,8 +51,8 @@ static void slice_update(void **state) {
     EXPECT_I32(out, SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
     EXPECT_OK(kl_slice_update(&out, a, one, LIST(0, 1), LIST(3, 2), LIST(1, 1), cpu(), &err));
     EXPECT_I32(out, SHAPE(3, 4), 0, 5, 2, 3, 4, 5, 6, 7, 8, 5, 10, 11);
-    /* The base may be written in place when nobody else has it; a chain shows whether the rest
-     * stays. */
+    /* The base may be written in place when it has no other owner; a chain of updates shows whether
+     * the other elements stay unchanged. */
     struct kl_array *x, *y;
     EXPECT_OK(kl_copy(&x, a, cpu(), &err));
     for (int i = 0; i < 3; i++) {

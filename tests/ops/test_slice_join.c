@@ -1,4 +1,5 @@
-/* slice_update_add and its like: values are golden rows (test_rearrange); here what is broadcast, what wins, and bad input. */
+/* test_slice_join.c - slice_update_add and its like: broadcasting, NaN and bad arguments. Golden
+ * rows (test_rearrange) have the values. */
 #include "helpers.h"
 
 static void joins(void **state) {

@@ -1,4 +1,4 @@
-/* softmax. */
+/* test_softmax.c - softmax: values, axes, dtypes, bad arguments. */
 #include "golden.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -53,7 +53,8 @@ static void long_rows(void **state) {
     kl_array_release(b);
 }
 
-/* Rows of every length around those of vectors, tiles and what is kept between passes, against the formula; one NaN, or +infinity, makes its row NaN, and no other. */
+/* Rows of every length around those of vectors, tiles and what is kept between passes, against the
+ * formula; one NaN, or +infinity, makes its row NaN, and no other. */
 static void rows(void **state) {
     static const int lengths[] = {1,  2,   15,  16,  17,  31,   32,   33,   63,   64,
                                   65, 511, 512, 513, 529, 4097, 8191, 8192, 8193, 9001};
@@ -95,7 +96,8 @@ static void rows(void **state) {
     }
 }
 
-/* Over the first, the middle and two middle axes, wide, narrow and long: what it gives over the last, within rounding; strided operands give the same bits. */
+/* Over the first, the middle and two middle axes, wide, narrow and long: what it gives over the
+ * last, within rounding; strided operands give the same bits. */
 static void columns(void **state) {
     static const int shapes[][3] = {
         {5, 700, 1}, {300, 3, 2}, {1, 40, 600}, {4, 9000, 17}, {2, 100, 1100}};
@@ -142,8 +144,8 @@ static void columns(void **state) {
             }
 }
 
-/* n equal values have weights that are 1 / n, rounded once, wherever they lie: rows and columns, short
- * and long, alone and many, in every variant. */
+/* n equal values have weights that are 1 / n, rounded once, wherever they lie: rows and columns,
+ * short and long, alone and many, in every variant. */
 static void equal_values(void **state) {
     enum { MOST = 9000, SIZES = 77 };
     static const float values[] = {0, -1000, 1000, 3.7f, -0.3f, 88, -104, 1e6f, 1e9f, 12345.678f};
@@ -172,7 +174,8 @@ static void equal_values(void **state) {
     }
 }
 
-/* Rows, and columns, that lie far from one another and from 0, so that none has the power of two of its neighbour: near the formula, the same bits in every variant. */
+/* Rows, and columns, that lie far from one another and from 0, so that none has the power of two of
+ * its neighbour: near the formula, the same bits in every variant. */
 static void apart(void **state) {
     enum { MOST = 600, ROWS = 40 };
     static const int lengths[] = {1, 3, 15, 16, 17, 37, MOST};
@@ -237,7 +240,8 @@ static void apart(void **state) {
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* Results so large that they are written past the caches: the same bits as in parts. */
+/* Results so large that they are written by non-temporal stores: the same bits as for the parts
+ * alone. */
 static void beyond_the_caches(void **state) {
     enum { ROWS = 8200, WIDTH = 1024, PART = 37 };
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};

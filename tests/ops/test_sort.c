@@ -1,4 +1,4 @@
-/* sort, argsort, partition, argpartition, topk. */
+/* test_sort.c - sort, argsort, partition, argpartition, topk. */
 #include "golden.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -89,7 +89,8 @@ static void topk(void **state) {
     kl_array_release(a);
 }
 
-/* n elements of random bits, few different ones if few; floats with zeros of both signs, infinities and NaN among them. */
+/* n elements of random bits, few different ones if few; floats with zeros of both signs, infinities
+ * and NaN among them. */
 static struct kl_array *noise(enum kl_dtype dtype, int n, bool few) {
     size_t item = kl_dtype_size(dtype);
     unsigned char *v = malloc((size_t)n * item);
@@ -117,7 +118,8 @@ static struct kl_array *noise(enum kl_dtype dtype, int n, bool few) {
 static const int sizes[] = {1, 2, 30, 511, 512, 700, 40000, 150000};
 enum { N_SIZES = 8 };
 
-/* SORT makes values from keys, ARGSORT has places: both must say the same, bit for bit, also of equal keys; and the order is right. */
+/* SORT makes values from keys, ARGSORT has places: both must say the same, bit for bit, also of
+ * equal keys; and the order is right. */
 static void two_ways(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
@@ -207,7 +209,8 @@ static void the_largest_counts_wherever_it_stands(void **state) {
     kl_cpu_use_variant(-1);
 }
 
-/* Long rows of float32, which are looked through before they are read: around the lengths from which on they are, and of one piece. */
+/* Long rows of float32, which are looked through before they are read: around the lengths from
+ * which on they are, and of one piece. */
 static void topk_of_long_rows(void **state) {
     enum { ROWS = 9 };
     static const int lengths[] = {511,   683,   1024,  2047,   2048,   2049,   27306,
@@ -273,7 +276,8 @@ static void partitions(void **state) {
                 assert_memory_equal(x, y, (size_t)n * item);
                 free(x);
                 free(y);
-                /* Each side sorted by itself gives the sorted row, but for the order of equal ones. */
+                /* Each side sorted by itself gives the sorted row, but for the order of equal
+                 * ones. */
                 EXPECT_OK(kl_slice(&part[0], parted, LIST(0), LIST(at), LIST(1), cpu(), &err));
                 EXPECT_OK(kl_slice(&part[1], parted, LIST(at), LIST(n), LIST(1), cpu(), &err));
                 for (int side = 0; side < 2; side++) {

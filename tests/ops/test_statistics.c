@@ -1,4 +1,6 @@
-/* var, std, median, and the reductions that test_reduce.c leaves: against NumPy; special cases; one tree whatever the layout; gradients; bad arguments. */
+/* test_statistics.c - var, std, median, and the reductions that test_reduce.c does not have,
+ * against NumPy; special cases; the same tree of additions for every layout; gradients; bad
+ * arguments. */
 #include "golden.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -103,7 +105,8 @@ static void logsumexp_of_specials(void **state) {
     static float v[LENGTH * WIDTH];
     for (int at = 0; at < LENGTH; at += 1 + at % 7)
         for (int kind = 0; kind < 4; kind++) {
-            /* Column 1 has the special value, column 2 after a +infinity or before one, column 3 among -infinities. */
+            /* Column 1 has the special value, column 2 after a +infinity or before one, column 3
+             * among -infinities. */
             float special = kind == 0 ? nan : kind == 1 ? top : kind == 2 ? low : 2.0f;
             for (int i = 0; i < LENGTH * WIDTH; i++) v[i] = i % WIDTH == 3 ? low : 1;
             for (int c = 1; c <= 3; c++) v[at * WIDTH + c] = special;
@@ -132,7 +135,9 @@ static void logsumexp_of_specials(void **state) {
         }
 }
 
-/* Columns whose largest element rises from row to row, lies far from 0, comes after nothing but -infinity, or is far above the others: the same bits by rows, and near the formula, in every short float and variant; one element alone gives itself. */
+/* Columns whose largest element rises from row to row, lies far from 0, comes after nothing but
+ * -infinity, or is far above the others: the same bits by rows, and near the formula, in every
+ * short float and variant; one element alone gives itself. */
 static void logsumexp_that_rises(void **state) {
     static const int lengths[] = {1,  7,  8,   9,   31,   32,   33,   47,
                                   48, 49, 100, 512, 1023, 1024, 1025, 3100};
@@ -204,7 +209,8 @@ static void logsumexp_that_rises(void **state) {
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* The same bits from rows, from columns (few and many, in the middle too) and from strided operands, for lengths around the sizes of blocks and segments. */
+/* The same bits from rows, from columns (few and many, in the middle too) and from strided
+ * operands, for lengths around the sizes of blocks and segments. */
 static void one_tree(void **state) {
     static const int lengths[] = {1,   2,   15,  16,  17,  47,  48,  49,  63,   64,    65,
                                   100, 127, 128, 129, 255, 256, 257, 300, 1024, 65536, 70001};

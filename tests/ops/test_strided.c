@@ -1,4 +1,5 @@
-/* as_strided, diagonal and view: what they read, what is refused, what is a view and what a copy. */
+/* test_strided.c - as_strided, diagonal and view: the elements that they read, the arguments that
+ * they reject, and which results are views. */
 #include <limits.h>
 
 #include "helpers.h"
@@ -30,7 +31,7 @@ static void as_strided(void **state) {
     assert_false(shares(out, a));
     EXPECT_I32(out, SHAPE(6), 0, 3, 1, 4, 2, 5);
     kl_array_release(t);
-    /* A part of a buffer: what lies around it is out of reach. */
+    /* A view of a part of a buffer: elements around the part are out of range. */
     EXPECT_OK(kl_slice(&part, a, LIST(1, 0), LIST(2, 3), LIST(1, 1), cpu(), &err));
     EXPECT_OK(kl_as_strided(&out, part, LIST(3), STRIDES(-1), 2, cpu(), &err));
     EXPECT_I32(out, SHAPE(3), 5, 4, 3);
@@ -170,7 +171,8 @@ static void view(void **state) {
     for (int i = 0; i < 4; i++) kl_array_release(all[i]);
 }
 
-/* A view of what is pending, read after its last other owner is gone; in place, and as another type on a device. */
+/* A view of what is pending, read after its last other owner is gone; in place, and as another type
+ * on a device. */
 static void view_of_pending(void **state) {
     struct kl_stream *on[] = {cpu(), sim()};
     for (int k = 0; k < 2; k++) {

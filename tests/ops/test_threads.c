@@ -1,4 +1,5 @@
-/* One thread against several, bit for bit: operations large enough to be shared, run by the pool, by one thread, and by one thread that takes the shares backwards. */
+/* test_threads.c - one thread against several, bit for bit: operations large enough to be cut into
+ * chunks, run by the pool, by one thread, and by one thread that takes the chunks backwards. */
 #include "operations.h"
 
 #include "backend/cpu/cpu_backend.h"
@@ -22,7 +23,8 @@ typedef int build_fn(struct kl_array **out, struct kl_array *const *in, int whic
 
 static int n_compared;
 
-/* Builds from in (which are evaluated) in every way; the results are the same, or all refuse the dtype. */
+/* Builds from in (which are evaluated) in every way; the results are the same, or all refuse the
+ * dtype. */
 static void compare(const char *name, build_fn *build, int which, struct kl_array *const *in) {
     if (!kl_test_takes("cpu", 6)) return;
     void *first = NULL;

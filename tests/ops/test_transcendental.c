@@ -1,4 +1,5 @@
-/* The elementary functions against NumPy and SciPy: every dtype, special values, branch cuts; their gradients. */
+/* test_transcendental.c - the elementary functions against NumPy and SciPy: every dtype, special
+ * values, branch cuts; their gradients. */
 #include "golden.h"
 
 #include "golden_transcendental.inc"

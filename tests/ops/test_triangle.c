@@ -1,4 +1,5 @@
-/* eye, tri, tril, triu, diag, trace: what the golden rows (test_rearrange, test_create) do not show. */
+/* test_triangle.c - eye, tri, tril, triu, diag, trace: cases that the golden rows (test_rearrange,
+ * test_create) do not have. */
 #include <limits.h>
 
 #include "helpers.h"

@@ -1,4 +1,4 @@
-/* Element-wise operations of one operand, against NumPy; bad arguments. */
+/* test_unary.c - element-wise operations of one operand against NumPy; bad arguments. */
 #include "golden.h"
 
 #include "golden_unary.inc"
@@ -18,7 +18,7 @@ static void shapes(void **state) {
     kl_array_release(empty);
 }
 
-/* Long enough to be shared among threads and to need several tiles, with a ragged end. */
+/* Long enough to be shared among threads and to need several tiles, with a tail. */
 static void large(void **state) {
     int n = (1 << 18) + 700;
     struct kl_array *a = count_up(1, &n), *b, *out;

@@ -1,5 +1,6 @@
-/* Every variant of the CPU's kernels gives the same bits: each operation on random bits and special values, of every dtype that it takes. A builder that is not in these
- * tables is not tested here, so a new one gets its line. */
+/* test_variants.c - every variant of the CPU's kernels gives the same bits: each operation on
+ * random bits and special values, of every dtype that it takes. A builder that is missing in these
+ * tables is not tested here, so a new builder needs a line. */
 #include "operations.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -19,7 +20,8 @@ static int depends_on_itself(struct kl_array **out, struct kl_array *a, struct k
     return KL_OK;
 }
 
-/* A factor of b b', b being where a is negative (kl_random_multivariate_normal); the same numbers of the same key for every variant. */
+/* A factor of b b', b being where a is negative (kl_random_multivariate_normal); the same numbers
+ * of the same key for every variant. */
 static int multivariate_normal(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                                struct kl_error **err) {
     struct kl_array *b, *below, *none, *t, *key, *cov, *mean;
@@ -52,7 +54,7 @@ static const struct {
     const char *name;
     kl_binary_fn *build;
 } other_binaries[] = {NAMED(kl_matmul), NAMED(kl_inner)};
-static const int dims[] = {37, 41}; /* several vectors of any width, and a ragged end */
+static const int dims[] = {37, 41}; /* several vectors of any width, and a tail */
 
 enum kind { ELEMENTWISE, UNARY, BINARY, REDUCTION };
 struct call {
@@ -108,7 +110,8 @@ static void compare(const struct call *c, enum kl_dtype dtype) {
             first = got;
         n_compared++;
         kl_array_release(out);
-        /* Without a fused multiply-add for every CPU, products round twice where the others round once; tile registers add in another order. */
+        /* Without a fused multiply-add for every CPU, products round twice where the others round
+         * once; tile registers add in another order. */
         bool before_amx =
             v + 1 < kl_cpu_n_variants() && strcmp(kl_cpu_variant_name(v + 1), "amx") == 0;
         if (multiplies_matrices(c) && (v == 0 || (before_amx && dtype == KL_BF16))) {
@@ -141,7 +144,8 @@ static void reduced(void **state) {
     EACH(reductions, REDUCTION, 1);
 }
 
-/* Softmax and norms, of rows around the sizes of vectors, blocks and pieces, dense and strided: the same bits in every variant and layout. */
+/* Softmax and norms, of rows around the sizes of vectors, blocks and pieces, dense and strided: the
+ * same bits in every variant and layout. */
 static void along_rows(void **state) {
     enum { ROWS = 3, WAYS = 4 };
     static const int lengths[] = {1, 7, 31, 32, 33, 63, 64, 65, 95, 100, 600, 2047, 2049, 8193};
@@ -151,7 +155,8 @@ static void along_rows(void **state) {
         const enum kl_dtype dtype = dtypes[k % 4];
         float *v = malloc((size_t)(ROWS * n) * sizeof *v);
         for (int i = 0; i < ROWS * n; i++) {
-            /* The second row reaches from 0 to where exponentials are denormal, and below; the third has an infinity. */
+            /* The second row reaches from 0 to where exponentials are denormal, and below; the
+             * third has an infinity. */
             v[i] = (float)(i * 37 % 101 - 50) / 16;
             if (i / n == 1) v[i] *= 40;
             if (i == ROWS * n - 1 && n > 1) v[i] = -INFINITY;
@@ -197,7 +202,8 @@ static void along_rows(void **state) {
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* The name that KEEL_CPU gives is used; names of wider ones than the CPU has, and unknown ones, mean the widest. */
+/* The name that KEEL_CPU gives is used; names of wider ones than the CPU has, and unknown ones,
+ * mean the widest. */
 static void chosen(void **state) {
     int widest = kl_cpu_n_variants() - 1;
     static const char *const given[] = {"base", "v9", ""};

@@ -1,4 +1,5 @@
-/* The vjp rules of views, of operations that move elements, and of the matrix product. */
+/* test_vjp_moves.c - the vjp rules of views, of operations that move elements, and of the matrix
+ * product. */
 #include "vjp_support.h"
 
 #include "base/alloc.h"

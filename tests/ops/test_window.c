@@ -1,4 +1,5 @@
-/* Windows: values are golden rows (test_create); here their shape, their symmetry, and bad input. */
+/* test_window.c - the shape and the symmetry of windows, and bad arguments. Golden rows
+ * (test_create) have the values. */
 #include "helpers.h"
 
 static kl_window_fn *const all[] = {kl_hanning, kl_hamming, kl_blackman, kl_bartlett};

@@ -1,15 +1,17 @@
-/* vjp_support.h - a vjp rule against central differences: for the operation that a builder makes, the gradient of sum(cotangent * out) with respect to each input. */
+/* vjp_support.h - checks a vjp rule against central differences: for the operation that a builder
+ * makes, the gradient of sum(cotangent * out) with respect to each input. */
 #pragma once
 #include "helpers.h"
 
 #include "graph/node.h"
 #include "ops/vjp.h"
 
-/* Makes *out of the inputs: one operation whose inputs these are (and perhaps others that need no gradient). */
+/* Makes *out from the inputs by one operation that takes these inputs (and possibly others that
+ * need no gradient). */
 typedef int vjp_build_fn(struct kl_array **out, struct kl_array *const *in, const void *how,
                          struct kl_error **err);
 
-/* The parts (real, imaginary) of which elements consist: float64, or float32, also of complex64. */
+/* Part `i` (real or imaginary) of the elements, which are float64, float32 or complex64. */
 static inline double vjp_part(const struct kl_array *a, const void *data, int64_t i) {
     return a->t.dtype == KL_F64 ? ((const double *)data)[i] : (double)((const float *)data)[i];
 }
@@ -17,7 +19,8 @@ static inline int64_t vjp_parts(const struct kl_array *a) {
     return a->t.size * (a->t.dtype == KL_C64 ? 2 : 1);
 }
 
-/* sum(cotangent * out) of the builder's result on `in`, parts as numbers of their own. */
+/* sum(cotangent * out) of the builder's result on `in`. The parts of complex numbers count as
+ * separate numbers. */
 static inline double vjp_value(vjp_build_fn *build, struct kl_array *const *in, const void *how,
                                const double *cotangent) {
     struct kl_array *out;
@@ -30,15 +33,18 @@ static inline double vjp_value(vjp_build_fn *build, struct kl_array *const *in, 
     return sum;
 }
 
-/* `in` are float64, float32 or complex64 arrays (or others, which then have no gradient) of which the operation that `build` makes takes at least one directly. rtol: relative to the largest
- * gradient; 0: 1e-7, or 1e-2 where something is float32 or complex64. The function must be smooth within 1e-5 of the values. */
+/* `in` are float64, float32 or complex64 arrays, or arrays of other dtypes, which then have no
+ * gradient. The operation that `build` makes takes at least one of them directly. rtol is relative
+ * to the largest gradient; 0 stands for 1e-7, or for 1e-2 where an array is float32 or complex64.
+ * The function must be smooth within 1e-5 of the values. */
 static inline void check_vjp(const char *what, vjp_build_fn *build, const void *how,
                              struct kl_array *const *in, int n_in, double rtol) {
     enum { MAX_IN = 8 };
     struct kl_array *out, *cotangent, *grad[MAX_IN] = {0};
     bool wanted[MAX_IN];
     int tried = 0;
-    for (int j = 0; j < n_in; j++) in[j]->trace_level = 1; /* so that a view keeps its step */
+    /* keeps the operation of a view in the graph */
+    for (int j = 0; j < n_in; j++) in[j]->trace_level = 1;
     EXPECT_OK(build(&out, in, how, &err));
     for (int j = 0; j < n_in; j++) in[j]->trace_level = 0;
     struct kl_node *node = out->node;
@@ -67,7 +73,7 @@ static inline void check_vjp(const char *what, vjp_build_fn *build, const void *
         bool seen = false;
         if (x->t.dtype != KL_F64 && x->t.dtype != KL_F32 && x->t.dtype != KL_C64) continue;
         double *sum = calloc((size_t)vjp_parts(x) + 1, sizeof *sum), most = 1e-3;
-        for (int k = 0; k < v.n_in; k++) { /* an input may stand there twice */
+        for (int k = 0; k < v.n_in; k++) { /* an input may occur twice */
             if (node->in[k] != x) continue;
             seen = true;
             if (!(g = grad[k])) continue;

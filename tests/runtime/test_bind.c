@@ -1,5 +1,5 @@
-/* test_bind.c - which memory a result gets: that of an input when nobody else can see it
- * (donation), fresh memory otherwise; and operands that lie on the other side. */
+/* test_bind.c - the memory that a result gets: the memory of an input that nothing else uses
+ * (donation), otherwise fresh memory; and operands whose data is on another device. */
 #include "graph/graph_support.h"
 
 #include "ops/ops.h"

@@ -1,6 +1,6 @@
-/* test_block_pool.c - memory by size class: figures true to the byte, reuse only when every use is
- * done, limits, and what happens when there is no more. On a memory of our own, which counts what
- * it gives and can refuse. */
+/* test_block_pool.c - memory by size class: byte counts are exact, a block is reused only when
+ * every use has ended, limits, and failing allocations. The memory is the test's own, which counts
+ * blocks and can refuse. */
 #include "support.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
-/* Which devices KEEL_GPU and KEEL_GPU_DEVICE give, and what is said when there are none. Each case in a process of its own, since devices are opened once.
- * Drivers are the fake ones of tests/backend/cuda, or missing. */
+/* test_device_choice.c - which devices KEEL_GPU and KEEL_GPU_DEVICE give, and the errors when there
+ * are none. Each case runs in a process of its own, since devices are opened once. The drivers are
+ * the fake ones of tests/backend/cuda, or missing. */
 #include "runtime/device.h"
 #include "support.h"
 
@@ -132,7 +133,8 @@ static void test_choices(void **state) {
     }
 }
 
-/* With nothing asked for and nothing there, the error says what was tried. A machine may have a GPU that OpenCL finds: then there is no error. */
+/* With nothing asked for and nothing there, the error says what was tried. A machine may have a GPU
+ * that OpenCL finds: then there is no error. */
 static void test_nothing_found(void **state) {
     pid_t pid = fork();
     if (pid == 0) {

@@ -1,5 +1,5 @@
-/* test_executor.c - who runs a stream, how it parks, and callbacks that wait: inline evaluation,
- * parked streams that free their thread, the deadlock error, back-pressure. */
+/* test_executor.c - which thread runs a stream, parked streams, which free their thread, and
+ * callbacks that wait: inline evaluation, the deadlock error, back-pressure. */
 #include "graph/graph_support.h"
 
 #include <sched.h>
@@ -415,7 +415,8 @@ static void wait_for_other_behind_a_reader(struct job *j) {
     evaluate_inside(j);
 }
 
-/* Every thread of the pool is inside a callback when the streams that these wait for become runnable: nobody else is there to run them. */
+/* Every thread of the pool is inside a callback when the streams for which the callbacks wait
+ * become runnable, so no other thread can run these streams. */
 static void callbacks_on_every_thread_of_the_pool(void **state) {
     enum { MOST = 256 };
     int n = kl_pool_n_threads();

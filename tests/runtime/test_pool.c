@@ -1,5 +1,5 @@
-/* test_pool.c - the shared threads: every chunk exactly once, chunks inside items, and callers that
- * need nobody. */
+/* test_pool.c - the shared threads: every chunk runs exactly once, chunks may be started inside
+ * chunks, and the caller can run all chunks alone. */
 #include "graph/graph_support.h"
 
 #include <sched.h>
@@ -43,7 +43,8 @@ static void before_the_pool_starts(void **state) {
     assert_int_equal(kl_pool_n_threads(), n);
 }
 
-/* In a child, whose pool has not started: a process that may use one processor of several has one thread. */
+/* In a child, whose pool has not started: a process that may use one processor of several has one
+ * thread. */
 static void as_many_threads_as_processors(void **state) {
     pid_t child = fork();
     assert_true(child >= 0);
@@ -205,7 +206,8 @@ static void items_are_taken_first_come_first_served(void **state) {
     gate_wait_arrived(&done, n);
 }
 
-/* A caller that is no thread of the pool counts: together they are as many as the pool has. A chunk gives others every chance to join. */
+/* A caller that is no thread of the pool counts: together they are as many as the pool has. A chunk
+ * gives others every chance to join. */
 struct crowd {
     _Atomic(int) inside, most;
 };

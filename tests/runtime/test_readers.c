@@ -1,5 +1,5 @@
-/* test_readers.c - threads that may block: however many do, the next item finds one that does not.
- * */
+/* test_readers.c - reader threads, which may block: however many are blocked, the next item gets a
+ * thread that is not. */
 #include "graph/graph_support.h"
 
 #include "runtime/readers.h"

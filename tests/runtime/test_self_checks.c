@@ -1,4 +1,5 @@
-/* The checks that debug builds make of central structures: each sees what is broken on purpose. */
+/* test_self_checks.c - the consistency checks of debug builds: each check finds the structure that
+ * the test has damaged. */
 #include "support.h"
 
 #include "graph/array.h"

@@ -1,5 +1,7 @@
-/* test_share.c - memory that host and device share, on the simulated device: nothing is copied, and nothing is written, handed on or given back while the other side
- * may still look at it. That device aborts when commands use memory that they were not given, or write what the host was shown. */
+/* test_share.c - memory that host and device share, on the simulated device: nothing is copied, and
+ * nothing is written, reused or freed while the other side may still read it. The simulated device
+ * aborts when commands use memory that they were not given, or write memory that the host may
+ * read. */
 #include "graph/graph_support.h"
 
 #include <sys/wait.h>
@@ -158,7 +160,8 @@ static void two_devices(void **state) {
 
 /* ---- nothing is written or handed on too early ---- */
 
-/* The device has not run yet what reads a block of the host: no result of the CPU goes there, by donation or from the pool. */
+/* The device has not yet run a kernel that reads a block of the host: no result of the CPU may be
+ * written there, by donation or from the pool. */
 static void the_device_still_reads(void **state) {
     struct kl_stream *s[3];
     t_streams("gcc", s);
@@ -243,7 +246,8 @@ static void the_host_still_reads(void **state) {
     t_streams_free(3, s);
 }
 
-/* As long as a handle lives its address shows its value, whatever the device does; then the memory is used again, and shown again. */
+/* As long as a handle lives its address shows its value, whatever the device does; then the memory
+ * is used again, and shown again. */
 static void an_address_lives_as_long_as_a_handle(void **state) {
     struct kl_stream *s[1];
     t_streams("g", s);

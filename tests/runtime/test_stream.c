@@ -1,5 +1,5 @@
-/* test_stream.c - default streams, streams that are handed out again, a thousand of them, and
- * waiting for a stream. */
+/* test_stream.c - default streams, streams that are used again, a thousand streams, and waiting for
+ * a stream. */
 #include "graph/graph_support.h"
 
 #include "base/failures.h"

@@ -1,5 +1,6 @@
-/* test_validate.c - KEEL_VALIDATE, the proof that no buffer dies in flight: whoever writes outside,
- * or gets memory that is still in use, is reported every time, and nobody else ever is. */
+/* test_validate.c - KEEL_VALIDATE, which proves that no buffer is reused in flight: an operation
+ * that writes outside of its block, or gets memory that is still in use, is reported every time,
+ * and no other operation is ever reported. */
 #include "graph/graph_support.h"
 
 #include "base/validate.h"
@@ -89,8 +90,8 @@ static void the_second_input_is_named(void **state) {
     t_streams_free(2, s);
 }
 
-/* A block of the device, freed by the host while a kernel that reads it has not been seen to end.
- * */
+/* The host frees a block of the device while a kernel that reads the block is not known to have
+ * ended. */
 static void handed_to_another_stream_in_flight(void **state) {
     struct kl_stream *s[2];
     t_streams("gg", s);

@@ -1,14 +1,10 @@
-/* test_faults.c - the fault storm: random graphs on 8 threads over CPU streams, simulated device streams and a reader stream,
- * with faults at random points: reads, allocations, indices, submissions, device loss. A plain C reference knows every value.
- *
- * Counted, and each must be zero:
- *   lost errors   a value that depends on a failure (or whose operation must fail) reads as good, or with another error than its cause
- *   false errors  a value fails without a failed input and without a fault that was injected
- *   wrong values  a value reads as good and is not what the reference says
- *   hangs         the storm does not come to its end
- *
- * KEEL_STORM_GRAPHS graphs (2,000), KEEL_STORM_SEED (1), KEEL_STORM_FAULTS (7: a sum of 1 allocations,
- * 2 submissions, 4 device loss; wrong indices and failing reads are always among them). */
+/* test_faults.c - the fault storm: random graphs on 8 threads over CPU streams, simulated device
+ * streams and a reader stream, with injected faults: reads, allocations, indices, submissions,
+ * device loss. A plain C reference knows every value. Each count must be zero: lost errors (a value
+ * reads as good although its operation or an input failed, or has another error), false errors (a
+ * value fails without cause), wrong values (not the reference's), hangs. KEEL_STORM_GRAPHS (2,000),
+ * KEEL_STORM_SEED (1), KEEL_STORM_FAULTS (7: a sum of 1 allocations, 2 submissions, 4 device loss;
+ * wrong indices and failing reads always occur). */
 #include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
@@ -99,7 +95,8 @@ static int call(struct kl_array **out, const char *name,
 
 /* ---- building ---- */
 
-/* Builds again as long as an injected allocation failure is in the way: a failed call changes nothing. */
+/* Builds again as long as an injected allocation failure is in the way: a failed call changes
+ * nothing. */
 #define BUILD(statement)                                                       \
     do {                                                                       \
         struct kl_error *build_error = NULL;                                   \
@@ -227,7 +224,9 @@ static void check(struct value *x) {
         if (x->in[i]) cause = error_of(x->in[i]->a);
     if (rc &&
         !error_of(
-            x->a)) { /* the value is good, but its copy on the host could not be had: the device is lost, or no memory */
+            /* the value is good, but its copy on the host could not be had: the device is lost, or
+             * no memory */
+            x->a)) {
         if (e->code != KL_EDEVICELOST) atomic_fetch_add(&n_false_errors, 1);
         kl_error_release(e);
         return;
@@ -295,7 +294,8 @@ static void one_graph(uint64_t *rng) {
         if (old) kl_array_release(old->a);
         free(old);
     }
-    /* In random order; what a value was made from is read before it is judged, so that causes are settled. */
+    /* In random order; what a value was made from is read before it is judged, so that causes are
+     * settled. */
     for (int i = n - 1; i >= first; i--) {
         int j = first + (int)(draw(rng) % (uint32_t)(i - first + 1));
         struct kl_array *a = known[j]->a;

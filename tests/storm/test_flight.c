@@ -1,13 +1,11 @@
-/* test_flight.c - buffers in flight: many threads generate text at once, so to speak, on several CPU and device streams, and every
- * value is compared with the same computation on one CPU stream.
- *
- * One generation is a key-value cache that grows by slice updates (fixed and dynamic), attention over it (matrix products, softmax), embeddings gathered by
- * tokens, counts scattered by tokens, element-wise chains, and kernels of our own. Each operation goes to a stream that is drawn, so that values
- * cross between streams all the time; intermediate arrays lose their last owner as soon as the next one is built, long before anything has
- * run, and some generations are dropped half-way. A block that is handed on too early shows as a wrong value, and under KEEL_VALIDATE=1 by name.
- *
- * The device is the simulated one, or what KEEL_TEST_GPU names. KEEL_STORM_THREADS (32), KEEL_STORM_ROUNDS per thread (24) or KEEL_STORM_SECONDS,
- * KEEL_STORM_SEED (1). */
+/* test_flight.c - buffers in flight: threads run text generations on several CPU and device
+ * streams, and every value is compared with the same computation on one CPU stream. A generation is
+ * a key-value cache that grows by slice updates, attention over it, gathers and scatters by tokens,
+ * element-wise chains, and custom kernels. Each operation goes to a random stream; intermediate
+ * arrays lose their last owner long before they run, and some generations are dropped half-way. A
+ * block reused too early gives a wrong value, and its name under KEEL_VALIDATE=1. KEEL_TEST_GPU
+ * names the device (sim unless set). KEEL_STORM_THREADS (32), _ROUNDS per thread (24) or _SECONDS,
+ * _SEED (1). */
 #include <inttypes.h>
 #include <math.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-/* kernel_support.h - calling kernels directly: launches from literals, and a pool that runs chunks
- * backwards. */
+/* kernel_support.h - calling kernels directly: launches made from literals, and a pool that runs
+ * chunks backwards. */
 #pragma once
 #include "support.h"
 
@@ -10,7 +10,7 @@
 
 enum { MAX_DIMS = 4 };
 
-/* An operand with room for its dims and strides. */
+/* An operand with space for its dims and strides. */
 struct operand {
     struct kl_arg arg;
     int dims[MAX_DIMS];
@@ -24,7 +24,7 @@ static inline void describe(struct operand *o) {
     o->arg.layout = kl_layout_of(o->arg.ndim, o->dims, o->strides);
 }
 
-/* Row-major. */
+/* A row-major operand. */
 static inline struct operand *dense(struct operand *o, void *data, enum kl_dtype dtype, int ndim,
                                     const int *dims) {
     o->arg = (struct kl_arg){.data = data, .dtype = (uint8_t)dtype, .ndim = ndim};
@@ -42,15 +42,15 @@ static inline struct operand *strided_operand(struct operand *o, void *data, enu
     return o;
 }
 
-static int64_t n_shared; /* chunks that went through backwards() */
+static int64_t n_shared; /* number of chunks that ran through backwards() */
 
-/* What a pool may do: any order. */
+/* Runs the chunks in reverse, since a pool may run them in any order. */
 static inline void backwards(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
     n_shared += n;
     for (int64_t i = n - 1; i >= 0; i--) chunk(arg, i);
 }
 
-/* Runs op and expects success. in: up to 4 operands. */
+/* Runs op, which must succeed. in has up to 4 operands. */
 static inline int64_t launch(enum kl_op_id op, const void *params, struct operand *out, int n_in,
                              struct operand *const *in, bool checked, int64_t pos_begin,
                              int64_t pos_end, bool shared) {

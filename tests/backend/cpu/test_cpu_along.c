@@ -1,4 +1,5 @@
-/* Kernels along axes: chunks in any order, or none, give the same bits; each allocation that fails is an error and leaks nothing. */
+/* test_cpu_along.c - kernels along axes give the same bits with chunks in any order and without
+ * chunks; each failing allocation is an error and leaks nothing. */
 #include "kernel_support.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -15,7 +16,8 @@ static const struct kl_partition_params middle = {1, N / 2}, three = {1, 3}, hal
 static const struct kl_norm_params rms = {1e-5f, true, false}, layer = {1e-5f, true, true};
 static const struct kl_rope_params rope = {100, false, false, 10000, 1};
 
-/* What goes in: x is (ROWS, N), but for rope (ROWS, 700, 200); out: the last extent, of the given dtype. */
+/* What goes in: x is (ROWS, N), but for rope (ROWS, 700, 200); out: the last extent, of the given
+ * dtype. */
 static const struct {
     enum kl_op_id op;
     const void *params;
@@ -125,7 +127,9 @@ static bool same_number(enum kl_dtype dtype, const void *a, const void *b, int64
     return x == y || nan;
 }
 
-/* Sums along axes have the same bits in every variant and way through memory, at every length around groups, registers and segments; those of 16-bit floats are the ones of the widened numbers, rounded. */
+/* Sums along axes have the same bits in every variant and way through memory, at every length
+ * around groups, registers and segments; those of 16-bit floats are the ones of the widened
+ * numbers, rounded. */
 static void scans(void **state) {
     static const int sizes[][2] = {{1, 3},    {15, 2},    {16, 17},   {17, 33},   {127, 3},
                                    {128, 64}, {129, 20},  {255, 2},   {256, 3},   {257, 1},

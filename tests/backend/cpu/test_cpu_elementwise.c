@@ -1,5 +1,5 @@
-/* The element-wise kernel: layouts of operands and output, in place, chunks in any order. Values
- * are tested in tests/ops. */
+/* test_cpu_elementwise.c - the element-wise kernel: layouts of operands and output, in place,
+ * chunks in any order. tests/ops has tests of the values. */
 #include "kernel_support.h"
 
 #include "backend/cpu/math/functions.h"
@@ -101,7 +101,9 @@ static void chunks(void **state) {
     free(shared);
 }
 
-/* Results beyond the caches' size, of an operand that is stored the other way round: rows that fill cache lines and rows that do not, sides that patches do not divide, results that begin inside of a line, and every size of an element. */
+/* Results beyond the caches' size, of an operand that is stored the other way round: rows that fill
+ * cache lines and rows that do not, sides that patches do not divide, results that begin inside of
+ * a line, and every size of an element. */
 static void large_turned(void **state) {
     static const struct {
         enum kl_dtype dtype;
@@ -163,7 +165,8 @@ static void no_kernel(void **state) {
     kl_error_release(err);
 }
 
-/* Operands that are stored the other way round are walked by blocks, and strips beside them: every element once, and right. */
+/* Transposed operands are walked by tiles, and by strips at the edges: every element is read once,
+ * and correctly. */
 static void turned(void **state) {
     enum { A = 3, ROWS_3 = 16 * 7 + 5, COLS_3 = 16 * 9 + 11, N_3 = A * ROWS_3 * COLS_3 };
     float *x = malloc(N_3 * sizeof *x), *y = malloc(N_3 * sizeof *y),
@@ -205,7 +208,8 @@ static void turned(void **state) {
     free(g);
 }
 
-/* Elements of every size, sides around those of patches and tasks, a broadcast operand beside; in every variant. Each element is its own number, modulo its range. */
+/* Elements of every size, with sides around those of tiles and tasks, and a broadcast operand, in
+ * every variant. Each element is its own number, modulo the range of its type. */
 static void turned_sizes(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_U32, KL_U64};
     static const int sides[] = {32, 33, 47, 48, 127, 128, 129, 161};

@@ -1,4 +1,5 @@
-/* e^x of numbers that are not positive: within 1 ulp of what double gives, over a sample of all float32 (all of them with KEEL_TEST_ALL set); ends. */
+/* test_cpu_exp.c - e^x of numbers that are not positive: within 1 ulp of the result in double, over
+ * a sample of all float32 (all of them with KEEL_TEST_ALL set), and the ends of the range. */
 #include "support.h"
 
 #include <math.h>

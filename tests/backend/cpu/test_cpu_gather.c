@@ -1,4 +1,5 @@
-/* GATHER and GATHER_AXIS: parts of the positions, unchecked, several faults on several chunks. */
+/* test_cpu_gather.c - GATHER and GATHER_AXIS: parts of the positions, unchecked indices, several
+ * faults in several chunks. */
 #include "kernel_support.h"
 
 static void parts(void **state) {

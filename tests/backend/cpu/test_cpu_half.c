@@ -1,4 +1,6 @@
-/* Maps that take 16-bit floats as they are: the bits that float32, rounded once, gives; for every argument where there is one, for every length around a block; in every variant. */
+/* test_cpu_half.c - element-wise kernels that take 16-bit floats directly give the bits of float32,
+ * rounded once: for every argument of unary kernels, for every length around a run of the kernel,
+ * in every variant. */
 #include "kernel_support.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Which operations have kernels: all but views and CALL. */
+/* test_cpu_kernels.c - all operations have kernels, except for views and CALL. */
 #include "kernel_support.h"
 
 static void complete(void **state) {

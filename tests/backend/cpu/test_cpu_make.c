@@ -1,4 +1,5 @@
-/* RANDOM_BITS over batches of keys and in any order of chunks; ARANGE and CONCATENATE in chunks. */
+/* test_cpu_make.c - RANDOM_BITS over batches of keys and with any order of chunks; ARANGE and
+ * CONCATENATE in chunks. */
 #include "kernel_support.h"
 
 #include "base/threefry.h"
@@ -68,7 +69,8 @@ static void threefry(void **state) {
     assert_true(pi.x[0] == 0xc4923a9c && pi.x[1] == 0x483df7a0);
 }
 
-/* Every word is that of its pair: whole and cut tiles, odd streams, cut last words, every variant. */
+/* Every word is that of its pair: whole and cut tiles, odd streams, cut last words, every
+ * variant. */
 static void words(void **state) {
     static const int sizes[] = {1,    2,    3,    31,   1023,  1024, 1025,
                                 1026, 1027, 2047, 2049, 65537, 70001};

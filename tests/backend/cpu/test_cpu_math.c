@@ -1,7 +1,8 @@
-/* float32 functions against float64 ones, in units in the last place of the result: a sample of all bit
- * patterns and every special one in every variant, or (KEEL_TEST_FULL=1, or the name of one function)
- * all 2^32 in the widest, by as many threads as there are processors: a minute or two per function.
- * Prints the largest error of each as it is done. */
+/* test_cpu_math.c - float32 functions against float64 functions, in units in the last place of the
+ * result. By default a sample of all bit patterns and every special value, in every variant. With
+ * KEEL_TEST_FULL=1, or the name of one function, all 2^32 arguments in the widest variant, by as
+ * many threads as there are processors: a minute or two per function. Prints the largest error of
+ * each function. */
 #include "kernel_support.h"
 
 #include <math.h>
@@ -219,7 +220,9 @@ static void assert_roots(const float *x, int n) {
     }
 }
 
-/* Every significand with an even and an odd exponent, in the middle and at both ends of where the remainder of the last step is exact; and numbers beyond among others, at every place of a vector. */
+/* Every significand with an even and an odd exponent, in the middle and at both ends of where the
+ * remainder of the last step is exact; and numbers beyond among others, at every place of a
+ * vector. */
 static void roots_are_rounded_correctly(void **state) {
     static const int exponents[] = {127, 128, 127 - 96, 127 - 95, 253, 254};
     static const uint32_t beyond[] = {0x00000000, 0x80000000, 0x00000001, 0x007fffff, 0x00800000,

@@ -1,4 +1,5 @@
-/* MATMUL: any order of tasks and any layout gives the same bits, whichever way the shape takes, and they are near the exact product. */
+/* test_cpu_matmul.c - MATMUL gives the same bits for any order of tasks and any layout, for the
+ * shapes of each method, and its results are near the exact product. */
 #include "kernel_support.h"
 
 #include "backend/cpu/matmul/tiles_amx.h"
@@ -29,7 +30,8 @@ static double real_at(const void *v, enum kl_dtype dtype, int64_t i) {
     }
 }
 
-/* m x k by k x n, each operand in every layout: by rows, by columns, and with gaps between elements or between rows. */
+/* m x k by k x n, each operand in every layout: by rows, by columns, and with gaps between elements
+ * or between rows. */
 static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) {
     if (!kl_test_takes("cpu", 5)) return;
     int item = (int)kl_dtype_size(dtype);
@@ -114,7 +116,9 @@ static void blocks(void **state) {
     }
 }
 
-/* In every variant: b is read where it lies, in whole lines of the cache or (few rows of it, with gaps between) not, or it is not since it is too large, its rows are 4 KB apart or its last panel is not whole. */
+/* In every variant: b is read where it lies, in whole lines of the cache or (few rows of it, with
+ * gaps between) not, or it is not since it is too large, its rows are 4 KB apart or its last panel
+ * is not whole. */
 static void b_where_it_lies(void **state) {
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
@@ -167,7 +171,8 @@ static void batches(void **state) {
         }
 }
 
-/* Larger than what of b is packed at a time: in parts along k and of its columns. Whole numbers, so that sums are exact. */
+/* Larger than what of b is packed at a time: in parts along k and of its columns. Whole numbers, so
+ * that sums are exact. */
 static void rounds(void **state) {
     enum { M = 115, K = 4100, N = 2080 };
     float *a = malloc(sizeof(float[M]) * K), *b = malloc(sizeof(float[K]) * N),
@@ -237,7 +242,8 @@ static void put(void *to, enum kl_dtype dtype, int64_t i, float x) {
         ((uint16_t *)to)[i] = half;
 }
 
-/* In tile registers: the rows of a, then the columns of b, in parts; and with k so long that none is packed for all. Whole numbers, so that sums are exact until they are rounded. */
+/* In tile registers: the rows of a, then the columns of b, in parts; and with k so long that none
+ * is packed for all. Whole numbers, so that sums are exact until they are rounded. */
 static void rounds_of_tiles(void **state) {
     static const int sizes[][3] = {{1100, 8200, 300}, {300, 8200, 1100}, {300, 33000, 130}};
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F16, KL_F32};
@@ -289,7 +295,8 @@ static void some_floats(void *to, enum kl_dtype dtype, int64_t n, uint32_t seed)
         memcpy((char *)to + i * item, to, item * (n - i < DIFFERENT ? n - i : DIFFERENT));
 }
 
-/* Each element of the result is one product: no part of either operand may be missing, whichever is the matrix with one element in every row and column, and however the other lies. */
+/* Each element of the result is one product: no part of either operand may be missing, whichever is
+ * the matrix with one element in every row and column, and however the other lies. */
 static void single_products(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F16, KL_F32};
     for (int t = 0; t < 2; t++) {
@@ -348,7 +355,8 @@ static void single_products(void **state) {
     }
 }
 
-/* What tile registers do not take in pieces: each product of a batch that has such an element comes out as in vectors, the others as alone. */
+/* What tile registers do not take in pieces: each product of a batch that has such an element comes
+ * out as in vectors, the others as alone. */
 static void refused(void **state) {
     int wide = kl_cpu_variant();
     if (wide == 0 || !kl_cpu_uses_amx()) {
@@ -404,7 +412,8 @@ static void refused(void **state) {
     }
 }
 
-/* Few tile registers in use or many, the left operand read where it lies or packed: the same bits. */
+/* Few tile registers in use or many, the left operand read where it lies or packed: the same
+ * bits. */
 static void ways_of_tiles(void **state) {
     int wide = kl_cpu_variant();
     if (wide == 0 || !kl_cpu_uses_amx()) {
@@ -461,7 +470,8 @@ static void nothing_to_add(void **state) {
     for (int i = 0; i < 9; i++) assert_true(c[i] == 0);
 }
 
-/* Without room for what is packed for all tasks each packs its own part; without that it is an error. */
+/* Without room for what is packed for all tasks each packs its own part; without that it is an
+ * error. */
 static void no_memory(void **state) {
     enum { M = 260, K = 300, N = 250 };
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};

@@ -1,5 +1,5 @@
-/* Reductions: the same bits for any order of chunks; long ones are shared by segments; no memory is
- * an error. */
+/* test_cpu_reduce.c - reductions give the same bits for any order of chunks; long reductions are
+ * shared by segments; a failing allocation is an error. */
 #include "kernel_support.h"
 
 #include "backend/cpu/math/extremes.h"
@@ -100,7 +100,8 @@ static void no_memory(void **state) {
     free(v);
 }
 
-/* The extreme is found at every place of rows of every length around the sets of lanes; NaN wins at every place; of zeros the sign counts. */
+/* The extreme is found at every place of rows of every length around the sets of lanes; NaN wins at
+ * every place; of zeros the sign counts. */
 static void extremes(void **state) {
     enum { MOST = 300 };
     struct {
@@ -151,7 +152,8 @@ static uint16_t narrowed(enum kl_dtype dtype, float x) {
 }
 static const enum kl_dtype half_types[] = {KL_F16, KL_BF16};
 
-/* Every 16-bit float beside special ones: extremes are those of the widened numbers, by rows, by columns, and gathered. */
+/* Every 16-bit float beside special ones: extremes are those of the widened numbers, by rows, by
+ * columns, and gathered. */
 static void extremes_of_halves(void **state) {
     enum { ALL = 1 << 16 };
     static const uint16_t beside[] = {0,      0x8000, 1,      0x8001, 0x3c00, 0xbf80, 0x7c00,
@@ -243,7 +245,8 @@ static void extremes_of_pairs(void **state) {
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* Reductions of 16-bit floats have the bits of those of the widened numbers, at every length and width around blocks and registers, in every layout. */
+/* Reductions of 16-bit floats have the bits of those of the widened numbers, at every length and
+ * width around blocks and registers, in every layout. */
 static void halves_as_widened(void **state) {
     static const int lengths[] = {1, 2, 16, 17, 127, 128, 129, 511, 512, 513, 640, 1153, 2100};
     static const int widths[] = {1, 7, 16, 33, 100};
@@ -304,7 +307,8 @@ static bool beats(enum kl_op_id op, double b, double a) {
     return op == KL_OP_ARGMAX ? b > a : b < a;
 }
 
-/* Few different numbers, one that stands out at any place of each row, all alike, or signed zeros, infinities and NaNs. */
+/* Few different numbers, one that stands out at any place of each row, all alike, or signed zeros,
+ * infinities and NaNs. */
 enum numbers { FEW, ONE_OUT, ALIKE, SPECIAL, N_NUMBERS };
 static double number(enum numbers kind, uint32_t random) {
     static const double special[] = {0.0, -0.0, 3, -3, 3, -INFINITY, INFINITY, 0.0};
@@ -326,7 +330,8 @@ static void put_number(enum kl_dtype dtype, void *data, int64_t i, double x) {
                kl_dtype_size(dtype));
 }
 
-/* The first of the best, and the first NaN before all, of every type, at every length around lanes, tiles and segments, in every layout. */
+/* The first of the best, and the first NaN before all, of every type, at every length around lanes,
+ * tiles and segments, in every layout. */
 static void places(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8,  KL_U16, KL_U32, KL_U64, KL_I8,  KL_I16,
                                            KL_I32, KL_I64, KL_F32, KL_F64, KL_F16, KL_BF16};

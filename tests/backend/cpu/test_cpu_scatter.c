@@ -1,4 +1,5 @@
-/* SCATTER and SCATTER_AXIS: parts of the positions, in place, faults write nothing. */
+/* test_cpu_scatter.c - SCATTER and SCATTER_AXIS: parts of the positions, in place, and faults,
+ * which write nothing. */
 #include "kernel_support.h"
 
 #include "base/alloc.h"
@@ -116,7 +117,8 @@ static bool same(const void *x, const void *y, enum kl_dtype dtype, int64_t n) {
     return true;
 }
 
-/* The whole scatter, and the same a few positions at a time, which go one after another: the same bits and the same fault, in every variant. */
+/* The whole scatter, and the same a few positions at a time, which go one after another: the same
+ * bits and the same fault, in every variant. */
 static void both_ways(enum kl_op_id op, const void *params, struct operand *base, int n_in,
                       struct operand *const *in, int64_t positions, bool in_place, int64_t fault) {
     enum { FEW = 400 };
@@ -156,7 +158,8 @@ static void both_ways(enum kl_op_id op, const void *params, struct operand *base
     free(got);
 }
 
-/* Elements and slices of every dtype, every way to join; places far apart and few; a bad index here and there. */
+/* Elements and slices of every dtype, every way to join; places far apart and few; a bad index here
+ * and there. */
 static void by_buckets(void **state) {
     enum { N = 70001, MOST = 200000 };
     static const struct {
@@ -197,7 +200,8 @@ static void by_buckets(void **state) {
     free(i);
 }
 
-/* A bucket gets a few entries less than whole lines and chunks of them, just as many, and a few more; elements and slices. */
+/* A bucket gets a few entries less than whole lines and chunks of them, just as many, and a few
+ * more; elements and slices. */
 static void chunks(void **state) {
     enum { N = 33000, ROWS = 100000, WIDTH = 8 };
     static const int few[] = {0,  1,  7,   8,   9,   15,  16,  17,  63,
@@ -224,7 +228,8 @@ static void chunks(void **state) {
     free(i);
 }
 
-/* Every type of index; two axes; slices that lie apart, or across; updates and a base that lie otherwise; along an axis. */
+/* Every type of index; two axes; slices that lie apart, or across; updates and a base that lie
+ * otherwise; along an axis. */
 static void bucket_layouts(void **state) {
     enum { ROWS = 300, COLUMNS = 200, N = 40000 };
     float *base = malloc(ROWS * COLUMNS * 4), *up = malloc(N * 64);

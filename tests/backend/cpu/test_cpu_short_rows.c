@@ -1,4 +1,6 @@
-/* Short rows (reduce/along.c): turned over, they give the bits that their own way gives; nothing outside of the operands is touched; a tile that fails is an error. */
+/* test_cpu_short_rows.c - short rows (reduce/along.c) that are transposed give the bits that the
+ * kernel for single rows gives; nothing outside of the operands is touched; a failing allocation of
+ * a tile is an error. */
 #include "kernel_support.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -18,7 +20,7 @@ static const struct {
     enum kl_op_id op;
     const void *params;
     bool reduces;
-    int out; /* a dtype; -1: that of the input */
+    int out; /* a dtype; -1 stands for the dtype of the input */
 } cases[] = {
     {KL_OP_SUM, &last, true, -1},         {KL_OP_PROD, &last, true, -1},
     {KL_OP_MAX, &last, true, -1},         {KL_OP_MIN, &last, true, -1},
@@ -124,7 +126,9 @@ static int run(int i, const struct operand *x, void *result, enum kl_dtype out, 
     return kl_cpu_kernel(l.op)(&l);
 }
 
-/* rows x length, dense and in rows with a gap, in every variant, against the base's rows with a gap, which go one by one. The operands end where their memory ends, so that a sanitizer sees a step too far; results have edges that must stay. */
+/* rows x length, dense and in rows with a gap, in every variant, against the base's rows with a
+ * gap, which go one by one. The operands end where their memory ends, so that a sanitizer sees a
+ * step too far; results have edges that must stay. */
 static void compare(int i, enum kl_dtype dtype, int rows, int length) {
     if (!kl_test_takes("cpu", 8)) return;
     const size_t item = kl_dtype_size(dtype);
@@ -171,7 +175,8 @@ static void compare(int i, enum kl_dtype dtype, int rows, int length) {
     free(got);
 }
 
-/* Every operation and dtype, lengths around the sides of squares and both limits, with rows left over. */
+/* Every operation and dtype, lengths around the sides of squares and both limits, with rows left
+ * over. */
 static void same_bits(void **state) {
     static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15,  16,  17,  23, 31,
                                   32, 33, 48, 49, 63, 64, 65, 127, 128, 129, 256};
@@ -184,7 +189,8 @@ static void same_bits(void **state) {
         }
 }
 
-/* Half of the elements special: rows of nothing but NaN, zeros of both signs, an extreme in every place. */
+/* Half of the elements special: rows of nothing but NaN, zeros of both signs, an extreme in every
+ * place. */
 static void special_values(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
     special_of = 10;
@@ -229,7 +235,8 @@ static void batches(void **state) {
     free(all);
 }
 
-/* The same of logsumexp, whose rows are computed many together: of several blocks, whose largest elements are far apart, and with what a block is taken again for. */
+/* The same of logsumexp, whose rows are computed many together: of several blocks, whose largest
+ * elements are far apart, and with what a block is taken again for. */
 static void logsumexp_batches(void **state) {
     enum { ROWS = 270, LOGSUMEXP = 6, BLOCK = 1024 };
     static const int lengths[] = {16, 32, 40, 48, 64, 100, BLOCK, BLOCK + 1, 2500};
@@ -292,7 +299,8 @@ static void rows_left_over(void **state) {
     }
 }
 
-/* Axes of one element among the trailing ones, two trailing axes, and axes that are not trailing. */
+/* Axes of one element among the trailing ones, two trailing axes, and axes that are not
+ * trailing. */
 static void which_axes(void **state) {
     enum { ROWS = 4096 };
     static const struct { int n_axes, axes[2]; } both = {2, {1, 3}}, outer = {2, {0, 3}};

@@ -1,4 +1,5 @@
-/* SORT and ARGSORT: sizes around those where the way changes, keys spread in every manner, every kind of key, every variant. */
+/* test_cpu_sort.c - SORT and ARGSORT: sizes around those at which the method changes, several
+ * distributions of keys, every kind of key, every variant. */
 #include "kernel_support.h"
 
 #include "base/alloc.h"
@@ -86,7 +87,8 @@ static void few(void **state) {
     kl_cpu_use_variant(-1);
 }
 
-/* Pivots (sort/sort_quick_avx512.h) that part off one or two elements each time, until another way takes over. */
+/* Pivots (sort/sort_quick_avx512.h) that part off one or two elements each time, until another way
+ * takes over. */
 static void bad_pivots(void **state) {
     enum { N = 256, LEFT = 64 };
     uint32_t x[N] = {0}, known = 0, levels = 0;
@@ -113,7 +115,8 @@ static void bad_pivots(void **state) {
     for (int i = 0; i < N; i++)
         if (!x[i]) x[i] = ++known;
     check(KL_U32, N_MANNERS, N, x, true);
-    /* The same as one of the buckets that more elements are split into: in order, and between those that are looked at for it. */
+    /* The same as one of the buckets that more elements are split into: in order, and between those
+     * that are looked at for it. */
     enum { MANY = 1 << 15 };
     uint32_t *y = malloc(MANY * sizeof *y);
     for (int i = 0; i < MANY; i++) y[i] = 5000;

@@ -1,5 +1,6 @@
-/* cuda_support.h - what the tests of the CUDA driver share: a device under test, test kernels, submissions. The same tests run on
- * fake_cuda.c, which knows the kernels by name, and on a real device, which compiles them. */
+/* cuda_support.h - what the tests of the CUDA driver share: a device under test, test kernels,
+ * submissions. The same tests run on fake_cuda.c, which implements the kernels by name, and on a
+ * real device, which compiles them. */
 #pragma once
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/cuda_internal.h"
@@ -28,10 +29,10 @@ static const char kernels_text[] =
     "KERNEL(nothing)(u32 n) {\n"
     "}\n";
 
-/* A command of a test: its params. */
+/* The parameters of a command of a test. */
 struct test_launch {
     const char *entry;
-    const char *source; /* NULL: kernels_text */
+    const char *source; /* NULL stands for kernels_text */
     struct kl_karg args[4];
     int n_args;
     uint32_t n; /* work-items */
@@ -66,7 +67,7 @@ static void open_device(void) {
         int rc_ = (call);                                          \
         if (rc_) fail_msg("%d: %s", rc_, err ? err->message : ""); \
     } while (0)
-/* The call (with &err) fails with that code, and its message has the text. */
+/* The call (with &err) must fail with that code, and its message must contain the text. */
 #define ILL(call, code, text)                                                            \
     do {                                                                                 \
         struct kl_error *err = NULL;                                                     \
@@ -84,7 +85,8 @@ static void *device_block(size_t bytes) {
 static void device_free(void *p, size_t bytes) {
     drv->ops->free(drv, p, bytes);
 }
-/* What is never freed; leak checkers should know of it: queues, and events whose notification a lost device still owes. */
+/* Remembers what is never freed, so that leak checkers find it: queues, and events about which a
+ * lost device was to notify. */
 static void keep(void *q) {
     static void *kept[256];
     static int n;
@@ -121,7 +123,7 @@ static struct test_launch crash(void) {
     return (struct test_launch){"crash", NULL, {KL_KARG_PTR(NULL, 1)}, 1, 1};
 }
 
-enum { MOST = 160 }; /* of one submission */
+enum { MOST = 160 }; /* the most commands of one submission */
 static int submit(void *q, const struct test_launch *launches, int n, void *wait,
                   struct kl_fault_words *brings_back, void *signal, struct kl_error **err) {
     static struct kl_command c[MOST];
@@ -132,7 +134,7 @@ static int submit(void *q, const struct test_launch *launches, int n, void *wait
     return drv->ops->submit(drv, q, c, n, &wait, wait ? 1 : 0, brings_back, signal, err);
 }
 
-/* Sleeps as the settlement thread does. */
+/* Waits as the settlement thread does. */
 static void wait_for(void *event) {
     while (drv->ops->event_query(drv, event) == 0) drv->ops->wait_any(drv, &event, 1);
     assert_int_equal(drv->ops->event_query(drv, event), 1);
@@ -156,7 +158,7 @@ static void test_copies(void **state) {
             assert_memory_equal(a + k, b, n);
             assert_int_equal(b[n], 0);
         }
-    /* What is written at an offset is there, and its neighbours are left alone. */
+    /* A write at an offset changes the bytes there and leaves the neighbouring bytes unchanged. */
     WELL(drv->ops->write(drv, p, 0, a, 1000, &err));
     WELL(drv->ops->write(drv, p, 500, a + 7, 10, &err));
     WELL(drv->ops->read(drv, p, 490, b, 30, &err));
@@ -212,14 +214,14 @@ static void check_count(void *p, uint32_t first, uint32_t n) {
 static void test_kernels(void **state) {
     uint32_t first = 5, n = 3000;
     void *p = device_block(n * 4), *o = device_block(n * 4), *q = new_queue(), *e = new_event();
-    assert_int_equal(drv->ops->event_query(drv, e), 0); /* not submitted yet */
+    assert_int_equal(drv->ops->event_query(drv, e), 0); /* the event is not submitted yet */
     struct test_launch l[] = {count(p, &first, &n), add_one(p, o, &n), add_one(o, o, &n)};
     WELL(submit(q, l, 3, NULL, NULL, e, &err));
     wait_for(e);
     check_count(p, 5, n);
     check_count(o, 7, n);
     drv->ops->event_free(drv, e);
-    /* A copy on the device, by the port. */
+    /* A copy on the device, through the port. */
     e = new_event();
     WELL(cu->port.ops->copy(&cu->port, q, p, o, n * 4, &err));
     WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
@@ -230,8 +232,8 @@ static void test_kernels(void **state) {
     device_free(o, n * 4);
 }
 
-/* Many launches in a submission, each of which needs the one before, of kernels in turn; twice in each queue, so that what
- * they are handed over with is used again. */
+/* Submits a chain of launches, each of which needs the one before, with several kernels by turns.
+ * Each queue runs it twice, so that the memory for arguments is used again. */
 static void run_chain(void *q, int length, uint32_t first) {
     uint32_t n = 300 + (uint32_t)length % 700;
     void *p[] = {device_block(n * 4), device_block(n * 4)}, *e = new_event();
@@ -253,7 +255,8 @@ static void test_chains(void **state) {
         for (uint32_t i = 0; i < 4; i++) run_chain(q[i % 2], lengths[k], 100 * i);
 }
 
-/* Arguments of thousands of bytes each: more than waits at once. */
+/* Arguments of thousands of bytes each, which together are more than the buffer of waiting
+ * arguments. */
 static void test_long_arguments(void **state) {
     enum { BYTES = 3000, LAUNCHES = 40 };
     static char big[BYTES];
@@ -269,14 +272,14 @@ static void test_long_arguments(void **state) {
     for (int i = 1; i < LAUNCHES; i++)
         l[i] = (struct test_launch){"add_last", source, {{big, BYTES, 0}, KL_KARG_PTR(p, 1)}, 2, 1};
     WELL(submit(q, l, LAUNCHES, NULL, NULL, e, &err));
-    *last = 6; /* what was handed over was copied */
+    *last = 6; /* the arguments were copied at the submission */
     wait_for(e);
     check_count(p, 7 + 5 * (LAUNCHES - 1), 1);
     drv->ops->event_free(drv, e);
     device_free(p, 4);
 }
 
-/* Work goes to and fro between two queues, always behind the other's event. */
+/* Work alternates between two queues and always waits for the event of the other queue. */
 static void test_events_between_queues(void **state) {
     enum { ROUNDS = 60 };
     uint32_t first = 0, n = 100000;
@@ -295,13 +298,13 @@ static void test_events_between_queues(void **state) {
     device_free(p, n * 4);
 }
 
-/* As settlement does. */
+/* Reads the fault words as settlement does. */
 static void fetch(struct kl_fault_words *w) {
     if (w->host[0] != KL_WORD_CLEAR) WELL(drv->ops->words_fetch(drv, w, &err));
 }
 
 static void test_fault_words(void **state) {
-    enum { CHUNKS = KL_SLAB_WORDS + 3 }; /* more than one slab */
+    enum { CHUNKS = KL_SLAB_WORDS + 3 }; /* needs more than one slab */
     static struct kl_fault_words w[CHUNKS];
     uint32_t index = 9, position = 1234, other = 3, lower = 77;
     void *q = new_queue(), *e = new_event();
@@ -319,7 +322,7 @@ static void test_fault_words(void **state) {
     fetch(&w[1]);
     for (int k = 0; k < KL_WORDS; k++)
         assert_int_equal(w[1].host[k], k == 0 ? 3 : k == 3 ? 1234 : k == 9 ? 77 : KL_WORD_CLEAR);
-    /* The neighbours have not fired, here and on the device. */
+    /* The neighbouring words have not fired, on the host and on the device. */
     void *e2 = new_event();
     WELL(submit(q, NULL, 0, NULL, &w[2], e2, &err));
     wait_for(e2);
@@ -329,7 +332,7 @@ static void test_fault_words(void **state) {
     memset(w[1].host, 0, KL_WORDS * 4);
     fetch(&w[1]);
     for (int k = 0; k < KL_WORDS; k++) assert_int_equal(w[1].host[k], KL_WORD_CLEAR);
-    /* The host is told again after a clear. */
+    /* The host is notified again after a clear. */
     void *e3 = new_event();
     WELL(submit(q, l, 1, NULL, &w[1], e3, &err));
     wait_for(e3);
@@ -346,7 +349,7 @@ static void test_compile_errors(void **state) {
     struct test_launch absent = {"absent", NULL, {{0}}, 0, 1};
     struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &bad};
     ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "MISTAKE");
-    ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "(2)"); /* it is tried again */
+    ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "(2)"); /* the compilation is tried again */
     c.params = &absent;
     ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "absent");
     struct test_launch good = {"nothing", NULL, {{0}}, 0, 1};
@@ -357,14 +360,14 @@ static void test_compile_errors(void **state) {
 static void test_out_of_memory(void **state) {
     void *p = NULL;
     ILL(drv->ops->alloc(drv, (size_t)1 << 48, &p, &err), KL_ENOMEM, "281474976710656 bytes wanted");
-    p = device_block(100); /* and it goes on */
+    p = device_block(100); /* the device can still be used */
     device_free(p, 100);
 }
 
 static void test_wake(void **state) {
     void *e = new_event();
     drv->ops->wake(drv);
-    drv->ops->wait_any(drv, &e, 1); /* returns for the wake of before */
+    drv->ops->wait_any(drv, &e, 1); /* returns because of the earlier wake */
     drv->ops->wake(drv);
     drv->ops->wait_any(drv, NULL, 0);
     assert_int_equal(drv->ops->event_query(drv, e), 0);
@@ -385,11 +388,11 @@ static void test_scratch(void **state) {
     wait_for(e);
     check_count(c, 1, n);
     WELL(cu->port.ops->scratch(&cu->port, new_queue(), 1000, &b, &err));
-    assert_ptr_not_equal(b, c); /* each queue has its own */
+    assert_ptr_not_equal(b, c); /* each queue has its own event */
     drv->ops->event_free(drv, e);
 }
 
-/* The last test: in the child the device refuses, without a call of CUDA. */
+/* The last test: in the child process the device refuses all work, without a call of CUDA. */
 static void test_fork(void **state) {
     void *p = device_block(64), *q = new_queue(), *e = new_event();
     struct kl_fault_words w = {0};

@@ -1,5 +1,7 @@
-/* fake_cublaslt.c - a cuBLASLt for tests beside fake_cuda.c: products of float32, as host functions in the stream, by columns as the documentation
- * says. It refuses what the documentation does not allow; what it was asked is kept for the test (fake_blas_*, found with dlsym). */
+/* fake_cublaslt.c - a cuBLASLt for tests, used with fake_cuda.c: products of float32 as host
+ * functions in the stream, column-major as the documentation of cuBLASLt says. It rejects what that
+ * documentation does not allow. The arguments of calls are kept for the test (fake_blas_*, found
+ * with dlsym). */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -7,7 +9,7 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define SHIFT ((uint64_t)1 << 52) /* as in fake_cuda.c */
+#define SHIFT ((uint64_t)1 << 52) /* the value in fake_cuda.c */
 
 enum { INVALID = 7, NOT_SUPPORTED = 15 };
 enum { MAX_ALIGNMENTS = 4 };
@@ -37,13 +39,13 @@ struct choice {
     int reserved[4];
 };
 
-/* For the test: see test_cuda_blas.c, which has the same struct. */
+/* The arguments of calls, for the test. test_cuda_blas.c has the same struct. */
 struct asked {
-    int n_handles, n_heuristics, n_products, n_live; /* live: descriptors */
+    int n_handles, n_heuristics, n_products, n_live; /* n_live: live descriptors */
     int compute, scale, type;
     uint32_t reductions, alignments[MAX_ALIGNMENTS];
     uint64_t most_workspace;
-    size_t workspace; /* that a product was given */
+    size_t workspace; /* bytes of workspace that a product got */
 };
 static struct {
     pthread_mutex_t mu;
@@ -58,7 +60,7 @@ EXPORT void fake_blas_asked(struct asked *out) {
     *out = f.asked;
     pthread_mutex_unlock(&f.mu);
 }
-/* Every call of that function fails, until another or NULL is named. */
+/* Makes every call of the named function fail, until another function or NULL is named. */
 EXPORT void fake_blas_fail(const char *call, int code) {
     pthread_mutex_lock(&f.mu);
     f.fail_call = call;
@@ -182,7 +184,7 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, voi
     f.asked.most_workspace = p->workspace;
     size_t wants = f.wants_workspace;
     pthread_mutex_unlock(&f.mu);
-    if (rc == -1) { /* the other way to say no */
+    if (rc == -1) { /* -1 selects the other way of rejecting: no algorithm is returned */
         *n_found = 0;
         return 0;
     }
@@ -236,7 +238,7 @@ EXPORT int cublasLtMatmul(void *handle, void *desc, const void *alpha, const voi
     f.asked.workspace = bytes;
     pthread_mutex_unlock(&f.mu);
     if (handle != &f || algo->data[0] != 77 || !fits(desc, al, bl, dl) || short_of) return INVALID;
-    if (p.d.type != 0) return NOT_SUPPORTED; /* only described, not computed */
+    if (p.d.type != 0) return NOT_SUPPORTED; /* such a product is only described, not computed */
     if (*(const float *)alpha != 1 || *(const float *)beta != 0) return INVALID;
     void *cuda = dlopen(getenv("KEEL_CUDA_DRIVER"), RTLD_NOW);
     void *symbol = dlsym(cuda, "cuLaunchHostFunc");

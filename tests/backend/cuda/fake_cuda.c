@@ -1,9 +1,10 @@
-/* fake_cuda.c - a libcuda for tests: the functions that Keel loads, over host memory, with one thread as the device.
- *
- * Streams run in order, concurrently with the host and each other (the thread takes them in turn); events, host functions and errors behave as
- * CUDA documents them: an error of a kernel is sticky, is reported by whatever is called next, and host functions are not called any
- * more. Kernels are known by name: see `kernels`; others do nothing. The controls (fake_*) are found with dlsym. Memory is addressed by host
- * pointers, which the driver under test must not follow: blocks are inaccessible to it by being at an offset of SHIFT, unless they are managed. */
+/* fake_cuda.c - a libcuda for tests: the functions that Keel loads, over host memory, with one
+ * thread as the device. Streams run in order, concurrently with the host and each other. Events,
+ * host functions and errors behave as CUDA documents them: an error of a kernel is sticky, every
+ * later call reports it, and no further host functions are called. Kernels are known by name (see
+ * `kernels`); others do nothing. Tests find the controls (fake_*) with dlsym. Device addresses are
+ * host addresses plus SHIFT, except for managed memory, so the driver under test cannot follow
+ * them. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +15,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define SHIFT    \
     ((uint64_t)1 \
-     << 52) /* a device address is the host's and this: following it on the host crashes */
+     << 52) /* device address minus host address: using a device address on the host crashes */
 
 enum {
     OOM = 2,
@@ -26,10 +27,11 @@ enum {
 };
 enum { MAX_STREAMS = 256, MAX_FAILURES = 2, STRUCT_BYTES = 3000 };
 
-/* ---- what is queued ---- */
+/* ---- items in a queue ---- */
 
 struct event {
-    uint64_t recorded, reached; /* numbers of records made and executed */
+    /* number of the last record made, and of the last record executed */
+    uint64_t recorded, reached;
 };
 
 struct item {
@@ -40,7 +42,7 @@ struct item {
     size_t bytes;
     uint32_t value;
     struct event *event;
-    uint64_t number; /* of the record */
+    uint64_t number; /* the number of the record */
     void (*fn)(void *);
     void *arg;
     void (*kernel)(void **params, uint32_t n_threads);
@@ -62,9 +64,9 @@ static struct {
     bool started;
     int paused;
     int sticky; /* the error that ended the context */
-    /* controls */
+    /* The calls that the test makes fail. */
     struct failure {
-        const char *call; /* NULL: none */
+        const char *call; /* NULL: no call fails */
         int in, code;
     } fail[MAX_FAILURES];
     int devices;
@@ -75,15 +77,15 @@ static struct {
        .devices = 1,
        .budget = (size_t)1 << 40};
 
-static __thread void *current; /* the thread's context */
+static __thread void *current; /* the current context of the thread */
 static int the_context;
 
-/* Managed memory, and the host's own where a device sees it, has one address. */
+/* Managed memory, and host memory that a device sees, has the same address on both sides. */
 static const char *host_of(uint64_t a) {
     return (const char *)(uintptr_t)(a >= SHIFT ? a - SHIFT : a);
 }
 
-/* ---- kernels: each parameter has 8 bytes; a pointer is two, base and offset ---- */
+/* ---- kernels: each parameter has 8 bytes; a pointer is two parameters, base and offset ---- */
 
 static void *at(void **params, int i) {
     return (char *)host_of(*(uint64_t *)params[i]) + *(uint64_t *)params[i + 1];
@@ -101,7 +103,7 @@ static void k_add_one(void **p, uint32_t n_threads) {
     for (uint32_t i = 0; i < n && i < n_threads; i++) out[i] = in[i] + 1;
 }
 
-/* (PTR(word), u32 index, u32 position): a fault */
+/* (PTR(word), u32 index, u32 position): raises a fault */
 static void k_raise(void **p, uint32_t n_threads) {
     uint32_t *words = at(p, 0), index = *(uint32_t *)p[2], position = *(uint32_t *)p[3];
     if (position < words[index]) words[index] = position;
@@ -127,7 +129,7 @@ static const struct {
     const char *name;
     void (*run)(void **, uint32_t);
     int n_params;
-    uint8_t bytes[8]; /* 0: STRUCT_BYTES */
+    uint8_t bytes[8]; /* 0 stands for STRUCT_BYTES */
 } kernels[] = {{"count", k_count, 4, {8, 8, 4, 4}}, {"add_one", k_add_one, 5, {8, 8, 8, 8, 4}},
                {"raise", k_raise, 4, {8, 8, 4, 4}}, {"add_last", k_add_last, 3, {0, 8, 8}},
                {"crash", k_crash, 0, {0}},          {"nothing", k_nothing, 0, {0}}};
@@ -173,7 +175,8 @@ static void *device_thread(void *arg) {
         }
         f.next++;
         struct item *i = s->head;
-        bool skip = f.sticky != 0; /* nothing runs in a broken context, host functions included */
+        /* nothing runs in a context with an error, not even host functions */
+        bool skip = f.sticky != 0;
         s->head = i->next;
         if (!s->head) s->tail = &s->head;
         s->running = true;
@@ -193,7 +196,7 @@ static void *device_thread(void *arg) {
 
 /* ---- calls ---- */
 
-/* At the start of every call, the lock is taken; the result is what the call must return, 0: go on. */
+/* The start of every call: takes the lock. Returns what the call must return, or 0 to continue. */
 static int begin(const char *call, bool context) {
     pthread_mutex_lock(&f.mu);
     for (struct failure *x = f.fail; x < f.fail + MAX_FAILURES; x++)
@@ -263,8 +266,8 @@ EXPORT int cuDeviceGetName(char *name, int room, int d) {
     return 0;
 }
 EXPORT int cuDeviceGetAttribute(int *v, int which, int d) {
-    if (d == 1 && (which == 18 || which == 88 || which == 89)) /* the second one is integrated */
-        return *v = 1, 0;
+    /* the second device is an integrated one */
+    if (d == 1 && (which == 18 || which == 88 || which == 89)) return *v = 1, 0;
     *v = which == 1 ? 1024 : which == 8 ? 49152 : which == 16 ? 7 : which == 75 ? 9 : 0;
     return 0;
 }
@@ -284,7 +287,8 @@ EXPORT int cuCtxSetCurrent(void *context) {
 
 /* ---- memory ---- */
 
-/* Before each block. In a list, so that leak checkers do not miss what only shifted addresses point to. */
+/* The header before each block. Headers are in a list, so that leak checkers find blocks to which
+ * only shifted addresses point. */
 struct block {
     struct block *next, **at;
     size_t bytes;
@@ -325,7 +329,7 @@ enum { N_PINNED = 256 };
 static void *pinned[N_PINNED];
 EXPORT int cuMemHostAlloc(void **p, size_t bytes, unsigned flags) {
     BEGIN("cuMemHostAlloc", true);
-    /* What Keel keeps for ever is found here by leak checkers. */
+    /* Leak checkers find here what Keel keeps for ever. */
     for (int i = 0; i < N_PINNED; i++)
         if (!pinned[i]) return end((*p = pinned[i] = malloc(bytes)) ? 0 : OOM);
     return end(OOM);
@@ -431,9 +435,11 @@ EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) 
     return end(NOT_FOUND);
 }
 static unsigned
-    last_launch[8]; /* groups, threads of a group, shared bytes; what was allowed of these */
+    last_launch[8]; /* groups, threads per group, shared bytes, and the limits set for these */
 static int limits[2] = {1024,
-                        0}; /* of every kernel: threads of a group, shared bytes in its source */
+                        /* the same for every kernel: threads per group, shared bytes in its
+                         * source */
+                        0};
 EXPORT int cuFuncGetAttribute(int *value, int attribute, void *function) {
     BEGIN("cuFuncGetAttribute", true);
     *value = limits[attribute & 1];
@@ -444,14 +450,14 @@ EXPORT int cuFuncSetAttribute(void *function, int attribute, int value) {
     last_launch[7] = (unsigned)value;
     return end(attribute == 8 && value > 0 ? 0 : INVALID);
 }
-/* As CUDA has it. */
+/* The struct as CUDA defines it. */
 struct node_params {
     void *function;
-    unsigned geometry[7]; /* groups, threads of a group, shared bytes */
+    unsigned geometry[7]; /* groups, threads per group, shared bytes */
     void **params, **extra;
     void *kernel, *context;
 };
-/* 0, or what CUDA says of it. Parameters are copied at once. */
+/* Returns 0, or the error that CUDA gives. Parameters are copied at once. */
 static int describe(const struct node_params *p, struct item *i) {
     const size_t which =
         (size_t)((const char *)p->function - (const char *)kernels) / sizeof *kernels;
@@ -476,11 +482,11 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
     return end(rc ? rc : queue(s, i));
 }
 
-/* ---- graphs: chains of kernels; the instance is the graph itself ---- */
+/* ---- graphs: chains of kernels; the instance of a graph is the graph itself ---- */
 
 enum { MAX_NODES = 64 };
 struct graph {
-    int n, owners; /* the graph and its instance */
+    int n, owners; /* owners: the graph and its instance */
     struct item node[MAX_NODES];
 };
 EXPORT int cuGraphCreate(void **graph, unsigned flags) {
@@ -505,7 +511,7 @@ EXPORT int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after,
                                    const struct node_params *p) {
     BEGIN("cuGraphAddKernelNode", true);
     struct graph *g = graph;
-    /* Nothing else than a chain runs in this order. */
+    /* Only a chain can be run in this order. */
     if (g->n == MAX_NODES || n_after != (g->n > 0) || (n_after && *after != &g->node[g->n - 1]))
         return end(INVALID);
     *node = &g->node[g->n];
@@ -533,7 +539,8 @@ EXPORT int cuGraphLaunch(void *exec, void *s) {
 
 /* ---- controls ---- */
 
-/* The n-th call (0: the next) of that function fails, beside one of before that has not yet; NULL: none will; codes from 700 are sticky. */
+/* Makes the n-th call of that function fail (0: the next one), in addition to one earlier request
+ * that has not taken effect yet. NULL cancels. Codes from 700 on are sticky. */
 EXPORT void fake_fail(const char *call, int n, int code) {
     pthread_mutex_lock(&f.mu);
     struct failure *x = f.fail;
@@ -551,7 +558,7 @@ EXPORT void fake_limits(int threads, int shared_bytes) {
 EXPORT const unsigned *fake_last_launch(void) {
     return last_launch;
 }
-/* 0: the device works; 1: it does not; 2: not before the next cuStreamSynchronize. */
+/* 0: the device works; 1: it is paused; 2: it is paused until the next cuStreamSynchronize. */
 EXPORT void fake_pause(int pause) {
     pthread_mutex_lock(&f.mu);
     f.paused = pause;
@@ -569,7 +576,7 @@ EXPORT size_t fake_used(void) {
     pthread_mutex_unlock(&f.mu);
     return n;
 }
-/* which: 0 kernels run, 1 host functions called, 2 streams that there are, 3 graphs launched */
+/* The number of: 0 kernels run, 1 host functions called, 2 live streams, 3 graphs launched. */
 EXPORT uint64_t fake_number(int which) {
     pthread_mutex_lock(&f.mu);
     uint64_t n = which == 0   ? f.n_launches
@@ -579,7 +586,7 @@ EXPORT uint64_t fake_number(int which) {
     pthread_mutex_unlock(&f.mu);
     return n;
 }
-/* Mends a broken context, which CUDA cannot; what is queued is dropped. */
+/* Repairs a context with an error, which CUDA cannot do; queued items are dropped. */
 EXPORT void fake_mend(void) {
     pthread_mutex_lock(&f.mu);
     for (int i = 0; i < f.n_streams; i++)

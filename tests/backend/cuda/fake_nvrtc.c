@@ -1,4 +1,5 @@
-/* fake_nvrtc.c - an NVRTC for tests beside fake_cuda.c: a program is its source; one that contains MISTAKE does not compile. */
+/* fake_nvrtc.c - an NVRTC for tests, used with fake_cuda.c: a program is its source, and a source
+ * that contains MISTAKE does not compile. */
 #include <stdlib.h>
 #include <string.h>
 

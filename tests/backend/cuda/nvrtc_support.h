@@ -1,5 +1,6 @@
-/* nvrtc_support.h - a port that compiles with NVRTC for sm_90 and runs nothing, for tests of what the CUDA driver would compile. No device
- * is needed; where there is no NVRTC nothing is compiled, which nvrtc_report says. */
+/* nvrtc_support.h - a port that compiles with NVRTC for sm_90 and runs nothing, for tests of what
+ * the CUDA driver would compile. No device is needed. Without NVRTC nothing is compiled, and
+ * nvrtc_report says so. */
 #pragma once
 #include "support.h"
 
@@ -11,8 +12,8 @@
 enum { CC = 90 };
 static bool have_nvrtc;
 static int n_made, n_compiled,
-    n_not_done; /* what an earlier stage of the tests compiled is found in its cache */
-static struct { /* what was loaded last */
+    n_not_done; /* kernels compiled by an earlier stage of the tests are found in its cache */
+static struct { /* the binary that was loaded last */
     char *binary;
     size_t bytes;
 } module;
@@ -37,7 +38,7 @@ static int nvrtc_load(struct kl_port *p, const void *binary, size_t bytes, void 
     return KL_OK;
 }
 
-/* A kernel's code lies in a section of its name. "": any kernel. */
+/* The code of a kernel is in a section with the kernel's name. entry "" finds any kernel. */
 static int nvrtc_find(struct kl_port *p, void *of, const char *entry, void **kernel,
                       struct kl_error **err) {
     char section[128];
@@ -58,7 +59,7 @@ static int nvrtc_launch(struct kl_port *p, void *queue, void *kernel, uint32_t g
 
 static int nvrtc_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
                          struct kl_error **err) {
-    *ptr = (void *)(uintptr_t)(UINT64_C(1) << 60); /* nobody looks there */
+    *ptr = (void *)(uintptr_t)(UINT64_C(1) << 60); /* an address that nothing reads */
     return KL_OK;
 }
 
@@ -81,13 +82,13 @@ static struct kl_port port = {.ops = &nvrtc_ops,
 static struct kl_lowering *lowering;
 
 static int nvrtc_setup(void **state) {
-    setenv("KEEL_CACHE_DIR", "", 0); /* the stages' own, or none */
+    setenv("KEEL_CACHE_DIR", "", 0); /* the cache folder of the stages, or none */
     if (getenv("KEEL_TEST_QUICK_KERNELS")) strcpy(port.identity, "test, quick");
     lowering = kl_lowering_new(&port, NULL);
     return lowering ? 0 : -1;
 }
 
-/* True: nothing was done. */
+/* Returns true, and says so, when nothing was done. */
 static inline bool no_nvrtc(int n) {
     if (!have_nvrtc) n_not_done += n;
     return !have_nvrtc;

@@ -1,10 +1,12 @@
-/* The CUDA driver on a real device; where there is none the output says so. What can be tested without one is in test_cuda_fake.c. */
+/* test_cuda.c - the CUDA driver on a real device; without a device the output says so.
+ * test_cuda_fake.c has the tests that need none. */
 #include "cuda_support.h"
 
 static const char *why;
 static int n_devices;
 
-/* A driver that is not there, or is something else, is a reason and no crash. In children: loading happens once per process. */
+/* A driver that is not there, or is something else, is a reason and no crash. In children: loading
+ * happens once per process. */
 static void loads_nothing(const char *driver, const char *text) {
     pid_t child = fork();
     if (child == 0) {

@@ -1,5 +1,6 @@
-/* Products by cuBLASLt over fake_cuda.c and fake_cublaslt.c: how operands are described to it, against a plain triple loop; what is left to the
- * kernels; every failure. */
+/* test_cuda_blas.c - products by cuBLASLt over fake_cuda.c and fake_cublaslt.c: how operands are
+ * described to cuBLASLt, against a plain triple loop; which products use Keel's kernels; every
+ * failure. */
 #include <dlfcn.h>
 #include <libgen.h>
 #include <sys/wait.h>
@@ -178,7 +179,8 @@ static float element(const struct matrix *x, const int *batch, int nb, int r, in
     return numbers[at];
 }
 
-/* Whether the output on the device is the product; the numbers are small and whole, so there is no rounding. */
+/* Whether the output on the device is the product; the numbers are small and whole, so there is no
+ * rounding. */
 static bool right(struct product *p, int nb) {
     const int *dims = p->x[2].dims;
     float *got = malloc((size_t)p->x[2].arg.size * sizeof *got);
@@ -495,7 +497,8 @@ static void threads(void **state) {
     }
 }
 
-/* In a process of its own, which has loaded nothing yet: without the library, and with one that does not start. */
+/* In a process of its own, which has loaded nothing yet: without the library, and with one that
+ * does not start. */
 static int alone(const char *library, int create, const char *says) {
     const char *key = NULL;
     struct kl_error *err = NULL;

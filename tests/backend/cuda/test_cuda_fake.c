@@ -1,4 +1,5 @@
-/* The CUDA driver over fake_cuda.c: order, notification, every failure, without a device. */
+/* test_cuda_fake.c - the CUDA driver over fake_cuda.c, without a device: order, notification, every
+ * failure. */
 #include <dlfcn.h>
 #include <libgen.h>
 
@@ -59,7 +60,8 @@ static void test_found(void **state) {
     ILL(kl_cuda_open(-1, &b, &err), KL_EDEVICE, "-1");
 }
 
-/* Three dimensions and shared memory reach CUDA as they are; more than every kernel may use is asked for first. */
+/* Three dimensions and shared memory reach CUDA as they are; more than every kernel may use is
+ * asked for first. */
 static void test_launch_3d(void **state) {
     const unsigned *(*last_launch)(void);
     void *lib = dlopen(getenv("KEEL_CUDA_DRIVER"), RTLD_NOW), *p = dlsym(lib, "fake_last_launch");
@@ -96,7 +98,8 @@ static void test_launch_3d(void **state) {
     assert_true(cu->port.is_cuda);
 }
 
-/* What CUDA would refuse at launch, and with it all of a command buffer, is refused when the operation is encoded. */
+/* What CUDA would refuse at launch, and with it all of a command buffer, is refused when the
+ * operation is encoded. */
 static int prepare_grid(const char *source, uint32_t threads, size_t shared_bytes,
                         struct kl_error **err) {
     struct kl_emit e = {cu->lowering, &cu->port, NULL, true, err};
@@ -172,7 +175,8 @@ static void test_notification(void **state) {
     device_free(p, 64);
 }
 
-/* An event may be given back before CUDA tells of it: then it must not serve anybody else until it has. */
+/* An event may be given back before CUDA tells of it: then it must not serve anybody else until it
+ * has. */
 static void test_late_notification(void **state) {
     void *q = new_queue(), *e = new_event(), *others[8];
     uint64_t calls = fake.number(HOST_CALLS);
@@ -216,7 +220,8 @@ static void test_no_notification(void **state) {
 
 /* ---- failures ---- */
 
-/* Each call that handing over makes fails in turn: nothing of it is running afterwards, its words are clear, and the next works. */
+/* Each call that handing over makes fails in turn: nothing of it is running afterwards, its words
+ * are clear, and the next works. */
 static void test_submit_failures(void **state) {
     static const struct {
         const char *call;
@@ -250,7 +255,8 @@ static void test_submit_failures(void **state) {
         drv->ops->event_free(drv, e);
         drv->ops->event_free(drv, after);
     }
-    /* What was launched before the failure has run when it is reported, however slow the device is. */
+    /* What was launched before the failure has run when it is reported, however slow the device
+     * is. */
     struct test_launch two[] = {count(p, &first, &n), count(p, &first, &n)};
     void *slow = new_event();
     uint64_t ran_before = fake.number(KERNELS_RUN);
@@ -268,7 +274,8 @@ static void test_submit_failures(void **state) {
     device_free(p, 64);
 }
 
-/* What a graph does not take is launched by itself, each kernel once; what is wrong with one of them is told. */
+/* What a graph does not take is launched by itself, each kernel once; what is wrong with one of
+ * them is told. */
 static void test_graph_failures(void **state) {
     static const char *const making[] = {"cuGraphCreate", "cuGraphAddKernelNode",
                                          "cuGraphInstantiateWithFlags", "cuGraphLaunch"};
@@ -387,7 +394,8 @@ static void hand_over(struct kl_array *a) {
     while (kl_timeline_done(f->timeline->handed) < f->ticket) sched_yield();
 }
 
-/* A loss that the query of an event notices: values say by what CUDA ended the device, those that it had and a later one. */
+/* A loss that the query of an event notices: values say by what CUDA ended the device, those that
+ * it had and a later one. */
 static void test_loss_of_values(void **state) {
     struct kl_stream *s = NULL;
     struct kl_array *a = NULL, *b = NULL;

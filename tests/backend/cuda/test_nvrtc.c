@@ -1,5 +1,6 @@
-/* The CUDA prelude, the common one and every family of kernels, compiled by NVRTC for sm_90. No device is needed; where there is no
- * NVRTC nothing is compiled, which the output says. */
+/* test_nvrtc.c - the CUDA prelude, the common prelude and every family of kernels, compiled by
+ * NVRTC for sm_90. No device is needed; without NVRTC nothing is compiled, and the output says
+ * so. */
 #include "backend/cuda/nvrtc_support.h"
 
 #include "ops/kernel.h"
@@ -128,7 +129,8 @@ static void test_future_device(void **state) {
     kl_free(ptx);
 }
 
-/* The message says what is missing and how to name it. Loading happens once per process, so the lack is shown by a message only where it is real. */
+/* The message says what is missing and how to name it. Loading happens once per process, so the
+ * lack is shown by a message only where it is real. */
 static void test_missing(void **state) {
     const char *why = NULL;
     if (have_nvrtc) {
@@ -146,7 +148,8 @@ static void test_missing(void **state) {
 
 /* ---- families ---- */
 
-/* Values of the defines that are integers, by family; all combinations with every type are compiled. Others: 0 and 1 each. */
+/* Values of the defines that are integers, by family; all combinations with every type are
+ * compiled. Others: 0 and 1 each. */
 static const struct {
     const char *family, *define;
     int values[12], n;
@@ -188,7 +191,8 @@ static int values_of(const struct kl_family *f, const char *define, int *out) {
     return 2;
 }
 
-/* Every value of every define at least once: the i-th compilation takes the i-th value of each, around. All combinations would take hours. */
+/* Every value of every define at least once: the i-th compilation takes the i-th value of each,
+ * around. All combinations would take hours. */
 static void compile_family(const struct kl_family *f) {
     int values[KL_MAX_DEFINES][KL_N_DTYPES + 12], n[KL_MAX_DEFINES] = {0}, most = 1;
     for (int d = 0; d < KL_MAX_DEFINES && f->defines[d]; d++) {

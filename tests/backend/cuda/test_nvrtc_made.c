@@ -1,10 +1,11 @@
-/* The sources that the lowering makes at run time, compiled by NVRTC for sm_90: gathers, scatters and groups of element-wise operations, by the
- * commands that make them. (Kernels of users are in test_nvrtc.c, which has the families too.)
- *
- * What is compiled: every operation with every dtype; every mode of a scatter with every dtype, checked or not in turn (both for one dtype of
- * each storage class, where it is assigned or added); every dtype of an index array, checked and not; every number of index arrays, width of a move, layout and pack. These
- * are independent parts of a source, so not all combinations: they would take hours. With KEEL_DETERMINISTIC=1 (a test of its own) only
- * scatters have other sources. */
+/* test_nvrtc_made.c - the sources that the lowering generates at run time, compiled by NVRTC for
+ * sm_90: gathers, scatters and groups of element-wise operations. (test_nvrtc.c has kernels of
+ * users.)
+ * Compiled are: every operation with every dtype; every mode of a scatter with every dtype, checked
+ * and unchecked by turns (both for one dtype of each storage class that assigns or adds); every
+ * dtype of an index array, checked and not; every number of index arrays, width of a move, layout
+ * and pack. These are independent parts of a source; all combinations would take hours.
+ * KEEL_DETERMINISTIC=1, a test of its own, changes only the sources of scatters. */
 #include "backend/cuda/nvrtc_support.h"
 
 #include "base/deterministic.h"
@@ -206,8 +207,8 @@ static void scatter_axis(int mode, enum kl_dtype t, enum kl_dtype index, bool ch
     lower_one(&m, modes[mode]);
 }
 
-/* One source has both kernels, so what is compiled as a scatter serves put_along_axis too but for its own entry: in turn. Joined in order
- * they are two launches, and fewer dtypes. */
+/* One source has both kernels, so what is compiled as a scatter serves put_along_axis too but for
+ * its own entry: in turn. Joined in order they are two launches, and fewer dtypes. */
 static void test_scatter_modes(void **state) {
     for (int mode = 0; mode < 5; mode++)
         for (int t = 0; t < KL_N_DTYPES; t++) {
@@ -271,7 +272,8 @@ static bool takes(enum kl_op_id op, enum kl_dtype t) {
     return kl_op_has_kernel_for(op, t);
 }
 
-/* A chain of operations over FEW elements, in memory of its own each; nobody else needs what is between. */
+/* A chain of operations over FEW elements, in memory of its own each; nobody else needs what is
+ * between. */
 static struct made chain[MAX_COMMANDS];
 static struct kl_command commands[MAX_COMMANDS];
 static int n_chain;
@@ -286,7 +288,8 @@ static void operand_of_chain(struct made *m, int at, enum kl_dtype t, int where)
     m->args[at].data = address(where);
 }
 
-/* The value of `from` (a step, or -1 - k: the k-th array from outside) and others become a value of dtype `to`: its number. */
+/* The value of `from` (a step, or -1 - k: the k-th array from outside) and others become a value of
+ * dtype `to`: its number. */
 static int step(enum kl_op_id op, enum kl_dtype to, int n_in, const int *from,
                 const enum kl_dtype *dtypes, uint32_t dead) {
     struct made *m = &chain[n_chain];
@@ -355,7 +358,8 @@ static void test_casts(void **state) {
     }
 }
 
-/* What an operand may look like: in row order, one element for all, columns, rows repeated, gaps, packs with gaps between rows. */
+/* What an operand may look like: in row order, one element for all, columns, rows repeated, gaps,
+ * packs with gaps between rows. */
 enum layout { ROW_ORDER, ONE, TURNED, SAME_ROW, GAPS, PACKS, UNALIGNED, N_LAYOUTS };
 
 static void lay(struct kl_arg *a, int64_t *strides, enum layout l) {

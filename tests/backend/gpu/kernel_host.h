@@ -1,5 +1,5 @@
-/* kernel_host.h - device memory and a queue for tests of the lowering alone, on the OpenCL driver, with nothing of the GPU layer in
- * between. KEEL_TEST_MAX_LOCAL makes the device's groups smaller. */
+/* kernel_host.h - device memory and a queue for tests of the lowering, on the OpenCL driver and
+ * without the GPU layer. KEEL_TEST_MAX_LOCAL makes the device's work-groups smaller. */
 #pragma once
 #include "support.h"
 
@@ -13,7 +13,7 @@ static struct {
     void *queue;
 } kh;
 
-/* Until the queue is empty. */
+/* Waits until the queue is empty. */
 static inline void kh_finish(void) {
     void *event;
     struct kl_error *err = NULL;
@@ -34,7 +34,7 @@ static inline void kh_read(void *to, const void *from, size_t bytes) {
     kh_finish();
     if (bytes) assert_int_equal(kh.driver->ops->read(kh.driver, from, 0, to, bytes, NULL), KL_OK);
 }
-/* Bytes are 0xA5 at first: what a kernel leaves out is seen. */
+/* All bytes are 0xA5 at first, so that elements which a kernel leaves out are noticed. */
 static inline void *kh_new(size_t bytes) {
     void *p = NULL, *fill = malloc(bytes + 1);
     assert_int_equal(kh.driver->ops->alloc(kh.driver, bytes ? bytes : 1, &p, NULL), KL_OK);
@@ -48,7 +48,7 @@ static inline void kh_free(void *p, size_t bytes) {
     kh.driver->ops->free(kh.driver, p, bytes ? bytes : 1);
 }
 
-/* The first device; without one the test fails. */
+/* Opens the first device; without a device the test fails. */
 static inline int kh_setup(void **state) {
     struct kl_backend *b;
     struct kl_error *err = NULL;

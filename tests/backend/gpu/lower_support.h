@@ -1,5 +1,6 @@
-/* lower_support.h - one operation through the lowering and through the CPU's reference kernel, for the tests of the families: makes operands with
- * any strides, runs both, and compares. Which device runs the kernels is kernel_host.h's business. */
+/* lower_support.h - runs one operation through the lowering and through the CPU's reference kernel,
+ * for the tests of the kernel families: makes operands with any strides, runs both sides, and
+ * compares the results. kernel_host.h chooses the device that runs the kernels. */
 #pragma once
 #include "kernel_host.h"
 
@@ -12,16 +13,16 @@
 
 enum { LS_DIMS = 12 };
 
-/* How an operand lies in memory. */
+/* The layout of an operand in memory. */
 enum lie { DENSE, TRANSPOSED, REVERSED, BROADCAST, GAPPED, SHIFTED, N_LIES };
 
 struct operand {
-    struct kl_arg arg; /* data: on the host */
+    struct kl_arg arg; /* its data is on the host */
     int dims[LS_DIMS];
     int64_t strides[LS_DIMS];
-    char *block; /* on the host */
+    char *block; /* memory on the host that holds the operand */
     size_t bytes;
-    int64_t first; /* of element 0 in the block, in elements */
+    int64_t first; /* offset of element 0 in the block, in elements */
     void *device;
 };
 
@@ -36,11 +37,11 @@ static inline double ls_unit(void) {
     return (double)(ls_draw() >> 11) * 0x1p-53;
 }
 
-/* What values are like. */
+/* The kinds of values that operands get. */
 enum values {
     PLAIN,
-    SPECIAL /* NaN, infinities and zeros of both signs among them */,
-    FEW /* many equal ones */
+    SPECIAL /* includes NaN, infinities and zeros of both signs */,
+    FEW /* many elements are equal */
 };
 
 static inline double ls_value(enum values v) {
@@ -107,7 +108,7 @@ static inline void ls_make(struct operand *o, enum kl_dtype dtype, int ndim, con
     o->device = kh_new(o->bytes);
     kh_write(o->device, o->block, o->bytes);
 }
-/* Row-major, with a few bytes behind that nobody may touch. */
+/* A row-major output, followed by a few bytes that no kernel may change. */
 static inline void ls_make_out(struct operand *o, enum kl_dtype dtype, int ndim, const int *dims) {
     ls_make(o, dtype, ndim, dims, DENSE, (enum values)99);
 }
@@ -116,7 +117,8 @@ static inline void ls_drop(struct operand *o) {
     free(o->block);
 }
 
-/* Runs the operation on both sides: the reference's result is in out's block, the device's is returned (malloc'd). */
+/* Runs the operation on both sides. The reference's result is in out's block; the device's result
+ * is returned, in memory of malloc. */
 static inline void *ls_run(enum kl_op_id op, const void *params, int n_in, struct operand *in,
                            struct operand *out) {
     struct kl_arg host[4], device[4];
@@ -154,7 +156,7 @@ static inline void *ls_run(enum kl_op_id op, const void *params, int n_in, struc
 
 /* ---- comparing ---- */
 
-/* Parts of a number: two of a complex one. */
+/* The number of parts of an element: two for a complex number. */
 static inline int ls_parts(enum kl_dtype dtype) {
     return dtype == KL_C64 ? 2 : 1;
 }
@@ -181,7 +183,8 @@ static inline double ls_eps(enum kl_dtype dtype) {
                               : 0x1p-24;
 }
 
-/* Bit for bit, but that any NaN equals any (a complex number is NaN when a part is). */
+/* Compares bit for bit, except that any NaN equals any NaN (a complex number is NaN when one of its
+ * parts is). */
 static inline void ls_same(const struct operand *out, const void *got, const char *what) {
     size_t item = kl_dtype_size(out->arg.dtype);
     for (int64_t i = 0; i < out->arg.size; i++) {
@@ -205,7 +208,8 @@ static inline void ls_same(const struct operand *out, const void *got, const cha
     }
 }
 
-/* |got - wanted| <= bound(i) for each part; NaN and infinities alike. scale: one per element, or NULL for 1. */
+/* |got - wanted| <= bound(i) for each part; NaN and infinities must be the same. scale has one
+ * entry per element, or is NULL for 1. */
 static inline void ls_near(const struct operand *out, const void *got, const double *scale,
                            double relative, const char *what) {
     int n = ls_parts(out->arg.dtype);

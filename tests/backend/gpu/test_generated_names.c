@@ -1,6 +1,6 @@
-/* test_generated_names.c - the names in generated element-wise kernels against those of the
- * dialect, by the text alone: a local that equals a name of the dialect hides it, and what compiles
- * then depends on the number of the step. */
+/* test_generated_names.c - the names in generated element-wise kernels compared with the names of
+ * the dialect, in the text alone. A local variable with a name of the dialect hides that name, and
+ * whether the kernel compiles then depends on the number of the step. */
 #include "support.h"
 
 #include <ctype.h>

@@ -1,6 +1,6 @@
 /* test_gpu.c - the GPU layer over the simulated device: where command buffers are cut, split
- * launches, faults by the thousand, who may have whose memory when, host shadows, refusals, lost
- * devices, two devices, and errors that do not depend on the schedule. */
+ * launches, thousands of faults, when memory is reused, host shadows, refusals, lost devices, two
+ * devices, and errors that do not depend on the schedule. */
 #include "graph/graph_support.h"
 
 #include "ops/ops.h"
@@ -529,8 +529,8 @@ static void dtor_that_evaluates(void *payload) {
     pthread_mutex_unlock(&c->done.mu);
 }
 
-/* An index array over the user's memory is let go when its operation is settled: by a thread that nobody waits for, since the
- * destructor may itself wait for the device. */
+/* An index array over the user's memory is let go when its operation is settled: by a thread that
+ * nobody waits for, since the destructor may itself wait for the device. */
 static void a_destructor_may_use_the_device(void **state) {
     for (int round = 0; round < 20; round++) {
         int where[2] = {1, 2}, values[4] = {1, 2, 3, 4}, two = 2;
@@ -556,8 +556,9 @@ static void a_destructor_may_use_the_device(void **state) {
     }
 }
 
-/* Three command buffers in a row of streams; the host hears of the last one only, which proves the others. In both orders of creation,
- * since the settler visits streams in such an order. Found by the model: docs/model/. */
+/* Three command buffers in a row of streams; the host hears of the last one only, which proves the
+ * others. In both orders of creation, since the settler visits streams in such an order. Found by
+ * the model: docs/model/. */
 static void the_last_of_three_proves_the_others(void **state) {
     for (int order = 0; order < 2; order++) {
         struct kl_stream *s[3];
@@ -571,7 +572,8 @@ static void the_last_of_three_proves_the_others(void **state) {
         assert_true(kl_array_settled(x) && kl_array_settled(y));
         kl_sim_hold(0, false);
         assert_int_equal(t_value(z), 3);
-        /* The proved ones are settled, but the device has still to say so itself: else the next round's completion would be theirs, on the same stream. */
+        /* The proved ones are settled, but the device has still to say so itself: else the next
+         * round's completion would be theirs, on the same stream. */
         for (int k = 0; k < 3; k++) {
             struct kl_array *behind = t_const(s[k], k);
             assert_int_equal(t_value(behind), k);
@@ -583,8 +585,8 @@ static void the_last_of_three_proves_the_others(void **state) {
     }
 }
 
-/* A command buffer that was never submitted says nothing of those before it in its stream, which may still run: not even when
- * one that took a value from it is complete. Found by the storm. */
+/* A command buffer that was never submitted says nothing of those before it in its stream, which
+ * may still run: not even when one that took a value from it is complete. Found by the storm. */
 static void an_unsubmitted_one_proves_nothing(void **state) {
     for (int order = 0; order < 2; order++) {
         struct kl_stream *s[3];

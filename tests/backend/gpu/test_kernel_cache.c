@@ -1,5 +1,5 @@
-/* test_kernel_cache.c - compiled kernels on disk, with a compiler that counts: what is found again, what is not believed, folders that
- * cannot be written, writers that meet. */
+/* test_kernel_cache.c - compiled kernels on disk, with a compiler that counts its calls: which
+ * files are used, which are rejected, folders that cannot be written, several writers at once. */
 #include "support.h"
 
 #include <dirent.h>
@@ -256,7 +256,8 @@ static void other_failures_of_load_are_reported(void **state) {
         kl_error_release(err);
     }
     assert_int_equal(f.n_compiled, 1);
-    /* A binary just compiled that the driver does not take is not stored, and no reason to go on for ever. */
+    /* A binary just compiled that the driver does not take is not stored, and no reason to go on
+     * for ever. */
     void *module = NULL;
     f.load_fails = KL_ECOMPILE;
     assert_int_equal(kl_kernel_cache_module(&f.port, "source 2", "text", &module, NULL),
@@ -400,7 +401,8 @@ static void writers_that_meet_do_no_harm(void **state) {
     assert_int_equal(after.n_compiled, 0);
 }
 
-/* Each allocation fails in turn, with an entry and without: a module or out of memory, and nothing leaks. */
+/* Each allocation fails in turn, with an entry and without: a module or out of memory, and nothing
+ * leaks. */
 static void allocations_may_fail(void **state) {
     for (int stored = 0; stored < 2; stored++) {
         bool more = true;

@@ -1,5 +1,6 @@
-/* test_lower_indexed.c - GATHER and SCATTER on a device against the CPU's, with wrong indices at chosen positions: the same elements, bit for bit, and the
- * same smallest position reported, wherever a block or a group of the device's kernel begins. */
+/* test_lower_indexed.c - GATHER and SCATTER on a device against the CPU, with wrong indices at
+ * chosen positions: the same elements bit for bit, and the same smallest position reported,
+ * wherever a tile or a work-group of the device's kernel begins. */
 #include "lower_support.h"
 
 enum { AXES = 3, MOST_BAD = 2, MOST_INDEX = 3 };
@@ -134,7 +135,8 @@ static void check(const struct indexing *x, const int *bad, int n_bad) {
     ls_drop(&out);
 }
 
-/* None, the ends, both sides of where blocks (256 positions) and groups (n over some number) begin; and two. */
+/* None, the ends, both sides of where blocks (256 positions) and groups (n over some number) begin;
+ * and two. */
 static void bad_everywhere(const struct indexing *x) {
     int n = x->n,
         at[] = {0, 1, 255, 256, 257, 511, 512, n / 2 - 1, n / 2, n - n % 256, n - 2, n - 1};

@@ -1,5 +1,5 @@
-/* test_lower_matmul.c - MATMUL on a device against the CPU's: each element within (k + 2) roundings of the sum of the absolute products, bounded by
- * k * 4 * 4 for these values. */
+/* test_lower_matmul.c - MATMUL on a device against the CPU's: each element within (k + 2) roundings
+ * of the sum of the absolute products, bounded by k * 4 * 4 for these values. */
 #include "lower_support.h"
 
 /* The operands' leading axes are those of the product. */
@@ -40,7 +40,7 @@ static void every_dtype_and_way(void **state) {
                       (enum lie)lie, (enum lie)((lie + s) % N_LIES), PLAIN);
 }
 
-/* Enough tiles for each size of tile, ragged at every edge. */
+/* Enough tiles for each size of tile, with partial tiles at every edge. */
 static void large(void **state) {
     check(KL_F32, 0, NULL, 700, 37, 900, DENSE, DENSE, PLAIN);
     check(KL_F32, 0, NULL, 1500, 19, 1460, DENSE, TRANSPOSED, PLAIN);

@@ -1,5 +1,6 @@
-/* test_lower_reduce.c - SUM, MAX and MIN on a device against the CPU's. Integers, extremes: bit for bit. Float sums: within
- * 4 log2(n) + 8 roundings of the sum of the absolute values, and the same bits when run again. */
+/* test_lower_reduce.c - SUM, MAX and MIN on a device against the CPU's. Integers, extremes: bit for
+ * bit. Float sums: within 4 log2(n) + 8 roundings of the sum of the absolute values, and the same
+ * bits when run again. */
 #include "lower_support.h"
 
 static const int no_dims[1];

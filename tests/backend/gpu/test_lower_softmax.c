@@ -1,5 +1,5 @@
-/* test_lower_softmax.c - SOFTMAX on a device against the CPU's: each value within (log2(n) + 16) roundings of it and of the largest of its row; NaN where the
- * CPU has NaN. */
+/* test_lower_softmax.c - SOFTMAX on a device against the CPU's: each value within (log2(n) + 16)
+ * roundings of it and of the largest of its row; NaN where the CPU has NaN. */
 #include "lower_support.h"
 
 static void check(enum kl_dtype dtype, int ndim, const int *dims, int axis, enum lie lie,

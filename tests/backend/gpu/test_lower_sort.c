@@ -1,4 +1,5 @@
-/* test_lower_sort.c - SORT and ARGSORT on a device against the CPU's: the same bits, the same positions. */
+/* test_lower_sort.c - SORT and ARGSORT on a device against the CPU's: the same bits, the same
+ * positions. */
 #include "lower_support.h"
 
 static void check(enum kl_op_id op, enum kl_dtype dtype, int ndim, const int *dims, int axis,

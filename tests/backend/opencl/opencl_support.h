@@ -1,4 +1,5 @@
-/* opencl_support.h - the opened device 0, and small things that the tests of the OpenCL driver share. */
+/* opencl_support.h - the opened device 0, and small things that the tests of the OpenCL driver
+ * share. */
 #pragma once
 #include "support.h"
 
@@ -13,7 +14,8 @@ static struct kl_driver *d;
 static struct kl_port *port;
 static struct kl_lowering *lowering;
 
-/* Callbacks come when OpenCL likes, and hold what they come for: counted, so that a test can wait for the last one. */
+/* OpenCL calls callbacks at any time, and each callback holds what it was made for. They are
+ * counted, so that a test can wait for the last one. */
 struct t_callback {
     void (*fn)(cl_event, cl_int, void *);
     void *arg;
@@ -38,7 +40,8 @@ static cl_int t_set_callback(cl_event e, cl_int when, void (*fn)(cl_event, cl_in
     if (status) atomic_fetch_sub(&t_n_callbacks, 1);
     return status;
 }
-/* Until every callback has come, and let go of its event. Everything submitted must be complete. */
+/* Waits until every callback has run and has released its event. Everything submitted must be
+ * complete. */
 static inline void t_quiet(void) {
     while (atomic_load(&t_n_callbacks) > 0) sched_yield();
 }
@@ -134,7 +137,7 @@ static inline int t_wait(void *event) {
     while ((rc = d->ops->event_query(d, event)) == 0) d->ops->wait_any(d, &event, 1);
     return rc;
 }
-/* Until all that is in the queue has run. */
+/* Waits until all commands in the queue have run. */
 static inline void t_finish(void *queue, struct kl_fault_words *words) {
     void *e = t_submit(queue, NULL, 0, words);
     assert_int_equal(t_wait(e), 1);

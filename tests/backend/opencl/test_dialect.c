@@ -1,5 +1,6 @@
-/* test_dialect.c - the common dialect on OpenCL: the preludes compile without a warning, and each thing in them does what prelude.kl
- * says. The kernels of the families are tested with the operations. */
+/* test_dialect.c - the common dialect on OpenCL: the preludes compile without a warning, and each
+ * of their functions does what prelude.kl says. The kernel families are tested with the
+ * operations. */
 #include "backend/opencl/opencl_support.h"
 
 #include <complex.h>
@@ -427,7 +428,8 @@ static void null_is_an_address(void **state) {
     t_free(p, 64);
 }
 
-/* On a device without float64 complex functions are made of float32 ones: the same values, less exact. */
+/* On a device without float64 complex functions are made of float32 ones: the same values, less
+ * exact. */
 static void functions_without_float64(void **state) {
     static const char kernel[] =
         "KERNEL(no_float64)(PTR(out)) {\n"

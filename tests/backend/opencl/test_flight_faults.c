@@ -1,8 +1,9 @@
-/* test_flight_faults.c - KEEL_VALIDATE on a device of OpenCL: a block that is handed on in flight, and one that was written outside, are reported by name
- * every time. The same on the simulated device: tests/runtime/test_validate.c.
+/* test_flight_faults.c - KEEL_VALIDATE on a device of OpenCL: a block that is reused in flight, and
+ * one that is written outside of its bounds, are reported by name every time.
+ * tests/runtime/test_validate.c has the same tests on the simulated device.
  *
- * In flight means that the host has not been told of the end. Here it is not told while the test holds back what OpenCL says of events, so nothing depends on
- * how fast the device is. */
+ * A block is in flight until the host is told that its use has ended. The test holds back OpenCL's
+ * notifications, so the result does not depend on the speed of the device. */
 #include "graph/graph_support.h"
 
 #include "backend/opencl/opencl_internal.h"
@@ -127,7 +128,8 @@ static void handed_to_another_stream_in_flight(void **state) {
     t_streams_free(2, s);
 }
 
-/* The host writes next to a block: the next kernel that uses the block is named. (Kernels that do it themselves: tests/ops/test_on_gpu_outside.c.) */
+/* The host writes next to a block: the next kernel that uses the block is named. (Kernels that do
+ * it themselves: tests/ops/test_on_gpu_outside.c.) */
 static void written_outside(void **state) {
     struct kl_stream *s;
     struct kl_driver *d = kl_opencl_driver(0);

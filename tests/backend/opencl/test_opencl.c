@@ -1,5 +1,6 @@
-/* test_opencl.c - the OpenCL driver through its two seams, on PoCL: what is said when something is missing, memory under our addresses,
- * queues and events, programs, and what becomes of calls of OpenCL that fail (its functions are replaced one at a time). */
+/* test_opencl.c - the OpenCL driver through its two interfaces, on PoCL: the errors when something
+ * is missing, memory at addresses that Keel chooses, queues and events, programs, and failing calls
+ * of OpenCL (its functions are replaced one at a time). */
 #include "backend/opencl/opencl_support.h"
 
 #include <pthread.h>
@@ -545,7 +546,8 @@ static cl_int failing_callback(cl_event e, cl_int when, void (*fn)(cl_event, cl_
     return status_to_give;
 }
 
-/* Half of a submission is in the queue when a call fails. On return it is at rest, its words are clear, and its event stays as it was. */
+/* Half of a submission is in the queue when a call fails. On return it is at rest, its words are
+ * clear, and its event stays as it was. */
 static void failed_submissions_leave_nothing_behind(void **state) {
     struct kl_opencl_functions real = kl_cl;
     void *q = t_queue(90);
@@ -628,7 +630,8 @@ static void callbacks_may_come_late(void **state) {
     kl_cl.clSetEventCallback = keep_callback;
     void *e = t_submit(q, NULL, 0, NULL);
     kl_cl = real;
-    /* The queue is finished by a second one behind it, so the first is complete: asked, not told. */
+    /* The queue is finished by a second one behind it, so the first is complete: asked, not
+     * told. */
     t_finish(q, NULL);
     t_quiet();
     assert_int_equal(d->ops->event_query(d, e), 1);

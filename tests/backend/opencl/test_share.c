@@ -1,6 +1,7 @@
-/* test_share.c - memory that the host and a device of OpenCL share. Run three times: by fine-grained shared virtual memory, where the device has it; by map and unmap
- * (KEEL_ZERO_COPY=map); and off (KEEL_ZERO_COPY=0), where the same values come by copies. The rules of lifetime are proved on the simulated
- * device: tests/runtime/test_share.c. */
+/* test_share.c - memory that the host and a device of OpenCL share. Runs three times: with
+ * fine-grained shared virtual memory, where the device has it; with map and unmap
+ * (KEEL_ZERO_COPY=map); and without sharing (KEEL_ZERO_COPY=0), where copies give the same values.
+ * tests/runtime/test_share.c tests the rules of lifetime on the simulated device. */
 #include "graph/graph_support.h"
 
 #include <sys/mman.h>
@@ -162,7 +163,8 @@ static void what_the_host_gives(void **state) {
     assert_int_equal(device->n_blocks, blocks);
 }
 
-/* Two arrays of the user over the same memory: one is used in place, the other is copied, both are right. */
+/* Two arrays of the user over the same memory: one is used in place, the other is copied, both are
+ * right. */
 static void memory_of_the_user(void **state) {
     static _Alignas(4096) int v[N];
     struct kl_stream *s[1];
@@ -183,8 +185,9 @@ static void memory_of_the_user(void **state) {
     t_streams_free(1, s);
 }
 
-/* What the user gives ends where the page ends, and behind that is nothing: a kernel that reads on, even what it does not use, is caught by the system where kernels run on the
- * CPU. Rows of 17 never fill packs and tiles. */
+/* What the user gives ends where the page ends, and behind that is nothing: a kernel that reads on,
+ * even what it does not use, is caught by the system where kernels run on the CPU. Rows of 17 never
+ * fill packs and tiles. */
 static void kernels_stay_inside(void **state) {
     enum { ROWS = 1072, COLS = 17, MORE = ROWS * COLS };
     struct kl_stream *s[1];
@@ -286,7 +289,8 @@ static void a_driver_that_takes_no_memory(void **state) {
     t_streams_free(1, s);
 }
 
-/* The last test: the device does not come back. Memory is the host's too, so a loss is told only when no kernel writes any more. */
+/* The last test: the device does not come back. Memory is the host's too, so a loss is told only
+ * when no kernel writes any more. */
 static void a_lost_device_is_at_rest(void **state) {
     struct kl_stream *s[2];
     t_streams("gg", s);

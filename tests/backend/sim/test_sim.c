@@ -1,5 +1,5 @@
-/* test_sim.c - the controls of the simulated device, on which the other tests rely: pausing,
- * holding, completing one by one, refusing, losing, counting. */
+/* test_sim.c - the controls of the simulated device, on which other tests rely: pausing, holding,
+ * completing one by one, refusing, losing, counting. */
 #include "graph/graph_support.h"
 
 #include "runtime/device.h"
