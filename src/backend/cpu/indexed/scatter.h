@@ -24,10 +24,8 @@ struct kl_scatter_job {
      * elements are written from there on. */
     int n_axes;
     const int *axes, *extents;
-    bool
-        /* KEEL_BOUNDS=off: an index beyond its axis is used without a check; only without
-         * buckets */
-        follows;
+    /* KEEL_BOUNDS=off: an index beyond its axis is used without a check; only without buckets. */
+    bool follows;
 };
 
 /* Walks over positions, one run of at most KL_TILE after another. */

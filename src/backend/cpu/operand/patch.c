@@ -5,10 +5,8 @@
 
 #include "backend/cpu/operand/scratch.h"
 
-enum {
-    MIN_SIZE = 1 << 14,
-    MIN_SIDE = 32
-}; /* elements; all cache lines of smaller operands stay in the cache anyway */
+/* Elements. All cache lines of smaller operands stay in the cache anyway. */
+enum { MIN_SIZE = 1 << 14, MIN_SIDE = 32 };
 
 bool kl_grid_of(struct kl_grid *g, const struct kl_arg *const *operands, int n) {
     for (int k = 0; k < n; k++) {

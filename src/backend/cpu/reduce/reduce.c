@@ -25,10 +25,9 @@ enum {
     SEGMENT_LEVELS = 10,
     WIDTH = 4096, /* bytes of values side by side; KL_TILE of the widest type */
     ROWS = KL_TILE,
-    AHEAD =
-        /* bytes from what is read of a row to what is prefetched: the processor's own prefetching
-         * stops at the end of a page */
-    4096,
+    /* Bytes from what is read of a row to what is prefetched: the processor's own prefetching
+     * stops at the end of a page. */
+    AHEAD = 4096,
     NARROW = 64, /* outputs side by side; more are computed by columns */
 };
 _Static_assert(LEAF << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");

@@ -199,10 +199,8 @@ void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void
     for (int64_t from = 0; from < rows; from += ROWS) {
         uint32_t *place = rows - from < ROWS ? few : out + from;
         take_rows(row, x, half ? 1 : 2, offsets, from, rows);
-        __m512i v = largest(half, order, row,
-                            /* turns keys back into bits; a key of 16 bits is extended by its
-                             * sign */
-                            n);
+        __m512i v = largest(half, order, row, n);
+        /* Keys become bits again; a key of 16 bits is extended by its sign. */
         v = _mm512_add_epi32(v, _mm512_set1_epi32((int)order.shift));
         v = _mm512_xor_si512(v, _mm512_set1_epi32((int)order.flip));
         if (half) v = _mm512_srai_epi32(_mm512_slli_epi32(v, 16), 16);

@@ -51,10 +51,9 @@ static const struct {
     void (*move)(const void *x, int64_t n, int shift, uint32_t mask, uint32_t *places, void *to);
     spread_fn *spread, *spread_nontemporal;
     int64_t bytes;
-    uint64_t
-        /* the bits to sort by. The places of KL_SORT_PLACED ascend already, so comparing whole
-         * elements gives the same order */
-        by;
+    /* The bits to sort by. The places of KL_SORT_PLACED ascend already, so comparing whole elements
+     * gives the same order. */
+    uint64_t by;
 } sorts[] = {
 #define SORT(name, size, bits)                                                               \
     {                                                                                        \
