@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Writes tests/ops/golden_<family>.inc: inputs and right answers for the operations, from NumPy and SciPy.
+"""Writes tests/ops/golden/golden_<family>.inc: inputs and right answers for the operations, from NumPy and SciPy.
 
     python3 tools/golden_ops.py [folder [family ...]]        (all families, or those named)
 
 The answers are made in float64 (or exact integers) and rounded once to the result's dtype. Each file is one table of
-`struct golden` rows (tests/ops/golden.h). The inputs come from a fixed seed, so the files change only when this script
+`struct golden` rows (tests/ops/golden/golden.h). The inputs come from a fixed seed, so the files change only when this script
 does. bfloat16 is kept as its bits."""
 import sys
 import numpy as np
 from scipy import special
 
 RNG = np.random.default_rng(20240607)
-FOLDER = sys.argv[1] if len(sys.argv) > 1 else "tests/ops"
+FOLDER = sys.argv[1] if len(sys.argv) > 1 else "tests/ops/golden"
 FAMILIES = sys.argv[2:]
 UINTS, SINTS = ["uint8", "uint16", "uint32", "uint64"], ["int8", "int16", "int32", "int64"]
 INTS, FLOATS = UINTS + SINTS, ["float16", "float32", "float64", "bfloat16"]
@@ -392,7 +392,7 @@ with open(f"{FOLDER}/golden_random.inc", "w") as f:
 
 # ---- rows that are calls of their own: moves, makers, products ----
 class Calls(Table):
-    """Rows of `struct golden_make` (tests/ops/golden_make.h). `call` is C, on out, in, s and err; LIST(..) and the like are allowed."""
+    """Rows of `struct golden_make` (tests/ops/golden/golden_make.h). `call` is C, on out, in, s and err; LIST(..) and the like are allowed."""
 
     def __init__(self, family, seed):
         super().__init__(family)

@@ -1,7 +1,7 @@
 /* test_fusion.c - element-wise operations that run as one pass give the same bits as one by one,
  * for every pair of operations and for random graphs of every dtype; which results are stored;
  * failures. */
-#include "../ops/operations.h"
+#include "ops/support/operations.h"
 
 #include "graph/node.h"
 #include "runtime/block_pool.h"

@@ -1,5 +1,5 @@
 /* test_proof.c - proof.h: which indices are known to be in range before they are read. */
-#include "ops/helpers.h"
+#include "ops/support/helpers.h"
 
 #include "base/op_params.h"
 #include "graph/proof.h"

@@ -1,5 +1,5 @@
 /* test_cpu_kernels.c - all operations have kernels, except for views and CALL. */
-#include "kernel_support.h"
+#include "backend/cpu/kernel_support.h"
 
 static void complete(void **state) {
     for (int i = 0; i < KL_N_OPS; i++) {

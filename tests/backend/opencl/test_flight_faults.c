@@ -129,7 +129,7 @@ static void handed_to_another_stream_in_flight(void **state) {
 }
 
 /* The host writes next to a block: the next kernel that uses the block is named. (Kernels that do
- * it themselves: tests/ops/test_on_gpu_outside.c.) */
+ * it themselves: tests/ops/properties/test_on_gpu_outside.c.) */
 static void written_outside(void **state) {
     struct kl_stream *s;
     struct kl_driver *d = kl_opencl_driver(0);

@@ -1,0 +1,361 @@
+/* test_cpu_short_rows.c - short rows (reduce/along.c) that are transposed give the bits that the
+ * kernel for single rows gives; nothing outside of the operands is touched; a failing allocation of
+ * a tile is an error. */
+#include "backend/cpu/kernel_support.h"
+
+#include "backend/cpu/cpu_kernels.h"
+#include "base/alloc.h"
+#include "base/half.h"
+
+enum { LEAST = 1 << 14, MOST = 1 << 16, EDGE = 64 };
+
+static const struct { int n_axes, axes[1]; } last = {1, {1}};
+static const struct { int ddof, n_axes, axes[1]; } var = {1, 1, {1}};
+static const struct kl_axis_params axis = {1};
+static const struct kl_softmax_params softmax = {1, 1};
+static const struct kl_scan_params scan = {1, false, true}, back = {1, true, true},
+                                   before = {1, false, false};
+
+static const struct {
+    enum kl_op_id op;
+    const void *params;
+    bool reduces;
+    int out; /* a dtype; -1 stands for the dtype of the input */
+} cases[] = {
+    {KL_OP_SUM, &last, true, -1},         {KL_OP_PROD, &last, true, -1},
+    {KL_OP_MAX, &last, true, -1},         {KL_OP_MIN, &last, true, -1},
+    {KL_OP_ALL, &last, true, KL_BOOL},    {KL_OP_ANY, &last, true, KL_BOOL},
+    {KL_OP_LOGSUMEXP, &last, true, -1},   {KL_OP_VAR, &var, true, -1},
+    {KL_OP_ARGMAX, &axis, true, KL_U32},  {KL_OP_ARGMIN, &axis, true, KL_U32},
+    {KL_OP_SOFTMAX, &softmax, false, -1}, {KL_OP_CUMSUM, &scan, false, -1},
+    {KL_OP_CUMPROD, &back, false, -1},    {KL_OP_CUMMAX, &before, false, -1},
+    {KL_OP_CUMMIN, &back, false, -1},     {KL_OP_LOGCUMSUMEXP, &scan, false, -1},
+};
+enum { N_CASES = (int)(sizeof cases / sizeof *cases) };
+
+/* What each operation takes; integers are only summed, compared and scanned. */
+static bool takes(int i, enum kl_dtype dtype) {
+    bool real = dtype == KL_F16 || dtype == KL_BF16 || dtype == KL_F32 || dtype == KL_F64;
+    switch (cases[i].op) {
+    case KL_OP_LOGSUMEXP:
+    case KL_OP_LOGCUMSUMEXP:
+    case KL_OP_SOFTMAX: return real || dtype == KL_C64;
+    case KL_OP_VAR: return real;
+    case KL_OP_SUM:
+    case KL_OP_PROD: return real || dtype == KL_C64 || dtype == KL_I32 || dtype == KL_U64;
+    case KL_OP_CUMSUM:
+    case KL_OP_CUMPROD: return dtype != KL_BOOL;
+    default: return true;
+    }
+}
+
+static uint32_t seed;
+static uint32_t next(void) {
+    seed = seed * 1664525 + 1013904223;
+    return seed >> 8;
+}
+
+static uint32_t special_of = 997; /* 5 of so many numbers are special */
+
+/* Numbers around 1; here and there a NaN, an infinity, zeros of both signs. */
+static void fill(void *data, enum kl_dtype dtype, int64_t n) {
+    static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f};
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t r = next();
+        float f = r % special_of < 5 ? special[r % special_of] : ((float)(r % 4001) - 2000) / 1500;
+        switch (kl_dtype_size(dtype)) {
+        case 1: ((uint8_t *)data)[i] = dtype == KL_BOOL ? r & 1 : (uint8_t)r; break;
+        case 2:
+            ((uint16_t *)data)[i] = dtype == KL_BF16  ? kl_f32_to_bf16(f)
+                                    : dtype == KL_F16 ? kl_f32_to_f16(f)
+                                                      : (uint16_t)r;
+            break;
+        case 4:
+            if (dtype == KL_F32)
+                ((float *)data)[i] = f;
+            else
+                ((uint32_t *)data)[i] = r;
+            break;
+        default:
+            if (dtype == KL_F64)
+                ((double *)data)[i] = (double)f;
+            else if (dtype == KL_C64)
+                memcpy((float *)data + 2 * i, (float[]){f, 1 - f}, 2 * sizeof f);
+            else
+                ((uint64_t *)data)[i] = (uint64_t)r << 20;
+        }
+    }
+}
+
+/* Which NaN comes of two is not promised (docs/numerics.md). */
+static void one_nan(char *data, enum kl_dtype dtype, size_t bytes) {
+    static const uint64_t nan_f64 = 0x7ff8000000000000;
+    static const uint32_t nan_f32 = 0x7fc00000;
+    static const uint16_t nan_f16 = 0x7e00, nan_bf16 = 0x7fc0;
+    for (size_t at = 0; at < bytes; at += dtype == KL_C64 ? sizeof(float) : kl_dtype_size(dtype)) {
+        uint16_t half = 0;
+        float f;
+        double d;
+        if (kl_dtype_size(dtype) == sizeof half) memcpy(&half, data + at, sizeof half);
+        if (dtype == KL_F64) {
+            memcpy(&d, data + at, sizeof d);
+            if (isnan(d)) memcpy(data + at, &nan_f64, sizeof d);
+        } else if (dtype == KL_F32 || dtype == KL_C64) {
+            memcpy(&f, data + at, sizeof f);
+            if (isnan(f)) memcpy(data + at, &nan_f32, sizeof f);
+        } else if (dtype == KL_F16 && (half & 0x7fff) > 0x7c00) {
+            memcpy(data + at, &nan_f16, sizeof half);
+        } else if (dtype == KL_BF16 && (half & 0x7fff) > 0x7f80) {
+            memcpy(data + at, &nan_bf16, sizeof half);
+        }
+    }
+}
+
+static int run(int i, const struct operand *x, void *result, enum kl_dtype out, int rows,
+               int length, bool shared, struct kl_error **err) {
+    struct operand z;
+    dense(&z, result, out, DIMS(rows, cases[i].reduces ? 1 : length));
+    struct kl_launch l = {.op = cases[i].op,
+                          .params = cases[i].params,
+                          .n_in = 1,
+                          .n_out = 1,
+                          .in = &x->arg,
+                          .out = &z.arg,
+                          .err = err,
+                          .parallel = shared ? backwards : NULL};
+    return kl_cpu_kernel(l.op)(&l);
+}
+
+/* rows x length, dense and in rows with a gap, in every variant, against the base's rows with a
+ * gap, which go one by one. The operands end where their memory ends, so that a sanitizer sees a
+ * step too far; results have edges that must stay. */
+static void compare(int i, enum kl_dtype dtype, int rows, int length) {
+    if (!kl_test_takes("cpu", 8)) return;
+    const size_t item = kl_dtype_size(dtype);
+    const enum kl_dtype out = cases[i].out < 0 ? dtype : (enum kl_dtype)cases[i].out;
+    const size_t n = (size_t)rows * (size_t)length,
+                 bytes =
+                     (size_t)rows * (cases[i].reduces ? 1 : (size_t)length) * kl_dtype_size(out);
+    char *dense_data = malloc(n * item), *gaps = calloc((n + (size_t)rows - 1) * item, 1),
+         *want = malloc(bytes), *got = malloc(bytes + 2 * EDGE);
+    struct operand x[2];
+    struct kl_error *err = NULL;
+    fill(dense_data, dtype, (int64_t)n);
+    for (int r = 0; r < rows; r++)
+        memcpy(gaps + (size_t)(r * (length + 1)) * item, dense_data + (size_t)(r * length) * item,
+               (size_t)length * item);
+    dense(&x[0], dense_data, dtype, DIMS(rows, length));
+    strided_operand(&x[1], gaps, dtype, DIMS(rows, length), (int64_t[]){length + 1, 1});
+    kl_cpu_use_variant(0);
+    assert_int_equal(run(i, &x[1], want, out, rows, length, false, &err), KL_OK);
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++)
+        for (int gap = 0; gap < 2; gap++) {
+            kl_cpu_use_variant(variant);
+            memset(got, 0x5a, bytes + 2 * EDGE);
+            assert_int_equal(run(i, &x[gap], got + EDGE, out, rows, length, true, &err), KL_OK);
+            if (memcmp(got + EDGE, want, bytes)) { /* seldom: nearly every NaN is the same one */
+                one_nan(got + EDGE, out, bytes);
+                one_nan(want, out, bytes);
+            }
+            if (memcmp(got + EDGE, want, bytes)) {
+                size_t at = 0;
+                while (got[EDGE + at] == want[at]) at++;
+                fail_msg("%s: case %d, %s, %d rows of %d%s: other bits at byte %zu",
+                         kl_cpu_variant_name(variant), i, kl_dtype_name(dtype), rows, length,
+                         gap ? " with a gap" : "", at);
+            }
+            for (int k = 0; k < EDGE; k++)
+                if (got[k] != 0x5a || got[EDGE + bytes + (size_t)k] != 0x5a)
+                    fail_msg("case %d, %s, %d rows of %d: written outside of the result", i,
+                             kl_dtype_name(dtype), rows, length);
+        }
+    free(dense_data);
+    free(gaps);
+    free(want);
+    free(got);
+}
+
+/* Every operation and dtype, lengths around the sides of squares and both limits, with rows left
+ * over. */
+static void same_bits(void **state) {
+    static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15,  16,  17,  23, 31,
+                                  32, 33, 48, 49, 63, 64, 65, 127, 128, 129, 256};
+    for (int i = 0; i < N_CASES; i++)
+        for (int dtype = 0; dtype < KL_N_DTYPES; dtype++) {
+            if (!takes(i, (enum kl_dtype)dtype)) continue;
+            for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
+                compare(i, (enum kl_dtype)dtype, LEAST / lengths[k] + 1 + (int)(next() % 40),
+                        lengths[k]);
+        }
+}
+
+/* Half of the elements special: rows of nothing but NaN, zeros of both signs, an extreme in every
+ * place. */
+static void special_values(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
+    special_of = 10;
+    for (int i = 0; i < N_CASES; i++)
+        for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
+            if (cases[i].op == KL_OP_LOGSUMEXP || cases[i].op == KL_OP_LOGCUMSUMEXP ||
+                cases[i].op == KL_OP_SOFTMAX)
+                continue;
+            for (int length = 1; length < 70; length += length < 4 ? 1 : 3)
+                compare(i, dtypes[k], LEAST / length + 5, length);
+        }
+    special_of = 5;
+    for (int length = 1; length < 70; length += 11)
+        for (int i = 0; i < N_CASES; i++)
+            if (cases[i].out == KL_U32) compare(i, KL_F32, 500, length);
+    special_of = 997;
+}
+
+/* Softmax of a row is the same alone, among few and among many. */
+static void batches(void **state) {
+    enum { ROWS = 3000, LENGTH = 21 };
+    float *x = malloc(ROWS * LENGTH * sizeof *x), *all = malloc(ROWS * LENGTH * sizeof *all),
+          some[3 * LENGTH];
+    struct operand a;
+    struct kl_error *err = NULL;
+    fill(x, KL_F32, ROWS * LENGTH);
+    dense(&a, x, KL_F32, DIMS(ROWS, LENGTH));
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+        kl_cpu_use_variant(variant);
+        assert_int_equal(run(10, &a, all, KL_F32, ROWS, LENGTH, true, &err), KL_OK);
+        one_nan((char *)all, KL_F32, ROWS * LENGTH * sizeof *all);
+        for (int r = 0; r + 3 <= ROWS; r += (1 + r % 7) * (kl_test_samples("cpu") ? 8 : 1))
+            for (int n = 1; n <= 3; n++) {
+                struct operand few;
+                dense(&few, x + r * LENGTH, KL_F32, DIMS(n, LENGTH));
+                assert_int_equal(run(10, &few, some, KL_F32, n, LENGTH, false, &err), KL_OK);
+                one_nan((char *)some, KL_F32, (size_t)(n * LENGTH) * sizeof *some);
+                assert_memory_equal(some, all + r * LENGTH, (size_t)(n * LENGTH) * sizeof *some);
+            }
+    }
+    free(x);
+    free(all);
+}
+
+/* The same of logsumexp, whose rows are computed many together: of several blocks, whose largest
+ * elements are far apart, and with what a block is taken again for. */
+static void logsumexp_batches(void **state) {
+    enum { ROWS = 270, LOGSUMEXP = 6, BLOCK = 1024 };
+    static const int lengths[] = {16, 32, 40, 48, 64, 100, BLOCK, BLOCK + 1, 2500};
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
+    assert_int_equal(cases[LOGSUMEXP].op, KL_OP_LOGSUMEXP);
+    for (size_t c = 0; c < 3 * sizeof lengths / sizeof *lengths; c++) {
+        if (!kl_test_takes("cpu", 4)) continue;
+        const int length = lengths[c / 3];
+        const enum kl_dtype dtype = dtypes[c % 3];
+        const size_t item = kl_dtype_size(dtype);
+        float *x = malloc((size_t)(ROWS * length) * sizeof *x);
+        char *data = malloc((size_t)(ROWS * length) * item), *all = malloc(ROWS * item);
+        struct operand a;
+        struct kl_error *err = NULL;
+        for (int r = 0; r < ROWS; r++)
+            for (int i = 0; i < length; i++) {
+                float *to = x + r * length + i;
+                *to = (float)((int)next() % 4001 - 2000) / 700 + (float)(r % 9 / 8 * 70);
+                if (i >= BLOCK) *to += (float)(r % 5 - 2) * 50;
+                if (r % 31 == 5 && i < BLOCK) *to = -INFINITY;
+                if (r % 31 == 6) *to = -INFINITY;
+            }
+        for (int r = 0; r < ROWS; r++) {
+            static const float odd[] = {NAN, INFINITY, 60000};
+            if (r % 31 < 3) x[r * length + (int)next() % length] = odd[r % 31];
+            if (r % 31 == 3 && dtype != KL_F16) x[r * length + (int)next() % length] = 3e6f;
+        }
+        for (int64_t i = 0; i < ROWS * length; i++) {
+            uint16_t half = dtype == KL_F16 ? kl_f32_to_f16(x[i]) : kl_f32_to_bf16(x[i]);
+            memcpy(data + i * (int64_t)item, dtype == KL_F32 ? (void *)(x + i) : &half, item);
+        }
+        dense(&a, data, dtype, DIMS(ROWS, length));
+        for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+            kl_cpu_use_variant(variant);
+            assert_int_equal(run(LOGSUMEXP, &a, all, dtype, ROWS, length, true, &err), KL_OK);
+            one_nan(all, dtype, ROWS * item);
+            for (int r = 0; r < ROWS; r++) {
+                struct operand one;
+                char alone[sizeof(float)];
+                dense(&one, data + (size_t)(r * length) * item, dtype, DIMS(1, length));
+                assert_int_equal(run(LOGSUMEXP, &one, alone, dtype, 1, length, false, &err), KL_OK);
+                one_nan(alone, dtype, item);
+                if (memcmp(alone, all + (size_t)r * item, item))
+                    fail_msg("%s, %s, rows of %d: row %d has other bits alone",
+                             kl_cpu_variant_name(variant), kl_dtype_name(dtype), length, r);
+            }
+        }
+        free(x);
+        free(data);
+        free(all);
+    }
+}
+
+/* Tiles that end a few rows behind a whole one, down to a single row. */
+static void rows_left_over(void **state) {
+    for (int more = 0; more < 40; more++) {
+        compare(0, KL_F32, 16 * 1024 + more, 3);
+        compare(10, KL_BF16, 4 * 1024 + more, 7);
+        compare(11, KL_F32, 2 * 1024 + more, 20);
+    }
+}
+
+/* Axes of one element among the trailing ones, two trailing axes, and axes that are not
+ * trailing. */
+static void which_axes(void **state) {
+    enum { ROWS = 4096 };
+    static const struct { int n_axes, axes[2]; } both = {2, {1, 3}}, outer = {2, {0, 3}};
+    float *x = malloc(ROWS * 6 * sizeof *x), *got = malloc(ROWS * sizeof *got), sums[2] = {0, 0};
+    for (int i = 0; i < ROWS * 6; i++) x[i] = (float)(i % 11);
+    struct operand a, z;
+    dense(&a, x, KL_F32, DIMS(ROWS, 2, 1, 3));
+    dense(&z, got, KL_F32, DIMS(ROWS, 1, 1, 1));
+    launch(KL_OP_SUM, &both, &z, 1, (struct operand *[]){&a}, false, 0, 0, true);
+    for (int r = 0; r < ROWS; r++) {
+        float want = 0;
+        for (int k = 0; k < 6; k++) want += x[r * 6 + k];
+        assert_float_equal(got[r], want, 0);
+    }
+    dense(&z, got, KL_F32, DIMS(1, 2, 1, 1));
+    launch(KL_OP_SUM, &outer, &z, 1, (struct operand *[]){&a}, false, 0, 0, true);
+    for (int i = 0; i < ROWS * 6; i++) sums[i / 3 % 2] += x[i];
+    assert_float_equal(got[0], sums[0], 0);
+    assert_float_equal(got[1], sums[1], 0);
+    free(x);
+    free(got);
+}
+
+static void no_memory(void **state) {
+    enum { ROWS = MOST / 8, CASE = 7 };
+    assert_int_equal(cases[CASE].op, KL_OP_VAR); /* which takes memory */
+    float *x = malloc((size_t)ROWS * 8 * sizeof *x), *y = malloc((size_t)ROWS * sizeof *y);
+    struct operand a;
+    int failures = 0;
+    fill(x, KL_F32, ROWS * 8);
+    dense(&a, x, KL_F32, DIMS(ROWS, 8));
+    for (int n = 0;; n++) {
+        struct kl_error *err = NULL;
+        int64_t live = kl_test_n_live();
+        kl_test_fail_alloc_at(n);
+        int rc = run(CASE, &a, y, KL_F32, ROWS, 8, true, &err);
+        bool failed = kl_test_alloc_failed();
+        kl_test_fail_alloc_at(-1);
+        assert_int_equal(rc, failed ? KL_ENOMEM : KL_OK);
+        assert_true(failed == (err != NULL));
+        kl_error_release(err);
+        assert_int_equal(kl_test_n_live(), live);
+        if (!failed) break;
+        failures++;
+    }
+    assert_true(failures > 1); /* one per tile */
+    free(x);
+    free(y);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits),      cmocka_unit_test(special_values),
+        cmocka_unit_test(batches),        cmocka_unit_test(logsumexp_batches),
+        cmocka_unit_test(rows_left_over), cmocka_unit_test(which_axes),
+        cmocka_unit_test(no_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/* test_cpu_sort.c - SORT and ARGSORT: sizes around those at which the method changes, several
+ * distributions of keys, every kind of key, every variant. */
+#include "backend/cpu/kernel_support.h"
+
+#include "base/alloc.h"
+
+static uint64_t seed = 3;
+static uint64_t noise(void) {
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return seed >> 20 ^ seed << 24;
+}
+
+enum manner { ANY, FEW, OUTLIERS, SMALL, SHRINKING, SORTED, REVERSED, EQUAL, CLUSTERS, N_MANNERS };
+
+static uint64_t bits_of(enum manner m, int64_t i, int64_t n) {
+    switch (m) {
+    case ANY: return noise();
+    case FEW: return (noise() & 3) * UINT64_C(0x2000200020002000);
+    case OUTLIERS: return i == n / 3 ? UINT64_C(0x7f017f017f017f01) : noise() & 0x3f;
+    case SMALL: return noise() % 1000;
+    case SHRINKING: return noise() >> noise() % 64;
+    case SORTED: return (uint64_t)i;
+    case REVERSED: return (uint64_t)(n - i);
+    case CLUSTERS: return (noise() & UINT64_C(0x4000400040004000)) | (noise() & 0x300);
+    default: return 77;
+    }
+}
+
+static uint64_t order_of(enum kl_dtype dtype, const void *x, int64_t i) { /* of unsigned integers */
+    if (dtype == KL_U8) return ((const uint8_t *)x)[i];
+    if (dtype == KL_U16) return ((const uint16_t *)x)[i];
+    if (dtype == KL_U32) return ((const uint32_t *)x)[i];
+    return ((const uint64_t *)x)[i];
+}
+
+/* In order, equal ones in theirs, each once; and the values are those. */
+static void check(enum kl_dtype dtype, enum manner m, int64_t n, const void *x, bool alone) {
+    size_t item = kl_dtype_size(dtype);
+    char *sorted = malloc((size_t)n * item), *seen = calloc((size_t)n, 1);
+    uint32_t *order = malloc((size_t)n * 4);
+    struct kl_axis_params p = {0};
+    struct operand a, s, o;
+    dense(&a, (void *)x, dtype, DIMS((int)n));
+    dense(&s, sorted, dtype, DIMS((int)n));
+    dense(&o, order, KL_U32, DIMS((int)n));
+    RUN(KL_OP_SORT, &p, &s, IN(&a), !alone);
+    RUN(KL_OP_ARGSORT, &p, &o, IN(&a), !alone);
+    for (int64_t i = 0; i < n; i++) {
+        bool right =
+            order[i] < n && !seen[order[i]]++ &&
+            memcmp(sorted + (size_t)i * item, (const char *)x + order[i] * item, item) == 0;
+        if (right && i > 0) {
+            uint64_t before = order_of(dtype, sorted, i - 1), now = order_of(dtype, sorted, i);
+            right = before < now || (before == now && order[i - 1] < order[i]);
+        }
+        if (!right)
+            fail_msg("%s: %lld elements of %s, manner %d, differ at %lld",
+                     kl_cpu_variant_name(kl_cpu_variant()), (long long)n, kl_dtype_name(dtype), m,
+                     (long long)i);
+    }
+    free(sorted);
+    free(seen);
+    free(order);
+}
+
+static void fill(void *x, enum kl_dtype dtype, enum manner m, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t v = bits_of(m, i, n);
+        memcpy((char *)x + (size_t)i * kl_dtype_size(dtype), &v, kl_dtype_size(dtype));
+    }
+}
+
+static const enum kl_dtype types[] = {KL_U8, KL_U16, KL_U32, KL_U64};
+
+/* Every number of elements that fits a few vectors, and what they are parted into. */
+static void few(void **state) {
+    uint64_t x[300];
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (int t = 0; t < 4; t++)
+            for (int m = 0; m < N_MANNERS; m++)
+                for (int64_t n = 1; n <= 300; n += n < 140 ? 1 : 13) {
+                    fill(x, types[t], (enum manner)m, n);
+                    check(types[t], (enum manner)m, n, x, true);
+                }
+    }
+    kl_cpu_use_variant(-1);
+}
+
+/* Pivots (sort/sort_quick_avx512.h) that part off one or two elements each time, until another way
+ * takes over. */
+static void bad_pivots(void **state) {
+    enum { N = 256, LEFT = 64 };
+    uint32_t x[N] = {0}, known = 0, levels = 0;
+    int ids[N], n = N;
+    for (int i = 0; i < N; i++) ids[i] = i;
+    for (; n > LEFT; levels++) { /* what is not known yet is larger than all that is */
+        int picks[] = {ids[n / 8], ids[4 * (n / 8)], ids[7 * (n / 8)]}, kept = 0;
+        uint32_t seen[3], pivot = 0;
+        for (int k = 0; k < 2; k++)
+            if (!x[picks[k]]) x[picks[k]] = ++known;
+        for (int k = 0; k < 3; k++) seen[k] = x[picks[k]] ? x[picks[k]] : UINT32_MAX;
+        for (int k = 0; k < 3; k++)
+            for (int l = 0; l < 3; l++)
+                if (k != l && seen[k] <= seen[l] && seen[k] >= seen[3 - k - l]) pivot = seen[k];
+        bool smaller = false;
+        for (int i = 0; i < n; i++) smaller |= x[ids[i]] && x[ids[i]] < pivot;
+        for (int i = 0; i < n; i++) {
+            bool parted = x[ids[i]] && (smaller ? x[ids[i]] < pivot : x[ids[i]] <= pivot);
+            if (!parted) ids[kept++] = ids[i];
+        }
+        n = kept;
+    }
+    assert_true(levels > 60);
+    for (int i = 0; i < N; i++)
+        if (!x[i]) x[i] = ++known;
+    check(KL_U32, N_MANNERS, N, x, true);
+    /* The same as one of the buckets that more elements are split into: in order, and between those
+     * that are looked at for it. */
+    enum { MANY = 1 << 15 };
+    uint32_t *y = malloc(MANY * sizeof *y);
+    for (int i = 0; i < MANY; i++) y[i] = 5000;
+    for (int i = 0; i < N; i++) y[MANY / N * i + 1] = x[i];
+    check(KL_U32, N_MANNERS, MANY, y, true);
+    free(y);
+}
+
+static void each_way(void **state) {
+    static const int64_t sizes[] = {1,    2,    127,   128,   129,   2047,  2048,
+                                    2049, 9999, 32767, 32768, 32769, 49153, 100003};
+    char *x = malloc(100003 * 8);
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        for (int t = 0; t < 4; t++)
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+                for (int m = 0; m < N_MANNERS; m++) {
+                    fill(x, types[t], (enum manner)m, sizes[s]);
+                    check(types[t], (enum manner)m, sizes[s], x, m % 2);
+                }
+    }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+    free(x);
+}
+
+/* More than is written through the caches. */
+static void large(void **state) {
+    enum { N = (1 << 22) + 77 };
+    char *x = malloc((size_t)N * 8);
+    for (int m = ANY; m <= OUTLIERS; m++) {
+        fill(x, KL_U32, (enum manner)m, N);
+        check(KL_U32, (enum manner)m, N, x, false);
+    }
+    for (int m = 0; m < N_MANNERS; m++) { /* parts longer than they are at least */
+        fill(x, KL_U32, (enum manner)m, 262145);
+        check(KL_U32, (enum manner)m, 262145, x, false);
+    }
+    fill(x, KL_U32, ANY, 1 << 22);
+    check(KL_U32, ANY, 1 << 22, x, false);
+    fill(x, KL_U64, SHRINKING, 1100000);
+    check(KL_U64, SHRINKING, 1100000, x, false);
+    free(x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few), cmocka_unit_test(bad_pivots),
+                                       cmocka_unit_test(each_way), cmocka_unit_test(large)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+/* test_softmax.c - softmax: values, axes, dtypes, bad arguments. */
+#include "ops/golden/golden.h"
+
+#include "backend/cpu/cpu_kernels.h"
+
+#include "ops/golden/golden_softmax.inc"
+
+static void values(void **state) {
+    GOLDEN_RUN_ALL(softmax_cases);
+}
+
+static void special_rows(void **state) {
+    struct kl_array *a = F32(SHAPE(4, 2), 1000, 1000, -INFINITY, 3, -INFINITY, -INFINITY, NAN, 1),
+                    *out;
+    EXPECT_OK(kl_softmax_axis(&out, a, 1, true, cpu(), &err));
+    EXPECT_F32(out, SHAPE(4, 2), 0.5f, 0.5f, 0, 1, NAN, NAN, NAN, NAN);
+    EXPECT_OK(kl_softmax_axes(&out, a, NULL, 0, false, cpu(), &err)); /* each alone */
+    EXPECT_F32(out, SHAPE(4, 2), 1, 1, NAN, 1, NAN, NAN, NAN, 1);
+    kl_array_release(a);
+    struct kl_array *s = scalar_of(KL_I32, 5), *e = array_of(KL_F32, SHAPE(0, 3), NULL);
+    EXPECT_OK(kl_softmax(&out, s, false, cpu(), &err));
+    EXPECT_F32(out, SCALAR, 1);
+    EXPECT_OK(kl_softmax_axis(&out, e, 0, false, cpu(), &err));
+    EXPECT_F32(out, SHAPE(0, 3), 0);
+    EXPECT_OK(kl_softmax_axis(&out, e, 1, false, cpu(), &err));
+    EXPECT_F32(out, SHAPE(0, 3), 0);
+    kl_array_release(s);
+    kl_array_release(e);
+}
+
+/* A row over many tiles, in float32 and float16. */
+static void long_rows(void **state) {
+    enum { N = 5000 };
+    struct kl_array *a, *b, *out, *sum;
+    EXPECT_OK(kl_arange(&a, 0, 50, 0.01, KL_F32, cpu(), &err));
+    EXPECT_OK(kl_softmax(&out, a, true, cpu(), &err));
+    EXPECT_OK(kl_sum(&sum, out, false, cpu(), &err));
+    float *v = values_of(out), *total = values_of(sum);
+    assert_true(fabsf(total[0] - 1) < 1e-6f);
+    for (int i = 1; i < N; i += 99) assert_true(fabs(v[i] / v[i - 1] - exp(0.01)) < 1e-5);
+    free(v);
+    free(total);
+    kl_array_release(sum);
+    kl_array_release(out);
+    EXPECT_OK(kl_astype(&b, a, KL_F16, cpu(), &err));
+    EXPECT_OK(kl_softmax(&out, b, true, cpu(), &err));
+    assert_int_equal(out->t.dtype, KL_F16);
+    uint16_t *h = values_of(out);
+    assert_true(fabsf(kl_f16_to_f32(h[N - 1]) - 0.00995f) < 2e-4f);
+    free(h);
+    kl_array_release(out);
+    kl_array_release(a);
+    kl_array_release(b);
+}
+
+/* Rows of every length around those of vectors, tiles and what is kept between passes, against the
+ * formula; one NaN, or +infinity, makes its row NaN, and no other. */
+static void rows(void **state) {
+    static const int lengths[] = {1,  2,   15,  16,  17,  31,   32,   33,   63,   64,
+                                  65, 511, 512, 513, 529, 4097, 8191, 8192, 8193, 9001};
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
+    enum { ROWS = 4 };
+    for (size_t k = 0; k < 4 * (sizeof lengths / sizeof *lengths); k++) {
+        const int n = lengths[k / 4], d = (int)(k % 4);
+        float *v = malloc((size_t)(ROWS * n) * sizeof *v);
+        uint32_t seed = 3;
+        for (int i = 0; i < ROWS * n; i++) {
+            seed = seed * 1664525 + 1013904223;
+            v[i] = (float)((int32_t)seed >> 20) * 0x1p-7f; /* exact in 16 bits up to 8 */
+            if (d < 2) v[i] = (float)((int32_t)seed >> 26) * 0x1p-2f;
+        }
+        v[n + n / 2] = NAN;
+        v[2 * n + n - 1] = INFINITY;
+        v[3 * n] = -INFINITY;
+        struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, n), v), *a, *out, *w;
+        EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&out, a, 1, true, cpu(), &err));
+        EXPECT_OK(kl_astype(&w, out, KL_F64, cpu(), &err));
+        double *got = values_of(w);
+        const double allowed = d == 0 ? 0x1p-10 : d == 1 ? 0x1p-7 : d == 2 ? 1e-6 : 1e-14;
+        for (int r = 0; r < ROWS; r++) {
+            double total = 0;
+            for (int i = 0; i < n; i++) total += exp((double)v[r * n + i]);
+            for (int i = 0; i < n; i++) {
+                double want = exp((double)v[r * n + i]) / total, x = got[r * n + i];
+                bool lost = r == 1 || r == 2 || (r == 3 && n == 1);
+                if (lost ? !isnan(x) : !(fabs(x - want) <= allowed * want + 6e-8))
+                    fail_msg("%s, length %d, row %d: element %d is %g, not %g",
+                             kl_dtype_name(dtypes[d]), n, r, i, x, lost ? (double)NAN : want);
+            }
+        }
+        free(got);
+        free(v);
+        struct kl_array *made[] = {f, a, out, w};
+        for (int i = 0; i < 4; i++) kl_array_release(made[i]);
+    }
+}
+
+/* Over the first, the middle and two middle axes, wide, narrow and long: what it gives over the
+ * last, within rounding; strided operands give the same bits. */
+static void columns(void **state) {
+    static const int shapes[][3] = {
+        {5, 700, 1}, {300, 3, 2}, {1, 40, 600}, {4, 9000, 17}, {2, 100, 1100}};
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+        for (int d = 0; d < 4; d++)
+            for (int axis = 0; axis < 2; axis++) {
+                const int *dims = shapes[k];
+                int n = dims[0] * dims[1] * dims[2];
+                float *v = malloc((size_t)n * sizeof *v);
+                uint32_t seed = 8;
+                for (int i = 0; i < n; i++) {
+                    seed = seed * 1664525 + 1013904223;
+                    v[i] = (float)(int32_t)seed * 0x1p-29f;
+                }
+                struct kl_array *f = array_of(KL_F32, 3, dims, v), *a, *t, *moved, *want, *out,
+                                *other, *w, *o;
+                free(v);
+                EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+                EXPECT_OK(kl_softmax_axis(&out, a, axis, true, cpu(), &err));
+                EXPECT_OK(kl_moveaxis(&t, a, axis, -1, cpu(), &err));
+                EXPECT_OK(kl_softmax_axis(&moved, t, -1, true, cpu(), &err));
+                EXPECT_OK(kl_moveaxis(&want, moved, -1, axis, cpu(), &err));
+                kl_array_release(t);
+                t = strided(kl_array_retain(a));
+                EXPECT_OK(kl_softmax_axis(&other, t, axis, true, cpu(), &err));
+                size_t bytes = (size_t)n * kl_dtype_size(dtypes[d]);
+                void *x = values_of(out), *y = values_of(other);
+                assert_memory_equal(x, y, bytes);
+                free(x);
+                free(y);
+                EXPECT_OK(kl_astype(&w, want, KL_F64, cpu(), &err));
+                EXPECT_OK(kl_astype(&o, out, KL_F64, cpu(), &err));
+                double *p = values_of(w), *q = values_of(o);
+                double allowed = d == 0 ? 0x1p-10 : d == 1 ? 0x1p-7 : d == 2 ? 1e-6 : 1e-14;
+                for (int i = 0; i < n; i++)
+                    if (!(fabs(p[i] - q[i]) <= allowed * p[i] + 6e-8))
+                        fail_msg("case %zu of %s, axis %d: %g, not %g", k, kl_dtype_name(dtypes[d]),
+                                 axis, q[i], p[i]);
+                free(p);
+                free(q);
+                struct kl_array *made[] = {f, a, t, moved, want, out, other, w, o};
+                for (int i = 0; i < 9; i++) kl_array_release(made[i]);
+            }
+}
+
+/* n equal values have weights that are 1 / n, rounded once, wherever they lie: rows and columns,
+ * short and long, alone and many, in every variant. */
+static void equal_values(void **state) {
+    enum { MOST = 9000, SIZES = 77 };
+    static const float values[] = {0, -1000, 1000, 3.7f, -0.3f, 88, -104, 1e6f, 1e9f, 12345.678f};
+    static const int longer[] = {127, 128, 129, 777, 1000, 8192, MOST};
+    static float v[3 * MOST];
+    for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+        kl_cpu_use_variant(variant);
+        for (int k = 0; k < 4 * SIZES; k++)
+            for (size_t at = 0; at < sizeof values / sizeof *values; at++) {
+                const int n = k / 4 < 70 ? k / 4 + 1 : longer[k / 4 - 70], rows = k % 4 < 2 ? 1 : 3;
+                const int axis = k % 2;
+                for (int i = 0; i < rows * n; i++) v[i] = values[at];
+                const int dims[] = {axis ? rows : n, axis ? n : rows};
+                struct kl_array *a = array_of(KL_F32, 2, dims, v), *out;
+                EXPECT_OK(kl_softmax_axis(&out, a, axis, true, cpu(), &err));
+                float *got = values_of(out);
+                for (int i = 0; i < rows * n; i++)
+                    if (got[i] != (float)(1.0 / n))
+                        fail_msg("variant %d: %d times %g, axis %d: %.9g, not %.9g", variant, n,
+                                 (double)values[at], axis, (double)got[i],
+                                 (double)(float)(1.0 / n));
+                free(got);
+                kl_array_release(a);
+                kl_array_release(out);
+            }
+    }
+}
+
+/* Rows, and columns, that lie far from one another and from 0, so that none has the power of two of
+ * its neighbour: near the formula, the same bits in every variant. */
+static void apart(void **state) {
+    enum { MOST = 600, ROWS = 40 };
+    static const int lengths[] = {1, 3, 15, 16, 17, 37, MOST};
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};
+    static float v[ROWS * MOST];
+    for (size_t k = 0; k < 3 * (sizeof lengths / sizeof *lengths); k++)
+        for (int axis = 0; axis < 2; axis++) {
+            const int n = lengths[k / 3], d = (int)(k % 3);
+            for (int r = 0; r < ROWS; r++)
+                for (int i = 0; i < n; i++) {
+                    float x = (float)((r - 20) * 61) + (float)((i * 7 + r) % 11) / 4;
+                    if (r % 10 == 3 && d == 2) x += 0x1p21f;
+                    if (r % 10 == 7) x = -x * (float)(i % 5);
+                    if (r == 11) x = i == n - 1 ? 900 : -INFINITY;
+                    if (r == 12) x = -INFINITY;
+                    v[axis == 1 ? r * n + i : i * ROWS + r] = x;
+                }
+            struct kl_array *f = array_of(KL_F32, SHAPE(axis ? ROWS : n, axis ? n : ROWS), v), *a,
+                            *wide, *out, *w;
+            EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+            EXPECT_OK(kl_astype(&wide, a, KL_F64, cpu(), &err));
+            const double *x = values_of(wide), allowed = d == 0 ? 0x1p-10 : d == 1 ? 0x1p-7 : 1e-6;
+            void *first = NULL;
+            for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
+                kl_cpu_use_variant(variant);
+                EXPECT_OK(kl_softmax_axis(&out, a, axis, true, cpu(), &err));
+                EXPECT_OK(kl_astype(&w, out, KL_F64, cpu(), &err));
+                double *got = values_of(w);
+                void *bits = values_of(out);
+                for (int r = 0; r < ROWS; r++) {
+                    const int step = axis ? 1 : ROWS, from = axis ? r * n : r;
+                    double total = 0, top = -INFINITY;
+                    for (int i = 0; i < n; i++) top = fmax(top, x[from + i * step]);
+                    for (int i = 0; i < n; i++) total += exp(x[from + i * step] - top);
+                    for (int i = 0; i < n; i++) {
+                        double want = exp(x[from + i * step] - top) / total,
+                               y = got[from + i * step];
+                        if (r == 12 ? !isnan(y) : !(fabs(y - want) <= allowed * want + 6e-8))
+                            fail_msg("%s, axis %d of %d, variant %d, %d: element %d is %g, not %g",
+                                     kl_dtype_name(dtypes[d]), axis, n, variant, r, i, y, want);
+                        if (isnan(y))
+                            memset((char *)bits +
+                                       (size_t)(from + i * step) * kl_dtype_size(dtypes[d]),
+                                   0, kl_dtype_size(dtypes[d]));
+                    }
+                }
+                if (!first)
+                    first = bits;
+                else {
+                    assert_memory_equal(first, bits, (size_t)(ROWS * n) * kl_dtype_size(dtypes[d]));
+                    free(bits);
+                }
+                free(got);
+                kl_array_release(out);
+                kl_array_release(w);
+            }
+            free(first);
+            free((void *)x);
+            struct kl_array *made[] = {f, a, wide};
+            for (int i = 0; i < 3; i++) kl_array_release(made[i]);
+        }
+    kl_cpu_use_variant(kl_cpu_n_variants() - 1);
+}
+
+/* Results so large that they are written by non-temporal stores: the same bits as for the parts
+ * alone. */
+static void beyond_the_caches(void **state) {
+    enum { ROWS = 8200, WIDTH = 1024, PART = 37 };
+    static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};
+    float *v = malloc((size_t)ROWS * WIDTH * sizeof *v);
+    for (int i = 0; i < ROWS * WIDTH; i++) v[i] = (float)(i * 37 % 1009) / 128;
+    for (int d = 0; d < 2; d++) {
+        struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, WIDTH), v),
+                        *few = array_of(KL_F32, SHAPE(PART, WIDTH), v), *a, *b, *all, *part, *t,
+                        *rows, *moved;
+        EXPECT_OK(kl_astype(&a, f, (int)dtypes[d], cpu(), &err));
+        EXPECT_OK(kl_astype(&b, few, (int)dtypes[d], cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&all, a, 1, true, cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&part, b, 1, true, cpu(), &err));
+        char *x = values_of(all), *y = values_of(part);
+        assert_memory_equal(x, y, PART * WIDTH * kl_dtype_size(dtypes[d]));
+        free(x);
+        free(y);
+        kl_array_release(all);
+        kl_array_release(part);
+        /* Columns against rows of the same, within rounding. */
+        EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&all, a, 0, true, cpu(), &err));
+        EXPECT_OK(kl_softmax_axis(&rows, t, 1, true, cpu(), &err));
+        EXPECT_OK(kl_transpose(&moved, rows, cpu(), &err));
+        EXPECT_OK(kl_astype(&part, moved, KL_F32, cpu(), &err));
+        struct kl_array *wide;
+        EXPECT_OK(kl_astype(&wide, all, KL_F32, cpu(), &err));
+        float *p = values_of(wide), *q = values_of(part);
+        for (int i = 0; i < ROWS * WIDTH; i++)
+            if (!(fabsf(p[i] - q[i]) <= (d ? 1e-6f : 0x1p-7f) * q[i] + 6e-8f))
+                fail_msg("%s, element %d: %g, not %g", kl_dtype_name(dtypes[d]), i, (double)p[i],
+                         (double)q[i]);
+        free(p);
+        free(q);
+        struct kl_array *made[] = {f, few, a, b, all, part, t, rows, moved, wide};
+        for (int i = 0; i < 10; i++) kl_array_release(made[i]);
+    }
+    free(v);
+}
+
+static void bad(void **state) {
+    struct kl_array *a = count_up(SHAPE(2, 3)), *out;
+    EXPECT_FAIL(KL_EARG, kl_softmax(&out, NULL, true, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_softmax(&out, a, true, NULL, &err));
+    EXPECT_FAIL(KL_EAXIS, kl_softmax_axis(&out, a, 2, true, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_softmax_axis(&out, NULL, 0, true, cpu(), &err));
+    EXPECT_FAIL(KL_EAXIS, kl_softmax_axes(&out, a, LIST(0, 0), true, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_softmax_axes(&out, a, NULL, 1, true, cpu(), &err));
+    EXPECT_FAIL(KL_EARG, kl_softmax_axes(&out, NULL, NULL, 0, true, cpu(), &err));
+    kl_array_release(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values),    cmocka_unit_test(special_rows),
+        cmocka_unit_test(long_rows), cmocka_unit_test(rows),
+        cmocka_unit_test(columns),   cmocka_unit_test(equal_values),
+        cmocka_unit_test(apart),     cmocka_unit_test(beyond_the_caches),
+        cmocka_unit_test(bad)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* test_alloc.c - every builder survives every allocation failure: it fails with KL_ENOMEM, does not
+ * change its result, and leaks nothing. */
+#include "ops/support/helpers.h"
+
+static struct kl_array *four, *one_d; /* operands of attention */
+static struct kl_array *mt;           /* m transposed: no reshape without a copy */
+static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2, *m22;
+static struct kl_array *m_row, *cube, *one_row;
+static const float factor = 2;
+static const double number = 1;
+
+#define BUILDERS(X)                                                                                \
+    X(zeros, kl_zeros(out, LIST(2, 3), KL_F32, cpu(), err))                                        \
+    X(full, kl_full(out, LIST(2, 3), one, KL_I32, cpu(), err))                                     \
+    X(arange, kl_arange(out, 0, 5, 1, KL_I32, cpu(), err))                                         \
+    X(copy, kl_copy(out, m, cpu(), err))                                                           \
+    X(astype, kl_astype(out, m, KL_F16, cpu(), err))                                               \
+    X(reshape, kl_reshape(out, mt, LIST(6), cpu(), err))                                           \
+    X(transpose, kl_transpose(out, m, cpu(), err))                                                 \
+    X(broadcast_to, kl_broadcast_to(out, v, LIST(4, 3), cpu(), err))                               \
+    X(expand_dims, kl_expand_dims(out, v, 0, cpu(), err))                                          \
+    X(slice, kl_slice(out, v, LIST(2), LIST(-9), LIST(-1), cpu(), err))                            \
+    X(slice_update, kl_slice_update(out, m, half, LIST(0, 0), LIST(2, 3), LIST(1, 1), cpu(), err)) \
+    X(concatenate_3, kl_concatenate(out, (struct kl_array *[]){v, half, v}, 3, cpu(), err))        \
+    X(stack, kl_stack(out, (struct kl_array *[]){v, half}, 2, cpu(), err))                         \
+    X(negative, kl_negative(out, m, cpu(), err))                                                   \
+    X(exp, kl_exp(out, idx, cpu(), err))                                                           \
+    X(add, kl_add(out, m, half, cpu(), err))                                                       \
+    X(divide, kl_divide(out, idx, one, cpu(), err))                                                \
+    X(where, kl_where(out, cond, m, half, cpu(), err))                                             \
+    X(sigmoid, kl_sigmoid(out, m, cpu(), err))                                                     \
+    X(reciprocal, kl_reciprocal(out, m, cpu(), err))                                               \
+    X(degrees, kl_degrees(out, half, cpu(), err))                                                  \
+    X(power, kl_power(out, m, half, cpu(), err))                                                   \
+    X(power_bool, kl_power(out, cond, cond, cpu(), err))                                           \
+    X(floor, kl_floor(out, half, cpu(), err))                                                      \
+    X(round, kl_round(out, half, 2, cpu(), err))                                                   \
+    X(round_int, kl_round(out, m, -1, cpu(), err))                                                 \
+    X(remainder_bool, kl_remainder(out, cond, cond, cpu(), err))                                   \
+    X(left_shift, kl_left_shift(out, cond, cond, cpu(), err))                                      \
+    X(from_fp8, kl_from_fp8(out, byte, KL_F16, cpu(), err))                                        \
+    X(isinf, kl_isinf(out, complex, cpu(), err))                                                   \
+    X(isfinite_int, kl_isfinite(out, m, cpu(), err))                                               \
+    X(imag, kl_imag(out, half, cpu(), err))                                                        \
+    X(nan_to_num, kl_nan_to_num(out, half, 0, NULL, NULL, cpu(), err))                             \
+    X(isclose, kl_isclose(out, m, half, 1, 1, true, cpu(), err))                                   \
+    X(allclose, kl_allclose(out, m, half, 1, 1, true, cpu(), err))                                 \
+    X(array_equal, kl_array_equal(out, half, half, true, cpu(), err))                              \
+    X(array_equal_shapes, kl_array_equal(out, m, half, false, cpu(), err))                         \
+    X(clip, kl_clip(out, m, one, half, cpu(), err))                                                \
+    X(stop_gradient, kl_stop_gradient(out, m, cpu(), err))                                         \
+    X(sum, kl_sum(out, m, false, cpu(), err))                                                      \
+    X(mean, kl_mean_axis(out, half, 0, false, cpu(), err))                                         \
+    X(argmax, kl_argmax(out, mt, true, cpu(), err))                                                \
+    X(softmax, kl_softmax_axis(out, idx, 0, true, cpu(), err))                                     \
+    X(sort, kl_sort(out, mt, cpu(), err))                                                          \
+    X(topk, kl_topk_axis(out, m, 1, 0, cpu(), err))                                                \
+    X(prod, kl_prod(out, m, false, cpu(), err))                                                    \
+    X(logsumexp, kl_logsumexp_axis(out, idx, 0, false, cpu(), err))                                \
+    X(var, kl_var_axis(out, half, 0, false, 0, cpu(), err))                                        \
+    X(std, kl_std(out, m, false, 1, cpu(), err))                                                   \
+    X(median, kl_median_axes(out, half, LIST(0), true, cpu(), err))                                \
+    X(median_2, kl_median_axes(out, m, LIST(0, 1), true, cpu(), err))                              \
+    X(cumsum, kl_cumsum(out, m, 0, false, true, cpu(), err))                                       \
+    X(logcumsumexp, kl_logcumsumexp(out, m, 0, false, true, cpu(), err))                           \
+    X(partition, kl_partition(out, mt, 1, cpu(), err))                                             \
+    X(rms_norm, kl_rms_norm(out, half, m_row, 1, cpu(), err))                                      \
+    X(layer_norm, kl_layer_norm(out, half, m_row, half, 1, cpu(), err))                            \
+    X(rope,                                                                                        \
+      kl_rope(out, cube, 2, true, (struct kl_rope_base){false, 0}, 1, one, one_row, cpu(), err))   \
+    X(matmul, kl_matmul(out, m, half, cpu(), err))                                                 \
+    X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
+    X(take, kl_take(out, mt, flat_idx, cpu(), err))                                                \
+    X(take_axis, kl_take_axis(out, m, flat_idx, 1, cpu(), err))                                    \
+    X(gather, kl_gather(out, m, (struct kl_array *[]){flat_idx, one}, 2, LIST(0, 1), LIST(1, 1),   \
+                        cpu(), err))                                                               \
+    X(take_along_axis, kl_take_along_axis(out, m, idx, 1, cpu(), err))                             \
+    X(put_along_axis, kl_put_along_axis(out, m, idx, one, 1, cpu(), err))                          \
+    X(scatter_add, kl_scatter_add_single(out, half, flat_idx, idx, 0, cpu(), err))                 \
+    X(linspace, kl_linspace(out, 0, 1, 5, KL_I32, cpu(), err))                                     \
+    X(eye, kl_eye(out, 3, 3, 0, KL_I32, cpu(), err))                                               \
+    X(tril, kl_tril(out, m, 0, cpu(), err))                                                        \
+    X(diag, kl_diag(out, v, -1, cpu(), err))                                                       \
+    X(trace, kl_trace(out, m, 0, 0, 1, KL_F32, cpu(), err))                                        \
+    X(complex_to_num, kl_nan_to_num(out, complex, 0, &number, &number, cpu(), err))                \
+    X(hanning, kl_hanning(out, 4, cpu(), err))                                                     \
+    X(pad, kl_pad(out, m, LIST(0), LIST(1), LIST(1), one, "constant", cpu(), err))                 \
+    X(pad_edge, kl_pad_symmetric(out, m, 1, NULL, "edge", cpu(), err))                             \
+    X(tile, kl_tile(out, mt, LIST(2, 2), cpu(), err))                                              \
+    X(repeat, kl_repeat(out, mt, 2, cpu(), err))                                                   \
+    X(roll, kl_roll_axes(out, m, LIST(1, 1), LIST(0, 1), cpu(), err))                              \
+    X(as_strided, kl_as_strided(out, mt, LIST(2), (int64_t[]){1}, 1, 0, cpu(), err))               \
+    X(diagonal, kl_diagonal(out, m, 0, 0, 1, cpu(), err))                                          \
+    X(view, kl_view(out, mt, KL_BOOL, cpu(), err))                                                 \
+    X(unflatten, kl_unflatten(out, m, 1, LIST(3, 1), cpu(), err))                                  \
+    X(slice_update_add,                                                                            \
+      kl_slice_update_add(out, m, half, LIST(0, 0), LIST(2, 3), LIST(1, 1), cpu(), err))           \
+    X(masked_scatter, kl_masked_scatter(out, v, cond, half, cpu(), err))                           \
+    X(outer, kl_outer(out, m, half, cpu(), err))                                                   \
+    X(kron, kl_kron(out, m, half, cpu(), err))                                                     \
+    X(inner, kl_inner(out, m, half, cpu(), err))                                                   \
+    X(tensordot, kl_tensordot_axis(out, m, half, 1, cpu(), err))                                   \
+    X(addmm, kl_addmm(out, one, m, half, 2, 3, cpu(), err))                                        \
+    X(hadamard, kl_hadamard_transform(out, idx, &factor, cpu(), err))                              \
+    X(key, kl_random_key(out, 1, err))                                                             \
+    X(bits, kl_random_bits(out, LIST(3), 2, NULL, cpu(), err))                                     \
+    X(uniform, kl_random_uniform(out, half, one, LIST(2, 3), KL_F16, key, cpu(), err))             \
+    X(normal, kl_random_normal(out, LIST(3), KL_F64, 1, 2, key, cpu(), err))                       \
+    X(bernoulli, kl_random_bernoulli(out, half, LIST(3), NULL, cpu(), err))                        \
+    X(gumbel, kl_random_gumbel(out, LIST(3), KL_F16, NULL, cpu(), err))                            \
+    X(categorical_row, kl_random_categorical_num_samples(out, v, 0, 2, NULL, cpu(), err))          \
+    X(categorical, kl_random_categorical_num_samples(out, m, 1, 2, NULL, cpu(), err))              \
+    X(laplace, kl_random_laplace(out, LIST(3), KL_F16, 1, 2, NULL, cpu(), err))                    \
+    X(truncated_normal,                                                                            \
+      kl_random_truncated_normal(out, one, half, LIST(3), KL_F16, key, cpu(), err))                \
+    X(permutation, kl_random_permutation(out, m, 1, NULL, cpu(), err))                             \
+    X(multivariate_normal,                                                                         \
+      kl_random_multivariate_normal(out, idx2, m22, LIST(2), KL_F32, key, cpu(), err))             \
+    X(normal_complex,                                                                              \
+      kl_random_normal_broadcast(out, LIST(3), KL_C64, half, one, key, cpu(), err))                \
+    X(randint, kl_random_randint(out, one, half, LIST(3), KL_I8, key, cpu(), err))
+
+/* Operands of other types. */
+static struct kl_array *byte, *complex;
+
+#define FUNCTION(name, call)                                                \
+    static int build_##name(struct kl_array **out, struct kl_error **err) { \
+        return call;                                                        \
+    }
+BUILDERS(FUNCTION)
+
+static const struct {
+    const char *name;
+    int (*build)(struct kl_array **out, struct kl_error **err);
+} builders[] = {
+#define ROW(name, call) {#name, build_##name},
+    BUILDERS(ROW)};
+
+static void every_failure(void **state) {
+    for (size_t i = 0; i < sizeof builders / sizeof *builders; i++) {
+        struct kl_array *out = NULL;
+        if (builders[i].build(&out, NULL))
+            fail_msg("%s", builders[i].name); /* what is made once is made now */
+        kl_array_release(out);
+        for (int n = 0;; n++) {
+            struct kl_error *err = NULL;
+            out = (void *)&cpu;
+            int64_t live = kl_test_n_live();
+            kl_test_fail_alloc_at(n);
+            int rc = builders[i].build(&out, &err);
+            bool failed = kl_test_alloc_failed();
+            kl_test_fail_alloc_at(-1);
+            if (!failed) {
+                assert_int_equal(rc, KL_OK);
+                kl_array_release(out);
+                assert_true(n > 0);
+                break;
+            }
+            if (rc != KL_ENOMEM) fail_msg("%s, allocation %d: code %d", builders[i].name, n, rc);
+            assert_ptr_equal(out, &cpu);
+            assert_non_null(err);
+            kl_error_release(err);
+            if (kl_test_n_live() != live)
+                fail_msg("%s, allocation %d: %lld blocks leaked", builders[i].name, n,
+                         (long long)(kl_test_n_live() - live));
+        }
+    }
+}
+
+static void lists(void **state) {
+    for (int n = 0, done = 0; done < 5; n++) {
+        struct kl_array **outs = NULL;
+        size_t count = 0;
+        int64_t live = kl_test_n_live();
+        done = 0;
+        for (int which = 0; which < 5; which++) {
+            kl_test_fail_alloc_at(n);
+            int rc = which == 0   ? kl_split(&outs, &count, m, 2, 0, cpu(), NULL)
+                     : which == 1 ? kl_split_sections(&outs, &count, m, LIST(1), 1, cpu(), NULL)
+                     : which == 2 ? kl_broadcast_arrays(&outs, &count, (struct kl_array *[]){m, v},
+                                                        2, cpu(), NULL)
+                     : which == 3 ? kl_meshgrid(&outs, &count, (struct kl_array *[]){mt, v}, 2,
+                                                false, "xy", cpu(), NULL)
+                                  : kl_depends(&outs, &count, (struct kl_array *[]){mt, v}, 2,
+                                               (struct kl_array *[]){m, idx}, 2, cpu(), NULL);
+            bool failed = kl_test_alloc_failed();
+            kl_test_fail_alloc_at(-1);
+            if (failed) {
+                assert_int_equal(rc, KL_ENOMEM);
+                assert_int_equal(kl_test_n_live(), live);
+                continue;
+            }
+            assert_int_equal(count, 2);
+            for (size_t i = 0; i < count; i++) kl_array_release(outs[i]);
+            kl_free(outs);
+            done++;
+        }
+    }
+}
+
+int main(void) {
+    four = F32(SHAPE(1, 1, 2, 2), 1, 2, 3, 4);
+    one_d = F32(SHAPE(1), 1);
+    m = count_up(SHAPE(2, 3));
+    v = count_up(SHAPE(3));
+    idx = I32(SHAPE(2, 1), 0, 1);
+    flat_idx = I32(SHAPE(2), 0, 1);
+    one = scalar_of(KL_I32, 1);
+    idx2 = I32(SHAPE(2), 1, 2);
+    m22 = count_up(SHAPE(2, 2));
+    m_row = F32(SHAPE(3), 1, 2, 3);
+    one_row = F32(SHAPE(1), 1);
+    cube = F32(SHAPE(1, 1, 2), 1, 2);
+    if (kl_astype(&half, v, KL_F16, cpu(), NULL) || kl_astype(&cond, v, KL_BOOL, cpu(), NULL))
+        return 1;
+    if (kl_random_key(&key, 1, NULL) || kl_transpose(&mt, m, cpu(), NULL)) return 1;
+    if (kl_eval((struct kl_array *[]){half, cond}, 2, NULL)) return 1;
+    byte = array_of(KL_U8, SHAPE(3), (uint8_t[]){0, 1, 2});
+    complex = array_of(KL_C64, SHAPE(1), (float[]){1, 2});
+    kl_until_quiet();
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    struct kl_array *all[] = {m,  v,     idx,  flat_idx, half, cond, key,  one,
+                              mt, m_row, cube, one_row,  idx2, m22,  four, one_d};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+    kl_array_release(byte);
+    kl_array_release(complex);
+    return rc;
+}

@@ -1,0 +1,254 @@
+/* test_complex_special.c - complex functions of infinite, huge and NaN parts: the table of
+ * docs/numerics.md on every variant of the CPU's kernels and on a device (on_device.h), and the
+ * device against the CPU over all pairs of such parts. */
+#include "ops/support/on_device.h"
+
+#include <ctype.h>
+#include <math.h>
+
+#include "backend/cpu/cpu_kernels.h"
+
+typedef int unary_fn(struct kl_array **, struct kl_array *, struct kl_stream *, struct kl_error **);
+
+static const struct function {
+    const char *name, *rows;
+    unary_fn *build;
+} functions[] = {
+#define SPECIAL(name, rows) {#name, rows, kl_##name},
+#include "ops/support/complex_special.inc"
+};
+enum { N_FUNCTIONS = sizeof functions / sizeof *functions, MOST_ROWS = 24, MOST_TEXT = 1024 };
+
+/* ---- rows ---- */
+
+struct part {
+    float value;
+    bool open; /* the sign is */
+};
+struct row {
+    float re, im;
+    struct part want[2];
+};
+
+/* A number, nan, inf, or a multiple of pi; with a sign. Moves *p behind it. */
+static struct part part_of(const char **p) {
+    static const struct {
+        const char *text;
+        double value;
+    } angles[] = {{"3pi/4", 3 * M_PI / 4}, {"pi/2", M_PI / 2}, {"pi/4", M_PI / 4}, {"pi", M_PI}};
+    struct part r = {0, **p == '~'};
+    double sign = 1;
+    if (**p == '~') ++*p;
+    if (**p == '-') {
+        sign = -1;
+        ++*p;
+    }
+    for (size_t i = 0; i < sizeof angles / sizeof *angles; i++) {
+        size_t n = strlen(angles[i].text);
+        if (strncmp(*p, angles[i].text, n) != 0) continue;
+        *p += n;
+        r.value = (float)(sign * angles[i].value);
+        return r;
+    }
+    char *end;
+    r.value = (float)(sign * strtod(*p, &end));
+    assert_true(end > *p);
+    *p = end;
+    return r;
+}
+
+static void expect_text(const char **p, const char *text) {
+    if (strncmp(*p, text, strlen(text)) != 0) fail_msg("no \"%s\" at \"%s\"", text, *p);
+    *p += strlen(text);
+}
+
+/* With the conjugates: their number. */
+static int parse(const char *p, struct row *rows) {
+    int n = 0;
+    while (*p) {
+        struct row r;
+        assert_true(n + 2 <= 2 * MOST_ROWS);
+        r.re = part_of(&p).value;
+        expect_text(&p, ":");
+        r.im = part_of(&p).value;
+        expect_text(&p, " = ");
+        r.want[0] = part_of(&p);
+        expect_text(&p, ":");
+        r.want[1] = part_of(&p);
+        if (*p) expect_text(&p, "; ");
+        rows[n++] = r;
+        r.im = -r.im;
+        r.want[1].value = -r.want[1].value;
+        rows[n++] = r;
+    }
+    return n;
+}
+
+static bool near(float got, float want) {
+    if (isnan(want)) return isnan(got);
+    if (got == want) return true;
+    return isfinite(got) && isfinite(want) &&
+           fabsf(got - want) <= 4e-7F * fmaxf(fabsf(want), fabsf(got)) + 1e-37F;
+}
+
+static bool as_wanted(float got, struct part want, bool negates_nothing) {
+    if (want.open || negates_nothing) return near(fabsf(got), fabsf(want.value));
+    return near(got, want.value) &&
+           (isnan(got) || want.value != 0 || signbit(got) == signbit(want.value));
+}
+
+/* ---- running ---- */
+
+/* n complex numbers through f, as pairs of parts (0 for the imaginary part of what is real). */
+static void run(const struct function *f, const float *in, int n, struct kl_stream *s, float *out) {
+    struct kl_array *x, *y, *keep;
+    OK(kl_array_new_data(&x, in, KL_C64, 1, &n, &err));
+    OK(f->build(&y, x, s, &err));
+    bool real = y->t.dtype == KL_F32;
+    const float *v = read_elements(y, s, &keep, f->name);
+    for (int i = 0; i < n; i++) {
+        out[2 * i] = v[real ? i : 2 * i];
+        out[2 * i + 1] = real ? 0 : v[2 * i + 1];
+    }
+    kl_array_release(x);
+    kl_array_release(y);
+    kl_array_release(keep);
+}
+
+static void check_table(struct kl_stream *s, const char *where) {
+    for (int k = 0; k < N_FUNCTIONS; k++) {
+        struct row rows[2 * MOST_ROWS];
+        float in[4 * MOST_ROWS], out[4 * MOST_ROWS];
+        int n = parse(functions[k].rows, rows);
+        bool real = strcmp(functions[k].name, "abs") == 0;
+        for (int i = 0; i < n; i++) {
+            in[2 * i] = rows[i].re;
+            in[2 * i + 1] = rows[i].im;
+        }
+        run(&functions[k], in, n, s, out);
+        for (int i = 0; i < n; i++) {
+            const struct row *r = &rows[i];
+            /* The sign of NaN is no sign. */
+            bool open = isnan(r->im);
+            if (!as_wanted(out[2 * i], r->want[0], false) ||
+                (!real && !as_wanted(out[2 * i + 1], r->want[1], open && i % 2)))
+                fail_msg("%s of %g:%g on %s is %g:%g, not %s%g:%s%g", functions[k].name,
+                         (double)r->re, (double)r->im, where, (double)out[2 * i],
+                         (double)out[2 * i + 1], r->want[0].open ? "~" : "",
+                         (double)r->want[0].value, r->want[1].open ? "~" : "",
+                         (double)r->want[1].value);
+        }
+    }
+}
+
+static void table_on_the_cpu(void **state) {
+    for (int v = 0; v < kl_cpu_n_variants(); v++) {
+        kl_cpu_use_variant(v);
+        check_table(cpu_stream, kl_cpu_variant_name(v));
+    }
+    kl_cpu_use_variant(-1);
+}
+
+static void table_on_the_device(void **state) {
+    check_table(gpu_stream, device_name());
+}
+
+/* ---- all pairs of parts ---- */
+
+static const float parts[] = {-INFINITY, -3e38F,  -1e25F, -700,  -90,    -2,       -1,
+                              -0.5F,     -1e-40F, -0.0F,  0,     1e-40F, 0.5F,     1,
+                              2,         90,      700,    1e25F, 3e38F,  INFINITY, NAN};
+enum { N_PARTS = sizeof parts / sizeof *parts, N_PAIRS = N_PARTS * N_PARTS };
+
+/* Within 16 units of the larger part. Which sign an infinity beside a NaN has is open, and of a
+ * zero the table says it. */
+static bool agree(const float *got, const float *want) {
+    float scale = 0;
+    for (int k = 0; k < 2; k++)
+        if (isfinite(want[k])) scale = fmaxf(scale, fabsf(want[k]));
+    for (int k = 0; k < 2; k++) {
+        float g = got[k], w = want[k];
+        if (isinf(w) && isnan(want[1 - k])) g = fabsf(g), w = fabsf(w);
+        if (isnan(w) ? !isnan(g) : !(g == w || fabsf(g - w) <= 16 * 0x1p-23F * scale + 1e-37F))
+            return false;
+    }
+    return true;
+}
+
+static void all_pairs_on_the_device(void **state) {
+    static float in[2 * N_PAIRS], got[2 * N_PAIRS], want[2 * N_PAIRS];
+    for (int i = 0; i < N_PAIRS; i++) {
+        in[2 * i] = parts[i / N_PARTS];
+        in[2 * i + 1] = parts[i % N_PARTS];
+    }
+    for (int k = 0; k < N_FUNCTIONS; k++) {
+        run(&functions[k], in, N_PAIRS, cpu_stream, want);
+        run(&functions[k], in, N_PAIRS, gpu_stream, got);
+        for (int i = 0; i < N_PAIRS; i++)
+            if (!agree(&got[2 * i], &want[2 * i]))
+                fail_msg("%s of %g:%g on %s is %.9g:%.9g, on the CPU %.9g:%.9g", functions[k].name,
+                         (double)in[2 * i], (double)in[2 * i + 1], device_name(),
+                         (double)got[2 * i], (double)got[2 * i + 1], (double)want[2 * i],
+                         (double)want[2 * i + 1]);
+    }
+}
+
+/* Bases and exponents: power, and logaddexp as well. */
+static void pairs_of_two_operands_on_the_device(void **state) {
+    static const float few[] = {-INFINITY, -2, -1, -0.0F, 0, 0.5F, 1, 90, INFINITY, NAN};
+    enum { FEW = sizeof few / sizeof *few, N = FEW * FEW * FEW * FEW };
+    static float in[2][2 * N];
+    for (int i = 0; i < N; i++)
+        for (int k = 0, left = i; k < 4; k++, left /= FEW)
+            in[k / 2][2 * i + k % 2] = few[left % FEW];
+    int n = N;
+    struct kl_array *a, *b, *x[2], *y[2], *keep[4];
+    OK(kl_array_new_data(&a, in[0], KL_C64, 1, &n, &err));
+    OK(kl_array_new_data(&b, in[1], KL_C64, 1, &n, &err));
+    OK(kl_power(&x[0], a, b, cpu_stream, &err));
+    OK(kl_power(&y[0], a, b, gpu_stream, &err));
+    OK(kl_logaddexp(&x[1], a, b, cpu_stream, &err));
+    OK(kl_logaddexp(&y[1], a, b, gpu_stream, &err));
+    for (int f = 0; f < 2; f++) {
+        const float *want = read_elements(x[f], cpu_stream, &keep[2 * f], "power"),
+                    *got = read_elements(y[f], gpu_stream, &keep[2 * f + 1], "power");
+        for (int i = 0; i < N; i++)
+            if (!agree(&got[2 * i], &want[2 * i]))
+                fail_msg("%s of %g:%g and %g:%g on %s is %.9g:%.9g, on the CPU %.9g:%.9g",
+                         f ? "logaddexp" : "power", (double)in[0][2 * i], (double)in[0][2 * i + 1],
+                         (double)in[1][2 * i], (double)in[1][2 * i + 1], device_name(),
+                         (double)got[2 * i], (double)got[2 * i + 1], (double)want[2 * i],
+                         (double)want[2 * i + 1]);
+    }
+    struct kl_array *all[] = {a, b, x[0], x[1], y[0], y[1], keep[0], keep[1], keep[2], keep[3]};
+    for (int i = 0; i < 10; i++) kl_array_release(all[i]);
+}
+
+/* ---- the document ---- */
+
+static void the_document_has_the_table(void **state) {
+    FILE *f = fopen("docs/numerics.md", "r");
+    if (!f) skip(); /* a bundle for another machine has no documents */
+    char line[MOST_TEXT];
+    bool seen[N_FUNCTIONS] = {false};
+    while (fgets(line, sizeof line, f))
+        for (int k = 0; k < N_FUNCTIONS; k++) {
+            char want[MOST_TEXT];
+            snprintf(want, sizeof want, "| %s | %s |\n", functions[k].name, functions[k].rows);
+            seen[k] = seen[k] || strcmp(line, want) == 0;
+        }
+    fclose(f);
+    for (int k = 0; k < N_FUNCTIONS; k++)
+        if (!seen[k]) fail_msg("docs/numerics.md has not the row of %s", functions[k].name);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_on_the_cpu),
+        cmocka_unit_test(table_on_the_device),
+        cmocka_unit_test(all_pairs_on_the_device),
+        cmocka_unit_test(pairs_of_two_operands_on_the_device),
+        cmocka_unit_test(the_document_has_the_table),
+    };
+    return cmocka_run_group_tests(tests, open_streams, NULL);
+}
