@@ -19,8 +19,8 @@ static inline double sigmoid_of_f64(double x) {
     double e = exp(-fabs(x));
     return (x < 0 ? e : 1) / (1 + e);
 }
-/* sin(pi x) / (pi x): 1 at 0, 0 at infinity and at other whole numbers, never -0. With n the integer
- * nearest to |x|, |x| - n is exact and sin(pi |x|) = (-1)^n sin(pi (|x| - n)). */
+/* sin(pi x) / (pi x): 1 at 0, 0 at infinity and at other whole numbers, never -0. With n the
+ * integer nearest to |x|, |x| - n is exact and sin(pi |x|) = (-1)^n sin(pi (|x| - n)). */
 static inline float sinc_of_f32(float x) {
     double d = fabs((double)kl_clamp_f32(x, -0x1p60f, 0x1p60f)), t = d + KL_TO_INTEGER;
     double whole = d < 0x1p51 ? t - KL_TO_INTEGER : d, a = KL_PI * (d - whole);
