@@ -11,6 +11,13 @@ BEGIN { n = split("base backend runtime graph ops io dist transforms api", a, " 
 { to = ""; for (i = 1; i < NF; i++) if ($i ~ /include/) to = $(i + 1) }
 !(to in rank) || rank[to] > rank[$2] { print "upward include: " $0; bad = 1 }
 END { exit bad }' || bad=1
+# The CPU's kernels: vector, then operand, then math, then the families, none of which includes another.
+grep -rnE '^[ \t]*#[ \t]*include "backend/cpu/[a-z]+/' src/backend/cpu --include='*.[ch]' --include='*.inc' | awk -F'[/:"]' '
+BEGIN { rank["vector"] = 1; rank["operand"] = 2; rank["math"] = 3 }
+{ from = $4; for (i = 5; i < NF; i++) if ($i == "cpu" && $(i - 1) == "backend") to = $(i + 1)
+  a = from in rank ? rank[from] : 4; b = to in rank ? rank[to] : 4
+  if ($5 ~ /\.(c|h|inc)$/ && from != to && b >= a) { print "upward or across families: " $0; bad = 1 } }
+END { exit bad }' || bad=1
 if grep -rnE 'include "backend/(gpu|cuda|opencl|sim)/' src/backend/cpu; then echo "cpu/ includes a GPU driver"; bad=1; fi
 if grep -rnE 'include "backend/cpu/' src/backend/gpu src/backend/cuda src/backend/opencl 2>/dev/null; then echo "a GPU driver includes cpu/"; bad=1; fi
 if grep -rnE 'include [<"]mlx/' src --include='*.[ch]' | grep -v '^src/api/'; then echo "only api/ may include <mlx/c/...>"; bad=1; fi

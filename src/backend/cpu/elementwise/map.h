@@ -42,6 +42,3 @@ struct kl_cpu_map {
  * there is none. */
 bool kl_cpu_find_map(struct kl_cpu_map *m, enum kl_op_id op, int n_in, const enum kl_dtype *in,
                      enum kl_dtype out);
-
-/* The inverse error function: NaN where |x| > 1 or x is NaN; infinities for 1 and -1. */
-double kl_cpu_erfinv(double x);

@@ -3,8 +3,6 @@
  * step of Halley's method more, which cubes the error. */
 #include "backend/cpu/math/erfinv.h"
 
-#include "backend/cpu/elementwise/map.h"
-
 double kl_cpu_erfinv(double x) {
     if (!(x > -1 && x < 1))
         return x == 1 ? (double)INFINITY : x == -1 ? -(double)INFINITY : (double)NAN;

@@ -1,6 +1,7 @@
 /* erfinv.h - the inverse error function of float32, inline and without branches; see erfinv.c. For
  * the kernels of this folder only. */
 #pragma once
+#include "backend/cpu/cpu_variant.h"
 #include "backend/cpu/math/functions.h"
 
 /* Printed by tools/fit_erfinv.py. */
@@ -36,3 +37,6 @@ static inline float kl_erfinv_middle_f32(float x) {
     double d = (double)x;
     return (float)kl_erfinv_near(d, -kl_log_wide((1 - d) * (1 + d)));
 }
+
+/* The inverse error function: NaN where |x| > 1 or x is NaN; infinities for 1 and -1. */
+double kl_cpu_erfinv(double x);
