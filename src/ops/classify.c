@@ -8,10 +8,6 @@
 #include "ops/terms.h"
 #include "ops/views.h"
 
-static bool inexact(const struct kl_array *a) {
-    return kl_dtype_is_float((enum kl_dtype)a->t.dtype) || a->t.dtype == KL_C64;
-}
-
 /* An array of the shape of a with the same bool everywhere. */
 static int answer(struct kl_array **out, bool yes, struct kl_array *a, struct kl_stream *s,
                   struct kl_error **err) {
@@ -22,7 +18,8 @@ static int answer(struct kl_array **out, bool yes, struct kl_array *a, struct kl
 int kl_isnan(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
              struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
-    return inexact(a) ? kl_not_equal(out, a, a, s, err) : answer(out, false, a, s, err);
+    return kl_dtype_is_inexact((enum kl_dtype)a->t.dtype) ? kl_not_equal(out, a, a, s, err)
+                                                          : answer(out, false, a, s, err);
 }
 
 /* |a| compared with infinity. For complex numbers each part is compared, and the answers are
@@ -30,7 +27,7 @@ int kl_isnan(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
 static int by_size(struct kl_array **out, kl_binary_fn *compare, kl_binary_fn *join, bool otherwise,
                    struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
-    if (!inexact(a)) return answer(out, otherwise, a, s, err);
+    if (!kl_dtype_is_inexact((enum kl_dtype)a->t.dtype)) return answer(out, otherwise, a, s, err);
     struct kl_terms t = kl_terms_begin(s, err);
     bool complex = a->t.dtype == KL_C64;
     struct kl_array *part = complex ? kl_term(&t, kl_real, a) : a;
@@ -55,7 +52,7 @@ int kl_isfinite(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
 static int is_number(struct kl_array **out, double x, struct kl_array *a, struct kl_stream *s,
                      struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
-    if (!inexact(a)) return answer(out, false, a, s, err);
+    if (!kl_dtype_is_inexact((enum kl_dtype)a->t.dtype)) return answer(out, false, a, s, err);
     struct kl_terms t = kl_terms_begin(s, err);
     return kl_terms_end(&t, kl_term_by(&t, kl_equal, a, x), out);
 }

@@ -44,11 +44,6 @@ static const char *type_of(int dtype) {
     return kl_dialect_type((enum kl_dtype)dtype);
 }
 
-/* The type in which an operation computes: float32 for 16-bit floats. */
-static const char *compute_of(int dtype) {
-    return dtype == KL_F16 || dtype == KL_BF16 ? "f32" : type_of(dtype);
-}
-
 static void put_value(struct text *t, const struct kl_fused_step *s, int input) {
     if (s->ref[input] < 0)
         put(t, "step_%d", -1 - s->ref[input]);
@@ -67,7 +62,7 @@ static void put_steps(struct text *t, const struct kl_fused_group *g) {
         if (s->c->op == KL_OP_COPY || (s->c->op == KL_OP_CAST && value == out->dtype)) {
             put_value(t, s, 0);
         } else if (s->c->op == KL_OP_CAST) {
-            put(t, "convert_%s_%s(", compute_of(value), type_of(out->dtype));
+            put(t, "convert_%s_%s(", kl_dialect_compute_type(value), type_of(out->dtype));
             put_value(t, s, 0);
             put(t, ")");
         } else {
@@ -75,7 +70,8 @@ static void put_steps(struct text *t, const struct kl_fused_group *g) {
             bool moves = s->c->op == KL_OP_WHERE;
             put(t, moves ? "op_%s_%s(" : "ROUND(%s, op_%s_%s(",
                 moves ? kl_op_name(s->c->op) : type_of(out->dtype),
-                moves ? compute_of(value) : kl_op_name(s->c->op), compute_of(value));
+                moves ? kl_dialect_compute_type(value) : kl_op_name(s->c->op),
+                kl_dialect_compute_type(value));
             for (int i = 0; i < s->c->n_in; i++) {
                 if (i) put(t, ", ");
                 put_value(t, s, i);

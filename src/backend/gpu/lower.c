@@ -102,6 +102,10 @@ const char *kl_dialect_type(enum kl_dtype dtype) {
     return type_names[dtype];
 }
 
+const char *kl_dialect_compute_type(enum kl_dtype dtype) {
+    return kl_dialect_type(dtype == KL_F16 || dtype == KL_BF16 ? KL_F32 : dtype);
+}
+
 static size_t defines_of(const struct entry *want, char *text, size_t room) {
     size_t n = (size_t)snprintf(text, room, "#define LOCAL %u\n", want->local);
     for (int i = 0; want->family && i < n_defines(want->family); i++) {

@@ -163,6 +163,8 @@ int kl_emit_merge(struct kl_emit *e, struct kl_karg to, int to_index,
 struct kl_lowering *kl_lowering_new(struct kl_port *port, struct kl_error **err);
 /* The name of the storage type in the dialect, such as "f32". */
 const char *kl_dialect_type(enum kl_dtype dtype);
+/* The type in which an operation computes: float32 for 16-bit floats. */
+const char *kl_dialect_compute_type(enum kl_dtype dtype);
 /* Makes sure that c can be launched: compiles its kernels. Drivers call it from their slot
  * `prepare`. */
 int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, struct kl_error **err);

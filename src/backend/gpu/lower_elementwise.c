@@ -163,7 +163,7 @@ static bool aligned(const void *p, int64_t bytes) {
     return ((uintptr_t)p & (uintptr_t)(bytes - 1)) == 0;
 }
 
-static int pack_of(const struct kl_fused_plan *p, const int64_t *offsets) {
+static int pack_of(const struct kl_fused_plan *p) {
     const struct kl_fused_group *g = p->g;
     size_t largest = 1;
     for (int k = 0; k < g->n_leaves; k++) {
@@ -195,7 +195,6 @@ static int pack_of(const struct kl_fused_plan *p, const int64_t *offsets) {
         int o = g->leaf[k].operand;
         if (o >= 0 && p->space.strides[o][p->space.ndim - 1] > 1) pack = 1;
     }
-    (void)offsets;
     return pack;
 }
 
@@ -259,7 +258,7 @@ static int launch(void *ctx, const struct kl_space *space, const int64_t *offset
     }
     const int64_t *at = p.has_space ? offsets : none;
     p.small = n <= INT32_MAX;
-    p.pack = pack_of(&p, at);
+    p.pack = pack_of(&p);
     /* There are several launches, so a flat operand continues where the last launch stopped, which
      * may not be aligned. */
     if (j->begin % p.pack) p.pack = 1;

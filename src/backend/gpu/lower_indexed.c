@@ -25,10 +25,6 @@ enum {
 
 /* ---- the source ---- */
 
-static const char *compute_of(int dtype) {
-    return dtype == KL_F16 || dtype == KL_BF16 ? "f32" : kl_dialect_type((enum kl_dtype)dtype);
-}
-
 static char *source(void *ctx) {
     const struct kl_indexed_variant *v = ctx;
     char head[2048];
@@ -47,11 +43,12 @@ static char *source(void *ctx) {
             "#define EXCHANGE %d\n",
             v->exchange);
     else if (v->scatter)
-        n += (size_t)snprintf(head + n, room - n,
-                              "#define T %s\n#define T_ID %d\n#define C %s\n#define T_BYTES %d\n"
-                              "#define MODE %d\n#define SERIAL %d\n#define ORDERED %d\n",
-                              kl_dialect_type(v->dtype), v->dtype, compute_of(v->dtype),
-                              (int)kl_dtype_size(v->dtype), v->mode, v->serial, v->ordered);
+        n +=
+            (size_t)snprintf(head + n, room - n,
+                             "#define T %s\n#define T_ID %d\n#define C %s\n#define T_BYTES %d\n"
+                             "#define MODE %d\n#define SERIAL %d\n#define ORDERED %d\n",
+                             kl_dialect_type(v->dtype), v->dtype, kl_dialect_compute_type(v->dtype),
+                             (int)kl_dtype_size(v->dtype), v->mode, v->serial, v->ordered);
     if (v->ordered)
         n += (size_t)snprintf(head + n, room - n, "#define KEY %s\n#define LAST_KEY %s\n",
                               kl_dialect_type(v->key),
