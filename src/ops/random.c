@@ -12,6 +12,7 @@
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
+#include "ops/terms.h"
 
 /* ---- keys ---- */
 /* The sequence of the calling thread. It has 12 bytes, because the space for thread-local variables
@@ -135,39 +136,6 @@ int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_
     return rc;
 }
 
-/* ---- steps: each takes the array in *x, also on failure, and puts its result there ---- */
-static int step_with(struct kl_array **x, kl_binary_fn *fn, struct kl_array *left,
-                     struct kl_array *right, struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *in = *x;
-    *x = NULL;
-    int rc = fn(x, left ? left : in, right ? right : in, s, err);
-    kl_array_release(in);
-    return rc;
-}
-
-static int step_number(struct kl_array **x, kl_binary_fn *fn, double number, struct kl_stream *s,
-                       struct kl_error **err) {
-    struct kl_array *n;
-    int rc = kl_array_new_scalar(&n, number, (*x)->t.dtype, err);
-    if (rc) {
-        kl_array_release(*x);
-        *x = NULL;
-        return rc;
-    }
-    rc = step_with(x, fn, NULL, n, s, err);
-    kl_array_release(n);
-    return rc;
-}
-
-static int step_cast(struct kl_array **x, enum kl_dtype dtype, struct kl_stream *s,
-                     struct kl_error **err) {
-    struct kl_array *in = *x;
-    *x = NULL;
-    int rc = kl_cast_to(x, in, dtype, s, err);
-    kl_array_release(in);
-    return rc;
-}
-
 /* ---- uniform ---- */
 /* The largest number of the dtype below 1. */
 static double below_one(enum kl_dtype dtype) {
@@ -178,18 +146,13 @@ static double below_one(enum kl_dtype dtype) {
 static int uniform(struct kl_array **out, struct kl_array *low, struct kl_array *high,
                    const struct kl_shape *shape, enum kl_dtype dtype, struct kl_array *key,
                    struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *x, *range;
-    KL_TRY(kl_subtract(&range, high, low, s, err));
-    int rc = bits(&x, shape->ndim, shape->dims, 4, key, s, err);
-    if (!rc) rc = step_cast(&x, KL_F32, s, err);
-    if (!rc) rc = step_number(&x, kl_divide, (double)UINT32_MAX, s, err);
-    if (!rc) rc = step_cast(&x, dtype, s, err);
-    if (!rc) rc = step_number(&x, kl_minimum, below_one(dtype), s, err);
-    if (!rc) rc = step_with(&x, kl_multiply, range, NULL, s, err);
-    if (!rc) rc = step_with(&x, kl_add, NULL, low, s, err);
-    kl_array_release(range);
-    if (!rc) *out = x;
-    return rc;
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *range = kl_term2(&t, kl_subtract, high, low);
+    struct kl_array *x = KL_TERM(&t, bits(&t.made, shape->ndim, shape->dims, 4, key, s, err));
+    x = kl_term_by(&t, kl_divide, kl_term_cast(&t, x, KL_F32), (double)UINT32_MAX);
+    x = kl_term_by(&t, kl_minimum, kl_term_cast(&t, x, dtype), below_one(dtype));
+    x = kl_term2(&t, kl_add, kl_term2(&t, kl_multiply, range, x), low);
+    return kl_terms_end(&t, x, out);
 }
 
 /* Whether the bounds of random numbers broadcast to exactly `shape`. */
@@ -253,13 +216,11 @@ static int uniform_between(struct kl_array **out, float low, float high,
  * results are normal. */
 static int normal_real(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype,
                        struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *u;
-    KL_TRY(uniform_between(&u, nextafterf(-1, 0), 1, shape, key, s, err));
-    int rc = dtype == KL_F64 ? step_cast(&u, KL_F64, s, err) : KL_OK;
-    if (rc) return rc;
-    rc = kl_erfinv(out, u, s, err);
-    kl_array_release(u);
-    return rc ? rc : step_cast(out, dtype, s, err);
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *u =
+        KL_TERM(&t, uniform_between(&t.made, nextafterf(-1, 0), 1, shape, key, s, err));
+    if (dtype == KL_F64) u = kl_term_cast(&t, u, KL_F64);
+    return kl_terms_end(&t, kl_term_cast(&t, kl_term(&t, kl_erfinv, u), dtype), out);
 }
 
 /* The same for complex64: the real and imaginary parts are neighbours in a float32 array with one
@@ -268,7 +229,7 @@ static int normal_complex(struct kl_array **out, const struct kl_shape *shape, s
                           struct kl_stream *s, struct kl_error **err) {
     static const float i_unit[2] = {0, 1};
     struct kl_shape parts = *shape;
-    struct kl_array *both, **halves, *re, *im, *unit;
+    struct kl_array *both, **halves;
     size_t n;
     if (shape->ndim == KL_MAX_NDIM)
         return kl_fail(err, KL_ESHAPE, "%d axes are too many for complex64 here", shape->ndim);
@@ -277,19 +238,11 @@ static int normal_complex(struct kl_array **out, const struct kl_shape *shape, s
     int rc = kl_split(&halves, &n, both, 2, parts.ndim - 1, s, err);
     kl_array_release(both);
     if (rc) return rc;
-    if ((rc = kl_squeeze_axis(&re, halves[0], -1, s, err))) goto fail_re;
-    if ((rc = kl_squeeze_axis(&im, halves[1], -1, s, err))) goto fail_im;
-    if ((rc = kl_array_new_data(&unit, i_unit, KL_C64, 0, NULL, err))) {
-        kl_array_release(im);
-        goto fail_im;
-    }
-    rc = step_with(&im, kl_multiply, NULL, unit, s, err);
-    kl_array_release(unit);
-    if (!rc) rc = step_with(&im, kl_add, re, NULL, s, err);
-    if (!rc) *out = im;
-fail_im:
-    kl_array_release(re);
-fail_re:
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *re = KL_TERM(&t, kl_squeeze_axis(&t.made, halves[0], -1, s, err));
+    struct kl_array *im = KL_TERM(&t, kl_squeeze_axis(&t.made, halves[1], -1, s, err));
+    struct kl_array *unit = KL_TERM(&t, kl_array_new_data(&t.made, i_unit, KL_C64, 0, NULL, err));
+    rc = kl_terms_end(&t, kl_term2(&t, kl_add, re, kl_term2(&t, kl_multiply, im, unit)), out);
     kl_release_all(halves, n);
     kl_free(halves);
     return rc;
@@ -300,22 +253,15 @@ fail_re:
 static int normal(struct kl_array **out, const struct kl_shape *shape, enum kl_dtype dtype,
                   struct kl_array *loc, struct kl_array *scale, struct kl_array *key,
                   struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *x, *factor;
-    if (dtype == KL_C64)
-        KL_TRY(normal_complex(&x, shape, key, s, err));
-    else
-        KL_TRY(normal_real(&x, shape, dtype, key, s, err));
-    int rc = kl_array_new_scalar(&factor, dtype == KL_C64 ? 1 : sqrt(2.0), dtype, err);
-    if (!rc && scale) rc = step_with(&factor, kl_multiply, scale, NULL, s, err);
-    if (rc) {
-        kl_array_release(x);
-        return rc;
-    }
-    rc = step_with(&x, kl_multiply, factor, NULL, s, err);
-    kl_array_release(factor);
-    if (!rc && loc) rc = step_with(&x, kl_add, NULL, loc, s, err);
-    if (!rc) *out = x;
-    return rc;
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *x = dtype == KL_C64
+                             ? KL_TERM(&t, normal_complex(&t.made, shape, key, s, err))
+                             : KL_TERM(&t, normal_real(&t.made, shape, dtype, key, s, err));
+    struct kl_array *factor = kl_term_number(&t, dtype == KL_C64 ? 1 : sqrt(2.0), dtype);
+    if (scale) factor = kl_term2(&t, kl_multiply, scale, factor);
+    x = kl_term2(&t, kl_multiply, factor, x);
+    if (loc) x = kl_term2(&t, kl_add, x, loc);
+    return kl_terms_end(&t, x, out);
 }
 
 static int check_normal(struct kl_shape *to, const int *shape, size_t shape_num, int dtype,
@@ -363,21 +309,16 @@ int kl_random_normal(struct kl_array **out, const int *shape, size_t shape_num, 
  * these. */
 static int last_of(struct kl_array **out, struct kl_array *high, enum kl_dtype dtype,
                    struct kl_stream *s, struct kl_error **err) {
-    struct kl_array *one, *last;
-    enum kl_dtype own = high->t.dtype == KL_BOOL ? KL_I32 : high->t.dtype;
-    KL_TRY(kl_array_new_scalar(&one, 1, own, err));
-    int rc = kl_subtract(&last, high, one, s, err);
-    kl_array_release(one);
-    if (rc) return rc;
-    *out = last;
-    return step_cast(out, dtype, s, err);
+    struct kl_terms t = kl_terms_begin(s, err);
+    enum kl_dtype own = high->t.dtype == KL_BOOL ? KL_I32 : (enum kl_dtype)high->t.dtype;
+    struct kl_array *last = kl_term2(&t, kl_subtract, high, kl_term_number(&t, 1, own));
+    return kl_terms_end(&t, kl_term_cast(&t, last, dtype), out);
 }
 
 int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_array *high,
                       const int *shape, size_t shape_num, int dtype, struct kl_array *key,
                       struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
-    struct kl_array *x = NULL, *first = NULL, *last = NULL;
     KL_TRY(kl_check_array(low, "low", err));
     KL_TRY(kl_check_array(high, "high", err));
     KL_TRY(kl_check_dtype(dtype, err));
@@ -387,21 +328,12 @@ int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_arr
                        kl_dtype_name((enum kl_dtype)dtype));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_U64, NULL, err));
     KL_TRY(check_bounds(low, high, &to, err));
-    KL_TRY(kl_random_uniform(&x, low, high, shape, shape_num, KL_F32, key, s, err));
-    struct kl_array *u = x;
-    int rc = kl_map_op(&x, KL_OP_FLOOR, &u, 1, KL_F32, s, err);
-    kl_array_release(u);
-    if (rc) return rc;
-    if ((rc = step_cast(&x, (enum kl_dtype)dtype, s, err))) return rc;
-    rc = last_of(&last, high, (enum kl_dtype)dtype, s, err);
-    if (!rc) rc = kl_cast_to(&first, low, (enum kl_dtype)dtype, s, err);
-    if (!rc) rc = step_with(&x, kl_minimum, NULL, last, s, err);
-    if (!rc) rc = step_with(&x, kl_maximum, NULL, first, s, err);
-    if (!rc)
-        *out = x;
-    else
-        kl_array_release(x);
-    kl_array_release(first);
-    kl_array_release(last);
-    return rc;
+    struct kl_terms t = kl_terms_begin(s, err);
+    struct kl_array *x =
+        KL_TERM(&t, kl_random_uniform(&t.made, low, high, shape, shape_num, KL_F32, key, s, err));
+    x = kl_term_cast(&t, kl_term(&t, kl_floor, x), (enum kl_dtype)dtype);
+    struct kl_array *last = KL_TERM(&t, last_of(&t.made, high, (enum kl_dtype)dtype, s, err));
+    struct kl_array *first = kl_term_cast(&t, low, (enum kl_dtype)dtype);
+    x = kl_term2(&t, kl_maximum, kl_term2(&t, kl_minimum, x, last), first);
+    return kl_terms_end(&t, x, out);
 }
