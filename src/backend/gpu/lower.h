@@ -24,7 +24,8 @@ struct kl_family {
 };
 
 extern const struct kl_family kl_family_arg_reduce, kl_family_copy, kl_family_guards,
-    kl_family_make, kl_family_matmul, kl_family_reduce, kl_family_softmax, kl_family_sort;
+    kl_family_make, kl_family_matmul, kl_family_reduce, kl_family_scan, kl_family_softmax,
+    kl_family_sort;
 /* All families, for tests that compile each of them. A family that is not in this list is compiled
  * only when it is used. */
 const struct kl_family *const *kl_families(int *n);
@@ -129,10 +130,12 @@ int kl_lower_concatenate(struct kl_emit *e, const struct kl_command *c);  /* CON
 int kl_lower_depends(struct kl_emit *e, const struct kl_command *c);      /* DEPENDS */
 int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM, MAX, MIN */
 int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c);   /* ARGMAX, ARGMIN */
-int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c);      /* SOFTMAX */
-int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);         /* SORT, ARGSORT */
-int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c);       /* MATMUL */
-int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);       /* GATHER, GATHER_AXIS */
+/* CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP */
+int kl_lower_scan(struct kl_emit *e, const struct kl_command *c);
+int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c); /* SOFTMAX */
+int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);    /* SORT, ARGSORT */
+int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c);  /* MATMUL */
+int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);  /* GATHER, GATHER_AXIS */
 int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c); /* SCATTER, SCATTER_AXIS */
 int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c);  /* KERNEL */
 int kl_lower_guards(struct kl_emit *e,

@@ -1,6 +1,6 @@
 /* test_nvrtc_made.c - the sources that the lowering generates at run time, compiled by NVRTC for
- * sm_90: gathers, scatters and groups of element-wise operations. (test_nvrtc.c has kernels of
- * users.)
+ * sm_90: gathers, scatters, scans and groups of element-wise operations. (test_nvrtc.c has kernels
+ * of users.)
  * Compiled are: every operation with every dtype; every mode of a scatter with every dtype, checked
  * and unchecked by turns (both for one dtype of each storage class that assigns or adds); every
  * dtype of an index array, checked and not; every number of index arrays, width of a move, layout
@@ -422,6 +422,23 @@ static void test_several_results(void **state) {
 }
 
 /* The other way round: what does not compile is seen here. */
+/* ---- scans: one program per operation and dtype ---- */
+
+static void test_scans(void **state) {
+    for (int op = KL_OP_CUMSUM; op <= KL_OP_LOGCUMSUMEXP; op++)
+        for (int t = 0; t < KL_N_DTYPES; t++) {
+            bool is_inexact = kl_dtype_is_float((enum kl_dtype)t) || t == KL_C64;
+            if (op == KL_OP_LOGCUMSUMEXP && !is_inexact) continue;
+            struct kl_scan_params p = {t % 2, false, true};
+            struct made m = {0};
+            put(&m, 0, (enum kl_dtype)t, 2, (int[]){ROWS, FEW}, 1);
+            put(&m, 1, op == KL_OP_CUMSUM && t == KL_BOOL ? KL_I32 : (enum kl_dtype)t, 2,
+                (int[]){ROWS, FEW}, 1);
+            command(&m, (enum kl_op_id)op, &p, 1, false);
+            lower_one(&m, t % 2 ? "rows" : "columns");
+        }
+}
+
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
     struct kl_error *e = NULL;
@@ -445,11 +462,11 @@ int main(void) {
         cmocka_unit_test(test_scatter_moves),
     };
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_gather_indices),    cmocka_unit_test(test_gather_moves),
-        cmocka_unit_test(test_gather_axis),       cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_other_types),       cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_layouts),           cmocka_unit_test(test_several_results),
-        cmocka_unit_test(test_mistakes_are_seen),
+        cmocka_unit_test(test_gather_indices), cmocka_unit_test(test_gather_moves),
+        cmocka_unit_test(test_gather_axis),    cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_other_types),    cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_layouts),        cmocka_unit_test(test_several_results),
+        cmocka_unit_test(test_scans),          cmocka_unit_test(test_mistakes_are_seen),
     };
     int rc = cmocka_run_group_tests(scatters, nvrtc_setup, NULL);
     if (!kl_deterministic()) rc += cmocka_run_group_tests(others, NULL, NULL);
