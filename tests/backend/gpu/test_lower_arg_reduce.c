@@ -37,7 +37,8 @@ static void shapes(enum kl_op_id op, enum kl_dtype dtype, enum values v) {
     check(op, dtype, 2, (int[]){3, 20001}, 1, DENSE, v);
 }
 
-/* Compiling is what takes the time: each dtype once. KEEL_TEST_FULL: with both. */
+/* Each dtype runs with one of the two operations, since compiling takes most of the time. With
+ * KEEL_TEST_FULL each runs with both. */
 static void every_dtype(void **state) {
     bool full = getenv("KEEL_TEST_FULL") != NULL;
     for (int d = 0; d < KL_N_DTYPES; d++)

@@ -2,7 +2,7 @@
  * of the sum of the absolute products, bounded by k * 4 * 4 for these values. */
 #include "lower_support.h"
 
-/* The operands' leading axes are those of the product. */
+/* Compares the products; the operands have the same leading axes as the result. */
 static void check(enum kl_dtype dtype, int n_lead, const int *lead, int m, int k, int n,
                   enum lie a_lie, enum lie b_lie, enum values v) {
     struct operand in[2], out;

@@ -66,7 +66,7 @@ static void check(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, int nd
     ls_drop(&out);
 }
 
-/* Shapes that lead through every way. */
+/* The shapes lead to every method of the lowering. */
 static void shapes(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, enum values v,
                    bool all) {
     static const struct {
@@ -103,7 +103,8 @@ static void sums_of_nothing_and_of_0d(void **state) {
     check(KL_OP_MAX, KL_F32, KL_F32, 0, no_dims, 0, DENSE, SPECIAL);
 }
 
-/* Compiling is what takes the time: each dtype once. KEEL_TEST_FULL: with both. */
+/* Each dtype runs with one of the two operations, since compiling takes most of the time. With
+ * KEEL_TEST_FULL each runs with both. */
 static void extremes_of_every_dtype(void **state) {
     static const enum kl_dtype some[] = {KL_BOOL, KL_U8, KL_I16, KL_U64, KL_BF16, KL_C64};
     bool full = getenv("KEEL_TEST_FULL") != NULL;
@@ -121,7 +122,7 @@ static void special_values(void **state) {
     }
 }
 
-/* More than eight axes that do not merge. */
+/* The operand has more than eight axes that cannot be merged. */
 static void many_axes(void **state) {
     static const int dims[] = {2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2};
     check(KL_OP_SUM, KL_I32, KL_I32, 11, dims, 0x555, DENSE, PLAIN);

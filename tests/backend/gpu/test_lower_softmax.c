@@ -62,7 +62,7 @@ static void long_rows(void **state) {
     check(KL_C64, 1, (int[]){20001}, 0, DENSE, PLAIN);
 }
 
-/* Rows of one kind of value, in both forms. */
+/* Rows that have a NaN, or only infinities, in both forms of the kernel. */
 static void rows_that_are_nan(void **state) {
     static const float rows[][2] = {
         {-INFINITY, -INFINITY}, {INFINITY, 1}, {NAN, 1}, {-INFINITY, 1}, {3e38f, -3e38f}};
@@ -87,7 +87,7 @@ static void odd_shapes(void **state) {
     check(KL_F32, 0, many, 0, DENSE, PLAIN);
     check(KL_F32, 2, (int[]){0, 4}, 1, DENSE, PLAIN);
     check(KL_F32, 2, (int[]){4, 0}, 1, DENSE, PLAIN);
-    check(KL_F32, 2, (int[]){4, 3}, 2, TRANSPOSED, PLAIN); /* over no axes */
+    check(KL_F32, 2, (int[]){4, 3}, 2, TRANSPOSED, PLAIN); /* a softmax over no axes */
     check(KL_F32, 11, many, 10, REVERSED, PLAIN);
     check(KL_F32, 11, many, 3, TRANSPOSED, PLAIN);
     check(KL_F32, 11, many, 0, GAPPED, PLAIN);

@@ -7,7 +7,8 @@ static void values(void **state) {
     GOLDEN_RUN_ALL(matmul_cases);
 }
 
-/* Sizes around the blocks; whole numbers, so the result is exact. Against the sum written down. */
+/* Sizes near multiples of the tile's. The numbers are whole, so the result must be exactly the
+ * sum. */
 static void blocks(void **state) {
     static const int sizes[][3] = {{63, 65, 64},  {65, 1, 130}, {1, 200, 129},
                                    {130, 129, 1}, {5, 300, 66}, {67, 127, 15}};

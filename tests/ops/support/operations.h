@@ -28,7 +28,7 @@ static inline int at_least(struct kl_array **out, struct kl_array *a, struct kl_
                            struct kl_stream *s, struct kl_error **err) {
     return kl_clip(out, a, b, NULL, s, err);
 }
-/* a where a is not 0, else b. */
+/* The value of a where a is not 0, else that of b. */
 static inline int where_not_zero(struct kl_array **out, struct kl_array *a, struct kl_array *b,
                                  struct kl_stream *s, struct kl_error **err) {
     return kl_where(out, a, a, b, s, err);
@@ -81,8 +81,8 @@ static inline int operation_build(int which, struct kl_array **out, struct kl_ar
     return kl_astype(out, a, which - N_UNARY - N_BINARY, cpu(), err);
 }
 
-/* Other operations along an axis, with the signature of reductions; for a scan keepdims means
- * reverse. */
+/* Other operations along an axis, with the signature of reductions. Scans take keepdims as
+ * `reverse`. */
 #define ALONG(name, call)                                                               \
     static int name(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, \
                     struct kl_stream *s, struct kl_error **err) {                       \
