@@ -126,7 +126,7 @@ static void each_thread_is_told_of_its_own(void **state) {
     pthread_barrier_destroy(&o.turn);
 }
 
-static void of_nobody_is_of_anybody(void **state) {
+static void a_failure_of_an_unknown_thread_is_reported_to_any(void **state) {
     int64_t s = next_stream++;
     struct kl_error *e = noted(s, 1, 0); /* the thread that failed is not known */
     expect_oldest(s, e);
@@ -216,7 +216,7 @@ int main(void) {
         cmocka_unit_test(one_error_on_several_streams),
         cmocka_unit_test(cancelled_work_is_not_noted),
         cmocka_unit_test(each_thread_is_told_of_its_own),
-        cmocka_unit_test(of_nobody_is_of_anybody),
+        cmocka_unit_test(a_failure_of_an_unknown_thread_is_reported_to_any),
         cmocka_unit_test(a_list_then_a_count),
         cmocka_unit_test(streams_far_apart),
         cmocka_unit_test(without_memory_it_is_counted),

@@ -68,7 +68,7 @@ static void the_tables_have_every_operation(void **state) {
     static const int dims[] = {2, 2};
     bool seen[KL_N_OPS] = {false};
     for (int d = 0; d < KL_N_DTYPES; d++) {
-        struct kl_array *x = odd_bits((enum kl_dtype)d, 2, dims, 1);
+        struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims, 1);
         for (int which = 0; which < N_OPERATIONS; which++) {
             struct kl_array *out = apply(which, x, x);
             mark_operations(out, seen);
@@ -87,8 +87,8 @@ static void every_pair(void **state) {
     static const int dims[] = {3, 347}; /* the smallest group has 1,024 elements */
     uint64_t before = kl_group_count(), pairs = 0;
     for (int d = 0; d < KL_N_DTYPES; d++) {
-        struct kl_array *x = odd_bits((enum kl_dtype)d, 2, dims, 7);
-        struct kl_array *y = strided(odd_bits((enum kl_dtype)d, 2, dims, 11));
+        struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims, 7);
+        struct kl_array *y = strided(special_bits((enum kl_dtype)d, 2, dims, 11));
         for (int first = 0; first < N_OPERATIONS; first++) {
             if (!kl_test_takes("cpu", 6)) continue;
             struct kl_array *out[2][N_OPERATIONS];
@@ -259,7 +259,7 @@ static void views_end_a_group(void **state) {
 }
 
 /* A group reads transposed inputs in square tiles, and in strips at the edges. */
-static void turned_inputs(void **state) {
+static void transposed_inputs(void **state) {
     static const int sides[][2] = {{128, 128}, {130, 257}, {300, 159}};
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
         const int rows = sides[k][0], cols = sides[k][1];
@@ -342,7 +342,7 @@ int main(void) {
         cmocka_unit_test(random_graphs),
         cmocka_unit_test(only_results_are_stored),
         cmocka_unit_test(views_end_a_group),
-        cmocka_unit_test(turned_inputs),
+        cmocka_unit_test(transposed_inputs),
         cmocka_unit_test(failures_stay_where_they_belong),
         cmocka_unit_test(out_of_memory),
     };

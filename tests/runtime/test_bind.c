@@ -46,7 +46,7 @@ static struct kl_array *settled_on(struct kl_stream *s) {
     return b;
 }
 
-static void what_nobody_else_sees_is_written_over(void **state) {
+static void memory_without_another_owner_is_donated(void **state) {
     for (int g = 0; g < 2; g++) {
         struct kl_stream *s = stream(g ? "g" : "c");
         struct kl_array *x = settled_on(s), *y = NULL, *z = NULL, *w = NULL;
@@ -84,7 +84,7 @@ static void what_nobody_else_sees_is_written_over(void **state) {
     }
 }
 
-static void the_second_input_will_do(void **state) {
+static void the_second_input_is_donated(void **state) {
     struct kl_stream *s = stream("c");
     struct kl_array *x = settled_on(s), *y = settled_on(s), *z = NULL;
     void *p = address(y);
@@ -324,8 +324,8 @@ static void updates_in_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_nobody_else_sees_is_written_over),
-        cmocka_unit_test(the_second_input_will_do),
+        cmocka_unit_test(memory_without_another_owner_is_donated),
+        cmocka_unit_test(the_second_input_is_donated),
         cmocka_unit_test(another_handle),
         cmocka_unit_test(another_operation_that_was_not_run),
         cmocka_unit_test(a_view),

@@ -47,7 +47,7 @@ static void use_and_give(struct kl_block *b, struct kl_timeline *t, uint64_t tic
     give(b);
 }
 
-static void figures_hold(void) {
+static void counts_hold(void) {
     assert_int_equal(kl_memory_active() + kl_memory_cached(), atomic_load(&raw_used));
 }
 
@@ -62,7 +62,7 @@ static int start_empty(void **state) {
     return kl_memory_active() || kl_memory_cached() || atomic_load(&raw_n) ? -1 : 0;
 }
 
-static void figures_are_true_to_the_byte(void **state) {
+static void counts_are_exact(void **state) {
     static const size_t sizes[] = {
         1, 63, 64, 65, 80, 81, 1000, 4096, 100000, 1 << 20, (1 << 20) + 1, 5000000, 64 << 20};
     enum { N = sizeof sizes / sizeof *sizes };
@@ -75,13 +75,13 @@ static void figures_are_true_to_the_byte(void **state) {
         assert_true(b[i]->bytes <= (sizes[i] < 64 ? 64 : sizes[i] + sizes[i] / 4 + 1));
         assert_int_equal(kl_memory_active(), sum);
         assert_int_equal(kl_memory_cached(), 0);
-        figures_hold();
+        counts_hold();
     }
     for (int i = 0; i < N; i++) {
         sum -= b[i]->raw_bytes;
         give(b[i]);
         assert_int_equal(kl_memory_active(), sum);
-        figures_hold();
+        counts_hold();
     }
     kl_memory_clear_cache();
     assert_int_equal(atomic_load(&raw_n), 0);
@@ -181,7 +181,7 @@ static void the_cache_has_a_limit(void **state) {
     for (int i = 0; i < 10; i++) {
         give(b[i]);
         assert_int_equal(kl_memory_cached(), (i < 3 ? (size_t)i + 1 : 3) * each);
-        figures_hold();
+        counts_hold();
     }
     assert_int_equal(kl_memory_cache_limit_set(each), 3 * each);
     assert_int_equal(kl_memory_cached(), each);
@@ -210,9 +210,9 @@ static void huge_blocks(void **state) {
     assert_ptr_equal(little_less, b);
     give(much_less);
     give(little_less);
-    struct kl_block *odd = take(3 * mb + 1, NULL); /* rounded up to whole pages */
-    assert_int_equal(odd->bytes, 3 * mb + 4096);
-    give(odd);
+    struct kl_block *rounded = take(3 * mb + 1, NULL); /* rounded up to whole pages */
+    assert_int_equal(rounded->bytes, 3 * mb + 4096);
+    give(rounded);
 }
 
 static void out_of_memory_gives_back_what_is_cached(void **state) {
@@ -259,7 +259,7 @@ static void another_memory_gives_back_its_cache_too(void **state) {
     atomic_store(&raw_room, (size_t)-1);
 }
 
-static void wishes_that_nobody_can_grant(void **state) {
+static void impossible_sizes(void **state) {
     struct kl_block *x = NULL;
     struct kl_error *e = NULL;
     assert_int_equal(kl_block_alloc(&memory, (size_t)-1, NULL, &x, &e), KL_ENOMEM);
@@ -322,7 +322,7 @@ static void several_threads(void **state) {
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     assert_int_equal(kl_memory_active(), 0);
-    figures_hold();
+    counts_hold();
     kl_memory_clear_cache();
     assert_int_equal(atomic_load(&raw_n), 0);
 }
@@ -337,7 +337,7 @@ static void too_many_memories(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(figures_are_true_to_the_byte, start_empty),
+        cmocka_unit_test_setup(counts_are_exact, start_empty),
         cmocka_unit_test_setup(peak_is_the_highest_since_the_reset, start_empty),
         cmocka_unit_test_setup(the_same_stream_may_have_it_at_once, start_empty),
         cmocka_unit_test_setup(used_by_many_streams_it_waits_for_all, start_empty),
@@ -347,7 +347,7 @@ int main(void) {
         cmocka_unit_test_setup(huge_blocks, start_empty),
         cmocka_unit_test_setup(out_of_memory_gives_back_what_is_cached, start_empty),
         cmocka_unit_test_setup(another_memory_gives_back_its_cache_too, start_empty),
-        cmocka_unit_test_setup(wishes_that_nobody_can_grant, start_empty),
+        cmocka_unit_test_setup(impossible_sizes, start_empty),
         cmocka_unit_test_setup(limits_return_the_previous_one, start_empty),
         cmocka_unit_test_setup(several_threads, start_empty),
         cmocka_unit_test_setup(too_many_memories, start_empty),

@@ -70,7 +70,7 @@ static void idle_stream_runs_on_the_caller(void **state) {
     kl_stream_release(b);
 }
 
-static void the_rest_goes_to_the_pool(void **state) {
+static void later_tasks_go_to_the_pool(void **state) {
     struct kl_stream *s = stream();
     struct probe later = {.n = 0}, now = {.n = 0};
     struct kl_array *y = probed(s, &later, NULL);
@@ -309,7 +309,7 @@ static void *evaluate_job(void *arg) {
     return rc ? NULL : arg;
 }
 
-static void callbacks_that_wait_in_a_circle(void **state) {
+static void callbacks_that_wait_in_a_cycle(void **state) {
     for (int n = 2; n <= 4; n++) {
         struct kl_stream *s[4];
         struct job j[4];
@@ -355,7 +355,7 @@ static void until_waited_for(struct kl_stream *s, _Atomic(int) *or_returned) {
         sched_yield();
 }
 
-static void a_stream_that_parks_later_closes_the_circle(void **state) {
+static void a_stream_that_parks_later_closes_the_cycle(void **state) {
     for (int round = 0; round < 20; round++) {
         struct kl_stream *a = stream(), *b = reader();
         struct gate g;
@@ -542,7 +542,7 @@ static void a_long_queue_slows_its_callers(void **state) {
 
 enum { CALLERS = 4, ROUNDS = 60 };
 
-static void *hungry_caller(void *arg) {
+static void *allocating_caller(void *arg) {
     struct kl_stream *s[2];
     t_streams("cg", s);
     struct kl_array *x = t_vector(s[0], 500, 1);
@@ -572,7 +572,7 @@ static void a_tiny_limit_never_deadlocks(void **state) {
     static char caller_mark[1];
     pthread_t threads[CALLERS];
     for (int i = 0; i < CALLERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, hungry_caller, caller_mark), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, allocating_caller, caller_mark), 0);
     for (int i = 0; i < CALLERS; i++) {
         void *good = NULL;
         pthread_join(threads[i], &good);
@@ -592,15 +592,15 @@ static void a_tiny_limit_never_deadlocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idle_stream_runs_on_the_caller),
-        cmocka_unit_test(the_rest_goes_to_the_pool),
+        cmocka_unit_test(later_tasks_go_to_the_pool),
         cmocka_unit_test(async_eval_runs_nothing_on_the_caller),
         cmocka_unit_test(a_waiting_caller_helps_when_the_pool_is_busy),
         cmocka_unit_test(a_parked_stream_frees_its_thread),
         cmocka_unit_test(a_callback_that_waits_for_its_own_stream),
         cmocka_unit_test(a_callback_that_synchronizes_its_own_stream),
         cmocka_unit_test(a_destructor_that_waits_for_its_own_stream),
-        cmocka_unit_test(callbacks_that_wait_in_a_circle),
-        cmocka_unit_test(a_stream_that_parks_later_closes_the_circle),
+        cmocka_unit_test(callbacks_that_wait_in_a_cycle),
+        cmocka_unit_test(a_stream_that_parks_later_closes_the_cycle),
         cmocka_unit_test(a_callback_may_wait_for_unrelated_work),
         cmocka_unit_test(callbacks_on_every_thread_of_the_pool),
         cmocka_unit_test(callers_wait_for_what_runs),

@@ -86,7 +86,7 @@ static void values_are_read_where_they_are(void **state) {
     t_streams_free(2, s);
 }
 
-static void to_and_fro(void **state) {
+static void both_sides_in_turn(void **state) {
     struct kl_stream *s[2];
     t_streams("gc", s);
     for (int whole = 0; whole < 2; whole++) { /* evaluated one by one, or all at once */
@@ -117,8 +117,8 @@ static void memory_of_the_user(void **state) {
     t_streams("g", s);
     static _Alignas(64) int memory[N + 1];
     /* Odd: the address is misaligned, so the memory is copied at once. */
-    for (int odd = 0; odd < 2; odd++) {
-        int n = N, *v = memory + odd, before = atomic_load(&n_destroyed);
+    for (int misaligned = 0; misaligned < 2; misaligned++) {
+        int n = N, *v = memory + misaligned, before = atomic_load(&n_destroyed);
         uint64_t copied = kl_test_bytes_copied();
         for (int i = 0; i < N; i++) v[i] = i;
         struct kl_array *x = NULL, *y;
@@ -129,8 +129,8 @@ static void memory_of_the_user(void **state) {
         start(y);
         until_handed_over(y);
         kl_release_drain();
-        assert_int_equal(atomic_load(&n_destroyed) - before, odd);
-        assert_int_equal(kl_test_bytes_copied() - copied, odd ? N * sizeof(int) : 0);
+        assert_int_equal(atomic_load(&n_destroyed) - before, misaligned);
+        assert_int_equal(kl_test_bytes_copied() - copied, misaligned ? N * sizeof(int) : 0);
         kl_sim_pause(0, false);
         expect(y, 0, -1);
         assert_int_equal(kl_stream_synchronize(s[0], NULL), 0);
@@ -491,7 +491,7 @@ int main(int argc, char **argv) {
     if (argc > 1) return cmocka_run_group_tests(validation, use_sharing_devices, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read_where_they_are),
-        cmocka_unit_test(to_and_fro),
+        cmocka_unit_test(both_sides_in_turn),
         cmocka_unit_test(memory_of_the_user),
         cmocka_unit_test(two_devices),
         cmocka_unit_test(the_device_still_reads),

@@ -85,15 +85,15 @@ static struct asked asked(void) {
 
 /* ---- operands ---- */
 
-enum lie {
-    ROWS,
-    COLUMNS,
-    ROWS_APART, /* gaps between the rows */
-    COLUMNS_APART,
+enum layout {
+    ROW_MAJOR,
+    COLUMN_MAJOR,
+    ROWS_WITH_GAPS, /* gaps between the rows */
+    COLUMNS_WITH_GAPS,
     N_GOOD,
-    SPREAD = N_GOOD, /* no axis has a stride of 1 */
+    NO_UNIT_STRIDE = N_GOOD, /* no axis has a stride of 1 */
     REVERSED,
-    REPEATED, /* a row with a stride of 0 */
+    BROADCAST_ROW, /* a row with a stride of 0 */
 };
 
 struct matrix {
@@ -106,27 +106,27 @@ struct matrix {
 /* Makes an operand. batch has the strides of the leading axes, in matrices; NULL means
  * contiguous. */
 static void make(struct matrix *x, enum kl_dtype dtype, int nb, const int *lead, int rows, int cols,
-                 enum lie lie, const int64_t *batch) {
+                 enum layout layout, const int64_t *batch) {
     struct kl_error *err = NULL;
-    int64_t gap = lie == ROWS_APART || lie == COLUMNS_APART ? 3 : 0, size = 1, one;
-    bool by_cols = lie == COLUMNS || lie == COLUMNS_APART;
+    int64_t gap = layout == ROWS_WITH_GAPS || layout == COLUMNS_WITH_GAPS ? 3 : 0, size = 1, one;
+    bool by_cols = layout == COLUMN_MAJOR || layout == COLUMNS_WITH_GAPS;
     for (int i = 0; i < nb; i++) x->dims[i] = lead[i];
     x->dims[nb] = rows;
     x->dims[nb + 1] = cols;
     x->strides[nb] = by_cols ? 1 : cols + gap;
     x->strides[nb + 1] = by_cols ? rows + gap : 1;
     one = by_cols ? (rows + gap) * cols : (cols + gap) * rows;
-    if (lie == SPREAD) {
+    if (layout == NO_UNIT_STRIDE) {
         x->strides[nb] = 2 * cols;
         x->strides[nb + 1] = 2;
         one *= 2;
     }
     x->zero = 0;
-    if (lie == REVERSED) {
+    if (layout == REVERSED) {
         x->zero = cols * (rows - 1);
         x->strides[nb] = -cols;
     }
-    if (lie == REPEATED) x->strides[nb] = 0;
+    if (layout == BROADCAST_ROW) x->strides[nb] = 0;
     int64_t step = one;
     for (int i = nb - 1; i >= 0; i--) {
         x->strides[i] = batch ? batch[i] * one : step;
@@ -154,10 +154,11 @@ struct product {
 };
 
 static void product(struct product *p, enum kl_dtype dtype, int nb, const int *lead, int m, int k,
-                    int n, enum lie a, enum lie b, const int64_t *a_batch, const int64_t *b_batch) {
+                    int n, enum layout a, enum layout b, const int64_t *a_batch,
+                    const int64_t *b_batch) {
     make(&p->x[0], dtype, nb, lead, m, k, a, a_batch);
     make(&p->x[1], dtype, nb, lead, k, n, b, b_batch);
-    make(&p->x[2], dtype, nb, lead, m, n, ROWS, NULL);
+    make(&p->x[2], dtype, nb, lead, m, n, ROW_MAJOR, NULL);
     for (int i = 0; i < 3; i++) p->args[i] = p->x[i].arg;
     p->c = (struct kl_command){
         .kind = KL_CMD_LAUNCH, .op = KL_OP_MATMUL, .n_in = 2, .n_out = 1, .args = p->args};
@@ -193,10 +194,10 @@ static bool right(struct product *p, int nb) {
     bool same = true;
     for (int i = 0; i < nb; i++) n_batches *= dims[i];
     for (int i = 0; i < n_batches; i++) {
-        int batch[MAX_DIMS], left = i;
+        int batch[MAX_DIMS], rest = i;
         for (int d = nb - 1; d >= 0; d--) {
-            batch[d] = left % dims[d];
-            left /= dims[d];
+            batch[d] = rest % dims[d];
+            rest /= dims[d];
         }
         for (int r = 0; r < dims[nb]; r++)
             for (int c = 0; c < dims[nb + 1]; c++) {
@@ -212,8 +213,8 @@ static bool right(struct product *p, int nb) {
 
 /* cuBLASLt must compute the product: the check when the operation is encoded says so, and the
  * result is right. */
-static void taken(int nb, const int *lead, int m, int k, int n, enum lie a, enum lie b,
-                  const int64_t *a_batch, const int64_t *b_batch) {
+static void by_cublas(int nb, const int *lead, int m, int k, int n, enum layout a, enum layout b,
+                      const int64_t *a_batch, const int64_t *b_batch) {
     struct product p;
     struct kl_error *err = NULL;
     product(&p, KL_F32, nb, lead, m, k, n, a, b, a_batch, b_batch);
@@ -228,8 +229,9 @@ static void taken(int nb, const int *lead, int m, int k, int n, enum lie a, enum
 }
 
 /* The product must be left to Keel's kernels. */
-static void left(enum kl_dtype dtype, int nb, const int *lead, int m, int k, int n, enum lie a,
-                 enum lie b, const int64_t *a_batch, const int64_t *b_batch) {
+static void by_kernels(enum kl_dtype dtype, int nb, const int *lead, int m, int k, int n,
+                       enum layout a, enum layout b, const int64_t *a_batch,
+                       const int64_t *b_batch) {
     struct product p;
     struct kl_error *err = NULL;
     int before = asked().n_heuristics;
@@ -250,46 +252,50 @@ static void matrices(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int a = 0; a < N_GOOD; a++)
             for (int b = 0; b < N_GOOD; b++)
-                taken(0, NULL, sizes[s][0], sizes[s][1], sizes[s][2], (enum lie)a, (enum lie)b,
-                      NULL, NULL);
+                by_cublas(0, NULL, sizes[s][0], sizes[s][1], sizes[s][2], (enum layout)a,
+                          (enum layout)b, NULL, NULL);
 }
 
 static void batches(void **state) {
     for (int a = 0; a < N_GOOD; a++)
         for (int b = 0; b < N_GOOD; b++) {
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, NULL);
-            taken(3, (int[]){2, 1, 3}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, NULL);
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, NULL, NULL);
+            by_cublas(3, (int[]){2, 1, 3}, 33, 40, 65, (enum layout)a, (enum layout)b, NULL, NULL);
             /* One operand has a single matrix for the whole batch. */
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){0}, NULL);
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, (int64_t[]){0});
-            taken(2, (int[]){2, 3}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, (int64_t[]){0, 0});
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, (int64_t[]){0},
+                      NULL);
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, NULL,
+                      (int64_t[]){0});
+            by_cublas(2, (int[]){2, 3}, 33, 40, 65, (enum layout)a, (enum layout)b, NULL,
+                      (int64_t[]){0, 0});
             /* One operand has every other matrix of its block. */
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){2}, NULL);
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){2},
-                  (int64_t[]){0});
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, (int64_t[]){2},
+                      NULL);
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, (int64_t[]){2},
+                      (int64_t[]){0});
         }
     /* A batch of single rows with the same matrix b is one product, also with gaps between the
      * rows. */
-    taken(1, (int[]){70}, 1, 64, 65, ROWS, COLUMNS, NULL, (int64_t[]){0});
-    taken(1, (int[]){70}, 1, 64, 65, ROWS_APART, ROWS, (int64_t[]){2}, (int64_t[]){0});
+    by_cublas(1, (int[]){70}, 1, 64, 65, ROW_MAJOR, COLUMN_MAJOR, NULL, (int64_t[]){0});
+    by_cublas(1, (int[]){70}, 1, 64, 65, ROWS_WITH_GAPS, ROW_MAJOR, (int64_t[]){2}, (int64_t[]){0});
 }
 
 static void not_for_cublas(void **state) {
     /* Too small to be worth a call of cuBLASLt. */
-    left(KL_F32, 0, NULL, 63, 64, 64, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 0, NULL, 1, 700, 700, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 0, NULL, 700, 700, 1, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 0, NULL, 700, 0, 700, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 0, NULL, 0, 700, 700, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 1, (int[]){0}, 100, 100, 100, ROWS, ROWS, NULL, NULL);
-    for (int lie = SPREAD; lie <= REPEATED; lie++) {
-        left(KL_F32, 0, NULL, 100, 100, 100, (enum lie)lie, ROWS, NULL, NULL);
-        left(KL_F32, 0, NULL, 100, 100, 100, COLUMNS, (enum lie)lie, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 63, 64, 64, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 1, 700, 700, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 700, 700, 1, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 700, 0, 700, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 0, 700, 700, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 1, (int[]){0}, 100, 100, 100, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    for (int layout = NO_UNIT_STRIDE; layout <= BROADCAST_ROW; layout++) {
+        by_kernels(KL_F32, 0, NULL, 100, 100, 100, (enum layout)layout, ROW_MAJOR, NULL, NULL);
+        by_kernels(KL_F32, 0, NULL, 100, 100, 100, COLUMN_MAJOR, (enum layout)layout, NULL, NULL);
     }
     /* Batches whose matrices have no constant stride, in one operand or in both. */
-    left(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROWS, ROWS, (int64_t[]){1, 2}, NULL);
-    left(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROWS, ROWS, NULL, (int64_t[]){1, 0});
-    left(KL_F32, 1, (int[]){2}, 50, 90, 60, ROWS, ROWS, (int64_t[]){-1}, NULL);
+    by_kernels(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROW_MAJOR, ROW_MAJOR, (int64_t[]){1, 2}, NULL);
+    by_kernels(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROW_MAJOR, ROW_MAJOR, NULL, (int64_t[]){1, 0});
+    by_kernels(KL_F32, 1, (int[]){2}, 50, 90, 60, ROW_MAJOR, ROW_MAJOR, (int64_t[]){-1}, NULL);
 }
 
 /* The types that cuBLASLt is asked for: 16-bit floats are summed in float32, no operand is
@@ -306,7 +312,7 @@ static void types(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct product p;
         struct kl_error *err = NULL;
-        product(&p, cases[i].dtype, 0, NULL, 90, 91, 92, ROWS, COLUMNS, NULL, NULL);
+        product(&p, cases[i].dtype, 0, NULL, 90, 91, 92, ROW_MAJOR, COLUMN_MAJOR, NULL, NULL);
         assert_int_equal(try(&p, true, &err), 1);
         struct asked a = asked();
         assert_int_equal(a.type, cases[i].type);
@@ -319,10 +325,10 @@ static void types(void **state) {
     }
     /* cuBLASLt takes a vector times a matrix when the elements have 16 bits. */
     struct product p;
-    product(&p, KL_BF16, 0, NULL, 1, 700, 700, ROWS, COLUMNS, NULL, NULL);
+    product(&p, KL_BF16, 0, NULL, 1, 700, 700, ROW_MAJOR, COLUMN_MAJOR, NULL, NULL);
     assert_int_equal(try(&p, true, NULL), 1);
     product_drop(&p);
-    left(KL_C64, 0, NULL, 1, 700, 700, ROWS, ROWS, NULL, NULL);
+    by_kernels(KL_C64, 0, NULL, 1, 700, 700, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
 }
 
 /* The answer of cuBLASLt is remembered for each problem; operands with another alignment are
@@ -330,7 +336,7 @@ static void types(void **state) {
 static void remembered(void **state) {
     struct product p;
     struct kl_error *err = NULL;
-    product(&p, KL_F32, 0, NULL, 101, 102, 103, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 101, 102, 103, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     int before = asked().n_heuristics, live = asked().n_live;
     for (int i = 0; i < 5; i++) assert_int_equal(try(&p, i < 2, &err), 1);
     assert_int_equal(asked().n_heuristics, before + 1);
@@ -355,7 +361,7 @@ static void workspace(void **state) {
     struct product p;
     struct kl_error *err = NULL;
     fake.wants(5 << 20);
-    product(&p, KL_F32, 0, NULL, 104, 105, 106, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 104, 105, 106, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     assert_int_equal(try(&p, true, &err), 1);
     fake.budget(1 << 20);
     int rc = try(&p, false, &err);
@@ -383,7 +389,7 @@ static void refusals(void **state) {
             struct product p;
             struct kl_error *err = NULL;
             if (codes[k] < 0 && strcmp(calls[i], "Heuristic") != 0) continue;
-            product(&p, KL_F32, 1, (int[]){2}, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+            product(&p, KL_F32, 1, (int[]){2}, m++, 50, 60, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
             fake.refuse(calls[i], codes[k]);
             assert_int_equal(try(&p, true, &err), 0);
             fake.refuse(NULL, 0);
@@ -392,7 +398,7 @@ static void refusals(void **state) {
             assert_null(err);
             /* Out of memory is reported, and the next attempt works. */
             struct product other;
-            product(&other, KL_F32, 1, (int[]){2}, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+            product(&other, KL_F32, 1, (int[]){2}, m++, 50, 60, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
             int live = asked().n_live;
             fake.refuse(calls[i], 3);
             assert_int_equal(try(&other, true, &err), KL_ENOMEM);
@@ -411,7 +417,7 @@ static void refusals(void **state) {
     for (int k = 0; k < 3; k++) {
         struct product p;
         struct kl_error *err = NULL;
-        product(&p, KL_F32, 0, NULL, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+        product(&p, KL_F32, 0, NULL, m++, 50, 60, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
         assert_int_equal(try(&p, true, &err), 1);
         fake.refuse("Matmul", late[k]);
         assert_int_equal(try(&p, false, &err), 0);
@@ -427,7 +433,7 @@ static void failures(void **state) {
     struct product p;
     struct kl_error *err = NULL;
     void *e = NULL;
-    product(&p, KL_F32, 0, NULL, 107, 108, 109, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 107, 108, 109, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     assert_int_equal(drv->ops->prepare(drv, &p.c, &err), 0);
     assert_int_equal(drv->ops->event_new(drv, &e, &err), 0);
     fake.refuse("Matmul", 13);
@@ -447,7 +453,7 @@ static void failures(void **state) {
     drv->ops->event_free(drv, e);
     product_drop(&p);
     /* There is no memory for the record of the problem. */
-    product(&p, KL_F32, 0, NULL, 97, 98, 99, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 97, 98, 99, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     kl_test_fail_alloc_at(0);
     assert_int_equal(try(&p, true, &err), KL_ENOMEM);
     kl_test_fail_alloc_at(-1);
@@ -461,7 +467,7 @@ static void failures(void **state) {
 static void many(void **state) {
     struct product p;
     struct kl_error *err = NULL;
-    product(&p, KL_F32, 0, NULL, 300, 50, 60, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 300, 50, 60, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     int live = asked().n_live;
     for (int i = 0; i < 5000; i++) {
         /* Each stride is a problem of its own; the results are not compared. */
@@ -488,7 +494,8 @@ static void *multiplies(void *arg) {
     struct kl_error *err = NULL;
     for (int i = 0; i < 20; i++) {
         struct product p;
-        product(&p, KL_F32, 0, NULL, 80 + i, 61, 62, i % 2 ? ROWS : COLUMNS, ROWS, NULL, NULL);
+        product(&p, KL_F32, 0, NULL, 80 + i, 61, 62, i % 2 ? ROW_MAJOR : COLUMN_MAJOR, ROW_MAJOR,
+                NULL, NULL);
         c->bad |= kl_cuda_enter(cu, &err) != 0;
         c->bad |= cu->port.ops->override(&cu->port, c->queue, &p.c, false, &err) != 1;
         c->bad |= cu->api->StreamSynchronize(((struct kl_cuda_queue *)c->queue)->stream) != 0;
@@ -518,7 +525,7 @@ static int alone(const char *library, int create, const char *says) {
     struct product p;
     if (library) setenv("KEEL_CUBLASLT", library, 1);
     open_device();
-    product(&p, KL_F32, 0, NULL, 100, 100, 100, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 100, 100, 100, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     fake.refuse("Create", create);
     int bad = try(&p, true, &err) != 0;
     fake.refuse(NULL, 0);

@@ -572,12 +572,12 @@ static void test_shared(void **state) {
     assert_null(atomic_load(&out->mirrors));
     drv->ops->event_free(drv, e);
     /* A misaligned address would end the context, so such a block is copied. */
-    struct kl_buffer *odd = kl_buffer_new(100);
-    odd->block = kl_block_new_user(&given[1], 100, NULL, NULL);
-    WELL(kl_buffer_reach(odd, m, &seen, &err));
-    assert_ptr_not_equal(seen, odd->block);
-    assert_ptr_equal(atomic_load(&odd->block->shared_by), &kl_memory_copied);
-    kl_buffer_release(odd);
+    struct kl_buffer *misaligned = kl_buffer_new(100);
+    misaligned->block = kl_block_new_user(&given[1], 100, NULL, NULL);
+    WELL(kl_buffer_reach(misaligned, m, &seen, &err));
+    assert_ptr_not_equal(seen, misaligned->block);
+    assert_ptr_equal(atomic_load(&misaligned->block->shared_by), &kl_memory_copied);
+    kl_buffer_release(misaligned);
     kl_buffer_release(in);
     kl_buffer_release(out);
     kl_memory_clear_cache();

@@ -362,14 +362,14 @@ static void test_casts(void **state) {
 
 /* The layouts of an operand: row-major, a scalar that is broadcast, transposed, a row that is
  * broadcast, gaps between elements, gaps between rows, an unaligned address. */
-enum layout { ROW_ORDER, ONE, TURNED, SAME_ROW, GAPS, PACKS, UNALIGNED, N_LAYOUTS };
+enum layout { ROW_MAJOR, ONE, TRANSPOSED, BROADCAST_ROW, GAPS, PACKS, UNALIGNED, N_LAYOUTS };
 
 static void lay(struct kl_arg *a, int64_t *strides, enum layout l) {
     int64_t rows = a->dims[0], columns = a->dims[1];
     switch (l) {
     case ONE: strides[0] = strides[1] = 0; break;
-    case TURNED: strides[0] = 1, strides[1] = rows; break;
-    case SAME_ROW: strides[0] = 1, strides[1] = 0; break;
+    case TRANSPOSED: strides[0] = 1, strides[1] = rows; break;
+    case BROADCAST_ROW: strides[0] = 1, strides[1] = 0; break;
     case GAPS: strides[0] = 2 * columns, strides[1] = 2; break;
     case PACKS: strides[0] = 2 * columns, strides[1] = 1; break;
     case UNALIGNED: a->data = (char *)a->data + kl_dtype_size(a->dtype); break;
@@ -395,9 +395,9 @@ static void test_layouts(void **state) {
     for (int s = 0; s < 4; s++)
         for (int l = 0; l < N_LAYOUTS; l++)
             add_of(sizes[s], 2, dims, (enum layout)l, (enum layout)((l + s) % N_LAYOUTS));
-    add_of(KL_C64, 2, dims, ROW_ORDER, TURNED);
-    add_of(KL_F32, 2, large, ROW_ORDER, ROW_ORDER);
-    add_of(KL_F32, 2, large, PACKS, TURNED);
+    add_of(KL_C64, 2, dims, ROW_MAJOR, TRANSPOSED);
+    add_of(KL_F32, 2, large, ROW_MAJOR, ROW_MAJOR);
+    add_of(KL_F32, 2, large, PACKS, TRANSPOSED);
     for (int ndim = 1; ndim <= KL_SPACE_DIMS;
          ndim++) { /* No two axes can be merged, since every other one is broadcast. */
         int many[KL_SPACE_DIMS];

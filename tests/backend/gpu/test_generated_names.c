@@ -53,27 +53,27 @@ enum { STEPS = 24, N = 64, COLUMNS = 8 };
 static struct kl_command commands[STEPS];
 static struct kl_arg args[STEPS][3];
 static int flat_dims[2] = {N / COLUMNS, COLUMNS};
-static int64_t flat_strides[2] = {COLUMNS, 1}, turned_strides[2] = {1, N / COLUMNS};
+static int64_t flat_strides[2] = {COLUMNS, 1}, transposed_strides[2] = {1, N / COLUMNS};
 
-static struct kl_arg arg_of(enum kl_dtype t, int memory, bool turned) {
+static struct kl_arg arg_of(enum kl_dtype t, int memory, bool transposed) {
     struct kl_arg a = {.data = (void *)(uintptr_t)((uint64_t)(memory + 1) << 32),
                        .dtype = (uint8_t)t,
                        .ndim = 2,
                        .size = N,
                        .dims = flat_dims,
-                       .strides = turned ? turned_strides : flat_strides};
+                       .strides = transposed ? transposed_strides : flat_strides};
     a.layout = kl_layout_of(2, a.dims, a.strides);
     return a;
 }
 
 /* Lowers a chain of additions, then a comparison of its last value. The group reads all the leaves
  * and has as many results as a kernel stores, the first of them at the step `stored`. */
-static void generate(struct kl_lowering *lowering, bool turned, int stored) {
+static void generate(struct kl_lowering *lowering, bool transposed, int stored) {
     struct kl_error *e = NULL;
     for (int k = 0; k < STEPS; k++) {
         bool last = k == STEPS - 1;
-        args[k][0] = k ? args[k - 1][2] : arg_of(KL_F32, 0, turned);
-        args[k][1] = arg_of(KL_F32, k % 8 + 1, turned && k % 8 < 2);
+        args[k][0] = k ? args[k - 1][2] : arg_of(KL_F32, 0, transposed);
+        args[k][1] = arg_of(KL_F32, k % 8 + 1, transposed && k % 8 < 2);
         args[k][2] = arg_of(last ? KL_BOOL : KL_F32, 100 + k, false);
         commands[k] = (struct kl_command){.kind = KL_CMD_LAUNCH,
                                           .op = last ? KL_OP_LESS : KL_OP_ADD,
@@ -163,9 +163,9 @@ static int check_generated(void) {
 static void generated_names_are_numbered(void **state) {
     struct kl_lowering *lowering = kl_lowering_new(&port, NULL);
     assert_non_null(lowering);
-    for (int turned = 0; turned < 2; turned++)
+    for (int transposed = 0; transposed < 2; transposed++)
         for (int stored = 0; stored < STEPS - 1; stored++) {
-            generate(lowering, turned, stored);
+            generate(lowering, transposed, stored);
             assert_true(check_generated() > 3 * STEPS);
         }
     free(compiled);

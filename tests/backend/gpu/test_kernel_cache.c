@@ -117,7 +117,7 @@ static int files(char *path, size_t room) {
     return n;
 }
 
-static size_t slurp(const char *path, char **data) {
+static size_t read_file(const char *path, char **data) {
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     *data = malloc(1 << 16);
@@ -127,7 +127,7 @@ static size_t slurp(const char *path, char **data) {
     return n;
 }
 
-static void spit(const char *path, const char *data, size_t n) {
+static void write_text(const char *path, const char *data, size_t n) {
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(data, 1, n, f), n);
@@ -169,15 +169,15 @@ static void damaged_entries_are_made_anew(void **state) {
     get(&f, "source");
     char path[512], *good, *now;
     assert_int_equal(files(path, sizeof path), 1);
-    size_t n = slurp(path, &good);
+    size_t n = read_file(path, &good);
     for (size_t at = 0; at < n; at++) {
         good[at] ^= 0x20;
-        spit(path, good, n);
+        write_text(path, good, n);
         good[at] ^= 0x20;
         f.n_compiled = 0;
         get(&f, "source");
         assert_int_equal(f.n_compiled, 1);
-        assert_int_equal(slurp(path, &now), n); /* the damaged entry was replaced */
+        assert_int_equal(read_file(path, &now), n); /* the damaged entry was replaced */
         assert_memory_equal(now, good, n);
         free(now);
     }
@@ -191,11 +191,11 @@ static void truncated_and_longer_entries_are_made_anew(void **state) {
     get(&f, "source");
     char path[512], *good;
     assert_int_equal(files(path, sizeof path), 1);
-    size_t n = slurp(path, &good);
+    size_t n = read_file(path, &good);
     for (size_t keep = 0; keep <= n + 1; keep++) {
         if (keep == n) continue;
         good[n] = 'x';
-        spit(path, good, keep);
+        write_text(path, good, keep);
         f.n_compiled = 0;
         get(&f, "source");
         assert_int_equal(f.n_compiled, 1);
@@ -218,12 +218,12 @@ static void foreign_entries_are_not_believed(void **state) {
         char theirs[512], ours[512], *data;
         get(&g, of_g);
         assert_int_equal(files(theirs, sizeof theirs), 1);
-        size_t n = slurp(theirs, &data);
+        size_t n = read_file(theirs, &data);
         unlink(theirs);
         get(&f, sources[0]);
         assert_int_equal(files(ours, sizeof ours), 1);
         assert_string_not_equal(ours, theirs);
-        spit(ours, data, n);
+        write_text(ours, data, n);
         free(data);
         f.n_compiled = 0;
         get(&f, sources[0]);
@@ -289,7 +289,7 @@ static void folders_that_cannot_be_written_do_no_harm(void **state) {
      * well. */
     snprintf(path, sizeof path, "%s", dir);
     *strrchr(path, '/') = 0;
-    spit(path, "a file", 6);
+    write_text(path, "a file", 6);
     get(&f, "source");
     get(&f, "source");
     assert_int_equal(f.n_compiled, 2);
@@ -297,7 +297,7 @@ static void folders_that_cannot_be_written_do_no_harm(void **state) {
     get(&f, "source");
     assert_int_equal(f.n_compiled, 3);
     char *data;
-    assert_int_equal(slurp(path, &data), 6); /* the file is unchanged */
+    assert_int_equal(read_file(path, &data), 6); /* the file is unchanged */
     free(data);
     assert_int_equal(setenv("KEEL_CACHE_DIR", "/proc/nowhere", 1), 0);
     get(&f, "source");

@@ -11,9 +11,9 @@ struct indexing {
     enum kl_dtype dtype, index_dtype;
     int n_index; /* the index arrays belong to axes 0, 1, ... */
     int dims[AXES], slice[AXES];
-    enum lie lie; /* lie: layout of the source, or of a scatter's updates */
-    int n;        /* n: number of positions */
-    int cut;      /* where the first of two launches ends; 0: one launch */
+    enum layout layout; /* layout: of the source, or of a scatter's updates */
+    int n;              /* n: number of positions */
+    int cut;            /* where the first of two launches ends; 0: one launch */
 };
 
 static bool is_unsigned(enum kl_dtype t) {
@@ -94,12 +94,12 @@ static void check(const struct indexing *x, const int *bad, int n_bad) {
     int first = scatter ? 2 : 1, n_in = first + x->n_index, index_dims[] = {x->n};
     int rows[1 + AXES] = {x->n, x->slice[0], x->slice[1], x->slice[2]};
     char what[200];
-    snprintf(what, sizeof what, "%s %d of %s by %d %s, lie %d, slice %d %d %d, bad %d %d",
+    snprintf(what, sizeof what, "%s %d of %s by %d %s, layout %d, slice %d %d %d, bad %d %d",
              kl_op_name(x->op), x->mode, kl_dtype_name(x->dtype), x->n,
-             kl_dtype_name(x->index_dtype), x->lie, x->slice[0], x->slice[1], x->slice[2],
+             kl_dtype_name(x->index_dtype), x->layout, x->slice[0], x->slice[1], x->slice[2],
              n_bad > 0 ? bad[0] : -1, n_bad > 1 ? bad[1] : -1);
-    ls_make(&in[0], x->dtype, AXES, x->dims, scatter ? DENSE : x->lie, PLAIN);
-    if (scatter) ls_make(&in[1], x->dtype, 1 + AXES, rows, x->lie, PLAIN);
+    ls_make(&in[0], x->dtype, AXES, x->dims, scatter ? DENSE : x->layout, PLAIN);
+    if (scatter) ls_make(&in[1], x->dtype, 1 + AXES, rows, x->layout, PLAIN);
     for (int k = 0; k < x->n_index; k++) {
         struct operand *o = &in[first + k];
         ls_make(o, x->index_dtype, 1, index_dims, DENSE, PLAIN);
@@ -167,13 +167,13 @@ static void gathers(void **state) {
 }
 
 static void rows_that_are_not_flat(void **state) {
-    static const enum lie lies[] = {DENSE, TRANSPOSED, REVERSED, GAPPED};
+    static const enum layout layouts[] = {DENSE, TRANSPOSED, REVERSED, GAPPED};
     for (int l = 0; l < 4; l++) {
-        struct indexing x = {KL_OP_GATHER, 0,         KL_F32,  KL_I32, 1,
-                             {60, 9, 7},   {3, 4, 7}, lies[l], 1200,   0};
+        struct indexing x = {KL_OP_GATHER, 0,         KL_F32,     KL_I32, 1,
+                             {60, 9, 7},   {3, 4, 7}, layouts[l], 1200,   0};
         bad_everywhere(&x);
-        struct indexing y = {KL_OP_GATHER, 0,         KL_U16,  KL_I32, 1,
-                             {60, 9, 8},   {1, 4, 4}, lies[l], 1200,   700};
+        struct indexing y = {KL_OP_GATHER, 0,         KL_U16,     KL_I32, 1,
+                             {60, 9, 8},   {1, 4, 4}, layouts[l], 1200,   700};
         bad_everywhere(&y);
     }
 }

@@ -85,7 +85,7 @@ static void nothing_is_copied(void **state) {
 }
 
 /* Blocks go through the pools and are used by host and device in turn, many times. */
-static void to_and_fro(void **state) {
+static void both_sides_in_turn(void **state) {
     struct kl_stream *s[4];
     t_streams("gcgc", s);
     for (int whole = 0; whole < 2; whole++) {
@@ -337,7 +337,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_mode_is_what_was_asked_for),
         cmocka_unit_test(nothing_is_copied),
-        cmocka_unit_test(to_and_fro),
+        cmocka_unit_test(both_sides_in_turn),
         cmocka_unit_test(memory_is_used_again),
         cmocka_unit_test(what_the_host_gives),
         cmocka_unit_test(memory_of_the_user),

@@ -38,7 +38,7 @@ static void paused_nothing_executes(void **state) {
     kl_array_release(y);
 }
 
-static void held_it_executes_unseen(void **state) {
+static void held_commands_execute_without_completion(void **state) {
     struct kl_array *x[5];
     kl_sim_hold(0, true);
     uint64_t before = kl_sim_executed(0, name[0]);
@@ -183,7 +183,7 @@ static void devices_by_the_environment(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paused_nothing_executes),
-        cmocka_unit_test(held_it_executes_unseen),
+        cmocka_unit_test(held_commands_execute_without_completion),
         cmocka_unit_test(each_stream_is_completed_by_itself),
         cmocka_unit_test(an_address_between_items_is_refused),
         cmocka_unit_test(the_nth_submission_is_refused),

@@ -77,7 +77,7 @@ static void reference(const struct shape *s, const double *q, const double *k, c
 /* Compares attention with the formula. q_scale: the size of the queries. Scores grow with it, and
  * with the root of the width. */
 static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
-                         bool turned, struct kl_stream *stream, float q_scale) {
+                         bool transposed, struct kl_stream *stream, float q_scale) {
     int dq[] = {s.b, s.heads, s.n, s.d}, dk[] = {s.b, s.kv_heads, s.m, s.d},
         dv[] = {s.b, s.kv_heads, s.m, s.e}, dm[] = {s.n, s.m};
     struct kl_array *q = random_array(dtype, 4, dq, q_scale), *k = random_array(dtype, 4, dk, 1),
@@ -90,7 +90,7 @@ static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking maski
     }
     if (masking == ADDITIVE) mask = random_array(dtype, 2, dm, 2);
     if (with_sinks) sinks = random_array(dtype, 1, &s.heads, 2);
-    if (turned) {
+    if (transposed) {
         q = strided(q);
         k = strided(k);
         v = strided(v);
@@ -122,7 +122,8 @@ static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking maski
                         fail_msg("%s (%d, %d/%d, %d, %d, %d, %d) mask %d sinks %d%s: head %d, "
                                  "query %d: %g, not %g",
                                  kl_dtype_name(dtype), s.b, s.heads, s.kv_heads, s.n, s.m, s.d, s.e,
-                                 masking, with_sinks, turned ? " turned" : "", h, i, y, want[c]);
+                                 masking, with_sinks, transposed ? " transposed" : "", h, i, y,
+                                 want[c]);
                 }
             }
     for (int i = 0; i < 5; i++) free(x[i]);
@@ -134,8 +135,8 @@ static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking maski
 }
 
 static void check(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
-                  bool turned, struct kl_stream *stream) {
-    check_scaled(s, dtype, masking, with_sinks, turned, stream, 3);
+                  bool transposed, struct kl_stream *stream) {
+    check_scaled(s, dtype, masking, with_sinks, transposed, stream, 3);
 }
 
 static const struct shape shapes[] = {
@@ -164,7 +165,7 @@ static void types(void **state) {
 }
 
 /* Where the CPU has tile registers, few of them in use and many give the same bits. */
-static void ways_of_tiles(void **state) {
+static void few_and_many_tile_registers(void **state) {
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};
     for (int i = 0; i < 2 * N_SHAPES; i++) {
         const struct shape *s = &shapes[i / 2];
@@ -187,7 +188,7 @@ static void ways_of_tiles(void **state) {
 
 /* Tile registers compute float32 by splitting it into bfloat16 parts. When an element cannot be
  * split, the result has the bits that vectors give; otherwise it has other bits. */
-static void not_in_pieces(void **state) {
+static void elements_that_cannot_be_split(void **state) {
     enum { N = 70, M = 300, D = 61 };
     int wide = kl_cpu_variant();
     if (!kl_cpu_uses_amx()) {
@@ -196,7 +197,7 @@ static void not_in_pieces(void **state) {
     }
     static const struct {
         int operand; /* the operand with that element; 3: none */
-        float odd;
+        float special;
     } cases[] = {{3, 0}, {0, 0x1p-110F}, {1, 0x1p125F}, {1, NAN}, {2, INFINITY}, {2, 0x1p-70F}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct kl_array *in[3] = {random_array(KL_F32, SHAPE(1, 1, N, D), 1),
@@ -206,7 +207,7 @@ static void not_in_pieces(void **state) {
         struct kl_array *out[2];
         if (cases[i].operand < 3) {
             EXPECT_OK(kl_array_host(in[cases[i].operand], &data, &err));
-            ((float *)data)[20 * D + 3] = cases[i].odd;
+            ((float *)data)[20 * D + 3] = cases[i].special;
         }
         for (int way = 0; way < 2; way++) {
             kl_cpu_use_variant(wide - way);
@@ -514,8 +515,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),
         cmocka_unit_test(types),
-        cmocka_unit_test(ways_of_tiles),
-        cmocka_unit_test(not_in_pieces),
+        cmocka_unit_test(few_and_many_tile_registers),
+        cmocka_unit_test(elements_that_cannot_be_split),
         cmocka_unit_test(extremes),
         cmocka_unit_test(weights_add_up),
         cmocka_unit_test(nan_stays_with_its_queries),

@@ -299,7 +299,7 @@ static void bad(void **state) {
 
 /* Results so large that non-temporal stores write them: the last rows have the bits that they have
  * alone. */
-static void beyond_the_caches(void **state) {
+static void larger_than_cache(void **state) {
     enum { ROWS = 8200, WIDTH = 1024, PART = 3, FROM = (ROWS - PART) * WIDTH };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};
     float *v = malloc((size_t)ROWS * WIDTH * sizeof *v);
@@ -331,7 +331,7 @@ static void beyond_the_caches(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(beyond_the_caches),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(larger_than_cache),
                                        cmocka_unit_test(norms),
                                        cmocka_unit_test(norm_dtypes_and_shapes),
                                        cmocka_unit_test(ropes),

@@ -156,11 +156,11 @@ static void faults_on(struct kl_stream *s) {
     expect_index_fault(out, 1, 0, -3, 2);
     EXPECT_OK(kl_take_axis(&out, e, huge, 0, s, &err));
     expect_eval_fails(out, KL_EINDEX, "18446744073709551615");
-    struct kl_array *turned = strided(kl_array_retain(high));
-    EXPECT_OK(kl_gather_single(&out, a, turned, 0, LIST(1, 0), s, &err));
+    struct kl_array *transposed = strided(kl_array_retain(high));
+    EXPECT_OK(kl_gather_single(&out, a, transposed, 0, LIST(1, 0), s, &err));
     expect_shape(out, SHAPE(2, 2, 1, 0));
     kl_array_release(out);
-    EXPECT_OK(kl_gather_single(&out, e, turned, 0, LIST(1, 0), s, &err));
+    EXPECT_OK(kl_gather_single(&out, e, transposed, 0, LIST(1, 0), s, &err));
     expect_index_fault(out, 3, 0, 2, 2);
     /* Slices of extent 0 may begin at every element and at the end. */
     struct kl_array *end = I32(SHAPE(2), 3, 4);
@@ -172,7 +172,7 @@ static void faults_on(struct kl_stream *s) {
     EXPECT_OK(kl_slice_update(&many, zeros, row, LIST(250001), LIST(250002), LIST(1), cpu(), &err));
     EXPECT_OK(kl_take_axis(&out, e, many, 0, s, &err));
     expect_index_fault(out, 250001, 0, 7, 2);
-    struct kl_array *used[] = {good, none, high, low, turned, end, zeros, many, row};
+    struct kl_array *used[] = {good, none, high, low, transposed, end, zeros, many, row};
     for (int k = 0; k < 9; k++) kl_array_release(used[k]);
     EXPECT_OK(kl_take_along_axis(&out, e, z, 1, s, &err));
     expect_eval_fails(out, KL_EINDEX, "0");

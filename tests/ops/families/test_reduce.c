@@ -94,7 +94,7 @@ static void wide_means(void **state) {
 /* The reduction tree depends on the shape alone. Rows of every length near the sizes of runs and
  * segments have the same bits contiguous, strided and as columns, and are close to the exact
  * sum. */
-static void one_tree(void **state) {
+static void one_reduction_tree(void **state) {
     static const int lengths[] = {1,   2,    15,   16,   17,   127,   128,   129,  500,
                                   512, 1000, 1024, 1100, 4097, 65536, 65537, 70001};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -147,7 +147,7 @@ static void long_sums(void **state) {
 
 /* Rows, columns and strided operands, short ones and ones cut into segments, with equal elements
  * and NaN. The result is always the first one, as a plain loop finds it. */
-static void arg_ways(void **state) {
+static void arg_reductions_in_every_layout(void **state) {
     static const int lengths[] = {1, 2, 31, 32, 33, 511, 512, 513, 1500, 65536, 65537, 140000};
     static const enum kl_dtype dtypes[] = {KL_BOOL, KL_U8,  KL_I16, KL_F16,
                                            KL_F32,  KL_I64, KL_F64, KL_C64};
@@ -281,11 +281,16 @@ static void backward_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),     cmocka_unit_test(zero_axes_and_scalars),
-        cmocka_unit_test(empty),      cmocka_unit_test(signed_zeros),
-        cmocka_unit_test(wide_means), cmocka_unit_test(one_tree),
-        cmocka_unit_test(long_sums),  cmocka_unit_test(arg_of_all),
-        cmocka_unit_test(arg_ways),   cmocka_unit_test(backward_rows),
+        cmocka_unit_test(values),
+        cmocka_unit_test(zero_axes_and_scalars),
+        cmocka_unit_test(empty),
+        cmocka_unit_test(signed_zeros),
+        cmocka_unit_test(wide_means),
+        cmocka_unit_test(one_reduction_tree),
+        cmocka_unit_test(long_sums),
+        cmocka_unit_test(arg_of_all),
+        cmocka_unit_test(arg_reductions_in_every_layout),
+        cmocka_unit_test(backward_rows),
         cmocka_unit_test(bad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,7 @@ static void both(void **state) {
 }
 
 /* Where there is nothing to do, the result is the array itself. */
-static void as_they_are(void **state) {
+static void nothing_to_round(void **state) {
     struct kl_array *a = count_up(SHAPE(3)), *f = F32(SHAPE(1), 1), *out;
     kl_unary_fn *const of_int[] = {kl_floor, kl_ceil, kl_conjugate, kl_real};
     for (int i = 0; i < 4; i++) {
@@ -209,9 +209,14 @@ static void gradients(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values), cmocka_unit_test(decimals),    cmocka_unit_test(whole_decimals),
-        cmocka_unit_test(both),   cmocka_unit_test(as_they_are), cmocka_unit_test(shapes),
-        cmocka_unit_test(bad),    cmocka_unit_test(ranges),      cmocka_unit_test(gradients)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
+                                       cmocka_unit_test(decimals),
+                                       cmocka_unit_test(whole_decimals),
+                                       cmocka_unit_test(both),
+                                       cmocka_unit_test(nothing_to_round),
+                                       cmocka_unit_test(shapes),
+                                       cmocka_unit_test(bad),
+                                       cmocka_unit_test(ranges),
+                                       cmocka_unit_test(gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void shapes(void **state) {
 
 /* Long scans as rows, as columns, and as one row that several segments share: the same bits, close
  * to the exact sum. */
-static void one_tree(void **state) {
+static void one_reduction_tree(void **state) {
     static const int lengths[] = {1, 15, 16, 17, 33, 512, 513, 65536, 65537, 140001, 300017};
     enum { COLUMNS = 20 };
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -93,12 +93,12 @@ static void every_dtype(void **state) {
         for (int i = 0; i < N_ALL; i++) {
             /* The sign of a NaN part may differ. */
             if (d == KL_C64 && all[i] == kl_cumprod) continue;
-            struct kl_array *ints, *a, *rows, *dense, *out, *turned, *back;
+            struct kl_array *ints, *a, *rows, *dense, *out, *transposed, *back;
             EXPECT_OK(kl_arange(&ints, 0, N * COLUMNS, 1, KL_I32, cpu(), &err));
             EXPECT_OK(kl_reshape(&rows, ints, LIST(N, COLUMNS), cpu(), &err));
             EXPECT_OK(kl_astype(&a, rows, d, cpu(), &err));
-            EXPECT_OK(kl_transpose(&turned, a, cpu(), &err));
-            EXPECT_OK(kl_copy(&dense, turned, cpu(), &err));
+            EXPECT_OK(kl_transpose(&transposed, a, cpu(), &err));
+            EXPECT_OK(kl_copy(&dense, transposed, cpu(), &err));
             EXPECT_OK(all[i](&out, a, 0, false, true, cpu(), &err));
             EXPECT_OK(all[i](&back, dense, 1, false, true, cpu(), &err));
             size_t bytes = kl_dtype_size((enum kl_dtype)out->t.dtype);
@@ -109,7 +109,7 @@ static void every_dtype(void **state) {
                                         y + (size_t)(c * N + r) * bytes, bytes);
             free(x);
             free(y);
-            struct kl_array *made[] = {ints, a, rows, dense, out, turned, back};
+            struct kl_array *made[] = {ints, a, rows, dense, out, transposed, back};
             for (int k = 0; k < 7; k++) kl_array_release(made[k]);
         }
     struct kl_array *a = F32(SHAPE(4), 2048, 1, 1, 1), *h, *out, *f;
@@ -124,7 +124,7 @@ static void every_dtype(void **state) {
 
 /* Groups of rows of 16-bit floats, which the kernels transpose in square tiles, in every variant.
  * Rows give the bits of columns, whose elements are added one after another. */
-static void squares(void **state) {
+static void groups_of_rows(void **state) {
     static const int lengths[] = {127, 128, 129, 255, 256, 257, 511, 512, 513, 783, 4096, 70001};
     enum { COLUMNS = 20 };
     for (size_t i = 0; i < 2 * (sizeof lengths / sizeof *lengths); i++) {
@@ -238,9 +238,9 @@ static void bad(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values),
                                        cmocka_unit_test(shapes),
-                                       cmocka_unit_test(one_tree),
+                                       cmocka_unit_test(one_reduction_tree),
                                        cmocka_unit_test(every_dtype),
-                                       cmocka_unit_test(squares),
+                                       cmocka_unit_test(groups_of_rows),
                                        cmocka_unit_test(gradients),
                                        cmocka_unit_test(exclusive_gradients),
                                        cmocka_unit_test(bad)};

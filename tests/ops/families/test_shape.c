@@ -51,10 +51,10 @@ static void reshape_of_views(void **state) {
     EXPECT_OK(kl_slice(&part, big, LIST(3, 0, 1), LIST(-5, 3, 9), LIST(-2, 1, 2), cpu(), &err));
     for (size_t p = 0; p < 6; p++)
         for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
-            struct kl_array *turned, *dense, *a, *b;
-            EXPECT_OK(kl_transpose_axes(&turned, part, perms[p], 3, cpu(), &err));
-            EXPECT_OK(kl_copy(&dense, turned, cpu(), &err));
-            EXPECT_OK(kl_reshape(&a, turned, targets[t], 4, cpu(), &err));
+            struct kl_array *transposed, *dense, *a, *b;
+            EXPECT_OK(kl_transpose_axes(&transposed, part, perms[p], 3, cpu(), &err));
+            EXPECT_OK(kl_copy(&dense, transposed, cpu(), &err));
+            EXPECT_OK(kl_reshape(&a, transposed, targets[t], 4, cpu(), &err));
             EXPECT_OK(kl_reshape(&b, dense, targets[t], 4, cpu(), &err));
             void *x = values_of(a), *y = values_of(b);
             assert_memory_equal(x, y, 24 * sizeof(int32_t));
@@ -63,7 +63,7 @@ static void reshape_of_views(void **state) {
             kl_array_release(a);
             kl_array_release(b);
             kl_array_release(dense);
-            kl_array_release(turned);
+            kl_array_release(transposed);
         }
     kl_array_release(part);
     kl_array_release(big);

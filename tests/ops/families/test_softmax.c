@@ -178,7 +178,7 @@ static void equal_values(void **state) {
 
 /* Rows, and columns, whose values differ by much from their neighbours' and from 0, so each needs a
  * scale of its own. The results are near the formula, with the same bits in every variant. */
-static void apart(void **state) {
+static void values_of_different_scale(void **state) {
     enum { MOST = 600, ROWS = 40 };
     static const int lengths[] = {1, 3, 15, 16, 17, 37, MOST};
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};
@@ -244,7 +244,7 @@ static void apart(void **state) {
 
 /* Results so large that non-temporal stores write them have the bits of the parts computed
  * alone. */
-static void beyond_the_caches(void **state) {
+static void larger_than_cache(void **state) {
     enum { ROWS = 8200, WIDTH = 1024, PART = 37 };
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};
     float *v = malloc((size_t)ROWS * WIDTH * sizeof *v);
@@ -297,11 +297,14 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),    cmocka_unit_test(special_rows),
-        cmocka_unit_test(long_rows), cmocka_unit_test(rows),
-        cmocka_unit_test(columns),   cmocka_unit_test(equal_values),
-        cmocka_unit_test(apart),     cmocka_unit_test(beyond_the_caches),
-        cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
+                                       cmocka_unit_test(special_rows),
+                                       cmocka_unit_test(long_rows),
+                                       cmocka_unit_test(rows),
+                                       cmocka_unit_test(columns),
+                                       cmocka_unit_test(equal_values),
+                                       cmocka_unit_test(values_of_different_scale),
+                                       cmocka_unit_test(larger_than_cache),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,7 @@ static void topk(void **state) {
 
 /* n elements with random bits, with few different values if `few` is set. Floats include zeros of
  * both signs, infinities and NaN. */
-static struct kl_array *noise(enum kl_dtype dtype, int n, bool few) {
+static struct kl_array *random_elements(enum kl_dtype dtype, int n, bool few) {
     size_t item = kl_dtype_size(dtype);
     unsigned char *v = malloc((size_t)n * item);
     uint32_t seed = 77;
@@ -120,11 +120,11 @@ enum { N_SIZES = 8 };
 
 /* SORT gives values and ARGSORT gives positions. Both must agree bit for bit, also for equal keys,
  * and the order must be right. */
-static void two_ways(void **state) {
+static void sort_and_argsort_agree(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
-            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *order,
-                            *taken, *less;
+            struct kl_array *a = random_elements((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted,
+                            *order, *taken, *less;
             EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
             EXPECT_OK(kl_argsort_axis(&order, a, 0, cpu(), &err));
             EXPECT_OK(kl_take_axis(&taken, a, order, 0, cpu(), &err));
@@ -163,7 +163,8 @@ static void two_ways(void **state) {
 static void topk_is_the_end_of_sort(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
-            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *top;
+            struct kl_array *a = random_elements((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted,
+                            *top;
             int n = a->t.dims[0], ks[] = {1, 2, 10, 100, 1000, n / 2, n - 1, n, 63, 64, 65};
             size_t item = kl_dtype_size((enum kl_dtype)d);
             EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
@@ -184,7 +185,7 @@ static void topk_is_the_end_of_sort(void **state) {
 }
 
 /* Runs in every variant, since a vector tests many elements at a time. */
-static void the_largest_counts_wherever_it_stands(void **state) {
+static void the_largest_counts_at_every_place(void **state) {
     enum { N = 701, FIRST = 512 }; /* the kernel tests the first 512 one by one */
     for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
         kl_cpu_use_variant(variant);
@@ -260,8 +261,8 @@ static void topk_of_long_rows(void **state) {
 static void partitions(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
-            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *parted,
-                            *order, *taken;
+            struct kl_array *a = random_elements((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted,
+                            *parted, *order, *taken;
             int n = a->t.dims[0], kths[] = {0, n / 3, n - 1, -1, -n};
             size_t item = kl_dtype_size((enum kl_dtype)d);
             EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
@@ -377,9 +378,9 @@ int main(void) {
                                        cmocka_unit_test(zeros_keep_their_order),
                                        cmocka_unit_test(shapes),
                                        cmocka_unit_test(topk),
-                                       cmocka_unit_test(two_ways),
+                                       cmocka_unit_test(sort_and_argsort_agree),
                                        cmocka_unit_test(topk_is_the_end_of_sort),
-                                       cmocka_unit_test(the_largest_counts_wherever_it_stands),
+                                       cmocka_unit_test(the_largest_counts_at_every_place),
                                        cmocka_unit_test(topk_of_long_rows),
                                        cmocka_unit_test(partitions),
                                        cmocka_unit_test(partition_shapes),

@@ -65,7 +65,7 @@ static void nothing_and_no_axes(void **state) {
 
 /* Numbers far from 0 lose nothing, since there are two passes. Sums and means that 16 bits and
  * int32 do not hold are right. */
-static void hard(void **state) {
+static void hard_cases(void **state) {
     struct kl_array *a = F32(SHAPE(4), 1e6f, 1e6f + 1, 1e6f + 2, 1e6f + 3), *h, *out,
                     *i = I32(SHAPE(4), INT32_MAX, INT32_MAX, -5, INT32_MAX),
                     *big = F32(SHAPE(2), 60000, 65504);
@@ -140,7 +140,7 @@ static void logsumexp_of_specials(void **state) {
 /* The largest element of a column rises from row to row, is far from 0, follows only -infinities,
  * or is far larger than the others. Columns have the bits of rows, near the formula, in every float
  * type and variant. The result of a single element is this element. */
-static void logsumexp_that_rises(void **state) {
+static void logsumexp_of_rising_columns(void **state) {
     static const int lengths[] = {1,  7,  8,   9,   31,   32,   33,   47,
                                   48, 49, 100, 512, 1023, 1024, 1025, 3100};
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
@@ -213,7 +213,7 @@ static void logsumexp_that_rises(void **state) {
 
 /* Rows, columns (few and many, and along a middle axis) and strided operands give the same bits,
  * for lengths near the sizes of runs and segments. */
-static void one_tree(void **state) {
+static void one_reduction_tree(void **state) {
     static const int lengths[] = {1,   2,   15,  16,  17,  47,  48,  49,  63,   64,    65,
                                   100, 127, 128, 129, 255, 256, 257, 300, 1024, 65536, 70001};
     static plain_fn *const fns[] = {kl_sum_axis, kl_prod_axis, kl_logsumexp_axis, var_axis,
@@ -397,10 +397,10 @@ static void bad(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values),
                                        cmocka_unit_test(nothing_and_no_axes),
-                                       cmocka_unit_test(hard),
+                                       cmocka_unit_test(hard_cases),
                                        cmocka_unit_test(logsumexp_of_specials),
-                                       cmocka_unit_test(logsumexp_that_rises),
-                                       cmocka_unit_test(one_tree),
+                                       cmocka_unit_test(logsumexp_of_rising_columns),
+                                       cmocka_unit_test(one_reduction_tree),
                                        cmocka_unit_test(long_ones),
                                        cmocka_unit_test(gradients),
                                        cmocka_unit_test(shares),

@@ -115,7 +115,7 @@ static void every_dtype(void **state) {
 }
 
 static void view(void **state) {
-    struct kl_array *a = count_up(SHAPE(2, 4)), *s = scalar_of(KL_I32, 1), *part, *out, *odd,
+    struct kl_array *a = count_up(SHAPE(2, 4)), *s = scalar_of(KL_I32, 1), *part, *out, *misaligned,
                     *e = count_up(SHAPE(3, 0)), *empty_rows = count_up(SHAPE(0, 3));
     EXPECT_OK(kl_view(&out, a, KL_I64, cpu(), &err));
     assert_true(shares(out, a));
@@ -163,14 +163,14 @@ static void view(void **state) {
     /* Memory of the user that is not aligned to int64. */
     static _Alignas(8) unsigned char memory[24];
     for (int i = 0; i < 24; i++) memory[i] = (unsigned char)i;
-    EXPECT_OK(kl_array_new_user(&odd, memory + 1, KL_U8, SHAPE(16), NULL, NULL, &err));
-    EXPECT_OK(kl_view(&out, odd, KL_U64, cpu(), &err));
-    assert_false(shares(out, odd));
+    EXPECT_OK(kl_array_new_user(&misaligned, memory + 1, KL_U8, SHAPE(16), NULL, NULL, &err));
+    EXPECT_OK(kl_view(&out, misaligned, KL_U64, cpu(), &err));
+    assert_false(shares(out, misaligned));
     uint64_t *w = values_of(out);
     assert_memory_equal(w, memory + 1, 16);
     free(w);
     kl_array_release(out);
-    kl_array_release(odd);
+    kl_array_release(misaligned);
     struct kl_array *all[] = {a, s, e, empty_rows};
     for (int i = 0; i < 4; i++) kl_array_release(all[i]);
 }

@@ -10,7 +10,7 @@ static void values(void **state) {
 }
 
 /* Arguments at which the textbook formulas overflow, cancel, or lose small numbers. */
-static void hard(void **state) {
+static void hard_cases(void **state) {
     struct kl_array *x = F32(SHAPE(4), -100, 100, -88, -103), *out;
     EXPECT_OK(kl_sigmoid(&out, x, cpu(), &err));
     float *v = values_of(out);
@@ -138,7 +138,7 @@ static void gradients_at_corners(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),    cmocka_unit_test(hard),
+        cmocka_unit_test(values),    cmocka_unit_test(hard_cases),
         cmocka_unit_test(shapes),    cmocka_unit_test(large),
         cmocka_unit_test(promotion), cmocka_unit_test(gradients_at_corners)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,8 +111,9 @@ static void many_updates(void **state) {
 
 /* Two index arrays, updates that are not row-major, and slices that overlap each other. */
 static void all_layouts(void **state) {
-    static const int dims[] = {ROWS, COLS}, turned[] = {2, 3, 60, 50};
-    struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 4, turned), *v,
+    static const int dims[] = {ROWS, COLS}, transposed[] = {2, 3, 60, 50};
+    struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 4, transposed),
+                    *v,
                     *i[2] = {random_indices(2, (int[]){50, 60}, ROWS - 2),
                              random_indices(2, (int[]){50, 60}, COLS - 1)},
                     *at[2], *want, *got, *size;
@@ -166,7 +167,7 @@ static void launches_of(int64_t most) {
 static const struct shape {
     const char *what;
     int n_index, axes[3], extents[3];
-    bool turned;
+    bool transposed;
 } slices[] = {
     {"flat slices", 1, {0}, {1, 30, 24}, false},
     {"rows, two indices", 2, {0, 1}, {1, 1, 24}, false},
@@ -185,11 +186,11 @@ static const struct shape {
 enum { N_SLICES = sizeof slices / sizeof *slices, PLACED = 700 };
 
 static void check_slices(const struct shape *c, int mode, enum kl_dtype t, int64_t most) {
-    static const int dims[] = {20, 30, 24}, turned[] = {24, 30, 20}, n = PLACED;
+    static const int dims[] = {20, 30, 24}, transposed[] = {24, 30, 20}, n = PLACED;
     int shape[] = {PLACED, c->extents[0], c->extents[1], c->extents[2]}, lead = c->n_index ? 0 : 1;
-    struct kl_array *a = random_array(t, 3, c->turned ? turned : dims),
+    struct kl_array *a = random_array(t, 3, c->transposed ? transposed : dims),
                     *u = random_array(t, 4 - lead, shape + lead), *i[3], *want, *got;
-    if (c->turned) {
+    if (c->transposed) {
         struct kl_array *x = a;
         OK(kl_transpose(&a, x, cpu_stream, &err));
         kl_array_release(x);

@@ -117,9 +117,9 @@ static struct kl_array *leaf_of(struct graph *g, int i, uint32_t *seed) {
     static const int row[] = {1};
     enum kl_dtype t = (enum kl_dtype)(next_random(seed) % KL_N_DTYPES);
     g->node[i] = (struct node){.kind = LEAF, .dtype = t};
-    if (i == 0) return odd_bits(t, 1, row, next_random(seed));
-    if (i == 1) return odd_bits(t, 1, g->dims + g->n_dims - 1, next_random(seed));
-    struct kl_array *a = odd_bits(t, g->n_dims, g->dims, next_random(seed));
+    if (i == 0) return special_bits(t, 1, row, next_random(seed));
+    if (i == 1) return special_bits(t, 1, g->dims + g->n_dims - 1, next_random(seed));
+    struct kl_array *a = special_bits(t, g->n_dims, g->dims, next_random(seed));
     return i == 2 ? strided(a) : a;
 }
 

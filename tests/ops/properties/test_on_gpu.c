@@ -96,12 +96,12 @@ static struct kl_array *random_array(enum kl_dtype t, int ndim, const int *dims)
 /* An array with layout 0: row-major; 1: transposed; 2: broadcast along the first axis; 3: every
  * second element, reversed. */
 static struct kl_array *laid_out(enum kl_dtype t, int layout, int rows, int cols) {
-    int dims[2] = {rows, cols}, turned[2] = {cols, rows}, one[2] = {1, cols},
+    int dims[2] = {rows, cols}, transposed[2] = {cols, rows}, one[2] = {1, cols},
         twice[2] = {rows, 2 * cols};
     struct kl_array *x, *y;
     if (layout == 0) return random_array(t, 2, dims);
     if (layout == 1) {
-        x = random_array(t, 2, turned);
+        x = random_array(t, 2, transposed);
         OK(kl_transpose(&y, x, cpu_stream, &err));
     } else if (layout == 2) {
         x = random_array(t, 2, one);
@@ -538,8 +538,8 @@ static void fused_chains(void **state) {
 /* In large arrays each work-item computes several elements. The elements behind the last whole
  * group are computed one by one. */
 static void large_arrays(void **state) {
-    for (int odd = 0; odd < 2; odd++) {
-        int n = (1 << 22) + (1 << 20) + (odd ? 7 : 0), rows = 40000, cols = 128,
+    for (int with_tail = 0; with_tail < 2; with_tail++) {
+        int n = (1 << 22) + (1 << 20) + (with_tail ? 7 : 0), rows = 40000, cols = 128,
             dims[2] = {rows, cols};
         struct kl_array *x, *y, *a[3], *b[3];
         OK(kl_arange(&x, 0, n, 1, KL_F32, cpu_stream, &err));
@@ -557,13 +557,13 @@ static void large_arrays(void **state) {
         kl_array_release(x);
         kl_array_release(y);
         struct kl_array *from = random_array(KL_F32, 2, dims), *at, *u, *r[4];
-        int many = 40000 + odd, shape[3] = {many, 1, cols};
+        int many = 40000 + with_tail, shape[3] = {many, 1, cols};
         at = indices(KL_I32, 1, &many, rows, false);
         OK(kl_take_axis(&r[0], from, at, 0, cpu_stream, &err));
         OK(kl_take_axis(&r[1], from, at, 0, gpu_stream, &err));
         kl_array_release(at);
         same(r[0], r[1], 0, 0, "large gather");
-        many = rows - odd;
+        many = rows - with_tail;
         shape[0] = many;
         u = random_array(KL_F32, 3, shape);
         /* 7 and 40,000 have no common divisor, so no index occurs twice. */
@@ -748,13 +748,13 @@ static void products(void **state) {
      * transposed. */
     for (int t = 0; t < 5; t++)
         for (int way = 0; way < 4; way++) {
-            int n = way & 1 ? 6 : 1, turned = way >> 1;
-            int xd[] = {6, 40, 72}, yd[] = {n, turned ? 50 : 72, turned ? 72 : 50};
+            int n = way & 1 ? 6 : 1, transposed = way >> 1;
+            int xd[] = {6, 40, 72}, yd[] = {n, transposed ? 50 : 72, transposed ? 72 : 50};
             struct kl_array *x = plain(types[t], 0, 6 * 40, 72), *x3,
                             *y = plain(types[t], 0, n * yd[1], yd[2]), *y3, *y4, *a, *b;
             OK(kl_reshape(&x3, x, xd, 3, cpu_stream, &err));
             OK(kl_reshape(&y3, y, yd, 3, cpu_stream, &err));
-            OK(kl_swapaxes(&y4, y3, 1, turned ? 2 : 1, cpu_stream, &err));
+            OK(kl_swapaxes(&y4, y3, 1, transposed ? 2 : 1, cpu_stream, &err));
             OK(kl_matmul(&a, x3, y4, cpu_stream, &err));
             OK(kl_matmul(&b, x3, y4, gpu_stream, &err));
             same(a, b, 8, 72, "batches of matmul");

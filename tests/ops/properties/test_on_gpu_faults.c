@@ -225,16 +225,16 @@ enum { FOLLOWED = 200, PICKED = 33 };
 
 /* Computes data[rows[pick]]: the gather of rows on one stream, the user's kernel on the other. */
 static struct kl_array *follow(const struct kl_kernel *k, const int *pick, struct kl_array *rows,
-                               struct kl_array *data, struct kl_array *runs, bool turned,
+                               struct kl_array *data, struct kl_array *runs, bool swapped,
                                struct kl_array **gathered) {
     const int dims[] = {PICKED};
     const struct kl_out_spec spec = {KL_I32, 1, dims};
     const struct kl_kernel_use use = {
         .outs = &spec, .n_outs = 1, .grid = {PICKED, 1, 1}, .group = {16, 1, 1}};
     struct kl_array *i = ints(pick, PICKED), *y = NULL;
-    OK(kl_take(gathered, rows, i, turned ? other : stream, &err));
+    OK(kl_take(gathered, rows, i, swapped ? other : stream, &err));
     struct kl_array *in[] = {*gathered, data, runs};
-    OK(kl_kernel_apply(&y, k, &use, in, 3, turned ? stream : other, &err));
+    OK(kl_kernel_apply(&y, k, &use, in, 3, swapped ? stream : other, &err));
     kl_array_release(i);
     return y;
 }

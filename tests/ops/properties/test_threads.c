@@ -14,9 +14,9 @@ static void by_pool(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
 static void backwards(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
     while (n > 0) chunk(arg, --n);
 }
-static kl_parallel_fn *const ways[] = {by_pool, NULL, backwards};
-static const char *const way_names[] = {"several threads", "one thread", "the last share first"};
-enum { N_WAYS = sizeof ways / sizeof *ways };
+static kl_parallel_fn *const loops[] = {by_pool, NULL, backwards};
+static const char *const loop_names[] = {"several threads", "one thread", "the last share first"};
+enum { N_LOOPS = sizeof loops / sizeof *loops };
 
 typedef int build_fn(struct kl_array **out, struct kl_array *const *in, int which,
                      struct kl_error **err);
@@ -28,7 +28,7 @@ static int n_compared;
 static void compare(const char *name, build_fn *build, int which, struct kl_array *const *in) {
     if (!kl_test_takes("cpu", 6)) return;
     void *first = NULL;
-    for (int way = 0; way < N_WAYS; way++) {
+    for (int way = 0; way < N_LOOPS; way++) {
         struct kl_array *out = NULL;
         struct kl_error *why = NULL;
         int rc = build(&out, in, which, &why);
@@ -37,7 +37,7 @@ static void compare(const char *name, build_fn *build, int which, struct kl_arra
             kl_error_release(why);
             break;
         }
-        kl_cpu_backend(ways[way]);
+        kl_cpu_backend(loops[way]);
         EXPECT_OK(kl_eval(&out, 1, &err));
         kl_cpu_backend(kl_pool_parallel);
         void *got = values_of(out);
@@ -47,8 +47,8 @@ static void compare(const char *name, build_fn *build, int which, struct kl_arra
         for (int64_t i = 0; differs && i < out->t.size; i++)
             if (!same_element((enum kl_dtype)out->t.dtype, first, got, i))
                 fail_msg("%s of %s: element %lld differs between %s and %s", name,
-                         kl_dtype_name((enum kl_dtype)in[0]->t.dtype), (long long)i, way_names[0],
-                         way_names[way]);
+                         kl_dtype_name((enum kl_dtype)in[0]->t.dtype), (long long)i, loop_names[0],
+                         loop_names[way]);
         if (first)
             free(got);
         else
@@ -75,14 +75,14 @@ static void elementwise(void **state) {
     static const int dims[] = {3, 23003};
     int64_t before = n_shared;
     for (int d = 0; d < KL_N_DTYPES; d++) {
-        struct kl_array *x = odd_bits((enum kl_dtype)d, 2, dims, 3);
-        struct kl_array *y = strided(odd_bits((enum kl_dtype)d, 2, dims, 5));
+        struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims, 3);
+        struct kl_array *y = strided(special_bits((enum kl_dtype)d, 2, dims, 5));
         EXPECT_OK(kl_eval(&y, 1, &err));
-        struct kl_array *const dense[] = {x, x}, *const turned[] = {x, y};
+        struct kl_array *const dense[] = {x, x}, *const transposed[] = {x, y};
         for (int k = 0; k < N_OPERATIONS; k++) {
             compare(operation_name(k), elementwise_of, k, dense);
             if (k >= N_UNARY && k < N_UNARY + N_BINARY)
-                compare(operation_name(k), elementwise_of, k, turned);
+                compare(operation_name(k), elementwise_of, k, transposed);
         }
         kl_array_release(x);
         kl_array_release(y);
@@ -102,7 +102,7 @@ static void reduced(void **state) {
     int64_t before = n_shared;
     for (int shape = 0; shape < 3; shape++)
         for (int d = 0; d < KL_N_DTYPES; d++) {
-            struct kl_array *x = odd_bits((enum kl_dtype)d, 2, dims[shape], 9);
+            struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims[shape], 9);
             for (int k = 0; k < (int)(sizeof reductions / sizeof *reductions); k++)
                 for (int axis = 0; axis < 2; axis++) {
                     if (dims[shape][1] < 40 && reductions[k].build == rope_axis) continue;
@@ -216,7 +216,7 @@ static void indices(void **state) {
                 seed = seed * 1664525u + 1013904223u;
                 at[i] = (int32_t)((uint64_t)seed * (unsigned)n >> 32) - (i % 3 == 0 ? n : 0);
             }
-            struct kl_array *in[] = {odd_bits((enum kl_dtype)d, 2, shapes[shape], 21),
+            struct kl_array *in[] = {special_bits((enum kl_dtype)d, 2, shapes[shape], 21),
                                      array_of(KL_I32, 1, &m, at)};
             free(at);
             static const char *const names[] = {

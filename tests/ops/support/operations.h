@@ -125,8 +125,8 @@ static const struct {
 };
 
 /* Random bits and special values; half of the floats have a moderate size. */
-static inline struct kl_array *odd_bits(enum kl_dtype dtype, int ndim, const int *dims,
-                                        uint32_t seed) {
+static inline struct kl_array *special_bits(enum kl_dtype dtype, int ndim, const int *dims,
+                                            uint32_t seed) {
     static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 3.4e38f, 88.7f, -104.0f};
     int64_t n;
     assert_true(kl_shape_size(ndim, dims, kl_dtype_size(dtype), &n));

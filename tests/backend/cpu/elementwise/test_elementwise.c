@@ -105,7 +105,7 @@ static void chunks(void **state) {
 /* Results that are larger than the cache, of a transposed operand. The cases have rows that are
  * whole cache lines and rows that are not, sides that are no multiple of the tile's side, results
  * that begin inside of a cache line, and elements of every size. */
-static void large_turned(void **state) {
+static void large_transposed(void **state) {
     static const struct {
         enum kl_dtype dtype;
         int rows, cols, shift; /* shift: number of elements before the result */
@@ -168,7 +168,7 @@ static void no_kernel(void **state) {
 
 /* A kernel reads transposed operands in square tiles, and in strips at the edges. Every element of
  * the operand is read once, and goes to its own place. */
-static void turned(void **state) {
+static void transposed(void **state) {
     enum { A = 3, ROWS_3 = 16 * 7 + 5, COLS_3 = 16 * 9 + 11, N_3 = A * ROWS_3 * COLS_3 };
     float *x = malloc(N_3 * sizeof *x), *y = malloc(N_3 * sizeof *y),
           *out = malloc(N_3 * sizeof *out);
@@ -211,7 +211,7 @@ static void turned(void **state) {
 
 /* Elements of every size, with sides close to those of tiles and tasks, and a broadcast operand, in
  * every variant. The value of an element is its own position, modulo the range of its type. */
-static void turned_sizes(void **state) {
+static void transposed_sizes(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_U32, KL_U64};
     static const int sides[] = {32, 33, 47, 48, 127, 128, 129, 161};
     enum { MOST = 161 * 161 * 16, N_SIDES = sizeof sides / sizeof *sides };
@@ -255,10 +255,11 @@ static void turned_sizes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),      cmocka_unit_test(exchanged),
-                                       cmocka_unit_test(in_place),     cmocka_unit_test(chunks),
-                                       cmocka_unit_test(large_turned), cmocka_unit_test(turned),
-                                       cmocka_unit_test(turned_sizes), cmocka_unit_test(empty),
-                                       cmocka_unit_test(no_kernel)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layouts),          cmocka_unit_test(exchanged),
+        cmocka_unit_test(in_place),         cmocka_unit_test(chunks),
+        cmocka_unit_test(large_transposed), cmocka_unit_test(transposed),
+        cmocka_unit_test(transposed_sizes), cmocka_unit_test(empty),
+        cmocka_unit_test(no_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void duplicates(void **state) {
 
 /* ---- many positions: by buckets ---- */
 static uint32_t seed = 5;
-static uint32_t noise(void) {
+static uint32_t next_random(void) {
     seed = seed * 1664525 + 1013904223;
     return seed >> 8;
 }
@@ -67,7 +67,7 @@ static uint32_t noise(void) {
 /* Fills with numbers whose sum depends on the order of addition. */
 static void fill(void *data, enum kl_dtype dtype, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
-        float f = ((float)noise() - 8e6f) / (float)(1 + noise() % 100000);
+        float f = ((float)next_random() - 8e6f) / (float)(1 + next_random() % 100000);
         uint16_t half = kl_f32_to_f16(f), brain = kl_f32_to_bf16(f);
         switch (dtype) {
         case KL_F16: ((uint16_t *)data)[i] = half; break;
@@ -78,10 +78,10 @@ static void fill(void *data, enum kl_dtype dtype, int64_t n) {
             ((float *)data)[2 * i] = f;
             ((float *)data)[2 * i + 1] = 1 / f;
             break;
-        case KL_BOOL: ((uint8_t *)data)[i] = noise() & 1; break;
+        case KL_BOOL: ((uint8_t *)data)[i] = next_random() & 1; break;
         default:
             for (size_t b = 0; b < kl_dtype_size(dtype); b++)
-                ((uint8_t *)data)[(size_t)i * kl_dtype_size(dtype) + b] = (uint8_t)noise();
+                ((uint8_t *)data)[(size_t)i * kl_dtype_size(dtype) + b] = (uint8_t)next_random();
         }
     }
 }
@@ -119,8 +119,9 @@ static bool same(const void *x, const void *y, enum kl_dtype dtype, int64_t n) {
 
 /* Runs the whole scatter at once, and again in launches of a few positions each. Both give the same
  * bits and report the same wrong index, in every variant. */
-static void both_ways(enum kl_op_id op, const void *params, struct operand *base, int n_in,
-                      struct operand *const *in, int64_t positions, bool in_place, int64_t fault) {
+static void whole_and_in_parts(enum kl_op_id op, const void *params, struct operand *base, int n_in,
+                               struct operand *const *in, int64_t positions, bool in_place,
+                               int64_t fault) {
     enum { FEW = 400 };
     size_t bytes = (size_t)base->arg.size * kl_dtype_size(base->arg.dtype);
     char *want = malloc(bytes), *got = malloc(bytes);
@@ -184,7 +185,8 @@ static void by_buckets(void **state) {
                 if (n == 0) continue; /* scatters of fewer bytes do not use buckets */
                 fill(base, (enum kl_dtype)d, (int64_t)rows * width);
                 fill(up, (enum kl_dtype)d, (int64_t)n * width);
-                for (int k = 0; k < n; k++) i[k] = (int32_t)(noise() % (uint32_t)(2 * rows)) - rows;
+                for (int k = 0; k < n; k++)
+                    i[k] = (int32_t)(next_random() % (uint32_t)(2 * rows)) - rows;
                 if (cases[c].bad >= 0) {
                     i[cases[c].bad] = rows;
                     i[n - 1] = INT32_MIN;
@@ -192,8 +194,8 @@ static void by_buckets(void **state) {
                 dense(&x, base, (enum kl_dtype)d, DIMS(rows, width));
                 dense(&u, up, (enum kl_dtype)d, DIMS(n, 1, width));
                 dense(&y, i, KL_I32, DIMS(n));
-                both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y), n, cases[c].in_place,
-                          cases[c].bad >= 0 ? cases[c].bad : KL_NO_FAULT);
+                whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y), n, cases[c].in_place,
+                                   cases[c].bad >= 0 ? cases[c].bad : KL_NO_FAULT);
             }
     free(base);
     free(up);
@@ -215,13 +217,13 @@ static void chunks(void **state) {
             struct operand x, u, y;
             fill(base, dtype, (int64_t)ROWS * width);
             fill(up, dtype, (int64_t)N * width);
-            for (int k = 0; k < N; k++) i[k] = ROWS - 1 - (int32_t)(noise() % 50);
-            for (int k = 0; k < few[c]; k++) i[k * 30] = (int32_t)(noise() % 10);
+            for (int k = 0; k < N; k++) i[k] = ROWS - 1 - (int32_t)(next_random() % 50);
+            for (int k = 0; k < few[c]; k++) i[k * 30] = (int32_t)(next_random() % 10);
             dense(&x, base, dtype, DIMS(ROWS, width));
             dense(&u, up, dtype, DIMS(N, 1, width));
             dense(&y, i, KL_I32, DIMS(N));
-            both_ways(KL_OP_SCATTER, which & 2 ? &add : &assign, &x, IN(&u, &y), N, false,
-                      KL_NO_FAULT);
+            whole_and_in_parts(KL_OP_SCATTER, which & 2 ? &add : &assign, &x, IN(&u, &y), N, false,
+                               KL_NO_FAULT);
         }
     free(base);
     free(up);
@@ -244,17 +246,17 @@ static void bucket_layouts(void **state) {
             int n_axes, axes[2];
         } p = {(enum kl_scatter_mode)mode, 2, {0, 1}};
         for (int e = 0; e < N; e++) {
-            i[e] = (int32_t)(noise() % (2 * ROWS)) - ROWS;
-            k[e] = (int32_t)(noise() % (2 * COLUMNS)) - COLUMNS;
+            i[e] = (int32_t)(next_random() % (2 * ROWS)) - ROWS;
+            k[e] = (int32_t)(next_random() % (2 * COLUMNS)) - COLUMNS;
         }
         dense(&y, i, KL_I32, DIMS(N));
         dense(&z, k, KL_I32, DIMS(N));
         dense(&x, base, KL_F32, DIMS(ROWS, COLUMNS));
         dense(&u, up, KL_F32, DIMS(N, 1, 1));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
         k[7000] = COLUMNS;
         i[31] = -ROWS - 1;
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, 31);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, 31);
         i[31] = 0;
         /* The positions have two axes. The updates and the base are transposed. */
         strided_operand(&u, up, KL_F32, DIMS(200, 200, 1, 1), STRIDES(1, 200, 1, 1));
@@ -262,7 +264,7 @@ static void bucket_layouts(void **state) {
         strided_operand(&z, k, KL_I32, DIMS(200, 200), STRIDES(0, 1));
         strided_operand(&x, base, KL_F32, DIMS(ROWS, COLUMNS), STRIDES(1, ROWS));
         k[7000] = 0;
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
         dense(&x, base, KL_F32, DIMS(ROWS, COLUMNS));
         dense(&y, i, KL_I32, DIMS(N));
         dense(&z, k, KL_I32, DIMS(N));
@@ -270,15 +272,15 @@ static void bucket_layouts(void **state) {
         /* Slices that are shorter than a row; then slices that are columns; then transposed
          * slices. */
         dense(&u, up, KL_F32, DIMS(N, 1, 7));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, true, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, true, KL_NO_FAULT);
         p.axes[0] = 1;
         dense(&u, up, KL_F32, DIMS(N, 16, 1));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
         strided_operand(&u, up, KL_F32, DIMS(N, 16, 1), STRIDES(1, N, 1));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
         /* One update is broadcast to all positions. */
         strided_operand(&u, up, KL_F32, DIMS(N, 1, 1), STRIDES(0, 0, 0));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
         static const enum kl_dtype types[] = {KL_U8,  KL_U16, KL_U32, KL_U64,     KL_I8,
                                               KL_I16, KL_I32, KL_I64, KL_N_DTYPES};
         p.axes[0] = 0;
@@ -286,7 +288,7 @@ static void bucket_layouts(void **state) {
         for (int t = 0; types[t] != KL_N_DTYPES; t++) {
             bool is_signed = types[t] >= KL_I8;
             for (int e = 0; e < N; e++) {
-                int v = (int)(noise() % 127) - (is_signed ? 63 : 0);
+                int v = (int)(next_random() % 127) - (is_signed ? 63 : 0);
                 switch (kl_dtype_size(types[t])) {
                 case 1: ((int8_t *)wide)[e] = (int8_t)v; break;
                 case 2: ((int16_t *)wide)[e] = (int16_t)v; break;
@@ -295,20 +297,20 @@ static void bucket_layouts(void **state) {
                 }
             }
             dense(&y, wide, types[t], DIMS(N));
-            both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, false, KL_NO_FAULT);
+            whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, false, KL_NO_FAULT);
             /* As uint64 this is the largest number, not index -1. */
             if (types[t] == KL_U64) wide[9] = -1;
             if (types[t] == KL_I64) wide[9] = INT64_C(1) << 32;
             if (kl_dtype_size(types[t]) == 8)
-                both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, false, 9);
+                whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, false, 9);
         }
         struct kl_scatter_axis_params axis = {(enum kl_scatter_mode)mode, 0};
         dense(&u, up, KL_F32, DIMS(200, COLUMNS));
         dense(&y, i, KL_I32, DIMS(200, COLUMNS));
-        both_ways(KL_OP_SCATTER_AXIS, &axis, &x, IN(&u, &y), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER_AXIS, &axis, &x, IN(&u, &y), N, false, KL_NO_FAULT);
         axis.axis = 1;
         dense(&y, k, KL_I32, DIMS(200, COLUMNS));
-        both_ways(KL_OP_SCATTER_AXIS, &axis, &x, IN(&u, &y), N, true, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER_AXIS, &axis, &x, IN(&u, &y), N, true, KL_NO_FAULT);
     }
     free(base);
     free(up);
@@ -326,7 +328,7 @@ static void overlapping(void **state) {
     struct operand x, u, y, z;
     fill(up, KL_F32, N * 2);
     for (int k = 0; k < N; k++) {
-        i[k] = (int32_t)(noise() % (ROWS - 1));
+        i[k] = (int32_t)(next_random() % (ROWS - 1));
         memcpy(want + i[k], up + 2 * k, 8);
     }
     dense(&x, base, KL_F32, DIMS(ROWS));

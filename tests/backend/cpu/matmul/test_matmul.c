@@ -38,30 +38,30 @@ static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) 
     char *a = malloc((size_t)m * k * item), *b = malloc((size_t)k * n * item);
     char *first = malloc((size_t)m * n * item), *c = malloc((size_t)m * n * item);
     enum { WAYS = 4 };
-    char *a_lies[WAYS], *b_lies[WAYS];
+    char *a_layouts[WAYS], *b_layouts[WAYS];
     int64_t a_strides[WAYS][2] = {{k, 1}, {1, m}, {2 * k, 2}, {k + 1, 1}};
     int64_t b_strides[WAYS][2] = {{n, 1}, {1, k}, {2 * n, 2}, {n + 3, 1}};
     fill(a, dtype, (int64_t)m * k, 1);
     fill(b, dtype, (int64_t)k * n, 2);
     for (int w = 0; w < WAYS; w++) {
-        a_lies[w] = calloc((size_t)m * (k + 1) * 2, (size_t)item);
+        a_layouts[w] = calloc((size_t)m * (k + 1) * 2, (size_t)item);
         size_t b_bytes = ((size_t)k * (n + 3) * 2 * item + 63) / 64 * 64;
         /* Aligned as the memory of arrays is. */
-        b_lies[w] = memset(aligned_alloc(64, b_bytes), 0, b_bytes);
+        b_layouts[w] = memset(aligned_alloc(64, b_bytes), 0, b_bytes);
         for (int64_t i = 0; i < m; i++)
             for (int64_t e = 0; e < k; e++)
-                memcpy(a_lies[w] + (i * a_strides[w][0] + e * a_strides[w][1]) * item,
+                memcpy(a_layouts[w] + (i * a_strides[w][0] + e * a_strides[w][1]) * item,
                        a + (i * k + e) * item, (size_t)item);
         for (int64_t e = 0; e < k; e++)
             for (int64_t j = 0; j < n; j++)
-                memcpy(b_lies[w] + (e * b_strides[w][0] + j * b_strides[w][1]) * item,
+                memcpy(b_layouts[w] + (e * b_strides[w][0] + j * b_strides[w][1]) * item,
                        b + (e * n + j) * item, (size_t)item);
     }
     n_shared = 0;
     for (int way = 0; way < WAYS * WAYS; way++) {
         struct operand x, y, z;
-        strided_operand(&x, a_lies[way % WAYS], dtype, DIMS(m, k), a_strides[way % WAYS]);
-        strided_operand(&y, b_lies[way / WAYS], dtype, DIMS(k, n), b_strides[way / WAYS]);
+        strided_operand(&x, a_layouts[way % WAYS], dtype, DIMS(m, k), a_strides[way % WAYS]);
+        strided_operand(&y, b_layouts[way / WAYS], dtype, DIMS(k, n), b_strides[way / WAYS]);
         memset(way ? c : first, 0xAB, (size_t)m * n * item);
         dense(&z, way ? c : first, dtype, DIMS(m, n));
         RUN(KL_OP_MATMUL, NULL, &z, IN(&x, &y), way > 0);
@@ -83,8 +83,8 @@ static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) 
                          got, (int)i, (int)j, want);
         }
     for (int w = 0; w < WAYS; w++) {
-        free(a_lies[w]);
-        free(b_lies[w]);
+        free(a_layouts[w]);
+        free(b_layouts[w]);
     }
     free(a);
     free(b);
@@ -96,7 +96,7 @@ static const enum kl_dtype types[] = {KL_F32, KL_F64, KL_F16, KL_BF16, KL_C64};
 #define EACH_TYPE(t) \
     for (const enum kl_dtype *t = types; t < types + sizeof types / sizeof *types; t++)
 
-static void blocks(void **state) {
+static void sizes_near_tiles(void **state) {
     EACH_TYPE(t) {
         product(*t, 9, 3, 33, false);
         product(*t, 28, 64, 64, false);
@@ -123,7 +123,7 @@ static void blocks(void **state) {
  * lines are read in place, also with gaps between rows when there are few rows of the result.
  * Matrix b is packed where it is too large, where its rows are 4 KB apart, or where its last panel
  * is partial. */
-static void b_where_it_lies(void **state) {
+static void b_read_in_place(void **state) {
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
         for (int t = 0; t < 2; t++) {
@@ -179,7 +179,7 @@ static void batches(void **state) {
 
 /* Matrix b is larger than the part that is packed at a time, along k and in columns. The numbers
  * are whole, so the sums are exact. */
-static void rounds(void **state) {
+static void b_packed_in_parts(void **state) {
     enum { M = 115, K = 4100, N = 2080 };
     float *a = malloc(sizeof(float[M]) * K), *b = malloc(sizeof(float[K]) * N),
           *c = malloc(sizeof(float[M]) * N);
@@ -251,7 +251,7 @@ static void put(void *to, enum kl_dtype dtype, int64_t i, float x) {
 /* The products that tile registers compute: parts of the rows of a, then parts of the columns of b;
  * and an extent k so long that nothing is packed for all tasks. The numbers are whole, so the sums
  * are exact until they are rounded. */
-static void rounds_of_tiles(void **state) {
+static void packed_in_parts_amx(void **state) {
     static const int sizes[][3] = {{1100, 8200, 300}, {300, 8200, 1100}, {300, 33000, 130}};
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F16, KL_F32};
     for (int t = 0; t < 3; t++)
@@ -369,7 +369,7 @@ static void single_products(void **state) {
 /* Tile registers cannot compute matrices with these elements, since they cannot be split into
  * bfloat16 parts. A product of a batch that has such an element is computed by vectors, with the
  * bits of vectors. The other products have the bits that they have alone. */
-static void refused(void **state) {
+static void elements_that_cannot_be_split(void **state) {
     int wide = kl_cpu_variant();
     if (wide == 0 || !kl_cpu_uses_amx()) {
         print_message("no tile registers here\n");
@@ -389,15 +389,16 @@ static void refused(void **state) {
                  {KL_F32, 2, 130, 33000, 130, 1, 0x1.fffffep127f}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum kl_dtype dtype = cases[i].dtype;
-        int n = cases[i].batches, m = cases[i].m, k = cases[i].k, cols = cases[i].n, odd = n / 2;
+        int n = cases[i].batches, m = cases[i].m, k = cases[i].k, cols = cases[i].n,
+            special = n / 2;
         int64_t item = (int64_t)kl_dtype_size(dtype), a_size = (int64_t)m * k,
                 b_size = (int64_t)k * cols, c_size = (int64_t)m * cols;
         char *a = malloc((size_t)(n * a_size * item)), *b = malloc((size_t)(n * b_size * item));
         char *c = malloc((size_t)(n * c_size * item)), *alone = malloc((size_t)(c_size * item));
         some_floats(a, dtype, n * a_size, 5);
         some_floats(b, dtype, n * b_size, 6);
-        put(a, dtype, odd * a_size + a_size - 1, cases[i].in_a);
-        put(b, dtype, odd * b_size + b_size - 1, cases[i].in_b);
+        put(a, dtype, special * a_size + a_size - 1, cases[i].in_a);
+        put(b, dtype, special * b_size + b_size - 1, cases[i].in_b);
         struct operand x, y, z;
         dense(&x, a, dtype, DIMS(n, m, k));
         dense(&y, b, dtype, DIMS(n, k, cols));
@@ -406,7 +407,7 @@ static void refused(void **state) {
         /* Compared are: the special product computed by vectors, another product computed as usual,
          * and that other product computed by vectors, which must differ. */
         for (int way = 0; way < 3; way++) {
-            int l = way == 0 ? odd : 0;
+            int l = way == 0 ? special : 0;
             if (way == 2 && cases[i].in_a == 1) continue;
             kl_cpu_use_variant(way == 1 ? wide : wide - 1);
             dense(&x, a + l * a_size * item, dtype, DIMS(m, k));
@@ -427,7 +428,7 @@ static void refused(void **state) {
 
 /* The bits are the same with few tile registers in use and with many, and with the left operand
  * read in place and packed. */
-static void ways_of_tiles(void **state) {
+static void few_and_many_tile_registers(void **state) {
     int wide = kl_cpu_variant();
     if (wide == 0 || !kl_cpu_uses_amx()) {
         print_message("no tile registers here\n");
@@ -531,12 +532,17 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),          cmocka_unit_test(b_where_it_lies),
-        cmocka_unit_test(few_rows),        cmocka_unit_test(batches),
-        cmocka_unit_test(rounds),          cmocka_unit_test(rounds_of_tiles),
-        cmocka_unit_test(single_products), cmocka_unit_test(refused),
-        cmocka_unit_test(ways_of_tiles),   cmocka_unit_test(nothing_to_add),
-        cmocka_unit_test(no_memory),       cmocka_unit_test(a_row_without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_near_tiles),
+                                       cmocka_unit_test(b_read_in_place),
+                                       cmocka_unit_test(few_rows),
+                                       cmocka_unit_test(batches),
+                                       cmocka_unit_test(b_packed_in_parts),
+                                       cmocka_unit_test(packed_in_parts_amx),
+                                       cmocka_unit_test(single_products),
+                                       cmocka_unit_test(elements_that_cannot_be_split),
+                                       cmocka_unit_test(few_and_many_tile_registers),
+                                       cmocka_unit_test(nothing_to_add),
+                                       cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(a_row_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,10 +152,10 @@ static void scans(void **state) {
         int64_t all = (way == 2 ? 2 : 1) * (int64_t)n * m;
         uint32_t seed = (uint32_t)k;
         for (int64_t i = 0; i < all; i++) {
-            static const float odd[] = {-0.0f, INFINITY, -INFINITY, NAN};
+            static const float specials[] = {-0.0f, INFINITY, -INFINITY, NAN};
             seed = seed * 1664525 + 1013904223;
             float f = (float)(int32_t)seed * 0x1p-34f;
-            if (special) f = i < all / 4 || seed >> 22 ? -0.0f : odd[seed >> 20 & 3];
+            if (special) f = i < all / 4 || seed >> 22 ? -0.0f : specials[seed >> 20 & 3];
             uint16_t h = dtype == KL_F16 ? kl_f16_store(f) : kl_bf16_store(f);
             wide[i] = dtype == KL_F32 ? f : dtype == KL_F16 ? kl_f16_load(h) : kl_bf16_load(h);
             if (dtype == KL_F32)

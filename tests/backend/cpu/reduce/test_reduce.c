@@ -204,11 +204,11 @@ static void extremes_of_halves(void **state) {
 
 /* The same check for pairs of special and random float32. */
 static void extremes_of_pairs(void **state) {
-    static const uint32_t odd[] = {0,          0x80000000, 1,          0x80000001, 0x7fffff,
-                                   0x807fffff, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff,
-                                   0x7f800000, 0xff800000, 0x7f800001, 0xff800001, 0x7fffffff,
-                                   0xffffffff, 0x7fc00000, 0xffc00000};
-    enum { N = 64, ODD = sizeof odd / sizeof *odd, ALL = N * N };
+    static const uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x7fffff,
+                                       0x807fffff, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff,
+                                       0x7f800000, 0xff800000, 0x7f800001, 0xff800001, 0x7fffffff,
+                                       0xffffffff, 0x7fc00000, 0xffc00000};
+    enum { N = 64, N_SPECIALS = sizeof special / sizeof *special, ALL = N * N };
     static float pairs[2 * ALL], columns[2 * ALL], out[ALL], want[2][ALL];
     uint32_t seed = 3;
     struct operand x, z;
@@ -217,7 +217,7 @@ static void extremes_of_pairs(void **state) {
         for (int k = 0; k < 2; k++) {
             int n = k ? i % N : i / N;
             seed = seed * 1664525 + 1013904223;
-            both[k] = kl_bits_f32(n < ODD ? odd[n] : seed);
+            both[k] = kl_bits_f32(n < N_SPECIALS ? special[n] : seed);
             pairs[2 * i + k] = columns[k * ALL + i] = both[k];
         }
         want[0][i] = kl_max_f32(both[0], both[1]);
@@ -332,7 +332,7 @@ static void put_number(enum kl_dtype dtype, void *data, int64_t i, double x) {
 
 /* The result is the first of the best elements, or the first NaN where there is one: for every
  * type, at every length near those of vectors, tiles and segments, in every layout. */
-static void places(void **state) {
+static void arg_reductions(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8,  KL_U16, KL_U32, KL_U64, KL_I8,  KL_I16,
                                            KL_I32, KL_I64, KL_F32, KL_F64, KL_F16, KL_BF16};
     static const struct {
@@ -400,14 +400,11 @@ static void places(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(extremes),
-                                       cmocka_unit_test(extremes_of_halves),
-                                       cmocka_unit_test(extremes_of_pairs),
-                                       cmocka_unit_test(halves_as_widened),
-                                       cmocka_unit_test(places),
-                                       cmocka_unit_test(shared_segments),
-                                       cmocka_unit_test(wider_output),
-                                       cmocka_unit_test(broadcast_input),
-                                       cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(extremes),          cmocka_unit_test(extremes_of_halves),
+        cmocka_unit_test(extremes_of_pairs), cmocka_unit_test(halves_as_widened),
+        cmocka_unit_test(arg_reductions),    cmocka_unit_test(shared_segments),
+        cmocka_unit_test(wider_output),      cmocka_unit_test(broadcast_input),
+        cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,8 +263,8 @@ static void logsumexp_batches(void **state) {
                 if (r % 31 == 6) *to = -INFINITY;
             }
         for (int r = 0; r < ROWS; r++) {
-            static const float odd[] = {NAN, INFINITY, 60000};
-            if (r % 31 < 3) x[r * length + (int)next() % length] = odd[r % 31];
+            static const float special[] = {NAN, INFINITY, 60000};
+            if (r % 31 < 3) x[r * length + (int)next() % length] = special[r % 31];
             if (r % 31 == 3 && dtype != KL_F16) x[r * length + (int)next() % length] = 3e6f;
         }
         for (int64_t i = 0; i < ROWS * length; i++) {
@@ -294,7 +294,7 @@ static void logsumexp_batches(void **state) {
 }
 
 /* The last tile has a few rows only, down to one. */
-static void rows_left_over(void **state) {
+static void partial_tiles(void **state) {
     for (int more = 0; more < 40; more++) {
         compare(0, KL_F32, 16 * 1024 + more, 3);
         compare(10, KL_BF16, 4 * 1024 + more, 7);
@@ -356,9 +356,9 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),      cmocka_unit_test(special_values),
-        cmocka_unit_test(batches),        cmocka_unit_test(logsumexp_batches),
-        cmocka_unit_test(rows_left_over), cmocka_unit_test(which_axes),
+        cmocka_unit_test(same_bits),     cmocka_unit_test(special_values),
+        cmocka_unit_test(batches),       cmocka_unit_test(logsumexp_batches),
+        cmocka_unit_test(partial_tiles), cmocka_unit_test(which_axes),
         cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 
 static uint64_t seed = 3;
-static uint64_t noise(void) {
+static uint64_t next_random(void) {
     seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return seed >> 20 ^ seed << 24;
 }
@@ -14,14 +14,14 @@ enum manner { ANY, FEW, OUTLIERS, SMALL, SHRINKING, SORTED, REVERSED, EQUAL, CLU
 
 static uint64_t bits_of(enum manner m, int64_t i, int64_t n) {
     switch (m) {
-    case ANY: return noise();
-    case FEW: return (noise() & 3) * UINT64_C(0x2000200020002000);
-    case OUTLIERS: return i == n / 3 ? UINT64_C(0x7f017f017f017f01) : noise() & 0x3f;
-    case SMALL: return noise() % 1000;
-    case SHRINKING: return noise() >> noise() % 64;
+    case ANY: return next_random();
+    case FEW: return (next_random() & 3) * UINT64_C(0x2000200020002000);
+    case OUTLIERS: return i == n / 3 ? UINT64_C(0x7f017f017f017f01) : next_random() & 0x3f;
+    case SMALL: return next_random() % 1000;
+    case SHRINKING: return next_random() >> next_random() % 64;
     case SORTED: return (uint64_t)i;
     case REVERSED: return (uint64_t)(n - i);
-    case CLUSTERS: return (noise() & UINT64_C(0x4000400040004000)) | (noise() & 0x300);
+    case CLUSTERS: return (next_random() & UINT64_C(0x4000400040004000)) | (next_random() & 0x300);
     default: return 77;
     }
 }
@@ -129,7 +129,7 @@ static void bad_pivots(void **state) {
     free(y);
 }
 
-static void each_way(void **state) {
+static void each_method(void **state) {
     static const int64_t sizes[] = {1,    2,    127,   128,   129,   2047,  2048,
                                     2049, 9999, 32767, 32768, 32769, 49153, 100003};
     char *x = malloc(100003 * 8);
@@ -167,6 +167,6 @@ static void large(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few), cmocka_unit_test(bad_pivots),
-                                       cmocka_unit_test(each_way), cmocka_unit_test(large)};
+                                       cmocka_unit_test(each_method), cmocka_unit_test(large)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
