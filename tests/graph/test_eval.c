@@ -94,7 +94,7 @@ static void a_failure_before_the_commit_leaves_everything_lazy(void **state) {
         for (int round = 0; round < 5; round++) {
             int n = (512 << (5 * async + round)) + 3; /* a longer graph than any before */
             struct kl_array *x = chain(s, n), *y = t_inc(s, x);
-            /* Fails: first the list for walking down, then the list of the order. */
+            /* The list for walking down fails first, then the list of the order. */
             for (int i = 0; i < 2; i++) {
                 int64_t before = kl_test_n_live();
                 fail_before_the_commit(x, y, async);

@@ -225,7 +225,7 @@ static void another_size_or_shape(void **state) {
 static void an_unfinished_use_of_another_stream(void **state) {
     struct kl_stream *s[2];
     t_streams("gg", s);
-    /* Other: the reading stream is s[0] itself, or the other one. */
+    /* other: the reading stream is s[0] itself, or the other one. */
     for (int other = 0; other < 2; other++) {
         struct kl_array *x = settled_on(s[0]), *reading = NULL, *z = NULL;
         kl_sim_hold(0, true);

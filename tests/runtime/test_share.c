@@ -116,7 +116,7 @@ static void memory_of_the_user(void **state) {
     struct kl_stream *s[1];
     t_streams("g", s);
     static _Alignas(64) int memory[N + 1];
-    /* Odd: the address is misaligned, so the memory is copied at once. */
+    /* misaligned: the address is misaligned, so the memory is copied at once. */
     for (int misaligned = 0; misaligned < 2; misaligned++) {
         int n = N, *v = memory + misaligned, before = atomic_load(&n_destroyed);
         uint64_t copied = kl_test_bytes_copied();

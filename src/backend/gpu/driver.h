@@ -33,9 +33,9 @@ enum kl_command_kind {
     KL_CMD_LAUNCH, /* a kernel */
     KL_CMD_MERGE,  /* word = the smallest of the guard words */
     /* Validation: writes tenant[0] into the guards of arg[0] and the pattern into its body. */
+    KL_CMD_GUARD_FILL,
     /* Validation: checks the guards of every arg against its tenant; a finding is written to `word`
      * as operand * 4 + finding. */
-    KL_CMD_GUARD_FILL,
     KL_CMD_GUARD_CHECK,
 };
 

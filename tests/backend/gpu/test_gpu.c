@@ -78,7 +78,7 @@ static void split_launches_give_the_same(void **state) {
     for (int i = 0; i < 10; i++) source[i] = 100 + i;
     struct kl_array *from = ints(10, source);
     static const int64_t most[] = {INT64_C(1) << 31, 1, 5, 22, 23};
-    /* Bad: the position of a wrong index, -1 for none; a second one behind it must not be
+    /* bad: the position of a wrong index, -1 for none; a second one behind it must not be
      * reported. */
     for (int bad = -1; bad < POSITIONS; bad++) {
         for (int i = 0; i < POSITIONS; i++) index[i] = i * 7 % 10;

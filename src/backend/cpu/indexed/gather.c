@@ -13,8 +13,8 @@ struct job {
     const struct kl_launch *l;
     int64_t chunk; /* positions in one task */
     _Atomic(int64_t) fault;
-    /* GATHER: the number of elements of a slice, and its strides. */
-    /* Strides of the slice's elements in the source; in the output. */
+    /* GATHER: the number of elements of a slice, and the strides of its elements in the source and
+     * in the output. */
     int64_t slice, slice_strides[KL_LONG_AXES], row_strides[KL_LONG_AXES];
     int dims[KL_LONG_AXES], n_dims; /* axes longer than 1 */
     bool dense;                     /* the slice is contiguous in the source */

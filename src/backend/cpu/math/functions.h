@@ -60,7 +60,7 @@ static const double kl_log1p_over_f_fine[] = {
     0.11119413052789981, -0.09987366169121653, 0.08954162789286713, -0.08317435210903283,
     0.08750405232693213, -0.08467876411458124, 0.04272800730435181};
 
-/* Calls f for x[0 .. n-1], run by run. A partial last run is computed in copies: the two loops that
+/* Calls `runs` for all n elements. A partial last run is computed in copies: the two loops that
  * gcc would make for the tail would double the code. */
 enum { KL_MATH_RUN = 16 };
 typedef void kl_math_runs(int64_t n, float *out, const float *a, const float *b);
@@ -226,7 +226,7 @@ static inline float kl_log_normal_f32(float x, float bias) {
     uint32_t u = kl_f32_bits(x) + (0x3f800000u - 0x3f3504f3u);
     float n = (float)(int32_t)(u >> 23) - bias;
     float f = kl_bits_f32((u & 0x7fffffu) + 0x3f3504f3u) - 1;
-    /* Big is exact: n has 8 bits, and this part of ln 2 has 16. */
+    /* `big` is exact: n has 8 bits, and this part of ln 2 has 16. */
     float big = n * 0x1.62e4p-1f, sum = big + f;
     float rest = __builtin_fmaf(n, 0x1.7f7d1cp-20f, f - (sum - big));
     return sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f), rest);

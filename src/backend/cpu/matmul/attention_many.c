@@ -13,10 +13,9 @@ enum {
     WIDTH = 2 * KL_VECTOR / 4, /* queries of a panel */
     KEYS = 8 * KL_TILE_ROWS,   /* keys of a run */
     AMX_KEYS = 256,            /* keys of a run, in tile registers */
-    /* The same for several bfloat16 parts: the weights of a panel stay in L1. */
+    BF16_PARTS_KEYS = 128, /* the same for several bfloat16 parts: a panel's weights stay in L1 */
     /* The fewest products of a task in tile registers; smaller tasks of float32 are computed in
      * vectors. */
-    BF16_PARTS_KEYS = 128,
     BF16_PARTS_FROM = 1 << 20,
 };
 

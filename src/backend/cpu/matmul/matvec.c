@@ -3,17 +3,17 @@
 
 #include "backend/cpu/matmul/products.h"
 
-/* ROWS: there are registers for several rows that use the same loaded vector of the matrix */
+/* 1: there are registers for several rows that use the same loaded vector of the matrix */
 #ifdef __AVX512F__
 #define SHARE_ROWS 1
 #else
 #define SHARE_ROWS 0
 #endif
 enum {
-    /* Bytes of partial sums: rows are read 4 KB at a time, and the sums stay in L2. */
     PHASES = KL_MATVEC_PHASES,
     MOST_ROWS = 4,
     GROUP = KL_VECTOR == 16 ? 4 : 8,
+    /* Bytes of partial sums: rows are read 4 KB at a time, and the sums stay in L2. */
     SUMS_BYTES = 64 << 10
 };
 

@@ -228,7 +228,7 @@ static void join_min_c64(struct best *a, const struct best *b) {
 struct family {
     void (*scan)(const void *x, int64_t n, int64_t first, struct best *best);
     void (*join)(struct best *a, const struct best *b);
-    /* The positions; NULL: none. */
+    /* NULL: this family is not computed by columns. */
     void (*columns)(const void *x, int64_t row, bool is_first, int64_t n, void *tops, void *places);
     void (*gather)(const void *tops, const void *places, int64_t n, struct best *best);
 };

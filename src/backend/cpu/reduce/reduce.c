@@ -24,12 +24,11 @@ enum {
     LEVELS = 56,       /* levels of the binary counter of a whole reduction */
     SEGMENT_LEVELS = 10,
     WIDTH = 4096, /* bytes of values that are computed side by side: KL_TILE of the widest type */
+    ROWS = KL_TILE,
     /* The distance, in bytes, at which a row is prefetched. The processor's own prefetching stops
      * at the end of a page. */
-    /* Outputs that are computed side by side; more than these are computed by columns. */
-    ROWS = KL_TILE,
     AHEAD = 4096,
-    NARROW = 64,
+    NARROW = 64, /* outputs that are computed side by side; more are computed by columns */
 };
 _Static_assert(LEAF << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
 _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out");

@@ -35,10 +35,9 @@ struct kl_softmax_job {
 #define KL_SOFTMAX_CENTRE \
     (KL_EXP_BASE + 64) /* exponentials are scaled by 2^32 to 2^96, so none is denormal */
 enum {
-    /* Elements that are smaller than the centre by more than this give 0. */
+    KL_SOFTMAX_SPREAD = 130, /* elements that are further below the centre give 0 */
     /* Elements of a strip whose exponentials stay in the L2 cache; those of longer strips are
      * computed twice. */
-    KL_SOFTMAX_SPREAD = 130,
     KL_SOFTMAX_PANEL = 1 << 18,
     KL_SOFTMAX_NARROW = 32, /* the fewest columns of a strip: one cache line, or two */
 };

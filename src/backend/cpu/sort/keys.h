@@ -31,7 +31,7 @@ struct kl_long_key {
 enum kl_sort_kind {
     KL_SORT_U32, /* uint32_t keys */
     KL_SORT_U64, /* uint64_t keys */
-    /* Uint64_t: a key of 32 bits in the upper half, the element's position in the lower one. */
+    /* uint64_t: a key of 32 bits in the upper half, the element's position in the lower one. */
     KL_SORT_PLACED,
     KL_SORT_LONG /* struct kl_long_key */
 };

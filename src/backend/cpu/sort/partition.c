@@ -24,11 +24,11 @@ enum {
 #else /* with narrow vectors, finding a bound takes as much time as it saves */
     LOOKS_THROUGH = 0,
 #endif
-    /* the number of tiles whose largest elements are found before the elements are read again: half
-     * a megabyte of float32 */
+    /* The number of tiles whose largest elements are found before the elements are read again: half
+     * a megabyte of float32. */
+    TILES = 256,
     /* Bytes of prefetching, one page: without it, the top 40 of rows of 128 K take half as long
      * again. */
-    TILES = 256,
     AHEAD = 4096
 };
 

@@ -11,9 +11,9 @@
 enum {
     KL_QUICK_FEW = 64, /* this many elements or fewer are sorted in registers */
     /* with this many elements or more the pivot is the median of nine elements, else of three */
+    KL_QUICK_MEDIANS = 256,
     /* The most nested partitions; beyond it kl_quick_sort fails and the caller sorts in another
      * way. */
-    KL_QUICK_MEDIANS = 256,
     KL_QUICK_DEPTH = 40
 };
 

@@ -324,7 +324,7 @@ static void single_products(void **state) {
                     (float)real_at(values, dtype, i));
             }
             for (int way = 0; way < 4; way++) {
-                /* First: the dense matrix is the left operand. */
+                /* first: the dense matrix is the left operand. */
                 bool first = way & 1, by_columns = way & 2;
                 int64_t row = by_columns ? 1
                               : first    ? LONG
