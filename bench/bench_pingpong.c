@@ -1,5 +1,5 @@
 /* bench_pingpong.c - what it costs when a value goes between CPU and GPU. Each hop negates the
- * array on the other side; printed is the median over the rounds of the time of one hop. With
+ * array on the other side. It prints the median time of a hop over the rounds. With
  * KEEL_ZERO_COPY=0 it shows what copies cost on a device that shares memory with the host; with
  * KEEL_ZERO_COPY=map, what mapping costs there. */
 #include <stdio.h>

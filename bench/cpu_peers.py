@@ -41,9 +41,9 @@ except Exception:
     special = None
 
 ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
-FAR, FAR_ROUNDS = 20, 3  # a library that takes so many times as long as Keel is measured in so many rounds
+FAR, FAR_ROUNDS = 20, 3  # a library that takes FAR times as long as Keel is measured in FAR_ROUNDS rounds only
 BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.03"))  # per measurement
-WARM_UP = 0.02  # before each: a processor that stood still takes 10 ms to reach its full rate (4.2 down to 2.1 ms for the same call)
+WARM_UP = 0.02  # before each measurement: an idle processor takes 10 ms to reach its full rate (4.2 down to 2.1 ms for the same call)
 lib = C.CDLL(os.path.abspath(sys.argv[1]))
 wanted = sys.argv[2:]
 rng = np.random.default_rng(1)
@@ -114,7 +114,7 @@ array_managed = declare("mlx_array_new_data_managed", Handle, PTR, PTR, INT, INT
 
 
 def to_keel(a, dtype=None):
-    """The same memory, which must outlive the array; in another dtype a copy. What NumPy and PyTorch share would lie in the caches more often than a copy of Keel's own."""
+    """The same memory, which must outlive the array; in another dtype a copy. A copy of Keel's own would be in the caches less often than memory that NumPy and PyTorch share."""
     x = array_managed(a.ctypes.data, ints(*a.shape), a.ndim, CODES[str(a.dtype)], not_ours)
     if not dtype:
         return x
@@ -126,7 +126,7 @@ def to_keel(a, dtype=None):
 
 
 def keel(build):
-    """build() makes a lazy array, and may give what it was made of, which is dropped before, as temporaries are."""
+    """build() makes a lazy array. It may also return the operands, which are released before the evaluation, as temporaries are."""
 
     def go():
         made = build()
@@ -160,7 +160,7 @@ def warm_up(work):
 
 
 def settle():
-    """Waits, a second at most, until the process stands still: threads of a library may spin for a while when their work is done (OpenBLAS's for an eighth of a second), and would take a processor from whoever is next."""
+    """Waits, a second at most, until the process is idle: threads of a library may spin for a while when their work is done (OpenBLAS's for an eighth of a second), and would take a processor from the next library."""
     for _ in range(200):
         cpu, wall = time.process_time(), time.perf_counter()
         time.sleep(0.005)
@@ -186,7 +186,7 @@ def case(name, ways, moved=0, flops=0, share=None, floor=None):
                 ours = once
             elif once > FAR * ours and once > BUDGET:
                 far.append(k)
-        except Exception as e:  # what a library cannot do it is left out of, by name
+        except Exception as e:  # the library is left out of a case that it cannot do, with a message
             print(f"{name}: {k} left out: {str(e)[:100]}", flush=True)
             if k == "keel":
                 return

@@ -86,7 +86,7 @@ def run(*arrays):
         raise RuntimeError(last_error())
 
 
-# The last results stay alive, and large inputs take turns: nothing that a round asks for can be left out, or read once for two.
+# The last results stay alive, and large inputs take turns: no work of a round can be left out, and no input is read once for two rounds.
 kept = collections.deque()
 KEEP = 8
 
@@ -103,7 +103,7 @@ def start(*arrays):
 
 
 def start_and_drop(a):
-    """For what is never part of another kernel: as PyTorch's, the result's memory is used again at once."""
+    """For operations that are never fused: the result's memory is reused at once, as in PyTorch."""
     start(a)
     kept.pop()
     free_array(a)
@@ -329,7 +329,7 @@ def scatters():
         v = vec((Handle * axes)(*kis), axes)
         f = "scatter_add" if add else "scatter"
 
-        # PyTorch writes into its array; Keel's result is a new one unless the base is nobody else's, so the base is handed over.
+        # PyTorch writes into its array; Keel's result is a new array unless the base has no other owner, so the base is given away.
         box = [call("copy", ka)]
         run(box[0])
 

@@ -3,9 +3,9 @@
  * bindings too; ctypes would add two microseconds to each operation, which no user of a binding
  * pays.
  *
- * open(path) loads the library. op(name, arrays, integers) gives a function with so many array and
- * integer parameters; name is the name in the API without "mlx_". adopt(handle) takes an array
- * over. evaluate(array) evaluates it. */
+ * open(path) loads the library. op(name, arrays, integers) gives a function with these numbers of
+ * array and integer parameters; name is the name in the API without "mlx_". adopt(handle) makes an
+ * object that owns the array. evaluate(array) evaluates it. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>

@@ -10,7 +10,7 @@ tools/build.sh release
 rm -rf bundle
 mkdir -p bundle/bin bundle/lib
 
-# Programs: all of them, since other machines have other processors too, whose kernels are run nowhere else.
+# Programs: all of them, since other machines have other processors too, whose kernels run on no other machine of the project.
 for f in "$build"/tests/test_* "$build"/bench/bench_* "$build"/examples/*; do
     [ -f "$f" ] && [ -x "$f" ] || continue
     strip -o "bundle/bin/$(basename "$f")" "$f"

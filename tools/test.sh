@@ -45,7 +45,7 @@ stage() {
     fi
     if [ $status -ne 0 ]; then
         echo "   FAILED: $*"
-        # What failed tests printed, which ctest puts behind their lines, then the end.
+        # The output of failed tests, which ctest prints behind their lines, and the last lines.
         awk '/\*\*\*/ { on = 1 } on && /^ +Start +[0-9]+:|tests passed,/ { on = 0 } on' "$log" | head -n 200
         tail -n 30 "$log"
     fi

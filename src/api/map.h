@@ -21,7 +21,7 @@ struct kl_map_entry {
 struct kl_map {
     _Atomic(uint32_t) refs;
     enum kl_map_kind kind;
-    struct kl_map_entry *entries; /* n of cap entries */
+    struct kl_map_entry *entries; /* n entries, with room for cap of them */
     size_t n, cap;
     /* entry number + 1, or 0 for a free slot; n_slots is a power of 2 and > 4/3 n, or 0 */
     uint32_t *slots;

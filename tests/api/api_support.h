@@ -1,5 +1,5 @@
 /* api_support.h - what the tests of the C API share: a handler that records errors, checks of
- * outcomes, and short functions to make and to print arrays. */
+ * outcomes, and short functions that make and print arrays. */
 #pragma once
 #include "support.h"
 

@@ -5,7 +5,7 @@
 /* Runs body with the n-th allocation failing, for n = 0, 1, ... until none fails any more. The body
  * returns whether a call failed; it frees what it made. */
 static void each_allocation(bool (*body)(void), const char *what) {
-    mlx_array_size(no_array); /* what is made once per process or thread exists now */
+    mlx_array_size(no_array); /* the first run makes what exists once per process or thread */
     body();
     body();
     for (int64_t n = 0; n < 10000; n++) {
@@ -21,7 +21,8 @@ static void each_allocation(bool (*body)(void), const char *what) {
             fail_msg("%s: allocation %d: %s", what, (int)n, seen.text);
         kl_api_forget_error();
         kl_until_quiet();
-        if (!failed && kl_test_n_live() > live) live = kl_test_n_live(); /* a cache has grown */
+        /* A cache has grown, which is no leak. */
+        if (!failed && kl_test_n_live() > live) live = kl_test_n_live();
         if (kl_test_n_live() > live)
             fail_msg("%s: allocation %d: %d blocks lost", what, (int)n,
                      (int)(kl_test_n_live() - live));
@@ -128,7 +129,8 @@ static bool closures(void) {
     mlx_vector_array_free(in);
     mlx_vector_array_free(out);
     mlx_array_free(a);
-    assert_int_equal(n_dtor, n_made); /* once, or never when the payload was not taken */
+    /* Called once, or never when the call has not taken the payload. */
+    assert_int_equal(n_dtor, n_made);
     return failed;
 }
 
@@ -149,7 +151,7 @@ static bool streams(void) {
     return failed;
 }
 
-/* Functions with several results: all of them or none. */
+/* For functions with several results: either all of them are set, or none. */
 static bool several(void) {
     mlx_array k = mlx_array_new(), a = mlx_array_new(), b = mlx_array_new();
     mlx_vector_array v = {NULL}, both = {NULL};
@@ -196,7 +198,8 @@ static void test_each(void **state) {
     each_allocation(files, "files");
 }
 
-/* grid() asserts that it gets its array, so the text of arrays has its own loop. */
+/* Function grid() asserts that it gets its array, so the texts of arrays have a loop of their
+ * own. */
 static mlx_array printed;
 static bool texts(void) {
     mlx_string s = mlx_string_new_data("text"), t = mlx_string_new();

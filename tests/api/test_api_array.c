@@ -133,7 +133,7 @@ static void test_managed(void **state) {
     static float data[3] = {1, 2, 3};
     n_freed = 0;
     mlx_array a = mlx_array_new_data_managed(data, LIST(3), 1, MLX_FLOAT32, count_free);
-    assert_ptr_equal(mlx_array_data_float32(a), data); /* used where it lies */
+    assert_ptr_equal(mlx_array_data_float32(a), data); /* the memory is used in place */
     mlx_array b = mlx_array_new();
     OK(mlx_array_set(&b, a));
     mlx_array_free(a);
@@ -149,9 +149,10 @@ static void test_managed(void **state) {
     assert_int_equal(n_freed, 2);
     assert_ptr_equal(freed, &payload);
 
-    a = mlx_array_new_data_managed(data, LIST(3), 1, MLX_FLOAT32, NULL); /* no dtor is fine */
+    /* A destructor is not required. */
+    a = mlx_array_new_data_managed(data, LIST(3), 1, MLX_FLOAT32, NULL);
     mlx_array_free(a);
-    /* a failed call has taken nothing */
+    /* a failed call has not taken the memory */
     FAILS_ZERO(mlx_array_new_data_managed(data, LIST(-3), 1, MLX_FLOAT32, count_free).ctx,
                KEEL_ESHAPE, "extent");
     FAILS_ZERO(
@@ -160,7 +161,7 @@ static void test_managed(void **state) {
     assert_int_equal(n_freed, 2);
 }
 
-/* ---- what arrays say ---- */
+/* ---- the properties of arrays ---- */
 static void test_facts(void **state) {
     mlx_array a = grid(2, 3), t = mlx_array_new();
     OK(mlx_transpose(&t, a, cpu));
@@ -179,7 +180,8 @@ static void test_facts(void **state) {
     FAILS_ZERO(mlx_array_dim(a, -3), KEEL_EAXIS, "axis -3");
     mlx_array r = mlx_array_new();
     OK(mlx_slice(&r, a, AXES(1, 2), AXES(-3, -4), AXES(-1, -1), cpu));
-    assert_int_equal((int64_t)mlx_array_strides(r)[1], -1); /* signed in spite of its type */
+    /* Signed zero, although the dtype is unsigned. */
+    assert_int_equal((int64_t)mlx_array_strides(r)[1], -1);
     assert_text(r, "array([[5, 4, 3],\n       [2, 1, 0]], dtype=int32)");
     mlx_array_free(r);
 
@@ -192,7 +194,8 @@ static void test_facts(void **state) {
     assert_true(is);
     OK(_mlx_array_is_contiguous(&is, t));
     assert_true(is);
-    /* A broadcast array fills its memory, many times; one with gaps, or backwards, does not. */
+    /* Whether the layout is contiguous: a broadcast array is, since its elements fill its memory;
+     * an array with gaps, or a reversed one, is not. */
     mlx_array v = mlx_array_new(), one = grid(3, 1);
     OK(mlx_broadcast_to(&v, one, AXES(2, 3, 4), cpu));
     OK(_mlx_array_is_contiguous(&is, v));
@@ -269,7 +272,7 @@ static void test_no_leak(void **state) {
     assert_no_leak(lifetime_body);
 }
 
-/* A handle like that of mlx_array_new, where an operand is absent. */
+/* An empty handle, as mlx_array_new gives it for a missing operand. */
 static void test_empty_constant(void **state) {
     assert_null(mlx_array_empty.ctx);
     OK(mlx_array_free(mlx_array_empty));

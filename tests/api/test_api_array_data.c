@@ -2,7 +2,7 @@
  * end. */
 #include "api_support.h"
 
-/* One element. */
+/* An array of one element. */
 static mlx_array one(mlx_dtype dtype, const void *value) {
     mlx_array a = mlx_array_new_data(value, NULL, 0, dtype);
     assert_non_null(a.ctx);
@@ -40,7 +40,7 @@ static void test_every_type(void **state) {
 }
 
 static void test_halves(void **state) {
-    uint16_t bits = 0x3e00; /* 1.5 in float16 */
+    uint16_t bits = 0x3e00; /* the bits of 1.5 in float16 */
     mlx_array a = one(MLX_FLOAT16, &bits), b = one(MLX_BFLOAT16, &bits);
     float16_t h = 0;
     bfloat16_t f = 0;
@@ -53,7 +53,7 @@ static void test_halves(void **state) {
     OK(mlx_array_item_bfloat16(&f, b));
     assert_memory_equal(&f, &bits, 2);
     assert_memory_equal(mlx_array_data_bfloat16(b), &bits, 2);
-    /* raw bits, for those who have no such type */
+    /* the raw bits, for compilers without such a type */
     uint16_t raw = 0;
     OK(mlx_array_item_uint16(&raw, a));
     assert_int_equal(raw, bits);
@@ -73,7 +73,7 @@ static void test_never_converts(void **state) {
     assert_int_equal(bits, 1065353216);
     assert_int_equal(*mlx_array_data_int32(a), 1065353216);
     mlx_array_free(a);
-    uint8_t two = 2; /* a byte that is no bool becomes one */
+    uint8_t two = 2; /* a byte other than 0 becomes true */
     a = one(MLX_UINT8, &two);
     bool b = false;
     OK(mlx_array_item_bool(&b, a));
@@ -127,7 +127,8 @@ static void test_reading_evaluates(void **state) {
     int32_t v = 0;
     OK(mlx_array_item_int32(&v, s));
     assert_int_equal(v, 12);
-    OK(mlx_slice(&r, a, AXES(2), AXES(-4), AXES(-2), cpu)); /* element 0 is the third in memory */
+    /* Element 0 is the third one in memory. */
+    OK(mlx_slice(&r, a, AXES(2), AXES(-4), AXES(-2), cpu));
     data = mlx_array_data_int32(r);
     assert_int_equal(data[0], 3);
     assert_int_equal(data[(int64_t)mlx_array_strides(r)[0]], 1);

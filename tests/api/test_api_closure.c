@@ -10,7 +10,7 @@ static void count_dtor(void *p) {
 
 /* ---- arrays to arrays ---- */
 static int doubled(mlx_vector_array *res, const mlx_vector_array in) {
-    if (res->ctx) return 9; /* results arrive empty */
+    if (res->ctx) return 9; /* the vector of results is empty */
     mlx_array a = mlx_array_new();
     int rc = mlx_vector_array_get(&a, in, 0);
     if (!rc) rc = mlx_add(&a, a, a, cpu);
@@ -69,7 +69,7 @@ static void test_apply(void **state) {
     OK(mlx_closure_apply(&out, f, in));
     assert_ptr_equal(out.ctx, ctx);
     assert_first(out, "array(6, dtype=int32)");
-    OK(mlx_closure_apply(&out, f, out)); /* the result may be the input */
+    OK(mlx_closure_apply(&out, f, out)); /* the result may be the input's handle */
     assert_first(out, "array(12, dtype=int32)");
     OK(mlx_closure_set(&g, f));
     OK(mlx_closure_free(f));
@@ -77,7 +77,7 @@ static void test_apply(void **state) {
     OK(mlx_closure_apply(&fresh, g, in));
     assert_first(fresh, "array(6, dtype=int32)");
     mlx_closure u = mlx_closure_new_unary(squared);
-    OK(mlx_closure_set(&g, u)); /* in place */
+    OK(mlx_closure_set(&g, u)); /* the handle of the input is overwritten */
     OK(mlx_closure_apply(&out, g, in));
     assert_first(out, "array(9, dtype=int32)");
     mlx_closure_free(g);
@@ -93,7 +93,7 @@ static void test_apply_fails(void **state) {
     mlx_vector_array in = mlx_vector_array_new_value(one), out = mlx_vector_array_new_value(one);
     mlx_closure f = mlx_closure_new_func(fails), none = mlx_closure_new();
     FAILS(mlx_closure_apply(&out, f, in), KEEL_ECALLBACK, "closure returned a non-zero value (5)");
-    assert_first(out, "array(1, dtype=int32)"); /* untouched */
+    assert_first(out, "array(1, dtype=int32)"); /* the result is unchanged */
     FAILS(mlx_closure_apply(&out, none, in), KEEL_EARG, "cls is an empty closure");
     FAILS(mlx_closure_apply(&out, f, no_vector), KEEL_EARG, "input is an empty vector");
     FAILS(mlx_closure_apply(NULL, f, in), KEEL_EARG, "the result is NULL");
@@ -106,7 +106,7 @@ static void test_apply_fails(void **state) {
     f = mlx_closure_new_func(leaves_empty);
     FAILS(mlx_closure_apply(&out, f, in), KEEL_ECALLBACK, "left a result empty");
     mlx_closure_free(f);
-    /* an error inside is reported at once, and then the failure of the closure */
+    /* The error inside is reported first, and then the failure of the closure. */
     f = mlx_closure_new_func(says_why);
     int n = seen.n;
     assert_int_equal(mlx_closure_apply(&out, f, in), 1);
@@ -141,11 +141,12 @@ static void test_payload(void **state) {
     assert_first(out, "array(2, dtype=int32)");
     mlx_closure_free(g);
     assert_int_equal(n_dtor, 1);
-    f = mlx_closure_new_func_payload(doubled_payload, &payload, NULL); /* no dtor is fine */
+    /* A destructor is not required. */
+    f = mlx_closure_new_func_payload(doubled_payload, &payload, NULL);
     OK(mlx_closure_apply(&out, f, in));
     mlx_closure_free(f);
     FAILS_ZERO(mlx_closure_new_func_payload(NULL, &payload, count_dtor).ctx, KEEL_EARG, "fun");
-    assert_int_equal(n_dtor, 1); /* a failed call takes nothing */
+    assert_int_equal(n_dtor, 1); /* a failed call has not taken the payload */
     mlx_vector_array_free(in);
     mlx_vector_array_free(out);
     mlx_array_free(one);

@@ -18,7 +18,7 @@ static int find_fakes(void **state) {
     return access(fake_driver, R_OK);
 }
 
-/* The answer, in a new process; 2: the call failed. */
+/* Asks in a new process: 0 or 1 is the answer, 2 means that the call failed. */
 static int answer(const char *gpu, const char *driver, const char *n_fakes) {
     int status;
     pid_t pid = fork();
@@ -37,7 +37,7 @@ static int answer(const char *gpu, const char *driver, const char *n_fakes) {
 
 static void test_answers(void **state) {
     assert_int_equal(answer("cuda", fake_driver, "2"), 1);
-    assert_int_equal(answer("", fake_driver, "1"), 1); /* CUDA comes first */
+    assert_int_equal(answer("", fake_driver, "1"), 1); /* CUDA is tried first */
     assert_int_equal(answer("cuda", fake_driver, "0"), 0);
     assert_int_equal(answer("cuda", "/nonexistent/libcuda.so", "1"), 0);
     assert_int_equal(answer("none", fake_driver, "2"), 0);

@@ -42,7 +42,7 @@ static void test_availability(void **state) {
     bool yes = false;
     OK(mlx_device_is_available(&yes, c));
     assert_true(yes);
-    OK(mlx_device_is_available(&yes, far)); /* a name for nothing is no error */
+    OK(mlx_device_is_available(&yes, far)); /* an unknown name is no error */
     assert_false(yes);
     int n = -1;
     OK(mlx_device_count(&n, MLX_CPU));
@@ -76,7 +76,7 @@ static void test_info(void **state) {
     mlx_device_info info = mlx_device_info_new();
     assert_null(info.ctx);
     OK(mlx_device_info_get(&info, c));
-    OK(mlx_device_info_get(&info, c)); /* into a live handle */
+    OK(mlx_device_info_get(&info, c)); /* the result overwrites a live handle */
     mlx_vector_string keys = mlx_vector_string_new();
     OK(mlx_device_info_get_keys(&keys, info));
     for (size_t i = 0; i < mlx_vector_string_size(keys); i++) {
@@ -143,7 +143,7 @@ static void test_bad_handles(void **state) {
     FAILS(mlx_device_info_get_keys(&keys, none), KEEL_EARG, "empty device_info handle");
     OK(mlx_device_info_free(none));
     int before = seen.n;
-    assert_false(mlx_device_equal(no_device, no_device)); /* no error either */
+    assert_false(mlx_device_equal(no_device, no_device)); /* this is no error either */
     assert_int_equal(seen.n, before);
 }
 

@@ -29,8 +29,8 @@ static void keep_data(const char *msg, void *data) {
 }
 
 static void test_handler_gets_its_data(void **state) {
-    mlx_set_error_handler(keep_data, &seen,
-                          NULL); /* without a dtor the data arrives all the same */
+    /* Without a destructor the data arrives all the same. */
+    mlx_set_error_handler(keep_data, &seen, NULL);
     fail_somehow();
     assert_ptr_equal(handler_data, &seen);
     mlx_set_error_handler(remember, NULL, NULL);
@@ -57,7 +57,7 @@ static void test_message_names_the_function(void **state) {
     assert_null(r.ctx);
 }
 
-/* The text is handed on as it is, whatever percent signs it holds. */
+/* The text is passed on unchanged, also with percent signs. */
 static void test_message_is_no_format(void **state) {
     int n = seen.n;
     mlx_error("%s", "100%s %n %d");
@@ -88,7 +88,7 @@ static void test_handler_may_longjmp(void **state) {
             fail_msg("the handler did not jump");
         }
     }
-    mlx_set_error_handler(remember, NULL, NULL); /* no lock was left behind */
+    mlx_set_error_handler(remember, NULL, NULL); /* no lock is held after the jump */
     assert_int_equal(n_dtor, 1);
     int32_t v = 0;
     OK(mlx_array_item_int32(&v, r));
@@ -112,7 +112,7 @@ static void test_longjmp_leaks_nothing(void **state) {
 
 static int depth;
 
-/* Calls the API, fails once more inside, and replaces itself. */
+/* Calls the API with a bad argument, which calls a handler again, and replaces itself. */
 static void busy(const char *msg, void *data) {
     char before[256];
     snprintf(before, sizeof before, "%s", msg);
@@ -125,7 +125,7 @@ static void busy(const char *msg, void *data) {
         mlx_array_free(a);
         mlx_array_free(r);
     }
-    assert_string_equal(msg, before); /* the text survives what the handler does */
+    assert_string_equal(msg, before); /* the text stays valid during these calls */
 }
 
 static void test_handler_may_call_the_api(void **state) {
@@ -136,7 +136,7 @@ static void test_handler_may_call_the_api(void **state) {
     assert_int_equal(depth, 2);
     assert_int_equal(n_dtor, 1);
     int n = seen.n;
-    fail_somehow(); /* `remember` is in place */
+    fail_somehow(); /* the handler is `remember` now */
     assert_int_equal(seen.n, n + 1);
 }
 
@@ -152,7 +152,7 @@ static void test_errors_return(void **state) {
     mlx_set_error_handler(remember, NULL, NULL);
 }
 
-/* The handler there is at the start, and that NULL brings back, prints and exits. */
+/* The handler at the start of the process, which NULL brings back, prints the error and exits. */
 static void test_default_handler(void **state) {
     int fd[2], status;
     assert_int_equal(pipe(fd), 0);
@@ -217,9 +217,9 @@ static void test_array_error(void **state) {
     assert_int_equal(keel_array_error(NULL, a), 1);
     OK(mlx_take_axis(&r, a, at, 0, cpu));
     OK(mlx_add(&sum, r, a, cpu));
-    assert_int_equal(keel_array_error(&e, r), 2); /* nothing has run */
+    assert_int_equal(keel_array_error(&e, r), 2); /* the operation has not run yet */
     FAILS(mlx_array_eval(sum), KEEL_EINDEX, "5");
-    FAILS(mlx_array_eval(sum), KEEL_EINDEX, "5"); /* every time */
+    FAILS(mlx_array_eval(sum), KEEL_EINDEX, "5"); /* each evaluation reports the failure */
     FAILS(mlx_array_eval(r), KEEL_EINDEX, "5");
     assert_int_equal(keel_array_error(&e, sum), 0);
     assert_int_equal(e.code, KEEL_EINDEX);
@@ -235,7 +235,7 @@ static void test_array_error(void **state) {
     assert_int_equal(keel_last_error(&again), 0);
     assert_int_equal(again.index, 5);
     FAILS_ZERO(mlx_array_data_int32(sum), KEEL_EINDEX, "5");
-    OK(mlx_array_eval(a)); /* what did not depend on it is fine */
+    OK(mlx_array_eval(a)); /* an array that does not depend on the failure is fine */
     mlx_array_free(a);
     mlx_array_free(at);
     mlx_array_free(r);
@@ -249,7 +249,7 @@ static void test_capture(void **state) {
     kl_capture_begin(&outer);
     kl_capture_begin(&inner);
     mlx_error("disk %d is gone", 3);
-    fail_somehow(); /* the first one counts */
+    fail_somehow(); /* the first error counts */
     struct kl_error *e = kl_capture_end(&inner);
     assert_int_equal(seen.n, n);
     assert_non_null(e);
@@ -264,7 +264,7 @@ static void test_capture(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_default_handler), /* first: it forks */
+        cmocka_unit_test(test_default_handler), /* this test is the first one, since it forks */
         cmocka_unit_test(test_handler_gets_its_data),
         cmocka_unit_test(test_replacing_destroys_data_once),
         cmocka_unit_test(test_message_names_the_function),

@@ -1,6 +1,6 @@
-/* test_api_fast.c - mlx/c/fast.h: configs; calls that are rejected where there is no CUDA (the
- * simulated device, or the one that KEEL_TEST_GPU names); and with KEEL_TEST_GPU=cuda kernels in
- * CUDA C++ on that device. */
+/* test_api_fast.c - mlx/c/fast.h: configs; calls that are rejected without CUDA (on the simulated
+ * device, or on the one that KEEL_TEST_GPU names); and with KEEL_TEST_GPU=cuda kernels in CUDA C++
+ * on that device. */
 #include <keel/kernel.h>
 #include <math.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ static const mlx_fast_cuda_kernel no_kernel = {NULL};
 
 /* ---- operations ---- */
 
-/* Two keys of equal score: the mean of their values. */
+/* Two keys have the same score, so the result is the mean of their values. */
 static void attention(void **state) {
     float q[] = {1, 0}, k[] = {3, 1, 3, 2}, v[] = {10, 20};
     const int dq[] = {1, 1, 1, 2}, dk[] = {1, 1, 2, 2}, dv[] = {1, 1, 2, 1};
@@ -125,7 +125,7 @@ static void test_metal(void **state) {
     mlx_array_free(x);
 }
 
-/* ---- kernels that are none ---- */
+/* ---- definitions that are rejected ---- */
 
 static void test_bad_kernels(void **state) {
     const mlx_vector_string none = {NULL};
@@ -189,7 +189,7 @@ static void test_bad_calls(void **state) {
     mlx_array_free(x);
 }
 
-/* verbose shows what is compiled, on stdout, before anything is refused for its device. */
+/* With `verbose` the source is printed on stdout, even when the device then refuses the kernel. */
 static void test_verbose(void **state) {
     mlx_fast_cuda_kernel k = mlx_fast_cuda_kernel_new(
         "shown", x_name, y_name, "y[0] = x_shape[0] + N; // here", NULL, true, 8);
@@ -206,7 +206,7 @@ static void test_verbose(void **state) {
     fflush(stdout);
     dup2(saved, 1);
     close(saved);
-    assert_int_equal(rc, 1); /* it is the CPU's stream */
+    assert_int_equal(rc, 1); /* this is a stream of the CPU */
     char text[8192] = "";
     FILE *f = fopen(path, "r");
     assert_non_null(f);
@@ -224,7 +224,7 @@ static void test_verbose(void **state) {
     mlx_array_free(x);
 }
 
-/* The simulated device has no compiler. */
+/* The simulated device has no compiler, so the kernel is refused. */
 static void test_simulated(void **state) {
     if (!on_sim) return;
     const char *names[] = {"y"};
@@ -247,7 +247,7 @@ static void test_simulated(void **state) {
 static void test_allocations(void **state) {
     mlx_array x = INTS(1, 2, 3);
     mlx_vector_array in = mlx_vector_array_new_value(x);
-    mlx_array_size(no_array); /* what is made once per thread exists now */
+    mlx_array_size(no_array); /* the first run makes what exists once per thread */
     kl_until_quiet();
     for (int64_t n = 0; n < 300; n++) {
         kl_api_forget_error();
@@ -284,7 +284,7 @@ static void test_allocations(void **state) {
 
 /* ---- on CUDA ---- */
 
-/* Takes k and c; x in, the only output out. */
+/* Applies kernel k to x with config c, releases k and c, and returns the only output. */
 static mlx_array run(mlx_fast_cuda_kernel k, mlx_array x, mlx_fast_cuda_kernel_config c) {
     mlx_array y = mlx_array_new();
     mlx_vector_array in = mlx_vector_array_new_value(x);
@@ -323,8 +323,8 @@ static void test_cuda_values(void **state) {
     mlx_array_free(t);
 }
 
-/* Half types, cooperative groups (with the toolkit's headers), an initial value, and more shared
- * memory than every kernel has. */
+/* 16-bit types, cooperative groups (which need the toolkit's headers), an initial value, and more
+ * shared memory than every kernel may use. */
 static void test_cuda_facilities(void **state) {
     if (!on_cuda) return;
     mlx_array x = mlx_array_new();
@@ -377,7 +377,7 @@ static void test_cuda_mistakes(void **state) {
     mlx_array_free(x);
 }
 
-/* A kernel is not run on an input that has failed. */
+/* A kernel does not run on an input that has failed. */
 static void test_cuda_guards(void **state) {
     if (!on_cuda) return;
     mlx_array table = INTS(1, 2, 3), at = INTS(0, 77), taken = mlx_array_new(),

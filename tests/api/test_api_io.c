@@ -2,11 +2,11 @@
  * formats. */
 #include "api_support.h"
 
-/* ---- a reader and writer over memory, with faults ---- */
+/* ---- a reader and a writer over memory, which can fail ---- */
 struct memory {
     char data[4096];
     size_t n, at;
-    bool broken;    /* good() says so from the next call on */
+    bool broken;    /* good() is false from the next call on */
     bool complains; /* every read calls mlx_error */
     int n_free;
 };
@@ -83,7 +83,7 @@ static void test_safetensors_file(void **state) {
     OK(mlx_map_string_to_array_insert(in, "b.weight", b));
     OK(mlx_map_string_to_string_insert(meta, "format", "keel"));
     OK(mlx_save_safetensors(path, in, meta));
-    for (int i = 0; i < 2; i++) { /* into empty handles, then into live ones */
+    for (int i = 0; i < 2; i++) { /* the results go to empty handles, then to live ones */
         OK(mlx_load_safetensors(&out, &got, path, cpu));
         OK(mlx_map_string_to_array_get(&r, out, "b.weight"));
         assert_text(r, "array([1.5, 2], dtype=float32)");
@@ -109,7 +109,8 @@ static void test_safetensors_file(void **state) {
     mlx_array_free(r);
 }
 
-/* A tensor whose bytes the file has not got fails alone, and says all about it. */
+/* A tensor whose bytes lie beyond the end of the file fails alone. Its error has the file, the
+ * tensor and the range. */
 static void test_truncated_file(void **state) {
     const char header[] = "{\"a\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]},"
                           "\"b\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[8,16]}}";
@@ -163,7 +164,7 @@ static void test_readers(void **state) {
     OK(mlx_io_reader_tostring(&s, in));
     assert_string_equal(mlx_string_data(s), "a piece of memory");
     OK(mlx_load_reader(&r, in, cpu));
-    OK(mlx_io_reader_free(in)); /* the array keeps it */
+    OK(mlx_io_reader_free(in)); /* the array keeps the reader alive */
     assert_int_equal(m.n_free, 1);
     assert_text(r, "array([[0, 1, 2],\n       [3, 4, 5]], dtype=int32)");
     mlx_array_free(r);
@@ -175,7 +176,7 @@ static void test_readers(void **state) {
     mlx_array_free(a);
 }
 
-/* What the reader says goes to the tensor that it could not give, not to the handler. */
+/* An error of the reader belongs to the tensor that was read. The error handler does not get it. */
 static void test_reader_complains(void **state) {
     struct memory m = {.n = 0};
     mlx_array a = INTS(1, 2), r = mlx_array_new();

@@ -9,7 +9,7 @@
 #include "backend/opencl/opencl.h"
 
 static mlx_stream gpu, other;
-static mlx_vector_array outs; /* of the last call */
+static mlx_vector_array outs; /* the error of the last call */
 
 static int set_up(void **state) {
     const char *want = getenv("KEEL_TEST_GPU");
@@ -37,7 +37,7 @@ static bool on_opencl(void) {
     return !getenv("KEEL_TEST_GPU") || strcmp(getenv("KEEL_TEST_GPU"), "opencl") == 0;
 }
 
-/* ---- short ways ---- */
+/* ---- helpers ---- */
 
 #define NAMES(...)                      \
     (const char *const[]){__VA_ARGS__}, \
@@ -61,7 +61,8 @@ static mlx_vector_array list_of(const mlx_array *arrays, size_t n) {
     list_of((const mlx_array[]){__VA_ARGS__}, \
             sizeof((const mlx_array[]){__VA_ARGS__}) / sizeof(mlx_array))
 
-/* Applies, takes the inputs' list and the kernel; the outputs are in `outs`. */
+/* Applies the kernel and stores the outputs in `outs`; releases the list of inputs and the
+ * kernel. */
 static void apply_on(mlx_stream s, keel_kernel k, mlx_vector_array in,
                      const keel_kernel_config *c) {
     assert_non_null(k.ctx);
@@ -79,7 +80,7 @@ static mlx_array out_at(size_t i) {
     return a;
 }
 
-/* Takes a. */
+/* Compares the values of a with the expected ones; takes a. */
 static void assert_ints(mlx_array a, const int *values, int n) {
     assert_int_equal(mlx_array_size(a), n);
     OK(mlx_array_eval(a));
@@ -112,7 +113,7 @@ static mlx_array iota(int n) {
 
 /* ---- what kernels can do ---- */
 
-/* As examples/kernel.c, which docs/kernels.md shows. */
+/* The kernel of examples/kernel.c, which docs/kernels.md shows. */
 static void test_example(void **state) {
     const char *source = "i64 i = gid();\n"
                          "if (i >= y_size) return;\n"
@@ -174,7 +175,7 @@ static void test_no_inputs_and_three_dimensions(void **state) {
     ARE_INTS(out_at(0), 1000, 1001, 1002, 1010, 1011, 1012, 1100, 1101, 1102, 1110, 1111, 1112);
 }
 
-/* Every dtype goes through LOAD and STORE; the header has a function of the user. */
+/* A kernel for each dtype, with LOAD and STORE; its header has a function of the user. */
 static void test_templates(void **state) {
     static const mlx_dtype dtypes[] = {MLX_UINT8,   MLX_UINT16,  MLX_UINT32,  MLX_UINT64,
                                        MLX_INT8,    MLX_INT16,   MLX_INT32,   MLX_INT64,
@@ -274,7 +275,7 @@ static void test_atomic_histogram(void **state) {
     mlx_array_free(x);
 }
 
-/* Sums of groups: shared memory of a fixed size, and of the config's. */
+/* Sums per work-group, in shared memory whose size is in the source, or in the config. */
 static void test_shared_memory(void **state) {
     mlx_array x = iota(1000);
     for (int dynamic = 0; dynamic < 2; dynamic++) {
@@ -383,13 +384,14 @@ static void test_raise(void **state) {
         OK(mlx_add(&twice, bad, bad, gpu));
         raise_on(gpu, x, 5000, 9999, 1);
         OK(mlx_vector_array_get(&good, outs, 0));
-        OK(mlx_array_eval(good)); /* in the same command buffer, and does not depend on it */
+        /* Is in the same command buffer, and does not depend on the failed one. */
+        OK(mlx_array_eval(good));
         check_raised(bad, 1000 * (round + 1) + (124 + round) % 2, 124 + round);
         check_raised(twice, 1000 * (round + 1) + (124 + round) % 2, 124 + round);
         assert_int_equal(mlx_array_data_int32(good)[4999], 5000);
         mlx_array_free(bad);
     }
-    /* A dependent on another stream, and one that is a kernel itself and raises something else. */
+    /* A dependent on another stream. It is a kernel that itself raises another error. */
     raise_on(gpu, x, 5000, 77, 5);
     mlx_array first = out_at(0);
     raise_on(other, first, 5000, 0, 900);
@@ -403,7 +405,7 @@ static void test_raise(void **state) {
     mlx_array_free(twice);
 }
 
-/* More kernels than one chunk of fault words has room for. */
+/* More kernels than a chunk of fault words has room for. */
 static void test_many_raises(void **state) {
     enum { N = 150 };
     mlx_array x = iota(32);
@@ -427,8 +429,8 @@ static void test_many_raises(void **state) {
 
 /* ---- kernels never run on what has failed ---- */
 
-/* The kernel leaves a trace where no kernel should write: in an input, which shows whether it has
- * run. */
+/* The kernel leaves a trace in an input, where no kernel should write. The trace shows whether the
+ * kernel has run. */
 static void run_behind(int n_gathers, bool fails, mlx_stream s, mlx_array table) {
     mlx_array good_index = INTS(1, 2, 3), bad_index = INTS(1, 99, 3);
     mlx_array in[12], sum = mlx_array_new(), trace = mlx_array_new();
@@ -467,8 +469,8 @@ static void run_behind(int n_gathers, bool fails, mlx_stream s, mlx_array table)
     mlx_array_free(bad_index);
 }
 
-/* One guard, several that are merged for the kernel, and so many that they were merged before; on
- * the stream of the gathers and on another. */
+/* Inputs that depend on one gather, on several, and on so many that their fault words were merged
+ * before the kernel; on the stream of the gathers and on another stream. */
 static void test_guards(void **state) {
     mlx_array table = iota(16);
     for (int n = 1; n <= 12; n++)
@@ -476,7 +478,7 @@ static void test_guards(void **state) {
     mlx_array_free(table);
 }
 
-/* A kernel behind one that has raised does not run either. */
+/* A kernel that depends on a kernel that has raised an error does not run. */
 static void test_guard_of_raise(void **state) {
     mlx_array x = iota(8), trace = mlx_array_new();
     OK(mlx_zeros(&trace, LIST(8), 1, MLX_INT32, gpu));
@@ -515,11 +517,11 @@ static void test_compile_error(void **state) {
         FAILS(mlx_array_eval(y), KEEL_ECOMPILE, in_header ? "nothing_here" : "no_such_name");
         const char *at = strstr(seen.text, in_header ? "broken (header)" : "broken:3");
         if (!in_header && !at) at = strstr(seen.text, "broken(3)");
-        /* NVIDIA's OpenCL does not tell files apart: it quotes the line itself. */
+        /* NVIDIA's OpenCL does not report the names of files. It quotes the line itself. */
         if (!at && strstr(seen.text, "<kernel>:"))
             at = strstr(seen.text, in_header ? "return nothing_here;" : "y[i] = no_such_name;");
         if (!at) fail_msg("no line of the source: %s", seen.text);
-        FAILS(mlx_array_eval(z), KEEL_ECOMPILE, "broken"); /* the dependent fails alike */
+        FAILS(mlx_array_eval(z), KEEL_ECOMPILE, "broken"); /* the dependent has the same error */
         mlx_array_free(y);
         mlx_array_free(z);
     }
@@ -555,7 +557,8 @@ static void test_device_limits(void **state) {
     mlx_array_free(x);
 }
 
-/* What a group may have of shared memory, as the device says when it is asked for too much. */
+/* The limit of shared memory per group, as the device reports it when a kernel asks for too
+ * much. */
 static size_t most_shared(mlx_array x) {
     apply(simple(), ARRAYS(x),
           &(keel_kernel_config){OUTPUTS(FLAT(3, MLX_INT32)), .grid = {3, 1, 1}, .group = {3, 1, 1},
@@ -566,13 +569,14 @@ static size_t most_shared(mlx_array x) {
     return strtoul(strstr(seen.text, "this device has ") + strlen("this device has "), NULL, 10);
 }
 
-/* What only the compiled kernel tells: memory that its source declares, with or without what the
- * call asks for. The operation fails alone, with what it wanted and what there is; those beside it
- * in the command buffer run. */
+/* A limit that only the compiled kernel shows: the shared memory that its source declares, alone or
+ * with the memory that the call asks for. The operation fails alone, and its message has both
+ * numbers. The others in the command buffer run. */
 static void test_limits_of_kernels(void **state) {
     mlx_array x = INTS(1, 2, 3), before = mlx_array_new(), after = mlx_array_new();
     size_t has = most_shared(x);
-    for (int more = !on_opencl(); more < 2; more++) { /* CUDA's compiler refuses the first */
+    /* CUDA's compiler refuses this source itself. */
+    for (int more = !on_opencl(); more < 2; more++) {
         size_t in_source = more ? 20 << 10 : has + 4096, in_call = more ? has - (10 << 10) : 0;
         OK(mlx_add(&before, x, x, gpu));
         keel_kernel k = keel_kernel_new("hungry", NAMES("x"), NAMES("y"),
@@ -598,7 +602,8 @@ static void test_limits_of_kernels(void **state) {
         FAILS(mlx_array_eval(z), KEEL_EARG, " bytes of shared memory in its source");
         const char *number = strstr(seen.text, "kernel 'hungry': ");
         size_t said = number ? strtoul(number + strlen("kernel 'hungry': "), NULL, 10) : 0;
-        assert_in_range(said, in_source, in_source + 64); /* NVIDIA's OpenCL adds some of its own */
+        /* NVIDIA's OpenCL adds some bytes of its own. */
+        assert_in_range(said, in_source, in_source + 64);
         mlx_array_free(y);
         mlx_array_free(z);
         ARE_INTS(before, 2, 4, 6);
@@ -617,7 +622,7 @@ static int two_at_most(struct kl_port *p, void *kernel, struct kl_kernel_limits 
     return KL_OK;
 }
 
-/* A kernel that needs so many registers that fewer fit into a group than the device takes. */
+/* A kernel that needs so many registers that a group of the device's largest size does not fit. */
 static void test_limits_of_groups(void **state) {
     struct kl_port *port = on_opencl() ? kl_opencl_port(0) : NULL;
     mlx_array x = INTS(1, 2, 3);
@@ -642,9 +647,9 @@ static void test_limits_of_groups(void **state) {
             port->ops = ops;
         }
     } else {
-        /* 240 values that all live until the end, in 1024 threads: 65536 registers are not enough.
-         * CUDA's compiler knows the size of the group (__launch_bounds__) and keeps the values in
-         * memory, so that every kernel of the dialect fits. */
+        /* The kernel has 240 values that are live until its end, in 1024 threads; 65536 registers
+         * are not enough. CUDA's compiler knows the size of the group (__launch_bounds__) and
+         * spills values, so every kernel of the dialect fits. */
         static char source[40000];
         size_t n = 0, room = sizeof source;
         for (int i = 0; i < 240; i++)
@@ -672,7 +677,7 @@ static void test_limits_of_groups(void **state) {
     mlx_array_free(x);
 }
 
-/* What a device lacks is said before anything of the kernel runs. */
+/* The requirements that a device does not meet are reported before the kernel runs. */
 static void test_lacking_devices(void **state) {
     struct kl_port *port = getenv("KEEL_TEST_GPU") ? NULL : kl_opencl_port(0);
     if (!port) return;
@@ -695,7 +700,7 @@ static void test_lacking_devices(void **state) {
     port->has_atomic64 = atomic64;
 }
 
-/* Shapes and strides are arguments, for which there is so much room. */
+/* Shapes and strides are arguments, whose total size is limited. */
 static void test_too_many_axes(void **state) {
     const int ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const char *names[20];
@@ -783,8 +788,9 @@ static void test_bad_calls(void **state) {
     BAD((c.grid[0] = c.grid[1] = c.grid[2] = INT_MAX), KEEL_ELIMIT, "over 2^63 - 1 threads");
     BAD((c.grid[0] = c.grid[1] = 1 << 30, c.grid[2] = 8), KEEL_ELIMIT,
         "(1073741824, 1073741824, 8)");
+    /* The grid itself would fit. Rounded up to whole groups it does not. */
     BAD((c.grid[1] = c.grid[2] = INT_MAX, c.grid[0] = 2, c.group[0] = 4), KEEL_ELIMIT,
-        "groups of (4, 1, 1)"); /* as given it would fit */
+        "groups of (4, 1, 1)");
     BAD(c.shared_bytes = SIZE_MAX, KEEL_EARG, "shared memory");
     const keel_kernel_output negative = FLAT(-1, MLX_INT32), no_dtype = FLAT(3, (mlx_dtype)77),
                              no_shape = {NULL, 2, MLX_INT32}, bytes = FLAT(3, MLX_UINT8);
@@ -821,7 +827,7 @@ static void test_bad_calls(void **state) {
 
 /* ---- memory ---- */
 
-/* Building, each allocation failing in turn; the kernels are compiled already. */
+/* Building: each allocation fails in turn. The kernels are compiled already. */
 static void test_allocations(void **state) {
     mlx_array x = INTS(1, 2, 3), t = mlx_array_new();
     OK(mlx_array_eval(x));
@@ -829,7 +835,7 @@ static void test_allocations(void **state) {
     keel_kernel_config c = {OUTPUTS(FLAT(3, MLX_INT32), FLAT(3, MLX_INT32)),
                             TEMPLATES(keel_kernel_int("N", 4)), .grid = {3, 1, 1},
                             .group = {3, 1, 1}, .has_init_value = true};
-    mlx_array_size(no_array); /* what is made once per thread exists now */
+    mlx_array_size(no_array); /* the first run makes what exists once per thread */
     kl_until_quiet();
     for (int64_t n = -1; n < 300; n++) {
         kl_api_forget_error();
@@ -865,8 +871,8 @@ static void test_allocations(void **state) {
     fail_msg("no end of allocations");
 }
 
-/* Running, each allocation failing in turn: either the array fails with "out of memory", or it has
- * its value. */
+/* Running: each allocation fails in turn. The array fails with "out of memory", or it has its
+ * value. */
 static void test_allocations_of_runs(void **state) {
     mlx_array x = INTS(1, 2, 3);
     mlx_vector_array in = ARRAYS(x);
@@ -905,7 +911,7 @@ static void make_and_drop(void) {
     mlx_vector_array in = ARRAYS(x), made = {NULL};
     keel_kernel k = simple();
     keel_kernel_config c = {OUTPUTS(FLAT(3, MLX_INT32)), .grid = {3, 1, 1}, .group = {1, 1, 1}};
-    OK(keel_kernel_apply(&made, k, in, &c, gpu)); /* never evaluated */
+    OK(keel_kernel_apply(&made, k, in, &c, gpu)); /* this array is never evaluated */
     keel_kernel_free(k);
     mlx_vector_array_free(in);
     mlx_vector_array_free(made);

@@ -38,7 +38,7 @@ static void a_file_is_listed_and_loaded(void **state) {
     OK(keel_load_get(&p, load));
     assert_int_equal(p.n_tensors, 5);
     assert_int_equal(p.bytes_total, 24 + 12 + 6 + 8);
-    assert_int_equal(p.n_done, 2); /* the empty one is there from the start */
+    assert_int_equal(p.n_done, 2); /* the result is an empty vector at first */
     assert_int_equal(p.bytes_done, 8);
 
     OK(keel_load_cancel(load));

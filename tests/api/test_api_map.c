@@ -9,7 +9,7 @@ static void test_arrays(void **state) {
     mlx_array a = mlx_array_new_int(1), b = mlx_array_new_int(2), r = mlx_array_new();
     char key[] = "weight";
     OK(mlx_map_string_to_array_insert(m, key, a));
-    key[0] = 'W'; /* copied */
+    key[0] = 'W'; /* the key is copied */
     OK(mlx_map_string_to_array_insert(m, "", b));
     OK(mlx_map_string_to_array_get(&r, m, "weight"));
     assert_text(r, "array(1, dtype=int32)");
@@ -19,7 +19,7 @@ static void test_arrays(void **state) {
     assert_text(r, "array(2, dtype=int32)");
     NOT_FOUND(mlx_map_string_to_array_get(&r, m, "Weight"));
     assert_text(r, "array(2, dtype=int32)");
-    OK(mlx_map_string_to_array_insert(m, "weight", b)); /* replaces */
+    OK(mlx_map_string_to_array_insert(m, "weight", b)); /* replaces the value */
     OK(mlx_map_string_to_array_get(&r, m, "weight"));
     assert_text(r, "array(2, dtype=int32)");
 
@@ -69,7 +69,7 @@ static void test_iteration(void **state) {
     OK(mlx_map_string_to_array_iterator_next(&key, &r, it));
     assert_string_equal(key, "late");
     mlx_map_string_to_array_iterator again = mlx_map_string_to_array_iterator_new(m);
-    mlx_map_string_to_array_free(m); /* the iterators keep it */
+    mlx_map_string_to_array_free(m); /* the iterators keep the table alive */
     OK(mlx_map_string_to_array_iterator_next(&key, &r, again));
     assert_string_equal(key, "tensor.0");
     OK(mlx_map_string_to_array_iterator_free(it));
@@ -85,7 +85,7 @@ static void test_strings(void **state) {
     OK(mlx_map_string_to_string_insert(m, "format", "mlx"));
     OK(mlx_map_string_to_string_get(&value, m, "format"));
     assert_string_equal(value, "mlx");
-    OK(mlx_map_string_to_string_insert(m, "format", value)); /* its own text */
+    OK(mlx_map_string_to_string_insert(m, "format", value)); /* the caller owns the text */
     OK(mlx_map_string_to_string_get(&value, m, "format"));
     assert_string_equal(value, "mlx");
     value = "untouched";
@@ -94,7 +94,7 @@ static void test_strings(void **state) {
     OK(mlx_map_string_to_string_set(&copy, m));
     mlx_map_string_to_string_iterator it = mlx_map_string_to_string_iterator_new(copy);
     OK(mlx_map_string_to_string_iterator_next(&key, &value, it));
-    assert_string_equal(key, "format"); /* kept its place */
+    assert_string_equal(key, "format"); /* the entry has kept its place */
     assert_string_equal(value, "mlx");
     OK(mlx_map_string_to_string_iterator_next(&key, &value, it));
     assert_string_equal(key, "author");

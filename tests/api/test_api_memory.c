@@ -1,4 +1,4 @@
-/* test_api_memory.c - the numbers of bytes in use, and the limits. */
+/* test_api_memory.c - the numbers of bytes in use, and their limits. */
 #include "api_support.h"
 
 static size_t figure(int (*get)(size_t *)) {

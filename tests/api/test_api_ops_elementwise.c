@@ -19,7 +19,7 @@ static void unary(unary_fn *f, mlx_array a, const char *text) {
     mlx_array_free(r);
 }
 
-/* a and b are freed. */
+/* Compares the results of the operation on a and b; releases both. */
 static void binary(binary_fn *f, mlx_array a, mlx_array b, const char *text) {
     mlx_array r = mlx_array_new(), three = INTS(1, 2, 3), four = INTS(1, 2, 3, 4);
     OK(f(&r, a, b, cpu));

@@ -2,7 +2,7 @@
  * outside of their range. */
 #include "api_support.h"
 
-/* r, evaluated, fails for `index` at `position` along an axis of `size`. */
+/* The evaluation of r must fail for `index` at `position`, along an axis of this size. */
 static void assert_fault(mlx_array r, int64_t index, int64_t position, int64_t axis, int64_t size) {
     char text[32];
     keel_error_info e;
@@ -76,7 +76,7 @@ typedef int put_fn(mlx_array *, const mlx_array, const mlx_array, const mlx_arra
 typedef int scatter_fn(mlx_array *, const mlx_array, const mlx_vector_array, const mlx_array,
                        const int *, size_t, const mlx_stream);
 
-/* a is [2, 2, 2, 2]; 5 and 7 go to place 1, then 4 to place 3. */
+/* All of a is 2. Updates 5 and 7 go to place 1, then update 4 goes to place 3. */
 static void along(put_fn *f, const char *text) {
     mlx_array a = INTS(2, 2, 2, 2), at = INTS(1, 1, -1), v = INTS(5, 7, 4), r = mlx_array_new();
     mlx_array far = INTS(0, 1, 4), m = grid(2, 2);
@@ -93,13 +93,13 @@ static void along(put_fn *f, const char *text) {
     assert_text(r, text);
     OK(f(&r, a, far, v, 0, cpu));
     assert_fault(r, 4, 2, 0, 4);
-    OK(f(&a, a, at, v, 0, cpu)); /* in place, as the caller sees it */
+    OK(f(&a, a, at, v, 0, cpu)); /* the result overwrites the handle of the base */
     assert_text(a, text);
     mlx_array all[] = {a, at, v, r, far, m};
     for (int k = 0; k < 6; k++) mlx_array_free(all[k]);
 }
 
-/* The same places and values as above, with updates of shape (3, 1). */
+/* The same places and values, with updates of shape (3, 1). */
 static void scattered(scatter_fn *list, put_fn *single, const char *text) {
     mlx_array a = INTS(2, 2, 2, 2), at = INTS(1, 1, -1), r = mlx_array_new(), far = INTS(0, -5, 1);
     mlx_array v = of_ints(LIST(5, 7, 4), LIST(3, 1), 2), flat = INTS(5, 7, 4);
@@ -150,7 +150,8 @@ static void test_slice_dynamic(void **state) {
 }
 
 static void test_put(void **state) {
-    along(mlx_put_along_axis, "array([2, 7, 2, 4], dtype=int32)"); /* the last one stays */
+    /* Of equal indices the last update stays. */
+    along(mlx_put_along_axis, "array([2, 7, 2, 4], dtype=int32)");
     along(mlx_scatter_add_axis, "array([2, 14, 2, 6], dtype=int32)");
 }
 

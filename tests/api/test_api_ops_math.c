@@ -5,7 +5,7 @@
 typedef int binary_fn(mlx_array *, const mlx_array, const mlx_array, const mlx_stream);
 typedef int unary_fn(mlx_array *, const mlx_array, const mlx_stream);
 
-/* a and b are freed. */
+/* Compares the result of the operation on a and b; releases both. */
 static void binary(binary_fn *f, mlx_array a, mlx_array b, const char *text) {
     mlx_array r = mlx_array_new(), three = FLOATS(1, 2, 3), four = FLOATS(1, 2, 3, 4);
     OK(f(&r, a, b, cpu));
@@ -17,10 +17,10 @@ static void binary(binary_fn *f, mlx_array a, mlx_array b, const char *text) {
     FAILS(f(&r, a, b, no_stream), KEEL_EARG, "the stream is an empty handle");
     FAILS(f(&r, three, four, cpu), KEEL_ESHAPE, "mlx_");
     assert_ptr_equal(r.ctx, ctx);
-    assert_text(r, text); /* untouched */
+    assert_text(r, text); /* the result is unchanged */
     OK(f(&r, a, b, cpu));
     assert_ptr_equal(r.ctx, ctx);
-    OK(f(&a, a, b, cpu)); /* the result may be an operand */
+    OK(f(&a, a, b, cpu)); /* the result may be the handle of an operand */
     assert_text(a, text);
     mlx_array all[] = {a, b, r, three, four};
     for (int i = 0; i < 5; i++) mlx_array_free(all[i]);

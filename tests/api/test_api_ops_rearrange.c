@@ -133,7 +133,7 @@ static void test_lists(void **state) {
     OK(mlx_depends(&out, in, deps));
     OK(mlx_vector_array_get(&r, out, 0));
     assert_text(r, "array([1, 2], dtype=int32)");
-    OK(mlx_take(&bad, a, b, cpu)); /* index 3 of 2 */
+    OK(mlx_take(&bad, a, b, cpu)); /* index 3 on an axis of size 2 */
     OK(mlx_vector_array_append_value(deps, a));
     OK(mlx_vector_array_append_value(deps, bad));
     OK(mlx_depends(&out, in, deps));
@@ -174,7 +174,7 @@ static void test_makers(void **state) {
     void *ctx = r.ctx;
     FAILS(mlx_eye(&r, -1, 3, 1, MLX_INT8, cpu), KEEL_ESHAPE, "mlx_eye: ");
     FAILS(mlx_identity(&r, 2, (mlx_dtype)14, cpu), KEEL_EDTYPE, "mlx_identity: ");
-    OK(mlx_tri(&r, 2, -1, 0, MLX_INT8, cpu)); /* as an extent of 0 */
+    OK(mlx_tri(&r, 2, -1, 0, MLX_INT8, cpu)); /* counts as an extent of 0 */
     assert_shape(r, AXES(2, 0));
     FAILS(mlx_tri(&r, 2, 2, 0, (mlx_dtype)14, cpu), KEEL_EDTYPE, "mlx_tri: ");
     FAILS(mlx_tril(&r, no_array, 0, cpu), KEEL_EARG, "empty array");

@@ -17,7 +17,7 @@ static void all(reduce_fn *f, const char *text) {
     mlx_array_free(r);
 }
 
-/* Over the last axis of [[0, 1, 2], [3, 4, 5]], without and with keepdims. */
+/* Reduces the last axis of [[0, 1, 2], [3, 4, 5]], without and with keepdims. */
 static void last(axis_fn *f, const char *text, const char *kept) {
     mlx_array a = grid(2, 3), r = mlx_array_new();
     OK(f(&r, a, -1, false, cpu));
@@ -38,7 +38,7 @@ static void several(axes_fn *f, const char *text, const char *none) {
     mlx_array a = grid(2, 3), r = mlx_array_new();
     OK(f(&r, a, AXES(0, -1), false, cpu));
     assert_text(r, text);
-    OK(f(&r, a, NULL, 0, false, cpu)); /* no axes: nothing is reduced */
+    OK(f(&r, a, NULL, 0, false, cpu)); /* over no axes nothing is reduced */
     assert_text(r, none);
     FAILS(f(&r, a, AXES(0, 0), false, cpu), KEEL_EAXIS, "mlx_");
     FAILS(f(&r, a, AXES(0, 2), false, cpu), KEEL_EAXIS, "mlx_");

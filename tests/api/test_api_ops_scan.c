@@ -29,7 +29,7 @@ static void test_variance(void **state) {
 
 typedef int scan_fn(mlx_array *, const mlx_array, int, bool, bool, const mlx_stream);
 
-/* Of [[1, 2, 3]]: forward, and reversed without the element itself. */
+/* Scans [[1, 2, 3]] forward, and in reverse without the element itself. */
 static void scan(scan_fn *f, const char *forward, const char *others) {
     mlx_array a = of_ints(LIST(1, 2, 3), LIST(1, 3), 2), r = mlx_array_new();
     OK(f(&r, a, -1, false, true, cpu));

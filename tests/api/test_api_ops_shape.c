@@ -117,7 +117,7 @@ static void test_shapes(void **state) {
     FAILS(mlx_reshape(&r, a, AXES(-1, -1), cpu), KEEL_ESHAPE, "mlx_reshape: ");
     FAILS(mlx_reshape(&r, a, NULL, 2, cpu), KEEL_EARG, "mlx_reshape: ");
     FAILS(mlx_flatten(&r, a, 1, 0, cpu), KEEL_EAXIS, "mlx_flatten: ");
-    OK(mlx_flatten(&r, a, -9, 9, cpu)); /* beyond the ends means up to them */
+    OK(mlx_flatten(&r, a, -9, 9, cpu)); /* a stop beyond the end counts as the end */
     assert_shape(r, AXES(12));
     FAILS(mlx_transpose_axes(&r, a, AXES(0), cpu), KEEL_EAXIS, "mlx_transpose_axes: ");
     FAILS(mlx_transpose_axes(&r, a, NULL, 0, cpu), KEEL_EAXIS, "mlx_transpose_axes: ");
@@ -148,7 +148,7 @@ static void test_broadcast_arrays(void **state) {
         assert_shape(r, AXES(2, 3));
     }
     void *ctx = out.ctx;
-    OK(mlx_broadcast_arrays(&out, out, cpu)); /* into the input itself */
+    OK(mlx_broadcast_arrays(&out, out, cpu)); /* the result overwrites the input's handle */
     assert_ptr_equal(out.ctx, ctx);
     assert_int_equal(mlx_vector_array_size(out), 2);
     OK(mlx_vector_array_append_value(in, wrong));

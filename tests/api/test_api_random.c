@@ -12,7 +12,7 @@ static void test_keys(void **state) {
     OK(mlx_random_split_num(&r, k, 5, cpu));
     assert_shape(r, AXES(5, 2));
     void *ctx = a.ctx;
-    OK(mlx_random_split(&a, &b, a, cpu)); /* into the key itself */
+    OK(mlx_random_split(&a, &b, a, cpu)); /* the result overwrites the key's handle */
     assert_ptr_equal(a.ctx, ctx);
     mlx_array wrong = INTS(1, 2, 3);
     FAILS(mlx_random_split(&a, &b, wrong, cpu), KEEL_EDTYPE, "mlx_random_split: ");
@@ -26,7 +26,7 @@ static void test_keys(void **state) {
     for (int i = 0; i < 5; i++) mlx_array_free(all[i]);
 }
 
-/* The numbers that MLX 0.32 gives for the same key. */
+/* The numbers that MLX 0.32 gave for the same key. */
 static void test_same_as_mlx(void **state) {
     mlx_array k = mlx_array_new(), a = mlx_array_new(), b = mlx_array_new(), r = mlx_array_new();
     mlx_array low = mlx_array_new_float(0), high = mlx_array_new_float(1);
@@ -151,7 +151,8 @@ static void test_distributions(void **state) {
     OK(mlx_random_permutation(&r, one, 0, k, cpu));
     OK(mlx_sort(&r, r, cpu));
     assert_text(r, "array([4, 5, 6], dtype=int32)");
-    OK(mlx_random_permutation_arange(&r, 6, k, cpu)); /* as MLX's, of the same key */
+    /* The numbers that MLX 0.32 gave for the same key. */
+    OK(mlx_random_permutation_arange(&r, 6, k, cpu));
     assert_text(r, "array([0, 1, 2, 4, 3, 5], dtype=uint32)");
     void *ctx = r.ctx;
     FAILS(mlx_random_bernoulli(&r, one, AXES(3), k, cpu), KEEL_EDTYPE,

@@ -37,7 +37,7 @@ static void test_defaults(void **state) {
     mlx_device c = mlx_device_new_type(MLX_CPU, 0);
     mlx_stream s = mlx_stream_new(), mine = mlx_stream_new_device(c);
     OK(mlx_get_default_stream(&s, c));
-    assert_true(mlx_stream_equal(s, cpu)); /* one per thread */
+    assert_true(mlx_stream_equal(s, cpu)); /* each thread has one of its own */
     OK(mlx_set_default_stream(mine));
     OK(mlx_get_default_stream(&s, c));
     assert_true(mlx_stream_equal(s, mine));
@@ -50,8 +50,8 @@ static void test_defaults(void **state) {
 static void *other_default(void *arg) {
     mlx_stream s = mlx_default_cpu_stream_new();
     *(bool *)arg = s.ctx && !mlx_stream_equal(s, cpu);
-    mlx_array a = mlx_array_new_int(1),
-              r = mlx_array_new(); /* the stream of another thread works */
+    /* A stream of another thread can be used. */
+    mlx_array a = mlx_array_new_int(1), r = mlx_array_new();
     *(bool *)arg = *(bool *)arg && mlx_add(&r, a, a, cpu) == 0 && mlx_array_eval(r) == 0;
     mlx_array_free(a);
     mlx_array_free(r);
@@ -89,7 +89,7 @@ static void test_synchronize(void **state) {
     mlx_vector_array both = mlx_vector_array_new_data((mlx_array[]){bad, good}, 2);
     OK(mlx_async_eval(both));
     FAILS(mlx_synchronize(s), KEEL_EINDEX, "7");
-    OK(mlx_synchronize(s)); /* told once; the array tells every time */
+    OK(mlx_synchronize(s)); /* reported once; the array reports it each time */
     FAILS(mlx_array_eval(bad), KEEL_EINDEX, "7");
     OK(mlx_array_eval(good));
     mlx_vector_array_free(both);

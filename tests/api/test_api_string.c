@@ -4,7 +4,7 @@
 static void test_strings(void **state) {
     char text[] = "hello";
     mlx_string s = mlx_string_new_data(text), t = mlx_string_new();
-    text[0] = 'j'; /* copied */
+    text[0] = 'j'; /* the text is copied */
     assert_string_equal(mlx_string_data(s), "hello");
     OK(mlx_string_set(&t, s));
     void *ctx = t.ctx;

@@ -120,7 +120,7 @@ static void test_views(void **state) {
     mlx_array_free(r);
 }
 
-/* As many axes as anybody has: nothing recurses, every axis closes. */
+/* As many axes as an array can have: every bracket is closed, and the stack does not overflow. */
 static void test_deep(void **state) {
     enum { DEEP = 64 };
     int shape[DEEP], v[2] = {1, 2};
@@ -134,7 +134,8 @@ static void test_deep(void **state) {
     mlx_array_free(a);
 }
 
-/* A comma of the locale does not get into the text. Skipped where no such locale is installed. */
+/* The locale's decimal comma does not get into the text. The test is skipped where no such locale
+ * is installed. */
 static void test_locale(void **state) {
     if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8")) skip();
     check(FLOATS(1.5f, 1e-7f), "array([1.5, 1e-07], dtype=float32)");

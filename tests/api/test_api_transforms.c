@@ -23,7 +23,7 @@ static void test_eval(void **state) {
     mlx_array_free(s);
 }
 
-/* The first failure in the order of the vector; the rest is readable. */
+/* The call reports the first failure in the order of the vector. The other arrays can be read. */
 static void test_first_failure(void **state) {
     mlx_array a = INTS(1, 2, 3), five = INTS(5), six = INTS(6);
     mlx_array bad5 = mlx_array_new(), bad6 = mlx_array_new(), good = mlx_array_new();

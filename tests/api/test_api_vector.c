@@ -4,7 +4,7 @@
 static void test_arrays(void **state) {
     mlx_array a = mlx_array_new_int(1), b = mlx_array_new_int(2), r = mlx_array_new();
     mlx_vector_array v = mlx_vector_array_new(), w;
-    assert_non_null(v.ctx); /* live and empty */
+    assert_non_null(v.ctx); /* this handle is live and has no elements */
     assert_int_equal(mlx_vector_array_size(v), 0);
     OK(mlx_vector_array_append_value(v, a));
     OK(mlx_vector_array_append_data(v, (mlx_array[]){b, a}, 2));
@@ -13,7 +13,7 @@ static void test_arrays(void **state) {
     OK(mlx_vector_array_get(&r, v, 1));
     assert_text(r, "array(2, dtype=int32)");
     void *ctx = r.ctx;
-    OK(mlx_vector_array_get(&r, v, 2)); /* overwritten in place */
+    OK(mlx_vector_array_get(&r, v, 2)); /* the live handle is overwritten */
     assert_ptr_equal(r.ctx, ctx);
     assert_text(r, "array(1, dtype=int32)");
     FAILS(mlx_vector_array_get(&r, v, 3), KEEL_EARG,
@@ -30,7 +30,7 @@ static void test_arrays(void **state) {
     OK(mlx_vector_array_set_data(&w, (mlx_array[]){a, b}, 2));
     assert_int_equal(mlx_vector_array_size(w), 2);
     mlx_vector_array_free(w);
-    w = no_vector; /* an empty handle as result */
+    w = no_vector; /* the result goes to an empty handle */
     OK(mlx_vector_array_set_data(&w, NULL, 0));
     assert_int_equal(mlx_vector_array_size(w), 0);
     mlx_vector_array_free(w);
@@ -38,7 +38,7 @@ static void test_arrays(void **state) {
     assert_non_null(w.ctx);
     mlx_vector_array_free(w);
     w = mlx_vector_array_new_value(b);
-    mlx_array_free(b); /* the vector has its own share */
+    mlx_array_free(b); /* the vector holds a reference of its own */
     OK(mlx_vector_array_get(&r, w, 0));
     assert_text(r, "array(2, dtype=int32)");
     OK(mlx_vector_array_free(w));
@@ -53,7 +53,7 @@ static void test_bad_arrays(void **state) {
     mlx_vector_array v = mlx_vector_array_new_value(a);
     mlx_array bad[] = {a, no_array};
     FAILS(mlx_vector_array_append_data(v, bad, 2), KEEL_EARG, "an element is an empty array");
-    assert_int_equal(mlx_vector_array_size(v), 1); /* all or none */
+    assert_int_equal(mlx_vector_array_size(v), 1); /* either all elements are added, or none */
     FAILS(mlx_vector_array_append_value(v, no_array), KEEL_EARG, "an element is an empty array");
     FAILS(mlx_vector_array_append_data(v, NULL, 2), KEEL_EARG, "data is NULL and the size is 2");
     FAILS(mlx_vector_array_append_value(no_vector, a), KEEL_EARG, "vec is an empty vector");
@@ -137,7 +137,7 @@ static void test_ints(void **state) {
     w = mlx_vector_int_new_value(8);
     OK(mlx_vector_int_get(&got, w, 0));
     assert_int_equal(got, 8);
-    for (int i = 0; i < 10000; i++) OK(mlx_vector_int_append_value(w, i)); /* grows */
+    for (int i = 0; i < 10000; i++) OK(mlx_vector_int_append_value(w, i)); /* the vector grows */
     OK(mlx_vector_int_get(&got, w, 10000));
     assert_int_equal(got, 9999);
     FAILS(mlx_vector_int_get(&got, v, 4), KEEL_EARG, "index 4");
@@ -160,7 +160,7 @@ static void test_strings(void **state) {
     char *got = NULL;
     mlx_vector_string v = mlx_vector_string_new_data(x, 2), w = mlx_vector_string_new();
     mlx_vector_string none = {NULL};
-    buffer[0] = 'X'; /* copied */
+    buffer[0] = 'X'; /* the text is copied */
     OK(mlx_vector_string_get(&got, v, 0));
     assert_string_equal(got, "one");
     OK(mlx_vector_string_append_value(v, "four"));

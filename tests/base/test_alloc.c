@@ -24,10 +24,11 @@ static void plain_use(void **state) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__) /* their calloc ends the process there */
+    !defined(__SANITIZE_THREAD__) /* the sanitizer's calloc ends the process for such a size */
 static void products_that_overflow(void **state) {
     volatile size_t half = (size_t)1
-                           << (sizeof(size_t) * 4); /* the compiler must not see through it */
+                           /* Volatile hides the overflow from the compiler. */
+                           << (sizeof(size_t) * 4);
     assert_null(kl_calloc(half, half));
     assert_null(kl_calloc(half + 1, half));
 }
@@ -39,7 +40,7 @@ static void the_nth_fails(void **state) {
         assert_false(kl_test_alloc_failed());
         for (int64_t i = 0; i < 8; i++) {
             void *p = i % 2 ? kl_malloc(1) : kl_calloc(1, 1);
-            assert_int_equal(p == NULL, i == n); /* that one, and no other */
+            assert_int_equal(p == NULL, i == n); /* only attempt n fails */
             assert_int_equal(kl_test_alloc_failed(), i >= n);
             assert_int_equal(kl_test_n_alloc_attempts(), i + 1);
             kl_free(p);
@@ -49,11 +50,11 @@ static void the_nth_fails(void **state) {
     memcpy(p, "abc", 4);
     kl_test_fail_alloc_at(0);
     assert_null(kl_realloc(p, 1000));
-    assert_string_equal(p, "abc"); /* still there */
+    assert_string_equal(p, "abc"); /* the old memory is unchanged */
     kl_free(p);
     kl_test_fail_alloc_at(0);
     assert_null(kl_strdup("x"));
-    kl_test_fail_alloc_at(1); /* what takes memory another way counts too */
+    kl_test_fail_alloc_at(1); /* memory that is allocated by another function counts as well */
     assert_false(kl_alloc_should_fail());
     assert_true(kl_alloc_should_fail());
     assert_false(kl_alloc_should_fail());
@@ -72,7 +73,7 @@ static int count_random(uint64_t seed, uint32_t one_in) {
 
 static void at_random(void **state) {
     int n = count_random(1, 100);
-    assert_in_range(n, 50, 200); /* of 100 to be expected; the seed decides */
+    assert_in_range(n, 50, 200); /* 100 failures are expected; the seed fixes the number */
     assert_int_equal(count_random(1, 100), n);
     assert_int_equal(count_random(7, 1), 10000);
     assert_int_equal(count_random(7, 0), 0);

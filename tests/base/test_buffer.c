@@ -41,7 +41,7 @@ static void owners(void **state) {
     assert_int_equal(n_given, 1);
     assert_ptr_equal(given[0], &b);
     assert_int_equal(kl_test_n_live(), live);
-    kl_buffer_release(kl_buffer_new(0)); /* never bound */
+    kl_buffer_release(kl_buffer_new(0)); /* a buffer that never gets memory */
     kl_buffer_release(NULL);
     assert_null(kl_buffer_retain(NULL));
     assert_int_equal(n_given, 1);
@@ -54,18 +54,19 @@ static void copies_elsewhere(void **state) {
     struct kl_block own = {.memory = &here}, a = {.memory = &device_a}, b = {.memory = &device_b},
                     a2 = {.memory = &device_a};
     struct kl_buffer *x = kl_buffer_new(8);
-    assert_null(kl_buffer_block_on(x, &here)); /* nothing yet */
+    assert_null(kl_buffer_block_on(x, &here)); /* there is no copy yet */
     x->block = &own;
     assert_ptr_equal(kl_buffer_block_on(x, &here), &own);
     assert_null(kl_buffer_block_on(x, &device_a));
     kl_buffer_add_mirror(x, &a);
     kl_buffer_add_mirror(x, &b);
-    kl_buffer_add_mirror(
-        x, &a2); /* two streams made one at the same time: the first one stays what all see */
+    /* Two streams made a copy at the same time; all see the first one. */
+    kl_buffer_add_mirror(x, &a2);
     assert_ptr_equal(kl_buffer_block_on(x, &device_a), &a);
     assert_ptr_equal(kl_buffer_block_on(x, &device_b), &b);
     struct kl_memory other_host = {.name = "user", .is_host = true};
-    assert_ptr_equal(kl_buffer_block_on(x, &other_host), &own); /* the host sees all host memory */
+    /* The host can read all host memory. */
+    assert_ptr_equal(kl_buffer_block_on(x, &other_host), &own);
     kl_buffer_release(x);
     assert_int_equal(n_given, 4);
     int n_each[4] = {0};
@@ -79,18 +80,18 @@ static void copies_elsewhere(void **state) {
 }
 
 static void uses_of_many_streams(void **state) {
-    for (int n = 1; n <= STREAMS; n++) { /* within the inline entries and beyond */
+    for (int n = 1; n <= STREAMS; n++) { /* as many uses as the inline entries hold, and more */
         fresh(NULL);
         int64_t live = kl_test_n_live();
         struct kl_block b = {.memory = &here};
-        assert_true(kl_block_free_for(&b, NULL)); /* never used */
+        assert_true(kl_block_free_for(&b, NULL)); /* the block has never been used */
         for (int i = 0; i < n; i++) assert_int_equal(kl_block_note_use(&b, &t[i], 1), 0);
-        for (int i = 0; i < n; i++)
-            assert_int_equal(kl_block_note_use(&b, &t[i], 5), 0); /* the last use counts */
+        for (int i = 0; i < n; i++) /* The last use of a stream counts. */
+            assert_int_equal(kl_block_note_use(&b, &t[i], 5), 0);
         assert_int_equal(kl_test_n_live() - live, n > KL_BLOCK_USES ? n - KL_BLOCK_USES : 0);
         for (int i = n - 1; i >= 0; i--) {
             assert_false(kl_block_free_for(&b, NULL));
-            /* Only when all others are done does the own stream's use not matter. */
+            /* The block is free for its own stream only when the uses of all others have ended. */
             assert_int_equal(kl_block_free_for(&b, &t[i]), i == 0);
             kl_timeline_publish(&t[i], 4);
             assert_false(kl_block_free_for(&b, NULL));
@@ -100,11 +101,12 @@ static void uses_of_many_streams(void **state) {
         assert_true(kl_block_free_for(&b, &t[0]));
         assert_int_equal(kl_block_note_use(&b, &t[n - 1], 6), 0);
         assert_false(kl_block_free_for(&b, NULL));
-        kl_block_begin(&b, NULL); /* a new tenancy */
+        kl_block_begin(&b, NULL); /* the block gets a new tenant */
         assert_true(kl_block_free_for(&b, NULL));
         assert_int_equal(kl_test_n_live(), live);
         kl_block_begin(&b, &t[0]);
-        assert_true(kl_block_free_for(&b, NULL)); /* expected, but it has not used it */
+        /* This stream was named at the start, but it has not used the block. */
+        assert_true(kl_block_free_for(&b, NULL));
         assert_int_equal(kl_block_note_use(&b, &t[0], 7), 0);
         assert_false(kl_block_free_for(&b, &t[1]));
         assert_true(kl_block_free_for(&b, &t[0]));
@@ -116,12 +118,13 @@ static void no_memory_for_another_use(void **state) {
     struct kl_block b = {.memory = &here};
     for (int i = 0; i < KL_BLOCK_USES; i++) {
         kl_test_fail_alloc_at(0);
-        assert_int_equal(kl_block_note_use(&b, &t[i], 1), 0); /* inline: needs none */
+        /* An inline entry needs no allocation. */
+        assert_int_equal(kl_block_note_use(&b, &t[i], 1), 0);
     }
     assert_int_equal(kl_block_note_use(&b, &t[KL_BLOCK_USES], 1), KL_ENOMEM);
     kl_test_fail_alloc_at(-1);
     for (int i = 0; i < KL_BLOCK_USES; i++) kl_timeline_publish(&t[i], 1);
-    assert_true(kl_block_free_for(&b, NULL)); /* what was refused was not noted */
+    assert_true(kl_block_free_for(&b, NULL)); /* a use that was refused is not noted */
     kl_block_begin(&b, NULL);
 }
 
@@ -152,8 +155,8 @@ static void several_threads_note(void **state) {
             assert_false(kl_block_free_for(&contested, NULL));
             kl_timeline_publish(&t[i], 200);
         }
-        assert_true(kl_block_free_for(&contested,
-                                      NULL)); /* each was noted, none twice with an older ticket */
+        /* Each use was noted, and a stream has one entry, with its latest ticket. */
+        assert_true(kl_block_free_for(&contested, NULL));
         kl_block_begin(&contested, NULL);
         pthread_barrier_destroy(&start);
     }
@@ -184,11 +187,11 @@ static void the_destructor_runs_once(void **state) {
     kl_buffer_release(x);
     assert_int_equal(n, 1);
     x = user_buffer(&n);
-    assert_int_equal(kl_block_note_use(x->block, &t[0], 1),
-                     0); /* of a CPU stream: its task owns the buffer, so it is over */
+    /* The use was on a CPU stream, whose task owned the buffer. So the use has ended. */
+    assert_int_equal(kl_block_note_use(x->block, &t[0], 1), 0);
     kl_buffer_release(x);
     assert_int_equal(n, 2);
-    struct kl_block *b = kl_block_new_user(NULL, 0, NULL, NULL); /* without a destructor */
+    struct kl_block *b = kl_block_new_user(NULL, 0, NULL, NULL); /* the block has no destructor */
     b->memory->give_back(b->memory, b);
     assert_int_equal(kl_test_n_live(), live);
     kl_test_fail_alloc_at(0);
@@ -202,7 +205,7 @@ static void nothing(struct kl_release *r) {
 
 static void not_before_devices_are_done(void **state) {
     struct kl_release first = {
-        .run = nothing}; /* the thread is up, and has freed what it was started with */
+        .run = nothing}; /* the thread runs, and has freed the memory that its start needed */
     kl_release_later(&first);
     kl_release_drain();
     int64_t live = kl_test_n_live();
@@ -221,11 +224,11 @@ static void not_before_devices_are_done(void **state) {
             assert_int_equal(n, used - 1);
             kl_timeline_publish(&t[i], 3);
         }
-        kl_release_drain(); /* not on the thread that publishes */
+        kl_release_drain(); /* the destructor does not run on the thread that publishes */
         assert_int_equal(n, used);
         for (int i = 0; i < used; i++) kl_timeline_publish(&t[i], 9);
         kl_release_drain();
-        assert_int_equal(n, used); /* once */
+        assert_int_equal(n, used); /* each destructor ran once */
     }
     assert_int_equal(kl_test_n_live(), live);
 }

@@ -1,4 +1,4 @@
-/* test_dtype.c - dtype.h: facts, promotion, and every 16-bit float. */
+/* test_dtype.c - dtype.h: sizes and kinds of dtypes, promotion, and every 16-bit float. */
 #include "support.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static void facts(void **state) {
     assert_string_equal(kl_dtype_name((enum kl_dtype)99), "unknown");
 }
 
-/* The table seen in MLX 0.32: rows and columns in the order of the enum. */
+/* The table of promotions as observed in MLX 0.32. Rows and columns have the order of the enum. */
 static void promotion(void **state) {
     static const char *const names[] = {"b",  "u1", "u2", "u4", "u8", "i1", "i2",
                                         "i4", "i8", "f2", "f4", "f8", "bf", "c8"};
@@ -55,7 +55,7 @@ static void promotion(void **state) {
         }
 }
 
-/* What the bits of a half mean, from their definition. */
+/* The value of a float16 with these bits, computed from the definition. */
 static double f16_value(unsigned bits) {
     int e = bits >> 10 & 31, m = bits & 1023;
     double v = e == 31 ? (m ? (double)NAN : (double)INFINITY)
@@ -91,7 +91,8 @@ static void every_bf16(void **state) {
     }
 }
 
-/* At, below and above the middle between neighbours: to nearest, ties to even. */
+/* Numbers at, below and above the middle between two neighbours are rounded to the nearest, ties to
+ * even. */
 static void rounding(void **state) {
     for (unsigned b = 0; b < 0x7c00; b++) {
         double mid = (f16_value(b) + (b == 0x7bff ? 65536.0 : f16_value(b + 1))) / 2;
@@ -114,7 +115,7 @@ static void rounding(void **state) {
     assert_int_equal(kl_f32_to_f16(1e-30f), 0);
 }
 
-/* Through float32, rounded to odd, a double rounds as if at once. */
+/* A double that goes through float32, rounded to odd, is rounded as if directly. */
 static void once_rounded(void **state) {
     for (unsigned b = 0; b < 0x7bff; b++) {
         double tie = (f16_value(b) + f16_value(b + 1)) / 2;

@@ -35,7 +35,7 @@ static void every_field(void **state) {
     struct kl_error_info info = full;
     info.op = op;
     struct kl_error *e = kl_error_new(&info, "index %d of %s", -7, "weights");
-    strcpy(op, "other"); /* strings are copied */
+    strcpy(op, "other"); /* the error has a copy of the string */
     expect_full(e);
     assert_string_equal(e->op, "gather");
     assert_string_equal(e->message, "index -7 of weights");
@@ -66,7 +66,7 @@ static void references(void **state) {
 }
 
 static void long_messages_are_not_cut(void **state) {
-    for (int n = 500; n < 530; n++) { /* around the size of the buffer on the stack */
+    for (int n = 500; n < 530; n++) { /* lengths around the size of the buffer on the stack */
         char *text = malloc((size_t)n + 1);
         memset(text, 'a', (size_t)n);
         text[n] = 0;
@@ -83,7 +83,7 @@ static void long_messages_are_not_cut(void **state) {
     assert_int_equal(strlen(e->message), 100000 + strlen("path : not found"));
     assert_non_null(strstr(e->message, "not found"));
     kl_error_release(e);
-    /* When the room for it cannot be had, the object still can. */
+    /* When the memory for the message is missing, the error object still exists. */
     kl_test_fail_alloc_at(0);
     e = kl_error_new(&full, "%s", text);
     kl_test_fail_alloc_at(-1);
@@ -97,13 +97,13 @@ static void long_messages_are_not_cut(void **state) {
 static void the_first_error_wins(void **state) {
     struct kl_error *e = NULL;
     assert_int_equal(kl_fail(&e, KL_ESHAPE, "first"), KL_ESHAPE);
-    assert_int_equal(kl_fail(&e, KL_EDTYPE, "second"),
-                     KL_EDTYPE); /* the code of each call is its own */
+    /* The code belongs to this call. */
+    assert_int_equal(kl_fail(&e, KL_EDTYPE, "second"), KL_EDTYPE);
     assert_int_equal(kl_fail_info(&e, &full, "third"), KL_EINDEX);
     assert_int_equal(kl_fail_nomem(&e), KL_ENOMEM);
     int64_t live = kl_test_n_live();
-    assert_int_equal(kl_fail_with(&e, kl_error_new(&full, "fourth")),
-                     KL_EINDEX); /* taken, and dropped */
+    /* The second error is taken and released. */
+    assert_int_equal(kl_fail_with(&e, kl_error_new(&full, "fourth")), KL_EINDEX);
     assert_int_equal(kl_test_n_live(), live);
     assert_string_equal(e->message, "first");
     assert_int_equal(e->code, KL_ESHAPE);
@@ -113,7 +113,7 @@ static void the_first_error_wins(void **state) {
     expect_full(e);
     assert_string_equal(e->message, "with 1");
     struct kl_error *f = NULL;
-    assert_int_equal(kl_fail_with(&f, e), KL_EINDEX); /* moved */
+    assert_int_equal(kl_fail_with(&f, e), KL_EINDEX); /* the error was moved, not copied */
     assert_ptr_equal(f, e);
     kl_error_release(f);
 }
@@ -124,26 +124,26 @@ static void nobody_wants_the_message(void **state) {
     assert_int_equal(kl_fail(NULL, KL_EAXIS, "%s", "x"), KL_EAXIS);
     assert_int_equal(kl_fail_info(NULL, &full, "x"), KL_EINDEX);
     assert_int_equal(kl_fail_nomem(NULL), KL_ENOMEM);
-    assert_int_equal(kl_test_n_alloc_attempts(), 0); /* it is not even made */
+    assert_int_equal(kl_test_n_alloc_attempts(), 0); /* no message is made when nobody wants it */
     assert_int_equal(kl_fail_with(NULL, kl_error_new(&full, "x")), KL_EINDEX);
     assert_int_equal(kl_test_n_live(), live);
 }
 
 static void without_memory_there_is_a_static_one(void **state) {
-#define KL_CODE(NAME, number, text)                                                       \
-    {                                                                                     \
-        kl_test_fail_alloc_at(0);                                                         \
-        struct kl_error *e = NULL;                                                        \
-        assert_int_equal(kl_fail(&e, KL_##NAME, "never built"), number);                  \
-        kl_test_fail_alloc_at(-1);                                                        \
-        assert_true(e->is_static);                                                        \
-        assert_int_equal(e->code, number);                                                \
-        assert_string_equal(e->message, text);                                            \
-        assert_ptr_equal(e, kl_error_static(number));                                     \
-        kl_error_release(e);                                                              \
-        kl_error_release(kl_error_retain(e));                                             \
-        assert_string_equal(e->message,                                                   \
-                            text); /* it is never freed, however often it is let go of */ \
+#define KL_CODE(NAME, number, text)                                                      \
+    {                                                                                    \
+        kl_test_fail_alloc_at(0);                                                        \
+        struct kl_error *e = NULL;                                                       \
+        assert_int_equal(kl_fail(&e, KL_##NAME, "never built"), number);                 \
+        kl_test_fail_alloc_at(-1);                                                       \
+        assert_true(e->is_static);                                                       \
+        assert_int_equal(e->code, number);                                               \
+        assert_string_equal(e->message, text);                                           \
+        assert_ptr_equal(e, kl_error_static(number));                                    \
+        kl_error_release(e);                                                             \
+        kl_error_release(kl_error_retain(e));                                            \
+        assert_string_equal(e->message,                                                  \
+                            text); /* it is static, so any number of releases is fine */ \
     }
 #include "base/error_list.def"
 #undef KL_CODE
@@ -164,12 +164,13 @@ static void named(void **state) {
     expect_full(n);
     assert_string_equal(n->op, "take");
     assert_string_equal(n->message, "take: index out of range");
-    assert_ptr_equal(kl_error_named(n, "other"), n); /* who was named stays so */
+    assert_ptr_equal(kl_error_named(n, "other"), n); /* an error that has a name keeps it */
     assert_string_equal(n->op, "take");
     kl_error_release(n);
-    assert_int_equal(kl_test_n_live(), live); /* the unnamed one was taken */
+    assert_int_equal(kl_test_n_live(), live); /* the error without a name was taken */
     struct kl_error *s = kl_error_static(KL_ENOMEM);
-    assert_ptr_equal(kl_error_named(s, "take"), s); /* shared by all: not named */
+    /* The static error is shared by all threads, so it gets no name. */
+    assert_ptr_equal(kl_error_named(s, "take"), s);
     e = kl_error_new(&info, "x");
     kl_test_fail_alloc_at(0);
     n = kl_error_named(e, "take");

@@ -4,16 +4,16 @@
 
 #include "base/failures.h"
 
-enum { LISTED = 64 }; /* per stream */
+enum { LISTED = 64 }; /* the most failures that are remembered per stream */
 
-static int64_t next_stream; /* each test has streams of its own */
+static int64_t next_stream; /* each test uses streams of its own */
 
 static struct kl_error *failure(int number) {
     struct kl_error_info info = {.code = KL_EKERNEL};
     return kl_error_new(&info, "failure %d", number);
 }
 
-/* Notes a fresh failure of `thread` and gives it back, still owned. */
+/* Notes a new failure of `thread` and returns it; the caller owns it. */
 static struct kl_error *noted(int64_t stream, int number, uint64_t thread) {
     struct kl_error *e = failure(number);
     kl_failures_note(stream, e, thread);
@@ -35,7 +35,7 @@ static void told_in_order_and_once(void **state) {
     assert_int_equal(kl_failures_n_unseen(), unseen + 3);
     for (int i = 0; i < 3; i++) {
         expect_oldest(s, e[i]);
-        expect_oldest(s, e[i]); /* asking is not telling */
+        expect_oldest(s, e[i]); /* asking for the oldest does not mark it as reported */
         kl_failures_delivered(e[i]);
         assert_int_equal(atomic_load(&e[i]->seen), 1);
         assert_int_equal(kl_failures_n_unseen(), unseen + 2 - (uint64_t)i);
@@ -52,7 +52,7 @@ static void in_any_order_of_delivery(void **state) {
     expect_oldest(s, a);
     kl_failures_delivered(a);
     expect_oldest(s, NULL);
-    kl_failures_delivered(a); /* again: nothing to forget */
+    kl_failures_delivered(a); /* a second delivery changes nothing */
     kl_error_release(a);
     kl_error_release(b);
 }
@@ -61,7 +61,8 @@ static void one_error_on_several_streams(void **state) {
     int64_t s = next_stream++, other = next_stream++;
     uint64_t me = kl_thread_id(), unseen = kl_failures_n_unseen();
     struct kl_error *e = failure(1);
-    for (int i = 0; i < 10; i++) kl_failures_note(s, e, me); /* ten values that failed of it */
+    /* Ten values have failed of one cause. */
+    for (int i = 0; i < 10; i++) kl_failures_note(s, e, me);
     kl_failures_note(other, e, me);
     assert_int_equal(kl_failures_n_unseen(), unseen + 1);
     kl_failures_delivered(e);
@@ -91,11 +92,11 @@ struct other {
 static void *other_thread(void *arg) {
     struct other *o = arg;
     o->mine = noted(o->stream, 2, kl_thread_id());
-    pthread_barrier_wait(&o->turn); /* 1: both have failed something */
+    pthread_barrier_wait(&o->turn); /* meeting 1: both threads have noted a failure */
     o->found_first = kl_failures_oldest(o->stream);
-    kl_failures_delivered(
-        o->theirs); /* it saw the other one's too: that does not tell the other one */
-    pthread_barrier_wait(&o->turn); /* 2 */
+    /* This thread sees the other's failure too; the other thread must still be told. */
+    kl_failures_delivered(o->theirs);
+    pthread_barrier_wait(&o->turn); /* meeting 2 */
     o->found_then = kl_failures_oldest(o->stream);
     return NULL;
 }
@@ -115,7 +116,7 @@ static void each_thread_is_told_of_its_own(void **state) {
     pthread_join(thread, NULL);
     assert_ptr_equal(o.found_first, o.mine);
     assert_ptr_equal(o.found_then, o.mine);
-    expect_oldest(o.stream, o.mine); /* its thread has ended: now it is anybody's */
+    expect_oldest(o.stream, o.mine); /* The thread has ended, so any thread may be told. */
     kl_failures_delivered(o.mine);
     expect_oldest(o.stream, NULL);
     kl_error_release(o.found_first);
@@ -125,9 +126,9 @@ static void each_thread_is_told_of_its_own(void **state) {
     pthread_barrier_destroy(&o.turn);
 }
 
-static void of_nobody_is_of_anybody(void **state) {
+static void a_failure_of_an_unknown_thread_is_reported_to_any(void **state) {
     int64_t s = next_stream++;
-    struct kl_error *e = noted(s, 1, 0); /* its thread could not be remembered */
+    struct kl_error *e = noted(s, 1, 0); /* the thread that failed is not known */
     expect_oldest(s, e);
     kl_failures_delivered(e);
     expect_oldest(s, NULL);
@@ -153,14 +154,15 @@ static void a_list_then_a_count(void **state) {
     kl_failures_delivered(next);
     kl_error_release(next);
     for (int i = LISTED; i < LISTED + 36; i++) kl_failures_delivered(e[i]);
-    assert_int_equal(kl_failures_n_unseen(), unseen); /* seen after all */
+    /* It was reported after all, so it is not counted as unseen. */
+    assert_int_equal(kl_failures_n_unseen(), unseen);
     for (int i = 0; i < LISTED + 36; i++) kl_error_release(e[i]);
 }
 
 static void streams_far_apart(void **state) {
     uint64_t me = kl_thread_id();
     struct kl_error *low = noted(next_stream, 1, me), *high = noted(next_stream + 5000, 2, me);
-    expect_oldest(next_stream, low); /* the table has grown; what was in it is still there */
+    expect_oldest(next_stream, low); /* the table has grown and kept its entries */
     expect_oldest(next_stream + 5000, high);
     expect_oldest(next_stream + 100000, NULL);
     expect_oldest(-1, NULL);
@@ -188,14 +190,17 @@ static void a_new_owner_of_the_stream(void **state) {
     uint64_t me = kl_thread_id(), unseen = kl_failures_n_unseen();
     struct kl_error *old = noted(s, 1, me);
     kl_failures_orphan(s);
-    expect_oldest(s, NULL);                               /* is owed nothing of its past */
-    assert_int_equal(kl_failures_n_unseen(), unseen + 1); /* which is still unseen */
+    /* The new owner of the stream is not told of old failures. */
+    expect_oldest(s, NULL);
+    /* The old failure still counts as unseen. */
+    assert_int_equal(kl_failures_n_unseen(), unseen + 1);
     struct kl_error *fresh = noted(s, 2, me);
     expect_oldest(s, fresh);
-    kl_failures_delivered(old); /* by another way, such as reading the value */
+    kl_failures_delivered(old); /* the value was read, which reports the failure as well */
     kl_failures_delivered(fresh);
     assert_int_equal(kl_failures_n_unseen(), unseen);
-    for (int round = 0; round < 3; round++) { /* more than the orphans' list holds */
+    /* More failures than the list of ended threads holds. */
+    for (int round = 0; round < 3; round++) {
         for (int i = 0; i < LISTED; i++) kl_error_release(noted(s, i, me));
         kl_failures_orphan(s);
     }
@@ -211,7 +216,7 @@ int main(void) {
         cmocka_unit_test(one_error_on_several_streams),
         cmocka_unit_test(cancelled_work_is_not_noted),
         cmocka_unit_test(each_thread_is_told_of_its_own),
-        cmocka_unit_test(of_nobody_is_of_anybody),
+        cmocka_unit_test(a_failure_of_an_unknown_thread_is_reported_to_any),
         cmocka_unit_test(a_list_then_a_count),
         cmocka_unit_test(streams_far_apart),
         cmocka_unit_test(without_memory_it_is_counted),

@@ -9,7 +9,8 @@ static void reading(void **state) {
     assert_true(kl_index_read((uint8_t[]){255}, KL_U8, &v) && v == 255);
     assert_true(kl_index_read((uint16_t[]){65535}, KL_U16, &v) && v == 65535);
     assert_true(kl_index_read((uint32_t[]){UINT32_MAX}, KL_U32, &v) && v == UINT32_MAX);
-    assert_true(kl_index_read((uint64_t[]){UINT64_MAX}, KL_U64, &v) && v == -1); /* its bits */
+    /* The bits of UINT64_MAX. */
+    assert_true(kl_index_read((uint64_t[]){UINT64_MAX}, KL_U64, &v) && v == -1);
     assert_true(kl_index_read((uint64_t[]){5}, KL_U64, &v) && v == 5);
     assert_true(kl_index_read((int8_t[]){-128}, KL_I8, &v) && v == -128);
     assert_true(kl_index_read((int16_t[]){-3}, KL_I16, &v) && v == -3);
@@ -38,7 +39,7 @@ static void wrapping(void **state) {
     assert_int_equal(kl_index_wrap(0, 0, 1), -1);
 }
 
-/* A tensor of int32 indices over `data`, the "block". */
+/* A tensor of int32 indices whose memory is `data`. */
 struct fixture {
     struct kl_tensor source, updates, index[2], *in[4];
     const int32_t *data[4];
@@ -70,7 +71,8 @@ static bool read_uint64(void *ctx, int input, int64_t offset, int64_t *value) {
 static void locating(void **state) {
     static const int source_dims[] = {3, 4}, index_dims[] = {2, 2};
     static const int64_t source_strides[] = {4, 1}, row[] = {2, 1}, backwards[] = {1, -2};
-    static const int32_t first[] = {0, 1, 9, -3}, second[] = {1, 7, 0, -5}; /* on axes 1 and 0 */
+    /* First belongs to axis 1, second to axis 0. */
+    static const int32_t first[] = {0, 1, 9, -3}, second[] = {1, 7, 0, -5};
     struct fixture f = {.source = tensor(KL_F32, 2, source_dims, source_strides, 0),
                         .index = {tensor(KL_I32, 2, index_dims, row, 0),
                                   tensor(KL_I32, 2, index_dims, backwards, 2)}};
@@ -83,8 +85,8 @@ static void locating(void **state) {
     f.in[2] = &f.index[1];
     f.data[1] = first;
     f.data[2] = second;
-    /* Position 0: 0 on axis 1, element 2 = 0 on axis 0. Position 1: 1, 1. Position 2: 9, -5.
-     * Position 3: -3, 7. */
+    /* The indices on (axis 1, axis 0) are (0, 0) at position 0, (1, 1) at position 1, (9, -5) at
+     * position 2 and (-3, 7) at position 3. */
     assert_false(kl_fault_locate(KL_OP_GATHER, &gather, 3, f.in, 0, read_int32, &f, &site));
     assert_false(kl_fault_locate(KL_OP_GATHER, &gather, 3, f.in, 1, read_int32, &f, &site));
     assert_true(kl_fault_locate(KL_OP_GATHER, &gather, 3, f.in, 2, read_int32, &f, &site));
@@ -95,14 +97,14 @@ static void locating(void **state) {
     assert_false(kl_fault_locate(KL_OP_GATHER, &gather, 3, f.in, 4, read_int32, &f, &site));
     f.data[2] = NULL;
     assert_false(kl_fault_locate(KL_OP_GATHER, &gather, 3, f.in, 2, read_int32, &f, &site));
-    /* Slices of four columns leave only 0. */
+    /* With slices of four columns, only index 0 is in range. */
     gather.v[3] = 4;
     f.data[2] = (const int32_t[]){0, 0, 0, 0};
     assert_true(kl_fault_locate(KL_OP_GATHER, &gather, 3, f.in, 1, read_int32, &f, &site));
     assert_true(site.input == 1 && site.index == 1 && site.axis == 1 && site.axis_size == 4 &&
                 site.extent == 4);
 
-    /* Above the largest int64: out of every range, and known. */
+    /* Numbers above the largest int64 are out of range for every axis, and their value is known. */
     static const uint64_t large[] = {0, UINT64_C(1) << 63, UINT64_MAX, INT64_MAX};
     struct kl_tensor unsigned_index = tensor(KL_U64, 1, (int[]){4}, (int64_t[]){1}, 0),
                      *in[] = {&f.source, &unsigned_index};
@@ -128,7 +130,7 @@ static void locating(void **state) {
     f.updates = tensor(KL_F32, 4, update_dims, update_strides, 0);
     f.in[1] = &f.updates;
     f.in[2] = &f.index[0];
-    f.data[2] = (const int32_t[]){0, 1, 2, -1}; /* each writes two rows */
+    f.data[2] = (const int32_t[]){0, 1, 2, -1}; /* each update writes two rows */
     assert_false(kl_fault_locate(KL_OP_SCATTER, &scatter, 3, f.in, 1, read_int32, &f, &site));
     assert_true(kl_fault_locate(KL_OP_SCATTER, &scatter, 3, f.in, 2, read_int32, &f, &site));
     assert_true(site.input == 2 && site.index == 2 && site.axis == 0 && site.axis_size == 3 &&

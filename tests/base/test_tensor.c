@@ -57,7 +57,7 @@ static void sizes(void **state) {
     assert_false(kl_shape_size(2, (int[]){1 << 30, 1 << 30}, 8, &n));
     assert_false(kl_shape_size(3, (int[]){1 << 30, 1 << 30, 8}, 1, &n));
     assert_false(kl_shape_size(3, (int[]){INT_MAX, INT_MAX, INT_MAX}, 1, &n));
-    /* Empty, but strides would overflow. */
+    /* An array without elements, whose strides would overflow. */
     assert_false(kl_shape_size(4, (int[]){0, INT_MAX, INT_MAX, INT_MAX}, 1, &n));
 }
 

@@ -32,7 +32,7 @@ static void numbers_are_never_reused(void **state) {
         pthread_join(thread, NULL);
         assert_true(s.id > last);
         assert_true(s.alive_inside);
-        assert_false(kl_thread_alive(s.id)); /* it has ended */
+        assert_false(kl_thread_alive(s.id)); /* the thread has ended */
         last = s.id;
     }
     assert_true(kl_thread_alive(me));
@@ -46,7 +46,7 @@ static void *look_without_memory(void *arg) {
     kl_test_fail_alloc_at(0);
     s->id = kl_thread_id();
     kl_test_fail_alloc_at(-1);
-    s->alive_inside = kl_thread_id() != 0; /* the next time it works */
+    s->alive_inside = kl_thread_id() != 0; /* the thread itself still works then */
     return NULL;
 }
 
@@ -77,7 +77,7 @@ static void *arrange(void *arg) {
     kl_test_fail_alloc_at(0);
     *rc |= (kl_thread_at_exit(leave, (void *)9) == KL_OK) << 8;
     kl_test_fail_alloc_at(-1);
-    *rc |= n_trail << 4; /* not yet */
+    *rc |= n_trail << 4; /* the number is still valid */
     return NULL;
 }
 
@@ -90,7 +90,7 @@ static void at_exit_last_in_first_out(void **state) {
     assert_int_equal(rc, 0);
     assert_int_equal(n_trail, 3);
     for (int i = 0; i < 3; i++) assert_int_equal(trail[i], 2 - i);
-    assert_true(alive_at_exit); /* before its number is over */
+    assert_true(alive_at_exit); /* these functions run before the thread's number ends */
     assert_false(kl_thread_alive(ending));
     assert_int_equal(kl_test_n_live(), live);
 }
@@ -118,7 +118,7 @@ static void a_detached_thread(void **state) {
         kl_parker_init(&t.done);
         assert_int_equal(kl_thread_start(work, &t, "keel-with-a-very-long-name"), 0);
         kl_parker_wait(&t.done);
-        kl_parker_wait(&t.done); /* set once, set for good */
+        kl_parker_wait(&t.done); /* a parker stays set */
         kl_parker_deinit(&t.done);
         assert_int_equal(t.value, 42);
         assert_string_equal(t.name, "keel-with-a-ver");
@@ -127,8 +127,9 @@ static void a_detached_thread(void **state) {
     }
     sigset_t mine;
     pthread_sigmask(SIG_SETMASK, NULL, &mine);
-    assert_false(sigismember(&mine, SIGUSR1)); /* the starter's mask is as before */
-    for (int n = 0; n < 2; n++) {              /* the record, then the thread itself */
+    assert_false(sigismember(&mine, SIGUSR1)); /* the signal mask of this thread is unchanged */
+    /* First the record of the thread cannot be allocated, then the thread cannot be made. */
+    for (int n = 0; n < 2; n++) {
         int64_t live = kl_test_n_live();
         struct task t = {.value = 0};
         kl_test_fail_alloc_at(n);
@@ -171,10 +172,11 @@ static void a_mutex_knows_its_holder(void **state) {
     pthread_join(threads[0], &held);
     kl_mutex_unlock(&mu);
 #ifdef KL_DEBUG
-    assert_null(held); /* by this thread, not by that one */
+    assert_null(held); /* this thread holds the mutex, the other one does not */
     assert_false(kl_mutex_held(&mu));
 #else
-    assert_non_null(held); /* for assertions only: without them it says yes */
+    /* The answer is for assertions only; in builds without them it is always yes. */
+    assert_non_null(held);
 #endif
     struct kl_mutex made;
     kl_mutex_init(&made);

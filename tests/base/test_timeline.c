@@ -7,7 +7,7 @@
 struct waiter {
     struct kl_waiter w;
     _Atomic(int) woken;
-    uint64_t done_then; /* what the timeline said in wake */
+    uint64_t done_then; /* what the timeline had reached when wake was called */
     struct kl_timeline *t;
 };
 
@@ -32,15 +32,15 @@ static void done_or_registered(void **state) {
     assert_int_equal(kl_timeline_done(&t), 3);
     for (uint64_t ticket = 1; ticket <= 3; ticket++) assert_false(ask(&x, &t, ticket));
     assert_true(ask(&x, &t, 4));
-    kl_timeline_publish(&t, 3); /* nothing new */
+    kl_timeline_publish(&t, 3); /* an older ticket changes nothing */
     assert_int_equal(atomic_load(&x.woken), 0);
-    kl_timeline_publish(&t, 10); /* tickets may be skipped */
+    kl_timeline_publish(&t, 10); /* tickets may be left out */
     assert_int_equal(atomic_load(&x.woken), 1);
     assert_int_equal(x.done_then, 10);
     kl_timeline_publish(&t, 11);
-    assert_int_equal(atomic_load(&x.woken), 1); /* once */
+    assert_int_equal(atomic_load(&x.woken), 1); /* each waiter is woken once */
     assert_int_equal(atomic_load(&t.word) & 1, 0);
-    kl_timeline_block(&t, 11); /* returns at once */
+    kl_timeline_block(&t, 11); /* returns at once, since ticket 11 is reached later than 10 */
     kl_timeline_deinit(&t);
 }
 
@@ -50,14 +50,14 @@ static void many_waiters(void **state) {
     static struct waiter x[WAITERS];
     struct kl_timeline t;
     kl_timeline_init(&t);
-    for (int i = 0; i < WAITERS; i++)
-        assert_true(ask(&x[i], &t, 1 + (uint64_t)(i * 7 % WAITERS))); /* in any order */
+    for (int i = 0; i < WAITERS; i++) /* The waiters register in any order. */
+        assert_true(ask(&x[i], &t, 1 + (uint64_t)(i * 7 % WAITERS)));
     for (uint64_t done = 1; done <= WAITERS; done++) {
         kl_timeline_publish(&t, done);
         for (int i = 0; i < WAITERS; i++)
             assert_int_equal(atomic_load(&x[i].woken), x[i].w.ticket <= done);
         if (done < WAITERS)
-            assert_int_equal(atomic_load(&t.word) & 1, 1); /* somebody still waits */
+            assert_int_equal(atomic_load(&t.word) & 1, 1); /* bit 0: a waiter is registered */
     }
     assert_int_equal(atomic_load(&t.word) & 1, 0);
     kl_timeline_deinit(&t);
@@ -69,21 +69,23 @@ static void taken_back(void **state) {
     kl_timeline_init(&t);
     for (int i = 0; i < 3; i++) assert_true(ask(&x[i], &t, 1));
     assert_true(kl_timeline_cancel(&t, &x[1].w));
-    assert_false(kl_timeline_cancel(&t, &x[1].w)); /* it is gone */
+    /* This waiter was woken, so it is not in the list. */
+    assert_false(kl_timeline_cancel(&t, &x[1].w));
     kl_timeline_publish(&t, 1);
     assert_int_equal(atomic_load(&x[0].woken), 1);
     assert_int_equal(atomic_load(&x[1].woken), 0);
     assert_int_equal(atomic_load(&x[2].woken), 1);
-    assert_false(kl_timeline_cancel(&t, &x[0].w)); /* too late */
+    /* It was woken, so it can no longer be withdrawn. */
+    assert_false(kl_timeline_cancel(&t, &x[0].w));
     assert_true(ask(&x[1], &t, 2));
     assert_true(kl_timeline_cancel(&t, &x[1].w));
-    assert_int_equal(atomic_load(&t.word) & 1, 0); /* the last one: nobody waits */
+    assert_int_equal(atomic_load(&t.word) & 1, 0); /* the last waiter has gone */
     kl_timeline_publish(&t, 2);
     assert_int_equal(atomic_load(&x[1].woken), 0);
     kl_timeline_deinit(&t);
 }
 
-/* A waiter that registers again from inside its wake. */
+/* A waiter that registers again in its own wake. */
 struct stepper {
     struct kl_waiter w;
     struct kl_timeline *t;
@@ -139,7 +141,7 @@ static void *ask_often(void *arg) {
         if (!r->registered[i] && kl_timeline_done(&shared) < ticket) r->too_early = true;
         if (r->registered[i] && i % 3 == 0)
             r->cancelled[i] = kl_timeline_cancel(&shared, &r->x[i].w);
-        if (i % 500 == 0) { /* sleeps until then, really */
+        if (i % 500 == 0) { /* blocks until the ticket is published */
             kl_timeline_block(&shared, ticket);
             if (kl_timeline_done(&shared) < ticket) r->too_early = true;
         }
@@ -167,7 +169,8 @@ static void none_is_lost(void **state) {
                 if (expected) assert_true(r[k].x[i].done_then >= r[k].x[i].w.ticket);
             }
         }
-        assert_int_equal(atomic_load(&shared.word), 2 * LAST); /* nobody waits */
+        /* Bit 0 is clear: no waiter is registered. */
+        assert_int_equal(atomic_load(&shared.word), 2 * LAST);
         kl_timeline_deinit(&shared);
         pthread_barrier_destroy(&start);
     }

@@ -14,7 +14,8 @@ static void every_byte_counts(void **state) {
         size_t n = sizes[k];
         memset(raw, 0x55, sizeof raw);
         kl_guard_write(body, n, 77);
-        for (size_t i = 0; i < n; i++) assert_int_equal(body[i], 0x55); /* the body is left alone */
+        /* The bytes of the block itself are not changed. */
+        for (size_t i = 0; i < n; i++) assert_int_equal(body[i], 0x55);
         assert_int_equal(kl_guard_check(body, n, 77), KL_GUARD_INTACT);
         memset(body, 0xFF, n);
         assert_int_equal(kl_guard_check(body, n, 77), KL_GUARD_INTACT);
@@ -36,10 +37,10 @@ static void another_tenant(void **state) {
     kl_guard_write(body, 100, 6);
     assert_int_equal(kl_guard_check(body, 100, 6), KL_GUARD_INTACT);
     assert_int_equal(kl_guard_check(body, 100, 5), KL_GUARD_OTHER_TENANT);
-    body[-3] ^= 1; /* no tenant spells that */
+    body[-3] ^= 1; /* after this no tenant fits the guard */
     assert_int_equal(kl_guard_check(body, 100, 5), KL_GUARD_BEFORE);
-    /* A smaller tenant in the same memory: its hind guard lies inside our body, ours is as it was.
-     * */
+    /* A smaller tenant got the same memory: its rear guard lies inside of our block, and our guards
+     * are unchanged. */
     kl_guard_write(body, 100, 5);
     kl_guard_write(body, 50, 6);
     assert_int_equal(kl_guard_check(body, 100, 5), KL_GUARD_OTHER_TENANT);
@@ -52,7 +53,8 @@ static void blocks(void **state) {
     memset(body, 1, 100);
     kl_guard_poison(&b);
     for (int i = 0; i < 100; i++) assert_int_equal(body[i], 0xDB);
-    assert_int_equal(kl_guard_check(body, 100, 9), KL_GUARD_INTACT); /* to the byte */
+    /* The end of the block is known to the byte. */
+    assert_int_equal(kl_guard_check(body, 100, 9), KL_GUARD_INTACT);
 }
 
 static void reports(void **state) {
@@ -74,14 +76,16 @@ static void reports(void **state) {
         assert_non_null(strstr(e->message, cases[i].names));
         assert_non_null(strstr(e->message, cases[i].says));
         assert_non_null(strstr(e->message, "1234 bytes"));
-        kl_guard_report(&e, "other", 0, 1, 1, KL_GUARD_BEFORE, 0); /* the first one stays */
+        kl_guard_report(&e, "other", 0, 1, 1, KL_GUARD_BEFORE, 0); /* the first error stays */
         assert_string_equal(e->op, "add");
         kl_error_release(e);
     }
-    kl_guard_report(NULL, "add", 0, 1, 1, KL_GUARD_BEFORE, 0); /* printed all the same */
+    /* Without an error to fill, the report is printed. */
+    kl_guard_report(NULL, "add", 0, 1, 1, KL_GUARD_BEFORE, 0);
 }
 
-static void read_once_from_the_environment(void **state) { /* the first question of the process */
+/* This is the first time that the process asks. */
+static void read_once_from_the_environment(void **state) {
     setenv("KEEL_VALIDATE", "1", 1);
     assert_true(kl_validating());
     setenv("KEEL_VALIDATE", "0", 1);

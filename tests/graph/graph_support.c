@@ -71,7 +71,7 @@ static int k_gate_fail(void *ctx, struct kl_launch *l, struct kl_error **err) {
 static struct kl_stream *or_default(struct kl_stream *s) {
     if (s) return s;
     assert_int_equal(kl_stream_default(&s, KL_CPU, 0, NULL), 0);
-    kl_stream_release(s); /* the thread holds its own reference */
+    kl_stream_release(s); /* the thread that runs the stream holds a reference of its own */
     return s;
 }
 

@@ -22,7 +22,7 @@ static int k_next(void *ctx, struct kl_launch *l, struct kl_error **err) {
 
 static struct kl_array *
 next(struct kl_stream *s,
-     struct kl_array *x) { /* without the checks of t_inc: it is called a million times */
+     struct kl_array *x) { /* without the checks of t_inc, since it is called a million times */
     struct kl_call_params c = {.name = "next", .fn = k_next};
     struct kl_array *y = NULL;
     if (kl_array_op1(&y,
@@ -56,7 +56,7 @@ static void a_chain_of_a_million(void **state) {
     struct kl_array *x = chain(MANY, 1);
     assert_int_equal(t_value(x), MANY);
     kl_array_release(x);
-    x = chain(MANY / 10, 4); /* over CPU and device streams */
+    x = chain(MANY / 10, 4); /* the chain goes over CPU and device streams in turn */
     assert_int_equal(t_value(x), MANY / 10);
     kl_array_release(x);
 }
@@ -66,7 +66,7 @@ static void freed_without_evaluation(void **state) {
     int64_t live = kl_test_n_live();
     kl_array_release(chain(MANY / 2, 4));
     assert_int_equal(kl_test_n_live(), live);
-    struct kl_array *x = t_const(streams[0], 1); /* views of views of ... */
+    struct kl_array *x = t_const(streams[0], 1); /* a view of a view, and so on */
     int64_t stride = 1;
     for (int i = 0; i < MANY / 4; i++) {
         struct kl_array *y = NULL;
@@ -78,7 +78,7 @@ static void freed_without_evaluation(void **state) {
     struct kl_array *y = kl_array_retain(x);
     kl_array_release(x);
     assert_true(kl_test_n_live() > live);
-    assert_int_equal(t_value(y), 1); /* the last view holds what it shows, however deep */
+    assert_int_equal(t_value(y), 1); /* the last view keeps its memory alive, however deep it is */
     kl_array_release(y);
     settle_all();
     assert_int_equal(kl_test_n_live(), live);
@@ -92,14 +92,15 @@ static void a_value_with_a_million_consumers(void **state) {
     assert_int_equal(kl_eval(y, MANY / 2, NULL), 0);
     for (int i = 0; i < MANY; i++) {
         if (i < MANY / 2 && *(int *)y[i]->t.buffer->block->ptr != 6) fail_msg("consumer %d", i);
-        kl_array_release(y[i]); /* the second half was never evaluated */
+        kl_array_release(y[i]); /* the second half of the operations was never evaluated */
     }
     settle_all();
     assert_int_equal(atomic_load(&x->refs), 1);
     kl_array_release(x);
     free(y);
     kl_memory_clear_cache();
-    assert_true(kl_test_n_live() <= live + 1); /* x itself was live; the walk's room stays */
+    /* X was live before; the list of the walk through the graph stays. */
+    assert_true(kl_test_n_live() <= live + 1);
 }
 
 /* ---- several outputs ---- */
@@ -113,17 +114,18 @@ static void one_output_dropped(void **state) {
         for (int when = 0; when < 4; when++) {
             for (int which = 0; which < 2; which++) {
                 t_pair(a, x, false, p);
-                if (when == 0) kl_array_release(p[which]); /* before */
-                if (when == 1) {                           /* committed, perhaps running */
+                if (when == 0) kl_array_release(p[which]); /* when 0: before the evaluation */
+                /* When 1: after the commit, perhaps while it runs. */
+                if (when == 1) {
                     assert_int_equal(kl_async_eval(&p[!which], 1, NULL), 0);
                     kl_array_release(p[which]);
                 }
-                if (when == 2) { /* after */
+                if (when == 2) { /* when 2: after the evaluation */
                     assert_int_equal(t_value(p[!which]), 2 + !which);
                     assert_true(kl_array_settled(p[which]));
                     kl_array_release(p[which]);
                 }
-                if (when == 3) { /* only a consumer knows it */
+                if (when == 3) { /* when 3: only a consumer holds the output */
                     struct kl_array *y = t_inc(b, p[which]);
                     kl_array_release(p[which]);
                     assert_int_equal(t_value(y), 3 + which);
@@ -135,15 +137,16 @@ static void one_output_dropped(void **state) {
                 assert_int_equal(kl_stream_synchronize(b, NULL), 0);
             }
         }
-        for (int which = 0; which < 2; which++) { /* both, never evaluated */
+        /* One output, then the other, and none is evaluated. */
+        for (int which = 0; which < 2; which++) {
             t_pair(a, x, false, p);
             kl_array_release(p[which]);
             kl_array_release(p[!which]);
         }
         assert_int_equal(atomic_load(&x->refs), 1);
         kl_memory_clear_cache();
-        /* A device lets go of its records after the ticket, when its settler comes to it; the
-         * sanitizers watch those. */
+        /* A device releases its records some time after the ticket, when its settler gets to it.
+         * Sanitizer builds check those records. */
         if (kl_stream_device_type(a) == KL_CPU && kl_stream_device_type(b) == KL_CPU)
             assert_true(kl_test_n_live() <= live);
         kl_array_release(x);
@@ -169,7 +172,8 @@ static void *use_half(void *arg) {
 static void outputs_in_several_threads(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
         for (int round = 0; round < 90;
-             round++) { /* dropped, handed over or read, each against each */
+             /* Each of the two outputs is dropped, handed over or read, in all combinations. */
+             round++) {
             struct kl_array *x = t_const(a, 1), *p[2];
             pthread_barrier_t start;
             pthread_t thread[2];
@@ -198,8 +202,8 @@ static void views_share_what_becomes_of_the_value(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
         int start = 2, stop = -8, step = -1, two = 2;
         struct kl_array *x = t_vector(a, 6, 4), *v = NULL, *w = NULL;
-        assert_int_equal(kl_slice(&v, x, &start, 1, &stop, 1, &step, 1, b, NULL),
-                         0); /* of a lazy value */
+        /* A view of a lazy value. */
+        assert_int_equal(kl_slice(&v, x, &start, 1, &stop, 1, &step, 1, b, NULL), 0);
         assert_false(kl_array_settled(v));
         assert_int_equal(v->t.size, 3);
         assert_ptr_equal(v->t.fate, x->t.fate);
@@ -207,8 +211,8 @@ static void views_share_what_becomes_of_the_value(void **state) {
         assert_int_equal(t_value(v), 4);
         assert_true(kl_array_settled(x));
         start = 1, stop = 3, step = 1;
-        assert_int_equal(kl_slice(&w, x, &start, 1, &stop, 1, &step, 1, b, NULL),
-                         0); /* of a settled one */
+        /* A view of a value that is settled. */
+        assert_int_equal(kl_slice(&w, x, &start, 1, &stop, 1, &step, 1, b, NULL), 0);
         assert_true(kl_array_settled(w));
         assert_null(w->node);
         kl_array_release(x);
@@ -217,10 +221,11 @@ static void views_share_what_becomes_of_the_value(void **state) {
         assert_int_equal(t_value(w), 4);
         kl_array_release(w);
         x = t_fail(a, NULL);
-        assert_int_equal(kl_reshape(&v, x, (int[]){1, 1}, 2, b, NULL),
-                         0); /* of one that will fail */
+        /* A view of a value that will fail. */
+        assert_int_equal(kl_reshape(&v, x, (int[]){1, 1}, 2, b, NULL), 0);
         t_expect_error(v, KL_EKERNEL);
-        assert_int_equal(kl_broadcast_to(&w, x, &two, 1, b, NULL), 0); /* of one that has */
+        /* A view of a value that has failed. */
+        assert_int_equal(kl_broadcast_to(&w, x, &two, 1, b, NULL), 0);
         t_expect_error(w, KL_EKERNEL);
         struct kl_error *ev = t_error(v), *ew = t_error(w), *ex = t_error(x);
         assert_ptr_equal(ev, ex);
@@ -252,7 +257,7 @@ static void user_memory_is_let_go_once(void **state) {
         struct kl_array *y = t_inc(a, x), *z = t_inc(b, v);
         kl_array_release(x);
         kl_array_release(v);
-        assert_int_equal(n, 0); /* lazy operations still need it */
+        assert_int_equal(n, 0); /* lazy operations still need this leaf */
         assert_int_equal(t_value(y), 8);
         assert_int_equal(t_value(z), 9);
         assert_int_equal(kl_stream_synchronize(a, NULL), 0);
@@ -264,7 +269,7 @@ static void user_memory_is_let_go_once(void **state) {
     }
     int data = 1, n = 0;
     struct kl_array *x = NULL;
-    for (int k = 0;; k++) { /* on failure nothing was taken */
+    for (int k = 0;; k++) { /* a call that fails has not taken the memory */
         kl_test_fail_alloc_at(k);
         int rc = kl_array_new_user(&x, &data, KL_I32, 0, NULL, &n, count_dtor, NULL);
         kl_test_fail_alloc_at(-1);
@@ -279,8 +284,8 @@ static void user_memory_is_let_go_once(void **state) {
     assert_int_equal(kl_array_new_user(&x, &data, KL_I32, 1, &bad, &n, count_dtor, NULL),
                      KL_ESHAPE);
     assert_int_equal(n, 1);
-    assert_int_equal(kl_array_new_user(&x, &data, KL_I32, 0, NULL, NULL, NULL, NULL),
-                     0); /* without a destructor */
+    /* The memory has no destructor. */
+    assert_int_equal(kl_array_new_user(&x, &data, KL_I32, 0, NULL, NULL, NULL, NULL), 0);
     kl_array_release(x);
 }
 
@@ -321,8 +326,8 @@ static void impossible_shapes(void **state) {
     assert_null(x);
     int none[3] = {2, 0, 3};
     void *data = NULL;
-    assert_int_equal(kl_array_new_data(&x, NULL, KL_F32, 3, none, NULL),
-                     0); /* empty is fine, and has an address */
+    /* An array without elements is allowed, and has an address. */
+    assert_int_equal(kl_array_new_data(&x, NULL, KL_F32, 3, none, NULL), 0);
     assert_int_equal(kl_array_host(x, &data, NULL), 0);
     assert_non_null(data);
     kl_array_release(x);
@@ -343,7 +348,7 @@ static void tracers_keep_their_inputs(void **state) {
             assert_int_equal(t_value(r), 3);
             assert_int_equal(kl_stream_synchronize(a, NULL), 0);
             assert_int_equal(kl_stream_synchronize(b, NULL), 0);
-            if (level) { /* the whole way back can still be walked */
+            if (level) { /* the graph can still be walked back to its leaf */
                 assert_non_null(r->node);
                 assert_ptr_equal(r->node->in[0], z);
                 assert_ptr_equal(z->node->in[0], y);
@@ -354,7 +359,7 @@ static void tracers_keep_their_inputs(void **state) {
                 assert_null(z->node);
                 assert_int_equal(atomic_load(&x->refs), 1);
             }
-            assert_int_equal(t_value(z), 3); /* evaluated once: nothing runs again */
+            assert_int_equal(t_value(z), 3); /* the operation is not run again */
             struct kl_array *w = t_inc(b, z);
             assert_int_equal(t_value(w), 4);
             kl_array_release(x);
@@ -370,7 +375,7 @@ static void tracers_keep_their_inputs(void **state) {
 static int make_streams(void **state) {
     t_use_sim(NULL);
     t_streams("ccgg", streams);
-    struct kl_array *warm = chain(10000, 4); /* threads, queues, defaults */
+    struct kl_array *warm = chain(10000, 4); /* makes the threads, queues and default streams */
     assert_int_equal(t_value(warm), 10000);
     kl_array_release(warm);
     settle_all();

@@ -22,7 +22,7 @@ static struct kl_array *count_up(void) {
     return ints(2, dims, v);
 }
 
-/* Takes x. */
+/* Evaluates x and compares its elements; takes x. */
 static void expect(struct kl_array *x, struct kl_stream *s, int n, const int *want) {
     struct kl_array *flat;
     struct kl_error *e = NULL;
@@ -40,13 +40,13 @@ static void expect(struct kl_array *x, struct kl_stream *s, int n, const int *wa
 static void on(const char *kind) {
     struct kl_stream *s;
     t_streams(kind, &s);
-    struct kl_array *a = count_up(), *y, *part,
-                    *good = INTS(ROWS, 1, 0, -1, 3, -8), /* and one past the row's end: */
-                        *wrong = INTS(ROWS, 1, 9, -1, 3, 0), *value = INTS(1, 1, 100);
+    /* An index beyond the end of the row is used without a report. */
+    struct kl_array *a = count_up(), *y, *part, *good = INTS(ROWS, 1, 0, -1, 3, -8),
+                    *wrong = INTS(ROWS, 1, 9, -1, 3, 0), *value = INTS(1, 1, 100);
     assert_int_equal(kl_take_along_axis(&y, a, good, 1, s, NULL), 0);
     EXPECT(y, s, 0, 15, 19, 24);
     assert_int_equal(kl_take_along_axis(&y, a, wrong, 1, s, NULL), 0);
-    EXPECT(y, s, 9, 15, 19, 24); /* a checked kernel says KL_EINDEX, and reads nothing */
+    EXPECT(y, s, 9, 15, 19, 24); /* a checked kernel reports KL_EINDEX and reads nothing */
 
     int from[2] = {0, 0}, to[2] = {ROWS, 4}, step[2] = {1, 1}, one = 1;
     assert_int_equal(kl_slice(&part, a, from, 2, to, 2, step, 2, s, NULL), 0);

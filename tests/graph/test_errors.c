@@ -31,7 +31,8 @@ static void available_when_first_read(void **state) {
         assert_false(kl_array_settled(x));
         t_settle(x);
         assert_true(kl_array_settled(x));
-        struct kl_array *y = t_inc(b, x); /* built when the failure is long known */
+        /* This operation is built when the failure has been known for long. */
+        struct kl_array *y = t_inc(b, x);
         t_expect_error(y, KL_EKERNEL);
         t_expect_error(x, KL_EKERNEL);
         release(x);
@@ -155,7 +156,7 @@ static void a_failed_evaluation_leaves_the_good_ones(void **state) {
         assert_int_equal(kl_eval(x, 4, &e), KL_EKERNEL);
         for (int i = 0; i < 4; i++) assert_true(kl_array_settled(x[i]));
         struct kl_error *first = t_error(x[1]);
-        assert_ptr_equal(e, first); /* the first in argument order, not in time */
+        assert_ptr_equal(e, first); /* the error of the first operand, not of the first failure */
         kl_error_release(first);
         kl_error_release(e);
         assert_int_equal(t_value(x[0]), 1);
@@ -184,16 +185,17 @@ static void synchronize_reports_and_consumes_nothing(void **state) {
         void *quiet = NULL;
         assert_int_equal(pthread_create(&other, NULL, synchronize_quietly, a), 0);
         pthread_join(other, &quiet);
-        assert_non_null(quiet); /* not that thread's failure */
+        assert_non_null(quiet); /* this thread has no failure to be told of */
         struct kl_error *e = NULL;
         assert_int_equal(kl_stream_synchronize(a, &e), KL_EKERNEL);
         kl_error_release(e);
-        assert_int_equal(kl_stream_synchronize(a, NULL), KL_OK); /* told once */
-        t_expect_error(x, KL_EKERNEL); /* and the value has failed all the same */
+        assert_int_equal(kl_stream_synchronize(a, NULL), KL_OK); /* a failure is reported once */
+        t_expect_error(x, KL_EKERNEL); /* the value is still a failed one */
         t_expect_error(z, KL_EKERNEL);
         assert_int_equal(t_value(y), 2);
-        assert_int_equal(kl_stream_synchronize(b, NULL), KL_OK); /* read by this thread already */
-        /* A failure of a thread that has ended goes to whoever asks. */
+        /* This thread has read the error already. */
+        assert_int_equal(kl_stream_synchronize(b, NULL), KL_OK);
+        /* The failure of a thread that has ended is reported to the thread that asks. */
         assert_int_equal(pthread_create(&other, NULL, fail_and_leave, b), 0);
         pthread_join(other, NULL);
         assert_int_equal(kl_stream_synchronize(b, NULL), KL_EKERNEL);
@@ -220,7 +222,7 @@ static void synchronize_has_a_bounded_list(void **state) {
 
 static const char *self_path;
 
-/* Runs this binary again with a special argument; returns what it wrote to stderr. */
+/* Runs this program again with an argument of the test; returns what it wrote to stderr. */
 static int run_self(const char *what, char *text, size_t room) {
     int fd[2];
     assert_int_equal(pipe(fd), 0);
@@ -249,7 +251,7 @@ static int count(const char *text, const char *what) {
     return n;
 }
 
-/* The children: fail some work, see part of it, exit. */
+/* A child process: it lets work fail, reads some of the errors, and exits. */
 static int child_unseen(const char *kinds, int n, int n_seen) {
     t_use_sim(NULL);
     struct kl_stream *s[2];
@@ -272,7 +274,7 @@ static void printed_at_exit_when_nobody_saw_it(void **state) {
     assert_int_equal(run_self("unseen-30", text, sizeof text), 0);
     assert_int_equal(count(text, "nobody saw this error"), 10);
     assert_non_null(strstr(text, "30 errors in all"));
-    /* Exit waits for nothing: a kernel that never ends does not keep the process. */
+    /* The exit of the process does not wait for kernels: a kernel without end does not keep it. */
     assert_int_equal(run_self("busy", text, sizeof text), 0);
 }
 
@@ -312,7 +314,7 @@ static void lowest_input_decides(void **state) {
         for (int round = 0; round < 20; round++) {
             struct kl_array *x = t_fail(a, NULL), *y = t_fail(b, NULL), *xy = t_add(b, x, y),
                             *yx = t_add(a, y, x);
-            if (round % 2) t_settle(y); /* in whatever order they become known */
+            if (round % 2) t_settle(y); /* the failures become known in either order */
             struct kl_error *exy = t_error(xy), *eyx = t_error(yx), *ex = t_error(x),
                             *ey = t_error(y);
             assert_ptr_equal(exy, ex);
@@ -393,9 +395,10 @@ static void a_consumer_could_settle_before_its_producer(void **state) {
     assert_true(kl_sim_wait_executed(0, kl_stream_index(s[1]), before1 + 1));
     assert_false(kl_array_settled(x));
     assert_false(kl_array_settled(y));
-    kl_sim_complete(0, kl_stream_index(s[1]), 1); /* the host hears of the consumer only */
+    /* The host is notified of the consumer's command buffer only. */
+    kl_sim_complete(0, kl_stream_index(s[1]), 1);
     t_expect_error(y, KL_EINDEX);
-    assert_true(kl_array_settled(x)); /* settled first, by whoever settled the consumer */
+    assert_true(kl_array_settled(x)); /* settled first, by the thread that settled the consumer */
     t_expect_error(x, KL_EINDEX);
     assert_int_equal(t_value(z), 5);
     kl_sim_hold(0, false);
@@ -445,7 +448,8 @@ static void many_guards_are_merged(void **state) {
     int values[2] = {1, 2}, good[1] = {0}, wrong[1] = {5};
     struct kl_array *v = ints(2, values), *gi = ints(1, good), *wi = ints(1, wrong);
     struct kl_call_params p = {.name = "unsafe", .fn = k_unsafe, .guarded = true};
-    for (int bad = -1; bad < 40; bad += 13) { /* none, or one of forty faults */
+    /* -1: no fault; otherwise one fault among forty positions. */
+    for (int bad = -1; bad < 40; bad += 13) {
         struct kl_array *sum = t_const(s[0], 0);
         for (int k = 0; k < 40; k++) {
             struct kl_array *x = gather(s[k % 2], v, k == bad ? wi : gi),
@@ -486,7 +490,7 @@ static void out_of_memory_in_the_middle(void **state) {
         assert_int_equal(t_value(x), 1);
         assert_int_equal(t_value(w), 2);
         kl_test_memory_budget((size_t)-1);
-        struct kl_array *again = t_vector(a, 1 << 20, 2); /* the next one is not affected */
+        struct kl_array *again = t_vector(a, 1 << 20, 2); /* the next evaluation works */
         assert_int_equal(t_value(again), 2);
         release(again);
         for (int i = 0; i < 4; i++) release(all[i]);
@@ -497,7 +501,7 @@ static void device_lost(void **state) {
     struct kl_stream *s[3];
     t_streams("ggc", s);
     struct kl_array *shadowed = t_const(s[0], 3), *unread = t_const(s[0], 4);
-    assert_int_equal(t_value(shadowed), 3); /* has a shadow on the host */
+    assert_int_equal(t_value(shadowed), 3); /* makes the copy on the host */
     t_settle(unread);
     kl_sim_pause(0, true);
     struct kl_array *x = t_const(s[0], 1), *y = t_inc(s[1], x), *z = t_inc(s[2], y),
@@ -505,11 +509,13 @@ static void device_lost(void **state) {
     struct kl_array *all[2] = {z, cpu};
     assert_int_equal(kl_async_eval(&y, 1, NULL), 0);
     assert_int_equal(kl_async_eval(all, 2, NULL), 0);
-    kl_timeline_block(y->t.fate->timeline->handed, y->t.fate->ticket); /* the device has it */
+    /* Waits until the device has been given the work. */
+    kl_timeline_block(y->t.fate->timeline->handed, y->t.fate->ticket);
     kl_sim_lose(0);
     struct kl_error *e = t_error(z);
     assert_int_equal(e->code, KL_EDEVICELOST);
-    assert_non_null(strstr(e->message, "const")); /* the probable cause: the oldest work */
+    /* The error names the probable cause, which is the oldest work. */
+    assert_non_null(strstr(e->message, "const"));
     kl_error_release(e);
     t_expect_error(x, KL_EDEVICELOST);
     t_expect_error(y, KL_EDEVICELOST);
@@ -561,7 +567,8 @@ static void fork_while_four_streams_are_busy(void **state) {
     struct kl_array *settled = t_const(s[0], 11), *settled_gpu = t_const(s[3], 12);
     assert_int_equal(t_value(settled), 11);
     assert_int_equal(t_value(settled_gpu), 12);
-    /* One stream runs, one is parked behind it, one and the device have work that waits. */
+    /* When the process forks, one stream runs, one is parked behind it, and another stream and the
+     * device have work that waits. */
     struct kl_array *x[4];
     x[0] = t_gated(s[0], NULL, &g, false);
     for (int i = 1; i < 4; i++) x[i] = t_inc(s[i], x[i - 1]);
@@ -570,14 +577,16 @@ static void fork_while_four_streams_are_busy(void **state) {
     struct kl_array *lazy = t_inc(s[1], settled);
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) { /* no asserts here: a failing one would return into the parent's test runner */
+    /* An assertion that fails in the child would return into the parent's test runner. */
+    if (pid == 0) {
         int bad = 0;
         void *p = NULL;
         bad |= (kl_array_host(settled, &p, NULL) || *(int *)p != 11) << 0;
         bad |= (kl_array_host(settled_gpu, &p, NULL) || *(int *)p != 12)
-               << 1; /* its shadow was made before */
+               << 1; /* its copy on the host was made before the fork */
         for (int i = 0; i < 4; i++) bad |= (kl_eval(&x[i], 1, NULL) != KL_EFORK) << 2;
-        bad |= (kl_array_host(lazy, &p, NULL) || *(int *)p != 12) << 3; /* CPU streams work again */
+        /* CPU streams work in the child. */
+        bad |= (kl_array_host(lazy, &p, NULL) || *(int *)p != 12) << 3;
         struct kl_array *more = t_inc(s[0], settled);
         bad |= (kl_async_eval(&more, 1, NULL) || kl_array_host(more, &p, NULL) || *(int *)p != 12)
                << 4;
@@ -590,7 +599,7 @@ static void fork_while_four_streams_are_busy(void **state) {
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    gate_open(&g); /* and the parent goes on as if nothing had happened */
+    gate_open(&g); /* the parent goes on as without the fork */
     assert_int_equal(t_value(x[3]), 3);
     assert_int_equal(t_value(lazy), 12);
     for (int i = 0; i < 4; i++) release(x[i]);

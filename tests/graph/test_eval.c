@@ -15,7 +15,7 @@ static void async_one(struct kl_array *a) {
     assert_int_equal(kl_async_eval(&a, 1, NULL), 0);
 }
 
-/* A chain of n increments on a fresh constant; only its end is kept. */
+/* A chain of n increments of a new constant. Only its last array is kept. */
 static struct kl_array *chain(struct kl_stream *s, int n) {
     struct kl_array *x = t_const(s, 0);
     for (int i = 0; i < n; i++) {
@@ -26,7 +26,8 @@ static struct kl_array *chain(struct kl_stream *s, int n) {
     return x;
 }
 
-/* Every thread of the pool has arrived somewhere: what starting it took is freed. */
+/* Waits until each thread of the pool has run an item, so that the memory for its start is
+ * freed. */
 static void until_the_pool_runs(void) {
     enum { MAX_THREADS = 512 };
     static struct kl_stream *s[MAX_THREADS];
@@ -51,7 +52,7 @@ static void until_the_pool_runs(void) {
     t_streams_free(n, s);
 }
 
-/* Evaluates y while the next allocation fails; nothing may have happened to it, nor to x. */
+/* Evaluates y while the next allocation fails. Neither y nor x may change. */
 static void fail_before_the_commit(struct kl_array *x, struct kl_array *y, bool async) {
     struct kl_error *e = NULL;
     kl_test_fail_alloc_at(0);
@@ -68,14 +69,15 @@ static void fail_before_the_commit(struct kl_array *x, struct kl_array *y, bool 
     assert_false(x->node->claimed);
 }
 
-/* The first two tests of the process: the threads do not exist yet, nor the walk's room. */
+/* The first two tests of the process, in which neither the threads nor the lists for walking
+ * through the graph exist yet. */
 static void threads_that_cannot_be_had(void **state) {
     struct kl_stream *s;
     t_streams("c", &s);
     for (int async = 0; async < 2; async++) {
         struct kl_array *x = t_const(s, 1), *y = t_inc(s, x);
-        fail_before_the_commit(x, y,
-                               async); /* the pool's first thread, then the number of this one */
+        /* Fails first: the pool's first thread; then the number of this thread. */
+        fail_before_the_commit(x, y, async);
         if (!async) assert_int_equal(kl_pool_start(NULL), 0);
         kl_array_release(x);
         kl_array_release(y);
@@ -90,12 +92,14 @@ static void a_failure_before_the_commit_leaves_everything_lazy(void **state) {
     for (int async = 0; async < 2; async++) {
         int64_t live = 0;
         for (int round = 0; round < 5; round++) {
-            int n = (512 << (5 * async + round)) + 3; /* longer than anything walked before */
+            int n = (512 << (5 * async + round)) + 3; /* a longer graph than any before */
             struct kl_array *x = chain(s, n), *y = t_inc(s, x);
-            for (int i = 0; i < 2; i++) { /* the room for the way down, then that for the order */
+            /* The list for walking down fails first, then the list of the order. */
+            for (int i = 0; i < 2; i++) {
                 int64_t before = kl_test_n_live();
                 fail_before_the_commit(x, y, async);
-                /* What was found before the failure stays for the next one. */
+                /* The memory that was allocated before the failure is kept for the next
+                 * evaluation. */
                 assert_in_range(kl_test_n_live() - before, 0, 1);
             }
             if (async) async_one(y);
@@ -104,7 +108,8 @@ static void a_failure_before_the_commit_leaves_everything_lazy(void **state) {
             kl_array_release(x);
             kl_array_release(y);
             assert_int_equal(kl_stream_synchronize(s, NULL), 0);
-            if (round > 0) assert_int_equal(kl_test_n_live(), live); /* and nothing leaks */
+            /* And nothing else is allocated. */
+            if (round > 0) assert_int_equal(kl_test_n_live(), live);
             live = kl_test_n_live();
         }
     }
@@ -117,14 +122,15 @@ static void nothing_to_do_costs_nothing(void **state) {
                         *both[2] = {x, y};
         void *data = NULL, *again = NULL;
         eval_one(y);
-        assert_int_equal(kl_array_host(x, &data, NULL),
-                         0); /* device values get their shadow here */
+        /* Device values get their copy on the host here. */
+        assert_int_equal(kl_array_host(x, &data, NULL), 0);
         t_expect_error(bad, KL_EKERNEL);
-        for (int i = 0; i < 2; i++) { /* whoever settled it lets go of what it held */
+        /* The thread that settled each array has released its inputs. */
+        for (int i = 0; i < 2; i++) {
             assert_int_equal(kl_stream_synchronize(a, NULL), 0);
             assert_int_equal(kl_stream_synchronize(b, NULL), 0);
         }
-        kl_test_fail_alloc_at(-1); /* counts from here */
+        kl_test_fail_alloc_at(-1); /* allocations are counted from here */
         uint64_t ticket_a = atomic_load(&a->last_ticket), ticket_b = atomic_load(&b->last_ticket);
         for (int i = 0; i < 1000; i++) {
             assert_int_equal(kl_eval(both, 2, NULL), 0);
@@ -165,7 +171,7 @@ struct shared {
 };
 struct evaluator {
     struct shared *g;
-    int first; /* the node it asks for first */
+    int first; /* first: the node that this thread asks for first */
     bool good;
 };
 
@@ -246,7 +252,8 @@ static void expect_trail(int n) {
 static void one_stream_runs_in_the_order_of_evaluation(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
         struct kl_array *x[200];
-        for (int i = 199; i >= 0; i--) x[i] = step(a, i, NULL); /* built in reverse order */
+        /* Built in reverse order, evaluated in the order of building. */
+        for (int i = 199; i >= 0; i--) x[i] = step(a, i, NULL);
         for (int i = 0; i < 200; i++) async_one(x[i]);
         for (int i = 199; i >= 0; i--) assert_int_equal(t_value(x[i]), 1);
         expect_trail(200);
@@ -271,7 +278,7 @@ static void only_what_is_asked_for_is_run(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
         struct kl_array *x = step(a, 0, NULL), *y = step(b, 1, x), *z = step(a, 2, y),
                         *twice[3] = {y, y, x};
-        assert_int_equal(kl_eval(twice, 3, NULL), 0); /* an array may be named twice */
+        assert_int_equal(kl_eval(twice, 3, NULL), 0); /* an array may be given twice */
         expect_trail(2);
         assert_true(kl_array_settled(x));
         assert_false(kl_array_settled(z));
@@ -288,10 +295,11 @@ static void async_eval_succeeds_for_work_that_will_fail(void **state) {
                         *all[3] = {x, y, z};
         struct kl_error *e = NULL;
         assert_int_equal(kl_async_eval(all, 3, &e), 0);
-        assert_int_equal(kl_async_eval(all, 3, &e),
-                         0); /* queued or settled by now, it is the same */
+        /* The result is the same, queued or settled. */
+        assert_int_equal(kl_async_eval(all, 3, &e), 0);
         t_expect_error(y, KL_EKERNEL);
-        assert_int_equal(kl_async_eval(all, 3, &e), 0); /* it has failed, and that was told */
+        /* This array has failed, and the failure was reported. */
+        assert_int_equal(kl_async_eval(all, 3, &e), 0);
         assert_null(e);
         t_expect_error(x, KL_EKERNEL);
         assert_int_equal(t_value(z), 3);

@@ -1,5 +1,5 @@
-/* test_fusion.c - element-wise operations that run as one pass give the same bits as one by one,
- * for every pair of operations and for random graphs of every dtype; which results are stored;
+/* test_fusion.c - element-wise operations that run as one group give the bits that they give one by
+ * one, for every pair of operations and for random graphs of every dtype; which results are stored;
  * failures. */
 #include "ops/support/operations.h"
 
@@ -28,7 +28,8 @@ static struct kl_array *random_of(enum kl_dtype dtype, int ndim, const int *dims
     return b;
 }
 
-/* Operation `which` on a (and b); where that takes other dtypes, a itself, retained. */
+/* Operation `which` of a (and b). For an operation that takes other dtypes, the result is a itself,
+ * retained. */
 static struct kl_array *apply(int which, struct kl_array *a, struct kl_array *b) {
     struct kl_array *out = NULL;
     struct kl_error *err = NULL;
@@ -39,7 +40,7 @@ static struct kl_array *apply(int which, struct kl_array *a, struct kl_array *b)
     return kl_array_retain(a);
 }
 
-/* Of the same dtype and shape, evaluated; takes nothing. */
+/* Whether both have the same dtype, shape and values. Evaluates both, and releases neither. */
 static bool same_values(struct kl_array *a, struct kl_array *b) {
     assert_int_equal(a->t.dtype, b->t.dtype);
     assert_true(a->t.size == b->t.size);
@@ -55,19 +56,19 @@ static bool same_values(struct kl_array *a, struct kl_array *b) {
 
 /* ---- the same bits ---- */
 
-/* What the node of a does, and those that it is made of. */
+/* Marks the operation of a, and those of its inputs. */
 static void mark_operations(const struct kl_array *a, bool *seen) {
     if (!a->node) return;
     seen[a->node->task.op] = true;
     for (int i = 0; i < a->node->n_in; i++) mark_operations(a->node->in[i], seen);
 }
 
-/* An operation that is not in the tables would not be tested below. */
+/* An operation that is missing in the tables would not be tested by the tests below. */
 static void the_tables_have_every_operation(void **state) {
     static const int dims[] = {2, 2};
     bool seen[KL_N_OPS] = {false};
     for (int d = 0; d < KL_N_DTYPES; d++) {
-        struct kl_array *x = odd_bits((enum kl_dtype)d, 2, dims, 1);
+        struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims, 1);
         for (int which = 0; which < N_OPERATIONS; which++) {
             struct kl_array *out = apply(which, x, x);
             mark_operations(out, seen);
@@ -80,14 +81,14 @@ static void the_tables_have_every_operation(void **state) {
             fail_msg("%s is in no table", kl_op_name((enum kl_op_id)op));
 }
 
-/* Every operation followed by every other one, of every dtype; the second reads what the first
- * made, and an operand of another layout where that has its dtype. */
+/* Every operation followed by every other one, for every dtype. The second reads the result of the
+ * first, and an operand of another layout where the dtype is the same. */
 static void every_pair(void **state) {
-    static const int dims[] = {3, 347}; /* the smallest that is fused has 1,024 elements */
+    static const int dims[] = {3, 347}; /* the smallest group has 1,024 elements */
     uint64_t before = kl_group_count(), pairs = 0;
     for (int d = 0; d < KL_N_DTYPES; d++) {
-        struct kl_array *x = odd_bits((enum kl_dtype)d, 2, dims, 7);
-        struct kl_array *y = strided(odd_bits((enum kl_dtype)d, 2, dims, 11));
+        struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims, 7);
+        struct kl_array *y = strided(special_bits((enum kl_dtype)d, 2, dims, 11));
         for (int first = 0; first < N_OPERATIONS; first++) {
             if (!kl_test_takes("cpu", 6)) continue;
             struct kl_array *out[2][N_OPERATIONS];
@@ -114,12 +115,13 @@ static void every_pair(void **state) {
     }
     kl_group_allow(true);
     uint64_t groups = kl_group_count() - before;
-    assert_true(groups >= pairs); /* all of them, and within operations that are made of several */
+    /* All pairs, and groups within operations that are composed of several. */
+    assert_true(groups >= pairs);
     printf("%llu pairs in one pass each\n", (unsigned long long)pairs);
 }
 
-/* A graph of 30 operations over a few leaves, some of other layouts and dtypes; every node may be
- * used again, some are kept by a handle of ours. */
+/* Builds a graph of 30 operations over a few leaves, some of which have other layouts and dtypes.
+ * Any node may be used again, and handles of the test keep some of them. */
 static void grow(uint32_t seed, struct kl_array *const *leaves, int n_leaves,
                  struct kl_array **nodes, int n_nodes) {
     int n = 0;
@@ -146,7 +148,7 @@ static void random_graphs(void **state) {
     uint64_t before = kl_group_count();
     for (uint32_t g = 0; g < GRAPHS; g++) {
         uint32_t seed = 1000 + g;
-        bool big = g % 50 == 0; /* shared among threads */
+        bool big = g % 50 == 0; /* some graphs are large enough for several threads */
         const int *shape = big ? large : dims, *last = big ? wide : row;
         struct kl_array *leaves[LEAVES], *nodes[2][NODES];
         for (int i = 0; i < LEAVES; i++) {
@@ -161,7 +163,8 @@ static void random_graphs(void **state) {
             int n_kept = 0;
             kl_group_allow(way == 1);
             grow(g, leaves, LEAVES, nodes[way], NODES);
-            /* All but the last and every ninth are only known to the graph. */
+            /* The test keeps the last node and every ninth; the others have no other owner than the
+             * graph. */
             for (int i = 0; i < NODES; i++) {
                 if (i == NODES - 1 || (i >= LEAVES && i % 9 == 0)) {
                     kept[n_kept++] = nodes[way][i];
@@ -186,7 +189,7 @@ static void random_graphs(void **state) {
 
 /* ---- memory ---- */
 
-/* ((x * x + x) * x - x): nothing but the result takes memory. */
+/* The expression ((x * x + x) * x - x) needs memory for its result only. */
 static void only_results_are_stored(void **state) {
     int n = 1 << 20;
     size_t bytes = (size_t)n * 4;
@@ -201,7 +204,8 @@ static void only_results_are_stored(void **state) {
         size_t before = kl_memory_active();
         EXPECT_OK(kl_multiply(&v[0], x, x, cpu(), &err));
         EXPECT_OK(kl_add(&v[1], v[0], x, cpu(), &err));
-        EXPECT_OK(kl_multiply(&v[2], v[1], v[0], cpu(), &err)); /* v[0] is read twice */
+        /* V[0] is an operand of two operations. */
+        EXPECT_OK(kl_multiply(&v[2], v[1], v[0], cpu(), &err));
         EXPECT_OK(kl_subtract(&v[3], v[2], x, cpu(), &err));
         for (int i = 0; i < 3; i++) kl_array_release(v[i]);
         uint64_t groups = kl_group_count();
@@ -218,8 +222,8 @@ static void only_results_are_stored(void **state) {
         free(r);
         kl_array_release(v[3]);
     }
-    /* A result that has another owner is stored; a result takes the block of an input that has no
-     * other owner. */
+    /* A result that has another owner is stored. A result may take the block of an input that has
+     * no other owner. */
     struct kl_array *known, *out;
     kl_memory_reset_peak();
     size_t before = kl_memory_active();
@@ -227,8 +231,8 @@ static void only_results_are_stored(void **state) {
     kl_array_release(x);
     EXPECT_OK(kl_negative(&out, known, cpu(), &err));
     EXPECT_OK(kl_eval(&out, 1, &err));
-    assert_in_range(kl_memory_peak() - before, bytes,
-                    bytes + bytes / 2); /* one new block, not two */
+    /* The memory of one new block, not of two. */
+    assert_in_range(kl_memory_peak() - before, bytes, bytes + bytes / 2);
     float *p = values_of(known), *q = values_of(out);
     for (int i = 0; i < n; i += 977) assert_true(p[i] == (float)i * (float)i && q[i] == -p[i]);
     free(p);
@@ -237,7 +241,7 @@ static void only_results_are_stored(void **state) {
     kl_array_release(out);
 }
 
-/* Values that a later step reads through a view are there when it runs. */
+/* A value that a later step reads through a view is stored before that step runs. */
 static void views_end_a_group(void **state) {
     static const int dims[] = {64, 64};
     struct kl_array *a = count_up(2, dims), *b, *t, *out;
@@ -254,8 +258,8 @@ static void views_end_a_group(void **state) {
     kl_array_release(a);
 }
 
-/* Transposed inputs in a group: walked by tiles, with whole tiles and strips. */
-static void turned_inputs(void **state) {
+/* A group reads transposed inputs in square tiles, and in strips at the edges. */
+static void transposed_inputs(void **state) {
     static const int sides[][2] = {{128, 128}, {130, 257}, {300, 159}};
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
         const int rows = sides[k][0], cols = sides[k][1];
@@ -283,7 +287,7 @@ static void turned_inputs(void **state) {
 
 /* ---- failures ---- */
 
-/* An input that fails fails what depends on it, and nothing beside it. */
+/* When an input fails, the values that depend on it fail, and no others. */
 static void failures_stay_where_they_belong(void **state) {
     static const int n = 5000;
     struct kl_array *a = count_up(1, &n), *bad, *x, *good, *both, *out;
@@ -292,7 +296,7 @@ static void failures_stay_where_they_belong(void **state) {
     EXPECT_OK(kl_take(&bad, a, i, cpu(), &err));
     EXPECT_OK(kl_negative(&x, a, cpu(), &err));
     EXPECT_OK(kl_square(&good, x, cpu(), &err));
-    EXPECT_OK(kl_add(&both, good, bad, cpu(), &err)); /* broadcast */
+    EXPECT_OK(kl_add(&both, good, bad, cpu(), &err)); /* this operand is broadcast */
     EXPECT_OK(kl_negative(&out, both, cpu(), &err));
     struct kl_error *why = NULL;
     assert_int_equal(kl_eval((struct kl_array *[]){out, good}, 2, &why), KL_EINDEX);
@@ -305,7 +309,8 @@ static void failures_stay_where_they_belong(void **state) {
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) kl_array_release(all[k]);
 }
 
-/* Without memory for all results of a group its operations run, and fail, one by one. */
+/* Without memory for all results of a group, its operations run one by one, and some of them
+ * fail. */
 static void out_of_memory(void **state) {
     enum { N = 1 << 20, STEPS = 4 };
     int n = N;
@@ -314,7 +319,8 @@ static void out_of_memory(void **state) {
     size_t room = kl_memory_active();
     v[0] = a;
     for (int i = 1; i < STEPS; i++) EXPECT_OK(kl_negative(&v[i], v[i - 1], cpu(), &err));
-    kl_test_memory_budget(room + (size_t)2 * N * 4 + (1 << 16)); /* for two of the three */
+    /* Memory for two of the three results. */
+    kl_test_memory_budget(room + (size_t)2 * N * 4 + (1 << 16));
     struct kl_error *err = NULL;
     int rc = kl_eval(v + 1, STEPS - 1, &err);
     kl_test_memory_budget((size_t)-1);
@@ -336,7 +342,7 @@ int main(void) {
         cmocka_unit_test(random_graphs),
         cmocka_unit_test(only_results_are_stored),
         cmocka_unit_test(views_end_a_group),
-        cmocka_unit_test(turned_inputs),
+        cmocka_unit_test(transposed_inputs),
         cmocka_unit_test(failures_stay_where_they_belong),
         cmocka_unit_test(out_of_memory),
     };

@@ -23,7 +23,8 @@ static void ranges(void **state) {
         assert_int_equal(along_proved(a, i, 0), rows[r].proved);
         kl_array_release(i);
     }
-    assert_false(along_proved(a, data, 0)); /* nobody has proved data, good as they are */
+    /* The range of plain data is not known, although these indices are in range. */
+    assert_false(along_proved(a, data, 0));
     assert_true(along_proved(a, none, 0));
     struct kl_array *in[] = {a, a};
     assert_false(kl_op_indices_proved(KL_OP_ADD, NULL, in, 2));
@@ -50,7 +51,8 @@ static void slices(void **state) {
     kl_array_release(a);
 }
 
-/* Through the builders: what is proved runs unchecked and is right, also for negative indices. */
+/* Through the builders: an operation whose indices are proved runs unchecked and gives the right
+ * values, also for negative indices. */
 static void end_to_end(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 5)), *order, *i, *out;
     EXPECT_OK(kl_argsort_axis(&order, a, 1, cpu(), &err));

@@ -150,7 +150,8 @@ static inline void memory_free(void *desc) {
     atomic_fetch_add(&m->n_freed, 1);
     gate_open(&m->freed);
 }
-/* A reader thread may drop the last reference a moment after the value has settled. */
+/* Releases the reader's memory. A reader thread may drop its last reference a moment after the
+ * value has settled, so this waits for it. */
 static inline void memory_end(struct memory *m) {
     gate_pass(&m->freed);
     assert_int_equal(m->n_freed, 1);
@@ -205,8 +206,8 @@ static inline void fail_with(int rc, struct kl_error *err) {
     fail_msg("unexpected %d: %s", rc, err ? err->message : "");
 }
 
-static inline void check_error(int rc, struct kl_error *err /* taken */, int code,
-                               const char *part) {
+/* Rc: the code that the call returned; err is taken. */
+static inline void check_error(int rc, struct kl_error *err, int code, const char *part) {
     if (rc != code)
         fail_msg("got %d (%s), expected %d (%s)", rc, err ? err->message : "", code, part);
     assert_non_null(err);

@@ -7,7 +7,7 @@
 static const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
                              "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]},"
                              "\"c\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[8,12]}}";
-/* File offsets of the data of the three. */
+/* Offsets in the file at which the data of the three tensors begins. */
 enum { DATA = 8 + sizeof header - 1, A = DATA, B = DATA + 4, C = DATA + 8 };
 
 struct fixture {
@@ -51,7 +51,7 @@ static void reads_have_exactly_the_lengths_of_the_format(void **state) {
     close_fixture(&x);
 }
 
-/* The file may be shorter than what the reader stands over. */
+/* The memory of the reader may be longer than the file in it. */
 static void a_longer_buffer_loads(void **state) {
     struct memory m = {0};
     struct bytes b = safetensors_bytes(header, 12 + 1000);
@@ -76,7 +76,8 @@ static void an_error_raised_in_a_read_fails_that_tensor(void **state) {
     for (int i = 0; i < 2; i++)
         expect_array_fails(x.b_, KL_EREADER, "b", "'b' failed: the disk is on fire");
     assert_int_equal(((uint8_t *)host_of(x.a))[3], 3);
-    assert_int_equal(((uint8_t *)host_of(x.c))[3], 11); /* it stayed good: later reads are made */
+    /* Good() stayed true, so later reads are made. */
+    assert_int_equal(((uint8_t *)host_of(x.c))[3], 11);
     close_fixture(&x);
 }
 
@@ -111,7 +112,7 @@ static void a_reader_that_is_bad_beforehand_is_not_read(void **state) {
     int n_reads = x.m.n_reads;
     expect_array_fails(x.a, KL_EREADER, "a", "was not tried: good() is false");
     assert_int_equal(x.m.n_reads, n_reads);
-    x.m.not_good = false; /* it recovers */
+    x.m.not_good = false; /* good() is true again */
     host_of(x.b_);
     close_fixture(&x);
 }
@@ -227,7 +228,7 @@ static void calls_on_one_reader_never_overlap(void **state) {
     expect_ok(kl_async_eval(&x.a, 1, &err), err);
     gate_await(&gate);
     gate_open(&gate);
-    /* This thread reads the header again while the reader thread may still be in the callback. */
+    /* This thread reads the header again while a reader thread may still be in the callback. */
     struct kl_file *again;
     expect_ok(kl_file_open(&again, x.s, KL_FORMAT_SAFETENSORS, &err), err);
     struct kl_array *all[] = {x.a, x.b_, x.c, array_of(again, "a", NULL),
@@ -301,7 +302,7 @@ static void a_reader_that_was_in_use_at_a_fork_is_refused_in_the_child(void **st
 /* ---- writers ---- */
 struct writer {
     struct bytes got;
-    size_t room; /* writing more goes bad */
+    size_t room; /* a write beyond this size makes good() false */
     bool raises, not_good;
 };
 static void writer_write(void *desc, const char *data, size_t n) {

@@ -2,12 +2,12 @@
  * gives a clear error and leaves no partial result. The address sanitizer finds leaks. */
 #include "io_support.h"
 
-/* Lets `step` run with allocation 0 failing, then 1, ... until it succeeds. Streams and threads
+/* Runs `step` with allocation 0 failing, then 1, and so on until it succeeds. Streams and threads
  * that it made stay. */
 static void every_allocation_fails(int (*step)(const char *, struct kl_error **),
                                    const char *path) {
     struct kl_error *err = NULL;
-    expect_ok(step(path, &err), err); /* what is made once exists from here on */
+    expect_ok(step(path, &err), err); /* streams and threads exist after this */
     for (int n = 0;; n++) {
         assert_true(n < 5000);
         kl_test_fail_alloc_at(n);

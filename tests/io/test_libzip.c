@@ -13,6 +13,6 @@ static void npz_names_what_is_missing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(npz_names_what_is_missing)};
-    setenv("KEEL_LIBZIP", "/nonexistent/libzip.so", 1); /* before the library is first asked for */
+    setenv("KEEL_LIBZIP", "/nonexistent/libzip.so", 1); /* set before the library is first loaded */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,7 +55,8 @@ static void progress_is_seen_between_chunks_and_cancelling_stops_there(void **st
     struct bytes b = big_file();
     struct gate gate = GATE_INIT;
     struct memory m = {.gate = &gate,
-                       .block_at = 8 + sizeof header - 1 + KL_READ_CHUNK}; /* in the second chunk */
+                       /* The reader waits in the second chunk. */
+                       .block_at = 8 + sizeof header - 1 + KL_READ_CHUNK};
     struct kl_source *s = memory_source(&m, b);
     struct kl_file *f;
     struct kl_error *err = NULL;
@@ -72,10 +73,9 @@ static void progress_is_seen_between_chunks_and_cancelling_stops_there(void **st
     expect_array_fails(big, KL_ECANCELLED, "big", "cancelled before 'big' was read");
     expect_array_fails(x, KL_ECANCELLED, "x", "cancelled before 'x' was read");
     assert_int_equal(progress(load).n_failed, 2);
-    assert_int_equal(
-        progress(load).bytes_done,
-        2 * KL_READ_CHUNK); /* the chunk on its way arrived, the third was not asked for */
-    host_of(free_one);      /* of no load */
+    /* The chunk that was being read arrived; the third was never requested. */
+    assert_int_equal(progress(load).bytes_done, 2 * KL_READ_CHUNK);
+    host_of(free_one);                           /* this tensor was read without a load */
     struct kl_array *y = array_of(f, "y", load); /* made after the cancellation */
     expect_array_fails(y, KL_ECANCELLED, "y", "cancelled");
     kl_array_release(y);

@@ -64,7 +64,7 @@ static void a_failing_reader_keeps_its_own_error(void **state) {
     struct kl_error *err = NULL;
     expect_ok(kl_file_open(&f, s, KL_FORMAT_NPZ, &err), err);
     struct kl_array *e = array_of(f, "e", NULL), *a = array_of(f, "a", NULL);
-    m.raise_at = 4000; /* within e */
+    m.raise_at = 4000; /* reads fail within member e */
     expect_array_fails(e, KL_EREADER, "e", "the disk is on fire");
     host_of(a);
     kl_array_release(a);
@@ -155,7 +155,7 @@ static void what_we_save_loads_again(void **state) {
 }
 
 static void large_archives_are_read_by_several_handles_at_once(void **state) {
-    enum { N = 4, ELEMENTS = 9 << 18 }; /* 9 MB each: four lanes */
+    enum { N = 4, ELEMENTS = 9 << 18 }; /* 9 MB each, which four lanes read */
     static const char *const names[N] = {"a", "b", "c", "d"};
     struct kl_named list[N];
     struct kl_array *again[N];

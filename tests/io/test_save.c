@@ -119,7 +119,7 @@ static void saving_over_a_file_whose_tensors_are_still_unread(void **state) {
               err);
     assert_memory_equal(host_of(lazy), host_of(old), 100);
     kl_array_release(lazy);
-    /* Also one of its own tensors, still lazy, over the file that it comes from. */
+    /* One of the arrays is lazy and comes from the file that is written over. */
     lazy = array_of(f, "x", NULL);
     expect_ok(kl_save_safetensors(to(path), (struct kl_named[]){{"x", lazy}}, 1, NULL, 0, &err),
               err);
@@ -161,7 +161,7 @@ static void where_nothing_can_be_written(void **state) {
     assert_int_equal(mkfifo(fifo, 0600), 0);
     expect_error(kl_save_npy(to(fifo), a, &err), err, KL_EFILE, "not a regular file");
     expect_error(kl_save_npy(to(""), a, &err), err, KL_EARG, "path is empty");
-    if (geteuid()) { /* root may write anywhere */
+    if (geteuid()) { /* root may write to every folder */
         const char *dir = fresh_dir("readonly");
         assert_int_equal(chmod(dir, 0500), 0);
         expect_error(kl_save_npy(to(in(dir, "x.npy")), a, &err), err, KL_EFILE,

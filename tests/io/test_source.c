@@ -15,13 +15,13 @@ static void what_is_no_file(void **state) {
     expect_error(kl_source_open_file(&s, kl_test_dir(), &err), err, KL_EFILE, "not a regular file");
     const char *fifo = kl_test_path("fifo");
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    expect_error(kl_source_open_file(&s, fifo, &err), err, KL_EFILE,
-                 "not a regular file"); /* and does not hang */
+    /* The call must return, not wait for a writer. */
+    expect_error(kl_source_open_file(&s, fifo, &err), err, KL_EFILE, "not a regular file");
     assert_null(s);
 }
 
 static void tensors_beyond_4_gb_of_a_sparse_file(void **state) {
-    /* 5 GB of holes, then four bytes. */
+    /* A file with a hole of 5 GB, then four bytes. */
     static const char header[] =
         "{\"hole\":{\"dtype\":\"F32\",\"shape\":[5,262144,1024],\"data_offsets\":[0,5368709120]},"
         "\"end\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[5368709120,5368709124]}}";
@@ -34,7 +34,7 @@ static void tensors_beyond_4_gb_of_a_sparse_file(void **state) {
     struct kl_file *f = open_path(path, KL_FORMAT_ANY);
     struct kl_array *end = array_of(f, "end", NULL), *hole = array_of(f, "hole", NULL);
     assert_true(*(float *)host_of(end) == 42.5f);
-    assert_false(kl_array_settled(hole)); /* nobody read five gigabytes for it */
+    assert_false(kl_array_settled(hole)); /* the five gigabytes were not read */
     kl_array_release(end);
     kl_array_release(hole);
     assert_int_equal(truncate(path, (off_t)b.n + 5368709122), 0);

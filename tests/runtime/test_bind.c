@@ -36,7 +36,7 @@ static void expect_values(struct kl_array *a, int first, int step) {
     for (int i = 0; i < a->t.size; i++) assert_int_equal(((int *)data)[i], first + i * step);
 }
 
-/* Settled on the stream's own side, with no use noted that is not done. */
+/* An array whose value is settled on the side of stream s; no use of its memory is outstanding. */
 static struct kl_array *settled_on(struct kl_stream *s) {
     struct kl_array *a = numbers(KL_I32), *b = NULL;
     assert_int_equal(kl_negative(&b, a, s, NULL), 0);
@@ -46,20 +46,22 @@ static struct kl_array *settled_on(struct kl_stream *s) {
     return b;
 }
 
-static void what_nobody_else_sees_is_written_over(void **state) {
+static void memory_without_another_owner_is_donated(void **state) {
     for (int g = 0; g < 2; g++) {
         struct kl_stream *s = stream(g ? "g" : "c");
         struct kl_array *x = settled_on(s), *y = NULL, *z = NULL, *w = NULL;
         void *p = address(x);
         assert_int_equal(kl_negative(&y, x, s, NULL), 0);
-        assert_int_equal(kl_add(&z, y, y, s, NULL), 0); /* twice the same: two references */
+        /* Both operands are the same array, so it has two references. */
+        assert_int_equal(kl_add(&z, y, y, s, NULL), 0);
         assert_int_equal(kl_negative(&w, z, s, NULL), 0);
         kl_array_release(x);
         kl_array_release(y);
         kl_array_release(z);
         eval_one(w);
         assert_int_equal(kl_stream_synchronize(s, NULL), 0);
-        /* -x into x's memory; y + y is held twice, so it took another block, which w has now. */
+        /* The result -x takes the memory of x. The operand y of y + y has two references, so the
+         * sum takes another block, and so does w. */
         assert_ptr_not_equal(address(w), p);
         expect_values(w, 0, -2);
         kl_array_release(w);
@@ -72,7 +74,8 @@ static void what_nobody_else_sees_is_written_over(void **state) {
         }
         size_t active = kl_memory_active();
         eval_one(x);
-        assert_ptr_equal(address(x), p); /* all the way along a chain */
+        /* Each operation of the chain takes the memory of the one before. */
+        assert_ptr_equal(address(x), p);
         assert_int_equal(kl_stream_synchronize(s, NULL), 0);
         assert_int_equal(kl_memory_active(), active);
         expect_values(x, 0, 1);
@@ -81,12 +84,12 @@ static void what_nobody_else_sees_is_written_over(void **state) {
     }
 }
 
-static void the_second_input_will_do(void **state) {
+static void the_second_input_is_donated(void **state) {
     struct kl_stream *s = stream("c");
     struct kl_array *x = settled_on(s), *y = settled_on(s), *z = NULL;
     void *p = address(y);
     assert_int_equal(kl_subtract(&z, x, y, s, NULL), 0);
-    kl_array_release(y); /* x has a handle, y has none */
+    kl_array_release(y); /* x has a handle left, y has none */
     eval_one(z);
     assert_ptr_equal(address(z), p);
     expect_values(z, 0, 0);
@@ -96,8 +99,8 @@ static void the_second_input_will_do(void **state) {
     kl_stream_release(s);
 }
 
-/* z = -x where something keeps x's memory from being written; x is released here, what `other` says
- * is not. */
+/* Computes z = -x, where something else keeps the memory of x from being overwritten. Releases x if
+ * `release` is set. */
 static void expect_kept(struct kl_stream *s, struct kl_array *x, void *p, bool release) {
     struct kl_array *z = NULL;
     assert_int_equal(kl_negative(&z, x, s, NULL), 0);
@@ -112,7 +115,7 @@ static void another_handle(void **state) {
     struct kl_array *x = settled_on(s);
     expect_kept(s, x, address(x), false);
     expect_values(x, 0, -1);
-    void *p = NULL; /* a pointer that the host was given, on a handle that lives */
+    void *p = NULL; /* a pointer that the host has while a handle lives */
     assert_int_equal(kl_array_host(x, &p, NULL), 0);
     struct kl_array *same = kl_array_retain(x);
     expect_kept(s, x, p, true);
@@ -139,14 +142,15 @@ static void a_view(void **state) {
     void *p = address(x);
     expect_kept(s, x, p, true);
     expect_values(v, -5, -1);
-    /* A part of a block does not stand for the block, even when it is the last that sees it. */
+    /* A view of a part of a block does not give its block away, even when it is the last user of
+     * the block. */
     assert_int_equal(kl_negative(&z, v, s, NULL), 0);
     kl_array_release(v);
     eval_one(z);
     assert_ptr_not_equal(address(z), p);
     expect_values(z, 5, 1);
     kl_array_release(z);
-    /* Nor does one that lies in another order. */
+    /* Neither does a reversed view. */
     x = settled_on(s);
     p = address(x);
     start = N - 1, stop = -N - 1, step = -1;
@@ -182,14 +186,16 @@ static void another_size_or_shape(void **state) {
     struct kl_stream *s = stream("c");
     struct kl_array *x = settled_on(s), *z = NULL;
     void *p = address(x);
-    assert_int_equal(kl_astype(&z, x, KL_F16, s, NULL), 0); /* half as wide */
+    /* The result has items of half the size. */
+    assert_int_equal(kl_astype(&z, x, KL_F16, s, NULL), 0);
     kl_array_release(x);
     eval_one(z);
     assert_ptr_not_equal(address(z), p);
     kl_array_release(z);
     x = settled_on(s);
     p = address(x);
-    assert_int_equal(kl_astype(&z, x, KL_F32, s, NULL), 0); /* as wide: in place */
+    /* The result has items of the same size, so it is computed in place. */
+    assert_int_equal(kl_astype(&z, x, KL_F32, s, NULL), 0);
     kl_array_release(x);
     eval_one(z);
     assert_ptr_equal(address(z), p);
@@ -199,14 +205,15 @@ static void another_size_or_shape(void **state) {
     assert_int_equal(kl_array_new_scalar(&one, 1, KL_I32, NULL), 0);
     x = settled_on(s);
     p = address(one);
-    assert_int_equal(kl_add(&sum, one, x, s, NULL),
-                     0); /* broadcast: the small one cannot hold the result */
+    /* The scalar is broadcast, so its block is too small for the result. */
+    assert_int_equal(kl_add(&sum, one, x, s, NULL), 0);
     kl_array_release(one);
     eval_one(sum);
     assert_ptr_not_equal(address(sum), p);
     expect_values(sum, 1, -1);
     kl_array_release(sum);
-    assert_int_equal(kl_sort(&z, x, s, NULL), 0); /* does not read only where it writes */
+    /* A sort reads elements other than those it writes. */
+    assert_int_equal(kl_sort(&z, x, s, NULL), 0);
     p = address(x);
     kl_array_release(x);
     eval_one(z);
@@ -218,7 +225,8 @@ static void another_size_or_shape(void **state) {
 static void an_unfinished_use_of_another_stream(void **state) {
     struct kl_stream *s[2];
     t_streams("gg", s);
-    for (int other = 0; other < 2; other++) { /* read by the same stream, then by another one */
+    /* other: the reading stream is s[0] itself, or the other one. */
+    for (int other = 0; other < 2; other++) {
         struct kl_array *x = settled_on(s[0]), *reading = NULL, *z = NULL;
         kl_sim_hold(0, true);
         assert_int_equal(kl_sum(&reading, x, false, s[other], NULL), 0);
@@ -232,7 +240,7 @@ static void an_unfinished_use_of_another_stream(void **state) {
         if (other)
             assert_ptr_not_equal(address(z), p);
         else
-            assert_ptr_equal(address(z), p); /* it comes behind the read */
+            assert_ptr_equal(address(z), p); /* s[0] runs the write after the read */
         kl_sim_hold(0, false);
         assert_int_equal(t_value(reading), -(N - 1) * N / 2);
         expect_values(z, 0, 1);
@@ -249,20 +257,20 @@ static void copies_elsewhere(void **state) {
     for (int g = 0; g < 2; g++) {
         struct kl_array *x = settled_on(s[g]), *sum = NULL, *z = NULL;
         void *p = address(x);
-        assert_int_equal(kl_sum(&sum, x, false, s[!g], NULL),
-                         0); /* the other side makes itself a copy */
+        assert_int_equal(kl_sum(&sum, x, false, s[!g], NULL), 0); /* the other side makes a copy */
         assert_int_equal(t_value(sum), -(N - 1) * N / 2);
         assert_non_null(atomic_load(&x->t.buffer->mirrors));
         struct kl_block *copy = atomic_load(&x->t.buffer->mirrors);
         struct kl_array *sum2 = NULL;
-        assert_int_equal(kl_sum(&sum2, x, false, s[!g], NULL), 0); /* once */
+        /* The second use takes the same copy. */
+        assert_int_equal(kl_sum(&sum2, x, false, s[!g], NULL), 0);
         assert_int_equal(t_value(sum2), -(N - 1) * N / 2);
         assert_ptr_equal(atomic_load(&x->t.buffer->mirrors), copy);
         assert_null(atomic_load(&copy->next_mirror));
         assert_int_equal(kl_negative(&z, x, s[g], NULL), 0);
         kl_array_release(x);
         eval_one(z);
-        assert_ptr_not_equal(address(z), p); /* the copy would not follow */
+        assert_ptr_not_equal(address(z), p); /* a write in place would not change the copy */
         expect_values(z, 0, 1);
         kl_array_release(z);
         kl_array_release(sum);
@@ -316,8 +324,8 @@ static void updates_in_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_nobody_else_sees_is_written_over),
-        cmocka_unit_test(the_second_input_will_do),
+        cmocka_unit_test(memory_without_another_owner_is_donated),
+        cmocka_unit_test(the_second_input_is_donated),
         cmocka_unit_test(another_handle),
         cmocka_unit_test(another_operation_that_was_not_run),
         cmocka_unit_test(a_view),

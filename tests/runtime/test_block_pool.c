@@ -28,7 +28,7 @@ static void raw_free(struct kl_memory *m, void *ptr, size_t bytes) {
 static struct kl_memory memory = {
     .name = "test", .is_host = true, .raw_alloc = raw_alloc, .raw_free = raw_free};
 static struct kl_timeline one, two;
-static uint64_t last_one; /* tickets given */
+static uint64_t last_one; /* the last ticket given */
 
 static struct kl_block *take(size_t bytes, struct kl_timeline *t) {
     struct kl_block *b = NULL;
@@ -47,7 +47,7 @@ static void use_and_give(struct kl_block *b, struct kl_timeline *t, uint64_t tic
     give(b);
 }
 
-static void figures_hold(void) {
+static void counts_hold(void) {
     assert_int_equal(kl_memory_active() + kl_memory_cached(), atomic_load(&raw_used));
 }
 
@@ -62,7 +62,7 @@ static int start_empty(void **state) {
     return kl_memory_active() || kl_memory_cached() || atomic_load(&raw_n) ? -1 : 0;
 }
 
-static void figures_are_true_to_the_byte(void **state) {
+static void counts_are_exact(void **state) {
     static const size_t sizes[] = {
         1, 63, 64, 65, 80, 81, 1000, 4096, 100000, 1 << 20, (1 << 20) + 1, 5000000, 64 << 20};
     enum { N = sizeof sizes / sizeof *sizes };
@@ -71,18 +71,17 @@ static void figures_are_true_to_the_byte(void **state) {
     for (int i = 0; i < N; i++) {
         b[i] = take(sizes[i], NULL);
         sum += b[i]->raw_bytes;
-        assert_true(
-            b[i]->bytes <=
-            (sizes[i] < 64 ? 64 : sizes[i] + sizes[i] / 4 + 1)); /* four classes per power of two */
+        /* There are four size classes per power of two. */
+        assert_true(b[i]->bytes <= (sizes[i] < 64 ? 64 : sizes[i] + sizes[i] / 4 + 1));
         assert_int_equal(kl_memory_active(), sum);
         assert_int_equal(kl_memory_cached(), 0);
-        figures_hold();
+        counts_hold();
     }
     for (int i = 0; i < N; i++) {
         sum -= b[i]->raw_bytes;
         give(b[i]);
         assert_int_equal(kl_memory_active(), sum);
-        figures_hold();
+        counts_hold();
     }
     kl_memory_clear_cache();
     assert_int_equal(atomic_load(&raw_n), 0);
@@ -96,7 +95,8 @@ static void peak_is_the_highest_since_the_reset(void **state) {
     assert_int_equal(kl_memory_peak(), most);
     give(a);
     assert_int_equal(kl_memory_peak(), most);
-    a = take(1000, NULL); /* out of the cache: active again, no more than before */
+    /* A block of the cache becomes active again; the number of bytes is the same. */
+    a = take(1000, NULL);
     assert_int_equal(kl_memory_peak(), most);
     give(a);
     give(b);
@@ -109,17 +109,18 @@ static void peak_is_the_highest_since_the_reset(void **state) {
 static void the_same_stream_may_have_it_at_once(void **state) {
     struct kl_block *b = take(500, &one), *same, *other;
     use_and_give(b, &one, ++last_one);
-    other = take(500, &two); /* the use of `one` is not done */
+    other = take(500, &two); /* the use on timeline `one` has not ended */
     assert_ptr_not_equal(other, b);
     same = take(500, &one);
     assert_ptr_equal(same, b);
     give(other);
     use_and_give(same, &one, ++last_one);
-    struct kl_block *outside = take(500, NULL); /* for use at once: not behind anybody */
+    /* Wanted for use at once, so no outstanding use may be waited for. */
+    struct kl_block *outside = take(500, NULL);
     assert_ptr_not_equal(outside, b);
     give(outside);
     kl_memory_clear_cache();
-    kl_timeline_publish(&one, last_one - 1); /* not yet the last use */
+    kl_timeline_publish(&one, last_one - 1); /* the ticket before the last use */
     other = take(500, &two);
     assert_ptr_not_equal(other, b);
     give(other);
@@ -139,7 +140,7 @@ static void used_by_many_streams_it_waits_for_all(void **state) {
     }
     give(b);
     for (int i = 8; i >= 0; i--) {
-        other = take(500, i ? &t[0] : &two); /* t[0] itself does not count for t[0] */
+        other = take(500, i ? &t[0] : &two); /* t[0] may reuse a block whose last use is its own */
         assert_ptr_not_equal(other, b);
         give(other);
         kl_memory_clear_cache();
@@ -154,7 +155,7 @@ static void a_new_tenancy_has_no_uses(void **state) {
     struct kl_block *b = take(500, &one);
     use_and_give(b, &one, ++last_one);
     assert_ptr_equal(take(500, &one), b);
-    give(b); /* nobody has used it in this tenancy */
+    give(b); /* this tenant has not used the block */
     assert_ptr_equal(take(500, &two), b);
     give(b);
     kl_timeline_publish(&one, last_one);
@@ -180,17 +181,18 @@ static void the_cache_has_a_limit(void **state) {
     for (int i = 0; i < 10; i++) {
         give(b[i]);
         assert_int_equal(kl_memory_cached(), (i < 3 ? (size_t)i + 1 : 3) * each);
-        figures_hold();
+        counts_hold();
     }
     assert_int_equal(kl_memory_cache_limit_set(each), 3 * each);
     assert_int_equal(kl_memory_cached(), each);
     assert_int_equal(kl_memory_cache_limit_set(0), each);
     assert_int_equal(atomic_load(&raw_n), 0);
     b[0] = take(4096, &one);
-    use_and_give(b[0], &one, ++last_one); /* kept although the limit is 0: its use is not done */
+    /* Stays cached although the limit is 0, since its use has not ended. */
+    use_and_give(b[0], &one, ++last_one);
     assert_int_equal(kl_memory_cached(), each);
     kl_timeline_publish(&one, last_one);
-    give(take(8192, NULL)); /* the next one that comes back takes both along */
+    give(take(8192, NULL)); /* when the next block is given back, both leave the cache */
     assert_int_equal(atomic_load(&raw_n), 0);
     assert_int_equal(kl_memory_cache_limit_set(old), 0);
 }
@@ -200,16 +202,17 @@ static void huge_blocks(void **state) {
     struct kl_block *b = take(10 * mb, NULL);
     assert_int_equal(b->bytes, 10 * mb);
     give(b);
-    struct kl_block *much_less = take(4 * mb, NULL); /* over a quarter would be wasted */
+    /* More than a quarter of the block would be wasted. */
+    struct kl_block *much_less = take(4 * mb, NULL);
     assert_ptr_not_equal(much_less, b);
     assert_int_equal(much_less->bytes, 4 * mb);
     struct kl_block *little_less = take(9 * mb, NULL);
     assert_ptr_equal(little_less, b);
     give(much_less);
     give(little_less);
-    struct kl_block *odd = take(3 * mb + 1, NULL); /* whole pages */
-    assert_int_equal(odd->bytes, 3 * mb + 4096);
-    give(odd);
+    struct kl_block *rounded = take(3 * mb + 1, NULL); /* rounded up to whole pages */
+    assert_int_equal(rounded->bytes, 3 * mb + 4096);
+    give(rounded);
 }
 
 static void out_of_memory_gives_back_what_is_cached(void **state) {
@@ -222,16 +225,16 @@ static void out_of_memory_gives_back_what_is_cached(void **state) {
     assert_non_null(strstr(e->message, "no room"));
     kl_error_release(e);
     assert_null(x);
-    assert_int_equal(kl_memory_active(), 4 << 20); /* it changed nothing */
+    assert_int_equal(kl_memory_active(), 4 << 20); /* the call that failed changed nothing */
     give(b[0]);
-    assert_int_equal(kl_block_alloc(&memory, 2 << 20, NULL, &x, NULL),
-                     KL_ENOMEM); /* one cached block is not enough */
+    /* Freeing the cached block is not enough. */
+    assert_int_equal(kl_block_alloc(&memory, 2 << 20, NULL, &x, NULL), KL_ENOMEM);
     give(b[1]);
     assert_int_equal(kl_block_alloc(&memory, 2 << 20, NULL, &x, NULL), KL_OK);
     assert_int_equal(atomic_load(&raw_used), 4 << 20);
     give(x);
     kl_memory_clear_cache();
-    /* A cached block whose use is not done cannot be given back. */
+    /* A cached block whose use has not ended cannot be freed. */
     use_and_give(b[2], &one, ++last_one);
     use_and_give(b[3], &one, last_one);
     x = NULL;
@@ -249,21 +252,21 @@ static void another_memory_gives_back_its_cache_too(void **state) {
     assert_int_equal(kl_pool_attach(&second, NULL), 0);
     struct kl_block *b = take(1 << 20, NULL), *x = NULL;
     give(b);
-    atomic_store(&raw_room, 1 << 20); /* both stand on the same machine */
+    atomic_store(&raw_room, 1 << 20); /* both memories are part of one machine's */
     assert_int_equal(kl_block_alloc(&second, 1 << 20, NULL, &x, NULL), KL_OK);
     assert_ptr_equal(x->memory, &second);
     second.give_back(&second, x);
     atomic_store(&raw_room, (size_t)-1);
 }
 
-static void wishes_that_nobody_can_grant(void **state) {
+static void impossible_sizes(void **state) {
     struct kl_block *x = NULL;
     struct kl_error *e = NULL;
     assert_int_equal(kl_block_alloc(&memory, (size_t)-1, NULL, &x, &e), KL_ENOMEM);
     assert_non_null(strstr(e->message, "test memory"));
     kl_error_release(e);
     assert_int_equal(kl_block_alloc(&memory, (size_t)1 << 60, NULL, &x, NULL), KL_ENOMEM);
-    kl_test_fail_alloc_at(0); /* the record of the block */
+    kl_test_fail_alloc_at(0); /* fails: the record of the block */
     assert_int_equal(kl_block_alloc(&memory, 64, NULL, &x, NULL), KL_ENOMEM);
     assert_true(kl_test_alloc_failed());
     kl_test_fail_alloc_at(-1);
@@ -293,7 +296,7 @@ static void *take_and_give(void *arg) {
     for (int i = 0; i < STEPS; i++) {
         rng = rng * 6364136223846793005u + 1442695040888963407u;
         struct kl_block **b = &held[(rng >> 33) % HELD];
-        if (*b) { /* nobody else may have written into it */
+        if (*b) { /* no other thread may have written into this block */
             for (size_t k = 0; k < (*b)->bytes; k += 64)
                 assert_ptr_equal(*(void **)((char *)(*b)->ptr + k), b);
             use_and_give(*b, t, ++ticket);
@@ -319,7 +322,7 @@ static void several_threads(void **state) {
     }
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     assert_int_equal(kl_memory_active(), 0);
-    figures_hold();
+    counts_hold();
     kl_memory_clear_cache();
     assert_int_equal(atomic_load(&raw_n), 0);
 }
@@ -334,7 +337,7 @@ static void too_many_memories(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(figures_are_true_to_the_byte, start_empty),
+        cmocka_unit_test_setup(counts_are_exact, start_empty),
         cmocka_unit_test_setup(peak_is_the_highest_since_the_reset, start_empty),
         cmocka_unit_test_setup(the_same_stream_may_have_it_at_once, start_empty),
         cmocka_unit_test_setup(used_by_many_streams_it_waits_for_all, start_empty),
@@ -344,7 +347,7 @@ int main(void) {
         cmocka_unit_test_setup(huge_blocks, start_empty),
         cmocka_unit_test_setup(out_of_memory_gives_back_what_is_cached, start_empty),
         cmocka_unit_test_setup(another_memory_gives_back_its_cache_too, start_empty),
-        cmocka_unit_test_setup(wishes_that_nobody_can_grant, start_empty),
+        cmocka_unit_test_setup(impossible_sizes, start_empty),
         cmocka_unit_test_setup(limits_return_the_previous_one, start_empty),
         cmocka_unit_test_setup(several_threads, start_empty),
         cmocka_unit_test_setup(too_many_memories, start_empty),

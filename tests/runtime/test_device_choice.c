@@ -22,10 +22,11 @@ static int setup(void **state) {
 }
 
 struct choice {
-    const char *gpu, *device, *driver, *n_fakes; /* environment; NULL: unset */
-    int n;                                       /* GPUs that there are then */
-    const char *name;                            /* of GPU 0 */
-    const char *says[3];                         /* in the error for GPU 0, when there is none */
+    const char *gpu, *device, *driver, *n_fakes; /* environment variables; NULL: unset */
+    int n;                                       /* the number of GPUs that this gives */
+    const char *name;                            /* the name of GPU 0 */
+    /* Parts of the error for GPU 0, when there is no GPU. */
+    const char *says[3];
 };
 
 #define CHECK(x)                                       \
@@ -59,12 +60,13 @@ static int child(const struct choice *c) {
     set("KEEL_CUDA_DRIVER", c->driver);
     set("KEEL_CUDA_PATH", fake_path);
     set("FAKE_CUDA_DEVICES", c->n_fakes);
-    set("KEEL_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so"); /* whatever this machine has */
-    /* Where a device is named, the library for products is missing. */
+    /* Hides the OpenCL devices of this machine. */
+    set("KEEL_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so");
+    /* Where a case names a device, the library for products is missing. */
     set("KEEL_CUBLASLT", c->device ? "/nonexistent/libcublasLt.so" : NULL);
     struct kl_backend *b = NULL;
     struct kl_error *e = NULL;
-    /* The CPU alone loads no driver. */
+    /* Opening the CPU loads no driver. */
     CHECK(kl_device_backend(KL_CPU, 0, &b, NULL) == KL_OK);
     CHECK(!c->driver || !dlopen(c->driver, RTLD_NOW | RTLD_NOLOAD));
     CHECK(kl_device_count(KL_GPU) == c->n);
@@ -133,8 +135,8 @@ static void test_choices(void **state) {
     }
 }
 
-/* With nothing asked for and nothing there, the error says what was tried. A machine may have a GPU
- * that OpenCL finds: then there is no error. */
+/* Where nothing is asked for and no GPU is found, the error says what was tried. On a machine with
+ * a GPU that OpenCL finds there is no error. */
 static void test_nothing_found(void **state) {
     pid_t pid = fork();
     if (pid == 0) {
@@ -157,7 +159,7 @@ static void test_nothing_found(void **state) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Opening fails at every allocation, and works when tried again. */
+/* Opening fails at every allocation that fails, and then works when tried again. */
 static void test_memory(void **state) {
     bool worked = false;
     for (int64_t n = 0; !worked; n++) {

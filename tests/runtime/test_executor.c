@@ -19,7 +19,7 @@ static struct kl_stream *reader(void) {
     return s;
 }
 
-static void block_on(struct kl_array *a) { /* waits without helping */
+static void block_on(struct kl_array *a) { /* waits without running any tasks itself */
     kl_timeline_block(a->t.fate->timeline, a->t.fate->ticket);
 }
 
@@ -27,13 +27,14 @@ static void evaluate_async(struct kl_array *a) {
     assert_int_equal(kl_async_eval(&a, 1, NULL), 0);
 }
 
-/* ---- who runs it ---- Asked first, of streams that no thread of the pool has run: one that has
- * just settled a stream's last task may still be about to give the role up. */
+/* ---- which thread runs a stream ---- These tests are the first ones, on streams that no thread of
+ * the pool has run. A thread of the pool that has just settled a stream's last task may still hold
+ * the executor role. */
 
 struct probe {
     pthread_t thread;
     int n;
-    struct kl_array *queue_inside; /* handed over while the kernel runs */
+    struct kl_array *queue_inside; /* committed while the kernel runs */
 };
 
 static int k_probe(void *ctx, struct kl_launch *l, struct kl_error **err) {
@@ -55,7 +56,8 @@ static void idle_stream_runs_on_the_caller(void **state) {
     struct probe p[3] = {{.n = 0}};
     struct kl_array *x = probed(a, &p[0], NULL), *y = probed(a, &p[1], x);
     assert_int_equal(t_value(y), 2);
-    struct kl_array *z = probed(b, &p[2], y); /* its input is settled, on another stream */
+    /* Its operand is settled, and belongs to another stream. */
+    struct kl_array *z = probed(b, &p[2], y);
     assert_int_equal(t_value(z), 3);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(p[i].n, 1);
@@ -68,7 +70,7 @@ static void idle_stream_runs_on_the_caller(void **state) {
     kl_stream_release(b);
 }
 
-static void the_rest_goes_to_the_pool(void **state) {
+static void later_tasks_go_to_the_pool(void **state) {
     struct kl_stream *s = stream();
     struct probe later = {.n = 0}, now = {.n = 0};
     struct kl_array *y = probed(s, &later, NULL);
@@ -119,8 +121,8 @@ static void a_waiting_caller_helps_when_the_pool_is_busy(void **state) {
     struct kl_stream *a = stream(), *b = stream();
     struct probe p = {.n = 0}, q = {.n = 0};
     struct kl_array *x = probed(a, &p, NULL), *y = probed(b, &q, x);
-    evaluate_async(y);               /* both streams wait for a thread of the pool */
-    assert_int_equal(t_value(y), 2); /* runs b, which parks, then a, then b again */
+    evaluate_async(y);               /* both streams are queued for a thread of the pool */
+    assert_int_equal(t_value(y), 2); /* this thread runs b, which parks, then a, then b again */
     assert_true(pthread_equal(p.thread, pthread_self()));
     assert_true(pthread_equal(q.thread, pthread_self()));
     gate_open(&g);
@@ -145,16 +147,16 @@ static void a_parked_stream_frees_its_thread(void **state) {
     struct kl_stream *r = reader(), *other = stream();
     struct gate g;
     gate_init(&g);
-    struct kl_array *first =
-        t_gated(r, NULL, &g, false); /* holds a thread, but none of the pool's */
+    /* Holds a reader thread, none of the pool. */
+    struct kl_array *first = t_gated(r, NULL, &g, false);
     for (int i = 0; i < PARKED; i++) {
         s[i] = stream();
         x[i] = t_inc(s[i], i % 3 ? x[i - 1] : first);
         evaluate_async(x[i]);
     }
     gate_wait_arrived(&g, 1);
-    /* Behind all of them in the pool's queue: nobody helps, so it runs only if they gave their
-     * threads back. */
+    /* This array is queued behind all of them. No caller helps, so it runs only if the parked
+     * streams have freed their threads. */
     struct kl_array *y = t_const(other, 7);
     evaluate_async(y);
     block_on(y);
@@ -179,8 +181,8 @@ struct job {
     void (*body)(struct job *);
     struct kl_stream *own, *other;
     pthread_barrier_t *together;
-    struct kl_array *in; /* what the value is made from that it waits for */
-    struct kl_array *x;  /* what it waited for */
+    struct kl_array *in; /* in: an operand of the job */
+    struct kl_array *x;  /* x: the array that the job evaluates */
     int rc;
     struct kl_error *err;
 };
@@ -234,11 +236,11 @@ static void expect_deadlock(struct job *j) {
     assert_int_equal(j->err->code, KL_EDEADLOCK);
     assert_non_null(strstr(j->err->message, "callback"));
     kl_error_release(j->err);
-    assert_int_equal(t_value(j->x), 5); /* what was committed runs all the same */
+    assert_int_equal(t_value(j->x), 5); /* work that was committed runs all the same */
     kl_array_release(j->x);
 }
 
-/* Runs body in a callback of a fresh stream: on the caller, then on the pool. */
+/* Runs body in a callback on a new stream: run by the caller, then by the pool. */
 static void deadlock_of(void (*body)(struct job *)) {
     for (int async = 0; async < 2; async++) {
         struct kl_stream *a = stream(), *b = stream();
@@ -286,8 +288,8 @@ static void a_destructor_that_waits_for_its_own_stream(void **state) {
         assert_int_equal(kl_array_new_user(&x, &memory, KL_I32, 0, NULL, &j, run_dtor_job, NULL),
                          0);
         struct kl_array *y = t_inc(a, x);
-        kl_array_release(
-            x); /* the operation is the last owner: the destructor runs inside its task */
+        /* The task holds the last reference, so the destructor runs inside of it. */
+        kl_array_release(x);
         if (async) {
             evaluate_async(y);
             block_on(y);
@@ -307,7 +309,7 @@ static void *evaluate_job(void *arg) {
     return rc ? NULL : arg;
 }
 
-static void callbacks_that_wait_in_a_circle(void **state) {
+static void callbacks_that_wait_in_a_cycle(void **state) {
     for (int n = 2; n <= 4; n++) {
         struct kl_stream *s[4];
         struct job j[4];
@@ -338,21 +340,22 @@ static void callbacks_that_wait_in_a_circle(void **state) {
                 kl_array_release(j[i].x);
             }
         }
-        assert_int_equal(n_deadlocks,
-                         1); /* whoever closes the circle; the others get their values */
+        /* Only the callback that closes the cycle fails; the others get their values. */
+        assert_int_equal(n_deadlocks, 1);
         for (int i = 0; i < n; i++) kl_stream_release(s[i]);
         pthread_barrier_destroy(&together);
     }
 }
 
-/* Until somebody waits on the timeline; a state of the program, not a time. */
+/* Waits until a thread waits on the stream's timeline (or has returned). This is a state of the
+ * program, not a delay. */
 static void until_waited_for(struct kl_stream *s, _Atomic(int) *or_returned) {
     struct kl_timeline *t = kl_stream_timeline(s);
     while (!(atomic_load(&t->word) & 1) && !(or_returned && atomic_load(or_returned)))
         sched_yield();
 }
 
-static void a_stream_that_parks_later_closes_the_circle(void **state) {
+static void a_stream_that_parks_later_closes_the_cycle(void **state) {
     for (int round = 0; round < 20; round++) {
         struct kl_stream *a = stream(), *b = reader();
         struct gate g;
@@ -363,8 +366,8 @@ static void a_stream_that_parks_later_closes_the_circle(void **state) {
         struct job j = {.body = wait_for_what_waits_for_own, .own = a, .other = b};
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, evaluate_job, &j), 0);
-        until_waited_for(b, NULL); /* b runs, so there is no circle yet */
-        gate_open(&g);             /* now b comes to what waits for a, and parks */
+        until_waited_for(b, NULL); /* b runs, so there is no cycle yet */
+        gate_open(&g);             /* now b reaches the task that waits for a, and parks */
         void *ok = NULL;
         pthread_join(thread, &ok);
         assert_non_null(ok);
@@ -378,15 +381,17 @@ static void a_stream_that_parks_later_closes_the_circle(void **state) {
 
 static void a_callback_may_wait_for_unrelated_work(void **state) {
     struct kl_stream *a = stream(), *b = stream();
-    struct job j = {
-        .body = wait_for_other, .own = a, .other = b}; /* b is idle: it runs inside the callback */
+    struct job j = {/* B is idle, so the callback's thread runs it. */
+                    .body = wait_for_other,
+                    .own = a,
+                    .other = b};
     struct kl_array *y = job_on(a, &j);
     assert_int_equal(t_value(y), 1);
     assert_int_equal(j.rc, 0);
     assert_int_equal(t_value(j.x), 5);
     kl_array_release(j.x);
     kl_array_release(y);
-    /* b is busy: the callback blocks until another thread has done it. */
+    /* Stream b is busy: the callback blocks until another thread has run it. */
     struct kl_stream *r = reader();
     struct gate g;
     gate_init(&g);
@@ -478,11 +483,12 @@ static void callers_wait_for_what_runs(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, slow_caller, NULL), 0);
     until_waited_for(a, &caller.returned);
-    assert_int_equal(atomic_load(&caller.returned),
-                     0); /* slowed down by what runs on another stream */
+    /* The caller waits for work that runs on another stream. */
+    assert_int_equal(atomic_load(&caller.returned), 0);
     gate_open(&g);
     pthread_join(thread, NULL);
-    assert_int_equal(t_value(caller.x), 2); /* then, with nothing in flight, over the limit */
+    /* Nothing is in flight then, so the limit is exceeded. */
+    assert_int_equal(t_value(caller.x), 2);
     kl_memory_set_limit(old);
     kl_array_release(kept);
     kl_array_release(running);
@@ -491,7 +497,8 @@ static void callers_wait_for_what_runs(void **state) {
     kl_stream_release(b);
 }
 
-enum { LONG_QUEUE = (1 << 16) + 1 }; /* tasks behind the one that runs: one more than may wait */
+/* One more than the tasks that may wait behind the one that runs. */
+enum { LONG_QUEUE = (1 << 16) + 1 };
 static struct {
     struct kl_array *x[LONG_QUEUE], *one_more;
     _Atomic(int) handed_over, returned;
@@ -517,7 +524,7 @@ static void a_long_queue_slows_its_callers(void **state) {
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, caller_of_many, a), 0);
     until_waited_for(a, &long_queue.returned);
-    assert_int_equal(atomic_load(&long_queue.handed_over), 1); /* the next one has to wait */
+    assert_int_equal(atomic_load(&long_queue.handed_over), 1); /* the next call has to wait */
     assert_int_equal(atomic_load(&long_queue.returned), 0);
     gate_open(&g);
     void *good = NULL;
@@ -535,7 +542,7 @@ static void a_long_queue_slows_its_callers(void **state) {
 
 enum { CALLERS = 4, ROUNDS = 60 };
 
-static void *hungry_caller(void *arg) {
+static void *allocating_caller(void *arg) {
     struct kl_stream *s[2];
     t_streams("cg", s);
     struct kl_array *x = t_vector(s[0], 500, 1);
@@ -560,12 +567,12 @@ static void a_tiny_limit_never_deadlocks(void **state) {
                     *kept = t_const(behind, 3);
     assert_int_equal(t_value(kept), 3); /* some memory is in use all the time */
     evaluate_async(parked);
-    gate_wait_arrived(&g, 1); /* a reader that waits for its user, and a stream behind it */
+    gate_wait_arrived(&g, 1); /* a reader that is blocked, and a stream parked behind it */
     size_t old = kl_memory_set_limit(1);
     static char caller_mark[1];
     pthread_t threads[CALLERS];
     for (int i = 0; i < CALLERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, hungry_caller, caller_mark), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, allocating_caller, caller_mark), 0);
     for (int i = 0; i < CALLERS; i++) {
         void *good = NULL;
         pthread_join(threads[i], &good);
@@ -585,15 +592,15 @@ static void a_tiny_limit_never_deadlocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(idle_stream_runs_on_the_caller),
-        cmocka_unit_test(the_rest_goes_to_the_pool),
+        cmocka_unit_test(later_tasks_go_to_the_pool),
         cmocka_unit_test(async_eval_runs_nothing_on_the_caller),
         cmocka_unit_test(a_waiting_caller_helps_when_the_pool_is_busy),
         cmocka_unit_test(a_parked_stream_frees_its_thread),
         cmocka_unit_test(a_callback_that_waits_for_its_own_stream),
         cmocka_unit_test(a_callback_that_synchronizes_its_own_stream),
         cmocka_unit_test(a_destructor_that_waits_for_its_own_stream),
-        cmocka_unit_test(callbacks_that_wait_in_a_circle),
-        cmocka_unit_test(a_stream_that_parks_later_closes_the_circle),
+        cmocka_unit_test(callbacks_that_wait_in_a_cycle),
+        cmocka_unit_test(a_stream_that_parks_later_closes_the_cycle),
         cmocka_unit_test(a_callback_may_wait_for_unrelated_work),
         cmocka_unit_test(callbacks_on_every_thread_of_the_pool),
         cmocka_unit_test(callers_wait_for_what_runs),

@@ -23,7 +23,7 @@ static void expect_once(int64_t n, _Atomic(int64_t) *sum) {
     }
 }
 
-/* The first test of the process. */
+/* This test is the first one of the process. */
 static void before_the_pool_starts(void **state) {
     assert_int_equal(kl_pool_n_threads(), 0);
     _Atomic(int64_t) sum = 0;
@@ -31,7 +31,7 @@ static void before_the_pool_starts(void **state) {
     expect_once(1000, &sum);
     assert_int_equal(kl_pool_n_threads(), 0);
     struct kl_error *e = NULL;
-    kl_test_fail_alloc_at(0); /* not even one thread */
+    kl_test_fail_alloc_at(0); /* fails: the start of the first thread */
     assert_int_equal(kl_pool_start(&e), KL_ENOMEM);
     kl_test_fail_alloc_at(-1);
     assert_non_null(strstr(e->message, "pool"));
@@ -39,12 +39,12 @@ static void before_the_pool_starts(void **state) {
     assert_int_equal(kl_pool_start(NULL), 0);
     int n = kl_pool_n_threads();
     assert_true(n >= 1);
-    assert_int_equal(kl_pool_start(NULL), 0); /* again: no more */
+    assert_int_equal(kl_pool_start(NULL), 0); /* a second start makes no more threads */
     assert_int_equal(kl_pool_n_threads(), n);
 }
 
-/* In a child, whose pool has not started: a process that may use one processor of several has one
- * thread. */
+/* A process that may use one of several processors gets one thread. The test runs in a child, whose
+ * pool has not started. */
 static void as_many_threads_as_processors(void **state) {
     pid_t child = fork();
     assert_true(child >= 0);
@@ -105,7 +105,7 @@ static void several_callers(void **state) {
 
 struct work {
     struct kl_item item;
-    struct gate *gate; /* waits here first, when there is one */
+    struct gate *gate; /* a gate that the item waits at; NULL: none */
     int64_t sum;
     struct gate *done;
 };
@@ -154,7 +154,7 @@ static void a_caller_finishes_alone(void **state) {
         w[i] = (struct work){.item = {.run = run_work}, .gate = &held, .done = &done};
         kl_pool_push(&w[i].item);
     }
-    gate_wait_arrived(&held, n); /* no thread of the pool is left */
+    gate_wait_arrived(&held, n); /* no thread of the pool is free */
     _Atomic(int64_t) sum = 0;
     kl_pool_parallel(CHUNKS, count_chunk, &sum);
     expect_once(CHUNKS, &sum);
@@ -189,7 +189,7 @@ static void items_are_taken_first_come_first_served(void **state) {
     gate_init(&last);
     gate_init(&done);
     gate_init(&ordered_done);
-    for (int i = 0; i < n; i++) { /* all threads but one are held until the end */
+    for (int i = 0; i < n; i++) { /* all threads but one are held until the test ends */
         w[i] = (struct work){.item = {.run = run_work}, .gate = i ? &held : &last, .done = &done};
         kl_pool_push(&w[i].item);
     }
@@ -206,8 +206,8 @@ static void items_are_taken_first_come_first_served(void **state) {
     gate_wait_arrived(&done, n);
 }
 
-/* A caller that is no thread of the pool counts: together they are as many as the pool has. A chunk
- * gives others every chance to join. */
+/* A caller that is not a thread of the pool counts as one: caller and threads together are as many
+ * as the pool has. Each chunk yields, so that other threads may join. */
 struct crowd {
     _Atomic(int) inside, most;
 };

@@ -1,5 +1,5 @@
-/* test_readers.c - reader threads, which may block: however many are blocked, the next item gets a
- * thread that is not. */
+/* test_readers.c - reader threads, which may block: however many of them are blocked, the next item
+ * gets a thread that is not blocked. */
 #include "graph/graph_support.h"
 
 #include "runtime/readers.h"
@@ -8,7 +8,7 @@ enum { READERS = 40 };
 
 struct work {
     struct kl_item item;
-    struct gate *gate; /* waits here, when there is one */
+    struct gate *gate; /* a gate that the item waits at; NULL: none */
     struct gate *done;
 };
 
@@ -29,7 +29,7 @@ static void run_work(struct kl_item *item) {
 
 static void one_thread_to_begin_with(void **state) {
     struct kl_error *e = NULL;
-    assert_int_equal(kl_readers_n_threads(), 0); /* the first test of the process */
+    assert_int_equal(kl_readers_n_threads(), 0); /* this is the first test of the process */
     kl_test_fail_alloc_at(0);
     assert_int_equal(kl_readers_start(&e), KL_ENOMEM);
     kl_test_fail_alloc_at(-1);
@@ -52,8 +52,8 @@ static void a_blocked_reader_delays_nobody(void **state) {
         kl_readers_push(&held[i].item);
         next[i] = (struct work){.item = {.run = run_work}, .done = &next_done};
         kl_readers_push(&next[i].item);
-        gate_wait_arrived(&gate, i + 1);      /* i + 1 are blocked */
-        gate_wait_arrived(&next_done, i + 1); /* and one more is served all the same */
+        gate_wait_arrived(&gate, i + 1);      /* i + 1 threads are blocked */
+        gate_wait_arrived(&next_done, i + 1); /* one more item runs all the same */
     }
     assert_int_equal(held_done.n_inside, 0);
     assert_true(kl_readers_n_threads() > READERS);
@@ -67,19 +67,19 @@ static void without_another_thread_it_waits_its_turn(void **state) {
     gate_init(&gate);
     gate_init(&done);
     int n = 0;
-    do { /* until none is idle: another would need a thread */
+    do { /* until no thread is idle, so that the next item would need a new one */
         held[n] = (struct work){.item = {.run = run_work}, .gate = &gate, .done = &done};
         kl_readers_push(&held[n++].item);
         gate_wait_arrived(&gate, n);
     } while (n < kl_readers_n_threads());
     last = (struct work){.item = {.run = run_work}, .done = &done};
-    kl_test_fail_alloc_at(0); /* it cannot be had */
+    kl_test_fail_alloc_at(0); /* fails: the new thread */
     kl_readers_push(&last.item);
     assert_true(kl_test_alloc_failed());
     kl_test_fail_alloc_at(-1);
     assert_int_equal(kl_readers_n_threads(), n);
     gate_open(&gate);
-    gate_wait_arrived(&done, n + 1); /* one of those that exist takes it */
+    gate_wait_arrived(&done, n + 1); /* an existing thread takes the item */
 }
 
 static void a_thousand_short_ones(void **state) {

@@ -14,13 +14,13 @@ static void streams(void **state) {
     assert_int_equal(kl_stream_new(&s, KL_CPU, 0, NULL), KL_OK);
     kl_mutex_lock(s->mu);
     assert_true(kl_stream_is_valid(s));
-    s->role = KL_PARKED; /* on nothing */
+    s->role = KL_PARKED; /* parked without a task that it waits for */
     assert_false(kl_stream_is_valid(s));
-    s->role = KL_QUEUED; /* in no queue */
+    s->role = KL_QUEUED; /* queued, but in no queue */
     assert_false(kl_stream_is_valid(s));
     s->role = KL_IDLE;
     struct kl_link task;
-    kl_list_push(&s->local, &task); /* nobody would ever run it */
+    kl_list_push(&s->local, &task); /* a task of an idle stream: no thread would ever run it */
     assert_false(kl_stream_is_valid(s));
     kl_list_remove(&task);
     assert_true(kl_stream_is_valid(s));
@@ -41,9 +41,9 @@ static void blocks(void **state) {
     b->ptr = ptr;
     kl_timeline_init(&one);
     kl_timeline_init(&two);
-    atomic_store(&b->use[1].timeline, &one); /* a gap before it */
+    atomic_store(&b->use[1].timeline, &one); /* an empty entry before it */
     assert_false(kl_block_is_valid(b));
-    atomic_store(&b->use[0].timeline, &one); /* the same stream twice */
+    atomic_store(&b->use[0].timeline, &one); /* two entries of the same stream */
     assert_false(kl_block_is_valid(b));
     atomic_store(&b->use[1].timeline, &two);
     assert_true(kl_block_is_valid(b));
@@ -60,7 +60,7 @@ static void nodes(void **state) {
     assert_int_equal(kl_square(&y, x, s, NULL), KL_OK);
     assert_int_equal(kl_square(&z, y, s, NULL), KL_OK);
     assert_true(kl_node_is_valid(y->node));
-    assert_false(kl_node_is_valid(z->node)); /* its input is not claimed yet */
+    assert_false(kl_node_is_valid(z->node)); /* the operand of the node is not claimed yet */
     y->node->out[0] = x;
     assert_false(kl_node_is_valid(y->node));
     y->node->out[0] = y;

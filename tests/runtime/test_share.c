@@ -15,7 +15,8 @@
 
 enum { N = 1000, ROUNDS = 30 };
 
-static struct kl_array *counted(int first) { /* on the host: first, first + 1, ... */
+/* An array on the host with the values first, first + 1, ... */
+static struct kl_array *counted(int first) {
     int v[N], n = N;
     struct kl_array *a = NULL;
     for (int i = 0; i < N; i++) v[i] = first + i;
@@ -65,13 +66,14 @@ static void values_are_read_where_they_are(void **state) {
     size_t active = kl_memory_active(), used = kl_sim_used(0);
     uint64_t copied = kl_test_bytes_copied();
     int shared = kl_sim_n_shared(0);
-    assert_ptr_equal(host(y), address(y)); /* by the user */
+    assert_ptr_equal(host(y), address(y)); /* the user reads the device's block in place */
     int from = 10, to = 20, step = 1;
     assert_int_equal(kl_slice(&v, y, &from, 1, &to, 1, &step, 1, s[0], NULL), 0);
     assert_ptr_equal(host(v), (int *)address(y) + 10);
     assert_int_equal(kl_memory_active(), active);
     assert_int_equal(kl_sim_n_shared(0), shared + 1);
-    z = negative(s[1], y); /* by the CPU, whose result is its own */
+    /* The CPU reads it in place, and has a block of its own for the result. */
+    z = negative(s[1], y);
     expect(z, 3, 1);
     assert_int_equal(kl_sim_used(0), used);
     assert_int_equal(kl_test_bytes_copied(), copied);
@@ -84,10 +86,10 @@ static void values_are_read_where_they_are(void **state) {
     t_streams_free(2, s);
 }
 
-static void to_and_fro(void **state) {
+static void both_sides_in_turn(void **state) {
     struct kl_stream *s[2];
     t_streams("gc", s);
-    for (int whole = 0; whole < 2; whole++) { /* one at a time, and all at once */
+    for (int whole = 0; whole < 2; whole++) { /* evaluated one by one, or all at once */
         uint64_t copied = kl_test_bytes_copied();
         struct kl_array *x = counted(7);
         for (int i = 0; i < 40; i++) {
@@ -109,13 +111,14 @@ static void destroyed(void *payload) {
     atomic_fetch_add(&n_destroyed, 1);
 }
 
-/* Memory of the user is read by the device, and is destroyed when that is over. */
+/* The device reads memory of the user, and the destructor runs when the device has read it. */
 static void memory_of_the_user(void **state) {
     struct kl_stream *s[1];
     t_streams("g", s);
     static _Alignas(64) int memory[N + 1];
-    for (int odd = 0; odd < 2; odd++) { /* where it cannot be shared it is copied, at once */
-        int n = N, *v = memory + odd, before = atomic_load(&n_destroyed);
+    /* misaligned: the address is misaligned, so the memory is copied at once. */
+    for (int misaligned = 0; misaligned < 2; misaligned++) {
+        int n = N, *v = memory + misaligned, before = atomic_load(&n_destroyed);
         uint64_t copied = kl_test_bytes_copied();
         for (int i = 0; i < N; i++) v[i] = i;
         struct kl_array *x = NULL, *y;
@@ -126,8 +129,8 @@ static void memory_of_the_user(void **state) {
         start(y);
         until_handed_over(y);
         kl_release_drain();
-        assert_int_equal(atomic_load(&n_destroyed) - before, odd);
-        assert_int_equal(kl_test_bytes_copied() - copied, odd ? N * sizeof(int) : 0);
+        assert_int_equal(atomic_load(&n_destroyed) - before, misaligned);
+        assert_int_equal(kl_test_bytes_copied() - copied, misaligned ? N * sizeof(int) : 0);
         kl_sim_pause(0, false);
         expect(y, 0, -1);
         assert_int_equal(kl_stream_synchronize(s[0], NULL), 0);
@@ -147,9 +150,10 @@ static void two_devices(void **state) {
         uint64_t copied = kl_test_bytes_copied();
         struct kl_array *x = counted(1), *y = negative(s[first], x), *z = negative(s[!first], x);
         expect(y, -1, -1);
-        expect(z, -1, -1); /* of the host's, one has it and the other a copy */
+        expect(z, -1, -1); /* one device shares the host's block, the other has a copy */
         assert_int_equal(kl_test_bytes_copied() - copied, N * sizeof(int));
-        struct kl_array *w = negative(s[!first], y); /* one device's memory is not the other's */
+        /* The memory of one device is copied for the other. */
+        struct kl_array *w = negative(s[!first], y);
         expect(w, 1, 1);
         assert_int_equal(kl_test_bytes_copied() - copied, 2 * N * sizeof(int));
         struct kl_array *all[4] = {x, y, z, w};
@@ -160,8 +164,8 @@ static void two_devices(void **state) {
 
 /* ---- nothing is written or handed on too early ---- */
 
-/* The device has not yet run a kernel that reads a block of the host: no result of the CPU may be
- * written there, by donation or from the pool. */
+/* The device has not yet run a kernel that reads a block of the host. No result of the CPU may get
+ * this block, by donation or from the pool. */
 static void the_device_still_reads(void **state) {
     struct kl_stream *s[3];
     t_streams("gcc", s);
@@ -175,16 +179,16 @@ static void the_device_still_reads(void **state) {
         y = negative(s[0], c);
         start(y);
         until_handed_over(y);
-        mine = negative(s[1], c); /* would like to be written in its place */
+        mine = negative(s[1], c); /* could be computed in place */
         kl_array_release(c);
         t_settle(mine);
         assert_ptr_not_equal(address(mine), block);
-        other = t_vector(s[1 + round % 2], N, 99); /* would like to have it */
+        other = t_vector(s[1 + round % 2], N, 99); /* could get the block from the pool */
         raw = counted(5000);
         t_settle(other);
         assert_ptr_not_equal(address(other), block);
         assert_ptr_not_equal(address(raw), block);
-        kl_memory_clear_cache(); /* nor does the system get it */
+        kl_memory_clear_cache(); /* the block is not returned to the system either */
         kl_sim_pause(0, false);
         expect(y, round, 1);
         expect(mine, round, 1);
@@ -212,7 +216,7 @@ static int k_reads_late(void *ctx, struct kl_launch *l, struct kl_error **err) {
     return KL_OK;
 }
 
-/* A kernel of the CPU is in the middle of a block of the device. */
+/* A kernel of the CPU is reading a block of the device. */
 static void the_host_still_reads(void **state) {
     struct kl_stream *s[3];
     t_streams("ggc", s);
@@ -246,8 +250,8 @@ static void the_host_still_reads(void **state) {
     t_streams_free(3, s);
 }
 
-/* As long as a handle lives its address shows its value, whatever the device does; then the memory
- * is used again, and shown again. */
+/* While a handle lives, its address shows its value, whatever the device does. Then the memory is
+ * reused, and the host reads it again. */
 static void an_address_lives_as_long_as_a_handle(void **state) {
     struct kl_stream *s[1];
     t_streams("g", s);
@@ -266,7 +270,7 @@ static void an_address_lives_as_long_as_a_handle(void **state) {
         assert_int_equal(kl_stream_synchronize(s[0], NULL), 0);
         w = negative(s[0], y);
         kl_array_release(y);
-        t_settle(w); /* in its place: the device would abort if that were still shown */
+        t_settle(w); /* computed in place; the device would abort if the host might still read */
         assert_ptr_equal(address(w), p);
         expect(w, 1, 1);
         kl_array_release(x);
@@ -291,7 +295,7 @@ static void a_failed_value_is_never_shown(void **state) {
     assert_int_equal(e->code, KL_EINDEX);
     assert_int_equal(e->index, N);
     assert_null(atomic_load(&y->t.buffer->block->shared_by));
-    assert_int_equal(kl_sim_n_shared(0), shared + 2); /* x and the indices */
+    assert_int_equal(kl_sim_n_shared(0), shared + 2); /* x and the index array */
     kl_error_release(e);
     kl_error_release(same);
     struct kl_array *all[5] = {x, on_device, at, y, z};
@@ -350,7 +354,7 @@ static void a_lost_device(void **state) {
     t_expect_error(y, KL_EDEVICELOST);
     expect(shown, -4, -1);
     t_expect_error(unread, KL_EDEVICELOST);
-    expect(x, 4, 1); /* what the device read is the host's as before */
+    expect(x, 4, 1); /* the block that the device read belongs to the host as before */
     kl_sim_revive(0);
     expect(unread, -4, -1);
     struct kl_array *all[4] = {x, shown, unread, y};
@@ -358,7 +362,8 @@ static void a_lost_device(void **state) {
     t_streams_free(2, s);
 }
 
-/* Eight threads ask for the same values at once: one address, and shared once. */
+/* Eight threads ask for the same values at once. They get one address, and the block is shared
+ * once. */
 static struct kl_array *asked[2];
 static void *asking(void *arg) {
     struct kl_stream *s = arg;
@@ -418,7 +423,7 @@ static int finding(struct kl_array *x, const char *text) {
     return 0;
 }
 
-/* In a process of its own: whether blocks have guards is decided before the first. */
+/* Runs in a process of its own, since the first block decides whether blocks have guards. */
 static int validating(void) {
     kl_test_set_validating(true);
     struct kl_stream *s[3];
@@ -433,7 +438,7 @@ static int validating(void) {
             y = fill(s[0], "user", x, false);
             start(y);
             until_handed_over(y);
-            kl_array_release(x); /* a block of the host, which the device uses */
+            kl_array_release(x); /* a block of the host that the device uses */
             kl_test_skip_handover_check(skip);
             z = fill(s[2], "intruder", NULL, false);
             if (skip)
@@ -447,7 +452,7 @@ static int validating(void) {
             kl_array_release(y);
             kl_array_release(z);
         }
-    /* Either side's kernel writes outside the other side's block. */
+    /* A kernel of each side writes outside of the other side's block. */
     for (int k = 0; k < 2; k++) {
         struct kl_array *x = fill(s[k], "source", NULL, false), *y;
         y = fill(s[!k], "writer", x, true);
@@ -486,7 +491,7 @@ int main(int argc, char **argv) {
     if (argc > 1) return cmocka_run_group_tests(validation, use_sharing_devices, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_read_where_they_are),
-        cmocka_unit_test(to_and_fro),
+        cmocka_unit_test(both_sides_in_turn),
         cmocka_unit_test(memory_of_the_user),
         cmocka_unit_test(two_devices),
         cmocka_unit_test(the_device_still_reads),

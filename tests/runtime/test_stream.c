@@ -8,7 +8,7 @@
 static struct kl_stream *default_of(enum kl_device_type type) {
     struct kl_stream *s = NULL;
     assert_int_equal(kl_stream_default(&s, type, 0, NULL), 0);
-    kl_stream_release(s); /* the thread keeps it */
+    kl_stream_release(s); /* the thread holds a reference */
     return s;
 }
 
@@ -36,11 +36,11 @@ static void a_default_per_thread_and_device(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, ask_for_defaults, theirs), 0);
     pthread_join(thread, NULL);
     assert_ptr_equal(theirs[0], theirs[2]);
-    assert_ptr_equal(theirs[3], theirs[0]); /* and they work */
+    assert_ptr_equal(theirs[3], theirs[0]); /* the streams work */
     assert_ptr_not_equal(theirs[0], cpu);
     assert_ptr_not_equal(theirs[1], gpu);
-    assert_int_equal(atomic_load(&theirs[0]->handles),
-                     0); /* the thread has ended and let go of them */
+    /* The thread has ended and released its default streams. */
+    assert_int_equal(atomic_load(&theirs[0]->handles), 0);
     assert_int_equal(atomic_load(&theirs[1]->handles), 0);
     struct kl_stream *s = NULL;
     struct kl_error *e = NULL;
@@ -59,14 +59,15 @@ static void set_default(void **state) {
     kl_stream_retain(cpu);
     assert_int_equal(kl_stream_set_default(mine, NULL), 0);
     assert_ptr_equal(default_of(KL_CPU), mine);
-    assert_ptr_equal(default_of(KL_GPU), gpu);              /* of its own device only */
-    assert_int_equal(kl_stream_set_default(mine, NULL), 0); /* again: nothing changes */
+    /* The default of the other device is not changed. */
+    assert_ptr_equal(default_of(KL_GPU), gpu);
+    assert_int_equal(kl_stream_set_default(mine, NULL), 0); /* setting it again changes nothing */
     assert_int_equal(atomic_load(&mine->handles), 2);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, ask_for_defaults, theirs), 0);
     pthread_join(thread, NULL);
-    assert_ptr_not_equal(theirs[0], mine); /* of this thread only */
-    kl_stream_release(mine);               /* the default keeps it */
+    assert_ptr_not_equal(theirs[0], mine); /* other threads keep their default */
+    kl_stream_release(mine);               /* the default holds a reference */
     assert_ptr_equal(default_of(KL_CPU), mine);
     assert_int_equal(kl_stream_set_default(cpu, NULL), 0);
     assert_int_equal(atomic_load(&mine->handles), 0);
@@ -92,26 +93,28 @@ static void handed_out_again(void **state) {
         int index = kl_stream_index(s);
         struct kl_array *x = t_const(s, 1), *bad = t_fail(s, NULL), *all[2] = {x, bad};
         assert_int_equal(kl_async_eval(all, 2, NULL), 0);
-        kl_timeline_block(bad->t.fate->timeline,
-                          bad->t.fate->ticket); /* nobody has asked what became of it */
+        /* Nobody has read the error. */
+        kl_timeline_block(bad->t.fate->timeline, bad->t.fate->ticket);
         uint64_t ticket = bad->t.fate->ticket;
         struct kl_array *lazy = t_inc(s, x);
         kl_stream_release(s);
-        t_streams(kinds[k], &again); /* with a lowest index nothing older is free */
+        t_streams(kinds[k], &again); /* the lowest free index is reused first */
         assert_ptr_equal(again, s);
         assert_int_equal(kl_stream_index(again), index);
-        assert_int_equal(kl_stream_synchronize(again, NULL), 0); /* the new owner is owed nothing */
+        /* The new owner is not told of the former owner's failures. */
+        assert_int_equal(kl_stream_synchronize(again, NULL), 0);
         t_streams(kinds[k], &third);
         assert_ptr_not_equal(third, again);
         struct kl_array *y = t_const(again, 2);
         assert_int_equal(t_value(y), 2);
-        assert_true(y->t.fate->ticket > ticket); /* tickets go on */
-        assert_int_equal(t_value(lazy), 2); /* what was built for the former owner runs there too */
+        assert_true(y->t.fate->ticket > ticket); /* tickets continue to rise */
+        /* An array that the former owner built runs here, too. */
+        assert_int_equal(t_value(lazy), 2);
         t_expect_error(bad, KL_EKERNEL);
         struct kl_array *worse = t_fail(again, NULL);
         assert_int_equal(kl_async_eval(&worse, 1, NULL), 0);
-        assert_int_equal(kl_stream_synchronize(again, NULL),
-                         KL_EKERNEL); /* its own failures it is told */
+        /* The new owner is told of its own failure. */
+        assert_int_equal(kl_stream_synchronize(again, NULL), KL_EKERNEL);
         kl_array_release(x);
         kl_array_release(bad);
         kl_array_release(lazy);
@@ -129,7 +132,7 @@ static void a_busy_stream_is_not_handed_out(void **state) {
     assert_int_equal(kl_stream_new_reader(&r, NULL), 0);
     struct kl_array *x = t_gated(r, NULL, &g, false);
     assert_int_equal(kl_async_eval(&x, 1, NULL), 0);
-    kl_stream_release(r); /* no handle, but work */
+    kl_stream_release(r); /* no handle is left, but there is work */
     assert_int_equal(kl_stream_new_reader(&other, NULL), 0);
     assert_ptr_not_equal(other, r);
     gate_wait_arrived(&g, 1);
@@ -154,7 +157,7 @@ static void a_thousand_streams(void **state) {
         x[i] = i ? t_inc(s[i], x[i - 1]) : t_const(s[0], 0);
     }
     for (int i = 0; i < MANY; i++) y[i] = t_add(s[MANY - 1 - i], x[i], x[MANY - 1 - i]);
-    assert_int_equal(kl_async_eval(y, MANY / 2, NULL), 0); /* across all of them */
+    assert_int_equal(kl_async_eval(y, MANY / 2, NULL), 0); /* the arrays are on many streams */
     assert_int_equal(t_value(y[MANY - 1]), MANY - 1);
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(t_value(y[i]), MANY - 1);
@@ -168,7 +171,7 @@ static void a_thousand_streams(void **state) {
         kl_array_release(y[i]);
         kl_stream_release(s[i]);
     }
-    struct kl_stream *more; /* all of them free again: none need be made */
+    struct kl_stream *more; /* all of them are free, so none must be made */
     t_streams("c", &more);
     assert_true(kl_stream_index(more) <= highest);
     kl_stream_release(more);
@@ -176,7 +179,7 @@ static void a_thousand_streams(void **state) {
 
 static void synchronize_waits_for_what_was_submitted(void **state) {
     FOR_EACH_PLACEMENT(a, b) {
-        assert_int_equal(kl_stream_synchronize(a, NULL), 0); /* nothing at all */
+        assert_int_equal(kl_stream_synchronize(a, NULL), 0); /* the stream has no work */
         struct kl_array *x[50];
         for (int i = 0; i < 50; i++) {
             x[i] = t_inc(i % 2 ? a : b, i ? x[i - 1] : NULL);

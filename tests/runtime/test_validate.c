@@ -11,7 +11,8 @@
 enum { N = 37, TIMES = 100 };
 
 static int k_outside(void *ctx, struct kl_launch *l,
-                     struct kl_error **err) { /* writes all, and one element at `ctx` */
+                     /* Writes its output, and one element at index `ctx`. */
+                     struct kl_error **err) {
     int *p = l->out[0].data;
     for (int64_t i = 0; i < l->out[0].size; i++) p[i] = 1;
     p[(intptr_t)ctx] = 12345;
@@ -48,7 +49,7 @@ static void written_outside(const char *kind) {
     struct kl_stream *s;
     t_streams(kind, &s);
     for (int i = 0; i < TIMES; i++) {
-        /* First and last byte of either guard, and those next to the body. */
+        /* The first and the last byte of each guard; one of each is next to the block. */
         static const intptr_t before[] = {-1, -16}, behind[] = {N, N + 15};
         struct kl_array *x = vector_call(s, "low_writer", k_outside, before[i % 2], NULL, 0);
         struct kl_array *y = vector_call(s, "high_writer", k_outside, behind[i % 2], NULL, 0);
@@ -90,7 +91,7 @@ static void the_second_input_is_named(void **state) {
     t_streams_free(2, s);
 }
 
-/* The host frees a block of the device while a kernel that reads the block is not known to have
+/* The host frees a block of the device. A kernel that reads the block is not known to have
  * ended. */
 static void handed_to_another_stream_in_flight(void **state) {
     struct kl_stream *s[2];
@@ -106,9 +107,10 @@ static void handed_to_another_stream_in_flight(void **state) {
             y = t_call(s[0], &c, &x, 1, KL_I32, 1, &one);
             kl_array_release(x);
             assert_int_equal(kl_async_eval(&y, 1, NULL), 0);
-            kl_timeline_block(y->t.fate->timeline->handed,
-                              y->t.fate->ticket); /* and x's buffer has lost its last owner */
-            kl_memory_clear_cache();              /* what is left is the one that is in flight */
+            /* And the buffer of x has no owner any more. */
+            kl_timeline_block(y->t.fate->timeline->handed, y->t.fate->ticket);
+            /* The one block that is left is the block in flight. */
+            kl_memory_clear_cache();
             kl_test_skip_handover_check(skip);
             z = vector_call(s[1], "intruder", k_outside, 0, NULL, 0);
             if (skip) {
@@ -213,7 +215,8 @@ static void blocks_have_the_exact_size(void **state) {
         size_t active = kl_memory_active();
         struct kl_block *b = NULL;
         assert_int_equal(kl_block_alloc(m, sizes[i], NULL, &b, NULL), 0);
-        assert_int_equal(b->bytes, sizes[i]); /* the guard stands right behind what was asked for */
+        /* The guard begins directly behind the requested size. */
+        assert_int_equal(b->bytes, sizes[i]);
         assert_int_equal(b->raw_bytes, sizes[i] + 2 * KL_GUARD_BYTES);
         assert_int_equal(kl_memory_active(), active + b->raw_bytes);
         assert_int_equal(kl_guard_check(b->ptr, b->bytes, b->tenant), KL_GUARD_INTACT);
@@ -223,8 +226,8 @@ static void blocks_have_the_exact_size(void **state) {
         struct kl_block *again = NULL;
         assert_int_equal(kl_block_alloc(m, sizes[i], NULL, &again, NULL), 0);
         assert_ptr_equal(again, b);
-        for (size_t k = 0; k < b->bytes; k++)
-            assert_int_equal(((unsigned char *)b->ptr)[k], 0xDB); /* freed memory is filled */
+        for (size_t k = 0; k < b->bytes; k++) /* Freed memory is filled with this byte. */
+            assert_int_equal(((unsigned char *)b->ptr)[k], 0xDB);
         assert_int_equal(kl_guard_check(b->ptr, b->bytes, tenant), KL_GUARD_OTHER_TENANT);
         assert_int_equal(kl_guard_check(b->ptr, b->bytes, b->tenant), KL_GUARD_INTACT);
         m->give_back(m, b);

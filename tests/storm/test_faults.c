@@ -1,10 +1,10 @@
 /* test_faults.c - the fault storm: random graphs on 8 threads over CPU streams, simulated device
- * streams and a reader stream, with injected faults: reads, allocations, indices, submissions,
- * device loss. A plain C reference knows every value. Each count must be zero: lost errors (a value
- * reads as good although its operation or an input failed, or has another error), false errors (a
- * value fails without cause), wrong values (not the reference's), hangs. KEEL_STORM_GRAPHS (2,000),
- * KEEL_STORM_SEED (1), KEEL_STORM_FAULTS (7: a sum of 1 allocations, 2 submissions, 4 device loss;
- * wrong indices and failing reads always occur). */
+ * streams and a reader stream, with injected faults in reads, allocations, indices, submissions and
+ * by device loss. A plain C reference knows every value. Each count must be zero: lost errors (a
+ * value is good although its operation or an operand failed, or has another error), false errors (a
+ * value fails without cause), wrong values, hangs. KEEL_STORM_GRAPHS (2,000), KEEL_STORM_SEED (1),
+ * KEEL_STORM_FAULTS (7: the sum of 1 allocations, 2 submissions, 4 device loss; other faults always
+ * occur). */
 #include <inttypes.h>
 #include <signal.h>
 #include <unistd.h>
@@ -24,12 +24,11 @@ enum {
     STREAMS = CPU_STREAMS + GPU_STREAMS
 };
 
-struct value { /* what the reference knows of an array */
+struct value { /* the reference's record of an array */
     struct kl_array *a;
     int v[N];
-    bool must_fail; /* the operation itself has an out-of-range index or a failing read */
-    struct value
-        *in[3]; /* what it was made from, to find the cause that must have won; NULL beyond */
+    bool must_fail;      /* the operation itself has an out-of-range index or a failing read */
+    struct value *in[3]; /* the operands, to find the cause of a failure; NULL beyond the last */
 };
 
 static _Atomic(uint64_t) n_lost_errors, n_false_errors, n_wrong_values, n_checked, n_failed,
@@ -37,7 +36,7 @@ static _Atomic(uint64_t) n_lost_errors, n_false_errors, n_wrong_values, n_checke
 static struct kl_stream *streams[STREAMS], *reader;
 static uint64_t seed;
 
-static struct { /* one value that threads hand to each other */
+static struct { /* one value that threads pass to each other */
     pthread_mutex_t mu;
     struct value *value;
 } shared = {.mu = PTHREAD_MUTEX_INITIALIZER};
@@ -52,7 +51,8 @@ static uint32_t draw(uint64_t *rng) {
 /* ---- kernels of our own ---- */
 
 static int k_index(void *ctx, struct kl_launch *l,
-                   struct kl_error **err) { /* an index array out of data: values modulo N */
+                   /* Makes an index array from data: its values modulo N. */
+                   struct kl_error **err) {
     const int *x = l->in[0].data;
     int *y = l->out[0].data;
     int64_t stride = l->in[0].strides[0];
@@ -62,7 +62,7 @@ static int k_index(void *ctx, struct kl_launch *l,
 }
 
 static int k_table(void *ctx, struct kl_launch *l,
-                   struct kl_error **err) { /* not safe on indices that were not checked */
+                   struct kl_error **err) { /* may not run on unchecked indices */
     const int *x = l->in[0].data;
     int *y = l->out[0].data;
     static const int table[N] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3};
@@ -95,7 +95,7 @@ static int call(struct kl_array **out, const char *name,
 
 /* ---- building ---- */
 
-/* Builds again as long as an injected allocation failure is in the way: a failed call changes
+/* Builds again while an injected allocation failure makes the call fail. A failed call changes
  * nothing. */
 #define BUILD(statement)                                                       \
     do {                                                                       \
@@ -119,7 +119,7 @@ static struct value *value_new(struct value *a, struct value *b, struct value *c
 static struct value *make_leaf(uint64_t *rng) {
     struct value *x = value_new(NULL, NULL, NULL);
     int n = N;
-    if (draw(rng) % 4 == 0) { /* a read */
+    if (draw(rng) % 4 == 0) { /* reads a tensor */
         int base = (int)(draw(rng) % 1000) + 1;
         x->must_fail = draw(rng) % 12 == 0;
         for (int i = 0; i < N; i++) x->v[i] = base + i;
@@ -143,7 +143,7 @@ static struct value *make_node(uint64_t *rng, struct value **known, int n_known)
         for (int i = 0; i < N; i++) x->v[i] = (int)((uint32_t)a->v[i] + (uint32_t)b->v[i]);
         BUILD(kl_add(&x->a, a->a, b->a, s, &build_error));
         return x;
-    case 2: /* a view: reversed */ {
+    case 2: /* makes a reversed view */ {
         x = value_new(a, NULL, NULL);
         x->must_fail = false;
         for (int i = 0; i < N; i++) x->v[i] = a->v[N - 1 - i];
@@ -151,7 +151,7 @@ static struct value *make_node(uint64_t *rng, struct value **known, int n_known)
         BUILD(kl_slice(&x->a, a->a, &start, 1, &stop, 1, &step, 1, s, &build_error));
         return x;
     }
-    case 3: /* an index array out of data, sometimes wrong */ {
+    case 3: /* gathers by an index array made from data, sometimes with a wrong index */ {
         int bad = draw(rng) % 10 == 0 ? 1 + (int)(draw(rng) % N) : 0;
         struct value *index = value_new(a, NULL, NULL);
         for (int i = 0; i < N; i++)
@@ -164,7 +164,7 @@ static struct value *make_node(uint64_t *rng, struct value **known, int n_known)
         BUILD(kl_take_axis(&x->a, b->a, index->a, 0, streams[draw(rng) % STREAMS], &build_error));
         return x;
     }
-    case 4: /* scatter_add by constant indices, sometimes wrong */ {
+    case 4: /* scatter_add by constant indices, sometimes with a wrong one */ {
         struct value *index = value_new(NULL, NULL, NULL);
         int n = N, shape[2] = {N, 1};
         x = value_new(a, b, index);
@@ -212,7 +212,7 @@ static void check(struct value *x) {
     void *data = NULL;
     struct kl_error *e = NULL;
     int rc;
-    /* A failure before the commit leaves the array lazy: asked again, it must work. */
+    /* A failure before the commit leaves the array lazy, so the next call must work. */
     while ((rc = kl_array_host(x->a, &data, &e)) == KL_ENOMEM &&
            (!kl_array_settled(x->a) || !error_of(x->a))) {
         kl_error_release(e);
@@ -222,11 +222,8 @@ static void check(struct value *x) {
     struct kl_error *cause = NULL;
     for (int i = 0; i < 3 && !cause; i++)
         if (x->in[i]) cause = error_of(x->in[i]->a);
-    if (rc &&
-        !error_of(
-            /* the value is good, but its copy on the host could not be had: the device is lost, or
-             * no memory */
-            x->a)) {
+    /* The value is good, but no copy reaches the host: the device is lost, or memory is missing. */
+    if (rc && !error_of(x->a)) {
         if (e->code != KL_EDEVICELOST) atomic_fetch_add(&n_false_errors, 1);
         kl_error_release(e);
         return;
@@ -261,7 +258,7 @@ static void one_graph(uint64_t *rng) {
     int n = 0;
     struct value foreign = {0};
     pthread_mutex_lock(&shared.mu);
-    if (shared.value) { /* something that another thread is perhaps still computing */
+    if (shared.value) { /* takes a value that another thread may still be computing */
         foreign = *shared.value;
         foreign.a = kl_array_retain(foreign.a);
         memset(foreign.in, 0, sizeof foreign.in);
@@ -272,7 +269,8 @@ static void one_graph(uint64_t *rng) {
     known[n++] = make_leaf(rng);
     while (n < NODES) {
         known[n] = make_node(rng, known, n);
-        if (draw(rng) % 5 == 0) { /* hand something over before the rest is built */
+        /* Gives a value to other threads before the other operations are built. */
+        if (draw(rng) % 5 == 0) {
             struct kl_array *a = known[draw(rng) % (uint32_t)(n + 1)]->a;
             struct kl_error *e = NULL;
             if (kl_async_eval(&a, 1, &e) && e->code != KL_ENOMEM) fail_msg("%s", e->message);
@@ -284,7 +282,8 @@ static void one_graph(uint64_t *rng) {
         struct value *give = known[first + (int)(draw(rng) % (uint32_t)(n - first))],
                      *copy = calloc(1, sizeof *copy), *old;
         *copy = *give;
-        /* Its cause is known to its maker only; others take what it becomes for given. */
+        /* Only the thread that made the value knows its cause. For other threads it is as it turns
+         * out. */
         memset(copy->in, 0, sizeof copy->in);
         copy->a = kl_array_retain(give->a);
         pthread_mutex_lock(&shared.mu);
@@ -294,8 +293,8 @@ static void one_graph(uint64_t *rng) {
         if (old) kl_array_release(old->a);
         free(old);
     }
-    /* In random order; what a value was made from is read before it is judged, so that causes are
-     * settled. */
+    /* Reads the values in random order. The operands of a value are read before it is judged, so
+     * that its causes are settled. */
     for (int i = n - 1; i >= first; i--) {
         int j = first + (int)(draw(rng) % (uint32_t)(i - first + 1));
         struct kl_array *a = known[j]->a;
@@ -321,7 +320,7 @@ static void one_graph(uint64_t *rng) {
         check(known[i]);
     }
     for (int i = first; i < n; i++)
-        for (int k = 0; k < 3; k++) { /* inner nodes are not in the list */
+        for (int k = 0; k < 3; k++) { /* inner nodes are not in the list of values */
             struct value *in = known[i]->in[k];
             bool listed = in == NULL;
             for (int j = 0; j < n && !listed; j++) listed = known[j] == in;
@@ -363,14 +362,14 @@ static void fault_storm(void **state) {
     signal(SIGALRM, hang);
     t_streams("cccggg", streams);
     assert_int_equal(kl_stream_new_reader(&reader, NULL), 0);
-    struct kl_array *warm =
-        t_const(streams[0], 1); /* the pool's threads exist before allocations fail */
+    /* Makes the pool's threads before allocations fail. */
+    struct kl_array *warm = t_const(streams[0], 1);
     assert_int_equal(t_value(warm), 1);
     kl_array_release(warm);
     size_t active = kl_memory_active();
     for (uint64_t round = 0; done < graphs; round++, done += THREADS * PER_ROUND) {
         seed = first_seed + round;
-        alarm(300); /* counts as a hang; no result depends on it */
+        alarm(300); /* counts as a hang; no result depends on this time */
         kl_sim_seed(0, seed);
         kl_test_fail_alloc_random(seed, faults & 1 && round % 3 == 0 ? 400 : 0);
         kl_sim_fail_submit_random(0, faults & 2 && round % 4 == 1 ? 40 : 0);
@@ -409,5 +408,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(fault_storm)};
     int rc = cmocka_run_group_tests(tests, t_use_sim, NULL);
     fflush(NULL);
-    _exit(rc); /* without the report of errors that the storm did not read on purpose */
+    /* Leaves out the report of errors that nobody read, since the storm does not read all. */
+    _exit(rc);
 }

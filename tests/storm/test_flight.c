@@ -1,11 +1,10 @@
 /* test_flight.c - buffers in flight: threads run text generations on several CPU and device
- * streams, and every value is compared with the same computation on one CPU stream. A generation is
- * a key-value cache that grows by slice updates, attention over it, gathers and scatters by tokens,
- * element-wise chains, and custom kernels. Each operation goes to a random stream; intermediate
- * arrays lose their last owner long before they run, and some generations are dropped half-way. A
- * block reused too early gives a wrong value, and its name under KEEL_VALIDATE=1. KEEL_TEST_GPU
- * names the device (sim unless set). KEEL_STORM_THREADS (32), _ROUNDS per thread (24) or _SECONDS,
- * _SEED (1). */
+ * streams, and compare every value with the same computation on one CPU stream. A generation is a
+ * key-value cache that grows by slice updates, attention over it, gathers and scatters by tokens,
+ * element-wise chains, and custom kernels. Each operation goes to a random stream, arrays lose
+ * their last owner before they run, and some generations are dropped half-way. A block reused too
+ * early gives a wrong value. KEEL_TEST_GPU names the device. KEEL_STORM_THREADS (32), _ROUNDS per
+ * thread (24) or _SECONDS, _SEED (1). */
 #include <inttypes.h>
 #include <math.h>
 #include <time.h>
@@ -20,9 +19,9 @@
 enum { STEPS = 6, D = 8, VOCAB = 16, N_CPU = 3, N_GPU = 4, N_STREAMS = N_CPU + N_GPU };
 
 static struct kl_stream *streams[N_STREAMS];
-static bool simulated; /* only its device runs kernels that are C functions */
+static bool simulated; /* only the simulated device runs kernels that are C functions */
 static uint64_t seed, rounds;
-static double deadline; /* seconds; 0: rounds count */
+static double deadline; /* in seconds; 0: the number of rounds counts */
 static _Atomic(uint64_t) n_generations, n_dropped, n_compared, n_wrong, n_errors;
 
 static uint32_t draw(uint64_t *rng) {
@@ -41,9 +40,10 @@ static double now(void) {
 /* ---- one generation ---- */
 
 struct generation {
-    uint64_t *choice; /* where streams are drawn from; NULL: all on the first CPU stream */
-    struct kl_array *table, *to_key, *to_value, *half, *one; /* constants */
-    struct kl_array *token, *keys, *values, *counts, *sum;   /* what the steps change */
+    /* The state from which streams are drawn; NULL: everything on the first CPU stream. */
+    uint64_t *choice;
+    struct kl_array *table, *to_key, *to_value, *half, *one; /* constants of the generation */
+    struct kl_array *token, *keys, *values, *counts, *sum;   /* arrays that the steps replace */
 };
 enum { N_FIELDS = 10, N_RESULTS = 5 };
 static struct kl_array **fields(struct generation *g) {
@@ -60,7 +60,8 @@ static struct kl_stream *pick(const struct generation *g) {
     return g->choice ? streams[draw(g->choice) % N_STREAMS] : streams[0];
 }
 
-/* Threads cannot fail a test: an error is counted and told, and the generation is given up. */
+/* An assertion works on the main thread only. So a thread counts and prints an error, and gives its
+ * generation up. */
 static bool failed(int rc, struct kl_error *e, const char *what) {
     if (!rc) return false;
     atomic_fetch_add(&n_errors, 1);
@@ -99,12 +100,13 @@ static bool start(struct generation *g, uint64_t *data) {
     return true;
 }
 
-/* *a becomes b: the old array may lose its last owner with its value still to be computed. */
+/* Replaces *a by b. The old array may lose its last owner while its value is still to be
+ * computed. */
 static void become(struct kl_array **a, struct kl_array *b) {
     kl_array_release(*a);
     *a = b;
 }
-/* *a becomes what the operation makes of it and b. */
+/* Replaces *a by the result of the operation on *a and b. */
 static bool join(struct generation *g, kl_binary_fn *fn, struct kl_array **a, struct kl_array *b) {
     struct kl_array *r;
     TRY(fn(&r, *a, b, pick(g), &err));
@@ -130,7 +132,8 @@ static bool append(struct generation *g, struct kl_array **cache, struct kl_arra
     return true;
 }
 
-/* Also run on what a device has not computed yet: any token is mapped to a token. */
+/* On a device this kernel also runs on input that is not valid yet, so every int becomes a
+ * token. */
 static int k_next(void *ctx, struct kl_launch *l, struct kl_error **err) {
     *(int *)l->out[0].data = (int)((*(const uint32_t *)l->in[0].data * 5 + 3) % VOCAB);
     return KL_OK;
@@ -154,7 +157,7 @@ static bool next_token(struct generation *g) {
     return true;
 }
 
-struct step { /* what a step makes for itself */
+struct step { /* arrays that one step makes */
     struct kl_array *x, *key, *value, *turned, *p;
 };
 static bool attend(struct generation *g, struct step *t, int at, bool dynamic) {
@@ -185,7 +188,7 @@ static bool step(struct generation *g, int at, bool dynamic) {
     return next_token(g);
 }
 
-/* The same values for the same data, whatever streams are chosen. */
+/* Gives the same values for the same data, whatever streams are chosen. */
 static bool generate(struct generation *g, uint64_t data) {
     if (!start(g, &data)) return false;
     for (int i = 0; i < STEPS; i++) {
@@ -282,7 +285,7 @@ static void flight_storm(void **state) {
     assert_int_equal(atomic_load(&n_wrong), 0);
     assert_int_equal(atomic_load(&n_errors), 0);
     assert_true(atomic_load(&n_compared) > 0);
-    assert_int_equal(kl_memory_active(), active); /* everything was let go of */
+    assert_int_equal(kl_memory_active(), active); /* all arrays are released */
     t_streams_free(N_STREAMS, streams);
 }
 
@@ -293,7 +296,7 @@ static int set_up(void **state) {
     simulated = strcmp(device, "sim") == 0;
     if (setenv("KEEL_GPU", device, 1)) return -1;
     if (strcmp(device, "opencl") == 0 && kl_device_backend(KL_GPU, 0, &b, NULL) == 0)
-        kl_opencl_of(kl_opencl_driver(0))->share_from = 1; /* what is small is shared, too */
+        kl_opencl_of(kl_opencl_driver(0))->share_from = 1; /* small blocks are shared as well */
     return 0;
 }
 

@@ -10,8 +10,9 @@
  *
  * *_new_func_payload: fun gets payload as its last argument. dtor(payload) is called once, when the
  * last closure that shares the payload is freed; dtor may be NULL. When the call fails, the caller
- * still owns payload. A closure must not be freed while it runs. *_new returns an empty handle.
- * *_set makes *cls a handle on the closure of src. *_free accepts an empty handle and returns 0. */
+ * still owns payload. A closure must not be freed while it runs. *_new returns an empty handle, and
+ * so do the other functions that make a closure when fun is NULL (KEEL_EARG). *_set makes *cls a
+ * handle on the closure of src. *_free accepts an empty handle and returns 0. */
 #ifndef MLX_CLOSURE_H
 #define MLX_CLOSURE_H
 
@@ -42,11 +43,12 @@ KEEL_API mlx_closure mlx_closure_new_func_payload(int (*fun)(mlx_vector_array *,
                                                              const mlx_vector_array, void *),
                                                   void *payload, void (*dtor)(void *));
 KEEL_API int mlx_closure_set(mlx_closure *cls, const mlx_closure src);
-/* Calls the function now, on this thread, and puts its results into *res. */
+/* Calls the function now, on this thread, and puts its results into *res. KEEL_ECALLBACK: the
+ * function fails or leaves a result empty. KEEL_EARG: an empty handle. */
 KEEL_API int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls,
                                const mlx_vector_array input);
 /* Makes a closure of a function that takes one array and has one result. The closure takes and
- * returns lists of length 1. */
+ * returns lists of length 1 (another length of the input is KEEL_EARG). */
 KEEL_API mlx_closure mlx_closure_new_unary(int (*fun)(mlx_array *, const mlx_array));
 
 /* ---- arrays and named arrays to arrays ---- */

@@ -4,7 +4,7 @@
  * (KEEL_ENOMEM). Keys and strings are copied; arrays are kept by reference. A key has one value:
  * inserting it again replaces the value, and the key keeps its place. An iterator walks in the
  * order of first insertion. It keeps its table alive, sees later insertions, and stays valid when
- * the handle of the table is freed. */
+ * the handle of the table is freed. An empty handle, or NULL for a string, is KEEL_EARG. */
 #ifndef MLX_MAP_H
 #define MLX_MAP_H
 

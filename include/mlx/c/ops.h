@@ -3,20 +3,21 @@
  * For every function:
  * - It returns 0 and puts the result into *res, or returns 1 at once with an error raised:
  *   KEEL_EDTYPE for wrong dtypes, KEEL_ESHAPE for wrong shapes, KEEL_EAXIS for wrong axes,
- *   KEEL_EARG for empty handles and other bad arguments, KEEL_ENOMEM. A failure of the operation
- *   itself, such as an index out of range (KEEL_EINDEX), belongs to the result and is reported when
- *   the result, or an array made from it, is read. *res may be one of the inputs. Inputs are
- *   borrowed; the caller frees *res.
+ *   KEEL_EARG for empty handles and other bad arguments, KEEL_ELIMIT for more elements than can be
+ *   addressed, KEEL_ENOMEM. A failure of the operation itself, such as an index out of range
+ *   (KEEL_EINDEX), belongs to the result and is reported when the result, or an array made from it,
+ *   is read. *res may be one of the inputs. Inputs are borrowed; the caller frees *res.
  * - s is the stream on which the operation runs. It must be a stream also where the result is only
  *   another view of the same data.
- * - An axis counts from 0, or from the end when it is negative: -1 is the last axis. The axes in a
- *   list must differ.
+ * - An axis counts from 0, or from the end when it is negative: -1 is the last axis. An axis that
+ *   the array does not have, or that a list has twice, is KEEL_EAXIS.
  * - A list is a pointer and a count; the pointer may be NULL when the count is 0.
  * - Operands of two dtypes are converted to a common dtype: bool < integers < floats < complex64. A
  *   signed and an unsigned integer give a signed type that holds both (int64 at most; uint64 with a
  *   signed type gives float32). float16 and bfloat16 give float32.
  * - Operands of two shapes broadcast: the shapes are aligned at the last axis, and an extent of 1
- *   or a missing axis is repeated to the extent of the other operand.
+ *   or a missing axis is repeated to the extent of the other operand. Other shapes are
+ *   KEEL_ESHAPE.
  * - Integer arithmetic wraps. Results do not depend on the number of threads. */
 #ifndef MLX_OPS_H
 #define MLX_OPS_H
@@ -38,7 +39,8 @@ extern "C" {
 #endif
 
 /* ---- arrays from nothing ---- */
-/* An array of zeros. No extent of shape is negative; a shape without extents gives a 0-d array. */
+/* An array of zeros. A shape without extents gives a 0-d array. KEEL_ESHAPE: a negative extent.
+ * KEEL_EDTYPE: dtype is no dtype. */
 KEEL_API int mlx_zeros(mlx_array *res, const int *shape, size_t shape_num, mlx_dtype dtype,
                        const mlx_stream s);
 /* Zeros of the shape and dtype of a. */
@@ -53,23 +55,25 @@ KEEL_API int mlx_full(mlx_array *res, const int *shape, size_t shape_num, const 
 KEEL_API int mlx_full_like(mlx_array *res, const mlx_array a, const mlx_array vals, mlx_dtype dtype,
                            const mlx_stream s);
 /* 1-d: start, start + step, ... below stop (above stop when step is negative). Integer dtypes first
- * drop the fractions of start and step. Fails for step 0, NaN, infinities and bool. */
+ * drop the fractions of start and step. KEEL_EARG: step is 0, a number is NaN, start or stop is
+ * infinite. KEEL_EDTYPE: bool. KEEL_ELIMIT: more elements than an axis can have. */
 KEEL_API int mlx_arange(mlx_array *res, double start, double stop, double step, mlx_dtype dtype,
                         const mlx_stream s);
 
 /* num numbers, evenly spaced from start to stop, which are both included and exact. They are
- * computed in double and rounded once (integers: truncated). num may be 0 or 1. */
+ * computed in double and rounded once (integers: truncated). num may be 0 or 1. KEEL_EARG: num is
+ * negative. */
 KEEL_API int mlx_linspace(mlx_array *res, double start, double stop, int num, mlx_dtype dtype,
                           const mlx_stream s);
-/* n rows and m columns, with ones where column - row is k and zeros elsewhere. Extents are not
- * negative; the diagonal k may lie outside of the matrix. */
+/* n rows and m columns, with ones where column - row is k and zeros elsewhere. The diagonal k may
+ * lie outside of the matrix. KEEL_ESHAPE: n or m is negative. */
 KEEL_API int mlx_eye(mlx_array *res, int n, int m, int k, mlx_dtype dtype, const mlx_stream s);
 KEEL_API int mlx_identity(mlx_array *res, int n, mlx_dtype dtype, const mlx_stream s);
 /* n rows and m columns, with ones where column - row is k or less and zeros elsewhere. A negative
  * extent counts as 0. */
 KEEL_API int mlx_tri(mlx_array *res, int n, int m, int k, mlx_dtype type, const mlx_stream s);
-/* x with zeros where column - row of the last two axes is above k (tril) or below k (triu). x has
- * at least two axes. */
+/* x with zeros where column - row of the last two axes is above k (tril) or below k (triu).
+ * KEEL_ESHAPE: x has less than two axes. */
 KEEL_API int mlx_tril(mlx_array *res, const mlx_array x, int k, const mlx_stream s);
 KEEL_API int mlx_triu(mlx_array *res, const mlx_array x, int k, const mlx_stream s);
 /* Symmetric windows of M points in float32. When M is below 1 the result has no elements; when M is
@@ -93,17 +97,18 @@ KEEL_API int mlx_astype(mlx_array *res, const mlx_array a, mlx_dtype dtype, cons
 
 /* ---- shapes ---- */
 /* The elements of a in row-major order under another shape of the same size. One extent may be -1:
- * it follows from the size. */
+ * it follows from the size. KEEL_ESHAPE: another size, or more than one -1. */
 KEEL_API int mlx_reshape(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
                          const mlx_stream s);
 /* Joins the axes from start_axis to end_axis, both included, into one. An axis beyond the first or
- * last one means the first or last one. Fails when start_axis is behind end_axis. A 0-d array
- * becomes (1,). */
+ * last one means the first or last one. A 0-d array becomes (1,). KEEL_EAXIS: start_axis is behind
+ * end_axis. */
 KEEL_API int mlx_flatten(mlx_array *res, const mlx_array a, int start_axis, int end_axis,
                          const mlx_stream s);
 /* Reverses the order of the axes. */
 KEEL_API int mlx_transpose(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* Axis i of the result is axis axes[i] of a. axes names every axis of a once. */
+/* Axis i of the result is axis axes[i] of a. axes names every axis of a once (otherwise
+ * KEEL_EAXIS). */
 KEEL_API int mlx_transpose_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                                 const mlx_stream s);
 KEEL_API int mlx_swapaxes(mlx_array *res, const mlx_array a, int axis1, int axis2,
@@ -111,7 +116,8 @@ KEEL_API int mlx_swapaxes(mlx_array *res, const mlx_array a, int axis1, int axis
 /* Moves axis `source` to the place `destination` of the result; the other axes keep their order. */
 KEEL_API int mlx_moveaxis(mlx_array *res, const mlx_array a, int source, int destination,
                           const mlx_stream s);
-/* A view of a in a larger shape, by the rules of broadcasting. */
+/* A view of a in a larger shape, by the rules of broadcasting. KEEL_ESHAPE: they do not allow
+ * it. */
 KEEL_API int mlx_broadcast_to(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
                               const mlx_stream s);
 /* The inputs, each broadcast to the common shape of all. */
@@ -123,13 +129,13 @@ KEEL_API int mlx_expand_dims_axes(mlx_array *res, const mlx_array a, const int *
                                   size_t axes_num, const mlx_stream s);
 /* Drops every axis of extent 1. */
 KEEL_API int mlx_squeeze(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* Drops the named axes, which must have extent 1. */
+/* Drops the named axes, which must have extent 1 (otherwise KEEL_ESHAPE). */
 KEEL_API int mlx_squeeze_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
 KEEL_API int mlx_squeeze_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                               const mlx_stream s);
 
 /* Splits one axis into several, the product of whose extents is the extent of the axis. One of the
- * new extents may be -1. */
+ * new extents may be -1. KEEL_ESHAPE: another product, or a shape without extents. */
 KEEL_API int mlx_unflatten(mlx_array *res, const mlx_array a, int axis, const int *shape,
                            size_t shape_num, const mlx_stream s);
 /* Adds axes of extent 1 in front until the array has 1, 2 or 3 axes. For atleast_3d, (n) becomes
@@ -146,20 +152,22 @@ KEEL_API int mlx_number_of_elements(mlx_array *res, const mlx_array a, const int
 /* ---- views of memory ---- */
 /* Element (i, j, ...) of the result is element offset + i * strides[0] + j * strides[1] + ... of a
  * in row-major order; a is copied first when it is not row-major. Strides may be negative or 0.
- * Fails when any element would lie outside of a. */
+ * KEEL_ESHAPE: an element would lie outside of a, or the number of strides is not that of the
+ * axes. */
 KEEL_API int mlx_as_strided(mlx_array *res, const mlx_array a, const int *shape, size_t shape_num,
                             const int64_t *strides, size_t strides_num, size_t offset,
                             const mlx_stream s);
 /* The bits of a as elements of dtype. When the new elements have another size, the last axis grows
- * or shrinks: its number of bytes must be a multiple of the new size, and a 0-d array fails. An
- * element viewed as bool is true when its byte is not 0. */
+ * or shrinks: its number of bytes must be a multiple of the new size, and a must not be 0-d
+ * (otherwise KEEL_ESHAPE). An element viewed as bool is true when its byte is not 0. */
 KEEL_API int mlx_view(mlx_array *res, const mlx_array a, mlx_dtype dtype, const mlx_stream s);
 /* The elements (i, i + offset) of the two different axes axis1 and axis2, along a new last axis.
- * The new axis is empty when offset lies outside of the array. */
+ * The new axis is empty when offset lies outside of the array. KEEL_ESHAPE: a has less than two
+ * axes. KEEL_EAXIS: axis1 and axis2 are the same. */
 KEEL_API int mlx_diagonal(mlx_array *res, const mlx_array a, int offset, int axis1, int axis2,
                           const mlx_stream s);
 /* For a 1-d array: the square matrix with a on its k-th diagonal and zeros elsewhere. For a 2-d
- * array: the k-th diagonal of a. */
+ * array: the k-th diagonal of a. KEEL_ESHAPE: another number of axes. */
 KEEL_API int mlx_diag(mlx_array *res, const mlx_array a, int k, const mlx_stream s);
 /* The sum of mlx_diagonal, whose elements are converted to dtype before they are summed. The dtype
  * of the result is the one that mlx_sum gives. */
@@ -171,8 +179,9 @@ KEEL_API int mlx_trace(mlx_array *res, const mlx_array a, int offset, int axis1,
  * the sizes are not negative. mode "constant" fills with pad_value (one element, converted to the
  * dtype of a), "edge" with the outermost element. "reflect" and "symmetric" continue with the
  * elements of a backwards and forwards by turns; "reflect" does not repeat the outermost element,
- * "symmetric" does. Only "constant" needs pad_value. The other modes need an axis that is not
- * empty. */
+ * "symmetric" does. Only "constant" needs pad_value. KEEL_EARG: another mode, a negative size,
+ * lists of different lengths. KEEL_ESHAPE: pad_value has more than one element, or an empty axis is
+ * padded in another mode than "constant". */
 KEEL_API int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                      const int *low_pad_size, size_t low_pad_size_num, const int *high_pad_size,
                      size_t high_pad_size_num, const mlx_array pad_value, const char *mode,
@@ -181,16 +190,18 @@ KEEL_API int mlx_pad(mlx_array *res, const mlx_array a, const int *axes, size_t 
 KEEL_API int mlx_pad_symmetric(mlx_array *res, const mlx_array a, int pad_width,
                                const mlx_array pad_value, const char *mode, const mlx_stream s);
 /* arr repeated reps[i] times along axis i. The list and the shape are aligned at their last
- * entries; missing entries of the shorter one are 1. */
+ * entries; missing entries of the shorter one are 1. KEEL_EARG: a negative entry of reps. */
 KEEL_API int mlx_tile(mlx_array *res, const mlx_array arr, const int *reps, size_t reps_num,
                       const mlx_stream s);
-/* Each element `repeats` times in a row along an axis. Without an axis: of arr, flattened. */
+/* Each element `repeats` times in a row along an axis. Without an axis: of arr, flattened.
+ * KEEL_EARG: repeats is negative. */
 KEEL_API int mlx_repeat(mlx_array *res, const mlx_array arr, int repeats, const mlx_stream s);
 KEEL_API int mlx_repeat_axis(mlx_array *res, const mlx_array arr, int repeats, int axis,
                              const mlx_stream s);
 /* Moves element i to i + shift; elements that leave at one end enter at the other end. Without an
  * axis a is taken flat. For one axis the sum of all shifts counts. For several axes there is one
- * shift for each axis (further shifts are not used), and the same axis may be named again. */
+ * shift for each axis (further shifts are not used; too few are KEEL_EARG), and the same axis may
+ * be named again. */
 KEEL_API int mlx_roll(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num,
                       const mlx_stream s);
 KEEL_API int mlx_roll_axis(mlx_array *res, const mlx_array a, const int *shift, size_t shift_num,
@@ -199,7 +210,7 @@ KEEL_API int mlx_roll_axes(mlx_array *res, const mlx_array a, const int *shift, 
                            const int *axes, size_t axes_num, const mlx_stream s);
 /* Makes one array per input; each result has one axis per input. Result i holds input i (flattened)
  * along axis i and repeats it along the other axes; with sparse, the other axes have extent 1.
- * indexing is "ij", or "xy", which swaps the first two axes. */
+ * indexing is "ij", or "xy", which swaps the first two axes (otherwise KEEL_EARG). */
 KEEL_API int mlx_meshgrid(mlx_vector_array *res, const mlx_vector_array arrays, bool sparse,
                           const char *indexing, const mlx_stream s);
 /* The inputs; each is evaluated only after all dependencies are. When a dependency has failed, the
@@ -210,25 +221,28 @@ KEEL_API int mlx_depends(mlx_vector_array *res, const mlx_vector_array inputs,
 /* ---- slices, joins and splits ---- */
 /* The elements from start, in steps of the stride, up to but without stop, for each axis. start,
  * stop and strides have one entry per axis. A negative bound counts from the end; after that,
- * bounds are clamped to the axis. Strides may be negative, but not 0. */
+ * bounds are clamped to the axis. Strides may be negative. KEEL_EARG: a stride is 0. KEEL_ESHAPE:
+ * lists of another length. */
 KEEL_API int mlx_slice(mlx_array *res, const mlx_array a, const int *start, size_t start_num,
                        const int *stop, size_t stop_num, const int *strides, size_t strides_num,
                        const mlx_stream s);
 /* A slice of shape slice_size (one extent per axis of a) that begins at start[k] on axis axes[k]
  * and at 0 on the other axes. start has integers, is 0-d or 1-d, and may be on any device; a
- * negative start counts once from the end. The axes differ. When the operation runs and the slice
- * does not fit behind its start, the result fails with KEEL_EINDEX. */
+ * negative start counts once from the end. KEEL_ESHAPE: start has not one entry per entry of axes,
+ * or slice_size does not fit into a. KEEL_EDTYPE: start is not of integers. KEEL_EARG: an axis is
+ * named twice. When the operation runs and the slice does not fit behind its start, the result
+ * fails with KEEL_EINDEX. */
 KEEL_API int mlx_slice_dynamic(mlx_array *res, const mlx_array a, const mlx_array start,
                                const int *axes, size_t axes_num, const int *slice_size,
                                size_t slice_size_num, const mlx_stream s);
 /* src with update written from start[k] on along axis axes[k], and from 0 on along the other axes.
- * update is converted to the dtype of src; its missing leading axes have extent 1. start is as in
- * mlx_slice_dynamic. */
+ * update is converted to the dtype of src; its missing leading axes have extent 1. start and its
+ * errors are as in mlx_slice_dynamic. KEEL_ESHAPE: update does not fit into src. */
 KEEL_API int mlx_slice_update_dynamic(mlx_array *res, const mlx_array src, const mlx_array update,
                                       const mlx_array start, const int *axes, size_t axes_num,
                                       const mlx_stream s);
 /* src with the slice of mlx_slice replaced by update, which is converted to the dtype of src and
- * broadcast to the shape of the slice. */
+ * broadcast to the shape of the slice (otherwise KEEL_ESHAPE). */
 KEEL_API int mlx_slice_update(mlx_array *res, const mlx_array src, const mlx_array update,
                               const int *start, size_t start_num, const int *stop, size_t stop_num,
                               const int *strides, size_t strides_num, const mlx_stream s);
@@ -249,20 +263,20 @@ KEEL_API int mlx_slice_update_min(mlx_array *res, const mlx_array src, const mlx
                                   const int *start, size_t start_num, const int *stop,
                                   size_t stop_num, const int *strides, size_t strides_num,
                                   const mlx_stream s);
-/* Joins the arrays along an axis; their other extents are equal. Without an axis, arrays of any
- * shapes are flattened first. Fails without arrays. */
+/* Joins the arrays along an axis; their other extents are equal (otherwise KEEL_ESHAPE). Without an
+ * axis, arrays of any shapes are flattened first. KEEL_EARG: no arrays. */
 KEEL_API int mlx_concatenate(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s);
 KEEL_API int mlx_concatenate_axis(mlx_array *res, const mlx_vector_array arrays, int axis,
                                   const mlx_stream s);
 /* Cuts a into num_splits equal parts along an axis. The extent of the axis must be a multiple of
- * num_splits. */
+ * num_splits (otherwise KEEL_ESHAPE). KEEL_EARG: num_splits is below 1. */
 KEEL_API int mlx_split(mlx_vector_array *res, const mlx_array a, int num_splits, int axis,
                        const mlx_stream s);
 /* Cuts a before each of the indices, which gives indices_num + 1 parts. */
 KEEL_API int mlx_split_sections(mlx_vector_array *res, const mlx_array a, const int *indices,
                                 size_t indices_num, int axis, const mlx_stream s);
-/* Joins arrays of one shape along a new axis of the result (axis 0 when none is named). Fails
- * without arrays. */
+/* Joins arrays of one shape along a new axis of the result (axis 0 when none is named).
+ * KEEL_ESHAPE: the shapes differ. KEEL_EARG: no arrays. */
 KEEL_API int mlx_stack(mlx_array *res, const mlx_vector_array arrays, const mlx_stream s);
 KEEL_API int mlx_stack_axis(mlx_array *res, const mlx_vector_array arrays, int axis,
                             const mlx_stream s);
@@ -277,7 +291,7 @@ KEEL_API int mlx_divide(mlx_array *res, const mlx_array a, const mlx_array b, co
  * real part, then by the imaginary part. */
 KEEL_API int mlx_maximum(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 KEEL_API int mlx_minimum(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
-/* Fails for bool. */
+/* KEEL_EDTYPE: bool. */
 KEEL_API int mlx_negative(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The absolute value; for complex64 it is float32. */
 KEEL_API int mlx_abs(mlx_array *res, const mlx_array a, const mlx_stream s);
@@ -335,8 +349,8 @@ KEEL_API int mlx_reciprocal(mlx_array *res, const mlx_array a, const mlx_stream 
 /* Converts radians to degrees, and degrees to radians. */
 KEEL_API int mlx_degrees(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_radians(mlx_array *res, const mlx_array a, const mlx_stream s);
-/* The functions from here to arctan2 take real numbers only. expm1 is exp(a) - 1, accurate for
- * small a. */
+/* The functions from here to arctan2 take real numbers only (complex64 is KEEL_EDTYPE). expm1 is
+ * exp(a) - 1, accurate for small a. */
 KEEL_API int mlx_expm1(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The error function, 2 / sqrt(pi) * integral of exp(-t^2) from 0 to a, and its inverse, which is
  * infinite at 1 and -1. */
@@ -353,7 +367,7 @@ KEEL_API int mlx_logaddexp(mlx_array *res, const mlx_array a, const mlx_array b,
  * 0, except for 1 and -1. For bool the result is a, or true where b is false. */
 KEEL_API int mlx_power(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
-/* Integers and bools do not change. Fail for complex64 (KEEL_EDTYPE). */
+/* Integers and bools do not change. KEEL_EDTYPE: complex64. */
 KEEL_API int mlx_floor(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_ceil(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* a rounded to the given number of decimals (tens, hundreds, ... when negative); halves go to the
@@ -365,7 +379,7 @@ KEEL_API int mlx_round(mlx_array *res, const mlx_array a, int decimals, const ml
 KEEL_API int mlx_sign(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The quotient rounded down, and the remainder, which has the sign of b: a = b * floor_divide +
  * remainder. For integers both are 0 where b is 0. For floats the quotient is the floor of the
- * rounded quotient, and the remainder is exact. Fail for complex64 (KEEL_EDTYPE). */
+ * rounded quotient, and the remainder is exact. KEEL_EDTYPE: complex64. */
 KEEL_API int mlx_floor_divide(mlx_array *res, const mlx_array a, const mlx_array b,
                               const mlx_stream s);
 KEEL_API int mlx_remainder(mlx_array *res, const mlx_array a, const mlx_array b,
@@ -379,8 +393,8 @@ KEEL_API int mlx_conjugate(mlx_array *res, const mlx_array a, const mlx_stream s
 KEEL_API int mlx_real(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_imag(mlx_array *res, const mlx_array a, const mlx_stream s);
 
-/* Operations on the bits of integers; on bools they are the logical operations. Fail for other
- * dtypes (KEEL_EDTYPE). */
+/* Operations on the bits of integers; on bools they are the logical operations. KEEL_EDTYPE: other
+ * dtypes, and uint64 with a signed type. */
 KEEL_API int mlx_bitwise_and(mlx_array *res, const mlx_array a, const mlx_array b,
                              const mlx_stream s);
 KEEL_API int mlx_bitwise_or(mlx_array *res, const mlx_array a, const mlx_array b,
@@ -395,9 +409,11 @@ KEEL_API int mlx_left_shift(mlx_array *res, const mlx_array a, const mlx_array b
 KEEL_API int mlx_right_shift(mlx_array *res, const mlx_array a, const mlx_array b,
                              const mlx_stream s);
 /* Floats converted to 8 bits, as uint8: sign, 4 bits of exponent, 3 bits of fraction (e4m3, without
- * infinities). Rounding is to nearest even; numbers beyond 448 become 448; NaN is 0x7f. */
+ * infinities). Rounding is to nearest even; numbers beyond 448 become 448; NaN is 0x7f.
+ * KEEL_EDTYPE: x is not a float. */
 KEEL_API int mlx_to_fp8(mlx_array *res, const mlx_array x, const mlx_stream s);
-/* The exact conversion back from 8 bits to the float type dtype. x is uint8. */
+/* The exact conversion back from 8 bits to the float type dtype. KEEL_EDTYPE: x is not uint8, or
+ * dtype is not a float. */
 KEEL_API int mlx_from_fp8(mlx_array *res, const mlx_array x, mlx_dtype dtype, const mlx_stream s);
 
 /* Tests that give bool. For complex64, isnan and isinf test whether either part is, isfinite tests
@@ -419,11 +435,11 @@ KEEL_API int mlx_array_equal(mlx_array *res, const mlx_array a, const mlx_array 
                              const mlx_stream s);
 /* Replaces NaN and infinities; where no value is given, infinities become the largest finite
  * numbers. Integers do not change. The parts of complex64 are replaced one by one when both values
- * are given; otherwise complex64 fails. */
+ * are given; otherwise complex64 is KEEL_EDTYPE. */
 KEEL_API int mlx_nan_to_num(mlx_array *res, const mlx_array a, float nan, mlx_optional_float posinf,
                             mlx_optional_float neginf, const mlx_stream s);
 /* minimum(maximum(a, a_min), a_max), in the common dtype of all. One of the bounds may be an empty
- * handle. */
+ * handle; both are KEEL_EARG. */
 KEEL_API int mlx_clip(mlx_array *res, const mlx_array a, const mlx_array a_min,
                       const mlx_array a_max, const mlx_stream s);
 /* A view of a through which no gradient passes. */
@@ -444,7 +460,8 @@ KEEL_API int mlx_mean_axis(mlx_array *res, const mlx_array a, int axis, bool kee
                            const mlx_stream s);
 KEEL_API int mlx_mean_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                            bool keepdims, const mlx_stream s);
-/* The largest and the smallest element, ordered as by maximum and minimum. Fail for no elements. */
+/* The largest and the smallest element, ordered as by maximum and minimum. KEEL_EARG: no
+ * elements. */
 KEEL_API int mlx_max(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_max_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
                           const mlx_stream s);
@@ -497,12 +514,12 @@ KEEL_API int mlx_std_axis(mlx_array *res, const mlx_array a, int axis, bool keep
 KEEL_API int mlx_std_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                           bool keepdims, int ddof, const mlx_stream s);
 /* The middle element in ascending order; for an even number of elements the mean of the two middle
- * ones. NaN if any element is NaN. Integers and bools give float32. Fails for no elements. A list
- * without axes changes only the dtype. */
+ * ones. NaN if any element is NaN. Integers and bools give float32. A list without axes changes
+ * only the dtype. KEEL_EARG: no elements. */
 KEEL_API int mlx_median(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,
                         bool keepdims, const mlx_stream s);
 /* The position of the largest or smallest element, in uint32: the first of equal elements, or the
- * first NaN if there is one. Without an axis it is the flat row-major position. Fail for no
+ * first NaN if there is one. Without an axis it is the flat row-major position. KEEL_EARG: no
  * elements. */
 KEEL_API int mlx_argmax(mlx_array *res, const mlx_array a, bool keepdims, const mlx_stream s);
 KEEL_API int mlx_argmax_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims,
@@ -546,7 +563,7 @@ KEEL_API int mlx_argsort(mlx_array *res, const mlx_array a, const mlx_stream s);
 KEEL_API int mlx_argsort_axis(mlx_array *res, const mlx_array a, int axis, const mlx_stream s);
 /* The elements in an order in which the element at kth (negative: from the end) is where sorting
  * would put it, no element before it is larger, and no element behind it is smaller. NaN counts as
- * the largest. argpartition gives the positions, in uint32. Fails when kth is outside of the
+ * the largest. argpartition gives the positions, in uint32. KEEL_EARG: kth is outside of the
  * axis. */
 KEEL_API int mlx_partition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
 KEEL_API int mlx_partition_axis(mlx_array *res, const mlx_array a, int kth, int axis,
@@ -554,42 +571,46 @@ KEEL_API int mlx_partition_axis(mlx_array *res, const mlx_array a, int kth, int 
 KEEL_API int mlx_argpartition(mlx_array *res, const mlx_array a, int kth, const mlx_stream s);
 KEEL_API int mlx_argpartition_axis(mlx_array *res, const mlx_array a, int kth, int axis,
                                    const mlx_stream s);
-/* The k largest elements, in ascending order. Fails when k is negative or above the extent. */
+/* The k largest elements, in ascending order. KEEL_EARG: k is negative or above the extent. */
 KEEL_API int mlx_topk(mlx_array *res, const mlx_array a, int k, const mlx_stream s);
 KEEL_API int mlx_topk_axis(mlx_array *res, const mlx_array a, int k, int axis, const mlx_stream s);
 
 /* ---- products ---- */
 /* The matrix product over the last two axes; the other axes broadcast. A 1-d operand is a row on
  * the left and a column on the right; its axis is dropped from the result. The operands are
- * converted to a common float or complex dtype. */
+ * converted to a common float or complex dtype. KEEL_ESHAPE: a 0-d operand, or extents that do not
+ * fit. KEEL_EDTYPE: both are integers or bools. */
 KEEL_API int mlx_matmul(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 
 /* Element (i, j) is a[i] * b[j]; both operands are flattened. */
 KEEL_API int mlx_outer(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 /* The sum of products over the last axis of both, whose extents are equal. The result has the other
- * axes of a, then those of b. With a 0-d operand it is the product. Dtypes are as for matmul. */
+ * axes of a, then those of b. With a 0-d operand it is the product. Dtypes are as for matmul.
+ * KEEL_ESHAPE: other extents. */
 KEEL_API int mlx_inner(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 /* The Kronecker product: each element of a is replaced by its product with all of b. The shapes are
  * aligned at the last axis. */
 KEEL_API int mlx_kron(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_stream s);
 /* The sum of products over the pairs of axes axes_a[i] and axes_b[i]. The result has the other axes
- * of a, then those of b. Dtypes are as for matmul. */
+ * of a, then those of b. Dtypes are as for matmul. KEEL_EARG: lists of different lengths.
+ * KEEL_ESHAPE: a pair of different extents. */
 KEEL_API int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b, const int *axes_a,
                            size_t axes_a_num, const int *axes_b, size_t axes_b_num,
                            const mlx_stream s);
-/* The sum of products over the last `axis` axes of a and the first `axis` axes of b. */
+/* The sum of products over the last `axis` axes of a and the first `axis` axes of b. KEEL_EAXIS:
+ * axis is negative, or larger than a number of axes. */
 KEEL_API int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_array b, int axis,
                                 const mlx_stream s);
 /* alpha * (a @ b) + beta * c; c broadcasts to the shape of the product. All three are converted to
  * a common float or complex dtype; products of 16-bit floats are added in float32. When beta is 0,
- * c is not read. */
+ * c is not read. Errors are as for matmul; KEEL_ESHAPE also when c does not broadcast. */
 KEEL_API int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b,
                        float alpha, float beta, const mlx_stream s);
 /* The last axis multiplied by a Hadamard matrix (entries 1 and -1, orthogonal rows) and by scale,
  * which is 1 / sqrt(n) when left out. n is m * 2^k with m one of 1, 12, 20, 28. The matrix is
  * Sylvester's for m = 1; otherwise it is the Kronecker product of a matrix of size m and
  * Sylvester's. Integers and bools give float32, except for n = 1 with the factor 1, which changes
- * nothing. Fails for complex64 (KEEL_EDTYPE). */
+ * nothing. KEEL_ESHAPE: another n, or no elements. KEEL_EDTYPE: complex64. */
 KEEL_API int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optional_float scale,
                                     const mlx_stream s);
 
@@ -600,14 +621,17 @@ KEEL_API int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optio
 /* indices has one array per entry of axes; these broadcast to one shape. For each position of that
  * shape the result has a slice of a of the shape slice_sizes (one extent per axis of a), which
  * starts at the indices along `axes` and at 0 along the other axes. The shape of the result is the
- * shape of the indices, then slice_sizes. */
+ * shape of the indices, then slice_sizes. KEEL_EAXIS: an axis is negative, too large or named
+ * twice. KEEL_EARG: not one array per axis. KEEL_ESHAPE: slice_sizes does not fit into a.
+ * KEEL_EDTYPE: indices that are not integers. */
 KEEL_API int mlx_gather(mlx_array *res, const mlx_array a, const mlx_vector_array indices,
                         const int *axes, size_t axes_num, const int *slice_sizes,
                         size_t slice_sizes_num, const mlx_stream s);
-/* mlx_gather with one array of indices, along one axis. */
+/* mlx_gather with one array of indices, along one axis, which is not negative. */
 KEEL_API int mlx_gather_single(mlx_array *res, const mlx_array a, const mlx_array indices, int axis,
                                const int *slice_sizes, size_t slice_sizes_num, const mlx_stream s);
-/* The elements at flat row-major positions. The result has the shape of indices. */
+/* The elements at flat row-major positions. The result has the shape of indices. KEEL_ESHAPE: a has
+ * no elements, and indices has some. */
 KEEL_API int mlx_take(mlx_array *res, const mlx_array a, const mlx_array indices,
                       const mlx_stream s);
 /* The slices at the indices along an axis. The result has the shape of a, with the axis replaced by
@@ -615,7 +639,7 @@ KEEL_API int mlx_take(mlx_array *res, const mlx_array a, const mlx_array indices
 KEEL_API int mlx_take_axis(mlx_array *res, const mlx_array a, const mlx_array indices, int axis,
                            const mlx_stream s);
 /* One index per element: res[.., i, ..] = a[.., indices[.., i, ..], ..]. indices has as many axes
- * as a; all axes but `axis` broadcast. */
+ * as a; all axes but `axis` broadcast (otherwise KEEL_ESHAPE). */
 KEEL_API int mlx_take_along_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
                                  int axis, const mlx_stream s);
 
@@ -630,12 +654,13 @@ KEEL_API int mlx_put_along_axis(mlx_array *res, const mlx_array a, const mlx_arr
 KEEL_API int mlx_scatter_add_axis(mlx_array *res, const mlx_array a, const mlx_array indices,
                                   const mlx_array values, int axis, const mlx_stream s);
 /* The inverse of gather. updates has the common shape of the indices, then one extent per axis of
- * a; each slice is written where gather would read it. When several updates have the same place,
- * the last one in row-major order is kept. */
+ * a; each slice is written where gather would read it. Errors are those of gather; KEEL_ESHAPE when
+ * updates has another shape. When several updates have the same place, the last one in row-major
+ * order is kept. */
 KEEL_API int mlx_scatter(mlx_array *res, const mlx_array a, const mlx_vector_array indices,
                          const mlx_array updates, const int *axes, size_t axes_num,
                          const mlx_stream s);
-/* mlx_scatter with one array of indices, along one axis. */
+/* mlx_scatter with one array of indices, along one axis, which is not negative. */
 KEEL_API int mlx_scatter_single(mlx_array *res, const mlx_array a, const mlx_array indices,
                                 const mlx_array updates, int axis, const mlx_stream s);
 /* As mlx_scatter, but each update is combined with the element of a. Every update counts, also when
@@ -667,7 +692,8 @@ KEEL_API int mlx_scatter_min_single(mlx_array *res, const mlx_array a, const mlx
  * the remaining axes of a. A src with at most as many axes as such a part is broadcast to the part
  * and written at every true place. A src with one axis more has along that axis one value for each
  * true place, in row-major order, and each value is broadcast to a part. When src has too few
- * values the result fails; further values are not used. A src of any other shape is an error. */
+ * values the result fails; further values are not used. KEEL_ESHAPE: a src of any other shape, or a
+ * mask of another shape. KEEL_EDTYPE: mask is not bool. */
 KEEL_API int mlx_masked_scatter(mlx_array *res, const mlx_array a, const mlx_array mask,
                                 const mlx_array src, const mlx_stream s);
 

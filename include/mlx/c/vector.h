@@ -3,8 +3,8 @@
  * The *_new functions return a list; the handle itself is empty only when out of memory
  * (KEEL_ENOMEM). Elements are copied into a list: arrays by reference, strings and inner lists by
  * value. Where a function takes `data` and `size`, data may be NULL when size is 0; when one
- * element is not valid, none is added. *_free accepts an empty handle and returns 0. *_size returns
- * 0 and raises an error for an empty handle. */
+ * element is not valid (an empty handle or NULL is KEEL_EARG), none is added. *_free accepts an
+ * empty handle and returns 0. *_size returns 0 and raises an error for an empty handle. */
 #ifndef MLX_VECTOR_H
 #define MLX_VECTOR_H
 
@@ -50,7 +50,8 @@ KEEL_API int mlx_vector_array_set_value(mlx_vector_array *vec, const mlx_array v
 KEEL_API int mlx_vector_array_append_data(mlx_vector_array vec, const mlx_array *data, size_t size);
 KEEL_API int mlx_vector_array_append_value(mlx_vector_array vec, const mlx_array val);
 KEEL_API size_t mlx_vector_array_size(mlx_vector_array vec);
-/* Puts a handle on element idx into *res. Fails when idx is not below the size. */
+/* Puts a handle on element idx into *res. KEEL_EARG: idx is not below the size, which holds for the
+ * other lists as well. */
 KEEL_API int mlx_vector_array_get(mlx_array *res, const mlx_vector_array vec, size_t idx);
 
 /* ---- lists of lists of arrays ---- */

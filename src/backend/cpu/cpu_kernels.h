@@ -1,7 +1,7 @@
 /* cpu_kernels.h - the kernels of the CPU: one function for every operation of base/op_list.def that
  * has a kernel, except CALL. base/op_params.h and base/launch.h say what each kernel takes.
- * Operands may have any strides. Outputs may too where the operation is element-wise; other outputs
- * are row-major. The result does not depend on strides, on alignment or on the number of threads.
+ * Operands may have any strides; so may the outputs of element-wise operations. Other outputs are
+ * row-major. The result does not depend on strides, on alignment or on the number of threads.
  * Kernels know no arrays, no streams and no memory except scratch memory. Any thread may call. */
 #pragma once
 #include "backend/cpu/cpu_variant.h"
@@ -44,8 +44,8 @@ kl_kernel_fn kl_cpu_along; /* Reductions, scans, softmax and their relatives ent
 kl_kernel_fn kl_cpu_reduce, kl_cpu_arg_reduce, kl_cpu_softmax, kl_cpu_sort, kl_cpu_matmul;
 kl_kernel_fn kl_cpu_attention;
 kl_kernel_fn kl_cpu_logsumexp, kl_cpu_var, kl_cpu_scan, kl_cpu_norm, kl_cpu_rope, kl_cpu_partition;
-/* Whether kl_cpu_scan takes contiguous rows of `length` elements (not 0) as squares of vectors. A
- * short row costs no more than a long one there. */
+/* Whether kl_cpu_scan takes contiguous rows of `length` elements (not 0) in square tiles of
+ * vectors. There a short row costs no more than a long one. */
 bool kl_cpu_scans_squares(const struct kl_launch *l, int64_t length);
 kl_kernel_fn kl_cpu_no_kernel; /* KERNEL: fails on the CPU */
 kl_kernel_fn kl_cpu_gather, kl_cpu_gather_axis, kl_cpu_scatter, kl_cpu_scatter_axis;

@@ -74,12 +74,12 @@ struct kl_driver_ops {
     int (*write)(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
                  struct kl_error **err);
 
-    int (*queue_new)(struct kl_driver *d, int stream_index, void **queue,
-                     struct kl_error **err); /* queues are never freed */
+    /* Queues are never freed. */
+    int (*queue_new)(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err);
     int (*event_new)(struct kl_driver *d, void **event, struct kl_error **err);
     void (*event_free)(struct kl_driver *d, void *event);
-    int (*words_new)(struct kl_driver *d, struct kl_fault_words *w,
-                     struct kl_error **err); /* makes a chunk in which all words are clear */
+    /* Makes a chunk in which all words are clear. */
+    int (*words_new)(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
     /* Called when word 0 is not clear on the host: makes all of w->host valid. KL_EDEVICELOST.
      * NULL: all words are valid without it. */
     int (*words_fetch)(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);
@@ -129,5 +129,8 @@ struct kl_driver {
     /* After a fork the child has its own copy of shared blocks. Otherwise commands of the parent
      * may go on writing them. */
     bool copied_on_fork;
-    _Atomic(int) n_owed; /* events that a thread of the driver has still to release; for tests */
+    /* The number of completion callbacks that a thread of the driver has still to run. Each of them
+     * holds a reference to its event. Only tests read it: they wait until it is 0 before they count
+     * what is left. */
+    _Atomic(int) n_owed;
 };

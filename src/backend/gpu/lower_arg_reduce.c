@@ -9,7 +9,7 @@ enum {
     WANT_LOCAL = 256,
     ENOUGH_GROUPS = 2048,
     OUTPUTS_WIDTH = 64, /* neighbouring outputs of one group */
-    IN_FLIGHT = 8,      /* loads of a work-item */
+    IN_FLIGHT = 8,      /* the number of loads that a work-item has in flight */
     LEAST_DEPTH = 32,   /* elements per work-item below which an axis is not cut */
 };
 

@@ -47,13 +47,14 @@ struct kl_opencl {
     bool keeps_programs;
     size_t memory_bytes, max_alloc_bytes;
     enum kl_opencl_sharing sharing;
-    /* Bytes. To copy less costs less than a buffer over it, or a map and an unmap. */
+    /* The fewest bytes that are shared. A copy of fewer bytes takes less time than making a buffer
+     * over them, or a map and an unmap. */
     size_t share_from;
 
     cl_context context;
-    /* Reads and writes of the host, which so never wait for the work of a stream. */
+    /* For reads and writes of the host, so that they never wait for the work of a stream. */
     cl_command_queue transfers;
-    /* First use of new memory, which so never waits for a long transfer. */
+    /* For the first use of new memory, so that it never waits for a long transfer. */
     cl_command_queue touches;
     struct kl_lowering *lowering;
     struct kl_backend *backend; /* NULL: the device is not opened */

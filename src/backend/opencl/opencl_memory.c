@@ -116,8 +116,8 @@ static int refused(struct kl_opencl *d, size_t bytes, const char *call, cl_int s
 static char *range_new(struct kl_opencl *d, size_t bytes, size_t *reserved) {
     *reserved = 0;
     if (d->sharing == KL_OPENCL_COHERENT)
+        /* The end address must belong to no other block either. */
         return kl_cl.clSVMAlloc(d->context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER,
-                                /* Its end address, too, belongs to no other block. */
                                 bytes + 1, BLOCK_ALIGNMENT);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     *reserved = bytes / page * page + page;
@@ -157,7 +157,8 @@ int kl_opencl_alloc(struct kl_driver *driver, size_t bytes, void **ptr, struct k
         goto fail_range;
     }
     cl_int status;
-    bool over = d->sharing != KL_OPENCL_COPIED; /* the buffer is that memory */
+    /* The buffer is made over the memory of this range. */
+    bool over = d->sharing != KL_OPENCL_COPIED;
     b.mem = kl_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE | (over ? CL_MEM_USE_HOST_PTR : 0),
                                  bytes, over ? b.base : NULL, &status);
     if (status) {
@@ -204,7 +205,7 @@ void kl_opencl_free(struct kl_driver *driver, void *ptr, size_t bytes) {
 
 /* ---- memory that is shared with the host ---- */
 
-/* Drivers copy memory that is not so aligned. */
+/* The alignment that drivers need. They copy memory with a smaller alignment. */
 enum { GIVEN_ALIGNMENT = 64, GIVEN_ALIGNMENT_GPU = 4096 };
 
 /* Makes a buffer over a block of the host, which commands only read. A race may give a block twice,

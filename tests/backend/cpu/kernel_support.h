@@ -1,5 +1,5 @@
-/* kernel_support.h - calling kernels directly: launches made from literals, and a pool that runs
- * chunks backwards. */
+/* kernel_support.h - calls kernels directly: launches made from literals, and a loop that runs
+ * chunks in reverse order. */
 #pragma once
 #include "support.h"
 
@@ -10,7 +10,7 @@
 
 enum { MAX_DIMS = 4 };
 
-/* An operand with space for its dims and strides. */
+/* An operand, with space for its extents and strides. */
 struct operand {
     struct kl_arg arg;
     int dims[MAX_DIMS];
@@ -44,7 +44,7 @@ static inline struct operand *strided_operand(struct operand *o, void *data, enu
 
 static int64_t n_shared; /* number of chunks that ran through backwards() */
 
-/* Runs the chunks in reverse, since a pool may run them in any order. */
+/* Runs the chunks in reverse order, since a pool may run them in any order. */
 static inline void backwards(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
     n_shared += n;
     for (int64_t i = n - 1; i >= 0; i--) chunk(arg, i);

@@ -1,4 +1,4 @@
-/* test_cpu_kernels.c - all operations have kernels, except for views and CALL. */
+/* test_cpu_kernels.c - every operation has a CPU kernel, except for views and CALL. */
 #include "backend/cpu/kernel_support.h"
 
 static void complete(void **state) {

@@ -67,7 +67,7 @@ static void open_device(void) {
         int rc_ = (call);                                          \
         if (rc_) fail_msg("%d: %s", rc_, err ? err->message : ""); \
     } while (0)
-/* The call (with &err) must fail with that code, and its message must contain the text. */
+/* The call (with &err) must fail with this code, and its message must contain the text. */
 #define ILL(call, code, text)                                                            \
     do {                                                                                 \
         struct kl_error *err = NULL;                                                     \
@@ -85,8 +85,8 @@ static void *device_block(size_t bytes) {
 static void device_free(void *p, size_t bytes) {
     drv->ops->free(drv, p, bytes);
 }
-/* Remembers what is never freed, so that leak checkers find it: queues, and events about which a
- * lost device was to notify. */
+/* Keeps a pointer to objects that are never freed, so that leak checkers find them: queues, and
+ * events of a lost device that still has a notification outstanding. */
 static void keep(void *q) {
     static void *kept[256];
     static int n;

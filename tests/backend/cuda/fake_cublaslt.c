@@ -22,7 +22,7 @@ struct layout {
 };
 struct desc {
     int compute, scale;
-    int32_t turned[2];
+    int32_t transposed[2];
 };
 struct pref {
     uint64_t workspace;
@@ -116,7 +116,7 @@ EXPORT int cublasLtMatmulDescDestroy(void *d) {
 }
 EXPORT int cublasLtMatmulDescSetAttribute(void *d, int which, const void *v, size_t bytes) {
     if ((which != 3 && which != 4) || bytes != 4) return INVALID;
-    memcpy(&((struct desc *)d)->turned[which - 3], v, 4);
+    memcpy(&((struct desc *)d)->transposed[which - 3], v, 4);
     return fails("DescSet");
 }
 EXPORT int cublasLtMatrixLayoutCreate(void **l, int type, uint64_t rows, uint64_t cols,
@@ -163,8 +163,8 @@ EXPORT int cublasLtMatmulPreferenceSetAttribute(void *pref, int which, const voi
 /* Whether D = op(A) op(B) is well formed. */
 static int fits(const struct desc *d, const struct layout *a, const struct layout *b,
                 const struct layout *o) {
-    uint64_t ar = d->turned[0] ? a->cols : a->rows, ac = d->turned[0] ? a->rows : a->cols,
-             br = d->turned[1] ? b->cols : b->rows, bc = d->turned[1] ? b->rows : b->cols;
+    uint64_t ar = d->transposed[0] ? a->cols : a->rows, ac = d->transposed[0] ? a->rows : a->cols,
+             br = d->transposed[1] ? b->cols : b->rows, bc = d->transposed[1] ? b->rows : b->cols;
     return ar == o->rows && ac == br && bc == o->cols && a->batches == o->batches &&
            b->batches == o->batches && a->type == o->type && b->type == o->type;
 }
@@ -200,21 +200,21 @@ struct product {
     const float *pa, *pb;
     float *pd;
 };
-static float element(const struct layout *l, const float *p, int turned, uint64_t r, uint64_t c,
+static float element(const struct layout *l, const float *p, int transposed, uint64_t r, uint64_t c,
                      int64_t batch) {
-    return p[batch * l->batch_stride + (int64_t)(turned ? c : r) +
-             (int64_t)(turned ? r : c) * l->ld];
+    return p[batch * l->batch_stride + (int64_t)(transposed ? c : r) +
+             (int64_t)(transposed ? r : c) * l->ld];
 }
 static void multiply(void *arg) {
     struct product *p = arg;
-    uint64_t depth = p->desc.turned[0] ? p->a.rows : p->a.cols;
+    uint64_t depth = p->desc.transposed[0] ? p->a.rows : p->a.cols;
     for (int64_t i = 0; i < p->d.batches; i++)
         for (uint64_t r = 0; r < p->d.rows; r++)
             for (uint64_t c = 0; c < p->d.cols; c++) {
                 float s = 0;
                 for (uint64_t k = 0; k < depth; k++)
-                    s += element(&p->a, p->pa, p->desc.turned[0], r, k, i) *
-                         element(&p->b, p->pb, p->desc.turned[1], k, c, i);
+                    s += element(&p->a, p->pa, p->desc.transposed[0], r, k, i) *
+                         element(&p->b, p->pb, p->desc.transposed[1], k, c, i);
                 p->pd[i * p->d.batch_stride + (int64_t)r + (int64_t)c * p->d.ld] = s;
             }
     free(p);

@@ -1,12 +1,12 @@
-/* test_cuda.c - the CUDA driver on a real device; without a device the output says so.
- * test_cuda_fake.c has the tests that need none. */
+/* test_cuda.c - the CUDA driver on a real device; without a device the program prints that it
+ * tested nothing. test_cuda_fake.c has the tests that need no device. */
 #include "cuda_support.h"
 
 static const char *why;
 static int n_devices;
 
-/* A driver that is not there, or is something else, is a reason and no crash. In children: loading
- * happens once per process. */
+/* A driver library that is missing, or that is another library, gives an error with a reason. The
+ * test runs in child processes, since a process loads the library once. */
 static void loads_nothing(const char *driver, const char *text) {
     pid_t child = fork();
     if (child == 0) {
@@ -34,7 +34,7 @@ static void test_loading(void **state) {
     loads_nothing("libm.so.6", "has no cuInit");
 }
 
-/* Whether there is a device, and the words for it when not. */
+/* The number of devices agrees with the text that says why there is none. */
 static void test_count(void **state) {
     n_devices = kl_cuda_count(&why);
     assert_true(n_devices > 0 || (why && why[0]));
@@ -50,7 +50,8 @@ static void test_facts(void **state) {
     assert_true(cu->port.max_local >= 256 && cu->port.local_bytes >= 16 << 10);
 }
 
-/* A kernel that writes nowhere ends the device, and everything says so from then on. */
+/* A kernel that writes to an invalid address loses the device, and every later call reports the
+ * loss. */
 static void test_loss(void **state) {
     struct test_launch l = crash();
     void *q = new_queue(), *e = new_event(), *p = device_block(64);
@@ -58,7 +59,7 @@ static void test_loss(void **state) {
     int rc = submit(q, &l, 1, NULL, NULL, e, NULL);
     while (rc == KL_OK && (rc = drv->ops->event_query(drv, e)) == 0) drv->ops->wait_any(drv, &e, 1);
     assert_int_equal(rc, KL_EDEVICELOST);
-    drv->ops->wait_any(drv, &e, 1); /* does not sleep any more */
+    drv->ops->wait_any(drv, &e, 1); /* returns at once */
     ILL(drv->ops->read(drv, p, 0, b, 8, &err), KL_EDEVICELOST, "CUDA_ERROR_");
     ILL(submit(q, NULL, 0, NULL, NULL, e, &err), KL_EDEVICELOST, "lost");
 }

@@ -12,7 +12,7 @@
 #include "base/dtype.h"
 #include "support.h"
 
-struct asked { /* as in fake_cublaslt.c */
+struct asked { /* the same struct as in fake_cublaslt.c */
     int n_handles, n_heuristics, n_products, n_live;
     int compute, scale, type;
     uint32_t reductions, alignments[4];
@@ -23,7 +23,7 @@ static struct {
     void (*asked)(struct asked *out);
     void (*refuse)(const char *call, int code);
     void (*wants)(size_t workspace);
-    void (*budget)(size_t bytes); /* of CUDA */
+    void (*budget)(size_t bytes); /* budget: bytes that the fake CUDA may allocate */
 } fake;
 
 static struct kl_cuda *cu;
@@ -31,8 +31,8 @@ static struct kl_driver *drv;
 static void *q;
 static char fakes[4200];
 
-enum { MAX_DIMS = 5, ROOM = 1 << 19 /* elements of an operand */ };
-static float numbers[ROOM]; /* of every operand */
+enum { MAX_DIMS = 5, ROOM = 1 << 19 /* ROOM: elements of an operand's block */ };
+static float numbers[ROOM]; /* the elements of every operand */
 
 static void bind(const char *file, const char *name, size_t at) {
     char path[4300];
@@ -42,7 +42,8 @@ static void bind(const char *file, const char *name, size_t at) {
     memcpy((char *)&fake + at, &p, sizeof p);
 }
 
-/* fake/ beside this program; before the driver is loaded. */
+/* Names the fake libraries, which are in the folder fake/ beside this program. Called before the
+ * driver is loaded. */
 static void name_fakes(void) {
     static char self[4096];
     char path[4300];
@@ -84,47 +85,48 @@ static struct asked asked(void) {
 
 /* ---- operands ---- */
 
-enum lie {
-    ROWS,
-    COLUMNS,
-    ROWS_APART, /* gaps between them */
-    COLUMNS_APART,
+enum layout {
+    ROW_MAJOR,
+    COLUMN_MAJOR,
+    ROWS_WITH_GAPS, /* gaps between the rows */
+    COLUMNS_WITH_GAPS,
     N_GOOD,
-    SPREAD = N_GOOD, /* no neighbours at all */
+    NO_UNIT_STRIDE = N_GOOD, /* no axis has a stride of 1 */
     REVERSED,
-    REPEATED, /* one row for all */
+    BROADCAST_ROW, /* a row with a stride of 0 */
 };
 
 struct matrix {
     struct kl_arg arg;
     int dims[MAX_DIMS];
-    int64_t strides[MAX_DIMS], zero; /* zero: of element 0 in the block */
+    int64_t strides[MAX_DIMS], zero; /* zero: offset of element 0 in the block */
     void *block;
 };
 
-/* batch: strides of the leading axes in matrices; NULL: dense. */
+/* Makes an operand. batch has the strides of the leading axes, in matrices; NULL means
+ * contiguous. */
 static void make(struct matrix *x, enum kl_dtype dtype, int nb, const int *lead, int rows, int cols,
-                 enum lie lie, const int64_t *batch) {
+                 enum layout layout, const int64_t *batch) {
     struct kl_error *err = NULL;
-    int64_t gap = lie == ROWS_APART || lie == COLUMNS_APART ? 3 : 0, size = 1, one;
-    bool by_cols = lie == COLUMNS || lie == COLUMNS_APART;
+    int64_t gap = layout == ROWS_WITH_GAPS || layout == COLUMNS_WITH_GAPS ? 3 : 0, size = 1, one;
+    bool by_cols = layout == COLUMN_MAJOR || layout == COLUMNS_WITH_GAPS;
     for (int i = 0; i < nb; i++) x->dims[i] = lead[i];
     x->dims[nb] = rows;
     x->dims[nb + 1] = cols;
     x->strides[nb] = by_cols ? 1 : cols + gap;
     x->strides[nb + 1] = by_cols ? rows + gap : 1;
     one = by_cols ? (rows + gap) * cols : (cols + gap) * rows;
-    if (lie == SPREAD) {
+    if (layout == NO_UNIT_STRIDE) {
         x->strides[nb] = 2 * cols;
         x->strides[nb + 1] = 2;
         one *= 2;
     }
     x->zero = 0;
-    if (lie == REVERSED) {
+    if (layout == REVERSED) {
         x->zero = cols * (rows - 1);
         x->strides[nb] = -cols;
     }
-    if (lie == REPEATED) x->strides[nb] = 0;
+    if (layout == BROADCAST_ROW) x->strides[nb] = 0;
     int64_t step = one;
     for (int i = nb - 1; i >= 0; i--) {
         x->strides[i] = batch ? batch[i] * one : step;
@@ -152,10 +154,11 @@ struct product {
 };
 
 static void product(struct product *p, enum kl_dtype dtype, int nb, const int *lead, int m, int k,
-                    int n, enum lie a, enum lie b, const int64_t *a_batch, const int64_t *b_batch) {
+                    int n, enum layout a, enum layout b, const int64_t *a_batch,
+                    const int64_t *b_batch) {
     make(&p->x[0], dtype, nb, lead, m, k, a, a_batch);
     make(&p->x[1], dtype, nb, lead, k, n, b, b_batch);
-    make(&p->x[2], dtype, nb, lead, m, n, ROWS, NULL);
+    make(&p->x[2], dtype, nb, lead, m, n, ROW_MAJOR, NULL);
     for (int i = 0; i < 3; i++) p->args[i] = p->x[i].arg;
     p->c = (struct kl_command){
         .kind = KL_CMD_LAUNCH, .op = KL_OP_MATMUL, .n_in = 2, .n_out = 1, .args = p->args};
@@ -179,7 +182,7 @@ static float element(const struct matrix *x, const int *batch, int nb, int r, in
     return numbers[at];
 }
 
-/* Whether the output on the device is the product; the numbers are small and whole, so there is no
+/* Whether the output on the device is the product. The numbers are small integers, so there is no
  * rounding. */
 static bool right(struct product *p, int nb) {
     const int *dims = p->x[2].dims;
@@ -191,10 +194,10 @@ static bool right(struct product *p, int nb) {
     bool same = true;
     for (int i = 0; i < nb; i++) n_batches *= dims[i];
     for (int i = 0; i < n_batches; i++) {
-        int batch[MAX_DIMS], left = i;
+        int batch[MAX_DIMS], rest = i;
         for (int d = nb - 1; d >= 0; d--) {
-            batch[d] = left % dims[d];
-            left /= dims[d];
+            batch[d] = rest % dims[d];
+            rest /= dims[d];
         }
         for (int r = 0; r < dims[nb]; r++)
             for (int c = 0; c < dims[nb + 1]; c++) {
@@ -208,9 +211,10 @@ static bool right(struct product *p, int nb) {
     return same;
 }
 
-/* cuBLASLt takes it, dry and for good, and it comes out right. */
-static void taken(int nb, const int *lead, int m, int k, int n, enum lie a, enum lie b,
-                  const int64_t *a_batch, const int64_t *b_batch) {
+/* cuBLASLt must compute the product: the check when the operation is encoded says so, and the
+ * result is right. */
+static void by_cublas(int nb, const int *lead, int m, int k, int n, enum layout a, enum layout b,
+                      const int64_t *a_batch, const int64_t *b_batch) {
     struct product p;
     struct kl_error *err = NULL;
     product(&p, KL_F32, nb, lead, m, k, n, a, b, a_batch, b_batch);
@@ -224,9 +228,10 @@ static void taken(int nb, const int *lead, int m, int k, int n, enum lie a, enum
     product_drop(&p);
 }
 
-/* It is left to the kernels. */
-static void left(enum kl_dtype dtype, int nb, const int *lead, int m, int k, int n, enum lie a,
-                 enum lie b, const int64_t *a_batch, const int64_t *b_batch) {
+/* The product must be left to Keel's kernels. */
+static void by_kernels(enum kl_dtype dtype, int nb, const int *lead, int m, int k, int n,
+                       enum layout a, enum layout b, const int64_t *a_batch,
+                       const int64_t *b_batch) {
     struct product p;
     struct kl_error *err = NULL;
     int before = asked().n_heuristics;
@@ -234,7 +239,8 @@ static void left(enum kl_dtype dtype, int nb, const int *lead, int m, int k, int
     assert_int_equal(try(&p, true, &err), 0);
     assert_int_equal(try(&p, false, &err), 0);
     assert_null(err);
-    assert_int_equal(asked().n_heuristics, before); /* it was not even asked */
+    /* CuBLASLt was not even asked for an algorithm. */
+    assert_int_equal(asked().n_heuristics, before);
     product_drop(&p);
 }
 
@@ -246,47 +252,54 @@ static void matrices(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int a = 0; a < N_GOOD; a++)
             for (int b = 0; b < N_GOOD; b++)
-                taken(0, NULL, sizes[s][0], sizes[s][1], sizes[s][2], (enum lie)a, (enum lie)b,
-                      NULL, NULL);
+                by_cublas(0, NULL, sizes[s][0], sizes[s][1], sizes[s][2], (enum layout)a,
+                          (enum layout)b, NULL, NULL);
 }
 
 static void batches(void **state) {
     for (int a = 0; a < N_GOOD; a++)
         for (int b = 0; b < N_GOOD; b++) {
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, NULL);
-            taken(3, (int[]){2, 1, 3}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, NULL);
-            /* One for all. */
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){0}, NULL);
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, (int64_t[]){0});
-            taken(2, (int[]){2, 3}, 33, 40, 65, (enum lie)a, (enum lie)b, NULL, (int64_t[]){0, 0});
-            /* Every other. */
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){2}, NULL);
-            taken(1, (int[]){5}, 33, 40, 65, (enum lie)a, (enum lie)b, (int64_t[]){2},
-                  (int64_t[]){0});
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, NULL, NULL);
+            by_cublas(3, (int[]){2, 1, 3}, 33, 40, 65, (enum layout)a, (enum layout)b, NULL, NULL);
+            /* One operand has a single matrix for the whole batch. */
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, (int64_t[]){0},
+                      NULL);
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, NULL,
+                      (int64_t[]){0});
+            by_cublas(2, (int[]){2, 3}, 33, 40, 65, (enum layout)a, (enum layout)b, NULL,
+                      (int64_t[]){0, 0});
+            /* One operand has every other matrix of its block. */
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, (int64_t[]){2},
+                      NULL);
+            by_cublas(1, (int[]){5}, 33, 40, 65, (enum layout)a, (enum layout)b, (int64_t[]){2},
+                      (int64_t[]){0});
         }
-    /* Rows that make a matrix together, also with gaps between them. */
-    taken(1, (int[]){70}, 1, 64, 65, ROWS, COLUMNS, NULL, (int64_t[]){0});
-    taken(1, (int[]){70}, 1, 64, 65, ROWS_APART, ROWS, (int64_t[]){2}, (int64_t[]){0});
+    /* A batch of single rows with the same matrix b is one product, also with gaps between the
+     * rows. */
+    by_cublas(1, (int[]){70}, 1, 64, 65, ROW_MAJOR, COLUMN_MAJOR, NULL, (int64_t[]){0});
+    by_cublas(1, (int[]){70}, 1, 64, 65, ROWS_WITH_GAPS, ROW_MAJOR, (int64_t[]){2}, (int64_t[]){0});
 }
 
 static void not_for_cublas(void **state) {
-    left(KL_F32, 0, NULL, 63, 64, 64, ROWS, ROWS, NULL, NULL); /* small */
-    left(KL_F32, 0, NULL, 1, 700, 700, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 0, NULL, 700, 700, 1, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 0, NULL, 700, 0, 700, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 0, NULL, 0, 700, 700, ROWS, ROWS, NULL, NULL);
-    left(KL_F32, 1, (int[]){0}, 100, 100, 100, ROWS, ROWS, NULL, NULL);
-    for (int lie = SPREAD; lie <= REPEATED; lie++) {
-        left(KL_F32, 0, NULL, 100, 100, 100, (enum lie)lie, ROWS, NULL, NULL);
-        left(KL_F32, 0, NULL, 100, 100, 100, COLUMNS, (enum lie)lie, NULL, NULL);
+    /* Too small to be worth a call of cuBLASLt. */
+    by_kernels(KL_F32, 0, NULL, 63, 64, 64, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 1, 700, 700, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 700, 700, 1, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 700, 0, 700, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 0, NULL, 0, 700, 700, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    by_kernels(KL_F32, 1, (int[]){0}, 100, 100, 100, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
+    for (int layout = NO_UNIT_STRIDE; layout <= BROADCAST_ROW; layout++) {
+        by_kernels(KL_F32, 0, NULL, 100, 100, 100, (enum layout)layout, ROW_MAJOR, NULL, NULL);
+        by_kernels(KL_F32, 0, NULL, 100, 100, 100, COLUMN_MAJOR, (enum layout)layout, NULL, NULL);
     }
-    /* Batches that are not one step apart, in one operand or in both together. */
-    left(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROWS, ROWS, (int64_t[]){1, 2}, NULL);
-    left(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROWS, ROWS, NULL, (int64_t[]){1, 0});
-    left(KL_F32, 1, (int[]){2}, 50, 90, 60, ROWS, ROWS, (int64_t[]){-1}, NULL);
+    /* Batches whose matrices have no constant stride, in one operand or in both. */
+    by_kernels(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROW_MAJOR, ROW_MAJOR, (int64_t[]){1, 2}, NULL);
+    by_kernels(KL_F32, 2, (int[]){2, 3}, 50, 40, 60, ROW_MAJOR, ROW_MAJOR, NULL, (int64_t[]){1, 0});
+    by_kernels(KL_F32, 1, (int[]){2}, 50, 90, 60, ROW_MAJOR, ROW_MAJOR, (int64_t[]){-1}, NULL);
 }
 
-/* 16-bit floats are summed in float32, nothing is narrowed, sums are not joined in the output. */
+/* The types that cuBLASLt is asked for: 16-bit floats are summed in float32, no operand is
+ * narrowed, and partial sums are not added in the output. */
 static void types(void **state) {
     static const struct {
         enum kl_dtype dtype;
@@ -299,7 +312,7 @@ static void types(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct product p;
         struct kl_error *err = NULL;
-        product(&p, cases[i].dtype, 0, NULL, 90, 91, 92, ROWS, COLUMNS, NULL, NULL);
+        product(&p, cases[i].dtype, 0, NULL, 90, 91, 92, ROW_MAJOR, COLUMN_MAJOR, NULL, NULL);
         assert_int_equal(try(&p, true, &err), 1);
         struct asked a = asked();
         assert_int_equal(a.type, cases[i].type);
@@ -310,30 +323,33 @@ static void types(void **state) {
         for (int k = 0; k < 4; k++) assert_int_equal(a.alignments[k], 16);
         product_drop(&p);
     }
-    /* A vector is cuBLASLt's when its numbers are short. */
+    /* cuBLASLt takes a vector times a matrix when the elements have 16 bits. */
     struct product p;
-    product(&p, KL_BF16, 0, NULL, 1, 700, 700, ROWS, COLUMNS, NULL, NULL);
+    product(&p, KL_BF16, 0, NULL, 1, 700, 700, ROW_MAJOR, COLUMN_MAJOR, NULL, NULL);
     assert_int_equal(try(&p, true, NULL), 1);
     product_drop(&p);
-    left(KL_C64, 0, NULL, 1, 700, 700, ROWS, ROWS, NULL, NULL);
+    by_kernels(KL_C64, 0, NULL, 1, 700, 700, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
 }
 
-/* A problem is looked into once; another alignment is another problem. */
+/* The answer of cuBLASLt is remembered for each problem; operands with another alignment are
+ * another problem. */
 static void remembered(void **state) {
     struct product p;
     struct kl_error *err = NULL;
-    product(&p, KL_F32, 0, NULL, 101, 102, 103, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 101, 102, 103, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     int before = asked().n_heuristics, live = asked().n_live;
     for (int i = 0; i < 5; i++) assert_int_equal(try(&p, i < 2, &err), 1);
     assert_int_equal(asked().n_heuristics, before + 1);
-    assert_int_equal(asked().n_live, live + 4); /* its descriptors; the preference is gone */
+    /* The four descriptors live; the preference is freed. */
+    assert_int_equal(asked().n_live, live + 4);
     static const int shifts[] = {4, 8, 16, 32, 64};
     for (int i = 0; i < 5; i++) {
         p.args[0].data = (char *)p.x[0].block + shifts[i];
         assert_int_equal(try(&p, false, &err), 1);
         struct asked a = asked();
         assert_int_equal(a.n_heuristics, before + (i < 1 ? 2 : 3));
-        if (i < 2) assert_int_equal(a.alignments[1], shifts[i]); /* B of cuBLASLt */
+        /* Operand B as cuBLASLt names it. */
+        if (i < 2) assert_int_equal(a.alignments[1], shifts[i]);
         assert_int_equal(a.alignments[0], 16);
     }
     finish();
@@ -345,7 +361,7 @@ static void workspace(void **state) {
     struct product p;
     struct kl_error *err = NULL;
     fake.wants(5 << 20);
-    product(&p, KL_F32, 0, NULL, 104, 105, 106, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 104, 105, 106, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     assert_int_equal(try(&p, true, &err), 1);
     fake.budget(1 << 20);
     int rc = try(&p, false, &err);
@@ -361,7 +377,8 @@ static void workspace(void **state) {
     product_drop(&p);
 }
 
-/* What cannot be prepared is left to the kernels, for good, and leaves nothing behind. */
+/* A problem that cuBLASLt cannot prepare is left to the kernels from then on, and its descriptors
+ * are freed. */
 static void refusals(void **state) {
     static const char *const calls[] = {"DescCreate", "DescSet", "LayoutCreate", "LayoutSet",
                                         "PrefCreate", "PrefSet", "Heuristic"};
@@ -372,16 +389,16 @@ static void refusals(void **state) {
             struct product p;
             struct kl_error *err = NULL;
             if (codes[k] < 0 && strcmp(calls[i], "Heuristic") != 0) continue;
-            product(&p, KL_F32, 1, (int[]){2}, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+            product(&p, KL_F32, 1, (int[]){2}, m++, 50, 60, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
             fake.refuse(calls[i], codes[k]);
             assert_int_equal(try(&p, true, &err), 0);
             fake.refuse(NULL, 0);
             assert_int_equal(try(&p, true, &err), 0);
             assert_int_equal(try(&p, false, &err), 0);
             assert_null(err);
-            /* Out of memory passes. */
+            /* Out of memory is reported, and the next attempt works. */
             struct product other;
-            product(&other, KL_F32, 1, (int[]){2}, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+            product(&other, KL_F32, 1, (int[]){2}, m++, 50, 60, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
             int live = asked().n_live;
             fake.refuse(calls[i], 3);
             assert_int_equal(try(&other, true, &err), KL_ENOMEM);
@@ -395,12 +412,12 @@ static void refusals(void **state) {
             product_drop(&p);
             product_drop(&other);
         }
-    /* A refusal that comes late, with nothing in the queue. */
+    /* cuBLASLt refuses only at the product itself, when nothing is in the queue yet. */
     static const int late[] = {7, 8, 15};
     for (int k = 0; k < 3; k++) {
         struct product p;
         struct kl_error *err = NULL;
-        product(&p, KL_F32, 0, NULL, m++, 50, 60, ROWS, ROWS, NULL, NULL);
+        product(&p, KL_F32, 0, NULL, m++, 50, 60, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
         assert_int_equal(try(&p, true, &err), 1);
         fake.refuse("Matmul", late[k]);
         assert_int_equal(try(&p, false, &err), 0);
@@ -411,12 +428,12 @@ static void refusals(void **state) {
     }
 }
 
-/* A product that fails is an error of what was handed over. */
+/* An error of the product is an error of the submission. */
 static void failures(void **state) {
     struct product p;
     struct kl_error *err = NULL;
     void *e = NULL;
-    product(&p, KL_F32, 0, NULL, 107, 108, 109, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 107, 108, 109, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     assert_int_equal(drv->ops->prepare(drv, &p.c, &err), 0);
     assert_int_equal(drv->ops->event_new(drv, &e, &err), 0);
     fake.refuse("Matmul", 13);
@@ -435,8 +452,8 @@ static void failures(void **state) {
     assert_true(right(&p, 0));
     drv->ops->event_free(drv, e);
     product_drop(&p);
-    /* No memory to remember it. */
-    product(&p, KL_F32, 0, NULL, 97, 98, 99, ROWS, ROWS, NULL, NULL);
+    /* There is no memory for the record of the problem. */
+    product(&p, KL_F32, 0, NULL, 97, 98, 99, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     kl_test_fail_alloc_at(0);
     assert_int_equal(try(&p, true, &err), KL_ENOMEM);
     kl_test_fail_alloc_at(-1);
@@ -445,14 +462,16 @@ static void failures(void **state) {
     product_drop(&p);
 }
 
-/* What is remembered is bounded; beyond, it works as well. */
+/* The number of remembered problems is bounded; problems beyond the bound are computed all the
+ * same. */
 static void many(void **state) {
     struct product p;
     struct kl_error *err = NULL;
-    product(&p, KL_F32, 0, NULL, 300, 50, 60, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 300, 50, 60, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     int live = asked().n_live;
     for (int i = 0; i < 5000; i++) {
-        p.x[0].strides[0] = 60 + i; /* another problem; its numbers do not matter */
+        /* Each stride is a problem of its own; the results are not compared. */
+        p.x[0].strides[0] = 60 + i;
         p.x[0].dims[0] = p.x[2].dims[0] = 100;
         assert_int_equal(try(&p, true, &err), 1);
     }
@@ -475,7 +494,8 @@ static void *multiplies(void *arg) {
     struct kl_error *err = NULL;
     for (int i = 0; i < 20; i++) {
         struct product p;
-        product(&p, KL_F32, 0, NULL, 80 + i, 61, 62, i % 2 ? ROWS : COLUMNS, ROWS, NULL, NULL);
+        product(&p, KL_F32, 0, NULL, 80 + i, 61, 62, i % 2 ? ROW_MAJOR : COLUMN_MAJOR, ROW_MAJOR,
+                NULL, NULL);
         c->bad |= kl_cuda_enter(cu, &err) != 0;
         c->bad |= cu->port.ops->override(&cu->port, c->queue, &p.c, false, &err) != 1;
         c->bad |= cu->api->StreamSynchronize(((struct kl_cuda_queue *)c->queue)->stream) != 0;
@@ -497,15 +517,15 @@ static void threads(void **state) {
     }
 }
 
-/* In a process of its own, which has loaded nothing yet: without the library, and with one that
- * does not start. */
+/* Runs in a process of its own, which has not loaded cuBLASLt yet: without the library, and with a
+ * library that cannot be initialized. */
 static int alone(const char *library, int create, const char *says) {
     const char *key = NULL;
     struct kl_error *err = NULL;
     struct product p;
     if (library) setenv("KEEL_CUBLASLT", library, 1);
     open_device();
-    product(&p, KL_F32, 0, NULL, 100, 100, 100, ROWS, ROWS, NULL, NULL);
+    product(&p, KL_F32, 0, NULL, 100, 100, 100, ROW_MAJOR, ROW_MAJOR, NULL, NULL);
     fake.refuse("Create", create);
     int bad = try(&p, true, &err) != 0;
     fake.refuse(NULL, 0);

@@ -1,5 +1,5 @@
-/* test_cuda_fake.c - the CUDA driver over fake_cuda.c, without a device: order, notification, every
- * failure. */
+/* test_cuda_fake.c - the CUDA driver over fake_cuda.c, without a device: order of commands,
+ * notification, every failure. */
 #include <dlfcn.h>
 #include <libgen.h>
 
@@ -21,7 +21,8 @@ static struct {
 enum { KERNELS_RUN, HOST_CALLS, STREAMS, GRAPHS };
 enum { INVALID = 1, OOM = 2, LAUNCH_FAILED = 719 };
 
-/* fake/ beside this program; before the driver is loaded. */
+/* Names the fake libraries, which are in the folder fake/ beside this program. Called before the
+ * driver is loaded. */
 static void name_fakes(void) {
     char self[4096], path[4200];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -49,7 +50,8 @@ static void test_found(void **state) {
     struct kl_backend *b;
     assert_int_equal(kl_cuda_count(&why), 2);
     assert_null(why);
-    assert_int_equal(kl_nvrtc_api(NULL)->minor, 99); /* the fake one, not the machine's */
+    /* The version of the fake NVRTC, not of an installed one. */
+    assert_int_equal(kl_nvrtc_api(NULL)->minor, 99);
     kl_cuda_facts(1, &f);
     assert_string_equal(f.name, "Fake 1");
     assert_string_equal(f.architecture, "sm_90");
@@ -60,8 +62,8 @@ static void test_found(void **state) {
     ILL(kl_cuda_open(-1, &b, &err), KL_EDEVICE, "-1");
 }
 
-/* Three dimensions and shared memory reach CUDA as they are; more than every kernel may use is
- * asked for first. */
+/* The three dimensions and the size of shared memory reach CUDA unchanged. A size above the one
+ * that every kernel may use is first set as the kernel's limit. */
 static void test_launch_3d(void **state) {
     const unsigned *(*last_launch)(void);
     void *lib = dlopen(getenv("KEEL_CUDA_DRIVER"), RTLD_NOW), *p = dlsym(lib, "fake_last_launch");
@@ -78,7 +80,7 @@ static void test_launch_3d(void **state) {
     WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 100000, &arg, 1, &err));
     assert_int_equal(last[6], 100000);
     assert_int_equal(last[7], 100000);
-    /* What the kernel declares itself counts too. */
+    /* Shared memory that the kernel itself declares counts as well. */
     fake.limits(1024, 40 << 10);
     WELL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 8 << 10, &arg, 1, &err));
     assert_int_equal(last[7], 100000);
@@ -88,7 +90,7 @@ static void test_launch_3d(void **state) {
     fake.break_call("cuFuncSetAttribute", 0, INVALID);
     ILL(cu->port.ops->launch_3d(&cu->port, q, kernel, groups, local, 50000, &arg, 1, &err),
         KL_ESUBMIT, "cuFuncSetAttribute");
-    void *e = new_event(); /* later tests count the kernels that run */
+    void *e = new_event(); /* the kernels must have run, since later tests count kernels */
     WELL(submit(q, NULL, 0, NULL, NULL, e, &err));
     wait_for(e);
     drv->ops->event_free(drv, e);
@@ -98,7 +100,7 @@ static void test_launch_3d(void **state) {
     assert_true(cu->port.is_cuda);
 }
 
-/* What CUDA would refuse at launch, and with it all of a command buffer, is refused when the
+/* CUDA would refuse such a launch, and with it a whole command buffer. So it is refused when the
  * operation is encoded. */
 static int prepare_grid(const char *source, uint32_t threads, size_t shared_bytes,
                         struct kl_error **err) {
@@ -123,7 +125,7 @@ static void test_limits(void **state) {
     ILL(prepare_grid("a", 256, 60001, &err), KL_EARG,
         "kernel 'mine': 40000 bytes of shared memory in its source and 60001 in the call; this "
         "device has 100000");
-    fake.limits(256, 49153); /* which only more by the call could be */
+    fake.limits(256, 49153); /* only a larger size in the call would raise the limit */
     ILL(prepare_grid("b", 256, 0, &err), KL_EARG, "this device has 49152 per group");
     fake.limits(64, 0);
     struct test_launch l = {"nothing", "c", {{0}}, 0, 1};
@@ -165,7 +167,7 @@ static void test_notification(void **state) {
     check_count(p, 0, n);
     assert_true(fake.number(HOST_CALLS) <= calls + 1);
     drv->ops->event_free(drv, s.event);
-    /* Nobody slept, nobody was told. */
+    /* Nobody slept, so nobody is notified. */
     void *e = new_event();
     WELL(submit(q, &l, 1, NULL, NULL, e, &err));
     check_count(p, 0, n);
@@ -175,8 +177,8 @@ static void test_notification(void **state) {
     device_free(p, 64);
 }
 
-/* An event may be given back before CUDA tells of it: then it must not serve anybody else until it
- * has. */
+/* An event may be given back before CUDA notifies. No other submission may get this event until the
+ * notification has come. */
 static void test_late_notification(void **state) {
     void *q = new_queue(), *e = new_event(), *others[8];
     uint64_t calls = fake.number(HOST_CALLS);
@@ -185,7 +187,7 @@ static void test_late_notification(void **state) {
     struct sleeper s = {.event = e};
     pthread_create(&s.thread, NULL, sleeps, &s);
     while (!atomic_load(&((struct kl_cuda_event *)e)->armed)) sched_yield();
-    /* A consumer has proved it complete: as the GPU layer then does. */
+    /* The GPU layer sets this when a consumer has proved the event's work complete. */
     atomic_store(&((struct kl_cuda_event *)e)->done, true);
     drv->ops->wake(drv);
     pthread_join(s.thread, NULL);
@@ -194,13 +196,13 @@ static void test_late_notification(void **state) {
     fake.pause(0);
     while (fake.number(HOST_CALLS) == calls) sched_yield();
     for (int i = 0; i < 8; i++) {
-        assert_int_equal(drv->ops->event_query(drv, others[i]),
-                         0); /* none is complete by mistake */
+        /* No other event is complete by mistake. */
+        assert_int_equal(drv->ops->event_query(drv, others[i]), 0);
         drv->ops->event_free(drv, others[i]);
     }
 }
 
-/* When CUDA cannot be asked to tell, the sleeper looks. */
+/* When CUDA refuses to notify, the sleeping thread polls. */
 static void test_no_notification(void **state) {
     void *q = new_queue();
     static const char *const calls[] = {"cuStreamWaitEvent", "cuLaunchHostFunc"};
@@ -211,7 +213,7 @@ static void test_no_notification(void **state) {
         fake.break_call(calls[k], 0, INVALID);
         pthread_create(&s.thread, NULL, sleeps, &s);
         while (!atomic_load(&((struct kl_cuda_event *)s.event)->armed))
-            sched_yield(); /* in the end it can */
+            sched_yield(); /* set even when CUDA refuses */
         fake.pause(0);
         pthread_join(s.thread, NULL);
         drv->ops->event_free(drv, s.event);
@@ -220,12 +222,12 @@ static void test_no_notification(void **state) {
 
 /* ---- failures ---- */
 
-/* Each call that handing over makes fails in turn: nothing of it is running afterwards, its words
- * are clear, and the next works. */
+/* Each call that a submission makes fails in turn. Then no command of the submission is running,
+ * its fault words are clear, and the next submission works. */
 static void test_submit_failures(void **state) {
     static const struct {
         const char *call;
-        int n, ran; /* the n-th call fails; so many kernels have run by then */
+        int n, ran; /* the n-th call fails; ran: the number of kernels that run all the same */
     } cases[] = {{"cuStreamWaitEvent", 0, 0},
                  {"cuLaunchKernel", 0, 0},
                  {"cuLaunchKernel", 1, 1},
@@ -237,13 +239,13 @@ static void test_submit_failures(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct test_launch l[] = {raise_fault(w.device, &index, &position), count(p, &first, &n)};
         void *before = new_event(), *e = new_event(), *after = new_event();
-        WELL(submit(other, NULL, 0, NULL, NULL, before,
-                    &err)); /* complete or not, nobody has asked */
+        /* Nobody has asked whether this event is complete. */
+        WELL(submit(other, NULL, 0, NULL, NULL, before, &err));
         uint64_t ran = fake.number(KERNELS_RUN);
         fake.break_call(cases[k].call, cases[k].n, INVALID);
         ILL(submit(q, l, 2, k ? NULL : before, &w, e, &err), KL_ESUBMIT, cases[k].call);
         assert_int_equal(fake.number(KERNELS_RUN) - ran, cases[k].ran);
-        assert_int_equal(drv->ops->event_query(drv, e), 0); /* never */
+        assert_int_equal(drv->ops->event_query(drv, e), 0); /* this event is never complete */
         WELL(submit(q, l + 1, 1, NULL, &w, after, &err));
         wait_for(after);
         for (int i = 0; i < KL_WORDS; i++) assert_int_equal(w.host[i], KL_WORD_CLEAR);
@@ -255,8 +257,8 @@ static void test_submit_failures(void **state) {
         drv->ops->event_free(drv, e);
         drv->ops->event_free(drv, after);
     }
-    /* What was launched before the failure has run when it is reported, however slow the device
-     * is. */
+    /* The kernels that were launched before the failure have run when it is reported, also on a
+     * slow device. */
     struct test_launch two[] = {count(p, &first, &n), count(p, &first, &n)};
     void *slow = new_event();
     uint64_t ran_before = fake.number(KERNELS_RUN);
@@ -265,7 +267,7 @@ static void test_submit_failures(void **state) {
     ILL(submit(q, two, 2, NULL, NULL, slow, &err), KL_ESUBMIT, "cuLaunchKernel");
     assert_int_equal(fake.number(KERNELS_RUN), ran_before + 1);
     drv->ops->event_free(drv, slow);
-    /* Out of memory is told apart. */
+    /* Out of memory has a code of its own. */
     void *e = new_event();
     struct test_launch l = count(p, &first, &n);
     fake.break_call("cuLaunchKernel", 0, OOM);
@@ -274,8 +276,8 @@ static void test_submit_failures(void **state) {
     device_free(p, 64);
 }
 
-/* What a graph does not take is launched by itself, each kernel once; what is wrong with one of
- * them is told. */
+/* Kernels that a graph does not take are launched one by one, each once. An error of one of these
+ * launches is reported. */
 static void test_graph_failures(void **state) {
     static const char *const making[] = {"cuGraphCreate", "cuGraphAddKernelNode",
                                          "cuGraphInstantiateWithFlags", "cuGraphLaunch"};
@@ -288,16 +290,16 @@ static void test_graph_failures(void **state) {
             run_chain(q = new_queue(), LENGTH, 3);
             assert_int_equal(fake.number(KERNELS_RUN) - ran, LENGTH);
             assert_int_equal(fake.number(GRAPHS) - graphs, 1);
-            run_chain(q, LENGTH, 4); /* and tried again */
+            run_chain(q, LENGTH, 4); /* the graph is tried again */
             assert_int_equal(fake.number(GRAPHS) - graphs, 3);
         }
-    /* One that is made already does not take a kernel. */
+    /* An existing graph does not take new parameters of a kernel. */
     fake.break_call("cuGraphExecKernelNodeSetParams", 3, INVALID);
     uint64_t ran = fake.number(KERNELS_RUN), graphs = fake.number(GRAPHS);
     run_chain(q, LENGTH, 5);
     assert_int_equal(fake.number(KERNELS_RUN) - ran, LENGTH);
     assert_int_equal(fake.number(GRAPHS) - graphs, 1);
-    /* And neither does CUDA itself: then so many have run as were launched before it. */
+    /* The launch of a single kernel fails as well. Then the kernels before it have run. */
     uint32_t first = 1, n = 4;
     void *p = device_block(64), *e = new_event();
     struct test_launch l[LENGTH];
@@ -307,8 +309,8 @@ static void test_graph_failures(void **state) {
     ran = fake.number(KERNELS_RUN);
     ILL(submit(q, l, LENGTH, NULL, NULL, e, &err), KL_ESUBMIT, "cuLaunchKernel");
     assert_int_equal(fake.number(KERNELS_RUN) - ran, 5);
-    run_chain(q, LENGTH, 6); /* what was left waiting is gone */
-    /* One that always refuses is not asked for ever. */
+    run_chain(q, LENGTH, 6); /* the parameters that waited in the graph are gone */
+    /* When launching a graph fails again and again, graphs are given up. */
     for (int i = 0; i < 40; i++) {
         fake.break_call("cuGraphLaunch", 0, INVALID);
         run_chain(q, 4, (uint32_t)i);
@@ -326,7 +328,7 @@ static void mend(void) {
     atomic_store(&cu->lost, 0);
 }
 
-/* A device can be lost in every call, and while it works. */
+/* A device can be lost in every call, and while a kernel runs. */
 static void test_loss(void **state) {
     static const char *const calls[] = {"cuLaunchKernel", "cuEventRecord"};
     uint32_t first = 1, n = 4;
@@ -343,14 +345,15 @@ static void test_loss(void **state) {
         ILL(drv->ops->write(drv, p, 0, b, 16, &err), KL_EDEVICELOST, "lost");
         ILL(submit(q, &good, 1, NULL, NULL, e, &err), KL_EDEVICELOST, "lost");
         assert_int_equal(drv->ops->event_query(drv, e), KL_EDEVICELOST);
-        drv->ops->wait_any(drv, &e, 1); /* does not sleep */
+        drv->ops->wait_any(drv, &e, 1); /* returns at once */
         mend();
         drv->ops->event_free(drv, e);
     }
     fake.break_call("cuMemcpyDtoHAsync", 0, LAUNCH_FAILED);
     ILL(drv->ops->words_fetch(drv, &w, &err), KL_EDEVICELOST, "cuMemcpyDtoHAsync");
     mend();
-    /* By a kernel, while the settlement thread sleeps: CUDA does not call then. */
+    /* A kernel loses the device while the settlement thread sleeps. CUDA does not call back
+     * then. */
     struct sleeper s = {.event = new_event()};
     uint64_t calls_before = fake.number(HOST_CALLS);
     fake.pause(1);
@@ -363,13 +366,13 @@ static void test_loss(void **state) {
     assert_int_equal(fake.number(HOST_CALLS), calls_before);
     keep(s.event);
     mend();
-    /* An event that cannot be asked about will never be known to be complete. */
+    /* When an event cannot be queried, the device counts as lost. */
     void *e = new_event();
     WELL(submit(q, &good, 1, NULL, NULL, e, &err));
     fake.break_call("cuEventQuery", 0, 400);
     assert_int_equal(drv->ops->event_query(drv, e), KL_EDEVICELOST);
     mend();
-    /* In the middle of a staged copy. */
+    /* The device is lost in the middle of a staged copy. */
     size_t big = 20 << 20;
     char *host = calloc(1, big);
     void *block = device_block(big);
@@ -387,15 +390,15 @@ static void test_loss(void **state) {
     device_free(p, 64);
 }
 
-/* Until the device has it. */
+/* Evaluates a, and waits until the device has been given its command buffer. */
 static void hand_over(struct kl_array *a) {
     struct kl_fate *f = a->t.fate;
     WELL(kl_async_eval(&a, 1, &err));
     while (kl_timeline_done(f->timeline->handed) < f->ticket) sched_yield();
 }
 
-/* A loss that the query of an event notices: values say by what CUDA ended the device, those that
- * it had and a later one. */
+/* A query of an event notices the loss. The error of every value says which error of CUDA ended the
+ * device: of the values that the device was computing, and of a later value. */
 static void test_loss_of_values(void **state) {
     struct kl_stream *s = NULL;
     struct kl_array *a = NULL, *b = NULL;
@@ -431,9 +434,9 @@ static void test_loss_of_values(void **state) {
     kl_stream_release(s);
 }
 
-/* Without page-locked memory large copies are only slower. */
+/* Without page-locked memory, large copies work and are only slower. */
 static void test_no_staging(void **state) {
-    assert_null(cu->staging[0].host); /* this test comes before other large copies */
+    assert_null(cu->staging[0].host); /* no test before this one makes large copies */
     size_t n = 1 << 20;
     unsigned char *a = malloc(n), *b = calloc(1, n);
     for (size_t i = 0; i < n; i++) a[i] = (unsigned char)(i * 31);
@@ -451,7 +454,8 @@ static void test_no_staging(void **state) {
     free(b);
 }
 
-/* Everything that makes something fails at every allocation, and at every call of CUDA that may. */
+/* Makes an object of each kind. The test lets every allocation fail in turn, and every call of CUDA
+ * that may fail. */
 static int make_all(struct kl_error **err) {
     void *p = NULL, *q = NULL, *e = NULL, *x;
     struct kl_fault_words w = {0};
@@ -474,7 +478,8 @@ static void test_failures_of_making(void **state) {
         int rc = make_all(&e);
         bool fired = kl_test_alloc_failed();
         kl_test_fail_alloc_at(-1);
-        /* What scratch wanted in vain it may have had in a smaller piece. */
+        /* When a large piece fails, scratch memory tries a smaller one, so a failure need not be
+         * reported. */
         if (rc) assert_int_equal(rc, KL_ENOMEM);
         if (rc) assert_non_null(e);
         worked = !fired;
@@ -494,16 +499,16 @@ static void test_failures_of_making(void **state) {
             fake.break_call(NULL, 0, 0);
             assert_true(rc == KL_OK || rc == KL_ENOMEM);
             if (n == 0) assert_int_equal(rc, KL_ENOMEM);
-            if (k == 1) { /* half a queue is taken down again */
+            if (k == 1) { /* the queue that was half made is destroyed */
                 assert_int_equal(rc, KL_ENOMEM);
                 assert_int_equal(fake.number(STREAMS), streams);
             }
-            if (k == 2 && n == 0) assert_int_equal(fake.used(), used); /* and half a slab */
+            if (k == 2 && n == 0) assert_int_equal(fake.used(), used); /* and so is the slab */
             kl_error_release(e);
         }
 }
 
-/* What a device has no room for is KL_ENOMEM, with the amount. */
+/* An allocation beyond the device's memory is KL_ENOMEM, and the message has the size. */
 static void test_budget(void **state) {
     void *p = NULL;
     fake.budget(1000);
@@ -513,7 +518,7 @@ static void test_budget(void **state) {
     device_free(p, 1000);
 }
 
-/* The context is made by the first use; when that fails the next one tries again. */
+/* The first use of the device makes the context. When that fails, the next use tries again. */
 static void test_context(void **state) {
     static const char *const calls[] = {"cuDevicePrimaryCtxRetain", "cuStreamCreate",
                                         "cuStreamCreate"};
@@ -530,7 +535,8 @@ static void test_context(void **state) {
     device_free(p, 64);
 }
 
-/* An integrated device: blocks are the host's memory, and kernels may use the host's. */
+/* An integrated device: its blocks are memory of the host, and its kernels may use blocks of the
+ * host. */
 static void test_shared(void **state) {
     struct kl_backend *b = NULL;
     struct kl_cuda *card = cu;
@@ -545,7 +551,8 @@ static void test_shared(void **state) {
     _Alignas(64) static uint32_t given[3000];
     void *q = new_queue(), *e = new_event();
     for (uint32_t i = 0; i < n; i++) given[i] = i;
-    /* A block of ours is looked at where it is, a block of the host's is used where it is. */
+    /* The host reads a block of the device in place, and the device uses a block of the host in
+     * place. */
     WELL(kl_pool_attach(m, &err));
     struct kl_buffer *out = kl_buffer_new(n * 4), *in = kl_buffer_new(n * 4);
     struct kl_block *seen = NULL;
@@ -564,13 +571,13 @@ static void test_shared(void **state) {
     assert_null(atomic_load(&in->mirrors));
     assert_null(atomic_load(&out->mirrors));
     drv->ops->event_free(drv, e);
-    /* Out of line it would end the context: copied. */
-    struct kl_buffer *odd = kl_buffer_new(100);
-    odd->block = kl_block_new_user(&given[1], 100, NULL, NULL);
-    WELL(kl_buffer_reach(odd, m, &seen, &err));
-    assert_ptr_not_equal(seen, odd->block);
-    assert_ptr_equal(atomic_load(&odd->block->shared_by), &kl_memory_copied);
-    kl_buffer_release(odd);
+    /* A misaligned address would end the context, so such a block is copied. */
+    struct kl_buffer *misaligned = kl_buffer_new(100);
+    misaligned->block = kl_block_new_user(&given[1], 100, NULL, NULL);
+    WELL(kl_buffer_reach(misaligned, m, &seen, &err));
+    assert_ptr_not_equal(seen, misaligned->block);
+    assert_ptr_equal(atomic_load(&misaligned->block->shared_by), &kl_memory_copied);
+    kl_buffer_release(misaligned);
     kl_buffer_release(in);
     kl_buffer_release(out);
     kl_memory_clear_cache();

@@ -93,7 +93,8 @@ static void test_atomics(void **state) {
         "}\n");
 }
 
-/* A mistake is reported with the line that its author sees, whatever comes before it. */
+/* A mistake in a user's source is reported with its line in that source, whatever stands before the
+ * source. */
 static void test_mistakes(void **state) {
     struct kl_error *e = NULL;
     if (no_nvrtc(1)) return;
@@ -103,7 +104,7 @@ static void test_mistakes(void **state) {
     assert_non_null(strstr(e->message, "(2)"));
     kl_error_release(e);
     e = NULL;
-    /* A log is quoted up to a bound. */
+    /* A long log of the compiler is cut. */
     char *many = malloc(64 << 10);
     size_t n = (size_t)sprintf(many, "KERNEL(k)(int n) {\n");
     for (int i = 0; i < 90; i++) n += (size_t)sprintf(many + n, "    undeclared_%d(n);\n", i);
@@ -115,7 +116,7 @@ static void test_mistakes(void **state) {
     free(many);
 }
 
-/* A device that this NVRTC does not know yet gets PTX. */
+/* For a device that this NVRTC does not know, the kernel is compiled to PTX. */
 static void test_future_device(void **state) {
     struct kl_error *e = NULL;
     void *ptx = NULL;
@@ -129,8 +130,8 @@ static void test_future_device(void **state) {
     kl_free(ptx);
 }
 
-/* The message says what is missing and how to name it. Loading happens once per process, so the
- * lack is shown by a message only where it is real. */
+/* The message says which library is missing and which variable names it. A process loads the
+ * library once, so the message is tested only where the library is missing. */
 static void test_missing(void **state) {
     const char *why = NULL;
     if (have_nvrtc) {
@@ -148,8 +149,8 @@ static void test_missing(void **state) {
 
 /* ---- families ---- */
 
-/* Values of the defines that are integers, by family; all combinations with every type are
- * compiled. Others: 0 and 1 each. */
+/* The values of each family's defines that are integers; all combinations of them are compiled with
+ * every type. Every other define has the values 0 and 1. */
 static const struct {
     const char *family, *define;
     int values[12], n;
@@ -161,10 +162,10 @@ static const struct {
     {"scan", "OP", {0, 1, 2, 3}, 4},                /* 4 takes floats only: see nvrtc_made */
     {NULL, NULL, {0}, 0},
 };
-/* Types that a family's type is compiled for, where not all. */
+/* The families that do not take every type, and the types that they are compiled for. */
 static const struct {
     const char *family, *define;
-    unsigned dtypes; /* bits */
+    unsigned dtypes; /* a set of bits, one per dtype */
 } some_types[] = {
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"rope", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
@@ -195,8 +196,8 @@ static int values_of(const struct kl_family *f, const char *define, int *out) {
     return 2;
 }
 
-/* Every value of every define at least once: the i-th compilation takes the i-th value of each,
- * around. All combinations would take hours. */
+/* Compiles with every value of every define at least once: compilation i takes value i of each
+ * define, modulo the number of values. All combinations would take hours. */
 static void compile_family(const struct kl_family *f) {
     int values[KL_MAX_DEFINES][KL_N_DTYPES + 12], n[KL_MAX_DEFINES] = {0}, most = 1;
     for (int d = 0; d < KL_MAX_DEFINES && f->defines[d]; d++) {
@@ -245,7 +246,7 @@ static int compile_kernel(const struct kl_kernel_def *def, const struct kl_kerne
     return rc;
 }
 
-/* A kernel from x of a dtype and shape to y; templates T, N and B. */
+/* Compiles a kernel from x of this dtype and shape to y, with the templates T, N and B. */
 static int compile_use(bool is_cuda, const char *source, const char *header, enum kl_dtype dtype,
                        int ndim, struct kl_error **err) {
     const int dims[] = {2, 3, 4};
@@ -328,7 +329,7 @@ static void test_dialect_sources(void **state) {
                  NULL, KL_I32, 1);
 }
 
-/* The user's lines, in a file of the kernel's name. */
+/* Errors are reported with lines of the user's source, in a file of the kernel's name. */
 static void test_kernel_mistakes(void **state) {
     if (no_nvrtc(4)) return;
     for (int is_cuda = 0; is_cuda < 2; is_cuda++)

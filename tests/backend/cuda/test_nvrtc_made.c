@@ -1,11 +1,9 @@
 /* test_nvrtc_made.c - the sources that the lowering generates at run time, compiled by NVRTC for
  * sm_90: gathers, scatters, scans and groups of element-wise operations. (test_nvrtc.c has kernels
- * of users.)
- * Compiled are: every operation with every dtype; every mode of a scatter with every dtype, checked
- * and unchecked by turns (both for one dtype of each storage class that assigns or adds); every
- * dtype of an index array, checked and not; every number of index arrays, width of a move, layout
- * and pack. These are independent parts of a source; all combinations would take hours.
- * KEEL_DETERMINISTIC=1, a test of its own, changes only the sources of scatters. */
+ * of users.) Compiled are the independent parts of a source, since all combinations would take hours:
+ * every operation with every dtype; every mode of a scatter with every dtype, checked and unchecked
+ * by turns; every dtype of an index array, checked and not; every number of index arrays, width of
+ * a move, layout and pack. A run with KEEL_DETERMINISTIC=1 compiles other scatters. */
 #include "backend/cuda/nvrtc_support.h"
 
 #include "base/deterministic.h"
@@ -20,7 +18,7 @@ struct operand {
     int dims[DIMS];
     int64_t strides[DIMS];
 };
-struct made { /* a command with all that it points to; data are addresses that nobody follows */
+struct made { /* a command with its operands; their addresses are never read */
     struct kl_command c;
     struct kl_arg args[MAX_ARGS];
     struct operand operand[MAX_ARGS];
@@ -32,7 +30,7 @@ static void *address(int n) {
     return (void *)(uintptr_t)((uint64_t)(n + 1) << 44);
 }
 
-/* Row order, or (gap > 1) elements that lie so far apart. */
+/* Sets argument `at`: contiguous, or with gap > 1 elements that are so far apart. */
 static void put(struct made *m, int at, enum kl_dtype dtype, int ndim, const int *dims, int gap) {
     struct operand *o = &m->operand[at];
     int64_t stride = gap, size = 1;
@@ -64,7 +62,8 @@ static void command(struct made *m, enum kl_op_id op, const void *params, int n_
     if (checked) m->c.word = (struct kl_word_ref){&words, 1};
 }
 
-/* As the driver does: dry when it is encoded, then for good. */
+/* Lowers as the driver does: once when the operation is encoded, which compiles, and once for the
+ * launch. */
 static void lower(const struct kl_command *commands, int n, const char *what) {
     struct kl_error *e = NULL;
     int rc = KL_OK, launched = n_launched;
@@ -75,7 +74,7 @@ static void lower(const struct kl_command *commands, int n, const char *what) {
     if (rc) fail_msg("%s: %s", what, e ? e->message : "no message");
     assert_true(n_launched > launched);
     if (!(kl_op_flags(commands[0].op) & KL_OPF_ELEMENTWISE))
-        assert_int_equal(n_made, compiled); /* nothing is left for the hand-over */
+        assert_int_equal(n_made, compiled); /* nothing is compiled at the launch */
 }
 
 static void lower_one(const struct made *m, const char *what) {
@@ -89,7 +88,8 @@ static void lower_one(const struct made *m, const char *what) {
     lower(&m->c, 1, text);
 }
 
-/* One of each storage class: what a source does differently depends on them. */
+/* Whether t is the dtype that stands for its storage class. A source depends on the dtype by its
+ * class only. */
 static bool of_each_class(enum kl_dtype t) {
     return t == KL_BOOL || t == KL_I8 || t == KL_F16 || t == KL_U32 || t == KL_F32 || t == KL_I64 ||
            t == KL_C64;
@@ -103,7 +103,8 @@ static bool is_index(enum kl_dtype t) {
 
 enum { ROWS = 50, FEW = 70, MANY = 1 << 21, HUGE_ROWS = 1 << 30 };
 
-/* n_index arrays of n positions, which gather (1, ..., 1, inner) elements; gap: of the source. */
+/* Compiles a gather of (1, ..., 1, inner) elements by n_index arrays of n positions. gap: of the
+ * source. */
 static void gather(enum kl_dtype t, enum kl_dtype index, int n_index, int n, int inner, int gap,
                    bool checked, const char *what) {
     struct {
@@ -189,7 +190,7 @@ static void scatter(int mode, enum kl_dtype t, enum kl_dtype index, int n_index,
     put(&m, 0, t, n_index + 1, base, gap);
     put(&m, 1, t, n_index + 1 + (n_index > 0), n_index ? updates : updates + 1, 1);
     put(&m, 2 + n_index, t, n_index + 1, base, gap);
-    m.args[2 + n_index].data = m.args[0].data; /* in place */
+    m.args[2 + n_index].data = m.args[0].data; /* the output has the memory of the base */
     command(&m, KL_OP_SCATTER, &p, 2 + n_index, checked);
     lower_one(&m, modes[mode]);
 }
@@ -207,8 +208,8 @@ static void scatter_axis(int mode, enum kl_dtype t, enum kl_dtype index, bool ch
     lower_one(&m, modes[mode]);
 }
 
-/* One source has both kernels, so what is compiled as a scatter serves put_along_axis too but for
- * its own entry: in turn. Joined in order they are two launches, and fewer dtypes. */
+/* SCATTER and SCATTER_AXIS have one source with two entries, so the test compiles them by turns.
+ * Deterministic scatters have two launches, so they are compiled for fewer dtypes. */
 static void test_scatter_modes(void **state) {
     for (int mode = 0; mode < 5; mode++)
         for (int t = 0; t < KL_N_DTYPES; t++) {
@@ -244,7 +245,7 @@ static void test_scatter_moves(void **state) {
             scatter(add, widths[w], KL_I64, 1, MANY, inner, 1, w % 2);
             scatter(add, widths[w], KL_I64, 1, FEW, 3, 2, !(w % 2));
             scatter(add, widths[w], KL_I64, 1, HUGE_ROWS, 2 * inner + 3, 1, w % 2);
-            if (kl_deterministic()) /* places over 2^31: wide keys */
+            if (kl_deterministic()) /* more than 2^31 places, which need wide sort keys */
                 scatter(add, widths[w], KL_I64, 1, FEW, inner, 1 << 26, w % 2);
         }
 }
@@ -264,7 +265,8 @@ static const struct {
     {KL_OP_COPY, UNARY}, {KL_OP_ROUND, UNARY}};
 enum { N_OPS = sizeof ops / sizeof *ops };
 
-/* As the builders have it; operations whose result has another dtype are below. */
+/* Whether the builders make this operation for dtype t. test_other_types has the operations whose
+ * result has another dtype. */
 static bool takes(enum kl_op_id op, enum kl_dtype t) {
     if (op == KL_OP_COPY) return true;
     if (op == KL_OP_ROUND) return kl_dtype_is_inexact(t);
@@ -272,8 +274,8 @@ static bool takes(enum kl_op_id op, enum kl_dtype t) {
     return kl_op_has_kernel_for(op, t);
 }
 
-/* A chain of operations over FEW elements, in memory of its own each; nobody else needs what is
- * between. */
+/* A chain of operations over FEW elements. Each result has an address of its own, and only the next
+ * operation reads it. */
 static struct made chain[MAX_COMMANDS];
 static struct kl_command commands[MAX_COMMANDS];
 static int n_chain;
@@ -288,8 +290,8 @@ static void operand_of_chain(struct made *m, int at, enum kl_dtype t, int where)
     m->args[at].data = address(where);
 }
 
-/* The value of `from` (a step, or -1 - k: the k-th array from outside) and others become a value of
- * dtype `to`: its number. */
+/* Adds an operation with a result of dtype `to`, and returns its number. from[i] is the number of
+ * an earlier operation, or -1 - k for array k from outside of the chain. */
 static int step(enum kl_op_id op, enum kl_dtype to, int n_in, const int *from,
                 const enum kl_dtype *dtypes, uint32_t dead) {
     struct made *m = &chain[n_chain];
@@ -305,7 +307,7 @@ static int step(enum kl_op_id op, enum kl_dtype to, int n_in, const int *from,
 static void test_operations(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++) {
         enum kl_dtype t = (enum kl_dtype)d;
-        int at = -1; /* the array x; -2: y */
+        int at = -1; /* -1: the array x; -2: the array y */
         begin_chain();
         for (int k = 0; k < N_OPS; k++) {
             if (!takes(ops[k].op, t)) continue;
@@ -324,7 +326,7 @@ static void test_operations(void **state) {
         }
         int before = n_made;
         lower(commands, n_chain, kl_dtype_name(t));
-        assert_in_range(n_made - before, 0, 4); /* they did become a few kernels */
+        assert_in_range(n_made - before, 0, 4); /* the chain became a few kernels */
     }
 }
 
@@ -344,7 +346,7 @@ static void test_other_types(void **state) {
     lower(commands, n_chain, "parts");
 }
 
-/* From every dtype to every other: there and back again. */
+/* Casts from every dtype to every other and back. */
 static void test_casts(void **state) {
     for (int a = 0; a < KL_N_DTYPES; a++) {
         int at = -1;
@@ -358,16 +360,16 @@ static void test_casts(void **state) {
     }
 }
 
-/* What an operand may look like: in row order, one element for all, columns, rows repeated, gaps,
- * packs with gaps between rows. */
-enum layout { ROW_ORDER, ONE, TURNED, SAME_ROW, GAPS, PACKS, UNALIGNED, N_LAYOUTS };
+/* The layouts of an operand: row-major, a scalar that is broadcast, transposed, a row that is
+ * broadcast, gaps between elements, gaps between rows, an unaligned address. */
+enum layout { ROW_MAJOR, ONE, TRANSPOSED, BROADCAST_ROW, GAPS, PACKS, UNALIGNED, N_LAYOUTS };
 
 static void lay(struct kl_arg *a, int64_t *strides, enum layout l) {
     int64_t rows = a->dims[0], columns = a->dims[1];
     switch (l) {
     case ONE: strides[0] = strides[1] = 0; break;
-    case TURNED: strides[0] = 1, strides[1] = rows; break;
-    case SAME_ROW: strides[0] = 1, strides[1] = 0; break;
+    case TRANSPOSED: strides[0] = 1, strides[1] = rows; break;
+    case BROADCAST_ROW: strides[0] = 1, strides[1] = 0; break;
     case GAPS: strides[0] = 2 * columns, strides[1] = 2; break;
     case PACKS: strides[0] = 2 * columns, strides[1] = 1; break;
     case UNALIGNED: a->data = (char *)a->data + kl_dtype_size(a->dtype); break;
@@ -393,11 +395,11 @@ static void test_layouts(void **state) {
     for (int s = 0; s < 4; s++)
         for (int l = 0; l < N_LAYOUTS; l++)
             add_of(sizes[s], 2, dims, (enum layout)l, (enum layout)((l + s) % N_LAYOUTS));
-    add_of(KL_C64, 2, dims, ROW_ORDER, TURNED);
-    add_of(KL_F32, 2, large, ROW_ORDER, ROW_ORDER);
-    add_of(KL_F32, 2, large, PACKS, TURNED);
+    add_of(KL_C64, 2, dims, ROW_MAJOR, TRANSPOSED);
+    add_of(KL_F32, 2, large, ROW_MAJOR, ROW_MAJOR);
+    add_of(KL_F32, 2, large, PACKS, TRANSPOSED);
     for (int ndim = 1; ndim <= KL_SPACE_DIMS;
-         ndim++) { /* axes that do not join: every other one is repeated */
+         ndim++) { /* No two axes can be merged, since every other one is broadcast. */
         int many[KL_SPACE_DIMS];
         struct made m = {0};
         for (int d = 0; d < ndim; d++) many[d] = 3;
@@ -410,7 +412,7 @@ static void test_layouts(void **state) {
     }
 }
 
-/* Several results of one kernel, as many as it may store, and inputs of several dtypes. */
+/* One kernel with several results, as many as it may store, of several dtypes. */
 static void test_several_results(void **state) {
     static const enum kl_dtype to[] = {KL_F16, KL_U8, KL_C64, KL_F64};
     begin_chain();
@@ -421,7 +423,6 @@ static void test_several_results(void **state) {
     if (have_nvrtc) assert_int_equal(n_made, before + 1);
 }
 
-/* The other way round: what does not compile is seen here. */
 /* ---- scans: one program per operation and dtype ---- */
 
 static void test_scans(void **state) {
@@ -439,6 +440,7 @@ static void test_scans(void **state) {
         }
 }
 
+/* The compiler's errors arrive: these sources do not compile. */
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
     struct kl_error *e = NULL;

@@ -14,7 +14,7 @@
 enum { LS_DIMS = 12 };
 
 /* The layout of an operand in memory. */
-enum lie { DENSE, TRANSPOSED, REVERSED, BROADCAST, GAPPED, SHIFTED, N_LIES };
+enum layout { DENSE, TRANSPOSED, REVERSED, BROADCAST, GAPPED, SHIFTED, N_LAYOUTS };
 
 struct operand {
     struct kl_arg arg; /* its data is on the host */
@@ -72,7 +72,7 @@ static inline void ls_put(void *p, enum kl_dtype dtype, enum values v) {
 }
 
 static inline void ls_make(struct operand *o, enum kl_dtype dtype, int ndim, const int *dims,
-                           enum lie lie, enum values v) {
+                           enum layout layout, enum values v) {
     size_t item = kl_dtype_size(dtype);
     int64_t places = 1;
     memset(o, 0, sizeof *o);
@@ -80,10 +80,10 @@ static inline void ls_make(struct operand *o, enum kl_dtype dtype, int ndim, con
         .dtype = (uint8_t)dtype, .ndim = ndim, .dims = o->dims, .strides = o->strides};
     for (int i = 0; i < ndim; i++) o->dims[i] = dims[i];
     assert_true(kl_shape_size(ndim, dims, item, &o->arg.size));
-    int64_t gap = lie == GAPPED ? 3 : 1;
+    int64_t gap = layout == GAPPED ? 3 : 1;
     for (int k = 0; k < ndim; k++) {
-        int i = lie == TRANSPOSED ? k : ndim - 1 - k;
-        if (lie == BROADCAST && i % 2 == 0) {
+        int i = layout == TRANSPOSED ? k : ndim - 1 - k;
+        if (layout == BROADCAST && i % 2 == 0) {
             o->strides[i] = 0;
             continue;
         }
@@ -91,8 +91,8 @@ static inline void ls_make(struct operand *o, enum kl_dtype dtype, int ndim, con
         places *= dims[i];
     }
     places = places * gap + 3;
-    if (lie == SHIFTED) o->first = 1;
-    if (lie == REVERSED)
+    if (layout == SHIFTED) o->first = 1;
+    if (layout == REVERSED)
         for (int i = 0; i < ndim; i++)
             if (dims[i] > 0) {
                 o->first += (dims[i] - 1) * o->strides[i];

@@ -1,6 +1,6 @@
-/* test_generated_names.c - the names in generated element-wise kernels compared with the names of
- * the dialect, in the text alone. A local variable with a name of the dialect hides that name, and
- * whether the kernel compiles then depends on the number of the step. */
+/* test_generated_names.c - compares the names in generated element-wise kernels with the names of
+ * the dialect, in the text alone. A local variable that has a name of the dialect hides that name,
+ * and whether the kernel compiles then depends on the number of the step. */
 #include "support.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@
 
 /* ---- a port that keeps the source and compiles nothing ---- */
 
-static char *compiled; /* of the last call */
+static char *compiled; /* the source of the last call */
 
 static int keep_source(struct kl_port *p, const char *source, const char *name, void **binary,
                        size_t *bytes, struct kl_error **err) {
@@ -53,27 +53,27 @@ enum { STEPS = 24, N = 64, COLUMNS = 8 };
 static struct kl_command commands[STEPS];
 static struct kl_arg args[STEPS][3];
 static int flat_dims[2] = {N / COLUMNS, COLUMNS};
-static int64_t flat_strides[2] = {COLUMNS, 1}, turned_strides[2] = {1, N / COLUMNS};
+static int64_t flat_strides[2] = {COLUMNS, 1}, transposed_strides[2] = {1, N / COLUMNS};
 
-static struct kl_arg arg_of(enum kl_dtype t, int memory, bool turned) {
+static struct kl_arg arg_of(enum kl_dtype t, int memory, bool transposed) {
     struct kl_arg a = {.data = (void *)(uintptr_t)((uint64_t)(memory + 1) << 32),
                        .dtype = (uint8_t)t,
                        .ndim = 2,
                        .size = N,
                        .dims = flat_dims,
-                       .strides = turned ? turned_strides : flat_strides};
+                       .strides = transposed ? transposed_strides : flat_strides};
     a.layout = kl_layout_of(2, a.dims, a.strides);
     return a;
 }
 
-/* A chain of additions, then comparisons of its last value with what only they read: all the
- * leaves, and four results, the first of them at the step `stored`. */
-static void generate(struct kl_lowering *lowering, bool turned, int stored) {
+/* Lowers a chain of additions, then a comparison of its last value. The group reads all the leaves
+ * and has as many results as a kernel stores, the first of them at the step `stored`. */
+static void generate(struct kl_lowering *lowering, bool transposed, int stored) {
     struct kl_error *e = NULL;
     for (int k = 0; k < STEPS; k++) {
         bool last = k == STEPS - 1;
-        args[k][0] = k ? args[k - 1][2] : arg_of(KL_F32, 0, turned);
-        args[k][1] = arg_of(KL_F32, k % 8 + 1, turned && k % 8 < 2);
+        args[k][0] = k ? args[k - 1][2] : arg_of(KL_F32, 0, transposed);
+        args[k][1] = arg_of(KL_F32, k % 8 + 1, transposed && k % 8 < 2);
         args[k][2] = arg_of(last ? KL_BOOL : KL_F32, 100 + k, false);
         commands[k] = (struct kl_command){.kind = KL_CMD_LAUNCH,
                                           .op = last ? KL_OP_LESS : KL_OP_ADD,
@@ -88,10 +88,10 @@ static void generate(struct kl_lowering *lowering, bool turned, int stored) {
 
 /* ---- names ---- */
 
-/* The next identifier at or behind *p; its length, 0 at the end. */
+/* Moves *p to the next identifier and returns its length, or 0 at the end of the text. */
 static size_t next_name(const char **p) {
     while (**p && !isalpha((unsigned char)**p) && **p != '_') {
-        if (isdigit((unsigned char)**p)) /* a number, with its suffix */
+        if (isdigit((unsigned char)**p)) /* skips a number with its suffix */
             while (isalnum((unsigned char)**p)) ++*p;
         else
             ++*p;
@@ -101,7 +101,8 @@ static size_t next_name(const char **p) {
     return n;
 }
 
-/* value_3, value_3_at: lower case letters, an underscore, a number. */
+/* Whether a name has the form that the generator makes: lower case letters, an underscore, a
+ * number, and perhaps _at or _base, as in value_3 and value_3_at. */
 static bool is_numbered(const char *name, size_t n) {
     size_t i = 0;
     while (i < n && islower((unsigned char)name[i])) i++;
@@ -138,8 +139,8 @@ static void the_dialect_has_no_numbered_names(void **state) {
         }
 }
 
-/* Names of letters and a number are the dialect's: nothing like b8 or w4 is made. (With an
- * underscore and letters behind it, as value_f32, they come of its macros.) */
+/* Checks the names of a generated kernel: none is a name of the dialect, and a name such as b8, of
+ * letters and a number, must be the dialect's. Names such as value_f32 come from its macros. */
 static int check_generated(void) {
     int numbered = 0;
     const char *p = strstr(compiled, "KERNEL(map)");
@@ -157,14 +158,14 @@ static int check_generated(void) {
     }
 }
 
-/* Declared are, beside numbered names, only those that are written out in the generator; so a
- * step's number never decides. */
+/* Compares the names for every step that may be stored. All names that depend on a step have the
+ * numbered form, so the number of a step never makes a name of the dialect. */
 static void generated_names_are_numbered(void **state) {
     struct kl_lowering *lowering = kl_lowering_new(&port, NULL);
     assert_non_null(lowering);
-    for (int turned = 0; turned < 2; turned++)
+    for (int transposed = 0; transposed < 2; transposed++)
         for (int stored = 0; stored < STEPS - 1; stored++) {
-            generate(lowering, turned, stored);
+            generate(lowering, transposed, stored);
             assert_true(check_generated() > 3 * STEPS);
         }
     free(compiled);

@@ -28,7 +28,7 @@ static void async_one(struct kl_array *a) {
     assert_int_equal(kl_async_eval(&a, 1, NULL), 0);
 }
 
-/* Until the device has been given a (and the host has let go of its inputs). */
+/* Waits until the device has been given the work of a, and the host has released its inputs. */
 static void until_handed_over(struct kl_array *a) {
     kl_timeline_block(a->t.fate->timeline->handed, a->t.fate->ticket);
 }
@@ -55,7 +55,7 @@ static void command_buffers_are_cut(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct kl_array *x[200];
         struct kl_call_params p = {.name = "nothing",
-                                   .fn = k_nothing}; /* large memory is never touched */
+                                   .fn = k_nothing}; /* this memory is never read or written */
         for (int i = 0; i < cases[c].n_ops; i++)
             x[i] = t_call(s, &p, NULL, 0, KL_I32, 1, &cases[c].ints_each);
         uint64_t before = kl_sim_executed(0, index);
@@ -78,7 +78,9 @@ static void split_launches_give_the_same(void **state) {
     for (int i = 0; i < 10; i++) source[i] = 100 + i;
     struct kl_array *from = ints(10, source);
     static const int64_t most[] = {INT64_C(1) << 31, 1, 5, 22, 23};
-    for (int bad = -1; bad < POSITIONS; bad++) { /* no fault, or two of which the first counts */
+    /* bad: the position of a wrong index, -1 for none; a second one behind it must not be
+     * reported. */
+    for (int bad = -1; bad < POSITIONS; bad++) {
         for (int i = 0; i < POSITIONS; i++) index[i] = i * 7 % 10;
         if (bad >= 0) index[bad] = -11 - bad;
         if (bad >= 0) index[POSITIONS - 1] = bad == POSITIONS - 1 ? -11 - bad : 50;
@@ -149,11 +151,11 @@ static void fault_words_run_out(void **state) {
     for (int i = 0; i < 10; i++) x[i] = take(s, from, at);
     uint64_t before = kl_sim_executed(0, kl_stream_index(s));
     assert_int_equal(kl_async_eval(x, 10, NULL), 0);
-    assert_int_equal(kl_stream_synchronize(s, NULL),
-                     0); /* in one go: who reads the first would hand it over alone */
+    /* Evaluated together, since reading one of them would submit it alone. */
+    assert_int_equal(kl_stream_synchronize(s, NULL), 0);
     for (int i = 0; i < 10; i++) assert_int_equal(t_value(x[i]), 4);
-    assert_int_equal(kl_sim_executed(0, kl_stream_index(s)) - before,
-                     2); /* 127 words of 23 each: five operations per command buffer */
+    /* The 127 fault words of a chunk hold five operations of 23 words. */
+    assert_int_equal(kl_sim_executed(0, kl_stream_index(s)) - before, 2);
     struct kl_array *never = take(s, from, too_many), *after = take(s, from, at);
     t_expect_error(never, KL_EUNSUPPORTED);
     assert_int_equal(t_value(after), 4);
@@ -197,8 +199,8 @@ static void ten_thousand_faults(void **state) {
         assert_int_equal(kl_sim_used(0), used);
     }
     int right[2] = {0, -1};
-    struct kl_array *good = ints(2, right),
-                    *y = take(s[0], from, good); /* and the device is as good as new */
+    /* Afterwards the device works as before. */
+    struct kl_array *good = ints(2, right), *y = take(s[0], from, good);
     assert_int_equal(t_value(y), 1);
     kl_array_release(good);
     kl_array_release(y);
@@ -215,17 +217,19 @@ static void the_index_array_lives_until_settlement(void **state) {
     for (int round = 0; round < 20; round++) {
         int where[4] = {0, 1, 70 + round, 2};
         struct kl_array *host = ints(4, where), *at = NULL, *z = NULL;
-        assert_int_equal(kl_negative(&at, host, s, NULL), 0); /* index values made on the device */
+        /* The index values are made on the device. */
+        assert_int_equal(kl_negative(&at, host, s, NULL), 0);
         kl_array_release(host);
         kl_sim_hold(0, true);
         struct kl_array *x = take(s, from, at);
         async_one(x);
         until_handed_over(x);
         void *block = at->t.buffer->block->ptr;
-        assert_int_equal(kl_negative(&z, at, s, NULL),
-                         0); /* would like to be written in its place */
+        /* This result could take the place of its operand. */
+        assert_int_equal(kl_negative(&z, at, s, NULL), 0);
         kl_array_release(at);
-        struct kl_array *y = t_call(s, &p, NULL, 0, KL_I32, 1, &four); /* would like its block */
+        /* This result could reuse the block. */
+        struct kl_array *y = t_call(s, &p, NULL, 0, KL_I32, 1, &four);
         async_one(z);
         async_one(y);
         until_handed_over(y);
@@ -262,7 +266,7 @@ static void memory_in_flight_is_nobody_elses(void **state) {
         assert_ptr_not_equal(other->t.buffer->block->ptr, block);
         async_one(same);
         until_handed_over(same);
-        assert_ptr_equal(same->t.buffer->block->ptr, block); /* behind y on its own stream */
+        assert_ptr_equal(same->t.buffer->block->ptr, block); /* on the stream of y, behind y */
         kl_sim_hold(0, false);
         assert_int_equal(t_value(y), 4);
         assert_int_equal(t_value(other), 4);
@@ -284,7 +288,7 @@ static void a_host_shadow_is_made_once(void **state) {
     size_t active = kl_memory_active();
     void *p = NULL, *q = NULL;
     assert_int_equal(kl_array_host(x, &p, NULL), 0);
-    /* Counted: 4,000 bytes in their class. */
+    /* The host copy is counted, in its size class of 4,096 bytes. */
     assert_int_equal(kl_memory_active(), active + (kl_sim_shares() ? 0 : 4096));
     kl_test_fail_alloc_at(-1);
     for (int i = 0; i < 100; i++) {
@@ -293,16 +297,16 @@ static void a_host_shadow_is_made_once(void **state) {
     }
     assert_int_equal(kl_test_n_alloc_attempts(), 0);
     int start = 10, stop = 20, step = 1;
-    assert_int_equal(kl_slice(&v, x, &start, 1, &stop, 1, &step, 1, s, NULL),
-                     0); /* views see the same one */
+    /* Views share the host copy of their base. */
+    assert_int_equal(kl_slice(&v, x, &start, 1, &stop, 1, &step, 1, s, NULL), 0);
     assert_int_equal(kl_array_host(v, &q, NULL), 0);
     assert_ptr_equal(q, (int *)p + 10);
     kl_array_release(x);
     kl_memory_clear_cache();
-    y = t_vector(s, 1000, 9); /* takes whatever is free */
+    y = t_vector(s, 1000, 9); /* takes any block that is free */
     assert_int_equal(t_value(y), 9);
     for (int i = 0; i < 10; i++)
-        assert_int_equal(((int *)q)[i], 6); /* valid as long as a handle lives */
+        assert_int_equal(((int *)q)[i], 6); /* the address is valid while a handle lives */
     kl_array_release(y);
     kl_array_release(v);
     kl_memory_clear_cache();
@@ -329,16 +333,17 @@ static void out_of_device_memory(void **state) {
     assert_ptr_equal(same, e);
     kl_error_release(e);
     kl_error_release(same);
-    assert_int_equal(t_value(small), 3); /* it alone failed */
+    assert_int_equal(t_value(small), 3); /* the others are not affected */
     release_all(3, all);
     assert_int_equal(kl_stream_synchronize(s, NULL), 0);
     kl_memory_clear_cache();
     assert_int_equal(kl_sim_used(0), used);
-    struct kl_array *x = t_vector(s, 200000, 4); /* 800 kB of the 1 MB, soon only cached */
+    /* Takes 800 kB of the 1 MB; the block is soon cached only. */
+    struct kl_array *x = t_vector(s, 200000, 4);
     assert_int_equal(t_value(x), 4);
     kl_array_release(x);
     assert_true(kl_sim_used(0) > used);
-    x = t_vector(s, 250000, 5); /* fits only when that is given back */
+    x = t_vector(s, 250000, 5); /* fits only when the cached block is given back */
     assert_int_equal(t_value(x), 5);
     kl_array_release(x);
     kl_array_release(warm);
@@ -348,7 +353,8 @@ static void out_of_device_memory(void **state) {
 
 enum { HOPS = 12 };
 
-/* x[i] on stream i % 3, one command buffer each: they are submitted in this order. */
+/* Makes x[i] on stream i % 3, each in a command buffer of its own. They are submitted in this
+ * order. */
 static void hops(struct kl_stream **s, struct kl_array **x) {
     for (int i = 0; i < HOPS; i++) x[i] = i ? t_inc(s[i % 3], x[i - 1]) : t_const(s[0], 1);
 }
@@ -367,12 +373,12 @@ static void a_refused_submission_in_the_middle(void **state) {
                 assert_int_equal(t_value(x[i]), i + 1);
             } else {
                 struct kl_error *e = t_error(x[i]);
-                assert_ptr_equal(e, last); /* one cause */
+                assert_ptr_equal(e, last); /* all have the same error object */
                 kl_error_release(e);
             }
         }
         kl_error_release(last);
-        for (int k = 0; k < 3; k++) { /* the streams go on */
+        for (int k = 0; k < 3; k++) { /* the streams can be used again */
             struct kl_array *y = t_const(s[k], k);
             assert_int_equal(t_value(y), k);
             kl_array_release(y);
@@ -395,7 +401,7 @@ static void a_device_lost_at_any_point(void **state) {
         kl_sim_lose_random(0, 6);
         async_one(y);
         bool failed = kl_eval(&x[0], 1, NULL) != 0;
-        for (int i = 0; i < HOPS; i++) { /* good ones, then failed ones */
+        for (int i = 0; i < HOPS; i++) { /* good values, then failed ones */
             int rc = kl_eval(&x[i], 1, NULL);
             assert_true(rc == 0 || rc == KL_EDEVICELOST);
             if (failed) assert_int_equal(rc, KL_EDEVICELOST);
@@ -405,13 +411,12 @@ static void a_device_lost_at_any_point(void **state) {
             t_expect_error(y, KL_EDEVICELOST);
         } else {
             struct kl_error *e = NULL;
-            int rc = kl_eval(
-                &y, 1,
-                &e); /* the value was good; its way to the host may not have been there any more */
+            /* The value was good, but the device may have been lost before its copy to the host. */
+            int rc = kl_eval(&y, 1, &e);
             assert_true(rc == 0 || rc == KL_EDEVICELOST);
             kl_error_release(e);
         }
-        struct kl_array *z = t_const(cpu, 4); /* the CPU goes on */
+        struct kl_array *z = t_const(cpu, 4); /* the CPU still works */
         assert_int_equal(t_value(z), 4);
         kl_sim_lose_random(0, 0);
         release_all(HOPS, x);
@@ -445,7 +450,7 @@ static void from_device_to_device(void **state) {
     assert_int_equal(t_value(x), 20);
     assert_int_equal(kl_sim_n_launches(1) - launches, 10);
     kl_array_release(x);
-    /* An index that comes from the other device, and is wrong there. */
+    /* An index array from the other device has a wrong index there. */
     int source[3] = {1, 2, 3}, where[2] = {2, 8};
     struct kl_array *host = ints(2, where), *at = NULL, *from = ints(3, source);
     assert_int_equal(kl_negative(&at, host, s[0], NULL), 0);
@@ -460,7 +465,8 @@ static void from_device_to_device(void **state) {
     kl_array_release(y);
     kl_array_release(host);
     kl_array_release(at);
-    /* One of them lost: its values are gone, copies elsewhere and the other device are not. */
+    /* One device is lost. Its values are lost; copies of them elsewhere, and the other device, are
+     * not. */
     x = t_const(s[0], 5);
     y = t_const(s[1], 6);
     struct kl_array *copied = t_add(s[1], x, y);
@@ -492,9 +498,8 @@ static void the_same_error_under_every_schedule(void **state) {
         struct kl_array *all[7] = {good, xa, xb, ab, ba, end, mid};
         assert_int_equal(kl_async_eval(all, 7, NULL), 0);
         struct kl_error *e_end = t_error(end), *e_mid = t_error(mid);
-        assert_int_equal(
-            e_end->index,
-            9); /* of the lowest input that failed, and there at the smallest position */
+        /* The error is that of the lowest input that failed, at its smallest position. */
+        assert_int_equal(e_end->index, 9);
         assert_int_equal(e_end->position, 1);
         assert_int_equal(e_end->stream, kl_stream_index(s[1]));
         assert_int_equal(e_mid->index, 7);
@@ -529,8 +534,8 @@ static void dtor_that_evaluates(void *payload) {
     pthread_mutex_unlock(&c->done.mu);
 }
 
-/* An index array over the user's memory is let go when its operation is settled: by a thread that
- * nobody waits for, since the destructor may itself wait for the device. */
+/* An index array over the user's memory is released when its operation is settled. A thread that
+ * nobody waits for releases it, since the destructor may itself wait for the device. */
 static void a_destructor_may_use_the_device(void **state) {
     for (int round = 0; round < 20; round++) {
         int where[2] = {1, 2}, values[4] = {1, 2, 3, 4}, two = 2;
@@ -556,9 +561,10 @@ static void a_destructor_may_use_the_device(void **state) {
     }
 }
 
-/* Three command buffers in a row of streams; the host hears of the last one only, which proves the
- * others. In both orders of creation, since the settler visits streams in such an order. Found by
- * the model: docs/model/. */
+/* Three command buffers on three streams depend on each other. The host is notified of the last one
+ * only, and its completion proves the other two complete. The streams are created in both orders,
+ * since the settler visits streams in order of creation. The model in docs/model/ found this
+ * case. */
 static void the_last_of_three_proves_the_others(void **state) {
     for (int order = 0; order < 2; order++) {
         struct kl_stream *s[3];
@@ -568,12 +574,12 @@ static void the_last_of_three_proves_the_others(void **state) {
         async_one(z);
         until_handed_over(z);
         kl_sim_complete(0, kl_stream_index(s[2]), 1);
-        kl_timeline_block(z->t.fate->timeline, z->t.fate->ticket); /* nobody polls */
+        kl_timeline_block(z->t.fate->timeline, z->t.fate->ticket); /* the settler sleeps */
         assert_true(kl_array_settled(x) && kl_array_settled(y));
         kl_sim_hold(0, false);
         assert_int_equal(t_value(z), 3);
-        /* The proved ones are settled, but the device has still to say so itself: else the next
-         * round's completion would be theirs, on the same stream. */
+        /* The first two are settled by proof, but the device must still complete them. Otherwise
+         * the next round on the same stream would take their completion for its own. */
         for (int k = 0; k < 3; k++) {
             struct kl_array *behind = t_const(s[k], k);
             assert_int_equal(t_value(behind), k);
@@ -585,8 +591,9 @@ static void the_last_of_three_proves_the_others(void **state) {
     }
 }
 
-/* A command buffer that was never submitted says nothing of those before it in its stream, which
- * may still run: not even when one that took a value from it is complete. Found by the storm. */
+/* A command buffer that was never submitted proves nothing about those before it in its stream,
+ * which may still run. This holds even when a consumer of its value is complete. The storm test
+ * found this case. */
 static void an_unsubmitted_one_proves_nothing(void **state) {
     for (int order = 0; order < 2; order++) {
         struct kl_stream *s[3];
@@ -606,7 +613,7 @@ static void an_unsubmitted_one_proves_nothing(void **state) {
         until_handed_over(both[1]);
         kl_sim_complete(0, kl_stream_index(s[1]), 1);
         kl_sim_hold(0, false);
-        for (int k = 0; k < 20; k++) { /* whoever submits settles what there is to settle */
+        for (int k = 0; k < 20; k++) { /* each submission settles what is complete */
             struct kl_array *x = t_const(s[2], k);
             assert_int_equal(t_value(x), k);
             kl_array_release(x);

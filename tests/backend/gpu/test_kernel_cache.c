@@ -13,10 +13,10 @@
 /* ---- a port whose binaries are "bin:" and the source ---- */
 
 struct fake {
-    struct kl_port port; /* first */
+    struct kl_port port; /* port: the first member, so that a port is a fake */
     int n_compiled, n_loaded, n_refused;
-    bool refuse_once; /* the next load */
-    int load_fails;   /* with this code, always */
+    bool refuse_once; /* the next load is refused */
+    int load_fails;   /* every load fails with this code */
 };
 static struct fake *fake_of(struct kl_port *p) {
     return (struct fake *)p;
@@ -37,7 +37,7 @@ static int fake_compile(struct kl_port *p, const char *source, const char *name,
     return KL_OK;
 }
 
-/* A module is the text of its binary. */
+/* Loads a binary; the module is a copy of the binary's text. */
 static int fake_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
                      struct kl_error **err) {
     struct fake *f = fake_of(p);
@@ -47,7 +47,8 @@ static int fake_load(struct kl_port *p, const void *binary, size_t bytes, void *
         f->n_refused++;
         return kl_fail(err, KL_ECOMPILE, "not mine");
     }
-    assert_true(bytes >= 4 && memcmp(binary, "bin:", 4) == 0); /* nothing damaged ever gets here */
+    /* The cache must never pass a damaged binary. */
+    assert_true(bytes >= 4 && memcmp(binary, "bin:", 4) == 0);
     char *m = malloc(bytes + 1);
     assert_non_null(m);
     memcpy(m, binary, bytes);
@@ -72,7 +73,7 @@ static struct fake fake_new(const char *identity) {
     return f;
 }
 
-/* Expects the module of the source, whichever way it came. */
+/* The cache must give the module of this source, compiled or from the disk. */
 static void get(struct fake *f, const char *source) {
     void *module = NULL;
     struct kl_error *err = NULL;
@@ -87,7 +88,7 @@ static void get(struct fake *f, const char *source) {
 
 static const char *dir;
 
-/* Each test has a folder that does not exist yet, two levels deep. */
+/* Names a cache folder that does not exist yet, two levels deep. Each test has its own. */
 static int fresh_folder(void **state) {
     static int n;
     char name[32];
@@ -102,7 +103,7 @@ static int fresh_folder(void **state) {
     return setenv("KEEL_CACHE_DIR", dir, 1);
 }
 
-/* Files in the folder; the path of the last one. */
+/* The number of files in the folder, and the path of the last one. */
 static int files(char *path, size_t room) {
     int n = 0;
     DIR *d = opendir(dir);
@@ -116,7 +117,7 @@ static int files(char *path, size_t room) {
     return n;
 }
 
-static size_t slurp(const char *path, char **data) {
+static size_t read_file(const char *path, char **data) {
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     *data = malloc(1 << 16);
@@ -126,7 +127,7 @@ static size_t slurp(const char *path, char **data) {
     return n;
 }
 
-static void spit(const char *path, const char *data, size_t n) {
+static void write_text(const char *path, const char *data, size_t n) {
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     assert_int_equal(fwrite(data, 1, n, f), n);
@@ -149,7 +150,7 @@ static void second_run_compiles_nothing(void **state) {
     assert_int_equal(two.n_loaded, 2);
     assert_int_equal(kl_kernel_cache_compiled() - compiled, 2);
     assert_int_equal(kl_kernel_cache_found() - found, 2);
-    assert_int_equal(files(NULL, 0), 2); /* and nothing temporary */
+    assert_int_equal(files(NULL, 0), 2); /* no temporary file is left */
     get(&two, "source C");
     assert_int_equal(two.n_compiled, 1);
 }
@@ -162,26 +163,26 @@ static void identities_do_not_meet(void **state) {
     assert_int_equal(files(NULL, 0), 2);
 }
 
-/* Every byte of an entry changed, one at a time. */
+/* Each byte of an entry is changed in turn. */
 static void damaged_entries_are_made_anew(void **state) {
     struct fake f = fake_new("a device");
     get(&f, "source");
     char path[512], *good, *now;
     assert_int_equal(files(path, sizeof path), 1);
-    size_t n = slurp(path, &good);
+    size_t n = read_file(path, &good);
     for (size_t at = 0; at < n; at++) {
         good[at] ^= 0x20;
-        spit(path, good, n);
+        write_text(path, good, n);
         good[at] ^= 0x20;
         f.n_compiled = 0;
         get(&f, "source");
         assert_int_equal(f.n_compiled, 1);
-        assert_int_equal(slurp(path, &now), n); /* replaced */
+        assert_int_equal(read_file(path, &now), n); /* the damaged entry was replaced */
         assert_memory_equal(now, good, n);
         free(now);
     }
     get(&f, "source");
-    assert_int_equal(f.n_compiled, 1); /* by the last round */
+    assert_int_equal(f.n_compiled, 1); /* by the last round only */
     free(good);
 }
 
@@ -190,11 +191,11 @@ static void truncated_and_longer_entries_are_made_anew(void **state) {
     get(&f, "source");
     char path[512], *good;
     assert_int_equal(files(path, sizeof path), 1);
-    size_t n = slurp(path, &good);
+    size_t n = read_file(path, &good);
     for (size_t keep = 0; keep <= n + 1; keep++) {
         if (keep == n) continue;
         good[n] = 'x';
-        spit(path, good, keep);
+        write_text(path, good, keep);
         f.n_compiled = 0;
         get(&f, "source");
         assert_int_equal(f.n_compiled, 1);
@@ -205,7 +206,8 @@ static void truncated_and_longer_entries_are_made_anew(void **state) {
     free(good);
 }
 
-/* Whole entries, under the name of another: what a collision of hashes would give. */
+/* A valid entry under the name of another source: two sources whose hashes collide would give
+ * this. */
 static void foreign_entries_are_not_believed(void **state) {
     static const char *const sources[2] = {"source", "ecruos"}, *const identities[2] = {"driver 1",
                                                                                         "driver 2"};
@@ -216,12 +218,12 @@ static void foreign_entries_are_not_believed(void **state) {
         char theirs[512], ours[512], *data;
         get(&g, of_g);
         assert_int_equal(files(theirs, sizeof theirs), 1);
-        size_t n = slurp(theirs, &data);
+        size_t n = read_file(theirs, &data);
         unlink(theirs);
         get(&f, sources[0]);
         assert_int_equal(files(ours, sizeof ours), 1);
         assert_string_not_equal(ours, theirs);
-        spit(ours, data, n);
+        write_text(ours, data, n);
         free(data);
         f.n_compiled = 0;
         get(&f, sources[0]);
@@ -256,8 +258,8 @@ static void other_failures_of_load_are_reported(void **state) {
         kl_error_release(err);
     }
     assert_int_equal(f.n_compiled, 1);
-    /* A binary just compiled that the driver does not take is not stored, and no reason to go on
-     * for ever. */
+    /* A binary that was just compiled and that the driver refuses is not stored, and is not
+     * compiled again without end. */
     void *module = NULL;
     f.load_fails = KL_ECOMPILE;
     assert_int_equal(kl_kernel_cache_module(&f.port, "source 2", "text", &module, NULL),
@@ -268,7 +270,7 @@ static void other_failures_of_load_are_reported(void **state) {
 
 static void errors_of_the_compiler_are_reported(void **state) {
     struct fake f = fake_new("a device");
-    for (int i = 1; i <= 2; i++) { /* and not stored */
+    for (int i = 1; i <= 2; i++) { /* each call compiles, so nothing was stored */
         void *module = NULL;
         struct kl_error *err = NULL;
         assert_int_equal(kl_kernel_cache_module(&f.port, "#error", "my.kl", &module, &err),
@@ -283,10 +285,11 @@ static void errors_of_the_compiler_are_reported(void **state) {
 static void folders_that_cannot_be_written_do_no_harm(void **state) {
     struct fake f = fake_new("a device");
     char path[600];
-    /* A file in the place of the folder, and of the folder above it: fails for root too. */
+    /* A file stands in the place of the folder, then of the folder above it. This fails for root as
+     * well. */
     snprintf(path, sizeof path, "%s", dir);
     *strrchr(path, '/') = 0;
-    spit(path, "a file", 6);
+    write_text(path, "a file", 6);
     get(&f, "source");
     get(&f, "source");
     assert_int_equal(f.n_compiled, 2);
@@ -294,12 +297,12 @@ static void folders_that_cannot_be_written_do_no_harm(void **state) {
     get(&f, "source");
     assert_int_equal(f.n_compiled, 3);
     char *data;
-    assert_int_equal(slurp(path, &data), 6); /* untouched */
+    assert_int_equal(read_file(path, &data), 6); /* the file is unchanged */
     free(data);
     assert_int_equal(setenv("KEEL_CACHE_DIR", "/proc/nowhere", 1), 0);
     get(&f, "source");
     assert_int_equal(f.n_compiled, 4);
-    /* A folder in the place of the entry. */
+    /* A folder stands in the place of the entry. */
     fresh_folder(NULL);
     get(&f, "source");
     assert_int_equal(files(path, sizeof path), 1);
@@ -307,17 +310,17 @@ static void folders_that_cannot_be_written_do_no_harm(void **state) {
     assert_int_equal(mkdir(path, 0700), 0);
     get(&f, "source");
     assert_int_equal(f.n_compiled, 6);
-    assert_int_equal(files(NULL, 0), 1); /* the temporary file is gone */
+    assert_int_equal(files(NULL, 0), 1); /* the temporary file is removed */
 }
 
-/* A folder that may be read only: entries are used, none is added. */
+/* The folder is read-only: its entries are used, and none is added. */
 static void folders_that_may_only_be_read_are_read(void **state) {
     struct fake f = fake_new("a device");
     get(&f, "source");
     assert_int_equal(chmod(dir, 0500), 0);
     get(&f, "source");
     assert_int_equal(f.n_compiled, 1);
-    get(&f, "source 2"); /* root may write here all the same */
+    get(&f, "source 2"); /* root may write even here */
     assert_int_equal(files(NULL, 0), geteuid() == 0 ? 2 : 1);
     assert_int_equal(chmod(dir, 0700), 0);
 }
@@ -354,7 +357,7 @@ static void the_usual_places(void **state) {
     assert_int_equal(st.st_mode & 0777, 0700);
     assert_int_equal(f.n_compiled, 2);
     unsetenv("HOME");
-    get(&f, "source"); /* nowhere to be */
+    get(&f, "source"); /* no cache folder is known */
     assert_int_equal(f.n_compiled, 3);
 }
 
@@ -401,8 +404,8 @@ static void writers_that_meet_do_no_harm(void **state) {
     assert_int_equal(after.n_compiled, 0);
 }
 
-/* Each allocation fails in turn, with an entry and without: a module or out of memory, and nothing
- * leaks. */
+/* Each allocation fails in turn, with an entry on disk and without one. The result is a module or
+ * out of memory, and nothing leaks. */
 static void allocations_may_fail(void **state) {
     for (int stored = 0; stored < 2; stored++) {
         bool more = true;

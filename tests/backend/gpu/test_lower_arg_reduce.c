@@ -2,18 +2,18 @@
 #include "lower_support.h"
 
 static void check(enum kl_op_id op, enum kl_dtype dtype, int ndim, const int *dims, int axis,
-                  enum lie lie, enum values v) {
+                  enum layout layout, enum values v) {
     struct kl_axis_params p = {axis};
     struct operand in, out;
     int out_dims[LS_DIMS];
     char what[200];
-    int len = snprintf(what, sizeof what, "%s of %s, lie %d, axis %d of", kl_op_name(op),
-                       kl_dtype_name(dtype), lie, axis);
+    int len = snprintf(what, sizeof what, "%s of %s, layout %d, axis %d of", kl_op_name(op),
+                       kl_dtype_name(dtype), layout, axis);
     for (int i = 0; i < ndim; i++) {
         out_dims[i] = i == axis ? 1 : dims[i];
         len += snprintf(what + len, sizeof what - (size_t)len, " %d", dims[i]);
     }
-    ls_make(&in, dtype, ndim, dims, lie, v);
+    ls_make(&in, dtype, ndim, dims, layout, v);
     ls_make_out(&out, KL_U32, ndim, out_dims);
     void *got = ls_run(op, &p, 1, &in, &out);
     ls_same(&out, got, what);
@@ -23,8 +23,8 @@ static void check(enum kl_op_id op, enum kl_dtype dtype, int ndim, const int *di
 }
 
 static void shapes(enum kl_op_id op, enum kl_dtype dtype, enum values v) {
-    for (int lie = DENSE; lie < N_LIES; lie++) {
-        enum lie l = (enum lie)lie;
+    for (int layout = DENSE; layout < N_LAYOUTS; layout++) {
+        enum layout l = (enum layout)layout;
         check(op, dtype, 1, (int[]){1000}, 0, l, v);
         check(op, dtype, 2, (int[]){37, 50}, 1, l, v);
         check(op, dtype, 2, (int[]){50, 37}, 0, l, v);
@@ -37,7 +37,8 @@ static void shapes(enum kl_op_id op, enum kl_dtype dtype, enum values v) {
     check(op, dtype, 2, (int[]){3, 20001}, 1, DENSE, v);
 }
 
-/* Compiling is what takes the time: each dtype once. KEEL_TEST_FULL: with both. */
+/* Each dtype runs with one of the two operations, since compiling takes most of the time. With
+ * KEEL_TEST_FULL each runs with both. */
 static void every_dtype(void **state) {
     bool full = getenv("KEEL_TEST_FULL") != NULL;
     for (int d = 0; d < KL_N_DTYPES; d++)

@@ -6,14 +6,14 @@
 enum { AXES = 3, MOST_BAD = 2, MOST_INDEX = 3 };
 
 struct indexing {
-    enum kl_op_id op; /* GATHER or SCATTER */
+    enum kl_op_id op; /* op: GATHER or SCATTER */
     enum kl_scatter_mode mode;
     enum kl_dtype dtype, index_dtype;
-    int n_index; /* on axes 0, 1, ... */
+    int n_index; /* the index arrays belong to axes 0, 1, ... */
     int dims[AXES], slice[AXES];
-    enum lie lie; /* of the source; scatters: of the updates */
-    int n;        /* positions */
-    int cut;      /* the first launch ends there, if it is not 0 */
+    enum layout layout; /* layout: of the source, or of a scatter's updates */
+    int n;              /* n: number of positions */
+    int cut;            /* where the first of two launches ends; 0: one launch */
 };
 
 static bool is_unsigned(enum kl_dtype t) {
@@ -24,7 +24,7 @@ static void put_index(struct operand *o, int i, int64_t v) {
     memcpy(o->block + (size_t)i * item, &v, item);
 }
 
-/* In range: some from the end. Scatters: no two alike. */
+/* An index in range, sometimes counted from the end. The indices of a scatter are all different. */
 static int64_t good_index(const struct indexing *x, int k, int i) {
     int places = x->dims[k] - x->slice[k] + 1;
     int64_t v = x->op == KL_OP_SCATTER ? i % places : (int64_t)(ls_draw() % (unsigned)places);
@@ -32,16 +32,17 @@ static int64_t good_index(const struct indexing *x, int k, int i) {
 }
 static int64_t bad_index(const struct indexing *x, int k, int i) {
     int places = x->dims[k] - x->slice[k] + 1;
-    if (is_unsigned(x->index_dtype)) return i % 2 ? places : -1; /* the largest */
+    /* As an unsigned number, -1 is the largest. */
+    if (is_unsigned(x->index_dtype)) return i % 2 ? places : -1;
     switch (i % 4) {
     case 0: return places;
     case 1: return -x->dims[k] - 1;
-    case 2: return x->dims[k] > places ? -1 : places; /* its slice sticks out */
+    case 2: return x->dims[k] > places ? -1 : places; /* the slice would end beyond the axis */
     default: return kl_dtype_size(x->index_dtype) == 4 ? INT32_MIN : -30000;
     }
 }
 
-/* One launch of [begin, end) on each side. */
+/* Runs one launch of positions [begin, end) on each side. */
 static void launch(const struct indexing *x, const void *params, int n_in, struct operand *in,
                    struct operand *out, int64_t begin, int64_t end, const char *what) {
     struct kl_arg host[2 + MOST_INDEX + 1], device[2 + MOST_INDEX + 1];
@@ -93,17 +94,17 @@ static void check(const struct indexing *x, const int *bad, int n_bad) {
     int first = scatter ? 2 : 1, n_in = first + x->n_index, index_dims[] = {x->n};
     int rows[1 + AXES] = {x->n, x->slice[0], x->slice[1], x->slice[2]};
     char what[200];
-    snprintf(what, sizeof what, "%s %d of %s by %d %s, lie %d, slice %d %d %d, bad %d %d",
+    snprintf(what, sizeof what, "%s %d of %s by %d %s, layout %d, slice %d %d %d, bad %d %d",
              kl_op_name(x->op), x->mode, kl_dtype_name(x->dtype), x->n,
-             kl_dtype_name(x->index_dtype), x->lie, x->slice[0], x->slice[1], x->slice[2],
+             kl_dtype_name(x->index_dtype), x->layout, x->slice[0], x->slice[1], x->slice[2],
              n_bad > 0 ? bad[0] : -1, n_bad > 1 ? bad[1] : -1);
-    ls_make(&in[0], x->dtype, AXES, x->dims, scatter ? DENSE : x->lie, PLAIN);
-    if (scatter) ls_make(&in[1], x->dtype, 1 + AXES, rows, x->lie, PLAIN);
+    ls_make(&in[0], x->dtype, AXES, x->dims, scatter ? DENSE : x->layout, PLAIN);
+    if (scatter) ls_make(&in[1], x->dtype, 1 + AXES, rows, x->layout, PLAIN);
     for (int k = 0; k < x->n_index; k++) {
         struct operand *o = &in[first + k];
         ls_make(o, x->index_dtype, 1, index_dims, DENSE, PLAIN);
         for (int i = 0; i < x->n; i++) put_index(o, i, good_index(x, k, i));
-        for (int i = 0; i < n_bad; i++) /* in one of the arrays */
+        for (int i = 0; i < n_bad; i++) /* a wrong index in one of the arrays */
             if ((bad[i] + i) % x->n_index == k) put_index(o, bad[i], bad_index(x, k, bad[i] + i));
         kh_write(o->device, o->block, o->bytes);
     }
@@ -135,8 +136,8 @@ static void check(const struct indexing *x, const int *bad, int n_bad) {
     ls_drop(&out);
 }
 
-/* None, the ends, both sides of where blocks (256 positions) and groups (n over some number) begin;
- * and two. */
+/* Places wrong indices: none; at both ends; on both sides of where a work-group of 256 positions
+ * begins, or a group of another size; and two at a time. */
 static void bad_everywhere(const struct indexing *x) {
     int n = x->n,
         at[] = {0, 1, 255, 256, 257, 511, 512, n / 2 - 1, n / 2, n - n % 256, n - 2, n - 1};
@@ -150,7 +151,7 @@ static void bad_everywhere(const struct indexing *x) {
         }
 }
 
-/* Of every width, and rows that are moved 16, 32 and 64 bytes at once. */
+/* Gathers of items of every width, and of rows that are moved 16, 32 and 64 bytes at a time. */
 static void gathers(void **state) {
     static const enum kl_dtype of_width[] = {KL_U8, KL_BF16, KL_F32, KL_C64};
     struct indexing x = {.op = KL_OP_GATHER, .index_dtype = KL_I32, .n_index = 1, .n = 5003};
@@ -166,13 +167,13 @@ static void gathers(void **state) {
 }
 
 static void rows_that_are_not_flat(void **state) {
-    static const enum lie lies[] = {DENSE, TRANSPOSED, REVERSED, GAPPED};
+    static const enum layout layouts[] = {DENSE, TRANSPOSED, REVERSED, GAPPED};
     for (int l = 0; l < 4; l++) {
-        struct indexing x = {KL_OP_GATHER, 0,         KL_F32,  KL_I32, 1,
-                             {60, 9, 7},   {3, 4, 7}, lies[l], 1200,   0};
+        struct indexing x = {KL_OP_GATHER, 0,         KL_F32,     KL_I32, 1,
+                             {60, 9, 7},   {3, 4, 7}, layouts[l], 1200,   0};
         bad_everywhere(&x);
-        struct indexing y = {KL_OP_GATHER, 0,         KL_U16,  KL_I32, 1,
-                             {60, 9, 8},   {1, 4, 4}, lies[l], 1200,   700};
+        struct indexing y = {KL_OP_GATHER, 0,         KL_U16,     KL_I32, 1,
+                             {60, 9, 8},   {1, 4, 4}, layouts[l], 1200,   700};
         bad_everywhere(&y);
     }
 }
@@ -189,7 +190,7 @@ static void several_index_arrays(void **state) {
                              .dims = {70, 30, 40},
                              .slice = {1, n > 1 ? 2 : 30, n > 2 ? 1 : 40},
                              .n = n == 1 ? 600 : 1100};
-        bool small = kl_dtype_size(types[t]) == 1; /* every bad index must fit */
+        bool small = kl_dtype_size(types[t]) == 1; /* each wrong index must be representable */
         int bad[] = {t == 4 ? 513 : 512, 1};
         check(&x, NULL, 0);
         if (!small || t == 0) check(&x, bad, 1);
@@ -197,7 +198,7 @@ static void several_index_arrays(void **state) {
     }
 }
 
-/* Few positions: their rows are divided. */
+/* With few positions, several work-items share the rows of a position. */
 static void wide_rows(void **state) {
     for (int n = 1; n <= 17; n += 4) {
         struct indexing x = {KL_OP_GATHER,  0,     KL_F32, KL_I32, 1, {4, 1, 70001},

@@ -2,14 +2,14 @@
  * of the sum of the absolute products, bounded by k * 4 * 4 for these values. */
 #include "lower_support.h"
 
-/* The operands' leading axes are those of the product. */
+/* Compares the products; the operands have the same leading axes as the result. */
 static void check(enum kl_dtype dtype, int n_lead, const int *lead, int m, int k, int n,
-                  enum lie a_lie, enum lie b_lie, enum values v) {
+                  enum layout a_layout, enum layout b_layout, enum values v) {
     struct operand in[2], out;
     int dims[3][LS_DIMS];
     char what[200];
-    int len =
-        snprintf(what, sizeof what, "matmul %d %d %d, lies %d %d, lead", m, k, n, a_lie, b_lie);
+    int len = snprintf(what, sizeof what, "matmul %d %d %d, layouts %d %d, lead", m, k, n, a_layout,
+                       b_layout);
     for (int i = 0; i < n_lead; i++) {
         dims[0][i] = dims[1][i] = dims[2][i] = lead[i];
         len += snprintf(what + len, sizeof what - (size_t)len, " %d", lead[i]);
@@ -17,8 +17,8 @@ static void check(enum kl_dtype dtype, int n_lead, const int *lead, int m, int k
     memcpy(dims[0] + n_lead, (int[]){m, k}, 2 * sizeof(int));
     memcpy(dims[1] + n_lead, (int[]){k, n}, 2 * sizeof(int));
     memcpy(dims[2] + n_lead, (int[]){m, n}, 2 * sizeof(int));
-    ls_make(&in[0], dtype, n_lead + 2, dims[0], a_lie, v);
-    ls_make(&in[1], dtype, n_lead + 2, dims[1], b_lie, v);
+    ls_make(&in[0], dtype, n_lead + 2, dims[0], a_layout, v);
+    ls_make(&in[1], dtype, n_lead + 2, dims[1], b_layout, v);
     ls_make_out(&out, dtype, n_lead + 2, dims[2]);
     void *got = ls_run(KL_OP_MATMUL, NULL, 2, in, &out);
     double eps = dtype == KL_F64 ? 0x1p-53 : 0x1p-24;
@@ -35,9 +35,9 @@ static void every_dtype_and_way(void **state) {
                                    {1, 100, 50}, {50, 100, 1}, {1, 300, 1}};
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-            for (int lie = DENSE; lie < N_LIES; lie++)
+            for (int layout = DENSE; layout < N_LAYOUTS; layout++)
                 check(dtypes[d], 1, (int[]){3}, sizes[s][0], sizes[s][1], sizes[s][2],
-                      (enum lie)lie, (enum lie)((lie + s) % N_LIES), PLAIN);
+                      (enum layout)layout, (enum layout)((layout + s) % N_LAYOUTS), PLAIN);
 }
 
 /* Enough tiles for each size of tile, with partial tiles at every edge. */

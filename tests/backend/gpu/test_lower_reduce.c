@@ -28,7 +28,7 @@ static double *magnitudes(const struct operand *in, const struct kl_reduce_param
 }
 
 static void check(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, int ndim, const int *dims,
-                  unsigned axes, enum lie lie, enum values v) {
+                  unsigned axes, enum layout layout, enum values v) {
     struct {
         struct kl_reduce_params p;
         int axes[LS_DIMS];
@@ -36,8 +36,8 @@ static void check(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, int nd
     int out_dims[LS_DIMS], *at = params.p.axes;
     int64_t n_red = 1;
     char what[200];
-    int len = snprintf(what, sizeof what, "%s of %s, lie %d, axes %x of", kl_op_name(op),
-                       kl_dtype_name(from), lie, axes);
+    int len = snprintf(what, sizeof what, "%s of %s, layout %d, axes %x of", kl_op_name(op),
+                       kl_dtype_name(from), layout, axes);
     for (int i = 0; i < ndim; i++) {
         bool gone = axes >> i & 1;
         out_dims[i] = gone ? 1 : dims[i];
@@ -47,7 +47,7 @@ static void check(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, int nd
         n_red *= dims[i];
     }
     struct operand in, out;
-    ls_make(&in, from, ndim, dims, lie, v);
+    ls_make(&in, from, ndim, dims, layout, v);
     ls_make_out(&out, to, ndim, out_dims);
     void *got = ls_run(op, &params, 1, &in, &out);
     if (op == KL_OP_SUM && ls_inexact(to)) {
@@ -66,7 +66,7 @@ static void check(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, int nd
     ls_drop(&out);
 }
 
-/* Shapes that lead through every way. */
+/* The shapes lead to every method of the lowering. */
 static void shapes(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, enum values v,
                    bool all) {
     static const struct {
@@ -81,8 +81,9 @@ static void shapes(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, enum 
         {2, {0, 4}, 2},     {3, {2, 300, 70}, 2},   {5, {2, 3, 2, 3, 4}, 10},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int lie = DENSE; lie < (all ? N_LIES : 1); lie++)
-            check(op, from, to, cases[i].ndim, cases[i].dims, cases[i].axes, (enum lie)lie, v);
+        for (int layout = DENSE; layout < (all ? N_LAYOUTS : 1); layout++)
+            check(op, from, to, cases[i].ndim, cases[i].dims, cases[i].axes, (enum layout)layout,
+                  v);
 }
 
 static void sums_of_every_dtype(void **state) {
@@ -103,7 +104,8 @@ static void sums_of_nothing_and_of_0d(void **state) {
     check(KL_OP_MAX, KL_F32, KL_F32, 0, no_dims, 0, DENSE, SPECIAL);
 }
 
-/* Compiling is what takes the time: each dtype once. KEEL_TEST_FULL: with both. */
+/* Each dtype runs with one of the two operations, since compiling takes most of the time. With
+ * KEEL_TEST_FULL each runs with both. */
 static void extremes_of_every_dtype(void **state) {
     static const enum kl_dtype some[] = {KL_BOOL, KL_U8, KL_I16, KL_U64, KL_BF16, KL_C64};
     bool full = getenv("KEEL_TEST_FULL") != NULL;
@@ -115,13 +117,16 @@ static void extremes_of_every_dtype(void **state) {
 
 static void special_values(void **state) {
     for (int i = 0; i < 20; i++) {
-        check(KL_OP_MAX, KL_F32, KL_F32, 2, (int[]){40, 6}, 2, (enum lie)(i % N_LIES), SPECIAL);
-        check(KL_OP_MIN, KL_F32, KL_F32, 2, (int[]){6, 40}, 1, (enum lie)(i % N_LIES), SPECIAL);
-        check(KL_OP_SUM, KL_F32, KL_F32, 2, (int[]){40, 3}, 2, (enum lie)(i % N_LIES), SPECIAL);
+        check(KL_OP_MAX, KL_F32, KL_F32, 2, (int[]){40, 6}, 2, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
+        check(KL_OP_MIN, KL_F32, KL_F32, 2, (int[]){6, 40}, 1, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
+        check(KL_OP_SUM, KL_F32, KL_F32, 2, (int[]){40, 3}, 2, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
     }
 }
 
-/* More than eight axes that do not merge. */
+/* The operand has more than eight axes that cannot be merged. */
 static void many_axes(void **state) {
     static const int dims[] = {2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2};
     check(KL_OP_SUM, KL_I32, KL_I32, 11, dims, 0x555, DENSE, PLAIN);

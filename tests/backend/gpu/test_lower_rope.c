@@ -10,18 +10,18 @@ struct rope {
     const float *freqs;
 };
 
-static void check(enum kl_dtype dtype, int ndim, const int *dims, enum lie lie, enum values v,
+static void check(enum kl_dtype dtype, int ndim, const int *dims, enum layout layout, enum values v,
                   const struct rope *r) {
     struct kl_rope_params p = {r->dims, r->traditional, r->inverse, r->base, r->scale};
     struct operand in[3], out;
     const int half = r->dims / 2, n_in = r->freqs ? 3 : 2;
     char what[200];
-    int len = snprintf(what, sizeof what, "rope of %d%s%s, offset %d, lie %d of", r->dims,
+    int len = snprintf(what, sizeof what, "rope of %d%s%s, offset %d, layout %d of", r->dims,
                        r->traditional ? ", traditional" : "", r->inverse ? ", inverse" : "",
-                       r->offset, lie);
+                       r->offset, layout);
     for (int i = 0; i < ndim; i++)
         len += snprintf(what + len, sizeof what - (size_t)len, " %d", dims[i]);
-    ls_make(&in[0], dtype, ndim, dims, lie, v);
+    ls_make(&in[0], dtype, ndim, dims, layout, v);
     ls_make(&in[1], KL_I32, r->n_offsets > 0, &r->n_offsets, DENSE, PLAIN);
     for (int i = 0; i < (r->n_offsets ? r->n_offsets : 1); i++)
         ((int32_t *)in[1].block)[i] = r->offset + 1000 * i;
@@ -49,7 +49,7 @@ static void check(enum kl_dtype dtype, int ndim, const int *dims, enum lie lie, 
 static void every_dtype(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16, KL_F64};
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
-        for (int lie = DENSE; lie < N_LIES; lie++)
+        for (int layout = DENSE; layout < N_LAYOUTS; layout++)
             for (int way = 0; way < 4; way++) {
                 struct rope r = {.dims = 32,
                                  .traditional = way & 1,
@@ -58,11 +58,11 @@ static void every_dtype(void **state) {
                                  .scale = 1,
                                  .n_offsets = way % 3 ? 2 : 0,
                                  .offset = 11 * way};
-                check(dtypes[d], 4, (int[]){2, 3, 5, 32}, (enum lie)lie, PLAIN, &r);
-                check(dtypes[d], 4, (int[]){2, 3, 5, 48}, (enum lie)lie, PLAIN, &r);
-                check(dtypes[d], 3, (int[]){2, 5, 33}, (enum lie)lie, SPECIAL, &r);
+                check(dtypes[d], 4, (int[]){2, 3, 5, 32}, (enum layout)layout, PLAIN, &r);
+                check(dtypes[d], 4, (int[]){2, 3, 5, 48}, (enum layout)layout, PLAIN, &r);
+                check(dtypes[d], 3, (int[]){2, 5, 33}, (enum layout)layout, SPECIAL, &r);
                 r.dims = 6;
-                check(dtypes[d], 3, (int[]){2, 4, 9}, (enum lie)lie, PLAIN, &r);
+                check(dtypes[d], 3, (int[]){2, 4, 9}, (enum layout)layout, PLAIN, &r);
             }
 }
 
@@ -108,7 +108,7 @@ static void unusual_shapes(void **state) {
     check(KL_F32, 3, (int[]){2, 0, 8}, DENSE, PLAIN, &r);
     check(KL_F32, 3, (int[]){0, 3, 8}, DENSE, PLAIN,
           &(struct rope){.dims = 8, .base = 2, .scale = 1});
-    for (int lie = DENSE; lie < N_LIES; lie++) check(KL_F32, 11, many, (enum lie)lie, PLAIN, &r);
+    for (int layout = DENSE; layout < N_LAYOUTS; layout++) check(KL_F32, 11, many, (enum layout)layout, PLAIN, &r);
 }
 
 int main(void) {

@@ -30,17 +30,17 @@ static double *scale_of(const struct operand *out, enum kl_op_id op, const struc
     return scale;
 }
 
-static void check_one(enum kl_op_id op, enum kl_dtype dtype, const struct shape *sh, enum lie lie,
+static void check_one(enum kl_op_id op, enum kl_dtype dtype, const struct shape *sh, enum layout layout,
                       enum values v, bool reverse, bool inclusive) {
     struct kl_scan_params p = {sh->axis, reverse, inclusive};
     struct operand in, out;
     char what[200];
-    int len = snprintf(what, sizeof what, "%s%s%s, lie %d, axis %d of", op_names[op - KL_OP_CUMSUM],
-                       reverse ? " reversed" : "", inclusive ? "" : " exclusive", lie, sh->axis);
+    int len = snprintf(what, sizeof what, "%s%s%s, layout %d, axis %d of", op_names[op - KL_OP_CUMSUM],
+                       reverse ? " reversed" : "", inclusive ? "" : " exclusive", layout, sh->axis);
     for (int i = 0; i < sh->ndim; i++)
         len += snprintf(what + len, sizeof what - (size_t)len, " %d", sh->dims[i]);
     enum kl_dtype to = op == KL_OP_CUMSUM && dtype == KL_BOOL ? KL_I32 : dtype;
-    ls_make(&in, dtype, sh->ndim, sh->dims, lie, v);
+    ls_make(&in, dtype, sh->ndim, sh->dims, layout, v);
     ls_make_out(&out, to, sh->ndim, sh->dims);
     void *got = ls_run(op, &p, 1, &in, &out);
     if (!ls_inexact(to) || op == KL_OP_CUMMAX || op == KL_OP_CUMMIN) {
@@ -55,9 +55,9 @@ static void check_one(enum kl_op_id op, enum kl_dtype dtype, const struct shape 
     ls_drop(&out);
 }
 
-static void check(enum kl_op_id op, enum kl_dtype dtype, const struct shape *sh, enum lie lie,
+static void check(enum kl_op_id op, enum kl_dtype dtype, const struct shape *sh, enum layout layout,
                   enum values v) {
-    for (int way = 0; way < 4; way++) check_one(op, dtype, sh, lie, v, way & 1, way >> 1);
+    for (int way = 0; way < 4; way++) check_one(op, dtype, sh, layout, v, way & 1, way >> 1);
 }
 
 static bool takes(enum kl_op_id op, enum kl_dtype dtype) {
@@ -73,13 +73,13 @@ static void every_dtype(void **state) {
             if (!takes((enum kl_op_id)op, (enum kl_dtype)dtype)) continue;
             if (dtype != KL_F32 && !kl_test_takes("kernels", 5)) continue;
             for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-                for (int lie = DENSE; lie < N_LIES; lie++) {
+                for (int layout = DENSE; layout < N_LAYOUTS; layout++) {
                     /* Products that overflow do so in different places. */
                     bool few = op == KL_OP_CUMPROD && ls_inexact((enum kl_dtype)dtype);
-                    if (few && (lie == BROADCAST || dtype == KL_C64) &&
+                    if (few && (layout == BROADCAST || dtype == KL_C64) &&
                         shapes[i].dims[shapes[i].axis] == 300)
                         continue;
-                    check((enum kl_op_id)op, (enum kl_dtype)dtype, &shapes[i], (enum lie)lie,
+                    check((enum kl_op_id)op, (enum kl_dtype)dtype, &shapes[i], (enum layout)layout,
                           few ? FEW : PLAIN);
                 }
         }
@@ -91,8 +91,8 @@ static void special_values(void **state) {
                                         KL_OP_LOGCUMSUMEXP};
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
         for (int i = 0; i < 2; i++)
-            for (int lie = DENSE; lie < N_LIES; lie++)
-                check(ops[o], KL_F32, &shapes[i], (enum lie)lie, SPECIAL);
+            for (int layout = DENSE; layout < N_LAYOUTS; layout++)
+                check(ops[o], KL_F32, &shapes[i], (enum layout)layout, SPECIAL);
 }
 
 static void lengths(void **state) {
@@ -127,8 +127,8 @@ static void unusual_shapes(void **state) {
                                           {12, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 0},
                                           {12, {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}, 11}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int lie = DENSE; lie < N_LIES; lie++)
-            check(KL_OP_CUMSUM, KL_F32, &shapes[i], (enum lie)lie, PLAIN);
+        for (int layout = DENSE; layout < N_LAYOUTS; layout++)
+            check(KL_OP_CUMSUM, KL_F32, &shapes[i], (enum layout)layout, PLAIN);
 }
 
 int main(void) {

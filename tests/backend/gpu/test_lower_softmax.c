@@ -2,16 +2,16 @@
  * roundings of it and of the largest of its row; NaN where the CPU has NaN. */
 #include "lower_support.h"
 
-static void check(enum kl_dtype dtype, int ndim, const int *dims, int axis, enum lie lie,
+static void check(enum kl_dtype dtype, int ndim, const int *dims, int axis, enum layout layout,
                   enum values v) {
     struct kl_softmax_params p = {axis, ndim - axis};
     struct operand in, out;
     int64_t n = 1;
     char what[200];
-    int len = snprintf(what, sizeof what, "softmax, lie %d, axis %d of", lie, axis);
+    int len = snprintf(what, sizeof what, "softmax, layout %d, axis %d of", layout, axis);
     for (int i = 0; i < ndim; i++)
         len += snprintf(what + len, sizeof what - (size_t)len, " %d", dims[i]);
-    ls_make(&in, dtype, ndim, dims, lie, v);
+    ls_make(&in, dtype, ndim, dims, layout, v);
     ls_make_out(&out, dtype, ndim, dims);
     void *got = ls_run(KL_OP_SOFTMAX, &p, 1, &in, &out);
     for (int i = axis; i < ndim; i++) n *= dims[i];
@@ -34,11 +34,11 @@ static void check(enum kl_dtype dtype, int ndim, const int *dims, int axis, enum
 static void every_dtype(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16, KL_F64, KL_C64};
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
-        for (int lie = DENSE; lie < N_LIES; lie++) {
-            check(dtypes[d], 2, (int[]){5, 64}, 1, (enum lie)lie, PLAIN);
-            check(dtypes[d], 2, (int[]){300, 7}, 1, (enum lie)lie, PLAIN);
-            check(dtypes[d], 3, (int[]){3, 5, 8}, 1, (enum lie)lie, PLAIN);
-            check(dtypes[d], 2, (int[]){9, 33}, 1, (enum lie)lie, SPECIAL);
+        for (int layout = DENSE; layout < N_LAYOUTS; layout++) {
+            check(dtypes[d], 2, (int[]){5, 64}, 1, (enum layout)layout, PLAIN);
+            check(dtypes[d], 2, (int[]){300, 7}, 1, (enum layout)layout, PLAIN);
+            check(dtypes[d], 3, (int[]){3, 5, 8}, 1, (enum layout)layout, PLAIN);
+            check(dtypes[d], 2, (int[]){9, 33}, 1, (enum layout)layout, SPECIAL);
         }
 }
 
@@ -62,7 +62,7 @@ static void long_rows(void **state) {
     check(KL_C64, 1, (int[]){20001}, 0, DENSE, PLAIN);
 }
 
-/* Rows of one kind of value, in both forms. */
+/* Rows that have a NaN, or only infinities, in both forms of the kernel. */
 static void rows_that_are_nan(void **state) {
     static const float rows[][2] = {
         {-INFINITY, -INFINITY}, {INFINITY, 1}, {NAN, 1}, {-INFINITY, 1}, {3e38f, -3e38f}};
@@ -82,12 +82,12 @@ static void rows_that_are_nan(void **state) {
         }
 }
 
-static void odd_shapes(void **state) {
+static void unusual_shapes(void **state) {
     static const int many[] = {2, 1, 3, 2, 2, 3, 2, 2, 3, 2, 2};
     check(KL_F32, 0, many, 0, DENSE, PLAIN);
     check(KL_F32, 2, (int[]){0, 4}, 1, DENSE, PLAIN);
     check(KL_F32, 2, (int[]){4, 0}, 1, DENSE, PLAIN);
-    check(KL_F32, 2, (int[]){4, 3}, 2, TRANSPOSED, PLAIN); /* over no axes */
+    check(KL_F32, 2, (int[]){4, 3}, 2, TRANSPOSED, PLAIN); /* a softmax over no axes */
     check(KL_F32, 11, many, 10, REVERSED, PLAIN);
     check(KL_F32, 11, many, 3, TRANSPOSED, PLAIN);
     check(KL_F32, 11, many, 0, GAPPED, PLAIN);
@@ -95,9 +95,9 @@ static void odd_shapes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_dtype), cmocka_unit_test(lengths),
-        cmocka_unit_test(long_rows),   cmocka_unit_test(rows_that_are_nan),
-        cmocka_unit_test(odd_shapes),
+        cmocka_unit_test(every_dtype),    cmocka_unit_test(lengths),
+        cmocka_unit_test(long_rows),      cmocka_unit_test(rows_that_are_nan),
+        cmocka_unit_test(unusual_shapes),
     };
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }

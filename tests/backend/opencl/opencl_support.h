@@ -14,8 +14,8 @@ static struct kl_driver *d;
 static struct kl_port *port;
 static struct kl_lowering *lowering;
 
-/* OpenCL calls callbacks at any time, and each callback holds what it was made for. They are
- * counted, so that a test can wait for the last one. */
+/* OpenCL calls callbacks at any time, and each callback holds an event. The callbacks are counted,
+ * so that a test can wait for the last one. */
 struct t_callback {
     void (*fn)(cl_event, cl_int, void *);
     void *arg;
@@ -96,7 +96,7 @@ static inline char *t_alloc_from(const void *src, size_t bytes) {
     t_write(p, 0, src, bytes);
     return p;
 }
-void *t_queues[128]; /* a queue is never freed: here it is not lost either */
+void *t_queues[128]; /* queues are never freed; the table keeps leak checkers from reporting them */
 static inline void *t_queue(int index) {
     static int n;
     struct kl_error *err = NULL;
@@ -113,7 +113,7 @@ static inline void *t_event(void) {
     return e;
 }
 
-/* A kernel of this source behind what is in the queue. */
+/* Adds a kernel of this source to the queue. */
 static inline void t_launch(void *queue, const char *source, const char *entry, int64_t groups,
                             uint32_t local, const struct kl_karg *args, int n_args) {
     struct kl_error *err = NULL;
@@ -124,7 +124,7 @@ static inline void t_launch(void *queue, const char *source, const char *entry, 
     t_launch(queue, source, entry, groups, local, (const struct kl_karg[]){__VA_ARGS__}, \
              (int)(sizeof(struct kl_karg[]){__VA_ARGS__} / sizeof(struct kl_karg)))
 
-/* Closes what is in the queue: its event. */
+/* Closes the queue's command buffer and returns its event. */
 static inline void *t_submit(void *queue, void *const *waits, int n_waits,
                              struct kl_fault_words *words) {
     struct kl_error *err = NULL;

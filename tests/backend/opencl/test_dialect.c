@@ -141,7 +141,7 @@ static void nothing_warns(void **state) {
     SUCCEED(port->ops->compile(port, source, "everything", &binary, &bytes, &err), err);
     assert_true(bytes > 0);
     kl_free(binary);
-    /* and it would be seen */
+    /* Warnings are errors here, so the unused variable must be reported. */
     snprintf(source, room, "%s%s%s%s", strict, port->prelude, kl_source_prelude, bad);
     assert_int_equal(port->ops->compile(port, source, "bad", &binary, &bytes, &err), KL_ECOMPILE);
     assert_non_null(strstr(err->message, "unused"));
@@ -157,7 +157,7 @@ static void every_type_is_loaded_and_stored(void **state) {
         if (t == KL_F64 && !port->has_f64) continue;
         size_t item = kl_dtype_size((enum kl_dtype)t), bytes = N * item;
         unsigned char in[N * 8], out[N * 8];
-        for (size_t i = 0; i < bytes; i++) /* the top byte of a float stays below that of a NaN */
+        for (size_t i = 0; i < bytes; i++) /* the top byte stays small, so that no float is a NaN */
             in[i] = (unsigned char)(i * 37 % 113);
         char *from = t_alloc(bytes + 64), *to = t_alloc(bytes + 64), entry[16];
         memset(out, 0xEE, sizeof out);
@@ -179,7 +179,7 @@ static bool same_float(float a, float b) {
     return (a != a && b != b) || memcmp(&a, &b, sizeof a) == 0;
 }
 
-/* All values both ways, and ties, subnormals, overflow and NaN. */
+/* Conversion of all values in both directions, with ties, subnormals, overflow and NaN. */
 static void sixteen_bit_floats_convert_as_on_the_cpu(void **state) {
     enum { N = 1 << 16, M = 1 << 18 };
     uint16_t *all = malloc(N * 2), *narrow = malloc(M * 2);
@@ -189,8 +189,8 @@ static void sixteen_bit_floats_convert_as_on_the_cpu(void **state) {
     uint32_t rng = 1;
     for (int i = 0; i < M; i++) {
         uint32_t bits = rng = rng * 1664525u + 1013904223u;
-        if (i % 2)
-            bits = (uint32_t)i >> 1 << 14 ^ 0x1000u * (i % 4 == 1); /* ties of f16, all exponents */
+        if (i % 2) /* A tie of float16 for each exponent. */
+            bits = (uint32_t)i >> 1 << 14 ^ 0x1000u * (i % 4 == 1);
         memcpy(&floats[i], &bits, 4);
     }
     char *in16 = t_alloc_from(all, N * 2), *out32 = t_alloc(N * 4);
@@ -255,7 +255,7 @@ static void extremes(void **state) {
 
 /* ---- spaces, groups, faults, atomics ---- */
 
-/* A struct by value, with what each of its fields does. */
+/* The helper for a struct by value, and the values of its fields. */
 static void spaces_are_walked(void **state) {
     static const struct kl_space spaces[] = {
         {.n = 1, .ndim = 0},
@@ -340,7 +340,7 @@ static void the_smallest_fault_comes_back(void **state) {
         d->ops->words_clear(d, &w);
         assert_int_equal(w.host[0], KL_WORD_CLEAR);
         memset(w.host, 0, KL_WORDS * 4);
-        t_finish(queue, &w); /* the device's copy is clear too */
+        t_finish(queue, &w); /* the device's copy of the words is clear as well */
         for (int i = 0; i < KL_WORDS; i++) assert_int_equal(w.host[i], KL_WORD_CLEAR);
     }
     t_free(from, sizeof in);
@@ -359,7 +359,7 @@ static void atomics_are_atomic(void **state) {
     assert_int_equal(w[2], 0);
     assert_int_equal(w[3], 2 * N);
     assert_int_equal(w[4], 77);
-    /* the largest gid of each group */
+    /* the sum of the largest global id of each group */
     assert_int_equal(w[5], LOCAL * (GROUPS * (GROUPS - 1) / 2) + GROUPS * (LOCAL - 1));
     t_free(p, sizeof w);
     if (!port->has_atomic64) return;
@@ -395,11 +395,11 @@ static void functions(void **state) {
         double off = (o[i] - want[i]) / want[i];
         if (off > 1e-6 || off < -1e-6) fail_msg("function %d gives %.9g", i, o[i]);
     }
-    assert_true(o[2] == __builtin_sqrtf(x)); /* correctly rounded */
+    assert_true(o[2] == __builtin_sqrtf(x)); /* the square root is correctly rounded */
     t_free(p, sizeof o);
 }
 
-/* Processors would not notice: the launch is refused before the driver gets it. */
+/* CPUs do not fail at a misaligned address, so Keel itself must refuse the launch. */
 static void addresses_are_aligned_to_their_items(void **state) {
     char *p = t_alloc(64);
     for (uint32_t item = 0; item <= 16; item = item ? item * 2 : 1)
@@ -428,8 +428,8 @@ static void null_is_an_address(void **state) {
     t_free(p, 64);
 }
 
-/* On a device without float64 complex functions are made of float32 ones: the same values, less
- * exact. */
+/* On a device without float64, complex functions are computed in float32. The values are the same,
+ * with larger errors. */
 static void functions_without_float64(void **state) {
     static const char kernel[] =
         "KERNEL(no_float64)(PTR(out)) {\n"

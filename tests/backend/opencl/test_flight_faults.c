@@ -25,7 +25,7 @@ struct said {
 static struct {
     pthread_mutex_t mu;
     bool on;
-    struct said *said; /* newest first */
+    struct said *said; /* the newest one is first */
 } held = {.mu = PTHREAD_MUTEX_INITIALIZER};
 static struct kl_opencl_functions real;
 
@@ -61,7 +61,7 @@ static cl_int event_info(cl_event event, cl_uint what, size_t room, void *out, s
     bool wait = held.on;
     pthread_mutex_unlock(&held.mu);
     if (!wait) return real.clGetEventInfo(event, what, room, out, bytes);
-    *(cl_int *)out = 1; /* CL_RUNNING */
+    *(cl_int *)out = 1; /* the value of CL_RUNNING */
     return CL_SUCCESS;
 }
 
@@ -104,9 +104,9 @@ static void handed_to_another_stream_in_flight(void **state) {
         assert_int_equal(kl_sum(&y, x, false, s[0], NULL), 0);
         kl_array_release(x);
         assert_int_equal(kl_async_eval(&y, 1, NULL), 0);
-        /* And x's buffer has lost its last owner. */
+        /* The buffer of x has no owner any more. */
         kl_timeline_block(y->t.fate->timeline->handed, y->t.fate->ticket);
-        kl_memory_clear_cache(); /* what is left is the one that is in flight */
+        kl_memory_clear_cache(); /* the one block that is left is the block in flight */
         kl_test_skip_handover_check(skip);
         z = count_up(s[1]);
         if (skip) {
@@ -128,8 +128,8 @@ static void handed_to_another_stream_in_flight(void **state) {
     t_streams_free(2, s);
 }
 
-/* The host writes next to a block: the next kernel that uses the block is named. (Kernels that do
- * it themselves: tests/ops/properties/test_on_gpu_outside.c.) */
+/* The host writes beside a block. The next kernel that uses this block is named in the report.
+ * (tests/ops/properties/test_on_gpu_outside.c has kernels that write beside a block themselves.) */
 static void written_outside(void **state) {
     struct kl_stream *s;
     struct kl_driver *d = kl_opencl_driver(0);

@@ -21,7 +21,8 @@ static const char add_source[] =
     "    for (i32 k = 0; k < 500; k++) v = v * 3 + AT(i32, in)[(i + k) % count] % 7;\n"
     "    if (i < count) AT(i32, out)[i] = AT(i32, in)[i] + n + (n >> 30) * v; /* n is small */\n"
     "}\n"
-    /* One group, so one thread of PoCL: the others are free to run what should wait. */
+    /* The kernel has one work-group, so PoCL runs it on one thread, and other threads could run
+     * commands that must wait for it. */
     "KERNEL(slow_one)(PTR(in), PTR(out), i32 n, i64 count) {\n"
     "    i32 v = 0;\n"
     "    for (i32 k = 0; k < 300000; k++) v = v * 3 + AT(i32, in)[(v + k) & 63];\n"
@@ -50,13 +51,14 @@ static void expect_ints(const void *p, int first, int step, int count) {
     free(got);
 }
 
-static char *counting(void) { /* 0, 1, 2, ... */
+/* Device memory with the numbers 0, 1, 2, ... in int32. */
+static char *counting(void) {
     int32_t v[N];
     for (int i = 0; i < N; i++) v[i] = i;
     return t_alloc_from(v, sizeof v);
 }
 
-/* Fails with this code and a message that contains the text; empties *err. */
+/* The call must fail with this code and a message that contains the text; *err is released. */
 static void expect_failure(int rc, int code, struct kl_error **err, const char *text) {
     if (rc != code || !*err || !strstr((*err)->message, text))
         fail_msg("code %d, '%s' instead of %d, '%s'", rc, *err ? (*err)->message : "", code, text);
@@ -125,7 +127,7 @@ static void blocks_are_read_and_written_anywhere(void **state) {
     for (size_t at = 0; at <= 1000; at += 37)
         for (size_t n = 0; at + n <= 1000; n += 111) {
             memset(got, 0, sizeof got);
-            t_read(p, at, got, n); /* as an offset, and as an address inside */
+            t_read(p, at, got, n); /* read by an offset, then by an address inside of the block */
             assert_memory_equal(got, all + at, n);
             t_read(p + at, 0, got, n);
             assert_memory_equal(got, all + at, n);
@@ -161,7 +163,8 @@ static void addresses_lead_to_their_blocks(void **state) {
             assert_int_equal((uintptr_t)block[i] % 64, 0);
             t_write(block[i], 0, &tag[0], 4);
             t_write(block[i], bytes[i] - 4, &tag[1], 4);
-            for (int k = 0; k < BLOCKS; k++) /* one past the end is no other's either */
+            /* The address behind the end belongs to no other block either. */
+            for (int k = 0; k < BLOCKS; k++)
                 if (k != i && block[k])
                     assert_true(block[k] + bytes[k] < block[i] || block[i] + bytes[i] < block[k]);
         }
@@ -171,7 +174,7 @@ static void addresses_lead_to_their_blocks(void **state) {
     int x;
     struct kl_error *err = NULL;
     expect_failure(d->ops->read(d, &x, 0, &x, 4, &err), KL_EINTERNAL, &err, "no address on device");
-    char *p = t_alloc(64); /* beyond its end: OpenCL's own word for it */
+    char *p = t_alloc(64); /* beyond the end, with the error that OpenCL gives */
     expect_failure(d->ops->read(d, p, 62, &x, 4, &err), KL_ESUBMIT, &err,
                    "clEnqueueReadBuffer failed with -30 (invalid value)");
     t_free(p, 64);
@@ -219,7 +222,7 @@ static void memory_ends(void **state) {
     t_free(t_alloc(each), each);
 }
 
-/* A failure of OpenCL while a block is made: nothing stays taken. */
+/* When OpenCL fails while a block is made, no memory stays reserved. */
 static cl_int status_to_give;
 static cl_mem failing_create(cl_context c, cl_bitfield flags, size_t bytes, void *host,
                              cl_int *status) {
@@ -256,7 +259,8 @@ static void failing_calls_of_alloc(void **state) {
                 kl_cl.clEnqueueWriteBuffer = failing_write;
             else
                 kl_cl.clCreateBuffer = failing_create;
-            /* Together more than the device has, if a failure kept what it had accounted for. */
+            /* Together these are more than the device has, if a failed call kept its bytes
+             * counted. */
             int rc = d->ops->alloc(d, f.memory_bytes / 8, &p, &err);
             kl_cl = real;
             if (!err || !strstr(err->message, which ? "clEnqueueWriteBuffer failed with"
@@ -268,7 +272,7 @@ static void failing_calls_of_alloc(void **state) {
 }
 
 static void allocations_may_fail(void **state) {
-    static void *queue; /* never freed */
+    static void *queue; /* this queue is never freed */
     int last = -1;
     t_quiet();
     for (int which = 0; which < 4; which++) {
@@ -299,7 +303,7 @@ static void allocations_may_fail(void **state) {
             }
         }
     }
-    assert_int_equal(last, 3); /* each had something to fail */
+    assert_int_equal(last, 3); /* each of the calls was made at least once */
 }
 
 /* ---- queues and events ---- */
@@ -309,7 +313,7 @@ static void kernels_run_in_order(void **state) {
     char *a = counting(), *b = t_alloc(N * 4 + 64);
     add(q, "add", a, b + 64, 5, N);
     add(q, "slow_add", b + 64, a, 100, N);
-    add(q, "add", a + 4, b, 1000, N - 1); /* behind the slow one */
+    add(q, "add", a + 4, b, 1000, N - 1); /* runs behind the slow kernel */
     t_finish(q, NULL);
     expect_ints(a, 105, 1, N);
     expect_ints(b, 1106, 1, N - 1);
@@ -326,7 +330,8 @@ static void events_order_queues(void **state) {
         a[i] = counting();
     }
     for (int round = 0; round < ROUNDS; round++) {
-        /* A chain over the queues, each waiting for the one before; then one that waits for all. */
+        /* A chain over the queues, in which each command waits for the one before; then a command
+         * that waits for all. */
         for (int i = 0; i < QUEUES; i++) {
             if (i > 0) d->ops->event_free(d, t_submit(q[i], &last[i - 1], 1, NULL));
             add(q[i], i ? "add" : "slow_one", a[i ? i - 1 : QUEUES - 1], a[i], 1, N);
@@ -345,14 +350,15 @@ static void events_order_queues(void **state) {
     for (int i = 0; i < QUEUES; i++) t_free(a[i], N * 4);
 }
 
-/* PoCL orders commands that share a buffer by itself; only what shares none shows whether we do. */
+/* PoCL itself orders commands that share a buffer. So the commands here share none, and only Keel's
+ * events order them. */
 static void events_are_waited_for(void **state) {
     enum { QUEUES = 20 };
     void *q[QUEUES], *e[QUEUES];
     char *a = counting(), *b = t_alloc(N * 4), *c = counting(), *o = t_alloc(N * 4);
     for (int i = 0; i < QUEUES; i++) q[i] = t_queue(40 + i);
     for (int n_waits = 1; n_waits <= QUEUES - 1;
-         n_waits += QUEUES - 2) { /* the slow one comes last */
+         n_waits += QUEUES - 2) { /* the slow kernel is submitted last */
         add(q[0], "slow_one", a, b, 1, N);
         e[n_waits - 1] = t_submit(q[0], NULL, 0, NULL);
         for (int i = 0; i < n_waits - 1; i++) e[i] = t_submit(q[i + 1], NULL, 0, NULL);
@@ -375,7 +381,7 @@ static void events_are_waited_for(void **state) {
     t_free(o, N * 4);
 }
 
-/* One kernel object, many threads that set its arguments. */
+/* Many threads set the arguments of one kernel object. */
 static void *launching(void *arg) {
     void *q = arg;
     int32_t v[N];
@@ -424,7 +430,7 @@ static void wake_wakes(void **state) {
     void *never = t_event();
     d->ops->wake(d);
     assert_int_equal(pthread_create(&t, NULL, sleeper, never), 0);
-    pthread_join(t, NULL); /* woken before it slept, which counts */
+    pthread_join(t, NULL); /* a wake before the sleep counts */
     assert_int_equal(pthread_create(&t, NULL, sleeper, never), 0);
     d->ops->wake(d);
     pthread_join(t, NULL);
@@ -455,8 +461,8 @@ static void copies_and_scratch(void **state) {
 
 /* ---- programs ---- */
 
-/* *state: as_sources, as for PoCL, or NULL: programs are stored as binaries, as for every other
- * implementation. */
+/* *state is as_sources for PoCL, which stores programs as sources. It is NULL for every other
+ * implementation, which stores binaries. */
 static char as_sources[] = "sources";
 static void compilers_are_quoted(void **state) {
     bool before = kl_opencl_store_sources(0, *state != NULL);
@@ -468,14 +474,15 @@ static void compilers_are_quoted(void **state) {
     assert_non_null(err);
     assert_non_null(strstr(err->message, "nowhere"));
     expect_failure(rc, KL_ECOMPILE, &err, "my _own_.kl:3");
-    /* With the preludes in front lines are still counted from the source's first. */
+    /* Line numbers count from the first line of the user's source, although the preludes stand
+     * before it. */
     struct kl_emit e = {lowering, port, NULL, true, &err};
     rc = kl_emit_source(&e, "text", "KERNEL(bad)(PTR(out)) {\n    nothing;\n}\n", "bad", 1, 32,
                         NULL, 0);
     expect_failure(rc, KL_ECOMPILE, &err, "text:2");
     rc = kl_emit_source(&e, "text", "KERNEL(good)(PTR(out)) {\n}\n", "other", 1, 32, NULL, 0);
     expect_failure(rc, KL_ECOMPILE, &err, "kernel 'other': clCreateKernel failed with -46");
-    /* A long log is cut, but not its first error. */
+    /* A long log is cut, but its first error is kept. */
     char *many = malloc(1 << 16);
     assert_non_null(many);
     size_t n = (size_t)sprintf(many, "__kernel void k(__global int *x) {\n");
@@ -486,7 +493,7 @@ static void compilers_are_quoted(void **state) {
     assert_true(strlen(err->message) < 2300);
     expect_failure(rc, KL_ECOMPILE, &err, "nowhere_0");
     free(many);
-    /* What is no binary, and half of one. */
+    /* Data that is no binary, and half of a binary. */
     rc = port->ops->load(port, "this is no binary", 17, &module, &err);
     expect_failure(rc, KL_ECOMPILE, &err, *state ? "do not compile" : "failed with");
     const char *good = "__kernel void k(__global int *x) { x[0] = 1; }\n";
@@ -546,8 +553,8 @@ static cl_int failing_callback(cl_event e, cl_int when, void (*fn)(cl_event, cl_
     return status_to_give;
 }
 
-/* Half of a submission is in the queue when a call fails. On return it is at rest, its words are
- * clear, and its event stays as it was. */
+/* A call fails when half of a submission is in the queue. On return nothing of the submission runs,
+ * its fault words are clear, and its event is not complete. */
 static void failed_submissions_leave_nothing_behind(void **state) {
     struct kl_opencl_functions real = kl_cl;
     void *q = t_queue(90);
@@ -555,11 +562,11 @@ static void failed_submissions_leave_nothing_behind(void **state) {
     struct kl_fault_words w = {0};
     struct kl_error *err = NULL;
     SUCCEED(d->ops->words_new(d, &w, &err), err);
-    /* A command that no device runs, so lowering fails half-way too. */
+    /* No device runs this command, so the lowering fails in the middle as well. */
     struct kl_command refused = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .name = "refused"};
     void *waited_for = t_submit(q, NULL, 0, NULL);
     int word = 3;
-    add(q, "slow_add", a, b, 0, N); /* compiled now, so that what lives can be counted below */
+    add(q, "slow_add", a, b, 0, N); /* compiled here, since the test counts live objects below */
     T_LAUNCH(q, add_source, "spoil", 0, LOCAL, KL_KARG_PTR(w.device, 1), KL_KARG(word));
     t_quiet();
     for (int which = 0; which < 6; which++) {
@@ -596,7 +603,7 @@ static void failed_submissions_leave_nothing_behind(void **state) {
     struct kl_error *none = NULL;
     expect_failure(d->ops->prepare(d, &refused, &none), KL_EUNSUPPORTED, &none,
                    "refused cannot run on this device");
-    /* and the queue goes on */
+    /* the queue can still be used */
     add(q, "add", a, b, 9, N);
     t_finish(q, &w);
     expect_ints(b, 9, 1, N);
@@ -608,7 +615,7 @@ static void failed_submissions_leave_nothing_behind(void **state) {
     kl_free(w.host);
 }
 
-/* A runtime that calls back when it likes. */
+/* A fake OpenCL that runs the callback when the test says so. */
 static struct {
     cl_event event;
     void (*fn)(cl_event, cl_int, void *);
@@ -630,8 +637,8 @@ static void callbacks_may_come_late(void **state) {
     kl_cl.clSetEventCallback = keep_callback;
     void *e = t_submit(q, NULL, 0, NULL);
     kl_cl = real;
-    /* The queue is finished by a second one behind it, so the first is complete: asked, not
-     * told. */
+    /* A second command on the same queue has ended, so the first one has, too. The driver learns
+     * this by a query, not by a callback. */
     t_finish(q, NULL);
     t_quiet();
     assert_int_equal(d->ops->event_query(d, e), 1);
@@ -669,12 +676,12 @@ static void the_child_of_a_fork_is_refused(void **state) {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
-    t_write(p, 0, &status, 4); /* the parent goes on */
+    t_write(p, 0, &status, 4); /* the parent's device still works */
     d->ops->event_free(d, e);
     t_free(p, 64);
 }
 
-/* The last test: the device does not come back. */
+/* This is the last test, since the device is lost for good. */
 static void a_failed_command_loses_the_device(void **state) {
     struct kl_opencl_functions real = kl_cl;
     pthread_t t;
@@ -686,7 +693,7 @@ static void a_failed_command_loses_the_device(void **state) {
     kl_cl = real;
     assert_int_equal(pthread_create(&t, NULL, sleeper, never), 0);
     kept.fn(kept.event, CL_OUT_OF_RESOURCES, kept.arg);
-    pthread_join(t, NULL); /* the loss wakes */
+    pthread_join(t, NULL); /* the loss wakes the sleeping thread */
     assert_int_equal(d->ops->event_query(d, e), KL_EDEVICELOST);
     assert_int_equal(d->ops->event_query(d, never), KL_EDEVICELOST);
     static const char text[] =

@@ -84,8 +84,8 @@ static void nothing_is_copied(void **state) {
     t_streams_free(2, s);
 }
 
-/* Blocks go through the pools and through hands of both sides again and again. */
-static void to_and_fro(void **state) {
+/* Blocks go through the pools and are used by host and device in turn, many times. */
+static void both_sides_in_turn(void **state) {
     struct kl_stream *s[4];
     t_streams("gcgc", s);
     for (int whole = 0; whole < 2; whole++) {
@@ -109,7 +109,8 @@ static void to_and_fro(void **state) {
     t_streams_free(4, s);
 }
 
-/* A block that was shown is written again, in place or by another stream, and shown again. */
+/* The host has read a block; then the block is written again, in place or by another stream, and is
+ * read again. */
 static void memory_is_used_again(void **state) {
     struct kl_stream *s[2];
     t_streams("gg", s);
@@ -140,15 +141,18 @@ static void what_the_host_gives(void **state) {
     int blocks = device->n_blocks;
     struct kl_error *e = NULL;
     assert_int_equal(d->ops->share(d, memory, half, false, &e), 0);
-    assert_int_equal(d->ops->share(d, memory, half, false, &e), 0); /* by two threads at once */
+    /* Two threads use the same memory. */
+    assert_int_equal(d->ops->share(d, memory, half, false, &e), 0);
     assert_int_equal(device->n_blocks, blocks + 1);
-    /* Not what overlaps, is out of line, or is small: that is copied. */
+    /* Memory that overlaps shared memory, is not aligned, or is small is not shared. Such memory is
+     * copied. */
     assert_int_equal(d->ops->share(d, memory + 4096, half, false, &e), KL_EUNSUPPORTED);
     assert_int_equal(d->ops->share(d, memory, half + 1, false, &e), KL_EUNSUPPORTED);
     assert_int_equal(d->ops->share(d, memory + half + 4, half - 64, false, &e), KL_EUNSUPPORTED);
     assert_int_equal(d->ops->share(d, memory + half, 64, false, &e), KL_EUNSUPPORTED);
     assert_null(e);
-    assert_int_equal(d->ops->share(d, memory + half, half, false, &e), 0); /* its neighbour */
+    /* The memory behind it can be shared. */
+    assert_int_equal(d->ops->share(d, memory + half, half, false, &e), 0);
     cl_mem mem[2];
     size_t at;
     assert_int_equal(kl_opencl_place(device, memory + half - 1, &mem[0], &at, &e), 0);
@@ -163,8 +167,8 @@ static void what_the_host_gives(void **state) {
     assert_int_equal(device->n_blocks, blocks);
 }
 
-/* Two arrays of the user over the same memory: one is used in place, the other is copied, both are
- * right. */
+/* Two arrays of the user have the same memory. One is used in place, the other is copied, and both
+ * have the right values. */
 static void memory_of_the_user(void **state) {
     static _Alignas(4096) int v[N];
     struct kl_stream *s[1];
@@ -185,9 +189,9 @@ static void memory_of_the_user(void **state) {
     t_streams_free(1, s);
 }
 
-/* What the user gives ends where the page ends, and behind that is nothing: a kernel that reads on,
- * even what it does not use, is caught by the system where kernels run on the CPU. Rows of 17 never
- * fill packs and tiles. */
+/* The user's memory ends at the end of a page, and the next page is not mapped. So a kernel that
+ * reads beyond the end crashes where kernels run on the CPU. Rows of 17 never fill whole packs or
+ * tiles. */
 static void kernels_stay_inside(void **state) {
     enum { ROWS = 1072, COLS = 17, MORE = ROWS * COLS };
     struct kl_stream *s[1];
@@ -197,7 +201,7 @@ static void kernels_stay_inside(void **state) {
     char *map = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(map != MAP_FAILED && mprotect(map + room, page, PROT_NONE) == 0);
     int *v = (int *)(void *)(map + room - bytes), dims[2] = {ROWS, COLS};
-    for (int i = 0; i < MORE; i++) v[i] = 0x3F800000; /* as float 1 */
+    for (int i = 0; i < MORE; i++) v[i] = 0x3F800000; /* the bits of 1 as float32 */
     static const enum kl_dtype dtypes[] = {KL_F32, KL_I32, KL_F16, KL_U8, KL_C64};
     for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
         struct kl_array *x = NULL, *y[10] = {0};
@@ -260,12 +264,12 @@ static void every_allocation_fails(void **state) {
     t_streams_free(2, s);
 }
 
-/* Nothing of the driver's refusal is an error: what it does not take is copied. */
+/* When the driver refuses to share memory, there is no error, and the memory is copied. */
 static struct kl_opencl_functions real;
 static cl_mem refuses_memory_of_the_host(cl_context c, cl_bitfield flags, size_t bytes, void *p,
                                          cl_int *status) {
     if (!(flags & CL_MEM_READ_ONLY)) return real.clCreateBuffer(c, flags, bytes, p, status);
-    *status = -37; /* invalid host pointer */
+    *status = -37; /* the code of CL_INVALID_HOST_PTR */
     return NULL;
 }
 static void a_driver_that_takes_no_memory(void **state) {
@@ -278,7 +282,7 @@ static void a_driver_that_takes_no_memory(void **state) {
     t_settle(y);
     kl_cl = real;
     assert_int_equal(kl_test_bytes_copied() - copied, N * sizeof(int));
-    struct kl_array *z = negative(s[0], x); /* and stays so */
+    struct kl_array *z = negative(s[0], x); /* later arrays are copied as well */
     expect(z, -1, -1);
     expect(y, -1, -1);
     assert_ptr_equal(atomic_load(&x->t.buffer->block->shared_by),
@@ -289,8 +293,8 @@ static void a_driver_that_takes_no_memory(void **state) {
     t_streams_free(1, s);
 }
 
-/* The last test: the device does not come back. Memory is the host's too, so a loss is told only
- * when no kernel writes any more. */
+/* This is the last test, since the device is lost for good. The memory belongs to the host as well,
+ * so the loss is reported only when no kernel can write any more. */
 static void a_lost_device_is_at_rest(void **state) {
     struct kl_stream *s[2];
     t_streams("gg", s);
@@ -333,7 +337,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_mode_is_what_was_asked_for),
         cmocka_unit_test(nothing_is_copied),
-        cmocka_unit_test(to_and_fro),
+        cmocka_unit_test(both_sides_in_turn),
         cmocka_unit_test(memory_is_used_again),
         cmocka_unit_test(what_the_host_gives),
         cmocka_unit_test(memory_of_the_user),

@@ -5,7 +5,7 @@
 #include "runtime/device.h"
 
 static struct kl_stream *s[2];
-static int name[2]; /* as the controls call them */
+static int name[2]; /* the names by which the controls know the two streams */
 
 static int make_streams(void **state) {
     t_use_sim(NULL);
@@ -38,14 +38,14 @@ static void paused_nothing_executes(void **state) {
     kl_array_release(y);
 }
 
-static void held_it_executes_unseen(void **state) {
+static void held_commands_execute_without_completion(void **state) {
     struct kl_array *x[5];
     kl_sim_hold(0, true);
     uint64_t before = kl_sim_executed(0, name[0]);
     for (int i = 0; i < 5; i++) x[i] = handed_over(s[0], t_const(s[0], i));
     assert_true(kl_sim_wait_executed(0, name[0], before + 5));
     for (int i = 0; i < 5; i++) assert_false(kl_array_settled(x[i]));
-    for (int i = 0; i < 5; i++) { /* seen one by one, in order */
+    for (int i = 0; i < 5; i++) { /* the completions are seen one by one */
         kl_sim_complete(0, name[0], 1);
         kl_timeline_block(x[i]->t.fate->timeline, x[i]->t.fate->ticket);
         for (int k = 0; k < 5; k++) assert_int_equal(kl_array_settled(x[k]), k <= i);
@@ -61,7 +61,7 @@ static void each_stream_is_completed_by_itself(void **state) {
     kl_sim_hold(0, true);
     struct kl_array *x = handed_over(s[0], t_const(s[0], 1)),
                     *y = handed_over(s[1], t_const(s[1], 2));
-    kl_sim_complete(0, name[1], 1); /* waits until it has been executed */
+    kl_sim_complete(0, name[1], 1); /* waits until the command has been executed */
     kl_timeline_block(y->t.fate->timeline, y->t.fate->ticket);
     assert_false(kl_array_settled(x));
     kl_sim_complete(0, name[0], 1);
@@ -72,7 +72,8 @@ static void each_stream_is_completed_by_itself(void **state) {
     kl_array_release(y);
 }
 
-/* A block is moved by one byte, and back: real devices would stop at what lies there. */
+/* The address of a block is moved by one byte, and back. A real device would fail at such an
+ * address. */
 static void an_address_between_items_is_refused(void **state) {
     struct kl_array *x = t_const(s[0], 7), *y = t_inc(s[0], x), *z = t_inc(s[0], x);
     struct kl_error *err = NULL;
@@ -87,7 +88,7 @@ static void an_address_between_items_is_refused(void **state) {
     for (int i = 0; i < 3; i++)
         if (!strstr(err->message, parts[i])) fail_msg("no \"%s\" in: %s", parts[i], err->message);
     kl_error_release(err);
-    assert_int_equal(t_value(z), 8); /* the array itself is well */
+    assert_int_equal(t_value(z), 8); /* the array itself has its value */
     struct kl_array *all[] = {x, y, z};
     for (int i = 0; i < 3; i++) kl_array_release(all[i]);
 }
@@ -120,22 +121,23 @@ static void lost_and_revived(void **state) {
     kl_sim_pause(0, true);
     struct kl_array *x = handed_over(s[0], t_const(s[0], 1));
     kl_sim_lose(0);
-    assert_false(kl_sim_wait_executed(0, name[0], executed + 1)); /* it will never be */
+    /* This command is never executed. */
+    assert_false(kl_sim_wait_executed(0, name[0], executed + 1));
     t_expect_error(x, KL_EDEVICELOST);
     assert_int_equal(kl_sim_executed(0, name[0]), executed);
-    kl_sim_complete(0, name[0], 1); /* does not wait for ever either */
+    kl_sim_complete(0, name[0], 1); /* nor does this call wait for ever */
     kl_sim_pause(0, false);
     kl_sim_revive(0);
     struct kl_array *y = t_const(s[0], 2);
     assert_int_equal(t_value(y), 2);
-    kl_sim_lose_random(0, 1); /* by the first command buffer */
+    kl_sim_lose_random(0, 1); /* the first command buffer loses the device */
     struct kl_array *z = t_const(s[0], 3), *w = t_const(s[0], 4);
     assert_int_equal(kl_async_eval(&z, 1, NULL), 0);
     (void)kl_sim_wait_executed(0, name[0], UINT64_MAX);
     t_expect_error(w, KL_EDEVICELOST);
     kl_sim_lose_random(0, 0);
     (void)kl_eval(&z, 1, NULL);
-    assert_true(kl_array_settled(z)); /* good or not: it was executed, and perhaps still seen */
+    assert_true(kl_array_settled(z)); /* the value may be good, since the command was executed */
     kl_sim_revive(0);
     struct kl_array *all[4] = {x, y, z, w};
     for (int i = 0; i < 4; i++) kl_array_release(all[i]);
@@ -181,7 +183,7 @@ static void devices_by_the_environment(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paused_nothing_executes),
-        cmocka_unit_test(held_it_executes_unseen),
+        cmocka_unit_test(held_commands_execute_without_completion),
         cmocka_unit_test(each_stream_is_completed_by_itself),
         cmocka_unit_test(an_address_between_items_is_refused),
         cmocka_unit_test(the_nth_submission_is_refused),

@@ -8,7 +8,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "base/op_params.h"
 
-/* The simulated device, or what KEEL_TEST_GPU names. */
+/* A GPU stream: of the simulated device, or of the device that KEEL_TEST_GPU names. */
 static struct kl_stream *gpu(void) {
     return sim();
 }
@@ -45,7 +45,7 @@ static double *as_doubles(struct kl_array *a) {
     return v;
 }
 
-/* One query's row by the formula, in double. */
+/* Computes the result of one query by the formula, in double. */
 static void reference(const struct shape *s, const double *q, const double *k, const double *v,
                       const double *mask, const double *sinks, enum masking masking, double scale,
                       int b, int h, int i, double *out, double *room) {
@@ -74,9 +74,10 @@ static void reference(const struct shape *s, const double *q, const double *k, c
     for (int c = 0; c < s->e; c++) out[c] = s->m ? out[c] / total : 0;
 }
 
-/* q_scale: how large queries are; scores are as large, times the root of the width. */
+/* Compares attention with the formula. q_scale: the size of the queries. Scores grow with it, and
+ * with the root of the width. */
 static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
-                         bool turned, struct kl_stream *stream, float q_scale) {
+                         bool transposed, struct kl_stream *stream, float q_scale) {
     int dq[] = {s.b, s.heads, s.n, s.d}, dk[] = {s.b, s.kv_heads, s.m, s.d},
         dv[] = {s.b, s.kv_heads, s.m, s.e}, dm[] = {s.n, s.m};
     struct kl_array *q = random_array(dtype, 4, dq, q_scale), *k = random_array(dtype, 4, dk, 1),
@@ -89,7 +90,7 @@ static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking maski
     }
     if (masking == ADDITIVE) mask = random_array(dtype, 2, dm, 2);
     if (with_sinks) sinks = random_array(dtype, 1, &s.heads, 2);
-    if (turned) {
+    if (transposed) {
         q = strided(q);
         k = strided(k);
         v = strided(v);
@@ -112,7 +113,7 @@ static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking maski
                           room);
                 for (int c = 0; c < s.e; c++) {
                     double y = got[((b * s.heads + h) * s.n + i) * s.e + c];
-                    /* Composed, 16-bit floats are computed in float32 and rounded once. */
+                    /* The composed form computes 16-bit floats in float32 and rounds once. */
                     if (composed && dtype == KL_F16)
                         unit = 1e-5 * q_scale + 0x1p-11 * fabs(want[c]);
                     if (composed && dtype == KL_BF16)
@@ -121,7 +122,8 @@ static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking maski
                         fail_msg("%s (%d, %d/%d, %d, %d, %d, %d) mask %d sinks %d%s: head %d, "
                                  "query %d: %g, not %g",
                                  kl_dtype_name(dtype), s.b, s.heads, s.kv_heads, s.n, s.m, s.d, s.e,
-                                 masking, with_sinks, turned ? " turned" : "", h, i, y, want[c]);
+                                 masking, with_sinks, transposed ? " transposed" : "", h, i, y,
+                                 want[c]);
                 }
             }
     for (int i = 0; i < 5; i++) free(x[i]);
@@ -133,8 +135,8 @@ static void check_scaled(struct shape s, enum kl_dtype dtype, enum masking maski
 }
 
 static void check(struct shape s, enum kl_dtype dtype, enum masking masking, bool with_sinks,
-                  bool turned, struct kl_stream *stream) {
-    check_scaled(s, dtype, masking, with_sinks, turned, stream, 3);
+                  bool transposed, struct kl_stream *stream) {
+    check_scaled(s, dtype, masking, with_sinks, transposed, stream, 3);
 }
 
 static const struct shape shapes[] = {
@@ -162,8 +164,8 @@ static void types(void **state) {
                 check(shapes[i], dtypes[d], (enum masking)masking, i % 2, i % 3 == 0, cpu());
 }
 
-/* Few tile registers in use or many, where there are any: the same bits. */
-static void ways_of_tiles(void **state) {
+/* Where the CPU has tile registers, few of them in use and many give the same bits. */
+static void few_and_many_tile_registers(void **state) {
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};
     for (int i = 0; i < 2 * N_SHAPES; i++) {
         const struct shape *s = &shapes[i / 2];
@@ -184,9 +186,9 @@ static void ways_of_tiles(void **state) {
     }
 }
 
-/* Where tile registers take float32 in pieces: with an element that cannot be cut the bits are
- * those of vectors, without it others. */
-static void not_in_pieces(void **state) {
+/* Tile registers compute float32 by splitting it into bfloat16 parts. When an element cannot be
+ * split, the result has the bits that vectors give; otherwise it has other bits. */
+static void elements_that_cannot_be_split(void **state) {
     enum { N = 70, M = 300, D = 61 };
     int wide = kl_cpu_variant();
     if (!kl_cpu_uses_amx()) {
@@ -194,8 +196,8 @@ static void not_in_pieces(void **state) {
         return;
     }
     static const struct {
-        int operand; /* 3: none */
-        float odd;
+        int operand; /* the operand with that element; 3: none */
+        float special;
     } cases[] = {{3, 0}, {0, 0x1p-110F}, {1, 0x1p125F}, {1, NAN}, {2, INFINITY}, {2, 0x1p-70F}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct kl_array *in[3] = {random_array(KL_F32, SHAPE(1, 1, N, D), 1),
@@ -205,7 +207,7 @@ static void not_in_pieces(void **state) {
         struct kl_array *out[2];
         if (cases[i].operand < 3) {
             EXPECT_OK(kl_array_host(in[cases[i].operand], &data, &err));
-            ((float *)data)[20 * D + 3] = cases[i].odd;
+            ((float *)data)[20 * D + 3] = cases[i].special;
         }
         for (int way = 0; way < 2; way++) {
             kl_cpu_use_variant(wide - way);
@@ -229,8 +231,8 @@ static void on_a_device(void **state) {
                     check(shapes[i], dtypes[d], (enum masking)masking, sinks, false, gpu());
 }
 
-/* Scores beside each other that 16 bits would not tell apart, or hold: these are up to 250 times
- * larger than above. */
+/* Neighbouring scores that 16 bits would not distinguish or could not hold. They are up to 250
+ * times larger than in the tests above. */
 static void large_scores_on_a_device(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16};
     static const struct shape few[] = {{1, 4, 2, 9, 20, 64, 8}, {1, 2, 1, 1, 33, 16, 5}};
@@ -243,13 +245,14 @@ static void large_scores_on_a_device(void **state) {
                 }
 }
 
-/* Scores of 65504 and more, which are infinities in float16: the largest wins, and NaN is nowhere.
- * */
+/* Scores of 65504 and more, which are infinities in float16. The largest score wins, and no result
+ * is NaN. */
 static void scores_beyond_float16_on_a_device(void **state) {
     enum { M = 7, D = 4 };
     float q[2 * D], k[M * D], v[M];
     for (int i = 0; i < 2 * D; i++) q[i] = 300;
-    for (int i = 0; i < M * D; i++) k[i] = i / D == 4 ? 110 : 100; /* scores 120000 and 132000 */
+    /* Gives scores of 120000 and 132000. */
+    for (int i = 0; i < M * D; i++) k[i] = i / D == 4 ? 110 : 100;
     for (int i = 0; i < M; i++) v[i] = (float)i;
     struct kl_array *full[] = {array_of(KL_F32, SHAPE(1, 1, 2, D), q),
                                array_of(KL_F32, SHAPE(1, 1, M, D), k),
@@ -266,7 +269,8 @@ static void scores_beyond_float16_on_a_device(void **state) {
     }
 }
 
-/* Of q, k and v (in[3] is the cotangent), by the rule, which is composed on every device. */
+/* The gradients with respect to q, k and v; in[3] is the cotangent. The vjp rule composes them, on
+ * every device. */
 static void gradients_of(struct kl_array **grad, struct kl_array *const *in, struct kl_stream *s) {
     const struct kl_attention_params params = {.scale = 0.05F};
     const bool wanted[] = {true, true, true};
@@ -282,7 +286,7 @@ static void gradients_of(struct kl_array **grad, struct kl_array *const *in, str
     EXPECT_OK(kl_vjp_rule(KL_OP_ATTENTION)(&v, grad, &err));
 }
 
-/* The gradient of 16-bit floats is made from weights of float32 as well, and rounded once. */
+/* The gradient of 16-bit floats is computed from weights in float32 as well, and rounded once. */
 static void gradient_on_a_device(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16};
     for (int d = 0; d < 2; d++) {
@@ -315,8 +319,8 @@ static void gradient_on_a_device(void **state) {
     }
 }
 
-/* Of values that are all 1 any weights make 1, however they are rounded; of a NaN that is seen,
- * NaN. */
+/* When all values are 1, the result is 1, however the weights are rounded. A NaN in a value that a
+ * query sees gives NaN. */
 static void weights_add_up(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
     enum { N = 70, M = 300, D = 61 };
@@ -328,7 +332,7 @@ static void weights_add_up(void **state) {
     for (int i = 0; i < M; i++) mask[i] = i % 3 ? 0 : -INFINITY;
     for (int d = 0; d < 3; d++)
         for (int nan = 0; nan < 2; nan++) {
-            if (nan) k[(M - 1) * D] = NAN; /* of a key that the last query sees alone */
+            if (nan) k[(M - 1) * D] = NAN; /* in the value of a key that only the last query sees */
             struct kl_array *full[] = {array_of(KL_F32, SHAPE(1, 1, N, D), q),
                                        array_of(KL_F32, SHAPE(1, 1, M, D), k),
                                        array_of(KL_F32, SHAPE(1, 1, M, D), v),
@@ -358,7 +362,7 @@ static void weights_add_up(void **state) {
     free(mask);
 }
 
-/* Scores that overflow exp by far, and masks that leave nothing but one key. */
+/* Scores that overflow exp by far, and masks that leave a single key. */
 static void extremes(void **state) {
     enum { M = 700 };
     static float k[M * 4], v[M * 2];
@@ -390,7 +394,7 @@ static void extremes(void **state) {
     free(mask);
 }
 
-/* A NaN among the keys reaches the queries that see it, and no others. */
+/* A NaN in a key reaches the queries that see this key, and no others. */
 static void nan_stays_with_its_queries(void **state) {
     enum { N = 30 };
     float x[N * 2];
@@ -407,7 +411,7 @@ static void nan_stays_with_its_queries(void **state) {
     kl_array_release(out);
 }
 
-/* The kernel's own memory: each allocation of an evaluation fails in turn. */
+/* Each allocation of an evaluation fails in turn, among them the kernel's own. */
 static void no_memory(void **state) {
     for (int n_queries = 1; n_queries <= 40; n_queries += 39) {
         struct kl_array *q = random_array(KL_F16, SHAPE(1, 2, n_queries, 8), 1),
@@ -441,7 +445,7 @@ static void no_memory(void **state) {
 
 struct how {
     const char *mode;
-    int n_in; /* 3, 4 with a mask, 5 with sinks too */
+    int n_in; /* 3: no mask; 4: a mask; 5: a mask and sinks */
 };
 static int attend(struct kl_array **out, struct kl_array *const *in, const void *how,
                   struct kl_error **err) {
@@ -511,8 +515,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values),
         cmocka_unit_test(types),
-        cmocka_unit_test(ways_of_tiles),
-        cmocka_unit_test(not_in_pieces),
+        cmocka_unit_test(few_and_many_tile_registers),
+        cmocka_unit_test(elements_that_cannot_be_split),
         cmocka_unit_test(extremes),
         cmocka_unit_test(weights_add_up),
         cmocka_unit_test(nan_stays_with_its_queries),

@@ -54,7 +54,8 @@ static void where(void **state) {
     EXPECT_F32(out, SHAPE(2, 4), 0.5f, 0.5f, 2, 3, 0.5f, 0.5f, 6, 7);
     struct kl_array *z = array_of(KL_C64, SHAPE(2), (float[]){0, 1, 0, 0}),
                     *one = scalar_of(KL_I32, 1), *two = scalar_of(KL_I32, 2);
-    EXPECT_OK(kl_where(&out, z, one, two, cpu(), &err)); /* an imaginary part is true, too */
+    /* A complex number is true when its imaginary part is not 0. */
+    EXPECT_OK(kl_where(&out, z, one, two, cpu(), &err));
     EXPECT_I32(out, SHAPE(2), 1, 2);
     EXPECT_FAIL(KL_ESHAPE, kl_where(&out, c, x, z, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_where(&out, NULL, x, y, cpu(), &err));
@@ -69,8 +70,8 @@ static void where(void **state) {
     kl_array_release(two);
 }
 
-/* The result of a step is the only owner of its memory, so the next may write into it: a long chain
- * must still be right. */
+/* The result of a step is the only owner of its memory, so the next step may write into it. A long
+ * chain must still be right. */
 static void chains_in_place(void **state) {
     int n = 5000;
     struct kl_array *x = count_up(1, &n), *one = scalar_of(KL_I32, 1), *next;
@@ -124,7 +125,7 @@ static void bad(void **state) {
         EXPECT_FAIL(KL_EARG, all[i](&out, a, NULL, cpu(), &err));
         EXPECT_FAIL(KL_EARG, all[i](&out, a, a, NULL, &err));
     }
-    /* Each fits alone, both together do not fit in memory. */
+    /* Each array fits into memory, but their broadcast result does not. */
     struct kl_array *one = scalar_of(KL_F64, 1), *p, *q;
     EXPECT_OK(kl_broadcast_to(&p, one, (int[]){1 << 30, 1, 1 << 20}, 3, cpu(), &err));
     EXPECT_OK(kl_broadcast_to(&q, one, (int[]){1, 1 << 20, 1}, 3, cpu(), &err));
@@ -155,7 +156,7 @@ static void gradient_of_choice(void **state) {
     for (int i = 0; i < 5; i++) kl_array_release(all[i]);
 }
 
-/* Of equal operands the second has the gradient; where one is NaN neither. */
+/* Of equal operands the second one gets the gradient. Where one of them is NaN, neither gets it. */
 static void gradients_of_ties(void **state) {
     struct kl_array *a = F32(SHAPE(5), 1, 2, 3, NAN, 1), *b = F32(SHAPE(5), 1, 1, 5, 1, NAN),
                     *one = F32(SHAPE(5), 1, 1, 1, 1, 1);

@@ -8,7 +8,7 @@ static void values(void **state) {
     GOLDEN_RUN_ALL(bitwise_cases);
 }
 
-/* A count below 0 is as one of the width or more. */
+/* A negative count counts as one that is at least the width of the type. */
 static void counts(void **state) {
     struct kl_array *a = I32(SHAPE(4), -8, 8, -8, 1), *n = I32(SHAPE(4), -1, -1, 32, 31), *out;
     EXPECT_OK(kl_left_shift(&out, a, n, cpu(), &err));
@@ -16,13 +16,13 @@ static void counts(void **state) {
     EXPECT_OK(kl_right_shift(&out, a, n, cpu(), &err));
     EXPECT_I32(out, SHAPE(4), -1, 0, -1, 0);
     struct kl_array *small = array_of(KL_U8, SHAPE(1), (uint8_t[]){1}), *row = I32(SHAPE(2), 9, 1);
-    EXPECT_OK(kl_left_shift(&out, small, row, cpu(), &err)); /* in the type in which they meet */
+    EXPECT_OK(kl_left_shift(&out, small, row, cpu(), &err)); /* computed in the promoted type */
     EXPECT_I32(out, SHAPE(2), 512, 2);
     struct kl_array *all[] = {a, n, small, row};
     for (int i = 0; i < 4; i++) kl_array_release(all[i]);
 }
 
-/* Every code of an 8-bit float and its value, to every float type and back. */
+/* Converts every code of an 8-bit float to each float type and back, and compares the value. */
 static void eight_bits(void **state) {
     uint8_t codes[256];
     for (int i = 0; i < 256; i++) codes[i] = (uint8_t)i;
@@ -70,7 +70,8 @@ static void bad(void **state) {
         EXPECT_FAIL(KL_ESHAPE, all[i](&out, two, three, cpu(), &err));
         EXPECT_FAIL(KL_EDTYPE, all[i](&out, a, f, cpu(), &err));
         EXPECT_FAIL(KL_EDTYPE, all[i](&out, c, a, cpu(), &err));
-        EXPECT_FAIL(KL_EDTYPE, all[i](&out, u, i64, cpu(), &err)); /* they meet in float32 */
+        /* The promoted type is float32, which has no bit operations. */
+        EXPECT_FAIL(KL_EDTYPE, all[i](&out, u, i64, cpu(), &err));
     }
     EXPECT_FAIL(KL_EARG, kl_bitwise_invert(&out, NULL, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_bitwise_invert(&out, a, NULL, &err));

@@ -4,7 +4,7 @@
 
 static const enum kl_dtype floats[] = {KL_F16, KL_BF16, KL_F32, KL_F64};
 
-/* Bools; takes a. */
+/* The result must be these bools; takes a. */
 static void expect_bools(struct kl_array *a, int n, const char *want, const char *what) {
     assert_int_equal(a->t.dtype, KL_BOOL);
     assert_int_equal(a->t.size, n);
@@ -76,7 +76,7 @@ static void replacing(void **state) {
     double top = 2.5, bottom = -3.5;
     EXPECT_OK(kl_nan_to_num(&out, x, 1.5, &top, &bottom, cpu(), &err));
     EXPECT_F32(out, SHAPE(5), 1.5f, 2.5f, -3.5f, -0.0f, 5);
-    top = (double)INFINITY; /* put there, not replaced again */
+    top = (double)INFINITY; /* a replacement that is itself infinite stays */
     EXPECT_OK(kl_nan_to_num(&out, x, (double)-INFINITY, &top, NULL, cpu(), &err));
     float *v = values_of(out);
     assert_true(v[1] == INFINITY && v[2] < -3e38f && v[3] == 0 && v[4] == 5);
@@ -103,7 +103,8 @@ static void replacing(void **state) {
     EXPECT_FAIL(KL_EDTYPE, kl_nan_to_num(&out, c, 0, NULL, NULL, cpu(), &err));
     EXPECT_FAIL(KL_EDTYPE, kl_nan_to_num(&out, c, 0, &top, NULL, cpu(), &err));
     EXPECT_FAIL(KL_EDTYPE, kl_nan_to_num(&out, c, 0, NULL, &top, cpu(), &err));
-    /* Each part by itself; a view in another order, nothing, and a 0-d one too. */
+    /* Real and imaginary parts are replaced separately. A transposed view, an array without
+     * elements and a 0-d array are handled, too. */
     const double high = 8, low = 9;
     struct kl_array *z = strided(array_of(KL_C64, SHAPE(2, 3),
                                           (float[]){NAN, 1, 1, NAN, INFINITY, -INFINITY, -INFINITY,
@@ -151,7 +152,8 @@ static void closeness(void **state) {
     expect_bools(out, 8, "11100001", "isclose with NaN");
     EXPECT_OK(kl_isclose(&out, a, b, 0, 0, false, cpu(), &err));
     expect_bools(out, 8, "01000000", "isclose exactly");
-    /* As much as is allowed, not more; of complex numbers by magnitude. */
+    /* A difference of exactly the tolerance is close, and a larger one is not. The difference of
+     * complex numbers is measured by magnitude. */
     struct kl_array *x = array_of(KL_F64, SHAPE(2), (double[]){1.25, 1.25000001}),
                     *one = scalar_of(KL_F64, 1),
                     *z = array_of(KL_C64, SHAPE(2), (float[]){1, 1, 1, 1.5f}),
@@ -160,11 +162,11 @@ static void closeness(void **state) {
     expect_bools(out, 2, "10", "isclose of float64");
     EXPECT_OK(kl_isclose(&out, z, w, 0.1, 0.1, false, cpu(), &err));
     expect_bools(out, 2, "10", "isclose of complex64");
-    /* Tolerances that are 0 in float16 count. */
+    /* A tolerance counts even where float16 would round it to 0. */
     struct kl_array *h = array_of(KL_F16, SHAPE(1), (uint16_t[]){1}), *zero = scalar_of(KL_F16, 0);
     EXPECT_OK(kl_isclose(&out, h, zero, 0, 6.1e-8, false, cpu(), &err));
     expect_bools(out, 1, "1", "isclose of float16");
-    /* Integers, and shapes that broadcast. */
+    /* Integers, and operands that broadcast. */
     struct kl_array *p = I32(SHAPE(2, 1), 100, 7), *q = I32(SHAPE(3), 100, 101, 7),
                     *empty = array_of(KL_F32, SHAPE(0), NULL), *two = count_up(SHAPE(2));
     EXPECT_OK(kl_isclose(&out, p, q, 0.01, 0, false, cpu(), &err));
@@ -219,7 +221,8 @@ static void bounds(void **state) {
     EXPECT_F32(out, SHAPE(4), 0, 0.5f, 3, NAN);
     EXPECT_OK(kl_clip(&out, x, NULL, one, cpu(), &err));
     EXPECT_F32(out, SHAPE(4), -1, 0.5f, 1, NAN);
-    EXPECT_OK(kl_clip(&out, x, one, zero, cpu(), &err)); /* the upper bound wins */
+    /* When the bounds are exchanged, the upper one wins. */
+    EXPECT_OK(kl_clip(&out, x, one, zero, cpu(), &err));
     EXPECT_F32(out, SHAPE(4), 0, 0, 0, NAN);
     EXPECT_OK(kl_clip(&out, n, zero, one, cpu(), &err));
     EXPECT_F32(out, SHAPE(2), 0, 1);
@@ -235,8 +238,8 @@ static void bounds(void **state) {
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) kl_array_release(all[k]);
 }
 
-/* Bounds that the host gave prove a range; what is only computed later, or does not fit the type,
- * proves none. */
+/* Bounds with values on the host prove the range of the result. Bounds that are computed later, and
+ * bounds that the type does not hold, prove nothing. */
 static void ranges(void **state) {
     struct kl_array *n = I32(SHAPE(3), -100, 5, 100), *low = scalar_of(KL_I32, 2),
                     *high = scalar_of(KL_I32, 9), *later, *out;
@@ -261,7 +264,7 @@ static void ranges(void **state) {
     kl_array_release(out);
     struct kl_array *byte = array_of(KL_U8, SHAPE(2), (uint8_t[]){200, 3}),
                     *five = scalar_of(KL_U8, 5), *minus = scalar_of(KL_I8, -5);
-    EXPECT_OK(kl_clip(&out, byte, minus, five, cpu(), &err)); /* in int16 */
+    EXPECT_OK(kl_clip(&out, byte, minus, five, cpu(), &err)); /* the promoted type is int16 */
     assert_true(out->has_range && out->lo == -5 && out->hi == 5 && out->t.dtype == KL_I16);
     kl_array_release(out);
     struct kl_array *all[] = {n, low, high, later, wide, u, least, byte, five, minus};

@@ -10,7 +10,8 @@ static void values(void **state) {
 
 static void same_dtype_is_the_same_array(void **state) {
     struct kl_array *a = count_up(SHAPE(3)), *out;
-    EXPECT_OK(kl_astype(&out, a, KL_I32, NULL, &err)); /* nothing runs: no stream needed */
+    /* The dtype stays, so nothing runs and no stream is needed. */
+    EXPECT_OK(kl_astype(&out, a, KL_I32, NULL, &err));
     assert_ptr_equal(out, a);
     kl_array_release(out);
     kl_array_release(a);
@@ -52,7 +53,7 @@ static void ranges(void **state) {
     EXPECT_OK(kl_astype(&out, a, KL_U8, cpu(), &err));
     assert_true(out->has_range && out->lo == 0 && out->hi == 199);
     kl_array_release(out);
-    EXPECT_OK(kl_astype(&out, a, KL_I8, cpu(), &err)); /* 128 and more do not fit */
+    EXPECT_OK(kl_astype(&out, a, KL_I8, cpu(), &err)); /* int8 does not hold 128 and more */
     assert_false(out->has_range);
     kl_array_release(out);
     EXPECT_OK(kl_astype(&out, a, KL_F32, cpu(), &err));
@@ -103,7 +104,7 @@ static void gradients(void **state) {
     check_vjp("complex64 to float64", cast, &f64, &z, 1, 0);
     check_vjp("copy", copy, NULL, &x, 1, 0);
     check_vjp("copy of complex64", copy, NULL, &z, 1, 0);
-    /* From and to integers there is none. */
+    /* Conversions from and to integers have no gradient. */
     struct kl_array *n = count_up(SHAPE(3)), *one = F32(SHAPE(3), 1, 1, 1), *g = NULL, *y;
     bool wanted = true;
     EXPECT_OK(kl_astype(&y, n, KL_F32, cpu(), &err));
@@ -118,7 +119,7 @@ static void gradients(void **state) {
     for (int i = 0; i < 5; i++) kl_array_release(all[i]);
 }
 
-/* A view: the same elements, of which a transform sees that no gradient passes. */
+/* stop_gradient gives a view with the same elements, through which no gradient passes. */
 static void stopping(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *t, *out;
     EXPECT_OK(kl_stop_gradient(&out, a, cpu(), &err));
@@ -132,7 +133,7 @@ static void stopping(void **state) {
     assert_null(kl_vjp_rule(KL_OP_STOP_GRADIENT));
     EXPECT_I32(out, SHAPE(3, 2), 0, 3, 1, 4, 2, 5);
     kl_array_release(t);
-    EXPECT_OK(kl_negative(&t, a, cpu(), &err)); /* of what is not computed yet */
+    EXPECT_OK(kl_negative(&t, a, cpu(), &err)); /* a view of an array that is not computed yet */
     EXPECT_OK(kl_stop_gradient(&out, t, cpu(), &err));
     kl_array_release(t);
     EXPECT_I32(out, SHAPE(2, 3), 0, -1, -2, -3, -4, -5);

@@ -54,8 +54,8 @@ static void arange(void **state) {
     EXPECT_I32(out, SHAPE(3), 3, 2, 1);
     EXPECT_OK(kl_arange(&out, 5, 0, 1, KL_I32, cpu(), &err));
     EXPECT_I32(out, SHAPE(0), 0);
-    EXPECT_OK(kl_arange(&out, 0.5, 3.9, 0.5, KL_I32, cpu(),
-                        &err)); /* 1 - 0 is the step, as in MLX and NumPy */
+    /* The step is the second element minus the first, as integers: 1 - 0, as in MLX and NumPy. */
+    EXPECT_OK(kl_arange(&out, 0.5, 3.9, 0.5, KL_I32, cpu(), &err));
     EXPECT_I32(out, SHAPE(7), 0, 1, 2, 3, 4, 5, 6);
     EXPECT_OK(kl_arange(&out, -1.5, 2.5, 1, KL_I32, cpu(), &err));
     EXPECT_I32(out, SHAPE(4), -1, 0, 1, 2);
@@ -64,7 +64,8 @@ static void arange(void **state) {
     EXPECT_F32(out, SHAPE(4), 0, 0.25f, 0.5f, 0.75f);
     EXPECT_OK(kl_arange(&out, 0, 5, INFINITY, KL_F32, cpu(), &err));
     EXPECT_F32(out, SHAPE(1), 0);
-    EXPECT_OK(kl_arange(&out, 250, 260, 1, KL_U8, cpu(), &err)); /* wraps: nothing is proved */
+    /* The values wrap around, so no range is proved. */
+    EXPECT_OK(kl_arange(&out, 250, 260, 1, KL_U8, cpu(), &err));
     assert_false(out->has_range);
     uint8_t *v = values_of(out);
     for (int i = 0; i < 10; i++) assert_int_equal(v[i], (uint8_t)(250 + i));
@@ -118,13 +119,13 @@ static void linspace(void **state) {
     EXPECT_I32(out, SHAPE(0), 0);
     EXPECT_OK(kl_linspace(&out, 3, -3, 7, KL_I32, cpu(), &err));
     EXPECT_I32(out, SHAPE(7), 3, 2, 1, 0, -1, -2, -3);
-    EXPECT_OK(
-        kl_linspace(&out, -1e308, 1e308, 3, KL_F64, cpu(), &err)); /* the difference is infinite */
+    /* The difference of the ends is infinite. */
+    EXPECT_OK(kl_linspace(&out, -1e308, 1e308, 3, KL_F64, cpu(), &err));
     double *v = values_of(out);
     assert_true(v[0] == -1e308 && v[1] == 0 && v[2] == 1e308);
     free(v);
     kl_array_release(out);
-    for (int n = 2; n < 200; n++) { /* both ends are exact */
+    for (int n = 2; n < 200; n++) { /* both ends are exact, for every number of elements */
         EXPECT_OK(kl_linspace(&out, 0.1, 0.7, n, KL_F64, cpu(), &err));
         v = values_of(out);
         assert_true(v[0] == 0.1 && v[n - 1] == 0.7);

@@ -21,7 +21,7 @@ static void values(void **state) {
         EXPECT_OK(kl_depends(&outs, &n, (struct kl_array *[]){a, t}, 2, &dep, 1, s, &err));
         assert_int_equal(n, 2);
         EXPECT_I32(outs[0], SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
-        assert_true(kl_array_settled(dep)); /* evaluated on the way */
+        assert_true(kl_array_settled(dep)); /* the evaluation of the output evaluated it */
         EXPECT_I32(outs[1], SHAPE(3, 2), 0, 3, 1, 4, 2, 5);
         kl_free(outs);
     }
@@ -57,7 +57,7 @@ static void failures(void **state) {
         struct kl_error *first = NULL, *second = NULL;
         assert_int_equal(kl_eval(&outs[0], 1, &first), KL_EINDEX);
         assert_int_equal(kl_eval(&outs[1], 1, &second), KL_EINDEX);
-        assert_ptr_equal(first, second); /* one error object */
+        assert_ptr_equal(first, second); /* both have the same error object */
         kl_error_release(first);
         kl_error_release(second);
         kl_array_release(outs[0]);
@@ -94,7 +94,7 @@ static void stream(void **state) {
     EXPECT_OK(kl_add(&sum, a, a, sim(), &err));
     EXPECT_OK(kl_expand_dims(&view, sum, 0, cpu(), &err));
     assert_ptr_equal(kl_array_stream(sum), sim());
-    assert_ptr_equal(kl_array_stream(view), sim()); /* that of what it views */
+    assert_ptr_equal(kl_array_stream(view), sim()); /* the view stays on the stream of its base */
     assert_null(kl_array_stream(a));
     EXPECT_OK(kl_eval(&view, 1, &err));
     assert_null(kl_array_stream(view));

@@ -14,7 +14,7 @@ static struct kl_array *key_of(uint64_t seed) {
     return key;
 }
 
-/* Without a key the sequence gives one: the same after the same seed. */
+/* Without a key, the random state gives one. The same seed gives the same numbers again. */
 static void without_key(void **state) {
     struct kl_array *out[2];
     for (int i = 0; i < 2; i++) {
@@ -50,8 +50,8 @@ static void empty(void **state) {
     kl_array_release(e);
 }
 
-/* Logits that are a single row: the draws that MLX makes of the same key, in each of the forms that
- * make several; a result without axes is drawn as of several rows. */
+/* When the logits are a single row, the draws are those that MLX makes with the same key, in each
+ * form that draws several times. A result without axes is drawn by the method for several rows. */
 static void one_row(void **state) {
     static const float logits[] = {0.5f, -1, 2, 0.25f, 1};
     static const uint32_t draws[] = {2, 0, 2, 2, 2, 4, 4, 0, 0, 2, 1, 2},
@@ -85,7 +85,8 @@ static void one_row(void **state) {
         }
         kl_array_release(other);
     }
-    /* What has no weight is never drawn, what is infinite always; nothing is drawn of nothing. */
+    /* A category with weight 0 is never drawn, and one with infinite weight always. A result
+     * without elements draws nothing. */
     struct kl_array *some = F32(SHAPE(1, 4), -INFINITY, 0, 1, -INFINITY),
                     *sure = F32(SHAPE(1, 4), 5, 1, INFINITY, 2);
     EXPECT_OK(kl_random_categorical_num_samples(&out, some, 1, 500, key, cpu(), &err));
@@ -108,8 +109,8 @@ static void one_row(void **state) {
     for (int k = 0; k < 6; k++) kl_array_release(used[k]);
 }
 
-/* The same of rows of every length around powers of 2, against the formula, on the CPU and on a
- * device. */
+/* The same check for rows of every length near powers of 2, against the formula, on the CPU and on
+ * a device. */
 static void long_row(void **state) {
     enum { MOST = 3000, DRAWS = 200 };
     static const int lengths[] = {1, 2, 3, 4, 5, 7, 8, 9, 1023, 1024, 1025, MOST};
@@ -126,7 +127,9 @@ static void long_row(void **state) {
         float *uniform = values_of(u);
         double total = 0, sum = 0;
         for (int i = 0; i < n; i++) total += exp((double)x[i]);
-        for (int d = 0; d < DRAWS; d++) { /* within rounding of the sums before and with it */
+        /* The uniform number lies between the cumulated weights before the drawn category and with
+         * it, within rounding error. */
+        for (int d = 0; d < DRAWS; d++) {
             assert_true(at[d] < (uint32_t)n);
             sum = 0;
             for (uint32_t i = 0; i < at[d]; i++) sum += exp((double)x[i]);
@@ -140,7 +143,7 @@ static void long_row(void **state) {
     }
 }
 
-/* Tails and bounds that are far away, equal, or in the wrong order. */
+/* Bounds in the tails, far away, equal, or in the wrong order. */
 static void truncated(void **state) {
     static const float bounds[][2] = {{-1, 1},     {3, 4}, {-4, -3.5f}, {-INFINITY, 0},
                                       {-100, 100}, {2, 2}, {2, 1}};
@@ -157,7 +160,7 @@ static void truncated(void **state) {
         }
         if (k == 1)
             assert_true(fabs(sum / 2000 - 3.2628) <
-                        0.03); /* (phi(3) - phi(4)) / (Phi(4) - Phi(3)) */
+                        0.03); /* the mean is (phi(3) - phi(4)) / (Phi(4) - Phi(3)) */
         free(v);
         kl_array_release(l);
         kl_array_release(h);
@@ -166,7 +169,7 @@ static void truncated(void **state) {
     kl_array_release(key);
 }
 
-/* Covariances of n vectors are near cov, and their mean near mean. */
+/* The covariance of n vectors is near cov, and their mean is near `mean`. */
 static void check_moments(struct kl_array *x, int n, const float *mean, const float *cov) {
     float *v = values_of(x);
     double m[3] = {0}, c[9] = {0};
@@ -183,7 +186,8 @@ static void check_moments(struct kl_array *x, int n, const float *mean, const fl
 static void multivariate(void **state) {
     enum { N = 10000 };
     static const float mean[3] = {1, -2, 0.5f};
-    /* Positive definite; singular (the third is the sum of the others); zero but for one. */
+    /* A positive definite matrix; a singular one, whose third variable is the sum of the others;
+     * and a matrix with one entry that is not 0. */
     static const float covs[3][9] = {{2, 0.5f, 0.25f, 0.5f, 1, -0.5f, 0.25f, -0.5f, 3},
                                      {1, 0.5f, 1.5f, 0.5f, 2, 2.5f, 1.5f, 2.5f, 4},
                                      {0, 0, 0, 0, 4, 0, 0, 0, 0}};
@@ -195,7 +199,7 @@ static void multivariate(void **state) {
         expect_shape(out, SHAPE(N, 3));
         check_moments(out, N, mean, covs[k]);
         float *v = values_of(out);
-        for (int i = 0; i < N && k == 1; i++) /* on the plane of its vectors */
+        for (int i = 0; i < N && k == 1; i++) /* the vectors lie in a plane */
             assert_true(fabs((v[i * 3] - 1) + (v[i * 3 + 1] + 2) - (v[i * 3 + 2] - 0.5)) < 1e-4);
         for (int i = 0; i < N && k == 2; i++) assert_true(v[i * 3] == 1 && v[i * 3 + 2] == 0.5f);
         free(v);
@@ -218,7 +222,7 @@ static void multivariate(void **state) {
     struct kl_array *nan = F32(SHAPE(1, 1), NAN), *zero = F32(SHAPE(1), 0);
     EXPECT_OK(kl_random_multivariate_normal(&out, zero, nan, NULL, 0, KL_F32, key, cpu(), &err));
     EXPECT_F32(out, SHAPE(1), NAN);
-    /* F for a diagonal matrix is its root, the largest first. */
+    /* The factor of a diagonal matrix is its root, with the largest entry first. */
     struct kl_array *z, *two = F32(SHAPE(2), 0, 0), *d = F32(SHAPE(2, 2), 4, 0, 0, 9);
     EXPECT_OK(kl_random_normal(&z, LIST(2), KL_F32, 0, 1, key, cpu(), &err));
     float *w = values_of(z);
@@ -229,7 +233,8 @@ static void multivariate(void **state) {
     for (int i = 0; i < 8; i++) kl_array_release(used[i]);
 }
 
-/* The factor's scratch memory may be missing, too: that fails the result, which says so. */
+/* An allocation for the scratch memory of the factorization fails. The result fails, and its
+ * message says so. */
 static void without_memory(void **state) {
     struct kl_array *key = key_of(1), *m = F32(SHAPE(2), 0, 1), *c = F32(SHAPE(2, 2), 1, 0, 0, 1),
                     *out;

@@ -20,7 +20,7 @@ static struct kl_array *random_of(enum kl_dtype dtype, int ndim, const int *dims
     return out;
 }
 
-/* The values of a as doubles; a is not taken. */
+/* The values of a as doubles; a is not released. */
 static double *doubles_of(struct kl_array *a) {
     struct kl_array *d;
     EXPECT_OK(kl_astype(&d, a, KL_F64, cpu(), &err));
@@ -91,7 +91,8 @@ static void norm_dtypes_and_shapes(void **state) {
                     *e = array_of(KL_F32, SHAPE(0, 3), NULL),
                     *none = array_of(KL_F32, SHAPE(2, 0), NULL), *flat = F32(SHAPE(4), 2, 2, 2, 2),
                     *wd;
-    EXPECT_OK(kl_rms_norm(&out, x, w, 1e-5f, cpu(), &err)); /* int32 and float32 meet in float32 */
+    /* The promoted type of int32 and float32 is float32. */
+    EXPECT_OK(kl_rms_norm(&out, x, w, 1e-5f, cpu(), &err));
     near(out, (double[]){0.46291, 0.925819, 1.38873}, 1e-5, "rms");
     kl_array_release(out);
     EXPECT_OK(kl_astype(&h, x, KL_F16, cpu(), &err));
@@ -116,10 +117,10 @@ static void norm_dtypes_and_shapes(void **state) {
 struct rope {
     int dims;
     bool traditional;
-    double base; /* 0: freqs */
+    double base; /* base: 0 stands for freqs */
     float scale;
     int offset[2];
-    int n_offsets; /* 0: a 0-d one */
+    int n_offsets; /* n_offsets: 0 stands for a 0-d offset */
 };
 
 static int rope_of(struct kl_array **out, struct kl_array *x, const struct rope *r,
@@ -170,7 +171,7 @@ static void ropes(void **state) {
         }
 }
 
-/* 3 and 5 axes, empty, and large enough to be shared. */
+/* Arrays of 3 and of 5 axes, without elements, and large enough for several threads. */
 static void rope_shapes(void **state) {
     struct rope r = {4, true, 10, 1, {1}, 0};
     struct kl_array *x = random_of(KL_F32, SHAPE(2, 3, 100, 5), 4), *five,
@@ -187,7 +188,7 @@ static void rope_shapes(void **state) {
     kl_array_release(out_5);
     EXPECT_OK(rope_of(&out, e, &r, NULL, &err));
     EXPECT_F32(out, SHAPE(0, 3, 4), 0);
-    /* The last element of the batch is what it is alone. */
+    /* The last element of the batch has the bits that it has alone. */
     r.dims = 64;
     EXPECT_OK(kl_slice(&small, big, LIST(1, 7, 0, 0), LIST(2, 8, 512, 64), LIST(1, 1, 1, 1), cpu(),
                        &err));
@@ -210,7 +211,7 @@ static int build_norm(struct kl_array **out, struct kl_array *const *in, const v
     return kl_layer_norm(out, in[0], way & 1 ? in[1] : NULL, way & 4 ? in[way & 1 ? 2 : 1] : NULL,
                          1e-2f, cpu(), err);
 }
-/* Results that are too large for the caches equal those of each head alone, bit for bit. */
+/* Results that are larger than the cache have the bits of each head computed alone. */
 static void large_ropes(void **state) {
     static const struct {
         int heads, length, width;
@@ -296,9 +297,9 @@ static void bad(void **state) {
     for (int k = 0; k < 9; k++) kl_array_release(made[k]);
 }
 
-/* Norms so large that they are written by non-temporal stores: the last rows have the same bits as
- * when they are computed alone. */
-static void beyond_the_caches(void **state) {
+/* Results so large that non-temporal stores write them: the last rows have the bits that they have
+ * alone. */
+static void larger_than_cache(void **state) {
     enum { ROWS = 8200, WIDTH = 1024, PART = 3, FROM = (ROWS - PART) * WIDTH };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};
     float *v = malloc((size_t)ROWS * WIDTH * sizeof *v);
@@ -330,7 +331,7 @@ static void beyond_the_caches(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(beyond_the_caches),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(larger_than_cache),
                                        cmocka_unit_test(norms),
                                        cmocka_unit_test(norm_dtypes_and_shapes),
                                        cmocka_unit_test(ropes),

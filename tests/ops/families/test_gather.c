@@ -36,8 +36,8 @@ static void gather(void **state) {
     struct kl_array *both[] = {j, i};
     EXPECT_OK(kl_gather(&out, a, both, 2, LIST(1, 0), LIST(1, 1), cpu(), &err));
     EXPECT_I32(out, SHAPE(3, 2, 1, 1), 4, 0, 7, 3, 6, 2);
-    EXPECT_OK(kl_gather_single(&out, a, i, 0, LIST(2, 3), cpu(),
-                               &err)); /* slices of two rows and three columns */
+    /* Slices of two rows and three columns. */
+    EXPECT_OK(kl_gather_single(&out, a, i, 0, LIST(2, 3), cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 2, 3), 4, 5, 6, 8, 9, 10, 0, 1, 2, 4, 5, 6);
     EXPECT_OK(kl_gather(&out, a, NULL, 0, NULL, 0, LIST(2, 2), cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 2), 0, 1, 4, 5);
@@ -83,10 +83,10 @@ static void along_axis(void **state) {
                     *row = I32(SHAPE(1, 2), 2, 0), *out;
     EXPECT_OK(kl_take_along_axis(&out, a, i, 1, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 2), 0, 2, 4, 4);
-    EXPECT_OK(kl_take_along_axis(&out, a, row, -1, cpu(), &err)); /* indices broadcast */
+    EXPECT_OK(kl_take_along_axis(&out, a, row, -1, cpu(), &err)); /* the indices broadcast */
     EXPECT_I32(out, SHAPE(2, 2), 2, 0, 5, 3);
     struct kl_array *r = count_up(SHAPE(1, 3)), *t;
-    EXPECT_OK(kl_take_along_axis(&out, r, i, 1, cpu(), &err)); /* the array, too */
+    EXPECT_OK(kl_take_along_axis(&out, r, i, 1, cpu(), &err)); /* the array broadcasts */
     EXPECT_I32(out, SHAPE(2, 2), 0, 2, 1, 1);
     EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
     struct kl_array *c = I32(SHAPE(1, 2), -1, 0);
@@ -113,7 +113,7 @@ static void along_axis(void **state) {
     kl_array_release(s);
 }
 
-/* The smallest position and its lowest axis are named; other results are not touched. */
+/* The error names the smallest position and its lowest axis. Other results are not affected. */
 static void faults_on(struct kl_stream *s) {
     struct kl_array *a = count_up(SHAPE(3, 4)), *i = I32(SHAPE(3), 0, 3, -4),
                     *j = I32(SHAPE(3), 1, 4, 0), *out;
@@ -122,9 +122,11 @@ static void faults_on(struct kl_stream *s) {
     expect_index_fault(out, 1, 0, 3, 3);
     EXPECT_OK(kl_take_axis(&out, a, i, 0, s, &err));
     expect_eval_fails(out, KL_EINDEX, "3");
-    EXPECT_OK(kl_take(&out, a, i, s, &err)); /* of 12 elements all are good */
+    /* In the flattened array of 12 elements, all indices are in range. */
+    EXPECT_OK(kl_take(&out, a, i, s, &err));
     EXPECT_I32(out, SHAPE(3), 0, 3, 8);
-    /* Two rows from row 2 on: the index is good, the slice is not. */
+    /* A slice of two rows that begins at row 2: the index is in range, but the slice ends beyond
+     * the axis. */
     struct kl_array *two = I32(SHAPE(1), 2),
                     *huge = array_of(KL_U64, SHAPE(1), (uint64_t[]){UINT64_MAX});
     EXPECT_OK(kl_gather_single(&out, a, two, 0, LIST(2, 4), s, &err));
@@ -133,14 +135,14 @@ static void faults_on(struct kl_stream *s) {
     struct kl_error *told = NULL;
     assert_int_equal(kl_eval(&out, 1, &told), KL_EINDEX);
     assert_non_null(strstr(told->message, "index 18446744073709551615 is out of range for axis 0"));
-    assert_int_equal(told->index, INT64_MAX); /* the nearest that the field can hold */
+    assert_int_equal(told->index, INT64_MAX); /* the largest value of the field */
     kl_error_release(told);
     kl_array_release(out);
     EXPECT_OK(kl_take_along_axis(&out, i, two, 0, s, &err));
     EXPECT_I32(out, SHAPE(1), -4);
     EXPECT_OK(kl_take_along_axis(&out, i, i, 0, s, &err));
     expect_eval_fails(out, KL_EINDEX, "3");
-    /* Slices without elements: their indices are checked all the same. */
+    /* The indices of slices without elements are checked as well. */
     struct kl_array *e = count_up(SHAPE(2, 0)), *z = I32(SHAPE(2, 1), 0, 0),
                     *good = I32(SHAPE(4), 0, 1, -1, -2), *none = I32(SHAPE(0), 0),
                     *high = I32(SHAPE(2, 2), 0, 1, -1, 2), *low = I32(SHAPE(2), 1, -3);
@@ -154,23 +156,23 @@ static void faults_on(struct kl_stream *s) {
     expect_index_fault(out, 1, 0, -3, 2);
     EXPECT_OK(kl_take_axis(&out, e, huge, 0, s, &err));
     expect_eval_fails(out, KL_EINDEX, "18446744073709551615");
-    struct kl_array *turned = strided(kl_array_retain(high));
-    EXPECT_OK(kl_gather_single(&out, a, turned, 0, LIST(1, 0), s, &err));
+    struct kl_array *transposed = strided(kl_array_retain(high));
+    EXPECT_OK(kl_gather_single(&out, a, transposed, 0, LIST(1, 0), s, &err));
     expect_shape(out, SHAPE(2, 2, 1, 0));
     kl_array_release(out);
-    EXPECT_OK(kl_gather_single(&out, e, turned, 0, LIST(1, 0), s, &err));
+    EXPECT_OK(kl_gather_single(&out, e, transposed, 0, LIST(1, 0), s, &err));
     expect_index_fault(out, 3, 0, 2, 2);
-    /* None taken from an index on: as many places as elements, and the end. */
+    /* Slices of extent 0 may begin at every element and at the end. */
     struct kl_array *end = I32(SHAPE(2), 3, 4);
     EXPECT_OK(kl_gather_single(&out, a, end, 0, LIST(0, 4), s, &err));
     expect_index_fault(out, 1, 0, 4, 3);
-    /* Many, one of them bad. */
+    /* Many indices, one of them out of range. */
     struct kl_array *zeros, *many, *row = I32(SHAPE(1), 7);
     EXPECT_OK(kl_zeros(&zeros, LIST(300000), KL_I32, cpu(), &err));
     EXPECT_OK(kl_slice_update(&many, zeros, row, LIST(250001), LIST(250002), LIST(1), cpu(), &err));
     EXPECT_OK(kl_take_axis(&out, e, many, 0, s, &err));
     expect_index_fault(out, 250001, 0, 7, 2);
-    struct kl_array *used[] = {good, none, high, low, turned, end, zeros, many, row};
+    struct kl_array *used[] = {good, none, high, low, transposed, end, zeros, many, row};
     for (int k = 0; k < 9; k++) kl_array_release(used[k]);
     EXPECT_OK(kl_take_along_axis(&out, e, z, 1, s, &err));
     expect_eval_fails(out, KL_EINDEX, "0");
@@ -188,7 +190,7 @@ static void faults(void **state) {
     faults_on(sim());
 }
 
-/* More positions than a tile and a chunk hold, one of them bad. */
+/* More positions than a tile and a chunk hold; one index is out of range. */
 static void large(void **state) {
     enum { N = 300000 };
     int32_t *v = malloc(N * sizeof *v);
@@ -227,8 +229,8 @@ static void bad(void **state) {
     EXPECT_FAIL(KL_ESHAPE, kl_gather_single(&out, a, i, 0, LIST(-1, 1), cpu(), &err));
     EXPECT_FAIL(KL_ESHAPE, kl_gather_single(&out, a, i, 0, LIST(1), cpu(), &err));
     EXPECT_FAIL(KL_EAXIS, kl_gather_single(&out, a, i, 2, LIST(1, 1), cpu(), &err));
-    EXPECT_FAIL(KL_EAXIS,
-                kl_gather_single(&out, a, i, -1, LIST(1, 1), cpu(), &err)); /* as in MLX */
+    /* A negative axis is rejected, as in MLX. */
+    EXPECT_FAIL(KL_EAXIS, kl_gather_single(&out, a, i, -1, LIST(1, 1), cpu(), &err));
     EXPECT_FAIL(KL_EDTYPE, kl_gather_single(&out, a, f, 0, LIST(1, 1), cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_gather_single(&out, a, NULL, 0, LIST(1, 1), cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_gather_single(&out, NULL, i, 0, LIST(1, 1), cpu(), &err));

@@ -19,7 +19,8 @@ static void inverse(void **state) {
             after += x[i] * x[i];
             if (symmetric) assert_true(fabs(y[i] - v[i]) < 1e-10);
         }
-        assert_true(fabs(before - after) < 1e-9 * before); /* rows are orthonormal */
+        /* The factor makes the rows orthonormal. */
+        assert_true(fabs(before - after) < 1e-9 * before);
         free(v);
         free(x);
         free(y);
@@ -35,7 +36,8 @@ static void bad(void **state) {
                     *out;
     EXPECT_OK(kl_hadamard_transform(&out, s, NULL, cpu(), &err));
     EXPECT_F32(out, SCALAR, 3);
-    /* One element times the factor 1 keeps its dtype; another factor is in float32. */
+    /* A row of one element keeps its dtype when the factor is 1; with another factor the result is
+     * float32. */
     struct kl_array *whole = I32(SHAPE(2, 1), 3, -4);
     const float factors[] = {1, 2.5f};
     EXPECT_OK(kl_hadamard_transform(&out, whole, NULL, cpu(), &err));

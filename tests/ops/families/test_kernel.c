@@ -31,8 +31,8 @@ static void test_description(void **state) {
     kl_test_fail_alloc_at(-1);
 }
 
-/* Every other way to a CPU is closed before: the operation says it all the same, and gives its
- * description back. */
+/* The API lets no kernel reach the CPU. Should one reach it, the operation fails with a message and
+ * releases its description. */
 static void test_on_the_cpu(void **state) {
     struct kl_stream *s;
     struct kl_error *e = NULL;
@@ -63,7 +63,7 @@ static void test_on_the_cpu(void **state) {
     kl_stream_release(s);
 }
 
-/* What was not built owns nothing. */
+/* An operation that was refused owns nothing. */
 static void test_refused(void **state) {
     struct kl_stream *s;
     struct kl_error *e = NULL;

@@ -17,14 +17,16 @@ static void masked(void **state) {
     EXPECT_FAIL(KL_ESHAPE, kl_masked_scatter(&out, a, rows, src, cpu(), &err));
     EXPECT_OK(kl_masked_scatter(&out, a, none, two, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
-    EXPECT_OK(kl_masked_scatter(&out, a, mask, one, cpu(), &err)); /* 0-d: for all */
+    /* A 0-d source is used for every place. */
+    EXPECT_OK(kl_masked_scatter(&out, a, mask, one, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), -1, 1, -1, 3, -1, 5);
     EXPECT_OK(kl_masked_scatter(&out, a, all, one, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), -1, -1, -1, -1, -1, -1);
     EXPECT_OK(kl_masked_scatter(&out, e, e_mask, parts, cpu(), &err));
     EXPECT_I32(out, SHAPE(0, 3), 0);
     EXPECT_FAIL(KL_ESHAPE, kl_masked_scatter(&out, e, e_mask, two, cpu(), &err));
-    EXPECT_OK(kl_masked_scatter(&out, a, mask, two, cpu(), &err)); /* the third is not there */
+    /* The source has no third element. */
+    EXPECT_OK(kl_masked_scatter(&out, a, mask, two, cpu(), &err));
     expect_index_fault(out, 4, 0, 2, 2);
     EXPECT_FAIL(KL_EDTYPE, kl_masked_scatter(&out, a, a, two, cpu(), &err));
     EXPECT_FAIL(KL_ESHAPE, kl_masked_scatter(&out, a, e_mask, two, cpu(), &err));
@@ -37,12 +39,13 @@ static void masked(void **state) {
     for (int i = 0; i < 11; i++) kl_array_release(used[i]);
 }
 
-/* Which sources are taken, and what is written, with a mask that leaves two axes of three. */
+/* The shapes of sources that are taken, and the result, with a mask that leaves two of three
+ * axes. */
 static void sources(void **state) {
     static const struct {
         int ndim, dims[4];
         enum { REFUSED, MISSING, TAKEN } outcome;
-        int32_t want[16]; /* of the two true places, when taken */
+        int32_t want[16]; /* the first two elements are compared when the source is taken */
     } cases[] = {
         {0, {0}, TAKEN, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
         {1, {1}, TAKEN, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
@@ -90,7 +93,7 @@ static void sources(void **state) {
     }
     kl_array_release(a);
     kl_array_release(mask);
-    /* A 0-d mask leaves all axes; no part is missing where none is true. */
+    /* A 0-d mask leaves all axes. Where no place is true, the source may have no elements. */
     struct kl_array *all = scalar_of(KL_BOOL, 1), *no = scalar_of(KL_BOOL, 0),
                     *three = count_up(SHAPE(3)), *row = I32(SHAPE(1, 3), 7, 8, 9),
                     *nothing = array_of(KL_I32, SHAPE(0, 3), NULL);

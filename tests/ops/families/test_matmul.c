@@ -7,8 +7,9 @@ static void values(void **state) {
     GOLDEN_RUN_ALL(matmul_cases);
 }
 
-/* Sizes around the blocks; whole numbers, so the result is exact. Against the sum written down. */
-static void blocks(void **state) {
+/* Sizes near multiples of the tile's. The numbers are whole, so the result must be exactly the
+ * sum. */
+static void sizes_near_tiles(void **state) {
     static const int sizes[][3] = {{63, 65, 64},  {65, 1, 130}, {1, 200, 129},
                                    {130, 129, 1}, {5, 300, 66}, {67, 127, 15}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -57,7 +58,7 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(blocks),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(sizes_near_tiles),
                                        cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 #include "ops/golden/golden_products.inc"
 
 static void golden(void **state) {
-    GOLDEN_MAKE_RUN_ALL(products_cases); /* hadamard_transform, too */
+    GOLDEN_MAKE_RUN_ALL(products_cases); /* with the rows of hadamard_transform */
 }
 
 static void shapes(void **state) {
@@ -15,7 +15,8 @@ static void shapes(void **state) {
                     *n = F32(SHAPE(0, 3), 0), *out;
     EXPECT_OK(kl_outer(&out, s, v, cpu(), &err));
     EXPECT_I32(out, SHAPE(1, 2), 6, 8);
-    EXPECT_OK(kl_inner(&out, s, m, cpu(), &err)); /* a product: integers are fine */
+    /* Multiplied, not summed, so integers are allowed. */
+    EXPECT_OK(kl_inner(&out, s, m, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), 0, 2, 4, 6, 8, 10);
     EXPECT_OK(kl_kron(&out, s, s, cpu(), &err));
     EXPECT_I32(out, SCALAR, 4);
@@ -27,7 +28,8 @@ static void shapes(void **state) {
     EXPECT_F32(out, SCALAR, 55);
     EXPECT_OK(kl_tensordot(&out, f, f, LIST(-1), LIST(1), cpu(), &err));
     EXPECT_F32(out, SHAPE(2, 2), 5, 14, 14, 50);
-    EXPECT_OK(kl_tensordot(&out, e, n, LIST(1), LIST(0), cpu(), &err)); /* sums of nothing */
+    /* Sums without terms are 0. */
+    EXPECT_OK(kl_tensordot(&out, e, n, LIST(1), LIST(0), cpu(), &err));
     EXPECT_F32(out, SHAPE(3, 3), 0, 0, 0, 0, 0, 0, 0, 0, 0);
     EXPECT_OK(kl_tensordot(&out, f, e, LIST(1), LIST(0), cpu(), &err));
     EXPECT_F32(out, SHAPE(2, 0), 0);
@@ -58,9 +60,11 @@ static void addmm(void **state) {
                     *out;
     EXPECT_OK(kl_addmm(&out, one, a, a, 1, 1, cpu(), &err));
     EXPECT_F32(out, SHAPE(2, 2), 8, 11, 16, 23);
-    EXPECT_OK(kl_addmm(&out, inf, a, a, 2, 0, cpu(), &err)); /* beta 0: not read */
+    /* With beta 0 the values of the first operand do not count. */
+    EXPECT_OK(kl_addmm(&out, inf, a, a, 2, 0, cpu(), &err));
     EXPECT_F32(out, SHAPE(2, 2), 14, 20, 30, 44);
-    EXPECT_OK(kl_addmm(&out, v, i, i, 1, 1, cpu(), &err)); /* one is floating: all are */
+    /* One operand is floating point, so all are converted. */
+    EXPECT_OK(kl_addmm(&out, v, i, i, 1, 1, cpu(), &err));
     EXPECT_F32(out, SHAPE(2, 2), 3, 4, 7, 12);
     EXPECT_OK(kl_addmm(&out, one, v, v, 1, 1, cpu(), &err));
     EXPECT_F32(out, SCALAR, 3);

@@ -10,7 +10,7 @@ enum kind { BITS, UNIFORM, RANDINT, NORMAL };
 struct random_case {
     enum kind kind;
     uint64_t seed;
-    int n, what; /* width of bits, or dtype */
+    int n, what; /* the width of bits, or the dtype */
     double low, high;
     struct golden_array out;
 };
@@ -65,7 +65,7 @@ static void expect_u32(struct kl_array *a, int n, const uint32_t *want) {
     kl_array_release(a);
 }
 
-/* Numbers seen in MLX 0.32. */
+/* Numbers that MLX 0.32 gave for these keys. */
 static void anchors(void **state) {
     struct kl_array *key = key_of(7), *out, *second;
     EXPECT_OK(kl_random_split_num(&out, key, 3, cpu(), &err));
@@ -88,7 +88,7 @@ static void anchors(void **state) {
     expect_u32(key, 2, (uint32_t[]){255, 4294967295u});
 }
 
-/* Many chunks give what few do: the stream is a function of key and length. */
+/* The bits depend on the key and the length only, not on the number of chunks. */
 static void large(void **state) {
     enum { N = 100001 };
     struct kl_array *key = key_of(3), *out, *zero = scalar_of(KL_F32, 0),
@@ -159,7 +159,7 @@ static void broadcasting(void **state) {
     kl_array_release(high);
 }
 
-/* Without a key: seeded, the sequence is the one of split; each call moves on. */
+/* Calls without a key split the seeded state: each call takes one key and moves the state on. */
 static void sequence(void **state) {
     struct kl_array *a, *b, *state_key = key_of(77), *use, *next, *want,
                             *low = scalar_of(KL_F32, 0), *high = scalar_of(KL_F32, 1);
@@ -220,8 +220,8 @@ static void in_a_thread(struct drawn *d) {
     assert_null(failed);
 }
 
-/* Each thread has a sequence: all begin alike, what one draws or seeds moves no other; a child of
- * fork goes on where its parent was. */
+/* Each thread has a random state, and all begin with the same seed. Draws and seeds of one thread
+ * do not change another thread's state. The child of a fork goes on with its parent's state. */
 static void sequence_of_threads(void **state) {
     struct drawn fresh = {.seeds = false}, again = fresh, five = {.seeds = true, .seed = 5},
                  here = five, later = {.seeds = false};
@@ -236,7 +236,7 @@ static void sequence_of_threads(void **state) {
     assert_memory_not_equal(here.v, fresh.v, sizeof here.v);
     kl_random_seed(5, NULL);
     assert_int_equal(draw(&one), KL_OK);
-    in_a_thread(&later); /* not moved by what this thread did */
+    in_a_thread(&later); /* the draws of this thread have not changed it */
     assert_memory_equal(later.v, fresh.v, sizeof later.v);
     assert_int_equal(one, here.v[0]);
     int fd[2];

@@ -21,13 +21,14 @@ static int pad1(struct kl_array **out, struct kl_array *a, int axis, int low, in
 static void pad(void **state) {
     struct kl_array *a = count_up(SHAPE(3)), *m = count_up(SHAPE(2, 2)), *e = count_up(SHAPE(0)),
                     *s = scalar_of(KL_I32, 3), *v = scalar_of(KL_I32, 9), *out;
-    EXPECT_OK(pad1(&out, a, 0, 1, 2, "constant", &err)); /* the value is converted */
+    /* The value is converted to the array's dtype. */
+    EXPECT_OK(pad1(&out, a, 0, 1, 2, "constant", &err));
     EXPECT_I32(out, SHAPE(6), 7, 0, 1, 2, 7, 7);
-    EXPECT_OK(pad1(&out, a, -1, 5, 5, "reflect", &err)); /* longer than the array */
+    EXPECT_OK(pad1(&out, a, -1, 5, 5, "reflect", &err)); /* the padding is longer than the array */
     EXPECT_I32(out, SHAPE(13), 1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1);
     EXPECT_OK(pad1(&out, a, 0, 4, 4, "symmetric", &err));
     EXPECT_I32(out, SHAPE(11), 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0);
-    EXPECT_OK(pad1(&out, a, 0, 0, 0, "edge", &err)); /* nothing to do: a itself */
+    EXPECT_OK(pad1(&out, a, 0, 0, 0, "edge", &err)); /* no padding: the result is a itself */
     assert_ptr_equal(out, a);
     kl_array_release(out);
     EXPECT_OK(pad1(&out, e, 0, 1, 1, "constant", &err));
@@ -87,7 +88,7 @@ static void tile_and_repeat(void **state) {
     EXPECT_FAIL(KL_EARG, kl_repeat(&out, NULL, 1, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_repeat(&out, a, 1, NULL, &err));
     kl_array_release(a);
-    /* Shared among threads. */
+    /* Large enough for several threads. */
     EXPECT_OK(kl_arange(&big, 0, 1000, 1, KL_I32, cpu(), &err));
     EXPECT_OK(kl_repeat(&out, big, 1000, cpu(), &err));
     int32_t *v = values_of(out);
@@ -108,7 +109,8 @@ static void roll(void **state) {
                     *out;
     EXPECT_OK(kl_roll(&out, a, LIST(-8), cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), 2, 3, 4, 5, 0, 1);
-    EXPECT_OK(kl_roll(&out, a, LIST(INT_MAX, INT_MAX), cpu(), &err)); /* 2^32 - 2 = 2 of 6 */
+    /* Shifts by 2^32 - 2, which is 2 modulo 6. */
+    EXPECT_OK(kl_roll(&out, a, LIST(INT_MAX, INT_MAX), cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), 4, 5, 0, 1, 2, 3);
     EXPECT_OK(kl_roll(&out, a, NULL, 0, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), 0, 1, 2, 3, 4, 5);

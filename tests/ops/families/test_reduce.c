@@ -12,7 +12,8 @@ static void values(void **state) {
 
 static void zero_axes_and_scalars(void **state) {
     struct kl_array *b = scalar_of(KL_BOOL, 1), *a = count_up(SHAPE(2, 2)), *out;
-    EXPECT_OK(kl_sum(&out, b, false, cpu(), &err)); /* nothing is reduced: stays bool, as in MLX */
+    /* Over no axes nothing is reduced, and bool stays, as in MLX. */
+    EXPECT_OK(kl_sum(&out, b, false, cpu(), &err));
     assert_int_equal(out->t.dtype, KL_BOOL);
     kl_array_release(out);
     EXPECT_OK(kl_sum_axes(&out, a, NULL, 0, false, cpu(), &err));
@@ -63,12 +64,12 @@ static void signed_zeros(void **state) {
     kl_array_release(a);
 }
 
-/* Means that wrap or overflow in MLX's way of computing them. */
+/* Means that wrap around or overflow when they are computed as MLX computes them. */
 static void wide_means(void **state) {
     int n = 100000;
     struct kl_array *one = scalar_of(KL_F16, 100), *big = scalar_of(KL_I8, 100), *a, *out, *f;
     EXPECT_OK(kl_broadcast_to(&a, one, &n, 1, cpu(), &err));
-    EXPECT_OK(kl_mean(&out, a, false, cpu(), &err)); /* the sum is no float16 */
+    EXPECT_OK(kl_mean(&out, a, false, cpu(), &err)); /* the sum is too large for float16 */
     assert_int_equal(out->t.dtype, KL_F16);
     EXPECT_OK(kl_astype(&f, out, KL_F32, cpu(), &err));
     EXPECT_F32(f, SCALAR, 100);
@@ -82,17 +83,18 @@ static void wide_means(void **state) {
     kl_array_release(a);
     kl_array_release(one);
     kl_array_release(big);
-    /* What remains when large integers cancel; their sum is no int32, and float32 loses the small
-     * ones. */
+    /* A small sum remains when large integers cancel. The sum of their magnitudes does not fit
+     * int32, and float32 would lose the small ones. */
     a = I32(SHAPE(6), 2147483647, 2147483647, 5, -2147483647, -2147483647, 1);
     EXPECT_OK(kl_mean(&out, a, false, cpu(), &err));
     EXPECT_F32(out, SCALAR, 1);
     kl_array_release(a);
 }
 
-/* The tree depends on the shape alone: rows of every length around the block and segment sizes,
- * summed dense, strided and as columns, have the same bits, and are close to the exact sum. */
-static void one_tree(void **state) {
+/* The reduction tree depends on the shape alone. Rows of every length near the sizes of runs and
+ * segments have the same bits contiguous, strided and as columns, and are close to the exact
+ * sum. */
+static void one_reduction_tree(void **state) {
     static const int lengths[] = {1,   2,    15,   16,   17,   127,   128,   129,  500,
                                   512, 1000, 1024, 1100, 4097, 65536, 65537, 70001};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -126,7 +128,7 @@ static void one_tree(void **state) {
     }
 }
 
-/* A million ones in float32 and in bfloat16, which could not count them. */
+/* A million ones in float32 and in bfloat16. Partial sums in bfloat16 would stop at 256. */
 static void long_sums(void **state) {
     int n = 1 << 20;
     struct kl_array *a, *out;
@@ -143,9 +145,9 @@ static void long_sums(void **state) {
     kl_array_release(a);
 }
 
-/* Rows, columns and strided operands, short and cut into segments, with equal ones and NaN: always
- * the first, as one loop finds it. */
-static void arg_ways(void **state) {
+/* Rows, columns and strided operands, short ones and ones cut into segments, with equal elements
+ * and NaN. The result is always the first one, as a plain loop finds it. */
+static void arg_reductions_in_every_layout(void **state) {
     static const int lengths[] = {1, 2, 31, 32, 33, 511, 512, 513, 1500, 65536, 65537, 140000};
     static const enum kl_dtype dtypes[] = {KL_BOOL, KL_U8,  KL_I16, KL_F16,
                                            KL_F32,  KL_I64, KL_F64, KL_C64};
@@ -157,7 +159,8 @@ static void arg_ways(void **state) {
             uint32_t seed = 3;
             for (int k = 0; k < n * WIDTH; k++) {
                 seed = seed * 1664525 + 1013904223;
-                v[k] = kind ? (float)(seed >> 24) : (float)(seed >> 31); /* many equal ones */
+                /* Many elements are equal. */
+                v[k] = kind ? (float)(seed >> 24) : (float)(seed >> 31);
                 if (kind == 2 && (seed >> 8) % 5000 == 0) v[k] = NAN;
                 if (kind == 2 && v[k] == 0) v[k] = k % 2 ? -INFINITY : INFINITY;
             }
@@ -205,7 +208,7 @@ static void arg_of_all(void **state) {
     struct kl_array *a = F32(SHAPE(2, 3), 1, 5, 5, NAN, 7, NAN), *out;
     EXPECT_OK(kl_argmax(&out, a, false, cpu(), &err));
     uint32_t *v = values_of(out);
-    assert_int_equal(v[0], 3); /* the first NaN */
+    assert_int_equal(v[0], 3); /* the position of the first NaN */
     free(v);
     kl_array_release(out);
     kl_array_release(a);
@@ -247,8 +250,8 @@ static void bad(void **state) {
     kl_array_release(a);
 }
 
-/* Rows of a view that goes backwards, whose offsets are negative: the same bits as of a copy, in
- * every variant. */
+/* Rows of a reversed view, whose strides are negative, have the bits of a copy, in every
+ * variant. */
 static void backward_rows(void **state) {
     enum { ROWS = 40, LENGTH = 21 };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_I32, KL_F64};
@@ -278,11 +281,16 @@ static void backward_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),     cmocka_unit_test(zero_axes_and_scalars),
-        cmocka_unit_test(empty),      cmocka_unit_test(signed_zeros),
-        cmocka_unit_test(wide_means), cmocka_unit_test(one_tree),
-        cmocka_unit_test(long_sums),  cmocka_unit_test(arg_of_all),
-        cmocka_unit_test(arg_ways),   cmocka_unit_test(backward_rows),
+        cmocka_unit_test(values),
+        cmocka_unit_test(zero_axes_and_scalars),
+        cmocka_unit_test(empty),
+        cmocka_unit_test(signed_zeros),
+        cmocka_unit_test(wide_means),
+        cmocka_unit_test(one_reduction_tree),
+        cmocka_unit_test(long_sums),
+        cmocka_unit_test(arg_of_all),
+        cmocka_unit_test(arg_reductions_in_every_layout),
+        cmocka_unit_test(backward_rows),
         cmocka_unit_test(bad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

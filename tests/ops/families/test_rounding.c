@@ -22,7 +22,7 @@ static void decimals(void **state) {
     EXPECT_OK(kl_round(&out, a, 300, cpu(), &err));
     EXPECT_F32(out, SHAPE(7), 0.5f, 1.5f, -2.5f, 1234.5678f, INFINITY, NAN, -0.2f);
     kl_array_release(a);
-    /* Scaled, these overflow float32: they have no such decimals. */
+    /* Scaling overflows float32, so these numbers have no such decimals. */
     a = F32(SHAPE(2), 1e30f, 1.25f);
     EXPECT_OK(kl_round(&out, a, 10, cpu(), &err));
     EXPECT_F32(out, SHAPE(2), 1e30f, 1.25f);
@@ -62,7 +62,8 @@ static void whole_decimals(void **state) {
     EXPECT_OK(kl_round(&out, a, 3, cpu(), &err));
     EXPECT_I32(out, SHAPE(7), 15, 25, -15, -25, 1234, -16, 2147483647);
     EXPECT_OK(kl_round(&out, a, -1, cpu(), &err));
-    EXPECT_I32(out, SHAPE(7), 20, 20, -20, -20, 1230, -20, -2147483646); /* wraps */
+    /* The result wraps around. */
+    EXPECT_I32(out, SHAPE(7), 20, 20, -20, -20, 1230, -20, -2147483646);
     EXPECT_OK(kl_round(&out, a, -9, cpu(), &err));
     EXPECT_I32(out, SHAPE(7), 0, 0, 0, 0, 0, 0, 2000000000);
     EXPECT_OK(kl_round(&out, a, -10, cpu(), &err));
@@ -70,7 +71,7 @@ static void whole_decimals(void **state) {
     EXPECT_OK(kl_round(&out, a, -2147483647 - 1, cpu(), &err));
     EXPECT_I32(out, SHAPE(7), 0, 0, 0, 0, 0, 0, 0);
     kl_array_release(a);
-    /* More digits than a float holds. */
+    /* The numbers have more digits than a float64 holds. */
     a = array_of(KL_I64, SHAPE(2), (int64_t[]){(INT64_C(1) << 60) + 9, -INT64_C(25)});
     EXPECT_OK(kl_round(&out, a, -1, cpu(), &err));
     int64_t *v = values_of(out);
@@ -98,8 +99,8 @@ static void both(void **state) {
     kl_array_release(b);
 }
 
-/* Nothing to do: the array itself. */
-static void as_they_are(void **state) {
+/* Where there is nothing to do, the result is the array itself. */
+static void nothing_to_round(void **state) {
     struct kl_array *a = count_up(SHAPE(3)), *f = F32(SHAPE(1), 1), *out;
     kl_unary_fn *const of_int[] = {kl_floor, kl_ceil, kl_conjugate, kl_real};
     for (int i = 0; i < 4; i++) {
@@ -129,7 +130,7 @@ static void shapes(void **state) {
     kl_array_release(column);
 }
 
-/* The remainder of a positive number that the host gave is in range of an axis of that size. */
+/* A remainder by a positive number on the host is proved to be in range of an axis of that size. */
 static void ranges(void **state) {
     struct kl_array *n = I32(SHAPE(4), -100, 5, 100, 7), *by = scalar_of(KL_I32, 7),
                     *minus = scalar_of(KL_I32, -7), *none = scalar_of(KL_I32, 0), *later, *out;
@@ -208,9 +209,14 @@ static void gradients(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values), cmocka_unit_test(decimals),    cmocka_unit_test(whole_decimals),
-        cmocka_unit_test(both),   cmocka_unit_test(as_they_are), cmocka_unit_test(shapes),
-        cmocka_unit_test(bad),    cmocka_unit_test(ranges),      cmocka_unit_test(gradients)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
+                                       cmocka_unit_test(decimals),
+                                       cmocka_unit_test(whole_decimals),
+                                       cmocka_unit_test(both),
+                                       cmocka_unit_test(nothing_to_round),
+                                       cmocka_unit_test(shapes),
+                                       cmocka_unit_test(bad),
+                                       cmocka_unit_test(ranges),
+                                       cmocka_unit_test(gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

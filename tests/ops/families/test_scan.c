@@ -28,7 +28,7 @@ static void shapes(void **state) {
     EXPECT_I32(out, SHAPE(1, 2), 7, 0);
     EXPECT_OK(kl_cummin(&out, a, 0, false, false, cpu(), &err));
     EXPECT_I32(out, SHAPE(1, 2), INT32_MAX, INT32_MAX);
-    EXPECT_OK(kl_cumsum(&out, one, 0, false, true, cpu(), &err)); /* the sign of a zero stays */
+    EXPECT_OK(kl_cumsum(&out, one, 0, false, true, cpu(), &err)); /* a zero keeps its sign */
     EXPECT_F32(out, SHAPE(1), -0.0f);
     EXPECT_OK(kl_broadcast_to(&wide, one, LIST(3, 1), cpu(), &err));
     EXPECT_OK(kl_cumprod(&out, wide, 0, false, true, cpu(), &err));
@@ -39,9 +39,9 @@ static void shapes(void **state) {
     kl_array_release(one);
 }
 
-/* Long scans as rows, as columns and as one row that is shared by segments: the same bits, close to
- * the exact sum. */
-static void one_tree(void **state) {
+/* Long scans as rows, as columns, and as one row that several segments share: the same bits, close
+ * to the exact sum. */
+static void one_reduction_tree(void **state) {
     static const int lengths[] = {1, 15, 16, 17, 33, 512, 513, 65536, 65537, 140001, 300017};
     enum { COLUMNS = 20 };
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -86,18 +86,19 @@ static void one_tree(void **state) {
     }
 }
 
-/* 16-bit floats are summed in float32; every dtype on both ways. */
+/* 16-bit floats are summed in float32. Every dtype is scanned by rows and by columns. */
 static void every_dtype(void **state) {
     enum { N = 100, COLUMNS = 40 };
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int i = 0; i < N_ALL; i++) {
-            if (d == KL_C64 && all[i] == kl_cumprod) continue; /* NaN of either sign */
-            struct kl_array *ints, *a, *rows, *dense, *out, *turned, *back;
+            /* The sign of a NaN part may differ. */
+            if (d == KL_C64 && all[i] == kl_cumprod) continue;
+            struct kl_array *ints, *a, *rows, *dense, *out, *transposed, *back;
             EXPECT_OK(kl_arange(&ints, 0, N * COLUMNS, 1, KL_I32, cpu(), &err));
             EXPECT_OK(kl_reshape(&rows, ints, LIST(N, COLUMNS), cpu(), &err));
             EXPECT_OK(kl_astype(&a, rows, d, cpu(), &err));
-            EXPECT_OK(kl_transpose(&turned, a, cpu(), &err));
-            EXPECT_OK(kl_copy(&dense, turned, cpu(), &err));
+            EXPECT_OK(kl_transpose(&transposed, a, cpu(), &err));
+            EXPECT_OK(kl_copy(&dense, transposed, cpu(), &err));
             EXPECT_OK(all[i](&out, a, 0, false, true, cpu(), &err));
             EXPECT_OK(all[i](&back, dense, 1, false, true, cpu(), &err));
             size_t bytes = kl_dtype_size((enum kl_dtype)out->t.dtype);
@@ -108,7 +109,7 @@ static void every_dtype(void **state) {
                                         y + (size_t)(c * N + r) * bytes, bytes);
             free(x);
             free(y);
-            struct kl_array *made[] = {ints, a, rows, dense, out, turned, back};
+            struct kl_array *made[] = {ints, a, rows, dense, out, transposed, back};
             for (int k = 0; k < 7; k++) kl_array_release(made[k]);
         }
     struct kl_array *a = F32(SHAPE(4), 2048, 1, 1, 1), *h, *out, *f;
@@ -121,9 +122,9 @@ static void every_dtype(void **state) {
     kl_array_release(a);
 }
 
-/* Squares of groups of 16-bit floats, in every variant: rows like columns, whose sums come one
- * after another. */
-static void squares(void **state) {
+/* Groups of rows of 16-bit floats, which the kernels transpose in square tiles, in every variant.
+ * Rows give the bits of columns, whose elements are added one after another. */
+static void groups_of_rows(void **state) {
     static const int lengths[] = {127, 128, 129, 255, 256, 257, 511, 512, 513, 783, 4096, 70001};
     enum { COLUMNS = 20 };
     for (size_t i = 0; i < 2 * (sizeof lengths / sizeof *lengths); i++) {
@@ -133,9 +134,9 @@ static void squares(void **state) {
         uint32_t seed = 9;
         for (int k = 0; k < COLUMNS * n; k++) {
             seed = seed * 1664525 + 1013904223;
-            v[k] = (uint16_t)(seed >> 16 & 0xbfff); /* below 2 */
+            v[k] = (uint16_t)(seed >> 16 & 0xbfff); /* numbers below 2 */
             if (k % COLUMNS == 1 && k > COLUMNS * n / 2) v[k] = dtype == KL_BF16 ? 0x7f80 : 0x7c00;
-            if (k % COLUMNS == 2 && k == 2 + COLUMNS * (n / 3)) v[k] = 0x7fff; /* NaN */
+            if (k % COLUMNS == 2 && k == 2 + COLUMNS * (n / 3)) v[k] = 0x7fff; /* a NaN */
             if (k % COLUMNS == 3) v[k] = 0x8000;                               /* -0.0 */
         }
         struct kl_array *a = array_of(dtype, 2, dims, v), *t, *dense, *columns, *rows;
@@ -178,12 +179,13 @@ static void gradients(void **state) {
     static const char *const names[] = {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"};
     double v[12] = {0.5, -1.25, 2, 0.75, 1.5, -0.5, 3, 0.25, -2, 1, 0.3, -0.7};
     struct kl_array *a = array_of(KL_F64, SHAPE(3, 4), v), *z;
-    v[1] = v[5] = v[6] = 0; /* columns and rows with one zero and with two */
+    v[1] = v[5] = v[6] = 0; /* columns and rows with one zero, and with two */
     z = array_of(KL_F64, SHAPE(3, 4), v);
     for (int i = 0; i < N_ALL; i++)
         for (int way = 0; way < 8; way++) {
             struct how h = {all[i], way & 1, way >> 1 & 1, way >> 2};
-            if (i >= 2 && !h.inclusive) continue; /* the first is an infinity */
+            /* Without the element itself, the first result is an infinity. */
+            if (i >= 2 && !h.inclusive) continue;
             check_vjp(names[i], build, &h, &a, 1, 0);
             if (i < 2) check_vjp(names[i], build, &h, &z, 1, 0);
         }
@@ -191,7 +193,7 @@ static void gradients(void **state) {
     kl_array_release(z);
 }
 
-/* A rule on float32 numbers; takes in and the cotangent. */
+/* The gradient of float32 input; takes the input and the cotangent. */
 static struct kl_array *grad_of(kl_scan_fn *scan, bool reverse, struct kl_array *in,
                                 struct kl_array *ct) {
     struct kl_array *out, *grad = NULL;
@@ -236,9 +238,9 @@ static void bad(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values),
                                        cmocka_unit_test(shapes),
-                                       cmocka_unit_test(one_tree),
+                                       cmocka_unit_test(one_reduction_tree),
                                        cmocka_unit_test(every_dtype),
-                                       cmocka_unit_test(squares),
+                                       cmocka_unit_test(groups_of_rows),
                                        cmocka_unit_test(gradients),
                                        cmocka_unit_test(exclusive_gradients),
                                        cmocka_unit_test(bad)};

@@ -5,12 +5,13 @@
 static void assign(void **state) {
     struct kl_array *a = count_up(SHAPE(3, 4)), *i = I32(SHAPE(3), 2, 0, -1), *out;
     struct kl_array *u = F32(SHAPE(3, 1, 2), -1, -2, -3, -4, -5, -6);
-    EXPECT_OK(
-        kl_scatter_single(&out, a, i, u, 0, cpu(), &err)); /* the last of the equal rows stays */
+    /* Of equal indices the last update stays. */
+    EXPECT_OK(kl_scatter_single(&out, a, i, u, 0, cpu(), &err));
     EXPECT_I32(out, SHAPE(3, 4), -3, -4, 2, 3, 4, 5, 6, 7, -5, -6, 10, 11);
     struct kl_array *j = I32(SHAPE(2, 1), 0, 3), *both[] = {j, i}, *v, *t;
     EXPECT_OK(kl_reshape(&v, u, LIST(2, 3, 1, 1), cpu(), &err));
-    EXPECT_OK(kl_transpose(&t, a, cpu(), &err)); /* (4, 3): axis 0 by j, axis 1 by i */
+    /* Shape (4, 3); j has the indices of axis 0, i those of axis 1. */
+    EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
     EXPECT_OK(kl_scatter(&out, t, both, 2, v, LIST(0, 1), cpu(), &err));
     EXPECT_I32(out, SHAPE(4, 3), -2, 4, -3, 1, 5, 9, 2, 6, 10, -5, 7, -6);
     struct kl_array *w = I32(SHAPE(2, 1), 70, 71);
@@ -34,7 +35,7 @@ static void assign(void **state) {
     kl_array_release(a);
 }
 
-/* Every way to join, in every dtype, with a duplicate: 5 op 2 op 3 at place 1. */
+/* Every mode in every dtype, with two updates to one place: 5 op 2 op 3 at place 1. */
 static void joins(void **state) {
     static const struct {
         kl_scatter_single_fn *fn;
@@ -150,13 +151,13 @@ static void faults_on(struct kl_stream *s) {
                     *u = count_up(SHAPE(3, 1, 4)), *two = count_up(SHAPE(3, 2, 4)), *out;
     EXPECT_OK(kl_scatter_single(&out, a, i, u, 0, s, &err));
     expect_index_fault(out, 2, 0, 3, 3);
-    EXPECT_OK(kl_scatter_add_single(&out, a, i, two, 0, s,
-                                    &err)); /* rows 2 and 3: the second does not exist */
+    /* The slice is rows 2 and 3, and row 3 does not exist. */
+    EXPECT_OK(kl_scatter_add_single(&out, a, i, two, 0, s, &err));
     expect_eval_fails(out, KL_EINDEX, "2");
     struct kl_array *j = I32(SHAPE(3, 1), 0, -5, 9), *v = scalar_of(KL_I32, 1);
     EXPECT_OK(kl_put_along_axis(&out, a, j, v, 1, s, &err));
     expect_eval_fails(out, KL_EINDEX, "-5");
-    /* Slices without elements: their indices are checked all the same, and the base stays. */
+    /* The indices of slices without elements are checked as well, and the base stays. */
     struct kl_array *nothing = count_up(SHAPE(3, 1, 0)), *good = I32(SHAPE(3), 0, 2, -3),
                     *e = count_up(SHAPE(3, 0));
     EXPECT_OK(kl_scatter_add_single(&out, a, good, nothing, 0, s, &err));
@@ -192,7 +193,7 @@ static void faults(void **state) {
     faults_on(sim());
 }
 
-/* In place when the base has no other owner: repeated, each on the last result. */
+/* The base has no other owner, so each scatter writes into the result of the last one. */
 static void repeated(void **state) {
     struct kl_array *x, *y, *one = I32(SHAPE(2, 1), 1, 1);
     EXPECT_OK(kl_zeros(&x, LIST(5), KL_I32, cpu(), &err));

@@ -18,12 +18,12 @@ static void reshape(void **state) {
     EXPECT_OK(kl_reshape(&out, a, LIST(2, 6), cpu(), &err));
     assert_ptr_equal(out, a);
     kl_array_release(out);
-    EXPECT_OK(kl_transpose(&t, a, cpu(), &err)); /* (6, 2) */
+    EXPECT_OK(kl_transpose(&t, a, cpu(), &err)); /* shape (6, 2) */
     EXPECT_OK(kl_reshape(&out, t, LIST(2, 3, 1, 2), cpu(), &err));
-    assert_true(shares(out, a)); /* strides can say it */
+    assert_true(shares(out, a)); /* strides can describe this shape */
     EXPECT_I32(out, SHAPE(2, 3, 1, 2), 0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11);
     EXPECT_OK(kl_reshape(&out, t, LIST(3, 4), cpu(), &err));
-    assert_false(shares(out, a)); /* they cannot: a copy */
+    assert_false(shares(out, a)); /* no strides describe this shape, so it is a copy */
     EXPECT_OK(kl_reshape(&again, out, LIST(-1), cpu(), &err));
     assert_true(shares(again, out));
     EXPECT_I32(again, SHAPE(12), 0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11);
@@ -40,21 +40,21 @@ static void reshape(void **state) {
     kl_array_release(one);
 }
 
-/* Every reshape of every transposed and sliced array reads as its copy does. */
+/* Every reshape of every transposed and sliced array has the elements of the reshaped copy. */
 static void reshape_of_views(void **state) {
     static const int targets[][4] = {{24, 1, 1, 1}, {2, 12, 1, 1}, {4, 6, 1, 1}, {6, 4, 1, 1},
                                      {3, 2, 2, 2},  {1, 2, 3, 4},  {12, 1, 2, 1}};
     static const int perms[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     struct kl_array *big = count_up(SHAPE(4, 3, 9)), *part;
-    EXPECT_OK(kl_slice(&part, big, LIST(3, 0, 1), LIST(-5, 3, 9), LIST(-2, 1, 2), cpu(),
-                       &err)); /* (2, 3, 4) */
+    /* Shape (2, 3, 4). */
+    EXPECT_OK(kl_slice(&part, big, LIST(3, 0, 1), LIST(-5, 3, 9), LIST(-2, 1, 2), cpu(), &err));
     for (size_t p = 0; p < 6; p++)
         for (size_t t = 0; t < sizeof targets / sizeof *targets; t++) {
-            struct kl_array *turned, *dense, *a, *b;
-            EXPECT_OK(kl_transpose_axes(&turned, part, perms[p], 3, cpu(), &err));
-            EXPECT_OK(kl_copy(&dense, turned, cpu(), &err));
-            EXPECT_OK(kl_reshape(&a, turned, targets[t], 4, cpu(), &err));
+            struct kl_array *transposed, *dense, *a, *b;
+            EXPECT_OK(kl_transpose_axes(&transposed, part, perms[p], 3, cpu(), &err));
+            EXPECT_OK(kl_copy(&dense, transposed, cpu(), &err));
+            EXPECT_OK(kl_reshape(&a, transposed, targets[t], 4, cpu(), &err));
             EXPECT_OK(kl_reshape(&b, dense, targets[t], 4, cpu(), &err));
             void *x = values_of(a), *y = values_of(b);
             assert_memory_equal(x, y, 24 * sizeof(int32_t));
@@ -63,7 +63,7 @@ static void reshape_of_views(void **state) {
             kl_array_release(a);
             kl_array_release(b);
             kl_array_release(dense);
-            kl_array_release(turned);
+            kl_array_release(transposed);
         }
     kl_array_release(part);
     kl_array_release(big);
@@ -76,7 +76,8 @@ static void flatten(void **state) {
     EXPECT_I32(out, SHAPE(6), 0, 1, 2, 3, 4, 5);
     EXPECT_OK(kl_flatten(&out, a, 1, 2, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
-    EXPECT_OK(kl_flatten(&out, a, -7, 9, cpu(), &err)); /* up to the ends, as in MLX */
+    /* Axes beyond the ends are clamped, as in MLX. */
+    EXPECT_OK(kl_flatten(&out, a, -7, 9, cpu(), &err));
     EXPECT_I32(out, SHAPE(6), 0, 1, 2, 3, 4, 5);
     EXPECT_OK(kl_flatten(&out, s, 5, -5, cpu(), &err));
     EXPECT_I32(out, SHAPE(1), 4);
@@ -205,7 +206,8 @@ static void bad_reshape(void **state) {
     EXPECT_FAIL(KL_ELIMIT, kl_reshape(&out, a, LIST(INT_MAX, INT_MAX, INT_MAX), cpu(), &err));
     struct kl_array *t;
     EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
-    EXPECT_FAIL(KL_EARG, kl_reshape(&out, t, LIST(12), NULL, &err)); /* needs a copy, so a stream */
+    /* This reshape copies, so it needs a stream. */
+    EXPECT_FAIL(KL_EARG, kl_reshape(&out, t, LIST(12), NULL, &err));
     kl_array_release(t);
     kl_array_release(a);
 }
@@ -287,7 +289,8 @@ static void number_of_elements(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++) {
         EXPECT_OK(kl_number_of_elements(&out, e, LIST(0), true, d, cpu(), &err));
         assert_int_equal(out->t.dtype, d);
-        if (kl_dtype_is_int((enum kl_dtype)d)) { /* 1 / 0, as what it is cast from: the largest */
+        /* The fill value is 1 / 0, cast to this type: its largest value. */
+        if (kl_dtype_is_int((enum kl_dtype)d)) {
             struct kl_array *infinite = scalar_of(KL_F64, (double)INFINITY), *cast;
             EXPECT_OK(kl_astype(&cast, infinite, d, cpu(), &err));
             void *got = values_of(out), *want = values_of(cast);

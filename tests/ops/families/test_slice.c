@@ -20,8 +20,8 @@ static void slice(void **state) {
     assert_ptr_equal(out, a);
     kl_array_release(out);
     /* A view of a view. */
-    EXPECT_OK(
-        kl_slice(&b, a, LIST(2, 0), LIST(-4, 4), LIST(-1, 2), cpu(), &err)); /* 8 10, 4 6, 0 2 */
+    /* Rows 8 10, 4 6 and 0 2. */
+    EXPECT_OK(kl_slice(&b, a, LIST(2, 0), LIST(-4, 4), LIST(-1, 2), cpu(), &err));
     EXPECT_OK(kl_slice(&out, b, LIST(2, 1), LIST(0, -3), LIST(-1, -1), cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 2), 2, 0, 6, 4);
     kl_array_release(b);
@@ -51,7 +51,7 @@ static void slice_update(void **state) {
     EXPECT_I32(out, SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
     EXPECT_OK(kl_slice_update(&out, a, one, LIST(0, 1), LIST(3, 2), LIST(1, 1), cpu(), &err));
     EXPECT_I32(out, SHAPE(3, 4), 0, 5, 2, 3, 4, 5, 6, 7, 8, 5, 10, 11);
-    /* The base may be written in place when it has no other owner; a chain of updates shows whether
+    /* The base may be written in place when it has no other owner. A chain of updates shows whether
      * the other elements stay unchanged. */
     struct kl_array *x, *y;
     EXPECT_OK(kl_copy(&x, a, cpu(), &err));
@@ -86,7 +86,8 @@ static void concatenate(void **state) {
     EXPECT_OK(kl_transpose(&b, a, cpu(), &err));
     struct kl_array *list[] = {a, c, b, f}, *two[] = {a, b};
     EXPECT_OK(kl_concatenate(&out, two, 2, cpu(), &err));
-    EXPECT_I32(out, SHAPE(8), 0, 1, 2, 3, 0, 2, 1, 3); /* each flat, in row order */
+    /* Each input is flattened in row-major order. */
+    EXPECT_I32(out, SHAPE(8), 0, 1, 2, 3, 0, 2, 1, 3);
     EXPECT_OK(kl_concatenate_axis(&out, list, 4, -1, cpu(), &err));
     EXPECT_F32(out, SHAPE(2, 5), 0, 1, 0, 2, 0.5f, 2, 3, 1, 3, 1.5f);
     EXPECT_OK(kl_concatenate(&out, list, 4, cpu(), &err));
@@ -97,7 +98,7 @@ static void concatenate(void **state) {
     assert_ptr_equal(out, a);
     kl_array_release(out);
     EXPECT_FAIL(KL_EAXIS, kl_concatenate_axis(&out, &a, 1, 2, cpu(), &err));
-    /* Two ranges make one. */
+    /* The range of the result covers the ranges of both inputs. */
     struct kl_array *p, *q;
     EXPECT_OK(kl_arange(&p, 3, 6, 1, KL_I32, cpu(), &err));
     EXPECT_OK(kl_arange(&q, -2, 1, 1, KL_I32, cpu(), &err));
@@ -203,7 +204,8 @@ static void slice_dynamic(void **state) {
         EXPECT_I32(out, SHAPE(2, 2), 0, 1, 4, 5);
         EXPECT_OK(kl_slice_dynamic(&out, a, at, LIST(0, 1), LIST(0, 3), s, &err));
         EXPECT_I32(out, SHAPE(0, 3), 0);
-        /* A start from which the slice does not fit: the result fails, and says where. */
+        /* The slice ends beyond the array from this start: the result fails, and the message names
+         * the start. */
         EXPECT_OK(kl_slice_dynamic(&out, a, one, LIST(0), LIST(2, 4), s, &err));
         struct kl_error *e = NULL;
         assert_int_equal(kl_eval(&out, 1, &e), KL_EINDEX);
@@ -247,7 +249,7 @@ static void slice_update_dynamic(void **state) {
         EXPECT_I32(out, SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 5, 9, 10, 11);
         EXPECT_OK(kl_slice_update_dynamic(&out, a, u, none, NULL, 0, s, &err));
         EXPECT_I32(out, SHAPE(3, 4), 50, 60, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
-        /* The base is not touched when the start is wrong, nor by what comes behind. */
+        /* With a wrong start the base is not changed, not even by later operations. */
         struct kl_array *bad = scalar_of(KL_I32, 3);
         EXPECT_OK(kl_slice_update_dynamic(&out, a, u, bad, LIST(1), s, &err));
         assert_int_equal(kl_eval(&out, 1, NULL), KL_EINDEX);

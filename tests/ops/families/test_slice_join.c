@@ -11,8 +11,8 @@ static void joins(void **state) {
     EXPECT_F32(out, SHAPE(4), 1, NAN, -3, 2);
     EXPECT_OK(kl_slice_update_prod(&out, a, one, LIST(2), LIST(4), LIST(1), cpu(), &err));
     EXPECT_F32(out, SHAPE(4), 1, NAN, -6, 8);
-    EXPECT_OK(
-        kl_slice_update_add(&out, a, one, LIST(3), LIST(3), LIST(1), cpu(), &err)); /* empty */
+    /* A slice without elements. */
+    EXPECT_OK(kl_slice_update_add(&out, a, one, LIST(3), LIST(3), LIST(1), cpu(), &err));
     EXPECT_F32(out, SHAPE(4), 1, NAN, -3, 4);
     kl_slice_join_fn *const all[] = {kl_slice_update_add, kl_slice_update_prod, kl_slice_update_max,
                                      kl_slice_update_min};

@@ -14,7 +14,8 @@ static void special_rows(void **state) {
                     *out;
     EXPECT_OK(kl_softmax_axis(&out, a, 1, true, cpu(), &err));
     EXPECT_F32(out, SHAPE(4, 2), 0.5f, 0.5f, 0, 1, NAN, NAN, NAN, NAN);
-    EXPECT_OK(kl_softmax_axes(&out, a, NULL, 0, false, cpu(), &err)); /* each alone */
+    /* Over no axes each element is a row of its own. */
+    EXPECT_OK(kl_softmax_axes(&out, a, NULL, 0, false, cpu(), &err));
     EXPECT_F32(out, SHAPE(4, 2), 1, 1, NAN, 1, NAN, NAN, NAN, 1);
     kl_array_release(a);
     struct kl_array *s = scalar_of(KL_I32, 5), *e = array_of(KL_F32, SHAPE(0, 3), NULL);
@@ -28,7 +29,7 @@ static void special_rows(void **state) {
     kl_array_release(e);
 }
 
-/* A row over many tiles, in float32 and float16. */
+/* A row that spans many tiles, in float32 and float16. */
 static void long_rows(void **state) {
     enum { N = 5000 };
     struct kl_array *a, *b, *out, *sum;
@@ -53,8 +54,8 @@ static void long_rows(void **state) {
     kl_array_release(b);
 }
 
-/* Rows of every length around those of vectors, tiles and what is kept between passes, against the
- * formula; one NaN, or +infinity, makes its row NaN, and no other. */
+/* Rows of every length near those of vectors, tiles and the kernel's buffer, against the formula. A
+ * NaN or +infinity makes its own row NaN, and no other. */
 static void rows(void **state) {
     static const int lengths[] = {1,  2,   15,  16,  17,  31,   32,   33,   63,   64,
                                   65, 511, 512, 513, 529, 4097, 8191, 8192, 8193, 9001};
@@ -66,7 +67,8 @@ static void rows(void **state) {
         uint32_t seed = 3;
         for (int i = 0; i < ROWS * n; i++) {
             seed = seed * 1664525 + 1013904223;
-            v[i] = (float)((int32_t)seed >> 20) * 0x1p-7f; /* exact in 16 bits up to 8 */
+            /* 16-bit floats hold these numbers exactly, up to 8. */
+            v[i] = (float)((int32_t)seed >> 20) * 0x1p-7f;
             if (d < 2) v[i] = (float)((int32_t)seed >> 26) * 0x1p-2f;
         }
         v[n + n / 2] = NAN;
@@ -96,8 +98,8 @@ static void rows(void **state) {
     }
 }
 
-/* Over the first, the middle and two middle axes, wide, narrow and long: what it gives over the
- * last, within rounding; strided operands give the same bits. */
+/* Softmax over the first, the middle and two middle axes, which are wide, narrow or long, agrees
+ * with softmax over the last axis, within rounding error. Strided operands give the same bits. */
 static void columns(void **state) {
     static const int shapes[][3] = {
         {5, 700, 1}, {300, 3, 2}, {1, 40, 600}, {4, 9000, 17}, {2, 100, 1100}};
@@ -144,8 +146,8 @@ static void columns(void **state) {
             }
 }
 
-/* n equal values have weights that are 1 / n, rounded once, wherever they lie: rows and columns,
- * short and long, alone and many, in every variant. */
+/* Each of n equal values has the weight 1 / n, rounded once: in rows and columns, short and long,
+ * alone and among many, in every variant. */
 static void equal_values(void **state) {
     enum { MOST = 9000, SIZES = 77 };
     static const float values[] = {0, -1000, 1000, 3.7f, -0.3f, 88, -104, 1e6f, 1e9f, 12345.678f};
@@ -174,9 +176,9 @@ static void equal_values(void **state) {
     }
 }
 
-/* Rows, and columns, that lie far from one another and from 0, so that none has the power of two of
- * its neighbour: near the formula, the same bits in every variant. */
-static void apart(void **state) {
+/* Rows, and columns, whose values differ by much from their neighbours' and from 0, so each needs a
+ * scale of its own. The results are near the formula, with the same bits in every variant. */
+static void values_of_different_scale(void **state) {
     enum { MOST = 600, ROWS = 40 };
     static const int lengths[] = {1, 3, 15, 16, 17, 37, MOST};
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};
@@ -240,9 +242,9 @@ static void apart(void **state) {
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* Results so large that they are written by non-temporal stores: the same bits as for the parts
+/* Results so large that non-temporal stores write them have the bits of the parts computed
  * alone. */
-static void beyond_the_caches(void **state) {
+static void larger_than_cache(void **state) {
     enum { ROWS = 8200, WIDTH = 1024, PART = 37 };
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F32};
     float *v = malloc((size_t)ROWS * WIDTH * sizeof *v);
@@ -261,7 +263,7 @@ static void beyond_the_caches(void **state) {
         free(y);
         kl_array_release(all);
         kl_array_release(part);
-        /* Columns against rows of the same, within rounding. */
+        /* Columns agree with rows of the same numbers, within rounding error. */
         EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
         EXPECT_OK(kl_softmax_axis(&all, a, 0, true, cpu(), &err));
         EXPECT_OK(kl_softmax_axis(&rows, t, 1, true, cpu(), &err));
@@ -295,11 +297,14 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),    cmocka_unit_test(special_rows),
-        cmocka_unit_test(long_rows), cmocka_unit_test(rows),
-        cmocka_unit_test(columns),   cmocka_unit_test(equal_values),
-        cmocka_unit_test(apart),     cmocka_unit_test(beyond_the_caches),
-        cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values),
+                                       cmocka_unit_test(special_rows),
+                                       cmocka_unit_test(long_rows),
+                                       cmocka_unit_test(rows),
+                                       cmocka_unit_test(columns),
+                                       cmocka_unit_test(equal_values),
+                                       cmocka_unit_test(values_of_different_scale),
+                                       cmocka_unit_test(larger_than_cache),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ static void values(void **state) {
     GOLDEN_RUN_ALL(sort_cases);
 }
 
-/* Long rows with many equal keys: ordered, stable, a permutation. */
+/* Long rows with many equal keys: the result is sorted, stable, and a permutation. */
 static void long_rows(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8, KL_I16, KL_F32, KL_I64, KL_F64};
     enum { N = 20011 };
@@ -89,9 +89,9 @@ static void topk(void **state) {
     kl_array_release(a);
 }
 
-/* n elements of random bits, few different ones if few; floats with zeros of both signs, infinities
- * and NaN among them. */
-static struct kl_array *noise(enum kl_dtype dtype, int n, bool few) {
+/* n elements with random bits, with few different values if `few` is set. Floats include zeros of
+ * both signs, infinities and NaN. */
+static struct kl_array *random_elements(enum kl_dtype dtype, int n, bool few) {
     size_t item = kl_dtype_size(dtype);
     unsigned char *v = malloc((size_t)n * item);
     uint32_t seed = 77;
@@ -118,13 +118,13 @@ static struct kl_array *noise(enum kl_dtype dtype, int n, bool few) {
 static const int sizes[] = {1, 2, 30, 511, 512, 700, 40000, 150000};
 enum { N_SIZES = 8 };
 
-/* SORT makes values from keys, ARGSORT has places: both must say the same, bit for bit, also of
- * equal keys; and the order is right. */
-static void two_ways(void **state) {
+/* SORT gives values and ARGSORT gives positions. Both must agree bit for bit, also for equal keys,
+ * and the order must be right. */
+static void sort_and_argsort_agree(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
-            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *order,
-                            *taken, *less;
+            struct kl_array *a = random_elements((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted,
+                            *order, *taken, *less;
             EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
             EXPECT_OK(kl_argsort_axis(&order, a, 0, cpu(), &err));
             EXPECT_OK(kl_take_axis(&taken, a, order, 0, cpu(), &err));
@@ -143,9 +143,8 @@ static void two_ways(void **state) {
             for (int i = 0; i < n; i++) {
                 assert_true(o[i] < (uint32_t)n && !seen[o[i]]++);
                 if (i == 0) continue;
-                if (d != KL_C64)
-                    assert_false(
-                        out_of_order[i - 1]); /* those with a NaN part have an order of their own */
+                if (d != KL_C64) /* Numbers with a NaN part are ordered among themselves. */
+                    assert_false(out_of_order[i - 1]);
                 if (memcmp(x + (size_t)i * item, x + (size_t)(i - 1) * item, item) == 0)
                     assert_true(o[i - 1] < o[i]);
             }
@@ -160,11 +159,12 @@ static void two_ways(void **state) {
         }
 }
 
-/* The k largest are the end of the sorted row, also of equal ones. */
+/* The k largest elements are the end of the sorted row, also when elements are equal. */
 static void topk_is_the_end_of_sort(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
-            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *top;
+            struct kl_array *a = random_elements((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted,
+                            *top;
             int n = a->t.dims[0], ks[] = {1, 2, 10, 100, 1000, n / 2, n - 1, n, 63, 64, 65};
             size_t item = kl_dtype_size((enum kl_dtype)d);
             EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
@@ -184,9 +184,9 @@ static void topk_is_the_end_of_sort(void **state) {
         }
 }
 
-/* In every variant: many elements are tested at a time. */
-static void the_largest_counts_wherever_it_stands(void **state) {
-    enum { N = 701, FIRST = 512 }; /* the first ones are looked at one by one */
+/* Runs in every variant, since a vector tests many elements at a time. */
+static void the_largest_counts_at_every_place(void **state) {
+    enum { N = 701, FIRST = 512 }; /* the kernel tests the first 512 one by one */
     for (int variant = 0; variant < kl_cpu_n_variants(); variant++) {
         kl_cpu_use_variant(variant);
         for (int at = FIRST - 1; at < N; at++)
@@ -194,7 +194,8 @@ static void the_largest_counts_wherever_it_stands(void **state) {
                 float v[N];
                 for (int i = 0; i < N; i++) v[i] = i < 2 ? 0.0f : -1.0f;
                 v[at] = nan ? NAN : 5.0f;
-                if (at + 1 < N) v[at + 1] = 0.0f; /* like the least one, and later */
+                /* Equal to the smallest of the k, and behind it. */
+                if (at + 1 < N) v[at + 1] = 0.0f;
                 struct kl_array *a = array_of(KL_F32, SHAPE(N), v), *top;
                 EXPECT_OK(kl_topk_axis(&top, a, 2, 0, cpu(), &err));
                 float *y = values_of(top);
@@ -209,8 +210,8 @@ static void the_largest_counts_wherever_it_stands(void **state) {
     kl_cpu_use_variant(-1);
 }
 
-/* Long rows of float32, which are looked through before they are read: around the lengths from
- * which on they are, and of one piece. */
+/* Long rows of float32, which the kernel first scans for a threshold. The lengths are near those
+ * from which on it does so, and long enough for one pass and more. */
 static void topk_of_long_rows(void **state) {
     enum { ROWS = 9 };
     static const int lengths[] = {511,   683,   1024,  2047,   2048,   2049,   27306,
@@ -223,7 +224,7 @@ static void topk_of_long_rows(void **state) {
         for (int i = 0; i < n * ROWS; i++) {
             int at = i % n, row = i / n;
             seed = seed * 1664525 + 1013904223;
-            v[i] = (float)(int32_t)seed; /* row 0 */
+            v[i] = (float)(int32_t)seed; /* row 0 has random numbers */
             if (row == 1) v[i] = (float)at;
             if (row == 2) v[i] = (float)-at;
             if (row == 3) v[i] = 1.0f;
@@ -260,8 +261,8 @@ static void topk_of_long_rows(void **state) {
 static void partitions(void **state) {
     for (int d = 0; d < KL_N_DTYPES; d++)
         for (int s = 0; s < 2 * N_SIZES; s++) {
-            struct kl_array *a = noise((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted, *parted,
-                            *order, *taken;
+            struct kl_array *a = random_elements((enum kl_dtype)d, sizes[s / 2], s % 2), *sorted,
+                            *parted, *order, *taken;
             int n = a->t.dims[0], kths[] = {0, n / 3, n - 1, -1, -n};
             size_t item = kl_dtype_size((enum kl_dtype)d);
             EXPECT_OK(kl_sort_axis(&sorted, a, 0, cpu(), &err));
@@ -276,8 +277,8 @@ static void partitions(void **state) {
                 assert_memory_equal(x, y, (size_t)n * item);
                 free(x);
                 free(y);
-                /* Each side sorted by itself gives the sorted row, but for the order of equal
-                 * ones. */
+                /* When each side is sorted, the result is the sorted row, except that equal
+                 * elements may be exchanged. */
                 EXPECT_OK(kl_slice(&part[0], parted, LIST(0), LIST(at), LIST(1), cpu(), &err));
                 EXPECT_OK(kl_slice(&part[1], parted, LIST(at), LIST(n), LIST(1), cpu(), &err));
                 for (int side = 0; side < 2; side++) {
@@ -303,7 +304,8 @@ static void partition_shapes(void **state) {
                     *s = scalar_of(KL_I32, 9);
     EXPECT_OK(kl_partition_axis(&out, a, 0, 1, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 3), 1, 3, 2, 4, 6, 5);
-    EXPECT_OK(kl_partition_axis(&out, a, 1, 1, sim(), &err)); /* a device sorts */
+    /* The kernel of a device sorts the whole row. */
+    EXPECT_OK(kl_partition_axis(&out, a, 1, 1, sim(), &err));
     EXPECT_I32(out, SHAPE(2, 3), 1, 2, 3, 4, 5, 6);
     EXPECT_OK(kl_topk_axis(&out, a, 2, 1, sim(), &err));
     EXPECT_I32(out, SHAPE(2, 2), 2, 3, 5, 6);
@@ -376,9 +378,9 @@ int main(void) {
                                        cmocka_unit_test(zeros_keep_their_order),
                                        cmocka_unit_test(shapes),
                                        cmocka_unit_test(topk),
-                                       cmocka_unit_test(two_ways),
+                                       cmocka_unit_test(sort_and_argsort_agree),
                                        cmocka_unit_test(topk_is_the_end_of_sort),
-                                       cmocka_unit_test(the_largest_counts_wherever_it_stands),
+                                       cmocka_unit_test(the_largest_counts_at_every_place),
                                        cmocka_unit_test(topk_of_long_rows),
                                        cmocka_unit_test(partitions),
                                        cmocka_unit_test(partition_shapes),

@@ -36,7 +36,7 @@ static void nothing_and_no_axes(void **state) {
     EXPECT_OK(kl_median_axes(&out, e, LIST(1), false, cpu(), &err));
     EXPECT_F32(out, SHAPE(0), 0);
     EXPECT_FAIL(KL_EARG, kl_median_axes(&out, e, LIST(0), false, cpu(), &err));
-    /* no axes: only the dtype changes */
+    /* over no axes only the dtype changes */
     EXPECT_OK(kl_prod_axes(&out, b, NULL, 0, false, cpu(), &err));
     assert_int_equal(out->t.dtype, KL_BOOL);
     kl_array_release(out);
@@ -53,7 +53,7 @@ static void nothing_and_no_axes(void **state) {
     EXPECT_F32(out, SHAPE(2), 0, 0);
     EXPECT_OK(kl_var(&out, s, true, 1, cpu(), &err));
     EXPECT_F32(out, SCALAR, NAN);
-    EXPECT_OK(kl_var_axis(&out, a, -1, true, 2, cpu(), &err)); /* too few for ddof */
+    EXPECT_OK(kl_var_axis(&out, a, -1, true, 2, cpu(), &err)); /* fewer elements than ddof */
     EXPECT_F32(out, SHAPE(1), INFINITY);
     EXPECT_OK(kl_std_axis(&out, a, 0, false, -1, cpu(), &err));
     EXPECT_F32(out, SCALAR, sqrtf(1.5f));
@@ -63,8 +63,9 @@ static void nothing_and_no_axes(void **state) {
     kl_array_release(b);
 }
 
-/* Far from 0 the two passes lose nothing; sums and means that 16 bits and int32 do not hold. */
-static void hard(void **state) {
+/* Numbers far from 0 lose nothing, since there are two passes. Sums and means that 16 bits and
+ * int32 do not hold are right. */
+static void hard_cases(void **state) {
     struct kl_array *a = F32(SHAPE(4), 1e6f, 1e6f + 1, 1e6f + 2, 1e6f + 3), *h, *out,
                     *i = I32(SHAPE(4), INT32_MAX, INT32_MAX, -5, INT32_MAX),
                     *big = F32(SHAPE(2), 60000, 65504);
@@ -98,15 +99,16 @@ static int var_axis(struct kl_array **out, struct kl_array *a, int axis, bool ke
     return kl_var_axis(out, a, axis, keepdims, 0, s, err);
 }
 
-/* Wherever it lies, NaN wins, then +infinity; -infinity adds nothing; by rows and by columns. */
+/* At any place, a NaN decides the result, then +infinity; -infinity adds nothing. Checked for rows
+ * and columns. */
 static void logsumexp_of_specials(void **state) {
     enum { LENGTH = 600, WIDTH = 40 };
     static const float nan = NAN, top = INFINITY, low = -INFINITY;
     static float v[LENGTH * WIDTH];
     for (int at = 0; at < LENGTH; at += 1 + at % 7)
         for (int kind = 0; kind < 4; kind++) {
-            /* Column 1 has the special value, column 2 after a +infinity or before one, column 3
-             * among -infinities. */
+            /* Column 1 has the special value. Column 2 has it after a +infinity or before one, and
+             * column 3 among -infinities. */
             float special = kind == 0 ? nan : kind == 1 ? top : kind == 2 ? low : 2.0f;
             for (int i = 0; i < LENGTH * WIDTH; i++) v[i] = i % WIDTH == 3 ? low : 1;
             for (int c = 1; c <= 3; c++) v[at * WIDTH + c] = special;
@@ -135,10 +137,10 @@ static void logsumexp_of_specials(void **state) {
         }
 }
 
-/* Columns whose largest element rises from row to row, lies far from 0, comes after nothing but
- * -infinity, or is far above the others: the same bits by rows, and near the formula, in every
- * short float and variant; one element alone gives itself. */
-static void logsumexp_that_rises(void **state) {
+/* The largest element of a column rises from row to row, is far from 0, follows only -infinities,
+ * or is far larger than the others. Columns have the bits of rows, near the formula, in every float
+ * type and variant. The result of a single element is this element. */
+static void logsumexp_of_rising_columns(void **state) {
     static const int lengths[] = {1,  7,  8,   9,   31,   32,   33,   47,
                                   48, 49, 100, 512, 1023, 1024, 1025, 3100};
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
@@ -158,7 +160,7 @@ static void logsumexp_that_rises(void **state) {
                        : c % 7 == 4 ? (r == n / 2 ? 30000 : wave - 30000)
                        : c % 7 == 5 ? wave
                                     : wave / 1024;
-                if (far && c % 7 == 2) v[i] *= 0x1p10f; /* infinity in float16 */
+                if (far && c % 7 == 2) v[i] *= 0x1p10f; /* becomes an infinity in float16 */
             }
             struct kl_array *f = array_of(KL_F32, SHAPE(n, width), v), *a, *t, *dense, *wide, *s[2];
             EXPECT_OK(kl_astype(&a, f, (int)dtype, cpu(), &err));
@@ -209,9 +211,9 @@ static void logsumexp_that_rises(void **state) {
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* The same bits from rows, from columns (few and many, in the middle too) and from strided
- * operands, for lengths around the sizes of blocks and segments. */
-static void one_tree(void **state) {
+/* Rows, columns (few and many, and along a middle axis) and strided operands give the same bits,
+ * for lengths near the sizes of runs and segments. */
+static void one_reduction_tree(void **state) {
     static const int lengths[] = {1,   2,   15,  16,  17,  47,  48,  49,  63,   64,    65,
                                   100, 127, 128, 129, 255, 256, 257, 300, 1024, 65536, 70001};
     static plain_fn *const fns[] = {kl_sum_axis, kl_prod_axis, kl_logsumexp_axis, var_axis,
@@ -266,17 +268,17 @@ static void one_tree(void **state) {
         }
 }
 
-/* A long row and long columns, shared among threads, with 16-bit floats. */
+/* A long row and long columns of 16-bit floats, which threads share. */
 static void long_ones(void **state) {
     struct kl_array *a, *b, *out;
     EXPECT_OK(kl_ones(&a, LIST(1 << 19, 4), KL_BF16, cpu(), &err));
-    EXPECT_OK(kl_logsumexp(&out, a, false, cpu(), &err)); /* 1 + log(2^21) */
+    EXPECT_OK(kl_logsumexp(&out, a, false, cpu(), &err)); /* the result is 1 + log(2^21) */
     uint16_t *v = values_of(out);
     assert_int_equal(v[0], kl_f32_to_bf16(15.556091f));
     free(v);
     kl_array_release(out);
     EXPECT_OK(kl_astype(&b, a, KL_F32, cpu(), &err));
-    EXPECT_OK(kl_logsumexp_axis(&out, b, 0, false, cpu(), &err)); /* 1 + log(2^19) */
+    EXPECT_OK(kl_logsumexp_axis(&out, b, 0, false, cpu(), &err)); /* the result is 1 + log(2^19) */
     float *w = values_of(out);
     for (int i = 0; i < 4; i++) assert_true(fabsf(w[i] - 14.169796f) < 2e-6f);
     free(w);
@@ -332,7 +334,7 @@ static void gradients(void **state) {
     kl_array_release(c);
 }
 
-/* Equal ones share; 16-bit floats; integers have none. */
+/* Equal extremes share the gradient. Also 16-bit floats, and integers, which have no gradient. */
 static void shares(void **state) {
     struct kl_array *a = F32(SHAPE(4), 1, 3, 3, 2), *h, *ct = F32(SHAPE(1), 6), *hct, *out,
                     *grad = NULL, *f, *i = count_up(SHAPE(4));
@@ -395,10 +397,10 @@ static void bad(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values),
                                        cmocka_unit_test(nothing_and_no_axes),
-                                       cmocka_unit_test(hard),
+                                       cmocka_unit_test(hard_cases),
                                        cmocka_unit_test(logsumexp_of_specials),
-                                       cmocka_unit_test(logsumexp_that_rises),
-                                       cmocka_unit_test(one_tree),
+                                       cmocka_unit_test(logsumexp_of_rising_columns),
+                                       cmocka_unit_test(one_reduction_tree),
                                        cmocka_unit_test(long_ones),
                                        cmocka_unit_test(gradients),
                                        cmocka_unit_test(shares),

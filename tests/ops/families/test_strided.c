@@ -14,7 +14,7 @@ static void as_strided(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *part, *t, *sum, *out;
     EXPECT_OK(kl_as_strided(&out, a, LIST(2, 2), STRIDES(1, 1), 1, cpu(), &err));
     assert_true(shares(out, a));
-    assert_int_equal(out->t.layout, 0); /* places overlap */
+    assert_int_equal(out->t.layout, 0); /* several elements have the same place */
     EXPECT_I32(out, SHAPE(2, 2), 1, 2, 2, 3);
     EXPECT_OK(kl_as_strided(&out, a, LIST(6), STRIDES(-1), 5, cpu(), &err));
     EXPECT_I32(out, SHAPE(6), 5, 4, 3, 2, 1, 0);
@@ -26,19 +26,21 @@ static void as_strided(void **state) {
     EXPECT_I32(out, SHAPE(0, 2), 0);
     EXPECT_OK(kl_as_strided(&out, a, LIST(1, 2), STRIDES(INT64_MIN, 1), 0, cpu(), &err));
     EXPECT_I32(out, SHAPE(1, 2), 0, 1);
-    EXPECT_OK(kl_transpose(&t, a, cpu(), &err)); /* not row-contiguous: of a copy */
+    /* Not contiguous, so the strides count in a row-major copy. */
+    EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
     EXPECT_OK(kl_as_strided(&out, t, LIST(6), STRIDES(1), 0, cpu(), &err));
     assert_false(shares(out, a));
     EXPECT_I32(out, SHAPE(6), 0, 3, 1, 4, 2, 5);
     kl_array_release(t);
-    /* A view of a part of a buffer: elements around the part are out of range. */
+    /* The base is a view of a part of a buffer. Elements of the buffer outside of this part are out
+     * of range. */
     EXPECT_OK(kl_slice(&part, a, LIST(1, 0), LIST(2, 3), LIST(1, 1), cpu(), &err));
     EXPECT_OK(kl_as_strided(&out, part, LIST(3), STRIDES(-1), 2, cpu(), &err));
     EXPECT_I32(out, SHAPE(3), 5, 4, 3);
     EXPECT_FAIL(KL_ESHAPE, kl_as_strided(&out, part, LIST(3), STRIDES(-1), 1, cpu(), &err));
     EXPECT_FAIL(KL_ESHAPE, kl_as_strided(&out, part, LIST(4), STRIDES(1), 0, cpu(), &err));
     kl_array_release(part);
-    /* Of something that is not there yet; and used, overlapping, by a kernel. */
+    /* The base is not computed yet, and a kernel reads the view, whose places overlap. */
     EXPECT_OK(kl_add(&sum, a, a, cpu(), &err));
     EXPECT_OK(kl_as_strided(&t, sum, LIST(4, 3), STRIDES(1, 1), 0, cpu(), &err));
     kl_array_release(sum);
@@ -85,7 +87,8 @@ static void diagonal(void **state) {
     for (int i = 0; i < 4; i++) kl_array_release(all[i]);
 }
 
-/* Every pair of dtypes: the bytes of a dense copy, read anew. */
+/* Every pair of dtypes: the elements are the bytes of a contiguous copy, read with the new
+ * dtype. */
 static void every_dtype(void **state) {
     unsigned char bytes[64];
     for (int i = 0; i < 64; i++) bytes[i] = (unsigned char)(i * 37 + 1);
@@ -112,7 +115,7 @@ static void every_dtype(void **state) {
 }
 
 static void view(void **state) {
-    struct kl_array *a = count_up(SHAPE(2, 4)), *s = scalar_of(KL_I32, 1), *part, *out, *odd,
+    struct kl_array *a = count_up(SHAPE(2, 4)), *s = scalar_of(KL_I32, 1), *part, *out, *misaligned,
                     *e = count_up(SHAPE(3, 0)), *empty_rows = count_up(SHAPE(0, 3));
     EXPECT_OK(kl_view(&out, a, KL_I64, cpu(), &err));
     assert_true(shares(out, a));
@@ -120,7 +123,8 @@ static void view(void **state) {
     EXPECT_OK(kl_view(&out, a, KL_I32, cpu(), &err));
     assert_ptr_equal(out, a);
     kl_array_release(out);
-    /* Rows backwards, in pairs: still a view; columns from 1: the pairs do not fall on int64. */
+    /* Reversed rows of pairs of columns are still a view. Columns that begin at 1 are not, since
+     * the pairs are not aligned to int64. */
     EXPECT_OK(kl_slice(&part, a, LIST(1, 2), LIST(-9, 4), LIST(-1, 1), cpu(), &err));
     EXPECT_OK(kl_view(&out, part, KL_I64, cpu(), &err));
     assert_true(shares(out, a));
@@ -156,23 +160,23 @@ static void view(void **state) {
     EXPECT_FAIL(KL_ESHAPE, kl_view(&out, empty_rows, KL_I64, cpu(), &err));
     EXPECT_FAIL(KL_EDTYPE, kl_view(&out, a, KL_N_DTYPES, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_view(&out, NULL, KL_I8, cpu(), &err));
-    /* Memory of the user that begins where no int64 may. */
+    /* Memory of the user that is not aligned to int64. */
     static _Alignas(8) unsigned char memory[24];
     for (int i = 0; i < 24; i++) memory[i] = (unsigned char)i;
-    EXPECT_OK(kl_array_new_user(&odd, memory + 1, KL_U8, SHAPE(16), NULL, NULL, &err));
-    EXPECT_OK(kl_view(&out, odd, KL_U64, cpu(), &err));
-    assert_false(shares(out, odd));
+    EXPECT_OK(kl_array_new_user(&misaligned, memory + 1, KL_U8, SHAPE(16), NULL, NULL, &err));
+    EXPECT_OK(kl_view(&out, misaligned, KL_U64, cpu(), &err));
+    assert_false(shares(out, misaligned));
     uint64_t *w = values_of(out);
     assert_memory_equal(w, memory + 1, 16);
     free(w);
     kl_array_release(out);
-    kl_array_release(odd);
+    kl_array_release(misaligned);
     struct kl_array *all[] = {a, s, e, empty_rows};
     for (int i = 0; i < 4; i++) kl_array_release(all[i]);
 }
 
-/* A view of what is pending, read after its last other owner is gone; in place, and as another type
- * on a device. */
+/* A view of a value that is not computed yet, read when its last other owner is gone. An operation
+ * then works in place, and reads it as another dtype on a device. */
 static void view_of_pending(void **state) {
     struct kl_stream *on[] = {cpu(), sim()};
     for (int k = 0; k < 2; k++) {

@@ -9,8 +9,8 @@ static void values(void **state) {
     GOLDEN_RUN_ALL(transcendental_cases);
 }
 
-/* Formulas that overflow, cancel or lose small numbers when they are written as in books. */
-static void hard(void **state) {
+/* Arguments at which the textbook formulas overflow, cancel, or lose small numbers. */
+static void hard_cases(void **state) {
     struct kl_array *x = F32(SHAPE(4), -100, 100, -88, -103), *out;
     EXPECT_OK(kl_sigmoid(&out, x, cpu(), &err));
     float *v = values_of(out);
@@ -24,7 +24,8 @@ static void hard(void **state) {
     EXPECT_F32(out, SHAPE(3), 1000.6931472f, -999.6867384f, 1e30f);
     kl_array_release(a);
     kl_array_release(b);
-    /* Small beside its terms: -log 2 and -0.7 with exp(-0.7) + 0.5. */
+    /* The result is small beside the terms of its sum: log(1/2) with log(1/2), and -0.7 with a
+     * number that makes the sum close to 1. */
     a = F32(SHAPE(1), -0.6931472f);
     b = F32(SHAPE(1), -0.7f);
     EXPECT_OK(kl_logaddexp(&out, a, b, cpu(), &err));
@@ -35,7 +36,7 @@ static void hard(void **state) {
     kl_array_release(out);
     kl_array_release(a);
     kl_array_release(b);
-    /* Parts that float32 holds, though exp of the real part alone overflows it. */
+    /* The parts of the result fit float32, although exp of the real part alone overflows. */
     struct kl_array *z = array_of(KL_C64, SHAPE(2), (float[]){89, 1.5707963f, 0, 700});
     EXPECT_OK(kl_sinh(&out, z, cpu(), &err));
     float *w = values_of(out);
@@ -63,7 +64,7 @@ static void shapes(void **state) {
     kl_array_release(column);
 }
 
-/* Long enough to be shared among threads: the same bits as in pieces. */
+/* The arrays are large enough for several threads, and give the bits of the operation on parts. */
 static void large(void **state) {
     int n = (1 << 18) + 700;
     struct kl_array *a = count_up(1, &n), *x, *y, *whole, *part;
@@ -106,7 +107,7 @@ static void promotion(void **state) {
 
 /* ---- gradients ---- */
 
-/* The gradient of one operation with cotangent 1, in float32. Takes the inputs. */
+/* The gradient of one operation with the cotangent 1, in float32; takes the inputs. */
 static struct kl_array *gradient(kl_binary_fn *f, struct kl_array *a, struct kl_array *b,
                                  int which) {
     struct kl_array *out, *one, *grad[2] = {NULL, NULL};
@@ -116,7 +117,7 @@ static struct kl_array *gradient(kl_binary_fn *f, struct kl_array *a, struct kl_
     bool wanted[2] = {which == 0, which == 1};
     struct kl_vjp v = {n->task.op, n->task.params, 2, 1, n->in, &out, &one, wanted, cpu()};
     EXPECT_OK(kl_vjp_rule(n->task.op)(&v, grad, &err));
-    assert_null(grad[!which]); /* not wanted */
+    assert_null(grad[!which]); /* a gradient that was not requested is not made */
     kl_array_release(out);
     kl_array_release(one);
     kl_array_release(a);
@@ -124,7 +125,7 @@ static struct kl_array *gradient(kl_binary_fn *f, struct kl_array *a, struct kl_
     return grad[which];
 }
 
-/* Where a power has no NaN though its parts do, and equal infinities. */
+/* Places where the gradient of a power is not NaN although its terms are, and equal infinities. */
 static void gradients_at_corners(void **state) {
     struct kl_array *g = gradient(kl_power, F32(SHAPE(3), 0, 0, 2), F32(SHAPE(3), 0, 2, 0), 0);
     EXPECT_F32(g, SHAPE(3), 0, 0, 0);
@@ -137,7 +138,7 @@ static void gradients_at_corners(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),    cmocka_unit_test(hard),
+        cmocka_unit_test(values),    cmocka_unit_test(hard_cases),
         cmocka_unit_test(shapes),    cmocka_unit_test(large),
         cmocka_unit_test(promotion), cmocka_unit_test(gradients_at_corners)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,14 +17,15 @@ static void eye(void **state) {
     EXPECT_OK(kl_eye(&out, 0, 3, 0, KL_I32, cpu(), &err));
     EXPECT_I32(out, SHAPE(0, 3), 0);
     EXPECT_FAIL(KL_ESHAPE, kl_eye(&out, -1, 3, 0, KL_I32, cpu(), &err));
-    EXPECT_OK(kl_tri(&out, 3, -1, 0, KL_I32, cpu(), &err)); /* as an extent of 0 */
+    EXPECT_OK(kl_tri(&out, 3, -1, 0, KL_I32, cpu(), &err)); /* a negative extent counts as 0 */
     EXPECT_I32(out, SHAPE(3, 0), 0);
     EXPECT_OK(kl_tri(&out, INT_MIN, 3, 0, KL_I32, cpu(), &err));
     EXPECT_I32(out, SHAPE(0, 3), 0);
     EXPECT_FAIL(KL_ESHAPE, kl_identity(&out, -1, KL_I32, cpu(), &err));
     EXPECT_FAIL(KL_EDTYPE, kl_eye(&out, 1, 1, 0, 99, cpu(), &err));
     EXPECT_FAIL(KL_EARG, kl_eye(&out, 1, 1, 0, KL_I32, NULL, &err));
-    EXPECT_OK(kl_eye(&out, 700, 900, 100, KL_I32, cpu(), &err)); /* shared among threads */
+    /* Large enough for several threads. */
+    EXPECT_OK(kl_eye(&out, 700, 900, 100, KL_I32, cpu(), &err));
     int32_t *v = values_of(out);
     for (int i = 0; i < 700 * 900; i++) assert_int_equal(v[i], i % 900 - i / 900 == 100);
     free(v);
@@ -42,7 +43,8 @@ static void triangles(void **state) {
     EXPECT_I32(out, SHAPE(2, 2, 2), 0, 0, 0, 0, 0, 0, 0, 0);
     EXPECT_OK(kl_triu(&out, a, INT_MIN, cpu(), &err));
     EXPECT_I32(out, SHAPE(2, 2, 2), 0, 1, 2, 3, 4, 5, 6, 7);
-    EXPECT_OK(kl_triu(&out, nan, 2, cpu(), &err)); /* what is cut off is 0, whatever it was */
+    /* Elements that are cut off become 0, even NaN. */
+    EXPECT_OK(kl_triu(&out, nan, 2, cpu(), &err));
     EXPECT_F32(out, SHAPE(1, 2), 0, 0);
     EXPECT_OK(kl_triu(&out, e, 0, cpu(), &err));
     EXPECT_I32(out, SHAPE(0, 2), 0);
@@ -77,7 +79,7 @@ static void trace(void **state) {
     struct kl_array *a = count_up(SHAPE(2, 3)), *b = count_up(SHAPE(2, 3, 4)), *out;
     EXPECT_OK(kl_trace(&out, a, 0, 0, 1, KL_I8, cpu(), &err));
     EXPECT_I32(out, SCALAR, 4);
-    EXPECT_OK(kl_trace(&out, a, 3, 0, 1, KL_I32, cpu(), &err)); /* an empty diagonal */
+    EXPECT_OK(kl_trace(&out, a, 3, 0, 1, KL_I32, cpu(), &err)); /* the diagonal has no elements */
     EXPECT_I32(out, SCALAR, 0);
     EXPECT_OK(kl_trace(&out, a, 0, 0, 1, KL_F32, cpu(), &err));
     EXPECT_F32(out, SCALAR, 4);

@@ -18,7 +18,7 @@ static void shapes(void **state) {
     kl_array_release(empty);
 }
 
-/* Long enough to be shared among threads and to need several tiles, with a tail. */
+/* Large enough for several threads and several tiles, with a tail. */
 static void large(void **state) {
     int n = (1 << 18) + 700;
     struct kl_array *a = count_up(1, &n), *b, *out;
@@ -44,7 +44,7 @@ static int build(struct kl_array **out, struct kl_array *const *in, const void *
     return (*(kl_unary_fn *const *)how)(out, in[0], cpu(), err);
 }
 
-/* The sign of the operand decides; the rows' intervals are of one sign. */
+/* The sign of the operand decides. (The interval in the table has one sign only.) */
 static void gradient_of_abs(void **state) {
     static kl_unary_fn *const size = kl_abs;
     struct kl_array *minus = array_of(KL_F64, SHAPE(2), (double[]){-0.3, 2});
@@ -52,7 +52,7 @@ static void gradient_of_abs(void **state) {
     kl_array_release(minus);
 }
 
-/* At 0 the magnitude has the gradient 0, of real and of complex numbers. */
+/* The gradient of abs at 0 is 0, for real and complex numbers. */
 static void gradient_at_zero(void **state) {
     for (int k = 0; k < 2; k++) {
         enum kl_dtype t = k ? KL_C64 : KL_F32;
@@ -70,7 +70,8 @@ static void gradient_at_zero(void **state) {
     }
 }
 
-/* A rule fails when an allocation does, and then holds what it made for the caller to release. */
+/* When an allocation fails, the rule fails; the caller releases the gradients that the rule has
+ * already made. */
 static void gradient_without_memory(void **state) {
     struct kl_array *x = array_of(KL_C64, SHAPE(2), (float[]){1, 2, 3, 4}), *y, *g, *cotangent;
     EXPECT_OK(kl_sqrt(&y, x, cpu(), &err));

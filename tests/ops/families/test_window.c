@@ -28,14 +28,15 @@ static void windows(void **state) {
     }
 }
 
-/* Nothing is computed when a window is built, and a device has the CPU's bits. */
+/* Nothing is computed when a window is built, and a device gives the CPU's bits. */
 static void lazy(void **state) {
     for (int k = 0; k < 4; k++)
         for (int n = 0; n < 1000; n = 3 * n + 1) {
             struct kl_array *out, *other;
             EXPECT_OK(all[k](&out, n, cpu(), &err));
             EXPECT_OK(all[k](&other, n, sim(), &err));
-            assert_false(n > 1 && kl_fate_settled(out->t.fate)); /* that of one is a constant */
+            /* A window of one element is a constant. */
+            assert_false(n > 1 && kl_fate_settled(out->t.fate));
             assert_false(n > 1 && kl_fate_settled(other->t.fate));
             float *v = values_of(out), *w = values_of(other);
             assert_memory_equal(v, w, (size_t)n * sizeof *v);
@@ -44,7 +45,7 @@ static void lazy(void **state) {
             kl_array_release(out);
             kl_array_release(other);
         }
-    struct kl_array *out; /* 10^9 of them are not computed unless somebody asks */
+    struct kl_array *out; /* 10^9 elements are not computed unless they are read */
     EXPECT_OK(kl_hanning(&out, 1000000000, cpu(), &err));
     kl_array_release(out);
 }

@@ -15,7 +15,7 @@ typedef int golden_softmax_fn(struct kl_array **out, struct kl_array *a, const i
                               struct kl_error **err);
 struct golden {
     const char *name;
-    /* exactly one of these builders is set, or `to` */
+    /* exactly one of these builders is set, or `to` is a dtype */
     kl_unary_fn *unary;
     kl_binary_fn *binary;
     kl_reduce_axes_fn *reduce;
@@ -26,7 +26,7 @@ struct golden {
     kl_scan_fn *scan;
     int to;
     int ddof;
-    bool reverse, exclusive; /* for a scan */
+    bool reverse, exclusive; /* these two are arguments of a scan */
     int axes[4], n_axes;
     bool keepdims;
     int n_in;
@@ -66,7 +66,7 @@ static inline bool golden_same(const struct golden *g, const void *got, int64_t 
                 (const char *)g->out.data + (size_t)i * bytes, bytes))
         return true;
     if (!kl_dtype_is_float((enum kl_dtype)dtype) && dtype != KL_C64) return false;
-    /* the size of a complex number, to which the errors of both parts are relative */
+    /* the magnitude of a complex number, to which the errors of both parts are relative */
     double size = 0;
     for (int part = 0; part <= (dtype == KL_C64); part++)
         size = hypot(size, golden_real(dtype, g->out.data, i, part));

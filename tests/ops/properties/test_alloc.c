@@ -2,8 +2,8 @@
  * change its result, and leaks nothing. */
 #include "ops/support/helpers.h"
 
-static struct kl_array *four, *one_d; /* operands of attention */
-static struct kl_array *mt;           /* m transposed: no reshape without a copy */
+static struct kl_array *four, *one_d; /* the operands of attention */
+static struct kl_array *mt;           /* the transpose of m, which no reshape can view */
 static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2, *m22;
 static struct kl_array *m_row, *cube, *one_row;
 static const float factor = 2;
@@ -120,7 +120,7 @@ static const double number = 1;
       kl_random_normal_broadcast(out, LIST(3), KL_C64, half, one, key, cpu(), err))                \
     X(randint, kl_random_randint(out, one, half, LIST(3), KL_I8, key, cpu(), err))
 
-/* Operands of other types. */
+/* Operands of other dtypes. */
 static struct kl_array *byte, *complex;
 
 #define FUNCTION(name, call)                                                \
@@ -140,7 +140,7 @@ static void every_failure(void **state) {
     for (size_t i = 0; i < sizeof builders / sizeof *builders; i++) {
         struct kl_array *out = NULL;
         if (builders[i].build(&out, NULL))
-            fail_msg("%s", builders[i].name); /* what is made once is made now */
+            fail_msg("%s", builders[i].name); /* the first run makes what exists once per process */
         kl_array_release(out);
         for (int n = 0;; n++) {
             struct kl_error *err = NULL;

@@ -23,14 +23,15 @@ enum { N_FUNCTIONS = sizeof functions / sizeof *functions, MOST_ROWS = 24, MOST_
 
 struct part {
     float value;
-    bool open; /* the sign is */
+    bool open; /* any sign is right */
 };
 struct row {
     float re, im;
     struct part want[2];
 };
 
-/* A number, nan, inf, or a multiple of pi; with a sign. Moves *p behind it. */
+/* Reads one part: a number, nan, inf, or a multiple of pi, with a sign. Moves *p behind the
+ * text. */
 static struct part part_of(const char **p) {
     static const struct {
         const char *text;
@@ -62,7 +63,7 @@ static void expect_text(const char **p, const char *text) {
     *p += strlen(text);
 }
 
-/* With the conjugates: their number. */
+/* Reads a table with the rows and their conjugates; returns the number of rows. */
 static int parse(const char *p, struct row *rows) {
     int n = 0;
     while (*p) {
@@ -99,7 +100,8 @@ static bool as_wanted(float got, struct part want, bool negates_nothing) {
 
 /* ---- running ---- */
 
-/* n complex numbers through f, as pairs of parts (0 for the imaginary part of what is real). */
+/* Runs f on n complex numbers, given as pairs of parts. The imaginary part of a real result is
+ * 0. */
 static void run(const struct function *f, const float *in, int n, struct kl_stream *s, float *out) {
     struct kl_array *x, *y, *keep;
     OK(kl_array_new_data(&x, in, KL_C64, 1, &n, &err));
@@ -128,7 +130,7 @@ static void check_table(struct kl_stream *s, const char *where) {
         run(&functions[k], in, n, s, out);
         for (int i = 0; i < n; i++) {
             const struct row *r = &rows[i];
-            /* The sign of NaN is no sign. */
+            /* The sign of a NaN does not count. */
             bool open = isnan(r->im);
             if (!as_wanted(out[2 * i], r->want[0], false) ||
                 (!real && !as_wanted(out[2 * i + 1], r->want[1], open && i % 2)))
@@ -160,8 +162,8 @@ static const float parts[] = {-INFINITY, -3e38F,  -1e25F, -700,  -90,    -2,    
                               2,         90,      700,    1e25F, 3e38F,  INFINITY, NAN};
 enum { N_PARTS = sizeof parts / sizeof *parts, N_PAIRS = N_PARTS * N_PARTS };
 
-/* Within 16 units of the larger part. Which sign an infinity beside a NaN has is open, and of a
- * zero the table says it. */
+/* Whether the parts agree within 16 units of the larger one. Beside a NaN, the sign of an infinity
+ * is open. The sign of a zero is open here, since the table has it. */
 static bool agree(const float *got, const float *want) {
     float scale = 0;
     for (int k = 0; k < 2; k++)
@@ -193,7 +195,7 @@ static void all_pairs_on_the_device(void **state) {
     }
 }
 
-/* Bases and exponents: power, and logaddexp as well. */
+/* Pairs of bases and exponents for power, which logaddexp gets as well. */
 static void pairs_of_two_operands_on_the_device(void **state) {
     static const float few[] = {-INFINITY, -2, -1, -0.0F, 0, 0.5F, 1, 90, INFINITY, NAN};
     enum { FEW = sizeof few / sizeof *few, N = FEW * FEW * FEW * FEW };
@@ -228,7 +230,7 @@ static void pairs_of_two_operands_on_the_device(void **state) {
 
 static void the_document_has_the_table(void **state) {
     FILE *f = fopen("docs/numerics.md", "r");
-    if (!f) skip(); /* a bundle for another machine has no documents */
+    if (!f) skip(); /* a bundle of tests for another machine has no documents */
     char line[MOST_TEXT];
     bool seen[N_FUNCTIONS] = {false};
     while (fgets(line, sizeof line, f))

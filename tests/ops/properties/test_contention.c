@@ -28,13 +28,13 @@ static uint32_t draw(void) {
 static enum kl_dtype part_of(enum kl_dtype t) {
     return t == KL_C64 ? KL_F32 : t;
 }
-static bool is_real(enum kl_dtype t) { /* or complex */
+static bool is_real(enum kl_dtype t) { /* whether a part is a float */
     return kl_dtype_is_float(t) || t == KL_C64;
 }
 struct format {
-    uint64_t sign, infinity; /* bits */
-    int least;               /* exponent of the smallest normal number */
-    double unit;             /* round-off */
+    uint64_t sign, infinity; /* sets of bits */
+    int least;               /* the exponent of the smallest normal number */
+    double unit;             /* the unit of rounding */
 };
 static struct format format_of(enum kl_dtype t) {
     switch (t) {
@@ -44,7 +44,7 @@ static struct format format_of(enum kl_dtype t) {
     default: return (struct format){0x80000000, 0x7f800000, -126, 0x1p-24};
     }
 }
-static uint64_t bits_of(enum kl_dtype t, double x) { /* t: a part */
+static uint64_t bits_of(enum kl_dtype t, double x) { /* t: the dtype of a part */
     float f = (float)x;
     if (t == KL_F64) return kl_f64_bits(x);
     return t == KL_F32 ? kl_f32_bits(f) : t == KL_F16 ? kl_f16_store(f) : kl_bf16_store(f);
@@ -58,7 +58,7 @@ static bool nan_bits(enum kl_dtype t, uint64_t bits) {
     struct format f = format_of(t);
     return (bits & ~f.sign) > f.infinity;
 }
-/* One part of an element. */
+/* One part of an element, as bits. */
 static uint64_t get(enum kl_dtype part, const char *p, int k) {
     uint64_t v = 0;
     memcpy(&v, p + (size_t)k * kl_dtype_size(part), kl_dtype_size(part));
@@ -71,10 +71,10 @@ static void put(enum kl_dtype part, char *p, int k, uint64_t bits) {
 /* ---- what is scattered ---- */
 
 enum set {
-    EXACT,      /* integers; floats whose sum or product is exact in every order */
-    RANDOM,     /* within the bound */
-    INFINITE,   /* one sign */
-    INFINITE_2, /* both, and zeros: NaN in sums and products */
+    EXACT,      /* integers, and floats whose sum or product is exact in every order */
+    RANDOM,     /* results need only be within the bound */
+    INFINITE,   /* infinities of one sign */
+    INFINITE_2, /* infinities of both signs, and zeros: sums and products are NaN */
     NANS,
     ZEROS,
     DENORMALS,
@@ -87,13 +87,14 @@ struct job {
     enum kl_dtype t;
     int mode;
     enum set set;
-    bool spread; /* over NEAR neighbours */
-    int n;       /* updates */
+    bool spread; /* the updates go to NEAR neighbours */
+    int n;       /* number of updates */
     char base[SLOTS * 8], updates[MANY * 8];
     int slot[MANY];
 };
 
-/* One part of update i, or of the slot (i < 0). Special values are few, and at random places. */
+/* Part k of update i, or of the slot's first value (i < 0). Special values are rare, and at random
+ * places. */
 static uint64_t part_bits(const struct job *j, int i, int k) {
     enum kl_dtype t = part_of(j->t);
     struct format f = format_of(t);
@@ -113,12 +114,12 @@ static uint64_t part_bits(const struct job *j, int i, int k) {
     case INFINITE_2:
         if (i < NEAR && i >= 0 && j->mode == PROD) return 0;
         return rare || i < NEAR ? f.infinity | (i >= 0 && i < NEAR ? f.sign : sign) : sign | one;
-    case NANS: /* quiet, each with its own payload */
+    case NANS: /* quiet NaNs, each with a payload of its own */
         if (i >= 0 && (rare || i < NEAR) && (j->t != KL_C64 || draw() % 2))
             return sign | f.infinity | (f.infinity & (~f.infinity + 1)) >> 1 | (draw() & 15);
         return draw() % 8 ? sign | one : sign | f.infinity;
     case ZEROS: return rare ? 0 : f.sign;
-    default: /* denormals */
+    default: /* for DENORMALS */
         if (extremes) return sign | (draw() % 63 + 1);
         if (j->mode == ADD) return rare ? sign | (draw() % 3 + 1) : i < 0 ? 2 : 0;
         return i < 0 ? bits_of(t, ldexp(1.0, f.least)) : i < NEAR ? bits_of(t, 0.5) : sign | one;
@@ -129,7 +130,7 @@ static void element(const struct job *j, int i, char *to) {
     enum kl_dtype t = j->t;
     size_t item = kl_dtype_size(t);
     uint64_t v;
-    if (j->mode == ASSIGN) { /* every half tells which update it is part of */
+    if (j->mode == ASSIGN) { /* each half of the element shows to which update it belongs */
         v = (uint64_t)(uint32_t)(i + 2) * 0x9E3779B1u % 0xffffffffu;
         v |= ~v << 32;
         memcpy(to, &v, item);
@@ -139,8 +140,8 @@ static void element(const struct job *j, int i, char *to) {
     if (is_real(t)) {
         for (int k = 0; k < (t == KL_C64 ? 2 : 1); k++) put(part_of(t), to, k, part_bits(j, i, k));
         if (t != KL_C64 || j->mode != PROD) return;
-        /* Products of powers of i, and of real numbers, are exact; of numbers on the unit circle
-         * they stay near it. */
+        /* Products of powers of the imaginary unit and of real numbers are exact. Products of
+         * numbers on the unit circle stay near it. */
         double angle = (double)draw();
         if (j->set == EXACT) put(KL_F32, to, (int)(draw() % 2), 0);
         if (j->set == DENORMALS) put(KL_F32, to, 1, 0);
@@ -149,8 +150,8 @@ static void element(const struct job *j, int i, char *to) {
         return;
     }
     v = (uint64_t)draw() << 32 | draw();
-    if (j->mode == PROD) v |= 1; /* or the product is soon 0 */
-    if (t == KL_BOOL) {          /* one in many differs from the value that changes nothing */
+    if (j->mode == PROD) v |= 1; /* odd factors, since the product of even ones is soon 0 */
+    if (t == KL_BOOL) {          /* few updates differ from the neutral element */
         bool neutral = j->mode == PROD || j->mode == MIN;
         v = draw() % MANY == 0 ? !neutral : neutral;
     }
@@ -170,7 +171,7 @@ static void fill(struct job *j) {
 
 struct slot {
     enum kl_dtype t;
-    const char *all[MANY + 1]; /* the slot's own value first */
+    const char *all[MANY + 1]; /* the first is the slot's value before the scatter */
     int n;
 };
 
@@ -205,7 +206,7 @@ static bool right_integer(const struct slot *s, int mode, const char *got) {
     return memcmp(&v, got, kl_dtype_size(s->t)) == 0;
 }
 
-/* In the order of numbers, -0.0 below +0.0. */
+/* A number whose order is the order of the values; -0.0 is below +0.0. */
 static int64_t rank(enum kl_dtype t, uint64_t bits) {
     struct format f = format_of(t);
     return bits & f.sign ? -(int64_t)(bits & ~f.sign) - 1 : (int64_t)bits;
@@ -220,7 +221,7 @@ static bool right_extreme(const struct slot *s, int mode, const char *got) {
     enum kl_dtype part = part_of(s->t);
     bool nan = false;
     for (int i = 0; i < s->n; i++) nan = nan || any_nan(s->t, s->all[i]);
-    if (nan) /* 16-bit floats go through float32, which may change a payload */
+    if (nan) /* 16-bit floats go through float32, which may change a NaN's payload */
         return any_nan(s->t, got) && (kl_dtype_size(s->t) == 2 || given(s, 0, got));
     uint64_t best[2] = {get(part, s->all[0], 0), get(part, s->all[0], 1)};
     if (s->t != KL_C64) best[1] = 0;
@@ -295,7 +296,7 @@ static bool right_product(const struct slot *s, enum set set, const char *got) {
     return g == (bits_of(t, (double)product) | sign);
 }
 
-/* A product of two complex numbers is within 3 units of its modulus. */
+/* A product of two complex numbers is right within 3 units of its magnitude. */
 static bool right_complex_product(const struct slot *s, enum set set, const char *got) {
     long double re = 1, im = 0;
     bool special = false;
@@ -308,7 +309,8 @@ static bool right_complex_product(const struct slot *s, enum set set, const char
         re = r;
     }
     double x = value_of(KL_F32, get(KL_F32, got, 0)), y = value_of(KL_F32, get(KL_F32, got, 1));
-    if (special) return !(x - x == 0 && y - y == 0); /* NaN or infinity: the order tells */
+    /* A NaN or an infinity depends on the order of the products. */
+    if (special) return !(x - x == 0 && y - y == 0);
     if (set != RANDOM) return (long double)x == re && (long double)y == im;
     long double e = 3 * (long double)s->n * 0x1p-24L;
     return hypotl((long double)x - re, (long double)y - im) <= e / (1 - e) * hypotl(re, im);
@@ -397,8 +399,8 @@ static void on_the_device(void **state) {
     run_all(gpu_stream);
 }
 
-/* Without 64-bit compare-and-swap, which OpenCL 1.2 does not promise, and without its name in the
- * language. */
+/* OpenCL 1.2 does not promise a 64-bit compare-and-swap. Here the device works without it, and the
+ * kernels are compiled without the name of that extension. */
 static void on_a_device_without_64_bit_atomics(void **state) {
     if (strcmp(device_name(), "opencl") != 0) skip();
     static const enum kl_dtype wide[] = {KL_I64, KL_U64, KL_F64, KL_C64};
@@ -407,7 +409,7 @@ static void on_a_device_without_64_bit_atomics(void **state) {
     char *option = strstr(d->options, " -DHAS_ATOMIC64");
     assert_true(!port->has_atomic64 || option);
     port->has_atomic64 = false;
-    /* A kernel of another source: one that is compiled already is not taken instead. */
+    /* Changes the option, and so the source, so that a kernel compiled before is not used. */
     if (option) memset(option, ' ', strlen(" -DHAS_ATOMIC64"));
     for (int t = 0; t < 4; t++)
         for (int mode = 0; mode < N_MODES; mode++) run_type(wide[t], mode, gpu_stream);

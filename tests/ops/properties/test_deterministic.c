@@ -22,7 +22,7 @@ static uint32_t draw(void) {
     return (uint32_t)((z ^ (z >> 31)) >> 16);
 }
 
-/* Numbers around 1, so that sums round and products stay in range; integers of all sizes. */
+/* Numbers near 1, so that sums are rounded and products stay in range. Integers have any size. */
 static struct kl_array *random_array(enum kl_dtype t, int ndim, const int *dims) {
     size_t n = 1, item = kl_dtype_size(t);
     for (int i = 0; i < ndim; i++) n *= (size_t)dims[i];
@@ -48,7 +48,7 @@ static struct kl_array *random_indices(int ndim, const int *dims, int size) {
     static int v[MANY];
     int n = 1;
     for (int i = 0; i < ndim; i++) n *= dims[i];
-    /* Half of them to a few places. */
+    /* Half of the indices go to a few places. */
     for (int i = 0; i < n; i++) v[i] = (int)(draw() % (uint32_t)(draw() % 2 ? 2 : 2 * size)) - size;
     for (int i = 0; i < n; i++)
         if (draw() % 2) v[i] = v[i] < 0 ? v[i] + size : v[i];
@@ -57,7 +57,7 @@ static struct kl_array *random_indices(int ndim, const int *dims, int size) {
     return a;
 }
 
-/* Takes both. */
+/* Both must have the same bits; takes both. */
 static void same(struct kl_array *want, struct kl_array *got, const char *what) {
     struct kl_array *w, *g;
     enum kl_dtype t = want->t.dtype;
@@ -92,7 +92,7 @@ static void scatters_are_the_cpus(void **state) {
         }
 }
 
-/* So many that the cores of a CPU, too, would come in any order. */
+/* So many updates that even the threads of a CPU would add them in any order. */
 static void many_updates(void **state) {
     static const int rows = ROWS, n = MANY, shape[] = {MANY, 1}, modes[] = {0, 1};
     for (int k = 0; k < 2; k++) {
@@ -109,15 +109,16 @@ static void many_updates(void **state) {
     }
 }
 
-/* Two index arrays, updates that do not lie in row order, and slices that overlap each other. */
+/* Two index arrays, updates that are not row-major, and slices that overlap each other. */
 static void all_layouts(void **state) {
-    static const int dims[] = {ROWS, COLS}, turned[] = {2, 3, 60, 50};
-    struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 4, turned), *v,
+    static const int dims[] = {ROWS, COLS}, transposed[] = {2, 3, 60, 50};
+    struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 4, transposed),
+                    *v,
                     *i[2] = {random_indices(2, (int[]){50, 60}, ROWS - 2),
                              random_indices(2, (int[]){50, 60}, COLS - 1)},
                     *at[2], *want, *got, *size;
     OK(kl_transpose_axes(&v, u, (int[]){3, 2, 1, 0}, 4, cpu_stream, &err));
-    /* Slices of 3 rows and 2 columns begin at 0 or later. */
+    /* Slices of 3 rows and 2 columns begin at index 0 or above. */
     for (int k = 0; k < 2; k++) {
         OK(kl_array_new_scalar(&size, 0, KL_I32, &err));
         OK(kl_maximum(&at[k], i[k], size, cpu_stream, &err));
@@ -132,8 +133,8 @@ static void all_layouts(void **state) {
     for (int k = 0; k < 7; k++) kl_array_release(release[k]);
 }
 
-/* Indices that do not lie in row order are copied into scratch memory, behind a table of as many
- * words as there are places: an odd number of them, and indices of 64 bits. */
+/* Strided indices are copied into scratch memory, behind a table with one word for each place. With
+ * an odd number of words, indices of 64 bits must still be aligned. */
 static void strided_indices_of_64_bits(void **state) {
     static const uint16_t zeros[5];
     static const uint64_t wide_zeros[4 * 5];
@@ -156,17 +157,17 @@ static void strided_indices_of_64_bits(void **state) {
         }
 }
 
-/* Positions of one launch. */
+/* Sets how many positions a launch may have. */
 static void launches_of(int64_t most) {
     if (strcmp(device_name(), "opencl") == 0) kl_opencl_driver(0)->max_positions = most;
     if (strcmp(device_name(), "sim") == 0) kl_sim_max_positions(0, most);
 }
 
-/* Updates into (20, 30, 24) elements, or that transposed. */
+/* The slices of updates to (20, 30, 24) elements, or to the transpose of that array. */
 static const struct shape {
     const char *what;
     int n_index, axes[3], extents[3];
-    bool turned;
+    bool transposed;
 } slices[] = {
     {"flat slices", 1, {0}, {1, 30, 24}, false},
     {"rows, two indices", 2, {0, 1}, {1, 1, 24}, false},
@@ -185,11 +186,11 @@ static const struct shape {
 enum { N_SLICES = sizeof slices / sizeof *slices, PLACED = 700 };
 
 static void check_slices(const struct shape *c, int mode, enum kl_dtype t, int64_t most) {
-    static const int dims[] = {20, 30, 24}, turned[] = {24, 30, 20}, n = PLACED;
+    static const int dims[] = {20, 30, 24}, transposed[] = {24, 30, 20}, n = PLACED;
     int shape[] = {PLACED, c->extents[0], c->extents[1], c->extents[2]}, lead = c->n_index ? 0 : 1;
-    struct kl_array *a = random_array(t, 3, c->turned ? turned : dims),
+    struct kl_array *a = random_array(t, 3, c->transposed ? transposed : dims),
                     *u = random_array(t, 4 - lead, shape + lead), *i[3], *want, *got;
-    if (c->turned) {
+    if (c->transposed) {
         struct kl_array *x = a;
         OK(kl_transpose(&a, x, cpu_stream, &err));
         kl_array_release(x);
@@ -199,7 +200,8 @@ static void check_slices(const struct shape *c, int mode, enum kl_dtype t, int64
         struct kl_array *x = random_indices(1, &n, places), *least = NULL;
         i[k] = x;
         if (places == dims[c->axes[k]]) continue;
-        OK(kl_array_new_scalar(&least, 0, KL_I32, &err)); /* from the end they would not fit */
+        /* Indices counted from the end would not fit. */
+        OK(kl_array_new_scalar(&least, 0, KL_I32, &err));
         OK(kl_maximum(&i[k], x, least, cpu_stream, &err));
         kl_array_release(x);
         kl_array_release(least);
@@ -210,7 +212,7 @@ static void check_slices(const struct shape *c, int mode, enum kl_dtype t, int64
     launches_of(most);
     OK(scatter_fns[mode](&got, a, i, (size_t)c->n_index, u, c->axes, (size_t)c->n_index, gpu_stream,
                          &err));
-    kl_array_release(a); /* may be scattered into */
+    kl_array_release(a); /* an array that is scattered into */
     same(want, got, c->what);
     launches_of(INT64_C(1) << 31);
     kl_array_release(u);
@@ -225,7 +227,7 @@ static void all_slices(void **state) {
                 check_slices(&slices[k], mode, types[(k + mode) % 5], INT64_C(1) << 31);
 }
 
-/* Each launch sorts its own. */
+/* Each launch sorts its own positions. */
 static void split_launches(void **state) {
     static const int64_t most[] = {50, 699};
     for (int k = 0; k < N_SLICES; k++)
@@ -233,7 +235,7 @@ static void split_launches(void **state) {
             if (takes_case(3)) check_slices(&slices[k], (k + m) % 2, KL_F32, most[m]);
 }
 
-/* More than one block of the sort, few places. */
+/* More positions than a work-group sorts at once, and few places. */
 static void many_rows(void **state) {
     static const int dims[] = {ROWS, 48}, n = 1 << 14, shape[] = {1 << 14, 1, 48};
     struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 3, shape),
@@ -248,8 +250,8 @@ static void many_rows(void **state) {
     for (int k = 0; k < 3; k++) kl_array_release(release[k]);
 }
 
-/* More places than a group of work-items looks after by itself; each gets several updates, by two
- * indices, the last of which stays. */
+/* More places than one work-group handles. Two indices lead to each place, several times, and the
+ * last update stays. */
 static void many_places(void **state) {
     static const int dims[] = {60, 50, 7}, n = 1 << 14, shape[] = {1 << 14, 1, 1, 7};
     for (int t = 0; t < KL_N_DTYPES; t += 4) {
@@ -288,8 +290,8 @@ static void along_an_axis(void **state) {
             }
 }
 
-/* Indices that are out of range, among others to the same places: the first is reported. Slices of
- * `rows` rows of 3 elements. */
+/* Some indices are out of range, some of them leading to the same places: the first one is
+ * reported. Slices have `rows` rows of 3 elements. */
 static void check_fault(kl_scatter_single_fn *scatter, int rows, int64_t most) {
     int n = 6, dims[] = {8, 3}, shape[] = {6, rows, 3}, index[] = {2, 1, 2, 99, 2, -50};
     struct kl_array *a = random_array(KL_F32, 2, dims), *u = random_array(KL_F32, 3, shape), *i,

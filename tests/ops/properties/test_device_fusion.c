@@ -18,14 +18,14 @@ static struct kl_array *on_device_values(struct kl_array *a, enum kl_dtype t, co
 
 /* ---- one group after another ---- */
 
-/* Step number 8 is stored and a bool is in the group: its generated name must not hide the type b8.
- * */
+/* Step number 8 is stored, and a bool is in the group. The name generated for the step must not
+ * hide the type b8. */
 static void nine_squares_and_a_comparison(void **state) {
     enum { N = 1000, SQUARES = 9 };
     float v[N];
     for (int i = 0; i < N; i++) v[i] = (float)(i % 3);
     for (int kept = 0; kept <= SQUARES; kept++) {
-        /* kept == SQUARES: all of them are, else that one alone. */
+        /* With kept == SQUARES all squares are kept alive, otherwise square number kept + 1. */
         struct kl_array *x, *square[SQUARES + 1], *last, *all[SQUARES + 1];
         size_t n_all = 0;
         OK(kl_array_new_data(&x, v, KL_F32, 1, (int[]){N}, &err));
@@ -45,8 +45,8 @@ static void nine_squares_and_a_comparison(void **state) {
             struct kl_array *flat;
             const void *p = read_elements(all[k], gpu_stream, &flat, "squares");
             for (int i = 0; i < N; i++) {
-                float want = i % 3 < 2 ? v[i] : 0; /* 0 and 1 are their squares */
-                if (i % 3 == 2) continue;          /* overflows */
+                float want = i % 3 < 2 ? v[i] : 0; /* 0 and 1 are equal to their squares */
+                if (i % 3 == 2) continue;          /* the repeated square of 2 overflows */
                 if (k == 0)
                     assert_false(((const uint8_t *)p)[i]);
                 else
@@ -61,8 +61,8 @@ static void nine_squares_and_a_comparison(void **state) {
 
 /* ---- random graphs ---- */
 
-/* How far a device's function may be from the CPU's, in units in the last place: what its row says;
- * what is made of several operations gives the same bits. */
+/* The allowed distance between a device's result and the CPU's, in units in the last place, from
+ * the function's row. Composed operations give the same bits. */
 static double ulps_of(int which) {
     for (int i = 0; i < N_ROWS_OF_ONE && which < N_UNARY; i++)
         if (rows_of_one[i].build == unaries[which].build) return rows_of_one[i].device;
@@ -72,8 +72,8 @@ static double ulps_of(int which) {
     return 0;
 }
 
-/* Complex results of these are computed in double on both sides and rounded once, not always in the
- * same order. */
+/* The complex results of these functions are computed in double on both sides and rounded once, but
+ * not always in the same order. */
 static double complex_ulps_of(int which) {
     const char *name = operation_name(which);
     if (ulps_of(which) > 0) return 16;
@@ -85,13 +85,13 @@ static double complex_ulps_of(int which) {
 }
 
 struct node {
-    int kind, which; /* kind: see grow */
-    int a, b, c;     /* operands: numbers of nodes */
-    bool kept;       /* a handle of ours holds it */
-    double ulps;     /* how far it may be from the CPU's result of the same operands */
+    int kind, which; /* LEAF, OPERATION, CAST, WHERE or NOTHING */
+    int a, b, c;     /* numbers of the nodes that are operands */
+    bool kept;       /* a handle of the test keeps it alive */
+    double ulps;     /* allowed distance from the CPU's result of the same operands */
     enum kl_dtype dtype;
 };
-enum { LEAF, OPERATION, CAST, WHERE, NOTHING /* the operand itself */ };
+enum { LEAF, OPERATION, CAST, WHERE, NOTHING /* the result is operand a itself */ };
 
 struct graph {
     uint32_t seed;
@@ -117,14 +117,14 @@ static struct kl_array *leaf_of(struct graph *g, int i, uint32_t *seed) {
     static const int row[] = {1};
     enum kl_dtype t = (enum kl_dtype)(next_random(seed) % KL_N_DTYPES);
     g->node[i] = (struct node){.kind = LEAF, .dtype = t};
-    if (i == 0) return odd_bits(t, 1, row, next_random(seed));
-    if (i == 1) return odd_bits(t, 1, g->dims + g->n_dims - 1, next_random(seed));
-    struct kl_array *a = odd_bits(t, g->n_dims, g->dims, next_random(seed));
+    if (i == 0) return special_bits(t, 1, row, next_random(seed));
+    if (i == 1) return special_bits(t, 1, g->dims + g->n_dims - 1, next_random(seed));
+    struct kl_array *a = special_bits(t, g->n_dims, g->dims, next_random(seed));
     return i == 2 ? strided(a) : a;
 }
 
-/* What the graph does is decided once, by its seed; then it is built for each device. Operations
- * that do not take their operand's dtype are left out. */
+/* The seed decides once what the graph does. The graph is then built for each device. An operation
+ * that does not take its operand's dtype becomes NOTHING. */
 static void plan_of(struct graph *g, uint32_t number) {
     static const int shapes[][3] = {{5, 1, 67}, {4, 3, 64}, {1, 1, 1}, {2, 129, 16}};
     uint32_t seed = 1000 + number;
@@ -132,12 +132,14 @@ static void plan_of(struct graph *g, uint32_t number) {
     *g = (struct graph){.seed = seed, .n = LEAVES, .n_dims = 3};
     memcpy(g->dims, shapes[next_random(&seed) % 4], sizeof g->dims);
     int n_nodes = LEAVES + 2 + (int)(next_random(&seed) % (MOST_STEPS - 1));
-    int kept_of = 1 + (int)(next_random(&seed) % 12); /* one in so many, beside the last */
+    /* One node in this many is kept, and the last one. */
+    int kept_of = 1 + (int)(next_random(&seed) % 12);
     for (int i = 0; i < LEAVES; i++) v[i] = g->leaf[i] = leaf_of(g, i, &seed);
     for (; g->n < n_nodes; g->n++) {
         struct node *d = &g->node[g->n];
         uint32_t r = next_random(&seed), recent = next_random(&seed) % 3;
-        /* Chains as often as trees: one operand in three is what was made last. */
+        /* For one operation in three, the first operand is the node before it, which makes
+         * chains. */
         d->a = recent ? (int)(r % (uint32_t)g->n) : g->n - 1;
         d->b = (int)(next_random(&seed) % (uint32_t)g->n);
         d->c = (int)(next_random(&seed) % (uint32_t)g->n);
@@ -160,8 +162,8 @@ static void plan_of(struct graph *g, uint32_t number) {
         d->ulps = kl_dtype_is_int(d->dtype) ? 0
                   : complex                 ? complex_ulps_of(d->which)
                                             : ulps_of(d->which);
-        /* A comparison of values that may differ is the one case in which a difference of a unit
-         * becomes any difference: so what may differ is read. */
+        /* A comparison of values that differ by one unit may give any difference. So a value that
+         * may differ is kept, and then replaced by the device's value. */
         if (d->ulps > 0) d->kept = true;
     }
     for (int i = LEAVES; i < g->n; i++) kl_array_release(v[i]);
@@ -179,8 +181,9 @@ static double part_of(enum kl_dtype t, const char *p) {
     }
 }
 
-/* |x - y| in units in the last place of the larger one; complex numbers: of the larger part. What
- * logaddexp gives near 0 is a small difference of its operands. */
+/* Whether x and y differ by few units in the last place of the larger one. For complex numbers this
+ * is the larger part. The results of logaddexp near 0 are small differences of its operands, so
+ * their errors are those of the operands. */
 static bool close_enough(const struct node *d, const void *got, const void *want, int64_t i) {
     enum kl_dtype t = d->dtype, part = t == KL_C64 ? KL_F32 : t;
     size_t item = kl_dtype_size(part), n = t == KL_C64 ? 2 : 1;
@@ -204,7 +207,7 @@ static bool close_enough(const struct node *d, const void *got, const void *want
     return true;
 }
 
-/* Node k's result on the device against the CPU's of the same operands. */
+/* Compares node k's result on the device with the CPU's result of the same operands. */
 static void check_node(const struct graph *g, int k, const struct kl_array *got_of,
                        struct kl_array *want_of) {
     const struct node *d = &g->node[k];
@@ -246,7 +249,7 @@ static void run_graph(uint32_t number) {
             OK(apply(d, &v[i], v, gpu_stream, &err));
         if (d->kept) kept[n_kept++] = v[i];
     }
-    /* What is only known to the graph need not be stored. */
+    /* A value that only the graph holds need not be stored. */
     for (int i = 0; i < g.n; i++)
         if (!g.node[i].kept) kl_array_release(v[i]);
     struct kl_error *e = NULL;
@@ -259,7 +262,7 @@ static void run_graph(uint32_t number) {
             OK(apply(d, &want[i], want, cpu_stream, &err));
         if (!d->kept) continue;
         check_node(&g, i, v[i], want[i]);
-        if (d->ulps > 0) { /* what follows has the device's value as its operand */
+        if (d->ulps > 0) { /* the next operations get the device's value as operand */
             struct kl_array *same =
                 on_device_values(v[i], d->dtype, want[i]->t.dims, want[i]->t.ndim);
             kl_array_release(want[i]);
@@ -271,8 +274,8 @@ static void run_graph(uint32_t number) {
     for (int i = 0; i < LEAVES; i++) kl_array_release(g.leaf[i]);
 }
 
-/* KEEL_TEST_GRAPHS: how many; KEEL_TEST_GRAPH: the number of the first, for one that failed. Each
- * takes OpenCL's and CUDA's compilers some seconds. */
+/* KEEL_TEST_GRAPHS is the number of graphs, and KEEL_TEST_GRAPH the number of the first one, to
+ * repeat a failure. OpenCL's and CUDA's compilers take some seconds for each graph. */
 static void random_graphs(void **state) {
     const char *many = getenv("KEEL_TEST_GRAPHS"), *first = getenv("KEEL_TEST_GRAPH");
     int n = many ? atoi(many) : strcmp(device_name(), "sim") == 0 ? 400 : 8;

@@ -5,7 +5,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 
-/* Operations along an axis that operations.h has for longer rows only, and with other arguments. */
+/* Operations along an axis that need longer rows in operations.h, or other arguments. */
 ALONG(partition_first, kl_partition_axis(out, a, 0, axis, s, err))
 ALONG(argpartition_first, kl_argpartition_axis(out, a, 0, axis, s, err))
 ALONG(topk_none, kl_topk_axis(out, a, 0, axis, s, err))
@@ -33,7 +33,8 @@ static int rope_pairs(struct kl_array **out, struct kl_array *a, int axis, bool 
     return rc;
 }
 
-/* needs: no elements along its axis (or along the last one) are refused, with that code. */
+/* needs: the code with which an axis without elements (or a last axis without elements) is
+ * refused. */
 struct along {
     const char *name;
     kl_reduce_axis_fn *build;
@@ -85,13 +86,13 @@ static const struct along alongs[] = {
     {OF(rope_pairs), .needs = KL_EARG, .last = true},
 };
 
-static const int shapes[][4] = {/* number of axes, extents */
+static const int shapes[][4] = {/* the number of axes, then the extents */
                                 {1, 0},       {2, 0, 3},    {2, 3, 0},    {2, 0, 0},
                                 {3, 0, 2, 3}, {3, 2, 0, 3}, {3, 2, 3, 0}, {3, 0, 2, 0},
                                 {3, 0, 0, 2}, {3, 2, 0, 0}, {3, 0, 0, 0}, {3, 1, 0, 1}};
 enum { SHAPES = sizeof shapes / sizeof *shapes, ALONGS = sizeof alongs / sizeof *alongs };
 
-/* The operand as it is, with its axes stored backwards, and as a reversed view. */
+/* Makes an operand: row-major, with its axes stored in reverse, or as a reversed view. */
 static struct kl_array *operand(enum kl_dtype dtype, int ndim, const int *dims, int way) {
     static const char zeros[1024];
     struct kl_array *a = array_of(dtype, ndim, dims, zeros), *reversed;
@@ -105,7 +106,7 @@ static struct kl_array *operand(enum kl_dtype dtype, int ndim, const int *dims, 
     return reversed;
 }
 
-/* Evaluates out (taken); every element is `want`, that of a complex number with nothing beside. */
+/* Evaluates and releases out; every element must be `want`, with an imaginary part of 0. */
 static void expect_all(struct kl_array *out, double want, const char *what) {
     struct kl_array *wide;
     EXPECT_OK(kl_astype(&wide, out, KL_C64, cpu(), &err));
@@ -168,7 +169,7 @@ static void along_an_axis(void **state) {
     }
 }
 
-/* Every element-wise operation; operands of one shape, and such that broadcast. */
+/* Every element-wise operation, with operands of one shape and operands that broadcast. */
 static void element_by_element(void **state) {
     for (int which = 0; which < N_OPERATIONS; which++) {
         int evaluated = 0;
@@ -198,9 +199,9 @@ static void element_by_element(void **state) {
     }
 }
 
-/* Products whose operands or results have no elements; a sum of nothing is 0. */
+/* Products whose operands or results have no elements. A sum without terms is 0. */
 static void products(void **state) {
-    /* batches, rows, shared extent; there are 3 less rows columns */
+    /* Batches, rows, common extent. The result has 3 - rows columns. */
     static const int cases[][3] = {{1, 2, 0}, {0, 2, 4}, {2, 0, 4},
                                    {2, 3, 4}, {2, 0, 0}, {0, 2, 0}};
     for (int variant = 0; variant <= kl_cpu_n_variants(); variant++) {
@@ -245,8 +246,8 @@ static void products(void **state) {
     }
 }
 
-/* Attention without batches, heads, queries, keys, width of keys, width of values: a query that
- * sees no key gets a sum of nothing. */
+/* Attention without batches, heads, queries, keys, width of keys, or width of values. A query that
+ * sees no key gets a sum without terms, which is 0. */
 static void attention(void **state) {
     enum { DIMS = 6 };
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32, KL_F64};

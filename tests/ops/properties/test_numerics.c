@@ -11,11 +11,11 @@
 enum { MOST = 16 };
 
 struct row {
-    const char *line; /* of the document */
+    const char *line; /* the number of the line in the document */
     const char *op;
     enum kl_dtype dtype;
     const char *a, *b, *want;
-    enum kl_dtype to; /* of the result, where it is not dtype */
+    enum kl_dtype to; /* the dtype of the result; KEEP: the operands' */
 };
 
 #define ALL_FLOATS(line, op, a, b, want)                                        \
@@ -23,10 +23,10 @@ struct row {
         {line, op, KL_F16, a, b, want, KEEP}, {                                 \
         line, op, KL_BF16, a, b, want, KEEP                                     \
     }
-#define KEEP KL_N_DTYPES /* the result has the operands' type */
+#define KEEP KL_N_DTYPES /* the result has the operands' dtype */
 
-/* Scatters: a is the slot, b the updates. Element-wise: a and b element by element. Reductions: a.
- * Casts: a, to the type `to`. */
+/* The operands: of scatters, a is the slot and b the updates; of element-wise operations, a and b
+ * go element by element; of reductions and casts there is a only. A cast is to the type `to`. */
 static const struct row rows[] = {
     {"S1", "scatter_add", KL_I8, "100", "100 100", "44", KEEP},
     {"S1", "scatter_add", KL_U8, "200", "100", "44", KEEP},
@@ -92,8 +92,8 @@ static const struct row rows[] = {
     {"S15", "scatter", KL_I8, "1", "-128", "-128", KEEP},
     {"S15", "scatter", KL_C64, "1:1", "-0:inf", "-0:inf", KEEP},
     {"S15", "scatter", KL_I64, "1", "-9223372036854775808", "-9223372036854775808", KEEP},
-    {"S15", "scatter", KL_U16, "7", "1 2 3", "3", KEEP}, /* a device: one of them */
-    /* 2049 is no float16: 2048 + 1 is 2048 each time, though 2048 + 4 is 2052. */
+    {"S15", "scatter", KL_U16, "7", "1 2 3", "3", KEEP}, /* a device gives one of the updates */
+    /* 2049 is no float16. 2048 + 1 is rounded to 2048 each time, though 2048 + 4 is 2052. */
     {"S16", "scatter_add", KL_F16, "2048", "1 1 1 1", "2048", KEEP},
     {"S16", "scatter_add", KL_BF16, "256", "1 1 1 1", "256", KEEP},
     {"S16", "scatter_prod", KL_F16, "0x1.004p0", "0x1.004p0", "0x1.008p0", KEEP},
@@ -231,7 +231,7 @@ static void put_float(enum kl_dtype t, double x, void *to) {
         memcpy(to, &h, 2);
 }
 
-/* Their number. */
+/* Reads the numbers in a text as elements of dtype t; returns their number. */
 static int parse(const char *words, enum kl_dtype t, char *to) {
     int n = 0;
     size_t item = kl_dtype_size(t);
@@ -380,7 +380,7 @@ static double float_at(enum kl_dtype t, const char *p) {
     }
 }
 
-/* What the document leaves open on a device. */
+/* Whether the document allows this result on a device as well. */
 static bool also_allowed(const struct row *r, const char *got) {
     char v[MOST * 8];
     if (strcmp(r->line, "S14") == 0 && device_sums_flush() &&
@@ -393,7 +393,8 @@ static bool also_allowed(const struct row *r, const char *got) {
         for (int i = 0; i < n; i++)
             if (same_element(r->dtype, got, v + (size_t)i * kl_dtype_size(r->dtype))) return true;
     }
-    if (strcmp(r->line, "S16") == 0 && strcmp(r->op, "scatter_add") == 0) { /* updates first */
+    /* A device may add the updates first. */
+    if (strcmp(r->line, "S16") == 0 && strcmp(r->op, "scatter_add") == 0) {
         int n = parse(r->b, r->dtype, v);
         double sum = 0;
         for (int i = 0; i < n; i++)
@@ -433,7 +434,7 @@ static void on_the_cpu(void **state) {
         check_row(&rows[i], result_of(&rows[i], cpu_stream), cpu_stream);
 }
 
-/* Of a sample: of each line each operation at least once. */
+/* Where kernels are sampled, each operation of each line runs at least once. */
 static void on_the_device(void **state) {
     for (int i = 0; i < N_ROWS; i++) {
         bool first = i == 0 || strcmp(rows[i].line, rows[i - 1].line) != 0 ||
@@ -443,7 +444,7 @@ static void on_the_device(void **state) {
     }
 }
 
-/* R1, over lengths that take every way through the kernels. */
+/* Line R1 of the document, for lengths that lead to every method of the kernels. */
 static void sums_are_within_the_bound(void **state) {
     static const int lengths[] = {1, 7, 1000, 300001};
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F64, KL_F16, KL_BF16};
@@ -490,7 +491,7 @@ static void sums_are_within_the_bound(void **state) {
 /* Every numbered line of the document has a row, and every row a line. */
 static void the_document_and_the_rows_agree(void **state) {
     FILE *f = fopen("docs/numerics.md", "r");
-    if (!f) skip(); /* a bundle for another machine has no documents */
+    if (!f) skip(); /* a bundle of tests for another machine has no documents */
     char line[1024], known[64][8];
     int n = 0;
     while (fgets(line, sizeof line, f)) {
@@ -502,7 +503,7 @@ static void the_document_and_the_rows_agree(void **state) {
     fclose(f);
     assert_true(n > 20);
     for (int k = 0; k < n; k++) {
-        bool found = strcmp(known[k], "R1") == 0; /* a test of its own */
+        bool found = strcmp(known[k], "R1") == 0; /* line R1 has a test of its own */
         for (int i = 0; i < N_ROWS && !found; i++) found = strcmp(known[k], rows[i].line) == 0;
         if (!found) fail_msg("line %s of docs/numerics.md has no row", known[k]);
     }

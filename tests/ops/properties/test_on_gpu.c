@@ -41,7 +41,7 @@ static const enum kl_dtype all_dtypes[] = {KL_BOOL, KL_U8,  KL_U16,  KL_U32, KL_
                                            KL_I8,   KL_I16, KL_I32,  KL_I64, KL_F16,
                                            KL_F32,  KL_F64, KL_BF16, KL_C64};
 
-/* A random value, now and then a special one, as float64. */
+/* A random value, sometimes a special one, as float64. */
 static double value(enum kl_dtype t) {
     static const double special[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 0.5, 65504, 1e-7};
     if (t == KL_BOOL) return draw() % 2;
@@ -93,15 +93,15 @@ static struct kl_array *random_array(enum kl_dtype t, int ndim, const int *dims)
     return y;
 }
 
-/* layout 0: row order; 1: transposed; 2: broadcast along the first axis; 3: every second,
- * backwards. */
+/* An array with layout 0: row-major; 1: transposed; 2: broadcast along the first axis; 3: every
+ * second element, reversed. */
 static struct kl_array *laid_out(enum kl_dtype t, int layout, int rows, int cols) {
-    int dims[2] = {rows, cols}, turned[2] = {cols, rows}, one[2] = {1, cols},
+    int dims[2] = {rows, cols}, transposed[2] = {cols, rows}, one[2] = {1, cols},
         twice[2] = {rows, 2 * cols};
     struct kl_array *x, *y;
     if (layout == 0) return random_array(t, 2, dims);
     if (layout == 1) {
-        x = random_array(t, 2, turned);
+        x = random_array(t, 2, transposed);
         OK(kl_transpose(&y, x, cpu_stream, &err));
     } else if (layout == 2) {
         x = random_array(t, 2, one);
@@ -134,8 +134,8 @@ static double epsilon(enum kl_dtype t) {
     return t == KL_F16 ? 0x1p-11 : t == KL_BF16 ? 0x1p-8 : t == KL_F64 ? 0x1p-53 : 0x1p-24;
 }
 
-/* Further units for each natural unit that the result's logarithm is away from 0: what an
- * exponential makes of the rounding of its argument. */
+/* Further units for each unit by which the result's logarithm differs from 0. This is the effect of
+ * the argument's rounding error on an exponential. */
 static double ulps_per_log;
 
 static bool close_enough(enum kl_dtype t, const char *a, const char *b, double ulps, double scale) {
@@ -148,7 +148,8 @@ static bool close_enough(enum kl_dtype t, const char *a, const char *b, double u
     return fabs(x - y) <= ulps * 2 * epsilon(t) * most + 1e-37;
 }
 
-/* Both evaluated; takes both. ulps 0: the same bits (NaN for NaN). */
+/* Both must agree; evaluates and releases both. With ulps 0 their bits must be equal, or both
+ * NaN. */
 static void same(struct kl_array *want, struct kl_array *got, double ulps, double scale,
                  const char *what) {
     void *p, *q;
@@ -167,9 +168,8 @@ static void same(struct kl_array *want, struct kl_array *got, double ulps, doubl
         const char *a = (const char *)p + i * (int64_t)item,
                    *b = (const char *)q + i * (int64_t)item;
         if (memcmp(a, b, item) == 0) continue;
-        if (t ==
-            /* NaN in one part is NaN: which of several wins, and its other part, is open */
-            KL_C64) {
+        /* A complex number with a NaN part is NaN. Which NaN, and its other part, are open. */
+        if (t == KL_C64) {
             const float *x = (const float *)p + i / 2 * 2, *y = (const float *)q + i / 2 * 2;
             if ((x[0] != x[0] || x[1] != x[1]) && (y[0] != y[0] || y[1] != y[1])) continue;
         }
@@ -189,7 +189,7 @@ static void same(struct kl_array *want, struct kl_array *got, double ulps, doubl
     kl_array_release(got);
 }
 
-/* Results that are evaluated together, so that the device makes one kernel of some of them. */
+/* Results that are evaluated together, so that the device makes one kernel for some of them. */
 enum { TOGETHER = 4 };
 static struct {
     struct kl_array *want, *got;
@@ -217,8 +217,8 @@ static void compare(struct kl_array *want, struct kl_array *got, double ulps, do
     if (n_later == TOGETHER) compare_now();
 }
 
-/* Kernels are compiled for each dtype, which takes PoCL a fifth of a second: unless KEEL_TEST_FULL
- * is set, one in `one_in` cases is run, and of these a sample where kernels are sampled. */
+/* PoCL takes a fifth of a second to compile the kernels for each dtype. So, unless KEEL_TEST_FULL
+ * is set, one in `one_in` cases runs; of those, a sample runs where kernels are sampled. */
 static bool skipped(size_t number, size_t one_in) {
     static int full = -1;
     if (full < 0) full = getenv("KEEL_TEST_FULL") != NULL;
@@ -267,8 +267,8 @@ static const struct {
                {"exp", kl_exp, 4},
                {"log", kl_log, 4},
                {"logical_not", kl_logical_not, 0}};
-/* Every element-wise function: the rows of base/op_list.def, with their errors on devices, and what
- * is made of several operations. ulps: of float32; of complex64 see below. */
+/* Every element-wise function: the rows of base/op_list.def with their errors on devices, and the
+ * composed functions. ulps holds for float32; the error of complex64 is set below. */
 static const struct {
     const char *name;
     unary_fn *fn;
@@ -295,7 +295,7 @@ static const struct {
     {#name, builder, device},
 #include "base/op_list.def"
     {"isclose", close_to, 0}};
-/* Functions that are exact of real numbers and round more than once of complex64. */
+/* Functions that are exact for real numbers but round more than once for complex64. */
 static bool rounds_complex(const char *name) {
     static const char *const names[] = {"abs", "square", "sqrt", "divide"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -329,7 +329,8 @@ static void unary_operations(void **state) {
             struct kl_array *x = laid_out(all_dtypes[d], layout, 7, 37), *a, *b;
             for (int k = 0; k < N_UNARY; k++) {
                 struct kl_error *e = NULL;
-                if (unaries[k].fn(&a, x, cpu_stream, &e)) { /* not for this dtype */
+                /* The function does not take this dtype. */
+                if (unaries[k].fn(&a, x, cpu_stream, &e)) {
                     kl_error_release(e);
                     continue;
                 }
@@ -365,7 +366,8 @@ static void binary_operations(void **state) {
     }
 }
 
-/* Moderate complex numbers: at infinities the CPU's functions follow C, a device's the formulas. */
+/* Complex numbers of moderate size. At infinities the CPU's functions follow C, while a device's
+ * follow the formulas. */
 static struct kl_array *moderate(struct kl_array *x) {
     struct kl_array *zero, *finite, *y;
     OK(kl_array_new_scalar(&zero, 0.5, KL_C64, &err));
@@ -411,7 +413,8 @@ static void more_functions(void **state) {
             if (t == KL_C64 && rounds_complex(name)) ulps = 4;
             if (t == KL_C64 && a->t.dtype == KL_C64 && ulps > 0) ulps = 16;
             if (kl_dtype_is_int(a->t.dtype)) ulps = 0;
-            /* logaddexp near 0 is a small difference: its error is that of the operands. */
+            /* The result of logaddexp near 0 is a small difference of its operands, so its error is
+             * that of the operands. */
             bool small = strcmp(name, "logaddexp") == 0 || a->t.dtype == KL_C64;
             compare(a, b, ulps, small ? 1 : 0, name);
         }
@@ -462,7 +465,7 @@ static void copies(void **state) {
                 same(a, b, 0, 0, "copy");
                 kl_array_release(x);
             }
-    /* Many axes, no two of which can be walked as one. */
+    /* An array of many axes, no two of which can be merged. */
     int dims[10] = {2, 3, 2, 2, 2, 3, 2, 2, 2, 3}, perm[10] = {9, 0, 8, 1, 7, 2, 6, 3, 5, 4};
     struct kl_array *x = random_array(KL_I32, 10, dims), *t, *a, *b;
     OK(kl_transpose_axes(&t, x, perm, 10, cpu_stream, &err));
@@ -476,7 +479,7 @@ static void copies(void **state) {
     kl_array_release(t);
 }
 
-/* Chains become one kernel; the values must equal those of the steps run one by one. */
+/* A chain becomes one kernel. Its values must equal those of the steps run one by one. */
 static void fused_chains(void **state) {
     for (int round = 0; round < (skipped(1, 2) ? 9 : 60); round++) {
         enum kl_dtype t = round % 3 == 0 ? KL_F16 : round % 3 == 1 ? KL_F32 : KL_I32;
@@ -509,7 +512,7 @@ static void fused_chains(void **state) {
                     kl_array_release(c);
                 }
                 }
-                if (draw() % 4 == 0) { /* has an owner outside: must be stored */
+                if (draw() % 4 == 0) { /* has another owner, so it must be stored */
                     kl_array_release(kept);
                     kept = kl_array_retain(next);
                 }
@@ -532,11 +535,11 @@ static void fused_chains(void **state) {
     }
 }
 
-/* From some size on kernels do more per work-item; what is left over at the end is done one by
- * one. */
+/* In large arrays each work-item computes several elements. The elements behind the last whole
+ * group are computed one by one. */
 static void large_arrays(void **state) {
-    for (int odd = 0; odd < 2; odd++) {
-        int n = (1 << 22) + (1 << 20) + (odd ? 7 : 0), rows = 40000, cols = 128,
+    for (int with_tail = 0; with_tail < 2; with_tail++) {
+        int n = (1 << 22) + (1 << 20) + (with_tail ? 7 : 0), rows = 40000, cols = 128,
             dims[2] = {rows, cols};
         struct kl_array *x, *y, *a[3], *b[3];
         OK(kl_arange(&x, 0, n, 1, KL_F32, cpu_stream, &err));
@@ -554,17 +557,17 @@ static void large_arrays(void **state) {
         kl_array_release(x);
         kl_array_release(y);
         struct kl_array *from = random_array(KL_F32, 2, dims), *at, *u, *r[4];
-        int many = 40000 + odd, shape[3] = {many, 1, cols};
+        int many = 40000 + with_tail, shape[3] = {many, 1, cols};
         at = indices(KL_I32, 1, &many, rows, false);
         OK(kl_take_axis(&r[0], from, at, 0, cpu_stream, &err));
         OK(kl_take_axis(&r[1], from, at, 0, gpu_stream, &err));
         kl_array_release(at);
         same(r[0], r[1], 0, 0, "large gather");
-        many = rows - odd;
+        many = rows - with_tail;
         shape[0] = many;
         u = random_array(KL_F32, 3, shape);
-        at = indices(KL_I32, 1, &many, rows,
-                     true); /* 7 and 40,000 have no common divisor: no index twice */
+        /* 7 and 40,000 have no common divisor, so no index occurs twice. */
+        at = indices(KL_I32, 1, &many, rows, true);
         OK(kl_scatter_single(&r[2], from, at, u, 0, cpu_stream, &err));
         OK(kl_scatter_single(&r[3], from, at, u, 0, gpu_stream, &err));
         same(r[2], r[3], 0, 0, "large scatter");
@@ -714,7 +717,8 @@ static void sorts(void **state) {
 }
 
 static struct kl_array *plain(enum kl_dtype t, int layout, int rows, int cols) {
-    struct kl_array *x = laid_out(KL_I8, layout, rows, cols), *y, *z, *s; /* no NaN, no infinity */
+    /* The data has no NaN and no infinity. */
+    struct kl_array *x = laid_out(KL_I8, layout, rows, cols), *y, *z, *s;
     OK(kl_astype(&y, x, t, cpu_stream, &err));
     OK(kl_array_new_scalar(&s, 64, t, &err));
     OK(kl_divide(&z, y, s, cpu_stream, &err));
@@ -740,16 +744,17 @@ static void products(void **state) {
             kl_array_release(x);
             kl_array_release(y);
         }
-    /* Batches: of both factors, or one for all; the second by rows or by columns. */
+    /* A batch of both factors, or of the first one only; the second factor row-major or
+     * transposed. */
     for (int t = 0; t < 5; t++)
         for (int way = 0; way < 4; way++) {
-            int n = way & 1 ? 6 : 1, turned = way >> 1;
-            int xd[] = {6, 40, 72}, yd[] = {n, turned ? 50 : 72, turned ? 72 : 50};
+            int n = way & 1 ? 6 : 1, transposed = way >> 1;
+            int xd[] = {6, 40, 72}, yd[] = {n, transposed ? 50 : 72, transposed ? 72 : 50};
             struct kl_array *x = plain(types[t], 0, 6 * 40, 72), *x3,
                             *y = plain(types[t], 0, n * yd[1], yd[2]), *y3, *y4, *a, *b;
             OK(kl_reshape(&x3, x, xd, 3, cpu_stream, &err));
             OK(kl_reshape(&y3, y, yd, 3, cpu_stream, &err));
-            OK(kl_swapaxes(&y4, y3, 1, turned ? 2 : 1, cpu_stream, &err));
+            OK(kl_swapaxes(&y4, y3, 1, transposed ? 2 : 1, cpu_stream, &err));
             OK(kl_matmul(&a, x3, y4, cpu_stream, &err));
             OK(kl_matmul(&b, x3, y4, gpu_stream, &err));
             same(a, b, 8, 72, "batches of matmul");
@@ -829,7 +834,8 @@ static void all_scatters(void **state) {
                             *i = indices(index_types[d % 8], 1, &n, 13, mode == 0),
                             *v = random_array(t, 3, u), *a, *b;
             if (kl_dtype_is_float(t) ||
-                t == KL_C64) { /* sums and products in another order: of small whole numbers */
+                /* Sums and products have another order, so the numbers are small integers. */
+                t == KL_C64) {
                 struct kl_array *w = laid_out(KL_I8, 0, n, 20), *y, *small, *three;
                 OK(kl_array_new_scalar(&three, 3, KL_I8, &err));
                 OK(kl_minimum(&small, w, three, cpu_stream, &err));
@@ -902,7 +908,7 @@ static void faults(void **state) {
             kl_array_release(r[dev]);
             kl_array_release(after[dev]);
         }
-        struct kl_array *good; /* what does not depend on it goes on */
+        struct kl_array *good; /* other operations are not affected */
         OK(kl_negative(&good, x, gpu_stream, &err));
         OK(kl_eval(&good, 1, &err));
         kl_array_release(good);

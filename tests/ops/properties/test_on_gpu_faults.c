@@ -13,7 +13,7 @@ enum {
     ROWS = 20,
     COLUMNS = 8,
     MOST_INDICES = 64,
-    MOST_TOGETHER = 32, /* with what they need they fit into a command buffer */
+    MOST_TOGETHER = 32, /* this number fits into a command buffer, with all that it needs */
     MANY = 10000
 };
 
@@ -59,7 +59,7 @@ static struct kl_array *ints(const int *v, int n) {
     return a;
 }
 
-/* 0, 1, 2, ... of shape (rows, columns) on the device. */
+/* An array of this shape on the device with the numbers 0, 1, 2, ... */
 static struct kl_array *count_up(int rows, int columns) {
     struct kl_array *flat, *a;
     const int dims[] = {rows, columns};
@@ -73,7 +73,7 @@ static struct kl_array *count_up(int rows, int columns) {
 /* ---- ten thousand in a row ---- */
 
 struct faulted {
-    struct kl_array *array; /* that fails */
+    struct kl_array *array; /* the array that fails */
     int position, index, axis, axis_size;
 };
 enum { TAKE_ROWS, TAKE_COLUMNS, TAKE_ALONG, GATHER_2, ADD, ASSIGN, LARGEST, PUT_ALONG, N_KINDS };
@@ -84,7 +84,8 @@ static struct kl_array *wrong_indices(struct faulted *f, int n, int axis, int ax
     const int shape[] = {ROWS, n / ROWS};
     for (int i = 0; i < n; i++) v[i] = (int)draw((unsigned)(2 * axis_size)) - axis_size;
     for (int i = bad + 1; i < n; i++)
-        if (draw(20) == 0) v[i] = 1000; /* a later one, which must not be reported */
+        /* A second wrong index behind the first one, which must not be reported. */
+        if (draw(20) == 0) v[i] = 1000;
     v[bad] = draw(2) ? axis_size + (int)draw(1000) : -axis_size - 1 - (int)draw(1000);
     *f = (struct faulted){NULL, bad, v[bad], axis, axis_size};
     if (!two_d) return ints(v, n);
@@ -140,7 +141,8 @@ static void check_fault(const struct faulted *f, const char *what, int number) {
     kl_error_release(e);
 }
 
-/* n operations that fail, in one command buffer when they are several, with one that does not. */
+/* Evaluates n operations that fail, together in one command buffer when n > 1, and one that does
+ * not fail. */
 static void round_of(int n, int first_kind, struct kl_array *x) {
     static struct faulted f[MOST_TOGETHER];
     struct kl_array *all[MOST_TOGETHER + 2];
@@ -149,7 +151,7 @@ static void round_of(int n, int first_kind, struct kl_array *x) {
         all[k] = f[k].array;
     }
     OK(kl_negative(&all[n], x, stream, &err));
-    OK(kl_negative(&all[n + 1], all[n - 1], stream, &err)); /* depends on one of them */
+    OK(kl_negative(&all[n + 1], all[n - 1], stream, &err)); /* depends on an operation that fails */
     OK(kl_async_eval(all, (size_t)n + (n > 1 ? 2 : 0), &err));
     for (int k = 0; k < n; k++) check_fault(&f[k], "operation", k);
     void *v;
@@ -159,16 +161,16 @@ static void round_of(int n, int first_kind, struct kl_array *x) {
     behind.array = all[n + 1];
     check_fault(&behind, "consumer", n);
     for (int k = 0; k < n + 2; k++) kl_array_release(all[k]);
-    kl_until_quiet(); /* so that each round has the fault words of the one before */
+    kl_until_quiet(); /* each round reuses the fault words of the round before */
 }
 
-/* Kernels live for ever. */
+/* Compiled kernels are never freed. */
 static uint64_t n_programs(void) {
     return kl_kernel_cache_compiled() + kl_kernel_cache_found();
 }
 
-/* Events that are given back are kept, by some drivers; how many are in use at once is a matter of
- * time. */
+/* Some drivers keep events for reuse. How many are in use at once depends on timing, so this makes
+ * many of them beforehand. */
 static void make_events(void) {
     struct kl_driver *d = kl_gpu_device_of(kl_stream_backend(stream))->driver;
     void *events[32];
@@ -184,7 +186,7 @@ static void many_faults(void **state) {
     size_t active = 0;
     make_events();
     for (int pass = 0; pass < 2;
-         pass++) { /* the first fills caches, the second must find all there */
+         pass++) { /* the first pass fills the caches; the second must find everything there */
         rng = 4711;
         for (int round = 0, n = 0; n < MANY; n += sizes[round++ % 5])
             round_of(sizes[round % 5], round, x);
@@ -201,8 +203,8 @@ static void many_faults(void **state) {
 
 /* ---- a kernel of a user behind a faulted gather of another stream ---- */
 
-/* Counts its work-items in an input, where no kernel should write: that shows each run, whatever
- * becomes of the output. */
+/* A kernel that counts its work-items in an input. So every run shows, even when the output is
+ * discarded. */
 static struct kl_kernel *follower(void) {
     static const char *const in[] = {"index", "data", "runs"}, *const out[] = {"y"};
     struct kl_kernel *k = NULL;
@@ -221,18 +223,18 @@ static struct kl_kernel *follower(void) {
 
 enum { FOLLOWED = 200, PICKED = 33 };
 
-/* data[rows[pick]]: the gather on one stream, the kernel on the other. */
+/* Computes data[rows[pick]]: the gather of rows on one stream, the user's kernel on the other. */
 static struct kl_array *follow(const struct kl_kernel *k, const int *pick, struct kl_array *rows,
-                               struct kl_array *data, struct kl_array *runs, bool turned,
+                               struct kl_array *data, struct kl_array *runs, bool swapped,
                                struct kl_array **gathered) {
     const int dims[] = {PICKED};
     const struct kl_out_spec spec = {KL_I32, 1, dims};
     const struct kl_kernel_use use = {
         .outs = &spec, .n_outs = 1, .grid = {PICKED, 1, 1}, .group = {16, 1, 1}};
     struct kl_array *i = ints(pick, PICKED), *y = NULL;
-    OK(kl_take(gathered, rows, i, turned ? other : stream, &err));
+    OK(kl_take(gathered, rows, i, swapped ? other : stream, &err));
     struct kl_array *in[] = {*gathered, data, runs};
-    OK(kl_kernel_apply(&y, k, &use, in, 3, turned ? stream : other, &err));
+    OK(kl_kernel_apply(&y, k, &use, in, 3, swapped ? stream : other, &err));
     kl_array_release(i);
     return y;
 }
@@ -262,7 +264,7 @@ static void kernels_behind_faults(void **state) {
             } else {
                 const struct faulted f = {y, bad, pick[bad], 0, FOLLOWED};
                 check_fault(&f, "kernel behind gather", round);
-                /* Not an error like it: that very one. */
+                /* It is the same error object. */
                 assert_ptr_equal(kl_fate_error(y->t.fate), kl_fate_error(gathered->t.fate));
             }
             kl_array_release(y);

@@ -49,7 +49,8 @@ static void same_bits(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct kl_array *x[2], *made[2], *keep[2];
         const void *v[2];
-        for (int i = 0; i < 2; i++) { /* of what the stream itself has made */
+        /* Once more with an operand that the stream itself has made. */
+        for (int i = 0; i < 2; i++) {
             struct kl_stream *s = i ? gpu_stream : cpu_stream;
             OK(kl_add(&x[i], a, one, s, &err));
             OK(cases[k].make(&made[i], x[i], one, s, &err));
@@ -69,7 +70,7 @@ static void same_bits(void **state) {
     kl_array_release(one);
 }
 
-/* Bits that a chain of element-wise operations writes, read as another type by the next. */
+/* Element-wise operations write bits, which the next operations read with another dtype. */
 static void view_in_a_chain(void **state) {
     struct kl_array *a = numbers(), *one, *sum, *bits, *next, *keep;
     OK(kl_array_new_scalar(&one, 1, KL_I32, &err));
@@ -91,8 +92,8 @@ static void view_in_a_chain(void **state) {
     kl_array_release(one);
 }
 
-/* On a device, after something of the CPU, in place and copied; and with a dependency that
- * fails. */
+/* The operation depends on a device, after work of the CPU, in place and as a copy; and with a
+ * dependency that fails. */
 static void depends(void **state) {
     struct kl_array *a = numbers(), *dep, *x, *t, *i, *bad, *keep;
     OK(kl_multiply(&dep, a, a, cpu_stream, &err));
@@ -108,7 +109,8 @@ static void depends(void **state) {
     kl_array_release(keep);
     v = read_elements(outs[1], gpu_stream, &keep, "depends, transposed");
     for (int k = 0; k < 24; k++) {
-        int at = k % 2 * 12 + k / 2 % 3 * 4 + k / 6; /* (4,3,2) of (2,3,4) */
+        /* The element of a (4, 3, 2) view of a (2, 3, 4) array. */
+        int at = k % 2 * 12 + k / 2 % 3 * 4 + k / 6;
         assert_true(v[k] == 2 * ((float)(at * 5 % 24) - 7.5f));
     }
     kl_array_release(keep);
@@ -128,8 +130,8 @@ static void depends(void **state) {
     for (int k = 0; k < 4; k++) kl_array_release(used[k]);
 }
 
-/* Chains of element-wise operations over no elements, of views in every order: nothing is looked
- * at. */
+/* Chains of element-wise operations over views without elements, with their axes in every order. No
+ * address is read. */
 static void nothing_in_a_chain(void **state) {
     static const int shapes[][2] = {{0, 3}, {3, 0}, {0, 0}};
     static const float none[1];
@@ -149,8 +151,8 @@ static void nothing_in_a_chain(void **state) {
     }
 }
 
-/* The index faults of gathers and scatters whose slices have no elements, of every index dtype;
- * those that are good fail nothing. */
+/* Wrong indices of gathers and scatters whose slices have no elements are reported, for every dtype
+ * of the index. Indices in range fail nothing. */
 static void indices_of_nothing(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_U32, KL_U64,
                                            KL_I8, KL_I16, KL_I32, KL_I64};

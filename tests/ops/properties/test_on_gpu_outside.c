@@ -30,9 +30,10 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* y = x, and one element more at where[0] of y, or (where[1]) of x: in range nothing is wrong. The
- * guard is 64 bytes, so one element of any dtype next to the array lies in it. What is written
- * differs from what was there: a fixed byte would be that of every 256th tenant. */
+/* The kernel y = x, which also writes one element at index where[0] of y, or at where[1] of x. In
+ * range that is no mistake. The guard has 64 bytes, so one element of any dtype next to the array
+ * lies in it. The byte that it writes differs from the byte that was there, since a fixed byte
+ * would be the same as in every 256th guard. */
 static struct kl_kernel *writer(void) {
     static const char *const in[] = {"x", "where"}, *const out[] = {"y"};
     struct kl_kernel *k = NULL;
@@ -83,7 +84,7 @@ static void expect(struct kl_array *y, int at, int n, bool in_input) {
     kl_error_release(e);
 }
 
-/* Sizes that end everywhere in what devices align to. */
+/* The sizes end at every place relative to the alignment of a device. */
 static void one_element_beyond(void **state) {
     static const int sizes[] = {1, 3, 16, 63, 64, 255, 1000, 4096, 65537};
     static const enum kl_dtype dtypes[] = {KL_U8, KL_I16, KL_I32, KL_I64};
@@ -100,7 +101,7 @@ static void one_element_beyond(void **state) {
                     y = apply(k, x, at, in_input);
                     OK(kl_zeros(&beside, &n, 1, (int)t, stream, &err));
                     struct kl_array *all[] = {y, beside};
-                    OK(kl_async_eval(all, 2, &err)); /* in one command buffer */
+                    OK(kl_async_eval(all, 2, &err)); /* both are in one command buffer */
                     expect(y, at, n, in_input);
                     OK(kl_eval(&beside, 1, &err));
                     kl_array_release(x);

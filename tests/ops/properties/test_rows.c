@@ -20,7 +20,8 @@ static enum kl_op_id op_of(int which) {
     return which < N_ROWS_OF_ONE ? rows_of_one[which].op : rows_of_two[which - N_ROWS_OF_ONE].op;
 }
 
-/* Every dtype is taken or refused as the row says, and what comes to the kernel is computed. */
+/* Every dtype is taken or refused as the row says. The kernel gets the dtype in which the row says
+ * that it computes. */
 static void dtypes(void **state) {
     for (int i = 0; i < N_ROWS; i++)
         for (int d = 0; d < KL_N_DTYPES; d++) {
@@ -47,7 +48,7 @@ static void dtypes(void **state) {
                         fail_msg("%s of %s is %s", name_of(i), kl_dtype_name(t),
                                  kl_op_name(out->node->task.op));
                 }
-                free(values_of(out)); /* fails when there is no kernel */
+                free(values_of(out)); /* this fails when the CPU has no kernel */
                 kl_array_release(out);
             }
             kl_array_release(x);
@@ -72,7 +73,7 @@ static void bad_arguments(void **state) {
     for (int i = 0; i < 4; i++) kl_array_release(all[i]);
 }
 
-/* Each builder survives the failure of each of its allocations, also of those that convert. */
+/* Each builder survives the failure of each of its allocations, also of those for conversions. */
 static void allocation_failures(void **state) {
     for (int i = 0; i < N_ROWS; i++)
         for (int d = 0; d < KL_N_DTYPES; d++) {
@@ -114,7 +115,7 @@ static void gradients(void **state) {
         const int n_in = i < N_ROWS_OF_ONE ? 1 : 2;
         double from = n_in == 1 ? rows_of_one[i].from : rows_of_two[i - N_ROWS_OF_ONE].from;
         double to = n_in == 1 ? rows_of_one[i].to : rows_of_two[i - N_ROWS_OF_ONE].to;
-        /* A row has an interval exactly if it has a rule. */
+        /* A row has an interval exactly when it has a vjp rule. */
         assert_int_equal(kl_vjp_rule(op) != NULL, from < to);
         if (from >= to) continue;
         double x[6], y[6];

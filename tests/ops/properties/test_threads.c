@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "runtime/pool.h"
 
-static _Atomic(int64_t) n_shared; /* loops that were offered to other threads */
+static _Atomic(int64_t) n_shared; /* number of loops that were offered to other threads */
 
 static void by_pool(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
     n_shared += n > 1;
@@ -14,21 +14,21 @@ static void by_pool(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
 static void backwards(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
     while (n > 0) chunk(arg, --n);
 }
-static kl_parallel_fn *const ways[] = {by_pool, NULL, backwards};
-static const char *const way_names[] = {"several threads", "one thread", "the last share first"};
-enum { N_WAYS = sizeof ways / sizeof *ways };
+static kl_parallel_fn *const loops[] = {by_pool, NULL, backwards};
+static const char *const loop_names[] = {"several threads", "one thread", "the last share first"};
+enum { N_LOOPS = sizeof loops / sizeof *loops };
 
 typedef int build_fn(struct kl_array **out, struct kl_array *const *in, int which,
                      struct kl_error **err);
 
 static int n_compared;
 
-/* Builds from in (which are evaluated) in every way; the results are the same, or all refuse the
- * dtype. */
+/* Builds from the evaluated arrays `in` and evaluates with each loop. The results have the same
+ * bits, or every call refuses the dtype. */
 static void compare(const char *name, build_fn *build, int which, struct kl_array *const *in) {
     if (!kl_test_takes("cpu", 6)) return;
     void *first = NULL;
-    for (int way = 0; way < N_WAYS; way++) {
+    for (int way = 0; way < N_LOOPS; way++) {
         struct kl_array *out = NULL;
         struct kl_error *why = NULL;
         int rc = build(&out, in, which, &why);
@@ -37,17 +37,18 @@ static void compare(const char *name, build_fn *build, int which, struct kl_arra
             kl_error_release(why);
             break;
         }
-        kl_cpu_backend(ways[way]);
+        kl_cpu_backend(loops[way]);
         EXPECT_OK(kl_eval(&out, 1, &err));
         kl_cpu_backend(kl_pool_parallel);
         void *got = values_of(out);
         size_t bytes = (size_t)out->t.size * kl_dtype_size((enum kl_dtype)out->t.dtype);
-        bool differs = first && memcmp(first, got, bytes) != 0; /* or NaN of another kind */
+        /* A difference in NaN's bits is checked below. */
+        bool differs = first && memcmp(first, got, bytes) != 0;
         for (int64_t i = 0; differs && i < out->t.size; i++)
             if (!same_element((enum kl_dtype)out->t.dtype, first, got, i))
                 fail_msg("%s of %s: element %lld differs between %s and %s", name,
-                         kl_dtype_name((enum kl_dtype)in[0]->t.dtype), (long long)i, way_names[0],
-                         way_names[way]);
+                         kl_dtype_name((enum kl_dtype)in[0]->t.dtype), (long long)i, loop_names[0],
+                         loop_names[way]);
         if (first)
             free(got);
         else
@@ -58,7 +59,7 @@ static void compare(const char *name, build_fn *build, int which, struct kl_arra
     free(first);
 }
 
-/* That kernels did share their work; a sample has the less. */
+/* The kernels must have shared their work. A sample shares less. */
 static void assert_shared_since(int64_t before, int64_t least) {
     assert_in_range(n_shared - before, kl_test_samples("cpu") ? 1 : least, INT64_MAX);
 }
@@ -74,14 +75,14 @@ static void elementwise(void **state) {
     static const int dims[] = {3, 23003};
     int64_t before = n_shared;
     for (int d = 0; d < KL_N_DTYPES; d++) {
-        struct kl_array *x = odd_bits((enum kl_dtype)d, 2, dims, 3);
-        struct kl_array *y = strided(odd_bits((enum kl_dtype)d, 2, dims, 5));
+        struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims, 3);
+        struct kl_array *y = strided(special_bits((enum kl_dtype)d, 2, dims, 5));
         EXPECT_OK(kl_eval(&y, 1, &err));
-        struct kl_array *const dense[] = {x, x}, *const turned[] = {x, y};
+        struct kl_array *const dense[] = {x, x}, *const transposed[] = {x, y};
         for (int k = 0; k < N_OPERATIONS; k++) {
             compare(operation_name(k), elementwise_of, k, dense);
             if (k >= N_UNARY && k < N_UNARY + N_BINARY)
-                compare(operation_name(k), elementwise_of, k, turned);
+                compare(operation_name(k), elementwise_of, k, transposed);
         }
         kl_array_release(x);
         kl_array_release(y);
@@ -101,11 +102,12 @@ static void reduced(void **state) {
     int64_t before = n_shared;
     for (int shape = 0; shape < 3; shape++)
         for (int d = 0; d < KL_N_DTYPES; d++) {
-            struct kl_array *x = odd_bits((enum kl_dtype)d, 2, dims[shape], 9);
+            struct kl_array *x = special_bits((enum kl_dtype)d, 2, dims[shape], 9);
             for (int k = 0; k < (int)(sizeof reductions / sizeof *reductions); k++)
                 for (int axis = 0; axis < 2; axis++) {
                     if (dims[shape][1] < 40 && reductions[k].build == rope_axis) continue;
-                    if (dims[shape][axis] < 18) continue; /* top-k and partition ask for more */
+                    /* The rows of topk and partition have at least 18 elements. */
+                    if (dims[shape][axis] < 18) continue;
                     compare(reductions[k].name, along, 2 * k + axis, &x);
                 }
             kl_array_release(x);
@@ -121,8 +123,8 @@ static int product(struct kl_array **out, struct kl_array *const *in, int which,
 }
 
 static void products(void **state) {
-    static const int shapes[][6] = {/* batch, m, k, n; the operands: second transposed, batched */
-                                    {1, 261, 300, 277, 0, 0}, {1, 261, 300, 277, 1, 0},
+    /* Batch, m, k, n; whether the second operand is transposed, and is batched. */
+    static const int shapes[][6] = {{1, 261, 300, 277, 0, 0}, {1, 261, 300, 277, 1, 0},
                                     {1, 1, 2003, 1009, 0, 0}, {1, 1, 2003, 1009, 1, 0},
                                     {1, 5, 700, 900, 0, 0},   {1, 900, 700, 3, 0, 0},
                                     {700, 16, 16, 16, 0, 1},  {9, 65, 129, 33, 1, 1}};
@@ -184,7 +186,7 @@ static void attention(void **state) {
     assert_shared_since(before, 6);
 }
 
-/* in: values (n, width) and indices (m). */
+/* in: the values (n, width) and the indices (m). */
 static int indexed(struct kl_array **out, struct kl_array *const *in, int which,
                    struct kl_error **err) {
     struct kl_array *a = in[0], *at = in[1], *updates, *none;
@@ -193,7 +195,8 @@ static int indexed(struct kl_array **out, struct kl_array *const *in, int which,
     if (which == 2) return kl_argsort_axis(out, a, 0, cpu(), err);
     static kl_scatter_single_fn *const scatters[] = {kl_scatter_single, kl_scatter_add_single,
                                                      kl_scatter_max_single, kl_scatter_prod_single};
-    KL_TRY(kl_take_axis(&none, a, at, 0, cpu(), err)); /* as many rows, in another order */
+    /* Indexed with as many rows in another order. */
+    KL_TRY(kl_take_axis(&none, a, at, 0, cpu(), err));
     int rc = kl_expand_dims(&updates, none, 1, cpu(), err);
     kl_array_release(none);
     if (rc) return rc;
@@ -213,7 +216,7 @@ static void indices(void **state) {
                 seed = seed * 1664525u + 1013904223u;
                 at[i] = (int32_t)((uint64_t)seed * (unsigned)n >> 32) - (i % 3 == 0 ? n : 0);
             }
-            struct kl_array *in[] = {odd_bits((enum kl_dtype)d, 2, shapes[shape], 21),
+            struct kl_array *in[] = {special_bits((enum kl_dtype)d, 2, shapes[shape], 21),
                                      array_of(KL_I32, 1, &m, at)};
             free(at);
             static const char *const names[] = {

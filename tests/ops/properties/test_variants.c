@@ -6,7 +6,7 @@
 #include "backend/cpu/cpu_kernels.h"
 #include "base/alloc.h"
 
-/* DEPENDS copies: of an operand that somebody else has, in another order. */
+/* DEPENDS copies an operand that has another owner and is transposed. */
 static int depends_on_itself(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                              struct kl_error **err) {
     struct kl_array *t, **outs;
@@ -20,8 +20,8 @@ static int depends_on_itself(struct kl_array **out, struct kl_array *a, struct k
     return KL_OK;
 }
 
-/* A factor of b b', b being where a is negative (kl_random_multivariate_normal); the same numbers
- * of the same key for every variant. */
+/* Makes a factor of b b', where b tells where a is negative (kl_random_multivariate_normal). Each
+ * variant gives the same numbers for the same key. */
 static int multivariate_normal(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                                struct kl_error **err) {
     struct kl_array *b, *below, *none, *t, *key, *cov, *mean;
@@ -40,7 +40,7 @@ static int multivariate_normal(struct kl_array **out, struct kl_array *a, struct
     return rc;
 }
 
-/* Builders that are not element-wise, or not one operation. */
+/* Builders that are not element-wise, or that are composed of several operations. */
 static const struct {
     const char *name;
     kl_unary_fn *build;
@@ -81,7 +81,7 @@ static bool multiplies_matrices(const struct call *c) {
 static int n_compared;
 
 static void compare(const struct call *c, enum kl_dtype dtype) {
-    struct kl_array *in[2] = {odd_bits(dtype, 2, dims, 1), odd_bits(dtype, 2, dims, 77)};
+    struct kl_array *in[2] = {special_bits(dtype, 2, dims, 1), special_bits(dtype, 2, dims, 77)};
     if (c->kind == BINARY && other_binaries[c->which].build == kl_matmul) {
         struct kl_array *t;
         EXPECT_OK(kl_transpose(&t, in[1], cpu(), &err));
@@ -93,7 +93,7 @@ static void compare(const struct call *c, enum kl_dtype dtype) {
         struct kl_array *out = NULL;
         struct kl_error *err = NULL;
         kl_cpu_use_variant(v);
-        if (build(c, in, &out, &err)) { /* this dtype is not taken */
+        if (build(c, in, &out, &err)) { /* the builder does not take this dtype */
             assert_int_equal(err->code, KL_EDTYPE);
             kl_error_release(err);
             break;
@@ -110,8 +110,8 @@ static void compare(const struct call *c, enum kl_dtype dtype) {
             first = got;
         n_compared++;
         kl_array_release(out);
-        /* Without a fused multiply-add for every CPU, products round twice where the others round
-         * once; tile registers add in another order. */
+        /* The base variant rounds products twice, since not every CPU has a fused multiply-add.
+         * Tile registers add in another order. */
         bool before_amx =
             v + 1 < kl_cpu_n_variants() && strcmp(kl_cpu_variant_name(v + 1), "amx") == 0;
         if (multiplies_matrices(c) && (v == 0 || (before_amx && dtype == KL_BF16))) {
@@ -144,8 +144,8 @@ static void reduced(void **state) {
     EACH(reductions, REDUCTION, 1);
 }
 
-/* Softmax and norms, of rows around the sizes of vectors, blocks and pieces, dense and strided: the
- * same bits in every variant and layout. */
+/* Softmax and norms of rows with lengths near those of vectors and runs, contiguous and strided,
+ * have the same bits in every variant and layout. */
 static void along_rows(void **state) {
     enum { ROWS = 3, WAYS = 4 };
     static const int lengths[] = {1, 7, 31, 32, 33, 63, 64, 65, 95, 100, 600, 2047, 2049, 8193};
@@ -155,18 +155,18 @@ static void along_rows(void **state) {
         const enum kl_dtype dtype = dtypes[k % 4];
         float *v = malloc((size_t)(ROWS * n) * sizeof *v);
         for (int i = 0; i < ROWS * n; i++) {
-            /* The second row reaches from 0 to where exponentials are denormal, and below; the
-             * third has an infinity. */
+            /* The second row reaches from 0 to numbers whose exponentials are denormal, and
+             * further. The third row has an infinity. */
             v[i] = (float)(i * 37 % 101 - 50) / 16;
             if (i / n == 1) v[i] *= 40;
             if (i == ROWS * n - 1 && n > 1) v[i] = -INFINITY;
         }
-        struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, n), v), *w, *b, *x[2], *t, *turned;
+        struct kl_array *f = array_of(KL_F32, SHAPE(ROWS, n), v), *w, *b, *x[2], *t, *transposed;
         free(v);
         EXPECT_OK(kl_astype(&x[0], f, (int)dtype, cpu(), &err));
         EXPECT_OK(kl_transpose(&t, x[0], cpu(), &err));
-        EXPECT_OK(kl_copy(&turned, t, cpu(), &err));
-        EXPECT_OK(kl_transpose(&x[1], turned, cpu(), &err));
+        EXPECT_OK(kl_copy(&transposed, t, cpu(), &err));
+        EXPECT_OK(kl_transpose(&x[1], transposed, cpu(), &err));
         struct kl_array *index[2] = {scalar_of(KL_I32, 0), scalar_of(KL_I32, 1)};
         EXPECT_OK(kl_take_axis(&w, x[0], index[0], 0, cpu(), &err));
         EXPECT_OK(kl_take_axis(&b, x[0], index[1], 0, cpu(), &err));
@@ -196,14 +196,14 @@ static void along_rows(void **state) {
             }
             free(first);
         }
-        struct kl_array *made[] = {f, x[0], t, turned, x[1], w, b, index[0], index[1]};
+        struct kl_array *made[] = {f, x[0], t, transposed, x[1], w, b, index[0], index[1]};
         for (int i = 0; i < 9; i++) kl_array_release(made[i]);
     }
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* The name that KEEL_CPU gives is used; names of wider ones than the CPU has, and unknown ones,
- * mean the widest. */
+/* The variant that KEEL_CPU names is used. For unknown names, and for variants that the CPU does
+ * not have, the widest is used. */
 static void chosen(void **state) {
     int widest = kl_cpu_n_variants() - 1;
     static const char *const given[] = {"base", "v9", ""};

@@ -88,7 +88,7 @@ static struct kl_array *numbers(enum kl_dtype dtype, int ndim, const int *dims, 
         float f[64];
     } v;
     for (int i = 0; i < 64; i++) {
-        double x = (i * 37 + seed * 11) % 64 / 16.0 - 2; /* all different */
+        double x = (i * 37 + seed * 11) % 64 / 16.0 - 2; /* all values are different */
         if (dtype == KL_F64)
             v.d[i] = x;
         else
@@ -163,7 +163,7 @@ static void indexed(void **state) {
         enum kl_dtype d = k ? KL_C64 : KL_F64;
         struct kl_array *a = numbers(d, SHAPE(3, 3), 1), *b = numbers(d, SHAPE(2, 4), 2),
                         *v = numbers(d, SHAPE(2, 2), 3), *u = numbers(d, SHAPE(2, 1, 3), 4);
-        /* Index 0 selects along axis 1 (from 0 or 1 on), index 1 along axis 0. */
+        /* Index array 0 selects along axis 1, array 1 along axis 0. */
         check_vjp("gather", gather, NULL, (struct kl_array *[]){a, from, j}, 3, 0);
         check_vjp("take_along_axis", take_along_axis, NULL, (struct kl_array *[]){b, i}, 2, 0);
         check_vjp("put_along_axis", put_along_axis, NULL, (struct kl_array *[]){b, distinct, v}, 3,
@@ -186,7 +186,7 @@ static void indexed(void **state) {
     for (int n = 0; n < 6; n++) kl_array_release(used[n]);
 }
 
-/* slice_dynamic and slice_update_dynamic are a gather and a scatter. */
+/* slice_dynamic and slice_update_dynamic are composed of a gather and a scatter. */
 BUILD(slice_dynamic) {
     return kl_slice_dynamic(out, in[0], in[1], LIST(0, 1), LIST(2, 2), cpu(), err);
 }
@@ -207,7 +207,7 @@ static void dynamic_slices(void **state) {
     }
 }
 
-/* Every allocation of a rule may fail: nothing leaks. */
+/* Each allocation of a rule fails in turn, and nothing leaks. */
 static void without_memory(const char *what, vjp_build_fn *build, const void *how,
                            struct kl_array *const *in, int n_in) {
     struct kl_array *out;
@@ -260,7 +260,7 @@ static void no_memory(void **state) {
     for (int k = 0; k < 7; k++) kl_array_release(used[k]);
 }
 
-/* scatter_prod has none, and says so; only when one is wanted. */
+/* scatter_prod has no gradient. The rule says so, but only when a gradient is requested. */
 static void no_gradient(void **state) {
     struct kl_array *a = numbers(KL_F64, SHAPE(3, 3), 1), *u = numbers(KL_F64, SHAPE(1, 1, 3), 2),
                     *i = I32(SHAPE(1), 1), *out, *grad[3] = {0};
@@ -275,7 +275,7 @@ static void no_gradient(void **state) {
     v.wanted = none;
     assert_int_equal(kl_vjp_rule(KL_OP_SCATTER)(&v, grad, NULL), KL_OK);
     assert_null(grad[0]);
-    assert_null(kl_vjp_rule(KL_OP_VIEW)); /* bits have none */
+    assert_null(kl_vjp_rule(KL_OP_VIEW)); /* a view of the bits has no gradient */
     kl_array_release(out);
     kl_array_release(a);
     kl_array_release(u);

@@ -28,7 +28,7 @@ static inline int at_least(struct kl_array **out, struct kl_array *a, struct kl_
                            struct kl_stream *s, struct kl_error **err) {
     return kl_clip(out, a, b, NULL, s, err);
 }
-/* a where a is not 0, else b. */
+/* The value of a where a is not 0, else that of b. */
 static inline int where_not_zero(struct kl_array **out, struct kl_array *a, struct kl_array *b,
                                  struct kl_stream *s, struct kl_error **err) {
     return kl_where(out, a, a, b, s, err);
@@ -81,8 +81,8 @@ static inline int operation_build(int which, struct kl_array **out, struct kl_ar
     return kl_astype(out, a, which - N_UNARY - N_BINARY, cpu(), err);
 }
 
-/* Other operations along an axis, with the signature of reductions; for a scan keepdims means
- * reverse. */
+/* Other operations along an axis, with the signature of reductions. Scans take keepdims as
+ * `reverse`. */
 #define ALONG(name, call)                                                               \
     static int name(struct kl_array **out, struct kl_array *a, int axis, bool keepdims, \
                     struct kl_stream *s, struct kl_error **err) {                       \
@@ -125,8 +125,8 @@ static const struct {
 };
 
 /* Random bits and special values; half of the floats have a moderate size. */
-static inline struct kl_array *odd_bits(enum kl_dtype dtype, int ndim, const int *dims,
-                                        uint32_t seed) {
+static inline struct kl_array *special_bits(enum kl_dtype dtype, int ndim, const int *dims,
+                                            uint32_t seed) {
     static const float special[] = {0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, 3.4e38f, 88.7f, -104.0f};
     int64_t n;
     assert_true(kl_shape_size(ndim, dims, kl_dtype_size(dtype), &n));

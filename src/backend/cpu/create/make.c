@@ -8,7 +8,7 @@
 #include "base/threefry.h"
 
 /* ---- ARANGE ---- */
-/* Integers wrap, as repeated additions would. */
+/* Integers wrap around, as with repeated additions. */
 static void arange_int(const struct kl_launch *l, int64_t begin, int64_t n, int64_t *tile) {
     const struct kl_arange_params *p = l->params;
     uint64_t start = (uint64_t)(int64_t)p->start, step = (uint64_t)(int64_t)p->step;
@@ -50,8 +50,8 @@ enum { PAIRS_PER_CHUNK = 1 << 14 };
 
 struct bits_job {
     const struct kl_launch *l;
-    int64_t bytes, words, pairs; /* of the random stream of one key */
-    int64_t chunks;              /* for each key */
+    int64_t bytes, words, pairs; /* sizes of the random stream of one key */
+    int64_t chunks;              /* chunks for each key */
 };
 
 /* kl_threefry_2x32 of n counters (c0 + i, c1 + i), written out so that the compiler vectorises

@@ -1,7 +1,7 @@
 /* elementwise.c - the kernel of every element-wise operation: finds the map and brings the operands
  * to it. Contiguous operands of a compute type go to the map directly. All others pass through
  * tiles: they are gathered, converted to the compute type, computed, converted back and scattered.
- * Element i of the output depends on element i of the inputs alone, and a tile is read before it is
+ * Element i of the output depends on element i of each input only, and a tile is read before it is
  * written, so out may be one of the inputs with the same layout. */
 #include "backend/cpu/operand/patch.h"
 #include "backend/cpu/cpu_kernels.h"
@@ -11,10 +11,11 @@
 struct job {
     const struct kl_launch *l;
     struct kl_cpu_map map;
-    bool direct;                /* no tiles needed */
-    const struct kl_arg *in[3]; /* in the order that the map takes; NULL beyond its operands */
+    bool direct; /* no operand needs a tile */
+    /* In the order in which the map takes them; NULL beyond the last operand. */
+    const struct kl_arg *in[3];
     int64_t size, chunk;
-    struct kl_grid grid; /* where some operands are stored transposed */
+    struct kl_grid grid; /* describes the operands that are stored transposed */
 };
 
 static const void *address(const struct kl_arg *a, int64_t pos) {

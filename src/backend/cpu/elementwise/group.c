@@ -8,27 +8,28 @@
 #include "backend/cpu/operand/scratch.h"
 #include "base/thread.h"
 
-enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS, LARGE = 1 << 22 /* bytes of all results */ };
+/* LARGE: bytes of all results. */
+enum { NONE = -1, MAX_CURSORS = KL_GROUP_INPUTS, LARGE = 1 << 22 };
 
 struct step {
     const struct kl_cpu_step *given;
     struct kl_cpu_map map;
-    int slot;          /* the tile that holds its output until no step needs it any more */
+    int slot;          /* the tile that holds its output, until no later step needs it */
     int order[3];      /* operand k of the map is input order[k] */
-    int cursor[3];     /* inputs that are in memory; else NONE */
+    int cursor[3];     /* the cursors of inputs in memory; else NONE */
     enum kl_dtype out; /* the dtype in memory */
 };
 
 struct group {
     int n, n_slots, n_cursors;
     int64_t size, chunk;
-    bool large; /* what is read and written does not fit a cache */
+    bool large; /* operands and results together do not fit into a cache */
     struct step steps[KL_GROUP_STEPS];
-    struct kl_grid grid; /* where some operands are stored transposed */
+    struct kl_grid grid; /* describes the operands that are stored transposed */
 };
 
-/* The memory that one chunk needs. It is far too large for the group's header and small enough for
- * a thread's stack. */
+/* The memory that one chunk needs. It is much too large for the group's header, and small enough
+ * for a thread's stack. */
 struct work {
     union {
         struct {
@@ -38,9 +39,9 @@ struct work {
             struct kl_patches in_patches[MAX_CURSORS], out_patches[KL_GROUP_STEPS];
         };
     };
-    bool asks;                           /* for operands, fetched one tile before they are used */
+    bool asks;                           /* operands are prefetched one tile ahead */
     const struct kl_patch *patch;        /* the patch to read; NULL: the next run of the cursors */
-    union kl_tile gathered[MAX_CURSORS]; /* operands that are not contiguous in memory */
+    union kl_tile gathered[MAX_CURSORS]; /* holds operands that are not contiguous in memory */
     union kl_tile slots[KL_GROUP_STEPS], converted[3], result;
 };
 
@@ -58,8 +59,9 @@ static const void *operand(const struct step *s, int k, const void *const *value
         }
         const void *x =
             kl_cursor_next_as(&w->in[c], m, has, wants, &w->gathered[c], &w->converted[k]);
-        /* Prefetches operands: several operations take longer than the processor looks ahead. Where
-         * the operands are in a cache, prefetching takes longer than waiting. */
+        /* Prefetches operands: several operations take longer than the distance of the processor's
+         * own prefetching. Where the operands are in a cache, prefetching takes longer than
+         * waiting. */
         const char *next = w->in[c].next;
         for (int64_t at = 0; w->asks && at < m * w->in[c].item_bytes; at += 64)
             __builtin_prefetch(next + at);
@@ -135,8 +137,8 @@ static void run_patches(void *arg, int64_t task) {
     kl_nontemporal_end();
 }
 
-/* A tile is used again as soon as no step reads it any more: the fewer tiles, the more of the L1
- * cache is left. */
+/* A tile is reused as soon as no later step reads it. The fewer tiles, the more of the L1 cache is
+ * left for operands. */
 static void assign_slots(struct group *g) {
     int last_use[KL_GROUP_STEPS];
     bool busy[KL_GROUP_STEPS] = {false};

@@ -19,8 +19,8 @@
 /* Computes n runs of 1 or 2 operands. */
 typedef void runs_fn(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b);
 
-/* A last run that is not whole is computed in copies, outside of the loops, so that those keep
- * their values in registers. */
+/* A partial last run is computed in copies, outside of the loops, so that the loops keep their
+ * values in registers. */
 static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, uint16_t *out,
                                                const uint16_t *a, const uint16_t *b) {
     int64_t whole = n / KL_HALVES * KL_HALVES;
@@ -96,7 +96,8 @@ MAP1(rsqrt_bf16, bf16, RSQRT)
 MAP1(rsqrt_f16, f16, RSQRT)
 
 /* ---- functions of bfloat16 ---- */
-/* In r, exp(r) on [-ln 2, ln 2]; relative error 2^-25.2. */
+/* In r, exp(r) on [-ln 2, ln 2]; relative error 2^-25.2. These tables are coefficients of
+ * polynomials in the variable that is named first. */
 static const float exp_of_r[] = {1.0f,          1.0f,          0.500000715f,   0.166666746f,
                                  0.0416591465f, 0.0083324993f, 0.00141338271f, 0.000201130533f};
 /* In f, log(1 + f) / f on [sqrt(1/2) - 1, sqrt(2) - 1]; relative error 2^-22.2. */
@@ -150,7 +151,8 @@ static inline float log10_of(float x, float less) {
     struct logarithm l = split_log(x, less);
     return __builtin_fmaf(l.n, KL_LN2_F32, l.y) * 0.434294482f;
 }
-/* y, the logarithm of x, where x is positive and finite; else what a logarithm is there. */
+/* Returns y, the logarithm of x, where x is positive and finite; else the logarithm's special
+ * value. */
 static inline float log_ends(float x, float y) {
     y = x == INFINITY ? INFINITY : y;
     y = x > 0 ? y : NAN;

@@ -7,18 +7,18 @@
 
 typedef void kl_map_fn(int64_t n, void *out, const void *a, const void *b, const void *c);
 
-/* By operation and by the dtype of the values (for WHERE: of the second input). NULL where another
- * family of maps has the operation, or none has. */
+/* The map of an operation for the dtype of the values (for WHERE: of the second input). NULL where
+ * another family of maps has the operation, or no family has it. */
 kl_map_fn *kl_cpu_unary_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_binary_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_transcendental_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_rounding_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_bitwise_map(enum kl_op_id op, enum kl_dtype dtype);
 kl_map_fn *kl_cpu_half_map(enum kl_op_id op, enum kl_dtype dtype);
-/* *swap is set where a and b change places (greater is less of exchanged operands). */
+/* *swap is set where a and b are exchanged (a > b is computed as b < a). */
 kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap);
 
-/* Maps by a function or macro of one element (T to R), and of two. */
+/* Define maps by a function or macro of one element (from T to R), and of two elements. */
 #define KL_MAP_1(name, T, R, f)                                                           \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
         const T *x = a;                                                                   \
@@ -35,8 +35,8 @@ kl_map_fn *kl_cpu_compare_map(enum kl_op_id op, enum kl_dtype dtype, bool *swap)
 /* How an operation is computed. */
 struct kl_cpu_map {
     kl_map_fn *fn;                      /* NULL: kl_convert, from in_type[0] to out_type */
-    enum kl_dtype in_type[3], out_type; /* the compute types that fn takes and gives */
-    bool swap;                          /* operands 0 and 1 change places */
+    enum kl_dtype in_type[3], out_type; /* the compute types of fn's inputs and output */
+    bool swap;                          /* operands 0 and 1 are exchanged */
 };
 /* Finds the map of an operation on n_in inputs (at most 3) of these dtypes. Returns false where
  * there is none. */

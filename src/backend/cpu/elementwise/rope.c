@@ -18,7 +18,7 @@
 #include "base/op_params.h"
 
 enum {
-    RUN = 1 << 13, /* elements of a head in one task */
+    RUN = 1 << 13, /* elements of one head in one task */
     TASKS = 32,
 };
 
@@ -28,7 +28,7 @@ struct job {
     enum kl_dtype type;
     int64_t batch, heads, length, width, half; /* x is (batch, heads, length, width) */
     int64_t group, n_groups; /* positions of one task; tasks for each batch element */
-    const double *rate;      /* [half]: the angles of position 1 */
+    const double *rate;      /* [half]: the angle of each pair at position 1 */
     atomic_bool no_memory;
 };
 
@@ -54,7 +54,7 @@ static double offset_of(const struct job *j, int64_t b) {
                : ((const int32_t *)offset->data)[offset->dims[0] == 1 ? 0 : b * offset->strides[0]];
 }
 
-/* Positions [from, from + n) of all heads of one batch element. */
+/* Computes positions [from, from + n) of all heads of one batch element. */
 static void rope_chunk(void *arg, int64_t i) {
     struct job *j = arg;
     const struct kl_arg *in = j->l->in, *out = j->l->out;
@@ -116,8 +116,8 @@ int kl_cpu_rope(struct kl_launch *l) {
     j.batch = in->dims[0];
     j.heads = in->size / (j.batch * j.length * j.width);
     j.half = j.p->dims / 2;
-    /* A task has so many positions that the run of a head is long, which suits memory, but there
-     * are no fewer tasks than threads need. */
+    /* The number of positions in a task is such that the run of a head is long, which suits memory,
+     * but that there are enough tasks for all threads. */
     j.group = kl_min64(kl_ceil_div(RUN, j.width), kl_ceil_div(j.batch * j.length, TASKS));
     int64_t least = kl_ceil_div(KL_CHUNK / 4, j.width * j.heads);
     if (j.group < least) j.group = least;

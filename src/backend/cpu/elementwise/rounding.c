@@ -6,7 +6,7 @@
 #include "backend/cpu/math/complex.h"
 #include "backend/cpu/elementwise/map.h"
 
-/* NaN stays NaN; a zero loses its sign. */
+/* A NaN is kept; a zero loses its sign. */
 #define SIGN(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : (x) == 0 ? 0 : (x))
 static inline float sign_of_f32(float x) {
     return SIGN(x);

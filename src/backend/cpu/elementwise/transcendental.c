@@ -50,7 +50,7 @@ static inline float cbrt_of_f32(float x) {
  * double, since the sum may be much smaller than its terms. */
 static inline float logaddexp_of_f32(float a, float b) {
     double d = a == b ? 0 : -fabs((double)a - (double)b);
-    d = d < -690 ? -690 : d; /* NaN stays */
+    d = d < -690 ? -690 : d; /* a NaN is kept */
     return (float)((double)kl_max_f32(a, b) + kl_log1p_wide(kl_exp_wide(d)));
 }
 static inline double logaddexp_of_f64(double a, double b) {

@@ -11,14 +11,14 @@
 
 struct job {
     const struct kl_launch *l;
-    int64_t chunk; /* positions of one task */
+    int64_t chunk; /* positions in one task */
     _Atomic(int64_t) fault;
-    /* GATHER: the slice taken at each position */
-    int64_t slice, slice_strides[KL_LONG_AXES],
-        row_strides[KL_LONG_AXES];  /* elements of the slice in the source; in the output */
+    /* GATHER: the number of elements of a slice, and the strides of its elements in the source and
+     * in the output. */
+    int64_t slice, slice_strides[KL_LONG_AXES], row_strides[KL_LONG_AXES];
     int dims[KL_LONG_AXES], n_dims; /* axes longer than 1 */
     bool dense;                     /* the slice is contiguous in the source */
-    /* GATHER_AXIS: the source's strides, 0 on the axis */
+    /* GATHER_AXIS: the strides of the source, with 0 for the indexed axis. */
     int n_pos_dims, pos_dims[KL_LONG_AXES];
     int64_t pos_strides[KL_LONG_AXES];
 };
@@ -32,9 +32,9 @@ static void note_fault(struct job *j, int64_t position) {
 }
 
 /* Adds to offsets[i] what index i contributes; where that index is out of range, ok[i] becomes
- * false. `all` says that no index was out of range so far; ok has no values then. Returns whether
- * that is still so. A whole run is tested at once: a test for each element costs a fifth of a
- * gather of single elements. */
+ * false. `all` says that no index was out of range so far; then ok has no values yet. Returns
+ * whether there is still none. A whole run is tested at once: a test for each element takes a fifth
+ * of the time of a gather of single elements. */
 static bool add_index(const struct job *j, int operand, int axis, int64_t extent, int64_t position,
                       int64_t n, int64_t *offsets, bool *ok, bool all) {
     const struct kl_arg *indices = &j->l->in[operand], *source = &j->l->in[0];
@@ -83,7 +83,7 @@ static void copy_slices(const struct job *j, int64_t position, int64_t n, const 
     }
 }
 
-/* Single elements, the usual case: without a call for each element. */
+/* Copies single elements, the usual case, without a function call for each element. */
 static void copy_elements(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
                           const bool *ok) {
     const struct kl_arg *source = &j->l->in[0];
@@ -133,7 +133,7 @@ static void gather_chunk(void *arg, int64_t task) {
             all = add_index(j, 1 + k, p->v[k], p->v[p->n_axes + p->v[k]], at, n, offsets, ok, all);
         if (j->slice == 1)
             copy_elements(j, at, n, offsets, all ? NULL : ok);
-        else if (j->slice > 1) /* else the indices are checked, and nothing is copied */
+        else if (j->slice > 1) /* otherwise indices are checked, but no element is copied */
             copy_slices(j, at, n, offsets, all ? NULL : ok);
         if (!all) report(j, at, n, ok);
     }

@@ -15,7 +15,7 @@
 #define PLAIN_PROD(a, b) ((a) * (b))
 #define OR(a, b) (((a) | (b)) != 0)
 #define AND(a, b) (((a) != 0) & ((b) != 0))
-/* Signed sums and products wrap, so unsigned ones serve for both. */
+/* Signed sums and products wrap around, so the unsigned functions serve for both. */
 #define WRAP_ADD(a, b) ((T)((uint64_t)(a) + (uint64_t)(b)))
 #define WRAP_PROD(a, b) ((T)((uint64_t)(a) * (uint64_t)(b)))
 
@@ -188,8 +188,8 @@ void kl_scatter_position(const struct kl_scatter_job *j, char *dst, const char *
     }
 }
 
-/* Adds to places[i] what index i contributes; places[i] becomes -1, and stays so, where an index is
- * out of range. The cursor stands at the position. */
+/* Adds to places[i] what index i contributes. places[i] becomes -1, and stays -1, where an index is
+ * out of range. The cursor is at the first of these positions. */
 static void add_index(const struct kl_scatter_job *j, int k, struct kl_cursor *c, int64_t n,
                       int64_t *places) {
     const struct kl_arg *indices = &j->l->in[2 + k], *out = j->l->out;
@@ -197,7 +197,7 @@ static void add_index(const struct kl_scatter_job *j, int k, struct kl_cursor *c
     int64_t last = size - (j->extents ? j->extents[j->axes[k]] : 1);
     union kl_tile raw;
     kl_convert(KL_I64, v, indices->dtype, kl_cursor_next(c, n, &raw), n);
-    /* an index that does not fit 32 bits is out of range, and not negative */
+    /* An index above 2^63 is out of range; as a signed number it would be negative. */
     if (indices->dtype == KL_U64) KL_EACH(i, n) v[i] = v[i] < 0 ? INT64_MAX : v[i];
     if (j->follows) last = INT64_MAX - 1;
     KL_EACH(i, n) {
@@ -259,7 +259,7 @@ static void write_positions(struct kl_launch *l, const struct kl_scatter_job *j)
 static void check_positions(struct kl_launch *l, const struct kl_scatter_job *j) {
     int64_t places[KL_TILE];
     struct kl_scatter_walk w;
-    if (l->pos_begin >= l->pos_end) return; /* no indices either */
+    if (l->pos_begin >= l->pos_end) return; /* without positions there are no indices */
     kl_scatter_walk_init(&w, j, l->pos_begin);
     for (int64_t at = l->pos_begin; at < l->pos_end && l->fault == KL_NO_FAULT; at += KL_TILE) {
         const int64_t n = kl_min64(KL_TILE, l->pos_end - at);

@@ -1,23 +1,23 @@
-/* scatter.h - what scatter.c and scatter_buckets.c have in common: the job, the places of
- * positions, and writing one position. For these two only. */
+/* scatter.h - what scatter.c and scatter_buckets.c share: the job, the places of positions, and
+ * writing one position. For these two files only. */
 #pragma once
 #include "backend/cpu/operand/tile.h"
 #include "base/op_params.h"
 
-/* dst = dst joined with src, n times; steps in bytes. */
+/* Joins src to dst, n times; steps are in bytes. */
 typedef void kl_join_fn(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t n);
 
 struct kl_scatter_job {
     const struct kl_launch *l;
     kl_join_fn *join;
-    bool assigns; /* join replaces the old value */
+    bool assigns; /* the join replaces the old value */
     int item;
-    /* What one position writes, as nested loops; `join` does the innermost. Strides in bytes. 0
-     * loops: one element. */
+    /* What one position writes, as nested loops, of which `join` does the innermost. Strides are in
+     * bytes. Without loops it is one element. */
     int n;
     int64_t len[KL_LONG_AXES], dst_steps[KL_LONG_AXES], src_steps[KL_LONG_AXES];
-    /* Where position p finds its updates, and (SCATTER_AXIS) the part of its place that does not
-     * depend on an index; in elements. */
+    /* Where the updates of position p are, and, for SCATTER_AXIS, the part of its place that does
+     * not depend on an index; in elements. */
     int n_pos, pos_dims[KL_LONG_AXES];
     int64_t src_strides[KL_LONG_AXES], dst_strides[KL_LONG_AXES];
     /* Input 2 + k has the indices on axes[k]. extents (by axis of the output; NULL: 1) say how many
@@ -33,13 +33,13 @@ enum { KL_SCATTER_CURSORS = 2 }; /* further index operands are looked up again f
 struct kl_scatter_walk {
     const struct kl_scatter_job *j;
     int64_t position;
-    bool moves; /* places depend on positions, not on indices alone */
+    bool moves; /* places depend on positions, not only on indices */
     struct kl_cursor cursors[KL_SCATTER_CURSORS];
 };
 void kl_scatter_walk_init(struct kl_scatter_walk *w, const struct kl_scatter_job *j,
                           int64_t position);
-/* The places of the next n positions: elements from the output's first one on; -1 where an index is
- * out of range. */
+/* The places of the next n positions, counted in elements from the output's first one; -1 where an
+ * index is out of range. */
 void kl_scatter_places(struct kl_scatter_walk *w, int64_t n, int64_t *places);
 
 /* Writes one position. */
@@ -48,6 +48,6 @@ void kl_scatter_position(const struct kl_scatter_job *j, char *dst, const char *
  * positions has been written. */
 void kl_scatter_start(const struct kl_launch *l);
 
-/* The whole scatter by buckets, where that is faster. Returns false, and does nothing, where it is
- * not or where there is no memory. */
+/* Does the whole scatter by buckets, where that is faster. Returns false, and does nothing, where
+ * it is not faster or where there is no memory. */
 bool kl_scatter_by_buckets(struct kl_launch *l, const struct kl_scatter_job *j);

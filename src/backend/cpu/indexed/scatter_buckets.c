@@ -10,24 +10,26 @@
 #include "backend/cpu/operand/scratch.h"
 
 enum {
-    MAX_BUCKETS = 512,      /* the buffered entries of all buckets are 64 KB */
-    MIN_BUCKETS = 192,      /* enough parts for the threads */
-    BUCKET_BYTES = 1 << 18, /* bytes of the output */
+    MAX_BUCKETS = 512,      /* with this number, the buffered entries of all buckets take 64 KB */
+    MIN_BUCKETS = 192,      /* this number makes enough parts for the threads */
+    BUCKET_BYTES = 1 << 18, /* bytes of the output in one bucket */
     MAX_PARTS = 64,
-    PART = 1 << 15,         /* positions, at least */
-    FEWEST = 1 << 15,       /* positions; below, there is little to gain */
-    FEWEST_BYTES = 1 << 17, /* elements that positions write */
-    ALONE = 1 << 22,        /* bytes of the output from which buckets pay even on one thread */
-    BATCH = (1 << 28) - 1,  /* bytes of entries that are held in memory at a time */
-    HELD = 128,      /* bytes of a bucket that are buffered, to be written as whole cache lines */
-    MARKS = 1 << 16, /* slices of a bucket that are distinguished */
-    CHUNK = 1024,    /* bytes of entries; a multiple of HELD */
+    PART = 1 << 15,         /* the fewest positions of a part */
+    FEWEST = 1 << 15,       /* with fewer positions buckets save little */
+    FEWEST_BYTES = 1 << 17, /* the fewest bytes that positions write */
+    /* Bytes of the output from which on buckets are faster even on one thread. */
+    ALONE = 1 << 22,
+    BATCH = (1 << 28) - 1, /* the most bytes of entries in memory at a time */
+    /* Bytes of each bucket that are buffered, to be written as whole cache lines. */
+    HELD = 128,
+    MARKS = 1 << 16, /* slices of a bucket for which there is a mark */
+    CHUNK = 1024,    /* bytes of the entries in a chunk; a multiple of HELD */
     FETCHED = 4096,  /* bytes of indices and updates that are prefetched */
     AHEAD = 8,       /* slices that are prefetched */
 };
 
-/* An entry: the place is in the upper half; in the lower half is the update of elements under 8
- * bytes, or the position in the batch of slices. */
+/* An entry has the place in its upper half. The lower half has the update, when elements have less
+ * than 8 bytes, or for slices the position within the batch. */
 typedef uint64_t entry;
 /* Entries for elements of 8 bytes. */
 struct wide_entry {
@@ -38,20 +40,20 @@ struct wide_entry {
 struct buckets {
     struct kl_launch *l;
     const struct kl_scatter_job *j;
-    int64_t unit; /* places are multiples of it */
-    bool whole;   /* what a position writes is `unit` contiguous elements */
+    int64_t unit; /* all places are multiples of this number */
+    bool whole;   /* a position writes `unit` contiguous elements */
     /* buckets start with the values of the base, which is laid out like the output */
     bool from_base;
-    /* the bucket of a place is place >> shift; the number of buckets. One more bucket takes
-     * positions that are out of range. */
+    /* The bucket of a place is place >> shift; n is the number of buckets. One more bucket takes
+     * the positions whose index is out of range. */
     int shift, n;
-    int64_t begin, end, part; /* positions of the batch, and of each part */
+    int64_t begin, end, part; /* positions of the batch; positions of each part */
     int n_parts, entry_bytes;
-    uint32_t in_chunk;        /* entries of all parts */
-    uint32_t part_chunks;     /* for each part; the first n + 1 chunks begin its buckets */
+    uint32_t in_chunk;        /* number of entries in a chunk */
+    uint32_t part_chunks;     /* chunks of each part; the first n + 1 of them begin its buckets */
     uint32_t *ends;           /* [n_parts][n + 1]: where the next entry of a bucket goes */
-    uint32_t *after, *before; /* a chunk's neighbours in its bucket */
-    int64_t *faults;          /* [n_parts] */
+    uint32_t *after, *before; /* the next and the previous chunk of the same bucket */
+    int64_t *faults;          /* [n_parts]: the first position with a wrong index */
     char *entries;
 };
 
@@ -82,8 +84,8 @@ static __attribute__((noinline)) void places_of(const struct buckets *b, struct 
     KL_EACH(i, n) of[i] = places[i] == nowhere ? none : places[i] >> shift;
 }
 
-/* Finds what is stored beside the places of n positions from `at` on: their updates, or the
- * positions in the batch. */
+/* Finds what the entries of n positions from `at` on hold beside the place: their updates, or their
+ * positions within the batch. */
 static const uint32_t *whats(const struct buckets *b, struct kl_cursor *updates, int64_t at,
                              int64_t n, union kl_tile *raw, uint32_t *values) {
     if (b->j->n) {
@@ -193,14 +195,14 @@ static void put_slices(const struct buckets *b, const char *entries, int64_t n) 
     }
 }
 
-/* Chunk c of bucket k of a part: its entries, and their number. */
+/* The entries of chunk c of bucket k of a part, and their number. */
 static const char *chunk_of(const struct buckets *b, uint32_t c, uint32_t end, int64_t *n) {
     *n = c == end / b->in_chunk ? end % b->in_chunk : b->in_chunk;
     return b->entries + (int64_t)c * CHUNK;
 }
 
-/* Slices that are assigned, in a bucket of n elements from place `first` on: only the last slice of
- * each place is read, and the base only where no slice goes. */
+/* Assigns slices, in a bucket of n elements that begins at place `first`. Only the last slice of
+ * each place is read, and the base is read only where no slice is written. */
 static void put_last(const struct buckets *b, int64_t bucket, int64_t first, int64_t n) {
     const struct kl_scatter_job *j = b->j;
     size_t bytes = (size_t)(b->unit * j->item);
@@ -244,7 +246,7 @@ static void put_bucket(void *arg, int64_t k) {
     struct buckets *b = arg;
     const struct kl_scatter_job *j = b->j;
     const struct kl_arg *out = b->l->out;
-    /* The places in it; all are multiples of unit. */
+    /* The places in this bucket; all are multiples of unit. */
     int64_t first = kl_ceil_div(k << b->shift, b->unit) * b->unit;
     int64_t behind = kl_min64(kl_ceil_div((k + 1) << b->shift, b->unit) * b->unit, out->size);
     if (behind <= first) return;

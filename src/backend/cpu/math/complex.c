@@ -17,7 +17,8 @@ struct kl_c64 kl_c64_exp(struct kl_c64 a) {
 static double log_abs(struct kl_c64 a) {
     double x = fabs(a.re), y = fabs(a.im);
     double big = x > y ? x : y, small = x > y ? y : x;
-    /* Near |a| = 1 the logarithm is small: |a|^2 - 1 must not be rounded first. */
+    /* Near |a| = 1 the logarithm is small, so |a|^2 - 1 is computed without rounding |a|^2
+     * first. */
     return big > 0.5 && big < 2 ? 0.5 * log1p((big - 1) * (big + 1) + small * small)
                                 : log(hypot(x, y));
 }
@@ -97,7 +98,7 @@ struct kl_c64 kl_c64_rsqrt(struct kl_c64 a) {
     return (struct kl_c64){(float)(re / d), (float)(-im / d)};
 }
 
-/* Near z = 0 the logarithm of 1 + z is about z: the sum must not be rounded first. */
+/* Near z = 0 the logarithm of 1 + z is about z, so the sum is not rounded first. */
 static double complex log1p_of(double complex z) {
     double x = creal(z), y = cimag(z);
     double far = fabs(x) > 0.5 || fabs(y) > 0.5;

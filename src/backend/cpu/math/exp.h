@@ -12,12 +12,14 @@
 #define KL_LOG2_E_F32 0x1.715476p0f
 #define KL_LN2_F32 0x1.62e43p-1f
 #define KL_LN2_REST_F32 -0x1.05c61p-29f /* ln 2 - KL_LN2_F32 */
-/* Added to a float32 below 2^22, the sum's last bits are that number, rounded to an integer. */
+/* Added to a float32 below 2^22; the last bits of the sum are then this number, rounded to an
+ * integer. */
 #define KL_TO_INTEGER_F32 0x1.8p23f
 /* The same, and the bias of an exponent: the low bits of the sum are then a biased exponent. */
 #define KL_EXP_BASE (KL_TO_INTEGER_F32 + 127)
 
-/* In r, e^r on [-ln 2 / 2, ln 2 / 2], fitted to the least largest relative error: 3e-9. */
+/* Coefficients in r of e^r on [-ln 2 / 2, ln 2 / 2], which minimize the largest relative error:
+ * 3e-9. */
 static const float kl_exp_of_r[] = {1.0f,         1.0f,          0.49999994f,   0.166665211f,
                                     0.041668389f, 0.0083687352f, 0.00138145627f};
 
@@ -84,10 +86,12 @@ KL_INLINE float kl_term_down(float x, float base, float *power) {
 }
 
 /* ---- the centre of a sum ----
- * The power of two that terms are divided by is one of every 64: that near the largest element. So
- * most runs of elements share it with the run before, and their largest element need not be found
- * first. The choice changes no digit of a sum, since 2^-126 and 2^127 are far. From KL_FAR on a
- * float32 has no bits left for powers of two beside its digits; NaN and infinities count as 0. */
+ * All terms of a sum are divided by the same power of two, whose exponent is the centre. The
+ * centre is the multiple of 64 nearest to top / ln 2, where `top` is the largest element. So
+ * most runs of elements have the centre of the run before, and their largest element need not be
+ * found first. The choice changes no digit of a sum, since 2^-126 and 2^127 are far from all
+ * terms that count. From KL_FAR on, a float32 has too few bits for both the exponent and the
+ * fraction. NaN and infinities have the centre 0. */
 enum { KL_FAR = 1 << 20 };
 KL_INLINE float kl_centre_of(float top) {
     float x = fabsf(top) < KL_FAR ? top : 0;

@@ -5,8 +5,8 @@
 #include "backend/cpu/vector/wide.h"
 
 #if KL_HAS_SIMD
-/* As kl_term, of m vectors (four at most). Each step is done for all of them before the next, so
- * that their chains of dependent instructions overlap. */
+/* Computes kl_term for m vectors (four at most). Each step is done for all of them before the next
+ * step, so that their chains of dependent instructions overlap. */
 KL_INLINE void kl_wide_terms(const float *c, int n, int m, const kl_wide *x, kl_wide base,
                              kl_wide *y, kl_wide *power) {
     const kl_wide log2_e = kl_wide_set(KL_LOG2_E_F32);
@@ -32,7 +32,7 @@ KL_INLINE kl_wide kl_wide_term(const float *c, int n, kl_wide x, kl_wide base, k
     return y;
 }
 
-/* sum plus the term of kl_term_down. */
+/* Returns sum plus the term of kl_term_down. */
 KL_INLINE kl_wide kl_wide_add_down(kl_wide sum, kl_wide x, kl_wide base) {
     kl_wide c = kl_wide_sub(base, kl_wide_set(KL_EXP_BASE));
     kl_wide u = kl_wide_fma(x, kl_wide_set(KL_LOG2_E_F32), c), f = kl_wide_fraction(u);
@@ -41,7 +41,7 @@ KL_INLINE kl_wide kl_wide_add_down(kl_wide sum, kl_wide x, kl_wide base) {
     return kl_wide_fma(y, kl_wide_scale(kl_wide_fma(f, f, kl_wide_set(KL_TERM_SQUARE)), u), sum);
 }
 
-/* As kl_exp_around_f32. */
+/* Computes kl_exp_around_f32 for each lane. */
 KL_INLINE kl_wide kl_wide_exp(kl_wide x, kl_wide base) {
     kl_wide t = kl_wide_fma(x, kl_wide_set(KL_LOG2_E_F32), base), n = kl_wide_sub(t, base);
     kl_wide r = kl_wide_fma(n, kl_wide_set(-KL_LN2_F32), x), p = kl_wide_set(kl_exp_of_r[6]);

@@ -1,11 +1,11 @@
 /* extremes.h - the larger and the smaller of two values, by the rules of every kernel: NaN wins,
- * -0.0 is below +0.0, complex numbers go by real part, then by imaginary part. The operations are
- * commutative, but for which NaN they give. For the kernels of this folder only. */
+ * -0.0 is below +0.0, complex numbers are ordered by real part, then by imaginary part. The
+ * operations are commutative, except for the bits of a NaN. For the kernels of this folder only. */
 #pragma once
 #include "backend/cpu/math/complex.h"
 #include "base/half.h"
 
-#define KL_PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b)) /* of integers */
+#define KL_PLAIN_MAX(a, b) ((a) > (b) ? (a) : (b)) /* for integers */
 #define KL_PLAIN_MIN(a, b) ((a) < (b) ? (a) : (b))
 
 static inline float kl_max_f32(float a, float b) {

@@ -12,7 +12,8 @@
 #include "backend/cpu/vector/lanes.h"
 #include "base/half.h"
 
-/* In r, (exp(r) - 1) / r on [-ln 2 / 2, ln 2 / 2]; relative error 2^-31.8. */
+/* In r: (exp(r) - 1) / r on [-ln 2 / 2, ln 2 / 2]; relative error 2^-31.8. The tables of this file
+ * are coefficients of polynomials in the variable that is named first. */
 static const double kl_expm1_over_r[] = {1.0,
                                          0.5000000047117757,
                                          0.16666666718997508,
@@ -59,8 +60,8 @@ static const double kl_log1p_over_f_fine[] = {
     0.11119413052789981, -0.09987366169121653, 0.08954162789286713, -0.08317435210903283,
     0.08750405232693213, -0.08467876411458124, 0.04272800730435181};
 
-/* Loops over such functions, run by run. A last run that is not whole is computed in copies: the
- * loops that gcc would make for the tail are as large again, twice. */
+/* Calls `runs` for all n elements. A partial last run is computed in copies: the two loops that
+ * gcc would make for the tail would double the code. */
 enum { KL_MATH_RUN = 16 };
 typedef void kl_math_runs(int64_t n, float *out, const float *a, const float *b);
 static __attribute__((noinline, unused)) void kl_map_runs(kl_math_runs *runs, int64_t n, float *out,
@@ -75,8 +76,8 @@ static __attribute__((noinline, unused)) void kl_map_runs(kl_math_runs *runs, in
     runs(1, room[2], room[0], room[1]);
     memcpy(out + whole, room[2], rest);
 }
-/* Prefetches the elements that follow x, and the cache lines that follow y: so much is computed for
- * each vector that the processor does not prefetch in time (a third of the time of sin and erf of
+/* Prefetches the elements behind x, and the cache lines behind y. Each vector takes so much
+ * computation that the processor does not prefetch in time (a third of the time of sin and erf of
  * 16 M elements). */
 static inline void kl_math_ahead(const void *x, const void *y) {
     __builtin_prefetch((const char *)x + 4096);
@@ -162,8 +163,8 @@ static inline double kl_expm1_wide(double x) {
     struct kl_exp_parts e = kl_exp_split(x);
     return __builtin_fma(e.more, e.scale, e.scale - 1);
 }
-/* In float32 throughout, for twice the lanes. The result is multiplied by 2^n in two halves, of
- * which only the second can round: it may be denormal, or just below 2^128. */
+/* Computed in float32 throughout, which has twice the lanes. The result is multiplied by 2^n in two
+ * halves, of which only the second can round: the result may be denormal, or just below 2^128. */
 static inline float kl_exp_f32(float x) {
     float c = kl_clamp_f32(x, -105, 89);
     float t = __builtin_fmaf(c, KL_LOG2_E_F32, KL_TO_INTEGER_F32), n = t - KL_TO_INTEGER_F32;
@@ -212,7 +213,8 @@ static inline double kl_log1p_wide(double x) {
     double f = p.n == 0 ? x : p.f;
     return __builtin_fma(p.n, KL_LN2, f * KL_POLYNOMIAL(kl_log1p_over_f, f));
 }
-/* y, the logarithm of x, where x is positive and finite; else what a logarithm is there. */
+/* Returns y, the logarithm of x, where x is positive and finite; else the logarithm's special
+ * value. */
 static inline float kl_log_ends(float x, float y) {
     float end = x == 0 ? -INFINITY : x > 0 ? INFINITY : NAN;
     end = x != x ? x : end;
@@ -224,8 +226,8 @@ static inline float kl_log_normal_f32(float x, float bias) {
     uint32_t u = kl_f32_bits(x) + (0x3f800000u - 0x3f3504f3u);
     float n = (float)(int32_t)(u >> 23) - bias;
     float f = kl_bits_f32((u & 0x7fffffu) + 0x3f3504f3u) - 1;
-    float big = n * 0x1.62e4p-1f,
-          sum = big + f; /* big is exact: n has 8 bits, and this part of ln 2 has 16 */
+    /* `big` is exact: n has 8 bits, and this part of ln 2 has 16. */
+    float big = n * 0x1.62e4p-1f, sum = big + f;
     float rest = __builtin_fmaf(n, 0x1.7f7d1cp-20f, f - (sum - big));
     return sum + __builtin_fmaf(f * f, KL_POLYNOMIAL_F32(kl_log_rest, f), rest);
 }
@@ -266,7 +268,8 @@ static inline float kl_atanh_f32(float x) {
 }
 
 /* ---- powers ---- */
-/* The result is right as long as |y log2 x| is not larger than about 1000 times what overflows. */
+/* The result is right as long as |y log2 x| is at most about 1000 times the value that
+ * overflows. */
 static inline float kl_pow_f32(float x, float y) {
     double ax = (double)fabsf(x);
     struct kl_log_parts p = kl_log_split(ax);
@@ -326,7 +329,7 @@ static inline __attribute__((always_inline)) float kl_circle_f32(float a, uint32
     float less = __builtin_fmaf(n, KL_QUARTER_2, r - first);
     less = __builtin_fmaf(n, KL_QUARTER_3, less);
     const uint32_t q = kl_f32_bits(t) + quarters;
-    const int odd = q & 1; /* compute a cosine of r */
+    const int odd = q & 1; /* computes a cosine of r */
     float s = r * r, of_cosine = __builtin_fmaf(-less, r, 0.5f * __builtin_fmaf(r, r, -s));
     float p = odd ? kl_cos_rest[3] : kl_sin_rest[3];
 #pragma GCC unroll 3

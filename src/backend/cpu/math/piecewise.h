@@ -17,14 +17,15 @@ enum {
 };
 typedef const float kl_piecewise[KL_PIECEWISE_ROWS][16];
 
-/* in piecewise.c, which is compiled once for all variants */
+/* defined in piecewise.c, which is compiled once for all variants */
 extern kl_piecewise kl_tanh_piecewise, kl_erf_piecewise;
 
-/* leaves the exponent and the highest bit of the mantissa: halves of binades */
+/* this shift leaves the exponent and the highest bit of the mantissa, so each half of a binade has
+ * a number */
 #define KL_PIECEWISE_SHIFT 22
-#define KL_PIECEWISE_FIRST 249 /* of [1/8, 1/4): column 0 */
+#define KL_PIECEWISE_FIRST 249 /* the number of [1/8, 1/4), which is column 0 */
 
-/* Computes n runs of KL_MATH_RUN elements. From `most` on f is 1, which is the last column. */
+/* Computes n runs of KL_MATH_RUN elements. From `most` on, f is 1, which is the last column. */
 #if KL_HAS_SIMD
 #include "backend/cpu/math/piecewise_x86.h"
 #else

@@ -33,7 +33,7 @@ static inline void kl_piecewise_runs(kl_piecewise t, float most, int64_t n, floa
     for (n *= KL_MATH_RUN; n > 0; n -= KL_SIMD, x += KL_SIMD, y += KL_SIMD) {
         kl_math_ahead(x, y);
         kl_simd v = kl_simd_load_f32(x);
-        kl_simd a = FLOAT(min_ps, limit, FLOAT(andnot_ps, AS_FLOATS(sign), v)); /* NaN stays */
+        kl_simd a = FLOAT(min_ps, limit, FLOAT(andnot_ps, AS_FLOATS(sign), v)); /* a NaN is kept */
         kl_piecewise_integers i = INTEGER(srli_epi32, AS_INTEGERS(a), KL_PIECEWISE_SHIFT);
         i = INTEGER(sub_epi32, i, INTEGER(set1_epi32, KL_PIECEWISE_FIRST));
         i = INTEGER(max_epi32, i, INTEGER(set1_epi32, 0));

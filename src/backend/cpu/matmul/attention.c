@@ -14,8 +14,8 @@
 
 enum {
     QUERIES = KL_ATTENTION_QUERIES,
-    TASKS = 64, /* from so many tasks on, each has QUERIES of them; else half as many */
-    FEW = 16,   /* queries that share keys; fewer are computed without packing */
+    TASKS = 64, /* with at least this many tasks, each has QUERIES queries; else half as many */
+    FEW = 16,   /* with fewer queries that share keys, keys are not packed */
 };
 
 void kl_attention_load(const struct kl_arg *a, const char *from, int64_t n, float *to) {
@@ -114,7 +114,7 @@ int kl_cpu_attention(struct kl_launch *l) {
         j.tasks_each = kl_ceil_div(j.group * j.n, j.queries);
         enum kl_dtype dtype = l->out->dtype;
         int64_t padded = kl_round_up(j.d, KL_AMX_DEPTH) + kl_round_up(j.e, KL_AMX_ROWS);
-        /* padding with more zeros than that costs more than tile registers gain */
+        /* with more padding than an eighth, tile registers gain nothing */
         bool wide = 8 * padded <= 9 * (j.d + j.e);
         if (kl_cpu_uses_amx() && j.q->dtype == dtype && j.k->dtype == dtype && j.v->dtype == dtype)
             j.bf16_parts = dtype == KL_BF16 ? 1 : dtype == KL_F32 && wide ? 3 : 0;

@@ -1,5 +1,5 @@
-/* attention.h - what the ways of ATTENTION have in common: attention.c, which chooses one,
- * attention_many.c and attention_few.c. For these only. */
+/* attention.h - what the parts of ATTENTION share: attention.c, which chooses the method,
+ * attention_many.c and attention_few.c. For these files only. */
 #pragma once
 #include <float.h>
 #include <stdatomic.h>
@@ -8,8 +8,9 @@
 #include "base/launch.h"
 
 enum {
-    KL_ATTENTION_QUERIES = 512, /* of a task, at most: the more, the fewer times keys are packed */
-    KL_ATTENTION_CHUNK = 512    /* keys of a task of few queries */
+    /* The most queries of a task: the more queries, the fewer times keys are packed. */
+    KL_ATTENTION_QUERIES = 512,
+    KL_ATTENTION_CHUNK = 512 /* keys of a task of few queries */
 };
 /* The score of a masked key. Where all keys are masked, all weigh the same, as in MLX. */
 #define KL_ATTENTION_MASKED (-FLT_MAX)
@@ -19,24 +20,26 @@ struct kl_attention_job {
     const struct kl_arg *q, *k, *v, *mask, *sinks;
     float scale;
     bool causal;
-    int bf16_parts; /* bfloat16 parts of an element in tile registers; 0 where those are not used */
+    int bf16_parts; /* bfloat16 parts of an element in tile registers; 0: computed in vectors */
     int64_t heads, kv_heads, group, n, m, d, e;
-    /* of a task; the number of tasks for each batch element and kv head */
+    /* Queries of a task; the number of tasks for each batch element and kv head. */
     int64_t queries, tasks_each;
-    float *parts; /* few queries: for each task and query the largest score, the sum, e values */
+    /* Few queries: for each task and query the largest score, the sum of weights, and e sums of
+     * values. */
+    float *parts;
     _Atomic(bool) no_memory;
 };
 
 static inline const char *kl_attention_row(const struct kl_arg *a, int64_t batch, int64_t head,
                                            int64_t row) {
-    static const double nothing[8]; /* rows of width 0 may have no address */
+    static const double nothing[8]; /* stands for rows of width 0, which may have no address */
     if (a->size == 0) return (const char *)nothing;
     return (const char *)a->data +
            (batch * a->strides[0] + head * a->strides[1] + row * a->strides[2]) *
                (int64_t)kl_dtype_size(a->dtype);
 }
 
-/* Query number r of those that share keys. */
+/* One query of those that share keys, given by its number r. */
 struct kl_attention_query {
     int64_t head, row;
 };
@@ -51,15 +54,16 @@ static inline int64_t kl_attention_last_seen(const struct kl_attention_job *j, i
 
 /* Loads n elements as float32. */
 void kl_attention_load(const struct kl_arg *a, const char *from, int64_t n, float *to);
-/* Rows first .. first + n - 1 as float32, `width` elements each: in place where they are contiguous
- * float32, else copied to `room`. *line: elements from one row to the next. */
+/* Reads rows first .. first + n - 1 as float32, `width` elements each: in place where they are
+ * contiguous float32, else copied to `room`. *line becomes the number of elements from one row to
+ * the next. */
 const float *kl_attention_rows(const struct kl_arg *a, int64_t batch, int64_t head, int64_t first,
                                int64_t n, int64_t width, float *room, int64_t *line);
 /* Applies the mask of one query to its scores of n <= KL_ATTENTION_CHUNK keys from `first` on; the
  * scores are `step` apart. */
 void kl_attention_mask(const struct kl_attention_job *j, int64_t batch, struct kl_attention_query q,
                        int64_t first, int64_t n, float *scores, int64_t step);
-/* The score of the sink of a head. */
+/* The score of a head's sink. */
 float kl_attention_sink(const struct kl_attention_job *j, int64_t head);
 /* Stores e weighted sums, which are `step` apart, divided by the sum of the weights. */
 void kl_attention_store(const struct kl_attention_job *j, int64_t batch,

@@ -14,8 +14,9 @@ static void pack_tile(int bf16_parts, const char *from, int64_t line, int64_t st
         (void)kl_amx_split(from, false, line, step, lines, depth, pairs, to, KL_AMX_TILE << pairs);
 }
 
-/* Pack n rows from `first` on. Rows of keys are rows of a left operand, and so are columns of
- * values. Both are padded to r->d and r->e elements, and to whole tiles of keys. */
+/* The next functions pack n rows from `first` on. Keys are packed as rows of a left operand, and so
+ * are columns of values. Both are padded with zeros to r->d and r->e elements, and to whole tiles
+ * of keys. */
 static void pack_keys(const struct kl_arg *a, const struct room *r, const char *first, int64_t n,
                       int64_t width) {
     int64_t line = a->strides[2], step = a->strides[3], item = (int64_t)kl_dtype_size(a->dtype);
@@ -35,14 +36,14 @@ static void pack_values(const struct kl_arg *a, const struct room *r, const char
                       (uint16_t *)r->v + (e * r->run + k * 16) * r->bf16_parts);
 }
 
-/* A left operand that was packed so, with rows of `pitch` elements, from row `row` on. */
+/* The left operand that was packed at `at`, with rows of `pitch` elements, from row `row` on. */
 static struct kl_amx_left packed_left(const struct room *r, const float *at, int64_t row,
                                       int64_t pitch) {
     return (struct kl_amx_left){(const uint16_t *)at + row * pitch * r->bf16_parts, KL_AMX_DEPTH,
                                 r->bf16_parts * KL_AMX_TILE, KL_AMX_LINES * pitch * r->bf16_parts};
 }
 
-/* Packs a panel's queries, WIDTH rows: they are the columns of a right operand. */
+/* Packs the queries of a panel, WIDTH rows, as the columns of a right operand. */
 static void pack_queries(const struct room *r, uint16_t *to) {
     int64_t item = r->bf16_parts == 1 ? 2 : 4;
     for (int64_t c = 0; c < WIDTH; c += 16)
@@ -59,7 +60,7 @@ static void pack_weights(const struct room *r, int64_t n) {
                       kl_min64(32, n - k), true, (uint16_t *)r->raw + (k * r->bf16_parts + c) * 32);
 }
 
-/* Joins the range of one row, times `factor`, to *range. */
+/* Joins the range of one row's elements, times `factor`, to *range. */
 static void join_range(const struct kl_arg *a, const char *row, int64_t width, float factor,
                        struct kl_amx_range *range) {
     float x[KL_TILE];
@@ -77,8 +78,8 @@ static void join_range(const struct kl_arg *a, const char *row, int64_t width, f
 }
 
 /* Whether queries [first, first + n), and all keys and values that they see, can be split into
- * bfloat16 parts. Weights are between 0 and 1: what the smallest of them lose does not show beside
- * the largest, unless values differ by as much. */
+ * bfloat16 parts. Weights are between 0 and 1: the error of the smallest weights is negligible
+ * beside the largest one, unless values differ by as much. */
 static bool can_be_cut(const struct kl_attention_job *j, int64_t batch, int64_t kv_head,
                        int64_t first, int64_t n) {
     struct kl_amx_range q = KL_AMX_NO_RANGE, k = KL_AMX_NO_RANGE, v = KL_AMX_NO_RANGE;
@@ -114,10 +115,10 @@ static inline __m512 weight_of(__m512 x) {
     return _mm512_scalef_ps(y, u);
 }
 
-/* As weigh, of scores that are still to be multiplied by `scale`, which is positive; packs the
- * weights as a right operand. The largest score is replaced only by one that is larger by LEEWAY.
- * So sums are seldom scaled down, and weights are at most exp(LEEWAY); bfloat16 keeps as many bits
- * of them whatever their size. */
+/* As `weigh`, for scores that are not yet multiplied by `scale`, which is positive. Packs the
+ * weights as a right operand. The largest score is replaced only by one that is larger by LEEWAY,
+ * so sums are seldom scaled down. Weights are at most exp(LEEWAY); bfloat16 has the same relative
+ * precision at every size. */
 WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t n, float scale,
                                   uint32_t *to) {
     enum { LEEWAY = 4 };
@@ -128,8 +129,8 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
     __m512 factor = _mm512_set1_ps(scale);
     for (int half = 0; half < WIDTH; half += 16) {
         const float *s = scores + half;
-        /* Four maxima at a time, since each step waits for the step before. NaN are lost here, but
-         * not in the sum of weights. */
+        /* Four maxima are found side by side, since each step waits for the step before. A maximum
+         * ignores NaN, but the sum of weights becomes NaN. */
         __m512 tops[4], largest = _mm512_loadu_ps(p->largest + half);
         for (int k = 0; k < 4; k++) tops[k] = _mm512_loadu_ps(s);
         for (int64_t i = 0; i < n; i += 4)
@@ -166,8 +167,8 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
     }
 }
 
-/* Stores the results of a panel's queries: `sums`, rows of WIDTH, divided by the sums of
- * weights. */
+/* Stores the results of a panel's queries: the rows of `sums`, WIDTH elements each, divided by the
+ * sums of weights. */
 WITH_BF16 static void store_panel(const struct kl_attention_job *j, const struct panel *p,
                                   int64_t batch, int64_t kv_head, int64_t first,
                                   const float *sums) {

@@ -9,10 +9,11 @@
 #include "backend/cpu/vector/lanes.h"
 #include "base/alloc.h"
 
-enum { PHASES = 16 }; /* partial sums of weights */
+enum { PHASES = 16 }; /* number of partial sums of weights */
 
-/* Weighs the scores of one query; writes the first two elements of its state in a task's part:
- * largest score, sum of weights, weighted sum of values. */
+/* Turns the scores of one query into weights, and writes the first two numbers of its state in a
+ * task's part. A state has the largest score, the sum of weights, and the weighted sum of
+ * values. */
 static void weigh_few(float *scores, int64_t n, float *state) {
     float top = kl_largest_f32(scores, n, KL_ATTENTION_MASKED), lanes[PHASES] = {0};
     int64_t i = 0;
@@ -46,7 +47,7 @@ static void few_task(void *arg, int64_t task) {
         kl_attention_load(j->q, kl_attention_row(j->q, batch, at.head, at.row), j->d, q + r * j->d);
         for (int64_t i = 0; i < j->d; i++) q[r * j->d + i] *= j->scale;
     }
-    /* Keys, then values: each is read once, for all queries. */
+    /* First keys, then values: each is read once, for all queries. */
     for (int pass = 0; pass < 2; pass++) {
         const struct kl_arg *m = pass ? j->v : j->k;
         enum kl_dtype dtype = m->dtype;
@@ -72,7 +73,7 @@ static void few_task(void *arg, int64_t task) {
     kl_free(room);
 }
 
-/* Joins the parts of a query. */
+/* Joins the parts that the tasks have computed for a query. */
 static void join_parts(const struct kl_attention_job *j, int64_t batch, int64_t kv_head, int64_t r,
                        float *sums) {
     int64_t size = 2 + j->e, queries = j->group * j->n;

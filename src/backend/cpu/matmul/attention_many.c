@@ -11,21 +11,22 @@
 
 enum {
     WIDTH = 2 * KL_VECTOR / 4, /* queries of a panel */
-    KEYS = 8 * KL_TILE_ROWS,   /* of a run */
-    AMX_KEYS = 256,            /* of a run, in tile registers */
-    BF16_PARTS_KEYS = 128,     /* the same for float32: the weights of a panel stay in L1 */
-    /* Products of a task; smaller ones of float32 are computed in vectors. */
+    KEYS = 8 * KL_TILE_ROWS,   /* keys of a run */
+    AMX_KEYS = 256,            /* keys of a run, in tile registers */
+    BF16_PARTS_KEYS = 128, /* the same for several bfloat16 parts: a panel's weights stay in L1 */
+    /* The fewest products of a task in tile registers; smaller tasks of float32 are computed in
+     * vectors. */
     BF16_PARTS_FROM = 1 << 20,
 };
 
 struct panel {
     float largest[WIDTH], total[WIDTH], scale[WIDTH];
     int64_t n, first_seen, last_seen; /* the fewest and the most keys that its queries see */
-    bool begun;                       /* the sums hold values already */
+    bool begun;                       /* the sums are not empty any more */
 };
 
-/* Turns the scores of n keys by WIDTH queries into weights, and the panel's sums of weights into
- * sums for the new largest scores. */
+/* Turns the scores of n keys by WIDTH queries into weights, and scales the panel's sums of weights
+ * for the new largest scores. */
 static void weigh(struct panel *p, float *scores, int64_t n) {
     float top[WIDTH], total[WIDTH];
     memcpy(top, p->largest, sizeof top);
@@ -60,10 +61,11 @@ static void rescale(float *sums, int64_t n, const float *scale) {
 
 struct room { /* memory of a task, in floats, aligned to vectors */
     float *q, *k, *v, *sums, *scores, *raw;
-    int64_t q_panel, sums_panel, d, e; /* padded to whole tiles */
-    int64_t run;                       /* keys of a run */
-    int bf16_parts;                    /* bfloat16 parts in tile registers; 0: in vectors */
-    bool few;                          /* use few tile registers: see kl_amx_begin */
+    /* Widths of queries and values and sizes of panels, padded to whole tiles. */
+    int64_t q_panel, sums_panel, d, e;
+    int64_t run;    /* keys of a run */
+    int bf16_parts; /* bfloat16 parts in tile registers; 0: in vectors */
+    bool few;       /* use few tile registers: see kl_amx_begin */
 };
 
 #ifdef __AVX512F__
@@ -151,7 +153,7 @@ static void pack_run(const struct kl_attention_job *j, const struct room *r, int
 static void pack_panel(const struct kl_attention_job *j, const struct room *r, int64_t at,
                        int64_t c, const char *row) {
     float *to = r->q + at * r->q_panel, *rows = r->bf16_parts ? r->raw + c * r->d : r->raw;
-    if (r->bf16_parts == 1) { /* as rows, which pack_queries packs */
+    if (r->bf16_parts == 1) { /* copied as rows first; pack_queries packs them */
         kl_copy_run(2, j->d, (uint16_t *)r->raw + c * r->d, 2, row, j->q->strides[3] * 2);
         return;
     }
@@ -183,7 +185,7 @@ void kl_attention_many_task(void *arg, int64_t task) {
                      .e = e,
                      .run = run,
                      .bf16_parts = bf16_parts};
-    /* first the rows of a panel, then its weights */
+    /* holds first the rows of a panel, then its weights */
     int64_t raw = bf16_parts ? d * WIDTH : run * widest;
     if (bf16_parts && raw < weights) raw = weights;
     int64_t parts[6] = {panels * r.q_panel,   run * d * halves / 2 + WIDTH,

@@ -12,7 +12,7 @@
 struct factor {
     int n;
     double *a, *l; /* n * n elements each; row i of l belongs to row order[i] of a */
-    double *left;  /* the remaining diagonal, in that order */
+    double *left;  /* the remaining diagonal elements, in the order of pivots */
     int *order;
 };
 
@@ -30,7 +30,7 @@ static void swap_rows(struct factor *f, int i, int j) {
     }
 }
 
-/* Column j, below its diagonal element. */
+/* Computes column j of the factor, below its diagonal element. */
 static void column(struct factor *f, int j) {
     size_t n = (size_t)f->n;
     const double *row_j = f->l + (size_t)j * n;
@@ -58,7 +58,7 @@ static void factorize(struct factor *f) {
         for (int i = j + 1; i < f->n; i++)
             if (f->left[i] > f->left[best]) best = i;
         if (best != j) swap_rows(f, j, best);
-        /* false for NaN, which then spreads to the results */
+        /* the comparison is false for NaN, which then spreads to the results */
         if (f->left[j] <= f->n * 0x1p-24 * most) break;
         column(f, j);
     }

@@ -9,33 +9,38 @@
 #include "backend/cpu/operand/scratch.h"
 
 enum {
-    DEPTH = 256, /* along k, packed at a time: that many rows of b, two vectors wide, stay in L1 */
+    /* Indices k that are packed at a time: as many rows of b, two vectors wide, stay in L1. */
+    DEPTH = 256,
     /* Bytes along k that are packed at a time where all threads pack b. The widest tiles fetch
      * panels from L2 in time, so panels are deep, and sums are seldom loaded. */
     SHARED_BYTES = KL_VECTOR == 64 ? 4096 : 1024,
-    MOST_ROWS = KL_VECTOR == 64 ? 10 : 16, /* of a task, in tiles: packed, they take a part of L2 */
-    OWN_ROWS = 32,                         /* the same where a task packs its own part of b */
-    SHARED_FROM = 4,  /* tiles of rows from which packing b for all tasks pays */
-    MOST_COLS = 16,   /* of a task, in tiles, where it packs its own part of b */
-    SHARED_COLS = 64, /* where it does not: its part of the output stays in L2 */
-    UNIT_ROWS = 64,   /* what a task packs for all tasks: rows of b, and columns (in tiles) */
+    /* The most tiles of rows in a task: packed, they use a part of L2. */
+    MOST_ROWS = KL_VECTOR == 64 ? 10 : 16,
+    OWN_ROWS = 32,   /* the same where a task packs its own part of b */
+    SHARED_FROM = 4, /* tiles of rows from which on packing b for all tasks saves time */
+    MOST_COLS = 16,  /* the most tiles of columns in a task that packs its own part of b */
+    /* The same where b is packed for all tasks: the task's part of the output stays in L2. */
+    SHARED_COLS = 64,
+    UNIT_ROWS = 64, /* the part of b in one packing task: rows, and columns (in tiles) */
     UNIT_COLS = 8,
-    MOST_SHARED = 1 << 25, /* bytes of packed b */
-    MOST_LYING = 1 << 18,  /* bytes of b that is not packed: a quarter of L2, where that is small */
-    ALIASED = 4096,        /* addresses so far apart go to the same set of L1 */
-    TASK_FROM = 1 << 20,   /* multiply-adds that are worth a task */
-    TASKS = 16 /* enough for the threads of most machines to end at about the same time */
+    MOST_SHARED = 1 << 25, /* the most bytes of b that are packed for all tasks */
+    /* The most bytes of b that is read in place: a quarter of L2, where L2 is small. */
+    MOST_LYING = 1 << 18,
+    ALIASED = 4096,      /* rows whose distance is a multiple of this go to the same set of L1 */
+    TASK_FROM = 1 << 20, /* the fewest multiply-adds of a task */
+    TASKS = 16           /* enough for the threads of most machines to end at about the same time */
 };
 
 /* A round of tasks: some batches of the product, some columns, a part of k. */
 struct round {
     struct kl_product *j;
-    int64_t batch, batches, col, n, k, depth; /* the first of each, and the number of each */
+    /* The first of each in this round, and the number of each. */
+    int64_t batch, batches, col, n, k, depth;
     /* tasks of each batch, along the rows and along the columns of the output */
     int64_t row_tasks, col_tasks;
     int64_t step; /* elements along k that are packed at a time */
     bool lies;    /* b is read in place */
-    char *packed; /* b, packed for all tasks; NULL: each packs its own part */
+    char *packed; /* b, packed for all tasks; NULL: each task packs its own part */
 };
 
 static int64_t tile_cols(const struct kl_product *j) {
@@ -89,7 +94,7 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
     }
 }
 
-/* b as the tiles read it: packed, or in place. */
+/* Operand b as the tiles read it: packed, or in place. */
 struct right {
     const char *at;
     int64_t row, panel; /* elements from one row to the next, and from one panel to the next */
@@ -100,8 +105,8 @@ struct right {
 static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t depth, const char *a,
                      struct right b, char *c, int64_t pitch, bool add) {
     int64_t cols = tile_cols(j), tiles = kl_ceil_div(m, KL_TILE_ROWS);
-    /* While they compute, the tiles prefetch the next panel of b: a share of a packed panel each,
-     * or whole vectors of rows in place. */
+    /* While the tiles compute, they prefetch the next panel of b: each tile an equal part of a
+     * packed panel, or whole vectors of rows in place. */
     int64_t step = b.lies ? b.row * j->bytes : kl_ceil_div(2 * KL_VECTOR, tiles);
     _Alignas(64) char edge[KL_TILE_ROWS * 2 * KL_VECTOR];
     for (int64_t col = 0; col < n; col += cols, b.at += b.panel * j->bytes) {
@@ -141,8 +146,8 @@ static bool right_is_aligned(const struct kl_product *j) {
 }
 
 /* Whether tiles read b in place. It must be small enough to stay in L2, and its rows must not all
- * go to a few sets of L1. Unaligned vectors cross cache lines, which doubles the reads: that is
- * cheaper than packing only where a panel stays in L1 itself. */
+ * go to a few sets of L1. Unaligned vectors cross cache lines, which doubles the reads. That is
+ * cheaper than packing only where a panel stays in L1. */
 static bool right_lies(const struct kl_product *j) {
     return j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
            j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0 &&
@@ -171,7 +176,7 @@ static void multiply_task(void *arg, int64_t task) {
     const char *packed = s->packed;
     int64_t in_packed = p.col;
     p.col += s->col;
-    /* The sums stay in the output, where it has the compute type. */
+    /* Sums are kept in the output, where it has the compute type. */
     bool direct = out->dtype == j->type;
     size_t a_bytes =
         (size_t)kl_round_up(kl_round_up(p.m, KL_TILE_ROWS) * depth * j->bytes + KL_VECTOR, 64);
@@ -208,7 +213,7 @@ static void multiply_task(void *arg, int64_t task) {
     kl_scratch_give(&room);
 }
 
-/* Packs a unit of b, of the round's first batch. */
+/* Packs one unit of b, of the first batch of the round. */
 static void pack_task(void *arg, int64_t task) {
     struct round *s = arg;
     struct kl_product *j = s->j;

@@ -1,10 +1,10 @@
 /* gemm_amx.c - MATMUL in tile registers: kl_cpu_gemm_amx of matmul.h. The registers multiply faster
  * than operands are packed for them. So where several tasks need the same part of an operand, all
- * threads pack both operands once, before; else each task packs its own parts. Every element is
- * added up along k in float32, in the same steps, however the product is cut. Elements of float32
- * and float16 are split into three and two bfloat16 parts (pack_amx.h). Values that cannot be split
- * (infinities, NaN, the ends of the range) are found when they are packed; then that product of the
- * batch is computed in vectors (gemm.c). */
+ * threads pack both operands first; else each task packs its own parts. Every element is added up
+ * along k in float32, in the same steps, however the product is cut. Elements of float32 and
+ * float16 are split into three and two bfloat16 parts (pack_amx.h). Values that cannot be split
+ * (infinities, NaN, the ends of the range) are found while packing; that product of the batch is
+ * then computed in vectors (gemm.c). */
 #include "backend/cpu/matmul/pack_amx.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/matmul/matmul.h"
@@ -13,36 +13,37 @@
 #ifdef __AVX512F__
 
 enum {
-    ROWS = 256, /* of a task's part of the result, at most; COLS for its columns */
+    ROWS = 256, /* ROWS, COLS: the most rows and columns of the result in one task */
     COLS = 256,
-    /* Tiles along k at once, of all bfloat16 parts: operands of 512 KB each stay in L2; where few
-     * tile registers are in use, 32 columns of b stay in L1. */
+    /* Tiles along k that are computed at once, of all bfloat16 parts: operands of 512 KB each stay
+     * in L2. Where few tile registers are in use, 32 columns of b stay in L1. */
     STEPS = 32,
     FEW_STEPS = 12,
-    LEAST = 32,            /* rows and columns are padded to a multiple of it */
-    UNIT = 16,             /* tiles of an operand that one task packs for all */
-    TASKS = 16,            /* enough for the threads of most machines */
-    TASK_FROM = 1 << 21,   /* multiply-adds that are worth a task */
-    MOST_PACKED = 1 << 24, /* bytes of each operand, for each bfloat16 part */
-    /* Elements of several bfloat16 parts: rows and columns, and multiply-adds, from which tile
-     * registers are faster than vectors. */
+    LEAST = 32,            /* rows and columns are padded to a multiple of this number */
+    UNIT = 16,             /* tiles of an operand in one packing task */
+    TASKS = 16,            /* this number keeps the threads of most machines busy */
+    TASK_FROM = 1 << 21,   /* the fewest multiply-adds of a task */
+    MOST_PACKED = 1 << 24, /* the most bytes of a packed operand, for each bfloat16 part */
+    /* For elements of several bfloat16 parts: the rows and columns, and the multiply-adds, from
+     * which on tile registers are faster than vectors. */
     BF16_PARTS_FROM = 128,
     TWO_FROM = 1 << 24,
     THREE_FROM = 1 << 25,
 };
 
-/* Lines [first, first + lines) of an operand, whole along k, as tiles. */
+/* One operand of a round: lines [first, first + lines), whole along k, packed as tiles. */
 struct side {
     const struct kl_arg *arg;
-    int64_t line, step; /* elements between lines, and between neighbours along k */
-    int64_t at;         /* offset of the batch element, in elements */
+    int64_t line, step; /* elements from one line to the next, and from one index k to the next */
+    int64_t at;         /* where the operand of this batch begins, in elements */
     int64_t first, lines, k;
     int64_t across, along; /* tiles of one unit of packing */
-    /* units in all, and along k; no units: it is packed already, or read in place */
+    /* Number of packing units, and of those along k. No units: the operand is packed already, or
+     * read in place. */
     int64_t units, units_along;
     bool lies;      /* a left operand that is read in place */
-    bool pairs;     /* this is a right operand */
-    int bf16_parts; /* of an element */
+    bool pairs;     /* the right operand, whose rows are interleaved in pairs */
+    int bf16_parts; /* the number of bfloat16 parts of an element */
     uint16_t *to;
     _Atomic(uint32_t) most, least; /* the range of what was packed, as in struct kl_amx_range */
 };
@@ -50,11 +51,11 @@ struct side {
 struct round {
     struct kl_product *j;
     struct side a, b;
-    int64_t batch, rows, cols; /* the part of the result that a task computes */
+    int64_t batch, rows, cols; /* the part of the result that one task computes */
     int64_t row_tasks;
 };
 
-/* The number of parts of an element; 0: this dtype is not computed in tile registers. */
+/* The number of bfloat16 parts of an element; 0: this dtype is not computed in tile registers. */
 static int bf16_parts_of(enum kl_dtype dtype) {
     return dtype == KL_BF16 ? 1 : dtype == KL_F16 ? 2 : dtype == KL_F32 ? 3 : 0;
 }
@@ -64,7 +65,7 @@ static void forget_range(struct side *s) {
     atomic_store(&s->least, KL_AMX_NO_RANGE.least);
 }
 
-/* Several threads may call it. */
+/* Joins the range of packed elements to that of the operand. Several threads may call it. */
 static void join_range(struct side *s, struct kl_amx_range range) {
     uint32_t most = atomic_load(&s->most), least = atomic_load(&s->least);
     while (most < range.most && !atomic_compare_exchange_weak(&s->most, &most, range.most)) {
@@ -73,14 +74,14 @@ static void join_range(struct side *s, struct kl_amx_range range) {
     }
 }
 
-/* Whether tile registers can compute with what was packed so far. */
+/* Whether tile registers can compute with the elements that were packed so far. */
 static bool taken(struct round *s) {
     struct kl_amx_range a = {atomic_load(&s->a.most), atomic_load(&s->a.least)};
     struct kl_amx_range b = {atomic_load(&s->b.most), atomic_load(&s->b.least)};
     return s->a.bf16_parts == 1 || kl_amx_takes(a, b, s->j->k);
 }
 
-/* Starts a round without lines. Packed operands go to `room`; the first a_bytes are for a. */
+/* Starts a round without lines. Packed operands go to `room`, whose first a_bytes are for a. */
 static void start_round(struct round *s, struct kl_product *j, char *room, size_t a_bytes) {
     int bf16_parts = bf16_parts_of(j->l->out->dtype);
     *s = (struct round){.j = j,
@@ -97,20 +98,20 @@ static int64_t tiles_of(int64_t k) {
     return kl_ceil_div(k, KL_AMX_DEPTH);
 }
 
-/* Of n tiles along k, the number that is computed at once. */
+/* The number of tiles along k, of n, that are computed at once. */
 static int64_t steps_of(int64_t n, int bf16_parts, bool few) {
     return kl_ceil_div(n, kl_ceil_div(n * bf16_parts, few ? FEW_STEPS : STEPS));
 }
 
-/* The first part of tile t along k of the lines from `line` on. Two tiles of a right operand are
- * side by side. */
+/* The first bfloat16 part of tile t along k, for the lines from `line` on. Two tiles of a right
+ * operand are side by side. */
 static uint16_t *tile_at(const struct side *s, int64_t line, int64_t t) {
     int64_t n = tiles_of(s->k), panel = line / KL_AMX_LINES;
     if (!s->pairs) return s->to + (panel * n + t) * s->bf16_parts * KL_AMX_TILE;
     return s->to + ((panel / 2 * n + t) * s->bf16_parts * 2 + panel % 2) * KL_AMX_TILE;
 }
 
-/* Packs tiles [t, end) along k of `lines` lines, from line `first` of the side on. */
+/* Packs tiles [t, end) along k of `lines` lines, from line `first` of the operand on. */
 static void pack_part(struct side *s, int64_t first, int64_t lines, int64_t t, int64_t end) {
     struct kl_amx_range range = KL_AMX_NO_RANGE;
     bool halves = s->arg->dtype == KL_F16;
@@ -145,8 +146,8 @@ static void count_units(struct side *s) {
     s->units = s->units_along * kl_ceil_div(s->lines, s->across * KL_AMX_LINES);
 }
 
-/* Units of both operands, each from its beginning: the thread that packs the first columns of b
- * then multiplies by them (multiply_task) and finds them in its own cache. */
+/* Packs units of both operands, starting at the beginning of each. The thread that packs the first
+ * columns of b multiplies by them later (multiply_task) and finds them in its own cache. */
 static void pack_task(void *arg, int64_t task) {
     struct round *s = arg;
     int64_t all = s->a.units + s->b.units, of_b = task * s->b.units / all;
@@ -156,8 +157,8 @@ static void pack_task(void *arg, int64_t task) {
         pack_unit(&s->a, task - of_b);
 }
 
-/* Whether a left operand is read in place: its rows are whole tiles in whole cache lines. Of rows
- * that are far apart too few stay in a cache. */
+/* Whether a left operand is read in place. Its rows must be whole tiles in whole cache lines. When
+ * rows are far apart, too few of them stay in a cache. */
 static bool can_lie(const struct side *s) {
     enum { FAR = 1024 };
     const char *from = kl_element(s->arg, s->at + s->first * s->line);
@@ -179,8 +180,8 @@ static struct kl_amx_place moved(const struct kl_amx_place *p, int64_t row, int6
     return (struct kl_amx_place){p->at + row * p->pitch + col, p->pitch};
 }
 
-/* to = from + the products of n tiles along k, from tile t on, for rows x cols of the result, which
- * are multiples of LEAST; from NULL: zeros. */
+/* to = from + the products of n tiles along k, starting with tile t, for rows x cols elements of
+ * the result, both multiples of LEAST. With from NULL, the sums begin with zeros. */
 static void multiply_steps(const struct round *s, bool few, int64_t row, int64_t rows, int64_t col,
                            int64_t cols, int64_t t, int64_t n, const struct kl_amx_place *from,
                            const struct kl_amx_place *to) {
@@ -193,7 +194,8 @@ static void multiply_steps(const struct round *s, bool few, int64_t row, int64_t
         }
 }
 
-/* The same for all tiles along k. Intermediate sums go to `sums`, which may be `from` or `to`. */
+/* The same for all tiles along k. Intermediate sums are stored in `sums`, which may be `from` or
+ * `to`. */
 static void multiply(const struct round *s, bool few, int64_t row, int64_t rows, int64_t col,
                      int64_t cols, const struct kl_amx_place *from, const struct kl_amx_place *sums,
                      const struct kl_amx_place *to) {
@@ -203,8 +205,8 @@ static void multiply(const struct round *s, bool few, int64_t row, int64_t rows,
                        t + steps < n ? sums : to);
 }
 
-/* Where the final sums of a task go: into the result itself, if it can hold whole squares of them;
- * else to `sums`, which is stored afterwards. */
+/* Where the final sums of a task go: into the result itself, if it can hold whole 32 x 32 tiles;
+ * else to `sums`, from which the result is stored. */
 static struct kl_amx_place last_place(const struct kl_product *j, const struct kl_place *p,
                                       struct kl_amx_place sums) {
     float *out = (float *)j->l->out->data;
@@ -218,7 +220,8 @@ static void store(const struct kl_product *j, const struct kl_place *p, struct k
         kl_store_row(j, p, i, 0, p->n, (const char *)(sums.at + i * sums.pitch));
 }
 
-/* Computes a part of the result from packed operands. Tasks go down the columns of b. */
+/* Computes a part of the result from packed operands. Successive tasks have the same columns of
+ * b. */
 static void multiply_task(void *arg, int64_t task) {
     const struct round *s = arg;
     int64_t row = task % s->row_tasks * s->rows, col = task / s->row_tasks * s->cols;
@@ -243,7 +246,8 @@ static void multiply_task(void *arg, int64_t task) {
 /* Products whose tasks pack their own parts. */
 struct own_parts {
     struct kl_product *j;
-    _Atomic(bool) *refused; /* for each product of the batch, where some may be refused */
+    /* For each product of the batch: whether tile registers cannot compute it. */
+    _Atomic(bool) *refused;
 };
 
 /* Computes a part of the result and packs its operands, as much along k at a time as stays in
@@ -329,8 +333,8 @@ static void each_alone(struct kl_product *j, const struct kl_launch *l) {
     kl_free(own.refused);
 }
 
-/* Lines [first, first + lines) of the batch element at `at` must be packed next; they may be packed
- * already. */
+/* Requests that lines [first, first + lines) of the batch element at `at` be packed next. They may
+ * be packed already. */
 static void ask_for(struct side *s, int64_t at, int64_t first, int64_t lines) {
     bool other = s->at != at, packed = s->lines == lines && s->first == first && !other;
     s->at = at;
@@ -343,7 +347,7 @@ static void ask_for(struct side *s, int64_t at, int64_t first, int64_t lines) {
     if (other) forget_range(s);
 }
 
-/* Computes one product of the batch. Returns false where tile registers cannot. */
+/* Computes one product of the batch in rounds. Returns false where tile registers cannot. */
 static bool one_by_rounds(struct round *s, int64_t rows, int64_t cols, const struct kl_launch *l) {
     const struct kl_product *j = s->j;
     int64_t a_at, b_at;
@@ -361,7 +365,7 @@ static bool one_by_rounds(struct round *s, int64_t rows, int64_t cols, const str
     return true;
 }
 
-/* Returns false where there is no memory. */
+/* Computes all products of the batch in rounds. Returns false where there is no memory. */
 static bool all_rounds(struct kl_product *j, const struct kl_launch *l) {
     int64_t line = kl_round_up(j->k, KL_AMX_DEPTH) * 2, most = MOST_PACKED / line / ROWS * ROWS;
     int64_t rows = kl_min64(most, kl_round_up(j->m, LEAST)),
@@ -386,8 +390,8 @@ static int64_t part_of(int64_t n, int64_t most) {
     return kl_round_up(kl_ceil_div(n, kl_ceil_div(n, most)), LEAST);
 }
 
-/* Whether tile registers are faster. Decided for one product of the batch, so that its bits are
- * those of that product alone. */
+/* Whether tile registers are faster. The decision is made for one product of the batch, so that its
+ * bits are those of this product alone. */
 static bool worth_it(const struct kl_product *j, int bf16_parts) {
     double products = (double)j->m * (double)j->n * (double)j->k;
     if (bf16_parts < 2) return bf16_parts == 1;
@@ -399,8 +403,8 @@ bool kl_cpu_gemm_amx(struct kl_product *j, const struct kl_launch *l) {
     if (j->k == 0 || !kl_cpu_uses_amx() || !worth_it(j, bf16_parts_of(j->l->out->dtype)))
         return false;
     int64_t most_rows = ROWS, most_cols = COLS;
-    /* Elements of several parts make tasks longer, so there are more of them, to end at about the
-     * same time. */
+    /* With several bfloat16 parts tasks take longer. So there are more of them, and threads end at
+     * about the same time. */
     int64_t tasks = j->l->out->dtype == KL_BF16 ? TASKS : 2 * TASKS;
     for (;;) {
         j->rows = part_of(j->m, most_rows);

@@ -1,5 +1,5 @@
-/* madd_x86.h - the multiply-add of vectors for products.h, which includes it. By intrinsics: gcc
- * makes one instruction of a loop over lanes in small functions only. */
+/* madd_x86.h - the multiply-add of vectors for products.h, which includes it. Written with
+ * intrinsics, since gcc turns a loop over lanes into one instruction in small functions only. */
 #include <immintrin.h>
 
 #if defined(__AVX512F__)

@@ -30,17 +30,18 @@ static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl
 /* ---- the product ---- */
 
 enum {
-    FEW = 8,                 /* rows; with fewer the matrix is not packed */
-    SMALL = 64,              /* rows, columns and depth; products up to that size are not packed */
-    VEC_COLS = 1024,         /* columns of a task then, at least */
-    PARALLEL_FROM = 1 << 18, /* multiply-adds from which several threads compute a product */
-    PHASES_FROM = 1 << 21,   /* the same, from which threads divide the phases of one row */
-    MOST_PHASES = 1 << 20,   /* bytes of their sums */
+    FEW = 8, /* with fewer rows than this, the matrix is not packed */
+    /* Products with at most this many rows, columns and depth are not packed. */
+    SMALL = 64,
+    VEC_COLS = 1024,         /* the fewest columns of a task for such products */
+    PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute a product */
+    PHASES_FROM = 1 << 21,   /* multiply-adds from which on threads share the phases of one row */
+    MOST_PHASES = 1 << 20,   /* the most bytes of the sums of phases */
 };
 
 /* ---- small products ---- */
 
-/* rows x cols elements of the compute type, `pitch` apart. */
+/* Copies rows x cols elements to the compute type, with rows that are `pitch` apart. */
 static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int64_t offset,
                        int64_t row, int64_t col, int64_t rows, int64_t cols, int64_t pitch,
                        char *to) {
@@ -95,8 +96,8 @@ static void small_task(void *arg, int64_t task) {
 
 /* ---- few rows ---- */
 
-/* The columns of the matrix that a task needs, where they are contiguous neither by rows nor by
- * columns: copied as rows to `to`. */
+/* Copies the columns of the matrix that a task needs to `to`, as rows. Used where neither rows nor
+ * columns are contiguous. */
 static void gather_columns(const struct kl_product *j, int64_t offset, int64_t cols, char *to) {
     int item = (int)kl_dtype_size(j->b->dtype);
     for (int64_t k = 0; k < j->k; k++)
@@ -104,7 +105,7 @@ static void gather_columns(const struct kl_product *j, int64_t offset, int64_t c
                     j->b_col * item);
 }
 
-/* A row of a, of any strides, as the compute type. */
+/* A row of a, which has any strides, in the compute type. */
 static void row_as_computed(const struct kl_product *j, int64_t offset, char *to) {
     const int item = (int)kl_dtype_size(j->a->dtype);
     union kl_tile raw;
@@ -150,7 +151,7 @@ static void vector_task(void *arg, int64_t task) {
  * rows are read from end to end ---- */
 struct row_product {
     const struct kl_product *j;
-    const char *a; /* of the compute type */
+    const char *a; /* one row, in the compute type */
     char *sums;    /* [KL_MATVEC_PHASES][j->n] */
 };
 static void phase_task(void *arg, int64_t phase) {
@@ -238,7 +239,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
     j.m = out->dims[last - 1];
     j.n = out->dims[last];
     j.k = j.a->dims[last];
-    if (j.k == 0) { /* sums of nothing, of operands that may have no address */
+    if (j.k == 0) { /* the sums have no terms, and the operands may have no address */
         memset(out->data, 0, (size_t)out->size * kl_dtype_size(out->dtype));
         return KL_OK;
     }
@@ -255,7 +256,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
         j.lead[1][j.n_lead++] = j.b->strides[i];
     }
     j.batches = out->size / (j.m * j.n);
-    void (*task)(void *, int64_t) = NULL; /* NULL: by gemm.c */
+    void (*task)(void *, int64_t) = NULL; /* NULL: gemm.c computes the product */
     if (j.type == KL_C64) {
         task = complex_task;
         j.rows = COMPLEX_ROWS;

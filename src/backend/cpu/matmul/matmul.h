@@ -8,20 +8,21 @@
 
 struct kl_product {
     struct kl_launch *l;
-    enum kl_dtype type;             /* the compute type */
-    int bytes;                      /* of an element of type */
+    enum kl_dtype type;             /* the compute type: the type of sums */
+    int bytes;                      /* the size of an element of `type` */
     int n_lead, dims[KL_LONG_AXES]; /* leading axes longer than 1 */
-    int64_t lead[2][KL_LONG_AXES];  /* their strides in a and b */
+    int64_t lead[2][KL_LONG_AXES];  /* strides of those axes in a and b */
     /* a, b, out as matrices; strides in elements. */
     const struct kl_arg *a, *b;
     int64_t m, n, k, a_row, a_col, b_row, b_col, out_row, out_col;
-    int64_t rows, cols; /* of the part of the result that a task computes */
+    int64_t rows, cols; /* size of the part of the result that one task computes */
     int64_t row_tasks, col_tasks;
-    int64_t batches, batches_each; /* small products: the number of them in a task */
+    /* Small products: the size of the batch, and the products of one task. */
+    int64_t batches, batches_each;
     _Atomic(bool) no_memory;
 };
 
-/* Where the part of a task begins: offsets in elements of a and b at its batch, its first row and
+/* Where the part of a task begins: offsets in a and b, in elements, of its batch; its first row and
  * column; and its size. */
 struct kl_place {
     int64_t batch, a, b, row, col, m, n;
@@ -69,6 +70,6 @@ static inline void kl_store_row(const struct kl_product *j, const struct kl_plac
 
 /* Products of floats in vectors, on the thread pool of l. */
 void kl_cpu_gemm(struct kl_product *j, const struct kl_launch *l);
-/* The same in tile registers. Returns false, and does nothing, where there are none or vectors are
- * faster. */
+/* The same in tile registers. Returns false, and does nothing, where there are no tile registers or
+ * vectors are faster. */
 bool kl_cpu_gemm_amx(struct kl_product *j, const struct kl_launch *l);

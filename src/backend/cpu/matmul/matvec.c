@@ -3,7 +3,7 @@
 
 #include "backend/cpu/matmul/products.h"
 
-/* there are registers for several rows that use the same loaded vector of the matrix */
+/* 1: there are registers for several rows that use the same loaded vector of the matrix */
 #ifdef __AVX512F__
 #define SHARE_ROWS 1
 #else
@@ -13,7 +13,7 @@ enum {
     PHASES = KL_MATVEC_PHASES,
     MOST_ROWS = 4,
     GROUP = KL_VECTOR == 16 ? 4 : 8,
-    /* bytes of partial sums: rows are read 4 KB at a time; the sums stay in L2 */
+    /* Bytes of partial sums: rows are read 4 KB at a time, and the sums stay in L2. */
     SUMS_BYTES = 64 << 10
 };
 
@@ -41,8 +41,8 @@ static __attribute__((noinline)) kl_vec_f32 load_f16(const uint16_t *p) {
 }
 #endif
 
-/* Element k: the sum of the lanes of lane[k], joined by halving. There are as many vectors as
- * lanes. */
+/* Lane k of the result is the sum of the lanes of lane[k], joined by halving. The number of vectors
+ * is the number of lanes. */
 #define HALVED_BY_TRANSPOSING(name, T)                                               \
     static inline __attribute__((always_inline)) kl_vec_##T name(kl_vec_##T *lane) { \
         kl_vec_transpose_##T(lane);                                                  \

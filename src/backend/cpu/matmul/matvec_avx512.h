@@ -15,7 +15,7 @@ static inline __attribute__((always_inline)) kl_vec_f32 load_f16(const uint16_t 
     return (kl_vec_f32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 
-/* Each step makes one vector of two, with a third of the shuffles that a transposition takes. */
+/* Each step makes one vector from two, with a third of the shuffles of a transposition. */
 static inline __attribute__((always_inline)) kl_vec_f32 halved_f32(kl_vec_f32 *lane) {
 #pragma GCC unroll 4
     for (int w = 8; w > 0; w /= 2)

@@ -12,9 +12,9 @@
 enum { KL_AMX_LINES = 16, KL_AMX_TILE = KL_AMX_LINES * KL_AMX_DEPTH };
 
 /* Packs 16 lines by 32 elements along k of an operand, `line` and `step` elements apart. A tile of
- * a left operand has one line in each row. In a tile of a right operand (pairs) each row has, of
- * every line, two neighbours along k. So as words of two elements one tile is the transpose of the
- * other. Missing elements are 0. */
+ * a left operand has one line in each row. In a tile of a right operand (pairs), each row has two
+ * neighbours along k of every line. As words of two elements, the second tile is the transpose of
+ * the first. Missing elements are 0. */
 static inline void kl_amx_pack(const uint16_t *from, int64_t line, int64_t step, int64_t lines,
                                int64_t depth, bool pairs, uint16_t *to) {
     _Alignas(64) uint16_t whole[KL_AMX_TILE];
@@ -43,8 +43,8 @@ static inline void kl_amx_pack(const uint16_t *from, int64_t line, int64_t step,
     memcpy(to, r, sizeof r);
 }
 
-/* The magnitudes of an operand's elements, as bits of a float32: the largest, and the smallest that
- * is not 0, less one. */
+/* The range of an operand's magnitudes, as bits of a float32: the largest one; and the smallest one
+ * that is not 0, minus 1. */
 struct kl_amx_range {
     uint32_t most, least;
 };
@@ -55,9 +55,9 @@ static inline void kl_amx_range_join(struct kl_amx_range *r, struct kl_amx_range
     if (more.least < r->least) r->least = more.least;
 }
 
-/* Whether sums of k products of bfloat16 parts give what whole elements would: no part and no
- * product is denormal (tile registers take those as 0) or overflows. False for infinities and
- * NaN. */
+/* Whether sums of k products of bfloat16 parts are as exact as those of whole elements: no part and
+ * no product may overflow or be denormal, since tile registers take denormals as 0. False for
+ * infinities and NaN. */
 static inline bool kl_amx_takes(struct kl_amx_range a, struct kl_amx_range b, int64_t k) {
     const struct kl_amx_range *both[] = {&a, &b};
     double most = (double)k, least = 1;
@@ -77,9 +77,9 @@ static inline kl_vec_f32 kl_amx_load(const char *from, int64_t at, bool halves) 
         _mm256_loadu_si256((const __m256i *)((const uint16_t *)from + at)));
 }
 
-/* The same for float32, or for float16 (halves): each element becomes the sum of three (two)
- * bfloat16 parts, rounded to nearest; the last part has the rest. Part p goes to to + p * between.
- * Element i along k is placed beside element i + 16, in both operands, instead of its neighbour. */
+/* Packs float32, or float16 (halves): each element becomes the sum of three (two) bfloat16 parts,
+ * rounded to nearest; the last part has the remainder. Part p goes to to + p * between. Element i
+ * along k is placed beside element i + 16, in both operands, instead of its neighbour. */
 static inline struct kl_amx_range kl_amx_split(const char *from, bool halves, int64_t line,
                                                int64_t step, int64_t lines, int64_t depth,
                                                bool pairs, uint16_t *to, int64_t between) {

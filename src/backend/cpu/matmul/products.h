@@ -7,14 +7,14 @@
 #include "base/half.h"
 
 #define KL_PLAIN_MADD(a, b, c) ((c) + (a) * (b))
-#ifdef __FMA__ /* rounds once */
+#ifdef __FMA__ /* c + a b, rounded once */
 #define KL_MADD_F32 __builtin_fmaf
 #define KL_MADD_F64 __builtin_fma
-#else /* rounds twice: without the instruction a fused one would call the C library */
+#else /* c + a b, rounded twice: without the instruction, fma() would call the C library */
 #define KL_MADD_F32 KL_PLAIN_MADD
 #define KL_MADD_F64 KL_PLAIN_MADD
 #endif
-/* The same for vectors. */
+/* The same multiply-add for vectors. */
 #if defined __FMA__ && defined __AVX2__
 #include "backend/cpu/matmul/madd_x86.h"
 #else

@@ -26,8 +26,8 @@ bool kl_amx_there(void) {
     return there;
 }
 
-/* In assembly: the intrinsics of gcc 12 tell the compiler of 8 of the 64 bytes only, so it removes
- * stores to the others. */
+/* Written in assembly, since gcc 12's intrinsic declares only 8 of the 64 bytes as read. The
+ * compiler would remove the stores to the others. */
 static void load_config(const struct kl_amx_config *c) {
     __asm__ volatile("ldtilecfg %0" : : "m"(*c));
 }
@@ -44,14 +44,13 @@ static void use_tiles(void) {
     load_config(&c);
 }
 
-/* Two ways, with the same bits. With many tiles: 0 to 3 are of the result, 4 and 5 of the left
- * operand, 6 and 7 of the right one. With few: 0 and 1 are of the result, 2 of the left operand, 3
- * and 4 of the right one, which is read again for the lower rows.
- *
- * Many tiles need fewer loads and stores. But where another thread runs on the same core, the
- * processor has few registers besides those that hold data, and an instruction that writes one
- * waits until one is free: a product then takes nearly twice as long with eight tiles in use as
- * with four (Sapphire Rapids). */
+/* There are two ways to use the registers, with the same bits. With many tiles: 0 to 3 hold the
+ * result, 4 and 5 the left operand, 6 and 7 the right one. With few: 0 and 1 hold the result, 2 the
+ * left operand, 3 and 4 the right one, which is read again for the lower rows. Many tiles need
+ * fewer loads and stores. But where another thread runs on the same core, the processor has few
+ * registers besides those that hold data, and an instruction that writes one waits until one is
+ * free: a product then takes nearly twice as long with eight tiles in use as with four (Sapphire
+ * Rapids). */
 enum { TILE = 16 * KL_AMX_DEPTH, LINE = 64 };
 #define EACH_WAY static inline __attribute__((always_inline))
 
@@ -108,7 +107,7 @@ EACH_WAY void steps_of_one(bool few, int64_t n, const struct kl_amx_left *a, con
     }
 }
 
-/* The smaller products come first. */
+/* The products of smaller parts are added first. */
 EACH_WAY void steps_of_two(bool few, int64_t n, const struct kl_amx_left *a, const uint16_t *b) {
     const uint16_t *at = a->at;
     for (; n > 0; n--, at += 2 * TILE, b += 4 * TILE) {
@@ -143,7 +142,7 @@ EACH_WAY void steps_of_three(bool few, int64_t n, const struct kl_amx_left *a, c
     }
 }
 
-/* Sums of 16 rows, or of 32. */
+/* Loads the sums of 16 rows, or of 32. */
 EACH_WAY void load_sums(bool few, const struct kl_amx_place *from, int64_t row) {
     const float *at = from->at + row * from->pitch, *below = at + 16 * from->pitch;
     int64_t line = from->pitch * (int64_t)sizeof *at;
@@ -209,12 +208,13 @@ void kl_test_amx_few(int few) {
 #endif
 
 static uint64_t ticks(void) {
-    _mm_lfence(); /* of all instructions before it */
+    _mm_lfence(); /* waits for all instructions before it */
     return __rdtsc();
 }
 
 /* Whether few tiles are faster now: measures the time of the same number of products either way,
- * the better of two. The rate of products does not depend on what is in the caches. */
+ * and takes the better of two measurements. The rate of products does not depend on what is in the
+ * caches. */
 static bool few_are_faster(void) {
     enum { STEPS = 8, TRIES = 2 };
     static const _Alignas(64) uint16_t zeros[2 * TILE];
@@ -232,13 +232,14 @@ static bool few_are_faster(void) {
         if (between - begin < best[0]) best[0] = between - begin;
         if (end - between < best[1]) best[1] = end - between;
     }
-    /* Measured: 1.05 times as long alone, 1.8 times where a core is shared. */
+    /* The ratio of the two times was measured: 1.05 where the core is not shared, 1.8 where it
+     * is. */
     return 5 * best[0] > 7 * best[1];
 }
 
 bool kl_amx_begin(struct kl_amx_config *before) {
-    /* Ticks of half a millisecond. The other thread of the core changes more slowly, and measuring
-     * takes two microseconds. */
+    /* Time between two measurements, in ticks: half a millisecond. The other thread of the core
+     * changes more slowly, and a measurement takes two microseconds. */
     enum { AGAIN = 1 << 20 };
     static __thread uint64_t looked;
     static __thread bool few;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 enum {
-    KL_AMX_ROWS = 32,  /* of a square of the result; its columns too */
-    KL_AMX_DEPTH = 32, /* elements along k of a tile */
+    KL_AMX_ROWS = 32,  /* rows of a tile of the result, which has as many columns */
+    KL_AMX_DEPTH = 32, /* elements along k of an operand's tile */
 };
 
 /* Whether this CPU has tile registers and the system lets the process use them (asked at the first
@@ -19,19 +19,20 @@ bool kl_amx_there(void);
 struct kl_amx_config {
     uint8_t bytes[64];
 };
-bool kl_amx_begin(struct kl_amx_config *before); /* returns `few` for kl_amx_square */
+bool kl_amx_begin(struct kl_amx_config *before); /* returns the argument `few` for kl_amx_square */
 void kl_amx_end(const struct kl_amx_config *before);
-/* A square of the result, 32 x 32 float32. */
+/* A tile of the result: 32 x 32 float32. */
 struct kl_amx_place {
     float *at;
-    int64_t pitch; /* elements from row to row */
+    int64_t pitch; /* elements from one row to the next */
 };
-/* A left operand: two panels of 16 rows, in tiles of 32 elements along k. Packed, or, with one
- * bfloat16 part, in place. */
+/* A left operand: two panels of 16 rows, in tiles of 32 elements along k. It is packed or, with one
+ * bfloat16 part, read in place. */
 struct kl_amx_left {
     const uint16_t *at;
-    int64_t row;   /* elements from row to row of a tile: KL_AMX_DEPTH where it is packed */
-    int64_t step;  /* elements to the next tile along k */
+    /* Elements from one row of a tile to the next: KL_AMX_DEPTH where it is packed. */
+    int64_t row;
+    int64_t step;  /* elements from one tile to the next along k */
     int64_t panel; /* elements from the upper panel to the lower one */
 };
 /* to = from + a b, over n tiles along k; from may be `to`, or NULL for zeros. For each step along
@@ -45,5 +46,5 @@ void kl_amx_square(bool few, int bf16_parts, int64_t n, const struct kl_amx_left
                    const struct kl_amx_place *to);
 
 #ifdef KL_TEST_HOOKS
-void kl_test_amx_few(int few); /* the result of kl_amx_begin from now on; -1: what it measures */
+void kl_test_amx_few(int few); /* replaces the result of kl_amx_begin; -1: it is measured */
 #endif

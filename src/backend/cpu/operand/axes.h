@@ -11,7 +11,8 @@ struct kl_split {
     int n_kept, n_gone;
     int kept_dims[KL_LONG_AXES], gone_dims[KL_LONG_AXES];
     int64_t kept_strides[KL_LONG_AXES], gone_strides[KL_LONG_AXES];
-    int64_t n_out, n_red; /* the number of outputs; of elements for each */
+    /* The number of outputs; the number of elements that each output reduces. */
+    int64_t n_out, n_red;
 };
 
 static inline void kl_split_add(int *n, int *dims, int64_t *strides, int dim, int64_t stride) {
@@ -52,7 +53,8 @@ static inline bool kl_split_columns(const struct kl_split *s) {
     return (kept < 0 ? -kept : kept) < (gone < 0 ? -gone : gone);
 }
 
-/* How many outputs have elements side by side in memory; 0 where neighbours have not. */
+/* How many neighbouring outputs have elements that are contiguous in memory; 0 where neighbours do
+ * not. */
 static inline int64_t kl_split_run(const struct kl_split *s) {
     return s->n_kept && s->kept_strides[s->n_kept - 1] == 1 ? s->kept_dims[s->n_kept - 1] : 0;
 }

@@ -1,6 +1,5 @@
-/* nontemporal.h - non-temporal stores: results that are too large for the caches are written past
- * them, so that no cache line is read before it is overwritten. For the kernels of this folder
- * only. */
+/* nontemporal.h - non-temporal stores for results that are too large for the caches. Such a store
+ * does not read the cache line before it is overwritten. For the kernels of this folder only. */
 #pragma once
 #include <stdint.h>
 #include <string.h>

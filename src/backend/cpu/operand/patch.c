@@ -5,7 +5,8 @@
 
 #include "backend/cpu/operand/scratch.h"
 
-/* Elements. All cache lines of smaller operands stay in the cache anyway. */
+/* The fewest elements of an operand, and of its sides. All cache lines of smaller operands stay in
+ * the cache anyway. */
 enum { MIN_SIZE = 1 << 14, MIN_SIDE = 32 };
 
 bool kl_grid_of(struct kl_grid *g, const struct kl_arg *const *operands, int n) {
@@ -56,7 +57,7 @@ bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int
     return at->col < kl_min64(left + KL_PART_COLS, g->cols);
 }
 
-/* ---- squares that are transposed in registers: two vectors at a time are interleaved, log2(side)
+/* ---- square tiles, which are transposed in registers: pairs of vectors are interleaved log2(side)
  * times ---- */
 #if defined __AVX512BW__
 #define WIDE 64
@@ -126,7 +127,7 @@ void kl_cpu_transpose(int item, void *dst, int64_t dst_step, const void *src, in
         transpose_rows_uint8_t(dst, dst_step, src, src_step, rows, cols);
 }
 
-/* One row of a patch; most are whole and contiguous at both ends. */
+/* Copies one row of a patch. Most rows are whole and contiguous in both memories. */
 static void copy_line(int item, int64_t n, char *to, int64_t to_step, const char *from,
                       int64_t from_step) {
     if (n != KL_PATCH_COLS || to_step != item || from_step != item)

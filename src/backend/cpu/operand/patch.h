@@ -9,7 +9,7 @@
 enum {
     KL_PATCH_ROWS = 16,
     KL_PATCH_COLS = 32, /* a patch has KL_TILE elements */
-    KL_PART_ROWS = 256, /* of a task */
+    KL_PART_ROWS = 256, /* rows of a matrix in one task */
     KL_PART_COLS = 128,
 };
 
@@ -17,7 +17,7 @@ struct kl_grid {
     /* the axis of the rows; the number of axes that are neither rows nor columns */
     int axis, n_others;
     int64_t rows, cols, row_parts, col_parts, tasks;
-    const struct kl_arg *shape; /* an operand; all have the same dims */
+    const struct kl_arg *shape; /* one of the operands, which all have the same extents */
 };
 /* The grid of n operands of one shape (some may be NULL). Returns false where none is stored
  * transposed, or where they are too small for patches to matter. */
@@ -36,12 +36,12 @@ void kl_patches_init(struct kl_patches *p, const struct kl_grid *g, const struct
 struct kl_patch {
     int64_t row, col, rows, cols;
 };
-/* Patch number i of a task. Returns false behind the last one. Patches go along the rows' axis
+/* Finds patch i of a task. Returns false behind the last patch. Patches go along the rows' axis
  * first, so that a transposed operand is read in long runs. */
 bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int64_t i);
 void kl_patch_read(const struct kl_patches *p, const struct kl_patch *at, void *tile);
-/* The tile must be aligned to a cache line. kl_nontemporal_end must follow before other threads may
- * read what was written. */
+/* Writes a patch from its tile, which must be aligned to a cache line. kl_nontemporal_end must
+ * follow before other threads may read the patch. */
 void kl_patch_write(const struct kl_patches *p, const struct kl_patch *at, const void *tile);
 
 /* Transposes: row r, column c of src (rows x cols items of 1, 2, 4 or 8 bytes) goes to row c,

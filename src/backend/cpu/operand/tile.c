@@ -166,7 +166,7 @@ void kl_offsets(int ndim, const int *dims, const int64_t *strides, int64_t pos, 
         for (int64_t k = 0; k < n; k++) out[k] = offset;
         return;
     }
-    for (int64_t k = 0; k < n;) { /* runs along the last axis */
+    for (int64_t k = 0; k < n;) { /* run by run along the last axis */
         int64_t run = kl_min64(n - k, len[m - 1] - at[m - 1]), along = step[m - 1];
         KL_EACH(i, run) out[k + i] = offset + i * along;
         k += run;

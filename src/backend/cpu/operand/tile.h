@@ -14,7 +14,8 @@ enum {
     KL_TILE = 512,      /* elements; 4 KiB of the widest type */
     KL_CHUNK = 1 << 16, /* elements of one chunk of a parallel loop; a multiple of KL_TILE */
     KL_PARALLEL_FROM = 1 << 18, /* elements; smaller work is not given to several threads */
-    KL_MAP_CHUNK = 1 << 14, /* the same for element-wise loops, whose results cannot depend on it */
+    /* The same for element-wise loops, whose results cannot depend on this size. */
+    KL_MAP_CHUNK = 1 << 14,
     KL_MAP_PARALLEL_FROM = 1 << 16,
     KL_LONG_AXES = 62, /* the most axes longer than 1 that a shape under 2^62 elements can have */
 };
@@ -31,11 +32,11 @@ struct kl_cursor {
     char *data; /* element 0 */
     int item_bytes;
     int ndim;                      /* 0: a single element, or the same element everywhere */
-    bool filled;                   /* the tile holds KL_TILE copies of the element already */
-    int64_t dims[KL_LONG_AXES];    /* elements */
-    int64_t strides[KL_LONG_AXES]; /* bytes */
+    bool filled;                   /* the tile already holds KL_TILE copies of the element */
+    int64_t dims[KL_LONG_AXES];    /* extents, in elements */
+    int64_t strides[KL_LONG_AXES]; /* strides, in bytes */
     int64_t at[KL_LONG_AXES];      /* coordinates of the next element */
-    char *next;                    /* its address */
+    char *next;                    /* the address of the next element */
 };
 
 /* Moves the cursor to position pos of the row-major order of dims. */

@@ -1,6 +1,6 @@
-/* along.c - the entrance of reductions, scans and softmax. Where the last axes are short, no row
- * would fill a vector, and the fixed cost of a row would be most of the time. So tiles of rows are
- * transposed, the operation's kernel computes them as columns side by side, and results of the same
+/* along.c - the entry point of reductions, scans and softmax. A row of short trailing axes does not
+ * fill a vector, and the fixed cost of a row would be most of the time. So tiles of rows are
+ * transposed, the operation's kernel computes them as neighbouring columns, and results of the same
  * shape are transposed back. Kernels give the same bits by rows and by columns, except SOFTMAX:
  * there all short rows are transposed, whatever their number and layout. */
 #include <stdatomic.h>
@@ -13,9 +13,10 @@
 
 enum {
     SHORTEST = 2,
-    FROM = 1 << 14,   /* elements of the whole input */
-    ROOM = 1 << 16,   /* bytes of a tile */
-    LEAST_LINES = 16, /* a tile has as many rows as if each had at least so many elements */
+    FROM = 1 << 14, /* the fewest elements of the input for which rows are transposed */
+    ROOM = 1 << 16, /* bytes of a tile */
+    /* The number of rows in a tile is limited as if each row had at least this many elements. */
+    LEAST_LINES = 16,
     MOST_ROWS = 1024,
 };
 
@@ -35,21 +36,21 @@ static kl_kernel_fn *family(enum kl_op_id op) {
     }
 }
 
-/* Longer rows are as fast without this. */
+/* The longest rows that are transposed. Longer rows are as fast in the kernel itself. */
 static int longest(enum kl_op_id op, enum kl_dtype dtype) {
     switch (op) {
     case KL_OP_SUM:
     case KL_OP_PROD:
     case KL_OP_VAR: return 48;
-    /* rows of other operations are computed side by side */
+    /* the kernels of other operations compute rows side by side */
     case KL_OP_SOFTMAX: return dtype == KL_F64 ? 48 : 15;
-    case KL_OP_LOGSUMEXP: return 0; /* which transposes rows itself */
+    case KL_OP_LOGSUMEXP: return 0; /* this kernel transposes rows itself */
     case KL_OP_CUMSUM:
     case KL_OP_CUMPROD:
     case KL_OP_CUMMAX:
     case KL_OP_CUMMIN:
     case KL_OP_LOGCUMSUMEXP: return 64;
-    default: return 32; /* maxima and minima */
+    default: return 32; /* MAX and MIN */
     }
 }
 
@@ -60,20 +61,20 @@ union params {
     struct kl_scan_params scan;
     struct kl_reduce_params reduce;
     struct kl_var_params var;
-    char room[32]; /* with the flexible array members of one axis */
+    char room[32]; /* room for the flexible array members of one axis */
 };
 
 struct job {
     const struct kl_launch *l;
     kl_kernel_fn *kernel;
-    int64_t length, rows, tile; /* of a row; all rows; rows of a tile */
+    int64_t length, rows, tile; /* elements of a row; number of rows; rows of a tile */
     bool reduces;
-    _Atomic(int) rc; /* of the first tile that failed; its error is in l->err */
+    _Atomic(int) rc; /* the code of the first tile that failed; its error is in l->err */
     union params params;
 };
 
-/* The length of a row that consists of the trailing axes, if the operation is along exactly those;
- * else 0. */
+/* The length of a row that consists of the trailing axes, if the operation is along exactly those
+ * axes; else 0. */
 static int64_t trailing(const struct kl_arg *in, int n_axes, const int *axes) {
     int64_t length = 1;
     int next = n_axes - 1;
@@ -87,7 +88,8 @@ static int64_t trailing(const struct kl_arg *in, int n_axes, const int *axes) {
     return length;
 }
 
-/* Sets params and reduces. Returns the length of a row, or 0. */
+/* Sets the parameters for axis 0, and returns the length of a row, or 0 when rows are not
+ * transposed. */
 static int64_t look(struct job *j) {
     const struct kl_launch *l = j->l;
     const void *p = l->params;
@@ -97,7 +99,7 @@ static int64_t look(struct job *j) {
         const struct kl_softmax_params *softmax = p;
         j->reduces = false;
         j->params.softmax = (struct kl_softmax_params){.axis = 0, .n_axes = 1};
-        int64_t length = l->in->dtype == KL_C64 ? 0 : 1; /* which has no columns */
+        int64_t length = l->in->dtype == KL_C64 ? 0 : 1; /* complex64 has no kernel for columns */
         for (int i = softmax->axis; i < l->in->ndim; i++) {
             if (i >= softmax->axis + softmax->n_axes && l->in->dims[i] != 1) return 0;
             length *= l->in->dims[i];
@@ -142,7 +144,7 @@ static void tile_chunk(void *arg, int64_t i) {
     const int64_t from = i * j->tile, n = kl_min64(j->tile, j->rows - from), length = j->length;
     const int in_item = (int)kl_dtype_size(in->dtype), out_item = (int)kl_dtype_size(out->dtype);
     _Alignas(64) char room[ROOM], results[ROOM];
-    /* The kernel would not treat a single row as a column, so a second one goes with it. */
+    /* The kernel would treat a single row as a row, not as a column. So it is given two. */
     const int64_t width = n == 1 && j->l->op == KL_OP_SOFTMAX ? 2 : n;
     const int dims[2] = {(int)length, (int)width};
     const int64_t strides[2] = {width, 1};

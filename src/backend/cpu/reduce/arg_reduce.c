@@ -18,16 +18,16 @@
 
 enum {
     SEGMENT = 1 << 16,
-    AHEAD = 4096,            /* as in reduce.c */
-    MIN_COLUMNS = 16,        /* fewer columns side by side are not worth it */
-    LONG_TILE = 8 * KL_TILE, /* elements of a row that are contiguous */
-    WIDTH = 4096,            /* bytes of ranks of a row that are computed side by side */
+    AHEAD = 4096,            /* as in reduce.c: bytes of prefetching */
+    MIN_COLUMNS = 16,        /* fewer columns than these are not computed side by side */
+    LONG_TILE = 8 * KL_TILE, /* elements that are scanned at a time in a contiguous row */
+    WIDTH = 4096,            /* bytes of the ranks of a row that are computed at a time */
 };
 
 _Static_assert(LONG_TILE / 32 < 256, "steps fit a byte");
 
 struct best {
-    int64_t at; /* -1: none yet */
+    int64_t at; /* position of the element; -1: none yet */
     bool is_nan;
     _Alignas(8) unsigned char value[8];
 };
@@ -173,8 +173,8 @@ enum { AT_ONCE = 8 };
         place = v > top ? (uint##b##_t)(row + (k)) : place; \
         top = v > top ? v : top;                            \
     } while (0)
-/* The next AT_ONCE rows of n columns, from `row` on: the best values so far are read and written
- * once for all of them. */
+/* Adds the next AT_ONCE rows of n columns, from `row` on. The best values so far are read and
+ * written once for all these rows. */
 #define COLUMNS(name, b)                                                                           \
     static void name(struct kl_ranking rank, const void *in, int64_t step, int64_t row, int64_t n, \
                      void *tops, void *places) {                                                   \
@@ -228,8 +228,8 @@ static void join_min_c64(struct best *a, const struct best *b) {
 struct family {
     void (*scan)(const void *x, int64_t n, int64_t first, struct best *best);
     void (*join)(struct best *a, const struct best *b);
-    void (*columns)(const void *x, int64_t row, bool is_first, int64_t n, void *tops,
-                    void *places); /* NULL: none */
+    /* NULL: this family is not computed by columns. */
+    void (*columns)(const void *x, int64_t row, bool is_first, int64_t n, void *tops, void *places);
     void (*gather)(const void *tops, const void *places, int64_t n, struct best *best);
 };
 #define FAMILY(name) \
@@ -253,7 +253,7 @@ struct job {
     const struct kl_launch *l;
     struct family f;
     struct kl_split s;
-    bool ranked, half; /* floats that are compared by their ranks; 16-bit ones */
+    bool ranked, half; /* ranked: floats that are compared by their ranks; half: those of 16 bits */
     struct kl_ranking rank;
     int64_t run, group, run_groups, n_groups, segments; /* as in reduce.c */
     struct best *partial;                               /* [segments][n_out], when segments > 1 */
@@ -306,7 +306,7 @@ static void store(const struct job *j, int64_t begin, int64_t n, const struct be
     for (int64_t i = 0; i < n; i++) out[i] = (uint32_t)best[i].at;
 }
 
-/* best: NULL where the results are to be stored. */
+/* Computes outputs by columns. best: where the results of a segment go; NULL: to the output. */
 static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                        struct best *best) {
     const struct kl_arg *in = j->l->in;
@@ -321,7 +321,7 @@ static void by_columns(const struct job *j, int64_t begin, int64_t n, int64_t fr
     if (!best) store(j, begin, n, here);
 }
 
-/* The same for floats, by their ranks. Places are within a segment. */
+/* The same for floats, by their ranks. Positions are within a segment. */
 static void by_ranks(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
                      struct best *best) {
     const struct kl_arg *in = j->l->in;
@@ -329,13 +329,13 @@ static void by_ranks(const struct job *j, int64_t begin, int64_t n, int64_t from
     _Alignas(64) char tops[WIDTH], places[WIDTH];
     kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
     const char *x = (const char *)in->data + (first + from * step) * item;
-    /* No rank is as low as this. */
+    /* Every element has a higher rank. */
     for (int64_t c = 0; c < n; c++)
         memcpy(tops + c * item,
                j->half ? (const void *)&(int16_t){INT16_MIN} : (const void *)&(int32_t){INT32_MIN},
                (size_t)item);
     for (int64_t r = 0, m; r < count; r += m) {
-        /* a single row is given to the function again and again */
+        /* for a single row, the same row is passed several times */
         m = count - r < AT_ONCE ? 1 : AT_ONCE;
         int64_t apart = m == 1 ? 0 : step;
         (j->half ? columns_rank16 : columns_rank32)(j->rank, x + r * step * item, apart, r, n, tops,

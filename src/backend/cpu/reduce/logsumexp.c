@@ -19,30 +19,30 @@ enum {
     LANES = KL_PAIR_LANES,
     LEAF = 1024,
     SEGMENT = 1 << 16,
-    WIDTH = 1024, /* columns side by side, at most */
-    /* Floats from lane to lane. A power of two would map the lanes to a few sets of the L1
-     * cache. */
+    WIDTH = 1024, /* the most columns that are computed side by side */
+    /* The distance between lanes, in floats. A power of two would map the lanes to a few sets of
+     * the L1 cache. */
     PITCH = WIDTH + 16,
-    ROWS = 8,             /* of a lane that are added up in registers */
+    ROWS = 8,             /* rows of a lane that are added in registers */
     GATHERED = 16,        /* columns that are gathered at a time */
     AHEAD = 2048,         /* bytes that are prefetched of a row */
-    SIDE = KL_WIDE_LANES, /* rows side by side */
+    SIDE = KL_WIDE_LANES, /* rows that are computed side by side */
 };
 
 /* Columns of one leaf. */
 struct leaf {
     const void *rows[LEAF];
-    int64_t m, n; /* rows; columns */
+    int64_t m, n; /* number of rows; number of columns */
     _Alignas(64) float sum[LANES][PITCH];
 };
 
-/* What is subtracted before exponentials are taken. */
+/* The number that is subtracted before exponentials are taken. */
 static inline double shift_of(double top) {
     return top == -INFINITY ? 0 : top;
 }
 
-/* Joins the results of a leaf of columns, or of a segment; finishing turns sums into results, in
- * place of the largest elements. */
+/* The functions that join the results of a leaf of columns, or of a segment, and those that finish
+ * a result: the logarithm of a sum replaces its largest element. */
 static __attribute__((cold)) void join_double(void *tops, double *sum, const void *tops_2,
                                               const double *sum_2, int64_t n) {
     double *top = tops;
@@ -117,7 +117,7 @@ static __attribute__((cold)) void sums_f64(struct leaf *b, double *top, double *
         sum[c] = joined_f64(lane);
     }
 }
-/* Adds the elements x[0 .. n-1], leaf by leaf, to the result so far. */
+/* Adds the elements x[0 .. n-1] to the result so far, leaf by leaf. */
 static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *in, int64_t n) {
     const double *x = in;
     double *top = tops;
@@ -129,7 +129,7 @@ static __attribute__((cold)) void add_f64(void *tops, double *sum, const void *i
         double terms = terms_f64(x + at, m, high);
         if (terms != terms || high == INFINITY)
             for (int64_t i = at; i < at + m; i++) high = x[i] != x[i] ? (double)NAN : high;
-        /* else the factor is 1 */
+        /* when the largest element did not change, the factor is 1 */
         if (high != was) *sum *= kl_exp_negative_f64(was - shift_of(high));
         *sum += terms;
         *top = high;
@@ -151,7 +151,7 @@ static __attribute__((cold)) void columns_f64(void *tops, double *sum, struct le
 }
 
 /* ---- float32 and 16-bit floats ---- */
-/* How loops compute terms: of x - shift, clamped to `least`. */
+/* How loops compute a term: exp of x - shift, which is clamped to `least`. */
 struct measure {
     float shift, base, least;
 };
@@ -170,7 +170,7 @@ static void join_lanes(struct leaf *b, int64_t n) {
 KL_INLINE kl_wide add_terms(bool down, kl_wide sum, kl_wide x, kl_wide least, kl_wide base) {
     kl_wide power;
 #ifdef __AVX512F__
-    /* scaling makes 0 of a term that is too small */
+    /* scaling turns a term that is too small into 0 */
     if (down) return kl_wide_add_down(sum, x, base);
 #endif
     x = kl_wide_max(least, x);
@@ -196,26 +196,26 @@ static void place_bf16(float *v, int64_t n, bool to) {
 static void in_place(float *v, int64_t n, bool to) {
 }
 /* The leaf functions of one type. rows: the sums of terms around a centre, and the largest
- * elements, of m rows. loop: the sum of one row by a measure. lanes, loops: the same for all lanes
- * of columns. */
+ * elements, of m rows. loop: the sum of one row, with a measure. lanes and loops: the same for all
+ * lanes of columns. */
 struct kind {
     void (*rows)(const void *const *x, int m, int64_t n, float centre, float *top, float *sum);
     float (*loop)(const void *x, int64_t n, struct measure w);
     void (*lanes)(struct leaf *b, float *top, const float *centre);
     void (*loops)(struct leaf *b, const float *top);
     float (*value)(const void *x, int64_t i);
-    bool down; /* its terms are those of kl_term_down */
+    bool down; /* uses the terms of kl_term_down */
     int item;
     void (*placed)(float *v, int64_t n, bool to);
 };
-/* NaN where there is one, else high. */
+/* The result where elements are special values: NaN where there is one, else `high`. */
 static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, int64_t n,
                                           float high) {
     for (int64_t i = 0; i < n; i++) high = k->value(x, i) != k->value(x, i) ? NAN : high;
     return high;
 }
 
-/* Divides the terms of n leaves by those of their largest elements; there is room for whole
+/* Divides the terms of n leaves by the terms of their largest elements; there is room for whole
  * vectors. Returns whether a leaf has special values. */
 static __attribute__((noinline)) bool per_top(const struct kind *k, const float *high,
                                               const float *sum, double *terms, int64_t n) {
@@ -228,9 +228,9 @@ static __attribute__((noinline)) bool per_top(const struct kind *k, const float 
     return odd;
 }
 
-/* Adds the elements x[0 .. n-1], leaf by leaf, to the result so far, many leaves side by side.
- * Their terms are taken around the centre of the largest element so far. A leaf with another
- * centre, which is rare, is computed again. */
+/* Adds the elements x[0 .. n-1] to the result so far, many leaves at a time. Their terms are taken
+ * around the centre of the largest element so far. A leaf with another centre, which is rare, is
+ * computed again. */
 static void add_float(const struct kind *k, float *top, double *sum, const char *x, int64_t n) {
     float high[SIDE], sums[SIDE], centre = kl_centre_of(*top == -INFINITY ? k->value(x, 0) : *top);
     double terms[SIDE];
@@ -258,7 +258,7 @@ static void add_float(const struct kind *k, float *top, double *sum, const char 
             float now = high[o];
             if (was != was) return;
             if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, leaf[o], m, now);
-            if (now != was) /* else the factor is 1 */
+            if (now != was) /* when the largest element did not change, the factor is 1 */
                 *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now));
             *sum += terms[o];
             *top = now;
@@ -268,8 +268,8 @@ static void add_float(const struct kind *k, float *top, double *sum, const char 
     }
 }
 
-/* Adds a leaf of each of SIDE rows to the result so far, unless it is the first. *centre is that of
- * the leaves before. */
+/* Adds a leaf of each of SIDE rows to the result so far, or begins the result with it (first).
+ * *centre is the centre of the leaves before. */
 static void rows_float(const struct kind *k, bool first, const void *const *x, int64_t n,
                        float *top, double *sum, float *centre) {
     float high[SIDE], sums[SIDE];
@@ -292,7 +292,7 @@ static void rows_float(const struct kind *k, bool first, const void *const *x, i
 
 /* Adds one leaf of columns. */
 static void columns_float(const struct kind *k, float *top, double *sum, struct leaf *b) {
-    float high[WIDTH], guess[WIDTH], centre[WIDTH]; /* with room for the last vector */
+    float high[WIDTH], guess[WIDTH], centre[WIDTH]; /* there is room for a whole last vector */
     double terms[WIDTH];
     const int64_t n = b->n, filled = kl_ceil_div(n, LANES) * LANES;
     int again = 0, far = 0;
@@ -483,7 +483,7 @@ static int logsumexp(struct job *j) {
         while (j->run && j->group > 4 * LANES && j->run < 4 * j->group) j->group /= 2;
     } else {
         int64_t fit = KL_CHUNK / 2 / kl_min64(j->s.n_red, SEGMENT);
-        /* Rows side by side, where there are enough of them for all threads. */
+        /* Rows are computed side by side where there are enough of them for all threads. */
         int64_t least = j->rows && j->s.n_out >= SIDE * SIDE ? SIDE : 1;
         j->group = fit > KL_TILE ? KL_TILE : fit < least ? least : fit;
     }
@@ -553,7 +553,7 @@ int kl_cpu_logsumexp(struct kl_launch *l) {
     kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
     if (l->out->dtype == KL_C64) {
         struct kl_launch alone = {.parallel = l->in->size >= KL_CHUNK ? l->parallel : NULL};
-        if (j.s.n_red == 0) { /* the logarithm of 0 */
+        if (j.s.n_red == 0) { /* the logarithm of a sum without terms */
             struct kl_c64 *out = l->out->data;
             for (int64_t o = 0; o < j.s.n_out; o++) out[o] = (struct kl_c64){-INFINITY, 0};
         } else {
@@ -567,7 +567,7 @@ int kl_cpu_logsumexp(struct kl_launch *l) {
           : in->dtype == KL_BF16 ? &bf16
           : in->dtype == KL_F16  ? &f16
                                  : &f32;
-    if (j.s.n_red == 0) { /* the logarithm of 0 */
+    if (j.s.n_red == 0) { /* the logarithm of a sum without terms */
         for (int64_t i = 0; i < l->out->size; i++) {
             double top, sum;
             empty(&j, (char *)&top, &sum, 1);

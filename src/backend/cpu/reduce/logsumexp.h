@@ -1,22 +1,22 @@
-/* logsumexp.h - what the two ways of LOGSUMEXP have in common: the terms of its sums, for
- * logsumexp.c, which cuts long outputs into leaves, and logsumexp_few.c. For these two only. */
+/* logsumexp.h - what the two parts of LOGSUMEXP share: the terms of its sums. logsumexp.c cuts long
+ * outputs into leaves, and logsumexp_few.c computes short ones. For these two files only. */
 #pragma once
 #include "backend/cpu/math/exp_wide.h"
 #include "backend/cpu/operand/axes.h"
 #include "base/launch.h"
 
-/* Smaller elements than a centre less this do not count. */
+/* Elements that are smaller than the centre by more than this add nothing to the sum. */
 enum { KL_LOGSUMEXP_SPREAD = 86 };
 
 static inline float kl_logsumexp_least(float centre) {
     return centre * KL_LN2_F32 - KL_LOGSUMEXP_SPREAD;
 }
-/* The term of float32, or (down) of 16-bit floats. */
+/* The term of a float32, or (down) of a 16-bit float. */
 KL_INLINE float kl_logsumexp_term(bool down, float x, float base, float *power) {
     return down ? kl_term_down(x, base, power) : kl_term(kl_term_f32, KL_TERMS_F32, x, base, power);
 }
-/* The term of the largest element. The sum is divided by it, so that a single element gives
- * itself. */
+/* The term of the largest element. The sum is divided by it, so that the result of a single element
+ * is this element. */
 static inline float kl_logsumexp_at_top(float top, bool down) {
     float power, x = fabsf(top) < KL_FAR ? top : 0;
     float y = kl_logsumexp_term(down, x, KL_EXP_BASE - kl_centre_of(x), &power) * power;

@@ -1,6 +1,6 @@
-/* logsumexp_few.c - LOGSUMEXP of few elements for each output: leaves and lanes would be most of
- * the work. Outputs are computed side by side, and rows are transposed for it; the exponentials of
- * a column are added up by fours. See logsumexp.h. */
+/* logsumexp_few.c - LOGSUMEXP of few elements for each output, where leaves and lanes would take
+ * most of the time. Outputs are computed side by side; rows are transposed for this. The
+ * exponentials of a column are added four at a time. See logsumexp.h. */
 #include "backend/cpu/reduce/logsumexp.h"
 
 #include <string.h>
@@ -10,18 +10,18 @@
 #include "backend/cpu/vector/lanes.h"
 
 enum {
-    ROOM = 1 << 12, /* elements of outputs that are transposed at a time */
-    CHUNK = 1 << 14 /* elements of a task */
+    ROOM = 1 << 12, /* elements that are transposed at a time */
+    CHUNK = 1 << 14 /* elements of all outputs of a task */
 };
 
 struct job {
     const struct kl_launch *l;
     struct kl_split s;
-    bool rows;     /* outputs are rows, which are transposed */
+    bool rows;     /* the elements of an output are a row, so rows are transposed */
     int64_t group; /* outputs of a task */
 };
 
-/* Element number i of outputs [begin, begin + n). */
+/* The address of element i of outputs [begin, begin + n). */
 static const void *few_of(const struct job *j, struct kl_cursor *c, int64_t offset, int64_t begin,
                           int64_t n, union kl_tile *raw, union kl_tile *tile) {
     const struct kl_arg *in = j->l->in;
@@ -49,8 +49,8 @@ KL_INLINE void add_four_wide(kl_wide *top, kl_wide *sum, kl_wide centre, const k
     *sum = kl_wide_add(*sum, kl_wide_add(s[0], s[1]));
 }
 #endif
-/* Adds four more elements of each of n outputs, a multiple of KL_WIDE_LANES. They are added in
- * pairs, since rounding errors of one sum after another would show. */
+/* Adds four more elements of each of n outputs, a multiple of KL_WIDE_LANES. Each four are added in
+ * pairs first, since the rounding errors of one sum after another would show. */
 static void add_four(float *top, float *sum, const float *centre, const float *const *x, int64_t n,
                      const float *ahead) {
 #if KL_HAS_SIMD
@@ -77,15 +77,16 @@ static void add_four(float *top, float *sum, const float *centre, const float *c
 #endif
 }
 
-/* Outputs whose elements few_at gives. */
+/* A group of outputs; few_at gives the addresses of their elements. */
 struct few {
     const struct job *j;
     struct kl_cursor c;
     int64_t begin, n, offsets[KL_LOGSUMEXP_FEW];
-    int64_t width;      /* n, rounded up to whole vectors */
-    const float *ahead; /* the rows behind these, to be prefetched; NULL: none */
+    int64_t width;      /* the number of outputs, rounded up to whole vectors */
+    const float *ahead; /* the rows of the next group, which are prefetched; NULL: none */
     union kl_tile raw;
-    _Alignas(64) char transposed[ROOM * sizeof(float)]; /* rows, transposed: element by element */
+    /* The rows, transposed: element 0 of all outputs, then element 1, and so on. */
+    _Alignas(64) char transposed[ROOM * sizeof(float)];
     float nothing[KL_TILE];
 };
 static const float *few_at(struct few *f, int64_t i, union kl_tile *tile) {
@@ -112,7 +113,8 @@ static void few_all(struct few *f, float *top, float *sum, const float *centre) 
         add_four(top, sum, centre, x, f->width, f->ahead ? f->ahead + i * f->width : x[0]);
     }
 }
-/* Output k, where elements or the result are special values, or too large for add_four. */
+/* The result of output k, where elements or the result are special values, or are too large for
+ * add_four. */
 static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) {
     union kl_tile tile;
     float sum = 0, power;
@@ -137,7 +139,7 @@ static void few_squares(const float *x, int64_t step, int64_t length, int64_t n,
 #endif
 static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
-    struct few f; /* not initialized: most of it is memory for elements */
+    struct few f; /* not initialized, since most of it is memory for elements */
     const int item = (int)kl_dtype_size(in->dtype);
     float top[KL_TILE], sum[KL_TILE], centre[KL_TILE], was[KL_TILE], y[KL_TILE];
     union kl_tile tile;
@@ -177,7 +179,7 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
         sum[k] = fabsf(top[k]) < KL_FAR ? s : NAN;
     }
     KL_EACH(k, n) odd |= sum[k] != sum[k];
-    if (odd && squares) /* special values need the transposed elements after all */
+    if (odd && squares) /* with special values, the transposed elements are needed as well */
         kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
     for (int64_t k = 0; odd && k < n; k++)
         if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);

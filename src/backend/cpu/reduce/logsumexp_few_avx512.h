@@ -2,7 +2,7 @@
  * registers 16 rows at a time. For logsumexp_few.c, which includes it. */
 #include <immintrin.h>
 
-/* kl_centre_of for each lane. */
+/* The function kl_centre_of for each lane. */
 KL_INLINE kl_wide wide_centre_of(kl_wide top) {
     const __m512 round = _mm512_set1_ps(0x1.8p23f);
     const __mmask16 near =
@@ -11,8 +11,9 @@ KL_INLINE kl_wide wide_centre_of(kl_wide top) {
                                round);
     return (kl_wide){_mm512_mul_ps(_mm512_sub_ps(x, round), _mm512_set1_ps(64))};
 }
-/* Loads four columns of 16 rows, which are `step` apart. Quarters of registers are loaded directly,
- * so that only half of the transposition is left to the one port that can do it. */
+/* Loads four columns of 16 rows, which are `step` apart. A quarter of a register is loaded at a
+ * time, so that half of the transposition is left to the execution port for shuffles, of which
+ * there is one. */
 KL_INLINE void four_columns(const float *x, int64_t step, kl_wide *v) {
     kl_simd t[4];
 #pragma GCC unroll 4
@@ -26,11 +27,11 @@ KL_INLINE void four_columns(const float *x, int64_t step, kl_wide *v) {
     KL_SIMD_FOUR(c, t);
     v[0].v = c0, v[1].v = c1, v[2].v = c2, v[3].v = c3;
 }
-/* The largest elements and the sums of n rows of float32, which are `step` apart. Squares of 16
- * cover the rows and are transposed in registers. */
+/* The largest elements and the sums of n rows of float32, which are `step` apart. Square tiles of
+ * side 16 cover the rows and are transposed in registers. */
 static void few_squares(const float *x, int64_t step, int64_t length, int64_t n, float *top,
                         float *sum) {
-    enum { FETCHED = 4096 }; /* bytes that are prefetched */
+    enum { FETCHED = 4096 }; /* the distance of prefetching, in bytes */
     kl_wide centre = kl_wide_set(0);
     for (int64_t k = 0; k < n; k += KL_WIDE_LANES)
         for (bool again = true; again;) {

@@ -1,7 +1,7 @@
-/* norm.c - RMS_NORM: x / sqrt(mean(x^2) + eps), times a weight. LAYER_NORM: the same of the
- * distance from the mean, plus a bias. Over the last axis, row by row; a row is in the cache when
- * it is read for the second and the third time. 16-bit floats become float32 in registers and are
- * rounded once. Rows that are not contiguous are copied to scratch memory. */
+/* norm.c - RMS_NORM: x / sqrt(mean(x^2) + eps), times a weight. LAYER_NORM: the same formula for
+ * the distance from the mean, plus a bias. Both work on the last axis, row by row; a row is in the
+ * cache when it is read for the second and the third time. 16-bit floats become float32 in
+ * registers and are rounded once. Rows that are not contiguous are copied to scratch memory. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,7 +15,8 @@
 
 struct job {
     const struct kl_launch *l;
-    void (*norm)(const struct job *j, void *out, const void *in, const void *next); /* of a row */
+    /* The function for one row. */
+    void (*norm)(const struct job *j, void *out, const void *in, const void *next);
     enum kl_dtype type;
     int64_t length, rows, group;
     bool centred, nontemporal;

@@ -20,15 +20,15 @@
 enum {
     LANES = 16,
     LEAF = 128,
-    SEGMENT = 1 << 16, /* reduced elements; LEAF times a power of two */
-    LEVELS = 56,       /* of the binary counter of a whole reduction */
+    SEGMENT = 1 << 16, /* reduced elements of a segment: LEAF times a power of two */
+    LEVELS = 56,       /* levels of the binary counter of a whole reduction */
     SEGMENT_LEVELS = 10,
-    WIDTH = 4096, /* bytes of values side by side; KL_TILE of the widest type */
+    WIDTH = 4096, /* bytes of values that are computed side by side: KL_TILE of the widest type */
     ROWS = KL_TILE,
-    /* Bytes from what is read of a row to what is prefetched: the processor's own prefetching
-     * stops at the end of a page. */
+    /* The distance, in bytes, at which a row is prefetched. The processor's own prefetching stops
+     * at the end of a page. */
     AHEAD = 4096,
-    NARROW = 64, /* outputs side by side; more are computed by columns */
+    NARROW = 64, /* outputs that are computed side by side; more are computed by columns */
 };
 _Static_assert(LEAF << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
 _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out");
@@ -36,7 +36,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define SUM_OF(a, b) ((a) + (b))
 #define PRODUCT_OF(a, b) ((a) * (b))
 
-/* Signed sums and products wrap, so unsigned ones serve for both. */
+/* Signed sums and products wrap around, so the unsigned functions serve for both. */
 #define T uint32_t
 #define NAME sum_u32
 #define JOIN SUM_OF
@@ -89,7 +89,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define KL_TEMPLATE "backend/cpu/reduce/reduce.inc"
 #include "backend/cpu/reduce/extremes.inc"
 
-/* Floats become keys, which are joined as integers. */
+/* Floats become keys (math/order.h), whose maxima and minima are those of integers. */
 #define T int16_t
 #define NAME keys16
 #define FROM uint16_t
@@ -178,7 +178,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
     [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},
 #else
-#define HALVES(op) /* these go through tiles */
+#define HALVES(op) /* 16-bit floats are converted to float32 in tiles */
 #endif
 
 /* Sums of squared distances, by the dtype of the elements; other functions are those of sums of
@@ -209,7 +209,7 @@ struct join {
         [KL_I16] = JOIN_OF(op##_i16), [KL_I32] = JOIN_OF(op##_i32), [KL_I64] = JOIN_OF(op##_i64), \
         [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)                                \
     }
-/* By the type that is computed in; sums of 16-bit floats give float32. */
+/* The functions of each dtype that is computed in. Sums of 16-bit floats give float32. */
 #define TOTAL(op)                                                                                 \
     {                                                                                             \
         HALVES(op)                                                                                \
@@ -228,33 +228,34 @@ enum way { BY_ROWS, BY_COLUMNS, BY_NARROW };
 struct job {
     const struct kl_launch *l;
     struct join join;
-    enum kl_dtype type; /* the compute type */
-    int bytes;          /* of an element of type */
+    enum kl_dtype type; /* the compute type: the type of intermediate values */
+    int bytes;          /* the size of a value of `type` */
     enum kl_dtype
-        /* what elements are converted to: `type`; the data's dtype before distances are taken, or
-         * where joins read that */
+        /* What elements are converted to: `type`, or the data's dtype, before distances are taken
+         * or where the functions read that dtype. */
         read;
-    bool keyed; /* extremes of floats: `type` is that of their keys */
-    bool sums;  /* sums of floats that are read without conversion */
+    bool keyed; /* extremes of floats; then `type` is the type of their keys */
+    bool sums;  /* sums of floats, which are read without conversion */
     struct kl_order order;
-    /* for each output, of type `read`: the mean. Elements are replaced by their squared distance
-     * from it; NULL: they are not */
+    /* The mean for each output, of type `read`. Each element is replaced by its squared distance
+     * from the mean. NULL: elements are used as they are. */
     const char *means;
-    struct squares squares; /* NULL: distances are computed separately */
+    struct squares squares; /* their functions; NULL: distances are computed separately */
     struct kl_split s;
     enum way way;
-    bool dense;                 /* runs of elements can be used in place */
-    int64_t run;                /* outputs that are contiguous; 0: outputs may be anywhere */
-    int64_t group, run_groups;  /* outputs of one task; tasks of each run (or of all outputs) */
-    int64_t n_groups, segments; /* tasks of each segment */
-    char *partial;              /* [segments][n_out] of type, where segments > 1 */
-    char *to;                   /* [n_out] of type: where results go; NULL: to the output */
+    bool dense; /* runs of elements are contiguous and can be read in place */
+    /* The number of outputs that are contiguous; 0: outputs have any place. */
+    int64_t run;
+    int64_t group, run_groups;  /* outputs of one task; tasks for each run (or for all outputs) */
+    int64_t n_groups, segments; /* tasks of each segment; segments of the reduction */
+    char *partial;              /* [segments][n_out] of `type`, where segments > 1 */
+    char *to;                   /* [n_out] of `type`: where results go; NULL: to the output */
     bool divides;
-    double divisor; /* what results are divided by, where it divides */
+    double divisor; /* what results are divided by, where there is a division */
 };
 
-/* The values of finished leaves, `width` side by side, as a binary counter: bit k of `leaves` says
- * that level k holds a subtree of 2^k leaves. */
+/* The values of finished leaves as a binary counter, `width` values side by side. Bit k of `leaves`
+ * says that level k holds a subtree of 2^k leaves. */
 struct counter {
     char *level;
     int64_t width, leaves;
@@ -264,7 +265,7 @@ static char *level_at(const struct job *j, const struct counter *c, int k) {
     return c->level + k * c->width * j->bytes;
 }
 
-/* Adds a finished leaf; overwrites `value`. */
+/* Adds a finished leaf to the counter; overwrites `value`. */
 static void counter_push(const struct job *j, struct counter *c, char *value) {
     int k = 0;
     for (; c->leaves >> k & 1; k++) {
@@ -275,7 +276,7 @@ static void counter_push(const struct job *j, struct counter *c, char *value) {
     c->leaves++;
 }
 
-/* Joins the remaining subtrees, from the right. There is at least one leaf. */
+/* Joins the remaining subtrees, starting with the last one. There is at least one leaf. */
 static void counter_finish(const struct job *j, struct counter *c, char *out) {
     bool any = false;
     for (int k = 0; c->leaves >> k; k++) {
@@ -287,7 +288,8 @@ static void counter_finish(const struct job *j, struct counter *c, char *out) {
     }
 }
 
-/* mean, means: of the output, or of the first output of several. */
+/* Adds elements x[0 .. n-1] to the counter. mean, means: of the output, or of the first of several
+ * outputs. */
 static void run(const struct job *j, struct counter *c, const void *x, int64_t n,
                 const void *mean) {
     if (j->squares.run)
@@ -339,7 +341,7 @@ static void distances(const struct job *j, void *out, const void *in, const void
     }
 }
 
-/* The mean of that output. */
+/* The mean of this output. */
 static const char *mean_of(const struct job *j, int64_t output) {
     return j->means ? j->means + output * (int64_t)kl_dtype_size(j->squares.run ? KL_F32 : j->read)
                     : NULL;
@@ -387,10 +389,9 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
                 run(j, &counter, x, m, mean);
             }
         }
-        if (counter.leaves > 1)
-            counter_finish(j, &counter, results + o * j->bytes);
-        else if (j->bytes ==
-                 4) /* a length that the compiler knows: a call would take as long as a short row */
+        if (counter.leaves > 1) counter_finish(j, &counter, results + o * j->bytes);
+        /* This length is known to the compiler. A call would take as long as a short row. */
+        else if (j->bytes == 4)
             memcpy(results + o * 4, levels, 4);
         else
             memcpy(results + o * j->bytes, levels, (size_t)j->bytes);
@@ -401,13 +402,13 @@ static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t f
 struct leaf {
     const struct job *j;
     int64_t begin, n, m;
-    int64_t offsets[LEAF]; /* of the rows, in elements */
-    struct kl_cursor c;    /* where it is not dense */
-    char room[4][WIDTH];   /* intermediate values of the halving */
+    int64_t offsets[LEAF]; /* where the rows begin, in elements */
+    struct kl_cursor c;    /* reads elements that are not contiguous */
+    char room[4][WIDTH];   /* intermediate results of halving */
     union kl_tile raw, tile, row[LEAF / LANES];
 };
 
-/* Joins rows first, first + apart, ..., as many as a lane has. */
+/* Joins the rows first, first + apart, first + 2 apart, ..., as many as a lane has. */
 static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
     const struct job *j = b->j;
     const struct kl_arg *in = j->l->in;
@@ -430,8 +431,8 @@ static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
         }
         if (in->dtype != j->read) {
             char *typed = distant ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
-            /* Rows of 16-bit numbers are short, and too far apart for the processor to prefetch the
-             * next but one. */
+            /* Rows of 16-bit numbers are short, and so far apart that the processor does not
+             * prefetch the row after the next one. */
             if (j->run) {
                 int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (first + 1) % LANES;
                 if (ahead >= b->m) ahead = r;
@@ -441,7 +442,7 @@ static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
             }
             kl_convert(j->read, typed, in->dtype, x, b->n);
             x = typed;
-        } else if (x == b->raw.bytes && !distant) { /* which the next row overwrites */
+        } else if (x == b->raw.bytes && !distant) { /* the next row would overwrite this one */
             memcpy(b->row[n].bytes, x, (size_t)(b->n * item));
             x = b->row[n].bytes;
         }
@@ -454,7 +455,7 @@ static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
     join_rows(j, out, rows, n, b->n, mean);
 }
 
-/* Joins lanes k, k + step, k + 2 step, ... by halving; depth is that of the recursion. */
+/* Joins the lanes k, k + step, k + 2 step, ... by halving; depth is the depth of the recursion. */
 static void join_lanes(struct leaf *b, int64_t k, int64_t step, int depth, char *out) {
     if (step == LANES) {
         join_some(b, k, LANES, out);
@@ -466,13 +467,13 @@ static void join_lanes(struct leaf *b, int64_t k, int64_t step, int depth, char 
     b->j->join.fold(out, b->room[depth], b->n);
 }
 
-/* Outputs [begin, begin + n) side by side. */
+/* Computes outputs [begin, begin + n) side by side. */
 static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_t from,
                            int64_t count, char *results) {
     const struct kl_arg *in = j->l->in;
     _Alignas(64) char levels[SEGMENT_LEVELS * WIDTH], value[WIDTH];
     struct counter counter = {levels, n, 0};
-    struct leaf b; /* large, so it is not cleared */
+    struct leaf b; /* not initialized, since it is large */
     int64_t first = 0;
     b.j = j;
     b.begin = begin;
@@ -486,7 +487,9 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
         b.m = kl_min64(LEAF, count - at);
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, b.offsets);
         for (int64_t r = 0; r < b.m; r++) b.offsets[r] += first;
-        if (j->keyed) { /* where the order does not matter: neighbours, which are closer together */
+        /* Where the order does not matter, neighbouring rows are joined, which are closer
+         * together. */
+        if (j->keyed) {
             join_some(&b, 0, 1, value);
             for (int64_t r = LEAF / LANES; r < b.m; r += LEAF / LANES) {
                 join_some(&b, r, 1, b.room[0]);
@@ -500,8 +503,8 @@ static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_
     counter_finish(j, &counter, results);
 }
 
-/* The n < NARROW outputs of one run, whose rows are contiguous: LANES rows are one row of LANES * n
- * values. */
+/* Computes n < NARROW outputs of one run, whose rows are contiguous. LANES rows are treated as one
+ * row of LANES * n values. */
 static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t from,
                           int64_t count, char *results) {
     const struct kl_arg *in = j->l->in;
@@ -550,7 +553,7 @@ static void divide(enum kl_dtype type, void *x, double by, int64_t n) {
     }
 }
 
-/* Finishes and stores results, which are overwritten. */
+/* Divides, converts and stores results, which are overwritten. */
 static void store(const struct job *j, int64_t begin, int64_t n, char *results) {
     const struct kl_arg *out = j->l->out;
     float widened[ROWS * 4];
@@ -559,7 +562,7 @@ static void store(const struct job *j, int64_t begin, int64_t n, char *results) 
         int32_t *key = (int32_t *)(void *)results;
         KL_EACH(i, n) key[i] = (int32_t)kl_of_key32(j->order, key[i]);
         type = KL_F32;
-    } else if (j->keyed) { /* by way of float32, which makes a NaN quiet */
+    } else if (j->keyed) { /* converted to float32 first, which makes a NaN quiet */
         int16_t *key = (int16_t *)(void *)results;
         KL_EACH(i, n) key[i] = (int16_t)kl_of_key16(j->order, key[i]);
         type = KL_F32;
@@ -594,7 +597,7 @@ static void segment_chunk(void *arg, int64_t i) {
         store(j, begin, n, results);
 }
 
-/* Joins the segments, which are subtrees of the same size, except the last. */
+/* Joins the results of the segments. They are subtrees of the same size, except the last one. */
 static void join_segments(const struct job *j) {
     enum { COLUMNS = 64 };
     _Alignas(8) char levels[LEVELS * COLUMNS * 8], results[COLUMNS * 8], value[COLUMNS * 8];
@@ -610,9 +613,9 @@ static void join_segments(const struct job *j) {
     }
 }
 
-/* Chooses the way through memory, and what one task is. */
+/* Chooses how memory is traversed, and what one task is. */
 static void choose_way(struct job *j) {
-    enum { MIN_COLUMNS = 16 }; /* a shorter run is not worth a task: several are gathered */
+    enum { MIN_COLUMNS = 16 }; /* a shorter run is too little for a task, so a task has several */
     bool same = j->l->in->dtype == j->read && (!j->means || j->squares.run);
     j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
     j->way = kl_split_columns(&j->s) ? BY_COLUMNS : BY_ROWS;
@@ -634,7 +637,7 @@ static void choose_way(struct job *j) {
     j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;
 }
 
-/* Elements are read without conversion where there are functions that take their dtype. */
+/* Elements are read without conversion where there are functions for their dtype. */
 static void read_as_they_are(struct job *j, const struct join *joins) {
     enum kl_dtype from = j->l->in->dtype;
     bool half = from == KL_F16 || from == KL_BF16;
@@ -668,7 +671,7 @@ static int reduce(struct job *j) {
     return KL_OK;
 }
 
-/* The result of a reduction of nothing; the builders reject maxima and minima of nothing. */
+/* The result where nothing is reduced; the builders reject maxima and minima of no elements. */
 static void fill_empty(struct kl_launch *l) {
     int64_t bytes = (int64_t)kl_dtype_size(l->out->dtype);
     uint64_t value = 0;
@@ -736,7 +739,8 @@ int kl_cpu_var(struct kl_launch *l) {
         j.to = NULL;
         j.type = type;
         j.join = sums[type];
-        /* Too few elements for ddof: x / 0, which is infinite, or NaN where all are equal. */
+        /* With too few elements for ddof the sum is divided by 0: infinity, or NaN where all
+         * elements are equal. */
         j.divisor = j.s.n_red > p->ddof ? (double)j.s.n_red - p->ddof : 0;
         rc = reduce(&j);
     }

@@ -16,23 +16,25 @@
 enum {
     GROUP = 16,
     SEGMENT = 1 << 16, /* a multiple of KL_TILE and of GROUP */
-    WIDTH = 4096,      /* bytes of values side by side: KL_TILE of the widest type */
-    MIN_COLUMNS = 16,  /* fewer columns side by side are not worth it */
+    /* Bytes of values that are computed side by side: KL_TILE of the widest type. */
+    WIDTH = 4096,
+    MIN_COLUMNS = 16, /* fewer columns than these are not computed side by side */
 };
 enum { PREFIX, TOTAL, LOCAL, OFFSET, N_PARTS };
 
-/* The state of a scan: of one row (parts are single values) or of columns (parts are WIDTH
+/* The state of a scan: of one row (each part is a single value), or of columns (each part has WIDTH
  * bytes). */
 struct state {
     bool has_prefix, has_total;
-    /* not 0: contiguous short rows of so many groups; whole squares of scan_simd.inc */
+    /* Not 0: so many groups of contiguous short rows, in whole square tiles of scan_simd.inc. */
     int row_groups;
     _Alignas(64) char parts[N_PARTS * WIDTH];
 };
 
 #define SUM_OF(a, b) ((a) + (b))
 #define PRODUCT_OF(a, b) ((a) * (b))
-#define WRAPPED_PRODUCT_OF(a, b) ((a)*1u * (b)) /* products of 16-bit numbers would be signed */
+/* 16-bit operands would be promoted to a signed type, so 1u is a factor. */
+#define WRAPPED_PRODUCT_OF(a, b) ((a)*1u * (b))
 #define AND_OF(a, b) ((a) & (b))
 
 /* log(exp(a) + exp(b)) */
@@ -59,7 +61,7 @@ static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, stru
     return sum;
 }
 
-/* Signed sums and products wrap, so unsigned ones serve for both. */
+/* Signed sums and products wrap around, so the unsigned functions serve for both. */
 #define T uint8_t
 #define NAME sum_u8
 #define JOIN SUM_OF
@@ -192,7 +194,8 @@ static inline void put_f16(uint16_t *y, kl_simd first, kl_simd second) {
 #endif
 
 struct join {
-    void (*row)(struct state *s, void *y, const void *x, int64_t n); /* y NULL: the totals alone */
+    /* With y NULL only the totals are computed. */
+    void (*row)(struct state *s, void *y, const void *x, int64_t n);
     void (*column)(struct state *s, void *y, const void *x, int64_t r, int64_t n);
     void (*group)(struct state *s, int64_t n);
     void (*segment)(struct state *s, int64_t apart, int64_t n);
@@ -241,22 +244,25 @@ struct job {
     const struct kl_launch *l;
     struct join join;
     enum kl_dtype type; /* the compute type */
-    /* what rows read and write: `type`, or the dtype of 16-bit floats without tiles */
+    /* The dtype of the rows in memory: `type`, or that of 16-bit floats that are read without
+     * tiles. */
     enum kl_dtype read;
     int bytes, in_item, out_item;
-    int64_t length;            /* of a scan: of the axis, or one less for an exclusive scan */
+    /* Elements of a scan: the extent of the axis, less one for an exclusive scan. */
+    int64_t length;
     int64_t in_step, out_step; /* along the axis, in elements, in the direction of the scan */
     /* from the start of a row to the first element of the scan, in elements */
     int64_t in_first, out_first;
-    unsigned char first[8]; /* as the output's dtype: the first element of an exclusive scan */
+    unsigned char first[8]; /* the first element of an exclusive scan, in the output's dtype */
     bool inclusive;
     /* The other axes. */
     int n, dims[KL_LONG_AXES];
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
-    /* rows of one task; segments of each row, where threads divide rows */
+    /* number of rows; rows of one task; segments of each row, where threads share rows */
     int64_t rows, group, segments;
-    int64_t run, run_groups; /* columns side by side; tasks of each run */
-    char *totals;            /* [rows][segments] of type: totals, then prefixes */
+    int64_t run, run_groups; /* number of neighbouring columns; tasks of each run of them */
+    /* [rows][segments] of `type`: first the totals of segments, then their prefixes. */
+    char *totals;
 };
 
 static char *element(const struct kl_arg *a, int64_t offset) {
@@ -268,8 +274,8 @@ static void put_first(const struct job *j, int64_t out_offset, int64_t n) {
     for (int64_t c = 0; c < n; c++) memcpy(y + c * j->out_item, j->first, (size_t)j->out_item);
 }
 
-/* Elements [from, from + count) of the scan of a row; count <= SEGMENT, except for whole rows.
- * write: the results are stored. */
+/* Scans elements [from, from + count) of a row; count <= SEGMENT, except for whole rows. write: the
+ * results are stored. */
 static void scan_part(const struct job *j, struct state *s, int64_t in_offset, int64_t out_offset,
                       int64_t from, int64_t count, bool write) {
     int dim = (int)j->length;
@@ -301,7 +307,7 @@ static void offsets_of(const struct job *j, int64_t row, int64_t *in, int64_t *o
     *out += j->out_first;
 }
 
-/* Whole rows. */
+/* Scans whole rows. */
 static void row_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
     int64_t end = kl_min64((i + 1) * j->group, j->rows), in, out;
@@ -328,7 +334,7 @@ bool kl_cpu_scans_squares(const struct kl_launch *l, int64_t length) {
 }
 
 #if KL_HAS_SIMD
-/* Whether the rows are contiguous, so that several are scanned as one. */
+/* Whether the rows are contiguous, so that several rows are scanned together. */
 static bool has_squares(const struct job *j) {
     return kl_cpu_scans_squares(j->l, j->length) && j->in_step == 1 && j->out_step == 1 &&
            (j->n == 0 ||
@@ -340,7 +346,8 @@ static void squares_chunk(void *arg, int64_t i) {
     const int64_t begin = i * j->group, end = kl_min64(begin + j->group, j->rows),
                   rest = (end - begin) % (GROUP * KL_SIMD / j->length);
     struct state s;
-    for (int64_t row = begin, n; row < end; row += n) { /* the whole squares, then row by row */
+    /* First whole square tiles, then the remaining rows one by one. */
+    for (int64_t row = begin, n; row < end; row += n) {
         n = row == begin && end - begin > rest ? end - begin - rest : 1;
         s.has_prefix = s.has_total = false;
         s.row_groups = n > 1 ? (int)(j->length / GROUP) : 0;
@@ -350,8 +357,8 @@ static void squares_chunk(void *arg, int64_t i) {
 }
 #endif
 
-/* Segments of long rows: first their totals, then, with the totals of segments before them, their
- * elements. */
+/* The two passes over segments of long rows. The first finds the totals of the segments. The second
+ * scans the elements, starting with the total of the segments before. */
 static void total_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
     int64_t row = i / j->segments, segment = i % j->segments, from = segment * SEGMENT, in, out;
@@ -365,7 +372,7 @@ static void segment_chunk(void *arg, int64_t i) {
     int64_t row = i / j->segments, segment = i % j->segments, from = segment * SEGMENT, in, out;
     struct state s = {.has_prefix = segment > 0};
     offsets_of(j, row, &in, &out);
-    if (segment > 0) /* what the segments before it give */
+    if (segment > 0) /* the total of the segments before this one */
         memcpy(s.parts + PREFIX * j->bytes, j->totals + (i - 1) * j->bytes, (size_t)j->bytes);
     else if (!j->inclusive)
         put_first(j, out, 1);
@@ -378,7 +385,8 @@ static int scan_long(struct job *j, const struct kl_launch *alone) {
     j->totals = kl_malloc((size_t)(n * j->bytes));
     if (!j->totals) return kl_fail_nomem(j->l->err);
     kl_run_tasks(alone, n, total_chunk, j);
-    for (int64_t row = 0; row < j->rows; row++) { /* totals become totals up to their segment */
+    /* Replaces the total of a segment by the total of all segments up to it. */
+    for (int64_t row = 0; row < j->rows; row++) {
         s.has_prefix = false;
         for (int64_t k = 0; k < j->segments; k++) {
             char *total = j->totals + (row * j->segments + k) * j->bytes;
@@ -392,7 +400,7 @@ static int scan_long(struct job *j, const struct kl_launch *alone) {
     return KL_OK;
 }
 
-/* Columns side by side. */
+/* Scans neighbouring columns. */
 static void column_chunk(void *arg, int64_t i) {
     const struct job *j = arg;
     const struct kl_arg *in_arg = j->l->in, *out_arg = j->l->out;
@@ -420,7 +428,8 @@ static void column_chunk(void *arg, int64_t i) {
     }
 }
 
-/* The value of an empty scan, in the output's dtype. */
+/* The first element of an exclusive scan, which is the result of no elements, in the output's
+ * dtype. */
 static void find_first(struct job *j, enum kl_op_id op) {
     enum kl_dtype dtype = j->l->out->dtype;
     size_t bytes = kl_dtype_size(dtype);
@@ -436,8 +445,8 @@ static void find_first(struct job *j, enum kl_op_id op) {
             kl_convert(dtype, j->first, KL_F32, &x, 1);
     } else if (dtype == KL_BOOL) {
         j->first[0] = high;
-    } else if (kl_dtype_is_signed(
-                   dtype)) { /* for either byte order: all bytes but the sign's are equal */
+        /* The bytes below the one with the sign are equal, so the byte order does not matter. */
+    } else if (kl_dtype_is_signed(dtype)) {
         uint64_t sign = UINT64_C(1) << (8 * bytes - 1), value = high ? sign - 1 : sign;
         kl_convert(dtype, j->first, KL_U64, &value, 1);
     } else {
@@ -497,7 +506,7 @@ int kl_cpu_scan(struct kl_launch *l) {
         return KL_OK;
     }
     j.segments = kl_ceil_div(j.length, SEGMENT);
-    enum { FEW = 16 }; /* rows; fewer are not enough for all threads */
+    enum { FEW = 16 }; /* fewer rows than these do not keep all threads busy */
     if (alone.parallel && j.rows < FEW && j.segments > 1) return scan_long(&j, &alone);
     j.group = kl_ceil_div(KL_CHUNK / 4, in->dims[p->axis]);
 #if KL_HAS_SIMD

@@ -1,10 +1,12 @@
-/* scan_avx512.h - squares of bfloat16 for scan_simd.inc. For scan.c, which includes it. */
+/* scan_avx512.h - loads and stores square tiles of bfloat16 for scan_simd.inc. For scan.c, which
+ * includes it. */
 #include <immintrin.h>
 
-/* Loads a square of bfloat16, transposed as pairs of elements, which are as wide as float32: with
- * half the shuffles of float32, and none to widen them. t[i] is element i of 16 groups. */
+/* Loads a square tile of bfloat16, transposed in pairs of elements, which are as wide as a float32.
+ * This takes half the shuffles of float32, and none to widen the elements. t[i] is element i of 16
+ * groups. */
 static inline __attribute__((always_inline)) void take_pairs(kl_simd *t, const uint16_t *x) {
-    kl_simd g[8]; /* groups k and k + 4, or k + 4 and k + 8 */
+    kl_simd g[8]; /* vectors of groups k and k + 4, or k + 4 and k + 8 */
 #pragma GCC unroll 8
     for (int k = 0; k < 8; k++) {
         const uint16_t *first = x + (k + k / 4 * 4) * GROUP;
@@ -25,7 +27,7 @@ static inline __attribute__((always_inline)) void take_pairs(kl_simd *t, const u
         t[2 * k + 1] = _mm512_castsi512_ps(_mm512_and_si512(pair, _mm512_set1_epi32(-0x10000)));
     }
 }
-/* Stores a square of bfloat16. Rounds as kl_store_bf16 does. */
+/* Stores a square tile as bfloat16. Rounds as kl_store_bf16 does. */
 static inline __attribute__((always_inline)) void put_pairs(uint16_t *y, const kl_simd *t) {
     const __mmask32 odd = 0xaaaaaaaa;
     const __m512i ends = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);

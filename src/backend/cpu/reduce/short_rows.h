@@ -9,15 +9,16 @@
 #define KL_HAS_SHORT 1
 enum {
     KL_SHORT = 128,
-    KL_SHORT_PLACES = 64, /* the same for kl_short_places */
+    KL_SHORT_PLACES = 64, /* the longest row for kl_short_places */
 };
 /* Sums of float32 and 16-bit floats, as float32, by the reduction tree of one leaf of reduce.c. */
 void kl_short_sums(enum kl_dtype dtype, float *out, const void *x, const int64_t *offsets,
                    int64_t rows, int64_t n);
-/* The largest keys of float32 (to int32_t) or, if half, of 16-bit floats (to int16_t). */
+/* The largest keys of rows of float32 (stored as int32_t) or, if half, of 16-bit floats (stored as
+ * int16_t). */
 void kl_short_extremes(bool half, struct kl_order order, void *out, const void *x,
                        const int64_t *offsets, int64_t rows, int64_t n);
-/* The place of the first of the largest elements, as arg_reduce.c defines it. */
+/* The position of the first of the largest elements, as arg_reduce.c defines it. */
 void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void *x,
                      const int64_t *offsets, int64_t rows, int64_t n);
 #else

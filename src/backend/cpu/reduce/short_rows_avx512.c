@@ -9,17 +9,18 @@
 enum {
     ROWS = 16,
     LANES = 16,
-    HALF_LANES = 32, /* of 16 bits */
+    HALF_LANES = 32, /* lanes of 16 bits in a vector */
     AHEAD = 4096,    /* as in reduce.c */
 };
 
-/* Joins the vectors of two groups of rows to one: the halves of each, by 8, 4, 2 and 1 elements. */
+/* Joins the vectors of two groups of rows to one vector by a step of halving: with distances of 8,
+ * 4, 2 and 1 lanes. */
 #define BY_8(JOIN, a, b) JOIN(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
 #define BY_4(JOIN, a, b) JOIN(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd))
 #define BY_2(JOIN, a, b) JOIN(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee))
 #define BY_1(JOIN, a, b) JOIN(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd))
 #define FOUR(JOIN, t, r) BY_4(JOIN, BY_8(JOIN, t[r], t[r + 4]), BY_8(JOIN, t[r + 8], t[r + 12]))
-/* Element r: the lanes of t[r], joined. */
+/* The result's lane r is the join of all lanes of t[r]. */
 #define TREE(NAME, JOIN)                                                  \
     static __attribute__((noinline)) __m512 NAME(const __m512 *t) {       \
         return BY_1(JOIN, BY_2(JOIN, FOUR(JOIN, t, 0), FOUR(JOIN, t, 1)), \
@@ -30,7 +31,8 @@ enum {
 TREE(sums_of, _mm512_add_ps)
 TREE(largest_of, LARGER)
 
-/* Finds rows from .. from + 15; behind the last row, that one again. */
+/* Finds the addresses of rows from .. from + 15. Rows behind the last one are replaced by the last
+ * one. */
 static __attribute__((noinline)) void take_rows(const char **row, const void *x, int bits,
                                                 const int64_t *offsets, int64_t from,
                                                 int64_t rows) {
@@ -43,13 +45,12 @@ static __attribute__((noinline)) void take_rows(const char **row, const void *x,
     for (int r = 0; r < ROWS; r++) row[r] = (const char *)x + o[r] * (INT64_C(1) << bits);
 }
 
-/* Prefetches the row that is AHEAD bytes further. */
+/* Prefetches at a distance of AHEAD bytes behind `row`. */
 static inline void ask(const char *row, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + AHEAD + at);
 }
 
-/* t[r]: the lanes of row r. A lane without elements is NONE, which changes nothing that it is
- * joined with. */
+/* Reduces row r to the vector t[r]. A lane without elements is NONE, the neutral element. */
 #define BY_LANES(NAME, FROM, V, LANES_OF, NONE, LOAD, LOAD_PART, JOIN, MASK_JOIN)          \
     static __attribute__((noinline)) void NAME(struct kl_order o, __m512 *t,               \
                                                const char *const *row, int64_t n) {        \
@@ -80,7 +81,7 @@ BY_LANES(lanes_f16, uint16_t, __m512, LANES, MINUS_ZERO, kl_simd_load_f16, PART_
 BY_LANES(lanes_bf16, uint16_t, __m512, LANES, MINUS_ZERO, kl_simd_load_bf16, PART_BF16,
          _mm512_add_ps, MASK_ADD)
 
-/* As kl_key32 and kl_key16. */
+/* The keys that kl_key32 and kl_key16 give. */
 static inline __m512i keys_32(struct kl_order o, __m512i x) {
     __m512i lower = _mm512_and_si512(_mm512_srai_epi32(x, 31), _mm512_set1_epi32(INT32_MAX));
     __m512i key = _mm512_xor_si512(_mm512_xor_si512(x, lower), _mm512_set1_epi32((int)o.flip));
@@ -123,7 +124,7 @@ static __attribute__((noinline)) __m512i largest(bool half, struct kl_order orde
                                                  const char *const *row, int64_t n) {
     __m512 t[ROWS];
     (half ? lanes_16 : lanes_32)(order, t, row, n);
-    for (int r = 0; half && r < ROWS; r++) { /* two lanes of 16 bits become one of 32 */
+    for (int r = 0; half && r < ROWS; r++) { /* one lane of 32 bits is made from two of 16 bits */
         const __m512i v = _mm512_castps_si512(t[r]);
         t[r] = _mm512_castsi512_ps(
             _mm512_srai_epi32(_mm512_max_epi16(v, _mm512_slli_epi32(v, 16)), 16));
@@ -145,8 +146,8 @@ void kl_short_extremes(bool half, struct kl_order order, void *out, const void *
     }
 }
 
-/* place[r]: the place of the first element of row r that equals the number top[r] (both zeros are
- * equal); 64 where top[r] is NaN. */
+/* place[r] becomes the position of the first element of row r that equals the number top[r] (both
+ * zeros are equal), or 64 where top[r] is NaN. */
 static void find_32(uint32_t *place, const char *const *row, int64_t n, const uint32_t *top) {
     const int64_t left = n % LANES, whole = n - left;
     const __mmask16 rest = first_of(left);
@@ -163,7 +164,7 @@ static void find_32(uint32_t *place, const char *const *row, int64_t n, const ui
         place[r] = (uint32_t)_tzcnt_u64(found);
     }
 }
-/* The same for 16-bit floats, by their bits. */
+/* The same for 16-bit floats, compared by their bits. */
 static void find_16(uint32_t *place, const char *const *row, int64_t n, const uint32_t *top) {
     for (int r = 0; r < ROWS; r++) {
         const uint16_t *x = (const uint16_t *)(const void *)row[r];
@@ -181,7 +182,7 @@ static void find_16(uint32_t *place, const char *const *row, int64_t n, const ui
     }
 }
 
-/* The place of the first NaN. */
+/* The position of the first NaN in a row. */
 static uint32_t place_of_nan(bool half, const char *row, uint32_t inf) {
     for (uint32_t at = 0;; at++) {
         uint32_t x = half ? ((const uint16_t *)(const void *)row)[at]
@@ -200,7 +201,7 @@ void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void
         uint32_t *place = rows - from < ROWS ? few : out + from;
         take_rows(row, x, half ? 1 : 2, offsets, from, rows);
         __m512i v = largest(half, order, row, n);
-        /* Keys become bits again; a key of 16 bits is extended by its sign. */
+        /* Converts keys to the bits of floats; a key of 16 bits is sign-extended. */
         v = _mm512_add_epi32(v, _mm512_set1_epi32((int)order.shift));
         v = _mm512_xor_si512(v, _mm512_set1_epi32((int)order.flip));
         if (half) v = _mm512_srai_epi32(_mm512_slli_epi32(v, 16), 16);
@@ -217,5 +218,5 @@ void kl_short_places(bool half, struct kl_order order, uint32_t *out, const void
     }
 }
 #else
-typedef int kl_short_nothing; /* C requires a declaration in each file */
+typedef int kl_short_nothing; /* C requires at least one declaration in a file */
 #endif

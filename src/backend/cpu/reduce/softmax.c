@@ -41,7 +41,7 @@ static __attribute__((cold)) void softmax_f64(const struct kl_softmax_job *j, in
 }
 
 /* ---- columns of float64 ---- */
-/* Columns [from, from + n) of outer index `outer`. */
+/* Computes columns [from, from + n) of outer index `outer`. */
 static __attribute__((cold)) void columns_f64(const struct kl_softmax_job *j, int64_t outer,
                                               int64_t from, int64_t n) {
     const struct kl_arg *in = j->l->in;
@@ -73,8 +73,8 @@ static __attribute__((cold)) void columns_f64(const struct kl_softmax_job *j, in
         }
 }
 
-/* The "largest" complex number is the last in the order of sorting; any one that keeps exp small
- * would do. */
+/* The "largest" complex number is the last one in the order of sorting. Any number that keeps the
+ * exponentials small would do. */
 static void softmax_c64(const struct kl_softmax_job *j, int64_t row) {
     struct kl_c64 *y = (struct kl_c64 *)j->l->out->data + row * j->length,
                   top = {-INFINITY, -INFINITY};
@@ -117,7 +117,7 @@ int kl_cpu_softmax(struct kl_launch *l) {
     struct kl_launch alone = {.parallel = out->size >= KL_CHUNK ? l->parallel : NULL};
     if (j.inner > 1) {
         int64_t width = KL_SOFTMAX_PANEL / j.length / KL_SOFTMAX_NARROW * KL_SOFTMAX_NARROW;
-        if (width == 0) /* strips that do not stay in the L2 cache */
+        if (width == 0) /* such strips do not stay in the L2 cache */
             for (width = KL_TILE; width > KL_SOFTMAX_NARROW && j.rows * j.inner < 4 * width;)
                 width /= 2;
         j.group = kl_min64(width, KL_TILE);

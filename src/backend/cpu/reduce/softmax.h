@@ -1,14 +1,14 @@
-/* softmax.h - what the ways of SOFTMAX have in common: softmax.c, which chooses one and has those
- * of float64 and complex64, softmax_rows.c and softmax_columns.c. For these only. */
+/* softmax.h - what the parts of SOFTMAX share: softmax.c, which chooses the method and computes
+ * float64 and complex64, softmax_rows.c and softmax_columns.c. For these files only. */
 #pragma once
 #include <stdatomic.h>
 
 #include "backend/cpu/math/exp_wide.h"
 #include "base/launch.h"
 
-/* The factor of results: 1 / total as a float, and its rounding error (kl_softmax_lack); NaN where
- * no result is a number. The total has a rounding error of its own: without it equal elements would
- * show it. */
+/* The factor of results: the reciprocal of the total as a float, and its rounding error
+ * (kl_softmax_lack); NaN where no result is a number. Without the total's own rounding error, equal
+ * elements would not give exact results. */
 static inline float kl_softmax_inverse(float total, float top) {
     const float x = 1 / total;
     return top == -INFINITY || !(total < INFINITY) ? NAN : x;
@@ -16,7 +16,8 @@ static inline float kl_softmax_inverse(float total, float top) {
 static inline float kl_softmax_lack(float factor, float total, float lack) {
     return factor * __builtin_fmaf(-lack, factor, __builtin_fmaf(-total, factor, 1));
 }
-/* y / total, as the division would give it except for rare last bits, in a tenth of the time. */
+/* The quotient y / total. It differs from the division in rare last bits, and takes a tenth of the
+ * time. */
 static inline float kl_softmax_quotient(float y, float factor, float lack) {
     return __builtin_fmaf(y, factor, y * lack);
 }
@@ -24,20 +25,21 @@ static inline float kl_softmax_quotient(float y, float factor, float lack) {
 struct kl_softmax_job {
     const struct kl_launch *l;
     void (*row)(const struct kl_softmax_job *j, int64_t row);
-    int64_t length, rows, group; /* of a row; of all rows; rows or columns of one task */
-    bool nontemporal;            /* rows are written with non-temporal stores */
+    /* Elements of a row; number of rows; rows or columns of one task. */
+    int64_t length, rows, group;
+    bool nontemporal; /* rows are written with non-temporal stores */
     atomic_bool no_memory;
-    int64_t inner, strips; /* columns side by side; the tasks that they make */
+    int64_t inner, strips; /* number of neighbouring columns; number of their strips, each a task */
 };
 
 #define KL_SOFTMAX_CENTRE \
     (KL_EXP_BASE + 64) /* exponentials are scaled by 2^32 to 2^96, so none is denormal */
 enum {
-    KL_SOFTMAX_SPREAD = 130, /* elements smaller than a centre less this give 0 */
+    KL_SOFTMAX_SPREAD = 130, /* elements that are further below the centre give 0 */
     /* Elements of a strip whose exponentials stay in the L2 cache; those of longer strips are
      * computed twice. */
     KL_SOFTMAX_PANEL = 1 << 18,
-    KL_SOFTMAX_NARROW = 32, /* columns of a strip, at least: one cache line, or two */
+    KL_SOFTMAX_NARROW = 32, /* the fewest columns of a strip: one cache line, or two */
 };
 
 /* Task i of rows of float32 or 16-bit floats; arg: the job. */

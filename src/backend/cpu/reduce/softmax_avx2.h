@@ -1,9 +1,11 @@
-/* softmax_avx2.h - kl_wide_sums of two squares at once, for softmax_rows.c, which includes it. */
+/* softmax_avx2.h - the function kl_wide_sums for two square tiles at once, for softmax_rows.c,
+ * which includes it. */
 #include <immintrin.h>
 
 KL_INLINE void both_sums(float *a, float *b, const kl_wide *v, const kl_wide *w) {
     for (int row = 0; row < SIDE; row += 4) {
-        __m256 q[4]; /* quarters: of v in the lower half, of w in the upper one */
+        /* Each has a quarter of v in its lower half, and a quarter of w in its upper half. */
+        __m256 q[4];
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
             const __m256 x = _mm256_add_ps(v[row + k].v, v[row + k].w),

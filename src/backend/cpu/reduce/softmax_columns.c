@@ -1,5 +1,5 @@
-/* softmax_columns.c - SOFTMAX of strips of columns side by side, of float32 and 16-bit floats, as
- * float32. See softmax.h. */
+/* softmax_columns.c - SOFTMAX along an axis that is not the last one: strips of neighbouring
+ * columns of float32 and 16-bit floats, computed as float32. See softmax.h. */
 #include "backend/cpu/reduce/softmax.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "backend/cpu/vector/wide.h"
 
 enum {
-    NEAR = 1 << 13, /* elements of a strip whose exponentials are on the stack */
+    NEAR = 1 << 13, /* elements of a strip whose exponentials fit on the stack */
     AHEAD = 16,     /* rows that are prefetched */
 };
 struct strip {
@@ -40,7 +40,7 @@ static const float *strip_row(struct strip *s, int64_t i, float *copy) {
     if (s->far) KL_EACH_WIDE(k, s->width) copy[k] -= s->shift[k];
     return copy;
 }
-/* Exponentials of four rows, and their sums by pairs, which are exact where elements are equal. */
+/* Exponentials of four rows, and their sums in pairs, which are exact where elements are equal. */
 static void four_rows(float *const *y, const float *const *x, float *top, const float *centre,
                       float (*sum)[KL_TILE], int64_t n) {
 #if KL_HAS_SIMD
@@ -103,7 +103,7 @@ static void strip_totals(struct strip *s, float *panel) {
         KL_EACH_WIDE(k, s->width) s->total[k] += (double)sum[0][k] + (double)sum[1][k];
     }
 }
-/* Stores results y, which are aligned to a cache line. */
+/* Stores the results y, which are aligned to a cache line. */
 static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t n,
                 bool nontemporal) {
     const int64_t item = (int64_t)kl_dtype_size(out->dtype);
@@ -126,7 +126,7 @@ static void put(const struct kl_arg *out, int64_t place, const float *y, int64_t
 void kl_softmax_columns(const struct kl_softmax_job *j, int64_t outer, int64_t from, int64_t n) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     const int item = (int)kl_dtype_size(out->dtype);
-    struct strip s; /* not initialized: most of it is memory for elements */
+    struct strip s; /* not initialized, since most of it is memory for elements */
     struct kl_scratch scratch;
     _Alignas(64) float near[NEAR], again[4][KL_TILE], z[KL_TILE], was[KL_TILE];
     _Alignas(64) float factor[KL_TILE], lack[KL_TILE], unused[2][KL_TILE];

@@ -1,5 +1,6 @@
-/* softmax_rows.c - SOFTMAX of contiguous rows of float32 and 16-bit floats, as float32: up to 16
- * rows side by side, whose exponentials wait for their sums in a cache. See softmax.h. */
+/* softmax_rows.c - SOFTMAX of contiguous rows of float32 and 16-bit floats, computed as float32. Up
+ * to 16 rows are computed side by side; their exponentials stay in a cache until the sums are
+ * known. See softmax.h. */
 #include "backend/cpu/reduce/softmax.h"
 
 #include <string.h>
@@ -12,9 +13,9 @@
 enum { LANES = 16 };
 
 enum {
-    WAITING = 8192,       /* elements of rows whose exponentials stay in the L1 cache */
-    SIDE = KL_WIDE_LANES, /* rows side by side, at most */
-    FURTHER = 2048,       /* bytes that are prefetched of a row */
+    WAITING = 8192,       /* elements of the rows whose exponentials stay in the L1 cache */
+    SIDE = KL_WIDE_LANES, /* the most rows that are computed side by side */
+    FURTHER = 2048,       /* bytes of a row that are prefetched */
 };
 #if !KL_HAS_SIMD
 typedef struct {
@@ -59,8 +60,8 @@ KL_INLINE kl_wide upper_half(kl_wide x) {
 #endif
 }
 /* Adds n more elements, with room for whole vectors, to a sum of lanes; `rest` has the rounding
- * errors. Four vectors, or two, or the last one, are added up first: that rounds nothing where all
- * are equal. */
+ * errors. Four vectors, or two, or the last one, are added first. That addition is exact where all
+ * elements are equal. */
 KL_INLINE void add_up(kl_wide *sum, kl_wide *rest, const float *y, int64_t n, bool first) {
     kl_wide s = *sum, left = *rest;
     for (int64_t i = 0; i < n; first = false) {
@@ -78,7 +79,7 @@ KL_INLINE void add_up(kl_wide *sum, kl_wide *rest, const float *y, int64_t n, bo
     }
     *sum = s, *rest = left;
 }
-/* kl_wide_sums of two. */
+/* The function kl_wide_sums for two sums. */
 #if KL_HAS_SIMD && !defined __AVX512F__
 #include "backend/cpu/reduce/softmax_avx2.h"
 #else
@@ -87,9 +88,9 @@ KL_INLINE void both_sums(float *a, float *b, const kl_wide *v, const kl_wide *w)
     kl_wide_sums(b, w);
 }
 #endif
-/* 1 / the sum of each row, as a float and its rounding error. Joining the lanes rounds nothing
- * either: the upper halves of mantissas are added up separately from the lower ones, to which
- * `rest` belongs. */
+/* The reciprocal of each row's sum, as a float and its rounding error. Joining the lanes is exact
+ * as well: the upper halves of mantissas are added separately from the lower ones, to which `rest`
+ * belongs. */
 static void inverses(float *factor, float *lack, const kl_wide *sum, const kl_wide *rest,
                      const float *top) {
     kl_wide high[SIDE], low[SIDE];
@@ -123,7 +124,7 @@ static inline void narrow_f16(uint16_t *y, const float *x) {
     for (int k = 0; k < 2 * LANES; k++) y[k] = kl_f16_store(x[k]);
 #endif
 }
-/* One vector of results of float32, from exponentials e. */
+/* Stores one vector of float32 results, computed from exponentials e. */
 KL_INLINE void one_f32(void *to, const float *e, float factor, float lack) {
 #if KL_HAS_SIMD
     const kl_wide v = kl_wide_load(e);
@@ -134,7 +135,7 @@ KL_INLINE void one_f32(void *to, const float *e, float factor, float lack) {
     memcpy(to, q, sizeof q);
 #endif
 }
-/* Two vectors of results of 16-bit floats, before they are rounded. */
+/* Two vectors of results for 16-bit floats, before rounding. */
 KL_INLINE void products(float *q, const float *e, float factor) {
 #if KL_HAS_SIMD
 #pragma GCC unroll 2
@@ -144,8 +145,8 @@ KL_INLINE void products(float *q, const float *e, float factor) {
     KL_LANES(k, 2 * LANES) q[k] = e[k] * factor;
 #endif
 }
-/* Exponentials for 16-bit floats are less exact: rounding the result hides their errors. float16
- * has three bits more than bfloat16, and denormals from 2^-14 down. */
+/* Exponentials for 16-bit floats are less exact, since rounding the result hides their errors.
+ * float16 has three bits more than bfloat16, and its denormals begin at 2^-14. */
 #if KL_HAS_SIMD
 KL_INLINE kl_wide term_half(kl_wide x, kl_wide base) {
     kl_wide power,
@@ -204,7 +205,8 @@ struct kind {
 };
 static const struct kind kind_f32 = {terms_f32, scale_f32}, kind_bf16 = {terms_bf16, scale_bf16},
                          kind_f16 = {terms_f16, scale_f16};
-/* A row whose largest element is far from 0: exponentials of distances from it. */
+/* A row whose largest element is far from 0: takes the exponentials of the distances from this
+ * element. */
 static __attribute__((cold)) void far_row(enum kl_dtype type, const void *x, int64_t n, float *y,
                                           float top, kl_wide *sum, kl_wide *rest) {
     kl_wide tops[SIDE], sums[SIDE], rests[SIDE];
@@ -213,8 +215,8 @@ static __attribute__((cold)) void far_row(enum kl_dtype type, const void *x, int
     terms_f32(y, y, n, 1, 0, sums, rests, tops);
     *sum = sums[0], *rest = rests[0];
 }
-/* Rows [row, row + m), whose exponentials go to `room` first; *centre is that of the rows
- * before. */
+/* Computes rows [row, row + m), whose exponentials are stored in `room` first; *centre is the
+ * centre of the rows before. */
 static void some_rows(const struct kl_softmax_job *j, int64_t row, int m, float *room,
                       void *gathered, float *centre) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
@@ -263,7 +265,8 @@ void kl_softmax_rows(void *arg, int64_t i) {
                   width = kl_ceil_div(j->length, LANES) * LANES;
     const int64_t side = width > WAITING ? 1 : kl_min64(SIDE, WAITING / width);
     const bool dense = j->l->in->layout & KL_ROW_CONTIGUOUS, is_long = width > WAITING;
-    _Alignas(KL_LINE) float near[WAITING + LANES], *room = near; /* with room for a second vector */
+    /* With room for a second vector behind the last one. */
+    _Alignas(KL_LINE) float near[WAITING + LANES], *room = near;
     struct kl_scratch scratch = {0};
     float centre = 0;
     if (is_long || !dense) {

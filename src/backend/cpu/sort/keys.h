@@ -17,26 +17,27 @@ static inline uint32_t kl_key_f32(float x) {
 
 /* The keys of n values of a compute type. */
 void kl_sort_keys(enum kl_dtype type, const void *x, int64_t n, uint64_t *key);
-/* Finds which of n <= KL_TILE values do not come before *least. A NaN, or a value that is compared
- * with one, may be among them wrongly. Returns their number. */
+/* Finds which of n <= KL_TILE values do not come before *least. A NaN may be found although it
+ * comes before; so may any value when *least is a NaN. Returns the number of values found. */
 int64_t kl_sort_reaching(enum kl_dtype type, const void *x, int64_t n, const void *least,
                          uint16_t *which);
-/* The values of keys (uint32_t for types under 64 bits); not for complex64. The key of both zeros
- * gives +0.0, that of all NaN one of them. */
+/* The values of n keys (uint32_t for types under 64 bits); not for complex64. Both zeros have one
+ * key, which gives +0.0. All NaN have one key, which gives one NaN. */
 void kl_sort_values(enum kl_dtype type, const void *keys, int64_t n, void *out);
 
 struct kl_long_key {
     uint64_t key, place;
 };
 enum kl_sort_kind {
-    KL_SORT_U32,    /* uint32_t keys */
-    KL_SORT_U64,    /* uint64_t keys */
-    KL_SORT_PLACED, /* uint64_t: a key of 32 bits in the upper half, a place in the lower one */
-    KL_SORT_LONG    /* struct kl_long_key */
+    KL_SORT_U32, /* uint32_t keys */
+    KL_SORT_U64, /* uint64_t keys */
+    /* uint64_t: a key of 32 bits in the upper half, the element's position in the lower one. */
+    KL_SORT_PLACED,
+    KL_SORT_LONG /* struct kl_long_key */
 };
 /* Bytes of the tables that sorting n elements needs. */
 size_t kl_sort_tables(int64_t n);
-/* Sorts x[0 .. n-1] by key, stably. room is for n more elements, tables for the bytes of
+/* Sorts x[0 .. n-1] by key, stably. room is memory for n more elements; tables has the bytes of
  * kl_sort_tables, aligned for uint32_t. Returns where the result is: x or room. launch->parallel
  * may be NULL. */
 void *kl_sort_by_key(enum kl_sort_kind kind, void *x, void *room, void *tables, int64_t n,

@@ -1,5 +1,5 @@
-/* keys_avx512.h - which of 64 float32 reach a threshold, as bits, for keys.c, which includes it. By
- * intrinsics: gcc cannot turn a comparison of vectors into bits. */
+/* keys_avx512.h - which of 64 float32 reach a threshold, as a set of bits, for keys.c, which
+ * includes it. Written with intrinsics, since gcc cannot turn a comparison of vectors into bits. */
 #include <immintrin.h>
 
 static inline uint64_t reaching_64(const float *x, float low) {

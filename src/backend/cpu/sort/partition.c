@@ -21,11 +21,11 @@ enum {
     INSERTED = 64,
 #ifdef __AVX2__
     LOOKS_THROUGH = 1,
-#else /* narrow vectors need as much time for it as it saves */
+#else /* with narrow vectors, finding a bound takes as much time as it saves */
     LOOKS_THROUGH = 0,
 #endif
-    /* whose largest elements are found before the elements are read again: half a megabyte of
-     * float32 */
+    /* The number of tiles whose largest elements are found before the elements are read again: half
+     * a megabyte of float32. */
     TILES = 256,
     /* Bytes of prefetching, one page: without it, the top 40 of rows of 128 K take half as long
      * again. */
@@ -35,10 +35,10 @@ enum {
 struct job {
     const struct kl_launch *l;
     int axis;
-    enum kl_dtype type; /* of the values that keys are made from */
+    enum kl_dtype type; /* of the values from which keys are made */
     int64_t kth, length, rows, group;
-    int64_t segments;          /* of a row of TOPK */
-    int dims[KL_LONG_AXES], n; /* the other axes */
+    int64_t segments;          /* of each row; for TOPK only */
+    int dims[KL_LONG_AXES], n; /* the axes other than the sorted one */
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
     struct kl_long_key *best; /* [rows][segments][kth], when segments > 1 */
     int64_t *n_best;          /* [rows][segments] */
@@ -49,7 +49,7 @@ struct job {
 struct row {
     const char *src;
     char *dst;
-    int64_t in_step, out_step; /* bytes */
+    int64_t in_step, out_step; /* strides of the axis, in bytes */
     struct kl_cursor in;
 };
 
@@ -68,7 +68,8 @@ static struct row row_of(const struct job *j, int64_t i) {
     return r;
 }
 
-/* Copies element `from` of the input, or its place, to element `to` of the output. */
+/* Copies element `from` of the input, or its position (ARGPARTITION), to element `to` of the
+ * output. */
 static void put(const struct job *j, const struct row *r, int64_t to, int64_t from) {
     uint32_t place = (uint32_t)from;
     if (j->l->op == KL_OP_ARGPARTITION)
@@ -79,8 +80,8 @@ static void put(const struct job *j, const struct row *r, int64_t to, int64_t fr
 }
 
 /* ---- partition ---- */
-/* The kth of n keys; room is for n keys. Candidates that begin like the kth key are counted by
- * their next digit. */
+/* The kth of n keys in order; room is memory for n keys. Keys whose upper digits are those of the
+ * kth key are counted by their next digit. */
 static uint64_t select_key(const uint64_t *key, uint64_t *room, int64_t n, int64_t kth, int bits) {
     uint64_t found = 0;
     for (int shift = bits - 8; shift >= 0; shift -= 8) {
@@ -136,15 +137,15 @@ static void partition_chunk(void *arg, int64_t i) {
 }
 
 /* ---- the k largest ---- */
-/* The largest elements so far, and other candidates: once the list has been full, list[0 .. k-1]
- * are the k largest of what came before. Lists of up to INSERTED elements are always sorted and
- * have no others, so that their smallest element is as large as possible. */
+/* The largest elements so far, and other candidates. Once the list has been full, list[0 .. k-1]
+ * are the k largest of all elements before. A list of at most INSERTED elements is always sorted
+ * and has no other candidates, so that its smallest element is as large as possible. */
 struct list {
-    struct kl_long_key *items, *room; /* at most `most` elements */
-    void *tables;                     /* memory for sorting them */
+    struct kl_long_key *items, *room; /* room for `most` elements */
+    void *tables;                     /* memory for sorting the items */
     int64_t n, k, most;
     bool full;
-    uint64_t least; /* once it has been full: the key of the smallest of the k largest */
+    uint64_t least; /* once the list has been full: the key of the smallest of the k largest */
 };
 
 static void prune(struct list *list) {
@@ -161,7 +162,7 @@ static void prune(struct list *list) {
 }
 
 static void add(struct list *list, struct kl_long_key item) {
-    if (list->full && list->k <= INSERTED) { /* replaces the smallest */
+    if (list->full && list->k <= INSERTED) { /* the new element replaces the smallest */
         int64_t to = 0;
         for (; to + 1 < list->k && list->items[to + 1].key <= item.key; to++)
             list->items[to] = list->items[to + 1];
@@ -176,8 +177,8 @@ static void add(struct list *list, struct kl_long_key item) {
     list->least = list->items[0].key;
 }
 
-/* The key of the largest of a tile of float32. As integers positive numbers are in order, and above
- * all negative ones. */
+/* The key of the largest element of a tile of float32. As integers, the bits of positive numbers
+ * are ordered and are above those of all negative ones. */
 static uint32_t top_of(const float *x) {
     int32_t top = INT32_MIN, magnitude = 0;
     KL_EACH(i, KL_TILE) {
@@ -194,11 +195,11 @@ static uint32_t top_of(const float *x) {
     return kl_key_f32(-kl_bits_f32((uint32_t)magnitude));
 }
 
-/* A bound for the k largest of n contiguous float32, by whole tiles: finds the keys of the largest
- * elements of tiles, and returns the kth largest of those, or 0 where there are fewer tiles. At
- * least k elements reach that bound, and not many more. So other elements need not be looked at
- * again, and nearly all elements that come into the list belong there. Their tiles are read again
- * from the L2 cache. */
+/* A lower bound for the k largest of n contiguous float32: finds the key of the largest element of
+ * each whole tile, and returns the kth largest of these keys, or 0 where there are fewer than k
+ * tiles. At least k elements reach the bound, and not many more. So other elements need not be
+ * examined again, and nearly all elements that enter the list stay there. The tiles with such
+ * elements are read again from the L2 cache. */
 static uint64_t bound_of(const float *x, int64_t n, int64_t k, uint32_t keys[TILES]) {
     uint32_t bound = 0;
     memset(keys, 0, TILES * sizeof *keys);
@@ -211,11 +212,13 @@ static uint64_t bound_of(const float *x, int64_t n, int64_t k, uint32_t keys[TIL
         KL_EACH(t, TILES) reach += keys[t] >= (bound | bit);
         if (reach >= k) bound |= bit;
     }
-    if (n % KL_TILE) keys[n / KL_TILE] = UINT32_MAX; /* not known yet */
+    /* The last tile is partial, so its largest element is not known. */
+    if (n % KL_TILE) keys[n / KL_TILE] = UINT32_MAX;
     return bound;
 }
 
-/* Elements [from, from + count) of a row: the list then has their k largest, or all, sorted. */
+/* Adds elements [from, from + count) of a row to the list. Then the list has their k largest
+ * elements, or all where there are fewer, sorted. */
 static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t count,
                        struct list *list) {
     const struct kl_arg *in = j->l->in;
@@ -224,7 +227,7 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     _Alignas(8) char value[8] = {0};
     int64_t item = (int64_t)kl_dtype_size(in->dtype);
     bool lies = r->in_step == item;
-    /* Contiguous float32 get a bound first; few tiles have none. */
+    /* For contiguous float32 a bound is found first, if there are enough tiles. */
     bool bounded =
         LOOKS_THROUGH && lies && in->dtype == KL_F32 && 4 * list->k <= 3 * count / KL_TILE;
     uint16_t which[KL_TILE];
@@ -252,7 +255,7 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
                     add(list, (struct kl_long_key){keys[i], (uint64_t)(from + at + i)});
             continue;
         }
-        if (limit != of_value) { /* a value that has this key */
+        if (limit != of_value) { /* any value whose key this is */
             uint32_t key = (uint32_t)limit;
             of_value = limit;
             if (limit == bound)
@@ -317,7 +320,7 @@ static void top_segment(void *arg, int64_t i) {
     kl_free(memory);
 }
 
-/* Few long rows: the largest of each segment, then the largest of those. */
+/* With few long rows: finds the largest elements of each segment, then the largest of those. */
 static int top_long(struct job *j, const struct kl_launch *launch) {
     static const struct kl_launch alone;
     int64_t parts = j->rows * j->segments, most = j->segments * j->kth;

@@ -11,7 +11,8 @@
 #include "base/half.h"
 #include "base/op_params.h"
 
-/* sorting takes so little time there that making keys shows: keys of float32 are made in 32 bits */
+/* The sort itself is so fast with AVX-512 that the time of making keys shows, so the keys of
+ * float32 are made in 32 bits. */
 #ifdef __AVX512F__
 enum { STRAIGHT = 1 };
 #else
@@ -21,26 +22,26 @@ enum { STRAIGHT = 0 };
 struct job {
     const struct kl_launch *l;
     int axis;
-    enum kl_dtype type; /* of the values that keys are made from */
+    enum kl_dtype type; /* of the values from which keys are made */
     int64_t length, rows, group;
     enum kl_sort_kind kind;
-    size_t bytes;              /* of one element that is sorted */
-    int dims[KL_LONG_AXES], n; /* the other axes */
+    size_t bytes;              /* the size of an element that is sorted */
+    int dims[KL_LONG_AXES], n; /* the axes other than the sorted one */
     int64_t in_strides[KL_LONG_AXES], out_strides[KL_LONG_AXES];
-    struct kl_launch within; /* how the work inside one row is done: in parallel, or not */
+    struct kl_launch within; /* the launch for the work inside one row; it is parallel, or not */
     atomic_bool no_memory;
 };
 
-/* One row: its cursors, its keys before they are sorted, and after. */
+/* One row: its cursors, and its keys before and after sorting. */
 struct row {
     const struct job *j;
     struct kl_cursor in, out;
     char *keys;
     const void *sorted;
-    atomic_bool special; /* there is a -0.0, or a NaN */
+    atomic_bool special; /* the row has a -0.0 or a NaN */
 };
 
-/* Makes the keys of elements [i * KL_CHUNK, (i + 1) * KL_CHUNK). */
+/* Makes the keys of elements [i * KL_CHUNK, (i + 1) * KL_CHUNK) of a row. */
 static void get_keys(void *arg, int64_t i) {
     struct row *r = arg;
     const struct job *j = r->j;
@@ -127,7 +128,8 @@ static void put_special(const struct job *j, struct row *r, const void *sorted) 
     }
 }
 
-/* Stores the values of the same elements of the output. */
+/* Stores the values of the sorted keys in elements [i * KL_CHUNK, (i + 1) * KL_CHUNK) of the
+ * output. */
 static void put_values(void *arg, int64_t i) {
     struct row *r = arg;
     const struct job *j = r->j;
@@ -163,7 +165,7 @@ static void put_places(void *arg, int64_t i) {
     }
 }
 
-/* Sorts row `row`; keys and room are for its keys, tables for sorting them. */
+/* Sorts row `row`. keys and room are memory for its keys, tables the memory for sorting them. */
 static void sort_row(struct job *j, int64_t row, char *keys, char *room, char *tables) {
     const struct kl_arg *in = j->l->in, *out = j->l->out;
     int item = (int)kl_dtype_size(in->dtype), out_item = (int)kl_dtype_size(out->dtype);

@@ -12,20 +12,20 @@
 #endif
 
 enum {
-    PREFIXES = 1 << 12, /* at most so many prefixes of keys are distinguished */
+    PREFIXES = 1 << 12, /* the most prefixes of keys that are distinguished */
     ENOUGH = 256,       /* a bucket is full with n / ENOUGH elements */
     MAX_BUCKETS = 2 * ENOUGH + 1,
     MAX_PARTS = 16,
     HELD = 128,   /* bytes of a bucket that are buffered, to be written as whole cache lines */
-    MERGED = 128, /* elements; fewer are merged */
+    MERGED = 128, /* elements; fewer are sorted by merging */
     /* With AVX-512: up to QUICK elements of 32 bits are sorted in vectors. A bucket then has about
      * QUICK_BUCKET elements, if that makes QUICK_ENOUGH buckets or more. */
     QUICK = 1 << 18,
     QUICK_BUCKET = 1 << 14,
     QUICK_ENOUGH = 64,
-    SPLIT = 1 << 15,           /* elements; fewer are not split */
-    PIVOTED = 1 << 22,         /* up to so many elements of 32 bits are split in vectors, too */
-    NONTEMPORAL_FROM = 1 << 24 /* bytes; more are written with non-temporal stores */
+    SPLIT = 1 << 15,           /* elements; fewer are not split into buckets */
+    PIVOTED = 1 << 22,         /* the most elements of 32 bits that are split in vectors */
+    NONTEMPORAL_FROM = 1 << 24 /* bytes; larger results are written with non-temporal stores */
 };
 
 #define T uint32_t
@@ -51,8 +51,8 @@ static const struct {
     void (*move)(const void *x, int64_t n, int shift, uint32_t mask, uint32_t *places, void *to);
     spread_fn *spread, *spread_nontemporal;
     int64_t bytes;
-    /* The bits to sort by. The places of KL_SORT_PLACED ascend already, so comparing whole elements
-     * gives the same order. */
+    /* The bits of an element to sort by. In KL_SORT_PLACED the positions ascend already, so
+     * comparing whole elements gives the same order. */
     uint64_t by;
 } sorts[] = {
 #define SORT(name, size, bits)                                                               \
@@ -66,11 +66,11 @@ static const struct {
     [KL_SORT_LONG] = SORT(long, sizeof(struct kl_long_key), UINT64_MAX),
 };
 
-/* Sorts by digits on one thread. The result is in x or room. */
+/* Sorts digit by digit on one thread. The result is in x or room. */
 static char *by_digits(enum kl_sort_kind kind, char *x, char *room, int64_t n) {
     enum { WIDE = 11, NARROW = 8 };
-/* equal keys are indistinguishable, so their order does not matter. By digits is faster for 64
- * bits */
+/* Equal keys cannot be told apart, so an unstable sort will do. For 64 bits, sorting by digits is
+ * faster. */
 #ifdef __AVX512F__
     if (kind == KL_SORT_U32 && n <= QUICK &&
         kl_quick_sort((uint32_t *)(void *)x, (uint32_t *)(void *)room, n, KL_QUICK_DEPTH))
@@ -107,14 +107,14 @@ struct split {
     int64_t n, part;
     int n_parts, n_buckets, shift;
     uint32_t mask;
-    /* a bucket of at least so many elements is sorted after the others, by all threads */
+    /* a bucket of at least this many elements is sorted after the others, by all threads */
     int64_t heavy;
     uint64_t first, differ[MAX_PARTS];
     uint32_t starts[MAX_BUCKETS + 1];
-    void *tables; /* memory of the next three; the sort of a heavy bucket uses it again */
-    uint32_t (*counts)[PREFIXES];    /* of parts, by prefix */
-    uint32_t (*places)[MAX_BUCKETS]; /* of parts, by bucket */
-    uint16_t *bucket;                /* of a prefix */
+    void *tables; /* memory of the next three arrays; the sort of a heavy bucket uses it again */
+    uint32_t (*counts)[PREFIXES];    /* for each part: the number of elements with each prefix */
+    uint32_t (*places)[MAX_BUCKETS]; /* for each part: where its elements of each bucket go */
+    uint16_t *bucket;                /* the bucket of each prefix */
 };
 
 static char *part_of(const struct split *s, int64_t part, int64_t *n) {
@@ -209,7 +209,7 @@ struct pivoted {
     int64_t counts[MAX_PARTS][BETWEEN], starts[MAX_PARTS][BETWEEN];
 };
 
-/* Splits by pivot[0 .. buckets-2]; `buckets` is a power of two. */
+/* Splits x into `buckets` buckets, a power of two, by pivot[0 .. buckets-2]. */
 static void part_between(uint32_t *x, uint32_t *room, int64_t n, const uint32_t *pivot, int buckets,
                          int64_t *counts) {
     *counts = n;
@@ -241,7 +241,7 @@ static void pivot_bucket(void *arg, int64_t k) {
     char *sorted = by_digits(KL_SORT_U32, (char *)x, (char *)room, end - start);
     if (sorted != (char *)x) memcpy(x, sorted, (size_t)(end - start) * sizeof *x);
 }
-/* The result is in room. */
+/* Sorts x[0 .. n-1] by pivots; the result is in room. */
 static void by_pivots(uint32_t *x, uint32_t *room, int64_t n, const struct kl_launch *launch) {
     struct pivoted p = {.from = x, .to = room, .n = n, .part = part_length(n)};
     uint32_t sample[SAMPLE], space[SAMPLE];

@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 enum {
-    KL_QUICK_FEW = 64, /* so many elements are not partitioned again */
-    /* from here on the pivot is the median of nine elements, else of three */
+    KL_QUICK_FEW = 64, /* this many elements or fewer are sorted in registers */
+    /* with this many elements or more the pivot is the median of nine elements, else of three */
     KL_QUICK_MEDIANS = 256,
-    KL_QUICK_DEPTH = 40 /* nested partitions, after which another way must sort */
+    /* The most nested partitions; beyond it kl_quick_sort fails and the caller sorts in another
+     * way. */
+    KL_QUICK_DEPTH = 40
 };
 
 /* Compares each lane with its partner's: lanes of `high` keep the larger value. */
@@ -20,7 +22,7 @@ static inline __m512i kl_quick_step(__m512i v, __m512i partner, __mmask16 high) 
     return _mm512_mask_max_epu32(_mm512_min_epu32(v, partner), high, v, partner);
 }
 
-/* Sorts lanes that rise and then fall, or fall and then rise. */
+/* Sorts lanes that are bitonic: they rise and then fall, or fall and then rise. */
 static inline __m512i kl_quick_merge(__m512i v) {
     v = kl_quick_step(v, _mm512_shuffle_i32x4(v, v, 0x4e), 0xff00);
     v = kl_quick_step(v, _mm512_shuffle_i32x4(v, v, 0xb1), 0xf0f0);
@@ -93,14 +95,15 @@ static inline uint32_t kl_quick_middle(uint32_t a, uint32_t b, uint32_t c) {
     return low < high ? high : low;
 }
 
-/* Partitions: elements below the pivot (or up to it) come first, the others behind them. Returns
- * the number of the first. */
+/* Partitions x: elements below the pivot (or up to it) come first, the others behind them. Returns
+ * the number of elements that come first. */
 static inline __attribute__((always_inline)) int64_t
 kl_quick_part(bool up_to, uint32_t *x, uint32_t *room, int64_t n, uint32_t pivot) {
     __m512i p = _mm512_set1_epi32((int)pivot);
     int64_t front = 0, back = 0, i = 0;
     for (; i + 16 <= n;
-         /* Whole vectors: what is written too far has been read already, or is written again. */
+         /* Stores are whole vectors. They may overwrite elements beyond their own, which have been
+          * read already or are written again. */
          i += 16) {
         __m512i v = _mm512_loadu_si512(x + i);
         __mmask16 m = up_to ? _mm512_cmple_epu32_mask(v, p) : _mm512_cmplt_epu32_mask(v, p);
@@ -130,8 +133,8 @@ kl_quick_part(bool up_to, uint32_t *x, uint32_t *room, int64_t n, uint32_t pivot
     return front;
 }
 
-/* Sorts x[0 .. n-1]; room is for n elements. Returns false where pivots were bad too often; x then
- * has the same elements in some order. */
+/* Sorts x[0 .. n-1]; room is memory for n elements. Returns false where too many partitions were
+ * uneven; x then has the same elements in some order. */
 static bool kl_quick_sort(uint32_t *x, uint32_t *room, int64_t n, int depth) {
     while (n > KL_QUICK_FEW) {
         if (depth-- == 0) return false;
@@ -141,7 +144,8 @@ static bool kl_quick_sort(uint32_t *x, uint32_t *room, int64_t n, int depth) {
             pivot = kl_quick_middle(pivot, kl_quick_middle(x[0], x[2 * s], x[5 * s]),
                                     kl_quick_middle(x[3 * s], x[6 * s], x[n - 1]));
         int64_t front = kl_quick_part(false, x, room, n, pivot);
-        if (front == 0) /* no element is smaller, so those equal to the pivot are at their place */
+        /* No element is smaller than the pivot, so elements equal to it are at their place. */
+        if (front == 0)
             front = kl_quick_part(true, x, room, n, pivot);
         else if (!kl_quick_sort(x, room, front, depth))
             return false;

@@ -31,8 +31,8 @@
     } while (0)
 #define KL_LANE_SUM(a, b) ((a) + (b))
 
-/* The larger of `top` and the largest of x[0 .. n-1]; NaN is ignored, unless top is one. Four
- * vectors side by side, since each step of one waits for the step before. */
+/* The larger of `top` and the largest of x[0 .. n-1]. A NaN in x is ignored; a NaN in top is kept.
+ * Four vectors are joined side by side, since each step of one waits for the step before. */
 #define KL_LARGER(a, b) ((b) > (a) ? (b) : (a))
 #define KL_LARGEST(name, T)                                                            \
     static inline T name(const T *x, int64_t n, T top) {                               \

@@ -8,8 +8,9 @@ typedef __m512 kl_simd;
 /* The upper halves, plus the carry of lower half + 0x7fff + (1 if the upper half is odd). The
  * highest bit of an average of 16-bit numbers is that carry. */
 static inline __m512i kl_round_halves(__m512i high, __m512i low) {
-    __m512i half = _mm512_ternarylogic_epi32(high, _mm512_set1_epi16(1), _mm512_set1_epi16(0x7ffe),
-                                             0xea); /* (a & b) | c */
+    /* (a & b) | c. */
+    __m512i half =
+        _mm512_ternarylogic_epi32(high, _mm512_set1_epi16(1), _mm512_set1_epi16(0x7ffe), 0xea);
     __m512i carry = _mm512_srli_epi16(_mm512_avg_epu16(low, half), 15);
     return _mm512_add_epi16(high, carry);
 }
@@ -87,7 +88,7 @@ KL_INLINE kl_simd kl_simd_zip_low_2(kl_simd a, kl_simd b) {
 KL_INLINE kl_simd kl_simd_zip_high_2(kl_simd a, kl_simd b) {
     return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
 }
-/* The even (high: the odd) quarters of two vectors. */
+/* The even quarters of two vectors, or with `high` the odd ones. */
 #define KL_SIMD_PAIR(ab, cd, high) _mm512_shuffle_f32x4(ab, cd, high ? 0xdd : 0x88)
 #define KL_SIMD_COLUMNS(k)                                                                    \
     do {                                                                                      \
@@ -133,8 +134,8 @@ static inline void kl_store_bf16(uint16_t *y, const float *x) {
     __m512i low = _mm512_mask_mov_epi16(even, odd, _mm512_slli_epi32(other, 16));
     _mm512_storeu_si512(y, kl_round_halves(high, low));
 }
-/* From 32 float32 in order. Returns false, and does nothing, where one of them is NaN: its bits
- * could carry into the sign. */
+/* Rounds 32 float32 in the order of memory. Returns false, and does nothing, where one of them is
+ * NaN, since rounding could carry the bits of a NaN into the sign. */
 static inline bool kl_narrow_bf16(uint16_t *y, const float *x) {
     __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + 16);
     if (_mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q)) return false;

@@ -1,8 +1,8 @@
 /* wide.h - sixteen float32 in the widest registers (kl_wide: one AVX-512 vector, or two of AVX2),
  * and runs of 32 elements (kl_pair). Every function gives the same bits in every variant. The
  * structures are passed to functions that are always inlined: gcc keeps arrays of 16, and vectors
- * wider than the registers, in memory. A pair that is loaded from bfloat16 lies in the order of
- * kl_load_bf16 (simd.h), which sums and stores know. For the kernels of this folder only. */
+ * wider than the registers, in memory. A pair loaded from bfloat16 has the order of kl_load_bf16
+ * (simd.h), which sums and stores take into account. For the kernels of this folder only. */
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -110,7 +110,7 @@ KL_INLINE void kl_pair_store(float *y, kl_pair x) {
 KL_INLINE kl_pair kl_pair_set(float x) {
     return (kl_pair){kl_wide_set(x), kl_wide_set(x)};
 }
-/* float32 and float16 lie in the order of memory, bfloat16 in that of kl_load_bf16. */
+/* float32 and float16 keep the order of memory; bfloat16 has the order of kl_load_bf16. */
 KL_INLINE kl_pair kl_pair_load_f32(const float *x) {
     return kl_pair_load(x);
 }
@@ -134,7 +134,7 @@ KL_PAIR_LOAD(kl_pair_load_f16, kl_load_f16)
 KL_PAIR_STORE(kl_pair_store_bf16, kl_store_bf16)
 KL_PAIR_STORE(kl_pair_store_f16, kl_store_f16)
 
-/* The lane of a pair where element k of a run of bfloat16 is after a load. */
+/* The lane of a pair in which element k of a run of bfloat16 is after a load. */
 KL_INLINE int kl_place_bf16(int k) {
 #ifdef __AVX512F__
     return k % 2 * 16 + k / 2;

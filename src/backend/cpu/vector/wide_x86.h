@@ -40,13 +40,13 @@ KL_INLINE float kl_pair_sum_bf16(kl_pair x) {
     kl_wide s = kl_wide_add(x.a, x.b);
     __m256 even = s.v, odd = s.w;
 #endif
-    /* Two quarters at a time: lanes i and i + 2 of both, then i and i + 1. */
+    /* Two quarters at a time: lanes i and i + 2 of both are joined, then lanes i and i + 1. */
     __m128 e = kl_quarter(even), o = kl_quarter(odd);
     __m128 s2 = _mm_add_ps(_mm_movelh_ps(e, o), _mm_movehl_ps(o, e));
     __m128 s1 = _mm_add_ps(s2, _mm_movehdup_ps(s2));
     return _mm_cvtss_f32(_mm_add_ss(s1, _mm_movehl_ps(s1, s1)));
 }
-/* Element k of y: the lanes of v[k], joined by halving. */
+/* Lane k of y is the join of the lanes of v[k], by halving. */
 #ifdef __AVX512F__
 #define KL_FOLD(name, op, one)                                                                \
     KL_INLINE void name(float *y, const kl_wide *v) {                                         \
@@ -110,7 +110,7 @@ KL_INLINE kl_extreme kl_extreme_none(void) {
     return (kl_extreme){{a, a}, {b, b}};
 #endif
 }
-/* Joins 32 more elements. */
+/* Joins the next 32 elements to e. */
 KL_INLINE kl_extreme kl_extreme_of(kl_extreme e, const uint16_t *x) {
 #ifdef __AVX512F__
     __m512i v = _mm512_loadu_si512(x);
@@ -124,7 +124,7 @@ KL_INLINE kl_extreme kl_extreme_of(kl_extreme e, const uint16_t *x) {
     return e;
 #endif
 }
-/* The bits of the largest element in each of 32 places. */
+/* The bits of the largest element at each of the 32 positions of a run. */
 KL_INLINE void kl_extreme_each(kl_extreme e, uint16_t *top) {
     int16_t above[KL_HALVES];
     uint16_t below[KL_HALVES];
@@ -132,8 +132,8 @@ KL_INLINE void kl_extreme_each(kl_extreme e, uint16_t *top) {
     memcpy(below, &e.below, sizeof below);
     for (int k = 0; k < KL_HALVES; k++) top[k] = above[k] < 0 ? below[k] : (uint16_t)above[k];
 }
-/* The bits of the largest of all, by the instruction that finds the smallest of eight unsigned
- * numbers. */
+/* The bits of the largest element of all, found by the instruction for the smallest of eight
+ * unsigned numbers. */
 KL_INLINE uint16_t kl_extreme_one(kl_extreme e) {
 #ifdef __AVX512F__
     __m256i above = _mm256_max_epi16(_mm512_castsi512_si256(e.above),

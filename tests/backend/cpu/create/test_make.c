@@ -1,5 +1,5 @@
-/* test_cpu_make.c - RANDOM_BITS over batches of keys and with any order of chunks; ARANGE and
- * CONCATENATE in chunks. */
+/* test_make.c - the kernels RANDOM_BITS, ARANGE and CONCATENATE: batches of keys, and chunks that
+ * run in any order. */
 #include "backend/cpu/kernel_support.h"
 
 #include "base/threefry.h"
@@ -21,7 +21,7 @@ static void batches(void **state) {
                 assert_memory_equal(one, all + i * n * widths[w], (size_t)(n * widths[w]));
             }
         }
-    /* Keys that lie elsewhere: (2, 3) stored, read as (3, 2). */
+    /* The keys are transposed: an array stored with shape (2, 3) is read with shape (3, 2). */
     uint32_t columns[] = {1, 3, 5, 2, 4, 6}, x[12], y[12];
     struct kl_bits_params p = {4};
     struct operand k, z;
@@ -46,7 +46,7 @@ static void chunks(void **state) {
     struct kl_arange_params r = {5, -3};
     launch(KL_OP_ARANGE, &r, dense(&z, a, KL_I32, DIMS(N)), 0, NULL, true, 0, 0, true);
     for (int i = 0; i < N; i += 13) assert_int_equal((int32_t)a[i], 5 - 3 * i);
-    /* Half before half. */
+    /* The first half of the output is made before the second half. */
     struct kl_axis_params axis = {0};
     struct operand x, y;
     dense(&x, a, KL_U32, DIMS(N / 2));
@@ -57,7 +57,7 @@ static void chunks(void **state) {
     free(b);
 }
 
-/* Known answers of the generator, from its authors. */
+/* The results that the authors of the generator (Threefry) publish for it. */
 static void threefry(void **state) {
     struct kl_threefry zero = kl_threefry_2x32((struct kl_threefry){{0, 0}}, 0, 0);
     assert_true(zero.x[0] == 0x6b200159 && zero.x[1] == 0x99ba4efe);
@@ -69,8 +69,8 @@ static void threefry(void **state) {
     assert_true(pi.x[0] == 0xc4923a9c && pi.x[1] == 0x483df7a0);
 }
 
-/* Every word is that of its pair: whole and cut tiles, odd streams, cut last words, every
- * variant. */
+/* Every word belongs to the right pair of counters, in every variant: in whole and partial tiles,
+ * in outputs of an odd length, and where the last word is cut. */
 static void words(void **state) {
     static const int sizes[] = {1,    2,    3,    31,   1023,  1024, 1025,
                                 1026, 1027, 2047, 2049, 65537, 70001};

@@ -1,4 +1,4 @@
-/* test_cpu_elementwise.c - the element-wise kernel: layouts of operands and output, in place,
+/* test_elementwise.c - the element-wise kernel: layouts of operands and output, results in place,
  * chunks in any order. tests/ops has tests of the values. */
 #include "backend/cpu/kernel_support.h"
 
@@ -12,7 +12,7 @@ static void layouts(void **state) {
         b[i] = 100 * i;
     }
     struct operand x, y, z;
-    /* a backwards, b transposed, the output every second place. */
+    /* Operand a is reversed, b is transposed, and the output has a stride of 2. */
     strided_operand(&x, a + 23, KL_I32, DIMS(2, 3, 4), STRIDES(-12, -4, -1));
     strided_operand(&y, b, KL_I32, DIMS(2, 3, 4), STRIDES(1, 2, 6));
     memset(out, 0xff, sizeof out);
@@ -23,9 +23,10 @@ static void layouts(void **state) {
             for (int k = 0; k < 4; k++) {
                 int at = 12 * i + 4 * j + k;
                 assert_int_equal(out[2 * at], 23 - at + 100 * (i + 2 * j + 6 * k));
-                assert_int_equal(out[2 * at + 1], -1); /* between the elements nothing is written */
+                /* The elements in the gaps are not written. */
+                assert_int_equal(out[2 * at + 1], -1);
             }
-    /* Broadcast scalars and rows. */
+    /* Both operands are broadcast: a scalar and a row. */
     strided_operand(&x, a + 5, KL_I32, DIMS(2, 3, 4), STRIDES(0, 0, 0));
     strided_operand(&y, b, KL_I32, DIMS(2, 3, 4), STRIDES(0, 0, 1));
     dense(&z, out, KL_I32, DIMS(2, 3, 4));
@@ -33,7 +34,7 @@ static void layouts(void **state) {
     for (int i = 0; i < 24; i++) assert_int_equal(out[i], 5 - 100 * (i % 4));
 }
 
-/* Greater is less of the exchanged operands: also when they are laid out differently. */
+/* GREATER runs as LESS with exchanged operands. The operands here also differ in their layout. */
 static void exchanged(void **state) {
     float a[] = {1, 2, 3, 4}, b[] = {2, 2, 2, 2};
     uint8_t out[4];
@@ -61,18 +62,18 @@ static void in_place(void **state) {
     dense(&x, f, KL_F32, DIMS(N));
     RUN(KL_OP_ADD, NULL, &x, IN(&x, &x), false);
     for (int i = 0; i < N; i++) assert_true(f[i] == 2 * i);
-    dense(&x, h, KL_F16, DIMS(N)); /* by way of float32 tiles */
+    dense(&x, h, KL_F16, DIMS(N)); /* this conversion goes through tiles of float32 */
     RUN(KL_OP_MULTIPLY, NULL, &x, IN(&x, &x), false);
     for (int i = 0; i < N; i++)
         assert_int_equal(h[i], kl_f32_to_f16((float)((i % 100) * (i % 100))));
-    dense(&x, w, KL_I64, DIMS(N)); /* one width, another type */
+    dense(&x, w, KL_I64, DIMS(N)); /* both dtypes have the same width */
     dense(&z, w, KL_F64, DIMS(N));
     RUN(KL_OP_CAST, NULL, &z, IN(&x), false);
     for (int i = 0; i < N; i++) assert_true(((double *)w)[i] == i);
     RUN(KL_OP_NEGATIVE, NULL, &z, IN(&z), false);
     RUN(KL_OP_CAST, NULL, &x, IN(&z), false);
     for (int i = 0; i < N; i++) assert_int_equal(w[i], -i);
-    /* A square matrix in place, with the layout of its transpose. */
+    /* A square matrix is computed in place; the operand has the layout of the transpose. */
     for (int i = 0; i < 900; i++) f[i] = (float)i;
     strided_operand(&x, f, KL_F32, DIMS(30, 30), STRIDES(1, 30));
     RUN(KL_OP_SQUARE, NULL, &x, IN(&x), false);
@@ -101,13 +102,13 @@ static void chunks(void **state) {
     free(shared);
 }
 
-/* Results beyond the caches' size, of an operand that is stored the other way round: rows that fill
- * cache lines and rows that do not, sides that patches do not divide, results that begin inside of
- * a line, and every size of an element. */
-static void large_turned(void **state) {
+/* Results that are larger than the cache, of a transposed operand. The cases have rows that are
+ * whole cache lines and rows that are not, sides that are no multiple of the tile's side, results
+ * that begin inside of a cache line, and elements of every size. */
+static void large_transposed(void **state) {
     static const struct {
         enum kl_dtype dtype;
-        int rows, cols, shift; /* shift: elements before the result */
+        int rows, cols, shift; /* shift: number of elements before the result */
     } cases[] = {{KL_I32, 2050, 2064, 0},  {KL_I32, 2050, 2064, 4},  {KL_I32, 2049, 2061, 0},
                  {KL_I32, 16, 1 << 18, 0}, {KL_I32, 1 << 17, 48, 0}, {KL_I16, 2900, 2912, 0},
                  {KL_I8, 4103, 4160, 0},   {KL_I64, 1449, 1456, 0}};
@@ -119,7 +120,7 @@ static void large_turned(void **state) {
         const size_t before = (size_t)cases[c].shift * item;
         unsigned char *a = aligned_alloc(64, n * item / 64 * 64 + 64);
         unsigned char *z = aligned_alloc(64, (n * item + before + GUARD) / 64 * 64 + 64);
-        for (size_t i = 0; i < n; i++) { /* a number that all dtypes can negate */
+        for (size_t i = 0; i < n; i++) { /* a number that every dtype can negate */
             int64_t v = (int64_t)(i * 2654435761u >> 7) % 100;
             memcpy(a + i * item, &v, item);
         }
@@ -165,9 +166,9 @@ static void no_kernel(void **state) {
     kl_error_release(err);
 }
 
-/* Transposed operands are walked by tiles, and by strips at the edges: every element is read once,
- * and correctly. */
-static void turned(void **state) {
+/* A kernel reads transposed operands in square tiles, and in strips at the edges. Every element of
+ * the operand is read once, and goes to its own place. */
+static void transposed(void **state) {
     enum { A = 3, ROWS_3 = 16 * 7 + 5, COLS_3 = 16 * 9 + 11, N_3 = A * ROWS_3 * COLS_3 };
     float *x = malloc(N_3 * sizeof *x), *y = malloc(N_3 * sizeof *y),
           *out = malloc(N_3 * sizeof *out);
@@ -177,7 +178,7 @@ static void turned(void **state) {
         y[i] = (float)(i % 1009) * 0.5f;
         h[i] = kl_f32_to_f16((float)(i % 2003));
     }
-    /* y[k][j][i] and y[j][i][k] for element (k, i, j), and backwards */
+    /* The strides of y[k][j][i] and y[j][i][k] for element (k, i, j), and of a reversed y. */
     const int64_t strides[3][3] = {
         {ROWS_3 * COLS_3, 1, ROWS_3}, {1, A, A * ROWS_3}, {-ROWS_3 * COLS_3, 1, ROWS_3}};
     for (int way = 0; way < 3; way++) {
@@ -208,9 +209,9 @@ static void turned(void **state) {
     free(g);
 }
 
-/* Elements of every size, with sides around those of tiles and tasks, and a broadcast operand, in
- * every variant. Each element is its own number, modulo the range of its type. */
-static void turned_sizes(void **state) {
+/* Elements of every size, with sides close to those of tiles and tasks, and a broadcast operand, in
+ * every variant. The value of an element is its own position, modulo the range of its type. */
+static void transposed_sizes(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8, KL_U16, KL_U32, KL_U64};
     static const int sides[] = {32, 33, 47, 48, 127, 128, 129, 161};
     enum { MOST = 161 * 161 * 16, N_SIDES = sizeof sides / sizeof *sides };
@@ -226,7 +227,7 @@ static void turned_sizes(void **state) {
             struct operand a, b, to, total;
             for (int i = 0; i < n * rows * cols; i++) {
                 uint64_t v = (uint64_t)i * 0x9e3779b1u;
-                memcpy(x + i * item, &v, (size_t)item); /* little-endian */
+                memcpy(x + i * item, &v, (size_t)item); /* low bytes come first (little-endian) */
             }
             strided_operand(&a, x, dtype, DIMS(n, rows, cols), STRIDES(rows * cols, 1, rows));
             strided_operand(&b, &one, dtype, DIMS(n, rows, cols), STRIDES(0, 0, 0));
@@ -254,10 +255,11 @@ static void turned_sizes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts),      cmocka_unit_test(exchanged),
-                                       cmocka_unit_test(in_place),     cmocka_unit_test(chunks),
-                                       cmocka_unit_test(large_turned), cmocka_unit_test(turned),
-                                       cmocka_unit_test(turned_sizes), cmocka_unit_test(empty),
-                                       cmocka_unit_test(no_kernel)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layouts),          cmocka_unit_test(exchanged),
+        cmocka_unit_test(in_place),         cmocka_unit_test(chunks),
+        cmocka_unit_test(large_transposed), cmocka_unit_test(transposed),
+        cmocka_unit_test(transposed_sizes), cmocka_unit_test(empty),
+        cmocka_unit_test(no_kernel)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* test_cpu_half.c - element-wise kernels that take 16-bit floats directly give the bits of float32,
- * rounded once: for every argument of unary kernels, for every length around a run of the kernel,
- * in every variant. */
+/* test_half.c - kernels that compute 16-bit floats directly must give the bits of the float32
+ * result, rounded once. Tested are every argument of the unary kernels, and every length near a
+ * whole number of vectors, in every variant. */
 #include "backend/cpu/kernel_support.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static double sigmoid(double x) {
 static double square(double x) {
     return x * x;
 }
-static double rsqrt(double x) { /* each step is rounded, as in float32 */
+static double rsqrt(double x) { /* rounded after each step, as the float32 kernel does */
     return (double)(1.0f / sqrtf((float)x));
 }
 static double negative(double x) {
@@ -59,7 +59,7 @@ static uint16_t store(enum kl_dtype dtype, float x) {
     return dtype == KL_F16 ? kl_f16_store(x) : kl_bf16_store(x);
 }
 
-/* Runs op on n elements of dtype. */
+/* Runs the operation on n elements of this dtype. */
 static void run(enum kl_op_id op, enum kl_dtype dtype, int n, uint16_t *out, uint16_t *a,
                 uint16_t *b) {
     struct kl_error *err = NULL;
@@ -73,7 +73,7 @@ static void run(enum kl_op_id op, enum kl_dtype dtype, int n, uint16_t *out, uin
     assert_int_equal(kl_cpu_kernel(op)(&l), KL_OK);
 }
 
-/* What the right float32 result is rounded to. */
+/* The expected value is the exact float32 result, rounded to 16 bits. */
 static void every_argument(void **state) {
     static uint16_t x[ALL], y[ALL];
     for (int i = 0; i < ALL; i++) x[i] = (uint16_t)i;
@@ -96,7 +96,8 @@ static void every_argument(void **state) {
     }
 }
 
-/* All lengths up to a few blocks, apart and in place, with nothing written behind the end. */
+/* Every length up to a few vectors, with a separate output and in place. Nothing is written beyond
+ * the end. */
 static void lengths(void **state) {
     enum { MOST = 131, GUARD = 8 };
     uint16_t a[MOST], b[MOST], want[MOST], got[MOST + GUARD], same[MOST + GUARD];

@@ -1,5 +1,5 @@
-/* test_cpu_gather.c - GATHER and GATHER_AXIS: parts of the positions, unchecked indices, several
- * faults in several chunks. */
+/* test_gather.c - GATHER and GATHER_AXIS: launches over a part of the positions, unchecked indices,
+ * and several wrong indices in several chunks. */
 #include "backend/cpu/kernel_support.h"
 
 static void parts(void **state) {
@@ -33,7 +33,7 @@ static void parts(void **state) {
     assert_memory_equal(out, ((float[]){12, 10, 12, 12, 0, 11}), sizeof out);
 }
 
-/* Whatever chunk runs first, the smallest position is reported. */
+/* The smallest position with a wrong index is reported, in whatever order the chunks run. */
 static void smallest(void **state) {
     enum { N = 1 << 19 };
     uint8_t *i = calloc(N, 1), *out = malloc(N), a[] = {7};

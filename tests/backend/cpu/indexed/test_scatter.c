@@ -1,5 +1,5 @@
-/* test_cpu_scatter.c - SCATTER and SCATTER_AXIS: parts of the positions, in place, and faults,
- * which write nothing. */
+/* test_scatter.c - SCATTER and SCATTER_AXIS: launches over a part of the positions, results in
+ * place, and wrong indices, after which nothing is written. */
 #include "backend/cpu/kernel_support.h"
 
 #include "base/alloc.h"
@@ -19,11 +19,11 @@ static void parts(void **state) {
     dense(&z, out, KL_I32, DIMS(3));
     assert_int_equal(launch(KL_OP_SCATTER, &add, &z, IN(&x, &u, &y), true, 0, 2, false), 1);
     assert_memory_equal(out, ((int32_t[]){11, 20, 30}), sizeof out);
-    assert_int_equal(launch(KL_OP_SCATTER, &add, &z, IN(&x, &u, &y), true, 2, 4, false),
-                     3); /* the first part stays */
+    /* The elements before the first position are kept. */
+    assert_int_equal(launch(KL_OP_SCATTER, &add, &z, IN(&x, &u, &y), true, 2, 4, false), 3);
     assert_memory_equal(out, ((int32_t[]){11, 20, 33}), sizeof out);
-    assert_int_equal(launch(KL_OP_SCATTER, &add, &x, IN(&x, &u, &y), true, 0, 4, false),
-                     1); /* in place */
+    /* The output has the memory of the base. */
+    assert_int_equal(launch(KL_OP_SCATTER, &add, &x, IN(&x, &u, &y), true, 0, 4, false), 1);
     assert_memory_equal(base, ((int32_t[]){11, 20, 33}), sizeof base);
     struct kl_scatter_axis_params axis = {KL_SCATTER_MAX, 0};
     dense(&u, up, KL_I32, DIMS(4));
@@ -35,8 +35,8 @@ static void parts(void **state) {
     assert_memory_equal(out, ((int32_t[]){50, 20, 33}), sizeof out);
 }
 
-/* More positions than a tile: the highest of equal indices is assigned last; unchecked indices
- * still wrap. */
+/* There are more positions than a tile holds. Of equal indices the highest position is assigned
+ * last. Unchecked negative indices still count from the end. */
 static void duplicates(void **state) {
     enum { N = 2000 };
     int32_t base[2] = {0, 0}, up[N], out[2];
@@ -59,15 +59,15 @@ static void duplicates(void **state) {
 
 /* ---- many positions: by buckets ---- */
 static uint32_t seed = 5;
-static uint32_t noise(void) {
+static uint32_t next_random(void) {
     seed = seed * 1664525 + 1013904223;
     return seed >> 8;
 }
 
-/* Numbers of which sums show their order. */
+/* Fills with numbers whose sum depends on the order of addition. */
 static void fill(void *data, enum kl_dtype dtype, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
-        float f = ((float)noise() - 8e6f) / (float)(1 + noise() % 100000);
+        float f = ((float)next_random() - 8e6f) / (float)(1 + next_random() % 100000);
         uint16_t half = kl_f32_to_f16(f), brain = kl_f32_to_bf16(f);
         switch (dtype) {
         case KL_F16: ((uint16_t *)data)[i] = half; break;
@@ -78,15 +78,15 @@ static void fill(void *data, enum kl_dtype dtype, int64_t n) {
             ((float *)data)[2 * i] = f;
             ((float *)data)[2 * i + 1] = 1 / f;
             break;
-        case KL_BOOL: ((uint8_t *)data)[i] = noise() & 1; break;
+        case KL_BOOL: ((uint8_t *)data)[i] = next_random() & 1; break;
         default:
             for (size_t b = 0; b < kl_dtype_size(dtype); b++)
-                ((uint8_t *)data)[(size_t)i * kl_dtype_size(dtype) + b] = (uint8_t)noise();
+                ((uint8_t *)data)[(size_t)i * kl_dtype_size(dtype) + b] = (uint8_t)next_random();
         }
     }
 }
 
-/* Equal bits, or both NaN. */
+/* Whether all elements have equal bits, or are NaN on both sides. */
 static bool same(const void *x, const void *y, enum kl_dtype dtype, int64_t n) {
     if (memcmp(x, y, (size_t)n * kl_dtype_size(dtype)) == 0) return true;
     int64_t parts = dtype == KL_C64 ? 2 * n : n;
@@ -117,10 +117,11 @@ static bool same(const void *x, const void *y, enum kl_dtype dtype, int64_t n) {
     return true;
 }
 
-/* The whole scatter, and the same a few positions at a time, which go one after another: the same
- * bits and the same fault, in every variant. */
-static void both_ways(enum kl_op_id op, const void *params, struct operand *base, int n_in,
-                      struct operand *const *in, int64_t positions, bool in_place, int64_t fault) {
+/* Runs the whole scatter at once, and again in launches of a few positions each. Both give the same
+ * bits and report the same wrong index, in every variant. */
+static void whole_and_in_parts(enum kl_op_id op, const void *params, struct operand *base, int n_in,
+                               struct operand *const *in, int64_t positions, bool in_place,
+                               int64_t fault) {
     enum { FEW = 400 };
     size_t bytes = (size_t)base->arg.size * kl_dtype_size(base->arg.dtype);
     char *want = malloc(bytes), *got = malloc(bytes);
@@ -158,8 +159,8 @@ static void both_ways(enum kl_op_id op, const void *params, struct operand *base
     free(got);
 }
 
-/* Elements and slices of every dtype, every way to join; places far apart and few; a bad index here
- * and there. */
+/* Elements and slices of every dtype, and every mode; many different places and few; some cases
+ * have a wrong index. */
 static void by_buckets(void **state) {
     enum { N = 70001, MOST = 200000 };
     static const struct {
@@ -181,10 +182,11 @@ static void by_buckets(void **state) {
                 } p = {(enum kl_scatter_mode)mode, 1, {0}};
                 struct operand x, u, y;
                 if (kl_dtype_size((enum kl_dtype)d) * (size_t)n * (size_t)width < 1 << 17) n = 0;
-                if (n == 0) continue; /* too few bytes to be worth it */
+                if (n == 0) continue; /* scatters of fewer bytes do not use buckets */
                 fill(base, (enum kl_dtype)d, (int64_t)rows * width);
                 fill(up, (enum kl_dtype)d, (int64_t)n * width);
-                for (int k = 0; k < n; k++) i[k] = (int32_t)(noise() % (uint32_t)(2 * rows)) - rows;
+                for (int k = 0; k < n; k++)
+                    i[k] = (int32_t)(next_random() % (uint32_t)(2 * rows)) - rows;
                 if (cases[c].bad >= 0) {
                     i[cases[c].bad] = rows;
                     i[n - 1] = INT32_MIN;
@@ -192,16 +194,16 @@ static void by_buckets(void **state) {
                 dense(&x, base, (enum kl_dtype)d, DIMS(rows, width));
                 dense(&u, up, (enum kl_dtype)d, DIMS(n, 1, width));
                 dense(&y, i, KL_I32, DIMS(n));
-                both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y), n, cases[c].in_place,
-                          cases[c].bad >= 0 ? cases[c].bad : KL_NO_FAULT);
+                whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y), n, cases[c].in_place,
+                                   cases[c].bad >= 0 ? cases[c].bad : KL_NO_FAULT);
             }
     free(base);
     free(up);
     free(i);
 }
 
-/* A bucket gets a few entries less than whole lines and chunks of them, just as many, and a few
- * more; elements and slices. */
+/* A bucket gets a few entries less than a whole number of cache lines or chunks, exactly that
+ * number, or a few more. Updates are single elements or slices. */
 static void chunks(void **state) {
     enum { N = 33000, ROWS = 100000, WIDTH = 8 };
     static const int few[] = {0,  1,  7,   8,   9,   15,  16,  17,  63,
@@ -215,21 +217,21 @@ static void chunks(void **state) {
             struct operand x, u, y;
             fill(base, dtype, (int64_t)ROWS * width);
             fill(up, dtype, (int64_t)N * width);
-            for (int k = 0; k < N; k++) i[k] = ROWS - 1 - (int32_t)(noise() % 50);
-            for (int k = 0; k < few[c]; k++) i[k * 30] = (int32_t)(noise() % 10);
+            for (int k = 0; k < N; k++) i[k] = ROWS - 1 - (int32_t)(next_random() % 50);
+            for (int k = 0; k < few[c]; k++) i[k * 30] = (int32_t)(next_random() % 10);
             dense(&x, base, dtype, DIMS(ROWS, width));
             dense(&u, up, dtype, DIMS(N, 1, width));
             dense(&y, i, KL_I32, DIMS(N));
-            both_ways(KL_OP_SCATTER, which & 2 ? &add : &assign, &x, IN(&u, &y), N, false,
-                      KL_NO_FAULT);
+            whole_and_in_parts(KL_OP_SCATTER, which & 2 ? &add : &assign, &x, IN(&u, &y), N, false,
+                               KL_NO_FAULT);
         }
     free(base);
     free(up);
     free(i);
 }
 
-/* Every type of index; two axes; slices that lie apart, or across; updates and a base that lie
- * otherwise; along an axis. */
+/* Every type of index; indices of two axes; slices that are strided; updates and a base that are
+ * transposed; and SCATTER_AXIS. */
 static void bucket_layouts(void **state) {
     enum { ROWS = 300, COLUMNS = 200, N = 40000 };
     float *base = malloc(ROWS * COLUMNS * 4), *up = malloc(N * 64);
@@ -244,40 +246,41 @@ static void bucket_layouts(void **state) {
             int n_axes, axes[2];
         } p = {(enum kl_scatter_mode)mode, 2, {0, 1}};
         for (int e = 0; e < N; e++) {
-            i[e] = (int32_t)(noise() % (2 * ROWS)) - ROWS;
-            k[e] = (int32_t)(noise() % (2 * COLUMNS)) - COLUMNS;
+            i[e] = (int32_t)(next_random() % (2 * ROWS)) - ROWS;
+            k[e] = (int32_t)(next_random() % (2 * COLUMNS)) - COLUMNS;
         }
         dense(&y, i, KL_I32, DIMS(N));
         dense(&z, k, KL_I32, DIMS(N));
         dense(&x, base, KL_F32, DIMS(ROWS, COLUMNS));
         dense(&u, up, KL_F32, DIMS(N, 1, 1));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
         k[7000] = COLUMNS;
         i[31] = -ROWS - 1;
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, 31);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, 31);
         i[31] = 0;
-        /* Positions in two axes, the updates transposed; the base, too. */
+        /* The positions have two axes. The updates and the base are transposed. */
         strided_operand(&u, up, KL_F32, DIMS(200, 200, 1, 1), STRIDES(1, 200, 1, 1));
         strided_operand(&y, i, KL_I32, DIMS(200, 200), STRIDES(1, 200));
         strided_operand(&z, k, KL_I32, DIMS(200, 200), STRIDES(0, 1));
         strided_operand(&x, base, KL_F32, DIMS(ROWS, COLUMNS), STRIDES(1, ROWS));
         k[7000] = 0;
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y, &z), N, false, KL_NO_FAULT);
         dense(&x, base, KL_F32, DIMS(ROWS, COLUMNS));
         dense(&y, i, KL_I32, DIMS(N));
         dense(&z, k, KL_I32, DIMS(N));
         p.n_axes = 1;
-        /* Slices shorter than a row; a column each; both transposed. */
+        /* Slices that are shorter than a row; then slices that are columns; then transposed
+         * slices. */
         dense(&u, up, KL_F32, DIMS(N, 1, 7));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, true, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, true, KL_NO_FAULT);
         p.axes[0] = 1;
         dense(&u, up, KL_F32, DIMS(N, 16, 1));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
         strided_operand(&u, up, KL_F32, DIMS(N, 16, 1), STRIDES(1, N, 1));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
-        /* One update for all. */
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
+        /* One update is broadcast to all positions. */
         strided_operand(&u, up, KL_F32, DIMS(N, 1, 1), STRIDES(0, 0, 0));
-        both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &z), N, false, KL_NO_FAULT);
         static const enum kl_dtype types[] = {KL_U8,  KL_U16, KL_U32, KL_U64,     KL_I8,
                                               KL_I16, KL_I32, KL_I64, KL_N_DTYPES};
         p.axes[0] = 0;
@@ -285,7 +288,7 @@ static void bucket_layouts(void **state) {
         for (int t = 0; types[t] != KL_N_DTYPES; t++) {
             bool is_signed = types[t] >= KL_I8;
             for (int e = 0; e < N; e++) {
-                int v = (int)(noise() % 127) - (is_signed ? 63 : 0);
+                int v = (int)(next_random() % 127) - (is_signed ? 63 : 0);
                 switch (kl_dtype_size(types[t])) {
                 case 1: ((int8_t *)wide)[e] = (int8_t)v; break;
                 case 2: ((int16_t *)wide)[e] = (int16_t)v; break;
@@ -294,19 +297,20 @@ static void bucket_layouts(void **state) {
                 }
             }
             dense(&y, wide, types[t], DIMS(N));
-            both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, false, KL_NO_FAULT);
-            if (types[t] == KL_U64) wide[9] = -1; /* the largest of all, not the last row */
+            whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, false, KL_NO_FAULT);
+            /* As uint64 this is the largest number, not index -1. */
+            if (types[t] == KL_U64) wide[9] = -1;
             if (types[t] == KL_I64) wide[9] = INT64_C(1) << 32;
             if (kl_dtype_size(types[t]) == 8)
-                both_ways(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, false, 9);
+                whole_and_in_parts(KL_OP_SCATTER, &p, &x, IN(&u, &y), N, false, 9);
         }
         struct kl_scatter_axis_params axis = {(enum kl_scatter_mode)mode, 0};
         dense(&u, up, KL_F32, DIMS(200, COLUMNS));
         dense(&y, i, KL_I32, DIMS(200, COLUMNS));
-        both_ways(KL_OP_SCATTER_AXIS, &axis, &x, IN(&u, &y), N, false, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER_AXIS, &axis, &x, IN(&u, &y), N, false, KL_NO_FAULT);
         axis.axis = 1;
         dense(&y, k, KL_I32, DIMS(200, COLUMNS));
-        both_ways(KL_OP_SCATTER_AXIS, &axis, &x, IN(&u, &y), N, true, KL_NO_FAULT);
+        whole_and_in_parts(KL_OP_SCATTER_AXIS, &axis, &x, IN(&u, &y), N, true, KL_NO_FAULT);
     }
     free(base);
     free(up);
@@ -315,7 +319,7 @@ static void bucket_layouts(void **state) {
     free(k);
 }
 
-/* Slices that overlap are written one after another, as they come. */
+/* Overlapping slices are written one after another, in the order of their positions. */
 static void overlapping(void **state) {
     enum { N = 40000, ROWS = 5000 };
     float *base = calloc(ROWS, 4), *up = malloc(N * 8), *want = calloc(ROWS, 4),
@@ -324,7 +328,7 @@ static void overlapping(void **state) {
     struct operand x, u, y, z;
     fill(up, KL_F32, N * 2);
     for (int k = 0; k < N; k++) {
-        i[k] = (int32_t)(noise() % (ROWS - 1));
+        i[k] = (int32_t)(next_random() % (ROWS - 1));
         memcpy(want + i[k], up + 2 * k, 8);
     }
     dense(&x, base, KL_F32, DIMS(ROWS));
@@ -341,7 +345,7 @@ static void overlapping(void **state) {
     free(i);
 }
 
-/* Without memory for buckets the result is the same. */
+/* When the memory for the buckets is missing, the result is the same. */
 static void no_memory(void **state) {
     enum { N = 100000 };
     int32_t *base = calloc(N, 4), *up = malloc(N * 4), *out = malloc(N * 4), *want = malloc(N * 4);

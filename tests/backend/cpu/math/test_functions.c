@@ -1,8 +1,8 @@
-/* test_cpu_math.c - float32 functions against float64 functions, in units in the last place of the
+/* test_functions.c - float32 functions against float64 functions, in units in the last place of the
  * result. By default a sample of all bit patterns and every special value, in every variant. With
- * KEEL_TEST_FULL=1, or the name of one function, all 2^32 arguments in the widest variant, by as
- * many threads as there are processors: a minute or two per function. Prints the largest error of
- * each function. */
+ * KEEL_TEST_FULL=1, or with the name of a function, all 2^32 arguments in the widest variant, on
+ * one thread per processor, which takes a minute or two per function. The program prints the
+ * largest error of each function. */
 #include "backend/cpu/kernel_support.h"
 
 #include <math.h>
@@ -15,9 +15,9 @@
 struct function {
     const char *name;
     enum kl_op_id op;
-    double most; /* ulp */
+    double most; /* the largest error allowed, in ulp */
 };
-/* Those that round, from the rows of base/op_list.def. */
+/* The functions whose results are rounded, from the rows of base/op_list.def. */
 static const struct function functions[] = {
 #define KL_OP(...)
 #define KL_BINARY(...)
@@ -27,7 +27,7 @@ static const struct function functions[] = {
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* No result lies outside, by any error. */
+/* The range of each function. Rounding error must not carry a result out of this range. */
 static const struct ends {
     enum kl_op_id op;
     float lo, hi;
@@ -53,8 +53,8 @@ static struct ends ends_of(enum kl_op_id op) {
     return (struct ends){op, -INFINITY, INFINITY};
 }
 
-/* Newton's method from what the kernel for float64 gives; close to 1 by the complement, of which no
- * digits are lost. */
+/* Improves the float64 kernel's result by a step of Newton's method. Close to 1 the step uses erfc,
+ * so that no digits cancel. */
 static double erfinv_of(double y, double z) {
     if (!(fabs(y) < 1) || y == 0) return z;
     for (int i = 0; i < 2; i++) {
@@ -64,7 +64,7 @@ static double erfinv_of(double y, double z) {
     return z;
 }
 
-/* The distance of floats around x. */
+/* The distance between neighbouring floats near x. */
 static double unit(double x) {
     int e;
     if (fabs(x) < 0x1p-126) return 0x1p-149;
@@ -72,11 +72,13 @@ static double unit(double x) {
     return ldexp(1, e - 24);
 }
 
-/* The error of `got`, in units; infinite where it is another infinity, sign of zero or NaN. */
+/* The error of `got`, in units. It is infinite where `got` has the wrong infinity, the wrong sign
+ * of a zero, or is a NaN without reason. */
 static double error_of(float got, double want) {
     float rounded = (float)want;
     if (isnan(want)) return isnan(got) ? 0 : INFINITY;
-    if (isinf(rounded) || isinf(got)) /* the largest number and infinity are neighbours */
+    /* The largest finite number and infinity count as neighbours. */
+    if (isinf(rounded) || isinf(got))
         return got == rounded || nextafterf(got, rounded) == rounded ? 0 : INFINITY;
     if (want == 0) return got == 0 && !signbit(got) == !signbit(want) ? 0 : INFINITY;
     return fabs((double)got - want) / unit(want);
@@ -84,13 +86,13 @@ static double error_of(float got, double want) {
 
 enum { BLOCK = 4096, MAX_THREADS = 64 };
 
-/* The arguments from, from + step ...; what was found. */
+/* The arguments from, from + step, ... and the results of their check. */
 struct range {
     const struct function *f;
     uint64_t from, to, step;
     double worst;
     float at, got;
-    bool outside; /* of lo .. hi */
+    bool outside; /* whether a result lies outside of lo .. hi */
 };
 
 static int run(enum kl_op_id op, enum kl_dtype dtype, void *x, void *y, int n) {
@@ -103,7 +105,7 @@ static int run(enum kl_op_id op, enum kl_dtype dtype, void *x, void *y, int n) {
     return kl_cpu_kernel(op)(&l);
 }
 
-/* The kernel for float64 says what is right: it is the C library's function for most. */
+/* The float64 kernel gives the expected result. For most functions it calls the C library. */
 static void look(struct range *r, int n, float *x) {
     float y[BLOCK];
     double wide[BLOCK], right[BLOCK];
@@ -148,7 +150,7 @@ static void report(const struct range *r) {
                  f->name, r->at, r->got, r->worst);
 }
 
-/* All of them, shared among threads. */
+/* Checks all arguments, shared among threads. */
 static void all(struct range *r) {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     if (n > MAX_THREADS) n = MAX_THREADS;
@@ -156,7 +158,7 @@ static void all(struct range *r) {
     pthread_t threads[MAX_THREADS];
     for (long i = 0; i < n; i++) {
         parts[i] = *r;
-        /* Interleaved, since some arguments take longer. */
+        /* Thread i takes every n-th argument, since some ranges take longer than others. */
         parts[i].from = (uint64_t)i;
         parts[i].step = (uint64_t)n;
         assert_int_equal(pthread_create(&threads[i], NULL, look_at_all, &parts[i]), 0);
@@ -177,7 +179,7 @@ static void accurate(void **state) {
     int widest = kl_cpu_n_variants() - 1;
     for (int k = 0; k < N_FUNCTIONS; k++) {
         const struct function *f = &functions[k];
-        if (f->most == 0) continue; /* exact: tests/ops/ has these */
+        if (f->most == 0) continue; /* such functions are exact, and tests/ops tests them */
         const bool whole = full && (strcmp(full, "1") == 0 || strcmp(full, f->name) == 0);
         struct range r;
         for (int variant = 0; variant <= widest; variant++) {
@@ -208,7 +210,7 @@ static void apply(enum kl_op_id op, const float *x, float *y, int n) {
     assert_int_equal(run(op, KL_F32, (void *)(uintptr_t)x, y, n), 0);
 }
 
-/* n roots are the C library's, bit for bit, which rounds them correctly. */
+/* The n roots must have the bits of the C library's, which are correctly rounded. */
 static void assert_roots(const float *x, int n) {
     float y[BLOCK];
     apply(KL_OP_SQRT, x, y, n);
@@ -220,9 +222,9 @@ static void assert_roots(const float *x, int n) {
     }
 }
 
-/* Every significand with an even and an odd exponent, in the middle and at both ends of where the
- * remainder of the last step is exact; and numbers beyond among others, at every place of a
- * vector. */
+/* Every significand with an even and an odd exponent, in the middle of the range and at both ends
+ * of the range in which the last step's remainder is exact. Numbers outside of that range stand
+ * among others, at every place of a vector. */
 static void roots_are_rounded_correctly(void **state) {
     static const int exponents[] = {127, 128, 127 - 96, 127 - 95, 253, 254};
     static const uint32_t beyond[] = {0x00000000, 0x80000000, 0x00000001, 0x007fffff, 0x00800000,
@@ -249,7 +251,8 @@ static void roots_are_rounded_correctly(void **state) {
     }
 }
 
-/* Blocks with large arguments among them go another way, which gives the others the same bits. */
+/* A vector that contains a large argument is computed by a slower method. The other elements of the
+ * vector must have the same bits as without the large argument. */
 static void neighbours_change_no_bit(void **state) {
     static const enum kl_op_id ops[] = {KL_OP_SIN, KL_OP_COS, KL_OP_TAN};
     static const float large[] = {4096, -4096, 1e5F, 1e20F, -INFINITY, NAN};
@@ -279,7 +282,7 @@ static void neighbours_change_no_bit(void **state) {
     }
 }
 
-/* Of two arguments: pairs of special values, and random ones. */
+/* Functions of two arguments: all pairs of special values, and random pairs. */
 static void pairs(void **state) {
     static const float special[] = {0.0f,   1.0f,    0.5f,           2.0f,  3.0f,  0.7f,
                                     1e-40f, 1e38f,   1e-3f,          17.0f, 1e9f,  INFINITY,

@@ -1,5 +1,5 @@
-/* test_cpu_matmul.c - MATMUL gives the same bits for any order of tasks and any layout, for the
- * shapes of each method, and its results are near the exact product. */
+/* test_matmul.c - MATMUL gives the same bits for any order of tasks and any layout, for the shapes
+ * of each method, and its results are near the exact product. */
 #include "backend/cpu/kernel_support.h"
 
 #include "backend/cpu/matmul/tiles_amx.h"
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 
-/* Values between -2 and 2 of which each type holds every one: sixteenths. */
+/* Fills with multiples of 1/16 between -2 and 2, which every dtype holds exactly. */
 static void fill(void *to, enum kl_dtype dtype, int64_t n, uint32_t seed) {
     for (int64_t i = 0; i < n; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -30,37 +30,38 @@ static double real_at(const void *v, enum kl_dtype dtype, int64_t i) {
     }
 }
 
-/* m x k by k x n, each operand in every layout: by rows, by columns, and with gaps between elements
- * or between rows. */
+/* Multiplies m x k by k x n, with each operand in every layout: row-major, column-major, with gaps
+ * between elements, and with gaps between rows. */
 static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) {
     if (!kl_test_takes("cpu", 5)) return;
     int item = (int)kl_dtype_size(dtype);
     char *a = malloc((size_t)m * k * item), *b = malloc((size_t)k * n * item);
     char *first = malloc((size_t)m * n * item), *c = malloc((size_t)m * n * item);
     enum { WAYS = 4 };
-    char *a_lies[WAYS], *b_lies[WAYS];
+    char *a_layouts[WAYS], *b_layouts[WAYS];
     int64_t a_strides[WAYS][2] = {{k, 1}, {1, m}, {2 * k, 2}, {k + 1, 1}};
     int64_t b_strides[WAYS][2] = {{n, 1}, {1, k}, {2 * n, 2}, {n + 3, 1}};
     fill(a, dtype, (int64_t)m * k, 1);
     fill(b, dtype, (int64_t)k * n, 2);
     for (int w = 0; w < WAYS; w++) {
-        a_lies[w] = calloc((size_t)m * (k + 1) * 2, (size_t)item);
+        a_layouts[w] = calloc((size_t)m * (k + 1) * 2, (size_t)item);
         size_t b_bytes = ((size_t)k * (n + 3) * 2 * item + 63) / 64 * 64;
-        b_lies[w] = memset(aligned_alloc(64, b_bytes), 0, b_bytes); /* as arrays of Keel are */
+        /* Aligned as the memory of arrays is. */
+        b_layouts[w] = memset(aligned_alloc(64, b_bytes), 0, b_bytes);
         for (int64_t i = 0; i < m; i++)
             for (int64_t e = 0; e < k; e++)
-                memcpy(a_lies[w] + (i * a_strides[w][0] + e * a_strides[w][1]) * item,
+                memcpy(a_layouts[w] + (i * a_strides[w][0] + e * a_strides[w][1]) * item,
                        a + (i * k + e) * item, (size_t)item);
         for (int64_t e = 0; e < k; e++)
             for (int64_t j = 0; j < n; j++)
-                memcpy(b_lies[w] + (e * b_strides[w][0] + j * b_strides[w][1]) * item,
+                memcpy(b_layouts[w] + (e * b_strides[w][0] + j * b_strides[w][1]) * item,
                        b + (e * n + j) * item, (size_t)item);
     }
     n_shared = 0;
     for (int way = 0; way < WAYS * WAYS; way++) {
         struct operand x, y, z;
-        strided_operand(&x, a_lies[way % WAYS], dtype, DIMS(m, k), a_strides[way % WAYS]);
-        strided_operand(&y, b_lies[way / WAYS], dtype, DIMS(k, n), b_strides[way / WAYS]);
+        strided_operand(&x, a_layouts[way % WAYS], dtype, DIMS(m, k), a_strides[way % WAYS]);
+        strided_operand(&y, b_layouts[way / WAYS], dtype, DIMS(k, n), b_strides[way / WAYS]);
         memset(way ? c : first, 0xAB, (size_t)m * n * item);
         dense(&z, way ? c : first, dtype, DIMS(m, n));
         RUN(KL_OP_MATMUL, NULL, &z, IN(&x, &y), way > 0);
@@ -75,15 +76,15 @@ static void product(enum kl_dtype dtype, int m, int k, int n, bool want_shared) 
             double want = 0;
             for (int64_t e = 0; e < k; e++)
                 want += real_at(a, dtype, i * k + e) * real_at(b, dtype, e * n + j) *
-                        (dtype == KL_C64 ? 0.75 : 1); /* (x - ix/2)(y - iy/2) */
+                        (dtype == KL_C64 ? 0.75 : 1); /* the operands are x - ix/2 and y - iy/2 */
             double got = real_at(first, dtype, i * n + j);
             if (!(fabs(got - want) <= unit * (fabs(want) + 2 * k)))
                 fail_msg("%s, %d x %d x %d: %g at %d, %d, not %g", kl_dtype_name(dtype), m, k, n,
                          got, (int)i, (int)j, want);
         }
     for (int w = 0; w < WAYS; w++) {
-        free(a_lies[w]);
-        free(b_lies[w]);
+        free(a_layouts[w]);
+        free(b_layouts[w]);
     }
     free(a);
     free(b);
@@ -95,7 +96,7 @@ static const enum kl_dtype types[] = {KL_F32, KL_F64, KL_F16, KL_BF16, KL_C64};
 #define EACH_TYPE(t) \
     for (const enum kl_dtype *t = types; t < types + sizeof types / sizeof *types; t++)
 
-static void blocks(void **state) {
+static void sizes_near_tiles(void **state) {
     EACH_TYPE(t) {
         product(*t, 9, 3, 33, false);
         product(*t, 28, 64, 64, false);
@@ -104,26 +105,29 @@ static void blocks(void **state) {
         product(*t, 65, 64, 64, false);
         product(*t, 71, 300, 45, false);
         product(*t, 300, 520, 600, true);
-        /* b packed before: the last tile of rows has 4, 7, 8, or is alone in its task */
+        /* Matrix b is packed before the tasks start. The last tile of rows has 4, 7 or 8 rows, or
+         * is alone in its task. */
         product(*t, 130, 300, 256, true);
         product(*t, 133, 300, 256, true);
         product(*t, 134, 300, 250, true);
         product(*t, 113, 64, 1170, true);
         product(*t, 9, 70, 200, false);
         product(*t, 20, 600, 700, true);
-        if (*t == KL_F16) product(*t, 300, 290, 301, true); /* in pieces */
+        /* The operands are split into bfloat16 parts. */
+        if (*t == KL_F16) product(*t, 300, 290, 301, true);
         if (*t == KL_F32) product(*t, 820, 821, 800, true);
     }
 }
 
-/* In every variant: b is read where it lies, in whole lines of the cache or (few rows of it, with
- * gaps between) not, or it is not since it is too large, its rows are 4 KB apart or its last panel
- * is not whole. */
-static void b_where_it_lies(void **state) {
+/* The shapes decide whether b is read without packing, in every variant. Matrices b of whole cache
+ * lines are read in place, also with gaps between rows when there are few rows of the result.
+ * Matrix b is packed where it is too large, where its rows are 4 KB apart, or where its last panel
+ * is partial. */
+static void b_read_in_place(void **state) {
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
         for (int t = 0; t < 2; t++) {
-            product(types[t], 140, 250, 256, true); /* of float32 */
+            product(types[t], 140, 250, 256, true); /* these numbers of bytes are for float32 */
             product(types[t], 140, 150, 256, true);
             product(types[t], 280, 125, 256, true);
             product(types[t], 130, 300, 256, true);
@@ -136,13 +140,15 @@ static void b_where_it_lies(void **state) {
     kl_cpu_use_variant(-1);
 }
 
-/* Batches with a matrix each, or one for all: the bits of each product alone. */
+/* In batches, each product has a matrix of its own or all share one. Each product has the bits that
+ * it has alone. */
 static void batches(void **state) {
     static const int sizes[][4] = {
         {3, 130, 300, 256}, {20, 130, 300, 32}, {3, 9, 70, 65}, {40, 16, 16, 16}, {3, 9, 5, 3}};
     EACH_TYPE(t)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int one = 0; one < 4; one++) { /* bit 0: one a for all; bit 1: one b */
+        /* Bit 0: all share matrix a; bit 1: all share matrix b. */
+        for (int one = 0; one < 4; one++) {
             if (!kl_test_takes("cpu", 5)) continue;
             int n = sizes[i][0], m = sizes[i][1], k = sizes[i][2], cols = sizes[i][3];
             int64_t item = (int64_t)kl_dtype_size(*t), a_size = (int64_t)m * k,
@@ -171,9 +177,9 @@ static void batches(void **state) {
         }
 }
 
-/* Larger than what of b is packed at a time: in parts along k and of its columns. Whole numbers, so
- * that sums are exact. */
-static void rounds(void **state) {
+/* Matrix b is larger than the part that is packed at a time, along k and in columns. The numbers
+ * are whole, so the sums are exact. */
+static void b_packed_in_parts(void **state) {
     enum { M = 115, K = 4100, N = 2080 };
     float *a = malloc(sizeof(float[M]) * K), *b = malloc(sizeof(float[K]) * N),
           *c = malloc(sizeof(float[M]) * N);
@@ -204,7 +210,7 @@ static void few_rows(void **state) {
         product(*t, 40, 19, 7, false);
         product(*t, 3, 16, 16, false);
     }
-    /* A row and a matrix by rows in phases, and in other layouts as above. */
+    /* Whole rows times a row-major matrix, which is computed in phases; then the layouts above. */
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
         kl_cpu_use_variant(v);
         for (int t = 0; t < 4; t++) product(types[t], 1, 529, 4096, true);
@@ -242,9 +248,10 @@ static void put(void *to, enum kl_dtype dtype, int64_t i, float x) {
         ((uint16_t *)to)[i] = half;
 }
 
-/* In tile registers: the rows of a, then the columns of b, in parts; and with k so long that none
- * is packed for all. Whole numbers, so that sums are exact until they are rounded. */
-static void rounds_of_tiles(void **state) {
+/* The products that tile registers compute: parts of the rows of a, then parts of the columns of b;
+ * and an extent k so long that nothing is packed for all tasks. The numbers are whole, so the sums
+ * are exact until they are rounded. */
+static void packed_in_parts_amx(void **state) {
     static const int sizes[][3] = {{1100, 8200, 300}, {300, 8200, 1100}, {300, 33000, 130}};
     static const enum kl_dtype dtypes[] = {KL_BF16, KL_F16, KL_F32};
     for (int t = 0; t < 3; t++)
@@ -278,7 +285,7 @@ static void rounds_of_tiles(void **state) {
         }
 }
 
-/* All bits of a significand, and any of a range of exponents and signs. */
+/* A float whose significand has random bits, of either sign, with an exponent in a small range. */
 static float any_float(uint32_t *seed) {
     *seed = *seed * 1664525u + 1013904223u;
     float x = 1 + (float)(*seed >> 9) / (1 << 23);
@@ -286,7 +293,7 @@ static float any_float(uint32_t *seed) {
     return ldexpf(*seed >> 31 ? x : -x, (int)(*seed >> 24 & 15) - 8);
 }
 
-/* n of them, of which the first few come again and again. */
+/* Fills with n floats, which repeat after the first DIFFERENT ones. */
 static void some_floats(void *to, enum kl_dtype dtype, int64_t n, uint32_t seed) {
     enum { DIFFERENT = 9973 };
     size_t item = kl_dtype_size(dtype);
@@ -295,8 +302,9 @@ static void some_floats(void *to, enum kl_dtype dtype, int64_t n, uint32_t seed)
         memcpy((char *)to + i * item, to, item * (n - i < DIFFERENT ? n - i : DIFFERENT));
 }
 
-/* Each element of the result is one product: no part of either operand may be missing, whichever is
- * the matrix with one element in every row and column, and however the other lies. */
+/* Each element of the result is one product of two elements, so a part of an operand that is
+ * missing shows. One of the matrices has one element in every row and column; it is the left or the
+ * right operand, and the other matrix has any layout. */
 static void single_products(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F16, KL_F32};
     for (int t = 0; t < 2; t++) {
@@ -308,14 +316,16 @@ static void single_products(void **state) {
         float *values = malloc(sizeof(float[LONG]));
         uint32_t seed = 9;
         for (size_t i = 0; i < size; i++) put(dense_one, dtype, (int64_t)i, any_float(&seed));
-        for (int one = 0; one < 2; one++) { /* ones: the very elements */
+        /* When one is 1, the results are the elements of the dense matrix. */
+        for (int one = 0; one < 2; one++) {
             for (int i = 0; i < LONG; i++) {
                 put(values, dtype, i, one ? 1 : any_float(&seed));
                 put(sparse, dtype, (int64_t)(i * 7 % LONG) * LONG + i,
                     (float)real_at(values, dtype, i));
             }
             for (int way = 0; way < 4; way++) {
-                bool first = way & 1, by_columns = way & 2; /* it is the left operand */
+                /* first: the dense matrix is the left operand. */
+                bool first = way & 1, by_columns = way & 2;
                 int64_t row = by_columns ? 1
                               : first    ? LONG
                                          : LINES,
@@ -341,7 +351,8 @@ static void single_products(void **state) {
                                               first ? l * row + k * col : k * row + l * col) *
                                       real_at(values, dtype, i);
                         double unit = one ? 0 : dtype == KL_F16 ? 0x1p-11 : 0x1.2p-23;
-                        double least = one || dtype == KL_F32 ? 0 : 0x1p-25; /* denormal */
+                        /* The rounding unit of denormal float16. */
+                        double least = one || dtype == KL_F32 ? 0 : 0x1p-25;
                         if (!(fabs(got - want) <= fmax(unit * fabs(want), least)))
                             fail_msg("%s, way %d: %.9g at %d, %d, not %.9g", kl_dtype_name(dtype),
                                      way, got, (int)l, (int)i, want);
@@ -355,9 +366,10 @@ static void single_products(void **state) {
     }
 }
 
-/* What tile registers do not take in pieces: each product of a batch that has such an element comes
- * out as in vectors, the others as alone. */
-static void refused(void **state) {
+/* Tile registers cannot compute matrices with these elements, since they cannot be split into
+ * bfloat16 parts. A product of a batch that has such an element is computed by vectors, with the
+ * bits of vectors. The other products have the bits that they have alone. */
+static void elements_that_cannot_be_split(void **state) {
     int wide = kl_cpu_variant();
     if (wide == 0 || !kl_cpu_uses_amx()) {
         print_message("no tile registers here\n");
@@ -366,7 +378,7 @@ static void refused(void **state) {
     static const struct {
         enum kl_dtype dtype;
         int batches, m, k, n;
-        float in_a, in_b; /* one element each */
+        float in_a, in_b; /* the value of one element of each matrix */
     } cases[] = {{KL_F16, 3, 260, 256, 256, NAN, 1},
                  {KL_F16, 3, 260, 256, 256, 1, -INFINITY},
                  {KL_F16, 20, 256, 257, 256, INFINITY, 1},
@@ -377,23 +389,25 @@ static void refused(void **state) {
                  {KL_F32, 2, 130, 33000, 130, 1, 0x1.fffffep127f}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum kl_dtype dtype = cases[i].dtype;
-        int n = cases[i].batches, m = cases[i].m, k = cases[i].k, cols = cases[i].n, odd = n / 2;
+        int n = cases[i].batches, m = cases[i].m, k = cases[i].k, cols = cases[i].n,
+            special = n / 2;
         int64_t item = (int64_t)kl_dtype_size(dtype), a_size = (int64_t)m * k,
                 b_size = (int64_t)k * cols, c_size = (int64_t)m * cols;
         char *a = malloc((size_t)(n * a_size * item)), *b = malloc((size_t)(n * b_size * item));
         char *c = malloc((size_t)(n * c_size * item)), *alone = malloc((size_t)(c_size * item));
         some_floats(a, dtype, n * a_size, 5);
         some_floats(b, dtype, n * b_size, 6);
-        put(a, dtype, odd * a_size + a_size - 1, cases[i].in_a);
-        put(b, dtype, odd * b_size + b_size - 1, cases[i].in_b);
+        put(a, dtype, special * a_size + a_size - 1, cases[i].in_a);
+        put(b, dtype, special * b_size + b_size - 1, cases[i].in_b);
         struct operand x, y, z;
         dense(&x, a, dtype, DIMS(n, m, k));
         dense(&y, b, dtype, DIMS(n, k, cols));
         memset(c, 0xAB, (size_t)(n * c_size * item));
         RUN(KL_OP_MATMUL, NULL, dense(&z, c, dtype, DIMS(n, m, cols)), IN(&x, &y), true);
-        /* The odd one in vectors; another one as it is, and in vectors, which give other bits. */
+        /* Compared are: the special product computed by vectors, another product computed as usual,
+         * and that other product computed by vectors, which must differ. */
         for (int way = 0; way < 3; way++) {
-            int l = way == 0 ? odd : 0;
+            int l = way == 0 ? special : 0;
             if (way == 2 && cases[i].in_a == 1) continue;
             kl_cpu_use_variant(way == 1 ? wide : wide - 1);
             dense(&x, a + l * a_size * item, dtype, DIMS(m, k));
@@ -412,9 +426,9 @@ static void refused(void **state) {
     }
 }
 
-/* Few tile registers in use or many, the left operand read where it lies or packed: the same
- * bits. */
-static void ways_of_tiles(void **state) {
+/* The bits are the same with few tile registers in use and with many, and with the left operand
+ * read in place and packed. */
+static void few_and_many_tile_registers(void **state) {
     int wide = kl_cpu_variant();
     if (wide == 0 || !kl_cpu_uses_amx()) {
         print_message("no tile registers here\n");
@@ -455,7 +469,7 @@ static void ways_of_tiles(void **state) {
         }
 }
 
-/* k of 0: zeros. */
+/* With an extent k of 0, all elements of the result are 0. */
 static void nothing_to_add(void **state) {
     float c[12 * 9];
     struct operand x, y, z;
@@ -470,8 +484,8 @@ static void nothing_to_add(void **state) {
     for (int i = 0; i < 9; i++) assert_true(c[i] == 0);
 }
 
-/* Without room for what is packed for all tasks each packs its own part; without that it is an
- * error. */
+/* Without memory for operands packed once for all tasks, each task packs its own part. Without
+ * memory for that part, the product fails. */
 static void no_memory(void **state) {
     enum { M = 260, K = 300, N = 250 };
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
@@ -518,12 +532,17 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),          cmocka_unit_test(b_where_it_lies),
-        cmocka_unit_test(few_rows),        cmocka_unit_test(batches),
-        cmocka_unit_test(rounds),          cmocka_unit_test(rounds_of_tiles),
-        cmocka_unit_test(single_products), cmocka_unit_test(refused),
-        cmocka_unit_test(ways_of_tiles),   cmocka_unit_test(nothing_to_add),
-        cmocka_unit_test(no_memory),       cmocka_unit_test(a_row_without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_near_tiles),
+                                       cmocka_unit_test(b_read_in_place),
+                                       cmocka_unit_test(few_rows),
+                                       cmocka_unit_test(batches),
+                                       cmocka_unit_test(b_packed_in_parts),
+                                       cmocka_unit_test(packed_in_parts_amx),
+                                       cmocka_unit_test(single_products),
+                                       cmocka_unit_test(elements_that_cannot_be_split),
+                                       cmocka_unit_test(few_and_many_tile_registers),
+                                       cmocka_unit_test(nothing_to_add),
+                                       cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(a_row_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_cpu_along.c - kernels along axes give the same bits with chunks in any order and without
- * chunks; each failing allocation is an error and leaks nothing. */
+/* test_along.c - kernels along axes give the same bits with chunks in any order and without chunks;
+ * each failing allocation is an error and leaks nothing. */
 #include "backend/cpu/kernel_support.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -16,8 +16,8 @@ static const struct kl_partition_params middle = {1, N / 2}, three = {1, 3}, hal
 static const struct kl_norm_params rms = {1e-5f, true, false}, layer = {1e-5f, true, true};
 static const struct kl_rope_params rope = {100, false, false, 10000, 1};
 
-/* What goes in: x is (ROWS, N), but for rope (ROWS, 700, 200); out: the last extent, of the given
- * dtype. */
+/* The operations. Input x has shape (ROWS, N), or (ROWS, 700, 200) for rope; `out` is the last
+ * extent of the output, which has the given dtype. */
 static const struct {
     enum kl_op_id op;
     const void *params;
@@ -127,9 +127,9 @@ static bool same_number(enum kl_dtype dtype, const void *a, const void *b, int64
     return x == y || nan;
 }
 
-/* Sums along axes have the same bits in every variant and way through memory, at every length
- * around groups, registers and segments; those of 16-bit floats are the ones of the widened
- * numbers, rounded. */
+/* Cumulative sums have the same bits in every variant and layout, at every length near those of
+ * groups, registers and segments. Those of 16-bit floats are the sums of the widened numbers,
+ * rounded. */
 static void scans(void **state) {
     static const int sizes[][2] = {{1, 3},    {15, 2},    {16, 17},   {17, 33},   {127, 3},
                                    {128, 64}, {129, 20},  {255, 2},   {256, 3},   {257, 1},
@@ -146,16 +146,16 @@ static void scans(void **state) {
         int way = k / N_SIZES / 3 % 3, form = k / N_SIZES / 9 % 4;
         bool special = k / N_SIZES / 36;
         if (n > 2000 && form % 3) continue;
-        /* Rows, columns, rows of elements that lie apart. */
+        /* The layouts are rows, columns, and rows with gaps between their elements. */
         bool rows = way != 1;
         int64_t along = way == 0 ? 1 : way == 1 ? m : 2, side = way == 0 ? n : way == 1 ? 1 : 2 * n;
         int64_t all = (way == 2 ? 2 : 1) * (int64_t)n * m;
         uint32_t seed = (uint32_t)k;
         for (int64_t i = 0; i < all; i++) {
-            static const float odd[] = {-0.0f, INFINITY, -INFINITY, NAN};
+            static const float specials[] = {-0.0f, INFINITY, -INFINITY, NAN};
             seed = seed * 1664525 + 1013904223;
             float f = (float)(int32_t)seed * 0x1p-34f;
-            if (special) f = i < all / 4 || seed >> 22 ? -0.0f : odd[seed >> 20 & 3];
+            if (special) f = i < all / 4 || seed >> 22 ? -0.0f : specials[seed >> 20 & 3];
             uint16_t h = dtype == KL_F16 ? kl_f16_store(f) : kl_bf16_store(f);
             wide[i] = dtype == KL_F32 ? f : dtype == KL_F16 ? kl_f16_load(h) : kl_bf16_load(h);
             if (dtype == KL_F32)

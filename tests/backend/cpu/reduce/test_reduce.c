@@ -1,5 +1,5 @@
-/* test_cpu_reduce.c - reductions give the same bits for any order of chunks; long reductions are
- * shared by segments; a failing allocation is an error. */
+/* test_reduce.c - reductions give the same bits for any order of chunks; long reductions are shared
+ * by segments; a failing allocation is an error. */
 #include "backend/cpu/kernel_support.h"
 
 #include "backend/cpu/math/extremes.h"
@@ -25,7 +25,7 @@ static void shared_segments(void **state) {
     RUN(KL_OP_SUM, &last, dense(&z, shared, KL_F32, DIMS(2, 1)), IN(&x), true);
     assert_true(n_shared > 4);
     assert_memory_equal(serial, shared, sizeof serial);
-    /* The same numbers side by side. */
+    /* The same numbers, contiguous. */
     float *t = malloc(2 * N * sizeof *t);
     for (int i = 0; i < N; i++) {
         t[2 * i] = v[i];
@@ -34,7 +34,7 @@ static void shared_segments(void **state) {
     dense(&y, t, KL_F32, DIMS(N, 2));
     RUN(KL_OP_SUM, &first, dense(&z, columns, KL_F32, DIMS(1, 2)), IN(&y), true);
     assert_memory_equal(serial, columns, sizeof serial);
-    /* Elements that lie two apart. */
+    /* A stride of 2 between the elements. */
     strided_operand(&y, t, KL_F32, DIMS(2, N), STRIDES(1, 2));
     RUN(KL_OP_SUM, &last, dense(&z, columns, KL_F32, DIMS(2, 1)), IN(&y), true);
     assert_memory_equal(serial, columns, sizeof serial);
@@ -53,7 +53,7 @@ static void wider_output(void **state) {
     uint16_t *h = malloc(70000 * sizeof *h);
     float out[1];
     struct operand x, z;
-    for (int i = 0; i < 70000; i++) h[i] = 0x3c00; /* 1 in float16 */
+    for (int i = 0; i < 70000; i++) h[i] = 0x3c00; /* the bits of 1 in float16 */
     RUN(KL_OP_SUM, &last, dense(&z, out, KL_F32, DIMS(1, 1)),
         IN(dense(&x, h, KL_F16, DIMS(1, 70000))), false);
     assert_true(out[0] == 70000);
@@ -100,8 +100,8 @@ static void no_memory(void **state) {
     free(v);
 }
 
-/* The extreme is found at every place of rows of every length around the sets of lanes; NaN wins at
- * every place; of zeros the sign counts. */
+/* The extreme is found at every place of rows of every length near a multiple of the vector's. A
+ * NaN wins at every place. Of zeros the sign counts. */
 static void extremes(void **state) {
     enum { MOST = 300 };
     struct {
@@ -152,8 +152,8 @@ static uint16_t narrowed(enum kl_dtype dtype, float x) {
 }
 static const enum kl_dtype half_types[] = {KL_F16, KL_BF16};
 
-/* Every 16-bit float beside special ones: extremes are those of the widened numbers, by rows, by
- * columns, and gathered. */
+/* Every 16-bit float beside special values: the extremes are those of the widened numbers, for
+ * rows, for columns, and for strided operands. */
 static void extremes_of_halves(void **state) {
     enum { ALL = 1 << 16 };
     static const uint16_t beside[] = {0,      0x8000, 1,      0x8001, 0x3c00, 0xbf80, 0x7c00,
@@ -202,13 +202,13 @@ static void extremes_of_halves(void **state) {
     free(want);
 }
 
-/* The same of pairs of special and random float32. */
+/* The same check for pairs of special and random float32. */
 static void extremes_of_pairs(void **state) {
-    static const uint32_t odd[] = {0,          0x80000000, 1,          0x80000001, 0x7fffff,
-                                   0x807fffff, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff,
-                                   0x7f800000, 0xff800000, 0x7f800001, 0xff800001, 0x7fffffff,
-                                   0xffffffff, 0x7fc00000, 0xffc00000};
-    enum { N = 64, ODD = sizeof odd / sizeof *odd, ALL = N * N };
+    static const uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x7fffff,
+                                       0x807fffff, 0x3f800000, 0xbf800000, 0x7f7fffff, 0xff7fffff,
+                                       0x7f800000, 0xff800000, 0x7f800001, 0xff800001, 0x7fffffff,
+                                       0xffffffff, 0x7fc00000, 0xffc00000};
+    enum { N = 64, N_SPECIALS = sizeof special / sizeof *special, ALL = N * N };
     static float pairs[2 * ALL], columns[2 * ALL], out[ALL], want[2][ALL];
     uint32_t seed = 3;
     struct operand x, z;
@@ -217,7 +217,7 @@ static void extremes_of_pairs(void **state) {
         for (int k = 0; k < 2; k++) {
             int n = k ? i % N : i / N;
             seed = seed * 1664525 + 1013904223;
-            both[k] = kl_bits_f32(n < ODD ? odd[n] : seed);
+            both[k] = kl_bits_f32(n < N_SPECIALS ? special[n] : seed);
             pairs[2 * i + k] = columns[k * ALL + i] = both[k];
         }
         want[0][i] = kl_max_f32(both[0], both[1]);
@@ -245,8 +245,8 @@ static void extremes_of_pairs(void **state) {
     kl_cpu_use_variant(kl_cpu_n_variants() - 1);
 }
 
-/* Reductions of 16-bit floats have the bits of those of the widened numbers, at every length and
- * width around blocks and registers, in every layout. */
+/* Reductions of 16-bit floats have the bits of the reductions of the widened numbers, at every
+ * length and width near those of runs and registers, in every layout. */
 static void halves_as_widened(void **state) {
     static const int lengths[] = {1, 2, 16, 17, 127, 128, 129, 511, 512, 513, 640, 1153, 2100};
     static const int widths[] = {1, 7, 16, 33, 100};
@@ -264,7 +264,7 @@ static void halves_as_widened(void **state) {
     uint32_t seed = 5;
     struct operand x, z;
     for (int type = 0; type < 2; type++) {
-        for (int i = 0; i < MOST; i++) { /* products stay in range */
+        for (int i = 0; i < MOST; i++) { /* products of these numbers do not overflow */
             seed = seed * 1664525 + 1013904223;
             float magnitude = seed >> 31 ? 0.75f : 1.25f;
             h[i] = narrowed(half_types[type], (seed & 1 << 20 ? -magnitude : magnitude) +
@@ -274,7 +274,7 @@ static void halves_as_widened(void **state) {
         for (int k = 0; k < N_LENGTHS * N_WIDTHS * 5 * WAYS; k++) {
             int n = lengths[k % N_LENGTHS], m = widths[k / N_LENGTHS % N_WIDTHS];
             int op = k / N_LENGTHS / N_WIDTHS % 5, way = k / N_LENGTHS / N_WIDTHS / 5;
-            /* Rows; columns; elements of rows, of columns and of both that lie apart. */
+            /* The layouts are rows, columns, and both of them with gaps between the elements. */
             bool rows = way == 0 || way == 2;
             int64_t along = (int64_t[]){1, m, 2, m + 5, 2 * m}[way],
                     side = (int64_t[]){n, 1, 2 * n, 1, 2}[way];
@@ -301,14 +301,14 @@ static void halves_as_widened(void **state) {
     free(f);
 }
 
-/* Whether b comes before a although it stands later. */
+/* Whether b is a better result than a, which stands before b. */
 static bool beats(enum kl_op_id op, double b, double a) {
     if (isnan(a) || isnan(b)) return !isnan(a);
     return op == KL_OP_ARGMAX ? b > a : b < a;
 }
 
-/* Few different numbers, one that stands out at any place of each row, all alike, or signed zeros,
- * infinities and NaNs. */
+/* The kinds of data: few different numbers; one number of each row that is larger or smaller than
+ * the others, at any place; equal numbers; signed zeros, infinities and NaNs. */
 enum numbers { FEW, ONE_OUT, ALIKE, SPECIAL, N_NUMBERS };
 static double number(enum numbers kind, uint32_t random) {
     static const double special[] = {0.0, -0.0, 3, -3, 3, -INFINITY, INFINITY, 0.0};
@@ -330,9 +330,9 @@ static void put_number(enum kl_dtype dtype, void *data, int64_t i, double x) {
                kl_dtype_size(dtype));
 }
 
-/* The first of the best, and the first NaN before all, of every type, at every length around lanes,
- * tiles and segments, in every layout. */
-static void places(void **state) {
+/* The result is the first of the best elements, or the first NaN where there is one: for every
+ * type, at every length near those of vectors, tiles and segments, in every layout. */
+static void arg_reductions(void **state) {
     static const enum kl_dtype dtypes[] = {KL_U8,  KL_U16, KL_U32, KL_U64, KL_I8,  KL_I16,
                                            KL_I32, KL_I64, KL_F32, KL_F64, KL_F16, KL_BF16};
     static const struct {
@@ -357,7 +357,7 @@ static void places(void **state) {
         if ((kind == SPECIAL && !floating) ||
             (large && (kind == ALIKE || way > 1 || dtype < KL_F16)))
             continue;
-        /* Rows and columns; the same with elements that lie apart. */
+        /* The layouts are rows and columns, each without and with gaps between the elements. */
         bool rows = way % 2 == 0;
         int64_t apart = way < 2 ? 1 : 2, step = apart * (rows ? 1 : m),
                 side = apart * (rows ? n : 1);
@@ -400,14 +400,11 @@ static void places(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(extremes),
-                                       cmocka_unit_test(extremes_of_halves),
-                                       cmocka_unit_test(extremes_of_pairs),
-                                       cmocka_unit_test(halves_as_widened),
-                                       cmocka_unit_test(places),
-                                       cmocka_unit_test(shared_segments),
-                                       cmocka_unit_test(wider_output),
-                                       cmocka_unit_test(broadcast_input),
-                                       cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(extremes),          cmocka_unit_test(extremes_of_halves),
+        cmocka_unit_test(extremes_of_pairs), cmocka_unit_test(halves_as_widened),
+        cmocka_unit_test(arg_reductions),    cmocka_unit_test(shared_segments),
+        cmocka_unit_test(wider_output),      cmocka_unit_test(broadcast_input),
+        cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

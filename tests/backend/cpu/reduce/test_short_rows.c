@@ -1,6 +1,6 @@
-/* test_cpu_short_rows.c - short rows (reduce/along.c) that are transposed give the bits that the
- * kernel for single rows gives; nothing outside of the operands is touched; a failing allocation of
- * a tile is an error. */
+/* test_short_rows.c - short rows are transposed (reduce/along.c) and give the bits that the kernel
+ * for single rows gives. Nothing outside of the operands is touched. A failing allocation of a tile
+ * is an error. */
 #include "backend/cpu/kernel_support.h"
 
 #include "backend/cpu/cpu_kernels.h"
@@ -20,7 +20,7 @@ static const struct {
     enum kl_op_id op;
     const void *params;
     bool reduces;
-    int out; /* a dtype; -1 stands for the dtype of the input */
+    int out; /* a dtype; -1: the dtype of the input */
 } cases[] = {
     {KL_OP_SUM, &last, true, -1},         {KL_OP_PROD, &last, true, -1},
     {KL_OP_MAX, &last, true, -1},         {KL_OP_MIN, &last, true, -1},
@@ -33,7 +33,7 @@ static const struct {
 };
 enum { N_CASES = (int)(sizeof cases / sizeof *cases) };
 
-/* What each operation takes; integers are only summed, compared and scanned. */
+/* Whether operation i takes this dtype. Integers are only summed, compared and scanned. */
 static bool takes(int i, enum kl_dtype dtype) {
     bool real = dtype == KL_F16 || dtype == KL_BF16 || dtype == KL_F32 || dtype == KL_F64;
     switch (cases[i].op) {
@@ -55,9 +55,9 @@ static uint32_t next(void) {
     return seed >> 8;
 }
 
-static uint32_t special_of = 997; /* 5 of so many numbers are special */
+static uint32_t special_of = 997; /* 5 of this many numbers are special values */
 
-/* Numbers around 1; here and there a NaN, an infinity, zeros of both signs. */
+/* Fills with numbers near 1, and a few NaNs, infinities and zeros of both signs. */
 static void fill(void *data, enum kl_dtype dtype, int64_t n) {
     static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f};
     for (int64_t i = 0; i < n; i++) {
@@ -87,7 +87,7 @@ static void fill(void *data, enum kl_dtype dtype, int64_t n) {
     }
 }
 
-/* Which NaN comes of two is not promised (docs/numerics.md). */
+/* Gives every NaN the same bits: which of two NaNs results is open (docs/numerics.md). */
 static void one_nan(char *data, enum kl_dtype dtype, size_t bytes) {
     static const uint64_t nan_f64 = 0x7ff8000000000000;
     static const uint32_t nan_f32 = 0x7fc00000;
@@ -126,9 +126,10 @@ static int run(int i, const struct operand *x, void *result, enum kl_dtype out, 
     return kl_cpu_kernel(l.op)(&l);
 }
 
-/* rows x length, dense and in rows with a gap, in every variant, against the base's rows with a
- * gap, which go one by one. The operands end where their memory ends, so that a sanitizer sees a
- * step too far; results have edges that must stay. */
+/* Computes rows x length elements, contiguous and in rows with a gap, in every variant, and
+ * compares with the base variant's rows with a gap, which are computed one by one. The memory of
+ * the operands ends with them, so a sanitizer sees an access beyond the end. The bytes around the
+ * results must stay. */
 static void compare(int i, enum kl_dtype dtype, int rows, int length) {
     if (!kl_test_takes("cpu", 8)) return;
     const size_t item = kl_dtype_size(dtype);
@@ -153,7 +154,8 @@ static void compare(int i, enum kl_dtype dtype, int rows, int length) {
             kl_cpu_use_variant(variant);
             memset(got, 0x5a, bytes + 2 * EDGE);
             assert_int_equal(run(i, &x[gap], got + EDGE, out, rows, length, true, &err), KL_OK);
-            if (memcmp(got + EDGE, want, bytes)) { /* seldom: nearly every NaN is the same one */
+            /* This is rare, so the NaNs get equal bits only here. */
+            if (memcmp(got + EDGE, want, bytes)) {
                 one_nan(got + EDGE, out, bytes);
                 one_nan(want, out, bytes);
             }
@@ -175,8 +177,8 @@ static void compare(int i, enum kl_dtype dtype, int rows, int length) {
     free(got);
 }
 
-/* Every operation and dtype, lengths around the sides of squares and both limits, with rows left
- * over. */
+/* Every operation and dtype, at lengths near the sides of squares and both limits; the number of
+ * rows is no multiple of the tile's. */
 static void same_bits(void **state) {
     static const int lengths[] = {1,  2,  3,  5,  7,  8,  9,  15,  16,  17,  23, 31,
                                   32, 33, 48, 49, 63, 64, 65, 127, 128, 129, 256};
@@ -189,8 +191,8 @@ static void same_bits(void **state) {
         }
 }
 
-/* Half of the elements special: rows of nothing but NaN, zeros of both signs, an extreme in every
- * place. */
+/* Half of the elements are special values: rows that have only NaNs, zeros of both signs, an
+ * extreme at every place. */
 static void special_values(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
     special_of = 10;
@@ -209,7 +211,7 @@ static void special_values(void **state) {
     special_of = 997;
 }
 
-/* Softmax of a row is the same alone, among few and among many. */
+/* The softmax of a row has the same bits alone, among few rows and among many. */
 static void batches(void **state) {
     enum { ROWS = 3000, LENGTH = 21 };
     float *x = malloc(ROWS * LENGTH * sizeof *x), *all = malloc(ROWS * LENGTH * sizeof *all),
@@ -235,8 +237,9 @@ static void batches(void **state) {
     free(all);
 }
 
-/* The same of logsumexp, whose rows are computed many together: of several blocks, whose largest
- * elements are far apart, and with what a block is taken again for. */
+/* The same check for logsumexp, which computes many rows together. The rows are longer than one
+ * step of the kernel, the largest elements of their parts differ by much, and some parts must be
+ * computed again. */
 static void logsumexp_batches(void **state) {
     enum { ROWS = 270, LOGSUMEXP = 6, BLOCK = 1024 };
     static const int lengths[] = {16, 32, 40, 48, 64, 100, BLOCK, BLOCK + 1, 2500};
@@ -260,8 +263,8 @@ static void logsumexp_batches(void **state) {
                 if (r % 31 == 6) *to = -INFINITY;
             }
         for (int r = 0; r < ROWS; r++) {
-            static const float odd[] = {NAN, INFINITY, 60000};
-            if (r % 31 < 3) x[r * length + (int)next() % length] = odd[r % 31];
+            static const float special[] = {NAN, INFINITY, 60000};
+            if (r % 31 < 3) x[r * length + (int)next() % length] = special[r % 31];
             if (r % 31 == 3 && dtype != KL_F16) x[r * length + (int)next() % length] = 3e6f;
         }
         for (int64_t i = 0; i < ROWS * length; i++) {
@@ -290,8 +293,8 @@ static void logsumexp_batches(void **state) {
     }
 }
 
-/* Tiles that end a few rows behind a whole one, down to a single row. */
-static void rows_left_over(void **state) {
+/* The last tile has a few rows only, down to one. */
+static void partial_tiles(void **state) {
     for (int more = 0; more < 40; more++) {
         compare(0, KL_F32, 16 * 1024 + more, 3);
         compare(10, KL_BF16, 4 * 1024 + more, 7);
@@ -299,7 +302,7 @@ static void rows_left_over(void **state) {
     }
 }
 
-/* Axes of one element among the trailing ones, two trailing axes, and axes that are not
+/* An axis of extent 1 among the trailing axes, two trailing axes, and axes that are not
  * trailing. */
 static void which_axes(void **state) {
     enum { ROWS = 4096 };
@@ -326,7 +329,7 @@ static void which_axes(void **state) {
 
 static void no_memory(void **state) {
     enum { ROWS = MOST / 8, CASE = 7 };
-    assert_int_equal(cases[CASE].op, KL_OP_VAR); /* which takes memory */
+    assert_int_equal(cases[CASE].op, KL_OP_VAR); /* an operation that allocates memory */
     float *x = malloc((size_t)ROWS * 8 * sizeof *x), *y = malloc((size_t)ROWS * sizeof *y);
     struct operand a;
     int failures = 0;
@@ -346,16 +349,16 @@ static void no_memory(void **state) {
         if (!failed) break;
         failures++;
     }
-    assert_true(failures > 1); /* one per tile */
+    assert_true(failures > 1); /* at least one allocation per tile fails */
     free(x);
     free(y);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),      cmocka_unit_test(special_values),
-        cmocka_unit_test(batches),        cmocka_unit_test(logsumexp_batches),
-        cmocka_unit_test(rows_left_over), cmocka_unit_test(which_axes),
+        cmocka_unit_test(same_bits),     cmocka_unit_test(special_values),
+        cmocka_unit_test(batches),       cmocka_unit_test(logsumexp_batches),
+        cmocka_unit_test(partial_tiles), cmocka_unit_test(which_axes),
         cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

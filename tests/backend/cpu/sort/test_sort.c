@@ -1,11 +1,11 @@
-/* test_cpu_sort.c - SORT and ARGSORT: sizes around those at which the method changes, several
+/* test_sort.c - SORT and ARGSORT: sizes near those at which the method changes, several
  * distributions of keys, every kind of key, every variant. */
 #include "backend/cpu/kernel_support.h"
 
 #include "base/alloc.h"
 
 static uint64_t seed = 3;
-static uint64_t noise(void) {
+static uint64_t next_random(void) {
     seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     return seed >> 20 ^ seed << 24;
 }
@@ -14,26 +14,28 @@ enum manner { ANY, FEW, OUTLIERS, SMALL, SHRINKING, SORTED, REVERSED, EQUAL, CLU
 
 static uint64_t bits_of(enum manner m, int64_t i, int64_t n) {
     switch (m) {
-    case ANY: return noise();
-    case FEW: return (noise() & 3) * UINT64_C(0x2000200020002000);
-    case OUTLIERS: return i == n / 3 ? UINT64_C(0x7f017f017f017f01) : noise() & 0x3f;
-    case SMALL: return noise() % 1000;
-    case SHRINKING: return noise() >> noise() % 64;
+    case ANY: return next_random();
+    case FEW: return (next_random() & 3) * UINT64_C(0x2000200020002000);
+    case OUTLIERS: return i == n / 3 ? UINT64_C(0x7f017f017f017f01) : next_random() & 0x3f;
+    case SMALL: return next_random() % 1000;
+    case SHRINKING: return next_random() >> next_random() % 64;
     case SORTED: return (uint64_t)i;
     case REVERSED: return (uint64_t)(n - i);
-    case CLUSTERS: return (noise() & UINT64_C(0x4000400040004000)) | (noise() & 0x300);
+    case CLUSTERS: return (next_random() & UINT64_C(0x4000400040004000)) | (next_random() & 0x300);
     default: return 77;
     }
 }
 
-static uint64_t order_of(enum kl_dtype dtype, const void *x, int64_t i) { /* of unsigned integers */
+/* A number whose order as unsigned integer is the order of the keys. */
+static uint64_t order_of(enum kl_dtype dtype, const void *x, int64_t i) {
     if (dtype == KL_U8) return ((const uint8_t *)x)[i];
     if (dtype == KL_U16) return ((const uint16_t *)x)[i];
     if (dtype == KL_U32) return ((const uint32_t *)x)[i];
     return ((const uint64_t *)x)[i];
 }
 
-/* In order, equal ones in theirs, each once; and the values are those. */
+/* Checks that the result is sorted, that equal elements keep their order, that each index occurs
+ * once, and that SORT and ARGSORT agree. */
 static void check(enum kl_dtype dtype, enum manner m, int64_t n, const void *x, bool alone) {
     size_t item = kl_dtype_size(dtype);
     char *sorted = malloc((size_t)n * item), *seen = calloc((size_t)n, 1);
@@ -72,7 +74,8 @@ static void fill(void *x, enum kl_dtype dtype, enum manner m, int64_t n) {
 
 static const enum kl_dtype types[] = {KL_U8, KL_U16, KL_U32, KL_U64};
 
-/* Every number of elements that fits a few vectors, and what they are parted into. */
+/* Every number of elements from one to a few vectors, which are sorted without partitions, and
+ * more, which are partitioned. */
 static void few(void **state) {
     uint64_t x[300];
     for (int v = 0; v < kl_cpu_n_variants(); v++) {
@@ -87,14 +90,15 @@ static void few(void **state) {
     kl_cpu_use_variant(-1);
 }
 
-/* Pivots (sort/sort_quick_avx512.h) that part off one or two elements each time, until another way
- * takes over. */
+/* The pivots (sort/sort_quick_avx512.h) split off one or two elements each time, until the kernel
+ * falls back to another method. */
 static void bad_pivots(void **state) {
     enum { N = 256, LEFT = 64 };
     uint32_t x[N] = {0}, known = 0, levels = 0;
     int ids[N], n = N;
     for (int i = 0; i < N; i++) ids[i] = i;
-    for (; n > LEFT; levels++) { /* what is not known yet is larger than all that is */
+    /* An element without a value yet counts as larger than all others. */
+    for (; n > LEFT; levels++) {
         int picks[] = {ids[n / 8], ids[4 * (n / 8)], ids[7 * (n / 8)]}, kept = 0;
         uint32_t seen[3], pivot = 0;
         for (int k = 0; k < 2; k++)
@@ -115,8 +119,8 @@ static void bad_pivots(void **state) {
     for (int i = 0; i < N; i++)
         if (!x[i]) x[i] = ++known;
     check(KL_U32, N_MANNERS, N, x, true);
-    /* The same as one of the buckets that more elements are split into: in order, and between those
-     * that are looked at for it. */
+    /* The same elements as one bucket of many more elements: in the same order, and not among the
+     * elements that are sampled to choose the buckets. */
     enum { MANY = 1 << 15 };
     uint32_t *y = malloc(MANY * sizeof *y);
     for (int i = 0; i < MANY; i++) y[i] = 5000;
@@ -125,7 +129,7 @@ static void bad_pivots(void **state) {
     free(y);
 }
 
-static void each_way(void **state) {
+static void each_method(void **state) {
     static const int64_t sizes[] = {1,    2,    127,   128,   129,   2047,  2048,
                                     2049, 9999, 32767, 32768, 32769, 49153, 100003};
     char *x = malloc(100003 * 8);
@@ -142,7 +146,7 @@ static void each_way(void **state) {
     free(x);
 }
 
-/* More than is written through the caches. */
+/* Results so large that they are written by non-temporal stores. */
 static void large(void **state) {
     enum { N = (1 << 22) + 77 };
     char *x = malloc((size_t)N * 8);
@@ -150,7 +154,7 @@ static void large(void **state) {
         fill(x, KL_U32, (enum manner)m, N);
         check(KL_U32, (enum manner)m, N, x, false);
     }
-    for (int m = 0; m < N_MANNERS; m++) { /* parts longer than they are at least */
+    for (int m = 0; m < N_MANNERS; m++) { /* just above the smallest size of a task */
         fill(x, KL_U32, (enum manner)m, 262145);
         check(KL_U32, (enum manner)m, 262145, x, false);
     }
@@ -163,6 +167,6 @@ static void large(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(few), cmocka_unit_test(bad_pivots),
-                                       cmocka_unit_test(each_way), cmocka_unit_test(large)};
+                                       cmocka_unit_test(each_method), cmocka_unit_test(large)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
