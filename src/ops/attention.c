@@ -1,10 +1,10 @@
 /* attention.c - scaled_dot_product_attention: softmax(scale q k' + mask) v, over groups of heads
  * that share keys and values.
  *
- * On the CPU one kernel computes all of it, in float32. On devices, and in float64, the operation
- * is composed of products and a softmax; the vjp rule is composed everywhere. For 16-bit floats the
- * composed form computes in float32 and rounds only the result: scores of 65504 and more are
- * common, and weights of 16 bits are too coarse. */
+ * One kernel computes all of it, in float32. In float64 the operation is composed of products and a
+ * softmax; the vjp rule is composed everywhere. For 16-bit floats the composed form computes in
+ * float32 and rounds only the result: scores of 65504 and more are common, and weights of 16 bits
+ * are too coarse. */
 #include <float.h>
 #include <string.h>
 
@@ -218,7 +218,7 @@ static int compose(struct kl_array **out, const struct attention *p, struct kl_e
 
 static int build(struct kl_array **out, const struct attention *t, struct kl_error **err) {
     int dims[] = {t->b, t->heads, t->n, t->e};
-    if (kl_stream_device_type(t->s) == KL_CPU && t->dtype != KL_F64)
+    if (t->dtype != KL_F64)
         return kl_array_op1(out,
                             &(struct kl_operation){.op = KL_OP_ATTENTION,
                                                    .stream = t->s,

@@ -108,6 +108,20 @@ struct kl_cuda_node {
       (void *exec, void *node, const struct kl_cuda_node *what))         \
     F(GraphLaunch, "cuGraphLaunch", (void *exec, void *stream))
 
+/* Describes a tensor to the tensor memory accelerator. Not in drivers before CUDA 12. The numbers
+ * are those of cuda.h. */
+enum {
+    KL_CU_MAP_F16 = 6,
+    KL_CU_MAP_BF16 = 9,
+    KL_CU_MAP_SWIZZLE_128 = 3,
+    KL_CU_MAP_L2_256 = 3,
+};
+#define KL_CUDA_MAP_FUNCTIONS(F)                                                            \
+    F(TensorMapEncodeTiled, "cuTensorMapEncodeTiled",                                       \
+      (void *map, int type, uint32_t n_dims, void *address, const uint64_t *dims,           \
+       const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave, \
+       int swizzle, int l2, int fill))
+
 #define KL_NVRTC_FUNCTIONS(F)                                                                 \
     F(Version, "nvrtcVersion", (int *major, int *minor))                                      \
     F(GetNumSupportedArchs, "nvrtcGetNumSupportedArchs", (int *n))                            \
@@ -197,8 +211,12 @@ struct kl_blas_choice { /* an answer of the heuristic */
 struct kl_cuda_graph_api {
     KL_CUDA_GRAPH_FUNCTIONS(KL_CUDA_FIELD)
 };
+struct kl_cuda_map_api {
+    KL_CUDA_MAP_FUNCTIONS(KL_CUDA_FIELD)
+};
 struct kl_cuda_api {
     KL_CUDA_FUNCTIONS(KL_CUDA_FIELD)
+    struct kl_cuda_map_api maps;     /* NULL when this driver lacks it */
     struct kl_cuda_graph_api graphs; /* all NULL when this driver lacks one of them */
     int version;                     /* of the driver: 1000 * major + 10 * minor */
     int n_devices;

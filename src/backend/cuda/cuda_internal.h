@@ -148,7 +148,10 @@ int kl_cuda_chain_end(struct kl_cuda *d, struct kl_cuda_queue *q, int rc, struct
 /* ---- cuda_port.c ---- */
 extern const struct kl_port_ops kl_cuda_port_ops;
 
-/* ---- cuda_blas.c ---- */
-/* The slot `override` of the port. */
+/* ---- for the slot `override` of the port: 1 when the command was run, 0 when it was not ---- */
+/* cuda_attention.c: ATTENTION of 16-bit floats on devices of compute capability 9.0. */
+int kl_cuda_attention(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
+                      struct kl_error **err);
+/* cuda_blas.c: MATMUL. */
 int kl_cuda_blas(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
                  struct kl_error **err);

@@ -58,8 +58,9 @@ int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary
     int arch = arch_for(api, cc);
     bool ptx = arch != cc;
     char arch_option[48];
-    snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm",
-             arch);
+    /* The instructions of the tensor cores of 9.0 are in that architecture alone ("a"). */
+    snprintf(arch_option, sizeof arch_option, "--gpu-architecture=%s_%d%s", ptx ? "compute" : "sm",
+             arch, !ptx && arch == 90 && strstr(source, "wgmma") ? "a" : "");
     /* Multiply and add are fused only where the source says so, as on the CPU. Denormals, division
      * and roots are IEEE by default. */
     const char *options[8] = {arch_option, "--fmad=false", "--std=c++17"};

@@ -102,6 +102,14 @@ static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr
     return KL_OK;
 }
 
+/* The ways in which CUDA runs commands better than kernels of the dialect do. */
+static int port_override(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
+                         struct kl_error **err) {
+    if (c->op == KL_OP_MATMUL) return kl_cuda_blas(p, queue, c, dry, err);
+    if (c->op == KL_OP_ATTENTION) return kl_cuda_attention(p, queue, c, dry, err);
+    return 0;
+}
+
 const struct kl_port_ops kl_cuda_port_ops = {.compile = port_compile,
                                              .load = port_load,
                                              .find = port_find,
@@ -110,4 +118,4 @@ const struct kl_port_ops kl_cuda_port_ops = {.compile = port_compile,
                                              .launch_3d = port_launch_3d,
                                              .copy = port_copy,
                                              .scratch = port_scratch,
-                                             .override = kl_cuda_blas};
+                                             .override = port_override};

@@ -214,7 +214,7 @@ static int check_addresses(struct kl_emit *e, const char *kernel, const struct k
     return KL_OK;
 }
 
-static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups,
+static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups, size_t shared_bytes,
                   const struct kl_karg *args, int n_args) {
     struct entry *found;
     KL_TRY(find_or_make(e->lowering, w, &found, e->err));
@@ -228,12 +228,22 @@ static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups,
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %lld work-groups, more than a device takes",
                        w->e.name, (long long)groups);
     KL_TRY(check_addresses(e, w->e.name, args, n_args));
+    if (shared_bytes)
+        return e->port->ops->launch_3d(
+            e->port, e->queue, found->kernel, (const uint32_t[]){(uint32_t)groups, 1, 1},
+            (const uint32_t[]){w->e.local, 1, 1}, shared_bytes, args, n_args, e->err);
     return e->port->ops->launch(e->port, e->queue, found->kernel, (uint32_t)groups, w->e.local,
                                 args, n_args, e->err);
 }
 
 int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, const char *entry,
             int64_t groups, uint32_t local, const struct kl_karg *args, int n_args) {
+    return kl_emit_shared(e, f, values, entry, groups, local, 0, args, n_args);
+}
+
+int kl_emit_shared(struct kl_emit *e, const struct kl_family *f, const int *values,
+                   const char *entry, int64_t groups, uint32_t local, size_t shared_bytes,
+                   const struct kl_karg *args, int n_args) {
     struct wanted w = {.e = {.family = f, .local = local, .name = entry}, .file = f->name};
     int n = n_defines(f);
     w.e.hash = mix((uintptr_t)f, local);
@@ -244,7 +254,7 @@ int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, con
             return kl_fail(e->err, KL_EUNSUPPORTED, "%s: this device has no float64", entry);
     }
     w.e.hash = mix(w.e.hash, hash_bytes(entry, strlen(entry)));
-    return launch(e, &w, groups, args, n_args);
+    return launch(e, &w, groups, shared_bytes, args, n_args);
 }
 
 static int emit_made(struct kl_emit *e, const char *file, const void *key, size_t key_bytes,
@@ -255,7 +265,7 @@ static int emit_made(struct kl_emit *e, const char *file, const void *key, size_
                        .source = source,
                        .ctx = ctx};
     w.e.hash = mix(mix(hash_bytes(key, key_bytes), local), hash_bytes(entry, strlen(entry)));
-    return launch(e, &w, groups, args, n_args);
+    return launch(e, &w, groups, 0, args, n_args);
 }
 
 int kl_emit_made(struct kl_emit *e, const void *key, size_t key_bytes, char *(*source)(void *ctx),
@@ -386,9 +396,9 @@ int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *comman
 
 const struct kl_family *const *kl_families(int *n) {
     static const struct kl_family *const families[] = {
-        &kl_family_arg_reduce, &kl_family_copy,    &kl_family_guards, &kl_family_make,
-        &kl_family_matmul,     &kl_family_norm,    &kl_family_reduce, &kl_family_rope,
-        &kl_family_scan,       &kl_family_softmax, &kl_family_sort};
+        &kl_family_arg_reduce, &kl_family_attention, &kl_family_copy,    &kl_family_guards,
+        &kl_family_make,       &kl_family_matmul,    &kl_family_norm,    &kl_family_reduce,
+        &kl_family_rope,       &kl_family_scan,      &kl_family_softmax, &kl_family_sort};
     *n = sizeof families / sizeof *families;
     return families;
 }

@@ -23,9 +23,9 @@ struct kl_family {
     const char *library; /* another source that is placed in front; may be NULL */
 };
 
-extern const struct kl_family kl_family_arg_reduce, kl_family_copy, kl_family_guards,
-    kl_family_make, kl_family_matmul, kl_family_norm, kl_family_reduce, kl_family_rope,
-    kl_family_scan, kl_family_softmax, kl_family_sort;
+extern const struct kl_family kl_family_arg_reduce, kl_family_attention, kl_family_copy,
+    kl_family_guards, kl_family_make, kl_family_matmul, kl_family_norm, kl_family_reduce,
+    kl_family_rope, kl_family_scan, kl_family_softmax, kl_family_sort;
 /* All families, for tests that compile each of them. A family that is not in this list is compiled
  * only when it is used. */
 const struct kl_family *const *kl_families(int *n);
@@ -45,6 +45,10 @@ struct kl_emit {
  * launches nothing, in a dry run or when groups is 0. */
 int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, const char *entry,
             int64_t groups, uint32_t local, const struct kl_karg *args, int n_args);
+/* The same, with `shared_bytes` of dynamic shared memory per group. */
+int kl_emit_shared(struct kl_emit *e, const struct kl_family *f, const int *values,
+                   const char *entry, int64_t groups, uint32_t local, size_t shared_bytes,
+                   const struct kl_karg *args, int n_args);
 /* The same for a source made at run time, complete except for the preludes. It is compiled once per
  * text. name: what messages call the source. */
 int kl_emit_source(struct kl_emit *e, const char *name, const char *source, const char *entry,
@@ -132,14 +136,15 @@ int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM
 int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c);   /* ARGMAX, ARGMIN */
 /* CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP */
 int kl_lower_scan(struct kl_emit *e, const struct kl_command *c);
-int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c); /* SOFTMAX */
-int kl_lower_norm(struct kl_emit *e, const struct kl_command *c);    /* RMS_NORM, LAYER_NORM */
-int kl_lower_rope(struct kl_emit *e, const struct kl_command *c);    /* ROPE */
-int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);    /* SORT, ARGSORT */
-int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c);  /* MATMUL */
-int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);  /* GATHER, GATHER_AXIS */
-int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c); /* SCATTER, SCATTER_AXIS */
-int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c);  /* KERNEL */
+int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c);   /* SOFTMAX */
+int kl_lower_norm(struct kl_emit *e, const struct kl_command *c);      /* RMS_NORM, LAYER_NORM */
+int kl_lower_rope(struct kl_emit *e, const struct kl_command *c);      /* ROPE */
+int kl_lower_attention(struct kl_emit *e, const struct kl_command *c); /* ATTENTION */
+int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);      /* SORT, ARGSORT */
+int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c);    /* MATMUL */
+int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);    /* GATHER, GATHER_AXIS */
+int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c);   /* SCATTER, SCATTER_AXIS */
+int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c);    /* KERNEL */
 int kl_lower_guards(struct kl_emit *e,
                     const struct kl_command *c); /* KL_CMD_MERGE, KL_CMD_GUARD_* */
 

@@ -1,9 +1,10 @@
 /* test_nvrtc_made.c - the sources that the lowering generates at run time, compiled by NVRTC for
- * sm_90: gathers, scatters, scans and groups of element-wise operations. (test_nvrtc.c has kernels
- * of users.) Compiled are the independent parts of a source, since all combinations would take hours:
- * every operation with every dtype; every mode of a scatter with every dtype, checked and unchecked
- * by turns; every dtype of an index array, checked and not; every number of index arrays, width of
- * a move, layout and pack. A run with KEEL_DETERMINISTIC=1 compiles other scatters. */
+ * sm_90: gathers, scatters and groups of element-wise operations; and scans. (test_nvrtc.c has
+ * kernels of users.) Compiled are the independent parts of a source, since all combinations would
+ * take hours: every operation with every dtype; every mode of a scatter with every dtype, checked
+ * and unchecked by turns; every dtype of an index array, checked and not; every number of index
+ * arrays, width of a move, layout and pack. A run with KEEL_DETERMINISTIC=1 compiles other
+ * scatters. */
 #include "backend/cuda/nvrtc_support.h"
 
 #include "base/deterministic.h"

@@ -2,8 +2,9 @@
  * roundings of the largest element of a row, times its factor; NaN and infinities as on the CPU. */
 #include "lower_support.h"
 
-static void check(enum kl_op_id op, enum kl_dtype dtype, int ndim, const int *dims, enum layout layout,
-                  enum values v, bool has_weight, bool has_bias, enum layout side_layout) {
+static void check(enum kl_op_id op, enum kl_dtype dtype, int ndim, const int *dims,
+                  enum layout layout, enum values v, bool has_weight, bool has_bias,
+                  enum layout side_layout) {
     struct kl_norm_params p = {1e-5f, has_weight, has_bias};
     struct operand in[3], out;
     const int n = dims[ndim - 1], sides = has_weight + has_bias;
@@ -46,8 +47,10 @@ static void every_dtype(void **state) {
             for (int sides = 0; sides < 4; sides++) {
                 bool weight = sides & 1, bias = sides & 2;
                 both(dtypes[d], 2, (int[]){5, 64}, (enum layout)layout, PLAIN, weight, bias, DENSE);
-                both(dtypes[d], 3, (int[]){3, 5, 7}, (enum layout)layout, PLAIN, weight, bias, REVERSED);
-                both(dtypes[d], 2, (int[]){9, 33}, (enum layout)layout, SPECIAL, weight, bias, GAPPED);
+                both(dtypes[d], 3, (int[]){3, 5, 7}, (enum layout)layout, PLAIN, weight, bias,
+                     REVERSED);
+                both(dtypes[d], 2, (int[]){9, 33}, (enum layout)layout, SPECIAL, weight, bias,
+                     GAPPED);
             }
 }
 

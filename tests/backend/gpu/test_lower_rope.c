@@ -108,7 +108,8 @@ static void unusual_shapes(void **state) {
     check(KL_F32, 3, (int[]){2, 0, 8}, DENSE, PLAIN, &r);
     check(KL_F32, 3, (int[]){0, 3, 8}, DENSE, PLAIN,
           &(struct rope){.dims = 8, .base = 2, .scale = 1});
-    for (int layout = DENSE; layout < N_LAYOUTS; layout++) check(KL_F32, 11, many, (enum layout)layout, PLAIN, &r);
+    for (int layout = DENSE; layout < N_LAYOUTS; layout++)
+        check(KL_F32, 11, many, (enum layout)layout, PLAIN, &r);
 }
 
 int main(void) {

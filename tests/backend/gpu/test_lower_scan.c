@@ -30,13 +30,14 @@ static double *scale_of(const struct operand *out, enum kl_op_id op, const struc
     return scale;
 }
 
-static void check_one(enum kl_op_id op, enum kl_dtype dtype, const struct shape *sh, enum layout layout,
-                      enum values v, bool reverse, bool inclusive) {
+static void check_one(enum kl_op_id op, enum kl_dtype dtype, const struct shape *sh,
+                      enum layout layout, enum values v, bool reverse, bool inclusive) {
     struct kl_scan_params p = {sh->axis, reverse, inclusive};
     struct operand in, out;
     char what[200];
-    int len = snprintf(what, sizeof what, "%s%s%s, layout %d, axis %d of", op_names[op - KL_OP_CUMSUM],
-                       reverse ? " reversed" : "", inclusive ? "" : " exclusive", layout, sh->axis);
+    int len =
+        snprintf(what, sizeof what, "%s%s%s, layout %d, axis %d of", op_names[op - KL_OP_CUMSUM],
+                 reverse ? " reversed" : "", inclusive ? "" : " exclusive", layout, sh->axis);
     for (int i = 0; i < sh->ndim; i++)
         len += snprintf(what + len, sizeof what - (size_t)len, " %d", sh->dims[i]);
     enum kl_dtype to = op == KL_OP_CUMSUM && dtype == KL_BOOL ? KL_I32 : dtype;
