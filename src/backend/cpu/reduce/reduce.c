@@ -40,10 +40,12 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define T uint32_t
 #define NAME sum_u32
 #define JOIN SUM_OF
+/* defines leaf_sum_u32, full_sum_u32, run_sum_u32, lane_sum_u32, fold_sum_u32 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T uint64_t
 #define NAME sum_u64
 #define JOIN SUM_OF
+/* defines leaf_sum_u64, full_sum_u64, run_sum_u64, lane_sum_u64, fold_sum_u64 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T float
 #define NAME sum_f32
@@ -51,23 +53,28 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #if KL_HAS_SIMD
 #define HAS_SIMD
 #endif
+/* defines leaf_sum_f32, full_sum_f32, run_sum_f32, lane_sum_f32, fold_sum_f32 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T double
 #define NAME sum_f64
 #define JOIN SUM_OF
+/* defines leaf_sum_f64, full_sum_f64, run_sum_f64, lane_sum_f64, fold_sum_f64 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T struct kl_c64
 #define NAME sum_c64
 #define JOIN kl_c64_add
+/* defines leaf_sum_c64, full_sum_c64, run_sum_c64, lane_sum_c64, fold_sum_c64 */
 #include "backend/cpu/reduce/reduce.inc"
 
 #define T uint32_t
 #define NAME prod_u32
 #define JOIN PRODUCT_OF
+/* defines leaf_prod_u32, full_prod_u32, run_prod_u32, lane_prod_u32, fold_prod_u32 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T uint64_t
 #define NAME prod_u64
 #define JOIN PRODUCT_OF
+/* defines leaf_prod_u64, full_prod_u64, run_prod_u64, lane_prod_u64, fold_prod_u64 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T float
 #define NAME prod_f32
@@ -75,18 +82,31 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #if KL_HAS_SIMD
 #define HAS_SIMD
 #endif
+/* defines leaf_prod_f32, full_prod_f32, run_prod_f32, lane_prod_f32, fold_prod_f32 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T double
 #define NAME prod_f64
 #define JOIN PRODUCT_OF
+/* defines leaf_prod_f64, full_prod_f64, run_prod_f64, lane_prod_f64, fold_prod_f64 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T struct kl_c64
 #define NAME prod_c64
 #define JOIN kl_c64_mul
+/* defines leaf_prod_c64, full_prod_c64, run_prod_c64, lane_prod_c64, fold_prod_c64 */
 #include "backend/cpu/reduce/reduce.inc"
 
 #define KL_BY_KEYS
 #define KL_TEMPLATE "backend/cpu/reduce/reduce.inc"
+/* defines run_max_u8, lane_max_u8, fold_max_u8, run_max_u16, lane_max_u16, fold_max_u16,
+ * run_max_u32, lane_max_u32, fold_max_u32, run_max_u64, lane_max_u64, fold_max_u64, run_max_i8,
+ * lane_max_i8, fold_max_i8, run_max_i16, lane_max_i16, fold_max_i16, run_max_i32, lane_max_i32,
+ * fold_max_i32, run_max_i64, lane_max_i64, fold_max_i64, run_max_f64, lane_max_f64, fold_max_f64,
+ * leaf_max_c64, full_max_c64, run_max_c64, lane_max_c64, fold_max_c64, run_min_u8, lane_min_u8,
+ * fold_min_u8, run_min_u16, lane_min_u16, fold_min_u16, run_min_u32, lane_min_u32, fold_min_u32,
+ * run_min_u64, lane_min_u64, fold_min_u64, run_min_i8, lane_min_i8, fold_min_i8, run_min_i16,
+ * lane_min_i16, fold_min_i16, run_min_i32, lane_min_i32, fold_min_i32, run_min_i64, lane_min_i64,
+ * fold_min_i64, run_min_f64, lane_min_f64, fold_min_f64, leaf_min_c64, full_min_c64, run_min_c64,
+ * lane_min_c64, fold_min_c64 */
 #include "backend/cpu/reduce/extremes.inc"
 
 /* Floats become keys, which are joined as integers. */
@@ -97,6 +117,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define ORDER struct kl_order order,
 #define ANY_ORDER
 #define JOIN KL_PLAIN_MAX
+/* defines run_keys16, lane_keys16 */
 #include "backend/cpu/reduce/reduce.inc"
 #define T int32_t
 #define NAME keys32
@@ -105,6 +126,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define ORDER struct kl_order order,
 #define ANY_ORDER
 #define JOIN KL_PLAIN_MAX
+/* defines run_keys32, lane_keys32 */
 #include "backend/cpu/reduce/reduce.inc"
 
 #if KL_HAS_SIMD
@@ -114,6 +136,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_F32
 #define WIDE kl_simd_load_f32
 #define OF sum_f32
+/* defines eight_sum_f32, full_sum_f32, four_sum_f32, run_sum_f32, lane_sum_f32 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME sum_f16
 #define JOIN SUM_OF
@@ -121,6 +144,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_F16
 #define WIDE kl_simd_load_f16
 #define OF sum_f32
+/* defines eight_sum_f16, full_sum_f16, four_sum_f16, run_sum_f16, lane_sum_f16 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME sum_bf16
 #define JOIN SUM_OF
@@ -128,6 +152,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_BF16
 #define WIDE kl_simd_load_bf16
 #define OF sum_f32
+/* defines eight_sum_bf16, full_sum_bf16, four_sum_bf16, run_sum_bf16, lane_sum_bf16 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_f32
 #define JOIN PRODUCT_OF
@@ -135,6 +160,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_F32
 #define WIDE kl_simd_load_f32
 #define OF prod_f32
+/* defines eight_prod_f32, full_prod_f32, four_prod_f32, run_prod_f32, lane_prod_f32 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_f16
 #define JOIN PRODUCT_OF
@@ -142,6 +168,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_F16
 #define WIDE kl_simd_load_f16
 #define OF prod_f32
+/* defines eight_prod_f16, full_prod_f16, four_prod_f16, run_prod_f16, lane_prod_f16 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define NAME prod_bf16
 #define JOIN PRODUCT_OF
@@ -149,6 +176,7 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_BF16
 #define WIDE kl_simd_load_bf16
 #define OF prod_f32
+/* defines eight_prod_bf16, full_prod_bf16, four_prod_bf16, run_prod_bf16, lane_prod_bf16 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_f32
@@ -157,6 +185,8 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_F32
 #define WIDE kl_simd_load_f32
 #define OF sum_f32
+/* defines eight_squares_f32, full_squares_f32, four_squares_f32, run_squares_f32,
+ * lane_squares_f32 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_f16
@@ -165,6 +195,8 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_F16
 #define WIDE kl_simd_load_f16
 #define OF sum_f32
+/* defines eight_squares_f16, full_squares_f16, four_squares_f16, run_squares_f16,
+ * lane_squares_f16 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define SQUARES
 #define NAME squares_bf16
@@ -173,6 +205,8 @@ _Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out")
 #define DTYPE KL_BF16
 #define WIDE kl_simd_load_bf16
 #define OF sum_f32
+/* defines eight_squares_bf16, full_squares_bf16, four_squares_bf16, run_squares_bf16,
+ * lane_squares_bf16 */
 #include "backend/cpu/reduce/reduce_x86.inc"
 #define HALVES(op)                                                 \
     [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \

@@ -63,76 +63,109 @@ static __attribute__((noinline)) struct kl_c64 log_add_c64(struct kl_c64 a, stru
 #define T uint8_t
 #define NAME sum_u8
 #define JOIN SUM_OF
+/* defines row_sum_u8, column_sum_u8, group_sum_u8, segment_sum_u8 */
 #include "backend/cpu/reduce/scan.inc"
 #define T uint16_t
 #define NAME sum_u16
 #define JOIN SUM_OF
+/* defines row_sum_u16, column_sum_u16, group_sum_u16, segment_sum_u16 */
 #include "backend/cpu/reduce/scan.inc"
 #define T uint32_t
 #define NAME sum_u32
 #define JOIN SUM_OF
+/* defines row_sum_u32, column_sum_u32, group_sum_u32, segment_sum_u32 */
 #include "backend/cpu/reduce/scan.inc"
 #define T uint64_t
 #define NAME sum_u64
 #define JOIN SUM_OF
+/* defines row_sum_u64, column_sum_u64, group_sum_u64, segment_sum_u64 */
 #include "backend/cpu/reduce/scan.inc"
 #define T float
 #define NAME sum_f32
 #define JOIN SUM_OF
+/* defines row_sum_f32, column_sum_f32, group_sum_f32, segment_sum_f32 */
 #include "backend/cpu/reduce/scan.inc"
 #define T double
 #define NAME sum_f64
 #define JOIN SUM_OF
+/* defines row_sum_f64, column_sum_f64, group_sum_f64, segment_sum_f64 */
 #include "backend/cpu/reduce/scan.inc"
 #define T struct kl_c64
 #define NAME sum_c64
 #define JOIN kl_c64_add
+/* defines row_sum_c64, column_sum_c64, group_sum_c64, segment_sum_c64 */
 #include "backend/cpu/reduce/scan.inc"
 #define T uint8_t
 #define NAME prod_u8
 #define JOIN WRAPPED_PRODUCT_OF
+/* defines row_prod_u8, column_prod_u8, group_prod_u8, segment_prod_u8 */
 #include "backend/cpu/reduce/scan.inc"
 #define T uint16_t
 #define NAME prod_u16
 #define JOIN WRAPPED_PRODUCT_OF
+/* defines row_prod_u16, column_prod_u16, group_prod_u16, segment_prod_u16 */
 #include "backend/cpu/reduce/scan.inc"
 #define T uint32_t
 #define NAME prod_u32
 #define JOIN WRAPPED_PRODUCT_OF
+/* defines row_prod_u32, column_prod_u32, group_prod_u32, segment_prod_u32 */
 #include "backend/cpu/reduce/scan.inc"
 #define T uint64_t
 #define NAME prod_u64
 #define JOIN WRAPPED_PRODUCT_OF
+/* defines row_prod_u64, column_prod_u64, group_prod_u64, segment_prod_u64 */
 #include "backend/cpu/reduce/scan.inc"
 #define T float
 #define NAME prod_f32
 #define JOIN PRODUCT_OF
+/* defines row_prod_f32, column_prod_f32, group_prod_f32, segment_prod_f32 */
 #include "backend/cpu/reduce/scan.inc"
 #define T double
 #define NAME prod_f64
 #define JOIN PRODUCT_OF
+/* defines row_prod_f64, column_prod_f64, group_prod_f64, segment_prod_f64 */
 #include "backend/cpu/reduce/scan.inc"
 #define T struct kl_c64
 #define NAME prod_c64
 #define JOIN kl_c64_mul
+/* defines row_prod_c64, column_prod_c64, group_prod_c64, segment_prod_c64 */
 #include "backend/cpu/reduce/scan.inc"
 #define T uint8_t
 #define NAME and_b8
 #define JOIN AND_OF
+/* defines row_and_b8, column_and_b8, group_and_b8, segment_and_b8 */
 #include "backend/cpu/reduce/scan.inc"
 #define KL_TEMPLATE "backend/cpu/reduce/scan.inc"
+/* defines row_max_u8, column_max_u8, group_max_u8, segment_max_u8, row_max_u16, column_max_u16,
+ * group_max_u16, segment_max_u16, row_max_u32, column_max_u32, group_max_u32, segment_max_u32,
+ * row_max_u64, column_max_u64, group_max_u64, segment_max_u64, row_max_i8, column_max_i8,
+ * group_max_i8, segment_max_i8, row_max_i16, column_max_i16, group_max_i16, segment_max_i16,
+ * row_max_i32, column_max_i32, group_max_i32, segment_max_i32, row_max_i64, column_max_i64,
+ * group_max_i64, segment_max_i64, row_max_f32, column_max_f32, group_max_f32, segment_max_f32,
+ * row_max_f64, column_max_f64, group_max_f64, segment_max_f64, row_max_c64, column_max_c64,
+ * group_max_c64, segment_max_c64, row_min_u8, column_min_u8, group_min_u8, segment_min_u8,
+ * row_min_u16, column_min_u16, group_min_u16, segment_min_u16, row_min_u32, column_min_u32,
+ * group_min_u32, segment_min_u32, row_min_u64, column_min_u64, group_min_u64, segment_min_u64,
+ * row_min_i8, column_min_i8, group_min_i8, segment_min_i8, row_min_i16, column_min_i16,
+ * group_min_i16, segment_min_i16, row_min_i32, column_min_i32, group_min_i32, segment_min_i32,
+ * row_min_i64, column_min_i64, group_min_i64, segment_min_i64, row_min_f32, column_min_f32,
+ * group_min_f32, segment_min_f32, row_min_f64, column_min_f64, group_min_f64, segment_min_f64,
+ * row_min_c64, column_min_c64, group_min_c64, segment_min_c64 */
 #include "backend/cpu/reduce/extremes.inc"
 #define T float
 #define NAME log_f32
 #define JOIN log_add_f32
+/* defines row_log_f32, column_log_f32, group_log_f32, segment_log_f32 */
 #include "backend/cpu/reduce/scan.inc"
 #define T double
 #define NAME log_f64
 #define JOIN log_add_f64
+/* defines row_log_f64, column_log_f64, group_log_f64, segment_log_f64 */
 #include "backend/cpu/reduce/scan.inc"
 #define T struct kl_c64
 #define NAME log_c64
 #define JOIN log_add_c64
+/* defines row_log_c64, column_log_c64, group_log_c64, segment_log_c64 */
 #include "backend/cpu/reduce/scan.inc"
 
 #if KL_HAS_SIMD
@@ -164,6 +197,7 @@ static inline void put_f16(uint16_t *y, kl_simd first, kl_simd second) {
 #define WIDE kl_simd_load_f32
 #define PUT put_f32
 #define OF sum_f32
+/* defines groups_sum_f32 */
 #include "backend/cpu/reduce/scan_simd.inc"
 #define NAME sum_f16
 #define JOIN SUM_OF
@@ -173,6 +207,7 @@ static inline void put_f16(uint16_t *y, kl_simd first, kl_simd second) {
 #define WIDE kl_simd_load_f16
 #define PUT put_f16
 #define OF sum_f32
+/* defines groups_sum_f16, columns_sum_f16 */
 #include "backend/cpu/reduce/scan_simd.inc"
 #ifdef __AVX512F__
 #include "backend/cpu/reduce/scan_avx512.h"
@@ -186,6 +221,7 @@ static inline void put_f16(uint16_t *y, kl_simd first, kl_simd second) {
 #define WIDE kl_simd_load_bf16
 #define PUT kl_simd_store_bf16
 #define OF sum_f32
+/* defines groups_sum_bf16, columns_sum_bf16 */
 #include "backend/cpu/reduce/scan_simd.inc"
 #else
 #define groups_sum_f32 row_sum_f32
