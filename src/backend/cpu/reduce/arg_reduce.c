@@ -18,7 +18,7 @@
 
 enum {
     SEGMENT = 1 << 16,
-    AHEAD = 4096,            /* as in reduce.c */
+    AHEAD = 4096,            /* as in reduce_joins.c */
     MIN_COLUMNS = 16,        /* fewer columns side by side are not worth it */
     LONG_TILE = 8 * KL_TILE, /* elements of a row that are contiguous */
     WIDTH = 4096,            /* bytes of ranks of a row that are computed side by side */
@@ -275,7 +275,7 @@ struct job {
     struct kl_split s;
     bool ranked, half; /* floats that are compared by their ranks; 16-bit ones */
     struct kl_ranking rank;
-    int64_t run, group, run_groups, n_groups, segments; /* as in reduce.c */
+    int64_t run, group, run_groups, n_groups, segments; /* as in reduce_joins.c */
     struct best *partial;                               /* [segments][n_out], when segments > 1 */
 };
 

@@ -370,7 +370,7 @@ struct job {
     enum kl_dtype type;
     int bytes; /* of an element of type */
     bool columns, rows;
-    int64_t run, group, run_groups, n_groups, segments; /* as in reduce.c */
+    int64_t run, group, run_groups, n_groups, segments; /* as in reduce.h */
     char *tops;                                         /* [segments][n_out], where segments > 1 */
     double *sums;                                       /* [segments][n_out] too */
 };

@@ -10,7 +10,7 @@ enum {
     ROWS = 16,
     LANES = 16,
     HALF_LANES = 32, /* of 16 bits */
-    AHEAD = 4096,    /* as in reduce.c */
+    AHEAD = 4096,    /* as in reduce_joins.c */
 };
 
 /* Joins the vectors of two groups of rows to one: the halves of each, by 8, 4, 2 and 1 elements. */
