@@ -19,7 +19,7 @@ static void put(void *p, enum kl_dtype d, double x) {
     }
 }
 
-/* A number that is 0 (of any sign), or differs from 0 in one bit, or is NaN. */
+/* A number that is 0 (of any sign), or differs from 0 in one bit, or in all (NaN). */
 static void put_truth(char *p, enum kl_dtype d, bool truth) {
     size_t item = kl_dtype_size(d), part = d == KL_C64 ? 4 : item;
     memset(p, 0, item);
@@ -29,7 +29,7 @@ static void put_truth(char *p, enum kl_dtype d, bool truth) {
         size_t bit = ls_draw() % (8 * item - ls_inexact(d));
         if (bit == 31 && d == KL_C64) bit = 0; /* a sign */
         p[bit / 8] |= (char)(1 << bit % 8);
-        if (ls_inexact(d) && ls_draw() % 4 == 0) memset(p, 0xff, part);
+        if (ls_draw() % 4 == 0) memset(p, 0xff, part);
     }
     for (size_t k = part - 1; ls_inexact(d) && k < item; k += part)
         if (ls_draw() % 2) p[k] |= (char)0x80;
@@ -302,7 +302,7 @@ static void products(void **state) {
 
 static void truths(void **state) {
     for (enum kl_dtype d = KL_BOOL; d < KL_N_DTYPES; d++)
-        for (int any = 0; any < 2 && takes(d, SOME | 1u << KL_I16); any++) {
+        for (int any = 0; any < 2 && takes(d, SOME | 1u << KL_U8 | 1u << KL_I16); any++) {
             enum kl_op_id op = any ? KL_OP_ANY : KL_OP_ALL;
             n_true = n_false = 0;
             filled_shapes(op, d, KL_BOOL, PLAIN, any ? MOSTLY_FALSE : MOSTLY_TRUE,
