@@ -127,7 +127,7 @@ int kl_lower_random_bits(struct kl_emit *e, const struct kl_command *c);  /* RAN
 int kl_lower_slice_update(struct kl_emit *e, const struct kl_command *c); /* SLICE_UPDATE */
 int kl_lower_concatenate(struct kl_emit *e, const struct kl_command *c);  /* CONCATENATE */
 int kl_lower_depends(struct kl_emit *e, const struct kl_command *c);      /* DEPENDS */
-int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM, MAX, MIN */
+int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM, ALL, VAR, ... */
 int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c);   /* ARGMAX, ARGMIN */
 int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c);      /* SOFTMAX */
 int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);         /* SORT, ARGSORT */

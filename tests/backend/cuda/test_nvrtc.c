@@ -157,7 +157,7 @@ static const struct {
 } integers[] = {
     {"copy", "BYTES", {1, 2, 4, 8, 16}, 5},
     {"matmul", "TM", {8, 4, 2, 4, 2}, 5},
-    {"reduce", "OP", {0, 1, 2}, 3},
+    {"reduce", "OP", {0, 1, 2, 3}, 4},
     {NULL, NULL, {0}, 0},
 };
 /* The families that do not take every type, and the types that they are compiled for. */
@@ -213,6 +213,23 @@ static void compile_family(const struct kl_family *f) {
         struct kl_emit emit = {lowering, &port, NULL, true, &e};
         if (kl_emit(&emit, f, row, "", 0, 128, NULL, 0))
             fail_msg("%s%s: %s", f->name, what, e->message);
+    }
+}
+
+/* The reductions whose types are not free; the families compile the others. */
+static void test_reductions(void **state) {
+    enum { ALL = 4, LOGSUMEXP = 6, VAR = 7 };
+    for (int d = 0; d < KL_N_DTYPES; d++) {
+        const bool real = kl_dtype_is_float((enum kl_dtype)d);
+        const int made[][2] = {{ALL + d % 2, KL_BOOL}, {VAR, real ? d : KL_F32}, {LOGSUMEXP, d}};
+        for (int i = 0; i < (real || d == KL_C64 ? 3 : 2); i++) {
+            int row[KL_MAX_DEFINES] = {d, made[i][1], made[i][0]};
+            struct kl_error *e = NULL;
+            struct kl_emit emit = {lowering, &port, NULL, true, &e};
+            if (!kl_test_takes("kernels", 3) || no_nvrtc(1)) continue;
+            if (kl_emit(&emit, &kl_family_reduce, row, "", 0, 128, NULL, 0))
+                fail_msg("reduction %d of %s: %s", row[2], kl_dtype_name(d), e->message);
+        }
     }
 }
 
@@ -355,7 +372,7 @@ int main(void) {
         cmocka_unit_test(test_mistakes),        cmocka_unit_test(test_future_device),
         cmocka_unit_test(test_missing),         cmocka_unit_test(test_cuda_sources),
         cmocka_unit_test(test_dialect_sources), cmocka_unit_test(test_kernel_mistakes),
-        cmocka_unit_test(test_families),
+        cmocka_unit_test(test_families),        cmocka_unit_test(test_reductions),
     };
     return nvrtc_report(cmocka_run_group_tests(tests, nvrtc_setup, NULL));
 }
