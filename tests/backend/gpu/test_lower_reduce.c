@@ -228,8 +228,8 @@ static void filled_shapes(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int layout = DENSE; layout < (all ? N_LAYOUTS : 1); layout++) {
             if ((op == KL_OP_MAX || op == KL_OP_MIN) && cases[i].dims[1] == 0 && i > 15) continue;
-            check_filled(op, from, to, cases[i].ndim, cases[i].dims, cases[i].axes, (enum layout)layout,
-                         v, fill);
+            check_filled(op, from, to, cases[i].ndim, cases[i].dims, cases[i].axes,
+                         (enum layout)layout, v, fill);
         }
 }
 static void shapes(enum kl_op_id op, enum kl_dtype from, enum kl_dtype to, enum values v,
@@ -267,9 +267,12 @@ static void extremes_of_every_dtype(void **state) {
 
 static void special_values(void **state) {
     for (int i = 0; i < 20; i++) {
-        check(KL_OP_MAX, KL_F32, KL_F32, 2, (int[]){40, 6}, 2, (enum layout)(i % N_LAYOUTS), SPECIAL);
-        check(KL_OP_MIN, KL_F32, KL_F32, 2, (int[]){6, 40}, 1, (enum layout)(i % N_LAYOUTS), SPECIAL);
-        check(KL_OP_SUM, KL_F32, KL_F32, 2, (int[]){40, 3}, 2, (enum layout)(i % N_LAYOUTS), SPECIAL);
+        check(KL_OP_MAX, KL_F32, KL_F32, 2, (int[]){40, 6}, 2, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
+        check(KL_OP_MIN, KL_F32, KL_F32, 2, (int[]){6, 40}, 1, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
+        check(KL_OP_SUM, KL_F32, KL_F32, 2, (int[]){40, 3}, 2, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
     }
 }
 
@@ -294,7 +297,8 @@ static void products(void **state) {
             filled_shapes(KL_OP_PROD, d, sum_dtype(d), PLAIN, ls_inexact(d) ? NEAR_ONE : AS_DRAWN,
                           d == KL_F32 || d == KL_U8);
     for (int i = 0; i < 20; i++)
-        check(KL_OP_PROD, KL_F32, KL_F32, 2, (int[]){40, 30}, 2, (enum layout)(i % N_LAYOUTS), SPECIAL);
+        check(KL_OP_PROD, KL_F32, KL_F32, 2, (int[]){40, 30}, 2, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
     /* A single number is the product, whatever it is. */
     check(KL_OP_PROD, KL_C64, KL_C64, 2, (int[]){400, 1}, 2, DENSE, SPECIAL);
     check(KL_OP_PROD, KL_F32, KL_F32, 0, no_dims, 0, DENSE, SPECIAL);
@@ -312,8 +316,10 @@ static void truths(void **state) {
             check(op, d, KL_BOOL, 0, no_dims, 0, DENSE, SPECIAL);
         }
     for (int i = 0; i < 20; i++) {
-        check(KL_OP_ALL, KL_F32, KL_BOOL, 2, (int[]){40, 6}, 2, (enum layout)(i % N_LAYOUTS), SPECIAL);
-        check(KL_OP_ANY, KL_F32, KL_BOOL, 2, (int[]){6, 40}, 1, (enum layout)(i % N_LAYOUTS), SPECIAL);
+        check(KL_OP_ALL, KL_F32, KL_BOOL, 2, (int[]){40, 6}, 2, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
+        check(KL_OP_ANY, KL_F32, KL_BOOL, 2, (int[]){6, 40}, 1, (enum layout)(i % N_LAYOUTS),
+              SPECIAL);
     }
 }
 

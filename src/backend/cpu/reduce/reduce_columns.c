@@ -105,8 +105,9 @@ void kl_reduce_columns(const struct kl_reduce_job *j, int64_t begin, int64_t n, 
         b.m = kl_min64(KL_REDUCE_LEAF, count - at);
         kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, b.offsets);
         for (int64_t r = 0; r < b.m; r++) b.offsets[r] += first;
-        if (j->keyed) { /* Where the order does not matter, neighbouring rows are joined, which are closer
-         * together. */
+        if (j->keyed) {
+            /* Where the order does not matter, neighbouring rows are joined, which are closer
+             * together. */
             join_some(&b, 0, 1, value);
             for (int64_t r = KL_REDUCE_LEAF / KL_REDUCE_LANES; r < b.m;
                  r += KL_REDUCE_LEAF / KL_REDUCE_LANES) {

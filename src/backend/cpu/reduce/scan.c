@@ -58,9 +58,8 @@ static void find_first(struct kl_scan_job *j, enum kl_op_id op) {
             kl_convert(dtype, j->first, KL_F32, &x, 1);
     } else if (dtype == KL_BOOL) {
         j->first[0] = high;
-    } else if (
-        kl_dtype_is_signed(
-            dtype)) { /* The bytes below the one with the sign are equal, so the byte order does not matter. */
+    } else if (kl_dtype_is_signed(dtype)) {
+        /* The bytes below the one with the sign are equal, so the byte order does not matter. */
         uint64_t sign = UINT64_C(1) << (8 * bytes - 1), value = high ? sign - 1 : sign;
         kl_convert(dtype, j->first, KL_U64, &value, 1);
     } else {
