@@ -183,7 +183,19 @@ static int set_verbose(const char *func, void *ctx, bool verbose) {
         return add_template(__func__, cls.ctx, name, KL_TEMPLATE_BOOL, value);                     \
     }
 
+/* defines mlx_fast_cuda_kernel_config_new, mlx_fast_cuda_kernel_config_free,
+ * mlx_fast_cuda_kernel_config_add_output_arg, mlx_fast_cuda_kernel_config_set_grid,
+ * mlx_fast_cuda_kernel_config_set_thread_group, mlx_fast_cuda_kernel_config_set_init_value,
+ * mlx_fast_cuda_kernel_config_set_verbose, mlx_fast_cuda_kernel_config_add_template_arg_dtype,
+ * mlx_fast_cuda_kernel_config_add_template_arg_int,
+ * mlx_fast_cuda_kernel_config_add_template_arg_bool */
 CONFIG(cuda)
+/* defines mlx_fast_metal_kernel_config_new, mlx_fast_metal_kernel_config_free,
+ * mlx_fast_metal_kernel_config_add_output_arg, mlx_fast_metal_kernel_config_set_grid,
+ * mlx_fast_metal_kernel_config_set_thread_group, mlx_fast_metal_kernel_config_set_init_value,
+ * mlx_fast_metal_kernel_config_set_verbose, mlx_fast_metal_kernel_config_add_template_arg_dtype,
+ * mlx_fast_metal_kernel_config_add_template_arg_int,
+ * mlx_fast_metal_kernel_config_add_template_arg_bool */
 CONFIG(metal)
 
 /* ---- CUDA ---- */

@@ -20,22 +20,20 @@ static int variance_axes(const char *func, kl_variance_axes_fn *build, mlx_array
     return kl_call_end(&c, res, out);
 }
 
-#define VARIANCE(NAME)                                                                           \
-    int mlx_##NAME(mlx_array *res, const mlx_array a, bool keepdims, int ddof,                   \
-                   const mlx_stream s) {                                                         \
-        return variance(__func__, kl_##NAME, res, a, keepdims, ddof, s);                         \
-    }                                                                                            \
-    int mlx_##NAME##_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims, int ddof,  \
-                          const mlx_stream s) {                                                  \
-        return variance_axes(__func__, kl_##NAME##_axes, res, a, &axis, 1, keepdims, ddof, s);   \
-    }                                                                                            \
-    int mlx_##NAME##_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,   \
-                          bool keepdims, int ddof, const mlx_stream s) {                         \
-        return variance_axes(__func__, kl_##NAME##_axes, res, a, axes, axes_num, keepdims, ddof, \
-                             s);                                                                 \
+#define VARIANCE(all, one_axis, some_axes, build, build_axes)                                  \
+    int all(mlx_array *res, const mlx_array a, bool keepdims, int ddof, const mlx_stream s) {  \
+        return variance(__func__, build, res, a, keepdims, ddof, s);                           \
+    }                                                                                          \
+    int one_axis(mlx_array *res, const mlx_array a, int axis, bool keepdims, int ddof,         \
+                 const mlx_stream s) {                                                         \
+        return variance_axes(__func__, build_axes, res, a, &axis, 1, keepdims, ddof, s);       \
+    }                                                                                          \
+    int some_axes(mlx_array *res, const mlx_array a, const int *axes, size_t axes_num,         \
+                  bool keepdims, int ddof, const mlx_stream s) {                               \
+        return variance_axes(__func__, build_axes, res, a, axes, axes_num, keepdims, ddof, s); \
     }
-VARIANCE(var)
-VARIANCE(std)
+VARIANCE(mlx_var, mlx_var_axis, mlx_var_axes, kl_var, kl_var_axes)
+VARIANCE(mlx_std, mlx_std_axis, mlx_std_axes, kl_std, kl_std_axes)
 
 /* ---- scans ---- */
 static int scan(const char *func, kl_scan_fn *build, mlx_array *res, mlx_array a, int axis,

@@ -68,22 +68,21 @@ static int scatter_one(struct kl_array **out, enum kl_scatter_mode mode, struct 
     return scatter(out, mode, a, &indices, 1, updates, &axis, 1, s, err);
 }
 
-#define SCATTER(name, mode)                                                                \
-    int name(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,   \
-             size_t n_indices, struct kl_array *updates, const int *axes, size_t axes_num, \
-             struct kl_stream *s, struct kl_error **err) {                                 \
-        return scatter(out, mode, a, indices, n_indices, updates, axes, axes_num, s, err); \
-    }                                                                                      \
-    int name##_single(struct kl_array **out, struct kl_array *a, struct kl_array *indices, \
-                      struct kl_array *updates, int axis, struct kl_stream *s,             \
-                      struct kl_error **err) {                                             \
-        return scatter_one(out, mode, a, indices, updates, axis, s, err);                  \
+#define SCATTER(name, single, mode)                                                              \
+    int name(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,         \
+             size_t n_indices, struct kl_array *updates, const int *axes, size_t axes_num,       \
+             struct kl_stream *s, struct kl_error **err) {                                       \
+        return scatter(out, mode, a, indices, n_indices, updates, axes, axes_num, s, err);       \
+    }                                                                                            \
+    int single(struct kl_array **out, struct kl_array *a, struct kl_array *indices,              \
+               struct kl_array *updates, int axis, struct kl_stream *s, struct kl_error **err) { \
+        return scatter_one(out, mode, a, indices, updates, axis, s, err);                        \
     }
-SCATTER(kl_scatter, KL_SCATTER_ASSIGN)
-SCATTER(kl_scatter_add, KL_SCATTER_ADD)
-SCATTER(kl_scatter_prod, KL_SCATTER_PROD)
-SCATTER(kl_scatter_max, KL_SCATTER_MAX)
-SCATTER(kl_scatter_min, KL_SCATTER_MIN)
+SCATTER(kl_scatter, kl_scatter_single, KL_SCATTER_ASSIGN)
+SCATTER(kl_scatter_add, kl_scatter_add_single, KL_SCATTER_ADD)
+SCATTER(kl_scatter_prod, kl_scatter_prod_single, KL_SCATTER_PROD)
+SCATTER(kl_scatter_max, kl_scatter_max_single, KL_SCATTER_MAX)
+SCATTER(kl_scatter_min, kl_scatter_min_single, KL_SCATTER_MIN)
 
 /* ---- along one axis ---- */
 /* values as the array's dtype, in the shape of the indices. Additional leading axes of size 1 are

@@ -149,6 +149,7 @@ int kl_cuda_chain_end(struct kl_cuda *d, struct kl_cuda_queue *q, int rc, struct
 extern const struct kl_port_ops kl_cuda_port_ops;
 
 /* ---- for the slot `override` of the port: 1 when the command was run, 0 when it was not ---- */
+extern const struct kl_family kl_family_attention_sm90; /* not in kl_families */
 /* cuda_attention.c: ATTENTION of 16-bit floats on devices of compute capability 9.0. */
 int kl_cuda_attention(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
                       struct kl_error **err);

@@ -132,7 +132,7 @@ int kl_lower_random_bits(struct kl_emit *e, const struct kl_command *c);  /* RAN
 int kl_lower_slice_update(struct kl_emit *e, const struct kl_command *c); /* SLICE_UPDATE */
 int kl_lower_concatenate(struct kl_emit *e, const struct kl_command *c);  /* CONCATENATE */
 int kl_lower_depends(struct kl_emit *e, const struct kl_command *c);      /* DEPENDS */
-int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM, MAX, MIN */
+int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM, ALL, VAR, ... */
 int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c);   /* ARGMAX, ARGMIN */
 /* CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP */
 int kl_lower_scan(struct kl_emit *e, const struct kl_command *c);

@@ -13,9 +13,10 @@ enum {
     TILES_LOCAL = 128,
     FEW_LOCAL = 256,
     JOIN_LOCAL = 128,
-    MOST_FEW = 8,     /* rows of a group of attend_few */
-    FEW_ROWS = 16,    /* attend_few reads keys once for each MOST_FEW rows; with more it is slow */
-    WIDEST_FEW = 256, /* elements: its shared memory is 8 rows of as many for each sub-group */
+    MOST_FEW = 8,       /* rows of a group of attend_few, */
+    MOST_VALUES = 1024, /* and elements of them, which are in shared memory for each sub-group */
+    FEW_ROWS = 16, /* attend_few reads keys once for each MOST_FEW rows; with more it is slow */
+    WIDEST_FEW = 256,
     VEC_BYTES = 16,
     ENOUGH_GROUPS = 1024,
     LEAST_SEGMENT = 128, /* keys; a multiple of KEYS */
@@ -105,7 +106,8 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
     struct attention a = describe(c, &o);
     const bool few = takes_few(e, &o, &a);
     const int64_t rows = a.n * a.per_key, heads = (int64_t)o.q->dims[0] * a.key_heads;
-    const int few_rows = (int)kl_pow2_for(rows, MOST_FEW),
+    const int few_rows =
+                  (int)kl_pow2_for(rows, a.d * MOST_FEW > MOST_VALUES ? MOST_FEW / 2 : MOST_FEW),
               values[] = {o.q->dtype, few ? (int)a.d : 0, few ? few_rows : 0},
               plain[] = {o.q->dtype, 0, 0};
     const uint32_t local = kl_local_size(e, few ? FEW_LOCAL : TILES_LOCAL),

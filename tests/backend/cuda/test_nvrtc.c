@@ -3,6 +3,8 @@
  * so. */
 #include "backend/cuda/nvrtc_support.h"
 
+#include "backend/cuda/cuda_internal.h"
+
 #include "ops/kernel.h"
 
 static int compile_source(const char *name, const char *source, struct kl_error **err) {
@@ -157,7 +159,12 @@ static const struct {
 } integers[] = {
     {"copy", "BYTES", {1, 2, 4, 8, 16}, 5},
     {"matmul", "TM", {8, 4, 2, 4, 2}, 5},
-    {"reduce", "OP", {0, 1, 2}, 3},
+    {"attention", "WIDTH", {0, 128, 64, 128, 0, 256, 64, 32, 0}, 9},
+    {"attention", "FEW", {0, 4, 1, 8, 0, 2, 4, 8, 0}, 9},
+    {"attention_sm90", "WIDTH", {64, 128}, 2},
+    {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
+    {"attention_sm90", "MASK", {0, 1, 2, 3, 2, 3, 0, 1}, 8},
+    {"reduce", "OP", {0, 1, 2, 3}, 4},
     {"rope", "PAIRS", {8, 4, 2, 8, 1, 1, 1, 1}, 8}, /* in the order of the types below */
     {"scan", "OP", {0, 1, 2, 3}, 4},                /* 4 takes floats only: see nvrtc_made */
     {NULL, NULL, {0}, 0},
@@ -167,6 +174,7 @@ static const struct {
     const char *family, *define;
     unsigned dtypes; /* a set of bits, one per dtype */
 } some_types[] = {
+    {"attention", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"rope", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"softmax", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},
@@ -217,6 +225,23 @@ static void compile_family(const struct kl_family *f) {
         struct kl_emit emit = {lowering, &port, NULL, true, &e};
         if (kl_emit(&emit, f, row, "", 0, 128, NULL, 0))
             fail_msg("%s%s: %s", f->name, what, e->message);
+    }
+}
+
+/* The reductions whose types are not free; the families compile the others. */
+static void test_reductions(void **state) {
+    enum { ALL = 4, LOGSUMEXP = 6, VAR = 7 };
+    for (int d = 0; d < KL_N_DTYPES; d++) {
+        const bool real = kl_dtype_is_float((enum kl_dtype)d);
+        const int made[][2] = {{ALL + d % 2, KL_BOOL}, {VAR, real ? d : KL_F32}, {LOGSUMEXP, d}};
+        for (int i = 0; i < (real || d == KL_C64 ? 3 : 2); i++) {
+            int row[KL_MAX_DEFINES] = {d, made[i][1], made[i][0]};
+            struct kl_error *e = NULL;
+            struct kl_emit emit = {lowering, &port, NULL, true, &e};
+            if (!kl_test_takes("kernels", 3) || no_nvrtc(1)) continue;
+            if (kl_emit(&emit, &kl_family_reduce, row, "", 0, 128, NULL, 0))
+                fail_msg("reduction %d of %s: %s", row[2], kl_dtype_name(d), e->message);
+        }
     }
 }
 
@@ -349,6 +374,7 @@ static void test_families(void **state) {
     int n;
     const struct kl_family *const *families = kl_families(&n);
     for (int i = 0; i < n; i++) compile_family(families[i]);
+    compile_family(&kl_family_attention_sm90);
 }
 
 int main(void) {
@@ -359,7 +385,7 @@ int main(void) {
         cmocka_unit_test(test_mistakes),        cmocka_unit_test(test_future_device),
         cmocka_unit_test(test_missing),         cmocka_unit_test(test_cuda_sources),
         cmocka_unit_test(test_dialect_sources), cmocka_unit_test(test_kernel_mistakes),
-        cmocka_unit_test(test_families),
+        cmocka_unit_test(test_families),        cmocka_unit_test(test_reductions),
     };
     return nvrtc_report(cmocka_run_group_tests(tests, nvrtc_setup, NULL));
 }

@@ -23,6 +23,11 @@ struct row {
         {line, op, KL_F16, a, b, want, KEEP}, {                                 \
         line, op, KL_BF16, a, b, want, KEEP                                     \
     }
+#define ALL_TRUTHS(line, op, a, want)                                                       \
+    {line, op, KL_F32, a, NULL, want, KL_BOOL}, {line, op, KL_F64, a, NULL, want, KL_BOOL}, \
+        {line, op, KL_F16, a, NULL, want, KL_BOOL}, {                                       \
+        line, op, KL_BF16, a, NULL, want, KL_BOOL                                           \
+    }
 #define KEEP KL_N_DTYPES /* the result has the operands' dtype */
 
 /* The operands: of scatters, a is the slot and b the updates; of element-wise operations, a and b
@@ -109,6 +114,34 @@ static const struct row rows[] = {
     ALL_FLOATS("R4", "sum", "1 nan", NULL, "nan"),
     {"R4", "sum", KL_F32, "0x1p-149 0x1p-149", NULL, "0x1p-148", KEEP},
     {"R4", "sum", KL_F64, "0x1p-1074 0x1p-1074", NULL, "0x1p-1073", KEEP},
+    {"R5", "prod", KL_I8, "127 127 127", NULL, "2048383", KL_I32},
+    {"R5", "prod", KL_U16, "65535 65535 3", NULL, "4294574083", KL_U32},
+    {"R5", "prod", KL_I64, "9223372036854775807 2", NULL, "-2", KEEP},
+    {"R5", "prod", KL_BOOL, "1 0 1", NULL, "0", KL_I32},
+    ALL_FLOATS("R6", "prod", "-2 inf", NULL, "-inf"),
+    ALL_FLOATS("R6", "prod", "2 inf 0", NULL, "nan"),
+    ALL_FLOATS("R6", "prod", "1 -0", NULL, "-0"),
+    {"R6", "prod", KL_F16, "256 256 0.0625", NULL, "4096", KEEP},
+    {"R6", "prod", KL_BF16, "1.0078125 1.0078125 128", NULL, "130", KEEP},
+    {"R6", "prod", KL_F32, "0x1p-100 0x1p-49", NULL, "0x1p-149", KEEP},
+    ALL_TRUTHS("R7", "all", "1 nan 0x1p-14", "1"),
+    ALL_TRUTHS("R7", "all", "1 -0 nan", "0"),
+    ALL_TRUTHS("R7", "any", "-0 0 -0", "0"),
+    ALL_TRUTHS("R7", "any", "0 nan -0", "1"),
+    {"R7", "any", KL_F32, "0 0x1p-149 -0", NULL, "1", KL_BOOL},
+    {"R7", "all", KL_I16, "256 -32768 1", NULL, "1", KL_BOOL},
+    {"R7", "any", KL_U64, "0 9223372036854775808", NULL, "1", KL_BOOL},
+    ALL_FLOATS("R8", "logsumexp", "1 inf -inf", NULL, "inf"),
+    ALL_FLOATS("R8", "logsumexp", "inf nan", NULL, "nan"),
+    ALL_FLOATS("R8", "logsumexp", "-inf nan", NULL, "nan"),
+    ALL_FLOATS("R8", "logsumexp", "-inf -inf", NULL, "-inf"),
+    ALL_FLOATS("R8", "logsumexp", "-inf 3", NULL, "3"),
+    ALL_FLOATS("R8", "logsumexp", "-1000 1000", NULL, "1000"),
+    ALL_FLOATS("R9", "var", "3 5", NULL, "1"),
+    ALL_FLOATS("R9", "var", "3 3 3", NULL, "0"),
+    ALL_FLOATS("R9", "var", "3 inf 3", NULL, "nan"),
+    ALL_FLOATS("R9", "var", "3 nan 3", NULL, "nan"),
+    {"R9", "var", KL_U8, "3 5", NULL, "1", KL_F32},
 
     {"E1", "add", KL_I8, "127 -128", "1 -1", "-128 127", KEEP},
     {"E1", "subtract", KL_U32, "0", "1", "4294967295", KEEP},
@@ -319,10 +352,15 @@ static const struct {
 #define KL_BINARY(ID, name, builder, ...) {#name, builder},
 #include "base/op_list.def"
 };
+static int var_0(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
+                 struct kl_error **err) {
+    return kl_var(out, a, keepdims, 0, s, err);
+}
 static const struct {
     const char *name;
     kl_reduce_fn *fn;
-} reductions[] = {{"sum", kl_sum}, {"max", kl_max}, {"min", kl_min}};
+} reductions[] = {{"sum", kl_sum}, {"max", kl_max},   {"min", kl_min}, {"all", kl_all},
+                  {"any", kl_any}, {"prod", kl_prod}, {"var", var_0},  {"logsumexp", kl_logsumexp}};
 #define EACH(table) for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 
 static int scatter_mode(const struct row *r) {

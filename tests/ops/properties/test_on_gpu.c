@@ -677,6 +677,96 @@ static void reductions(void **state) {
             }
 }
 
+static struct kl_array *plain(enum kl_dtype t, int layout, int rows, int cols) {
+    struct kl_array *x = laid_out(KL_I8, layout, rows, cols), *y, *z, *s; /* no NaN, no infinity */
+    OK(kl_astype(&y, x, t, cpu_stream, &err));
+    OK(kl_array_new_scalar(&s, 64, t, &err));
+    OK(kl_divide(&z, y, s, cpu_stream, &err));
+    kl_array_release(x);
+    kl_array_release(y);
+    kl_array_release(s);
+    return z;
+}
+
+/* Of magnitude 0.98 to 1.02, also as complex numbers. */
+static struct kl_array *near_one(enum kl_dtype t, int layout, int rows, int cols) {
+    struct kl_array *x = plain(KL_F32, layout, rows, cols), *small, *close, *y;
+    struct kl_array *per = NULL, *one = NULL;
+    OK(kl_array_new_scalar(&per, 0.01, KL_F32, &err));
+    OK(kl_array_new_scalar(&one, 1, KL_F32, &err));
+    OK(kl_multiply(&small, x, per, cpu_stream, &err)); /* plain numbers are below 2 */
+    OK(kl_add(&close, small, one, cpu_stream, &err));
+    OK(kl_astype(&y, close, t, cpu_stream, &err));
+    struct kl_array *all[] = {x, small, close, per, one};
+    for (int k = 0; k < 5; k++) kl_array_release(all[k]);
+    return y;
+}
+
+/* Products, of numbers near 1; truth values; logarithms of sums; variances. */
+static int var_1(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                 bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    return kl_var_axes(out, a, axes, axes_num, keepdims, 1, s, err);
+}
+static int std_0(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                 bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    return kl_std_axes(out, a, axes, axes_num, keepdims, 0, s, err);
+}
+static const struct {
+    const char *name;
+    kl_reduce_axes_fn *fn;
+    double ulps, scale; /* as for `same` */
+} folds[] = {{"all", kl_all_axes, 0, 0},   {"any", kl_any_axes, 0, 0},
+             {"prod", kl_prod_axes, 0, 0}, /* see below */ {"logsumexp", kl_logsumexp_axes, 32, 1},
+             {"var", var_1, 64, 0},        {"std", std_0, 64, 0}};
+
+static void more_reductions(void **state) {
+    static const struct {
+        int rows, cols;
+    } shapes[] = {{1, 1}, {5, 300}, {300, 5}, {3, 5000}, {70, 70}, {0, 3}};
+    static const int both[2] = {0, 1};
+    for (size_t d = 0; d < 14; d++)
+        for (size_t k = 0; k < sizeof folds / sizeof *folds; k++) {
+            if (skipped(d + k, 3)) continue;
+            for (size_t s = 0; s < 6; s++)
+                for (int how = 0; how < 3; how++) {
+                    enum kl_dtype t = all_dtypes[d];
+                    int layout = (int)(draw() % 4);
+                    /* of equal elements the CPU's mean may be off by a rounding, a device's not */
+                    if (layout == 2 && (folds[k].fn == var_1 || folds[k].fn == std_0)) layout = 0;
+                    struct kl_array *a, *b,
+                        *x = laid_out(t, layout, shapes[s].rows, shapes[s].cols);
+                    /* in some order infinite, in another not */
+                    bool wide = kl_dtype_is_float(t) || t == KL_C64;
+                    if (wide && folds[k].fn == kl_prod_axes) {
+                        kl_array_release(x);
+                        x = near_one(t, layout, shapes[s].rows, shapes[s].cols);
+                    }
+                    const int *on = how == 2 ? both : both + how;
+                    const size_t n = how == 2 ? 2 : 1;
+                    OK(folds[k].fn(&a, x, on, n, how == 1, cpu_stream, &err));
+                    OK(folds[k].fn(&b, x, on, n, how == 1, gpu_stream, &err));
+                    /* the CPU's exponentials of 16-bit floats are shorter; a complex sum may be
+                     * smaller than its terms */
+                    double ulps = folds[k].ulps, scale = folds[k].scale;
+                    if (t == KL_C64 && folds[k].fn == kl_logsumexp_axes) ulps = 4096;
+                    if (folds[k].fn == kl_prod_axes)
+                        ulps = wide ? 4 + (double)(shapes[s].rows * shapes[s].cols) / 2 : 0;
+                    same(a, b, ulps, scale, folds[k].name);
+                    kl_array_release(x);
+                }
+        }
+    /* What is made of them. */
+    struct kl_array *x = laid_out(KL_F32, 0, 40, 50), *y = laid_out(KL_F32, 1, 40, 50), *a, *b;
+    OK(kl_allclose(&a, x, x, 1e-5, 1e-8, true, cpu_stream, &err));
+    OK(kl_allclose(&b, x, x, 1e-5, 1e-8, true, gpu_stream, &err));
+    same(a, b, 0, 0, "allclose");
+    OK(kl_array_equal(&a, x, y, true, cpu_stream, &err));
+    OK(kl_array_equal(&b, x, y, true, gpu_stream, &err));
+    same(a, b, 0, 0, "array_equal");
+    kl_array_release(x);
+    kl_array_release(y);
+}
+
 static void softmaxes(void **state) {
     static const enum kl_dtype floats[] = {KL_F16, KL_F32, KL_F64, KL_BF16};
     static const int cols[] = {1, 5, 300, 5000, 40000};
@@ -714,18 +804,6 @@ static void sorts(void **state) {
                 same(a, b, 0, 0, "argsort");
                 kl_array_release(x);
             }
-}
-
-static struct kl_array *plain(enum kl_dtype t, int layout, int rows, int cols) {
-    /* The data has no NaN and no infinity. */
-    struct kl_array *x = laid_out(KL_I8, layout, rows, cols), *y, *z, *s;
-    OK(kl_astype(&y, x, t, cpu_stream, &err));
-    OK(kl_array_new_scalar(&s, 64, t, &err));
-    OK(kl_divide(&z, y, s, cpu_stream, &err));
-    kl_array_release(x);
-    kl_array_release(y);
-    kl_array_release(s);
-    return z;
 }
 
 static void products(void **state) {
@@ -935,6 +1013,7 @@ int main(void) {
         cmocka_unit_test(all_scatters),
         cmocka_unit_test(faults),
         cmocka_unit_test(reductions),
+        cmocka_unit_test(more_reductions),
         cmocka_unit_test(softmaxes),
         cmocka_unit_test(sorts),
         cmocka_unit_test(products),

@@ -6,25 +6,31 @@
 #define U uint8_t
 #define W uint32_t
 #define NAME u8
+/* defines add_u8, subtract_u8, multiply_u8, where_u8 */
 #include "backend/cpu/elementwise/binary_int.inc"
 #define U uint16_t
 #define W uint32_t
 #define NAME u16
+/* defines add_u16, subtract_u16, multiply_u16, where_u16 */
 #include "backend/cpu/elementwise/binary_int.inc"
 #define U uint32_t
 #define W uint32_t
 #define NAME u32
+/* defines add_u32, subtract_u32, multiply_u32, where_u32 */
 #include "backend/cpu/elementwise/binary_int.inc"
 #define U uint64_t
 #define W uint64_t
 #define NAME u64
+/* defines add_u64, subtract_u64, multiply_u64, where_u64 */
 #include "backend/cpu/elementwise/binary_int.inc"
 
 #define T float
 #define NAME f32
+/* defines add_f32, subtract_f32, multiply_f32, divide_f32 */
 #include "backend/cpu/elementwise/binary_float.inc"
 #define T double
 #define NAME f64
+/* defines add_f64, subtract_f64, multiply_f64, divide_f64 */
 #include "backend/cpu/elementwise/binary_float.inc"
 
 /* ---- bool: a sum saturates, so that true + true is true; a difference is true where operands

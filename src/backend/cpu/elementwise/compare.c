@@ -12,6 +12,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines less_u8, less_equal_u8, maximum_u8, minimum_u8 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T uint16_t
 #define NAME u16
@@ -19,6 +20,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines less_u16, less_equal_u16, maximum_u16, minimum_u16 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T uint32_t
 #define NAME u32
@@ -26,6 +28,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines less_u32, less_equal_u32, maximum_u32, minimum_u32 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T uint64_t
 #define NAME u64
@@ -33,6 +36,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines less_u64, less_equal_u64, maximum_u64, minimum_u64 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T int8_t
 #define NAME i8
@@ -40,6 +44,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines less_i8, less_equal_i8, maximum_i8, minimum_i8 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T int16_t
 #define NAME i16
@@ -47,6 +52,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines less_i16, less_equal_i16, maximum_i16, minimum_i16 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T int32_t
 #define NAME i32
@@ -54,6 +60,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines less_i32, less_equal_i32, maximum_i32, minimum_i32 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T int64_t
 #define NAME i64
@@ -61,6 +68,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines less_i64, less_equal_i64, maximum_i64, minimum_i64 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T float
 #define NAME f32
@@ -68,6 +76,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX kl_max_f32
 #define MIN kl_min_f32
+/* defines less_f32, less_equal_f32, maximum_f32, minimum_f32 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T double
 #define NAME f64
@@ -75,6 +84,7 @@
 #define LESS_EQUAL PLAIN_LESS_EQUAL
 #define MAX kl_max_f64
 #define MIN kl_min_f64
+/* defines less_f64, less_equal_f64, maximum_f64, minimum_f64 */
 #include "backend/cpu/elementwise/compare.inc"
 #define T struct kl_c64
 #define NAME c64
@@ -82,36 +92,44 @@
 #define LESS_EQUAL kl_c64_less_equal
 #define MAX kl_max_c64
 #define MIN kl_min_c64
+/* defines less_c64, less_equal_c64, maximum_c64, minimum_c64 */
 #include "backend/cpu/elementwise/compare.inc"
 
 /* ---- equality: integers by width ---- */
 #define T uint8_t
 #define NAME u8
 #define EQUAL(a, b) ((a) == (b))
+/* defines equal_u8, not_equal_u8 */
 #include "backend/cpu/elementwise/equal.inc"
 #define T uint16_t
 #define NAME u16
 #define EQUAL(a, b) ((a) == (b))
+/* defines equal_u16, not_equal_u16 */
 #include "backend/cpu/elementwise/equal.inc"
 #define T uint32_t
 #define NAME u32
 #define EQUAL(a, b) ((a) == (b))
+/* defines equal_u32, not_equal_u32 */
 #include "backend/cpu/elementwise/equal.inc"
 #define T uint64_t
 #define NAME u64
 #define EQUAL(a, b) ((a) == (b))
+/* defines equal_u64, not_equal_u64 */
 #include "backend/cpu/elementwise/equal.inc"
 #define T float
 #define NAME f32
 #define EQUAL(a, b) ((a) == (b))
+/* defines equal_f32, not_equal_f32 */
 #include "backend/cpu/elementwise/equal.inc"
 #define T double
 #define NAME f64
 #define EQUAL(a, b) ((a) == (b))
+/* defines equal_f64, not_equal_f64 */
 #include "backend/cpu/elementwise/equal.inc"
 #define T struct kl_c64
 #define NAME c64
 #define EQUAL kl_c64_equal
+/* defines equal_c64, not_equal_c64 */
 #include "backend/cpu/elementwise/equal.inc"
 
 #define ORDERED(f)                                                                     \

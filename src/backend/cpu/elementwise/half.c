@@ -35,35 +35,35 @@ static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, uint16_
 }
 
 /* A map of `type` (bf16, f16) that computes EACH. BEFORE is done first to each run. */
-#define MAP1(name, type, EACH) MAP1_AFTER(name, type, (void)0, EACH)
-#define MAP1_AHEAD(name, type, EACH) MAP1_AFTER(name, type, kl_math_ahead(a, out), EACH)
-#define MAP1_CLAMPED(name, type, lo, hi, EACH) \
-    MAP1_AFTER(name, type, kl_clamp_halves(x, lo, hi), EACH)
-#define MAP1_AFTER(name, type, BEFORE, EACH)                                                  \
-    static void name##_runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) { \
-        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                \
-            _Alignas(64) float x[KL_HALVES];                                                  \
-            kl_load_##type(x, a);                                                             \
-            BEFORE;                                                                           \
-            KL_LANES(k, KL_HALVES) x[k] = EACH(x[k]);                                         \
-            kl_store_##type(out, x);                                                          \
-        }                                                                                     \
-    }                                                                                         \
-    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {     \
-        map_runs(name##_runs, n, out, a, NULL);                                               \
+#define MAP1(name, runs, type, EACH) MAP1_AFTER(name, runs, type, (void)0, EACH)
+#define MAP1_AHEAD(name, runs, type, EACH) MAP1_AFTER(name, runs, type, kl_math_ahead(a, out), EACH)
+#define MAP1_CLAMPED(name, runs, type, lo, hi, EACH) \
+    MAP1_AFTER(name, runs, type, kl_clamp_halves(x, lo, hi), EACH)
+#define MAP1_AFTER(name, runs, type, BEFORE, EACH)                                        \
+    static void runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) {    \
+        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                            \
+            _Alignas(64) float x[KL_HALVES];                                              \
+            kl_load_##type(x, a);                                                         \
+            BEFORE;                                                                       \
+            KL_LANES(k, KL_HALVES) x[k] = EACH(x[k]);                                     \
+            kl_store_##type(out, x);                                                      \
+        }                                                                                 \
+    }                                                                                     \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        map_runs(runs, n, out, a, NULL);                                                  \
     }
-#define MAP2(name, type, EACH)                                                                \
-    static void name##_runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) { \
-        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES, b += KL_HALVES) {                \
-            _Alignas(64) float x[KL_HALVES], y[KL_HALVES];                                    \
-            kl_load_##type(x, a);                                                             \
-            kl_load_##type(y, b);                                                             \
-            KL_LANES(k, KL_HALVES) x[k] = EACH(x[k], y[k]);                                   \
-            kl_store_##type(out, x);                                                          \
-        }                                                                                     \
-    }                                                                                         \
-    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {     \
-        map_runs(name##_runs, n, out, a, b);                                                  \
+#define MAP2(name, runs, type, EACH)                                                      \
+    static void runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) {    \
+        for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES, b += KL_HALVES) {            \
+            _Alignas(64) float x[KL_HALVES], y[KL_HALVES];                                \
+            kl_load_##type(x, a);                                                         \
+            kl_load_##type(y, b);                                                         \
+            KL_LANES(k, KL_HALVES) x[k] = EACH(x[k], y[k]);                               \
+            kl_store_##type(out, x);                                                      \
+        }                                                                                 \
+    }                                                                                     \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
+        map_runs(runs, n, out, a, b);                                                     \
     }
 
 #define SUM(a, b) ((a) + (b))
@@ -72,28 +72,28 @@ static __attribute__((noinline)) void map_runs(runs_fn *runs, int64_t n, uint16_
 #define QUOTIENT(a, b) ((a) / (b))
 #define SQUARE(a) ((a) * (a))
 #define RSQRT(a) (1.0f / sqrtf(a))
-MAP2(add_bf16, bf16, SUM)
-MAP2(add_f16, f16, SUM)
-MAP2(subtract_bf16, bf16, DIFFERENCE)
-MAP2(subtract_f16, f16, DIFFERENCE)
-MAP2(multiply_bf16, bf16, PRODUCT)
-MAP2(multiply_f16, f16, PRODUCT)
-MAP2(divide_bf16, bf16, QUOTIENT)
-MAP2(divide_f16, f16, QUOTIENT)
-MAP2(maximum_bf16, bf16, kl_max_f32)
-MAP2(maximum_f16, f16, kl_max_f32)
-MAP2(minimum_bf16, bf16, kl_min_f32)
-MAP2(minimum_f16, f16, kl_min_f32)
-MAP1(square_bf16, bf16, SQUARE)
-MAP1(square_f16, f16, SQUARE)
+MAP2(add_bf16, add_bf16_runs, bf16, SUM)
+MAP2(add_f16, add_f16_runs, f16, SUM)
+MAP2(subtract_bf16, subtract_bf16_runs, bf16, DIFFERENCE)
+MAP2(subtract_f16, subtract_f16_runs, f16, DIFFERENCE)
+MAP2(multiply_bf16, multiply_bf16_runs, bf16, PRODUCT)
+MAP2(multiply_f16, multiply_f16_runs, f16, PRODUCT)
+MAP2(divide_bf16, divide_bf16_runs, bf16, QUOTIENT)
+MAP2(divide_f16, divide_f16_runs, f16, QUOTIENT)
+MAP2(maximum_bf16, maximum_bf16_runs, bf16, kl_max_f32)
+MAP2(maximum_f16, maximum_f16_runs, f16, kl_max_f32)
+MAP2(minimum_bf16, minimum_bf16_runs, bf16, kl_min_f32)
+MAP2(minimum_f16, minimum_f16_runs, f16, kl_min_f32)
+MAP1(square_bf16, square_bf16_runs, bf16, SQUARE)
+MAP1(square_f16, square_f16_runs, f16, SQUARE)
 static inline void roots(float *x) {
     for (int k = 0; k < KL_HALVES; k += KL_ROOTS) kl_roots(x + k, x + k);
 }
 #define ITSELF(a) (a)
-MAP1_AFTER(sqrt_bf16, bf16, roots(x), ITSELF)
-MAP1_AFTER(sqrt_f16, f16, roots(x), ITSELF)
-MAP1(rsqrt_bf16, bf16, RSQRT)
-MAP1(rsqrt_f16, f16, RSQRT)
+MAP1_AFTER(sqrt_bf16, sqrt_bf16_runs, bf16, roots(x), ITSELF)
+MAP1_AFTER(sqrt_f16, sqrt_f16_runs, f16, roots(x), ITSELF)
+MAP1(rsqrt_bf16, rsqrt_bf16_runs, bf16, RSQRT)
+MAP1(rsqrt_f16, rsqrt_f16_runs, f16, RSQRT)
 
 /* ---- functions of bfloat16 ---- */
 /* In r, exp(r) on [-ln 2, ln 2]; relative error 2^-25.2. These tables are coefficients of
@@ -160,8 +160,8 @@ static inline float log_ends(float x, float y) {
 }
 /* Nearly every run has positive, normal and finite elements only. The cases are separate steps,
  * since gcc would compute all of them for each element if they were in one loop. */
-#define LOGARITHM(name, EACH)                                                                  \
-    static void name##_runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) {  \
+#define LOGARITHM(name, runs, EACH)                                                            \
+    static void runs(int64_t n, uint16_t *out, const uint16_t *a, const uint16_t *b) {         \
         for (; n > 0; n--, out += KL_HALVES, a += KL_HALVES) {                                 \
             _Alignas(64) float x[KL_HALVES], normal[KL_HALVES], less[KL_HALVES], y[KL_HALVES]; \
             kl_load_bf16(x, a);                                                                \
@@ -178,7 +178,7 @@ static inline float log_ends(float x, float y) {
         }                                                                                      \
     }                                                                                          \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) {      \
-        map_runs(name##_runs, n, out, a, NULL);                                                \
+        map_runs(runs, n, out, a, NULL);                                                       \
     }
 static inline float tanh_of(float x) {
     return x * KL_POLYNOMIAL_F32(tanh_above, x * x) / KL_POLYNOMIAL_F32(tanh_below, x * x);
@@ -186,13 +186,13 @@ static inline float tanh_of(float x) {
 static inline float erf_of(float x) {
     return x * KL_POLYNOMIAL_F32(erf_above, x * x) / KL_POLYNOMIAL_F32(erf_below, x * x);
 }
-MAP1_CLAMPED(exp_bf16, bf16, -104, 90, exp_of)
-MAP1_CLAMPED(sigmoid_bf16, bf16, -104, 104, sigmoid_of)
-LOGARITHM(log_bf16, log_of)
-LOGARITHM(log2_bf16, log2_of)
-LOGARITHM(log10_bf16, log10_of)
-MAP1_CLAMPED(tanh_bf16, bf16, -3.8f, 3.8f, tanh_of)
-MAP1_CLAMPED(erf_bf16, bf16, -3.1f, 3.1f, erf_of)
+MAP1_CLAMPED(exp_bf16, exp_bf16_runs, bf16, -104, 90, exp_of)
+MAP1_CLAMPED(sigmoid_bf16, sigmoid_bf16_runs, bf16, -104, 104, sigmoid_of)
+LOGARITHM(log_bf16, log_bf16_runs, log_of)
+LOGARITHM(log2_bf16, log2_bf16_runs, log2_of)
+LOGARITHM(log10_bf16, log10_bf16_runs, log10_of)
+MAP1_CLAMPED(tanh_bf16, tanh_bf16_runs, bf16, -3.8f, 3.8f, tanh_of)
+MAP1_CLAMPED(erf_bf16, erf_bf16_runs, bf16, -3.1f, 3.1f, erf_of)
 
 /* ---- circular functions: exact reduction below 2^15; larger arguments are rare ---- */
 enum { REMOTE = 0x4700 }; /* 2^15 */
@@ -209,8 +209,8 @@ static inline float cos_of(float x) {
     float y = r * KL_POLYNOMIAL_F32(sin_over_r, r * r);
     return kl_bits_f32(kl_f32_bits(y) ^ (kl_f32_bits(t) + 1) << 31);
 }
-MAP1_AHEAD(near_sin_bf16, bf16, sin_of)
-MAP1_AHEAD(near_cos_bf16, bf16, cos_of)
+MAP1_AHEAD(near_sin_bf16, near_sin_bf16_runs, bf16, sin_of)
+MAP1_AHEAD(near_cos_bf16, near_cos_bf16_runs, bf16, cos_of)
 
 static void circular(int64_t n, uint16_t *y, const uint16_t *x, kl_map_fn *near,
                      float (*far)(float)) {

@@ -38,6 +38,7 @@ struct job {
 #define COS kl_cos_wide
 #define LIMIT ((double)KL_CIRCLE_MAX)
 #define MINUS(x) kl_bits_f32(kl_f32_bits(x) ^ UINT32_C(1) << 31)
+/* defines angles_f32, rotate_f32 */
 #include "backend/cpu/elementwise/rope.inc"
 #define T double
 #define NAME f64
@@ -45,6 +46,7 @@ struct job {
 #define COS cos
 #define LIMIT (double)INFINITY
 #define MINUS(x) kl_bits_f64(kl_f64_bits(x) ^ UINT64_C(1) << 63)
+/* defines angles_f64, rotate_f64 */
 #include "backend/cpu/elementwise/rope.inc"
 
 static double offset_of(const struct job *j, int64_t b) {

@@ -69,41 +69,49 @@ KL_MAP_2(remainder_f64, double, remainder_of_f64)
 #define NEGATIVE(x) false
 #define U uint8_t
 #define NAME u8
+/* defines quotient_u8, floor_divide_u8, remainder_u8, power_u8 */
 #include "backend/cpu/elementwise/division.inc"
 #define T uint16_t
 #define NEGATIVE(x) false
 #define U uint16_t
 #define NAME u16
+/* defines quotient_u16, floor_divide_u16, remainder_u16, power_u16 */
 #include "backend/cpu/elementwise/division.inc"
 #define T uint32_t
 #define NEGATIVE(x) false
 #define U uint32_t
 #define NAME u32
+/* defines quotient_u32, floor_divide_u32, remainder_u32, power_u32 */
 #include "backend/cpu/elementwise/division.inc"
 #define T uint64_t
 #define NEGATIVE(x) false
 #define U uint64_t
 #define NAME u64
+/* defines quotient_u64, floor_divide_u64, remainder_u64, power_u64 */
 #include "backend/cpu/elementwise/division.inc"
 #define T int8_t
 #define NEGATIVE(x) ((x) < 0)
 #define U uint8_t
 #define NAME i8
+/* defines quotient_i8, floor_divide_i8, remainder_i8, power_i8 */
 #include "backend/cpu/elementwise/division.inc"
 #define T int16_t
 #define NEGATIVE(x) ((x) < 0)
 #define U uint16_t
 #define NAME i16
+/* defines quotient_i16, floor_divide_i16, remainder_i16, power_i16 */
 #include "backend/cpu/elementwise/division.inc"
 #define T int32_t
 #define NEGATIVE(x) ((x) < 0)
 #define U uint32_t
 #define NAME i32
+/* defines quotient_i32, floor_divide_i32, remainder_i32, power_i32 */
 #include "backend/cpu/elementwise/division.inc"
 #define T int64_t
 #define NEGATIVE(x) ((x) < 0)
 #define U uint64_t
 #define NAME i64
+/* defines quotient_i64, floor_divide_i64, remainder_i64, power_i64 */
 #include "backend/cpu/elementwise/division.inc"
 
 #define REALS(f) [KL_F32] = f##_f32, [KL_F64] = f##_f64

@@ -11,15 +11,19 @@
 
 #define U uint8_t
 #define NAME u8
+/* defines negative_u8, square_u8, abs_u8 */
 #include "backend/cpu/elementwise/unary_int.inc"
 #define U uint16_t
 #define NAME u16
+/* defines negative_u16, square_u16, abs_u16 */
 #include "backend/cpu/elementwise/unary_int.inc"
 #define U uint32_t
 #define NAME u32
+/* defines negative_u32, square_u32, abs_u32 */
 #include "backend/cpu/elementwise/unary_int.inc"
 #define U uint64_t
 #define NAME u64
+/* defines negative_u64, square_u64, abs_u64 */
 #include "backend/cpu/elementwise/unary_int.inc"
 
 /* ---- copies: by width, for any dtype ---- */
@@ -114,8 +118,8 @@ static void log_f32(int64_t n, void *out, const void *a, const void *b, const vo
     kl_map_runs(log_f32_runs, n, out, a, NULL);
 }
 #else
-KL_MATH_MAP(exp_f32, kl_exp_f32)
-KL_MATH_MAP(log_f32, kl_log_f32)
+KL_MATH_MAP(exp_f32, exp_f32_runs, kl_exp_f32)
+KL_MATH_MAP(log_f32, log_f32_runs, kl_log_f32)
 #endif
 static void exp_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;

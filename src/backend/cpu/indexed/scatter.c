@@ -25,6 +25,7 @@
 #define PROD AND
 #define MAX OR
 #define MIN AND
+/* defines add_b8, prod_b8, max_b8, min_b8 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T uint8_t
 #define NAME u8
@@ -32,11 +33,13 @@
 #define PROD WRAP_PROD
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines add_u8, prod_u8, max_u8, min_u8 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T int8_t
 #define NAME i8
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines max_i8, min_i8 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T uint16_t
 #define NAME u16
@@ -44,11 +47,13 @@
 #define PROD WRAP_PROD
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines add_u16, prod_u16, max_u16, min_u16 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T int16_t
 #define NAME i16
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines max_i16, min_i16 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T uint32_t
 #define NAME u32
@@ -56,11 +61,13 @@
 #define PROD WRAP_PROD
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines add_u32, prod_u32, max_u32, min_u32 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T int32_t
 #define NAME i32
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines max_i32, min_i32 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T uint64_t
 #define NAME u64
@@ -68,11 +75,13 @@
 #define PROD WRAP_PROD
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines add_u64, prod_u64, max_u64, min_u64 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T int64_t
 #define NAME i64
 #define MAX KL_PLAIN_MAX
 #define MIN KL_PLAIN_MIN
+/* defines max_i64, min_i64 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T float
 #define NAME f32
@@ -80,6 +89,7 @@
 #define PROD PLAIN_PROD
 #define MAX kl_max_f32
 #define MIN kl_min_f32
+/* defines add_f32, prod_f32, max_f32, min_f32 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T double
 #define NAME f64
@@ -87,6 +97,7 @@
 #define PROD PLAIN_PROD
 #define MAX kl_max_f64
 #define MIN kl_min_f64
+/* defines add_f64, prod_f64, max_f64, min_f64 */
 #include "backend/cpu/indexed/scatter_join.inc"
 #define T struct kl_c64
 #define NAME c64
@@ -94,6 +105,7 @@
 #define PROD kl_c64_mul
 #define MAX kl_max_c64
 #define MIN kl_min_c64
+/* defines add_c64, prod_c64, max_c64, min_c64 */
 #include "backend/cpu/indexed/scatter_join.inc"
 
 /* 16-bit floats are joined as float32, a run at a time: vector code for each kind of join would

@@ -120,12 +120,14 @@ static void find_fault(struct buckets *b, int64_t part, int64_t at, int64_t n,
 #define WHAT uint32_t
 #define WHAT_OF whats
 #define ENTRY(place, what) ((uint64_t)(place) << 32 | (what))
+/* defines move_entry */
 #include "backend/cpu/indexed/scatter_move.inc"
 #define T struct wide_entry
 #define NAME wide
 #define WHAT uint64_t
 #define WHAT_OF wide_whats
 #define ENTRY(place, what) ((struct wide_entry){(place), (what)})
+/* defines move_wide */
 #include "backend/cpu/indexed/scatter_move.inc"
 
 static void move_part(void *arg, int64_t part) {

@@ -90,18 +90,18 @@ static inline void kl_math_ahead(const void *x, const void *y) {
             KL_EACH_LANE(k, KL_MATH_RUN) y[k] = EACH(x[k]);                      \
         }                                                                        \
     }
-#define KL_MATH_MAP(name, EACH)                                                           \
-    KL_MATH_RUNS(name##_runs, EACH)                                                       \
+#define KL_MATH_MAP(name, runs, EACH)                                                     \
+    KL_MATH_RUNS(runs, EACH)                                                              \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        kl_map_runs(name##_runs, n, out, a, NULL);                                        \
+        kl_map_runs(runs, n, out, a, NULL);                                               \
     }
-#define KL_MATH_MAP_2(name, EACH)                                                         \
-    static void name##_runs(int64_t n, float *z, const float *x, const float *y) {        \
+#define KL_MATH_MAP_2(name, runs, EACH)                                                   \
+    static void runs(int64_t n, float *z, const float *x, const float *y) {               \
         for (; n > 0; n--, x += KL_MATH_RUN, y += KL_MATH_RUN, z += KL_MATH_RUN)          \
             KL_EACH_LANE(k, KL_MATH_RUN) z[k] = EACH(x[k], y[k]);                         \
     }                                                                                     \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c) { \
-        kl_map_runs(name##_runs, n, out, a, b);                                           \
+        kl_map_runs(runs, n, out, a, b);                                                  \
     }
 
 /* c[0] + c[1] x + ... */

@@ -23,6 +23,7 @@ static inline struct kl_c64 c64_madd(struct kl_c64 c, struct kl_c64 a, struct kl
 #define MADD c64_madd
 #define COLS COMPLEX_COLS
 #define DEPTH COMPLEX_DEPTH
+/* defines add_product_c64 */
 #include "backend/cpu/matmul/matmul.inc"
 #undef COLS
 #undef DEPTH

@@ -61,6 +61,8 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define NAME f32
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
+/* defines dots_run_f32, dots_f32, add_rows_f32, sums_f32, phase_f32, dots1_f32, sums1_f32, few_f32,
+ * dots4_f32, sums4_f32 */
 #include "backend/cpu/matmul/matvec.inc"
 #define T float
 #define S uint16_t
@@ -68,6 +70,8 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define NAME f16
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
+/* defines dots_run_f16, dots_f16, add_rows_f16, sums_f16, phase_f16, dots1_f16, sums1_f16, few_f16,
+ * dots4_f16, sums4_f16 */
 #include "backend/cpu/matmul/matvec.inc"
 #define T float
 #define S uint16_t
@@ -75,6 +79,8 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define NAME bf16
 #define COMPUTE f32
 #define SHARES SHARE_ROWS
+/* defines dots_run_bf16, dots_bf16, add_rows_bf16, sums_bf16, phase_bf16, dots1_bf16, sums1_bf16,
+ * few_bf16, dots4_bf16, sums4_bf16 */
 #include "backend/cpu/matmul/matvec.inc"
 #define T double
 #define S double
@@ -82,6 +88,8 @@ HALVED_BY_TRANSPOSING(halved_f64, f64)
 #define NAME f64
 #define COMPUTE f64
 #define SHARES 0
+/* defines dots_run_f64, dots_f64, add_rows_f64, sums_f64, phase_f64, dots1_f64, sums1_f64,
+ * few_f64 */
 #include "backend/cpu/matmul/matvec.inc"
 
 void kl_cpu_few_rows(bool dots, enum kl_dtype dtype, int64_t rows, int64_t depth, int64_t cols,

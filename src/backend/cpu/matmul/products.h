@@ -50,6 +50,8 @@ enum { KL_VECTOR = 16, KL_TILE_ROWS = 6, KL_TILE_FEW = 4 };
 #define MADD_VEC KL_MADD_VEC_F32
 #define ZIP_LOW KL_ZIP_WORDS(LOW)
 #define ZIP_HIGH KL_ZIP_WORDS(HIGH)
+/* defines kl_madd_f32, kl_tile_rows_f32, kl_tile_at_f32, kl_tile_f32, kl_small_rows_f32,
+ * kl_small_f32, kl_spread_f32, kl_vec_transpose_f32, kl_panel_f32 */
 #include "backend/cpu/matmul/gemm.inc"
 #define T double
 #define LANES (KL_VECTOR / 8)
@@ -57,4 +59,6 @@ enum { KL_VECTOR = 16, KL_TILE_ROWS = 6, KL_TILE_FEW = 4 };
 #define MADD_VEC KL_MADD_VEC_F64
 #define ZIP_LOW KL_ZIP_DOUBLES(LOW)
 #define ZIP_HIGH KL_ZIP_DOUBLES(HIGH)
+/* defines kl_madd_f64, kl_tile_rows_f64, kl_tile_at_f64, kl_tile_f64, kl_small_rows_f64,
+ * kl_small_f64, kl_spread_f64, kl_vec_transpose_f64, kl_panel_f64 */
 #include "backend/cpu/matmul/gemm.inc"

@@ -12,6 +12,9 @@
 #define S_IS_FLOAT 0
 #define REAL(x) ((x) != 0)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_b8_b8, convert_b8_u8, convert_b8_u16, convert_b8_u32, convert_b8_u64,
+ * convert_b8_i8, convert_b8_i16, convert_b8_i32, convert_b8_i64, convert_b8_f32, convert_b8_f64,
+ * convert_b8_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 
 #define SRC u8
@@ -19,60 +22,90 @@
 #define S_IS_FLOAT 0
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_u8_b8, convert_u8_u8, convert_u8_u16, convert_u8_u32, convert_u8_u64,
+ * convert_u8_i8, convert_u8_i16, convert_u8_i32, convert_u8_i64, convert_u8_f32, convert_u8_f64,
+ * convert_u8_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC u16
 #define S uint16_t
 #define S_IS_FLOAT 0
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_u16_b8, convert_u16_u8, convert_u16_u16, convert_u16_u32, convert_u16_u64,
+ * convert_u16_i8, convert_u16_i16, convert_u16_i32, convert_u16_i64, convert_u16_f32,
+ * convert_u16_f64, convert_u16_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC u32
 #define S uint32_t
 #define S_IS_FLOAT 0
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_u32_b8, convert_u32_u8, convert_u32_u16, convert_u32_u32, convert_u32_u64,
+ * convert_u32_i8, convert_u32_i16, convert_u32_i32, convert_u32_i64, convert_u32_f32,
+ * convert_u32_f64, convert_u32_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC u64
 #define S uint64_t
 #define S_IS_FLOAT 0
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_u64_b8, convert_u64_u8, convert_u64_u16, convert_u64_u32, convert_u64_u64,
+ * convert_u64_i8, convert_u64_i16, convert_u64_i32, convert_u64_i64, convert_u64_f32,
+ * convert_u64_f64, convert_u64_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC i8
 #define S int8_t
 #define S_IS_FLOAT 0
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_i8_b8, convert_i8_u8, convert_i8_u16, convert_i8_u32, convert_i8_u64,
+ * convert_i8_i8, convert_i8_i16, convert_i8_i32, convert_i8_i64, convert_i8_f32, convert_i8_f64,
+ * convert_i8_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC i16
 #define S int16_t
 #define S_IS_FLOAT 0
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_i16_b8, convert_i16_u8, convert_i16_u16, convert_i16_u32, convert_i16_u64,
+ * convert_i16_i8, convert_i16_i16, convert_i16_i32, convert_i16_i64, convert_i16_f32,
+ * convert_i16_f64, convert_i16_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC i32
 #define S int32_t
 #define S_IS_FLOAT 0
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_i32_b8, convert_i32_u8, convert_i32_u16, convert_i32_u32, convert_i32_u64,
+ * convert_i32_i8, convert_i32_i16, convert_i32_i32, convert_i32_i64, convert_i32_f32,
+ * convert_i32_f64, convert_i32_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC i64
 #define S int64_t
 #define S_IS_FLOAT 0
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_i64_b8, convert_i64_u8, convert_i64_u16, convert_i64_u32, convert_i64_u64,
+ * convert_i64_i8, convert_i64_i16, convert_i64_i32, convert_i64_i64, convert_i64_f32,
+ * convert_i64_f64, convert_i64_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC f32
 #define S float
 #define S_IS_FLOAT 1
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_f32_b8, convert_f32_u8, convert_f32_u16, convert_f32_u32, convert_f32_u64,
+ * convert_f32_i8, convert_f32_i16, convert_f32_i32, convert_f32_i64, convert_f32_f32,
+ * convert_f32_f64, convert_f32_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC f64
 #define S double
 #define S_IS_FLOAT 1
 #define REAL(x) (x)
 #define NONZERO(x) ((x) != 0)
+/* defines convert_f64_b8, convert_f64_u8, convert_f64_u16, convert_f64_u32, convert_f64_u64,
+ * convert_f64_i8, convert_f64_i16, convert_f64_i32, convert_f64_i64, convert_f64_f32,
+ * convert_f64_f64, convert_f64_c64 */
 #include "backend/cpu/operand/convert_from.inc"
 #define SRC c64
 #define S struct kl_c64
@@ -80,6 +113,9 @@
 #define S_IS_COMPLEX 1
 #define REAL(x) ((x).re)
 #define NONZERO(x) ((x).re != 0 || (x).im != 0)
+/* defines convert_c64_b8, convert_c64_u8, convert_c64_u16, convert_c64_u32, convert_c64_u64,
+ * convert_c64_i8, convert_c64_i16, convert_c64_i32, convert_c64_i64, convert_c64_f32,
+ * convert_c64_f64 */
 #include "backend/cpu/operand/convert_from.inc"
 
 static void convert_c64_c64(void *dst, const void *src, int64_t n) {

@@ -77,30 +77,38 @@ bool kl_patch_of(struct kl_patch *at, const struct kl_grid *g, int64_t task, int
 
 #define T uint8_t
 #define N 16
+/* defines transpose_uint8_t, transpose_all_uint8_t, transpose_rows_uint8_t */
 #include "backend/cpu/operand/patch_square.inc"
 #define T uint16_t
 #define N 8
+/* defines transpose_uint16_t, transpose_all_uint16_t, transpose_rows_uint16_t */
 #include "backend/cpu/operand/patch_square.inc"
 #if WIDE == 64
 #define T uint32_t
 #define N 16
+/* defines transpose_uint32_t, transpose_all_uint32_t, transpose_rows_uint32_t */
 #include "backend/cpu/operand/patch_square.inc"
 #define T uint64_t
 #define N 8
+/* defines transpose_uint64_t, transpose_all_uint64_t, transpose_rows_uint64_t */
 #include "backend/cpu/operand/patch_square.inc"
 #elif WIDE == 32
 #define T uint32_t
 #define N 8
+/* defines transpose_uint32_t, transpose_all_uint32_t, transpose_rows_uint32_t */
 #include "backend/cpu/operand/patch_square.inc"
 #define T uint64_t
 #define N 4
+/* defines transpose_uint64_t, transpose_all_uint64_t, transpose_rows_uint64_t */
 #include "backend/cpu/operand/patch_square.inc"
 #else
 #define T uint32_t
 #define N 4
+/* defines transpose_uint32_t, transpose_all_uint32_t, transpose_rows_uint32_t */
 #include "backend/cpu/operand/patch_square.inc"
 #define T uint64_t
 #define N 2
+/* defines transpose_uint64_t, transpose_all_uint64_t, transpose_rows_uint64_t */
 #include "backend/cpu/operand/patch_square.inc"
 #endif
 

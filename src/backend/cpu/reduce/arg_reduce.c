@@ -18,7 +18,7 @@
 
 enum {
     SEGMENT = 1 << 16,
-    AHEAD = 4096,            /* as in reduce.c: bytes of prefetching */
+    AHEAD = 4096,            /* as in reduce_joins.c */
     MIN_COLUMNS = 16,        /* fewer columns than these are not computed side by side */
     LONG_TILE = 8 * KL_TILE, /* elements that are scanned at a time in a contiguous row */
     WIDTH = 4096,            /* bytes of the ranks of a row that are computed at a time */
@@ -41,54 +41,63 @@ struct best {
 #define NAME max_u8
 #define BETTER ABOVE
 #define PLACE uint32_t
+/* defines scan_max_u8, columns_max_u8, gather_max_u8, join_max_u8 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T uint16_t
 #define STEP uint16_t
 #define NAME max_u16
 #define BETTER ABOVE
 #define PLACE uint32_t
+/* defines scan_max_u16, columns_max_u16, gather_max_u16, join_max_u16 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T uint32_t
 #define STEP uint32_t
 #define NAME max_u32
 #define BETTER ABOVE
 #define PLACE uint32_t
+/* defines scan_max_u32, columns_max_u32, gather_max_u32, join_max_u32 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T uint64_t
 #define STEP uint64_t
 #define NAME max_u64
 #define BETTER ABOVE
 #define PLACE uint64_t
+/* defines scan_max_u64, columns_max_u64, gather_max_u64, join_max_u64 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int8_t
 #define STEP uint8_t
 #define NAME max_i8
 #define BETTER ABOVE
 #define PLACE uint32_t
+/* defines scan_max_i8, columns_max_i8, gather_max_i8, join_max_i8 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int16_t
 #define STEP uint16_t
 #define NAME max_i16
 #define BETTER ABOVE
 #define PLACE uint32_t
+/* defines scan_max_i16, columns_max_i16, gather_max_i16, join_max_i16 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int32_t
 #define STEP uint32_t
 #define NAME max_i32
 #define BETTER ABOVE
 #define PLACE uint32_t
+/* defines scan_max_i32, columns_max_i32, gather_max_i32, join_max_i32 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int64_t
 #define STEP uint64_t
 #define NAME max_i64
 #define BETTER ABOVE
 #define PLACE uint64_t
+/* defines scan_max_i64, columns_max_i64, gather_max_i64, join_max_i64 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T double
 #define STEP uint64_t
 #define NAME max_f64
 #define BETTER ABOVE
 #define PLACE uint64_t
+/* defines scan_max_f64, columns_max_f64, gather_max_f64, join_max_f64 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 
 #define T uint8_t
@@ -96,54 +105,63 @@ struct best {
 #define NAME min_u8
 #define BETTER BELOW
 #define PLACE uint32_t
+/* defines scan_min_u8, columns_min_u8, gather_min_u8, join_min_u8 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T uint16_t
 #define STEP uint16_t
 #define NAME min_u16
 #define BETTER BELOW
 #define PLACE uint32_t
+/* defines scan_min_u16, columns_min_u16, gather_min_u16, join_min_u16 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T uint32_t
 #define STEP uint32_t
 #define NAME min_u32
 #define BETTER BELOW
 #define PLACE uint32_t
+/* defines scan_min_u32, columns_min_u32, gather_min_u32, join_min_u32 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T uint64_t
 #define STEP uint64_t
 #define NAME min_u64
 #define BETTER BELOW
 #define PLACE uint64_t
+/* defines scan_min_u64, columns_min_u64, gather_min_u64, join_min_u64 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int8_t
 #define STEP uint8_t
 #define NAME min_i8
 #define BETTER BELOW
 #define PLACE uint32_t
+/* defines scan_min_i8, columns_min_i8, gather_min_i8, join_min_i8 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int16_t
 #define STEP uint16_t
 #define NAME min_i16
 #define BETTER BELOW
 #define PLACE uint32_t
+/* defines scan_min_i16, columns_min_i16, gather_min_i16, join_min_i16 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int32_t
 #define STEP uint32_t
 #define NAME min_i32
 #define BETTER BELOW
 #define PLACE uint32_t
+/* defines scan_min_i32, columns_min_i32, gather_min_i32, join_min_i32 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int64_t
 #define STEP uint64_t
 #define NAME min_i64
 #define BETTER BELOW
 #define PLACE uint64_t
+/* defines scan_min_i64, columns_min_i64, gather_min_i64, join_min_i64 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T double
 #define STEP uint64_t
 #define NAME min_f64
 #define BETTER BELOW
 #define PLACE uint64_t
+/* defines scan_min_f64, columns_min_f64, gather_min_f64, join_min_f64 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 
 /* ---- floats, by their ranks; the results of a scan are integers ---- */
@@ -155,6 +173,7 @@ struct best {
 #define RANK struct kl_ranking rank,
 #define BETTER ABOVE
 #define PLACE uint16_t
+/* defines scan_rank16 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 #define T int32_t
 #define STEP uint32_t
@@ -164,6 +183,7 @@ struct best {
 #define RANK struct kl_ranking rank,
 #define BETTER ABOVE
 #define PLACE uint32_t
+/* defines scan_rank32 */
 #include "backend/cpu/reduce/arg_reduce.inc"
 
 enum { AT_ONCE = 8 };
@@ -228,8 +248,8 @@ static void join_min_c64(struct best *a, const struct best *b) {
 struct family {
     void (*scan)(const void *x, int64_t n, int64_t first, struct best *best);
     void (*join)(struct best *a, const struct best *b);
-    /* NULL: this family is not computed by columns. */
-    void (*columns)(const void *x, int64_t row, bool is_first, int64_t n, void *tops, void *places);
+    void (*columns)(const void *x, int64_t row, bool is_first, int64_t n, void *tops,
+                    void *places); /* NULL: this family is not computed by columns. */
     void (*gather)(const void *tops, const void *places, int64_t n, struct best *best);
 };
 #define FAMILY(name) \
@@ -255,7 +275,7 @@ struct job {
     struct kl_split s;
     bool ranked, half; /* ranked: floats that are compared by their ranks; half: those of 16 bits */
     struct kl_ranking rank;
-    int64_t run, group, run_groups, n_groups, segments; /* as in reduce.c */
+    int64_t run, group, run_groups, n_groups, segments; /* as in reduce_joins.c */
     struct best *partial;                               /* [segments][n_out], when segments > 1 */
 };
 

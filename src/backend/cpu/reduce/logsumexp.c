@@ -329,6 +329,8 @@ static void columns_float(const struct kind *k, float *top, double *sum, struct 
 #define LOWEST (-INFINITY)
 #define DOWN false
 #define PLACED in_place
+/* defines added_f32, loop_f32, loops_f32, rows_f32, lanes_f32, value_f32, add_f32, columns_f32,
+ * fill_f32, take_f32, run_f32, stripe_f32 */
 #include "backend/cpu/reduce/logsumexp_float.inc"
 #define U uint16_t
 #define NAME bf16
@@ -336,6 +338,8 @@ static void columns_float(const struct kind *k, float *top, double *sum, struct 
 #define LOWEST 0xff80
 #define DOWN true
 #define PLACED place_bf16
+/* defines added_bf16, loop_bf16, loops_bf16, rows_bf16, lanes_bf16, value_bf16, add_bf16,
+ * columns_bf16, fill_bf16, take_bf16, run_bf16, stripe_bf16 */
 #include "backend/cpu/reduce/logsumexp_float.inc"
 #define U uint16_t
 #define NAME f16
@@ -343,6 +347,8 @@ static void columns_float(const struct kind *k, float *top, double *sum, struct 
 #define LOWEST 0xfc00
 #define DOWN true
 #define PLACED in_place
+/* defines added_f16, loop_f16, loops_f16, rows_f16, lanes_f16, value_f16, add_f16, columns_f16,
+ * fill_f16, take_f16, run_f16, stripe_f16 */
 #include "backend/cpu/reduce/logsumexp_float.inc"
 
 struct family {
@@ -362,9 +368,9 @@ struct job {
     const struct family *f;
     struct kl_split s;
     enum kl_dtype type;
-    int bytes; /* of an element of type */
+    int bytes; /* the size of a value of `type` */
     bool columns, rows;
-    int64_t run, group, run_groups, n_groups, segments; /* as in reduce.c */
+    int64_t run, group, run_groups, n_groups, segments; /* as in reduce.h */
     char *tops;                                         /* [segments][n_out], where segments > 1 */
     double *sums;                                       /* [segments][n_out] too */
 };

@@ -32,18 +32,21 @@ struct job {
 #define VALUE SAME
 #define NARROW SAME
 #define PLACE IN_ORDER
+/* defines sum_f32, apply_f32, norm_f32, last_f32 */
 #include "backend/cpu/reduce/norm.inc"
 #define U uint16_t
 #define NAME bf16
 #define VALUE kl_bf16_load
 #define NARROW kl_bf16_store
 #define PLACE kl_place_bf16
+/* defines sum_bf16, apply_bf16, norm_bf16, last_bf16 */
 #include "backend/cpu/reduce/norm.inc"
 #define U uint16_t
 #define NAME f16
 #define VALUE kl_f16_load
 #define NARROW kl_f16_store
 #define PLACE IN_ORDER
+/* defines sum_f16, apply_f16, norm_f16, last_f16 */
 #include "backend/cpu/reduce/norm.inc"
 
 /* ---- float64: in 8 lanes ---- */

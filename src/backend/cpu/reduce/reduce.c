@@ -4,543 +4,16 @@
  * docs/notes/cpu-kernels.md describes the tree and the three ways through memory. ALL and ANY are
  * the minimum and maximum of truth values. VAR is two sums: first the mean, then the squared
  * distances from it, so it cannot be negative. */
+#include <math.h>
 #include <string.h>
 
-#include "backend/cpu/operand/axes.h"
-#include "backend/cpu/math/extremes.h"
 #include "backend/cpu/cpu_kernels.h"
+#include "backend/cpu/reduce/reduce.h"
 #include "backend/cpu/vector/lanes.h"
-#include "backend/cpu/math/order.h"
-#include "backend/cpu/reduce/short_rows.h"
-#include "backend/cpu/operand/tile.h"
-#include "backend/cpu/vector/simd.h"
 #include "base/alloc.h"
 #include "base/op_params.h"
 
-enum {
-    LANES = 16,
-    LEAF = 128,
-    SEGMENT = 1 << 16, /* reduced elements of a segment: LEAF times a power of two */
-    LEVELS = 56,       /* levels of the binary counter of a whole reduction */
-    SEGMENT_LEVELS = 10,
-    WIDTH = 4096, /* bytes of values that are computed side by side: KL_TILE of the widest type */
-    ROWS = KL_TILE,
-    /* The distance, in bytes, at which a row is prefetched. The processor's own prefetching stops
-     * at the end of a page. */
-    AHEAD = 4096,
-    NARROW = 64, /* outputs that are computed side by side; more are computed by columns */
-};
-_Static_assert(LEAF << (SEGMENT_LEVELS - 1) == SEGMENT, "the levels of a segment's counter");
-_Static_assert(LANES == 16 && LEAF == 8 * LANES, "as reduce.inc is written out");
-
-#define SUM_OF(a, b) ((a) + (b))
-#define PRODUCT_OF(a, b) ((a) * (b))
-
-/* Signed sums and products wrap around, so the unsigned functions serve for both. */
-#define T uint32_t
-#define NAME sum_u32
-#define JOIN SUM_OF
-#include "backend/cpu/reduce/reduce.inc"
-#define T uint64_t
-#define NAME sum_u64
-#define JOIN SUM_OF
-#include "backend/cpu/reduce/reduce.inc"
-#define T float
-#define NAME sum_f32
-#define JOIN SUM_OF
-#if KL_HAS_SIMD
-#define HAS_SIMD
-#endif
-#include "backend/cpu/reduce/reduce.inc"
-#define T double
-#define NAME sum_f64
-#define JOIN SUM_OF
-#include "backend/cpu/reduce/reduce.inc"
-#define T struct kl_c64
-#define NAME sum_c64
-#define JOIN kl_c64_add
-#include "backend/cpu/reduce/reduce.inc"
-
-#define T uint32_t
-#define NAME prod_u32
-#define JOIN PRODUCT_OF
-#include "backend/cpu/reduce/reduce.inc"
-#define T uint64_t
-#define NAME prod_u64
-#define JOIN PRODUCT_OF
-#include "backend/cpu/reduce/reduce.inc"
-#define T float
-#define NAME prod_f32
-#define JOIN PRODUCT_OF
-#if KL_HAS_SIMD
-#define HAS_SIMD
-#endif
-#include "backend/cpu/reduce/reduce.inc"
-#define T double
-#define NAME prod_f64
-#define JOIN PRODUCT_OF
-#include "backend/cpu/reduce/reduce.inc"
-#define T struct kl_c64
-#define NAME prod_c64
-#define JOIN kl_c64_mul
-#include "backend/cpu/reduce/reduce.inc"
-
-#define KL_BY_KEYS
-#define KL_TEMPLATE "backend/cpu/reduce/reduce.inc"
-#include "backend/cpu/reduce/extremes.inc"
-
-/* Floats become keys (math/order.h), whose maxima and minima are those of integers. */
-#define T int16_t
-#define NAME keys16
-#define FROM uint16_t
-#define LOAD(x) kl_key16(order, x)
-#define ORDER struct kl_order order,
-#define ANY_ORDER
-#define JOIN KL_PLAIN_MAX
-#include "backend/cpu/reduce/reduce.inc"
-#define T int32_t
-#define NAME keys32
-#define FROM uint32_t
-#define LOAD(x) kl_key32(order, x)
-#define ORDER struct kl_order order,
-#define ANY_ORDER
-#define JOIN KL_PLAIN_MAX
-#include "backend/cpu/reduce/reduce.inc"
-
-#if KL_HAS_SIMD
-#define NAME sum_f32
-#define JOIN SUM_OF
-#define FROM float
-#define DTYPE KL_F32
-#define WIDE kl_simd_load_f32
-#define OF sum_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define NAME sum_f16
-#define JOIN SUM_OF
-#define FROM uint16_t
-#define DTYPE KL_F16
-#define WIDE kl_simd_load_f16
-#define OF sum_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define NAME sum_bf16
-#define JOIN SUM_OF
-#define FROM uint16_t
-#define DTYPE KL_BF16
-#define WIDE kl_simd_load_bf16
-#define OF sum_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define NAME prod_f32
-#define JOIN PRODUCT_OF
-#define FROM float
-#define DTYPE KL_F32
-#define WIDE kl_simd_load_f32
-#define OF prod_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define NAME prod_f16
-#define JOIN PRODUCT_OF
-#define FROM uint16_t
-#define DTYPE KL_F16
-#define WIDE kl_simd_load_f16
-#define OF prod_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define NAME prod_bf16
-#define JOIN PRODUCT_OF
-#define FROM uint16_t
-#define DTYPE KL_BF16
-#define WIDE kl_simd_load_bf16
-#define OF prod_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define SQUARES
-#define NAME squares_f32
-#define JOIN SUM_OF
-#define FROM float
-#define DTYPE KL_F32
-#define WIDE kl_simd_load_f32
-#define OF sum_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define SQUARES
-#define NAME squares_f16
-#define JOIN SUM_OF
-#define FROM uint16_t
-#define DTYPE KL_F16
-#define WIDE kl_simd_load_f16
-#define OF sum_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define SQUARES
-#define NAME squares_bf16
-#define JOIN SUM_OF
-#define FROM uint16_t
-#define DTYPE KL_BF16
-#define WIDE kl_simd_load_bf16
-#define OF sum_f32
-#include "backend/cpu/reduce/reduce_x86.inc"
-#define HALVES(op)                                                 \
-    [KL_F16] = {run_##op##_f16, lane_##op##_f16, fold_##op##_f32}, \
-    [KL_BF16] = {run_##op##_bf16, lane_##op##_bf16, fold_##op##_f32},
-#else
-#define HALVES(op) /* 16-bit floats are converted to float32 in tiles */
-#endif
-
-/* Sums of squared distances, by the dtype of the elements; other functions are those of sums of
- * float32. */
-struct squares {
-    void (*run)(const float *means, void *levels, int64_t *leaves, const void *x, int64_t n);
-    void (*lane)(const float *means, void *out, const void *const *rows, int n_rows, int64_t n);
-};
-static const struct squares all_squares[KL_N_DTYPES] = {
-#if KL_HAS_SIMD
-    [KL_F32] = {run_squares_f32, lane_squares_f32},
-    [KL_F16] = {run_squares_f16, lane_squares_f16},
-    [KL_BF16] = {run_squares_bf16, lane_squares_bf16},
-#endif
-};
-
-struct join {
-    void (*run)(void *levels, int64_t *leaves, const void *x, int64_t n);
-    void (*lane)(void *out, const void *const *rows, int n_rows, int64_t n);
-    void (*fold)(void *a, const void *b, int64_t n);
-};
-#define JOIN_OF(name) \
-    { run_##name, lane_##name, fold_##name }
-#define EXTREME(op)                                                                               \
-    {                                                                                             \
-        [KL_BOOL] = JOIN_OF(op##_u8), [KL_U8] = JOIN_OF(op##_u8), [KL_U16] = JOIN_OF(op##_u16),   \
-        [KL_U32] = JOIN_OF(op##_u32), [KL_U64] = JOIN_OF(op##_u64), [KL_I8] = JOIN_OF(op##_i8),   \
-        [KL_I16] = JOIN_OF(op##_i16), [KL_I32] = JOIN_OF(op##_i32), [KL_I64] = JOIN_OF(op##_i64), \
-        [KL_F64] = JOIN_OF(op##_f64), [KL_C64] = JOIN_OF(op##_c64)                                \
-    }
-/* The functions of each dtype that is computed in. Sums of 16-bit floats give float32. */
-#define TOTAL(op)                                                                                 \
-    {                                                                                             \
-        HALVES(op)                                                                                \
-        [KL_U32] = JOIN_OF(op##_u32), [KL_I32] = JOIN_OF(op##_u32), [KL_U64] = JOIN_OF(op##_u64), \
-        [KL_I64] = JOIN_OF(op##_u64), [KL_F32] = JOIN_OF(op##_f32), [KL_F64] = JOIN_OF(op##_f64), \
-        [KL_C64] = JOIN_OF(op##_c64)                                                              \
-    }
-static const struct join sums[KL_N_DTYPES] = TOTAL(sum);
-static const struct join products[KL_N_DTYPES] = TOTAL(prod);
-static const struct join maxima[KL_N_DTYPES] = EXTREME(max);
-static const struct join minima[KL_N_DTYPES] = EXTREME(min);
-
-enum way { BY_ROWS, BY_COLUMNS, BY_NARROW };
-
-/* The reduction of one launch. */
-struct job {
-    const struct kl_launch *l;
-    struct join join;
-    enum kl_dtype type; /* the compute type: the type of intermediate values */
-    int bytes;          /* the size of a value of `type` */
-    enum kl_dtype
-        /* What elements are converted to: `type`, or the data's dtype, before distances are taken
-         * or where the functions read that dtype. */
-        read;
-    bool keyed; /* extremes of floats; then `type` is the type of their keys */
-    bool sums;  /* sums of floats, which are read without conversion */
-    struct kl_order order;
-    /* The mean for each output, of type `read`. Each element is replaced by its squared distance
-     * from the mean. NULL: elements are used as they are. */
-    const char *means;
-    struct squares squares; /* their functions; NULL: distances are computed separately */
-    struct kl_split s;
-    enum way way;
-    bool dense; /* runs of elements are contiguous and can be read in place */
-    /* The number of outputs that are contiguous; 0: outputs have any place. */
-    int64_t run;
-    int64_t group, run_groups;  /* outputs of one task; tasks for each run (or for all outputs) */
-    int64_t n_groups, segments; /* tasks of each segment; segments of the reduction */
-    char *partial;              /* [segments][n_out] of `type`, where segments > 1 */
-    char *to;                   /* [n_out] of `type`: where results go; NULL: to the output */
-    bool divides;
-    double divisor; /* what results are divided by, where there is a division */
-};
-
-/* The values of finished leaves as a binary counter, `width` values side by side. Bit k of `leaves`
- * says that level k holds a subtree of 2^k leaves. */
-struct counter {
-    char *level;
-    int64_t width, leaves;
-};
-
-static char *level_at(const struct job *j, const struct counter *c, int k) {
-    return c->level + k * c->width * j->bytes;
-}
-
-/* Adds a finished leaf to the counter; overwrites `value`. */
-static void counter_push(const struct job *j, struct counter *c, char *value) {
-    int k = 0;
-    for (; c->leaves >> k & 1; k++) {
-        j->join.fold(level_at(j, c, k), value, c->width);
-        memcpy(value, level_at(j, c, k), (size_t)(c->width * j->bytes));
-    }
-    memcpy(level_at(j, c, k), value, (size_t)(c->width * j->bytes));
-    c->leaves++;
-}
-
-/* Joins the remaining subtrees, starting with the last one. There is at least one leaf. */
-static void counter_finish(const struct job *j, struct counter *c, char *out) {
-    bool any = false;
-    for (int k = 0; c->leaves >> k; k++) {
-        if (!(c->leaves >> k & 1)) continue;
-        char *here = level_at(j, c, k);
-        if (any) j->join.fold(here, out, c->width);
-        memcpy(out, here, (size_t)(c->width * j->bytes));
-        any = true;
-    }
-}
-
-/* Adds elements x[0 .. n-1] to the counter. mean, means: of the output, or of the first of several
- * outputs. */
-static void run(const struct job *j, struct counter *c, const void *x, int64_t n,
-                const void *mean) {
-    if (j->squares.run)
-        j->squares.run(mean, c->level, &c->leaves, x, n);
-    else if (!j->keyed)
-        j->join.run(c->level, &c->leaves, x, n);
-    else if (j->type == KL_I16)
-        run_keys16(j->order, c->level, &c->leaves, x, n);
-    else
-        run_keys32(j->order, c->level, &c->leaves, x, n);
-}
-
-static void join_rows(const struct job *j, void *out, const void *const *rows, int n_rows,
-                      int64_t n, const void *means) {
-    if (j->squares.lane)
-        j->squares.lane(means, out, rows, n_rows, n);
-    else if (!j->keyed)
-        j->join.lane(out, rows, n_rows, n);
-    else if (j->type == KL_I16)
-        lane_keys16(j->order, out, rows, n_rows, n);
-    else
-        lane_keys32(j->order, out, rows, n_rows, n);
-}
-
-/* y[i] = |x[i] - mean[i * step]|^2 */
-static void distances(const struct job *j, void *out, const void *in, const void *mean,
-                      int64_t step, int64_t n) {
-    if (j->read == KL_F32) {
-        float *y = out;
-        const float *x = in, *m = mean;
-        if (step)
-            KL_EACH(i, n) y[i] = (x[i] - m[i]) * (x[i] - m[i]);
-        else
-            KL_EACH(i, n) y[i] = (x[i] - *m) * (x[i] - *m);
-    } else if (j->read == KL_F64) {
-        double *y = out;
-        const double *x = in, *m = mean;
-        if (step)
-            KL_EACH(i, n) y[i] = (x[i] - m[i]) * (x[i] - m[i]);
-        else
-            KL_EACH(i, n) y[i] = (x[i] - *m) * (x[i] - *m);
-    } else {
-        float *y = out;
-        const struct kl_c64 *x = in, *m = mean;
-        for (int64_t i = 0; i < n; i++) {
-            struct kl_c64 d = kl_c64_sub(x[i], m[i * step]);
-            y[i] = d.re * d.re + d.im * d.im;
-        }
-    }
-}
-
-/* The mean of this output. */
-static const char *mean_of(const struct job *j, int64_t output) {
-    return j->means ? j->means + output * (int64_t)kl_dtype_size(j->squares.run ? KL_F32 : j->read)
-                    : NULL;
-}
-
-/* Outputs [begin, begin + n) of one segment, one after another. */
-static void reduce_rows(const struct job *j, int64_t begin, int64_t n, int64_t from, int64_t count,
-                        char *results) {
-    const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype);
-    int64_t offsets[ROWS];
-    _Alignas(8) char levels[SEGMENT_LEVELS * 8];
-    struct kl_cursor c;
-    union kl_tile raw, tile, apart;
-    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, n, offsets);
-#if KL_HAS_SHORT
-    if (j->dense && count <= KL_SHORT && (j->keyed || (j->sums && !j->means))) {
-        const char *x = (const char *)in->data + from * item;
-        if (j->keyed)
-            kl_short_extremes(j->type == KL_I16, j->order, results, x, offsets, n, count);
-        else
-            kl_short_sums(in->dtype, (float *)(void *)results, x, offsets, n, count);
-        return;
-    }
-#endif
-    if (!j->dense)
-        kl_cursor_init(&c, in->data, item, j->s.n_gone, j->s.gone_dims, j->s.gone_strides);
-    for (int64_t o = 0; o < n; o++) {
-        const char *base = (const char *)in->data + offsets[o] * item;
-        const char *mean = mean_of(j, begin + o);
-        struct counter counter = {levels, 1, 0};
-        if (j->dense) {
-            run(j, &counter, base + from * item, count, mean);
-        } else {
-            c.data = (char *)base;
-            c.filled = false;
-            kl_cursor_seek(&c, from);
-            for (int64_t at = 0; at < count; at += KL_TILE) {
-                int64_t m = kl_min64(KL_TILE, count - at);
-                const void *x = kl_cursor_next_as(&c, m, in->dtype, j->read, &raw, &tile);
-                if (j->means && !j->squares.run) {
-                    distances(j, apart.bytes, x, mean, 0, m);
-                    x = apart.bytes;
-                }
-                run(j, &counter, x, m, mean);
-            }
-        }
-        if (counter.leaves > 1) counter_finish(j, &counter, results + o * j->bytes);
-        /* This length is known to the compiler. A call would take as long as a short row. */
-        else if (j->bytes == 4)
-            memcpy(results + o * 4, levels, 4);
-        else
-            memcpy(results + o * j->bytes, levels, (size_t)j->bytes);
-    }
-}
-
-/* A leaf of columns: m rows of n values. Lane k has rows k, k + LANES, ... */
-struct leaf {
-    const struct job *j;
-    int64_t begin, n, m;
-    int64_t offsets[LEAF]; /* where the rows begin, in elements */
-    struct kl_cursor c;    /* reads elements that are not contiguous */
-    char room[4][WIDTH];   /* intermediate results of halving */
-    union kl_tile raw, tile, row[LEAF / LANES];
-};
-
-/* Joins the rows first, first + apart, first + 2 apart, ..., as many as a lane has. */
-static void join_some(struct leaf *b, int64_t first, int64_t apart, char *out) {
-    const struct job *j = b->j;
-    const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype), n = 0;
-    bool distant = j->means && !j->squares.run;
-    const char *mean = mean_of(j, b->begin);
-    const void *rows[LEAF / LANES];
-    for (int64_t r = first; r < b->m && n < LEAF / LANES; r += apart, n++) {
-        char *base = (char *)in->data + b->offsets[r] * item;
-        if (j->dense) {
-            rows[n] = base;
-            continue;
-        }
-        const void *x = base;
-        if (!j->run) {
-            b->c.data = base;
-            b->c.filled = false;
-            kl_cursor_seek(&b->c, b->begin);
-            x = kl_cursor_next(&b->c, b->n, &b->raw);
-        }
-        if (in->dtype != j->read) {
-            char *typed = distant ? (char *)b->tile.bytes : (char *)b->row[n].bytes;
-            /* Rows of 16-bit numbers are short, and so far apart that the processor does not
-             * prefetch the row after the next one. */
-            if (j->run) {
-                int64_t ahead = r + 2 * LANES < b->m ? r + 2 * LANES : (first + 1) % LANES;
-                if (ahead >= b->m) ahead = r;
-                const char *next = (const char *)in->data + b->offsets[ahead] * item;
-                for (int64_t byte = 0; byte < b->n * item; byte += 64)
-                    __builtin_prefetch(next + byte);
-            }
-            kl_convert(j->read, typed, in->dtype, x, b->n);
-            x = typed;
-        } else if (x == b->raw.bytes && !distant) { /* the next row would overwrite this one */
-            memcpy(b->row[n].bytes, x, (size_t)(b->n * item));
-            x = b->row[n].bytes;
-        }
-        if (distant) {
-            distances(j, b->row[n].bytes, x, mean, 1, b->n);
-            x = b->row[n].bytes;
-        }
-        rows[n] = x;
-    }
-    join_rows(j, out, rows, n, b->n, mean);
-}
-
-/* Joins the lanes k, k + step, k + 2 step, ... by halving; depth is the depth of the recursion. */
-static void join_lanes(struct leaf *b, int64_t k, int64_t step, int depth, char *out) {
-    if (step == LANES) {
-        join_some(b, k, LANES, out);
-        return;
-    }
-    join_lanes(b, k, 2 * step, depth + 1, out);
-    if (k + step >= b->m) return;
-    join_lanes(b, k + step, 2 * step, depth + 1, b->room[depth]);
-    b->j->join.fold(out, b->room[depth], b->n);
-}
-
-/* Computes outputs [begin, begin + n) side by side. */
-static void reduce_columns(const struct job *j, int64_t begin, int64_t n, int64_t from,
-                           int64_t count, char *results) {
-    const struct kl_arg *in = j->l->in;
-    _Alignas(64) char levels[SEGMENT_LEVELS * WIDTH], value[WIDTH];
-    struct counter counter = {levels, n, 0};
-    struct leaf b; /* not initialized, since it is large */
-    int64_t first = 0;
-    b.j = j;
-    b.begin = begin;
-    b.n = n;
-    if (j->run)
-        kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
-    else
-        kl_cursor_init(&b.c, in->data, (int)kl_dtype_size(in->dtype), j->s.n_kept, j->s.kept_dims,
-                       j->s.kept_strides);
-    for (int64_t at = 0; at < count; at += LEAF) {
-        b.m = kl_min64(LEAF, count - at);
-        kl_offsets(j->s.n_gone, j->s.gone_dims, j->s.gone_strides, from + at, b.m, b.offsets);
-        for (int64_t r = 0; r < b.m; r++) b.offsets[r] += first;
-        /* Where the order does not matter, neighbouring rows are joined, which are closer
-         * together. */
-        if (j->keyed) {
-            join_some(&b, 0, 1, value);
-            for (int64_t r = LEAF / LANES; r < b.m; r += LEAF / LANES) {
-                join_some(&b, r, 1, b.room[0]);
-                j->join.fold(value, b.room[0], n);
-            }
-        } else {
-            join_lanes(&b, 0, 1, 0, value);
-        }
-        counter_push(j, &counter, value);
-    }
-    counter_finish(j, &counter, results);
-}
-
-/* Computes n < NARROW outputs of one run, whose rows are contiguous. LANES rows are treated as one
- * row of LANES * n values. */
-static void reduce_narrow(const struct job *j, int64_t begin, int64_t n, int64_t from,
-                          int64_t count, char *results) {
-    const struct kl_arg *in = j->l->in;
-    int item = (int)kl_dtype_size(in->dtype);
-    _Alignas(64) char levels[SEGMENT_LEVELS * NARROW * 8], lanes[LANES * NARROW * 8],
-        typed[LANES * NARROW * 8];
-    struct counter counter = {levels, n, 0};
-    int64_t first;
-    kl_offsets(j->s.n_kept, j->s.kept_dims, j->s.kept_strides, begin, 1, &first);
-    const char *x = (const char *)in->data + (first + from * n) * item;
-    for (int64_t at = 0; at < count; at += LEAF) {
-        int64_t m = kl_min64(LEAF, count - at);
-        for (int64_t r = 0; r < m; r += LANES) {
-            int64_t wide = kl_min64(LANES, m - r) * n;
-            const char *row = x + (at + r) * n * item;
-            if (in->dtype != j->type) {
-                if (j->keyed)
-                    join_rows(j, typed, (const void *const[]){row}, 1, wide, NULL);
-                else
-                    kl_convert(j->type, typed, in->dtype, row, wide);
-                row = typed;
-            }
-            if (r == 0)
-                memcpy(lanes, row, (size_t)(wide * j->bytes));
-            else
-                j->join.fold(lanes, row, wide);
-        }
-        for (int64_t step = LANES / 2, left = kl_min64(LANES, m); step; step /= 2)
-            if (left > step) {
-                j->join.fold(lanes, lanes + step * n * j->bytes, (left - step) * n);
-                left = step;
-            }
-        counter_push(j, &counter, lanes);
-    }
-    counter_finish(j, &counter, results);
-}
+enum { LEVELS = 56 }; /* levels of the binary counter of a whole reduction */
 
 static void divide(enum kl_dtype type, void *x, double by, int64_t n) {
     if (type == KL_F64) {
@@ -554,9 +27,9 @@ static void divide(enum kl_dtype type, void *x, double by, int64_t n) {
 }
 
 /* Divides, converts and stores results, which are overwritten. */
-static void store(const struct job *j, int64_t begin, int64_t n, char *results) {
+static void store(const struct kl_reduce_job *j, int64_t begin, int64_t n, char *results) {
     const struct kl_arg *out = j->l->out;
-    float widened[ROWS * 4];
+    float widened[KL_REDUCE_ROWS * 4];
     enum kl_dtype type = j->type;
     if (j->keyed && type == KL_I32) {
         int32_t *key = (int32_t *)(void *)results;
@@ -578,18 +51,19 @@ static void store(const struct job *j, int64_t begin, int64_t n, char *results) 
 }
 
 static void segment_chunk(void *arg, int64_t i) {
-    const struct job *j = arg;
+    const struct kl_reduce_job *j = arg;
     int64_t segment = i / j->n_groups, g = i % j->n_groups;
     int64_t all = j->run ? j->run : j->s.n_out, place = g % j->run_groups * j->group;
     int64_t begin = g / j->run_groups * all + place, n = kl_min64(j->group, all - place);
-    int64_t from = segment * SEGMENT, count = kl_min64(SEGMENT, j->s.n_red - from);
-    _Alignas(64) char results[ROWS * 8];
-    if (j->way == BY_COLUMNS)
-        reduce_columns(j, begin, n, from, count, results);
-    else if (j->way == BY_NARROW)
-        reduce_narrow(j, begin, n, from, count, results);
+    int64_t from = segment * KL_REDUCE_SEGMENT,
+            count = kl_min64(KL_REDUCE_SEGMENT, j->s.n_red - from);
+    _Alignas(64) char results[KL_REDUCE_ROWS * 8];
+    if (j->way == KL_REDUCE_BY_COLUMNS)
+        kl_reduce_columns(j, begin, n, from, count, results);
+    else if (j->way == KL_REDUCE_BY_NARROW)
+        kl_reduce_narrow(j, begin, n, from, count, results);
     else
-        reduce_rows(j, begin, n, from, count, results);
+        kl_reduce_rows(j, begin, n, from, count, results);
     if (j->partial)
         memcpy(j->partial + (segment * j->s.n_out + begin) * j->bytes, results,
                (size_t)(n * j->bytes));
@@ -598,64 +72,64 @@ static void segment_chunk(void *arg, int64_t i) {
 }
 
 /* Joins the results of the segments. They are subtrees of the same size, except the last one. */
-static void join_segments(const struct job *j) {
+static void join_segments(const struct kl_reduce_job *j) {
     enum { COLUMNS = 64 };
     _Alignas(8) char levels[LEVELS * COLUMNS * 8], results[COLUMNS * 8], value[COLUMNS * 8];
     for (int64_t begin = 0; begin < j->s.n_out; begin += COLUMNS) {
         int64_t n = kl_min64(COLUMNS, j->s.n_out - begin);
-        struct counter counter = {levels, n, 0};
+        struct kl_reduce_counter counter = {levels, n, 0};
         for (int64_t s = 0; s < j->segments; s++) {
             memcpy(value, j->partial + (s * j->s.n_out + begin) * j->bytes, (size_t)(n * j->bytes));
-            counter_push(j, &counter, value);
+            kl_reduce_push(j, &counter, value);
         }
-        counter_finish(j, &counter, results);
+        kl_reduce_finish(j, &counter, results);
         store(j, begin, n, results);
     }
 }
 
 /* Chooses how memory is traversed, and what one task is. */
-static void choose_way(struct job *j) {
+static void choose_way(struct kl_reduce_job *j) {
     enum { MIN_COLUMNS = 16 }; /* a shorter run is too little for a task, so a task has several */
     bool same = j->l->in->dtype == j->read && (!j->means || j->squares.run);
-    j->segments = kl_ceil_div(j->s.n_red, SEGMENT);
-    j->way = kl_split_columns(&j->s) ? BY_COLUMNS : BY_ROWS;
+    j->segments = kl_ceil_div(j->s.n_red, KL_REDUCE_SEGMENT);
+    j->way = kl_split_columns(&j->s) ? KL_REDUCE_BY_COLUMNS : KL_REDUCE_BY_ROWS;
     j->run = 0;
-    if (j->way == BY_ROWS) {
-        int64_t fit = KL_CHUNK / kl_min64(j->s.n_red, SEGMENT);
+    if (j->way == KL_REDUCE_BY_ROWS) {
+        int64_t fit = KL_CHUNK / kl_min64(j->s.n_red, KL_REDUCE_SEGMENT);
         j->dense = same && (j->s.n_gone == 0 || (j->s.n_gone == 1 && j->s.gone_strides[0] == 1));
-        j->group = fit > ROWS ? ROWS : fit < 1 ? 1 : fit;
+        j->group = fit > KL_REDUCE_ROWS ? KL_REDUCE_ROWS : fit < 1 ? 1 : fit;
     } else {
         int64_t side = kl_split_run(&j->s);
         bool follow = j->s.n_gone == 1 && j->s.gone_strides[0] == side;
-        if (follow && side < NARROW && !j->means) j->way = BY_NARROW;
-        if (j->way == BY_NARROW || side >= MIN_COLUMNS) j->run = side;
+        if (follow && side < KL_REDUCE_NARROW && !j->means) j->way = KL_REDUCE_BY_NARROW;
+        if (j->way == KL_REDUCE_BY_NARROW || side >= MIN_COLUMNS) j->run = side;
         j->dense = same && j->run;
         int wide = (int)kl_dtype_size(j->read) > j->bytes ? (int)kl_dtype_size(j->read) : j->bytes;
-        j->group = j->dense || j->run ? WIDTH / wide : KL_TILE;
+        j->group = j->dense || j->run ? KL_REDUCE_WIDTH / wide : KL_TILE;
     }
     j->run_groups = kl_ceil_div(j->run ? j->run : j->s.n_out, j->group);
     j->n_groups = (j->run ? j->s.n_out / j->run : 1) * j->run_groups;
 }
 
 /* Elements are read without conversion where there are functions for their dtype. */
-static void read_as_they_are(struct job *j, const struct join *joins) {
+static void read_as_they_are(struct kl_reduce_job *j, const struct kl_reduce_join *joins) {
     enum kl_dtype from = j->l->in->dtype;
     bool half = from == KL_F16 || from == KL_BF16;
     if (j->type != KL_F32 || (!half && from != KL_F32)) return;
-    if (joins == maxima || joins == minima) {
+    if (joins == kl_reduce_maxima || joins == kl_reduce_minima) {
         j->keyed = true;
-        j->order = kl_order(from, joins == maxima);
+        j->order = kl_order(from, joins == kl_reduce_maxima);
         j->type = half ? KL_I16 : KL_I32;
-        j->join = maxima[j->type];
+        j->join = kl_reduce_maxima[j->type];
         j->read = from;
     } else if (joins[from].run) {
         j->join = joins[from];
         j->read = from;
-        j->sums = joins == sums;
+        j->sums = joins == kl_reduce_sums;
     }
 }
 
-static int reduce(struct job *j) {
+static int reduce(struct kl_reduce_job *j) {
     j->bytes = (int)kl_dtype_size(j->type);
     choose_way(j);
     j->partial = NULL;
@@ -683,15 +157,15 @@ static void fill_empty(struct kl_launch *l) {
 
 int kl_cpu_reduce(struct kl_launch *l) {
     const struct kl_reduce_params *p = l->params;
-    struct job j = {.l = l};
+    struct kl_reduce_job j = {.l = l};
     if (l->out->size == 0) return KL_OK;
     j.type = j.read = kl_compute_dtype(l->out->dtype);
-    const struct join *joins = minima;
+    const struct kl_reduce_join *joins = kl_reduce_minima;
     switch (l->op) {
-    case KL_OP_SUM: joins = sums; break;
-    case KL_OP_PROD: joins = products; break;
+    case KL_OP_SUM: joins = kl_reduce_sums; break;
+    case KL_OP_PROD: joins = kl_reduce_products; break;
     case KL_OP_MAX:
-    case KL_OP_ANY: joins = maxima; break;
+    case KL_OP_ANY: joins = kl_reduce_maxima; break;
     default: break;
     }
     j.join = joins[j.type];
@@ -708,11 +182,11 @@ int kl_cpu_reduce(struct kl_launch *l) {
 
 int kl_cpu_var(struct kl_launch *l) {
     const struct kl_var_params *p = l->params;
-    struct job j = {.l = l};
+    struct kl_reduce_job j = {.l = l};
     if (l->out->size == 0) return KL_OK;
     enum kl_dtype type = kl_compute_dtype(l->out->dtype);
     j.type = j.read = l->in->dtype == KL_C64 ? KL_C64 : type;
-    j.join = sums[j.type];
+    j.join = kl_reduce_sums[j.type];
     kl_split_axes(&j.s, l->in, p->n_axes, p->axes);
     if (j.s.n_red == 0) {
         float nan = NAN;
@@ -725,20 +199,20 @@ int kl_cpu_var(struct kl_launch *l) {
     j.to = kl_malloc((size_t)j.s.n_out * kl_dtype_size(j.type));
     if (!j.to) return kl_fail_nomem(l->err);
     char *means = j.to;
-    read_as_they_are(&j, sums);
+    read_as_they_are(&j, kl_reduce_sums);
     j.divides = true;
     j.divisor = (double)j.s.n_red;
     int rc = reduce(&j);
     if (rc == KL_OK) {
         j.means = means;
         j.read = l->in->dtype == KL_C64 ? KL_C64 : type;
-        if (type == KL_F32 && all_squares[l->in->dtype].run) {
-            j.squares = all_squares[l->in->dtype];
+        if (type == KL_F32 && kl_reduce_squares[l->in->dtype].run) {
+            j.squares = kl_reduce_squares[l->in->dtype];
             j.read = l->in->dtype;
         }
         j.to = NULL;
         j.type = type;
-        j.join = sums[type];
+        j.join = kl_reduce_sums[type];
         /* With too few elements for ddof the sum is divided by 0: infinity, or NaN where all
          * elements are equal. */
         j.divisor = j.s.n_red > p->ddof ? (double)j.s.n_red - p->ddof : 0;

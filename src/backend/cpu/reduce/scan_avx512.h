@@ -1,5 +1,4 @@
-/* scan_avx512.h - loads and stores square tiles of bfloat16 for scan_simd.inc. For scan.c, which
- * includes it. */
+/* scan_avx512.h - squares of bfloat16 for scan_simd.inc. For scan_joins.c, which includes it. */
 #include <immintrin.h>
 
 /* Loads a square tile of bfloat16, transposed in pairs of elements, which are as wide as a float32.

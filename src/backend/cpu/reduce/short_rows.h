@@ -11,7 +11,8 @@ enum {
     KL_SHORT = 128,
     KL_SHORT_PLACES = 64, /* the longest row for kl_short_places */
 };
-/* Sums of float32 and 16-bit floats, as float32, by the reduction tree of one leaf of reduce.c. */
+/* Sums of float32 and 16-bit floats, as float32, by the reduction tree of one leaf of reduce.inc.
+ * */
 void kl_short_sums(enum kl_dtype dtype, float *out, const void *x, const int64_t *offsets,
                    int64_t rows, int64_t n);
 /* The largest keys of rows of float32 (stored as int32_t) or, if half, of 16-bit floats (stored as

@@ -10,7 +10,7 @@ enum {
     ROWS = 16,
     LANES = 16,
     HALF_LANES = 32, /* lanes of 16 bits in a vector */
-    AHEAD = 4096,    /* as in reduce.c */
+    AHEAD = 4096,    /* as in reduce_joins.c */
 };
 
 /* Joins the vectors of two groups of rows to one vector by a step of halving: with distances of 8,

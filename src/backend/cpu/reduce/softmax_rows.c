@@ -179,6 +179,7 @@ KL_INLINE float term_f16(float x, float base) {
 #define VALUE(u) (u)
 #define NARROW(y, x) ((void)(x))
 #define LOWEST (-INFINITY)
+/* defines terms_f32, two_f32, scale_f32 */
 #include "backend/cpu/reduce/softmax_rows.inc"
 #define U uint16_t
 #define NAME bf16
@@ -187,6 +188,7 @@ KL_INLINE float term_f16(float x, float base) {
 #define VALUE kl_bf16_load
 #define NARROW narrow_bf16
 #define LOWEST 0xff80
+/* defines terms_bf16, two_bf16, scale_bf16 */
 #include "backend/cpu/reduce/softmax_rows.inc"
 #define U uint16_t
 #define NAME f16
@@ -195,6 +197,7 @@ KL_INLINE float term_f16(float x, float base) {
 #define VALUE kl_f16_load
 #define NARROW narrow_f16
 #define LOWEST 0xfc00
+/* defines terms_f16, two_f16, scale_f16 */
 #include "backend/cpu/reduce/softmax_rows.inc"
 
 struct kind {

@@ -28,41 +28,49 @@ enum { RUN = 64 };
 #define NAME u8
 #define KEY(x) (x)
 #define BELOW PLAIN_BELOW
+/* defines keys_u8, mask_u8, reaching_u8 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T uint16_t
 #define NAME u16
 #define KEY(x) (x)
 #define BELOW PLAIN_BELOW
+/* defines keys_u16, mask_u16, reaching_u16 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T uint32_t
 #define NAME u32
 #define KEY(x) (x)
 #define BELOW PLAIN_BELOW
+/* defines keys_u32, mask_u32, reaching_u32 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T uint64_t
 #define NAME u64
 #define KEY(x) (x)
 #define BELOW PLAIN_BELOW
+/* defines keys_u64, mask_u64, reaching_u64 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T uint8_t
 #define NAME i8
 #define KEY(x) FLIP(x, uint8_t)
 #define BELOW(a, b) (FLIP(a, uint8_t) < FLIP(b, uint8_t))
+/* defines keys_i8, mask_i8, reaching_i8 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T uint16_t
 #define NAME i16
 #define KEY(x) FLIP(x, uint16_t)
 #define BELOW(a, b) (FLIP(a, uint16_t) < FLIP(b, uint16_t))
+/* defines keys_i16, mask_i16, reaching_i16 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T uint32_t
 #define NAME i32
 #define KEY(x) FLIP(x, uint32_t)
 #define BELOW(a, b) (FLIP(a, uint32_t) < FLIP(b, uint32_t))
+/* defines keys_i32, mask_i32, reaching_i32 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T uint64_t
 #define NAME i64
 #define KEY(x) FLIP(x, uint64_t)
 #define BELOW(a, b) (FLIP(a, uint64_t) < FLIP(b, uint64_t))
+/* defines keys_i64, mask_i64, reaching_i64 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T float
 #define NAME f32
@@ -71,16 +79,19 @@ enum { RUN = 64 };
 #endif
 #define KEY(x) kl_key_f32(x)
 #define BELOW PLAIN_BELOW
+/* defines keys_f32, mask_f32, reaching_f32 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T double
 #define NAME f64
 #define KEY(x) key_f64(x)
 #define BELOW PLAIN_BELOW
+/* defines keys_f64, mask_f64, reaching_f64 */
 #include "backend/cpu/sort/sort_keys.inc"
 #define T struct kl_c64
 #define NAME c64
 #define KEY(x) key_c64(x)
 #define BELOW(a, b) (key_c64(a) < key_c64(b))
+/* defines keys_c64, mask_c64, reaching_c64 */
 #include "backend/cpu/sort/sort_keys.inc"
 
 typedef void keys_fn(const void *x, int64_t n, uint64_t *key);

@@ -31,14 +31,20 @@ enum {
 #define T uint32_t
 #define NAME u32
 #define KEY(a) (a)
+/* defines differ_u32, first_u32, count_u32, move_u32, spread_u32, spread_nontemporal_u32,
+ * merge_u32 */
 #include "backend/cpu/sort/sort_radix.inc"
 #define T uint64_t
 #define NAME u64
 #define KEY(a) (a)
+/* defines differ_u64, first_u64, count_u64, move_u64, spread_u64, spread_nontemporal_u64,
+ * merge_u64 */
 #include "backend/cpu/sort/sort_radix.inc"
 #define T struct kl_long_key
 #define NAME long
 #define KEY(a) ((a).key)
+/* defines differ_long, first_long, count_long, move_long, spread_long, spread_nontemporal_long,
+ * merge_long */
 #include "backend/cpu/sort/sort_radix.inc"
 
 typedef void spread_fn(const void *x, int64_t n, int shift, uint32_t mask, const uint16_t *bucket,
