@@ -1,6 +1,6 @@
 """GPU benchmark: Keel beside PyTorch, CuPy and JAX, in one process on one device.
 
-python3 bench/gpu_peers.py path/to/libkeel.so [case ...]
+python3 bench/gpu_peers.py path/to/libkeel.so [case ... | group:NAME ...]
 
 Each case runs every library in turn, 15 rounds; the figures are medians, the ratio is the median of the rounds' ratios (PyTorch's better
 way where two are given). Bytes are those that the operation must move: every input read once, every output written once. Inputs are random normal.
@@ -150,7 +150,7 @@ results = []
 
 def case(name, bytes_moved, keel, peers, flops=None):
     """keel: function that starts the work; peers: {label: (start, synchronise)}."""
-    if wanted and not any(w in name for w in wanted):
+    if wanted and not any(w in name or w.startswith("group:") for w in wanted):
         return
     ways = {"keel": (keel, keel_sync)}
     if not ALONE:
@@ -368,7 +368,7 @@ def scatters():
 
 
 def chains():
-    if wanted and not any(w in "chain of tiny adds" for w in wanted):
+    if wanted and not any(w in "chain of tiny adds" or w == "group:chains" for w in wanted):
         return
     n, m = 256, 2000
     ka, ta = both(normal(n))
@@ -414,8 +414,199 @@ def chains():
     print("chain of tiny adds, kept (microseconds each): " + "  ".join(f"{k} {statistics.median(v) * 1e6:.2f}" for k, v in times.items()), flush=True)
 
 
+class OptionalFloat(C.Structure):
+    _fields_ = [("value", C.c_float), ("has_value", C.c_bool)]
+
+
+NO, YES, NONE = C.c_bool(False), C.c_bool(True), Handle()
+
+
+def rows():
+    """Norms, rotary embeddings, masked softmax and activations: operations of models that memory limits."""
+    n = 16384
+    a = normal(n, n)
+    ka, ta = both(a)
+    kw, tw = both(normal(n))
+    kb, tb = both(normal(n))
+    others = [call("add", ka, ka), call("negative", ka)]
+    run(*others)
+    turn = in_turn([ka, *others])
+    F = torch.nn.functional
+    size = 8 * n * n
+    compiled = torch.compile(lambda x, w: F.rms_norm(x, (n,), w, 1e-5))
+    case("rms_norm 16384^2", size, lambda: start_and_drop(call("fast_rms_norm", turn(), kw, C.c_float(1e-5))),
+         {"torch": peer_torch(lambda: F.rms_norm(ta, (n,), tw, 1e-5)), "torch.compile": peer_torch(lambda: compiled(ta, tw))})
+    case("layer_norm 16384^2", size, lambda: start_and_drop(call("fast_layer_norm", turn(), kw, kb, C.c_float(1e-5))),
+         {"torch": peer_torch(lambda: F.layer_norm(ta, (n,), tw, tb, 1e-5))})
+    kx, tx = call("reshape", ka, ints(1, 128, n, 128), C.c_size_t(4)), ta.view(1, 128, n, 128)
+    run(kx)
+    angle = torch.outer(torch.arange(n, device=dev), 10000.0 ** (-torch.arange(64, device=dev) / 64))
+    cos, sin = angle.cos(), angle.sin()
+
+    def rotate(x):
+        u, v = x[..., :64], x[..., 64:]
+        return torch.cat([u * cos - v * sin, u * sin + v * cos], -1)
+
+    compiled_rotate = torch.compile(rotate)
+    case("rope 128 heads of 16384 x 128", size, lambda: start_and_drop(
+        call("fast_rope", kx, 128, NO, OptionalFloat(10000.0, True), C.c_float(1.0), 0, NONE)),
+        {"torch": peer_torch(lambda: rotate(tx)), "torch.compile": peer_torch(lambda: compiled_rotate(tx))})
+    mask = rng.integers(0, 2, (1, n)).astype(np.float32) * -1e4
+    km, tm = both(mask)
+
+    def keel_masked():
+        t = call("add", turn(), km)
+        start_and_drop(call("softmax_axis", t, 1, NO))
+        free_array(t)
+
+    compiled_masked = torch.compile(lambda x: torch.softmax(x + tm, 1))
+    case("masked softmax 16384^2", size, keel_masked,
+         {"torch": peer_torch(lambda: torch.softmax(ta + tm, 1)), "torch.compile": peer_torch(lambda: compiled_masked(ta))})
+    def keel_swiglu():
+        x, y = turn(), turn()
+        t = call("sigmoid", x)
+        u = call("multiply", x, t)
+        start(call("multiply", u, y))
+        for z in (t, u):
+            free_array(z)
+
+    td = ta.clone()
+    compiled_swiglu = torch.compile(lambda x, y: F.silu(x) * y)
+    case("swiglu 16384^2", 12 * n * n, keel_swiglu,
+         {"torch": peer_torch(lambda: F.silu(ta) * td), "torch.compile": peer_torch(lambda: compiled_swiglu(ta, td))})
+    for x in (ka, kw, kb, km, kx, *others, *kept):
+        free_array(x)
+    kept.clear()
+
+
+def reductions():
+    n = 16384
+    a = normal(n, n)
+    ka, ta = both(a)
+    size = 4 * n * n
+    for axis, name in ((1, "rows"), (0, "columns")):
+        ways = {
+            "all": (lambda: call("all_axis", ka, axis, NO), lambda: torch.all(ta, axis)),
+            "any of 0": (lambda: call("any_axis", kz, axis, NO), lambda: torch.any(tz, axis)),
+            "prod": (lambda: call("prod_axis", ka, axis, NO), lambda: torch.prod(ta, axis)),
+            "var": (lambda: call("var_axis", ka, axis, NO, 0), lambda: torch.var(ta, axis, correction=0)),
+            "logsumexp": (lambda: call("logsumexp_axis", ka, axis, NO), lambda: torch.logsumexp(ta, axis)),
+        }
+        kz, tz = both(np.zeros((n, n), np.float32))
+        for op, (keel, peer) in ways.items():
+            case(f"{op} of {name} 16384^2", size, lambda: start_and_drop(keel()), {"torch": peer_torch(peer)})
+        free_array(kz)
+    for op, keel, peer in (("var", lambda: call("var", ka, NO, 0), lambda: torch.var(ta, correction=0)),
+                           ("logsumexp", lambda: call("logsumexp", ka, NO), lambda: torch.logsumexp(ta.view(-1), 0)),
+                           ("prod", lambda: call("prod", ka, NO), lambda: torch.prod(ta))):
+        case(f"{op} of all 2^28", size, lambda: start_and_drop(keel()), {"torch": peer_torch(peer)})
+    k4, t4 = call("reshape", ka, ints(64, 256, 256, 64), C.c_size_t(4)), ta.view(64, 256, 256, 64)
+    run(k4)
+    for op, keel, peer in (("sum", lambda: call("sum_axis", k4, 1, NO), lambda: torch.sum(t4, 1)),
+                           ("var", lambda: call("var_axis", k4, 1, NO, 0), lambda: torch.var(t4, 1, correction=0))):
+        case(f"{op} of axis 1 of (64, 256, 256, 64)", size, lambda: start_and_drop(keel()), {"torch": peer_torch(peer)})
+    free_array(k4)
+    free_array(ka)
+
+
+def scans():
+    n = 1 << 28
+    a = normal(n)
+    ka, ta = both(a)
+    kr, tr = call("reshape", ka, ints(16384, 16384), C.c_size_t(2)), ta.view(16384, 16384)
+    run(kr)
+    case("cumsum 2^28", 8 * n, lambda: start_and_drop(call("cumsum", ka, 0, NO, YES)), {"torch": peer_torch(lambda: torch.cumsum(ta, 0))})
+    case("cumsum of rows 16384^2", 8 * n, lambda: start_and_drop(call("cumsum", kr, 1, NO, YES)),
+         {"torch": peer_torch(lambda: torch.cumsum(tr, 1))})
+    case("cumsum of columns 16384^2", 8 * n, lambda: start_and_drop(call("cumsum", kr, 0, NO, YES)),
+         {"torch": peer_torch(lambda: torch.cumsum(tr, 0))})
+    case("cummax of rows 16384^2", 8 * n, lambda: start_and_drop(call("cummax", kr, 1, NO, YES)),
+         {"torch": peer_torch(lambda: torch.cummax(tr, 1))})
+    for x in (ka, kr):
+        free_array(x)
+
+
+def sorts():
+    for n, name in ((1 << 26, "2^26"), (1 << 20, "1 M")):
+        ka, ta = both(normal(n))
+        case(f"sort {name}", 8 * n, lambda: start_and_drop(call("sort_axis", ka, 0)), {"torch": peer_torch(lambda: torch.sort(ta))})
+        case(f"argsort {name}", 8 * n, lambda: start_and_drop(call("argsort_axis", ka, 0)), {"torch": peer_torch(lambda: torch.argsort(ta))})
+        free_array(ka)
+    ka, ta = both(normal(32, 32768))
+    case("top 64 of 32 x 32 K", 4 * 32 * 32768, lambda: start_and_drop(call("topk_axis", ka, 64, 1)),
+         {"torch": peer_torch(lambda: torch.topk(ta, 64, 1))})
+    case("sort of 32 x 32 K", 8 * 32 * 32768, lambda: start_and_drop(call("sort_axis", ka, 1)), {"torch": peer_torch(lambda: torch.sort(ta, 1))})
+    free_array(ka)
+
+
+def attentions():
+    def bf16(*shape):
+        a = torch.randn(shape, device=dev).bfloat16()
+        f = to_keel(a.float().cpu().numpy())
+        k = call("astype", f, BF16)
+        run(k)
+        free_array(f)
+        return k, a
+
+    def attend(q, k, v, mode=b"", mask=NONE, sinks=NONE):
+        return start_and_drop(call("fast_scaled_dot_product_attention", q, k, v, C.c_float(128**-0.5), C.c_char_p(mode), mask, sinks))
+
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    heads, n, d = 32, 4096, 128
+    kq, tq = bf16(1, heads, n, d)
+    kk, tk = bf16(1, heads, n, d)
+    kv, tv = bf16(1, heads, n, d)
+    flops = 4.0 * heads * n * n * d
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def cudnn(**how):
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return sdpa(tq, tk, tv, **how)
+
+    case("attention, prefill 4096", 0, lambda: attend(kq, kk, kv),
+         {"torch": peer_torch(lambda: sdpa(tq, tk, tv)), "torch.cudnn": peer_torch(cudnn)}, flops=flops)
+    case("attention, prefill 4096, causal", 0, lambda: attend(kq, kk, kv, b"causal"),
+         {"torch": peer_torch(lambda: sdpa(tq, tk, tv, is_causal=True)), "torch.cudnn": peer_torch(lambda: cudnn(is_causal=True))},
+         flops=flops / 2)
+    seen = np.random.default_rng(5).integers(0, 3, (1, 1, n, n)).astype(np.float32)
+    f = to_keel(seen)
+    km, tm = call("astype", f, 0), torch.from_numpy(seen).to(dev).bool()
+    run(km)
+    case("attention, prefill 4096, bool mask", 0, lambda: attend(kq, kk, kv, b"array", km),
+         {"torch": peer_torch(lambda: sdpa(tq, tk, tv, attn_mask=tm))}, flops=flops)
+    ka, ta = call("astype", f, BF16), tm.bfloat16()
+    run(ka)
+    ks, _ = bf16(heads)
+    case("attention, prefill 4096, added mask and sinks", 0, lambda: attend(kq, kk, kv, b"array", ka, ks),
+         {"torch": peer_torch(lambda: sdpa(tq, tk, tv, attn_mask=ta))}, flops=flops)
+    for x in (kq, kk, kv, km, ka, ks, f):
+        free_array(x)
+    for batch in (32, 8, 1):
+        copies = max(2, (1 << 30) // (batch * 8 * n * d * 4))
+        pairs = [(bf16(batch, 8, n, d), bf16(batch, 8, n, d)) for _ in range(min(copies, 64))]
+        kq, tq = bf16(batch, heads, 1, d)
+        keel_turn, torch_turn = in_turn(pairs), in_turn(pairs)
+
+        def keel():
+            (k, _), (v, _) = keel_turn()
+            attend(kq, k, v)
+
+        def peer():
+            (_, k), (_, v) = torch_turn()
+            return sdpa(tq, k, v, enable_gqa=True)
+
+        case(f"attention, decode, batch {batch}", batch * 8 * n * d * 4, keel, {"torch": peer_torch(peer)})
+        for (k, _), (v, _) in pairs:
+            free_array(k)
+            free_array(v)
+        free_array(kq)
+        del pairs, tq
+
+
 print(torch.cuda.get_device_name(0), "torch", torch.__version__)
-for group in (streams, products, gathers, scatters, chains):
+for group in (streams, rows, reductions, scans, sorts, attentions, products, gathers, scatters, chains):
+    if wanted and wanted[0].startswith("group:") and f"group:{group.__name__}" not in wanted:
+        continue
     group()
     torch.cuda.empty_cache()
 print("below 1: " + (", ".join(f"{n} {r:.2f}" for n, r, _ in results if r and r < 1) or "none"))

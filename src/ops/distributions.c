@@ -84,36 +84,6 @@ static int categorical(struct kl_array **out, struct kl_array *logits, int axis,
     return kl_terms_end(&t, x, out);
 }
 
-/* Adds to x a copy of itself that is shifted by `step` elements. x has one axis, longer than
- * step. */
-static int add_shifted(struct kl_array **out, struct kl_array *x, int step, struct kl_stream *s,
-                       struct kl_error **err) {
-    struct kl_terms t = kl_terms_begin(s, err);
-    const int end = x->t.dims[0] - step, zero = 0, one = 1;
-    struct kl_array *pair[2];
-    pair[0] = KL_TERM(&t, kl_zeros(&t.made, &step, 1, x->t.dtype, s, err));
-    pair[1] = KL_TERM(&t, kl_slice(&t.made, x, &zero, 1, &end, 1, &one, 1, s, err));
-    struct kl_array *before = KL_TERM(&t, kl_concatenate_axis(&t.made, pair, 2, 0, s, err));
-    return kl_terms_end(&t, kl_term2(&t, kl_add, x, before), out);
-}
-
-/* The sums of the first 1, 2, ... elements of x, which has one axis. Devices have no kernels for
- * scans; there, sums of 1, 2, 4, ... elements are added. */
-static int running_sums(struct kl_array **out, struct kl_array *x, struct kl_stream *s,
-                        struct kl_error **err) {
-    if (kl_stream_device_type(s) == KL_CPU) return kl_cumsum(out, x, 0, false, true, s, err);
-    struct kl_array *sums = kl_array_retain(x);
-    for (int64_t step = 1; step < x->t.dims[0]; step *= 2) {
-        struct kl_array *more;
-        const int rc = add_shifted(&more, sums, (int)step, s, err);
-        kl_array_release(sums);
-        if (rc) return rc;
-        sums = more;
-    }
-    *out = sums;
-    return KL_OK;
-}
-
 /* For each u, the number of the ascending sums, without the last one, that are at most u. Found by
  * bisection. */
 static int places_of(struct kl_array **out, struct kl_array *sums, struct kl_array *u,
@@ -155,7 +125,7 @@ static int categorical_of_row(struct kl_array **out, struct kl_array *logits,
     distance =
         kl_term_where(&t, kl_term2(&t, kl_equal, x, top), kl_term_number(&t, 0, KL_F32), distance);
     struct kl_array *weights = kl_term(&t, kl_exp, distance);
-    struct kl_array *sums = KL_TERM(&t, running_sums(&t.made, weights, s, err));
+    struct kl_array *sums = KL_TERM(&t, kl_cumsum(&t.made, weights, 0, false, true, s, err));
     struct kl_array *total = KL_TERM(&t, kl_slice(&t.made, sums, &last, 1, &n, 1, &one, 1, s, err));
     struct kl_array *u = KL_TERM(&t, uniform(&t.made, 0, 1, shape, KL_F32, key, s, err));
     u = kl_term2(&t, kl_multiply, u, total);
