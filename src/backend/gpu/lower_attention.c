@@ -11,7 +11,7 @@ enum {
     ROWS = 16,
     KEYS = 32,
     TILES_LOCAL = 128,
-    FEW_LOCAL = 256,
+    FEW_LOCAL = 128,
     JOIN_LOCAL = 128,
     MOST_FEW = 8,       /* rows of a group of attend_few, */
     MOST_VALUES = 1024, /* and elements of them, which are in shared memory for each sub-group */
@@ -23,7 +23,9 @@ enum {
 };
 
 const struct kl_family kl_family_attention = {
-    .name = "attention", .source = kl_source_attention, .defines = {"T:IN", "WIDTH", "FEW"}};
+    .name = "attention",
+    .source = kl_source_attention,
+    .defines = {"T:IN", "WIDTH", "FEW", "MASKED", "MATRIX"}};
 
 struct attention { /* attention.kl has the same */
     int64_t n, m, d, e, q[4], k[4], v[4], mask[4], sink, seg, n_segs;
@@ -56,7 +58,7 @@ static struct attention describe(const struct kl_command *c, const struct operan
                           .n_segs = 1,
                           .key_heads = o->k->dims[1],
                           .per_key = o->q->dims[1] / o->k->dims[1],
-                          .causal = p->causal,
+                          .causal = p->causal && o->q->dims[2] > 1, /* the last sees all keys */
                           .has_mask = !o->mask                    ? 0
                                       : o->mask->dtype == KL_BOOL ? 1
                                                                   : 2,
@@ -104,12 +106,14 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
     /* Without keys the result is 0. */
     if (o.k->dims[2] == 0) return kl_emit_fill(e, o.out->data, item, o.out->size, 0);
     struct attention a = describe(c, &o);
-    const bool few = takes_few(e, &o, &a);
+    const bool few = takes_few(e, &o, &a),
+               matrix = few && e->port->has_matrix_units && item == 2 && (a.d == 64 || a.d == 128);
     const int64_t rows = a.n * a.per_key, heads = (int64_t)o.q->dims[0] * a.key_heads;
-    const int few_rows =
-                  (int)kl_pow2_for(rows, a.d * MOST_FEW > MOST_VALUES ? MOST_FEW / 2 : MOST_FEW),
-              values[] = {o.q->dtype, few ? (int)a.d : 0, few ? few_rows : 0},
-              plain[] = {o.q->dtype, 0, 0};
+    const int most_few = a.d * MOST_FEW > MOST_VALUES ? MOST_FEW / 2 : MOST_FEW,
+              few_rows = matrix ? (rows > 8 ? 16 : 8) : (int)kl_pow2_for(rows, most_few),
+              is_masked = a.causal || a.has_mask,
+              values[] = {o.q->dtype, few ? (int)a.d : 0, few ? few_rows : 0, is_masked, matrix},
+              plain[] = {o.q->dtype, 0, 0, 0, 0};
     const uint32_t local = kl_local_size(e, few ? FEW_LOCAL : TILES_LOCAL),
                    join_local = kl_local_size(e, JOIN_LOCAL);
     int64_t n_blocks = kl_groups_for(rows, few ? few_rows : ROWS),
@@ -121,6 +125,7 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
         KL_TRY(e->port->ops->scratch(
             e->port, e->queue, (size_t)(heads * rows * a.n_segs * (a.e + 2)) * 4, &part, e->err));
     const size_t access = few ? VEC_BYTES : item;
+    const char *name = matrix ? "attend_matrix" : few ? "attend_few" : "attend_tiles";
     struct kl_karg args[10] = {
         KL_KARG_PTR(o.q->data, access),
         KL_KARG_PTR(o.k->data, access),
@@ -133,8 +138,8 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
     int n = 8;
     if (!few) args[n++] = KL_KARG(n_columns);
     args[n++] = KL_KARG(a);
-    KL_TRY(kl_emit(e, &kl_family_attention, values, few ? "attend_few" : "attend_tiles",
-                   heads * n_blocks * n_columns * a.n_segs, local, args, n));
+    KL_TRY(kl_emit(e, &kl_family_attention, values, name, heads * n_blocks * n_columns * a.n_segs,
+                   local, args, n));
     if (a.n_segs == 1) return KL_OK;
     struct kl_karg join[] = {KL_KARG_PTR(part, 4),
                              KL_KARG_PTR(o.sinks ? o.sinks->data : NULL, item),

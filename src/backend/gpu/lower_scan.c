@@ -8,15 +8,16 @@
 
 enum {
     WANT_LOCAL = 256,
+    COLUMNS_LOCAL = 512, /* columns are few, so that their groups are large */
     ENOUGH_GROUPS = 2048,
     VEC_BYTES = 16,
-    ROW_BYTES = 128, /* neighbouring rows of one group, in bytes of a cache line */
-    ROW_TILE = 4,    /* vectors of one work-item; scan.kl has the same number and the next two */
-    COLUMN_DEPTH = 8,
+    ROW_BYTES = 128,   /* neighbouring rows of one group, in bytes of a cache line */
+    ROW_TILE = 4,      /* vectors of one work-item; scan.kl has the same number and the next two */
+    COLUMN_DEPTH = 16, /* scan.kl has the same number */
     SEGMENT_TILES = 8, /* rounds of a group below which a row is not cut */
     PART_BYTES = 16,   /* at least the size of what scan.kl accumulates */
 };
-enum { WHOLE, TOTALS, WRITE }; /* scan.kl: modes of a launch */
+enum { WHOLE, TOTALS, WRITE }; /* scan.kl: modes of scan_columns */
 
 const struct kl_family kl_family_scan = {
     .name = "scan", .source = kl_source_scan, .defines = {"T:IN", "T:OUT", "OP"}};
@@ -71,7 +72,6 @@ static void cut(struct plan *p, int64_t blocks) {
 }
 
 static void choose(struct plan *p, size_t in_item, size_t out_item, uint32_t local) {
-    p->columns = p->rows.ndim && magnitude(kl_axes_step(&p->rows)) < magnitude(p->in_step);
     if (p->columns) {
         int64_t high = kl_pow2_for(kl_groups_for(p->n, COLUMN_DEPTH), local);
         int64_t width = kl_pow2_for(p->rows.n, kl_pow2_for(ROW_BYTES / (int64_t)in_item, local));
@@ -96,32 +96,33 @@ static int emit(struct kl_emit *e, const struct kl_command *c, struct plan *p, v
     const struct kl_arg *in = &c->args[0], *out = &c->args[1];
     const struct kl_scan_params *params = c->params;
     const int values[] = {in->dtype, out->dtype, c->op - KL_OP_CUMSUM};
-    const size_t in_item = kl_dtype_size(in->dtype), out_item = kl_dtype_size(out->dtype);
+    const size_t in_item = p->vector ? VEC_BYTES : kl_dtype_size(in->dtype),
+                 out_item = p->vector ? VEC_BYTES : kl_dtype_size(out->dtype);
+    const bool totals = mode == TOTALS && !p->columns;
     int32_t inclusive = params->inclusive;
-    struct kl_karg args[16] = {KL_KARG_PTR(p->in, p->vector ? VEC_BYTES : in_item),
-                               KL_KARG_PTR(p->out, p->vector ? VEC_BYTES : out_item),
-                               KL_KARG_PTR(part, PART_BYTES),
-                               KL_KARG(p->rows.n),
-                               KL_KARG(p->n),
-                               KL_KARG(p->seg),
-                               KL_KARG(p->n_segs),
-                               KL_KARG(p->width)};
-    int n = 8;
-    if (!p->columns) args[n++] = KL_KARG(p->vector);
-    args[n++] = KL_KARG(mode);
-    args[n++] = KL_KARG(inclusive);
+    struct kl_karg args[16];
+    int n = 0;
+    args[n++] = KL_KARG_PTR(p->in, in_item);
+    if (!totals) args[n++] = KL_KARG_PTR(p->out, out_item);
+    args[n++] = KL_KARG_PTR(part, PART_BYTES);
+    args[n++] = KL_KARG(p->rows.n);
+    args[n++] = KL_KARG(p->n);
+    args[n++] = KL_KARG(p->seg);
+    args[n++] = KL_KARG(p->n_segs);
+    args[n++] = KL_KARG(p->width);
+    args[n++] = p->columns ? KL_KARG(mode) : KL_KARG(p->vector);
+    if (!totals) args[n++] = KL_KARG(inclusive);
     args[n++] = KL_KARG(p->in_step);
-    args[n++] = KL_KARG(p->out_step);
+    if (!totals) args[n++] = KL_KARG(p->out_step);
     args[n++] = KL_KARG(p->space);
-    return kl_emit(e, &kl_family_scan, values, p->columns ? "scan_columns" : "scan_rows", p->groups,
-                   local, args, n);
+    const char *name = p->columns ? "scan_columns" : totals ? "row_totals" : "scan_rows";
+    return kl_emit(e, &kl_family_scan, values, name, p->groups, local, args, n);
 }
 
 int kl_lower_scan(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *in = &c->args[0], *out = &c->args[1];
     const struct kl_scan_params *params = c->params;
     const int values[] = {in->dtype, out->dtype, c->op - KL_OP_CUMSUM};
-    const uint32_t local = kl_local_size(e, WANT_LOCAL);
     const size_t item = kl_dtype_size(in->dtype), out_item = kl_dtype_size(out->dtype);
     struct plan p = {.in = in->data, .out = out->data, .n = in->dims[params->axis]};
     int64_t dense[KL_AXES_MAX];
@@ -139,6 +140,8 @@ int kl_lower_scan(struct kl_emit *e, const struct kl_command *c) {
     const int64_t last = params->reverse ? p.n - 1 : 0, in_first = last * p.in_step,
                   out_first = last * p.out_step;
     if (params->reverse) p.in_step = -p.in_step, p.out_step = -p.out_step;
+    p.columns = p.rows.ndim && magnitude(kl_axes_step(&p.rows)) < magnitude(p.in_step);
+    const uint32_t local = kl_local_size(e, p.columns ? COLUMNS_LOCAL : WANT_LOCAL);
     choose(&p, item, out_item, local);
     parts = p.n_segs > 1 ? (size_t)(p.rows.n * p.n_segs) * PART_BYTES : 0;
     if (!e->dry && copied + parts > 0)

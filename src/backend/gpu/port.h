@@ -86,6 +86,7 @@ struct kl_port {
     bool has_atomic64; /* the device has 64-bit compare-and-swap */
     /* The device adds four float32 to memory at once, each atomically (kernels/scatter.kl). */
     bool has_wide_sums;
+    bool has_matrix_units; /* the device multiplies matrices of 16-bit floats (attention.kl) */
     /* The fields below concern launch_3d. */
     bool is_cuda;           /* compile takes CUDA C++ */
     uint32_t max_groups[3]; /* of a grid, per dimension; 0: no limit */

@@ -159,8 +159,10 @@ static const struct {
 } integers[] = {
     {"copy", "BYTES", {1, 2, 4, 8, 16}, 5},
     {"matmul", "TM", {8, 4, 2, 4, 2}, 5},
-    {"attention", "WIDTH", {0, 128, 64, 128, 0, 256, 64, 32, 0}, 9},
-    {"attention", "FEW", {0, 4, 1, 8, 0, 2, 4, 8, 0}, 9},
+    {"attention", "WIDTH", {0, 128, 64, 128, 0, 256, 64, 32, 0, 128, 64, 128}, 12},
+    {"attention", "FEW", {0, 4, 8, 8, 0, 2, 16, 8, 0, 1, 4, 16}, 12},
+    {"attention", "MASKED", {0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0}, 12},
+    {"attention", "MATRIX", {0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1}, 12},
     {"attention_sm90", "WIDTH", {64, 128}, 2},
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
     {"attention_sm90", "MASK", {0, 1, 2, 3, 2, 3, 0, 1}, 8},
