@@ -326,6 +326,30 @@ static int check_batch(const struct kl_array *a, int n, const struct kl_shape *t
                           KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(to->ndim, to->dims));
 }
 
+/* F with F F' = a. The CPU computes it for every device: the matrices are small, and each of them
+ * is one chain of dependent steps. */
+static int factor(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                  struct kl_error **err) {
+    const bool is_here = kl_stream_device_type(s) == KL_CPU;
+    struct kl_stream *host;
+    struct kl_array *f;
+    if (is_here)
+        host = kl_stream_retain(s);
+    else
+        KL_TRY(kl_stream_default(&host, KL_CPU, 0, err));
+    int rc = kl_array_op1(
+        &f, &(struct kl_operation){.op = KL_OP_FACTOR, .stream = host, .in = &a, .n_in = 1}, KL_F32,
+        a->t.ndim, a->t.dims, err);
+    kl_stream_release(host);
+    if (rc || is_here) {
+        *out = rc ? NULL : f;
+        return rc;
+    }
+    rc = kl_copy(out, f, s, err);
+    kl_array_release(f);
+    return rc;
+}
+
 /* mean + F z, with F F' = cov and normal numbers z. */
 int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
                                   struct kl_array *cov, const int *shape, size_t shape_num,
@@ -344,11 +368,7 @@ int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
     struct kl_array *z =
         KL_TERM(&t, kl_random_normal(&t.made, to.dims, (size_t)to.ndim, KL_F32, 0, 1, key, s, err));
     struct kl_array *a = KL_TERM(&t, kl_cast_to(&t.made, cov, KL_F32, s, err));
-    struct kl_array *f = KL_TERM(
-        &t,
-        kl_array_op1(&t.made,
-                     &(struct kl_operation){.op = KL_OP_FACTOR, .stream = s, .in = &a, .n_in = 1},
-                     KL_F32, a->t.ndim, a->t.dims, err));
+    struct kl_array *f = KL_TERM(&t, factor(&t.made, a, s, err));
     f = KL_TERM(&t, kl_swapaxes(&t.made, f, -1, -2, s, err));
     bool batch = cov->t.ndim > 2;
     if (batch) z = KL_TERM(&t, kl_expand_dims(&t.made, z, -2, s, err));

@@ -183,6 +183,21 @@ static void check_moments(struct kl_array *x, int n, const float *mean, const fl
     free(v);
 }
 
+/* The factor is made on the CPU, and everything else on the device. */
+static void multivariate_on_a_device(void **state) {
+    enum { N = 100 };
+    struct kl_array *key = key_of(11), *m = F32(SHAPE(2), 1, -2),
+                    *c = F32(SHAPE(2, 2), 2, 0.5f, 0.5f, 1), *want, *got;
+    EXPECT_OK(kl_random_multivariate_normal(&want, m, c, LIST(N), KL_F32, key, cpu(), &err));
+    EXPECT_OK(kl_random_multivariate_normal(&got, m, c, LIST(N), KL_F32, key, sim(), &err));
+    float *v = values_of(want), *w = values_of(got);
+    for (int i = 0; i < 2 * N; i++) assert_true(fabsf(v[i] - w[i]) < 1e-5f);
+    free(v);
+    free(w);
+    struct kl_array *used[] = {key, m, c, want, got};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) kl_array_release(used[i]);
+}
+
 static void multivariate(void **state) {
     enum { N = 10000 };
     static const float mean[3] = {1, -2, 0.5f};
@@ -317,11 +332,15 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden),       cmocka_unit_test(without_key),
-        cmocka_unit_test(empty),        cmocka_unit_test(truncated),
-        cmocka_unit_test(one_row),      cmocka_unit_test(long_row),
-        cmocka_unit_test(multivariate), cmocka_unit_test(without_memory),
-        cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(golden),
+                                       cmocka_unit_test(without_key),
+                                       cmocka_unit_test(empty),
+                                       cmocka_unit_test(truncated),
+                                       cmocka_unit_test(one_row),
+                                       cmocka_unit_test(long_row),
+                                       cmocka_unit_test(multivariate),
+                                       cmocka_unit_test(without_memory),
+                                       cmocka_unit_test(multivariate_on_a_device),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
