@@ -7,9 +7,10 @@
 #include "base/op_params.h"
 
 enum {
-    /* attention.kl has the same two numbers. */
+    /* attention.kl has the same three numbers. */
     ROWS = 16,
     KEYS = 32,
+    SEGMENTS = 64, /* of a row, at most */
     TILES_LOCAL = 128,
     FEW_LOCAL = 128,
     JOIN_LOCAL = 128,
@@ -18,7 +19,7 @@ enum {
     FEW_ROWS = 16, /* attend_few reads keys once for each MOST_FEW rows; with more it is slow */
     WIDEST_FEW = 256,
     VEC_BYTES = 16,
-    ENOUGH_GROUPS = 1024,
+    GROUPS_PER_UNIT = 2, /* of attend_matrix run at once on a multiprocessor of an H200 */
     LEAST_SEGMENT = 128, /* keys; a multiple of KEYS */
 };
 
@@ -90,11 +91,13 @@ static bool takes_few(const struct kl_emit *e, const struct operands *o,
            a->d <= WIDEST_FEW && rows_aligned(o->q) && rows_aligned(o->k) && rows_aligned(o->v);
 }
 
-/* Cuts the keys, so that `blocks` times the number of segments is enough for the device. */
-static void cut(struct attention *a, int64_t blocks) {
-    int64_t want = kl_groups_for(ENOUGH_GROUPS, blocks), most = kl_groups_for(a->m, LEAST_SEGMENT);
-    a->n_segs = want < most ? want : most;
-    if (blocks * 2 > ENOUGH_GROUPS) a->n_segs = 1;
+/* Cuts the keys, so that `blocks` times the number of segments is as many groups as run at once: a
+ * few more would take twice as long. */
+static void cut(const struct kl_emit *e, struct attention *a, int64_t blocks) {
+    int64_t want = (int64_t)e->port->n_units * GROUPS_PER_UNIT / blocks,
+            most = kl_groups_for(a->m, LEAST_SEGMENT);
+    if (most > SEGMENTS) most = SEGMENTS;
+    a->n_segs = want < 1 ? 1 : want < most ? want : most;
     a->seg = kl_groups_for(kl_groups_for(a->m, a->n_segs), KEYS) * KEYS;
     a->n_segs = kl_groups_for(a->m, a->seg);
 }
@@ -120,7 +123,7 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
             n_columns = few ? 1 : kl_groups_for(a.e, local),
             n_join_columns = kl_groups_for(a.e, join_local);
     void *part = NULL;
-    cut(&a, heads * n_blocks * n_columns);
+    cut(e, &a, heads * n_blocks * n_columns);
     if (a.n_segs > 1 && !e->dry)
         KL_TRY(e->port->ops->scratch(
             e->port, e->queue, (size_t)(heads * rows * a.n_segs * (a.e + 2)) * 4, &part, e->err));
