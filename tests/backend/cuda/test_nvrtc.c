@@ -156,9 +156,11 @@ static const struct {
 } integers[] = {
     {"copy", "BYTES", {1, 2, 4, 8, 16}, 5},
     {"matmul", "TM", {8, 4, 2, 4, 2}, 5},
+    {"radix", "PER", {16}, 1},
     {"reduce", "OP", {0, 1, 2}, 3},
     {"rope", "PAIRS", {8, 4, 2, 8, 1, 1, 1, 1}, 8}, /* in the order of the types below */
     {"scan", "OP", {0, 1, 2, 3}, 4},                /* 4 takes floats only: see nvrtc_made */
+    {"topk", "MOST", {2048}, 1},
     {NULL, NULL, {0}, 0},
 };
 /* Types that a family's type is compiled for, where not all. */
@@ -167,6 +169,8 @@ static const struct {
     unsigned dtypes; /* bits */
 } some_types[] = {
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
+    {"radix", "T:IN", 1u << KL_F16 | 1u << KL_F32}, /* all: see nvrtc_made */
+    {"topk", "T:IN", 1u << KL_F16 | 1u << KL_F32},
     {"rope", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"softmax", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},
     {"matmul", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},
