@@ -442,16 +442,16 @@ static void test_scans(void **state) {
 /* ---- long rows: every program that sorts them, in the groups and tiles that CUDA gets ---- */
 
 static void test_sorts(void **state) {
-    static const enum kl_op_id ops[] = {KL_OP_SORT, KL_OP_ARGSORT, KL_OP_TOPK};
+    static const enum kl_op_id sorts[] = {KL_OP_SORT, KL_OP_ARGSORT, KL_OP_TOPK};
     for (int i = 0; i < 3; i++)
         for (int t = 0; t < KL_N_DTYPES; t++) {
             struct kl_partition_params p = {.axis = 1, .kth = 64};
             struct made m = {0};
             put(&m, 0, (enum kl_dtype)t, 2, (int[]){3, 100000}, 1);
-            put(&m, 1, ops[i] == KL_OP_ARGSORT ? KL_U32 : (enum kl_dtype)t, 2,
-                (int[]){3, ops[i] == KL_OP_TOPK ? 64 : 100000}, 1);
-            command(&m, ops[i], &p, 1, false);
-            lower_one(&m, kl_op_name(ops[i]));
+            put(&m, 1, sorts[i] == KL_OP_ARGSORT ? KL_U32 : (enum kl_dtype)t, 2,
+                (int[]){3, sorts[i] == KL_OP_TOPK ? 64 : 100000}, 1);
+            command(&m, sorts[i], &p, 1, false);
+            lower_one(&m, kl_op_name(sorts[i]));
         }
 }
 
