@@ -53,8 +53,7 @@ int kl_argsort_axis(struct kl_array **out, struct kl_array *a, int axis, struct 
     return sort_axis(out, KL_OP_ARGSORT, a, axis, s, err);
 }
 
-/* Devices have no kernel for partition. There the whole row is sorted, which is a valid partition
- * too. */
+/* Devices sort the whole row, which is a valid partition too. */
 static int partition(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int kth, int axis,
                      struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
@@ -63,8 +62,6 @@ static int partition(struct kl_array **out, enum kl_op_id op, struct kl_array *a
     int n = a->t.dims[axis];
     if (kth < -n || kth >= n)
         return kl_fail(err, KL_EARG, "kth is %d, and axis %d has %d elements", kth, axis, n);
-    if (kl_stream_device_type(s) != KL_CPU)
-        return sort_axis(out, op == KL_OP_PARTITION ? KL_OP_SORT : KL_OP_ARGSORT, a, axis, s, err);
     struct kl_partition_params p = {axis, kth < 0 ? kth + n : kth};
     enum kl_dtype dtype = op == KL_OP_PARTITION ? a->t.dtype : KL_U32;
     KL_TRY(kl_array_op1(
@@ -109,8 +106,6 @@ int kl_argpartition(struct kl_array **out, struct kl_array *a, int kth, struct k
 
 int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s,
                  struct kl_error **err) {
-    int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM], dims[KL_MAX_NDIM];
-    struct kl_array *sorted;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     KL_TRY(kl_check_stream(s, err));
@@ -119,29 +114,17 @@ int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, str
         return kl_fail(err, KL_EARG,
                        "the %d largest of axis %d with size %d are asked for; 0 to %d are possible",
                        k, axis, n, n);
-    if (kl_stream_device_type(s) == KL_CPU) {
-        struct kl_partition_params p = {axis, k};
-        struct kl_shape shape = kl_shape_of(a);
-        shape.dims[axis] = k;
-        return kl_array_op1(out,
-                            &(struct kl_operation){.op = KL_OP_TOPK,
-                                                   .stream = s,
-                                                   .params = &p,
-                                                   .params_bytes = sizeof p,
-                                                   .in = &a,
-                                                   .n_in = 1},
-                            a->t.dtype, shape.ndim, shape.dims, err);
-    }
-    KL_TRY(kl_sort_axis(&sorted, a, axis, s, err));
-    for (int i = 0; i < a->t.ndim; i++) {
-        step[i] = 1;
-        dims[i] = a->t.dims[i];
-    }
-    start[axis] = n - k;
-    dims[axis] = k;
-    int rc = kl_slice_to(out, sorted, start, step, dims, err);
-    kl_array_release(sorted);
-    return rc;
+    struct kl_partition_params p = {axis, k};
+    struct kl_shape shape = kl_shape_of(a);
+    shape.dims[axis] = k;
+    return kl_array_op1(out,
+                        &(struct kl_operation){.op = KL_OP_TOPK,
+                                               .stream = s,
+                                               .params = &p,
+                                               .params_bytes = sizeof p,
+                                               .in = &a,
+                                               .n_in = 1},
+                        a->t.dtype, shape.ndim, shape.dims, err);
 }
 
 int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,

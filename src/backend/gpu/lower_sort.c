@@ -1,7 +1,8 @@
-/* lower_sort.c - SORT and ARGSORT along one axis: tiles are sorted in shared memory, then merged
- * through scratch memory. */
-#include "backend/gpu/axes.h"
+/* lower_sort.c - SORT, ARGSORT, PARTITION, ARGPARTITION and TOPK along one axis: chooses between
+ * blocks that are sorted in shared memory and merged through scratch memory (sort.kl), a sort by
+ * digits (lower_radix.c), and a search for the kth largest key (lower_topk.c). */
 #include "backend/gpu/kernels.h"
+#include "backend/gpu/sorts.h"
 #include "base/dtype.h"
 #include "base/op_params.h"
 
@@ -10,33 +11,33 @@ enum {
     /* Items of a tile (BLOCK in sort.kl) per work-item; the same number is in sort.kl. */
     PER_ITEM = 8,
     MERGED = 16, /* the same number is in sort.kl */
+    /* Passes of a sort by digits that take as long as a merge. Such a pass is three launches whose
+     * work-items wait for memory two or three times; a merge is one in which a work-item follows
+     * some thirty loads one after the other. Both move about as many bytes. */
+    MERGE_COST = 2,
 };
 
 const struct kl_family kl_family_sort = {
-    .name = "sort", .source = kl_source_sort, .defines = {"T:IN"}};
-
-/* The same struct is in sort.kl. */
-struct layout {
-    int64_t n_rows, n, in_step, out_step;
-    int32_t arg, rows_first;
-    struct kl_space rows;
-};
+    .name = "sort", .source = kl_source_sort, .defines = {"T:IN"}, .library = kl_source_keys};
 
 static int64_t magnitude(int64_t x) {
     return x < 0 ? -x : x;
 }
 
-static bool describe(struct layout *l, const struct kl_command *c, const int64_t *in_strides) {
+static bool describe(struct kl_sort_layout *l, const struct kl_command *c,
+                     const int64_t *in_strides, const int64_t *out_strides) {
     const struct kl_arg *in = &c->args[0], *out = &c->args[1];
+    /* The parameters of all these operations begin with the axis. */
     int axis = ((const struct kl_axis_params *)c->params)->axis;
     struct kl_axes rows = KL_NO_AXES;
     for (int i = 0; i < in->ndim; i++)
-        if (i != axis) kl_axes_add(&rows, in->dims[i], in_strides[i], out->strides[i]);
+        if (i != axis) kl_axes_add(&rows, in->dims[i], in_strides[i], out_strides[i]);
     l->n_rows = rows.n;
     l->n = in->dims[axis];
     l->in_step = in_strides[axis];
-    l->out_step = out->strides[axis];
-    l->arg = c->op == KL_OP_ARGSORT;
+    l->out_step = out_strides[axis];
+    l->skip = l->n - out->dims[axis];
+    l->arg = c->op == KL_OP_ARGSORT || c->op == KL_OP_ARGPARTITION;
     l->rows_first = rows.ndim && magnitude(kl_axes_step(&rows)) < magnitude(l->in_step);
     return kl_axes_space(&rows, &l->rows);
 }
@@ -48,8 +49,8 @@ static size_t item_bytes_of(enum kl_dtype dtype) {
 
 /* Merges the sorted tiles in runs[0] to runs of twice the length, again and again; the last run is
  * the output. */
-static int merge(struct kl_emit *e, int dtype, const struct layout *l, const void *in, void *out,
-                 int64_t run, uint32_t local, void *const *runs) {
+static int merge(struct kl_emit *e, int dtype, const struct kl_sort_layout *l, const void *in,
+                 void *out, int64_t run, uint32_t local, void *const *runs) {
     int values[] = {dtype};
     size_t item = kl_dtype_size((enum kl_dtype)dtype),
            item_bytes = item_bytes_of((enum kl_dtype)dtype);
@@ -75,8 +76,8 @@ static uint32_t local_for(const struct kl_emit *e, size_t item_bytes) {
 }
 
 /* two: two buffers, each for the items of all rows; NULL when one tile holds a row. */
-static int sort(struct kl_emit *e, int dtype, const struct layout *l, const void *in, void *out,
-                uint32_t local, void *const *two) {
+static int sort(struct kl_emit *e, int dtype, const struct kl_sort_layout *l, const void *in,
+                void *out, uint32_t local, void *const *two) {
     int values[] = {dtype};
     size_t item = kl_dtype_size((enum kl_dtype)dtype);
     int64_t block = (int64_t)local * PER_ITEM, n_blocks = kl_groups_for(l->n, block);
@@ -92,46 +93,105 @@ static int sort(struct kl_emit *e, int dtype, const struct layout *l, const void
     return merge(e, dtype, l, in, out, block, local, two);
 }
 
+int64_t kl_sort_block(const struct kl_emit *e, enum kl_dtype dtype) {
+    return (int64_t)local_for(e, item_bytes_of(dtype)) * PER_ITEM;
+}
+
+/* Whether rows of n elements are sorted by digits rather than merged. */
+static bool by_digits(const struct kl_emit *e, enum kl_dtype dtype, int64_t n) {
+    int64_t run = kl_sort_block(e, dtype), merges = 0, passes = (int64_t)kl_dtype_size(dtype);
+    for (; run < n; run *= 2) merges++;
+    return kl_radix_runs(e) && merges * MERGE_COST > passes;
+}
+
+/* How the rows are sorted: the scratch memory that this takes, in bytes. */
+struct way {
+    enum { BLOCKS, DIGITS, LARGEST } by;
+    size_t scratch;
+};
+static struct way way_for(const struct kl_emit *e, enum kl_dtype dtype,
+                          const struct kl_sort_layout *l) {
+    int64_t block = kl_sort_block(e, dtype), kept = l->n - l->skip;
+    if (l->n <= block) return (struct way){BLOCKS, 0};
+    if (l->skip > 0 && kept <= block)
+        return (struct way){LARGEST, kl_largest_scratch(dtype, l, (int)kept)};
+    if (by_digits(e, dtype, l->n)) return (struct way){DIGITS, kl_radix_scratch(e, dtype, l)};
+    return (struct way){BLOCKS,
+                        2 * kl_scratch_bytes((size_t)(l->n_rows * l->n) * item_bytes_of(dtype))};
+}
+
+static int sort_by(struct kl_emit *e, struct way way, enum kl_dtype dtype,
+                   const struct kl_sort_layout *l, const void *in, void *out, void *scratch) {
+    if (way.by == LARGEST) return kl_largest(e, dtype, l, (int)(l->n - l->skip), in, out, scratch);
+    if (way.by == DIGITS) return kl_radix_sort(e, dtype, l, in, out, scratch);
+    void *two[] = {way.scratch ? scratch : NULL,
+                   way.scratch ? kl_scratch_at(scratch, way.scratch / 2) : NULL};
+    return sort(e, dtype, l, in, out, local_for(e, item_bytes_of(dtype)), two);
+}
+
+/* The strides of a dense copy in which the elements of a row are neighbours. */
+static void turned(const struct kl_arg *a, int axis, int64_t *strides) {
+    int64_t stride = a->dims[axis];
+    strides[axis] = 1;
+    for (int i = a->ndim - 1; i >= 0; i--)
+        if (i != axis) {
+            strides[i] = stride;
+            stride *= a->dims[i];
+        }
+}
+
 int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *in = &c->args[0], *out = &c->args[1];
-    size_t item = kl_dtype_size(in->dtype), item_bytes = item_bytes_of(in->dtype), copied = 0,
-           runs = 0;
-    uint32_t local = local_for(e, item_bytes);
-    int64_t dense[KL_AXES_MAX];
+    int axis = ((const struct kl_axis_params *)c->params)->axis;
+    size_t in_item = kl_dtype_size(in->dtype), out_item = kl_dtype_size(out->dtype);
+    int64_t in_turned[KL_AXES_MAX], out_turned[KL_AXES_MAX];
     const void *data = in->data;
-    void *scratch = NULL;
-    struct layout l;
+    void *scratch = NULL, *result = out->data;
+    struct kl_sort_layout l;
     if (out->size == 0) return KL_OK;
-    /* Too many axes for a kernel: a row-major copy has fewer, since its axes merge. */
-    if (!describe(&l, c, in->strides)) {
-        kl_strides_row_major(in->ndim, in->dims, dense);
-        describe(&l, c, dense);
-        copied = kl_scratch_bytes((size_t)in->size * item);
+    bool fits = describe(&l, c, in->strides, out->strides), turn_in = false, turn_out = false;
+    struct way way = way_for(e, in->dtype, &l);
+    /* Long rows whose elements lie far apart are copied: each pass would fetch a cache line per
+     * element. Rows of too many axes are copied too; in the copies the axes merge. */
+    if (way.by != BLOCKS) turn_in = turn_out = l.rows_first;
+    if (!fits) turn_in = true;
+    turned(in, axis, in_turned);
+    turned(out, axis, out_turned);
+    const int64_t *in_strides = turn_in ? in_turned : in->strides;
+    if (!describe(&l, c, in_strides, turn_out ? out_turned : out->strides)) {
+        turn_out = true;
+        describe(&l, c, in_strides, out_turned);
     }
-    if (l.n > (int64_t)local * PER_ITEM) runs = kl_scratch_bytes((size_t)in->size * item_bytes);
-    if (!e->dry && copied + runs > 0)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + 2 * runs, &scratch, e->err));
-    if (copied) {
+    size_t in_copy = turn_in ? kl_scratch_bytes((size_t)in->size * in_item) : 0,
+           out_copy = turn_out ? kl_scratch_bytes((size_t)out->size * out_item) : 0,
+           bytes = in_copy + out_copy + way.scratch;
+    if (!e->dry && bytes > 0)
+        KL_TRY(e->port->ops->scratch(e->port, e->queue, bytes, &scratch, e->err));
+    if (turn_out) result = kl_scratch_at(scratch, in_copy);
+    if (turn_in) {
         data = scratch;
-        KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
+        KL_TRY(kl_emit_copy(e, in_item, in->ndim, in->dims, scratch, in_turned, in->data,
+                            in->strides));
     }
-    void *two[] = {runs ? kl_scratch_at(scratch, copied) : NULL,
-                   runs ? kl_scratch_at(scratch, copied + runs) : NULL};
-    return sort(e, in->dtype, &l, data, out->data, local, two);
+    KL_TRY(
+        sort_by(e, way, in->dtype, &l, data, result, kl_scratch_at(scratch, in_copy + out_copy)));
+    if (!turn_out) return KL_OK;
+    return kl_emit_copy(e, out_item, out->ndim, out->dims, out->data, out->strides, result,
+                        out_turned);
+}
+
+static struct kl_sort_layout one_row(int64_t n) {
+    return (struct kl_sort_layout){
+        .n_rows = 1, .n = n, .in_step = 1, .out_step = 1, .arg = 1, .rows = {.n = 1}};
 }
 
 size_t kl_argsort_scratch(const struct kl_emit *e, enum kl_dtype dtype, int64_t n) {
-    size_t item_bytes = item_bytes_of(dtype);
-    bool one_block = n <= (int64_t)local_for(e, item_bytes) * PER_ITEM;
-    return one_block ? 0 : 2 * (size_t)n * item_bytes;
+    struct kl_sort_layout l = one_row(n);
+    return way_for(e, dtype, &l).scratch;
 }
 
 int kl_emit_argsort(struct kl_emit *e, enum kl_dtype dtype, int64_t n, const void *keys,
                     void *order, void *scratch) {
-    struct layout l = {
-        .n_rows = 1, .n = n, .in_step = 1, .out_step = 1, .arg = 1, .rows = {.n = 1}};
-    size_t item_bytes = item_bytes_of(dtype);
-    void *two[] = {scratch, kl_scratch_at(scratch, (size_t)n * item_bytes)};
-    if (kl_argsort_scratch(e, dtype, n) == 0) two[1] = NULL;
-    return n ? sort(e, dtype, &l, keys, order, local_for(e, item_bytes), two) : KL_OK;
+    struct kl_sort_layout l = one_row(n);
+    return n ? sort_by(e, way_for(e, dtype, &l), dtype, &l, keys, order, scratch) : KL_OK;
 }

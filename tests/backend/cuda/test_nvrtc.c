@@ -166,9 +166,11 @@ static const struct {
     {"attention_sm90", "WIDTH", {64, 128}, 2},
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
     {"attention_sm90", "MASK", {0, 1, 2, 3, 2, 3, 0, 1}, 8},
+    {"radix", "PER", {16}, 1},
     {"reduce", "OP", {0, 1, 2, 3}, 4},
     {"rope", "PAIRS", {8, 4, 2, 8, 1, 1, 1, 1}, 8}, /* in the order of the types below */
     {"scan", "OP", {0, 1, 2, 3}, 4},                /* 4 takes floats only: see nvrtc_made */
+    {"topk", "MOST", {2048}, 1},
     {NULL, NULL, {0}, 0},
 };
 /* The families that do not take every type, and the types that they are compiled for. */
@@ -178,6 +180,8 @@ static const struct {
 } some_types[] = {
     {"attention", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
+    {"radix", "T:IN", 1u << KL_F16 | 1u << KL_F32}, /* all: see nvrtc_made */
+    {"topk", "T:IN", 1u << KL_F16 | 1u << KL_F32},
     {"rope", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"softmax", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},
     {"matmul", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},

@@ -1,5 +1,5 @@
 /* test_nvrtc_made.c - the sources that the lowering generates at run time, compiled by NVRTC for
- * sm_90: gathers, scatters and groups of element-wise operations; and scans. (test_nvrtc.c has
+ * sm_90: gathers, scatters, scans, sorts and groups of element-wise operations. (test_nvrtc.c has
  * kernels of users.) Compiled are the independent parts of a source, since all combinations would
  * take hours: every operation with every dtype; every mode of a scatter with every dtype, checked
  * and unchecked by turns; every dtype of an index array, checked and not; every number of index
@@ -441,6 +441,22 @@ static void test_scans(void **state) {
         }
 }
 
+/* ---- long rows: every program that sorts them, in the groups and tiles that CUDA gets ---- */
+
+static void test_sorts(void **state) {
+    static const enum kl_op_id sorts[] = {KL_OP_SORT, KL_OP_ARGSORT, KL_OP_TOPK};
+    for (int i = 0; i < 3; i++)
+        for (int t = 0; t < KL_N_DTYPES; t++) {
+            struct kl_partition_params p = {.axis = 1, .kth = 64};
+            struct made m = {0};
+            put(&m, 0, (enum kl_dtype)t, 2, (int[]){3, 100000}, 1);
+            put(&m, 1, sorts[i] == KL_OP_ARGSORT ? KL_U32 : (enum kl_dtype)t, 2,
+                (int[]){3, sorts[i] == KL_OP_TOPK ? 64 : 100000}, 1);
+            command(&m, sorts[i], &p, 1, false);
+            lower_one(&m, kl_op_name(sorts[i]));
+        }
+}
+
 /* The compiler's errors arrive: these sources do not compile. */
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
@@ -465,11 +481,17 @@ int main(void) {
         cmocka_unit_test(test_scatter_moves),
     };
     const struct CMUnitTest others[] = {
-        cmocka_unit_test(test_gather_indices), cmocka_unit_test(test_gather_moves),
-        cmocka_unit_test(test_gather_axis),    cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_other_types),    cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_layouts),        cmocka_unit_test(test_several_results),
-        cmocka_unit_test(test_scans),          cmocka_unit_test(test_mistakes_are_seen),
+        cmocka_unit_test(test_gather_indices),
+        cmocka_unit_test(test_gather_moves),
+        cmocka_unit_test(test_gather_axis),
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_other_types),
+        cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_several_results),
+        cmocka_unit_test(test_scans),
+        cmocka_unit_test(test_sorts),
+        cmocka_unit_test(test_mistakes_are_seen),
     };
     int rc = cmocka_run_group_tests(scatters, nvrtc_setup, NULL);
     if (!kl_deterministic()) rc += cmocka_run_group_tests(others, NULL, NULL);

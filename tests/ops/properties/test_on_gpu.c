@@ -802,6 +802,16 @@ static void sorts(void **state) {
                 OK(kl_argsort_axis(&a, x, axis, cpu_stream, &err));
                 OK(kl_argsort_axis(&b, x, axis, gpu_stream, &err));
                 same(a, b, 0, 0, "argsort");
+                int n = axis ? cols[c] : 4, k = n / 3;
+                OK(kl_topk_axis(&a, x, k, axis, cpu_stream, &err));
+                OK(kl_topk_axis(&b, x, k, axis, gpu_stream, &err));
+                same(a, b, 0, 0, "topk");
+                OK(kl_sort_axis(&a, x, axis, cpu_stream, &err)); /* a device sorts it all */
+                OK(kl_partition_axis(&b, x, k, axis, gpu_stream, &err));
+                same(a, b, 0, 0, "partition");
+                OK(kl_argsort_axis(&a, x, axis, cpu_stream, &err));
+                OK(kl_argpartition_axis(&b, x, k, axis, gpu_stream, &err));
+                same(a, b, 0, 0, "argpartition");
                 kl_array_release(x);
             }
 }
