@@ -16,7 +16,7 @@ enum {
 };
 
 const struct kl_family kl_family_norm = {
-    .name = "norm", .source = kl_source_norm, .defines = {"T:IN"}};
+    .name = "norm", .source = kl_source_norm, .defines = {"T:IN", "VECTOR", "FLAGS"}};
 
 static void split_axes(struct kl_axes *lead, const struct kl_arg *in, const int64_t *strides) {
     *lead = KL_NO_AXES;
@@ -33,7 +33,6 @@ int kl_lower_norm(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *in = &c->args[0], *out = &c->args[c->n_in],
                         *weight = params->has_weight ? &c->args[1] : NULL,
                         *bias = params->has_bias ? &c->args[1 + params->has_weight] : NULL;
-    const int values[] = {in->dtype};
     const size_t item = kl_dtype_size(in->dtype);
     int64_t dense[KL_AXES_MAX], n = in->ndim ? in->dims[in->ndim - 1] : 1,
                                 step = in->ndim ? in->strides[in->ndim - 1] : 1;
@@ -55,15 +54,16 @@ int kl_lower_norm(struct kl_emit *e, const struct kl_command *c) {
         data = scratch;
     }
     const int64_t vec = VEC_BYTES / (int64_t)item, kept = KEPT_BYTES / (item < 4 ? 4 : item);
-    int32_t vector = step == 1 && n % vec == 0 && (uintptr_t)data % VEC_BYTES == 0 &&
-                     (uintptr_t)out->data % VEC_BYTES == 0 && vector_of(weight) && vector_of(bias);
+    int vector = step == 1 && n % vec == 0 && (uintptr_t)data % VEC_BYTES == 0 &&
+                 (uintptr_t)out->data % VEC_BYTES == 0 && vector_of(weight) && vector_of(bias);
     for (int i = 0; i < lead.ndim; i++)
         if (lead.strides[0][i] % vec) vector = 0;
     const uint32_t local = kl_local_size(e, n <= LOCAL_SHORT * kept ? LOCAL_SHORT : LOCAL_LONG);
     const bool is_long = n > (int64_t)local * kept;
-    int32_t width = (int32_t)kl_pow2_for(kl_groups_for(n, kept), local),
-            flags = (c->op == KL_OP_LAYER_NORM ? CENTRED : 0) | (weight ? HAS_WEIGHT : 0) |
-                    (bias ? HAS_BIAS : 0);
+    int32_t width = (int32_t)kl_pow2_for(kl_groups_for(n, kept), local);
+    const int flags = (c->op == KL_OP_LAYER_NORM ? CENTRED : 0) | (weight ? HAS_WEIGHT : 0) |
+                      (bias ? HAS_BIAS : 0),
+              values[] = {in->dtype, vector, flags};
     int64_t weight_step = weight ? weight->strides[0] : 0, bias_step = bias ? bias->strides[0] : 0;
     float eps = params->eps;
     const size_t access = vector ? VEC_BYTES : item;
@@ -74,14 +74,12 @@ int kl_lower_norm(struct kl_emit *e, const struct kl_command *c) {
                              KL_KARG(lead.n),
                              KL_KARG(n),
                              KL_KARG(width),
-                             KL_KARG(vector),
-                             KL_KARG(flags),
                              KL_KARG(eps),
                              KL_KARG(step),
                              KL_KARG(weight_step),
                              KL_KARG(bias_step),
                              KL_KARG(space)};
-    if (is_long) return kl_emit(e, &kl_family_norm, values, "norm_long", lead.n, local, args, 14);
+    if (is_long) return kl_emit(e, &kl_family_norm, values, "norm_long", lead.n, local, args, 12);
     return kl_emit(e, &kl_family_norm, values, "norm_rows",
-                   kl_groups_for(lead.n, local / (uint32_t)width), local, args, 14);
+                   kl_groups_for(lead.n, local / (uint32_t)width), local, args, 12);
 }

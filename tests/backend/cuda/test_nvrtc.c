@@ -166,6 +166,7 @@ static const struct {
     {"attention_sm90", "WIDTH", {64, 128}, 2},
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
     {"attention_sm90", "MASK", {0, 1, 2, 3, 2, 3, 0, 1}, 8},
+    {"norm", "FLAGS", {0, 2, 7, 3, 1, 6, 5, 4}, 8},
     {"radix", "PER", {16}, 1},
     {"reduce", "OP", {0, 1, 2, 3}, 4},
     {"rope", "PAIRS", {8, 4, 2, 8, 1, 1, 1, 1}, 8}, /* in the order of the types below */
