@@ -71,12 +71,14 @@ static const char everything[] =
     "        if (seen == old) break;\n"
     "    }\n"
     "    atomic_exchange_u32(w + 4, 77u);\n"
-    "    SHARED(u32, most, 1);\n"
-    "    if (lid() == 0) most[0] = 0;\n"
+    "    SHARED(u32, most, 2);\n"
+    "    if (lid() < 2) most[lid()] = 0;\n"
     "    BARRIER();\n"
     "    shared_max_u32(&most[0], (u32)gid());\n"
+    "    shared_add_u32(&most[1], 3u);\n"
     "    BARRIER();\n"
     "    if (lid() == 0) atomic_add_u32(w + 5, most[0]);\n"
+    "    if (lid() == 0) atomic_add_u32(w + 6, most[1]);\n"
     "}\n"
     "#ifdef HAS_ATOMIC64\n"
     "KERNEL(atomics64)(PTR(out)) {\n"
@@ -350,7 +352,7 @@ static void the_smallest_fault_comes_back(void **state) {
 
 static void atomics_are_atomic(void **state) {
     enum { GROUPS = 64, N = GROUPS * LOCAL };
-    uint32_t w[6] = {0, 0, UINT32_MAX, 0, 0, 0};
+    uint32_t w[7] = {0, 0, UINT32_MAX, 0, 0, 0, 0};
     char *p = t_alloc_from(w, sizeof w);
     RUN("atomics", N, KL_KARG_PTR(p, 1));
     t_read(p, 0, w, sizeof w);
@@ -361,6 +363,7 @@ static void atomics_are_atomic(void **state) {
     assert_int_equal(w[4], 77);
     /* the sum of the largest global id of each group */
     assert_int_equal(w[5], LOCAL * (GROUPS * (GROUPS - 1) / 2) + GROUPS * (LOCAL - 1));
+    assert_int_equal(w[6], 3 * N);
     t_free(p, sizeof w);
     if (!port->has_atomic64) return;
     uint64_t v[3] = {0};
