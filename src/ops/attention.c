@@ -172,8 +172,8 @@ static void weigh(struct kl_terms *t, struct parts *w, const struct attention *p
     w->q = KL_TERM(t, grouped(&t->made, scaled, p, t->err));
     w->k = KL_TERM(t, grouped(&t->made, in[1], p, t->err));
     w->v = KL_TERM(t, grouped(&t->made, in[2], p, t->err));
-    struct kl_array *turned = KL_TERM(t, swapped(&t->made, w->k, t->err));
-    struct kl_array *x = kl_term2(t, kl_matmul, w->q, turned);
+    struct kl_array *transposed = KL_TERM(t, swapped(&t->made, w->k, t->err));
+    struct kl_array *x = kl_term2(t, kl_matmul, w->q, transposed);
     if (p->p.causal) {
         struct kl_array *keep = causal_mask(t, p);
         x = KL_TERM(t, keep_where(&t->made, keep, x, p, t->err));
@@ -264,8 +264,8 @@ static int gradients(const struct kl_vjp *v, const struct attention *p, struct k
     weigh(&t, &w, p);
     struct kl_array *c = KL_TERM(&t, grouped(&t.made, v->cotangent[0], p, err));
     c = kl_term_cast(&t, c, wide_of(p));
-    struct kl_array *turned = KL_TERM(&t, swapped(&t.made, w.v, err));
-    struct kl_array *dw = kl_term2(&t, kl_matmul, c, turned);
+    struct kl_array *transposed = KL_TERM(&t, swapped(&t.made, w.v, err));
+    struct kl_array *dw = kl_term2(&t, kl_matmul, c, transposed);
     struct kl_array *wdw = kl_term2(&t, kl_multiply, w.weights, dw);
     struct kl_array *sum = KL_TERM(&t, kl_sum_axis(&t.made, wdw, -1, true, p->s, err));
     struct kl_array *ds = kl_term2(&t, kl_multiply, w.weights, kl_term2(&t, kl_subtract, dw, sum));

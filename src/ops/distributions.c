@@ -205,8 +205,8 @@ int kl_random_laplace(struct kl_array **out, const int *shape, size_t shape_num,
     x = KL_TERM(&t, kl_negative(&t.made, x, s, err));
     x = KL_TERM(&t, kl_log1p(&t.made, x, s, err));
     struct kl_array *below = KL_TERM(&t, kl_less(&t.made, u, zero, s, err));
-    struct kl_array *turned = KL_TERM(&t, kl_negative(&t.made, x, s, err));
-    x = KL_TERM(&t, kl_where(&t.made, below, turned, x, s, err));
+    struct kl_array *opposite = KL_TERM(&t, kl_negative(&t.made, x, s, err));
+    x = KL_TERM(&t, kl_where(&t.made, below, opposite, x, s, err));
     if (scale != 1) {
         struct kl_array *by = KL_TERM(&t, kl_array_new_scalar(&t.made, scale, wide, err));
         x = KL_TERM(&t, kl_multiply(&t.made, x, by, s, err));

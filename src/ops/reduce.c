@@ -358,13 +358,13 @@ int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     for (int i = 0; i < kept; i++) dims[i] = x->t.dims[perm[i]];
     for (int i = kept; i < ndim; i++) length *= x->t.dims[perm[i]];
     dims[kept] = length;
-    struct kl_array *turned = KL_TERM(&t, kl_permute(&t.made, x, perm, err));
-    struct kl_array *row = KL_TERM(&t, kl_reshape_to(&t.made, turned, kept + 1, dims, v->s, err));
+    struct kl_array *permuted = KL_TERM(&t, kl_permute(&t.made, x, perm, err));
+    struct kl_array *row = KL_TERM(&t, kl_reshape_to(&t.made, permuted, kept + 1, dims, v->s, err));
     for (int k = 0; k < 2; k++)
         side[k] = KL_TERM(&t, kl_cumprod(&t.made, row, kept, k == 1, false, v->s, err));
     struct kl_array *others = kl_term2(&t, kl_multiply, side[0], side[1]);
     struct kl_array *back =
-        KL_TERM(&t, kl_reshape_to(&t.made, others, ndim, turned->t.dims, v->s, err));
+        KL_TERM(&t, kl_reshape_to(&t.made, others, ndim, permuted->t.dims, v->s, err));
     back = KL_TERM(&t, kl_permute(&t.made, back, inverse, err));
     struct kl_array *typed = kl_term_cast(&t, v->cotangent[0], x->t.dtype);
     return kl_terms_end(&t, kl_term2(&t, kl_multiply, back, typed), grad);

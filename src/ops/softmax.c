@@ -25,7 +25,7 @@ static int axes_last(const int *axes, size_t n, int ndim, int *perm, int *back) 
 int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                     bool precise, struct kl_stream *s, struct kl_error **err) {
     int at[KL_MAX_NDIM], perm[KL_MAX_NDIM], back[KL_MAX_NDIM];
-    struct kl_array *typed, *turned, *soft;
+    struct kl_array *typed, *permuted, *soft;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axes(at, axes, axes_num, a->t.ndim, err));
     KL_TRY(kl_check_stream(s, err));
@@ -39,7 +39,7 @@ int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
         for (int i = 0; i < a->t.ndim; i++) perm[i] = back[i] = i;
     }
     KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
-    int rc = kl_permute(&turned, typed, perm, err);
+    int rc = kl_permute(&permuted, typed, perm, err);
     kl_array_release(typed);
     if (rc) return rc;
     rc = kl_array_op1(&soft,
@@ -47,10 +47,10 @@ int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, 
                                              .stream = s,
                                              .params = &p,
                                              .params_bytes = sizeof p,
-                                             .in = &turned,
+                                             .in = &permuted,
                                              .n_in = 1},
-                      dtype, turned->t.ndim, turned->t.dims, err);
-    kl_array_release(turned);
+                      dtype, permuted->t.ndim, permuted->t.dims, err);
+    kl_array_release(permuted);
     if (rc) return rc;
     rc = kl_permute(out, soft, back, err);
     kl_array_release(soft);

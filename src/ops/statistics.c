@@ -93,7 +93,7 @@ int kl_vjp_var(const struct kl_vjp *v, struct kl_array **grad, struct kl_error *
 static int axes_last(struct kl_array **out, struct kl_array *a, const struct kl_reduced *x,
                      struct kl_stream *s, struct kl_error **err) {
     int perm[KL_MAX_NDIM], dims[KL_MAX_NDIM + 1], n = 0, next = 0;
-    struct kl_array *turned;
+    struct kl_array *permuted;
     for (int i = 0; i < a->t.ndim; i++) {
         if (next < x->n && x->at[next] == i) {
             next++;
@@ -111,9 +111,9 @@ static int axes_last(struct kl_array **out, struct kl_array *a, const struct kl_
         return kl_fail(err, KL_ELIMIT, "a median of %lld elements; 2147483647 are possible",
                        (long long)length);
     dims[n] = (int)length;
-    KL_TRY(kl_permute(&turned, a, perm, err));
-    int rc = kl_reshape_to(out, turned, n + 1, dims, s, err);
-    kl_array_release(turned);
+    KL_TRY(kl_permute(&permuted, a, perm, err));
+    int rc = kl_reshape_to(out, permuted, n + 1, dims, s, err);
+    kl_array_release(permuted);
     return rc;
 }
 

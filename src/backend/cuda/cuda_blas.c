@@ -82,7 +82,7 @@ static int32_t alignment(const void *p) {
 
 /* Describes a matrix of rows x cols with the given strides between rows and columns. Row-major
  * storage is the transpose to cuBLASLt, which is the wanted one. false: the layout does not fit. */
-static bool lies(struct operand *o, int64_t rows, int64_t cols, int64_t row, int64_t col) {
+static bool fits_layout(struct operand *o, int64_t rows, int64_t cols, int64_t row, int64_t col) {
     bool by_rows = (cols == 1 || col == 1) && (rows == 1 || row >= cols);
     bool by_cols = (rows == 1 || row == 1) && (cols == 1 || col >= rows);
     o->op = by_rows ? KL_BLAS_OP_N : KL_BLAS_OP_T;
@@ -130,8 +130,8 @@ static bool describe(struct key *key, const struct kl_command *c) {
                               .batch_stride = n_batches > 1 ? m * n : 0,
                               .alignment = alignment(out->data)},
                         .dtype = out->dtype};
-    return lies(&key->a, k, n, b->strides[row], b->strides[col]) &&
-           lies(&key->b, m, k, a_row, a->strides[col]);
+    return fits_layout(&key->a, k, n, b->strides[row], b->strides[col]) &&
+           fits_layout(&key->b, m, k, a_row, a->strides[col]);
 }
 _Static_assert(sizeof(struct operand) == 24 && sizeof(struct key) == 112, "keys have no padding");
 
@@ -148,10 +148,10 @@ static void problem_free(const struct kl_blas_api *api, struct kl_cuda_problem *
 /* Makes the layout of x; the matrix op(x) is rows x cols. */
 static int layout(const struct kl_blas_api *api, void **out, const struct operand *x,
                   const struct key *key, int64_t rows, int64_t cols) {
-    bool turned = x->op == KL_BLAS_OP_T;
+    bool transposed = x->op == KL_BLAS_OP_T;
     int32_t batches = (int32_t)key->batches;
-    int rc = api->LayoutCreate(out, kinds[key->dtype].type, (uint64_t)(turned ? cols : rows),
-                               (uint64_t)(turned ? rows : cols), x->ld);
+    int rc = api->LayoutCreate(out, kinds[key->dtype].type, (uint64_t)(transposed ? cols : rows),
+                               (uint64_t)(transposed ? rows : cols), x->ld);
     if (rc || batches == 1) return rc;
     if ((rc = api->LayoutSet(*out, KL_BLAS_LAYOUT_BATCHES, &batches, sizeof batches))) return rc;
     return api->LayoutSet(*out, KL_BLAS_LAYOUT_BATCH_STRIDE, &x->batch_stride,

@@ -130,7 +130,7 @@ static int sort_by(struct kl_emit *e, struct way way, enum kl_dtype dtype,
 }
 
 /* The strides of a dense copy in which the elements of a row are neighbours. */
-static void turned(const struct kl_arg *a, int axis, int64_t *strides) {
+static void strides_with_axis_last(const struct kl_arg *a, int axis, int64_t *strides) {
     int64_t stride = a->dims[axis];
     strides[axis] = 1;
     for (int i = a->ndim - 1; i >= 0; i--)
@@ -144,40 +144,40 @@ int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *in = &c->args[0], *out = &c->args[1];
     int axis = ((const struct kl_axis_params *)c->params)->axis;
     size_t in_item = kl_dtype_size(in->dtype), out_item = kl_dtype_size(out->dtype);
-    int64_t in_turned[KL_AXES_MAX], out_turned[KL_AXES_MAX];
+    int64_t in_dense[KL_AXES_MAX], out_dense[KL_AXES_MAX];
     const void *data = in->data;
     void *scratch = NULL, *result = out->data;
     struct kl_sort_layout l;
     if (out->size == 0) return KL_OK;
-    bool fits = describe(&l, c, in->strides, out->strides), turn_in = false, turn_out = false;
+    bool fits = describe(&l, c, in->strides, out->strides), copies_in = false, copies_out = false;
     struct way way = way_for(e, in->dtype, &l);
     /* Long rows whose elements lie far apart are copied: each pass would fetch a cache line per
      * element. Rows of too many axes are copied too; in the copies the axes merge. */
-    if (way.by != BLOCKS) turn_in = turn_out = l.rows_first;
-    if (!fits) turn_in = true;
-    turned(in, axis, in_turned);
-    turned(out, axis, out_turned);
-    const int64_t *in_strides = turn_in ? in_turned : in->strides;
-    if (!describe(&l, c, in_strides, turn_out ? out_turned : out->strides)) {
-        turn_out = true;
-        describe(&l, c, in_strides, out_turned);
+    if (way.by != BLOCKS) copies_in = copies_out = l.rows_first;
+    if (!fits) copies_in = true;
+    strides_with_axis_last(in, axis, in_dense);
+    strides_with_axis_last(out, axis, out_dense);
+    const int64_t *in_strides = copies_in ? in_dense : in->strides;
+    if (!describe(&l, c, in_strides, copies_out ? out_dense : out->strides)) {
+        copies_out = true;
+        describe(&l, c, in_strides, out_dense);
     }
-    size_t in_copy = turn_in ? kl_scratch_bytes((size_t)in->size * in_item) : 0,
-           out_copy = turn_out ? kl_scratch_bytes((size_t)out->size * out_item) : 0,
+    size_t in_copy = copies_in ? kl_scratch_bytes((size_t)in->size * in_item) : 0,
+           out_copy = copies_out ? kl_scratch_bytes((size_t)out->size * out_item) : 0,
            bytes = in_copy + out_copy + way.scratch;
     if (!e->dry && bytes > 0)
         KL_TRY(e->port->ops->scratch(e->port, e->queue, bytes, &scratch, e->err));
-    if (turn_out) result = kl_scratch_at(scratch, in_copy);
-    if (turn_in) {
+    if (copies_out) result = kl_scratch_at(scratch, in_copy);
+    if (copies_in) {
         data = scratch;
-        KL_TRY(kl_emit_copy(e, in_item, in->ndim, in->dims, scratch, in_turned, in->data,
-                            in->strides));
+        KL_TRY(
+            kl_emit_copy(e, in_item, in->ndim, in->dims, scratch, in_dense, in->data, in->strides));
     }
     KL_TRY(
         sort_by(e, way, in->dtype, &l, data, result, kl_scratch_at(scratch, in_copy + out_copy)));
-    if (!turn_out) return KL_OK;
+    if (!copies_out) return KL_OK;
     return kl_emit_copy(e, out_item, out->ndim, out->dims, out->data, out->strides, result,
-                        out_turned);
+                        out_dense);
 }
 
 static struct kl_sort_layout one_row(int64_t n) {

@@ -86,8 +86,8 @@ static __attribute__((noinline)) void places_of(const struct buckets *b, struct 
 
 /* Finds what the entries of n positions from `at` on hold beside the place: their updates, or their
  * positions within the batch. */
-static const uint32_t *whats(const struct buckets *b, struct kl_cursor *updates, int64_t at,
-                             int64_t n, union kl_tile *raw, uint32_t *values) {
+static const uint32_t *update_bits(const struct buckets *b, struct kl_cursor *updates, int64_t at,
+                                   int64_t n, union kl_tile *raw, uint32_t *values) {
     if (b->j->n) {
         uint32_t first = (uint32_t)(at - b->begin);
         KL_EACH(i, n) values[i] = first + (uint32_t)i;
@@ -118,7 +118,7 @@ static void find_fault(struct buckets *b, int64_t part, int64_t at, int64_t n,
 #define T entry
 #define NAME entry
 #define WHAT uint32_t
-#define WHAT_OF whats
+#define WHAT_OF update_bits
 #define ENTRY(place, what) ((uint64_t)(place) << 32 | (what))
 /* defines move_entry */
 #include "backend/cpu/indexed/scatter_move.inc"

@@ -32,9 +32,9 @@ static void few_task(void *arg, int64_t task) {
     int64_t first = task % j->tasks_each * KL_ATTENTION_CHUNK,
             keys = kl_min64(KL_ATTENTION_CHUNK, j->m - first);
     int64_t queries = j->group * j->n, widest = j->d > j->e ? j->d : j->e, size = 2 + j->e;
-    bool k_lies = j->k->strides[3] == 1, v_lies = j->v->strides[3] == 1;
+    bool k_in_place = j->k->strides[3] == 1, v_in_place = j->v->strides[3] == 1;
     float *room = kl_malloc((size_t)(queries * (j->d + KL_ATTENTION_CHUNK) +
-                                     (k_lies && v_lies ? 0 : KL_ATTENTION_CHUNK * widest)) *
+                                     (k_in_place && v_in_place ? 0 : KL_ATTENTION_CHUNK * widest)) *
                             sizeof(float));
     if (!room) {
         atomic_store(&j->no_memory, true);
@@ -53,7 +53,7 @@ static void few_task(void *arg, int64_t task) {
         enum kl_dtype dtype = m->dtype;
         int64_t line = m->strides[2], width = pass ? j->e : j->d;
         const void *rows = kl_attention_row(m, batch, kv_head, first);
-        if (!(pass ? v_lies : k_lies)) {
+        if (!(pass ? v_in_place : k_in_place)) {
             rows = kl_attention_rows(m, batch, kv_head, first, keys, width, raw, &line);
             dtype = KL_F32;
         }

@@ -25,7 +25,7 @@ enum {
     UNIT_COLS = 8,
     MOST_SHARED = 1 << 25, /* the most bytes of b that are packed for all tasks */
     /* The most bytes of b that is read in place: a quarter of L2, where L2 is small. */
-    MOST_LYING = 1 << 18,
+    MOST_IN_PLACE = 1 << 18,
     ALIASED = 4096,      /* rows whose distance is a multiple of this go to the same set of L1 */
     TASK_FROM = 1 << 20, /* the fewest multiply-adds of a task */
     TASKS = 16           /* enough for the threads of most machines to end at about the same time */
@@ -38,9 +38,9 @@ struct round {
     int64_t batch, batches, col, n, k, depth;
     /* tasks of each batch, along the rows and along the columns of the output */
     int64_t row_tasks, col_tasks;
-    int64_t step; /* elements along k that are packed at a time */
-    bool lies;    /* b is read in place */
-    char *packed; /* b, packed for all tasks; NULL: each task packs its own part */
+    int64_t step;  /* elements along k that are packed at a time */
+    bool in_place; /* b is read in place */
+    char *packed;  /* b, packed for all tasks; NULL: each task packs its own part */
 };
 
 static int64_t tile_cols(const struct kl_product *j) {
@@ -98,7 +98,7 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
 struct right {
     const char *at;
     int64_t row, panel; /* elements from one row to the next, and from one panel to the next */
-    bool lies;
+    bool in_place;
 };
 
 /* c = a b, or c += a b, for packed a; c is m x n, with rows `pitch` apart. */
@@ -107,7 +107,7 @@ static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t d
     int64_t cols = tile_cols(j), tiles = kl_ceil_div(m, KL_TILE_ROWS);
     /* While the tiles compute, they prefetch the next panel of b: each tile an equal part of a
      * packed panel, or whole vectors of rows in place. */
-    int64_t step = b.lies ? b.row * j->bytes : kl_ceil_div(2 * KL_VECTOR, tiles);
+    int64_t step = b.in_place ? b.row * j->bytes : kl_ceil_div(2 * KL_VECTOR, tiles);
     _Alignas(64) char edge[KL_TILE_ROWS * 2 * KL_VECTOR];
     for (int64_t col = 0; col < n; col += cols, b.at += b.panel * j->bytes) {
         int64_t wide = kl_min64(cols, n - col);
@@ -115,7 +115,7 @@ static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t d
         for (int64_t row = 0; row < m; row += KL_TILE_ROWS) {
             const char *left = a + row * depth * j->bytes;
             int64_t tile = row / KL_TILE_ROWS;
-            const char *ahead = after + (b.lies ? tile % 2 * KL_VECTOR : tile * step * depth);
+            const char *ahead = after + (b.in_place ? tile % 2 * KL_VECTOR : tile * step * depth);
             char *to = c + (row * pitch + col) * j->bytes, *next = to;
             int rows = (int)kl_min64(KL_TILE_ROWS, m - row);
             if (row + 2 * KL_TILE_ROWS <= m)
@@ -148,9 +148,9 @@ static bool right_is_aligned(const struct kl_product *j) {
 /* Whether tiles read b in place. It must be small enough to stay in L2, and its rows must not all
  * go to a few sets of L1. Unaligned vectors cross cache lines, which doubles the reads. That is
  * cheaper than packing only where a panel stays in L1. */
-static bool right_lies(const struct kl_product *j) {
+static bool right_in_place(const struct kl_product *j) {
     return j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
-           j->k * j->n * j->bytes <= MOST_LYING && j->b_row * j->bytes % ALIASED != 0 &&
+           j->k * j->n * j->bytes <= MOST_IN_PLACE && j->b_row * j->bytes % ALIASED != 0 &&
            (right_is_aligned(j) || 3 * j->k * 2 * KL_VECTOR <= 2 * kl_cpu_l1_bytes());
 }
 
@@ -180,7 +180,8 @@ static void multiply_task(void *arg, int64_t task) {
     bool direct = out->dtype == j->type;
     size_t a_bytes =
         (size_t)kl_round_up(kl_round_up(p.m, KL_TILE_ROWS) * depth * j->bytes + KL_VECTOR, 64);
-    size_t b_bytes = packed || s->lies ? 0 : (size_t)(kl_round_up(p.n, cols) * depth * j->bytes);
+    size_t b_bytes =
+        packed || s->in_place ? 0 : (size_t)(kl_round_up(p.n, cols) * depth * j->bytes);
     size_t c_bytes = direct ? 0 : (size_t)kl_round_up(p.m * p.n * j->bytes, 64);
     size_t raw_bytes = (size_t)((cols > KL_TILE_ROWS ? cols : KL_TILE_ROWS) * depth * j->bytes);
     struct kl_scratch room;
@@ -198,7 +199,7 @@ static void multiply_task(void *arg, int64_t task) {
         struct right right = {.at = b, .row = cols, .panel = cols * d};
         pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d,
              KL_TILE_ROWS, KL_TILE_ROWS * d, a, raw);
-        if (s->lies)
+        if (s->in_place)
             right =
                 (struct right){kl_element(j->b, p.b + k * j->b_row + p.col), j->b_row, cols, true};
         else if (packed)
@@ -242,7 +243,7 @@ static void shared_rounds(struct round *s, const struct kl_launch *l) {
     int64_t n = kl_min64(kl_round_up(j->n, cols), per_line / depth / cols * cols);
     if (n < cols) n = cols;
     struct kl_scratch scratch;
-    bool room = !s->lies && kl_scratch_take(&scratch, j->l, (size_t)(n * depth * j->bytes));
+    bool room = !s->in_place && kl_scratch_take(&scratch, j->l, (size_t)(n * depth * j->bytes));
     s->packed = room ? scratch.ptr : NULL;
     int64_t row_tiles = kl_ceil_div(j->m, KL_TILE_ROWS);
     int64_t want = kl_ceil_div(j->m * n * depth, TASK_FROM / 4);
@@ -276,7 +277,7 @@ void kl_cpu_gemm(struct kl_product *j, const struct kl_launch *l) {
                       .depth = j->k,
                       .step = DEPTH,
                       .batches = j->batches,
-                      .lies = right_lies(j)};
+                      .in_place = right_in_place(j)};
     if (j->k == 0) {
         memset(j->l->out->data, 0, (size_t)j->l->out->size * kl_dtype_size(j->l->out->dtype));
         return;

@@ -41,7 +41,7 @@ struct side {
     /* Number of packing units, and of those along k. No units: the operand is packed already, or
      * read in place. */
     int64_t units, units_along;
-    bool lies;      /* a left operand that is read in place */
+    bool in_place;  /* a left operand that is read in place */
     bool pairs;     /* the right operand, whose rows are interleaved in pairs */
     int bf16_parts; /* the number of bfloat16 parts of an element */
     uint16_t *to;
@@ -159,7 +159,7 @@ static void pack_task(void *arg, int64_t task) {
 
 /* Whether a left operand is read in place. Its rows must be whole tiles in whole cache lines. When
  * rows are far apart, too few of them stay in a cache. */
-static bool can_lie(const struct side *s) {
+static bool can_stay_in_place(const struct side *s) {
     enum { FAR = 1024 };
     const char *from = kl_element(s->arg, s->at + s->first * s->line);
     return !s->pairs && s->bf16_parts == 1 && s->step == 1 && s->line <= FAR &&
@@ -169,7 +169,7 @@ static bool can_lie(const struct side *s) {
 
 static struct kl_amx_left left_at(const struct side *s, int64_t line, int64_t t) {
     int64_t offset = s->at + (s->first + line) * s->line + t * KL_AMX_DEPTH;
-    if (s->lies)
+    if (s->in_place)
         return (struct kl_amx_left){(const uint16_t *)kl_element(s->arg, offset), s->line,
                                     KL_AMX_DEPTH, KL_AMX_LINES * s->line};
     return (struct kl_amx_left){tile_at(s, line, t), KL_AMX_DEPTH, s->bf16_parts * KL_AMX_TILE,
@@ -282,8 +282,8 @@ static void alone_task(void *arg, int64_t task) {
     for (int64_t k = 0; k < j->k; k += depth) {
         s.a.k = s.b.k = kl_min64(depth, j->k - k);
         int64_t n = tiles_of(s.a.k);
-        s.a.lies = can_lie(&s.a);
-        if (!s.a.lies) pack_part(&s.a, 0, rows, 0, n);
+        s.a.in_place = can_stay_in_place(&s.a);
+        if (!s.a.in_place) pack_part(&s.a, 0, rows, 0, n);
         pack_part(&s.b, 0, cols, 0, n);
         multiply(&s, few, 0, rows, 0, cols, k > 0 ? &sums : NULL, &sums,
                  k + depth < j->k ? &sums : &last);
@@ -341,8 +341,8 @@ static void ask_for(struct side *s, int64_t at, int64_t first, int64_t lines) {
     s->first = first;
     s->lines = lines;
     s->units = 0;
-    s->lies = can_lie(s);
-    if (packed || s->lies) return;
+    s->in_place = can_stay_in_place(s);
+    if (packed || s->in_place) return;
     count_units(s);
     if (other) forget_range(s);
 }

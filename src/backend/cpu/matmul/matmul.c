@@ -69,9 +69,9 @@ static void small_task(void *arg, int64_t task) {
     _Alignas(64) char a[SMALL * SMALL * 8], b[SMALL * SMALL * 8], c[SMALL * SMALL * 8];
     int64_t last = kl_min64((task + 1) * j->batches_each, j->batches), offsets[2][SOME];
     int64_t pitch = kl_round_up(j->n, KL_VECTOR / j->bytes);
-    bool a_lies = j->a->dtype == j->type;
-    bool b_lies = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
-    bool c_lies = out->dtype == j->type && pitch == j->n;
+    bool a_in_place = j->a->dtype == j->type;
+    bool b_in_place = j->b->dtype == j->type && pitch == j->n && j->b_col == 1;
+    bool c_in_place = out->dtype == j->type && pitch == j->n;
     if (pitch > j->n) memset(b, 0, (size_t)(j->k * pitch * j->bytes));
     for (int64_t batch = task * j->batches_each; batch < last; batch += SOME) {
         int64_t some = kl_min64(SOME, last - batch);
@@ -79,17 +79,17 @@ static void small_task(void *arg, int64_t task) {
             kl_offsets(j->n_lead, j->dims, j->lead[side], batch, some, offsets[side]);
         for (int64_t i = 0; i < some; i++) {
             struct kl_place p = {.batch = batch + i};
-            const char *left = a_lies ? kl_element(j->a, offsets[0][i]) : a;
-            const char *right = b_lies ? kl_element(j->b, offsets[1][i]) : b;
-            char *to = c_lies ? (char *)out->data + p.batch * j->m * j->n * j->bytes : c;
-            if (!a_lies)
+            const char *left = a_in_place ? kl_element(j->a, offsets[0][i]) : a;
+            const char *right = b_in_place ? kl_element(j->b, offsets[1][i]) : b;
+            char *to = c_in_place ? (char *)out->data + p.batch * j->m * j->n * j->bytes : c;
+            if (!a_in_place)
                 copy_small(j, j->a, offsets[0][i], j->a_row, j->a_col, j->m, j->k, j->k, a);
-            if (!b_lies)
+            if (!b_in_place)
                 copy_small(j, j->b, offsets[1][i], j->b_row, j->b_col, j->k, j->n, pitch, b);
             (j->type == KL_F32 ? kl_small_f32 : kl_small_f64)(
-                j->m, pitch, j->k, left, a_lies ? j->a_row : j->k, a_lies ? j->a_col : 1, right,
-                b_lies ? j->b_row : pitch, to, pitch);
-            for (int64_t row = 0; !c_lies && row < j->m; row++)
+                j->m, pitch, j->k, left, a_in_place ? j->a_row : j->k, a_in_place ? j->a_col : 1,
+                right, b_in_place ? j->b_row : pitch, to, pitch);
+            for (int64_t row = 0; !c_in_place && row < j->m; row++)
                 kl_store_row(j, &p, row, 0, j->n, c + row * pitch * j->bytes);
         }
     }
@@ -121,12 +121,12 @@ static void row_as_computed(const struct kl_product *j, int64_t offset, char *to
 static void vector_task(void *arg, int64_t task) {
     struct kl_product *j = arg;
     struct kl_place p = kl_place_of(j, task);
-    bool dots = j->b_row == 1 && j->b_col != 1, lies = j->b_row == 1 || j->b_col == 1;
+    bool dots = j->b_row == 1 && j->b_col != 1, in_place = j->b_row == 1 || j->b_col == 1;
     int item = (int)kl_dtype_size(j->b->dtype);
-    bool a_lies = j->a->dtype == j->type && j->a_col == 1;
-    size_t rows_bytes = a_lies ? 0 : (size_t)kl_round_up(p.m * j->k * j->bytes, 64);
+    bool a_in_place = j->a->dtype == j->type && j->a_col == 1;
+    size_t rows_bytes = a_in_place ? 0 : (size_t)kl_round_up(p.m * j->k * j->bytes, 64);
     size_t out_bytes = (size_t)kl_round_up(p.m * p.n * j->bytes, 64);
-    char *room = kl_malloc(rows_bytes + out_bytes + (lies ? 0 : (size_t)(j->k * p.n * item)));
+    char *room = kl_malloc(rows_bytes + out_bytes + (in_place ? 0 : (size_t)(j->k * p.n * item)));
     if (!room) {
         atomic_store(&j->no_memory, true);
         return;
@@ -134,16 +134,16 @@ static void vector_task(void *arg, int64_t task) {
     char *rows = room, *out = room + rows_bytes;
     const char *b = kl_element(j->b, p.b + p.col * j->b_col);
     int64_t line = dots ? j->b_col : j->b_row;
-    if (!lies) {
+    if (!in_place) {
         gather_columns(j, p.b + p.col * j->b_col, p.n, out + out_bytes);
         b = out + out_bytes;
         line = p.n;
     }
-    for (int64_t i = 0; !a_lies && i < p.m; i++)
+    for (int64_t i = 0; !a_in_place && i < p.m; i++)
         row_as_computed(j, p.a + i * j->a_row, rows + i * j->k * j->bytes);
-    const char *a = a_lies ? kl_element(j->a, p.a) : rows;
-    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_lies ? j->a_row : j->k, b, line, out,
-                    p.n);
+    const char *a = a_in_place ? kl_element(j->a, p.a) : rows;
+    kl_cpu_few_rows(dots, j->b->dtype, p.m, j->k, p.n, a, a_in_place ? j->a_row : j->k, b, line,
+                    out, p.n);
     for (int64_t i = 0; i < p.m; i++) kl_store_row(j, &p, i, 0, p.n, out + i * p.n * j->bytes);
     kl_free(room);
 }
@@ -162,7 +162,7 @@ static void phase_task(void *arg, int64_t phase) {
                  kl_element(j->b, phase * j->b_row), j->b_row, s->sums + phase * j->n * j->bytes);
 }
 static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
-    const bool a_lies = j->a->dtype == j->type && j->a_col == 1;
+    const bool a_in_place = j->a->dtype == j->type && j->a_col == 1;
     const int64_t sums = KL_MATVEC_PHASES * j->n * j->bytes;
     struct kl_scratch room;
     if (j->m != 1 || j->batches != 1 || j->b_col != 1 || j->n % KL_MATVEC_COLS != 0 ||
@@ -173,7 +173,7 @@ static bool row_by_phases(struct kl_product *j, const struct kl_launch *l) {
         return true;
     }
     struct row_product s = {.j = j, .a = room.ptr + sums, .sums = room.ptr};
-    if (a_lies)
+    if (a_in_place)
         s.a = kl_element(j->a, 0);
     else
         row_as_computed(j, 0, room.ptr + sums);

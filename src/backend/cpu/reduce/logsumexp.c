@@ -209,8 +209,8 @@ struct kind {
     void (*placed)(float *v, int64_t n, bool to);
 };
 /* The result where elements are special values: NaN where there is one, else `high`. */
-static __attribute__((cold)) float odd_of(const struct kind *k, const void *x, int64_t n,
-                                          float high) {
+static __attribute__((cold)) float special_of(const struct kind *k, const void *x, int64_t n,
+                                              float high) {
     for (int64_t i = 0; i < n; i++) high = k->value(x, i) != k->value(x, i) ? NAN : high;
     return high;
 }
@@ -257,7 +257,7 @@ static void add_float(const struct kind *k, float *top, double *sum, const char 
             const float was = *top;
             float now = high[o];
             if (was != was) return;
-            if (terms[o] != terms[o] || now == INFINITY) now = odd_of(k, leaf[o], m, now);
+            if (terms[o] != terms[o] || now == INFINITY) now = special_of(k, leaf[o], m, now);
             if (now != was) /* when the largest element did not change, the factor is 1 */
                 *sum *= (double)kl_exp_negative_f32(was - (float)shift_of(now));
             *sum += terms[o];
@@ -320,7 +320,7 @@ static void columns_float(const struct kind *k, float *top, double *sum, struct 
     const bool odd = per_top(k, high, b->sum[0], terms, n);
     for (int64_t r = 0; odd && r < b->m; r++)
         for (int64_t c = 0; c < n; c++)
-            high[c] = odd_of(k, (const char *)b->rows[r] + c * k->item, 1, high[c]);
+            high[c] = special_of(k, (const char *)b->rows[r] + c * k->item, 1, high[c]);
     join_float(top, sum, high, terms, n);
 }
 #define U float

@@ -115,7 +115,7 @@ static void few_all(struct few *f, float *top, float *sum, const float *centre) 
 }
 /* The result of output k, where elements or the result are special values, or are too large for
  * add_four. */
-static __attribute__((cold)) float few_odd(struct few *f, int64_t k, float top) {
+static __attribute__((cold)) float few_special(struct few *f, int64_t k, float top) {
     union kl_tile tile;
     float sum = 0, power;
     bool nan = false;
@@ -182,7 +182,7 @@ static void few_outputs(const struct job *j, int64_t begin, int64_t n) {
     if (odd && squares) /* with special values, the transposed elements are needed as well */
         kl_cpu_transpose(item, f.transposed, f.width * item, rows, step * item, n, j->s.n_red);
     for (int64_t k = 0; odd && k < n; k++)
-        if (sum[k] != sum[k]) y[k] = few_odd(&f, k, top[k]);
+        if (sum[k] != sum[k]) y[k] = few_special(&f, k, top[k]);
     kl_convert(out->dtype, (char *)out->data + begin * (int64_t)kl_dtype_size(out->dtype), KL_F32,
                y, n);
 }

@@ -226,10 +226,10 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
     uint64_t keys[KL_TILE], of_value = 0;
     _Alignas(8) char value[8] = {0};
     int64_t item = (int64_t)kl_dtype_size(in->dtype);
-    bool lies = r->in_step == item;
+    bool contiguous = r->in_step == item;
     /* For contiguous float32 a bound is found first, if there are enough tiles. */
     bool bounded =
-        LOOKS_THROUGH && lies && in->dtype == KL_F32 && 4 * list->k <= 3 * count / KL_TILE;
+        LOOKS_THROUGH && contiguous && in->dtype == KL_F32 && 4 * list->k <= 3 * count / KL_TILE;
     uint16_t which[KL_TILE];
     uint32_t tops[TILES];
     uint64_t bound = 0;
@@ -245,7 +245,7 @@ static void largest_of(const struct job *j, struct row *r, int64_t from, int64_t
                              kl_min64(TILES * KL_TILE, count - at), list->k, tops);
         uint64_t limit = list->full && list->least > bound ? list->least : bound;
         if (bounded && tops[in_part] < limit) continue;
-        if (lies && !bounded) kl_prefetch(src + AHEAD, n * item);
+        if (contiguous && !bounded) kl_prefetch(src + AHEAD, n * item);
         const char *x =
             bounded ? src : kl_cursor_next_as(&r->in, n, in->dtype, j->type, &raw, &tile);
         if (limit == 0) {

@@ -51,9 +51,9 @@ static inline __m512i kl_quick_sort_lanes(__m512i v) {
 
 /* Two sorted vectors become one sorted sequence. */
 static inline void kl_quick_join(__m512i *a, __m512i *b) {
-    __m512i turned = kl_quick_reverse(*b);
-    *b = kl_quick_merge(_mm512_max_epu32(*a, turned));
-    *a = kl_quick_merge(_mm512_min_epu32(*a, turned));
+    __m512i reversed = kl_quick_reverse(*b);
+    *b = kl_quick_merge(_mm512_max_epu32(*a, reversed));
+    *a = kl_quick_merge(_mm512_min_epu32(*a, reversed));
 }
 
 /* The mask of the lanes of vector k that hold one of n elements. */
