@@ -42,7 +42,7 @@ static int kl_vjp_binary(const struct kl_vjp *v, struct kl_array **grad, struct 
 }
 
 static kl_vjp_fn *const rules[KL_N_OPS] = {
-#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap) \
+#define KL_OP(ID, name, n_in, flags, kernel, lowering, indices, range, vjp, jvp, vmap, build) \
     [KL_OP_##ID] = vjp,
 #include "base/op_list.def"
 };
