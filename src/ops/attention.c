@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/views.h"
@@ -316,4 +317,18 @@ int kl_vjp_attention(const struct kl_vjp *v, struct kl_array **grad, struct kl_e
                           .s = v->s};
     for (int i = 0; i < v->n_in; i++) t.in[i] = v->in[i];
     return gradients(v, &t, grad, err);
+}
+
+/* ---- made again ---- */
+
+int kl_rebuild_attention(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_attention_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_flag(&p.causal, err));
+    KL_TRY(kl_build_flag(&p.has_mask, err));
+    KL_TRY(kl_build_flag(&p.has_sinks, err));
+    KL_TRY(kl_build_count(3 + p.has_mask + p.has_sinks, b->n_in, "inputs", err));
+    return kl_attention(out, b->in[0], b->in[1], b->in[2], p.scale, p.causal ? "causal" : "",
+                        p.has_mask ? b->in[3] : NULL, p.has_sinks ? b->in[3 + p.has_mask] : NULL,
+                        b->s, err);
 }

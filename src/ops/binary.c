@@ -1,5 +1,6 @@
 /* binary.c - the most common element-wise functions of two numbers, and where. base/op_list.def has
  * the dtype rules of these operations. */
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -140,4 +141,11 @@ int kl_vjp_where(const struct kl_vjp *v, struct kl_array **grad, struct kl_error
     if (v->wanted[1]) grad[1] = kl_terms_keep(&t, kl_term_where(&t, v->in[0], g, zero));
     if (v->wanted[2]) grad[2] = kl_terms_keep(&t, kl_term_where(&t, v->in[0], zero, g));
     return kl_terms_end(&t, NULL, NULL);
+}
+
+/* ---- made again ---- */
+
+int kl_rebuild_where(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_where(out, b->in[0], b->in[1], b->in[2], b->s, err);
 }

@@ -1,5 +1,6 @@
 /* bitwise.c - operations on the bits of integers, and conversions of 8-bit floats, which are stored
  * as uint8. */
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -78,4 +79,11 @@ int kl_from_fp8(struct kl_array **out, struct kl_array *x, int dtype, struct kl_
     int rc = kl_cast_to(out, y, (enum kl_dtype)dtype, s, err);
     kl_array_release(y);
     return rc;
+}
+
+/* ---- made again ---- */
+
+int kl_rebuild_from_fp8(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_from_fp8(out, b->in[0], KL_F32, b->s, err);
 }

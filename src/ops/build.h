@@ -10,18 +10,58 @@
 
 struct kl_build {
     enum kl_op_id op;
-    const void *params; /* a struct of base/op_params.h, by op */
+    const void *params; /* a struct of base/op_params.h, by op; at any alignment */
     size_t params_bytes;
     struct kl_array *const *in; /* borrowed */
     int n_in;
     struct kl_stream *s;
+    /* Dtype and shape of the output as it was recorded. They are used only where neither inputs nor
+     * parameters say them: the dtype by CAST, VIEW, ARANGE and SUM; the shape by ARANGE, SLICE and
+     * AS_STRIDED; its last extents by RANDOM_BITS (those behind the batch of keys). */
+    enum kl_dtype dtype;
+    int ndim;
+    const int *dims; /* borrowed; ndim extents */
 };
 
 /* *out: a new reference to the only output. The parameters may be hostile: their size, counts, axes
  * and values are checked before they are used. */
 typedef int kl_build_fn(const struct kl_build *b, struct kl_array **out, struct kl_error **err);
 
-/* Makes the operation. KL_EUNSUPPORTED: it cannot be made again (functions and kernels of the
+/* Makes the operation. With inputs of the dtypes, shapes and layouts that it had, the result is the
+ * same operation. With other extents the builder decides; RESHAPE and BROADCAST keep their target
+ * shape, SLICE its extents. KL_EUNSUPPORTED: it cannot be made again (functions and kernels of the
  * user). KL_EARG: the number of inputs or the parameters are not those of the operation; else the
  * errors of its builder. *out is unchanged on failure. */
 int kl_op_build(const struct kl_build *b, struct kl_array **out, struct kl_error **err);
+/* Whether op can be made again: it has a function in the column `build` of base/op_list.def. */
+bool kl_op_can_build(enum kl_op_id op);
+
+/* The functions that rows of base/op_list.def name; each is defined beside the builder of its
+ * operation. */
+kl_build_fn kl_rebuild_copy, kl_rebuild_cast, kl_rebuild_round, kl_rebuild_from_fp8;
+kl_build_fn kl_rebuild_where, kl_rebuild_reshape, kl_rebuild_transpose, kl_rebuild_broadcast;
+kl_build_fn kl_rebuild_expand_dims, kl_rebuild_squeeze, kl_rebuild_slice, kl_rebuild_as_strided;
+kl_build_fn kl_rebuild_diagonal, kl_rebuild_view, kl_rebuild_stop_gradient, kl_rebuild_arange;
+kl_build_fn kl_rebuild_random_bits, kl_rebuild_slice_update, kl_rebuild_concatenate;
+kl_build_fn kl_rebuild_depends, kl_rebuild_sum, kl_rebuild_reduce, kl_rebuild_var;
+kl_build_fn kl_rebuild_arg_reduce, kl_rebuild_softmax, kl_rebuild_scan, kl_rebuild_norm;
+kl_build_fn kl_rebuild_rope, kl_rebuild_sort, kl_rebuild_partition, kl_rebuild_matmul;
+kl_build_fn kl_rebuild_attention, kl_rebuild_factor, kl_rebuild_gather, kl_rebuild_gather_axis;
+kl_build_fn kl_rebuild_scatter, kl_rebuild_scatter_axis;
+
+/* ---- checks of parameters, for these functions; KL_EARG, KL_EAXIS ---- */
+/* The parameters are exactly `bytes` long; copies them to `to`. */
+int kl_build_params(const struct kl_build *b, void *to, size_t bytes, struct kl_error **err);
+/* The parameters are `head` bytes and then a list of at most `room` entries of `entry` bytes.
+ * Copies them to `to`, which has room for that, and puts the number of entries into *n. */
+int kl_build_params_list(const struct kl_build *b, void *to, size_t head, size_t entry, int room,
+                         int *n, struct kl_error **err);
+/* The operation has no parameters. */
+int kl_build_no_params(const struct kl_build *b, struct kl_error **err);
+/* A count that the parameters state is the true one. */
+int kl_build_count(int stated, int n, const char *what, struct kl_error **err);
+/* The byte of a bool that came from outside is 0 or 1. */
+int kl_build_flag(const bool *flag, struct kl_error **err);
+/* An axis as parameters hold it: in [0, ndim). */
+int kl_build_axis(int axis, int ndim, struct kl_error **err);
+int kl_build_axes(const int *axes, int n, int ndim, struct kl_error **err);

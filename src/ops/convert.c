@@ -1,4 +1,5 @@
 /* convert.c - operations that keep the values and change the dtype or the layout. */
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/vjp.h"
@@ -44,4 +45,22 @@ int kl_vjp_cast(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     if (!v->wanted[0] || !kl_has_gradient(v->in[0]) || !kl_has_gradient(v->cotangent[0]))
         return KL_OK;
     return kl_cast_to(&grad[0], v->cotangent[0], (enum kl_dtype)v->in[0]->t.dtype, v->s, err);
+}
+
+/* ---- made again ---- */
+
+int kl_rebuild_copy(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_copy(out, b->in[0], b->s, err);
+}
+
+int kl_rebuild_cast(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_astype(out, b->in[0], (int)b->dtype, b->s, err);
+}
+
+int kl_rebuild_stop_gradient(const struct kl_build *b, struct kl_array **out,
+                             struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_stop_gradient(out, b->in[0], b->s, err);
 }

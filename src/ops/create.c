@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -88,10 +89,28 @@ static int truncate_steps(struct kl_arange_params *p, struct kl_error **err) {
                : kl_fail(err, KL_EARG, "step %g does not fit in 64-bit integers", p->step);
 }
 
+static int count_from(struct kl_array **out, const struct kl_arange_params *p, int n,
+                      enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
+    int64_t lo, hi;
+    KL_TRY(
+        kl_array_op1(out,
+                     &(struct kl_operation){
+                         .op = KL_OP_ARANGE, .stream = s, .params = p, .params_bytes = sizeof *p},
+                     dtype, 1, &n, err));
+    if (n && kl_int_limits(dtype, &lo, &hi)) {
+        double first = p->start, last = p->start + (n - 1.0) * p->step;
+        double low = first < last ? first : last, high = first < last ? last : first;
+        /* The range proves nothing when values wrap, or beyond 2^53, where doubles are not
+         * exact. */
+        if (low >= (double)lo && high <= (double)hi && fabs(low) < 0x1p53 && fabs(high) < 0x1p53)
+            kl_array_set_range(*out, (int64_t)low, (int64_t)high);
+    }
+    return KL_OK;
+}
+
 int kl_arange(struct kl_array **out, double start, double stop, double step, int dtype,
               struct kl_stream *s, struct kl_error **err) {
     struct kl_arange_params p = {start, step};
-    int64_t lo, hi;
     KL_TRY(kl_check_dtype(dtype, err));
     KL_TRY(kl_check_stream(s, err));
     if (dtype == KL_BOOL)
@@ -112,20 +131,7 @@ int kl_arange(struct kl_array **out, double start, double stop, double step, int
                        INT_MAX);
     int n = count > 0 ? (int)count : 0;
     if (kl_dtype_is_int((enum kl_dtype)dtype)) KL_TRY(truncate_steps(&p, err));
-    KL_TRY(
-        kl_array_op1(out,
-                     &(struct kl_operation){
-                         .op = KL_OP_ARANGE, .stream = s, .params = &p, .params_bytes = sizeof p},
-                     (enum kl_dtype)dtype, 1, &n, err));
-    if (n && kl_int_limits((enum kl_dtype)dtype, &lo, &hi)) {
-        double first = p.start, last = p.start + (n - 1.0) * p.step;
-        double low = first < last ? first : last, high = first < last ? last : first;
-        /* The range proves nothing when values wrap, or beyond 2^53, where doubles are not
-         * exact. */
-        if (low >= (double)lo && high <= (double)hi && fabs(low) < 0x1p53 && fabs(high) < 0x1p53)
-            kl_array_set_range(*out, (int64_t)low, (int64_t)high);
-    }
-    return KL_OK;
+    return count_from(out, &p, n, (enum kl_dtype)dtype, s, err);
 }
 
 /* ---- linspace ---- */
@@ -154,4 +160,22 @@ int kl_linspace(struct kl_array **out, double start, double stop, int num, int d
     }
     x = KL_TERM(&t, kl_cast_to(&t.made, x, to, s, err));
     return kl_terms_end(&t, x, out);
+}
+
+/* ---- made again ---- */
+int kl_rebuild_arange(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_arange_params p;
+    struct kl_shape to;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_check_dtype((int)b->dtype, err));
+    KL_TRY(kl_check_stream(b->s, err));
+    if (b->dtype == KL_BOOL)
+        return kl_fail(err, KL_EDTYPE, "a range of bool is not possible; numbers are taken");
+    KL_TRY(kl_build_count(b->ndim, 1, "axes", err));
+    KL_TRY(kl_check_shape(&to, b->dims, 1, b->dtype, NULL, err));
+    if (kl_dtype_is_int(b->dtype) && !(fabs(p.start) < 0x1p63 && fabs(p.step) < 0x1p63 &&
+                                       trunc(p.start) == p.start && trunc(p.step) == p.step))
+        return kl_fail(err, KL_EARG, "start %g and step %g are not whole 64-bit numbers", p.start,
+                       p.step);
+    return count_from(out, &p, to.dims[0], b->dtype, b->s, err);
 }

@@ -1,6 +1,7 @@
 /* depends.c - arrays that wait for other arrays. The results have the values of the inputs. They
  * are made when all dependencies have settled, and fail when one of these has failed. */
 #include "base/alloc.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/vjp.h"
@@ -61,4 +62,12 @@ int kl_depends(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *
 int kl_vjp_depends(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     grad[0] = kl_array_retain(v->cotangent[0]);
     return KL_OK;
+}
+
+/* ---- made again ---- */
+int kl_rebuild_depends(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    KL_TRY(kl_check_stream(b->s, err));
+    if (b->n_in < 1) return kl_fail(err, KL_EARG, "no inputs are given; at least one is needed");
+    return depend(out, b->in, (size_t)b->n_in, b->s, err);
 }

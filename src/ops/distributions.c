@@ -3,6 +3,7 @@
  * depend on the last bit of a transcendental function. */
 #include <math.h>
 
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -377,4 +378,19 @@ int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
     struct kl_array *m = KL_TERM(&t, kl_cast_to(&t.made, mean, KL_F32, s, err));
     x = KL_TERM(&t, kl_add(&t.made, x, m, s, err));
     return kl_terms_end(&t, x, out);
+}
+
+/* ---- made again ---- */
+int kl_rebuild_factor(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_array *a = b->in[0];
+    KL_TRY(kl_build_no_params(b, err));
+    KL_TRY(kl_check_stream(b->s, err));
+    if (a->t.dtype != KL_F32)
+        return kl_fail(err, KL_EDTYPE, "the matrices are %s; float32 is taken",
+                       kl_dtype_name((enum kl_dtype)a->t.dtype));
+    const int n = a->t.ndim;
+    if (n < 2 || a->t.dims[n - 2] != a->t.dims[n - 1])
+        return kl_fail(err, KL_ESHAPE, "an array of shape %s; square matrices are taken",
+                       KL_SHAPE_TEXT_OF(a));
+    return factor(out, a, b->s, err);
 }

@@ -1,5 +1,6 @@
 /* fast.c - norms over the last axis, and rotary position embedding. */
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/vjp.h"
@@ -142,28 +143,34 @@ static int check_rope(const struct kl_array *x, int dims, struct kl_rope_base ba
     return KL_OK;
 }
 
-int kl_rope(struct kl_array **out, struct kl_array *x, int dims, bool traditional,
-            struct kl_rope_base base, float scale, struct kl_array *offset, struct kl_array *freqs,
-            struct kl_stream *s, struct kl_error **err) {
+static int rope(struct kl_array **out, struct kl_array *x, const struct kl_rope_params *p,
+                struct kl_array *offset, struct kl_array *freqs, struct kl_stream *s,
+                struct kl_error **err) {
     struct kl_array *in[3] = {x, NULL, NULL};
-    struct kl_rope_params p = {dims, traditional, false, base.value, scale};
-    KL_TRY(kl_check_array(x, "x", err));
-    KL_TRY(kl_check_array(offset, "offset", err));
-    KL_TRY(kl_check_stream(s, err));
-    KL_TRY(check_rope(x, dims, base, offset, freqs, err));
     int rc = kl_cast_to(&in[1], offset, KL_I32, s, err);
     if (rc == KL_OK && freqs) rc = kl_cast_to(&in[2], freqs, KL_F32, s, err);
     if (rc == KL_OK)
         rc = kl_array_op1(out,
                           &(struct kl_operation){.op = KL_OP_ROPE,
                                                  .stream = s,
-                                                 .params = &p,
-                                                 .params_bytes = sizeof p,
+                                                 .params = p,
+                                                 .params_bytes = sizeof *p,
                                                  .in = in,
                                                  .n_in = freqs ? 3 : 2},
                           x->t.dtype, x->t.ndim, x->t.dims, err);
     kl_release_all(in + 1, 2);
     return rc;
+}
+
+int kl_rope(struct kl_array **out, struct kl_array *x, int dims, bool traditional,
+            struct kl_rope_base base, float scale, struct kl_array *offset, struct kl_array *freqs,
+            struct kl_stream *s, struct kl_error **err) {
+    struct kl_rope_params p = {dims, traditional, false, base.value, scale};
+    KL_TRY(kl_check_array(x, "x", err));
+    KL_TRY(kl_check_array(offset, "offset", err));
+    KL_TRY(kl_check_stream(s, err));
+    KL_TRY(check_rope(x, dims, base, offset, freqs, err));
+    return rope(out, x, &p, offset, freqs, s, err);
 }
 
 /* The gradient of x is the cotangent rotated back. Offsets and frequencies get no gradient. */
@@ -180,4 +187,32 @@ int kl_vjp_rope(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
                                                .in = in,
                                                .n_in = v->n_in},
                         v->in[0]->t.dtype, v->in[0]->t.ndim, v->in[0]->t.dims, err);
+}
+
+/* ---- made again ---- */
+int kl_rebuild_norm(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_norm_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_flag(&p.has_weight, err));
+    KL_TRY(kl_build_flag(&p.has_bias, err));
+    if (p.has_bias && b->op == KL_OP_RMS_NORM)
+        return kl_fail(err, KL_EARG, "rms_norm with a bias; it has none");
+    KL_TRY(kl_build_count(1 + p.has_weight + p.has_bias, b->n_in, "inputs", err));
+    struct kl_array *weight = p.has_weight ? b->in[1] : NULL,
+                    *bias = p.has_bias ? b->in[1 + p.has_weight] : NULL;
+    return norm(out, b->op, b->in[0], weight, bias, p.eps, b->s, err);
+}
+
+int kl_rebuild_rope(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_rope_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_flag(&p.traditional, err));
+    KL_TRY(kl_build_flag(&p.inverse, err));
+    KL_TRY(kl_check_stream(b->s, err));
+    if (b->n_in != 2 && b->n_in != 3)
+        return kl_fail(err, KL_EARG, "%d inputs are given; rope takes 2 or 3", b->n_in);
+    struct kl_array *freqs = b->n_in == 3 ? b->in[2] : NULL;
+    struct kl_rope_base base = {freqs == NULL, p.base};
+    KL_TRY(check_rope(b->in[0], p.dims, base, b->in[1], freqs, err));
+    return rope(out, b->in[0], &p, b->in[1], freqs, b->s, err);
 }

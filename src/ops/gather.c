@@ -1,6 +1,7 @@
 /* gather.c - gather, take, take_along_axis. The builders check what the shapes tell; whether an
  * index is in range is found out when the operation runs. */
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -153,4 +154,26 @@ int kl_vjp_gather_axis(const struct kl_vjp *v, struct kl_array **grad, struct kl
     struct kl_array *sum = KL_TERM(
         &t, kl_scatter_add_axis(&t.made, zeros, v->in[1], v->cotangent[0], axis, v->s, err));
     return kl_terms_end(&t, sum, &grad[0]);
+}
+
+/* ---- made again ---- */
+int kl_rebuild_gather(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_gather_buf p;
+    int n;
+    KL_TRY(kl_build_params_list(b, &p, offsetof(struct kl_gather_buf, v), sizeof *p.v,
+                                2 * KL_MAX_NDIM, &n, err));
+    if (b->n_in < 1)
+        return kl_fail(err, KL_EARG, "%d inputs are given; gather takes 1 or more", b->n_in);
+    KL_TRY(kl_build_count(p.n_axes, b->n_in - 1, "index arrays", err));
+    KL_TRY(kl_build_count(p.ndim, b->in[0]->t.ndim, "axes", err));
+    KL_TRY(kl_build_count(n, b->n_in - 1 + p.ndim, "axes and slice sizes", err));
+    return kl_gather(out, b->in[0], b->in + 1, (size_t)p.n_axes, p.v, (size_t)p.n_axes,
+                     p.v + p.n_axes, (size_t)p.ndim, b->s, err);
+}
+
+int kl_rebuild_gather_axis(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_axis_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
+    return kl_take_along_axis(out, b->in[0], b->in[1], p.axis, b->s, err);
 }

@@ -1,6 +1,7 @@
 /* matmul.c - matrix products: 1-d operands and batches that broadcast are handled here. */
 #include <string.h>
 
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -122,4 +123,10 @@ int kl_vjp_matmul(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
         grad[k] = kl_terms_keep(&t, made);
     }
     return kl_terms_end(&t, NULL, NULL);
+}
+
+/* ---- made again ---- */
+int kl_rebuild_matmul(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_matmul(out, b->in[0], b->in[1], b->s, err);
 }

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/threefry.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
@@ -79,30 +80,40 @@ static int use_key(struct kl_array **out, struct kl_array *key, struct kl_error 
 }
 
 /* ---- bits ---- */
+/* The operation, for keys of shape (..., 2). The shape is that of the output. */
+static int bits_of(struct kl_array **out, int ndim, const int *dims, int width,
+                   struct kl_array *keys, struct kl_stream *s, struct kl_error **err) {
+    struct kl_bits_params p = {width};
+    enum kl_dtype dtype = width == 1 ? KL_U8 : width == 2 ? KL_U16 : KL_U32;
+    return kl_array_op1(out,
+                        &(struct kl_operation){.op = KL_OP_RANDOM_BITS,
+                                               .stream = s,
+                                               .params = &p,
+                                               .params_bytes = sizeof p,
+                                               .in = &keys,
+                                               .n_in = 1},
+                        dtype, ndim, dims, err);
+}
+
 static int bits(struct kl_array **out, int ndim, const int *dims, int width, struct kl_array *key,
                 struct kl_stream *s, struct kl_error **err) {
     struct kl_array *used;
-    struct kl_bits_params p = {width};
-    enum kl_dtype dtype = width == 1 ? KL_U8 : width == 2 ? KL_U16 : KL_U32;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(use_key(&used, key, err));
-    int rc = kl_array_op1(out,
-                          &(struct kl_operation){.op = KL_OP_RANDOM_BITS,
-                                                 .stream = s,
-                                                 .params = &p,
-                                                 .params_bytes = sizeof p,
-                                                 .in = &used,
-                                                 .n_in = 1},
-                          dtype, ndim, dims, err);
+    int rc = bits_of(out, ndim, dims, width, used, s, err);
     kl_array_release(used);
     return rc;
+}
+
+static int check_width(int width, struct kl_error **err) {
+    if (width == 1 || width == 2 || width == 4) return KL_OK;
+    return kl_fail(err, KL_EARG, "width %d; 1, 2 or 4 bytes are taken", width);
 }
 
 int kl_random_bits(struct kl_array **out, const int *shape, size_t shape_num, int width,
                    struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
-    if (width != 1 && width != 2 && width != 4)
-        return kl_fail(err, KL_EARG, "width %d; 1, 2 or 4 bytes are taken", width);
+    KL_TRY(check_width(width, err));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_U32, NULL, err));
     return bits(out, to.ndim, to.dims, width, key, s, err);
 }
@@ -336,4 +347,32 @@ int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_arr
     struct kl_array *first = kl_term_cast(&t, low, (enum kl_dtype)dtype);
     x = kl_term2(&t, kl_maximum, kl_term2(&t, kl_minimum, x, last), first);
     return kl_terms_end(&t, x, out);
+}
+
+/* ---- made again ---- */
+/* A batch of keys, of shape (..., 2), may have other extents than it had; the shape for each key
+ * stays. */
+int kl_rebuild_random_bits(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_bits_params p;
+    struct kl_array *keys = b->in[0];
+    struct kl_shape to;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(check_width(p.width, err));
+    KL_TRY(kl_check_stream(b->s, err));
+    const int lead = keys->t.ndim - 1;
+    if (keys->t.dtype != KL_U32)
+        return kl_fail(err, KL_EDTYPE, "the keys are %s; uint32 is taken",
+                       kl_dtype_name((enum kl_dtype)keys->t.dtype));
+    if (lead < 0 || keys->t.dims[lead] != 2)
+        return kl_fail(err, KL_ESHAPE, "the keys have shape %s; (..., 2) is taken",
+                       KL_SHAPE_TEXT_OF(keys));
+    if (b->ndim < lead || b->ndim > KL_MAX_NDIM)
+        return kl_fail(err, KL_ESHAPE,
+                       "a result of %d axes for keys of shape %s; %d to %d are "
+                       "possible",
+                       b->ndim, KL_SHAPE_TEXT_OF(keys), lead, KL_MAX_NDIM);
+    to = kl_shape_of(keys);
+    for (int i = lead; i < b->ndim; i++) to.dims[i] = b->dims[i];
+    KL_TRY(kl_check_shape(&to, to.dims, (size_t)b->ndim, KL_U32, NULL, err));
+    return bits_of(out, to.ndim, to.dims, p.width, keys, b->s, err);
 }

@@ -3,6 +3,7 @@
 #include "ops/reduce.h"
 
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -130,6 +131,17 @@ static int divide_by(struct kl_array **out, struct kl_array *total, double count
     return kl_terms_end(&t, kl_term_cast(&t, mean, dtype), out);
 }
 
+/* The dtype in which a mean adds up elements of `given`. */
+static enum kl_dtype mean_sum_dtype(enum kl_dtype given) {
+    /* The sum of 16-bit floats stays in float32: it may overflow a 16-bit type although the mean
+     * does not. */
+    enum kl_dtype dtype = kl_dtype_inexact(given);
+    enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
+    /* Integers are summed exactly in int64: where their values cancel, float32 would have lost
+     * digits. 64-bit integers might overflow and are not. */
+    return kl_dtype_is_int(given) && kl_dtype_size(given) < 8 ? KL_I64 : wide;
+}
+
 int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                  bool keepdims, struct kl_stream *s, struct kl_error **err) {
     struct kl_reduced x;
@@ -138,13 +150,7 @@ int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, siz
     KL_TRY(kl_reduced_axes(&x, a, axes, axes_num, err));
     enum kl_dtype dtype = kl_dtype_inexact(a->t.dtype);
     if (x.n == 0) return kl_cast_to(out, a, dtype, s, err);
-    /* The sum of 16-bit floats stays in float32: it may overflow a 16-bit type although the mean
-     * does not. */
-    enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
-    /* Integers are summed exactly in int64: where their values cancel, float32 would have lost
-     * digits. 64-bit integers might overflow and are not. */
-    enum kl_dtype given = (enum kl_dtype)a->t.dtype;
-    if (kl_dtype_is_int(given) && kl_dtype_size(given) < 8) wide = KL_I64;
+    enum kl_dtype wide = mean_sum_dtype((enum kl_dtype)a->t.dtype);
     double count = 1;
     for (int i = 0; i < x.n; i++) count *= a->t.dims[x.at[i]];
     KL_TRY(reduce(&total, KL_OP_SUM, a, wide, &x, s, err));
@@ -377,4 +383,53 @@ int kl_vjp_logsumexp(const struct kl_vjp *v, struct kl_array **grad, struct kl_e
     struct kl_array *d = kl_term2(&t, kl_subtract, v->in[0], v->out[0]);
     return kl_terms_end(&t, kl_term2(&t, kl_multiply, kl_term(&t, kl_exp, d), v->cotangent[0]),
                         grad);
+}
+
+/* ---- made again ---- */
+static int axes_of(struct kl_dims_buf *p, const struct kl_build *b, struct kl_error **err) {
+    int n;
+    KL_TRY(kl_build_params_list(b, p, offsetof(struct kl_dims_buf, v), sizeof *p->v, KL_MAX_NDIM,
+                                &n, err));
+    KL_TRY(kl_build_count(p->n, n, "axes", err));
+    return kl_build_axes(p->v, n, b->in[0]->t.ndim, err);
+}
+
+/* A sum has the dtype of kl_sum, or that in which a mean is summed. */
+int kl_rebuild_sum(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_dims_buf p;
+    struct kl_reduced x;
+    struct kl_array *a = b->in[0];
+    enum kl_dtype given = (enum kl_dtype)a->t.dtype;
+    KL_TRY(axes_of(&p, b, err));
+    KL_TRY(kl_reduced_axes(&x, a, p.v, (size_t)p.n, err));
+    if (x.n == 0 || b->dtype == sum_dtype(given))
+        return kl_sum_axes(out, a, p.v, (size_t)p.n, true, b->s, err);
+    if (b->dtype != mean_sum_dtype(given))
+        return kl_fail(err, KL_EDTYPE, "%s is not summed in dtype %s; %s and %s are possible",
+                       kl_dtype_name(given),
+                       kl_dtype_valid((int)b->dtype) ? kl_dtype_name(b->dtype) : "unknown",
+                       kl_dtype_name(sum_dtype(given)), kl_dtype_name(mean_sum_dtype(given)));
+    return reduce(out, KL_OP_SUM, a, b->dtype, &x, b->s, err);
+}
+
+int kl_rebuild_reduce(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_dims_buf p;
+    kl_reduce_axes_fn *fn = NULL;
+    switch (b->op) {
+    case KL_OP_PROD: fn = kl_prod_axes; break;
+    case KL_OP_MAX: fn = kl_max_axes; break;
+    case KL_OP_MIN: fn = kl_min_axes; break;
+    case KL_OP_ALL: fn = kl_all_axes; break;
+    case KL_OP_ANY: fn = kl_any_axes; break;
+    default: fn = kl_logsumexp_axes;
+    }
+    KL_TRY(axes_of(&p, b, err));
+    return fn(out, b->in[0], p.v, (size_t)p.n, true, b->s, err);
+}
+
+int kl_rebuild_arg_reduce(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_axis_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
+    return arg_axis(out, b->op, b->in[0], p.axis, true, b->s, err);
 }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -200,4 +201,11 @@ struct kl_array *kl_imag_rule(struct kl_terms *t, struct kl_array *g, struct kl_
     struct kl_array *r = kl_term2(t, kl_multiply, g, i);
     kl_array_release(i);
     return r;
+}
+
+/* ---- made again ---- */
+
+int kl_rebuild_round(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_round(out, b->in[0], 0, b->s, err);
 }

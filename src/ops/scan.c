@@ -1,5 +1,6 @@
 /* scan.c - cumulative operations along an axis. */
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/reduce.h"
@@ -159,4 +160,14 @@ int kl_vjp_logcumsumexp(const struct kl_vjp *v, struct kl_array **grad, struct k
         sum[k] = kl_term(&t, kl_exp, kl_term2(&t, kl_add, logs, x));
     }
     return kl_terms_end(&t, kl_term2(&t, kl_subtract, sum[0], sum[1]), grad);
+}
+
+/* ---- made again ---- */
+int kl_rebuild_scan(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_scan_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_flag(&p.reverse, err));
+    KL_TRY(kl_build_flag(&p.inclusive, err));
+    KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
+    return scan(out, b->op, b->in[0], p.axis, p.reverse, p.inclusive, b->s, err);
 }

@@ -1,6 +1,7 @@
 /* scatter.c - scatter with its five ways to combine values, and the same along one axis. As in
  * gather.c the shapes are checked here, and the indices when the operation runs. */
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -211,4 +212,37 @@ int kl_vjp_scatter_axis(const struct kl_vjp *v, struct kl_array **grad, struct k
         if (rc) return rc;
     }
     return v->wanted[1] ? kl_take_along_axis(&grad[1], g, v->in[2], p->axis, v->s, err) : KL_OK;
+}
+
+/* ---- made again ---- */
+/* A mode that came from outside is one of the modes. */
+static int check_mode(const enum kl_scatter_mode *mode, int last, struct kl_error **err) {
+    int number;
+    memcpy(&number, mode, sizeof number);
+    if (number >= 0 && number <= last) return KL_OK;
+    return kl_fail(err, KL_EARG, "%d is no way to combine values; they are 0 to %d", number, last);
+}
+_Static_assert(sizeof(enum kl_scatter_mode) == sizeof(int), "read as an int");
+
+int kl_rebuild_scatter(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_scatter_buf p;
+    int n;
+    KL_TRY(kl_build_params_list(b, &p, offsetof(struct kl_scatter_buf, axes), sizeof *p.axes,
+                                KL_MAX_NDIM, &n, err));
+    KL_TRY(check_mode(&p.mode, KL_SCATTER_MIN, err));
+    if (b->n_in < 2)
+        return kl_fail(err, KL_EARG, "%d inputs are given; scatter takes 2 or more", b->n_in);
+    KL_TRY(kl_build_count(p.n_axes, b->n_in - 2, "index arrays", err));
+    KL_TRY(kl_build_count(n, b->n_in - 2, "axes", err));
+    return scatter(out, p.mode, b->in[0], b->in + 2, (size_t)n, b->in[1], p.axes, (size_t)n, b->s,
+                   err);
+}
+
+int kl_rebuild_scatter_axis(const struct kl_build *b, struct kl_array **out,
+                            struct kl_error **err) {
+    struct kl_scatter_axis_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(check_mode(&p.mode, KL_SCATTER_ADD, err)); /* the builders make these two */
+    KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
+    return scatter_along(out, p.mode, b->in[0], b->in[2], b->in[1], p.axis, b->s, err);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
@@ -425,4 +426,55 @@ int kl_vjp_transpose(const struct kl_vjp *v, struct kl_array **grad, struct kl_e
 
 int kl_vjp_broadcast(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     return kl_sum_to(&grad[0], v->cotangent[0], v->in[0]->t.ndim, v->in[0]->t.dims, v->s, err);
+}
+
+/* ---- made again ---- */
+
+/* The list that the parameters of views are. */
+static int list_of(struct kl_dims_buf *p, const struct kl_build *b, const char *what,
+                   struct kl_error **err) {
+    int n;
+    KL_TRY(kl_build_params_list(b, p, offsetof(struct kl_dims_buf, v), sizeof *p->v, KL_MAX_NDIM,
+                                &n, err));
+    return kl_build_count(p->n, n, what, err);
+}
+
+int kl_rebuild_reshape(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_dims_buf p;
+    struct kl_shape to;
+    struct kl_array *a = b->in[0];
+    int64_t size;
+    KL_TRY(list_of(&p, b, "extents", err));
+    KL_TRY(kl_check_shape(&to, p.v, (size_t)p.n, (enum kl_dtype)a->t.dtype, &size, err));
+    if (size != a->t.size)
+        return kl_fail(err, KL_ESHAPE, "an array of shape %s cannot have the recorded shape %s",
+                       KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(p.n, p.v));
+    return kl_reshape_to(out, a, to.ndim, to.dims, b->s, err);
+}
+
+int kl_rebuild_transpose(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_dims_buf p;
+    KL_TRY(list_of(&p, b, "axes", err));
+    KL_TRY(kl_build_axes(p.v, p.n, b->in[0]->t.ndim, err));
+    return kl_transpose_axes(out, b->in[0], p.v, (size_t)p.n, b->s, err);
+}
+
+int kl_rebuild_broadcast(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_dims_buf p;
+    KL_TRY(list_of(&p, b, "extents", err));
+    return kl_broadcast_to(out, b->in[0], p.v, (size_t)p.n, b->s, err);
+}
+
+int kl_rebuild_expand_dims(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_dims_buf p;
+    KL_TRY(list_of(&p, b, "axes", err));
+    KL_TRY(kl_build_axes(p.v, p.n, b->in[0]->t.ndim + p.n, err));
+    return kl_expand_dims_axes(out, b->in[0], p.v, (size_t)p.n, b->s, err);
+}
+
+int kl_rebuild_squeeze(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_dims_buf p;
+    KL_TRY(list_of(&p, b, "axes", err));
+    KL_TRY(kl_build_axes(p.v, p.n, b->in[0]->t.ndim, err));
+    return kl_squeeze_axes(out, b->in[0], p.v, (size_t)p.n, b->s, err);
 }

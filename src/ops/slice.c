@@ -1,6 +1,7 @@
 /* slice.c - slice and split, which take parts of arrays, and slice_update, concatenate and stack,
  * which join arrays. */
 #include "base/alloc.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
@@ -348,4 +349,65 @@ int kl_vjp_concatenate(const struct kl_vjp *v, struct kl_array **grad, struct kl
         start[axis] += dims[axis];
     }
     return KL_OK;
+}
+
+/* ---- made again ---- */
+
+/* Puts starts and steps for an array of shape a, of which the slice has the extents dims, into
+ * start and step. */
+static int slice_of(int *start, int *step, const struct kl_build *b, const struct kl_array *a,
+                    int ndim, const int *dims, struct kl_error **err) {
+    struct kl_slice_buf p;
+    int n;
+    KL_TRY(kl_build_params_list(b, &p, offsetof(struct kl_slice_buf, v), sizeof *p.v,
+                                2 * KL_MAX_NDIM, &n, err));
+    KL_TRY(kl_build_count(p.ndim, a->t.ndim, "axes", err));
+    KL_TRY(kl_build_count(n, 2 * a->t.ndim, "starts and strides", err));
+    KL_TRY(kl_build_count(ndim, a->t.ndim, "extents", err));
+    for (int i = 0; i < ndim; i++) {
+        const int64_t first = p.v[i], by = p.v[ndim + i], size = a->t.dims[i];
+        /* the stride of one element, or of none, has no effect; it must fit into an int all the
+         * same */
+        bool fits = by != 0 && by >= INT32_MIN && by <= INT32_MAX && dims[i] >= 0 && first >= 0 &&
+                    first <= size;
+        if (fits && dims[i] > 0) {
+            int64_t last = first + (dims[i] == 1 ? 0 : (dims[i] - 1) * by);
+            fits = first < size && last >= 0 && last < size;
+        }
+        if (!fits)
+            return kl_fail(err, KL_ESHAPE,
+                           "%d elements from %lld on with stride %lld are not on axis %d of an "
+                           "array of shape %s",
+                           dims[i], (long long)first, (long long)by, i, KL_SHAPE_TEXT_OF(a));
+        start[i] = (int)first;
+        step[i] = (int)by;
+    }
+    return KL_OK;
+}
+
+int kl_rebuild_slice(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    int start[KL_MAX_NDIM], step[KL_MAX_NDIM];
+    KL_TRY(slice_of(start, step, b, b->in[0], b->ndim, b->dims, err));
+    return kl_slice_to(out, b->in[0], start, step, b->dims, err);
+}
+
+int kl_rebuild_slice_update(const struct kl_build *b, struct kl_array **out,
+                            struct kl_error **err) {
+    struct kl_array *base = b->in[0], *typed;
+    int start[KL_MAX_NDIM], step[KL_MAX_NDIM];
+    struct kl_slice_buf p;
+    KL_TRY(slice_of(start, step, b, base, b->in[1]->t.ndim, b->in[1]->t.dims, err));
+    KL_TRY(kl_check_stream(b->s, err));
+    KL_TRY(kl_cast_to(&typed, b->in[1], (enum kl_dtype)base->t.dtype, b->s, err));
+    slice_params(&p, base->t.ndim, start, step);
+    int rc = put_slice(out, base, typed, (const struct kl_slice_params *)&p, b->s, err);
+    kl_array_release(typed);
+    return rc;
+}
+
+int kl_rebuild_concatenate(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_axis_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    if (b->n_in > 0) KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
+    return kl_concatenate_axis(out, b->in, (size_t)b->n_in, p.axis, b->s, err);
 }

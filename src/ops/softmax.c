@@ -2,6 +2,7 @@
  * devices they must be the last axes, for those of the CPU contiguous with each other; other axes
  * are moved to the end. */
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -84,4 +85,16 @@ int kl_vjp_softmax(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
         kl_term_reduce(&t, kl_sum_axes, kl_term2(&t, kl_multiply, y, g), axes, n);
     return kl_terms_end(&t, kl_term2(&t, kl_multiply, y, kl_term2(&t, kl_subtract, g, along)),
                         grad);
+}
+
+/* ---- made again ---- */
+int kl_rebuild_softmax(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_softmax_params p;
+    int axes[KL_MAX_NDIM], ndim = b->in[0]->t.ndim;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    if (p.axis < 0 || p.n_axes < 0 || p.axis > ndim || p.n_axes > ndim - p.axis)
+        return kl_fail(err, KL_EAXIS, "%d axes from axis %d on are not among %d axes", p.n_axes,
+                       p.axis, ndim);
+    for (int i = 0; i < p.n_axes; i++) axes[i] = p.axis + i;
+    return kl_softmax_axes(out, b->in[0], axes, (size_t)p.n_axes, true, b->s, err);
 }

@@ -1,5 +1,6 @@
 /* sort.c - sort, argsort, partition, argpartition and topk, along an axis or over all elements. */
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -165,4 +166,23 @@ int kl_vjp_order(const struct kl_vjp *v, struct kl_array **grad, struct kl_error
     }
     kl_array_release(places);
     return rc;
+}
+
+/* ---- made again ---- */
+int kl_rebuild_sort(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_axis_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
+    return sort_axis(out, b->op, b->in[0], p.axis, b->s, err);
+}
+
+int kl_rebuild_partition(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_partition_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
+    if (p.kth < 0)
+        return kl_fail(err, KL_EARG, "%d in the parameters of %s; it is 0 or more", p.kth,
+                       kl_op_name(b->op));
+    if (b->op == KL_OP_TOPK) return kl_topk_axis(out, b->in[0], p.kth, p.axis, b->s, err);
+    return partition(out, b->op, b->in[0], p.kth, p.axis, b->s, err);
 }

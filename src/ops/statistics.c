@@ -1,5 +1,6 @@
 /* statistics.c - variance, standard deviation, median. */
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/params.h"
@@ -169,4 +170,15 @@ int kl_median_axes(struct kl_array **out, struct kl_array *a, const int *axes, s
     rc = kl_terms_end(&t, middle, out);
     kl_array_release(sorted);
     return rc;
+}
+
+/* ---- made again ---- */
+int kl_rebuild_var(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_var_buf p;
+    int n;
+    KL_TRY(kl_build_params_list(b, &p, offsetof(struct kl_var_buf, v), sizeof *p.v, KL_MAX_NDIM, &n,
+                                err));
+    KL_TRY(kl_build_count(p.n, n, "axes", err));
+    KL_TRY(kl_build_axes(p.v, n, b->in[0]->t.ndim, err));
+    return kl_var_axes(out, b->in[0], p.v, (size_t)n, true, p.ddof, b->s, err);
 }

@@ -1,6 +1,7 @@
 /* strided.c - views with strides that the caller gives: as_strided, diagonal, and view, which reads
  * the bits of one dtype as another. */
 #include "base/op_params.h"
+#include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
@@ -243,4 +244,32 @@ int kl_vjp_diagonal(const struct kl_vjp *v, struct kl_array **grad, struct kl_er
         KL_TERM(&t, kl_embed_diagonal(&t.made, v->cotangent[0], rows, cols, p->offset, v->s, err));
     g = KL_TERM(&t, kl_permute(&t.made, g, perm, err));
     return kl_terms_end(&t, g, &grad[0]);
+}
+
+/* ---- made again ---- */
+
+int kl_rebuild_as_strided(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_strided_buf p;
+    int n;
+    KL_TRY(kl_build_params_list(b, &p, offsetof(struct kl_strided_buf, v), sizeof *p.v,
+                                1 + KL_MAX_NDIM, &n, err));
+    KL_TRY(kl_build_count(p.ndim, b->ndim, "axes", err));
+    if (p.ndim < 0) return kl_fail(err, KL_EARG, "%d axes in the parameters", p.ndim);
+    KL_TRY(kl_build_count(n, 1 + p.ndim, "strides and the offset", err));
+    if (p.v[0] < 0) return kl_fail(err, KL_EARG, "offset %lld; it is 0 or more", (long long)p.v[0]);
+    return kl_as_strided(out, b->in[0], b->dims, (size_t)b->ndim, p.v + 1, (size_t)p.ndim,
+                         (size_t)p.v[0], b->s, err);
+}
+
+int kl_rebuild_diagonal(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    struct kl_diagonal_params p;
+    KL_TRY(kl_build_params(b, &p, sizeof p, err));
+    KL_TRY(kl_build_axis(p.axis1, b->in[0]->t.ndim, err));
+    KL_TRY(kl_build_axis(p.axis2, b->in[0]->t.ndim, err));
+    return kl_diagonal(out, b->in[0], p.offset, p.axis1, p.axis2, b->s, err);
+}
+
+int kl_rebuild_view(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
+    KL_TRY(kl_build_no_params(b, err));
+    return kl_view(out, b->in[0], (int)b->dtype, b->s, err);
 }
