@@ -167,8 +167,8 @@ struct kl_call_params {
  * arguments; the outputs are views of the results. The rules belong to transforms/, which gives the
  * function that drops the reference to them. */
 struct kl_custom_params {
-    struct kl_custom *custom; /* one reference, owned by the parameters */
-    void (*release)(struct kl_custom *custom);
+    struct kl_custom_function *custom; /* one reference, owned by the parameters */
+    void (*release)(struct kl_custom_function *custom);
     int n_args;
 };
 

@@ -24,7 +24,7 @@ struct kl_jvp {
  * stays NULL where it is zero everywhere. */
 typedef int kl_jvp_fn(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err);
 
-/* NULL: the operation has no rule of its own. */
+/* NULL: the operation has no rule of its own. Rules are for real operands and results. */
 kl_jvp_fn *kl_jvp_rule(enum kl_op_id op);
 /* The rules that rows of base/op_list.def name. */
 kl_jvp_fn kl_jvp_unary, kl_jvp_binary, kl_jvp_linear, kl_jvp_matmul;

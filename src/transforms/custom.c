@@ -11,7 +11,7 @@
 #include "ops/ops.h"
 #include "transforms/transforms.h"
 
-struct kl_custom {
+struct kl_custom_function {
     _Atomic(uint32_t) refs;
     bool checkpoint;
     struct kl_function f;
@@ -28,10 +28,10 @@ static void rule_release(struct kl_custom_rule *r) {
     if (r->release) r->release(r->ctx);
 }
 
-int kl_custom_new(struct kl_custom **out, const struct kl_function *f,
+int kl_custom_function_new(struct kl_custom_function **out, const struct kl_function *f,
                   const struct kl_custom_rule *vjp, const struct kl_custom_rule *jvp,
                   const struct kl_custom_rule *vmap, struct kl_error **err) {
-    struct kl_custom *c = kl_malloc(sizeof *c);
+    struct kl_custom_function *c = kl_malloc(sizeof *c);
     if (!c) return kl_fail_nomem(err);
     atomic_init(&c->refs, 1);
     c->checkpoint = false;
@@ -43,18 +43,18 @@ int kl_custom_new(struct kl_custom **out, const struct kl_function *f,
     return KL_OK;
 }
 
-int kl_checkpoint_new(struct kl_custom **out, const struct kl_function *f, struct kl_error **err) {
-    KL_TRY(kl_custom_new(out, f, NULL, NULL, NULL, err));
+int kl_checkpoint_new(struct kl_custom_function **out, const struct kl_function *f, struct kl_error **err) {
+    KL_TRY(kl_custom_function_new(out, f, NULL, NULL, NULL, err));
     (*out)->checkpoint = true;
     return KL_OK;
 }
 
-struct kl_custom *kl_custom_retain(struct kl_custom *c) {
+struct kl_custom_function *kl_custom_function_retain(struct kl_custom_function *c) {
     atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
     return c;
 }
 
-void kl_custom_release(struct kl_custom *c) {
+void kl_custom_function_release(struct kl_custom_function *c) {
     if (!c || !kl_refs_drop(&c->refs)) return;
     kl_function_release(&c->f);
     rule_release(&c->vjp);
@@ -64,16 +64,16 @@ void kl_custom_release(struct kl_custom *c) {
 }
 
 /* One node CUSTOM over the results and the arguments. */
-static int make_node(struct kl_custom *c, struct kl_array *const *in, int n_in, int n_args,
+static int make_node(struct kl_custom_function *c, struct kl_array *const *in, int n_in, int n_args,
                      struct kl_array **outs, struct kl_error **err) {
-    struct kl_custom_params p = {kl_custom_retain(c), kl_custom_release, n_args};
+    struct kl_custom_params p = {kl_custom_function_retain(c), kl_custom_function_release, n_args};
     struct kl_operation o = {.op = KL_OP_CUSTOM,
                              .params = &p,
                              .params_bytes = sizeof p,
                              .in = in,
                              .n_in = n_in};
     int rc = kl_array_view_many(outs, n_in - n_args, &o, err);
-    if (rc) kl_custom_release(c);
+    if (rc) kl_custom_function_release(c);
     return rc;
 }
 
@@ -86,7 +86,7 @@ static struct kl_trace *trace_of(struct kl_array *const *a, size_t n) {
 
 /* The function is called with views of the arguments, at which its own operations begin: what is
  * computed again begins there too. */
-static int call_in_trace(struct kl_custom *c, struct kl_array *const *args, size_t n_args,
+static int call_in_trace(struct kl_custom_function *c, struct kl_array *const *args, size_t n_args,
                          struct kl_arrays *outs, struct kl_error **err) {
     struct kl_arrays own = {0}, made = {0}, in = {0};
     int rc = kl_arrays_new(&own, n_args, err);
@@ -110,7 +110,7 @@ static int call_in_trace(struct kl_custom *c, struct kl_array *const *args, size
     return rc;
 }
 
-int kl_custom_call(struct kl_custom *c, struct kl_array *const *args, size_t n_args,
+int kl_custom_function_call(struct kl_custom_function *c, struct kl_array *const *args, size_t n_args,
                    struct kl_arrays *outs, struct kl_error **err) {
     if (!trace_of(args, n_args)) return kl_function_call(&c->f, args, n_args, outs, err);
     return call_in_trace(c, args, n_args, outs, err);
@@ -182,7 +182,7 @@ static int check_given(const struct kl_arrays *given, struct kl_array *const *li
     return KL_OK;
 }
 
-static int by_rule(const struct kl_vjp *v, struct kl_custom *c, struct kl_array **grad,
+static int by_rule(const struct kl_vjp *v, struct kl_custom_function *c, struct kl_array **grad,
                    struct kl_error **err) {
     const int n_args = v->n_in - v->n_out;
     struct kl_arrays made = {0};
@@ -250,7 +250,7 @@ static int by_recomputing(const struct kl_vjp *v, struct kl_trace *t, struct kl_
 
 int kl_custom_vjp(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_custom_params *p = v->params;
-    struct kl_custom *c = p->custom;
+    struct kl_custom_function *c = p->custom;
     if (c->vjp.call) return by_rule(v, c, grad, err);
     if (!c->checkpoint) { /* the gradient goes through the recorded operations */
         for (int i = 0; i < v->n_out; i++)
@@ -269,7 +269,7 @@ int kl_custom_vjp(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
 int kl_custom_jvp(const struct kl_node *n, struct kl_array *const *tangent, struct kl_stream *s,
                   struct kl_array **out, struct kl_error **err) {
     const struct kl_custom_params *p = n->task.params;
-    const struct kl_custom *c = p->custom;
+    const struct kl_custom_function *c = p->custom;
     if (!c->jvp.call) {
         for (int i = 0; i < n->n_out; i++) out[i] = kl_array_retain(tangent[i]);
         return KL_OK;
@@ -302,7 +302,7 @@ int kl_custom_jvp(const struct kl_node *n, struct kl_array *const *tangent, stru
 int kl_custom_vmap(const struct kl_node *n, struct kl_array *const *in, const int *in_axes,
                    struct kl_array **out, int *axis, struct kl_error **err) {
     const struct kl_custom_params *p = n->task.params;
-    const struct kl_custom *c = p->custom;
+    const struct kl_custom_function *c = p->custom;
     if (!c->vmap.call) {
         for (int i = 0; i < n->n_out; i++) {
             out[i] = kl_array_retain(in[i]);

@@ -25,18 +25,18 @@ struct kl_custom_rule {
     void (*release)(void *ctx);
 };
 
-struct kl_custom; /* shared, counted */
+struct kl_custom_function; /* shared, counted */
 /* Takes over no reference: f and the rules are retained. vjp, jvp, vmap: NULL for none. */
-int kl_custom_new(struct kl_custom **out, const struct kl_function *f,
+int kl_custom_function_new(struct kl_custom_function **out, const struct kl_function *f,
                   const struct kl_custom_rule *vjp, const struct kl_custom_rule *jvp,
                   const struct kl_custom_rule *vmap, struct kl_error **err);
 /* A function whose values are not kept for its gradient: the gradient makes them again, from the
  * operations that were recorded when it was called. */
-int kl_checkpoint_new(struct kl_custom **out, const struct kl_function *f, struct kl_error **err);
-struct kl_custom *kl_custom_retain(struct kl_custom *c);
-void kl_custom_release(struct kl_custom *c);
+int kl_checkpoint_new(struct kl_custom_function **out, const struct kl_function *f, struct kl_error **err);
+struct kl_custom_function *kl_custom_function_retain(struct kl_custom_function *c);
+void kl_custom_function_release(struct kl_custom_function *c);
 /* Calls the function; inside a trace the rules stand for it. */
-int kl_custom_call(struct kl_custom *c, struct kl_array *const *args, size_t n_args,
+int kl_custom_function_call(struct kl_custom_function *c, struct kl_array *const *args, size_t n_args,
                    struct kl_arrays *outs, struct kl_error **err);
 
 /* ---- for the drivers: the rules of a node CUSTOM ---- */

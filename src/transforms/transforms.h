@@ -36,9 +36,9 @@ int kl_jvp(const struct kl_function *f, struct kl_array *const *primals, size_t 
            struct kl_arrays *out_tangents, struct kl_error **err);
 
 /* ---- batch.c ---- */
-/* Calls f once with placeholders for one lane: inputs[i] without its axis in_axes[i], which may be
- * negative from the end; KL_VMAP_NONE: the input is the same for all lanes. */
-#define KL_VMAP_NONE (-1000000)
+/* Calls f once with placeholders for one lane: inputs[i] without its axis in_axes[i];
+ * KL_VMAP_NONE: the input is the same for all lanes. */
+#define KL_VMAP_NONE (-1)
 int kl_vmap_trace(const struct kl_function *f, struct kl_array *const *inputs, size_t n_inputs,
                   const int *in_axes, struct kl_arrays *lane_inputs, struct kl_arrays *lane_outputs,
                   struct kl_error **err);
