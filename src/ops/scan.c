@@ -6,6 +6,7 @@
 #include "ops/reduce.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 static int scan(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis, bool reverse,
                 bool inclusive, struct kl_stream *s, struct kl_error **err) {
@@ -170,4 +171,12 @@ int kl_rebuild_scan(const struct kl_build *b, struct kl_array **out, struct kl_e
     KL_TRY(kl_build_flag(&p.inclusive, err));
     KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
     return scan(out, b->op, b->in[0], p.axis, p.reverse, p.inclusive, b->s, err);
+}
+
+/* ---- batches ---- */
+int kl_vmap_scan(const struct kl_vmap *v, struct kl_array **out, int *axis, struct kl_error **err) {
+    struct kl_scan_params p = *(const struct kl_scan_params *)v->params;
+    p.axis++;
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, sizeof p, v->in, err);
 }
