@@ -91,7 +91,8 @@ static void release_custom(void *ctx) {
     kl_custom_function_release(ctx);
 }
 
-static int end_custom(struct kl_call *c, mlx_closure *res, struct kl_custom_function *custom /* taken */) {
+static int end_custom(struct kl_call *c, mlx_closure *res,
+                      struct kl_custom_function *custom /* taken */) {
     struct kl_function f = {0};
     if (custom) f = (struct kl_function){call_custom, custom, retain_custom, release_custom};
     return kl_call_end_closure(c, res, f);

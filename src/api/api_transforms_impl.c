@@ -40,7 +40,7 @@ int mlx_detail_vmap_replace(mlx_vector_array *res, const mlx_vector_array inputs
     if (!c.err && si->n != v->n)
         kl_fail(&c.err, KL_EARG, "%zu traced inputs for %zu inputs", si->n, v->n);
     if (!c.err)
-        kl_vmap_replace(kl_vec_array_items(v), v->n, kl_vec_array_items(si),
-                        kl_vec_array_items(so), so->n, in_axes, out_axes, &out, &c.err);
+        kl_vmap_replace(kl_vec_array_items(v), v->n, kl_vec_array_items(si), kl_vec_array_items(so),
+                        so->n, in_axes, out_axes, &out, &c.err);
     return kl_call_end_arrays(&c, res, &out);
 }

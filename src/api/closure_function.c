@@ -32,8 +32,7 @@ static int contents(struct kl_arrays *outs, mlx_vector_array made, int rc, struc
         return kl_fail(err, KL_ECALLBACK, "closure returned 0 and left a result empty");
     }
     rc = kl_arrays_new(outs, v->n, err);
-    for (size_t i = 0; i < v->n && !rc; i++)
-        outs->v[i] = kl_array_retain(kl_vec_array_items(v)[i]);
+    for (size_t i = 0; i < v->n && !rc; i++) outs->v[i] = kl_array_retain(kl_vec_array_items(v)[i]);
     vector_free(made);
     return rc;
 }
@@ -48,8 +47,7 @@ static int call_list(void *ctx, struct kl_array *const *in, size_t n_in, struct 
     int rc = 0;
     if (f->form == KL_CLOSURE_LIBRARY) return kl_function_call(f->payload, in, n_in, outs, err);
     if (f->form == KL_CLOSURE_UNARY) {
-        if (n_in != 1)
-            return kl_fail(err, KL_EARG, "a unary closure takes 1 array, not %zu", n_in);
+        if (n_in != 1) return kl_fail(err, KL_EARG, "a unary closure takes 1 array, not %zu", n_in);
         struct kl_array_box box = {in[0]};
         mlx_array out = {NULL};
         rc = ((unary_fn *)f->fun)(&out, (mlx_array){&box});

@@ -8,11 +8,13 @@
 #include <float.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/op_params.h"
 #include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/views.h"
+#include "ops/vmap.h"
 
 /* ---- arguments ---- */
 
@@ -331,4 +333,117 @@ int kl_rebuild_attention(const struct kl_build *b, struct kl_array **out, struct
     return kl_attention(out, b->in[0], b->in[1], b->in[2], p.scale, p.causal ? "causal" : "",
                         p.has_mask ? b->in[3] : NULL, p.has_sinks ? b->in[3 + p.has_mask] : NULL,
                         b->s, err);
+}
+
+/* ---- batches ----
+ * Lanes become more heads of the same keys and values, or more elements of the batch. Both join the
+ * axis of lanes with another axis. That is a view where the strides allow it. Queries, keys and
+ * values that have lanes are copied where they do not; an input without lanes never is, and neither
+ * is a mask, which may be a broadcast view of something small. */
+
+enum { BATCH, HEADS };
+
+/* Whether the lanes of input i can be joined with its axis `with` without a copy. */
+static bool joins(const struct kl_vmap *v, int i, int with) {
+    const struct kl_tensor *t = &v->in[i]->t;
+    const int own = with + v->mapped[i];
+    const int64_t lane = v->mapped[i] ? t->strides[0] : 0, step = t->strides[own];
+    if (t->dims[own] <= 1 || v->lanes <= 1 || t->size == 0) return true;
+    return with == BATCH ? lane == step * t->dims[own] : step == lane * v->lanes;
+}
+
+static bool may_join(const struct kl_vmap *v, int with) {
+    const struct kl_attention_params *p = v->params;
+    if (with == HEADS && (v->mapped[1] || v->mapped[2])) return false;
+    /* the elements of the batch share their sinks */
+    if (with == BATCH && p->has_sinks && v->mapped[3 + p->has_mask]) return false;
+    for (int i = 0; i < 3 + p->has_mask; i++) {
+        if (with == HEADS && (i == 1 || i == 2)) continue;
+        if ((i == 3 || !v->mapped[i]) && !joins(v, i, with)) return false;
+    }
+    return (int64_t)v->lanes * v->dims[with] <= INT32_MAX;
+}
+
+/* Input i with an axis of lanes, broadcast where it has none, joined with the axis `with`: before
+ * the elements of the batch, or behind the heads. */
+static struct kl_array *joined(struct kl_terms *t, const struct kl_vmap *v, int i, int with) {
+    struct kl_array *x = KL_TERM(t, kl_vmap_input(v, &t->made, i, t->err));
+    if (t->rc) return NULL;
+    const bool is_sinks = v->in[i]->t.ndim - v->mapped[i] == 1;
+    const int at = is_sinks ? 0 : with; /* the only axis of sinks is that of heads */
+    struct kl_shape to = {.ndim = x->t.ndim - 1};
+    for (int k = 0; k < to.ndim; k++) to.dims[k] = x->t.dims[k + 1];
+    to.dims[at] *= v->lanes;
+    if (with == HEADS) x = KL_TERM(t, kl_moveaxis(&t->made, x, 0, at + 1, v->s, t->err));
+    return KL_TERM(t, kl_reshape_to(&t->made, x, to.ndim, to.dims, v->s, t->err));
+}
+
+static int attend_joined(const struct kl_vmap *v, int with, struct kl_array **out, int *axis,
+                         struct kl_error **err) {
+    const struct kl_attention_params *p = v->params;
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *in[5];
+    for (int i = 0; i < v->n_in; i++) {
+        const bool as_it_is = with == HEADS ? i == 1 || i == 2 : i >= 3 + p->has_mask;
+        in[i] = as_it_is ? v->in[i] : joined(&t, v, i, with);
+    }
+    struct kl_array *y = KL_TERM(&t, kl_op_build(&(struct kl_build){.op = v->op,
+                                                                    .params = v->params,
+                                                                    .params_bytes = v->params_bytes,
+                                                                    .in = in,
+                                                                    .n_in = v->n_in,
+                                                                    .s = v->s},
+                                                 &t.made, err));
+    int dims[5];
+    *axis = with == HEADS ? 2 : 0;
+    for (int i = 0; i < 4; i++) dims[i + (i >= *axis)] = v->dims[i];
+    dims[*axis] = v->lanes;
+    y = KL_TERM(&t, kl_reshape_to(&t.made, y, 5, dims, v->s, err));
+    return kl_terms_end(&t, y, out);
+}
+
+/* Element `which` of the batch of input i, in all lanes. */
+static int element_of(struct kl_array **out, const struct kl_vmap *v, int i, int which,
+                      struct kl_error **err) {
+    int start[5] = {0}, step[] = {1, 1, 1, 1, 1};
+    struct kl_shape part = kl_shape_of(v->in[i]);
+    if (part.ndim - v->mapped[i] == 1) { /* sinks are those of every element */
+        *out = kl_array_retain(v->in[i]);
+        return KL_OK;
+    }
+    start[v->mapped[i]] = which;
+    part.dims[v->mapped[i]] = 1;
+    return kl_slice_to(out, v->in[i], start, step, part.dims, err);
+}
+
+/* One element of the batch after another, each in all lanes. */
+static int attend_elements(const struct kl_vmap *v, struct kl_array **out, struct kl_error **err) {
+    const size_t b = (size_t)v->dims[0];
+    struct kl_array **made = kl_malloc(b * sizeof(struct kl_array *)), *in[5];
+    if (!made) return kl_fail_nomem(err);
+    int rc = KL_OK, dims[] = {1, v->dims[1], v->dims[2], v->dims[3]}, axis;
+    struct kl_vmap one = *v;
+    one.in = in;
+    one.dims = dims;
+    size_t n = 0;
+    for (; !rc && n < b; n += !rc) {
+        int k = 0;
+        for (; !rc && k < v->n_in; k += !rc) rc = element_of(&in[k], v, k, (int)n, err);
+        if (!rc) rc = attend_joined(&one, BATCH, &made[n], &axis, err);
+        kl_release_all(in, (size_t)k);
+    }
+    if (!rc) rc = kl_concatenate_axis(out, made, b, 1, v->s, err);
+    kl_release_all(made, n);
+    kl_free(made);
+    return rc;
+}
+
+int kl_vmap_attention(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                      struct kl_error **err) {
+    const struct kl_attention_params *p = v->params;
+    if (may_join(v, HEADS)) return attend_joined(v, HEADS, out, axis, err);
+    if (may_join(v, BATCH)) return attend_joined(v, BATCH, out, axis, err);
+    *axis = 0;
+    if (p->has_sinks && v->mapped[3 + p->has_mask]) return kl_vmap_each(v, out, err);
+    return attend_elements(v, out, err);
 }

@@ -5,6 +5,7 @@
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 static int depend(struct kl_array **out, struct kl_array *const *in, size_t n, struct kl_stream *s,
                   struct kl_error **err) {
@@ -70,4 +71,12 @@ int kl_rebuild_depends(const struct kl_build *b, struct kl_array **out, struct k
     KL_TRY(kl_check_stream(b->s, err));
     if (b->n_in < 1) return kl_fail(err, KL_EARG, "no inputs are given; at least one is needed");
     return depend(out, b->in, (size_t)b->n_in, b->s, err);
+}
+
+/* ---- batches ---- */
+/* The result has the lanes of the first input. The others only have to settle. */
+int kl_vmap_depends(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                    struct kl_error **err) {
+    *axis = v->mapped[0] ? 0 : -1;
+    return depend(out, v->in, (size_t)v->n_in, v->s, err);
 }

@@ -3,7 +3,9 @@
 #include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
+#include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 /* ---- norms ---- */
 static int check_row(const struct kl_array *a, const char *what, int length,
@@ -215,4 +217,88 @@ int kl_rebuild_rope(const struct kl_build *b, struct kl_array **out, struct kl_e
     struct kl_rope_base base = {freqs == NULL, p.base};
     KL_TRY(check_rope(b->in[0], p.dims, base, b->in[1], freqs, err));
     return rope(out, b->in[0], &p, b->in[1], freqs, b->s, err);
+}
+
+/* ---- batches ---- */
+
+/* A weight or bias of each lane, (lanes, n), as dtype and with axes of size 1 in between, so that
+ * it has ndim axes. */
+static struct kl_array *of_lanes(struct kl_terms *t, struct kl_array *a, int ndim,
+                                 enum kl_dtype dtype) {
+    int dims[KL_MAX_NDIM];
+    if (t->rc) return NULL;
+    for (int i = 0; i < ndim; i++) dims[i] = 1;
+    dims[0] = a->t.dims[0];
+    dims[ndim - 1] = a->t.dims[1];
+    return kl_term_cast(t, KL_TERM(t, kl_reshape_to(&t->made, a, ndim, dims, t->s, t->err)), dtype);
+}
+
+/* One weight and one bias serve all rows of a norm. Where lanes have their own, the norm is made
+ * without them, then it is multiplied and added to; 16-bit floats in float32, so that they are
+ * rounded once, as the kernel does. */
+int kl_vmap_norm(const struct kl_vmap *v, struct kl_array **out, int *axis, struct kl_error **err) {
+    const struct kl_norm_params *p = v->params;
+    struct kl_array *x = v->in[0], *weight = p->has_weight ? v->in[1] : NULL,
+                    *bias = p->has_bias ? v->in[1 + p->has_weight] : NULL;
+    const bool own_weight = weight && v->mapped[1], own_bias = bias && v->mapped[1 + p->has_weight];
+    const enum kl_dtype dtype = (enum kl_dtype)x->t.dtype;
+    *axis = 0;
+    if (!own_weight && !own_bias) return norm(out, v->op, x, weight, bias, p->eps, v->s, err);
+    if (v->ndim >= KL_MAX_NDIM)
+        return kl_fail(err, KL_ESHAPE,
+                       "%d axes and that of the lanes are too many; %d are possible", v->ndim,
+                       KL_MAX_NDIM);
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    const enum kl_dtype wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
+    struct kl_array *y = kl_term_cast(&t, x, wide);
+    y = KL_TERM(&t, norm(&t.made, v->op, y, own_weight ? NULL : weight, NULL, p->eps, v->s, err));
+    if (own_weight) y = kl_term2(&t, kl_multiply, y, of_lanes(&t, weight, v->ndim + 1, wide));
+    if (own_bias)
+        y = kl_term2(&t, kl_add, y, of_lanes(&t, bias, v->ndim + 1, wide));
+    else if (bias)
+        y = kl_term2(&t, kl_add, y, kl_term_cast(&t, bias, wide));
+    return kl_terms_end(&t, kl_term_cast(&t, y, dtype), out);
+}
+
+/* The offsets of all elements of the batch of all lanes, (lanes * batch). */
+static int all_offsets(struct kl_array **out, const struct kl_vmap *v, int batch,
+                       struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    const int each[2] = {v->lanes, batch}, flat = v->lanes * batch;
+    struct kl_array *x = KL_TERM(&t, kl_vmap_input(v, &t.made, 1, err));
+    x = KL_TERM(&t, kl_broadcast_view(&t.made, x, 2, each, err));
+    x = KL_TERM(&t, kl_reshape_to(&t.made, x, 1, &flat, v->s, err));
+    return kl_terms_end(&t, x, out);
+}
+
+/* The lanes are the batch when every element of a lane has the same offset. Otherwise lanes and
+ * batch become one axis, for which an x without lanes would have to be copied; then, and where the
+ * lanes have frequencies of their own, one lane is computed after another. */
+int kl_vmap_rope(const struct kl_vmap *v, struct kl_array **out, int *axis, struct kl_error **err) {
+    const struct kl_rope_params *p = v->params;
+    struct kl_array *freqs = v->n_in > 2 ? v->in[2] : NULL, *offset = v->in[1];
+    const int of_one = offset->t.ndim - v->mapped[1]; /* axes of the offset of one lane */
+    const int batch = v->dims[0];
+    *axis = 0;
+    const bool alike = of_one == 0 || offset->t.dims[offset->t.ndim - 1] == 1;
+    if ((freqs && v->mapped[2]) || (!alike && !v->mapped[0])) return kl_vmap_each(v, out, err);
+    if (!alike && (int64_t)v->lanes * batch > INT32_MAX)
+        return kl_fail(err, KL_ELIMIT,
+                       "%d lanes of a batch of %d are more than %d, the most of one axis", v->lanes,
+                       batch, INT32_MAX);
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *x = KL_TERM(&t, kl_vmap_input(v, &t.made, 0, err));
+    if (alike) {
+        struct kl_array *one =
+            KL_TERM(&t, kl_reshape_to(&t.made, offset, v->mapped[1], &v->lanes, v->s, err));
+        x = KL_TERM(&t, rope(&t.made, x, p, one, freqs, v->s, err));
+        return kl_terms_end(&t, x, out);
+    }
+    struct kl_shape both = {.ndim = v->ndim, .dims = {v->lanes * batch}};
+    for (int i = 1; i < v->ndim; i++) both.dims[i] = v->dims[i];
+    struct kl_array *offsets = KL_TERM(&t, all_offsets(&t.made, v, batch, err));
+    struct kl_array *y = KL_TERM(&t, kl_reshape_to(&t.made, x, both.ndim, both.dims, v->s, err));
+    y = KL_TERM(&t, rope(&t.made, y, p, offsets, freqs, v->s, err));
+    y = KL_TERM(&t, kl_reshape_to(&t.made, y, x->t.ndim, x->t.dims, v->s, err));
+    return kl_terms_end(&t, y, out);
 }

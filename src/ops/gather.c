@@ -9,6 +9,7 @@
 #include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,
               size_t n_indices, const int *axes, size_t axes_num, const int *slice_sizes,
@@ -176,4 +177,63 @@ int kl_rebuild_gather_axis(const struct kl_build *b, struct kl_array **out, stru
     KL_TRY(kl_build_params(b, &p, sizeof p, err));
     KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
     return kl_take_along_axis(out, b->in[0], b->in[1], p.axis, b->s, err);
+}
+
+/* ---- batches ---- */
+
+/* Indices and source have lanes: the number of the lane is one more index, on the axis of lanes. */
+static int gather_in_lanes(const struct kl_vmap *v, struct kl_array **out, int index_ndim,
+                           struct kl_error **err) {
+    const struct kl_gather_params *p = v->params;
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *in[1 + KL_MAX_NDIM];
+    int axes[1 + KL_MAX_NDIM] = {0}, sizes[1 + KL_MAX_NDIM] = {1};
+    const size_t n = (size_t)p->n_axes;
+    for (size_t i = 0; i < n; i++) {
+        in[1 + i] = v->in[1 + i];
+        axes[1 + i] = p->v[i] + 1;
+    }
+    for (int i = 0; i < p->ndim; i++) sizes[1 + i] = p->v[p->n_axes + i];
+    in[0] = KL_TERM(&t, kl_vmap_lane_index(v, &t.made, index_ndim, err));
+    struct kl_array *y = KL_TERM(&t, kl_gather(&t.made, v->in[0], in, n + 1, axes, n + 1, sizes,
+                                               (size_t)p->ndim + 1, v->s, err));
+    if (y) kl_vmap_indices_batched(y, v->lanes);
+    y = KL_TERM(&t, kl_squeeze_axis(&t.made, y, 1 + index_ndim, v->s, err));
+    return kl_terms_end(&t, y, out);
+}
+
+int kl_vmap_gather(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                   struct kl_error **err) {
+    const struct kl_gather_params *p = v->params;
+    const int index_ndim = v->ndim - p->ndim;
+    const size_t n = (size_t)p->n_axes;
+    bool any = false;
+    for (int i = 1; i < v->n_in; i++) any = any || v->mapped[i];
+    *axis = 0;
+    if (!v->mapped[0]) { /* indices without lanes broadcast to those that have them */
+        KL_TRY(
+            kl_gather(out, v->in[0], v->in + 1, n, p->v, n, p->v + n, (size_t)p->ndim, v->s, err));
+        kl_vmap_indices_batched(*out, v->lanes);
+        return KL_OK;
+    }
+    if (any && v->lanes == 0) return kl_vmap_each(v, out, err); /* there is no lane to index */
+    if (any) return gather_in_lanes(v, out, index_ndim, err);
+    /* every element is a slice through all lanes */
+    int axes[KL_MAX_NDIM], sizes[1 + KL_MAX_NDIM] = {v->lanes};
+    for (size_t i = 0; i < n; i++) axes[i] = p->v[i] + 1;
+    for (int i = 0; i < p->ndim; i++) sizes[1 + i] = p->v[p->n_axes + i];
+    *axis = index_ndim;
+    return kl_gather(out, v->in[0], v->in + 1, n, axes, n, sizes, (size_t)p->ndim + 1, v->s, err);
+}
+
+int kl_vmap_gather_axis(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                        struct kl_error **err) {
+    const struct kl_axis_params p = {((const struct kl_axis_params *)v->params)->axis + 1};
+    struct kl_array *in[2];
+    KL_TRY(kl_vmap_inputs(v, in, err));
+    int rc = kl_vmap_build(v, out, &p, sizeof p, in, err);
+    kl_release_all(in, 2);
+    if (!rc) kl_vmap_indices_batched(*out, v->lanes);
+    *axis = 0;
+    return rc;
 }

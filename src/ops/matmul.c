@@ -7,6 +7,7 @@
 #include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 /* The shapes of both operands, as batches of matrices, and of the product. */
 struct product {
@@ -129,4 +130,31 @@ int kl_vjp_matmul(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
 int kl_rebuild_matmul(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
     KL_TRY(kl_build_no_params(b, err));
     return kl_matmul(out, b->in[0], b->in[1], b->s, err);
+}
+
+/* ---- batches ---- */
+/* Lanes of rows times one matrix are one product with more rows, when the lanes follow each other
+ * in memory. */
+static int more_rows(const struct kl_vmap *v, struct kl_array **out, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    const int *dims = v->in[0]->t.dims, flat[2] = {dims[0] * dims[1], dims[2]};
+    const int apart[3] = {dims[0], dims[1], v->in[1]->t.dims[1]};
+    struct kl_array *a = KL_TERM(&t, kl_reshape_to(&t.made, v->in[0], 2, flat, v->s, err));
+    struct kl_array *c = KL_TERM(&t, kl_matmul(&t.made, a, v->in[1], v->s, err));
+    c = KL_TERM(&t, kl_reshape_to(&t.made, c, 3, apart, v->s, err));
+    return kl_terms_end(&t, c, out);
+}
+
+/* Both operands of one lane have as many axes, so the lane axis is one more axis of the batch. */
+int kl_vmap_matmul(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                   struct kl_error **err) {
+    struct kl_array *a = v->in[0], *in[2];
+    *axis = 0;
+    if (v->mapped[0] && !v->mapped[1] && a->t.ndim == 3 && (a->t.layout & KL_ROW_CONTIGUOUS) &&
+        (int64_t)a->t.dims[0] * a->t.dims[1] <= INT32_MAX)
+        return more_rows(v, out, err);
+    KL_TRY(kl_vmap_inputs(v, in, err));
+    int rc = kl_matmul(out, in[0], in[1], v->s, err);
+    kl_release_all(in, 2);
+    return rc;
 }

@@ -14,6 +14,7 @@
 #include "ops/ops.h"
 #include "ops/params.h"
 #include "ops/terms.h"
+#include "ops/vmap.h"
 
 /* ---- keys ---- */
 /* The sequence of the calling thread. It has 12 bytes, because the space for thread-local variables
@@ -375,4 +376,12 @@ int kl_rebuild_random_bits(const struct kl_build *b, struct kl_array **out, stru
     for (int i = lead; i < b->ndim; i++) to.dims[i] = b->dims[i];
     KL_TRY(kl_check_shape(&to, to.dims, (size_t)b->ndim, KL_U32, NULL, err));
     return bits_of(out, to.ndim, to.dims, p.width, keys, b->s, err);
+}
+
+/* ---- batches ---- */
+/* Each key has its own random stream, in a batch too. */
+int kl_vmap_random_bits(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                        struct kl_error **err) {
+    *axis = 0;
+    return kl_vmap_build(v, out, v->params, v->params_bytes, v->in, err);
 }

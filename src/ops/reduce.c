@@ -10,6 +10,7 @@
 #include "ops/params.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 /* ---- reductions over sets of axes ---- */
 int kl_reduced_axes(struct kl_reduced *x, const struct kl_array *a, const int *axes,
@@ -339,7 +340,7 @@ int kl_vjp_extreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
 
 static int no_complex(const struct kl_vjp *v, const char *what, struct kl_error **err) {
     return v->in[0]->t.dtype == KL_C64
-               ? kl_fail(err, KL_EDTYPE, "%s has no gradient for complex64 yet", what)
+               ? kl_fail(err, KL_EUNSUPPORTED, "%s has no gradient for complex64 yet", what)
                : KL_OK;
 }
 
@@ -432,4 +433,21 @@ int kl_rebuild_arg_reduce(const struct kl_build *b, struct kl_array **out, struc
     KL_TRY(kl_build_params(b, &p, sizeof p, err));
     KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
     return arg_axis(out, b->op, b->in[0], p.axis, true, b->s, err);
+}
+
+/* ---- batches: the axes are one further back ---- */
+int kl_vmap_reduce(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                   struct kl_error **err) {
+    const struct kl_reduce_params *one = v->params;
+    struct kl_dims_buf p = {.n = one->n_axes};
+    for (int i = 0; i < p.n; i++) p.v[i] = one->axes[i] + 1;
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, v->params_bytes, v->in, err);
+}
+
+int kl_vmap_arg_reduce(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                       struct kl_error **err) {
+    const struct kl_axis_params p = {((const struct kl_axis_params *)v->params)->axis + 1};
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, sizeof p, v->in, err);
 }

@@ -6,6 +6,7 @@
 #include "ops/reduce.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 static int scan(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis, bool reverse,
                 bool inclusive, struct kl_stream *s, struct kl_error **err) {
@@ -78,7 +79,7 @@ int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
     struct kl_terms t = kl_terms_begin(v->s, err);
     if (!wants_gradient(v)) return KL_OK;
     if (x->t.dtype == KL_C64)
-        return kl_fail(err, KL_EDTYPE, "cumprod has no gradient for complex64 yet");
+        return kl_fail(err, KL_EUNSUPPORTED, "cumprod has no gradient for complex64 yet");
     struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype),
                     *one = kl_term_number(&t, 1, x->t.dtype);
     struct kl_array *is_zero = kl_term2(&t, kl_equal, x, zero);
@@ -150,7 +151,7 @@ int kl_vjp_logcumsumexp(const struct kl_vjp *v, struct kl_array **grad, struct k
     struct kl_terms t = kl_terms_begin(v->s, err);
     if (!v->wanted[0]) return KL_OK;
     if (x->t.dtype == KL_C64)
-        return kl_fail(err, KL_EDTYPE, "logcumsumexp has no gradient for complex64 yet");
+        return kl_fail(err, KL_EUNSUPPORTED, "logcumsumexp has no gradient for complex64 yet");
     struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype), *given = v->cotangent[0];
     for (int k = 0; k < 2; k++) {
         if (k) given = kl_term(&t, kl_negative, given);
@@ -170,4 +171,12 @@ int kl_rebuild_scan(const struct kl_build *b, struct kl_array **out, struct kl_e
     KL_TRY(kl_build_flag(&p.inclusive, err));
     KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
     return scan(out, b->op, b->in[0], p.axis, p.reverse, p.inclusive, b->s, err);
+}
+
+/* ---- batches ---- */
+int kl_vmap_scan(const struct kl_vmap *v, struct kl_array **out, int *axis, struct kl_error **err) {
+    struct kl_scan_params p = *(const struct kl_scan_params *)v->params;
+    p.axis++;
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, sizeof p, v->in, err);
 }

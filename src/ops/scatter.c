@@ -9,6 +9,7 @@
 #include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 static int check_updates(const struct kl_array *a, const struct kl_array *updates,
                          const struct kl_shape *shape, struct kl_error **err) {
@@ -245,4 +246,66 @@ int kl_rebuild_scatter_axis(const struct kl_build *b, struct kl_array **out,
     KL_TRY(check_mode(&p.mode, KL_SCATTER_ADD, err)); /* the builders make these two */
     KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
     return scatter_along(out, p.mode, b->in[0], b->in[2], b->in[1], p.axis, b->s, err);
+}
+
+/* ---- batches ---- */
+
+/* The updates (index axes, slice) of every lane, with an axis at `at` for the axis of lanes of the
+ * base: all lanes, when the indices have none, else one element. */
+static int updates_of_lanes(struct kl_array **out, const struct kl_vmap *v, int at, bool all,
+                            struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    int dims[KL_MAX_NDIM];
+    struct kl_array *x;
+    if (!all) {
+        x = KL_TERM(&t, kl_vmap_input(v, &t.made, 1, err));
+        x = KL_TERM(&t, kl_expand_dims(&t.made, x, at, v->s, err));
+    } else if (v->mapped[1]) {
+        x = KL_TERM(&t, kl_moveaxis(&t.made, v->in[1], 0, at, v->s, err));
+    } else {
+        KL_TRY(kl_vmap_dims(dims, v->in[1], at, v->lanes, err));
+        x = KL_TERM(&t, kl_expand_dims(&t.made, v->in[1], at, v->s, err));
+        x = KL_TERM(&t, kl_broadcast_view(&t.made, x, x->t.ndim, dims, err));
+    }
+    return kl_terms_end(&t, x, out);
+}
+
+/* Where indices have lanes, the number of the lane is one more index. Where they have none, every
+ * update is a slice through all lanes. */
+int kl_vmap_scatter(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                    struct kl_error **err) {
+    const struct kl_scatter_params *p = v->params;
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *index[1 + KL_MAX_NDIM];
+    int axes[1 + KL_MAX_NDIM] = {0}, n = 0;
+    bool any = false;
+    for (int i = 2; i < v->n_in; i++) any = any || v->mapped[i];
+    const int index_ndim = v->in[1]->t.ndim - v->mapped[1] - v->ndim;
+    struct kl_array *base = KL_TERM(&t, kl_vmap_input(v, &t.made, 0, err));
+    *axis = 0;
+    if (v->lanes == 0) return kl_terms_end(&t, base, out);
+    struct kl_array *updates =
+        KL_TERM(&t, updates_of_lanes(&t.made, v, any ? 1 + index_ndim : index_ndim, !any, err));
+    if (any) index[n++] = KL_TERM(&t, kl_vmap_lane_index(v, &t.made, index_ndim, err));
+    for (int i = 0; i < p->n_axes; i++) {
+        index[n] = v->in[2 + i];
+        axes[n++] = p->axes[i] + 1;
+    }
+    struct kl_array *y = KL_TERM(
+        &t, scatter(&t.made, p->mode, base, index, (size_t)n, updates, axes, (size_t)n, v->s, err));
+    if (y && any) kl_vmap_indices_batched(y, v->lanes);
+    return kl_terms_end(&t, y, out);
+}
+
+int kl_vmap_scatter_axis(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                         struct kl_error **err) {
+    struct kl_scatter_axis_params p = *(const struct kl_scatter_axis_params *)v->params;
+    struct kl_array *in[3];
+    p.axis++;
+    KL_TRY(kl_vmap_inputs(v, in, err));
+    int rc = kl_vmap_build(v, out, &p, sizeof p, in, err);
+    kl_release_all(in, 3);
+    if (!rc) kl_vmap_indices_batched(*out, v->lanes);
+    *axis = 0;
+    return rc;
 }

@@ -10,6 +10,7 @@
 #include "ops/params.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 /* ---- reshape ---- */
 /* The strides with which the elements of t read as dims, in the same order; false when no strides
@@ -477,4 +478,56 @@ int kl_rebuild_squeeze(const struct kl_build *b, struct kl_array **out, struct k
     KL_TRY(list_of(&p, b, "axes", err));
     KL_TRY(kl_build_axes(p.v, p.n, b->in[0]->t.ndim, err));
     return kl_squeeze_axes(out, b->in[0], p.v, (size_t)p.n, b->s, err);
+}
+
+/* ---- batches ---- */
+
+int kl_vmap_reshape(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                    struct kl_error **err) {
+    const struct kl_dims_params *p = v->params;
+    struct kl_shape to;
+    int dims[KL_MAX_NDIM + 1] = {v->lanes};
+    if (p->n) memcpy(dims + 1, p->v, (size_t)p->n * sizeof *dims);
+    KL_TRY(
+        kl_check_shape(&to, dims, 1 + (size_t)p->n, (enum kl_dtype)v->in[0]->t.dtype, NULL, err));
+    *axis = 0;
+    return kl_reshape_to(out, v->in[0], to.ndim, to.dims, v->s, err);
+}
+
+int kl_vmap_transpose(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                      struct kl_error **err) {
+    const struct kl_dims_params *p = v->params;
+    int perm[KL_MAX_NDIM + 1] = {0};
+    for (int i = 0; i < p->n; i++) perm[1 + i] = p->v[i] + 1;
+    *axis = 0;
+    return kl_permute(out, v->in[0], perm, err);
+}
+
+/* Axes of size 1 between the lane axis and the others align these at the end. */
+int kl_vmap_broadcast(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                      struct kl_error **err) {
+    const struct kl_dims_params *p = v->params;
+    struct kl_array *a = v->in[0], *aligned;
+    struct kl_shape to;
+    int dims[KL_MAX_NDIM + 1] = {v->lanes}, from[KL_MAX_NDIM] = {v->lanes};
+    if (p->n) memcpy(dims + 1, p->v, (size_t)p->n * sizeof *dims);
+    KL_TRY(kl_check_shape(&to, dims, 1 + (size_t)p->n, (enum kl_dtype)a->t.dtype, NULL, err));
+    const int more = to.ndim - a->t.ndim;
+    for (int i = 1; i < to.ndim; i++) from[i] = i <= more ? 1 : a->t.dims[i - more];
+    KL_TRY(kl_reshape_to(&aligned, a, to.ndim, from, v->s, err));
+    int rc = kl_broadcast_view(out, aligned, to.ndim, to.dims, err);
+    kl_array_release(aligned);
+    *axis = 0;
+    return rc;
+}
+
+/* expand_dims and squeeze */
+int kl_vmap_new_axes(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                     struct kl_error **err) {
+    const struct kl_dims_params *p = v->params;
+    int at[KL_MAX_NDIM];
+    for (int i = 0; i < p->n; i++) at[i] = p->v[i] + 1;
+    *axis = 0;
+    return (v->op == KL_OP_SQUEEZE ? kl_squeeze_axes : kl_expand_dims_axes)(
+        out, v->in[0], at, (size_t)p->n, v->s, err);
 }

@@ -7,6 +7,7 @@
 #include "ops/params.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 /* ---- slice ---- */
 struct slice {
@@ -410,4 +411,60 @@ int kl_rebuild_concatenate(const struct kl_build *b, struct kl_array **out, stru
     KL_TRY(kl_build_params(b, &p, sizeof p, err));
     if (b->n_in > 0) KL_TRY(kl_build_axis(p.axis, b->in[0]->t.ndim, err));
     return kl_concatenate_axis(out, b->in, (size_t)b->n_in, p.axis, b->s, err);
+}
+
+/* ---- batches ---- */
+
+/* The slice of every lane. */
+static int all_lanes(struct kl_slice_buf *p, const struct kl_vmap *v, struct kl_error **err) {
+    const struct kl_slice_params *one = v->params;
+    const int n = one->ndim;
+    if (n >= KL_MAX_NDIM)
+        return kl_fail(err, KL_ESHAPE,
+                       "%d axes and that of the lanes are too many; %d are possible", n,
+                       KL_MAX_NDIM);
+    p->ndim = n + 1;
+    p->v[0] = 0;
+    p->v[n + 1] = 1;
+    for (int i = 0; i < n; i++) {
+        p->v[1 + i] = one->v[i];
+        p->v[n + 2 + i] = one->v[n + i];
+    }
+    return KL_OK;
+}
+
+int kl_vmap_slice(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                  struct kl_error **err) {
+    struct kl_slice_buf p;
+    KL_TRY(all_lanes(&p, v, err));
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, kl_slice_params_bytes(&p), v->in, err);
+}
+
+int kl_vmap_slice_update(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                         struct kl_error **err) {
+    struct kl_slice_buf p;
+    struct kl_array *in[2];
+    KL_TRY(all_lanes(&p, v, err));
+    KL_TRY(kl_vmap_inputs(v, in, err));
+    int rc = kl_vmap_build(v, out, &p, kl_slice_params_bytes(&p), in, err);
+    kl_release_all(in, 2);
+    *axis = 0;
+    return rc;
+}
+
+int kl_vmap_concatenate(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                        struct kl_error **err) {
+    const struct kl_axis_params p = {((const struct kl_axis_params *)v->params)->axis + 1};
+    const size_t n = (size_t)v->n_in;
+    struct kl_array **in = kl_malloc(n * sizeof(struct kl_array *));
+    if (!in) return kl_fail_nomem(err);
+    int rc = kl_vmap_inputs(v, in, err);
+    if (!rc) {
+        rc = kl_vmap_build(v, out, &p, sizeof p, in, err);
+        kl_release_all(in, n);
+    }
+    kl_free(in);
+    *axis = 0;
+    return rc;
 }

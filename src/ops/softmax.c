@@ -8,6 +8,7 @@
 #include "ops/ops.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 /* perm: the other axes, then those in `axes`, both in order. back: the inverse of perm. Returns the
  * number of the other axes. */
@@ -79,7 +80,7 @@ int kl_vjp_softmax(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
     int axes[KL_MAX_NDIM], n = 0;
     if (!v->wanted[0]) return KL_OK;
     if (y->t.dtype == KL_C64)
-        return kl_fail(err, KL_EDTYPE, "softmax has no gradient for complex64 yet");
+        return kl_fail(err, KL_EUNSUPPORTED, "softmax has no gradient for complex64 yet");
     for (; n < p->n_axes; n++) axes[n] = p->axis + n;
     struct kl_array *along =
         kl_term_reduce(&t, kl_sum_axes, kl_term2(&t, kl_multiply, y, g), axes, n);
@@ -97,4 +98,13 @@ int kl_rebuild_softmax(const struct kl_build *b, struct kl_array **out, struct k
                        p.axis, ndim);
     for (int i = 0; i < p.n_axes; i++) axes[i] = p.axis + i;
     return kl_softmax_axes(out, b->in[0], axes, (size_t)p.n_axes, true, b->s, err);
+}
+
+/* ---- batches ---- */
+int kl_vmap_softmax(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                    struct kl_error **err) {
+    struct kl_softmax_params p = *(const struct kl_softmax_params *)v->params;
+    p.axis++;
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, sizeof p, v->in, err);
 }

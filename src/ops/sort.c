@@ -6,6 +6,7 @@
 #include "ops/ops.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 static int sort_axis(struct kl_array **out, enum kl_op_id op, struct kl_array *a, int axis,
                      struct kl_stream *s, struct kl_error **err) {
@@ -185,4 +186,19 @@ int kl_rebuild_partition(const struct kl_build *b, struct kl_array **out, struct
                        kl_op_name(b->op));
     if (b->op == KL_OP_TOPK) return kl_topk_axis(out, b->in[0], p.kth, p.axis, b->s, err);
     return partition(out, b->op, b->in[0], p.kth, p.axis, b->s, err);
+}
+
+/* ---- batches ---- */
+int kl_vmap_sort(const struct kl_vmap *v, struct kl_array **out, int *axis, struct kl_error **err) {
+    const struct kl_axis_params p = {((const struct kl_axis_params *)v->params)->axis + 1};
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, sizeof p, v->in, err);
+}
+
+int kl_vmap_partition(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                      struct kl_error **err) {
+    struct kl_partition_params p = *(const struct kl_partition_params *)v->params;
+    p.axis++;
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, sizeof p, v->in, err);
 }

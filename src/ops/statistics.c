@@ -7,6 +7,7 @@
 #include "ops/reduce.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 /* ---- var, std ---- */
 int kl_var_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
@@ -181,4 +182,13 @@ int kl_rebuild_var(const struct kl_build *b, struct kl_array **out, struct kl_er
     KL_TRY(kl_build_count(p.n, n, "axes", err));
     KL_TRY(kl_build_axes(p.v, n, b->in[0]->t.ndim, err));
     return kl_var_axes(out, b->in[0], p.v, (size_t)n, true, p.ddof, b->s, err);
+}
+
+/* ---- batches ---- */
+int kl_vmap_var(const struct kl_vmap *v, struct kl_array **out, int *axis, struct kl_error **err) {
+    const struct kl_var_params *one = v->params;
+    struct kl_var_buf p = {.ddof = one->ddof, .n = one->n_axes};
+    for (int i = 0; i < p.n; i++) p.v[i] = one->axes[i] + 1;
+    *axis = 0;
+    return kl_vmap_build(v, out, &p, kl_var_params_bytes(&p), v->in, err);
 }

@@ -8,6 +8,7 @@
 #include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vjp.h"
+#include "ops/vmap.h"
 
 /* ---- as_strided ---- */
 /* The flat positions [*lo, *hi] that a view reads, relative to its element 0. Returns false when
@@ -272,4 +273,30 @@ int kl_rebuild_diagonal(const struct kl_build *b, struct kl_array **out, struct 
 int kl_rebuild_view(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
     KL_TRY(kl_build_no_params(b, err));
     return kl_view(out, b->in[0], (int)b->dtype, b->s, err);
+}
+
+/* ---- batches ---- */
+
+/* The strides are those of a row-contiguous lane, and so the lanes must follow each other. */
+int kl_vmap_as_strided(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                       struct kl_error **err) {
+    const struct kl_strided_params *p = v->params;
+    int dims[KL_MAX_NDIM + 1] = {v->lanes};
+    int64_t strides[KL_MAX_NDIM + 1] = {1};
+    struct kl_array *a = v->in[0];
+    for (int i = 1; i < a->t.ndim; i++) strides[0] *= a->t.dims[i];
+    for (int i = 0; i < p->ndim; i++) {
+        dims[1 + i] = v->dims[i];
+        strides[1 + i] = p->v[1 + i];
+    }
+    *axis = 0;
+    return kl_as_strided(out, a, dims, 1 + (size_t)p->ndim, strides, 1 + (size_t)p->ndim,
+                         (size_t)p->v[0], v->s, err);
+}
+
+int kl_vmap_diagonal(const struct kl_vmap *v, struct kl_array **out, int *axis,
+                     struct kl_error **err) {
+    const struct kl_diagonal_params *p = v->params;
+    *axis = 0;
+    return kl_diagonal(out, v->in[0], p->offset, p->axis1 + 1, p->axis2 + 1, v->s, err);
 }

@@ -33,6 +33,13 @@ struct kl_array *kl_no_gradient2(struct kl_terms *t, int which, struct kl_array 
     return NULL;
 }
 
+int kl_vjp_refuse(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    bool any = false;
+    for (int i = 0; i < v->n_in; i++) any |= v->wanted[i] && kl_has_gradient(v->in[i]);
+    if (!any) return KL_OK;
+    return kl_fail(err, KL_EUNSUPPORTED, "the operation has no gradient");
+}
+
 static int kl_vjp_unary(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     return kl_vjp_by_unary_rule(v, grad, err, unary_rules[v->op]);
 }

@@ -34,6 +34,7 @@ bool kl_has_gradient(const struct kl_array *a);
 
 /* The rules that rows of base/op_list.def name; each is defined beside the builder of its
  * operation. */
+kl_vjp_fn kl_vjp_refuse; /* KL_EUNSUPPORTED when an input of floats or complex numbers is wanted */
 kl_vjp_fn kl_vjp_copy, kl_vjp_cast, kl_vjp_where;
 kl_vjp_fn kl_vjp_reshape, kl_vjp_transpose, kl_vjp_broadcast, kl_vjp_slice, kl_vjp_as_strided;
 kl_vjp_fn kl_vjp_diagonal, kl_vjp_slice_update, kl_vjp_concatenate, kl_vjp_depends;

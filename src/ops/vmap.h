@@ -14,9 +14,13 @@ struct kl_vmap {
     /* The lane axis of a mapped input is its axis 0; an unmapped input is the same for all lanes
      * and has no such axis. At least one input is mapped. */
     struct kl_array *const *in;
-    const bool *mapped; /* n_in flags */
-    int lanes;          /* the extent of the lane axis */
-    struct kl_stream *s;
+    const bool *mapped;  /* n_in flags */
+    int lanes;           /* the extent of the lane axis */
+    struct kl_stream *s; /* never NULL: also a rule of a view may have to copy */
+    /* dtype and shape of the result of one lane, as in struct kl_build */
+    enum kl_dtype dtype;
+    int ndim;
+    const int *dims;
 };
 
 /* *out: a new reference to the batched result; *axis: its lane axis, or -1 when it is the same for
@@ -26,3 +30,34 @@ typedef int kl_vmap_fn(const struct kl_vmap *v, struct kl_array **out, int *axis
 
 /* The rule of an operation; NULL: it has none. */
 kl_vmap_fn *kl_vmap_rule(enum kl_op_id op);
+
+/* The rules that rows of base/op_list.def name; each is defined beside the builder of its
+ * operation. */
+kl_vmap_fn kl_vmap_reshape, kl_vmap_transpose, kl_vmap_broadcast, kl_vmap_new_axes;
+kl_vmap_fn kl_vmap_slice, kl_vmap_as_strided, kl_vmap_diagonal, kl_vmap_random_bits;
+kl_vmap_fn kl_vmap_slice_update, kl_vmap_concatenate, kl_vmap_depends, kl_vmap_reduce, kl_vmap_var;
+kl_vmap_fn kl_vmap_arg_reduce, kl_vmap_softmax, kl_vmap_scan, kl_vmap_norm, kl_vmap_rope;
+kl_vmap_fn kl_vmap_sort, kl_vmap_partition, kl_vmap_matmul, kl_vmap_attention;
+kl_vmap_fn kl_vmap_gather, kl_vmap_gather_axis, kl_vmap_scatter, kl_vmap_scatter_axis;
+
+/* ---- what the rules share; for src/ops only ---- */
+
+/* Makes the operation of v again, with other parameters and inputs that have the lane axis first
+ * (kl_op_build). The recorded shape is that of one lane with the lanes in front. */
+int kl_vmap_build(const struct kl_vmap *v, struct kl_array **out, const void *params,
+                  size_t params_bytes, struct kl_array *const *in, struct kl_error **err);
+/* Input i with the lane axis first: the array itself when it is mapped, else a broadcast view. */
+int kl_vmap_input(const struct kl_vmap *v, struct kl_array **out, int i, struct kl_error **err);
+/* All inputs like that. On failure no reference is held. */
+int kl_vmap_inputs(const struct kl_vmap *v, struct kl_array **out, struct kl_error **err);
+/* The dims of a with an axis of n elements put in front of axis `at`; KL_ESHAPE: too many axes. */
+int kl_vmap_dims(int *dims, const struct kl_array *a, int at, int n, struct kl_error **err);
+/* For what no single operation computes: the operation once for each lane, with the inputs of that
+ * lane as views; the results are stacked, lane axis first. */
+int kl_vmap_each(const struct kl_vmap *v, struct kl_array **out, struct kl_error **err);
+/* The numbers 0 .. lanes - 1 as indices, with ndim further axes of size 1. */
+int kl_vmap_lane_index(const struct kl_vmap *v, struct kl_array **out, int ndim,
+                       struct kl_error **err);
+/* The index operands of out, which was just built, have the lane axis first: the first of their
+ * axes, of `lanes` elements, tells which lane has an index that is out of range. */
+void kl_vmap_indices_batched(struct kl_array *out, int lanes);

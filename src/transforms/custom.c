@@ -29,8 +29,8 @@ static void rule_release(struct kl_custom_rule *r) {
 }
 
 int kl_custom_function_new(struct kl_custom_function **out, const struct kl_function *f,
-                  const struct kl_custom_rule *vjp, const struct kl_custom_rule *jvp,
-                  const struct kl_custom_rule *vmap, struct kl_error **err) {
+                           const struct kl_custom_rule *vjp, const struct kl_custom_rule *jvp,
+                           const struct kl_custom_rule *vmap, struct kl_error **err) {
     struct kl_custom_function *c = kl_malloc(sizeof *c);
     if (!c) return kl_fail_nomem(err);
     atomic_init(&c->refs, 1);
@@ -43,7 +43,8 @@ int kl_custom_function_new(struct kl_custom_function **out, const struct kl_func
     return KL_OK;
 }
 
-int kl_checkpoint_new(struct kl_custom_function **out, const struct kl_function *f, struct kl_error **err) {
+int kl_checkpoint_new(struct kl_custom_function **out, const struct kl_function *f,
+                      struct kl_error **err) {
     KL_TRY(kl_custom_function_new(out, f, NULL, NULL, NULL, err));
     (*out)->checkpoint = true;
     return KL_OK;
@@ -67,11 +68,8 @@ void kl_custom_function_release(struct kl_custom_function *c) {
 static int make_node(struct kl_custom_function *c, struct kl_array *const *in, int n_in, int n_args,
                      struct kl_array **outs, struct kl_error **err) {
     struct kl_custom_params p = {kl_custom_function_retain(c), kl_custom_function_release, n_args};
-    struct kl_operation o = {.op = KL_OP_CUSTOM,
-                             .params = &p,
-                             .params_bytes = sizeof p,
-                             .in = in,
-                             .n_in = n_in};
+    struct kl_operation o = {
+        .op = KL_OP_CUSTOM, .params = &p, .params_bytes = sizeof p, .in = in, .n_in = n_in};
     int rc = kl_array_view_many(outs, n_in - n_args, &o, err);
     if (rc) kl_custom_function_release(c);
     return rc;
@@ -110,8 +108,8 @@ static int call_in_trace(struct kl_custom_function *c, struct kl_array *const *a
     return rc;
 }
 
-int kl_custom_function_call(struct kl_custom_function *c, struct kl_array *const *args, size_t n_args,
-                   struct kl_arrays *outs, struct kl_error **err) {
+int kl_custom_function_call(struct kl_custom_function *c, struct kl_array *const *args,
+                            size_t n_args, struct kl_arrays *outs, struct kl_error **err) {
     if (!trace_of(args, n_args)) return kl_function_call(&c->f, args, n_args, outs, err);
     return call_in_trace(c, args, n_args, outs, err);
 }
@@ -189,8 +187,7 @@ static int by_rule(const struct kl_vjp *v, struct kl_custom_function *c, struct 
     struct kl_custom_call call = {.list = {v->in + v->n_out, v->cotangent, v->out},
                                   .n = {(size_t)n_args, (size_t)v->n_out, (size_t)v->n_out}};
     int rc = c->vjp.call(c->vjp.ctx, &call, &made, err);
-    if (!rc)
-        rc = check_given(&made, v->in + v->n_out, (size_t)n_args, "vjp", "argument", err);
+    if (!rc) rc = check_given(&made, v->in + v->n_out, (size_t)n_args, "vjp", "argument", err);
     for (int k = 0; k < n_args && !rc; k++)
         if (v->wanted[v->n_out + k]) grad[v->n_out + k] = kl_array_retain(made.v[k]);
     kl_arrays_free(&made);

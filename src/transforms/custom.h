@@ -11,7 +11,8 @@
 struct kl_custom_call {
     struct kl_array *const *list[3];
     size_t n[3];
-    const int *numbers; /* jvp: the arguments that have a tangent; vmap: an axis per argument or -1 */
+    const int
+        *numbers; /* jvp: the arguments that have a tangent; vmap: an axis per argument or -1 */
     size_t n_numbers;
     int *out_axes; /* vmap: the rule writes one axis or -1 per output here; room for n_out_axes */
     size_t n_out_axes;
@@ -28,16 +29,17 @@ struct kl_custom_rule {
 struct kl_custom_function; /* shared, counted */
 /* Takes over no reference: f and the rules are retained. vjp, jvp, vmap: NULL for none. */
 int kl_custom_function_new(struct kl_custom_function **out, const struct kl_function *f,
-                  const struct kl_custom_rule *vjp, const struct kl_custom_rule *jvp,
-                  const struct kl_custom_rule *vmap, struct kl_error **err);
+                           const struct kl_custom_rule *vjp, const struct kl_custom_rule *jvp,
+                           const struct kl_custom_rule *vmap, struct kl_error **err);
 /* A function whose values are not kept for its gradient: the gradient makes them again, from the
  * operations that were recorded when it was called. */
-int kl_checkpoint_new(struct kl_custom_function **out, const struct kl_function *f, struct kl_error **err);
+int kl_checkpoint_new(struct kl_custom_function **out, const struct kl_function *f,
+                      struct kl_error **err);
 struct kl_custom_function *kl_custom_function_retain(struct kl_custom_function *c);
 void kl_custom_function_release(struct kl_custom_function *c);
 /* Calls the function; inside a trace the rules stand for it. */
-int kl_custom_function_call(struct kl_custom_function *c, struct kl_array *const *args, size_t n_args,
-                   struct kl_arrays *outs, struct kl_error **err);
+int kl_custom_function_call(struct kl_custom_function *c, struct kl_array *const *args,
+                            size_t n_args, struct kl_arrays *outs, struct kl_error **err);
 
 /* ---- for the drivers: the rules of a node CUSTOM ---- */
 int kl_custom_vjp(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err);

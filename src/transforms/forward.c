@@ -40,8 +40,8 @@ static int gradients_of(const struct kl_node *n, const struct kl_arrays *u,
 }
 
 static int transpose_in(struct kl_trace *t, const struct kl_node *n,
-                        struct kl_array *const *tangent, struct kl_stream *s,
-                        struct kl_array **out, struct kl_error **err) {
+                        struct kl_array *const *tangent, struct kl_stream *s, struct kl_array **out,
+                        struct kl_error **err) {
     struct kl_arrays u = {0}, made = {0}, gradients = {0}, along = {0};
     int rc = kl_arrays_new(&u, (size_t)n->n_out, err);
     for (int i = 0; i < n->n_out && !rc; i++) {
@@ -59,8 +59,7 @@ static int transpose_in(struct kl_trace *t, const struct kl_node *n,
         gradients.v[used] = kl_array_retain(made.v[i]);
         along.v[used++] = kl_array_retain(tangent[i]);
     }
-    if (!rc && used)
-        rc = kl_pull_back(t, u.v, u.n, gradients.v, used, along.v, out, err);
+    if (!rc && used) rc = kl_pull_back(t, u.v, u.n, gradients.v, used, along.v, out, err);
     kl_arrays_free(&along);
     kl_arrays_free(&gradients);
     kl_arrays_free(&made);

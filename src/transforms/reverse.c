@@ -193,8 +193,10 @@ static int give_cotangents(struct kl_arrays *given, const struct kl_arrays *outs
         given->v[i] = kl_array_retain(cotangents[next++]);
     }
     if (next < n)
-        return kl_fail(err, KL_EARG, "%zu cotangents are too many for %zu outputs, %zu of which take "
-                       "one", n, outs->n, next);
+        return kl_fail(err, KL_EARG,
+                       "%zu cotangents are too many for %zu outputs, %zu of which take "
+                       "one",
+                       n, outs->n, next);
     return KL_OK;
 }
 
@@ -210,10 +212,9 @@ static int zeros_for_rest(struct kl_arrays *grads, struct kl_array *const *prima
     return KL_OK;
 }
 
-static int vjp_in(struct kl_trace *t, const struct kl_function *f,
-                  struct kl_array *const *primals, size_t n_primals,
-                  struct kl_array *const *cotangents, size_t n_cotangents, struct kl_arrays *outs,
-                  struct kl_arrays *grads, struct kl_error **err) {
+static int vjp_in(struct kl_trace *t, const struct kl_function *f, struct kl_array *const *primals,
+                  size_t n_primals, struct kl_array *const *cotangents, size_t n_cotangents,
+                  struct kl_arrays *outs, struct kl_arrays *grads, struct kl_error **err) {
     struct kl_arrays args = {0}, given = {0};
     int rc = arguments(&args, t, primals, n_primals, err);
     if (!rc) rc = kl_function_call(f, args.v, n_primals, outs, err);
@@ -293,8 +294,7 @@ static int grad_in(struct kl_trace *t, const struct kl_function *f, const int *a
     if (!rc) rc = check_value(values, err);
     if (!rc) rc = kl_array_new_scalar(&one, 1, (enum kl_dtype)values->v[0]->t.dtype, err);
     if (!rc) rc = kl_arrays_new(grads, n_argnums, err);
-    if (!rc)
-        rc = kl_pull_back(t, tracers.v, n_argnums, values->v, 1, &one, grads->v, err);
+    if (!rc) rc = kl_pull_back(t, tracers.v, n_argnums, values->v, 1, &one, grads->v, err);
     if (!rc) rc = zeros_for_rest(grads, wrt.v, err);
     kl_array_release(one);
     kl_arrays_free(&wrt);

@@ -21,7 +21,8 @@ struct stack {
 
 static int grow(void *list, int32_t need, int32_t *room, size_t item, struct kl_error **err) {
     if (need <= *room) return KL_OK;
-    if (need > INT32_MAX / 2) return kl_fail(err, KL_ELIMIT, "the function has too many operations");
+    if (need > INT32_MAX / 2)
+        return kl_fail(err, KL_ELIMIT, "the function has too many operations");
     int32_t more = need < 32 ? 64 : 2 * need;
     void *p, *old;
     memcpy(&old, list, sizeof old);

@@ -6,10 +6,10 @@
 #include "graph/trace.h"
 
 struct kl_tape_step {
-    struct kl_node *node;  /* borrowed: the results of the function, or the trace, keep it */
-    int32_t edge;          /* edges[edge + k]: the slot of input k; -1: it depends on no argument */
-    int32_t slot;          /* the slot of output 0; the other outputs follow */
-    struct kl_stream *s;   /* the stream of the operation, or of what a view is made from; or NULL */
+    struct kl_node *node; /* borrowed: the results of the function, or the trace, keep it */
+    int32_t edge;         /* edges[edge + k]: the slot of input k; -1: it depends on no argument */
+    int32_t slot;         /* the slot of output 0; the other outputs follow */
+    struct kl_stream *s;  /* the stream of the operation, or of what a view is made from; or NULL */
 };
 
 /* Every value that depends on an argument has a slot; argument i has slot i. */

@@ -202,6 +202,18 @@ static void refusals(void **state) {
     b.n_in = 1;
     b.in = NULL;
     EXPECT_FAIL(KL_EARG, kl_op_build(&b, &out, &err));
+    /* axes are counted from 0, and are there */
+    static const enum kl_op_id along[] = {KL_OP_SORT, KL_OP_ARGMAX, KL_OP_CONCATENATE};
+    for (int i = 0; i < 3; i++)
+        for (int axis = -1; axis < 3; axis += 3) {
+            b = (struct kl_build){.op = along[i],
+                                  .params = &axis,
+                                  .params_bytes = sizeof axis,
+                                  .in = list,
+                                  .n_in = 1,
+                                  .s = cpu()};
+            EXPECT_FAIL(KL_EAXIS, kl_op_build(&b, &out, &err));
+        }
     /* a dtype in which nothing is summed */
     struct {
         int n, v[1];

@@ -314,6 +314,8 @@ static const struct op_case op_cases[] = {
     ROW(ATTENTION, do_attention_mask, KERNEL_FLOATS, 4, Q, K, V,
         {OF(KL_BOOL, 2, 4, 3, 5), MIXED, 0}),
     ROW(ATTENTION, do_attention_mask, KERNEL_FLOATS, 4, Q, K, V, {D(2, 4, 3, 5), MIXED, 0}),
+    ROW(ATTENTION, do_attention_mask, ONLY_F32, 4, {D(1, 4, 3, 8), MIXED, 0},
+        {D(1, 1, 5, 8), MIXED, 0}, {D(1, 1, 5, 6), MIXED, 0}, {D(3, 5), MIXED, 0}),
     ROW(ATTENTION, do_attention_sinks, KERNEL_FLOATS, 4, Q, K, V, {D(4), MIXED, 0}),
     ROW(ATTENTION, do_attention_causal_sinks, KERNEL_FLOATS, 4, Q, K, V, {D(4), MIXED, 0}),
     ROW(ATTENTION, do_attention_both, KERNEL_FLOATS, 5, Q, K, V, {D(2, 4, 3, 5), MIXED, 0},

@@ -1,0 +1,372 @@
+/* test_derivatives.c - every operation with a gradient, as a function of its float64, float32 or
+ * complex operands: vjp against jvp, the derivative of the gradient against differences of the
+ * gradient, and vmap of the gradient against a loop. */
+#include <math.h>
+
+#include "ops/support/cases.h"
+#include "transforms/transforms.h"
+
+/* A case as a function of the operands that have gradients; the others are constants. */
+struct subject {
+    struct op_case c;
+    struct kl_array *in[MOST_INPUTS]; /* all operands */
+    int which[MOST_INPUTS], n;        /* the operands that are arguments */
+    struct kl_array *weights;         /* of the outputs, when the function is their sum */
+};
+
+static int call_case(void *ctx, struct kl_array *const *args, size_t n, struct kl_arrays *outs,
+                     struct kl_error **e) {
+    struct subject *f = ctx;
+    struct kl_array *in[MOST_INPUTS];
+    assert_int_equal(n, f->n);
+    memcpy(in, f->in, sizeof in);
+    for (int k = 0; k < f->n; k++) in[f->which[k]] = args[k];
+    KL_TRY(kl_arrays_new(outs, 1, e));
+    int rc = build_case(&outs->v[0], &f->c, in, e);
+    if (rc) kl_arrays_free(outs);
+    return rc;
+}
+
+/* The sum of weight times output; real, also where the output is complex. */
+static int call_sum(void *ctx, struct kl_array *const *args, size_t n, struct kl_arrays *outs,
+                    struct kl_error **e) {
+    struct subject *f = ctx;
+    struct kl_arrays made = {0};
+    struct kl_array *product = NULL, *real = NULL;
+    KL_TRY(call_case(ctx, args, n, &made, e));
+    int rc = kl_multiply(&product, f->weights, made.v[0], cpu(), e);
+    if (!rc) rc = kl_real(&real, product, cpu(), e);
+    if (!rc) rc = kl_arrays_new(outs, 1, e);
+    if (!rc) rc = kl_sum(&outs->v[0], real, false, cpu(), e);
+    if (rc) kl_arrays_free(outs);
+    kl_array_release(real);
+    kl_array_release(product);
+    kl_arrays_free(&made);
+    return rc;
+}
+
+/* The gradient of call_sum with respect to all arguments. */
+static int call_gradient(void *ctx, struct kl_array *const *args, size_t n, struct kl_arrays *outs,
+                         struct kl_error **e) {
+    struct kl_function f = {.call = call_sum, .ctx = ctx};
+    struct kl_arrays values = {0};
+    int all[MOST_INPUTS];
+    for (size_t i = 0; i < n; i++) all[i] = (int)i;
+    int rc = kl_value_and_grad(&f, all, n, args, n, &values, outs, e);
+    kl_arrays_free(&values);
+    return rc;
+}
+
+/* ---- numbers ---- */
+
+static uint32_t seed = 7;
+
+static double number(double from, double to) {
+    seed = seed * 1664525u + 1013904223u;
+    return from + (to - from) * ((double)(seed >> 8) / (double)(1 << 24));
+}
+
+/* Random numbers of the shape and dtype of `like`. */
+static struct kl_array *numbers_like(const struct kl_array *like, double from, double to) {
+    const bool is_complex = like->t.dtype == KL_C64;
+    int64_t parts = like->t.size * (is_complex ? 2 : 1);
+    float *single = malloc((size_t)(parts + 1) * sizeof *single);
+    double *v = malloc((size_t)(parts + 1) * sizeof *v);
+    for (int64_t i = 0; i < parts; i++) single[i] = (float)(v[i] = number(from, to));
+    enum kl_dtype made = like->t.dtype == KL_F64 ? KL_F64 : is_complex ? KL_C64 : KL_F32;
+    struct kl_array *a =
+        array_of(made, like->t.ndim, like->t.dims, made == KL_F64 ? (void *)v : (void *)single);
+    free(v);
+    free(single);
+    return cast_to(a, (enum kl_dtype)like->t.dtype);
+}
+
+static double *doubles_of(struct kl_array *a) {
+    struct kl_array *wide;
+    int64_t parts = a->t.size * (a->t.dtype == KL_C64 ? 2 : 1);
+    double *out = malloc((size_t)(parts + 1) * sizeof *out);
+    if (a->t.dtype == KL_C64) {
+        float *v = values_of(a);
+        for (int64_t i = 0; i < parts; i++) out[i] = v[i];
+        free(v);
+        return out;
+    }
+    EXPECT_OK(kl_astype(&wide, a, KL_F64, cpu(), &err));
+    void *v = values_of(wide);
+    memcpy(out, v, (size_t)parts * sizeof *out);
+    free(v);
+    kl_array_release(wide);
+    return out;
+}
+
+/* The sum of products of all parts, and the sum of their absolute values. */
+static double dot(struct kl_array *a, struct kl_array *b, double *most) {
+    double *x = doubles_of(a), *y = doubles_of(b), sum = 0;
+    int64_t parts = a->t.size * (a->t.dtype == KL_C64 ? 2 : 1);
+    assert_int_equal(a->t.size, b->t.size);
+    for (int64_t i = 0; i < parts; i++) {
+        sum += x[i] * y[i];
+        *most += fabs(x[i] * y[i]);
+    }
+    free(x);
+    free(y);
+    return sum;
+}
+
+/* ---- subjects ---- */
+
+static void row_interval(enum kl_op_id op, double *from, double *to) {
+    for (int i = 0; i < N_ROWS_OF_ONE; i++)
+        if (rows_of_one[i].op == op) *from = rows_of_one[i].from, *to = rows_of_one[i].to;
+    for (int i = 0; i < N_ROWS_OF_TWO; i++)
+        if (rows_of_two[i].op == op) *from = rows_of_two[i].from, *to = rows_of_two[i].to;
+}
+
+/* False: the case has no operand with a gradient in this dtype, or no gradient at all. */
+static bool subject_of(struct subject *f, int which, enum kl_dtype dtype) {
+    *f = (struct subject){.c = case_number(which)};
+    kl_vjp_fn *rule = kl_vjp_rule(f->c.op);
+    if (!rule || rule == kl_vjp_refuse || !(f->c.dtypes & BIT(dtype))) return false;
+    if (strstr(f->c.name, "scatter_prod")) return false; /* has none; test_vjp_moves.c */
+    double from = -3, to = 3;
+    row_interval(f->c.op, &from, &to);
+    for (int i = 0; i < f->c.n_in; i++) {
+        struct kl_array *x = make_input(&f->c.in[i], dtype, -1, &seed);
+        bool floats = kl_has_gradient(x);
+        if (floats && f->c.in[i].values != SQUARES) {
+            struct kl_array *y = numbers_like(x, from, to);
+            kl_array_release(x);
+            x = y;
+        }
+        f->in[i] = x;
+        if (floats && x->t.size > 0) f->which[f->n++] = i;
+    }
+    return f->n > 0;
+}
+
+static void subject_free(struct subject *f) {
+    for (int i = 0; i < f->c.n_in; i++) kl_array_release(f->in[i]);
+    kl_array_release(f->weights);
+}
+
+static void arguments_of(const struct subject *f, struct kl_array **args) {
+    for (int k = 0; k < f->n; k++) args[k] = f->in[f->which[k]];
+}
+
+static void release_each(struct kl_array **a, int n) {
+    for (int i = 0; i < n; i++) kl_array_release(a[i]);
+}
+
+static double tolerance_of(enum kl_dtype d) {
+    return d == KL_F64 ? 1e-9 : d == KL_F16 ? 2e-2 : d == KL_BF16 ? 1e-1 : 2e-4;
+}
+
+/* That of the narrower dtype. */
+static double tolerance(enum kl_dtype a, const struct kl_array *out) {
+    double of_a = tolerance_of(a), of_out = tolerance_of((enum kl_dtype)out->t.dtype);
+    return of_a > of_out ? of_a : of_out;
+}
+
+/* ---- the checks ---- */
+
+/* For every cotangent c and tangent v: <c, J v> = <J' c, v>. */
+static int check_products(struct subject *f, enum kl_dtype dtype) {
+    struct kl_function fn = {.call = call_case, .ctx = f};
+    struct kl_array *args[MOST_INPUTS], *v[MOST_INPUTS];
+    struct kl_arrays outs = {0}, tangents = {0}, again = {0}, grads = {0};
+    arguments_of(f, args);
+    for (int k = 0; k < f->n; k++) v[k] = numbers_like(args[k], -1, 1);
+    struct kl_error *refused = NULL;
+    int done = 0, rc = kl_jvp(&fn, args, (size_t)f->n, v, (size_t)f->n, &outs, &tangents, &refused);
+    if (rc && !(rc == KL_EUNSUPPORTED && dtype == KL_C64)) /* docs/coverage.md has these */
+        fail_msg("%s, %s: jvp: %s", f->c.name, kl_dtype_name(dtype), refused->message);
+    kl_error_release(refused);
+    if (!rc && kl_has_gradient(outs.v[0])) {
+        struct kl_array *c = numbers_like(outs.v[0], -1, 1);
+        double most = 1e-6, left, right = 0;
+        struct kl_error *why = NULL;
+        if (kl_vjp(&fn, args, (size_t)f->n, &c, 1, &again, &grads, &why))
+            fail_msg("%s, %s: vjp: %s", f->c.name, kl_dtype_name(dtype), why->message);
+        assert_int_equal(tangents.v[0]->t.dtype, outs.v[0]->t.dtype);
+        expect_shape(tangents.v[0], outs.v[0]->t.ndim, outs.v[0]->t.dims);
+        left = dot(c, tangents.v[0], &most);
+        for (int k = 0; k < f->n; k++) {
+            assert_int_equal(grads.v[k]->t.dtype, args[k]->t.dtype);
+            expect_shape(grads.v[k], args[k]->t.ndim, args[k]->t.dims);
+            right += dot(grads.v[k], v[k], &most);
+        }
+        if (!(fabs(left - right) <= tolerance(dtype, outs.v[0]) * most) &&
+            !(isnan(left) && isnan(right)))
+            fail_msg("%s, %s: jvp gives %.12g, vjp %.12g", f->c.name, kl_dtype_name(dtype), left,
+                     right);
+        done = !isnan(left);
+        kl_array_release(c);
+    }
+    release_each(v, f->n);
+    kl_arrays_free(&grads);
+    kl_arrays_free(&again);
+    kl_arrays_free(&tangents);
+    kl_arrays_free(&outs);
+    return done;
+}
+
+static void vjp_against_jvp(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F64, KL_F32, KL_C64, KL_F16, KL_BF16};
+    int n = 0;
+    for (int i = 0; i < N_CASES; i++) {
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+            struct subject f;
+            if (subject_of(&f, i, dtypes[d])) n += check_products(&f, dtypes[d]);
+            subject_free(&f);
+        }
+    }
+    assert_in_range(n, 300, 100000); /* nearly all of them gave numbers */
+}
+
+/* The weights of call_sum: random numbers of the shape of the output. */
+static bool give_weights(struct subject *f) {
+    struct kl_array *args[MOST_INPUTS];
+    struct kl_arrays outs = {0};
+    arguments_of(f, args);
+    EXPECT_OK(call_case(f, args, (size_t)f->n, &outs, &err));
+    bool ok = kl_has_gradient(outs.v[0]);
+    if (ok) f->weights = numbers_like(outs.v[0], -1, 1);
+    kl_arrays_free(&outs);
+    return ok;
+}
+
+/* <g(x + h v) - g(x - h v), u> / 2h, for the gradient g; false where it is not a number. */
+static bool difference(struct subject *f, struct kl_array *const *args, struct kl_array *const *v,
+                       struct kl_array *const *u, double h, double *out) {
+    double side[2] = {0, 0}, most;
+    for (int k = 0; k < 2; k++) {
+        struct kl_array *moved[MOST_INPUTS], *step, *by = scalar_of(KL_F64, k ? h : -h);
+        struct kl_arrays g = {0};
+        for (int i = 0; i < f->n; i++) {
+            EXPECT_OK(kl_multiply(&step, v[i], by, cpu(), &err));
+            EXPECT_OK(kl_add(&moved[i], args[i], step, cpu(), &err));
+            kl_array_release(step);
+        }
+        EXPECT_OK(call_gradient(f, moved, (size_t)f->n, &g, &err));
+        for (int i = 0; i < f->n; i++) side[k] += dot(g.v[i], u[i], &most);
+        release_each(moved, f->n);
+        kl_array_release(by);
+        kl_arrays_free(&g);
+    }
+    *out = (side[1] - side[0]) / (2 * h);
+    return isfinite(*out);
+}
+
+/* Forward over reverse and reverse over reverse against central differences of the gradient. Where
+ * two steps give different differences the function is not smooth there. */
+static int check_second(struct subject *f) {
+    struct kl_function g = {.call = call_gradient, .ctx = f};
+    struct kl_array *args[MOST_INPUTS], *v[MOST_INPUTS], *u[MOST_INPUTS];
+    struct kl_arrays outs = {0}, forward = {0}, again = {0}, reverse = {0};
+    double fine, coarse, a = 0, b = 0, most = 1e-3;
+    int done = 0;
+    if (!give_weights(f)) return 0;
+    arguments_of(f, args);
+    for (int k = 0; k < f->n; k++) v[k] = numbers_like(args[k], -1, 1);
+    for (int k = 0; k < f->n; k++) u[k] = numbers_like(args[k], -1, 1);
+    struct kl_error *why = NULL;
+    if (kl_jvp(&g, args, (size_t)f->n, v, (size_t)f->n, &outs, &forward, &why) ||
+        kl_vjp(&g, args, (size_t)f->n, u, (size_t)f->n, &again, &reverse, &why))
+        fail_msg("%s: %s", f->c.name, why->message);
+    for (int k = 0; k < f->n; k++) a += dot(forward.v[k], u[k], &most);
+    for (int k = 0; k < f->n; k++) b += dot(reverse.v[k], v[k], &most);
+    if (difference(f, args, v, u, 1e-4, &fine) && difference(f, args, v, u, 3e-4, &coarse) &&
+        fabs(fine - coarse) <= 1e-5 * most) {
+        if (!(fabs(a - fine) <= 1e-4 * most) || !(fabs(b - fine) <= 1e-4 * most))
+            fail_msg("%s: forward over reverse %.9g, reverse over reverse %.9g, differences %.9g",
+                     f->c.name, a, b, fine);
+        done = 1;
+    }
+    release_each(u, f->n);
+    release_each(v, f->n);
+    kl_arrays_free(&reverse);
+    kl_arrays_free(&again);
+    kl_arrays_free(&forward);
+    kl_arrays_free(&outs);
+    return done;
+}
+
+static void derivatives_of_gradients(void **state) {
+    int n = 0;
+    for (int i = 0; i < N_CASES; i++) {
+        struct subject f;
+        if (subject_of(&f, i, KL_F64)) n += check_second(&f);
+        subject_free(&f);
+    }
+    assert_in_range(n, 80, 100000);
+}
+
+/* vmap of the gradient over three lanes of every argument against a loop. */
+static int check_lanes(struct subject *f) {
+    enum { LANES = 3 };
+    struct kl_function g = {.call = call_gradient, .ctx = f};
+    struct kl_array *args[MOST_INPUTS], *lanes[MOST_INPUTS];
+    struct kl_arrays in = {0}, out = {0}, all = {0};
+    const int axes[MOST_INPUTS] = {0};
+    if (!give_weights(f)) return 0;
+    arguments_of(f, args);
+    double from = -3, to = 3;
+    row_interval(f->c.op, &from, &to);
+    for (int k = 0; k < f->n; k++) {
+        struct kl_array *one[LANES];
+        for (int l = 0; l < LANES; l++) one[l] = numbers_like(args[k], from, to);
+        EXPECT_OK(kl_stack_axis(&lanes[k], one, LANES, 0, cpu(), &err));
+        release_each(one, LANES);
+    }
+    struct kl_error *why = NULL;
+    if (kl_vmap_trace(&g, lanes, (size_t)f->n, axes, &in, &out, &why) ||
+        kl_vmap_replace(lanes, (size_t)f->n, in.v, out.v, out.n, axes, axes, &all, &why))
+        fail_msg("%s: vmap of the gradient: %s", f->c.name, why->message);
+    for (int l = 0; l < LANES; l++) {
+        struct kl_array *at = scalar_of(KL_I32, l), *lane[MOST_INPUTS];
+        struct kl_arrays want = {0};
+        for (int k = 0; k < f->n; k++)
+            EXPECT_OK(kl_take_axis(&lane[k], lanes[k], at, 0, cpu(), &err));
+        EXPECT_OK(call_gradient(f, lane, (size_t)f->n, &want, &err));
+        for (int k = 0; k < f->n; k++) {
+            struct kl_array *part;
+            EXPECT_OK(kl_take_axis(&part, all.v[k], at, 0, cpu(), &err));
+            double *x = doubles_of(part), *y = doubles_of(want.v[k]);
+            for (int64_t i = 0; i < part->t.size; i++)
+                if (!(fabs(x[i] - y[i]) <= 1e-9 * (1 + fabs(y[i]))) &&
+                    !(isnan(x[i]) && isnan(y[i])))
+                    fail_msg("%s: lane %d, argument %d, element %lld: %.17g, in a loop %.17g",
+                             f->c.name, l, k, (long long)i, x[i], y[i]);
+            free(x);
+            free(y);
+            kl_array_release(part);
+        }
+        release_each(lane, f->n);
+        kl_array_release(at);
+        kl_arrays_free(&want);
+    }
+    release_each(lanes, f->n);
+    kl_arrays_free(&all);
+    kl_arrays_free(&out);
+    kl_arrays_free(&in);
+    return 1;
+}
+
+static void vmap_of_gradients(void **state) {
+    int n = 0;
+    for (int i = 0; i < N_CASES; i++) {
+        struct subject f;
+        if (subject_of(&f, i, KL_F64) && f.c.in[f.which[0]].values != SQUARES) n += check_lanes(&f);
+        subject_free(&f);
+    }
+    assert_in_range(n, 80, 100000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vjp_against_jvp),
+        cmocka_unit_test(derivatives_of_gradients),
+        cmocka_unit_test(vmap_of_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
