@@ -1,6 +1,8 @@
-"""GPU benchmark: Keel beside PyTorch, CuPy and JAX, in one process on one device.
+"""GPU benchmark: Keel beside PyTorch, CuPy, JAX and MLX (where they are installed), in one process on one device.
 
-python3 bench/gpu_peers.py path/to/libkeel.so [case ... | group:NAME ...]
+python3 bench/gpu_peers.py path/to/libkeel.so [group:NAME ...] [case ...]
+
+Without group: all groups run; with cases: only cases that have one of these texts in their names.
 
 Each case runs every library in turn, 15 rounds; the figures are medians, the ratio is the median of the rounds' ratios (PyTorch's better
 way where two are given). Bytes are those that the operation must move: every input read once, every output written once. Inputs are random normal.
@@ -46,7 +48,7 @@ vec_free = declare("mlx_vector_array_free", INT, Handle)
 synchronize = declare("mlx_synchronize", INT, Handle)
 errors_return = declare("keel_errors_return", None)
 errors_return()
-UINT32, INT32, FLOAT32, BF16 = 3, 7, 10, 12
+UINT32, INT32, F16, FLOAT32, BF16 = 3, 7, 9, 10, 12
 S = gpu_stream()
 
 
@@ -145,12 +147,22 @@ try:
 except ImportError:
     jax = None
 
+try:
+    import mlx.core as mx
+except ImportError:
+    mx = None
+
 results = []
+
+
+def chosen(name):
+    cases = [w for w in wanted if not w.startswith("group:")]
+    return not cases or any(w in name for w in cases)
 
 
 def case(name, bytes_moved, keel, peers, flops=None):
     """keel: function that starts the work; peers: {label: (start, synchronise)}."""
-    if wanted and not any(w in name or w.startswith("group:") for w in wanted):
+    if not chosen(name):
         return
     ways = {"keel": (keel, keel_sync)}
     if not ALONE:
@@ -198,6 +210,13 @@ def peer_jax(f, *args):
         last[0] = g(*args)
 
     return (go, lambda: last[0] is not None and jax.block_until_ready(last[0]))
+
+
+def with_mlx(peers, f):
+    """Adds MLX, whose result of f() is evaluated and dropped at once."""
+    if mx is not None:
+        peers["mlx"] = (lambda: mx.async_eval(f()), mx.synchronize)
+    return peers
 
 
 def normal(*shape):
@@ -262,7 +281,11 @@ def streams():
     run(kr)
     case("sum of rows 16384^2", 4 * n, lambda: start(call("sum_axis", kr, 1, C.c_bool(False))), {"torch": peer_torch(lambda: torch.sum(tr, 1))})
     case("sum of columns 16384^2", 4 * n, lambda: start(call("sum_axis", kr, 0, C.c_bool(False))), {"torch": peer_torch(lambda: torch.sum(tr, 0))})
-    case("softmax 16384^2", 8 * n, lambda: start(call("softmax_axis", kr, 1, C.c_bool(False))), {"torch": peer_torch(lambda: torch.softmax(tr, 1))})
+    softmaxes = {"torch": peer_torch(lambda: torch.softmax(tr, 1))}
+    if mx is not None:
+        mr = mx.array(a.reshape(16384, 16384))
+        with_mlx(softmaxes, lambda: mx.softmax(mr, axis=1))
+    case("softmax 16384^2", 8 * n, lambda: start(call("softmax_axis", kr, 1, C.c_bool(False))), softmaxes)
 
     def keel_transpose():
         t = call("transpose", kr)
@@ -277,17 +300,20 @@ def streams():
 
 
 def products():
-    for n in (4096, 8192):
+    for n in (8192, 4096, 1024):
         a, b = normal(n, n), normal(n, n)
         ka, kb = to_keel(a), to_keel(b)
-        ha, hb = call("astype", ka, BF16), call("astype", kb, BF16)
-        run(ha, hb)
-        ta, tb = torch.from_numpy(a).to(dev).bfloat16(), torch.from_numpy(b).to(dev).bfloat16()
-        case(f"matmul bfloat16 {n}^3", 0, lambda: start_and_drop(call("matmul", ha, hb)), {"torch": peer_torch(lambda: ta @ tb)}, flops=2.0 * n**3)
+        fa, fb = torch.from_numpy(a).to(dev), torch.from_numpy(b).to(dev)
+        for code, kind, name in ((BF16, torch.bfloat16, "bfloat16"), (F16, torch.float16, "float16")):
+            ha, hb = call("astype", ka, code), call("astype", kb, code)
+            run(ha, hb)
+            ta, tb = fa.to(kind), fb.to(kind)
+            case(f"matmul {name} {n}^3", 0, lambda: start_and_drop(call("matmul", ha, hb)), {"torch": peer_torch(lambda: ta @ tb)}, flops=2.0 * n**3)
+            for x in (ha, hb):
+                free_array(x)
         if n == 4096:
-            fa, fb = torch.from_numpy(a).to(dev), torch.from_numpy(b).to(dev)
             case(f"matmul float32 {n}^3", 0, lambda: start_and_drop(call("matmul", ka, kb)), {"torch": peer_torch(lambda: fa @ fb)}, flops=2.0 * n**3)
-        for x in (ka, kb, ha, hb):
+        for x in (ka, kb):
             free_array(x)
 
 
@@ -368,7 +394,7 @@ def scatters():
 
 
 def chains():
-    if wanted and not any(w in "chain of tiny adds" or w == "group:chains" for w in wanted):
+    if not chosen("chain of tiny adds"):
         return
     n, m = 256, 2000
     ka, ta = both(normal(n))
@@ -434,8 +460,11 @@ def rows():
     F = torch.nn.functional
     size = 8 * n * n
     compiled = torch.compile(lambda x, w: F.rms_norm(x, (n,), w, 1e-5))
-    case("rms_norm 16384^2", size, lambda: start_and_drop(call("fast_rms_norm", turn(), kw, C.c_float(1e-5))),
-         {"torch": peer_torch(lambda: F.rms_norm(ta, (n,), tw, 1e-5)), "torch.compile": peer_torch(lambda: compiled(ta, tw))})
+    norms = {"torch": peer_torch(lambda: F.rms_norm(ta, (n,), tw, 1e-5)), "torch.compile": peer_torch(lambda: compiled(ta, tw))}
+    if mx is not None:
+        ma, mw = mx.array(a), mx.array(tw.cpu().numpy())
+        with_mlx(norms, lambda: mx.fast.rms_norm(ma, mw, 1e-5))
+    case("rms_norm 16384^2", size, lambda: start_and_drop(call("fast_rms_norm", turn(), kw, C.c_float(1e-5))), norms)
     case("layer_norm 16384^2", size, lambda: start_and_drop(call("fast_layer_norm", turn(), kw, kb, C.c_float(1e-5))),
          {"torch": peer_torch(lambda: F.layer_norm(ta, (n,), tw, tb, 1e-5))})
     kx, tx = call("reshape", ka, ints(1, 128, n, 128), C.c_size_t(4)), ta.view(1, 128, n, 128)
@@ -515,9 +544,14 @@ def scans():
     ka, ta = both(a)
     kr, tr = call("reshape", ka, ints(16384, 16384), C.c_size_t(2)), ta.view(16384, 16384)
     run(kr)
-    case("cumsum 2^28", 8 * n, lambda: start_and_drop(call("cumsum", ka, 0, NO, YES)), {"torch": peer_torch(lambda: torch.cumsum(ta, 0))})
-    case("cumsum of rows 16384^2", 8 * n, lambda: start_and_drop(call("cumsum", kr, 1, NO, YES)),
-         {"torch": peer_torch(lambda: torch.cumsum(tr, 1))})
+    all_of_it, by_rows = {"torch": peer_torch(lambda: torch.cumsum(ta, 0))}, {"torch": peer_torch(lambda: torch.cumsum(tr, 1))}
+    if mx is not None:
+        ma = mx.array(a)
+        mr = ma.reshape(16384, 16384)
+        with_mlx(all_of_it, lambda: mx.cumsum(ma, axis=0))
+        with_mlx(by_rows, lambda: mx.cumsum(mr, axis=1))
+    case("cumsum 2^28", 8 * n, lambda: start_and_drop(call("cumsum", ka, 0, NO, YES)), all_of_it)
+    case("cumsum of rows 16384^2", 8 * n, lambda: start_and_drop(call("cumsum", kr, 1, NO, YES)), by_rows)
     case("cumsum of columns 16384^2", 8 * n, lambda: start_and_drop(call("cumsum", kr, 0, NO, YES)),
          {"torch": peer_torch(lambda: torch.cumsum(tr, 0))})
     case("cummax of rows 16384^2", 8 * n, lambda: start_and_drop(call("cummax", kr, 1, NO, YES)),
@@ -528,13 +562,22 @@ def scans():
 
 def sorts():
     for n, name in ((1 << 26, "2^26"), (1 << 20, "1 M")):
-        ka, ta = both(normal(n))
-        case(f"sort {name}", 8 * n, lambda: start_and_drop(call("sort_axis", ka, 0)), {"torch": peer_torch(lambda: torch.sort(ta))})
+        a = normal(n)
+        ka, ta = both(a)
+        p = {"torch": peer_torch(lambda: torch.sort(ta))}
+        if mx is not None and n <= 1 << 20:
+            ma = mx.array(a)
+            with_mlx(p, lambda: mx.sort(ma))
+        case(f"sort {name}", 8 * n, lambda: start_and_drop(call("sort_axis", ka, 0)), p)
         case(f"argsort {name}", 8 * n, lambda: start_and_drop(call("argsort_axis", ka, 0)), {"torch": peer_torch(lambda: torch.argsort(ta))})
         free_array(ka)
-    ka, ta = both(normal(32, 32768))
-    case("top 64 of 32 x 32 K", 4 * 32 * 32768, lambda: start_and_drop(call("topk_axis", ka, 64, 1)),
-         {"torch": peer_torch(lambda: torch.topk(ta, 64, 1))})
+    a = normal(32, 32768)
+    ka, ta = both(a)
+    p = {"torch": peer_torch(lambda: torch.topk(ta, 64, 1))}
+    if mx is not None:
+        mk = mx.array(a)
+        with_mlx(p, lambda: mx.topk(mk, 64, axis=1))
+    case("top 64 of 32 x 32 K", 4 * 32 * 32768, lambda: start_and_drop(call("topk_axis", ka, 64, 1)), p)
     case("sort of 32 x 32 K", 8 * 32 * 32768, lambda: start_and_drop(call("sort_axis", ka, 1)), {"torch": peer_torch(lambda: torch.sort(ta, 1))})
     free_array(ka)
 
@@ -581,6 +624,13 @@ def attentions():
          {"torch": peer_torch(lambda: sdpa(tq, tk, tv, attn_mask=ta))}, flops=flops)
     for x in (kq, kk, kv, km, ka, ks, f):
         free_array(x)
+    whole = [normal(1, heads, n, d) for _ in range(3)]
+    (kq, tq), (kk, tk), (kv, tv) = (both(x) for x in whole)
+    case("attention, prefill 4096, float32", 0, lambda: attend(kq, kk, kv), {"torch": peer_torch(lambda: sdpa(tq, tk, tv))}, flops=flops)
+    case("attention, prefill 4096, float32, causal", 0, lambda: attend(kq, kk, kv, b"causal"),
+         {"torch": peer_torch(lambda: sdpa(tq, tk, tv, is_causal=True))}, flops=flops / 2)
+    for x in (kq, kk, kv):
+        free_array(x)
     for batch in (32, 8, 1):
         copies = max(2, (1 << 30) // (batch * 8 * n * d * 4))
         pairs = [(bf16(batch, 8, n, d), bf16(batch, 8, n, d)) for _ in range(min(copies, 64))]
@@ -595,7 +645,17 @@ def attentions():
             (_, k), (_, v) = torch_turn()
             return sdpa(tq, k, v, enable_gqa=True)
 
-        case(f"attention, decode, batch {batch}", batch * 8 * n * d * 4, keel, {"torch": peer_torch(peer)})
+        p = {"torch": peer_torch(peer)}
+        if mx is not None:
+            def bf16_mlx(*shape):
+                return mx.random.normal(shape).astype(mx.bfloat16)
+
+            mlx_pairs = [(bf16_mlx(batch, 8, n, d), bf16_mlx(batch, 8, n, d)) for _ in range(len(pairs))]
+            mq = bf16_mlx(batch, heads, 1, d)
+            mx.eval(mq, mlx_pairs)
+            mlx_turn = in_turn(mlx_pairs)
+            with_mlx(p, lambda: mx.fast.scaled_dot_product_attention(mq, *mlx_turn(), scale=d**-0.5))
+        case(f"attention, decode, batch {batch}", batch * 8 * n * d * 4, keel, p)
         for (k, _), (v, _) in pairs:
             free_array(k)
             free_array(v)
@@ -603,9 +663,148 @@ def attentions():
         del pairs, tq
 
 
-print(torch.cuda.get_device_name(0), "torch", torch.__version__)
-for group in (streams, rows, reductions, scans, sorts, attentions, products, gathers, scatters, chains):
-    if wanted and wanted[0].startswith("group:") and f"group:{group.__name__}" not in wanted:
+def hops():
+    """A value that goes from one stream of the device to another and back: microseconds per hop. Beside it the same chain on one stream."""
+    if not chosen("hop between two streams"):
+        return
+    n, m = 256, 400
+    ka, ta = both(normal(n))
+    kb, tb = both(normal(n))
+    gpu = declare("mlx_device_new_type", Handle, INT, INT)(1, 0)
+    new_stream = declare("mlx_stream_new_device", Handle, Handle)
+    mine = [new_stream(gpu) for _ in range(2)]
+    theirs = [torch.cuda.Stream() for _ in range(2)]
+
+    def keel(other):
+        out = (Handle * m)()
+        x = ka
+        for i in range(m):
+            out[i] = new_array()
+            lib.mlx_add(C.byref(out[i]), x, kb, mine[i % 2 if other else 0])
+            x = out[i]
+        v = vec(out, m)
+        keel_sync()
+        t = time.perf_counter()
+        async_eval(v)
+        for s in mine:
+            synchronize(s)
+        t = time.perf_counter() - t
+        vec_free(v)
+        for a in out:
+            free_array(a)
+        return t / m
+
+    def of_torch(other):
+        tsync()
+        t = time.perf_counter()
+        x = ta
+        last = theirs[0]
+        for i in range(m):
+            s = theirs[i % 2 if other else 0]
+            if s is not last:
+                s.wait_stream(last)
+            with torch.cuda.stream(s):
+                x = x + tb
+            last = s
+        tsync()
+        return (time.perf_counter() - t) / m
+
+    ways = {"keel": keel}
+    if not ALONE:
+        ways["torch"] = of_torch
+    if mx is not None and not ALONE:
+        ma, mb = mx.array(ta.cpu().numpy()), mx.array(tb.cpu().numpy())
+        mlx_streams = [mx.new_stream(mx.gpu) for _ in range(2)]
+
+        def of_mlx(other):
+            x = ma
+            kept_here = []
+            for i in range(m):
+                x = mx.add(x, mb, stream=mlx_streams[i % 2 if other else 0])
+                kept_here.append(x)
+            mx.synchronize(mlx_streams[0])
+            t = time.perf_counter()
+            mx.async_eval(kept_here)
+            for s in mlx_streams:
+                mx.synchronize(s)
+            return (time.perf_counter() - t) / m
+
+        ways["mlx"] = of_mlx
+    for other, name in ((True, "hop between two streams"), (False, "the same on one stream")):
+        times = {k: [] for k in ways}
+        for _ in range(ROUNDS):
+            for k, f in ways.items():
+                times[k].append(f(other))
+        print(f"{name} (microseconds): " + "  ".join(f"{k} {statistics.median(v) * 1e6:.2f}" for k, v in times.items()), flush=True)
+
+
+def loads():
+    """A safetensors file of 256 MB in the page cache: from opening it to arrays on the device."""
+    if not chosen("load 256 MB to the device"):
+        return
+    import safetensors.numpy
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "keel-bench-load.safetensors")
+    n, size = 64, 1 << 20
+    safetensors.numpy.save_file({f"t{i}": normal(1024, size // 1024) for i in range(n)}, path)
+    total = os.path.getsize(path)
+    host = declare("mlx_default_cpu_stream_new", Handle)()
+    arrays_new, texts_new = declare("mlx_map_string_to_array_new", Handle), declare("mlx_map_string_to_string_new", Handle)
+    get = declare("mlx_map_string_to_array_get", INT, PTR, Handle, C.c_char_p)
+    load = declare("mlx_load_safetensors", INT, PTR, PTR, C.c_char_p, Handle)
+    arrays_free, texts_free = declare("mlx_map_string_to_array_free", INT, Handle), declare("mlx_map_string_to_string_free", INT, Handle)
+    names = [f"t{i}".encode() for i in range(n)]
+
+    def keel():
+        arrays, texts = arrays_new(), texts_new()
+        if load(C.byref(arrays), C.byref(texts), path.encode(), host):
+            raise RuntimeError("load: " + last_error())
+        out = []
+        for name in names:
+            a = new_array()
+            get(C.byref(a), arrays, name)
+            out.append(call("copy", a))
+            free_array(a)
+        arrays_free(arrays)
+        texts_free(texts)
+        run(*out)
+        keel_sync()
+        for a in out:
+            free_array(a)
+
+    pinned = torch.empty(total, dtype=torch.uint8, pin_memory=True)
+
+    def read_into_pinned():
+        with open(path, "rb", buffering=0) as f:
+            done = 0
+            view = memoryview(pinned.numpy())
+            while done < total:
+                part = f.readinto(view[done:done + (8 << 20)])
+                device_bytes[done:done + part].copy_(pinned[done:done + part], non_blocking=True)
+                done += part
+        tsync()
+
+    device_bytes = torch.empty(total, dtype=torch.uint8, device=dev)
+
+    def load_file():
+        import safetensors.torch
+        safetensors.torch.load_file(path, device="cuda:0")
+        tsync()
+
+    p = {"torch.load_file": peer_torch(load_file), "torch.pinned": peer_torch(read_into_pinned)}
+    if mx is not None:
+        def of_mlx():
+            arrays = list(mx.load(path).values())
+            mx.eval([mx.abs(a) for a in arrays])
+            mx.synchronize()
+
+        p["mlx"] = (of_mlx, mx.synchronize)
+    case("load 256 MB to the device", total, keel, p)
+    os.unlink(path)
+
+
+print(torch.cuda.get_device_name(0), "torch", torch.__version__, "mlx" if mx is not None else "no mlx")
+for group in (streams, rows, reductions, scans, sorts, attentions, products, gathers, scatters, chains, hops, loads):
+    if any(w.startswith("group:") for w in wanted) and f"group:{group.__name__}" not in wanted:
         continue
     group()
     torch.cuda.empty_cache()
