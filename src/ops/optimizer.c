@@ -119,7 +119,7 @@ int kl_optimizer_init(struct kl_array **state, const struct kl_optimizer_rule *r
 static struct kl_array *next_step(struct kl_terms *t, struct kl_array *step) {
     int64_t known;
     if (kl_host_integer(step, &known)) return kl_term_number(t, (double)(known + 1), KL_I64);
-    if (!step->trace_level && !t->rc && kl_array_settled(step)) {
+    if (!step->trace && !t->rc && kl_array_settled(step)) {
         void *data;
         if (kl_array_host(step, &data, NULL) == KL_OK)
             return kl_term_number(t, (double)(*(const int64_t *)data + 1), KL_I64);

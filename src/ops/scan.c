@@ -1,6 +1,9 @@
 /* scan.c - cumulative operations along an axis. */
+#include <math.h>
+
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/jvp.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/reduce.h"
@@ -161,6 +164,27 @@ int kl_vjp_logcumsumexp(const struct kl_vjp *v, struct kl_array **grad, struct k
         sum[k] = kl_term(&t, kl_exp, kl_term2(&t, kl_add, logs, x));
     }
     return kl_terms_end(&t, kl_term2(&t, kl_subtract, sum[0], sum[1]), grad);
+}
+
+/* The tangent of result i is the sum of tangent[j] * exp(x[j] - out[i]) over the elements j that it
+ * includes; also by two logarithmic scans. An exclusive result of no elements has no tangent. */
+int kl_jvp_logcumsumexp(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err) {
+    const struct kl_scan_params *p = j->params;
+    struct kl_array *x = j->in[0], *sum[2];
+    struct kl_terms t = kl_terms_begin(j->s, err);
+    struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype), *given = j->tangent[0];
+    struct kl_array *lowest = kl_term_number(&t, -HUGE_VAL, x->t.dtype);
+    struct kl_array *empty = kl_term2(&t, kl_equal, j->out, lowest);
+    struct kl_array *out = kl_term_where(&t, empty, zero, j->out);
+    for (int k = 0; k < 2; k++) {
+        if (k) given = kl_term(&t, kl_negative, given);
+        struct kl_array *logs = kl_term(&t, kl_log, kl_term2(&t, kl_maximum, given, zero));
+        logs = kl_term2(&t, kl_add, logs, x);
+        logs = scan_step(&t, kl_logcumsumexp, logs, p->axis, p->reverse, p->inclusive);
+        sum[k] = kl_term(&t, kl_exp, kl_term2(&t, kl_subtract, logs, out));
+    }
+    *tangent = kl_terms_keep(&t, kl_term2(&t, kl_subtract, sum[0], sum[1]));
+    return kl_terms_end(&t, NULL, NULL);
 }
 
 /* ---- made again ---- */

@@ -194,8 +194,8 @@ static int by_rule(const struct kl_vjp *v, struct kl_custom_function *c, struct 
     return rc;
 }
 
-/* The arguments of a checkpoint, as views that are committed after the cotangents: so the values are
- * made again only when the backward pass has come to them. */
+/* The arguments of a checkpoint, as views that are committed after the cotangents: so the values
+ * are made again only when the backward pass has come to them. */
 static int arguments_after(const struct kl_vjp *v, struct kl_trace *t, struct kl_arrays *args,
                            struct kl_error **err) {
     const int n_args = v->n_in - v->n_out;

@@ -1,6 +1,7 @@
-/* custom.h - functions with rules of the user's own, and functions that are computed again for their
- * gradient (checkpoint). A call of one inside a trace becomes a node of the operation CUSTOM, whose
- * outputs are views of the function's results and which the drivers treat as one operation. */
+/* custom.h - functions with rules of the user's own, and functions that are computed again for
+ * their gradient (checkpoint). A call of one inside a trace becomes a node of the operation
+ * CUSTOM, whose outputs are views of the function's results and which the drivers treat as one
+ * operation. */
 #pragma once
 #include "ops/jvp.h"
 #include "ops/vjp.h"

@@ -1,5 +1,5 @@
-/* function.h - functions of arrays as transforms see them: C functions of the library or closures of
- * the API. A function may be called several times, on any thread, with no lock held. */
+/* function.h - functions of arrays as transforms see them: C functions of the library or
+ * closures of the API. A function may be called several times, on any thread, with no lock held. */
 #pragma once
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
-/* reverse.c - reverse mode: vector-Jacobian products and gradients. The tape of the function is gone
- * through from its end, and each operation's rule turns the cotangents of its outputs into those of
- * its inputs. */
+/* reverse.c - reverse mode: vector-Jacobian products and gradients. The tape of the function is
+ * gone through from its end, and each operation's rule turns the cotangents of its outputs into
+ * those of its inputs. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -48,11 +48,12 @@ KEEL_API int mlx_vjp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx
  * another number: KEEL_EARG). */
 KEEL_API int mlx_jvp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
                      const mlx_vector_array primals, const mlx_vector_array tangents);
-/* A closure that gives the results of fun, and the gradients of the first one, which must have no
- * axes (KEEL_ESHAPE), with respect to the arguments argnums[0], argnums[1], ...: each of the shape and
- * dtype of its argument, in the order of argnums. Further results are passed on. KEEL_EARG: no
- * number, a negative one; when it is applied, one that fun has no argument for or that is given
- * twice. KEEL_EDTYPE when it is applied: the argument or the result is no float or complex array. */
+/* A closure that gives the results of fun, and the gradients of the first one, which must have
+ * no axes (KEEL_ESHAPE), with respect to the arguments argnums[0], argnums[1], ...: each of the
+ * shape and dtype of its argument, in the order of argnums. Further results are passed on.
+ * KEEL_EARG: no number, a negative one; when it is applied, one that fun has no argument for or
+ * that is given twice. KEEL_EDTYPE when it is applied: the argument or the result is no float or
+ * complex array. */
 KEEL_API int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closure fun,
                                 const int *argnums, size_t argnums_num);
 /* A closure that computes what fun does, and forgets the values inside fun: the gradient computes
@@ -62,11 +63,11 @@ KEEL_API int mlx_value_and_grad(mlx_closure_value_and_grad *res, const mlx_closu
  * arguments of the closure, not to arrays that fun finds elsewhere. */
 KEEL_API int mlx_checkpoint(mlx_closure *res, const mlx_closure fun);
 /* A closure that computes what fun does and has rules of its own. fun_vjp(primals, cotangents,
- * outputs) gives one gradient for each primal; fun_jvp(primals, tangents, argnums) gets the tangents
- * of the arguments argnums and gives one tangent for each output; fun_vmap(inputs, axes) gets inputs
- * with their lane axis (-1: none) and gives the outputs and their axes. An empty handle leaves that
- * rule out: the operations inside fun are used. KEEL_ECALLBACK, when the rule is used: it gives
- * another number of arrays, or another shape or dtype. */
+ * outputs) gives one gradient for each primal; fun_jvp(primals, tangents, argnums) gets the
+ * tangents of the arguments argnums and gives one tangent for each output; fun_vmap(inputs, axes)
+ * gets inputs with their lane axis (-1: none) and gives the outputs and their axes. An empty
+ * handle leaves that rule out: the operations inside fun are used. KEEL_ECALLBACK, when the rule
+ * is used: it gives another number of arrays, or another shape or dtype. */
 KEEL_API int mlx_custom_function(mlx_closure *res, const mlx_closure fun,
                                  const mlx_closure_custom fun_vjp /* may be null */,
                                  const mlx_closure_custom_jvp fun_jvp /* may be null */,
