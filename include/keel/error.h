@@ -46,7 +46,8 @@ enum keel_code {
     KEEL_ECALLBACK = -20,    /* a callback failed, or reported an error with mlx_error */
     KEEL_EUNSUPPORTED = -21, /* not supported on this device or by this build */
     KEEL_EINTERNAL = -22,    /* a bug in Keel */
-    KEEL_ECOMPILE = -23      /* the source of a kernel does not compile */
+    KEEL_ECOMPILE = -23,     /* the source of a kernel does not compile */
+    KEEL_ETRACE = -24        /* an argument of a transformed function is used where it cannot be */
 };
 
 /* Which optional fields of keel_error_info are set; the other ones are 0. */

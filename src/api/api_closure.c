@@ -6,6 +6,7 @@
 #include "api/closure.h"
 
 #include "base/alloc.h"
+#include "transforms/transforms.h"
 
 typedef void
 /* the type in which functions of the user are stored; each is cast back before it is called */
@@ -148,6 +149,14 @@ static int call_unary(struct kl_call *c, const struct kl_closure *f, mlx_vector_
     return rc;
 }
 
+/* A function that a transform made: it knows its errors itself. */
+static int apply_function(struct kl_call *c, const struct kl_function *f, mlx_vector_array *res,
+                          const struct kl_vec *input) {
+    struct kl_arrays outs = {0};
+    kl_function_call(f, kl_vec_array_items(input), input->n, &outs, &c->err);
+    return kl_call_end_arrays(c, res, &outs);
+}
+
 int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_array input) {
     struct kl_call c = kl_call_begin(__func__, res);
     const struct kl_closure *f = kl_in_closure(&c, cls.ctx, "cls");
@@ -155,6 +164,7 @@ int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_a
     mlx_vector_array made = {NULL};
     int rc = 0;
     if (c.err) return kl_call_end_plain(&c);
+    if (f->form == KL_CLOSURE_LIBRARY) return apply_function(&c, f->payload, res, input.ctx);
     if (f->form == KL_CLOSURE_PAYLOAD)
         rc = ((list_payload_fn *)f->fun)(&made, input, f->payload);
     else if (f->form == KL_CLOSURE_UNARY)
@@ -243,6 +253,15 @@ int mlx_closure_value_and_grad_set(mlx_closure_value_and_grad *cls,
     return set(__func__, cls ? &cls->ctx : NULL, src.ctx);
 }
 
+static int apply_gradient(struct kl_call *c, const struct kl_gradient_function *g,
+                          mlx_vector_array *res_0, mlx_vector_array *res_1,
+                          const struct kl_vec *input) {
+    struct kl_arrays values = {0}, grads = {0};
+    kl_value_and_grad(&g->f, g->argnums, g->n_argnums, kl_vec_array_items(input), input->n, &values,
+                      &grads, &c->err);
+    return kl_call_end_arrays_pair(c, res_0, res_1, &values, &grads);
+}
+
 int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *res_1,
                                      mlx_closure_value_and_grad cls, const mlx_vector_array input) {
     struct kl_call c = kl_call_begin(__func__, res_0);
@@ -252,6 +271,8 @@ int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *
     mlx_vector_array made_0 = {NULL};
     mlx_vector_array made_1 = {NULL};
     if (c.err) return kl_call_end_plain(&c);
+    if (f->form == KL_CLOSURE_LIBRARY)
+        return apply_gradient(&c, f->payload, res_0, res_1, input.ctx);
     int rc = f->form == KL_CLOSURE_PAYLOAD
                  ? ((value_and_grad_payload_fn *)f->fun)(&made_0, &made_1, input, f->payload)
                  : ((value_and_grad_fn *)f->fun)(&made_0, &made_1, input);

@@ -163,6 +163,15 @@ struct kl_call_params {
     bool guarded;
 };
 
+/* CUSTOM: a function with rules of its own. in = the n_out results of the function, then its n_args
+ * arguments; the outputs are views of the results. The rules belong to transforms/, which gives the
+ * function that drops the reference to them. */
+struct kl_custom_params {
+    struct kl_custom_function *custom; /* one reference, owned by the parameters */
+    void (*release)(struct kl_custom_function *custom);
+    int n_args;
+};
+
 /* KERNEL: one reference to its description, owned by the parameters. */
 struct kl_kernel_params {
     struct kl_kernel_desc *desc;

@@ -3,11 +3,28 @@
 
 #include "base/op_params.h"
 
+static const char *const gradient_names[KL_N_OPS] = {
+#define KL_OP(ID, name, ...) [KL_OP_##ID] = "gradient of " #name,
+#include "base/op_list.def"
+};
+
+static const char *const derivative_names[KL_N_OPS] = {
+#define KL_OP(ID, name, ...) [KL_OP_##ID] = "derivative of " #name,
+#include "base/op_list.def"
+};
+
+const char *kl_origin_name(enum kl_origin_kind kind, enum kl_op_id op) {
+    if (kind == KL_ORIGIN_GRADIENT) return gradient_names[op];
+    if (kind == KL_ORIGIN_DERIVATIVE) return derivative_names[op];
+    return kl_op_name(op);
+}
+
 /* One kernel serves several operations of the API; a message must name the operation that the user
  * called. */
 const char *kl_task_name(const struct kl_task *t) {
     static const char *const scatters[] = {"scatter", "scatter_add", "scatter_prod", "scatter_max",
                                            "scatter_min"};
+    if (t->origin.kind) return kl_origin_name(t->origin.kind, (enum kl_op_id)t->origin.op);
     switch (t->op) {
     case KL_OP_CALL: return ((const struct kl_call_params *)t->params)->name;
     case KL_OP_KERNEL: return ((const struct kl_kernel_params *)t->params)->desc->name;

@@ -6,6 +6,15 @@
 #include "base/tensor.h"
 #include "base/thread.h"
 
+/* On whose behalf an operation was built. The rules of transforms build operations for one that the
+ * user wrote, and messages name that one. */
+enum kl_origin_kind { KL_ORIGIN_USER, KL_ORIGIN_GRADIENT, KL_ORIGIN_DERIVATIVE, KL_ORIGIN_BATCH };
+struct kl_origin {
+    uint8_t kind; /* enum kl_origin_kind */
+    uint16_t op;  /* of the user's operation; unless kind is KL_ORIGIN_USER */
+    int lanes;    /* how many lanes the positions of the indices hold, the first slowest; 0: none */
+};
+
 struct kl_task {
     struct kl_link link; /* in its stream's queue; guarded by the stream */
     enum kl_op_id op;
@@ -17,8 +26,9 @@ struct kl_task {
     uint64_t ticket; /* on its stream */
     /* scratch memory of this kernel alone, bound like an output; NULL: none */
     struct kl_buffer *workspace;
-    bool proved;        /* every index is known to be in range: the unchecked kernel may run */
-    uint64_t submitter; /* number of the thread that committed the task */
+    bool proved;             /* every index is known to be in range: the unchecked kernel may run */
+    uint64_t submitter;      /* number of the thread that committed the task */
+    struct kl_origin origin; /* the operation of the user that messages name */
     /* Whether the task alone owns input i and its buffer, so that its block may be written. */
     bool (*owns_input)(struct kl_task *t, int i);
     /* Whether only the task and `readers` inputs of other tasks refer to its only output. */
@@ -40,4 +50,7 @@ struct kl_group_step {
     bool stored; /* the output is bound to memory; false: only steps of the group ever read it */
 };
 
-const char *kl_task_name(const struct kl_task *t); /* the operation's name in messages */
+/* The operation's name in messages, such as "scatter_add" or "gradient of gather". */
+const char *kl_task_name(const struct kl_task *t);
+/* "gradient of " or "derivative of " and the name of the operation; static. */
+const char *kl_origin_name(enum kl_origin_kind kind, enum kl_op_id op);

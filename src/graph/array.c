@@ -10,6 +10,7 @@
 #include "base/refs.h"
 #include "graph/node.h"
 #include "graph/proof.h"
+#include "graph/tracing.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 
@@ -27,7 +28,16 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead);
 /* Array a has lost its last reference: frees its parts. Arrays that lose their last reference by
  * this are put in front of `dead`. */
 static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
-    struct kl_node *n = a->node; /* no other thread can reach a */
+    struct kl_node *n;
+    if (!a->trace) {
+        n = a->node; /* no other thread can reach a */
+    } else {
+        kl_commit_lock(); /* the end of the trace can */
+        n = a->node;
+        if (n) n->out[a->out_index] = NULL;
+        kl_commit_unlock();
+        kl_trace_release(a->trace);
+    }
     if (n && kl_refs_drop(&n->refs)) dead = node_free(n, dead);
     struct kl_parts *parts = a->parts;
     if (parts && a->t.fate == &parts->fate && a->t.buffer == &parts->buffer &&
@@ -86,7 +96,12 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead) {
     }
     if (n->task.op == KL_OP_KERNEL)
         kl_kernel_desc_release(((const struct kl_kernel_params *)n->task.params)->desc);
+    if (n->task.op == KL_OP_CUSTOM) {
+        const struct kl_custom_params *custom = n->task.params;
+        if (custom->release) custom->release(custom->custom);
+    }
     kl_buffer_release(n->task.workspace);
+    if (n->may_be_kept) kl_trace_forget(n);
     if (n->parts)
         kl_parts_drop(n->parts);
     else
@@ -139,11 +154,11 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
         kl_strides_row_major(ndim, dims, own_strides);
     atomic_init(&a->refs, 1);
     a->out_index = 0;
-    a->trace_level = 0;
     a->has_range = false;
     a->multi = false;
     a->lo = a->hi = 0;
     a->node = NULL;
+    a->trace = NULL;
     a->next_dead = NULL;
     a->parts = NULL;
     a->t = (struct kl_tensor){.dtype = (uint8_t)dtype,
@@ -285,13 +300,18 @@ int kl_array_new_failed(struct kl_array **out, enum kl_dtype dtype, int ndim, co
     return KL_OK;
 }
 
+/* Whether a can still be walked back from. The end of a trace may clear the field meanwhile. */
+static bool has_node(struct kl_array *a) {
+    return __atomic_load_n(&a->node, __ATOMIC_ACQUIRE) != NULL;
+}
+
 static bool owns_input(struct kl_task *t, int i) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     struct kl_array *a = n->in[i];
     /* The only reference to the array is the task's, so no other thread can take one. The same
      * holds for the buffer. */
-    return !n->keep && atomic_load_explicit(&a->refs, memory_order_acquire) == 1 &&
-           a->node == NULL && kl_buffer_sole_owner(a->t.buffer);
+    return atomic_load_explicit(&a->refs, memory_order_acquire) == 1 && !has_node(a) &&
+           kl_buffer_sole_owner(a->t.buffer);
 }
 
 static bool read_only_by(struct kl_task *t, int readers) {
@@ -299,23 +319,22 @@ static bool read_only_by(struct kl_task *t, int readers) {
     struct kl_array *a = n->out[0];
     /* The task has a reference, and so has each input that is this array. No other thread can take
      * a reference from these. */
-    return !n->keep && n->n_out == 1 && !a->multi &&
+    return n->n_out == 1 && !a->multi &&
            atomic_load_explicit(&a->refs, memory_order_acquire) == 1 + (uint32_t)readers &&
-           a->node == NULL && kl_buffer_sole_owner(a->t.buffer);
+           !has_node(a) && kl_buffer_sole_owner(a->t.buffer);
 }
 
 static void release_inputs(struct kl_task *t) {
     struct kl_node *n = kl_container(t, struct kl_node, task);
     int n_in = t->n_in;
     t->n_in = 0;
-    if (!n->keep) n->n_in = 0;
     struct kl_array *dead = NULL;
     for (int i = 0; i < n_in; i++) dead = drop_onto(n->in[i], dead);
     free_all(dead);
 }
 
-static void finish(struct kl_task *t) {
-    struct kl_node *n = kl_container(t, struct kl_node, task);
+/* Drops the references of a task of n: those to the outputs, then the one to n. */
+static void let_go(struct kl_node *n) {
     struct kl_array *dead = NULL;
     /* The node is released first: it is a part of the allocation of the output, which is then freed
      * at once. */
@@ -330,9 +349,32 @@ static void finish(struct kl_task *t) {
     kl_node_release(n);
 }
 
+static void finish(struct kl_task *t) {
+    let_go(kl_container(t, struct kl_node, task));
+}
+
+void kl_node_let_go(struct kl_node *n) {
+    if (n->n_out > 1)
+        let_go(n);
+    else
+        kl_node_release(n);
+}
+
 static size_t node_bytes(size_t params_bytes, int n_in, int n_out) {
     return align16(sizeof(struct kl_node) + 2 * ((size_t)n_in + (size_t)n_out) * sizeof(void *)) +
            params_bytes;
+}
+
+static __thread struct kl_origin origin; /* of what this thread builds */
+
+struct kl_origin kl_origin_set(struct kl_origin o) {
+    struct kl_origin before = origin;
+    origin = o;
+    return before;
+}
+
+struct kl_origin kl_origin_get(void) {
+    return origin;
 }
 
 /* A node in memory of node_bytes. It retains its inputs. */
@@ -360,10 +402,10 @@ static void node_init(struct kl_node *n, struct kl_parts *parts, const struct kl
     n->task.read_only_by = read_only_by;
     n->task.release_inputs = release_inputs;
     n->task.finish = finish;
+    n->task.origin = origin;
     for (int i = 0; i < n_in; i++) {
         n->in[i] = kl_array_retain(o->in[i]);
         n->task.in[i] = &o->in[i]->t;
-        if (o->in[i]->trace_level) n->keep = true;
     }
 }
 
@@ -428,18 +470,13 @@ static void abandon(struct kl_node *n) {
     kl_node_release(n);
 }
 
-static uint16_t level_of(struct kl_array *const *in, int n_in) {
-    uint16_t level = 0;
-    for (int i = 0; i < n_in; i++)
-        if (in[i]->trace_level > level) level = in[i]->trace_level;
-    return level;
-}
-
 int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs,
                 const struct kl_operation *o, struct kl_error **err) {
     const enum kl_op_id op = o->op;
     kl_assert(n_out >= 1 && !(kl_op_flags(op) & KL_OPF_VIEW));
     struct kl_node *n = NULL;
+    struct kl_trace *trace;
+    KL_TRY(kl_trace_of_inputs(&trace, o->in, o->n_in, err));
     int rc = n_out == 1 ? node_with_output(&n, specs, o, err)
                         : node_with_outputs(&n, n_out, specs, o, err);
     if (!rc && op == KL_OP_CALL) {
@@ -450,13 +487,13 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
         if (n) abandon(n);
         return rc;
     }
-    uint16_t level = level_of(o->in, o->n_in);
+    n->may_be_kept = trace || op == KL_OP_PLACEHOLDER;
     n->task.proved =
         (kl_op_flags(op) & KL_OPF_CHECKED) &&
         (!kl_bounds_checked() || kl_op_indices_proved(op, n->task.params, o->in, o->n_in));
     for (int i = 0; i < n_out; i++) {
         n->out[i]->node = n;
-        n->out[i]->trace_level = level;
+        n->out[i]->trace = kl_trace_retain(trace);
         outs[i] = n->out[i];
     }
     if (n_out == 1) kl_op_prove_range(outs[0], op, o->in, o->n_in);
@@ -479,13 +516,13 @@ int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params
     if (!a) return kl_fail_nomem(err);
     array_init(a, dtype, ndim, dims, strides, size, start, kl_fate_retain(base->t.fate),
                kl_buffer_retain(base->t.buffer));
-    a->trace_level = base->trace_level;
     a->has_range = base->has_range && dtype == (enum kl_dtype)base->t.dtype;
     a->lo = base->lo;
     a->hi = base->hi;
     /* A view of a settled value needs no node to make it. A tracer keeps its node for the rules of
      * transforms. */
-    if (!kl_fate_settled(base->t.fate) || base->trace_level) {
+    struct kl_trace *trace = base->trace ? kl_trace_live(base->trace) : NULL;
+    if (!kl_fate_settled(base->t.fate) || trace) {
         struct kl_node *n = kl_malloc(node_bytes(params_bytes, 1, 1));
         if (!n) {
             kl_array_release(a);
@@ -496,8 +533,69 @@ int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params
         node_init(n, NULL, &o, 1);
         set_out(n, 0, a);
         a->node = n;
+        n->may_be_kept = trace != NULL;
+        a->trace = kl_trace_retain(trace);
     }
     *out = a;
+    return KL_OK;
+}
+
+int kl_array_traced_view(struct kl_array **out, struct kl_array *x, struct kl_trace *t,
+                         struct kl_error **err) {
+    struct kl_array *a = kl_malloc(array_bytes(x->t.ndim));
+    struct kl_node *n = a ? kl_malloc(node_bytes(0, 1, 1)) : NULL;
+    if (!n) {
+        kl_free(a);
+        return kl_fail_nomem(err);
+    }
+    array_init(a, (enum kl_dtype)x->t.dtype, x->t.ndim, x->t.dims, x->t.strides, x->t.size,
+               x->t.offset, kl_fate_retain(x->t.fate), kl_buffer_retain(x->t.buffer));
+    struct kl_operation o = {.op = KL_OP_ARGUMENT, .in = &x, .n_in = 1};
+    node_init(n, NULL, &o, 1);
+    set_out(n, 0, a);
+    a->node = n;
+    a->has_range = x->has_range;
+    a->lo = x->lo;
+    a->hi = x->hi;
+    a->trace = kl_trace_retain(t);
+    n->may_be_kept = true;
+    *out = a;
+    return KL_OK;
+}
+
+int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operation *o,
+                       struct kl_error **err) {
+    struct kl_trace *trace;
+    KL_TRY(kl_trace_of_inputs(&trace, o->in, o->n_in, err));
+    struct kl_node *n = kl_malloc(node_bytes(o->params_bytes, o->n_in, n_out));
+    if (!n) return kl_fail_nomem(err);
+    int made = 0;
+    for (; made < n_out; made++) {
+        struct kl_array *x = o->in[made], *a = kl_malloc(array_bytes(x->t.ndim));
+        if (!a) break;
+        array_init(a, (enum kl_dtype)x->t.dtype, x->t.ndim, x->t.dims, x->t.strides, x->t.size,
+                   x->t.offset, kl_fate_retain(x->t.fate), kl_buffer_retain(x->t.buffer));
+        outs[made] = a;
+    }
+    if (made < n_out) {
+        while (made--) kl_array_release(outs[made]);
+        kl_free(n);
+        return kl_fail_nomem(err);
+    }
+    node_init(n, NULL, o, n_out);
+    n->may_be_kept = trace != NULL;
+    for (int i = 0; i < n_out; i++) {
+        struct kl_array *a = outs[i];
+        a->has_range = o->in[i]->has_range;
+        a->lo = o->in[i]->lo;
+        a->hi = o->in[i]->hi;
+        a->trace = kl_trace_retain(trace);
+        set_out(n, i, a);
+        a->node = n;
+        if (n_out == 1) continue;
+        a->multi = true;
+        atomic_store(&a->refs, 2); /* the caller's reference and the node's */
+    }
     return KL_OK;
 }
 

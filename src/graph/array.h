@@ -6,21 +6,23 @@
  * then it owns them until it is done, and they no longer own it. Nothing here recurses: a graph may
  * be a million nodes deep. Any thread may build, retain and release. */
 #pragma once
+#include "base/task.h"
 #include "base/tensor.h"
 #include "runtime/stream.h"
 
 struct kl_node;
+struct kl_trace;
 
 struct kl_array {
     _Atomic(uint32_t) refs;
-    uint32_t out_index;   /* which output of its node */
-    uint16_t trace_level; /* 0: an ordinary array; else a tracer of that level */
-    bool has_range;       /* every element is proved to be in [lo, hi] (integers) */
-    bool multi;           /* one of several outputs: released under the commit lock */
+    uint32_t out_index; /* which output of its node */
+    bool has_range;     /* every element is proved to be in [lo, hi] (integers) */
+    bool multi;         /* one of several outputs: released under the commit lock */
     int64_t lo, hi;
     /* the node that will make this array; NULL for data, for committed work, and for views of
      * either; guarded by the commit lock */
     struct kl_node *node;
+    struct kl_trace *trace;     /* the innermost trace that it belongs to, owned; NULL: none */
     struct kl_array *next_dead; /* in the list of arrays to free */
     struct kl_parts *parts;     /* the allocation it is a part of; NULL: it has its own (views) */
     struct kl_tensor t;         /* dims and strides are stored behind this struct */
@@ -84,6 +86,16 @@ int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params
 /* States that every element of a is in [lo, hi]. Only the builder of a may call it, before others
  * see a. */
 void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi);
+
+/* A view in several parts: outs[i] is a view of in[i] with its layout, and all of them belong to one
+ * node of operation op with all n_in inputs, which the rules of transforms see. n_out <= n_in; the
+ * inputs belong to a trace. */
+int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operation *o,
+                       struct kl_error **err);
+
+/* Sets on whose behalf the calling thread builds from now on; returns what was set before. */
+struct kl_origin kl_origin_set(struct kl_origin o);
+struct kl_origin kl_origin_get(void);
 
 /* The stream on which a will be made. NULL when a is settled, committed, or a view of such an
  * array. */

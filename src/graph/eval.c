@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/failures.h"
 #include "graph/node.h"
+#include "graph/tracing.h"
 #include "runtime/device.h"
 
 struct visit {
@@ -31,10 +32,25 @@ static int grow(void **v, size_t *room, size_t item, struct kl_error **err) {
     return KL_OK;
 }
 
+uint64_t kl_walk_number(void) {
+    kl_assert(kl_commit_lock_held());
+    return ++walk.mark;
+}
+
+static int no_value(const struct kl_array *a, struct kl_error **err) {
+    return kl_fail(err, KL_ETRACE,
+                   kl_array_is_tracer(a)
+                       ? "an argument of a function that is being compiled, vectorised or exported "
+                         "has no value: such a function cannot evaluate what depends on it"
+                       : "an argument of a function was used after the call in which the function "
+                         "was compiled, vectorised or exported; it never gets a value");
+}
+
 /* Puts the node of a on the stack unless there is nothing to do for that node. */
 static int push(struct kl_array *a, struct kl_error **err) {
     struct kl_node *n = a->node;
     if (!n || n->claimed || n->mark == walk.mark) return KL_OK;
+    if (n->task.op == KL_OP_PLACEHOLDER) return no_value(a, err);
     n->mark = walk.mark;
     if (walk.n_stack == walk.stack_room) {
         void *v = walk.stack;
@@ -72,7 +88,7 @@ static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **e
 bool kl_node_is_valid(const struct kl_node *n) {
     if (n->claimed || n->n_out < 1) return false;
     for (int i = 0; i < n->n_out; i++)
-        if (n->out[i]->node != n || n->task.out[i] != &n->out[i]->t) return false;
+        if (!n->out[i] || n->out[i]->node != n || n->task.out[i] != &n->out[i]->t) return false;
     for (int i = 0; i < n->n_in; i++) {
         const struct kl_node *maker = n->in[i]->node;
         bool made = !maker || maker->claimed || (kl_op_flags(maker->task.op) & KL_OPF_VIEW);
@@ -84,8 +100,12 @@ bool kl_node_is_valid(const struct kl_node *n) {
 /* Claims the node of a view. A view is made when its base is made, so the node only drops the
  * base. */
 static void claim_view(struct kl_node *n, struct kl_list *garbage) {
-    if (n->keep) return;
-    n->out[0]->node = NULL;
+    if (n->may_be_kept) {
+        kl_trace_keep(n);
+        if (kl_list_linked(&n->kept)) return;
+    }
+    for (int i = 0; i < n->n_out; i++)
+        if (n->out[i]) n->out[i]->node = NULL;
     kl_list_push(garbage, &n->task.link);
 }
 
@@ -94,17 +114,21 @@ static void claim(struct kl_node *n, uint64_t self) {
     n->claimed = true;
     n->task.ticket = kl_stream_take_ticket(n->stream);
     n->task.submitter = self;
+    if (n->may_be_kept) kl_trace_keep(n);
+    const bool keeps = kl_list_linked(&n->kept);
     for (int i = 0; i < n->n_out; i++) {
         struct kl_array *a = n->out[i];
         a->t.fate->timeline = kl_stream_timeline(n->stream);
         a->t.fate->ticket = n->task.ticket;
-        if (!a->multi) kl_array_retain(a); /* a node with several outputs owns them already */
+        /* a node with several outputs owns them already */
+        if (!a->multi || keeps) kl_array_retain(a);
     }
-    if (n->keep) { /* references for the task; the node keeps its own for the rules of transforms */
+    if (keeps) { /* references for the task; the node keeps its own for the rules of transforms */
         atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
         for (int i = 0; i < n->n_in; i++) kl_array_retain(n->in[i]);
     } else { /* the outputs drop the node, which from here on belongs to the task alone */
         for (int i = 0; i < n->n_out; i++) n->out[i]->node = NULL;
+        n->n_in = 0;
     }
     kl_stream_stage(n->stream, &n->task);
 }
@@ -153,7 +177,7 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
     }
     kl_commit_unlock();
     for (struct kl_link *k; (k = kl_list_pop(&garbage));)
-        kl_node_release(kl_container(k, struct kl_node, task.link));
+        kl_node_let_go(kl_container(k, struct kl_node, task.link));
     return rc;
 }
 
@@ -191,6 +215,12 @@ int kl_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
 }
 
 int kl_async_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
+    for (size_t i = 0; i < n; i++)
+        if (kl_array_is_tracer(arrays[i]))
+            return kl_fail(err, KL_ETRACE,
+                           "array %zu depends on an argument of a function that is being "
+                           "transformed: evaluate it with eval, or after the function has returned",
+                           i);
     if (all_settled(arrays, n)) return KL_OK;
     struct kept kept = {NULL, 0};
     KL_TRY(prepare(arrays, n, err));

@@ -10,13 +10,19 @@ struct kl_node {
     _Atomic(uint32_t) refs;   /* one for all output arrays together, one for the claimed task */
     struct kl_stream *stream; /* borrowed; streams are immortal */
     uint64_t mark;            /* number of the last walk that saw the node; commit lock */
+    struct kl_link kept;      /* in the list of its trace; see trace.c; commit lock */
+    bool may_be_kept;         /* an output belongs to a trace; fixed */
     bool claimed;             /* committed: it is a task, or already done; commit lock */
-    bool keep;                /* an output is a tracer: inputs stay after evaluation; fixed */
-    int n_in, n_out;          /* n_in becomes 0 when inputs are dropped */
+    int32_t index;            /* what the walk `mark` knows of the node; commit lock */
+    int n_in, n_out;          /* n_in becomes 0 when the task takes the inputs over */
     struct kl_array **in;     /* owned */
-    /* not owned until the task is claimed, which then owns them; always owned when n_out > 1 */
+    /* Not owned until the task is claimed, which then owns them; always owned when n_out > 1. NULL
+     * in a node of a trace: that output was freed. */
     struct kl_array **out;
 };
+
+/* The number of a new walk, for the field mark. The caller holds the commit lock. */
+uint64_t kl_walk_number(void);
 
 /* Whether n may be claimed now: its outputs point to n, and each input is already made or belongs
  * to a claimed node. The caller holds the commit lock. For self-checks and their tests. */

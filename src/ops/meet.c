@@ -178,7 +178,7 @@ bool kl_host_integer(struct kl_array *a, int64_t *x) {
     if (!a || a->t.size != 1 || !kl_int_limits((enum kl_dtype)a->t.dtype, &lo, &hi)) return false;
     /* An array that was data from the start has this fate and keeps its block, so reading it needs
      * no wait. */
-    if (a->trace_level || a->t.fate != kl_fate_ready() || !a->t.buffer->block) return false;
+    if (a->trace || a->t.fate != kl_fate_ready() || !a->t.buffer->block) return false;
     const void *p = (const char *)a->t.buffer->block->ptr +
                     a->t.offset * (int64_t)kl_dtype_size((enum kl_dtype)a->t.dtype);
     switch (a->t.dtype) {

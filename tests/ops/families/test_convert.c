@@ -127,11 +127,12 @@ static void stopping(void **state) {
     assert_null(out->node);
     EXPECT_I32(out, SHAPE(2, 3), 0, 1, 2, 3, 4, 5);
     EXPECT_OK(kl_transpose(&t, a, cpu(), &err));
-    t->trace_level = 1;
+    struct kl_trace *trace = begin_trace(&t, 1);
     EXPECT_OK(kl_stop_gradient(&out, t, cpu(), &err));
     assert_int_equal(out->node->task.op, KL_OP_STOP_GRADIENT);
     assert_null(kl_vjp_rule(KL_OP_STOP_GRADIENT));
     EXPECT_I32(out, SHAPE(3, 2), 0, 3, 1, 4, 2, 5);
+    kl_trace_end(trace);
     kl_array_release(t);
     EXPECT_OK(kl_negative(&t, a, cpu(), &err)); /* a view of an array that is not computed yet */
     EXPECT_OK(kl_stop_gradient(&out, t, cpu(), &err));

@@ -212,9 +212,9 @@ static void without_memory(const char *what, vjp_build_fn *build, const void *ho
                            struct kl_array *const *in, int n_in) {
     struct kl_array *out;
     bool wanted[8] = {true, true, true, true};
-    for (int j = 0; j < n_in; j++) in[j]->trace_level = 1;
+    struct kl_trace *trace = begin_trace(in, n_in);
     EXPECT_OK(build(&out, in, how, &err));
-    for (int j = 0; j < n_in; j++) in[j]->trace_level = 0;
+    leave_trace(in, n_in);
     struct kl_node *node = out->node;
     struct kl_vjp v = {
         node->task.op, node->task.params, node->n_in, 1, node->in, &out, &out, wanted, cpu()};
@@ -232,6 +232,7 @@ static void without_memory(const char *what, vjp_build_fn *build, const void *ho
         if (kl_test_n_live() > live) fail_msg("%s, allocation %d: leak", what, n);
         if (!failed) break;
     }
+    kl_trace_end(trace);
     kl_array_release(out);
 }
 

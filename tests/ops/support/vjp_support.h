@@ -4,6 +4,7 @@
 #include "ops/support/helpers.h"
 
 #include "graph/node.h"
+#include "graph/tracing.h"
 #include "ops/vjp.h"
 
 /* Makes *out from the inputs by one operation that takes these inputs (and possibly others that
@@ -33,6 +34,23 @@ static inline double vjp_value(vjp_build_fn *build, struct kl_array *const *in, 
     return sum;
 }
 
+/* Makes the arrays tracers of a new trace, so that operations on them keep their inputs. */
+static inline struct kl_trace *begin_trace(struct kl_array *const *in, int n) {
+    struct kl_trace *t;
+    EXPECT_OK(kl_trace_begin(&t, &err));
+    for (int j = 0; j < n; j++)
+        if (!in[j]->trace) in[j]->trace = kl_trace_retain(t);
+    return t;
+}
+
+/* The arrays are tracers no more; what was built from them still belongs to the trace. */
+static inline void leave_trace(struct kl_array *const *in, int n) {
+    for (int j = 0; j < n; j++) {
+        kl_trace_release(in[j]->trace);
+        in[j]->trace = NULL;
+    }
+}
+
 /* `in` are float64, float32 or complex64 arrays, or arrays of other dtypes, which then have no
  * gradient. The operation that `build` makes takes at least one of them directly. rtol is relative
  * to the largest gradient; 0 stands for 1e-7, or for 1e-2 where an array is float32 or complex64.
@@ -44,9 +62,9 @@ static inline void check_vjp(const char *what, vjp_build_fn *build, const void *
     bool wanted[MAX_IN];
     int tried = 0;
     /* keeps the operation of a view in the graph */
-    for (int j = 0; j < n_in; j++) in[j]->trace_level = 1;
+    struct kl_trace *trace = begin_trace(in, n_in);
     EXPECT_OK(build(&out, in, how, &err));
-    for (int j = 0; j < n_in; j++) in[j]->trace_level = 0;
+    leave_trace(in, n_in);
     struct kl_node *node = out->node;
     if (!node) fail_msg("%s: not an operation", what);
     kl_vjp_fn *rule = kl_vjp_rule(node->task.op);
@@ -118,6 +136,7 @@ static inline void check_vjp(const char *what, vjp_build_fn *build, const void *
     }
     if (!tried) fail_msg("%s: no input is one of the operation", what);
     for (int k = 0; k < MAX_IN; k++) kl_array_release(grad[k]);
+    kl_trace_end(trace);
     kl_array_release(cotangent);
     kl_array_release(out);
     free(c);

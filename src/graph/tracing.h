@@ -1,0 +1,31 @@
+/* tracing.h - what array.c and eval.c need of traces. Inside graph/ and transforms/ only. */
+#pragma once
+#include "base/list.h"
+#include "graph/trace.h"
+
+struct kl_trace {
+    _Atomic(uint32_t) refs; /* of the thread that runs it, of arrays, and of traces inside */
+    _Atomic(bool) ended;
+    uint64_t number;         /* never used again */
+    struct kl_trace *parent; /* the trace around it, owned; NULL: none */
+    struct kl_list kept;     /* nodes by their link `kept`; commit lock */
+};
+
+struct kl_trace *kl_trace_retain(struct kl_trace *t); /* NULL is fine */
+/* t, or the innermost trace around it that has not ended; NULL: none. Borrowed from t. */
+struct kl_trace *kl_trace_live(struct kl_trace *t);
+/* *out: the innermost live trace of the inputs, borrowed from them; NULL: none. KL_ETRACE: inputs
+ * belong to traces of which neither is inside the other. */
+int kl_trace_of_inputs(struct kl_trace **out, struct kl_array *const *in, int n_in,
+                       struct kl_error **err);
+/* Notes that n, which is committed, keeps its inputs for the trace of its outputs. The caller holds
+ * the commit lock. */
+void kl_trace_keep(struct kl_node *n);
+/* n is being freed. The caller does not hold the commit lock. */
+void kl_trace_forget(struct kl_node *n);
+/* Drops the reference that the outputs of n owned together, and those of n to its outputs when it
+ * has several. The caller has taken n from its outputs, and holds no lock. */
+void kl_node_let_go(struct kl_node *n);
+/* A view of x in the layout of x, of the operation ARGUMENT, that belongs to t. */
+int kl_array_traced_view(struct kl_array **out, struct kl_array *x, struct kl_trace *t,
+                         struct kl_error **err);
