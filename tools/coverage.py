@@ -122,6 +122,22 @@ FAMILIES = [
         ("randint", lambda d, s: call("random_randint", array([0], (), "int32"), array([9], (), "int32"), ints(5), C.c_size_t(1), DTYPES.index(d), NONE, s))]),
 ]
 
+# What has no rule in base/op_list.def, and why: names, columns, reason. tools/check-rows.sh compares this with the table of operations.
+WITHOUT = [
+    ("floor ceil round logical_not bitwise_invert equal not_equal less less_equal greater greater_equal logical_and logical_or floor_divide bitwise_and bitwise_or bitwise_xor left_shift right_shift all any", "vjp", "constant almost everywhere, or not a number that has a gradient"),
+    ("to_fp8 from_fp8", "vjp", "from or to codes, which are integers"),
+    ("view", "vjp", "bits have no gradient"),
+    ("argmax argmin argsort argpartition", "vjp", "positions are integers"),
+    ("random_bits", "vjp", "keys and bits are integers"),
+    ("random_multivariate_normal", "vjp", "there is no rule for the factor of a covariance matrix"),
+    ("stop_gradient", "vjp", "that is what it is for"),
+    ("arange", "vjp vmap", "it has no inputs"),
+    ("argument", "vmap build", "a transform puts it in the place of an input"),
+    ("placeholder", "vjp vmap build", "an input of a traced function"),
+    ("custom_function", "vjp vmap build", "its rules are functions of the user"),
+    ("call kernel", "vjp vmap build", "code that Keel did not write, or that reads files"),
+]
+
 
 def works(f, dtype, stream):
     try:
@@ -147,3 +163,8 @@ for family, tolerance, ops in FAMILIES:
             cells.append("x" if g else "c" if c else "")
         print(f"| {name} | " + " | ".join(cells) + " |")
     print()
+print("## Without a rule\n\nOperations for which a transform has no rule: `none`. vjp: they take no gradient, or have none. vmap: batches. build: operations are made again from their parameters (compile, checkpoint, import). Every operation that is not here has all of them.\n")
+print("| operation | vjp | jvp | vmap | build | why |\n|---|---|---|---|---|---|")
+for names, columns, why in WITHOUT:
+    for name in names.split():
+        print(f"| {name} | " + " | ".join("none" if c in columns.split() else "" for c in ("vjp", "jvp", "vmap", "build")) + f" | {why} |")

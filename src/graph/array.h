@@ -87,9 +87,9 @@ int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params
  * see a. */
 void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi);
 
-/* A view in several parts: outs[i] is a view of in[i] with its layout, and all of them belong to one
- * node of operation op with all n_in inputs, which the rules of transforms see. n_out <= n_in; the
- * inputs belong to a trace. */
+/* A view in several parts: outs[i] is a view of in[i] with its layout, and all of them belong to
+ * one node of the operation o, with all its inputs, which the rules of transforms see. n_out is at
+ * most o->n_in. */
 int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operation *o,
                        struct kl_error **err);
 

@@ -1,8 +1,8 @@
-/* jvp.h - the Jacobian-vector product of each operation: how the derivatives of its inputs along one
- * direction give those of its outputs. Only operations whose product is cheaper to write down than
- * to derive have a rule, in the column jvp of base/op_list.def. For the others transforms/forward.c
- * derives it from the rule of vjp.h, which is linear in the cotangent: its transpose is the product
- * that is wanted. */
+/* jvp.h - the Jacobian-vector product of each operation: how the derivatives of its inputs along
+ * one direction give those of its outputs. Only operations whose product is cheaper to write down
+ * than to derive have a rule, in the column jvp of base/op_list.def. For the others
+ * transforms/forward.c derives it from the rule of vjp.h, which is linear in the cotangent: its
+ * transpose is the product that is wanted. */
 #pragma once
 #include "base/op.h"
 #include "graph/array.h"
