@@ -155,6 +155,7 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
     atomic_init(&a->refs, 1);
     a->out_index = 0;
     a->has_range = false;
+    a->implicit = false;
     a->multi = false;
     a->lo = a->hi = 0;
     a->node = NULL;

@@ -17,6 +17,7 @@ struct kl_array {
     _Atomic(uint32_t) refs;
     uint32_t out_index; /* which output of its node */
     bool has_range;     /* every element is proved to be in [lo, hi] (integers) */
+    bool implicit;      /* a broadcast that a builder made so that operands have one shape */
     bool multi;         /* one of several outputs: released under the commit lock */
     int64_t lo, hi;
     /* the node that will make this array; NULL for data, for committed work, and for views of

@@ -79,6 +79,7 @@ int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dty
         struct kl_array *typed; /* converted before it is broadcast, when it has fewer elements */
         if ((rc = kl_cast_to(&typed, in[done], dtypes[done], s, err))) goto fail;
         rc = kl_broadcast_view(&out[done], typed, shape->ndim, shape->dims, err);
+        if (!rc && out[done] != typed) out[done]->implicit = true;
         kl_array_release(typed);
         if (rc) goto fail;
     }

@@ -1,0 +1,275 @@
+/* compile.c - see compile.h. One lock guards all caches; nothing is traced or replayed under it. */
+#include "transforms/compile.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fork_locks.h"
+#include "base/list.h"
+#include "base/refs.h"
+#include "base/thread.h"
+#include "ops/check.h"
+#include "runtime/device.h"
+#include "transforms/plan.h"
+
+struct key {
+    const uint64_t *constants;
+    struct kl_array *const *args;
+    size_t n_args, n_constants;
+    enum kl_device_type device;
+    int device_index, mode;
+    bool shapeless;
+};
+
+struct entry {
+    struct entry *next;
+    struct kl_plan *plan; /* its arguments are those of the trace */
+    uint64_t *constants;
+    size_t n_constants;
+    enum kl_device_type device;
+    int device_index, mode;
+    bool shapeless;
+};
+
+struct cache {
+    struct kl_link link; /* in the list of all caches */
+    uint64_t id;         /* 0: of one function */
+    uint32_t refs;       /* of compiled functions; under the lock */
+    struct entry *entries;
+};
+
+static struct kl_mutex lock = KL_MUTEX_INIT;
+static struct kl_list caches = {{&caches.head, &caches.head}};
+static _Atomic(int) mode = KL_COMPILE_ENABLED;
+
+void kl_compile_set_mode(enum kl_compile_mode m) {
+    atomic_store_explicit(&mode, (int)m, memory_order_relaxed);
+}
+
+/* ---- entries ---- */
+
+static void entries_free(struct entry *e) {
+    while (e) {
+        struct entry *next = e->next;
+        kl_plan_release(e->plan);
+        kl_free(e->constants);
+        kl_free(e);
+        e = next;
+    }
+}
+
+static bool args_match(const struct kl_plan *p, const struct key *k, bool shapeless) {
+    if ((size_t)p->n_args != k->n_args) return false;
+    for (size_t i = 0; i < k->n_args; i++) {
+        const struct kl_plan_spec *s = &p->args[i];
+        const struct kl_array *a = k->args[i];
+        if (s->dtype != (enum kl_dtype)a->t.dtype || s->ndim != a->t.ndim) return false;
+        if (!shapeless && !kl_shape_is(a, s->ndim, s->dims)) return false;
+    }
+    return true;
+}
+
+static bool matches(const struct entry *e, const struct key *k) {
+    return e->shapeless == k->shapeless && e->mode == k->mode && e->device == k->device &&
+           e->device_index == k->device_index && e->n_constants == k->n_constants &&
+           (k->n_constants == 0 ||
+            memcmp(e->constants, k->constants, k->n_constants * sizeof *k->constants) == 0) &&
+           args_match(e->plan, k, k->shapeless);
+}
+
+/* A new reference to the plan for the key; NULL: there is none. The caller holds the lock. */
+static struct kl_plan *find(const struct cache *c, const struct key *k) {
+    for (const struct entry *e = c->entries; e; e = e->next)
+        if (matches(e, k)) return kl_plan_retain(e->plan);
+    return NULL;
+}
+
+static int entry_new(struct entry **out, struct kl_plan *p, const struct key *k,
+                     struct kl_error **err) {
+    struct entry *e = kl_calloc(1, sizeof *e);
+    uint64_t *constants = e ? kl_malloc((k->n_constants + 1) * sizeof *constants) : NULL;
+    if (!constants) {
+        kl_free(e);
+        return kl_fail_nomem(err);
+    }
+    if (k->n_constants) memcpy(constants, k->constants, k->n_constants * sizeof *constants);
+    *e = (struct entry){.plan = kl_plan_retain(p),
+                        .constants = constants,
+                        .n_constants = k->n_constants,
+                        .device = k->device,
+                        .device_index = k->device_index,
+                        .mode = k->mode,
+                        .shapeless = k->shapeless};
+    *out = e;
+    return KL_OK;
+}
+
+/* Another thread may have traced the same meanwhile; then its plan stays. */
+static void insert(struct cache *c, struct entry *e, const struct key *k) {
+    kl_mutex_lock(&lock);
+    struct kl_plan *other = find(c, k);
+    if (!other) {
+        e->next = c->entries;
+        c->entries = e;
+        e = NULL;
+    }
+    kl_mutex_unlock(&lock);
+    kl_plan_release(other);
+    entries_free(e);
+}
+
+/* ---- caches ---- */
+
+static struct cache *cache_of(uint64_t id, struct kl_error **err) {
+    static bool added;
+    struct cache *made = kl_calloc(1, sizeof *made), *c = NULL;
+    if (!made) {
+        kl_fail_nomem(err);
+        return NULL;
+    }
+    kl_mutex_lock(&lock);
+    if (!added) {
+        added = true;
+        kl_fork_lock_add(&lock);
+    }
+    for (struct kl_link *l = caches.head.next; id && l != &caches.head && !c; l = l->next) {
+        struct cache *other = kl_container(l, struct cache, link);
+        if (other->id == id) c = other;
+    }
+    if (!c) {
+        c = made;
+        c->id = id;
+        kl_list_push(&caches, &c->link);
+        made = NULL;
+    }
+    c->refs++;
+    kl_mutex_unlock(&lock);
+    kl_free(made);
+    return c;
+}
+
+/* A cache with a number stays when no function refers to it: the next function of that number finds
+ * what was traced. */
+static void cache_release(struct cache *c) {
+    kl_mutex_lock(&lock);
+    bool last = --c->refs == 0 && !(c->id && c->entries);
+    if (last) kl_list_remove(&c->link);
+    kl_mutex_unlock(&lock);
+    if (!last) return;
+    entries_free(c->entries);
+    kl_free(c);
+}
+
+/* Empties the caches of that number, or all of them; those that no function refers to are freed. */
+static void empty(uint64_t id, bool all) {
+    struct entry *dead = NULL;
+    struct kl_list gone;
+    kl_list_init(&gone);
+    kl_mutex_lock(&lock);
+    for (struct kl_link *l = caches.head.next, *next; l != &caches.head; l = next) {
+        struct cache *c = kl_container(l, struct cache, link);
+        next = l->next;
+        if (!all && c->id != id) continue;
+        struct entry **end = &c->entries;
+        while (*end) end = &(*end)->next;
+        *end = dead;
+        dead = c->entries;
+        c->entries = NULL;
+        if (c->refs) continue;
+        kl_list_remove(l);
+        kl_list_push(&gone, l);
+    }
+    kl_mutex_unlock(&lock);
+    entries_free(dead);
+    for (struct kl_link *l; (l = kl_list_pop(&gone));) kl_free(kl_container(l, struct cache, link));
+}
+
+void kl_compile_erase(uint64_t id) {
+    if (id) empty(id, false);
+}
+
+void kl_compile_clear(void) {
+    empty(0, true);
+}
+
+/* ---- compiled functions ---- */
+
+struct compiled {
+    _Atomic(uint32_t) refs;
+    struct kl_function f;
+    struct cache *cache;
+    bool shapeless;
+    size_t n_constants;
+    uint64_t constants[];
+};
+
+static void compiled_retain(void *ctx) {
+    atomic_fetch_add_explicit(&((struct compiled *)ctx)->refs, 1, memory_order_relaxed);
+}
+
+static void compiled_release(void *ctx) {
+    struct compiled *c = ctx;
+    if (!kl_refs_drop(&c->refs)) return;
+    kl_function_release(&c->f);
+    cache_release(c->cache);
+    kl_free(c);
+}
+
+static int trace(struct kl_plan **out, const struct compiled *c, const struct key *k,
+                 struct kl_error **err) {
+    struct entry *e;
+    struct kl_plan_spec *specs = kl_malloc((k->n_args + 1) * sizeof *specs);
+    if (!specs) return kl_fail_nomem(err);
+    for (size_t i = 0; i < k->n_args; i++) {
+        const struct kl_tensor *t = &k->args[i]->t;
+        specs[i] = (struct kl_plan_spec){(enum kl_dtype)t->dtype, t->ndim, (int *)t->dims};
+    }
+    int rc = kl_plan_trace(out, &c->f, specs, k->n_args, k->mode != KL_COMPILE_NO_SIMPLIFY, err);
+    kl_free(specs);
+    if (rc || (*out)->once) return rc;
+    rc = entry_new(&e, *out, k, err);
+    if (rc)
+        kl_plan_release(*out);
+    else
+        insert(c->cache, e, k);
+    return rc;
+}
+
+static int call(void *ctx, struct kl_array *const *in, size_t n_in, struct kl_arrays *outs,
+                struct kl_error **err) {
+    const struct compiled *c = ctx;
+    struct key k = {.constants = c->constants,
+                    .args = in,
+                    .n_args = n_in,
+                    .n_constants = c->n_constants,
+                    .mode = atomic_load_explicit(&mode, memory_order_relaxed),
+                    .shapeless = c->shapeless};
+    if (k.mode == KL_COMPILE_DISABLED) return kl_function_call(&c->f, in, n_in, outs, err);
+    kl_device_default(&k.device, &k.device_index);
+    kl_mutex_lock(&lock);
+    struct kl_plan *p = find(c->cache, &k);
+    kl_mutex_unlock(&lock);
+    if (!p) KL_TRY(trace(&p, c, &k, err));
+    bool exact = !c->shapeless || args_match(p, &k, false);
+    int rc = kl_plan_replay(p, in, exact, outs, err);
+    kl_plan_release(p);
+    return rc;
+}
+
+int kl_compile(struct kl_function *out, const struct kl_function *f, uint64_t id, bool shapeless,
+               const uint64_t *constants, size_t n_constants, struct kl_error **err) {
+    struct compiled *c = kl_malloc(sizeof *c + n_constants * sizeof *constants);
+    struct cache *cache = c ? cache_of(id, err) : NULL;
+    if (!cache) {
+        kl_free(c);
+        return kl_fail_nomem(err);
+    }
+    atomic_init(&c->refs, 1);
+    c->f = kl_function_retain(f);
+    c->cache = cache;
+    c->shapeless = shapeless;
+    c->n_constants = n_constants;
+    if (n_constants) memcpy(c->constants, constants, n_constants * sizeof *constants);
+    *out = (struct kl_function){call, c, compiled_retain, compiled_release};
+    return KL_OK;
+}

@@ -1,0 +1,484 @@
+/* plan.c - see plan.h. A replay builds the steps as lazy operations like any others, so fates,
+ * checks, donation and fusion are those of plain code, and what is left out of a check is decided
+ * again from the arrays of this replay. */
+#include "transforms/plan.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/op_params.h"
+#include "base/refs.h"
+#include "graph/tracing.h"
+#include "ops/build.h"
+#include "ops/check.h"
+#include "ops/ops.h"
+#include "transforms/custom.h"
+
+/* ---- the parts of a plan ---- */
+
+static void *copy_of(const void *p, size_t bytes) {
+    void *q = kl_malloc(bytes ? bytes : 1);
+    if (q && bytes) memcpy(q, p, bytes);
+    return q;
+}
+
+static int spec_of(struct kl_plan_spec *spec, const struct kl_array *a, struct kl_error **err) {
+    *spec = (struct kl_plan_spec){(enum kl_dtype)a->t.dtype, a->t.ndim, NULL};
+    spec->dims = copy_of(a->t.dims, (size_t)a->t.ndim * sizeof *a->t.dims);
+    return spec->dims ? KL_OK : kl_fail_nomem(err);
+}
+
+static void params_release(const struct kl_plan_step *s) {
+    if (!s->params) return;
+    if (s->op == KL_OP_CUSTOM) {
+        const struct kl_custom_params *p = s->params;
+        p->release(p->custom);
+    } else if (s->op == KL_OP_KERNEL) {
+        kl_kernel_desc_release(((const struct kl_kernel_params *)s->params)->desc);
+    } else if (s->op == KL_OP_CALL) {
+        const struct kl_call_params *p = s->params;
+        if (p->release) p->release(p->ctx);
+    }
+}
+
+/* Takes one more reference to what the parameters own. */
+static int params_retain(enum kl_op_id op, const void *params, struct kl_error **err) {
+    if (op == KL_OP_CUSTOM) {
+        kl_custom_function_retain(((const struct kl_custom_params *)params)->custom);
+    } else if (op == KL_OP_KERNEL) {
+        kl_kernel_desc_retain(((const struct kl_kernel_params *)params)->desc);
+    } else if (op == KL_OP_CALL) {
+        const struct kl_call_params *p = params;
+        if (p->release && !p->retain)
+            return kl_fail(err, KL_EUNSUPPORTED, "%s cannot be a part of a compiled function",
+                           p->name);
+        if (p->retain) p->retain(p->ctx);
+    }
+    return KL_OK;
+}
+
+static void step_free(struct kl_plan_step *s) {
+    params_release(s);
+    kl_free(s->params);
+    kl_free(s->in);
+    for (int i = 0; s->spec && i < s->n_out; i++) kl_free(s->spec[i].dims);
+    kl_free(s->spec);
+    kl_free(s->strides);
+    kl_free(s->base_strides);
+}
+
+struct kl_plan *kl_plan_new(struct kl_error **err) {
+    struct kl_plan *p = kl_calloc(1, sizeof *p);
+    if (!p) {
+        kl_fail_nomem(err);
+        return NULL;
+    }
+    atomic_init(&p->refs, 1);
+    return p;
+}
+
+struct kl_plan *kl_plan_retain(struct kl_plan *p) {
+    atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+    return p;
+}
+
+void kl_plan_release(struct kl_plan *p) {
+    if (!p || !kl_refs_drop(&p->refs)) return;
+    for (int i = 0; i < p->n_steps; i++) step_free(&p->steps[i]);
+    for (int i = 0; i < p->n_constants; i++) kl_array_release(p->constants[i]);
+    for (int i = 0; p->args && i < p->n_args; i++) kl_free(p->args[i].dims);
+    kl_free(p->steps);
+    kl_free(p->constants);
+    kl_free(p->args);
+    kl_free(p->outs);
+    kl_free(p);
+}
+
+/* ---- making a plan of a tape ---- */
+
+/* Hash table from what a step computes to the step. */
+struct known {
+    int32_t *slot; /* of `room`, a power of two; -1: free */
+    uint32_t room;
+};
+
+struct maker {
+    struct kl_plan *p;
+    const struct kl_tape *tape;
+    int32_t *value; /* of each slot of the tape */
+    struct known known;
+    int constants_room;
+    bool simplify;
+    struct kl_error **err;
+};
+
+static int constant(struct maker *m, struct kl_array *a, int32_t *number) {
+    struct kl_plan *p = m->p;
+    for (int i = p->n_constants; i-- > 0 && i >= p->n_constants - 8;) {
+        if (p->constants[i] != a) continue;
+        *number = -1 - i;
+        return KL_OK;
+    }
+    if (p->n_constants == m->constants_room) {
+        int more = m->constants_room ? 2 * m->constants_room : 16;
+        void *v = kl_realloc(p->constants, (size_t)more * sizeof *p->constants);
+        if (!v) return kl_fail_nomem(m->err);
+        p->constants = v;
+        m->constants_room = more;
+    }
+    *number = -1 - p->n_constants; /* constants get their final numbers in number_constants */
+    p->constants[p->n_constants++] = kl_array_retain(a);
+    p->once |= kl_array_is_tracer(a);
+    return KL_OK;
+}
+
+static uint32_t mix(uint32_t h, const void *data, size_t n) {
+    const unsigned char *b = data;
+    for (size_t i = 0; i < n; i++) h = (h ^ b[i]) * 16777619u;
+    return h;
+}
+
+static uint32_t hash_of(const struct kl_plan_step *s) {
+    uint32_t h = mix(2166136261u, &s->op, sizeof s->op);
+    h = mix(h, s->in, (size_t)s->n_in * sizeof *s->in);
+    return mix(h, s->params, s->params_bytes);
+}
+
+static bool same(const struct kl_plan_step *a, const struct kl_plan_step *b) {
+    return a->op == b->op && a->s == b->s && a->n_in == b->n_in && a->n_out == b->n_out &&
+           a->params_bytes == b->params_bytes && a->origin.kind == b->origin.kind &&
+           a->origin.op == b->origin.op && a->origin.lanes == b->origin.lanes &&
+           a->implicit == b->implicit && a->spec[0].dtype == b->spec[0].dtype &&
+           a->spec[0].ndim == b->spec[0].ndim &&
+           memcmp(a->spec[0].dims, b->spec[0].dims, (size_t)a->spec[0].ndim * sizeof(int)) == 0 &&
+           memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0 &&
+           memcmp(a->params, b->params, a->params_bytes) == 0;
+}
+
+/* Whether equal steps of the operation may be done once. */
+static bool may_merge(const struct kl_plan_step *s) {
+    switch (s->op) {
+    case KL_OP_CUSTOM:
+    case KL_OP_ARGUMENT:
+    case KL_OP_CALL:
+    case KL_OP_KERNEL:
+    case KL_OP_DEPENDS: return false;
+    default: return true;
+    }
+}
+
+/* The earlier step that computes what s does; NULL: there is none, and s is known from now on. */
+static const struct kl_plan_step *find(struct maker *m, const struct kl_plan_step *s) {
+    struct known *k = &m->known;
+    if (!k->room) return NULL;
+    for (uint32_t at = hash_of(s) & (k->room - 1);; at = (at + 1) & (k->room - 1)) {
+        if (k->slot[at] < 0) {
+            k->slot[at] = m->p->n_steps;
+            return NULL;
+        }
+        if (same(&m->p->steps[k->slot[at]], s)) return &m->p->steps[k->slot[at]];
+    }
+}
+
+/* A view's layout, if its base was laid out as the base of every replay is likely to be. */
+static int view_layout(struct kl_plan_step *s, const struct kl_node *n, struct kl_error **err) {
+    const struct kl_tensor *t = &n->out[0]->t, *base = &n->in[0]->t;
+    s->strides = copy_of(t->strides, (size_t)t->ndim * sizeof *t->strides);
+    s->base_strides = copy_of(base->strides, (size_t)base->ndim * sizeof *base->strides);
+    if (!s->strides || !s->base_strides) return kl_fail_nomem(err);
+    s->offset = t->offset - base->offset;
+    return KL_OK;
+}
+
+/* Fills in *s from a step of the tape. On failure what it holds is freed by the caller. */
+static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_tape_step *step) {
+    const struct kl_node *n = step->node;
+    s->op = n->task.op;
+    s->origin = n->task.origin;
+    s->s = n->stream;
+    s->n_in = n->n_in;
+    s->params_bytes = n->task.params_bytes;
+    KL_TRY(params_retain(s->op, n->task.params, m->err));
+    s->params = copy_of(n->task.params, s->params_bytes);
+    s->in = kl_malloc(((size_t)n->n_in + 1) * sizeof *s->in);
+    s->spec = kl_calloc((size_t)n->n_out, sizeof *s->spec);
+    if (!s->params || !s->in || !s->spec) return kl_fail_nomem(m->err);
+    s->n_out = n->n_out;
+    for (int i = 0; i < n->n_out; i++) KL_TRY(spec_of(&s->spec[i], n->out[i], m->err));
+    for (int i = 0; i < n->n_in; i++) {
+        int32_t slot = m->tape->edges[step->edge + i];
+        if (slot >= 0)
+            s->in[i] = m->value[slot];
+        else
+            KL_TRY(constant(m, n->in[i], &s->in[i]));
+    }
+    s->implicit = n->out[0]->implicit;
+    if ((kl_op_flags(s->op) & KL_OPF_VIEW) && n->n_out == 1 && s->op != KL_OP_CUSTOM &&
+        s->op != KL_OP_ARGUMENT && n->in[0]->t.dtype == n->out[0]->t.dtype)
+        return view_layout(s, n, m->err);
+    return KL_OK;
+}
+
+static int make_step(struct maker *m, const struct kl_tape_step *step) {
+    const struct kl_node *n = step->node;
+    struct kl_plan_step *s = &m->p->steps[m->p->n_steps];
+    if (n->task.op == KL_OP_ARGUMENT && n->n_in == 1) { /* the argument of a gradient, say */
+        m->value[step->slot] = m->value[m->tape->edges[step->edge]];
+        return KL_OK;
+    }
+    memset(s, 0, sizeof *s);
+    int rc = fill_step(m, s, step);
+    const struct kl_plan_step *earlier = !rc && m->simplify && may_merge(s) ? find(m, s) : NULL;
+    if (rc || earlier) {
+        if (earlier) m->value[step->slot] = earlier->out;
+        step_free(s);
+        return rc;
+    }
+    s->out = m->p->n_values;
+    m->p->n_values += s->n_out;
+    m->p->n_steps++;
+    for (int i = 0; i < s->n_out; i++) m->value[step->slot + i] = s->out + i;
+    return KL_OK;
+}
+
+/* While steps were made, constants had the numbers -1, -2, ...; values of steps leave no room for
+ * them, so all numbers from the first step on move up. */
+static void number_constants(struct kl_plan *p) {
+    const int32_t n = p->n_constants, args = p->n_args;
+#define RENUMBER(v) ((v) < 0 ? args - 1 - (v) : (v) >= args ? (v) + n : (v))
+    for (int i = 0; i < p->n_steps; i++) {
+        struct kl_plan_step *s = &p->steps[i];
+        s->out = RENUMBER(s->out);
+        for (int k = 0; k < s->n_in; k++) s->in[k] = RENUMBER(s->in[k]);
+    }
+    for (int i = 0; i < p->n_outs; i++) p->outs[i] = RENUMBER(p->outs[i]);
+#undef RENUMBER
+    p->n_values += n;
+}
+
+static int make_steps(struct maker *m, const struct kl_arrays *outs, const int32_t *slots) {
+    struct kl_plan *p = m->p;
+    p->steps = kl_malloc(((size_t)m->tape->n_steps + 1) * sizeof *p->steps);
+    m->value = kl_malloc(((size_t)m->tape->n_slots + 1) * sizeof *m->value);
+    p->outs = kl_malloc((outs->n + 1) * sizeof *p->outs);
+    if (!p->steps || !m->value || !p->outs) return kl_fail_nomem(m->err);
+    if (m->simplify) {
+        for (m->known.room = 64; m->known.room < 2 * (uint32_t)m->tape->n_steps;)
+            m->known.room *= 2;
+        m->known.slot = kl_malloc(m->known.room * sizeof *m->known.slot);
+        if (!m->known.slot) return kl_fail_nomem(m->err);
+        memset(m->known.slot, 0xff, m->known.room * sizeof *m->known.slot);
+    }
+    p->n_values = p->n_args;
+    for (int32_t i = 0; i < p->n_args; i++) m->value[i] = i;
+    for (int32_t i = 0; i < m->tape->n_steps; i++) KL_TRY(make_step(m, &m->tape->steps[i]));
+    for (size_t i = 0; i < outs->n; i++) {
+        if (slots[i] >= 0)
+            p->outs[i] = m->value[slots[i]];
+        else
+            KL_TRY(constant(m, outs->v[i], &p->outs[i]));
+        p->n_outs++;
+    }
+    number_constants(p);
+    return KL_OK;
+}
+
+static int plan_of(struct kl_plan *p, const struct kl_trace *t, const struct kl_arrays *args,
+                   const struct kl_arrays *outs, bool simplify, struct kl_error **err) {
+    struct kl_tape tape;
+    int32_t *slots = kl_malloc((outs->n + 1) * sizeof *slots);
+    if (!slots) return kl_fail_nomem(err);
+    int rc = kl_tape_record(&tape, t, args->v, args->n, outs->v, outs->n, slots, true, err);
+    if (!rc) {
+        struct maker m = {.p = p, .tape = &tape, .simplify = simplify, .err = err};
+        rc = make_steps(&m, outs, slots);
+        kl_free(m.value);
+        kl_free(m.known.slot);
+        kl_tape_free(&tape);
+    }
+    kl_free(slots);
+    return rc;
+}
+
+int kl_plan_trace(struct kl_plan **out, const struct kl_function *f,
+                  const struct kl_plan_spec *specs, size_t n_args, bool simplify,
+                  struct kl_error **err) {
+    struct kl_arrays args = {0}, outs = {0};
+    struct kl_trace *t;
+    struct kl_plan *p = kl_plan_new(err);
+    if (!p) return KL_ENOMEM;
+    int rc = kl_trace_begin(&t, err);
+    if (rc) {
+        kl_plan_release(p);
+        return rc;
+    }
+    rc = kl_arrays_new(&args, n_args, err);
+    if (!rc && !(p->args = kl_calloc(n_args + 1, sizeof *p->args))) rc = kl_fail_nomem(err);
+    for (size_t i = 0; i < n_args && !rc; i++) {
+        rc = kl_trace_placeholder(&args.v[i], t, specs[i].dtype, specs[i].ndim, specs[i].dims, err);
+        if (!rc) rc = spec_of(&p->args[i], args.v[i], err);
+        p->n_args++;
+    }
+    if (!rc) rc = kl_function_call(f, args.v, n_args, &outs, err);
+    if (!rc) rc = plan_of(p, t, &args, &outs, simplify, err);
+    kl_arrays_free(&outs);
+    kl_arrays_free(&args);
+    kl_trace_end(t);
+    if (rc)
+        kl_plan_release(p);
+    else
+        *out = p;
+    return rc;
+}
+
+/* ---- replay ---- */
+
+enum { FEW = 16 };
+
+struct replay {
+    const struct kl_plan *p;
+    struct kl_array **value; /* arguments and constants are borrowed, the others are owned */
+    bool exact;
+    struct kl_error **err;
+};
+
+static bool laid_out_as(const struct kl_array *a, const int64_t *strides) {
+    for (int i = 0; i < a->t.ndim; i++)
+        if (a->t.strides[i] != strides[i] && a->t.dims[i] > 1) return false;
+    return true;
+}
+
+/* For operands of other shapes: a constant as it was before an element-wise builder broadcast it.
+ * Where elements repeat along an axis, one of them stays. */
+static int not_broadcast(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                         struct kl_error **err) {
+    int start[KL_MAX_NDIM] = {0}, stop[KL_MAX_NDIM], step[KL_MAX_NDIM];
+    const size_t n = (size_t)a->t.ndim;
+    for (int i = 0; i < a->t.ndim; i++) {
+        stop[i] = a->t.strides[i] == 0 && a->t.dims[i] > 1 ? 1 : a->t.dims[i];
+        step[i] = 1;
+    }
+    return kl_slice(out, a, start, n, stop, n, step, n, s, err);
+}
+
+/* The inputs of a step, each a new reference. */
+static int inputs_of(struct replay *r, const struct kl_plan_step *s, struct kl_stream *stream,
+                     struct kl_array **in) {
+    const int first = r->p->n_args, last = first + r->p->n_constants;
+    for (int k = 0; k < s->n_in; k++) {
+        struct kl_array *a = r->value[s->in[k]];
+        bool is_constant = s->in[k] >= first && s->in[k] < last;
+        int rc = KL_OK;
+        if (!r->exact && is_constant && a->implicit)
+            rc = not_broadcast(&in[k], a, stream, r->err);
+        else
+            in[k] = kl_array_retain(a);
+        if (!rc) continue;
+        while (k--) kl_array_release(in[k]);
+        return rc;
+    }
+    return KL_OK;
+}
+
+/* The operation itself, with the dtypes and shapes that were recorded. */
+static int build_exact(const struct kl_plan_step *s, struct kl_array *const *in,
+                       struct kl_stream *stream, struct kl_array **out, struct kl_error **err) {
+    struct kl_out_spec few[FEW], *specs = s->n_out <= FEW ? few : NULL;
+    struct kl_operation o = {.op = s->op,
+                             .stream = stream,
+                             .params = s->params,
+                             .params_bytes = s->params_bytes,
+                             .in = in,
+                             .n_in = s->n_in};
+    if (!specs && !(specs = kl_malloc((size_t)s->n_out * sizeof *specs))) return kl_fail_nomem(err);
+    for (int i = 0; i < s->n_out; i++)
+        specs[i] = (struct kl_out_spec){s->spec[i].dtype, s->spec[i].ndim, s->spec[i].dims};
+    int rc = params_retain(s->op, s->params, err);
+    if (!rc) {
+        rc = kl_array_op(out, s->n_out, specs, &o, err);
+        if (rc) params_release(s);
+    }
+    if (specs != few) kl_free(specs);
+    return rc;
+}
+
+static int build_step(struct replay *r, const struct kl_plan_step *s, struct kl_array *const *in,
+                      struct kl_stream *stream, struct kl_array **out) {
+    struct kl_operation o = {.op = s->op,
+                             .params = s->params,
+                             .params_bytes = s->params_bytes,
+                             .in = in,
+                             .n_in = s->n_in};
+    if (s->op == KL_OP_CUSTOM || s->op == KL_OP_ARGUMENT) {
+        KL_TRY(params_retain(s->op, s->params, r->err));
+        int rc = kl_array_view_many(out, s->n_out, &o, r->err);
+        if (rc) params_release(s);
+        return rc;
+    }
+    if (s->op == KL_OP_KERNEL || s->op == KL_OP_CALL ||
+        (r->exact && !(kl_op_flags(s->op) & KL_OPF_VIEW)))
+        return build_exact(s, in, stream, out, r->err);
+    if (r->exact && s->strides && laid_out_as(in[0], s->base_strides))
+        return kl_array_view(out, s->op, s->params, s->params_bytes, in[0], s->spec[0].ndim,
+                             s->spec[0].dims, s->strides, s->offset, r->err);
+    struct kl_build b = {.op = s->op,
+                         .params = s->params,
+                         .params_bytes = s->params_bytes,
+                         .in = in,
+                         .n_in = s->n_in,
+                         .s = stream,
+                         .dtype = s->spec[0].dtype,
+                         .ndim = s->spec[0].ndim,
+                         .dims = s->spec[0].dims};
+    return kl_op_build(&b, out, r->err);
+}
+
+/* What a plan says of a result must be true of the one that a builder made. */
+static int check_made(const struct kl_plan_step *s, const struct kl_array *a,
+                      struct kl_error **err) {
+    if (a->t.dtype == s->spec[0].dtype && a->t.ndim == s->spec[0].ndim) return KL_OK;
+    return kl_fail(err, KL_ESHAPE,
+                   "%s gives %s with %d axes, and gave %s with %d when the function was traced",
+                   kl_op_name(s->op), kl_dtype_name((enum kl_dtype)a->t.dtype), a->t.ndim,
+                   kl_dtype_name(s->spec[0].dtype), s->spec[0].ndim);
+}
+
+static int replay_step(struct replay *r, const struct kl_plan_step *s) {
+    struct kl_array *few[FEW], **in = few;
+    struct kl_stream *stream = s->s;
+    if (s->implicit && !r->exact) { /* the builder of the operation that reads it does it again */
+        r->value[s->out] = kl_array_retain(r->value[s->in[0]]);
+        return KL_OK;
+    }
+    if (!stream) KL_TRY(kl_transform_stream(&stream, r->err));
+    if (s->n_in > FEW && !(in = kl_malloc((size_t)s->n_in * sizeof *in)))
+        return kl_fail_nomem(r->err);
+    int rc = inputs_of(r, s, stream, in);
+    if (!rc) {
+        struct kl_origin before = kl_origin_set(s->origin);
+        rc = build_step(r, s, in, stream, &r->value[s->out]);
+        kl_origin_set(before);
+        if (!rc && !r->exact && s->n_out == 1) rc = check_made(s, r->value[s->out], r->err);
+        if (!rc && s->implicit) r->value[s->out]->implicit = true;
+        for (int k = 0; k < s->n_in; k++) kl_array_release(in[k]);
+    }
+    if (in != few) kl_free(in);
+    return rc;
+}
+
+int kl_plan_replay(const struct kl_plan *p, struct kl_array *const *args, bool exact,
+                   struct kl_arrays *outs, struct kl_error **err) {
+    const int first = p->n_args + p->n_constants;
+    struct replay r = {.p = p, .exact = exact, .err = err};
+    r.value = kl_calloc((size_t)p->n_values + 1, sizeof *r.value);
+    if (!r.value) return kl_fail_nomem(err);
+    for (int i = 0; i < p->n_args; i++) r.value[i] = args[i];
+    for (int i = 0; i < p->n_constants; i++) r.value[p->n_args + i] = p->constants[i];
+    int rc = KL_OK;
+    for (int i = 0; i < p->n_steps && !rc; i++) rc = replay_step(&r, &p->steps[i]);
+    if (!rc) rc = kl_arrays_new(outs, (size_t)p->n_outs, err);
+    for (int i = 0; i < p->n_outs && !rc; i++) outs->v[i] = kl_array_retain(r.value[p->outs[i]]);
+    for (int i = first; i < p->n_values; i++) kl_array_release(r.value[i]);
+    kl_free(r.value);
+    return rc;
+}

@@ -1,0 +1,58 @@
+/* plan.h - a traced function as a table of steps, which can be replayed: each replay builds the
+ * operations again, from new arguments. compile and export use it.
+ *
+ * A plan is immutable and counted; several threads may replay it at once. It owns no memory of
+ * results. Values are numbered: arguments, then constants, then the outputs of the steps. */
+#pragma once
+#include "transforms/function.h"
+#include "transforms/tape.h"
+
+struct kl_plan_spec {
+    enum kl_dtype dtype;
+    int ndim;
+    int *dims; /* owned */
+};
+
+struct kl_plan_step {
+    enum kl_op_id op;
+    struct kl_origin origin;
+    struct kl_stream *s; /* NULL: the calling thread's default stream at the replay */
+    void *params;        /* owned; what is in them too (kernels, calls, custom functions) */
+    size_t params_bytes;
+    int32_t *in; /* numbers of values; owned */
+    int n_in, n_out;
+    int32_t out;               /* the number of output 0; the others follow */
+    struct kl_plan_spec *spec; /* of each output; owned */
+    /* A view: its layout, which holds when input 0 has the strides that it had. NULL: none */
+    int64_t *strides, *base_strides; /* owned */
+    int64_t offset;
+    bool implicit; /* a broadcast that an element-wise builder made of its operand */
+};
+
+struct kl_plan {
+    _Atomic(uint32_t) refs;
+    int n_args, n_constants, n_steps, n_values, n_outs;
+    bool once; /* a constant is an argument of a trace around this one: of use only inside that */
+    struct kl_plan_spec *args;
+    struct kl_array **constants; /* owned references */
+    struct kl_plan_step *steps;
+    int32_t *outs; /* numbers of values */
+};
+
+/* Calls f with placeholders of these dtypes and shapes and makes a plan of what it computes. With
+ * simplify, equal operations on equal inputs are done once (not those that call the user, and not
+ * across depends, checkpoints and custom rules). KL_ETRACE: f evaluates what depends on an
+ * argument. */
+int kl_plan_trace(struct kl_plan **out, const struct kl_function *f,
+                  const struct kl_plan_spec *args, size_t n_args, bool simplify,
+                  struct kl_error **err);
+/* An empty plan to fill in, for import; kl_plan_release frees what is filled in. */
+struct kl_plan *kl_plan_new(struct kl_error **err);
+struct kl_plan *kl_plan_retain(struct kl_plan *p);
+void kl_plan_release(struct kl_plan *p); /* NULL is fine */
+
+/* Builds the plan's operations on other arguments. `exact`: dtypes and shapes are those of the
+ * trace, and the recorded shapes hold; otherwise every operation goes through its builder, with all
+ * its checks, and shapes follow from the arguments. Nothing is evaluated. */
+int kl_plan_replay(const struct kl_plan *p, struct kl_array *const *args, bool exact,
+                   struct kl_arrays *outs, struct kl_error **err);
