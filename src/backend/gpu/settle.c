@@ -67,8 +67,8 @@ static struct kl_error *own_failure(struct kl_gpu_op *op) {
     if (!e && op->check.words) {
         uint32_t word = op->check.words->host[op->check.index];
         if (word != KL_WORD_CLEAR)
-            kl_guard_report(&e, op->name, (int)(word / 4), op->n_in, op->check_bytes[word / 4],
-                            word % 4, stream);
+            kl_guard_report(&e, op->name, (int)(word / 4), op->n_in, op->n_out,
+                            op->check_bytes[word / 4], word % 4, stream);
     }
     return e;
 }
