@@ -40,10 +40,11 @@ struct kl_memory {
     /* Takes a block whose buffer lost its last owner. The pool (runtime/) or the owner of user
      * memory sets it. */
     void (*give_back)(struct kl_memory *m, struct kl_block *b);
-    /* Gives a block that no stream uses, as scratch memory of a kernel that has finished with it
-     * when the kernel returns. The block goes back through give_back. The pool sets it. 0 or
-     * KL_ENOMEM. */
-    int (*take)(struct kl_memory *m, size_t bytes, struct kl_block **out, struct kl_error **err);
+    /* Gives a block for the workspace of a kernel on the timeline t, on which the use is to be
+     * noted. t NULL: no stream uses the block, and the kernel has finished with it when it returns.
+     * The block goes back through give_back. The pool sets it. 0 or KL_ENOMEM. */
+    int (*take)(struct kl_memory *m, size_t bytes, struct kl_timeline *t, struct kl_block **out,
+                struct kl_error **err);
     void *pool; /* the pool that manages this memory (runtime/block_pool.c) */
     void *impl; /* the backend's own data */
 };

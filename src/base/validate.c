@@ -66,16 +66,20 @@ void kl_guard_poison(struct kl_block *b) {
     memset(b->ptr, 0xDB, b->bytes);
 }
 
-void kl_guard_report(struct kl_error **err, const char *op, int operand, int n_in, size_t bytes,
-                     enum kl_guard_finding finding, int64_t stream) {
+void kl_guard_report(struct kl_error **err, const char *op, int operand, int n_in, int n_out,
+                     size_t bytes, enum kl_guard_finding finding, int64_t stream) {
     static const char *const what[] = {"is intact", "was handed on while the kernel used it",
                                        "was overwritten in front of its first byte",
                                        "was overwritten behind its last byte"};
     bool is_out = operand >= n_in;
-    char text[160];
-    snprintf(text, sizeof text, "validation: %s %d of '%s' (%zu bytes, stream %lld) %s",
-             is_out ? "output" : "input", is_out ? operand - n_in : operand, op, bytes,
-             (long long)stream, what[finding]);
+    char text[160], name[32];
+    if (operand < n_in + n_out)
+        snprintf(name, sizeof name, "%s %d", is_out ? "output" : "input",
+                 is_out ? operand - n_in : operand);
+    else
+        strcpy(name, "workspace");
+    snprintf(text, sizeof text, "validation: %s of '%s' (%zu bytes, stream %lld) %s", name, op,
+             bytes, (long long)stream, what[finding]);
     fprintf(stderr, "keel: %s\n", text);
     struct kl_error_info info = {
         .code = KL_EVALIDATE, .op = op, .has = KL_HAS_STREAM, .stream = stream};

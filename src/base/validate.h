@@ -27,6 +27,6 @@ enum kl_guard_finding kl_guard_check(const void *body, size_t bytes, uint64_t te
 void kl_guard_fill(struct kl_block *b);
 void kl_guard_poison(struct kl_block *b);
 /* Sets *err and prints a message, for a finding in operand number `operand` of `op` (inputs first,
- * then outputs). */
-void kl_guard_report(struct kl_error **err, const char *op, int operand, int n_in, size_t bytes,
-                     enum kl_guard_finding finding, int64_t stream);
+ * then outputs, then the workspace). */
+void kl_guard_report(struct kl_error **err, const char *op, int operand, int n_in, int n_out,
+                     size_t bytes, enum kl_guard_finding finding, int64_t stream);

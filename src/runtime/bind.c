@@ -230,7 +230,7 @@ void kl_bind_check_guards(struct kl_stream *s, struct kl_task *t, struct kl_erro
         if (!b || !b->memory->pool) continue; /* the user's memory has no guards */
         enum kl_guard_finding f = kl_guard_check(b->ptr, b->bytes, b->tenant);
         if (f == KL_GUARD_INTACT) continue;
-        kl_guard_report(err, kl_task_name(t), i, t->n_in, buf->bytes, f, s->index);
+        kl_guard_report(err, kl_task_name(t), i, t->n_in, t->n_out, buf->bytes, f, s->index);
         if (b->memory->is_host) kl_guard_fill(b); /* so that later kernels do not report it again */
     }
 }

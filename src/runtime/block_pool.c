@@ -328,11 +328,6 @@ int kl_block_alloc(struct kl_memory *m, size_t bytes, struct kl_timeline *t, str
     return KL_OK;
 }
 
-static int pool_take(struct kl_memory *m, size_t bytes, struct kl_block **out,
-                     struct kl_error **err) {
-    return kl_block_alloc(m, bytes, NULL, out, err);
-}
-
 void kl_memory_clear_cache(void) {
     for (int i = 0; i < atomic_load(&all.n_pools); i++) give_back_cached(all.pools[i], (size_t)-1);
 }
@@ -364,7 +359,7 @@ int kl_pool_attach(struct kl_memory *m, struct kl_error **err) {
     atomic_store(&all.n_pools, n + 1);
     kl_mutex_unlock(&all.mu);
     m->give_back = pool_give_back;
-    m->take = pool_take;
+    m->take = kl_block_alloc;
     m->pool = p;
     return KL_OK;
 }

@@ -65,10 +65,11 @@ static void reports(void **state) {
     } cases[] = {{0, KL_GUARD_BEFORE, "input 0 of 'add'", "in front of its first byte"},
                  {1, KL_GUARD_BEHIND, "input 1 of 'add'", "behind its last byte"},
                  {2, KL_GUARD_OTHER_TENANT, "output 0 of 'add'", "handed on"},
-                 {3, KL_GUARD_BEHIND, "output 1 of 'add'", "behind its last byte"}};
+                 {3, KL_GUARD_BEHIND, "output 1 of 'add'", "behind its last byte"},
+                 {4, KL_GUARD_BEHIND, "workspace of 'add'", "behind its last byte"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct kl_error *e = NULL;
-        kl_guard_report(&e, "add", cases[i].operand, 2, 1234, cases[i].finding, 6);
+        kl_guard_report(&e, "add", cases[i].operand, 2, 2, 1234, cases[i].finding, 6);
         assert_int_equal(e->code, KL_EVALIDATE);
         assert_string_equal(e->op, "add");
         assert_int_equal(e->has, KL_HAS_STREAM);
@@ -76,12 +77,12 @@ static void reports(void **state) {
         assert_non_null(strstr(e->message, cases[i].names));
         assert_non_null(strstr(e->message, cases[i].says));
         assert_non_null(strstr(e->message, "1234 bytes"));
-        kl_guard_report(&e, "other", 0, 1, 1, KL_GUARD_BEFORE, 0); /* the first error stays */
+        kl_guard_report(&e, "other", 0, 1, 1, 1, KL_GUARD_BEFORE, 0); /* the first error stays */
         assert_string_equal(e->op, "add");
         kl_error_release(e);
     }
     /* Without an error to fill, the report is printed. */
-    kl_guard_report(NULL, "add", 0, 1, 1, KL_GUARD_BEFORE, 0);
+    kl_guard_report(NULL, "add", 0, 1, 1, 1, KL_GUARD_BEFORE, 0);
 }
 
 /* This is the first time that the process asks. */

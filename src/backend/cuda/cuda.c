@@ -82,10 +82,10 @@ static void cuda_forked(struct kl_driver *driver) {
 /* Compiles the missing kernels. The CUDA driver may have to load them, so the context must be
  * current. */
 static int cuda_prepare(struct kl_driver *driver, const struct kl_command *c,
-                        struct kl_error **err) {
+                        size_t *workspace_bytes, struct kl_error **err) {
     struct kl_cuda *d = kl_cuda_of(driver);
     KL_TRY(kl_cuda_enter(d, err));
-    return kl_lower_prepare(d->lowering, c, err);
+    return kl_lower_prepare(d->lowering, c, workspace_bytes, err);
 }
 
 static const struct kl_driver_ops ops = {.alloc = kl_cuda_mem_alloc,

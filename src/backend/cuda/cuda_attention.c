@@ -94,9 +94,8 @@ static bool has_pairs(const struct kl_arg *mask) {
     return true;
 }
 
-int kl_cuda_attention(struct kl_port *port, void *queue, const struct kl_command *c, bool dry,
-                      struct kl_error **err) {
-    struct kl_cuda *d = kl_cuda_of_port(port);
+int kl_cuda_attention(struct kl_emit *e, const struct kl_command *c) {
+    struct kl_cuda *d = kl_cuda_of_port(e->port);
     const struct kl_attention_params *p = c->params;
     const struct kl_arg *q = &c->args[0], *k = &c->args[1], *v = &c->args[2],
                         *out = &c->args[c->n_in], *mask = p->has_mask ? &c->args[3] : NULL,
@@ -107,7 +106,6 @@ int kl_cuda_attention(struct kl_port *port, void *queue, const struct kl_command
                         : mask->dtype == KL_BOOL ? MASK_OF_BOOL
                                                  : MASK_ADDED,
               values[] = {q->dims[3], q->dtype == KL_BF16, masking};
-    struct kl_emit e = {d->lowering, port, queue, dry, err};
     struct {
         struct map q, k, v;
     } maps;
@@ -120,10 +118,10 @@ int kl_cuda_attention(struct kl_port *port, void *queue, const struct kl_command
                       .has_pairs = mask && has_pairs(mask),
                       .scale = p->scale};
     for (int i = 0; i < 4; i++) s.mask_strides[i] = mask ? mask->strides[i] : 0;
-    if (!dry) {
-        KL_TRY(describe(d, &maps.q, q, err));
-        KL_TRY(describe(d, &maps.k, k, err));
-        KL_TRY(describe(d, &maps.v, v, err));
+    if (!e->dry) {
+        KL_TRY(describe(d, &maps.q, q, e->err));
+        KL_TRY(describe(d, &maps.k, k, e->err));
+        KL_TRY(describe(d, &maps.v, v, e->err));
     }
     const size_t tile = (size_t)(q->dims[3] / 64) * PANEL_BYTES,
                  shared = (1 + 2 * STAGES) * tile + N_BARRIERS * 8 + SWIZZLE_BYTES;
@@ -132,7 +130,7 @@ int kl_cuda_attention(struct kl_port *port, void *queue, const struct kl_command
         KL_KARG_PTR(mask ? mask->data : NULL, mask ? kl_dtype_size(mask->dtype) << s.has_pairs : 1),
         KL_KARG_PTR(sinks ? sinks->data : NULL, 2), KL_KARG_PTR(out->data, 4)};
     const int64_t groups = (int64_t)s.tiles * s.heads * q->dims[0];
-    KL_TRY(kl_emit_shared(&e, &kl_family_attention_sm90, values, "attention", groups, LOCAL, shared,
+    KL_TRY(kl_emit_shared(e, &kl_family_attention_sm90, values, "attention", groups, LOCAL, shared,
                           args, 5));
     return 1;
 }

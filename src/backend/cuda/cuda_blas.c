@@ -242,13 +242,15 @@ static const union {
 } one_f32 = {.f32 = {1, 0}}, one_f64 = {.f64 = 1}, zero = {.f32 = {0, 0}};
 
 /* Returns 1, or 0 when cuBLASLt refuses; then nothing is in the queue. */
-static int run(struct kl_cuda *d, struct kl_cuda_queue *q, const struct kl_blas_api *api,
-               struct kl_cuda_problem *p, const struct kl_command *c, struct kl_error **err) {
+static int run(struct kl_emit *e, const struct kl_blas_api *api, struct kl_cuda_problem *p,
+               const struct kl_command *c) {
+    struct kl_cuda *d = kl_cuda_of_port(e->port);
+    struct kl_cuda_queue *q = e->queue;
     const void *one = p->key.dtype == KL_F64 ? (const void *)&one_f64 : &one_f32;
     void *out = c->args[2].data, *workspace = NULL;
-    if (p->workspace_bytes)
-        KL_TRY(d->port.ops->scratch(&d->port, q, p->workspace_bytes, &workspace, err));
-    KL_TRY(kl_cuda_chain_flush(d, q, err));
+    const size_t used = e->used;
+    KL_TRY(kl_emit_workspace(e, p->workspace_bytes, &workspace));
+    KL_TRY(kl_cuda_chain_flush(d, q, e->err));
     int status = api->Matmul(d->blas.handle, p->desc, one, c->args[1].data, p->a, c->args[0].data,
                              p->b, &zero, out, p->d, out, p->d, &p->algo, workspace,
                              p->workspace_bytes, q->stream);
@@ -256,28 +258,42 @@ static int run(struct kl_cuda *d, struct kl_cuda_queue *q, const struct kl_blas_
     case 0: return 1;
     case KL_BLAS_INVALID_VALUE:
     case KL_BLAS_ARCH_MISMATCH:
-    case KL_BLAS_NOT_SUPPORTED: atomic_store(&p->refused, true); return 0;
+    case KL_BLAS_NOT_SUPPORTED:
+        atomic_store(&p->refused, true);
+        e->used = used;
+        return 0;
     default:
-        return kl_fail(err, status == KL_BLAS_ALLOC_FAILED ? KL_ENOMEM : KL_ESUBMIT,
+        return kl_fail(e->err, status == KL_BLAS_ALLOC_FAILED ? KL_ENOMEM : KL_ESUBMIT,
                        "device '%s': cublasLtMatmul failed with %s (%d)", d->name,
                        status_name(status), status);
     }
 }
 
-int kl_cuda_blas(struct kl_port *port, void *queue, const struct kl_command *c, bool dry,
-                 struct kl_error **err) {
-    struct kl_cuda *d = kl_cuda_of_port(port);
+/* Asks for the workspace of the product, which is also that of our own kernel: that one takes its
+ * place where cuBLASLt refuses at the launch. */
+static int ask(struct kl_emit *e, const struct kl_cuda_problem *p, const struct kl_command *c) {
+    struct kl_emit own = *e;
+    void *none;
+    own.sizes_only = true;
+    KL_TRY(kl_lower_matmul(&own, c));
+    KL_TRY(kl_emit_workspace(e, p->workspace_bytes, &none));
+    if (e->used < own.used) e->used = own.used;
+    return 1;
+}
+
+int kl_cuda_blas(struct kl_emit *e, const struct kl_command *c) {
+    struct kl_cuda *d = kl_cuda_of_port(e->port);
     struct key key;
     if (c->op != KL_OP_MATMUL || !describe(&key, c)) return 0;
     const struct kl_blas_api *api = kl_blas_api(NULL);
     if (!api) return 0;
     struct kl_cuda_problem *p = NULL;
     kl_mutex_lock(&d->blas.mu);
-    int rc = handle_of(&d->blas, api) ? find_or_make(&d->blas, api, &key, &p, err) : KL_OK;
+    int rc = handle_of(&d->blas, api) ? find_or_make(&d->blas, api, &key, &p, e->err) : KL_OK;
     kl_mutex_unlock(&d->blas.mu);
     if (rc || !p) return rc;
     rc = !atomic_load(&p->refused);
-    if (rc && !dry) rc = run(d, queue, api, p, c, err);
+    if (rc) rc = e->dry ? ask(e, p, c) : run(e, api, p, c);
     if (!p->remembered) problem_free(api, p);
     return rc;
 }

@@ -36,8 +36,6 @@ struct kl_cuda_queue {
     /* A second stream: it waits for events of `stream` and then calls the host, so that `stream`
      * itself does not wait for the host. */
     void *notify;
-    kl_cuda_address scratch;
-    size_t scratch_bytes;
     struct kl_cuda_chain *chain; /* NULL: this driver has no graphs whose nodes can be changed */
 };
 
@@ -151,8 +149,6 @@ extern const struct kl_port_ops kl_cuda_port_ops;
 /* ---- for the slot `override` of the port: 1 when the command was run, 0 when it was not ---- */
 extern const struct kl_family kl_family_attention_sm90; /* not in kl_families */
 /* cuda_attention.c: ATTENTION of 16-bit floats on devices of compute capability 9.0. */
-int kl_cuda_attention(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
-                      struct kl_error **err);
+int kl_cuda_attention(struct kl_emit *e, const struct kl_command *c);
 /* cuda_blas.c: MATMUL. */
-int kl_cuda_blas(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
-                 struct kl_error **err);
+int kl_cuda_blas(struct kl_emit *e, const struct kl_command *c);

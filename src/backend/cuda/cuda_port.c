@@ -3,8 +3,6 @@
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
-enum { SMALLEST_SCRATCH = 1 << 20 };
-
 static int port_compile(struct kl_port *p, const char *source, const char *name, void **binary,
                         size_t *bytes, struct kl_error **err) {
     return kl_nvrtc_compile(kl_cuda_of_port(p)->cc, source, name, binary, bytes, err);
@@ -82,31 +80,10 @@ static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src,
     return KL_CUDA(d, err, MemcpyDtoDAsync, ((uintptr_t)dst, (uintptr_t)src, bytes, q->stream));
 }
 
-static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
-                        struct kl_error **err) {
-    struct kl_cuda *d = kl_cuda_of_port(p);
-    struct kl_cuda_queue *q = queue;
-    if (bytes > q->scratch_bytes) {
-        size_t room =
-            2 * q->scratch_bytes > SMALLEST_SCRATCH ? 2 * q->scratch_bytes : SMALLEST_SCRATCH;
-        if (room < bytes) room = bytes;
-        kl_cuda_address fresh = 0;
-        if (kl_cuda_alloc(d, room, &fresh, NULL))
-            KL_TRY(kl_cuda_alloc(d, room = bytes, &fresh, err));
-        /* Queued commands may still use the old memory, so it is kept for ever. Sizes double, so
-         * all old memory together is no larger than the new one. */
-        q->scratch = fresh;
-        q->scratch_bytes = room;
-    }
-    *ptr = (void *)(uintptr_t)q->scratch;
-    return KL_OK;
-}
-
 /* The ways in which CUDA runs commands better than kernels of the dialect do. */
-static int port_override(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
-                         struct kl_error **err) {
-    if (c->op == KL_OP_MATMUL) return kl_cuda_blas(p, queue, c, dry, err);
-    if (c->op == KL_OP_ATTENTION) return kl_cuda_attention(p, queue, c, dry, err);
+static int port_override(struct kl_emit *e, const struct kl_command *c) {
+    if (c->op == KL_OP_MATMUL) return kl_cuda_blas(e, c);
+    if (c->op == KL_OP_ATTENTION) return kl_cuda_attention(e, c);
     return 0;
 }
 
@@ -117,5 +94,4 @@ const struct kl_port_ops kl_cuda_port_ops = {.compile = port_compile,
                                              .launch = port_launch,
                                              .launch_3d = port_launch_3d,
                                              .copy = port_copy,
-                                             .scratch = port_scratch,
                                              .override = port_override};

@@ -58,6 +58,9 @@ struct kl_command {
     struct kl_word_ref word;
     struct kl_word_ref *guards; /* the kernel must not run unless all of these are clear */
     int n_guards;
+    /* Memory that only the kernels of this command use; NULL when `prepare` asked for none. */
+    void *workspace;
+    size_t workspace_bytes;
     uint64_t *tenants; /* validation: one per arg */
     size_t *bytes;     /* validation: one per arg */
 };
@@ -86,9 +89,11 @@ struct kl_driver_ops {
     /* Called when no use is in flight. */
     void (*words_clear)(struct kl_driver *d, struct kl_fault_words *w);
 
-    /* Makes sure that c can run: compiles the missing kernels, and may block for that. A failure is
-     * the failure of that operation alone. NULL: nothing to do. */
-    int (*prepare)(struct kl_driver *d, const struct kl_command *c, struct kl_error **err);
+    /* Makes sure that c can run: compiles the missing kernels, and may block for that. Sets
+     * *workspace_bytes to the size of the workspace that c must have when it is submitted; 0: none.
+     * A failure is the failure of that operation alone. NULL: nothing to do. */
+    int (*prepare)(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
+                   struct kl_error **err);
 
     /* Runs the commands in order on the queue, after the events, and then signals. What the
      * commands point to lives until the event is complete. On failure none of the commands runs,

@@ -161,42 +161,95 @@ static struct kl_command *new_command(struct kl_command_buffer *cb, enum kl_comm
     return c;
 }
 
-static int guard_commands(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t,
-                          bool before, struct kl_error **err) {
-    struct kl_gpu_device *dev = cb->queue->dev;
-    int n = t->n_in + t->n_out;
-    struct kl_command *check = NULL;
-    if (!before) {
-        KL_TRY(kl_command_buffer_words(cb, 1, &op->check, err));
-        check = new_command(cb, KL_CMD_GUARD_CHECK, op, n);
-        if (!check) return KL_ENOMEM;
-        check->tenants = kl_command_buffer_alloc(cb, (size_t)n * sizeof *check->tenants);
-        check->bytes = kl_command_buffer_alloc(cb, (size_t)n * sizeof *check->bytes);
-        if (!check->tenants || !check->bytes) return KL_ENOMEM;
-        check->word = op->check;
-        op->check_bytes = check->bytes;
-        check->n_in = t->n_in;
-        check->n_out = t->n_out;
+/* Validation: memory for the guards of n blocks, of which c writes or checks those that are set. */
+static int guard_room(struct kl_command_buffer *cb, struct kl_command *c, int n) {
+    if (!c) return KL_ENOMEM;
+    c->tenants = kl_command_buffer_alloc(cb, (size_t)n * sizeof *c->tenants);
+    c->bytes = kl_command_buffer_alloc(cb, (size_t)n * sizeof *c->bytes);
+    return c->tenants && c->bytes ? KL_OK : KL_ENOMEM;
+}
+
+static void guard_set(struct kl_command *c, int i, const struct kl_block *b) {
+    c->args[i].data = b->ptr;
+    c->tenants[i] = b->tenant;
+    c->bytes[i] = b->bytes;
+}
+
+/* Writes the guards of b, in front of what is encoded next. */
+static int guard_fill(struct kl_command_buffer *cb, struct kl_gpu_op *op,
+                      const struct kl_block *b) {
+    struct kl_command *c = new_command(cb, KL_CMD_GUARD_FILL, op, 1);
+    KL_TRY(guard_room(cb, c, 1));
+    guard_set(c, 0, b);
+    return KL_OK;
+}
+
+static struct kl_block *operand_block(const struct kl_gpu_device *dev, const struct kl_task *t,
+                                      int i) {
+    struct kl_buffer *buf = i < t->n_in ? t->in[i]->buffer : t->out[i - t->n_in]->buffer;
+    struct kl_block *b = kl_buffer_block_on(buf, &dev->memory);
+    return b && b->memory->pool ? b : NULL; /* the user's memory has no guards */
+}
+
+static int guard_fills(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t) {
+    for (int i = 0; i < t->n_in + t->n_out; i++) {
+        const struct kl_block *b = operand_block(cb->queue->dev, t, i);
+        if (b && b->needs_guard) KL_TRY(guard_fill(cb, op, b));
     }
+    return KL_OK;
+}
+
+static int guard_check(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct kl_task *t,
+                       const struct kl_block *workspace, struct kl_error **err) {
+    const int n = t->n_in + t->n_out;
+    KL_TRY(kl_command_buffer_words(cb, 1, &op->check, err));
+    struct kl_command *check = new_command(cb, KL_CMD_GUARD_CHECK, op, n + 1);
+    KL_TRY(guard_room(cb, check, n + 1));
+    check->word = op->check;
+    op->check_bytes = check->bytes;
+    check->n_in = t->n_in;
+    check->n_out = t->n_out + 1;
     for (int i = 0; i < n; i++) {
-        struct kl_buffer *buf = i < t->n_in ? t->in[i]->buffer : t->out[i - t->n_in]->buffer;
-        struct kl_block *b = kl_buffer_block_on(buf, &dev->memory);
-        if (!b || !b->memory->pool) continue; /* the user's memory has no guards */
-        if (check) {
-            check->args[i].data = b->ptr;
-            check->tenants[i] = b->tenant;
-            check->bytes[i] = b->bytes;
-        } else if (b->needs_guard) {
-            struct kl_command *c = new_command(cb, KL_CMD_GUARD_FILL, op, 1);
-            if (!c) return KL_ENOMEM;
-            c->tenants = kl_command_buffer_alloc(cb, sizeof *c->tenants);
-            c->bytes = kl_command_buffer_alloc(cb, sizeof *c->bytes);
-            if (!c->tenants || !c->bytes) return KL_ENOMEM;
-            c->args[0].data = b->ptr;
-            c->tenants[0] = b->tenant;
-            c->bytes[0] = b->bytes;
-        }
+        const struct kl_block *b = operand_block(cb->queue->dev, t, i);
+        if (b) guard_set(check, i, b);
     }
+    if (workspace) guard_set(check, n, workspace);
+    return KL_OK;
+}
+
+/* ---- workspaces ---- */
+
+/* Prepares the launches of an operation, which are the commands from `first` on, and gives them the
+ * workspace that they ask for. They run one after the other, so they share it. *workspace is the
+ * caller's, also after a failure. */
+static int prepare_launches(struct kl_command_buffer *cb, struct kl_gpu_op *op,
+                            const struct kl_task *t, int first, struct kl_block **workspace,
+                            struct kl_error **err) {
+    struct kl_driver *d = cb->queue->dev->driver;
+    struct kl_memory *m = &cb->queue->dev->memory;
+    size_t most = 0;
+    for (int i = first; i < cb->n_commands && d->ops->prepare; i++) {
+        size_t bytes = 0;
+        KL_TRY(d->ops->prepare(d, &cb->commands[i], &bytes, err));
+        if (most < bytes) most = bytes;
+    }
+    if (most == 0) return KL_OK;
+    KL_TRY(m->take(m, most, cb->queue->timeline, workspace, err));
+    struct kl_block *b = *workspace;
+    KL_TRY(kl_block_note_use(b, cb->queue->timeline, t->ticket));
+    for (int i = first; i < cb->n_commands; i++) {
+        cb->commands[i].workspace = b->ptr;
+        cb->commands[i].workspace_bytes = most;
+    }
+    if (!kl_validating()) return KL_OK;
+    strncpy(b->last_op, op->name, sizeof b->last_op - 1);
+    b->last_op[sizeof b->last_op - 1] = 0;
+    /* Its guards are written in front of the launches, which were encoded to find its size. */
+    KL_TRY(guard_fill(cb, op, b));
+    struct kl_command fill = cb->commands[cb->n_commands - 1];
+    memmove(&cb->commands[first + 1], &cb->commands[first],
+            (size_t)(cb->n_commands - 1 - first) * sizeof fill);
+    cb->commands[first] = fill;
     return KL_OK;
 }
 
@@ -296,8 +349,9 @@ static int set_taints(struct kl_command_buffer *cb, struct kl_gpu_op *op, struct
     return KL_OK;
 }
 
+/* *workspace: the caller gives it back, also after a failure. */
 static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool drop,
-                       struct kl_gpu_op **out, struct kl_error **err) {
+                       struct kl_gpu_op **out, struct kl_block **workspace, struct kl_error **err) {
     struct inputs in = {.drop = drop};
     struct kl_gpu_op *op = record(cb, t);
     if (!op) return KL_ENOMEM;
@@ -325,13 +379,19 @@ static int encode_into(struct kl_command_buffer *cb, struct kl_task *t, bool dro
         op->positions_per_word = INT64_MAX;
     }
     int first = cb->n_commands;
-    if (kl_validating()) KL_TRY(guard_commands(cb, op, t, true, err));
+    if (kl_validating()) KL_TRY(guard_fills(cb, op, t));
+    int launches = cb->n_commands;
     KL_TRY(launch_commands(cb, op, t, &in));
-    if (kl_validating()) KL_TRY(guard_commands(cb, op, t, false, err));
+    KL_TRY(prepare_launches(cb, op, t, launches, workspace, err));
+    if (kl_validating()) KL_TRY(guard_check(cb, op, t, *workspace, err));
     KL_TRY(set_taints(cb, op, &in, err));
     struct kl_driver *d = cb->queue->dev->driver;
-    for (int i = first; i < cb->n_commands && d->ops->prepare; i++)
-        KL_TRY(d->ops->prepare(d, &cb->commands[i], err));
+    for (int i = first; i < cb->n_commands && d->ops->prepare; i++) {
+        size_t none = 0;
+        if (cb->commands[i].kind == KL_CMD_LAUNCH) continue;
+        KL_TRY(d->ops->prepare(d, &cb->commands[i], &none, err));
+        kl_assert(none == 0);
+    }
     return KL_OK;
 }
 
@@ -402,12 +462,14 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
     for (int attempt = 0;; attempt++) {
         if (!q->open && !(q->open = kl_command_buffer_new(q, err))) return KL_ENOMEM;
         struct kl_gpu_op *op = NULL;
+        struct kl_block *workspace = NULL;
         int n_commands = q->open->n_commands;
-        int rc = encode_into(q->open, t, drop, &op, err);
-        if (rc == KL_OK) {
-            adopt(q->open, t, op);
-            return KL_OK;
-        }
+        int rc = encode_into(q->open, t, drop, &op, &workspace, err);
+        if (rc == KL_OK) adopt(q->open, t, op);
+        /* As the memory of an input that nobody else owns, it may now serve later operations of
+         * this stream, and others when the ticket of its use is done. */
+        if (workspace) workspace->memory->give_back(workspace->memory, workspace);
+        if (rc == KL_OK) return KL_OK;
         /* The arena memory of the failed attempt is freed with the command buffer. */
         q->open->n_commands = n_commands;
         if (rc != KL_ELIMIT || attempt) return err && *err ? rc : kl_fail_nomem(err);

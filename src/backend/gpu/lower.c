@@ -44,6 +44,14 @@ enum {
     ALIGNMENTS = 1024 /* no kernel depends on an alignment above this */
 };
 
+/* A command that was prepared lately. Threads write both numbers without a lock; the first is the
+ * command's signature only together with the second. */
+struct prepared {
+    _Atomic(uint64_t) key;  /* the signature, exclusive or `size` times MIX_SIZE */
+    _Atomic(uint64_t) size; /* of the workspace */
+};
+#define MIX_SIZE 0x9E3779B97F4A7C15u
+
 struct kl_lowering {
     struct kl_port *port;
     struct kl_mutex mu; /* a leaf; guards what is appended to the buckets */
@@ -51,7 +59,7 @@ struct kl_lowering {
     /* Held while compiling, so that a kernel which two threads want is compiled once. Taken before
      * mu. */
     struct kl_mutex compiling;
-    _Atomic(uint64_t) prepared[PREPARED]; /* signatures of commands that were prepared lately */
+    struct prepared prepared[PREPARED];
 };
 
 static uint64_t mix(uint64_t h, uint64_t v) {
@@ -217,6 +225,7 @@ static int check_addresses(struct kl_emit *e, const char *kernel, const struct k
 static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups, size_t shared_bytes,
                   const struct kl_karg *args, int n_args) {
     struct entry *found;
+    if (e->sizes_only) return KL_OK;
     KL_TRY(find_or_make(e->lowering, w, &found, e->err));
     uint32_t most = found->limits.max_local;
     if (most && w->e.local > most)
@@ -319,6 +328,21 @@ int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct
                                    g->shared_bytes, args, n_args, e->err);
 }
 
+int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr) {
+    *ptr = NULL;
+    if (bytes == 0) return KL_OK;
+    const size_t at = e->used;
+    if (bytes > SIZE_MAX / 2 || at > SIZE_MAX / 2)
+        return kl_fail(e->err, KL_ENOMEM, "out of memory: a workspace of %zu bytes", bytes);
+    e->used += kl_scratch_bytes(bytes);
+    if (e->dry) return KL_OK;
+    if (e->used > e->room)
+        return kl_fail(e->err, KL_EINTERNAL, "a workspace of %zu bytes, where %zu were given",
+                       e->used, e->room);
+    *ptr = e->workspace + at;
+    return KL_OK;
+}
+
 /* ---- which family ---- */
 
 typedef int lower_fn(struct kl_emit *e, const struct kl_command *c);
@@ -336,7 +360,7 @@ static bool is_move(const struct kl_command *c) {
 static int lower_one(struct kl_emit *e, const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH) return kl_lower_guards(e, c);
     if (e->port->ops->override) {
-        int rc = e->port->ops->override(e->port, e->queue, c, e->dry, e->err);
+        int rc = e->port->ops->override(e, c);
         if (rc) return rc < 0 ? rc : KL_OK;
     }
     lower_fn *f = by_op[c->op];
@@ -371,20 +395,33 @@ static uint64_t signature(const struct kl_command *c) {
  * the signature costs less than choosing the kernels. Two different commands collide once in 2^63;
  * then the second is compiled when it is handed over, and a failure of that compilation fails its
  * whole command buffer. */
-int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, struct kl_error **err) {
-    struct kl_emit e = {l, l->port, NULL, true, err};
+int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *workspace_bytes,
+                     struct kl_error **err) {
+    struct kl_emit e = {.lowering = l, .port = l->port, .dry = true, .err = err};
     uint64_t s = signature(c);
-    _Atomic(uint64_t) *place = &l->prepared[(s >> 32) % PREPARED];
-    if (s && atomic_load_explicit(place, memory_order_relaxed) == s) return KL_OK;
+    struct prepared *p = &l->prepared[(s >> 32) % PREPARED];
+    uint64_t size = atomic_load_explicit(&p->size, memory_order_relaxed);
+    if (s && atomic_load_explicit(&p->key, memory_order_relaxed) == (s ^ size * MIX_SIZE)) {
+        *workspace_bytes = (size_t)size;
+        return KL_OK;
+    }
     KL_TRY(lower_one(&e, c));
-    if (s) atomic_store_explicit(place, s, memory_order_relaxed);
+    *workspace_bytes = e.used;
+    if (!s) return KL_OK;
+    atomic_store_explicit(&p->size, e.used, memory_order_relaxed);
+    atomic_store_explicit(&p->key, s ^ (uint64_t)e.used * MIX_SIZE, memory_order_relaxed);
     return KL_OK;
 }
 
 int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
              struct kl_error **err) {
-    struct kl_emit e = {l, l->port, queue, false, err};
     for (int i = 0; i < n;) {
+        struct kl_emit e = {.lowering = l,
+                            .port = l->port,
+                            .queue = queue,
+                            .err = err,
+                            .workspace = commands[i].workspace,
+                            .room = commands[i].workspace_bytes};
         /* A run of element-wise operations becomes one kernel, as far as the run goes. */
         int fused = kl_lower_fused(&e, commands + i, n - i);
         if (fused < 0) return fused;

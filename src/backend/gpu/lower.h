@@ -31,6 +31,13 @@ extern const struct kl_family kl_family_arg_reduce, kl_family_attention, kl_fami
  * only when it is used. */
 const struct kl_family *const *kl_families(int *n);
 
+/* Scratch memory is divided into parts, each of which begins at a multiple of this number of bytes:
+ * no kernel makes a wider access. */
+enum { KL_SCRATCH_ALIGNMENT = 256 };
+static inline size_t kl_scratch_bytes(size_t bytes) {
+    return (bytes + KL_SCRATCH_ALIGNMENT - 1) & ~(size_t)(KL_SCRATCH_ALIGNMENT - 1);
+}
+
 struct kl_lowering;
 /* The state of lowering one command. */
 struct kl_emit {
@@ -39,7 +46,18 @@ struct kl_emit {
     void *queue; /* the queue of the driver; NULL in a dry run */
     bool dry;
     struct kl_error **err;
+    /* The workspace of the command, of `room` bytes; a dry run has none. `used`: so many bytes of
+     * it were asked for until now. */
+    char *workspace;
+    size_t room, used;
+    bool sizes_only; /* a dry run that compiles nothing */
 };
+
+/* A part of the command's workspace, which kernels of this command alone use: *ptr is a device
+ * address aligned to 64 bytes at least, NULL in a dry run and when bytes is 0. A dry run adds up
+ * what the real run, which asks for the same, will be given. Parts begin at multiples of
+ * KL_SCRATCH_ALIGNMENT in the workspace. */
+int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr);
 
 /* Launches kernel `entry` of the family compiled with these values (one per define), with `local`
  * work-items per group (LOCAL in the dialect; the kernel is compiled with it). Compiles, but
@@ -73,13 +91,6 @@ int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct
  * to it. */
 #define KL_KARG_PTR(p, item) ((struct kl_karg){(p), 0, (uint32_t)(item)})
 #define KL_KARG(lvalue) ((struct kl_karg){&(lvalue), sizeof(lvalue), 0})
-
-/* Scratch memory is divided into parts, each of which begins at a multiple of this number of bytes:
- * no kernel makes a wider access. */
-enum { KL_SCRATCH_ALIGNMENT = 256 };
-static inline size_t kl_scratch_bytes(size_t bytes) {
-    return (bytes + KL_SCRATCH_ALIGNMENT - 1) & ~(size_t)(KL_SCRATCH_ALIGNMENT - 1);
-}
 
 /* ---- spaces: operands walked together ---- */
 
@@ -177,10 +188,11 @@ struct kl_lowering *kl_lowering_new(struct kl_port *port, struct kl_error **err)
 const char *kl_dialect_type(enum kl_dtype dtype);
 /* The type in which an operation computes: float32 for 16-bit floats. */
 const char *kl_dialect_compute_type(enum kl_dtype dtype);
-/* Makes sure that c can be launched: compiles its kernels. Drivers call it from their slot
- * `prepare`. */
-int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, struct kl_error **err);
-/* Launches the kernels of all commands on the queue, in order. When it fails, some may have been
- * launched. */
+/* Makes sure that c can be launched: compiles its kernels, and finds the bytes of its workspace.
+ * Drivers call it from their slot `prepare`. */
+int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *workspace_bytes,
+                     struct kl_error **err);
+/* Launches the kernels of all commands, which have their workspaces, on the queue, in order. When
+ * it fails, some may have been launched. */
 int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
              struct kl_error **err);

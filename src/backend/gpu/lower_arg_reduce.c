@@ -62,8 +62,7 @@ int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c) {
     int64_t seg = kl_groups_for(n, n_segs);
     n_segs = kl_groups_for(n, seg);
     size_t parts = n_segs > 1 ? (size_t)(n_segs * kept.n) * 4 : 0;
-    if (!e->dry && copied + parts > 0)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + parts, &scratch, e->err));
+    KL_TRY(kl_emit_workspace(e, copied + parts, &scratch));
     if (copied) {
         data = scratch;
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));

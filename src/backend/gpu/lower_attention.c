@@ -125,9 +125,8 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
             n_join_columns = kl_groups_for(a.e, join_local);
     void *part = NULL;
     cut(e, &a, heads * n_blocks * n_columns);
-    if (a.n_segs > 1 && !e->dry)
-        KL_TRY(e->port->ops->scratch(
-            e->port, e->queue, (size_t)(heads * rows * a.n_segs * (a.e + 2)) * 4, &part, e->err));
+    if (a.n_segs > 1)
+        KL_TRY(kl_emit_workspace(e, (size_t)(heads * rows * a.n_segs * (a.e + 2)) * 4, &part));
     const size_t access = few ? VEC_BYTES : item;
     const char *name = matrix ? "attend_matrix" : few ? "attend_few" : "attend_tiles";
     struct kl_karg args[10] = {

@@ -143,8 +143,7 @@ static int join_guards(struct kl_emit *e, const struct kl_command *c, const void
         return KL_OK;
     }
     void *scratch = NULL; /* two words: a summary that nobody reads, and the merged word */
-    if (!e->dry)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, 2 * sizeof(uint32_t), &scratch, e->err));
+    KL_TRY(kl_emit_workspace(e, 2 * sizeof(uint32_t), &scratch));
     KL_TRY(kl_emit_fill(e, scratch, sizeof(uint32_t), 2, KL_WORD_CLEAR));
     KL_TRY(kl_emit_merge(e, KL_KARG_PTR(scratch, sizeof(uint32_t)), 1, c->guards, c->n_guards));
     *words = scratch;

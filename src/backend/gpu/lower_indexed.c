@@ -99,8 +99,7 @@ int kl_indexed_row_major(struct kl_emit *e, const struct kl_arg *const *args, in
     size_t total = more_bytes = kl_scratch_bytes(more_bytes);
     char *scratch = NULL;
     for (int k = 0; k < n; k++) total += flat(args[k]) ? 0 : bytes_of(args[k]);
-    if (total && !e->dry)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, total, (void **)&scratch, e->err));
+    KL_TRY(kl_emit_workspace(e, total, (void **)&scratch));
     if (more) *more = scratch;
     if (scratch) scratch += more_bytes;
     for (int k = 0; k < n; k++) {

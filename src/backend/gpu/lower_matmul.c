@@ -21,7 +21,6 @@ struct plan {
     struct kl_axes batches;
     struct kl_space space;
     const void *a, *b;
-    bool copied; /* the operands are copied to scratch memory */
     int64_t m, n, k, a_row, a_col, b_row, b_col;
 };
 
@@ -62,13 +61,11 @@ static int with_vector(struct kl_emit *e, const struct kl_command *c, const stru
     int64_t blocks = kl_groups_for(out->size, by_outputs ? width : local / width);
     int64_t n_segs = kl_groups_for(ENOUGH_GROUPS, blocks), pieces = p->k / (share * LEAST_DEPTH);
     if (n_segs > pieces) n_segs = pieces;
-    if (n_segs < 1 || p->copied) n_segs = 1; /* a command can take scratch memory only once */
+    if (n_segs < 1) n_segs = 1;
     int64_t seg = kl_groups_for(p->k, n_segs);
     if (seg) n_segs = kl_groups_for(p->k, seg);
     void *part = NULL;
-    if (n_segs > 1 && !e->dry)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, (size_t)(n_segs * out->size) * 8, &part,
-                                     e->err));
+    if (n_segs > 1) KL_TRY(kl_emit_workspace(e, (size_t)(n_segs * out->size) * 8, &part));
     struct kl_karg args[] = {KL_KARG_PTR(p->a, item),
                              KL_KARG_PTR(p->b, item),
                              KL_KARG_PTR(out->data, item),
@@ -136,9 +133,7 @@ static int copy_operands(struct kl_emit *e, const struct kl_command *c, struct p
         bytes[i] = kl_scratch_bytes((size_t)in[i].size * item);
     }
     describe(p, c, dense[0], dense[1]);
-    if (!e->dry)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, bytes[0] + bytes[1], &scratch, e->err));
-    p->copied = true;
+    KL_TRY(kl_emit_workspace(e, bytes[0] + bytes[1], &scratch));
     p->a = scratch;
     p->b = kl_scratch_at(scratch, bytes[0]);
     for (int i = 0; i < 2; i++)

@@ -47,9 +47,7 @@ int kl_lower_norm(struct kl_emit *e, const struct kl_command *c) {
         split_axes(&lead, in, dense);
         kl_axes_space(&lead, &space);
         step = 1;
-        if (!e->dry)
-            KL_TRY(e->port->ops->scratch(e->port, e->queue, (size_t)in->size * item, &scratch,
-                                         e->err));
+        KL_TRY(kl_emit_workspace(e, (size_t)in->size * item, &scratch));
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
         data = scratch;
     }

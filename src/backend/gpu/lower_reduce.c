@@ -204,8 +204,7 @@ int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c) {
     if (copied) p.in = NULL; /* the copy is in scratch memory, which is aligned */
     choose(&p, item, local);
     parts = p.n_segs > 1 ? (size_t)(p.n_segs * p.kept.n) * p.acc.bytes : 0;
-    if (!e->dry && copied + parts > 0)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + parts, &scratch, e->err));
+    KL_TRY(kl_emit_workspace(e, copied + parts, &scratch));
     if (copied) {
         p.in = scratch;
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, apart, in->data, in->strides));

@@ -89,9 +89,7 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
         step = 1;
         copied = kl_scratch_bytes((size_t)in->size * item);
     }
-    if (!e->dry)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + (size_t)(dims / 2) * 8, &scratch,
-                                     e->err));
+    KL_TRY(kl_emit_workspace(e, copied + (size_t)(dims / 2) * 8, &scratch));
     if (copied) {
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
         data = scratch;

@@ -144,8 +144,7 @@ int kl_lower_scan(struct kl_emit *e, const struct kl_command *c) {
     const uint32_t local = kl_local_size(e, p.columns ? COLUMNS_LOCAL : WANT_LOCAL);
     choose(&p, item, out_item, local);
     parts = p.n_segs > 1 ? (size_t)(p.rows.n * p.n_segs) * PART_BYTES : 0;
-    if (!e->dry && copied + parts > 0)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + parts, &scratch, e->err));
+    KL_TRY(kl_emit_workspace(e, copied + parts, &scratch));
     if (copied) {
         copy = scratch;
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, copy, dense, in->data, in->strides));

@@ -122,8 +122,7 @@ int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c) {
         n_segs = kl_groups_for(n, seg);
         parts = (size_t)(p.lead.n * n_segs) * 2 * (item < 4 ? 4 : item);
     }
-    if (!e->dry && copied + parts > 0)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, copied + parts, &scratch, e->err));
+    KL_TRY(kl_emit_workspace(e, copied + parts, &scratch));
     if (copied) {
         p.in = scratch;
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));

@@ -165,8 +165,7 @@ int kl_lower_sort(struct kl_emit *e, const struct kl_command *c) {
     size_t in_copy = copies_in ? kl_scratch_bytes((size_t)in->size * in_item) : 0,
            out_copy = copies_out ? kl_scratch_bytes((size_t)out->size * out_item) : 0,
            bytes = in_copy + out_copy + way.scratch;
-    if (!e->dry && bytes > 0)
-        KL_TRY(e->port->ops->scratch(e->port, e->queue, bytes, &scratch, e->err));
+    KL_TRY(kl_emit_workspace(e, bytes, &scratch));
     if (copies_out) result = kl_scratch_at(scratch, in_copy);
     if (copies_in) {
         data = scratch;

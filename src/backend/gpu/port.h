@@ -3,7 +3,7 @@
  * The kernels are written in the common dialect (kernels/prelude.kl defines it); lower.c turns
  * commands into launches. A driver embeds a kl_port and calls kl_lower from its submit slot; it
  * knows no operations. Any thread may call compile, load, find and limits; only the thread that
- * submits to the queue calls launch, copy and scratch. Codes: 0, KL_ENOMEM, KL_ECOMPILE,
+ * submits to the queue calls launch and copy. Codes: 0, KL_ENOMEM, KL_ECOMPILE,
  * KL_EKERNEL, KL_ESUBMIT, KL_EDEVICELOST; *err names the call of the driver that failed. */
 #pragma once
 #include <stddef.h>
@@ -11,6 +11,7 @@
 #include "base/error.h"
 
 struct kl_command;
+struct kl_emit;
 struct kl_port;
 
 /* An argument of a kernel. Device memory is passed as two parameters, base and byte offset, because
@@ -61,13 +62,10 @@ struct kl_port_ops {
     /* Copies from device to device, after everything that is in the queue. */
     int (*copy)(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
                 struct kl_error **err);
-    /* Memory of the queue for the time of one command; *ptr is a device address, aligned to 64
-     * bytes at least. It grows when needed and is never released. */
-    int (*scratch)(struct kl_port *p, void *queue, size_t bytes, void **ptr, struct kl_error **err);
     /* May run a whole command in another way (by a vendor's library): 1 when it did, 0 when it did
-     * not, or a negative code. dry: only says whether it would. NULL: the port never does so. */
-    int (*override)(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
-                    struct kl_error **err);
+     * not, or a negative code. In a dry run it only says whether it would, and asks for the
+     * workspace (kl_emit_workspace). NULL: the port never does so. */
+    int (*override)(struct kl_emit *e, const struct kl_command *c);
 };
 
 struct kl_port {

@@ -149,9 +149,10 @@ static void forked(struct kl_driver *d) {
     atomic_store(&kl_opencl_of(d)->forked, true);
 }
 
-static int prepare(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
+static int prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
+                   struct kl_error **err) {
     KL_TRY(kl_opencl_usable(kl_opencl_of(d), err));
-    return kl_lower_prepare(kl_opencl_of(d)->lowering, c, err);
+    return kl_lower_prepare(kl_opencl_of(d)->lowering, c, workspace_bytes, err);
 }
 
 static const struct kl_driver_ops ops = {.alloc = kl_opencl_alloc,

@@ -84,8 +84,6 @@ struct kl_opencl {
 struct kl_opencl_queue {
     cl_command_queue cl;
     struct kl_opencl_queue *next; /* next in the device's list; fixed */
-    void *scratch;                /* owned by the submitting thread */
-    size_t scratch_bytes;
 };
 
 /* Completion of a command buffer. OpenCL may report it after event_free was called; then the

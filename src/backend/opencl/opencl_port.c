@@ -221,33 +221,13 @@ static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src,
                  to_at, bytes, 0, NULL, NULL);
 }
 
-static int port_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
-                        struct kl_error **err) {
-    struct kl_opencl *d = opencl_of_port(p);
-    struct kl_opencl_queue *q = queue;
-    if (q->scratch_bytes < bytes) {
-        size_t room = q->scratch_bytes ? q->scratch_bytes : 64 << 10;
-        while (room < bytes && room <= SIZE_MAX / 2) room *= 2;
-        if (room > d->max_alloc_bytes) room = bytes;
-        void *more;
-        KL_TRY(kl_opencl_alloc(&d->driver, room, &more, err));
-        /* The old memory stays for ever, because commands in flight use it. All old memory together
-         * is smaller than the new one. */
-        q->scratch = more;
-        q->scratch_bytes = room;
-    }
-    *ptr = q->scratch;
-    return KL_OK;
-}
-
 const struct kl_port_ops kl_opencl_port_ops = {.compile = port_compile,
                                                .load = port_load,
                                                .find = port_find,
                                                .limits = port_limits,
                                                .launch = port_launch,
                                                .launch_3d = port_launch_3d,
-                                               .copy = port_copy,
-                                               .scratch = port_scratch};
+                                               .copy = port_copy};
 
 /* ---- what the device supports ---- */
 

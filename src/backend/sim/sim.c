@@ -493,7 +493,9 @@ static void sim_words_clear(struct kl_driver *d, struct kl_fault_words *w) {
 }
 
 /* There is no compiler, so nothing is prepared. */
-static int sim_prepare(struct kl_driver *d, const struct kl_command *c, struct kl_error **err) {
+static int sim_prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
+                       struct kl_error **err) {
+    *workspace_bytes = 0; /* the CPU's kernels take their own */
     if (c->kind != KL_CMD_LAUNCH || c->op != KL_OP_KERNEL) return KL_OK;
     return kl_fail(err, KL_EUNSUPPORTED,
                    "kernel '%s' needs a GPU with CUDA or OpenCL; '%s' is simulated", c->name,

@@ -38,11 +38,9 @@ struct test_launch {
     uint32_t n; /* work-items */
 };
 
-static int test_override(struct kl_port *p, void *queue, const struct kl_command *c, bool dry,
-                         struct kl_error **err) {
+static int test_override(struct kl_emit *e, const struct kl_command *c) {
     const struct test_launch *t = c->params;
-    struct kl_emit e = {cu->lowering, p, queue, dry, err};
-    int rc = kl_emit_source(&e, "test", t->source ? t->source : kernels_text, t->entry,
+    int rc = kl_emit_source(e, "test", t->source ? t->source : kernels_text, t->entry,
                             (t->n + 255) / 256, 256, t->args, t->n_args);
     return rc ? rc : 1;
 }
@@ -348,13 +346,14 @@ static void test_compile_errors(void **state) {
     struct test_launch bad = {"k", "KERNEL(k)(u32 n) {\n    MISTAKE;\n}\n", {{0}}, 0, 1};
     struct test_launch absent = {"absent", NULL, {{0}}, 0, 1};
     struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &bad};
-    ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "MISTAKE");
-    ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "(2)"); /* the compilation is tried again */
+    ILL(drv->ops->prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE, "MISTAKE");
+    ILL(drv->ops->prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE,
+        "(2)"); /* the compilation is tried again */
     c.params = &absent;
-    ILL(drv->ops->prepare(drv, &c, &err), KL_ECOMPILE, "absent");
+    ILL(drv->ops->prepare(drv, &c, &(size_t){0}, &err), KL_ECOMPILE, "absent");
     struct test_launch good = {"nothing", NULL, {{0}}, 0, 1};
     c.params = &good;
-    WELL(drv->ops->prepare(drv, &c, &err));
+    WELL(drv->ops->prepare(drv, &c, &(size_t){0}, &err));
 }
 
 static void test_out_of_memory(void **state) {
@@ -371,24 +370,6 @@ static void test_wake(void **state) {
     drv->ops->wake(drv);
     drv->ops->wait_any(drv, NULL, 0);
     assert_int_equal(drv->ops->event_query(drv, e), 0);
-    drv->ops->event_free(drv, e);
-}
-
-static void test_scratch(void **state) {
-    void *q = new_queue(), *a, *b, *c;
-    WELL(cu->port.ops->scratch(&cu->port, q, 1000, &a, &err));
-    WELL(cu->port.ops->scratch(&cu->port, q, 2000, &b, &err));
-    assert_ptr_equal(a, b);
-    WELL(cu->port.ops->scratch(&cu->port, q, 5 << 20, &c, &err));
-    assert_ptr_not_equal(a, c);
-    uint32_t first = 1, n = (5 << 20) / 4;
-    struct test_launch l = count(c, &first, &n);
-    void *e = new_event();
-    WELL(submit(q, &l, 1, NULL, NULL, e, &err));
-    wait_for(e);
-    check_count(c, 1, n);
-    WELL(cu->port.ops->scratch(&cu->port, new_queue(), 1000, &b, &err));
-    assert_ptr_not_equal(b, c); /* each queue has its own event */
     drv->ops->event_free(drv, e);
 }
 
@@ -431,4 +412,4 @@ static void test_fork(void **state) {
         cmocka_unit_test(test_long_arguments), cmocka_unit_test(test_events_between_queues), \
         cmocka_unit_test(test_fault_words), cmocka_unit_test(test_compile_errors),           \
         cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_wake),                   \
-        cmocka_unit_test(test_scratch), cmocka_unit_test(test_fork)
+        cmocka_unit_test(test_fork)

@@ -57,17 +57,8 @@ static int nvrtc_launch(struct kl_port *p, void *queue, void *kernel, uint32_t g
     return KL_OK;
 }
 
-static int nvrtc_scratch(struct kl_port *p, void *queue, size_t bytes, void **ptr,
-                         struct kl_error **err) {
-    *ptr = (void *)(uintptr_t)(UINT64_C(1) << 60); /* an address that nothing reads */
-    return KL_OK;
-}
-
-static const struct kl_port_ops nvrtc_ops = {.compile = nvrtc_compile,
-                                             .load = nvrtc_load,
-                                             .find = nvrtc_find,
-                                             .launch = nvrtc_launch,
-                                             .scratch = nvrtc_scratch};
+static const struct kl_port_ops nvrtc_ops = {
+    .compile = nvrtc_compile, .load = nvrtc_load, .find = nvrtc_find, .launch = nvrtc_launch};
 static struct kl_port port = {.ops = &nvrtc_ops,
                               .prelude = kl_source_prelude_cuda,
                               .identity = "test",

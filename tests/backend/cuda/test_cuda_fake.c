@@ -104,7 +104,8 @@ static void test_launch_3d(void **state) {
  * operation is encoded. */
 static int prepare_grid(const char *source, uint32_t threads, size_t shared_bytes,
                         struct kl_error **err) {
-    struct kl_emit e = {cu->lowering, &cu->port, NULL, true, err};
+    struct kl_emit e = {
+        .lowering = cu->lowering, .port = &cu->port, .queue = NULL, .dry = true, .err = err};
     struct kl_grid_launch g = {.name = "mine",
                                .source = source,
                                .entry = "nothing",
@@ -130,7 +131,7 @@ static void test_limits(void **state) {
     fake.limits(64, 0);
     struct test_launch l = {"nothing", "c", {{0}}, 0, 1};
     struct kl_command c = {.kind = KL_CMD_LAUNCH, .op = KL_OP_CALL, .params = &l};
-    ILL(drv->ops->prepare(drv, &c, &err), KL_EUNSUPPORTED,
+    ILL(drv->ops->prepare(drv, &c, &(size_t){0}, &err), KL_EUNSUPPORTED,
         "nothing: groups of 256 work-items; this device takes 64");
     fake.limits(1024, 0);
     fake.break_call("cuFuncGetAttribute", 1, OOM);
@@ -457,14 +458,13 @@ static void test_no_staging(void **state) {
 /* Makes an object of each kind. The test lets every allocation fail in turn, and every call of CUDA
  * that may fail. */
 static int make_all(struct kl_error **err) {
-    void *p = NULL, *q = NULL, *e = NULL, *x;
+    void *p = NULL, *q = NULL, *e = NULL;
     struct kl_fault_words w = {0};
     int rc = drv->ops->alloc(drv, 1000, &p, err);
     if (!rc) rc = drv->ops->queue_new(drv, 1, &q, err);
     if (q) keep(q);
     if (!rc) rc = drv->ops->event_new(drv, &e, err);
     for (int i = 0; !rc && i <= KL_SLAB_WORDS; i++) rc = drv->ops->words_new(drv, &w, err);
-    if (!rc) rc = cu->port.ops->scratch(&cu->port, q, 100, &x, err);
     if (p) drv->ops->free(drv, p, 1000);
     if (e) drv->ops->event_free(drv, e);
     return rc;
@@ -478,8 +478,6 @@ static void test_failures_of_making(void **state) {
         int rc = make_all(&e);
         bool fired = kl_test_alloc_failed();
         kl_test_fail_alloc_at(-1);
-        /* When a large piece fails, scratch memory tries a smaller one, so a failure need not be
-         * reported. */
         if (rc) assert_int_equal(rc, KL_ENOMEM);
         if (rc) assert_non_null(e);
         worked = !fired;

@@ -65,11 +65,15 @@ static void command(struct made *m, enum kl_op_id op, const void *params, int n_
 
 /* Lowers as the driver does: once when the operation is encoded, which compiles, and once for the
  * launch. */
-static void lower(const struct kl_command *commands, int n, const char *what) {
+static void lower(struct kl_command *commands, int n, const char *what) {
     struct kl_error *e = NULL;
     int rc = KL_OK, launched = n_launched;
     if (no_nvrtc(1)) return;
-    for (int i = 0; i < n && !rc; i++) rc = kl_lower_prepare(lowering, &commands[i], &e);
+    for (int i = 0; i < n && !rc; i++) {
+        rc = kl_lower_prepare(lowering, &commands[i], &commands[i].workspace_bytes, &e);
+        /* an address that nothing reads */
+        commands[i].workspace = (void *)(uintptr_t)(UINT64_C(1) << 60);
+    }
     int compiled = n_made;
     if (!rc) rc = kl_lower(lowering, &port, commands, n, &e);
     if (rc) fail_msg("%s: %s", what, e ? e->message : "no message");
@@ -78,7 +82,7 @@ static void lower(const struct kl_command *commands, int n, const char *what) {
         assert_int_equal(n_made, compiled); /* nothing is compiled at the launch */
 }
 
-static void lower_one(const struct made *m, const char *what) {
+static void lower_one(struct made *m, const char *what) {
     if (!kl_test_takes("kernels", 3)) return;
     char text[160];
     int n = snprintf(text, sizeof text, "%s, %s%s:", kl_op_name(m->c.op), what,
@@ -461,7 +465,7 @@ static void test_sorts(void **state) {
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
     struct kl_error *e = NULL;
-    struct kl_emit emit = {lowering, &port, NULL, true, &e};
+    struct kl_emit emit = {.lowering = lowering, .port = &port, .dry = true, .err = &e};
     if (no_nvrtc(1)) return;
     assert_int_equal(kl_emit_source(&emit, "bad", bad, "map", 0, 256, NULL, 0), KL_ECOMPILE);
     kl_error_release(e);

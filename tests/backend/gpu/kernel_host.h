@@ -48,6 +48,29 @@ static inline void kh_free(void *p, size_t bytes) {
     kh.driver->ops->free(kh.driver, p, bytes ? bytes : 1);
 }
 
+/* Runs c as the GPU layer does: prepares it, gives it its workspace, and lowers it. Around the
+ * workspace nothing may be written. */
+static inline int kh_lower(const struct kl_command *c, struct kl_error **err) {
+    enum { AROUND = 256 };
+    size_t bytes = 0;
+    KL_TRY(kl_lower_prepare(kh.lowering, c, &bytes, err));
+    struct kl_command real = *c;
+    const size_t all = bytes + 2 * AROUND;
+    char *block = bytes ? kh_new(all) : NULL;
+    real.workspace = bytes ? block + AROUND : NULL;
+    real.workspace_bytes = bytes;
+    int rc = kl_lower(kh.lowering, kh.queue, &real, 1, err);
+    if (!bytes) return rc;
+    unsigned char *seen = malloc(all);
+    kh_read(seen, block, all);
+    for (size_t i = 0; i < AROUND; i++)
+        if (seen[i] != 0xA5 || seen[all - 1 - i] != 0xA5)
+            fail_msg("%s wrote outside its workspace of %zu bytes", kl_op_name(c->op), bytes);
+    free(seen);
+    kh_free(block, all);
+    return rc;
+}
+
 /* Opens the first device; without a device the test fails. */
 static inline int kh_setup(void **state) {
     struct kl_backend *b;

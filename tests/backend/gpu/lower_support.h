@@ -144,8 +144,7 @@ static inline void *ls_run(enum kl_op_id op, const void *params, int n_in, struc
                            .n_in = n_in,
                            .n_out = 1,
                            .args = device};
-    int rc = kl_lower_prepare(kh.lowering, &c, &err);
-    if (!rc) rc = kl_lower(kh.lowering, kh.queue, &c, 1, &err);
+    int rc = kh_lower(&c, &err);
     if (rc) fail_msg("%s: %s", kl_op_name(op), err->message);
     char *got = malloc(out->bytes);
     kh_read(got, out->device, out->bytes);

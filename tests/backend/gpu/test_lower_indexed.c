@@ -78,8 +78,7 @@ static void launch(const struct indexing *x, const void *params, int n_in, struc
                            .pos_begin = begin,
                            .pos_end = end,
                            .word = {&words, 1}};
-    int rc = kl_lower_prepare(kh.lowering, &c, &err);
-    if (!rc) rc = kl_lower(kh.lowering, kh.queue, &c, 1, &err);
+    int rc = kh_lower(&c, &err);
     if (rc) fail_msg("%s: %s", what, err->message);
     kh_read(got, words.device, sizeof got);
     uint32_t want = l.fault == KL_NO_FAULT ? UINT32_MAX : (uint32_t)(l.fault - begin);

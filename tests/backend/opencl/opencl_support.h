@@ -117,7 +117,8 @@ static inline void *t_event(void) {
 static inline void t_launch(void *queue, const char *source, const char *entry, int64_t groups,
                             uint32_t local, const struct kl_karg *args, int n_args) {
     struct kl_error *err = NULL;
-    struct kl_emit e = {lowering, port, queue, false, &err};
+    struct kl_emit e = {
+        .lowering = lowering, .port = port, .queue = queue, .dry = false, .err = &err};
     SUCCEED(kl_emit_source(&e, entry, source, entry, groups, local, args, n_args), err);
 }
 #define T_LAUNCH(queue, source, entry, groups, local, ...)                               \

@@ -408,7 +408,8 @@ static void addresses_are_aligned_to_their_items(void **state) {
     for (uint32_t item = 0; item <= 16; item = item ? item * 2 : 1)
         for (uint32_t at = 0; at <= 16; at++) {
             struct kl_error *err = NULL;
-            struct kl_emit e = {lowering, port, queue, false, &err};
+            struct kl_emit e = {
+                .lowering = lowering, .port = port, .queue = queue, .dry = false, .err = &err};
             struct kl_karg args[] = {KL_KARG_PTR(NULL, 1), KL_KARG_PTR(p + at, item)};
             int rc =
                 kl_emit_source(&e, "not_followed", everything, "not_followed", 1, LOCAL, args, 2);

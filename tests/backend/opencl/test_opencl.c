@@ -389,7 +389,7 @@ static void *launching(void *arg) {
     if (d->ops->alloc(d, sizeof v, &p, NULL) || d->ops->alloc(d, sizeof v, &out, NULL)) return arg;
     for (int i = 0; i < N; i++) v[i] = i;
     if (d->ops->write(d, p, 0, v, sizeof v, NULL)) return arg;
-    struct kl_emit e = {lowering, port, q, false, NULL};
+    struct kl_emit e = {.lowering = lowering, .port = port, .queue = q, .dry = false, .err = NULL};
     for (int32_t k = 1; k <= 100; k++) {
         int64_t count = N;
         struct kl_karg args[] = {KL_KARG_PTR(p, 1), KL_KARG_PTR(out, 1), KL_KARG(k),
@@ -438,25 +438,20 @@ static void wake_wakes(void **state) {
     d->ops->event_free(d, never);
 }
 
-static void copies_and_scratch(void **state) {
-    void *q = t_queue(70), *s[3];
-    char *a = counting(), *b = t_alloc(N * 4);
+static void copies(void **state) {
+    void *q = t_queue(70);
+    char *a = counting(), *b = t_alloc(N * 4), *c = t_alloc(1 << 20);
     struct kl_error *err = NULL;
-    SUCCEED(port->ops->scratch(port, q, 1000, &s[0], &err), err);
-    SUCCEED(port->ops->copy(port, q, s[0], a + 400, 1000, &err), err);
-    SUCCEED(port->ops->scratch(port, q, 900, &s[1], &err), err);
-    assert_ptr_equal(s[0], s[1]);
-    SUCCEED(port->ops->copy(port, q, b + 4, s[1], 1000, &err), err);
-    SUCCEED(port->ops->scratch(port, q, 1 << 20, &s[2], &err), err);
-    SUCCEED(port->ops->copy(port, q, (char *)s[2] + (1 << 20) - 4, a, 4, &err), err);
+    SUCCEED(port->ops->copy(port, q, c, a + 400, 1000, &err), err);
+    SUCCEED(port->ops->copy(port, q, b + 4, c, 1000, &err), err);
+    SUCCEED(port->ops->copy(port, q, c + (1 << 20) - 4, a, 4, &err), err);
     SUCCEED(port->ops->copy(port, q, b, a, 0, &err), err);
     t_finish(q, NULL);
     expect_ints(b + 4, 100, 1, 250);
-    expect_ints((char *)s[2] + (1 << 20) - 4, 0, 0, 1);
-    expect_failure(port->ops->scratch(port, q, SIZE_MAX / 2, &s[0], &err), KL_ENOMEM, &err,
-                   "out of memory");
+    expect_ints(c + (1 << 20) - 4, 0, 0, 1);
     t_free(a, N * 4);
     t_free(b, N * 4);
+    t_free(c, 1 << 20);
 }
 
 /* ---- programs ---- */
@@ -476,7 +471,8 @@ static void compilers_are_quoted(void **state) {
     expect_failure(rc, KL_ECOMPILE, &err, "my _own_.kl:3");
     /* Line numbers count from the first line of the user's source, although the preludes stand
      * before it. */
-    struct kl_emit e = {lowering, port, NULL, true, &err};
+    struct kl_emit e = {
+        .lowering = lowering, .port = port, .queue = NULL, .dry = true, .err = &err};
     rc = kl_emit_source(&e, "text", "KERNEL(bad)(PTR(out)) {\n    nothing;\n}\n", "bad", 1, 32,
                         NULL, 0);
     expect_failure(rc, KL_ECOMPILE, &err, "text:2");
@@ -516,7 +512,7 @@ static void kernels_are_found_on_disk(void **state) {
         struct kl_error *err = NULL;
         struct kl_lowering *fresh = kl_lowering_new(port, NULL);
         assert_non_null(fresh);
-        struct kl_emit e = {fresh, port, q, false, &err};
+        struct kl_emit e = {.lowering = fresh, .port = port, .queue = q, .dry = false, .err = &err};
         struct kl_karg arg = KL_KARG_PTR(p, 1);
         int32_t zeros[32] = {0};
         t_write(p, 0, zeros, sizeof zeros);
@@ -601,8 +597,8 @@ static void failed_submissions_leave_nothing_behind(void **state) {
         assert_int_equal(kl_test_n_live(), live);
     }
     struct kl_error *none = NULL;
-    expect_failure(d->ops->prepare(d, &refused, &none), KL_EUNSUPPORTED, &none,
-                   "refused cannot run on this device");
+    expect_failure(d->ops->prepare(d, &refused, &refused.workspace_bytes, &none), KL_EUNSUPPORTED,
+                   &none, "refused cannot run on this device");
     /* the queue can still be used */
     add(q, "add", a, b, 9, N);
     t_finish(q, &w);
@@ -725,7 +721,7 @@ int main(void) {
         cmocka_unit_test(events_are_waited_for),
         cmocka_unit_test(threads_launch_at_once),
         cmocka_unit_test(wake_wakes),
-        cmocka_unit_test(copies_and_scratch),
+        cmocka_unit_test(copies),
         cmocka_unit_test(compilers_are_quoted),
         cmocka_unit_test_prestate(compilers_are_quoted, as_sources),
         cmocka_unit_test(kernels_are_found_on_disk),

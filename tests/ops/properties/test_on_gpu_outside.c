@@ -1,7 +1,9 @@
 /* test_on_gpu_outside.c - KEEL_VALIDATE on a real device (KEEL_TEST_GPU: opencl unless set; cuda):
  * a kernel of a user that writes one element behind an array, or before it, is reported by name
- * every time, and kernels that run beside it are never reported. */
+ * every time, and kernels that run beside it are never reported. So is a kernel that writes beside
+ * its workspace. */
 #include "graph/graph_support.h"
+#include "backend/gpu/gpu_internal.h"
 #include "base/validate.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
@@ -113,7 +115,62 @@ static void one_element_beyond(void **state) {
     kl_kernel_free(k);
 }
 
+/* ---- workspaces ---- */
+
+static const struct kl_driver_ops *real_ops;
+static int shift; /* bytes by which the workspaces of commands are moved */
+
+static int submit_shifted(struct kl_driver *d, void *queue, const struct kl_command *commands,
+                          int n, void *const *waits, int n_waits,
+                          struct kl_fault_words *brings_back, void *signal, struct kl_error **err) {
+    struct kl_command *moved = malloc((size_t)n * sizeof *moved);
+    for (int i = 0; i < n; i++) {
+        moved[i] = commands[i];
+        if (moved[i].workspace) moved[i].workspace = (char *)moved[i].workspace + shift;
+    }
+    int rc = real_ops->submit(d, queue, moved, n, waits, n_waits, brings_back, signal, err);
+    free(moved);
+    return rc;
+}
+
+/* A sort writes its whole workspace. When that begins too early or too late, the sort is reported,
+ * and the operations beside it are not. */
+static void workspaces(void **state) {
+    enum { LENGTH = 1 << 17 };
+    struct kl_driver *d = kl_gpu_device_of(stream->backend)->driver;
+    struct kl_driver_ops mine = *d->ops;
+    mine.submit = submit_shifted;
+    real_ops = d->ops;
+    for (int i = 0; i < 3 * TIMES; i++) {
+        struct kl_array *x, *sorted, *beside;
+        OK(kl_arange(&x, 0, LENGTH, 1, KL_F32, stream, &err));
+        OK(kl_eval(&x, 1, &err));
+        shift = i % 3 == 0 ? 0 : i % 3 == 1 ? -16 : 16;
+        OK(kl_sort(&sorted, x, stream, &err));
+        OK(kl_negative(&beside, x, stream, &err));
+        struct kl_array *all[] = {sorted, beside};
+        d->ops = &mine;
+        OK(kl_async_eval(all, 2, &err));
+        OK(kl_eval(&beside, 1, &err));
+        d->ops = real_ops;
+        if (shift == 0) {
+            OK(kl_eval(&sorted, 1, &err));
+        } else {
+            struct kl_error *e = t_error(sorted);
+            assert_int_equal(e->code, KL_EVALIDATE);
+            if (!strstr(e->message, "workspace of 'sort'") ||
+                !strstr(e->message, shift < 0 ? "in front of" : "behind"))
+                fail_msg("%s", e->message);
+            kl_error_release(e);
+        }
+        kl_array_release(x);
+        kl_array_release(sorted);
+        kl_array_release(beside);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_element_beyond)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_element_beyond),
+                                       cmocka_unit_test(workspaces)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

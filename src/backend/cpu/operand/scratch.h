@@ -20,7 +20,7 @@ static inline bool kl_scratch_take(struct kl_scratch *s, const struct kl_launch 
     s->heap = NULL;
     s->block = NULL;
     if (l->scratch && bytes >= KL_SCRATCH_POOLED) {
-        if (l->scratch->take(l->scratch, bytes, &s->block, NULL)) return false;
+        if (l->scratch->take(l->scratch, bytes, NULL, &s->block, NULL)) return false;
         s->ptr = s->block->ptr;
         return true;
     }
