@@ -44,6 +44,10 @@ struct kl_function kl_closure_as_function(struct kl_closure *f);
 struct kl_custom_rule kl_closure_as_vjp(struct kl_closure *f);
 struct kl_custom_rule kl_closure_as_jvp(struct kl_closure *f);
 struct kl_custom_rule kl_closure_as_vmap(struct kl_closure *f);
+/* After a call of a user's function that returned rc: the contents of the vector that it made,
+ * which is taken. KL_ECALLBACK: rc is not 0, or nothing was made. */
+int kl_vector_contents(struct kl_arrays *outs, mlx_vector_array made, int rc,
+                       struct kl_error **err);
 /* Ends a call whose result is a closure that calls f, which is taken. */
 int kl_call_end_closure(struct kl_call *c, mlx_closure *res, struct kl_function f);
 /* The same for a function that gives values and gradients; g is memory of kl_malloc. */

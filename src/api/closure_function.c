@@ -23,8 +23,8 @@ static void vector_free(mlx_vector_array v) {
     kl_vec_free(&kl_vec_of_arrays, v.ctx);
 }
 
-/* The contents of the vector that a function of the user made, which is taken. */
-static int contents(struct kl_arrays *outs, mlx_vector_array made, int rc, struct kl_error **err) {
+int kl_vector_contents(struct kl_arrays *outs, mlx_vector_array made, int rc,
+                       struct kl_error **err) {
     struct kl_vec *v = made.ctx;
     if (rc || !v) {
         vector_free(made);
@@ -56,7 +56,7 @@ static int call_list(void *ctx, struct kl_array *const *in, size_t n_in, struct 
         if (!rc && result) made_rc = vector_of(&made, &result->array, 1, err);
         kl_array_box_free(result);
         if (made_rc) return made_rc;
-        return contents(outs, made, rc, err);
+        return kl_vector_contents(outs, made, rc, err);
     }
     KL_TRY(vector_of(&input, in, n_in, err));
     if (f->form == KL_CLOSURE_PAYLOAD)
@@ -64,7 +64,7 @@ static int call_list(void *ctx, struct kl_array *const *in, size_t n_in, struct 
     else
         rc = ((list_fn *)f->fun)(&made, input);
     vector_free(input);
-    return contents(outs, made, rc, err);
+    return kl_vector_contents(outs, made, rc, err);
 }
 
 static void retain(void *f) {
@@ -103,7 +103,7 @@ static int call_vjp(void *ctx, struct kl_custom_call *c, struct kl_arrays *outs,
                  ? ((payload_fn *)f->fun)(&made, v[0], v[1], v[2], f->payload)
                  : ((custom_fn *)f->fun)(&made, v[0], v[1], v[2]);
     for (int i = 0; i < 3; i++) vector_free(v[i]);
-    return contents(outs, made, rc, err);
+    return kl_vector_contents(outs, made, rc, err);
 }
 
 static int call_jvp(void *ctx, struct kl_custom_call *c, struct kl_arrays *outs,
@@ -119,7 +119,7 @@ static int call_jvp(void *ctx, struct kl_custom_call *c, struct kl_arrays *outs,
                  ? ((payload_fn *)f->fun)(&made, v[0], v[1], c->numbers, c->n_numbers, f->payload)
                  : ((custom_fn *)f->fun)(&made, v[0], v[1], c->numbers, c->n_numbers);
     for (int i = 0; i < 2; i++) vector_free(v[i]);
-    return contents(outs, made, rc, err);
+    return kl_vector_contents(outs, made, rc, err);
 }
 
 static int call_vmap(void *ctx, struct kl_custom_call *c, struct kl_arrays *outs,
@@ -136,7 +136,7 @@ static int call_vmap(void *ctx, struct kl_custom_call *c, struct kl_arrays *outs
                  ? ((payload_fn *)f->fun)(&made, &axes, v, c->numbers, c->n_numbers, f->payload)
                  : ((custom_fn *)f->fun)(&made, &axes, v, c->numbers, c->n_numbers);
     vector_free(v);
-    rc = contents(outs, made, rc, err);
+    rc = kl_vector_contents(outs, made, rc, err);
     const struct kl_vec *given = axes.ctx;
     if (!rc && (!given || given->n != c->n_out_axes)) {
         rc = kl_fail(err, KL_ECALLBACK, "the custom vmap rule gave %zu axes for %zu outputs",

@@ -348,10 +348,8 @@ static bool laid_out_as(const struct kl_array *a, const int64_t *strides) {
     return true;
 }
 
-/* For operands of other shapes: a constant as it was before an element-wise builder broadcast it.
- * Where elements repeat along an axis, one of them stays. */
-static int not_broadcast(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
-                         struct kl_error **err) {
+int kl_plan_not_broadcast(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                          struct kl_error **err) {
     int start[KL_MAX_NDIM] = {0}, stop[KL_MAX_NDIM], step[KL_MAX_NDIM];
     const size_t n = (size_t)a->t.ndim;
     for (int i = 0; i < a->t.ndim; i++) {
@@ -370,7 +368,7 @@ static int inputs_of(struct replay *r, const struct kl_plan_step *s, struct kl_s
         bool is_constant = s->in[k] >= first && s->in[k] < last;
         int rc = KL_OK;
         if (!r->exact && is_constant && a->implicit)
-            rc = not_broadcast(&in[k], a, stream, r->err);
+            rc = kl_plan_not_broadcast(&in[k], a, stream, r->err);
         else
             in[k] = kl_array_retain(a);
         if (!rc) continue;

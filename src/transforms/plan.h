@@ -51,6 +51,10 @@ struct kl_plan *kl_plan_new(struct kl_error **err);
 struct kl_plan *kl_plan_retain(struct kl_plan *p);
 void kl_plan_release(struct kl_plan *p); /* NULL is fine */
 
+/* A constant as it was before an element-wise builder broadcast it: where elements repeat along an
+ * axis, one of them stays. For operands of other shapes. */
+int kl_plan_not_broadcast(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                          struct kl_error **err);
 /* Builds the plan's operations on other arguments. `exact`: dtypes and shapes are those of the
  * trace, and the recorded shapes hold; otherwise every operation goes through its builder, with all
  * its checks, and shapes follow from the arguments. Nothing is evaluated. */

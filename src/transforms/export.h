@@ -1,0 +1,38 @@
+/* export.h - functions in files: what was traced of a function, its constants with it, to be called
+ * in another process and on another device. docs/function-files.md describes the format. The files
+ * hold no code, no paths and no proofs: an imported function goes through the builders of all its
+ * operations, with their checks, at each call. */
+#pragma once
+#include "transforms/function.h"
+
+/* The names of keyword arguments, whose arrays follow the others in this order. Strings are
+ * borrowed. */
+struct kl_names {
+    const char *const *v;
+    size_t n;
+};
+
+struct kl_exporter;
+/* f is retained. Nothing is written until kl_exporter_finish. KL_EARG: path is NULL. */
+int kl_exporter_new(struct kl_exporter **out, const char *path, bool shapeless,
+                    struct kl_error **err);
+/* Traces f for the dtypes and shapes of the arguments (the last names.n of them are named), and
+ * adds it to the file. KL_EARG: the same kind of arguments was added before. KL_EUNSUPPORTED: f
+ * has an operation that cannot be written, which the message names. */
+int kl_exporter_add(struct kl_exporter *x, const struct kl_function *f,
+                    struct kl_array *const *args, size_t n_args, struct kl_names names,
+                    struct kl_error **err);
+/* Evaluates the constants and writes the file, which replaces an older one when it is complete.
+ * Frees x, also on failure; then the older file is as it was. */
+int kl_exporter_finish(struct kl_exporter *x, struct kl_error **err);
+void kl_exporter_abort(struct kl_exporter *x); /* frees x and writes nothing; NULL is fine */
+
+struct kl_imported; /* shared, counted; immutable */
+/* Reads a file. KL_EFILE; KL_EFORMAT with one message for each rule that it breaks. */
+int kl_import(struct kl_imported **out, const char *path, struct kl_error **err);
+struct kl_imported *kl_imported_retain(struct kl_imported *m);
+void kl_imported_release(struct kl_imported *m);
+/* Calls what was exported for such arguments. KL_EARG: nothing was, and the message says for
+ * what. */
+int kl_imported_call(const struct kl_imported *m, struct kl_array *const *args, size_t n_args,
+                     struct kl_names names, struct kl_arrays *outs, struct kl_error **err);

@@ -1,0 +1,5 @@
+/* function_file.h - what export.c and import.c agree on; docs/function-files.md has the format. */
+#pragma once
+
+#define KL_FUNCTION_FILE_MAGIC "KEELFUNC"
+enum { KL_FUNCTION_FILE_MAGIC_BYTES = 8, KL_FUNCTION_FILE_VERSION = 1 };
