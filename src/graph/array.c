@@ -156,6 +156,7 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
     a->out_index = 0;
     a->has_range = false;
     a->multi = false;
+    a->stopped = false;
     a->lo = a->hi = 0;
     a->node = NULL;
     a->trace = NULL;
