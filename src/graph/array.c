@@ -579,7 +579,10 @@ int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operat
         outs[made] = a;
     }
     if (made < n_out) {
-        while (made--) kl_array_release(outs[made]);
+        while (made--) {
+            kl_array_release(outs[made]);
+            outs[made] = NULL;
+        }
         kl_free(n);
         return kl_fail_nomem(err);
     }
