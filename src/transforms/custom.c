@@ -323,10 +323,10 @@ int kl_custom_vmap(const struct kl_node *n, struct kl_array *const *in, const in
     const struct kl_custom_params *p = n->task.params;
     const struct kl_custom_function *c = p->custom;
     if (!c->vmap.call) {
-        for (int i = 0; i < n->n_out; i++) {
-            out[i] = kl_array_retain(in[i]);
-            axis[i] = in_axes[i];
-        }
+        for (int i = 0; i < n->n_out; i++) axis[i] = in_axes[i];
+        /* All lanes of a checkpoint are one. */
+        if (c->checkpoint) return make_node(p->custom, in, n->n_in, p->n_args, out, err);
+        for (int i = 0; i < n->n_out; i++) out[i] = kl_array_retain(in[i]);
         return KL_OK;
     }
     struct kl_arrays made = {0};
