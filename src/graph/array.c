@@ -157,6 +157,7 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
     a->has_range = false;
     a->implicit = false;
     a->multi = false;
+    a->stopped = false;
     a->lo = a->hi = 0;
     a->node = NULL;
     a->trace = NULL;
@@ -579,7 +580,10 @@ int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operat
         outs[made] = a;
     }
     if (made < n_out) {
-        while (made--) kl_array_release(outs[made]);
+        while (made--) {
+            kl_array_release(outs[made]);
+            outs[made] = NULL;
+        }
         kl_free(n);
         return kl_fail_nomem(err);
     }

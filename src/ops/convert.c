@@ -28,8 +28,10 @@ int kl_astype(struct kl_array **out, struct kl_array *a, int dtype, struct kl_st
 int kl_stop_gradient(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                      struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
-    return kl_array_view(out, KL_OP_STOP_GRADIENT, NULL, 0, a, a->t.ndim, a->t.dims, a->t.strides,
-                         0, err);
+    KL_TRY(kl_array_view(out, KL_OP_STOP_GRADIENT, NULL, 0, a, a->t.ndim, a->t.dims, a->t.strides,
+                         0, err));
+    (*out)->stopped = true; /* the view of a settled array has no node that would say so */
+    return KL_OK;
 }
 
 /* ---- vjp rules ---- */

@@ -110,7 +110,7 @@ static int make_step(struct batch *b, const struct kl_tape_step *step, const str
     }
     for (int i = 0; i < n->n_out; i++) axis[i] = -1;
     if (n->task.op == KL_OP_CUSTOM) {
-        KL_TRY(kl_custom_vmap(n, in->v, axes, out, axis, err));
+        KL_TRY(kl_custom_vmap(n, in->v, axes, b->lanes, out, axis, err));
     } else if (!any || n->task.op == KL_OP_ARGUMENT) {
         KL_TRY(kl_step_again(step, in->v, s, out, err));
         axis[0] = axes[0];

@@ -75,11 +75,13 @@ static int make_node(struct kl_custom_function *c, struct kl_array *const *in, i
     return rc;
 }
 
+/* The outermost trace of n arrays: it holds what follows from any of them. NULL: no array belongs
+ * to a trace that has not ended. */
 static struct kl_trace *trace_of(struct kl_array *const *a, size_t n) {
-    struct kl_trace *t = NULL;
+    struct kl_array *of = NULL;
     for (size_t i = 0; i < n; i++)
-        if (kl_array_is_tracer(a[i])) t = a[i]->trace;
-    return t;
+        if (kl_array_is_tracer(a[i]) && (!of || kl_trace_holds(a[i]->trace, of))) of = a[i];
+    return of ? of->trace : NULL;
 }
 
 /* The function is called with views of the arguments, at which its own operations begin: what is
@@ -296,15 +298,35 @@ int kl_custom_jvp(const struct kl_node *n, struct kl_array *const *tangent, stru
 
 /* ---- vmap ---- */
 
+/* What the rule gave for output i must be `one`, the output of one lane, with an axis of lanes. */
+static int check_lanes(const struct kl_array *a, int axis, const struct kl_array *one, int lanes,
+                       int i, struct kl_error **err) {
+    struct kl_shape want = {0};
+    if (axis < -1 || axis > one->t.ndim || axis >= a->t.ndim)
+        return kl_fail(err, KL_ECALLBACK,
+                       "the custom vmap rule gave axis %d for output %d, which has %d axes", axis,
+                       i, a->t.ndim);
+    const int ndim = one->t.ndim + (axis >= 0);
+    for (int d = 0; d < ndim && ndim == a->t.ndim; d++)
+        want.dims[want.ndim++] = d == axis ? lanes : one->t.dims[d - (axis >= 0 && d > axis)];
+    if (a->t.dtype == one->t.dtype && kl_shape_is(a, want.ndim, want.dims)) return KL_OK;
+    return kl_fail(
+        err, KL_ECALLBACK,
+        "the custom vmap rule gave %s of shape %s for output %d, which is %s of shape %s "
+        "with lanes",
+        kl_dtype_name((enum kl_dtype)a->t.dtype), KL_SHAPE_TEXT_OF(a), i,
+        kl_dtype_name((enum kl_dtype)one->t.dtype), KL_SHAPE_TEXT(want.ndim, want.dims));
+}
+
 int kl_custom_vmap(const struct kl_node *n, struct kl_array *const *in, const int *in_axes,
-                   struct kl_array **out, int *axis, struct kl_error **err) {
+                   int lanes, struct kl_array **out, int *axis, struct kl_error **err) {
     const struct kl_custom_params *p = n->task.params;
     const struct kl_custom_function *c = p->custom;
     if (!c->vmap.call) {
-        for (int i = 0; i < n->n_out; i++) {
-            out[i] = kl_array_retain(in[i]);
-            axis[i] = in_axes[i];
-        }
+        for (int i = 0; i < n->n_out; i++) axis[i] = in_axes[i];
+        /* All lanes of a checkpoint are one. */
+        if (c->checkpoint) return make_node(p->custom, in, n->n_in, p->n_args, out, err);
+        for (int i = 0; i < n->n_out; i++) out[i] = kl_array_retain(in[i]);
         return KL_OK;
     }
     struct kl_arrays made = {0};
@@ -319,12 +341,8 @@ int kl_custom_vmap(const struct kl_node *n, struct kl_array *const *in, const in
     if (made.n != (size_t)n->n_out)
         rc = kl_fail(err, KL_ECALLBACK, "the custom vmap rule gave %zu arrays for %d outputs",
                      made.n, n->n_out);
-    for (int i = 0; i < n->n_out && !rc; i++) {
-        if (axis[i] < -1 || axis[i] >= made.v[i]->t.ndim)
-            rc = kl_fail(err, KL_ECALLBACK,
-                         "the custom vmap rule gave axis %d for output %d, which has %d axes",
-                         axis[i], i, made.v[i]->t.ndim);
-    }
+    for (int i = 0; i < n->n_out && !rc; i++)
+        rc = check_lanes(made.v[i], axis[i], n->out[i], lanes, i, err);
     for (int i = 0; i < n->n_out && !rc; i++) out[i] = kl_array_retain(made.v[i]);
     kl_arrays_free(&made);
     return rc;

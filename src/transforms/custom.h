@@ -49,7 +49,7 @@ int kl_custom_jvp(const struct kl_node *n, struct kl_array *const *tangent, stru
                   struct kl_array **out, struct kl_error **err);
 /* in: n_in batched inputs with their axes (0 or -1); out, axis: n_out entries. */
 int kl_custom_vmap(const struct kl_node *n, struct kl_array *const *in, const int *in_axes,
-                   struct kl_array **out, int *axis, struct kl_error **err);
+                   int lanes, struct kl_array **out, int *axis, struct kl_error **err);
 
 /* Makes the operation of a step again with other inputs; out: n_out new references. A node CUSTOM
  * stays one. */

@@ -160,13 +160,6 @@ static int arguments(struct kl_arrays *args, struct kl_trace *t, struct kl_array
     return KL_OK;
 }
 
-static bool stopped(const struct kl_array *a) {
-    kl_commit_lock();
-    bool yes = a->node && a->node->task.op == KL_OP_STOP_GRADIENT;
-    kl_commit_unlock();
-    return yes;
-}
-
 static int check_cotangent(size_t i, const struct kl_array *g, const struct kl_array *out,
                            struct kl_error **err) {
     if (g->t.dtype != out->t.dtype)
@@ -185,7 +178,7 @@ static int give_cotangents(struct kl_arrays *given, const struct kl_arrays *outs
     size_t next = 0;
     KL_TRY(kl_arrays_new(given, outs->n, err));
     for (size_t i = 0; i < outs->n; i++) {
-        if (stopped(outs->v[i])) continue;
+        if (outs->v[i]->stopped) continue;
         if (next == n) {
             return kl_fail(err, KL_EARG, "%zu cotangents are too few for %zu outputs", n, outs->n);
         }

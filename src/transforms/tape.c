@@ -103,6 +103,7 @@ int kl_tape_record(struct kl_tape *t, const struct kl_trace *trace, struct kl_ar
     kl_commit_lock();
     const uint64_t mark = kl_walk_number();
     for (size_t i = 0; i < n_args; i++) {
+        if (!args[i]->node) continue; /* a constant among the arguments, and evaluated */
         args[i]->node->mark = mark;
         args[i]->node->index = (int32_t)i;
     }

@@ -20,7 +20,8 @@ struct kl_tape {
 };
 
 /* Records how the outs follow from the arguments of the trace. The arguments were made by
- * kl_trace_argument or kl_trace_placeholder. out_slots: n_outs entries, -1 where a result
+ * kl_trace_argument or kl_trace_placeholder, or are views of arrays of any trace or none
+ * (custom.c). out_slots: n_outs entries, -1 where a result
  * depends on no argument. through_stops: stop_gradient is an operation like others; otherwise
  * nothing behind it depends on an argument. On failure *t is empty. */
 int kl_tape_record(struct kl_tape *t, const struct kl_trace *trace, struct kl_array *const *args,
