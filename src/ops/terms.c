@@ -6,10 +6,6 @@
 #include "base/error.h"
 #include "ops/meet.h"
 
-struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err) {
-    return (struct kl_terms){.s = s, .err = err};
-}
-
 struct kl_array *kl_terms_note(struct kl_terms *t, int rc) {
     t->rc = rc;
     if (rc) return NULL;

@@ -20,7 +20,15 @@ struct kl_terms {
     struct kl_array *all[KL_MAX_TERMS]; /* owned references to all terms */
 };
 
-struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err);
+/* Inline, and with `all` not written, since most formulas have few terms. */
+static inline struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err) {
+    struct kl_terms t;
+    t.s = s;
+    t.err = err;
+    t.rc = t.n = 0;
+    t.made = NULL;
+    return t;
+}
 /* The term that `call` has put into t->made, or NULL. `call` is not evaluated after a failure, so
  * its operands are never NULL. */
 #define KL_TERM(t, call) ((t)->rc ? NULL : kl_terms_note(t, call))
