@@ -380,6 +380,15 @@ struct kl_origin kl_origin_get(void) {
     return origin;
 }
 
+void kl_array_note_lanes(struct kl_array *a, int lanes, bool source) {
+    struct kl_node *n = a->node;
+    /* A builder may give a view, or an input, when there is nothing to do. */
+    if (!n || !(kl_op_flags(n->task.op) & KL_OPF_CHECKED) || atomic_load(&a->refs) != 1) return;
+    struct kl_origin *o = &n->task.origin;
+    if (lanes) o->lanes = o->lanes ? o->lanes * lanes : lanes;
+    o->lane_axes += source;
+}
+
 /* A node in memory of node_bytes. It retains its inputs. */
 static void node_init(struct kl_node *n, struct kl_parts *parts, const struct kl_operation *o,
                       int n_out) {

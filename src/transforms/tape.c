@@ -127,8 +127,9 @@ void kl_tape_free(struct kl_tape *t) {
 
 struct kl_origin kl_origin_of(enum kl_origin_kind kind, const struct kl_node *n) {
     struct kl_origin was = n->task.origin;
-    if (!was.kind) return (struct kl_origin){kind, (uint16_t)n->task.op, 0};
-    return (struct kl_origin){kind == KL_ORIGIN_BATCH ? was.kind : kind, was.op, was.lanes};
+    if (!was.kind) was.op = (uint16_t)n->task.op;
+    if (!was.kind || kind != KL_ORIGIN_BATCH) was.kind = kind;
+    return was;
 }
 
 void kl_origin_name_error(struct kl_origin o, struct kl_error **err) {
