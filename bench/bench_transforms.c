@@ -284,10 +284,11 @@ int main(void) {
             }
             for (int c = 0; c < 4; c++) t[c][r] = median(one[c], 51);
         }
-        printf("%d operations: built in %.3f us each, replayed in %.3f (wanted: 0.04); evaluated too "
-               "%.1f us, compiled %.1f\n",
-               sizes[k], median(t[0], ROUNDS) / sizes[k], median(t[1], ROUNDS) / sizes[k],
-               median(t[2], ROUNDS), median(t[3], ROUNDS));
+        printf(
+            "%d operations: built in %.3f us each, replayed in %.3f (wanted: 0.04); evaluated too "
+            "%.1f us, compiled %.1f\n",
+            sizes[k], median(t[0], ROUNDS) / sizes[k], median(t[1], ROUNDS) / sizes[k],
+            median(t[2], ROUNDS), median(t[3], ROUNDS));
     }
 
     n_operations = 1000;
@@ -309,7 +310,8 @@ int main(void) {
         t[1][r] = gradient(g, in);
     }
     double built = median(t[0], 5), both_us = median(t[1], 5);
-    printf("1,000,000 operations: built in %.0f ms; with the gradient %.0f ms, %.2f times (wanted: 3)\n",
+    printf("1,000,000 operations: built in %.0f ms; with the gradient %.0f ms, %.2f times (wanted: "
+           "3)\n",
            built / 1000, both_us / 1000, both_us / built);
     mlx_closure_free(both);
     mlx_closure_free(of_gradient);

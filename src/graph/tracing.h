@@ -6,7 +6,7 @@
 struct kl_trace {
     _Atomic(uint32_t) refs; /* of the thread that runs it, of arrays, and of traces inside */
     _Atomic(bool) ended;
-    _Atomic(bool) let_go; /* it has ended and touches no array any more */
+    _Atomic(bool) let_go;    /* it has ended and touches no array any more */
     uint64_t number;         /* never used again */
     struct kl_trace *parent; /* the trace around it, owned; NULL: none */
     struct kl_list kept;     /* nodes by their link `kept`; commit lock */

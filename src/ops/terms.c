@@ -31,6 +31,10 @@ struct kl_array *kl_term_cast(struct kl_terms *t, struct kl_array *a, enum kl_dt
     return KL_TERM(t, kl_cast_to(&t->made, a, dtype, t->s, t->err));
 }
 
+struct kl_array *kl_term_conjugate(struct kl_terms *t, struct kl_array *a) {
+    return t->rc || a->t.dtype != KL_C64 ? a : kl_term(t, kl_conjugate, a);
+}
+
 struct kl_array *kl_term_number(struct kl_terms *t, double x, enum kl_dtype dtype) {
     return KL_TERM(t, kl_array_new_scalar(&t->made, x, dtype, t->err));
 }
