@@ -22,7 +22,8 @@ struct kl_kernel_desc {
     bool is_cuda; /* CUDA C++ without any prelude; else the common dialect */
     bool raises;  /* the kernel may raise errors */
     bool uses_f64;
-    bool has_init; /* outputs are filled with init_value first */
+    bool row_contiguous; /* every input is row-contiguous */
+    bool has_init;       /* outputs are filled with init_value first */
     float init_value;
     uint32_t described;  /* bit i: argument i, inputs first, then outputs */
     int grid[3];         /* threads in all, positive */

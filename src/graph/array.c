@@ -630,6 +630,20 @@ struct kl_stream *kl_array_stream(struct kl_array *a) {
     return s;
 }
 
+bool kl_array_of_placeholder(struct kl_array *a) {
+    if (!a->trace) return false;
+    kl_commit_lock();
+    struct kl_node *n = a->node;
+    for (uint32_t i = a->out_index; n && (kl_op_flags(n->task.op) & KL_OPF_VIEW) && n->n_in > 0;) {
+        struct kl_array *base = n->in[i];
+        n = base->node;
+        i = base->out_index;
+    }
+    bool found = n && n->task.op == KL_OP_PLACEHOLDER;
+    kl_commit_unlock();
+    return found;
+}
+
 void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi) {
     a->has_range = true;
     a->lo = lo;

@@ -109,6 +109,10 @@ struct kl_origin kl_origin_get(void);
  * array. */
 struct kl_stream *kl_array_stream(struct kl_array *a);
 
+/* Whether a is a placeholder of a trace, or a view of one: what is computed later may have another
+ * layout there. */
+bool kl_array_of_placeholder(struct kl_array *a);
+
 /* ---- evaluation ---- */
 /* Commits, runs and waits. After all arrays have settled, delivers the first failure in argument
  * order, which marks the failure as seen. */

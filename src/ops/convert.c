@@ -13,7 +13,14 @@ int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_majo
                   struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
     unsigned good = KL_ROW_CONTIGUOUS | (allow_col_major ? KL_COL_CONTIGUOUS : 0u);
-    if (!(a->t.layout & good)) return kl_copy(out, a, s, err);
+    if (!(a->t.layout & good) || kl_array_of_placeholder(a)) return kl_copy(out, a, s, err);
+    *out = kl_array_retain(a);
+    return KL_OK;
+}
+
+int kl_row_contiguous(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                      struct kl_error **err) {
+    if (!(a->t.layout & KL_ROW_CONTIGUOUS)) return kl_copy(out, a, s, err);
     *out = kl_array_retain(a);
     return KL_OK;
 }

@@ -472,6 +472,7 @@ static int build(struct kl_array **outs, const struct kl_kernel *k, const struct
                                .is_cuda = k->is_cuda,
                                .raises = k->raises,
                                .uses_f64 = uses_dtype(&g, KL_F64),
+                               .row_contiguous = k->row_contiguous,
                                .has_init = u->has_init,
                                .init_value = u->init_value,
                                .described = k->described,
@@ -503,7 +504,7 @@ int kl_kernel_apply(struct kl_array **outs, const struct kl_kernel *k,
     for (; n < k->n_in; n++) {
         if (!k->row_contiguous)
             rows[n] = kl_array_retain(in[n]);
-        else if ((rc = kl_contiguous(&rows[n], in[n], false, s, err)))
+        else if ((rc = kl_row_contiguous(&rows[n], in[n], s, err)))
             break;
     }
     if (!rc) rc = build(outs, k, use, rows, s, err);

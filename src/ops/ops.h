@@ -72,9 +72,13 @@ int kl_trace(struct kl_array **out, struct kl_array *a, int offset, int axis1, i
 
 /* ---- convert.c: the same values in another layout or dtype ---- */
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err);
-/* a itself when it is row-contiguous, or when it is column-contiguous and allow_col is set. */
+/* a itself when it is row-contiguous, or when it is column-contiguous and allow_col is set. What a
+ * placeholder stands for may have any layout, so it is copied. */
 int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_major,
                   struct kl_stream *s, struct kl_error **err);
+/* a itself when it is row-contiguous now. For builders whose replays ask again. */
+int kl_row_contiguous(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
+                      struct kl_error **err);
 int kl_astype(struct kl_array **out, struct kl_array *a, int dtype, struct kl_stream *s,
               struct kl_error **err);
 

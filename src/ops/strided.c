@@ -64,7 +64,7 @@ int kl_as_strided(struct kl_array **out, struct kl_array *a, const int *shape, s
     p.ndim = to.ndim;
     p.v[0] = size > 0 ? (int64_t)offset : 0;
     for (int i = 0; i < to.ndim; i++) p.v[1 + i] = own[i];
-    KL_TRY(kl_contiguous(&dense, a, false, s, err));
+    KL_TRY(kl_row_contiguous(&dense, a, s, err));
     int rc = kl_array_view(out, KL_OP_AS_STRIDED, &p, kl_strided_params_bytes(&p), dense, to.ndim,
                            to.dims, own, p.v[0], err);
     kl_array_release(dense);

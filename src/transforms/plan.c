@@ -13,6 +13,7 @@
 #include "ops/check.h"
 #include "ops/ops.h"
 #include "transforms/custom.h"
+#include "transforms/params.h"
 
 /* ---- the parts of a plan ---- */
 
@@ -106,6 +107,7 @@ struct maker {
     struct kl_plan *p;
     const struct kl_tape *tape;
     int32_t *value; /* of each slot of the tape */
+    bool *begins;   /* of each slot: an argument of a custom function or checkpoint */
     struct known known;
     int constants_room;
     bool simplify;
@@ -190,6 +192,33 @@ static int view_layout(struct kl_plan_step *s, const struct kl_node *n, struct k
     return KL_OK;
 }
 
+/* The bytes between the fields of the parameters may be anything: they become 0, so that equal
+ * parameters are equal bytes. */
+static void clear_padding(const struct kl_plan_step *s) {
+    const struct kl_param_form *f = kl_param_form(s->op);
+    char head[64] = {0};
+    if (!f || f->head > sizeof head || f->head > s->params_bytes) return;
+    if (!f->tail && f->head != s->params_bytes) return;
+    for (int i = 0; i < KL_PARAM_FIELDS && f->field[i].type; i++)
+        memcpy(head + f->field[i].offset, (char *)s->params + f->field[i].offset,
+               kl_param_bytes(f->field[i].type));
+    memcpy(s->params, head, f->head);
+}
+
+static int copy_params(struct kl_plan_step *s, const struct kl_task *t, struct kl_error **err) {
+    void *own = copy_of(t->params, t->params_bytes);
+    if (!own) return kl_fail_nomem(err);
+    int rc = params_retain(s->op, own, err);
+    if (rc) {
+        kl_free(own);
+        return rc;
+    }
+    s->params = own;
+    s->params_bytes = t->params_bytes;
+    clear_padding(s);
+    return KL_OK;
+}
+
 /* Fills in *s from a step of the tape. On failure what it holds is freed by the caller. */
 static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_tape_step *step) {
     const struct kl_node *n = step->node;
@@ -197,13 +226,11 @@ static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_ta
     s->origin = n->task.origin;
     s->s = n->stream;
     s->n_in = n->n_in;
-    s->params_bytes = n->task.params_bytes;
-    KL_TRY(params_retain(s->op, n->task.params, m->err));
-    s->params = copy_of(n->task.params, s->params_bytes);
     s->in = kl_malloc(((size_t)n->n_in + 1) * sizeof *s->in);
     s->spec = kl_calloc((size_t)n->n_out, sizeof *s->spec);
-    if (!s->params || !s->in || !s->spec) return kl_fail_nomem(m->err);
+    if (!s->in || !s->spec) return kl_fail_nomem(m->err);
     s->n_out = n->n_out;
+    KL_TRY(copy_params(s, &n->task, m->err));
     for (int i = 0; i < n->n_out; i++) KL_TRY(spec_of(&s->spec[i], n->out[i], m->err));
     for (int i = 0; i < n->n_in; i++) {
         int32_t slot = m->tape->edges[step->edge + i];
@@ -222,7 +249,9 @@ static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_ta
 static int make_step(struct maker *m, const struct kl_tape_step *step) {
     const struct kl_node *n = step->node;
     struct kl_plan_step *s = &m->p->steps[m->p->n_steps];
-    if (n->task.op == KL_OP_ARGUMENT && n->n_in == 1) { /* the argument of a gradient, say */
+    /* The argument of a gradient, say. That of a checkpoint stays: there begins what is made
+     * again. */
+    if (n->task.op == KL_OP_ARGUMENT && n->n_in == 1 && !m->begins[step->slot]) {
         m->value[step->slot] = m->value[m->tape->edges[step->edge]];
         return KL_OK;
     }
@@ -239,6 +268,13 @@ static int make_step(struct maker *m, const struct kl_tape_step *step) {
     m->p->n_steps++;
     for (int i = 0; i < s->n_out; i++) m->value[step->slot + i] = s->out + i;
     return KL_OK;
+}
+
+static void note_arguments(struct maker *m, const struct kl_tape_step *step) {
+    const struct kl_node *n = step->node;
+    if (n->task.op != KL_OP_CUSTOM) return;
+    for (int i = n->n_out; i < n->n_in; i++)
+        if (m->tape->edges[step->edge + i] >= 0) m->begins[m->tape->edges[step->edge + i]] = true;
 }
 
 /* While steps were made, constants had the numbers -1, -2, ...; values of steps leave no room for
@@ -259,9 +295,10 @@ static void number_constants(struct kl_plan *p) {
 static int make_steps(struct maker *m, const struct kl_arrays *outs, const int32_t *slots) {
     struct kl_plan *p = m->p;
     p->steps = kl_malloc(((size_t)m->tape->n_steps + 1) * sizeof *p->steps);
+    m->begins = kl_calloc((size_t)m->tape->n_slots + 1, sizeof *m->begins);
     m->value = kl_malloc(((size_t)m->tape->n_slots + 1) * sizeof *m->value);
     p->outs = kl_malloc((outs->n + 1) * sizeof *p->outs);
-    if (!p->steps || !m->value || !p->outs) return kl_fail_nomem(m->err);
+    if (!p->steps || !m->begins || !m->value || !p->outs) return kl_fail_nomem(m->err);
     if (m->simplify) {
         for (m->known.room = 64; m->known.room < 2 * (uint32_t)m->tape->n_steps;)
             m->known.room *= 2;
@@ -269,6 +306,7 @@ static int make_steps(struct maker *m, const struct kl_arrays *outs, const int32
         if (!m->known.slot) return kl_fail_nomem(m->err);
         memset(m->known.slot, 0xff, m->known.room * sizeof *m->known.slot);
     }
+    for (int32_t i = 0; i < m->tape->n_steps; i++) note_arguments(m, &m->tape->steps[i]);
     p->n_values = p->n_args;
     for (int32_t i = 0; i < p->n_args; i++) m->value[i] = i;
     for (int32_t i = 0; i < m->tape->n_steps; i++) KL_TRY(make_step(m, &m->tape->steps[i]));
@@ -293,6 +331,7 @@ static int plan_of(struct kl_plan *p, const struct kl_trace *t, const struct kl_
         struct maker m = {.p = p, .tape = &tape, .simplify = simplify, .err = err};
         rc = make_steps(&m, outs, slots);
         kl_free(m.value);
+        kl_free(m.begins);
         kl_free(m.known.slot);
         kl_tape_free(&tape);
     }
@@ -359,6 +398,12 @@ int kl_plan_not_broadcast(struct kl_array **out, struct kl_array *a, struct kl_s
     return kl_slice(out, a, start, n, stop, n, step, n, s, err);
 }
 
+/* Whether the kernel takes row-contiguous inputs only. Those of the trace may have been; a replay
+ * has others. */
+static bool wants_rows(const struct kl_plan_step *s) {
+    return ((const struct kl_kernel_params *)s->params)->desc->row_contiguous;
+}
+
 /* The inputs of a step, each a new reference. */
 static int inputs_of(struct replay *r, const struct kl_plan_step *s, struct kl_stream *stream,
                      struct kl_array **in) {
@@ -369,6 +414,8 @@ static int inputs_of(struct replay *r, const struct kl_plan_step *s, struct kl_s
         int rc = KL_OK;
         if (!r->exact && is_constant && a->implicit)
             rc = kl_plan_not_broadcast(&in[k], a, stream, r->err);
+        else if (s->op == KL_OP_KERNEL && wants_rows(s))
+            rc = kl_row_contiguous(&in[k], a, stream, r->err);
         else
             in[k] = kl_array_retain(a);
         if (!rc) continue;
@@ -413,12 +460,19 @@ static int build_step(struct replay *r, const struct kl_plan_step *s, struct kl_
         if (rc) params_release(s);
         return rc;
     }
-    if (s->op == KL_OP_KERNEL || s->op == KL_OP_CALL ||
-        (r->exact && !(kl_op_flags(s->op) & KL_OPF_VIEW)))
+    const bool by_user = s->op == KL_OP_KERNEL || s->op == KL_OP_CALL;
+    if (by_user && !r->exact)
+        return kl_fail(r->err, KL_EUNSUPPORTED,
+                       "a function that calls a custom kernel was compiled for any shapes; it can "
+                       "be called with those of the first call only");
+    if (by_user || (r->exact && !(kl_op_flags(s->op) & KL_OPF_VIEW)))
         return build_exact(s, in, stream, out, r->err);
-    if (r->exact && s->strides && laid_out_as(in[0], s->base_strides))
-        return kl_array_view(out, s->op, s->params, s->params_bytes, in[0], s->spec[0].ndim,
-                             s->spec[0].dims, s->strides, s->offset, r->err);
+    if (r->exact && s->strides && laid_out_as(in[0], s->base_strides)) {
+        KL_TRY(kl_array_view(out, s->op, s->params, s->params_bytes, in[0], s->spec[0].ndim,
+                             s->spec[0].dims, s->strides, s->offset, r->err));
+        (*out)->stopped = s->op == KL_OP_STOP_GRADIENT;
+        return KL_OK;
+    }
     struct kl_build b = {.op = s->op,
                          .params = s->params,
                          .params_bytes = s->params_bytes,

@@ -1,5 +1,5 @@
-/* test_export.c - functions in files: every operation and its gradient written, read and called; and
- * files that are cut or changed. */
+/* test_export.c - functions in files: every operation and its gradient written, read and called;
+ * and files that are cut or changed. */
 #include <sys/stat.h>
 #include <unistd.h>
 
