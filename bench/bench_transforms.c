@@ -1,7 +1,7 @@
 /* bench_transforms.c - what transforms cost: a training step of a small and of a larger perceptron,
- * the replay of a compiled function per operation beside plain code, tracing, differentiating and
- * compiling 1,000 operations, and the gradient of a long chain beside its building. Each figure is
- * the median of interleaved rounds. */
+ * the replay of a compiled function per operation beside plain code, and tracing, differentiating
+ * and compiling 1,000 operations. Each figure is the median of interleaved rounds. Long chains are
+ * in bench_chains.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,16 +216,6 @@ static double calling(mlx_closure f, mlx_vector_array in) {
     return t;
 }
 
-static double gradient(mlx_closure_value_and_grad g, mlx_vector_array in) {
-    mlx_vector_array v = mlx_vector_array_new(), d = mlx_vector_array_new();
-    double t0 = now_us();
-    check(mlx_closure_value_and_grad_apply(&v, &d, g, in));
-    double t = now_us() - t0;
-    mlx_vector_array_free(v);
-    mlx_vector_array_free(d);
-    return t;
-}
-
 static int gradient_of_many(mlx_vector_array *res, const mlx_vector_array in, void *g) {
     mlx_vector_array v = mlx_vector_array_new();
     int rc = mlx_closure_value_and_grad_apply(&v, res, *(mlx_closure_value_and_grad *)g, in);
@@ -303,16 +293,6 @@ int main(void) {
     }
     printf("1,000 operations traced, differentiated, compiled and replayed: %.2f ms (wanted: 3)\n",
            median(t[0], ROUNDS) / 1000);
-
-    n_operations = 1000000;
-    for (int r = 0; r < 5; r++) {
-        t[0][r] = building(sum, in);
-        t[1][r] = gradient(g, in);
-    }
-    double built = median(t[0], 5), both_us = median(t[1], 5);
-    printf("1,000,000 operations: built in %.0f ms; with the gradient %.0f ms, %.2f times (wanted: "
-           "3)\n",
-           built / 1000, both_us / 1000, both_us / built);
     mlx_closure_free(both);
     mlx_closure_free(of_gradient);
     mlx_closure_value_and_grad_free(g);
