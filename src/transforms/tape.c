@@ -84,8 +84,8 @@ static struct kl_stream *stream_of(const struct kl_tape *t, const struct kl_node
 static int append(struct kl_tape *t, struct kl_node *n, uint64_t mark, struct kl_error **err) {
     KL_TRY(grow(&t->steps, t->n_steps + 1, &t->steps_room, sizeof *t->steps, err));
     KL_TRY(grow(&t->edges, t->n_edges + n->n_in, &t->edges_room, sizeof *t->edges, err));
-    struct kl_stream *s = stream_of(t, n, mark); /* before there is one step more to look at */
-    t->steps[t->n_steps++] = (struct kl_tape_step){n, t->n_edges, t->n_slots, s};
+    const struct kl_tape_step step = {n, t->n_edges, t->n_slots, stream_of(t, n, mark)};
+    t->steps[t->n_steps++] = step;
     for (int i = 0; i < n->n_in; i++) t->edges[t->n_edges++] = slot_of(n->in[i], mark);
     n->index = t->n_slots;
     t->n_slots += n->n_out;
