@@ -159,12 +159,17 @@ static int apply_function(struct kl_call *c, const struct kl_function *f, mlx_ve
 
 int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_array input) {
     struct kl_call c = kl_call_begin(__func__, res);
-    const struct kl_closure *f = kl_in_closure(&c, cls.ctx, "cls");
+    struct kl_closure *f = kl_in_closure(&c, cls.ctx, "cls");
     kl_in_vec(&c, input.ctx, "input");
     mlx_vector_array made = {NULL};
     int rc = 0;
     if (c.err) return kl_call_end_plain(&c);
-    if (f->form == KL_CLOSURE_LIBRARY) return apply_function(&c, f->payload, res, input.ctx);
+    if (f->form == KL_CLOSURE_LIBRARY) {
+        kl_closure_retain(f); /* the function that it calls may free the handle */
+        rc = apply_function(&c, f->payload, res, input.ctx);
+        kl_closure_release(f);
+        return rc;
+    }
     if (f->form == KL_CLOSURE_PAYLOAD)
         rc = ((list_payload_fn *)f->fun)(&made, input, f->payload);
     else if (f->form == KL_CLOSURE_UNARY)

@@ -1,6 +1,8 @@
-/* api_random.c - mlx/c/random.h. An empty key handle stands for the next key of the calling
- * thread's sequence. */
+/* api_random.c - mlx/c/random.h and keel/random.h. An empty key handle stands for the next key of
+ * the calling thread's sequence. */
 #include "api/api_ops.h"
+
+#include <keel/random.h>
 
 /* ---- keys ---- */
 int mlx_random_key(mlx_array *res, uint64_t seed) {
@@ -13,6 +15,20 @@ int mlx_random_key(mlx_array *res, uint64_t seed) {
 int mlx_random_seed(uint64_t seed) {
     struct kl_call c = {.func = __func__};
     kl_random_seed(seed, &c.err);
+    return kl_call_end_plain(&c);
+}
+
+int keel_random_get_state(mlx_array *res) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *out = NULL;
+    if (!c.err) kl_random_get_state(&out, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int keel_random_set_state(const mlx_array state) {
+    struct kl_call c = {.func = __func__};
+    struct kl_array *in = kl_in(&c, state, "state");
+    if (!c.err) kl_random_set_state(in, &c.err);
     return kl_call_end_plain(&c);
 }
 

@@ -55,6 +55,10 @@ bool kl_array_is_tracer(const struct kl_array *a) {
     return a->trace && kl_trace_live(a->trace);
 }
 
+bool kl_array_outlived_trace(const struct kl_array *a) {
+    return a->trace && kl_trace_live(a->trace) != a->trace;
+}
+
 /* Whether `outer` is t or a trace around it. */
 static bool encloses(const struct kl_trace *outer, const struct kl_trace *t) {
     while (t && t->number > outer->number) t = t->parent;

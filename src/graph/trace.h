@@ -18,6 +18,8 @@ void kl_trace_release(struct kl_trace *t); /* NULL is fine */
 bool kl_trace_holds(const struct kl_trace *t, const struct kl_array *a);
 /* Whether a belongs to a trace that has not ended. */
 bool kl_array_is_tracer(const struct kl_array *a);
+/* Whether the innermost trace that a belonged to has ended. */
+bool kl_array_outlived_trace(const struct kl_array *a);
 
 /* An argument of t with the value of x: a view of x, through which enclosing traces can see. */
 int kl_trace_argument(struct kl_array **out, struct kl_trace *t, struct kl_array *x,

@@ -492,6 +492,10 @@ int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array
  * restarts. */
 int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err);
 int kl_random_seed(uint64_t seed, struct kl_error **err);
+/* The state of the calling thread's sequence as a key, and another state for it, which may be lazy
+ * or belong to a trace; when that trace ends, the state is the one before. KL_EDTYPE, KL_ESHAPE. */
+int kl_random_get_state(struct kl_array **out, struct kl_error **err);
+int kl_random_set_state(struct kl_array *state, struct kl_error **err);
 int kl_random_split(struct kl_array **out_0, struct kl_array **out_1, struct kl_array *key,
                     struct kl_stream *s, struct kl_error **err);
 int kl_random_split_num(struct kl_array **out, struct kl_array *key, int num, struct kl_stream *s,

@@ -2,13 +2,15 @@
  *
  * Without a key the calling thread's sequence supplies one: each use splits the state, keeps the
  * first half as the new state and returns the second half. The split is computed at once here, so
- * that no graph grows behind the state. */
+ * that no graph grows behind the state; only a state that has no value yet is split lazily. */
 #include <math.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "base/threefry.h"
+#include "graph/trace.h"
 #include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -17,11 +19,12 @@
 #include "ops/vmap.h"
 
 /* ---- keys ---- */
-/* The sequence of the calling thread. It has 12 bytes, because the space for thread-local variables
- * is small. */
+/* The sequence of the calling thread. It is small, because the space for thread-local variables
+ * is. */
 static __thread struct {
+    struct kl_array *array; /* owned; the state, if it is not NULL; then `state` is an older one */
     struct kl_threefry state;
-    bool seeded;
+    bool seeded, dropped_at_exit;
 } sequence;
 /* The seed of every thread's sequence until the thread is seeded: the time of the first use, or 0
  * before that. */
@@ -40,9 +43,20 @@ int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err) {
     return new_key(out, key_of_seed(seed), err);
 }
 
-int kl_random_seed(uint64_t seed, struct kl_error **err) {
-    sequence.state = key_of_seed(seed);
+static void drop_array(void *unused) {
+    struct kl_array *a = sequence.array;
+    sequence.array = NULL;
+    kl_array_release(a);
+}
+
+static void set_state(struct kl_threefry key) {
+    drop_array(NULL);
+    sequence.state = key;
     sequence.seeded = true;
+}
+
+int kl_random_seed(uint64_t seed, struct kl_error **err) {
+    set_state(key_of_seed(seed));
     return KL_OK;
 }
 
@@ -55,11 +69,23 @@ static uint64_t seed_of_process(void) {
     return atomic_compare_exchange_strong(&first_seed, &seed, time) ? time : seed;
 }
 
-static struct kl_threefry next_key(void) {
-    if (!sequence.seeded) {
-        sequence.state = key_of_seed(seed_of_process());
-        sequence.seeded = true;
+/* Makes the state a raw key again, if that is possible: when its array has a value, or belonged to
+ * a trace that has ended (then the state is the one before). Whether it is an array now. */
+static bool state_is_array(void) {
+    struct kl_array *a = sequence.array;
+    void *data;
+    if (a && kl_array_outlived_trace(a)) {
+        drop_array(NULL);
+    } else if (a && !kl_array_is_tracer(a) && kl_array_settled(a) &&
+               kl_array_host(a, &data, NULL) == KL_OK) {
+        const uint32_t *x = data;
+        set_state((struct kl_threefry){{x[0], x[a->t.strides[0]]}});
     }
+    if (!sequence.array && !sequence.seeded) set_state(key_of_seed(seed_of_process()));
+    return sequence.array != NULL;
+}
+
+static struct kl_threefry next_key(void) {
     /* Four words: two Threefry pairs, whose first members come first. */
     struct kl_threefry p = kl_threefry_pair(sequence.state, 4, 0),
                        q = kl_threefry_pair(sequence.state, 4, 1);
@@ -67,16 +93,49 @@ static struct kl_threefry next_key(void) {
     return (struct kl_threefry){{p.x[1], q.x[1]}};
 }
 
-/* The given key after a check, or the next key of the sequence. */
-static int use_key(struct kl_array **out, struct kl_array *key, struct kl_error **err) {
-    if (!key) return new_key(out, next_key(), err);
-    KL_TRY(kl_check_array(key, "key", err));
+static int check_key(const struct kl_array *key, const char *what, struct kl_error **err) {
+    KL_TRY(kl_check_array(key, what, err));
     if (key->t.dtype != KL_U32)
-        return kl_fail(err, KL_EDTYPE, "the key is %s; uint32 is taken",
+        return kl_fail(err, KL_EDTYPE, "the %s is %s; uint32 is taken", what,
                        kl_dtype_name(key->t.dtype));
     if (key->t.ndim != 1 || key->t.dims[0] != 2)
-        return kl_fail(err, KL_ESHAPE, "the key has shape %s; (2) is taken", KL_SHAPE_TEXT_OF(key));
-    *out = kl_array_retain(key);
+        return kl_fail(err, KL_ESHAPE, "the %s has shape %s; (2) is taken", what,
+                       KL_SHAPE_TEXT_OF(key));
+    return KL_OK;
+}
+
+int kl_random_get_state(struct kl_array **out, struct kl_error **err) {
+    if (!state_is_array()) return new_key(out, sequence.state, err);
+    *out = kl_array_retain(sequence.array);
+    return KL_OK;
+}
+
+int kl_random_set_state(struct kl_array *state, struct kl_error **err) {
+    KL_TRY(check_key(state, "state", err));
+    if (!sequence.dropped_at_exit) {
+        if (kl_thread_at_exit(drop_array, NULL)) return kl_fail_nomem(err);
+        sequence.dropped_at_exit = true;
+    }
+    struct kl_array *own = kl_array_retain(state);
+    drop_array(NULL);
+    sequence.array = own;
+    state_is_array();
+    return KL_OK;
+}
+
+/* The given key after a check, or the next key of the sequence. */
+static int use_key(struct kl_array **out, struct kl_array *key, struct kl_stream *s,
+                   struct kl_error **err) {
+    struct kl_array *state;
+    if (key) {
+        KL_TRY(check_key(key, "key", err));
+        *out = kl_array_retain(key);
+        return KL_OK;
+    }
+    if (!state_is_array()) return new_key(out, next_key(), err);
+    KL_TRY(kl_random_split(&state, out, sequence.array, s, err));
+    drop_array(NULL);
+    sequence.array = state;
     return KL_OK;
 }
 
@@ -100,7 +159,7 @@ static int bits(struct kl_array **out, int ndim, const int *dims, int width, str
                 struct kl_stream *s, struct kl_error **err) {
     struct kl_array *used;
     KL_TRY(kl_check_stream(s, err));
-    KL_TRY(use_key(&used, key, err));
+    KL_TRY(use_key(&used, key, s, err));
     int rc = bits_of(out, ndim, dims, width, used, s, err);
     kl_array_release(used);
     return rc;

@@ -9,15 +9,14 @@
 #include "base/refs.h"
 #include "base/thread.h"
 #include "ops/check.h"
-#include "runtime/device.h"
 #include "transforms/plan.h"
 
 struct key {
     const uint64_t *constants;
     struct kl_array *const *args;
     size_t n_args, n_constants;
-    enum kl_device_type device;
-    int device_index, mode;
+    const struct kl_stream *stream; /* the default stream */
+    int mode;
     bool shapeless;
 };
 
@@ -26,8 +25,8 @@ struct entry {
     struct kl_plan *plan; /* its arguments are those of the trace */
     uint64_t *constants;
     size_t n_constants;
-    enum kl_device_type device;
-    int device_index, mode;
+    const struct kl_stream *stream; /* borrowed; streams are never freed */
+    int mode;
     bool shapeless;
 };
 
@@ -70,8 +69,8 @@ static bool args_match(const struct kl_plan *p, const struct key *k, bool shapel
 }
 
 static bool matches(const struct entry *e, const struct key *k) {
-    return e->shapeless == k->shapeless && e->mode == k->mode && e->device == k->device &&
-           e->device_index == k->device_index && e->n_constants == k->n_constants &&
+    return e->shapeless == k->shapeless && e->mode == k->mode && e->stream == k->stream &&
+           e->n_constants == k->n_constants &&
            (k->n_constants == 0 ||
             memcmp(e->constants, k->constants, k->n_constants * sizeof *k->constants) == 0) &&
            args_match(e->plan, k, k->shapeless);
@@ -96,8 +95,7 @@ static int entry_new(struct entry **out, struct kl_plan *p, const struct key *k,
     *e = (struct entry){.plan = kl_plan_retain(p),
                         .constants = constants,
                         .n_constants = k->n_constants,
-                        .device = k->device,
-                        .device_index = k->device_index,
+                        .stream = k->stream,
                         .mode = k->mode,
                         .shapeless = k->shapeless};
     *out = e;
@@ -245,7 +243,9 @@ static int call(void *ctx, struct kl_array *const *in, size_t n_in, struct kl_ar
                     .mode = atomic_load_explicit(&mode, memory_order_relaxed),
                     .shapeless = c->shapeless};
     if (k.mode == KL_COMPILE_DISABLED) return kl_function_call(&c->f, in, n_in, outs, err);
-    kl_device_default(&k.device, &k.device_index);
+    struct kl_stream *stream;
+    KL_TRY(kl_transform_stream(&stream, err));
+    k.stream = stream;
     kl_mutex_lock(&lock);
     struct kl_plan *p = find(c->cache, &k);
     kl_mutex_unlock(&lock);
@@ -262,7 +262,7 @@ int kl_compile(struct kl_function *out, const struct kl_function *f, uint64_t id
     struct cache *cache = c ? cache_of(id, err) : NULL;
     if (!cache) {
         kl_free(c);
-        return kl_fail_nomem(err);
+        return kl_fail_nomem(err); /* the first error stays */
     }
     atomic_init(&c->refs, 1);
     c->f = kl_function_retain(f);

@@ -1,8 +1,9 @@
 /* compile.h - functions that are traced once for each kind of arguments, and replayed afterwards.
  *
  * The kinds of arguments that a function was traced for are in its cache. The key: count, dtypes
- * and shapes of the arguments (ranks only, if shapeless), the constants, the default device and the
- * mode. A trace that fails leaves no entry. Caches are counted; any thread may use them. */
+ * and shapes of the arguments (ranks only, if shapeless), the constants, the default stream of the
+ * default device, and the mode. A trace that fails leaves no entry. Caches are counted; any thread
+ * may use them. */
 #pragma once
 #include "transforms/function.h"
 

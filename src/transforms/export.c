@@ -89,6 +89,11 @@ static int keep_names(struct exported *e, struct kl_names names, struct kl_error
     e->names = kl_calloc(names.n + 1, sizeof *e->names);
     if (!e->names) return kl_fail_nomem(err);
     for (e->n_names = 0; e->n_names < names.n; e->n_names++) {
+        size_t n = strlen(names.v[e->n_names]);
+        if (n > KL_FUNCTION_FILE_NAME_BYTES)
+            return kl_fail(err, KL_ELIMIT,
+                           "the name of an argument has %zu bytes; a file takes at most %d", n,
+                           KL_FUNCTION_FILE_NAME_BYTES);
         e->names[e->n_names] = kl_strdup(names.v[e->n_names]);
         if (!e->names[e->n_names]) return kl_fail_nomem(err);
     }

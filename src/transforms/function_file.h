@@ -2,4 +2,8 @@
 #pragma once
 
 #define KL_FUNCTION_FILE_MAGIC "KEELFUNC"
-enum { KL_FUNCTION_FILE_MAGIC_BYTES = 8, KL_FUNCTION_FILE_VERSION = 1 };
+enum {
+    KL_FUNCTION_FILE_MAGIC_BYTES = 8,
+    KL_FUNCTION_FILE_VERSION = 1,
+    KL_FUNCTION_FILE_NAME_BYTES = 1000, /* of the name of an argument or operation */
+};

@@ -51,7 +51,16 @@ struct reader {
     const unsigned char *at, *end;
     const char *path;
     struct kl_arrays constants;
+    struct use *used;  /* of each constant */
+    uint32_t function; /* which function is being read; from 1 */
     struct kl_error **err;
+};
+
+/* The last function that used a constant, and the number of the constant there. A function owns
+ * only those that it uses: a file may have many of both. */
+struct use {
+    uint32_t function;
+    int32_t number;
 };
 
 #define FAIL(r, ...) fail(r, __VA_ARGS__)
@@ -121,7 +130,9 @@ static int get_shape(struct reader *r, struct kl_plan_spec *s, const char *what)
 static int get_text(struct reader *r, char **out, const char *what) {
     size_t n;
     KL_TRY(get_count(r, &n, 1, what));
-    if (n > 1000) return FAIL(r, "%s has %zu bytes; at most 1000 are taken", what, n);
+    if (n > KL_FUNCTION_FILE_NAME_BYTES)
+        return FAIL(r, "%s has %zu bytes; at most %d are taken", what, n,
+                    KL_FUNCTION_FILE_NAME_BYTES);
     if (memchr(r->at, 0, n)) return FAIL(r, "%s has a zero byte", what);
     char *text = kl_malloc(n + 1);
     if (!text) return kl_fail_nomem(r->err);
@@ -201,14 +212,29 @@ static int get_params(struct reader *r, struct kl_plan_step *s) {
     return KL_OK;
 }
 
-/* The number of a value that was made before. */
-static int get_value(struct reader *r, int32_t *number, int n_values, const char *what) {
+/* A value that was made before. In the file the order is: arguments, constants of the file, results
+ * of the operations; in the plan, until kl_plan_number_constants: see there. */
+static int get_value(struct reader *r, int32_t *number, struct kl_plan *p, const char *what) {
+    const uint64_t args = (uint64_t)p->n_args, shared = r->constants.n;
+    const uint64_t made = args + shared + (uint64_t)p->n_steps;
     uint64_t x;
     KL_TRY(get_number(r, &x, 4, what));
-    if (x >= (uint64_t)n_values)
-        return FAIL(r, "%s is value %llu, and %d values were made before", what,
-                    (unsigned long long)x, n_values);
-    *number = (int32_t)x;
+    if (x >= made)
+        return FAIL(r, "%s is value %llu, and %llu values were made before", what,
+                    (unsigned long long)x, (unsigned long long)made);
+    if (x < args || x >= args + shared) {
+        *number = (int32_t)(x < args ? x : x - shared);
+        return KL_OK;
+    }
+    struct use *u = &r->used[x - args];
+    if (u->function != r->function) {
+        void *v = kl_realloc(p->constants, ((size_t)p->n_constants + 1) * sizeof *p->constants);
+        if (!v) return kl_fail_nomem(r->err);
+        p->constants = v;
+        *u = (struct use){r->function, p->n_constants};
+        p->constants[p->n_constants++] = kl_array_retain(r->constants.v[x - args]);
+    }
+    *number = -1 - u->number;
     return KL_OK;
 }
 
@@ -216,7 +242,6 @@ static int get_step(struct reader *r, struct kl_plan *p) {
     struct kl_plan_step *s = &p->steps[p->n_steps];
     size_t n_in;
     *s = (struct kl_plan_step){0};
-    p->n_steps++; /* what the step holds is freed with the plan */
     KL_TRY(op_by_name(r, &s->op));
     KL_TRY(get_flag(r, &s->implicit, "the flag of an operation"));
     KL_TRY(get_count(r, &n_in, 4, "inputs of an operation"));
@@ -226,8 +251,7 @@ static int get_step(struct reader *r, struct kl_plan *p) {
     s->spec = kl_calloc(1, sizeof *s->spec);
     if (!s->in || !s->spec) return kl_fail_nomem(r->err);
     s->n_out = 1;
-    for (; (size_t)s->n_in < n_in; s->n_in++)
-        KL_TRY(get_value(r, &s->in[s->n_in], p->n_values, "an input"));
+    for (; (size_t)s->n_in < n_in; s->n_in++) KL_TRY(get_value(r, &s->in[s->n_in], p, "an input"));
     KL_TRY(get_shape(r, &s->spec[0], kl_op_name(s->op)));
     KL_TRY(get_params(r, s));
     s->out = p->n_values++;
@@ -264,20 +288,32 @@ static int get_function(struct reader *r, struct function *f) {
         KL_TRY(get_shape(r, &p->args[i], "an argument"));
     }
     KL_TRY(get_names(r, f));
-    p->constants = kl_malloc((r->constants.n + 1) * sizeof *p->constants);
-    if (!p->constants) return kl_fail_nomem(r->err);
-    for (; (size_t)p->n_constants < r->constants.n; p->n_constants++)
-        p->constants[p->n_constants] = kl_array_retain(r->constants.v[p->n_constants]);
-    p->n_values = p->n_args + p->n_constants;
+    p->n_values = p->n_args;
     KL_TRY(get_count(r, &n, 11, "operations"));
     if (n > INT32_MAX / 4) return FAIL(r, "%zu operations are too many", n);
     if (!(p->steps = kl_malloc((n + 1) * sizeof *p->steps))) return kl_fail_nomem(r->err);
-    for (size_t i = 0; i < n; i++) KL_TRY(get_step(r, p));
+    for (size_t i = 0; i < n; i++) {
+        int rc = get_step(r, p);
+        p->n_steps++; /* what the step holds is freed with the plan */
+        KL_TRY(rc);
+    }
     KL_TRY(get_count(r, &n, 4, "results"));
     if (!(p->outs = kl_malloc((n + 1) * sizeof *p->outs))) return kl_fail_nomem(r->err);
     for (; (size_t)p->n_outs < n; p->n_outs++)
-        KL_TRY(get_value(r, &p->outs[p->n_outs], p->n_values, "a result"));
+        KL_TRY(get_value(r, &p->outs[p->n_outs], p, "a result"));
+    kl_plan_number_constants(p);
     return KL_OK;
+}
+
+/* MLX begins with its version as text, and the length of that in eight bytes before it. */
+static bool from_mlx(const struct reader *r) {
+    size_t n = left(r) > 8 ? r->at[0] : 0;
+    if (n < 3 || n > 32 || n > left(r) - 8) return false;
+    for (int i = 1; i < 8; i++)
+        if (r->at[i]) return false;
+    for (size_t i = 0; i < n; i++)
+        if (!strchr("0123456789.", r->at[8 + i]) || !r->at[8 + i]) return i > 4;
+    return true;
 }
 
 static int get_all(struct reader *r, struct kl_imported *m) {
@@ -285,9 +321,8 @@ static int get_all(struct reader *r, struct kl_imported *m) {
     size_t n;
     if (left(r) < KL_FUNCTION_FILE_MAGIC_BYTES ||
         memcmp(r->at, KL_FUNCTION_FILE_MAGIC, KL_FUNCTION_FILE_MAGIC_BYTES) != 0) {
-        bool mlx =
-            left(r) >= 8 && (memcmp(r->at, "mlx", 3) == 0 || memcmp(r->at + 8, "0.", 2) == 0);
-        return FAIL(r, mlx ? "the file was exported by MLX, whose functions cannot be read here"
+        return FAIL(r, from_mlx(r)
+                           ? "the file was exported by MLX, whose functions cannot be read here"
                            : "the file does not begin with " KL_FUNCTION_FILE_MAGIC
                              ": it was not written by mlx_export_function of Keel");
     }
@@ -299,11 +334,13 @@ static int get_all(struct reader *r, struct kl_imported *m) {
     KL_TRY(get_flag(r, &m->shapeless, "the flag for any shapes"));
     KL_TRY(get_count(r, &n, 3, "constants"));
     KL_TRY(kl_arrays_new(&r->constants, n, r->err));
+    if (!(r->used = kl_calloc(n + 1, sizeof *r->used))) return kl_fail_nomem(r->err);
     for (size_t i = 0; i < n; i++) KL_TRY(get_constant(r, &r->constants.v[i]));
     KL_TRY(get_count(r, &n, 16, "functions"));
     if (!(m->functions = kl_calloc(n + 1, sizeof *m->functions))) return kl_fail_nomem(r->err);
     for (size_t i = 0; i < n; i++) {
         m->n_functions++;
+        r->function++;
         KL_TRY(get_function(r, &m->functions[i]));
     }
     if (left(r)) return FAIL(r, "%zu bytes follow the last function", left(r));
@@ -345,6 +382,7 @@ int kl_import(struct kl_imported **out, const char *path, struct kl_error **err)
         rc = kl_fail_nomem(err);
     }
     kl_arrays_free(&r.constants);
+    kl_free(r.used);
     kl_free(bytes);
     if (rc)
         kl_imported_release(m);

@@ -128,7 +128,7 @@ static int constant(struct maker *m, struct kl_array *a, int32_t *number) {
         p->constants = v;
         m->constants_room = more;
     }
-    *number = -1 - p->n_constants; /* constants get their final numbers in number_constants */
+    *number = -1 - p->n_constants; /* a final number comes with kl_plan_number_constants */
     p->constants[p->n_constants++] = kl_array_retain(a);
     p->once |= kl_array_is_tracer(a);
     return KL_OK;
@@ -277,9 +277,7 @@ static void note_arguments(struct maker *m, const struct kl_tape_step *step) {
         if (m->tape->edges[step->edge + i] >= 0) m->begins[m->tape->edges[step->edge + i]] = true;
 }
 
-/* While steps were made, constants had the numbers -1, -2, ...; values of steps leave no room for
- * them, so all numbers from the first step on move up. */
-static void number_constants(struct kl_plan *p) {
+void kl_plan_number_constants(struct kl_plan *p) {
     const int32_t n = p->n_constants, args = p->n_args;
 #define RENUMBER(v) ((v) < 0 ? args - 1 - (v) : (v) >= args ? (v) + n : (v))
     for (int i = 0; i < p->n_steps; i++) {
@@ -317,7 +315,7 @@ static int make_steps(struct maker *m, const struct kl_arrays *outs, const int32
             KL_TRY(constant(m, outs->v[i], &p->outs[i]));
         p->n_outs++;
     }
-    number_constants(p);
+    kl_plan_number_constants(p);
     return KL_OK;
 }
 

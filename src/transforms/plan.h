@@ -48,6 +48,9 @@ int kl_plan_trace(struct kl_plan **out, const struct kl_function *f,
                   struct kl_error **err);
 /* An empty plan to fill in, for import; kl_plan_release frees what is filled in. */
 struct kl_plan *kl_plan_new(struct kl_error **err);
+/* While a plan is made, its constants have the numbers -1, -2, ... where steps and results name
+ * them, and the values of steps follow the arguments. This gives all their final numbers. */
+void kl_plan_number_constants(struct kl_plan *p);
 struct kl_plan *kl_plan_retain(struct kl_plan *p);
 void kl_plan_release(struct kl_plan *p); /* NULL is fine */
 
