@@ -12,6 +12,7 @@
 struct named {
     struct kl_array *array; /* owned */
     char *name;             /* owned */
+    bool set;               /* by the caller */
 };
 
 struct kl_namer {
@@ -19,7 +20,8 @@ struct kl_namer {
     size_t n, room;
     uint32_t *slots; /* number of an entry + 1; n_slots is a power of two */
     size_t n_slots;
-    size_t given; /* how many names were made up */
+    size_t tried; /* how many names were made up, used or not */
+    size_t n_set; /* how many names were set by the caller */
 };
 
 struct kl_namer *kl_namer_new(struct kl_error **err) {
@@ -68,8 +70,9 @@ static int make_room(struct kl_namer *n, struct kl_error **err) {
     return KL_OK;
 }
 
-int kl_namer_set(struct kl_namer *n, struct kl_array *a, const char *name, struct kl_error **err) {
-    if (!name) return kl_fail(err, KL_EARG, "the name is NULL");
+/* Gives a the name, which is copied. */
+static int name_it(struct kl_namer *n, struct kl_array *a, const char *name,
+                   struct kl_error **err) {
     KL_TRY(make_room(n, err));
     char *own = kl_strdup(name);
     if (!own) return kl_fail_nomem(err);
@@ -79,27 +82,51 @@ int kl_namer_set(struct kl_namer *n, struct kl_array *a, const char *name, struc
         n->v[*slot - 1].name = own;
         return KL_OK;
     }
-    n->v[n->n++] = (struct named){kl_array_retain(a), own};
+    n->v[n->n++] = (struct named){.array = kl_array_retain(a), .name = own};
     *slot = (uint32_t)n->n;
     return KL_OK;
 }
 
+int kl_namer_set(struct kl_namer *n, struct kl_array *a, const char *name, struct kl_error **err) {
+    if (!name) return kl_fail(err, KL_EARG, "the name is NULL");
+    KL_TRY(name_it(n, a, name, err));
+    struct named *to = &n->v[*place(n, a) - 1];
+    n->n_set += !to->set;
+    to->set = true;
+    return KL_OK;
+}
+
+/* Whether an array got the name from the caller. */
+static bool is_set(const struct kl_namer *n, const char *name) {
+    size_t left = n->n_set;
+    for (size_t i = 0; left > 0; i++) {
+        if (!n->v[i].set) continue;
+        if (strcmp(n->v[i].name, name) == 0) return true;
+        left--;
+    }
+    return false;
+}
+
+/* A, B, ..., Z, AA, AB, ...: the name of number x, written at the end of text. */
+static const char *letters(char text[16], size_t x) {
+    char *at = text + 15;
+    *at = 0;
+    do {
+        *--at = (char)('A' + x % 26);
+        x = x / 26;
+    } while (x-- > 0);
+    return at;
+}
+
 int kl_namer_get(struct kl_namer *n, struct kl_array *a, const char **name, struct kl_error **err) {
     KL_TRY(make_room(n, err));
-    uint32_t *slot = place(n, a);
-    if (!*slot) {
-        char text[16], *at = text + sizeof text - 1;
-        size_t x = n->given;
-        *at = 0;
-        do {
-            *--at = (char)('A' + x % 26);
-            x = x / 26;
-        } while (x-- > 0);
-        KL_TRY(kl_namer_set(n, a, at, err));
-        n->given++;
-        slot = place(n, a);
+    if (!*place(n, a)) {
+        char text[16];
+        while (is_set(n, letters(text, n->tried))) n->tried++;
+        KL_TRY(name_it(n, a, letters(text, n->tried), err));
+        n->tried++;
     }
-    *name = n->v[*slot - 1].name;
+    *name = n->v[*place(n, a) - 1].name;
     return KL_OK;
 }
 

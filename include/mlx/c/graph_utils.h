@@ -25,8 +25,8 @@ KEEL_API int mlx_node_namer_free(mlx_node_namer namer);
 /* Copies the name; an earlier one is replaced. The namer keeps the array alive. KEEL_EARG: an empty
  * handle, or name is NULL. */
 KEEL_API int mlx_node_namer_set_name(mlx_node_namer namer, const mlx_array arr, const char *name);
-/* *name: the name that was set, or the next of A, B, ..., Z, AA, ... The text belongs to the namer
- * and is valid until it is replaced or the namer is freed. */
+/* *name: the name that was set, or the next of A, B, ..., Z, AA, ... that was not. The text belongs
+ * to the namer and is valid until it is replaced or the namer is freed. */
 KEEL_API int mlx_node_namer_get_name(const char **name, mlx_node_namer namer, const mlx_array arr);
 /* Writes the operations from which the outputs are made, as a digraph of Graphviz: boxes are
  * operations, the others arrays. Arrays that are evaluated already are inputs. namer may be empty.
