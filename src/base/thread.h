@@ -72,6 +72,15 @@ void kl_parker_deinit(struct kl_parker *p);
 void kl_parker_set(struct kl_parker *p);
 void kl_parker_wait(struct kl_parker *p); /* sleeps until kl_parker_set was called */
 
+/* For loops that wait for another thread without sleeping. */
+static inline void kl_pause_cpu(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #ifdef KL_DEBUG
 void kl_assert_failed(const char *what, const char *file, int line) __attribute__((noreturn));
 #define kl_assert(x) ((x) ? (void)0 : kl_assert_failed(#x, __FILE__, __LINE__))

@@ -476,12 +476,6 @@ static bool watch(const struct kl_wait *on) {
     return ops->watch && !kl_executor_in_task() && ops->watch(s->backend, on->timeline, on->ticket);
 }
 
-static inline void pause_cpu(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#endif
-}
-
 /* A few microseconds, which is what another thread needs for the rest of a tiny task. */
 enum { SPINS = 150 };
 
@@ -490,7 +484,7 @@ int kl_wait_fate(struct kl_fate *f, struct kl_error **err) {
         struct kl_timeline *t = f->timeline;
         struct kl_wait on = {t, f->ticket};
         if (help(&on) || watch(&on)) continue;
-        for (int i = 0; i < SPINS && !kl_fate_settled(f); i++) pause_cpu();
+        for (int i = 0; i < SPINS && !kl_fate_settled(f); i++) kl_pause_cpu();
         if (kl_fate_settled(f)) break;
         if (kl_executor_in_task())
             KL_TRY(block_in_callback(t, f->ticket, err));

@@ -40,14 +40,6 @@ static struct {
           .items = {{&pool.items.head, &pool.items.head}},
           .jobs = {{&pool.jobs.head, &pool.jobs.head}}};
 
-static inline void pause_cpu(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static _Thread_local bool is_worker;
 
 static void wake_one(void) {
@@ -113,7 +105,7 @@ static void worker(void *arg) {
             kl_mutex_unlock(&pool.mu);
             for (int i = 0;
                  i < LOOKS && atomic_load_explicit(&pool.n_ready, memory_order_relaxed) == 0; i++)
-                pause_cpu();
+                kl_pause_cpu();
             kl_mutex_lock(&pool.mu);
             pool.n_looking--;
             /* The thread that pushed work has woken nobody, since this thread was looking. So this
@@ -176,7 +168,7 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     if (atomic_load(&j.helpers)) { /* the rest nearly always takes less time than a sleep */
         kl_mutex_unlock(&pool.mu);
         for (int i = 0; i < LOOKS && atomic_load_explicit(&j.helpers, memory_order_relaxed); i++)
-            pause_cpu();
+            kl_pause_cpu();
         kl_mutex_lock(&pool.mu);
     }
     j.caller_waits = true;

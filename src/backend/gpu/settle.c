@@ -251,11 +251,22 @@ void kl_gpu_poll(struct kl_backend *b, struct kl_queue *q) {
  * H200, as long as summing 2^28 floats. Therefore one waiting caller per device polls instead, for
  * as long as that delay matters: after WATCH_NS the delay is less than 0.5 % of the time waited. */
 enum { WATCH_NS = 100 * 1000 * 1000 };
+/* About two microseconds. */
+enum { PAUSES = 64 };
 
 static int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* The work for the ticket is not handed over: other threads are giving commands to the driver, and
+ * each question to the driver makes them wait for its lock. */
+static void give_way(struct kl_timeline *t, uint64_t ticket) {
+    for (int i = 0; i < PAUSES && kl_timeline_done(t) < ticket; i++) {
+        if (t->handed && kl_timeline_done(t->handed) >= ticket) return;
+        kl_pause_cpu();
+    }
 }
 
 bool kl_gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) {
@@ -269,13 +280,18 @@ bool kl_gpu_watch(struct kl_backend *b, struct kl_timeline *t, uint64_t ticket) 
     bool done;
     do {
         kl_gpu_settle(dev);
+        give_way(t, ticket);
         sched_yield(); /* there may be more threads than processors */
         done = kl_timeline_done(t) >= ticket;
     } while (!done && now_ns() < until);
     kl_mutex_lock(&dev->mu);
     dev->watched = false;
-    if (dev->n_unsettled) pthread_cond_signal(&dev->work);
+    bool more = dev->n_unsettled > 0;
+    if (more) pthread_cond_signal(&dev->work);
     kl_mutex_unlock(&dev->mu);
+    /* The settlement thread may be waiting for older command buffers alone: it was not told of what
+     * was handed over meanwhile. */
+    if (more) dev->driver->ops->wake(dev->driver);
     return done;
 }
 

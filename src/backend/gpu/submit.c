@@ -49,11 +49,13 @@ void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
         q->head = cb;
     q->tail = cb;
     dev->n_unsettled++;
-    if (!dev->watched) pthread_cond_signal(&dev->work);
+    bool watched = dev->watched;
+    if (!watched) pthread_cond_signal(&dev->work);
     /* Another thread may settle and free cb as soon as the lock is released. */
     uint64_t ticket = cb->last_ticket;
     kl_mutex_unlock(&dev->mu);
     kl_timeline_publish(q->timeline->handed, ticket);
+    if (watched && !rc) return; /* the thread that watches settles */
     dev->driver->ops->wake(dev->driver);
     kl_gpu_settle(dev);
 }

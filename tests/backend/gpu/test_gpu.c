@@ -3,6 +3,7 @@
  * devices, and errors that do not depend on the schedule. */
 #include "graph/graph_support.h"
 
+#include "backend/gpu/gpu_internal.h"
 #include "ops/ops.h"
 #include "runtime/block_pool.h"
 
@@ -631,6 +632,47 @@ static void an_unsubmitted_one_proves_nothing(void **state) {
     }
 }
 
+static void until_watched(struct kl_stream *s, bool want) {
+    struct kl_gpu_device *dev = kl_gpu_device_of(s->backend);
+    for (bool is = !want; is != want;) {
+        kl_mutex_lock(&dev->mu);
+        is = dev->watched;
+        kl_mutex_unlock(&dev->mu);
+        sched_yield();
+    }
+}
+
+static void *evaluate(void *a) {
+    (void)t_value(a);
+    return NULL;
+}
+
+/* The settlement thread waits for the first value, and a caller watches. What is handed over now is
+ * that caller's to settle, until it stops watching; then it is settled without anybody's help,
+ * although the first value is still pending. (The simulated device wakes the settlement thread at
+ * each completion; others rely on the wake-up at the end of the watch.) */
+static void handed_over_while_a_caller_watches(void **state) {
+    struct kl_stream *s[2] = {device_stream(0), device_stream(0)};
+    pthread_t caller;
+    kl_sim_hold(0, true);
+    struct kl_array *first = t_const(s[0], 1), *second = t_const(s[1], 2);
+    async_one(first);
+    until_handed_over(first);
+    assert_int_equal(pthread_create(&caller, NULL, evaluate, first), 0);
+    until_watched(s[0], true);
+    async_one(second);
+    until_handed_over(second);
+    until_watched(s[0], false);
+    kl_sim_complete(0, kl_stream_index(s[1]), 1);
+    while (!kl_array_settled(second)) sched_yield();
+    assert_false(kl_array_settled(first));
+    kl_sim_hold(0, false);
+    pthread_join(caller, NULL);
+    assert_int_equal(t_value(second), 2);
+    release_all(2, (struct kl_array *[]){first, second});
+    for (int k = 0; k < 2; k++) kl_stream_release(s[k]);
+}
+
 static int two_devices(void **state) {
     return t_use_sim(NULL) || setenv("KEEL_SIM_DEVICES", "2", 1);
 }
@@ -652,6 +694,7 @@ int main(void) {
         cmocka_unit_test(the_same_error_under_every_schedule),
         cmocka_unit_test(a_destructor_may_use_the_device),
         cmocka_unit_test(the_last_of_three_proves_the_others),
+        cmocka_unit_test(handed_over_while_a_caller_watches),
         cmocka_unit_test(an_unsubmitted_one_proves_nothing),
     };
     return cmocka_run_group_tests(tests, two_devices, NULL);
