@@ -116,6 +116,26 @@ static void widths(void **state) {
         }
 }
 
+/* So many sequences that no keys are cut, and lengths around whole rounds: the keys of a round are
+ * loaded before those of the round before are taken. */
+static void rounds(void **state) {
+    static const int more[] = {0, 1, 15, 16, 17, 48, 49, 63};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        struct problem p = {.dtype = i % 2 ? KL_F16 : KL_BF16,
+                            .b = 34,
+                            .heads = 32,
+                            .key_heads = 8,
+                            .n = i % 4 == 3 ? 2 : 1,
+                            .m = (i < 4 ? 128 : 192) + more[i],
+                            .d = i % 3 ? 64 : 128,
+                            .e = i % 3 ? 64 : 128,
+                            .masking = i % 4 ? BOOLEAN : NO_MASK,
+                            .mask_layout = BROADCAST,
+                            .scale = 0.1f};
+        check(&p);
+    }
+}
+
 static void unusual(void **state) {
     struct problem p = {.dtype = KL_F32,
                         .b = 1,
@@ -180,8 +200,8 @@ static void infinities(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(maskings), cmocka_unit_test(lengths),    cmocka_unit_test(widths),
-        cmocka_unit_test(unusual),  cmocka_unit_test(infinities),
+        cmocka_unit_test(maskings), cmocka_unit_test(lengths), cmocka_unit_test(widths),
+        cmocka_unit_test(rounds),   cmocka_unit_test(unusual), cmocka_unit_test(infinities),
     };
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }

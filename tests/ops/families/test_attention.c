@@ -231,6 +231,16 @@ static void on_a_device(void **state) {
                     check(shapes[i], dtypes[d], (enum masking)masking, sinks, false, gpu());
 }
 
+/* So many sequences that keys are not cut into segments, and lengths around whole rounds of the
+ * kernels: some load the keys of a round before those of the round before are taken. */
+static void rounds_on_a_device(void **state) {
+    static const struct shape some[] = {
+        {34, 32, 8, 1, 128, 128, 128}, {34, 16, 8, 1, 129, 64, 64}, {34, 16, 8, 2, 143, 64, 64},
+        {34, 16, 8, 1, 208, 128, 128}, {34, 16, 8, 1, 241, 64, 64}, {34, 32, 8, 3, 255, 64, 64}};
+    for (int i = 0; i < 6; i++)
+        check(some[i], i % 2 ? KL_F16 : KL_BF16, i % 3 ? BOOLEAN : NO_MASK, i % 2, false, gpu());
+}
+
 /* Neighbouring scores that 16 bits would not distinguish or could not hold. They are up to 250
  * times larger than in the tests above. */
 static void large_scores_on_a_device(void **state) {
@@ -526,6 +536,7 @@ int main(void) {
     };
     const struct CMUnitTest on_devices[] = {
         cmocka_unit_test(on_a_device),
+        cmocka_unit_test(rounds_on_a_device),
         cmocka_unit_test(large_scores_on_a_device),
         cmocka_unit_test(scores_beyond_float16_on_a_device),
         cmocka_unit_test(gradient_on_a_device),
