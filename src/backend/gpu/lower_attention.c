@@ -7,10 +7,12 @@
 #include "base/op_params.h"
 
 enum {
-    /* attention.kl has the same three numbers. */
-    ROWS = 16,
-    KEYS = 32,
-    SEGMENTS = 64, /* of a row, at most */
+    /* attention.kl has the same two numbers. */
+    KEYS = 64,
+    SEGMENTS = 64,   /* of a row, at most */
+    TILES_FEW = 16,  /* rows of a group of attend_tiles, */
+    TILES_MANY = 64, /* and with sub-groups: PoCL is slower, since its registers are memory */
+    COLUMNS = 64,    /* of a group of attend_tiles, or twice as many */
     TILES_LOCAL = 128,
     FEW_LOCAL = 128,
     JOIN_LOCAL = 128,
@@ -26,7 +28,7 @@ enum {
 const struct kl_family kl_family_attention = {
     .name = "attention",
     .source = kl_source_attention,
-    .defines = {"T:IN", "WIDTH", "FEW", "MASKED", "MATRIX"}};
+    .defines = {"T:IN", "WIDTH", "FEW", "MASKED", "MATRIX", "ROWS"}};
 
 struct attention { /* attention.kl has the same */
     int64_t n, m, d, e, q[4], k[4], v[4], mask[4], sink, seg, n_segs;
@@ -116,12 +118,15 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
     const int most_few = a.d * MOST_FEW > MOST_VALUES ? MOST_FEW / 2 : MOST_FEW,
               few_rows = matrix ? (rows > 8 ? 16 : 8) : (int)kl_pow2_for(rows, most_few),
               is_masked = a.causal || a.has_mask,
-              values[] = {o.q->dtype, few ? (int)a.d : 0, few ? few_rows : 0, is_masked, matrix},
-              plain[] = {o.q->dtype, 0, 0, 0, 0};
+              tile_rows = rows > TILES_FEW && e->port->subgroup > 1 ? TILES_MANY : TILES_FEW,
+              columns = a.e > COLUMNS ? 2 * COLUMNS : COLUMNS,
+              values[] = {o.q->dtype, few ? (int)a.d : columns, few ? few_rows : 0, is_masked,
+                          matrix,     few ? 0 : tile_rows},
+              plain[] = {o.q->dtype, 0, 0, 0, 0, 0};
     const uint32_t local = kl_local_size(e, few ? FEW_LOCAL : TILES_LOCAL),
                    join_local = kl_local_size(e, JOIN_LOCAL);
-    int64_t n_blocks = kl_groups_for(rows, few ? few_rows : ROWS),
-            n_columns = few ? 1 : kl_groups_for(a.e, local),
+    int64_t n_blocks = kl_groups_for(rows, few ? few_rows : tile_rows),
+            n_columns = few ? 1 : kl_groups_for(a.e, columns),
             n_join_columns = kl_groups_for(a.e, join_local);
     void *part = NULL;
     cut(e, &a, heads * n_blocks * n_columns);
