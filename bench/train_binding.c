@@ -13,6 +13,19 @@ enum { MOST_LAYERS = 8 };
 
 static mlx_stream s;
 
+/* The stream of the benchmark's device, which becomes the default one. */
+static mlx_stream default_stream(void) {
+#ifdef ON_GPU
+    mlx_stream made = mlx_default_gpu_stream_new();
+    mlx_device gpu = mlx_device_new_type(MLX_GPU, 0);
+    mlx_set_default_device(gpu);
+    mlx_device_free(gpu);
+    return made;
+#else
+    return mlx_default_cpu_stream_new();
+#endif
+}
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -21,7 +34,7 @@ static double now(void) {
 
 /* Every function of the library returns 0 unless it failed, so results are added up. */
 static mlx_array array_of(const void *data, const int *shape, int ndim, mlx_dtype dtype) {
-    if (!s.ctx) s = mlx_default_cpu_stream_new();
+    if (!s.ctx) s = default_stream();
     return mlx_array_new_data(data, shape, ndim, dtype);
 }
 
@@ -167,7 +180,7 @@ double net_products(int layers, int batch, const int *widths, int n) {
         const int sizes[3][3] = {{batch, in, out}, {in, batch, out}, {batch, out, in}};
         for (int k = 0; k < (i ? 3 : 2); k++) { /* the samples need no gradient */
             mlx_array a = mlx_array_new(), b = mlx_array_new(), no = {NULL}, c = mlx_array_new();
-            if (!s.ctx) s = mlx_default_cpu_stream_new();
+            if (!s.ctx) s = default_stream();
             int rc = mlx_random_normal(&a, sizes[k], 2, MLX_FLOAT32, 0, 1, no, s) ||
                      mlx_random_normal(&b, sizes[k] + 1, 2, MLX_FLOAT32, 0, 1, no, s) ||
                      mlx_array_eval(a) || mlx_array_eval(b);
@@ -220,7 +233,7 @@ static int copy(mlx_vector_array *res, const mlx_vector_array in) {
  * a copy does. The memory stays the caller's. out, unless NULL, gets the last result. */
 double pass_over(float *data, int size, int what, int n, float *out) {
     static mlx_closure compiled, plain, copied;
-    if (!s.ctx) s = mlx_default_cpu_stream_new();
+    if (!s.ctx) s = default_stream();
     if (!compiled.ctx) {
         plain = mlx_closure_new_func(gelu);
         copied = mlx_closure_new_func(copy);

@@ -1,9 +1,9 @@
-"""Training on a CPU: Keel beside PyTorch and MLX, whichever are installed, in one process.
+"""Training: Keel beside PyTorch and MLX, whichever are installed, in one process.
 
 python3 bench/train_peers.py path/to/libkeel.so [case ...]
 KEEL_BENCH_TABLE=file.md: the results as a table. KEEL_BENCH_ROUNDS (15), KEEL_BENCH_SECONDS (0.05)
 per measurement. KEEL_BENCH_COMPILE=0 leaves out torch.compile and mx.compile, which start a C++
-compiler.
+compiler. KEEL_BENCH_DEVICE=gpu: the perceptrons on a GPU, in all libraries; without it on the CPU.
 
 Cases: one training step (value_and_grad of softmax cross-entropy, stochastic gradient descent,
 evaluation) of two perceptrons with relu; a gelu by erf of 16 M floats, beside a copy; a step of
@@ -21,6 +21,8 @@ import time
 
 import numpy as np
 
+ON_GPU = os.environ.get("KEEL_BENCH_DEVICE") == "gpu"
+
 try:
     import torch
 except Exception:  # not installed, or not for this machine
@@ -28,10 +30,11 @@ except Exception:  # not installed, or not for this machine
 try:
     import mlx.core as mx
     import mlx.optimizers
-    mx.set_default_device(mx.cpu)
+    mx.set_default_device(mx.gpu if ON_GPU else mx.cpu)
 except Exception:
     mx = None
 
+TORCH_DEVICE = "cuda" if ON_GPU else "cpu"
 ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
 BUDGET = float(os.environ.get("KEEL_BENCH_SECONDS", "0.05"))
 COMPILES = os.environ.get("KEEL_BENCH_COMPILE", "1") != "0"
@@ -43,7 +46,7 @@ RATE = 0.01
 def binding(keel):
     here, folder = os.path.dirname(os.path.abspath(__file__)), tempfile.mkdtemp()
     keel, made = os.path.abspath(keel), os.path.join(folder, "train_binding.so")
-    subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-I" + os.path.join(here, "../include"),
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", *(["-DON_GPU"] if ON_GPU else []), "-shared", "-fPIC", "-I" + os.path.join(here, "../include"),
                     os.path.join(here, "train_binding.c"), keel, "-Wl,-rpath," + os.path.dirname(keel), "-lm", "-o", made], check=True)
     lib = C.CDLL(made)
     for name in ("net_steps", "net_products", "pass_over", "adamw_steps"):
@@ -62,6 +65,8 @@ def by_clock(work):
         begin = time.perf_counter()
         for _ in range(n):
             work()
+        if ON_GPU and torch is not None:
+            torch.cuda.synchronize()
         return (time.perf_counter() - begin) / n
 
     return run
@@ -166,7 +171,7 @@ def perceptron(name, batch, widths, share=None):
         for k, fn in (("torch", torch_loss), ("torch compiled", torch.compile(torch_loss) if COMPILES else None)):
             if not fn:
                 continue
-            step = torch_step([torch.tensor(p, requires_grad=True) for p in params], torch.tensor(x), torch.tensor(y.astype(np.int64)), fn)
+            step = torch_step([torch.tensor(p, requires_grad=True, device=TORCH_DEVICE) for p in params], torch.tensor(x, device=TORCH_DEVICE), torch.tensor(y.astype(np.int64), device=TORCH_DEVICE), fn)
             try:
                 for _ in range(5):
                     reached[k] = step().item()
@@ -281,8 +286,9 @@ print("keel beside", ", ".join(n + " " + v for n, v in (("torch", torch.__versio
       f"; {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
 perceptron("perceptron 4x8x16x4", 4, [8, 16, 4])
 perceptron("perceptron 256x784x512x10", 256, [784, 512, 10], share=True)
-gelu(1 << 24)
-adamw(4 << 20)
+if not ON_GPU:
+    gelu(1 << 24)
+    adamw(4 << 20)
 print(f"load at the end {os.getloadavg()[0]:.1f}")
 if os.environ.get("KEEL_BENCH_TABLE"):
     write_table(os.environ["KEEL_BENCH_TABLE"])
