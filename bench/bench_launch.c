@@ -2,7 +2,8 @@
  * graph, and with Keel, whose operations here cannot become one kernel. The three run in turn in
  * one process. Printed are medians, in microseconds for each kernel of a chain in which every
  * kernel waits for the one before. The time of Keel includes encoding, checks of indices (gather)
- * and settling. */
+ * and settling. At last a compiled function of SHORT kernels, beside a graph of as many that was
+ * launched before; both until the device has nothing to do. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "mlx/c/mlx.h"
 
-enum { CHAIN = 2000, ROUNDS = 21, N = 8 };
+enum { CHAIN = 2000, SHORT = 200, ROUNDS = 21, N = 8 };
 
 static double now_us(void) {
     struct timespec t;
@@ -65,11 +66,11 @@ static int cuda_open(void) {
     return 1;
 }
 
-static void launch_all(void) {
+static void launch_all(int chain) {
     static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                          unsigned, void *, void **, void **);
     if (!launch) *(void **)&launch = dlsym(cuda, "cuLaunchKernel");
-    for (int i = 0; i < CHAIN; i++) {
+    for (int i = 0; i < chain; i++) {
         unsigned long long b = memory + 1024, c = 0;
         void *args[] = {&memory, &b, &c};
         check(launch(kernel, 1, 1, 1, N, 1, 1, 0, stream, args, NULL), "cuLaunchKernel");
@@ -82,27 +83,27 @@ static void until_done(void) {
 
 static double raw_us(void) {
     double t = now_us();
-    launch_all();
+    launch_all(CHAIN);
     until_done();
     return (now_us() - t) / CHAIN;
 }
 
 /* A graph that is captured, made and launched once, as a framework must do for a command buffer
  * that it sees once. *again: the time of a second launch. */
-static double graph_us(double *again) {
+static double graph_us(int chain, double *again) {
     void *graph, *made;
     double t = now_us();
     CUDA("cuStreamBeginCapture_v2", stream, NUMBER(1), 0, 0);
-    launch_all();
+    launch_all(chain);
     CUDA("cuStreamEndCapture", stream, &graph, 0, 0);
     CUDA("cuGraphInstantiateWithFlags", &made, graph, 0, 0);
     CUDA("cuGraphLaunch", made, stream, 0, 0);
     until_done();
-    t = (now_us() - t) / CHAIN;
+    t = (now_us() - t) / chain;
     *again = now_us();
     CUDA("cuGraphLaunch", made, stream, 0, 0);
     until_done();
-    *again = (now_us() - *again) / CHAIN;
+    *again = (now_us() - *again) / chain;
     CUDA("cuGraphExecDestroy", made, 0, 0, 0);
     CUDA("cuGraphDestroy", graph, 0, 0, 0);
     return t;
@@ -147,6 +148,25 @@ static double keel_us(int gathers, double *host) {
     return t;
 }
 
+static int softmaxes(mlx_vector_array *res, const mlx_vector_array in) {
+    mlx_array x = mlx_array_new();
+    int rc = mlx_vector_array_get(&x, in, 0);
+    for (int i = 0; i < SHORT; i++) rc = rc || mlx_softmax_axis(&x, x, 0, false, gpu);
+    if (!rc) *res = mlx_vector_array_new_value(x);
+    mlx_array_free(x);
+    return rc;
+}
+
+/* One call of a compiled function of SHORT softmaxes, evaluated. */
+static double compiled_us(mlx_closure f, mlx_vector_array in) {
+    mlx_vector_array out = mlx_vector_array_new();
+    double t = now_us();
+    check(mlx_closure_apply(&out, f, in) || mlx_eval(out), "the compiled function");
+    t = (now_us() - t) / SHORT;
+    mlx_vector_array_free(out);
+    return t;
+}
+
 static double median(double *v) {
     qsort(v, ROUNDS, sizeof *v, smaller);
     return v[ROUNDS / 2];
@@ -154,15 +174,22 @@ static double median(double *v) {
 
 int main(void) {
     double raw[ROUNDS], once[ROUNDS], again[ROUNDS], softmax[ROUNDS], gather[ROUNDS],
-        host[2][ROUNDS];
+        host[2][ROUNDS], compiled[ROUNDS], short_graph[ROUNDS];
     gpu = mlx_default_gpu_stream_new();
     if (!gpu.ctx) return 0; /* there is no GPU */
     int with_cuda = cuda_open();
     keel_us(0, host[0]);
     keel_us(1, host[1]);
+    mlx_closure plain = mlx_closure_new_func(softmaxes), f = mlx_closure_new();
+    mlx_array x = floats();
+    mlx_vector_array in = mlx_vector_array_new_value(x);
+    check(mlx_compile(&f, plain, false), "mlx_compile");
+    for (int i = 0; i < 3; i++) compiled_us(f, in);
     for (int i = 0; i < ROUNDS; i++) {
         if (with_cuda) raw[i] = raw_us();
-        if (with_cuda) once[i] = graph_us(&again[i]);
+        if (with_cuda) graph_us(SHORT, &short_graph[i]);
+        compiled[i] = compiled_us(f, in);
+        if (with_cuda) once[i] = graph_us(CHAIN, &again[i]);
         softmax[i] = keel_us(0, &host[0][i]);
         gather[i] = keel_us(1, &host[1][i]);
     }
@@ -170,11 +197,18 @@ int main(void) {
     printf("microseconds per kernel of a chain of %d\n", CHAIN);
     printf("Keel, softmax of %d: %.2f, of the caller %.2f\n", N, s, median(host[0]));
     printf("Keel, checked gather of %d: %.2f, of the caller %.2f\n", N, g, median(host[1]));
+    printf("Keel, a compiled function of %d softmaxes: %.2f\n", SHORT, median(compiled));
+    mlx_vector_array_free(in);
+    mlx_array_free(x);
+    mlx_closure_free(f);
+    mlx_closure_free(plain);
     if (!with_cuda) return 0;
     double r = median(raw);
     printf("cuLaunchKernel: %.2f\ngraph, made and launched once: %.2f; launched again: %.2f\n"
-           "Keel over cuLaunchKernel: %.2f and %.2f\n",
-           r, median(once), median(again), s / r, g / r);
+           "Keel over cuLaunchKernel: %.2f and %.2f\n"
+           "a graph of %d, launched again: %.2f; Keel, compiled, over it: %.2f\n",
+           r, median(once), median(again), s / r, g / r, SHORT, median(short_graph),
+           median(compiled) / median(short_graph));
     mlx_stream_free(gpu);
     return 0;
 }
