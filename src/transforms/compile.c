@@ -215,7 +215,7 @@ static void compiled_release(void *ctx) {
 
 static int trace(struct kl_plan **out, const struct compiled *c, const struct key *k,
                  struct kl_error **err) {
-    struct entry *e;
+    struct entry *e = NULL;
     struct kl_plan_spec *specs = kl_malloc((k->n_args + 1) * sizeof *specs);
     if (!specs) return kl_fail_nomem(err);
     for (size_t i = 0; i < k->n_args; i++) {
