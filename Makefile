@@ -7,7 +7,7 @@ JOBS   ?= $(shell nproc)
 
 demo: setup
 	tools/build.sh release
-	build/release/examples/digits $(DEVICE)
+	build/release/examples/train $(DEVICE) --out build/demo
 
 test: setup
 	tools/test.sh

@@ -50,7 +50,8 @@ if [ ! -x "bin/$name" ] || [ ! -f "bin/$name" ]; then echo "run.sh: there is no 
 # The programs find the libraries in lib/ by themselves; what those load at run time they do not.
 LD_LIBRARY_PATH="$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export LD_LIBRARY_PATH
-# The example looks for its data where it was built.
+# The examples look for their data where they were built.
+export KEEL_EXAMPLES_DATA=examples/data
 if [ "$name" = digits ] && [ $# -lt 2 ]; then set -- "${1:-gpu}" examples/data/digits.safetensors; fi
 exec "bin/$name" "$@"
 EOF

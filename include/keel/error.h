@@ -76,7 +76,8 @@ typedef struct keel_error_info_ {
     int64_t axis;      /* the axis on which the index counts */
     int64_t axis_size; /* the extent of that axis */
     /* The flat row-major position of the index in the index array, or the position at which a
-     * custom kernel raised its error. */
+     * custom kernel raised its error. In a function that vmap made this is the position within the
+     * lane that the message names. */
     int64_t position;
     int64_t stream; /* number of the stream that ran the operation */
 } keel_error_info;

@@ -132,7 +132,8 @@ KEEL_API int keel_optimizer_step_checked(mlx_vector_array *res, keel_optimizer o
                                          const mlx_vector_array grads, const mlx_stream s);
 /* One step as a function of arrays alone, for steps that are traced or compiled whole: the new
  * parameters and state, both lazy, from parameters, gradients and a state. The optimiser gives its
- * rule and learning rate; its own state is neither read nor changed. */
+ * rule and learning rate; its own state is neither read nor changed. In a function that is traced,
+ * the other steps would leave arrays of the trace in the optimiser. */
 KEEL_API int keel_optimizer_apply(mlx_vector_array *res_0, mlx_vector_array *res_1,
                                   keel_optimizer optimizer, const mlx_vector_array params,
                                   const mlx_vector_array grads, const mlx_vector_array state,

@@ -5,22 +5,37 @@
 
 #include "base/index.h"
 
-int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name, const void *params,
-                  int n_in, struct kl_tensor *const *in, int64_t position, int64_t stream,
+/* Writes "at position 7" or "lane 3, at position 7"; returns the position within the lane. */
+static int64_t place_of(char *text, size_t size, struct kl_origin origin, enum kl_op_id op,
+                        int n_in, struct kl_tensor *const *in, int64_t position) {
+    const int64_t in_one = origin.lanes > 0 ? kl_fault_positions(op, n_in, in) / origin.lanes : 0;
+    if (in_one == 0) {
+        snprintf(text, size, "at position %lld", (long long)position);
+        return position;
+    }
+    snprintf(text, size, "lane %lld, at position %lld", (long long)(position / in_one),
+             (long long)(position % in_one));
+    return position % in_one;
+}
+
+int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
+                  struct kl_origin origin, const void *params, int n_in,
+                  struct kl_tensor *const *in, int64_t position, int64_t stream,
                   bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value),
                   void *ctx) {
     struct kl_fault_site site;
+    char place[64];
+    const int64_t in_lane = place_of(place, sizeof place, origin, op, n_in, in, position);
     struct kl_error_info info = {.code = KL_EINDEX,
                                  .op = name,
                                  .has = KL_HAS_POSITION | KL_HAS_STREAM,
-                                 .position = position,
+                                 .position = in_lane,
                                  .stream = stream};
     if (!kl_fault_locate(op, params, n_in, in, position, read, ctx, &site))
-        return kl_fail_info(err, &info, "%s: an index is out of range at position %lld", name,
-                            (long long)position);
+        return kl_fail_info(err, &info, "%s: an index is out of range (%s)", name, place);
     info.has |= KL_HAS_INDEX | KL_HAS_AXIS | KL_HAS_SIZE;
     info.index = site.index;
-    info.axis = site.axis;
+    info.axis = site.axis - origin.lane_axes;
     info.axis_size = site.axis_size;
     char index[24];
     if (site.above)
@@ -30,12 +45,11 @@ int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name, con
     if (site.extent > 1)
         return kl_fail_info(err, &info,
                             "%s: a slice of %lld from index %s runs off axis %lld of size %lld "
-                            "(at position %lld)",
-                            name, (long long)site.extent, index, (long long)site.axis,
-                            (long long)site.axis_size, (long long)position);
-    return kl_fail_info(
-        err, &info, "%s: index %s is out of range for axis %lld of size %lld (at position %lld)",
-        name, index, (long long)site.axis, (long long)site.axis_size, (long long)position);
+                            "(%s)",
+                            name, (long long)site.extent, index, (long long)info.axis,
+                            (long long)site.axis_size, place);
+    return kl_fail_info(err, &info, "%s: index %s is out of range for axis %lld of size %lld (%s)",
+                        name, index, (long long)info.axis, (long long)site.axis_size, place);
 }
 
 int64_t kl_fault_positions(enum kl_op_id op, int n_in, struct kl_tensor *const *in) {

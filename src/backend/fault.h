@@ -3,10 +3,13 @@
 #include "base/task.h"
 
 /* Sets *err to KL_EINDEX with index, axis, axis size, position and stream, and returns the code.
+ * Axis and position are those of the operation that the user wrote, in the lane that the message
+ * gives.
  * `read` reads the index values (see base/index.h); without them the error has only the
  * position. */
-int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name, const void *params,
-                  int n_in, struct kl_tensor *const *in, int64_t position, int64_t stream,
+int kl_fault_fail(struct kl_error **err, enum kl_op_id op, const char *name,
+                  struct kl_origin origin, const void *params, int n_in,
+                  struct kl_tensor *const *in, int64_t position, int64_t stream,
                   bool (*read)(void *ctx, int input, int64_t element_offset, int64_t *value),
                   void *ctx);
 

@@ -73,8 +73,10 @@ struct kl_slice_params {
     int ndim;
     int64_t v[]; /* start[ndim], stride[ndim]; the view or the update gives the extents */
 };
-/* RESHAPE, BROADCAST: the target shape. TRANSPOSE: the permutation. EXPAND_DIMS, SQUEEZE: the
- * axes. */
+/* RESHAPE: the target shape as it was asked for, so that it can be asked for again of an input
+ * of other extents: 0 or more is an extent, -1 the one that follows from the number of elements,
+ * and -2 - k the extent of axis k of the input. BROADCAST: the target shape. TRANSPOSE: the
+ * permutation. EXPAND_DIMS, SQUEEZE: the axes. */
 struct kl_dims_params {
     int n;
     int v[];

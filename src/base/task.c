@@ -24,7 +24,9 @@ const char *kl_origin_name(enum kl_origin_kind kind, enum kl_op_id op) {
 const char *kl_task_name(const struct kl_task *t) {
     static const char *const scatters[] = {"scatter", "scatter_add", "scatter_prod", "scatter_max",
                                            "scatter_min"};
-    if (t->origin.kind) return kl_origin_name(t->origin.kind, (enum kl_op_id)t->origin.op);
+    const struct kl_origin o = t->origin;
+    const bool same = o.kind == KL_ORIGIN_BATCH && o.op == (uint16_t)t->op;
+    if (o.kind && !same) return kl_origin_name(o.kind, (enum kl_op_id)o.op);
     switch (t->op) {
     case KL_OP_CALL: return ((const struct kl_call_params *)t->params)->name;
     case KL_OP_KERNEL: return ((const struct kl_kernel_params *)t->params)->desc->name;

@@ -10,9 +10,10 @@
  * user wrote, and messages name that one. */
 enum kl_origin_kind { KL_ORIGIN_USER, KL_ORIGIN_GRADIENT, KL_ORIGIN_DERIVATIVE, KL_ORIGIN_BATCH };
 struct kl_origin {
-    uint8_t kind; /* enum kl_origin_kind */
-    uint16_t op;  /* of the user's operation; unless kind is KL_ORIGIN_USER */
-    int lanes;    /* how many lanes the positions of the indices hold, the first slowest; 0: none */
+    uint8_t kind;      /* enum kl_origin_kind */
+    uint8_t lane_axes; /* how many axes of lanes the source of a checked operation has in front */
+    uint16_t op;       /* of the user's operation; unless kind is KL_ORIGIN_USER */
+    int lanes; /* how many lanes the positions of the indices hold, the first slowest; 0: none */
 };
 
 struct kl_task {

@@ -29,8 +29,9 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead);
  * this are put in front of `dead`. */
 static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
     struct kl_node *n;
-    if (!a->trace) {
+    if (!a->trace || kl_trace_over(a->trace)) {
         n = a->node; /* no other thread can reach a */
+        kl_trace_release(a->trace);
     } else {
         kl_commit_lock(); /* the end of the trace can */
         n = a->node;
@@ -101,7 +102,7 @@ static struct kl_array *node_free(struct kl_node *n, struct kl_array *dead) {
         if (custom->release) custom->release(custom->custom);
     }
     kl_buffer_release(n->task.workspace);
-    if (n->may_be_kept) kl_trace_forget(n);
+    if (n->was_kept) kl_trace_forget(n);
     if (n->parts)
         kl_parts_drop(n->parts);
     else
@@ -377,6 +378,15 @@ struct kl_origin kl_origin_set(struct kl_origin o) {
 
 struct kl_origin kl_origin_get(void) {
     return origin;
+}
+
+void kl_array_note_lanes(struct kl_array *a, int lanes, bool source) {
+    struct kl_node *n = a->node;
+    /* A builder may give a view, or an input, when there is nothing to do. */
+    if (!n || !(kl_op_flags(n->task.op) & KL_OPF_CHECKED) || atomic_load(&a->refs) != 1) return;
+    struct kl_origin *o = &n->task.origin;
+    if (lanes) o->lanes = o->lanes ? o->lanes * lanes : lanes;
+    o->lane_axes += source;
 }
 
 /* A node in memory of node_bytes. It retains its inputs. */

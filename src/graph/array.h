@@ -95,6 +95,12 @@ void kl_array_set_range(struct kl_array *a, int64_t lo, int64_t hi);
 int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operation *o,
                        struct kl_error **err);
 
+/* What messages say of an index of a, the result of a checked operation that the caller has just
+ * built; any other array is left as it is. lanes: the first axis of the index operands tells which
+ * of so many lanes has the index; 0: the indices are the same for all lanes. source: axis 0 of the
+ * first input is one of lanes, of which the user does not know. */
+void kl_array_note_lanes(struct kl_array *a, int lanes, bool source);
+
 /* Sets on whose behalf the calling thread builds from now on; returns what was set before. */
 struct kl_origin kl_origin_set(struct kl_origin o);
 struct kl_origin kl_origin_get(void);

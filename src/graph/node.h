@@ -12,6 +12,7 @@ struct kl_node {
     uint64_t mark;            /* number of the last walk that saw the node; commit lock */
     struct kl_link kept;      /* in the list of its trace; see trace.c; commit lock */
     bool may_be_kept;         /* an output belongs to a trace; fixed */
+    bool was_kept;            /* it has been in the list of a trace; commit lock */
     bool claimed;             /* committed: it is a task, or already done; commit lock */
     int32_t index;            /* what the walk `mark` knows of the node; commit lock */
     int n_in, n_out;          /* n_in becomes 0 when the task takes the inputs over */

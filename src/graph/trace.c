@@ -16,6 +16,7 @@ int kl_trace_begin(struct kl_trace **out, struct kl_error **err) {
     if (!t) return kl_fail_nomem(err);
     atomic_init(&t->refs, 1);
     atomic_init(&t->ended, false);
+    atomic_init(&t->let_go, false);
     t->number = atomic_fetch_add(&last_number, 1) + 1;
     t->parent = kl_trace_retain(innermost);
     kl_list_init(&t->kept);
@@ -39,6 +40,11 @@ void kl_trace_release(struct kl_trace *t) {
 struct kl_trace *kl_trace_live(struct kl_trace *t) {
     while (t && atomic_load_explicit(&t->ended, memory_order_acquire)) t = t->parent;
     return t;
+}
+
+bool kl_trace_over(const struct kl_trace *t) {
+    while (t && atomic_load_explicit(&t->let_go, memory_order_acquire)) t = t->parent;
+    return !t;
 }
 
 bool kl_trace_holds(const struct kl_trace *t, const struct kl_array *a) {
@@ -87,6 +93,7 @@ void kl_trace_keep(struct kl_node *n) {
         struct kl_trace *t = n->out[i] ? kl_trace_live(n->out[i]->trace) : NULL;
         if (!t) continue;
         kl_list_push(&t->kept, &n->kept);
+        n->was_kept = true;
         return;
     }
 }
@@ -121,6 +128,7 @@ void kl_trace_end(struct kl_trace *t) {
         }
     }
     kl_commit_unlock();
+    atomic_store_explicit(&t->let_go, true, memory_order_release);
     for (struct kl_link *k; (k = kl_list_pop(&gone));)
         kl_node_let_go(kl_container(k, struct kl_node, kept));
     kl_trace_release(t);

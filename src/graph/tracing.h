@@ -6,6 +6,7 @@
 struct kl_trace {
     _Atomic(uint32_t) refs; /* of the thread that runs it, of arrays, and of traces inside */
     _Atomic(bool) ended;
+    _Atomic(bool) let_go;    /* it has ended and touches no array any more */
     uint64_t number;         /* never used again */
     struct kl_trace *parent; /* the trace around it, owned; NULL: none */
     struct kl_list kept;     /* nodes by their link `kept`; commit lock */
@@ -14,6 +15,8 @@ struct kl_trace {
 struct kl_trace *kl_trace_retain(struct kl_trace *t); /* NULL is fine */
 /* t, or the innermost trace around it that has not ended; NULL: none. Borrowed from t. */
 struct kl_trace *kl_trace_live(struct kl_trace *t);
+/* Whether t and all traces around it have let go of their arrays. */
+bool kl_trace_over(const struct kl_trace *t);
 /* *out: the innermost live trace of the inputs, borrowed from them; NULL: none. KL_ETRACE: inputs
  * belong to traces of which neither is inside the other. */
 int kl_trace_of_inputs(struct kl_trace **out, struct kl_array *const *in, int n_in,

@@ -197,7 +197,7 @@ static int gather_in_lanes(const struct kl_vmap *v, struct kl_array **out, int i
     in[0] = KL_TERM(&t, kl_vmap_lane_index(v, &t.made, index_ndim, err));
     struct kl_array *y = KL_TERM(&t, kl_gather(&t.made, v->in[0], in, n + 1, axes, n + 1, sizes,
                                                (size_t)p->ndim + 1, v->s, err));
-    if (y) kl_vmap_indices_batched(y, v->lanes);
+    if (y) kl_array_note_lanes(y, v->lanes, true);
     y = KL_TERM(&t, kl_squeeze_axis(&t.made, y, 1 + index_ndim, v->s, err));
     return kl_terms_end(&t, y, out);
 }
@@ -213,7 +213,7 @@ int kl_vmap_gather(const struct kl_vmap *v, struct kl_array **out, int *axis,
     if (!v->mapped[0]) { /* indices without lanes broadcast to those that have them */
         KL_TRY(
             kl_gather(out, v->in[0], v->in + 1, n, p->v, n, p->v + n, (size_t)p->ndim, v->s, err));
-        kl_vmap_indices_batched(*out, v->lanes);
+        kl_array_note_lanes(*out, v->lanes, false);
         return KL_OK;
     }
     if (any && v->lanes == 0) return kl_vmap_each(v, out, err); /* there is no lane to index */
@@ -223,7 +223,9 @@ int kl_vmap_gather(const struct kl_vmap *v, struct kl_array **out, int *axis,
     for (size_t i = 0; i < n; i++) axes[i] = p->v[i] + 1;
     for (int i = 0; i < p->ndim; i++) sizes[1 + i] = p->v[p->n_axes + i];
     *axis = index_ndim;
-    return kl_gather(out, v->in[0], v->in + 1, n, axes, n, sizes, (size_t)p->ndim + 1, v->s, err);
+    KL_TRY(kl_gather(out, v->in[0], v->in + 1, n, axes, n, sizes, (size_t)p->ndim + 1, v->s, err));
+    kl_array_note_lanes(*out, 0, true);
+    return KL_OK;
 }
 
 int kl_vmap_gather_axis(const struct kl_vmap *v, struct kl_array **out, int *axis,
@@ -233,7 +235,7 @@ int kl_vmap_gather_axis(const struct kl_vmap *v, struct kl_array **out, int *axi
     KL_TRY(kl_vmap_inputs(v, in, err));
     int rc = kl_vmap_build(v, out, &p, sizeof p, in, err);
     kl_release_all(in, 2);
-    if (!rc) kl_vmap_indices_batched(*out, v->lanes);
+    if (!rc) kl_array_note_lanes(*out, v->lanes, true);
     *axis = 0;
     return rc;
 }

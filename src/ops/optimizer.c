@@ -138,7 +138,7 @@ struct scalars {
 };
 
 /* beta^t - 1, without the cancellation that computing the power first would bring: for beta2 =
- * 0.999 four of the seven digits of float32 would be lost in the first step. */
+ * 0.999 three of the seven digits of float32 would be lost in the first step. */
 static struct kl_array *power_minus_1(struct kl_terms *t, double beta, struct kl_array *step,
                                       enum kl_dtype dtype) {
     struct kl_array *exponent = kl_term_cast(t, step, dtype);

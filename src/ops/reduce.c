@@ -338,12 +338,6 @@ int kl_vjp_extreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
     return kl_terms_end(&t, kl_term_cast(&t, kl_term2(&t, kl_multiply, is, share), dtype), grad);
 }
 
-static int no_complex(const struct kl_vjp *v, const char *what, struct kl_error **err) {
-    return v->in[0]->t.dtype == KL_C64
-               ? kl_fail(err, KL_EUNSUPPORTED, "%s has no gradient for complex64 yet", what)
-               : KL_OK;
-}
-
 /* The derivative is the product of the other elements, made as the product of those before times
  * the product of those behind, so that no division by 0 occurs. The reduced axes become one axis,
  * the last. */
@@ -353,7 +347,6 @@ int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     struct kl_array *x = v->in[0], *side[2];
     int perm[KL_MAX_NDIM], inverse[KL_MAX_NDIM], dims[KL_MAX_NDIM], n = 0, ndim = x->t.ndim;
     if (!v->wanted[0] || !kl_has_gradient(x)) return KL_OK;
-    KL_TRY(no_complex(v, "prod", err));
     for (int gone = 0; gone < 2; gone++)
         for (int i = 0; i < ndim; i++) {
             bool is = false;
@@ -374,16 +367,16 @@ int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
         KL_TERM(&t, kl_reshape_to(&t.made, others, ndim, permuted->t.dims, v->s, err));
     back = KL_TERM(&t, kl_permute(&t.made, back, inverse, err));
     struct kl_array *typed = kl_term_cast(&t, v->cotangent[0], x->t.dtype);
+    back = kl_term_conjugate(&t, back);
     return kl_terms_end(&t, kl_term2(&t, kl_multiply, back, typed), grad);
 }
 
 int kl_vjp_logsumexp(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(v->s, err);
     if (!v->wanted[0]) return KL_OK;
-    KL_TRY(no_complex(v, "logsumexp", err));
     struct kl_array *d = kl_term2(&t, kl_subtract, v->in[0], v->out[0]);
-    return kl_terms_end(&t, kl_term2(&t, kl_multiply, kl_term(&t, kl_exp, d), v->cotangent[0]),
-                        grad);
+    struct kl_array *weight = kl_term_conjugate(&t, kl_term(&t, kl_exp, d));
+    return kl_terms_end(&t, kl_term2(&t, kl_multiply, weight, v->cotangent[0]), grad);
 }
 
 /* ---- made again ---- */

@@ -81,8 +81,6 @@ int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
     struct kl_array *x = v->in[0];
     struct kl_terms t = kl_terms_begin(v->s, err);
     if (!wants_gradient(v)) return KL_OK;
-    if (x->t.dtype == KL_C64)
-        return kl_fail(err, KL_EUNSUPPORTED, "cumprod has no gradient for complex64 yet");
     struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype),
                     *one = kl_term_number(&t, 1, x->t.dtype);
     struct kl_array *is_zero = kl_term2(&t, kl_equal, x, zero);
@@ -90,15 +88,16 @@ int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
     struct kl_array *first = kl_term2(&t, kl_logical_and, is_zero,
                                       kl_term2(&t, kl_equal, zeros, kl_term_number(&t, 1, KL_I32)));
     struct kl_array *without = kl_term_where(&t, first, one, x);
-    struct kl_array *product =
-        scan_step(&t, kl_cumprod, without, p->axis, p->reverse, p->inclusive);
+    struct kl_array *product = kl_term_conjugate(
+        &t, scan_step(&t, kl_cumprod, without, p->axis, p->reverse, p->inclusive));
+    struct kl_array *out = kl_term_conjugate(&t, v->out[0]);
     struct kl_array *of_zero =
         scan_step(&t, kl_cumsum, kl_term2(&t, kl_multiply, product, v->cotangent[0]), p->axis,
                   !p->reverse, p->inclusive);
-    struct kl_array *sum =
-        scan_step(&t, kl_cumsum, kl_term2(&t, kl_multiply, v->out[0], v->cotangent[0]), p->axis,
-                  !p->reverse, p->inclusive);
-    struct kl_array *of_others = kl_term2(&t, kl_divide, sum, kl_term_where(&t, is_zero, one, x));
+    struct kl_array *sum = scan_step(&t, kl_cumsum, kl_term2(&t, kl_multiply, out, v->cotangent[0]),
+                                     p->axis, !p->reverse, p->inclusive);
+    struct kl_array *divisor = kl_term_conjugate(&t, kl_term_where(&t, is_zero, one, x));
+    struct kl_array *of_others = kl_term2(&t, kl_divide, sum, divisor);
     struct kl_array *at_zero = kl_term_where(&t, first, of_zero, zero);
     return kl_terms_end(&t, kl_term_where(&t, is_zero, at_zero, of_others), grad);
 }

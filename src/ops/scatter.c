@@ -293,7 +293,7 @@ int kl_vmap_scatter(const struct kl_vmap *v, struct kl_array **out, int *axis,
     }
     struct kl_array *y = KL_TERM(
         &t, scatter(&t.made, p->mode, base, index, (size_t)n, updates, axes, (size_t)n, v->s, err));
-    if (y && any) kl_vmap_indices_batched(y, v->lanes);
+    if (y) kl_array_note_lanes(y, any ? v->lanes : 0, true);
     return kl_terms_end(&t, y, out);
 }
 
@@ -305,7 +305,7 @@ int kl_vmap_scatter_axis(const struct kl_vmap *v, struct kl_array **out, int *ax
     KL_TRY(kl_vmap_inputs(v, in, err));
     int rc = kl_vmap_build(v, out, &p, sizeof p, in, err);
     kl_release_all(in, 3);
-    if (!rc) kl_vmap_indices_batched(*out, v->lanes);
+    if (!rc) kl_array_note_lanes(*out, v->lanes, true);
     *axis = 0;
     return rc;
 }

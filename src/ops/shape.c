@@ -54,11 +54,12 @@ static bool strides_for(const struct kl_tensor *t, int ndim, const int *dims, in
     return true;
 }
 
-int kl_reshape_to(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
-                  struct kl_stream *s, struct kl_error **err) {
+/* asked: the shape in the form of the parameters of RESHAPE. */
+static int reshape_as(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
+                      const int *asked, struct kl_stream *s, struct kl_error **err) {
     int64_t strides[KL_MAX_NDIM];
     struct kl_dims_buf p;
-    size_t bytes = kl_dims_params(&p, ndim, dims);
+    size_t bytes = kl_dims_params(&p, ndim, asked);
     if (kl_shape_is(a, ndim, dims)) {
         *out = kl_array_retain(a);
         return KL_OK;
@@ -71,6 +72,11 @@ int kl_reshape_to(struct kl_array **out, struct kl_array *a, int ndim, const int
     int rc = kl_array_view(out, KL_OP_RESHAPE, &p, bytes, dense, ndim, dims, strides, 0, err);
     kl_array_release(dense);
     return rc;
+}
+
+int kl_reshape_to(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
+                  struct kl_stream *s, struct kl_error **err) {
+    return reshape_as(out, a, ndim, dims, dims, s, err);
 }
 
 int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
@@ -103,7 +109,7 @@ int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size
         return kl_fail(err, KL_ESHAPE,
                        "an array of shape %s with %lld elements cannot have shape %s",
                        KL_SHAPE_TEXT_OF(a), (long long)a->t.size, KL_SHAPE_TEXT(n, shape));
-    return kl_reshape_to(out, a, to.ndim, to.dims, s, err);
+    return reshape_as(out, a, to.ndim, to.dims, shape, s, err);
 }
 
 int kl_flatten_all(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
@@ -112,8 +118,8 @@ int kl_flatten_all(struct kl_array **out, struct kl_array *a, struct kl_stream *
         return kl_fail(err, KL_ELIMIT,
                        "%lld elements are too many for one axis; at most %d are possible",
                        (long long)a->t.size, INT32_MAX);
-    int n = (int)a->t.size;
-    return kl_reshape_to(out, a, 1, &n, s, err);
+    int n = (int)a->t.size, rest = -1;
+    return reshape_as(out, a, 1, &n, n ? &rest : &n, s, err);
 }
 
 int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int end_axis,
@@ -144,7 +150,11 @@ int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int en
     for (int i = 0; i < first; i++) dims[n++] = a->t.dims[i];
     dims[n++] = (int)merged;
     for (int i = (int)last + 1; i < ndim; i++) dims[n++] = a->t.dims[i];
-    return kl_reshape_to(out, a, n, dims, s, err);
+    if (a->t.size == 0) return kl_reshape_to(out, a, n, dims, s, err); /* -1 could be anything */
+    int asked[KL_MAX_NDIM];
+    for (int i = 0; i < n; i++)
+        asked[i] = i == first ? -1 : -2 - (i < first ? i : i + (int)(last - first));
+    return reshape_as(out, a, n, dims, asked, s, err);
 }
 
 /* ---- transpose ---- */
@@ -376,7 +386,13 @@ int kl_unflatten(struct kl_array **out, struct kl_array *a, int axis, const int 
         return kl_fail(err, KL_ESHAPE, "axis %d of size %d cannot have shape %s", axis,
                        a->t.dims[axis], KL_SHAPE_TEXT((int)shape_num, shape));
     for (int i = axis + 1; i < a->t.ndim; i++) dims[n++] = a->t.dims[i];
-    return kl_reshape_to(out, a, n, dims, s, err);
+    if (a->t.size == 0) return kl_reshape_to(out, a, n, dims, s, err); /* -1 could be anything */
+    int asked[KL_MAX_NDIM];
+    for (int i = 0; i < n; i++)
+        asked[i] = i < axis                    ? -2 - i
+                   : i < axis + (int)shape_num ? shape[i - axis]
+                                               : -2 - (i - (int)shape_num + 1);
+    return reshape_as(out, a, n, dims, asked, s, err);
 }
 
 /* ---- how many elements ---- */
@@ -444,13 +460,34 @@ int kl_rebuild_reshape(const struct kl_build *b, struct kl_array **out, struct k
     struct kl_dims_buf p;
     struct kl_shape to;
     struct kl_array *a = b->in[0];
+    int dims[KL_MAX_NDIM], open = -1;
     int64_t size;
     KL_TRY(list_of(&p, b, "extents", err));
-    KL_TRY(kl_check_shape(&to, p.v, (size_t)p.n, (enum kl_dtype)a->t.dtype, &size, err));
+    for (int i = 0; i < p.n; i++) {
+        dims[i] = p.v[i];
+        if (p.v[i] == -1 && open >= 0)
+            return kl_fail(err, KL_ESHAPE, "the recorded shape has more than one -1");
+        if (p.v[i] == -1) {
+            open = i;
+            dims[i] = 1;
+        } else if (p.v[i] < -1) {
+            int64_t axis = -2 - (int64_t)p.v[i];
+            if (axis >= a->t.ndim)
+                return kl_fail(err, KL_EAXIS,
+                               "the recorded shape names axis %lld of an array of %d axes",
+                               (long long)axis, a->t.ndim);
+            dims[i] = a->t.dims[axis];
+        }
+    }
+    KL_TRY(kl_check_shape(&to, dims, (size_t)p.n, (enum kl_dtype)a->t.dtype, &size, err));
+    if (open >= 0 && size > 0 && a->t.size / size <= INT32_MAX) {
+        to.dims[open] = (int)(a->t.size / size);
+        size *= to.dims[open];
+    }
     if (size != a->t.size)
         return kl_fail(err, KL_ESHAPE, "an array of shape %s cannot have the recorded shape %s",
-                       KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(p.n, p.v));
-    return kl_reshape_to(out, a, to.ndim, to.dims, b->s, err);
+                       KL_SHAPE_TEXT_OF(a), KL_SHAPE_TEXT(to.ndim, to.dims));
+    return reshape_as(out, a, to.ndim, to.dims, p.v, b->s, err);
 }
 
 int kl_rebuild_transpose(const struct kl_build *b, struct kl_array **out, struct kl_error **err) {
@@ -484,12 +521,11 @@ int kl_rebuild_squeeze(const struct kl_build *b, struct kl_array **out, struct k
 
 int kl_vmap_reshape(const struct kl_vmap *v, struct kl_array **out, int *axis,
                     struct kl_error **err) {
-    const struct kl_dims_params *p = v->params;
     struct kl_shape to;
     int dims[KL_MAX_NDIM + 1] = {v->lanes};
-    if (p->n) memcpy(dims + 1, p->v, (size_t)p->n * sizeof *dims);
-    KL_TRY(
-        kl_check_shape(&to, dims, 1 + (size_t)p->n, (enum kl_dtype)v->in[0]->t.dtype, NULL, err));
+    if (v->ndim) memcpy(dims + 1, v->dims, (size_t)v->ndim * sizeof *dims);
+    KL_TRY(kl_check_shape(&to, dims, 1 + (size_t)v->ndim, (enum kl_dtype)v->in[0]->t.dtype, NULL,
+                          err));
     *axis = 0;
     return kl_reshape_to(out, v->in[0], to.ndim, to.dims, v->s, err);
 }

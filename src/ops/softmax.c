@@ -72,15 +72,14 @@ int kl_softmax(struct kl_array **out, struct kl_array *a, bool precise, struct k
     return kl_softmax_axes(out, a, axes, (size_t)a->t.ndim, precise, s, err);
 }
 
-/* y * (g - sum(g * y)) */
+/* y * (g - sum(g * y)), with the conjugate of a complex y */
 int kl_vjp_softmax(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_softmax_params *p = v->params;
     struct kl_array *y = v->out[0], *g = v->cotangent[0];
     struct kl_terms t = kl_terms_begin(v->s, err);
     int axes[KL_MAX_NDIM], n = 0;
     if (!v->wanted[0]) return KL_OK;
-    if (y->t.dtype == KL_C64)
-        return kl_fail(err, KL_EUNSUPPORTED, "softmax has no gradient for complex64 yet");
+    y = kl_term_conjugate(&t, y);
     for (; n < p->n_axes; n++) axes[n] = p->axis + n;
     struct kl_array *along =
         kl_term_reduce(&t, kl_sum_axes, kl_term2(&t, kl_multiply, y, g), axes, n);

@@ -6,10 +6,6 @@
 #include "base/error.h"
 #include "ops/meet.h"
 
-struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err) {
-    return (struct kl_terms){.s = s, .err = err};
-}
-
 struct kl_array *kl_terms_note(struct kl_terms *t, int rc) {
     t->rc = rc;
     if (rc) return NULL;
@@ -33,6 +29,10 @@ struct kl_array *kl_term_where(struct kl_terms *t, struct kl_array *condition, s
 
 struct kl_array *kl_term_cast(struct kl_terms *t, struct kl_array *a, enum kl_dtype dtype) {
     return KL_TERM(t, kl_cast_to(&t->made, a, dtype, t->s, t->err));
+}
+
+struct kl_array *kl_term_conjugate(struct kl_terms *t, struct kl_array *a) {
+    return t->rc || a->t.dtype != KL_C64 ? a : kl_term(t, kl_conjugate, a);
 }
 
 struct kl_array *kl_term_number(struct kl_terms *t, double x, enum kl_dtype dtype) {

@@ -20,7 +20,15 @@ struct kl_terms {
     struct kl_array *all[KL_MAX_TERMS]; /* owned references to all terms */
 };
 
-struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err);
+/* Inline, and with `all` not written, since most formulas have few terms. */
+static inline struct kl_terms kl_terms_begin(struct kl_stream *s, struct kl_error **err) {
+    struct kl_terms t;
+    t.s = s;
+    t.err = err;
+    t.rc = t.n = 0;
+    t.made = NULL;
+    return t;
+}
 /* The term that `call` has put into t->made, or NULL. `call` is not evaluated after a failure, so
  * its operands are never NULL. */
 #define KL_TERM(t, call) ((t)->rc ? NULL : kl_terms_note(t, call))
@@ -33,6 +41,9 @@ struct kl_array *kl_term_where(struct kl_terms *t, struct kl_array *condition, s
                                struct kl_array *y);
 /* a converted to dtype; a itself when it has that dtype. */
 struct kl_array *kl_term_cast(struct kl_terms *t, struct kl_array *a, enum kl_dtype dtype);
+/* The conjugate of a complex a; else a itself. A gradient multiplies by the conjugate of the
+ * derivative of a holomorphic function. */
+struct kl_array *kl_term_conjugate(struct kl_terms *t, struct kl_array *a);
 /* A 0-d term with the value x, of a type in which x can be written. */
 struct kl_array *kl_term_number(struct kl_terms *t, double x, enum kl_dtype dtype);
 /* build(a, x), with x as a number of a's type. */

@@ -148,8 +148,3 @@ int kl_vmap_lane_index(const struct kl_vmap *v, struct kl_array **out, int ndim,
     kl_array_release(numbers);
     return rc;
 }
-
-/* Nothing reads it yet: the message of a failed index operation gives the position in the batched
- * indices, of which the lane is the first part. */
-void kl_vmap_indices_batched(struct kl_array *out, int lanes) {
-}

@@ -58,6 +58,3 @@ int kl_vmap_each(const struct kl_vmap *v, struct kl_array **out, struct kl_error
 /* The numbers 0 .. lanes - 1 as indices, with ndim further axes of size 1. */
 int kl_vmap_lane_index(const struct kl_vmap *v, struct kl_array **out, int ndim,
                        struct kl_error **err);
-/* The index operands of out, which was just built, have the lane axis first: the first of their
- * axes, of `lanes` elements, tells which lane has an index that is out of range. */
-void kl_vmap_indices_batched(struct kl_array *out, int lanes);

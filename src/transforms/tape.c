@@ -54,16 +54,38 @@ static int32_t slot_of(const struct kl_array *a, uint64_t mark) {
     return n->index + (int32_t)a->out_index;
 }
 
+/* The step that makes a slot; NULL: no step does. */
+static const struct kl_tape_step *step_of_slot(const struct kl_tape *t, int32_t slot) {
+    int32_t from = 0, to = t->n_steps; /* the last step whose first slot is not above `slot` */
+    if (to == 0 || slot < t->steps[0].slot) return NULL;
+    while (to - from > 1) {
+        int32_t middle = from + (to - from) / 2;
+        if (t->steps[middle].slot <= slot)
+            from = middle;
+        else
+            to = middle;
+    }
+    return &t->steps[from];
+}
+
+/* The stream of n or, for a view, of what it is made from. Chains of views may be long: those on
+ * the tape have found their stream already. */
+static struct kl_stream *stream_of(const struct kl_tape *t, const struct kl_node *n,
+                                   uint64_t mark) {
+    while (n && !n->stream && n->n_in > 0) {
+        const struct kl_tape_step *step = step_of_slot(t, slot_of(n->in[0], mark));
+        if (step) return step->s;
+        n = n->in[0]->node;
+    }
+    return n ? n->stream : NULL;
+}
+
 /* All inputs of n are visited, and one of them depends on an argument: n becomes the next step. */
 static int append(struct kl_tape *t, struct kl_node *n, uint64_t mark, struct kl_error **err) {
     KL_TRY(grow(&t->steps, t->n_steps + 1, &t->steps_room, sizeof *t->steps, err));
     KL_TRY(grow(&t->edges, t->n_edges + n->n_in, &t->edges_room, sizeof *t->edges, err));
-    struct kl_stream *s = n->stream;
-    for (const struct kl_node *b = n; !s && b && b->n_in > 0;) {
-        b = b->in[0]->node;
-        if (b) s = b->stream;
-    }
-    t->steps[t->n_steps++] = (struct kl_tape_step){n, t->n_edges, t->n_slots, s};
+    const struct kl_tape_step step = {n, t->n_edges, t->n_slots, stream_of(t, n, mark)};
+    t->steps[t->n_steps++] = step;
     for (int i = 0; i < n->n_in; i++) t->edges[t->n_edges++] = slot_of(n->in[i], mark);
     n->index = t->n_slots;
     t->n_slots += n->n_out;
@@ -127,8 +149,9 @@ void kl_tape_free(struct kl_tape *t) {
 
 struct kl_origin kl_origin_of(enum kl_origin_kind kind, const struct kl_node *n) {
     struct kl_origin was = n->task.origin;
-    if (!was.kind) return (struct kl_origin){kind, (uint16_t)n->task.op, 0};
-    return (struct kl_origin){kind == KL_ORIGIN_BATCH ? was.kind : kind, was.op, was.lanes};
+    if (!was.kind) was.op = (uint16_t)n->task.op;
+    if (!was.kind || kind != KL_ORIGIN_BATCH) was.kind = kind;
+    return was;
 }
 
 void kl_origin_name_error(struct kl_origin o, struct kl_error **err) {

@@ -119,6 +119,86 @@ static void test_state(void **state) {
     keel_optimizer_free(b);
 }
 
+/* Parameters, gradients and state to new parameters and state. */
+static int whole_step(mlx_vector_array *res, const mlx_vector_array in, void *payload) {
+    mlx_vector_array part[5] = {{NULL}}; /* params, grads, state, new params, new state */
+    static const size_t first[] = {0, 2, 4, 9};
+    int rc = 0;
+    for (int k = 0; k < 3; k++) {
+        part[k] = mlx_vector_array_new();
+        for (size_t i = first[k]; i < first[k + 1]; i++) {
+            mlx_array a = mlx_array_new();
+            rc |= mlx_vector_array_get(&a, in, i) || mlx_vector_array_append_value(part[k], a);
+            mlx_array_free(a);
+        }
+    }
+    rc = rc || keel_optimizer_apply(&part[3], &part[4], *(keel_optimizer *)payload, part[0],
+                                    part[1], part[2], cpu);
+    rc = rc || mlx_vector_array_set(res, part[3]);
+    for (size_t i = 0; i < 5 && !rc; i++) {
+        mlx_array a = mlx_array_new();
+        rc = mlx_vector_array_get(&a, part[4], i) || mlx_vector_array_append_value(*res, a);
+        mlx_array_free(a);
+    }
+    for (int k = 0; k < 5; k++) mlx_vector_array_free(part[k]);
+    return rc;
+}
+
+/* A compiled step, traced once, gives the bits of the plain one; its rate follows the step. */
+static void test_compiled(void **state) {
+    keel_optimizer o = keel_optimizer_new_adamw(0.1, NULL);
+    keel_schedule cool = keel_schedule_new_cosine(0.1, 0, 6);
+    mlx_vector_array params = list_of(FLOATS(1, 2), mlx_array_new_float(3)), now = {NULL};
+    mlx_vector_array grads = list_of(FLOATS(0.5f, -1), mlx_array_new_float(2)), st = {NULL};
+    mlx_closure plain = mlx_closure_new_func_payload(whole_step, &o, NULL);
+    mlx_closure compiled = mlx_closure_new();
+    OK(keel_optimizer_set_schedule(o, cool));
+    OK(keel_optimizer_init(o, params, cpu));
+    OK(keel_optimizer_state(&st, o));
+    OK(mlx_compile(&compiled, plain, false));
+    OK(mlx_vector_array_set(&now, params));
+    for (int t = 0; t < 8; t++) {
+        mlx_vector_array in = mlx_vector_array_new(), out = mlx_vector_array_new();
+        mlx_vector_array *const all[] = {&now, &grads, &st};
+        for (int k = 0; k < 3; k++)
+            for (size_t i = 0; i < mlx_vector_array_size(*all[k]); i++) {
+                mlx_array a = mlx_array_new();
+                OK(mlx_vector_array_get(&a, *all[k], i) || mlx_vector_array_append_value(in, a));
+                mlx_array_free(a);
+            }
+        OK(mlx_closure_apply(&out, compiled, in));
+        OK(keel_optimizer_step(&params, o, params, grads, cpu));
+        mlx_vector_array_free(now);
+        mlx_vector_array_free(st);
+        now = mlx_vector_array_new();
+        st = mlx_vector_array_new();
+        for (size_t i = 0; i < 7; i++) {
+            mlx_array a = mlx_array_new(), want = mlx_array_new(), same = mlx_array_new();
+            bool yes = true;
+            OK(mlx_vector_array_get(&a, out, i));
+            if (i < 2) {
+                OK(mlx_vector_array_get(&want, params, i));
+                OK(mlx_array_equal(&same, a, want, false, cpu));
+                OK(mlx_array_item_bool(&yes, same));
+            }
+            if (!yes) fail_msg("step %d: %s, not %s", t, text_of(a), text_of(want));
+            OK(mlx_vector_array_append_value(i < 2 ? now : st, a));
+            mlx_array_free(a);
+            mlx_array_free(want);
+            mlx_array_free(same);
+        }
+        mlx_vector_array_free(in);
+        mlx_vector_array_free(out);
+    }
+    assert_string_equal(element(st, 0), "array(8, dtype=int64)");
+    mlx_vector_array lists[] = {params, now, grads, st};
+    for (size_t i = 0; i < 4; i++) mlx_vector_array_free(lists[i]);
+    mlx_closure_free(plain);
+    mlx_closure_free(compiled);
+    keel_schedule_free(cool);
+    keel_optimizer_free(o);
+}
+
 static void expect_rate(keel_optimizer o, const char *text) {
     mlx_array rate = mlx_array_new();
     OK(keel_optimizer_rate(&rate, o, cpu));
@@ -508,10 +588,11 @@ static void test_allocations(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_training),       cmocka_unit_test(test_state),
-        cmocka_unit_test(test_rates),          cmocka_unit_test(test_failed_step),
-        cmocka_unit_test(test_clipping),       cmocka_unit_test(test_checkpoint),
-        cmocka_unit_test(test_cut_checkpoint), cmocka_unit_test(test_bad_optimizers),
-        cmocka_unit_test(test_bad_calls),      cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_compiled),       cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_failed_step),    cmocka_unit_test(test_clipping),
+        cmocka_unit_test(test_checkpoint),     cmocka_unit_test(test_cut_checkpoint),
+        cmocka_unit_test(test_bad_optimizers), cmocka_unit_test(test_bad_calls),
+        cmocka_unit_test(test_allocations),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -286,6 +286,103 @@ static void test_random(void **state) {
     assert_no_leak(random_once);
 }
 
+/* ---- indices out of range ---- */
+
+static int takes(mlx_vector_array *res, const mlx_vector_array in) {
+    return GIVE(res, take0(at(in, 0), at(in, 1)));
+}
+
+static int takes_along(mlx_vector_array *res, const mlx_vector_array in) {
+    mlx_array r = mlx_array_new();
+    mlx_take_along_axis(&r, at(in, 0), at(in, 1), 0, cpu);
+    return GIVE(res, keep(r));
+}
+
+static int adds_at(mlx_vector_array *res, const mlx_vector_array in) {
+    mlx_array r = mlx_array_new(),
+              updates = reshaped(take0(at(in, 0), keep(INTS(0, 0, 0))), AXES(3, 1));
+    mlx_vector_array index = LIST_OF(at(in, 1));
+    mlx_scatter_add(&r, at(in, 0), index, updates, AXES(0), cpu);
+    mlx_vector_array_free(index);
+    return GIVE(res, keep(r));
+}
+
+static int puts_along(mlx_vector_array *res, const mlx_vector_array in) {
+    mlx_array r = mlx_array_new();
+    mlx_put_along_axis(&r, at(in, 0), at(in, 1), number(1), 0, cpu);
+    return GIVE(res, keep(r));
+}
+
+static int takes_sum(mlx_vector_array *res, const mlx_vector_array in) {
+    return GIVE(res, sum(take0(at(in, 0), at(in, 1))));
+}
+
+/* The message, and the fields: axis 0 of 4 elements, `position` within the lane. */
+static void expect_lane(mlx_array a, const char *part, int position) {
+    keel_error_info e;
+    FAILS(mlx_array_eval(a), KEEL_EINDEX, part);
+    assert_int_equal(keel_array_error(&e, a), 0);
+    assert_int_equal(e.axis, 0);
+    assert_int_equal(e.axis_size, 4);
+    assert_int_equal(e.index, 9);
+    assert_int_equal(e.position, position);
+}
+
+static void bad_indices_once(void) {
+    mlx_array x = matrix(2, 4), one = VECTOR(1, 2, 3, 4);
+    mlx_array i = keep(of_ints(LIST(2, 0, 1, 1, 9, 0), LIST(2, 3), 2)), same = keep(INTS(1, 0, 9));
+    static const struct {
+        list_fn *f;
+        const char *name;
+    } all[] = {{takes, "gather"},
+               {takes_along, "take_along_axis"},
+               {adds_at, "scatter_add"},
+               {puts_along, "put_along_axis"}};
+    char text[128];
+    for (int k = 0; k < 4; k++) {
+        snprintf(text, sizeof text,
+                 "%s: index 9 is out of range for axis 0 of size 4 (lane 1, at position 1)",
+                 all[k].name);
+        expect_lane(lanes(all[k].f, ZEROS4, ZEROS4, LIST_OF(x, i)), text, 1);
+        expect_lane(lanes(all[k].f, LIST(-1, 0, 0, 0), ZEROS4, LIST_OF(one, i)), text, 1);
+        const bool along = k == 1 || k == 3; /* their indices are broadcast to all lanes */
+        snprintf(text, sizeof text,
+                 "%s: index 9 is out of range for axis 0 of size 4 (%sat position 2)", all[k].name,
+                 along ? "lane 0, " : "");
+        expect_lane(lanes(all[k].f, LIST(0, -1, 0, 0), ZEROS4, LIST_OF(x, same)), text, 2);
+        /* nested: the lanes of both are counted as one row */
+        mlx_array x3 = reshaped(matrix(6, 4), AXES(3, 2, 4)), i3;
+        i3 = keep(
+            of_ints(LIST(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9), LIST(3, 2, 3), 3));
+        snprintf(text, sizeof text,
+                 "%s: index 9 is out of range for axis 0 of size 4 (lane 5, at position 2)",
+                 all[k].name);
+        expect_lane(result_of(lanes_of(lanes_of(plain(all[k].f), ZEROS4, ZEROS4), ZEROS4, ZEROS4),
+                              LIST_OF(x3, i3), 0),
+                    text, 2);
+    }
+    /* the gradient of take does not need what take gives, only the indices: it fails by itself */
+    expect_lane(result_of(gradient_of(plain(takes_sum), LIST(0), 1), LIST_OF(one, same), 0),
+                "gradient of gather: index 9 is out of range for axis 0 of size 4 (at position 2)",
+                2);
+    expect_lane(result_of(lanes_of(gradient_of(plain(takes_sum), LIST(0), 1), ZEROS4, ZEROS4),
+                          LIST_OF(x, i), 0),
+                "gradient of gather: index 9 is out of range for axis 0 of size 4 (lane 1, at "
+                "position 1)",
+                1);
+    total_of = lanes_of(plain(takes_sum), ZEROS4, ZEROS4);
+    expect_lane(result_of(gradient_of(plain(total), LIST(0), 1), LIST_OF(x, i), 0),
+                "gradient of gather: index 9 is out of range for axis 0 of size 4 (lane 1, at "
+                "position 1)",
+                1);
+    mlx_closure_free(total_of);
+    drop_to(0);
+}
+
+static void test_bad_indices(void **state) {
+    assert_no_leak(bad_indices_once);
+}
+
 /* ---- placeholders ---- */
 
 static mlx_array escaped;
@@ -347,9 +444,10 @@ static void test_placeholders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_axes),   cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_nested), cmocka_unit_test(test_moves),
-        cmocka_unit_test(test_random), cmocka_unit_test(test_placeholders),
+        cmocka_unit_test(test_axes),         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_nested),       cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_random),       cmocka_unit_test(test_bad_indices),
+        cmocka_unit_test(test_placeholders),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

@@ -192,6 +192,38 @@ static void shapeless(void **state) {
     kl_function_release(&c);
 }
 
+/* Shapes that follow from others: (rows, -1), merged and split axes. */
+static int reshapes(void *ctx, struct kl_array *const *in, size_t n_in, struct kl_arrays *outs,
+                    struct kl_error **e) {
+    struct kl_array *wide = NULL;
+    int rc = kl_arrays_new(outs, 3, e);
+    if (!rc) rc = kl_reshape(&outs->v[0], in[0], LIST(2, -1), cpu(), e);
+    if (!rc) rc = kl_unflatten(&wide, in[0], 1, LIST(2, -1), cpu(), e);
+    if (!rc) rc = kl_flatten(&outs->v[1], wide, 0, 1, cpu(), e);
+    if (!rc) rc = kl_flatten(&outs->v[2], wide, 0, -1, cpu(), e);
+    if (rc) kl_arrays_free(outs);
+    kl_array_release(wide);
+    return rc;
+}
+
+static void shapeless_reshapes(void **state) {
+    struct kl_function f = {.call = reshapes}, c;
+    compiled(&c, &f, true);
+    for (int rows = 1; rows < 5; rows++) {
+        for (int columns = 2; columns < 9; columns += 2) {
+            struct kl_array *x = shaped(rows, columns);
+            struct kl_arrays want = {0}, got = {0};
+            EXPECT_OK(kl_function_call(&f, &x, 1, &want, &err));
+            EXPECT_OK(kl_function_call(&c, &x, 1, &got, &err));
+            for (int i = 0; i < 3; i++) same_bits("reshapes", got.v[i], want.v[i]);
+            kl_arrays_free(&want);
+            kl_arrays_free(&got);
+            kl_array_release(x);
+        }
+    }
+    kl_function_release(&c);
+}
+
 static int take(void *ctx, struct kl_array *const *in, size_t n_in, struct kl_arrays *outs,
                 struct kl_error **e) {
     KL_TRY(kl_arrays_new(outs, 1, e));
@@ -250,9 +282,13 @@ static void failed_traces_leave_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation),        cmocka_unit_test(gradients),
-        cmocka_unit_test(traced_once_per_kind),   cmocka_unit_test(shapeless),
-        cmocka_unit_test(checks_hold_in_replays), cmocka_unit_test(failed_traces_leave_nothing),
+        cmocka_unit_test(every_operation),
+        cmocka_unit_test(gradients),
+        cmocka_unit_test(traced_once_per_kind),
+        cmocka_unit_test(shapeless),
+        cmocka_unit_test(shapeless_reshapes),
+        cmocka_unit_test(checks_hold_in_replays),
+        cmocka_unit_test(failed_traces_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,80 @@ static bool give_weights(struct subject *f) {
     return ok;
 }
 
+/* sum(weights * f(x + h v)) - the same of x - h v, over 2h. */
+static double difference_of_sums(struct subject *f, struct kl_array *const *args,
+                                 struct kl_array *const *v, double h) {
+    double side[2];
+    for (int k = 0; k < 2; k++) {
+        struct kl_array *moved[MOST_INPUTS], *step, *by;
+        struct kl_arrays made = {0};
+        for (int i = 0; i < f->n; i++) {
+            by = scalar_of(args[i]->t.dtype == KL_F64 ? KL_F64 : KL_F32, k ? h : -h);
+            EXPECT_OK(kl_multiply(&step, v[i], by, cpu(), &err));
+            EXPECT_OK(kl_add(&moved[i], args[i], step, cpu(), &err));
+            kl_array_release(step);
+            kl_array_release(by);
+        }
+        EXPECT_OK(call_sum(f, moved, (size_t)f->n, &made, &err));
+        double *x = doubles_of(made.v[0]);
+        side[k] = x[0];
+        free(x);
+        kl_arrays_free(&made);
+        release_each(moved, f->n);
+    }
+    return (side[1] - side[0]) / (2 * h);
+}
+
+/* The gradient along a random direction against central differences with two steps; where these
+ * differ, the function is not smooth there. */
+static int check_first(struct subject *f, enum kl_dtype dtype) {
+    struct kl_array *args[MOST_INPUTS], *v[MOST_INPUTS];
+    struct kl_arrays g = {0};
+    const double h = dtype == KL_F64 ? 1e-5 : 1e-2, allowed = dtype == KL_F64 ? 1e-6 : 2e-2;
+    double most = 1e-3, along = 0;
+    int done = 0;
+    if (!give_weights(f)) return 0;
+    arguments_of(f, args);
+    struct kl_error *why = NULL;
+    int rc = call_gradient(f, args, (size_t)f->n, &g, &why);
+    if (rc && !(rc == KL_EUNSUPPORTED && dtype == KL_C64))
+        fail_msg("%s: %s", f->c.name, why->message);
+    kl_error_release(why);
+    if (rc) return 0;
+    for (int k = 0; k < f->n; k++) v[k] = numbers_like(args[k], -1, 1);
+    for (int k = 0; k < f->n; k++) along += dot(g.v[k], v[k], &most);
+    double fine = difference_of_sums(f, args, v, h), coarse = difference_of_sums(f, args, v, 2 * h);
+    if (isfinite(fine) && fabs(fine - coarse) <= allowed * most) {
+        done = 1;
+        if (!(fabs(along - fine) <= 2 * allowed * most))
+            fail_msg("%s, %s: gradient %.9g, differences %.9g", f->c.name, kl_dtype_name(dtype),
+                     along, fine);
+    }
+    release_each(v, f->n);
+    kl_arrays_free(&g);
+    return done;
+}
+
+/* Where several values are assigned to one place each of them gets the gradient of the place
+ * (ops/scatter.c), although only the last one counts: not what differences say. */
+static bool assigns_twice(const struct subject *f) {
+    return strcmp(f->c.name, "do_scatter") == 0 || strcmp(f->c.name, "do_scatter_two") == 0 ||
+           strcmp(f->c.name, "do_put_along_axis") == 0;
+}
+
+static void gradients_against_differences(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F64, KL_C64};
+    for (int d = 0; d < 2; d++) {
+        int n = 0;
+        for (int i = 0; i < N_CASES; i++) {
+            struct subject f;
+            if (subject_of(&f, i, dtypes[d]) && !assigns_twice(&f)) n += check_first(&f, dtypes[d]);
+            subject_free(&f);
+        }
+        assert_in_range(n, d ? 40 : 90, 100000);
+    }
+}
+
 /* <g(x + h v) - g(x - h v), u> / 2h, for the gradient g; false where it is not a number. */
 static bool difference(struct subject *f, struct kl_array *const *args, struct kl_array *const *v,
                        struct kl_array *const *u, double h, double *out) {
@@ -207,6 +281,7 @@ static void vmap_of_gradients(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vjp_against_jvp),
+        cmocka_unit_test(gradients_against_differences),
         cmocka_unit_test(derivatives_of_gradients),
         cmocka_unit_test(vmap_of_gradients),
     };

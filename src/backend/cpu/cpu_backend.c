@@ -128,7 +128,7 @@ static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
     kl_assert(l.fault == KL_NO_FAULT || !t->proved);
     if (!rc && l.fault != KL_NO_FAULT) {
         struct fault_ctx c = {t, args};
-        kl_fault_fail(err, t->op, kl_task_name(t), t->params, t->n_in, t->in, l.fault,
+        kl_fault_fail(err, t->op, kl_task_name(t), t->origin, t->params, t->n_in, t->in, l.fault,
                       timeline->stream_index, read_index, &c);
     }
     if (args != few) kl_free(args);

@@ -126,6 +126,7 @@ static struct kl_gpu_op *record(struct kl_command_buffer *cb, struct kl_task *t)
     if (t->params_bytes) memcpy(params, t->params, t->params_bytes);
     op->params = params;
     op->name = kl_task_name(t);
+    op->origin = t->origin;
     /* Their names live only as long as the task. */
     if (t->op == KL_OP_CALL || t->op == KL_OP_KERNEL) {
         char *own_name = kl_command_buffer_alloc(cb, strlen(op->name) + 1);

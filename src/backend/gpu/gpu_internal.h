@@ -23,6 +23,7 @@ struct kl_gpu_op {
     struct kl_command_buffer *cb; /* borrowed: the command buffer contains the operation */
     enum kl_op_id op;
     const char *name;
+    struct kl_origin origin; /* for messages */
     const void *params;
     void (*release_ctx)(void *ctx); /* releases ctx, of a CALL or KERNEL; NULL: nothing is held */
     void *ctx;

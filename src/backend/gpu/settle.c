@@ -60,8 +60,8 @@ static struct kl_error *own_failure(struct kl_gpu_op *op) {
             e = kl_error_new(&info, "%s: the kernel failed with code %u", op->name, word);
         } else {
             int64_t position = k * op->positions_per_word + word;
-            kl_fault_fail(&e, op->op, op->name, op->params, op->n_in, op->in, position, stream,
-                          read_index, op);
+            kl_fault_fail(&e, op->op, op->name, op->origin, op->params, op->n_in, op->in, position,
+                          stream, read_index, op);
         }
     }
     if (!e && op->check.words) {

@@ -344,21 +344,28 @@ static void bad_indices(void **state) {
     } p = {1, 1, {0, 1}};
     struct kl_array *in[2] = {a, index};
     const bool mapped[2] = {true, true};
-    const struct kl_vmap v = {.op = KL_OP_GATHER,
-                              .params = &p,
-                              .params_bytes = sizeof p,
-                              .n_in = 2,
-                              .in = in,
-                              .mapped = mapped,
-                              .lanes = 2,
-                              .s = cpu(),
-                              .dtype = KL_F32,
-                              .ndim = 2,
-                              .dims = (int[]){3, 1}};
+    struct kl_vmap v = {.op = KL_OP_GATHER,
+                        .params = &p,
+                        .params_bytes = sizeof p,
+                        .n_in = 2,
+                        .in = in,
+                        .mapped = mapped,
+                        .lanes = 2,
+                        .s = cpu(),
+                        .dtype = KL_F32,
+                        .ndim = 2,
+                        .dims = (int[]){3, 1}};
     int axis;
-    EXPECT_OK(kl_vmap_rule(KL_OP_GATHER)(&v, &out, &axis, &err));
-    /* element 1 of lane 1; the axis of lanes is counted */
-    expect_index_fault(out, 4, 1, 9, 4);
+    for (int device = 0; device < 2; device++) {
+        if (device) v.s = sim();
+        EXPECT_OK(kl_vmap_rule(KL_OP_GATHER)(&v, &out, &axis, &err));
+        /* element 1 of lane 1, and the axis of the array of one lane */
+        struct kl_error *why = NULL;
+        assert_int_equal(kl_eval(&out, 1, &why), KL_EINDEX);
+        assert_non_null(strstr(why->message, "for axis 0 of size 4 (lane 1, at position 1)"));
+        kl_error_release(why);
+        expect_index_fault(out, 1, 0, 9, 4);
+    }
     kl_array_release(a);
     kl_array_release(index);
 }

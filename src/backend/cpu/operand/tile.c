@@ -22,7 +22,7 @@ void kl_cursor_init(struct kl_cursor *c, void *data, int item_bytes, int ndim, c
     c->data = c->next = data;
     c->item_bytes = item_bytes;
     c->ndim = n;
-    c->filled = false;
+    c->filled = 0;
     for (int i = 0; i < n; i++) c->at[i] = 0;
 }
 
@@ -32,7 +32,7 @@ void kl_cursor_init_arg(struct kl_cursor *c, const struct kl_arg *a) {
         c->data = c->next = a->data;
         c->item_bytes = bytes;
         c->ndim = a->size == 1 ? 0 : 1;
-        c->filled = false;
+        c->filled = 0;
         c->dims[0] = a->size;
         c->strides[0] = bytes;
         c->at[0] = 0;
@@ -64,6 +64,32 @@ static inline void advance(struct kl_cursor *c, int64_t n) {
     }
 }
 
+/* n copies of one element, side by side. */
+static void repeat(int item, int64_t n, void *to, const void *from) {
+    uint8_t b;
+    uint16_t h;
+    uint32_t w;
+    uint64_t d;
+    switch (item) {
+    case 1:
+        memcpy(&b, from, 1);
+        memset(to, b, (size_t)n);
+        break;
+    case 2:
+        memcpy(&h, from, 2);
+        KL_EACH(i, n) memcpy((char *)to + 2 * i, &h, 2);
+        break;
+    case 4:
+        memcpy(&w, from, 4);
+        KL_EACH(i, n) memcpy((char *)to + 4 * i, &w, 4);
+        break;
+    default:
+        memcpy(&d, from, 8);
+        KL_EACH(i, n) memcpy((char *)to + 8 * i, &d, 8);
+        break;
+    }
+}
+
 void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *from,
                  int64_t src_step) {
     char *dst = to;
@@ -71,6 +97,10 @@ void kl_copy_run(int item, int64_t n, void *to, int64_t dst_step, const void *fr
     if (n == 0) return; /* an operand without elements may have no address */
     if (dst_step == item && src_step == item) {
         memcpy(dst, src, (size_t)n * (size_t)item);
+        return;
+    }
+    if (dst_step == item && src_step == 0) {
+        repeat(item, n, dst, src);
         return;
     }
     switch (item) {
@@ -137,9 +167,11 @@ void *kl_cursor_claim(struct kl_cursor *c, int64_t n) {
 const void *kl_cursor_next(struct kl_cursor *c, int64_t n, union kl_tile *tile) {
     if (c->ndim == 0) {
         if (n == 1) return c->data;
-        if (!c->filled)
-            kl_copy_run(c->item_bytes, KL_TILE, (char *)tile->bytes, c->item_bytes, c->data, 0);
-        c->filled = true;
+        if (c->filled < n) { /* no more than needed: most operations of a small net need few */
+            kl_copy_run(c->item_bytes, n - c->filled, tile->bytes + c->filled * c->item_bytes,
+                        c->item_bytes, c->data, 0);
+            c->filled = n;
+        }
         return tile->bytes;
     }
     const void *p = kl_cursor_claim(c, n);

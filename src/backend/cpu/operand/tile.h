@@ -32,7 +32,7 @@ struct kl_cursor {
     char *data; /* element 0 */
     int item_bytes;
     int ndim;                      /* 0: a single element, or the same element everywhere */
-    bool filled;                   /* the tile already holds KL_TILE copies of the element */
+    int64_t filled;                /* copies of the single element that the tile holds already */
     int64_t dims[KL_LONG_AXES];    /* extents, in elements */
     int64_t strides[KL_LONG_AXES]; /* strides, in bytes */
     int64_t at[KL_LONG_AXES];      /* coordinates of the next element */

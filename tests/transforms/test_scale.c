@@ -1,0 +1,224 @@
+/* test_scale.c - transforms of chains of a million operations on a thread with a small stack, and
+ * the memory of a gradient with and without checkpoints. */
+#include "ops/support/helpers.h"
+
+#include <pthread.h>
+
+#include "runtime/block_pool.h"
+#include "transforms/custom.h"
+#include "transforms/transforms.h"
+
+/* Sanitizers are slow, and a tenth is still far deeper than the stack. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { LENGTH = 100000 };
+#else
+enum { LENGTH = 1000000 };
+#endif
+
+/* ---- long chains ---- */
+
+typedef int step_fn(struct kl_array **out, struct kl_array *a, struct kl_array *constant,
+                    struct kl_error **e);
+
+struct chain {
+    step_fn *step;
+    int n;
+    struct kl_array *constant;
+};
+
+static int times(struct kl_array **out, struct kl_array *a, struct kl_array *constant,
+                 struct kl_error **e) {
+    return kl_multiply(out, a, constant, cpu(), e);
+}
+
+/* A view, which has no stream of its own. */
+static int reshaped(struct kl_array **out, struct kl_array *a, struct kl_array *constant,
+                    struct kl_error **e) {
+    int dims[2] = {1, (int)a->t.size};
+    return a->t.ndim == 1 ? kl_reshape(out, a, dims, 2, cpu(), e)
+                          : kl_reshape(out, a, dims + 1, 1, cpu(), e);
+}
+
+static int run_chain(void *ctx, struct kl_array *const *in, size_t n_in, struct kl_arrays *outs,
+                     struct kl_error **e) {
+    const struct chain *c = ctx;
+    struct kl_array *a = kl_array_retain(in[0]), *next;
+    int rc = KL_OK;
+    for (int i = 0; i < c->n && !rc; i++) {
+        rc = c->step(&next, a, c->constant, e);
+        kl_array_release(a);
+        a = next;
+    }
+    if (!rc) rc = kl_arrays_new(outs, 1, e);
+    if (!rc) outs->v[0] = a;
+    return rc;
+}
+
+static void expect_twos(struct kl_array *a) {
+    float *v = values_of(a);
+    for (int64_t i = 0; i < a->t.size; i++) assert_true(v[i] == 2);
+    free(v);
+}
+
+static void transform_chain(struct chain *c) {
+    struct kl_function f = {.call = run_chain, .ctx = c};
+    struct kl_array *x = F32(SHAPE(2), 2, 2);
+    struct kl_arrays a = {0}, b = {0};
+    const int axis = 0;
+    EXPECT_OK(kl_vjp(&f, &x, 1, &x, 1, &a, &b, &err));
+    expect_twos(a.v[0]);
+    expect_twos(b.v[0]);
+    kl_arrays_free(&a);
+    kl_arrays_free(&b);
+    EXPECT_OK(kl_jvp(&f, &x, 1, &x, 1, &a, &b, &err));
+    expect_twos(b.v[0]);
+    kl_arrays_free(&b); /* the other half is freed without having been evaluated */
+    kl_arrays_free(&a);
+    struct kl_array *lanes = F32(SHAPE(3, 2), 2, 2, 2, 2, 2, 2);
+    struct kl_arrays whole = {0};
+    EXPECT_OK(kl_vmap_trace(&f, &lanes, 1, &axis, &a, &b, &err));
+    EXPECT_OK(kl_vmap_replace(&lanes, 1, a.v, b.v, 1, &axis, &axis, &whole, &err));
+    kl_arrays_free(&b);
+    kl_arrays_free(&a);
+    expect_twos(whole.v[0]);
+    kl_arrays_free(&whole);
+    kl_array_release(lanes);
+    kl_array_release(x);
+}
+
+static int call_checkpoint(void *ctx, struct kl_array *const *in, size_t n, struct kl_arrays *outs,
+                           struct kl_error **e) {
+    return kl_custom_function_call(ctx, in, n, outs, e);
+}
+
+static void *long_chains(void *arg) {
+    struct chain c = {times, LENGTH, F32(SHAPE(1), 1)};
+    transform_chain(&c);
+    c.step = reshaped;
+    transform_chain(&c);
+    /* one checkpoint around all of it */
+    struct kl_function f = {.call = run_chain, .ctx = &c};
+    struct kl_custom_function *checkpoint;
+    c.step = times;
+    EXPECT_OK(kl_checkpoint_new(&checkpoint, &f, &err));
+    struct kl_function g = {.call = call_checkpoint, .ctx = checkpoint};
+    struct kl_array *x = F32(SHAPE(2), 2, 2);
+    struct kl_arrays a = {0}, b = {0};
+    EXPECT_OK(kl_vjp(&g, &x, 1, &x, 1, &a, &b, &err));
+    expect_twos(b.v[0]);
+    kl_arrays_free(&a);
+    kl_arrays_free(&b);
+    kl_custom_function_release(checkpoint);
+    kl_array_release(x);
+    kl_array_release(c.constant);
+    return NULL;
+}
+
+/* The stack of the thread has room for no more than five bytes for each operation. */
+static void small_stack(void **state) {
+    pthread_attr_t attr;
+    pthread_t thread;
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, 512 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &attr, long_chains, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attr);
+}
+
+/* ---- memory ---- */
+
+enum { LAYERS = 1000, SEGMENT = 32, WIDTH = 16 << 10 /* 64 KB */ };
+
+struct network {
+    struct kl_custom_function *segment; /* a checkpoint of SEGMENT layers; NULL: none */
+};
+
+static int sines(void *ctx, struct kl_array *const *in, size_t n, struct kl_arrays *outs,
+                 struct kl_error **e) {
+    struct kl_array *a = kl_array_retain(in[0]), *next = NULL;
+    int rc = KL_OK;
+    for (int i = 0; i < *(int *)ctx && !rc; i++) {
+        rc = kl_sin(&next, a, cpu(), e);
+        kl_array_release(a);
+        a = next;
+    }
+    if (!rc) rc = kl_arrays_new(outs, 1, e);
+    if (!rc) outs->v[0] = a;
+    return rc;
+}
+
+/* The sum of LAYERS sines of sines, in checkpoints if there is one. */
+static int deep(void *ctx, struct kl_array *const *in, size_t n, struct kl_arrays *outs,
+                struct kl_error **e) {
+    const struct network *net = ctx;
+    int length = SEGMENT;
+    struct kl_arrays at = {0}, next = {0};
+    EXPECT_OK(kl_arrays_new(&at, 1, e));
+    at.v[0] = kl_array_retain(in[0]);
+    for (int i = 0; i < LAYERS; i += SEGMENT) {
+        if (i + SEGMENT > LAYERS) length = LAYERS - i;
+        if (net->segment && length == SEGMENT)
+            EXPECT_OK(kl_custom_function_call(net->segment, at.v, 1, &next, e));
+        else
+            EXPECT_OK(sines(&length, at.v, 1, &next, e));
+        kl_arrays_free(&at);
+        at = next;
+        next = (struct kl_arrays){0};
+    }
+    EXPECT_OK(kl_arrays_new(outs, 1, e));
+    EXPECT_OK(kl_sum(&outs->v[0], at.v[0], false, cpu(), e));
+    kl_arrays_free(&at);
+    return KL_OK;
+}
+
+/* The gradient, and the peak of active memory in arrays of one layer. */
+static float *gradient_of(struct network *net, double *peak) {
+    const int dims[1] = {WIDTH}, number = 0;
+    struct kl_array *x, *all[2];
+    struct kl_arrays values = {0}, grads = {0};
+    struct kl_function f = {.call = deep, .ctx = net};
+    struct kl_array *value = scalar_of(KL_F32, 0.75);
+    EXPECT_OK(kl_full(&x, dims, 1, value, KL_F32, cpu(), &err));
+    kl_array_release(value);
+    EXPECT_OK(kl_eval(&x, 1, &err));
+    const size_t before = kl_memory_active();
+    kl_memory_reset_peak();
+    EXPECT_OK(kl_value_and_grad(&f, &number, 1, &x, 1, &values, &grads, &err));
+    all[0] = values.v[0];
+    all[1] = grads.v[0];
+    EXPECT_OK(kl_eval(all, 2, &err));
+    *peak = (double)(kl_memory_peak() - before) / (WIDTH * sizeof(float));
+    float *v = values_of(grads.v[0]);
+    kl_arrays_free(&values);
+    kl_arrays_free(&grads);
+    kl_array_release(x);
+    return v;
+}
+
+/* In theory a gradient without checkpoints keeps the input of every layer, and one with a
+ * checkpoint after every 32 the input of every segment and the layers of one segment. */
+static void peak_memory(void **state) {
+    double all, few;
+    int length = SEGMENT;
+    struct network net = {NULL};
+    float *want = gradient_of(&net, &all);
+    struct kl_function segment = {.call = sines, .ctx = &length};
+    EXPECT_OK(kl_checkpoint_new(&net.segment, &segment, &err));
+    float *got = gradient_of(&net, &few);
+    print_message("peak: %.1f arrays without checkpoints, %.1f with; in theory %d and %d\n", all,
+                  few, LAYERS, LAYERS / SEGMENT + SEGMENT);
+    assert_memory_equal(got, want, WIDTH * sizeof(float));
+    assert_true(all > 0.9 * LAYERS && all < 1.1 * LAYERS);
+    assert_true(few < 2 * (LAYERS / SEGMENT + SEGMENT));
+    free(got);
+    free(want);
+    kl_custom_function_release(net.segment);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_stack),
+        cmocka_unit_test(peak_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
