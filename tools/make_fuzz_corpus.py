@@ -26,7 +26,61 @@ def safetensors(header, n_data):
     return struct.pack("<Q", len(text)) + text + bytes(range(n_data))
 
 
+def text(s):
+    return struct.pack("<I", len(s)) + s.encode()
+
+
+def shape(dtype, *dims):
+    return struct.pack("<BB", dtype, len(dims)) + struct.pack(f"<{len(dims)}I", *dims)
+
+
+def operation(name, inputs, result, params=b"", flag=0):
+    return text(name) + struct.pack(f"<BI{len(inputs)}I", flag, len(inputs), *inputs) + result + params
+
+
+def function(arguments, operations, results, names=()):
+    return (struct.pack("<I", len(arguments)) + b"".join(arguments) + struct.pack("<I", len(names)) +
+            b"".join(text(n) for n in names) + struct.pack("<I", len(operations)) + b"".join(operations) +
+            struct.pack(f"<I{len(results)}I", len(results), *results))
+
+
+def functions(constants, *parts, shapeless=0):
+    return (b"KEELFUNC" + struct.pack("<IBI", 1, shapeless, len(constants)) + b"".join(constants) +
+            struct.pack("<I", len(parts)) + b"".join(parts))
+
+
+def write_functions():
+    """docs/function-files.md describes the format."""
+    i32, f32 = 7, 10
+    ints = lambda *v: struct.pack(f"<{len(v)}i", *v)
+    listed = lambda *v: struct.pack(f"<I{len(v)}i", len(v), *v)
+    constant = shape(f32, 2) + b"\0" + struct.pack("<2f", 1, 2)
+    add = operation("add", [0, 1], shape(f32, 2))
+    plus = function([shape(f32, 2)], [add], [2])
+    write("function", "add", functions([constant], plus))
+    write("function", "shapeless", functions([constant], plus, shapeless=1))
+    write("function", "two", functions([constant], plus, function([shape(f32, 3, 2)], [
+        operation("broadcast_to", [1], shape(f32, 3, 2), ints(2) + listed(3, 2), flag=1),
+        operation("multiply", [0, 2], shape(f32, 3, 2)),
+        operation("sum", [3], shape(f32, 1, 2), ints(1) + listed(0)),
+        operation("reshape", [4], shape(f32, 2), ints(1) + listed(2))], [5, 4], ["x"])))
+    write("function", "moves", functions([shape(i32, 2) + b"\0" + ints(1, 0)], function([shape(f32, 3, 4)], [
+        operation("take_along_axis", [0, 5], shape(f32, 2, 4), ints(0)),
+        operation("gather", [0, 1], shape(f32, 2, 1, 4), ints(1, 2) + listed(0, 1, 4)),
+        operation("slice", [0], shape(f32, 2, 2), ints(2) + struct.pack("<I4q", 4, 1, 0, 1, 2)),
+        operation("transpose", [4], shape(f32, 2, 2), ints(2) + listed(1, 0)),
+        operation("matmul", [4, 4], shape(f32, 2, 2)),
+        operation("cumsum", [4], shape(f32, 2, 2), ints(1) + b"\0\1"),
+        operation("softmax", [6], shape(f32, 2, 2), ints(1, 1)),
+        operation("as_strided", [6], shape(f32, 3), ints(1) + struct.pack("<I2q", 2, 0, 1))], [3, 8, 9])))
+    write("function", "gathered", functions([shape(i32, 2) + b"\0" + ints(1, 7)], function([shape(f32, 3, 4)], [
+        operation("gather", [0, 1], shape(f32, 2, 1, 4), ints(1, 2) + listed(0, 1, 4)),
+        operation("arange", [], shape(i32, 5), struct.pack("<dd", 0, 1))], [2, 3])))
+    write("function", "mlx", struct.pack("<Q", 6) + b"0.32.2" + b"\1" + bytes(8))
+
+
 def main():
+    write_functions()
     for i, d in enumerate(["<f4", ">f8", "|b1", ">i2", "<c8", "<u8", "<f2"]):
         write("npy", f"dtype{i}", npy(np.arange(6).astype(d).reshape(2, 3)))
     write("npy", "fortran", npy(np.asfortranarray(np.arange(6, dtype="<i4").reshape(2, 3))))

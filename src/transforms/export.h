@@ -30,6 +30,13 @@ void kl_exporter_abort(struct kl_exporter *x); /* frees x and writes nothing; NU
 struct kl_imported; /* shared, counted; immutable */
 /* Reads a file. KL_EFILE; KL_EFORMAT with one message for each rule that it breaks. */
 int kl_import(struct kl_imported **out, const char *path, struct kl_error **err);
+/* The same of a file that is in memory; path is for messages. */
+int kl_import_bytes(struct kl_imported **out, const void *bytes, size_t n, const char *path,
+                    struct kl_error **err);
+/* What function i of the file takes, borrowed; NULL: there is no function i. */
+struct kl_plan;
+const struct kl_plan *kl_imported_plan(const struct kl_imported *m, size_t i,
+                                       struct kl_names *names);
 struct kl_imported *kl_imported_retain(struct kl_imported *m);
 void kl_imported_release(struct kl_imported *m);
 /* Calls what was exported for such arguments. KL_EARG: nothing was, and the message says for

@@ -364,6 +364,23 @@ static int read_all(struct kl_source *source, const char *path, unsigned char **
     return KL_OK;
 }
 
+int kl_import_bytes(struct kl_imported **out, const void *bytes, size_t n, const char *path,
+                    struct kl_error **err) {
+    struct reader r = {.at = bytes, .path = path, .err = err};
+    struct kl_imported *m = kl_calloc(1, sizeof *m);
+    if (!m) return kl_fail_nomem(err);
+    r.end = r.at + n;
+    atomic_init(&m->refs, 1);
+    int rc = get_all(&r, m);
+    kl_arrays_free(&r.constants);
+    kl_free(r.used);
+    if (rc)
+        kl_imported_release(m);
+    else
+        *out = m;
+    return rc;
+}
+
 int kl_import(struct kl_imported **out, const char *path, struct kl_error **err) {
     struct kl_source *source;
     unsigned char *bytes = NULL;
@@ -372,23 +389,17 @@ int kl_import(struct kl_imported **out, const char *path, struct kl_error **err)
     KL_TRY(kl_source_open_file(&source, path, err));
     int rc = read_all(source, path, &bytes, &n, err);
     kl_source_release(source);
-    if (rc) return rc;
-    struct reader r = {.at = bytes, .end = bytes + n, .path = path, .err = err};
-    struct kl_imported *m = kl_calloc(1, sizeof *m);
-    if (m) {
-        atomic_init(&m->refs, 1);
-        rc = get_all(&r, m);
-    } else {
-        rc = kl_fail_nomem(err);
-    }
-    kl_arrays_free(&r.constants);
-    kl_free(r.used);
+    if (!rc) rc = kl_import_bytes(out, bytes, n, path, err);
     kl_free(bytes);
-    if (rc)
-        kl_imported_release(m);
-    else
-        *out = m;
     return rc;
+}
+
+const struct kl_plan *kl_imported_plan(const struct kl_imported *m, size_t i,
+                                       struct kl_names *names) {
+    if (i >= m->n_functions) return NULL;
+    const struct function *f = &m->functions[i];
+    *names = (struct kl_names){(const char *const *)f->names, f->n_names};
+    return f->plan;
 }
 
 /* ---- calling ---- */
