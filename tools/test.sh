@@ -136,6 +136,6 @@ stage "TSan" tests tsan "$in_sanitizers"
 stage "fuzz" fuzz
 stage "transforms beside MLX" against_mlx "$seeds"
 if [ "$mode" = full ]; then
-    KEEL_STORM_GRAPHS=100000 stage "long fault storm" ctest --test-dir build/release --output-on-failure -R storm
+    KEEL_STORM_GRAPHS=100000 KEEL_STORM_FUNCTIONS=5000 stage "long fault storm" ctest --test-dir build/release --output-on-failure -R storm
 fi
 summary
