@@ -65,18 +65,6 @@ static void vjp_against_jvp(void **state) {
     assert_in_range(n, 300, 100000); /* nearly all of them gave numbers */
 }
 
-/* The weights of call_sum: random numbers of the shape of the output. */
-static bool give_weights(struct subject *f) {
-    struct kl_array *args[MOST_INPUTS];
-    struct kl_arrays outs = {0};
-    arguments_of(f, args);
-    EXPECT_OK(call_case(f, args, (size_t)f->n, &outs, &err));
-    bool ok = kl_has_gradient(outs.v[0]);
-    if (ok) f->weights = numbers_like(outs.v[0], -1, 1);
-    kl_arrays_free(&outs);
-    return ok;
-}
-
 /* sum(weights * f(x + h v)) - the same of x - h v, over 2h. */
 static double difference_of_sums(struct subject *f, struct kl_array *const *args,
                                  struct kl_array *const *v, double h) {
