@@ -73,9 +73,25 @@ int kl_vjp_cumsum(const struct kl_vjp *v, struct kl_array **grad, struct kl_erro
     return kl_cumsum(grad, v->cotangent[0], p->axis, !p->reverse, p->inclusive, v->s, err);
 }
 
+/* The sums of cotangent * product in which an element takes part, without the first n zeros. */
+static struct kl_array *without_zeros(struct kl_terms *t, const struct kl_vjp *v,
+                                      struct kl_array *zeros, struct kl_array *is_zero, int n) {
+    const struct kl_scan_params *p = v->params;
+    struct kl_array *x = v->in[0], *one = kl_term_number(t, 1, x->t.dtype);
+    struct kl_array *gone =
+        kl_term2(t, kl_logical_and, is_zero,
+                 kl_term2(t, kl_less_equal, zeros, kl_term_number(t, n, KL_I32)));
+    struct kl_array *product =
+        kl_term_conjugate(t, scan_step(t, kl_cumprod, kl_term_where(t, gone, one, x), p->axis,
+                                       p->reverse, p->inclusive));
+    return scan_step(t, kl_cumsum, kl_term2(t, kl_multiply, product, v->cotangent[0]), p->axis,
+                     !p->reverse, p->inclusive);
+}
+
 /* Element i takes part in several products, and its gradient is the sum of cotangent * product over
- * these, divided by x[i]. Where x is 0 those products must be made without x[i]. Only the first 0
- * matters: products behind a second 0 are 0 with or without it. */
+ * these, divided by x[i]. Where x is 0 those products must be made without x[i]. Products behind a
+ * second 0 are 0 with or without it; there the gradient is written as the first 0 times the
+ * products without both, because its derivative with respect to the first 0 is not 0. */
 int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     const struct kl_scan_params *p = v->params;
     struct kl_array *x = v->in[0];
@@ -85,20 +101,20 @@ int kl_vjp_cumprod(const struct kl_vjp *v, struct kl_array **grad, struct kl_err
                     *one = kl_term_number(&t, 1, x->t.dtype);
     struct kl_array *is_zero = kl_term2(&t, kl_equal, x, zero);
     struct kl_array *zeros = scan_step(&t, kl_cumsum, is_zero, p->axis, p->reverse, true);
-    struct kl_array *first = kl_term2(&t, kl_logical_and, is_zero,
-                                      kl_term2(&t, kl_equal, zeros, kl_term_number(&t, 1, KL_I32)));
-    struct kl_array *without = kl_term_where(&t, first, one, x);
-    struct kl_array *product = kl_term_conjugate(
-        &t, scan_step(&t, kl_cumprod, without, p->axis, p->reverse, p->inclusive));
+    struct kl_array *first = kl_term2(&t, kl_equal, zeros, kl_term_number(&t, 1, KL_I32)),
+                    *second = kl_term2(&t, kl_equal, zeros, kl_term_number(&t, 2, KL_I32));
+    struct kl_array *the_first =
+        kl_term_where(&t, kl_term2(&t, kl_logical_and, is_zero, first), x, zero);
+    the_first = kl_term_conjugate(&t, kl_term_reduce(&t, kl_sum_axes, the_first, &p->axis, 1));
+    struct kl_array *at_second =
+        kl_term2(&t, kl_multiply, the_first, without_zeros(&t, v, zeros, is_zero, 2));
+    struct kl_array *at_zero = kl_term_where(&t, first, without_zeros(&t, v, zeros, is_zero, 1),
+                                             kl_term_where(&t, second, at_second, zero));
     struct kl_array *out = kl_term_conjugate(&t, v->out[0]);
-    struct kl_array *of_zero =
-        scan_step(&t, kl_cumsum, kl_term2(&t, kl_multiply, product, v->cotangent[0]), p->axis,
-                  !p->reverse, p->inclusive);
     struct kl_array *sum = scan_step(&t, kl_cumsum, kl_term2(&t, kl_multiply, out, v->cotangent[0]),
                                      p->axis, !p->reverse, p->inclusive);
     struct kl_array *divisor = kl_term_conjugate(&t, kl_term_where(&t, is_zero, one, x));
     struct kl_array *of_others = kl_term2(&t, kl_divide, sum, divisor);
-    struct kl_array *at_zero = kl_term_where(&t, first, of_zero, zero);
     return kl_terms_end(&t, kl_term_where(&t, is_zero, at_zero, of_others), grad);
 }
 

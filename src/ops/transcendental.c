@@ -285,8 +285,9 @@ struct kl_array *kl_arctan2_rule(struct kl_terms *t, int which, struct kl_array 
     return times(t, g, kl_term2(t, kl_divide, part, size));
 }
 
-/* The derivatives are b a^(b - 1), which is 0 where b is 0, and y log a, which is 0 where y is
- * 0. */
+/* The derivatives are b a^(b - 1), which is 0 where b is 0 and the power is no number, and
+ * y log a, which is 0 where y is 0. Where b is 0 and b a^(b - 1) is a number it stays, because its
+ * derivative with respect to b is not 0. */
 struct kl_array *kl_power_rule(struct kl_terms *t, int which, struct kl_array *g,
                                struct kl_array *const *in, struct kl_array *y) {
     if (t->rc) return NULL;
@@ -295,11 +296,12 @@ struct kl_array *kl_power_rule(struct kl_terms *t, int which, struct kl_array *g
                 ? kl_term2(t, kl_multiply, y, kl_term(t, kl_log, in[0]))
                 : kl_term2(t, kl_multiply, in[1], kl_term2(t, kl_power, in[0], plus(t, -1, in[1])));
     struct kl_array *none = kl_term2(t, kl_equal, which ? y : in[1], zero);
+    if (!which) none = kl_term2(t, kl_logical_and, none, kl_term(t, kl_isnan, slope));
     return kl_term_where(t, none, zero, times(t, g, slope));
 }
 
 /* The share of a in exp(a) + exp(b), which is 1 / (1 + exp(b - a)). It is one half where both are
- * equal, also for infinities. */
+ * equal, also for infinities: only there a - b is replaced, because its derivative is not 0. */
 struct kl_array *kl_logaddexp_rule(struct kl_terms *t, int which, struct kl_array *g,
                                    struct kl_array *const *in, struct kl_array *y) {
     if (t->rc) return NULL;
@@ -307,7 +309,8 @@ struct kl_array *kl_logaddexp_rule(struct kl_terms *t, int which, struct kl_arra
     if (g->t.dtype == KL_C64)
         return times(t, g, kl_term(t, kl_exp, kl_term2(t, kl_subtract, a, y)));
     struct kl_array *zero = kl_term_number(t, 0, (enum kl_dtype)g->t.dtype);
-    struct kl_array *d =
-        kl_term_where(t, kl_term2(t, kl_equal, a, b), zero, kl_term2(t, kl_subtract, a, b));
-    return times(t, g, kl_term(t, kl_sigmoid, d));
+    struct kl_array *d = kl_term2(t, kl_subtract, a, b);
+    struct kl_array *infinite =
+        kl_term2(t, kl_logical_and, kl_term(t, kl_isnan, d), kl_term2(t, kl_equal, a, b));
+    return times(t, g, kl_term(t, kl_sigmoid, kl_term_where(t, infinite, zero, d)));
 }

@@ -26,7 +26,10 @@ static void each_allocation(bool (*body)(void), const char *what) {
         if (kl_test_n_live() > live)
             fail_msg("%s: allocation %d: %d blocks lost", what, (int)n,
                      (int)(kl_test_n_live() - live));
-        if (!fired) return;
+        if (!fired) {
+            if (failed) fail_msg("%s: fails with memory: %s", what, seen.text);
+            return;
+        }
     }
     fail_msg("%s: no end of allocations", what);
 }
@@ -187,6 +190,54 @@ static bool files(void) {
     return failed;
 }
 
+/* The sum of the squares. */
+static int squares(mlx_vector_array *res, const mlx_vector_array in) {
+    mlx_array x = mlx_array_new(), r = mlx_array_new();
+    int rc = mlx_vector_array_get(&x, in, 0) || mlx_square(&r, x, cpu) ||
+             mlx_sum(&r, r, false, cpu) || mlx_vector_array_set_value(res, r);
+    mlx_array_free(x);
+    mlx_array_free(r);
+    return rc;
+}
+
+/* vjp, jvp, value_and_grad, vmap, compile, checkpoint, export and import of `squares`. */
+static bool transforms(void) {
+    enum { N = 10 };
+    const char *file = kl_test_path("squares");
+    mlx_closure f = mlx_closure_new_func(squares), compiled = {NULL}, kept = {NULL};
+    mlx_closure_value_and_grad grad = {NULL};
+    mlx_vector_array in = mlx_vector_array_new(), one = mlx_vector_array_new(), out[N] = {{NULL}};
+    mlx_array x = mlx_array_new_data((float[]){1, 2, 3}, LIST(3), 1, MLX_FLOAT32),
+              c = mlx_array_new_float(1);
+    bool failed = !f.ctx || !in.ctx || !one.ctx || !x.ctx || !c.ctx ||
+                  mlx_vector_array_append_value(in, x) || mlx_vector_array_append_value(one, c);
+    if (!failed)
+        failed = mlx_vjp(&out[0], &out[1], f, in, one) || mlx_jvp(&out[2], &out[3], f, in, in) ||
+                 mlx_value_and_grad(&grad, f, LIST(0), 1) ||
+                 mlx_closure_value_and_grad_apply(&out[4], &out[5], grad, in) ||
+                 mlx_detail_vmap_trace(&out[6], &out[7], f, in, LIST(0), 1) ||
+                 mlx_detail_vmap_replace(&out[8], in, out[6], out[7], LIST(0), 1, LIST(0), 1) ||
+                 mlx_compile(&compiled, f, false) || mlx_closure_apply(&out[9], compiled, in) ||
+                 mlx_closure_apply(&out[9], compiled, in) || mlx_checkpoint(&kept, f) ||
+                 mlx_closure_apply(&out[9], kept, in) || mlx_export_function(file, f, in, false);
+    if (!failed) {
+        mlx_imported_function imported = mlx_imported_function_new(file);
+        failed = !imported.ctx || mlx_imported_function_apply(&out[9], imported, in);
+        if (imported.ctx) mlx_imported_function_free(imported);
+    }
+    if (failed) snprintf(seen.text, sizeof seen.text, "out of memory (or a closure failed of it)");
+    mlx_closure_free(f);
+    mlx_closure_free(compiled);
+    mlx_closure_free(kept);
+    mlx_closure_value_and_grad_free(grad);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(one);
+    for (int i = 0; i < N; i++) mlx_vector_array_free(out[i]);
+    mlx_array_free(x);
+    mlx_array_free(c);
+    return failed;
+}
+
 static void test_each(void **state) {
     each_allocation(arrays, "arrays");
     each_allocation(operations, "operations");
@@ -196,6 +247,7 @@ static void test_each(void **state) {
     each_allocation(streams, "streams");
     each_allocation(several, "several results");
     each_allocation(files, "files");
+    each_allocation(transforms, "transforms");
 }
 
 /* Function grid() asserts that it gets its array, so the texts of arrays have a loop of their

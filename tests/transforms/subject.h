@@ -157,6 +157,19 @@ static inline void release_each(struct kl_array **a, int n) {
     for (int i = 0; i < n; i++) kl_array_release(a[i]);
 }
 
+/* Gives call_sum its weights: random numbers of the shape of the output. False: the output has no
+ * gradient. */
+static inline bool give_weights(struct subject *f) {
+    struct kl_array *args[MOST_INPUTS];
+    struct kl_arrays outs = {0};
+    arguments_of(f, args);
+    EXPECT_OK(call_case(f, args, (size_t)f->n, &outs, &err));
+    bool ok = kl_has_gradient(outs.v[0]);
+    if (ok) f->weights = numbers_like(outs.v[0], -1, 1);
+    kl_arrays_free(&outs);
+    return ok;
+}
+
 static inline double tolerance_of(enum kl_dtype d) {
     return d == KL_F64 ? 1e-9 : d == KL_F16 ? 2e-2 : d == KL_BF16 ? 1e-1 : 2e-4;
 }

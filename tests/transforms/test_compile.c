@@ -56,17 +56,6 @@ static void every_operation(void **state) {
     assert_in_range(n, 300, 100000);
 }
 
-static bool give_weights(struct subject *f) {
-    struct kl_array *args[MOST_INPUTS];
-    struct kl_arrays outs = {0};
-    arguments_of(f, args);
-    EXPECT_OK(call_case(f, args, (size_t)f->n, &outs, &err));
-    bool ok = kl_has_gradient(outs.v[0]);
-    if (ok) f->weights = numbers_like(outs.v[0], -1, 1);
-    kl_arrays_free(&outs);
-    return ok;
-}
-
 /* The gradient of a compiled function. */
 struct inner {
     struct kl_function c;
