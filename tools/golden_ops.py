@@ -8,7 +8,7 @@ The answers are made in float64 (or exact integers) and rounded once to the resu
 does. bfloat16 is kept as its bits."""
 import sys
 import numpy as np
-from scipy import special
+from scipy import signal, special
 
 RNG = np.random.default_rng(20240607)
 FOLDER = sys.argv[1] if len(sys.argv) > 1 else "tests/ops/golden"
@@ -541,6 +541,50 @@ for d in FLOATS + ["complex64"]:
     bt = Arr(b.v.T, d)
     t.add("kl_addmm(out, in[0], in[1], in[2], 1, 1, s, err)", [c, a, bt], Arr(x @ y.T + w, d), 64 * EPS[d])
     t.add("kl_addmm(out, in[0], in[1], in[2], 0.5f, -2, s, err)", [c, a, bt], Arr(0.5 * (x @ y.T) - 2 * w, d), 64 * EPS[d])
+t.write()
+
+# ---- convolutions: correlations of SciPy ----
+def spread(a, axes, steps):
+    """Zeros between the elements along some axes, so that they are `steps` apart."""
+    for axis, step in zip(axes, steps):
+        n = a.shape[axis]
+        to = np.zeros(a.shape[:axis] + ((n - 1) * step + 1,) + a.shape[axis + 1:])
+        to[(slice(None),) * axis + (slice(None, None, step),)] = a
+        a = to
+    return a
+
+
+def convolution(x, w, stride, low, high, dilation=None, between=None, groups=1, flip=False):
+    n, axes = len(stride), list(range(1, len(stride) + 1))
+    x = np.pad(spread(x, axes, between or [1] * n), [(0, 0)] + list(zip(low, high)) + [(0, 0)])
+    w = spread(np.flip(w, axes) if flip else w, axes, dilation or [1] * n)
+    each, out = x.shape[-1] // groups, []
+    for o in range(w.shape[0]):
+        first = o // (w.shape[0] // groups) * each
+        out.append(np.stack([signal.correlate(b[..., first:first + each], w[o], mode="valid", method="direct")[..., 0] for b in x]))
+    return np.stack(out, -1)[(slice(None),) + tuple(slice(None, None, s) for s in stride)]
+
+
+t = Calls("convolution", 20261123)
+lists = lambda *v: ", ".join("{" + f"(const int[]){{{', '.join(map(str, a))}}}, {len(a)}" + "}" if a else "{NULL, 0}" for a in v)
+for d in FLOATS:
+    tol, quarters = EPS[d], lambda s: Arr(np.round(t.sample(d, s, False).v.astype(np.float64) * 4) / 4, d)  # sums are exact
+    for xs, ws, stride, low, high, dilation, between, groups, flip in (
+            ((2, 7, 3), (4, 3, 3), [1], [0], [0], [1], [1], 1, False), ((1, 9, 4), (6, 3, 2), [2], [1], [2], [2], [1], 2, False),
+            ((2, 4, 2), (2, 2, 2), [1], [2], [1], [1], [3], 1, True), ((1, 5, 6, 2), (3, 3, 2, 2), [1, 2], [1, 0], [1, 1], [1, 1], [1, 1], 1, False),
+            ((1, 4, 5, 3), (3, 3, 3, 1), [1, 1], [1, 1], [1, 1], [1, 1], [1, 1], 3, False), ((1, 3, 4, 2), (4, 2, 3, 1), [2, 1], [2, 0], [0, 3], [1, 2], [2, 1], 2, True),
+            ((1, 3, 4, 3, 2), (3, 2, 2, 2, 2), [1, 2, 1], [0, 1, 1], [1, 0, 0], [1, 1, 2], [1, 1, 2], 1, False)):
+        x, w = quarters(xs), quarters(ws)
+        y = convolution(x.v.astype(np.float64), w.v.astype(np.float64), stride, low, high, dilation, between, groups, flip)
+        a = [f"(struct kl_conv_list){v}" for v in lists(stride, low, high, dilation, between).replace("}, {", "}|{").split("|")]
+        t.add(f"kl_conv_general(out, in[0], in[1], {', '.join(a)}, {groups}, {'true' if flip else 'false'}, s, err)", [x, w], Arr(y, d), tol)
+    x, w = quarters((2, 5, 4, 2)), quarters((3, 3, 2, 2))
+    v, u = x.v.astype(np.float64), w.v.astype(np.float64)
+    t.add("kl_conv(out, in[0], in[1], 2, (int[]){2, 1}, (int[]){1, 0}, (int[]){1, 2}, 1, s, err)", [x, w], Arr(convolution(v, u, [2, 1], [1, 0], [1, 0], [1, 2]), d), tol)
+    t.add("kl_conv_transpose(out, in[0], in[1], 2, (int[]){2, 3}, (int[]){1, 0}, (int[]){1, 2}, (int[]){1, 2}, 1, s, err)", [x, w],
+          Arr(convolution(v, u, [1, 1], [1, 2], [2, 4], [1, 2], [2, 3], 1, True), d), tol)
+    t.add("kl_conv_general(out, in[0], in[1], (struct kl_conv_list){NULL, 0}, (struct kl_conv_list){(const int[]){-1}, 1}, (struct kl_conv_list){(const int[]){0, -1}, 2}, (struct kl_conv_list){NULL, 0}, "
+          "(struct kl_conv_list){(const int[]){2}, 1}, 1, false, s, err)", [x, w], Arr(convolution(v[:, 1:, 1:-1], u, [1, 1], [0, 0], [0, 0], [1, 1], [2, 2]), d), tol)
 t.write()
 
 # ---- distributions: from the uniform numbers above ----

@@ -971,6 +971,59 @@ def _():
     return (lambda: call("hadamard_transform", a.keel, OptionalFloat(scale or 0, scale is not None))), (lambda: mx.hadamard_transform(a.mx, scale)), 64
 
 
+# ---- convolutions ----
+def convolution(name, n, transposed=False, general=False):
+    @op(name)
+    def draw():
+        t, groups = rnd.choice(FLOATS), rnd.choice([1, 1, 1, 2, 3]) if n < 3 else 1  # MLX rounds float64 to float32, and has no groups in three dimensions
+        c, o = rnd.choice([1, 2, 5, 17]), rnd.choice([1, 2, 5, 19])
+        if groups > 1 and rnd.random() < 0.3:
+            c, o = 1, 1  # depthwise
+        ins, k = [rnd.choice([1, 3, 6, 11]) for _ in range(n)], [rnd.choice([1, 1, 2, 3]) for _ in range(n)]
+        x, w = Both([rnd.choice([1, 2, 3])] + ins + [c * groups], t, special=False), Both([o * groups] + k + [c], t if rnd.random() < 0.8 else rnd.choice(FLOATS), special=False)
+        many = lambda values: [rnd.choice(values) for _ in range(n)]
+        stride, dilation, pad = many([1, 1, 2, 3]), many([1, 1, 2]), many([0, 1, 2])
+        one = lambda v: v[0] if n == 1 else tuple(v)
+
+        def fits(ins, low, high):  # MLX rounds the extent of the result towards 0, and takes some kernels that are too large
+            if any(e + a + b < d * (q - 1) + 1 and s > 1 for e, a, b, q, d, s in zip(ins, low, high, k, dilation, stride)):
+                raise Failed("a kernel that is too large")
+            if groups == 1 and max(dilation) > 1 and max(low + high) > 0:
+                raise Failed("MLX writes outside of its memory")
+
+        if general:
+            low, high, spread, flip = pad, many([0, 0, 1, 3, -1]), many([1, 1, 2, 3]), rnd.random() < 0.5
+            if rnd.random() < 0.2:
+                low = many([-1, 0])
+            left = [e + min(a, 0) + min(b, 0) for e, a, b in zip(ins, low, high)]
+            if min(left) <= 0:
+                raise Failed("MLX has no input of nothing but padding")
+            fits([(e - 1) * d + 1 for e, d in zip(left, spread)], [max(v, 0) for v in low], [max(v, 0) for v in high])
+            lists = [x for v in (stride, low, high, dilation, spread) for x in list_of(v)]
+            return (lambda: call(name, x.keel, w.keel, *lists, groups, C.c_bool(flip))), (lambda: mx.conv_general(x.mx, w.mx, stride, (low, high), dilation, spread, groups, flip)), 32
+        if transposed:
+            pad = [min(p, d * (e - 1)) for p, d, e in zip(pad, dilation, k)]  # more padding than that: docs/differences.md
+            more = [rnd.randrange(0, s) for s in stride]
+            if max(dilation) > 1 and max(pad) > 0:
+                raise Failed("MLX writes outside of its memory")
+            return (lambda: call(name, x.keel, w.keel, *stride, *pad, *dilation, *more, groups)), (lambda: getattr(mx, name)(x.mx, w.mx, one(stride), one(pad), one(dilation), one(more), groups)), 32
+        fits(ins, pad, pad)
+        return (lambda: call(name, x.keel, w.keel, *stride, *pad, *dilation, groups)), (lambda: getattr(mx, name)(x.mx, w.mx, one(stride), one(pad), one(dilation), groups)), 32
+
+
+for n in (1, 2, 3):
+    convolution(f"conv{n}d", n)
+    convolution(f"conv_transpose{n}d", n, transposed=True)
+
+
+general = []
+for n in (1, 2, 3):
+    convolution("conv_general", n, general=True)
+    general.append(TABLE.get("conv_general"))
+if general[0]:
+    TABLE["conv_general"] = lambda: rnd.choice(general)()
+
+
 # ---- indices ----
 def index_of(a, axis, s, low=None):
     return Both(s, rnd.choice(["int32", "uint32", "int64"]) if low == 0 else "int32", special=False, low=-a.shape[axis] if low is None else low, high=a.shape[axis])

@@ -146,6 +146,20 @@ struct kl_attention_params {
     bool has_mask, has_sinks;
 };
 
+/* CONVOLUTION: in = {x (n, spatial axes, c), w (o, spatial axes, c / groups)}, both of one float
+ * dtype; out (n, spatial axes, o). Along each spatial axis zeros are put between the elements of x,
+ * so that they are input_dilation apart, then low and high zeros around them (negative: elements of
+ * what is there by then are removed). Output channels of group i see the input channels of group i.
+ * flip: the kernel is read from its last element to its first. */
+enum { KL_MAX_SPATIAL = 3 };
+struct kl_convolution_params {
+    int ndim; /* spatial axes: 1 to KL_MAX_SPATIAL; the entries of other axes are 0 */
+    int groups;
+    bool flip;
+    int stride[KL_MAX_SPATIAL], low[KL_MAX_SPATIAL], high[KL_MAX_SPATIAL];
+    int dilation[KL_MAX_SPATIAL], input_dilation[KL_MAX_SPATIAL];
+};
+
 /* CALL: a C function with a context. It must write every output element or return an error. */
 struct kl_call_params {
     const char *name; /* for messages; static or owned by ctx */

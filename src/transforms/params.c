@@ -33,7 +33,10 @@ static const struct kl_param_form
                     SIZE(scatter_axis)},
     attention = {{{'f', AT(attention, scale)}, {'b', AT(attention, causal)},
                   {'b', AT(attention, has_mask)}, {'b', AT(attention, has_sinks)}}, 0,
-                 SIZE(attention)};
+                 SIZE(attention)},
+    /* the five lists of extents follow each other */
+    convolution = {{{'i', AT(convolution, ndim)}, {'i', AT(convolution, groups)},
+                    {'b', AT(convolution, flip)}}, 'i', AT(convolution, stride)};
 /* clang-format on */
 
 const struct kl_param_form *kl_param_form(enum kl_op_id op) {
@@ -83,6 +86,7 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     case KL_OP_SCATTER: return &scatter;
     case KL_OP_SCATTER_AXIS: return &scatter_axis;
     case KL_OP_ATTENTION: return &attention;
+    case KL_OP_CONVOLUTION: return &convolution;
     default: return &none;
     }
 }

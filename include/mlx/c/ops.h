@@ -606,6 +606,53 @@ KEEL_API int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_arr
  * c is not read. Errors are as for matmul; KEEL_ESHAPE also when c does not broadcast. */
 KEEL_API int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_array b,
                        float alpha, float beta, const mlx_stream s);
+
+/* Convolutions, channels last: input (batch, spatial axes, channels), weight (output channels,
+ * spatial axes, channels / groups). The result is (batch, spatial axes, output channels) in the
+ * common dtype of both, which must be floats; 16-bit floats are added up in float32. Element p of a
+ * spatial axis is the sum of weight[k] times the input at p * stride + k * dilation - padding,
+ * which counts as 0 outside. Output channels of group i see the input channels of group i.
+ * KEEL_EDTYPE: an operand is no float. KEEL_EARG: a stride, dilation or number of groups below 1.
+ * KEEL_ESHAPE: another number of axes, channels that do not fit each other or the groups, a kernel
+ * without elements, or larger than the input with its padding. KEEL_ELIMIT: an axis is too long.
+ * Negative padding removes elements of the input. */
+KEEL_API int mlx_conv1d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride,
+                        int padding, int dilation, int groups, const mlx_stream s);
+KEEL_API int mlx_conv2d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0,
+                        int stride_1, int padding_0, int padding_1, int dilation_0, int dilation_1,
+                        int groups, const mlx_stream s);
+KEEL_API int mlx_conv3d(mlx_array *res, const mlx_array input, const mlx_array weight, int stride_0,
+                        int stride_1, int stride_2, int padding_0, int padding_1, int padding_2,
+                        int dilation_0, int dilation_1, int dilation_2, int groups,
+                        const mlx_stream s);
+/* The same for 1 to 3 spatial axes, with padding of its own before and behind each axis, with zeros
+ * between the elements of the input, which are then input_dilation apart, and, if flip, with the
+ * kernel read from its last element to its first. A list has one entry for each spatial axis, one
+ * for all, or none: 1 for strides and dilations, 0 for padding. Negative padding removes elements
+ * before zeros are put between them. KEEL_EARG: a list of another length, or NULL with entries. */
+KEEL_API int mlx_conv_general(mlx_array *res, const mlx_array input, const mlx_array weight,
+                              const int *stride, size_t stride_num, const int *padding_lo,
+                              size_t padding_lo_num, const int *padding_hi, size_t padding_hi_num,
+                              const int *kernel_dilation, size_t kernel_dilation_num,
+                              const int *input_dilation, size_t input_dilation_num, int groups,
+                              bool flip, const mlx_stream s);
+/* Transposed convolutions: the gradient, with respect to its input, of a convolution of these
+ * strides, padding and dilation. weight (output channels, spatial axes, channels / groups). A
+ * spatial axis of n elements becomes (n - 1) * stride - 2 * padding + dilation * (k - 1) + 1 +
+ * output_padding elements. Errors are as for mlx_conv1d. */
+KEEL_API int mlx_conv_transpose1d(mlx_array *res, const mlx_array input, const mlx_array weight,
+                                  int stride, int padding, int dilation, int output_padding,
+                                  int groups, const mlx_stream s);
+KEEL_API int mlx_conv_transpose2d(mlx_array *res, const mlx_array input, const mlx_array weight,
+                                  int stride_0, int stride_1, int padding_0, int padding_1,
+                                  int dilation_0, int dilation_1, int output_padding_0,
+                                  int output_padding_1, int groups, const mlx_stream s);
+KEEL_API int mlx_conv_transpose3d(mlx_array *res, const mlx_array input, const mlx_array weight,
+                                  int stride_0, int stride_1, int stride_2, int padding_0,
+                                  int padding_1, int padding_2, int dilation_0, int dilation_1,
+                                  int dilation_2, int output_padding_0, int output_padding_1,
+                                  int output_padding_2, int groups, const mlx_stream s);
+
 /* The last axis multiplied by a Hadamard matrix (entries 1 and -1, orthogonal rows) and by scale,
  * which is 1 / sqrt(n) when left out. n is m * 2^k with m one of 1, 12, 20, 28. The matrix is
  * Sylvester's for m = 1; otherwise it is the Kronecker product of a matrix of size m and

@@ -5,7 +5,7 @@
 #include "ops/support/helpers.h"
 
 struct golden_array {
-    int dtype, ndim, dims[4];
+    int dtype, ndim, dims[5];
     const void *data;
 };
 typedef int golden_along_fn(struct kl_array **out, struct kl_array *a, int axis,

@@ -70,6 +70,13 @@ static const double number = 1;
       kl_rope(out, cube, 2, true, (struct kl_rope_base){false, 0}, 1, one, one_row, cpu(), err))   \
     X(matmul, kl_matmul(out, m, half, cpu(), err))                                                 \
     X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
+    X(convolution,                                                                                 \
+      kl_conv(out, four, four, 2, (int[]){1, 1}, (int[]){1, 1}, (int[]){1, 1}, 1, cpu(), err))     \
+    X(conv_cropped,                                                                                \
+      kl_conv_general(out, four, four, (struct kl_conv_list){0},                                   \
+                      (struct kl_conv_list){(int[]){1}, 1},                                        \
+                      (struct kl_conv_list){(int[]){0, -1}, 2}, (struct kl_conv_list){0},          \
+                      (struct kl_conv_list){0}, 1, true, cpu(), err))                              \
     X(take, kl_take(out, mt, flat_idx, cpu(), err))                                                \
     X(take_axis, kl_take_axis(out, m, flat_idx, 1, cpu(), err))                                    \
     X(gather, kl_gather(out, m, (struct kl_array *[]){flat_idx, one}, 2, LIST(0, 1), LIST(1, 1),   \

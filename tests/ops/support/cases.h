@@ -166,6 +166,25 @@ CASE(do_scatter_min, kl_scatter_min(out, in[0], in + 2, 1, in[1], LIST(0), s, er
 CASE(do_put_along_axis, kl_put_along_axis(out, in[0], in[2], in[1], 1, s, err))
 CASE(do_add_along_axis, kl_scatter_add_axis(out, in[0], in[2], in[1], 0, s, err))
 
+static int convolved(struct kl_array **out, struct kl_array *const *in, int ndim, int groups,
+                     bool flip, struct kl_stream *s, struct kl_error **err) {
+    const struct kl_convolution_params p = {.ndim = ndim,
+                                            .groups = groups,
+                                            .flip = flip,
+                                            .stride = {1, 2, 1},
+                                            .low = {1, -1, 0},
+                                            .high = {0, 2, 1},
+                                            .dilation = {2, 1, 1},
+                                            .input_dilation = {1, 2, 3}};
+    struct kl_convolution_params used = p;
+    for (int i = ndim; i < 3; i++)
+        used.stride[i] = used.low[i] = used.high[i] = used.dilation[i] = used.input_dilation[i] = 0;
+    return kl_convolution(out, in[0], in[1], &used, s, err);
+}
+CASE(do_conv_1, convolved(out, in, 1, 1, true, s, err))
+CASE(do_conv_2, convolved(out, in, 2, 2, false, s, err))
+CASE(do_conv_3, convolved(out, in, 3, 1, true, s, err))
+CASE(do_conv_depthwise, convolved(out, in, 1, 3, false, s, err))
 static int do_depends(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
     struct kl_array **list;
     size_t n;
@@ -320,6 +339,11 @@ static const struct op_case op_cases[] = {
     ROW(ATTENTION, do_attention_causal_sinks, KERNEL_FLOATS, 4, Q, K, V, {D(4), MIXED, 0}),
     ROW(ATTENTION, do_attention_both, KERNEL_FLOATS, 5, Q, K, V, {D(2, 4, 3, 5), MIXED, 0},
         {D(4), MIXED, 0}),
+    ROW(CONVOLUTION, do_conv_1, FLOATS, 2, {D(2, 6, 3), MIXED, 0}, {D(4, 3, 3), MIXED, 0}),
+    ROW(CONVOLUTION, do_conv_2, FLOATS, 2, {D(1, 4, 5, 4), MIXED, 0}, {D(6, 2, 3, 2), MIXED, 0}),
+    ROW(CONVOLUTION, do_conv_3, FLOATS, 2, {D(1, 3, 2, 4, 2), MIXED, 0},
+        {D(3, 2, 2, 2, 2), MIXED, 0}),
+    ROW(CONVOLUTION, do_conv_depthwise, FLOATS, 2, {D(2, 6, 3), MIXED, 0}, {D(3, 3, 1), MIXED, 0}),
     ROW(FACTOR, do_factor, ONLY_F32, 1, {OF(KL_F32, 2, 3, 3), SQUARES, 0}),
     ROW(GATHER, do_gather_one, EVERY, 2, {D(3, 5, 4), MIXED, 0}, INDEX(5, 2, 3)),
     ROW(GATHER, do_gather_two, EVERY, 3, {D(3, 2, 4), MIXED, 0}, {OF(KL_U32, 4), INDICES, 2},

@@ -1,5 +1,6 @@
 /* products.h - the inner loops of products of float32 and float64 (gemm.inc), as static functions
- * of each file that includes this: gemm.c, matvec.c, matmul.c, attention.c and pack_amx.h. */
+ * of each file that includes this: attention.c, convolution.c, gemm.c, matmul.c, matvec.c and
+ * pack_amx.h. */
 #pragma once
 #include <string.h>
 
