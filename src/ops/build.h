@@ -47,6 +47,8 @@ kl_build_fn kl_rebuild_depends, kl_rebuild_sum, kl_rebuild_reduce, kl_rebuild_va
 kl_build_fn kl_rebuild_arg_reduce, kl_rebuild_softmax, kl_rebuild_scan, kl_rebuild_norm;
 kl_build_fn kl_rebuild_rope, kl_rebuild_sort, kl_rebuild_partition, kl_rebuild_matmul;
 kl_build_fn kl_rebuild_attention, kl_rebuild_factor, kl_rebuild_gather, kl_rebuild_gather_axis;
+kl_build_fn kl_rebuild_quantize, kl_rebuild_dequantize, kl_rebuild_quantized_matmul;
+kl_build_fn kl_rebuild_gather_qmm;
 kl_build_fn kl_rebuild_scatter, kl_rebuild_scatter_axis;
 
 /* ---- checks of parameters, for these functions; KL_EARG, KL_EAXIS ---- */

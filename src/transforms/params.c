@@ -33,7 +33,15 @@ static const struct kl_param_form
                     SIZE(scatter_axis)},
     attention = {{{'f', AT(attention, scale)}, {'b', AT(attention, causal)},
                   {'b', AT(attention, has_mask)}, {'b', AT(attention, has_sinks)}}, 0,
-                 SIZE(attention)};
+                 SIZE(attention)},
+    quantize = {{{'i', AT(quantize, format.mode)}, {'i', AT(quantize, format.group_size)},
+                 {'i', AT(quantize, format.bits)}, {'i', AT(quantize, part)},
+                 {'i', AT(quantize, dtype)}}, 0, SIZE(quantize)},
+    dequantize = {{{'i', AT(dequantize, format.mode)}, {'i', AT(dequantize, format.group_size)},
+                   {'i', AT(dequantize, format.bits)}, {'i', AT(dequantize, dtype)}}, 0,
+                  SIZE(dequantize)},
+    qmm = {{{'i', AT(qmm, format.mode)}, {'i', AT(qmm, format.group_size)},
+            {'i', AT(qmm, format.bits)}, {'b', AT(qmm, transpose)}}, 0, SIZE(qmm)};
 /* clang-format on */
 
 const struct kl_param_form *kl_param_form(enum kl_op_id op) {
@@ -83,6 +91,10 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     case KL_OP_SCATTER: return &scatter;
     case KL_OP_SCATTER_AXIS: return &scatter_axis;
     case KL_OP_ATTENTION: return &attention;
+    case KL_OP_QUANTIZE: return &quantize;
+    case KL_OP_DEQUANTIZE: return &dequantize;
+    case KL_OP_QUANTIZED_MATMUL:
+    case KL_OP_GATHER_QMM: return &qmm;
     default: return &none;
     }
 }
