@@ -160,6 +160,46 @@ struct kl_convolution_params {
     int dilation[KL_MAX_SPATIAL], input_dilation[KL_MAX_SPATIAL];
 };
 
+/* How numbers are quantized: groups of group_size elements along the last axis, each with a scale,
+ * in words of 32 bits that are filled from the lowest bit on (base/quant.h). */
+enum kl_quant_mode { KL_QUANT_AFFINE, KL_QUANT_MXFP4, KL_QUANT_MXFP8, KL_QUANT_NVFP4 };
+struct kl_quant_format {
+    enum kl_quant_mode mode;
+    int group_size, bits;
+};
+
+/* QUANTIZE: in = {w} or {w, global scale (float32, 0-d)}; w has float16, bfloat16 or float32 and at
+ * least one axis. The output is one of: */
+enum kl_quantize_part {
+    KL_QUANTIZE_CODES,  /* uint32, packed */
+    KL_QUANTIZE_SCALES, /* uint8; affine: those of w's dtype, (2, ...), scales and then biases */
+    KL_QUANTIZE_VALUES, /* what codes and scales stand for, of the shape of w, in `dtype` */
+};
+struct kl_quantize_params {
+    struct kl_quant_format format;
+    enum kl_quantize_part part;
+    enum kl_dtype dtype; /* of the output */
+};
+
+/* DEQUANTIZE: in = {w, scales}, then biases (affine), or the global scale (float32, 0-d) or
+ * nothing. w is uint32; the leading axes of all but the global scale are the same. The scales are
+ * uint8; affine: scales and biases have one dtype of float16, bfloat16 and float32. */
+struct kl_dequantize_params {
+    struct kl_quant_format format;
+    enum kl_dtype dtype; /* of the output: float16, bfloat16 or float32 */
+};
+
+/* QUANTIZED_MATMUL: in = {x (..., m, k), w, scales}, then biases (affine). Leading axes are the
+ * same. w stands for (..., n, k) if transpose, else (..., k, n). x, the output and, if affine,
+ * scales and biases have one dtype of float16, bfloat16 and float32. GATHER_QMM: in = {x (a, m, k),
+ * w, scales, biases (affine; else the scales again), lhs, rhs}; w and scales have one leading axis,
+ * of b elements; lhs and rhs are int32 of one shape, in [0, a) and [0, b), and the output has that
+ * shape, then m and n. */
+struct kl_qmm_params {
+    struct kl_quant_format format;
+    bool transpose;
+};
+
 /* CALL: a C function with a context. It must write every output element or return an error. */
 struct kl_call_params {
     const char *name; /* for messages; static or owned by ctx */

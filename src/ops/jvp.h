@@ -27,5 +27,6 @@ typedef int kl_jvp_fn(const struct kl_jvp *j, struct kl_array **tangent, struct 
 /* NULL: the operation has no rule of its own. Rules are for real operands and results. */
 kl_jvp_fn *kl_jvp_rule(enum kl_op_id op);
 /* The rules that rows of base/op_list.def name. */
+kl_jvp_fn kl_jvp_dequantize, kl_jvp_quantized_matmul;
 kl_jvp_fn kl_jvp_unary, kl_jvp_binary, kl_jvp_linear, kl_jvp_matmul, kl_jvp_logcumsumexp;
 kl_jvp_fn kl_jvp_convolution;

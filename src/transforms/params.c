@@ -36,7 +36,15 @@ static const struct kl_param_form
                  SIZE(attention)},
     /* the five lists of extents follow each other */
     convolution = {{{'i', AT(convolution, ndim)}, {'i', AT(convolution, groups)},
-                    {'b', AT(convolution, flip)}}, 'i', AT(convolution, stride)};
+                    {'b', AT(convolution, flip)}}, 'i', AT(convolution, stride)},
+    quantize = {{{'i', AT(quantize, format.mode)}, {'i', AT(quantize, format.group_size)},
+                 {'i', AT(quantize, format.bits)}, {'i', AT(quantize, part)},
+                 {'i', AT(quantize, dtype)}}, 0, SIZE(quantize)},
+    dequantize = {{{'i', AT(dequantize, format.mode)}, {'i', AT(dequantize, format.group_size)},
+                   {'i', AT(dequantize, format.bits)}, {'i', AT(dequantize, dtype)}}, 0,
+                  SIZE(dequantize)},
+    qmm = {{{'i', AT(qmm, format.mode)}, {'i', AT(qmm, format.group_size)},
+            {'i', AT(qmm, format.bits)}, {'b', AT(qmm, transpose)}}, 0, SIZE(qmm)};
 /* clang-format on */
 
 const struct kl_param_form *kl_param_form(enum kl_op_id op) {
@@ -87,6 +95,10 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     case KL_OP_SCATTER_AXIS: return &scatter_axis;
     case KL_OP_ATTENTION: return &attention;
     case KL_OP_CONVOLUTION: return &convolution;
+    case KL_OP_QUANTIZE: return &quantize;
+    case KL_OP_DEQUANTIZE: return &dequantize;
+    case KL_OP_QUANTIZED_MATMUL:
+    case KL_OP_GATHER_QMM: return &qmm;
     default: return &none;
     }
 }

@@ -661,6 +661,64 @@ KEEL_API int mlx_conv_transpose3d(mlx_array *res, const mlx_array input, const m
 KEEL_API int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optional_float scale,
                                     const mlx_stream s);
 
+/* ---- quantized matrices ----
+ * Rows are quantized by groups of group_size elements; w packs the numbers of a row into words of
+ * 32 bits, the lowest bits first. The modes, with defaults where group_size and bits are left out:
+ * "affine": a number q of bits 2, 3, 4 (default), 5, 6 or 8 stands for scale * q + bias, in groups
+ * of 32, 64 (default) or 128; scales and biases are floats. "mxfp4": 4-bit floats (e2m1), groups
+ * of 32; "mxfp8": 8-bit floats (e4m3), groups of 32; scales of both are powers of two as uint8
+ * (e8m0). "nvfp4": 4-bit floats, groups of 16; scales are e4m3 as uint8, and a global scale,
+ * float32 and a single number, may divide them further. The last axis of w has (elements * bits /
+ * 32) words, that of scales and biases has (elements / group_size) entries; their other axes are
+ * the same. Indices, sums and activations are as exact as those of other functions: activations
+ * are not rounded. Errors of all: KEEL_EARG: another mode, group size or number of bits; biases
+ * missing in mode affine or given in another; a global scale in another mode than nvfp4.
+ * KEEL_EDTYPE: w is not uint32, scales are not uint8 outside of mode affine, or numbers are no
+ * float16, bfloat16 or float32. KEEL_ESHAPE: shapes that do not belong together. */
+/* Quantizes w, which has at least 2 axes, the last of which is a multiple of the group size. The
+ * result is the vector of packed numbers, scales and, in mode affine, biases; scales and biases
+ * have the dtype of w there. All are the caller's, in res. */
+KEEL_API int mlx_quantize(mlx_vector_array *res, const mlx_array w, mlx_optional_int group_size,
+                          mlx_optional_int bits, const char *mode,
+                          const mlx_array global_scale /* may be null */, const mlx_stream s);
+/* The numbers that w stands for, with at least 2 axes. Without dtype the result has the common
+ * dtype of scales and biases; in other modes bfloat16, or float32 with a global scale. It is
+ * computed in float32 and rounded once. */
+KEEL_API int mlx_dequantize(mlx_array *res, const mlx_array w, const mlx_array scales,
+                            const mlx_array biases /* may be null */, mlx_optional_int group_size,
+                            mlx_optional_int bits, const char *mode,
+                            const mlx_array global_scale /* may be null */,
+                            mlx_optional_dtype dtype, const mlx_stream s);
+/* x (..., m, k) times the matrix that w stands for: (..., k, n), or (..., n, k) if transpose, and
+ * then its transpose is taken. The result is (..., m, n); leading axes broadcast; a 1-d x is a row
+ * whose axis is dropped. x, scales and biases are converted to their common dtype, which the
+ * result has. */
+KEEL_API int mlx_quantized_matmul(mlx_array *res, const mlx_array x, const mlx_array w,
+                                  const mlx_array scales, const mlx_array biases /* may be null */,
+                                  bool transpose, mlx_optional_int group_size,
+                                  mlx_optional_int bits, const char *mode, const mlx_stream s);
+/* The same for pairs of matrices. lhs_indices says which matrix of x, rhs_indices which one of w;
+ * they count all matrices of the leading axes in row-major order and broadcast to one shape, after
+ * which the result has the axes m and n. Left out, they are all matrices, in the shape of the
+ * leading axes. sorted_indices is a hint; a wrong one does no harm. KEEL_EINDEX: an index that is
+ * out of range, with its position. KEEL_EDTYPE: indices that are not integers. */
+KEEL_API int mlx_gather_qmm(mlx_array *res, const mlx_array x, const mlx_array w,
+                            const mlx_array scales, const mlx_array biases /* may be null */,
+                            const mlx_array lhs_indices /* may be null */,
+                            const mlx_array rhs_indices /* may be null */, bool transpose,
+                            mlx_optional_int group_size, mlx_optional_int bits, const char *mode,
+                            bool sorted_indices, const mlx_stream s);
+/* x (..., k), quantized, times the transpose of the matrix w, in x's dtype. w is quantized, (n,
+ * words) with w_scales, or a matrix of floats (n, k), which is quantized too. Modes are mxfp4,
+ * mxfp8 and nvfp4; the latter takes both global scales or none. Gradients are those of the product
+ * of what was not quantized. KEEL_EARG: mode affine; a quantized w without scales; one global
+ * scale. */
+KEEL_API int mlx_qqmm(mlx_array *res, const mlx_array x, const mlx_array w,
+                      const mlx_array w_scales /* may be null */, mlx_optional_int group_size,
+                      mlx_optional_int bits, const char *mode,
+                      const mlx_array global_scale_x /* may be null */,
+                      const mlx_array global_scale_w /* may be null */, const mlx_stream s);
+
 /* ---- reading at indices ----
  * Indices are integers. A negative index counts from the end of its axis. An index outside of its
  * axis fails the result with KEEL_EINDEX, with the index, the axis and its size in the error; no

@@ -8,12 +8,13 @@
 #include "graph/node.h"
 #include "ops/build.h"
 #include "ops/check.h"
+#include "ops/quantized.h"
 #include "ops/support/rows.h"
 #include "ops/vjp.h"
 
 enum {
     SAMPLED = -1, /* the dtype that the test tries */
-    MOST_INPUTS = 5,
+    MOST_INPUTS = 6,
 };
 /* Which values an input has. */
 enum values {
@@ -185,6 +186,65 @@ CASE(do_conv_1, convolved(out, in, 1, 1, true, s, err))
 CASE(do_conv_2, convolved(out, in, 2, 2, false, s, err))
 CASE(do_conv_3, convolved(out, in, 3, 1, true, s, err))
 CASE(do_conv_depthwise, convolved(out, in, 1, 3, false, s, err))
+#define AFFINE                  \
+    &(struct kl_quant_format) { \
+        KL_QUANT_AFFINE, 32, 4  \
+    }
+#define AFFINE_3                \
+    &(struct kl_quant_format) { \
+        KL_QUANT_AFFINE, 64, 3  \
+    }
+#define MXFP4                   \
+    &(struct kl_quant_format) { \
+        KL_QUANT_MXFP4, 32, 4   \
+    }
+#define MXFP8                   \
+    &(struct kl_quant_format) { \
+        KL_QUANT_MXFP8, 32, 8   \
+    }
+#define NVFP4                   \
+    &(struct kl_quant_format) { \
+        KL_QUANT_NVFP4, 16, 4   \
+    }
+/* Part `which` of what quantize gives. */
+static int quantized_part(struct kl_array **out, struct kl_array *const *in, int n_in, int which,
+                          const struct kl_quant_format *f, struct kl_stream *s,
+                          struct kl_error **err) {
+    struct kl_array *made[3];
+    int n;
+    KL_TRY(kl_quantize(made, &n, in[0], f, n_in > 1 ? in[1] : NULL, s, err));
+    *out = made[which];
+    for (int i = 0; i < n; i++)
+        if (i != which) kl_array_release(made[i]);
+    return KL_OK;
+}
+CASE(do_quantize, quantized_part(out, in, 1, 0, AFFINE_3, s, err))
+CASE(do_quantize_scales, quantized_part(out, in, 1, 1, AFFINE, s, err))
+CASE(do_quantize_mx, quantized_part(out, in, 1, 0, MXFP8, s, err))
+CASE(do_quantize_nv, quantized_part(out, in, 2, 1, NVFP4, s, err))
+/* What x quantized stands for: the left operand of qqmm. */
+static int do_qqmm(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
+    struct kl_array *w;
+    KL_TRY(kl_zeros(&w, LIST(3, 32), in[0]->t.dtype, cpu(), err));
+    int rc = kl_qqmm(out, in[0], w, NULL, NVFP4, NULL, NULL, cpu(), err);
+    kl_array_release(w);
+    return rc;
+}
+CASE(do_dequantize, kl_dequantize(out, in[0], in[1], in[2], AFFINE, NULL, NULL, s, err))
+CASE(do_dequantize_3, kl_dequantize(out, in[0], in[1], in[2], AFFINE_3, NULL, NULL, s, err))
+CASE(do_dequantize_mx, kl_dequantize(out, in[0], in[1], NULL, MXFP4, NULL, NULL, s, err))
+CASE(do_dequantize_nv, kl_dequantize(out, in[0], in[1], NULL, NVFP4, in[2], NULL, s, err))
+CASE(do_quantized_matmul,
+     kl_quantized_matmul(out, in[0], in[1], in[2], in[3], true, AFFINE, s, err))
+CASE(do_quantized_matmul_rows,
+     kl_quantized_matmul(out, in[0], in[1], in[2], in[3], false, AFFINE_3, s, err))
+CASE(do_quantized_matmul_mx,
+     kl_quantized_matmul(out, in[0], in[1], in[2], NULL, true, MXFP8, s, err))
+CASE(do_gather_qmm,
+     kl_gather_qmm(out, in[0], in[1], in[2], in[3], in[4], in[5], true, AFFINE, s, err))
+CASE(do_gather_qmm_rows,
+     kl_gather_qmm(out, in[0], in[1], in[2], in[3], in[4], in[5], false, AFFINE, s, err))
+
 static int do_depends(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
     struct kl_array **list;
     size_t n;
@@ -344,6 +404,33 @@ static const struct op_case op_cases[] = {
     ROW(CONVOLUTION, do_conv_3, FLOATS, 2, {D(1, 3, 2, 4, 2), MIXED, 0},
         {D(3, 2, 2, 2, 2), MIXED, 0}),
     ROW(CONVOLUTION, do_conv_depthwise, FLOATS, 2, {D(2, 6, 3), MIXED, 0}, {D(3, 3, 1), MIXED, 0}),
+    ROW(QUANTIZE, do_quantize, KERNEL_FLOATS, 1, {D(2, 3, 128), MIXED, 0}),
+    ROW(QUANTIZE, do_quantize_scales, KERNEL_FLOATS, 1, {D(2, 3, 64), MIXED, 0}),
+    ROW(QUANTIZE, do_quantize_mx, KERNEL_FLOATS, 1, {D(2, 64), MIXED, 0}),
+    ROW(QUANTIZE, do_quantize_nv, KERNEL_FLOATS, 2, {D(2, 64), MIXED, 0}, {OF(KL_F32), MIXED, 0}),
+    ROW(QUANTIZE, do_qqmm, KERNEL_FLOATS, 1, {D(2, 32), MIXED, 0}),
+    ROW(DEQUANTIZE, do_dequantize, KERNEL_FLOATS, 3, {OF(KL_U32, 2, 3, 8), MIXED, 0},
+        {D(2, 3, 2), MIXED, 0}, {D(2, 3, 2), MIXED, 0}),
+    ROW(DEQUANTIZE, do_dequantize_3, KERNEL_FLOATS, 3, {OF(KL_U32, 2, 12), MIXED, 0},
+        {D(2, 2), MIXED, 0}, {D(2, 2), MIXED, 0}),
+    ROW(DEQUANTIZE, do_dequantize_mx, ONLY_F32, 2, {OF(KL_U32, 3, 8), MIXED, 0},
+        {OF(KL_U8, 3, 2), MIXED, 0}),
+    ROW(DEQUANTIZE, do_dequantize_nv, ONLY_F32, 3, {OF(KL_U32, 3, 4), MIXED, 0},
+        {OF(KL_U8, 3, 2), MIXED, 0}, {OF(KL_F32), MIXED, 0}),
+    ROW(QUANTIZED_MATMUL, do_quantized_matmul, KERNEL_FLOATS, 4, {D(2, 64), MIXED, 0},
+        {OF(KL_U32, 5, 8), MIXED, 0}, {D(5, 2), MIXED, 0}, {D(5, 2), MIXED, 0}),
+    ROW(QUANTIZED_MATMUL, do_quantized_matmul, KERNEL_FLOATS, 4, {D(2, 11, 64), MIXED, 0},
+        {OF(KL_U32, 2, 5, 8), MIXED, 0}, {D(2, 5, 2), MIXED, 0}, {D(2, 5, 2), MIXED, 0}),
+    ROW(QUANTIZED_MATMUL, do_quantized_matmul_rows, KERNEL_FLOATS, 4, {D(2, 5), MIXED, 0},
+        {OF(KL_U32, 5, 12), MIXED, 0}, {D(5, 2), MIXED, 0}, {D(5, 2), MIXED, 0}),
+    ROW(QUANTIZED_MATMUL, do_quantized_matmul_mx, KERNEL_FLOATS, 3, {D(3, 64), MIXED, 0},
+        {OF(KL_U32, 5, 16), MIXED, 0}, {OF(KL_U8, 5, 2), MIXED, 0}),
+    ROW(GATHER_QMM, do_gather_qmm, KERNEL_FLOATS, 6, {D(3, 2, 64), MIXED, 0},
+        {OF(KL_U32, 4, 5, 8), MIXED, 0}, {D(4, 5, 2), MIXED, 0}, {D(4, 5, 2), MIXED, 0},
+        INDEX(3, 2, 3), INDEX(4, 2, 3)),
+    ROW(GATHER_QMM, do_gather_qmm_rows, KERNEL_FLOATS, 6, {D(3, 9, 5), MIXED, 0},
+        {OF(KL_U32, 4, 5, 8), MIXED, 0}, {D(4, 5, 2), MIXED, 0}, {D(4, 5, 2), MIXED, 0},
+        INDEX(3, 3), INDEX(4, 3)),
     ROW(FACTOR, do_factor, ONLY_F32, 1, {OF(KL_F32, 2, 3, 3), SQUARES, 0}),
     ROW(GATHER, do_gather_one, EVERY, 2, {D(3, 5, 4), MIXED, 0}, INDEX(5, 2, 3)),
     ROW(GATHER, do_gather_two, EVERY, 3, {D(3, 2, 4), MIXED, 0}, {OF(KL_U32, 4), INDICES, 2},

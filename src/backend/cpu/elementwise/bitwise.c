@@ -1,6 +1,7 @@
 /* bitwise.c - the maps that work on bits: of integers, and of 8-bit floats (e4m3), which are stored
  * as integers; see map.h. */
 #include "backend/cpu/elementwise/map.h"
+#include "base/fp8.h"
 #include "base/half.h"
 
 #define T uint8_t
@@ -44,36 +45,21 @@
 /* defines invert_i64, and_i64, or_i64, xor_i64, left_shift_i64, right_shift_i64 */
 #include "backend/cpu/elementwise/bitwise.inc"
 
-/* ---- e4m3: sign, 4 bits of exponent (bias 7), 3 of fraction; no infinities; all ones is NaN
- * ---- */
-static inline uint8_t e4m3_of(float x) {
-    uint32_t u = kl_f32_bits(x), sign = u >> 24 & 0x80u, m = u & 0x7fffffffu;
-    /* Below 2^-6 the sum with 2^14 has the rounded denormal in its low bits. */
-    uint32_t denormal = kl_f32_bits(kl_bits_f32(m) + 0x1p14f) - 0x46800000u;
-    uint32_t normal = (m - 0x3c000000u + 0x7ffffu + (m >> 20 & 1)) >> 20;
-    uint32_t finite = m < 0x3c800000u ? denormal : normal;
-    uint32_t kept = m >= 0x43e00000u ? 0x7eu : finite;       /* 448 is the largest value */
-    return (uint8_t)(m > 0x7f800000u ? 0x7fu : sign | kept); /* NaN loses its sign */
-}
-static inline float e4m3_value(uint8_t h) {
-    uint32_t sign = (uint32_t)(h & 0x80u) << 24, rest = h & 0x7fu;
-    uint32_t finite = kl_f32_bits(kl_bits_f32(rest << 20) * 0x1p120f);
-    return kl_bits_f32(sign | (rest == 0x7f ? 0x7fc00000u : finite));
-}
+/* ---- e4m3 ---- */
 static void to_fp8_f32(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const float *x = a;
     uint8_t *y = out;
-    KL_EACH(i, n) y[i] = e4m3_of(x[i]);
+    KL_EACH(i, n) y[i] = kl_e4m3_store(x[i]);
 }
 static void to_fp8_f64(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const double *x = a;
     uint8_t *y = out;
-    KL_EACH(i, n) y[i] = e4m3_of(kl_f64_to_f32_odd(x[i]));
+    KL_EACH(i, n) y[i] = kl_e4m3_store(kl_f64_to_f32_odd(x[i]));
 }
 static void from_fp8_u8(int64_t n, void *out, const void *a, const void *b, const void *c) {
     const uint8_t *x = a;
     float *y = out;
-    KL_EACH(i, n) y[i] = e4m3_value(x[i]);
+    KL_EACH(i, n) y[i] = kl_e4m3_load(x[i]);
 }
 
 #define INTS(f)                                                                   \

@@ -47,12 +47,21 @@ static int64_t tile_cols(const struct kl_product *j) {
     return 2 * KL_VECTOR / j->bytes;
 }
 
+/* n contiguous elements of an operand, as the compute type. */
+static void load(const struct kl_product *j, const struct kl_arg *arg, int64_t offset, int64_t n,
+                 void *to) {
+    if (j->load_b && arg == j->b)
+        j->load_b(j, offset, n, to);
+    else
+        kl_convert(j->type, to, arg->dtype, kl_element(arg, offset), n);
+}
+
 /* Packs `lines` lines of `depth` elements as panels of `panel` lines; from one panel to the next
  * there are `pitch` elements; see gemm.inc. raw has room for one panel. */
 static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t offset, int64_t line,
                  int64_t step, int64_t lines, int64_t depth, int64_t panel, int64_t pitch, char *to,
                  char *raw) {
-    bool converts = arg->dtype != j->type, f32 = j->type == KL_F32;
+    bool converts = arg->dtype != j->type || (j->load_b && arg == j->b), f32 = j->type == KL_F32;
     int item = (int)kl_dtype_size(arg->dtype);
     union kl_tile tile;
     if (line == 1) {
@@ -61,11 +70,11 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
             int64_t width = kl_min64(most, lines - l);
             char *at = to + l / panel * pitch * j->bytes;
             for (int64_t i = 0; i < (converts ? depth : 1); i++) {
-                const char *from = kl_element(arg, offset + l + i * step);
-                if (converts) {
-                    kl_convert(j->type, tile.bytes, arg->dtype, from, width);
-                    from = (const char *)tile.bytes;
-                }
+                const char *from = (const char *)tile.bytes;
+                if (converts)
+                    load(j, arg, offset + l + i * step, width, tile.bytes);
+                else
+                    from = kl_element(arg, offset + l);
                 (f32 ? kl_spread_f32 : kl_spread_f64)(at + i * panel * j->bytes, from, step, width,
                                                       converts ? 1 : depth, panel, pitch);
             }
@@ -74,20 +83,22 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
     }
     for (int64_t l = 0; l < lines; l += panel) {
         int64_t width = kl_min64(panel, lines - l), line_now = line;
-        const char *from = kl_element(arg, offset + l * line);
+        const char *from = raw;
         if (converts || step != 1) {
             for (int64_t r = 0; r < width; r++) {
                 char *row = raw + r * depth * j->bytes;
-                const char *src = from + r * line * item;
                 if (step != 1) {
                     char *dst = converts ? (char *)tile.bytes : row;
-                    kl_copy_run(item, depth, dst, item, src, step * item);
-                    src = dst;
+                    kl_copy_run(item, depth, dst, item, kl_element(arg, offset + (l + r) * line),
+                                step * item);
+                    if (converts) kl_convert(j->type, row, arg->dtype, dst, depth);
+                } else {
+                    load(j, arg, offset + (l + r) * line, depth, row);
                 }
-                if (converts) kl_convert(j->type, row, arg->dtype, src, depth);
             }
-            from = raw;
             line_now = depth;
+        } else {
+            from = kl_element(arg, offset + l * line);
         }
         (f32 ? kl_panel_f32 : kl_panel_f64)(to + l / panel * pitch * j->bytes, from, line_now,
                                             width, depth, panel);
@@ -149,7 +160,7 @@ static bool right_is_aligned(const struct kl_product *j) {
  * go to a few sets of L1. Unaligned vectors cross cache lines, which doubles the reads. That is
  * cheaper than packing only where a panel stays in L1. */
 static bool right_in_place(const struct kl_product *j) {
-    return j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
+    return !j->load_b && j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
            j->k * j->n * j->bytes <= MOST_IN_PLACE && j->b_row * j->bytes % ALIASED != 0 &&
            (right_is_aligned(j) || 3 * j->k * 2 * KL_VECTOR <= 2 * kl_cpu_l1_bytes());
 }
