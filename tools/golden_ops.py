@@ -587,6 +587,20 @@ for d in FLOATS:
           "(struct kl_conv_list){(const int[]){2}, 1}, 1, false, s, err)", [x, w], Arr(convolution(v[:, 1:, 1:-1], u, [1, 1], [0, 0], [0, 0], [1, 1], [2, 2]), d), tol)
 t.write()
 
+t = Calls("einsum", 20261124)
+for d in FLOATS + ["complex64", "int32"]:
+    quarters = lambda s: Arr(t.sample(d, s, False).v, d) if d == "int32" else Arr(np.round(wide(t.sample(d, s, False)) * 4) / 4, d)
+    cube, square, a, b, c, v = quarters((2, 3, 3)), quarters((3, 3)), quarters((2, 3)), quarters((3, 4)), quarters((4, 2)), quarters((3,))
+    one, row = quarters((2, 1)), quarters((1, 3))
+    for text, ins in (("ij->ji", [a]), ("ii->i", [square]), ("ii", [square]), ("ij->", [a]), ("...ii->...i", [cube]), ("...ij->i...", [cube]), ("i...", [a]), ("ba", [a]), (" a j , k->a k j", [a, v]),
+                      ("ij,ij->ij", [a, a]), ("i,j", [v, v]), ("...,...", [a, row])) + ((
+                          ("ij,jk", [a, b]), ("ij,jk->ki", [a, b]), ("...j,jk->...k", [cube, b]), ("bij,bkj->bik", [cube, cube]), ("iij,jk->ik", [quarters((2, 2, 3)), b]), ("ij,j", [one, v]),
+                          ("...ij,...jk->...ik", [quarters((2, 1, 2, 3)), quarters((3, 3, 2))]), ("ij,jk,kl->il", [a, b, c]), ("ij,jk,kl", [a, b, c]), ("ij,jk,ki->", [a, b, c]), ("ab,ab,c->", [a, a, v])) if d != "int32" else ()):
+        y = np.einsum(text, *[wide(x) for x in ins])
+        out = "int32" if d == "int32" else d
+        t.add(f'kl_einsum(out, "{text}", in, {len(ins)}, s, err)', ins, Arr(y, out), 0 if d == "int32" else 8 * EPS[d])
+t.write()
+
 # ---- distributions: from the uniform numbers above ----
 t = Calls("distributions", 20240704)
 for seed in (7, 2**40 + 5):

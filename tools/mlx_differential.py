@@ -1132,6 +1132,39 @@ def _():
     return (lambda: call("gather_qmm", x.keel, *w, i.keel if i else NONE, j.keel if j else NONE, C.c_bool(turned), *form(f), C.c_bool(rnd.random() < 0.5))), (lambda: mx.gather_qmm(x.mx, *theirs, lhs_indices=i and i.mx, rhs_indices=j and j.mx, transpose=turned, group_size=f[1], bits=f[2], mode=f[0])), 256
 
 
+@op("einsum")
+def _():
+    t, extents = rnd.choice(FLOATS), {c: rnd.choice([1, 2, 3, 5]) for c in "abcdeF"}
+    n, parts, ins, dots = rnd.choice([1, 1, 2, 2, 2, 3, 4]), [], [], [rnd.choice([2, 3]) for _ in range(2)]
+    for _ in range(n):
+        letters = [rnd.choice("abcdeF") for _ in range(rnd.choice([0, 1, 2, 2, 3]))]
+        s, lead = [1 if rnd.random() < 0.1 and letters.count(c) == 1 else extents[c] for c in letters], rnd.choice([0, 0, 0, 1, 2])
+        at = rnd.randrange(len(letters) + 1) if lead or rnd.random() < 0.1 else None
+        if at is not None:
+            s[at:at] = [1 if rnd.random() < 0.2 else d for d in dots[2 - lead:]]
+            letters.insert(at, "...")
+        parts.append("".join(letters))
+        ins.append(Both(s, t, special=False))
+    text = ",".join(parts)
+    if rnd.random() < 0.7:
+        free = sorted(set(text) - set(",."))
+        out = rnd.sample(free, rnd.randrange(0, len(free) + 1))
+        if "..." in text:
+            out.insert(rnd.randrange(len(out) + 1), "...")
+        text += "->" + "".join(out)
+    if "..." not in text.split("->")[0] and rnd.random() < 0.05:
+        text = text.replace("a", "?")  # an error of both
+
+    def keel():
+        v = vector(ins)
+        try:
+            return call("einsum", text.encode(), v)
+        finally:
+            lib.mlx_vector_array_free(v)
+
+    return keel, (lambda: mx.einsum(text, *[a.mx for a in ins])), 64
+
+
 # ---- indices ----
 def index_of(a, axis, s, low=None):
     return Both(s, rnd.choice(["int32", "uint32", "int64"]) if low == 0 else "int32", special=False, low=-a.shape[axis] if low is None else low, high=a.shape[axis])

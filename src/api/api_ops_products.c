@@ -41,6 +41,16 @@ int mlx_addmm(mlx_array *res, const mlx_array c, const mlx_array a, const mlx_ar
     return kl_call_end(&call, res, out);
 }
 
+int mlx_einsum(mlx_array *res, const char *subscripts, const mlx_vector_array operands,
+               const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    const struct kl_vec *in = kl_in_vec(&c, operands.ctx, "operands");
+    struct kl_stream *on = kl_in_stream(&c, s);
+    struct kl_array *out = NULL;
+    if (!c.err) kl_einsum(&out, subscripts, kl_vec_array_items(in), in->n, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
 int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optional_float scale,
                            const mlx_stream s) {
     struct kl_call c = kl_call_begin(__func__, res);

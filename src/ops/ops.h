@@ -442,6 +442,13 @@ int kl_conv_transpose(struct kl_array **out, struct kl_array *x, struct kl_array
                       const int *output_padding, int groups, struct kl_stream *s,
                       struct kl_error **err);
 
+/* ---- einsum.c ---- */
+/* The sum of products that the subscripts name, as in NumPy, with 1 to 64 operands. KL_EARG:
+ * subscripts that cannot be read, or do not fit the number of operands. KL_ESHAPE: they do not fit
+ * the shapes. KL_EDTYPE: a sum over an axis that two operands share, where both are integers. */
+int kl_einsum(struct kl_array **out, const char *subscripts, struct kl_array *const *operands,
+              size_t n, struct kl_stream *s, struct kl_error **err);
+
 /* ---- products.c ---- */
 /* Element (i, j) is a[i] * b[j]; both operands are flattened. */
 kl_binary_fn kl_outer;

@@ -601,6 +601,17 @@ KEEL_API int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b,
  * axis is negative, or larger than a number of axes. */
 KEEL_API int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_array b, int axis,
                                 const mlx_stream s);
+/* Einstein summation: subscripts such as "ij,jk->ik" give each axis of each operand a letter;
+ * letters that the result does not have are summed. "..." stands for the axes without a letter,
+ * which broadcast; a letter that one operand has twice takes its diagonal; an axis of one element
+ * broadcasts. Without "->" the result has the ellipsis, then the letters that occur once, in
+ * alphabetical order. Spaces count for nothing. 1 to 64 operands are taken, and two at a time are
+ * multiplied, in the order with the fewest multiplications (8 operands or fewer; else a good one).
+ * KEEL_EARG: subscripts that cannot be read, NULL, or of another number of operands. KEEL_ESHAPE:
+ * subscripts that do not fit the shapes. KEEL_EDTYPE: two operands of integers are summed over an
+ * axis of both. KEEL_ELIMIT: too many operands, or a matrix with too long a side. */
+KEEL_API int mlx_einsum(mlx_array *res, const char *subscripts, const mlx_vector_array operands,
+                        const mlx_stream s);
 /* alpha * (a @ b) + beta * c; c broadcasts to the shape of the product. All three are converted to
  * a common float or complex dtype; products of 16-bit floats are added in float32. When beta is 0,
  * c is not read. Errors are as for matmul; KEEL_ESHAPE also when c does not broadcast. */

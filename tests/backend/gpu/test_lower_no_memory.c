@@ -105,6 +105,13 @@ static void attention(void **state) {
     check(KL_OP_ATTENTION, &p, in, 3, in[0]);
 }
 
+static void convolution(void **state) {
+    const struct kl_convolution_params p = {
+        .ndim = 1, .groups = 1, .stride = {1}, .dilation = {1}, .input_dilation = {1}};
+    const struct input in[] = {{KL_F32, DENSE, 3, {12, 700, 8}}, {KL_F32, DENSE, 3, {30, 690, 8}}};
+    check(KL_OP_CONVOLUTION, &p, in, 2, (struct input){KL_F32, DENSE, 3, {12, 11, 30}});
+}
+
 static void copies(void **state) {
     struct input out = many;
     out.layout = DENSE;
@@ -116,8 +123,9 @@ static void copies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reductions), cmocka_unit_test(scans),     cmocka_unit_test(rows),
-        cmocka_unit_test(sorts),      cmocka_unit_test(attention), cmocka_unit_test(copies),
+        cmocka_unit_test(reductions),  cmocka_unit_test(scans),     cmocka_unit_test(rows),
+        cmocka_unit_test(sorts),       cmocka_unit_test(attention), cmocka_unit_test(copies),
+        cmocka_unit_test(convolution),
     };
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }

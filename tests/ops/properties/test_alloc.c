@@ -72,6 +72,8 @@ static const double number = 1;
     X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
     X(convolution,                                                                                 \
       kl_conv(out, four, four, 2, (int[]){1, 1}, (int[]){1, 1}, (int[]){1, 1}, 1, cpu(), err))     \
+    X(einsum,                                                                                      \
+      kl_einsum(out, "iij,kkj,...l->ik", (struct kl_array *[]){cube, cube, cube}, 3, cpu(), err))  \
     X(conv_cropped,                                                                                \
       kl_conv_general(out, four, four, (struct kl_conv_list){0},                                   \
                       (struct kl_conv_list){(int[]){1}, 1},                                        \

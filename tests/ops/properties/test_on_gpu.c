@@ -854,6 +854,30 @@ static void products(void **state) {
         }
 }
 
+static void convolutions(void **state) {
+    static const enum kl_dtype types[] = {KL_F32, KL_BF16, KL_F16, KL_F64};
+    const struct kl_convolution_params p[] = {
+        {2, 1, 0, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 2, 1, {2, 1}, {0, 2}, {1, -1}, {1, 2}, {1, 2}},
+        {2, 16, 0, {1, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    };
+    for (int t = 0; t < 4; t++)
+        for (int i = 0; i < 3; i++) {
+            const int c = 16 / p[i].groups, o = i == 2 ? 16 : 38;
+            struct kl_array *x = plain(types[t], i % 2, 2 * 9 * 11, 16), *x4,
+                            *w = plain(types[t], i, o * 9, c), *w4, *a, *b;
+            OK(kl_reshape(&x4, x, (int[]){2, 9, 11, 16}, 4, cpu_stream, &err));
+            OK(kl_reshape(&w4, w, (int[]){o, 3, 3, c}, 4, cpu_stream, &err));
+            OK(kl_convolution(&a, x4, w4, &p[i], cpu_stream, &err));
+            OK(kl_convolution(&b, x4, w4, &p[i], gpu_stream, &err));
+            same(a, b, 8, 9.0 * c, "convolution");
+            kl_array_release(x);
+            kl_array_release(x4);
+            kl_array_release(w);
+            kl_array_release(w4);
+        }
+}
+
 /* ---- indexed ---- */
 
 static struct kl_array *indices(enum kl_dtype t, int ndim, const int *dims, int below,
@@ -1027,6 +1051,7 @@ int main(void) {
         cmocka_unit_test(softmaxes),
         cmocka_unit_test(sorts),
         cmocka_unit_test(products),
+        cmocka_unit_test(convolutions),
     };
     if (getenv("KEEL_TEST_ONLY")) cmocka_set_test_filter(getenv("KEEL_TEST_ONLY"));
     int rc = cmocka_run_group_tests(tests, set_up, NULL);

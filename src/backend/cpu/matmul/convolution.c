@@ -121,18 +121,16 @@ static int64_t block_positions(const struct conv *v) {
     return n;
 }
 
-/* The rows of a tile along `extent` positions that compute the fewest positions in vain, and the
- * time that they take. */
-static int64_t time_of_rows(int64_t extent, int *rows) {
-    static const int choice[] = {KL_TILE_ROWS, KL_TILE_FEW, KL_TILE_FEW / 2};
-    int64_t best = INT64_MAX;
-    for (int i = 0; i < 3; i++) { /* narrow tiles wait for their operands */
-        int64_t time = kl_ceil_div(extent, choice[i]) * (4 * choice[i] + 2 + 3 * i);
-        if (time >= best) continue;
-        best = time;
-        *rows = choice[i];
-    }
-    return best;
+/* The time that tiles take along `extent` positions, with as many wide ones as fit. The last tile
+ * has as few rows as can be; rows that are left over are computed in vain. */
+static int64_t time_of_rows(int64_t extent, int rows) {
+    const int64_t wide = 4 * rows + 2, narrow = 4 * KL_TILE_FEW + 3, left = extent % rows;
+    return extent / rows * wide + (left == 0 ? 0 : left <= KL_TILE_FEW ? narrow : wide);
+}
+
+/* The rows of a tile for `left` positions. */
+static int tile_rows(const struct conv *v, int64_t left) {
+    return left <= KL_TILE_FEW ? KL_TILE_FEW : v->rows;
 }
 
 /* Chooses the part of the kernel and of the channels that is added at a time. */
@@ -161,8 +159,10 @@ static void cut_positions(struct conv *v, int64_t positions) {
     int64_t best_time = 0, best_extent = 0;
     v->tiled = -1;
     for (int i = AXES - 1; i >= 0; i--) {
-        int rows = 1;
-        int64_t extent = v->axis[i].out, time = v->depthwise ? extent : time_of_rows(extent, &rows);
+        const int64_t extent = v->axis[i].out, few = time_of_rows(extent, KL_TILE_FEW);
+        int64_t time = time_of_rows(extent, KL_TILE_ROWS);
+        int rows = v->depthwise ? 1 : time <= few ? KL_TILE_ROWS : KL_TILE_FEW;
+        if (few < time) time = few;
         /* time per position; x before y, y before z */
         if (v->tiled >= 0 && (v->depthwise || time * best_extent >= best_time * extent)) continue;
         v->tiled = i;
@@ -411,10 +411,10 @@ static void add_tiles(const struct conv *v, const struct block *b, const struct 
     }
     for (int64_t col = b->from; col < b->to; col += cols)
         for (int64_t i = 0; i < b->n[v->tiled]; i += v->rows)
-            (v->type == KL_F32 ? direct_f32
-                               : direct_f64)(v->rows, &b->w, a + i * step * v->bytes, step,
-                                             packed + (col - b->from) * p->depth * v->bytes,
-                                             c + (i * between + col) * v->bytes, between, add);
+            (v->type == KL_F32 ? direct_f32 : direct_f64)(
+                tile_rows(v, b->n[v->tiled] - i), &b->w, a + i * step * v->bytes, step,
+                packed + (col - b->from) * p->depth * v->bytes, c + (i * between + col) * v->bytes,
+                between, add);
 }
 
 /* Calls add_tiles, or stores the sums, for all lines of positions along the tiled axis. */
