@@ -79,6 +79,11 @@
 #define kl_cpu_half_map KL_V(kl_cpu_half_map)
 #define kl_cpu_erfinv KL_V(kl_cpu_erfinv)
 #define kl_cpu_find_map KL_V(kl_cpu_find_map)
+/* operand/codes.h */
+#define kl_codes_unpack KL_V(kl_codes_unpack)
+#define kl_codes_pack KL_V(kl_codes_pack)
+#define kl_codes_numbers KL_V(kl_codes_numbers)
+#define kl_scales_values KL_V(kl_scales_values)
 /* operand/patch.h */
 #define kl_grid_of KL_V(kl_grid_of)
 #define kl_cpu_transpose KL_V(kl_cpu_transpose)

@@ -13,7 +13,7 @@ enum {
     FEW = 8,                 /* with more rows of x than this, panels are unpacked */
     TASK_FROM = 1 << 18,     /* multiply-adds of a task */
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute */
-    MOST_COLS = 8,           /* columns that are computed together */
+    MOST_COLS = 4,           /* columns that are computed together */
 };
 
 struct qmm {
@@ -66,78 +66,73 @@ static struct matrices matrices_of(const struct qmm *q, int64_t batch) {
     return (struct matrices){found[0], found[2], found[3], (const uint8_t *)found[1]};
 }
 
-/* Row `row` of w: its words, and its scales and biases as float32. */
-static const uint8_t *row_of(const struct qmm *q, const struct matrices *a, int64_t row,
-                             int64_t first, int64_t groups, float *scales, float *biases) {
-    const int64_t item = (int64_t)kl_dtype_size(q->scale_type);
-    kl_scales_values(q->f.mode, q->scale_type, groups, a->scales + (row * q->s_row + first) * item,
-                     scales);
-    if (q->biases)
-        kl_convert(KL_F32, biases, q->scale_type, a->biases + (row * q->b_row + first) * item,
-                   groups);
-    return a->w + row * q->w_row * 4 + first * q->f.group_size * q->f.bits / 8;
+/* Scale or bias number `i` from `from` on, as float32. */
+static inline float number_at(enum kl_quant_mode mode, enum kl_dtype dtype, const char *from,
+                              int64_t i) {
+    uint16_t half;
+    float x;
+    if (mode == KL_QUANT_NVFP4) return kl_e4m3_value((uint8_t)from[i]);
+    if (mode != KL_QUANT_AFFINE) return kl_e8m0_value((uint8_t)from[i]);
+    if (dtype == KL_F32) {
+        memcpy(&x, from + 4 * i, sizeof x);
+        return x;
+    }
+    memcpy(&half, from + 2 * i, sizeof half);
+    return dtype == KL_F16 ? kl_f16_load(half) : kl_bf16_load(half);
 }
 
 /* n elements of a row of w from column `col` on, as numbers. Both are multiples of 8. */
 static void numbers(const struct qmm *q, const struct matrices *a, int64_t row, int64_t col,
                     int64_t n, float *to) {
-    const int g = q->f.group_size;
-    while (n > 0) {
-        uint8_t codes[KL_TILE];
-        float scales[KL_TILE / 16 + 1], biases[KL_TILE / 16 + 1];
-        const int64_t run = kl_min64(n, KL_TILE - g), first = col / g;
-        const uint8_t *words =
-            row_of(q, a, row, first, (col + run - 1) / g - first + 1, scales, biases);
-        kl_codes_unpack(q->f.bits, run, words + (col - first * g) * q->f.bits / 8, codes);
-        kl_codes_values(q->f.mode, run, codes, to);
-        for (int64_t i = 0; i < run;) {
-            const int64_t group = (col + i) / g, end = kl_min64(run, (group + 1) * g - col);
-            const float scale = scales[group - first];
-            if (q->biases) {
-                const float bias = biases[group - first];
-                for (; i < end; i++) to[i] = to[i] * scale + bias;
-            } else {
-                for (; i < end; i++) to[i] *= scale;
-            }
-        }
-        to += run;
-        col += run;
-        n -= run;
+    const int g = q->f.group_size, bits = q->f.bits;
+    const int64_t item = (int64_t)kl_dtype_size(q->scale_type);
+    const char *scales = a->scales + row * q->s_row * item;
+    const char *biases = q->biases ? a->biases + row * q->b_row * item : NULL;
+    const uint8_t *words = a->w + row * q->w_row * 4 + col * bits / 8;
+    for (int64_t group = col / g; n > 0; group++) {
+        const int64_t some = kl_min64(n, (group + 1) * g - col);
+        const float scale = number_at(q->f.mode, q->scale_type, scales, group);
+        const float bias = biases ? number_at(q->f.mode, q->scale_type, biases, group) : 0;
+        uint8_t codes[KL_MOST_GROUP];
+        kl_codes_unpack(bits, some, words, codes);
+        kl_codes_numbers(&q->f, some, codes, scale, bias, to);
+        words += some * bits / 8;
+        to += some;
+        col += some;
+        n -= some;
     }
 }
 
 /* ---- few rows ---- */
 
-/* What a task needs besides the operands. */
-struct few {
-    float *x;       /* [rows][k], in the order of the columns of w */
-    float *sums;    /* [rows][groups]: sums of x by groups, for the biases */
-    float *scales;  /* [MOST_COLS][groups] */
-    float *biases;  /* the same */
-    float *out;     /* [rows][cols] */
-    uint8_t *codes; /* [MOST_COLS][k] */
-};
-
-static void load_x(const struct qmm *q, const struct matrices *a, float *to) {
-    const int item = (int)kl_dtype_size(q->x->dtype);
-    union kl_tile raw;
-    for (int64_t i = 0; i < q->m; i++)
-        for (int64_t k = 0; k < q->k; k += KL_TILE) {
-            const int64_t n = kl_min64(KL_TILE, q->k - k);
-            const char *from = a->x + (i * q->x_row + k * q->x_col) * item;
-            if (q->x_col != 1) {
-                kl_copy_run(item, n, raw.bytes, item, from, q->x_col * item);
-                from = (const char *)raw.bytes;
-            }
-            kl_convert(KL_F32, to + i * q->k + k, q->x->dtype, from, n);
-        }
-}
-
 typedef kl_vec_f32 vec;
 typedef kl_loose_f32 loose;
-enum { LANES = KL_VECTOR / 4 };
-typedef uint8_t codes_vec __attribute__((vector_size(LANES), aligned(1)));
-typedef int8_t signed_vec __attribute__((vector_size(LANES), aligned(1)));
+enum {
+    LANES = KL_VECTOR / 4,
+    BLOCK = 8 * LANES,     /* the most elements in a vector of words */
+    MOST_ROWS_OF_DOTS = 4, /* rows of x that are computed together */
+};
+typedef uint32_t word_vec __attribute__((vector_size(KL_VECTOR)));
+typedef int32_t int_vec __attribute__((vector_size(KL_VECTOR)));
+typedef uint32_t loose_words __attribute__((vector_size(KL_VECTOR), aligned(4)));
+
+/* What the words of a row hold. Codes of 2, 3, 5 and 6 bits are unpacked to bytes before. */
+enum way { NIBBLES, BYTES, E2M1, E4M3 };
+
+/* x of one product, as float32: rows of `pitch` elements, behind them rows of sums by groups. */
+struct few {
+    enum way way;
+    int per_word;          /* elements; 0: x is in its own order, else element e of each word of a
+                            * vector follows element e - 1 of all */
+    int64_t pitch, groups; /* rounded up to whole blocks and vectors, with zeros */
+    int64_t all;           /* floats of one product */
+    float *x;
+};
+
+static enum way way_of(const struct qmm *q) {
+    if (q->f.mode == KL_QUANT_AFFINE) return q->f.bits == 4 ? NIBBLES : BYTES;
+    return q->f.bits == 8 ? E4M3 : E2M1;
+}
 
 static inline float total(vec v) {
     float sum = 0;
@@ -145,96 +140,232 @@ static inline float total(vec v) {
     return sum;
 }
 
+struct prepare {
+    struct qmm *q;
+    struct few *few;
+};
+
+/* Converts the rows of matrix `i` of x, and adds them up by groups. */
+static void prepare_task(void *arg, int64_t i) {
+    const struct prepare *p = arg;
+    const struct qmm *q = p->q;
+    const struct few *r = p->few;
+    const int item = (int)kl_dtype_size(q->x->dtype);
+    float *to = r->x + i * r->all, *sums = to + q->m * r->pitch;
+    int64_t offset = i * q->x->strides[0];
+    union kl_tile raw, tile;
+    if (!q->gather) kl_offsets(q->n_lead, q->dims, q->lead[0], i, 1, &offset);
+    const int per = r->per_word;
+    for (int64_t row = 0; row < q->m; row++, to += r->pitch, sums += r->groups) {
+        memset(sums, 0, (size_t)r->groups * sizeof(float));
+        for (int64_t k = 0; k < q->k; k += KL_TILE) {
+            const int64_t n = kl_min64(KL_TILE, q->k - k);
+            const char *from = at(q->x, offset + row * q->x_row + k * q->x_col);
+            float *x = per ? (float *)tile.bytes : to + k;
+            if (q->x_col != 1) {
+                kl_copy_run(item, n, raw.bytes, item, from, q->x_col * item);
+                from = (const char *)raw.bytes;
+            }
+            kl_convert(KL_F32, x, q->x->dtype, from, n);
+            for (int64_t e = 0; q->biases && q->transpose && e < n; e++)
+                sums[(k + e) / q->f.group_size] += x[e];
+            if (!per) continue;
+            if (n < KL_TILE) memset(x + n, 0, (size_t)(KL_TILE - n) * sizeof(float));
+            for (int64_t b = 0; b < n; b += per * LANES)
+                for (int e = 0; e < per; e++)
+                    for (int w = 0; w < LANES; w++) to[k + b + e * LANES + w] = x[b + per * w + e];
+        }
+    }
+}
+
+/* What a task needs besides: MOST_COLS rows of each. */
+struct room {
+    float *scales, *biases; /* [groups], zero behind the last */
+    float *by_words;        /* [pitch / 4]: the scale of each word, where groups end in vectors */
+    uint32_t *last;         /* [LANES]: the last words of a row, with zeros */
+    uint8_t *codes;         /* [pitch]: a row as bytes, zero behind the last */
+};
+
+/* Columns of the product that are computed together: rows of w. */
+struct columns {
+    int64_t n;                       /* words */
+    const uint8_t *words[MOST_COLS]; /* or codes as bytes */
+    const float *scales[MOST_COLS], *biases[MOST_COLS];
+    const uint32_t *last[MOST_COLS]; /* NULL: the row ends with a whole vector */
+    int64_t per_scale;               /* words that share a scale */
+};
+
+/* Element e of each word as float32; `way` and e are constants. */
+static inline __attribute__((always_inline)) vec element(enum way way, word_vec w, int e) {
+    const int bits = way == NIBBLES || way == E2M1 ? 4 : 8, top = 32 / bits - 1;
+    const int_vec code = (int_vec)(e == top ? w >> bits * e : (w >> bits * e) & ((1u << bits) - 1));
+    if (way == NIBBLES || way == BYTES) return __builtin_convertvector(code, vec);
+    if (way == E2M1) {   /* twice the number */
+#if defined(__AVX512F__) /* a shuffle takes as many low bits of an index as it needs */
+        const vec table = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
+        return __builtin_shuffle(table, (int_vec)(w >> 4 * e));
+#elif defined(__AVX2__)
+        const vec table = {0, 1, 2, 3, 4, 6, 8, 12};
+        const int_vec sign = (int_vec)(w << (28 - 4 * e) & 0x80000000u);
+        return (vec)((int_vec)__builtin_shuffle(table, (int_vec)(w >> 4 * e)) ^ sign);
+#else
+        const int_vec m = code & 7; /* a comparison gives -1 where it holds */
+        const int_vec v = m - (m > 4) - (m > 5) - 3 * (m > 6), minus = code > 7;
+        return __builtin_convertvector((v ^ minus) - minus, vec);
+#endif
+    }
+    const int_vec m = code & 127, sign = (code & 128) << 24;
+    const int_vec large = (m << 20) + 0x3c000000, none = (m == 127) & 0x7fc00000;
+    const int_vec small = (int_vec)(__builtin_convertvector(m, vec) * 0x1p-9f), is_small = m < 8;
+    return (vec)((small & is_small) | (large & ~is_small) | none | sign);
+}
+
 #define ROWS 1
 #define COLS 4
-/* defines dot_codes_1 */
+/* defines dots_of_words_1, dots_1 */
 #include "backend/cpu/matmul/quantized_dots.inc"
 #define ROWS 2
 #define COLS 4
-/* defines dot_codes_2 */
+/* defines dots_of_words_2, dots_2 */
 #include "backend/cpu/matmul/quantized_dots.inc"
 #define ROWS 4
 #define COLS 2
-/* defines dot_codes_4 */
+/* defines dots_of_words_4, dots_4 */
 #include "backend/cpu/matmul/quantized_dots.inc"
-#define ROWS 8
-#define COLS 1
-/* defines dot_codes_8 */
-#include "backend/cpu/matmul/quantized_dots.inc"
+
+/* Reads row `row` of w into place i. */
+static void load_row(const struct qmm *q, const struct matrices *a, const struct few *r,
+                     const struct room *room, int64_t row, int i, struct columns *c) {
+    const int64_t item = (int64_t)kl_dtype_size(q->scale_type);
+    const int64_t n = q->k / r->per_word, per = q->f.group_size / r->per_word;
+    const uint8_t *words = a->w + row * q->w_row * 4;
+    float *scales = room->scales + i * r->groups, *biases = room->biases + i * r->groups;
+    kl_scales_values(q->f.mode, q->scale_type, q->groups, a->scales + row * q->s_row * item,
+                     scales);
+    if (q->biases)
+        kl_convert(KL_F32, biases, q->scale_type, a->biases + row * q->b_row * item, q->groups);
+    c->n = n;
+    c->words[i] = words;
+    c->last[i] = NULL;
+    c->scales[i] = scales;
+    c->biases[i] = biases;
+    c->per_scale = per;
+    if (q->f.bits * r->per_word != 32) {
+        c->words[i] = room->codes + i * r->pitch;
+        kl_codes_unpack(q->f.bits, q->k, words, room->codes + i * r->pitch);
+    } else if (n % LANES) {
+        uint32_t *last = room->last + i * LANES;
+        memcpy(last, words + n / LANES * LANES * 4, (size_t)(n % LANES) * 4);
+        c->last[i] = last;
+    }
+    if (per >= LANES) return;
+    float *each = room->by_words + i * (r->pitch / 4);
+    for (int64_t w = 0; w < n; w += per)
+        for (int64_t e = 0; e < per; e++) each[w + e] = scales[w / per];
+    c->scales[i] = each;
+    c->per_scale = 1;
+}
 
 /* Columns of the product are rows of w. */
 static void dots(const struct qmm *q, const struct matrices *a, int64_t col, int64_t n,
-                 const struct few *r) {
-    const int64_t rows = q->m > 4 ? 8 : q->m > 2 ? 4 : q->m;
-    const int most = rows > 4 ? 1 : rows > 2 ? 2 : 4;
-    for (int64_t i = 0; i < rows * q->groups; i++) {
-        float sum = 0;
-        for (int64_t e = 0; e < q->f.group_size; e++) sum += r->x[i * q->f.group_size + e];
-        r->sums[i] = sum;
-    }
-    for (int64_t c = 0; c < n; c += most) {
-        for (int i = 0; i < most; i++) {
-            const int64_t row = col + kl_min64(c + i, n - 1);
-            const uint8_t *words = row_of(q, a, row, 0, q->groups, r->scales + i * q->groups,
-                                          r->biases + i * q->groups);
-            kl_codes_unpack(q->f.bits, q->k, words, r->codes + i * q->k);
+                 const struct few *r, const struct room *room, const float *x, float *out) {
+    const int most = q->m > 2 ? 2 : 4;
+    struct columns c = {.per_scale = 1};
+    for (int64_t first = 0; first < n; first += most) {
+        for (int i = 0; i < most; i++)
+            load_row(q, a, r, room, col + kl_min64(first + i, n - 1), i, &c);
+        for (int64_t row = 0; row < q->m;) {
+            const int64_t left = q->m - row, rows = q->m > 2 ? 4 : q->m;
+            /* where rows are missing, the last one is computed again */
+            const float *from[MOST_ROWS_OF_DOTS], *sums[MOST_ROWS_OF_DOTS];
+            float result[MOST_ROWS_OF_DOTS * 4];
+            for (int64_t i = 0; i < rows; i++) {
+                const int64_t which = kl_min64(row + i, q->m - 1);
+                from[i] = x + which * r->pitch;
+                sums[i] = x + q->m * r->pitch + which * r->groups;
+            }
+            (rows > 2 ? dots_4 : rows > 1 ? dots_2 : dots_1)(q, r, &c, from, sums, result);
+            const int cols = rows > 2 ? 2 : 4; /* of the function */
+            for (int64_t i = 0; i < kl_min64(rows, left); i++)
+                for (int e = 0; e < most && first + e < n; e++)
+                    out[(row + i) * n + first + e] = result[i * cols + e];
+            row += rows;
         }
-        float sums[8 * 4];
-        switch (rows) {
-        case 1: dot_codes_1(q, r, sums); break;
-        case 2: dot_codes_2(q, r, sums); break;
-        case 4: dot_codes_4(q, r, sums); break;
-        default: dot_codes_8(q, r, sums);
-        }
-        for (int64_t i = 0; i < q->m; i++)
-            for (int e = 0; e < most && c + e < n; e++) r->out[i * n + c + e] = sums[i * most + e];
     }
 }
 
 /* Rows of w are rows of the second operand. */
 static void add_rows(const struct qmm *q, const struct matrices *a, int64_t col, int64_t n,
-                     const struct few *r) {
-    float numbers_of[KL_TILE];
-    memset(r->out, 0, (size_t)(q->m * n) * sizeof(float));
+                     const struct few *r, const float *x, float *out) {
+    float row[KL_TILE];
+    memset(out, 0, (size_t)(q->m * n) * sizeof(float));
     for (int64_t c = 0; c < n; c += KL_TILE)
         for (int64_t k = 0; k < q->k; k++) {
             const int64_t some = kl_min64(KL_TILE, n - c);
-            numbers(q, a, k, col + c, some, numbers_of);
+            numbers(q, a, k, col + c, some, row);
             for (int64_t i = 0; i < q->m; i++) {
-                const float x = r->x[i * q->k + k];
-                float *to = r->out + i * n + c;
-                KL_EACH(e, some) to[e] = KL_MADD_F32(x, numbers_of[e], to[e]);
+                const float by = x[i * r->pitch + k];
+                float *to = out + i * n + c;
+                KL_EACH(e, some) to[e] = KL_MADD_F32(by, row[e], to[e]);
             }
         }
 }
 
 static void few_task(void *arg, int64_t task) {
-    struct qmm *q = arg;
+    const struct prepare *p = arg;
+    struct qmm *q = p->q;
+    const struct few *r = p->few;
     const int64_t batch = task / q->col_tasks, col = task % q->col_tasks * q->cols;
-    const int64_t n = kl_min64(q->cols, q->n - col), rows = q->m > 4 ? 8 : q->m > 2 ? 4 : q->m;
+    const int64_t n = kl_min64(q->cols, q->n - col);
     const struct matrices a = matrices_of(q, batch);
     const struct kl_arg *out = q->l->out;
     const int item = (int)kl_dtype_size(out->dtype);
-    struct kl_scratch room;
-    struct few r;
-    const int64_t floats = rows * (q->k + q->groups + n) + 2 * MOST_COLS * q->groups;
-    if (!kl_scratch_take(&room, q->l, (size_t)(floats * 4 + MOST_COLS * q->k + 4 * KL_VECTOR))) {
+    const float *x = r->x + (q->gather ? index_at(q, 0, batch, q->x->dims[0]) : batch) * r->all;
+    const int64_t of_rows = 2 * r->groups + r->pitch / 4 + LANES + r->pitch / 4;
+    struct kl_scratch scratch;
+    const size_t bytes = (size_t)((MOST_COLS * of_rows + q->m * n) * 4);
+    if (!kl_scratch_take(&scratch, q->l, bytes)) {
         atomic_store(&q->no_memory, true);
         return;
     }
-    r.x = (float *)room.ptr;
-    r.sums = r.x + rows * q->k;
-    r.scales = r.sums + rows * q->groups;
-    r.biases = r.scales + MOST_COLS * q->groups;
-    r.out = r.biases + MOST_COLS * q->groups;
-    r.codes = (uint8_t *)(r.out + rows * n);
-    load_x(q, &a, r.x);
-    memset(r.x + q->m * q->k, 0, (size_t)((rows - q->m) * q->k) * sizeof(float));
-    (q->transpose ? dots : add_rows)(q, &a, col, n, &r);
+    memset(scratch.ptr, 0, (size_t)(MOST_COLS * of_rows * 4));
+    float *at_end = (float *)scratch.ptr;
+    struct room room = {.scales = at_end};
+    room.biases = at_end += MOST_COLS * r->groups;
+    room.by_words = at_end += MOST_COLS * r->groups;
+    room.last = (uint32_t *)(at_end += MOST_COLS * (r->pitch / 4));
+    room.codes = (uint8_t *)(at_end += MOST_COLS * LANES);
+    float *result = at_end += MOST_COLS * (r->pitch / 4);
+    if (q->transpose)
+        dots(q, &a, col, n, r, &room, x, result);
+    else
+        add_rows(q, &a, col, n, r, x, result);
     for (int64_t i = 0; i < q->m; i++)
         kl_convert(out->dtype, (char *)out->data + ((batch * q->m + i) * q->n + col) * item, KL_F32,
-                   r.out + i * n, n);
-    kl_scratch_give(&room);
+                   result + i * n, n);
+    kl_scratch_give(&scratch);
+}
+
+static void few_rows(struct qmm *q, const struct kl_launch *alone) {
+    const int64_t matrices = q->gather ? q->x->dims[0] : q->batches;
+    struct few r = {.way = way_of(q), .pitch = kl_round_up(q->k, BLOCK)};
+    struct prepare p = {q, &r};
+    struct kl_scratch scratch;
+    if (q->transpose) r.per_word = r.way == NIBBLES || r.way == E2M1 ? 8 : 4;
+    r.groups = kl_round_up(q->transpose ? q->groups : 1, LANES);
+    r.all = q->m * (r.pitch + r.groups);
+    if (!kl_scratch_take(&scratch, q->l, (size_t)(matrices * r.all * 4))) {
+        atomic_store(&q->no_memory, true);
+        return;
+    }
+    r.x = (float *)scratch.ptr;
+    const struct kl_launch both = {.parallel =
+                                       matrices * q->m * q->k >= KL_CHUNK ? alone->parallel : NULL};
+    kl_run_tasks(&both, matrices, prepare_task, &p);
+    q->cols = kl_round_up(TASK_FROM / (q->m * q->k + 1) + 1, q->transpose ? MOST_COLS : KL_TILE);
+    q->col_tasks = kl_ceil_div(q->n, q->cols);
+    kl_run_tasks(alone, q->batches * q->col_tasks, few_task, &p);
+    kl_scratch_give(&scratch);
 }
 
 /* ---- many rows ---- */
@@ -306,9 +437,7 @@ static void multiply(struct qmm *q) {
         for (int64_t b = 0; b < q->batches; b++) many_rows(q, b, &alone);
         return;
     }
-    q->cols = kl_round_up(TASK_FROM / (q->m * q->k + 1) + 1, q->transpose ? MOST_COLS : KL_TILE);
-    q->col_tasks = kl_ceil_div(q->n, q->cols);
-    kl_run_tasks(&alone, q->batches * q->col_tasks, few_task, q);
+    few_rows(q, &alone);
 }
 
 int kl_cpu_quantized_matmul(struct kl_launch *l) {

@@ -47,46 +47,20 @@ static inline void kl_rows_end(struct kl_rows *r) {
 
 /* ---- codes ---- */
 
-/* n codes, a multiple of 8, one to a byte. */
-static inline void kl_codes_unpack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
-    switch (bits) {
-    case 8: memcpy(to, from, (size_t)n); return;
-    case 4:
-        KL_EACH(i, n / 2) {
-            to[2 * i] = from[i] & 15;
-            to[2 * i + 1] = from[i] >> 4;
-        }
-        return;
-    case 2:
-        KL_EACH(i, n / 4) {
-            to[4 * i] = from[i] & 3;
-            to[4 * i + 1] = from[i] >> 2 & 3;
-            to[4 * i + 2] = from[i] >> 4 & 3;
-            to[4 * i + 3] = from[i] >> 6;
-        }
-        return;
-    default:
-        for (int64_t i = 0; i < n; i += 8, from += bits) {
-            uint64_t eight = 0;
-            memcpy(&eight, from, (size_t)bits);
-            for (int k = 0; k < 8; k++)
-                to[i + k] = (uint8_t)(eight >> k * bits & ((1u << bits) - 1));
-        }
-    }
-}
+/* n codes, a multiple of 8, one to a byte; and back. */
+void kl_codes_unpack(int bits, int64_t n, const uint8_t *from, uint8_t *to);
+void kl_codes_pack(int bits, int64_t n, const uint8_t *from, uint8_t *to);
+/* What n codes of one group stand for. bias is 0 where there is none. */
+void kl_codes_numbers(const struct kl_quant_format *f, int64_t n, const uint8_t *codes, float scale,
+                      float bias, float *to);
+/* n scales as float32; those of affine groups have dtype, the others are codes. */
+void kl_scales_values(enum kl_quant_mode mode, enum kl_dtype dtype, int64_t n, const void *from,
+                      float *to);
 
-static inline void kl_codes_pack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
-    for (int64_t i = 0; i < n; i += 8, to += bits) {
-        uint64_t eight = 0;
-        for (int k = 0; k < 8; k++) eight |= (uint64_t)from[i + k] << k * bits;
-        memcpy(to, &eight, (size_t)bits);
-    }
-}
-
-/* Codes of e2m1 as twice their values: 0, 1, 2, 3, 4, 6, 8, 12 and their negatives. */
-static inline int8_t kl_e2m1_twice(uint8_t code) {
-    const int m = code & 7, v = m + (m > 4) + (m > 5) + (m > 6 ? 3 : 0);
-    return (int8_t)(code & 8 ? -v : v);
+/* 2^(code - 127); 255 is NaN. */
+static inline float kl_e8m0_value(uint8_t code) {
+    const uint32_t bits = code == 0 ? 0x00400000u : (uint32_t)code << 23;
+    return kl_bits_f32(code == 255 ? 0x7fc00000u : bits);
 }
 
 /* The same as kl_e4m3_load, without arithmetic on denormal numbers. */
@@ -96,34 +70,4 @@ static inline float kl_e4m3_value(uint8_t code) {
     const uint32_t large = (rest << 20) + 0x3c000000u;
     const uint32_t m = rest < 8 ? small : rest == 0x7f ? 0x7fc00000u : large;
     return kl_bits_f32(sign | m);
-}
-
-/* What n codes stand for before they are scaled. */
-static inline void kl_codes_values(enum kl_quant_mode mode, int64_t n, const uint8_t *codes,
-                                   float *to) {
-    if (mode == KL_QUANT_AFFINE) {
-        KL_EACH(i, n) to[i] = (float)codes[i];
-    } else if (mode == KL_QUANT_MXFP8) {
-        KL_EACH(i, n) to[i] = kl_e4m3_value(codes[i]);
-    } else {
-        KL_EACH(i, n) to[i] = 0.5f * (float)kl_e2m1_twice(codes[i]);
-    }
-}
-
-/* 2^(code - 127); 255 is NaN. */
-static inline float kl_e8m0_value(uint8_t code) {
-    const uint32_t bits = code == 0 ? 0x00400000u : (uint32_t)code << 23;
-    return kl_bits_f32(code == 255 ? 0x7fc00000u : bits);
-}
-
-/* n scales as float32; those of affine groups have dtype, the others are codes. */
-static inline void kl_scales_values(enum kl_quant_mode mode, enum kl_dtype dtype, int64_t n,
-                                    const void *from, float *to) {
-    const uint8_t *codes = from;
-    if (mode == KL_QUANT_AFFINE)
-        kl_convert(KL_F32, to, dtype, from, n);
-    else if (mode == KL_QUANT_NVFP4)
-        for (int64_t i = 0; i < n; i++) to[i] = kl_e4m3_value(codes[i]);
-    else
-        for (int64_t i = 0; i < n; i++) to[i] = kl_e8m0_value(codes[i]);
 }

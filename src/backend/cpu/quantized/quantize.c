@@ -23,7 +23,7 @@ struct group {
 };
 
 /* x, rounded to dtype. */
-static float in_dtype(enum kl_dtype dtype, float x) {
+static __attribute__((noinline)) float in_dtype(enum kl_dtype dtype, float x) {
     if (dtype == KL_F16) return kl_f16_load(kl_f16_store(x));
     if (dtype == KL_BF16) return kl_bf16_load(kl_bf16_store(x));
     return x;
@@ -60,7 +60,7 @@ static void quantize_affine(const struct quantize *q, const float *w, struct gro
 /* The nearest of the numbers of e2m1; in the middle of two the smaller one, and 0 for infinity and
  * NaN. Distances are compared in float32, so that far beyond 6, where they are equal, the smallest
  * number wins. */
-static uint8_t e2m1_of(float x) {
+static __attribute__((noinline)) uint8_t e2m1_of(float x) {
     static const float values[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     const float m = __builtin_fabsf(x);
     uint8_t best = 0;
@@ -127,13 +127,12 @@ static void quantize_nv(const struct quantize *q, const float *w, struct group *
 /* What the codes of a group stand for. */
 static void values_of_group(const struct quantize *q, const struct group *g, float *to) {
     const struct kl_quant_format *f = &q->p->format;
-    kl_codes_values(f->mode, f->group_size, g->codes, to);
-    float scale = f->mode == KL_QUANT_AFFINE  ? g->scale
+    const bool affine = f->mode == KL_QUANT_AFFINE;
+    float scale = affine                      ? g->scale
                   : f->mode == KL_QUANT_NVFP4 ? kl_e4m3_value(g->code)
                                               : kl_e8m0_value(g->code);
     if (q->has_global) scale *= q->back;
-    for (int i = 0; i < f->group_size; i++)
-        to[i] = to[i] * scale + (f->mode == KL_QUANT_AFFINE ? g->bias : 0);
+    kl_codes_numbers(f, f->group_size, g->codes, scale, affine ? g->bias : 0, to);
 }
 
 static void quantize_task(void *arg, int64_t task) {
@@ -219,21 +218,14 @@ static void dequantize_task(void *arg, int64_t task) {
         float scales[KL_TILE / 16], biases[KL_TILE / 16], values[KL_TILE];
         uint8_t codes[KL_TILE];
         kl_codes_unpack(f->bits, n, kl_cursor_next(&w, n * f->bits / 32, &words), codes);
-        kl_codes_values(f->mode, n, codes, values);
         kl_scales_values(f->mode, l->in[1].dtype, n / g, kl_cursor_next(&s, n / g, &raw_scales),
                          scales);
         if (affine)
             kl_convert(KL_F32, biases, l->in[2].dtype, kl_cursor_next(&b, n / g, &raw_biases),
                        n / g);
-        for (int64_t i = 0; i < n / g; i++) {
-            float *v = values + i * g;
-            if (affine) {
-                KL_EACH(k, g) v[k] = v[k] * scales[i] + biases[i];
-            } else {
-                const float scale = scales[i] * q->global;
-                KL_EACH(k, g) v[k] = v[k] * scale;
-            }
-        }
+        for (int64_t i = 0; i < n / g; i++)
+            kl_codes_numbers(f, g, codes + i * g, affine ? scales[i] : scales[i] * q->global,
+                             affine ? biases[i] : 0, values + i * g);
         kl_convert(l->out->dtype, (char *)l->out->data + at * item, KL_F32, values, n);
         at += n;
     }

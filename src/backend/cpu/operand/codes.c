@@ -1,0 +1,86 @@
+/* codes.c - see codes.h. */
+#include "backend/cpu/operand/codes.h"
+
+#if defined(__BMI2__) && defined(__x86_64__)
+#include "backend/cpu/operand/codes_x86.h"
+#else
+/* Eight codes of `bits` bits in the low bits of x, one to a byte. */
+static inline uint64_t kl_codes_spread(int bits, uint64_t x) {
+    uint64_t to = 0;
+    for (int k = 0; k < 8; k++) to |= (x >> k * bits & ((1u << bits) - 1)) << 8 * k;
+    return to;
+}
+#endif
+
+/* Codes whose number of bits does not divide 8; `bits` is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void kl_codes_odd(int bits, int64_t n,
+                                                               const uint8_t *from, uint8_t *to) {
+    for (int64_t i = 0; i < n; i += 8, from += bits) {
+        uint64_t eight = 0;
+        if (i + 24 <= n) /* what is read too much is still of the row */
+            memcpy(&eight, from, 8);
+        else
+            memcpy(&eight, from, (size_t)bits);
+        eight = kl_codes_spread(bits, eight);
+        memcpy(to + i, &eight, 8);
+    }
+}
+
+void kl_codes_unpack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
+    switch (bits) {
+    case 8: memcpy(to, from, (size_t)n); return;
+    case 6: kl_codes_odd(6, n, from, to); return;
+    case 5: kl_codes_odd(5, n, from, to); return;
+    case 3: kl_codes_odd(3, n, from, to); return;
+    case 4:
+        KL_EACH(i, n / 2) {
+            to[2 * i] = from[i] & 15;
+            to[2 * i + 1] = from[i] >> 4;
+        }
+        return;
+    default:
+        KL_EACH(i, n / 4) {
+            to[4 * i] = from[i] & 3;
+            to[4 * i + 1] = from[i] >> 2 & 3;
+            to[4 * i + 2] = from[i] >> 4 & 3;
+            to[4 * i + 3] = from[i] >> 6;
+        }
+    }
+}
+
+void kl_codes_pack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
+    for (int64_t i = 0; i < n; i += 8, to += bits) {
+        uint64_t eight = 0;
+        for (int k = 0; k < 8; k++) eight |= (uint64_t)from[i + k] << k * bits;
+        memcpy(to, &eight, (size_t)bits);
+    }
+}
+
+/* Codes of e2m1 as twice their values: 0, 1, 2, 3, 4, 6, 8, 12 and their negatives. */
+static inline int8_t e2m1_twice(uint8_t code) {
+    const int m = code & 7, v = m + (m > 4) + (m > 5) + (m > 6 ? 3 : 0);
+    return (int8_t)(code & 8 ? -v : v);
+}
+
+void kl_codes_numbers(const struct kl_quant_format *f, int64_t n, const uint8_t *codes, float scale,
+                      float bias, float *to) {
+    if (f->mode == KL_QUANT_AFFINE) {
+        KL_EACH(i, n) to[i] = (float)codes[i] * scale + bias;
+    } else if (f->bits == 8) {
+        KL_EACH(i, n) to[i] = kl_e4m3_value(codes[i]) * scale;
+    } else {
+        KL_EACH(i, n) to[i] = 0.5f * (float)e2m1_twice(codes[i]) * scale;
+    }
+}
+
+void kl_scales_values(enum kl_quant_mode mode, enum kl_dtype dtype, int64_t n, const void *from,
+                      float *to) {
+    const uint8_t *codes = from;
+    if (mode == KL_QUANT_AFFINE) {
+        kl_convert(KL_F32, to, dtype, from, n);
+    } else if (mode == KL_QUANT_NVFP4) {
+        KL_EACH(i, n) to[i] = kl_e4m3_value(codes[i]);
+    } else {
+        KL_EACH(i, n) to[i] = kl_e8m0_value(codes[i]);
+    }
+}
