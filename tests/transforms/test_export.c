@@ -45,17 +45,6 @@ static void expect_same_from_file(const char *name, const struct kl_function *f,
     kl_arrays_free(&got);
 }
 
-static bool give_weights(struct subject *f) {
-    struct kl_array *args[MOST_INPUTS];
-    struct kl_arrays outs = {0};
-    arguments_of(f, args);
-    EXPECT_OK(call_case(f, args, (size_t)f->n, &outs, &err));
-    bool ok = kl_has_gradient(outs.v[0]);
-    if (ok) f->weights = numbers_like(outs.v[0], -1, 1);
-    kl_arrays_free(&outs);
-    return ok;
-}
-
 static void every_operation(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_C64, KL_BF16};
     int n = 0;
