@@ -389,10 +389,10 @@ void kl_array_note_lanes(struct kl_array *a, int lanes, bool source) {
     o->lane_axes += source;
 }
 
-/* A node in memory of node_bytes. It retains its inputs. Field by field, because
- * compilers clear a struct of this size with an instruction that takes 10 ns to start. */
-static void node_init(struct kl_node *n, struct kl_parts *parts, const struct kl_operation *o,
-                      int n_out) {
+/* A node in memory of node_bytes, whose inputs are not set yet. Field by field, because compilers
+ * clear a struct of this size with an instruction that takes 10 ns to start. */
+static inline void node_init_alone(struct kl_node *n, struct kl_parts *parts,
+                                   const struct kl_operation *o, int n_out) {
     const int n_in = o->n_in;
     _Static_assert(sizeof(void *) != 8 || sizeof(struct kl_node) == 216, "all fields are set here");
     n->parts = parts;
@@ -424,7 +424,13 @@ static void node_init(struct kl_node *n, struct kl_parts *parts, const struct kl
     n->task.release_inputs = release_inputs;
     n->task.finish = finish;
     n->task.origin = origin;
-    for (int i = 0; i < n_in; i++) {
+}
+
+/* A node that retains its inputs. */
+static void node_init(struct kl_node *n, struct kl_parts *parts, const struct kl_operation *o,
+                      int n_out) {
+    node_init_alone(n, parts, o, n_out);
+    for (int i = 0; i < o->n_in; i++) {
         n->in[i] = kl_array_retain(o->in[i]);
         n->task.in[i] = &o->in[i]->t;
     }
@@ -525,6 +531,87 @@ int kl_array_op1(struct kl_array **out, const struct kl_operation *o, enum kl_dt
                  const int *dims, struct kl_error **err) {
     struct kl_out_spec spec = {dtype, ndim, dims};
     return kl_array_op(out, 1, &spec, o, err);
+}
+
+/* ---- the same operation many times ---- */
+
+struct kl_image {
+    size_t bytes, node; /* of the whole; where the node begins */
+    bool is_integer;    /* the output may have a proved range */
+    /* an array and its node, as node_with_output makes them, but for the inputs */
+    _Alignas(16) char memory[];
+};
+
+int kl_image_new(struct kl_image **out, const struct kl_operation *o,
+                 const struct kl_out_spec *spec, struct kl_error **err) {
+    int64_t size, lo, hi;
+    KL_TRY(check_shape(spec->dtype, spec->ndim, spec->dims, &size, err));
+    const size_t node = own_bytes(spec->ndim),
+                 bytes = node + node_bytes(o->params_bytes, o->n_in, 1);
+    struct kl_image *m = kl_malloc(sizeof *m + bytes);
+    if (!m) return kl_fail_nomem(err);
+    m->bytes = bytes;
+    m->node = node;
+    m->is_integer = kl_int_limits(spec->dtype, &lo, &hi);
+    struct kl_array *a =
+        array_init_own(m->memory, spec->dtype, spec->ndim, spec->dims, size, NULL, 1);
+    struct kl_node *n = (struct kl_node *)(m->memory + node);
+    node_init_alone(n, a->parts, o, 1);
+    set_out(n, 0, a);
+    a->node = n;
+    *out = m;
+    return KL_OK;
+}
+
+/* Pointers into the image become pointers into its copy, which lies `distance` bytes behind it. */
+static void move_pointers(struct kl_array *a, struct kl_node *n, ptrdiff_t distance) {
+#define MOVE(type, p) ((p) = (type)((uintptr_t)(p) + (uintptr_t)distance))
+    MOVE(struct kl_node *, a->node);
+    MOVE(struct kl_parts *, a->parts);
+    MOVE(const int *, a->t.dims);
+    MOVE(const int64_t *, a->t.strides);
+    MOVE(struct kl_fate *, a->t.fate);
+    MOVE(struct kl_buffer *, a->t.buffer);
+    MOVE(void *, a->parts->memory);
+    MOVE(struct kl_parts *, a->parts->fate.parts);
+    MOVE(struct kl_parts *, a->parts->buffer.parts);
+    MOVE(struct kl_parts *, n->parts);
+    MOVE(struct kl_array **, n->in);
+    MOVE(struct kl_array **, n->out);
+    MOVE(struct kl_tensor **, n->task.in);
+    MOVE(struct kl_tensor **, n->task.out);
+    MOVE(const void *, n->task.params);
+    MOVE(struct kl_array *, n->out[0]);
+    MOVE(struct kl_tensor *, n->task.out[0]);
+#undef MOVE
+}
+
+int kl_array_of_image(struct kl_array **out, const struct kl_image *m, struct kl_array *const *in,
+                      struct kl_stream *s, struct kl_error **err) {
+    const int n_in = ((const struct kl_node *)(m->memory + m->node))->n_in;
+    struct kl_trace *trace;
+    KL_TRY(kl_trace_of_inputs(&trace, in, n_in, err));
+    char *memory = kl_malloc(m->bytes);
+    if (!memory) return kl_fail_nomem(err);
+    memcpy(memory, m->memory, m->bytes);
+    struct kl_array *a = (struct kl_array *)memory;
+    struct kl_node *n = (struct kl_node *)(memory + m->node);
+    move_pointers(a, n, memory - m->memory);
+    n->stream = s;
+    for (int i = 0; i < n_in; i++) {
+        n->in[i] = in[i];
+        n->task.in[i] = &in[i]->t;
+    }
+    if (trace) {
+        n->may_be_kept = true;
+        a->trace = kl_trace_retain(trace);
+    }
+    const enum kl_op_id op = n->task.op;
+    if (kl_op_flags(op) & KL_OPF_CHECKED)
+        n->task.proved = !kl_bounds_checked() || kl_op_indices_proved(op, n->task.params, in, n_in);
+    if (m->is_integer) kl_op_prove_range(a, op, in, n_in);
+    *out = a;
+    return KL_OK;
 }
 
 int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params,

@@ -73,6 +73,15 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
 /* kl_array_op for the common case of one output. */
 int kl_array_op1(struct kl_array **out, const struct kl_operation *o, enum kl_dtype dtype, int ndim,
                  const int *dims, struct kl_error **err);
+/* An operation that is built many times, with the same parameters, dtype and shape: its array and
+ * node as they are in memory, to be copied. o->in and o->stream are not used; the operation has one
+ * output, is no view, and its parameters own nothing. kl_free frees an image. */
+struct kl_image;
+int kl_image_new(struct kl_image **out, const struct kl_operation *o,
+                 const struct kl_out_spec *spec, struct kl_error **err);
+/* What kl_array_op would build on these inputs; on success it takes over a reference to each. */
+int kl_array_of_image(struct kl_array **out, const struct kl_image *m, struct kl_array *const *in,
+                      struct kl_stream *s, struct kl_error **err);
 /* A view, which shares fate and buffer of base. Strides and offset are in elements; offset is
  * relative to element 0 of base. The view keeps the proved range of base. op and params are kept
  * for the rules of transforms. */

@@ -213,7 +213,7 @@ static int get_params(struct reader *r, struct kl_plan_step *s) {
 }
 
 /* A value that was made before. In the file the order is: arguments, constants of the file, results
- * of the operations; in the plan, until kl_plan_number_constants: see there. */
+ * of the operations; in the plan, until kl_plan_complete: see there. */
 static int get_value(struct reader *r, int32_t *number, struct kl_plan *p, const char *what) {
     const uint64_t args = (uint64_t)p->n_args, shared = r->constants.n;
     const uint64_t made = args + shared + (uint64_t)p->n_steps;
@@ -301,8 +301,7 @@ static int get_function(struct reader *r, struct function *f) {
     if (!(p->outs = kl_malloc((n + 1) * sizeof *p->outs))) return kl_fail_nomem(r->err);
     for (; (size_t)p->n_outs < n; p->n_outs++)
         KL_TRY(get_value(r, &p->outs[p->n_outs], p, "a result"));
-    kl_plan_number_constants(p);
-    return KL_OK;
+    return kl_plan_complete(p, r->err);
 }
 
 /* MLX begins with its version as text, and the length of that in eight bytes before it. */

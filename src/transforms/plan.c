@@ -66,6 +66,7 @@ static void step_free(struct kl_plan_step *s) {
     kl_free(s->spec);
     kl_free(s->strides);
     kl_free(s->base_strides);
+    kl_free(s->image);
 }
 
 struct kl_plan *kl_plan_new(struct kl_error **err) {
@@ -92,10 +93,13 @@ void kl_plan_release(struct kl_plan *p) {
     kl_free(p->constants);
     kl_free(p->args);
     kl_free(p->outs);
+    kl_free(p->uses);
     kl_free(p);
 }
 
 /* ---- making a plan of a tape ---- */
+
+enum { FEW = 16 }; /* inputs or outputs of nearly every step */
 
 /* Hash table from what a step computes to the step. */
 struct known {
@@ -128,7 +132,7 @@ static int constant(struct maker *m, struct kl_array *a, int32_t *number) {
         p->constants = v;
         m->constants_room = more;
     }
-    *number = -1 - p->n_constants; /* a final number comes with kl_plan_number_constants */
+    *number = -1 - p->n_constants; /* a final number comes with kl_plan_complete */
     p->constants[p->n_constants++] = kl_array_retain(a);
     p->once |= kl_array_is_tracer(a);
     return KL_OK;
@@ -219,6 +223,23 @@ static int copy_params(struct kl_plan_step *s, const struct kl_task *t, struct k
     return KL_OK;
 }
 
+/* Whether an operation of such a step can be a copy of the first one. */
+static bool has_image(const struct kl_plan_step *s) {
+    return s->n_out == 1 && s->n_in <= FEW && !(kl_op_flags(s->op) & KL_OPF_VIEW) &&
+           s->op != KL_OP_KERNEL && s->op != KL_OP_CALL && s->op != KL_OP_CUSTOM &&
+           s->op != KL_OP_ARGUMENT;
+}
+
+static int image_of(struct kl_plan_step *s, struct kl_error **err) {
+    const struct kl_operation o = {
+        .op = s->op, .params = s->params, .params_bytes = s->params_bytes, .n_in = s->n_in};
+    const struct kl_out_spec spec = {s->spec[0].dtype, s->spec[0].ndim, s->spec[0].dims};
+    struct kl_origin before = kl_origin_set(s->origin);
+    int rc = kl_image_new(&s->image, &o, &spec, err);
+    kl_origin_set(before);
+    return rc;
+}
+
 /* Fills in *s from a step of the tape. On failure what it holds is freed by the caller. */
 static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_tape_step *step) {
     const struct kl_node *n = step->node;
@@ -240,6 +261,7 @@ static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_ta
             KL_TRY(constant(m, n->in[i], &s->in[i]));
     }
     s->implicit = n->out[0]->implicit;
+    if (has_image(s)) return image_of(s, m->err);
     if ((kl_op_flags(s->op) & KL_OPF_VIEW) && n->n_out == 1 && s->op != KL_OP_CUSTOM &&
         s->op != KL_OP_ARGUMENT && n->in[0]->t.dtype == n->out[0]->t.dtype)
         return view_layout(s, n, m->err);
@@ -277,7 +299,7 @@ static void note_arguments(struct maker *m, const struct kl_tape_step *step) {
         if (m->tape->edges[step->edge + i] >= 0) m->begins[m->tape->edges[step->edge + i]] = true;
 }
 
-void kl_plan_number_constants(struct kl_plan *p) {
+int kl_plan_complete(struct kl_plan *p, struct kl_error **err) {
     const int32_t n = p->n_constants, args = p->n_args;
 #define RENUMBER(v) ((v) < 0 ? args - 1 - (v) : (v) >= args ? (v) + n : (v))
     for (int i = 0; i < p->n_steps; i++) {
@@ -288,6 +310,12 @@ void kl_plan_number_constants(struct kl_plan *p) {
     for (int i = 0; i < p->n_outs; i++) p->outs[i] = RENUMBER(p->outs[i]);
 #undef RENUMBER
     p->n_values += n;
+    p->uses = kl_calloc((size_t)p->n_values + 1, sizeof *p->uses);
+    if (!p->uses) return kl_fail_nomem(err);
+    for (int i = 0; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_in; k++) p->uses[p->steps[i].in[k]]++;
+    for (int i = 0; i < p->n_outs; i++) p->uses[p->outs[i]]++;
+    return KL_OK;
 }
 
 static int make_steps(struct maker *m, const struct kl_arrays *outs, const int32_t *slots) {
@@ -315,8 +343,7 @@ static int make_steps(struct maker *m, const struct kl_arrays *outs, const int32
             KL_TRY(constant(m, outs->v[i], &p->outs[i]));
         p->n_outs++;
     }
-    kl_plan_number_constants(p);
-    return KL_OK;
+    return kl_plan_complete(p, m->err);
 }
 
 static int plan_of(struct kl_plan *p, const struct kl_trace *t, const struct kl_arrays *args,
@@ -370,14 +397,23 @@ int kl_plan_trace(struct kl_plan **out, const struct kl_function *f,
 
 /* ---- replay ---- */
 
-enum { FEW = 16 };
-
+/* Every value has as many references as the plan has uses of it, from the moment it is made: a node
+ * takes those of its inputs over, and a result that of the replay. Counting them one by one, with
+ * atomic instructions, would take as long as all else. */
 struct replay {
     const struct kl_plan *p;
-    struct kl_array **value; /* arguments and constants are borrowed, the others are owned */
+    struct kl_array **value; /* NULL: not made yet */
     bool exact;
     struct kl_error **err;
 };
+
+/* A value of which the replay has one reference gets one for each of its uses. */
+static void share(struct kl_array *a, uint32_t uses) {
+    if (uses == 0)
+        kl_array_release(a);
+    else if (uses > 1)
+        atomic_fetch_add_explicit(&a->refs, uses - 1, memory_order_relaxed);
+}
 
 static bool laid_out_as(const struct kl_array *a, const int64_t *strides) {
     for (int i = 0; i < a->t.ndim; i++)
@@ -402,22 +438,34 @@ static bool wants_rows(const struct kl_plan_step *s) {
     return ((const struct kl_kernel_params *)s->params)->desc->row_contiguous;
 }
 
-/* The inputs of a step, each a new reference. */
+/* Releases those of the first n inputs that are not values. */
+static void release_made(const struct replay *r, const struct kl_plan_step *s,
+                         struct kl_array *const *in, int n) {
+    for (int k = 0; k < n; k++)
+        if (in[k] != r->value[s->in[k]]) kl_array_release(in[k]);
+}
+
+/* The inputs of a step: values, or where the step needs something else arrays made of these. The
+ * references of the values stay the replay's, those of the others are the caller's. */
 static int inputs_of(struct replay *r, const struct kl_plan_step *s, struct kl_stream *stream,
                      struct kl_array **in) {
     const int first = r->p->n_args, last = first + r->p->n_constants;
+    const bool rows = s->op == KL_OP_KERNEL && wants_rows(s);
     for (int k = 0; k < s->n_in; k++) {
         struct kl_array *a = r->value[s->in[k]];
         bool is_constant = s->in[k] >= first && s->in[k] < last;
         int rc = KL_OK;
+        in[k] = a;
         if (!r->exact && is_constant && a->implicit)
             rc = kl_plan_not_broadcast(&in[k], a, stream, r->err);
-        else if (s->op == KL_OP_KERNEL && wants_rows(s))
+        else if (rows)
             rc = kl_row_contiguous(&in[k], a, stream, r->err);
         else
-            in[k] = kl_array_retain(a);
+            continue;
+        if (!rc && in[k] == a) kl_array_release(a); /* nothing was to be done */
         if (!rc) continue;
-        while (k--) kl_array_release(in[k]);
+        in[k] = a;
+        release_made(r, s, in, k);
         return rc;
     }
     return KL_OK;
@@ -493,42 +541,70 @@ static int check_made(const struct kl_plan_step *s, const struct kl_array *a,
                    kl_dtype_name(s->spec[0].dtype), s->spec[0].ndim);
 }
 
+/* The common case: a copy of the operation of the trace, to which the references of the inputs go.
+ */
+static int replay_image(struct replay *r, const struct kl_plan_step *s, struct kl_stream *stream) {
+    struct kl_array *in[FEW], **out = &r->value[s->out];
+    for (int k = 0; k < s->n_in; k++) in[k] = r->value[s->in[k]];
+    KL_TRY(kl_array_of_image(out, s->image, in, stream, r->err));
+    (*out)->implicit = s->implicit;
+    share(*out, r->p->uses[s->out]);
+    return KL_OK;
+}
+
 static int replay_step(struct replay *r, const struct kl_plan_step *s) {
-    struct kl_array *few[FEW], **in = few;
+    struct kl_array *few[FEW], **in = few, **out = &r->value[s->out];
+    const uint32_t *uses = &r->p->uses[s->out];
     struct kl_stream *stream = s->s;
     if (s->implicit && !r->exact) { /* the builder of the operation that reads it does it again */
-        r->value[s->out] = kl_array_retain(r->value[s->in[0]]);
+        *out = r->value[s->in[0]];
+        share(*out, uses[0]);
         return KL_OK;
     }
     if (!stream) KL_TRY(kl_transform_stream(&stream, r->err));
+    if (s->image && r->exact) return replay_image(r, s, stream);
     if (s->n_in > FEW && !(in = kl_malloc((size_t)s->n_in * sizeof *in)))
         return kl_fail_nomem(r->err);
     int rc = inputs_of(r, s, stream, in);
     if (!rc) {
         struct kl_origin before = kl_origin_set(s->origin);
-        rc = build_step(r, s, in, stream, &r->value[s->out]);
+        rc = build_step(r, s, in, stream, out);
         kl_origin_set(before);
-        if (!rc && !r->exact && s->n_out == 1) rc = check_made(s, r->value[s->out], r->err);
-        if (!rc && s->implicit) r->value[s->out]->implicit = true;
-        for (int k = 0; k < s->n_in; k++) kl_array_release(in[k]);
+        if (!rc && !r->exact && s->n_out == 1 && (rc = check_made(s, *out, r->err))) {
+            kl_array_release(*out);
+            *out = NULL;
+        }
+        release_made(r, s, in, s->n_in);
     }
+    for (int k = 0; !rc && k < s->n_in; k++) kl_array_release(r->value[s->in[k]]);
+    if (!rc && s->implicit) (*out)->implicit = true;
+    for (int i = 0; !rc && i < s->n_out; i++) share(out[i], uses[i]);
     if (in != few) kl_free(in);
     return rc;
 }
 
+/* Drops the references for what was not done: steps from `step` on, and results. */
+static void give_up(const struct replay *r, int step) {
+    const struct kl_plan *p = r->p;
+    for (int i = step; i < p->n_steps; i++)
+        for (int k = 0; k < p->steps[i].n_in; k++) kl_array_release(r->value[p->steps[i].in[k]]);
+    for (int i = 0; i < p->n_outs; i++) kl_array_release(r->value[p->outs[i]]);
+}
+
 int kl_plan_replay(const struct kl_plan *p, struct kl_array *const *args, bool exact,
                    struct kl_arrays *outs, struct kl_error **err) {
-    const int first = p->n_args + p->n_constants;
     struct replay r = {.p = p, .exact = exact, .err = err};
     r.value = kl_calloc((size_t)p->n_values + 1, sizeof *r.value);
     if (!r.value) return kl_fail_nomem(err);
-    for (int i = 0; i < p->n_args; i++) r.value[i] = args[i];
-    for (int i = 0; i < p->n_constants; i++) r.value[p->n_args + i] = p->constants[i];
-    int rc = KL_OK;
-    for (int i = 0; i < p->n_steps && !rc; i++) rc = replay_step(&r, &p->steps[i]);
+    for (int i = 0; i < p->n_args + p->n_constants; i++) {
+        r.value[i] = kl_array_retain(i < p->n_args ? args[i] : p->constants[i - p->n_args]);
+        share(r.value[i], p->uses[i]);
+    }
+    int rc = KL_OK, step = 0;
+    while (step < p->n_steps && !(rc = replay_step(&r, &p->steps[step]))) step++;
     if (!rc) rc = kl_arrays_new(outs, (size_t)p->n_outs, err);
-    for (int i = 0; i < p->n_outs && !rc; i++) outs->v[i] = kl_array_retain(r.value[p->outs[i]]);
-    for (int i = first; i < p->n_values; i++) kl_array_release(r.value[i]);
+    if (rc) give_up(&r, step);
+    for (int i = 0; i < p->n_outs && !rc; i++) outs->v[i] = r.value[p->outs[i]];
     kl_free(r.value);
     return rc;
 }

@@ -26,7 +26,8 @@ struct kl_plan_step {
     /* A view: its layout, which holds when input 0 has the strides that it had. NULL: none */
     int64_t *strides, *base_strides; /* owned */
     int64_t offset;
-    bool implicit; /* a broadcast that an element-wise builder made of its operand */
+    bool implicit;          /* a broadcast that an element-wise builder made of its operand */
+    struct kl_image *image; /* for exact replays; NULL: none; owned */
 };
 
 struct kl_plan {
@@ -36,7 +37,8 @@ struct kl_plan {
     struct kl_plan_spec *args;
     struct kl_array **constants; /* owned references */
     struct kl_plan_step *steps;
-    int32_t *outs; /* numbers of values */
+    int32_t *outs;  /* numbers of values */
+    uint32_t *uses; /* of each value: how many inputs of steps and results it is */
 };
 
 /* Calls f with placeholders of these dtypes and shapes and makes a plan of what it computes. With
@@ -49,8 +51,9 @@ int kl_plan_trace(struct kl_plan **out, const struct kl_function *f,
 /* An empty plan to fill in, for import; kl_plan_release frees what is filled in. */
 struct kl_plan *kl_plan_new(struct kl_error **err);
 /* While a plan is made, its constants have the numbers -1, -2, ... where steps and results name
- * them, and the values of steps follow the arguments. This gives all their final numbers. */
-void kl_plan_number_constants(struct kl_plan *p);
+ * them, and the values of steps follow the arguments. This gives all their final numbers and counts
+ * the uses of values. */
+int kl_plan_complete(struct kl_plan *p, struct kl_error **err);
 struct kl_plan *kl_plan_retain(struct kl_plan *p);
 void kl_plan_release(struct kl_plan *p); /* NULL is fine */
 

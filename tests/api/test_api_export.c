@@ -1,9 +1,10 @@
 /* test_api_export.c - mlx/c/export.h: functions written and read again, by name and without,
- * several in one file, inside transforms and on another device; refusals, and files that cannot be
- * written. */
+ * several in one file, inside transforms, on another device and in another process; refusals, and
+ * files that cannot be written. */
 #include "function_support.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 __attribute__((constructor)) static void use_simulated_device(void) {
@@ -338,13 +339,59 @@ static void test_transformed(void **state) {
     assert_no_leak(transformed_once);
 }
 
-int main(void) {
+/* ---- another process ---- */
+
+static const char self[] = "/proc/self/exe";
+
+/* In the other process: 0 when the function gives what it gave here. */
+static int read_elsewhere(const char *file, const char *device) {
+    float x[2] = {1, 2};
+    mlx_device d = mlx_device_new_type(strcmp(device, "gpu") ? MLX_CPU : MLX_GPU, 0);
+    mlx_array a = mlx_array_new_data(x, (int[]){2}, 1, MLX_FLOAT32), r = mlx_array_new();
+    mlx_vector_array in = mlx_vector_array_new_value(a), res = mlx_vector_array_new();
+    int rc = mlx_set_default_device(d);
+    mlx_imported_function f = mlx_imported_function_new(file);
+    rc = rc || !f.ctx || mlx_imported_function_apply(&res, f, in) ||
+         mlx_vector_array_get(&r, res, 0) || mlx_array_eval(r);
+    const float *v = rc ? NULL : mlx_array_data_float32(r);
+    rc = !v || v[0] != 5 || v[1] != 20;
+    if (f.ctx) mlx_imported_function_free(f);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(res);
+    mlx_array_free(a);
+    mlx_array_free(r);
+    mlx_device_free(d);
+    return rc;
+}
+
+static void test_other_process(void **state) {
+    const char *file = kl_test_path("elsewhere");
+    mlx_closure f = mlx_closure_new_func(scaled);
+    mlx_vector_array in = LIST_OF(VECTOR(1, 2));
+    weight = square(VECTOR(2, 3));
+    OK(mlx_export_function(file, f, in, false));
+    for (int gpu = 0; gpu < 2; gpu++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            execl(self, self, "read", file, gpu ? "gpu" : "cpu", (char *)NULL);
+            _exit(2);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    mlx_vector_array_free(in);
+    mlx_closure_free(f);
+    drop_to(0);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4) return read_elsewhere(argv[2], argv[3]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_written_and_read),
-        cmocka_unit_test(test_named),
-        cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_several),
-        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_other_process), cmocka_unit_test(test_written_and_read),
+        cmocka_unit_test(test_named),         cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_several),       cmocka_unit_test(test_files),
         cmocka_unit_test(test_transformed),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

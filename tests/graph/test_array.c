@@ -334,6 +334,110 @@ static void impossible_shapes(void **state) {
     kl_array_release(x);
 }
 
+/* ---- images ---- */
+
+static bool within(const void *p, const void *memory, size_t bytes) {
+    return (const char *)p >= (const char *)memory &&
+           (const char *)p < (const char *)memory + bytes;
+}
+
+/* b is as a, and owns all its parts. */
+static void expect_alike(struct kl_array *a, struct kl_array *b, size_t bytes) {
+    const struct kl_node *m = a->node, *n = b->node;
+    const void *own[] = {b->parts, b->t.dims, b->t.strides, b->t.fate,   b->t.buffer,   n,
+                         n->in,    n->out,    n->task.in,   n->task.out, n->task.params};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) assert_true(within(own[i], b, bytes));
+    assert_ptr_equal(b->parts->memory, b);
+    assert_ptr_equal(b->parts->fate.parts, b->parts);
+    assert_ptr_equal(b->parts->buffer.parts, b->parts);
+    assert_ptr_equal(n->parts, b->parts);
+    assert_ptr_equal(n->out[0], b);
+    assert_ptr_equal(n->task.out[0], &b->t);
+    assert_int_equal(a->parts->n, b->parts->n);
+    assert_int_equal(a->parts->buffer.bytes, b->parts->buffer.bytes);
+    assert_int_equal(a->refs, b->refs);
+    assert_int_equal(a->out_index, b->out_index);
+    assert_int_equal(a->has_range, b->has_range);
+    assert_int_equal(a->lo, b->lo);
+    assert_int_equal(a->hi, b->hi);
+    assert_ptr_equal(a->trace, b->trace);
+    assert_int_equal(a->t.dtype, b->t.dtype);
+    assert_int_equal(a->t.layout, b->t.layout);
+    assert_int_equal(a->t.ndim, b->t.ndim);
+    assert_int_equal(a->t.size, b->t.size);
+    assert_int_equal(a->t.offset, b->t.offset);
+    assert_memory_equal(a->t.dims, b->t.dims, (size_t)a->t.ndim * sizeof(int));
+    assert_memory_equal(a->t.strides, b->t.strides, (size_t)a->t.ndim * sizeof(int64_t));
+    assert_int_equal(m->task.op, n->task.op);
+    assert_int_equal(m->task.proved, n->task.proved);
+    assert_int_equal(m->task.params_bytes, n->task.params_bytes);
+    assert_memory_equal(m->task.params, n->task.params, m->task.params_bytes);
+    assert_int_equal(m->may_be_kept, n->may_be_kept);
+    assert_ptr_equal(m->stream, n->stream);
+    assert_int_equal(m->n_in, n->n_in);
+    assert_int_equal(m->n_out, n->n_out);
+    for (int i = 0; i < m->n_in; i++) {
+        assert_ptr_equal(m->in[i], n->in[i]);
+        assert_ptr_equal(m->task.in[i], n->task.in[i]);
+    }
+}
+
+/* A gather along an axis, which is checked unless the indices are proved to be good, and a maximum
+ * of integers with a proved range; with and without a trace, and when the allocation fails. */
+static void images_are_what_is_built(void **state) {
+    for (int i = 0; i < 8; i++) {
+        const bool gather = i & 1, ranges = i & 2, traced = i & 4;
+        struct kl_array *in[2] = {t_vector(streams[0], 2, 3), t_vector(streams[0], 2, 1)}, *a, *b;
+        const struct kl_axis_params axis = {0};
+        const struct kl_operation o = {.op = gather ? KL_OP_GATHER_AXIS : KL_OP_MAXIMUM,
+                                       .stream = streams[1],
+                                       .params = &axis,
+                                       .params_bytes = gather ? sizeof axis : 0,
+                                       .in = in,
+                                       .n_in = 2};
+        const struct kl_out_spec spec = {KL_I32, 1, (int[]){2}};
+        struct kl_trace *trace = NULL;
+        struct kl_image *image;
+        settle_all();
+        for (int k = 0; ranges && k < 2; k++) kl_array_set_range(in[k], 0, k ? 1 : 3);
+        if (traced) {
+            assert_int_equal(kl_trace_begin(&trace, NULL), 0);
+            in[0]->trace = kl_trace_retain(trace);
+        }
+        assert_int_equal(kl_image_new(&image, &o, &spec, NULL), 0);
+        assert_int_equal(kl_array_op(&a, 1, &spec, &o, NULL), 0);
+        kl_test_fail_alloc_at(0);
+        assert_int_equal(kl_array_of_image(&b, image, in, streams[1], NULL), KL_ENOMEM);
+        kl_test_fail_alloc_at(-1);
+        for (int k = 0; k < 2; k++) kl_array_retain(in[k]); /* which b takes over */
+        assert_int_equal(kl_array_of_image(&b, image, in, streams[1], NULL), 0);
+        kl_free(image);
+        assert_int_equal(a->node->task.proved, gather && ranges);
+        assert_int_equal(a->has_range, !gather && ranges);
+        assert_int_equal(a->node->may_be_kept, traced);
+        expect_alike(a, b, (size_t)((char *)(b->node + 1) - (char *)b) + 128);
+        void *data;
+        assert_int_equal(kl_array_host(b, &data, NULL), 0);
+        assert_int_equal(((const int *)data)[1], 3);
+        if (trace) kl_trace_end(trace);
+        kl_array_release(a);
+        kl_array_release(b);
+        settle_all();
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(atomic_load(&in[k]->refs), 1);
+            kl_array_release(in[k]);
+        }
+    }
+    struct kl_image *image = NULL;
+    const struct kl_operation o = {.op = KL_OP_ADD};
+    const struct kl_out_spec spec = {KL_I32, 0, NULL}, bad = {KL_I32, 1, (int[]){-1}};
+    kl_test_fail_alloc_at(0);
+    assert_int_equal(kl_image_new(&image, &o, &spec, NULL), KL_ENOMEM);
+    kl_test_fail_alloc_at(-1);
+    assert_int_equal(kl_image_new(&image, &o, &bad, NULL), KL_ESHAPE);
+    assert_null(image);
+}
+
 /* ---- tracers ---- */
 
 static void tracers_keep_their_inputs(void **state) {
@@ -398,6 +502,7 @@ int main(void) {
         cmocka_unit_test(user_memory_is_let_go_once),
         cmocka_unit_test(failed_from_the_start),
         cmocka_unit_test(impossible_shapes),
+        cmocka_unit_test(images_are_what_is_built),
         cmocka_unit_test(tracers_keep_their_inputs),
     };
     return cmocka_run_group_tests(tests, make_streams, NULL);

@@ -1,11 +1,13 @@
-/* test_scale.c - transforms of chains of a million operations on a thread with a small stack, and
- * the memory of a gradient with and without checkpoints. */
+/* test_scale.c - transforms of chains of a million operations on a thread with a small stack, what
+ * lanes share, and the memory of a gradient with and without checkpoints. */
 #include "ops/support/helpers.h"
 
 #include <pthread.h>
 
 #include "runtime/block_pool.h"
+#include "transforms/compile.h"
 #include "transforms/custom.h"
+#include "transforms/export.h"
 #include "transforms/transforms.h"
 
 /* Sanitizers are slow, and a tenth is still far deeper than the stack. */
@@ -91,6 +93,33 @@ static int call_checkpoint(void *ctx, struct kl_array *const *in, size_t n, stru
     return kl_custom_function_call(ctx, in, n, outs, e);
 }
 
+/* Compiled, called twice, exported, imported and called. */
+static void chain_as_plan(struct chain *c) {
+    const struct kl_names none = {NULL, 0};
+    const char *path = kl_test_path("chain");
+    struct kl_function f = {.call = run_chain, .ctx = c}, compiled;
+    struct kl_array *x = F32(SHAPE(2), 2, 2);
+    struct kl_arrays a = {0};
+    struct kl_exporter *to;
+    struct kl_imported *from;
+    EXPECT_OK(kl_compile(&compiled, &f, 0, false, NULL, 0, &err));
+    for (int i = 0; i < 2; i++) {
+        EXPECT_OK(kl_function_call(&compiled, &x, 1, &a, &err));
+        expect_twos(a.v[0]);
+        kl_arrays_free(&a);
+    }
+    kl_function_release(&compiled);
+    EXPECT_OK(kl_exporter_new(&to, path, false, &err));
+    EXPECT_OK(kl_exporter_add(to, &f, &x, 1, none, &err));
+    EXPECT_OK(kl_exporter_finish(to, &err));
+    EXPECT_OK(kl_import(&from, path, &err));
+    EXPECT_OK(kl_imported_call(from, &x, 1, none, &a, &err));
+    expect_twos(a.v[0]);
+    kl_arrays_free(&a);
+    kl_imported_release(from);
+    kl_array_release(x);
+}
+
 static void *long_chains(void *arg) {
     struct chain c = {times, LENGTH, F32(SHAPE(1), 1)};
     transform_chain(&c);
@@ -110,6 +139,8 @@ static void *long_chains(void *arg) {
     kl_arrays_free(&b);
     kl_custom_function_release(checkpoint);
     kl_array_release(x);
+    c.n = LENGTH / 10; /* a plan takes a kilobyte per operation */
+    chain_as_plan(&c);
     kl_array_release(c.constant);
     return NULL;
 }
@@ -126,6 +157,44 @@ static void small_stack(void **state) {
 }
 
 /* ---- memory ---- */
+
+enum { LANES = 64, INNER = 16, OUTER = 16 << 10 };
+
+static int product(void *ctx, struct kl_array *const *in, size_t n, struct kl_arrays *outs,
+                   struct kl_error **e) {
+    KL_TRY(kl_arrays_new(outs, 1, e));
+    int rc = kl_matmul(&outs->v[0], in[0], in[1], cpu(), e);
+    if (rc) kl_arrays_free(outs);
+    return rc;
+}
+
+/* A vector of each lane times a matrix that all of them share, of 1 MB: it is not copied for each
+ * lane. */
+static void shared_inputs(void **state) {
+    const int axes[2] = {0, KL_VMAP_NONE}, to = 0;
+    const size_t matrix = INNER * OUTER * sizeof(float), result = LANES * OUTER * sizeof(float);
+    struct kl_function f = {.call = product};
+    struct kl_array *in[2], *one = scalar_of(KL_F32, 1);
+    struct kl_arrays a = {0}, b = {0}, whole = {0};
+    EXPECT_OK(kl_full(&in[0], (int[]){LANES, INNER}, 2, one, KL_F32, cpu(), &err));
+    EXPECT_OK(kl_full(&in[1], (int[]){INNER, OUTER}, 2, one, KL_F32, cpu(), &err));
+    EXPECT_OK(kl_eval(in, 2, &err));
+    const size_t before = kl_memory_active();
+    kl_memory_reset_peak();
+    EXPECT_OK(kl_vmap_trace(&f, in, 2, axes, &a, &b, &err));
+    EXPECT_OK(kl_vmap_replace(in, 2, a.v, b.v, 1, axes, &to, &whole, &err));
+    EXPECT_OK(kl_eval(whole.v, 1, &err));
+    assert_in_range(kl_memory_peak() - before, result, result + 2 * matrix);
+    float *v = values_of(whole.v[0]);
+    for (int i = 0; i < LANES * OUTER; i++) assert_true(v[i] == INNER);
+    free(v);
+    kl_arrays_free(&whole);
+    kl_arrays_free(&b);
+    kl_arrays_free(&a);
+    kl_array_release(in[0]);
+    kl_array_release(in[1]);
+    kl_array_release(one);
+}
 
 enum { LAYERS = 1000, SEGMENT = 32, WIDTH = 16 << 10 /* 64 KB */ };
 
@@ -218,6 +287,7 @@ static void peak_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_stack),
+        cmocka_unit_test(shared_inputs),
         cmocka_unit_test(peak_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
