@@ -48,6 +48,7 @@ kl_build_fn kl_rebuild_arg_reduce, kl_rebuild_softmax, kl_rebuild_scan, kl_rebui
 kl_build_fn kl_rebuild_rope, kl_rebuild_sort, kl_rebuild_partition, kl_rebuild_matmul;
 kl_build_fn kl_rebuild_attention, kl_rebuild_factor, kl_rebuild_gather, kl_rebuild_gather_axis;
 kl_build_fn kl_rebuild_scatter, kl_rebuild_scatter_axis, kl_rebuild_convolution;
+kl_build_fn kl_rebuild_gather_mm, kl_rebuild_segmented_mm;
 
 /* ---- checks of parameters, for these functions; KL_EARG, KL_EAXIS ---- */
 /* The parameters are exactly `bytes` long; copies them to `to`. */

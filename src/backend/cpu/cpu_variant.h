@@ -37,6 +37,8 @@
 #define kl_cpu_gemm_amx KL_V(kl_cpu_gemm_amx)
 #define kl_cpu_attention KL_V(kl_cpu_attention)
 #define kl_cpu_convolution KL_V(kl_cpu_convolution)
+#define kl_cpu_gather_mm KL_V(kl_cpu_gather_mm)
+#define kl_cpu_segmented_mm KL_V(kl_cpu_segmented_mm)
 #define kl_cpu_no_kernel KL_V(kl_cpu_no_kernel)
 #define kl_cpu_gather KL_V(kl_cpu_gather)
 #define kl_cpu_gather_axis KL_V(kl_cpu_gather_axis)

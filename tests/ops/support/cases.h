@@ -185,6 +185,8 @@ CASE(do_conv_1, convolved(out, in, 1, 1, true, s, err))
 CASE(do_conv_2, convolved(out, in, 2, 2, false, s, err))
 CASE(do_conv_3, convolved(out, in, 3, 1, true, s, err))
 CASE(do_conv_depthwise, convolved(out, in, 1, 3, false, s, err))
+CASE(do_gather_mm, kl_gather_mm(out, in[0], in[1], in[2], in[3], s, err))
+CASE(do_segmented_mm, kl_segmented_mm(out, in[0], in[1], in[2], s, err))
 static int do_depends(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
     struct kl_array **list;
     size_t n;
@@ -344,6 +346,10 @@ static const struct op_case op_cases[] = {
     ROW(CONVOLUTION, do_conv_3, FLOATS, 2, {D(1, 3, 2, 4, 2), MIXED, 0},
         {D(3, 2, 2, 2, 2), MIXED, 0}),
     ROW(CONVOLUTION, do_conv_depthwise, FLOATS, 2, {D(2, 6, 3), MIXED, 0}, {D(3, 3, 1), MIXED, 0}),
+    ROW(GATHER_MM, do_gather_mm, FLOATS, 4, {D(3, 2, 5), MIXED, 0}, {D(4, 5, 3), MIXED, 0},
+        INDEX(3, 6), INDEX(4, 6)),
+    ROW(SEGMENTED_MM, do_segmented_mm, FLOATS, 3, {D(2, 6), MIXED, 0}, {D(6, 3), MIXED, 0},
+        {OF(KL_U32, 4, 2), INDICES, 7}),
     ROW(FACTOR, do_factor, ONLY_F32, 1, {OF(KL_F32, 2, 3, 3), SQUARES, 0}),
     ROW(GATHER, do_gather_one, EVERY, 2, {D(3, 5, 4), MIXED, 0}, INDEX(5, 2, 3)),
     ROW(GATHER, do_gather_two, EVERY, 3, {D(3, 2, 4), MIXED, 0}, {OF(KL_U32, 4), INDICES, 2},
