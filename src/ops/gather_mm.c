@@ -227,6 +227,35 @@ int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *
     return kl_terms_end(&t, c, out);
 }
 
+/* Whether index k belongs to each segment: (segments, k). */
+static struct kl_array *members(struct kl_terms *t, struct kl_array *segments, int k) {
+    struct kl_array *side[2], *all = KL_TERM(t, kl_arange(&t->made, 0, k, 1, KL_I32, t->s, t->err));
+    for (int i = 0; i < 2; i++) {
+        const int start[] = {0, i}, step[] = {1, 1}, dims[] = {segments->t.dims[0], 1};
+        side[i] = KL_TERM(t, kl_slice_to(&t->made, segments, start, step, dims, t->err));
+    }
+    struct kl_array *behind = kl_term2(t, kl_greater_equal, all, side[0]);
+    return kl_term2(t, kl_logical_and, behind, kl_term2(t, kl_less, all, side[1]));
+}
+
+/* The products of the cotangent with the whole of the other operand, where the indices belong to
+ * the segment, added up. */
+int kl_vjp_segmented_mm(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *in = members(&t, v->in[2], v->in[0]->t.dims[1]), *g = v->cotangent[0];
+    for (int k = 0; k < 2; k++) {
+        if (!v->wanted[k]) continue;
+        struct kl_array *other = KL_TERM(&t, kl_swapaxes(&t.made, v->in[1 - k], 0, 1, v->s, err));
+        struct kl_array *p = kl_term2(&t, kl_matmul, k ? other : g, k ? g : other);
+        struct kl_array *where = KL_TERM(&t, kl_expand_dims(&t.made, in, k ? 2 : 1, v->s, err));
+        struct kl_array *zero = kl_term_number(&t, 0, (enum kl_dtype)g->t.dtype);
+        p = kl_term_where(&t, where, p, zero);
+        p = KL_TERM(&t, kl_sum_axis(&t.made, p, 0, false, v->s, err));
+        grad[k] = kl_terms_keep(&t, p);
+    }
+    return kl_terms_end(&t, NULL, NULL);
+}
+
 int kl_rebuild_segmented_mm(const struct kl_build *b, struct kl_array **out,
                             struct kl_error **err) {
     KL_TRY(kl_build_no_params(b, err));

@@ -616,7 +616,7 @@ KEEL_API int mlx_gather_mm(mlx_array *res, const mlx_array a, const mlx_array b,
  * indices k from segments[..., 0] on, before segments[..., 1]; an empty or reversed segment gives
  * zeros. A number below 0 or above k is an error of the result. KEEL_ESHAPE: other numbers of axes,
  * or a and b do not fit. KEEL_EDTYPE: the common dtype of a and b is no float, or segments are no
- * integers. It has no gradient. */
+ * integers. */
 KEEL_API int mlx_segmented_mm(mlx_array *res, const mlx_array a, const mlx_array b,
                               const mlx_array segments, const mlx_stream s);
 /* The product of a and b where square blocks of block_size rows and columns (fewer at the edges) of

@@ -95,14 +95,21 @@ static int gathers(struct kl_array **out, struct kl_array *const *in, const void
                    struct kl_error **err) {
     return kl_gather_mm(out, in[0], in[1], in[2], in[3], cpu(), err);
 }
+static int parts_of(struct kl_array **out, struct kl_array *const *in, const void *how,
+                    struct kl_error **err) {
+    return kl_segmented_mm(out, in[0], in[1], in[2], cpu(), err);
+}
 static void gradients(void **state) {
     for (int k = 0; k < 2; k++) {
         const enum kl_dtype d = k ? KL_F32 : KL_F64;
         struct kl_array *a = numbers(d, SHAPE(3, 2, 3), 1), *b = numbers(d, SHAPE(2, 3, 2), 5),
                         *left = I32(SHAPE(4), 2, 0, 2, 2), *right = I32(SHAPE(4), 1, 1, 0, 1);
         check_vjp("gather_mm", gathers, NULL, (struct kl_array *[]){a, b, left, right}, 4, 0);
-        struct kl_array *used[] = {a, b, left, right};
-        for (int i = 0; i < 4; i++) kl_array_release(used[i]);
+        struct kl_array *x = numbers(d, SHAPE(2, 5), 1), *y = numbers(d, SHAPE(5, 3), 5),
+                        *s = I32(SHAPE(4, 2), 0, 3, 2, 5, 4, 1, 2, 2);
+        check_vjp("segmented_mm", parts_of, NULL, (struct kl_array *[]){x, y, s}, 3, 0);
+        struct kl_array *used[] = {a, b, left, right, x, y, s};
+        for (int i = 0; i < 7; i++) kl_array_release(used[i]);
     }
 }
 

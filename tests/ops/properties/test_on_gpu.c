@@ -880,9 +880,12 @@ static void convolutions(void **state) {
 
 static void chosen_products(void **state) {
     static const enum kl_dtype types[] = {KL_F32, KL_BF16, KL_F16, KL_F64};
-    struct kl_array *left = array_of(KL_I32, 1, (int[]){6}, (int32_t[]){3, 0, 0, -1, 2, 1}),
-                    *right = array_of(KL_I32, 1, (int[]){6}, (int32_t[]){1, 2, 2, 0, -3, 1}),
-                    *parts = array_of(KL_U32, 2, (int[]){3, 2}, (uint32_t[]){0, 9, 40, 40, 9, 70});
+    static const int32_t lefts[] = {3, 0, 0, -1, 2, 1}, rights[] = {1, 2, 2, 0, -3, 1};
+    static const uint32_t ends[] = {0, 9, 40, 40, 9, 70};
+    struct kl_array *left, *right, *parts;
+    OK(kl_array_new_data(&left, lefts, KL_I32, 1, (int[]){6}, &err));
+    OK(kl_array_new_data(&right, rights, KL_I32, 1, (int[]){6}, &err));
+    OK(kl_array_new_data(&parts, ends, KL_U32, 2, (int[]){3, 2}, &err));
     for (int t = 0; t < 4; t++)
         for (int way = 0; way < 4; way++) {
             const int m = way % 2 ? 70 : 1;
