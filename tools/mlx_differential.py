@@ -1165,6 +1165,36 @@ def _():
     return keel, (lambda: mx.einsum(text, *[a.mx for a in ins])), 64
 
 
+@op("gather_mm")
+def _():
+    m, k, n, p, q = [rnd.choice([1, 2, 3, 5, 17]) for _ in range(5)]
+    a, b = Both((p, m, k), "float32", special=False), Both((q, k, n), "float32", special=False)
+    s = rnd.choice([(), (4,), (2, 3), (0,)])
+    i, j = Both(s, rnd.choice(["int32", "uint32", "int64"]), special=False, low=0, high=p), Both(broadcastable(s), "uint32", special=False, low=0, high=q)
+    if rnd.random() < 0.2:
+        return (lambda: call("gather_mm", a.keel, b.keel, Handle(None), j.keel, C.c_bool(False))), (lambda: mx.gather_mm(a.mx, b.mx, None, j.mx)), 32
+    return (lambda: call("gather_mm", a.keel, b.keel, i.keel, j.keel, C.c_bool(False))), (lambda: mx.gather_mm(a.mx, b.mx, i.mx, j.mx)), 32
+
+
+@op("segmented_mm")
+def _():
+    m, k, n = rnd.choice([1, 3, 17]), rnd.choice([1, 4, 30]), rnd.choice([1, 2, 9])  # (MLX is wrong for transposed operands of 16 bits)
+    a, b = Both((m, k), "float32", special=False), Both((k, n), "float32", special=False)
+    s = Both(rnd.choice([(2,), (3, 2), (2, 2, 2), (0, 2)]), rnd.choice(["uint32", "int32", "int64"]), special=False, low=0, high=k + 1)
+    return (lambda: call("segmented_mm", a.keel, b.keel, s.keel)), (lambda: mx.segmented_mm(a.mx, b.mx, s.mx)), 32
+
+
+@op("block_masked_mm")
+def _():
+    m, k, n, block = rnd.choice([1, 31, 64, 70]), rnd.choice([3, 32, 65]), rnd.choice([1, 33, 64]), rnd.choice([32, 64])
+    lead = rnd.choice([(), (), (2,)])
+    a, b = Both(lead + (m, k), "float32", special=False), Both((k, n), "float32", special=False)
+    of = lambda p, q: (-(-p // block), -(-q // block))
+    t = rnd.choice(["bool", "float32"])
+    masks = [Both(s, t, special=False) if rnd.random() < 0.6 else None for s in (of(m, n), of(m, k), of(k, n))]
+    return (lambda: call("block_masked_mm", a.keel, b.keel, block, *[x.keel if x else Handle(None) for x in masks])), (lambda: mx.block_masked_mm(a.mx, b.mx, block, *[x.mx if x else None for x in masks])), 64
+
+
 # ---- indices ----
 def index_of(a, axis, s, low=None):
     return Both(s, rnd.choice(["int32", "uint32", "int64"]) if low == 0 else "int32", special=False, low=-a.shape[axis] if low is None else low, high=a.shape[axis])

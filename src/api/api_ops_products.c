@@ -51,6 +51,39 @@ int mlx_einsum(mlx_array *res, const char *subscripts, const mlx_vector_array op
     return kl_call_end(&c, res, out);
 }
 
+int mlx_gather_mm(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_array lhs_indices,
+                  const mlx_array rhs_indices, bool sorted_indices, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *x = kl_in(&c, a, "a"), *y = kl_in(&c, b, "b"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err)
+        kl_gather_mm(&out, x, y, kl_in_optional(lhs_indices), kl_in_optional(rhs_indices), on,
+                     &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_segmented_mm(mlx_array *res, const mlx_array a, const mlx_array b, const mlx_array segments,
+                     const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *x = kl_in(&c, a, "a"), *y = kl_in(&c, b, "b");
+    struct kl_array *parts = kl_in(&c, segments, "segments"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err) kl_segmented_mm(&out, x, y, parts, on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
+int mlx_block_masked_mm(mlx_array *res, const mlx_array a, const mlx_array b, int block_size,
+                        const mlx_array mask_out, const mlx_array mask_lhs,
+                        const mlx_array mask_rhs, const mlx_stream s) {
+    struct kl_call c = kl_call_begin(__func__, res);
+    struct kl_array *x = kl_in(&c, a, "a"), *y = kl_in(&c, b, "b"), *out = NULL;
+    struct kl_stream *on = kl_in_stream(&c, s);
+    if (!c.err)
+        kl_block_masked_mm(&out, x, y, block_size, kl_in_optional(mask_out),
+                           kl_in_optional(mask_lhs), kl_in_optional(mask_rhs), on, &c.err);
+    return kl_call_end(&c, res, out);
+}
+
 int mlx_hadamard_transform(mlx_array *res, const mlx_array a, mlx_optional_float scale,
                            const mlx_stream s) {
     struct kl_call c = kl_call_begin(__func__, res);

@@ -442,6 +442,22 @@ int kl_conv_transpose(struct kl_array **out, struct kl_array *x, struct kl_array
                       const int *output_padding, int groups, struct kl_stream *s,
                       struct kl_error **err);
 
+/* ---- gather_mm.c ---- */
+/* a[left[i]] b[right[i]] for each i, where a and b are batches of matrices, counted over all their
+ * leading axes, and the indices broadcast; NULL: all matrices, in order. A vector counts as a
+ * matrix of one row or column. KL_EDTYPE: the common dtype is no float. */
+int kl_gather_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                 struct kl_array *left /* may be NULL */, struct kl_array *right /* may be NULL */,
+                 struct kl_stream *s, struct kl_error **err);
+/* The product over the indices from segments[..., 0] on, before segments[..., 1], for each. */
+int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                    struct kl_array *segments, struct kl_stream *s, struct kl_error **err);
+/* The product of a and b with square blocks of `block` elements multiplied by the elements of
+ * masks, which may be NULL; bools keep a block or set it to 0. */
+int kl_block_masked_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b, int block,
+                       struct kl_array *mask_out, struct kl_array *mask_left,
+                       struct kl_array *mask_right, struct kl_stream *s, struct kl_error **err);
+
 /* ---- einsum.c ---- */
 /* The sum of products that the subscripts name, as in NumPy, with 1 to 64 operands. KL_EARG:
  * subscripts that cannot be read, or do not fit the number of operands. KL_ESHAPE: they do not fit

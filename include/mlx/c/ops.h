@@ -601,6 +601,33 @@ KEEL_API int mlx_tensordot(mlx_array *res, const mlx_array a, const mlx_array b,
  * axis is negative, or larger than a number of axes. */
 KEEL_API int mlx_tensordot_axis(mlx_array *res, const mlx_array a, const mlx_array b, int axis,
                                 const mlx_stream s);
+/* The products a[lhs_indices[i]] b[rhs_indices[i]]: a and b are batches of matrices, which are
+ * counted over all leading axes; the indices broadcast, and the result has their shape, then the
+ * rows and columns. Without indices (an empty handle) all matrices are taken in order, in the shape
+ * of the leading axes. A vector counts as a matrix of one row or one column. An index out of range
+ * is an error of the result that names position and value; negative ones count from the end.
+ * sorted_indices is a hint. Errors are as for matmul; KEEL_EDTYPE also for complex64 and for
+ * indices that are no integers; KEEL_ESHAPE: indices that do not broadcast. */
+KEEL_API int mlx_gather_mm(mlx_array *res, const mlx_array a, const mlx_array b,
+                           const mlx_array lhs_indices /* may be empty */,
+                           const mlx_array rhs_indices /* may be empty */, bool sorted_indices,
+                           const mlx_stream s);
+/* For a (m, k), b (k, n) and segments (..., 2) of integers the products (..., m, n) over the
+ * indices k from segments[..., 0] on, before segments[..., 1]; an empty or reversed segment gives
+ * zeros. A number below 0 or above k is an error of the result. KEEL_ESHAPE: other numbers of axes,
+ * or a and b do not fit. KEEL_EDTYPE: the common dtype of a and b is no float, or segments are no
+ * integers. */
+KEEL_API int mlx_segmented_mm(mlx_array *res, const mlx_array a, const mlx_array b,
+                              const mlx_array segments, const mlx_stream s);
+/* The product of a and b where square blocks of block_size rows and columns (fewer at the edges) of
+ * a, b and the result are multiplied by elements of mask_lhs, mask_rhs and mask_out; a mask of
+ * bools keeps a block or makes it 0, whatever it holds. A mask (an empty handle: none) broadcasts
+ * to one element for each block. Errors are as for matmul; KEEL_EDTYPE also for complex64;
+ * KEEL_EARG: block_size is below 1. */
+KEEL_API int mlx_block_masked_mm(mlx_array *res, const mlx_array a, const mlx_array b,
+                                 int block_size, const mlx_array mask_out /* may be empty */,
+                                 const mlx_array mask_lhs /* may be empty */,
+                                 const mlx_array mask_rhs /* may be empty */, const mlx_stream s);
 /* Einstein summation: subscripts such as "ij,jk->ik" give each axis of each operand a letter;
  * letters that the result does not have are summed. "..." stands for the axes without a letter,
  * which broadcast; a letter that one operand has twice takes its diagonal; an axis of one element

@@ -40,6 +40,8 @@
 #define kl_cpu_quantize KL_V(kl_cpu_quantize)
 #define kl_cpu_dequantize KL_V(kl_cpu_dequantize)
 #define kl_cpu_quantized_matmul KL_V(kl_cpu_quantized_matmul)
+#define kl_cpu_gather_mm KL_V(kl_cpu_gather_mm)
+#define kl_cpu_segmented_mm KL_V(kl_cpu_segmented_mm)
 #define kl_cpu_no_kernel KL_V(kl_cpu_no_kernel)
 #define kl_cpu_gather KL_V(kl_cpu_gather)
 #define kl_cpu_gather_axis KL_V(kl_cpu_gather_axis)

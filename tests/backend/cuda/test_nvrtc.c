@@ -169,6 +169,7 @@ static const struct {
     {"convolution", "NDIM", {2, 1, 3, 2, 1, 2, 3, 1, 3, 2, 2, 1}, 12},
     /* in the order of the types below */
     {"convolution", "VECTOR", {1, 1, 1, 1, 8, 4, 2, 8, 1, 1, 1, 1}, 12},
+    {"gather_mm", "TM", {4, 2, 4, 2, 2}, 5},
     {"attention_sm90", "WIDTH", {64, 128}, 2},
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
     {"attention_sm90", "MASK", {0, 1, 2, 3, 2, 3, 0, 1}, 8},
@@ -187,6 +188,7 @@ static const struct {
 } some_types[] = {
     {"attention", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"convolution", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
+    {"gather_mm", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"radix", "T:IN", 1u << KL_F16 | 1u << KL_F32}, /* all: see nvrtc_made */
     {"topk", "T:IN", 1u << KL_F16 | 1u << KL_F32},

@@ -2,8 +2,9 @@
  * change its result, and leaks nothing. */
 #include "ops/support/helpers.h"
 
-static struct kl_array *four, *one_d; /* the operands of attention */
-static struct kl_array *mt;           /* the transpose of m, which no reshape can view */
+static struct kl_array *four, *one_d;   /* the operands of attention */
+static struct kl_array *column, *twice; /* floats of shape (3, 1); two indices of 0 */
+static struct kl_array *mt;             /* the transpose of m, which no reshape can view */
 static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2, *m22;
 static struct kl_array *m_row, *cube, *one_row;
 static const float factor = 2;
@@ -72,6 +73,9 @@ static const double number = 1;
     X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
     X(convolution,                                                                                 \
       kl_conv(out, four, four, 2, (int[]){1, 1}, (int[]){1, 1}, (int[]){1, 1}, 1, cpu(), err))     \
+    X(gather_mm, kl_gather_mm(out, cube, four, NULL, twice, cpu(), err))                           \
+    X(segmented_mm, kl_segmented_mm(out, m, column, flat_idx, cpu(), err))                         \
+    X(block_masked_mm, kl_block_masked_mm(out, m, column, 1, one, cond, one, cpu(), err))          \
     X(einsum,                                                                                      \
       kl_einsum(out, "iij,kkj,...l->ik", (struct kl_array *[]){cube, cube, cube}, 3, cpu(), err))  \
     X(conv_cropped,                                                                                \
@@ -210,6 +214,8 @@ static void lists(void **state) {
 int main(void) {
     four = F32(SHAPE(1, 1, 2, 2), 1, 2, 3, 4);
     one_d = F32(SHAPE(1), 1);
+    column = F32(SHAPE(3, 1), 1, 2, 3);
+    twice = I32(SHAPE(2), 0, 0);
     m = count_up(SHAPE(2, 3));
     v = count_up(SHAPE(3));
     idx = I32(SHAPE(2, 1), 0, 1);
@@ -229,8 +235,8 @@ int main(void) {
     kl_until_quiet();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    struct kl_array *all[] = {m,  v,     idx,  flat_idx, half, cond, key,  one,
-                              mt, m_row, cube, one_row,  idx2, m22,  four, one_d};
+    struct kl_array *all[] = {m,     v,    idx,     flat_idx, half, cond, key,   one,    mt,
+                              m_row, cube, one_row, idx2,     m22,  four, one_d, column, twice};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
     kl_array_release(byte);
     kl_array_release(complex);

@@ -878,6 +878,40 @@ static void convolutions(void **state) {
         }
 }
 
+static void chosen_products(void **state) {
+    static const enum kl_dtype types[] = {KL_F32, KL_BF16, KL_F16, KL_F64};
+    static const int32_t lefts[] = {3, 0, 0, -1, 2, 1}, rights[] = {1, 2, 2, 0, -3, 1};
+    static const uint32_t ends[] = {0, 9, 40, 40, 9, 70};
+    struct kl_array *left, *right, *parts;
+    OK(kl_array_new_data(&left, lefts, KL_I32, 1, (int[]){6}, &err));
+    OK(kl_array_new_data(&right, rights, KL_I32, 1, (int[]){6}, &err));
+    OK(kl_array_new_data(&parts, ends, KL_U32, 2, (int[]){3, 2}, &err));
+    for (int t = 0; t < 4; t++)
+        for (int way = 0; way < 4; way++) {
+            const int m = way % 2 ? 70 : 1;
+            struct kl_array *x = plain(types[t], way / 2, 4 * m, 70), *x3,
+                            *y = plain(types[t], way / 2, 3 * 70, 45), *y3, *rows, *a, *b;
+            OK(kl_reshape(&x3, x, (int[]){4, m, 70}, 3, cpu_stream, &err));
+            OK(kl_reshape(&y3, y, (int[]){3, 70, 45}, 3, cpu_stream, &err));
+            OK(kl_gather_mm(&a, x3, y3, left, right, cpu_stream, &err));
+            OK(kl_gather_mm(&b, x3, y3, left, right, gpu_stream, &err));
+            same(a, b, 8, 70, "gather_mm");
+            OK(kl_slice(&rows, y, (int[]){0, 0}, 2, (int[]){70, 45}, 2, (int[]){1, 1}, 2,
+                        cpu_stream, &err));
+            OK(kl_segmented_mm(&a, x, rows, parts, cpu_stream, &err));
+            OK(kl_segmented_mm(&b, x, rows, parts, gpu_stream, &err));
+            same(a, b, 8, 70, "segmented_mm");
+            kl_array_release(x);
+            kl_array_release(x3);
+            kl_array_release(y);
+            kl_array_release(y3);
+            kl_array_release(rows);
+        }
+    kl_array_release(left);
+    kl_array_release(right);
+    kl_array_release(parts);
+}
+
 /* ---- indexed ---- */
 
 static struct kl_array *indices(enum kl_dtype t, int ndim, const int *dims, int below,
@@ -1052,6 +1086,7 @@ int main(void) {
         cmocka_unit_test(sorts),
         cmocka_unit_test(products),
         cmocka_unit_test(convolutions),
+        cmocka_unit_test(chosen_products),
     };
     if (getenv("KEEL_TEST_ONLY")) cmocka_set_test_filter(getenv("KEEL_TEST_ONLY"));
     int rc = cmocka_run_group_tests(tests, set_up, NULL);

@@ -65,9 +65,11 @@ static double allowed(const struct call *c) {
     if (c->on_device) return 64;
     switch (c->r.b.op) {
     case KL_OP_CONVOLUTION:
-    case KL_OP_MATMUL:
     case KL_OP_QUANTIZED_MATMUL:
-    case KL_OP_GATHER_QMM: return 8;
+    case KL_OP_GATHER_QMM:
+    case KL_OP_GATHER_MM:
+    case KL_OP_SEGMENTED_MM:
+    case KL_OP_MATMUL: return 8;
     case KL_OP_ATTENTION: return 64; /* of scores near 50, which are exponents */
     case KL_OP_RMS_NORM:
     case KL_OP_LAYER_NORM: {

@@ -245,6 +245,8 @@ CASE(do_gather_qmm,
 CASE(do_gather_qmm_rows,
      kl_gather_qmm(out, in[0], in[1], in[2], in[3], in[4], in[5], false, AFFINE, s, err))
 
+CASE(do_gather_mm, kl_gather_mm(out, in[0], in[1], in[2], in[3], s, err))
+CASE(do_segmented_mm, kl_segmented_mm(out, in[0], in[1], in[2], s, err))
 static int do_depends(struct kl_array **out, struct kl_array *const *in, struct kl_error **err) {
     struct kl_array **list;
     size_t n;
@@ -431,6 +433,10 @@ static const struct op_case op_cases[] = {
     ROW(GATHER_QMM, do_gather_qmm_rows, KERNEL_FLOATS, 6, {D(3, 9, 5), MIXED, 0},
         {OF(KL_U32, 4, 5, 8), MIXED, 0}, {D(4, 5, 2), MIXED, 0}, {D(4, 5, 2), MIXED, 0},
         INDEX(3, 3), INDEX(4, 3)),
+    ROW(GATHER_MM, do_gather_mm, FLOATS, 4, {D(3, 2, 5), MIXED, 0}, {D(4, 5, 3), MIXED, 0},
+        INDEX(3, 6), INDEX(4, 6)),
+    ROW(SEGMENTED_MM, do_segmented_mm, FLOATS, 3, {D(2, 6), MIXED, 0}, {D(6, 3), MIXED, 0},
+        {OF(KL_U32, 4, 2), INDICES, 7}),
     ROW(FACTOR, do_factor, ONLY_F32, 1, {OF(KL_F32, 2, 3, 3), SQUARES, 0}),
     ROW(GATHER, do_gather_one, EVERY, 2, {D(3, 5, 4), MIXED, 0}, INDEX(5, 2, 3)),
     ROW(GATHER, do_gather_two, EVERY, 3, {D(3, 2, 4), MIXED, 0}, {OF(KL_U32, 4), INDICES, 2},
