@@ -10,4 +10,4 @@ extern const char kl_source_gather_mm[];
 extern const char kl_source_attention[], kl_source_attention_sm90[];
 extern const char kl_source_sort[], kl_source_matmul[], kl_source_gather[], kl_source_scatter[];
 extern const char kl_source_indexed[], kl_source_fill[], kl_source_custom[];
-extern const char kl_source_scatter_last[];
+extern const char kl_source_scatter_last[], kl_source_quantized[];

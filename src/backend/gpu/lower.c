@@ -371,6 +371,10 @@ static int lower_one(struct kl_emit *e, const struct kl_command *c) {
     return f(e, c);
 }
 
+int kl_emit_command(struct kl_emit *e, const struct kl_command *c) {
+    return lower_one(e, c);
+}
+
 /* A hash of everything that decides which kernels c needs. 0: not known, as for kernels of users,
  * whose sources come and go. */
 static uint64_t signature(const struct kl_command *c) {
@@ -435,8 +439,9 @@ const struct kl_family *const *kl_families(int *n) {
     static const struct kl_family *const families[] = {
         &kl_family_arg_reduce, &kl_family_attention, &kl_family_convolution, &kl_family_gather_mm,
         &kl_family_copy,       &kl_family_guards,    &kl_family_make,        &kl_family_matmul,
-        &kl_family_norm,       &kl_family_radix,     &kl_family_reduce,      &kl_family_rope,
-        &kl_family_scan,       &kl_family_softmax,   &kl_family_sort,        &kl_family_topk};
+        &kl_family_norm,       &kl_family_quantized, &kl_family_radix,       &kl_family_reduce,
+        &kl_family_rope,       &kl_family_scan,      &kl_family_softmax,     &kl_family_sort,
+        &kl_family_topk};
     *n = sizeof families / sizeof *families;
     return families;
 }

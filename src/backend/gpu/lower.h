@@ -25,8 +25,8 @@ struct kl_family {
 
 extern const struct kl_family kl_family_arg_reduce, kl_family_attention, kl_family_convolution,
     kl_family_copy, kl_family_gather_mm, kl_family_guards, kl_family_make, kl_family_matmul,
-    kl_family_norm, kl_family_radix, kl_family_reduce, kl_family_rope, kl_family_scan,
-    kl_family_softmax, kl_family_sort, kl_family_topk;
+    kl_family_norm, kl_family_quantized, kl_family_radix, kl_family_reduce, kl_family_rope,
+    kl_family_scan, kl_family_softmax, kl_family_sort, kl_family_topk;
 /* All families, for tests that compile each of them. A family that is not in this list is compiled
  * only when it is used. */
 const struct kl_family *const *kl_families(int *n);
@@ -160,8 +160,15 @@ int kl_lower_gather_mm(struct kl_emit *e, const struct kl_command *c); /* GATHER
 int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);    /* GATHER, GATHER_AXIS */
 int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c);   /* SCATTER, SCATTER_AXIS */
 int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c);    /* KERNEL */
+int kl_lower_quantize(struct kl_emit *e, const struct kl_command *c);  /* QUANTIZE */
+int kl_lower_dequantize(struct kl_emit *e, const struct kl_command *c); /* DEQUANTIZE */
+/* QUANTIZED_MATMUL, GATHER_QMM */
+int kl_lower_quantized_matmul(struct kl_emit *e, const struct kl_command *c);
 int kl_lower_guards(struct kl_emit *e,
                     const struct kl_command *c); /* KL_CMD_MERGE, KL_CMD_GUARD_* */
+
+/* Lowers another command as a part of the one at hand, perhaps by a library of the driver. */
+int kl_emit_command(struct kl_emit *e, const struct kl_command *c);
 
 /* dst[...] = src[...] over dims, with any strides and elements of `item` bytes. Copies, updates and
  * concatenations are made of this. */

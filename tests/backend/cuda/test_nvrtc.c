@@ -174,6 +174,11 @@ static const struct {
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
     {"attention_sm90", "MASK", {0, 1, 2, 3, 2, 3, 0, 1}, 8},
     {"norm", "FLAGS", {0, 2, 7, 3, 1, 6, 5, 4}, 8},
+    /* the same place in each list: one format */
+    {"quantized", "MODE", {0, 0, 0, 0, 0, 0, 1, 2, 3}, 9},
+    {"quantized", "BITS", {2, 3, 4, 5, 6, 8, 4, 8, 4}, 9},
+    {"quantized", "GROUP", {32, 64, 128, 32, 64, 128, 32, 32, 16}, 9},
+    {"quantized", "ROWS", {1, 2, 4, 8, 1, 2, 4, 8, 1}, 9},
     {"radix", "PER", {16}, 1},
     {"reduce", "OP", {0, 1, 2, 3}, 4},
     {"rope", "PAIRS", {8, 4, 2, 8, 1, 1, 1, 1}, 8}, /* in the order of the types below */
@@ -192,6 +197,8 @@ static const struct {
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"radix", "T:IN", 1u << KL_F16 | 1u << KL_F32}, /* all: see nvrtc_made */
     {"topk", "T:IN", 1u << KL_F16 | 1u << KL_F32},
+    {"quantized", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
+    {"quantized", "T:OUT", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"rope", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"softmax", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},
     {"matmul", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16 | 1u << KL_C64},

@@ -121,7 +121,7 @@ static inline void ls_drop(struct operand *o) {
  * is returned, in memory of malloc. */
 static inline void *ls_run(enum kl_op_id op, const void *params, int n_in, struct operand *in,
                            struct operand *out) {
-    struct kl_arg host[6], device[6];
+    struct kl_arg host[8], device[8];
     struct kl_error *err = NULL;
     for (int i = 0; i <= n_in; i++) {
         struct operand *o = i < n_in ? &in[i] : out;

@@ -1,5 +1,6 @@
 /* test_alloc.c - every builder survives every allocation failure: it fails with KL_ENOMEM, does not
  * change its result, and leaks nothing. */
+#include "ops/quantized.h"
 #include "ops/support/helpers.h"
 
 static struct kl_array *four, *one_d;   /* the operands of attention */
@@ -7,6 +8,9 @@ static struct kl_array *column, *twice; /* floats of shape (3, 1); two indices o
 static struct kl_array *mt;             /* the transpose of m, which no reshape can view */
 static struct kl_array *m, *v, *idx, *flat_idx, *half, *cond, *key, *one, *idx2, *m22;
 static struct kl_array *m_row, *cube, *one_row;
+static struct kl_array *rows, *m_rows, *words, *by_groups, *h_groups; /* of a quantized matrix */
+static const struct kl_quant_format affine = {KL_QUANT_AFFINE, 32, 4},
+                                    nvfp4 = {KL_QUANT_NVFP4, 16, 4};
 static const float factor = 2;
 static const double number = 1;
 
@@ -83,6 +87,13 @@ static const double number = 1;
                       (struct kl_conv_list){(int[]){1}, 1},                                        \
                       (struct kl_conv_list){(int[]){0, -1}, 2}, (struct kl_conv_list){0},          \
                       (struct kl_conv_list){0}, 1, true, cpu(), err))                              \
+    X(quantize, quantize_first(out, err))                                                          \
+    X(dequantize, kl_dequantize(out, words, by_groups, h_groups, &affine, NULL, NULL, cpu(), err)) \
+    X(quantized_matmul,                                                                            \
+      kl_quantized_matmul(out, m_rows, words, by_groups, h_groups, true, &affine, cpu(), err))     \
+    X(gather_qmm, kl_gather_qmm(out, rows, words, by_groups, h_groups, flat_idx, idx, true,        \
+                                &affine, cpu(), err))                                              \
+    X(qqmm, kl_qqmm(out, m_rows, m_rows, NULL, &nvfp4, one_row, one_row, cpu(), err))              \
     X(take, kl_take(out, mt, flat_idx, cpu(), err))                                                \
     X(take_axis, kl_take_axis(out, m, flat_idx, 1, cpu(), err))                                    \
     X(gather, kl_gather(out, m, (struct kl_array *[]){flat_idx, one}, 2, LIST(0, 1), LIST(1, 1),   \
@@ -135,6 +146,15 @@ static const double number = 1;
 
 /* Operands of other dtypes. */
 static struct kl_array *byte, *complex;
+
+static int quantize_first(struct kl_array **out, struct kl_error **err) {
+    struct kl_array *made[3];
+    int n;
+    KL_TRY(kl_quantize(made, &n, rows, &affine, NULL, cpu(), err));
+    *out = made[0];
+    for (int i = 1; i < n; i++) kl_array_release(made[i]);
+    return KL_OK;
+}
 
 #define FUNCTION(name, call)                                                \
     static int build_##name(struct kl_array **out, struct kl_error **err) { \
@@ -226,6 +246,11 @@ int main(void) {
     m_row = F32(SHAPE(3), 1, 2, 3);
     one_row = F32(SHAPE(1), 1);
     cube = F32(SHAPE(1, 1, 2), 1, 2);
+    rows = array_of(KL_F32, SHAPE(2, 3, 32), (float[192]){1, 2});
+    m_rows = array_of(KL_F32, SHAPE(3, 32), (float[96]){1, 2});
+    words = array_of(KL_U32, SHAPE(2, 3, 4), (uint32_t[24]){1, 2});
+    by_groups = array_of(KL_F32, SHAPE(2, 3, 1), (float[6]){1, 2});
+    h_groups = array_of(KL_F16, SHAPE(2, 3, 1), (uint16_t[6]){0x3c00});
     if (kl_astype(&half, v, KL_F16, cpu(), NULL) || kl_astype(&cond, v, KL_BOOL, cpu(), NULL))
         return 1;
     if (kl_random_key(&key, 1, NULL) || kl_transpose(&mt, m, cpu(), NULL)) return 1;
@@ -235,8 +260,9 @@ int main(void) {
     kl_until_quiet();
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure), cmocka_unit_test(lists)};
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
-    struct kl_array *all[] = {m,     v,    idx,     flat_idx, half, cond, key,   one,    mt,
-                              m_row, cube, one_row, idx2,     m22,  four, one_d, column, twice};
+    struct kl_array *all[] = {m,    v,      idx,   flat_idx,  half,     cond,   key,  one,
+                              mt,   m_row,  cube,  one_row,   idx2,     m22,    four, one_d,
+                              rows, m_rows, words, by_groups, h_groups, column, twice};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
     kl_array_release(byte);
     kl_array_release(complex);

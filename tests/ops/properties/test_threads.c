@@ -1,6 +1,7 @@
 /* test_threads.c - one thread against several, bit for bit: operations large enough to be cut into
  * chunks, run by the pool, by one thread, and by one thread that takes the chunks backwards. */
 #include "ops/support/operations.h"
+#include "ops/quantized.h"
 
 #include "backend/cpu/cpu_backend.h"
 #include "runtime/pool.h"
@@ -157,6 +158,65 @@ static void products(void **state) {
     assert_shared_since(before, 20);
 }
 
+static const struct kl_quant_format formats[] = {
+    {KL_QUANT_AFFINE, 64, 4}, {KL_QUANT_AFFINE, 32, 3}, {KL_QUANT_AFFINE, 128, 8},
+    {KL_QUANT_MXFP4, 32, 4},  {KL_QUANT_MXFP8, 32, 8},  {KL_QUANT_NVFP4, 16, 4}};
+
+/* in = {x, packed numbers, scales, perhaps biases} */
+static int quantized_product(struct kl_array **out, struct kl_array *const *in, int which,
+                             struct kl_error **err) {
+    const struct kl_quant_format *f = &formats[which / 2];
+    struct kl_array *biases = f->mode == KL_QUANT_AFFINE ? in[3] : NULL;
+    return kl_quantized_matmul(out, in[0], in[1], in[2], biases, which % 2, f, cpu(), err);
+}
+static int quantized_back(struct kl_array **out, struct kl_array *const *in, int which,
+                          struct kl_error **err) {
+    struct kl_array *biases = formats[which].mode == KL_QUANT_AFFINE ? in[2] : NULL;
+    return kl_dequantize(out, in[0], in[1], biases, &formats[which], NULL, NULL, cpu(), err);
+}
+static int quantized(struct kl_array **out, struct kl_array *const *in, int which,
+                     struct kl_error **err) {
+    struct kl_array *made[3];
+    int n;
+    KL_TRY(kl_quantize(made, &n, in[0], &formats[which / 2], NULL, cpu(), err));
+    *out = made[which % 2];
+    for (int i = 0; i < n; i++)
+        if (i != which % 2) kl_array_release(made[i]);
+    return KL_OK;
+}
+
+static struct kl_array *normal(int rows, int cols, uint32_t seed) {
+    struct kl_array *key, *x;
+    EXPECT_OK(kl_random_key(&key, seed, &err));
+    EXPECT_OK(kl_random_normal(&x, LIST(rows, cols), KL_F32, 0, 1, key, cpu(), &err));
+    EXPECT_OK(kl_eval(&x, 1, &err));
+    kl_array_release(key);
+    return x;
+}
+
+static void quantized_products(void **state) {
+    static const int rows[] = {1, 5, 40};
+    int64_t before = n_shared;
+    for (int k = 0; k < (int)(sizeof formats / sizeof *formats); k++) {
+        struct kl_array *w = normal(700, 896, 3), *in[4] = {NULL};
+        int n;
+        compare("quantize", quantized, 2 * k, &w);
+        compare("the scales of quantize", quantized, 2 * k + 1, &w);
+        EXPECT_OK(kl_quantize(in + 1, &n, w, &formats[k], NULL, cpu(), &err));
+        EXPECT_OK(kl_eval(in + 1, (size_t)n, &err));
+        compare("dequantize", quantized_back, k, in + 1);
+        for (int r = 0; r < 3; r++)
+            for (int transpose = 0; transpose < 2; transpose++) {
+                in[0] = normal(rows[r], transpose ? 896 : 700, 5);
+                compare("quantized_matmul", quantized_product, 2 * k + transpose, in);
+                kl_array_release(in[0]);
+            }
+        for (int i = 0; i < n; i++) kl_array_release(in[1 + i]);
+        kl_array_release(w);
+    }
+    assert_shared_since(before, 40);
+}
+
 static int attended(struct kl_array **out, struct kl_array *const *in, int which,
                     struct kl_error **err) {
     return kl_attention(out, in[0], in[1], in[2], 0.125f, which ? "causal" : "", NULL, NULL, cpu(),
@@ -256,7 +316,9 @@ static void random_numbers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise), cmocka_unit_test(reduced), cmocka_unit_test(products),
-        cmocka_unit_test(attention),   cmocka_unit_test(indices), cmocka_unit_test(random_numbers)};
+        cmocka_unit_test(elementwise),   cmocka_unit_test(reduced),
+        cmocka_unit_test(products),      cmocka_unit_test(quantized_products),
+        cmocka_unit_test(attention),     cmocka_unit_test(indices),
+        cmocka_unit_test(random_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu_kernels.h"
 #include "base/alloc.h"
+#include "ops/quantized.h"
 
 /* DEPENDS copies an operand that has another owner and is transposed. */
 static int depends_on_itself(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
@@ -40,15 +41,51 @@ static int multivariate_normal(struct kl_array **out, struct kl_array *a, struct
     return rc;
 }
 
+/* Packed numbers, scales, and what they stand for, of rows of whole groups: the same bits in every
+ * variant. */
+static int by_groups(struct kl_array **out, struct kl_array *a, struct kl_quant_format f, int part,
+                     struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *flat, *rows, *made[3];
+    int n;
+    KL_TRY(kl_flatten(&flat, a, 0, -1, s, err));
+    KL_TRY(kl_slice(&rows, flat, LIST(0), LIST(1280), LIST(1), s, err));
+    kl_array_release(flat);
+    KL_TRY(kl_reshape(&flat, rows, LIST(5, 256), s, err));
+    kl_array_release(rows);
+    int rc = kl_quantize(made, &n, flat, &f, NULL, s, err);
+    kl_array_release(flat);
+    if (rc) return rc;
+    if (part == 2)
+        KL_TRY(
+            kl_dequantize(out, made[0], made[1], n > 2 ? made[2] : NULL, &f, NULL, NULL, s, err));
+    else
+        *out = kl_array_retain(made[part]);
+    for (int i = 0; i < n; i++) kl_array_release(made[i]);
+    return KL_OK;
+}
+#define BY_GROUPS(name, part, ...)                                                     \
+    static int name(struct kl_array **out, struct kl_array *a, struct kl_stream *s,    \
+                    struct kl_error **err) {                                           \
+        if (a->t.dtype != KL_F32 && a->t.dtype != KL_F16 && a->t.dtype != KL_BF16)     \
+            return kl_fail(err, KL_EDTYPE, "float16, bfloat16 and float32 are taken"); \
+        return by_groups(out, a, (struct kl_quant_format){__VA_ARGS__}, part, s, err); \
+    }
+BY_GROUPS(packed_3, 0, KL_QUANT_AFFINE, 64, 3)
+BY_GROUPS(packed_8, 0, KL_QUANT_AFFINE, 32, 8)
+BY_GROUPS(scales_4, 1, KL_QUANT_AFFINE, 128, 4)
+BY_GROUPS(meant_5, 2, KL_QUANT_AFFINE, 32, 5)
+BY_GROUPS(packed_mxfp4, 0, KL_QUANT_MXFP4, 32, 4)
+BY_GROUPS(packed_nvfp4, 0, KL_QUANT_NVFP4, 16, 4)
+BY_GROUPS(meant_mxfp8, 2, KL_QUANT_MXFP8, 32, 8)
+
 /* Builders that are not element-wise, or that are composed of several operations. */
 static const struct {
     const char *name;
     kl_unary_fn *build;
 } other_unaries[] = {
-    NAMED(kl_sort),
-    NAMED(kl_argsort),
-    NAMED(depends_on_itself),
-    NAMED(multivariate_normal),
+    NAMED(kl_sort),      NAMED(kl_argsort),   NAMED(depends_on_itself), NAMED(multivariate_normal),
+    NAMED(packed_3),     NAMED(packed_8),     NAMED(scales_4),          NAMED(meant_5),
+    NAMED(packed_mxfp4), NAMED(packed_nvfp4), NAMED(meant_mxfp8),
 };
 static const struct {
     const char *name;

@@ -109,8 +109,9 @@ typedef kl_vec_f32 vec;
 typedef kl_loose_f32 loose;
 enum {
     LANES = KL_VECTOR / 4,
-    BLOCK = 8 * LANES,     /* the most elements in a vector of words */
-    MOST_ROWS_OF_DOTS = 4, /* rows of x that are computed together */
+    BLOCK = 8 * LANES, /* the most elements in a vector of words */
+    /* rows of x that are computed together; one where vectors are narrow, to save code */
+    MOST_ROWS_OF_DOTS = KL_VECTOR > 16 ? 4 : 1,
 };
 typedef uint32_t word_vec __attribute__((vector_size(KL_VECTOR)));
 typedef int32_t int_vec __attribute__((vector_size(KL_VECTOR)));
@@ -199,9 +200,15 @@ struct columns {
 static inline __attribute__((always_inline)) vec element(enum way way, word_vec w, int e) {
     const int bits = way == NIBBLES || way == E2M1 ? 4 : 8, top = 32 / bits - 1;
     const int_vec code = (int_vec)(e == top ? w >> bits * e : (w >> bits * e) & ((1u << bits) - 1));
-    if (way == NIBBLES || way == BYTES) return __builtin_convertvector(code, vec);
-    if (way == E2M1) {   /* twice the number */
 #if defined(__AVX512F__) /* a shuffle takes as many low bits of an index as it needs */
+    if (way == NIBBLES) {
+        const vec table = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+        return __builtin_shuffle(table, (int_vec)(w >> 4 * e));
+    }
+#endif
+    if (way == NIBBLES || way == BYTES) return __builtin_convertvector(code, vec);
+    if (way == E2M1) { /* twice the number */
+#if defined(__AVX512F__)
         const vec table = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
         return __builtin_shuffle(table, (int_vec)(w >> 4 * e));
 #elif defined(__AVX2__)
@@ -224,6 +231,7 @@ static inline __attribute__((always_inline)) vec element(enum way way, word_vec 
 #define COLS 4
 /* defines dots_of_words_1, dots_1 */
 #include "backend/cpu/matmul/quantized_dots.inc"
+#ifdef __AVX2__
 #define ROWS 2
 #define COLS 4
 /* defines dots_of_words_2, dots_2 */
@@ -232,6 +240,10 @@ static inline __attribute__((always_inline)) vec element(enum way way, word_vec 
 #define COLS 2
 /* defines dots_of_words_4, dots_4 */
 #include "backend/cpu/matmul/quantized_dots.inc"
+#else
+#define dots_2 dots_1
+#define dots_4 dots_1
+#endif
 
 /* Reads row `row` of w into place i. */
 static void load_row(const struct qmm *q, const struct matrices *a, const struct few *r,
@@ -269,13 +281,14 @@ static void load_row(const struct qmm *q, const struct matrices *a, const struct
 /* Columns of the product are rows of w. */
 static void dots(const struct qmm *q, const struct matrices *a, int64_t col, int64_t n,
                  const struct few *r, const struct room *room, const float *x, float *out) {
-    const int most = q->m > 2 ? 2 : 4;
+    const int most = q->m > 2 && MOST_ROWS_OF_DOTS > 1 ? 2 : 4;
     struct columns c = {.per_scale = 1};
     for (int64_t first = 0; first < n; first += most) {
         for (int i = 0; i < most; i++)
             load_row(q, a, r, room, col + kl_min64(first + i, n - 1), i, &c);
         for (int64_t row = 0; row < q->m;) {
-            const int64_t left = q->m - row, rows = q->m > 2 ? 4 : q->m;
+            const int64_t left = q->m - row;
+            const int64_t rows = kl_min64(q->m > 2 ? 4 : q->m, MOST_ROWS_OF_DOTS);
             /* where rows are missing, the last one is computed again */
             const float *from[MOST_ROWS_OF_DOTS], *sums[MOST_ROWS_OF_DOTS];
             float result[MOST_ROWS_OF_DOTS * 4];

@@ -56,10 +56,10 @@ void kl_codes_pack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
     }
 }
 
-/* Codes of e2m1 as twice their values: 0, 1, 2, 3, 4, 6, 8, 12 and their negatives. */
-static inline int8_t e2m1_twice(uint8_t code) {
-    const int m = code & 7, v = m + (m > 4) + (m > 5) + (m > 6 ? 3 : 0);
-    return (int8_t)(code & 8 ? -v : v);
+/* e2m1: sign, 2 bits of exponent, 1 of fraction: 0, 0.5, 1, 1.5, 2, 3, 4, 6. */
+static inline float e2m1_value(uint8_t code) {
+    const int m = code & 7, twice = m + (m > 4) + (m > 5) + (m > 6 ? 3 : 0);
+    return kl_bits_f32(kl_f32_bits(0.5f * (float)twice) | (uint32_t)(code & 8) << 28);
 }
 
 void kl_codes_numbers(const struct kl_quant_format *f, int64_t n, const uint8_t *codes, float scale,
@@ -69,7 +69,7 @@ void kl_codes_numbers(const struct kl_quant_format *f, int64_t n, const uint8_t 
     } else if (f->bits == 8) {
         KL_EACH(i, n) to[i] = kl_e4m3_value(codes[i]) * scale;
     } else {
-        KL_EACH(i, n) to[i] = 0.5f * (float)e2m1_twice(codes[i]) * scale;
+        KL_EACH(i, n) to[i] = e2m1_value(codes[i]) * scale;
     }
 }
 
