@@ -79,8 +79,33 @@ def write_functions():
     write("function", "mlx", struct.pack("<Q", 6) + b"0.32.2" + b"\1" + bytes(8))
 
 
+def gguf(values, tensors, data, version=3, alignment=32):
+    """values: (key, type, bytes); tensors: (name, dims, type, offset)."""
+    out = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values))
+    word = lambda t: struct.pack("<Q", len(t)) + t
+    for key, kind, payload in values:
+        out += word(key) + struct.pack("<I", kind) + payload
+    for name, dims, kind, offset in tensors:
+        out += word(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, kind, offset)
+    return out + bytes(-len(out) % alignment) + data
+
+
+def write_gguf():
+    word = lambda t: struct.pack("<Q", len(t)) + t
+    every = [(2, 18, 32), (3, 20, 32), (6, 22, 32), (7, 24, 32), (8, 34, 32), (20, 18, 32), (10, 84, 256), (11, 110, 256), (12, 144, 256), (13, 176, 256), (14, 210, 256)]
+    for kind, size, n in every:
+        write("gguf", f"type{kind}", gguf([], [(b"a.weight", [n, 2], kind, 0)], bytes(i * 37 % 256 for i in range(2 * size))))
+    write("gguf", "plain", gguf([], [(b"f", [3, 2], 0, 0), (b"h", [2], 30, 32), (b"i", [1], 27, 64)], bytes(range(72)), version=2))
+    write("gguf", "strange", gguf([], [(b"q", [256], 16, 0)], bytes(66)))
+    write("gguf", "short", gguf([], [(b"f", [64], 0, 0)], bytes(20)))
+    write("gguf", "values", gguf([(b"s", 8, word(b"text")), (b"n", 4, struct.pack("<I", 5)), (b"l", 9, struct.pack("<IQ", 8, 2) + word(b"a") + word(b"")),
+                                  (b"v", 9, struct.pack("<IQ3h", 3, 3, 1, -2, 3)), (b"b", 7, b"\1"), (b"general.alignment", 4, struct.pack("<I", 64))],
+                                 [(b"x", [4], 0, 64)], bytes(80), alignment=64))
+
+
 def main():
     write_functions()
+    write_gguf()
     for i, d in enumerate(["<f4", ">f8", "|b1", ">i2", "<c8", "<u8", "<f2"]):
         write("npy", f"dtype{i}", npy(np.arange(6).astype(d).reshape(2, 3)))
     write("npy", "fortran", npy(np.asfortranarray(np.arange(6, dtype="<i4").reshape(2, 3))))

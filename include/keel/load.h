@@ -63,7 +63,8 @@ enum keel_format {
     KEEL_FORMAT_ANY = 0, /* found out from the first bytes of the file */
     KEEL_FORMAT_NPY = 1,
     KEEL_FORMAT_NPZ = 2, /* needs libzip at run time; KEEL_EUNSUPPORTED without it */
-    KEEL_FORMAT_SAFETENSORS = 3
+    KEEL_FORMAT_SAFETENSORS = 3,
+    KEEL_FORMAT_GGUF = 4 /* its typed metadata: mlx_load_gguf */
 };
 
 typedef struct keel_tensor_ {

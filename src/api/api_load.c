@@ -9,7 +9,8 @@
 
 _Static_assert((int)KEEL_FORMAT_ANY == KL_FORMAT_ANY && (int)KEEL_FORMAT_NPY == KL_FORMAT_NPY &&
                    (int)KEEL_FORMAT_NPZ == KL_FORMAT_NPZ &&
-                   (int)KEEL_FORMAT_SAFETENSORS == KL_FORMAT_SAFETENSORS,
+                   (int)KEEL_FORMAT_SAFETENSORS == KL_FORMAT_SAFETENSORS &&
+                   (int)KEEL_FORMAT_GGUF == KL_FORMAT_GGUF,
                "public numbers");
 
 static struct kl_file *in_file(struct kl_call *c, keel_file file) {

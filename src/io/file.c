@@ -91,6 +91,7 @@ static int guess_format(struct kl_file *f, uint64_t size, struct kl_error **err)
     if (size == 0) return kl_file_fail(f, KL_EFORMAT, NULL, err, "the file is empty");
     if (size < sizeof magic) return KL_OK; /* the reader of .npy then says what is wrong */
     KL_TRY(kl_source_read_header(f->source, magic, sizeof magic, 0, err));
+    if (!memcmp(magic, "GGUF", 4)) f->format = KL_FORMAT_GGUF;
     if (!memcmp(magic, "\x93NUMPY", 6)) f->format = KL_FORMAT_NPY;
     if (!memcmp(magic, "PK\3\4", 4) || !memcmp(magic, "PK\5\6", 4)) f->format = KL_FORMAT_NPZ;
     return KL_OK;
@@ -109,6 +110,7 @@ int kl_file_open(struct kl_file **out, struct kl_source *src, enum kl_format for
         switch (f->format) {
         case KL_FORMAT_NPY: rc = kl_npy_open(f, size, err); break;
         case KL_FORMAT_NPZ: rc = kl_npz_open(f, size, err); break;
+        case KL_FORMAT_GGUF: rc = kl_gguf_open(f, size, err); break;
         default: rc = kl_safetensors_open(f, size, err); break;
         }
     }
@@ -131,6 +133,7 @@ void kl_file_close(struct kl_file *f) {
     }
     kl_free(f->tensors);
     kl_free(f->metadata);
+    kl_free(f->values);
     kl_free(f);
 }
 
@@ -199,7 +202,10 @@ static void settle(struct kl_lazy *z, enum kl_load_end how) {
 
 static int lazy_run(void *ctx, struct kl_launch *l, struct kl_error **err) {
     struct kl_lazy *z = ctx;
-    int rc = z->npz ? kl_npz_read(z, l->out[0].data, err) : read_plain(z, l->out[0].data, err);
+    void *dst = l->out[0].data;
+    int rc = z->npz      ? kl_npz_read(z, dst, err)
+             : z->blocks ? kl_gguf_read(z, dst, err)
+                         : read_plain(z, dst, err);
     settle(z, rc ? KL_LOAD_FAILED : KL_LOAD_DONE);
     return rc;
 }
@@ -231,6 +237,8 @@ static int lazy_new(struct kl_lazy **out, struct kl_file *f, const struct kl_fil
                           .end = t->end,
                           .bytes = t->bytes,
                           .dtype = t->dtype,
+                          .blocks = t->blocks,
+                          .part = t->part,
                           .swap = t->swap};
     memcpy(z->name, t->name, name_bytes);
     *out = z;
@@ -282,6 +290,22 @@ static int missing_array(struct kl_array **out, struct kl_file *f, const struct 
     return KL_OK;
 }
 
+static int refused_array(struct kl_array **out, struct kl_file *f, const struct kl_file_tensor *t,
+                         struct kl_load *load, struct kl_error **err) {
+    const char *label = kl_source_label(f->source);
+    char shown[KL_SHOWN];
+    struct kl_error_info info = {
+        .code = KL_EUNSUPPORTED, .op = "load", .tensor = t->name, .file = label};
+    struct kl_error *why =
+        kl_error_new(&info, "load: %s: '%s': %s", label, kl_show(shown, t->name), t->refused);
+    int rc = kl_array_new_failed(out, t->dtype, t->ndim, t->dims, why, err);
+    kl_error_release(why);
+    if (rc) return rc;
+    kl_load_expect(load, t->bytes);
+    kl_load_settle(load, KL_LOAD_FAILED);
+    return KL_OK;
+}
+
 _Static_assert(sizeof(struct kl_dims_params) == sizeof(int), "n, then the axes");
 
 /* An array with the axes reversed, which is the order in the file, seen through a transpose. */
@@ -309,6 +333,7 @@ int kl_file_array(struct kl_array **out, struct kl_file *f, size_t i, struct kl_
         dims = reversed;
     }
     struct kl_array *base;
+    if (t->refused) return refused_array(out, f, t, load, err);
     if (t->missing) {
         KL_TRY(missing_array(&base, f, t, dims, load, err));
     } else if (t->bytes == 0) {

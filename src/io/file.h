@@ -22,6 +22,7 @@ bool kl_file_tensor_bytes(const struct kl_file_tensor *t, uint64_t *bytes);
 int kl_npy_open(struct kl_file *f, uint64_t size, struct kl_error **err);
 int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err);
 int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err);
+int kl_gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err);
 
 /* Reads the header of one .npy, in a file or in a member of an archive. `read` must give exactly
  * the next n bytes; `avail` is the number of bytes that there are, or KL_SIZE_UNKNOWN. Sets
@@ -47,6 +48,8 @@ struct kl_lazy {
     uint64_t begin, end; /* bytes in the source, or in the member */
     uint64_t bytes;      /* size of the value */
     uint8_t dtype;
+    const struct kl_gguf_type *blocks; /* NULL: the bytes are the elements */
+    int part;                          /* enum kl_gguf_part */
     bool swap;
     bool settled; /* it has been counted in load */
     char name[];
@@ -57,6 +60,9 @@ int kl_lazy_check(struct kl_lazy *z, struct kl_error **err);
  * counts them. */
 void kl_lazy_arrived(struct kl_lazy *z, void *p, size_t n);
 struct kl_bytes_of kl_lazy_bytes_of(const struct kl_lazy *z);
+
+/* gguf.c: reads the blocks of z and makes its part of them, into dst. */
+int kl_gguf_read(struct kl_lazy *z, void *dst, struct kl_error **err);
 
 /* npz.c: reads the whole value of z into dst. Runs on the reader thread of z's lane. */
 int kl_npz_read(struct kl_lazy *z, void *dst, struct kl_error **err);

@@ -1,4 +1,4 @@
-/* io.h - model files: reading .npy, .npz and .safetensors lazily, and writing them.
+/* io.h - model files: reading .npy, .npz, .safetensors and .gguf lazily, and writing them.
  *
  * Bytes come from a source (a plain file, or callbacks of the user). Opening a file reads and
  * checks its header, which gives the list of its tensors. Each tensor then becomes a lazy array, a
@@ -21,6 +21,8 @@
 /* ---- sources: where bytes come from, and go to ---- */
 struct kl_source;
 struct kl_file_tensor;
+struct kl_gguf_type;
+struct kl_gguf_value;
 
 #define KL_SIZE_UNKNOWN UINT64_MAX
 enum { KL_HEADER_MAX = 100000000, KL_FILE_MAX_NDIM = 64 };
@@ -86,7 +88,8 @@ enum kl_format {
     KL_FORMAT_ANY, /* the first 6 bytes tell the format */
     KL_FORMAT_NPY,
     KL_FORMAT_NPZ,
-    KL_FORMAT_SAFETENSORS
+    KL_FORMAT_SAFETENSORS,
+    KL_FORMAT_GGUF
 };
 
 struct kl_pair {
@@ -106,6 +109,10 @@ struct kl_file_tensor {
     bool member;    /* it is read through the archive */
     uint64_t index; /* number of the member in the archive */
     uint64_t skip;  /* header bytes before the data within the member */
+    const struct kl_gguf_type
+        *blocks; /* the data are blocks of this type, of which `part` is made */
+    int part;
+    const char *refused; /* why the tensor cannot be read; NULL: it can */
 };
 struct kl_file {
     enum kl_format format;
@@ -114,9 +121,11 @@ struct kl_file {
     struct kl_file_tensor *tensors; /* in the order of their bytes in the file */
     size_t n_metadata;
     struct kl_pair *metadata; /* sorted by key */
-    struct kl_npz *npz;       /* the open archive, else NULL */
-    size_t cap;               /* capacity of tensors */
-    struct kl_chunk *strings; /* the memory of names, dims and metadata */
+    size_t n_values;
+    struct kl_gguf_value *values; /* metadata with types (io/gguf.h), sorted by key */
+    struct kl_npz *npz;           /* the open archive, else NULL */
+    size_t cap;                   /* capacity of tensors */
+    struct kl_chunk *strings;     /* the memory of names, dims and metadata */
 };
 /* Reads and checks the header, on the calling thread. Retains the source. */
 int kl_file_open(struct kl_file **out, struct kl_source *src, enum kl_format format,

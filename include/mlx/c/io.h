@@ -1,4 +1,4 @@
-/* io.h - arrays from files and to files: .npy, and .safetensors with metadata.
+/* io.h - arrays from files and to files: .npy, .safetensors and .gguf.
  *
  * A load call reads and checks the header. Its arrays are lazy: they read their bytes when they are
  * evaluated. A header that breaks a rule of its format fails the load (KEEL_EFORMAT). A file with a
@@ -36,12 +36,23 @@ KEEL_API int mlx_load_safetensors_reader(mlx_map_string_to_array *res_0,
                                          mlx_map_string_to_string *res_1, mlx_io_reader in_stream,
                                          const mlx_stream s);
 
+/* Puts the content of a .gguf file (version 2 or 3) into *gguf. A tensor "x.weight" of the types
+ * Q4_0, Q4_1 and Q8_0 gives three arrays, as mlx_quantize in groups of 32: x.weight (uint32),
+ * x.scales and x.biases (float16). F32, F16, BF16, F64 and integers stay what they are; Q5_0, Q5_1,
+ * Q2_K to Q6_K, IQ4_NL, and the three above under other names, become float16. A tensor of another
+ * type fails when it is used (KEEL_EUNSUPPORTED, with its name). */
+KEEL_API int mlx_load_gguf(mlx_io_gguf *gguf, const char *file, const mlx_stream s);
+
 /* Saving evaluates the arrays first. When an array has failed, the call fails with the error of the
  * array, and nothing is written. ".npy" or ".safetensors" is added to a file name that does not end
  * so. An existing file is replaced as a whole when the new file is complete; lazy arrays of the old
  * file stay readable. */
 KEEL_API int mlx_save(const char *file, const mlx_array a);
 KEEL_API int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a);
+/* Arrays are int8, int16, int32, int64, float16, bfloat16, float32 or float64 (else KEEL_EDTYPE),
+ * and have at most 8 axes; metadata is bool, integers, float32, float64 or strings. ".gguf" is
+ * added to a name that does not end so. The file is of version 3. */
+KEEL_API int mlx_save_gguf(const char *file, mlx_io_gguf gguf);
 /* metadata is an empty table when the file shall have none. */
 KEEL_API int mlx_save_safetensors(const char *file, const mlx_map_string_to_array param,
                                   const mlx_map_string_to_string metadata);

@@ -1,4 +1,4 @@
-/* io_types.h - readers and writers made of the caller's functions. */
+/* io_types.h - readers and writers of the caller, and the content of .gguf files. */
 #ifndef MLX_IO_TYPES_H
 #define MLX_IO_TYPES_H
 
@@ -9,7 +9,9 @@
 #include <stdlib.h>
 
 #include "keel/export.h"
+#include "mlx/c/array.h"
 #include "mlx/c/string.h"
+#include "mlx/c/vector.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -67,6 +69,37 @@ KEEL_API mlx_io_writer mlx_io_writer_new(void *desc, mlx_io_vtable vtable);
 KEEL_API int mlx_io_writer_descriptor(void **desc_, mlx_io_writer io);
 KEEL_API int mlx_io_writer_tostring(mlx_string *str_, mlx_io_writer io);
 KEEL_API int mlx_io_writer_free(mlx_io_writer io);
+
+/* The content of a .gguf file: arrays by name, and metadata, whose values are arrays of at most one
+ * axis, strings, or lists of strings. Handles are not shared between threads without a lock. */
+typedef struct mlx_io_gguf_ {
+    void *ctx;
+} mlx_io_gguf;
+
+/* Empty content. The caller frees it with mlx_io_gguf_free. ctx is NULL, and KEEL_ENOMEM raised,
+ * when out of memory. */
+KEEL_API mlx_io_gguf mlx_io_gguf_new(void);
+KEEL_API int mlx_io_gguf_free(mlx_io_gguf io);
+/* Puts the names of the arrays into *keys, in the order of the file. */
+KEEL_API int mlx_io_gguf_get_keys(mlx_vector_string *keys, mlx_io_gguf io);
+/* Puts what the key names into the result. 2, without an error: there is no such key; 3, without an
+ * error: the metadata of that key is of another kind. */
+KEEL_API int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key);
+KEEL_API int mlx_io_gguf_get_metadata_array(mlx_array *arr, mlx_io_gguf io, const char *key);
+KEEL_API int mlx_io_gguf_get_metadata_string(mlx_string *str, mlx_io_gguf io, const char *key);
+KEEL_API int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf io,
+                                                    const char *key);
+/* Whether the metadata of the key is of this kind; 2, with false, when there is no such key. */
+KEEL_API int mlx_io_gguf_has_metadata_array(bool *flag, mlx_io_gguf io, const char *key);
+KEEL_API int mlx_io_gguf_has_metadata_string(bool *flag, mlx_io_gguf io, const char *key);
+KEEL_API int mlx_io_gguf_has_metadata_vector_string(bool *flag, mlx_io_gguf io, const char *key);
+/* Set an array, or a value of the metadata; it replaces one of the same key. Arrays are retained,
+ * strings are copied. KEEL_ESHAPE for metadata of more than one axis. */
+KEEL_API int mlx_io_gguf_set_array(mlx_io_gguf io, const char *key, const mlx_array arr);
+KEEL_API int mlx_io_gguf_set_metadata_array(mlx_io_gguf io, const char *key, const mlx_array marr);
+KEEL_API int mlx_io_gguf_set_metadata_string(mlx_io_gguf io, const char *key, const char *mstr);
+KEEL_API int mlx_io_gguf_set_metadata_vector_string(mlx_io_gguf io, const char *key,
+                                                    const mlx_vector_string mvstr);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,108 @@
+/* test_api_gguf.c - mlx_load_gguf, mlx_save_gguf and the functions of mlx_io_gguf. */
+#include "api_support.h"
+
+static mlx_array ints(int n, const int *v) {
+    return mlx_array_new_data(v, &n, 1, MLX_INT32);
+}
+
+static void set_look_save_load(void **state) {
+    mlx_io_gguf g = mlx_io_gguf_new(), back = mlx_io_gguf_new();
+    mlx_array a = ints(3, (int[]){1, -2, 3}), number = mlx_array_new_int(7), got = mlx_array_new(),
+              square = mlx_array_new();
+    mlx_vector_string words = mlx_vector_string_new_data((const char *[]){"x", "y"}, 2),
+                      keys = mlx_vector_string_new(), read = mlx_vector_string_new();
+    mlx_string text = mlx_string_new();
+    mlx_stream s = mlx_default_cpu_stream_new();
+    char path[4096], *key;
+    bool flag = true;
+    int v;
+    snprintf(path, sizeof path, "%s", kl_test_path("api.gguf"));
+    assert_int_equal(mlx_io_gguf_set_array(g, "numbers", a), 0);
+    assert_int_equal(mlx_io_gguf_set_metadata_array(g, "seven", number), 0);
+    assert_int_equal(mlx_io_gguf_set_metadata_array(g, "words", a), 0);
+    assert_int_equal(mlx_io_gguf_set_metadata_vector_string(g, "words", words), 0); /* replaces */
+    assert_int_equal(mlx_io_gguf_set_metadata_string(g, "name", "a model"), 0);
+    assert_int_equal(mlx_save_gguf(path, g), 0);
+    void *ctx = back.ctx;
+    assert_int_equal(mlx_load_gguf(&back, path, s), 0);
+    assert_ptr_equal(back.ctx, ctx); /* a handle keeps its pointer */
+
+    assert_int_equal(mlx_io_gguf_get_keys(&keys, back), 0);
+    assert_int_equal(mlx_vector_string_size(keys), 1);
+    assert_int_equal(mlx_vector_string_get(&key, keys, 0), 0);
+    assert_string_equal(key, "numbers");
+    assert_int_equal(mlx_io_gguf_get_array(&got, back, "numbers"), 0);
+    assert_int_equal(mlx_array_eval(got), 0);
+    assert_int_equal(mlx_array_data_int32(got)[1], -2);
+    assert_int_equal(mlx_io_gguf_get_metadata_array(&got, back, "seven"), 0);
+    assert_int_equal(mlx_array_ndim(got), 0);
+    assert_int_equal(mlx_array_item_int32(&v, got), 0);
+    assert_int_equal(v, 7);
+    assert_int_equal(mlx_io_gguf_get_metadata_string(&text, back, "name"), 0);
+    assert_string_equal(mlx_string_data(text), "a model");
+    assert_int_equal(mlx_io_gguf_get_metadata_vector_string(&read, back, "words"), 0);
+    assert_int_equal(mlx_vector_string_size(read), 2);
+
+    assert_int_equal(mlx_io_gguf_has_metadata_array(&flag, back, "seven"), 0);
+    assert_true(flag);
+    assert_int_equal(mlx_io_gguf_has_metadata_string(&flag, back, "seven"), 0);
+    assert_false(flag);
+    assert_int_equal(mlx_io_gguf_has_metadata_vector_string(&flag, back, "words"), 0);
+    assert_true(flag);
+    assert_int_equal(mlx_io_gguf_has_metadata_vector_string(&flag, back, "none"), 2);
+    assert_false(flag);
+
+    /* Codes without an error; the results keep what they had. */
+    assert_int_equal(mlx_io_gguf_get_array(&got, back, "none"), 2);
+    assert_int_equal(mlx_io_gguf_get_metadata_array(&got, back, "none"), 2);
+    assert_int_equal(mlx_io_gguf_get_metadata_array(&got, back, "name"), 3);
+    assert_int_equal(mlx_io_gguf_get_metadata_string(&text, back, "seven"), 3);
+    assert_int_equal(mlx_io_gguf_get_metadata_vector_string(&read, back, "seven"), 3);
+    assert_int_equal(mlx_array_item_int32(&v, got), 0);
+    assert_int_equal(v, 7);
+    assert_string_equal(mlx_string_data(text), "a model");
+
+    assert_int_equal(mlx_array_set_data(&square, (int[]){1, 2, 3, 4}, (int[]){2, 2}, 2, MLX_INT32),
+                     0);
+    FAILS(mlx_io_gguf_set_metadata_array(g, "square", square), KEEL_ESHAPE,
+          "metadata has at most one axis, not 2");
+    mlx_array_free(a);
+    mlx_array_free(number);
+    mlx_array_free(got);
+    mlx_array_free(square);
+    mlx_vector_string_free(words);
+    mlx_vector_string_free(keys);
+    mlx_vector_string_free(read);
+    mlx_string_free(text);
+    mlx_stream_free(s);
+    mlx_io_gguf_free(g);
+    mlx_io_gguf_free(back);
+}
+
+static void errors(void **state) {
+    mlx_io_gguf none = {NULL}, g = mlx_io_gguf_new();
+    mlx_array a = mlx_array_new(), bools = mlx_array_new_bool(true);
+    mlx_stream s = mlx_default_cpu_stream_new();
+    bool flag;
+    FAILS(mlx_io_gguf_get_array(&a, none, "x"), KEEL_EARG, "io is an empty handle");
+    FAILS(mlx_io_gguf_has_metadata_array(&flag, none, "x"), KEEL_EARG, "io is an empty");
+    FAILS(mlx_io_gguf_get_array(&a, g, NULL), KEEL_EARG, "key");
+    FAILS(mlx_io_gguf_set_array(g, "x", a), KEEL_EARG, "arr is an empty array handle");
+    FAILS(mlx_io_gguf_set_metadata_string(g, "x", NULL), KEEL_EARG, "mstr");
+    FAILS(mlx_load_gguf(&g, kl_test_path("there-is-none.gguf"), s), KEEL_EFILE,
+          "there-is-none.gguf");
+    FAILS(mlx_save_gguf("x", none), KEEL_EARG, "io is an empty handle");
+    assert_int_equal(mlx_io_gguf_set_array(g, "x", bools), 0);
+    FAILS(mlx_save_gguf(kl_test_path("bool.gguf"), g), KEEL_EDTYPE, "'x' is of bool");
+    assert_int_equal(mlx_io_gguf_free(none), 0);
+    mlx_array_free(a);
+    mlx_array_free(bools);
+    mlx_stream_free(s);
+    mlx_io_gguf_free(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(set_look_save_load),
+                                       cmocka_unit_test(errors)};
+    return cmocka_run_group_tests(tests, api_setup, api_teardown);
+}
