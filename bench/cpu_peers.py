@@ -499,6 +499,28 @@ def attention():
         x.drop()
 
 
+def convolutions():
+    """PyTorch's tensors are channels first, in the better of both memory formats for each case."""
+    if not hasattr(lib, "mlx_conv_general"):
+        return
+    pairs = ((1, 2048, 64), (64, 5, 64), 2, 1, "channels first"), ((56, 56, 64), (64, 3, 3, 64), 1, 1, "channels last"), ((56, 56, 256), (256, 3, 3, 1), 1, 256, "channels last"), ((56, 56, 64), (64, 1, 1, 64), 0, 1, "channels last")
+    for dims, kernel, pad, groups, layout in pairs:
+        dims = dims[1:] if dims[0] == 1 else dims
+        n = len(dims) - 1
+        for dtype in ("float32", "bfloat16"):
+            x, w = Both(normal(8, *dims), dtype), Both(normal(*kernel), dtype)
+            last = {"channels last": torch.channels_last, "channels first": torch.contiguous_format}[layout] if torch else None
+            tx, tw = [a.torch.movedim(-1, 1).contiguous(memory_format=last) for a in (x, w)] if torch else (None, None)
+            f = getattr(torch.nn.functional, f"conv{n}d") if torch else None
+            one, by = ints(1), ints(pad)
+            lists = (one, C.c_size_t(1), by, C.c_size_t(1), by, C.c_size_t(1), one, C.c_size_t(1), one, C.c_size_t(1))
+            flops = 2 * 8 * math.prod(dims[:-1]) * math.prod(kernel)
+            case(f"conv{n}d 8x{'x'.join(map(str, dims))} to {kernel[0]}, k{kernel[1]}{', depthwise' if groups > 1 else ''} {dtype}",
+                 ways(lambda: call("conv_general", x.keel, w.keel, *lists, groups, FALSE), None, lambda: f(tx, tw, padding=pad, groups=groups), lambda: mx.conv_general(x.mx, w.mx, 1, pad, 1, 1, groups)), flops=flops)
+            x.drop()
+            w.drop()
+
+
 def write_table(path):
     libs = ["numpy", "torch", "mlx"]
     with open(path, "w") as f:
@@ -511,7 +533,7 @@ def write_table(path):
 
 print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
 measure_limits()
-for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention):
+for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention, convolutions):
     part()
 ratios = [r["ratio"] for r in results if r["best"]]
 if ratios:

@@ -100,11 +100,11 @@ static int read_part(struct part *p, const char **at, struct kl_error **err) {
     return KL_OK;
 }
 
-static const char *name_of(int label, char room[48]) {
+static const char *name_of(int label, char room[40]) {
     if (label < LETTERS)
-        snprintf(room, 48, "'%c'", letter_of(label));
+        snprintf(room, 40, "'%c'", letter_of(label));
     else
-        snprintf(room, 48, "axis %d of the ellipsis", LETTERS - label - 1);
+        snprintf(room, 40, "axis %d of the ellipsis", LETTERS - label - 1);
     return room;
 }
 
@@ -124,7 +124,7 @@ static int take_operand(struct summation *m, int i, const struct part *p) {
     }
     for (int k = 0; k < l->n; k++) {
         int *extent = &m->extent[l->label[k]], n = a->t.dims[k];
-        char room[48];
+        char room[40];
         if (*extent >= 0 && n != 1 && *extent != 1 && n != *extent)
             return kl_fail(m->err, KL_ESHAPE,
                            "%s has %d elements in operand %d of shape %s, and %d before",
@@ -219,7 +219,7 @@ static int take_diagonals(const struct summation *m, struct operand *o) {
             struct kl_array *made;
             if (o->axes.label[k] != label) continue;
             if (o->a->t.dims[i] != o->a->t.dims[k]) {
-                char room[48];
+                char room[40];
                 return kl_fail(m->err, KL_ESHAPE, "%s has %d and %d elements in one operand",
                                name_of(label, room), o->a->t.dims[i], o->a->t.dims[k]);
             }

@@ -16,10 +16,11 @@ static int float_type(enum kl_dtype *dtype, struct kl_array *a, struct kl_array 
                    kl_dtype_name(a->t.dtype), kl_dtype_name(b->t.dtype));
 }
 
-/* Indices as int32 numbers from 0 to extent - 1. Evaluating them fails at the first that is out of
- * range; there negative ones count from the end. */
-static struct kl_array *checked(struct kl_terms *t, struct kl_array *indices, int extent) {
-    struct kl_array *all = KL_TERM(t, kl_arange(&t->made, 0, extent, 1, KL_I32, t->s, t->err));
+/* Indices as numbers from 0 to extent - 1 of dtype, which has 32 bits. Evaluating them fails at the
+ * first that is out of range; there negative ones count from the end. */
+static struct kl_array *checked(struct kl_terms *t, struct kl_array *indices, int extent,
+                                enum kl_dtype dtype) {
+    struct kl_array *all = KL_TERM(t, kl_arange(&t->made, 0, extent, 1, dtype, t->s, t->err));
     return KL_TERM(t, kl_take_axis(&t->made, all, indices, 0, t->s, t->err));
 }
 
@@ -106,7 +107,7 @@ int kl_gather_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
     for (int i = 0; i < 2; i++) {
         struct kl_array *all = in[i];
         if ((i ? right : left) != NULL)
-            all = t.rc ? NULL : checked(&t, all, (i ? y : x)->t.dims[0]);
+            all = t.rc ? NULL : checked(&t, all, (i ? y : x)->t.dims[0], KL_I32);
         all = KL_TERM(&t, kl_broadcast_view(&t.made, all, shape.ndim, shape.dims, err));
         in[i] = KL_TERM(&t, kl_flatten_all(&t.made, all, s, err));
     }
@@ -165,7 +166,7 @@ int kl_vmap_gather_mm(const struct kl_vmap *v, struct kl_array **out, int *axis,
     for (int i = 0; i < 2; i++) {
         struct kl_array *x = v->in[i];
         const int n = x->t.dims[v->mapped[i]];
-        struct kl_array *indices = checked(&t, v->in[2 + i], n);
+        struct kl_array *indices = checked(&t, v->in[2 + i], n, KL_I32);
         if (v->mapped[i]) {
             struct kl_array *lane = KL_TERM(&t, kl_vmap_lane_index(v, &t.made, 1, err));
             lane = kl_term_by(&t, kl_multiply, lane, n);
@@ -213,7 +214,7 @@ int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *
     /* As unsigned numbers, so that none counts from the end. */
     struct kl_array *x = kl_term_cast(&t, segments, KL_I64);
     x = KL_TERM(&t, kl_view(&t.made, x, KL_U64, s, err));
-    x = t.rc ? NULL : checked(&t, x, k + 1);
+    x = t.rc ? NULL : checked(&t, x, k + 1, KL_U32);
     in[2] = KL_TERM(&t, kl_reshape_to(&t.made, x, 2, flat, s, err));
     const int dims[] = {(int)n, a->t.dims[0], b->t.dims[1]};
     struct kl_array *c =
@@ -229,7 +230,7 @@ int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *
 
 /* Whether index k belongs to each segment: (segments, k). */
 static struct kl_array *members(struct kl_terms *t, struct kl_array *segments, int k) {
-    struct kl_array *side[2], *all = KL_TERM(t, kl_arange(&t->made, 0, k, 1, KL_I32, t->s, t->err));
+    struct kl_array *side[2], *all = KL_TERM(t, kl_arange(&t->made, 0, k, 1, KL_U32, t->s, t->err));
     for (int i = 0; i < 2; i++) {
         const int start[] = {0, i}, step[] = {1, 1}, dims[] = {segments->t.dims[0], 1};
         side[i] = KL_TERM(t, kl_slice_to(&t->made, segments, start, step, dims, t->err));

@@ -128,13 +128,19 @@ static bool assigns_twice(const struct subject *f) {
            strcmp(f->c.name, "do_put_along_axis") == 0;
 }
 
+/* Rounding to 16 bits makes steps, between which differences are 0. */
+static bool makes_steps(const struct subject *f) {
+    return strcmp(f->c.name, "do_cast_f16") == 0;
+}
+
 static void gradients_against_differences(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F64, KL_C64};
     for (int d = 0; d < 2; d++) {
         int n = 0;
         for (int i = 0; i < N_CASES; i++) {
             struct subject f;
-            if (subject_of(&f, i, dtypes[d]) && !assigns_twice(&f)) n += check_first(&f, dtypes[d]);
+            if (subject_of(&f, i, dtypes[d]) && !assigns_twice(&f) && !makes_steps(&f))
+                n += check_first(&f, dtypes[d]);
             subject_free(&f);
         }
         assert_in_range(n, d ? 40 : 90, 100000);

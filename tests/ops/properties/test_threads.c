@@ -1,5 +1,6 @@
 /* test_threads.c - one thread against several, bit for bit: operations large enough to be cut into
  * chunks, run by the pool, by one thread, and by one thread that takes the chunks backwards. */
+#include "base/op_params.h"
 #include "ops/support/operations.h"
 #include "ops/quantized.h"
 
@@ -217,6 +218,36 @@ static void quantized_products(void **state) {
     assert_shared_since(before, 40);
 }
 
+static int convolved(struct kl_array **out, struct kl_array *const *in, int which,
+                     struct kl_error **err) {
+    const struct kl_convolution_params p[] = {
+        {2, 1, 0, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+        {2, 1, 1, {2, 1}, {0, 3}, {1, 0}, {1, 2}, {1, 2}},
+        {2, 70, 0, {1, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+    };
+    return kl_convolution(out, in[0], in[which == 2 ? 2 : 1], &p[which], cpu(), err);
+}
+
+static void convolutions(void **state) {
+    static const enum kl_dtype types[] = {KL_F32, KL_F16, KL_BF16, KL_F64};
+    static const int dims[][4] = {{3, 25, 40, 70}, {65, 3, 3, 70}, {70, 3, 3, 1}};
+    int64_t before = n_shared;
+    for (int t = 0; t < 4; t++) {
+        struct kl_array *in[3], *key, *x;
+        for (int i = 0; i < 3; i++) {
+            EXPECT_OK(kl_random_key(&key, (uint64_t)i + 50, &err));
+            EXPECT_OK(kl_random_normal(&x, dims[i], 4, KL_F32, 0, 1, key, cpu(), &err));
+            EXPECT_OK(kl_astype(&in[i], x, types[t], cpu(), &err));
+            kl_array_release(x);
+            kl_array_release(key);
+        }
+        EXPECT_OK(kl_eval(in, 3, &err));
+        for (int which = 0; which < 3; which++) compare("convolution", convolved, which, in);
+        for (int i = 0; i < 3; i++) kl_array_release(in[i]);
+    }
+    assert_shared_since(before, 8);
+}
+
 static int attended(struct kl_array **out, struct kl_array *const *in, int which,
                     struct kl_error **err) {
     return kl_attention(out, in[0], in[1], in[2], 0.125f, which ? "causal" : "", NULL, NULL, cpu(),
@@ -318,6 +349,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise),   cmocka_unit_test(reduced),
         cmocka_unit_test(products),      cmocka_unit_test(quantized_products),
+        cmocka_unit_test(attention),     cmocka_unit_test(indices),
+        cmocka_unit_test(elementwise),   cmocka_unit_test(reduced),
+        cmocka_unit_test(products),      cmocka_unit_test(convolutions),
         cmocka_unit_test(attention),     cmocka_unit_test(indices),
         cmocka_unit_test(random_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);

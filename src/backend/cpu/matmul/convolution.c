@@ -11,7 +11,7 @@
 #include "base/op_params.h"
 
 enum {
-    DEPTH_BYTES = KL_VECTOR == 64 ? 4096 : 2048, /* of the terms that are added at a time */
+    DEPTH_BYTES = 2048,     /* of the terms that are added at a time, in every variant */
     LEAST_CHANNELS = 64,    /* more channels than this may be taken in parts of it */
     DEPTHWISE_BYTES = 1024, /* channels of a task, where each is a group, in bytes */
     DEPTHWISE_TAPS = 64,    /* elements of the kernel that are added at a time there */

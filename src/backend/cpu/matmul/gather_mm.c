@@ -1,9 +1,9 @@
 /* gather_mm.c - GATHER_MM: in = {a (s, m, k), b (t, k, n), left (p), right (p)}; element i of the
  * output (p, m, n) is a[left[i]] b[right[i]]. SEGMENTED_MM: in = {a (m, k), b (k, n), segments (s,
  * 2)}; element i of the output (s, m, n) is the product over the indices k from segments[i][0] on,
- * before segments[i][1]. Indices are int32 and were checked by an operation before; here they are
- * only kept inside. Products with the same matrix of b are one product of more rows, so that the
- * matrix is read once, in any order of the indices. */
+ * before segments[i][1]. Indices have 32 bits and were checked by an operation before; here they
+ * are only kept inside. Products with the same matrix of b are one product of more rows, so that
+ * the matrix is read once, in any order of the indices. */
 #include <stdlib.h>
 
 #include "backend/cpu/cpu_kernels.h"
