@@ -1195,6 +1195,23 @@ def _():
     return (lambda: call("block_masked_mm", a.keel, b.keel, block, *[x.keel if x else Handle(None) for x in masks])), (lambda: mx.block_masked_mm(a.mx, b.mx, block, *[x.mx if x else None for x in masks])), 64
 
 
+@op("qqmm")
+def _():
+    """MLX has it on its GPUs alone: what its own quantize and dequantize make of both operands, multiplied."""
+    f, t, given = rnd.choice([("mxfp4", 32, 4), ("mxfp8", 32, 8), ("nvfp4", 16, 4)]), rnd.choice(FLOATS), rnd.random() < 0.5
+    x, w = numbers((rnd.choice([1, 3, 9]), 128), t, f[1], special=False, spread=0.2), numbers((rnd.choice([1, 33]), 128), t, f[1], special=False, spread=0.2)
+    gx, gw = (global_scale(f[0]), global_scale(f[0]))
+    if (gx[1] is None) != (gw[1] is None):
+        gx = gw = (NONE, None)
+    k, m = packed(w, f, gw)
+
+    def back(a, g, q=None):
+        q = q or mx.quantize(a.mx, group_size=f[1], bits=f[2], mode=f[0], global_scale=g)
+        return mx.dequantize(*q[:2], group_size=f[1], bits=f[2], mode=f[0], global_scale=g, dtype=mx.float32)
+
+    return (lambda: call("qqmm", x.keel, k[0] if given else w.keel, k[1] if given else NONE, *form(f), gx[0], gw[0])), (lambda: (back(x, gx[1]) @ back(w, gw[1], m).T).astype(MX[t])), 256
+
+
 # ---- indices ----
 def index_of(a, axis, s, low=None):
     return Both(s, rnd.choice(["int32", "uint32", "int64"]) if low == 0 else "int32", special=False, low=-a.shape[axis] if low is None else low, high=a.shape[axis])
@@ -1848,7 +1865,8 @@ KNOWN = [
     ("isclose", "value", lambda k, m, d: d[0].dtype in INTS, "isclose of integers"),
     ("allclose", "value", lambda k, m, d: d[0].dtype in INTS, "isclose of integers"),
     ("pad", "error", lambda k, m, d: k is None and 0 in d[0].shape, "the edge of an empty axis"),
-    ("dequantize", "value", lambda k, m, d: has(d, "float16") | has(d, "bfloat16") and right(k, 1), "dequantize of 16-bit scales"),
+    ("dequantize", "value", lambda k, m, d: (has(d, "float16") or has(d, "bfloat16")) and right(k, 1), "dequantize of 16-bit scales"),
+    ("dequantize", "dtype", lambda k, m, d: m[1] == "float32" and len(d) == 2, "dequantize with a global scale and a dtype"),
     ("quantized_matmul", "shape", lambda k, m, d: len(d[0].shape) < len(d[1].shape), "quantized products of fewer axes than the matrix has"),
     ("as_strided", "error", lambda k, m, d: m is None and 0 in d[0].shape, "as_strided of nothing"),
     ("transform_jvp", "error", lambda k, m, d: m is None and any(s.startswith("scatter") for s in steps), "jvp of scatter"),

@@ -186,7 +186,7 @@ int kl_lower_dequantize(struct kl_emit *e, const struct kl_command *c) {
 
 struct product { /* the same struct is in quantized.kl */
     int64_t m, n, k, x_row, x_col, w_row, s_row, b_row;
-    int32_t vector, gather;
+    int32_t vector, x_vector, gather, pad;
     int64_t x_mat, w_mat, s_mat, b_mat, xs, ws;
 };
 
@@ -260,6 +260,7 @@ static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches
                         .s_row = o.row[2],
                         .b_row = affine ? o.row[3] : 0,
                         .vector = in_vectors(&o, 1),
+                        .x_vector = p->transpose && o.col[0] == 1 && in_vectors(&o, 0),
                         .gather = gather};
     if (gather) {
         q.x_mat = o.matrix[0];
@@ -273,7 +274,7 @@ static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches
     const int rows = !p->transpose || q.m == 1 ? 1 : q.m == 2 ? 2 : q.m <= 4 ? 4 : 8;
     const int values[] = {in[0].dtype,    in[0].dtype,          p->format.mode,
                           p->format.bits, p->format.group_size, rows};
-    const int columns = rows <= 2 ? 4 : 2;
+    const int columns = rows <= 2 && p->format.bits <= 4 ? 4 : 2;
     uint32_t local = kl_local_size(e, LOCAL);
     const int64_t teams = local / e->port->subgroup ? local / e->port->subgroup : 1;
     const struct kl_karg args[] = {KL_KARG_PTR(o.data[0], o.item[0]),

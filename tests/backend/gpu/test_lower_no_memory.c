@@ -112,6 +112,21 @@ static void convolution(void **state) {
     check(KL_OP_CONVOLUTION, &p, in, 2, (struct input){KL_F32, DENSE, 3, {12, 11, 30}});
 }
 
+static void quantized(void **state) {
+    const struct kl_quant_format f = {KL_QUANT_AFFINE, 64, 4};
+    const struct input in[] = {{KL_F32, DENSE, 2, {20, 128}},
+                               {KL_U32, TRANSPOSED, 2, {24, 16}},
+                               {KL_F32, TRANSPOSED, 2, {24, 2}},
+                               {KL_F32, DENSE, 2, {24, 2}}};
+    check(KL_OP_QUANTIZED_MATMUL, &(struct kl_qmm_params){f, true}, in, 4,
+          (struct input){KL_F32, DENSE, 2, {20, 24}});
+    check(KL_OP_DEQUANTIZE, &(struct kl_dequantize_params){f, KL_F32}, in + 1, 3,
+          (struct input){KL_F32, DENSE, 2, {24, 128}});
+    check(KL_OP_QUANTIZE, &(struct kl_quantize_params){f, KL_QUANTIZE_CODES, KL_U32},
+          &(struct input){KL_F32, TRANSPOSED, 2, {20, 128}}, 1,
+          (struct input){KL_U32, DENSE, 2, {20, 16}});
+}
+
 static void copies(void **state) {
     struct input out = many;
     out.layout = DENSE;
@@ -125,7 +140,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions),  cmocka_unit_test(scans),     cmocka_unit_test(rows),
         cmocka_unit_test(sorts),       cmocka_unit_test(attention), cmocka_unit_test(copies),
-        cmocka_unit_test(convolution),
+        cmocka_unit_test(convolution), cmocka_unit_test(quantized),
     };
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }

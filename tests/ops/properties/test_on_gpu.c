@@ -8,6 +8,7 @@
 #include "backend/gpu/kernel_cache.h"
 #include "base/half.h"
 #include "ops/ops.h"
+#include "ops/quantized.h"
 
 static struct kl_stream *cpu_stream, *gpu_stream;
 static uint64_t rng = 12345;
@@ -912,6 +913,67 @@ static void chosen_products(void **state) {
     kl_array_release(parts);
 }
 
+/* ---- quantized matrices ---- */
+
+static void quantized(void **state) {
+    static const struct kl_quant_format formats[] = {
+        {KL_QUANT_AFFINE, 64, 4}, {KL_QUANT_AFFINE, 32, 5}, {KL_QUANT_AFFINE, 64, 8},
+        {KL_QUANT_MXFP4, 32, 4},  {KL_QUANT_MXFP8, 32, 8},  {KL_QUANT_NVFP4, 16, 4}};
+    static const enum kl_dtype types[] = {KL_F16, KL_F32, KL_BF16};
+    static const int rows[] = {1, 3, 20};
+    for (int f = 0; f < 6; f++)
+        for (int t = 0; t < 3; t++) {
+            if (!kl_test_takes("kernels", 3)) continue;
+            const struct kl_quant_format *how = &formats[f];
+            struct kl_array *w = plain(types[t], t % 2, 40, 256), *q[3] = {NULL}, *g[3] = {NULL};
+            struct kl_array *a, *b;
+            int n;
+            OK(kl_quantize(q, &n, w, how, NULL, cpu_stream, &err));
+            OK(kl_quantize(g, &n, w, how, NULL, gpu_stream, &err));
+            for (int i = 0; i < n; i++) same(kl_array_retain(q[i]), g[i], 0, 0, "quantize");
+            OK(kl_dequantize(&a, q[0], q[1], q[2], how, NULL, NULL, cpu_stream, &err));
+            OK(kl_dequantize(&b, q[0], q[1], q[2], how, NULL, NULL, gpu_stream, &err));
+            same(a, b, 0, 0, "dequantize");
+            for (int r = 0; r < 3; r++)
+                for (int transpose = 0; transpose < 2; transpose++) {
+                    const int k = transpose ? 256 : 40;
+                    struct kl_array *x = plain(types[t], r % 2, rows[r], k);
+                    OK(kl_quantized_matmul(&a, x, q[0], q[1], q[2], transpose, how, cpu_stream,
+                                           &err));
+                    OK(kl_quantized_matmul(&b, x, q[0], q[1], q[2], transpose, how, gpu_stream,
+                                           &err));
+                    same(a, b, 16, 4.0 * k, "quantized_matmul");
+                    kl_array_release(x);
+                }
+            /* the same rows as 5 matrices, gathered; then with an index that is out of range */
+            struct kl_array *parts[3] = {NULL}, *x = plain(types[t], 0, 2, 256), *x3, *index, *bad;
+            for (int i = 0; i < n; i++) {
+                const int dims[] = {5, 8, q[i]->t.dims[1]};
+                OK(kl_reshape(&parts[i], q[i], dims, 3, cpu_stream, &err));
+            }
+            const int one[] = {1, 2, 256}, three = 3;
+            OK(kl_reshape(&x3, x, one, 3, cpu_stream, &err));
+            OK(kl_array_new_data(&index, (int32_t[]){4, 0, -2}, KL_I32, 1, &three, &err));
+            OK(kl_array_new_data(&bad, (int32_t[]){4, 5, 0}, KL_I32, 1, &three, &err));
+            OK(kl_gather_qmm(&a, x3, parts[0], parts[1], parts[2], NULL, index, true, how,
+                             cpu_stream, &err));
+            OK(kl_gather_qmm(&b, x3, parts[0], parts[1], parts[2], NULL, index, true, how,
+                             gpu_stream, &err));
+            same(a, b, 16, 1024, "gather_qmm");
+            OK(kl_gather_qmm(&b, x3, parts[0], parts[1], parts[2], NULL, bad, true, how, gpu_stream,
+                             &err));
+            struct kl_error *why = NULL;
+            assert_int_equal(kl_eval(&b, 1, &why), KL_EINDEX);
+            assert_int_equal(why->position, 1);
+            assert_int_equal(why->index, 5);
+            kl_error_release(why);
+            kl_array_release(b);
+            struct kl_array *used[] = {w, x, x3, index, bad, parts[0], parts[1], parts[2]};
+            for (int i = 0; i < 8; i++) kl_array_release(used[i]);
+            for (int i = 0; i < n; i++) kl_array_release(q[i]);
+        }
+}
+
 /* ---- indexed ---- */
 
 static struct kl_array *indices(enum kl_dtype t, int ndim, const int *dims, int below,
@@ -1087,6 +1149,7 @@ int main(void) {
         cmocka_unit_test(products),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(chosen_products),
+        cmocka_unit_test(quantized),
     };
     if (getenv("KEEL_TEST_ONLY")) cmocka_set_test_filter(getenv("KEEL_TEST_ONLY"));
     int rc = cmocka_run_group_tests(tests, set_up, NULL);

@@ -112,6 +112,7 @@ enum {
     BLOCK = 8 * LANES, /* the most elements in a vector of words */
     /* rows of x that are computed together; one where vectors are narrow, to save code */
     MOST_ROWS_OF_DOTS = KL_VECTOR > 16 ? 4 : 1,
+    COLS_OF_ONE = KL_VECTOR > 16 ? 4 : 2, /* columns that are computed with one row; else 2 */
 };
 typedef uint32_t word_vec __attribute__((vector_size(KL_VECTOR)));
 typedef int32_t int_vec __attribute__((vector_size(KL_VECTOR)));
@@ -228,20 +229,15 @@ static inline __attribute__((always_inline)) vec element(enum way way, word_vec 
 }
 
 #define ROWS 1
-#define COLS 4
+#define COLS COLS_OF_ONE
 /* defines dots_of_words_1, dots_1 */
 #include "backend/cpu/matmul/quantized_dots.inc"
 #ifdef __AVX2__
-#define ROWS 2
-#define COLS 4
-/* defines dots_of_words_2, dots_2 */
-#include "backend/cpu/matmul/quantized_dots.inc"
 #define ROWS 4
 #define COLS 2
 /* defines dots_of_words_4, dots_4 */
 #include "backend/cpu/matmul/quantized_dots.inc"
 #else
-#define dots_2 dots_1
 #define dots_4 dots_1
 #endif
 
@@ -281,14 +277,14 @@ static void load_row(const struct qmm *q, const struct matrices *a, const struct
 /* Columns of the product are rows of w. */
 static void dots(const struct qmm *q, const struct matrices *a, int64_t col, int64_t n,
                  const struct few *r, const struct room *room, const float *x, float *out) {
-    const int most = q->m > 2 && MOST_ROWS_OF_DOTS > 1 ? 2 : 4;
+    const int64_t rows = q->m > 2 ? MOST_ROWS_OF_DOTS : 1;
+    const int most = rows > 1 ? 2 : COLS_OF_ONE;
     struct columns c = {.per_scale = 1};
     for (int64_t first = 0; first < n; first += most) {
         for (int i = 0; i < most; i++)
             load_row(q, a, r, room, col + kl_min64(first + i, n - 1), i, &c);
         for (int64_t row = 0; row < q->m;) {
             const int64_t left = q->m - row;
-            const int64_t rows = kl_min64(q->m > 2 ? 4 : q->m, MOST_ROWS_OF_DOTS);
             /* where rows are missing, the last one is computed again */
             const float *from[MOST_ROWS_OF_DOTS], *sums[MOST_ROWS_OF_DOTS];
             float result[MOST_ROWS_OF_DOTS * 4];
@@ -297,11 +293,10 @@ static void dots(const struct qmm *q, const struct matrices *a, int64_t col, int
                 from[i] = x + which * r->pitch;
                 sums[i] = x + q->m * r->pitch + which * r->groups;
             }
-            (rows > 2 ? dots_4 : rows > 1 ? dots_2 : dots_1)(q, r, &c, from, sums, result);
-            const int cols = rows > 2 ? 2 : 4; /* of the function */
+            (rows > 1 ? dots_4 : dots_1)(q, r, &c, from, sums, result);
             for (int64_t i = 0; i < kl_min64(rows, left); i++)
                 for (int e = 0; e < most && first + e < n; e++)
-                    out[(row + i) * n + first + e] = result[i * cols + e];
+                    out[(row + i) * n + first + e] = result[i * most + e];
             row += rows;
         }
     }

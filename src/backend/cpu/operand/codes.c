@@ -12,39 +12,19 @@ static inline uint64_t kl_codes_spread(int bits, uint64_t x) {
 }
 #endif
 
-/* Codes whose number of bits does not divide 8; `bits` is a constant where this is inlined. */
-static inline __attribute__((always_inline)) void kl_codes_odd(int bits, int64_t n,
-                                                               const uint8_t *from, uint8_t *to) {
+void kl_codes_unpack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
+    if (bits == 8) {
+        memcpy(to, from, (size_t)n);
+        return;
+    }
     for (int64_t i = 0; i < n; i += 8, from += bits) {
         uint64_t eight = 0;
-        if (i + 24 <= n) /* what is read too much is still of the row */
+        if (i + 32 <= n) /* what is read too much is still of the row */
             memcpy(&eight, from, 8);
         else
-            memcpy(&eight, from, (size_t)bits);
+            for (int k = 0; k < bits; k++) eight |= (uint64_t)from[k] << 8 * k;
         eight = kl_codes_spread(bits, eight);
         memcpy(to + i, &eight, 8);
-    }
-}
-
-void kl_codes_unpack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
-    switch (bits) {
-    case 8: memcpy(to, from, (size_t)n); return;
-    case 6: kl_codes_odd(6, n, from, to); return;
-    case 5: kl_codes_odd(5, n, from, to); return;
-    case 3: kl_codes_odd(3, n, from, to); return;
-    case 4:
-        KL_EACH(i, n / 2) {
-            to[2 * i] = from[i] & 15;
-            to[2 * i + 1] = from[i] >> 4;
-        }
-        return;
-    default:
-        KL_EACH(i, n / 4) {
-            to[4 * i] = from[i] & 3;
-            to[4 * i + 1] = from[i] >> 2 & 3;
-            to[4 * i + 2] = from[i] >> 4 & 3;
-            to[4 * i + 3] = from[i] >> 6;
-        }
     }
 }
 

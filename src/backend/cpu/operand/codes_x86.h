@@ -1,4 +1,4 @@
-/* codes_x86.h - codes of 3, 5 and 6 bits spread to bytes by one instruction, for codes.h. */
+/* codes_x86.h - codes spread to bytes by one instruction, for codes.h. */
 #include <immintrin.h>
 
 /* Eight codes of `bits` bits in the low bits of x, one to a byte. */
