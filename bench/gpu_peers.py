@@ -317,6 +317,80 @@ def products():
             free_array(x)
 
 
+def of_kind(a, code):
+    """A NumPy array of float32 as Keel's in another dtype."""
+    f = to_keel(a)
+    if code == FLOAT32:
+        return f
+    k = call("astype", f, code)
+    run(k)
+    free_array(f)
+    return k
+
+
+def convolutions():
+    """Channels last in Keel and MLX; PyTorch in both of its memory formats."""
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    conv = torch.nn.functional.conv2d
+    for what, n, h, c, o, k, stride, groups in (("8x56x56x64 to 64, k3", 8, 56, 64, 64, 3, 1, 1), ("32x224x224x3 to 64, k7, stride 2", 32, 224, 3, 64, 7, 2, 1),
+                                                ("8x56x56x256 k3, depthwise", 8, 56, 256, 256, 3, 1, 256)):
+        x, w = normal(n, h, h, c), normal(o, k, k, c // groups)
+        side, pad = h // stride, k // 2
+        flops = 2.0 * n * side * side * o * k * k * c / groups
+        for code, kind, name in ((FLOAT32, torch.float32, "float32"), (BF16, torch.bfloat16, "bfloat16")):
+            kx, kw = of_kind(x, code), of_kind(w, code)
+            last = [torch.from_numpy(a).to(dev).to(kind).permute(0, 3, 1, 2) for a in (x, w)]  # channels last in memory
+            first = [t.contiguous() for t in last]
+            how = {"stride": stride, "padding": pad, "groups": groups}
+            p = {"torch": peer_torch(lambda: conv(*first, **how)), "torch.channels_last": peer_torch(lambda: conv(*last, **how))}
+            if mx is not None:
+                m = [mx.array(a).astype(mx.bfloat16 if code == BF16 else mx.float32) for a in (x, w)]
+                mx.eval(m)
+                with_mlx(p, lambda: mx.conv2d(*m, stride=stride, padding=pad, groups=groups))
+            case(f"conv2d {what}, {name}", 0, lambda: start_and_drop(call("conv2d", kx, kw, stride, stride, pad, pad, 1, 1, groups)), p, flops=flops)
+            free_array(kx)
+            free_array(kw)
+
+
+class OptionalInt(C.Structure):
+    _fields_ = [("value", C.c_int), ("has_value", C.c_bool)]
+
+
+def quantised():
+    """Products of bfloat16 rows and matrices of 4 bits in groups of 64; many matrices in turns. GB/s: of packed numbers, scales and biases. PyTorch's own format of 4 bits, and its product of bfloat16."""
+    form = (OptionalInt(64, True), OptionalInt(4, True), C.c_char_p(b"affine"))
+    numpy_rng = np.random.default_rng(3)
+    for n, k in ((14336, 4096), (4096, 14336)):
+        size = n * k // 2 + n * k // 64 * 4
+        copies = max(2, (1 << 30) // size)
+        words = [to_keel(numpy_rng.integers(0, 1 << 32, (n, k // 8), dtype=np.uint32)) for _ in range(copies)]
+        scales = [of_kind(normal(n, k // 64) * 0.01, BF16) for _ in range(copies)]
+        biases = [of_kind(normal(n, k // 64) * 0.01, BF16) for _ in range(copies)]
+        keel_turn = in_turn(list(zip(words, scales, biases)))
+        packed = [torch.randint(0, 1 << 31, (n // 8, k // 128, 32, 4), dtype=torch.int32, device=dev) for _ in range(copies)]
+        pairs = torch.randn(k // 64, n, 2, device=dev).bfloat16()
+        torch_turn = in_turn(packed)
+        whole = torch.randn(k, n, device=dev).bfloat16()
+        if mx is not None:
+            theirs = [mx.quantize(mx.random.normal((n, k)).astype(mx.bfloat16), group_size=64, bits=4) for _ in range(copies)]
+            mx.eval(theirs)
+            mlx_turn = in_turn(theirs)
+        for rows in (1, 8, 32, 512):
+            x = normal(rows, k)
+            kx, tx = of_kind(x, BF16), torch.from_numpy(x).to(dev).bfloat16()
+            p = {"torch.int4": peer_torch(lambda: torch._weight_int4pack_mm(tx, torch_turn(), 64, pairs)), "torch.bfloat16": peer_torch(lambda: tx @ whole)}
+            if mx is not None:
+                m = mx.array(x).astype(mx.bfloat16)
+                mx.eval(m)
+                with_mlx(p, lambda: mx.quantized_matmul(m, *mlx_turn(), transpose=True, group_size=64, bits=4))
+            case(f"4-bit {rows}x{k} by {n}", size, lambda: start_and_drop(call("quantized_matmul", kx, *keel_turn(), C.c_bool(True), *form)), p,
+                 flops=2.0 * rows * n * k if rows > 32 else None)
+            free_array(kx)
+        for a in words + scales + biases:
+            free_array(a)
+
+
 def index_of(n, below, seed=3):
     return np.random.default_rng(seed).integers(0, below, n, dtype=np.int32)
 
@@ -803,7 +877,7 @@ def loads():
 
 
 print(torch.cuda.get_device_name(0), "torch", torch.__version__, "mlx" if mx is not None else "no mlx")
-for group in (streams, rows, reductions, scans, sorts, attentions, products, gathers, scatters, chains, hops, loads):
+for group in (streams, rows, reductions, scans, sorts, attentions, products, convolutions, quantised, gathers, scatters, chains, hops, loads):
     if any(w.startswith("group:") for w in wanted) and f"group:{group.__name__}" not in wanted:
         continue
     group()
