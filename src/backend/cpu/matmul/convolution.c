@@ -569,6 +569,8 @@ static int as_product(const struct conv *v, int64_t positions, int64_t step) {
     const int64_t a_strides[] = {step, v->x_channel}, b_strides[] = {v->w_channel, v->w_out},
                   c_strides[] = {v->group_out, 1};
     struct kl_arg in[2] = {l->in[0], l->in[1]}, out = *l->out;
+    const struct part only = {.n = {1, 1, 1, 1}};
+    in[1].data = (char *)in[1].data + tap_offset(v, &only, 0) * (int64_t)kl_dtype_size(in[1].dtype);
     const struct {
         struct kl_arg *arg;
         const int *dims;
