@@ -115,6 +115,11 @@ FAMILIES = [
         ("matmul", lambda d, s: call("matmul", m(d), m(d), s)), ("addmm", lambda d, s: call("addmm", m(d), m(d), m(d), C.c_float(1), C.c_float(1), s)), ("kron", lambda d, s: call("kron", m(d), m(d), s)),
         ("rms_norm", lambda d, s: call("fast_rms_norm", m(d), array([1, 1], (2,), d), C.c_float(1e-5), s)), ("layer_norm", lambda d, s: call("fast_layer_norm", m(d), NONE, NONE, C.c_float(1e-5), s)),
         ("rope", lambda d, s: call("fast_rope", array([1, 0, 1, 1], (1, 2, 2), d), 2, FALSE, OptionalFloat(100, True), C.c_float(1), 0, NONE, s)),
+        ("conv1d", lambda d, s: call("conv1d", array([1, 0, 1, 1], (1, 4, 1), d), array([1, 1], (1, 2, 1), d), 1, 0, 1, 1, s)),
+        ("conv_transpose1d", lambda d, s: call("conv_transpose1d", array([1, 0, 1, 1], (1, 4, 1), d), array([1, 1], (1, 2, 1), d), 2, 0, 1, 0, 1, s)),
+        ("gather_mm", lambda d, s: call("gather_mm", array([1, 0, 1, 1], (1, 2, 2), d), array([1, 0, 1, 1], (1, 2, 2), d), NONE, array([0, 0], (2,), "int32"), FALSE, s)),
+        ("segmented_mm", lambda d, s: call("segmented_mm", m(d), m(d), array([0, 2], (1, 2), "int32"), s)),
+        ("block_masked_mm", lambda d, s: call("block_masked_mm", m(d), m(d), 32, NONE, NONE, NONE, s)),
         ("scaled_dot_product_attention", lambda d, s: call("fast_scaled_dot_product_attention", array([1, 0, 1, 1], (1, 1, 2, 2), d), array([1, 0, 1, 1], (1, 1, 2, 2), d), array([1, 0, 1, 1], (1, 1, 2, 2), d), C.c_float(1), b"", NONE, NONE, s))]),
     ("Random numbers", "bits exact; distributions 1 ulp [4 ulp]", [
         ("uniform", lambda d, s: call("random_uniform", array([0], (), "float32"), array([1], (), "float32"), ints(5), C.c_size_t(1), DTYPES.index(d), NONE, s)),

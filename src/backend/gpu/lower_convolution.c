@@ -5,6 +5,7 @@
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
 #include "base/op_params.h"
+#include "base/phases.h"
 
 enum {
     WANT_LOCAL = 256,
@@ -16,18 +17,36 @@ enum {
     VEC_BYTES = 16,
 };
 
-const struct kl_family kl_family_convolution = {
-    .name = "convolution",
-    .source = kl_source_convolution,
-    .defines = {"T:TYPE", "TM", "NDIM", "BETWEEN", "VECTOR"}};
+const struct kl_family kl_family_convolution = {.name = "convolution",
+                                                .source = kl_source_convolution,
+                                                .defines = {"T:TYPE", "TM", "NDIM", "VECTOR"}};
 
 struct conv { /* convolution.kl has the same */
     int64_t positions, x_n, x_c, w_o, w_c, x_at[3], w_at[3];
-    int32_t in[3], out[3], k[3], stride[3], low[3], dilation[3], between[3], cin, cout, groups, pad;
+    int32_t in[3], out[3], k[3], stride[3], low[3], dilation[3], cin, cout, groups, some;
+    int32_t out_first[3], out_step[3], out_all[3];
 };
 
-/* Fills v and *w_first, the offset of the first element of w that is read. */
-static void describe(struct conv *v, const struct kl_command *c, int64_t *w_first) {
+/* The axes of the command, z, y and x; those that are missing have one element. */
+static void take_axes(struct kl_conv_axis *axes, const struct kl_command *c) {
+    const struct kl_convolution_params *p = c->params;
+    for (int i = 0; i < KL_MAX_SPATIAL; i++)
+        axes[i] = (struct kl_conv_axis){1, 1, 1, 1, 0, 1, 0, 1, 0, 1};
+    for (int i = 0; i < p->ndim; i++) {
+        struct kl_conv_axis *a = &axes[KL_MAX_SPATIAL - p->ndim + i];
+        a->out = c->args[2].dims[1 + i];
+        a->k = c->args[1].dims[1 + i];
+        a->stride = p->stride[i];
+        a->low = p->low[i];
+        a->dilation = p->dilation[i];
+        a->input_dilation = p->input_dilation[i];
+    }
+}
+
+/* Fills v for axes without zeros between elements, and *w_first, the offset of the first element of
+ * w that is read. */
+static void describe(struct conv *v, const struct kl_command *c, const struct kl_conv_axis *axes,
+                     int64_t *w_first) {
     const struct kl_convolution_params *p = c->params;
     const struct kl_arg *x = &c->args[0], *w = &c->args[1], *out = &c->args[2];
     const int n = p->ndim;
@@ -40,21 +59,25 @@ static void describe(struct conv *v, const struct kl_command *c, int64_t *w_firs
                        .cout = w->dims[0] / p->groups,
                        .groups = p->groups};
     *w_first = 0;
-    for (int i = 0; i < KL_MAX_SPATIAL; i++)
-        v->in[i] = v->out[i] = v->k[i] = v->stride[i] = v->dilation[i] = v->between[i] = 1;
-    for (int i = 0; i < n; i++) {
-        const int to = KL_MAX_SPATIAL - n + i;
-        v->in[to] = x->dims[1 + i];
-        v->out[to] = out->dims[1 + i];
-        v->k[to] = w->dims[1 + i];
-        v->stride[to] = p->stride[i];
-        v->low[to] = p->low[i];
-        v->dilation[to] = p->dilation[i];
-        v->between[to] = p->input_dilation[i];
-        v->x_at[to] = x->strides[1 + i];
-        v->w_at[to] = p->flip ? -w->strides[1 + i] : w->strides[1 + i];
-        if (p->flip) *w_first += (v->k[to] - 1) * w->strides[1 + i];
-        v->positions *= v->out[to];
+    for (int i = 0; i < KL_MAX_SPATIAL; i++) {
+        const struct kl_conv_axis *a = &axes[i];
+        const int at = i - KL_MAX_SPATIAL + n + 1; /* the axis of x, w and out; below 1: none */
+        const int64_t step = at < 1 ? 0 : p->flip ? -w->strides[at] : w->strides[at];
+        v->in[i] = at < 1 ? 1 : x->dims[at];
+        v->out_all[i] = at < 1 ? 1 : out->dims[at];
+        v->out[i] = (int32_t)a->out;
+        v->k[i] = (int32_t)a->k;
+        v->stride[i] = (int32_t)a->stride;
+        v->low[i] = (int32_t)a->low;
+        v->dilation[i] = (int32_t)a->dilation;
+        v->out_first[i] = (int32_t)a->out_first;
+        v->out_step[i] = (int32_t)a->out_step;
+        v->some |= v->out[i] != v->out_all[i];
+        v->x_at[i] = at < 1 ? 0 : x->strides[at];
+        v->w_at[i] = a->k_step * step;
+        *w_first += a->k_first * step;
+        if (at >= 1 && p->flip) *w_first += (w->dims[at] - 1) * w->strides[at];
+        v->positions *= a->out;
     }
 }
 
@@ -82,13 +105,14 @@ static int with_tiles(struct kl_emit *e, const struct kl_command *c, const struc
     int64_t n_segs = kl_groups_for(ENOUGH_GROUPS, tiles), most = depth / LEAST_TERMS;
     if (n_segs > most) n_segs = most;
     if (n_segs > MOST_SEGMENTS) n_segs = MOST_SEGMENTS;
+    if (v->some) n_segs = 1; /* segments are joined for all positions of the output */
     if (n_segs < 1) n_segs = 1;
     int64_t seg = kl_groups_for(depth, n_segs);
     if (seg) n_segs = kl_groups_for(depth, seg);
     const size_t sum = item < 4 ? 4 : item;
     void *part = NULL;
     if (n_segs > 1) KL_TRY(kl_emit_workspace(e, (size_t)(n_segs * out->size) * sum, &part));
-    const int values[] = {values_in[0], tm, values_in[2], values_in[3], 1};
+    const int values[] = {values_in[0], tm, values_in[2], 1};
     struct conv sent = *v;
     struct kl_karg args[] = {KL_KARG_PTR(c->args[0].data, item),
                              KL_KARG_PTR(w, item),
@@ -109,29 +133,52 @@ static int with_tiles(struct kl_emit *e, const struct kl_command *c, const struc
                    kl_groups_for(out->size, across), local, join, 5);
 }
 
-int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c) {
+static int convolve(struct kl_emit *e, const struct kl_command *c,
+                    const struct kl_conv_axis *axes) {
     const struct kl_convolution_params *p = c->params;
     const struct kl_arg *x = &c->args[0], *out = &c->args[2];
     const int64_t item = (int64_t)kl_dtype_size(out->dtype);
     int64_t w_first;
     struct conv v;
-    if (out->size == 0) return KL_OK;
-    describe(&v, c, &w_first);
+    describe(&v, c, axes, &w_first);
     const void *w = (const char *)c->args[1].data + w_first * item;
-    bool between = false, vectors = v.x_c == 1 && v.groups % (VEC_BYTES / item) == 0;
-    for (int i = 0; i < KL_MAX_SPATIAL; i++) between = between || v.between[i] != 1;
+    bool vectors = v.x_c == 1 && v.groups % (VEC_BYTES / item) == 0;
     if (v.cin != 1 || v.cout != 1 || v.groups == 1) {
-        const int values[] = {out->dtype, 0, p->ndim, between};
+        const int values[] = {out->dtype, 0, p->ndim};
         return with_tiles(e, c, &v, values, w);
     }
     vectors = vectors && item < VEC_BYTES && (uintptr_t)x->data % VEC_BYTES == 0;
     for (int i = 0; i < 1 + p->ndim; i++)
         vectors = vectors && x->strides[i] % (VEC_BYTES / item) == 0;
     const int vec = vectors ? (int)(VEC_BYTES / item) : 1;
-    const int values[] = {out->dtype, 0, p->ndim, between, vec};
+    const int values[] = {out->dtype, 0, p->ndim, vec};
     const uint32_t local = kl_local_size(e, WANT_LOCAL);
     struct kl_karg args[] = {KL_KARG_PTR(x->data, vec * item), KL_KARG_PTR(w, item),
                              KL_KARG_PTR(out->data, item), KL_KARG(v)};
     return kl_emit(e, &kl_family_convolution, values, "depthwise",
                    kl_groups_for(v.positions * (v.groups / vec), local), local, args, 4);
+}
+
+int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *out = &c->args[2];
+    const size_t item = kl_dtype_size(out->dtype);
+    struct kl_conv_axis axes[KL_MAX_SPATIAL], some[KL_MAX_SPATIAL];
+    int64_t phases[KL_MAX_SPATIAL], n = 1;
+    if (out->size == 0) return KL_OK;
+    take_axes(axes, c);
+    if (c->args[0].size == 0) return kl_emit_fill(e, out->data, item, out->size, 0);
+    for (int i = 0; i < KL_MAX_SPATIAL; i++) n *= phases[i] = kl_conv_phases(&axes[i]);
+    for (int64_t at = 0; at < n; at++) {
+        int64_t left = at;
+        bool sees = true;
+        for (int i = KL_MAX_SPATIAL - 1; i >= 0; i--) {
+            some[i] = axes[i];
+            sees = kl_conv_phase(&some[i], left % phases[i]) && sees;
+            left /= phases[i];
+        }
+        /* there may be positions that see zeros only */
+        if (at == 0 && (n > 1 || !sees)) KL_TRY(kl_emit_fill(e, out->data, item, out->size, 0));
+        if (sees) KL_TRY(convolve(e, c, some));
+    }
+    return KL_OK;
 }

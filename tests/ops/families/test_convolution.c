@@ -195,6 +195,15 @@ static void random_shapes(void **state) {
 /* Many channels and large kernels are added in parts; blocks have several tiles and edges. */
 static void parts(void **state) {
     static const struct drawn cases[] = {
+        /* an element among zeros, under one element of a larger kernel: a product */
+        {{1, 1, 1, {1}, {0}, {1}, {1}, {2}}, 3, {1, 1, 1}, {2, 1, 1}, {1, 1, 1}, 5, 2},
+        {{2, 1, 0, {1, 1}, {-1, 0}, {2, 1}, {1, 1}, {3, 2}},
+         3,
+         {1, 1, 1},
+         {2, 2, 1},
+         {1, 1, 1},
+         5,
+         2},
         {{1, 1, 0, {1}, {2}, {2}, {1}, {1}}, 1, {150, 1, 1}, {5, 1, 1}, {150, 1, 1}, 130, 40},
         {{2, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
          1,

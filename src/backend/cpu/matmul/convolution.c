@@ -9,6 +9,7 @@
 #include "backend/cpu/matmul/products.h"
 #include "backend/cpu/operand/scratch.h"
 #include "base/op_params.h"
+#include "base/phases.h"
 
 enum {
     DEPTH_BYTES = 2048,     /* of the terms that are added at a time, in every variant */
@@ -27,10 +28,11 @@ enum {
 /* One of the axes batch, z, y, x: extents of x, of the output and of the kernel, and how positions
  * meet elements of x. The axis of the batch has a kernel of one element. */
 struct axis {
-    int64_t in, out, k, stride, dilation, low, input_dilation;
-    int64_t x_step, w_step; /* strides of x and w, in elements */
-    int64_t block, part;    /* positions of a block, elements of the kernel in one part */
-    int64_t slots;          /* copied elements along this axis */
+    struct kl_conv_axis is;
+    int64_t in, out_all;             /* elements of x, positions of the whole output */
+    int64_t x_step, w_step, w_first; /* strides of x and w, and where w begins, in elements */
+    int64_t block, part;             /* positions of a block, elements of the kernel in one part */
+    int64_t slots;                   /* copied elements along this axis */
     int64_t per_out,
         per_tap;  /* slots from one position, and from one kernel element, to the next */
     bool shared;  /* positions share slots; else each has its own */
@@ -43,7 +45,7 @@ struct conv {
     enum kl_dtype type; /* the compute type */
     int bytes;
     struct axis axis[AXES];
-    bool flip, depthwise;
+    bool depthwise;
     int64_t groups, group_in, group_out; /* groups of tasks, and the channels of each */
     int64_t channels, channel_parts;     /* input channels in one part */
     int64_t x_channel, w_channel, w_out; /* strides */
@@ -76,15 +78,6 @@ static int64_t panel_cols(const struct conv *v) {
     return 2 * KL_VECTOR / v->bytes;
 }
 
-static int64_t greatest_divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* n cut into parts of about the same size, of at most `most` but at least 1. */
 static int64_t even_part(int64_t n, int64_t most) {
     if (most < 1) most = 1;
@@ -93,12 +86,12 @@ static int64_t even_part(int64_t n, int64_t most) {
 
 /* The slots of a block of `block` positions and a part of `part` kernel elements. */
 static void set_slots(struct axis *a) {
-    const int64_t g = greatest_divisor(a->stride, a->dilation);
+    const int64_t g = kl_common_divisor(a->is.stride, a->is.dilation);
     const int64_t own = a->block * a->part;
     /* Along one position or one element, the other distance alone counts. */
-    a->unit = a->block == 1 ? a->dilation : a->part == 1 ? a->stride : g;
-    a->per_out = a->block == 1 ? 0 : a->part == 1 ? 1 : a->stride / g;
-    a->per_tap = a->part == 1 ? 0 : a->block == 1 ? 1 : a->dilation / g;
+    a->unit = a->block == 1 ? a->is.dilation : a->part == 1 ? a->is.stride : g;
+    a->per_out = a->block == 1 ? 0 : a->part == 1 ? 1 : a->is.stride / g;
+    a->per_tap = a->part == 1 ? 0 : a->block == 1 ? 1 : a->is.dilation / g;
     a->shared = a->block == 1 || a->part == 1 || a->per_out < own;
     if (a->shared && a->per_tap < own)
         a->slots = (a->block - 1) * a->per_out + (a->part - 1) * a->per_tap + 1;
@@ -136,7 +129,7 @@ static int tile_rows(const struct conv *v, int64_t left) {
 /* Chooses the part of the kernel and of the channels that is added at a time. */
 static void cut_depth(struct conv *v) {
     int64_t left = v->depthwise ? DEPTHWISE_TAPS : DEPTH_BYTES / v->bytes, taps = 1;
-    for (int i = 1; i < AXES; i++) taps *= v->axis[i].k;
+    for (int i = 1; i < AXES; i++) taps *= v->axis[i].is.k;
     v->channels = v->group_in;
     if (!v->depthwise) {
         int64_t most = taps > left ? 0 : left / taps / 16 * 16;
@@ -148,9 +141,9 @@ static void cut_depth(struct conv *v) {
     v->channel_parts = v->depthwise || !v->channels ? 1 : kl_ceil_div(v->group_in, v->channels);
     for (int i = AXES - 1; i >= 0; i--) {
         struct axis *a = &v->axis[i];
-        a->part = even_part(a->k, kl_min64(left, a->k));
+        a->part = even_part(a->is.k, kl_min64(left, a->is.k));
         left /= a->part;
-        a->parts = kl_ceil_div(a->k, a->part);
+        a->parts = kl_ceil_div(a->is.k, a->part);
     }
 }
 
@@ -159,7 +152,7 @@ static void cut_positions(struct conv *v, int64_t positions) {
     int64_t best_time = 0, best_extent = 0;
     v->tiled = -1;
     for (int i = AXES - 1; i >= 0; i--) {
-        const int64_t extent = v->axis[i].out, few = time_of_rows(extent, KL_TILE_FEW);
+        const int64_t extent = v->axis[i].is.out, few = time_of_rows(extent, KL_TILE_FEW);
         int64_t time = time_of_rows(extent, KL_TILE_ROWS);
         int rows = v->depthwise ? 1 : time <= few ? KL_TILE_ROWS : KL_TILE_FEW;
         if (few < time) time = few;
@@ -179,7 +172,7 @@ static void cut_positions(struct conv *v, int64_t positions) {
         int i = at == 0 ? v->tiled : AXES - at;
         struct axis *a = &v->axis[i];
         if (at && i == v->tiled) continue;
-        int64_t step = i == v->tiled ? v->rows : 1, steps = kl_ceil_div(a->out, step);
+        int64_t step = i == v->tiled ? v->rows : 1, steps = kl_ceil_div(a->is.out, step);
         for (int64_t n = steps; n > 1; n = kl_ceil_div(n, 2)) {
             struct axis before = *a;
             a->block = even_part(steps, n) * step;
@@ -187,7 +180,7 @@ static void cut_positions(struct conv *v, int64_t positions) {
             if (block_positions(v) <= most && window_bytes(v) <= MOST_WINDOW) break;
             *a = before;
         }
-        a->blocks = kl_ceil_div(a->out, a->block);
+        a->blocks = kl_ceil_div(a->is.out, a->block);
     }
 }
 
@@ -210,7 +203,7 @@ static struct part part_of(const struct conv *v, int64_t index) {
     for (int i = AXES - 1; i >= 0; i--) {
         const struct axis *a = &v->axis[i];
         p.first[i] = index % a->parts * a->part;
-        p.n[i] = kl_min64(a->part, a->k - p.first[i]);
+        p.n[i] = kl_min64(a->part, a->is.k - p.first[i]);
         index /= a->parts;
     }
     p.channel = index * v->channels;
@@ -223,9 +216,10 @@ static struct part part_of(const struct conv *v, int64_t index) {
 static int64_t tap_offset(const struct conv *v, const struct part *p, int64_t tap) {
     int64_t offset = 0;
     for (int i = AXES - 1; i > 0; i--) {
-        int64_t k = p->first[i] + tap % p->n[i];
+        const struct axis *a = &v->axis[i];
+        const int64_t k = a->is.k_first + (p->first[i] + tap % p->n[i]) * a->is.k_step;
+        offset += a->w_first + k * a->w_step;
         tap /= p->n[i];
-        offset += (v->flip ? v->axis[i].k - 1 - k : k) * v->axis[i].w_step;
     }
     return offset;
 }
@@ -287,7 +281,7 @@ static int64_t packed_before(const struct conv *v, int64_t index) {
 
 static int64_t packed_group(const struct conv *v) {
     int64_t depth = v->group_in;
-    for (int i = 1; i < AXES; i++) depth *= v->axis[i].k;
+    for (int i = 1; i < AXES; i++) depth *= v->axis[i].is.k;
     return depth * kl_round_up(v->group_out, panel_cols(v));
 }
 
@@ -325,11 +319,9 @@ struct block {
 /* Fills the table of slots of one axis. */
 static void find_sources(const struct axis *a, int64_t first, int64_t tap, int64_t *source) {
     for (int64_t s = 0; s < a->slots; s++) {
-        int64_t at = first * a->stride + tap * a->dilation - a->low;
-        at += a->shared ? s * a->unit : s / a->part * a->stride + s % a->part * a->dilation;
-        source[s] = at >= 0 && at % a->input_dilation == 0 && at / a->input_dilation < a->in
-                        ? at / a->input_dilation
-                        : -1;
+        int64_t at = first * a->is.stride + tap * a->is.dilation - a->is.low;
+        at += a->shared ? s * a->unit : s / a->part * a->is.stride + s % a->part * a->is.dilation;
+        source[s] = at >= 0 && at < a->in ? at : -1;
     }
 }
 
@@ -446,10 +438,11 @@ static void store(const struct conv *v, const struct block *b) {
             for (int64_t y = 0; y < b->n[2]; y++)
                 for (int64_t x = 0; x < b->n[3]; x++) {
                     int64_t row = ((n * a[1].block + z) * a[2].block + y) * a[3].block + x;
-                    int64_t at = (((b->first[0] + n) * a[1].out + b->first[1] + z) * a[2].out +
-                                  b->first[2] + y) *
-                                     a[3].out +
-                                 b->first[3] + x;
+                    const int64_t place[] = {n, z, y, x};
+                    int64_t at = 0;
+                    for (int i = 0; i < AXES; i++)
+                        at = at * a[i].out_all + a[i].is.out_first +
+                             (b->first[i] + place[i]) * a[i].is.out_step;
                     kl_convert(out->dtype,
                                (char *)out->data +
                                    (at * o + b->group * v->group_out + b->col) * item,
@@ -503,7 +496,7 @@ static void conv_task(void *arg, int64_t task) {
     for (int i = AXES - 1; i >= 0; i--) {
         const struct axis *a = &v->axis[i];
         b.first[i] = task % a->blocks * a->block;
-        b.n[i] = kl_min64(a->block, a->out - b.first[i]);
+        b.n[i] = kl_min64(a->block, a->is.out - b.first[i]);
         task /= a->blocks;
     }
     b.group = task;
@@ -559,9 +552,9 @@ static bool is_product(const struct conv *v, int64_t positions, int64_t *step) {
     if (v->groups != 1 || v->depthwise || positions > INT32_MAX) return false;
     for (int i = AXES - 1; i >= 0; i--) {
         const struct axis *a = &v->axis[i];
-        if (a->k != 1 || a->low != 0 || a->in != a->out) return false;
+        if (a->is.k != 1 || a->is.low != 0 || a->in != a->is.out) return false;
         if (a->in == 1) continue;
-        if (a->stride != a->input_dilation || (found && a->x_step != expected)) return false;
+        if (a->is.stride != 1 || (found && a->x_step != expected)) return false;
         if (!found) *step = a->x_step;
         found = true;
         expected = a->x_step * a->in;
@@ -576,6 +569,8 @@ static int as_product(const struct conv *v, int64_t positions, int64_t step) {
     const int64_t a_strides[] = {step, v->x_channel}, b_strides[] = {v->w_channel, v->w_out},
                   c_strides[] = {v->group_out, 1};
     struct kl_arg in[2] = {l->in[0], l->in[1]}, out = *l->out;
+    const struct part only = {.n = {1, 1, 1, 1}};
+    in[1].data = (char *)in[1].data + tap_offset(v, &only, 0) * (int64_t)kl_dtype_size(in[1].dtype);
     const struct {
         struct kl_arg *arg;
         const int *dims;
@@ -600,22 +595,23 @@ static int as_product(const struct conv *v, int64_t positions, int64_t step) {
 static void describe(struct conv *v) {
     const struct kl_arg *x = &v->l->in[0], *w = &v->l->in[1], *out = v->l->out;
     const struct kl_convolution_params *p = v->l->params;
-    for (int i = 0; i < AXES; i++)
-        v->axis[i] = (struct axis){
-            .in = 1, .out = 1, .k = 1, .stride = 1, .dilation = 1, .input_dilation = 1};
-    v->axis[0].in = v->axis[0].out = x->dims[0];
+    const struct kl_conv_axis one = {1, 1, 1, 1, 0, 1, 0, 1, 0, 1};
+    for (int i = 0; i < AXES; i++) v->axis[i] = (struct axis){.is = one, .in = 1, .out_all = 1};
+    v->axis[0].in = v->axis[0].is.out = v->axis[0].out_all = x->dims[0];
     v->axis[0].x_step = x->strides[0];
-    for (int i = 0; i < p->ndim; i++)
-        v->axis[AXES - p->ndim + i] = (struct axis){.in = x->dims[1 + i],
-                                                    .out = out->dims[1 + i],
-                                                    .k = w->dims[1 + i],
-                                                    .stride = p->stride[i],
-                                                    .dilation = p->dilation[i],
-                                                    .low = p->low[i],
-                                                    .input_dilation = p->input_dilation[i],
-                                                    .x_step = x->strides[1 + i],
-                                                    .w_step = w->strides[1 + i]};
-    v->flip = p->flip;
+    for (int i = 0; i < p->ndim; i++) {
+        struct axis *a = &v->axis[AXES - p->ndim + i];
+        a->is.out = a->out_all = out->dims[1 + i];
+        a->is.k = w->dims[1 + i];
+        a->is.stride = p->stride[i];
+        a->is.dilation = p->dilation[i];
+        a->is.low = p->low[i];
+        a->is.input_dilation = p->input_dilation[i];
+        a->in = x->dims[1 + i];
+        a->x_step = x->strides[1 + i];
+        a->w_step = p->flip ? -w->strides[1 + i] : w->strides[1 + i];
+        a->w_first = p->flip ? (a->is.k - 1) * w->strides[1 + i] : 0;
+    }
     v->x_channel = x->strides[p->ndim + 1];
     v->w_channel = w->strides[p->ndim + 1];
     v->w_out = w->strides[0];
@@ -625,49 +621,75 @@ static void describe(struct conv *v) {
     v->depthwise = v->group_in == 1 && v->group_out == 1 && p->groups > 1;
 }
 
+static int convolve(struct conv *v) {
+    struct kl_launch *l = v->l;
+    int64_t positions = 1, depth = v->group_in, step;
+    bool whole = true;
+    for (int i = 0; i < AXES; i++) {
+        positions *= v->axis[i].is.out;
+        whole = whole && v->axis[i].is.out == v->axis[i].out_all;
+    }
+    if (whole && is_product(v, positions, &step)) return as_product(v, positions, step);
+    for (int i = 1; i < AXES; i++) depth *= v->axis[i].is.k;
+    if (v->depthwise) { /* a group of tasks is some channels, each a group of its own */
+        const int64_t lane = KL_VECTOR / v->bytes;
+        v->group_in = kl_min64(kl_round_up(even_part(v->groups, DEPTHWISE_BYTES / v->bytes), lane),
+                               v->groups);
+        v->groups = kl_ceil_div(v->groups, v->group_in);
+        v->group_out = v->group_in;
+    }
+    cut_depth(v);
+    cut_positions(v, positions);
+    v->cols = v->depthwise ? v->group_out : kl_min64(v->group_out, MOST_COLS);
+    v->col_blocks = kl_ceil_div(v->group_out, v->cols);
+    int64_t tasks = v->groups;
+    for (int i = 0; i < AXES; i++) tasks *= v->axis[i].blocks;
+    if (tasks * v->col_blocks < TASKS && !v->depthwise) {
+        const int64_t cols = panel_cols(v);
+        v->cols = kl_round_up(even_part(v->group_out, v->group_out * tasks / TASKS), cols);
+        v->col_blocks = kl_ceil_div(v->group_out, v->cols);
+    }
+    const double work = (double)positions * (double)depth * l->out->dims[l->out->ndim - 1];
+    struct kl_launch alone = {.parallel = work >= PARALLEL_FROM ? l->parallel : NULL};
+    const int64_t packed = v->groups * packed_group(v);
+    struct kl_scratch shared;
+    const bool shares = !v->depthwise && tasks > 1 && packed <= MOST_SHARED / v->bytes;
+    if (shares) {
+        if (!kl_scratch_take(&shared, l, (size_t)(packed * v->bytes))) return kl_fail_nomem(l->err);
+        v->packed = shared.ptr;
+        kl_run_tasks(&alone, v->groups * parts_of(v) * kl_ceil_div(v->group_out, panel_cols(v)),
+                     pack_task, v);
+    }
+    if (!atomic_load(&v->no_memory)) kl_run_tasks(&alone, tasks * v->col_blocks, conv_task, v);
+    if (shares) kl_scratch_give(&shared);
+    return atomic_load(&v->no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+}
+
 int kl_cpu_convolution(struct kl_launch *l) {
     const struct kl_arg *out = l->out;
-    struct conv v = {.l = l, .type = kl_compute_dtype(out->dtype)};
+    int64_t phases[AXES], n = 1;
     if (out->size == 0) return KL_OK;
     if (l->in[0].size == 0) { /* sums of padding alone, or of no channels */
         memset(out->data, 0, (size_t)out->size * kl_dtype_size(out->dtype));
         return KL_OK;
     }
-    v.bytes = (int)kl_dtype_size(v.type);
-    describe(&v);
-    int64_t positions = out->size / out->dims[out->ndim - 1], depth = v.group_in, step;
-    if (is_product(&v, positions, &step)) return as_product(&v, positions, step);
-    for (int i = 1; i < AXES; i++) depth *= v.axis[i].k;
-    if (v.depthwise) { /* a group of tasks is some channels, each a group of its own */
-        const int64_t lane = KL_VECTOR / v.bytes;
-        v.group_in =
-            kl_min64(kl_round_up(even_part(v.groups, DEPTHWISE_BYTES / v.bytes), lane), v.groups);
-        v.groups = kl_ceil_div(v.groups, v.group_in);
-        v.group_out = v.group_in;
+    struct conv first = {.l = l};
+    describe(&first);
+    for (int i = 0; i < AXES; i++) n *= phases[i] = kl_conv_phases(&first.axis[i].is);
+    /* there may be positions that see zeros only */
+    if (n > 1) memset(out->data, 0, (size_t)out->size * kl_dtype_size(out->dtype));
+    for (int64_t at = 0; at < n; at++) {
+        struct conv v = {.l = l, .type = kl_compute_dtype(out->dtype)};
+        int64_t left = at;
+        bool sees = true;
+        v.bytes = (int)kl_dtype_size(v.type);
+        describe(&v);
+        for (int i = AXES - 1; i >= 0; i--) {
+            sees = kl_conv_phase(&v.axis[i].is, left % phases[i]) && sees;
+            left /= phases[i];
+        }
+        if (sees) KL_TRY(convolve(&v));
+        if (!sees && n == 1) memset(out->data, 0, (size_t)out->size * kl_dtype_size(out->dtype));
     }
-    cut_depth(&v);
-    cut_positions(&v, positions);
-    v.cols = v.depthwise ? v.group_out : kl_min64(v.group_out, MOST_COLS);
-    v.col_blocks = kl_ceil_div(v.group_out, v.cols);
-    int64_t tasks = v.groups;
-    for (int i = 0; i < AXES; i++) tasks *= v.axis[i].blocks;
-    if (tasks * v.col_blocks < TASKS && !v.depthwise) {
-        const int64_t cols = panel_cols(&v);
-        v.cols = kl_round_up(even_part(v.group_out, v.group_out * tasks / TASKS), cols);
-        v.col_blocks = kl_ceil_div(v.group_out, v.cols);
-    }
-    struct kl_launch alone = {
-        .parallel = (double)out->size * (double)depth >= PARALLEL_FROM ? l->parallel : NULL};
-    const int64_t packed = v.groups * packed_group(&v);
-    struct kl_scratch shared;
-    const bool shares = !v.depthwise && tasks > 1 && packed <= MOST_SHARED / v.bytes;
-    if (shares) {
-        if (!kl_scratch_take(&shared, l, (size_t)(packed * v.bytes))) return kl_fail_nomem(l->err);
-        v.packed = shared.ptr;
-        kl_run_tasks(&alone, v.groups * parts_of(&v) * kl_ceil_div(v.group_out, panel_cols(&v)),
-                     pack_task, &v);
-    }
-    if (!atomic_load(&v.no_memory)) kl_run_tasks(&alone, tasks * v.col_blocks, conv_task, &v);
-    if (shares) kl_scratch_give(&shared);
-    return atomic_load(&v.no_memory) ? kl_fail_nomem(l->err) : KL_OK;
+    return KL_OK;
 }
