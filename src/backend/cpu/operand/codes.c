@@ -17,6 +17,13 @@ void kl_codes_unpack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
         memcpy(to, from, (size_t)n);
         return;
     }
+    if (bits == 4) {
+        KL_EACH(i, n / 2) {
+            to[2 * i] = from[i] & 15;
+            to[2 * i + 1] = from[i] >> 4;
+        }
+        return;
+    }
     for (int64_t i = 0; i < n; i += 8, from += bits) {
         uint64_t eight = 0;
         if (i + 32 <= n) /* what is read too much is still of the row */
