@@ -261,7 +261,8 @@ static void load_row(const struct qmm *q, const struct matrices *a, const struct
     kl_scales_values(q->f.mode, q->scale_type, q->groups, a->scales + row * q->s_row * item,
                      scales);
     if (q->biases)
-        kl_convert(KL_F32, biases, q->scale_type, a->biases + row * q->b_row * item, q->groups);
+        kl_scales_values(q->f.mode, q->scale_type, q->groups, a->biases + row * q->b_row * item,
+                         biases);
     c->n = n;
     c->words[i] = words;
     c->last[i] = NULL;
