@@ -118,6 +118,10 @@ typedef uint32_t word_vec __attribute__((vector_size(KL_VECTOR)));
 typedef int32_t int_vec __attribute__((vector_size(KL_VECTOR)));
 typedef uint32_t loose_words __attribute__((vector_size(KL_VECTOR), aligned(4)));
 
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#include "backend/cpu/matmul/quantized_avx2.h"
+#endif
+
 /* What the words of a row hold. Codes of 2, 3, 5 and 6 bits are unpacked to bytes before. */
 enum way { NIBBLES, BYTES, E2M1, E4M3 };
 
@@ -213,9 +217,8 @@ static inline __attribute__((always_inline)) vec element(enum way way, word_vec 
         const vec table = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
         return __builtin_shuffle(table, (int_vec)(w >> 4 * e));
 #elif defined(__AVX2__)
-        const vec table = {0, 1, 2, 3, 4, 6, 8, 12};
-        const int_vec sign = (int_vec)(w << (28 - 4 * e) & 0x80000000u);
-        return (vec)((int_vec)__builtin_shuffle(table, (int_vec)(w >> 4 * e)) ^ sign);
+        const int_vec two = (int_vec)e2m1_bytes((e % 2 ? w >> 4 : w) & 0x0f0f0f0fu);
+        return __builtin_convertvector((two << (24 - e / 2 * 8)) >> 24, vec);
 #else
         const int_vec m = code & 7; /* a comparison gives -1 where it holds */
         const int_vec v = m - (m > 4) - (m > 5) - 3 * (m > 6), minus = code > 7;
@@ -241,6 +244,13 @@ static inline __attribute__((always_inline)) vec element(enum way way, word_vec 
 #define dots_4 dots_1
 #endif
 
+/* Each of n numbers `times` times; a constant. */
+static inline __attribute__((always_inline)) void repeat(int times, int64_t n, const float *from,
+                                                         float *to) {
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < times; k++) to[i * times + k] = from[i];
+}
+
 /* Reads row `row` of w into place i. */
 static void load_row(const struct qmm *q, const struct matrices *a, const struct few *r,
                      const struct room *room, int64_t row, int i, struct columns *c) {
@@ -251,7 +261,8 @@ static void load_row(const struct qmm *q, const struct matrices *a, const struct
     kl_scales_values(q->f.mode, q->scale_type, q->groups, a->scales + row * q->s_row * item,
                      scales);
     if (q->biases)
-        kl_convert(KL_F32, biases, q->scale_type, a->biases + row * q->b_row * item, q->groups);
+        kl_scales_values(q->f.mode, q->scale_type, q->groups, a->biases + row * q->b_row * item,
+                         biases);
     c->n = n;
     c->words[i] = words;
     c->last[i] = NULL;
@@ -268,8 +279,11 @@ static void load_row(const struct qmm *q, const struct matrices *a, const struct
     }
     if (per >= LANES) return;
     float *each = room->by_words + i * (r->pitch / 4);
-    for (int64_t w = 0; w < n; w += per)
-        for (int64_t e = 0; e < per; e++) each[w + e] = scales[w / per];
+    switch (per) {
+    case 2: repeat(2, q->groups, scales, each); break;
+    case 4: repeat(4, q->groups, scales, each); break;
+    default: repeat(8, q->groups, scales, each);
+    }
     c->scales[i] = each;
     c->per_scale = 1;
 }

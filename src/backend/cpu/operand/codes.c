@@ -17,6 +17,13 @@ void kl_codes_unpack(int bits, int64_t n, const uint8_t *from, uint8_t *to) {
         memcpy(to, from, (size_t)n);
         return;
     }
+    if (bits == 4) {
+        KL_EACH(i, n / 2) {
+            to[2 * i] = from[i] & 15;
+            to[2 * i + 1] = from[i] >> 4;
+        }
+        return;
+    }
     for (int64_t i = 0; i < n; i += 8, from += bits) {
         uint64_t eight = 0;
         if (i + 32 <= n) /* what is read too much is still of the row */
@@ -56,7 +63,10 @@ void kl_codes_numbers(const struct kl_quant_format *f, int64_t n, const uint8_t 
 void kl_scales_values(enum kl_quant_mode mode, enum kl_dtype dtype, int64_t n, const void *from,
                       float *to) {
     const uint8_t *codes = from;
-    if (mode == KL_QUANT_AFFINE) {
+    if (mode == KL_QUANT_AFFINE && dtype == KL_BF16) { /* without a call for each row */
+        const uint16_t *x = from;
+        KL_EACH(i, n) to[i] = kl_bits_f32((uint32_t)x[i] << 16);
+    } else if (mode == KL_QUANT_AFFINE) {
         kl_convert(KL_F32, to, dtype, from, n);
     } else if (mode == KL_QUANT_NVFP4) {
         KL_EACH(i, n) to[i] = kl_e4m3_value(codes[i]);
