@@ -457,12 +457,6 @@ static void adopt(struct kl_command_buffer *cb, struct kl_task *t, struct kl_gpu
     kl_mutex_unlock(&dev->mu);
 }
 
-/* Hands over what is encoded; more follows. */
-static void cut(struct kl_queue *q) {
-    kl_gpu_flush(&q->dev->backend, q);
-    if (q->limit < KL_MAX_OPS) q->limit *= 2;
-}
-
 static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
     KL_TRY(refuse(q->dev, err));
     KL_TRY(kl_gpu_settlement_start(q->dev, err));
@@ -481,7 +475,7 @@ static int encode(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_er
         q->open->n_commands = n_commands;
         if (rc != KL_ELIMIT || attempt) return err && *err ? rc : kl_fail_nomem(err);
         /* The command buffer has no free fault words: go on in a new one. */
-        cut(q);
+        kl_gpu_flush(&q->dev->backend, q);
     }
 }
 
@@ -503,11 +497,11 @@ static bool goes_on(struct kl_command_buffer *cb, const struct kl_task *t) {
 
 static bool is_full(struct kl_command_buffer *cb, const struct kl_task *t) {
     if (cb->n_ops >= KL_MOST_OPS) return true;
-    return (cb->n_ops >= cb->queue->limit || cb->new_bytes >= kl_max_new_bytes) && !goes_on(cb, t);
+    return (cb->n_ops >= KL_MAX_OPS || cb->new_bytes >= kl_max_new_bytes) && !goes_on(cb, t);
 }
 
 static int encode_and_cut(struct kl_queue *q, struct kl_task *t, bool drop, struct kl_error **err) {
-    if (q->open && is_full(q->open, t)) cut(q);
+    if (q->open && is_full(q->open, t)) kl_gpu_flush(&q->dev->backend, q);
     return encode(q, t, drop, err) ? KL_LAUNCH_DONE : KL_LAUNCH_PENDING;
 }
 

@@ -5,9 +5,6 @@
 
 enum {
     KL_MAX_OPS = 64, /* operations of one command buffer at which it is cut */
-    /* The limit of the first one after a pause; it doubles from one to the next, so that the device
-     * begins early and later ones cost little each. */
-    KL_FIRST_OPS = 8,
     /* The limit inside a run that becomes one kernel, which is not cut at KL_MAX_OPS. */
     KL_MOST_OPS = 128,
     KL_MAX_TAINTS = 16, /* fault words that a value may depend on before they are merged into one */
@@ -84,7 +81,6 @@ struct kl_queue {
     void *driver_queue;
     /* Being encoded; only the holder of the executor role touches it. */
     struct kl_command_buffer *open;
-    int limit;                             /* operations at which `open` is cut; as `open` */
     struct kl_fault_words *clear_words;    /* guarded by dev->mu */
     struct kl_command_buffer *head, *tail; /* handed over, oldest first; guarded by dev->mu */
     struct kl_queue *next;                 /* next queue of the device; guarded by dev->mu */

@@ -60,12 +60,6 @@ void kl_gpu_flush(struct kl_backend *b, struct kl_queue *q) {
     kl_gpu_settle(dev);
 }
 
-/* There is nothing more to encode for now. */
-static void flush_last(struct kl_backend *b, struct kl_queue *q) {
-    kl_gpu_flush(b, q);
-    q->limit = KL_FIRST_OPS;
-}
-
 static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **out,
                      struct kl_error **err) {
     struct kl_gpu_device *dev = kl_gpu_device_of(b);
@@ -73,7 +67,6 @@ static int queue_new(struct kl_backend *b, struct kl_timeline *t, struct kl_queu
     if (!q) return kl_fail_nomem(err);
     q->dev = dev;
     q->timeline = t;
-    q->limit = KL_FIRST_OPS;
     int rc = dev->driver->ops->queue_new(dev->driver, (int)t->stream_index, &q->driver_queue, err);
     if (rc) {
         kl_free(q);
@@ -139,7 +132,7 @@ static const struct kl_backend_ops ops = {.queue_new = queue_new,
                                           .launch = kl_gpu_launch,
                                           .skip = kl_gpu_skip,
                                           .drop = kl_gpu_drop,
-                                          .flush = flush_last,
+                                          .flush = kl_gpu_flush,
                                           .poll = kl_gpu_poll,
                                           .watch = kl_gpu_watch,
                                           .forked = kl_gpu_forked};
