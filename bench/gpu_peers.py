@@ -317,6 +317,53 @@ def products():
             free_array(x)
 
 
+class OptionalInt(C.Structure):
+    _fields_ = [("value", C.c_int), ("has_value", C.c_bool)]
+
+
+def quantized():
+    """Products with quantized matrices, which take turns over 1 GB; beside them PyTorch's product of bfloat16."""
+    form = OptionalInt(64, True), OptionalInt(4, True), b"affine"
+    none = Handle(None)
+    for k, n in ((4096, 14336), (14336, 4096), (4096, 4096)):
+        w = normal(n, k)
+        kw = to_keel(w)
+        hw = call("astype", kw, BF16)
+        v = vec(None, 0)
+        if lib.mlx_quantize(C.byref(v), hw, *form, none, S):
+            raise RuntimeError(last_error())
+        first = []
+        for i in range(3):
+            a = new_array()
+            lib.mlx_vector_array_get(C.byref(a), v, C.c_size_t(i))
+            first.append(a)
+        run(*first)
+        vec_free(v)
+        data = n * k // 2 + n * k // 64 * 4
+        sets = [first] + [[call("copy", a) for a in first] for _ in range((1 << 30) // data)]
+        for q in sets:
+            run(*q)
+        for a in (kw, hw):
+            free_array(a)
+        for m in (1, 8, 512):
+            x = normal(m, k)
+            kx = to_keel(x)
+            hx = call("astype", kx, BF16)
+            run(hx)
+            turn = in_turn(sets)
+            tx, tw = torch.from_numpy(x).to(dev).to(torch.bfloat16), torch.from_numpy(w).to(dev).to(torch.bfloat16)
+            peers = {"torch.bfloat16": peer_torch(lambda: tx @ tw.T)}
+            if mx is not None:
+                mq, mxx = mx.quantize(mx.array(w).astype(mx.bfloat16)), mx.array(x).astype(mx.bfloat16)
+                with_mlx(peers, lambda: mx.quantized_matmul(mxx, *mq))
+            case(f"quantized {m}x{k}x{n} 4 bits bfloat16", data, lambda: start_and_drop(call("quantized_matmul", hx, *turn(), C.c_bool(True), *form)), peers, flops=2.0 * m * n * k if m > 8 else None)
+            for a in (kx, hx):
+                free_array(a)
+        for q in sets:
+            for a in q:
+                free_array(a)
+
+
 def index_of(n, below, seed=3):
     return np.random.default_rng(seed).integers(0, below, n, dtype=np.int32)
 
@@ -803,7 +850,7 @@ def loads():
 
 
 print(torch.cuda.get_device_name(0), "torch", torch.__version__, "mlx" if mx is not None else "no mlx")
-for group in (streams, rows, reductions, scans, sorts, attentions, products, gathers, scatters, chains, hops, loads):
+for group in (streams, rows, reductions, scans, sorts, attentions, products, quantized, gathers, scatters, chains, hops, loads):
     if any(w.startswith("group:") for w in wanted) and f"group:{group.__name__}" not in wanted:
         continue
     group()
