@@ -1,6 +1,7 @@
 /* lower_convolution.c - CONVOLUTION: products in tiles whose left operand is read from the input as
  * it is needed, or the kernel for groups of one channel. Long sums of few outputs, as in gradients
- * of weights, are cut into segments. */
+ * of weights, are cut into segments. With many positions, parts of the left operand, of 64 MB at
+ * most, are written out and multiplied as matrices, which drivers do best. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
@@ -15,6 +16,8 @@ enum {
     LEAST_TERMS = 256,   /* terms below which a sum is not cut */
     MOST_SEGMENTS = 64,
     VEC_BYTES = 16,
+    UNFOLDED_BYTES = 64 << 20,
+    LEAST_UNFOLDED = 4096, /* positions, below which tiles are as fast */
 };
 
 const struct kl_family kl_family_convolution = {.name = "convolution",
@@ -133,6 +136,89 @@ static int with_tiles(struct kl_emit *e, const struct kl_command *c, const struc
                    kl_groups_for(out->size, across), local, join, 5);
 }
 
+/* ---- as a product of matrices ---- */
+
+/* w as the matrix (outputs, width), where `width` is at least the number of terms. */
+static int weights(struct kl_emit *e, const struct conv *v, size_t item, int width, const void *w,
+                   const void **matrix) {
+    const int dims[] = {v->cout, v->k[0], v->k[1], v->k[2], v->cin};
+    const int64_t from[] = {v->w_o, v->w_at[0], v->w_at[1], v->w_at[2], v->w_c};
+    int64_t to[] = {width, 0, 0, 0, 1}, depth = v->cin;
+    void *copy = NULL;
+    for (int i = 3; i > 0; i--) {
+        to[i] = depth;
+        depth *= dims[i];
+    }
+    KL_TRY(kl_emit_workspace(e, (size_t)v->cout * (size_t)width * item, &copy));
+    if (depth < width) KL_TRY(kl_emit_fill(e, copy, item, (int64_t)v->cout * width, 0));
+    *matrix = copy;
+    return kl_emit_copy(e, item, 5, dims, copy, to, w, from);
+}
+
+static struct kl_arg matrix_of(const void *data, enum kl_dtype dtype, const int *dims,
+                               const int64_t *strides) {
+    return (struct kl_arg){.data = (void *)data,
+                           .dtype = dtype,
+                           .layout = kl_layout_of(2, dims, strides),
+                           .ndim = 2,
+                           .size = (int64_t)dims[0] * dims[1],
+                           .dims = dims,
+                           .strides = strides};
+}
+
+static bool unfolds(const struct conv *v) {
+    return v->groups == 1 && !v->some && v->cin > 0 && v->positions >= LEAST_UNFOLDED &&
+           v->cout >= 16;
+}
+
+static int by_matrices(struct kl_emit *e, const struct kl_command *c, const struct conv *v,
+                       int ndim, const void *w) {
+    const struct kl_arg *x = &c->args[0], *out = &c->args[2];
+    const size_t item = kl_dtype_size(out->dtype);
+    const int64_t wide = VEC_BYTES / (int64_t)item,
+                  depth = (int64_t)v->cin * v->k[0] * v->k[1] * v->k[2],
+                  pieces = kl_groups_for(depth, wide), width = pieces * wide,
+                  most = UNFOLDED_BYTES / (width * (int64_t)item) + 1,
+                  n_parts = kl_groups_for(v->positions, most),
+                  rows = kl_groups_for(v->positions, n_parts);
+    bool vectors = v->x_c == 1 && v->cin % wide == 0 && (uintptr_t)x->data % VEC_BYTES == 0;
+    for (int i = 0; i < 1 + ndim; i++) vectors = vectors && x->strides[i] % wide == 0;
+    const int values[] = {out->dtype, 1, ndim, vectors ? (int)wide : 1};
+    const uint32_t local = kl_local_size(e, WANT_LOCAL);
+    const void *matrix = NULL;
+    void *unfolded = NULL;
+    KL_TRY(weights(e, v, item, (int)width, w, &matrix));
+    KL_TRY(kl_emit_workspace(e, (size_t)(rows * width) * item, &unfolded));
+    for (int64_t first = 0; first < v->positions; first += rows) {
+        const int64_t n = rows < v->positions - first ? rows : v->positions - first;
+        struct conv sent = *v;
+        struct kl_karg args[] = {KL_KARG_PTR(x->data, vectors ? VEC_BYTES : item),
+                                 KL_KARG_PTR(unfolded, VEC_BYTES),
+                                 KL_KARG(first),
+                                 KL_KARG(n),
+                                 KL_KARG(pieces),
+                                 KL_KARG(depth),
+                                 KL_KARG(sent)};
+        KL_TRY(kl_emit(e, &kl_family_convolution, values, "unfold",
+                       kl_groups_for(n * pieces, local), local, args, 7));
+        const int of_x[] = {(int)n, (int)width}, of_w[] = {(int)width, v->cout},
+                  of_out[] = {(int)n, v->cout};
+        const int64_t by_rows[] = {width, 1}, by_columns[] = {1, width}, dense[] = {v->cout, 1};
+        struct kl_arg operands[] = {matrix_of(unfolded, out->dtype, of_x, by_rows),
+                                    matrix_of(matrix, out->dtype, of_w, by_columns),
+                                    matrix_of((char *)out->data + first * v->cout * (int64_t)item,
+                                              out->dtype, of_out, dense)};
+        struct kl_command product = *c;
+        product.op = KL_OP_MATMUL;
+        product.params = NULL;
+        product.params_bytes = 0;
+        product.n_in = 2;
+        product.args = operands;
+        KL_TRY(kl_emit_command(e, &product));
+    }
+    return KL_OK;
+}
+
 static int convolve(struct kl_emit *e, const struct kl_command *c,
                     const struct kl_conv_axis *axes) {
     const struct kl_convolution_params *p = c->params;
@@ -145,6 +231,7 @@ static int convolve(struct kl_emit *e, const struct kl_command *c,
     bool vectors = v.x_c == 1 && v.groups % (VEC_BYTES / item) == 0;
     if (v.cin != 1 || v.cout != 1 || v.groups == 1) {
         const int values[] = {out->dtype, 0, p->ndim};
+        if (unfolds(&v)) return by_matrices(e, c, &v, p->ndim, w);
         return with_tiles(e, c, &v, values, w);
     }
     vectors = vectors && item < VEC_BYTES && (uintptr_t)x->data % VEC_BYTES == 0;

@@ -165,10 +165,10 @@ static const struct {
     {"attention", "MASKED", {0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0}, 12},
     {"attention", "MATRIX", {0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1}, 12},
     {"attention", "ROWS", {64, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0}, 12},
-    {"convolution", "TM", {8, 4, 4, 2, 0, 0, 0, 0, 2, 8, 2, 8}, 12},
+    {"convolution", "TM", {8, 4, 4, 2, 0, 0, 0, 0, 2, 8, 1, 1}, 12},
     {"convolution", "NDIM", {2, 1, 3, 2, 1, 2, 3, 1, 3, 2, 2, 1}, 12},
     /* in the order of the types below */
-    {"convolution", "VECTOR", {1, 1, 1, 1, 8, 4, 2, 8, 1, 1, 1, 1}, 12},
+    {"convolution", "VECTOR", {1, 1, 1, 1, 8, 4, 2, 8, 1, 1, 1, 8}, 12},
     {"gather_mm", "TM", {4, 2, 4, 2, 2}, 5},
     {"attention_sm90", "WIDTH", {64, 128}, 2},
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},

@@ -79,11 +79,12 @@ static void random_shapes(void **state) {
     }
 }
 
-/* Enough tiles for each size of tile; sums that are cut into segments. */
+/* Enough tiles for each size of tile, or positions for a product of matrices; long sums. */
 static void large(void **state) {
     static const struct call calls[] = {
         {{2, 1, 0, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, {2, 60, 60, 3}, {140, 3, 3, 3}},
         {{2, 1, 0, {2, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, {3, 60, 60, 9}, {64, 3, 3, 9}},
+        {{2, 1, 1, {1, 2}, {1, -1}, {2, 1}, {2, 1}, {1, 1}}, {4, 60, 60, 16}, {24, 3, 3, 16}},
         {{1, 1, 0, {1}, {0}, {0}, {1}, {1}}, {12, 700, 8}, {30, 690, 8}},
         {{2, 20, 0, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}}, {2, 20, 20, 20}, {20, 3, 3, 1}},
         {{2, 1, 0, {1, 1}, {2, 2}, {2, 2}, {1, 1}, {1, 1}}, {1, 3, 0, 4}, {5, 3, 3, 4}},

@@ -110,6 +110,9 @@ static void convolution(void **state) {
         .ndim = 1, .groups = 1, .stride = {1}, .dilation = {1}, .input_dilation = {1}};
     const struct input in[] = {{KL_F32, DENSE, 3, {12, 700, 8}}, {KL_F32, DENSE, 3, {30, 690, 8}}};
     check(KL_OP_CONVOLUTION, &p, in, 2, (struct input){KL_F32, DENSE, 3, {12, 11, 30}});
+    const struct input unfolded[] = {{KL_F32, DENSE, 3, {1, 4100, 3}},
+                                     {KL_F32, DENSE, 3, {16, 3, 3}}};
+    check(KL_OP_CONVOLUTION, &p, unfolded, 2, (struct input){KL_F32, DENSE, 3, {1, 4098, 16}});
 }
 
 static void quantized(void **state) {
