@@ -1,5 +1,5 @@
-/* training.h - what the two examples that train share: formulas in which a failure is noted once,
- * the progress of a run on a terminal or as plain lines, and charts in SVG. */
+/* training.h - what the larger examples share: formulas in which a failure is noted once; for those
+ * that train, the progress of a run on a terminal or as plain lines, and charts in SVG. */
 #pragma once
 #include <errno.h>
 #include <math.h>

