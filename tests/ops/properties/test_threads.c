@@ -61,9 +61,10 @@ static void compare(const char *name, build_fn *build, int which, struct kl_arra
     free(first);
 }
 
-/* The kernels must have shared their work. A sample shares less. */
+/* The kernels must have shared their work. A sample may have none of a family; the last test looks
+ * at all of them. */
 static void assert_shared_since(int64_t before, int64_t least) {
-    assert_in_range(n_shared - before, kl_test_samples("cpu") ? 1 : least, INT64_MAX);
+    assert_in_range(n_shared - before, kl_test_samples("cpu") ? 0 : least, INT64_MAX);
 }
 
 /* ---- element by element ---- */
@@ -342,17 +343,15 @@ static void random_numbers(void **state) {
     struct kl_array *x = scalar_of(KL_U32, 0);
     for (int which = 0; which < 5; which++) compare(names[which], drawn, which, &x);
     kl_array_release(x);
+    assert_in_range(n_shared, 100, INT64_MAX);
     printf("%d results\n", n_compared);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise),   cmocka_unit_test(reduced),
-        cmocka_unit_test(products),      cmocka_unit_test(quantized_products),
-        cmocka_unit_test(attention),     cmocka_unit_test(indices),
-        cmocka_unit_test(elementwise),   cmocka_unit_test(reduced),
-        cmocka_unit_test(products),      cmocka_unit_test(convolutions),
-        cmocka_unit_test(attention),     cmocka_unit_test(indices),
-        cmocka_unit_test(random_numbers)};
+        cmocka_unit_test(elementwise),  cmocka_unit_test(reduced),
+        cmocka_unit_test(products),     cmocka_unit_test(quantized_products),
+        cmocka_unit_test(convolutions), cmocka_unit_test(attention),
+        cmocka_unit_test(indices),      cmocka_unit_test(random_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
