@@ -147,6 +147,18 @@ int mlx_load_gguf(mlx_io_gguf *gguf, const char *file, const mlx_stream s) {
 
 /* ---- looking ---- */
 
+/* Ends a call that gives a list of strings, which is taken; a live handle keeps its pointer. */
+static int end_with_texts(struct kl_call *c, mlx_vector_string *res, struct kl_vec *made) {
+    if (!c->err && res->ctx) {
+        kl_vec_move(&kl_vec_of_strings, res->ctx, made);
+    } else if (!c->err) {
+        res->ctx = made;
+        made = NULL;
+    }
+    kl_vec_free(&kl_vec_of_strings, made);
+    return kl_call_end_plain(c);
+}
+
 int mlx_io_gguf_get_keys(mlx_vector_string *keys, mlx_io_gguf io) {
     struct kl_call c = kl_call_begin(__func__, keys);
     struct gguf *g = in_gguf(&c, io, "");
@@ -155,14 +167,7 @@ int mlx_io_gguf_get_keys(mlx_vector_string *keys, mlx_io_gguf io) {
         const char *key = g->arrays->entries[i].key;
         kl_vec_take(&kl_vec_of_strings, made, &key, 1, &c.err);
     }
-    if (!c.err && keys->ctx) {
-        kl_vec_move(&kl_vec_of_strings, keys->ctx, made);
-    } else if (!c.err) {
-        keys->ctx = made;
-        made = NULL;
-    }
-    kl_vec_free(&kl_vec_of_strings, made);
-    return kl_call_end_plain(&c);
+    return end_with_texts(&c, keys, made);
 }
 
 int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key) {
@@ -207,14 +212,7 @@ int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf 
     if (rc) return rc;
     struct kl_vec *made = c.err ? NULL : kl_vec_new(&c.err);
     if (!c.err) kl_vec_dup(&kl_vec_of_strings, made, &e->texts, &c.err);
-    if (!c.err && vstr->ctx) {
-        kl_vec_move(&kl_vec_of_strings, vstr->ctx, made);
-    } else if (!c.err) {
-        vstr->ctx = made;
-        made = NULL;
-    }
-    kl_vec_free(&kl_vec_of_strings, made);
-    return kl_call_end_plain(&c);
+    return end_with_texts(&c, vstr, made);
 }
 
 static int has(const char *func, bool *flag, mlx_io_gguf io, const char *key,

@@ -16,9 +16,6 @@
 
 enum {
     BUFFER = 64 << 10,
-    MAX_KEY = 65535,
-    MAX_NAME = 1024,
-    MAX_DIMS = 8, /* the format has 4 so far */
     LEAST_KEY_VALUE = 8 + 1 + 4 + 1,
     LEAST_TENSOR = 8 + 1 + 4 + 4 + 8,
     DEFAULT_ALIGNMENT = 32
@@ -97,7 +94,7 @@ static int take_name(struct reader *r, const char **text, const char *what, uint
 
 /* ---- metadata ---- */
 
-enum { TYPE_STRING = 8, TYPE_ARRAY = 9, N_TYPES = 13 };
+enum { N_TYPES = 13 };
 static const enum kl_dtype value_dtypes[N_TYPES] = {KL_U8,  KL_I8,  KL_U16,  KL_I16,  KL_U32,
                                                     KL_I32, KL_F32, KL_BOOL, KL_BOOL, KL_BOOL,
                                                     KL_U64, KL_I64, KL_F64};
@@ -138,15 +135,15 @@ static int take_value(struct reader *r, struct kl_gguf_value *v) {
     uint32_t type;
     uint64_t n = 1;
     KL_TRY(take_u32(r, &type));
-    if (type == TYPE_ARRAY) {
+    if (type == KL_GGUF_TYPE_ARRAY) {
         v->is_list = true;
         KL_TRY(take_u32(r, &type));
         KL_TRY(take_u64(r, &n));
-        if (type == TYPE_ARRAY) return BAD("'%.100s' is a list of lists", v->key);
+        if (type == KL_GGUF_TYPE_ARRAY) return BAD("'%.100s' is a list of lists", v->key);
     }
     if (type >= N_TYPES)
         return BAD("'%.100s' has type %lu, which there is not", v->key, (unsigned long)type);
-    if (type != TYPE_STRING) return take_numbers(r, v, type, n);
+    if (type != KL_GGUF_TYPE_STRING) return take_numbers(r, v, type, n);
     KL_TRY(take_texts(r, v, n));
     if (!v->is_list) v->kind = KL_GGUF_STRING;
     return KL_OK;
@@ -168,7 +165,7 @@ static int take_metadata(struct reader *r, uint64_t n) {
             r->cap = cap;
         }
         struct kl_gguf_value v = {0};
-        KL_TRY(take_name(r, &v.key, "a key", MAX_KEY));
+        KL_TRY(take_name(r, &v.key, "a key", KL_GGUF_MAX_KEY));
         KL_TRY(take_value(r, &v));
         f->values[f->n_values] = v;
     }
@@ -201,7 +198,7 @@ struct described { /* a tensor as it stands in the header */
 static int take_dims(struct reader *r, struct kl_file_tensor *t) {
     uint32_t n;
     KL_TRY(take_u32(r, &n));
-    if (n > MAX_DIMS)
+    if (n > KL_GGUF_MAX_DIMS)
         return BAD("'%.100s' has %lu dimensions, at most 8 are taken", t->name, (unsigned long)n);
     int *dims = kl_file_alloc(r->f, n * sizeof *dims);
     if (!dims) return kl_fail_nomem(r->err);
@@ -221,7 +218,7 @@ static int take_tensor(struct reader *r, struct described *d, uint64_t alignment
     uint32_t id;
     const char *name;
     *d = (struct described){.t.dtype = KL_F16};
-    KL_TRY(take_name(r, &t->name, "the name of a tensor", MAX_NAME));
+    KL_TRY(take_name(r, &t->name, "the name of a tensor", KL_GGUF_MAX_NAME));
     KL_TRY(take_dims(r, t));
     KL_TRY(take_u32(r, &id));
     KL_TRY(take_u64(r, &t->begin));

@@ -2,6 +2,11 @@
 #pragma once
 #include "io/file.h"
 
+/* Bytes of a key and of a tensor's name, and axes, at most. The format itself has 4 axes so far. */
+enum { KL_GGUF_MAX_KEY = 65535, KL_GGUF_MAX_NAME = 1024, KL_GGUF_MAX_DIMS = 8 };
+/* Types of the metadata that are not numbers, besides bool. */
+enum { KL_GGUF_TYPE_STRING = 8, KL_GGUF_TYPE_ARRAY = 9 };
+
 /* A value of the metadata. Strings are in the memory of the file and end with a 0. */
 enum kl_gguf_kind { KL_GGUF_ARRAY, KL_GGUF_STRING, KL_GGUF_STRINGS };
 struct kl_gguf_value {

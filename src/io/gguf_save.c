@@ -7,8 +7,6 @@
 #include "io/gguf.h"
 #include "io/sink.h"
 
-enum { MAX_KEY = 65535, MAX_NAME = 1024, MAX_DIMS = 8, TYPE_BOOL = 7, TYPE_STRING = 8, TYPE_ARRAY };
-
 /* ---- the header, as it grows ---- */
 
 struct text {
@@ -54,7 +52,7 @@ static int value_type(enum kl_dtype d) {
     case KL_U32: return 4;
     case KL_I32: return 5;
     case KL_F32: return 6;
-    case KL_BOOL: return TYPE_BOOL;
+    case KL_BOOL: return 7;
     case KL_U64: return 10;
     case KL_I64: return 11;
     case KL_F64: return 12;
@@ -77,10 +75,10 @@ static int tensor_type(enum kl_dtype d) {
 }
 
 static void put_value(struct text *t, const struct kl_gguf_value *v) {
-    const int type = v->kind == KL_GGUF_ARRAY ? value_type(v->dtype) : TYPE_STRING;
+    const int type = v->kind == KL_GGUF_ARRAY ? value_type(v->dtype) : KL_GGUF_TYPE_STRING;
     put_string(t, v->key);
     if (v->kind == KL_GGUF_STRINGS || (v->kind == KL_GGUF_ARRAY && v->is_list)) {
-        put_u32(t, TYPE_ARRAY);
+        put_u32(t, KL_GGUF_TYPE_ARRAY);
         put_u32(t, (uint32_t)type);
         put_u64(t, v->n);
     } else {
@@ -149,20 +147,21 @@ static int check(const struct kl_named *tensors, size_t n, const struct kl_gguf_
                  size_t n_metadata, const char **names, struct kl_error **err) {
     for (size_t i = 0; i < n; i++) {
         const struct kl_tensor *t = &tensors[i].array->t;
-        KL_TRY(check_name(names[i] = tensors[i].name, MAX_NAME, "the name of a tensor", err));
+        KL_TRY(
+            check_name(names[i] = tensors[i].name, KL_GGUF_MAX_NAME, "the name of a tensor", err));
         if (tensor_type(t->dtype) < 0)
             return kl_fail(err, KL_EDTYPE,
                            "save: '%.100s' is of %s; a .gguf file takes int8, int16, int32, int64, "
                            "float16, bfloat16, float32 and float64",
                            tensors[i].name, kl_dtype_name(t->dtype));
-        if (t->ndim > MAX_DIMS)
+        if (t->ndim > KL_GGUF_MAX_DIMS)
             return kl_fail(err, KL_ESHAPE, "save: '%.100s' has %d dimensions, a .gguf file takes 8",
                            tensors[i].name, t->ndim);
     }
     KL_TRY(check_twice(names, n, err));
     for (size_t i = 0; i < n_metadata; i++) {
         const struct kl_gguf_value *v = &metadata[i];
-        KL_TRY(check_name(names[i] = v->key, MAX_KEY, "a key of the metadata", err));
+        KL_TRY(check_name(names[i] = v->key, KL_GGUF_MAX_KEY, "a key of the metadata", err));
         if (v->kind == KL_GGUF_ARRAY && value_type(v->dtype) < 0)
             return kl_fail(err, KL_EDTYPE,
                            "save: the metadata '%.100s' is of %s; a .gguf file takes bool, "
