@@ -1,0 +1,3 @@
+# keel.core.cuda - whether NVIDIA GPUs can be used.
+
+def is_available() -> bool: ...
