@@ -1,0 +1,203 @@
+"""Facts about dtypes: categories, promotion, limits."""
+
+import enum
+
+from keel import _core
+from keel._core import Dtype, array
+
+__all__ = [
+    "DtypeCategory",
+    "complexfloating",
+    "floating",
+    "inexact",
+    "signedinteger",
+    "unsignedinteger",
+    "integer",
+    "number",
+    "generic",
+    "issubdtype",
+    "isdtype",
+    "result_type",
+    "can_cast",
+    "finfo",
+    "iinfo",
+]
+
+
+class DtypeCategory(enum.Enum):
+    """The sets that dtypes belong to, each within the one that is named after it."""
+
+    complexfloating = 0
+    floating = 1
+    inexact = 2
+    signedinteger = 3
+    unsignedinteger = 4
+    integer = 5
+    number = 6
+    generic = 7
+
+    def __repr__(self):
+        return f"DtypeCategory.{self.name}"
+
+
+complexfloating = DtypeCategory.complexfloating
+floating = DtypeCategory.floating
+inexact = DtypeCategory.inexact
+signedinteger = DtypeCategory.signedinteger
+unsignedinteger = DtypeCategory.unsignedinteger
+integer = DtypeCategory.integer
+number = DtypeCategory.number
+generic = DtypeCategory.generic
+
+_ABOVE = {
+    complexfloating: inexact,
+    floating: inexact,
+    inexact: number,
+    signedinteger: integer,
+    unsignedinteger: integer,
+    integer: number,
+    number: generic,
+}
+_OF = {_core.complex64: complexfloating, _core.bool_: generic}
+for _name in ("float16", "bfloat16", "float32", "float64"):
+    _OF[getattr(_core, _name)] = floating
+for _bits in (8, 16, 32, 64):
+    _OF[getattr(_core, f"int{_bits}")] = signedinteger
+    _OF[getattr(_core, f"uint{_bits}")] = unsignedinteger
+
+
+def issubdtype(arg1, arg2):
+    """Whether a dtype or category lies in another one.
+
+    Two dtypes: whether they are the same one. A dtype and a category: whether the category holds
+    it, where every category lies in the ones above it (floating in inexact in number in generic).
+
+    Example:
+        >>> mx.issubdtype(mx.float16, mx.floating)
+        True
+    """
+    if isinstance(arg2, Dtype):
+        return arg1 == arg2
+    at = _OF[arg1] if isinstance(arg1, Dtype) else arg1
+    while at is not None and at is not arg2:
+        at = _ABOVE.get(at)
+    return at is arg2
+
+
+_KINDS = {
+    "bool": lambda d: d == _core.bool_,
+    "signed integer": lambda d: issubdtype(d, signedinteger),
+    "unsigned integer": lambda d: issubdtype(d, unsignedinteger),
+    "integral": lambda d: issubdtype(d, integer),
+    "real floating": lambda d: issubdtype(d, floating),
+    "complex floating": lambda d: issubdtype(d, complexfloating),
+    "numeric": lambda d: issubdtype(d, number),
+}
+
+
+def isdtype(dtype, kind):
+    """Whether a dtype is of a kind, by the names of the array API standard.
+
+    kind: a Dtype, one of "bool", "signed integer", "unsigned integer", "integral",
+    "real floating", "complex floating", "numeric", or a tuple of these.
+
+    Raises ValueError for a name that is not one of them.
+
+    Example:
+        >>> mx.isdtype(mx.int8, "integral")
+        True
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    if isinstance(kind, Dtype):
+        return dtype == kind
+    if kind not in _KINDS:
+        raise ValueError(f"isdtype(): kind is {kind!r}, but must be one of {sorted(_KINDS)}")
+    return _KINDS[kind](dtype)
+
+
+def _probe(x):
+    return _core.zeros([], x if isinstance(x, Dtype) else x.dtype)
+
+
+def result_type(*arrays_and_dtypes):
+    """The dtype that operations on these arrays and dtypes have.
+
+    Raises ValueError when nothing is given.
+
+    Example:
+        >>> mx.result_type(mx.int32, mx.float16)
+        mlx.core.float16
+    """
+    if not arrays_and_dtypes:
+        raise ValueError("result_type() needs an array or a dtype")
+    out = _probe(arrays_and_dtypes[0])
+    for x in arrays_and_dtypes[1:]:
+        out = _core.add(out, _probe(x))
+    return out.dtype
+
+
+def can_cast(from_, to):
+    """Whether promotion leads from one dtype to the other: their common dtype is `to`.
+
+    Example:
+        >>> mx.can_cast(mx.int32, mx.float32)
+        True
+    """
+    if isinstance(from_, array):
+        from_ = from_.dtype
+    return result_type(from_, to) == to
+
+
+# bits, eps, min, max, smallest normal number (IEEE 754; bfloat16 by its definition)
+_FLOATS = {
+    "float16": (16, 2.0**-10, 65504.0, 2.0**-14),
+    "bfloat16": (16, 2.0**-7, (2 - 2.0**-7) * 2.0**127, 2.0**-126),
+    "float32": (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126),
+    "float64": (64, 2.0**-52, (2 - 2.0**-52) * 2.0**1023, 2.0**-1022),
+    "complex64": (32, 2.0**-23, (2 - 2.0**-23) * 2.0**127, 2.0**-126),
+}
+
+
+class finfo:
+    """The limits of a floating point dtype (of complex64: those of its parts).
+
+    Raises ValueError for a dtype that is not one.
+
+    Example:
+        >>> mx.finfo(mx.float16).max
+        65504.0
+    """
+
+    def __init__(self, dtype, /):
+        if dtype._name not in _FLOATS:
+            raise ValueError(f"finfo() takes a floating point dtype, not {dtype}")
+        self.bits, self.eps, self.max, self.smallest_normal = _FLOATS[dtype._name]
+        self.min = -self.max
+        self.dtype = _core.float32 if dtype == _core.complex64 else dtype
+
+    def __repr__(self):
+        return f"finfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype._name})"
+
+
+class iinfo:
+    """The limits of an integer dtype (of bool: 0 and 1).
+
+    Raises ValueError for a dtype that is not one.
+
+    Example:
+        >>> mx.iinfo(mx.int8).min
+        -128
+    """
+
+    def __init__(self, dtype, /):
+        if not (issubdtype(dtype, integer) or dtype == _core.bool_):
+            raise ValueError(f"iinfo() takes an integer dtype, not {dtype}")
+        bits = 1 if dtype == _core.bool_ else 8 * dtype.size
+        signed = issubdtype(dtype, signedinteger)
+        self.dtype = dtype
+        self.min = -(2 ** (bits - 1)) if signed else 0
+        self.max = 2 ** (bits - 1) - 1 if signed else 2**bits - 1
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype._name})"

@@ -1,0 +1,3 @@
+"""Loading, saving, and exported functions."""
+
+__all__ = []

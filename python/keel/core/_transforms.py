@@ -1,0 +1,605 @@
+"""Transforms of Python functions over trees of arrays.
+
+A tree is an array or a list, tuple or dict of trees; everything else in it is a constant. The
+extension transforms functions from a list of arrays to a list of arrays; here the trees are taken
+apart and put together.
+"""
+
+import functools
+
+from keel import _core
+from keel._core import array
+from keel.core import random as _random
+
+__all__ = [
+    "grad",
+    "value_and_grad",
+    "vjp",
+    "jvp",
+    "vmap",
+    "compile",
+    "checkpoint",
+    "custom_function",
+]
+
+_STATE = _random._RandomState
+
+
+class _Leaf:
+    """The place of an array in a structure."""
+
+    __slots__ = ()
+
+
+_LEAF = _Leaf()
+
+
+def _leaves(tree, out):
+    """Appends the arrays of a tree, in order."""
+    if isinstance(tree, array):
+        out.append(tree)
+    elif isinstance(tree, (list, tuple)):
+        for item in tree:
+            _leaves(item, out)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            _leaves(item, out)
+    elif isinstance(tree, _STATE):
+        out.append(tree[0])
+    return out
+
+
+def _rebuild(tree, leaves):
+    """The tree with its arrays replaced by those of an iterator; dicts become plain ones."""
+    if isinstance(tree, array):
+        return next(leaves)
+    if isinstance(tree, list):
+        return [_rebuild(item, leaves) for item in tree]
+    if isinstance(tree, tuple):
+        items = [_rebuild(item, leaves) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+    if isinstance(tree, dict):
+        return {key: _rebuild(item, leaves) for key, item in tree.items()}
+    return tree
+
+
+def _only_arrays(tree, what):
+    """Checks that gradients can be asked for: every leaf is an array."""
+    if isinstance(tree, (list, tuple)):
+        for item in tree:
+            _only_arrays(item, what)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            _only_arrays(item, what)
+    elif not isinstance(tree, array):
+        raise ValueError(f"{what} is differentiated: it must be a tree of arrays, not hold {tree!r}")
+
+
+def _as_numbers(argnums, argnames):
+    names = [argnames] if isinstance(argnames, str) else list(argnames)
+    if argnums is None:
+        argnums = [] if names else 0
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    if not numbers and not names:
+        raise ValueError("value_and_grad(): there is no argument to differentiate")
+    if len(set(numbers)) != len(numbers):
+        raise ValueError(f"value_and_grad(): duplicate argument numbers in {numbers}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"value_and_grad(): duplicate argument names in {names}")
+    if any(n < 0 for n in numbers):
+        raise ValueError(f"value_and_grad(): argument numbers must not be negative, got {numbers}")
+    return numbers, names, isinstance(argnums, int)
+
+
+def value_and_grad(fun, argnums=None, argnames=[]):
+    """A function that returns what `fun` returns, and the gradients of its scalar value.
+
+    fun returns a scalar array, or a tuple or list whose first element is one. argnums: which
+    positional arguments are differentiated (default: the first one, unless argnames are given);
+    argnames: which keyword arguments. Each may be a tree of floating point arrays; its gradient has
+    the same structure. With one argument number the gradient is its tree, with several a tuple;
+    with argnames the gradients are a pair, the second one a dict by name.
+
+    Raises ValueError for arguments that are missing or hold something other than arrays, and when
+    the value is not a scalar.
+
+    Example:
+        >>> mx.value_and_grad(lambda x: (x * x).sum())(mx.array([1.0, 2.0]))
+        (array(5, dtype=float32), array([2, 4], dtype=float32))
+    """
+    numbers, names, single = _as_numbers(argnums, argnames)
+
+    @functools.wraps(fun, updated=())
+    def wrapped(*args, **kwargs):
+        for n in numbers:
+            if n >= len(args):
+                raise ValueError(
+                    f"value_and_grad(): argument {n} is differentiated, but {len(args)} positional "
+                    "arguments were given"
+                )
+        for name in names:
+            if name not in kwargs:
+                raise ValueError(f"value_and_grad(): the keyword argument '{name}' was not given")
+        chosen = [args[n] for n in numbers] + [kwargs[name] for name in names]
+        for i, tree in enumerate(chosen):
+            _only_arrays(tree, f"argument {numbers[i]}" if i < len(numbers) else f"'{names[i - len(numbers)]}'")
+        inputs = _leaves(chosen, [])
+        kept = None
+
+        def flat(arrays):
+            nonlocal kept
+            trees = _rebuild(chosen, iter(arrays))
+            call, named = list(args), dict(kwargs)
+            for n, tree in zip(numbers, trees):
+                call[n] = tree
+            for name, tree in zip(names, trees[len(numbers) :]):
+                named[name] = tree
+            kept = result = fun(*call, **named)
+            if isinstance(result, array):
+                return [result]
+            if not isinstance(result, (tuple, list)) or not result or not isinstance(result[0], array):
+                raise ValueError(
+                    "value_and_grad(): the function must return a scalar array, or a tuple or list "
+                    f"whose first element is one, not {type(result).__name__}"
+                )
+            return _leaves(result, [])
+
+        values, grads = _core._value_and_grad(flat, inputs, range(len(inputs)))
+        value = _rebuild(kept, iter(values))
+        trees = _rebuild(chosen, iter(grads))
+        positional = trees[: len(numbers)]
+        positional = None if not numbers else positional[0] if single or len(numbers) == 1 else tuple(positional)
+        if not names:
+            return value, positional
+        return value, (positional, dict(zip(names, trees[len(numbers) :])))
+
+    return wrapped
+
+
+def grad(fun, argnums=None, argnames=[]):
+    """A function that returns the gradients of the scalar that `fun` returns.
+
+    argnums, argnames and the structure of the gradients: see value_and_grad.
+
+    Example:
+        >>> mx.grad(lambda x: x**3)(mx.array(2.0))
+        array(12, dtype=float32)
+    """
+    both = value_and_grad(fun, argnums, argnames)
+
+    @functools.wraps(fun, updated=())
+    def wrapped(*args, **kwargs):
+        return both(*args, **kwargs)[1]
+
+    return wrapped
+
+
+def _results(result, name):
+    if isinstance(result, array):
+        return [result]
+    if isinstance(result, (list, tuple)) and all(isinstance(r, array) for r in result):
+        return list(result)
+    raise ValueError(f"{name}(): the function must return an array, or a list or tuple of arrays")
+
+
+def _arrays(values, name, what):
+    values = list(values)
+    for v in values:
+        if not isinstance(v, array):
+            raise ValueError(f"{name}(): {what} must be arrays, not {type(v).__name__}")
+    return values
+
+
+def vjp(fun, primals, cotangents):
+    """What `fun(*primals)` returns, as a list, and the product of cotangents and its Jacobian.
+
+    fun returns an array, or a list or tuple of arrays; cotangents: one array for each, of its shape.
+    The second list has one array for each primal, of its shape and dtype.
+
+    Raises ValueError for arguments or results that are not arrays, and for shapes that do not fit.
+
+    Example:
+        >>> mx.vjp(lambda x: x * x, [mx.array(3.0)], [mx.array(1.0)])
+        ([array(9, dtype=float32)], [array(6, dtype=float32)])
+    """
+    return _core._vjp(
+        lambda xs: _results(fun(*xs), "vjp"),
+        _arrays(primals, "vjp", "primals"),
+        _arrays(cotangents, "vjp", "cotangents"),
+    )
+
+
+def jvp(fun, primals, tangents):
+    """What `fun(*primals)` returns, as a list, and the product of its Jacobian and the tangents.
+
+    tangents: one array for each primal, of its shape. The second list has one array for each result.
+
+    Raises ValueError for arguments or results that are not arrays, and for shapes that do not fit.
+
+    Example:
+        >>> mx.jvp(mx.sin, [mx.array(0.0)], [mx.array(2.0)])
+        ([array(0, dtype=float32)], [array(2, dtype=float32)])
+    """
+    return _core._jvp(
+        lambda xs: _results(fun(*xs), "jvp"),
+        _arrays(primals, "jvp", "primals"),
+        _arrays(tangents, "jvp", "tangents"),
+    )
+
+
+# ---- vmap ----
+def _axes_of(tree, axes, what, out):
+    """Appends the axis of each array of a tree: `axes` is a number, None, or a tree of the same
+    structure down to some level."""
+    if isinstance(tree, array):
+        if axes is not None and not isinstance(axes, int):
+            raise ValueError(f"vmap(): {what} must be an int or None where the tree has an array, not {axes!r}")
+        if axes is not None:
+            if not -tree.ndim <= axes < tree.ndim:
+                raise ValueError(f"vmap(): the axis {axes} is out of range for an array of {tree.ndim} axes")
+            axes %= tree.ndim
+        out.append(-1 if axes is None else axes)
+    elif isinstance(tree, (list, tuple)):
+        same = axes is None or isinstance(axes, int)
+        if not same and (not isinstance(axes, (list, tuple)) or len(axes) != len(tree)):
+            raise ValueError(f"vmap(): {what} does not have the structure of its tree")
+        for i, item in enumerate(tree):
+            _axes_of(item, axes if same else axes[i], what, out)
+    elif isinstance(tree, dict):
+        same = axes is None or isinstance(axes, int)
+        if not same and (not isinstance(axes, dict) or set(axes) != set(tree)):
+            raise ValueError(f"vmap(): {what} does not have the structure of its tree")
+        for key, item in tree.items():
+            _axes_of(item, axes if same else axes[key], what, out)
+    return out
+
+
+def vmap(fun, in_axes=0, out_axes=0):
+    """A function that applies `fun` to each slice of its arguments, and stacks the results.
+
+    in_axes: the axis of the arguments along which slices are taken: a number for all, None for an
+    argument that is the same for every slice, or a tree that follows the arguments. out_axes: where
+    the axis stands in the results, likewise. A random draw inside is one for all slices.
+
+    Raises ValueError for axes out of range, of different sizes, or of another structure.
+
+    Example:
+        >>> mx.vmap(lambda x, y: x + y, in_axes=(0, None))(mx.array([1, 2]), mx.array(10))
+        array([11, 12], dtype=int32)
+    """
+
+    @functools.wraps(fun, updated=())
+    def wrapped(*args):
+        axes = in_axes if isinstance(in_axes, (list, tuple)) else [in_axes] * len(args)
+        if len(axes) != len(args):
+            raise ValueError(f"vmap(): in_axes has {len(axes)} entries for {len(args)} arguments")
+        kept = None
+
+        def flat(arrays):
+            nonlocal kept
+            kept = fun(*_rebuild(list(args), iter(arrays)))
+            return _leaves(kept, [])
+
+        def out_of(n):
+            # The structure of the results is known; their shapes within a slice are not needed to
+            # follow it, negative axes are counted when the results are made.
+            out = []
+            _out_axes(kept, out_axes, out)
+            return out
+
+        results = _core._vmap(flat, _leaves(list(args), []), _axes_of(list(args), list(axes), "in_axes", []), out_of)
+        return _rebuild(kept, iter(results))
+
+    return wrapped
+
+
+def _out_axes(tree, axes, out):
+    if isinstance(tree, array):
+        if axes is None:
+            out.append(-1)
+        else:
+            n = tree.ndim + 1
+            if not isinstance(axes, int) or not -n <= axes < n:
+                raise ValueError(f"vmap(): out_axes has {axes!r} for a result of {n} axes")
+            out.append(axes % n)
+    elif isinstance(tree, (list, tuple)):
+        same = axes is None or isinstance(axes, int)
+        if not same and (not isinstance(axes, (list, tuple)) or len(axes) != len(tree)):
+            raise ValueError("vmap(): out_axes does not have the structure of the results")
+        for i, item in enumerate(tree):
+            _out_axes(item, axes if same else axes[i], out)
+    elif isinstance(tree, dict):
+        same = axes is None or isinstance(axes, int)
+        for key, item in tree.items():
+            _out_axes(item, axes if same else axes[key], out)
+
+
+# ---- compile ----
+def _key_of(tree, arrays, key):
+    """Takes a tree apart: its arrays, and everything else as something that can be compared."""
+    if isinstance(tree, array):
+        arrays.append(tree)
+        key.append(_LEAF)
+    elif isinstance(tree, (list, tuple)):
+        key.append((type(tree), len(tree)))
+        for item in tree:
+            _key_of(item, arrays, key)
+    elif isinstance(tree, dict):
+        key.append((dict, len(tree)))
+        for name, item in tree.items():
+            key.append(name)
+            _key_of(item, arrays, key)
+    elif isinstance(tree, _STATE):
+        arrays.append(tree[0])
+        key.append(_STATE)
+    elif tree is None or isinstance(tree, (bool, int, float, complex, str)):
+        key.append((type(tree), tree))
+    else:
+        raise ValueError(
+            "compile(): arguments are trees of arrays and constants (None, bool, int, float, str); "
+            f"got {type(tree).__name__}"
+        )
+
+
+def _state_key(tree, arrays, key):
+    """The same for captured state, in which other objects are left alone."""
+    if isinstance(tree, array):
+        arrays.append(tree)
+        key.append(_LEAF)
+    elif isinstance(tree, (list, tuple)):
+        key.append(len(tree))
+        for item in tree:
+            _state_key(item, arrays, key)
+    elif isinstance(tree, dict):
+        key.append(len(tree))
+        for name, item in tree.items():
+            key.append(name)
+            _state_key(item, arrays, key)
+    elif isinstance(tree, _STATE):
+        arrays.append(tree[0])
+        key.append(_STATE)
+
+
+def _shape_of(tree):
+    """The structure of a tree: nested lists of (place, structure), and _LEAF for arrays."""
+    if isinstance(tree, array):
+        return _LEAF
+    if isinstance(tree, _STATE):
+        return [(0, _LEAF)]
+    if isinstance(tree, (list, tuple)):
+        return [(i, s) for i, s in ((i, _shape_of(item)) for i, item in enumerate(tree)) if s]
+    if isinstance(tree, dict):
+        return [(k, s) for k, s in ((k, _shape_of(item)) for k, item in tree.items()) if s]
+    return None
+
+
+def _fill(tree, shape, leaves):
+    """Puts arrays into their places in a tree, in place; what is missing is made."""
+    for place, below in shape:
+        if below is _LEAF:
+            tree[place] = next(leaves)
+            continue
+        if isinstance(tree, dict) and place not in tree:
+            tree[place] = {}
+        _fill(tree[place], below, leaves)
+
+
+class _Plan:
+    __slots__ = ("run", "result", "state", "n")
+
+    def __init__(self):
+        self.run = self.result = self.state = None
+        self.n = 0
+
+
+def compile(fun, inputs=None, outputs=None, shapeless=False):
+    """A function that is traced once for each kind of arguments and then replayed.
+
+    Arguments are trees of arrays and constants. A call with other shapes (shapeless: other ranks),
+    dtypes, structures or constants traces anew. Functions must have no side effects except on the
+    state: `inputs`, a tree of arrays that the function reads, and `outputs`, one that it changes (as
+    [model.state, optimizer.state, mx.random.state]); outputs is updated in place after each call.
+
+    Raises ValueError for arguments of other kinds, and for what the traced operations raise.
+
+    Example:
+        >>> f = mx.compile(lambda x, y: mx.exp(-x) + y)
+        >>> f(mx.array(0.0), mx.array(1.0))
+        array(2, dtype=float32)
+    """
+    plans = {}
+
+    @functools.wraps(fun, updated=())
+    def wrapped(*args, **kwargs):
+        if _core._compile_disabled():
+            return fun(*args, **kwargs)
+        arrays, key = [], []
+        _key_of(args, arrays, key)
+        if kwargs:
+            _key_of(kwargs, arrays, key)
+        n_args = len(arrays)
+        if inputs is not None:
+            _state_key(inputs, arrays, key)
+        key.append(_core._signature(arrays, shapeless))
+        key = tuple(key)
+        plan = plans.get(key)
+        if plan is None:
+            plan = _Plan()
+            call, named, plan_args = args, kwargs, n_args
+
+            def flat(traced):
+                leaves = iter(traced)
+                a = _rebuild(call, leaves)
+                k = _rebuild(named, leaves)
+                shape = before = None
+                if inputs is not None:
+                    shape = _shape_of(inputs)
+                    before = _leaves(inputs, [])
+                    _fill(inputs, shape, leaves)
+                try:
+                    result = fun(*a, **k)
+                    out = _leaves(result, [])
+                    plan.n = len(out)
+                    plan.result = _rebuild(result, iter([_LEAF_ARRAY] * len(out)))
+                    if outputs is not None:
+                        plan.state = _shape_of(outputs)
+                        out += _leaves(outputs, [])
+                finally:
+                    if inputs is not None:
+                        _fill(inputs, shape, iter(before))
+                return out
+
+            plan.run = _core._compiled(flat, shapeless)
+        out = plan.run(arrays)
+        plans[key] = plan
+        if outputs is not None:
+            _fill(outputs, plan.state, iter(out[plan.n :]))
+        return _put(plan.result, iter(out))
+
+    return wrapped
+
+
+class _Place:
+    """Where an array stands in the result of a plan."""
+
+    __slots__ = ()
+
+
+_LEAF_ARRAY = _Place()
+
+
+def _put(tree, leaves):
+    if tree is _LEAF_ARRAY:
+        return next(leaves)
+    if isinstance(tree, list):
+        return [_put(item, leaves) for item in tree]
+    if isinstance(tree, tuple):
+        items = [_put(item, leaves) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+    if isinstance(tree, dict):
+        return {key: _put(item, leaves) for key, item in tree.items()}
+    return tree
+
+
+# ---- checkpoint and functions with rules of their own ----
+def checkpoint(fun):
+    """A function that keeps no intermediate values for its gradient, but computes them once more.
+
+    Arguments and results are trees of arrays.
+
+    Example:
+        >>> mx.grad(mx.checkpoint(lambda x: mx.sin(mx.sin(x))))(mx.array(0.0))
+        array(1, dtype=float32)
+    """
+
+    @functools.wraps(fun, updated=())
+    def wrapped(*args, **kwargs):
+        kept = None
+
+        def flat(arrays):
+            nonlocal kept
+            leaves = iter(arrays)
+            kept = fun(*_rebuild(args, leaves), **_rebuild(kwargs, leaves))
+            return _leaves(kept, [])
+
+        out = _core._checkpointed(flat)(_leaves((args, kwargs), []))
+        return _rebuild(kept, iter(out))
+
+    return wrapped
+
+
+class custom_function:
+    """A function with its own rules of differentiation and vectorisation.
+
+    Decorate a function of trees of arrays with it, then give rules with the decorators `vjp`, `jvp`
+    and `vmap`. vjp(primals, cotangents, outputs) returns the gradients, as a tree like primals;
+    jvp(primals, tangents) returns the tangents of the results; vmap(inputs, axes) returns the
+    results and their axes. primals is the argument itself when there is one, else a tuple.
+
+    Example:
+        >>> @mx.custom_function
+        ... def f(x):
+        ...     return x * 2
+        >>> @f.vjp
+        ... def f_vjp(x, cotangent, output):
+        ...     return cotangent * 100
+        >>> mx.grad(f)(mx.array(1.0))
+        array(100, dtype=float32)
+    """
+
+    def __init__(self, f):
+        self._fun = f
+        self._vjp = self._jvp = self._vmap = None
+        functools.update_wrapper(self, f, updated=())
+
+    def vjp(self, f):
+        """Sets the rule of the gradient; returns the function."""
+        self._vjp = f
+        return f
+
+    def jvp(self, f):
+        """Sets the rule of forward differentiation; returns the function."""
+        self._jvp = f
+        return f
+
+    def vmap(self, f):
+        """Sets the rule of vectorisation; returns the function."""
+        self._vmap = f
+        return f
+
+    def __call__(self, *args, **kwargs):
+        if not (self._vjp or self._jvp or self._vmap):
+            return self._fun(*args, **kwargs)
+        fun, rule_vjp, rule_jvp, rule_vmap = self._fun, self._vjp, self._jvp, self._vmap
+        kept = None
+
+        def like_args(arrays):
+            tree = _rebuild(args, iter(arrays))
+            return tree[0] if len(args) == 1 else tree
+
+        def flat(arrays):
+            nonlocal kept
+            leaves = iter(arrays)
+            kept = fun(*_rebuild(args, leaves), **_rebuild(kwargs, leaves))
+            return _leaves(kept, [])
+
+        def flat_vjp(primals, cotangents, outputs):
+            grads = rule_vjp(
+                like_args(primals),
+                _rebuild(kept, iter(cotangents)),
+                _rebuild(kept, iter(outputs)),
+            )
+            out = _leaves(grads, [])
+            # Arguments by name take no gradient.
+            return out + [_core.zeros_like(p) for p in primals[len(out) :]]
+
+        def flat_jvp(primals, tangents, argnums):
+            given = dict(zip(argnums, tangents))
+            full = [given.get(i, None) for i in range(len(primals))]
+            full = [t if t is not None else _core.zeros_like(p) for t, p in zip(full, primals)]
+            return _leaves(rule_jvp(like_args(primals), like_args(full)), [])
+
+        def flat_vmap(inputs, axes):
+            at = iter([None if a < 0 else a for a in axes])
+            tree = _rebuild(args, at)
+            results, out_axes = rule_vmap(like_args(inputs), tree[0] if len(args) == 1 else tree)
+            out = []
+            flat_results = _leaves(results, [])
+            _flat_axes(out_axes, len(flat_results), out)
+            return flat_results, out
+
+        run = _core._custom(
+            flat,
+            flat_vjp if rule_vjp else None,
+            flat_jvp if rule_jvp else None,
+            flat_vmap if rule_vmap else None,
+        )
+        return _rebuild(kept, iter(run(_leaves((args, kwargs), []))))
+
+
+def _flat_axes(tree, n, out):
+    if tree is None or isinstance(tree, int):
+        out.extend([-1 if tree is None else tree] * (n if not out else 1))
+    else:
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            out.append(-1 if item is None else item)

@@ -1,0 +1,277 @@
+/* call.c - the arguments of a Python call, converted by the row of the function */
+#include "keel_python.h"
+
+#include <string.h>
+
+int kp_intern_names(void) {
+    for (struct row *const *r = kp_rows; *r; r++)
+        for (int i = 0; i < (*r)->n; i++) {
+            struct parameter *p = &(*r)->parameters[i];
+            if (!(p->interned = PyUnicode_InternFromString(p->name))) return -1;
+        }
+    return 0;
+}
+
+void kp_own(struct call *c, mlx_array a) {
+    if (c->n_owned < KP_MAX_PARAMETERS) c->owned[c->n_owned++] = a;
+}
+
+static int wrong_type(const struct row *row, const struct parameter *p, PyObject *o,
+                      const char *wanted) {
+    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
+    if (name)
+        PyErr_Format(PyExc_TypeError, "%s(): argument '%s' is a %U, but must be %s%s", row->name,
+                     p->name, name, wanted, p->none ? ", or None" : "");
+    Py_XDECREF(name);
+    return -1;
+}
+
+/* An int32 of an int, or of anything with __index__. */
+static int to_int(const struct row *row, const struct parameter *p, PyObject *o, int64_t *out) {
+    PyObject *index = PyLong_Check(o) ? kp_new_ref(o) : PyNumber_Index(o);
+    if (!index) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+        PyErr_Clear();
+        return wrong_type(row, p, o, "an int");
+    }
+    *out = PyLong_AsLongLong(index);
+    Py_DECREF(index);
+    return *out == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int to_extent(const struct row *row, const struct parameter *p, PyObject *o, int *out) {
+    int64_t i;
+    if (to_int(row, p, o, &i)) return -1;
+    if (i < INT32_MIN || i > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "%s(): argument '%s' has %lld, which is not in the range of int32",
+                     row->name, p->name, (long long)i);
+        return -1;
+    }
+    *out = (int)i;
+    return 0;
+}
+
+static int to_ints(struct call *c, const struct parameter *p, struct value *v, PyObject *o) {
+    v->ints.at = c->ints + c->n_ints;
+    v->one = PyLong_Check(o) || !PySequence_Check(o) || kp_is_array(o);
+    Py_ssize_t n = v->one ? 1 : PySequence_Size(o);
+    if (n < 0) return -1;
+    if (n > KP_MAX_INTS - c->n_ints) {
+        PyErr_Format(PyExc_ValueError, "%s(): argument '%s' has %zd numbers, which are too many",
+                     c->row->name, p->name, n);
+        return -1;
+    }
+    v->ints.n = (size_t)n;
+    c->n_ints += (int)n;
+    if (v->one) return to_extent(c->row, p, o, v->ints.at);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(o, i);
+        int rc = item ? to_extent(c->row, p, item, v->ints.at + i) : -1;
+        Py_XDECREF(item);
+        if (rc) return -1;
+    }
+    return 0;
+}
+
+static int to_arrays(struct call *c, struct value *v, PyObject *o) {
+    Py_ssize_t n = PySequence_Size(o);
+    if (n < 0) return -1;
+    if (c->n_vectors == (int)(sizeof c->vectors / sizeof c->vectors[0])) {
+        PyErr_SetString(PyExc_SystemError, "too many lists of arrays");
+        return -1;
+    }
+    v->arrays = c->vectors[c->n_vectors++] = mlx_vector_array_new();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(o, i);
+        mlx_array a = mlx_array_new();
+        int rc = !item;
+        if (item && kp_is_array(item)) {
+            rc = kp_check(mlx_vector_array_append_value(v->arrays, kp_handle(item)));
+        } else if (item) {
+            rc = kp_to_array(&a, item, NULL, NULL) ||
+                 kp_check(mlx_vector_array_append_value(v->arrays, a));
+            mlx_array_free(a);
+        }
+        Py_XDECREF(item);
+        if (rc) return -1;
+    }
+    return 0;
+}
+
+static int convert(struct call *c, const struct parameter *p, PyObject *o) {
+    struct value *v = &c->v[p->slot];
+    v->object = o;
+    v->one = false;
+    if (o == Py_None && p->kind != K_STREAM) {
+        if (!p->none && p->kind != K_OBJECT) return wrong_type(c->row, p, o, "given");
+        v->given = p->kind == K_OBJECT && !p->none;
+        return 0;
+    }
+    v->given = true;
+    switch (p->kind) {
+    case K_ARRAY:
+        if (kp_is_array(o)) {
+            v->array = kp_handle(o);
+            return 0;
+        }
+        v->array = mlx_array_new();
+        if (kp_to_array(&v->array, o, NULL, NULL)) return -1;
+        kp_own(c, v->array);
+        return 0;
+    case K_INT: return to_int(c->row, p, o, &v->i);
+    case K_INTS: return to_ints(c, p, v, o);
+    case K_FLOAT:
+        v->f = PyFloat_AsDouble(o);
+        if (v->f != -1 || !PyErr_Occurred()) return 0;
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+        PyErr_Clear();
+        return wrong_type(c->row, p, o, "a float");
+    case K_BOOL:
+        v->i = PyObject_IsTrue(o);
+        return v->i < 0 ? -1 : 0;
+    case K_STRING:
+        if (!PyUnicode_Check(o)) return wrong_type(c->row, p, o, "a str");
+        v->str = PyUnicode_AsUTF8AndSize(o, NULL);
+        return v->str ? 0 : -1;
+    case K_DTYPE:
+        if (Py_TYPE(o) != kp_dtype_type) return wrong_type(c->row, p, o, "a Dtype");
+        v->i = ((struct kp_dtype *)o)->dtype;
+        return 0;
+    case K_STREAM: return kp_stream(&c->stream, o);
+    case K_ARRAYS:
+        if (!PySequence_Check(o) || PyUnicode_Check(o))
+            return wrong_type(c->row, p, o, "a sequence of arrays");
+        return to_arrays(c, v, o);
+    default: return 0;
+    }
+}
+
+/* Fills what was left out. A row marks each parameter that it has seen in `seen`. */
+static int fill(struct call *c, uint32_t seen) {
+    for (int i = 0; i < c->row->n; i++) {
+        const struct parameter *p = &c->row->parameters[i];
+        if (seen & 1u << i || p->how == H_REST) continue;
+        if (p->required) {
+            PyErr_Format(PyExc_TypeError, "%s() needs the argument '%s'", c->row->name, p->name);
+            return -1;
+        }
+        struct value *v = &c->v[p->slot];
+        *v = p->value;
+        v->object = NULL;
+        if (p->kind == K_INTS && v->one) {
+            int first = (int)p->value.i;
+            if (c->n_ints == KP_MAX_INTS) return -1;
+            v->ints.at = c->ints + c->n_ints;
+            v->ints.n = 1;
+            c->ints[c->n_ints++] = first;
+        } else if (p->kind == K_INTS) {
+            v->ints.at = c->ints;
+            v->ints.n = 0;
+        }
+    }
+    return c->stream.ctx ? 0 : kp_default_stream(&c->stream);
+}
+
+static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                 uint32_t seen) {
+    const struct row *row = c->row;
+    int first = seen ? 1 : 0; /* a method has its self already */
+    Py_ssize_t taken = n < row->n_positional - first ? n : row->n_positional - first;
+    if (n > taken && row->rest < 0) {
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments, but %zd were given",
+                     row->name, row->n_positional - first, n);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < taken; i++) {
+        if (convert(c, &row->parameters[i + first], args[i])) return -1;
+        seen |= 1u << (i + first);
+    }
+    c->rest = args + taken;
+    c->n_rest = n - taken;
+    Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t k = 0; k < n_names; k++) {
+        PyObject *name = PyTuple_GetItem(names, k);
+        int i = 0;
+        while (i < row->n && row->parameters[i].interned != name) i++;
+        if (i == row->n) /* a name that was not interned, or a wrong one */
+            for (i = 0; i < row->n; i++)
+                if (!PyUnicode_Compare(name, row->parameters[i].interned)) break;
+        if (i == row->n || row->parameters[i].how == H_POSITIONAL ||
+            row->parameters[i].how == H_REST || row->parameters[i].how == H_HIDDEN) {
+            PyErr_Format(PyExc_TypeError, "%s() takes no argument of the name '%U'", row->name, name);
+            return -1;
+        }
+        if (seen & 1u << i) {
+            PyErr_Format(PyExc_TypeError, "%s() got the argument '%U' twice", row->name, name);
+            return -1;
+        }
+        if (convert(c, &row->parameters[i], args[n + k])) return -1;
+        seen |= 1u << i;
+    }
+    return fill(c, seen);
+}
+
+PyObject *kp_call(const struct row *row, PyObject *(*run)(struct call *c), PyObject *self,
+                  PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    struct call c;
+    c.row = row;
+    c.self = self;
+    c.stream.ctx = NULL;
+    c.n_ints = c.n_owned = c.n_vectors = 0;
+    uint32_t seen = 0;
+    if (kp_is_array(self)) {
+        c.v[0].given = true;
+        c.v[0].array = kp_handle(self);
+        c.v[0].object = self;
+        seen = 1;
+    }
+    PyObject *out = parse(&c, args, n, names, seen) ? NULL : run(&c);
+    for (int i = 0; i < c.n_owned; i++) mlx_array_free(c.owned[i]);
+    for (int i = 0; i < c.n_vectors; i++) mlx_vector_array_free(c.vectors[i]);
+    return out;
+}
+
+PyObject *kp_done(int rc, mlx_array out) {
+    if (rc) {
+        mlx_array_free(out);
+        return kp_raise();
+    }
+    return kp_wrap(out);
+}
+
+PyObject *kp_done_none(int rc) {
+    return rc ? kp_raise() : kp_new_ref(Py_None);
+}
+
+static PyObject *fill_sequence(mlx_vector_array v, bool tuple) {
+    Py_ssize_t n = (Py_ssize_t)mlx_vector_array_size(v);
+    PyObject *out = tuple ? PyTuple_New(n) : PyList_New(n);
+    for (Py_ssize_t i = 0; out && i < n; i++) {
+        mlx_array a = mlx_array_new();
+        PyObject *item = mlx_vector_array_get(&a, v, (size_t)i) ? kp_raise() : kp_wrap(a);
+        if (!item || (tuple ? PyTuple_SetItem(out, i, item) : PyList_SetItem(out, i, item)))
+            Py_CLEAR(out);
+    }
+    mlx_vector_array_free(v);
+    return out;
+}
+
+PyObject *kp_wrap_list(mlx_vector_array v) {
+    return fill_sequence(v, false);
+}
+
+PyObject *kp_wrap_tuple(mlx_vector_array v) {
+    return fill_sequence(v, true);
+}
+
+PyObject *kp_done_list(int rc, mlx_vector_array out) {
+    if (!rc) return kp_wrap_list(out);
+    mlx_vector_array_free(out);
+    return kp_raise();
+}
+
+PyObject *kp_done_tuple(int rc, mlx_vector_array out) {
+    if (!rc) return kp_wrap_tuple(out);
+    mlx_vector_array_free(out);
+    return kp_raise();
+}

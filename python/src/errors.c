@@ -1,0 +1,64 @@
+/* errors.c - errors of the library as Python exceptions that carry all their fields */
+#include "keel_python.h"
+
+#include <string.h>
+
+static PyObject *class_of(int code) {
+    switch (code) {
+    case KEEL_EINDEX: return PyExc_IndexError;
+    case KEEL_ENOMEM: return PyExc_MemoryError;
+    case KEEL_EARG:
+    case KEEL_ESHAPE:
+    case KEEL_EDTYPE:
+    case KEEL_EAXIS:
+    case KEEL_ELIMIT:
+    case KEEL_EUNSUPPORTED:
+    case KEEL_ETRACE: return PyExc_ValueError;
+    default: return PyExc_RuntimeError;
+    }
+}
+
+static void set_text(PyObject *e, const char *name, const char *text) {
+    PyObject *value = text ? PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace")
+                           : kp_new_ref(Py_None);
+    if (!value || PyObject_SetAttrString(e, name, value)) PyErr_Clear();
+    Py_XDECREF(value);
+}
+
+static void set_number(PyObject *e, const char *name, bool has, int64_t number) {
+    PyObject *value = has ? PyLong_FromLongLong(number) : kp_new_ref(Py_None);
+    if (!value || PyObject_SetAttrString(e, name, value)) PyErr_Clear();
+    Py_XDECREF(value);
+}
+
+PyObject *kp_raise(void) {
+    keel_error_info info;
+    if (PyErr_Occurred()) return NULL; /* a callback's own exception is the cause */
+    if (keel_last_error(&info)) {
+        PyErr_SetString(PyExc_RuntimeError, "the library failed without an error");
+        return NULL;
+    }
+    PyObject *e = PyObject_CallFunction(class_of(info.code), "s", info.message);
+    if (!e) return NULL;
+    set_text(e, "code", keel_code_name(info.code));
+    set_text(e, "operation", info.operation);
+    set_text(e, "tensor", info.tensor);
+    set_text(e, "file", info.file);
+    set_number(e, "index", info.has & KEEL_HAS_INDEX, info.index);
+    set_number(e, "axis", info.has & KEEL_HAS_AXIS, info.axis);
+    set_number(e, "axis_size", info.has & KEEL_HAS_SIZE, info.axis_size);
+    set_number(e, "position", info.has & KEEL_HAS_POSITION, info.position);
+    PyObject *bytes = info.has & KEEL_HAS_BYTES
+                          ? Py_BuildValue("(LL)", (long long)info.byte_begin, (long long)info.byte_end)
+                          : kp_new_ref(Py_None);
+    if (!bytes || PyObject_SetAttrString(e, "bytes", bytes)) PyErr_Clear();
+    Py_XDECREF(bytes);
+    PyErr_SetObject((PyObject *)Py_TYPE(e), e);
+    Py_DECREF(e);
+    return NULL;
+}
+
+int kp_check(int rc) {
+    if (rc) kp_raise();
+    return rc ? -1 : 0;
+}

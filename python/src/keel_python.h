@@ -1,0 +1,198 @@
+/* keel_python.h - what the files of the extension share.
+ *
+ * A Python call goes through three steps: the entry that rows.py made from the type stubs hands the
+ * arguments to kp_call, which converts them by the row of the function; the implementation, marked
+ * with FUNCTION, calls the C API; kp_done makes a Python array of the result, or raises what the
+ * library reported. All of it runs with the GIL held; what may wait lets it go (KP_UNLOCKED). */
+#ifndef KEEL_PYTHON_H
+#define KEEL_PYTHON_H
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030B0000
+#include <Python.h>
+#include <structmember.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "keel/error.h"
+#include "mlx/c/mlx.h"
+
+/* ---- objects ---- */
+struct kp_array {
+    PyObject_HEAD
+    mlx_array a;
+    PyObject *weak;
+};
+struct kp_dtype {
+    PyObject_HEAD
+    mlx_dtype dtype;
+};
+struct kp_device {
+    PyObject_HEAD
+    mlx_device_type type;
+    int index;
+};
+struct kp_stream {
+    PyObject_HEAD
+    mlx_stream s;
+    bool per_thread; /* a ThreadLocalStream: s is empty, the thread's own stream is made on use */
+    int number;
+    mlx_device_type type;
+    int index;
+};
+
+extern PyTypeObject *kp_array_type, *kp_dtype_type, *kp_device_type, *kp_stream_type,
+    *kp_local_stream_type;
+extern PyObject *kp_dtypes[MLX_COMPLEX64 + 1]; /* one object of each dtype */
+
+static inline bool kp_is_array(PyObject *o) {
+    return Py_TYPE(o) == kp_array_type || PyType_IsSubtype(Py_TYPE(o), kp_array_type);
+}
+static inline mlx_array kp_handle(PyObject *o) {
+    return ((struct kp_array *)o)->a;
+}
+/* A new Python array that owns the handle; frees the handle when there is no memory. */
+PyObject *kp_wrap(mlx_array a);
+/* A list or tuple of arrays that takes what is in the vector, which it frees. */
+PyObject *kp_wrap_list(mlx_vector_array v);
+PyObject *kp_wrap_tuple(mlx_vector_array v);
+
+/* ---- parameters ---- */
+enum kp_kind {
+    K_OBJECT,
+    K_ARRAY,  /* array, borrowed or made of what Python has */
+    K_SCALAR, /* the object as it is: scalars take the dtype of the other operand */
+    K_INT,
+    K_INTS, /* int or a sequence of ints; .one tells which */
+    K_FLOAT,
+    K_BOOL,
+    K_STRING,
+    K_DTYPE,
+    K_STREAM,
+    K_ARRAYS /* a sequence of arrays, as a vector */
+};
+enum kp_how { H_POSITIONAL, H_EITHER, H_KEYWORD, H_REST, H_HIDDEN };
+
+struct value {
+    bool given; /* false: left out, or None */
+    bool one;   /* K_INTS: a single int */
+    union {
+        int64_t i; /* K_INT, K_BOOL, K_DTYPE */
+        double f;
+        const char *str;
+        mlx_array array;
+        mlx_vector_array arrays;
+        struct {
+            int *at;
+            size_t n;
+        } ints;
+    };
+    PyObject *object; /* borrowed */
+};
+struct parameter {
+    const char *name;
+    uint8_t kind, how, slot;
+    bool required, none;
+    struct value value; /* when it is left out */
+    PyObject *interned;
+};
+struct row {
+    const char *name;
+    struct parameter *parameters;
+    int n, n_positional, rest, n_slots;
+};
+
+#define KP_MAX_PARAMETERS 20
+#define KP_MAX_INTS 160
+struct call {
+    const struct row *row;
+    PyObject *self; /* the module, or the array whose method is called */
+    struct value v[KP_MAX_PARAMETERS];
+    mlx_stream stream; /* borrowed: the stream given, or the thread's default one */
+    PyObject *const *rest; /* of a function with *args */
+    Py_ssize_t n_rest;
+    int n_ints, n_owned, n_vectors;
+    int ints[KP_MAX_INTS];
+    mlx_array owned[KP_MAX_PARAMETERS]; /* made for this call */
+    mlx_vector_array vectors[4];
+};
+
+struct kp_alias {
+    const char *module, *name, *of;
+};
+extern struct row *const kp_rows[];
+extern const struct kp_alias kp_aliases[];
+extern PyMethodDef kp_core_methods[], kp_fast_methods[], kp_random_methods[], kp_array_methods[];
+
+PyObject *kp_call(const struct row *row, PyObject *(*run)(struct call *c), PyObject *self,
+                  PyObject *const *args, Py_ssize_t n, PyObject *names);
+int kp_intern_names(void);
+
+/* FUNCTION(module, name) { ... }: the implementation of a function of the stubs. rows.py looks for
+ * this line. */
+#define FUNCTION(module, name)                   \
+    PyObject *kp_##module##_##name(struct call *c); \
+    PyObject *kp_##module##_##name(struct call *c)
+
+/* The result of a call of the C API: an array, or the exception that its error becomes. */
+PyObject *kp_done(int rc, mlx_array out);
+PyObject *kp_done_list(int rc, mlx_vector_array out);
+PyObject *kp_done_tuple(int rc, mlx_vector_array out);
+PyObject *kp_done_none(int rc);
+
+/* ---- values ---- */
+/* An array of what Python has: a number, nested lists, an object with a buffer, DLPack or
+ * __array__. *dtype, when given, decides; *weak: a scalar takes that dtype if it can hold it. */
+int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_dtype *weak);
+/* Whether operators take the object: everything else makes them answer NotImplemented. */
+bool kp_is_operand(PyObject *o);
+/* Operands of a binary operation from two slots of kind K_SCALAR: a Python scalar takes the dtype
+ * of the other operand. The handles live as long as the call. */
+int kp_pair(struct call *c, int i, int j, mlx_array *a, mlx_array *b);
+int kp_one(struct call *c, int i, mlx_array *a);
+/* Keeps a handle until the call ends. */
+void kp_own(struct call *c, mlx_array a);
+int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array owned[2]);
+
+/* ---- streams ---- */
+/* The stream for an object of kind StreamOrDevice; NULL or None: the thread's default one. */
+int kp_stream(mlx_stream *out, PyObject *o);
+int kp_default_stream(mlx_stream *out);
+void kp_defaults_changed(void); /* cached default streams are looked up again */
+
+/* ---- errors ---- */
+/* Raises the last error of the library as the exception that fits its code. Returns NULL. */
+PyObject *kp_raise(void);
+int kp_check(int rc); /* -1 with an exception when rc is not 0 */
+
+/* ---- waiting ---- */
+#define KP_UNLOCKED(statement)                \
+    do {                                      \
+        PyThreadState *_s = PyEval_SaveThread(); \
+        statement;                            \
+        PyEval_RestoreThread(_s);             \
+    } while (0)
+/* Evaluates and waits without the GIL. */
+int kp_eval(mlx_array a);
+int kp_eval_vector(mlx_vector_array v);
+
+/* ---- parts of the array type that stand in other files ---- */
+PyObject *kp_getitem(PyObject *self, PyObject *key);
+int kp_setitem(PyObject *self, PyObject *key, PyObject *value);
+PyObject *kp_item(mlx_array a);
+PyObject *kp_tolist(mlx_array a);
+int kp_getbuffer(PyObject *self, Py_buffer *view, int flags);
+void kp_releasebuffer(PyObject *self, Py_buffer *view);
+
+/* ---- modules ---- */
+int kp_add_types(PyObject *m);
+int kp_add_transforms(PyObject *m);
+int kp_add_files(PyObject *m);
+
+static inline PyObject *kp_new_ref(PyObject *o) {
+    Py_INCREF(o);
+    return o;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* module.c - the extension module keel._core: everything of keel.core that is made in C */
+#include "keel_python.h"
+
+#include <string.h>
+
+#include "keel_rows.h"
+
+extern PyMethodDef kp_random_state_methods[];
+int kp_add_array(PyObject *m);
+
+static PyObject *submodule(PyObject *m, const char *name, PyMethodDef *methods) {
+    PyObject *full = PyUnicode_FromFormat("keel._core.%s", name);
+    PyObject *sub = full ? PyModule_NewObject(full) : NULL;
+    Py_XDECREF(full);
+    if (!sub || PyModule_AddFunctions(sub, methods) || PyModule_AddObjectRef(m, name, sub)) Py_CLEAR(sub);
+    return sub;
+}
+
+static int add_aliases(PyObject *m) {
+    for (const struct kp_alias *a = kp_aliases; a->name; a++) {
+        if (strcmp(a->module, "core")) continue; /* only keel.core has other names for functions */
+        PyObject *in = kp_new_ref(m);
+        PyObject *value = in ? PyObject_GetAttrString(in, a->of) : NULL;
+        int rc = value ? PyObject_SetAttrString(in, a->name, value) : -1;
+        Py_XDECREF(value);
+        Py_XDECREF(in);
+        if (rc) return -1;
+    }
+    return 0;
+}
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "keel._core", "The part of keel.core that is made in C.", -1, NULL, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__core(void);
+PyMODINIT_FUNC PyInit__core(void) {
+    keel_errors_return();
+    PyObject *m = PyModule_Create(&definition);
+    if (!m) return NULL;
+    PyObject *random = NULL, *fast = NULL;
+    if (kp_intern_names() || kp_add_types(m) || kp_add_array(m) || PyModule_AddFunctions(m, kp_core_methods) ||
+        PyModule_AddFunctions(m, kp_random_state_methods) || !(random = submodule(m, "_random", kp_random_methods)) ||
+        !(fast = submodule(m, "_fast", kp_fast_methods)) || add_aliases(m) || kp_add_transforms(m) || kp_add_files(m))
+        Py_CLEAR(m);
+    Py_XDECREF(random);
+    Py_XDECREF(fast);
+    return m;
+}
