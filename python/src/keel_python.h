@@ -188,7 +188,21 @@ void kp_releasebuffer(PyObject *self, Py_buffer *view);
 /* ---- modules ---- */
 int kp_add_types(PyObject *m);
 int kp_add_transforms(PyObject *m);
+int kp_add_memory(PyObject *m);
 int kp_add_files(PyObject *m);
+int kp_add_exported(PyObject *m);
+/* Tables of arrays by name, from and into dicts. */
+int kp_map_of(mlx_map_string_to_array *out, PyObject *dict);
+PyObject *kp_dict_of(mlx_map_string_to_array map);
+/* Fills *out, which is empty or live, with the arrays of a sequence. */
+int kp_fill_vector(mlx_vector_array *out, PyObject *sequence);
+int kp_vector_of(mlx_vector_array *out, PyObject *sequence);
+int kp_closure_of(mlx_closure *out, PyObject *fun);
+PyObject *kp_list_of(const mlx_vector_array v);
+/* Objects whose last use may end on a thread of the library: kept until the next holder of the GIL. */
+void *kp_keep(PyObject *o);
+PyObject *kp_kept(void *payload);
+void kp_drop_later(void *payload);
 
 static inline PyObject *kp_new_ref(PyObject *o) {
     Py_INCREF(o);
