@@ -1,4 +1,19 @@
-# keel.core - arrays and what is computed with them, under the names and signatures of mlx.core.
+"""Arrays and what is computed with them, under the names and signatures of mlx.core.
+
+Arrays are lazy: an operation is remembered, and runs when its result is evaluated (eval), printed
+or read. `stream` says where an operation runs: a Stream, a ThreadLocalStream, a Device or a
+DeviceType (the default stream of that device); None is the default stream of the default device.
+
+Operands of several dtypes are promoted to a common one: bool, integers, floats, complex64; a
+signed with an unsigned integer gives a signed type that holds both, uint64 with a signed one
+float32, float16 with bfloat16 float32. Python numbers adapt to the array beside them. Shapes
+broadcast: they are aligned at the last axis, and an extent of 1 or a missing axis is repeated.
+
+Exceptions of the library have the attributes code, operation, index, axis, axis_size, position,
+tensor, file and bytes. A failure inside an operation, such as an index out of range, belongs to
+its result: it is raised where the result is read, each time.
+"""
+
 # This file is the source of the signatures and of the texts that help() shows: the build reads it
 # and makes the tables of the extension module from each `def`.
 
@@ -32,8 +47,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 class DLPackCompatible(Protocol):
-    def __dlpack__(self) -> object: ...
-    def __dlpack_device__(self) -> tuple[Any, ...]: ...
+    """An object whose memory other libraries can read through DLPack."""
+
+    def __dlpack__(self) -> object:
+        """The memory as a DLPack capsule."""
+
+    def __dlpack_device__(self) -> tuple[Any, ...]:
+        """The type and the number of the device that holds the memory."""
 
 scalar: TypeAlias = bool | int | float | complex
 StreamOrDevice: TypeAlias = Stream | ThreadLocalStream | Device | DeviceType | None
@@ -472,7 +492,19 @@ def astype(a: array, dtype: Dtype, /, *, stream: StreamOrDevice = None) -> array
         array([1, -1], dtype=int32)
     """
 
-def async_eval(*args: Any) -> None: ...
+def async_eval(*args: Any) -> None:
+    """Submits everything that the arrays need, and returns at once.
+
+    Arguments are arrays or trees of them. Reading an array waits for it, and raises the error
+    if it failed.
+
+    Raises: ValueError inside a function that is being transformed.
+
+    Example:
+        >>> x = mx.ones((2, 2)) + 1
+        >>> mx.async_eval(x)
+    """
+
 def atleast_1d(*arys: array, stream: StreamOrDevice = None) -> array | list[array]:
     """Each array with at least one axis.
 
@@ -669,7 +701,19 @@ def broadcast_to(
                [1, 2]], dtype=int32)
     """
 
-def can_cast(from_: array | Dtype, to: Dtype) -> bool: ...
+def can_cast(from_: array | Dtype, to: Dtype) -> bool:
+    """Whether one dtype may be converted to another by the rules of promotion.
+
+    from_ is a Dtype or an array, whose dtype counts. An integer may become a float and a float
+    may become complex64; a larger type may not become a smaller one.
+
+    Raises: TypeError for what is no Dtype or array.
+
+    Example:
+        >>> mx.can_cast(mx.int8, mx.float16), mx.can_cast(mx.float32, mx.int32)
+        (True, False)
+    """
+
 def ceil(a: array, /, *, stream: StreamOrDevice = None) -> array:
     """Smallest whole number that is not below each element.
 
@@ -682,9 +726,35 @@ def ceil(a: array, /, *, stream: StreamOrDevice = None) -> array:
         array([2, -1, 3], dtype=float32)
     """
 
-def checkpoint(fun: Callable[P, R]) -> Callable[P, R]: ...
-def clear_cache() -> None: ...
-def clear_streams() -> None: ...
+def checkpoint(fun: Callable[P, R]) -> Callable[P, R]:
+    """A function that does what fun does and forgets the values inside fun.
+
+    The gradient computes them again from the operations that were recorded, when it needs them:
+    less memory for about one more forward pass. Arguments and results may be trees: dicts,
+    lists and tuples with arrays in them. fun is called once. Chen et al., "Training Deep Nets
+    with Sublinear Memory Cost", 2016.
+
+    Raises: TypeError when fun cannot be called. What fun raises comes through.
+
+    Example:
+        >>> mx.grad(mx.checkpoint(lambda x: x * x))(mx.array(3.0))
+        array(6, dtype=float32)
+    """
+
+def clear_cache() -> None:
+    """Gives memory that is kept for reuse back to the system.
+
+    Example:
+        >>> mx.clear_cache()
+    """
+
+def clear_streams() -> None:
+    """Drops the streams that the calling thread has made.
+
+    Work that was submitted is finished first. Default streams are made again when they are
+    needed.
+    """
+
 def clip(
     a: array,
     /,
@@ -707,7 +777,23 @@ def clip(
 
 def compile(
     fun: Callable[P, R], inputs: object = None, outputs: object = None, shapeless: bool = False
-) -> Callable[P, R]: ...
+) -> Callable[P, R]:
+    """A function that does what fun does, traced once for each kind of arguments.
+
+    The first call with arguments of new dtypes and shapes (with shapeless: of new dtypes and
+    numbers of axes) calls fun with placeholders; later calls replay its operations. Arguments
+    and results may be trees: dicts, lists and tuples with arrays in them. Other arrays that fun
+    reads or changes are named by inputs and outputs, as trees; without that, what it reads is
+    constant. It works as a decorator.
+
+    Raises: TypeError when fun cannot be called; ValueError, when the function is called, where
+        fun evaluates a placeholder. What fun raises comes through.
+
+    Example:
+        >>> mx.compile(lambda x: mx.exp(x) + 1)(mx.array(0.0))
+        array(2, dtype=float32)
+    """
+
 def concatenate(
     arrays: Sequence[array], axis: int | None = 0, *, stream: StreamOrDevice = None
 ) -> array:
@@ -857,7 +943,8 @@ def conv_general(
     below 1, and shapes or channels that do not fit each other.
 
     Example:
-        >>> mx.conv_general(mx.ones((1, 8, 2)), mx.ones((4, 3, 2)), 2, padding=([1], [2])).shape
+        >>> x, w = mx.ones((1, 8, 2)), mx.ones((4, 3, 2))
+        >>> mx.conv_general(x, w, stride=2, padding=([1], [2])).shape
         (1, 5, 4)
     """
 
@@ -1095,8 +1182,29 @@ def cumsum(
         array([5, 3, 0], dtype=int32)
     """
 
-def default_device() -> Device: ...
-def default_stream(device: Device | DeviceType) -> Stream: ...
+def default_device() -> Device:
+    """The device on which operations run unless they name another.
+
+    It is a GPU where one can be used, else the CPU, until set_default_device changes it.
+
+    Example:
+        >>> isinstance(mx.default_device(), mx.Device)
+        True
+    """
+
+def default_stream(device: Device | DeviceType) -> Stream:
+    """The calling thread's default stream of a device.
+
+    device is a Device or a DeviceType (its first device). It is made at the first use.
+    Operations without a stream run on that of the default device.
+
+    Raises: ValueError when the device does not exist.
+
+    Example:
+        >>> mx.default_stream(mx.cpu).device
+        Device(cpu, 0)
+    """
+
 def degrees(a: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
     """Each element converted from radians to degrees: a * 180 / pi.
 
@@ -1154,8 +1262,28 @@ def dequantize(
         array([1, 1, 1], dtype=float32)
     """
 
-def device_count(device_type: DeviceType) -> int: ...
-def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]: ...
+def device_count(device_type: DeviceType) -> int:
+    """The number of devices of a type that can be used.
+
+    Raises: TypeError when device_type is no DeviceType.
+
+    Example:
+        >>> mx.device_count(mx.cpu)
+        1
+    """
+
+def device_info(d: Device | DeviceType | None = None) -> dict[str, str | int]:
+    """What is known about a device, as a dict.
+
+    d is a Device or a DeviceType; None is the default device. Keys are names such as
+    "device_name" and "architecture", values texts or ints; which ones there are depends on the
+    device. A device that does not exist gives an empty dict.
+
+    Example:
+        >>> isinstance(mx.device_info(mx.cpu), dict)
+        True
+    """
+
 def diag(a: array, /, k: int = 0, *, stream: StreamOrDevice = None) -> array:
     """A matrix with a on its diagonal, or the diagonal of a matrix.
 
@@ -1203,7 +1331,16 @@ def diff(
         array([3, 5, 7], dtype=int32)
     """
 
-def disable_compile() -> None: ...
+def disable_compile() -> None:
+    """Makes compiled functions call their Python function each time, in the whole process.
+
+    enable_compile takes it back. It helps when a function is debugged.
+
+    Example:
+        >>> mx.disable_compile()
+        >>> mx.enable_compile()
+    """
+
 def divide(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
     """Quotient of a and b, element by element: a / b.
 
@@ -1270,7 +1407,16 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
         [(0, 1)]
     """
 
-def enable_compile() -> None: ...
+def enable_compile() -> None:
+    """Makes compiled functions replay their traces again, after disable_compile.
+
+    It holds for the whole process and is how a process begins, unless the environment says
+    otherwise.
+
+    Example:
+        >>> mx.enable_compile()
+    """
+
 def equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
     """Whether a and b are equal, element by element: a == b.
 
@@ -1313,7 +1459,21 @@ def erfinv(a: array, /, *, stream: StreamOrDevice = None) -> array:
         array([0, 0.476936], dtype=float32)
     """
 
-def eval(*args: Any) -> None: ...
+def eval(*args: Any) -> None:
+    """Computes arrays and waits for them.
+
+    Arguments are arrays or trees of them; what is no array is passed over. Operations are lazy:
+    they run when their result is evaluated, printed or read. All arguments are evaluated
+    together.
+
+    Raises: the error of the first array that failed (for example IndexError for an index out of
+        range), after all have settled.
+
+    Example:
+        >>> x = mx.ones((2, 2)) + 1
+        >>> mx.eval(x)
+    """
+
 def exp(a: array, /, *, stream: StreamOrDevice = None) -> array:
     """e to the power of each element.
 
@@ -1362,11 +1522,56 @@ def export_function(
     shapeless: bool = False,
     metadata: str | None = None,
     **kwargs: Any,
-) -> None: ...
-def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None: ...
+) -> None:
+    """Writes what fun does to a file, which can be called in another process.
+
+    fun is traced with args and kwargs, arrays whose dtypes and shapes count; with shapeless the
+    sizes of axes may differ in later calls. Arrays that fun finds elsewhere become constants in
+    the file. The format is Keel's own. metadata is a text that is kept in the file. In place of
+    a file name a callback may be given, which is called with dicts that describe what is
+    exported.
+
+    Raises: ValueError when fun evaluates an argument or calls what cannot be exported;
+        RuntimeError when the file cannot be written. What fun raises comes through.
+
+    Example:
+        >>> mx.export_function("double.mlxfn", lambda x: x * 2, mx.array(1.0))
+        >>> mx.import_function("double.mlxfn")(mx.array(3.0))
+        (array(6, dtype=float32),)
+    """
+
+def export_to_dot(file: object, *args: Any, **kwargs: Any) -> None:
+    """Writes the graph of operations behind arrays, in the language of Graphviz.
+
+    file is a name or a file that is open for text; args are the arrays, kwargs give arrays
+    names. Arrays that are evaluated have no operations behind them.
+
+    Raises: RuntimeError when the file cannot be written.
+
+    Example:
+        >>> mx.export_to_dot("graph.dot", mx.array(1) + 1)
+    """
+
 def exporter(
     file: str, fun: Callable[..., Any], *, shapeless: bool = False, metadata: str | None = None
-) -> FunctionExporter: ...
+) -> FunctionExporter:
+    """A context that writes several traces of fun into one file.
+
+    Inside of `with`, each call traces fun for the dtypes and shapes of its arguments; the
+    traces share constants. The file is written at the end. shapeless and metadata are as in
+    export_function.
+
+    Raises: TypeError when fun cannot be called; RuntimeError, at the end, when the file cannot
+        be written.
+
+    Example:
+        >>> with mx.exporter("inc.mlxfn", lambda x: x + 1) as export:
+        ...     export(mx.array(1.0))
+        ...     export(mx.ones(2))
+        >>> mx.import_function("inc.mlxfn")(mx.ones(2))
+        (array([2, 2], dtype=float32),)
+    """
+
 def eye(
     n: int,
     m: int | None = None,
@@ -1594,17 +1799,87 @@ def gather_qqmm(
         result is read, for an index out of range.
     """
 
-def get_active_memory() -> int: ...
-def get_array_buffer_size(*args: Any) -> int: ...
-def get_cache_memory() -> int: ...
-def get_memory_limit() -> int: ...
-def get_peak_memory() -> int: ...
-def get_printoptions() -> PrintOptions: ...
+def get_active_memory() -> int:
+    """Bytes of memory that arrays hold now.
+
+    Example:
+        >>> mx.get_active_memory() >= 0
+        True
+    """
+
+def get_array_buffer_size(*args: Any) -> int:
+    """Bytes of the memory blocks that hold the given arrays.
+
+    Arguments are arrays or trees of them; a block that several share counts once.
+
+    Raises: ValueError for an array that has not been evaluated.
+
+    Example:
+        >>> x = mx.ones(1024)
+        >>> mx.eval(x)
+        >>> mx.get_array_buffer_size(x) >= x.nbytes
+        True
+    """
+
+def get_cache_memory() -> int:
+    """Bytes of memory that are free but kept for reuse.
+
+    clear_cache gives them back to the system.
+
+    Example:
+        >>> mx.get_cache_memory() >= 0
+        True
+    """
+
+def get_memory_limit() -> int:
+    """The limit in bytes that set_memory_limit set, or the one that was chosen at the start.
+
+    Example:
+        >>> mx.get_memory_limit() > 0
+        True
+    """
+
+def get_peak_memory() -> int:
+    """The largest number of bytes that arrays have held since the start or reset_peak_memory.
+
+    Example:
+        >>> mx.get_peak_memory() >= 0
+        True
+    """
+
+def get_printoptions() -> PrintOptions:
+    """How arrays are printed in the calling thread, as PrintOptions.
+
+    Example:
+        >>> mx.get_printoptions().precision
+        -1
+    """
+
 def grad(
     fun: Callable[P, R],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] = [],
-) -> Callable[P, Any]: ...
+) -> Callable[P, Any]:
+    """A function that computes the gradient of fun.
+
+    fun returns an array without axes, the value to differentiate, or a tuple that begins with
+    it. argnums is the position of the argument to differentiate for, or several (None: the
+    first, unless argnames are given); argnames are names of keyword arguments. Arguments and
+    results may be trees: dicts, lists and tuples with arrays in them. The result has the
+    structure of the argument; with several argnums it is a tuple, and with argnames a pair of
+    that and a dict.
+
+    Raises: ValueError for a negative argnum, and when the function is called: for a missing
+        argument, a result that has axes, or arguments that are neither floats nor complex64.
+        What fun raises comes through.
+
+    Example:
+        >>> mx.grad(lambda x: (x * x).sum())(mx.array([1.0, 2.0]))
+        array([2, 4], dtype=float32)
+        >>> mx.grad(lambda p: p["w"] * p["w"])({"w": mx.array(3.0)})
+        {'w': array(6, dtype=float32)}
+    """
+
 def greater(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
     """Whether a is larger than b, element by element: a > b.
 
@@ -1673,8 +1948,8 @@ def hanning(M: int, *, stream: StreamOrDevice = None) -> array:
     Raises: TypeError when M is no int.
 
     Example:
-        >>> mx.hanning(5)
-        array([0, 0.5, 1, 0.5, 7.64274e-15], dtype=float32)
+        >>> mx.hanning(5)[:3]
+        array([0, 0.5, 1], dtype=float32)
     """
 
 def identity(
@@ -1706,7 +1981,21 @@ def imag(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
 def import_function(
     file: str, return_metadata: bool = False
-) -> Callable[..., list[array]] | tuple[Callable[..., list[array]], str]: ...
+) -> Callable[..., tuple[array, ...]] | tuple[Callable[..., tuple[array, ...]], str]:
+    """A function from a file that export_function or exporter wrote.
+
+    It takes arrays of the dtypes and shapes for which it was exported and returns a tuple of
+    arrays. With return_metadata the result is a pair of the function and the metadata text.
+
+    Raises: RuntimeError when the file cannot be read or breaks a rule of the format;
+        ValueError, when the function is called, for arguments for which it was not exported.
+
+    Example:
+        >>> mx.export_function("add.mlxfn", lambda x, y: x + y, mx.array(1.0), mx.array(1.0))
+        >>> mx.import_function("add.mlxfn")(mx.array(2.0), mx.array(3.0))
+        (array(5, dtype=float32),)
+    """
+
 def inner(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
     """Sums of products over the last axes of a and b.
 
@@ -1722,7 +2011,18 @@ def inner(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
         array(11, dtype=float32)
     """
 
-def is_available(device: Device | DeviceType) -> bool: ...
+def is_available(device: Device | DeviceType) -> bool:
+    """Whether a device can be used.
+
+    device is a Device or a DeviceType (its first device).
+
+    Raises: TypeError when device is neither.
+
+    Example:
+        >>> mx.is_available(mx.cpu)
+        True
+    """
+
 def isclose(
     a: array,
     b: array,
@@ -1746,7 +2046,20 @@ def isclose(
         array([True, False], dtype=bool)
     """
 
-def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool: ...
+def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
+    """Whether dtype is of a kind.
+
+    kind is a Dtype, a name or a tuple of these: "bool", "signed integer", "unsigned integer",
+    "integral", "real floating", "complex floating" or "numeric", as in the Python array API
+    standard.
+
+    Raises: ValueError for another name; TypeError for what is neither.
+
+    Example:
+        >>> mx.isdtype(mx.int8, "integral"), mx.isdtype(mx.int8, ("real floating", mx.int8))
+        (True, True)
+    """
+
 def isfinite(a: array, stream: StreamOrDevice = None) -> array:
     """Whether each element is neither NaN nor infinite.
 
@@ -1810,10 +2123,36 @@ def isposinf(a: array, stream: StreamOrDevice = None) -> array:
         array([False, False, True], dtype=bool)
     """
 
-def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory) -> bool: ...
+def issubdtype(arg1: Dtype | DtypeCategory, arg2: Dtype | DtypeCategory) -> bool:
+    """Whether a dtype or category is part of another one.
+
+    A Dtype contains itself. Categories are generic, number, integer, signedinteger,
+    unsignedinteger, inexact, floating and complexfloating.
+
+    Raises: TypeError for what is neither a Dtype nor a DtypeCategory.
+
+    Example:
+        >>> mx.issubdtype(mx.float32, mx.inexact), mx.issubdtype(mx.int8, mx.floating)
+        (True, False)
+    """
+
 def jvp(
     fun: Callable[..., Any], primals: Sequence[array], tangents: Sequence[array]
-) -> tuple[list[array], list[array]]: ...
+) -> tuple[list[array], list[array]]:
+    """What fun returns for primals, and the Jacobian-vector products with tangents.
+
+    fun takes and returns arrays. tangents has one array for each primal, of its shape and
+    dtype; the result is a pair of lists: the outputs, and one product for each output. Forward
+    mode: one pass for all outputs.
+
+    Raises: ValueError for another number, shape or dtype of tangents. What fun raises comes
+        through.
+
+    Example:
+        >>> mx.jvp(lambda x: x * x, [mx.array(3.0)], [mx.array(1.0)])
+        ([array(9, dtype=float32)], [array(6, dtype=float32)])
+    """
+
 def kron(a: array, b: array, *, stream: StreamOrDevice = None) -> array:
     """Kronecker product: each element of a replaced by its product with all of b.
 
@@ -1906,7 +2245,25 @@ def load(
     return_metadata: bool = False,
     *,
     stream: StreamOrDevice = None,
-) -> array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]: ...
+) -> array | dict[str, array] | tuple[dict[str, array], dict[str, Any]]:
+    """An array, or a dict of arrays, from a file.
+
+    file is a name, a Path, or a file that is open for bytes. format is "npy", "npz",
+    "safetensors" or "gguf"; None takes it from the end of the name. A .npy file gives an array,
+    other files a dict of names and arrays. With return_metadata, which .safetensors and .gguf
+    have, the result is a pair of the dict and the metadata. Arrays read their bytes when they
+    are used.
+
+    Raises: RuntimeError when the file cannot be read or breaks a rule of its format, and, when
+        an array is used, where its bytes are missing; ValueError for another format and for
+        metadata that a format has not.
+
+    Example:
+        >>> mx.save("a.npy", mx.array([1, 2]))
+        >>> mx.load("a.npy")
+        array([1, 2], dtype=int32)
+    """
+
 def log(a: array, /, *, stream: StreamOrDevice = None) -> array:
     """Natural logarithm of each element.
 
@@ -2203,7 +2560,7 @@ def meshgrid(
     the other axes have extent 1 instead. indexing "ij" puts array i along axis i; "xy" swaps
     the first two axes. The result is a tuple with one array for each argument.
 
-    Raises: ValueError for another indexing, and without arrays.
+    Raises: ValueError for another indexing.
 
     Example:
         >>> mx.meshgrid(mx.array([1, 2]), mx.array([3, 4]))[0]
@@ -2337,9 +2694,45 @@ def negative(a: array, /, *, stream: StreamOrDevice = None) -> array:
         array([-1, 2], dtype=float32)
     """
 
-def new_stream(device: Device | DeviceType) -> Stream: ...
-def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream: ...
-def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream: ...
+def new_stream(device: Device | DeviceType) -> Stream:
+    """A new stream of a device.
+
+    Operations of one stream run in order; different streams run side by side. device is a
+    Device or a DeviceType (its first device). The stream may be used by any thread.
+
+    Raises: ValueError when the device does not exist.
+
+    Example:
+        >>> mx.new_stream(mx.cpu).device
+        Device(cpu, 0)
+    """
+
+def new_thread_local_stream(device: Device | DeviceType) -> ThreadLocalStream:
+    """A stream that stands for another stream on each thread.
+
+    device is a Device or a DeviceType (its first device). Each thread that uses it gets a
+    stream of its own, which is made at the first use.
+
+    Raises: ValueError when the device does not exist.
+
+    Example:
+        >>> mx.new_thread_local_stream(mx.cpu).device
+        Device(cpu, 0)
+    """
+
+def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
+    """A new stream of a device; the same as new_stream.
+
+    MLX has streams that only one thread may use at a time; in Keel all streams may be used by
+    any thread. device is a Device or a DeviceType (its first device).
+
+    Raises: ValueError when the device does not exist.
+
+    Example:
+        >>> mx.new_thread_unsafe_stream(mx.cpu).device
+        Device(cpu, 0)
+    """
+
 def not_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
     """Whether a and b differ, element by element: a != b.
 
@@ -2469,7 +2862,19 @@ def power(
         array([1, 4, 9], dtype=float32)
     """
 
-def printoptions(precision: int = -1) -> _PrintOptionsContext: ...
+def printoptions(precision: int = -1) -> _PrintOptionsContext:
+    """A context in which arrays are printed with other options.
+
+    precision is as in set_printoptions; the options before come back at the end of `with`.
+
+    Raises: TypeError when precision is no int.
+
+    Example:
+        >>> with mx.printoptions(precision=3):
+        ...     print(mx.array(3.14159))
+        array(3.142, dtype=float32)
+    """
+
 def prod(
     a: array,
     /,
@@ -2664,7 +3069,13 @@ def repeat(
                [1, 2]], dtype=int32)
     """
 
-def reset_peak_memory() -> None: ...
+def reset_peak_memory() -> None:
+    """Makes get_peak_memory count from what arrays hold now.
+
+    Example:
+        >>> mx.reset_peak_memory()
+    """
+
 def reshape(a: array, /, shape: Sequence[int], *, stream: StreamOrDevice = None) -> array:
     """The elements of a, in row-major order, under another shape.
 
@@ -2680,7 +3091,19 @@ def reshape(a: array, /, shape: Sequence[int], *, stream: StreamOrDevice = None)
                [4, 5, 6]], dtype=int32)
     """
 
-def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype: ...
+def result_type(*arrays_and_dtypes: array | Dtype) -> Dtype:
+    """The common dtype of arrays and dtypes.
+
+    Bool, then integers, floats and complex64; float16 with bfloat16 gives float32, and uint64
+    with a signed integer gives float32.
+
+    Raises: ValueError without arguments; TypeError for what is neither.
+
+    Example:
+        >>> mx.result_type(mx.array(1, dtype=mx.int8), mx.float16)
+        mlx.core.float16
+    """
+
 def right_shift(
     a: scalar | array, b: scalar | array, stream: StreamOrDevice = None
 ) -> array:
@@ -2754,19 +3177,89 @@ def rsqrt(a: array, /, *, stream: StreamOrDevice = None) -> array:
         array([1, 0.5], dtype=float32)
     """
 
-def save(file: str | Path | BinaryIO, arr: array) -> None: ...
+def save(file: str | Path | BinaryIO, arr: array) -> None:
+    """Writes an array to a .npy file.
+
+    file is a name or a Path, to which ".npy" is added where it is missing, or a file that is
+    open for writing bytes. An older file is replaced when the new one is complete.
+
+    Raises: RuntimeError when the file cannot be written. The error of arr if it failed.
+
+    Example:
+        >>> mx.save("b.npy", mx.array([1, 2]))
+        >>> mx.load("b.npy")
+        array([1, 2], dtype=int32)
+    """
+
 def save_gguf(
     file: str | Path | BinaryIO,
     arrays: dict[str, array],
     metadata: dict[str, array | str | list[str]],
-) -> None: ...
+) -> None:
+    """Writes a dict of arrays and metadata to a .gguf file of version 3.
+
+    ".gguf" is added to a name where it is missing. metadata is a dict of texts, lists of texts,
+    or arrays. An older file is replaced when the new one is complete.
+
+    Raises: RuntimeError when the file cannot be written; ValueError for dtypes that the format
+        has not and for arrays of more than 8 axes. The error of an array that failed.
+
+    Example:
+        >>> mx.save_gguf("f.gguf", {"w": mx.array([1.0])}, {"author": "me"})
+        >>> mx.load("f.gguf")
+        {'w': array([1], dtype=float32)}
+    """
+
 def save_safetensors(
     file: str | Path | BinaryIO,
     arrays: dict[str, array],
     metadata: dict[str, str] | None = None,
-) -> None: ...
-def savez(file: str | Path | BinaryIO, *args: Any, **kwargs: Any) -> None: ...
-def savez_compressed(file: str | Path | BinaryIO, *args: Any, **kwargs: Any) -> None: ...
+) -> None:
+    """Writes a dict of arrays to a .safetensors file.
+
+    ".safetensors" is added to a name where it is missing; file may also be open for writing
+    bytes. metadata is a dict of texts, or None for none. An older file is replaced when the new
+    one is complete.
+
+    Raises: RuntimeError when the file cannot be written; TypeError for names or metadata that
+        are no texts. The error of an array that failed.
+
+    Example:
+        >>> mx.save_safetensors("e.safetensors", {"w": mx.array([1.0])}, {"author": "me"})
+        >>> mx.load("e.safetensors", return_metadata=True)
+        ({'w': array([1], dtype=float32)}, {'author': 'me'})
+    """
+
+def savez(file: str | Path | BinaryIO, *args: Any, **kwargs: Any) -> None:
+    """Writes several arrays to a .npz file, without compression.
+
+    args get the names arr_0, arr_1, ...; kwargs have their own. ".npz" is added to a name where
+    it is missing.
+
+    Raises: RuntimeError when the file cannot be written; ValueError for a name that is given
+        twice. The error of an array that failed.
+
+    Example:
+        >>> mx.savez("c.npz", mx.array([1, 2]), bias=mx.array([0.5]))
+        >>> sorted(mx.load("c.npz"))
+        ['arr_0', 'bias']
+    """
+
+def savez_compressed(file: str | Path | BinaryIO, *args: Any, **kwargs: Any) -> None:
+    """Writes several arrays to a .npz file, compressed.
+
+    args get the names arr_0, arr_1, ...; kwargs have their own. ".npz" is added to a name where
+    it is missing.
+
+    Raises: RuntimeError when the file cannot be written; ValueError for a name that is given
+        twice. The error of an array that failed.
+
+    Example:
+        >>> mx.savez_compressed("d.npz", weight=mx.zeros(4))
+        >>> mx.load("d.npz")
+        {'weight': array([0, 0, 0, 0], dtype=float32)}
+    """
+
 def searchsorted(
     sorted_sequence: array,
     values: array,
@@ -2808,12 +3301,81 @@ def segmented_mm(
                [[3, 3]]], dtype=float32)
     """
 
-def set_cache_limit(limit: int) -> int: ...
-def set_default_device(device: Device | DeviceType) -> None: ...
-def set_default_stream(stream: Stream) -> None: ...
-def set_memory_limit(limit: int) -> int: ...
-def set_printoptions(precision: int = -1) -> None: ...
-def set_wired_limit(limit: int) -> int: ...
+def set_cache_limit(limit: int) -> int:
+    """Sets how many bytes are kept for reuse at most, and returns the limit before.
+
+    0 keeps nothing. What is over the limit is given back when memory is freed.
+
+    Raises: TypeError when limit is no int.
+
+    Example:
+        >>> old = mx.set_cache_limit(2**20)
+        >>> mx.set_cache_limit(old)
+        1048576
+    """
+
+def set_default_device(device: Device | DeviceType) -> None:
+    """Sets the device on which operations run unless they name another.
+
+    device is a Device or a DeviceType (its first device).
+
+    Raises: ValueError when the device does not exist.
+
+    Example:
+        >>> mx.set_default_device(mx.cpu)
+        >>> mx.default_device()
+        Device(cpu, 0)
+    """
+
+def set_default_stream(stream: Stream) -> None:
+    """Makes a stream the calling thread's default stream of its device.
+
+    Raises: TypeError when stream is no Stream.
+
+    Example:
+        >>> mx.set_default_stream(mx.default_stream(mx.cpu))
+    """
+
+def set_memory_limit(limit: int) -> int:
+    """Sets how many bytes arrays should hold at most, and returns the limit before.
+
+    Over the limit, work waits for earlier work, and memory that is kept for reuse is given
+    back; when neither helps, the limit is exceeded.
+
+    Raises: TypeError when limit is no int.
+
+    Example:
+        >>> old = mx.set_memory_limit(2**33)
+        >>> mx.set_memory_limit(old)
+        8589934592
+    """
+
+def set_printoptions(precision: int = -1) -> None:
+    """Sets how arrays are printed in the calling thread.
+
+    precision is the number of digits behind the point; -1 prints six significant digits.
+
+    Raises: TypeError when precision is no int.
+
+    Example:
+        >>> mx.set_printoptions(precision=2)
+        >>> mx.array(3.14159)
+        array(3.14, dtype=float32)
+        >>> mx.set_printoptions()
+    """
+
+def set_wired_limit(limit: int) -> int:
+    """Stores a limit for memory that stays resident, and returns the limit before.
+
+    Only Metal has such memory; Keel has no Metal, and the limit has no effect.
+
+    Raises: TypeError when limit is no int.
+
+    Example:
+        >>> mx.set_wired_limit(0)
+        0
+    """
+
 def sigmoid(a: array, /, *, stream: StreamOrDevice = None) -> array:
     """Logistic function of each element: 1 / (1 + exp(-a)).
 
@@ -3065,7 +3627,21 @@ def stop_gradient(a: array, /, *, stream: StreamOrDevice = None) -> array:
         array(3, dtype=float32)
     """
 
-def stream(s: StreamOrDevice) -> StreamContext: ...
+def stream(s: StreamOrDevice) -> StreamContext:
+    """A context in which operations run on a stream or device unless they name another.
+
+    s is a Stream, a ThreadLocalStream, a Device or a DeviceType; it is the default inside of
+    `with`, for the calling thread.
+
+    Raises: TypeError when s is none of these; ValueError when the device does not exist.
+
+    Example:
+        >>> with mx.stream(mx.cpu):
+        ...     x = mx.ones(2) + 1
+        >>> x
+        array([2, 2], dtype=float32)
+    """
+
 def subtract(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
     """Difference of a and b, element by element: a - b.
 
@@ -3119,7 +3695,18 @@ def swapaxes(
         (4, 3, 2)
     """
 
-def synchronize(stream: StreamOrDevice = None) -> None: ...
+def synchronize(stream: StreamOrDevice = None) -> None:
+    """Waits until all work of a stream is done.
+
+    stream is a stream, a device (its default stream) or None: the default stream of the default
+    device.
+
+    Raises: the oldest failure on the stream that the calling thread submitted and has not seen.
+
+    Example:
+        >>> mx.synchronize()
+    """
+
 def take(
     a: array, /, indices: int | array, axis: int | None = None, *, stream: StreamOrDevice = None
 ) -> array:
@@ -3415,7 +4002,21 @@ def value_and_grad(
     fun: Callable[P, R],
     argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] = [],
-) -> Callable[P, tuple[R, Any]]: ...
+) -> Callable[P, tuple[R, Any]]:
+    """A function that computes what fun returns and its gradient, as a pair.
+
+    fun, argnums and argnames are as in grad. Where fun returns a tuple, its first entry is
+    differentiated and the whole tuple is the value.
+
+    Raises: ValueError as grad does. What fun raises comes through.
+
+    Example:
+        >>> mx.value_and_grad(lambda x: x * x)(mx.array(3.0))
+        (array(9, dtype=float32), array(6, dtype=float32))
+        >>> mx.value_and_grad(lambda x, y: x * y, argnums=(0, 1))(mx.array(2.0), mx.array(5.0))
+        (array(10, dtype=float32), (array(5, dtype=float32), array(2, dtype=float32)))
+    """
+
 def var(
     a: array,
     /,
@@ -3471,8 +4072,36 @@ def view(a: scalar | array, dtype: Dtype, stream: StreamOrDevice = None) -> arra
 
 def vjp(
     fun: Callable[..., Any], primals: Sequence[array], cotangents: Sequence[array]
-) -> tuple[list[array], list[array]]: ...
-def vmap(fun: Callable[P, R], in_axes: object = 0, out_axes: object = 0) -> Callable[P, R]: ...
+) -> tuple[list[array], list[array]]:
+    """What fun returns for primals, and the vector-Jacobian products with cotangents.
+
+    fun takes and returns arrays. cotangents has one array for each output, of its shape and
+    dtype; the result is a pair of lists: the outputs, and one product for each primal. Reverse
+    mode: one pass for all primals.
+
+    Raises: ValueError for another number, shape or dtype of cotangents, and for primals that
+        are neither floats nor complex64. What fun raises comes through.
+
+    Example:
+        >>> mx.vjp(lambda x: x * x, [mx.array(3.0)], [mx.array(1.0)])
+        ([array(9, dtype=float32)], [array(6, dtype=float32)])
+    """
+
+def vmap(fun: Callable[P, R], in_axes: object = 0, out_axes: object = 0) -> Callable[P, R]:
+    """A function that applies fun to each slice of its arguments along an axis.
+
+    in_axes and out_axes say which axis of each argument and result is counted: an int for all,
+    or a tree of the structure of the arguments or results, with None for what is the same for
+    every slice. fun is called once, with arrays that stand for one slice.
+
+    Raises: ValueError when the extents of the axes differ, for an axis that an argument does
+        not have, and for trees of another structure. What fun raises comes through.
+
+    Example:
+        >>> mx.vmap(lambda x, y: x @ y, in_axes=(0, None))(mx.ones((3, 2)), mx.ones(2))
+        array([2, 2, 2], dtype=float32)
+    """
+
 def where(
     condition: scalar | array,
     x: scalar | array,
@@ -3548,19 +4177,77 @@ pow = power
 # Classes
 
 class array:
+    """An array of numbers of one dtype, on any device.
+
+    Arrays are lazy: an operation is remembered and runs when its result is evaluated, printed
+    or read (eval). Operands of different dtypes are promoted to a common one, and shapes
+    broadcast: they are aligned at the last axis, and an extent of 1 or a missing axis is
+    repeated. An array supports the buffer protocol, DLPack, NumPy and pickling.
+
+    Example:
+        >>> mx.array([[1, 2], [3, 4]]) * 2
+        array([[2, 4],
+               [6, 8]], dtype=int32)
+        >>> mx.array([1, 2, 3])[-1]
+        array(3, dtype=int32)
+    """
+
     @property
-    def T(self) -> array: ...
-    def __abs__(self) -> array: ...
-    def __add__(self, other: scalar | array) -> array: ...
-    def __and__(self, other: scalar | array) -> array: ...
-    def __array__(self, dtype: object = None, copy: object = None) -> Any: ...
-    def __array_namespace__(self, api_version: str | None = None) -> ModuleType: ...
-    def __bool__(self) -> bool: ...
-    def __bytes__(self) -> bytes: ...
-    def __complex__(self) -> complex: ...
-    def __copy__(self) -> array: ...
-    def __deepcopy__(self, memo: dict[int, Any]) -> array: ...
-    def __div__(self, other: scalar | array) -> array: ...
+    def T(self) -> array:
+        """The axes in reverse order, as a view. Same as keel.core.transpose(self)."""
+
+    def __abs__(self) -> array:
+        """abs(self). Same as keel.core.abs(self)."""
+
+    def __add__(self, other: scalar | array) -> array:
+        """self + other. Same as keel.core.add(self, other)."""
+
+    def __and__(self, other: scalar | array) -> array:
+        """self & other. Same as keel.core.bitwise_and(self, other)."""
+
+    def __array__(self, dtype: object = None, copy: object = None) -> Any:
+        """The elements as a NumPy array, for numpy.asarray.
+
+        Memory of the CPU is shared unless copy is True or dtype is another one; bfloat16
+        becomes float32.
+
+        Raises: ValueError when copy is False and a copy is needed; the error of the array if it
+            failed.
+        """
+
+    def __array_namespace__(self, api_version: str | None = None) -> ModuleType:
+        """The module with the functions for this array: keel.core.
+
+        Raises: ValueError when api_version is given.
+        """
+
+    def __bool__(self) -> bool:
+        """Whether the only element is not 0. It evaluates the array.
+
+        Raises: ValueError when there is not exactly one element.
+        """
+
+    def __bytes__(self) -> bytes:
+        """The elements in row-major order as bytes. It evaluates the array."""
+
+    def __complex__(self) -> complex:
+        """The only element as a complex. It evaluates the array.
+
+        Raises: ValueError when there is not exactly one element.
+        """
+
+    def __copy__(self) -> array:
+        """Another array with the same value, which does not change when self is assigned to."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> array:
+        """Another array with the same value, which does not change when self is assigned to."""
+
+    def __div__(self, other: scalar | array) -> array:
+        """self / other, under the name that Python 2 used.
+
+        Same as keel.core.divide(self, other).
+        """
+
     def __dlpack__(
         self,
         *,
@@ -3568,89 +4255,311 @@ class array:
         max_version: object = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> object: ...
-    def __dlpack_device__(self) -> tuple[Any, ...]: ...
-    def __eq__(self, other: scalar | array) -> array: ...  # type: ignore[override]
-    def __float__(self) -> float: ...
-    def __floordiv__(self, other: scalar | array) -> array: ...
-    def __format__(self, arg: object, /) -> str: ...
-    def __ge__(self, other: scalar | array) -> array: ...
-    def __getitem__(self, index: object, /) -> array: ...
-    def __getstate__(self) -> tuple[Any, ...]: ...
-    def __gt__(self, other: scalar | array) -> array: ...
-    def __iadd__(self, other: scalar | array) -> array: ...
-    def __iand__(self, other: scalar | array) -> array: ...
-    def __ifloordiv__(self, other: scalar | array) -> array: ...
-    def __ilshift__(self, other: scalar | array) -> array: ...
-    def __imatmul__(self, other: array) -> array: ...
-    def __imod__(self, other: scalar | array) -> array: ...
-    def __imul__(self, other: scalar | array) -> array: ...
-    def __index__(self) -> int: ...
+    ) -> object:
+        """The memory of the array as a DLPack capsule, for from_dlpack of other libraries.
+
+        It evaluates the array. The memory is shared unless copy is True; dl_device asks for a
+        device, max_version for a version of the protocol, stream for a stream of the consumer.
+
+        Raises: BufferError for a device or version that is not possible, and when copy is False
+            and a copy is needed; the error of the array if it failed.
+        """
+
+    def __dlpack_device__(self) -> tuple[Any, ...]:
+        """The type and the number of the device that holds the array, as DLPack counts them."""
+
+    def __eq__(self, other: scalar | array) -> array:  # type: ignore[override]
+        """self == other, element by element. Same as keel.core.equal(self, other).
+
+        For another object that is no number the result is False, not an array.
+        """
+
+    def __float__(self) -> float:
+        """The only element as a float. It evaluates the array.
+
+        Raises: ValueError when there is not exactly one element.
+        """
+
+    def __floordiv__(self, other: scalar | array) -> array:
+        """self // other. Same as keel.core.floor_divide(self, other)."""
+
+    def __format__(self, arg: object, /) -> str:
+        """A text of the array; the only element is formatted as a number when the format is not
+        empty.
+
+        Raises: TypeError for a format where there are axes.
+        """
+
+    def __ge__(self, other: scalar | array) -> array:
+        """self >= other, element by element. Same as keel.core.greater_equal(self, other)."""
+
+    def __getitem__(self, index: object, /) -> array:
+        """The part of the array that an index names.
+
+        An index is an int, a slice (with any step), None for a new axis, ..., an array or list
+        of integers, or a tuple of these. Ints and slices give views; arrays of integers
+        broadcast with each other and read one element or slice for each index.
+
+        Raises: ValueError for more indices than axes and for objects that are no index;
+            IndexError for an index out of range, for an array of integers when the result is
+            read.
+
+        Example:
+            >>> mx.array([[1, 2, 3], [4, 5, 6]])[:, ::-1]
+            array([[3, 2, 1],
+                   [6, 5, 4]], dtype=int32)
+            >>> mx.array([10, 20, 30])[mx.array([2, 0])]
+            array([30, 10], dtype=int32)
+        """
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """What pickle stores: the elements with their shape, and the dtype."""
+
+    def __gt__(self, other: scalar | array) -> array:
+        """self > other, element by element. Same as keel.core.greater(self, other)."""
+
+    def __iadd__(self, other: scalar | array) -> array:
+        """self += other. self gets the value of self + other; other arrays keep theirs."""
+
+    def __iand__(self, other: scalar | array) -> array:
+        """self &= other. self gets the value of self & other; other arrays keep theirs."""
+
+    def __ifloordiv__(self, other: scalar | array) -> array:
+        """self //= other. self gets the value of self // other; other arrays keep theirs."""
+
+    def __ilshift__(self, other: scalar | array) -> array:
+        """self <<= other. self gets the value of self << other; other arrays keep theirs."""
+
+    def __imatmul__(self, other: array) -> array:
+        """self @= other. self gets the value of self @ other; other arrays keep theirs."""
+
+    def __imod__(self, other: scalar | array) -> array:
+        """self %= other. self gets the value of self % other; other arrays keep theirs."""
+
+    def __imul__(self, other: scalar | array) -> array:
+        """self *= other. self gets the value of self * other; other arrays keep theirs."""
+
+    def __index__(self) -> int:
+        """The only element as an int, for slices and ranges. It evaluates the array.
+
+        Raises: TypeError unless the array has no axes and is of integers.
+        """
+
     def __init__(
         self, val: scalar | array | Sequence[Any] | DLPackCompatible, dtype: Dtype | None = None
-    ) -> None: ...
-    def __int__(self) -> int: ...
-    def __invert__(self) -> array: ...
-    def __ior__(self, other: scalar | array) -> array: ...
-    def __ipow__(self, other: scalar | array) -> array: ...
-    def __irshift__(self, other: scalar | array) -> array: ...
-    def __isub__(self, other: scalar | array) -> array: ...
-    def __iter__(self) -> ArrayIterator: ...
-    def __itruediv__(self, other: scalar | array) -> array: ...
-    def __ixor__(self, other: scalar | array) -> array: ...
-    def __le__(self, other: scalar | array) -> array: ...
-    def __len__(self) -> int: ...
-    def __lshift__(self, other: scalar | array) -> array: ...
-    def __lt__(self, other: scalar | array) -> array: ...
-    def __matmul__(self, other: array) -> array: ...
-    def __mod__(self, other: scalar | array) -> array: ...
-    def __mul__(self, other: scalar | array) -> array: ...
-    def __ne__(self, other: scalar | array) -> array: ...  # type: ignore[override]
-    def __neg__(self) -> array: ...
-    def __or__(self, other: scalar | array) -> array: ...
-    def __pos__(self) -> array: ...
-    def __pow__(self, other: scalar | array) -> array: ...
-    def __radd__(self, other: scalar | array) -> array: ...
-    def __rdiv__(self, other: scalar | array) -> array: ...
-    def __repr__(self) -> str: ...
-    def __rfloordiv__(self, other: scalar | array) -> array: ...
-    def __rmod__(self, other: scalar | array) -> array: ...
-    def __rmul__(self, other: scalar | array) -> array: ...
-    def __rpow__(self, other: scalar | array) -> array: ...
-    def __rshift__(self, other: scalar | array) -> array: ...
-    def __rsub__(self, other: scalar | array) -> array: ...
-    def __rtruediv__(self, other: scalar | array) -> array: ...
-    def __setitem__(self, index: object, value: scalar | array, /) -> None: ...
-    def __setstate__(self, state: tuple[Any, ...], /) -> None: ...
-    def __sub__(self, other: scalar | array) -> array: ...
-    def __truediv__(self, other: scalar | array) -> array: ...
-    def __xor__(self, other: scalar | array) -> array: ...
-    def abs(self, *, stream: StreamOrDevice = None) -> array: ...
+    ) -> None:
+        """An array from numbers, sequences of numbers or arrays, or other array objects.
+
+        val is a scalar, a (nested) list or tuple, an array, or an object with a buffer or
+        DLPack, such as a NumPy array. dtype None: ints give int32 (int64 where they do not
+        fit), floats float32, complex numbers complex64, bools bool; other arrays keep their
+        dtype.
+
+        Raises: ValueError for sequences of uneven length and for objects that are no numbers;
+            TypeError for None.
+
+        Example:
+            >>> mx.array([1, 2, 3])
+            array([1, 2, 3], dtype=int32)
+            >>> mx.array([[1, 2.5], [3, 4]], dtype=mx.float16)
+            array([[1, 2.5],
+                   [3, 4]], dtype=float16)
+        """
+
+    def __int__(self) -> int:
+        """The only element as an int, without its fraction. It evaluates the array.
+
+        Raises: ValueError when there is not exactly one element.
+        """
+
+    def __invert__(self) -> array:
+        """~self. Same as keel.core.bitwise_invert(self)."""
+
+    def __ior__(self, other: scalar | array) -> array:
+        """self |= other. self gets the value of self | other; other arrays keep theirs."""
+
+    def __ipow__(self, other: scalar | array) -> array:
+        """self **= other. self gets the value of self ** other; other arrays keep theirs."""
+
+    def __irshift__(self, other: scalar | array) -> array:
+        """self >>= other. self gets the value of self >> other; other arrays keep theirs."""
+
+    def __isub__(self, other: scalar | array) -> array:
+        """self -= other. self gets the value of self - other; other arrays keep theirs."""
+
+    def __iter__(self) -> ArrayIterator:
+        """An iterator over the slices along the first axis.
+
+        Raises: TypeError when the array has no axes.
+        """
+
+    def __itruediv__(self, other: scalar | array) -> array:
+        """self /= other. self gets the value of self / other; other arrays keep theirs."""
+
+    def __ixor__(self, other: scalar | array) -> array:
+        """self ^= other. self gets the value of self ^ other; other arrays keep theirs."""
+
+    def __le__(self, other: scalar | array) -> array:
+        """self <= other, element by element. Same as keel.core.less_equal(self, other)."""
+
+    def __len__(self) -> int:
+        """The extent of the first axis.
+
+        Raises: TypeError when the array has no axes.
+        """
+
+    def __lshift__(self, other: scalar | array) -> array:
+        """self << other. Same as keel.core.left_shift(self, other)."""
+
+    def __lt__(self, other: scalar | array) -> array:
+        """self < other, element by element. Same as keel.core.less(self, other)."""
+
+    def __matmul__(self, other: array) -> array:
+        """self @ other. Same as keel.core.matmul(self, other)."""
+
+    def __mod__(self, other: scalar | array) -> array:
+        """self % other. Same as keel.core.remainder(self, other)."""
+
+    def __mul__(self, other: scalar | array) -> array:
+        """self * other. Same as keel.core.multiply(self, other)."""
+
+    def __ne__(self, other: scalar | array) -> array:  # type: ignore[override]
+        """self != other, element by element. Same as keel.core.not_equal(self, other).
+
+        For another object that is no number the result is True, not an array.
+        """
+
+    def __neg__(self) -> array:
+        """-self. Same as keel.core.negative(self)."""
+
+    def __or__(self, other: scalar | array) -> array:
+        """self | other. Same as keel.core.bitwise_or(self, other)."""
+
+    def __pos__(self) -> array:
+        """+self. Same as keel.core.positive(self)."""
+
+    def __pow__(self, other: scalar | array) -> array:
+        """self ** other. Same as keel.core.power(self, other)."""
+
+    def __radd__(self, other: scalar | array) -> array:
+        """other + self, where other is no array. Same as keel.core.add(other, self)."""
+
+    def __rdiv__(self, other: scalar | array) -> array:
+        """other / self, where other is no array. Same as keel.core.divide(other, self)."""
+
+    def __repr__(self) -> str:
+        """The elements, rounded for reading, and the dtype. It evaluates the array."""
+
+    def __rfloordiv__(self, other: scalar | array) -> array:
+        """other // self, where other is no array.
+
+        Same as keel.core.floor_divide(other, self).
+        """
+
+    def __rmod__(self, other: scalar | array) -> array:
+        """other % self, where other is no array. Same as keel.core.remainder(other, self)."""
+
+    def __rmul__(self, other: scalar | array) -> array:
+        """other * self, where other is no array. Same as keel.core.multiply(other, self)."""
+
+    def __rpow__(self, other: scalar | array) -> array:
+        """other ** self, where other is no array. Same as keel.core.power(other, self)."""
+
+    def __rshift__(self, other: scalar | array) -> array:
+        """self >> other. Same as keel.core.right_shift(self, other)."""
+
+    def __rsub__(self, other: scalar | array) -> array:
+        """other - self, where other is no array. Same as keel.core.subtract(other, self)."""
+
+    def __rtruediv__(self, other: scalar | array) -> array:
+        """other / self, where other is no array. Same as keel.core.divide(other, self)."""
+
+    def __setitem__(self, index: object, value: scalar | array, /) -> None:
+        """Replaces the part of the array that an index names.
+
+        The index is as in reading, or an array of bools, which chooses the places where it is
+        True. value broadcasts to the part and is converted to the dtype of the array. Only this
+        Python object gets a new value: arrays that were computed from the old one, views too,
+        keep it. Where indices repeat, the last value in row-major order stays.
+
+        Raises: ValueError for shapes that do not fit, more indices than axes, and objects that
+            are no index; IndexError for an index out of range, for an array of integers when
+            the result is read.
+
+        Example:
+            >>> a = mx.array([1, 2, 3])
+            >>> a[1:] = 9
+            >>> a
+            array([1, 9, 9], dtype=int32)
+        """
+
+    def __setstate__(self, state: tuple[Any, ...], /) -> None:
+        """Takes what __getstate__ gave; pickle calls it."""
+
+    def __sub__(self, other: scalar | array) -> array:
+        """self - other. Same as keel.core.subtract(self, other)."""
+
+    def __truediv__(self, other: scalar | array) -> array:
+        """self / other. Same as keel.core.divide(self, other)."""
+
+    def __xor__(self, other: scalar | array) -> array:
+        """self ^ other. Same as keel.core.bitwise_xor(self, other)."""
+
+    def abs(self, *, stream: StreamOrDevice = None) -> array:
+        """Absolute value of each element. Same as keel.core.abs(self)."""
+
     def all(
         self,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         *,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Whether all elements along the axes are true. Same as keel.core.all(self, ...)."""
+
     def any(
         self,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         *,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Whether at least one element along the axes is true.
+
+        Same as keel.core.any(self, ...).
+        """
+
     def argmax(
         self, axis: int | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None
-    ) -> array: ...
+    ) -> array:
+        """Position of the largest element along an axis.
+
+        Same as keel.core.argmax(self, ...).
+        """
+
     def argmin(
         self, axis: int | None = None, keepdims: bool = False, *, stream: StreamOrDevice = None
-    ) -> array: ...
-    def astype(self, dtype: Dtype, stream: StreamOrDevice = None) -> array: ...
+    ) -> array:
+        """Position of the smallest element along an axis.
+
+        Same as keel.core.argmin(self, ...).
+        """
+
+    def astype(self, dtype: Dtype, stream: StreamOrDevice = None) -> array:
+        """The array converted to another dtype. Same as keel.core.astype(self, ...)."""
+
     @property
-    def at(self) -> ArrayAt: ...
-    def conj(self, *, stream: StreamOrDevice = None) -> array: ...
-    def cos(self, *, stream: StreamOrDevice = None) -> array: ...
+    def at(self) -> ArrayAt:
+        """A helper for updates in which every index counts, also when indices repeat:
+        a.at[i].add(x).
+        """
+
+    def conj(self, *, stream: StreamOrDevice = None) -> array:
+        """Complex conjugate of each element. Same as keel.core.conj(self)."""
+
+    def cos(self, *, stream: StreamOrDevice = None) -> array:
+        """Cosine of each element. Same as keel.core.cos(self)."""
+
     def cummax(
         self,
         axis: int | None = None,
@@ -3658,7 +4567,9 @@ class array:
         reverse: bool = False,
         inclusive: bool = True,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Largest one of the elements up to each one. Same as keel.core.cummax(self, ...)."""
+
     def cummin(
         self,
         axis: int | None = None,
@@ -3666,7 +4577,9 @@ class array:
         reverse: bool = False,
         inclusive: bool = True,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Smallest one of the elements up to each one. Same as keel.core.cummin(self, ...)."""
+
     def cumprod(
         self,
         axis: int | None = None,
@@ -3674,7 +4587,9 @@ class array:
         reverse: bool = False,
         inclusive: bool = True,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Products of the elements up to each one. Same as keel.core.cumprod(self, ...)."""
+
     def cumsum(
         self,
         axis: int | None = None,
@@ -3682,26 +4597,63 @@ class array:
         reverse: bool = False,
         inclusive: bool = True,
         stream: StreamOrDevice = None,
-    ) -> array: ...
-    def diag(self, k: int = 0, *, stream: StreamOrDevice = None) -> array: ...
+    ) -> array:
+        """Sums of the elements up to each one. Same as keel.core.cumsum(self, ...)."""
+
+    def diag(self, k: int = 0, *, stream: StreamOrDevice = None) -> array:
+        """A matrix with this diagonal, or the diagonal of a matrix.
+
+        Same as keel.core.diag(self, ...).
+        """
+
     def diagonal(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, stream: StreamOrDevice = None
-    ) -> array: ...
+    ) -> array:
+        """Elements (i, i + offset) of two axes. Same as keel.core.diagonal(self, ...)."""
+
     @property
-    def dtype(self) -> Dtype: ...
-    def exp(self, *, stream: StreamOrDevice = None) -> array: ...
+    def dtype(self) -> Dtype:
+        """The dtype of the elements."""
+
+    def exp(self, *, stream: StreamOrDevice = None) -> array:
+        """e to the power of each element. Same as keel.core.exp(self)."""
+
     def flatten(
         self, start_axis: int = 0, end_axis: int = -1, *, stream: StreamOrDevice = None
-    ) -> array: ...
+    ) -> array:
+        """Several axes joined into one. Same as keel.core.flatten(self, ...)."""
+
     @property
-    def imag(self) -> array: ...
-    def item(self) -> scalar: ...
+    def imag(self) -> array:
+        """Imaginary part of each element. Same as keel.core.imag(self)."""
+
+    def item(self) -> scalar:
+        """The only element as a Python number. It evaluates the array.
+
+        Raises: ValueError when there is not exactly one element; the error of the array if it
+            failed.
+
+        Example:
+            >>> mx.array(2.5).item()
+            2.5
+        """
+
     @property
-    def itemsize(self) -> int: ...
-    def log(self, *, stream: StreamOrDevice = None) -> array: ...
-    def log10(self, *, stream: StreamOrDevice = None) -> array: ...
-    def log1p(self, *, stream: StreamOrDevice = None) -> array: ...
-    def log2(self, *, stream: StreamOrDevice = None) -> array: ...
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+
+    def log(self, *, stream: StreamOrDevice = None) -> array:
+        """Natural logarithm of each element. Same as keel.core.log(self)."""
+
+    def log10(self, *, stream: StreamOrDevice = None) -> array:
+        """Logarithm to the base 10 of each element. Same as keel.core.log10(self)."""
+
+    def log1p(self, *, stream: StreamOrDevice = None) -> array:
+        """log(1 + self) of each element. Same as keel.core.log1p(self)."""
+
+    def log2(self, *, stream: StreamOrDevice = None) -> array:
+        """Logarithm to the base 2 of each element. Same as keel.core.log2(self)."""
+
     def logcumsumexp(
         self,
         axis: int | None = None,
@@ -3709,74 +4661,129 @@ class array:
         reverse: bool = False,
         inclusive: bool = True,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """log of the sum of the exponentials of the elements up to each one.
+
+        Same as keel.core.logcumsumexp(self, ...).
+        """
+
     def logsumexp(
         self,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         *,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """log(sum(exp(self))) along the axes. Same as keel.core.logsumexp(self, ...)."""
+
     @property
-    def mT(self) -> array: ...
+    def mT(self) -> array:
+        """The last two axes exchanged, as a view. Same as keel.core.matrix_transpose(self)."""
+
     def max(
         self,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         *,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Largest element along the axes. Same as keel.core.max(self, ...)."""
+
     def mean(
         self,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         *,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Mean of the elements along the axes. Same as keel.core.mean(self, ...)."""
+
     def min(
         self,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         *,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Smallest element along the axes. Same as keel.core.min(self, ...)."""
+
     def moveaxis(
         self, source: int, destination: int, *, stream: StreamOrDevice = None
-    ) -> array: ...
+    ) -> array:
+        """One axis moved to another place. Same as keel.core.moveaxis(self, ...)."""
+
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes of all elements: size * itemsize."""
+
     @property
-    def ndim(self) -> int: ...
+    def ndim(self) -> int:
+        """The number of axes."""
+
     def prod(
         self,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         *,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Product of the elements along the axes. Same as keel.core.prod(self, ...)."""
+
     @property
-    def real(self) -> array: ...
-    def reciprocal(self, *, stream: StreamOrDevice = None) -> array: ...
-    def reshape(self, *shape: int | Sequence[int], stream: StreamOrDevice = None) -> array: ...
-    def round(self, decimals: int = 0, *, stream: StreamOrDevice = None) -> array: ...
-    def rsqrt(self, *, stream: StreamOrDevice = None) -> array: ...
+    def real(self) -> array:
+        """Real part of each element. Same as keel.core.real(self)."""
+
+    def reciprocal(self, *, stream: StreamOrDevice = None) -> array:
+        """1 / self for each element. Same as keel.core.reciprocal(self)."""
+
+    def reshape(self, *shape: int | Sequence[int], stream: StreamOrDevice = None) -> array:
+        """The elements under another shape. Same as keel.core.reshape(self, shape).
+
+        The extents are given one by one or as one sequence.
+
+        Example:
+            >>> mx.array([1, 2, 3, 4]).reshape(2, -1)
+            array([[1, 2],
+                   [3, 4]], dtype=int32)
+        """
+
+    def round(self, decimals: int = 0, *, stream: StreamOrDevice = None) -> array:
+        """Each element rounded to a number of decimals. Same as keel.core.round(self, ...)."""
+
+    def rsqrt(self, *, stream: StreamOrDevice = None) -> array:
+        """1 / sqrt(self) for each element. Same as keel.core.rsqrt(self)."""
+
     @property
-    def shape(self) -> tuple[int, ...]: ...
-    def sin(self, *, stream: StreamOrDevice = None) -> array: ...
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the axes, as a tuple."""
+
+    def sin(self, *, stream: StreamOrDevice = None) -> array:
+        """Sine of each element. Same as keel.core.sin(self)."""
+
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number of elements."""
+
     def split(
         self,
         indices_or_sections: int | Sequence[int],
         axis: int = 0,
         *,
         stream: StreamOrDevice = None,
-    ) -> list[array]: ...
-    def sqrt(self, *, stream: StreamOrDevice = None) -> array: ...
-    def square(self, *, stream: StreamOrDevice = None) -> array: ...
+    ) -> list[array]:
+        """The array cut into parts along an axis. Same as keel.core.split(self, ...)."""
+
+    def sqrt(self, *, stream: StreamOrDevice = None) -> array:
+        """Square root of each element. Same as keel.core.sqrt(self)."""
+
+    def square(self, *, stream: StreamOrDevice = None) -> array:
+        """Square of each element. Same as keel.core.square(self)."""
+
     def squeeze(
         self, axis: int | Sequence[int] | None = None, *, stream: StreamOrDevice = None
-    ) -> array: ...
+    ) -> array:
+        """The array without axes of extent 1. Same as keel.core.squeeze(self, ...)."""
+
     def std(
         self,
         axis: int | Sequence[int] | None = None,
@@ -3785,19 +4792,51 @@ class array:
         *,
         correction: int | None = None,
         stream: StreamOrDevice = None,
-    ) -> array: ...
+    ) -> array:
+        """Standard deviation of the elements along the axes.
+
+        Same as keel.core.std(self, ...).
+
+        correction is the name that the Python array API standard has for ddof, and comes before
+        it.
+        """
+
     def sum(
         self,
         axis: int | Sequence[int] | None = None,
         keepdims: bool = False,
         *,
         stream: StreamOrDevice = None,
-    ) -> array: ...
-    def swapaxes(self, axis1: int, axis2: int, *, stream: StreamOrDevice = None) -> array: ...
-    def tolist(self) -> Any: ...
+    ) -> array:
+        """Sum of the elements along the axes. Same as keel.core.sum(self, ...)."""
+
+    def swapaxes(self, axis1: int, axis2: int, *, stream: StreamOrDevice = None) -> array:
+        """Two axes exchanged. Same as keel.core.swapaxes(self, ...)."""
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number when there are no axes.
+
+        It evaluates the array.
+
+        Raises: the error of the array if it failed.
+
+        Example:
+            >>> mx.array([[1, 2], [3, 4]]).tolist()
+            [[1, 2], [3, 4]]
+        """
+
     def transpose(
         self, *axes: int | Sequence[int] | None, stream: StreamOrDevice = None
-    ) -> array: ...
+    ) -> array:
+        """The axes in another order. Same as keel.core.transpose(self, axes).
+
+        The axes are given one by one or as one sequence; without them the order is reversed.
+
+        Example:
+            >>> mx.ones((2, 3, 4)).transpose(1, 0, 2).shape
+            (3, 2, 4)
+        """
+
     def var(
         self,
         axis: int | Sequence[int] | None = None,
@@ -3806,44 +4845,153 @@ class array:
         *,
         correction: int | None = None,
         stream: StreamOrDevice = None,
-    ) -> array: ...
-    def view(self, dtype: Dtype, *, stream: StreamOrDevice = None) -> array: ...
+    ) -> array:
+        """Variance of the elements along the axes. Same as keel.core.var(self, ...).
+
+        correction is the name that the Python array API standard has for ddof, and comes before
+        it.
+        """
+
+    def view(self, dtype: Dtype, *, stream: StreamOrDevice = None) -> array:
+        """The bits of the array, taken for elements of another dtype.
+
+        Same as keel.core.view(self, ...).
+        """
 
 class ArrayAt:
-    def __getitem__(self, indices: object) -> ArrayAt: ...
-    def add(self, value: scalar | array) -> array: ...
-    def divide(self, value: scalar | array) -> array: ...
-    def maximum(self, value: scalar | array) -> array: ...
-    def minimum(self, value: scalar | array) -> array: ...
-    def multiply(self, value: scalar | array) -> array: ...
-    def subtract(self, value: scalar | array) -> array: ...
+    """Updates of an array at an index, in which every index counts: array.at[index].
+
+    Other than a[i] += x, which joins only the last one of equal indices, each value counts. The
+    result is a new array; the old one stays. value broadcasts to the part and is converted to
+    the dtype of the array.
+
+    Example:
+        >>> mx.array([1, 2]).at[mx.array([0, 0])].add(10)
+        array([21, 2], dtype=int32)
+    """
+
+    def __getitem__(self, indices: object) -> ArrayAt:
+        """Chooses the part of the array, by any index that reading takes."""
+
+    def add(self, value: scalar | array) -> array:
+        """A copy of the array with value added at the index.
+
+        Raises: ValueError without an index or for shapes that do not fit; IndexError, when the
+            result is read, for an index out of range.
+        """
+
+    def divide(self, value: scalar | array) -> array:
+        """A copy of the array divided by value at the index; integers drop the fraction.
+
+        Raises: ValueError without an index or for shapes that do not fit; IndexError, when the
+            result is read, for an index out of range.
+        """
+
+    def maximum(self, value: scalar | array) -> array:
+        """A copy of the array with the larger one of its element and value at the index.
+
+        Raises: ValueError without an index or for shapes that do not fit; IndexError, when the
+            result is read, for an index out of range.
+        """
+
+    def minimum(self, value: scalar | array) -> array:
+        """A copy of the array with the smaller one of its element and value at the index.
+
+        Raises: ValueError without an index or for shapes that do not fit; IndexError, when the
+            result is read, for an index out of range.
+        """
+
+    def multiply(self, value: scalar | array) -> array:
+        """A copy of the array multiplied by value at the index.
+
+        Raises: ValueError without an index or for shapes that do not fit; IndexError, when the
+            result is read, for an index out of range.
+        """
+
+    def subtract(self, value: scalar | array) -> array:
+        """A copy of the array with value subtracted at the index.
+
+        Raises: ValueError without an index or for shapes that do not fit; IndexError, when the
+            result is read, for an index out of range.
+        """
 
 class ArrayIterator:
-    def __iter__(self) -> ArrayIterator: ...
-    def __next__(self) -> array: ...
+    """An iterator over the slices of an array along its first axis."""
+
+    def __iter__(self) -> ArrayIterator:
+        """The iterator itself."""
+
+    def __next__(self) -> array:
+        """The next slice.
+
+        Raises: StopIteration at the end.
+        """
 
 class ArrayLike:
-    def __init__(self, arg: object, /) -> None: ...
+    """A wrapper for an object that functions shall take for an array.
+
+    Python programs rarely need it: functions take such objects as they are.
+    """
+
+    def __init__(self, arg: object, /) -> None:
+        """Wraps an object with a buffer, DLPack or __array__."""
 
 class Device:
-    def __eq__(self, arg: object, /) -> bool: ...
-    def __init__(self, type: DeviceType, index: int = 0) -> None: ...
-    def __repr__(self) -> str: ...
+    """A device: a type and a number.
+
+    Example:
+        >>> mx.Device(mx.cpu)
+        Device(cpu, 0)
+        >>> mx.Device(mx.cpu) == mx.cpu
+        True
+    """
+
+    def __eq__(self, arg: object, /) -> bool:
+        """Whether both are the same device; a DeviceType stands for its first device."""
+
+    def __init__(self, type: DeviceType, index: int = 0) -> None:
+        """The device of this type and number, which need not exist (is_available tells).
+
+        Raises: TypeError when type is no DeviceType.
+        """
+
+    def __repr__(self) -> str:
+        """A text such as "Device(cpu, 0)"."""
+
     @property
-    def type(self) -> DeviceType: ...
+    def type(self) -> DeviceType:
+        """The type of the device."""
 
 class DeviceType(enum.Enum):
+    """The types of devices: cpu and gpu."""
+
     cpu = 0
     gpu = 1
 
 class Dtype:
-    def __eq__(self, arg: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __repr__(self) -> str: ...
+    """The type of the elements of an array, such as keel.core.float32.
+
+    Example:
+        >>> mx.float32.size
+        4
+    """
+
+    def __eq__(self, arg: object, /) -> bool:
+        """Whether both are the same dtype."""
+
+    def __hash__(self) -> int:
+        """A number that equal dtypes share, so that they can be keys of a dict."""
+
+    def __repr__(self) -> str:
+        """The name of the dtype with its module."""
+
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Bytes of one element."""
 
 class DtypeCategory(enum.Enum):
+    """Groups of dtypes, for issubdtype."""
+
     complexfloating = 0
     floating = 1
     inexact = 2
@@ -3854,79 +5002,229 @@ class DtypeCategory(enum.Enum):
     generic = 7
 
 class FunctionExporter:
-    def __call__(self, *args: Any, **kwargs: Any) -> None: ...
-    def __enter__(self) -> FunctionExporter: ...
+    """What exporter gives: a context that writes traces of a function into a file."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        """Traces the function for the dtypes and shapes of these arguments.
+
+        Raises: ValueError for arguments that were traced before and for functions that cannot
+            be exported. What the function raises comes through.
+        """
+
+    def __enter__(self) -> FunctionExporter:
+        """The exporter itself."""
+
     def __exit__(
         self, exc_type: object = None, exc_value: object = None, traceback: object = None
-    ) -> None: ...
-    def close(self) -> None: ...
+    ) -> None:
+        """Writes the file, as close does."""
+
+    def close(self) -> None:
+        """Writes the file and ends the export.
+
+        Raises: RuntimeError when the file cannot be written.
+        """
 
 class PrintOptions:
-    def __init__(self, precision: int = -1) -> None: ...
+    """How arrays are printed."""
+
+    def __init__(self, precision: int = -1) -> None:
+        """precision is the number of digits behind the point; -1 prints six significant digits.
+        """
+
     @property
-    def precision(self) -> int: ...
+    def precision(self) -> int:
+        """The number of digits behind the point, or -1."""
+
     @precision.setter
     def precision(self, arg: int, /) -> None: ...
 
 class Stream:
-    def __eq__(self, arg: object, /) -> bool: ...
-    def __repr__(self) -> str: ...
+    """An ordered queue of work on one device (new_stream, default_stream)."""
+
+    def __eq__(self, arg: object, /) -> bool:
+        """Whether both are the same stream."""
+
+    def __repr__(self) -> str:
+        """A text such as "Stream(Device(cpu, 0), 0)"."""
+
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """The device on which the stream runs."""
 
 class StreamContext:
-    def __enter__(self) -> None: ...
+    """A context in which operations run on another stream or device; stream makes it."""
+
+    def __enter__(self) -> None:
+        """Makes the stream the default one of the calling thread."""
+
     def __exit__(
         self,
         exc_type: builtins.type | None = None,
         exc_value: object = None,
         traceback: object = None,
-    ) -> None: ...
-    def __init__(self, s: StreamOrDevice) -> None: ...
+    ) -> None:
+        """Restores the default stream and device."""
+
+    def __init__(self, s: StreamOrDevice) -> None:
+        """s is a Stream, a ThreadLocalStream, a Device or a DeviceType.
+
+        Raises: TypeError when s is none of these.
+        """
 
 class ThreadLocalStream:
-    def __eq__(self, arg: object, /) -> bool: ...
-    def __repr__(self) -> str: ...
+    """A stream that stands for another stream on each thread (new_thread_local_stream)."""
+
+    def __eq__(self, arg: object, /) -> bool:
+        """Whether both are the same thread-local stream."""
+
+    def __repr__(self) -> str:
+        """A text such as "ThreadLocalStream(Device(cpu, 0), 0)"."""
+
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """The device on which the streams run."""
 
 class custom_function:
-    def __call__(self, *args: Any, **kwargs: Any) -> object: ...
-    def __init__(self, f: Callable[..., Any]) -> None: ...
-    def jvp(self, f: Callable[..., Any]) -> None: ...
-    def vjp(self, f: Callable[..., Any]) -> None: ...
-    def vmap(self, f: Callable[..., Any]) -> None: ...
+    """A function with rules of its own for gradients and vectorisation.
+
+    It is made of a function, as a decorator; vjp, jvp and vmap set the rules, as decorators
+    too. A rule that is not set follows from the operations inside. Arguments and results may be
+    trees: dicts, lists and tuples with arrays in them.
+
+    Example:
+        >>> @mx.custom_function
+        ... def f(x):
+        ...     return x * x
+        >>> @f.vjp
+        ... def f_vjp(primals, cotangents, outputs):
+        ...     return 5 * cotangents
+        >>> mx.grad(f)(mx.array(3.0))
+        array(5, dtype=float32)
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> object:
+        """What the function returns; its rules are used when the call is transformed."""
+
+    def __init__(self, f: Callable[..., Any]) -> None:
+        """f takes and returns arrays or trees of them.
+
+        Raises: TypeError when f cannot be called.
+        """
+
+    def jvp(self, f: Callable[..., Any]) -> custom_function:
+        """Sets the forward rule: f(primals, tangents) gives the tangents of the outputs.
+
+        Returns the custom_function.
+
+        Raises: TypeError when f cannot be called; when the rule is used, ValueError for another
+            structure, shape or dtype.
+        """
+
+    def vjp(self, f: Callable[..., Any]) -> custom_function:
+        """Sets the rule for gradients: f(primals, cotangents, outputs).
+
+        It returns one product for each primal. The three have the structures of the arguments
+        and of the result. Returns the custom_function.
+
+        Raises: TypeError when f cannot be called; when the rule is used, ValueError for another
+            structure, shape or dtype.
+        """
+
+    def vmap(self, f: Callable[..., Any]) -> custom_function:
+        """Sets the rule for vmap: f(inputs, axes) gives the outputs and their axes.
+
+        axes has the axis of each input along which slices are counted, or None. Returns the
+        custom_function.
+
+        Raises: TypeError when f cannot be called; when the rule is used, ValueError for another
+            structure.
+        """
 
 class finfo:
-    def __init__(self, arg: Dtype, /) -> None: ...
-    def __repr__(self) -> str: ...
+    """Limits of a float dtype or of complex64.
+
+    Example:
+        >>> mx.finfo(mx.float16)
+        finfo(min=-65504, max=65504, dtype=float16)
+    """
+
+    def __init__(self, arg: Dtype, /) -> None:
+        """The limits of this dtype.
+
+        Raises: ValueError when it is neither a float dtype nor complex64.
+        """
+
+    def __repr__(self) -> str:
+        """A text with the limits."""
+
     @property
-    def bits(self) -> int: ...
+    def bits(self) -> int:
+        """The number of bits of a float; of complex64 that of each part."""
+
     @property
-    def dtype(self) -> Dtype: ...
+    def dtype(self) -> Dtype:
+        """The dtype; for complex64 that of its parts, float32."""
+
     @property
-    def eps(self) -> float: ...
+    def eps(self) -> float:
+        """The distance from 1 to the next number."""
+
     @property
-    def max(self) -> float: ...
+    def max(self) -> float:
+        """The largest finite number."""
+
     @property
-    def min(self) -> float: ...
+    def min(self) -> float:
+        """The lowest finite number."""
+
     @property
-    def smallest_normal(self) -> float: ...
+    def smallest_normal(self) -> float:
+        """The smallest positive number that is not denormal."""
 
 class iinfo:
-    def __init__(self, arg: Dtype, /) -> None: ...
-    def __repr__(self) -> str: ...
+    """Limits of an integer dtype.
+
+    Example:
+        >>> mx.iinfo(mx.int8)
+        iinfo(min=-128, max=127, dtype=int8)
+    """
+
+    def __init__(self, arg: Dtype, /) -> None:
+        """The limits of this dtype.
+
+        Raises: ValueError when it is no integer dtype.
+        """
+
+    def __repr__(self) -> str:
+        """A text with the limits."""
+
     @property
-    def dtype(self) -> Dtype: ...
+    def dtype(self) -> Dtype:
+        """The dtype."""
+
     @property
-    def max(self) -> int: ...
+    def max(self) -> int:
+        """The largest number."""
+
     @property
-    def min(self) -> int: ...
+    def min(self) -> int:
+        """The lowest number."""
 
 class _PrintOptionsContext:
-    def __enter__(self) -> _PrintOptionsContext: ...
-    def __exit__(self, *args: Any) -> None: ...
-    def __init__(self, arg: PrintOptions, /) -> None: ...
+    """What printoptions gives: a context with other print options."""
+
+    def __enter__(self) -> _PrintOptionsContext:
+        """Sets the options for the calling thread."""
+
+    def __exit__(self, *args: Any) -> None:
+        """Restores the options."""
+
+    def __init__(self, arg: PrintOptions, /) -> None:
+        """The options to set."""
 
 class _gc_func:
-    def __call__(self, *args: Any, **kwargs: Any) -> object: ...
+    """A function that a transform made, such as compile or grad."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> object:
+        """Calls the transformed function."""
