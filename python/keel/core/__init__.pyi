@@ -1,8 +1,9 @@
 """Arrays and what is computed with them, under the names and signatures of mlx.core.
 
-Arrays are lazy: an operation is remembered, and runs when its result is evaluated (eval), printed
-or read. `stream` says where an operation runs: a Stream, a ThreadLocalStream, a Device or a
-DeviceType (the default stream of that device); None is the default stream of the default device.
+Arrays are lazy: an operation is remembered, and runs when its result is evaluated (eval),
+printed or read. `stream` says where an operation runs: a Stream, a ThreadLocalStream, a Device
+or a DeviceType (the default stream of that device); None is the default stream of the default
+device.
 
 Operands of several dtypes are promoted to a common one: bool, integers, floats, complex64; a
 signed with an unsigned integer gives a signed type that holds both, uint64 with a signed one
@@ -14,8 +15,8 @@ tensor, file and bytes. A failure inside an operation, such as an index out of r
 its result: it is raised where the result is read, each time.
 """
 
-# This file is the source of the signatures and of the texts that help() shows: the build reads it
-# and makes the tables of the extension module from each `def`.
+# This file is the source of the signatures and of the texts that help() shows: the build reads
+# it and makes the tables of the extension module from each `def`.
 
 import builtins
 import enum
@@ -101,7 +102,7 @@ def abs(a: array, /, *, stream: StreamOrDevice = None) -> array:
     is the modulus, in float32. The smallest number of a signed integer type has no positive
     counterpart and stays.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.abs(mx.array([-1.5, 0.0, 2.0]))
@@ -117,8 +118,8 @@ def add(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> 
     common one, which the result has. A Python scalar adapts to the dtype of the array. Integers
     wrap; for bools it is logical or.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.add(mx.array([1, 2, 3]), 10)
@@ -185,8 +186,8 @@ def allclose(
     The shapes broadcast; rtol and atol are the relative and the absolute tolerance. With
     equal_nan, NaN is close to NaN. The result is a bool array without axes.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.allclose(mx.array([1.0, 2.0]), mx.array([1.0 + 1e-7, 2.0]))
@@ -257,7 +258,7 @@ def arccos(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. Real numbers outside of [-1,
     1] give NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.arccos(mx.array([1.0, 0.0, -1.0]))
@@ -271,7 +272,7 @@ def arccosh(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. Real numbers below 1 give
     NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.arccosh(mx.array([1.0, 2.0]))
@@ -285,7 +286,7 @@ def arcsin(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. Real numbers outside of [-1,
     1] give NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.arcsin(mx.array([0.0, 0.5, 1.0]))
@@ -298,7 +299,7 @@ def arcsinh(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.arcsinh(mx.array([0.0, 1.0]))
@@ -311,7 +312,7 @@ def arctan(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.arctan(mx.array([0.0, 1.0]))
@@ -341,7 +342,7 @@ def arctanh(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. 1 and -1 give infinities;
     other real numbers outside of (-1, 1) give NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.arctanh(mx.array([0.0, 0.5]))
@@ -426,7 +427,7 @@ def array_equal(
     equal_nan, NaN is equal to NaN. The result is a bool array without axes; other shapes give
     False.
 
-    Raises: TypeError when an operand is no array and no number.
+    Raises: ValueError when an operand is neither an array nor a number.
 
     Example:
         >>> mx.array_equal(mx.array([1, 2]), mx.array([1.0, 2.0]))
@@ -511,7 +512,7 @@ def atleast_1d(*arys: array, stream: StreamOrDevice = None) -> array | list[arra
     An array without axes gets one of extent 1; others stay. One argument gives an array,
     several give a list.
 
-    Raises: TypeError for what is no array.
+    Raises: ValueError for what is neither an array nor a number.
 
     Example:
         >>> mx.atleast_1d(mx.array(5))
@@ -524,7 +525,7 @@ def atleast_2d(*arys: array, stream: StreamOrDevice = None) -> array | list[arra
     Axes of extent 1 are put in front: (n) becomes (1, n). One argument gives an array, several
     give a list.
 
-    Raises: TypeError for what is no array.
+    Raises: ValueError for what is neither an array nor a number.
 
     Example:
         >>> mx.atleast_2d(mx.array([1, 2]))
@@ -537,7 +538,7 @@ def atleast_3d(*arys: array, stream: StreamOrDevice = None) -> array | list[arra
     (n) becomes (1, n, 1) and (n, m) becomes (n, m, 1). One argument gives an array, several
     give a list.
 
-    Raises: TypeError for what is no array.
+    Raises: ValueError for what is neither an array nor a number.
 
     Example:
         >>> mx.atleast_3d(mx.ones((2, 3))).shape
@@ -719,7 +720,7 @@ def ceil(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
     a is an array or a scalar of any shape, whose dtype stays; integers and bools do not change.
 
-    Raises: ValueError for complex64; TypeError when a is no array and no number.
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
 
     Example:
         >>> mx.ceil(mx.array([1.2, -1.2, 3.0]))
@@ -817,7 +818,7 @@ def conj(a: array, *, stream: StreamOrDevice = None) -> array:
     For complex64 the imaginary part changes its sign; other dtypes do not change. The result
     has the shape and dtype of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.conj(mx.array([1 + 2j, 3 - 1j]))
@@ -832,7 +833,7 @@ def contiguous(
     The result is a itself when it is in that order, or, with allow_col_major, in column-major
     order; else it is a copy. Values, shape and dtype stay.
 
-    Raises: TypeError when a is no array.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.contiguous(mx.array([[1, 2], [3, 4]]).T)
@@ -1047,7 +1048,7 @@ def cos(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.cos(mx.array([0.0, 1.0]))
@@ -1060,7 +1061,7 @@ def cosh(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.cosh(mx.array([0.0, 1.0]))
@@ -1212,7 +1213,7 @@ def degrees(a: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
     keep their dtype. The result has the shape of a. 16-bit floats are computed in float32 and
     rounded once.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.degrees(mx.array([0.0, mx.pi]))
@@ -1227,7 +1228,7 @@ def depends(
     inputs and dependencies are an array or a sequence of arrays. The result has the kind of
     inputs: an array, or a list. When a dependency has failed, the results fail with its error.
 
-    Raises: TypeError for what is no array.
+    Raises: ValueError for what is neither an array nor a number.
 
     Example:
         >>> mx.depends(mx.array(1), mx.array([2.0]))
@@ -1348,8 +1349,8 @@ def divide(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) 
     common one, which the result has. A Python scalar adapts to the dtype of the array. Integers
     and bools are divided in float32. Division by 0 gives inf, -inf or NaN.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.divide(mx.array([7, -7]), 2)
@@ -1423,8 +1424,8 @@ def equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -
     a and b are arrays or scalars; their shapes broadcast, and their dtypes are promoted to a
     common one before they are compared. The result is bool. NaN is not equal to anything.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.equal(mx.array([1, 2, 3]), mx.array([1, 5, 3]))
@@ -1438,11 +1439,11 @@ def erf(a: array, /, *, stream: StreamOrDevice = None) -> array:
     of any shape. Integers and bools are computed in float32; floats keep their dtype. The
     result has the shape of a.
 
-    Raises: ValueError for complex64; TypeError when a is no array and no number.
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
 
     Example:
-        >>> mx.erf(mx.array([0.0, 1.0]))
-        array([-0, 0.842701], dtype=float32)
+        >>> mx.erf(mx.array([0.5, 1.0]))
+        array([0.5205, 0.842701], dtype=float32)
     """
 
 def erfinv(a: array, /, *, stream: StreamOrDevice = None) -> array:
@@ -1452,7 +1453,7 @@ def erfinv(a: array, /, *, stream: StreamOrDevice = None) -> array:
     keep their dtype. The result has the shape of a. 1 and -1 give infinities, numbers beyond
     them NaN.
 
-    Raises: ValueError for complex64; TypeError when a is no array and no number.
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
 
     Example:
         >>> mx.erfinv(mx.array([0.0, 0.5]))
@@ -1480,7 +1481,7 @@ def exp(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.exp(mx.array([0.0, 1.0]))
@@ -1508,7 +1509,7 @@ def expm1(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     keep their dtype. The result has the shape of a.
 
-    Raises: ValueError for complex64; TypeError when a is no array and no number.
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
 
     Example:
         >>> mx.expm1(mx.array([0.0, 1e-6]))
@@ -1628,7 +1629,7 @@ def floor(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
     a is an array or a scalar of any shape, whose dtype stays; integers and bools do not change.
 
-    Raises: ValueError for complex64; TypeError when a is no array and no number.
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
 
     Example:
         >>> mx.floor(mx.array([1.8, -1.2, 3.0]))
@@ -1696,7 +1697,7 @@ def full(
         >>> mx.full((2, 2), 7)
         array([[7, 7],
                [7, 7]], dtype=int32)
-        >>> mx.full((2, 2), mx.array([1, 2]), dtype=mx.float32)
+        >>> mx.full((2, 2), mx.array([1, 2]))
         array([[1, 2],
                [1, 2]], dtype=int32)
     """
@@ -1887,8 +1888,8 @@ def greater(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None)
     common one before they are compared. The result is bool. With NaN it is False. Complex
     numbers are ordered by their real, then by their imaginary parts.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.greater(mx.array([1, 2, 3]), 2)
@@ -1904,8 +1905,8 @@ def greater_equal(
     common one before they are compared. The result is bool. With NaN it is False. Complex
     numbers are ordered by their real, then by their imaginary parts.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.greater_equal(mx.array([1, 2, 3]), 2)
@@ -1972,7 +1973,7 @@ def imag(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
     For complex64 the result is float32; for other dtypes it is 0 in the dtype of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.imag(mx.array([1 + 2j, 3 - 1j]))
@@ -2038,8 +2039,8 @@ def isclose(
     The shapes broadcast. Infinities are close to themselves only; NaN is close to NaN only with
     equal_nan. 16-bit floats and integers are compared in float32. The result is bool.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.isclose(mx.array([1.0, 2.0]), mx.array([1.0 + 1e-7, 2.1]))
@@ -2066,7 +2067,7 @@ def isfinite(a: array, stream: StreamOrDevice = None) -> array:
     a has any shape and dtype; of complex64 both parts are tested. The result is bool, of the
     shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.isfinite(mx.array([1.0, mx.inf, mx.nan]))
@@ -2079,7 +2080,7 @@ def isinf(a: array, stream: StreamOrDevice = None) -> array:
     a has any shape and dtype; of complex64 it is enough that one part is. The result is bool,
     of the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.isinf(mx.array([1.0, -mx.inf, mx.nan]))
@@ -2092,7 +2093,7 @@ def isnan(a: array, stream: StreamOrDevice = None) -> array:
     a has any shape and dtype; of complex64 it is enough that one part is. The result is bool,
     of the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.isnan(mx.array([1.0, mx.inf, mx.nan]))
@@ -2104,7 +2105,7 @@ def isneginf(a: array, stream: StreamOrDevice = None) -> array:
 
     a has any shape and dtype. The result is bool, of the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.isneginf(mx.array([-mx.inf, 0.0, mx.inf]))
@@ -2116,7 +2117,7 @@ def isposinf(a: array, stream: StreamOrDevice = None) -> array:
 
     a has any shape and dtype. The result is bool, of the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.isposinf(mx.array([-mx.inf, 0.0, mx.inf]))
@@ -2159,7 +2160,7 @@ def kron(a: array, b: array, *, stream: StreamOrDevice = None) -> array:
     The shapes are aligned at the last axis; each extent is the product of both. Dtypes are
     promoted to a common one.
 
-    Raises: TypeError for what is no array.
+    Raises: ValueError for what is neither an array nor a number.
 
     Example:
         >>> mx.kron(mx.array([1, 2]), mx.array([1, 10]))
@@ -2191,8 +2192,8 @@ def less(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) ->
     common one before they are compared. The result is bool. With NaN it is False. Complex
     numbers are ordered by their real, then by their imaginary parts.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.less(mx.array([1, 2, 3]), 2)
@@ -2208,8 +2209,8 @@ def less_equal(
     common one before they are compared. The result is bool. With NaN it is False. Complex
     numbers are ordered by their real, then by their imaginary parts.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.less_equal(mx.array([1, 2, 3]), 2)
@@ -2271,7 +2272,7 @@ def log(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. 0 gives -inf; negative real
     numbers give NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.log(mx.array([1.0, 10.0]))
@@ -2285,7 +2286,7 @@ def log10(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. 0 gives -inf; negative real
     numbers give NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.log10(mx.array([1.0, 1000.0]))
@@ -2299,7 +2300,7 @@ def log1p(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. -1 gives -inf; real numbers
     below -1 give NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.log1p(mx.array([0.0, 1e-6]))
@@ -2313,7 +2314,7 @@ def log2(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. 0 gives -inf; negative real
     numbers give NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.log2(mx.array([1.0, 8.0]))
@@ -2329,8 +2330,8 @@ def logaddexp(
     common one, which the result has. A Python scalar adapts to the dtype of the array. Integers
     and bools are computed in float32. It adds probabilities that are kept as logarithms.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.logaddexp(mx.array([0.0, 1000.0]), mx.array([0.0, 1000.0]))
@@ -2366,8 +2367,8 @@ def logical_and(a: array, b: array, /, *, stream: StreamOrDevice = None) -> arra
     a and b have any dtype, and their shapes broadcast; an element is true when it is not 0 (NaN
     is true). The result is bool.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.logical_and(mx.array([True, True, False]), mx.array([True, False, False]))
@@ -2379,7 +2380,7 @@ def logical_not(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
     a has any shape and dtype; NaN counts as true. The result is bool, of the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.logical_not(mx.array([True, False]))
@@ -2392,8 +2393,8 @@ def logical_or(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array
     a and b have any dtype, and their shapes broadcast; an element is true when it is not 0 (NaN
     is true). The result is bool.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.logical_or(mx.array([True, True, False]), mx.array([True, False, False]))
@@ -2408,8 +2409,8 @@ def logical_xor(
     a and b have any dtype, and their shapes broadcast; an element is true when it is not 0 (NaN
     is true). The result is bool.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.logical_xor(mx.array([True, True, False]), mx.array([True, False, False]))
@@ -2496,8 +2497,8 @@ def maximum(
     common one, which the result has. A Python scalar adapts to the dtype of the array. With NaN
     the result is NaN. Complex numbers are ordered by their real, then by their imaginary parts.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.maximum(mx.array([1, 5, 3]), 2)
@@ -2599,8 +2600,8 @@ def minimum(
     common one, which the result has. A Python scalar adapts to the dtype of the array. With NaN
     the result is NaN. Complex numbers are ordered by their real, then by their imaginary parts.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.minimum(mx.array([1, 5, 3]), 2)
@@ -2651,8 +2652,8 @@ def multiply(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None
     common one, which the result has. A Python scalar adapts to the dtype of the array. Integers
     wrap; for bools it is logical and.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.multiply(mx.array([1.0, 2.0]), mx.array([[2.0], [3.0]]))
@@ -2740,8 +2741,8 @@ def not_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = Non
     common one before they are compared. The result is bool. NaN differs from everything, also
     from itself.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.not_equal(mx.array([1, 2, 3]), mx.array([1, 5, 3]))
@@ -2770,7 +2771,7 @@ def ones_like(
 
     dtype None keeps that of a.
 
-    Raises: TypeError when a is no array.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.ones_like(mx.array([5, 7]), dtype=mx.float16)
@@ -2782,7 +2783,7 @@ def outer(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
 
     Both operands are taken as flat; their dtypes are promoted to a common one.
 
-    Raises: TypeError for what is no array.
+    Raises: ValueError for what is neither an array nor a number.
 
     Example:
         >>> mx.outer(mx.array([1, 2]), mx.array([3, 4]))
@@ -2837,7 +2838,7 @@ def positive(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
     a has any shape and dtype, and the result has both.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.positive(mx.array([1, -2]))
@@ -2854,8 +2855,8 @@ def power(
     wrap, and a negative power of an integer is 0, except of 1 and -1. A real number below 0 to
     a power that is no whole number is NaN.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.power(mx.array([1.0, 2.0, 3.0]), 2)
@@ -3006,7 +3007,7 @@ def radians(a: scalar | array, /, *, stream: StreamOrDevice = None) -> array:
     keep their dtype. The result has the shape of a. 16-bit floats are computed in float32 and
     rounded once.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.radians(mx.array([0.0, 180.0]))
@@ -3018,7 +3019,7 @@ def real(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
     For complex64 the result is float32; other dtypes do not change.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.real(mx.array([1 + 2j, 3 - 1j]))
@@ -3031,7 +3032,7 @@ def reciprocal(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.reciprocal(mx.array([2.0, 4.0]))
@@ -3154,7 +3155,7 @@ def round(a: array, /, decimals: int = 0, stream: StreamOrDevice = None) -> arra
     Integers change only for negative decimals, and then exactly; of complex64 both parts are
     rounded. A number that would overflow on the way does not change.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.round(mx.array([0.5, 1.5, 2.718]))
@@ -3170,7 +3171,7 @@ def rsqrt(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. Negative real numbers give
     NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.rsqrt(mx.array([1.0, 4.0]))
@@ -3382,7 +3383,7 @@ def sigmoid(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     keep their dtype. The result has the shape of a.
 
-    Raises: ValueError for complex64; TypeError when a is no array and no number.
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
 
     Example:
         >>> mx.sigmoid(mx.array([-1.0, 0.0, 1.0]))
@@ -3395,7 +3396,7 @@ def sign(a: array, /, *, stream: StreamOrDevice = None) -> array:
     The result has the shape and dtype of a. NaN gives NaN. For complex64 it is a / abs(a), and
     0 for 0.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.sign(mx.array([-2.0, 0.0, 3.0]))
@@ -3408,7 +3409,7 @@ def sin(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.sin(mx.array([0.0, 1.0]))
@@ -3421,7 +3422,7 @@ def sinh(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.sinh(mx.array([0.0, 1.0]))
@@ -3540,7 +3541,7 @@ def sqrt(a: array, /, *, stream: StreamOrDevice = None) -> array:
     and complex64 keep their dtype. The result has the shape of a. Negative real numbers give
     NaN.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.sqrt(mx.array([4.0, 2.0]))
@@ -3552,7 +3553,7 @@ def square(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
     a is an array or a scalar of any shape; shape and dtype stay. Integers wrap.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.square(mx.array([2.0, -3.0]))
@@ -3620,7 +3621,7 @@ def stop_gradient(a: array, /, *, stream: StreamOrDevice = None) -> array:
     The result has the values, shape and dtype of a. grad, vjp and jvp take it for a constant:
     no derivative passes through it to a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.grad(lambda x: x * mx.stop_gradient(x))(mx.array(3.0))
@@ -3649,8 +3650,8 @@ def subtract(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None
     common one, which the result has. A Python scalar adapts to the dtype of the array. Integers
     wrap.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.subtract(mx.array([1, 2, 3]), 1)
@@ -3752,7 +3753,7 @@ def tan(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.tan(mx.array([0.0, 1.0]))
@@ -3765,7 +3766,7 @@ def tanh(a: array, /, *, stream: StreamOrDevice = None) -> array:
     a is an array or a scalar of any shape. Integers and bools are computed in float32; floats
     and complex64 keep their dtype. The result has the shape of a.
 
-    Raises: TypeError when a is no array and no number.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.tanh(mx.array([0.0, 1.0]))
@@ -3933,7 +3934,7 @@ def trunc(a: array, /, *, stream: StreamOrDevice = None) -> array:
 
     a is an array or a scalar of any shape, whose dtype stays; integers and bools do not change.
 
-    Raises: ValueError for complex64; TypeError when a is no array and no number.
+    Raises: ValueError for complex64, and when a is neither an array nor a number.
 
     Example:
         >>> mx.trunc(mx.array([1.8, -1.8]))
@@ -4115,8 +4116,8 @@ def where(
     The three are arrays or scalars whose shapes broadcast. An element of condition is true when
     it is not 0. x and y are promoted to a common dtype, which the result has.
 
-    Raises: ValueError for shapes that do not broadcast; TypeError when an operand is no array
-    and no number.
+    Raises: ValueError for shapes that do not broadcast, and for operands that are neither
+    arrays nor numbers.
 
     Example:
         >>> mx.where(mx.array([True, False, True]), mx.array([1, 2, 3]), 0)
@@ -4146,7 +4147,7 @@ def zeros_like(
 
     dtype None keeps that of a.
 
-    Raises: TypeError when a is no array.
+    Raises: ValueError when a is neither an array nor a number.
 
     Example:
         >>> mx.zeros_like(mx.array([1, 2]))

@@ -1,8 +1,8 @@
 """Random numbers that depend on a key only.
 
-A key is a uint32 array of shape (2,), from key or split. The same key gives the same numbers on
-every device and with any number of threads. Without a key the next one of the calling thread's
-sequence is used, which seed restarts; state holds it.
+A key is a uint32 array of shape (2,), from key or split. The same key gives the same numbers
+on every device and with any number of threads. Without a key the next one of the calling
+thread's sequence is used, which seed restarts; state holds it.
 """
 
 from typing import Iterator, Sequence
