@@ -56,17 +56,14 @@ def gated_delta_update(
     beta are (batch, time, value heads), gamma also (batch, time, value heads, dk); a group of
     value heads shares a key head. At each time the state S (batch, value heads, dv, dk),
     initial_state or zeros, becomes gamma * S, then S + beta * (v - S k) k', and the output is S
-    q. Where mask (batch, time) is False, the state stays and the output is 0. The outputs have
-    the common dtype of q, k and v, the state is float32. Yang et al., "Gated Delta Networks",
-    2024.
+    q. Where mask (batch, time) is False, S stays and the output is 0. Outputs have the common
+    dtype of q, k and v, S is float32. Yang et al., "Gated Delta Networks", 2024.
 
     Raises: ValueError for shapes or dtypes that do not fit.
 
     Example:
-        >>> q = k = mx.ones((1, 3, 2, 32))
-        >>> v = mx.ones((1, 3, 4, 32))
-        >>> gamma = beta = mx.full((1, 3, 4), 0.5)
-        >>> [x.shape for x in mx.fast.gated_delta_update(q, k, v, gamma, beta)]
+        >>> q, v, beta = mx.ones((1, 3, 2, 32)), mx.ones((1, 3, 4, 32)), mx.ones((1, 3, 4))
+        >>> [x.shape for x in mx.fast.gated_delta_update(q, q, v, beta, beta)]
         [(1, 3, 4, 32), (1, 4, 32, 32)]
     """
 
@@ -175,11 +172,11 @@ def rope(
     with one integer or one for each batch. Shape and dtype stay. Su et al., "RoFormer", 2021.
 
     Raises: ValueError for less than three axes, an odd or too large dims, other dtypes, and
-        unless exactly one of base and freqs is given.
+        unless one of base and freqs is given.
 
     Example:
         >>> x = mx.ones((1, 2, 4))
-        >>> mx.fast.rope(x, 4, traditional=True, base=10000.0, scale=1.0, offset=0)[0, 1]
+        >>> mx.fast.rope(x, 4, traditional=True, base=1e4, scale=1.0, offset=0)[0, 1]
         array([-0.301169, 1.38177, 0.98995, 1.00995], dtype=float32)
     """
 
@@ -200,15 +197,14 @@ def scaled_dot_product_attention(
     multiple of kv heads, and the result (batch, heads, n, e). mask is None, "causal" (query i
     sees keys up to i + m - n), an array of bools (True: seen) or one that is added to the
     scores; it broadcasts to (batch, heads, n, m). sinks has a score for each head, of one more
-    key whose value is 0. Sums are float32. force_fused is taken and changes nothing: scores are
-    never all in memory. Vaswani et al., "Attention Is All You Need", 2017.
+    key whose value is 0. force_fused changes nothing: scores are never all in memory. Vaswani
+    et al., "Attention Is All You Need", 2017.
 
     Raises: ValueError for shapes that do not fit, dtypes that are not floats, and another mask.
 
     Example:
-        >>> q = k = mx.ones((1, 1, 2, 2))
-        >>> v = mx.array([[[[1.0, 2.0], [3.0, 4.0]]]])
-        >>> mx.fast.scaled_dot_product_attention(q, k, v, scale=1.0, mask="causal")
+        >>> q, v = mx.ones((1, 1, 2, 2)), mx.array([[[[1.0, 2.0], [3.0, 4.0]]]])
+        >>> mx.fast.scaled_dot_product_attention(q, q, v, scale=1.0, mask="causal")
         array([[[[1, 2],
                  [2, 3]]]], dtype=float32)
     """

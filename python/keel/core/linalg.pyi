@@ -189,8 +189,6 @@ def norm(
         a does not have, that repeat, or that are more than two.
 
     Example:
-        >>> mx.linalg.norm(mx.array([3.0, 4.0]))
-        array(5, dtype=float32)
         >>> mx.linalg.norm(mx.array([[1.0, 2.0], [3.0, 4.0]]), ord=1, axis=1)
         array([3, 7], dtype=float32)
     """
