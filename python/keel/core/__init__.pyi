@@ -2938,15 +2938,14 @@ def quantize(
     global_scale: array | None = None,
     stream: StreamOrDevice = None,
 ) -> list[array]:
-    """A matrix quantized by groups of its rows, as a list [packed, scales] or [packed, scales,
-    biases].
+    """A matrix quantized by groups of its rows.
 
-    w has at least two axes and float16, bfloat16 or float32; packed is uint32 with the numbers
-    of a row in words of 32 bits, the lowest bits first. mode "affine": numbers of bits 2, 3, 4,
-    5, 6 or 8 (None: 4) in groups of 32, 64 or 128 (None: 64) with a scale and a bias. "mxfp4",
-    "mxfp8": 4-bit and 8-bit floats in groups of 32 with scales that are powers of two; "nvfp4":
-    4-bit floats in groups of 16 with 8-bit scales. Only affine has biases. global_scale divides
-    the scales of nvfp4 further.
+    The result is a list [packed, scales, biases]; only affine has biases. w has at least two
+    axes and float16, bfloat16 or float32; packed is uint32 with the numbers of a row in words
+    of 32 bits, the lowest bits first. mode "affine": numbers of bits 2, 3, 4, 5, 6 or 8 (None:
+    4) in groups of 32, 64 or 128 (None: 64) with a scale and a bias. "mxfp4", "mxfp8": 4-bit
+    and 8-bit floats in groups of 32 with scales that are powers of two; "nvfp4": 4-bit floats
+    in groups of 16 with 8-bit scales. global_scale divides the scales of nvfp4 further.
 
     Raises: ValueError when the last axis is no multiple of the group size, for another mode,
         group size or number of bits, and for another dtype.
@@ -3250,8 +3249,7 @@ def searchsorted(
     *,
     stream: StreamOrDevice = None,
 ) -> array:
-    """Positions at which values would have to be inserted into a sorted sequence to keep its
-    order.
+    """Positions at which values would be inserted into a sorted sequence to keep its order.
 
     sorted_sequence has one axis and is in ascending order, which is not checked; values has any
     shape, which the result has, in uint32. side tells where a value that is there already goes:
@@ -4262,7 +4260,9 @@ class array:
         """self // other. Same as keel.core.floor_divide(self, other)."""
 
     def __format__(self, arg: object, /) -> str:
-        """A text of the array; the only element is formatted as a number when the format is not
+        """A text of the array.
+
+        An array of one element without axes is formatted as a number when the format is not
         empty.
 
         Raises: TypeError for a format where there are axes.
@@ -4522,8 +4522,9 @@ class array:
 
     @property
     def at(self) -> ArrayAt:
-        """A helper for updates in which every index counts, also when indices repeat:
-        a.at[i].add(x).
+        """A helper for updates in which every index counts: a.at[i].add(x).
+
+        Other than in a[i] += x, a place whose index repeats is updated each time.
         """
 
     def conj(self, *, stream: StreamOrDevice = None) -> array:
@@ -5001,7 +5002,9 @@ class PrintOptions:
     """How arrays are printed."""
 
     def __init__(self, precision: int = -1) -> None:
-        """precision is the number of digits behind the point; -1 prints six significant digits.
+        """Options with this precision.
+
+        It is the number of digits behind the point; -1 prints six significant digits.
         """
 
     @property
