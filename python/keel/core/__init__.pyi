@@ -1379,10 +1379,8 @@ def einsum(subscripts: str, *operands: array, stream: StreamOrDevice = None) -> 
         that are summed over an axis of both, and more than 64 operands.
 
     Example:
-        >>> a = mx.array([[1.0, 2.0], [3.0, 4.0]])
-        >>> mx.einsum("ij,jk->ik", a, a)
-        array([[7, 10],
-               [15, 22]], dtype=float32)
+        >>> mx.einsum("ij,j->i", mx.array([[1.0, 2.0], [3.0, 4.0]]), mx.array([1.0, 1.0]))
+        array([3, 7], dtype=float32)
     """
 
 def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]], str]:
@@ -1520,9 +1518,8 @@ def export_function(
 
     fun is traced with args and kwargs, arrays whose dtypes and shapes count; with shapeless the
     sizes of axes may differ in later calls. Arrays that fun finds elsewhere become constants in
-    the file. The format is Keel's own. metadata is a text that is kept in the file. In place of
-    a file name a callback may be given, which is called with dicts that describe what is
-    exported.
+    the file, whose format is Keel's own. metadata is a text for the file. A callback in place
+    of the file name is called with dicts that describe what is exported.
 
     Raises: ValueError when fun evaluates an argument or calls what cannot be exported;
         RuntimeError when the file cannot be written. What fun raises comes through.
@@ -1855,9 +1852,9 @@ def grad(
 
     fun returns an array without axes, or a tuple that begins with one. argnums is the position
     of the argument to differentiate for, or several (None: the first, unless argnames are
-    given); argnames are names of keyword arguments. Arguments and results may be trees: dicts,
-    lists and tuples with arrays in them. The result has the structure of the argument; with
-    several argnums it is a tuple, and with argnames a pair of that and a dict.
+    given); argnames are names of keyword arguments. Arguments may be trees of dicts, lists and
+    tuples; the result has the structure of the argument. With several argnums it is a tuple,
+    with argnames a pair of that and a dict.
 
     Raises: ValueError for a negative argnum; when called, for a missing argument, a result with
         axes, and arguments that are neither floats nor complex64. What fun raises comes
@@ -2940,15 +2937,15 @@ def quantize(
 ) -> list[array]:
     """A matrix quantized by groups of its rows.
 
-    The result is a list [packed, scales, biases]; only affine has biases. w has at least two
-    axes and float16, bfloat16 or float32; packed is uint32 with the numbers of a row in words
-    of 32 bits, the lowest bits first. mode "affine": numbers of bits 2, 3, 4, 5, 6 or 8 (None:
-    4) in groups of 32, 64 or 128 (None: 64) with a scale and a bias. "mxfp4", "mxfp8": 4-bit
-    and 8-bit floats in groups of 32 with scales that are powers of two; "nvfp4": 4-bit floats
-    in groups of 16 with 8-bit scales. global_scale divides the scales of nvfp4 further.
+    The result is a list [packed, scales, biases]; only affine has biases. w has two axes or
+    more, and float16, bfloat16 or float32; packed is uint32, the lowest bits first. mode
+    "affine": numbers of bits 2, 3, 4, 5, 6 or 8 (None: 4) in groups of 32, 64 or 128 (None: 64)
+    with a scale and a bias. "mxfp4", "mxfp8": 4-bit and 8-bit floats in groups of 32 with
+    scales that are powers of two; "nvfp4": 4-bit floats in groups of 16 with 8-bit scales.
+    global_scale divides those further.
 
-    Raises: ValueError when the last axis is no multiple of the group size, for another mode,
-        group size or number of bits, and for another dtype.
+    Raises: ValueError for a last axis that is no multiple of the group size, and for another
+        mode, group size, number of bits or dtype.
 
     Example:
         >>> [x.shape for x in mx.quantize(mx.ones((4, 64)))]
@@ -4450,13 +4447,13 @@ class array:
     def __setitem__(self, index: object, value: scalar | array, /) -> None:
         """Replaces the part of the array that an index names.
 
-        The index is as in reading, or an array of bools, which chooses the places where it is
-        True. value broadcasts to the part and is converted to the dtype of the array. Only this
-        Python object gets a new value: arrays computed from the old one, views too, keep it.
-        Where indices repeat, the last value stays.
+        The index is as in reading, or an array of bools, which chooses where it is True. value
+        broadcasts and is converted to the dtype of the array. Only this Python object gets a
+        new value: arrays computed from the old one, views too, keep it. Where indices repeat,
+        the last value stays.
 
         Raises: ValueError for shapes that do not fit and for what is no index; IndexError for
-            an index out of range, for an array of integers when the result is read.
+            an index out of range (of an array: when the result is read).
 
         Example:
             >>> a = mx.array([1, 2, 3])

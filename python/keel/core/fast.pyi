@@ -57,7 +57,7 @@ def gated_delta_update(
     value heads shares a key head. At each time the state S (batch, value heads, dv, dk),
     initial_state or zeros, becomes gamma * S, then S + beta * (v - S k) k', and the output is S
     q. Where mask (batch, time) is False, S stays and the output is 0. Outputs have the common
-    dtype of q, k and v, S is float32. Yang et al., "Gated Delta Networks", 2024.
+    dtype of q, k and v, S is float32. Yang et al., 2024.
 
     Raises: ValueError for shapes or dtypes that do not fit.
 
@@ -165,11 +165,11 @@ def rope(
 ) -> array:
     """Rotary position embedding: pairs of features turned by an angle for each position.
 
-    a is (batch, ..., positions, features) of floats. The first dims features are taken in
-    pairs: neighbours if traditional, else k with k + dims / 2. At position t pair k turns by (t
-    + offset) * scale * base ** (-2 * k / dims); with freqs, of shape (dims / 2), which then
-    takes the place of base, by (t + offset) * scale / freqs[k]. offset is an int, or an array
-    with one integer or one for each batch. Shape and dtype stay. Su et al., "RoFormer", 2021.
+    a is (batch, ..., positions, features). The first dims features are taken in pairs:
+    neighbours if traditional, else k with k + dims / 2. At position t pair k turns by (t +
+    offset) * scale * base ** (-2 * k / dims); with freqs, of shape (dims / 2), which then takes
+    the place of base, by (t + offset) * scale / freqs[k]. offset is an int, or an array with
+    one integer or one for each batch. Su et al., 2021.
 
     Raises: ValueError for less than three axes, an odd or too large dims, other dtypes, and
         unless one of base and freqs is given.
@@ -195,16 +195,14 @@ def scaled_dot_product_attention(
 
     q is (batch, heads, n, d), k (batch, kv heads, m, d), v (batch, kv heads, m, e); heads is a
     multiple of kv heads, and the result (batch, heads, n, e). mask is None, "causal" (query i
-    sees keys up to i + m - n), an array of bools (True: seen) or one that is added to the
-    scores; it broadcasts to (batch, heads, n, m). sinks has a score for each head, of one more
-    key whose value is 0. force_fused changes nothing: scores are never all in memory. Vaswani
-    et al., "Attention Is All You Need", 2017.
+    sees keys up to i + m - n), or an array of bools (True: seen) or of what is added to the
+    scores, (batch, heads, n, m). sinks has for each head the score of one more key whose value
+    is 0. force_fused changes nothing. Vaswani et al., 2017.
 
     Raises: ValueError for shapes that do not fit, dtypes that are not floats, and another mask.
 
     Example:
-        >>> q, v = mx.ones((1, 1, 2, 2)), mx.array([[[[1.0, 2.0], [3.0, 4.0]]]])
-        >>> mx.fast.scaled_dot_product_attention(q, q, v, scale=1.0, mask="causal")
-        array([[[[1, 2],
-                 [2, 3]]]], dtype=float32)
+        >>> q, v = mx.ones((1, 1, 2, 2)), mx.array([[[[1.0], [3.0]]]])
+        >>> mx.fast.scaled_dot_product_attention(q, q, v, scale=1.0, mask="causal")[0, 0, :, 0]
+        array([1, 2], dtype=float32)
     """
