@@ -365,6 +365,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"keel.core.array", sizeof(struct kp_array), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
+int kp_add_array(PyObject *m);
 int kp_add_array(PyObject *m) {
     PyObject *type = PyType_FromSpec(&spec);
     if (!type) return -1;

@@ -121,6 +121,10 @@ struct call {
 struct kp_alias {
     const char *module, *name, *of;
 };
+struct kp_text {
+    const char *module, *name, *text;
+};
+extern const struct kp_text kp_texts[]; /* docstrings of what is made in Python */
 extern struct row *const kp_rows[];
 extern const struct kp_alias kp_aliases[];
 extern PyMethodDef kp_core_methods[], kp_fast_methods[], kp_random_methods[], kp_array_methods[];

@@ -13,8 +13,6 @@ from keel._core import Device, Dtype, Stream, ThreadLocalStream, array  # noqa: 
 
 
 class DeviceType(_enum.Enum):
-    """The kinds of devices."""
-
     cpu = 0
     gpu = 1
 
@@ -43,3 +41,20 @@ from keel.core._files import *  # noqa: E402, F403
 from keel.core import cuda, distributed, fft, linalg, metal  # noqa: E402, F401
 
 matrix_norm = linalg.norm
+
+
+def _document():
+    """Gives what is made in Python its docstrings, which stand in the type stubs."""
+    import sys
+
+    for module, name, text in _core._texts():
+        at = sys.modules[__name__ if module == "core" else f"{__name__}.{module}"]
+        for part in name.split("."):
+            at = getattr(at, part, None)
+        made = type(at) is type(_document) or (isinstance(at, type) and at.__module__ != "keel.core")
+        if made or isinstance(at, _enum.EnumMeta):
+            at.__doc__ = text
+
+
+_document()
+del _document
