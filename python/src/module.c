@@ -40,7 +40,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     PyObject *random = NULL, *fast = NULL;
     if (kp_intern_names() || kp_add_types(m) || kp_add_array(m) || PyModule_AddFunctions(m, kp_core_methods) ||
         PyModule_AddFunctions(m, kp_random_state_methods) || !(random = submodule(m, "_random", kp_random_methods)) ||
-        !(fast = submodule(m, "_fast", kp_fast_methods)) || add_aliases(m) || kp_add_transforms(m) || kp_add_files(m))
+        !(fast = submodule(m, "_fast", kp_fast_methods)) || add_aliases(m) || kp_add_transforms(m) || kp_add_index(m) || kp_add_files(m))
         Py_CLEAR(m);
     Py_XDECREF(random);
     Py_XDECREF(fast);
