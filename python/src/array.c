@@ -140,6 +140,37 @@ static PyObject *power(PyObject *x, PyObject *y, PyObject *modulus) {
     return operate(x, y, mlx_power, "the power");
 }
 
+/* a += b: the object takes the new value, so that every name of it sees that; other arrays that
+ * shared the old value keep it. */
+static PyObject *in_place(PyObject *x, PyObject *result) {
+    if (!result || result == Py_NotImplemented) return result;
+    struct kp_array *o = (struct kp_array *)x, *made = (struct kp_array *)result;
+    mlx_array old = o->a;
+    o->a = made->a;
+    made->a = old;
+    Py_DECREF(result);
+    return kp_new_ref(x);
+}
+#define IN_PLACE(f)                                          \
+    static PyObject *in_place_##f(PyObject *x, PyObject *y) { \
+        return in_place(x, f(x, y));                         \
+    }
+IN_PLACE(add)
+IN_PLACE(subtract)
+IN_PLACE(multiply)
+IN_PLACE(true_divide)
+IN_PLACE(floor_divide)
+IN_PLACE(modulo)
+IN_PLACE(matmul)
+IN_PLACE(left_shift)
+IN_PLACE(right_shift)
+IN_PLACE(bit_and)
+IN_PLACE(bit_or)
+IN_PLACE(bit_xor)
+static PyObject *in_place_power(PyObject *x, PyObject *y, PyObject *modulus) {
+    return in_place(x, power(x, y, modulus));
+}
+
 typedef int unary(mlx_array *, const mlx_array, const mlx_stream);
 static PyObject *operate_one(PyObject *x, unary *f) {
     mlx_array out = mlx_array_new();
@@ -215,24 +246,12 @@ static Py_ssize_t length(PyObject *o) {
     return -1;
 }
 
-static int precision = -1; /* of printed floats; -1: as many digits as the library shows */
-
-static PyObject *set_precision(PyObject *m, PyObject *o) {
-    (void)m;
-    long p = PyLong_AsLong(o);
-    if (p == -1 && PyErr_Occurred()) return NULL;
-    precision = (int)p;
-    return kp_new_ref(Py_None);
-}
-static PyMethodDef functions[] = {
-    {"_set_print_precision", set_precision, METH_O, "Digits after the point of printed floats."},
-    {0},
-};
-
 static PyObject *repr(PyObject *o) {
+    mlx_array a = kp_handle(o);
+    if (kp_eval(a)) return NULL;
+    if (kp_prints_otherwise(mlx_array_dtype(a))) return kp_print(a);
     mlx_string text = mlx_string_new();
-    if (kp_eval(kp_handle(o))) return NULL;
-    int rc = mlx_array_tostring(&text, kp_handle(o));
+    int rc = mlx_array_tostring(&text, a);
     PyObject *out = rc ? kp_raise() : PyUnicode_FromString(mlx_string_data(text));
     mlx_string_free(text);
     return out;
@@ -339,6 +358,19 @@ static PyType_Slot slots[] = {
     {Py_nb_and, bit_and},
     {Py_nb_or, bit_or},
     {Py_nb_xor, bit_xor},
+    {Py_nb_inplace_add, in_place_add},
+    {Py_nb_inplace_subtract, in_place_subtract},
+    {Py_nb_inplace_multiply, in_place_multiply},
+    {Py_nb_inplace_true_divide, in_place_true_divide},
+    {Py_nb_inplace_floor_divide, in_place_floor_divide},
+    {Py_nb_inplace_remainder, in_place_modulo},
+    {Py_nb_inplace_matrix_multiply, in_place_matmul},
+    {Py_nb_inplace_power, in_place_power},
+    {Py_nb_inplace_lshift, in_place_left_shift},
+    {Py_nb_inplace_rshift, in_place_right_shift},
+    {Py_nb_inplace_and, in_place_bit_and},
+    {Py_nb_inplace_or, in_place_bit_or},
+    {Py_nb_inplace_xor, in_place_bit_xor},
     {Py_nb_bool, truth},
     {Py_nb_int, as_int},
     {Py_nb_float, as_float},
@@ -372,5 +404,5 @@ int kp_add_array(PyObject *m) {
     kp_array_type = (PyTypeObject *)type;
     alloc = (allocfunc)PyType_GetSlot(kp_array_type, Py_tp_alloc);
     dealloc_memory = (freefunc)PyType_GetSlot(kp_array_type, Py_tp_free);
-    return PyModule_AddFunctions(m, functions) ? -1 : PyModule_AddObjectRef(m, "array", type);
+    return PyModule_AddObjectRef(m, "array", type);
 }
