@@ -264,24 +264,12 @@ static Py_ssize_t length(PyObject *o) {
     return -1;
 }
 
-static int precision = -1; /* of printed floats; -1: as many digits as the library shows */
-
-static PyObject *set_precision(PyObject *m, PyObject *o) {
-    (void)m;
-    long p = PyLong_AsLong(o);
-    if (p == -1 && PyErr_Occurred()) return NULL;
-    precision = (int)p;
-    return kp_new_ref(Py_None);
-}
-static PyMethodDef functions[] = {
-    {"_set_print_precision", set_precision, METH_O, "Digits after the point of printed floats."},
-    {0},
-};
-
 static PyObject *repr(PyObject *o) {
+    mlx_array a = kp_handle(o);
+    if (kp_eval(a)) return NULL;
+    if (kp_prints_otherwise(mlx_array_dtype(a))) return kp_print(a);
     mlx_string text = mlx_string_new();
-    if (kp_eval(kp_handle(o))) return NULL;
-    int rc = mlx_array_tostring(&text, kp_handle(o));
+    int rc = mlx_array_tostring(&text, a);
     PyObject *out = rc ? kp_raise() : PyUnicode_FromString(mlx_string_data(text));
     mlx_string_free(text);
     return out;
@@ -436,5 +424,5 @@ int kp_add_array(PyObject *m) {
     kp_array_type = (PyTypeObject *)type;
     alloc = (allocfunc)PyType_GetSlot(kp_array_type, Py_tp_alloc);
     dealloc_memory = (freefunc)PyType_GetSlot(kp_array_type, Py_tp_free);
-    return PyModule_AddFunctions(m, functions) ? -1 : PyModule_AddObjectRef(m, "array", type);
+    return PyModule_AddObjectRef(m, "array", type);
 }

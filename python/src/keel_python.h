@@ -192,6 +192,12 @@ PyObject *kp_at(PyObject *self, void *unused);
 /* A tuple of ints, as `shape` gives it. */
 PyObject *kp_shape_tuple(const int *shape, size_t n);
 PyObject *kp_item(mlx_array a);
+/* The memory of an evaluated array, and the element at a place of it as a Python object. */
+const char *kp_data(mlx_array a);
+PyObject *kp_element(const char *p, mlx_dtype dtype);
+/* The text of an evaluated array with the precision that the thread has chosen. */
+bool kp_prints_otherwise(mlx_dtype dtype);
+PyObject *kp_print(mlx_array a);
 PyObject *kp_tolist(mlx_array a);
 int kp_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void kp_releasebuffer(PyObject *self, Py_buffer *view);
@@ -200,6 +206,9 @@ void kp_releasebuffer(PyObject *self, Py_buffer *view);
 int kp_add_types(PyObject *m);
 int kp_add_transforms(PyObject *m);
 int kp_add_memory(PyObject *m);
+int kp_add_print(PyObject *m);
+int kp_add_kernels(PyObject *m);
+int kp_add_interchange(PyObject *m);
 int kp_add_files(PyObject *m);
 int kp_add_exported(PyObject *m);
 /* Tables of arrays by name, from and into dicts. */

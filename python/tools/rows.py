@@ -269,7 +269,8 @@ def main():
     out.append("const struct kp_text kp_texts[] = {")
     for module, stub in modules.items():
         for name, text in stub.texts.items():
-            if (module, name) not in served and not name.startswith("array"):
+            method = name.removeprefix("array.")
+            if (module, name) not in served and ("array", method) not in served and name != "array":
                 out.append(f"    {{{literal(module)}, {literal(name)}, {c_text(text)}}},")
     out.append("    {0},\n};")
     out.append("const struct kp_alias kp_aliases[] = {")

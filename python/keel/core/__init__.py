@@ -33,6 +33,7 @@ newaxis = None
 __version__ = "0.32.2"  # the version of mlx.core whose names and answers these are
 
 from keel.core._dtypes import *  # noqa: E402, F403
+from keel.core._methods import *  # noqa: E402, F403
 from keel.core._streams import *  # noqa: E402, F403
 from keel.core import fast, random  # noqa: E402, F401
 from keel.core._transforms import *  # noqa: E402, F403
@@ -51,7 +52,9 @@ def _document():
         at = sys.modules[__name__ if module == "core" else f"{__name__}.{module}"]
         for part in name.split("."):
             at = getattr(at, part, None)
-        made = type(at) is type(_document) or (isinstance(at, type) and at.__module__ != "keel.core")
+        made = type(at) is type(_document) or (
+            isinstance(at, type) and at.__module__.startswith("keel.core.")
+        )
         if made or isinstance(at, _enum.EnumMeta):
             at.__doc__ = text
 

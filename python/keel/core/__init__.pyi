@@ -1067,9 +1067,9 @@ def cosh(a: array, /, *, stream: StreamOrDevice = None) -> array:
 def count_nonzero(
     a: array,
     /,
-    *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
+    *,
     stream: StreamOrDevice = None,
 ) -> array:
     """Number of elements along the axes that are not 0.
@@ -2931,8 +2931,8 @@ def quantize(
     group_size: int | None = None,
     bits: int | None = None,
     mode: str = "affine",
-    *,
     global_scale: array | None = None,
+    *,
     stream: StreamOrDevice = None,
 ) -> list[array]:
     """A matrix quantized by groups of its rows.
@@ -4014,7 +4014,7 @@ def var(
     """
 
 def vecdot(
-    a: array, b: array, /, *, axis: int = -1, stream: StreamOrDevice = None
+    a: array, b: array, /, axis: int = -1, *, stream: StreamOrDevice = None
 ) -> array:
     """Sums of the products conj(a) * b along one axis.
 

@@ -63,7 +63,7 @@ def convolve(a, v, /, mode="full", *, stream=None):
     return out.reshape(-1)
 
 
-def count_nonzero(a, /, *, axis=None, keepdims=False, stream=None):
+def count_nonzero(a, /, axis=None, keepdims=False, *, stream=None):
     return _core.sum(_core.not_equal(a, 0, stream=stream).astype(_core.int32), axis, keepdims, stream=stream)
 
 
@@ -89,7 +89,7 @@ def minmax(a, /, axis=None, keepdims=False, *, stream=None):
     return _core.min(a, axis, keepdims, stream=stream), _core.max(a, axis, keepdims, stream=stream)
 
 
-def vecdot(a, b, /, *, axis=-1, stream=None):
+def vecdot(a, b, /, axis=-1, *, stream=None):
     return _core.sum(_core.multiply(_core.conj(a, stream=stream), b, stream=stream), axis, stream=stream)
 
 
@@ -176,7 +176,25 @@ def gather_qqmm(
     x, w, /, scales=None, lhs_indices=None, rhs_indices=None, group_size=None, bits=None, mode="nvfp4",
     global_scale_x=None, global_scale_w=None, *, sorted_indices=False, stream=None,
 ):
-    raise RuntimeError("gather_qqmm() is not implemented; gather_qmm takes activations as they are")
+    if mode == "affine":
+        raise ValueError("gather_qqmm(): mode is 'affine', but must be one whose scales need no biases, as 'nvfp4'")
+    if (global_scale_x is None) != (global_scale_w is None):
+        raise ValueError("gather_qqmm(): both global scales are given, or none")
+
+    def whole(packed, scale, global_scale):
+        return _core.dequantize(
+            packed, scale, None, group_size, bits, mode, global_scale, x.dtype, stream=stream
+        )
+
+    def rounded(a, global_scale):
+        parts = _core.quantize(a, group_size, bits, mode, global_scale=global_scale, stream=stream)
+        return whole(*parts, global_scale)
+
+    right = rounded(w, global_scale_w) if scales is None else whole(w, scales, global_scale_w)
+    return _core.gather_mm(
+        rounded(x, global_scale_x), _core.swapaxes(right, -1, -2, stream=stream), lhs_indices, rhs_indices,
+        sorted_indices=sorted_indices, stream=stream,
+    )
 
 
 def get_array_buffer_size(*args):

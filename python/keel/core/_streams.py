@@ -12,6 +12,7 @@ __all__ = [
     "get_printoptions",
     "set_printoptions",
     "printoptions",
+    "_PrintOptionsContext",
 ]
 
 
@@ -53,29 +54,25 @@ class PrintOptions:
         self.precision = precision
 
 
-_options = PrintOptions()
-
-
 def get_printoptions():
-    return PrintOptions(_options.precision)
+    return PrintOptions(_core._print_precision())
 
 
 def set_printoptions(precision=-1):
-    _options.precision = precision
     _core._set_print_precision(precision)
 
 
 class _PrintOptionsContext:
-    def __init__(self, options):
+    def __init__(self, options, /):
         self._options = options
 
     def __enter__(self):
-        self._before = _options.precision
-        set_printoptions(self._options.precision)
+        self._before = _core._print_precision()
+        _core._set_print_precision(self._options.precision)
         return self
 
     def __exit__(self, *args):
-        set_printoptions(self._before)
+        _core._set_print_precision(self._before)
 
 
 def printoptions(precision=-1):

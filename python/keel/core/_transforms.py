@@ -6,6 +6,7 @@ apart and put together.
 """
 
 import functools
+import types
 
 from keel import _core
 from keel._core import array
@@ -20,8 +21,10 @@ __all__ = [
     "compile",
     "checkpoint",
     "custom_function",
+    "_gc_func",
 ]
 
+_gc_func = types.FunctionType  # what transforms return
 _STATE = _random._RandomState
 
 
