@@ -158,7 +158,6 @@ static PyObject *in_place(PyObject *x, PyObject *result) {
 IN_PLACE(add)
 IN_PLACE(subtract)
 IN_PLACE(multiply)
-IN_PLACE(true_divide)
 IN_PLACE(floor_divide)
 IN_PLACE(modulo)
 IN_PLACE(matmul)
@@ -167,6 +166,14 @@ IN_PLACE(right_shift)
 IN_PLACE(bit_and)
 IN_PLACE(bit_or)
 IN_PLACE(bit_xor)
+static PyObject *in_place_true_divide(PyObject *x, PyObject *y) {
+    mlx_dtype d = mlx_array_dtype(kp_handle(x));
+    if (d < MLX_FLOAT16) {
+        PyErr_SetString(PyExc_ValueError, "/= would make floats of an array of integers: write a = a / b");
+        return NULL;
+    }
+    return in_place(x, true_divide(x, y));
+}
 static PyObject *in_place_power(PyObject *x, PyObject *y, PyObject *modulus) {
     return in_place(x, power(x, y, modulus));
 }
@@ -234,6 +241,11 @@ static PyObject *as_index(PyObject *o) {
     mlx_dtype d = mlx_array_dtype(kp_handle(o));
     if (d > MLX_INT64 || d == MLX_BOOL) {
         PyErr_SetString(PyExc_TypeError, "only arrays of integers can be an index");
+        return NULL;
+    }
+    if (mlx_array_size(kp_handle(o)) != 1) {
+        PyErr_Format(PyExc_TypeError, "only an array of one element can be an index; this one has %zu",
+                     mlx_array_size(kp_handle(o)));
         return NULL;
     }
     return kp_item(kp_handle(o));
