@@ -17,6 +17,7 @@ PyObject *kp_wrap(mlx_array a) {
     }
     o->a = a;
     o->weak = NULL;
+    o->front = false;
     return (PyObject *)o;
 }
 
@@ -53,6 +54,7 @@ static PyObject *new_array(PyTypeObject *type, PyObject *args, PyObject *names) 
     }
     o->a = a;
     o->weak = NULL;
+    o->front = false;
     return (PyObject *)o;
 }
 
@@ -60,7 +62,11 @@ int kp_eval(mlx_array a) {
     int rc;
     bool done = false;
     if (!_mlx_array_is_available(&done, a) && done) return 0;
-    KP_UNLOCKED(rc = mlx_array_eval(a));
+    /* Without the GIL another thread may assign to the array, and what it named would be freed. */
+    mlx_array own = mlx_array_new();
+    if (mlx_array_set(&own, a)) return kp_check(1);
+    KP_UNLOCKED(rc = mlx_array_eval(own));
+    mlx_array_free(own);
     return kp_check(rc);
 }
 
@@ -97,17 +103,31 @@ static PyObject *operate(PyObject *x, PyObject *y, binary *f, const char *what) 
     return result;
 }
 
+/* An in-place operator changes what the array names: other names of the same Python object see it,
+ * other arrays that share the old value do not. The dtype may change, as in x = x + y. */
+static PyObject *operate_in_place(PyObject *x, PyObject *y, binary *f) {
+    mlx_array b, owned[2], *a = &((struct kp_array *)x)->a, left;
+    mlx_stream s;
+    if (!kp_is_array(y) && !kp_is_operand(y)) return kp_new_ref(Py_NotImplemented); /* as x + y then */
+    if (kp_default_stream(&s)) return NULL;
+    int rc = kp_pair_of(x, y, &left, &b, owned) || kp_check(f(a, left, b, s));
+    for (int i = 0; i < 2; i++)
+        if (owned[i].ctx) mlx_array_free(owned[i]);
+    return rc ? NULL : kp_new_ref(x);
+}
+
 #define OPERATOR(name, f, what)                              \
     static PyObject *name(PyObject *x, PyObject *y) {        \
         return operate(x, y, f, what);                       \
+    }                                                        \
+    static PyObject *i##name(PyObject *x, PyObject *y) {     \
+        return operate_in_place(x, y, f);                    \
     }
 OPERATOR(add, mlx_add, "the sum")
 OPERATOR(subtract, mlx_subtract, "the difference")
 OPERATOR(multiply, mlx_multiply, "the product")
-OPERATOR(true_divide, mlx_divide, "the quotient")
 OPERATOR(floor_divide, mlx_floor_divide, "the floored quotient")
 OPERATOR(modulo, mlx_remainder, "the remainder")
-OPERATOR(matmul, mlx_matmul, "the matrix product")
 OPERATOR(left_shift, mlx_left_shift, "the left shift")
 OPERATOR(right_shift, mlx_right_shift, "the right shift")
 
@@ -117,16 +137,41 @@ static bool floating_operand(PyObject *o) {
     return d >= MLX_FLOAT16;
 }
 
-static PyObject *bitwise(PyObject *x, PyObject *y, binary *f, const char *what) {
+static PyObject *true_divide(PyObject *x, PyObject *y) {
+    return operate(x, y, mlx_divide, "the quotient");
+}
+static PyObject *itrue_divide(PyObject *x, PyObject *y) {
+    if (floating_operand(x)) return operate_in_place(x, y, mlx_divide);
+    PyErr_SetString(PyExc_ValueError, "/= takes arrays of floating point numbers; x = x / y makes one");
+    return NULL;
+}
+
+/* The matrix product is one of arrays: a number is an operand that Python refuses. */
+static bool is_number(PyObject *o) {
+    return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o);
+}
+static PyObject *matmul(PyObject *x, PyObject *y) {
+    if (is_number(x) || is_number(y)) return kp_new_ref(Py_NotImplemented);
+    return operate(x, y, mlx_matmul, "the matrix product");
+}
+static PyObject *imatmul(PyObject *x, PyObject *y) {
+    if (is_number(y)) return kp_new_ref(Py_NotImplemented);
+    return operate_in_place(x, y, mlx_matmul);
+}
+
+static PyObject *bitwise(PyObject *x, PyObject *y, binary *f, const char *what, bool in_place) {
     if (floating_operand(x) || floating_operand(y)) {
         PyErr_Format(PyExc_ValueError, "%s takes integers and bools, not floating point numbers", what);
         return NULL;
     }
-    return operate(x, y, f, what);
+    return in_place ? operate_in_place(x, y, f) : operate(x, y, f, what);
 }
-#define BITWISE(name, f, what)                        \
-    static PyObject *name(PyObject *x, PyObject *y) { \
-        return bitwise(x, y, f, what);                \
+#define BITWISE(name, f, what)                           \
+    static PyObject *name(PyObject *x, PyObject *y) {    \
+        return bitwise(x, y, f, what, false);            \
+    }                                                    \
+    static PyObject *i##name(PyObject *x, PyObject *y) { \
+        return bitwise(x, y, f, what, true);             \
     }
 BITWISE(bit_and, mlx_bitwise_and, "the bitwise and")
 BITWISE(bit_or, mlx_bitwise_or, "the bitwise or")
@@ -139,43 +184,9 @@ static PyObject *power(PyObject *x, PyObject *y, PyObject *modulus) {
     }
     return operate(x, y, mlx_power, "the power");
 }
-
-/* a += b: the object takes the new value, so that every name of it sees that; other arrays that
- * shared the old value keep it. */
-static PyObject *in_place(PyObject *x, PyObject *result) {
-    if (!result || result == Py_NotImplemented) return result;
-    struct kp_array *o = (struct kp_array *)x, *made = (struct kp_array *)result;
-    mlx_array old = o->a;
-    o->a = made->a;
-    made->a = old;
-    Py_DECREF(result);
-    return kp_new_ref(x);
-}
-#define IN_PLACE(f)                                          \
-    static PyObject *in_place_##f(PyObject *x, PyObject *y) { \
-        return in_place(x, f(x, y));                         \
-    }
-IN_PLACE(add)
-IN_PLACE(subtract)
-IN_PLACE(multiply)
-IN_PLACE(floor_divide)
-IN_PLACE(modulo)
-IN_PLACE(matmul)
-IN_PLACE(left_shift)
-IN_PLACE(right_shift)
-IN_PLACE(bit_and)
-IN_PLACE(bit_or)
-IN_PLACE(bit_xor)
-static PyObject *in_place_true_divide(PyObject *x, PyObject *y) {
-    mlx_dtype d = mlx_array_dtype(kp_handle(x));
-    if (d < MLX_FLOAT16) {
-        PyErr_SetString(PyExc_ValueError, "/= would make floats of an array of integers: write a = a / b");
-        return NULL;
-    }
-    return in_place(x, true_divide(x, y));
-}
-static PyObject *in_place_power(PyObject *x, PyObject *y, PyObject *modulus) {
-    return in_place(x, power(x, y, modulus));
+static PyObject *ipower(PyObject *x, PyObject *y, PyObject *modulus) {
+    (void)modulus; /* **= has none */
+    return operate_in_place(x, y, mlx_power);
 }
 
 typedef int unary(mlx_array *, const mlx_array, const mlx_stream);
@@ -270,17 +281,17 @@ static PyObject *repr(PyObject *o) {
 }
 
 /* ---- facts ---- */
-static PyObject *get_shape(PyObject *o, void *x) {
-    (void)x;
-    mlx_array a = kp_handle(o);
-    size_t n = mlx_array_ndim(a);
-    const int *shape = mlx_array_shape(a);
+PyObject *kp_shape_tuple(const int *shape, size_t n) {
     PyObject *out = PyTuple_New((Py_ssize_t)n);
     for (size_t i = 0; out && i < n; i++) {
         PyObject *v = PyLong_FromLong(shape[i]);
         if (!v || PyTuple_SetItem(out, (Py_ssize_t)i, v)) Py_CLEAR(out);
     }
     return out;
+}
+static PyObject *get_shape(PyObject *o, void *x) {
+    (void)x;
+    return kp_shape_tuple(mlx_array_shape(kp_handle(o)), mlx_array_ndim(kp_handle(o)));
 }
 static PyObject *get_dtype(PyObject *o, void *x) {
     (void)x;
@@ -336,6 +347,7 @@ static PyGetSetDef facts[] = {
     {"mT", get_mT, NULL, "The array with its last two axes exchanged.", NULL},
     {"real", get_real, NULL, "The real parts.", NULL},
     {"imag", get_imag, NULL, "The imaginary parts.", NULL},
+    {"at", kp_at, NULL, "a.at[key].add(value): the array with value added at the key; see ArrayAt.", NULL},
     {0},
 };
 static PyMemberDef members[] = {
@@ -354,39 +366,40 @@ static PyType_Slot slots[] = {
     {Py_tp_members, members},
     {Py_tp_methods, kp_array_methods},
     {Py_nb_add, add},
+    {Py_nb_inplace_add, iadd},
     {Py_nb_subtract, subtract},
+    {Py_nb_inplace_subtract, isubtract},
     {Py_nb_multiply, multiply},
+    {Py_nb_inplace_multiply, imultiply},
     {Py_nb_true_divide, true_divide},
+    {Py_nb_inplace_true_divide, itrue_divide},
     {Py_nb_floor_divide, floor_divide},
+    {Py_nb_inplace_floor_divide, ifloor_divide},
     {Py_nb_remainder, modulo},
+    {Py_nb_inplace_remainder, imodulo},
     {Py_nb_matrix_multiply, matmul},
+    {Py_nb_inplace_matrix_multiply, imatmul},
     {Py_nb_power, power},
+    {Py_nb_inplace_power, ipower},
     {Py_nb_negative, negative},
     {Py_nb_positive, positive},
     {Py_nb_absolute, absolute},
     {Py_nb_invert, invert},
     {Py_nb_lshift, left_shift},
+    {Py_nb_inplace_lshift, ileft_shift},
     {Py_nb_rshift, right_shift},
+    {Py_nb_inplace_rshift, iright_shift},
     {Py_nb_and, bit_and},
+    {Py_nb_inplace_and, ibit_and},
     {Py_nb_or, bit_or},
+    {Py_nb_inplace_or, ibit_or},
     {Py_nb_xor, bit_xor},
-    {Py_nb_inplace_add, in_place_add},
-    {Py_nb_inplace_subtract, in_place_subtract},
-    {Py_nb_inplace_multiply, in_place_multiply},
-    {Py_nb_inplace_true_divide, in_place_true_divide},
-    {Py_nb_inplace_floor_divide, in_place_floor_divide},
-    {Py_nb_inplace_remainder, in_place_modulo},
-    {Py_nb_inplace_matrix_multiply, in_place_matmul},
-    {Py_nb_inplace_power, in_place_power},
-    {Py_nb_inplace_lshift, in_place_left_shift},
-    {Py_nb_inplace_rshift, in_place_right_shift},
-    {Py_nb_inplace_and, in_place_bit_and},
-    {Py_nb_inplace_or, in_place_bit_or},
-    {Py_nb_inplace_xor, in_place_bit_xor},
+    {Py_nb_inplace_xor, ibit_xor},
     {Py_nb_bool, truth},
     {Py_nb_int, as_int},
     {Py_nb_float, as_float},
     {Py_nb_index, as_index},
+    {Py_tp_iter, kp_iter},
     {Py_mp_length, length},
     {Py_mp_subscript, kp_getitem},
     {Py_mp_ass_subscript, kp_setitem},

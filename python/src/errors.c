@@ -35,13 +35,7 @@ static void set_number(PyObject *e, const char *name, bool has, int64_t number) 
     Py_XDECREF(value);
 }
 
-PyObject *kp_raise(void) {
-    keel_error_info info;
-    if (PyErr_Occurred()) return NULL; /* a callback's own exception is the cause */
-    if (keel_last_error(&info)) {
-        PyErr_SetString(PyExc_RuntimeError, "the library failed without an error");
-        return NULL;
-    }
+static PyObject *raise(keel_error_info info) {
     PyObject *e = PyObject_CallFunction(class_of(info.code), "s", info.message);
     if (!e) return NULL;
     set_text(e, "code", keel_code_name(info.code));
@@ -68,6 +62,27 @@ int kp_add_errors(PyObject *m) {
     axis_error = bases ? PyErr_NewExceptionWithDoc("keel.core.AxisError", "An axis is out of range, or given twice.", bases, NULL) : NULL;
     Py_XDECREF(bases);
     return axis_error ? PyModule_AddObjectRef(m, "AxisError", axis_error) : -1;
+}
+
+PyObject *kp_raise(void) {
+    keel_error_info info;
+    if (PyErr_Occurred()) return NULL; /* a callback's own exception is the cause */
+    if (!keel_last_error(&info)) return raise(info);
+    PyErr_SetString(PyExc_RuntimeError, "the library failed without an error");
+    return NULL;
+}
+
+PyObject *kp_raise_index(int64_t index, int axis, int axis_size) {
+    char message[120];
+    PyOS_snprintf(message, sizeof message, "index %lld is out of range for axis %d of %d elements",
+                  (long long)index, axis, axis_size);
+    return raise((keel_error_info){.code = KEEL_EINDEX,
+                                   .has = KEEL_HAS_INDEX | KEEL_HAS_AXIS | KEEL_HAS_SIZE,
+                                   .operation = "index",
+                                   .message = message,
+                                   .index = index,
+                                   .axis = axis,
+                                   .axis_size = axis_size});
 }
 
 int kp_check(int rc) {

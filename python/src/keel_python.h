@@ -21,8 +21,9 @@
 /* ---- objects ---- */
 struct kp_array {
     PyObject_HEAD
-    mlx_array a;
+    mlx_array a; /* the handle lives as long as the object; assignments change what it names */
     PyObject *weak;
+    bool front; /* made by a[key] with the axes of index arrays first; see kp_write_at */
 };
 struct kp_dtype {
     PyObject_HEAD
@@ -169,6 +170,8 @@ void kp_defaults_changed(void); /* cached default streams are looked up again */
 /* Raises the last error of the library as the exception that fits its code. Returns NULL. */
 PyObject *kp_raise(void);
 int kp_check(int rc); /* -1 with an exception when rc is not 0 */
+/* Raises the IndexError of an index of Python that is out of range. Returns NULL. */
+PyObject *kp_raise_index(int64_t index, int axis, int axis_size);
 
 /* ---- waiting ---- */
 #define KP_UNLOCKED(statement)                \
@@ -184,6 +187,10 @@ int kp_eval_vector(mlx_vector_array v);
 /* ---- parts of the array type that stand in other files ---- */
 PyObject *kp_getitem(PyObject *self, PyObject *key);
 int kp_setitem(PyObject *self, PyObject *key, PyObject *value);
+PyObject *kp_iter(PyObject *self);
+PyObject *kp_at(PyObject *self, void *unused);
+/* A tuple of ints, as `shape` gives it. */
+PyObject *kp_shape_tuple(const int *shape, size_t n);
 PyObject *kp_item(mlx_array a);
 /* The memory of an evaluated array, and the element at a place of it as a Python object. */
 const char *kp_data(mlx_array a);
@@ -216,6 +223,7 @@ PyObject *kp_list_of(const mlx_vector_array v);
 void *kp_keep(PyObject *o);
 PyObject *kp_kept(void *payload);
 void kp_drop_later(void *payload);
+int kp_add_index(PyObject *m);
 
 static inline PyObject *kp_new_ref(PyObject *o) {
     Py_INCREF(o);

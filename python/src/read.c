@@ -96,12 +96,20 @@ static PyObject *nested(const struct layout *l, const char *p, int axis) {
     return list;
 }
 
-PyObject *kp_tolist(mlx_array a) {
-    if (kp_eval(a)) return NULL;
+PyObject *kp_tolist(mlx_array of) {
+    /* Making lists may start the garbage collector, and so code that assigns to the array. */
+    mlx_array a = mlx_array_new();
+    if (mlx_array_set(&a, of)) return kp_raise();
+    if (kp_eval(a)) {
+        mlx_array_free(a);
+        return NULL;
+    }
     struct layout l = {mlx_array_shape(a), mlx_array_strides(a), (int)mlx_array_ndim(a), mlx_array_dtype(a),
                        mlx_array_itemsize(a)};
     const char *data = mlx_array_size(a) ? kp_data(a) : "";
-    return data ? nested(&l, data, 0) : kp_raise();
+    PyObject *out = data ? nested(&l, data, 0) : kp_raise();
+    mlx_array_free(a);
+    return out;
 }
 
 FUNCTION(array, item) { return kp_item(c->v[0].array); }

@@ -138,7 +138,8 @@ def unique(
         out.append(inverse.astype(_core.uint32).reshape(a.shape))
     if return_counts:
         behind = searchsorted(rank, places, "right", stream=stream)
-        out.append(_core.where(found, behind - first, 0, stream=stream))
+        counts = _core.where(found, behind - first, 0, stream=stream)
+        out.append(counts.astype(_core.int32, stream=stream))
     return out[0] if len(out) == 1 else tuple(out)
 
 

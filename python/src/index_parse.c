@@ -1,0 +1,304 @@
+/* index_parse.c - the key of a[key]: its items, and the layout of the result */
+#include "index.h"
+
+#include <limits.h>
+
+void kp_free_key(struct kp_key *k) {
+    for (int i = 0; i < k->n && k->n_arrays; i++)
+        if (k->item[i].kind == KP_ARRAY && k->item[i].owned) mlx_array_free(k->item[i].array);
+    if (k->masked && k->owned) mlx_array_free(k->mask);
+}
+
+static int wrong_key(PyObject *o) {
+    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
+    if (name)
+        PyErr_Format(PyExc_ValueError,
+                     "an array cannot be indexed with a %U; ints, slices, None, ..., arrays and lists of "
+                     "integers, and tuples of these are taken",
+                     name);
+    Py_XDECREF(name);
+    return -1;
+}
+
+static int too_many(PyObject *key, int ndim) {
+    Py_ssize_t n = PyTuple_Check(key) ? PyTuple_Size(key) : 1;
+    PyErr_Format(PyExc_ValueError, "too many indices: %zd for an array of %d axes", n, ndim);
+    return -1;
+}
+
+/* The next item, which takes the next axis unless it is None. */
+static struct kp_item *append(struct kp_key *k, enum kp_item_kind kind, int axis) {
+    if (k->n == KP_MAX_ITEMS) {
+        PyErr_Format(PyExc_ValueError, "a key has at most %d parts", KP_MAX_ITEMS);
+        return NULL;
+    }
+    struct kp_item *item = &k->item[k->n++];
+    item->kind = kind;
+    item->axis = axis;
+    return item;
+}
+
+static int add_int(struct kp_key *k, PyObject *o, int axis, int extent) {
+    int overflow;
+    long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (i == -1 && PyErr_Occurred()) return -1;
+    if (overflow) i = overflow > 0 ? LLONG_MAX : LLONG_MIN;
+    if (i < -(long long)extent || i >= extent) {
+        kp_raise_index(i, axis, extent);
+        return -1;
+    }
+    struct kp_item *item = append(k, KP_INT, axis);
+    if (!item) return -1;
+    item->start = (int)(i < 0 ? i + extent : i);
+    item->step = item->len = 1;
+    k->n_ints++;
+    k->part = true;
+    return 0;
+}
+
+static int add_slice(struct kp_key *k, PyObject *o, int axis, int extent) {
+    Py_ssize_t start, stop, step;
+    if (PySlice_Unpack(o, &start, &stop, &step)) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+        PyErr_Clear();
+        PyErr_Format(PyExc_ValueError, "a slice is made of ints and None, not as %R", o);
+        return -1;
+    }
+    Py_ssize_t len = PySlice_AdjustIndices(extent, &start, &stop, step);
+    struct kp_item *item = append(k, KP_SLICE, axis);
+    if (!item) return -1;
+    item->start = len ? (int)start : 0;
+    item->step = len > 1 ? (int)step : 1; /* with two elements or more, a step is below the extent */
+    item->len = (int)len;
+    item->whole = len == extent && item->step == 1;
+    if (!item->whole) k->part = true;
+    return 0;
+}
+
+static int add_rest(struct kp_key *k, const int *shape, int axis, int end) {
+    for (; axis < end; axis++) {
+        struct kp_item *item = append(k, KP_SLICE, axis);
+        if (!item) return -1;
+        item->start = 0;
+        item->step = 1;
+        item->len = shape[axis];
+        item->whole = true;
+    }
+    return 0;
+}
+
+/* An array of what the key has: integers, or bools where a mask is taken. */
+static int add_array(struct kp_key *k, mlx_array a, bool owned, int axis, bool alone, bool masks) {
+    mlx_dtype d = mlx_array_dtype(a);
+    if (d == MLX_BOOL && alone && masks) {
+        k->masked = true;
+        k->owned = owned;
+        k->mask = a;
+        return 0;
+    }
+    struct kp_item *item = NULL;
+    if (d == MLX_BOOL)
+        PyErr_SetString(PyExc_ValueError,
+                        masks ? "a mask stands alone in a key"
+                              : "a mask is taken by an assignment only, a[mask] = value: the shape of "
+                                "a[mask] would depend on the values; where(mask, a, other) may do");
+    else if (d > MLX_INT64)
+        PyErr_SetString(PyExc_ValueError, "the indices are floating point numbers; integers are taken");
+    else
+        item = append(k, KP_ARRAY, axis);
+    if (!item) {
+        if (owned) mlx_array_free(a);
+        return -1;
+    }
+    item->array = a;
+    item->owned = owned;
+    k->n_arrays++;
+    return 0;
+}
+
+static int add_list(struct kp_key *k, PyObject *o, int axis, bool alone, bool masks) {
+    mlx_array a = mlx_array_new();
+    mlx_stream s;
+    if (kp_to_array(&a, o, NULL, NULL)) return -1;
+    if (!mlx_array_size(a) && /* a list of nothing has no dtype of its own */
+        (kp_default_stream(&s) || kp_check(mlx_astype(&a, a, MLX_INT32, s)))) {
+        mlx_array_free(a);
+        return -1;
+    }
+    return add_array(k, a, true, axis, alone, masks);
+}
+
+/* What is not of a type of Python or of this module: integers and arrays of NumPy, and their like. */
+static int add_other(struct kp_key *k, PyObject *o, int axis, int extent, bool alone, bool masks) {
+    PyObject *ndim = PyObject_GetAttrString(o, "ndim"); /* some arrays of one element are an index */
+    long axes = ndim ? PyLong_AsLong(ndim) : 0;
+    Py_XDECREF(ndim);
+    PyErr_Clear();
+    if (axes <= 0 && PyIndex_Check(o)) {
+        PyObject *i = PyNumber_Index(o);
+        if (i) {
+            int rc = axis < 0 ? 1 : add_int(k, i, axis, extent);
+            Py_DECREF(i);
+            return rc;
+        }
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+        PyErr_Clear();
+    }
+    if (!PyObject_HasAttrString(o, "__array__") && !PyObject_HasAttrString(o, "__mlx_array__") &&
+        !PyObject_HasAttrString(o, "__dlpack__"))
+        return wrong_key(o);
+    mlx_array a = mlx_array_new();
+    if (kp_to_array(&a, o, NULL, NULL)) return -1;
+    return add_array(k, a, true, axis, alone, masks);
+}
+
+/* One part of a key. Returns 1 when the part needs an axis, and none is left. */
+static int add(struct kp_key *k, PyObject *o, const int *shape, int axis, int ndim, bool alone,
+               bool masks) {
+    int extent = axis < ndim ? shape[axis] : 0;
+    if (PyLong_Check(o) && !PyBool_Check(o)) return axis < ndim ? add_int(k, o, axis, extent) : 1;
+    if (PySlice_Check(o)) return axis < ndim ? add_slice(k, o, axis, extent) : 1;
+    if (o == Py_None) {
+        k->n_new++;
+        return append(k, KP_NEW, -1) ? 0 : -1;
+    }
+    int n = k->n_arrays, rc;
+    if (kp_is_array(o)) {
+        rc = add_array(k, kp_handle(o), false, axis, alone, masks);
+    } else if (PyList_Check(o)) {
+        rc = add_list(k, o, axis, alone, masks);
+    } else if (PyBool_Check(o) && alone && masks) {
+        mlx_array a = mlx_array_new_bool(o == Py_True);
+        rc = a.ctx ? add_array(k, a, true, axis, alone, masks) : kp_check(1);
+    } else if (PyBool_Check(o)) {
+        rc = wrong_key(o);
+    } else {
+        rc = add_other(k, o, axis < ndim ? axis : -1, extent, alone, masks);
+    }
+    return !rc && k->n_arrays > n && axis >= ndim ? 1 : rc;
+}
+
+static int meet(struct kp_key *k) {
+    k->n_index = 0;
+    for (int i = 0; i < k->n; i++) {
+        if (k->item[i].kind != KP_ARRAY) continue;
+        int n = (int)mlx_array_ndim(k->item[i].array);
+        const int *shape = mlx_array_shape(k->item[i].array);
+        if (n > KP_MAX_AXES) {
+            PyErr_Format(PyExc_ValueError, "an index array has at most %d axes", KP_MAX_AXES);
+            return -1;
+        }
+        if (n > k->n_index) { /* aligned at the last axis */
+            for (int j = k->n_index; j--;) k->index[j + n - k->n_index] = k->index[j];
+            for (int j = 0; j < n - k->n_index; j++) k->index[j] = 1;
+            k->n_index = n;
+        }
+        int *to = k->index + k->n_index - n;
+        for (int j = 0; j < n; j++) {
+            if (to[j] == 1) to[j] = shape[j];
+            if (shape[j] == 1 || shape[j] == to[j]) continue;
+            PyErr_Format(PyExc_ValueError,
+                         "the shapes of the index arrays do not broadcast: an axis has %d elements in one "
+                         "and %d in another",
+                         to[j], shape[j]);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
+    int ndim = (int)mlx_array_ndim(a), axis = 0, rc = 0;
+    const int *shape = mlx_array_shape(a);
+    k->n = k->n_arrays = k->n_ints = k->n_new = k->n_index = 0;
+    k->part = k->masked = k->owned = false;
+    if (ndim > KP_MAX_AXES) {
+        PyErr_Format(PyExc_ValueError, "an array of more than %d axes cannot be indexed", KP_MAX_AXES);
+        return -1;
+    }
+    if (!PyTuple_Check(key)) {
+        if (key != Py_Ellipsis) rc = add(k, key, shape, 0, ndim, true, masks);
+        if (!rc && k->masked) return 0;
+        axis = k->n - k->n_new;
+    } else {
+        Py_ssize_t n = PyTuple_Size(key), dots = -1, named = 0;
+        for (Py_ssize_t i = 0; i < n; i++) { /* how many axes an Ellipsis stands for */
+            PyObject *o = PyTuple_GetItem(key, i);
+            if (o == Py_Ellipsis && dots >= 0) {
+                PyErr_SetString(PyExc_ValueError, "a key has at most one ellipsis (...)");
+                return -1;
+            }
+            if (o == Py_Ellipsis) dots = i;
+            else if (o != Py_None) named++;
+        }
+        if (named > ndim) return too_many(key, ndim);
+        for (Py_ssize_t i = 0; i < n && !rc; i++) {
+            PyObject *o = PyTuple_GetItem(key, i);
+            if (i == dots) {
+                int end = axis + ndim - (int)named;
+                rc = add_rest(k, shape, axis, end);
+                axis = end;
+            } else {
+                rc = add(k, o, shape, axis, ndim, false, masks);
+                axis += o != Py_None;
+            }
+        }
+    }
+    if (rc > 0) return too_many(key, ndim);
+    if (rc || add_rest(k, shape, axis, ndim)) return -1;
+    return k->n_arrays ? meet(k) : 0;
+}
+
+int kp_layout_of(struct kp_layout *l, const struct kp_key *k, bool ints_count) {
+    int first = -1, last = -1, n = k->n_index;
+    ints_count = ints_count && k->n_arrays;
+    for (int i = 0; i < k->n; i++) {
+        enum kp_item_kind kind = k->item[i].kind;
+        if (kind != KP_ARRAY && !(kind == KP_INT && ints_count)) continue;
+        if (first < 0) first = i;
+        last = i;
+    }
+    l->front = false;
+    for (int i = first; i < last; i++)
+        if (k->item[i].kind == KP_SLICE || k->item[i].kind == KP_NEW) l->front = true;
+    for (int i = 0; i < k->n; i++) n += k->item[i].kind == KP_NEW || k->item[i].kind == KP_SLICE;
+    if (n > KP_MAX_AXES) {
+        PyErr_Format(PyExc_ValueError, "the result would have %d axes; at most %d are possible", n, KP_MAX_AXES);
+        return -1;
+    }
+    l->n = 0;
+    for (int i = 0; i < k->n; i++) {
+        const struct kp_item *item = &k->item[i];
+        if (k->n_arrays && i == (l->front ? 0 : first))
+            for (int j = 0; j < k->n_index; j++) {
+                l->from[l->n] = KP_FROM_INDEX - j;
+                l->dims[l->n++] = k->index[j];
+            }
+        if (item->kind == KP_SLICE || item->kind == KP_NEW) {
+            l->from[l->n] = item->kind == KP_NEW ? KP_FROM_NEW : item->axis;
+            l->dims[l->n++] = item->kind == KP_NEW ? 1 : item->len;
+        }
+    }
+    return 0;
+}
+
+void kp_bounds_of(struct kp_bounds *b, const struct kp_key *k, mlx_array a) {
+    const int *shape = mlx_array_shape(a);
+    b->n = mlx_array_ndim(a);
+    for (int i = 0; i < k->n; i++) {
+        const struct kp_item *item = &k->item[i];
+        int x = item->axis;
+        if (item->kind == KP_SLICE || item->kind == KP_INT) {
+            int64_t stop = item->start + (int64_t)item->len * item->step;
+            b->start[x] = item->start;
+            b->step[x] = item->step;
+            b->stop[x] = stop > shape[x] ? shape[x]
+                         : stop < 0      ? -shape[x] - 1 /* what is before the first element */
+                                         : (int)stop;
+        } else if (item->kind == KP_ARRAY) {
+            b->start[x] = 0;
+            b->step[x] = 1;
+            b->stop[x] = shape[x];
+        }
+    }
+}
