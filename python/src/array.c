@@ -254,6 +254,11 @@ static PyObject *as_index(PyObject *o) {
         PyErr_SetString(PyExc_TypeError, "only arrays of integers can be an index");
         return NULL;
     }
+    if (mlx_array_size(kp_handle(o)) != 1) {
+        PyErr_Format(PyExc_TypeError, "only an array of one element can be an index; this one has %zu",
+                     mlx_array_size(kp_handle(o)));
+        return NULL;
+    }
     return kp_item(kp_handle(o));
 }
 

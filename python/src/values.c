@@ -12,7 +12,8 @@ static bool is_floating(mlx_dtype d) {
 
 /* The range of an integer dtype, as far as int64 holds it. */
 static void range_of(mlx_dtype d, int64_t *lo, int64_t *hi) {
-    static const int64_t lows[] = {0, 0, 0, 0, 0, INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN},
+    /* A negative int wraps in uint64, as in MLX; the smaller ones refuse it. */
+    static const int64_t lows[] = {0, 0, 0, 0, INT64_MIN, INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN},
                          highs[] = {1, UINT8_MAX, UINT16_MAX, UINT32_MAX, INT64_MAX,
                                     INT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
     *lo = lows[d];
@@ -406,7 +407,8 @@ int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array o
         int i = x_first ? 0 : 1;
         if (kp_to_array(&owned[i], first, NULL, NULL)) return -1;
         dtype = mlx_array_dtype(owned[i]);
-        if (kp_to_array(&owned[1 - i], second, NULL, is_number(second) ? &dtype : NULL)) return -1;
+        bool ints = PyLong_Check(first) && PyLong_Check(second); /* each may need 64 bits */
+        if (kp_to_array(&owned[1 - i], second, NULL, is_number(second) && !ints ? &dtype : NULL)) return -1;
         *a = owned[0];
         *b = owned[1];
         return 0;

@@ -476,7 +476,7 @@ def asarray(
         array([1, 2], dtype=float32)
     """
 
-def astype(a: array, dtype: Dtype, /, *, stream: StreamOrDevice = None) -> array:
+def astype(a: array, /, dtype: Dtype, *, stream: StreamOrDevice = None) -> array:
     """a converted to another dtype.
 
     Floats become integers by dropping the fraction; numbers beyond the range become the nearest
@@ -2435,7 +2435,7 @@ def matmul(a: array, b: array, /, *, stream: StreamOrDevice = None) -> array:
         array([3, 7], dtype=float32)
     """
 
-def matrix_transpose(a: array, /, *, stream: StreamOrDevice = None) -> array:
+def matrix_transpose(a: array, /, stream: StreamOrDevice = None) -> array:
     """The last two axes of a exchanged.
 
     Leading axes are a batch. The result is a view.
@@ -3104,9 +3104,9 @@ def right_shift(
 
 def roll(
     a: array,
+    /,
     shift: int | Sequence[int],
     axis: int | Sequence[int] | None = None,
-    /,
     *,
     stream: StreamOrDevice = None,
 ) -> array:

@@ -124,6 +124,15 @@ _FLOATS = {
 
 
 class finfo:
+    __slots__ = {
+        "bits": "The bits of one number (of complex64: of one part).",
+        "dtype": "The dtype of these limits.",
+        "eps": "The distance from 1 to the next larger number.",
+        "max": "The largest finite number.",
+        "min": "The smallest finite number.",
+        "smallest_normal": "The smallest positive number of full precision.",
+    }
+
     def __init__(self, dtype, /):
         if dtype._name not in _FLOATS:
             raise ValueError(f"finfo() takes a floating point dtype, not {dtype}")
@@ -136,6 +145,12 @@ class finfo:
 
 
 class iinfo:
+    __slots__ = {
+        "dtype": "The dtype of these limits.",
+        "max": "The largest number.",
+        "min": "The smallest number.",
+    }
+
     def __init__(self, dtype, /):
         if not (issubdtype(dtype, integer) or dtype == _core.bool_):
             raise ValueError(f"iinfo() takes an integer dtype, not {dtype}")

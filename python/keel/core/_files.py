@@ -131,6 +131,7 @@ def export_function(file_or_callback, fun, *args, shapeless=False, metadata=None
 
 class FunctionExporter:
     def __init__(self, file, fun, shapeless):
+        """Opens the file; exporter() does that."""
         self._exporter = _core._exporter(_path(file), lambda xs: _list_of(fun(*xs)), shapeless)
 
     def __call__(self, *args, **kwargs):
