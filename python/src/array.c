@@ -92,7 +92,7 @@ static PyObject *operate(PyObject *x, PyObject *y, binary *f, const char *what) 
     mlx_stream s;
     PyObject *other = kp_is_array(x) ? y : x;
     if (!kp_is_array(other) && !kp_is_operand(other)) {
-        if (!PyList_Check(other) && !PyTuple_Check(other) && !PyUnicode_Check(other) && other != Py_None)
+        if (!PyList_Check(other) && !PyTuple_Check(other) && !PyUnicode_Check(other))
             return kp_new_ref(Py_NotImplemented); /* the other type may know how */
         return no_operand(other, what);
     }
@@ -218,7 +218,7 @@ static PyObject *compare(PyObject *x, PyObject *y, int op) {
                                    mlx_not_equal, mlx_greater,    mlx_greater_equal};
     if (!kp_is_array(y) && !kp_is_operand(y)) {
         if (op == Py_EQ || op == Py_NE) return kp_new_ref(op == Py_NE ? Py_True : Py_False);
-        return no_operand(y, "a comparison");
+        return y == Py_None ? kp_new_ref(Py_NotImplemented) : no_operand(y, "a comparison");
     }
     return operate(x, y, with[op], "a comparison");
 }

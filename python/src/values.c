@@ -401,7 +401,10 @@ int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array o
     }
     dtype = mlx_array_dtype(ax ? *a : *b);
     PyObject *other = ax ? y : x;
-    if (kp_to_array(&owned[0], other, NULL, is_number(other) ? &dtype : NULL)) return -1;
+    bool weak = is_number(other);
+    /* Arrays of other libraries are cast, as in MLX: NumPy's float32 leaves bfloat16 what it is. */
+    bool cast = !weak && !is_list(other) && !PyObject_HasAttrString(other, "__mlx_array__");
+    if (kp_to_array(&owned[0], other, cast ? &dtype : NULL, weak ? &dtype : NULL)) return -1;
     *(ax ? b : a) = owned[0];
     return 0;
 }
