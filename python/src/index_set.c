@@ -245,6 +245,7 @@ static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_
     if (how == KP_DIVIDE && replace(v, owned, &made, mlx_reciprocal(&made, *v, s))) return -1;
     if (choose_layout(&l, k, *v, front) || drop_leading(v, owned, &l, s)) return -1;
     if (!fits(*v, &l)) return wrong_value(*v, &l);
+    if (k->on_nothing) return kp_check(mlx_array_set(out, a));
     return k->n_arrays ? write_arrays(out, a, k, &l, *v, how, s) : write_slice(out, a, k, v, owned, how, s);
 }
 
