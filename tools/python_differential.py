@@ -182,7 +182,8 @@ EXPLAINED = [
     ("a list as the value", lambda t, keel, mlx: "list value" in t and failed(mlx, "ValueError")),
     ("axes of extent 1 of a value", lambda t, keel, mlx: "leading" in t and keel[0] == "value" and failed(mlx, "ValueError")),
     ("a[key] = value where an int is apart", lambda t, keel, mlx: "apart" in t and keel[0] == "value" and (mlx[0] == "value" or failed(mlx, "ValueError"))),
-    ("an assignment of a part, or of a value, without elements", lambda t, keel, mlx: "nothing" in t and keel[0] == "value" and mlx[0] == "crash"),
+    ("an assignment of a part, or of a value, without elements", lambda t, keel, mlx: "nothing" in t and (keel[0] == "value" or "mask" in t and failed(keel, "IndexError")) and mlx[0] == "crash"),
+    ("an assignment of a part, or of a value, without elements", lambda t, keel, mlx: "out of range" in t and keel[0] == "value" and failed(mlx, "ValueError")),
     ("an assignment to all of an array", lambda t, keel, mlx: "all" in t and keel[0] != "crash" and mlx[0] == "value"),
     ("an assignment with a negative int after None", lambda t, keel, mlx: "after None" in t and keel[0] != "crash"),
     ("a slice that reaches beyond its axis, beside an index array", lambda t, keel, mlx: "loose" in t and keel[0] == "value"),
@@ -460,6 +461,8 @@ def generate_index(rng):
     else:
         op = rng.choice(["add", "subtract", "multiply", "divide", "maximum", "minimum"])
         value = value_for(rng, part, dtype, tags, exact=True, low=1 if op == "divide" else 0)
+        if op == "subtract" and dtype.startswith("uint"):
+            value = value.replace(".5", "")
         lines += [f"b = a.at[{key.text}].{op}({value})", "result = [a, b]"]
     if part is not None:
         tags.add("leading")

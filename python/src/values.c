@@ -10,9 +10,10 @@ static bool is_floating(mlx_dtype d) {
     return d == MLX_FLOAT16 || d == MLX_FLOAT32 || d == MLX_FLOAT64 || d == MLX_BFLOAT16;
 }
 
-/* The range of an integer dtype, as far as int64 holds it. */
+/* The range of an integer dtype, as far as int64 holds it. uint64 takes negative numbers too, modulo
+ * 2**64, as in MLX. */
 static void range_of(mlx_dtype d, int64_t *lo, int64_t *hi) {
-    static const int64_t lows[] = {0, 0, 0, 0, 0, INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN},
+    static const int64_t lows[] = {0, 0, 0, 0, INT64_MIN, INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN},
                          highs[] = {1, UINT8_MAX, UINT16_MAX, UINT32_MAX, INT64_MAX,
                                     INT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
     *lo = lows[d];
