@@ -26,7 +26,9 @@ static void dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     if (o->weak) PyObject_ClearWeakRefs(self);
     if (o->a.ctx) mlx_array_free(o->a);
-    dealloc_memory(self);
+    /* A subclass is collected, so that its memory is laid out and freed in another way. */
+    if (type == kp_array_type) dealloc_memory(self);
+    else ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
