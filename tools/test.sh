@@ -153,6 +153,7 @@ stage "language model beside MLX" model_against_mlx
 stage "Python package" tools/python.sh package
 stage "mlx-lm on Keel and on MLX" tools/python.sh programs "$tokens"
 if [ "$mode" = full ]; then
+    stage "mlx-lm: other programs" tools/python.sh others
     stage "Python: installing and removing" tools/python.sh install
     KEEL_STORM_GRAPHS=100000 KEEL_STORM_FUNCTIONS=5000 stage "long fault storm" ctest --test-dir build/release --output-on-failure -R storm
 fi
