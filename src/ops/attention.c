@@ -434,19 +434,12 @@ static struct attention attention_of(const void *params, struct kl_array *const 
     return t;
 }
 
-/* Whether the stream's device has the backward pass. */
-static bool has_backward(struct kl_stream *s) {
-    const char *name = kl_stream_backend(s)->name;
-    return strcmp(name, "cpu") == 0 || strcmp(name, "sim") == 0;
-}
-
 /* The gradient of an added mask is as large as the scores, so it is composed, and the others with
  * it. */
 int kl_vjp_attention(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct attention p = attention_of(v->params, v->in, v->n_in, v->s);
     const bool of_mask = p.p.has_mask && v->wanted[3] && v->in[3]->t.dtype != KL_BOOL;
-    if (of_mask || backward_size(&p) > INT32_MAX || !has_backward(p.s))
-        return compose_gradients(v, &p, grad, err);
+    if (of_mask || backward_size(&p) > INT32_MAX) return compose_gradients(v, &p, grad, err);
     struct kl_terms t = kl_terms_begin(p.s, err);
     p.in[p.n_in++] = v->out[0];
     p.in[p.n_in++] = v->cotangent[0];
