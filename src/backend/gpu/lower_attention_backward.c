@@ -13,18 +13,20 @@ enum {
     OF_Q,
     OF_K,
     OF_V,
+    OF_KV,
     WIDTH = 64,
     N_NUMBERS = 4,
     ROWS_FEW = 16,  /* of a group, */
     ROWS_MANY = 64, /* and with sub-groups: PoCL is slower, since its registers are memory */
     TILES_LOCAL = 128,
+    VEC_BYTES = 16,
     SINKS_LOCAL = 256,
 };
 
 const struct kl_family kl_family_attention_backward = {
     .name = "attention_backward",
     .source = kl_source_attention_backward,
-    .defines = {"T:IN", "GOAL", "MASKED", "ROWS"}};
+    .defines = {"T:IN", "GOAL", "MASKED", "ROWS", "MATRIX"}};
 
 struct backward { /* attention_backward.kl has the same */
     int64_t n, m, d, e, q[4], k[4], v[4], g[4], result[4], mask[4], sink;
@@ -77,31 +79,52 @@ static struct backward describe(const struct kl_command *c, const struct operand
     return b;
 }
 
-/* Launches the kernel of a goal, with `out` for its gradient. */
+/* Whether each row of x is contiguous and aligned to 16 bytes. */
+static bool rows_aligned(const struct kl_arg *x) {
+    const int64_t vec = VEC_BYTES / (int64_t)kl_dtype_size(x->dtype);
+    if (x->strides[3] != 1 || (uintptr_t)x->data % VEC_BYTES) return false;
+    for (int i = 0; i < 3; i++)
+        if (x->strides[i] % vec && x->dims[i] > 1) return false;
+    return true;
+}
+
+/* Whether matrix units can multiply: 16-bit floats of one width. */
+static bool takes_matrix(const struct kl_emit *e, const struct operands *o,
+                         const struct backward *b) {
+    return e->port->has_matrix_units && e->port->subgroup == 32 &&
+           kl_local_size(e, TILES_LOCAL) == TILES_LOCAL && kl_dtype_size(o->q->dtype) == 2 &&
+           b->d == WIDTH && b->e == WIDTH && rows_aligned(o->q) && rows_aligned(o->k) &&
+           rows_aligned(o->v) && rows_aligned(o->g) &&
+           (uintptr_t)o->out->data % sizeof(uint32_t) == 0;
+}
+
+/* Launches the kernel of a goal, with `out` for its gradient and `more` for a second one. */
 static int emit_goal(struct kl_emit *e, const struct operands *o, const struct backward *b,
-                     int goal, void *numbers, void *out) {
-    const size_t item = kl_dtype_size(o->q->dtype);
+                     bool matrix, int goal, void *numbers, void *out, void *more) {
+    const size_t item = kl_dtype_size(o->q->dtype), read = matrix ? VEC_BYTES : item,
+                 written = matrix ? sizeof(uint32_t) : item;
     const bool own_queries = goal == NUMBERS || goal == OF_Q;
-    const int rows = e->port->subgroup > 1 ? ROWS_MANY : ROWS_FEW,
-              values[] = {o->q->dtype, goal, b->causal || b->has_mask, rows};
+    const int rows = matrix || e->port->subgroup > 1 ? ROWS_MANY : ROWS_FEW,
+              values[] = {o->q->dtype, goal, b->causal || b->has_mask, rows, matrix};
     int64_t n_blocks = kl_groups_for(own_queries ? b->n : b->m, rows),
             n_columns = goal == NUMBERS ? 1 : kl_groups_for(goal == OF_V ? b->e : b->d, WIDTH);
     const int64_t heads = (int64_t)b->batches * b->key_heads * (own_queries ? b->per_key : 1);
     struct kl_karg args[] = {
-        KL_KARG_PTR(o->q->data, item),
-        KL_KARG_PTR(o->k->data, item),
-        KL_KARG_PTR(o->v->data, item),
-        KL_KARG_PTR(o->g->data, item),
+        KL_KARG_PTR(o->q->data, read),
+        KL_KARG_PTR(o->k->data, read),
+        KL_KARG_PTR(o->v->data, read),
+        KL_KARG_PTR(o->g->data, read),
         KL_KARG_PTR(o->result->data, item),
         KL_KARG_PTR(o->mask ? o->mask->data : NULL, o->mask ? kl_dtype_size(o->mask->dtype) : 1),
         KL_KARG_PTR(o->sinks ? o->sinks->data : NULL, item),
         KL_KARG_PTR(numbers, 4),
-        KL_KARG_PTR(out, item),
+        KL_KARG_PTR(out, written),
+        KL_KARG_PTR(more, written),
         KL_KARG(n_blocks),
         KL_KARG(n_columns),
         KL_KARG(*b)};
     return kl_emit(e, &kl_family_attention_backward, values, "attend_back",
-                   heads * n_blocks * n_columns, kl_local_size(e, TILES_LOCAL), args, 12);
+                   heads * n_blocks * n_columns, kl_local_size(e, TILES_LOCAL), args, 13);
 }
 
 int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c) {
@@ -116,12 +139,17 @@ int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c) {
         return kl_emit_fill(e, o.out->data, item, o.out->size, 0);
     const struct backward b = describe(c, &o);
     KL_TRY(kl_emit_workspace(e, (size_t)queries * N_NUMBERS * 4, &numbers));
-    KL_TRY(emit_goal(e, &o, &b, NUMBERS, numbers, dq));
-    KL_TRY(emit_goal(e, &o, &b, OF_Q, numbers, dq));
-    KL_TRY(emit_goal(e, &o, &b, OF_K, numbers, dk));
-    KL_TRY(emit_goal(e, &o, &b, OF_V, numbers, dv));
+    const bool matrix = takes_matrix(e, &o, &b);
+    KL_TRY(emit_goal(e, &o, &b, matrix, NUMBERS, numbers, NULL, NULL));
+    KL_TRY(emit_goal(e, &o, &b, matrix, OF_Q, numbers, dq, NULL));
+    if (matrix) {
+        KL_TRY(emit_goal(e, &o, &b, true, OF_KV, numbers, dk, dv));
+    } else {
+        KL_TRY(emit_goal(e, &o, &b, false, OF_K, numbers, dk, NULL));
+        KL_TRY(emit_goal(e, &o, &b, false, OF_V, numbers, dv, NULL));
+    }
     if (!o.sinks) return KL_OK;
-    const int values[] = {o.q->dtype, NUMBERS, 0, 0};
+    const int values[] = {o.q->dtype, NUMBERS, 0, 0, 0};
     struct kl_karg args[] = {KL_KARG_PTR(numbers, 4), KL_KARG_PTR(o.sinks->data, item),
                              KL_KARG_PTR(dsinks, item), KL_KARG(b)};
     return kl_emit(e, &kl_family_attention_backward, values, "attend_sinks", o.q->dims[1],

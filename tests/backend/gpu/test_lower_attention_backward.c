@@ -97,7 +97,7 @@ static void lengths(void **state) {
                                 .key_heads = 1 + (int)k % 2,
                                 .n = n[i],
                                 .m = m[k],
-                                .d = 33,
+                                .d = i % 2 ? 33 : 64,
                                 .e = 64,
                                 .masking = k % 3 ? CAUSAL : NO_MASK,
                                 .has_sinks = i % 2,
