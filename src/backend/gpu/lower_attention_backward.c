@@ -14,7 +14,8 @@ enum {
     OF_K,
     OF_V,
     OF_KV,
-    WIDTH = 64,
+    COLUMNS = 64, /* of the result, for a group; with matrix units all of them, */
+    WIDEST = 128, /* and at most so many */
     N_NUMBERS = 4,
     ROWS_FEW = 16,  /* of a group, */
     ROWS_MANY = 64, /* and with sub-groups: PoCL is slower, since its registers are memory */
@@ -26,7 +27,7 @@ enum {
 const struct kl_family kl_family_attention_backward = {
     .name = "attention_backward",
     .source = kl_source_attention_backward,
-    .defines = {"T:IN", "GOAL", "MASKED", "ROWS", "MATRIX"}};
+    .defines = {"T:IN", "GOAL", "MASKED", "ROWS", "MATRIX", "WIDTH"}};
 
 struct backward { /* attention_backward.kl has the same */
     int64_t n, m, d, e, q[4], k[4], v[4], g[4], result[4], mask[4], sink;
@@ -88,13 +89,13 @@ static bool rows_aligned(const struct kl_arg *x) {
     return true;
 }
 
-/* Whether matrix units can multiply: 16-bit floats of one width. */
+/* Whether matrix units can multiply: 16-bit floats of two widths. */
 static bool takes_matrix(const struct kl_emit *e, const struct operands *o,
                          const struct backward *b) {
     return e->port->has_matrix_units && e->port->subgroup == 32 &&
            kl_local_size(e, TILES_LOCAL) == TILES_LOCAL && kl_dtype_size(o->q->dtype) == 2 &&
-           b->d == WIDTH && b->e == WIDTH && rows_aligned(o->q) && rows_aligned(o->k) &&
-           rows_aligned(o->v) && rows_aligned(o->g) &&
+           (b->d == COLUMNS || b->d == WIDEST) && b->e == b->d && rows_aligned(o->q) &&
+           rows_aligned(o->k) && rows_aligned(o->v) && rows_aligned(o->g) &&
            (uintptr_t)o->out->data % sizeof(uint32_t) == 0;
 }
 
@@ -105,9 +106,10 @@ static int emit_goal(struct kl_emit *e, const struct operands *o, const struct b
                  written = matrix ? sizeof(uint32_t) : item;
     const bool own_queries = goal == NUMBERS || goal == OF_Q;
     const int rows = matrix || e->port->subgroup > 1 ? ROWS_MANY : ROWS_FEW,
-              values[] = {o->q->dtype, goal, b->causal || b->has_mask, rows, matrix};
+              columns = matrix ? (int)b->d : COLUMNS,
+              values[] = {o->q->dtype, goal, b->causal || b->has_mask, rows, matrix, columns};
     int64_t n_blocks = kl_groups_for(own_queries ? b->n : b->m, rows),
-            n_columns = goal == NUMBERS ? 1 : kl_groups_for(goal == OF_V ? b->e : b->d, WIDTH);
+            n_columns = goal == NUMBERS ? 1 : kl_groups_for(goal == OF_V ? b->e : b->d, columns);
     const int64_t heads = (int64_t)b->batches * b->key_heads * (own_queries ? b->per_key : 1);
     struct kl_karg args[] = {
         KL_KARG_PTR(o->q->data, read),
@@ -149,7 +151,7 @@ int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c) {
         KL_TRY(emit_goal(e, &o, &b, false, OF_V, numbers, dv, NULL));
     }
     if (!o.sinks) return KL_OK;
-    const int values[] = {o.q->dtype, NUMBERS, 0, 0, 0};
+    const int values[] = {o.q->dtype, NUMBERS, 0, 0, 0, COLUMNS};
     struct kl_karg args[] = {KL_KARG_PTR(numbers, 4), KL_KARG_PTR(o.sinks->data, item),
                              KL_KARG_PTR(dsinks, item), KL_KARG(b)};
     return kl_emit(e, &kl_family_attention_backward, values, "attend_sinks", o.q->dims[1],

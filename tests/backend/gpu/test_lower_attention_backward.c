@@ -67,6 +67,7 @@ static void maskings(void **state) {
         {.b = 2, .heads = 4, .key_heads = 2, .n = 1, .m = 70, .d = 64, .e = 64},
         {.b = 1, .heads = 2, .key_heads = 1, .n = 40, .m = 150, .d = 80, .e = 128},
         {.b = 2, .heads = 2, .key_heads = 1, .n = 150, .m = 130, .d = 64, .e = 64},
+        {.b = 1, .heads = 2, .key_heads = 1, .n = 70, .m = 100, .d = 128, .e = 128},
         {.b = 1, .heads = 3, .key_heads = 1, .n = 7, .m = 20, .d = 10, .e = 19},
     };
     for (int t = 0; t < N_TYPES; t++)
