@@ -499,6 +499,57 @@ def attention():
         x.drop()
 
 
+def attention_backward():
+    """Attention and its gradients with respect to queries, keys and values, as a training step computes them; seven products of all queries with all keys. MLX is left out: it takes 28 s for one call."""
+    if not hasattr(lib, "mlx_vjp"):
+        return
+    b, heads, n, d = 8, 16, 1024, 64
+    scale = 1 / math.sqrt(d)
+    closure_type = C.CFUNCTYPE(INT, C.POINTER(Handle), Handle)
+    vector, append, get, free_vector = (declare("mlx_vector_array_" + f, res, *args) for f, res, args in (("new", Handle, ()), ("append_value", INT, (Handle, Handle)), ("get", INT, (C.POINTER(Handle), Handle, C.c_size_t)), ("free", INT, (Handle,))))
+    evaluate = declare("mlx_eval", INT, Handle)
+    closure_of = declare("mlx_closure_new_func", Handle, closure_type)
+
+    def vector_of(*arrays):
+        made = vector()
+        for a in arrays:
+            append(made, a)
+        return made
+
+    for mode in (b"", b"causal"):
+        @closure_type
+        def attend(res, given):
+            q, k, v = (new_array() for _ in range(3))
+            for i, a in enumerate((q, k, v)):
+                get(C.byref(a), given, i)
+            out = call("fast_scaled_dot_product_attention", q, k, v, C.c_float(scale), mode, NONE, NONE)
+            rc = lib.mlx_vector_array_set_value(res, out)
+            for a in (q, k, v, out):
+                free_array(a)
+            return rc
+
+        closure = closure_of(attend)
+        for dtype in ("float32", "bfloat16"):
+            q, k, v, g = (Both(normal(b, heads, n, d), dtype) for _ in range(4))
+            primals, cotangents = vector_of(q.keel, k.keel, v.keel), vector_of(g.keel)
+
+            def ours():
+                values, gradients = vector(), vector()
+                if lib.mlx_vjp(C.byref(values), C.byref(gradients), closure, primals, cotangents) or evaluate(gradients):
+                    raise RuntimeError("mlx_vjp failed")
+                free_vector(values)
+                free_vector(gradients)
+
+            def theirs():
+                inputs = [x.torch.requires_grad_() for x in (q, k, v)]
+                torch.autograd.grad(torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=mode != b"", scale=scale), inputs, g.torch)
+
+            made = {"keel": ours, "torch": theirs} if torch is not None else {"keel": ours}
+            case(f"attention_backward {n}{' causal' if mode else ''} {dtype}", made, flops=14 * b * heads * n * n * d * (0.5 if mode else 1), share=f"products of {dtype}")
+            for x in (q, k, v, g):
+                x.drop()
+
+
 def convolutions():
     """PyTorch's tensors are channels first, in the better of both memory formats for each case."""
     if not hasattr(lib, "mlx_conv_general"):
@@ -533,7 +584,7 @@ def write_table(path):
 
 print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
 measure_limits()
-for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention, convolutions):
+for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention, attention_backward, convolutions):
     part()
 ratios = [r["ratio"] for r in results if r["best"]]
 if ratios:

@@ -146,6 +146,11 @@ struct kl_attention_params {
     bool has_mask, has_sinks;
 };
 
+/* ATTENTION_BACKWARD: in = those of ATTENTION, then its result (b, heads, n, e) and the cotangent
+ * of that, all of one dtype but for masks of bool; with the same parameters. out has one axis: the
+ * gradients of q, k, v and, if has_sinks, of the sinks, each row-major, one behind the other. The
+ * result is taken as it is given, not as a function of the others. */
+
 /* CONVOLUTION: in = {x (n, spatial axes, c), w (o, spatial axes, c / groups)}, both of one float
  * dtype; out (n, spatial axes, o). Along each spatial axis zeros are put between the elements of x,
  * so that they are input_dilation apart, then low and high zeros around them (negative: elements of

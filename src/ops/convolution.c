@@ -282,9 +282,66 @@ static struct kl_array *input_gradient(struct kl_terms *t, const struct kl_vjp *
     return KL_TERM(t, kl_convolution(&t->made, v->cotangent[0], turned, &q, t->s, t->err));
 }
 
+/* Where each channel is a group of its own: whether the gradient of the weight is best computed so,
+ * too. On the CPU, where other groups would fill a vector with one channel. */
+static bool by_channels(const struct kl_vjp *v, const params *p) {
+    const struct kl_array *x = v->in[0], *w = v->in[1];
+    const int c = x->t.dims[p->ndim + 1];
+    return p->groups > 1 && p->groups == c && w->t.dims[0] == c &&
+           (int64_t)c * x->t.dims[0] <= INT32_MAX &&
+           strcmp(kl_stream_backend(v->s)->name, "cpu") == 0;
+}
+
+/* a (n, spatial, c) as (spatial, n c), in float32 or float64. */
+static struct kl_array *batch_as_channels(struct kl_terms *t, struct kl_array *a) {
+    const int last = a->t.ndim - 2;
+    struct kl_shape to = {.ndim = a->t.ndim - 1};
+    for (int i = 0; i < last; i++) to.dims[i] = a->t.dims[1 + i];
+    to.dims[last] = a->t.dims[0] * a->t.dims[last + 1];
+    struct kl_array *x = kl_term_cast(t, a, a->t.dtype == KL_F64 ? KL_F64 : KL_F32);
+    x = KL_TERM(t, kl_moveaxis(&t->made, x, 0, last, t->s, t->err));
+    return KL_TERM(t, kl_reshape_to(&t->made, x, to.ndim, to.dims, t->s, t->err));
+}
+
+/* The gradient of the weight, as (1, k, c), where each channel is a group of its own: each element
+ * of the batch with its cotangent as the kernel is a convolution by channels, and so are all of
+ * them; then they are added up. */
+static struct kl_array *channels_gradient(struct kl_terms *t, const struct kl_vjp *v, params *q) {
+    const int n = q->ndim, c = v->in[0]->t.dims[n + 1], batch = v->in[0]->t.dims[0];
+    struct kl_array *x = batch_as_channels(t, v->in[0]), *g = batch_as_channels(t, v->cotangent[0]);
+    q->groups = batch * c;
+    x = KL_TERM(t, kl_expand_dims(&t->made, x, 0, t->s, t->err));
+    g = KL_TERM(t, kl_moveaxis(&t->made, g, n, 0, t->s, t->err));
+    g = KL_TERM(t, kl_expand_dims(&t->made, g, n + 1, t->s, t->err));
+    struct kl_array *y = KL_TERM(t, kl_convolution(&t->made, x, g, q, t->s, t->err));
+    if (t->rc) return NULL;
+    struct kl_shape apart = kl_shape_of(y);
+    apart.dims[n + 1] = batch;
+    apart.dims[apart.ndim++] = c;
+    y = KL_TERM(t, kl_reshape_to(&t->made, y, apart.ndim, apart.dims, t->s, t->err));
+    y = KL_TERM(t, kl_sum_axis(&t->made, y, n + 1, false, t->s, t->err));
+    return kl_term_cast(t, y, (enum kl_dtype)v->in[1]->t.dtype);
+}
+
 /* The gradient of the weight is a convolution in which the batch is the axis of channels, and the
  * input channels are the batch: of the input as (c / g, spatial, g n) with the cotangent as (o,
  * spatial, n); the result is (c / g, k, o). */
+static struct kl_array *channels_as_batch_gradient(struct kl_terms *t, const struct kl_vjp *v,
+                                                   const params *q) {
+    const int n = q->ndim;
+    /* (n, spatial, g, c / g) to (c / g, spatial, g, n); copied: kernels read along channels */
+    int perm[KL_MAX_SPATIAL + 3] = {n + 2};
+    for (int i = 0; i < n; i++) perm[1 + i] = 1 + i;
+    perm[n + 1] = n + 1;
+    perm[n + 2] = 0;
+    struct kl_array *left = regroup(t, v->in[0], q->groups, n + 1, perm, n + 1);
+    left = KL_TERM(t, kl_contiguous(&t->made, left, false, t->s, t->err));
+    struct kl_array *right =
+        KL_TERM(t, kl_swapaxes(&t->made, v->cotangent[0], 0, -1, t->s, t->err));
+    right = KL_TERM(t, kl_contiguous(&t->made, right, false, t->s, t->err));
+    return KL_TERM(t, kl_convolution(&t->made, left, right, q, t->s, t->err));
+}
+
 static struct kl_array *weight_gradient(struct kl_terms *t, const struct kl_vjp *v,
                                         const params *p) {
     const struct kl_array *x = v->in[0], *w = v->in[1], *g = v->cotangent[0];
@@ -300,18 +357,10 @@ static struct kl_array *weight_gradient(struct kl_terms *t, const struct kl_vjp 
         t->rc = as_padding(&q.high[i], reach + given - there - p->low[i], t->err);
     }
     if (t->rc) return NULL;
-    /* (n, spatial, g, c / g) to (c / g, spatial, g, n); copied: kernels read along channels */
-    int perm[KL_MAX_SPATIAL + 3] = {n + 2}, back[KL_MAX_SPATIAL + 2];
-    for (int i = 0; i < n; i++) perm[1 + i] = 1 + i;
-    perm[n + 1] = n + 1;
-    perm[n + 2] = 0;
-    struct kl_array *left = regroup(t, v->in[0], p->groups, n + 1, perm, n + 1);
-    left = KL_TERM(t, kl_contiguous(&t->made, left, false, t->s, t->err));
-    struct kl_array *right =
-        KL_TERM(t, kl_swapaxes(&t->made, v->cotangent[0], 0, -1, t->s, t->err));
-    right = KL_TERM(t, kl_contiguous(&t->made, right, false, t->s, t->err));
-    struct kl_array *grad = KL_TERM(t, kl_convolution(&t->made, left, right, &q, t->s, t->err));
+    struct kl_array *grad =
+        by_channels(v, p) ? channels_gradient(t, v, &q) : channels_as_batch_gradient(t, v, &q);
     if (t->rc) return NULL;
+    int back[KL_MAX_SPATIAL + 2];
     if (p->flip) {
         int start[KL_MAX_SPATIAL + 2] = {0}, step[KL_MAX_SPATIAL + 2];
         for (int i = 0; i < n + 2; i++) {

@@ -3,6 +3,7 @@
  * an operation of their own, which takes them from the numbers that are possible; so the products
  * get good ones, or none. */
 #include "ops/build.h"
+#include "ops/jvp.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/views.h"
@@ -143,6 +144,21 @@ int kl_vjp_gather_mm(const struct kl_vjp *v, struct kl_array **grad, struct kl_e
     return kl_terms_end(&t, NULL, NULL);
 }
 
+/* The sum of the products with the tangent of one operand and the other operand. */
+int kl_jvp_gather_mm(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(j->s, err);
+    struct kl_array *part[2] = {NULL};
+    for (int k = 0; k < 2; k++)
+        if (j->tangent[k])
+            part[k] = gathered(&t, k ? j->in[0] : j->tangent[0], k ? j->tangent[1] : j->in[1],
+                               j->in[2], j->in[3]);
+    struct kl_array *sum = part[0] && part[1] ? kl_term2(&t, kl_add, part[0], part[1])
+                           : part[0]          ? part[0]
+                                              : part[1];
+    *tangent = kl_terms_keep(&t, sum);
+    return kl_terms_end(&t, NULL, NULL);
+}
+
 static int three_axes(const struct kl_build *b, struct kl_error **err) {
     for (int i = 0; i < 4; i++)
         if (b->in[i]->t.ndim != (i < 2 ? 3 : 1))
@@ -186,6 +202,19 @@ int kl_vmap_gather_mm(const struct kl_vmap *v, struct kl_array **out, int *axis,
 
 /* ---- segmented_mm ---- */
 
+/* The operation itself, of two matrices and a list of good segments. */
+static struct kl_array *of_segments(struct kl_terms *t, struct kl_array *a, struct kl_array *b,
+                                    struct kl_array *segments) {
+    if (t->rc) return NULL;
+    const int dims[] = {segments->t.dims[0], a->t.dims[0], b->t.dims[1]};
+    struct kl_array *in[] = {a, b, segments};
+    return KL_TERM(t,
+                   kl_array_op1(&t->made,
+                                &(struct kl_operation){
+                                    .op = KL_OP_SEGMENTED_MM, .stream = t->s, .in = in, .n_in = 3},
+                                (enum kl_dtype)a->t.dtype, 3, dims, t->err));
+}
+
 int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
                     struct kl_array *segments, struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -210,20 +239,15 @@ int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *
     const int k = a->t.dims[1], flat[] = {(int)n, 2};
     if (n > INT32_MAX || k == INT32_MAX)
         return kl_fail(err, KL_ELIMIT, "%lld segments of %d indices are too many", (long long)n, k);
-    struct kl_array *in[3] = {kl_term_cast(&t, a, dtype), kl_term_cast(&t, b, dtype)};
+    struct kl_array *in[] = {kl_term_cast(&t, a, dtype), kl_term_cast(&t, b, dtype)};
     /* As unsigned numbers, so that none counts from the end. */
     struct kl_array *x = kl_term_cast(&t, segments, KL_I64);
     x = KL_TERM(&t, kl_view(&t.made, x, KL_U64, s, err));
     x = t.rc ? NULL : checked(&t, x, k + 1, KL_U32);
-    in[2] = KL_TERM(&t, kl_reshape_to(&t.made, x, 2, flat, s, err));
-    const int dims[] = {(int)n, a->t.dims[0], b->t.dims[1]};
-    struct kl_array *c =
-        KL_TERM(&t, kl_array_op1(&t.made,
-                                 &(struct kl_operation){
-                                     .op = KL_OP_SEGMENTED_MM, .stream = s, .in = in, .n_in = 3},
-                                 dtype, 3, dims, err));
-    to.dims[to.ndim - 1] = dims[1];
-    to.dims[to.ndim++] = dims[2];
+    x = KL_TERM(&t, kl_reshape_to(&t.made, x, 2, flat, s, err));
+    struct kl_array *c = of_segments(&t, in[0], in[1], x);
+    to.dims[to.ndim - 1] = a->t.dims[0];
+    to.dims[to.ndim++] = b->t.dims[1];
     c = KL_TERM(&t, kl_reshape_to(&t.made, c, to.ndim, to.dims, s, err));
     return kl_terms_end(&t, c, out);
 }
@@ -254,6 +278,20 @@ int kl_vjp_segmented_mm(const struct kl_vjp *v, struct kl_array **grad, struct k
         p = KL_TERM(&t, kl_sum_axis(&t.made, p, 0, false, v->s, err));
         grad[k] = kl_terms_keep(&t, p);
     }
+    return kl_terms_end(&t, NULL, NULL);
+}
+
+int kl_jvp_segmented_mm(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(j->s, err);
+    struct kl_array *part[2] = {NULL};
+    for (int k = 0; k < 2; k++)
+        if (j->tangent[k])
+            part[k] = of_segments(&t, k ? j->in[0] : j->tangent[0], k ? j->tangent[1] : j->in[1],
+                                  j->in[2]);
+    struct kl_array *sum = part[0] && part[1] ? kl_term2(&t, kl_add, part[0], part[1])
+                           : part[0]          ? part[0]
+                                              : part[1];
+    *tangent = kl_terms_keep(&t, sum);
     return kl_terms_end(&t, NULL, NULL);
 }
 

@@ -413,6 +413,15 @@ int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, 
                  float scale, const char *mask_mode, struct kl_array *mask /* may be NULL */,
                  struct kl_array *sinks /* may be NULL */, struct kl_stream *s,
                  struct kl_error **err);
+
+/* The backward pass of kl_attention: the operation ATTENTION_BACKWARD (base/op_params.h) on q, k
+ * and v (qkv[0] to [2]), mask, sinks, the result of kl_attention on them and its cotangent. The
+ * gradients are one array with one axis. KL_EDTYPE also for float64; KL_ELIMIT when they have more
+ * than INT32_MAX elements. */
+int kl_attention_backward(struct kl_array **out, struct kl_array *const *qkv, float scale,
+                          bool causal, struct kl_array *mask /* may be NULL */,
+                          struct kl_array *sinks /* may be NULL */, struct kl_array *result,
+                          struct kl_array *cotangent, struct kl_stream *s, struct kl_error **err);
 /* ---- convolution.c ---- */
 struct kl_convolution_params;
 /* The operation as base/op_params.h describes it, with operands of any dtypes whose common dtype is

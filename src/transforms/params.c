@@ -93,7 +93,8 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     case KL_OP_GATHER: return &gather;
     case KL_OP_SCATTER: return &scatter;
     case KL_OP_SCATTER_AXIS: return &scatter_axis;
-    case KL_OP_ATTENTION: return &attention;
+    case KL_OP_ATTENTION:
+    case KL_OP_ATTENTION_BACKWARD: return &attention;
     case KL_OP_CONVOLUTION: return &convolution;
     case KL_OP_QUANTIZE: return &quantize;
     case KL_OP_DEQUANTIZE: return &dequantize;

@@ -8,6 +8,7 @@ extern const char kl_source_keys[], kl_source_radix[], kl_source_topk[];
 extern const char kl_source_norm[], kl_source_rope[], kl_source_convolution[];
 extern const char kl_source_gather_mm[];
 extern const char kl_source_attention[], kl_source_attention_sm90[];
+extern const char kl_source_attention_backward[];
 extern const char kl_source_sort[], kl_source_matmul[], kl_source_gather[], kl_source_scatter[];
 extern const char kl_source_indexed[], kl_source_fill[], kl_source_custom[];
 extern const char kl_source_scatter_last[], kl_source_quantized[];

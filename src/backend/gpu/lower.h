@@ -23,10 +23,11 @@ struct kl_family {
     const char *library; /* another source that is placed in front; may be NULL */
 };
 
-extern const struct kl_family kl_family_arg_reduce, kl_family_attention, kl_family_convolution,
-    kl_family_copy, kl_family_gather_mm, kl_family_guards, kl_family_make, kl_family_matmul,
-    kl_family_norm, kl_family_quantized, kl_family_radix, kl_family_reduce, kl_family_rope,
-    kl_family_scan, kl_family_softmax, kl_family_sort, kl_family_topk;
+extern const struct kl_family kl_family_arg_reduce, kl_family_attention,
+    kl_family_attention_backward, kl_family_convolution, kl_family_copy, kl_family_gather_mm,
+    kl_family_guards, kl_family_make, kl_family_matmul, kl_family_norm, kl_family_quantized,
+    kl_family_radix, kl_family_reduce, kl_family_rope, kl_family_scan, kl_family_softmax,
+    kl_family_sort, kl_family_topk;
 /* All families, for tests that compile each of them. A family that is not in this list is compiled
  * only when it is used. */
 const struct kl_family *const *kl_families(int *n);
@@ -152,6 +153,7 @@ int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c);   /* SOFTMA
 int kl_lower_norm(struct kl_emit *e, const struct kl_command *c);      /* RMS_NORM, LAYER_NORM */
 int kl_lower_rope(struct kl_emit *e, const struct kl_command *c);      /* ROPE */
 int kl_lower_attention(struct kl_emit *e, const struct kl_command *c); /* ATTENTION */
+int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c);
 /* SORT, ARGSORT, PARTITION, ARGPARTITION, TOPK; a partition is sorted as a whole */
 int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);
 int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c);      /* MATMUL */

@@ -165,6 +165,11 @@ static const struct {
     {"attention", "MASKED", {0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 0}, 12},
     {"attention", "MATRIX", {0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1}, 12},
     {"attention", "ROWS", {64, 0, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0}, 12},
+    {"attention_backward", "GOAL", {0, 1, 4, 4, 0, 1, 2, 3, 0, 1, 2, 0}, 12},
+    {"attention_backward", "MASKED", {1, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1, 0}, 12},
+    {"attention_backward", "ROWS", {64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 16, 0}, 12},
+    {"attention_backward", "MATRIX", {1, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0}, 12},
+    {"attention_backward", "WIDTH", {64, 64, 64, 128, 64, 64, 64, 64, 128, 128, 64, 64}, 12},
     {"convolution", "TM", {8, 4, 4, 2, 0, 0, 0, 0, 2, 8, 1, 1}, 12},
     {"convolution", "NDIM", {2, 1, 3, 2, 1, 2, 3, 1, 3, 2, 2, 1}, 12},
     /* in the order of the types below */
@@ -192,6 +197,7 @@ static const struct {
     unsigned dtypes; /* a set of bits, one per dtype */
 } some_types[] = {
     {"attention", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
+    {"attention_backward", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"convolution", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"gather_mm", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},

@@ -11,8 +11,8 @@ struct input {
 };
 static void check(enum kl_op_id op, const void *params, const struct input *inputs, int n_in,
                   struct input output) {
-    struct operand in[4], out;
-    struct kl_arg args[5];
+    struct operand in[5], out;
+    struct kl_arg args[6];
     struct kl_error *err = NULL;
     for (int i = 0; i < n_in; i++)
         ls_make(&in[i], inputs[i].dtype, inputs[i].ndim, inputs[i].dims, inputs[i].layout, PLAIN);
@@ -103,6 +103,8 @@ static void attention(void **state) {
                                {KL_F32, DENSE, 4, {1, 1, 2000, 16}},
                                {KL_F32, DENSE, 4, {1, 1, 2000, 16}}};
     check(KL_OP_ATTENTION, &p, in, 3, in[0]);
+    const struct input x = {KL_F32, DENSE, 4, {1, 1, 2000, 16}}, back[] = {x, x, x, x, x};
+    check(KL_OP_ATTENTION_BACKWARD, &p, back, 5, (struct input){KL_F32, DENSE, 1, {96000}});
 }
 
 static void convolution(void **state) {

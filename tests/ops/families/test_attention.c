@@ -289,21 +289,24 @@ static void scores_beyond_float16_on_a_device(void **state) {
     }
 }
 
-/* The gradients with respect to q, k and v; in[3] is the cotangent. The vjp rule composes them, on
- * every device. */
+/* The gradients with respect to q, k and v; in[3] is the cotangent. */
 static void gradients_of(struct kl_array **grad, struct kl_array *const *in, struct kl_stream *s) {
     const struct kl_attention_params params = {.scale = 0.05F};
     const bool wanted[] = {true, true, true};
+    struct kl_array *out;
+    EXPECT_OK(kl_attention(&out, in[0], in[1], in[2], 0.05F, "", NULL, NULL, s, &err));
     struct kl_vjp v = {.op = KL_OP_ATTENTION,
                        .params = &params,
                        .n_in = 3,
                        .n_out = 1,
                        .in = in,
+                       .out = &out,
                        .cotangent = in + 3,
                        .wanted = wanted,
                        .s = s};
     for (int i = 0; i < 3; i++) grad[i] = NULL;
     EXPECT_OK(kl_vjp_rule(KL_OP_ATTENTION)(&v, grad, &err));
+    kl_array_release(out);
 }
 
 /* The gradient of 16-bit floats is computed from weights in float32 as well, and rounded once. */

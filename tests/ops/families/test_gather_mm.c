@@ -3,6 +3,8 @@
 #include "ops/check.h"
 #include "ops/support/vjp_support.h"
 
+#include "ops/jvp.h"
+
 /* n numbers with fractions, in a pattern that does not repeat soon. */
 static struct kl_array *numbers(enum kl_dtype dtype, int ndim, const int *dims, int from) {
     int64_t size;
@@ -113,6 +115,65 @@ static void gradients(void **state) {
     }
 }
 
+/* The tangents are those of products: what changes when an operand moves, which is exact in whole
+ * numbers, less the product of both changes. in: two operands, their changes, then indices. */
+static void check_tangents(vjp_build_fn *build, enum kl_op_id op, struct kl_array *const *in,
+                           int n_in) {
+    for (int which = 0; which < 4; which++) {
+        struct kl_array *moved[4], *out, *to, *want, *tangent[4] = {NULL}, *got = NULL;
+        for (int i = 0; i < n_in; i++) moved[i] = kl_array_retain(in[i < 2 ? i : i + 2]);
+        struct kl_trace *trace = begin_trace(moved, 2);
+        EXPECT_OK(build(&out, moved, NULL, &err));
+        leave_trace(moved, 2);
+        for (int i = 0; i < 2; i++) {
+            if (!(which >> i & 1)) continue;
+            tangent[i] = in[i + 2];
+            EXPECT_OK(kl_add(&to, moved[i], tangent[i], cpu(), &err));
+            kl_array_release(moved[i]);
+            moved[i] = to;
+        }
+        EXPECT_OK(build(&to, moved, NULL, &err));
+        EXPECT_OK(kl_subtract(&want, to, out, cpu(), &err));
+        kl_array_release(to);
+        if (which == 3) {
+            struct kl_array *less, *changes[4] = {in[2], in[3], moved[2], moved[n_in - 1]};
+            EXPECT_OK(build(&to, changes, NULL, &err));
+            EXPECT_OK(kl_subtract(&less, want, to, cpu(), &err));
+            kl_array_release(to);
+            kl_array_release(want);
+            want = less;
+        }
+        struct kl_node *n = out->node;
+        while (n->task.op != op) n = n->in[0]->node; /* reshaped */
+        const struct kl_jvp j = {.op = op,
+                                 .n_in = n->n_in,
+                                 .in = n->in,
+                                 .out = n->out[0],
+                                 .tangent = tangent,
+                                 .s = cpu()};
+        EXPECT_OK(kl_jvp_rule(op)(&j, &got, &err));
+        assert_true((got != NULL) == (which != 0));
+        if (got) expect_near(got, want, 0, "tangent");
+        kl_trace_end(trace);
+        for (int i = 0; i < n_in; i++) kl_array_release(moved[i]);
+        struct kl_array *used[] = {out, want, got};
+        for (int i = 0; i < 3; i++) kl_array_release(used[i]);
+    }
+}
+
+static void tangents(void **state) {
+    struct kl_array *x[6] = {F32(SHAPE(2, 1, 2), 1, 2, 3, 4),  F32(SHAPE(2, 2, 1), 1, 10, 2, 20),
+                             F32(SHAPE(2, 1, 2), 2, -1, 0, 5), F32(SHAPE(2, 2, 1), -3, 1, 4, 7),
+                             I32(SHAPE(3), 1, 0, 1),           I32(SHAPE(3), 0, 1, 1)};
+    check_tangents(gathers, KL_OP_GATHER_MM, x, 4);
+    struct kl_array *y[5] = {F32(SHAPE(1, 3), 1, 2, 3), F32(SHAPE(3, 1), 1, 10, 100),
+                             F32(SHAPE(1, 3), 4, 0, -2), F32(SHAPE(3, 1), 5, -6, 7),
+                             I32(SHAPE(2, 2), 0, 2, 1, 3)};
+    check_tangents(parts_of, KL_OP_SEGMENTED_MM, y, 3);
+    for (int i = 0; i < 6; i++) kl_array_release(x[i]);
+    for (int i = 0; i < 5; i++) kl_array_release(y[i]);
+}
+
 /* An index out of range fails its result alone, on the CPU and on a device. */
 static void bad_indices(void **state) {
     struct kl_array *a = F32(SHAPE(2, 1, 2), 1, 2, 3, 4), *b = F32(SHAPE(2, 2, 1), 1, 10, 2, 20),
@@ -216,9 +277,9 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(chosen),    cmocka_unit_test(shapes),
-                                       cmocka_unit_test(gradients), cmocka_unit_test(bad_indices),
-                                       cmocka_unit_test(segments),  cmocka_unit_test(masks),
-                                       cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(chosen),      cmocka_unit_test(shapes),
+                                       cmocka_unit_test(gradients),   cmocka_unit_test(tangents),
+                                       cmocka_unit_test(bad_indices), cmocka_unit_test(segments),
+                                       cmocka_unit_test(masks),       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

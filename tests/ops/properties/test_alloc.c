@@ -75,6 +75,8 @@ static const double number = 1;
       kl_rope(out, cube, 2, true, (struct kl_rope_base){false, 0}, 1, one, one_row, cpu(), err))   \
     X(matmul, kl_matmul(out, m, half, cpu(), err))                                                 \
     X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
+    X(attention_backward, kl_attention_backward(out, (struct kl_array *[]){four, four, four}, 1,   \
+                                                true, NULL, one_d, four, four, cpu(), err))        \
     X(convolution,                                                                                 \
       kl_conv(out, four, four, 2, (int[]){1, 1}, (int[]){1, 1}, (int[]){1, 1}, 1, cpu(), err))     \
     X(gather_mm, kl_gather_mm(out, cube, four, NULL, twice, cpu(), err))                           \

@@ -266,7 +266,15 @@ static void attention(void **state) {
                 EXPECT_OK(kl_attention(&out, q, keys, values, 0.5f, k % 2 ? "causal" : "", NULL,
                                        NULL, on_device ? sim() : cpu(), &err));
                 expect_shape(out, SHAPE(x[0], x[1], x[2], x[5]));
+                struct kl_array *in[] = {q, keys, values}, *result = kl_array_retain(out);
                 expect_all(out, 0, "attention");
+                if (dtype != KL_F64) {
+                    EXPECT_OK(kl_attention_backward(&out, in, 0.5f, k % 2, NULL, NULL, result,
+                                                    result, on_device ? sim() : cpu(), &err));
+                    expect_shape(out, SHAPE((int)(q->t.size + keys->t.size + values->t.size)));
+                    expect_all(out, 0, "the backward pass of attention");
+                }
+                kl_array_release(result);
                 kl_array_release(q);
                 kl_array_release(keys);
                 kl_array_release(values);

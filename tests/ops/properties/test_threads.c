@@ -258,6 +258,11 @@ static int attended(struct kl_array **out, struct kl_array *const *in, int which
                         err);
 }
 
+static int attended_backward(struct kl_array **out, struct kl_array *const *in, int which,
+                             struct kl_error **err) {
+    return kl_attention_backward(out, in, 0.125f, which, NULL, NULL, in[0], in[0], cpu(), err);
+}
+
 static void attention(void **state) {
     static const enum kl_dtype types[] = {KL_F32, KL_F16, KL_BF16};
     static const int rows[] = {1, 300};
@@ -276,9 +281,11 @@ static void attention(void **state) {
             EXPECT_OK(kl_eval(in, 3, &err));
             compare("attention", attended, 0, in);
             compare("causal attention", attended, 1, in);
+            compare("attention backward", attended_backward, 0, in);
+            compare("causal attention backward", attended_backward, 1, in);
             for (int i = 0; i < 3; i++) kl_array_release(in[i]);
         }
-    assert_shared_since(before, 6);
+    assert_shared_since(before, 12);
 }
 
 /* in: the values (n, width) and the indices (m). */

@@ -14,7 +14,7 @@
 
 enum {
     SAMPLED = -1, /* the dtype that the test tries */
-    MOST_INPUTS = 6,
+    MOST_INPUTS = 7,
 };
 /* Which values an input has. */
 enum values {
@@ -151,6 +151,15 @@ CASE(do_attention_mask, kl_attention(out, in[0], in[1], in[2], 0.5f, "array", in
 CASE(do_attention_sinks, kl_attention(out, in[0], in[1], in[2], 0.5f, "", NULL, in[3], s, err))
 CASE(do_attention_causal_sinks,
      kl_attention(out, in[0], in[1], in[2], 0.5f, "causal", NULL, in[3], s, err))
+CASE(do_backward, kl_attention_backward(out, in, 0.5f, false, NULL, NULL, in[3], in[4], s, err))
+CASE(do_backward_causal,
+     kl_attention_backward(out, in, 0.5f, true, NULL, NULL, in[3], in[4], s, err))
+CASE(do_backward_mask,
+     kl_attention_backward(out, in, 0.5f, false, in[3], NULL, in[4], in[5], s, err))
+CASE(do_backward_sinks,
+     kl_attention_backward(out, in, 0.5f, true, NULL, in[3], in[4], in[5], s, err))
+CASE(do_backward_both,
+     kl_attention_backward(out, in, 0.5f, false, in[3], in[4], in[5], in[6], s, err))
 CASE(do_attention_both, kl_attention(out, in[0], in[1], in[2], 0.5f, "", in[3], in[4], s, err))
 CASE(do_gather_one, kl_gather(out, in[0], in + 1, 1, LIST(1), LIST(2, 1, 4), s, err))
 CASE(do_gather_two, kl_gather(out, in[0], in + 1, 2, LIST(2, 0), LIST(1, 2, 3), s, err))
@@ -298,6 +307,8 @@ static int do_rope_inverse(struct kl_array **out, struct kl_array *const *in,
     { D(2, 2, 5, 8), MIXED, 0 }
 #define V \
     { D(2, 2, 5, 6), MIXED, 0 }
+#define RESULT \
+    { D(2, 4, 3, 6), MIXED, 0 }
 #define ROW(OP, call, dtypes, n, ...)         \
     {                                         \
         KL_OP_##OP, #call, call, dtypes, n, { \
@@ -401,6 +412,16 @@ static const struct op_case op_cases[] = {
     ROW(ATTENTION, do_attention_causal_sinks, KERNEL_FLOATS, 4, Q, K, V, {D(4), MIXED, 0}),
     ROW(ATTENTION, do_attention_both, KERNEL_FLOATS, 5, Q, K, V, {D(2, 4, 3, 5), MIXED, 0},
         {D(4), MIXED, 0}),
+    ROW(ATTENTION_BACKWARD, do_backward, KERNEL_FLOATS, 5, Q, K, V, RESULT, RESULT),
+    ROW(ATTENTION_BACKWARD, do_backward_causal, KERNEL_FLOATS, 5, Q, K, V, RESULT, RESULT),
+    ROW(ATTENTION_BACKWARD, do_backward_mask, KERNEL_FLOATS, 6, Q, K, V,
+        {OF(KL_BOOL, 2, 4, 3, 5), MIXED, 0}, RESULT, RESULT),
+    ROW(ATTENTION_BACKWARD, do_backward_mask, KERNEL_FLOATS, 6, Q, K, V, {D(3, 5), MIXED, 0},
+        RESULT, RESULT),
+    ROW(ATTENTION_BACKWARD, do_backward_sinks, KERNEL_FLOATS, 6, Q, K, V, {D(4), MIXED, 0}, RESULT,
+        RESULT),
+    ROW(ATTENTION_BACKWARD, do_backward_both, KERNEL_FLOATS, 7, Q, K, V, {D(2, 4, 3, 5), MIXED, 0},
+        {D(4), MIXED, 0}, RESULT, RESULT),
     ROW(CONVOLUTION, do_conv_1, FLOATS, 2, {D(2, 6, 3), MIXED, 0}, {D(4, 3, 3), MIXED, 0}),
     ROW(CONVOLUTION, do_conv_2, FLOATS, 2, {D(1, 4, 5, 4), MIXED, 0}, {D(6, 2, 3, 2), MIXED, 0}),
     ROW(CONVOLUTION, do_conv_3, FLOATS, 2, {D(1, 3, 2, 4, 2), MIXED, 0},

@@ -1,5 +1,5 @@
 /* attention.h - what the parts of ATTENTION share: attention.c, which chooses the method,
- * attention_many.c and attention_few.c. For these files only. */
+ * attention_many.c, attention_few.c and attention_backward.c. For these files only. */
 #pragma once
 #include <float.h>
 #include <stdatomic.h>
@@ -27,6 +27,10 @@ struct kl_attention_job {
     /* Few queries: for each task and query the largest score, the sum of weights, and e sums of
      * values. */
     float *parts;
+    /* The backward pass: the result, and what kl_attention_note keeps of each query. Otherwise
+     * NULL. */
+    const struct kl_arg *result;
+    float *numbers;
     _Atomic(bool) no_memory;
 };
 
@@ -68,6 +72,11 @@ float kl_attention_sink(const struct kl_attention_job *j, int64_t head);
 /* Stores e weighted sums, which are `step` apart, divided by the sum of the weights. */
 void kl_attention_store(const struct kl_attention_job *j, int64_t batch,
                         struct kl_attention_query q, const float *sums, int64_t step, float total);
+
+/* For the backward pass: keeps the largest score of a query and the sum of its weights
+ * (attention_backward.c). */
+void kl_attention_note(const struct kl_attention_job *j, int64_t batch, struct kl_attention_query q,
+                       float top, float total);
 
 /* Many queries share keys: one task of up to j->queries of them. */
 void kl_attention_many_task(void *arg, int64_t task);

@@ -255,10 +255,15 @@ void kl_attention_many_task(void *arg, int64_t task) {
             continue;
         }
 #endif
-        for (int64_t c = 0; c < state[p].n; c++)
-            kl_attention_store(j, batch,
-                               kl_attention_query_of(j, kv_head, first_query + p * WIDTH + c),
-                               r.sums + p * r.sums_panel + c, WIDTH, state[p].total[c]);
+        for (int64_t c = 0; c < state[p].n; c++) {
+            struct kl_attention_query q =
+                kl_attention_query_of(j, kv_head, first_query + p * WIDTH + c);
+            if (j->numbers)
+                kl_attention_note(j, batch, q, state[p].largest[c], state[p].total[c]);
+            else
+                kl_attention_store(j, batch, q, r.sums + p * r.sums_panel + c, WIDTH,
+                                   state[p].total[c]);
+        }
     }
     kl_scratch_give(&room);
 }

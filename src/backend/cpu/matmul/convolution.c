@@ -15,6 +15,8 @@ enum {
     DEPTH_BYTES = 2048,     /* of the terms that are added at a time, in every variant */
     LEAST_CHANNELS = 64,    /* more channels than this may be taken in parts of it */
     DEPTHWISE_BYTES = 1024, /* channels of a task, where each is a group, in bytes */
+    LONG_BYTES = 512,       /* the same for kernels of more than DEPTHWISE_TAPS elements, */
+    LONG_TAPS = 256,        /* of which so many are added at a time */
     DEPTHWISE_TAPS = 64,    /* elements of the kernel that are added at a time there */
     MOST_POSITIONS = 256,   /* output positions of a task */
     MOST_COLS = 512,        /* output channels of a task */
@@ -128,8 +130,9 @@ static int tile_rows(const struct conv *v, int64_t left) {
 
 /* Chooses the part of the kernel and of the channels that is added at a time. */
 static void cut_depth(struct conv *v) {
-    int64_t left = v->depthwise ? DEPTHWISE_TAPS : DEPTH_BYTES / v->bytes, taps = 1;
+    int64_t left = DEPTH_BYTES / v->bytes, taps = 1;
     for (int i = 1; i < AXES; i++) taps *= v->axis[i].is.k;
+    if (v->depthwise) left = taps > DEPTHWISE_TAPS ? LONG_TAPS : DEPTHWISE_TAPS;
     v->channels = v->group_in;
     if (!v->depthwise) {
         int64_t most = taps > left ? 0 : left / taps / 16 * 16;
@@ -167,7 +170,9 @@ static void cut_positions(struct conv *v, int64_t positions) {
         v->axis[i].block = i == v->tiled ? v->rows : 1;
         set_slots(&v->axis[i]);
     }
-    int64_t most = kl_min64(MOST_POSITIONS, kl_ceil_div(positions, TASKS));
+    /* The groups of a depthwise one are tasks, too. The fewer blocks, the less is copied twice. */
+    const int64_t groups = v->depthwise ? v->groups : 1;
+    int64_t most = kl_min64(MOST_POSITIONS, kl_ceil_div(positions * groups, TASKS));
     for (int at = 0; at < AXES + 1; at++) { /* the tiled axis first, then from x to the batch */
         int i = at == 0 ? v->tiled : AXES - at;
         struct axis *a = &v->axis[i];
@@ -633,8 +638,9 @@ static int convolve(struct conv *v) {
     for (int i = 1; i < AXES; i++) depth *= v->axis[i].is.k;
     if (v->depthwise) { /* a group of tasks is some channels, each a group of its own */
         const int64_t lane = KL_VECTOR / v->bytes;
-        v->group_in = kl_min64(kl_round_up(even_part(v->groups, DEPTHWISE_BYTES / v->bytes), lane),
-                               v->groups);
+        /* A long kernel, such as that of a weight's gradient, has few positions. */
+        const int64_t most = (depth > DEPTHWISE_TAPS ? LONG_BYTES : DEPTHWISE_BYTES) / v->bytes;
+        v->group_in = kl_min64(kl_round_up(even_part(v->groups, most), lane), v->groups);
         v->groups = kl_ceil_div(v->groups, v->group_in);
         v->group_out = v->group_in;
     }
