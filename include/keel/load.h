@@ -108,7 +108,8 @@ KEEL_API int keel_file_free(keel_file file); /* Frees the handle. An empty handl
 KEEL_API size_t keel_file_n_tensors(keel_file file);
 KEEL_API int keel_file_tensor(keel_tensor *tensor, keel_file file, size_t index);
 KEEL_API size_t keel_file_n_metadata(keel_file file);
-/* The key and value of metadata entry `index`. The strings are valid as long as the file handle. */
+/* The key and value of metadata entry `index`. The strings are valid as long as the file handle.
+ * In a .gguf file only strings have a value here, others "": mlx_load_gguf has them. */
 KEEL_API int keel_file_metadata(const char **key, const char **value, keel_file file, size_t index);
 
 /* Puts a lazy array of the named tensor into *res. Returns 2 when there is no such tensor. load may

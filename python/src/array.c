@@ -262,6 +262,11 @@ static PyObject *as_index(PyObject *o) {
         PyErr_SetString(PyExc_TypeError, "only arrays of integers can be an index");
         return NULL;
     }
+    if (mlx_array_size(kp_handle(o)) != 1) {
+        PyErr_Format(PyExc_TypeError, "only an array of one element can be an index; this one has %zu",
+                     mlx_array_size(kp_handle(o)));
+        return NULL;
+    }
     return kp_item(kp_handle(o));
 }
 
@@ -272,24 +277,12 @@ static Py_ssize_t length(PyObject *o) {
     return -1;
 }
 
-static int precision = -1; /* of printed floats; -1: as many digits as the library shows */
-
-static PyObject *set_precision(PyObject *m, PyObject *o) {
-    (void)m;
-    long p = PyLong_AsLong(o);
-    if (p == -1 && PyErr_Occurred()) return NULL;
-    precision = (int)p;
-    return kp_new_ref(Py_None);
-}
-static PyMethodDef functions[] = {
-    {"_set_print_precision", set_precision, METH_O, "Digits after the point of printed floats."},
-    {0},
-};
-
 static PyObject *repr(PyObject *o) {
+    mlx_array a = kp_handle(o);
+    if (kp_eval(a)) return NULL;
+    if (kp_prints_otherwise(mlx_array_dtype(a))) return kp_print(a);
     mlx_string text = mlx_string_new();
-    if (kp_eval(kp_handle(o))) return NULL;
-    int rc = mlx_array_tostring(&text, kp_handle(o));
+    int rc = mlx_array_tostring(&text, a);
     PyObject *out = rc ? kp_raise() : PyUnicode_FromString(mlx_string_data(text));
     mlx_string_free(text);
     return out;
@@ -439,11 +432,12 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {"keel.core.array", sizeof(struct kp_array), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
+int kp_add_array(PyObject *m);
 int kp_add_array(PyObject *m) {
     PyObject *type = PyType_FromSpec(&spec);
     if (!type) return -1;
     kp_array_type = (PyTypeObject *)type;
     alloc = (allocfunc)PyType_GetSlot(kp_array_type, Py_tp_alloc);
     dealloc_memory = (freefunc)PyType_GetSlot(kp_array_type, Py_tp_free);
-    return PyModule_AddFunctions(m, functions) ? -1 : PyModule_AddObjectRef(m, "array", type);
+    return PyModule_AddObjectRef(m, "array", type);
 }

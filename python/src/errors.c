@@ -3,14 +3,18 @@
 
 #include <string.h>
 
+/* An axis out of range is an IndexError for some functions of MLX and a ValueError for others: this
+ * class is both, as NumPy's AxisError is. */
+static PyObject *axis_error;
+
 static PyObject *class_of(int code) {
     switch (code) {
+    case KEEL_EAXIS: return axis_error;
     case KEEL_EINDEX: return PyExc_IndexError;
     case KEEL_ENOMEM: return PyExc_MemoryError;
     case KEEL_EARG:
     case KEEL_ESHAPE:
     case KEEL_EDTYPE:
-    case KEEL_EAXIS:
     case KEEL_ELIMIT:
     case KEEL_EUNSUPPORTED:
     case KEEL_ETRACE: return PyExc_ValueError;
@@ -50,6 +54,14 @@ static PyObject *raise(keel_error_info info) {
     PyErr_SetObject((PyObject *)Py_TYPE(e), e);
     Py_DECREF(e);
     return NULL;
+}
+
+int kp_add_errors(PyObject *m);
+int kp_add_errors(PyObject *m) {
+    PyObject *bases = PyTuple_Pack(2, PyExc_ValueError, PyExc_IndexError);
+    axis_error = bases ? PyErr_NewExceptionWithDoc("keel.core.AxisError", "An axis is out of range, or given twice.", bases, NULL) : NULL;
+    Py_XDECREF(bases);
+    return axis_error ? PyModule_AddObjectRef(m, "AxisError", axis_error) : -1;
 }
 
 PyObject *kp_raise(void) {

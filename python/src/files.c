@@ -1,38 +1,394 @@
-/* files.c - loading and saving, memory, exported functions */
+/* files.c - loading and saving: paths and Python's file objects */
 #include "keel_python.h"
 
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* ---- memory ---- */
-static PyObject *bytes_now(int (*f)(size_t *)) {
-    size_t n;
-    return f(&n) ? kp_raise() : PyLong_FromSize_t(n);
-}
-FUNCTION(core, get_active_memory) { (void)c; return bytes_now(mlx_get_active_memory); }
-FUNCTION(core, get_cache_memory) { (void)c; return bytes_now(mlx_get_cache_memory); }
-FUNCTION(core, get_peak_memory) { (void)c; return bytes_now(mlx_get_peak_memory); }
-FUNCTION(core, get_memory_limit) { (void)c; return bytes_now(mlx_get_memory_limit); }
-FUNCTION(core, reset_peak_memory) { (void)c; return kp_done_none(mlx_reset_peak_memory()); }
-FUNCTION(core, clear_cache) { (void)c; return kp_done_none(mlx_clear_cache()); }
-static PyObject *set_limit(struct call *c, int (*f)(size_t *, size_t)) {
-    size_t old;
-    if (c->v[0].i < 0) {
-        PyErr_Format(PyExc_ValueError, "%s(): limit is %lld, but must not be negative", c->row->name, (long long)c->v[0].i);
-        return NULL;
+#include "keel/load.h"
+
+/* ---- dicts ---- */
+int kp_map_of(mlx_map_string_to_array *out, PyObject *dict) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    *out = mlx_map_string_to_array_new();
+    if (!PyDict_Check(dict)) {
+        PyErr_Format(PyExc_TypeError, "arrays are given as a dict by name, not as %R", (PyObject *)Py_TYPE(dict));
+        return -1;
     }
-    return f(&old, (size_t)c->v[0].i) ? kp_raise() : PyLong_FromSize_t(old);
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        if (!name || !kp_is_array(value)) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "the dict has str as keys and arrays as values");
+            return -1;
+        }
+        if (mlx_map_string_to_array_insert(*out, name, kp_handle(value))) return kp_check(1);
+    }
+    return 0;
 }
-FUNCTION(core, set_cache_limit) { return set_limit(c, mlx_set_cache_limit); }
-FUNCTION(core, set_memory_limit) { return set_limit(c, mlx_set_memory_limit); }
-FUNCTION(core, set_wired_limit) { return set_limit(c, mlx_set_wired_limit); }
 
-static PyObject *cuda_available(PyObject *m, PyObject *none) {
+PyObject *kp_dict_of(mlx_map_string_to_array map) {
+    PyObject *dict = PyDict_New();
+    mlx_map_string_to_array_iterator it = mlx_map_string_to_array_iterator_new(map);
+    const char *key;
+    mlx_array value = mlx_array_new();
+    while (dict && !mlx_map_string_to_array_iterator_next(&key, &value, it)) {
+        PyObject *o = kp_wrap(value);
+        if (!o || PyDict_SetItemString(dict, key, o)) Py_CLEAR(dict);
+        Py_XDECREF(o);
+        value = mlx_array_new();
+    }
+    mlx_map_string_to_array_iterator_free(it);
+    return dict;
+}
+
+/* ---- Python files ----
+ * Threads of the library read through these: they take the GIL for it, which is why whoever waits
+ * for a value has let it go. After the interpreter began to end, reads fail. */
+static atomic_bool ending;
+
+static PyObject *finalize(PyObject *m, PyObject *none) {
     (void)m;
     (void)none;
-    bool yes;
-    return mlx_cuda_is_available(&yes) ? kp_raise() : PyBool_FromLong(yes);
+    atomic_store(&ending, true);
+    return kp_new_ref(Py_None);
 }
+
+static int read_file(void *desc, void *data, size_t n, uint64_t offset) {
+    if (atomic_load(&ending)) return -1;
+    PyGILState_STATE g = PyGILState_Ensure();
+    PyObject *file = kp_kept(desc), *r = PyObject_CallMethod(file, "seek", "K", (unsigned long long)offset);
+    int rc = r ? 0 : -1;
+    Py_XDECREF(r);
+    for (size_t done = 0; !rc && done < n;) {
+        r = PyObject_CallMethod(file, "read", "n", (Py_ssize_t)(n - done));
+        char *bytes;
+        Py_ssize_t got;
+        if (!r || PyBytes_AsStringAndSize(r, &bytes, &got) || got <= 0 || (size_t)got > n - done) rc = -1;
+        else memcpy((char *)data + done, bytes, (size_t)got);
+        if (!rc) done += (size_t)got;
+        Py_XDECREF(r);
+    }
+    PyErr_Clear(); /* the library reports the read that failed */
+    PyGILState_Release(g);
+    return rc;
+}
+static int file_size(void *desc, uint64_t *size) {
+    PyGILState_STATE g = PyGILState_Ensure();
+    PyObject *end = PyObject_CallMethod(kp_kept(desc), "seek", "ii", 0, 2);
+    PyObject *at = end ? PyObject_CallMethod(kp_kept(desc), "tell", NULL) : NULL;
+    int rc = at ? 0 : -1;
+    if (at) *size = PyLong_AsUnsignedLongLong(at);
+    Py_XDECREF(end);
+    Py_XDECREF(at);
+    PyErr_Clear();
+    PyGILState_Release(g);
+    return rc;
+}
+static const char *file_label(void *desc) {
+    (void)desc;
+    return "a Python file";
+}
+
+/* _load(path or file, format) -> (dict of arrays, dict of metadata): an .npy file's array is "". */
+static PyObject *load(PyObject *m, PyObject *args) {
+    (void)m;
+    PyObject *from, *arrays = NULL, *metadata = NULL;
+    int format;
+    if (!PyArg_ParseTuple(args, "Oi", &from, &format)) return NULL;
+    keel_file file;
+    if (PyUnicode_Check(from)) {
+        const char *path = PyUnicode_AsUTF8AndSize(from, NULL);
+        if (!path) return NULL;
+        KP_UNLOCKED(file = keel_file_open(path, (enum keel_format)format));
+    } else {
+        void *kept = kp_keep(from);
+        if (!kept) return NULL;
+        keel_reader reader = {.desc = kept, .read_at = read_file, .size = file_size, .label = file_label, .free = kp_drop_later};
+        KP_UNLOCKED(file = keel_file_open_reader(reader, (enum keel_format)format));
+    }
+    if (!file.ctx) return kp_raise();
+    mlx_map_string_to_array map = mlx_map_string_to_array_new();
+    int rc;
+    KP_UNLOCKED(rc = keel_file_load_all(&map, file, (keel_load){NULL}));
+    if (rc) kp_raise();
+    else arrays = kp_dict_of(map);
+    metadata = arrays ? PyDict_New() : NULL;
+    for (size_t i = 0; metadata && i < keel_file_n_metadata(file); i++) {
+        const char *key, *value;
+        PyObject *text = keel_file_metadata(&key, &value, file, i)
+                             ? kp_raise()
+                             : PyUnicode_DecodeUTF8(value, (Py_ssize_t)strlen(value), "replace");
+        if (!text || PyDict_SetItemString(metadata, key, text)) Py_CLEAR(metadata);
+        Py_XDECREF(text);
+    }
+    mlx_map_string_to_array_free(map);
+    keel_file_free(file);
+    if (metadata) return Py_BuildValue("(NN)", arrays, metadata);
+    Py_XDECREF(arrays);
+    return NULL;
+}
+
+/* ---- GGUF: typed metadata ---- */
+static PyObject *gguf_value(mlx_io_gguf gguf, const char *key) {
+    bool has;
+    if (!mlx_io_gguf_has_metadata_string(&has, gguf, key) && has) {
+        mlx_string text = mlx_string_new();
+        PyObject *o = mlx_io_gguf_get_metadata_string(&text, gguf, key) ? kp_raise() : NULL;
+        if (!PyErr_Occurred()) {
+            const char *data = mlx_string_data(text);
+            o = PyUnicode_DecodeUTF8(data, (Py_ssize_t)strlen(data), "replace");
+        }
+        mlx_string_free(text);
+        return o;
+    }
+    if (!mlx_io_gguf_has_metadata_vector_string(&has, gguf, key) && has) {
+        mlx_vector_string texts = mlx_vector_string_new();
+        PyObject *list = mlx_io_gguf_get_metadata_vector_string(&texts, gguf, key) ? kp_raise() : PyList_New(0);
+        for (size_t i = 0; list && i < mlx_vector_string_size(texts); i++) {
+            char *data;
+            PyObject *text = mlx_vector_string_get(&data, texts, i)
+                                 ? kp_raise()
+                                 : PyUnicode_DecodeUTF8(data, (Py_ssize_t)strlen(data), "replace");
+            if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+            Py_XDECREF(text);
+        }
+        mlx_vector_string_free(texts);
+        return list;
+    }
+    if (!mlx_io_gguf_has_metadata_array(&has, gguf, key) && has) {
+        mlx_array a = mlx_array_new();
+        return kp_done(mlx_io_gguf_get_metadata_array(&a, gguf, key), a);
+    }
+    return NULL;
+}
+
+/* _load_gguf(path, names of metadata) -> (arrays, metadata) */
+static PyObject *load_gguf(PyObject *m, PyObject *args) {
+    (void)m;
+    const char *path;
+    if (!PyArg_ParseTuple(args, "s", &path)) return NULL;
+    mlx_io_gguf gguf = mlx_io_gguf_new();
+    mlx_stream s;
+    int rc;
+    if (kp_default_stream(&s)) return NULL;
+    KP_UNLOCKED(rc = mlx_load_gguf(&gguf, path, s));
+    mlx_vector_string keys = mlx_vector_string_new();
+    PyObject *arrays = NULL, *metadata = NULL;
+    if (rc || mlx_io_gguf_get_keys(&keys, gguf)) {
+        kp_raise();
+    } else {
+        arrays = PyDict_New();
+        for (size_t i = 0; arrays && i < mlx_vector_string_size(keys); i++) {
+            char *key;
+            mlx_array a = mlx_array_new();
+            PyObject *o = mlx_vector_string_get(&key, keys, i) ? kp_raise() : kp_done(mlx_io_gguf_get_array(&a, gguf, key), a);
+            if (!o || PyDict_SetItemString(arrays, key, o)) Py_CLEAR(arrays);
+            Py_XDECREF(o);
+        }
+    }
+    /* The names of metadata come from the file itself. */
+    keel_file file = {NULL};
+    if (arrays) {
+        KP_UNLOCKED(file = keel_file_open(path, KEEL_FORMAT_GGUF));
+        metadata = file.ctx ? PyDict_New() : kp_raise();
+    }
+    for (size_t i = 0; metadata && i < keel_file_n_metadata(file); i++) {
+        const char *key, *value;
+        if (keel_file_metadata(&key, &value, file, i)) continue;
+        PyObject *o = gguf_value(gguf, key);
+        if (PyErr_Occurred() || (o && PyDict_SetItemString(metadata, key, o))) Py_CLEAR(metadata);
+        Py_XDECREF(o);
+    }
+    if (file.ctx) keel_file_free(file);
+    mlx_vector_string_free(keys);
+    mlx_io_gguf_free(gguf);
+    if (metadata) return Py_BuildValue("(NN)", arrays, metadata);
+    Py_XDECREF(arrays);
+    return NULL;
+}
+
+/* _save_gguf(path, arrays, metadata) */
+static PyObject *save_gguf(PyObject *m, PyObject *args) {
+    (void)m;
+    const char *path;
+    PyObject *arrays, *metadata, *key, *value;
+    if (!PyArg_ParseTuple(args, "sO!O!", &path, &PyDict_Type, &arrays, &PyDict_Type, &metadata)) return NULL;
+    mlx_io_gguf gguf = mlx_io_gguf_new();
+    Py_ssize_t at = 0;
+    int rc = 0;
+    while (!rc && PyDict_Next(arrays, &at, &key, &value)) {
+        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        if (name && kp_is_array(value)) rc = mlx_io_gguf_set_array(gguf, name, kp_handle(value));
+        else rc = -1;
+    }
+    at = 0;
+    while (!rc && PyDict_Next(metadata, &at, &key, &value)) {
+        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        if (name && kp_is_array(value)) {
+            rc = mlx_io_gguf_set_metadata_array(gguf, name, kp_handle(value));
+        } else if (name && PyUnicode_Check(value)) {
+            const char *text = PyUnicode_AsUTF8AndSize(value, NULL);
+            rc = text ? mlx_io_gguf_set_metadata_string(gguf, name, text) : -1;
+        } else if (name && PyList_Check(value)) {
+            mlx_vector_string texts = mlx_vector_string_new();
+            for (Py_ssize_t i = 0; !rc && i < PyList_Size(value); i++) {
+                PyObject *item = PyList_GetItem(value, i);
+                const char *text = PyUnicode_Check(item) ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
+                rc = text ? mlx_vector_string_append_value(texts, text) : -1;
+            }
+            rc = rc || mlx_io_gguf_set_metadata_vector_string(gguf, name, texts);
+            mlx_vector_string_free(texts);
+        } else {
+            rc = -1;
+        }
+    }
+    if (rc == -1 && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "save_gguf() takes arrays by name, and metadata that are arrays, str or lists of str");
+    if (!rc) KP_UNLOCKED(rc = mlx_save_gguf(path, gguf));
+    mlx_io_gguf_free(gguf);
+    return kp_done_none(rc);
+}
+
+/* ---- saving ---- */
+struct sink {
+    PyObject *file;
+    bool good;
+};
+static bool sink_good(void *desc) {
+    return ((struct sink *)desc)->good;
+}
+static void sink_call(struct sink *s, const char *method, PyObject *arg) {
+    PyObject *r = arg && s->good ? PyObject_CallMethod(s->file, method, "O", arg) : NULL;
+    if (!r) s->good = false; /* the exception stays: it is the cause */
+    Py_XDECREF(r);
+    Py_XDECREF(arg);
+}
+static size_t sink_tell(void *desc) {
+    PyGILState_STATE g = PyGILState_Ensure();
+    struct sink *s = desc;
+    PyObject *r = s->good ? PyObject_CallMethod(s->file, "tell", NULL) : NULL;
+    size_t at = r ? PyLong_AsSize_t(r) : 0;
+    if (!r) s->good = false;
+    Py_XDECREF(r);
+    PyGILState_Release(g);
+    return at;
+}
+static void sink_seek(void *desc, int64_t off, int whence) {
+    PyGILState_STATE g = PyGILState_Ensure();
+    struct sink *s = desc;
+    PyObject *r = s->good ? PyObject_CallMethod(s->file, "seek", "Li", (long long)off, whence) : NULL;
+    if (!r) s->good = false;
+    Py_XDECREF(r);
+    PyGILState_Release(g);
+}
+static void sink_write(void *desc, const char *data, size_t n) {
+    PyGILState_STATE g = PyGILState_Ensure();
+    sink_call(desc, "write", PyBytes_FromStringAndSize(data, (Py_ssize_t)n));
+    PyGILState_Release(g);
+}
+static void sink_free(void *desc) {
+    (void)desc;
+}
+static void no_read(void *desc, char *data, size_t n) {
+    (void)data, (void)n;
+    ((struct sink *)desc)->good = false;
+}
+static void no_read_at(void *desc, char *data, size_t n, size_t off) {
+    (void)off;
+    no_read(desc, data, n);
+}
+
+/* Calls f with a path, or with a writer over a Python file. */
+static PyObject *save_to(PyObject *to, int (*path_f)(const char *, void *), int (*writer_f)(mlx_io_writer, void *), void *what) {
+    int rc;
+    if (PyUnicode_Check(to)) {
+        const char *path = PyUnicode_AsUTF8AndSize(to, NULL);
+        if (!path) return NULL;
+        KP_UNLOCKED(rc = path_f(path, what));
+        return kp_done_none(rc);
+    }
+    struct sink sink = {to, true};
+    mlx_io_vtable table = {.is_open = sink_good, .good = sink_good, .tell = sink_tell, .seek = sink_seek, .read = no_read,
+                           .read_at_offset = no_read_at, .write = sink_write, .label = file_label, .free = sink_free};
+    mlx_io_writer writer = mlx_io_writer_new(&sink, table);
+    if (!writer.ctx) return kp_raise();
+    KP_UNLOCKED(rc = writer_f(writer, what));
+    mlx_io_writer_free(writer);
+    return kp_done_none(rc);
+}
+
+static int npy_path(const char *path, void *what) {
+    return mlx_save(path, *(mlx_array *)what);
+}
+static int npy_writer(mlx_io_writer w, void *what) {
+    return mlx_save_writer(w, *(mlx_array *)what);
+}
+static PyObject *save_npy(PyObject *m, PyObject *args) {
+    (void)m;
+    PyObject *to, *o;
+    if (!PyArg_ParseTuple(args, "OO!", &to, kp_array_type, &o)) return NULL;
+    mlx_array a = kp_handle(o);
+    return save_to(to, npy_path, npy_writer, &a);
+}
+
+struct tensors {
+    mlx_map_string_to_array arrays;
+    mlx_map_string_to_string metadata;
+};
+static int safetensors_path(const char *path, void *what) {
+    struct tensors *t = what;
+    return mlx_save_safetensors(path, t->arrays, t->metadata);
+}
+static int safetensors_writer(mlx_io_writer w, void *what) {
+    struct tensors *t = what;
+    return mlx_save_safetensors_writer(w, t->arrays, t->metadata);
+}
+static PyObject *save_safetensors(PyObject *m, PyObject *args) {
+    (void)m;
+    PyObject *to, *arrays, *metadata, *key, *value;
+    if (!PyArg_ParseTuple(args, "OOO!", &to, &arrays, &PyDict_Type, &metadata)) return NULL;
+    struct tensors t = {{NULL}, mlx_map_string_to_string_new()};
+    Py_ssize_t at = 0;
+    int rc = kp_map_of(&t.arrays, arrays);
+    while (!rc && PyDict_Next(metadata, &at, &key, &value)) {
+        const char *k = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        const char *v = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
+        if (k && v) rc = kp_check(mlx_map_string_to_string_insert(t.metadata, k, v));
+        else {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "metadata are a dict of str by str");
+            rc = -1;
+        }
+    }
+    PyObject *out = rc ? NULL : save_to(to, safetensors_path, safetensors_writer, &t);
+    mlx_map_string_to_array_free(t.arrays);
+    mlx_map_string_to_string_free(t.metadata);
+    return out;
+}
+
+static PyObject *save_npz(PyObject *m, PyObject *args) {
+    (void)m;
+    const char *path;
+    PyObject *arrays;
+    int compressed, rc;
+    if (!PyArg_ParseTuple(args, "sOp", &path, &arrays, &compressed)) return NULL;
+    mlx_map_string_to_array map;
+    rc = kp_map_of(&map, arrays);
+    if (!rc) {
+        KP_UNLOCKED(rc = keel_save_npz(path, map, compressed != 0));
+    }
+    mlx_map_string_to_array_free(map);
+    return kp_done_none(rc);
+}
+
 static PyMethodDef functions[] = {
-    {"_cuda_is_available", cuda_available, METH_NOARGS, "Whether CUDA is used."},
+    {"_load", load, METH_VARARGS, "(path or file, format) -> (arrays, metadata)."},
+    {"_load_gguf", load_gguf, METH_VARARGS, "path -> (arrays, metadata)."},
+    {"_save_npy", save_npy, METH_VARARGS, "(path or file, array)."},
+    {"_save_npz", save_npz, METH_VARARGS, "(path, arrays, whether to compress)."},
+    {"_save_safetensors", save_safetensors, METH_VARARGS, "(path or file, arrays, metadata)."},
+    {"_save_gguf", save_gguf, METH_VARARGS, "(path, arrays, metadata)."},
+    {"_finalize", finalize, METH_NOARGS, "Reads through Python files fail from now on."},
     {0},
 };
 int kp_add_files(PyObject *m) {

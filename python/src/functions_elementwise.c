@@ -121,7 +121,7 @@ FUNCTION(core, divmod) {
     mlx_array a, b;
     if (kp_pair(c, 0, 1, &a, &b)) return NULL;
     mlx_vector_array out = mlx_vector_array_new();
-    return kp_done_tuple(mlx_divmod(&out, a, b, c->stream), out);
+    return kp_done_list(mlx_divmod(&out, a, b, c->stream), out);
 }
 
 FUNCTION(core, round) {

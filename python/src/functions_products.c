@@ -92,7 +92,7 @@ FUNCTION(core, hadamard_transform) {
 /* ---- packed weights ---- */
 FUNCTION(core, quantize) {
     mlx_vector_array out = mlx_vector_array_new();
-    return kp_done_tuple(mlx_quantize(&out, c->v[0].array, optional_int(&c->v[1]), optional_int(&c->v[2]),
+    return kp_done_list(mlx_quantize(&out, c->v[0].array, optional_int(&c->v[1]), optional_int(&c->v[2]),
                                       c->v[3].str, optional_array(&c->v[4]), c->stream), out);
 }
 FUNCTION(core, dequantize) {

@@ -236,13 +236,13 @@ static int rest_arrays(struct call *c, mlx_vector_array *out) {
 FUNCTION(core, broadcast_arrays) {
     mlx_vector_array in, out = mlx_vector_array_new();
     if (rest_arrays(c, &in)) return NULL;
-    return kp_done_tuple(mlx_broadcast_arrays(&out, in, c->stream), out);
+    return kp_done_list(mlx_broadcast_arrays(&out, in, c->stream), out);
 }
 FUNCTION(core, meshgrid) {
     mlx_vector_array in, out = mlx_vector_array_new();
     if (rest_arrays(c, &in)) return NULL;
     const char *indexing = c->v[2].given ? c->v[2].str : "xy";
-    return kp_done_list(mlx_meshgrid(&out, in, c->v[1].i != 0, indexing, c->stream), out);
+    return kp_done_tuple(mlx_meshgrid(&out, in, c->v[1].i != 0, indexing, c->stream), out);
 }
 static PyObject *at_least(struct call *c, int (*f)(mlx_array *, const mlx_array, const mlx_stream)) {
     mlx_vector_array in;
@@ -416,7 +416,13 @@ FUNCTION(core, pad) {
         if (k < 0) return NULL;
     }
     size_t m = (size_t)n;
-    const char *mode = c->v[2].given ? c->v[2].str : "constant";
+    PyObject *named = c->v[2].given ? c->v[2].object : NULL;
+    const char *mode = "constant";
+    if (named && !PyUnicode_Check(named)) {
+        PyErr_Format(PyExc_TypeError, "pad(): argument 'mode' must be a str, not %R", named);
+        return NULL;
+    }
+    if (named && !(mode = PyUnicode_AsUTF8AndSize(named, NULL))) return NULL;
     return kp_done(mlx_pad(&out, a, axes, m, low, m, high, m, value, mode, c->stream), out);
 }
 

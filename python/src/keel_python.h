@@ -122,6 +122,10 @@ struct call {
 struct kp_alias {
     const char *module, *name, *of;
 };
+struct kp_text {
+    const char *module, *name, *text;
+};
+extern const struct kp_text kp_texts[]; /* docstrings of what is made in Python */
 extern struct row *const kp_rows[];
 extern const struct kp_alias kp_aliases[];
 extern PyMethodDef kp_core_methods[], kp_fast_methods[], kp_random_methods[], kp_array_methods[];
@@ -189,6 +193,12 @@ PyObject *kp_at(PyObject *self, void *unused);
 /* A tuple of ints, as `shape` gives it. */
 PyObject *kp_shape_tuple(const int *shape, size_t n);
 PyObject *kp_item(mlx_array a);
+/* The memory of an evaluated array, and the element at a place of it as a Python object. */
+const char *kp_data(mlx_array a);
+PyObject *kp_element(const char *p, mlx_dtype dtype);
+/* The text of an evaluated array with the precision that the thread has chosen. */
+bool kp_prints_otherwise(mlx_dtype dtype);
+PyObject *kp_print(mlx_array a);
 PyObject *kp_tolist(mlx_array a);
 int kp_getbuffer(PyObject *self, Py_buffer *view, int flags);
 void kp_releasebuffer(PyObject *self, Py_buffer *view);
@@ -196,7 +206,24 @@ void kp_releasebuffer(PyObject *self, Py_buffer *view);
 /* ---- modules ---- */
 int kp_add_types(PyObject *m);
 int kp_add_transforms(PyObject *m);
+int kp_add_memory(PyObject *m);
+int kp_add_print(PyObject *m);
+int kp_add_kernels(PyObject *m);
+int kp_add_interchange(PyObject *m);
 int kp_add_files(PyObject *m);
+int kp_add_exported(PyObject *m);
+/* Tables of arrays by name, from and into dicts. */
+int kp_map_of(mlx_map_string_to_array *out, PyObject *dict);
+PyObject *kp_dict_of(mlx_map_string_to_array map);
+/* Fills *out, which is empty or live, with the arrays of a sequence. */
+int kp_fill_vector(mlx_vector_array *out, PyObject *sequence);
+int kp_vector_of(mlx_vector_array *out, PyObject *sequence);
+int kp_closure_of(mlx_closure *out, PyObject *fun);
+PyObject *kp_list_of(const mlx_vector_array v);
+/* Objects whose last use may end on a thread of the library: kept until the next holder of the GIL. */
+void *kp_keep(PyObject *o);
+PyObject *kp_kept(void *payload);
+void kp_drop_later(void *payload);
 int kp_add_index(PyObject *m);
 
 static inline PyObject *kp_new_ref(PyObject *o) {

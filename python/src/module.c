@@ -7,6 +7,7 @@
 
 extern PyMethodDef kp_random_state_methods[];
 int kp_add_array(PyObject *m);
+int kp_add_errors(PyObject *m);
 
 static PyObject *submodule(PyObject *m, const char *name, PyMethodDef *methods) {
     PyObject *full = PyUnicode_FromFormat("keel._core.%s", name);
@@ -29,6 +30,22 @@ static int add_aliases(PyObject *m) {
     return 0;
 }
 
+static PyObject *texts(PyObject *m, PyObject *none) {
+    (void)m;
+    (void)none;
+    PyObject *list = PyList_New(0);
+    for (const struct kp_text *t = kp_texts; list && t->name; t++) {
+        PyObject *row = Py_BuildValue("(sss)", t->module, t->name, t->text);
+        if (!row || PyList_Append(list, row)) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+static PyMethodDef functions[] = {
+    {"_texts", texts, METH_NOARGS, "The docstrings of what is made in Python: (module, name, text)."},
+    {0},
+};
+
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "keel._core", "The part of keel.core that is made in C.", -1, NULL, NULL, NULL, NULL, NULL};
 
@@ -38,9 +55,12 @@ PyMODINIT_FUNC PyInit__core(void) {
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
     PyObject *random = NULL, *fast = NULL;
-    if (kp_intern_names() || kp_add_types(m) || kp_add_array(m) || PyModule_AddFunctions(m, kp_core_methods) ||
+    if (kp_intern_names() || PyModule_AddFunctions(m, functions) || kp_add_errors(m) || kp_add_types(m) ||
+        kp_add_array(m) || PyModule_AddFunctions(m, kp_core_methods) ||
         PyModule_AddFunctions(m, kp_random_state_methods) || !(random = submodule(m, "_random", kp_random_methods)) ||
-        !(fast = submodule(m, "_fast", kp_fast_methods)) || add_aliases(m) || kp_add_transforms(m) || kp_add_index(m) || kp_add_files(m))
+        !(fast = submodule(m, "_fast", kp_fast_methods)) || add_aliases(m) || kp_add_transforms(m) ||
+        kp_add_index(m) || kp_add_memory(m) || kp_add_files(m) || kp_add_exported(m) || kp_add_print(m) ||
+        kp_add_kernels(m) || kp_add_interchange(m))
         Py_CLEAR(m);
     Py_XDECREF(random);
     Py_XDECREF(fast);

@@ -26,15 +26,34 @@ static int drain(void *unused) {
     return 0;
 }
 
-static void drop_later(void *payload) {
+void kp_drop_later(void *payload) {
     struct dropped *d = payload, *head = atomic_load(&dropped);
     do d->next = head;
     while (!atomic_compare_exchange_weak(&dropped, &head, d));
     Py_AddPendingCall(drain, NULL); /* full: the next closure that is made empties the list */
 }
 
+static struct dropped *payload_of(PyObject *fun) {
+    drain(NULL);
+    struct dropped *p = malloc(sizeof *p);
+    if (!p) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    p->object = kp_new_ref(fun);
+    return p;
+}
+
+void *kp_keep(PyObject *o) {
+    return payload_of(o);
+}
+
+PyObject *kp_kept(void *payload) {
+    return ((struct dropped *)payload)->object;
+}
+
 /* ---- closures ---- */
-static PyObject *list_of(const mlx_vector_array v) {
+PyObject *kp_list_of(const mlx_vector_array v) {
     Py_ssize_t n = (Py_ssize_t)mlx_vector_array_size(v);
     PyObject *list = PyList_New(n);
     for (Py_ssize_t i = 0; list && i < n; i++) {
@@ -45,8 +64,7 @@ static PyObject *list_of(const mlx_vector_array v) {
     return list;
 }
 
-/* Fills *out, which is empty or live, with the arrays of a sequence. */
-static int fill_vector(mlx_vector_array *out, PyObject *sequence) {
+int kp_fill_vector(mlx_vector_array *out, PyObject *sequence) {
     Py_ssize_t n = PySequence_Size(sequence);
     if (n < 0) return -1;
     if (mlx_vector_array_set_data(out, NULL, 0)) return kp_check(1);
@@ -64,7 +82,7 @@ static int fill_vector(mlx_vector_array *out, PyObject *sequence) {
 /* Calls a Python function from a callback of the library: args is stolen. */
 static int call_back(PyObject *fun, PyObject *args, mlx_vector_array *out) {
     PyObject *result = args ? PyObject_CallObject(fun, args) : NULL;
-    int rc = result ? fill_vector(out, result) : -1;
+    int rc = result ? kp_fill_vector(out, result) : -1;
     Py_XDECREF(args);
     Py_XDECREF(result);
     return rc;
@@ -72,36 +90,25 @@ static int call_back(PyObject *fun, PyObject *args, mlx_vector_array *out) {
 
 static int run(mlx_vector_array *out, const mlx_vector_array in, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
-    PyObject *list = list_of(in);
+    PyObject *list = kp_list_of(in);
     int rc = call_back(((struct dropped *)payload)->object, list ? Py_BuildValue("(N)", list) : NULL, out);
     PyGILState_Release(g);
     return rc ? 1 : 0;
 }
 
-static struct dropped *payload_of(PyObject *fun) {
-    drain(NULL);
-    struct dropped *p = malloc(sizeof *p);
-    if (!p) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    p->object = kp_new_ref(fun);
-    return p;
-}
-
-static int closure_of(mlx_closure *out, PyObject *fun) {
+int kp_closure_of(mlx_closure *out, PyObject *fun) {
     struct dropped *p = payload_of(fun);
     if (!p) return -1;
-    *out = mlx_closure_new_func_payload(run, p, drop_later);
+    *out = mlx_closure_new_func_payload(run, p, kp_drop_later);
     if (out->ctx) return 0;
     Py_DECREF(fun);
     free(p);
     return kp_check(1);
 }
 
-static int vector_of(mlx_vector_array *out, PyObject *sequence) {
+int kp_vector_of(mlx_vector_array *out, PyObject *sequence) {
     *out = mlx_vector_array_new();
-    return fill_vector(out, sequence);
+    return kp_fill_vector(out, sequence);
 }
 
 static int ints_of(PyObject *o, int *at, size_t *n, size_t max) {
@@ -141,7 +148,7 @@ static PyObject *derive(PyObject *args, int (*f)(mlx_vector_array *, mlx_vector_
     if (!PyArg_ParseTuple(args, "OOO", &fun, &x, &y)) return NULL;
     mlx_closure cls = mlx_closure_new();
     mlx_vector_array primals = {NULL}, others = {NULL}, a = mlx_vector_array_new(), b = mlx_vector_array_new();
-    int rc = closure_of(&cls, fun) || vector_of(&primals, x) || vector_of(&others, y);
+    int rc = kp_closure_of(&cls, fun) || kp_vector_of(&primals, x) || kp_vector_of(&others, y);
     if (!rc) KP_UNLOCKED(rc = f(&a, &b, cls, primals, others));
     mlx_closure_free(cls);
     mlx_vector_array_free(primals);
@@ -167,7 +174,7 @@ static PyObject *value_and_grad(PyObject *m, PyObject *args) {
     mlx_closure_value_and_grad both = mlx_closure_value_and_grad_new();
     mlx_vector_array in = {NULL}, values = mlx_vector_array_new(), grads = mlx_vector_array_new();
     if (!at) PyErr_NoMemory();
-    else rc = ints_of(argnums, at, &n, max) || closure_of(&cls, fun) || vector_of(&in, inputs);
+    else rc = ints_of(argnums, at, &n, max) || kp_closure_of(&cls, fun) || kp_vector_of(&in, inputs);
     if (!rc)
         KP_UNLOCKED(rc = mlx_value_and_grad(&both, cls, at, n) ||
                          mlx_closure_value_and_grad_apply(&values, &grads, both, in));
@@ -190,7 +197,7 @@ static PyObject *vmap(PyObject *m, PyObject *args) {
     mlx_vector_array in = {NULL}, s_in = mlx_vector_array_new(), s_out = mlx_vector_array_new(),
                      out = mlx_vector_array_new();
     if (!in_at) PyErr_NoMemory();
-    else rc = ints_of(in_axes, in_at, &n, (size_t)n_in) || closure_of(&cls, fun) || vector_of(&in, inputs);
+    else rc = ints_of(in_axes, in_at, &n, (size_t)n_in) || kp_closure_of(&cls, fun) || kp_vector_of(&in, inputs);
     if (!rc) KP_UNLOCKED(rc = mlx_detail_vmap_trace(&s_in, &s_out, cls, in, in_at, n));
     if (!rc) {
         size_t count = mlx_vector_array_size(s_out);
@@ -248,7 +255,7 @@ static PyObject *flat_call(PyObject *o, PyObject *args, PyObject *names) {
     if (!PyArg_ParseTuple(args, "O", &inputs)) return NULL;
     mlx_vector_array in = {NULL}, out = mlx_vector_array_new();
     mlx_closure cls = ((struct flat *)o)->cls; /* the caller's reference keeps it */
-    int rc = vector_of(&in, inputs);
+    int rc = kp_vector_of(&in, inputs);
     if (!rc) KP_UNLOCKED(rc = mlx_closure_apply(&out, cls, in));
     mlx_vector_array_free(in);
     return kp_done_list(rc, out);
@@ -283,7 +290,7 @@ static PyObject *compiled(PyObject *m, PyObject *args) {
     if (!PyArg_ParseTuple(args, "Op", &fun, &shapeless)) return NULL;
     struct dropped *p = payload_of(fun);
     if (!p) return NULL;
-    mlx_closure cls = mlx_closure_new_func_payload(run, p, drop_later), out = mlx_closure_new();
+    mlx_closure cls = mlx_closure_new_func_payload(run, p, kp_drop_later), out = mlx_closure_new();
     if (!cls.ctx) {
         Py_DECREF(fun);
         free(p);
@@ -297,7 +304,7 @@ static PyObject *compiled(PyObject *m, PyObject *args) {
 static PyObject *checkpointed(PyObject *m, PyObject *fun) {
     (void)m;
     mlx_closure cls = mlx_closure_new(), out = mlx_closure_new();
-    if (closure_of(&cls, fun)) return NULL;
+    if (kp_closure_of(&cls, fun)) return NULL;
     int rc = mlx_checkpoint(&out, cls);
     mlx_closure_free(cls);
     return new_flat(rc, out, NULL);
@@ -307,7 +314,7 @@ static PyObject *checkpointed(PyObject *m, PyObject *fun) {
 static int run_vjp(mlx_vector_array *out, const mlx_vector_array x, const mlx_vector_array y,
                    const mlx_vector_array z, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
-    PyObject *a = list_of(x), *b = list_of(y), *c = list_of(z);
+    PyObject *a = kp_list_of(x), *b = kp_list_of(y), *c = kp_list_of(z);
     int rc = call_back(((struct dropped *)payload)->object, a && b && c ? Py_BuildValue("(OOO)", a, b, c) : NULL, out);
     Py_XDECREF(a);
     Py_XDECREF(b);
@@ -327,7 +334,7 @@ static PyObject *list_of_ints(const int *at, size_t n) {
 static int run_jvp(mlx_vector_array *out, const mlx_vector_array x, const mlx_vector_array y, const int *argnums,
                    size_t n, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
-    PyObject *a = list_of(x), *b = list_of(y), *c = list_of_ints(argnums, n);
+    PyObject *a = kp_list_of(x), *b = kp_list_of(y), *c = list_of_ints(argnums, n);
     int rc = call_back(((struct dropped *)payload)->object, a && b && c ? Py_BuildValue("(OOO)", a, b, c) : NULL, out);
     Py_XDECREF(a);
     Py_XDECREF(b);
@@ -340,9 +347,9 @@ static int run_jvp(mlx_vector_array *out, const mlx_vector_array x, const mlx_ve
 static int run_vmap(mlx_vector_array *out, mlx_vector_int *out_axes, const mlx_vector_array x, const int *axes,
                     size_t n, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
-    PyObject *a = list_of(x), *b = list_of_ints(axes, n), *results, *at;
+    PyObject *a = kp_list_of(x), *b = list_of_ints(axes, n), *results, *at;
     PyObject *pair = a && b ? PyObject_CallFunctionObjArgs(((struct dropped *)payload)->object, a, b, NULL) : NULL;
-    int rc = pair && PyArg_ParseTuple(pair, "OO", &results, &at) ? fill_vector(out, results) : -1;
+    int rc = pair && PyArg_ParseTuple(pair, "OO", &results, &at) ? kp_fill_vector(out, results) : -1;
     Py_ssize_t count = rc ? 0 : PySequence_Size(at);
     if (!rc && mlx_vector_int_set_data(out_axes, NULL, 0)) rc = kp_check(1);
     for (Py_ssize_t i = 0; !rc && i < count; i++) {
@@ -367,18 +374,18 @@ static PyObject *custom(PyObject *m, PyObject *args) {
     mlx_closure_custom_jvp with_jvp = mlx_closure_custom_jvp_new();
     mlx_closure_custom_vmap with_vmap = mlx_closure_custom_vmap_new();
     struct dropped *p;
-    int rc = closure_of(&cls, fun);
+    int rc = kp_closure_of(&cls, fun);
     if (!rc && vjp != Py_None) {
         if (!(p = payload_of(vjp))) rc = -1;
-        else if (!(with_vjp = mlx_closure_custom_new_func_payload(run_vjp, p, drop_later)).ctx) rc = 1;
+        else if (!(with_vjp = mlx_closure_custom_new_func_payload(run_vjp, p, kp_drop_later)).ctx) rc = 1;
     }
     if (!rc && jvp != Py_None) {
         if (!(p = payload_of(jvp))) rc = -1;
-        else if (!(with_jvp = mlx_closure_custom_jvp_new_func_payload(run_jvp, p, drop_later)).ctx) rc = 1;
+        else if (!(with_jvp = mlx_closure_custom_jvp_new_func_payload(run_jvp, p, kp_drop_later)).ctx) rc = 1;
     }
     if (!rc && batch != Py_None) {
         if (!(p = payload_of(batch))) rc = -1;
-        else if (!(with_vmap = mlx_closure_custom_vmap_new_func_payload(run_vmap, p, drop_later)).ctx) rc = 1;
+        else if (!(with_vmap = mlx_closure_custom_vmap_new_func_payload(run_vmap, p, kp_drop_later)).ctx) rc = 1;
     }
     rc = rc || mlx_custom_function(&out, cls, with_vjp, with_jvp, with_vmap);
     mlx_closure_free(cls);
@@ -431,7 +438,7 @@ FUNCTION(core, depends) {
     for (int i = 0; i < 2 && !rc; i++) {
         in[i] = mlx_vector_array_new();
         PyObject *o = c->v[i].object;
-        rc = kp_is_array(o) ? kp_check(mlx_vector_array_append_value(in[i], kp_handle(o))) : fill_vector(&in[i], o);
+        rc = kp_is_array(o) ? kp_check(mlx_vector_array_append_value(in[i], kp_handle(o))) : kp_fill_vector(&in[i], o);
     }
     rc = rc || mlx_depends(&out, in[0], in[1]);
     mlx_vector_array_free(in[0]);

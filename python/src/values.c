@@ -363,7 +363,19 @@ int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_d
     if (PyObject_CheckBuffer(o) && !PyObject_HasAttrString(o, "is_cpu")) {
         if (!buffer_array(out, o, dtype)) return 0;
         if (!PyObject_HasAttrString(o, "__dlpack__")) return -1;
-        PyErr_Clear(); /* dtypes that buffers cannot name, as bfloat16 of ml_dtypes */
+        /* Dtypes that buffers cannot name, as bfloat16 of ml_dtypes; of what DLPack cannot name
+         * either, the first error tells the format. */
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        if (!kp_from_dlpack(out, o)) {
+            Py_XDECREF(type);
+            Py_XDECREF(value);
+            Py_XDECREF(trace);
+            return cast_to(out, dtype);
+        }
+        PyErr_Clear();
+        PyErr_Restore(type, value, trace);
+        return -1;
     }
     if (PyObject_HasAttrString(o, "__dlpack__"))
         return kp_from_dlpack(out, o) || cast_to(out, dtype) ? -1 : 0;
@@ -395,7 +407,8 @@ int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array o
         int i = x_first ? 0 : 1;
         if (kp_to_array(&owned[i], first, NULL, NULL)) return -1;
         dtype = mlx_array_dtype(owned[i]);
-        if (kp_to_array(&owned[1 - i], second, NULL, is_number(second) ? &dtype : NULL)) return -1;
+        bool ints = PyLong_Check(first) && PyLong_Check(second); /* each may need 64 bits */
+        if (kp_to_array(&owned[1 - i], second, NULL, is_number(second) && !ints ? &dtype : NULL)) return -1;
         *a = owned[0];
         *b = owned[1];
         return 0;

@@ -127,7 +127,14 @@ class Stub:
         self.aliases = []  # (new name, old name)
         self.methods = {}
         self.array_names = set()
+        self.texts = {}  # by name, or "class.method"
         for node in tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
+                self.texts.setdefault(node.name, ast.get_docstring(node))
+            if isinstance(node, ast.ClassDef):
+                for item in node.body:
+                    if isinstance(item, ast.FunctionDef) and ast.get_docstring(item):
+                        self.texts.setdefault(f"{node.name}.{item.name}", ast.get_docstring(item))
             if isinstance(node, ast.FunctionDef):
                 self.functions.setdefault(node.name, node)  # of overloads, the first
             elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
@@ -258,6 +265,14 @@ def main():
         for new, old in stub.aliases
         if (module, old) in served
     ]
+    # The texts of what is made in Python: keel/core/__init__.py gives them to its functions.
+    out.append("const struct kp_text kp_texts[] = {")
+    for module, stub in modules.items():
+        for name, text in stub.texts.items():
+            method = name.removeprefix("array.")
+            if (module, name) not in served and ("array", method) not in served and name != "array":
+                out.append(f"    {{{literal(module)}, {literal(name)}, {c_text(text)}}},")
+    out.append("    {0},\n};")
     out.append("const struct kp_alias kp_aliases[] = {")
     out.extend(f"    {{{literal(m)}, {literal(new)}, {literal(old)}}}," for m, new, old in aliases)
     out.append("    {0},\n};")

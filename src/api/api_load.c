@@ -5,6 +5,7 @@
 
 #include "api/handles.h"
 #include "base/alloc.h"
+#include "io/gguf.h"
 #include "io/io.h"
 
 _Static_assert((int)KEEL_FORMAT_ANY == KL_FORMAT_ANY && (int)KEEL_FORMAT_NPY == KL_FORMAT_NPY &&
@@ -62,7 +63,7 @@ int keel_load_cancel(keel_load load) {
 
 /* ---- files ---- */
 static void need_format(struct kl_call *c, int format) {
-    if ((format < KL_FORMAT_ANY || format > KL_FORMAT_SAFETENSORS) && !c->err)
+    if ((format < KL_FORMAT_ANY || format > KL_FORMAT_GGUF) && !c->err)
         kl_fail(&c->err, KL_EARG, "format is %d, not one of enum keel_format", format);
 }
 
@@ -126,20 +127,27 @@ int keel_file_tensor(keel_tensor *tensor, keel_file file, size_t index) {
     return kl_call_end_plain(&c);
 }
 
+/* A .gguf file's metadata have types: only strings have a text here. */
+static size_t metadata_count(const struct kl_file *f) {
+    return f->format == KL_FORMAT_GGUF ? f->n_values : f->n_metadata;
+}
+
 size_t keel_file_n_metadata(keel_file file) {
     struct kl_call c = {.func = __func__};
     struct kl_file *f = in_file(&c, file);
-    return kl_call_end_plain(&c) ? 0 : f->n_metadata;
+    return kl_call_end_plain(&c) ? 0 : metadata_count(f);
 }
 
 int keel_file_metadata(const char **key, const char **value, keel_file file, size_t index) {
     struct kl_call c = kl_call_begin(__func__, key);
     kl_need(&c, value, "value");
     struct kl_file *f = in_file(&c, file);
-    if (!c.err) need_index(&c, index, f->n_metadata);
+    if (!c.err) need_index(&c, index, metadata_count(f));
     if (!c.err) {
-        *key = f->metadata[index].key;
-        *value = f->metadata[index].value;
+        const bool typed = f->format == KL_FORMAT_GGUF;
+        const struct kl_gguf_value *v = typed ? &f->values[index] : NULL;
+        *key = typed ? v->key : f->metadata[index].key;
+        *value = !typed ? f->metadata[index].value : v->kind == KL_GGUF_STRING ? v->texts[0] : "";
     }
     return kl_call_end_plain(&c);
 }

@@ -1,5 +1,6 @@
 /* test_api_gguf.c - mlx_load_gguf, mlx_save_gguf and the functions of mlx_io_gguf. */
 #include "api_support.h"
+#include "keel/load.h"
 
 static mlx_array ints(int n, const int *v) {
     return mlx_array_new_data(v, &n, 1, MLX_INT32);
@@ -51,6 +52,21 @@ static void set_look_save_load(void **state) {
     assert_true(flag);
     assert_int_equal(mlx_io_gguf_has_metadata_vector_string(&flag, back, "none"), 2);
     assert_false(flag);
+
+    /* The same file through load.h: the names of all metadata, sorted, and the text of strings. */
+    const char *name, *value;
+    keel_file f = keel_file_open(path, KEEL_FORMAT_GGUF);
+    assert_non_null(f.ctx);
+    assert_int_equal(keel_file_n_tensors(f), 1);
+    assert_int_equal(keel_file_n_metadata(f), 3);
+    static const char *const expected[][2] = {{"name", "a model"}, {"seven", ""}, {"words", ""}};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(keel_file_metadata(&name, &value, f, i), 0);
+        assert_string_equal(name, expected[i][0]);
+        assert_string_equal(value, expected[i][1]);
+    }
+    assert_int_equal(keel_file_metadata(&name, &value, f, 3), 1);
+    keel_file_free(f);
 
     /* Codes without an error; the results keep what they had. */
     assert_int_equal(mlx_io_gguf_get_array(&got, back, "none"), 2);

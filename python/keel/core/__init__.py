@@ -13,8 +13,6 @@ from keel._core import Device, Dtype, Stream, ThreadLocalStream, array  # noqa: 
 
 
 class DeviceType(_enum.Enum):
-    """The kinds of devices."""
-
     cpu = 0
     gpu = 1
 
@@ -35,6 +33,7 @@ newaxis = None
 __version__ = "0.32.2"  # the version of mlx.core whose names and answers these are
 
 from keel.core._dtypes import *  # noqa: E402, F403
+from keel.core._methods import *  # noqa: E402, F403
 from keel.core._streams import *  # noqa: E402, F403
 from keel.core import fast, random  # noqa: E402, F401
 from keel.core._transforms import *  # noqa: E402, F403
@@ -43,3 +42,22 @@ from keel.core._files import *  # noqa: E402, F403
 from keel.core import cuda, distributed, fft, linalg, metal  # noqa: E402, F401
 
 matrix_norm = linalg.norm
+
+
+def _document():
+    """Gives what is made in Python its docstrings, which stand in the type stubs."""
+    import sys
+
+    for module, name, text in _core._texts():
+        at = sys.modules[__name__ if module == "core" else f"{__name__}.{module}"]
+        for part in name.split("."):
+            at = getattr(at, part, None)
+        made = type(at) is type(_document) or (
+            isinstance(at, type) and at.__module__.startswith("keel.core.")
+        )
+        if made or isinstance(at, _enum.EnumMeta):
+            at.__doc__ = text
+
+
+_document()
+del _document

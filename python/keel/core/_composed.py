@@ -20,16 +20,6 @@ __all__ = [
 
 
 def asarray(a, dtype=None, *, copy=None):
-    """An array of what is given; an array of the wanted dtype is returned as it is.
-
-    a: as for `array`. copy=True makes a copy in any case; copy=False forbids one.
-
-    Raises ValueError when copy is False and a copy would be needed.
-
-    Example:
-        >>> mx.asarray([1, 2])
-        array([1, 2], dtype=int32)
-    """
     if isinstance(a, array):
         if dtype is None or a.dtype == dtype:
             return array(a) if copy else a
@@ -44,14 +34,6 @@ def asarray(a, dtype=None, *, copy=None):
 
 
 def broadcast_shapes(*shapes):
-    """The shape that shapes broadcast to.
-
-    Raises ValueError when they do not fit.
-
-    Example:
-        >>> mx.broadcast_shapes((2, 1), (3,))
-        (2, 3)
-    """
     out = []
     for shape in shapes:
         shape = list(shape)
@@ -65,17 +47,6 @@ def broadcast_shapes(*shapes):
 
 
 def convolve(a, v, /, mode="full", *, stream=None):
-    """The discrete convolution of two 1-d arrays (numpy.convolve).
-
-    mode: "full": every overlap, of size n + m - 1; "same": the middle, of the larger size; "valid":
-    whole overlaps only. The dtype is the common floating point one.
-
-    Raises ValueError for arrays that are not 1-d or are empty, and for another mode.
-
-    Example:
-        >>> mx.convolve(mx.array([1.0, 2.0, 3.0]), mx.array([0.0, 1.0]), mode="full")
-        array([0, 1, 2, 3], dtype=float32)
-    """
     if a.ndim != 1 or v.ndim != 1:
         raise ValueError(f"convolve() takes arrays of one axis, not of {a.ndim} and {v.ndim}")
     if not a.size or not v.size:
@@ -92,26 +63,11 @@ def convolve(a, v, /, mode="full", *, stream=None):
     return out.reshape(-1)
 
 
-def count_nonzero(a, /, *, axis=None, keepdims=False, stream=None):
-    """The number of elements that are not 0, as int32, over all axes or the given ones.
-
-    Example:
-        >>> mx.count_nonzero(mx.array([0, 3, 4]))
-        array(2, dtype=int32)
-    """
+def count_nonzero(a, /, axis=None, keepdims=False, *, stream=None):
     return _core.sum(_core.not_equal(a, 0, stream=stream).astype(_core.int32), axis, keepdims, stream=stream)
 
 
 def diff(a, /, n=1, axis=-1, *, stream=None):
-    """The n-th difference of neighbours along an axis, which is n elements shorter.
-
-    Raises ValueError for a negative n and for an axis out of range. bool gives bool: whether
-    neighbours differ.
-
-    Example:
-        >>> mx.diff(mx.array([1, 4, 9]))
-        array([3, 5], dtype=int32)
-    """
     if n < 0:
         raise ValueError(f"diff(): n is {n}, but must not be negative")
     if not -a.ndim <= axis < a.ndim:
@@ -130,36 +86,14 @@ def diff(a, /, n=1, axis=-1, *, stream=None):
 
 
 def minmax(a, /, axis=None, keepdims=False, *, stream=None):
-    """The smallest and the largest element, over all axes or the given ones; NaN where one is.
-
-    Example:
-        >>> mx.minmax(mx.array([3, 1, 2]))
-        (array(1, dtype=int32), array(3, dtype=int32))
-    """
     return _core.min(a, axis, keepdims, stream=stream), _core.max(a, axis, keepdims, stream=stream)
 
 
-def vecdot(a, b, /, *, axis=-1, stream=None):
-    """The sum of conj(a) * b along an axis (the array API's vecdot).
-
-    Example:
-        >>> mx.vecdot(mx.array([1.0, 2.0]), mx.array([3.0, 4.0]))
-        array(11, dtype=float32)
-    """
+def vecdot(a, b, /, axis=-1, *, stream=None):
     return _core.sum(_core.multiply(_core.conj(a, stream=stream), b, stream=stream), axis, stream=stream)
 
 
 def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
-    """Where values would be put into a sorted 1-d array so that it stays sorted, as uint32.
-
-    side: "left": before equal elements; "right": behind them.
-
-    Raises ValueError for an array that is not 1-d and for another side.
-
-    Example:
-        >>> mx.searchsorted(mx.array([1, 3, 5]), mx.array([3, 4]))
-        array([1, 2], dtype=uint32)
-    """
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted(): side is {side!r}, but must be 'left' or 'right'")
     if sorted_sequence.ndim != 1:
@@ -182,19 +116,6 @@ def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
 def unique(
     a, /, size, return_index=False, return_inverse=False, return_counts=False, fill_value=None, *, stream=None
 ):
-    """The sorted distinct elements of the flattened array: the first `size` of them.
-
-    The result has `size` elements: arrays have shapes that are known before their values, so it is
-    cut, or filled with fill_value (default: the smallest element). return_index: where each stands
-    first; return_inverse: of each element of `a`, its place among the distinct ones, in the shape
-    of `a`; return_counts: how often each one stands there.
-
-    Raises ValueError for a size that is negative.
-
-    Example:
-        >>> mx.unique(mx.array([3, 1, 3]), size=2)
-        array([1, 3], dtype=int32)
-    """
     if size < 0:
         raise ValueError(f"unique(): size is {size}, but must not be negative")
     flat = a.reshape(-1)
@@ -217,17 +138,12 @@ def unique(
         out.append(inverse.astype(_core.uint32).reshape(a.shape))
     if return_counts:
         behind = searchsorted(rank, places, "right", stream=stream)
-        out.append(_core.where(found, behind - first, 0, stream=stream))
+        counts = _core.where(found, behind - first, 0, stream=stream)
+        out.append(counts.astype(_core.int32, stream=stream))
     return out[0] if len(out) == 1 else tuple(out)
 
 
 def einsum_path(subscripts, *operands):
-    """The order in which einsum would contract its operands, and a description of the cost.
-
-    Example:
-        >>> mx.einsum_path("ij,jk->ik", mx.ones((2, 3)), mx.ones((3, 4)))[0]
-        [(0, 1)]
-    """
     left, _, right = subscripts.replace(" ", "").partition("->")
     terms = [set(t) - {"."} for t in left.split(",")]
     if len(terms) != len(operands):
@@ -261,20 +177,28 @@ def gather_qqmm(
     x, w, /, scales=None, lhs_indices=None, rhs_indices=None, group_size=None, bits=None, mode="nvfp4",
     global_scale_x=None, global_scale_w=None, *, sorted_indices=False, stream=None,
 ):
-    """Products of chosen matrices, both sides quantized. It is not implemented.
+    if mode == "affine":
+        raise ValueError("gather_qqmm(): mode is 'affine', but must be one whose scales need no biases, as 'nvfp4'")
+    if (global_scale_x is None) != (global_scale_w is None):
+        raise ValueError("gather_qqmm(): both global scales are given, or none")
 
-    Raises RuntimeError.
-    """
-    raise RuntimeError("gather_qqmm() is not implemented; gather_qmm takes activations as they are")
+    def whole(packed, scale, global_scale):
+        return _core.dequantize(
+            packed, scale, None, group_size, bits, mode, global_scale, x.dtype, stream=stream
+        )
+
+    def rounded(a, global_scale):
+        parts = _core.quantize(a, group_size, bits, mode, global_scale=global_scale, stream=stream)
+        return whole(*parts, global_scale)
+
+    right = rounded(w, global_scale_w) if scales is None else whole(w, scales, global_scale_w)
+    return _core.gather_mm(
+        rounded(x, global_scale_x), _core.swapaxes(right, -1, -2, stream=stream), lhs_indices, rhs_indices,
+        sorted_indices=sorted_indices, stream=stream,
+    )
 
 
 def get_array_buffer_size(*args):
-    """The bytes of memory that the arrays of trees hold, each buffer counted once.
-
-    Example:
-        >>> mx.get_array_buffer_size(mx.zeros((4,)))
-        16
-    """
     from keel.core._transforms import _leaves
 
     return sum(a.nbytes for a in {id(x): x for x in _leaves(args, [])}.values())

@@ -25,8 +25,6 @@ __all__ = [
 
 
 class DtypeCategory(enum.Enum):
-    """The sets that dtypes belong to, each within the one that is named after it."""
-
     complexfloating = 0
     floating = 1
     inexact = 2
@@ -67,15 +65,6 @@ for _bits in (8, 16, 32, 64):
 
 
 def issubdtype(arg1, arg2):
-    """Whether a dtype or category lies in another one.
-
-    Two dtypes: whether they are the same one. A dtype and a category: whether the category holds
-    it, where every category lies in the ones above it (floating in inexact in number in generic).
-
-    Example:
-        >>> mx.issubdtype(mx.float16, mx.floating)
-        True
-    """
     if isinstance(arg2, Dtype):
         return arg1 == arg2
     at = _OF[arg1] if isinstance(arg1, Dtype) else arg1
@@ -96,17 +85,6 @@ _KINDS = {
 
 
 def isdtype(dtype, kind):
-    """Whether a dtype is of a kind, by the names of the array API standard.
-
-    kind: a Dtype, one of "bool", "signed integer", "unsigned integer", "integral",
-    "real floating", "complex floating", "numeric", or a tuple of these.
-
-    Raises ValueError for a name that is not one of them.
-
-    Example:
-        >>> mx.isdtype(mx.int8, "integral")
-        True
-    """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, Dtype):
@@ -121,14 +99,6 @@ def _probe(x):
 
 
 def result_type(*arrays_and_dtypes):
-    """The dtype that operations on these arrays and dtypes have.
-
-    Raises ValueError when nothing is given.
-
-    Example:
-        >>> mx.result_type(mx.int32, mx.float16)
-        mlx.core.float16
-    """
     if not arrays_and_dtypes:
         raise ValueError("result_type() needs an array or a dtype")
     out = _probe(arrays_and_dtypes[0])
@@ -138,12 +108,6 @@ def result_type(*arrays_and_dtypes):
 
 
 def can_cast(from_, to):
-    """Whether promotion leads from one dtype to the other: their common dtype is `to`.
-
-    Example:
-        >>> mx.can_cast(mx.int32, mx.float32)
-        True
-    """
     if isinstance(from_, array):
         from_ = from_.dtype
     return result_type(from_, to) == to
@@ -160,14 +124,14 @@ _FLOATS = {
 
 
 class finfo:
-    """The limits of a floating point dtype (of complex64: those of its parts).
-
-    Raises ValueError for a dtype that is not one.
-
-    Example:
-        >>> mx.finfo(mx.float16).max
-        65504.0
-    """
+    __slots__ = {
+        "bits": "The bits of one number (of complex64: of one part).",
+        "dtype": "The dtype of these limits.",
+        "eps": "The distance from 1 to the next larger number.",
+        "max": "The largest finite number.",
+        "min": "The smallest finite number.",
+        "smallest_normal": "The smallest positive number of full precision.",
+    }
 
     def __init__(self, dtype, /):
         if dtype._name not in _FLOATS:
@@ -181,14 +145,11 @@ class finfo:
 
 
 class iinfo:
-    """The limits of an integer dtype (of bool: 0 and 1).
-
-    Raises ValueError for a dtype that is not one.
-
-    Example:
-        >>> mx.iinfo(mx.int8).min
-        -128
-    """
+    __slots__ = {
+        "dtype": "The dtype of these limits.",
+        "max": "The largest number.",
+        "min": "The smallest number.",
+    }
 
     def __init__(self, dtype, /):
         if not (issubdtype(dtype, integer) or dtype == _core.bool_):

@@ -1,3 +1,173 @@
-"""Loading, saving, and exported functions."""
+"""Loading and saving arrays, and functions in files."""
 
-__all__ = []
+import atexit
+import os
+
+from keel import _core
+from keel._core import array
+from keel.core._transforms import _leaves
+
+__all__ = [
+    "load",
+    "save",
+    "savez",
+    "savez_compressed",
+    "save_safetensors",
+    "save_gguf",
+    "export_function",
+    "exporter",
+    "FunctionExporter",
+    "import_function",
+    "export_to_dot",
+]
+
+atexit.register(_core._finalize)  # threads of the library read no Python file after this
+
+_FORMATS = {"npy": 1, "npz": 2, "safetensors": 3, "gguf": 4}
+
+
+def _path(file):
+    """A path as str, or the file object itself."""
+    return os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
+
+
+def load(file, /, format=None, return_metadata=False, *, stream=None):
+    if format is not None and format not in _FORMATS:
+        raise ValueError(f"load(): format is {format!r}, but must be one of {sorted(_FORMATS)}")
+    file = _path(file)
+    name = file if isinstance(file, str) else getattr(file, "name", "")
+    kind = format or (name.rpartition(".")[2] if isinstance(name, str) else "")
+    if kind == "gguf" and isinstance(file, str):
+        arrays, metadata = _core._load_gguf(file)
+        return (arrays, metadata) if return_metadata else arrays
+    arrays, metadata = _core._load(file, _FORMATS.get(kind, 0))
+    if kind == "npy" or list(arrays) == [""]:
+        if return_metadata:
+            raise ValueError("load(): a .npy file has no metadata")
+        return arrays[""]
+    if kind == "npz":
+        arrays = {key.removesuffix(".npy"): value for key, value in arrays.items()}
+    return (arrays, metadata) if return_metadata else arrays
+
+
+def _with_suffix(file, suffix):
+    file = _path(file)
+    return file + suffix if isinstance(file, str) and not file.endswith(suffix) else file
+
+
+def save(file, arr):
+    if not isinstance(arr, array):
+        raise TypeError(f"save() takes an array, not {type(arr).__name__}")
+    _core._save_npy(_with_suffix(file, ".npy"), arr)
+
+
+def _savez(file, args, kwargs, compressed):
+    arrays = {k: v if isinstance(v, array) else array(v) for k, v in kwargs.items()}
+    for i, value in enumerate(args):
+        if f"arr_{i}" in arrays:
+            raise ValueError(f"savez(): the name arr_{i} is given twice")
+        arrays[f"arr_{i}"] = value if isinstance(value, array) else array(value)
+    file = _with_suffix(file, ".npz")
+    if isinstance(file, str):
+        _core._save_npz(file, arrays, compressed)
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "arrays.npz")
+        _core._save_npz(path, arrays, compressed)
+        with open(path, "rb") as made:
+            while block := made.read(1 << 20):
+                file.write(block)
+
+
+def savez(file, *args, **kwargs):
+    _savez(file, args, kwargs, False)
+
+
+def savez_compressed(file, *args, **kwargs):
+    _savez(file, args, kwargs, True)
+
+
+def save_safetensors(file, arrays, metadata=None):
+    _core._save_safetensors(_with_suffix(file, ".safetensors"), arrays, metadata or {})
+
+
+def save_gguf(file, arrays, metadata={}):
+    _core._save_gguf(_with_suffix(file, ".gguf"), arrays, metadata)
+
+
+# ---- functions in files ----
+def _split(args, kwargs):
+    """Arguments as MLX takes them: arrays, or one tuple (list) of arrays and one dict."""
+    if len(args) == 2 and isinstance(args[0], (tuple, list)) and isinstance(args[1], dict):
+        args, kwargs = args[0], {**args[1], **kwargs}
+    elif len(args) == 1 and isinstance(args[0], (tuple, list)):
+        args = args[0]
+    elif len(args) == 1 and isinstance(args[0], dict):
+        args, kwargs = (), {**args[0], **kwargs}
+    for x in (*args, *kwargs.values()):
+        if not isinstance(x, array):
+            raise ValueError(f"an exported function takes arrays, not {type(x).__name__}")
+    return list(args), dict(kwargs)
+
+
+def _list_of(result):
+    if isinstance(result, array):
+        return [result]
+    if not isinstance(result, (tuple, list)) or not all(isinstance(r, array) for r in result):
+        raise ValueError("an exported function must return an array, or a tuple or list of arrays")
+    return list(result)
+
+
+def export_function(file_or_callback, fun, *args, shapeless=False, metadata=None, **kwargs):
+    if not isinstance(file_or_callback, (str, os.PathLike)):
+        raise ValueError("export_function() writes to a path; a callback is not taken")
+    arrays, named = _split(args, kwargs)
+    _core._export(
+        _path(file_or_callback), lambda xs, ks: _list_of(fun(*xs, **ks)), arrays, named, shapeless
+    )
+
+
+class FunctionExporter:
+    def __init__(self, file, fun, shapeless):
+        """Opens the file; exporter() does that."""
+        self._exporter = _core._exporter(_path(file), lambda xs: _list_of(fun(*xs)), shapeless)
+
+    def __call__(self, *args, **kwargs):
+        arrays, named = _split(args, kwargs)
+        if named:
+            raise ValueError("an exporter takes positional arrays; export_function takes named ones")
+        self._exporter.add(arrays)
+
+    def close(self):
+        self._exporter.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exc_type=None, exc_value=None, traceback=None):
+        self.close()
+
+
+def exporter(file, fun, *, shapeless=False, metadata=None):
+    return FunctionExporter(file, fun, shapeless)
+
+
+def import_function(file, return_metadata=False):
+    run = _core._import(_path(file))
+
+    def imported(*args, **kwargs):
+        return tuple(run(*_split(args, kwargs)))
+
+    return (imported, None) if return_metadata else imported
+
+
+def export_to_dot(file, *args, **kwargs):
+    arrays = _leaves(args, []) + _leaves(list(kwargs.values()), [])
+    text = _core._dot(arrays, {k: v for k, v in kwargs.items() if isinstance(v, array)})
+    if hasattr(file, "write"):
+        file.write(text)
+    else:
+        with open(file, "w") as out:
+            out.write(text)

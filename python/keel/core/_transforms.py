@@ -6,6 +6,7 @@ apart and put together.
 """
 
 import functools
+import types
 
 from keel import _core
 from keel._core import array
@@ -20,8 +21,10 @@ __all__ = [
     "compile",
     "checkpoint",
     "custom_function",
+    "_gc_func",
 ]
 
+_gc_func = types.FunctionType  # what transforms return
 _STATE = _random._RandomState
 
 
@@ -92,21 +95,6 @@ def _as_numbers(argnums, argnames):
 
 
 def value_and_grad(fun, argnums=None, argnames=[]):
-    """A function that returns what `fun` returns, and the gradients of its scalar value.
-
-    fun returns a scalar array, or a tuple or list whose first element is one. argnums: which
-    positional arguments are differentiated (default: the first one, unless argnames are given);
-    argnames: which keyword arguments. Each may be a tree of floating point arrays; its gradient has
-    the same structure. With one argument number the gradient is its tree, with several a tuple;
-    with argnames the gradients are a pair, the second one a dict by name.
-
-    Raises ValueError for arguments that are missing or hold something other than arrays, and when
-    the value is not a scalar.
-
-    Example:
-        >>> mx.value_and_grad(lambda x: (x * x).sum())(mx.array([1.0, 2.0]))
-        (array(5, dtype=float32), array([2, 4], dtype=float32))
-    """
     numbers, names, single = _as_numbers(argnums, argnames)
 
     @functools.wraps(fun, updated=())
@@ -157,14 +145,6 @@ def value_and_grad(fun, argnums=None, argnames=[]):
 
 
 def grad(fun, argnums=None, argnames=[]):
-    """A function that returns the gradients of the scalar that `fun` returns.
-
-    argnums, argnames and the structure of the gradients: see value_and_grad.
-
-    Example:
-        >>> mx.grad(lambda x: x**3)(mx.array(2.0))
-        array(12, dtype=float32)
-    """
     both = value_and_grad(fun, argnums, argnames)
 
     @functools.wraps(fun, updated=())
@@ -191,17 +171,6 @@ def _arrays(values, name, what):
 
 
 def vjp(fun, primals, cotangents):
-    """What `fun(*primals)` returns, as a list, and the product of cotangents and its Jacobian.
-
-    fun returns an array, or a list or tuple of arrays; cotangents: one array for each, of its shape.
-    The second list has one array for each primal, of its shape and dtype.
-
-    Raises ValueError for arguments or results that are not arrays, and for shapes that do not fit.
-
-    Example:
-        >>> mx.vjp(lambda x: x * x, [mx.array(3.0)], [mx.array(1.0)])
-        ([array(9, dtype=float32)], [array(6, dtype=float32)])
-    """
     return _core._vjp(
         lambda xs: _results(fun(*xs), "vjp"),
         _arrays(primals, "vjp", "primals"),
@@ -210,16 +179,6 @@ def vjp(fun, primals, cotangents):
 
 
 def jvp(fun, primals, tangents):
-    """What `fun(*primals)` returns, as a list, and the product of its Jacobian and the tangents.
-
-    tangents: one array for each primal, of its shape. The second list has one array for each result.
-
-    Raises ValueError for arguments or results that are not arrays, and for shapes that do not fit.
-
-    Example:
-        >>> mx.jvp(mx.sin, [mx.array(0.0)], [mx.array(2.0)])
-        ([array(0, dtype=float32)], [array(2, dtype=float32)])
-    """
     return _core._jvp(
         lambda xs: _results(fun(*xs), "jvp"),
         _arrays(primals, "jvp", "primals"),
@@ -255,19 +214,6 @@ def _axes_of(tree, axes, what, out):
 
 
 def vmap(fun, in_axes=0, out_axes=0):
-    """A function that applies `fun` to each slice of its arguments, and stacks the results.
-
-    in_axes: the axis of the arguments along which slices are taken: a number for all, None for an
-    argument that is the same for every slice, or a tree that follows the arguments. out_axes: where
-    the axis stands in the results, likewise. A random draw inside is one for all slices.
-
-    Raises ValueError for axes out of range, of different sizes, or of another structure.
-
-    Example:
-        >>> mx.vmap(lambda x, y: x + y, in_axes=(0, None))(mx.array([1, 2]), mx.array(10))
-        array([11, 12], dtype=int32)
-    """
-
     @functools.wraps(fun, updated=())
     def wrapped(*args):
         axes = in_axes if isinstance(in_axes, (list, tuple)) else [in_axes] * len(args)
@@ -393,20 +339,6 @@ class _Plan:
 
 
 def compile(fun, inputs=None, outputs=None, shapeless=False):
-    """A function that is traced once for each kind of arguments and then replayed.
-
-    Arguments are trees of arrays and constants. A call with other shapes (shapeless: other ranks),
-    dtypes, structures or constants traces anew. Functions must have no side effects except on the
-    state: `inputs`, a tree of arrays that the function reads, and `outputs`, one that it changes (as
-    [model.state, optimizer.state, mx.random.state]); outputs is updated in place after each call.
-
-    Raises ValueError for arguments of other kinds, and for what the traced operations raise.
-
-    Example:
-        >>> f = mx.compile(lambda x, y: mx.exp(-x) + y)
-        >>> f(mx.array(0.0), mx.array(1.0))
-        array(2, dtype=float32)
-    """
     plans = {}
 
     @functools.wraps(fun, updated=())
@@ -483,15 +415,6 @@ def _put(tree, leaves):
 
 # ---- checkpoint and functions with rules of their own ----
 def checkpoint(fun):
-    """A function that keeps no intermediate values for its gradient, but computes them once more.
-
-    Arguments and results are trees of arrays.
-
-    Example:
-        >>> mx.grad(mx.checkpoint(lambda x: mx.sin(mx.sin(x))))(mx.array(0.0))
-        array(1, dtype=float32)
-    """
-
     @functools.wraps(fun, updated=())
     def wrapped(*args, **kwargs):
         kept = None
@@ -509,43 +432,22 @@ def checkpoint(fun):
 
 
 class custom_function:
-    """A function with its own rules of differentiation and vectorisation.
-
-    Decorate a function of trees of arrays with it, then give rules with the decorators `vjp`, `jvp`
-    and `vmap`. vjp(primals, cotangents, outputs) returns the gradients, as a tree like primals;
-    jvp(primals, tangents) returns the tangents of the results; vmap(inputs, axes) returns the
-    results and their axes. primals is the argument itself when there is one, else a tuple.
-
-    Example:
-        >>> @mx.custom_function
-        ... def f(x):
-        ...     return x * 2
-        >>> @f.vjp
-        ... def f_vjp(x, cotangent, output):
-        ...     return cotangent * 100
-        >>> mx.grad(f)(mx.array(1.0))
-        array(100, dtype=float32)
-    """
-
     def __init__(self, f):
         self._fun = f
         self._vjp = self._jvp = self._vmap = None
         functools.update_wrapper(self, f, updated=())
 
     def vjp(self, f):
-        """Sets the rule of the gradient; returns the function."""
         self._vjp = f
-        return f
+        return self
 
     def jvp(self, f):
-        """Sets the rule of forward differentiation; returns the function."""
         self._jvp = f
-        return f
+        return self
 
     def vmap(self, f):
-        """Sets the rule of vectorisation; returns the function."""
         self._vmap = f
-        return f
+        return self
 
     def __call__(self, *args, **kwargs):
         if not (self._vjp or self._jvp or self._vmap):
@@ -594,7 +496,8 @@ class custom_function:
             flat_jvp if rule_jvp else None,
             flat_vmap if rule_vmap else None,
         )
-        return _rebuild(kept, iter(run(_leaves((args, kwargs), []))))
+        out = run(_leaves((args, kwargs), []))
+        return _rebuild(kept, iter(out))
 
 
 def _flat_axes(tree, n, out):

@@ -1,11 +1,95 @@
-"""The names of mlx.core.linalg. Decompositions are not built yet."""
+"""The names of mlx.core.linalg: norms and cross products; decompositions are not built yet."""
 
+import math as _math
+
+from keel import _core as _c
 from keel.core._later import later
 
 globals().update(
     later(
         "linalg",
-        "cholesky cholesky_inv cross det eig eigh eigvals eigvalsh inv lu lu_factor norm pinv qr slogdet "
-        "solve solve_triangular svd tri_inv",
+        "cholesky cholesky_inv det eig eigh eigvals eigvalsh inv lu lu_factor pinv qr slogdet solve "
+        "solve_triangular svd tri_inv",
     )
 )
+
+
+def _vector_norm(a, ord, axis, keepdims, stream):
+    if ord is None or ord == 2:
+        squares = _c.square(_c.abs(a, stream=stream), stream=stream)
+        return _c.sqrt(_c.sum(squares, axis, keepdims, stream=stream), stream=stream)
+    size = _c.abs(a, stream=stream)
+    if ord == _math.inf:
+        return _c.max(size, axis, keepdims, stream=stream)
+    if ord == -_math.inf:
+        return _c.min(size, axis, keepdims, stream=stream)
+    if ord == 0:
+        there = _c.not_equal(a, 0, stream=stream).astype(size.dtype, stream)
+        return _c.sum(there, axis, keepdims, stream=stream)
+    if ord == 1:
+        return _c.sum(size, axis, keepdims, stream=stream)
+    powers = _c.sum(_c.power(size, ord, stream=stream), axis, keepdims, stream=stream)
+    return _c.power(powers, 1 / ord, stream=stream)
+
+
+def _matrix_norm(a, ord, axis, keepdims, stream):
+    row, column = (x + a.ndim if x < 0 else x for x in axis)
+    if ord in ("f", "fro"):
+        return _vector_norm(a, 2, axis, keepdims, stream)
+    if ord in ("nuc", 2, -2):
+        raise NotImplementedError(f"norm(): ord {ord!r} of matrices needs singular values, which are not built yet")
+    if ord not in (1, -1, _math.inf, -_math.inf):
+        raise ValueError(f"norm(): ord is {ord!r}, which is not defined for matrices")
+    along, over = (row, column) if abs(ord) == 1 else (column, row)
+    sums = _c.sum(_c.abs(a, stream=stream), along, True, stream=stream)
+    out = (_c.max if ord > 0 else _c.min)(sums, over, True, stream=stream)
+    return out if keepdims else _c.squeeze(out, (row, column), stream=stream)
+
+
+def norm(a, /, ord=None, axis=None, keepdims=False, *, stream=None):
+    if not isinstance(a, _c.array):
+        raise TypeError(f"norm() takes an array, not {type(a).__name__}")
+    if not (a.dtype._name.startswith("complex") or "float" in a.dtype._name):
+        a = a.astype(_c.float32, stream)
+    axes = None if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    if ord is None:
+        return _vector_norm(a, None, axes, keepdims, stream)
+    if axes is None:
+        axes = tuple(range(a.ndim))
+    if isinstance(ord, str):
+        if ord not in ("f", "fro", "nuc"):
+            raise ValueError(f"norm(): ord is {ord!r}, but must be a number, 'fro' or 'nuc'")
+        if len(axes) != 2:
+            raise ValueError(f"norm(): ord {ord!r} is defined for matrices, but {len(axes)} axes were given")
+    if len(axes) == 1:
+        return _vector_norm(a, ord, axes, keepdims, stream)
+    if len(axes) != 2:
+        raise ValueError(f"norm(): ord {ord!r} takes one axis or two, not {len(axes)}")
+    for x in axes:
+        if not -a.ndim <= x < a.ndim:
+            raise _c.AxisError(f"norm(): axis {x} is out of range for an array of {a.ndim} axes")
+    if axes[0] % a.ndim == axes[1] % a.ndim:
+        raise _c.AxisError(f"norm(): the axes {axes} are the same")
+    return _matrix_norm(a, ord, axes, keepdims, stream)
+
+
+def cross(a, b, axis=-1, *, stream=None):
+    a, b = (x if isinstance(x, _c.array) else _c.array(x) for x in (a, b))
+    parts = []
+    for x in (a, b):
+        if not -x.ndim <= axis < x.ndim:
+            raise _c.AxisError(f"cross(): axis {axis} is out of range for an array of {x.ndim} axes")
+        n = x.shape[axis]
+        if n not in (2, 3):
+            raise ValueError(f"cross(): the vectors have {n} components, but must have 2 or 3")
+        three = _c.split(x, n, axis, stream=stream)
+        if n == 2:
+            three.append(_c.zeros_like(three[0], stream=stream))
+        parts.append(three)
+    (a0, a1, a2), (b0, b1, b2) = parts
+    times, minus = _c.multiply, _c.subtract
+    rows = [
+        minus(times(p, q, stream=stream), times(r, s, stream=stream), stream=stream)
+        for p, q, r, s in ((a1, b2, a2, b1), (a2, b0, a0, b2), (a0, b1, a1, b0))
+    ]
+    return _c.concatenate(rows, axis, stream=stream)

@@ -1,14 +1,50 @@
-# keel.core.metal - names of Apple's Metal, which Keel does not have.
+"""Names of Apple's Metal, for programs that use them. Keel has no Metal."""
 
-def clear_cache() -> None: ...
-def device_info() -> dict[str, str | int]: ...
-def get_active_memory() -> int: ...
-def get_cache_memory() -> int: ...
-def get_peak_memory() -> int: ...
-def is_available() -> bool: ...
-def reset_peak_memory() -> None: ...
-def set_cache_limit(limit: int) -> int: ...
-def set_memory_limit(limit: int) -> int: ...
-def set_wired_limit(limit: int) -> int: ...
-def start_capture(path: str) -> None: ...
-def stop_capture() -> None: ...
+def clear_cache() -> None:
+    """Gives memory that is kept for reuse back to the system. Use keel.core.clear_cache."""
+
+def device_info() -> dict[str, str | int]:
+    """An empty dict: Keel has no Metal. Use keel.core.device_info.
+
+    Example:
+        >>> mx.metal.device_info()
+        {}
+    """
+
+def get_active_memory() -> int:
+    """Bytes of memory that arrays hold now. Use keel.core.get_active_memory."""
+
+def get_cache_memory() -> int:
+    """Bytes of memory that are free but kept for reuse. Use keel.core.get_cache_memory."""
+
+def get_peak_memory() -> int:
+    """The largest number of bytes that arrays have held. Use keel.core.get_peak_memory."""
+
+def is_available() -> bool:
+    """False: Keel has no Metal.
+
+    Example:
+        >>> mx.metal.is_available()
+        False
+    """
+
+def reset_peak_memory() -> None:
+    """Makes get_peak_memory count from what arrays hold now.
+
+    Use keel.core.reset_peak_memory.
+    """
+
+def set_cache_limit(limit: int) -> int:
+    """Sets how many bytes are kept for reuse at most. Use keel.core.set_cache_limit."""
+
+def set_memory_limit(limit: int) -> int:
+    """Sets how many bytes arrays should hold at most. Use keel.core.set_memory_limit."""
+
+def set_wired_limit(limit: int) -> int:
+    """Stores a limit without an effect: Keel has no Metal. Use keel.core.set_wired_limit."""
+
+def start_capture(path: str) -> None:
+    """Does nothing: Keel has no Metal, whose debugger would read the capture."""
+
+def stop_capture() -> None:
+    """Does nothing: Keel has no Metal."""

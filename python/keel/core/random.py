@@ -6,8 +6,6 @@ globals().update({k: v for k, v in vars(_c._random).items() if not k.startswith(
 
 
 class _RandomState:
-    """The random state of the calling thread as a list of one array, for `compile`."""
-
     def __len__(self):
         return 1
 

@@ -14,6 +14,7 @@ enum {
     TASK_FROM = 1 << 18,     /* multiply-adds of a task */
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute */
     MOST_COLS = 4,           /* columns that are computed together */
+    AHEAD = 4096,            /* bytes of packed numbers between what is fetched and what is used */
 };
 
 struct qmm {
@@ -140,6 +141,16 @@ static enum way way_of(const struct qmm *q) {
     return q->f.bits == 8 ? E4M3 : E2M1;
 }
 
+/* Whether code e of a word is converted where it stands, 16^e times as large as it is, which saves
+ * a shift. Then x is that much smaller: exact, unless it is below 2^-102. */
+static inline bool in_place(enum way way, int e) {
+#if defined(__AVX512F__)
+    return false; /* codes are looked up there */
+#else
+    return way == NIBBLES && e < 7;
+#endif
+}
+
 static inline float total(vec v) {
     float sum = 0;
     for (int i = 0; i < LANES; i++) sum += v[i];
@@ -178,8 +189,11 @@ static void prepare_task(void *arg, int64_t i) {
             if (!per) continue;
             if (n < KL_TILE) memset(x + n, 0, (size_t)(KL_TILE - n) * sizeof(float));
             for (int64_t b = 0; b < n; b += per * LANES)
-                for (int e = 0; e < per; e++)
-                    for (int w = 0; w < LANES; w++) to[k + b + e * LANES + w] = x[b + per * w + e];
+                for (int e = 0; e < per; e++) {
+                    const float by = in_place(r->way, e) ? 1.0f / (float)(1u << 4 * e) : 1;
+                    for (int w = 0; w < LANES; w++)
+                        to[k + b + e * LANES + w] = by * x[b + per * w + e];
+                }
         }
     }
 }
@@ -190,6 +204,10 @@ struct room {
     float *by_words;        /* [pitch / 4]: the scale of each word, where groups end in vectors */
     uint32_t *last;         /* [LANES]: the last words of a row, with zeros */
     uint8_t *codes;         /* [pitch]: a row as bytes, zero behind the last */
+    /* Of all rows of the task, the first of which is `first_row`: read at once, where they stand
+     * side by side. NULL: each row is read by itself. */
+    const float *all_scales, *all_biases;
+    int64_t first_row;
 };
 
 /* Columns of the product that are computed together: rows of w. */
@@ -199,11 +217,13 @@ struct columns {
     const float *scales[MOST_COLS], *biases[MOST_COLS];
     const uint32_t *last[MOST_COLS]; /* NULL: the row ends with a whole vector */
     int64_t per_scale;               /* words that share a scale */
+    int64_t ahead;                   /* words from here to what is fetched into the cache */
 };
 
 /* Element e of each word as float32; `way` and e are constants. */
 static inline __attribute__((always_inline)) vec element(enum way way, word_vec w, int e) {
     const int bits = way == NIBBLES || way == E2M1 ? 4 : 8, top = 32 / bits - 1;
+    if (in_place(way, e)) return __builtin_convertvector((int_vec)(w & 15u << 4 * e), vec);
     const int_vec code = (int_vec)(e == top ? w >> bits * e : (w >> bits * e) & ((1u << bits) - 1));
 #if defined(__AVX512F__) /* a shuffle takes as many low bits of an index as it needs */
     if (way == NIBBLES) {
@@ -257,14 +277,23 @@ static void load_row(const struct qmm *q, const struct matrices *a, const struct
     const int64_t item = (int64_t)kl_dtype_size(q->scale_type);
     const int64_t n = q->k / r->per_word, per = q->f.group_size / r->per_word;
     const uint8_t *words = a->w + row * q->w_row * 4;
-    float *scales = room->scales + i * r->groups, *biases = room->biases + i * r->groups;
-    kl_scales_values(q->f.mode, q->scale_type, q->groups, a->scales + row * q->s_row * item,
-                     scales);
-    if (q->biases)
-        kl_scales_values(q->f.mode, q->scale_type, q->groups, a->biases + row * q->b_row * item,
-                         biases);
+    float *own_scales = room->scales + i * r->groups, *own_biases = room->biases + i * r->groups;
+    const float *scales = own_scales, *biases = own_biases;
+    if (room->all_scales) {
+        scales = room->all_scales + (row - room->first_row) * q->groups;
+        biases = room->all_biases + (row - room->first_row) * q->groups;
+    } else {
+        kl_scales_values(q->f.mode, q->scale_type, q->groups, a->scales + row * q->s_row * item,
+                         own_scales);
+        if (q->biases)
+            kl_scales_values(q->f.mode, q->scale_type, q->groups, a->biases + row * q->b_row * item,
+                             own_biases);
+    }
     c->n = n;
     c->words[i] = words;
+    /* Rows are short, so that the processor does not see far enough ahead by itself. */
+    const int64_t rows_ahead = MOST_COLS * (1 + AHEAD / (MOST_COLS * 4 * n + 1));
+    c->ahead = rows_ahead * q->w_row;
     c->last[i] = NULL;
     c->scales[i] = scales;
     c->biases[i] = biases;
@@ -345,7 +374,10 @@ static void few_task(void *arg, int64_t task) {
     const float *x = r->x + (q->gather ? index_at(q, 0, batch, q->x->dims[0]) : batch) * r->all;
     const int64_t of_rows = 2 * r->groups + r->pitch / 4 + LANES + r->pitch / 4;
     struct kl_scratch scratch;
-    const size_t bytes = (size_t)((MOST_COLS * of_rows + q->m * n) * 4);
+    const bool together = q->transpose && q->biases && q->f.group_size / r->per_word >= LANES &&
+                          q->s_row == q->groups && q->b_row == q->groups;
+    const size_t bytes =
+        (size_t)((MOST_COLS * of_rows + q->m * n + (together ? 2 * n * q->groups : 0)) * 4);
     if (!kl_scratch_take(&scratch, q->l, bytes)) {
         atomic_store(&q->no_memory, true);
         return;
@@ -358,6 +390,15 @@ static void few_task(void *arg, int64_t task) {
     room.last = (uint32_t *)(at_end += MOST_COLS * (r->pitch / 4));
     room.codes = (uint8_t *)(at_end += MOST_COLS * LANES);
     float *result = at_end += MOST_COLS * (r->pitch / 4);
+    if (together) {
+        float *scales = at_end + q->m * n, *biases = scales + n * q->groups;
+        const int64_t bytes_before = col * q->groups * (int64_t)kl_dtype_size(q->scale_type);
+        kl_scales_values(q->f.mode, q->scale_type, n * q->groups, a.scales + bytes_before, scales);
+        kl_scales_values(q->f.mode, q->scale_type, n * q->groups, a.biases + bytes_before, biases);
+        room.all_scales = scales;
+        room.all_biases = biases;
+        room.first_row = col;
+    }
     if (q->transpose)
         dots(q, &a, col, n, r, &room, x, result);
     else

@@ -1,0 +1,92 @@
+"""Methods of array that are made in Python: conversions to other libraries, copies, pickles."""
+
+import sys
+
+from keel import _core
+from keel._core import array
+
+__all__ = ["ArrayLike"]
+
+
+class ArrayLike:
+    def __init__(self, arg, /):
+        self._object = arg
+
+    def __mlx_array__(self):
+        return array(self._object)
+
+
+def __array__(self, dtype=None, copy=None):
+    import numpy
+
+    source = self
+    if self.dtype == _core.bfloat16:  # NumPy has no such dtype
+        if copy is False:
+            raise ValueError("__array__(): NumPy has no bfloat16, and copy=False forbids to convert")
+        source = self.astype(_core.float32)
+    view = numpy.asarray(memoryview(source)) if self.size else numpy.zeros(self.shape, source.dtype._name)
+    wanted = view.dtype if dtype is None else numpy.dtype(dtype)
+    if copy is False and wanted != view.dtype:
+        raise ValueError(f"__array__(): {view.dtype} becomes {wanted} only by a copy, and copy=False forbids it")
+    return view.astype(wanted, copy=copy is True)
+
+
+def __array_namespace__(self, api_version=None):
+    if api_version is not None:
+        raise ValueError(f"__array_namespace__(): api_version is {api_version!r}, but no version can be chosen")
+    return sys.modules["keel.core"]
+
+
+def __bytes__(self):
+    return _core._bytes_of(self)
+
+
+def __complex__(self):
+    return complex(self.item())
+
+
+def __copy__(self):
+    return array(self)
+
+
+def __deepcopy__(self, memo):
+    return array(self)
+
+
+def __div__(self, other):
+    return self / other
+
+
+def __rdiv__(self, other):
+    return other / self
+
+
+def __format__(self, arg, /):
+    if arg and self.ndim:
+        raise TypeError(f"the format {arg!r} is for an array without axes, but this one has {self.ndim}")
+    return format(self.item(), arg) if arg else str(self)
+
+
+def __getstate__(self):
+    return (_core._bytes_of(self), self.shape, self.dtype)
+
+
+def __setstate__(self, state, /):
+    _core._take_value(self, _core._array_of_bytes(*state))
+
+
+def _unpickled(data, shape, dtype):
+    return _core._array_of_bytes(data, shape, dtype)
+
+
+def __reduce__(self):
+    return _unpickled, __getstate__(self)
+
+
+for _f in (
+    __array__, __array_namespace__, __bytes__, __complex__, __copy__, __deepcopy__, __div__, __rdiv__, __format__,
+    __getstate__, __setstate__, __reduce__,
+):  # fmt: skip
+    _f.__qualname__ = f"array.{_f.__name__}"
+    _f.__module__ = "keel.core"
+    setattr(array, _f.__name__, _f)

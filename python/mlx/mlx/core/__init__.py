@@ -1,0 +1,14 @@
+"""mlx.core, as keel.core.
+
+MLX's own wheel has an extension module of this name; Python prefers a package, and `mlx` is a
+namespace that several distributions may add to. So `mlx.nn`, `mlx.optimizers` and `mlx.utils` stay
+MLX's files, and compute with Keel. Uninstalling keel-mlx gives them MLX's core back.
+"""
+
+import sys
+
+from keel import core
+
+for _name in ("cuda", "distributed", "fast", "fft", "linalg", "metal", "random"):
+    sys.modules[f"{__name__}.{_name}"] = getattr(core, _name)
+sys.modules[__name__] = core

@@ -1,0 +1,181 @@
+/* exported.c - functions in files, and pictures of graphs */
+#include "keel_python.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* fun(list, dict) -> list */
+static int run_named(mlx_vector_array *out, const mlx_vector_array in, const mlx_map_string_to_array named, void *payload) {
+    PyGILState_STATE g = PyGILState_Ensure();
+    PyObject *list = kp_list_of(in), *dict = list ? kp_dict_of(named) : NULL;
+    PyObject *result = dict ? PyObject_CallFunctionObjArgs(kp_kept(payload), list, dict, NULL) : NULL;
+    int rc = result ? kp_fill_vector(out, result) : -1;
+    Py_XDECREF(list);
+    Py_XDECREF(dict);
+    Py_XDECREF(result);
+    PyGILState_Release(g);
+    return rc ? 1 : 0;
+}
+
+/* _export(path, fun(list, dict) -> list, arrays, named arrays, shapeless) */
+static PyObject *export(PyObject *m, PyObject *args) {
+    (void)m;
+    const char *path;
+    PyObject *fun, *arrays, *named;
+    int shapeless, rc;
+    if (!PyArg_ParseTuple(args, "sOOOp", &path, &fun, &arrays, &named, &shapeless)) return NULL;
+    mlx_vector_array in = {NULL};
+    mlx_map_string_to_array map = {NULL};
+    mlx_closure_kwargs cls = mlx_closure_kwargs_new();
+    rc = kp_vector_of(&in, arrays) || kp_map_of(&map, named);
+    void *kept = rc ? NULL : kp_keep(fun);
+    if (kept) {
+        cls = mlx_closure_kwargs_new_func_payload(run_named, kept, kp_drop_later);
+        rc = !cls.ctx;
+    }
+    if (kept && !rc) KP_UNLOCKED(rc = mlx_export_function_kwargs(path, cls, in, map, shapeless != 0));
+    mlx_closure_kwargs_free(cls);
+    mlx_vector_array_free(in);
+    mlx_map_string_to_array_free(map);
+    return kept ? kp_done_none(rc) : NULL;
+}
+
+/* ---- an exporter: several traces in one file ---- */
+struct exporter {
+    PyObject_HEAD
+    mlx_function_exporter x;
+};
+static PyTypeObject *exporter_type, *imported_type;
+
+static PyObject *new_exporter(PyObject *m, PyObject *args) {
+    (void)m;
+    const char *path;
+    PyObject *fun;
+    int shapeless;
+    mlx_closure cls;
+    if (!PyArg_ParseTuple(args, "sOp", &path, &fun, &shapeless) || kp_closure_of(&cls, fun)) return NULL;
+    mlx_function_exporter x = mlx_function_exporter_new(path, cls, shapeless != 0);
+    mlx_closure_free(cls);
+    if (!x.ctx) return kp_raise();
+    struct exporter *o = (struct exporter *)PyType_GenericAlloc(exporter_type, 0);
+    if (o) o->x = x;
+    else mlx_function_exporter_free(x);
+    return (PyObject *)o;
+}
+static PyObject *exporter_add(PyObject *o, PyObject *arrays) {
+    struct exporter *e = (struct exporter *)o;
+    mlx_vector_array in = {NULL};
+    int rc;
+    if (!e->x.ctx) {
+        PyErr_SetString(PyExc_ValueError, "the exporter is closed");
+        return NULL;
+    }
+    if (kp_vector_of(&in, arrays)) return NULL;
+    KP_UNLOCKED(rc = mlx_function_exporter_apply(e->x, in));
+    mlx_vector_array_free(in);
+    return kp_done_none(rc);
+}
+static PyObject *exporter_close(PyObject *o, PyObject *none) {
+    (void)none;
+    struct exporter *e = (struct exporter *)o;
+    mlx_function_exporter x = e->x;
+    int rc = 0;
+    e->x.ctx = NULL;
+    if (x.ctx) KP_UNLOCKED(rc = mlx_function_exporter_free(x));
+    return kp_done_none(rc);
+}
+static void exporter_dealloc(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject *r = exporter_close(o, NULL);
+    if (!r) PyErr_WriteUnraisable(o);
+    Py_XDECREF(r);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(o);
+    Py_DECREF(type);
+}
+static PyMethodDef exporter_methods[] = {
+    {"add", exporter_add, METH_O, "Traces the function for a list of arrays."},
+    {"close", exporter_close, METH_NOARGS, "Writes the file."},
+    {0},
+};
+static PyType_Slot exporter_slots[] = {{Py_tp_dealloc, exporter_dealloc}, {Py_tp_methods, exporter_methods}, {0, NULL}};
+static PyType_Spec exporter_spec = {"keel._core._Exporter", sizeof(struct exporter), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, exporter_slots};
+
+/* ---- a function from a file ---- */
+struct imported {
+    PyObject_HEAD
+    mlx_imported_function f;
+};
+static PyObject *import(PyObject *m, PyObject *args) {
+    (void)m;
+    const char *path;
+    if (!PyArg_ParseTuple(args, "s", &path)) return NULL;
+    mlx_imported_function f;
+    KP_UNLOCKED(f = mlx_imported_function_new(path));
+    if (!f.ctx) return kp_raise();
+    struct imported *o = (struct imported *)PyType_GenericAlloc(imported_type, 0);
+    if (o) o->f = f;
+    else mlx_imported_function_free(f);
+    return (PyObject *)o;
+}
+static PyObject *imported_call(PyObject *o, PyObject *args, PyObject *names) {
+    (void)names;
+    PyObject *arrays, *named;
+    if (!PyArg_ParseTuple(args, "OO", &arrays, &named)) return NULL;
+    mlx_vector_array in = {NULL}, out = mlx_vector_array_new();
+    mlx_map_string_to_array map = {NULL};
+    int rc = kp_vector_of(&in, arrays) || kp_map_of(&map, named);
+    if (!rc) KP_UNLOCKED(rc = mlx_imported_function_apply_kwargs(&out, ((struct imported *)o)->f, in, map));
+    mlx_vector_array_free(in);
+    mlx_map_string_to_array_free(map);
+    return kp_done_list(rc, out);
+}
+static void imported_dealloc(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    mlx_imported_function_free(((struct imported *)o)->f);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(o);
+    Py_DECREF(type);
+}
+static PyType_Slot imported_slots[] = {{Py_tp_dealloc, imported_dealloc}, {Py_tp_call, imported_call}, {0, NULL}};
+static PyType_Spec imported_spec = {"keel._core._Imported", sizeof(struct imported), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, imported_slots};
+
+/* _dot(arrays, names) -> text: the graph of the arrays for Graphviz; names: dict of array by name. */
+static PyObject *dot(PyObject *m, PyObject *args) {
+    (void)m;
+    PyObject *arrays, *names, *key, *value;
+    if (!PyArg_ParseTuple(args, "OO!", &arrays, &PyDict_Type, &names)) return NULL;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    if (!out) return PyErr_NoMemory();
+    mlx_vector_array v = {NULL};
+    mlx_node_namer namer = mlx_node_namer_new();
+    Py_ssize_t at = 0;
+    int rc = kp_vector_of(&v, arrays);
+    while (!rc && PyDict_Next(names, &at, &key, &value)) {
+        const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+        rc = name && kp_is_array(value) ? mlx_node_namer_set_name(namer, kp_handle(value), name) : -1;
+        if (rc == -1 && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "names are given to arrays");
+    }
+    rc = rc || mlx_export_to_dot(out, namer, v);
+    fclose(out);
+    mlx_vector_array_free(v);
+    mlx_node_namer_free(namer);
+    PyObject *o = rc ? kp_raise() : PyUnicode_FromStringAndSize(text, (Py_ssize_t)n);
+    free(text);
+    return o;
+}
+
+static PyMethodDef functions[] = {
+    {"_export", export, METH_VARARGS, "(path, function, arrays, named arrays, shapeless)."},
+    {"_exporter", new_exporter, METH_VARARGS, "(path, function, shapeless) -> an exporter."},
+    {"_import", import, METH_VARARGS, "path -> a function of a list and a dict of arrays."},
+    {"_dot", dot, METH_VARARGS, "(arrays, names) -> text for Graphviz."},
+    {0},
+};
+int kp_add_exported(PyObject *m) {
+    exporter_type = (PyTypeObject *)PyType_FromSpec(&exporter_spec);
+    imported_type = exporter_type ? (PyTypeObject *)PyType_FromSpec(&imported_spec) : NULL;
+    return imported_type ? PyModule_AddFunctions(m, functions) : -1;
+}

@@ -1,0 +1,90 @@
+"""A million calls of each kind leave nothing behind: blocks of memory and references are counted."""
+
+import gc
+import sys
+
+import keel.core as mx
+import pytest
+
+N = 3000
+a = mx.array([1.0, 2.0])
+i = mx.array([1, 0])
+value_and_grad = mx.value_and_grad(lambda x: (x * x).sum())
+compiled = mx.compile(lambda x: mx.exp(x) * 2)
+
+
+def raises():
+    with pytest.raises(ValueError):
+        mx.reshape(a, (3,))
+
+
+def raises_in_callback():
+    try:
+        mx.grad(lambda x: 1 / 0)(a)
+    except ZeroDivisionError:
+        pass
+
+
+def assign():
+    b = a + 0
+    b[0] = 3.0
+    b[i] = 1.0
+    b += 1
+
+
+CALLS = {
+    "operator": lambda: a + 1,
+    "function": lambda: mx.exp(a),
+    "keywords": lambda: mx.sum(a, axis=0, keepdims=True),
+    "lists": lambda: mx.array([[1, 2], [3, 4.5]]),
+    "item": lambda: a.sum().item(),
+    "tolist": lambda: a.tolist(),
+    "repr": lambda: repr(a),
+    "parts": lambda: mx.split(a, 2),
+    "eval": lambda: mx.eval(a + 1, [a * 2], {"x": a - 1}),
+    "index": lambda: (a[0], a[::-1], a[None], a[i]),
+    "assign": assign,
+    "buffer": lambda: bytes(memoryview(a)),
+    "value_and_grad": lambda: value_and_grad(a),
+    "new grad": lambda: mx.grad(lambda x: x.sum())(a),
+    "vmap": lambda: mx.vmap(lambda x: x + 1)(a),
+    "compiled": lambda: compiled(a),
+    "new compiled": lambda: mx.compile(lambda x: x + 1)(a),
+    "checkpoint": lambda: mx.checkpoint(lambda x: x + 1)(a),
+    "error": raises,
+    "error in callback": raises_in_callback,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_is_left(name):
+    call = CALLS[name]
+    for _ in range(100):
+        call()
+    gc.collect()
+    before = sys.getallocatedblocks(), sys.getrefcount(mx.array), sys.getrefcount(None)
+    for _ in range(N):
+        call()
+    gc.collect()
+    after = sys.getallocatedblocks(), sys.getrefcount(mx.array), sys.getrefcount(None)
+    left = [y - x for x, y in zip(before, after)]
+    assert left[0] < N // 10, f"{left[0]} blocks of memory are left after {N} calls"
+    assert abs(left[1]) < N // 10 and abs(left[2]) < N // 10, f"references to array, None: {left[1:]}"
+
+
+def test_a_compiled_function_that_refers_to_itself_is_collected():
+    import weakref
+
+    class Holder:
+        pass
+
+    def make():
+        holder = Holder()
+        holder.f = mx.compile(lambda x: x + (1 if holder else 2))
+        holder.f(a)
+        return weakref.ref(holder)
+
+    ref = make()
+    gc.collect()
+    gc.collect()
+    assert ref() is None
