@@ -359,6 +359,8 @@ class Key:
                 kinds.append("slice")
             else:
                 text.append(self.indices(extent, common))
+                if "new" in kinds and text[-1].startswith("np.array(-"):
+                    tags.add("after None")
                 kinds.append("array" if not text[-1].startswith("np.") or "[" in text[-1] else "int")
         used = [k for k in kinds if k in ("int", "array")]
         if "array" in used and "int" in used:
