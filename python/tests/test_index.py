@@ -148,6 +148,14 @@ def test_random_keys(seed):
             a[to_mx(key)] = mx.array(value)
             want[key] = value  # where indices repeat, the last value stays in both
             same(a, want)
+            few = counted(*(d if rng.random() < 0.6 else 1 for d in part.shape))
+            more = few.reshape([1] * rng.randint(0, 2) + list(few.shape))
+            a[to_mx(key)] = mx.array(more)  # broadcasts, with more leading axes than the part
+            want[key] = few
+            same(a, want)
+            wrong = counted(*part.shape[:-1], part.shape[-1] + 2) if part.shape else counted(2)
+            with pytest.raises(ValueError):
+                a[to_mx(key)] = mx.array(wrong)
 
 
 DTYPES = [mx.bool_, mx.uint8, mx.uint16, mx.uint32, mx.uint64, mx.int8, mx.int16, mx.int32, mx.int64,
