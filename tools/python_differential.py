@@ -187,6 +187,7 @@ EXPLAINED = [
     ("an assignment to all of an array", lambda t, keel, mlx: "all" in t and keel[0] != "crash" and mlx[0] == "value"),
     ("an assignment with a negative int after None", lambda t, keel, mlx: "after None" in t and keel[0] != "crash"),
     ("a slice that reaches beyond its axis, beside an index array", lambda t, keel, mlx: "loose" in t and keel[0] == "value"),
+    ("astype of complex64 to bool", lambda t, keel, mlx: "complex to bool" in t and keel[0] == mlx[0] == "value"),
     ("floor_divide of integers", lambda t, keel, mlx: "//=" in t and keel[0] == mlx[0] == "value"),
     ("bitwise operators and shifts of uint64", lambda t, keel, mlx: "bits" in t and failed(keel, "ValueError") and failed(mlx, "RuntimeError")),
     ("an operand of a type that neither knows", lambda t, keel, mlx: "object" in t and failed(keel, "TypeError") and failed(mlx, "ValueError")),
@@ -359,6 +360,8 @@ class Key:
                 kinds.append("slice")
             else:
                 text.append(self.indices(extent, common))
+                if "new" in kinds and text[-1].startswith("np.array(-"):
+                    tags.add("after None")
                 kinds.append("array" if not text[-1].startswith("np.") or "[" in text[-1] else "int")
         used = [k for k in kinds if k in ("int", "array")]
         if "array" in used and "int" in used:
@@ -466,6 +469,8 @@ def generate_index(rng):
         lines += [f"b = a.at[{key.text}].{op}({value})", "result = [a, b]"]
     if part is not None:
         tags.add("leading")
+    if dtype == "bool_" and "complex" in value:
+        tags.add("complex to bool")
     if "object()" in lines[-2]:
         tags.add("object")
     if key.mask and "mx.zeros" in value:

@@ -115,6 +115,12 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
     struct kp_layout l;
     mlx_array a = kp_handle(self), out = mlx_array_new();
     mlx_stream s;
+    if (PyLong_CheckExact(key) && mlx_array_ndim(a)) { /* the usual key, without the general way */
+        int overflow, extent = mlx_array_shape(a)[0];
+        long i = PyLong_AsLongAndOverflow(key, &overflow);
+        if (!overflow && i >= -(long)extent && i < extent && mlx_array_ndim(a) <= KP_MAX_AXES)
+            return kp_row(a, (int)(i < 0 ? i + extent : i));
+    }
     bool ready = !kp_parse_key(&k, a, key, false) && !kp_default_stream(&s);
     bool layout = k.n_arrays || k.n_new;
     PyObject *o = NULL;

@@ -127,7 +127,7 @@ static PyObject *list_item(PyObject *o, Py_ssize_t i) { /* borrowed */
 
 static int look(struct list *l, PyObject *o, int depth) {
     if (!is_list(o)) {
-        if (kp_is_array(o) || PyObject_HasAttrString(o, "__mlx_array__")) {
+        if (!is_number(o) && (kp_is_array(o) || PyObject_HasAttrString(o, "__mlx_array__"))) {
             l->arrays = true;
             return 0;
         }
@@ -227,6 +227,25 @@ static int cast_to(mlx_array *a, const mlx_dtype *dtype) {
     return kp_default_stream(&s) || kp_check(mlx_astype(a, *a, *dtype, s)) ? -1 : 0;
 }
 
+/* Converts numbers in their place where no rule of a cast is needed: the usual dtypes of lists. */
+static bool narrow(char *data, size_t n, mlx_dtype from, mlx_dtype to) {
+    bool ints = from == MLX_INT64 && (to == MLX_INT32 || to == MLX_BOOL);
+    if (!ints && !(from == MLX_FLOAT64 && to == MLX_FLOAT32)) return false;
+    for (size_t i = 0; i < n; i++) {
+        int64_t v;
+        double f;
+        if (to == MLX_FLOAT32) {
+            memcpy(&f, data + 8 * i, 8);
+            memcpy(data + 4 * i, &(float){(float)f}, 4);
+            continue;
+        }
+        memcpy(&v, data + 8 * i, 8);
+        if (to == MLX_BOOL) data[i] = v != 0;
+        else memcpy(data + 4 * i, &(int32_t){(int32_t)v}, 4);
+    }
+    return true;
+}
+
 static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     struct list l = {.ndim = 0};
     if (look(&l, o, 0)) return -1;
@@ -246,6 +265,7 @@ static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
                        : l.rank != R_INT || !l.wide ? shown[l.rank]
                        : l.beyond                  ? MLX_UINT64
                                                    : MLX_INT64;
+        if (narrow(data, l.n, from, to)) from = to;
         mlx_array a = mlx_array_new_data(data, l.shape, l.ndim, from);
         mlx_stream s;
         rc = !a.ctx ? kp_check(1) : kp_default_stream(&s);

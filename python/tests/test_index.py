@@ -148,6 +148,14 @@ def test_random_keys(seed):
             a[to_mx(key)] = mx.array(value)
             want[key] = value  # where indices repeat, the last value stays in both
             same(a, want)
+            few = counted(*(d if rng.random() < 0.6 else 1 for d in part.shape))
+            more = few.reshape([1] * rng.randint(0, 2) + list(few.shape))
+            a[to_mx(key)] = mx.array(more)  # broadcasts, with more leading axes than the part
+            want[key] = few
+            same(a, want)
+            wrong = counted(*part.shape[:-1], part.shape[-1] + 2) if part.shape else counted(2)
+            with pytest.raises(ValueError):
+                a[to_mx(key)] = mx.array(wrong)
 
 
 DTYPES = [mx.bool_, mx.uint8, mx.uint16, mx.uint32, mx.uint64, mx.int8, mx.int16, mx.int32, mx.int64,
@@ -806,3 +814,33 @@ def test_subclasses_are_freed():
     del a
     gc.collect()
     assert not [x for x in gc.get_objects() if type(x) is Mine]
+
+
+# ---- operands of operators ----
+def test_operands_of_other_types():
+    a = mx.array([1, 2])
+    for other in (np.array([1.5, 2.5]), np.array([1.5, 2.5], np.float32)):  # cast, as in MLX
+        assert (a + other).dtype == I32
+        same(a + other, [2, 4])
+    assert (mx.array([1.0], mx.bfloat16) * np.float32(0.5)).dtype == mx.bfloat16
+    assert (a + np.float64(0.5)).dtype == mx.float32  # a float of Python
+    same(mx.array([2], mx.uint64) + -3, np.array([2**64 - 1], np.uint64))
+    assert not (mx.array([2], mx.uint64) == -3).item()
+    with pytest.raises(ValueError):
+        mx.array([2], mx.uint8) + -3
+    for wrong in (lambda: a + None, lambda: a < None, lambda: a & None, lambda: mx.array([1.0]) & None, lambda: a @ 2, lambda: a @ [1, 2]):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(ValueError):
+        a + [1, 2]
+
+
+def test_lists_of_numbers():
+    for values, dtype in (([1, 2], I32), ([1, 2**40], mx.int64), ([True, False], mx.bool_), ([1.5, 2], mx.float32), ([1j, 2], mx.complex64)):
+        a = mx.array(values)
+        assert a.dtype == dtype
+        assert a.tolist() == values
+    same(mx.array([1e300, 1e-300, 0.1]), np.array([np.inf, 0, 0.1], np.float32))
+    assert mx.array([0.1], mx.float64).item() == 0.1
+    same(mx.array([0, 3], mx.bool_), [False, True])
+    same(mx.array([[1, 0], [0, 1]], mx.float32), np.eye(2))

@@ -25,6 +25,14 @@ def raises_in_callback():
         pass
 
 
+def wrong_index():
+    for key in (2, (0, 0), "x", [0.5], (slice(0.5), 0), (i, mx.zeros((3,), mx.int32))):
+        with pytest.raises((IndexError, ValueError)):
+            a[key]
+        with pytest.raises((IndexError, ValueError)):
+            a[key] = 1
+
+
 def assign():
     b = a + 0
     b[0] = 3.0
@@ -43,7 +51,11 @@ CALLS = {
     "parts": lambda: mx.split(a, 2),
     "eval": lambda: mx.eval(a + 1, [a * 2], {"x": a - 1}),
     "index": lambda: (a[0], a[::-1], a[None], a[i]),
+    "index lists": lambda: (a[[0]], a[[0, 1], None], a[i, None]),
     "assign": assign,
+    "at": lambda: (a.at[0].add(1), a.at[i].divide(2.0)),
+    "iterate": lambda: [list(a), list(reversed(a))],
+    "wrong index": wrong_index,
     "buffer": lambda: bytes(memoryview(a)),
     "value_and_grad": lambda: value_and_grad(a),
     "new grad": lambda: mx.grad(lambda x: x.sum())(a),
