@@ -520,7 +520,7 @@ EXPLAINED = [
     ("left_shift, right_shift", lambda c, k, m: has(c, "left_shift", "right_shift") or "<<" in c or ">>" in c),
     ("astype", lambda c, k, m: has(c, "astype", "arange", "linspace") and "uint" in c),
     ("Python's ints of more than 32 bits", lambda c, k, m: "2**" in c),
-    ("sums and products of 16-bit floats", lambda c, k, m: "float16" in c and has(c, *REDUCTIONS, "cumsum", "cumprod",
+    ("prod of 16-bit floats", lambda c, k, m: "float16" in c and has(c, *REDUCTIONS, "cumsum", "cumprod",
         "logcumsumexp", "rope", "rms_norm", "layer_norm", "scaled_dot_product_attention", "convolve", "matmul", "power")),
     ("take with an int of -1", lambda c, k, m: has(c, "take") and "squeeze" in text(m)),
     ("linalg.norm of complex64", lambda c, k, m: has(c, "norm") and "complex64" in c),
