@@ -521,12 +521,15 @@ EXPLAINED = [
     ("astype", lambda c, k, m: has(c, "astype", "arange", "linspace") and "uint" in c),
     ("Python's ints of more than 32 bits", lambda c, k, m: "2**" in c),
     ("prod of 16-bit floats", lambda c, k, m: "float16" in c and has(c, *REDUCTIONS, "cumsum", "cumprod",
-        "logcumsumexp", "rope", "rms_norm", "layer_norm", "scaled_dot_product_attention", "convolve", "matmul", "power")),
+        "logcumsumexp", "rope", "rms_norm", "layer_norm", "scaled_dot_product_attention", "convolve", "matmul", "power", "vecdot", "inner", "einsum")),
     ("take with an int of -1", lambda c, k, m: has(c, "take") and "squeeze" in text(m)),
     ("linalg.norm of complex64", lambda c, k, m: has(c, "norm") and "complex64" in c),
     ("astype", lambda c, k, m: has(c, "slice_update", "put_along_axis", "full") and "uint" in c),
     ("power", lambda c, k, m: "**" in c or has(c, "power")),
     ("pad", lambda c, k, m: has(c, "pad") and "error" in k),
+    ("median over no axes", lambda c, k, m: has(c, "median") and "flatten" in text(m)),
+    ("bitwise_xor of bools", lambda c, k, m: (has(c, "bitwise_xor") or " ^ " in c) and "bool" in c),
+    ("Python's ints of more than 32 bits", lambda c, k, m: has(c, "logical_and", "logical_or") and "does not fit" in text(k)),
     ("range of an array", lambda c, k, m: "in range(A" in c),
 ]
 
