@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Greedy text of mlx-lm on Keel beside the same on MLX: python3 tools/lm_python.py FOLDER KEEL_PYTHON MLX_PYTHON [N]
+"""Greedy text of mlx-lm on Keel beside the same on MLX: KEEL_MLX=PATH python3 tools/lm_python.py FOLDER PYTHON [N]
 
-FOLDER: a model that mlx-lm loads. The other two: interpreters of environments with mlx-lm, one of which has keel-mlx. Both write N (64) tokens after each of a few prompts. They must be the same, or differ first where MLX's two
+FOLDER: a model that mlx-lm loads. PYTHON: an interpreter with Keel, MLX and mlx-lm. KEEL_MLX: what the path of modules needs before all else so that mlx.core is Keel. Both write N (64) tokens after each of a few prompts. They must be the same, or differ first where MLX's two
 best logits are closer than 1e-4; what follows is then not compared. Prints tokens per second of each and ends with 1 when they differ."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -33,16 +34,17 @@ def work(folder, n):
 
 
 def main():
-    folder, keel, mlx = sys.argv[1:4]
-    n = sys.argv[4] if len(sys.argv) > 4 else "64"
+    folder, python = sys.argv[1:3]
+    n = sys.argv[3] if len(sys.argv) > 3 else "64"
     results = []
-    for python, core in ((keel, "keel.core"), (mlx, "mlx.core")):
-        r = subprocess.run([python, __file__, "--work", folder, n], capture_output=True, text=True)
+    for path, core in ((os.environ["KEEL_MLX"], "keel.core"), ("", "mlx.core")):
+        env = {**os.environ, "PYTHONPATH": path}
+        r = subprocess.run([python, __file__, "--work", folder, n], capture_output=True, text=True, env=env)
         if r.returncode:
             sys.exit(r.stderr)
         results.append(json.loads(r.stdout.splitlines()[-1]))
         if results[-1]["core"] != core:
-            sys.exit(f"{python}: mlx.core is {results[-1]['core']}, but should be {core}")
+            sys.exit(f"mlx.core is {results[-1]['core']}, but should be {core}")
     failed = False
     for prompt, a, b in zip(PROMPTS, results[0]["runs"], results[1]["runs"]):
         at = next((i for i, (x, y) in enumerate(zip(a["tokens"], b["tokens"])) if x != y), None)

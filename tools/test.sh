@@ -15,10 +15,10 @@ slowest=$(mktemp)
 trap 'rm -f "$slowest"' EXIT
 if [ "$mode" = full ]; then
     unset KEEL_TEST_QUICK_KERNELS
-    in_release= in_sanitizers= seeds=10
+    in_release= in_sanitizers= seeds=10 tokens=64
 else
     export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
-    in_release=kernels in_sanitizers=kernels,cpu seeds=1
+    in_release=kernels in_sanitizers=kernels,cpu seeds=1 tokens=16
 fi
 start_all=$SECONDS
 
@@ -150,7 +150,10 @@ stage "TSan" tests tsan "$in_sanitizers"
 stage "fuzz" fuzz
 stage "transforms beside MLX" against_mlx "$seeds"
 stage "language model beside MLX" model_against_mlx
+stage "Python package" tools/python.sh package
+stage "mlx-lm on Keel and on MLX" tools/python.sh programs "$tokens"
 if [ "$mode" = full ]; then
+    stage "Python: installing and removing" tools/python.sh install
     KEEL_STORM_GRAPHS=100000 KEEL_STORM_FUNCTIONS=5000 stage "long fault storm" ctest --test-dir build/release --output-on-failure -R storm
 fi
 summary

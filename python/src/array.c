@@ -26,7 +26,9 @@ static void dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     if (o->weak) PyObject_ClearWeakRefs(self);
     if (o->a.ctx) mlx_array_free(o->a);
-    dealloc_memory(self);
+    /* A subclass is collected, so that its memory is laid out and freed in another way. */
+    if (type == kp_array_type) dealloc_memory(self);
+    else ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
@@ -92,7 +94,7 @@ static PyObject *operate(PyObject *x, PyObject *y, binary *f, const char *what) 
     mlx_stream s;
     PyObject *other = kp_is_array(x) ? y : x;
     if (!kp_is_array(other) && !kp_is_operand(other)) {
-        if (!PyList_Check(other) && !PyTuple_Check(other) && !PyUnicode_Check(other) && other != Py_None)
+        if (!PyList_Check(other) && !PyTuple_Check(other) && !PyUnicode_Check(other))
             return kp_new_ref(Py_NotImplemented); /* the other type may know how */
         return no_operand(other, what);
     }
@@ -141,26 +143,32 @@ static PyObject *true_divide(PyObject *x, PyObject *y) {
     return operate(x, y, mlx_divide, "the quotient");
 }
 static PyObject *itrue_divide(PyObject *x, PyObject *y) {
-    if (floating_operand(x)) return operate_in_place(x, y, mlx_divide);
+    if (floating_operand(x) || y == Py_None) return operate_in_place(x, y, mlx_divide);
     PyErr_SetString(PyExc_ValueError, "/= takes arrays of floating point numbers; x = x / y makes one");
     return NULL;
 }
 
-/* The matrix product is one of arrays: a number is an operand that Python refuses. */
-static bool is_number(PyObject *o) {
-    return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o);
+/* The matrix product is one of arrays: numbers, lists and the like are operands that Python
+ * refuses. */
+static bool has_axes(PyObject *o) {
+    if (kp_is_array(o)) return true;
+    PyObject *ndim = PyObject_GetAttrString(o, "ndim");
+    long n = ndim ? PyLong_AsLong(ndim) : 0;
+    Py_XDECREF(ndim);
+    PyErr_Clear();
+    return n > 0;
 }
 static PyObject *matmul(PyObject *x, PyObject *y) {
-    if (is_number(x) || is_number(y)) return kp_new_ref(Py_NotImplemented);
+    if (!has_axes(x) || !has_axes(y)) return kp_new_ref(Py_NotImplemented);
     return operate(x, y, mlx_matmul, "the matrix product");
 }
 static PyObject *imatmul(PyObject *x, PyObject *y) {
-    if (is_number(y)) return kp_new_ref(Py_NotImplemented);
+    if (!has_axes(y)) return kp_new_ref(Py_NotImplemented);
     return operate_in_place(x, y, mlx_matmul);
 }
 
 static PyObject *bitwise(PyObject *x, PyObject *y, binary *f, const char *what, bool in_place) {
-    if (floating_operand(x) || floating_operand(y)) {
+    if (x != Py_None && y != Py_None && (floating_operand(x) || floating_operand(y))) {
         PyErr_Format(PyExc_ValueError, "%s takes integers and bools, not floating point numbers", what);
         return NULL;
     }
@@ -218,7 +226,7 @@ static PyObject *compare(PyObject *x, PyObject *y, int op) {
                                    mlx_not_equal, mlx_greater,    mlx_greater_equal};
     if (!kp_is_array(y) && !kp_is_operand(y)) {
         if (op == Py_EQ || op == Py_NE) return kp_new_ref(op == Py_NE ? Py_True : Py_False);
-        return no_operand(y, "a comparison");
+        return y == Py_None ? kp_new_ref(Py_NotImplemented) : no_operand(y, "a comparison");
     }
     return operate(x, y, with[op], "a comparison");
 }
@@ -401,6 +409,8 @@ static PyType_Slot slots[] = {
     {Py_nb_index, as_index},
     {Py_tp_iter, kp_iter},
     {Py_mp_length, length},
+    {Py_sq_length, length},
+    {Py_sq_item, kp_sequence_item},
     {Py_mp_subscript, kp_getitem},
     {Py_mp_ass_subscript, kp_setitem},
     {Py_bf_getbuffer, kp_getbuffer},

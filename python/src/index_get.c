@@ -104,6 +104,12 @@ PyObject *kp_row(mlx_array a, int i) {
     return kp_done(rc, out);
 }
 
+PyObject *kp_sequence_item(PyObject *self, Py_ssize_t i) {
+    mlx_array a = kp_handle(self);
+    int extent = mlx_array_ndim(a) ? mlx_array_shape(a)[0] : 0;
+    return i >= 0 && i < extent ? kp_row(a, (int)i) : kp_raise_index(i, 0, extent);
+}
+
 PyObject *kp_getitem(PyObject *self, PyObject *key) {
     struct kp_key k;
     struct kp_layout l;
@@ -114,7 +120,8 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
     PyObject *o = NULL;
     if (ready && !(layout && kp_layout_of(&l, &k, true))) {
         int rc = k.part ? slice_part(&out, a, &k, s) : mlx_array_set(&out, a);
-        rc = rc || (k.n_arrays ? index_arrays(&out, &k, &l, s) : view(&out, &k, s)) ||
+        if (k.on_nothing) rc = rc || mlx_zeros(&out, l.dims, (size_t)l.n, mlx_array_dtype(a), s);
+        else rc = rc || (k.n_arrays ? index_arrays(&out, &k, &l, s) : view(&out, &k, s)) ||
              (k.n_new && insert_new(&out, &l, s));
         o = kp_done(rc, out);
         if (o && k.n_arrays) ((struct kp_array *)o)->front = l.front;

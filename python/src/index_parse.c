@@ -178,8 +178,8 @@ static int add(struct kp_key *k, PyObject *o, const int *shape, int axis, int nd
     return !rc && k->n_arrays > n && axis >= ndim ? 1 : rc;
 }
 
-static int meet(struct kp_key *k) {
-    k->n_index = 0;
+/* The shape to which the index arrays broadcast. */
+static int meet(struct kp_key *k, const int *extents) {
     for (int i = 0; i < k->n; i++) {
         if (k->item[i].kind != KP_ARRAY) continue;
         int n = (int)mlx_array_ndim(k->item[i].array);
@@ -204,6 +204,16 @@ static int meet(struct kp_key *k) {
             return -1;
         }
     }
+    size_t n = 1;
+    for (int j = 0; j < k->n_index; j++) n *= (size_t)k->index[j];
+    for (int i = 0; i < k->n; i++) {
+        if (k->item[i].kind != KP_ARRAY || extents[k->item[i].axis]) continue;
+        k->on_nothing = true;
+        if (!n) continue;
+        PyErr_Format(PyExc_IndexError, "axis %d has no elements, but there are %zu indices for it",
+                     k->item[i].axis, n);
+        return -1;
+    }
     return 0;
 }
 
@@ -211,7 +221,7 @@ int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     int ndim = (int)mlx_array_ndim(a), axis = 0, rc = 0;
     const int *shape = mlx_array_shape(a);
     k->n = k->n_arrays = k->n_ints = k->n_new = k->n_index = 0;
-    k->part = k->masked = k->owned = false;
+    k->part = k->masked = k->owned = k->on_nothing = false;
     if (ndim > KP_MAX_AXES) {
         PyErr_Format(PyExc_ValueError, "an array of more than %d axes cannot be indexed", KP_MAX_AXES);
         return -1;
@@ -246,7 +256,7 @@ int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     }
     if (rc > 0) return too_many(key, ndim);
     if (rc || add_rest(k, shape, axis, ndim)) return -1;
-    return k->n_arrays ? meet(k) : 0;
+    return k->n_arrays ? meet(k, shape) : 0;
 }
 
 int kp_layout_of(struct kp_layout *l, const struct kp_key *k, bool ints_count) {

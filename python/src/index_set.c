@@ -10,10 +10,6 @@ static int value_of(mlx_array *v, bool *owned, PyObject *o, mlx_array a) {
         return 0;
     }
     *v = mlx_array_new();
-    if (o == Py_None) {
-        PyErr_SetString(PyExc_TypeError, "the value is None; a number, an array or a list is taken");
-        return -1;
-    }
     mlx_dtype d = mlx_array_dtype(a);
     bool number = PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o);
     return kp_to_array(v, o, number ? NULL : &d, number ? &d : NULL);
@@ -245,6 +241,7 @@ static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_
     if (how == KP_DIVIDE && replace(v, owned, &made, mlx_reciprocal(&made, *v, s))) return -1;
     if (choose_layout(&l, k, *v, front) || drop_leading(v, owned, &l, s)) return -1;
     if (!fits(*v, &l)) return wrong_value(*v, &l);
+    if (k->on_nothing) return kp_check(mlx_array_set(out, a));
     return k->n_arrays ? write_arrays(out, a, k, &l, *v, how, s) : write_slice(out, a, k, v, owned, how, s);
 }
 
@@ -253,6 +250,10 @@ int kp_write_at(mlx_array *out, mlx_array a, PyObject *key, PyObject *value, enu
     mlx_array v = mlx_array_new();
     mlx_stream s;
     bool owned = false, front = kp_is_array(value) && ((struct kp_array *)value)->front;
+    if (value == Py_None) {
+        PyErr_SetString(PyExc_TypeError, "the value is None; a number, an array or a list is taken");
+        return -1;
+    }
     int rc = kp_parse_key(&k, a, key, true) || kp_default_stream(&s);
     if (!rc && k.masked && how != KP_ASSIGN) {
         PyErr_SetString(PyExc_ValueError, "at[mask] is not taken; where(mask, a + value, a) does it");

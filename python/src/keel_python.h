@@ -187,6 +187,7 @@ int kp_eval_vector(mlx_vector_array v);
 /* ---- parts of the array type that stand in other files ---- */
 PyObject *kp_getitem(PyObject *self, PyObject *key);
 int kp_setitem(PyObject *self, PyObject *key, PyObject *value);
+PyObject *kp_sequence_item(PyObject *self, Py_ssize_t i); /* for reversed() */
 PyObject *kp_iter(PyObject *self);
 PyObject *kp_at(PyObject *self, void *unused);
 /* A tuple of ints, as `shape` gives it. */

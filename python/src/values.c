@@ -10,9 +10,9 @@ static bool is_floating(mlx_dtype d) {
     return d == MLX_FLOAT16 || d == MLX_FLOAT32 || d == MLX_FLOAT64 || d == MLX_BFLOAT16;
 }
 
-/* The range of an integer dtype, as far as int64 holds it. */
+/* The range of an integer dtype, as far as int64 holds it. uint64 takes negative numbers too, modulo
+ * 2**64, as in MLX. */
 static void range_of(mlx_dtype d, int64_t *lo, int64_t *hi) {
-    /* A negative int wraps in uint64, as in MLX; the smaller ones refuse it. */
     static const int64_t lows[] = {0, 0, 0, 0, INT64_MIN, INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN},
                          highs[] = {1, UINT8_MAX, UINT16_MAX, UINT32_MAX, INT64_MAX,
                                     INT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
@@ -416,7 +416,10 @@ int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array o
     }
     dtype = mlx_array_dtype(ax ? *a : *b);
     PyObject *other = ax ? y : x;
-    if (kp_to_array(&owned[0], other, NULL, is_number(other) ? &dtype : NULL)) return -1;
+    bool weak = is_number(other);
+    /* Arrays of other libraries are cast, as in MLX: NumPy's float32 leaves bfloat16 what it is. */
+    bool cast = !weak && !is_list(other) && !PyObject_HasAttrString(other, "__mlx_array__");
+    if (kp_to_array(&owned[0], other, cast ? &dtype : NULL, weak ? &dtype : NULL)) return -1;
     *(ax ? b : a) = owned[0];
     return 0;
 }
