@@ -23,6 +23,8 @@ import struct
 import subprocess
 import sys
 
+import python_differential_functions as functions
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DTYPES = ["bool_", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
           "float16", "bfloat16", "float32", "float64", "complex64"]  # fmt: skip
@@ -39,7 +41,9 @@ def portable(x, mx):
         return {k: portable(v, mx) for k, v in x.items()}
     if isinstance(x, (list, tuple)):
         return type(x)(portable(v, mx) for v in x)
-    return x if isinstance(x, (bool, int, float, complex, str, type(None))) else repr(type(x))
+    if isinstance(x, mx.Dtype):
+        return ("dtype", str(x))
+    return x if isinstance(x, (bool, int, float, complex, str, bytes, type(None))) else repr(type(x))
 
 
 def work(module):
@@ -71,6 +75,8 @@ def work(module):
 class Library:
     """One of the two libraries; `run` answers ("value", ..), ("error", class, text) or ("crash", ..)."""
 
+    patience = 60  # seconds for one program
+
     def __init__(self, module):
         self.module = module
         self.process = None
@@ -89,7 +95,7 @@ class Library:
     def read(self, n):
         data = b""
         while len(data) < n:
-            if not select.select([self.process.stdout], [], [], 60)[0]:
+            if not select.select([self.process.stdout], [], [], self.patience)[0]:
                 return None  # it hangs
             part = os.read(self.process.stdout.fileno(), n - len(data))
             if not part:
@@ -505,23 +511,28 @@ def in_place(rng, lines, shape, dtype):
 def main():
     calls, seed = int(sys.argv[1]), int(sys.argv[2])
     every = {n.removeprefix("generate_"): f for n, f in globals().items() if n.startswith("generate_")}
+    every["functions"] = functions.generate_functions
     areas = [every[n] for n in sys.argv[3:] or every]
     rows = (ROOT / "docs/differences.md").read_text()
-    for row, _ in EXPLAINED:
+    for row, _ in EXPLAINED + functions.EXPLAINED:
         if f"| {row}" not in rows:
             raise SystemExit(f"docs/differences.md has no row that begins with: {row}")
     rng = random.Random(seed)
     keel, mlx = Library("keel.core"), Library("mlx.core")
+    if sys.argv[3:] == ["functions"]:
+        mlx.patience = 3  # it never ends some reductions of empty arrays
     explained, other, by_row, wrong = 0, 0, {}, 0
     for i in range(calls):
-        source, tags = areas[i % len(areas)](rng)
+        area = areas[i % len(areas)]
+        source, tags = area(rng)
+        calls_one = area is functions.generate_functions
         answers = keel.run(source), mlx.run(source)
         if tags & {"out of range", "too many", "after None", "loose"}:
             mlx.stop()  # it may have written to memory that is not its own
         wrong += answers[0][0] == answers[1][0] == "error"
-        if agree(*answers):
+        if functions.agree(*answers) if calls_one else agree(*answers):
             continue
-        row = explain(tags, *answers)
+        row = functions.explain(*tags, *answers) if calls_one else explain(tags, *answers)
         if row:
             explained += 1
             by_row[row] = by_row.get(row, 0) + 1

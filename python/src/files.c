@@ -356,7 +356,7 @@ static PyObject *save_safetensors(PyObject *m, PyObject *args) {
         const char *v = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
         if (k && v) rc = kp_check(mlx_map_string_to_string_insert(t.metadata, k, v));
         else {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "metadata are a dict of str by str");
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "metadata are a dict of str by str");
             rc = -1;
         }
     }

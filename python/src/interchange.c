@@ -77,7 +77,7 @@ void kp_releasebuffer(PyObject *self, Py_buffer *v) {
 }
 
 /* ---- DLPack ----
- * The layout of version 0.8 of the protocol, written after its description. */
+ * The layouts of versions 0.8 and 1.0 of the protocol, written after its description. */
 struct dl_device {
     int32_t type, id;
 };
@@ -98,22 +98,41 @@ struct dl_managed {
     void *context;
     void (*deleter)(struct dl_managed *);
 };
+/* A capsule of version 1 of the protocol, which can say that memory may only be read. */
+struct dl_versioned {
+    uint32_t major, minor;
+    void *context;
+    void (*deleter)(struct dl_versioned *);
+    uint64_t flags; /* bit 0: read-only */
+    struct dl_tensor t;
+};
 enum { DL_CPU = 1, DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
 
 struct exported {
     struct dl_managed m;
+    struct dl_versioned v; /* the same tensor for consumers that know version 1 */
     mlx_array a;
     int64_t shape[64], strides[64];
 };
-static void drop_exported(struct dl_managed *m) {
-    struct exported *e = m->context;
+static void drop(struct exported *e) {
     mlx_array_free(e->a);
     free(e);
+}
+static void drop_exported(struct dl_managed *m) {
+    drop(m->context);
+}
+static void drop_versioned(struct dl_versioned *m) {
+    drop(m->context);
 }
 static void drop_capsule(PyObject *capsule) {
     struct dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
     if (m) m->deleter(m);
     else PyErr_Clear(); /* a consumer took it and renamed the capsule */
+}
+static void drop_versioned_capsule(PyObject *capsule) {
+    struct dl_versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (m) m->deleter(m);
+    else PyErr_Clear();
 }
 static const struct dl_dtype dl_dtypes[] = {
     {DL_BOOL, 8, 1},   {DL_UINT, 8, 1},   {DL_UINT, 16, 1}, {DL_UINT, 32, 1},  {DL_UINT, 64, 1},
@@ -208,9 +227,21 @@ static int check_device(PyObject *device) {
     return -1;
 }
 
+/* Whether the consumer takes capsules of version 1: max_version is a tuple (major, minor). */
+static int takes_version_1(PyObject *version) {
+    int major, minor;
+    if (!version || version == Py_None) return 0;
+    if (PyTuple_Check(version) && PyArg_ParseTuple(version, "ii", &major, &minor)) return major >= 1;
+    PyErr_Clear();
+    PyErr_SetString(PyExc_TypeError, "__dlpack__(): max_version must be a tuple of two ints, or None");
+    return -1;
+}
+
 FUNCTION(array, __dlpack__) {
     mlx_array a = c->v[0].array;
     size_t n = mlx_array_ndim(a);
+    int versioned = takes_version_1(c->v[2].object);
+    if (versioned < 0) return NULL;
     bool copy = c->v[4].given && PyObject_IsTrue(c->v[4].object) == 1;
     if (check_device(c->v[3].given ? c->v[3].object : NULL)) return NULL;
     if (n > 64) {
@@ -248,8 +279,10 @@ FUNCTION(array, __dlpack__) {
                                      .strides = e->strides},
                                .context = e,
                                .deleter = drop_exported};
-    PyObject *capsule = PyCapsule_New(&e->m, "dltensor", drop_capsule);
-    if (!capsule) drop_exported(&e->m);
+    e->v = (struct dl_versioned){.major = 1, .context = e, .deleter = drop_versioned, .t = e->m.t};
+    PyObject *capsule = versioned ? PyCapsule_New(&e->v, "dltensor_versioned", drop_versioned_capsule)
+                                  : PyCapsule_New(&e->m, "dltensor", drop_capsule);
+    if (!capsule) drop(e);
     return capsule;
 }
 FUNCTION(array, __dlpack_device__) {
@@ -266,14 +299,6 @@ static int dtype_of_dl(struct dl_dtype d, mlx_dtype *out) {
     PyErr_Format(PyExc_ValueError, "no dtype has DLPack's code %d of %d bits", d.code, d.bits);
     return -1;
 }
-/* A capsule of version 1 of the protocol, which can say that memory may only be read. */
-struct dl_versioned {
-    uint32_t major, minor;
-    void *context;
-    void (*deleter)(struct dl_versioned *);
-    uint64_t flags; /* bit 0: read-only */
-    struct dl_tensor t;
-};
 static void release_imported(void *payload) {
     struct dl_managed *m = payload;
     if (m->deleter) m->deleter(m);

@@ -41,7 +41,16 @@ static PyObject *texts(PyObject *m, PyObject *none) {
     }
     return list;
 }
+/* The types and the cached streams are those of one interpreter. */
+static PyObject *check_interpreter(PyObject *m, PyObject *none) {
+    (void)m;
+    (void)none;
+    if (!PyInterpreterState_GetID(PyInterpreterState_Get())) return kp_new_ref(Py_None);
+    PyErr_SetString(PyExc_ImportError, "keel.core works in the main interpreter only, not in sub-interpreters");
+    return NULL;
+}
 static PyMethodDef functions[] = {
+    {"_check_interpreter", check_interpreter, METH_NOARGS, "Raises ImportError in a sub-interpreter."},
     {"_texts", texts, METH_NOARGS, "The docstrings of what is made in Python: (module, name, text)."},
     {0},
 };

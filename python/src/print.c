@@ -48,6 +48,11 @@ static void put(PyObject **text, PyObject *more) {
 
 enum { SHOWN_WHOLE = 6, SHOWN_AT_END = 3 }; /* as mlx_array_tostring shows long axes */
 
+static void put_separator(PyObject **text, int axis, bool last) {
+    put(text, PyUnicode_FromString(last ? ", " : ",\n       ")); /* as wide as "array([" */
+    for (int i = 0; i < axis && !last; i++) put(text, PyUnicode_FromString(" "));
+}
+
 static void put_axis(PyObject **text, mlx_array a, const char *p, int axis) {
     int ndim = (int)mlx_array_ndim(a);
     if (!*text) return;
@@ -59,7 +64,7 @@ static void put_axis(PyObject **text, mlx_array a, const char *p, int axis) {
     int64_t step = (int64_t)mlx_array_strides(a)[axis] * (int64_t)mlx_array_itemsize(a);
     put(text, PyUnicode_FromString("["));
     for (int i = 0; i < n && *text; i++) {
-        if (i) put(text, axis == ndim - 1 ? PyUnicode_FromString(", ") : PyUnicode_FromFormat(",\n%*s", axis + 7, ""));
+        if (i) put_separator(text, axis, axis == ndim - 1);
         if (n > SHOWN_WHOLE && i == SHOWN_AT_END) {
             put(text, PyUnicode_FromString("..."));
             i = n - SHOWN_AT_END - 1;

@@ -155,7 +155,7 @@ static int look(struct list *l, PyObject *o, int depth) {
         if (r == R_INT) {
             int overflow;
             long long i = PyLong_AsLongLongAndOverflow(o, &overflow);
-            if (overflow) l->beyond = true;
+            if (overflow) l->beyond = l->wide = true;
             if (i < INT32_MIN || i > INT32_MAX) l->wide = true;
         }
         l->n++;
@@ -167,8 +167,9 @@ static int look(struct list *l, PyObject *o, int depth) {
                      MAX_NESTING, INT_MAX);
         return -1;
     }
+    bool late = depth == l->ndim && l->n; /* a list where numbers stood before */
     if (depth == l->ndim) l->shape[l->ndim++] = (int)n;
-    if (l->shape[depth] != n) {
+    if (late || l->shape[depth] != n) {
         PyErr_SetString(PyExc_ValueError, "the lists do not have one length at each level");
         return -1;
     }

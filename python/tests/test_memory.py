@@ -40,7 +40,22 @@ def assign():
     b += 1
 
 
+def dlpack_that_is_dropped():
+    a.__dlpack__()
+    a.__dlpack__(max_version=(1, 0), copy=True)
+
+
+def printed():
+    with mx.printoptions(precision=2):
+        repr(a)
+
+
 CALLS = {
+    "buffer": lambda: memoryview(a),
+    "dlpack": dlpack_that_is_dropped,
+    "pickle": lambda: a.__reduce__()[0](*a.__reduce__()[1]),
+    "print": printed,
+    "kernel": lambda: mx.fast.cuda_kernel("k", ["x"], ["y"], "y[0] = x[0];"),
     "operator": lambda: a + 1,
     "function": lambda: mx.exp(a),
     "keywords": lambda: mx.sum(a, axis=0, keepdims=True),

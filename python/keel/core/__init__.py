@@ -8,8 +8,11 @@ import enum as _enum
 import math as _math
 
 from keel import _core
-from keel._core import *  # noqa: F403
-from keel._core import Device, Dtype, Stream, ThreadLocalStream, array  # noqa: F401
+
+_core._check_interpreter()
+
+from keel._core import *  # noqa: E402, F403
+from keel._core import Device, Dtype, Stream, ThreadLocalStream, array  # noqa: E402, F401
 
 
 class DeviceType(_enum.Enum):

@@ -1,6 +1,7 @@
 """Loading and saving arrays, and functions in files."""
 
 import atexit
+import io
 import os
 
 from keel import _core
@@ -31,10 +32,20 @@ def _path(file):
     return os.fspath(file) if isinstance(file, (str, os.PathLike)) else file
 
 
+def _readable(file, name):
+    """A path as str, or a binary file that can be read from any place."""
+    file = _path(file)
+    if isinstance(file, str):
+        return file
+    if isinstance(file, io.TextIOBase) or not (hasattr(file, "read") and hasattr(file, "seek")):
+        raise ValueError(f"{name}() takes a path or a file opened in binary mode, not {type(file).__name__}")
+    return file
+
+
 def load(file, /, format=None, return_metadata=False, *, stream=None):
     if format is not None and format not in _FORMATS:
         raise ValueError(f"load(): format is {format!r}, but must be one of {sorted(_FORMATS)}")
-    file = _path(file)
+    file = _readable(file, "load")
     name = file if isinstance(file, str) else getattr(file, "name", "")
     kind = format or (name.rpartition(".")[2] if isinstance(name, str) else "")
     if kind == "gguf" and isinstance(file, str):
@@ -52,6 +63,8 @@ def load(file, /, format=None, return_metadata=False, *, stream=None):
 
 def _with_suffix(file, suffix):
     file = _path(file)
+    if not isinstance(file, str) and (isinstance(file, io.TextIOBase) or not hasattr(file, "write")):
+        raise ValueError(f"arrays are saved to a path or a file opened in binary mode, not {type(file).__name__}")
     return file + suffix if isinstance(file, str) and not file.endswith(suffix) else file
 
 

@@ -91,7 +91,7 @@ def _as_numbers(argnums, argnames):
         raise ValueError(f"value_and_grad(): duplicate argument names in {names}")
     if any(n < 0 for n in numbers):
         raise ValueError(f"value_and_grad(): argument numbers must not be negative, got {numbers}")
-    return numbers, names, isinstance(argnums, int)
+    return sorted(numbers), names, isinstance(argnums, int)  # in order, as MLX gives the gradients
 
 
 def value_and_grad(fun, argnums=None, argnames=[]):
@@ -339,6 +339,8 @@ class _Plan:
 
 
 def compile(fun, inputs=None, outputs=None, shapeless=False):
+    if not callable(fun):
+        raise TypeError(f"compile() takes a function, not {type(fun).__name__}")
     plans = {}
 
     @functools.wraps(fun, updated=())

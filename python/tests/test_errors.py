@@ -1,0 +1,126 @@
+"""Errors of the library as exceptions: classes, messages and attributes, in one thread and in many."""
+
+import sys
+import threading
+
+import keel.core as mx
+import pytest
+
+ATTRIBUTES = "code operation index axis axis_size position tensor file bytes".split()
+a = mx.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+def raised(call):
+    with pytest.raises(Exception) as info:
+        call()
+    return info.value
+
+
+@pytest.mark.parametrize("call, kind, code", [
+    (lambda: mx.reshape(a, (3,)), ValueError, "ESHAPE"), (lambda: mx.sum(a, 5), ValueError, "EAXIS"), (lambda: mx.sum(a, 5), IndexError, "EAXIS"),
+    (lambda: mx.bitwise_and(a, a), ValueError, "EDTYPE"), (lambda: a @ mx.ones((3, 3)), ValueError, "ESHAPE"),
+    (lambda: mx.eval(mx.take(a, mx.array([9]))), IndexError, "EINDEX"), (lambda: mx.load("/none/x.npy"), RuntimeError, "EFILE"),
+    (lambda: mx.concatenate([]), ValueError, "EARG"), (lambda: mx.conv1d(a, a), ValueError, "ESHAPE"),
+])  # fmt: skip
+def test_classes_and_codes(call, kind, code):
+    error = raised(call)
+    assert isinstance(error, kind) and error.code == code and str(error)
+    for name in ATTRIBUTES:
+        assert hasattr(error, name)
+
+
+def test_an_index_out_of_range():
+    """The error comes where the value is read, and names the operation that caused it."""
+    index = mx.array([0, 1, 7])
+    result = mx.take(a, index, axis=0) * 2
+    error = raised(result.tolist)
+    assert isinstance(error, IndexError)
+    assert (error.code, error.index, error.axis, error.axis_size, error.position) == ("EINDEX", 7, 0, 2, 2)
+    assert error.operation == "gather" and "7" in str(error) and "2" in str(error)
+    again = raised(lambda: mx.eval(result))
+    assert again.index == 7  # reading again gives the same error
+    assert (a + 1)[0, 0].item() == 2  # other arrays are good
+
+
+def test_an_axis_out_of_range():
+    error = raised(lambda: mx.max(a, -3))
+    assert isinstance(error, mx.AxisError) and isinstance(error, (ValueError, IndexError))
+    assert "-3" in str(error) and error.file is None and error.bytes is None and error.index is None
+
+
+def test_every_way_of_reading_reports():
+    for read in (lambda x: x.item(), lambda x: x.tolist(), repr, mx.eval, memoryview, bytes, lambda x: x.__dlpack__(), bool, float,
+                 lambda x: x.__array__(), lambda x: mx.save("/dev/null", x), format):  # fmt: skip
+        failed = mx.take(mx.array([1.0, 2.0]), mx.array([5]))
+        assert isinstance(raised(lambda: read(failed)), IndexError), read
+    waiting = mx.take(mx.array([1.0, 2.0]), mx.array([5]))
+    mx.async_eval(waiting)
+    assert isinstance(raised(waiting.item), IndexError)
+
+
+def test_errors_within_transforms():
+    def out_of_range(x):
+        return mx.take(x, mx.array([5]), axis=0).sum()
+
+    for call in (lambda: mx.eval(mx.grad(out_of_range)(a)), lambda: mx.eval(mx.compile(out_of_range)(a)), lambda: mx.eval(mx.vmap(out_of_range)(a))):
+        assert isinstance(raised(call), IndexError)
+    assert isinstance(raised(lambda: mx.grad(lambda x: mx.reshape(x, (3,)))(a)), ValueError)
+
+
+def test_an_exception_is_not_kept():
+    for _ in range(3):
+        raised(lambda: mx.reshape(a, (3,)))
+    assert mx.reshape(a, (4,)).tolist() == [1, 2, 3, 4]
+
+
+def test_memory_that_is_not_there():
+    error = raised(lambda: mx.eval(mx.zeros((1 << 30, 1 << 20)) + 1))
+    assert isinstance(error, (MemoryError, ValueError, RuntimeError, OverflowError))
+
+
+def test_threads_get_their_own_errors():
+    """16 threads make different errors at once: each sees the message of its own."""
+    wrong, start = [], threading.Barrier(16)
+
+    def work(n):
+        start.wait()
+        for k in range(50):
+            try:
+                if n % 2:
+                    mx.reshape(a, (100 * n + k + 5,))
+                else:
+                    mx.take(mx.arange(3), mx.array([100 * n + k + 3])).item()
+            except (ValueError, IndexError) as error:
+                number = 100 * n + k + (5 if n % 2 else 3)
+                if str(number) not in str(error) or (n % 2 == 0 and error.index != number):
+                    wrong.append((n, k, str(error)))
+            else:
+                wrong.append((n, k, "no error"))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_sub_interpreters_are_refused():
+    try:
+        import _xxsubinterpreters as interpreters
+    except ImportError:  # CPython 3.13
+        import _interpreters as interpreters
+    one = interpreters.create()
+    source = """
+import sys
+sys.path[:] = %r
+try:
+    import keel.core
+except ImportError:
+    pass
+else:
+    raise SystemError("imported")
+"""
+    result = interpreters.run_string(one, source % sys.path)  # raises what the source raises
+    assert result is None
+    interpreters.destroy(one)

@@ -1,0 +1,451 @@
+"""Functions against NumPy on small inputs: values, shapes, dtypes, arguments by name, errors."""
+
+import math
+
+import keel.core as mx
+import numpy as np
+import pytest
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(3, 4)).astype("float32")
+p = rng.uniform(0.1, 0.9, size=(3, 4)).astype("float32")
+i = rng.integers(-5, 6, size=(3, 4)).astype("int32")
+b = x > 0
+X, P, I, B = map(mx.array, (x, p, i, b))
+
+
+def check(got, wanted, tolerance=2e-5):
+    if isinstance(wanted, (list, tuple)):
+        assert len(got) == len(wanted)
+        for g, w in zip(got, wanted):
+            check(g, w, tolerance)
+        return
+    wanted = np.asarray(wanted)
+    assert got.shape == wanted.shape
+    np.testing.assert_allclose(np.array(got), wanted, rtol=tolerance, atol=tolerance)
+
+
+# ---- one operand ----
+@pytest.mark.parametrize("name, of, f", [
+    *[(n, "P", getattr(np, n)) for n in "arccos arcsin arctan arctanh cos cosh exp expm1 log log10 log1p log2 sin sinh sqrt square tan tanh reciprocal degrees radians".split()],
+    *[(n, "X", getattr(np, n)) for n in "abs arcsinh ceil floor negative sign isfinite isinf isnan isneginf isposinf conj real imag square logical_not positive trunc".split()],
+    ("arccosh", "Y", np.arccosh), ("rsqrt", "P", lambda v: 1 / np.sqrt(v)), ("sigmoid", "X", lambda v: 1 / (1 + np.exp(-v))),
+    ("erf", "X", np.vectorize(math.erf)), ("bitwise_invert", "I", np.invert), ("zeros_like", "X", np.zeros_like),
+    ("ones_like", "I", np.ones_like), ("nan_to_num", "N", np.nan_to_num), ("contiguous", "X", np.array),
+    ("stop_gradient", "X", np.array), ("abs", "I", np.abs), ("round", "X", np.round), ("sign", "I", np.sign),
+])  # fmt: skip
+def test_one_operand(name, of, f):
+    values = {"X": x, "P": p, "I": i, "Y": p + 1, "N": np.array([np.nan, 1, np.inf], "float32")}[of]
+    if name == "isfinite" or name.startswith("is"):
+        values = np.array([1, np.nan, np.inf, -np.inf], "float32")
+    got = getattr(mx, name)(mx.array(values))
+    if name == "nan_to_num":
+        assert got[:2].tolist() == [0, 1] and got[2].item() == np.finfo("float32").max
+    else:
+        check(got, f(values))
+    if hasattr(mx.array, name) and callable(getattr(mx.array, name)):
+        assert getattr(mx.array(values), name)().shape == got.shape
+
+
+def test_erfinv_and_nan_to_num():
+    check(mx.erf(mx.erfinv(P)), p)
+    assert mx.nan_to_num(mx.array([math.nan, math.inf, -math.inf]), 1.0, 2.0, -3.0).tolist() == [1, 2, -3]
+
+
+# ---- two operands ----
+@pytest.mark.parametrize("name, f", [
+    *[(n, getattr(np, n)) for n in "add subtract multiply divide maximum minimum power floor_divide remainder arctan2 logaddexp equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor isclose array_equal allclose inner outer kron".split()],
+    ("divmod", np.divmod),
+])  # fmt: skip
+def test_two_operands(name, f):
+    g = getattr(mx, name)
+    check(g(P, P[0:1] if name not in ("inner",) else P), f(p, p[0:1] if name not in ("inner",) else p))
+    if name in ("add", "multiply", "maximum", "divide", "less", "floor_divide"):
+        check(g(X, 2), f(x, 2))
+        check(g(2.5, X), f(np.float32(2.5), x))
+        check(g(I, mx.array([[3]])), f(i, np.array([[3]], "int32")))
+
+
+def test_bits():
+    j = np.abs(i)
+    for name, f in (("bitwise_and", np.bitwise_and), ("bitwise_or", np.bitwise_or), ("bitwise_xor", np.bitwise_xor)):
+        check(getattr(mx, name)(I, mx.array(j)), f(i, j))
+    check(mx.left_shift(I, 2), i << 2), check(mx.right_shift(I, 1), i >> 1)
+
+
+def test_dtypes_of_results():
+    for f, of, result in ((mx.divide, mx.int32, mx.float32), (mx.exp, mx.int8, mx.float32), (mx.exp, mx.float16, mx.float16),
+                          (mx.sum, mx.int8, mx.int32), (mx.sum, mx.bool_, mx.int32), (mx.mean, mx.int32, mx.float32),
+                          (mx.prod, mx.uint8, mx.uint32), (mx.cumsum, mx.int8, mx.int8), (mx.argmax, mx.float32, mx.uint32),
+                          (mx.max, mx.int8, mx.int8), (mx.any, mx.float32, mx.bool_), (mx.argsort, mx.float32, mx.uint32)):  # fmt: skip
+        a = mx.ones((2, 2), of)
+        assert (f(a, a) if f is mx.divide else f(a)).dtype == result, (f, of)
+
+
+# ---- reductions and scans ----
+@pytest.mark.parametrize("name", "sum prod max min mean var std all any argmax argmin median".split())
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions(name, axis, keepdims):
+    f, g = getattr(np, name), getattr(mx, name)
+    values = b if name in ("all", "any") else x
+    wanted = f(values, axis=axis, keepdims=keepdims)
+    check(g(mx.array(values), axis, keepdims), wanted)
+    check(g(mx.array(values), axis=axis, keepdims=keepdims), wanted)
+    if name != "median":
+        check(getattr(mx.array(values), name)(axis, keepdims), wanted)
+    if axis is not None and not name.startswith("arg"):
+        check(g(mx.array(values), (axis,), keepdims=keepdims), wanted)
+        check(g(mx.array(values), axis=[0, 1]), f(values, axis=(0, 1)))
+
+
+def test_more_reductions():
+    check(mx.logsumexp(X, 1), np.log(np.exp(x).sum(1)))
+    check(mx.var(X, 0, ddof=1), x.var(0, ddof=1)), check(mx.std(X, 1, ddof=1), x.std(1, ddof=1))
+    check(mx.count_nonzero(I, 0), np.count_nonzero(i, 0)), check(mx.count_nonzero(I, axis=1, keepdims=True), np.count_nonzero(i, 1, keepdims=True))
+    check(mx.minmax(X, 1), (x.min(1), x.max(1))), check(mx.trace(X), np.trace(x))
+    check(mx.sum(X, axis=()), x), check(mx.softmax(X, -1), np.exp(x) / np.exp(x).sum(-1, keepdims=True))
+    check(mx.softmax(X, (0, 1), precise=True), np.exp(x) / np.exp(x).sum())
+
+
+@pytest.mark.parametrize("call", [
+    lambda: mx.sum(X, 2), lambda: mx.sum(X, (0, 0)), lambda: mx.max(mx.zeros((0,))), lambda: mx.argmax(X, -3),
+    lambda: mx.cumsum(X, 5), lambda: mx.sort(X, 2), lambda: mx.softmax(X, 3), lambda: mx.squeeze(X, 0),
+])  # fmt: skip
+def test_wrong_axes(call):
+    with pytest.raises(ValueError):
+        mx.eval(call())
+
+
+def test_scans():
+    for name, f in (("cumsum", np.cumsum), ("cumprod", np.cumprod), ("cummax", np.maximum.accumulate), ("cummin", np.minimum.accumulate)):
+        check(getattr(mx, name)(X, 1), f(x, axis=1))
+        check(getattr(mx, name)(X, axis=0, reverse=True), f(x[::-1], axis=0)[::-1])
+    check(mx.cumsum(X), np.cumsum(x)), check(mx.cumsum(I, 1, inclusive=False), np.cumsum(i, 1) - i)
+    check(mx.logcumsumexp(X, 0), np.log(np.cumsum(np.exp(x), 0))), check(mx.cumulative_sum(X, axis=0), np.cumsum(x, 0))
+    check(mx.diff(X), np.diff(x)), check(mx.diff(I, 2, 0), np.diff(i, 2, 0))
+
+
+def test_sorting():
+    check(mx.sort(X), np.sort(x)), check(mx.sort(X, None), np.sort(x, None)), check(mx.argsort(X, 0), np.argsort(x, 0))
+    check(mx.sort(mx.partition(X, 2)[:, :2]), np.sort(x)[:, :2]), check(mx.sort(mx.topk(X, 2)), np.sort(x)[:, 2:])
+    check(mx.take_along_axis(X, mx.argpartition(X, 1, 1), 1)[:, 1], np.sort(x)[:, 1])
+    s = np.array([1, 3, 3, 5])
+    for side in ("left", "right"):
+        check(mx.searchsorted(mx.array(s), mx.array([0, 3, 4, 9]), side), np.searchsorted(s, [0, 3, 4, 9], side))
+    check(mx.unique(mx.array([3, 1, 3, 2]), 3), [1, 2, 3])
+    values, index, inverse, counts = mx.unique(mx.array([3, 1, 3, 2]), 4, True, True, True, fill_value=9)
+    assert values.tolist() == [1, 2, 3, 9] and counts.tolist() == [1, 1, 2, 0] and inverse.tolist() == [2, 0, 2, 1]
+    assert index.tolist()[:3] == [1, 3, 0]
+    for call in (lambda: mx.searchsorted(X, X), lambda: mx.searchsorted(mx.array(s), X, "up"), lambda: mx.unique(X, -1),
+                 lambda: mx.topk(X, 9), lambda: mx.diff(X, -1), lambda: mx.diff(X, axis=4)):  # fmt: skip
+        with pytest.raises(ValueError):
+            mx.eval(call())
+
+
+# ---- shapes ----
+@pytest.mark.parametrize("f, wanted", [
+    (lambda m, a: m.reshape(a, (4, 3)), None), (lambda m, a: m.reshape(a, (-1,)), None), (lambda m, a: m.transpose(a), None),
+    (lambda m, a: m.moveaxis(a, 0, 1), None), (lambda m, a: m.swapaxes(a, 0, 1), None), (lambda m, a: m.expand_dims(a, (0, 2)), None),
+    (lambda m, a: m.squeeze(m.expand_dims(a, 0)), None), (lambda m, a: m.broadcast_to(a, (2, 3, 4)), None),
+    (lambda m, a: m.tile(a, (2, 1)), None), (lambda m, a: m.repeat(a, 2, 1), None), (lambda m, a: m.repeat(a, 2), None),
+    (lambda m, a: m.roll(a, 1, 0), None), (lambda m, a: m.roll(a, -2), None), (lambda m, a: m.pad(a, ((1, 0), (0, 2))), None),
+    (lambda m, a: m.pad(a, 1, mode="edge"), None), (lambda m, a: m.pad(a, 1, "constant", constant_values=3), None),
+    (lambda m, a: m.diag(a), None), (lambda m, a: m.diagonal(a, 1), None), (lambda m, a: m.tril(a), None),
+    (lambda m, a: m.triu(a, k=1), None), (lambda m, a: m.concatenate([a, a], axis=1), None), (lambda m, a: m.stack([a, a], 2), None),
+    (lambda m, a: m.split(a, 2, axis=1), None), (lambda m, a: m.split(a, [1, 2]), None), (lambda m, a: m.flip(a, 0), None),
+    (lambda m, a: m.meshgrid(a[0], a[1]), None), (lambda m, a: m.meshgrid(a[0], a[1], indexing="ij", sparse=True), None),
+    (lambda m, a: m.atleast_3d(a), None), (lambda m, a: m.atleast_1d(a[0, 0]), None), (lambda m, a: m.broadcast_arrays(a, a[0]), None),
+    (lambda m, a: m.take(a, m.array([1, 0]), axis=1), None), (lambda m, a: m.take(a, m.array([5, 0])), None),
+    (lambda m, a: m.where(a > 0, a, 0), None), (lambda m, a: m.clip(a, -0.5, 0.5), None), (lambda m, a: m.clip(a, None, 0), None),
+    (lambda m, a: m.permute_dims(a, (1, 0)), None),
+])  # fmt: skip
+def test_shapes_against_numpy(f, wanted):
+    check(f(mx, X), f(np, x))
+
+
+def test_more_shapes():
+    check(mx.flatten(mx.ones((2, 3, 4)), 1, -1), np.ones((2, 12))), check(mx.unflatten(X, 1, (2, -1)), x.reshape(3, 2, 2))
+    check(mx.as_strided(X, (2, 2), (4, 1), 1), np.array([[x[0, 1], x[0, 2]], [x[1, 1], x[1, 2]]]))
+    check(mx.view(X, mx.int32), x.view("int32")), check(mx.astype(X, mx.int32), x.astype("int32"))
+    check(mx.put_along_axis(X, mx.array([[1], [0], [3]]), mx.array(9.0), 1)[:, :2][0], [x[0, 0], 9])
+    check(mx.slice(X, mx.array([1, 1]), (0, 1), (2, 2)), x[1:3, 1:3])
+    check(mx.slice_update(X, mx.zeros((1, 4)), mx.array(1), (0,)), np.vstack([x[:1], np.zeros((1, 4)), x[2:]]))
+    check(mx.unstack(X, axis=1), [x[:, k] for k in range(4)]), check(mx.matrix_transpose(X), x.T)
+    assert mx.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
+    with pytest.raises(ValueError):
+        mx.broadcast_shapes((2,), (3,))
+
+
+@pytest.mark.parametrize("call", [
+    lambda: mx.reshape(X, (5,)), lambda: mx.reshape(X, (-1, -1)), lambda: mx.transpose(X, (0, 0)), lambda: mx.concatenate([X, I[:2]], 1),
+    lambda: mx.stack([X, X[0]]), lambda: mx.split(X, 5, 1), lambda: mx.broadcast_to(X, (5, 4)), lambda: mx.pad(X, [(1, 1)] * 3),
+    lambda: mx.as_strided(X, (99,), (1,)), lambda: mx.tile(X, (-1,)), lambda: mx.meshgrid(X[0], indexing="x"), lambda: mx.pad(X, 1, "none"),
+    lambda: mx.expand_dims(X, (0, 0)), lambda: mx.moveaxis(X, 0, 5), lambda: mx.concatenate([]), lambda: mx.take(X, mx.array([0.5])),
+])  # fmt: skip
+def test_wrong_shapes(call):
+    with pytest.raises(ValueError):
+        mx.eval(call())
+
+
+# ---- making ----
+@pytest.mark.parametrize("got, wanted", [
+    (lambda: mx.arange(5), np.arange(5)), (lambda: mx.arange(1, 9, 2), np.arange(1, 9, 2)), (lambda: mx.arange(2.5), np.arange(2.5)),
+    (lambda: mx.arange(stop=3, step=2), [0, 2]), (lambda: mx.arange(5, None), np.arange(5)), (lambda: mx.arange(0, 1, 0.25), np.arange(0, 1, 0.25)),
+    (lambda: mx.arange(5, 0, -2), [5, 3, 1]), (lambda: mx.linspace(0, 1, 5), np.linspace(0, 1, 5)), (lambda: mx.linspace(0, 9, num=4, dtype=mx.int32), [0, 3, 6, 9]),
+    (lambda: mx.linspace(0, 1, 4, endpoint=False), [0, 0.25, 0.5, 0.75]), (lambda: mx.full((2,), 3), [3, 3]), (lambda: mx.full(2, 1.5), [1.5, 1.5]),
+    (lambda: mx.full((2, 2), mx.array([1, 2])), [[1, 2], [1, 2]]), (lambda: mx.full_like(X, 2), np.full((3, 4), 2)), (lambda: mx.eye(3, 4, 1), np.eye(3, 4, 1)),
+    (lambda: mx.identity(2), np.eye(2)), (lambda: mx.tri(3, k=-1), np.tri(3, k=-1)), (lambda: mx.zeros(3), np.zeros(3)), (lambda: mx.ones((2, 0)), np.ones((2, 0))),
+    (lambda: mx.hanning(5), np.hanning(5)), (lambda: mx.hamming(5), np.hamming(5)), (lambda: mx.blackman(5), np.blackman(5)), (lambda: mx.bartlett(5), np.bartlett(5)),
+])  # fmt: skip
+def test_making(got, wanted):
+    check(got(), wanted)
+
+
+def test_dtypes_of_making():
+    assert mx.arange(3).dtype == mx.int32 and mx.arange(3.0).dtype == mx.float32 and mx.arange(3, dtype=mx.int8).dtype == mx.int8
+    assert mx.zeros(2).dtype == mx.float32 and mx.ones(2, mx.int16).dtype == mx.int16 and mx.full(2, True).dtype == mx.bool_
+    assert mx.full(2, 1, mx.float16).dtype == mx.float16 and mx.full(2, mx.array(1), dtype=mx.float32).dtype == mx.float32
+    assert mx.zeros_like(I).dtype == mx.int32 and mx.eye(2, dtype=mx.int8).dtype == mx.int8 and mx.zeros(2, None).dtype == mx.float32
+    for call in (lambda: mx.zeros(-1), lambda: mx.linspace(0, 1, -1), lambda: mx.arange(0, 5, 0), lambda: mx.eye(-1)):
+        with pytest.raises(ValueError):
+            call()
+    for call in (lambda: mx.zeros(2.5), lambda: mx.zeros("a"), lambda: mx.ones(2, "float32"), lambda: mx.zeros()):
+        with pytest.raises(TypeError):
+            call()
+
+
+@pytest.mark.parametrize("x, y, dtype", [
+    (1, 2, "int32"), (1, 2.5, "float32"), (True, 1, "int32"), (True, 2.5, "float32"), (1, 2j, "complex64"), (True, False, "bool_"),
+    (mx.array(1, dtype=mx.int8), 2, "int8"), (2, mx.array(1, dtype=mx.float16), "float16"), (mx.array(1), mx.array(1, dtype=mx.float16), "float16"),
+    (mx.array(1, dtype=mx.uint8), mx.array(1, dtype=mx.int8), "int16"), (mx.array(1, dtype=mx.float16), mx.array(1, dtype=mx.bfloat16), "float32"),
+])  # fmt: skip
+def test_promotion(x, y, dtype):
+    for f in (mx.add, mx.maximum, lambda p, q: mx.where(mx.array(True), p, q)):
+        assert f(x, y).dtype == getattr(mx, dtype)
+
+
+# ---- products ----
+def test_products():
+    y = x.T.copy()
+    Y = mx.array(y)
+    check(mx.matmul(X, Y), x @ y), check(X @ Y[:, 0], x @ y[:, 0]), check(mx.addmm(mx.ones((3, 3)), X, Y, 2.0, 0.5), 0.5 + 2 * (x @ y))
+    check(mx.einsum("ij,jk->ik", X, Y), x @ y), check(mx.einsum("ij->ji", X), x.T), check(mx.tensordot(X, Y, 1), x @ y)
+    check(mx.tensordot(X, X, [[0], [0]]), x.T @ x), check(mx.vecdot(X, X), (x * x).sum(-1)), check(mx.vecdot(X, X, 0), (x * x).sum(0))
+    check(mx.convolve(X[0], X[1]), np.convolve(x[0], x[1])), check(mx.convolve(X[0], X[1][:3], mode="same"), np.convolve(x[0], x[1][:3], "same"))
+    check(mx.gather_mm(X[None], Y[None], mx.array([0, 0]), mx.array([0, 0])), np.stack([x @ y] * 2))
+    check(mx.block_masked_mm(mx.ones((32, 32)), mx.ones((32, 32)), 32, mx.array([[False]])), np.zeros((32, 32)))
+    check(mx.segmented_mm(X, Y, mx.array([[0, 2], [2, 4]])), np.stack([x[:, :2] @ y[:2], x[:, 2:] @ y[2:]]))
+    h = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [1, 1, -1, -1], [1, -1, -1, 1]])
+    check(mx.hadamard_transform(X), x @ h / 2), check(mx.hadamard_transform(X, scale=1.0), x @ h)
+    path, text = mx.einsum_path("ij,jk,kl->il", X, Y, X)
+    assert len(path) == 2 and isinstance(text, str)
+    for call in (lambda: X @ X, lambda: X @ mx.array(1.0), lambda: mx.einsum("ij,jk->ik", X, X), lambda: mx.tensordot(X, X, 1),
+                 lambda: mx.convolve(X, X), lambda: mx.convolve(X[0], X[0], "x"), lambda: mx.vecdot(X, I[:2])):  # fmt: skip
+        with pytest.raises(ValueError):
+            mx.eval(call())
+
+
+def test_norms_and_cross():
+    for order, axis in ((None, None), (1, None), (-1, None), (np.inf, None), (-np.inf, None), ("fro", None), (2, 0), (0, 1), (3, -1), (1, 0),
+                        (np.inf, 1), (None, 1), (1, (1, 0)), ("fro", (0, 1))):  # fmt: skip
+        check(mx.linalg.norm(X, order, axis), np.linalg.norm(x, order, axis))
+        check(mx.linalg.norm(X, order, axis, keepdims=True), np.linalg.norm(x, order, axis, keepdims=True))
+    assert mx.linalg.norm(I).dtype == mx.float32 and mx.linalg.norm(mx.array([3 + 4j])).item() == 5
+    check(mx.linalg.cross(X[:, :3], X[0, :3]), np.cross(x[:, :3], x[0, :3])), check(mx.linalg.cross(X.T[:, :3].T, X[:, :1], 0), np.cross(x[:, :4], x[:, :1], axis=0))
+    assert mx.linalg.cross(mx.array([1, 2]), mx.array([3, 4])).tolist() == [0, 0, -2]
+    for call in (lambda: mx.linalg.norm(X, "x"), lambda: mx.linalg.norm(X, "fro", 0), lambda: mx.linalg.norm(X, 3), lambda: mx.linalg.norm(mx.ones((2, 2, 2)), 1),
+                 lambda: mx.linalg.norm(X, 1, (0, 0)), lambda: mx.linalg.norm(X, 1, (0, 5)), lambda: mx.linalg.cross(X, X), lambda: mx.linalg.cross(X, X, 4)):  # fmt: skip
+        with pytest.raises(ValueError):
+            call()
+    with pytest.raises(NotImplementedError):
+        mx.linalg.norm(X, "nuc")
+
+
+def test_convolutions():
+    a, k = rng.normal(size=(1, 6, 2)).astype("float32"), rng.normal(size=(3, 2, 2)).astype("float32")
+    wanted = np.stack([[(a[0, t : t + 2] * k[o]).sum() for o in range(3)] for t in range(5)])[None]
+    check(mx.conv1d(mx.array(a), mx.array(k)), wanted), check(mx.conv1d(mx.array(a), mx.array(k), stride=2), wanted[:, ::2])
+    check(mx.conv_general(mx.array(a), mx.array(k), padding=([0], [0])), wanted)
+    check(mx.conv2d(mx.array(a)[:, :, None], mx.array(k)[:, :, None]), wanted[:, :, None])
+    check(mx.conv2d(mx.array(a)[:, :, None], mx.array(k)[:, :, None], stride=(2, 1), padding=[0, 0]), wanted[:, ::2, None])
+    assert mx.conv_transpose1d(mx.array(a), mx.ones((3, 2, 2)), stride=2, output_padding=1).shape == (1, 13, 3)
+    assert mx.conv3d(mx.ones((1, 3, 3, 3, 1)), mx.ones((1, 2, 2, 2, 1)), padding=1).shape == (1, 4, 4, 4, 1)
+    for call in (lambda: mx.conv1d(mx.array(a), mx.ones((3, 2, 3))), lambda: mx.conv2d(mx.array(a), mx.array(k)), lambda: mx.conv2d(mx.ones((1, 4, 4, 2)), mx.ones((1, 2, 2, 2)), (1, 1, 1))):
+        with pytest.raises(ValueError):
+            call()
+
+
+@pytest.mark.parametrize("bits, group_size", [(4, 64), (8, 32), (2, 32), (6, 64)])
+def test_quantized(bits, group_size):
+    w = rng.normal(size=(8, 64)).astype("float32")
+    made = mx.quantize(mx.array(w), group_size=group_size, bits=bits)
+    assert isinstance(made, list) and len(made) == 3
+    back = mx.dequantize(*made, group_size=group_size, bits=bits)
+    assert np.abs(np.array(back) - w).max() < 8 / 2**bits
+    v = rng.normal(size=(3, 64)).astype("float32")
+    check(mx.quantized_matmul(mx.array(v), *made, group_size=group_size, bits=bits), v @ np.array(back).T, 1e-4)
+    gathered = mx.gather_qmm(mx.array(v)[None], *[m[None] for m in made], mx.array([0, 0]), mx.array([0, 0]), group_size=group_size, bits=bits)
+    check(gathered, np.stack([v @ np.array(back).T] * 2), 1e-4)
+
+
+def test_quantized_activations():
+    w, v = mx.array(rng.normal(size=(2, 8, 64)).astype("float32")), mx.array(rng.normal(size=(2, 3, 64)).astype("float32"))
+    rounded = [mx.dequantize(*mx.quantize(y, mode="mxfp8"), mode="mxfp8", dtype=mx.float32) for y in (v, w)]
+    wanted = np.array(rounded[0])[[1, 0]] @ np.array(rounded[1])[[0, 0]].transpose(0, 2, 1)
+    index = mx.array([1, 0]), mx.array([0, 0])
+    check(mx.gather_qqmm(v, w, None, *index, mode="mxfp8"), wanted, 1e-4)
+    check(mx.gather_qqmm(v, *mx.quantize(w, mode="mxfp8"), *index, mode="mxfp8"), wanted, 1e-4)
+    check(mx.qqmm(v[0], w[0], mode="mxfp8"), np.array(rounded[0])[0] @ np.array(rounded[1])[0].T, 1e-4)
+    assert mx.gather_qqmm(v, w, None, *index, global_scale_x=mx.array(1.0), global_scale_w=mx.array(1.0)).shape == (2, 3, 8)
+    for arguments in ({"mode": "affine"}, {"global_scale_x": mx.array(1.0)}):
+        with pytest.raises(ValueError):
+            mx.gather_qqmm(v, w, None, *index, **arguments)
+
+
+# ---- fast ----
+def test_fast_norms():
+    w = p[0]
+    check(mx.fast.rms_norm(X, mx.array(w), 1e-5), x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * w)
+    normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    check(mx.fast.layer_norm(X, mx.array(w), mx.array(w), 1e-5), normal * w + w), check(mx.fast.layer_norm(X, None, None, eps=1e-5), normal)
+    with pytest.raises(ValueError):
+        mx.fast.rms_norm(X, mx.ones((3,)), 1e-5)
+
+
+def test_fast_rope():
+    a = rng.normal(size=(1, 2, 4)).astype("float32")
+    angle = (np.arange(2)[:, None] + 3) * 100.0 ** (-np.arange(2) / 2)
+    c, s = np.cos(angle), np.sin(angle)
+    half = np.concatenate([a[..., :2] * c - a[..., 2:] * s, a[..., :2] * s + a[..., 2:] * c], -1)
+    for offset in (3, mx.array(3), mx.array([3])):
+        check(mx.fast.rope(mx.array(a), 4, traditional=False, base=100.0, scale=1.0, offset=offset), half)
+    with pytest.raises(TypeError):
+        mx.fast.rope(mx.array(a), 4)
+    with pytest.raises(ValueError):
+        mx.fast.rope(mx.array(a), 3, traditional=False, base=1.0, scale=1.0, offset=0)
+
+
+def attention(q, k, v, mask):
+    scores = q @ k.transpose(0, 1, 3, 2) * 0.5 + mask
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+def test_fast_attention():
+    q, k, v = (rng.normal(size=(1, 2, 3, 4)).astype("float32") for _ in range(3))
+    Q, K, V = map(mx.array, (q, k, v))
+    causal = np.where(np.tri(3, dtype=bool), 0, -np.inf)
+    check(mx.fast.scaled_dot_product_attention(Q, K, V, scale=0.5), attention(q, k, v, 0))
+    for mask in ("causal", mx.array(np.tri(3, dtype=bool)), mx.array(causal.astype("float32"))):
+        check(mx.fast.scaled_dot_product_attention(Q, K, V, scale=0.5, mask=mask), attention(q, k, v, causal))
+    for arguments in ({"mask": "x"}, {"mask": mx.ones((2, 2))}):
+        with pytest.raises(ValueError):
+            mx.fast.scaled_dot_product_attention(Q, K, V, scale=0.5, **arguments)
+
+
+def test_fast_cross_entropy():
+    wanted = np.log(np.exp(x).sum(-1)) - x[np.arange(3), [0, 1, 3]]
+    check(mx.fast.cross_entropy(X, mx.array([0, 1, 3])), wanted)
+    loss = mx.fast.cross_entropy(X.astype(mx.bfloat16), mx.array([0, 1, 3], dtype=mx.uint8))
+    assert loss.dtype == mx.float32 and np.abs(np.array(loss) - wanted).max() < 0.05
+    grad = mx.grad(lambda y: mx.fast.cross_entropy(y, mx.array([0, 1, 3])).sum())(X)
+    check(grad, np.exp(x) / np.exp(x).sum(-1, keepdims=True) - np.eye(4)[[0, 1, 3]])
+    for arguments in ((X, mx.array([0, 1])), (X, mx.array([0.0, 1, 2])), (I, mx.array([0, 1, 2])), (mx.array(1.0), mx.array(0))):
+        with pytest.raises(ValueError):
+            mx.fast.cross_entropy(*arguments)
+    with pytest.raises(IndexError):
+        mx.eval(mx.fast.cross_entropy(X, mx.array([0, 1, 4])))
+    with pytest.raises(TypeError):
+        mx.fast.cross_entropy("x", mx.array(0))
+
+
+def delta_rule(q, k, v, gamma, beta, state, mask):
+    """Yang et al., 2024, step by step in float64."""
+    heads = v.shape[2]
+    q, k = (np.repeat(y, heads // y.shape[2], 2) for y in (q, k))
+    out = np.zeros(v.shape)
+    for t in range(q.shape[1]):
+        decay = gamma[:, t, :, None, None] if gamma.ndim == 3 else gamma[:, t, :, None, :]
+        new = state * decay
+        error = (v[:, t] - np.einsum("bhvk,bhk->bhv", new, k[:, t])) * beta[:, t, :, None]
+        new = new + error[..., None] * k[:, t, :, None, :]
+        seen = mask[:, t][:, None, None]
+        out[:, t] = np.where(seen, np.einsum("bhvk,bhk->bhv", new, q[:, t]), 0)
+        state = np.where(seen[..., None], new, state)
+    return out, state
+
+
+@pytest.mark.parametrize("vector_decay", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_gated_delta_update(vector_decay, masked):
+    shape = (2, 4, 2, 8)
+    q, k = rng.normal(size=shape), rng.normal(size=shape) * 0.3
+    v, state = rng.normal(size=(2, 4, 4, 5)), rng.normal(size=(2, 4, 5, 8))
+    gamma = rng.uniform(0.5, 1, size=(2, 4, 4, 8) if vector_decay else (2, 4, 4))
+    beta = rng.uniform(size=(2, 4, 4))
+    mask = rng.random((2, 4)) > 0.4 if masked else np.ones((2, 4), bool)
+    arguments = [mx.array(y.astype("float32")) for y in (q, k, v, gamma, beta)]
+    made = mx.fast.gated_delta_update(*arguments, mx.array(state.astype("float32")), mx.array(mask) if masked else None)
+    assert isinstance(made, list)
+    check(made, delta_rule(q, k, v, gamma, beta, state, mask), 1e-4)
+    check(mx.fast.gated_delta_update(*arguments)[0], delta_rule(q, k, v, gamma, beta, 0 * state, np.ones((2, 4), bool))[0], 1e-4)
+    half = mx.fast.gated_delta_update(*[y.astype(mx.bfloat16) for y in arguments])
+    assert half[0].dtype == mx.bfloat16 and half[1].dtype == mx.float32
+    for place, wrong in ((0, arguments[0][:1]), (2, arguments[2][:, :, :3]), (3, arguments[3][:, :2]), (4, arguments[4][:, :, :1]), (0, arguments[0].astype(mx.int32))):
+        with pytest.raises(ValueError):
+            mx.fast.gated_delta_update(*[wrong if n == place else y for n, y in enumerate(arguments)])
+    for options in ({"initial_state": mx.ones((3,))}, {"mask": mx.ones((2, 3))}):
+        with pytest.raises(ValueError):
+            mx.fast.gated_delta_update(*arguments, **options)
+
+
+def test_kernels_of_the_caller():
+    call = {"inputs": [X], "output_shapes": [(2,)], "output_dtypes": [mx.float32], "grid": (2, 1, 1), "threadgroup": (2, 1, 1)}
+    kernel = mx.fast.metal_kernel(name="k", input_names=["x"], output_names=["y"], source="y[0] = x[0];", header="", ensure_row_contiguous=False)
+    with pytest.raises(RuntimeError, match="Metal"):
+        kernel(**call)
+    with pytest.raises(TypeError):
+        mx.fast.metal_kernel(3, [], [], "")
+    kernel = mx.fast.cuda_kernel("k", ["x"], ["y"], "y[elem] = x[elem];", shared_memory=16)
+    if not mx.cuda.is_available():
+        with pytest.raises(RuntimeError, match="CUDA"):
+            kernel(**call)
+    for arguments in (("k k", ["x"], ["y"], ""), ("k", ["1"], ["y"], "")):
+        with pytest.raises(ValueError):
+            mx.fast.cuda_kernel(*arguments)
+    with pytest.raises(TypeError):
+        mx.fast.cuda_kernel("k", [3], ["y"], "")
+
+
+# ---- facts about dtypes ----
+def test_facts_about_dtypes():
+    assert mx.issubdtype(mx.int8, mx.signedinteger) and not mx.issubdtype(mx.int8, mx.floating) and mx.issubdtype(mx.floating, mx.inexact)
+    assert mx.isdtype(mx.float32, "real floating") and mx.isdtype(mx.int8, ("bool", "integral")) and mx.isdtype(mx.int8, mx.int8)
+    assert mx.result_type(mx.int8, mx.array(1.0)) == mx.float32 and mx.can_cast(mx.int8, mx.int16) and not mx.can_cast(mx.float32, mx.int8)
+    for name in ("float16", "float32", "float64"):
+        made, wanted = mx.finfo(getattr(mx, name)), np.finfo(name)
+        assert (made.min, made.max, made.eps, made.bits) == (wanted.min, wanted.max, wanted.eps, wanted.bits)
+    for name in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split():
+        made, wanted = mx.iinfo(getattr(mx, name)), np.iinfo(name)
+        assert (made.min, made.max) == (wanted.min, wanted.max)
+    for call in (lambda: mx.finfo(mx.int8), lambda: mx.iinfo(mx.float32), lambda: mx.isdtype(mx.int8, "x"), lambda: mx.result_type()):
+        with pytest.raises(ValueError):
+            call()
+
+
+# ---- arguments ----
+@pytest.mark.parametrize("call", [
+    lambda: mx.exp(), lambda: mx.exp(X, X), lambda: mx.exp(X, nonsense=1), lambda: mx.sum(X, axis="a"), lambda: mx.sum(X, 0, axis=1),
+    lambda: mx.sum(X, keepdims="yes"), lambda: mx.sum(a=X), lambda: mx.reshape(X), lambda: X.reshape("a"), lambda: X.astype("int8"),
+    lambda: mx.add(X, 1, stream="cpu"), lambda: mx.softmax(X, 0, True, True), lambda: mx.sort(X, axis=1.5), lambda: X.sum(nonsense=0),
+])  # fmt: skip
+def test_wrong_arguments(call):
+    with pytest.raises(TypeError):
+        call()
+
+
+def test_integers_are_what_has_an_index():
+    check(mx.sum(X, np.int64(1)), x.sum(1)), check(mx.reshape(X, (np.int32(4), mx.array(3))), x.reshape(4, 3)), check(mx.sum(X, True), x.sum(1))
+    with pytest.raises((ValueError, OverflowError)):
+        mx.sum(X, 2**40)

@@ -1,0 +1,152 @@
+"""Streams, devices and memory: contexts, streams of threads, limits."""
+
+import threading
+
+import keel.core as mx
+import pytest
+
+before = mx.default_device(), mx.default_stream(mx.default_device())
+
+
+@pytest.fixture(autouse=True)
+def defaults_stay():
+    yield
+    assert mx.default_device() == before[0] and mx.default_stream(before[0]) == before[1]
+
+
+def test_devices():
+    cpu = mx.Device(mx.cpu, 0)
+    assert cpu == mx.cpu and cpu.type == mx.cpu and repr(cpu) == "Device(cpu, 0)" and cpu != mx.Device(mx.gpu, 0)
+    assert {cpu: 1}[mx.Device(mx.cpu)] == 1 and mx.is_available(mx.cpu) and mx.device_count(mx.cpu) == 1
+    assert isinstance(mx.device_info(mx.cpu), dict) and mx.cpu.name == "cpu" and repr(mx.DeviceType.gpu) == "DeviceType.gpu"
+    for call in (lambda: mx.Device("cpu"), lambda: mx.set_default_device("cpu"), lambda: mx.is_available(3), lambda: mx.device_count("x"),
+                 lambda: mx.new_stream("cpu"), lambda: mx.default_stream(None)):  # fmt: skip
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_streams():
+    one, two = mx.new_stream(mx.cpu), mx.new_stream(mx.Device(mx.cpu, 0))
+    assert one != two and one == one and one.device == mx.cpu and "Stream(Device(cpu, 0)" in repr(one)
+    assert hash(one) == hash(one)
+    assert mx.default_stream(mx.cpu) == mx.default_stream(mx.Device(mx.cpu, 0))
+    a = mx.add(1, 2, stream=one)
+    b = mx.multiply(a, a, stream=two)
+    mx.synchronize(one), mx.synchronize(two), mx.synchronize()
+    assert b.item() == 9
+    with pytest.raises(TypeError):
+        mx.set_default_stream("x")
+    for wrong in ("cpu", 3, object()):
+        with pytest.raises(TypeError):
+            mx.add(1, 2, stream=wrong)
+
+
+def test_contexts():
+    stream = mx.new_stream(mx.cpu)
+    with mx.stream(stream):
+        assert mx.default_stream(mx.cpu) == stream and mx.default_device() == mx.cpu
+        with mx.stream(mx.cpu):
+            assert mx.default_device() == mx.cpu
+        assert mx.default_stream(mx.cpu) == stream
+        assert (mx.array([1, 2]) + 1).tolist() == [2, 3]
+    with pytest.raises(KeyError):
+        with mx.stream(stream):
+            raise KeyError
+    with mx.StreamContext(mx.Device(mx.cpu, 0)):
+        assert mx.default_device() == mx.cpu
+    with mx.stream(None):
+        pass
+    for wrong in ("cpu", 3):
+        with pytest.raises(TypeError):
+            mx.stream(wrong).__enter__()
+
+
+def test_default_stream():
+    stream, old = mx.new_stream(mx.cpu), mx.default_stream(mx.cpu)
+    mx.set_default_stream(stream)
+    try:
+        assert mx.default_stream(mx.cpu) == stream and mx.exp(0).item() == 1
+    finally:
+        mx.set_default_stream(old)
+
+
+def test_every_thread_has_its_defaults():
+    seen = []
+
+    def work():
+        stream = mx.new_stream(mx.cpu)
+        with mx.stream(stream):
+            seen.append(mx.default_stream(mx.cpu) == stream and (mx.ones((10,)) * 2).sum().item() == 20)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert seen == [True] * 8
+
+
+def test_thread_local_streams():
+    local = mx.new_thread_local_stream(mx.cpu)
+    assert "ThreadLocalStream" in repr(local) and local == local and local.device == mx.cpu
+    results = []
+
+    def work(n):
+        with mx.stream(local):
+            x = mx.full((100,), n)
+            for _ in range(10):
+                x = x + 1
+            results.append(mx.add(x, 0, stream=local).sum().item() == 100 * (n + 10))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == [True] * 8
+    mx.synchronize(local)
+
+
+def test_other_streams():
+    assert mx.new_thread_unsafe_stream(mx.cpu).device == mx.cpu
+    mx.clear_streams()
+
+
+def test_memory():
+    mx.clear_cache()
+    start = mx.get_active_memory()
+    mx.reset_peak_memory()
+    a = mx.zeros((1 << 20,)) + 1
+    mx.eval(a)
+    assert mx.get_active_memory() >= start + (4 << 20) and mx.get_peak_memory() >= mx.get_active_memory()
+    del a
+    mx.synchronize()
+    assert mx.get_active_memory() < start + (4 << 20) and mx.get_cache_memory() >= 0
+    for f in (mx.set_cache_limit, mx.set_memory_limit, mx.set_wired_limit):
+        old = f(1 << 30)
+        assert f(old) in (1 << 30, old)
+        with pytest.raises(ValueError):
+            f(-1)
+        with pytest.raises(TypeError):
+            f("x")
+    assert mx.get_memory_limit() > 0
+    x = mx.ones((10,))
+    assert mx.get_array_buffer_size(x, [x, {"y": mx.ones((5,))}]) == 60
+    assert mx.metal.is_available() is False and mx.metal.device_info() == {}
+    assert isinstance(mx.cuda.is_available(), bool)
+    for call in (lambda: mx.metal.start_capture("x"), lambda: mx.metal.stop_capture()):
+        with pytest.raises(RuntimeError):
+            call()
+
+
+def test_a_group_of_one():
+    group = mx.distributed.init()
+    assert group.rank() == 0 and group.size() == 1 and group.split(0).size() == 1 and mx.distributed.is_available() is False
+    x = mx.array([1, 2])
+    for f in (mx.distributed.all_sum, mx.distributed.all_max, mx.distributed.all_min, mx.distributed.all_gather, mx.distributed.sum_scatter):
+        assert f(x, group=group).tolist() == [1, 2]
+    for call in (lambda: mx.distributed.send(x, 0), lambda: mx.distributed.recv((2,), mx.int32, 0), lambda: mx.distributed.recv_like(x, 0)):
+        with pytest.raises(ValueError):
+            call()
+    with pytest.raises(RuntimeError):
+        mx.distributed.init(strict=True)

@@ -1,0 +1,384 @@
+"""Gradients, vmap, compile, checkpoint and functions with rules of their own, over trees."""
+
+import gc
+import traceback
+import weakref
+
+import keel.core as mx
+import numpy as np
+import pytest
+
+a = mx.array([1.0, 2.0])
+b = mx.array([3.0, 4.0])
+s = mx.array(2.0)
+
+
+def lists(tree):
+    if isinstance(tree, mx.array):
+        return tree.tolist()
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(lists(x) for x in tree)
+    if isinstance(tree, dict):
+        return {k: lists(v) for k, v in tree.items()}
+    return tree
+
+
+def product(x, y):
+    return (x * y).sum()
+
+
+# ---- gradients ----
+@pytest.mark.parametrize("argnums, wanted", [
+    (None, [3, 4]), (0, [3, 4]), (1, [1, 2]), ([0, 1], ([3, 4], [1, 2])), ((1, 0), ([3, 4], [1, 2])), ((1,), [1, 2]),
+])  # fmt: skip
+def test_argnums(argnums, wanted):
+    assert lists(mx.grad(product, argnums)(a, b)) == wanted
+    value, grads = mx.value_and_grad(product, argnums)(a, b)
+    assert value.item() == 11 and lists(grads) == wanted
+
+
+def named(x, *, y=None, z=None):
+    return (x * y).sum()
+
+
+@pytest.mark.parametrize("argnums, argnames, wanted", [
+    (None, "y", (None, {"y": [1, 2]})), (0, "y", ([3, 4], {"y": [1, 2]})), ([0], ["y"], ([3, 4], {"y": [1, 2]})),
+])  # fmt: skip
+def test_argnames(argnums, argnames, wanted):
+    assert lists(mx.grad(named, argnums, argnames)(a, y=b)) == wanted
+
+
+@pytest.mark.parametrize("options", [
+    {"argnums": -1}, {"argnums": 2}, {"argnums": [0, 0]}, {"argnums": []}, {"argnames": ["y", "y"]}, {"argnames": "q"},
+])  # fmt: skip
+def test_wrong_arguments(options):
+    with pytest.raises(ValueError):
+        mx.grad(product, **options)(a, b)
+
+
+def test_trees():
+    tree = {"w": a, "b": [b, s], "t": (a, {"x": b})}
+
+    def f(p, n):
+        return (p["w"] * p["b"][0]).sum() * n + p["b"][1] * 2 + p["t"][1]["x"].sum()
+
+    value, grads = mx.value_and_grad(f)(tree, 3)
+    assert value.item() == 44
+    assert lists(grads) == {"w": [9, 12], "b": [[3, 6], 2], "t": ([0, 0], {"x": [1, 1]})}
+
+
+def test_value_with_more_results():
+    value, grad = mx.value_and_grad(lambda x: (x.sum(), {"k": [x * 2]}, "text"))(a)
+    assert lists(value) == (3, {"k": [[2, 4]]}, "text") and lists(grad) == [1, 1]
+
+
+@pytest.mark.parametrize("fun", [lambda x: x, lambda x: 3.0, lambda x: None, lambda x: (), lambda x: {"a": x}])
+def test_results_that_have_no_gradient(fun):
+    with pytest.raises(ValueError):
+        mx.grad(fun)(a)
+
+
+def test_arguments_that_have_no_gradient():
+    for x in (2.0, "text", {"x": a, "n": 3}, mx.array([1, 2])):
+        with pytest.raises(ValueError):
+            mx.grad(lambda x: mx.array(1.0))(x)
+    with pytest.raises(ValueError):
+        mx.grad(lambda: s)()
+
+
+def test_nested_gradients():
+    assert mx.grad(mx.grad(lambda x: x**3))(s).item() == 12
+    assert mx.grad(lambda x: mx.stop_gradient(x) * x)(s).item() == 2
+    assert lists(mx.grad(mx.compile(product))(a, b)) == [3, 4]
+    assert lists(mx.compile(mx.grad(product))(a, b)) == [3, 4]
+
+
+def test_vjp_and_jvp():
+    outputs, grads = mx.vjp(lambda x, y: (x * y, x + y), [a, b], [a, b])
+    assert lists(outputs) == [[3, 8], [4, 6]] and lists(grads) == [[6, 12], [4, 8]]
+    outputs, tangents = mx.jvp(lambda x, y: x * y, [a, b], [b, a])
+    assert lists(outputs) == [[3, 8]] and lists(tangents) == [[10, 20]]
+    for call in (lambda: mx.vjp(lambda x: x, [a], [s]), lambda: mx.jvp(lambda x: x, [a], []),
+                 lambda: mx.vjp(lambda x: 3, [a], [a]), lambda: mx.vjp(lambda x: x, [1.0], [a])):  # fmt: skip
+        with pytest.raises(ValueError):
+            call()
+
+
+# ---- vmap ----
+m = mx.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+
+@pytest.mark.parametrize("fun, axes, arguments, wanted", [
+    (lambda x: x.sum(), {}, (m,), [6, 15]),
+    (lambda x: x.sum(), {"in_axes": 1}, (m,), [5, 7, 9]),
+    (lambda x: x.sum(), {"in_axes": -1}, (m,), [5, 7, 9]),
+    (lambda x, y: x + y, {"in_axes": (0, None)}, (a, s), [3, 4]),
+    (lambda x, y: x + y, {"in_axes": (1, None), "out_axes": 1}, (m, a), [[2, 3, 4], [6, 7, 8]]),
+    (lambda x: x * 1, {"out_axes": -1}, (m,), [[1, 4], [2, 5], [3, 6]]),
+    (lambda d: d["a"] * d["b"], {}, ({"a": a, "b": b},), [3, 8]),
+    (lambda d: d["a"] * d["b"], {"in_axes": ({"a": 0, "b": None},)}, ({"a": a, "b": s},), [2, 4]),
+    (lambda x: (x, {"o": x * 2}), {}, (a,), ([1, 2], {"o": [2, 4]})),
+    (mx.vmap(lambda x, y: x * y, in_axes=(None, 0)), {"in_axes": (0, None)}, (a, b), [[3, 4], [6, 8]]),
+    (mx.compile(lambda x: x.sum()), {}, (m,), [6, 15]),
+    (mx.grad(lambda x: (x**2).sum()), {}, (m,), [[2, 4, 6], [8, 10, 12]]),
+])  # fmt: skip
+def test_vmap(fun, axes, arguments, wanted):
+    assert lists(mx.vmap(fun, **axes)(*arguments)) == wanted
+
+
+@pytest.mark.parametrize("axes, arguments", [
+    ({"in_axes": 1}, (a,)), ({"in_axes": (0, 0)}, (a,)), ({"in_axes": None}, (a,)), ({"out_axes": 2}, (a,)),
+    ({"in_axes": ("x",)}, (a,)), ({}, (mx.array(1.0),)),
+])  # fmt: skip
+def test_vmap_errors(axes, arguments):
+    with pytest.raises(ValueError):
+        mx.vmap(lambda x: x * 1, **axes)(*arguments)
+    with pytest.raises(ValueError):
+        mx.vmap(lambda x, y: x + y)(mx.ones((2,)), mx.ones((3,)))
+
+
+# ---- compile ----
+def test_compile_traces_once_for_each_kind_of_argument():
+    traces = []
+
+    @mx.compile
+    def f(x, n=1, *, tree=None):
+        traces.append(1)
+        return {"o": x * n, "t": tree}
+
+    for arguments, count in (((a,), 1), ((b,), 1), ((a, 2), 2), ((a, 2), 2), ((a.astype(mx.int32),), 3),
+                             ((mx.ones((3,)),), 4)):  # fmt: skip
+        f(*arguments)
+        assert len(traces) == count
+    assert lists(f(a, tree=[b, "text", None])) == {"o": [1, 2], "t": [[3, 4], "text", None]}
+    assert lists(f(b, tree=[a, "text", None])) == {"o": [3, 4], "t": [[1, 2], "text", None]}
+    assert len(traces) == 5
+
+
+def test_compile_shapeless():
+    traces = []
+
+    def f(x):
+        traces.append(1)
+        return x * 2
+
+    compiled = mx.compile(f, shapeless=True)
+    for n in (1, 2, 3):
+        assert compiled(mx.ones((n,))).tolist() == [2.0] * n
+    assert len(traces) == 1
+
+
+def test_compile_with_state():
+    state = {"count": mx.array(1.0), "list": [mx.array(0.0)]}
+
+    def f(x):
+        state["count"] = state["count"] + x
+        state["list"][0] = state["list"][0] + 1
+        return state["count"] * 2
+
+    compiled = mx.compile(f, inputs=state, outputs=state)
+    assert [compiled(s).item(), compiled(s).item()] == [6, 10]
+    assert lists(state) == {"count": 5, "list": [2]}
+    state["count"] = mx.array(100.0)  # what is put there from outside is seen
+    assert compiled(s).item() == 204
+
+
+def test_compile_with_random_state():
+    mx.random.seed(3)
+    draw = mx.compile(lambda: mx.random.uniform(shape=(2,)), inputs=mx.random.state, outputs=mx.random.state)
+    first, second = draw().tolist(), draw().tolist()
+    mx.random.seed(3)
+    assert first != second and first == mx.random.uniform(shape=(2,)).tolist()
+
+
+@pytest.mark.parametrize("fun", [lambda x: x.item(), lambda x: mx.eval(x), lambda x: bool(x), lambda x: x.tolist()])
+def test_values_are_not_there_while_a_function_is_traced(fun):
+    with pytest.raises(ValueError):
+        mx.compile(fun)(s)
+
+
+def test_compile_takes_functions_of_trees():
+    with pytest.raises(TypeError):
+        mx.compile(3)
+    with pytest.raises(ValueError):
+        mx.compile(lambda x: x)(object())
+
+
+def test_disable_compile():
+    traces = []
+    f = mx.compile(lambda x: (traces.append(1), x)[1])
+    mx.disable_compile()
+    try:
+        f(a), f(a)
+    finally:
+        mx.enable_compile()
+    assert len(traces) == 2
+
+
+# ---- checkpoint and rules of one's own ----
+def test_checkpoint_runs_again_for_gradients():
+    runs = []
+
+    def f(tree):
+        runs.append(1)
+        return (tree["x"] ** 2).sum()
+
+    assert lists(mx.grad(mx.checkpoint(f))({"x": a})) == {"x": [2, 4]}
+    assert len(runs) >= 1
+    assert mx.checkpoint(f)({"x": a}).item() == 5
+
+
+def rules():
+    @mx.custom_function
+    def f(x, y):
+        return mx.sin(x) * y
+
+    f.vjp(lambda primals, cotangent, output: (cotangent * 10, cotangent * 20))
+    f.jvp(lambda primals, tangents: tangents[0] * 100)
+    f.vmap(lambda inputs, axes: (inputs[0] * inputs[1] + 1, 0))
+    return f
+
+
+def test_custom_function():
+    f = rules()
+    np.testing.assert_allclose(np.array(f(a, b)), np.sin([1, 2]) * [3, 4], rtol=1e-6)
+    assert lists(mx.grad(lambda x, y: f(x, y).sum(), (0, 1))(a, b)) == ([10, 10], [20, 20])
+    assert lists(mx.jvp(f, [a, b], [a, b])[1]) == [[100, 200]]
+    assert lists(mx.vmap(f)(a, b)) == [4, 9]
+
+
+def test_custom_vjp_of_trees():
+    @mx.custom_function
+    def f(tree):
+        return tree["x"] * 2, tree["y"]
+
+    @f.vjp
+    def rule(primals, cotangents, outputs):
+        return {"x": cotangents[0] * 3, "y": cotangents[1] * 5}
+
+    assert lists(mx.grad(lambda t: f(t)[0].sum() + f(t)[1].sum())({"x": a, "y": b})) == {"x": [3, 3], "y": [5, 5]}
+
+
+def test_custom_vjp_sees_primals_and_outputs():
+    f = mx.custom_function(lambda x: x * 2)
+    f.vjp(lambda primal, cotangent, output: cotangent * primal * output)
+    assert lists(mx.grad(lambda x: f(x).sum())(a)) == [2, 8]
+    assert lists(mx.grad(mx.compile(lambda x: f(x).sum()))(a)) == [2, 8]
+
+
+# ---- exceptions and cycles ----
+class Own(Exception):
+    pass
+
+
+def failing(x):
+    raise Own("here")
+
+
+@pytest.mark.parametrize("wrap", [
+    mx.grad, mx.vmap, mx.compile, mx.checkpoint, lambda f: mx.grad(mx.compile(mx.vmap(f))),
+    lambda f: mx.vmap(mx.grad(mx.compile(f))), lambda f: mx.compile(mx.value_and_grad(mx.checkpoint(f))),
+    lambda f: lambda x: mx.vjp(f, [x], [x]), lambda f: lambda x: mx.jvp(f, [x], [x]),
+])  # fmt: skip
+def test_exceptions_come_back_as_themselves(wrap):
+    for _ in range(3):  # nothing stays half traced
+        with pytest.raises(Own, match="here") as info:
+            wrap(failing)(a)
+        assert "failing" in [frame.name for frame in traceback.extract_tb(info.tb)]
+    assert mx.grad(lambda x: (x * x).sum())(a).tolist() == [2, 4]
+    assert mx.compile(lambda x: x + 1)(a).tolist() == [2, 3]
+
+
+def test_keyboard_interrupt_in_a_callback():
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mx.grad(interrupted)(a)
+
+
+def test_a_rule_that_fails():
+    f = mx.custom_function(lambda x: x * 1)
+
+    @f.vjp
+    def rule(primal, cotangent, output):
+        raise KeyError("rule")
+
+    with pytest.raises(KeyError, match="rule"):
+        mx.grad(lambda x: f(x).sum())(a)
+
+
+def test_a_function_that_fails_when_it_is_compiled_can_be_compiled_later():
+    fail = [True]
+
+    @mx.compile
+    def f(x):
+        if fail[0]:
+            raise Own
+        return x + 1
+
+    with pytest.raises(Own):
+        f(a)
+    fail[0] = False
+    assert f(a).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("make", [
+    mx.compile, mx.grad, mx.checkpoint, mx.vmap, lambda f: mx.compile(f, shapeless=True),
+])  # fmt: skip
+def test_cycles_are_collected(make):
+    class Model:
+        def __init__(self):
+            self.w = a + 1
+            self.step = make(lambda x: (x * self.w).sum())
+
+    model = Model()
+    if make is mx.vmap:
+        model.step(mx.ones((2, 2)))
+    else:
+        mx.eval(model.step(b))
+    ref = weakref.ref(model)
+    del model
+    gc.collect()
+    assert ref() is None
+
+
+# ---- functions in files ----
+def test_export_and_import(tmp_path):
+    path = tmp_path / "f.kf"
+    mx.export_function(path, lambda x, y: x + y, a, b)
+    f = mx.import_function(str(path))
+    assert lists(f(a, b)) == ([4, 6],) and lists(f((a, b))) == ([4, 6],)
+    for wrong in ((a,), (mx.ones((3,)), b), (a.astype(mx.int32), b)):
+        with pytest.raises(ValueError):
+            f(*wrong)
+    mx.export_function(path, lambda x, *, y: x - y, a, y=b)
+    f = mx.import_function(path)
+    assert lists(f(a, y=b)) == ([-2, -2],)
+    with pytest.raises(ValueError):
+        f(a, z=b)
+
+
+def test_export_of_several_shapes(tmp_path):
+    path = str(tmp_path / "f.kf")
+    with mx.exporter(path, lambda x, *rest: x + sum(rest)) as exporter:
+        exporter(a)
+        exporter(a, b)
+    f = mx.import_function(path)
+    assert lists(f(a)) == ([1, 2],) and lists(f(a, b)) == ([4, 6],)
+    with pytest.raises(ValueError):
+        f(a, b, b)
+    mx.export_function(path, lambda x: x * 2, a, shapeless=True)
+    assert lists(mx.import_function(path)(mx.ones((3,)))) == ([2, 2, 2],)
+
+
+def test_export_errors(tmp_path):
+    path = str(tmp_path / "f.kf")
+    with pytest.raises(ValueError):
+        mx.export_function(path, lambda x: 3, a)
+    with pytest.raises(ValueError):
+        mx.export_function(path, lambda x: x, 3)
+    with pytest.raises(Own):
+        mx.export_function(path, failing, a)
+    with pytest.raises(RuntimeError):
+        mx.import_function(str(tmp_path / "none"))
