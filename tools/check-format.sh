@@ -6,9 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=(--dry-run -Werror)
 [ "${1:-}" = fix ] && mode=(-i)
-find src include tests bench fuzz examples -name '*.[ch]' ! -path 'tests/*golden*' -print0 | xargs -0 clang-format "${mode[@]}"
+find src include tests bench fuzz examples python/src -name '*.[ch]' ! -path 'tests/*golden*' -print0 | xargs -0 clang-format "${mode[@]}"
 bad=0
-files=$(find src include tests bench fuzz examples \( -name '*.[ch]' -o -name '*.inc' -o -name '*.kl' \) ! -path 'tests/ops/golden/*' ! -name complex_special.inc)
+files=$(find src include tests bench fuzz examples python/src \( -name '*.[ch]' -o -name '*.inc' -o -name '*.kl' \) ! -path 'tests/ops/golden/*' ! -name complex_special.inc)
 # shellcheck disable=SC2086
 awk 'length > 100 { print FILENAME ":" FNR ": over 100 columns"; bad = 1 } END { exit bad }' $files || bad=1
 # shellcheck disable=SC2086

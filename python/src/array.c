@@ -27,8 +27,10 @@ static void dealloc(PyObject *self) {
     if (o->weak) PyObject_ClearWeakRefs(self);
     if (o->a.ctx) mlx_array_free(o->a);
     /* A subclass is collected, so that its memory is laid out and freed in another way. */
-    if (type == kp_array_type) dealloc_memory(self);
-    else ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    if (type == kp_array_type)
+        dealloc_memory(self);
+    else
+        ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
@@ -41,7 +43,8 @@ static PyObject *new_array(PyTypeObject *type, PyObject *args, PyObject *names) 
         return NULL;
     }
     if (val == Py_None) {
-        PyErr_SetString(PyExc_TypeError, "array() takes a number, a list, an array or a buffer, not None");
+        PyErr_SetString(PyExc_TypeError,
+                        "array() takes a number, a list, an array or a buffer, not None");
         return NULL;
     }
     mlx_array a = mlx_array_new();
@@ -110,7 +113,8 @@ static PyObject *operate(PyObject *x, PyObject *y, binary *f, const char *what) 
 static PyObject *operate_in_place(PyObject *x, PyObject *y, binary *f) {
     mlx_array b, owned[2], *a = &((struct kp_array *)x)->a, left;
     mlx_stream s;
-    if (!kp_is_array(y) && !kp_is_operand(y)) return kp_new_ref(Py_NotImplemented); /* as x + y then */
+    if (!kp_is_array(y) && !kp_is_operand(y))
+        return kp_new_ref(Py_NotImplemented); /* as x + y then */
     if (kp_default_stream(&s)) return NULL;
     int rc = kp_pair_of(x, y, &left, &b, owned) || kp_check(f(a, left, b, s));
     for (int i = 0; i < 2; i++)
@@ -118,12 +122,12 @@ static PyObject *operate_in_place(PyObject *x, PyObject *y, binary *f) {
     return rc ? NULL : kp_new_ref(x);
 }
 
-#define OPERATOR(name, f, what)                              \
-    static PyObject *name(PyObject *x, PyObject *y) {        \
-        return operate(x, y, f, what);                       \
-    }                                                        \
-    static PyObject *i##name(PyObject *x, PyObject *y) {     \
-        return operate_in_place(x, y, f);                    \
+#define OPERATOR(name, f, what)                          \
+    static PyObject *name(PyObject *x, PyObject *y) {    \
+        return operate(x, y, f, what);                   \
+    }                                                    \
+    static PyObject *i##name(PyObject *x, PyObject *y) { \
+        return operate_in_place(x, y, f);                \
     }
 OPERATOR(add, mlx_add, "the sum")
 OPERATOR(subtract, mlx_subtract, "the difference")
@@ -144,7 +148,8 @@ static PyObject *true_divide(PyObject *x, PyObject *y) {
 }
 static PyObject *itrue_divide(PyObject *x, PyObject *y) {
     if (floating_operand(x) || y == Py_None) return operate_in_place(x, y, mlx_divide);
-    PyErr_SetString(PyExc_ValueError, "/= takes arrays of floating point numbers; x = x / y makes one");
+    PyErr_SetString(PyExc_ValueError,
+                    "/= takes arrays of floating point numbers; x = x / y makes one");
     return NULL;
 }
 
@@ -169,7 +174,8 @@ static PyObject *imatmul(PyObject *x, PyObject *y) {
 
 static PyObject *bitwise(PyObject *x, PyObject *y, binary *f, const char *what, bool in_place) {
     if (x != Py_None && y != Py_None && (floating_operand(x) || floating_operand(y))) {
-        PyErr_Format(PyExc_ValueError, "%s takes integers and bools, not floating point numbers", what);
+        PyErr_Format(PyExc_ValueError, "%s takes integers and bools, not floating point numbers",
+                     what);
         return NULL;
     }
     return in_place ? operate_in_place(x, y, f) : operate(x, y, f, what);
@@ -263,7 +269,8 @@ static PyObject *as_index(PyObject *o) {
         return NULL;
     }
     if (mlx_array_size(kp_handle(o)) != 1) {
-        PyErr_Format(PyExc_TypeError, "only an array of one element can be an index; this one has %zu",
+        PyErr_Format(PyExc_TypeError,
+                     "only an array of one element can be an index; this one has %zu",
                      mlx_array_size(kp_handle(o)));
         return NULL;
     }
@@ -355,7 +362,8 @@ static PyGetSetDef facts[] = {
     {"mT", get_mT, NULL, "The array with its last two axes exchanged.", NULL},
     {"real", get_real, NULL, "The real parts.", NULL},
     {"imag", get_imag, NULL, "The imaginary parts.", NULL},
-    {"at", kp_at, NULL, "a.at[key].add(value): the array with value added at the key; see ArrayAt.", NULL},
+    {"at", kp_at, NULL, "a.at[key].add(value): the array with value added at the key; see ArrayAt.",
+     NULL},
     {0},
 };
 static PyMemberDef members[] = {
@@ -415,18 +423,19 @@ static PyType_Slot slots[] = {
     {Py_mp_ass_subscript, kp_setitem},
     {Py_bf_getbuffer, kp_getbuffer},
     {Py_bf_releasebuffer, kp_releasebuffer},
-    {Py_tp_doc, "array(val, dtype=None)\n--\n\n"
-                "An array of one dtype: lazy, computed when a value is read.\n\n"
-                "val: a number, nested lists or tuples of numbers and arrays, an object with a\n"
-                "buffer, DLPack or __array__. Python's ints become int32 (int64 where they are\n"
-                "larger), floats float32, complex numbers complex64; other arrays keep their\n"
-                "dtype, but float64 becomes float32. dtype: the dtype wanted instead.\n\n"
-                "Raises ValueError for lists that are not of one length at each level, OverflowError\n"
-                "for an integer of more than 64 bits.\n\n"
-                "Example:\n"
-                "    >>> mx.array([[1, 2], [3, 4]])\n"
-                "    array([[1, 2],\n"
-                "           [3, 4]], dtype=int32)\n"},
+    {Py_tp_doc,
+     "array(val, dtype=None)\n--\n\n"
+     "An array of one dtype: lazy, computed when a value is read.\n\n"
+     "val: a number, nested lists or tuples of numbers and arrays, an object with a\n"
+     "buffer, DLPack or __array__. Python's ints become int32 (int64 where they are\n"
+     "larger), floats float32, complex numbers complex64; other arrays keep their\n"
+     "dtype, but float64 becomes float32. dtype: the dtype wanted instead.\n\n"
+     "Raises ValueError for lists that are not of one length at each level, OverflowError\n"
+     "for an integer of more than 64 bits.\n\n"
+     "Example:\n"
+     "    >>> mx.array([[1, 2], [3, 4]])\n"
+     "    array([[1, 2],\n"
+     "           [3, 4]], dtype=int32)\n"},
     {0, NULL},
 };
 static PyType_Spec spec = {"keel.core.array", sizeof(struct kp_array), 0,

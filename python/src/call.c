@@ -43,8 +43,9 @@ static int to_extent(const struct row *row, const struct parameter *p, PyObject 
     int64_t i;
     if (to_int(row, p, o, &i)) return -1;
     if (i < INT32_MIN || i > INT32_MAX) {
-        PyErr_Format(PyExc_ValueError, "%s(): argument '%s' has %lld, which is not in the range of int32",
-                     row->name, p->name, (long long)i);
+        PyErr_Format(PyExc_ValueError,
+                     "%s(): argument '%s' has %lld, which is not in the range of int32", row->name,
+                     p->name, (long long)i);
         return -1;
     }
     *out = (int)i;
@@ -180,8 +181,9 @@ static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *
     int first = seen ? 1 : 0; /* a method has its self already */
     Py_ssize_t taken = n < row->n_positional - first ? n : row->n_positional - first;
     if (n > taken && row->rest < 0) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments, but %zd were given",
-                     row->name, row->n_positional - first, n);
+        PyErr_Format(PyExc_TypeError,
+                     "%s() takes at most %d positional arguments, but %zd were given", row->name,
+                     row->n_positional - first, n);
         return -1;
     }
     for (Py_ssize_t i = 0; i < taken; i++) {
@@ -200,7 +202,8 @@ static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *
                 if (!PyUnicode_Compare(name, row->parameters[i].interned)) break;
         if (i == row->n || row->parameters[i].how == H_POSITIONAL ||
             row->parameters[i].how == H_REST || row->parameters[i].how == H_HIDDEN) {
-            PyErr_Format(PyExc_TypeError, "%s() takes no argument of the name '%U'", row->name, name);
+            PyErr_Format(PyExc_TypeError, "%s() takes no argument of the name '%U'", row->name,
+                         name);
             return -1;
         }
         if (seen & 1u << i) {

@@ -46,9 +46,9 @@ static PyObject *raise(keel_error_info info) {
     set_number(e, "axis", info.has & KEEL_HAS_AXIS, info.axis);
     set_number(e, "axis_size", info.has & KEEL_HAS_SIZE, info.axis_size);
     set_number(e, "position", info.has & KEEL_HAS_POSITION, info.position);
-    PyObject *bytes = info.has & KEEL_HAS_BYTES
-                          ? Py_BuildValue("(LL)", (long long)info.byte_begin, (long long)info.byte_end)
-                          : kp_new_ref(Py_None);
+    PyObject *bytes = info.has & KEEL_HAS_BYTES ? Py_BuildValue("(LL)", (long long)info.byte_begin,
+                                                                (long long)info.byte_end)
+                                                : kp_new_ref(Py_None);
     if (!bytes || PyObject_SetAttrString(e, "bytes", bytes)) PyErr_Clear();
     Py_XDECREF(bytes);
     PyErr_SetObject((PyObject *)Py_TYPE(e), e);
@@ -59,7 +59,10 @@ static PyObject *raise(keel_error_info info) {
 int kp_add_errors(PyObject *m);
 int kp_add_errors(PyObject *m) {
     PyObject *bases = PyTuple_Pack(2, PyExc_ValueError, PyExc_IndexError);
-    axis_error = bases ? PyErr_NewExceptionWithDoc("keel.core.AxisError", "An axis is out of range, or given twice.", bases, NULL) : NULL;
+    axis_error =
+        bases ? PyErr_NewExceptionWithDoc("keel.core.AxisError",
+                                          "An axis is out of range, or given twice.", bases, NULL)
+              : NULL;
     Py_XDECREF(bases);
     return axis_error ? PyModule_AddObjectRef(m, "AxisError", axis_error) : -1;
 }

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 
 /* fun(list, dict) -> list */
-static int run_named(mlx_vector_array *out, const mlx_vector_array in, const mlx_map_string_to_array named, void *payload) {
+static int run_named(mlx_vector_array *out, const mlx_vector_array in,
+                     const mlx_map_string_to_array named, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
     PyObject *list = kp_list_of(in), *dict = list ? kp_dict_of(named) : NULL;
-    PyObject *result = dict ? PyObject_CallFunctionObjArgs(kp_kept(payload), list, dict, NULL) : NULL;
+    PyObject *result =
+        dict ? PyObject_CallFunctionObjArgs(kp_kept(payload), list, dict, NULL) : NULL;
     int rc = result ? kp_fill_vector(out, result) : -1;
     Py_XDECREF(list);
     Py_XDECREF(dict);
@@ -33,7 +35,8 @@ static PyObject *export(PyObject *m, PyObject *args) {
         cls = mlx_closure_kwargs_new_func_payload(run_named, kept, kp_drop_later);
         rc = !cls.ctx;
     }
-    if (kept && !rc) KP_UNLOCKED(rc = mlx_export_function_kwargs(path, cls, in, map, shapeless != 0));
+    if (kept && !rc)
+        KP_UNLOCKED(rc = mlx_export_function_kwargs(path, cls, in, map, shapeless != 0));
     mlx_closure_kwargs_free(cls);
     mlx_vector_array_free(in);
     mlx_map_string_to_array_free(map);
@@ -42,8 +45,7 @@ static PyObject *export(PyObject *m, PyObject *args) {
 
 /* ---- an exporter: several traces in one file ---- */
 struct exporter {
-    PyObject_HEAD
-    mlx_function_exporter x;
+    PyObject_HEAD mlx_function_exporter x;
 };
 static PyTypeObject *exporter_type, *imported_type;
 
@@ -53,13 +55,16 @@ static PyObject *new_exporter(PyObject *m, PyObject *args) {
     PyObject *fun;
     int shapeless;
     mlx_closure cls;
-    if (!PyArg_ParseTuple(args, "sOp", &path, &fun, &shapeless) || kp_closure_of(&cls, fun)) return NULL;
+    if (!PyArg_ParseTuple(args, "sOp", &path, &fun, &shapeless) || kp_closure_of(&cls, fun))
+        return NULL;
     mlx_function_exporter x = mlx_function_exporter_new(path, cls, shapeless != 0);
     mlx_closure_free(cls);
     if (!x.ctx) return kp_raise();
     struct exporter *o = (struct exporter *)PyType_GenericAlloc(exporter_type, 0);
-    if (o) o->x = x;
-    else mlx_function_exporter_free(x);
+    if (o)
+        o->x = x;
+    else
+        mlx_function_exporter_free(x);
     return (PyObject *)o;
 }
 static PyObject *exporter_add(PyObject *o, PyObject *arrays) {
@@ -97,14 +102,15 @@ static PyMethodDef exporter_methods[] = {
     {"close", exporter_close, METH_NOARGS, "Writes the file."},
     {0},
 };
-static PyType_Slot exporter_slots[] = {{Py_tp_dealloc, exporter_dealloc}, {Py_tp_methods, exporter_methods}, {0, NULL}};
+static PyType_Slot exporter_slots[] = {
+    {Py_tp_dealloc, exporter_dealloc}, {Py_tp_methods, exporter_methods}, {0, NULL}};
 static PyType_Spec exporter_spec = {"keel._core._Exporter", sizeof(struct exporter), 0,
-                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, exporter_slots};
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                    exporter_slots};
 
 /* ---- a function from a file ---- */
 struct imported {
-    PyObject_HEAD
-    mlx_imported_function f;
+    PyObject_HEAD mlx_imported_function f;
 };
 static PyObject *import(PyObject *m, PyObject *args) {
     (void)m;
@@ -114,8 +120,10 @@ static PyObject *import(PyObject *m, PyObject *args) {
     KP_UNLOCKED(f = mlx_imported_function_new(path));
     if (!f.ctx) return kp_raise();
     struct imported *o = (struct imported *)PyType_GenericAlloc(imported_type, 0);
-    if (o) o->f = f;
-    else mlx_imported_function_free(f);
+    if (o)
+        o->f = f;
+    else
+        mlx_imported_function_free(f);
     return (PyObject *)o;
 }
 static PyObject *imported_call(PyObject *o, PyObject *args, PyObject *names) {
@@ -125,7 +133,9 @@ static PyObject *imported_call(PyObject *o, PyObject *args, PyObject *names) {
     mlx_vector_array in = {NULL}, out = mlx_vector_array_new();
     mlx_map_string_to_array map = {NULL};
     int rc = kp_vector_of(&in, arrays) || kp_map_of(&map, named);
-    if (!rc) KP_UNLOCKED(rc = mlx_imported_function_apply_kwargs(&out, ((struct imported *)o)->f, in, map));
+    if (!rc)
+        KP_UNLOCKED(
+            rc = mlx_imported_function_apply_kwargs(&out, ((struct imported *)o)->f, in, map));
     mlx_vector_array_free(in);
     mlx_map_string_to_array_free(map);
     return kp_done_list(rc, out);
@@ -136,11 +146,13 @@ static void imported_dealloc(PyObject *o) {
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(o);
     Py_DECREF(type);
 }
-static PyType_Slot imported_slots[] = {{Py_tp_dealloc, imported_dealloc}, {Py_tp_call, imported_call}, {0, NULL}};
+static PyType_Slot imported_slots[] = {
+    {Py_tp_dealloc, imported_dealloc}, {Py_tp_call, imported_call}, {0, NULL}};
 static PyType_Spec imported_spec = {"keel._core._Imported", sizeof(struct imported), 0,
-                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, imported_slots};
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                    imported_slots};
 
-/* _dot(arrays, names) -> text: the graph of the arrays for Graphviz; names: dict of array by name. */
+/* _dot(arrays, names) -> text: the graph of the arrays for Graphviz; names: arrays by name. */
 static PyObject *dot(PyObject *m, PyObject *args) {
     (void)m;
     PyObject *arrays, *names, *key, *value;
@@ -155,8 +167,10 @@ static PyObject *dot(PyObject *m, PyObject *args) {
     int rc = kp_vector_of(&v, arrays);
     while (!rc && PyDict_Next(names, &at, &key, &value)) {
         const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
-        rc = name && kp_is_array(value) ? mlx_node_namer_set_name(namer, kp_handle(value), name) : -1;
-        if (rc == -1 && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "names are given to arrays");
+        rc = name && kp_is_array(value) ? mlx_node_namer_set_name(namer, kp_handle(value), name)
+                                        : -1;
+        if (rc == -1 && !PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "names are given to arrays");
     }
     rc = rc || mlx_export_to_dot(out, namer, v);
     fclose(out);

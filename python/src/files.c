@@ -13,13 +13,15 @@ int kp_map_of(mlx_map_string_to_array *out, PyObject *dict) {
     Py_ssize_t at = 0;
     *out = mlx_map_string_to_array_new();
     if (!PyDict_Check(dict)) {
-        PyErr_Format(PyExc_TypeError, "arrays are given as a dict by name, not as %R", (PyObject *)Py_TYPE(dict));
+        PyErr_Format(PyExc_TypeError, "arrays are given as a dict by name, not as %R",
+                     (PyObject *)Py_TYPE(dict));
         return -1;
     }
     while (PyDict_Next(dict, &at, &key, &value)) {
         const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
         if (!name || !kp_is_array(value)) {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "the dict has str as keys and arrays as values");
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "the dict has str as keys and arrays as values");
             return -1;
         }
         if (mlx_map_string_to_array_insert(*out, name, kp_handle(value))) return kp_check(1);
@@ -57,15 +59,18 @@ static PyObject *finalize(PyObject *m, PyObject *none) {
 static int read_file(void *desc, void *data, size_t n, uint64_t offset) {
     if (atomic_load(&ending)) return -1;
     PyGILState_STATE g = PyGILState_Ensure();
-    PyObject *file = kp_kept(desc), *r = PyObject_CallMethod(file, "seek", "K", (unsigned long long)offset);
+    PyObject *file = kp_kept(desc),
+             *r = PyObject_CallMethod(file, "seek", "K", (unsigned long long)offset);
     int rc = r ? 0 : -1;
     Py_XDECREF(r);
     for (size_t done = 0; !rc && done < n;) {
         r = PyObject_CallMethod(file, "read", "n", (Py_ssize_t)(n - done));
         char *bytes;
         Py_ssize_t got;
-        if (!r || PyBytes_AsStringAndSize(r, &bytes, &got) || got <= 0 || (size_t)got > n - done) rc = -1;
-        else memcpy((char *)data + done, bytes, (size_t)got);
+        if (!r || PyBytes_AsStringAndSize(r, &bytes, &got) || got <= 0 || (size_t)got > n - done)
+            rc = -1;
+        else
+            memcpy((char *)data + done, bytes, (size_t)got);
         if (!rc) done += (size_t)got;
         Py_XDECREF(r);
     }
@@ -104,15 +109,21 @@ static PyObject *load(PyObject *m, PyObject *args) {
     } else {
         void *kept = kp_keep(from);
         if (!kept) return NULL;
-        keel_reader reader = {.desc = kept, .read_at = read_file, .size = file_size, .label = file_label, .free = kp_drop_later};
+        keel_reader reader = {.desc = kept,
+                              .read_at = read_file,
+                              .size = file_size,
+                              .label = file_label,
+                              .free = kp_drop_later};
         KP_UNLOCKED(file = keel_file_open_reader(reader, (enum keel_format)format));
     }
     if (!file.ctx) return kp_raise();
     mlx_map_string_to_array map = mlx_map_string_to_array_new();
     int rc;
     KP_UNLOCKED(rc = keel_file_load_all(&map, file, (keel_load){NULL}));
-    if (rc) kp_raise();
-    else arrays = kp_dict_of(map);
+    if (rc)
+        kp_raise();
+    else
+        arrays = kp_dict_of(map);
     metadata = arrays ? PyDict_New() : NULL;
     for (size_t i = 0; metadata && i < keel_file_n_metadata(file); i++) {
         const char *key, *value;
@@ -144,7 +155,8 @@ static PyObject *gguf_value(mlx_io_gguf gguf, const char *key) {
     }
     if (!mlx_io_gguf_has_metadata_vector_string(&has, gguf, key) && has) {
         mlx_vector_string texts = mlx_vector_string_new();
-        PyObject *list = mlx_io_gguf_get_metadata_vector_string(&texts, gguf, key) ? kp_raise() : PyList_New(0);
+        PyObject *list =
+            mlx_io_gguf_get_metadata_vector_string(&texts, gguf, key) ? kp_raise() : PyList_New(0);
         for (size_t i = 0; list && i < mlx_vector_string_size(texts); i++) {
             char *data;
             PyObject *text = mlx_vector_string_get(&data, texts, i)
@@ -182,7 +194,9 @@ static PyObject *load_gguf(PyObject *m, PyObject *args) {
         for (size_t i = 0; arrays && i < mlx_vector_string_size(keys); i++) {
             char *key;
             mlx_array a = mlx_array_new();
-            PyObject *o = mlx_vector_string_get(&key, keys, i) ? kp_raise() : kp_done(mlx_io_gguf_get_array(&a, gguf, key), a);
+            PyObject *o = mlx_vector_string_get(&key, keys, i)
+                              ? kp_raise()
+                              : kp_done(mlx_io_gguf_get_array(&a, gguf, key), a);
             if (!o || PyDict_SetItemString(arrays, key, o)) Py_CLEAR(arrays);
             Py_XDECREF(o);
         }
@@ -213,14 +227,17 @@ static PyObject *save_gguf(PyObject *m, PyObject *args) {
     (void)m;
     const char *path;
     PyObject *arrays, *metadata, *key, *value;
-    if (!PyArg_ParseTuple(args, "sO!O!", &path, &PyDict_Type, &arrays, &PyDict_Type, &metadata)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO!O!", &path, &PyDict_Type, &arrays, &PyDict_Type, &metadata))
+        return NULL;
     mlx_io_gguf gguf = mlx_io_gguf_new();
     Py_ssize_t at = 0;
     int rc = 0;
     while (!rc && PyDict_Next(arrays, &at, &key, &value)) {
         const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
-        if (name && kp_is_array(value)) rc = mlx_io_gguf_set_array(gguf, name, kp_handle(value));
-        else rc = -1;
+        if (name && kp_is_array(value))
+            rc = mlx_io_gguf_set_array(gguf, name, kp_handle(value));
+        else
+            rc = -1;
     }
     at = 0;
     while (!rc && PyDict_Next(metadata, &at, &key, &value)) {
@@ -234,7 +251,8 @@ static PyObject *save_gguf(PyObject *m, PyObject *args) {
             mlx_vector_string texts = mlx_vector_string_new();
             for (Py_ssize_t i = 0; !rc && i < PyList_Size(value); i++) {
                 PyObject *item = PyList_GetItem(value, i);
-                const char *text = PyUnicode_Check(item) ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
+                const char *text =
+                    PyUnicode_Check(item) ? PyUnicode_AsUTF8AndSize(item, NULL) : NULL;
                 rc = text ? mlx_vector_string_append_value(texts, text) : -1;
             }
             rc = rc || mlx_io_gguf_set_metadata_vector_string(gguf, name, texts);
@@ -244,7 +262,9 @@ static PyObject *save_gguf(PyObject *m, PyObject *args) {
         }
     }
     if (rc == -1 && !PyErr_Occurred())
-        PyErr_SetString(PyExc_TypeError, "save_gguf() takes arrays by name, and metadata that are arrays, str or lists of str");
+        PyErr_SetString(
+            PyExc_TypeError,
+            "save_gguf() takes arrays by name, and metadata that are arrays, str or lists of str");
     if (!rc) KP_UNLOCKED(rc = mlx_save_gguf(path, gguf));
     mlx_io_gguf_free(gguf);
     return kp_done_none(rc);
@@ -277,7 +297,8 @@ static size_t sink_tell(void *desc) {
 static void sink_seek(void *desc, int64_t off, int whence) {
     PyGILState_STATE g = PyGILState_Ensure();
     struct sink *s = desc;
-    PyObject *r = s->good ? PyObject_CallMethod(s->file, "seek", "Li", (long long)off, whence) : NULL;
+    PyObject *r =
+        s->good ? PyObject_CallMethod(s->file, "seek", "Li", (long long)off, whence) : NULL;
     if (!r) s->good = false;
     Py_XDECREF(r);
     PyGILState_Release(g);
@@ -300,7 +321,8 @@ static void no_read_at(void *desc, char *data, size_t n, size_t off) {
 }
 
 /* Calls f with a path, or with a writer over a Python file. */
-static PyObject *save_to(PyObject *to, int (*path_f)(const char *, void *), int (*writer_f)(mlx_io_writer, void *), void *what) {
+static PyObject *save_to(PyObject *to, int (*path_f)(const char *, void *),
+                         int (*writer_f)(mlx_io_writer, void *), void *what) {
     int rc;
     if (PyUnicode_Check(to)) {
         const char *path = PyUnicode_AsUTF8AndSize(to, NULL);
@@ -309,8 +331,15 @@ static PyObject *save_to(PyObject *to, int (*path_f)(const char *, void *), int 
         return kp_done_none(rc);
     }
     struct sink sink = {to, true};
-    mlx_io_vtable table = {.is_open = sink_good, .good = sink_good, .tell = sink_tell, .seek = sink_seek, .read = no_read,
-                           .read_at_offset = no_read_at, .write = sink_write, .label = file_label, .free = sink_free};
+    mlx_io_vtable table = {.is_open = sink_good,
+                           .good = sink_good,
+                           .tell = sink_tell,
+                           .seek = sink_seek,
+                           .read = no_read,
+                           .read_at_offset = no_read_at,
+                           .write = sink_write,
+                           .label = file_label,
+                           .free = sink_free};
     mlx_io_writer writer = mlx_io_writer_new(&sink, table);
     if (!writer.ctx) return kp_raise();
     KP_UNLOCKED(rc = writer_f(writer, what));
@@ -354,9 +383,11 @@ static PyObject *save_safetensors(PyObject *m, PyObject *args) {
     while (!rc && PyDict_Next(metadata, &at, &key, &value)) {
         const char *k = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
         const char *v = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
-        if (k && v) rc = kp_check(mlx_map_string_to_string_insert(t.metadata, k, v));
+        if (k && v)
+            rc = kp_check(mlx_map_string_to_string_insert(t.metadata, k, v));
         else {
-            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "metadata are a dict of str by str");
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "metadata are a dict of str by str");
             rc = -1;
         }
     }

@@ -1,17 +1,17 @@
 /* functions_elementwise.c - element by element: one array, two, three; conversions */
 #include "keel_python.h"
 
-#define UNARY(module, name, f)                                    \
-    FUNCTION(module, name) {                                      \
-        mlx_array a, out = mlx_array_new();                       \
-        if (kp_one(c, 0, &a)) return NULL;                    \
-        return kp_done(f(&out, a, c->stream), out);               \
+#define UNARY(module, name, f)                      \
+    FUNCTION(module, name) {                        \
+        mlx_array a, out = mlx_array_new();         \
+        if (kp_one(c, 0, &a)) return NULL;          \
+        return kp_done(f(&out, a, c->stream), out); \
     }
-#define BINARY(module, name, f)                                    \
-    FUNCTION(module, name) {                                       \
-        mlx_array a, b, out = mlx_array_new();                     \
-        if (kp_pair(c, 0, 1, &a, &b)) return NULL;                 \
-        return kp_done(f(&out, a, b, c->stream), out);             \
+#define BINARY(module, name, f)                        \
+    FUNCTION(module, name) {                           \
+        mlx_array a, b, out = mlx_array_new();         \
+        if (kp_pair(c, 0, 1, &a, &b)) return NULL;     \
+        return kp_done(f(&out, a, b, c->stream), out); \
     }
 
 UNARY(core, abs, mlx_abs)
@@ -166,12 +166,14 @@ FUNCTION(core, nan_to_num) {
 FUNCTION(core, allclose) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_allclose(&out, c->v[0].array, c->v[1].array, c->v[2].f, c->v[3].f,
-                                c->v[4].i != 0, c->stream), out);
+                                c->v[4].i != 0, c->stream),
+                   out);
 }
 FUNCTION(core, isclose) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_isclose(&out, c->v[0].array, c->v[1].array, c->v[2].f, c->v[3].f,
-                               c->v[4].i != 0, c->stream), out);
+                               c->v[4].i != 0, c->stream),
+                   out);
 }
 FUNCTION(core, array_equal) {
     mlx_array a, b, out = mlx_array_new();

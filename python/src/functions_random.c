@@ -23,47 +23,64 @@ FUNCTION(random, split) {
 }
 /* Bounds of the drawn numbers: without a shape they give it, broadcast. */
 static int bounds(struct call *c, mlx_array *low, mlx_array *high) {
-    return c->v[0].object && c->v[1].object ? kp_pair(c, 0, 1, low, high) : kp_one(c, 0, low) || kp_one(c, 1, high);
+    return c->v[0].object && c->v[1].object ? kp_pair(c, 0, 1, low, high)
+                                            : kp_one(c, 0, low) || kp_one(c, 1, high);
 }
 FUNCTION(random, uniform) {
     mlx_array low, high, out = mlx_array_new();
     if (bounds(c, &low, &high)) return NULL;
-    return kp_done(mlx_random_uniform(&out, low, high, c->v[2].ints.at, c->v[2].ints.n, dtype_or(&c->v[3], MLX_FLOAT32),
-                                      optional_array(&c->v[4]), c->stream), out);
+    return kp_done(mlx_random_uniform(&out, low, high, c->v[2].ints.at, c->v[2].ints.n,
+                                      dtype_or(&c->v[3], MLX_FLOAT32), optional_array(&c->v[4]),
+                                      c->stream),
+                   out);
 }
 FUNCTION(random, randint) {
     mlx_array low, high, out = mlx_array_new();
     if (bounds(c, &low, &high)) return NULL;
-    return kp_done(mlx_random_randint(&out, low, high, c->v[2].ints.at, c->v[2].ints.n, dtype_or(&c->v[3], MLX_INT32),
-                                      optional_array(&c->v[4]), c->stream), out);
+    return kp_done(mlx_random_randint(&out, low, high, c->v[2].ints.at, c->v[2].ints.n,
+                                      dtype_or(&c->v[3], MLX_INT32), optional_array(&c->v[4]),
+                                      c->stream),
+                   out);
 }
 FUNCTION(random, normal) {
     mlx_array loc = mlx_array_empty, scale = mlx_array_empty, out = mlx_array_new();
     mlx_dtype dtype = dtype_or(&c->v[1], MLX_FLOAT32);
     const int *shape = c->v[0].ints.at;
     size_t n = c->v[0].ints.n;
-    PyObject *lo = c->v[2].given ? c->v[2].object : NULL, *so = c->v[3].given ? c->v[3].object : NULL;
-    if ((!lo || PyFloat_Check(lo) || PyLong_Check(lo)) && (!so || PyFloat_Check(so) || PyLong_Check(so))) {
+    PyObject *lo = c->v[2].given ? c->v[2].object : NULL,
+             *so = c->v[3].given ? c->v[3].object : NULL;
+    if ((!lo || PyFloat_Check(lo) || PyLong_Check(lo)) &&
+        (!so || PyFloat_Check(so) || PyLong_Check(so))) {
         float l = lo ? (float)PyFloat_AsDouble(lo) : 0, s = so ? (float)PyFloat_AsDouble(so) : 1;
-        return kp_done(mlx_random_normal(&out, shape, n, dtype, l, s, optional_array(&c->v[4]), c->stream), out);
+        return kp_done(
+            mlx_random_normal(&out, shape, n, dtype, l, s, optional_array(&c->v[4]), c->stream),
+            out);
     }
     if ((lo && kp_one(c, 2, &loc)) || (so && kp_one(c, 3, &scale))) return NULL;
-    return kp_done(mlx_random_normal_broadcast(&out, shape, n, dtype, loc, scale, optional_array(&c->v[4]), c->stream), out);
+    return kp_done(mlx_random_normal_broadcast(&out, shape, n, dtype, loc, scale,
+                                               optional_array(&c->v[4]), c->stream),
+                   out);
 }
 FUNCTION(random, multivariate_normal) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_random_multivariate_normal(&out, c->v[0].array, c->v[1].array, c->v[2].ints.at, c->v[2].ints.n,
-                                                  dtype_or(&c->v[3], MLX_FLOAT32), optional_array(&c->v[4]), c->stream), out);
+    return kp_done(mlx_random_multivariate_normal(
+                       &out, c->v[0].array, c->v[1].array, c->v[2].ints.at, c->v[2].ints.n,
+                       dtype_or(&c->v[3], MLX_FLOAT32), optional_array(&c->v[4]), c->stream),
+                   out);
 }
 FUNCTION(random, gumbel) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_random_gumbel(&out, c->v[0].ints.at, c->v[0].ints.n, dtype_or(&c->v[1], MLX_FLOAT32),
-                                     optional_array(&c->v[2]), c->stream), out);
+    return kp_done(mlx_random_gumbel(&out, c->v[0].ints.at, c->v[0].ints.n,
+                                     dtype_or(&c->v[1], MLX_FLOAT32), optional_array(&c->v[2]),
+                                     c->stream),
+                   out);
 }
 FUNCTION(random, laplace) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_random_laplace(&out, c->v[0].ints.at, c->v[0].ints.n, dtype_or(&c->v[1], MLX_FLOAT32),
-                                      (float)c->v[2].f, (float)c->v[3].f, optional_array(&c->v[4]), c->stream), out);
+    return kp_done(mlx_random_laplace(&out, c->v[0].ints.at, c->v[0].ints.n,
+                                      dtype_or(&c->v[1], MLX_FLOAT32), (float)c->v[2].f,
+                                      (float)c->v[3].f, optional_array(&c->v[4]), c->stream),
+                   out);
 }
 /* The shape that two operands broadcast to. */
 static int broadcast_shape(mlx_array a, mlx_array b, mlx_stream s, int *at, size_t *n) {
@@ -84,15 +101,18 @@ FUNCTION(random, truncated_normal) {
         if (broadcast_shape(low, high, c->stream, own, &n)) return NULL;
         shape = own;
     }
-    return kp_done(mlx_random_truncated_normal(&out, low, high, shape, n, dtype_or(&c->v[3], MLX_FLOAT32),
-                                               optional_array(&c->v[4]), c->stream), out);
+    return kp_done(mlx_random_truncated_normal(&out, low, high, shape, n,
+                                               dtype_or(&c->v[3], MLX_FLOAT32),
+                                               optional_array(&c->v[4]), c->stream),
+                   out);
 }
 FUNCTION(random, bernoulli) {
     mlx_array p, out = mlx_array_new();
     if (kp_one(c, 0, &p)) return NULL;
     const int *shape = c->v[1].given ? c->v[1].ints.at : mlx_array_shape(p);
     size_t n = c->v[1].given ? c->v[1].ints.n : mlx_array_ndim(p);
-    return kp_done(mlx_random_bernoulli(&out, p, shape, n, optional_array(&c->v[2]), c->stream), out);
+    return kp_done(mlx_random_bernoulli(&out, p, shape, n, optional_array(&c->v[2]), c->stream),
+                   out);
 }
 FUNCTION(random, categorical) {
     mlx_array logits = c->v[0].array, key = optional_array(&c->v[4]), out = mlx_array_new();
@@ -101,8 +121,10 @@ FUNCTION(random, categorical) {
         PyErr_SetString(PyExc_ValueError, "categorical() takes shape or num_samples, not both");
         return NULL;
     }
-    int rc = c->v[2].given   ? mlx_random_categorical_shape(&out, logits, axis, c->v[2].ints.at, c->v[2].ints.n, key, c->stream)
-             : c->v[3].given ? mlx_random_categorical_num_samples(&out, logits, axis, (int)c->v[3].i, key, c->stream)
+    int rc = c->v[2].given   ? mlx_random_categorical_shape(&out, logits, axis, c->v[2].ints.at,
+                                                            c->v[2].ints.n, key, c->stream)
+             : c->v[3].given ? mlx_random_categorical_num_samples(&out, logits, axis,
+                                                                  (int)c->v[3].i, key, c->stream)
                              : mlx_random_categorical(&out, logits, axis, key, c->stream);
     return kp_done(rc, out);
 }
@@ -133,7 +155,8 @@ static PyObject *set_state(PyObject *m, PyObject *o) {
     return rc ? NULL : kp_new_ref(Py_None);
 }
 PyMethodDef kp_random_state_methods[] = {
-    {"_random_get_state", get_state, METH_NOARGS, "The thread's random state, a uint32 array of shape (2,)."},
+    {"_random_get_state", get_state, METH_NOARGS,
+     "The thread's random state, a uint32 array of shape (2,)."},
     {"_random_set_state", set_state, METH_O, "Replaces the thread's random state."},
     {0},
 };

@@ -14,14 +14,30 @@ static PyObject *reduce(struct call *c, over_all *all, over_axis *axis, over_axe
                        : axes(&out, a, v->ints.at, v->ints.n, keep, c->stream);
     return kp_done(rc, out);
 }
-FUNCTION(core, all) { return reduce(c, mlx_all, mlx_all_axis, mlx_all_axes); }
-FUNCTION(core, any) { return reduce(c, mlx_any, mlx_any_axis, mlx_any_axes); }
-FUNCTION(core, logsumexp) { return reduce(c, mlx_logsumexp, mlx_logsumexp_axis, mlx_logsumexp_axes); }
-FUNCTION(core, max) { return reduce(c, mlx_max, mlx_max_axis, mlx_max_axes); }
-FUNCTION(core, mean) { return reduce(c, mlx_mean, mlx_mean_axis, mlx_mean_axes); }
-FUNCTION(core, min) { return reduce(c, mlx_min, mlx_min_axis, mlx_min_axes); }
-FUNCTION(core, prod) { return reduce(c, mlx_prod, mlx_prod_axis, mlx_prod_axes); }
-FUNCTION(core, sum) { return reduce(c, mlx_sum, mlx_sum_axis, mlx_sum_axes); }
+FUNCTION(core, all) {
+    return reduce(c, mlx_all, mlx_all_axis, mlx_all_axes);
+}
+FUNCTION(core, any) {
+    return reduce(c, mlx_any, mlx_any_axis, mlx_any_axes);
+}
+FUNCTION(core, logsumexp) {
+    return reduce(c, mlx_logsumexp, mlx_logsumexp_axis, mlx_logsumexp_axes);
+}
+FUNCTION(core, max) {
+    return reduce(c, mlx_max, mlx_max_axis, mlx_max_axes);
+}
+FUNCTION(core, mean) {
+    return reduce(c, mlx_mean, mlx_mean_axis, mlx_mean_axes);
+}
+FUNCTION(core, min) {
+    return reduce(c, mlx_min, mlx_min_axis, mlx_min_axes);
+}
+FUNCTION(core, prod) {
+    return reduce(c, mlx_prod, mlx_prod_axis, mlx_prod_axes);
+}
+FUNCTION(core, sum) {
+    return reduce(c, mlx_sum, mlx_sum_axis, mlx_sum_axes);
+}
 
 FUNCTION(core, median) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
@@ -32,11 +48,10 @@ FUNCTION(core, median) {
     return kp_done(mlx_median(&out, a, axes, n_axes, c->v[2].i != 0, c->stream), out);
 }
 
-static PyObject *spread(struct call *c,
-                        int (*all)(mlx_array *, const mlx_array, bool, int, const mlx_stream),
-                        int (*axes)(mlx_array *, const mlx_array, const int *, size_t, bool, int,
-                                    const mlx_stream),
-                        int ddof) {
+static PyObject *
+spread(struct call *c, int (*all)(mlx_array *, const mlx_array, bool, int, const mlx_stream),
+       int (*axes)(mlx_array *, const mlx_array, const int *, size_t, bool, int, const mlx_stream),
+       int ddof) {
     mlx_array out = mlx_array_new();
     struct value *v = &c->v[1];
     bool keep = c->v[2].i != 0;
@@ -44,8 +59,12 @@ static PyObject *spread(struct call *c,
                       : all(&out, c->v[0].array, keep, ddof, c->stream);
     return kp_done(rc, out);
 }
-FUNCTION(core, var) { return spread(c, mlx_var, mlx_var_axes, (int)c->v[3].i); }
-FUNCTION(core, std) { return spread(c, mlx_std, mlx_std_axes, (int)c->v[3].i); }
+FUNCTION(core, var) {
+    return spread(c, mlx_var, mlx_var_axes, (int)c->v[3].i);
+}
+FUNCTION(core, std) {
+    return spread(c, mlx_std, mlx_std_axes, (int)c->v[3].i);
+}
 /* The methods also take `correction`, the array API's name of ddof. */
 FUNCTION(array, var) {
     return spread(c, mlx_var, mlx_var_axes, (int)c->v[c->v[4].given ? 4 : 3].i);
@@ -90,17 +109,24 @@ FUNCTION(core, argsort) {
                                    : without(&out, c->v[0].array, k, c->stream),                  \
                      out);                                                                        \
     return result
-FUNCTION(core, partition) { KTH(partition, mlx_partition_axis, mlx_partition); }
-FUNCTION(core, argpartition) { KTH(argpartition, mlx_argpartition_axis, mlx_argpartition); }
-FUNCTION(core, topk) { KTH(topk, mlx_topk_axis, mlx_topk); }
+FUNCTION(core, partition) {
+    KTH(partition, mlx_partition_axis, mlx_partition);
+}
+FUNCTION(core, argpartition) {
+    KTH(argpartition, mlx_argpartition_axis, mlx_argpartition);
+}
+FUNCTION(core, topk) {
+    KTH(topk, mlx_topk_axis, mlx_topk);
+}
 
 FUNCTION(core, softmax) {
     mlx_array out = mlx_array_new();
     struct value *v = &c->v[1];
     bool precise = c->v[2].i != 0;
     int rc = !v->given ? mlx_softmax(&out, c->v[0].array, precise, c->stream)
-             : v->one  ? mlx_softmax_axis(&out, c->v[0].array, v->ints.at[0], precise, c->stream)
-                       : mlx_softmax_axes(&out, c->v[0].array, v->ints.at, v->ints.n, precise, c->stream);
+             : v->one
+                 ? mlx_softmax_axis(&out, c->v[0].array, v->ints.at[0], precise, c->stream)
+                 : mlx_softmax_axes(&out, c->v[0].array, v->ints.at, v->ints.n, precise, c->stream);
     return kp_done(rc, out);
 }
 
@@ -109,7 +135,8 @@ FUNCTION(core, softmax) {
 static PyObject *scan(struct call *c,
                       int (*f)(mlx_array *, const mlx_array, int, bool, bool, const mlx_stream),
                       int dtype) {
-    mlx_array a = c->v[0].array, wide = mlx_array_new(), flat = mlx_array_new(), out = mlx_array_new();
+    mlx_array a = c->v[0].array, wide = mlx_array_new(), flat = mlx_array_new(),
+              out = mlx_array_new();
     int rc = 0, axis = (int)c->v[1].i;
     if (dtype && c->v[dtype].given) {
         rc = mlx_astype(&wide, a, (mlx_dtype)c->v[dtype].i, c->stream);
@@ -126,8 +153,18 @@ static PyObject *scan(struct call *c,
     mlx_array_free(flat);
     return result;
 }
-FUNCTION(core, cumsum) { return scan(c, mlx_cumsum, 4); }
-FUNCTION(core, cumprod) { return scan(c, mlx_cumprod, 4); }
-FUNCTION(core, cummax) { return scan(c, mlx_cummax, 0); }
-FUNCTION(core, cummin) { return scan(c, mlx_cummin, 0); }
-FUNCTION(core, logcumsumexp) { return scan(c, mlx_logcumsumexp, 0); }
+FUNCTION(core, cumsum) {
+    return scan(c, mlx_cumsum, 4);
+}
+FUNCTION(core, cumprod) {
+    return scan(c, mlx_cumprod, 4);
+}
+FUNCTION(core, cummax) {
+    return scan(c, mlx_cummax, 0);
+}
+FUNCTION(core, cummin) {
+    return scan(c, mlx_cummin, 0);
+}
+FUNCTION(core, logcumsumexp) {
+    return scan(c, mlx_logcumsumexp, 0);
+}

@@ -10,18 +10,29 @@ static mlx_dtype dtype_or(const struct value *v, mlx_dtype other) {
 /* ---- creation ---- */
 FUNCTION(core, zeros) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_zeros(&out, c->v[0].ints.at, c->v[0].ints.n, dtype_or(&c->v[1], MLX_FLOAT32), c->stream), out);
+    return kp_done(mlx_zeros(&out, c->v[0].ints.at, c->v[0].ints.n, dtype_or(&c->v[1], MLX_FLOAT32),
+                             c->stream),
+                   out);
 }
 FUNCTION(core, ones) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_ones(&out, c->v[0].ints.at, c->v[0].ints.n, dtype_or(&c->v[1], MLX_FLOAT32), c->stream), out);
+    return kp_done(
+        mlx_ones(&out, c->v[0].ints.at, c->v[0].ints.n, dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
+        out);
 }
-static PyObject *like(struct call *c, int (*f)(mlx_array *, const int *, size_t, mlx_dtype, const mlx_stream)) {
+static PyObject *like(struct call *c,
+                      int (*f)(mlx_array *, const int *, size_t, mlx_dtype, const mlx_stream)) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
-    return kp_done(f(&out, mlx_array_shape(a), mlx_array_ndim(a), dtype_or(&c->v[1], mlx_array_dtype(a)), c->stream), out);
+    return kp_done(f(&out, mlx_array_shape(a), mlx_array_ndim(a),
+                     dtype_or(&c->v[1], mlx_array_dtype(a)), c->stream),
+                   out);
 }
-FUNCTION(core, zeros_like) { return like(c, mlx_zeros); }
-FUNCTION(core, ones_like) { return like(c, mlx_ones); }
+FUNCTION(core, zeros_like) {
+    return like(c, mlx_zeros);
+}
+FUNCTION(core, ones_like) {
+    return like(c, mlx_ones);
+}
 
 static PyObject *full(struct call *c, const int *shape, size_t n, mlx_array vals, mlx_dtype dtype) {
     mlx_array out = mlx_array_new();
@@ -30,12 +41,14 @@ static PyObject *full(struct call *c, const int *shape, size_t n, mlx_array vals
 FUNCTION(core, full) {
     mlx_array vals;
     if (kp_one(c, 1, &vals)) return NULL;
-    return full(c, c->v[0].ints.at, c->v[0].ints.n, vals, dtype_or(&c->v[2], mlx_array_dtype(vals)));
+    return full(c, c->v[0].ints.at, c->v[0].ints.n, vals,
+                dtype_or(&c->v[2], mlx_array_dtype(vals)));
 }
 FUNCTION(core, full_like) {
     mlx_array a = c->v[0].array, vals;
     if (kp_one(c, 1, &vals)) return NULL;
-    return full(c, mlx_array_shape(a), mlx_array_ndim(a), vals, dtype_or(&c->v[2], mlx_array_dtype(a)));
+    return full(c, mlx_array_shape(a), mlx_array_ndim(a), vals,
+                dtype_or(&c->v[2], mlx_array_dtype(a)));
 }
 
 /* arange(stop), arange(start, stop) or arange(start, stop, step): floats where one of them is. */
@@ -69,21 +82,25 @@ FUNCTION(core, linspace) {
     mlx_array out = mlx_array_new();
     int64_t n = c->v[2].given ? c->v[2].i : 50;
     if (!c->v[3].i && n > 0) stop = start + (stop - start) * (double)(n - 1) / (double)n;
-    return kp_done(mlx_linspace(&out, start, stop, (int)n, dtype_or(&c->v[4], MLX_FLOAT32), c->stream), out);
+    return kp_done(
+        mlx_linspace(&out, start, stop, (int)n, dtype_or(&c->v[4], MLX_FLOAT32), c->stream), out);
 }
 FUNCTION(core, eye) {
     mlx_array out = mlx_array_new();
     int n = (int)c->v[0].i, m = c->v[1].given ? (int)c->v[1].i : n;
-    return kp_done(mlx_eye(&out, n, m, (int)c->v[2].i, dtype_or(&c->v[3], MLX_FLOAT32), c->stream), out);
+    return kp_done(mlx_eye(&out, n, m, (int)c->v[2].i, dtype_or(&c->v[3], MLX_FLOAT32), c->stream),
+                   out);
 }
 FUNCTION(core, identity) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_identity(&out, (int)c->v[0].i, dtype_or(&c->v[1], MLX_FLOAT32), c->stream), out);
+    return kp_done(mlx_identity(&out, (int)c->v[0].i, dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
+                   out);
 }
 FUNCTION(core, tri) {
     mlx_array out = mlx_array_new();
     int n = (int)c->v[0].i, m = c->v[1].given ? (int)c->v[1].i : n;
-    return kp_done(mlx_tri(&out, n, m, (int)c->v[2].i, dtype_or(&c->v[3], MLX_FLOAT32), c->stream), out);
+    return kp_done(mlx_tri(&out, n, m, (int)c->v[2].i, dtype_or(&c->v[3], MLX_FLOAT32), c->stream),
+                   out);
 }
 FUNCTION(core, tril) {
     mlx_array out = mlx_array_new();
@@ -97,15 +114,24 @@ static PyObject *window(struct call *c, int (*f)(mlx_array *, int, const mlx_str
     mlx_array out = mlx_array_new();
     return kp_done(f(&out, (int)c->v[0].i, c->stream), out);
 }
-FUNCTION(core, bartlett) { return window(c, mlx_bartlett); }
-FUNCTION(core, blackman) { return window(c, mlx_blackman); }
-FUNCTION(core, hamming) { return window(c, mlx_hamming); }
-FUNCTION(core, hanning) { return window(c, mlx_hanning); }
+FUNCTION(core, bartlett) {
+    return window(c, mlx_bartlett);
+}
+FUNCTION(core, blackman) {
+    return window(c, mlx_blackman);
+}
+FUNCTION(core, hamming) {
+    return window(c, mlx_hamming);
+}
+FUNCTION(core, hanning) {
+    return window(c, mlx_hanning);
+}
 
 /* ---- shapes ---- */
 FUNCTION(core, reshape) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_reshape(&out, c->v[0].array, c->v[1].ints.at, c->v[1].ints.n, c->stream), out);
+    return kp_done(mlx_reshape(&out, c->v[0].array, c->v[1].ints.at, c->v[1].ints.n, c->stream),
+                   out);
 }
 /* The ints of *args: reshape(2, 3) and reshape((2, 3)). -1: they do not fit; *n stays. */
 static int rest_ints(struct call *c, int *at, size_t *n, size_t max) {
@@ -124,7 +150,8 @@ static int rest_ints(struct call *c, int *at, size_t *n, size_t max) {
         Py_XDECREF(index);
         if (v == -1 && PyErr_Occurred()) return -1;
         if (v < INT32_MIN || v > INT32_MAX) {
-            PyErr_Format(PyExc_ValueError, "%s(): %lld is not in the range of int32", c->row->name, v);
+            PyErr_Format(PyExc_ValueError, "%s(): %lld is not in the range of int32", c->row->name,
+                         v);
             return -1;
         }
         at[i] = (int)v;
@@ -145,13 +172,16 @@ FUNCTION(array, transpose) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     bool none = !c->n_rest || (c->n_rest == 1 && c->rest[0] == Py_None);
     if (!none && rest_ints(c, at, &n, 64)) return NULL;
-    return kp_done(none ? mlx_transpose(&out, a, c->stream) : mlx_transpose_axes(&out, a, at, n, c->stream), out);
+    return kp_done(none ? mlx_transpose(&out, a, c->stream)
+                        : mlx_transpose_axes(&out, a, at, n, c->stream),
+                   out);
 }
 FUNCTION(core, transpose) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     struct value *v = &c->v[1];
     return kp_done(v->given ? mlx_transpose_axes(&out, a, v->ints.at, v->ints.n, c->stream)
-                            : mlx_transpose(&out, a, c->stream), out);
+                            : mlx_transpose(&out, a, c->stream),
+                   out);
 }
 FUNCTION(core, matrix_transpose) {
     mlx_array out = mlx_array_new();
@@ -159,29 +189,37 @@ FUNCTION(core, matrix_transpose) {
 }
 FUNCTION(core, swapaxes) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_swapaxes(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream), out);
+    return kp_done(mlx_swapaxes(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
+                   out);
 }
 FUNCTION(core, moveaxis) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_moveaxis(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream), out);
+    return kp_done(mlx_moveaxis(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
+                   out);
 }
 FUNCTION(core, flatten) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_flatten(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream), out);
+    return kp_done(mlx_flatten(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream),
+                   out);
 }
 FUNCTION(core, unflatten) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_unflatten(&out, c->v[0].array, (int)c->v[1].i, c->v[2].ints.at, c->v[2].ints.n, c->stream), out);
+    return kp_done(mlx_unflatten(&out, c->v[0].array, (int)c->v[1].i, c->v[2].ints.at,
+                                 c->v[2].ints.n, c->stream),
+                   out);
 }
 FUNCTION(core, expand_dims) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_expand_dims_axes(&out, c->v[0].array, c->v[1].ints.at, c->v[1].ints.n, c->stream), out);
+    return kp_done(
+        mlx_expand_dims_axes(&out, c->v[0].array, c->v[1].ints.at, c->v[1].ints.n, c->stream), out);
 }
 FUNCTION(core, squeeze) {
     mlx_array out = mlx_array_new();
     struct value *v = &c->v[1];
-    return kp_done(v->given ? mlx_squeeze_axes(&out, c->v[0].array, v->ints.at, v->ints.n, c->stream)
-                            : mlx_squeeze(&out, c->v[0].array, c->stream), out);
+    return kp_done(v->given
+                       ? mlx_squeeze_axes(&out, c->v[0].array, v->ints.at, v->ints.n, c->stream)
+                       : mlx_squeeze(&out, c->v[0].array, c->stream),
+                   out);
 }
 FUNCTION(core, broadcast_to) {
     mlx_array a, out = mlx_array_new();
@@ -211,22 +249,27 @@ FUNCTION(core, as_strided) {
         for (size_t i = 0; i < n_strides && i < 64; i++) strides[i] = c->v[2].ints.at[i];
     }
     if (c->v[3].i < 0) {
-        PyErr_Format(PyExc_ValueError, "as_strided(): offset is %lld, but must not be negative", (long long)c->v[3].i);
+        PyErr_Format(PyExc_ValueError, "as_strided(): offset is %lld, but must not be negative",
+                     (long long)c->v[3].i);
         return NULL;
     }
-    return kp_done(mlx_as_strided(&out, a, shape, n, strides, n_strides, (size_t)c->v[3].i, c->stream), out);
+    return kp_done(
+        mlx_as_strided(&out, a, shape, n, strides, n_strides, (size_t)c->v[3].i, c->stream), out);
 }
 
 /* ---- *arrays ---- */
 static int rest_arrays(struct call *c, mlx_vector_array *out) {
     Py_ssize_t n = c->n_rest;
-    PyObject *one = n == 1 && (PyList_Check(c->rest[0]) || PyTuple_Check(c->rest[0])) ? c->rest[0] : NULL;
+    PyObject *one =
+        n == 1 && (PyList_Check(c->rest[0]) || PyTuple_Check(c->rest[0])) ? c->rest[0] : NULL;
     if (one) n = PySequence_Size(one);
     *out = c->vectors[c->n_vectors++] = mlx_vector_array_new();
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = one ? PySequence_GetItem(one, i) : kp_new_ref(c->rest[i]);
         mlx_array a = mlx_array_new();
-        int rc = item ? kp_to_array(&a, item, NULL, NULL) || kp_check(mlx_vector_array_append_value(*out, a)) : -1;
+        int rc = item ? kp_to_array(&a, item, NULL, NULL) ||
+                            kp_check(mlx_vector_array_append_value(*out, a))
+                      : -1;
         mlx_array_free(a);
         Py_XDECREF(item);
         if (rc) return -1;
@@ -244,7 +287,8 @@ FUNCTION(core, meshgrid) {
     const char *indexing = c->v[2].given ? c->v[2].str : "xy";
     return kp_done_tuple(mlx_meshgrid(&out, in, c->v[1].i != 0, indexing, c->stream), out);
 }
-static PyObject *at_least(struct call *c, int (*f)(mlx_array *, const mlx_array, const mlx_stream)) {
+static PyObject *at_least(struct call *c,
+                          int (*f)(mlx_array *, const mlx_array, const mlx_stream)) {
     mlx_vector_array in;
     if (rest_arrays(c, &in)) return NULL;
     size_t n = mlx_vector_array_size(in);
@@ -262,9 +306,15 @@ static PyObject *at_least(struct call *c, int (*f)(mlx_array *, const mlx_array,
     }
     return list;
 }
-FUNCTION(core, atleast_1d) { return at_least(c, mlx_atleast_1d); }
-FUNCTION(core, atleast_2d) { return at_least(c, mlx_atleast_2d); }
-FUNCTION(core, atleast_3d) { return at_least(c, mlx_atleast_3d); }
+FUNCTION(core, atleast_1d) {
+    return at_least(c, mlx_atleast_1d);
+}
+FUNCTION(core, atleast_2d) {
+    return at_least(c, mlx_atleast_2d);
+}
+FUNCTION(core, atleast_3d) {
+    return at_least(c, mlx_atleast_3d);
+}
 FUNCTION(core, einsum) {
     mlx_vector_array in;
     mlx_array out = mlx_array_new();
@@ -275,31 +325,38 @@ FUNCTION(core, einsum) {
 /* ---- joining, splitting, rearranging ---- */
 FUNCTION(core, concatenate) {
     mlx_array out = mlx_array_new();
-    return kp_done(c->v[1].given ? mlx_concatenate_axis(&out, c->v[0].arrays, (int)c->v[1].i, c->stream)
-                                 : mlx_concatenate(&out, c->v[0].arrays, c->stream), out);
+    return kp_done(c->v[1].given
+                       ? mlx_concatenate_axis(&out, c->v[0].arrays, (int)c->v[1].i, c->stream)
+                       : mlx_concatenate(&out, c->v[0].arrays, c->stream),
+                   out);
 }
 FUNCTION(core, stack) {
     mlx_array out = mlx_array_new();
     return kp_done(c->v[1].given ? mlx_stack_axis(&out, c->v[0].arrays, (int)c->v[1].i, c->stream)
-                                 : mlx_stack(&out, c->v[0].arrays, c->stream), out);
+                                 : mlx_stack(&out, c->v[0].arrays, c->stream),
+                   out);
 }
 FUNCTION(core, split) {
     mlx_vector_array out = mlx_vector_array_new();
     struct value *v = &c->v[1];
     int axis = (int)c->v[2].i;
-    return kp_done_list(v->one ? mlx_split(&out, c->v[0].array, v->ints.at[0], axis, c->stream)
-                               : mlx_split_sections(&out, c->v[0].array, v->ints.at, v->ints.n, axis, c->stream), out);
+    return kp_done_list(
+        v->one ? mlx_split(&out, c->v[0].array, v->ints.at[0], axis, c->stream)
+               : mlx_split_sections(&out, c->v[0].array, v->ints.at, v->ints.n, axis, c->stream),
+        out);
 }
 FUNCTION(core, unstack) {
     mlx_array a = c->v[0].array;
     int axis = (int)c->v[1].i, n = mlx_array_dim(a, axis);
-    if (PyErr_Occurred() || axis >= (int)mlx_array_ndim(a) || axis < -(int)mlx_array_ndim(a)) return kp_raise();
+    if (PyErr_Occurred() || axis >= (int)mlx_array_ndim(a) || axis < -(int)mlx_array_ndim(a))
+        return kp_raise();
     PyObject *out = PyTuple_New(n);
     mlx_vector_array parts = mlx_vector_array_new();
     int rc = n ? mlx_split(&parts, a, n, axis, c->stream) : 0;
     for (int i = 0; !rc && i < n; i++) {
         mlx_array one = mlx_array_new(), flat = mlx_array_new();
-        rc = mlx_vector_array_get(&one, parts, (size_t)i) || mlx_squeeze_axis(&flat, one, axis, c->stream);
+        rc = mlx_vector_array_get(&one, parts, (size_t)i) ||
+             mlx_squeeze_axis(&flat, one, axis, c->stream);
         mlx_array_free(one);
         PyObject *made = kp_done(rc, flat);
         if (!made || PyTuple_SetItem(out, i, made)) rc = 1;
@@ -311,8 +368,10 @@ FUNCTION(core, unstack) {
 }
 FUNCTION(core, repeat) {
     mlx_array out = mlx_array_new();
-    return kp_done(c->v[2].given ? mlx_repeat_axis(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, c->stream)
-                                 : mlx_repeat(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
+    return kp_done(c->v[2].given ? mlx_repeat_axis(&out, c->v[0].array, (int)c->v[1].i,
+                                                   (int)c->v[2].i, c->stream)
+                                 : mlx_repeat(&out, c->v[0].array, (int)c->v[1].i, c->stream),
+                   out);
 }
 FUNCTION(core, tile) {
     mlx_array out = mlx_array_new();
@@ -348,7 +407,8 @@ FUNCTION(core, flip) {
         for (size_t k = 0; c->v[1].given && k < c->v[1].ints.n; k++) {
             int axis = c->v[1].ints.at[k];
             if (axis < -n || axis >= n) {
-                PyErr_Format(PyExc_IndexError, "flip(): axis %d is out of range for an array of %d axes", axis, n);
+                PyErr_Format(PyExc_IndexError,
+                             "flip(): axis %d is out of range for an array of %d axes", axis, n);
                 return NULL;
             }
             chosen = chosen || (axis < 0 ? axis + n : axis) == i;
@@ -366,12 +426,15 @@ FUNCTION(core, diag) {
 }
 FUNCTION(core, diagonal) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_diagonal(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, (int)c->v[3].i, c->stream), out);
+    return kp_done(mlx_diagonal(&out, c->v[0].array, (int)c->v[1].i, (int)c->v[2].i, (int)c->v[3].i,
+                                c->stream),
+                   out);
 }
 FUNCTION(core, trace) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     mlx_dtype dtype = dtype_or(&c->v[4], mlx_array_dtype(a));
-    return kp_done(mlx_trace(&out, a, (int)c->v[1].i, (int)c->v[2].i, (int)c->v[3].i, dtype, c->stream), out);
+    return kp_done(
+        mlx_trace(&out, a, (int)c->v[1].i, (int)c->v[2].i, (int)c->v[3].i, dtype, c->stream), out);
 }
 
 /* pad_width: a number, one pair for all axes, or a pair (or a number) for each axis. */
@@ -398,12 +461,14 @@ FUNCTION(core, pad) {
     bool flat = first && PyIndex_Check(first); /* (before, after) or (n,) for all axes */
     Py_XDECREF(first);
     if (given >= 0 && !flat && given != n && given != 1) {
-        PyErr_Format(PyExc_ValueError, "pad(): pad_width has %zd pairs for an array of %d axes", given, n);
+        PyErr_Format(PyExc_ValueError, "pad(): pad_width has %zd pairs for an array of %d axes",
+                     given, n);
         return NULL;
     }
     for (int i = 0; i < n; i++) {
         axes[i] = i;
-        PyObject *pair = given < 0 || flat ? kp_new_ref(width) : PySequence_GetItem(width, given == 1 ? 0 : i);
+        PyObject *pair =
+            given < 0 || flat ? kp_new_ref(width) : PySequence_GetItem(width, given == 1 ? 0 : i);
         Py_ssize_t k = !pair ? -1 : PyIndex_Check(pair) ? 0 : PySequence_Size(pair);
         for (int side = 0; k >= 0 && side < 2; side++) {
             PyObject *item = !k ? kp_new_ref(pair) : PySequence_GetItem(pair, k > 1 ? side : 0);
@@ -430,8 +495,10 @@ FUNCTION(core, pad) {
 FUNCTION(core, take) {
     mlx_array indices, out = mlx_array_new();
     if (kp_one(c, 1, &indices)) return NULL;
-    return kp_done(c->v[2].given ? mlx_take_axis(&out, c->v[0].array, indices, (int)c->v[2].i, c->stream)
-                                 : mlx_take(&out, c->v[0].array, indices, c->stream), out);
+    return kp_done(c->v[2].given
+                       ? mlx_take_axis(&out, c->v[0].array, indices, (int)c->v[2].i, c->stream)
+                       : mlx_take(&out, c->v[0].array, indices, c->stream),
+                   out);
 }
 /* Without an axis both arrays are flattened. */
 FUNCTION(core, take_along_axis) {
@@ -439,7 +506,8 @@ FUNCTION(core, take_along_axis) {
     if (c->v[2].given)
         return kp_done(mlx_take_along_axis(&out, a, indices, (int)c->v[2].i, c->stream), out);
     mlx_array flat = mlx_array_new(), flat_indices = mlx_array_new();
-    int rc = mlx_flatten(&flat, a, 0, -1, c->stream) || mlx_flatten(&flat_indices, indices, 0, -1, c->stream) ||
+    int rc = mlx_flatten(&flat, a, 0, -1, c->stream) ||
+             mlx_flatten(&flat_indices, indices, 0, -1, c->stream) ||
              mlx_take_along_axis(&out, flat, flat_indices, 0, c->stream);
     PyObject *result = kp_done(rc, out);
     mlx_array_free(flat);
@@ -447,11 +515,14 @@ FUNCTION(core, take_along_axis) {
     return result;
 }
 FUNCTION(core, put_along_axis) {
-    mlx_array a = c->v[0].array, indices = c->v[1].array, values = c->v[2].array, out = mlx_array_new();
+    mlx_array a = c->v[0].array, indices = c->v[1].array, values = c->v[2].array,
+              out = mlx_array_new();
     if (c->v[3].given)
-        return kp_done(mlx_put_along_axis(&out, a, indices, values, (int)c->v[3].i, c->stream), out);
+        return kp_done(mlx_put_along_axis(&out, a, indices, values, (int)c->v[3].i, c->stream),
+                       out);
     mlx_array flat = mlx_array_new(), flat_indices = mlx_array_new(), flat_values = mlx_array_new();
-    int rc = mlx_flatten(&flat, a, 0, -1, c->stream) || mlx_flatten(&flat_indices, indices, 0, -1, c->stream) ||
+    int rc = mlx_flatten(&flat, a, 0, -1, c->stream) ||
+             mlx_flatten(&flat_indices, indices, 0, -1, c->stream) ||
              mlx_flatten(&flat_values, values, 0, -1, c->stream) ||
              mlx_put_along_axis(&out, flat, flat_indices, flat_values, 0, c->stream) ||
              mlx_reshape(&out, out, mlx_array_shape(a), mlx_array_ndim(a), c->stream);
@@ -463,11 +534,13 @@ FUNCTION(core, put_along_axis) {
 }
 FUNCTION(core, slice) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_slice_dynamic(&out, c->v[0].array, c->v[1].array, c->v[2].ints.at, c->v[2].ints.n,
-                                     c->v[3].ints.at, c->v[3].ints.n, c->stream), out);
+    return kp_done(mlx_slice_dynamic(&out, c->v[0].array, c->v[1].array, c->v[2].ints.at,
+                                     c->v[2].ints.n, c->v[3].ints.at, c->v[3].ints.n, c->stream),
+                   out);
 }
 FUNCTION(core, slice_update) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_slice_update_dynamic(&out, c->v[0].array, c->v[1].array, c->v[2].array, c->v[3].ints.at,
-                                            c->v[3].ints.n, c->stream), out);
+    return kp_done(mlx_slice_update_dynamic(&out, c->v[0].array, c->v[1].array, c->v[2].array,
+                                            c->v[3].ints.at, c->v[3].ints.n, c->stream),
+                   out);
 }

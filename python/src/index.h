@@ -21,9 +21,9 @@ struct kp_item {
 
 struct kp_key {
     int n, n_arrays, n_ints, n_new;
-    bool part;           /* there is an int, or a slice that is not the whole axis */
-    bool on_nothing;     /* an index array, without elements, counts on an axis without elements */
-    bool masked, owned;  /* the key is a mask alone, in `mask`; the mask was made for this key */
+    bool part;          /* there is an int, or a slice that is not the whole axis */
+    bool on_nothing;    /* an index array, without elements, counts on an axis without elements */
+    bool masked, owned; /* the key is a mask alone, in `mask`; the mask was made for this key */
     mlx_array mask;
     int n_index, index[KP_MAX_AXES]; /* the shape to which the arrays broadcast */
     struct kp_item item[KP_MAX_ITEMS];

@@ -5,8 +5,7 @@ static PyTypeObject *at_type, *iterator_type;
 
 /* ---- ArrayAt ---- */
 struct at {
-    PyObject_HEAD
-    mlx_array a; /* the value that the array had when `at` was read */
+    PyObject_HEAD mlx_array a; /* the value that the array had when `at` was read */
     PyObject *key;
 };
 
@@ -36,7 +35,8 @@ static PyObject *at_getitem(PyObject *o, PyObject *key) {
     return kp_new_ref(o);
 }
 
-static PyObject *at_write(PyObject *o, PyObject *args, PyObject *names, enum kp_write how, const char *format) {
+static PyObject *at_write(PyObject *o, PyObject *args, PyObject *names, enum kp_write how,
+                          const char *format) {
     static char *keywords[] = {"value", NULL};
     PyObject *value;
     struct at *at = (struct at *)o;
@@ -65,16 +65,23 @@ AT(divide, KP_DIVIDE)
 AT(maximum, KP_MAXIMUM)
 AT(minimum, KP_MINIMUM)
 
-#define AT_METHOD(name, text)                                                \
-    {                                                                        \
-        #name, (PyCFunction)(void (*)(void))at_##name,                       \
-            METH_VARARGS | METH_KEYWORDS, #name "($self, /, value)\n--\n\n" text \
+#define AT_METHOD(name, text)                                                        \
+    {                                                                                \
+#name, (PyCFunction)(void (*)(void))at_##name, METH_VARARGS | METH_KEYWORDS, \
+            #name "($self, /, value)\n--\n\n" text                                   \
     }
 static PyMethodDef at_methods[] = {
-    AT_METHOD(add, "The array with value added at the key. Where indices repeat, every value counts."),
-    AT_METHOD(subtract, "The array with value subtracted at the key. Where indices repeat, every value counts."),
-    AT_METHOD(multiply, "The array multiplied by value at the key. Where indices repeat, every value counts."),
-    AT_METHOD(divide, "The array multiplied by the reciprocal of value at the key, in the dtype of the array."),
+    AT_METHOD(add,
+              "The array with value added at the key. Where indices repeat, every value counts."),
+    AT_METHOD(
+        subtract,
+        "The array with value subtracted at the key. Where indices repeat, every value counts."),
+    AT_METHOD(
+        multiply,
+        "The array multiplied by value at the key. Where indices repeat, every value counts."),
+    AT_METHOD(
+        divide,
+        "The array multiplied by the reciprocal of value at the key, in the dtype of the array."),
     AT_METHOD(maximum, "The array with the larger of its element and value at the key."),
     AT_METHOD(minimum, "The array with the smaller of its element and value at the key."),
     {0},
@@ -83,21 +90,21 @@ static PyType_Slot at_slots[] = {
     {Py_tp_dealloc, at_dealloc},
     {Py_mp_subscript, at_getitem},
     {Py_tp_methods, at_methods},
-    {Py_tp_doc, "What array.at gives: a.at[key].add(value) is a with value added at the key.\n\n"
-                "Keys and values are those of a[key] = value, but for masks. Unlike a[key] += value,\n"
-                "every value counts where an index stands in the key more than once, and a itself is\n"
-                "not changed.\n\n"
-                "Example:\n"
-                "    >>> mx.zeros(3).at[mx.array([0, 0, 2])].add(1)\n"
-                "    array([2, 0, 1], dtype=float32)\n"},
+    {Py_tp_doc,
+     "What array.at gives: a.at[key].add(value) is a with value added at the key.\n\n"
+     "Keys and values are those of a[key] = value, but for masks. Unlike a[key] += value,\n"
+     "every value counts where an index stands in the key more than once, and a itself is\n"
+     "not changed.\n\n"
+     "Example:\n"
+     "    >>> mx.zeros(3).at[mx.array([0, 0, 2])].add(1)\n"
+     "    array([2, 0, 1], dtype=float32)\n"},
     {0, NULL}};
 static PyType_Spec at_spec = {"keel.core.ArrayAt", sizeof(struct at), 0,
                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, at_slots};
 
 /* ---- ArrayIterator ---- */
 struct iterator {
-    PyObject_HEAD
-    mlx_array a;
+    PyObject_HEAD mlx_array a;
     int next;
 };
 
@@ -138,7 +145,8 @@ static PyType_Slot iterator_slots[] = {
     {Py_tp_doc, "What iter(array) gives: the parts of the array along its first axis."},
     {0, NULL}};
 static PyType_Spec iterator_spec = {"keel.core.ArrayIterator", sizeof(struct iterator), 0,
-                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, iterator_slots};
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                    iterator_slots};
 
 int kp_add_index(PyObject *m) {
     at_type = (PyTypeObject *)PyType_FromSpec(&at_spec);

@@ -22,8 +22,10 @@ static int take_one(mlx_array *out, const struct kp_key *k, int *from, mlx_strea
             at += k->n_index;
             continue;
         }
-        if (item->kind == KP_INT) gone[n_gone++] = at;
-        else from[n++] = item->axis;
+        if (item->kind == KP_INT)
+            gone[n_gone++] = at;
+        else
+            from[n++] = item->axis;
         at++;
     }
     return mlx_take_axis(out, *out, array->array, array->axis, s) ||
@@ -40,8 +42,10 @@ static int gather(mlx_array *out, const struct kp_key *k, int *from, mlx_stream 
         const struct kp_item *item = &k->item[i];
         if (item->kind == KP_NEW) continue;
         sizes[item->axis] = item->kind == KP_SLICE ? item->len : 1;
-        if (item->kind == KP_SLICE) from[n++] = item->axis;
-        else gone[n_gone++] = k->n_index + item->axis;
+        if (item->kind == KP_SLICE)
+            from[n++] = item->axis;
+        else
+            gone[n_gone++] = k->n_index + item->axis;
         if (item->kind != KP_ARRAY) continue;
         axes[n_axes++] = item->axis;
         rc = mlx_vector_array_append_value(indices, item->array);
@@ -52,13 +56,15 @@ static int gather(mlx_array *out, const struct kp_key *k, int *from, mlx_stream 
     return rc;
 }
 
-static int index_arrays(mlx_array *out, const struct kp_key *k, const struct kp_layout *l, mlx_stream s) {
+static int index_arrays(mlx_array *out, const struct kp_key *k, const struct kp_layout *l,
+                        mlx_stream s) {
     int from[KP_MAX_AXES], perm[KP_MAX_AXES], n = 0, item = 0;
     while (k->item[item].kind != KP_ARRAY) item++;
     bool in_place = true; /* the axes of the array stand where its axis was */
     if (l->front)
         for (int i = 0; i < item; i++) in_place = in_place && k->item[i].kind == KP_INT;
-    if (k->n_arrays == 1 && in_place ? take_one(out, k, from, s) : gather(out, k, from, s)) return -1;
+    if (k->n_arrays == 1 && in_place ? take_one(out, k, from, s) : gather(out, k, from, s))
+        return -1;
     bool moved = false;
     for (int i = 0; i < l->n; i++) {
         if (l->from[i] == KP_FROM_NEW) continue;
@@ -100,7 +106,8 @@ PyObject *kp_row(mlx_array a, int i) {
     }
     b.start[0] = i;
     b.stop[0] = i + 1;
-    int rc = mlx_slice(&out, a, b.start, b.n, b.stop, b.n, b.step, b.n, s) || mlx_squeeze_axis(&out, out, 0, s);
+    int rc = mlx_slice(&out, a, b.start, b.n, b.stop, b.n, b.step, b.n, s) ||
+             mlx_squeeze_axis(&out, out, 0, s);
     return kp_done(rc, out);
 }
 
@@ -126,9 +133,11 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
     PyObject *o = NULL;
     if (ready && !(layout && kp_layout_of(&l, &k, true))) {
         int rc = k.part ? slice_part(&out, a, &k, s) : mlx_array_set(&out, a);
-        if (k.on_nothing) rc = rc || mlx_zeros(&out, l.dims, (size_t)l.n, mlx_array_dtype(a), s);
-        else rc = rc || (k.n_arrays ? index_arrays(&out, &k, &l, s) : view(&out, &k, s)) ||
-             (k.n_new && insert_new(&out, &l, s));
+        if (k.on_nothing)
+            rc = rc || mlx_zeros(&out, l.dims, (size_t)l.n, mlx_array_dtype(a), s);
+        else
+            rc = rc || (k.n_arrays ? index_arrays(&out, &k, &l, s) : view(&out, &k, s)) ||
+                 (k.n_new && insert_new(&out, &l, s));
         o = kp_done(rc, out);
         if (o && k.n_arrays) ((struct kp_array *)o)->front = l.front;
     }

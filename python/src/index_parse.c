@@ -12,10 +12,11 @@ void kp_free_key(struct kp_key *k) {
 static int wrong_key(PyObject *o) {
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
     if (name)
-        PyErr_Format(PyExc_ValueError,
-                     "an array cannot be indexed with a %U; ints, slices, None, ..., arrays and lists of "
-                     "integers, and tuples of these are taken",
-                     name);
+        PyErr_Format(
+            PyExc_ValueError,
+            "an array cannot be indexed with a %U; ints, slices, None, ..., arrays and lists of "
+            "integers, and tuples of these are taken",
+            name);
     Py_XDECREF(name);
     return -1;
 }
@@ -68,7 +69,8 @@ static int add_slice(struct kp_key *k, PyObject *o, int axis, int extent) {
     struct kp_item *item = append(k, KP_SLICE, axis);
     if (!item) return -1;
     item->start = len ? (int)start : 0;
-    item->step = len > 1 ? (int)step : 1; /* with two elements or more, a step is below the extent */
+    item->step =
+        len > 1 ? (int)step : 1; /* with two elements or more, a step is below the extent */
     item->len = (int)len;
     item->whole = len == extent && item->step == 1;
     if (!item->whole) k->part = true;
@@ -98,12 +100,14 @@ static int add_array(struct kp_key *k, mlx_array a, bool owned, int axis, bool a
     }
     struct kp_item *item = NULL;
     if (d == MLX_BOOL)
-        PyErr_SetString(PyExc_ValueError,
-                        masks ? "a mask stands alone in a key"
-                              : "a mask is taken by an assignment only, a[mask] = value: the shape of "
-                                "a[mask] would depend on the values; where(mask, a, other) may do");
+        PyErr_SetString(
+            PyExc_ValueError,
+            masks ? "a mask stands alone in a key"
+                  : "a mask is taken by an assignment only, a[mask] = value: the shape of "
+                    "a[mask] would depend on the values; where(mask, a, other) may do");
     else if (d > MLX_INT64)
-        PyErr_SetString(PyExc_ValueError, "the indices are floating point numbers; integers are taken");
+        PyErr_SetString(PyExc_ValueError,
+                        "the indices are floating point numbers; integers are taken");
     else
         item = append(k, KP_ARRAY, axis);
     if (!item) {
@@ -128,9 +132,10 @@ static int add_list(struct kp_key *k, PyObject *o, int axis, bool alone, bool ma
     return add_array(k, a, true, axis, alone, masks);
 }
 
-/* What is not of a type of Python or of this module: integers and arrays of NumPy, and their like. */
+/* What is not of a type of Python or of this module: integers and arrays of NumPy, and others. */
 static int add_other(struct kp_key *k, PyObject *o, int axis, int extent, bool alone, bool masks) {
-    PyObject *ndim = PyObject_GetAttrString(o, "ndim"); /* some arrays of one element are an index */
+    PyObject *ndim =
+        PyObject_GetAttrString(o, "ndim"); /* some arrays of one element are an index */
     long axes = ndim ? PyLong_AsLong(ndim) : 0;
     Py_XDECREF(ndim);
     PyErr_Clear();
@@ -197,10 +202,11 @@ static int meet(struct kp_key *k, const int *extents) {
         for (int j = 0; j < n; j++) {
             if (to[j] == 1) to[j] = shape[j];
             if (shape[j] == 1 || shape[j] == to[j]) continue;
-            PyErr_Format(PyExc_ValueError,
-                         "the shapes of the index arrays do not broadcast: an axis has %d elements in one "
-                         "and %d in another",
-                         to[j], shape[j]);
+            PyErr_Format(
+                PyExc_ValueError,
+                "the shapes of the index arrays do not broadcast: an axis has %d elements in one "
+                "and %d in another",
+                to[j], shape[j]);
             return -1;
         }
     }
@@ -223,7 +229,8 @@ int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     k->n = k->n_arrays = k->n_ints = k->n_new = k->n_index = 0;
     k->part = k->masked = k->owned = k->on_nothing = false;
     if (ndim > KP_MAX_AXES) {
-        PyErr_Format(PyExc_ValueError, "an array of more than %d axes cannot be indexed", KP_MAX_AXES);
+        PyErr_Format(PyExc_ValueError, "an array of more than %d axes cannot be indexed",
+                     KP_MAX_AXES);
         return -1;
     }
     if (!PyTuple_Check(key)) {
@@ -238,8 +245,10 @@ int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
                 PyErr_SetString(PyExc_ValueError, "a key has at most one ellipsis (...)");
                 return -1;
             }
-            if (o == Py_Ellipsis) dots = i;
-            else if (o != Py_None) named++;
+            if (o == Py_Ellipsis)
+                dots = i;
+            else if (o != Py_None)
+                named++;
         }
         if (named > ndim) return too_many(key, ndim);
         for (Py_ssize_t i = 0; i < n && !rc; i++) {
@@ -273,7 +282,8 @@ int kp_layout_of(struct kp_layout *l, const struct kp_key *k, bool ints_count) {
         if (k->item[i].kind == KP_SLICE || k->item[i].kind == KP_NEW) l->front = true;
     for (int i = 0; i < k->n; i++) n += k->item[i].kind == KP_NEW || k->item[i].kind == KP_SLICE;
     if (n > KP_MAX_AXES) {
-        PyErr_Format(PyExc_ValueError, "the result would have %d axes; at most %d are possible", n, KP_MAX_AXES);
+        PyErr_Format(PyExc_ValueError, "the result would have %d axes; at most %d are possible", n,
+                     KP_MAX_AXES);
         return -1;
     }
     l->n = 0;

@@ -53,44 +53,52 @@ static int wrong_value(mlx_array v, const struct kp_layout *l) {
     PyObject *is = kp_shape_tuple(mlx_array_shape(v), mlx_array_ndim(v)),
              *wanted = kp_shape_tuple(l->dims, (size_t)l->n);
     if (is && wanted)
-        PyErr_Format(PyExc_ValueError, "a value of shape %R does not broadcast to %R, the shape of what it is written to",
-                     is, wanted);
+        PyErr_Format(
+            PyExc_ValueError,
+            "a value of shape %R does not broadcast to %R, the shape of what it is written to", is,
+            wanted);
     Py_XDECREF(is);
     Py_XDECREF(wanted);
     return -1;
 }
 
 /* ---- slices ---- */
-typedef int slice_writer(mlx_array *, const mlx_array, const mlx_array, const int *, size_t, const int *, size_t,
-                         const int *, size_t, const mlx_stream);
-static slice_writer *const slice_writers[] = {mlx_slice_update,      mlx_slice_update_add,  mlx_slice_update_add,
-                                              mlx_slice_update_prod, mlx_slice_update_prod, mlx_slice_update_max,
-                                              mlx_slice_update_min};
+typedef int slice_writer(mlx_array *, const mlx_array, const mlx_array, const int *, size_t,
+                         const int *, size_t, const int *, size_t, const mlx_stream);
+static slice_writer *const slice_writers[] = {
+    mlx_slice_update,      mlx_slice_update_add, mlx_slice_update_add, mlx_slice_update_prod,
+    mlx_slice_update_prod, mlx_slice_update_max, mlx_slice_update_min};
 
 /* Aligns the axes of a value with those of the array: None has an axis in the value only, an int in
  * the array only. */
 static int align(mlx_array *v, bool *owned, const struct kp_key *k, mlx_stream s) {
-    int left = (int)mlx_array_ndim(*v), right = 0, gone[KP_MAX_AXES], n_gone = 0, more[KP_MAX_AXES], n_more = 0;
+    int left = (int)mlx_array_ndim(*v), right = 0, gone[KP_MAX_AXES], n_gone = 0, more[KP_MAX_AXES],
+        n_more = 0;
     for (int i = k->n; i-- && left > 0;) {
         enum kp_item_kind kind = k->item[i].kind;
-        if (kind == KP_NEW) gone[n_gone++] = --left;
-        else if (kind == KP_INT) more[n_more++] = right++;
-        else left--, right++;
+        if (kind == KP_NEW)
+            gone[n_gone++] = --left;
+        else if (kind == KP_INT)
+            more[n_more++] = right++;
+        else
+            left--, right++;
     }
     for (int i = 0; i < n_more; i++) more[i] = right - 1 - more[i];
     if (n_gone) {
         mlx_array made = mlx_array_new();
-        if (replace(v, owned, &made, mlx_squeeze_axes(&made, *v, gone, (size_t)n_gone, s))) return -1;
+        if (replace(v, owned, &made, mlx_squeeze_axes(&made, *v, gone, (size_t)n_gone, s)))
+            return -1;
     }
     if (n_more) {
         mlx_array made = mlx_array_new();
-        if (replace(v, owned, &made, mlx_expand_dims_axes(&made, *v, more, (size_t)n_more, s))) return -1;
+        if (replace(v, owned, &made, mlx_expand_dims_axes(&made, *v, more, (size_t)n_more, s)))
+            return -1;
     }
     return 0;
 }
 
-static int write_slice(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v, bool *owned,
-                       enum kp_write how, mlx_stream s) {
+static int write_slice(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v,
+                       bool *owned, enum kp_write how, mlx_stream s) {
     if (align(v, owned, k, s)) return -1;
     size_t n = mlx_array_ndim(a);
     if (how == KP_ASSIGN && !k->part) {
@@ -109,10 +117,11 @@ static int write_slice(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_
  * One scatter: an index for each axis that the key does not leave whole. A slice of step 1 is a
  * window that begins at its start; other slices become arrays of indices, whose axes come after
  * those of the key's own arrays. */
-typedef int scatterer(mlx_array *, const mlx_array, const mlx_vector_array, const mlx_array, const int *, size_t,
-                      const mlx_stream);
-static scatterer *const scatterers[] = {mlx_scatter,      mlx_scatter_add, mlx_scatter_add, mlx_scatter_prod,
-                                        mlx_scatter_prod, mlx_scatter_max, mlx_scatter_min};
+typedef int scatterer(mlx_array *, const mlx_array, const mlx_vector_array, const mlx_array,
+                      const int *, size_t, const mlx_stream);
+static scatterer *const scatterers[] = {mlx_scatter,      mlx_scatter_add,  mlx_scatter_add,
+                                        mlx_scatter_prod, mlx_scatter_prod, mlx_scatter_max,
+                                        mlx_scatter_min};
 
 static bool is_stepped(const struct kp_item *item) {
     return item->kind == KP_SLICE && item->step != 1;
@@ -130,8 +139,8 @@ static int append_index(mlx_vector_array to, mlx_array index, int more, mlx_stre
 
 /* The indices of a scatter and the axes that they count on; windows gets the extent of each axis of
  * the array in the updates. Returns the number of indices, or -1. */
-static int scatter_indices(mlx_vector_array to, int *axes, int *windows, const struct kp_key *k, mlx_array a,
-                           mlx_stream s) {
+static int scatter_indices(mlx_vector_array to, int *axes, int *windows, const struct kp_key *k,
+                           mlx_array a, mlx_stream s) {
     int n = 0, stepped = 0, seen = 0, rc = 0;
     for (int i = 0; i < k->n; i++) stepped += is_stepped(&k->item[i]);
     for (int i = 0; i < k->n && !rc; i++) {
@@ -142,7 +151,8 @@ static int scatter_indices(mlx_vector_array to, int *axes, int *windows, const s
             rc = append_index(to, item->array, stepped, s);
         } else if (is_stepped(item)) {
             mlx_array made = mlx_array_new();
-            rc = kp_check(mlx_arange(&made, item->start, item->start + (double)item->len * item->step, item->step,
+            rc = kp_check(mlx_arange(&made, item->start,
+                                     item->start + (double)item->len * item->step, item->step,
                                      MLX_INT32, s)) ||
                  append_index(to, made, stepped - ++seen, s);
             mlx_array_free(made);
@@ -158,11 +168,12 @@ static int scatter_indices(mlx_vector_array to, int *axes, int *windows, const s
     return rc ? -1 : n;
 }
 
-/* The value as updates of a scatter: the axes of the index arrays, those of stepped slices, then one
- * for each axis of the array. */
-static int updates_of(mlx_array *out, mlx_array v, const struct kp_key *k, const struct kp_layout *l,
-                      const int *windows, mlx_stream s) {
-    int full[KP_MAX_AXES], order[KP_MAX_AXES], perm[KP_MAX_AXES], gone[KP_MAX_AXES], more[KP_MAX_AXES];
+/* The value as updates of a scatter: the axes of the index arrays, those of stepped slices, then
+ * one for each axis of the array. */
+static int updates_of(mlx_array *out, mlx_array v, const struct kp_key *k,
+                      const struct kp_layout *l, const int *windows, mlx_stream s) {
+    int full[KP_MAX_AXES], order[KP_MAX_AXES], perm[KP_MAX_AXES], gone[KP_MAX_AXES],
+        more[KP_MAX_AXES];
     int n = 0, n_new = 0, n_full = 0, n_more = 0;
     for (int i = 0; i < k->n_index; i++) {
         order[n++] = KP_FROM_INDEX - i;
@@ -176,8 +187,10 @@ static int updates_of(mlx_array *out, mlx_array v, const struct kp_key *k, const
     for (int i = 0; i < k->n; i++) {
         const struct kp_item *item = &k->item[i];
         if (item->kind == KP_NEW) continue;
-        if (item->kind == KP_SLICE && item->step == 1) order[n++] = item->axis;
-        else more[n_more++] = n_full;
+        if (item->kind == KP_SLICE && item->step == 1)
+            order[n++] = item->axis;
+        else
+            more[n_more++] = n_full;
         full[n_full++] = windows[item->axis];
     }
     if (!mlx_array_ndim(v)) return kp_check(mlx_broadcast_to(out, v, full, (size_t)n_full, s));
@@ -199,12 +212,13 @@ static int updates_of(mlx_array *out, mlx_array v, const struct kp_key *k, const
                     mlx_expand_dims_axes(out, *out, more, (size_t)n_more, s));
 }
 
-static int write_arrays(mlx_array *out, mlx_array a, const struct kp_key *k, const struct kp_layout *l, mlx_array v,
-                        enum kp_write how, mlx_stream s) {
+static int write_arrays(mlx_array *out, mlx_array a, const struct kp_key *k,
+                        const struct kp_layout *l, mlx_array v, enum kp_write how, mlx_stream s) {
     int axes[KP_MAX_AXES], windows[KP_MAX_AXES], stepped = 0;
     for (int i = 0; i < k->n; i++) stepped += is_stepped(&k->item[i]);
     if (k->n_index + stepped + (int)mlx_array_ndim(a) > KP_MAX_AXES) {
-        PyErr_Format(PyExc_ValueError, "the index arrays and the array have more than %d axes together", KP_MAX_AXES);
+        PyErr_Format(PyExc_ValueError,
+                     "the index arrays and the array have more than %d axes together", KP_MAX_AXES);
         return -1;
     }
     mlx_vector_array indices = mlx_vector_array_new();
@@ -222,7 +236,8 @@ static int write_arrays(mlx_array *out, mlx_array a, const struct kp_key *k, con
  * a[key] where other axes separate an int from an array: then a value is read in that way if it
  * fits, so that programs written for MLX do what they did, and else as a[key] is laid out. What
  * a[key] itself gave, for `a[key] += 1`, is always read as it was made. */
-static int choose_layout(struct kp_layout *l, const struct kp_key *k, mlx_array v, bool made_by_index) {
+static int choose_layout(struct kp_layout *l, const struct kp_key *k, mlx_array v,
+                         bool made_by_index) {
     if (kp_layout_of(l, k, false)) return -1;
     if (!k->n_arrays || !k->n_ints || !mlx_array_ndim(v)) return 0;
     struct kp_layout read;
@@ -233,8 +248,8 @@ static int choose_layout(struct kp_layout *l, const struct kp_key *k, mlx_array 
     return 0;
 }
 
-static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v, bool *owned, bool front,
-                       enum kp_write how, mlx_stream s) {
+static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v,
+                       bool *owned, bool front, enum kp_write how, mlx_stream s) {
     struct kp_layout l;
     mlx_array made = mlx_array_new();
     if (how == KP_SUBTRACT && replace(v, owned, &made, mlx_negative(&made, *v, s))) return -1;
@@ -242,7 +257,8 @@ static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_
     if (choose_layout(&l, k, *v, front) || drop_leading(v, owned, &l, s)) return -1;
     if (!fits(*v, &l)) return wrong_value(*v, &l);
     if (k->on_nothing) return kp_check(mlx_array_set(out, a));
-    return k->n_arrays ? write_arrays(out, a, k, &l, *v, how, s) : write_slice(out, a, k, v, owned, how, s);
+    return k->n_arrays ? write_arrays(out, a, k, &l, *v, how, s)
+                       : write_slice(out, a, k, v, owned, how, s);
 }
 
 int kp_write_at(mlx_array *out, mlx_array a, PyObject *key, PyObject *value, enum kp_write how) {
@@ -251,12 +267,14 @@ int kp_write_at(mlx_array *out, mlx_array a, PyObject *key, PyObject *value, enu
     mlx_stream s;
     bool owned = false, front = kp_is_array(value) && ((struct kp_array *)value)->front;
     if (value == Py_None) {
-        PyErr_SetString(PyExc_TypeError, "the value is None; a number, an array or a list is taken");
+        PyErr_SetString(PyExc_TypeError,
+                        "the value is None; a number, an array or a list is taken");
         return -1;
     }
     int rc = kp_parse_key(&k, a, key, true) || kp_default_stream(&s);
     if (!rc && k.masked && how != KP_ASSIGN) {
-        PyErr_SetString(PyExc_ValueError, "at[mask] is not taken; where(mask, a + value, a) does it");
+        PyErr_SetString(PyExc_ValueError,
+                        "at[mask] is not taken; where(mask, a + value, a) does it");
         rc = -1;
     }
     rc = rc || value_of(&v, &owned, value, a);

@@ -11,7 +11,8 @@ struct view {
     mlx_array a;
     Py_ssize_t shape[64], strides[64];
 };
-static const char *const formats[] = {"?", "B", "H", "I", "Q", "b", "h", "i", "q", "e", "f", "d", "H", "Zf"};
+static const char *const formats[] = {"?", "B", "H", "I", "Q", "b", "h",
+                                      "i", "q", "e", "f", "d", "H", "Zf"};
 
 int kp_getbuffer(PyObject *self, Py_buffer *v, int flags) {
     mlx_array a = kp_handle(self);
@@ -23,7 +24,8 @@ int kp_getbuffer(PyObject *self, Py_buffer *v, int flags) {
     }
     if (flags & PyBUF_FORMAT && mlx_array_dtype(a) == MLX_BFLOAT16) {
         /* Consumers that ask for no format get the bytes; NumPy goes on to __array__. */
-        PyErr_SetString(PyExc_BufferError, "no buffer format stands for bfloat16: convert to float32, or use DLPack");
+        PyErr_SetString(PyExc_BufferError,
+                        "no buffer format stands for bfloat16: convert to float32, or use DLPack");
         return -1;
     }
     if (kp_eval(a)) return -1;
@@ -53,7 +55,8 @@ int kp_getbuffer(PyObject *self, Py_buffer *v, int flags) {
     if (!packed && (flags & PyBUF_STRIDES) != PyBUF_STRIDES) {
         mlx_array_free(w->a);
         free(w);
-        PyErr_SetString(PyExc_BufferError, "the array is not contiguous; the consumer asked for no strides");
+        PyErr_SetString(PyExc_BufferError,
+                        "the array is not contiguous; the consumer asked for no strides");
         return -1;
     }
     *v = (Py_buffer){.buf = (void *)data,
@@ -106,7 +109,15 @@ struct dl_versioned {
     uint64_t flags; /* bit 0: read-only */
     struct dl_tensor t;
 };
-enum { DL_CPU = 1, DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
+enum {
+    DL_CPU = 1,
+    DL_INT = 0,
+    DL_UINT = 1,
+    DL_FLOAT = 2,
+    DL_BFLOAT = 4,
+    DL_COMPLEX = 5,
+    DL_BOOL = 6
+};
 
 struct exported {
     struct dl_managed m;
@@ -126,17 +137,21 @@ static void drop_versioned(struct dl_versioned *m) {
 }
 static void drop_capsule(PyObject *capsule) {
     struct dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
-    if (m) m->deleter(m);
-    else PyErr_Clear(); /* a consumer took it and renamed the capsule */
+    if (m)
+        m->deleter(m);
+    else
+        PyErr_Clear(); /* a consumer took it and renamed the capsule */
 }
 static void drop_versioned_capsule(PyObject *capsule) {
     struct dl_versioned *m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-    if (m) m->deleter(m);
-    else PyErr_Clear();
+    if (m)
+        m->deleter(m);
+    else
+        PyErr_Clear();
 }
 static const struct dl_dtype dl_dtypes[] = {
-    {DL_BOOL, 8, 1},   {DL_UINT, 8, 1},   {DL_UINT, 16, 1}, {DL_UINT, 32, 1},  {DL_UINT, 64, 1},
-    {DL_INT, 8, 1},    {DL_INT, 16, 1},   {DL_INT, 32, 1},  {DL_INT, 64, 1},   {DL_FLOAT, 16, 1},
+    {DL_BOOL, 8, 1},   {DL_UINT, 8, 1},   {DL_UINT, 16, 1},   {DL_UINT, 32, 1},   {DL_UINT, 64, 1},
+    {DL_INT, 8, 1},    {DL_INT, 16, 1},   {DL_INT, 32, 1},    {DL_INT, 64, 1},    {DL_FLOAT, 16, 1},
     {DL_FLOAT, 32, 1}, {DL_FLOAT, 64, 1}, {DL_BFLOAT, 16, 1}, {DL_COMPLEX, 64, 1}};
 
 /* The elements of an evaluated array, row-major. */
@@ -166,7 +181,8 @@ static PyObject *bytes_of(PyObject *m, PyObject *o) {
     }
     if (kp_eval(a)) return NULL;
     const char *data = mlx_array_size(a) ? kp_data(a) : "";
-    PyObject *out = data ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)mlx_array_nbytes(a)) : kp_raise();
+    PyObject *out =
+        data ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)mlx_array_nbytes(a)) : kp_raise();
     if (out) copy_elements(PyBytes_AsString(out), a, data);
     return out;
 }
@@ -177,20 +193,24 @@ static PyObject *array_of_bytes(PyObject *m, PyObject *args) {
     PyObject *shape, *dtype;
     int dims[64];
     (void)m;
-    if (!PyArg_ParseTuple(args, "y#O!O!:array", &data, &length, &PyTuple_Type, &shape, kp_dtype_type, &dtype)) return NULL;
+    if (!PyArg_ParseTuple(args, "y#O!O!:array", &data, &length, &PyTuple_Type, &shape,
+                          kp_dtype_type, &dtype))
+        return NULL;
     mlx_dtype d = ((struct kp_dtype *)dtype)->dtype;
     Py_ssize_t ndim = PyTuple_Size(shape), expected = (Py_ssize_t)mlx_dtype_size(d);
     for (Py_ssize_t i = 0; i < ndim && i < 64; i++) {
         long extent = PyLong_AsLong(PyTuple_GetItem(shape, i));
         if (PyErr_Occurred()) return NULL;
         dims[i] = (int)extent;
-        expected = extent < 0 || extent > INT32_MAX || (extent && expected > PY_SSIZE_T_MAX / extent)
-                       ? -1
-                       : expected * extent;
+        expected =
+            extent < 0 || extent > INT32_MAX || (extent && expected > PY_SSIZE_T_MAX / extent)
+                ? -1
+                : expected * extent;
         if (expected < 0) break;
     }
     if (ndim > 64 || expected != length) {
-        PyErr_Format(PyExc_ValueError, "the shape %R of %R does not need %zd bytes", shape, dtype, length);
+        PyErr_Format(PyExc_ValueError, "the shape %R of %R does not need %zd bytes", shape, dtype,
+                     length);
         return NULL;
     }
     mlx_array a = mlx_array_new_data(data, dims, (int)ndim, d);
@@ -200,7 +220,8 @@ static PyObject *array_of_bytes(PyObject *m, PyObject *args) {
 static PyObject *take_value(PyObject *m, PyObject *args) {
     PyObject *to, *from;
     (void)m;
-    if (!PyArg_ParseTuple(args, "O!O!:array", kp_array_type, &to, kp_array_type, &from)) return NULL;
+    if (!PyArg_ParseTuple(args, "O!O!:array", kp_array_type, &to, kp_array_type, &from))
+        return NULL;
     return kp_done_none(mlx_array_set(&((struct kp_array *)to)->a, kp_handle(from)));
 }
 static PyMethodDef functions[] = {
@@ -218,11 +239,14 @@ static int check_device(PyObject *device) {
     int type, number;
     if (!device) return 0;
     if (!PyTuple_Check(device) || !PyArg_ParseTuple(device, "ii", &type, &number)) {
-        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "__dlpack__(): dl_device must be a tuple of two ints, or None");
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError,
+                            "__dlpack__(): dl_device must be a tuple of two ints, or None");
         return -1;
     }
     if (type == DL_CPU) return 0;
-    PyErr_Format(PyExc_BufferError, "the memory of an array is exported on the host, not on DLPack's device (%d, %d)",
+    PyErr_Format(PyExc_BufferError,
+                 "the memory of an array is exported on the host, not on DLPack's device (%d, %d)",
                  type, number);
     return -1;
 }
@@ -231,9 +255,11 @@ static int check_device(PyObject *device) {
 static int takes_version_1(PyObject *version) {
     int major, minor;
     if (!version || version == Py_None) return 0;
-    if (PyTuple_Check(version) && PyArg_ParseTuple(version, "ii", &major, &minor)) return major >= 1;
+    if (PyTuple_Check(version) && PyArg_ParseTuple(version, "ii", &major, &minor))
+        return major >= 1;
     PyErr_Clear();
-    PyErr_SetString(PyExc_TypeError, "__dlpack__(): max_version must be a tuple of two ints, or None");
+    PyErr_SetString(PyExc_TypeError,
+                    "__dlpack__(): max_version must be a tuple of two ints, or None");
     return -1;
 }
 
@@ -254,7 +280,9 @@ FUNCTION(array, __dlpack__) {
     int rc = 0;
     if (copy) {
         PyObject *bytes = bytes_of(NULL, c->v[0].object);
-        if (bytes) e->a = mlx_array_new_data(PyBytes_AsString(bytes), mlx_array_shape(a), (int)n, mlx_array_dtype(a));
+        if (bytes)
+            e->a = mlx_array_new_data(PyBytes_AsString(bytes), mlx_array_shape(a), (int)n,
+                                      mlx_array_dtype(a));
         Py_XDECREF(bytes);
         rc = !e->a.ctx;
     } else {
@@ -280,8 +308,9 @@ FUNCTION(array, __dlpack__) {
                                .context = e,
                                .deleter = drop_exported};
     e->v = (struct dl_versioned){.major = 1, .context = e, .deleter = drop_versioned, .t = e->m.t};
-    PyObject *capsule = versioned ? PyCapsule_New(&e->v, "dltensor_versioned", drop_versioned_capsule)
-                                  : PyCapsule_New(&e->m, "dltensor", drop_capsule);
+    PyObject *capsule = versioned
+                            ? PyCapsule_New(&e->v, "dltensor_versioned", drop_versioned_capsule)
+                            : PyCapsule_New(&e->m, "dltensor", drop_capsule);
     if (!capsule) drop(e);
     return capsule;
 }
@@ -310,12 +339,15 @@ static void release_versioned(void *payload) {
 
 /* The capsule of an object: of version 1 if it can make one, else of version 0. */
 static PyObject *capsule_of(PyObject *o) {
-    if (PyCapsule_IsValid(o, "dltensor") || PyCapsule_IsValid(o, "dltensor_versioned")) return kp_new_ref(o);
+    if (PyCapsule_IsValid(o, "dltensor") || PyCapsule_IsValid(o, "dltensor_versioned"))
+        return kp_new_ref(o);
     PyObject *export = PyObject_GetAttrString(o, "__dlpack__"), *capsule = NULL;
     if (!export) {
         PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
         PyErr_Clear();
-        if (name) PyErr_Format(PyExc_TypeError, "from_dlpack() takes an object with __dlpack__, not a %U", name);
+        if (name)
+            PyErr_Format(PyExc_TypeError, "from_dlpack() takes an object with __dlpack__, not a %U",
+                         name);
         Py_XDECREF(name);
         return NULL;
     }
@@ -351,7 +383,9 @@ static int from_dlpack(mlx_array *out, PyObject *o, bool may_share, bool may_cop
     }
     const struct dl_tensor *t = versioned ? &v->t : &((struct dl_managed *)m)->t;
     if (t->device.type != DL_CPU && t->device.type != 3 && t->device.type != 11) {
-        PyErr_Format(PyExc_ValueError, "DLPack memory of device type %d cannot be read here: copy it to the host", t->device.type);
+        PyErr_Format(PyExc_ValueError,
+                     "DLPack memory of device type %d cannot be read here: copy it to the host",
+                     t->device.type);
     } else if (t->ndim > 64) {
         PyErr_SetString(PyExc_ValueError, "an array has at most 64 axes");
     } else if (!dtype_of_dl(t->dtype, &dtype)) {
@@ -370,12 +404,16 @@ static int from_dlpack(mlx_array *out, PyObject *o, bool may_share, bool may_cop
             PyErr_SetString(PyExc_OverflowError, "an axis has more elements than int32 counts");
         } else if (packed && n && !read_only && may_share) {
             *out = mlx_array_new_data_managed_payload((void *)data, shape, t->ndim, dtype, m,
-                                                      versioned ? release_versioned : release_imported);
+                                                      versioned ? release_versioned
+                                                                : release_imported);
             rc = out->ctx ? 0 : kp_check(1);
-            if (!rc) PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
+            if (!rc)
+                PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
         } else if (!may_copy && n) {
-            PyErr_Format(PyExc_ValueError, "from_dlpack(): the memory is %s and must be copied, which copy=False forbids",
-                         read_only ? "read-only" : "not row-major");
+            PyErr_Format(
+                PyExc_ValueError,
+                "from_dlpack(): the memory is %s and must be copied, which copy=False forbids",
+                read_only ? "read-only" : "not row-major");
         } else {
             char *copy = malloc(n * itemsize + 1), *to = copy;
             int64_t at[64] = {0};
@@ -390,7 +428,8 @@ static int from_dlpack(mlx_array *out, PyObject *o, bool may_share, bool may_cop
                 to += itemsize;
                 for (int i = t->ndim; i-- && ++at[i] == t->shape[i];) at[i] = 0;
             }
-            if (!copy) PyErr_NoMemory();
+            if (!copy)
+                PyErr_NoMemory();
             else {
                 *out = mlx_array_new_data(copy, shape, t->ndim, dtype);
                 rc = out->ctx ? 0 : kp_check(1);
@@ -398,9 +437,13 @@ static int from_dlpack(mlx_array *out, PyObject *o, bool may_share, bool may_cop
             free(copy);
         }
     }
-    if (!rc && dtype == MLX_FLOAT64 && may_copy) { /* as everywhere, float64 of others becomes float32 */
+    if (!rc && dtype == MLX_FLOAT64 &&
+        may_copy) { /* as everywhere, float64 of others becomes float32 */
         mlx_stream s;
-        rc = kp_default_stream(&s) || kp_check(mlx_astype(out, *out, MLX_FLOAT32, s)) || kp_eval(*out) ? -1 : 0;
+        rc = kp_default_stream(&s) || kp_check(mlx_astype(out, *out, MLX_FLOAT32, s)) ||
+                     kp_eval(*out)
+                 ? -1
+                 : 0;
     }
     Py_DECREF(capsule);
     return rc;

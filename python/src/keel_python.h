@@ -20,23 +20,20 @@
 
 /* ---- objects ---- */
 struct kp_array {
-    PyObject_HEAD
-    mlx_array a; /* the handle lives as long as the object; assignments change what it names */
+    PyObject_HEAD mlx_array
+        a; /* the handle lives as long as the object; assignments change what it names */
     PyObject *weak;
     bool front; /* made by a[key] with the axes of index arrays first; see kp_write_at */
 };
 struct kp_dtype {
-    PyObject_HEAD
-    mlx_dtype dtype;
+    PyObject_HEAD mlx_dtype dtype;
 };
 struct kp_device {
-    PyObject_HEAD
-    mlx_device_type type;
+    PyObject_HEAD mlx_device_type type;
     int index;
 };
 struct kp_stream {
-    PyObject_HEAD
-    mlx_stream s;
+    PyObject_HEAD mlx_stream s;
     bool per_thread; /* a ThreadLocalStream: s is empty, the thread's own stream is made on use */
     int number;
     mlx_device_type type;
@@ -110,7 +107,7 @@ struct call {
     const struct row *row;
     PyObject *self; /* the module, or the array whose method is called */
     struct value v[KP_MAX_PARAMETERS];
-    mlx_stream stream; /* borrowed: the stream given, or the thread's default one */
+    mlx_stream stream;     /* borrowed: the stream given, or the thread's default one */
     PyObject *const *rest; /* of a function with *args */
     Py_ssize_t n_rest;
     int n_ints, n_owned, n_vectors;
@@ -136,7 +133,7 @@ int kp_intern_names(void);
 
 /* FUNCTION(module, name) { ... }: the implementation of a function of the stubs. rows.py looks for
  * this line. */
-#define FUNCTION(module, name)                   \
+#define FUNCTION(module, name)                      \
     PyObject *kp_##module##_##name(struct call *c); \
     PyObject *kp_##module##_##name(struct call *c)
 
@@ -174,11 +171,11 @@ int kp_check(int rc); /* -1 with an exception when rc is not 0 */
 PyObject *kp_raise_index(int64_t index, int axis, int axis_size);
 
 /* ---- waiting ---- */
-#define KP_UNLOCKED(statement)                \
-    do {                                      \
+#define KP_UNLOCKED(statement)                   \
+    do {                                         \
         PyThreadState *_s = PyEval_SaveThread(); \
-        statement;                            \
-        PyEval_RestoreThread(_s);             \
+        statement;                               \
+        PyEval_RestoreThread(_s);                \
     } while (0)
 /* Evaluates and waits without the GIL. */
 int kp_eval(mlx_array a);
@@ -220,7 +217,7 @@ int kp_fill_vector(mlx_vector_array *out, PyObject *sequence);
 int kp_vector_of(mlx_vector_array *out, PyObject *sequence);
 int kp_closure_of(mlx_closure *out, PyObject *fun);
 PyObject *kp_list_of(const mlx_vector_array v);
-/* Objects whose last use may end on a thread of the library: kept until the next holder of the GIL. */
+/* Objects whose last use may end on a thread of the library: the next holder of the GIL drops them. */
 void *kp_keep(PyObject *o);
 PyObject *kp_kept(void *payload);
 void kp_drop_later(void *payload);

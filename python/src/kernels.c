@@ -27,12 +27,13 @@ static PyObject *make_kernel(PyObject *m, PyObject *args) {
     PyObject *inputs, *outputs, *capsule = NULL;
     int contiguous, shared;
     (void)m;
-    if (!PyArg_ParseTuple(args, "sOOsspi:cuda_kernel", &name, &inputs, &outputs, &source, &header, &contiguous,
-                          &shared))
+    if (!PyArg_ParseTuple(args, "sOOsspi:cuda_kernel", &name, &inputs, &outputs, &source, &header,
+                          &contiguous, &shared))
         return NULL;
     mlx_vector_string in = mlx_vector_string_new(), out = mlx_vector_string_new();
     if (!strings_of(&in, inputs) && !strings_of(&out, outputs)) {
-        mlx_fast_cuda_kernel k = mlx_fast_cuda_kernel_new(name, in, out, source, header, contiguous, shared);
+        mlx_fast_cuda_kernel k =
+            mlx_fast_cuda_kernel_new(name, in, out, source, header, contiguous, shared);
         capsule = k.ctx ? PyCapsule_New(k.ctx, capsule_name, drop_kernel) : kp_raise();
         if (!capsule && k.ctx) mlx_fast_cuda_kernel_free(k);
     }
@@ -48,7 +49,8 @@ static int add_outputs(mlx_fast_cuda_kernel_config config, PyObject *list) {
         int dims[64], rc = -1;
         if (pair && PyArg_ParseTuple(pair, "OO!", &shape, kp_dtype_type, &dtype)) {
             Py_ssize_t ndim = PySequence_Size(shape);
-            if (ndim > 64) PyErr_SetString(PyExc_ValueError, "cuda_kernel(): an output has more than 64 axes");
+            if (ndim > 64)
+                PyErr_SetString(PyExc_ValueError, "cuda_kernel(): an output has more than 64 axes");
             rc = ndim < 0 || ndim > 64 ? -1 : 0;
             for (Py_ssize_t k = 0; k < ndim && !rc; k++) {
                 PyObject *item = PySequence_GetItem(shape, k);
@@ -57,8 +59,8 @@ static int add_outputs(mlx_fast_cuda_kernel_config config, PyObject *list) {
                 dims[k] = (int)extent;
                 if (PyErr_Occurred()) rc = -1;
             }
-            rc = rc || kp_check(mlx_fast_cuda_kernel_config_add_output_arg(config, dims, (size_t)ndim,
-                                                                           ((struct kp_dtype *)dtype)->dtype));
+            rc = rc || kp_check(mlx_fast_cuda_kernel_config_add_output_arg(
+                           config, dims, (size_t)ndim, ((struct kp_dtype *)dtype)->dtype));
         }
         Py_XDECREF(pair);
         if (rc) return -1;
@@ -74,14 +76,16 @@ static int add_template(mlx_fast_cuda_kernel_config config, PyObject *list) {
         int rc = -1;
         if (pair && PyArg_ParseTuple(pair, "sO", &name, &value)) {
             if (Py_TYPE(value) == kp_dtype_type)
-                rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_dtype(config, name,
-                                                                                 ((struct kp_dtype *)value)->dtype));
+                rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_dtype(
+                    config, name, ((struct kp_dtype *)value)->dtype));
             else if (PyBool_Check(value))
-                rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_bool(config, name, value == Py_True));
+                rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_bool(config, name,
+                                                                                value == Py_True));
             else {
                 long number = PyLong_AsLong(value);
                 if (!PyErr_Occurred())
-                    rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_int(config, name, (int)number));
+                    rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_int(config, name,
+                                                                                   (int)number));
             }
         }
         Py_XDECREF(pair);
@@ -95,8 +99,8 @@ static PyObject *apply_kernel(PyObject *m, PyObject *args) {
     int g[3], t[3], verbose;
     mlx_stream s;
     (void)m;
-    if (!PyArg_ParseTuple(args, "OOO(iii)(iii)OOpO:cuda_kernel", &capsule, &inputs, &outputs, &g[0], &g[1], &g[2],
-                          &t[0], &t[1], &t[2], &template, &init, &verbose, &stream) ||
+    if (!PyArg_ParseTuple(args, "OOO(iii)(iii)OOpO:cuda_kernel", &capsule, &inputs, &outputs, &g[0],
+                          &g[1], &g[2], &t[0], &t[1], &t[2], &template, &init, &verbose, &stream) ||
         kp_stream(&s, stream))
         return NULL;
     mlx_fast_cuda_kernel kernel = {PyCapsule_GetPointer(capsule, capsule_name)};
@@ -105,17 +109,22 @@ static PyObject *apply_kernel(PyObject *m, PyObject *args) {
     mlx_fast_cuda_kernel_config config = mlx_fast_cuda_kernel_config_new();
     PyObject *result = NULL;
     int rc = config.ctx ? 0 : kp_check(1);
-    rc = rc || kp_fill_vector(&in, inputs) || add_outputs(config, outputs) || add_template(config, template) ||
+    rc = rc || kp_fill_vector(&in, inputs) || add_outputs(config, outputs) ||
+         add_template(config, template) ||
          kp_check(mlx_fast_cuda_kernel_config_set_grid(config, g[0], g[1], g[2])) ||
          kp_check(mlx_fast_cuda_kernel_config_set_thread_group(config, t[0], t[1], t[2])) ||
          kp_check(mlx_fast_cuda_kernel_config_set_verbose(config, verbose));
     if (!rc && init != Py_None) {
         double value = PyFloat_AsDouble(init);
-        rc = PyErr_Occurred() ? -1 : kp_check(mlx_fast_cuda_kernel_config_set_init_value(config, (float)value));
+        rc = PyErr_Occurred()
+                 ? -1
+                 : kp_check(mlx_fast_cuda_kernel_config_set_init_value(config, (float)value));
     }
     if (!rc) rc = kp_check(mlx_fast_cuda_kernel_apply(&out, kernel, in, config, s));
-    if (!rc) result = kp_wrap_list(out);
-    else mlx_vector_array_free(out);
+    if (!rc)
+        result = kp_wrap_list(out);
+    else
+        mlx_vector_array_free(out);
     mlx_vector_array_free(in);
     mlx_fast_cuda_kernel_config_free(config);
     return result;

@@ -13,7 +13,8 @@ static PyObject *submodule(PyObject *m, const char *name, PyMethodDef *methods) 
     PyObject *full = PyUnicode_FromFormat("keel._core.%s", name);
     PyObject *sub = full ? PyModule_NewObject(full) : NULL;
     Py_XDECREF(full);
-    if (!sub || PyModule_AddFunctions(sub, methods) || PyModule_AddObjectRef(m, name, sub)) Py_CLEAR(sub);
+    if (!sub || PyModule_AddFunctions(sub, methods) || PyModule_AddObjectRef(m, name, sub))
+        Py_CLEAR(sub);
     return sub;
 }
 
@@ -46,17 +47,27 @@ static PyObject *check_interpreter(PyObject *m, PyObject *none) {
     (void)m;
     (void)none;
     if (!PyInterpreterState_GetID(PyInterpreterState_Get())) return kp_new_ref(Py_None);
-    PyErr_SetString(PyExc_ImportError, "keel.core works in the main interpreter only, not in sub-interpreters");
+    PyErr_SetString(PyExc_ImportError,
+                    "keel.core works in the main interpreter only, not in sub-interpreters");
     return NULL;
 }
 static PyMethodDef functions[] = {
-    {"_check_interpreter", check_interpreter, METH_NOARGS, "Raises ImportError in a sub-interpreter."},
-    {"_texts", texts, METH_NOARGS, "The docstrings of what is made in Python: (module, name, text)."},
+    {"_check_interpreter", check_interpreter, METH_NOARGS,
+     "Raises ImportError in a sub-interpreter."},
+    {"_texts", texts, METH_NOARGS,
+     "The docstrings of what is made in Python: (module, name, text)."},
     {0},
 };
 
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "keel._core", "The part of keel.core that is made in C.", -1, NULL, NULL, NULL, NULL, NULL};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                                        "keel._core",
+                                        "The part of keel.core that is made in C.",
+                                        -1,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        NULL,
+                                        NULL};
 
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void) {
@@ -64,12 +75,13 @@ PyMODINIT_FUNC PyInit__core(void) {
     PyObject *m = PyModule_Create(&definition);
     if (!m) return NULL;
     PyObject *random = NULL, *fast = NULL;
-    if (kp_intern_names() || PyModule_AddFunctions(m, functions) || kp_add_errors(m) || kp_add_types(m) ||
-        kp_add_array(m) || PyModule_AddFunctions(m, kp_core_methods) ||
-        PyModule_AddFunctions(m, kp_random_state_methods) || !(random = submodule(m, "_random", kp_random_methods)) ||
-        !(fast = submodule(m, "_fast", kp_fast_methods)) || add_aliases(m) || kp_add_transforms(m) ||
-        kp_add_index(m) || kp_add_memory(m) || kp_add_files(m) || kp_add_exported(m) || kp_add_print(m) ||
-        kp_add_kernels(m) || kp_add_interchange(m))
+    if (kp_intern_names() || PyModule_AddFunctions(m, functions) || kp_add_errors(m) ||
+        kp_add_types(m) || kp_add_array(m) || PyModule_AddFunctions(m, kp_core_methods) ||
+        PyModule_AddFunctions(m, kp_random_state_methods) ||
+        !(random = submodule(m, "_random", kp_random_methods)) ||
+        !(fast = submodule(m, "_fast", kp_fast_methods)) || add_aliases(m) ||
+        kp_add_transforms(m) || kp_add_index(m) || kp_add_memory(m) || kp_add_files(m) ||
+        kp_add_exported(m) || kp_add_print(m) || kp_add_kernels(m) || kp_add_interchange(m))
         Py_CLEAR(m);
     Py_XDECREF(random);
     Py_XDECREF(fast);

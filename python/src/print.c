@@ -99,8 +99,10 @@ static PyObject *get_precision(PyObject *m, PyObject *none) {
     return PyLong_FromLong(precision);
 }
 static PyMethodDef functions[] = {
-    {"_set_print_precision", set_precision, METH_O, "Digits behind the point of printed floats, in this thread."},
-    {"_print_precision", get_precision, METH_NOARGS, "The digits that _set_print_precision set, or -1."},
+    {"_set_print_precision", set_precision, METH_O,
+     "Digits behind the point of printed floats, in this thread."},
+    {"_print_precision", get_precision, METH_NOARGS,
+     "The digits that _set_print_precision set, or -1."},
     {0},
 };
 

@@ -5,7 +5,8 @@
 
 /* ---- elements ---- */
 static float half_to_float(uint16_t h) { /* IEEE 754 binary16; infinities and NaN keep their kind */
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023, bits;
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023,
+             bits;
     float f;
     if (exponent == 31) {
         bits = sign | 0x7f800000 | fraction << 13;
@@ -52,25 +53,30 @@ PyObject *kp_element(const char *p, mlx_dtype dtype) {
 /* The memory of an evaluated array. */
 const char *kp_data(mlx_array a) {
     switch (mlx_array_itemsize(a)) {
-    case 1: return mlx_array_dtype(a) == MLX_BOOL   ? (const char *)mlx_array_data_bool(a)
-                   : mlx_array_dtype(a) == MLX_INT8 ? (const char *)mlx_array_data_int8(a)
-                                                    : (const char *)mlx_array_data_uint8(a);
-    case 2: return mlx_array_dtype(a) == MLX_INT16 ? (const char *)mlx_array_data_int16(a)
-                                                   : (const char *)mlx_array_data_uint16(a);
-    case 4: return mlx_array_dtype(a) == MLX_FLOAT32 ? (const char *)mlx_array_data_float32(a)
-                   : mlx_array_dtype(a) == MLX_INT32 ? (const char *)mlx_array_data_int32(a)
-                                                     : (const char *)mlx_array_data_uint32(a);
-    default: return mlx_array_dtype(a) == MLX_FLOAT64 ? (const char *)mlx_array_data_float64(a)
-                    : mlx_array_dtype(a) == MLX_INT64 ? (const char *)mlx_array_data_int64(a)
-                    : mlx_array_dtype(a) == MLX_UINT64 ? (const char *)mlx_array_data_uint64(a)
-                                                       : (const char *)mlx_array_data_complex64(a);
+    case 1:
+        return mlx_array_dtype(a) == MLX_BOOL   ? (const char *)mlx_array_data_bool(a)
+               : mlx_array_dtype(a) == MLX_INT8 ? (const char *)mlx_array_data_int8(a)
+                                                : (const char *)mlx_array_data_uint8(a);
+    case 2:
+        return mlx_array_dtype(a) == MLX_INT16 ? (const char *)mlx_array_data_int16(a)
+                                               : (const char *)mlx_array_data_uint16(a);
+    case 4:
+        return mlx_array_dtype(a) == MLX_FLOAT32 ? (const char *)mlx_array_data_float32(a)
+               : mlx_array_dtype(a) == MLX_INT32 ? (const char *)mlx_array_data_int32(a)
+                                                 : (const char *)mlx_array_data_uint32(a);
+    default:
+        return mlx_array_dtype(a) == MLX_FLOAT64  ? (const char *)mlx_array_data_float64(a)
+               : mlx_array_dtype(a) == MLX_INT64  ? (const char *)mlx_array_data_int64(a)
+               : mlx_array_dtype(a) == MLX_UINT64 ? (const char *)mlx_array_data_uint64(a)
+                                                  : (const char *)mlx_array_data_complex64(a);
     }
 }
 
 PyObject *kp_item(mlx_array a) {
     size_t n = mlx_array_size(a);
     if (n != 1) {
-        PyErr_Format(PyExc_ValueError, "only an array of one element is a number; this one has %zu", n);
+        PyErr_Format(PyExc_ValueError, "only an array of one element is a number; this one has %zu",
+                     n);
         return NULL;
     }
     if (kp_eval(a)) return NULL;
@@ -90,7 +96,8 @@ static PyObject *nested(const struct layout *l, const char *p, int axis) {
     if (axis == l->ndim) return kp_element(p, l->dtype);
     PyObject *list = PyList_New(l->shape[axis]);
     for (int i = 0; list && i < l->shape[axis]; i++) {
-        PyObject *item = nested(l, p + (int64_t)l->strides[axis] * i * (int64_t)l->itemsize, axis + 1);
+        PyObject *item =
+            nested(l, p + (int64_t)l->strides[axis] * i * (int64_t)l->itemsize, axis + 1);
         if (!item || PyList_SetItem(list, i, item)) Py_CLEAR(list);
     }
     return list;
@@ -104,13 +111,17 @@ PyObject *kp_tolist(mlx_array of) {
         mlx_array_free(a);
         return NULL;
     }
-    struct layout l = {mlx_array_shape(a), mlx_array_strides(a), (int)mlx_array_ndim(a), mlx_array_dtype(a),
-                       mlx_array_itemsize(a)};
+    struct layout l = {mlx_array_shape(a), mlx_array_strides(a), (int)mlx_array_ndim(a),
+                       mlx_array_dtype(a), mlx_array_itemsize(a)};
     const char *data = mlx_array_size(a) ? kp_data(a) : "";
     PyObject *out = data ? nested(&l, data, 0) : kp_raise();
     mlx_array_free(a);
     return out;
 }
 
-FUNCTION(array, item) { return kp_item(c->v[0].array); }
-FUNCTION(array, tolist) { return kp_tolist(c->v[0].array); }
+FUNCTION(array, item) {
+    return kp_item(c->v[0].array);
+}
+FUNCTION(array, tolist) {
+    return kp_tolist(c->v[0].array);
+}

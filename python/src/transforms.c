@@ -71,8 +71,11 @@ int kp_fill_vector(mlx_vector_array *out, PyObject *sequence) {
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = PySequence_GetItem(sequence, i);
         int rc = -1;
-        if (item && kp_is_array(item)) rc = kp_check(mlx_vector_array_append_value(*out, kp_handle(item)));
-        else if (item) PyErr_Format(PyExc_ValueError, "a function that is transformed returns arrays, not %R", item);
+        if (item && kp_is_array(item))
+            rc = kp_check(mlx_vector_array_append_value(*out, kp_handle(item)));
+        else if (item)
+            PyErr_Format(PyExc_ValueError, "a function that is transformed returns arrays, not %R",
+                         item);
         Py_XDECREF(item);
         if (rc) return -1;
     }
@@ -91,7 +94,8 @@ static int call_back(PyObject *fun, PyObject *args, mlx_vector_array *out) {
 static int run(mlx_vector_array *out, const mlx_vector_array in, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
     PyObject *list = kp_list_of(in);
-    int rc = call_back(((struct dropped *)payload)->object, list ? Py_BuildValue("(N)", list) : NULL, out);
+    int rc = call_back(((struct dropped *)payload)->object,
+                       list ? Py_BuildValue("(N)", list) : NULL, out);
     PyGILState_Release(g);
     return rc ? 1 : 0;
 }
@@ -142,12 +146,14 @@ static PyObject *two_lists(int rc, mlx_vector_array a, mlx_vector_array b) {
     return NULL;
 }
 
-static PyObject *derive(PyObject *args, int (*f)(mlx_vector_array *, mlx_vector_array *, const mlx_closure,
-                                                 const mlx_vector_array, const mlx_vector_array)) {
+static PyObject *derive(PyObject *args,
+                        int (*f)(mlx_vector_array *, mlx_vector_array *, const mlx_closure,
+                                 const mlx_vector_array, const mlx_vector_array)) {
     PyObject *fun, *x, *y;
     if (!PyArg_ParseTuple(args, "OOO", &fun, &x, &y)) return NULL;
     mlx_closure cls = mlx_closure_new();
-    mlx_vector_array primals = {NULL}, others = {NULL}, a = mlx_vector_array_new(), b = mlx_vector_array_new();
+    mlx_vector_array primals = {NULL}, others = {NULL}, a = mlx_vector_array_new(),
+                     b = mlx_vector_array_new();
     int rc = kp_closure_of(&cls, fun) || kp_vector_of(&primals, x) || kp_vector_of(&others, y);
     if (!rc) KP_UNLOCKED(rc = f(&a, &b, cls, primals, others));
     mlx_closure_free(cls);
@@ -173,8 +179,10 @@ static PyObject *value_and_grad(PyObject *m, PyObject *args) {
     mlx_closure cls = mlx_closure_new();
     mlx_closure_value_and_grad both = mlx_closure_value_and_grad_new();
     mlx_vector_array in = {NULL}, values = mlx_vector_array_new(), grads = mlx_vector_array_new();
-    if (!at) PyErr_NoMemory();
-    else rc = ints_of(argnums, at, &n, max) || kp_closure_of(&cls, fun) || kp_vector_of(&in, inputs);
+    if (!at)
+        PyErr_NoMemory();
+    else
+        rc = ints_of(argnums, at, &n, max) || kp_closure_of(&cls, fun) || kp_vector_of(&in, inputs);
     if (!rc)
         KP_UNLOCKED(rc = mlx_value_and_grad(&both, cls, at, n) ||
                          mlx_closure_value_and_grad_apply(&values, &grads, both, in));
@@ -196,8 +204,11 @@ static PyObject *vmap(PyObject *m, PyObject *args) {
     mlx_closure cls = mlx_closure_new();
     mlx_vector_array in = {NULL}, s_in = mlx_vector_array_new(), s_out = mlx_vector_array_new(),
                      out = mlx_vector_array_new();
-    if (!in_at) PyErr_NoMemory();
-    else rc = ints_of(in_axes, in_at, &n, (size_t)n_in) || kp_closure_of(&cls, fun) || kp_vector_of(&in, inputs);
+    if (!in_at)
+        PyErr_NoMemory();
+    else
+        rc = ints_of(in_axes, in_at, &n, (size_t)n_in) || kp_closure_of(&cls, fun) ||
+             kp_vector_of(&in, inputs);
     if (!rc) KP_UNLOCKED(rc = mlx_detail_vmap_trace(&s_in, &s_out, cls, in, in_at, n));
     if (!rc) {
         size_t count = mlx_vector_array_size(s_out);
@@ -206,7 +217,8 @@ static PyObject *vmap(PyObject *m, PyObject *args) {
         rc = !axes || !out_at || ints_of(axes, out_at, &n_out, count);
         Py_XDECREF(axes);
     }
-    if (!rc) KP_UNLOCKED(rc = mlx_detail_vmap_replace(&out, in, s_in, s_out, in_at, n, out_at, n_out));
+    if (!rc)
+        KP_UNLOCKED(rc = mlx_detail_vmap_replace(&out, in, s_in, s_out, in_at, n, out_at, n_out));
     free(in_at);
     free(out_at);
     mlx_closure_free(cls);
@@ -218,8 +230,7 @@ static PyObject *vmap(PyObject *m, PyObject *args) {
 
 /* ---- functions over flat lists: compiled, with checkpoints, with rules of their own ---- */
 struct flat {
-    PyObject_HEAD
-    mlx_closure cls;
+    PyObject_HEAD mlx_closure cls;
     /* What a compiled closure calls. Only the closure holds it, and only this object the closure,
      * so the garbage collector may look through both. NULL where nodes of graphs share it. */
     struct dropped *compiled;
@@ -273,12 +284,13 @@ static PyObject *new_flat(int rc, mlx_closure cls, struct dropped *compiled) {
     return (PyObject *)f;
 }
 
-static PyType_Slot flat_slots[] = {{Py_tp_dealloc, flat_dealloc},
-                                   {Py_tp_traverse, traverse},
-                                   {Py_tp_clear, clear},
-                                   {Py_tp_call, flat_call},
-                                   {Py_tp_doc, "A function from a list of arrays to a list of arrays."},
-                                   {0, NULL}};
+static PyType_Slot flat_slots[] = {
+    {Py_tp_dealloc, flat_dealloc},
+    {Py_tp_traverse, traverse},
+    {Py_tp_clear, clear},
+    {Py_tp_call, flat_call},
+    {Py_tp_doc, "A function from a list of arrays to a list of arrays."},
+    {0, NULL}};
 static PyType_Spec flat_spec = {
     "keel._core._Function", sizeof(struct flat), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, flat_slots};
@@ -315,7 +327,8 @@ static int run_vjp(mlx_vector_array *out, const mlx_vector_array x, const mlx_ve
                    const mlx_vector_array z, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
     PyObject *a = kp_list_of(x), *b = kp_list_of(y), *c = kp_list_of(z);
-    int rc = call_back(((struct dropped *)payload)->object, a && b && c ? Py_BuildValue("(OOO)", a, b, c) : NULL, out);
+    int rc = call_back(((struct dropped *)payload)->object,
+                       a && b && c ? Py_BuildValue("(OOO)", a, b, c) : NULL, out);
     Py_XDECREF(a);
     Py_XDECREF(b);
     Py_XDECREF(c);
@@ -331,11 +344,12 @@ static PyObject *list_of_ints(const int *at, size_t n) {
 }
 
 /* jvp(primals, tangents, argnums) -> tangents of the results */
-static int run_jvp(mlx_vector_array *out, const mlx_vector_array x, const mlx_vector_array y, const int *argnums,
-                   size_t n, void *payload) {
+static int run_jvp(mlx_vector_array *out, const mlx_vector_array x, const mlx_vector_array y,
+                   const int *argnums, size_t n, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
     PyObject *a = kp_list_of(x), *b = kp_list_of(y), *c = list_of_ints(argnums, n);
-    int rc = call_back(((struct dropped *)payload)->object, a && b && c ? Py_BuildValue("(OOO)", a, b, c) : NULL, out);
+    int rc = call_back(((struct dropped *)payload)->object,
+                       a && b && c ? Py_BuildValue("(OOO)", a, b, c) : NULL, out);
     Py_XDECREF(a);
     Py_XDECREF(b);
     Py_XDECREF(c);
@@ -344,12 +358,15 @@ static int run_jvp(mlx_vector_array *out, const mlx_vector_array x, const mlx_ve
 }
 
 /* vmap(inputs, axes) -> (results, their axes) */
-static int run_vmap(mlx_vector_array *out, mlx_vector_int *out_axes, const mlx_vector_array x, const int *axes,
-                    size_t n, void *payload) {
+static int run_vmap(mlx_vector_array *out, mlx_vector_int *out_axes, const mlx_vector_array x,
+                    const int *axes, size_t n, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
     PyObject *a = kp_list_of(x), *b = list_of_ints(axes, n), *results, *at;
-    PyObject *pair = a && b ? PyObject_CallFunctionObjArgs(((struct dropped *)payload)->object, a, b, NULL) : NULL;
-    int rc = pair && PyArg_ParseTuple(pair, "OO", &results, &at) ? kp_fill_vector(out, results) : -1;
+    PyObject *pair =
+        a && b ? PyObject_CallFunctionObjArgs(((struct dropped *)payload)->object, a, b, NULL)
+               : NULL;
+    int rc =
+        pair && PyArg_ParseTuple(pair, "OO", &results, &at) ? kp_fill_vector(out, results) : -1;
     Py_ssize_t count = rc ? 0 : PySequence_Size(at);
     if (!rc && mlx_vector_int_set_data(out_axes, NULL, 0)) rc = kp_check(1);
     for (Py_ssize_t i = 0; !rc && i < count; i++) {
@@ -376,16 +393,24 @@ static PyObject *custom(PyObject *m, PyObject *args) {
     struct dropped *p;
     int rc = kp_closure_of(&cls, fun);
     if (!rc && vjp != Py_None) {
-        if (!(p = payload_of(vjp))) rc = -1;
-        else if (!(with_vjp = mlx_closure_custom_new_func_payload(run_vjp, p, kp_drop_later)).ctx) rc = 1;
+        if (!(p = payload_of(vjp)))
+            rc = -1;
+        else if (!(with_vjp = mlx_closure_custom_new_func_payload(run_vjp, p, kp_drop_later)).ctx)
+            rc = 1;
     }
     if (!rc && jvp != Py_None) {
-        if (!(p = payload_of(jvp))) rc = -1;
-        else if (!(with_jvp = mlx_closure_custom_jvp_new_func_payload(run_jvp, p, kp_drop_later)).ctx) rc = 1;
+        if (!(p = payload_of(jvp)))
+            rc = -1;
+        else if (!(with_jvp = mlx_closure_custom_jvp_new_func_payload(run_jvp, p, kp_drop_later))
+                      .ctx)
+            rc = 1;
     }
     if (!rc && batch != Py_None) {
-        if (!(p = payload_of(batch))) rc = -1;
-        else if (!(with_vmap = mlx_closure_custom_vmap_new_func_payload(run_vmap, p, kp_drop_later)).ctx) rc = 1;
+        if (!(p = payload_of(batch)))
+            rc = -1;
+        else if (!(with_vmap = mlx_closure_custom_vmap_new_func_payload(run_vmap, p, kp_drop_later))
+                      .ctx)
+            rc = 1;
     }
     rc = rc || mlx_custom_function(&out, cls, with_vjp, with_jvp, with_vmap);
     mlx_closure_free(cls);
@@ -415,7 +440,8 @@ static int collect(mlx_vector_array v, PyObject *o, int depth) {
     }
     Py_ssize_t n = PySequence_Size(o);
     for (Py_ssize_t i = 0; i < n; i++)
-        if (collect(v, PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i), depth + 1)) return -1;
+        if (collect(v, PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i), depth + 1))
+            return -1;
     return 0;
 }
 static PyObject *evaluate(struct call *c, int (*f)(const mlx_vector_array)) {
@@ -429,8 +455,12 @@ static PyObject *evaluate(struct call *c, int (*f)(const mlx_vector_array)) {
     mlx_vector_array_free(v);
     return rc ? NULL : kp_new_ref(Py_None);
 }
-FUNCTION(core, eval) { return evaluate(c, mlx_eval); }
-FUNCTION(core, async_eval) { return evaluate(c, mlx_async_eval); }
+FUNCTION(core, eval) {
+    return evaluate(c, mlx_eval);
+}
+FUNCTION(core, async_eval) {
+    return evaluate(c, mlx_async_eval);
+}
 
 FUNCTION(core, depends) {
     mlx_vector_array in[2] = {{NULL}, {NULL}}, out = mlx_vector_array_new();
@@ -438,7 +468,8 @@ FUNCTION(core, depends) {
     for (int i = 0; i < 2 && !rc; i++) {
         in[i] = mlx_vector_array_new();
         PyObject *o = c->v[i].object;
-        rc = kp_is_array(o) ? kp_check(mlx_vector_array_append_value(in[i], kp_handle(o))) : kp_fill_vector(&in[i], o);
+        rc = kp_is_array(o) ? kp_check(mlx_vector_array_append_value(in[i], kp_handle(o)))
+                            : kp_fill_vector(&in[i], o);
     }
     rc = rc || mlx_depends(&out, in[0], in[1]);
     mlx_vector_array_free(in[0]);
@@ -496,21 +527,30 @@ static PyObject *signature(PyObject *m, PyObject *args) {
         for (size_t k = 0; k < ndim && !shapeless; k++) text[used++] = mlx_array_shape(a)[k];
     }
     if (!text) return PyErr_NoMemory();
-    PyObject *out = PyBytes_FromStringAndSize((const char *)text, (Py_ssize_t)(used * sizeof *text));
+    PyObject *out =
+        PyBytes_FromStringAndSize((const char *)text, (Py_ssize_t)(used * sizeof *text));
     free(text);
     return out;
 }
 
 static PyMethodDef functions[] = {
-    {"_vjp", py_vjp, METH_VARARGS, "(function, primals, cotangents) -> (values, gradients), all of them lists."},
-    {"_jvp", py_jvp, METH_VARARGS, "(function, primals, tangents) -> (values, tangents), all of them lists."},
-    {"_value_and_grad", value_and_grad, METH_VARARGS, "(function, inputs, argnums) -> (values, gradients)."},
-    {"_vmap", vmap, METH_VARARGS, "(function, inputs, in_axes, out_axes) -> results; out_axes(n) gives n axes."},
-    {"_compiled", compiled, METH_VARARGS, "(function, shapeless) -> a function of a list that replays its plan."},
-    {"_checkpointed", checkpointed, METH_O, "function -> a function of a list that keeps no intermediates."},
-    {"_custom", custom, METH_VARARGS, "(function, vjp, jvp, vmap) -> a function of a list with rules of its own."},
+    {"_vjp", py_vjp, METH_VARARGS,
+     "(function, primals, cotangents) -> (values, gradients), all of them lists."},
+    {"_jvp", py_jvp, METH_VARARGS,
+     "(function, primals, tangents) -> (values, tangents), all of them lists."},
+    {"_value_and_grad", value_and_grad, METH_VARARGS,
+     "(function, inputs, argnums) -> (values, gradients)."},
+    {"_vmap", vmap, METH_VARARGS,
+     "(function, inputs, in_axes, out_axes) -> results; out_axes(n) gives n axes."},
+    {"_compiled", compiled, METH_VARARGS,
+     "(function, shapeless) -> a function of a list that replays its plan."},
+    {"_checkpointed", checkpointed, METH_O,
+     "function -> a function of a list that keeps no intermediates."},
+    {"_custom", custom, METH_VARARGS,
+     "(function, vjp, jvp, vmap) -> a function of a list with rules of its own."},
     {"_compile_disabled", compile_disabled, METH_NOARGS, "Whether disable_compile was called."},
-    {"_signature", signature, METH_VARARGS, "(arrays, shapeless) -> bytes that name dtypes and shapes."},
+    {"_signature", signature, METH_VARARGS,
+     "(arrays, shapeless) -> bytes that name dtypes and shapes."},
     {0},
 };
 

@@ -8,8 +8,8 @@ PyTypeObject *kp_dtype_type, *kp_device_type, *kp_stream_type, *kp_local_stream_
 PyObject *kp_dtypes[MLX_COMPLEX64 + 1];
 static PyObject *device_kinds; /* the enum DeviceType, given by Python */
 
-static const char *const dtype_names[] = {"bool",  "uint8", "uint16",  "uint32",  "uint64",
-                                          "int8",  "int16", "int32",   "int64",   "float16",
+static const char *const dtype_names[] = {"bool",    "uint8",   "uint16",   "uint32",   "uint64",
+                                          "int8",    "int16",   "int32",    "int64",    "float16",
                                           "float32", "float64", "bfloat16", "complex64"};
 
 static void plain_dealloc(PyObject *o) {
@@ -47,14 +47,20 @@ static PyGetSetDef dtype_facts[] = {
     {"_name", dtype_name, NULL, "The name without its module.", NULL},
     {0},
 };
-static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, "For pickle."}, {0}};
+static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, "For pickle."},
+                                      {0}};
 static PyType_Slot dtype_slots[] = {
-    {Py_tp_dealloc, plain_dealloc}, {Py_tp_repr, dtype_repr},
-    {Py_tp_richcompare, dtype_compare}, {Py_tp_hash, dtype_hash},
-    {Py_tp_getset, dtype_facts}, {Py_tp_methods, dtype_methods},
-    {Py_tp_doc, "The type of the elements of an array: float32, int64, ..."}, {0, NULL}};
+    {Py_tp_dealloc, plain_dealloc},
+    {Py_tp_repr, dtype_repr},
+    {Py_tp_richcompare, dtype_compare},
+    {Py_tp_hash, dtype_hash},
+    {Py_tp_getset, dtype_facts},
+    {Py_tp_methods, dtype_methods},
+    {Py_tp_doc, "The type of the elements of an array: float32, int64, ..."},
+    {0, NULL}};
 static PyType_Spec dtype_spec = {"keel.core.Dtype", sizeof(struct kp_dtype), 0,
-                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots};
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 dtype_slots};
 
 /* ---- Device ---- */
 static PyObject *kind_object(mlx_device_type type) {
@@ -81,7 +87,8 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *names)
     int index = 0;
     mlx_device_type t;
     (void)type;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "O|i:Device", keywords, &kind, &index)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, names, "O|i:Device", keywords, &kind, &index))
+        return NULL;
     if (kind_of(kind, &t)) {
         PyErr_SetString(PyExc_TypeError, "Device(): argument 'type' must be a DeviceType");
         return NULL;
@@ -97,8 +104,10 @@ static PyObject *device_compare(PyObject *x, PyObject *y, int op) {
     struct kp_device *a = (struct kp_device *)x, *b = (struct kp_device *)y;
     mlx_device_type kind;
     bool same = false;
-    if (Py_TYPE(y) == kp_device_type) same = a->type == b->type && a->index == b->index;
-    else if (!kind_of(y, &kind)) same = a->type == kind && !a->index;
+    if (Py_TYPE(y) == kp_device_type)
+        same = a->type == b->type && a->index == b->index;
+    else if (!kind_of(y, &kind))
+        same = a->type == kind && !a->index;
     return PyBool_FromLong(same == (op == Py_EQ));
 }
 static Py_hash_t device_hash(PyObject *o) {
@@ -119,9 +128,14 @@ static PyGetSetDef device_facts[] = {
     {0},
 };
 static PyType_Slot device_slots[] = {
-    {Py_tp_new, device_new}, {Py_tp_dealloc, plain_dealloc}, {Py_tp_repr, device_repr},
-    {Py_tp_richcompare, device_compare}, {Py_tp_hash, device_hash}, {Py_tp_getset, device_facts},
-    {Py_tp_doc, "Device(type, index=0)\n--\n\nA device: the CPU, or a GPU by its number."}, {0, NULL}};
+    {Py_tp_new, device_new},
+    {Py_tp_dealloc, plain_dealloc},
+    {Py_tp_repr, device_repr},
+    {Py_tp_richcompare, device_compare},
+    {Py_tp_hash, device_hash},
+    {Py_tp_getset, device_facts},
+    {Py_tp_doc, "Device(type, index=0)\n--\n\nA device: the CPU, or a GPU by its number."},
+    {0, NULL}};
 static PyType_Spec device_spec = {"keel.core.Device", sizeof(struct kp_device), 0,
                                   Py_TPFLAGS_DEFAULT, device_slots};
 
@@ -151,11 +165,13 @@ static PyObject *make_stream(PyTypeObject *type, mlx_stream s) {
 }
 static PyObject *stream_repr(PyObject *o) {
     struct kp_stream *s = (struct kp_stream *)o;
-    return PyUnicode_FromFormat("%s(Device(%s, %d), %d)", s->per_thread ? "ThreadLocalStream" : "Stream",
+    return PyUnicode_FromFormat("%s(Device(%s, %d), %d)",
+                                s->per_thread ? "ThreadLocalStream" : "Stream",
                                 s->type == MLX_CPU ? "cpu" : "gpu", s->index, s->number);
 }
 static PyObject *stream_compare(PyObject *x, PyObject *y, int op) {
-    if ((op != Py_EQ && op != Py_NE) || Py_TYPE(x) != Py_TYPE(y)) return kp_new_ref(Py_NotImplemented);
+    if ((op != Py_EQ && op != Py_NE) || Py_TYPE(x) != Py_TYPE(y))
+        return kp_new_ref(Py_NotImplemented);
     struct kp_stream *a = (struct kp_stream *)x, *b = (struct kp_stream *)y;
     bool same = a->number == b->number && a->type == b->type && a->index == b->index;
     return PyBool_FromLong(same == (op == Py_EQ));
@@ -178,14 +194,19 @@ static PyGetSetDef stream_facts[] = {
     {0},
 };
 static PyType_Slot stream_slots[] = {
-    {Py_tp_dealloc, stream_dealloc}, {Py_tp_repr, stream_repr},
-    {Py_tp_richcompare, stream_compare}, {Py_tp_hash, stream_hash}, {Py_tp_getset, stream_facts},
-    {Py_tp_doc, "A queue of work on a device; made by new_stream."}, {0, NULL}};
+    {Py_tp_dealloc, stream_dealloc},
+    {Py_tp_repr, stream_repr},
+    {Py_tp_richcompare, stream_compare},
+    {Py_tp_hash, stream_hash},
+    {Py_tp_getset, stream_facts},
+    {Py_tp_doc, "A queue of work on a device; made by new_stream."},
+    {0, NULL}};
 static PyType_Spec stream_spec = {"keel.core.Stream", sizeof(struct kp_stream), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, stream_slots};
-static PyType_Spec local_stream_spec = {
-    "keel.core.ThreadLocalStream", sizeof(struct kp_stream), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, stream_slots};
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  stream_slots};
+static PyType_Spec local_stream_spec = {"keel.core.ThreadLocalStream", sizeof(struct kp_stream), 0,
+                                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                        stream_slots};
 
 /* ---- default streams ----
  * Looking up the thread's default stream costs more than adding two numbers, so each thread keeps
@@ -250,7 +271,8 @@ int kp_stream(mlx_stream *out, PyObject *o) {
     } else if (!kind_of(o, &kind)) {
         if (stream_of_device(&of_device, kind, 0)) return -1;
     } else {
-        PyErr_Format(PyExc_TypeError, "a stream is a Stream, a Device, a DeviceType or None, not %R", o);
+        PyErr_Format(PyExc_TypeError,
+                     "a stream is a Stream, a Device, a DeviceType or None, not %R", o);
         return -1;
     }
     *out = of_device;
@@ -277,7 +299,8 @@ FUNCTION(core, default_device) {
     mlx_device d = mlx_device_new();
     mlx_device_type type;
     int index;
-    if (mlx_get_default_device(&d) || mlx_device_get_type(&type, d) || mlx_device_get_index(&index, d))
+    if (mlx_get_default_device(&d) || mlx_device_get_type(&type, d) ||
+        mlx_device_get_index(&index, d))
         return kp_raise();
     mlx_device_free(d);
     return make_device(type, index);
@@ -359,7 +382,8 @@ FUNCTION(core, is_available) {
 }
 FUNCTION(core, device_info) {
     mlx_device d = mlx_device_new();
-    if (c->v[0].given ? device_of(c->v[0].object, &d) : kp_check(mlx_get_default_device(&d))) return NULL;
+    if (c->v[0].given ? device_of(c->v[0].object, &d) : kp_check(mlx_get_default_device(&d)))
+        return NULL;
     mlx_device_info info = mlx_device_info_new();
     mlx_vector_string keys = mlx_vector_string_new();
     PyObject *out = PyDict_New();
@@ -374,8 +398,10 @@ FUNCTION(core, device_info) {
         size_t number;
         PyObject *value = NULL;
         if (!mlx_vector_string_get(&key, keys, i) && !mlx_device_info_is_string(&text, info, key)) {
-            if (text && !mlx_device_info_get_string(&string, info, key)) value = PyUnicode_FromString(string);
-            else if (!text && !mlx_device_info_get_size(&number, info, key)) value = PyLong_FromSize_t(number);
+            if (text && !mlx_device_info_get_string(&string, info, key))
+                value = PyUnicode_FromString(string);
+            else if (!text && !mlx_device_info_get_size(&number, info, key))
+                value = PyLong_FromSize_t(number);
         }
         if (!value || PyDict_SetItemString(out, key, value)) Py_CLEAR(out);
         Py_XDECREF(value);

@@ -10,12 +10,13 @@ static bool is_floating(mlx_dtype d) {
     return d == MLX_FLOAT16 || d == MLX_FLOAT32 || d == MLX_FLOAT64 || d == MLX_BFLOAT16;
 }
 
-/* The range of an integer dtype, as far as int64 holds it. uint64 takes negative numbers too, modulo
- * 2**64, as in MLX. */
+/* The range of an integer dtype, as far as int64 holds it. uint64 takes negative numbers too,
+ * modulo 2**64, as in MLX. */
 static void range_of(mlx_dtype d, int64_t *lo, int64_t *hi) {
-    static const int64_t lows[] = {0, 0, 0, 0, INT64_MIN, INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN},
-                         highs[] = {1, UINT8_MAX, UINT16_MAX, UINT32_MAX, INT64_MAX,
-                                    INT8_MAX, INT16_MAX, INT32_MAX, INT64_MAX};
+    static const int64_t lows[] = {0,        0,         0,         0,        INT64_MIN,
+                                   INT8_MIN, INT16_MIN, INT32_MIN, INT64_MIN},
+                         highs[] = {1,        UINT8_MAX, UINT16_MAX, UINT32_MAX, INT64_MAX,
+                                    INT8_MAX, INT16_MAX, INT32_MAX,  INT64_MAX};
     *lo = lows[d];
     *hi = highs[d];
 }
@@ -87,10 +88,10 @@ static int number_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype,
     if (PyLong_Check(o)) return int_array(out, o, dtype, weak);
     if (PyFloat_Check(o)) {
         double f = PyFloat_AsDouble(o);
-        mlx_dtype to = dtype                         ? *dtype
+        mlx_dtype to = dtype                            ? *dtype
                        : weak && *weak == MLX_COMPLEX64 ? MLX_COMPLEX64
-                       : weak && is_floating(*weak)  ? *weak
-                                                     : MLX_FLOAT32;
+                       : weak && is_floating(*weak)     ? *weak
+                                                        : MLX_FLOAT32;
         if (to == MLX_FLOAT32) {
             *out = mlx_array_new_float32((float)f);
             return out->ctx ? 0 : kp_check(1);
@@ -136,14 +137,16 @@ static int look(struct list *l, PyObject *o, int depth) {
             return -1;
         }
         if (!is_number(o)) {
-            if (PyIndex_Check(o) || PyObject_HasAttrString(o, "__array__") || PyObject_CheckBuffer(o)) {
+            if (PyIndex_Check(o) || PyObject_HasAttrString(o, "__array__") ||
+                PyObject_CheckBuffer(o)) {
                 l->arrays = true; /* NumPy's scalars: each one becomes an array */
                 return 0;
             }
             PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
             if (name)
                 PyErr_Format(PyExc_ValueError,
-                             "an array is made of numbers, lists, tuples and arrays; got a %U", name);
+                             "an array is made of numbers, lists, tuples and arrays; got a %U",
+                             name);
             Py_XDECREF(name);
             return -1;
         }
@@ -241,8 +244,10 @@ static bool narrow(char *data, size_t n, mlx_dtype from, mlx_dtype to) {
             continue;
         }
         memcpy(&v, data + 8 * i, 8);
-        if (to == MLX_BOOL) data[i] = v != 0;
-        else memcpy(data + 4 * i, &(int32_t){(int32_t)v}, 4);
+        if (to == MLX_BOOL)
+            data[i] = v != 0;
+        else
+            memcpy(data + 4 * i, &(int32_t){(int32_t)v}, 4);
     }
     return true;
 }
@@ -262,10 +267,10 @@ static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     int rc = collect(&l, o, &at);
     if (!rc) {
         mlx_dtype from = l.beyond && l.rank == R_INT ? MLX_UINT64 : held[l.rank];
-        mlx_dtype to = dtype                       ? *dtype
+        mlx_dtype to = dtype                        ? *dtype
                        : l.rank != R_INT || !l.wide ? shown[l.rank]
-                       : l.beyond                  ? MLX_UINT64
-                                                   : MLX_INT64;
+                       : l.beyond                   ? MLX_UINT64
+                                                    : MLX_INT64;
         if (narrow(data, l.n, from, to)) from = to;
         mlx_array a = mlx_array_new_data(data, l.shape, l.ndim, from);
         mlx_stream s;
@@ -287,19 +292,28 @@ static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
 static int dtype_of_format(const char *f, Py_ssize_t itemsize, mlx_dtype *out, mlx_dtype *shown) {
     if (*f == '@' || *f == '=' || *f == '<' || *f == '|') f++;
     mlx_dtype d;
-    if (!strcmp(f, "?")) d = MLX_BOOL;
-    else if (!strcmp(f, "e")) d = MLX_FLOAT16;
-    else if (!strcmp(f, "f")) d = MLX_FLOAT32;
-    else if (!strcmp(f, "d")) d = MLX_FLOAT64;
-    else if (!strcmp(f, "Zf")) d = MLX_COMPLEX64;
+    if (!strcmp(f, "?"))
+        d = MLX_BOOL;
+    else if (!strcmp(f, "e"))
+        d = MLX_FLOAT16;
+    else if (!strcmp(f, "f"))
+        d = MLX_FLOAT32;
+    else if (!strcmp(f, "d"))
+        d = MLX_FLOAT64;
+    else if (!strcmp(f, "Zf"))
+        d = MLX_COMPLEX64;
     else if (strlen(f) == 1 && strchr("bhilqn", *f))
-        d = itemsize == 1 ? MLX_INT8 : itemsize == 2 ? MLX_INT16 : itemsize == 4 ? MLX_INT32 : MLX_INT64;
+        d = itemsize == 1   ? MLX_INT8
+            : itemsize == 2 ? MLX_INT16
+            : itemsize == 4 ? MLX_INT32
+                            : MLX_INT64;
     else if (strlen(f) == 1 && strchr("BHILQN", *f))
         d = itemsize == 1   ? MLX_UINT8
             : itemsize == 2 ? MLX_UINT16
             : itemsize == 4 ? MLX_UINT32
                             : MLX_UINT64;
-    else return -1;
+    else
+        return -1;
     *out = d;
     *shown = d == MLX_FLOAT64 ? MLX_FLOAT32 : d;
     return 0;
@@ -323,8 +337,10 @@ static int buffer_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     mlx_dtype held = MLX_UINT8, shown = MLX_UINT8;
     const char *format = v.format ? v.format : "B";
     bool double_complex = !strcmp(format, "Zd") || !strcmp(format, "<Zd") || !strcmp(format, "=Zd");
-    if (v.ndim > MAX_NESTING || (!double_complex && dtype_of_format(format, v.itemsize, &held, &shown))) {
-        PyErr_Format(PyExc_ValueError, "no dtype has the buffer format '%s' of %d axes", format, v.ndim);
+    if (v.ndim > MAX_NESTING ||
+        (!double_complex && dtype_of_format(format, v.itemsize, &held, &shown))) {
+        PyErr_Format(PyExc_ValueError, "no dtype has the buffer format '%s' of %d axes", format,
+                     v.ndim);
     } else {
         size_t n = 1;
         for (int i = 0; i < v.ndim; i++) {
@@ -332,21 +348,26 @@ static int buffer_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
             n *= (size_t)v.shape[i];
         }
         char *data = malloc(n * (size_t)v.itemsize + 1), *at = data;
-        if (data && PyBuffer_IsContiguous(&v, 'C')) memcpy(data, v.buf, n * (size_t)v.itemsize);
-        else if (data) gather_view(&at, v.buf, &v, 0);
+        if (data && PyBuffer_IsContiguous(&v, 'C'))
+            memcpy(data, v.buf, n * (size_t)v.itemsize);
+        else if (data)
+            gather_view(&at, v.buf, &v, 0);
         if (data && double_complex) { /* complex128 becomes complex64 */
             for (size_t i = 0; i < 2 * n; i++) ((float *)data)[i] = (float)((double *)data)[i];
             held = shown = MLX_COMPLEX64;
         }
         mlx_array a = data ? mlx_array_new_data(data, shape, v.ndim, held) : mlx_array_new();
         mlx_stream s;
-        if (!data) PyErr_NoMemory();
-        else if (!a.ctx) kp_raise();
+        if (!data)
+            PyErr_NoMemory();
+        else if (!a.ctx)
+            kp_raise();
         else {
             mlx_dtype to = dtype ? *dtype : shown;
             rc = 0;
             if (to != held) {
-                rc = kp_default_stream(&s) || kp_check(mlx_astype(&a, a, to, s)) || kp_eval(a) ? -1 : 0;
+                rc = kp_default_stream(&s) || kp_check(mlx_astype(&a, a, to, s)) || kp_eval(a) ? -1
+                                                                                               : 0;
             }
             *out = a;
         }
@@ -365,8 +386,9 @@ bool kp_is_operand(PyObject *o) {
 static int method_array(mlx_array *out, PyObject *o, const char *name, const mlx_dtype *dtype) {
     PyObject *made = PyObject_CallMethod(o, name, NULL);
     if (!made) return -1;
-    int rc = kp_is_array(made) ? kp_check(mlx_array_set(out, kp_handle(made))) || cast_to(out, dtype)
-                               : buffer_array(out, made, dtype);
+    int rc = kp_is_array(made)
+                 ? kp_check(mlx_array_set(out, kp_handle(made))) || cast_to(out, dtype)
+                 : buffer_array(out, made, dtype);
     Py_DECREF(made);
     return rc ? -1 : 0;
 }
@@ -380,7 +402,8 @@ int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_d
     }
     if (is_number(o)) return number_array(out, o, dtype, weak);
     if (is_list(o)) return list_array(out, o, dtype);
-    if (PyObject_HasAttrString(o, "__mlx_array__")) return method_array(out, o, "__mlx_array__", dtype);
+    if (PyObject_HasAttrString(o, "__mlx_array__"))
+        return method_array(out, o, "__mlx_array__", dtype);
     if (PyObject_CheckBuffer(o) && !PyObject_HasAttrString(o, "is_cpu")) {
         if (!buffer_array(out, o, dtype)) return 0;
         if (!PyObject_HasAttrString(o, "__dlpack__")) return -1;
@@ -409,8 +432,8 @@ int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_d
     }
     PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
     if (name)
-        PyErr_Format(PyExc_ValueError, "an array is made of numbers, lists, tuples and arrays; got a %U",
-                     name);
+        PyErr_Format(PyExc_ValueError,
+                     "an array is made of numbers, lists, tuples and arrays; got a %U", name);
     Py_XDECREF(name);
     return -1;
 }
@@ -429,7 +452,8 @@ int kp_pair_of(PyObject *x, PyObject *y, mlx_array *a, mlx_array *b, mlx_array o
         if (kp_to_array(&owned[i], first, NULL, NULL)) return -1;
         dtype = mlx_array_dtype(owned[i]);
         bool ints = PyLong_Check(first) && PyLong_Check(second); /* each may need 64 bits */
-        if (kp_to_array(&owned[1 - i], second, NULL, is_number(second) && !ints ? &dtype : NULL)) return -1;
+        if (kp_to_array(&owned[1 - i], second, NULL, is_number(second) && !ints ? &dtype : NULL))
+            return -1;
         *a = owned[0];
         *b = owned[1];
         return 0;
