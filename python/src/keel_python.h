@@ -217,7 +217,8 @@ int kp_fill_vector(mlx_vector_array *out, PyObject *sequence);
 int kp_vector_of(mlx_vector_array *out, PyObject *sequence);
 int kp_closure_of(mlx_closure *out, PyObject *fun);
 PyObject *kp_list_of(const mlx_vector_array v);
-/* Objects whose last use may end on a thread of the library: the next holder of the GIL drops them. */
+/* Objects whose last use may end on a thread of the library: the next holder of the GIL frees
+ * them. */
 void *kp_keep(PyObject *o);
 PyObject *kp_kept(void *payload);
 void kp_drop_later(void *payload);
