@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- objects that another thread dropped ----
  * A closure may be freed on any thread of the library, which never takes the GIL: the object waits
@@ -497,39 +498,47 @@ static PyObject *compile_disabled(PyObject *m, PyObject *none) {
     return PyBool_FromLong(disabled);
 }
 
-/* What a plan depends on besides values: the dtype and shape (the rank) of each array, as bytes. */
-static PyObject *signature(PyObject *m, PyObject *args) {
-    (void)m;
-    PyObject *list;
-    int shapeless;
-    if (!PyArg_ParseTuple(args, "Op", &list, &shapeless)) return NULL;
-    Py_ssize_t n = PyList_Size(list);
-    if (n < 0) return NULL;
-    size_t used = 0, room = (size_t)n * 6 + 1;
-    int *text = malloc(room * sizeof *text);
-    for (Py_ssize_t i = 0; text && i < n; i++) {
-        PyObject *o = PyList_GetItem(list, i);
+/* _signature(arrays, shapeless): what a plan depends on besides values, the dtype and shape (the
+ * rank) of each array, as bytes. None where something else than an array stands in the list or
+ * tuple, or compilation is disabled. */
+static PyObject *signature(PyObject *m, PyObject *const *args, Py_ssize_t n_args) {
+    int few[64], *text = few;
+    bool tuple = n_args == 2 && PyTuple_Check(args[0]);
+    Py_ssize_t n = n_args != 2 ? -1 : tuple ? PyTuple_Size(args[0]) : PyList_Size(args[0]);
+    if (n < 0) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "_signature() takes two arguments");
+        return NULL;
+    }
+    bool shapeless = args[1] == Py_True;
+    size_t used = 0, room = sizeof few / sizeof few[0];
+    PyObject *out = disabled ? kp_new_ref(Py_None) : NULL;
+    for (Py_ssize_t i = 0; !out && i < n; i++) {
+        PyObject *o = tuple ? PyTuple_GetItem(args[0], i) : PyList_GetItem(args[0], i);
         if (!kp_is_array(o)) {
-            free(text);
-            PyErr_SetString(PyExc_TypeError, "the list holds something other than arrays");
-            return NULL;
+            out = kp_new_ref(Py_None);
+            break;
         }
         mlx_array a = kp_handle(o);
         size_t ndim = mlx_array_ndim(a);
         if (used + ndim + 2 > room) {
-            int *more = realloc(text, (room = 2 * room + ndim + 2) * sizeof *text);
-            if (!more) free(text);
-            text = more;
-            if (!text) break;
+            size_t more = 2 * room + ndim + 2;
+            int *larger = malloc(more * sizeof *larger);
+            if (!larger) {
+                if (text != few) free(text);
+                return PyErr_NoMemory();
+            }
+            memcpy(larger, text, used * sizeof *text);
+            if (text != few) free(text);
+            text = larger;
+            room = more;
         }
         text[used++] = (int)mlx_array_dtype(a);
         text[used++] = (int)ndim;
         for (size_t k = 0; k < ndim && !shapeless; k++) text[used++] = mlx_array_shape(a)[k];
     }
-    if (!text) return PyErr_NoMemory();
-    PyObject *out =
-        PyBytes_FromStringAndSize((const char *)text, (Py_ssize_t)(used * sizeof *text));
-    free(text);
+    if (!out)
+        out = PyBytes_FromStringAndSize((const char *)text, (Py_ssize_t)(used * sizeof *text));
+    if (text != few) free(text);
     return out;
 }
 
@@ -549,8 +558,8 @@ static PyMethodDef functions[] = {
     {"_custom", custom, METH_VARARGS,
      "(function, vjp, jvp, vmap) -> a function of a list with rules of its own."},
     {"_compile_disabled", compile_disabled, METH_NOARGS, "Whether disable_compile was called."},
-    {"_signature", signature, METH_VARARGS,
-     "(arrays, shapeless) -> bytes that name dtypes and shapes."},
+    {"_signature", (PyCFunction)(void (*)(void))signature, METH_FASTCALL,
+     "(arrays, shapeless) -> bytes that name dtypes and shapes, or None."},
     {0},
 };
 

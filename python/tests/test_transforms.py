@@ -382,3 +382,14 @@ def test_export_errors(tmp_path):
         mx.export_function(path, failing, a)
     with pytest.raises(RuntimeError):
         mx.import_function(str(tmp_path / "none"))
+
+
+def test_a_plan_keeps_no_argument_alive():
+    f = mx.compile(lambda x, y: x + y["z"])
+    x, y = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
+    refs = weakref.ref(x), weakref.ref(y)
+    assert f(x, {"z": y}).tolist() == [4.0, 6.0]
+    del x, y
+    gc.collect()
+    assert refs[0]() is None and refs[1]() is None
+    assert f(mx.array([1.0, 1.0]), {"z": mx.array([1.0, 1.0])}).tolist() == [2.0, 2.0]
