@@ -24,6 +24,7 @@ import subprocess
 import sys
 
 import python_differential_functions as functions
+import python_differential_trees as trees
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DTYPES = ["bool_", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
@@ -512,9 +513,10 @@ def main():
     calls, seed = int(sys.argv[1]), int(sys.argv[2])
     every = {n.removeprefix("generate_"): f for n, f in globals().items() if n.startswith("generate_")}
     every["functions"] = functions.generate_functions
+    every["trees"] = trees.generate_trees
     areas = [every[n] for n in sys.argv[3:] or every]
     rows = (ROOT / "docs/differences.md").read_text()
-    for row, _ in EXPLAINED + functions.EXPLAINED:
+    for row, _ in EXPLAINED + functions.EXPLAINED + trees.EXPLAINED:
         if f"| {row}" not in rows:
             raise SystemExit(f"docs/differences.md has no row that begins with: {row}")
     rng = random.Random(seed)
@@ -532,7 +534,8 @@ def main():
         wrong += answers[0][0] == answers[1][0] == "error"
         if functions.agree(*answers) if calls_one else agree(*answers):
             continue
-        row = functions.explain(*tags, *answers) if calls_one else explain(tags, *answers)
+        of_trees = trees.explain(source, *answers) if area is trees.generate_trees else None
+        row = of_trees or (functions.explain(*tags, *answers) if calls_one else explain(tags, *answers))
         if row:
             explained += 1
             by_row[row] = by_row.get(row, 0) + 1
