@@ -3,20 +3,16 @@
 
 #include <string.h>
 
-static mlx_array optional_array(const struct value *v) {
-    return v->given ? v->array : mlx_array_empty;
-}
-
 FUNCTION(fast, rms_norm) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_fast_rms_norm(&out, c->v[0].array, optional_array(&c->v[1]),
+    return kp_done(mlx_fast_rms_norm(&out, c->v[0].array, kp_optional_array(&c->v[1]),
                                      (float)c->v[2].f, c->stream),
                    out);
 }
 FUNCTION(fast, layer_norm) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_fast_layer_norm(&out, c->v[0].array, optional_array(&c->v[1]),
-                                       optional_array(&c->v[2]), (float)c->v[3].f, c->stream),
+    return kp_done(mlx_fast_layer_norm(&out, c->v[0].array, kp_optional_array(&c->v[1]),
+                                       kp_optional_array(&c->v[2]), (float)c->v[3].f, c->stream),
                    out);
 }
 FUNCTION(fast, rope) {
@@ -34,12 +30,12 @@ FUNCTION(fast, rope) {
             return NULL;
         }
         return kp_done(mlx_fast_rope(&out, c->v[0].array, dims, traditional, base, scale, (int)at,
-                                     optional_array(&c->v[6]), c->stream),
+                                     kp_optional_array(&c->v[6]), c->stream),
                        out);
     }
     if (kp_one(c, 5, &offset)) return NULL;
     return kp_done(mlx_fast_rope_dynamic(&out, c->v[0].array, dims, traditional, base, scale,
-                                         offset, optional_array(&c->v[6]), c->stream),
+                                         offset, kp_optional_array(&c->v[6]), c->stream),
                    out);
 }
 /* mask: "causal", an array, or None. */
@@ -53,8 +49,8 @@ FUNCTION(fast, scaled_dot_product_attention) {
         mode = "array";
         if (kp_one(c, 4, &mask)) return NULL;
     }
-    return kp_done(mlx_fast_scaled_dot_product_attention(&out, c->v[0].array, c->v[1].array,
-                                                         c->v[2].array, (float)c->v[3].f, mode,
-                                                         mask, optional_array(&c->v[5]), c->stream),
+    return kp_done(mlx_fast_scaled_dot_product_attention(
+                       &out, c->v[0].array, c->v[1].array, c->v[2].array, (float)c->v[3].f, mode,
+                       mask, kp_optional_array(&c->v[5]), c->stream),
                    out);
 }

@@ -62,9 +62,6 @@ FUNCTION(core, tensordot) {
     return kp_done(mlx_tensordot(&out, a, b, at[0], n[0], at[1], n[1], c->stream), out);
 }
 
-static mlx_array optional_array(const struct value *v) {
-    return v->given ? v->array : mlx_array_empty;
-}
 static mlx_optional_int optional_int(const struct value *v) {
     return (mlx_optional_int){.has_value = v->given, .value = v->given ? (int)v->i : 0};
 }
@@ -76,14 +73,14 @@ static mlx_optional_dtype optional_dtype(const struct value *v) {
 FUNCTION(core, block_masked_mm) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_block_masked_mm(&out, c->v[0].array, c->v[1].array, (int)c->v[2].i,
-                                       optional_array(&c->v[3]), optional_array(&c->v[4]),
-                                       optional_array(&c->v[5]), c->stream),
+                                       kp_optional_array(&c->v[3]), kp_optional_array(&c->v[4]),
+                                       kp_optional_array(&c->v[5]), c->stream),
                    out);
 }
 FUNCTION(core, gather_mm) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_gather_mm(&out, c->v[0].array, c->v[1].array, optional_array(&c->v[2]),
-                                 optional_array(&c->v[3]), c->v[4].i != 0, c->stream),
+    return kp_done(mlx_gather_mm(&out, c->v[0].array, c->v[1].array, kp_optional_array(&c->v[2]),
+                                 kp_optional_array(&c->v[3]), c->v[4].i != 0, c->stream),
                    out);
 }
 FUNCTION(core, segmented_mm) {
@@ -101,30 +98,30 @@ FUNCTION(core, hadamard_transform) {
 FUNCTION(core, quantize) {
     mlx_vector_array out = mlx_vector_array_new();
     return kp_done_list(mlx_quantize(&out, c->v[0].array, optional_int(&c->v[1]),
-                                     optional_int(&c->v[2]), c->v[3].str, optional_array(&c->v[4]),
-                                     c->stream),
+                                     optional_int(&c->v[2]), c->v[3].str,
+                                     kp_optional_array(&c->v[4]), c->stream),
                         out);
 }
 FUNCTION(core, dequantize) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_dequantize(&out, c->v[0].array, c->v[1].array, optional_array(&c->v[2]),
+    return kp_done(mlx_dequantize(&out, c->v[0].array, c->v[1].array, kp_optional_array(&c->v[2]),
                                   optional_int(&c->v[3]), optional_int(&c->v[4]), c->v[5].str,
-                                  optional_array(&c->v[6]), optional_dtype(&c->v[7]), c->stream),
+                                  kp_optional_array(&c->v[6]), optional_dtype(&c->v[7]), c->stream),
                    out);
 }
 FUNCTION(core, quantized_matmul) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_quantized_matmul(&out, c->v[0].array, c->v[1].array, c->v[2].array,
-                                        optional_array(&c->v[3]), c->v[4].i != 0,
+                                        kp_optional_array(&c->v[3]), c->v[4].i != 0,
                                         optional_int(&c->v[5]), optional_int(&c->v[6]), c->v[7].str,
                                         c->stream),
                    out);
 }
 FUNCTION(core, qqmm) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_qqmm(&out, c->v[0].array, c->v[1].array, optional_array(&c->v[2]),
+    return kp_done(mlx_qqmm(&out, c->v[0].array, c->v[1].array, kp_optional_array(&c->v[2]),
                             optional_int(&c->v[3]), optional_int(&c->v[4]), c->v[5].str,
-                            optional_array(&c->v[6]), optional_array(&c->v[7]), c->stream),
+                            kp_optional_array(&c->v[6]), kp_optional_array(&c->v[7]), c->stream),
                    out);
 }
 
@@ -249,8 +246,9 @@ FUNCTION(core, conv_general) {
 FUNCTION(core, gather_qmm) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_gather_qmm(&out, c->v[0].array, c->v[1].array, c->v[2].array,
-                                  optional_array(&c->v[3]), optional_array(&c->v[4]),
-                                  optional_array(&c->v[5]), c->v[6].i != 0, optional_int(&c->v[7]),
-                                  optional_int(&c->v[8]), c->v[9].str, c->v[11].i != 0, c->stream),
+                                  kp_optional_array(&c->v[3]), kp_optional_array(&c->v[4]),
+                                  kp_optional_array(&c->v[5]), c->v[6].i != 0,
+                                  optional_int(&c->v[7]), optional_int(&c->v[8]), c->v[9].str,
+                                  c->v[11].i != 0, c->stream),
                    out);
 }

@@ -3,13 +3,6 @@
 
 #include "keel/random.h"
 
-static mlx_array optional_array(const struct value *v) {
-    return v->given ? v->array : mlx_array_empty;
-}
-static mlx_dtype dtype_or(const struct value *v, mlx_dtype other) {
-    return v->given ? (mlx_dtype)v->i : other;
-}
-
 FUNCTION(random, seed) {
     return kp_done_none(mlx_random_seed((uint64_t)c->v[0].i));
 }
@@ -30,21 +23,21 @@ FUNCTION(random, uniform) {
     mlx_array low, high, out = mlx_array_new();
     if (bounds(c, &low, &high)) return NULL;
     return kp_done(mlx_random_uniform(&out, low, high, c->v[2].ints.at, c->v[2].ints.n,
-                                      dtype_or(&c->v[3], MLX_FLOAT32), optional_array(&c->v[4]),
-                                      c->stream),
+                                      kp_dtype_or(&c->v[3], MLX_FLOAT32),
+                                      kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
 FUNCTION(random, randint) {
     mlx_array low, high, out = mlx_array_new();
     if (bounds(c, &low, &high)) return NULL;
     return kp_done(mlx_random_randint(&out, low, high, c->v[2].ints.at, c->v[2].ints.n,
-                                      dtype_or(&c->v[3], MLX_INT32), optional_array(&c->v[4]),
+                                      kp_dtype_or(&c->v[3], MLX_INT32), kp_optional_array(&c->v[4]),
                                       c->stream),
                    out);
 }
 FUNCTION(random, normal) {
     mlx_array loc = mlx_array_empty, scale = mlx_array_empty, out = mlx_array_new();
-    mlx_dtype dtype = dtype_or(&c->v[1], MLX_FLOAT32);
+    mlx_dtype dtype = kp_dtype_or(&c->v[1], MLX_FLOAT32);
     const int *shape = c->v[0].ints.at;
     size_t n = c->v[0].ints.n;
     PyObject *lo = c->v[2].given ? c->v[2].object : NULL,
@@ -53,33 +46,33 @@ FUNCTION(random, normal) {
         (!so || PyFloat_Check(so) || PyLong_Check(so))) {
         float l = lo ? (float)PyFloat_AsDouble(lo) : 0, s = so ? (float)PyFloat_AsDouble(so) : 1;
         return kp_done(
-            mlx_random_normal(&out, shape, n, dtype, l, s, optional_array(&c->v[4]), c->stream),
+            mlx_random_normal(&out, shape, n, dtype, l, s, kp_optional_array(&c->v[4]), c->stream),
             out);
     }
     if ((lo && kp_one(c, 2, &loc)) || (so && kp_one(c, 3, &scale))) return NULL;
     return kp_done(mlx_random_normal_broadcast(&out, shape, n, dtype, loc, scale,
-                                               optional_array(&c->v[4]), c->stream),
+                                               kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
 FUNCTION(random, multivariate_normal) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_multivariate_normal(
                        &out, c->v[0].array, c->v[1].array, c->v[2].ints.at, c->v[2].ints.n,
-                       dtype_or(&c->v[3], MLX_FLOAT32), optional_array(&c->v[4]), c->stream),
+                       kp_dtype_or(&c->v[3], MLX_FLOAT32), kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
 FUNCTION(random, gumbel) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_gumbel(&out, c->v[0].ints.at, c->v[0].ints.n,
-                                     dtype_or(&c->v[1], MLX_FLOAT32), optional_array(&c->v[2]),
-                                     c->stream),
+                                     kp_dtype_or(&c->v[1], MLX_FLOAT32),
+                                     kp_optional_array(&c->v[2]), c->stream),
                    out);
 }
 FUNCTION(random, laplace) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_laplace(&out, c->v[0].ints.at, c->v[0].ints.n,
-                                      dtype_or(&c->v[1], MLX_FLOAT32), (float)c->v[2].f,
-                                      (float)c->v[3].f, optional_array(&c->v[4]), c->stream),
+                                      kp_dtype_or(&c->v[1], MLX_FLOAT32), (float)c->v[2].f,
+                                      (float)c->v[3].f, kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
 /* The shape that two operands broadcast to. */
@@ -102,8 +95,8 @@ FUNCTION(random, truncated_normal) {
         shape = own;
     }
     return kp_done(mlx_random_truncated_normal(&out, low, high, shape, n,
-                                               dtype_or(&c->v[3], MLX_FLOAT32),
-                                               optional_array(&c->v[4]), c->stream),
+                                               kp_dtype_or(&c->v[3], MLX_FLOAT32),
+                                               kp_optional_array(&c->v[4]), c->stream),
                    out);
 }
 FUNCTION(random, bernoulli) {
@@ -111,11 +104,11 @@ FUNCTION(random, bernoulli) {
     if (kp_one(c, 0, &p)) return NULL;
     const int *shape = c->v[1].given ? c->v[1].ints.at : mlx_array_shape(p);
     size_t n = c->v[1].given ? c->v[1].ints.n : mlx_array_ndim(p);
-    return kp_done(mlx_random_bernoulli(&out, p, shape, n, optional_array(&c->v[2]), c->stream),
+    return kp_done(mlx_random_bernoulli(&out, p, shape, n, kp_optional_array(&c->v[2]), c->stream),
                    out);
 }
 FUNCTION(random, categorical) {
-    mlx_array logits = c->v[0].array, key = optional_array(&c->v[4]), out = mlx_array_new();
+    mlx_array logits = c->v[0].array, key = kp_optional_array(&c->v[4]), out = mlx_array_new();
     int axis = (int)c->v[1].i;
     if (c->v[2].given && c->v[3].given) {
         PyErr_SetString(PyExc_ValueError, "categorical() takes shape or num_samples, not both");
@@ -129,7 +122,7 @@ FUNCTION(random, categorical) {
     return kp_done(rc, out);
 }
 FUNCTION(random, permutation) {
-    mlx_array x, key = optional_array(&c->v[2]), out = mlx_array_new();
+    mlx_array x, key = kp_optional_array(&c->v[2]), out = mlx_array_new();
     PyObject *o = c->v[0].object;
     if (PyLong_Check(o)) {
         long n = PyLong_AsLong(o);

@@ -3,28 +3,24 @@
 
 #include <string.h>
 
-static mlx_dtype dtype_or(const struct value *v, mlx_dtype other) {
-    return v->given ? (mlx_dtype)v->i : other;
-}
-
 /* ---- creation ---- */
 FUNCTION(core, zeros) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_zeros(&out, c->v[0].ints.at, c->v[0].ints.n, dtype_or(&c->v[1], MLX_FLOAT32),
-                             c->stream),
+    return kp_done(mlx_zeros(&out, c->v[0].ints.at, c->v[0].ints.n,
+                             kp_dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
                    out);
 }
 FUNCTION(core, ones) {
     mlx_array out = mlx_array_new();
-    return kp_done(
-        mlx_ones(&out, c->v[0].ints.at, c->v[0].ints.n, dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
-        out);
+    return kp_done(mlx_ones(&out, c->v[0].ints.at, c->v[0].ints.n,
+                            kp_dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
+                   out);
 }
 static PyObject *like(struct call *c,
                       int (*f)(mlx_array *, const int *, size_t, mlx_dtype, const mlx_stream)) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     return kp_done(f(&out, mlx_array_shape(a), mlx_array_ndim(a),
-                     dtype_or(&c->v[1], mlx_array_dtype(a)), c->stream),
+                     kp_dtype_or(&c->v[1], mlx_array_dtype(a)), c->stream),
                    out);
 }
 FUNCTION(core, zeros_like) {
@@ -42,13 +38,13 @@ FUNCTION(core, full) {
     mlx_array vals;
     if (kp_one(c, 1, &vals)) return NULL;
     return full(c, c->v[0].ints.at, c->v[0].ints.n, vals,
-                dtype_or(&c->v[2], mlx_array_dtype(vals)));
+                kp_dtype_or(&c->v[2], mlx_array_dtype(vals)));
 }
 FUNCTION(core, full_like) {
     mlx_array a = c->v[0].array, vals;
     if (kp_one(c, 1, &vals)) return NULL;
     return full(c, mlx_array_shape(a), mlx_array_ndim(a), vals,
-                dtype_or(&c->v[2], mlx_array_dtype(a)));
+                kp_dtype_or(&c->v[2], mlx_array_dtype(a)));
 }
 
 /* arange(stop), arange(start, stop) or arange(start, stop, step): floats where one of them is. */
@@ -71,7 +67,7 @@ FUNCTION(core, arange) {
         return NULL;
     }
     mlx_array out = mlx_array_new();
-    mlx_dtype dtype = dtype_or(&c->v[3], floating ? MLX_FLOAT32 : MLX_INT32);
+    mlx_dtype dtype = kp_dtype_or(&c->v[3], floating ? MLX_FLOAT32 : MLX_INT32);
     return kp_done(mlx_arange(&out, at[0], at[1], at[2], dtype, c->stream), out);
 }
 FUNCTION(core, linspace) {
@@ -83,24 +79,25 @@ FUNCTION(core, linspace) {
     int64_t n = c->v[2].given ? c->v[2].i : 50;
     if (!c->v[3].i && n > 0) stop = start + (stop - start) * (double)(n - 1) / (double)n;
     return kp_done(
-        mlx_linspace(&out, start, stop, (int)n, dtype_or(&c->v[4], MLX_FLOAT32), c->stream), out);
+        mlx_linspace(&out, start, stop, (int)n, kp_dtype_or(&c->v[4], MLX_FLOAT32), c->stream),
+        out);
 }
 FUNCTION(core, eye) {
     mlx_array out = mlx_array_new();
     int n = (int)c->v[0].i, m = c->v[1].given ? (int)c->v[1].i : n;
-    return kp_done(mlx_eye(&out, n, m, (int)c->v[2].i, dtype_or(&c->v[3], MLX_FLOAT32), c->stream),
-                   out);
+    return kp_done(
+        mlx_eye(&out, n, m, (int)c->v[2].i, kp_dtype_or(&c->v[3], MLX_FLOAT32), c->stream), out);
 }
 FUNCTION(core, identity) {
     mlx_array out = mlx_array_new();
-    return kp_done(mlx_identity(&out, (int)c->v[0].i, dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
-                   out);
+    return kp_done(
+        mlx_identity(&out, (int)c->v[0].i, kp_dtype_or(&c->v[1], MLX_FLOAT32), c->stream), out);
 }
 FUNCTION(core, tri) {
     mlx_array out = mlx_array_new();
     int n = (int)c->v[0].i, m = c->v[1].given ? (int)c->v[1].i : n;
-    return kp_done(mlx_tri(&out, n, m, (int)c->v[2].i, dtype_or(&c->v[3], MLX_FLOAT32), c->stream),
-                   out);
+    return kp_done(
+        mlx_tri(&out, n, m, (int)c->v[2].i, kp_dtype_or(&c->v[3], MLX_FLOAT32), c->stream), out);
 }
 FUNCTION(core, tril) {
     mlx_array out = mlx_array_new();
@@ -432,7 +429,7 @@ FUNCTION(core, diagonal) {
 }
 FUNCTION(core, trace) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
-    mlx_dtype dtype = dtype_or(&c->v[4], mlx_array_dtype(a));
+    mlx_dtype dtype = kp_dtype_or(&c->v[4], mlx_array_dtype(a));
     return kp_done(
         mlx_trace(&out, a, (int)c->v[1].i, (int)c->v[2].i, (int)c->v[3].i, dtype, c->stream), out);
 }

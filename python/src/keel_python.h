@@ -143,6 +143,14 @@ PyObject *kp_done_list(int rc, mlx_vector_array out);
 PyObject *kp_done_tuple(int rc, mlx_vector_array out);
 PyObject *kp_done_none(int rc);
 
+/* What a parameter that may be left out stands for. */
+static inline mlx_array kp_optional_array(const struct value *v) {
+    return v->given ? v->array : mlx_array_empty;
+}
+static inline mlx_dtype kp_dtype_or(const struct value *v, mlx_dtype other) {
+    return v->given ? (mlx_dtype)v->i : other;
+}
+
 /* ---- values ---- */
 /* An array of what Python has: a number, nested lists, an object with a buffer, DLPack or
  * __array__. *dtype, when given, decides; *weak: a scalar takes that dtype if it can hold it. */

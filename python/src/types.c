@@ -233,24 +233,9 @@ static int stream_of_device(mlx_stream *out, mlx_device_type type, int index) {
     return kp_check(rc);
 }
 
-/* As in MLX, a GPU that is there is the default device. It is looked for when the first default is
- * needed, not at import: that opens drivers. */
-static int choose_device(void) {
-    static bool chosen; /* guarded by the GIL */
-    bool yes = false;
-    int rc = 0;
-    if (chosen) return 0;
-    mlx_device gpu = mlx_device_new_type(MLX_GPU, 0);
-    KP_UNLOCKED(if (!mlx_device_is_available(&yes, gpu) && yes) rc = mlx_set_default_device(gpu));
-    mlx_device_free(gpu);
-    chosen = true;
-    return kp_check(rc);
-}
-
 int kp_default_stream(mlx_stream *out) {
     unsigned now = atomic_load_explicit(&changes, memory_order_relaxed);
     if (kept.seen != now) {
-        if (choose_device()) return -1;
         mlx_device d = mlx_device_new();
         int rc = mlx_get_default_device(&d) || mlx_get_default_stream(&kept.s, d);
         mlx_device_free(d);
@@ -314,7 +299,6 @@ FUNCTION(core, default_device) {
     mlx_device d = mlx_device_new();
     mlx_device_type type;
     int index;
-    if (choose_device()) return NULL;
     if (mlx_get_default_device(&d) || mlx_device_get_type(&type, d) ||
         mlx_device_get_index(&index, d))
         return kp_raise();
@@ -323,7 +307,7 @@ FUNCTION(core, default_device) {
 }
 FUNCTION(core, set_default_device) {
     mlx_device d;
-    if (choose_device() || device_of(c->v[0].object, &d)) return NULL;
+    if (device_of(c->v[0].object, &d)) return NULL;
     int rc = mlx_set_default_device(d);
     mlx_device_free(d);
     kp_defaults_changed();
@@ -398,7 +382,6 @@ FUNCTION(core, is_available) {
 }
 FUNCTION(core, device_info) {
     mlx_device d = mlx_device_new();
-    if (choose_device()) return NULL;
     if (c->v[0].given ? device_of(c->v[0].object, &d) : kp_check(mlx_get_default_device(&d)))
         return NULL;
     mlx_device_info info = mlx_device_info_new();
