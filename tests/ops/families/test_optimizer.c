@@ -434,6 +434,7 @@ static int alloc_apply(struct kl_error **err) {
 
 static void allocations(void **unused) {
     EXPECT_OK(alloc_apply(&err));
+    kl_until_quiet(); /* what was evaluated before is freed by other threads */
     for (int n = 0;; n++) {
         struct kl_error *err = NULL;
         int64_t live = kl_test_n_live();
@@ -448,7 +449,8 @@ static void allocations(void **unused) {
             return;
         }
         if (rc != KL_ENOMEM) fail_msg("allocation %d: code %d", n, rc);
-        if (kl_test_n_live() != live)
+        /* Less may live than before: a pool that gets no memory gives its cached blocks back. */
+        if (kl_test_n_live() > live)
             fail_msg("allocation %d: %lld blocks leaked", n, (long long)(kl_test_n_live() - live));
     }
 }
