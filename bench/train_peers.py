@@ -1,4 +1,4 @@
-"""Training: Keel beside PyTorch and MLX, whichever are installed, in one process.
+"""Training: Keel beside PyTorch, MLX and JAX, whichever are installed, in one process.
 
 python3 bench/train_peers.py path/to/libkeel.so [case ...]
 KEEL_BENCH_TABLE=file.md: the results as a table. KEEL_BENCH_ROUNDS (15), KEEL_BENCH_SECONDS (0.05)
@@ -33,6 +33,14 @@ try:
     mx.set_default_device(mx.gpu if ON_GPU else mx.cpu)
 except Exception:
     mx = None
+try:
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else it takes most of the device's memory from the others
+    os.environ.setdefault("JAX_PLATFORMS", "cuda" if ON_GPU else "cpu")
+    import jax
+    import jax.numpy as jnp
+    jax.config.update("jax_default_matmul_precision", "highest")  # float32 products without TF32, as in the others
+except Exception:
+    jax = None
 
 TORCH_DEVICE = "cuda" if ON_GPU else "cpu"
 ROUNDS = int(os.environ.get("KEEL_BENCH_ROUNDS", "15"))
@@ -206,6 +214,31 @@ def perceptron(name, batch, widths, share=None):
                 ways[k] = by_clock(step)
             except Exception as e:
                 print(f"{name}: {k} left out: {str(e)[:120]}")
+    if jax is not None:
+        def jax_loss(p, x, y):
+            for i in range(layers):
+                x = x @ p[i] + p[layers + i]
+                x = jax.nn.relu(x) if i + 1 < layers else x
+            return jnp.mean(jax.nn.logsumexp(x, -1) - jnp.take_along_axis(x, y, -1)[:, 0])
+
+        @jax.jit
+        def jax_step(p, x, y):
+            loss, grads = jax.value_and_grad(jax_loss)(p, x, y)
+            return [a - RATE * g for a, g in zip(p, grads)], loss
+
+        jax_state, jax_x, jax_y = {"p": [jnp.array(p) for p in params]}, jnp.array(x), jnp.array(y[:, None])
+
+        def step():
+            jax_state["p"], loss = jax_step(jax_state["p"], jax_x, jax_y)
+            loss.block_until_ready()
+            return loss
+
+        try:
+            for _ in range(5):
+                reached["jax jit"] = step().item()
+            ways["jax jit"] = by_clock(step)
+        except Exception as e:
+            print(f"{name}: jax left out: {str(e)[:120]}")
     agree(name, reached, 1e-4)
     if share:
         ways["its products"] = keel(lambda n: lib.net_products(layers, batch, c_widths, min(max(n, 7), 63)))
@@ -282,7 +315,7 @@ def write_table(path):
             f.write(f"| {name} | {k} | {t * 1e6:.4g} | {ref} | {ratio:.2f} | {low:.2f} to {high:.2f} |\n")
 
 
-print("keel beside", ", ".join(n + " " + v for n, v in (("torch", torch.__version__ if torch is not None else "missing"), ("mlx", mx.__version__ if mx is not None else "missing"))),
+print("keel beside", ", ".join(n + " " + v for n, v in (("torch", torch.__version__ if torch is not None else "missing"), ("mlx", mx.__version__ if mx is not None else "missing"), ("jax", jax.__version__ if jax is not None else "missing"))),
       f"; {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
 perceptron("perceptron 4x8x16x4", 4, [8, 16, 4])
 perceptron("perceptron 256x784x512x10", 256, [784, 512, 10], share=True)
