@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""A language model's speed through mlx-lm, unchanged: python3 bench/lm_peers.py SHAPE BITS PATH... [--prompt N] [--tokens N] [--cpu] [--profile]
+
+SHAPE is a key of SHAPES below; the model has random weights in bfloat16, quantised in groups of 64 where BITS is not 0. Each PATH is a folder with
+`mlx.core` in it (Keel's or MLX's), to come first on the path of a process of its own; mlx-lm is taken from the interpreter that runs this. Prints for
+each: seconds from the start of the process until the library is there, until the weights are there, and until the first token after a short prompt;
+then, the best of three, tokens per second of the prompt and of decoding. The first tokens of all must be the same where their logits differ enough:
+they are printed, not compared, since the random weights of two libraries are not equal."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+LLAMA = {"model_type": "llama", "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": False}
+SHAPES = {
+    "llama-8b": dict(LLAMA, hidden_size=4096, num_hidden_layers=32, intermediate_size=14336, num_attention_heads=32, num_key_value_heads=8, vocab_size=128256),
+    "llama-1b": dict(LLAMA, hidden_size=2048, num_hidden_layers=16, intermediate_size=8192, num_attention_heads=32, num_key_value_heads=8, vocab_size=128256, tie_word_embeddings=True),
+    "smollm2": dict(LLAMA, hidden_size=576, num_hidden_layers=30, intermediate_size=1536, num_attention_heads=9, num_key_value_heads=3, vocab_size=49152, tie_word_embeddings=True),
+}
+
+CHILD = """
+import json, sys, time
+begun, shape, bits, n_prompt, n_tokens, cpu, profile = json.loads(sys.argv[1])
+import mlx.core as mx
+import mlx.nn as nn
+from mlx.utils import tree_flatten
+from mlx_lm.generate import generate_step
+from mlx_lm.models import llama
+mx.set_default_device(mx.cpu if cpu else mx.gpu)
+print("library there after %.2f s" % (time.time() - begun), flush=True)
+mx.random.seed(1)
+model = llama.Model(llama.ModelArgs.from_dict(shape))
+model.set_dtype(mx.bfloat16)
+if bits:
+    nn.quantize(model, group_size=64, bits=bits)
+for name, w in tree_flatten(model.parameters()):  # one after another: all at once would hold the float32 weights too
+    mx.eval(w)
+size = sum(w.nbytes for _, w in tree_flatten(model.parameters()))
+there = time.time()
+print("weights of %.2f GB there after %.2f s" % (size / 1e9, there - begun), flush=True)
+
+def run(n, count):
+    prompt = mx.array([(i * 7919) % 40000 + 100 for i in range(n)])
+    mx.synchronize()
+    begin, tokens, first = time.perf_counter(), [], 0
+    for token, _ in generate_step(prompt, model, max_tokens=count):
+        tokens.append(int(token))
+        if len(tokens) == 1:
+            first = time.perf_counter()
+    return n / (first - begin), (count - 1) / max(time.perf_counter() - first, 1e-9), tokens
+
+run(8, 1)
+print("first token %.2f s after the weights" % (time.time() - there), flush=True)
+run(n_prompt, 8)  # compiles what a long prompt needs
+best = [0, 0]
+for _ in range(3):
+    a, b, tokens = run(n_prompt, n_tokens)
+    best = [max(best[0], a), max(best[1], b)]
+print("%.0f tokens per second of a prompt of %d, %.1f of decoding %d; tokens %s" % (best[0], n_prompt, best[1], n_tokens, tokens[:6]), flush=True)
+if profile:
+    import cProfile, pstats
+    p = cProfile.Profile()
+    p.runcall(run, 8, 64)
+    pstats.Stats(p).sort_stats("tottime").print_stats(14)
+"""
+
+
+def number(args, name, default):
+    return int(args[args.index(name) + 1]) if name in args else default
+
+
+def main():
+    args = sys.argv[1:]
+    flags = [a for a in args if a.startswith("--")]
+    shape, bits = SHAPES[args[0]], int(args[1])
+    values = {args.index(f) + 1 for f in flags if f in ("--prompt", "--tokens")}
+    paths = [a for i, a in enumerate(args[2:], 2) if not a.startswith("--") and i not in values]
+    for path in paths:
+        given = json.dumps([time.time(), shape, bits, number(args, "--prompt", 4096), number(args, "--tokens", 128), "--cpu" in args, "--profile" in args])
+        print(f"{args[0]}, {bits or 'bfloat'}{' bits' if bits else '16'}, {path}", flush=True)
+        env = dict(os.environ, PYTHONPATH=path + os.pathsep + os.environ.get("PYTHONPATH", ""))
+        r = subprocess.run([sys.executable, "-c", CHILD, given], env=env)
+        if r.returncode:
+            print(f"failed with {r.returncode}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
