@@ -167,4 +167,5 @@ def main():
     measure("training step of a block", {k + how: run for k, (steps, _) in sides.items() for how, run in steps.items()}, times)
 
 
-main()
+if __name__ == "__main__":
+    main()

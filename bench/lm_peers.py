@@ -17,6 +17,7 @@ LLAMA = {"model_type": "llama", "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "t
 SHAPES = {
     "llama-8b": dict(LLAMA, hidden_size=4096, num_hidden_layers=32, intermediate_size=14336, num_attention_heads=32, num_key_value_heads=8, vocab_size=128256),
     "llama-1b": dict(LLAMA, hidden_size=2048, num_hidden_layers=16, intermediate_size=8192, num_attention_heads=32, num_key_value_heads=8, vocab_size=128256, tie_word_embeddings=True),
+    "tiny": dict(LLAMA, hidden_size=256, num_hidden_layers=2, intermediate_size=512, num_attention_heads=4, num_key_value_heads=2, vocab_size=1024, tie_word_embeddings=True),
     "smollm2": dict(LLAMA, hidden_size=576, num_hidden_layers=30, intermediate_size=1536, num_attention_heads=9, num_key_value_heads=3, vocab_size=49152, tie_word_embeddings=True),
 }
 
@@ -24,11 +25,11 @@ CHILD = """
 import json, sys, time
 begun, shape, bits, n_prompt, n_tokens, cpu, profile = json.loads(sys.argv[1])
 import mlx.core as mx
+mx.set_default_device(mx.cpu if cpu else mx.gpu)  # before mlx-lm is there: it makes its stream when it is imported
 import mlx.nn as nn
 from mlx.utils import tree_flatten
 from mlx_lm.generate import generate_step
 from mlx_lm.models import llama
-mx.set_default_device(mx.cpu if cpu else mx.gpu)
 print("library there after %.2f s" % (time.time() - begun), flush=True)
 mx.random.seed(1)
 model = llama.Model(llama.ModelArgs.from_dict(shape))
@@ -42,7 +43,7 @@ there = time.time()
 print("weights of %.2f GB there after %.2f s" % (size / 1e9, there - begun), flush=True)
 
 def run(n, count):
-    prompt = mx.array([(i * 7919) % 40000 + 100 for i in range(n)])
+    prompt = mx.array([(i * 7919) % 900 + 100 for i in range(n)])
     mx.synchronize()
     begin, tokens, first = time.perf_counter(), [], 0
     for token, _ in generate_step(prompt, model, max_tokens=count):
