@@ -12,7 +12,7 @@
 
 struct visit {
     struct kl_node *node;
-    int next; /* number of the next input to visit */
+    int next; /* number of the next input to visit; an element-wise node visits them twice */
 };
 
 /* Memory that all walks reuse; guarded by the commit lock. */
@@ -61,6 +61,21 @@ static int push(struct kl_array *a, struct kl_error **err) {
     return KL_OK;
 }
 
+static bool is_elementwise(const struct kl_node *n) {
+    return n && (kl_op_flags(n->task.op) & KL_OPF_ELEMENTWISE);
+}
+
+/* The next input of v to visit, or NULL. Element-wise inputs of an element-wise node come last, so
+ * that no product that another input needs stands between operations that can run as one kernel:
+ * silu(a @ b) * (c @ d) is two products and one kernel. */
+static struct kl_array *next_input(struct visit *v) {
+    struct kl_node *n = v->node;
+    if (n->n_in < 2 || !is_elementwise(n)) return v->next < n->n_in ? n->in[v->next++] : NULL;
+    for (; v->next < n->n_in; v->next++)
+        if (!is_elementwise(n->in[v->next]->node)) return n->in[v->next++];
+    return v->next < 2 * n->n_in ? n->in[v->next++ - n->n_in] : NULL;
+}
+
 /* Fills walk.order. It changes nothing but marks, so it may fail half way. */
 static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     walk.mark++;
@@ -68,9 +83,9 @@ static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **e
     for (size_t i = 0; i < n; i++) {
         KL_TRY(push(arrays[i], err));
         while (walk.n_stack) {
-            struct visit *v = &walk.stack[walk.n_stack - 1];
-            if (v->next < v->node->n_in) {
-                KL_TRY(push(v->node->in[v->next++], err)); /* push may move the memory of v */
+            struct kl_array *in = next_input(&walk.stack[walk.n_stack - 1]);
+            if (in) {
+                KL_TRY(push(in, err)); /* may move the memory of the stack */
                 continue;
             }
             if (walk.n_order == walk.order_room) {
@@ -78,8 +93,7 @@ static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **e
                 KL_TRY(grow(&p, &walk.order_room, sizeof *walk.order, err));
                 walk.order = p;
             }
-            walk.order[walk.n_order++] = v->node;
-            walk.n_stack--;
+            walk.order[walk.n_order++] = walk.stack[--walk.n_stack].node;
         }
     }
     return KL_OK;

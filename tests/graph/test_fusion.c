@@ -259,6 +259,35 @@ static void views_end_a_group(void **state) {
 }
 
 /* A group reads transposed inputs in square tiles, and in strips at the edges. */
+/* The gate of a perceptron: abs(a @ b) * (c @ d) is two products and then one group, though only the
+ * second operation needs the second product. */
+static void products_come_first(void **state) {
+    static const int dims[] = {64, 64};
+    struct kl_array *a = count_up(2, dims), *x, *p[2], *v[2];
+    EXPECT_OK(kl_astype(&x, a, KL_F32, cpu(), &err));
+    EXPECT_OK(kl_eval(&x, 1, &err));
+    for (int i = 0; i < 2; i++) EXPECT_OK(kl_matmul(&p[i], x, x, cpu(), &err));
+    EXPECT_OK(kl_abs(&v[0], p[0], cpu(), &err));
+    EXPECT_OK(kl_multiply(&v[1], v[0], p[1], cpu(), &err));
+    struct kl_array *inner[] = {v[0], p[0], p[1]};
+    for (int i = 0; i < 3; i++) kl_array_release(inner[i]);
+    uint64_t groups = kl_group_count();
+    EXPECT_OK(kl_eval(&v[1], 1, &err));
+    assert_int_equal(kl_group_count() - groups, 1);
+    float *r = values_of(v[1]), *y = values_of(x);
+    for (int i = 0; i < 64; i += 7)
+        for (int j = 0; j < 64; j += 5) {
+            float sum = 0;
+            for (int k = 0; k < 64; k++) sum += y[i * 64 + k] * y[k * 64 + j];
+            assert_true(fabsf(r[i * 64 + j] - sum * sum) <= 1e-5f * sum * sum);
+        }
+    free(r);
+    free(y);
+    kl_array_release(v[1]);
+    kl_array_release(x);
+    kl_array_release(a);
+}
+
 static void transposed_inputs(void **state) {
     static const int sides[][2] = {{128, 128}, {130, 257}, {300, 159}};
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {
@@ -342,6 +371,7 @@ int main(void) {
         cmocka_unit_test(random_graphs),
         cmocka_unit_test(only_results_are_stored),
         cmocka_unit_test(views_end_a_group),
+        cmocka_unit_test(products_come_first),
         cmocka_unit_test(transposed_inputs),
         cmocka_unit_test(failures_stay_where_they_belong),
         cmocka_unit_test(out_of_memory),
