@@ -113,10 +113,26 @@ static int adjoint(struct kl_array **out, struct kl_array *a, struct kl_stream *
     return kl_terms_end(&t, x, out);
 }
 
+/* The second input may be one matrix for all batches of the first, which the product itself reads
+ * as so many copies: then all rows of all batches are summed in one product. */
+static int gradient_of_one_matrix(const struct kl_vjp *v, struct kl_array **out,
+                                  struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *x = KL_TERM(&t, kl_flatten(&t.made, v->in[0], 0, -2, v->s, err));
+    struct kl_array *g = KL_TERM(&t, kl_flatten(&t.made, v->cotangent[0], 0, -2, v->s, err));
+    x = KL_TERM(&t, adjoint(&t.made, x, v->s, err));
+    x = KL_TERM(&t, kl_matmul(&t.made, x, g, v->s, err));
+    return kl_terms_end(&t, x, out);
+}
+
 int kl_vjp_matmul(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(v->s, err);
     for (int k = 0; k < 2; k++) {
         if (!v->wanted[k]) continue;
+        if (k == 1 && v->in[1]->t.ndim < v->in[0]->t.ndim) {
+            grad[1] = kl_terms_keep(&t, KL_TERM(&t, gradient_of_one_matrix(v, &t.made, err)));
+            continue;
+        }
         struct kl_array *other = KL_TERM(&t, adjoint(&t.made, v->in[1 - k], v->s, err));
         struct kl_array *g = v->cotangent[0],
                         *made = KL_TERM(

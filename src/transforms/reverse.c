@@ -69,13 +69,29 @@ static int fill_zeros(struct reverse *r, const struct kl_tape_step *step, struct
     return KL_OK;
 }
 
-static int apply_rule(struct reverse *r, const struct kl_tape_step *step, struct kl_stream *s) {
+/* Rows of several batches times one matrix: the step that made the copies of the matrix which the
+ * product n reads as its second input, else NULL. */
+static const struct kl_tape_step *one_matrix(const struct reverse *r, const struct kl_node *n,
+                                             const int32_t *edges) {
+    if (n->task.op != KL_OP_MATMUL || edges[1] < 0 || n->in[1]->t.ndim < 3) return NULL;
+    const struct kl_tape_step *maker = kl_tape_maker(&r->tape, edges[1]);
+    if (!maker || maker->node->task.op != KL_OP_BROADCAST) return NULL;
+    const struct kl_tensor *all = &n->in[1]->t, *one = &maker->node->in[0]->t, *rows = &n->in[0]->t;
+    bool fits = one->ndim == 2 &&
+                memcmp(one->dims, all->dims + all->ndim - 2, 2 * sizeof(int)) == 0 &&
+                rows->size / (rows->dims[rows->ndim - 1] ? rows->dims[rows->ndim - 1] : 1) <=
+                    INT32_MAX; /* in one axis */
+    return fits ? maker : NULL;
+}
+
+static int apply_rule(struct reverse *r, const struct kl_tape_step *step, struct kl_array **in,
+                      struct kl_stream *s) {
     const struct kl_node *n = step->node;
     struct kl_vjp v = {.op = n->task.op,
                        .params = n->task.params,
                        .n_in = n->n_in,
                        .n_out = n->n_out,
-                       .in = n->in,
+                       .in = in,
                        .out = n->out,
                        .cotangent = &r->cotangents.v[step->slot],
                        .wanted = r->wanted,
@@ -97,7 +113,10 @@ static int step_back(struct reverse *r, const struct kl_tape_step *step) {
     KL_TRY(fill_zeros(r, step, s));
     for (int k = 0; k < n->n_in; k++) r->wanted[k] = edges[k] >= 0;
     struct kl_origin o = kl_origin_of(KL_ORIGIN_GRADIENT, n), before = kl_origin_set(o);
-    int rc = apply_rule(r, step, s);
+    /* The gradient of that one matrix is one product over all batches, not a sum of products. */
+    const struct kl_tape_step *one = one_matrix(r, n, edges);
+    struct kl_array *with_one[2] = {n->in[0], one ? one->node->in[0] : NULL};
+    int rc = apply_rule(r, step, one ? with_one : n->in, s);
     if (rc) kl_origin_name_error(o, r->err);
     for (int k = 0; k < n->n_in; k++) {
         struct kl_array *g = r->made[k];
@@ -105,7 +124,7 @@ static int step_back(struct reverse *r, const struct kl_tape_step *step) {
         if (rc || edges[k] < 0 || !kl_has_gradient(n->in[k]))
             kl_array_release(g);
         else
-            rc = add_to(r, edges[k], g, s);
+            rc = add_to(r, one && k == 1 ? r->tape.edges[one->edge] : edges[k], g, s);
     }
     kl_origin_set(before);
     for (int i = 0; i < n->n_out; i++) { /* nothing needs them any more */

@@ -54,8 +54,7 @@ static int32_t slot_of(const struct kl_array *a, uint64_t mark) {
     return n->index + (int32_t)a->out_index;
 }
 
-/* The step that makes a slot; NULL: no step does. */
-static const struct kl_tape_step *step_of_slot(const struct kl_tape *t, int32_t slot) {
+const struct kl_tape_step *kl_tape_maker(const struct kl_tape *t, int32_t slot) {
     int32_t from = 0, to = t->n_steps; /* the last step whose first slot is not above `slot` */
     if (to == 0 || slot < t->steps[0].slot) return NULL;
     while (to - from > 1) {
@@ -73,7 +72,7 @@ static const struct kl_tape_step *step_of_slot(const struct kl_tape *t, int32_t 
 static struct kl_stream *stream_of(const struct kl_tape *t, const struct kl_node *n,
                                    uint64_t mark) {
     while (n && !n->stream && n->n_in > 0) {
-        const struct kl_tape_step *step = step_of_slot(t, slot_of(n->in[0], mark));
+        const struct kl_tape_step *step = kl_tape_maker(t, slot_of(n->in[0], mark));
         if (step) return step->s;
         n = n->in[0]->node;
     }

@@ -28,6 +28,8 @@ int kl_tape_record(struct kl_tape *t, const struct kl_trace *trace, struct kl_ar
                    size_t n_args, struct kl_array *const *outs, size_t n_outs, int32_t *out_slots,
                    bool through_stops, struct kl_error **err);
 void kl_tape_free(struct kl_tape *t);
+/* The step that makes a slot; NULL: no step does. */
+const struct kl_tape_step *kl_tape_maker(const struct kl_tape *t, int32_t slot);
 
 /* Sets the origin of what is built next to the operation of the node; gives the one before. */
 struct kl_origin kl_origin_of(enum kl_origin_kind kind, const struct kl_node *n);

@@ -284,10 +284,59 @@ static void peak_memory(void **state) {
     kl_custom_function_release(net.segment);
 }
 
+/* ---- weights ---- */
+
+static int rows_times_matrix(void *unused, struct kl_array *const *args, size_t n_args,
+                             struct kl_arrays *outs, struct kl_error **e) {
+    struct kl_array *product;
+    KL_TRY(kl_arrays_new(outs, 1, e));
+    KL_TRY(kl_matmul(&product, args[0], args[1], cpu(), e));
+    int rc = kl_sum(&outs->v[0], product, false, cpu(), e);
+    kl_array_release(product);
+    return rc;
+}
+
+/* The gradient of a matrix that multiplies the rows of many batches takes the memory of one matrix:
+ * the batches are summed by the product itself. Each of its numbers is the sum of a column of the
+ * rows. */
+static void one_matrix_for_all_batches(void **state) {
+    enum { BATCHES = 512, ROWS = 3, COLUMNS = 64 };
+    const struct kl_function fn = {.call = rows_times_matrix};
+    for (int batches = 0; batches <= BATCHES; batches += BATCHES) {
+        struct kl_array *counted = count_up(3, (int[]){batches, ROWS, COLUMNS}), *args[2], *scaled,
+                        *small = scalar_of(KL_F32, 1.0 / (BATCHES * ROWS * COLUMNS));
+        struct kl_arrays outs = {0}, grads = {0};
+        EXPECT_OK(kl_multiply(&scaled, counted, small, cpu(), &err));
+        EXPECT_OK(kl_astype(&args[0], scaled, KL_F32, cpu(), &err));
+        EXPECT_OK(kl_ones(&args[1], (int[]){COLUMNS, COLUMNS}, 2, KL_F32, cpu(), &err));
+        EXPECT_OK(kl_eval(args, 2, &err));
+        kl_memory_reset_peak();
+        const size_t before = kl_memory_active(), rows = (size_t)batches * ROWS * COLUMNS * 4,
+                     matrix = (size_t)COLUMNS * COLUMNS * 4;
+        EXPECT_OK(kl_value_and_grad(&fn, (int[]){1}, 1, args, 2, &outs, &grads, &err));
+        EXPECT_OK(kl_eval(grads.v, 1, &err));
+        assert_in_range(kl_memory_peak() - before, matrix, 3 * rows + 4 * matrix);
+        float *g = values_of(grads.v[0]), *x = values_of(args[0]);
+        for (int k = 0; k < COLUMNS; k++) {
+            double sum = 0;
+            for (int i = 0; i < batches * ROWS; i++) sum += x[i * COLUMNS + k];
+            for (int j = 0; j < COLUMNS; j++)
+                assert_true(fabs(g[k * COLUMNS + j] - sum) <= 1e-4 * sum + 1e-30);
+        }
+        free(g);
+        free(x);
+        kl_arrays_free(&grads);
+        kl_arrays_free(&outs);
+        struct kl_array *all[] = {counted, small, scaled, args[0], args[1]};
+        for (int i = 0; i < 5; i++) kl_array_release(all[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_stack),
         cmocka_unit_test(shared_inputs),
+        cmocka_unit_test(one_matrix_for_all_batches),
         cmocka_unit_test(peak_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
