@@ -258,9 +258,8 @@ static void views_end_a_group(void **state) {
     kl_array_release(a);
 }
 
-/* A group reads transposed inputs in square tiles, and in strips at the edges. */
-/* The gate of a perceptron: abs(a @ b) * (c @ d) is two products and then one group, though only the
- * second operation needs the second product. */
+/* The gate of a perceptron: abs(a @ b) * (c @ d) is two products and then one group, though only
+ * the second operation needs the second product. */
 static void products_come_first(void **state) {
     static const int dims[] = {64, 64};
     struct kl_array *a = count_up(2, dims), *x, *p[2], *v[2];
@@ -288,6 +287,7 @@ static void products_come_first(void **state) {
     kl_array_release(a);
 }
 
+/* A group reads transposed inputs in square tiles, and in strips at the edges. */
 static void transposed_inputs(void **state) {
     static const int sides[][2] = {{128, 128}, {130, 257}, {300, 159}};
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) {

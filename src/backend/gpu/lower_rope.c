@@ -1,4 +1,5 @@
-/* lower_rope.c - ROPE: one launch makes the table of angles of position 1, one rotates. */
+/* lower_rope.c - ROPE: one launch makes the table of angles of position 1, one rotates. For a few
+ * rows, as when a language model generates, the angles are an argument of the one launch. */
 #include <float.h>
 #include <math.h>
 
@@ -10,13 +11,14 @@
 enum {
     WANT_LOCAL = 256,
     VEC_BYTES = 16,
-    TURNS = 64, /* of one launch; rope.kl has the same number, and the next one */
+    TURNS = 64,    /* of one launch; rope.kl has the same number, and the next one */
+    FEW = 1 << 14, /* elements; work-items of a warp read arguments at different places by turns */
 };
 #define NO_ANGLE UINT64_C(0x8000000000000001)
 #define TWO_PI 6.283185307179586476925286766559L
 
 const struct kl_family kl_family_rope = {
-    .name = "rope", .source = kl_source_rope, .defines = {"T:IN", "PAIRS", "TRADITIONAL"}};
+    .name = "rope", .source = kl_source_rope, .defines = {"T:IN", "PAIRS", "TRADITIONAL", "GIVEN"}};
 
 struct turns {
     uint64_t of[TURNS];
@@ -30,16 +32,23 @@ static uint64_t fraction_of(long double x) {
     return fraction == NO_ANGLE ? fraction + 1 : fraction;
 }
 
-/* Fills the table from `base`: the rates are those of backend/cpu/elementwise/rope.c. */
+/* Those of up to TURNS pairs: the rates are those of backend/cpu/elementwise/rope.c. */
+static struct turns turns_of(const struct kl_rope_params *p, int64_t first) {
+    const int64_t half = p->dims / 2;
+    struct turns t = {{0}};
+    for (int64_t k = first; k < half && k < first + TURNS; k++) {
+        const double rate = pow((double)p->base, -(double)k / (double)half);
+        t.of[k - first] = fraction_of((long double)rate * (long double)p->scale / TWO_PI);
+    }
+    return t;
+}
+
+/* Fills the table from `base`. */
 static int from_base(struct kl_emit *e, const struct kl_rope_params *p, const int *values,
                      void *table) {
     int64_t half = p->dims / 2;
     for (int64_t first = 0; first < half; first += TURNS) {
-        struct turns t = {{0}};
-        for (int64_t k = first; k < half && k < first + TURNS; k++) {
-            const double rate = pow((double)p->base, -(double)k / (double)half);
-            t.of[k - first] = fraction_of((long double)rate * (long double)p->scale / TWO_PI);
-        }
+        struct turns t = turns_of(p, first);
         struct kl_karg args[] = {KL_KARG_PTR(table, 8), KL_KARG(first), KL_KARG(half), KL_KARG(t)};
         KL_TRY(
             kl_emit(e, &kl_family_rope, values, "rope_turns", 1, kl_local_size(e, TURNS), args, 4));
@@ -89,7 +98,9 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
         step = 1;
         copied = kl_scratch_bytes((size_t)in->size * item);
     }
-    KL_TRY(kl_emit_workspace(e, copied + (size_t)(dims / 2) * 8, &scratch));
+    const bool given = !freqs && dims / 2 <= TURNS && out->size <= FEW;
+    const size_t table_bytes = given ? 0 : (size_t)(dims / 2) * 8;
+    if (copied + table_bytes) KL_TRY(kl_emit_workspace(e, copied + table_bytes, &scratch));
     if (copied) {
         KL_TRY(kl_emit_copy(e, item, in->ndim, in->dims, scratch, dense, in->data, in->strides));
         data = scratch;
@@ -99,9 +110,13 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
                   (uintptr_t)data % VEC_BYTES == 0 && (uintptr_t)out->data % VEC_BYTES == 0;
     for (int i = 0; i < lead.ndim; i++)
         if (lead.strides[0][i] % vec) vector = false;
-    const int pairs = vector ? (int)vec : 1, values[] = {in->dtype, pairs, params->traditional};
-    void *table = kl_scratch_at(scratch, copied);
-    if (freqs)
+    const int pairs = vector ? (int)vec : 1,
+              values[] = {in->dtype, pairs, params->traditional, given};
+    void *table = given ? NULL : kl_scratch_at(scratch, copied);
+    struct turns turns;
+    if (given)
+        turns = turns_of(params, 0);
+    else if (freqs)
         KL_TRY(from_freqs(e, params, values, freqs, table));
     else
         KL_TRY(from_base(e, params, values, table));
@@ -113,7 +128,7 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
     struct kl_karg args[] = {KL_KARG_PTR(data, access),
                              KL_KARG_PTR(out->data, access),
                              KL_KARG_PTR(offset->data, 4),
-                             KL_KARG_PTR(table, 8),
+                             given ? KL_KARG(turns) : KL_KARG_PTR(table, 8),
                              KL_KARG(lead.n),
                              KL_KARG(length),
                              KL_KARG(per_batch),
