@@ -358,34 +358,36 @@ class OptionalInt(C.Structure):
 
 
 def quantised():
-    """Products of bfloat16 rows and matrices of 4 bits in groups of 64; many matrices in turns. GB/s: of packed numbers, scales and biases. PyTorch's own format of 4 bits, and its product of bfloat16."""
-    form = (OptionalInt(64, True), OptionalInt(4, True), C.c_char_p(b"affine"))
+    """Products of bfloat16 rows and matrices of 4 or 8 bits in groups of 64; many matrices in turns. GB/s: of packed numbers, scales and biases. PyTorch's own format of 4 bits, and its product of bfloat16."""
     numpy_rng = np.random.default_rng(3)
-    for n, k in ((14336, 4096), (4096, 14336)):
-        size = n * k // 2 + n * k // 64 * 4
-        copies = max(2, (1 << 30) // size)
-        words = [to_keel(numpy_rng.integers(0, 1 << 32, (n, k // 8), dtype=np.uint32)) for _ in range(copies)]
+    for bits, n, k in ((4, 14336, 4096), (4, 4096, 14336), (8, 14336, 4096), (8, 4096, 14336)):
+        form = (OptionalInt(64, True), OptionalInt(bits, True), C.c_char_p(b"affine"))
+        size = n * k * bits // 8 + n * k // 64 * 4
+        copies = max(2, -(-(1 << 30) // size))
+        words = [to_keel(numpy_rng.integers(0, 1 << 32, (n, k * bits // 32), dtype=np.uint32)) for _ in range(copies)]
         scales = [of_kind(normal(n, k // 64) * 0.01, BF16) for _ in range(copies)]
         biases = [of_kind(normal(n, k // 64) * 0.01, BF16) for _ in range(copies)]
         keel_turn = in_turn(list(zip(words, scales, biases)))
-        packed = [torch.randint(0, 1 << 31, (n // 8, k // 128, 32, 4), dtype=torch.int32, device=dev) for _ in range(copies)]
+        packed = [torch.randint(0, 1 << 31, (n // 8, k // 128, 32, 4), dtype=torch.int32, device=dev) for _ in range(copies if bits == 4 else 0)]
         pairs = torch.randn(k // 64, n, 2, device=dev).bfloat16()
         torch_turn = in_turn(packed)
         whole = torch.randn(k, n, device=dev).bfloat16()
         if mx is not None:
-            theirs = [mx.quantize(mx.random.normal((n, k)).astype(mx.bfloat16), group_size=64, bits=4) for _ in range(copies)]
+            theirs = [mx.quantize(mx.random.normal((n, k)).astype(mx.bfloat16), group_size=64, bits=bits) for _ in range(copies)]
             mx.eval(theirs)
             mlx_turn = in_turn(theirs)
-        for rows in (1, 8, 32, 512):
+        for rows in (1, 2, 8, 16, 32, 64, 512):
             x = normal(rows, k)
             kx, tx = of_kind(x, BF16), torch.from_numpy(x).to(dev).bfloat16()
-            p = {"torch.int4": peer_torch(lambda: torch._weight_int4pack_mm(tx, torch_turn(), 64, pairs)), "torch.bfloat16": peer_torch(lambda: tx @ whole)}
+            p = {"torch.bfloat16": peer_torch(lambda: tx @ whole)}
+            if bits == 4:
+                p["torch.int4"] = peer_torch(lambda: torch._weight_int4pack_mm(tx, torch_turn(), 64, pairs))
             if mx is not None:
                 m = mx.array(x).astype(mx.bfloat16)
                 mx.eval(m)
-                with_mlx(p, lambda: mx.quantized_matmul(m, *mlx_turn(), transpose=True, group_size=64, bits=4))
-            case(f"4-bit {rows}x{k} by {n}", size, lambda: start_and_drop(call("quantized_matmul", kx, *keel_turn(), C.c_bool(True), *form)), p,
-                 flops=2.0 * rows * n * k if rows > 32 else None)
+                with_mlx(p, lambda: mx.quantized_matmul(m, *mlx_turn(), transpose=True, group_size=64, bits=bits))
+            case(f"{bits}-bit {rows}x{k} by {n}", size, lambda: start_and_drop(call("quantized_matmul", kx, *keel_turn(), C.c_bool(True), *form)), p,
+                 flops=2.0 * rows * n * k if rows > 64 else None)
             free_array(kx)
         for a in words + scales + biases:
             free_array(a)

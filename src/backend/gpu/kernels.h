@@ -12,3 +12,4 @@ extern const char kl_source_attention_backward[];
 extern const char kl_source_sort[], kl_source_matmul[], kl_source_gather[], kl_source_scatter[];
 extern const char kl_source_indexed[], kl_source_fill[], kl_source_custom[];
 extern const char kl_source_scatter_last[], kl_source_quantized[];
+extern const char kl_source_quantized_place[], kl_source_quantized_matrix[];

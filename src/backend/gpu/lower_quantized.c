@@ -1,6 +1,7 @@
 /* lower_quantized.c - QUANTIZE, DEQUANTIZE, QUANTIZED_MATMUL, GATHER_QMM. Products of few rows with
- * a transposed matrix read packed numbers; others unpack the matrix into the workspace and are
- * products of floats, unless that would take too much memory or indices say which matrix it is. */
+ * a transposed matrix read packed numbers, by matrix units where there are such for their types;
+ * others unpack the matrix into the workspace and are products of floats, unless that would take
+ * too much memory or indices say which matrix it is. */
 #include <string.h>
 
 #include "backend/gpu/axes.h"
@@ -11,7 +12,16 @@
 enum {
     LOCAL = 128,
     VEC_BYTES = 16,
-    FEW_ROWS = 8, /* with more rows a matrix is unpacked */
+    FEW_ROWS = 8,     /* with more rows a matrix is unpacked, */
+    MATRIX_ROWS = 64, /* by matrix units with more than these */
+    TILE = 16,        /* rows of w that matrix units take at once, */
+    EIGHT = 8,        /* and rows of x */
+    HELD_WORDS = 8,   /* of packed numbers that a work-item loads ahead, of each of its rows of w */
+    MOST_WARPS = 16,  /* of a group */
+    /* So many sub-groups keep a large device busy: 16 on each multiprocessor of an H200, 8 where
+     * each has more than 8 rows of x. */
+    ENOUGH_WARPS = 132 * 16,
+    LONGEST_ROW = 1 << 24, /* elements between rows of x */
 };
 /* The most bytes of unpacked matrices. */
 #define MOST_UNPACKED ((int64_t)1 << 30)
@@ -19,7 +29,13 @@ enum {
 const struct kl_family kl_family_quantized = {
     .name = "quantized",
     .source = kl_source_quantized,
-    .defines = {"T:TYPE", "T:OUT", "MODE", "BITS", "GROUP", "ROWS"}};
+    .defines = {"T:TYPE", "T:OUT", "MODE", "BITS", "GROUP", "ROWS"},
+    .library = kl_source_quantized_place};
+const struct kl_family kl_family_quantized_matrix = {
+    .name = "quantized_matrix",
+    .source = kl_source_quantized_matrix,
+    .defines = {"T:TYPE", "BITS", "GROUP", "EIGHTS", "TILES", "BLOCK", "BATCHED"},
+    .library = kl_source_quantized_place};
 
 enum { MOST_IN = 4 };
 
@@ -184,7 +200,7 @@ int kl_lower_dequantize(struct kl_emit *e, const struct kl_command *c) {
 
 /* ---- products ---- */
 
-struct product { /* the same struct is in quantized.kl */
+struct product { /* the same struct is in quantized_place.kl */
     int64_t m, n, k, x_row, x_col, w_row, s_row, b_row;
     int32_t vector, x_vector, gather, pad;
     int64_t x_mat, w_mat, s_mat, b_mat, xs, ws;
@@ -240,37 +256,144 @@ static int dense_indices(struct kl_emit *e, const struct kl_arg *a, const void *
     return kl_emit_copy(e, 4, a->ndim, a->dims, to, dense, a->data, a->strides);
 }
 
-static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches) {
-    const struct kl_qmm_params *p = c->params;
-    const struct kl_arg *in = c->args, *out = &c->args[c->n_in];
-    const bool affine = p->format.mode == KL_QUANT_AFFINE, gather = c->op == KL_OP_GATHER_QMM;
-    const void *lhs = NULL, *rhs = NULL;
+/* What both kernels of packed numbers take, but the last arguments. */
+struct packed_args {
     struct operands o;
+    struct product q;
+    const void *lhs, *rhs;
+};
+
+/* any_col: x may have any distance between elements of a row. */
+static int describe(struct kl_emit *e, const struct kl_command *c, const struct kl_arg *in,
+                    bool any_col, struct packed_args *a) {
+    const struct kl_qmm_params *p = c->params;
+    const struct kl_arg *out = &c->args[c->n_in];
+    const bool affine = p->format.mode == KL_QUANT_AFFINE, gather = c->op == KL_OP_GATHER_QMM;
+    struct operands *o = &a->o;
+    a->lhs = a->rhs = NULL;
     if (gather) {
-        KL_TRY(dense_indices(e, &in[4], &lhs));
-        KL_TRY(dense_indices(e, &in[5], &rhs));
+        KL_TRY(dense_indices(e, &c->args[4], &a->lhs));
+        KL_TRY(dense_indices(e, &c->args[5], &a->rhs));
     }
-    KL_TRY(find_operands(e, &o, in, affine ? 4 : 3, true, gather));
+    KL_TRY(find_operands(e, o, in, affine ? 4 : 3, any_col, gather));
     struct product q = {.m = out->dims[out->ndim - 2],
                         .n = out->dims[out->ndim - 1],
                         .k = in[0].dims[in[0].ndim - 1],
-                        .x_row = o.row[0],
-                        .x_col = o.col[0],
-                        .w_row = o.row[1],
-                        .s_row = o.row[2],
-                        .b_row = affine ? o.row[3] : 0,
-                        .vector = in_vectors(&o, 1),
-                        .x_vector = p->transpose && o.col[0] == 1 && in_vectors(&o, 0),
+                        .x_row = o->row[0],
+                        .x_col = o->col[0],
+                        .w_row = o->row[1],
+                        .s_row = o->row[2],
+                        .b_row = affine ? o->row[3] : 0,
+                        .vector = in_vectors(o, 1),
+                        .x_vector = p->transpose && o->col[0] == 1 && in_vectors(o, 0),
                         .gather = gather};
     if (gather) {
-        q.x_mat = o.matrix[0];
-        q.w_mat = o.matrix[1];
-        q.s_mat = o.matrix[2];
-        q.b_mat = affine ? o.matrix[3] : 0;
+        q.x_mat = o->matrix[0];
+        q.w_mat = o->matrix[1];
+        q.s_mat = o->matrix[2];
+        q.b_mat = affine ? o->matrix[3] : 0;
         q.xs = in[0].dims[0];
         q.ws = in[1].dims[0];
-        o.lead = (struct kl_space){.n = 1};
+        o->lead = (struct kl_space){.n = 1};
     }
+    a->q = q;
+    return KL_OK;
+}
+
+/* ---- by matrix units ---- */
+
+/* Whether a's elements can be read n at a time, or are copied before that. */
+static bool in_runs(const struct kl_arg *a, int64_t n) {
+    const int64_t bytes = n * (int64_t)kl_dtype_size(a->dtype);
+    if (stride_of(a, a->strides, 1) != 1 && a->dims[a->ndim - 1] != 1) return true;
+    if ((uintptr_t)a->data % (uintptr_t)bytes) return false;
+    for (int i = 0; i < a->ndim - 1; i++)
+        if (a->dims[i] != 1 && a->strides[i] % n) return false;
+    return true;
+}
+
+/* 32-bit words of a group's numbers that each of four work-items has, at least 1. */
+static int words_of(const struct kl_quant_format *f) {
+    const int words = f->group_size / 4 * f->bits / 32;
+    return words ? words : 1;
+}
+
+static bool takes_matrix(const struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_qmm_params *p = c->params;
+    const struct kl_quant_format *f = &p->format;
+    const struct kl_arg *in = c->args, *out = &c->args[c->n_in];
+    const int words = words_of(f);
+    return e->port->has_matrix_units && e->port->subgroup == 32 && p->transpose &&
+           kl_local_size(e, MOST_WARPS * 32) == MOST_WARPS * 32 && f->mode == KL_QUANT_AFFINE &&
+           (f->bits == 2 || f->bits == 4 || f->bits == 8) && kl_dtype_size(in[0].dtype) == 2 &&
+           in_runs(&in[1], words < 4 ? words : 4) && out->size < INT32_MAX;
+}
+
+/* x as the kernel reads it: with rows of 16-byte pieces, at distances that fit 32 bits. */
+static int in_pieces(struct kl_emit *e, const struct kl_arg *x, struct kl_arg *to,
+                     int64_t *strides) {
+    const int64_t row = stride_of(x, x->strides, 2);
+    void *copy = NULL;
+    *to = *x;
+    if (in_runs(x, VEC_BYTES / 2) && row >= 0 && row < LONGEST_ROW) return KL_OK;
+    kl_strides_row_major(x->ndim, x->dims, strides);
+    KL_TRY(kl_emit_workspace(e, (size_t)x->size * 2, &copy));
+    KL_TRY(kl_emit_copy(e, 2, x->ndim, x->dims, copy, strides, x->data, x->strides));
+    to->data = copy;
+    to->strides = strides;
+    to->layout = kl_layout_of(x->ndim, x->dims, strides);
+    return KL_OK;
+}
+
+static int by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batches) {
+    const struct kl_quant_format *f = &((const struct kl_qmm_params *)c->params)->format;
+    const struct kl_arg *out = &c->args[c->n_in];
+    int64_t strides[KL_AXES_MAX];
+    struct kl_arg in[4];
+    struct packed_args a;
+    memcpy(in, c->args, sizeof in);
+    KL_TRY(in_pieces(e, &c->args[0], &in[0], strides));
+    KL_TRY(describe(e, c, in, false, &a));
+    const int eights = a.q.m <= 8 ? 1 : a.q.m <= 16 ? 2 : a.q.m <= 32 ? 4 : 8;
+    const int tiles = eights > 1 && f->group_size < 128 ? 2 : 1, words = words_of(f);
+    const int held = eights == 8 ? HELD_WORDS / 2 : HELD_WORDS;
+    const int64_t groups = a.q.k / f->group_size;
+    int block = 4 / tiles;
+    while (block > 1 && (block * words * tiles > held || groups % block ||
+                         !in_runs(&in[2], block) || !in_runs(&in[3], block)))
+        block /= 2;
+    const int64_t parts =
+        batches * kl_groups_for(a.q.n, TILE * tiles) * kl_groups_for(a.q.m, EIGHT * eights);
+    const int64_t enough = eights > 1 ? ENOUGH_WARPS / 2 : ENOUGH_WARPS;
+    uint32_t warps = 1;
+    while (warps < MOST_WARPS && parts * warps * 2 <= enough && warps * 2 <= groups / block)
+        warps *= 2;
+    const int values[] = {
+        in[0].dtype, f->bits, f->group_size, eights, tiles, block, batches > 1 || a.q.gather};
+    const size_t item = words < 4 ? (size_t)words * 4 : VEC_BYTES;
+    const struct kl_karg args[] = {KL_KARG_PTR(a.o.data[0], VEC_BYTES),
+                                   KL_KARG_PTR(a.o.data[1], item),
+                                   KL_KARG_PTR(a.o.data[2], 2 * block),
+                                   KL_KARG_PTR(a.o.data[3], 2 * block),
+                                   KL_KARG_PTR(out->data, 2),
+                                   KL_KARG_PTR(a.lhs, 4),
+                                   KL_KARG_PTR(a.rhs, 4),
+                                   KL_KARG(a.q),
+                                   KL_KARG(a.o.lead)};
+    return kl_emit(e, &kl_family_quantized_matrix, values, "multiply_packed", parts, warps * 32,
+                   args, 9);
+}
+
+/* ---- by multiply-adds ---- */
+
+static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches) {
+    const struct kl_qmm_params *p = c->params;
+    const struct kl_arg *in = c->args, *out = &c->args[c->n_in];
+    const bool affine = p->format.mode == KL_QUANT_AFFINE;
+    struct packed_args a;
+    KL_TRY(describe(e, c, in, true, &a));
+    const struct operands o = a.o;
+    const struct product q = a.q;
     const int rows = !p->transpose || q.m == 1 ? 1 : q.m == 2 ? 2 : q.m <= 4 ? 4 : 8;
     const int values[] = {in[0].dtype,    in[0].dtype,          p->format.mode,
                           p->format.bits, p->format.group_size, rows};
@@ -282,8 +405,8 @@ static int packed(struct kl_emit *e, const struct kl_command *c, int64_t batches
                                    KL_KARG_PTR(o.data[2], o.item[2]),
                                    KL_KARG_PTR(affine ? o.data[3] : NULL, affine ? o.item[3] : 1),
                                    KL_KARG_PTR(out->data, kl_dtype_size(out->dtype)),
-                                   KL_KARG_PTR(lhs, 4),
-                                   KL_KARG_PTR(rhs, 4),
+                                   KL_KARG_PTR(a.lhs, 4),
+                                   KL_KARG_PTR(a.rhs, 4),
                                    KL_KARG(q),
                                    KL_KARG(o.lead)};
     if (p->transpose)
@@ -308,8 +431,9 @@ int kl_lower_quantized_matmul(struct kl_emit *e, const struct kl_command *c) {
     if (x->dims[x->ndim - 1] == 0) /* the sums have no terms */
         return kl_emit_fill(e, out->data, kl_dtype_size(out->dtype), out->size, 0);
     const int64_t bytes = w->size / p->format.bits * 32 * (int64_t)kl_dtype_size(x->dtype);
-    if (c->op == KL_OP_QUANTIZED_MATMUL && (m > FEW_ROWS || !p->transpose) &&
-        bytes <= MOST_UNPACKED)
+    const bool matrix = takes_matrix(e, c);
+    if (c->op == KL_OP_QUANTIZED_MATMUL && bytes <= MOST_UNPACKED &&
+        (m > (matrix ? MATRIX_ROWS : FEW_ROWS) || !p->transpose))
         return by_floats(e, c);
-    return packed(e, c, batches);
+    return matrix ? by_matrix(e, c, batches) : packed(e, c, batches);
 }

@@ -50,10 +50,15 @@ static int nvrtc_find(struct kl_port *p, void *of, const char *entry, void **ker
 }
 
 static int n_launched;
+static struct { /* the last launch */
+    uint32_t groups, local;
+} last_launch;
 static int nvrtc_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
                         uint32_t local, const struct kl_karg *args, int n_args,
                         struct kl_error **err) {
     n_launched++;
+    last_launch.groups = groups;
+    last_launch.local = local;
     return KL_OK;
 }
 

@@ -461,6 +461,44 @@ static void test_sorts(void **state) {
         }
 }
 
+/* ---- quantized products: what matrix units get, by type, format, rows and alignment ---- */
+
+static void test_quantized_products(void **state) {
+    static const struct {
+        int m, n, k, bits, group;
+        enum kl_dtype t;
+        int batches, gap;       /* gap: of x */
+        uint32_t groups, warps; /* of the last launch */
+    } cases[] = {
+        {1, 14336, 4096, 4, 64, KL_BF16, 1, 1, 896, 2},
+        {1, 4096, 14336, 4, 64, KL_F16, 1, 1, 256, 8},
+        {8, 14336, 4096, 8, 64, KL_F16, 1, 2, 896, 2},
+        {9, 14336, 4096, 4, 64, KL_BF16, 1, 1, 448, 2},
+        {64, 4096, 14336, 4, 64, KL_BF16, 1, 1, 128, 8},
+        {33, 4097, 64, 2, 32, KL_BF16, 3, 3, 387, 1},
+        {5, 17, 384, 4, 128, KL_F16, 2, 1, 4, 2},
+        {1, 14336, 4096, 4, 64, KL_F32, 1, 1, 896, 4},
+    };
+    port.has_matrix_units = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int b = cases[i].batches, m = cases[i].m, n = cases[i].n, k = cases[i].k;
+        const struct kl_qmm_params p = {{KL_QUANT_AFFINE, cases[i].group, cases[i].bits}, true};
+        struct made c = {0};
+        put(&c, 0, cases[i].t, 3, (int[]){b, m, k}, cases[i].gap);
+        put(&c, 1, KL_U32, 3, (int[]){b, n, k * cases[i].bits / 32}, 1);
+        for (int a = 2; a < 4; a++) put(&c, a, cases[i].t, 3, (int[]){b, n, k / cases[i].group}, 1);
+        put(&c, 4, cases[i].t, 3, (int[]){b, m, n}, 1);
+        command(&c, KL_OP_QUANTIZED_MATMUL, &p, 4, false);
+        if (no_nvrtc(1)) continue;
+        const int before = n_launched;
+        lower(&c.c, 1, "quantized product");
+        assert_int_equal(n_launched - before, cases[i].gap > 1 ? 2 : 1); /* x is copied */
+        assert_int_equal(last_launch.groups, cases[i].groups);
+        assert_int_equal(last_launch.local, cases[i].warps * 32);
+    }
+    port.has_matrix_units = false;
+}
+
 /* The compiler's errors arrive: these sources do not compile. */
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
@@ -495,6 +533,7 @@ int main(void) {
         cmocka_unit_test(test_several_results),
         cmocka_unit_test(test_scans),
         cmocka_unit_test(test_sorts),
+        cmocka_unit_test(test_quantized_products),
         cmocka_unit_test(test_mistakes_are_seen),
     };
     int rc = cmocka_run_group_tests(scatters, nvrtc_setup, NULL);

@@ -974,6 +974,107 @@ static void quantized(void **state) {
         }
 }
 
+/* Compares the device's product with the CPU's, both as float32: within a rounding of each, and
+ * `sum`, what float32 sums may differ by. Releases both. */
+static void near_product(struct kl_array *want, struct kl_array *got, enum kl_dtype t, double sum,
+                         const char *what) {
+    struct kl_array *w, *g;
+    void *p, *q;
+    OK(kl_astype(&w, want, KL_F32, cpu_stream, &err));
+    OK(kl_astype(&g, got, KL_F32, gpu_stream, &err));
+    OK(kl_array_host(w, &p, &err));
+    OK(kl_array_host(g, &q, &err));
+    assert_int_equal(w->t.size, g->t.size);
+    for (int64_t i = 0; i < w->t.size; i++) {
+        const double a = ((float *)p)[i], b = ((float *)q)[i], bound = 2 * epsilon(t) * fabs(a);
+        if (a == b || fabs(a - b) <= bound + sum) continue;
+        fail_msg("%s of %s: element %lld is %.9g, on the CPU %.9g (bound %g)", what,
+                 kl_dtype_name(t), (long long)i, b, a, bound + sum);
+    }
+    kl_array_release(w);
+    kl_array_release(g);
+    kl_array_release(want);
+    kl_array_release(got);
+}
+
+/* x of rows by cols: dense, transposed, the columns from 8 on or from 1 on of a wider array. */
+static struct kl_array *rows_of_x(enum kl_dtype t, int how, int rows, int cols) {
+    struct kl_array *wide, *x;
+    if (how == 0) return plain(t, 0, rows, cols);
+    if (how == 1) {
+        wide = plain(t, 0, cols, rows);
+        OK(kl_transpose(&x, wide, cpu_stream, &err));
+        kl_array_release(wide);
+        return x;
+    }
+    const int first = how == 2 ? 8 : 1;
+    wide = plain(t, 0, rows, cols + 16);
+    int start[2] = {0, first}, stop[2] = {rows, first + cols}, step[2] = {1, 1};
+    OK(kl_slice(&x, wide, start, 2, stop, 2, step, 2, cpu_stream, &err));
+    kl_array_release(wide);
+    return x;
+}
+
+/* Every number of rows for which a device has kernels of its own, in every format that matrix units
+ * take: with groups in several blocks or one, columns that do not fill a tile, batches, and every
+ * layout of x. PoCL compiles for long, so there only a few. */
+static void quantized_rows(void **state) {
+    static const int bits[] = {4, 8, 2}, sizes[] = {64, 32, 128},
+                     n_groups[] = {4, 1, 2, 20, 6, 3, 37}, cols[] = {37, 16, 130, 1};
+    const bool cuda = strcmp(getenv("KEEL_GPU"), "cuda") == 0;
+    for (int f = 0; f < 18; f++) {
+        const enum kl_dtype t = f % 2 ? KL_F16 : KL_BF16;
+        const struct kl_quant_format how = {KL_QUANT_AFFINE, sizes[f / 6], bits[f / 2 % 3]};
+        if (!cuda && !kl_test_takes("kernels", 6)) continue;
+        for (int m = 1; m <= 65; m += cuda ? 1 : 16) {
+            const int groups = n_groups[(m + f) % 7], n = cols[(m + f) % 4],
+                      k = groups * how.group_size, words = k * how.bits / 32;
+            const int batches = m % 4 == 3 ? 3 : 1;
+            char what[120];
+            struct kl_array *flat[3], *in[3], *x2 = rows_of_x(t, m % 8 / 2, batches * m, k), *x, *a,
+                                              *b;
+            uint32_t *v = malloc((size_t)(batches * n * words) * sizeof *v);
+            for (int i = 0; i < batches * n * words; i++) v[i] = draw() << 16 ^ draw();
+            OK(kl_array_new_data(&flat[0], v, KL_U32, 2, (int[]){batches * n, words}, &err));
+            free(v);
+            flat[1] = plain(t, 0, batches * n, groups);
+            flat[2] = plain(t, 0, batches * n, groups);
+            for (int i = 0; i < 3; i++) {
+                const int dims[] = {batches, n, flat[i]->t.dims[1]};
+                OK(kl_reshape(&in[i], flat[i], batches > 1 ? dims : dims + 1, batches > 1 ? 3 : 2,
+                              cpu_stream, &err));
+            }
+            const int dims[] = {batches, m, k};
+            OK(kl_reshape(&x, x2, batches > 1 ? dims : dims + 1, batches > 1 ? 3 : 2, cpu_stream,
+                          &err));
+            snprintf(what, sizeof what, "%d bits, groups of %d: %d x %d x %d by %d", how.bits,
+                     how.group_size, batches, m, k, n);
+            /* Numbers of x, scales and biases are at most 2; an unpacked matrix is rounded. */
+            const double top = 2.0 * (1 << how.bits), packed = 2.0 * k * top * 0x1p-22,
+                         sum = packed + (m > (cuda ? 64 : 8) ? epsilon(t) * 4 * top * sqrt(k) : 0);
+            OK(kl_quantized_matmul(&a, x, in[0], in[1], in[2], true, &how, cpu_stream, &err));
+            OK(kl_quantized_matmul(&b, x, in[0], in[1], in[2], true, &how, gpu_stream, &err));
+            near_product(a, b, t, sum, what);
+            if (batches > 1) { /* the matrices in another order */
+                struct kl_array *index;
+                OK(kl_array_new_data(&index, (int32_t[]){2, 0, 1}, KL_I32, 1, (int[]){3}, &err));
+                OK(kl_gather_qmm(&a, x, in[0], in[1], in[2], NULL, index, true, &how, cpu_stream,
+                                 &err));
+                OK(kl_gather_qmm(&b, x, in[0], in[1], in[2], NULL, index, true, &how, gpu_stream,
+                                 &err));
+                near_product(a, b, t, packed, what);
+                kl_array_release(index);
+            }
+            for (int i = 0; i < 3; i++) {
+                kl_array_release(flat[i]);
+                kl_array_release(in[i]);
+            }
+            kl_array_release(x);
+            kl_array_release(x2);
+        }
+    }
+}
+
 /* ---- indexed ---- */
 
 static struct kl_array *indices(enum kl_dtype t, int ndim, const int *dims, int below,
@@ -1150,6 +1251,7 @@ int main(void) {
         cmocka_unit_test(convolutions),
         cmocka_unit_test(chosen_products),
         cmocka_unit_test(quantized),
+        cmocka_unit_test(quantized_rows),
     };
     if (getenv("KEEL_TEST_ONLY")) cmocka_set_test_filter(getenv("KEEL_TEST_ONLY"));
     int rc = cmocka_run_group_tests(tests, set_up, NULL);
