@@ -246,14 +246,38 @@ static int convolve(struct kl_emit *e, const struct kl_command *c,
                    kl_groups_for(v.positions * (v.groups / vec), local), local, args, 4);
 }
 
-int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c) {
+/* ---- operands as gradients of weights have them ---- */
+
+/* Whether the first axis is the innermost one in memory, where the channels should be. */
+static bool is_exchanged(const struct kl_arg *x) {
+    const int last = x->ndim - 1;
+    return x->dims[0] > 1 && x->dims[last] > 1 && x->strides[0] == 1 && x->strides[last] != 1;
+}
+
+struct dense {
+    struct kl_arg arg;
+    int64_t strides[KL_MAX_SPATIAL + 2];
+};
+static int make_dense(struct kl_emit *e, struct dense *to, const struct kl_arg *x) {
+    const size_t item = kl_dtype_size(x->dtype);
+    int64_t each = 1;
+    to->arg = *x;
+    to->arg.strides = to->strides;
+    for (int i = x->ndim - 1; i >= 0; i--) {
+        to->strides[i] = each;
+        each *= x->dims[i];
+    }
+    to->arg.layout = kl_layout_of(x->ndim, x->dims, to->strides);
+    KL_TRY(kl_emit_workspace(e, (size_t)x->size * item, &to->arg.data));
+    return kl_emit_copy(e, item, x->ndim, x->dims, to->arg.data, to->strides, x->data, x->strides);
+}
+
+static int in_phases(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *out = &c->args[2];
     const size_t item = kl_dtype_size(out->dtype);
     struct kl_conv_axis axes[KL_MAX_SPATIAL], some[KL_MAX_SPATIAL];
     int64_t phases[KL_MAX_SPATIAL], n = 1;
-    if (out->size == 0) return KL_OK;
     take_axes(axes, c);
-    if (c->args[0].size == 0) return kl_emit_fill(e, out->data, item, out->size, 0);
     for (int i = 0; i < KL_MAX_SPATIAL; i++) n *= phases[i] = kl_conv_phases(&axes[i]);
     for (int64_t at = 0; at < n; at++) {
         int64_t left = at;
@@ -268,4 +292,17 @@ int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c) {
         if (sees) KL_TRY(convolve(e, c, some));
     }
     return KL_OK;
+}
+
+int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *x = &c->args[0], *w = &c->args[1], *out = &c->args[2];
+    if (out->size == 0) return KL_OK;
+    if (x->size == 0) return kl_emit_fill(e, out->data, kl_dtype_size(out->dtype), out->size, 0);
+    if (!is_exchanged(x) || !is_exchanged(w)) return in_phases(e, c);
+    struct dense copy[2];
+    struct kl_command dense = *c;
+    for (int i = 0; i < 2; i++) KL_TRY(make_dense(e, &copy[i], &c->args[i]));
+    struct kl_arg args[] = {copy[0].arg, copy[1].arg, *out};
+    dense.args = args;
+    return in_phases(e, &dense);
 }

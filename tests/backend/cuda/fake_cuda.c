@@ -49,7 +49,7 @@ struct item {
     uint64_t params[8];
     uint32_t n_threads;
     bool has_struct; /* the first parameter is struct_param */
-    char struct_param[STRUCT_BYTES];
+    _Alignas(8) char struct_param[STRUCT_BYTES];
 };
 
 struct stream {
