@@ -45,6 +45,13 @@ async_eval = declare("mlx_async_eval", INT, Handle)
 evaluate = declare("mlx_eval", INT, Handle)
 vec = declare("mlx_vector_array_new_data", Handle, PTR, C.c_size_t)
 vec_free = declare("mlx_vector_array_free", INT, Handle)
+vec_size = declare("mlx_vector_array_size", C.c_size_t, Handle)
+vec_get = declare("mlx_vector_array_get", INT, C.POINTER(Handle), Handle, C.c_size_t)
+vec_set = declare("mlx_vector_array_set_data", INT, C.POINTER(Handle), PTR, C.c_size_t)
+new_vec = declare("mlx_vector_array_new", Handle)
+Function = C.CFUNCTYPE(INT, C.POINTER(Handle), Handle)
+new_closure = declare("mlx_closure_new_func", Handle, Function)
+vjp = declare("mlx_vjp", INT, C.POINTER(Handle), C.POINTER(Handle), Handle, Handle, Handle)
 synchronize = declare("mlx_synchronize", INT, Handle)
 errors_return = declare("keel_errors_return", None)
 errors_return()
@@ -109,6 +116,52 @@ def start_and_drop(a):
     start(a)
     kept.pop()
     free_array(a)
+
+
+def unpack(v):
+    """The arrays of a vector, which is freed."""
+    arrays = [new_array() for _ in range(vec_size(v))]
+    for i, a in enumerate(arrays):
+        if vec_get(C.byref(a), v, i):
+            raise RuntimeError(last_error())
+    vec_free(v)
+    return arrays
+
+
+functions = []  # kept alive
+
+
+def as_closure(f):
+    """f takes a list of arrays and returns a list of new ones."""
+
+    def body(res, given):
+        inputs = [new_array() for _ in range(vec_size(given))]
+        for i, a in enumerate(inputs):
+            vec_get(C.byref(a), given, i)
+        outputs = f(*inputs)
+        rc = vec_set(res, (Handle * len(outputs))(*outputs), len(outputs))
+        for a in inputs + outputs:
+            free_array(a)
+        return rc
+
+    functions.append(Function(body))
+    return new_closure(functions[-1])
+
+
+def start_with_gradients(closure, inputs, cotangents):
+    """Starts the results of a closure and the gradients of all its inputs, and drops them."""
+    v, g = vec((Handle * len(inputs))(*inputs), len(inputs)), vec((Handle * len(cotangents))(*cotangents), len(cotangents))
+    out, grads = new_vec(), new_vec()
+    rc = vjp(C.byref(out), C.byref(grads), closure, v, g)
+    vec_free(v)
+    vec_free(g)
+    if rc:
+        raise RuntimeError(last_error())
+    made = unpack(out) + unpack(grads)
+    start(*made)
+    for a in made:
+        kept.pop()
+        free_array(a)
 
 
 def in_turn(arrays):
@@ -349,8 +402,23 @@ def convolutions():
                 mx.eval(m)
                 with_mlx(p, lambda: mx.conv2d(*m, stride=stride, padding=pad, groups=groups))
             case(f"conv2d {what}, {name}", 0, lambda: start_and_drop(call("conv2d", kx, kw, stride, stride, pad, pad, 1, 1, groups)), p, flops=flops)
-            free_array(kx)
-            free_array(kw)
+            # with the gradients of input and weights
+            g = normal(n, side, side, o)
+            kg, tg = of_kind(g, code), torch.from_numpy(g).to(dev).to(kind).permute(0, 3, 1, 2)
+            closure = as_closure(lambda x, w: [call("conv2d", x, w, stride, stride, pad, pad, 1, 1, groups)])
+
+            def there_and_back(x, w, g):
+                x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+                return torch.autograd.grad(conv(x, w, **how), (x, w), g)
+
+            p = {"torch": peer_torch(lambda: there_and_back(*first, tg.contiguous())), "torch.channels_last": peer_torch(lambda: there_and_back(*last, tg))}
+            if mx is not None:
+                mg = mx.array(g).astype(mx.bfloat16 if code == BF16 else mx.float32)
+                mx.eval(mg)
+                with_mlx(p, lambda: mx.vjp(lambda x, w: mx.conv2d(x, w, stride=stride, padding=pad, groups=groups), m, [mg]))
+            case(f"conv2d {what}, {name}, forward and backward", 0, lambda: start_with_gradients(closure, [kx, kw], [kg]), p, flops=3 * flops)
+            for a in (kx, kw, kg):
+                free_array(a)
 
 
 class OptionalInt(C.Structure):

@@ -282,14 +282,17 @@ static struct kl_array *input_gradient(struct kl_terms *t, const struct kl_vjp *
     return KL_TERM(t, kl_convolution(&t->made, v->cotangent[0], turned, &q, t->s, t->err));
 }
 
+static bool is_cpu(const struct kl_vjp *v) {
+    return strcmp(kl_stream_backend(v->s)->name, "cpu") == 0;
+}
+
 /* Where each channel is a group of its own: whether the gradient of the weight is best computed so,
  * too. On the CPU, where other groups would fill a vector with one channel. */
 static bool by_channels(const struct kl_vjp *v, const params *p) {
     const struct kl_array *x = v->in[0], *w = v->in[1];
     const int c = x->t.dims[p->ndim + 1];
     return p->groups > 1 && p->groups == c && w->t.dims[0] == c &&
-           (int64_t)c * x->t.dims[0] <= INT32_MAX &&
-           strcmp(kl_stream_backend(v->s)->name, "cpu") == 0;
+           (int64_t)c * x->t.dims[0] <= INT32_MAX && is_cpu(v);
 }
 
 /* a (n, spatial, c) as (spatial, n c), in float32 or float64. */
@@ -329,16 +332,19 @@ static struct kl_array *channels_gradient(struct kl_terms *t, const struct kl_vj
 static struct kl_array *channels_as_batch_gradient(struct kl_terms *t, const struct kl_vjp *v,
                                                    const params *q) {
     const int n = q->ndim;
-    /* (n, spatial, g, c / g) to (c / g, spatial, g, n); copied: kernels read along channels */
+    /* (n, spatial, g, c / g) to (c / g, spatial, g, n). The CPU's kernels read along channels and
+     * get copies; devices copy where they have to. */
     int perm[KL_MAX_SPATIAL + 3] = {n + 2};
     for (int i = 0; i < n; i++) perm[1 + i] = 1 + i;
     perm[n + 1] = n + 1;
     perm[n + 2] = 0;
     struct kl_array *left = regroup(t, v->in[0], q->groups, n + 1, perm, n + 1);
-    left = KL_TERM(t, kl_contiguous(&t->made, left, false, t->s, t->err));
     struct kl_array *right =
         KL_TERM(t, kl_swapaxes(&t->made, v->cotangent[0], 0, -1, t->s, t->err));
-    right = KL_TERM(t, kl_contiguous(&t->made, right, false, t->s, t->err));
+    if (is_cpu(v)) {
+        left = KL_TERM(t, kl_contiguous(&t->made, left, false, t->s, t->err));
+        right = KL_TERM(t, kl_contiguous(&t->made, right, false, t->s, t->err));
+    }
     return KL_TERM(t, kl_convolution(&t->made, left, right, q, t->s, t->err));
 }
 

@@ -21,7 +21,7 @@
 #include "backend/sim/sim.h"
 #endif
 
-enum { MAX_GPUS = 8, MAX_CPU_FACTS = 7, MAX_GPU_FACTS = 6, REASON_BYTES = 320 };
+enum { MAX_GPUS = 8, MAX_CPU_FACTS = 8, MAX_GPU_FACTS = 6, REASON_BYTES = 320 };
 
 struct gpu {
     struct kl_backend *backend;
@@ -51,8 +51,8 @@ static const struct driver {
     int (*count)(const char **why);
     int (*open)(int index, struct kl_backend **out, struct kl_error **err);
     void (*facts)(int index, struct kl_gpu_facts *out);
-    bool (*is_gpu)(int index);              /* NULL: all its devices are GPUs */
-    const char *(*lacks)(const char **key); /* of an optional library; NULL: there is none */
+    bool (*is_gpu)(int index);                     /* NULL: all its devices are GPUs */
+    const char *(*lacks)(int i, const char **key); /* of optional libraries; NULL: there is none */
 } drivers[] = {
     {"cuda", "missing_cuda", kl_cuda_count, kl_cuda_open, kl_cuda_facts, NULL, kl_cuda_lacks},
     {"opencl", "missing_opencl", kl_opencl_count, kl_opencl_open, kl_opencl_facts, kl_opencl_is_gpu,
@@ -266,8 +266,11 @@ static void missing_facts(void) {
         const char *why = NULL, *key = NULL;
         if (!want || !*want || strcmp(want, drivers[i].name) == 0) {
             int n = drivers[i].count(&why);
-            const char *slow = n > 0 && drivers[i].lacks ? drivers[i].lacks(&key) : NULL;
-            if (slow) dev.cpu_facts[dev.n_cpu_facts++] = (struct kl_device_fact){key, slow, 0};
+            for (int k = 0; n > 0 && drivers[i].lacks; k++) {
+                const char *slow = drivers[i].lacks(k, &key);
+                if (!key) break;
+                if (slow) dev.cpu_facts[dev.n_cpu_facts++] = (struct kl_device_fact){key, slow, 0};
+            }
             if (n > 0 && !why) continue;
         } else {
             why = "KEEL_GPU names another driver, or none";

@@ -62,8 +62,9 @@ static int child(const struct choice *c) {
     set("FAKE_CUDA_DEVICES", c->n_fakes);
     /* Hides the OpenCL devices of this machine. */
     set("KEEL_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so");
-    /* Where a case names a device, the library for products is missing. */
+    /* Where a case names a device, the libraries for products and convolutions are missing. */
     set("KEEL_CUBLASLT", c->device ? "/nonexistent/libcublasLt.so" : NULL);
+    set("KEEL_CUDNN", c->device ? "/nonexistent/libcudnn.so" : NULL);
     struct kl_backend *b = NULL;
     struct kl_error *e = NULL;
     /* Opening the CPU loads no driver. */
@@ -93,6 +94,9 @@ static int child(const struct choice *c) {
     const char *slow = fact(KL_CPU, "missing_cublaslt");
     CHECK((slow != NULL) == (fake && c->device));
     CHECK(!slow || strstr(slow, "KEEL_CUBLASLT=/nonexistent"));
+    slow = fact(KL_CPU, "missing_cudnn");
+    CHECK((slow != NULL) == (fake && c->device));
+    CHECK(!slow || strstr(slow, "KEEL_CUDNN=/nonexistent"));
     CHECK(fact(KL_CPU, "device_name"));
     fflush(stdout);
     return bad;

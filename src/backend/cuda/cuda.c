@@ -118,10 +118,11 @@ int kl_cuda_count(const char **why) {
     return api->n_devices < MAX_DEVICES ? api->n_devices : MAX_DEVICES;
 }
 
-const char *kl_cuda_lacks(const char **library) {
+const char *kl_cuda_lacks(int i, const char **library) {
     const char *why = NULL;
-    *library = "missing_cublaslt";
-    return kl_blas_api(&why) ? NULL : why;
+    *library = i == 0 ? "missing_cublaslt" : i == 1 ? "missing_cudnn" : NULL;
+    if (i == 0) return kl_blas_api(&why) ? NULL : why;
+    return i == 1 && !kl_dnn_api(&why) ? why : NULL;
 }
 
 static int attribute(const struct kl_cuda_api *api, int device, int which, int otherwise) {
@@ -208,6 +209,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     kl_mutex_init(&d->context_mu);
     kl_mutex_init(&d->staging_mu);
     kl_mutex_init(&d->blas.mu);
+    kl_mutex_init(&d->dnn.mu);
     kl_mutex_init(&d->mu);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -218,6 +220,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     if (rc) {
         pthread_cond_destroy(&d->changed);
         kl_mutex_deinit(&d->mu);
+        kl_mutex_deinit(&d->dnn.mu);
         kl_mutex_deinit(&d->blas.mu);
         kl_mutex_deinit(&d->staging_mu);
         kl_mutex_deinit(&d->context_mu);

@@ -12,7 +12,7 @@ int kl_cuda_count(const char **why);
  * KL_ENOMEM. */
 int kl_cuda_open(int index, struct kl_backend **out, struct kl_error **err);
 void kl_cuda_facts(int index, struct kl_gpu_facts *out);
-/* Immortal text that says why a library is missing without which some operations are slower, or
- * NULL when it is present. *library: the key of that library among the device's facts. Loads the
- * library. */
-const char *kl_cuda_lacks(const char **library);
+/* Immortal text that says why the i-th of the libraries is missing without which some operations
+ * are slower, or NULL when it is present. *library: its key among the device's facts; NULL: there
+ * are fewer libraries. Loads the library. */
+const char *kl_cuda_lacks(int i, const char **library);

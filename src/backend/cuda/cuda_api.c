@@ -33,11 +33,13 @@ static const char *bind(void *library, const struct symbol *symbols, int n, void
 #define MAP_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_cuda_map_api, name)},
 #define NVRTC_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_nvrtc_api, name)},
 #define KL_BLAS_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_blas_api, name)},
+#define KL_DNN_SYMBOL(name, symbol, params) {symbol, offsetof(struct kl_dnn_api, name)},
 static const struct symbol cuda_symbols[] = {KL_CUDA_FUNCTIONS(CUDA_SYMBOL)};
 static const struct symbol graph_symbols[] = {KL_CUDA_GRAPH_FUNCTIONS(GRAPH_SYMBOL)};
 static const struct symbol map_symbols[] = {KL_CUDA_MAP_FUNCTIONS(MAP_SYMBOL)};
 static const struct symbol nvrtc_symbols[] = {KL_NVRTC_FUNCTIONS(NVRTC_SYMBOL)};
 static const struct symbol blas_symbols[] = {KL_BLAS_FUNCTIONS(KL_BLAS_SYMBOL)};
+static const struct symbol dnn_symbols[] = {KL_DNN_FUNCTIONS(KL_DNN_SYMBOL)};
 
 /* ---- the driver ---- */
 
@@ -128,14 +130,15 @@ const struct kl_cuda_api *kl_cuda_api(const char **why) {
 
 enum { MAX_NAMES = 4 };
 struct library {
-    const char *names[MAX_NAMES]; /* candidates for the name, the preferred one first */
+    /* Candidates for the name, the preferred one first; NULL after the last of fewer. */
+    const char *names[MAX_NAMES];
     bool (*try)(const char *file);
 };
 
 /* Tries each folder that matches the pattern. pattern NULL: uses the search path of the dynamic
  * loader. */
 static bool try_folder(const struct library *l, const char *pattern) {
-    for (int i = 0; i < MAX_NAMES; i++) {
+    for (int i = 0; i < MAX_NAMES && l->names[i]; i++) {
         if (!pattern) {
             if (l->try(l->names[i])) return true;
             continue;
@@ -170,9 +173,11 @@ static bool find_library(const struct library *l) {
         "lib/python3*/site-packages/nvidia/cu13/lib",
         "lib/python3*/site-packages/nvidia/cuda_nvrtc/lib",
         "lib/python3*/site-packages/nvidia/cublas/lib",
+        "lib/python3*/site-packages/nvidia/cudnn/lib",
         "lib/python3*/dist-packages/nvidia/cu13/lib",
         "lib/python3*/dist-packages/nvidia/cuda_nvrtc/lib",
         "lib/python3*/dist-packages/nvidia/cublas/lib",
+        "lib/python3*/dist-packages/nvidia/cudnn/lib",
         "lib", /* the layout of conda */
     };
     enum { N_WHEELS = sizeof wheels / sizeof *wheels };
@@ -186,8 +191,8 @@ static bool find_library(const struct library *l) {
            try_under(l, local, wheels, N_WHEELS) || try_under(l, "/usr/local", wheels, N_WHEELS) ||
            try_under(l, "/usr", wheels, N_WHEELS);
 }
-#define NOT_FOUND_ANYWHERE                                                                \
-    " (.13, .12) not found in the loader's path, /usr/local/cuda, or Python's packages; " \
+#define NOT_FOUND(versions)                                                                   \
+    " (" versions ") not found in the loader's path, /usr/local/cuda, or Python's packages; " \
     "KEEL_CUDA_PATH names the folder of a CUDA toolkit"
 
 /* Whether the driver is older than CUDA 13: then libraries of CUDA 12 are tried first, since a
@@ -242,7 +247,7 @@ static void load_nvrtc(void) {
                                "libnvrtc.so.11.2"},
                               try_nvrtc};
     if (!find_library(&l) && !nvrtc.why[0])
-        snprintf(nvrtc.why, sizeof nvrtc.why, "libnvrtc.so" NOT_FOUND_ANYWHERE);
+        snprintf(nvrtc.why, sizeof nvrtc.why, "libnvrtc.so" NOT_FOUND(".13, .12"));
 }
 
 const struct kl_nvrtc_api *kl_nvrtc_api(const char **why) {
@@ -319,11 +324,53 @@ static void load_blas(void) {
     if (named && *named)
         snprintf(blas.why, sizeof blas.why, "KEEL_CUBLASLT=%.128s cannot be loaded", named);
     else
-        snprintf(blas.why, sizeof blas.why, "libcublasLt.so" NOT_FOUND_ANYWHERE);
+        snprintf(blas.why, sizeof blas.why, "libcublasLt.so" NOT_FOUND(".13, .12"));
 }
 
 const struct kl_blas_api *kl_blas_api(const char **why) {
     pthread_once(&blas.once, load_blas);
     if (!blas.ok && why) *why = blas.why;
     return blas.ok ? &blas.api : NULL;
+}
+
+/* ---- convolutions ---- */
+
+static struct {
+    pthread_once_t once;
+    struct kl_dnn_api api;
+    bool ok;
+    char why[WHY_BYTES];
+} dnn = {.once = PTHREAD_ONCE_INIT};
+
+static bool try_dnn(const char *file) {
+    int major = 0;
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return false;
+    const char *lacks =
+        bind(library, dnn_symbols, sizeof dnn_symbols / sizeof *dnn_symbols, &dnn.api);
+    if (!lacks && dnn.api.GetProperty(0, &major) == 0 && major >= 9) return dnn.ok = true;
+    if (lacks)
+        snprintf(dnn.why, sizeof dnn.why, "%.128s has no %s: cuDNN 9 or later is needed", file,
+                 lacks);
+    else
+        snprintf(dnn.why, sizeof dnn.why, "%.128s is cuDNN %d: 9 or later is needed", file, major);
+    dlclose(library);
+    return false;
+}
+
+static void load_dnn(void) {
+    const char *named = getenv("KEEL_CUDNN");
+    const struct library l = {{"libcudnn.so.9", "libcudnn.so"}, try_dnn};
+    if ((named && *named ? try_dnn(named) : find_library(&l)) || dnn.why[0]) return;
+    if (named && *named)
+        snprintf(dnn.why, sizeof dnn.why, "KEEL_CUDNN=%.128s cannot be loaded", named);
+    else
+        snprintf(dnn.why, sizeof dnn.why,
+                 "libcudnn.so" NOT_FOUND(".9") ", and KEEL_CUDNN the file");
+}
+
+const struct kl_dnn_api *kl_dnn_api(const char **why) {
+    pthread_once(&dnn.once, load_dnn);
+    if (!dnn.ok && why) *why = dnn.why;
+    return dnn.ok ? &dnn.api : NULL;
 }

@@ -1,5 +1,5 @@
-/* cuda_api.h - the parts of the CUDA driver API, of NVRTC and of cuBLASLt that Keel uses. They are
- * declared here and loaded at run time.
+/* cuda_api.h - the parts of the CUDA driver API, of NVRTC, of cuBLASLt and of cuDNN that Keel uses.
+ * They are declared here and loaded at run time.
  *
  * No header and no library of the toolkit is needed to build. For a library that is missing there
  * is a reason in words. Any thread may call. */
@@ -207,6 +207,95 @@ struct kl_blas_choice { /* an answer of the heuristic */
        void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout,  \
        const struct kl_blas_algo *algo, void *workspace, size_t workspace_bytes, void *stream))
 
+/* ---- cuDNN ---- */
+
+/* Numbers of the ABI, the same as in cudnn_graph_v9.h. */
+enum {
+    KL_DNN_F32 = 0, /* types of elements */
+    KL_DNN_F16 = 2,
+    KL_DNN_BF16 = 9,
+    KL_DNN_CROSS_CORRELATION = 1, /* the filter is read from its first element on */
+
+    KL_DNN_TYPE_HANDLE = 0, /* types of attributes */
+    KL_DNN_TYPE_DATA_TYPE = 1,
+    KL_DNN_TYPE_INT64 = 3,
+    KL_DNN_TYPE_FLOAT = 4,
+    KL_DNN_TYPE_POINTER = 6,
+    KL_DNN_TYPE_MODE = 7,
+    KL_DNN_TYPE_HEURISTIC = 8,
+    KL_DNN_TYPE_NOTE = 11,
+    KL_DNN_TYPE_DESC = 15,
+    KL_DNN_TYPE_BEHAVIOUR = 19,
+
+    KL_DNN_CONVOLUTION = 1, /* kinds of descriptors */
+    KL_DNN_ENGINE = 2,
+    KL_DNN_CONFIG = 3,
+    KL_DNN_HEURISTIC = 4,
+    KL_DNN_PLAN = 5,
+    KL_DNN_FORWARD = 10,
+    KL_DNN_FILTER_GRADIENT = 11,
+    KL_DNN_DATA_GRADIENT = 12,
+    KL_DNN_GRAPH = 15,
+    KL_DNN_PACK = 16,
+    KL_DNN_TENSOR = 17,
+
+    KL_DNN_CONVOLUTION_COMPUTE = 100, /* attributes */
+    KL_DNN_CONVOLUTION_MODE = 101,
+    KL_DNN_CONVOLUTION_DILATIONS = 102,
+    KL_DNN_CONVOLUTION_STRIDES = 103,
+    KL_DNN_CONVOLUTION_POST_PADDINGS = 104,
+    KL_DNN_CONVOLUTION_PRE_PADDINGS = 105,
+    KL_DNN_CONVOLUTION_N_AXES = 106,
+    KL_DNN_HEURISTIC_MODE = 200,
+    KL_DNN_HEURISTIC_GRAPH = 201,
+    KL_DNN_HEURISTIC_RESULTS = 202,
+    KL_DNN_CONFIG_ENGINE = 300,
+    KL_DNN_PLAN_HANDLE = 400,
+    KL_DNN_PLAN_CONFIG = 401,
+    KL_DNN_PLAN_WORKSPACE = 402,
+    KL_DNN_GRAPH_HANDLE = 800,
+    KL_DNN_GRAPH_OPERATIONS = 801,
+    KL_DNN_TENSOR_ALIGNMENT = 900,
+    KL_DNN_TENSOR_TYPE = 901,
+    KL_DNN_TENSOR_DIMS = 902,
+    KL_DNN_TENSOR_STRIDES = 903,
+    KL_DNN_TENSOR_ID = 906,
+    KL_DNN_PACK_IDS = 1000,
+    KL_DNN_PACK_POINTERS = 1001,
+    KL_DNN_PACK_WORKSPACE = 1003,
+    KL_DNN_ENGINE_NOTES = 1303,
+    KL_DNN_ENGINE_BEHAVIOURS = 1305,
+
+    KL_DNN_HEURISTIC_B = 1, /* a model of running times; modes of heuristics */
+    KL_DNN_HEURISTIC_FALLBACK = 2,
+
+    KL_DNN_NOTE_TENSOR_CORE = 0, /* what is said of an engine's numbers */
+    KL_DNN_NOTE_DOWN_CONVERTS = 1,
+    KL_DNN_NOTE_REDUCED_PRECISION = 2,
+    KL_DNN_NOTE_FFT = 3,
+    KL_DNN_NOTE_NONDETERMINISTIC = 4,
+    KL_DNN_NOTE_WINOGRAD = 5,
+    KL_DNN_NOTE_WINOGRAD_LAST = 8,
+    KL_DNN_BEHAVIOUR_COMPILES = 0, /* at run time */
+
+    KL_DNN_ALLOC_FAILED = 4003,
+    KL_DNN_DEVICE_ALLOC_FAILED = 4004,
+};
+
+/* All of these return a status; 0 is success. Descriptors are opaque. */
+#define KL_DNN_FUNCTIONS(F)                                                          \
+    F(GetProperty, "cudnnGetProperty", (int which, int *value))                      \
+    F(Create, "cudnnCreate", (void **handle))                                        \
+    F(SetStream, "cudnnSetStream", (void *handle, void *stream))                     \
+    F(DescCreate, "cudnnBackendCreateDescriptor", (int kind, void **desc))           \
+    F(DescDestroy, "cudnnBackendDestroyDescriptor", (void *desc))                    \
+    F(DescSet, "cudnnBackendSetAttribute",                                           \
+      (void *desc, int attribute, int type, int64_t n, const void *values))          \
+    F(DescGet, "cudnnBackendGetAttribute",                                           \
+      (void *desc, int attribute, int type, int64_t room, int64_t *n, void *values)) \
+    F(DescFinish, "cudnnBackendFinalize", (void *desc))                              \
+    F(Execute, "cudnnBackendExecute", (void *handle, void *plan, void *pack))
+
 #define KL_CUDA_FIELD(name, symbol, params) int(*name) params;
 struct kl_cuda_graph_api {
     KL_CUDA_GRAPH_FUNCTIONS(KL_CUDA_FIELD)
@@ -228,6 +317,9 @@ struct kl_nvrtc_api {
 struct kl_blas_api {
     KL_BLAS_FUNCTIONS(KL_CUDA_FIELD)
 };
+struct kl_dnn_api {
+    KL_DNN_FUNCTIONS(KL_CUDA_FIELD)
+};
 #undef KL_CUDA_FIELD
 
 /* The driver, initialised. NULL, with *why as immortal text, when there is no driver or no device.
@@ -238,6 +330,8 @@ const struct kl_nvrtc_api *kl_nvrtc_api(const char **why);
 /* cuBLASLt, for products of matrices. NULL with a reason. The first call loads it; it needs no
  * device. */
 const struct kl_blas_api *kl_blas_api(const char **why);
+/* cuDNN, for convolutions. NULL with a reason. The first call loads it; it needs no device. */
+const struct kl_dnn_api *kl_dnn_api(const char **why);
 
 /* The folder of the toolkit's headers: beside the compiler, or where KEEL_CUDA_PATH says. NULL when
  * there is none. */

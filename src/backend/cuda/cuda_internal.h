@@ -50,6 +50,18 @@ struct kl_cuda_products {
     int n_problems;
 };
 
+struct kl_cuda_convolution;
+enum { KL_DNN_BUCKETS = 64 };
+/* Remembered plans of convolutions; see cuda_dnn.c. */
+struct kl_cuda_convolutions {
+    struct kl_mutex mu;
+    void *handle; /* NULL until first use; guarded by mu, as are the fields below */
+    bool failed;  /* making a handle failed; it is not tried again */
+    void *stream; /* the stream of the handle */
+    struct kl_cuda_convolution *bucket[KL_DNN_BUCKETS];
+    int n_known;
+};
+
 struct kl_cuda {
     struct kl_driver driver; /* first */
     struct kl_port port;
@@ -80,6 +92,7 @@ struct kl_cuda {
     int words_left;
 
     struct kl_cuda_products blas;
+    struct kl_cuda_convolutions dnn;
 
     _Atomic(int) lost; /* the CUresult that ended the device; 0: not lost */
     _Atomic(bool) forked;
@@ -152,3 +165,5 @@ extern const struct kl_family kl_family_attention_sm90; /* not in kl_families */
 int kl_cuda_attention(struct kl_emit *e, const struct kl_command *c);
 /* cuda_blas.c: MATMUL. */
 int kl_cuda_blas(struct kl_emit *e, const struct kl_command *c);
+/* cuda_dnn.c: CONVOLUTION. */
+int kl_cuda_dnn(struct kl_emit *e, const struct kl_command *c);

@@ -83,6 +83,7 @@ static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src,
 /* The ways in which CUDA runs commands better than kernels of the dialect do. */
 static int port_override(struct kl_emit *e, const struct kl_command *c) {
     if (c->op == KL_OP_MATMUL) return kl_cuda_blas(e, c);
+    if (c->op == KL_OP_CONVOLUTION) return kl_cuda_dnn(e, c);
     if (c->op == KL_OP_ATTENTION) return kl_cuda_attention(e, c);
     return 0;
 }

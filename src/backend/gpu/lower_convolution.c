@@ -18,11 +18,17 @@ enum {
     VEC_BYTES = 16,
     UNFOLDED_BYTES = 64 << 20,
     LEAST_UNFOLDED = 4096, /* positions, below which tiles are as fast */
+    STRIP = 4,             /* convolution.kl has the same numbers */
+    MOST_WEIGHTS = 1024 * VEC_BYTES,
+    MOST_ACROSS = 32, /* vectors of channels in a group */
+    MOST_KX = 7,
+    MOST_STEP = 2,
 };
 
-const struct kl_family kl_family_convolution = {.name = "convolution",
-                                                .source = kl_source_convolution,
-                                                .defines = {"T:TYPE", "TM", "NDIM", "VECTOR"}};
+const struct kl_family kl_family_convolution = {
+    .name = "convolution",
+    .source = kl_source_convolution,
+    .defines = {"T:TYPE", "TM", "NDIM", "VECTOR", "KX", "STEP"}};
 
 struct conv { /* convolution.kl has the same */
     int64_t positions, x_n, x_c, w_o, w_c, x_at[3], w_at[3];
@@ -115,7 +121,7 @@ static int with_tiles(struct kl_emit *e, const struct kl_command *c, const struc
     const size_t sum = item < 4 ? 4 : item;
     void *part = NULL;
     if (n_segs > 1) KL_TRY(kl_emit_workspace(e, (size_t)(n_segs * out->size) * sum, &part));
-    const int values[] = {values_in[0], tm, values_in[2], 1};
+    const int values[] = {values_in[0], tm, values_in[2], 1, 0, 0};
     struct conv sent = *v;
     struct kl_karg args[] = {KL_KARG_PTR(c->args[0].data, item),
                              KL_KARG_PTR(w, item),
@@ -183,7 +189,7 @@ static int by_matrices(struct kl_emit *e, const struct kl_command *c, const stru
                   rows = kl_groups_for(v->positions, n_parts);
     bool vectors = v->x_c == 1 && v->cin % wide == 0 && (uintptr_t)x->data % VEC_BYTES == 0;
     for (int i = 0; i < 1 + ndim; i++) vectors = vectors && x->strides[i] % wide == 0;
-    const int values[] = {out->dtype, 1, ndim, vectors ? (int)wide : 1};
+    const int values[] = {out->dtype, 1, ndim, vectors ? (int)wide : 1, 0, 0};
     const uint32_t local = kl_local_size(e, WANT_LOCAL);
     const void *matrix = NULL;
     void *unfolded = NULL;
@@ -219,41 +225,106 @@ static int by_matrices(struct kl_emit *e, const struct kl_command *c, const stru
     return KL_OK;
 }
 
+/* ---- groups of one channel ---- */
+
+/* Vectors of channels, by which groups of work-items share them out: as many as leave few
+ * work-items without any, and whose weights fit. 0: not even one vector's do. */
+static int64_t across(int64_t vectors, int64_t weight_bytes) {
+    int64_t n = MOST_ACROSS;
+    while (n && (n * weight_bytes > MOST_WEIGHTS ||
+                 (n > 1 && (kl_groups_for(vectors, n) * n - vectors) * 8 > vectors)))
+        n /= 2;
+    return n;
+}
+
+static int depthwise(struct kl_emit *e, const struct kl_command *c, const struct conv *v,
+                     const void *w) {
+    const struct kl_arg *x = &c->args[0], *out = &c->args[2];
+    const int ndim = x->ndim - 2;
+    const size_t item = kl_dtype_size(out->dtype), sum = item < 4 ? 4 : item;
+    const int wide = (int)(VEC_BYTES / item);
+    struct conv sent = *v;
+    bool vectors =
+        v->x_c == 1 && v->groups % wide == 0 && wide > 1 && (uintptr_t)x->data % VEC_BYTES == 0;
+    for (int i = 0; i < 1 + ndim; i++) vectors = vectors && x->strides[i] % wide == 0;
+    const uint32_t local = kl_local_size(e, WANT_LOCAL);
+    const int vec = vectors ? wide : 1;
+    const int64_t taps = (int64_t)v->k[0] * v->k[1] * v->k[2];
+    int64_t n = vectors ? across(v->groups / vec, taps * vec * (int64_t)sum) : 0;
+    if (n > local) n = local;
+    if (n == 0 || v->some || v->k[2] > MOST_KX || v->stride[2] > MOST_STEP || v->dilation[2] != 1 ||
+        (uintptr_t)out->data % VEC_BYTES) {
+        const int values[] = {out->dtype, 0, ndim, vec, 0, 0};
+        struct kl_karg args[] = {KL_KARG_PTR(x->data, vec * item), KL_KARG_PTR(w, item),
+                                 KL_KARG_PTR(out->data, item), KL_KARG(sent)};
+        return kl_emit(e, &kl_family_convolution, values, "depthwise",
+                       kl_groups_for(v->positions * (v->groups / vec), local), local, args, 4);
+    }
+    const int values[] = {out->dtype, 0, ndim, vec, v->k[2], v->stride[2]};
+    int32_t in_group = (int32_t)n, blocks = (int32_t)kl_groups_for(v->groups / vec, n),
+            strips = (int32_t)kl_groups_for(v->out[2], STRIP);
+    int64_t rows = v->positions / v->out[2];
+    struct kl_karg args[] = {KL_KARG_PTR(x->data, VEC_BYTES),
+                             KL_KARG_PTR(w, item),
+                             KL_KARG_PTR(out->data, VEC_BYTES),
+                             KL_KARG(rows),
+                             KL_KARG(in_group),
+                             KL_KARG(blocks),
+                             KL_KARG(strips),
+                             KL_KARG(sent)};
+    return kl_emit(e, &kl_family_convolution, values, "depthwise_strips",
+                   kl_groups_for(rows, local / n) * strips * blocks, local, args, 8);
+}
+
 static int convolve(struct kl_emit *e, const struct kl_command *c,
                     const struct kl_conv_axis *axes) {
     const struct kl_convolution_params *p = c->params;
-    const struct kl_arg *x = &c->args[0], *out = &c->args[2];
+    const struct kl_arg *out = &c->args[2];
     const int64_t item = (int64_t)kl_dtype_size(out->dtype);
     int64_t w_first;
     struct conv v;
     describe(&v, c, axes, &w_first);
     const void *w = (const char *)c->args[1].data + w_first * item;
-    bool vectors = v.x_c == 1 && v.groups % (VEC_BYTES / item) == 0;
     if (v.cin != 1 || v.cout != 1 || v.groups == 1) {
         const int values[] = {out->dtype, 0, p->ndim};
         if (unfolds(&v)) return by_matrices(e, c, &v, p->ndim, w);
         return with_tiles(e, c, &v, values, w);
     }
-    vectors = vectors && item < VEC_BYTES && (uintptr_t)x->data % VEC_BYTES == 0;
-    for (int i = 0; i < 1 + p->ndim; i++)
-        vectors = vectors && x->strides[i] % (VEC_BYTES / item) == 0;
-    const int vec = vectors ? (int)(VEC_BYTES / item) : 1;
-    const int values[] = {out->dtype, 0, p->ndim, vec};
-    const uint32_t local = kl_local_size(e, WANT_LOCAL);
-    struct kl_karg args[] = {KL_KARG_PTR(x->data, vec * item), KL_KARG_PTR(w, item),
-                             KL_KARG_PTR(out->data, item), KL_KARG(v)};
-    return kl_emit(e, &kl_family_convolution, values, "depthwise",
-                   kl_groups_for(v.positions * (v.groups / vec), local), local, args, 4);
+    return depthwise(e, c, &v, w);
 }
 
-int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c) {
+/* ---- operands as gradients of weights have them ---- */
+
+/* Whether the first axis is the innermost one in memory, where the channels should be. */
+static bool is_exchanged(const struct kl_arg *x) {
+    const int last = x->ndim - 1;
+    return x->dims[0] > 1 && x->dims[last] > 1 && x->strides[0] == 1 && x->strides[last] != 1;
+}
+
+struct dense {
+    struct kl_arg arg;
+    int64_t strides[KL_MAX_SPATIAL + 2];
+};
+static int make_dense(struct kl_emit *e, struct dense *to, const struct kl_arg *x) {
+    const size_t item = kl_dtype_size(x->dtype);
+    int64_t each = 1;
+    to->arg = *x;
+    to->arg.strides = to->strides;
+    for (int i = x->ndim - 1; i >= 0; i--) {
+        to->strides[i] = each;
+        each *= x->dims[i];
+    }
+    to->arg.layout = kl_layout_of(x->ndim, x->dims, to->strides);
+    KL_TRY(kl_emit_workspace(e, (size_t)x->size * item, &to->arg.data));
+    return kl_emit_copy(e, item, x->ndim, x->dims, to->arg.data, to->strides, x->data, x->strides);
+}
+
+static int in_phases(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_arg *out = &c->args[2];
     const size_t item = kl_dtype_size(out->dtype);
     struct kl_conv_axis axes[KL_MAX_SPATIAL], some[KL_MAX_SPATIAL];
     int64_t phases[KL_MAX_SPATIAL], n = 1;
-    if (out->size == 0) return KL_OK;
     take_axes(axes, c);
-    if (c->args[0].size == 0) return kl_emit_fill(e, out->data, item, out->size, 0);
     for (int i = 0; i < KL_MAX_SPATIAL; i++) n *= phases[i] = kl_conv_phases(&axes[i]);
     for (int64_t at = 0; at < n; at++) {
         int64_t left = at;
@@ -268,4 +339,17 @@ int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c) {
         if (sees) KL_TRY(convolve(e, c, some));
     }
     return KL_OK;
+}
+
+int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c) {
+    const struct kl_arg *x = &c->args[0], *w = &c->args[1], *out = &c->args[2];
+    if (out->size == 0) return KL_OK;
+    if (x->size == 0) return kl_emit_fill(e, out->data, kl_dtype_size(out->dtype), out->size, 0);
+    if (!is_exchanged(x) || !is_exchanged(w)) return in_phases(e, c);
+    struct dense copy[2];
+    struct kl_command dense = *c;
+    for (int i = 0; i < 2; i++) KL_TRY(make_dense(e, &copy[i], &c->args[i]));
+    struct kl_arg args[] = {copy[0].arg, copy[1].arg, *out};
+    dense.args = args;
+    return in_phases(e, &dense);
 }

@@ -48,7 +48,8 @@ struct item {
     void (*kernel)(void **params, uint32_t n_threads);
     uint64_t params[8];
     uint32_t n_threads;
-    char struct_param[STRUCT_BYTES];
+    bool has_struct; /* the first parameter is struct_param */
+    _Alignas(8) char struct_param[STRUCT_BYTES];
 };
 
 struct stream {
@@ -116,6 +117,26 @@ static void k_add_last(void **p, uint32_t n_threads) {
     *(uint32_t *)at(p, 1) += ((uint32_t *)p[0])[STRUCT_BYTES / 4 - 1];
 }
 
+/* (struct space, PTR(dst), PTR(src)), elements of 4 bytes */
+struct space { /* gpu/lower.h has the same */
+    int64_t n;
+    int32_t ndim, dims[8], pad;
+    int64_t strides[4][8];
+};
+static void k_copy_strided(void **p, uint32_t n_threads) {
+    const struct space *s = p[0];
+    uint32_t *dst = at(p, 1), *src = at(p, 3);
+    for (int64_t i = 0; i < s->n && i < n_threads; i++) {
+        int64_t left = i, to = 0, from = 0;
+        for (int d = s->ndim - 1; d >= 0; d--) {
+            to += left % s->dims[d] * s->strides[0][d];
+            from += left % s->dims[d] * s->strides[1][d];
+            left /= s->dims[d];
+        }
+        dst[to] = src[from];
+    }
+}
+
 static void k_crash(void **p, uint32_t n_threads) {
     pthread_mutex_lock(&f.mu);
     f.sticky = LAUNCH_FAILED;
@@ -129,10 +150,15 @@ static const struct {
     const char *name;
     void (*run)(void **, uint32_t);
     int n_params;
-    uint8_t bytes[8]; /* 0 stands for STRUCT_BYTES */
-} kernels[] = {{"count", k_count, 4, {8, 8, 4, 4}}, {"add_one", k_add_one, 5, {8, 8, 8, 8, 4}},
-               {"raise", k_raise, 4, {8, 8, 4, 4}}, {"add_last", k_add_last, 3, {0, 8, 8}},
-               {"crash", k_crash, 0, {0}},          {"nothing", k_nothing, 0, {0}}};
+    uint8_t bytes[8]; /* 0, for the first one only: struct_bytes */
+    size_t struct_bytes;
+} kernels[] = {{"count", k_count, 4, {8, 8, 4, 4}, 0},
+               {"add_one", k_add_one, 5, {8, 8, 8, 8, 4}, 0},
+               {"raise", k_raise, 4, {8, 8, 4, 4}, 0},
+               {"add_last", k_add_last, 3, {0, 8, 8}, STRUCT_BYTES},
+               {"crash", k_crash, 0, {0}, 0},
+               {"nothing", k_nothing, 0, {0}, 0},
+               {"copy_strided", k_copy_strided, 5, {0, 8, 8, 8, 8}, sizeof(struct space)}};
 
 /* ---- the device's thread ---- */
 
@@ -152,7 +178,7 @@ static void run_item(struct item *i) {
     case KERNEL: {
         void *params[8];
         for (int k = 0; k < 8; k++) params[k] = &i->params[k];
-        if (i->kernel == k_add_last) params[0] = i->struct_param;
+        if (i->has_struct) params[0] = i->struct_param;
         i->kernel(params, i->n_threads);
         break;
     }
@@ -463,13 +489,15 @@ static int describe(const struct node_params *p, struct item *i) {
         (size_t)((const char *)p->function - (const char *)kernels) / sizeof *kernels;
     if (p->geometry[0] == 0 || p->geometry[3] > 1024) return INVALID;
     memcpy(last_launch, p->geometry, sizeof p->geometry);
-    *i = (struct item){
-        .kind = KERNEL, .kernel = kernels[which].run, .n_threads = p->geometry[0] * p->geometry[3]};
+    *i = (struct item){.kind = KERNEL,
+                       .kernel = kernels[which].run,
+                       .has_struct = kernels[which].struct_bytes > 0,
+                       .n_threads = p->geometry[0] * p->geometry[3]};
     for (int k = 0; k < kernels[which].n_params; k++)
         if (kernels[which].bytes[k])
             memcpy(&i->params[k], p->params[k], kernels[which].bytes[k]);
         else
-            memcpy(i->struct_param, p->params[k], STRUCT_BYTES);
+            memcpy(i->struct_param, p->params[k], kernels[which].struct_bytes);
     return 0;
 }
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,

@@ -563,7 +563,7 @@ static int alone(const char *library, int create, const char *says) {
     int bad = try(&p, true, &err) != 0;
     fake.refuse(NULL, 0);
     bad |= (try(&p, false, &err) != 0) << 1 | (err != NULL) << 2;
-    const char *why = kl_cuda_lacks(&key);
+    const char *why = kl_cuda_lacks(0, &key);
     bad |= (strcmp(key, "missing_cublaslt") != 0) << 3;
     bad |= (says ? !why || !strstr(why, says) : why != NULL) << 4;
     if (bad) printf("%s: %d, %s\n", library ? library : "", bad, why ? why : "there");

@@ -115,6 +115,9 @@ static void convolution(void **state) {
     const struct input unfolded[] = {{KL_F32, DENSE, 3, {1, 4100, 3}},
                                      {KL_F32, DENSE, 3, {16, 3, 3}}};
     check(KL_OP_CONVOLUTION, &p, unfolded, 2, (struct input){KL_F32, DENSE, 3, {1, 4098, 16}});
+    const struct input exchanged[] = {{KL_F32, TRANSPOSED, 3, {12, 70, 8}},
+                                      {KL_F32, TRANSPOSED, 3, {30, 69, 8}}};
+    check(KL_OP_CONVOLUTION, &p, exchanged, 2, (struct input){KL_F32, DENSE, 3, {12, 2, 30}});
 }
 
 static void quantized(void **state) {
