@@ -115,10 +115,11 @@ static bool describe(struct key *key, const struct kl_command *c) {
         n_batches = 1;
         a_batch = 0;
     }
-    /* Products with a vector are limited by the speed of memory, which our own kernel reaches too,
-     * except for loads of 16 bits. */
+    /* Products with a vector are limited by the speed of memory, which our own kernels reach too,
+     * except for loads of 16 bits one by one. */
     if ((double)m * (double)n * (double)k * (double)n_batches < LEAST_WORK ||
-        ((m == 1 || n == 1) && kl_dtype_size(out->dtype) > 2) || n_batches > INT32_MAX)
+        ((m == 1 || n == 1) && (kl_dtype_size(out->dtype) > 2 || kl_matmul_by_rows(c))) ||
+        n_batches > INT32_MAX)
         return false;
     *key = (struct key){.rows = n,
                         .cols = m,

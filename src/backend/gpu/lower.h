@@ -156,7 +156,10 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c); /* ATTENT
 int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c);
 /* SORT, ARGSORT, PARTITION, ARGPARTITION, TOPK; a partition is sorted as a whole */
 int kl_lower_sort(struct kl_emit *e, const struct kl_command *c);
-int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c);      /* MATMUL */
+int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c); /* MATMUL */
+/* Whether c is a product of a vector and rows that the kernel for these takes, which is as fast as
+ * any library's. */
+bool kl_matmul_by_rows(const struct kl_command *c);
 int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c); /* CONVOLUTION */
 int kl_lower_gather_mm(struct kl_emit *e, const struct kl_command *c); /* GATHER_MM, SEGMENTED_MM */
 int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);    /* GATHER, GATHER_AXIS */

@@ -1,5 +1,5 @@
-/* lower_matmul.c - MATMUL: chooses the size of the tiles, or the kernel for products with a
- * vector. */
+/* lower_matmul.c - MATMUL: chooses the size of the tiles, or one of the two kernels for products
+ * with a vector. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
@@ -12,6 +12,13 @@ enum {
     OUTPUTS_WIDTH = 32,   /* neighbouring outputs of one group in products with a vector */
     ENOUGH_GROUPS = 1024, /* products with a vector: with fewer groups, long sums are cut */
     LEAST_DEPTH = 32,     /* products per work-item below which a sum is not cut */
+    PIECE = 16,           /* bytes; matmul.kl has the same, and the next two */
+    PIECES = 4,
+    ROWS = 2,
+    BY_ROWS = -1, /* instead of the size of tiles */
+    /* Work-items of products with rows: with fewer, more share a row. 16 sub-groups of 32 on
+     * each of 132 multiprocessors have enough loads in flight. */
+    ENOUGH_ITEMS = 1 << 16,
 };
 
 const struct kl_family kl_family_matmul = {
@@ -41,6 +48,51 @@ static void describe(struct plan *p, const struct kl_command *c, const int64_t *
     p->b_col = b[last];
     p->batches = KL_NO_AXES;
     for (int i = 0; i < last - 1; i++) kl_axes_add(&p->batches, out->dims[i], a[i], b[i]);
+}
+
+/* A vector times rows that lie along k: the vector, the rows and the elements between rows. */
+struct rows {
+    const void *x, *rows;
+    int64_t n, step;
+};
+
+static bool are_rows(struct rows *r, const struct plan *p, enum kl_dtype dtype) {
+    const bool a_is_x = p->m == 1;
+    const int64_t x_step = a_is_x ? p->a_col : p->b_row, along = a_is_x ? p->b_row : p->a_col;
+    *r = (struct rows){a_is_x ? p->a : p->b, a_is_x ? p->b : p->a, a_is_x ? p->n : p->m,
+                       a_is_x ? p->b_col : p->a_row};
+    const int64_t items = PIECE / (int64_t)kl_dtype_size(dtype);
+    return (dtype == KL_F16 || dtype == KL_BF16 || dtype == KL_F32) && (a_is_x || p->n == 1) &&
+           p->batches.n == 1 && x_step == 1 && along == 1 && p->k > 0 && p->k % items == 0 &&
+           (r->n == 1 || r->step % items == 0) && (uintptr_t)r->x % PIECE == 0 &&
+           (uintptr_t)r->rows % PIECE == 0;
+}
+
+bool kl_matmul_by_rows(const struct kl_command *c) {
+    struct plan p = {.a = c->args[0].data, .b = c->args[1].data};
+    struct rows r;
+    describe(&p, c, c->args[0].strides, c->args[1].strides);
+    return are_rows(&r, &p, (enum kl_dtype)c->args[2].dtype);
+}
+
+static int by_rows(struct kl_emit *e, const struct kl_command *c, const struct plan *p,
+                   const struct rows *r) {
+    const size_t item = kl_dtype_size(c->args[2].dtype);
+    const int64_t pieces = p->k * (int64_t)item / PIECE, pairs = kl_groups_for(r->n, ROWS);
+    const int values[] = {c->args[2].dtype, BY_ROWS};
+    const uint32_t local = kl_local_size(e, WANT_LOCAL);
+    int64_t width = e->port->subgroup < local ? e->port->subgroup : local;
+    while (width < local && pairs * width < ENOUGH_ITEMS && width * PIECES < pieces) width *= 2;
+    int32_t w = (int32_t)width;
+    struct kl_karg args[] = {KL_KARG_PTR(r->x, PIECE),
+                             KL_KARG_PTR(r->rows, PIECE),
+                             KL_KARG_PTR(c->args[2].data, item),
+                             KL_KARG(r->n),
+                             KL_KARG(p->k),
+                             KL_KARG(r->step),
+                             KL_KARG(w)};
+    return kl_emit(e, &kl_family_matmul, values, "vector_by_rows",
+                   kl_groups_for(pairs, local / width), local, args, 7);
 }
 
 static int with_vector(struct kl_emit *e, const struct kl_command *c, const struct plan *p) {
@@ -153,5 +205,7 @@ int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c) {
     }
     /* The kernel `vectors` can do any product; tiles need groups of at least a certain size. */
     bool no_tiles = e->port->max_local < TILES_LOCAL_LEAST;
+    struct rows r;
+    if (are_rows(&r, &p, (enum kl_dtype)c->args[2].dtype)) return by_rows(e, c, &p, &r);
     return p.m == 1 || p.n == 1 || no_tiles ? with_vector(e, c, &p) : in_tiles(e, c, &p);
 }

@@ -461,6 +461,24 @@ static void test_sorts(void **state) {
         }
 }
 
+/* ---- a vector and rows ---- */
+
+static void test_rows_and_a_vector(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16, KL_F32};
+    for (int i = 0; i < 3; i++)
+        for (int rows = 1; rows <= ROWS; rows += ROWS - 1) {
+            struct made m = {0};
+            put(&m, 0, dtypes[i], 2, (int[]){rows, 4096}, 1);
+            put(&m, 1, dtypes[i], 2, (int[]){4096, 1}, 1);
+            put(&m, 2, dtypes[i], 2, (int[]){rows, 1}, 1);
+            command(&m, KL_OP_MATMUL, NULL, 2, false);
+            assert_true(kl_matmul_by_rows(&m.c));
+            lower_one(&m, "by rows");
+            m.operand[0].strides[1] = 2; /* no 16-byte pieces */
+            assert_false(kl_matmul_by_rows(&m.c));
+        }
+}
+
 /* ---- quantized products: what matrix units get, by type, format, rows and alignment ---- */
 
 static void test_quantized_products(void **state) {
@@ -533,6 +551,7 @@ int main(void) {
         cmocka_unit_test(test_several_results),
         cmocka_unit_test(test_scans),
         cmocka_unit_test(test_sorts),
+        cmocka_unit_test(test_rows_and_a_vector),
         cmocka_unit_test(test_quantized_products),
         cmocka_unit_test(test_mistakes_are_seen),
     };

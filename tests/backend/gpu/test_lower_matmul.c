@@ -40,6 +40,18 @@ static void every_dtype_and_way(void **state) {
                       (enum layout)layout, (enum layout)((layout + s) % N_LAYOUTS), PLAIN);
 }
 
+/* Rows along k, read in 16-byte pieces, or not when they are not whole pieces. */
+static void rows_and_a_vector(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
+    static const int depths[] = {8, 64, 1000, 1028, 4096, 9000}, rows[] = {1, 2, 5, 130, 1031};
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+        for (size_t k = 0; k < sizeof depths / sizeof *depths; k++)
+            for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
+                check(dtypes[d], 0, NULL, 1, depths[k], rows[n], DENSE, TRANSPOSED, PLAIN);
+                check(dtypes[d], 0, NULL, rows[n], depths[k], 1, DENSE, DENSE, PLAIN);
+            }
+}
+
 /* Enough tiles for each size of tile, with partial tiles at every edge. */
 static void large(void **state) {
     check(KL_F32, 0, NULL, 700, 37, 900, DENSE, DENSE, PLAIN);
@@ -80,6 +92,7 @@ static void edges(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_dtype_and_way),
+        cmocka_unit_test(rows_and_a_vector),
         cmocka_unit_test(large),
         cmocka_unit_test(ragged),
         cmocka_unit_test(edges),
