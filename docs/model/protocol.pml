@@ -11,6 +11,7 @@
  *     TICKET_BEFORE_FATE          the ticket is published before the fate is written
  *     TWO_WORDS                   has-waiters in a word of its own, no common read-modify-write
  *     GIVE_UP_IN_TWO_STEPS        look for tasks, then give the role up, in two critical sections
+ *     LEAVE_WITHOUT_THE_WAKE_UP   a waiter whose hook ends the wait leaves though it was woken
  *
  * What a lock guards completely is one atomic step here (kl_stream.mu: role, inbox, in_pool). The
  * timeline's lock is a variable of its own, because publishing works on the word without it. */
@@ -28,6 +29,7 @@
 #define STREAM_OF(v) (((v) == B || (v) == C) -> 1 : 0)
 #define INPUT_OF(v) ((v) == B -> A : ((v) == D -> C : NONE))
 #define FOREVER 9 /* as `until`: no ticket ends the run */
+#define HOOK_OF(v) ((v) == B -> 1 : 0) /* one of the two waiters has a hook */
 
 mtype = { IDLE, QUEUED, RUNNING, PARKED };
 
@@ -53,6 +55,7 @@ bit timeline_mu[2];
 bit p_on[2], w_on[2]; /* linked in the list of waiters */
 byte w_ticket[2];
 bit w_woken[2];       /* the blocked waiter's parker */
+bit w_there[2];       /* ghost: the waiter, which is on its thread's stack, exists */
 
 bit commit_mu;
 
@@ -83,7 +86,7 @@ inline wake_satisfied(wt) {
     }
     /* The wake functions are called without the lock. */
     if
-    :: wake_w -> wake_w = 0; w_woken[wt] = 1
+    :: wake_w -> wake_w = 0; assert(w_there[wt]); w_woken[wt] = 1
     :: else
     fi;
     if
@@ -368,11 +371,39 @@ proctype evaluator(byte first, second) {
     fi
 }
 
+/* The hook ends the wait: kl_timeline_cancel, and where it comes too late, the wake-up is awaited. */
+inline leave(lt) {
+    hooked = 0;
+    atomic {
+        timeline_mu[lt] == 0;
+        left = 1;
+        mine = w_on[lt];
+        if
+        :: mine ->
+            w_on[lt] = 0;
+            if
+            :: !p_on[lt] -> has_waiters[lt] = 0
+            :: else
+            fi
+        :: else
+        fi
+    }
+#ifndef LEAVE_WITHOUT_THE_WAKE_UP
+    if
+    :: !mine -> atomic { w_woken[lt]; w_woken[lt] = 0 }
+    :: else -> mine = 0
+    fi
+#else
+    mine = 0
+#endif
+}
+
 /* Waits for a result that somebody commits; readers in src/ go through the commit lock too.
  * The loop ends on the ticket (mlx_synchronize, wait_ticket) or on the fate (kl_wait_fate). */
 proctype waiter(byte result, expected) {
     THREAD_LOCALS;
     byte t = STREAM_OF(result);
+    bit left, hooked = HOOK_OF(result);
     atomic { commit_mu == 0 && ticket[result] != 0; w_ticket[t] = ticket[result] }
     do
     :: done[t] >= w_ticket[t] -> break
@@ -385,13 +416,20 @@ proctype waiter(byte result, expected) {
             if
             :: done[t] >= w_ticket[t]
             :: else ->
+                w_there[t] = 1;
                 register_waiter(t, w_ticket[t], w_on[t]);
                 if
-                :: !go_on -> atomic { w_woken[t]; w_woken[t] = 0 }
+                :: !go_on ->
+                    if
+                    :: atomic { w_woken[t]; w_woken[t] = 0 }
+                    :: hooked -> leave(t) /* once, at any moment; the caller comes again */
+                    fi
                 :: else -> go_on = 0
-                fi
+                fi;
+                w_there[t] = 0
             fi;
-            assert(fate[result] != PENDING) /* the ticket is out, so the fate is known */
+            assert(left || fate[result] != PENDING); /* the ticket is out, so the fate is known */
+            left = 0
         fi
     od;
     /* Nothing lost, nothing false. The input is settled before what depends on it. */
