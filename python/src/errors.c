@@ -70,7 +70,10 @@ int kp_add_errors(PyObject *m) {
 PyObject *kp_raise(void) {
     keel_error_info info;
     if (PyErr_Occurred()) return NULL; /* a callback's own exception is the cause */
-    if (!keel_last_error(&info)) return raise(info);
+    if (!keel_last_error(&info)) {
+        if (info.code == KEEL_EINTERRUPTED && kp_raise_signal()) return NULL;
+        return raise(info);
+    }
     PyErr_SetString(PyExc_RuntimeError, "the library failed without an error");
     return NULL;
 }

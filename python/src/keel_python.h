@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "keel/error.h"
+#include "keel/wait.h"
 #include "mlx/c/mlx.h"
 
 /* ---- objects ---- */
@@ -179,12 +180,21 @@ int kp_check(int rc); /* -1 with an exception when rc is not 0 */
 PyObject *kp_raise_index(int64_t index, int axis, int axis_size);
 
 /* ---- waiting ---- */
-#define KP_UNLOCKED(statement)                   \
-    do {                                         \
-        PyThreadState *_s = PyEval_SaveThread(); \
-        statement;                               \
-        PyEval_RestoreThread(_s);                \
+struct kp_unlocked {
+    PyThreadState *thread;
+    keel_wait_hook before;
+};
+struct kp_unlocked kp_unlock(void);
+void kp_lock(struct kp_unlocked u);
+/* Without the GIL. What waits in it fails with KEEL_EINTERRUPTED when a signal's handler raises. */
+#define KP_UNLOCKED(statement)                      \
+    do {                                            \
+        struct kp_unlocked _unlocked = kp_unlock(); \
+        statement;                                  \
+        kp_lock(_unlocked);                         \
     } while (0)
+/* Raises what the handler of a signal has raised in a wait; false: nothing. */
+bool kp_raise_signal(void);
 /* Evaluates and waits without the GIL. */
 int kp_eval(mlx_array a);
 int kp_eval_vector(mlx_vector_array v);
