@@ -100,6 +100,7 @@ struct row {
     const char *name;
     struct parameter *parameters;
     int n, n_positional, rest, n_slots;
+    bool no_stream; /* the call needs no default stream, see DEVICE_FUNCTION */
 };
 
 #define KP_MAX_PARAMETERS 20
@@ -137,6 +138,10 @@ int kp_intern_names(void);
 #define FUNCTION(module, name)                      \
     PyObject *kp_##module##_##name(struct call *c); \
     PyObject *kp_##module##_##name(struct call *c)
+
+/* The same for a function about devices: it is called without a default stream, since looking that
+ * up chooses the default device. */
+#define DEVICE_FUNCTION(module, name) FUNCTION(module, name)
 
 /* The result of a call of the C API: an array, or the exception that its error becomes. */
 PyObject *kp_done(int rc, mlx_array out);
