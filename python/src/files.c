@@ -48,6 +48,9 @@ PyObject *kp_dict_of(mlx_map_string_to_array map) {
  * Threads of the library read through these: they take the GIL for it, which is why whoever waits
  * for a value has let it go. After the interpreter began to end, reads fail. */
 static atomic_bool ending;
+/* The load of all arrays in Python files. What is not read when the interpreter ends is cancelled:
+ * such arrays are no errors that somebody should have seen. Guarded by the GIL. */
+static keel_load reads;
 /* This thread opens a file, whose header it reads itself: the exception that stops it is kept. On
  * other threads, and later, the library reports the read that failed. */
 static _Thread_local bool opening;
@@ -55,6 +58,7 @@ static _Thread_local bool opening;
 static PyObject *finalize(PyObject *m, PyObject *none) {
     (void)m;
     (void)none;
+    if (reads.ctx) keel_load_cancel(reads);
     atomic_store(&ending, true);
     return kp_new_ref(Py_None);
 }
@@ -106,11 +110,15 @@ static PyObject *load(PyObject *m, PyObject *args) {
     int format;
     if (!PyArg_ParseTuple(args, "Oi", &from, &format)) return NULL;
     keel_file file;
+    keel_load as = {NULL};
     if (PyUnicode_Check(from)) {
         const char *path = PyUnicode_AsUTF8AndSize(from, NULL);
         if (!path) return NULL;
         KP_UNLOCKED(file = keel_file_open(path, (enum keel_format)format));
     } else {
+        if (!reads.ctx) reads = keel_load_new();
+        if (!reads.ctx) return kp_raise();
+        as = reads;
         void *kept = kp_keep(from);
         if (!kept) return NULL;
         keel_reader reader = {.desc = kept,
@@ -127,7 +135,7 @@ static PyObject *load(PyObject *m, PyObject *args) {
     if (!file.ctx) return kp_raise();
     mlx_map_string_to_array map = mlx_map_string_to_array_new();
     int rc;
-    KP_UNLOCKED(rc = keel_file_load_all(&map, file, (keel_load){NULL}));
+    KP_UNLOCKED(rc = keel_file_load_all(&map, file, as));
     if (rc)
         kp_raise();
     else
