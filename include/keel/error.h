@@ -75,7 +75,7 @@ typedef struct keel_error_info_ {
      * above INT64_MAX is INT64_MAX here; the message has its real value. For KEEL_EKERNEL of a
      * custom kernel this is the code that the kernel raised. */
     int64_t index;
-    int64_t axis;      /* the axis on which the index counts */
+    int64_t axis;      /* the axis on which the index counts; for KEEL_EAXIS the axis as given */
     int64_t axis_size; /* the extent of that axis */
     /* The flat row-major position of the index in the index array, or the position at which a
      * custom kernel raised its error. In a function that vmap made this is the position within the

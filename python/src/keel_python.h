@@ -183,6 +183,8 @@ PyObject *kp_raise(void);
 int kp_check(int rc); /* -1 with an exception when rc is not 0 */
 /* Raises the IndexError of an index of Python that is out of range. Returns NULL. */
 PyObject *kp_raise_index(int64_t index, int axis, int axis_size);
+/* The same for an axis that is out of range. */
+PyObject *kp_raise_axis(const char *function, int axis, int ndim);
 
 /* ---- waiting ---- */
 struct kp_unlocked {
