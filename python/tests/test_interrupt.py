@@ -78,6 +78,25 @@ def test_ctrl_c_ends_a_wait(wait):
     assert x.tolist() == [1, 2, 3, 4] and (x + 1).sum().item() == 14
 
 
+@pytest.mark.parametrize("method", ["read", "write"])
+def test_ctrl_c_in_a_method_of_a_file(method):
+    """The main thread itself reads headers and writes: there Python raises the exception, and it comes out."""
+    file = io.BytesIO()
+    mx.save(file, mx.arange(3))
+    reached, go = threading.Event(), threading.Event()
+
+    def wait(*args):
+        reached.set()
+        go.wait()
+
+    blocked = type("File", (io.BytesIO,), {method: wait})(file.getvalue())
+    blocked.reached = reached
+    sender = when_reached(blocked, signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        mx.load(blocked, format="npy") if method == "read" else mx.save(blocked, mx.arange(3))
+    sender.join()
+
+
 def test_ctrl_c_again():
     """Each wait ends by a signal of its own."""
     file, x = held()

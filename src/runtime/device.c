@@ -258,6 +258,11 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
     return KL_OK;
 }
 
+bool kl_device_cuda_is_there(void) {
+    const char *want = getenv("KEEL_GPU"), *why = NULL;
+    return (!want || !*want || strcmp(want, "cuda") == 0) && kl_cuda_count(&why) > 0;
+}
+
 int kl_device_choose(bool *gpu, struct kl_error **err) {
     const char *want = getenv("KEEL_GPU"), *why = NULL;
     *gpu = false;

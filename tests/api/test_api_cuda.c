@@ -2,6 +2,7 @@
  * and on other devices. Each case runs in a process of its own, since devices are opened once. */
 #include "api_support.h"
 
+#include <dlfcn.h>
 #include <keel/device.h>
 #include <libgen.h>
 #include <sys/wait.h>
@@ -19,7 +20,7 @@ static int find_fakes(void **state) {
     return access(fake_driver, R_OK);
 }
 
-/* Asks in a new process: 0 or 1 is the answer, 2 means that the call failed. */
+/* Asks in a new process: 0 or 1 is the answer; 2: the call failed; 3: it loaded OpenCL. */
 static int answer(const char *gpu, const char *driver, const char *n_fakes) {
     int status;
     pid_t pid = fork();
@@ -29,7 +30,9 @@ static int answer(const char *gpu, const char *driver, const char *n_fakes) {
         setenv("KEEL_CUDA_DRIVER", driver, 1);
         setenv("KEEL_CUDA_PATH", fake_path, 1);
         setenv("FAKE_CUDA_DEVICES", n_fakes, 1);
-        _exit(mlx_cuda_is_available(&yes) ? 2 : yes);
+        if (mlx_cuda_is_available(&yes)) _exit(2);
+        /* Where there is no CUDA, no other driver is loaded to find that out. */
+        _exit(!yes && dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_NOLOAD) ? 3 : yes);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -40,6 +43,8 @@ static void test_answers(void **state) {
     assert_int_equal(answer("cuda", fake_driver, "2"), 1);
     assert_int_equal(answer("", fake_driver, "1"), 1); /* CUDA is tried first */
     assert_int_equal(answer("cuda", fake_driver, "0"), 0);
+    assert_int_equal(answer("", fake_driver, "0"), 0);
+    assert_int_equal(answer("", "/nonexistent/libcuda.so", "1"), 0);
     assert_int_equal(answer("cuda", "/nonexistent/libcuda.so", "1"), 0);
     assert_int_equal(answer("none", fake_driver, "2"), 0);
     assert_int_equal(answer("sim", fake_driver, "2"), 0);
