@@ -28,7 +28,8 @@ typedef struct keel_wait_hook_ {
  *
  * fn runs on the thread that waits, with no lock held. It may call this library, and then must
  * expect to be called within itself. A thread that runs operations while it waits finishes the one
- * that it runs before it asks. The hook is not asked in a callback that an operation runs.
+ * that it runs before it asks; one that waits for a GPU polls it for up to 100 milliseconds first.
+ * The hook is not asked in a callback that an operation runs.
  *
  * Returns the hook that the thread had, {NULL, NULL} at first. The library frees nothing: ctx has
  * to live until another hook is set. Each thread has a hook of its own. */
