@@ -168,7 +168,7 @@ for family, tolerance, ops in FAMILIES:
             cells.append("x" if g else "c" if c else "")
         print(f"| {name} | " + " | ".join(cells) + " |")
     print()
-print("## Without a rule\n\nOperations for which a transform has no rule: `none`. vjp: they take no gradient, or have none. vmap: batches. build: operations are made again from their parameters (compile, checkpoint, import). Every operation that is not here has all of them, but for the gradients of logcumsumexp in complex64 and of scatter_prod. jvp follows from vjp where it is not written down.\n")
+print("## Without a rule\n\nOperations for which a transform has no rule: `none`. vjp: they take no gradient, or have none. vmap: batches. build: operations are made again from their parameters (compile, checkpoint, import). Every operation that is not here has all of them, but for the gradient of logcumsumexp in complex64. jvp follows from vjp where it is not written down.\n")
 print("| operation | vjp | jvp | vmap | build | why |\n|---|---|---|---|---|---|")
 for names, columns, why in WITHOUT:
     for name in names.split():

@@ -464,6 +464,7 @@ EXPLAINED = [
     ("prod of 16-bit floats", lambda c, k, m: "float16" in c and has(c, *REDUCTIONS, "cumsum", "cumprod",
         "logcumsumexp", "rope", "rms_norm", "layer_norm", "scaled_dot_product_attention", "convolve", "matmul", "power", "vecdot", "inner", "einsum")),
     ("take with an int of -1", lambda c, k, m: has(c, "take") and "squeeze" in text(m)),
+    ("linalg.cross of bools", lambda c, k, m: has(c, "cross") and "bool_" in c and "negative" in text(m)),
     ("linalg.norm of complex64", lambda c, k, m: has(c, "norm") and "complex64" in c),
     ("astype", lambda c, k, m: has(c, "slice_update", "put_along_axis", "full") and "uint" in c),
     ("power", lambda c, k, m: "**" in c or has(c, "power")),

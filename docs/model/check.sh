@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check.sh - explores the models completely, and makes sure that each mistake is found in them.
-# Needs spin and a C compiler. Two runs at a time; 40 seconds on two free cores, under 1 GB.
+# Needs spin and a C compiler. Two runs at a time; 45 seconds on two free cores, under 1 GB.
 set -eu
 
 models=$(cd "$(dirname "$0")" && pwd)
@@ -58,6 +58,8 @@ mkdir "$work/1" "$work/2"
     cd "$work/1"
     correct protocol -O2 protocol
     correct compile -O0 compile
+    correct 'protocol, a hook ends a wait' -O2 protocol -DHOOK
+    variant LEAVE_WITHOUT_THE_WAKE_UP 'assertion violated w_there' -O0 protocol -DHOOK
     variant RETAIN_AFTER_LOCK 'assertion violated ( !(freed' -O0 compile
     variant INSERT_WITHOUT_LOOKING 'assertion violated (entries' -O0 compile
     variant FREE_AT_ERASE 'assertion violated' -O0 compile

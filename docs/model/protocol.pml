@@ -11,6 +11,8 @@
  *     TICKET_BEFORE_FATE          the ticket is published before the fate is written
  *     TWO_WORDS                   has-waiters in a word of its own, no common read-modify-write
  *     GIVE_UP_IN_TWO_STEPS        look for tasks, then give the role up, in two critical sections
+ *     LEAVE_WITHOUT_THE_WAKE_UP   a waiter whose hook ends the wait leaves though its wake-up comes
+ *                                 (with HOOK)
  *
  * What a lock guards completely is one atomic step here (kl_stream.mu: role, inbox, in_pool). The
  * timeline's lock is a variable of its own, because publishing works on the word without it. */
@@ -53,6 +55,10 @@ bit timeline_mu[2];
 bit p_on[2], w_on[2]; /* linked in the list of waiters */
 byte w_ticket[2];
 bit w_woken[2];       /* the blocked waiter's parker */
+#ifdef HOOK /* the waiter for b has a hook that ends one of its waits; nobody waits for d */
+bit hook = 1;
+bit w_there; /* ghost: the waiter, which is on its thread's stack, exists */
+#endif
 
 bit commit_mu;
 
@@ -83,7 +89,12 @@ inline wake_satisfied(wt) {
     }
     /* The wake functions are called without the lock. */
     if
-    :: wake_w -> wake_w = 0; w_woken[wt] = 1
+    :: wake_w ->
+        wake_w = 0;
+#ifdef HOOK
+        assert(w_there);
+#endif
+        w_woken[wt] = 1
     :: else
     fi;
     if
@@ -368,11 +379,43 @@ proctype evaluator(byte first, second) {
     fi
 }
 
+#ifdef HOOK
+/* The hook ends the wait: kl_timeline_cancel, and where it comes too late, the wake-up is awaited. */
+inline leave(lt) {
+    hook = 0;
+    atomic {
+        timeline_mu[lt] == 0;
+        left = 1;
+        mine = w_on[lt];
+        if
+        :: mine ->
+            w_on[lt] = 0;
+            if
+            :: !p_on[lt] -> has_waiters[lt] = 0
+            :: else
+            fi
+        :: else
+        fi
+    }
+#ifndef LEAVE_WITHOUT_THE_WAKE_UP
+    if
+    :: !mine -> atomic { w_woken[lt]; w_woken[lt] = 0 }
+    :: else -> mine = 0
+    fi
+#else
+    mine = 0
+#endif
+}
+#endif
+
 /* Waits for a result that somebody commits; readers in src/ go through the commit lock too.
  * The loop ends on the ticket (mlx_synchronize, wait_ticket) or on the fate (kl_wait_fate). */
 proctype waiter(byte result, expected) {
     THREAD_LOCALS;
     byte t = STREAM_OF(result);
+#ifdef HOOK
+    bit left;
+#endif
     atomic { commit_mu == 0 && ticket[result] != 0; w_ticket[t] = ticket[result] }
     do
     :: done[t] >= w_ticket[t] -> break
@@ -385,13 +428,33 @@ proctype waiter(byte result, expected) {
             if
             :: done[t] >= w_ticket[t]
             :: else ->
+#ifdef HOOK
+                w_there = 1;
+                register_waiter(t, w_ticket[t], w_on[t]);
+                if
+                :: !go_on ->
+                    if
+                    :: atomic { w_woken[t]; w_woken[t] = 0 }
+                    :: hook -> leave(t) /* once, at any moment; the caller comes again */
+                    fi
+                :: else -> go_on = 0
+                fi;
+                w_there = 0
+#else
                 register_waiter(t, w_ticket[t], w_on[t]);
                 if
                 :: !go_on -> atomic { w_woken[t]; w_woken[t] = 0 }
                 :: else -> go_on = 0
                 fi
+#endif
             fi;
-            assert(fate[result] != PENDING) /* the ticket is out, so the fate is known */
+            /* The ticket is out, so the fate is known. */
+#ifdef HOOK
+            assert(fate[result] != PENDING || left);
+            left = 0
+#else
+            assert(fate[result] != PENDING)
+#endif
         fi
     od;
     /* Nothing lost, nothing false. The input is settled before what depends on it. */
@@ -436,7 +499,9 @@ init {
         run evaluator(A, B);
         run evaluator(C, D);
         run waiter(B, FAILED_BY_A);
+#ifndef HOOK
         run waiter(D, READY);
+#endif
         run pool_thread()
     }
 }

@@ -47,7 +47,9 @@ enum keel_code {
     KEEL_EUNSUPPORTED = -21, /* not supported on this device or by this build */
     KEEL_EINTERNAL = -22,    /* a bug in Keel */
     KEEL_ECOMPILE = -23,     /* the source of a kernel does not compile */
-    KEEL_ETRACE = -24        /* an argument of a transformed function is used where it cannot be */
+    KEEL_ETRACE = -24,       /* an argument of a transformed function is used where it cannot be */
+    /* the thread's hook ended the wait (keel/wait.h); the value may still become ready */
+    KEEL_EINTERRUPTED = -25
 };
 
 /* Which optional fields of keel_error_info are set; the other ones are 0. */
@@ -73,7 +75,7 @@ typedef struct keel_error_info_ {
      * above INT64_MAX is INT64_MAX here; the message has its real value. For KEEL_EKERNEL of a
      * custom kernel this is the code that the kernel raised. */
     int64_t index;
-    int64_t axis;      /* the axis on which the index counts */
+    int64_t axis;      /* the axis on which the index counts; for KEEL_EAXIS the axis as given */
     int64_t axis_size; /* the extent of that axis */
     /* The flat row-major position of the index in the index array, or the position at which a
      * custom kernel raised its error. In a function that vmap made this is the position within the

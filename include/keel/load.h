@@ -50,8 +50,8 @@ KEEL_API keel_load keel_load_new(void);
 KEEL_API int keel_load_free(keel_load load);
 KEEL_API int keel_load_get(keel_load_progress *progress, keel_load load);
 /* Cancels the arrays of this load that are not read yet: they fail with KEEL_ECANCELLED when they
- * are evaluated. A read in progress stops after its chunk of 8 MB. A callback of a reader is never
- * interrupted. */
+ * are evaluated. A read in progress stops after its chunk of 8 MB, and one that fails from
+ * now on counts as cancelled. A callback of a reader is never interrupted. */
 KEEL_API int keel_load_cancel(keel_load load);
 
 /* ---- files ---- */

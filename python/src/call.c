@@ -172,7 +172,7 @@ static int fill(struct call *c, uint32_t seen) {
             v->ints.n = 0;
         }
     }
-    return c->stream.ctx ? 0 : kp_default_stream(&c->stream);
+    return c->stream.ctx || c->row->no_stream ? 0 : kp_default_stream(&c->stream);
 }
 
 static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,

@@ -56,21 +56,13 @@ static PyObject *raise(keel_error_info info) {
     return NULL;
 }
 
-int kp_add_errors(PyObject *m);
-int kp_add_errors(PyObject *m) {
-    PyObject *bases = PyTuple_Pack(2, PyExc_ValueError, PyExc_IndexError);
-    axis_error =
-        bases ? PyErr_NewExceptionWithDoc("keel.core.AxisError",
-                                          "An axis is out of range, or given twice.", bases, NULL)
-              : NULL;
-    Py_XDECREF(bases);
-    return axis_error ? PyModule_AddObjectRef(m, "AxisError", axis_error) : -1;
-}
-
 PyObject *kp_raise(void) {
     keel_error_info info;
     if (PyErr_Occurred()) return NULL; /* a callback's own exception is the cause */
-    if (!keel_last_error(&info)) return raise(info);
+    if (!keel_last_error(&info)) {
+        if (info.code == KEEL_EINTERRUPTED && kp_raise_signal()) return NULL;
+        return raise(info);
+    }
     PyErr_SetString(PyExc_RuntimeError, "the library failed without an error");
     return NULL;
 }
@@ -88,7 +80,47 @@ PyObject *kp_raise_index(int64_t index, int axis, int axis_size) {
                                    .axis_size = axis_size});
 }
 
+PyObject *kp_raise_axis(const char *function, int axis, int ndim) {
+    char message[160];
+    PyOS_snprintf(message, sizeof message, "%s(): axis %d is out of range for an array of %d axes",
+                  function, axis, ndim);
+    return raise((keel_error_info){
+        .code = KEEL_EAXIS, .has = KEEL_HAS_AXIS, .message = message, .axis = axis});
+}
+
+/* _axis_error(function, axis, ndim): raises the AxisError of a function that is made in Python. */
+static PyObject *raise_axis(PyObject *m, PyObject *args) {
+    const char *function;
+    int axis, ndim;
+    (void)m;
+    if (!PyArg_ParseTuple(args, "sii", &function, &axis, &ndim)) return NULL;
+    return kp_raise_axis(function, axis, ndim);
+}
+static PyMethodDef functions[] = {
+    {"_axis_error", raise_axis, METH_VARARGS, "Raises AxisError for an axis out of range."},
+    {0},
+};
+
 int kp_check(int rc) {
     if (rc) kp_raise();
     return rc ? -1 : 0;
+}
+
+int kp_add_errors(PyObject *m);
+int kp_add_errors(PyObject *m) {
+    PyObject *bases = PyTuple_Pack(2, PyExc_ValueError, PyExc_IndexError);
+    /* What one has that is made in Python. */
+    PyObject *own =
+        Py_BuildValue("{ss,sO,sO,sO,sO,sO,sO,sO,sO}", "code", "EAXIS", "operation", Py_None,
+                      "tensor", Py_None, "file", Py_None, "index", Py_None, "axis", Py_None,
+                      "axis_size", Py_None, "position", Py_None, "bytes", Py_None);
+    axis_error =
+        bases && own
+            ? PyErr_NewExceptionWithDoc("keel.core.AxisError",
+                                        "An axis is out of range, or given twice.", bases, own)
+            : NULL;
+    Py_XDECREF(bases);
+    Py_XDECREF(own);
+    if (!axis_error || PyModule_AddFunctions(m, functions)) return -1;
+    return PyModule_AddObjectRef(m, "AxisError", axis_error);
 }

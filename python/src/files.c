@@ -48,10 +48,17 @@ PyObject *kp_dict_of(mlx_map_string_to_array map) {
  * Threads of the library read through these: they take the GIL for it, which is why whoever waits
  * for a value has let it go. After the interpreter began to end, reads fail. */
 static atomic_bool ending;
+/* The load of all arrays in Python files. What is not read when the interpreter ends is cancelled:
+ * such arrays are no errors that somebody should have seen. Guarded by the GIL. */
+static keel_load reads;
+/* This thread opens a file, whose header it reads itself: the exception that stops it is kept. On
+ * other threads, and later, the library reports the read that failed. */
+static _Thread_local bool opening;
 
 static PyObject *finalize(PyObject *m, PyObject *none) {
     (void)m;
     (void)none;
+    if (reads.ctx) keel_load_cancel(reads);
     atomic_store(&ending, true);
     return kp_new_ref(Py_None);
 }
@@ -59,8 +66,8 @@ static PyObject *finalize(PyObject *m, PyObject *none) {
 static int read_file(void *desc, void *data, size_t n, uint64_t offset) {
     if (atomic_load(&ending)) return -1;
     PyGILState_STATE g = PyGILState_Ensure();
-    PyObject *file = kp_kept(desc),
-             *r = PyObject_CallMethod(file, "seek", "K", (unsigned long long)offset);
+    PyObject *file = kp_kept(desc), *r = NULL;
+    if (!PyErr_Occurred()) r = PyObject_CallMethod(file, "seek", "K", (unsigned long long)offset);
     int rc = r ? 0 : -1;
     Py_XDECREF(r);
     for (size_t done = 0; !rc && done < n;) {
@@ -74,19 +81,20 @@ static int read_file(void *desc, void *data, size_t n, uint64_t offset) {
         if (!rc) done += (size_t)got;
         Py_XDECREF(r);
     }
-    PyErr_Clear(); /* the library reports the read that failed */
+    if (!opening) PyErr_Clear();
     PyGILState_Release(g);
     return rc;
 }
 static int file_size(void *desc, uint64_t *size) {
     PyGILState_STATE g = PyGILState_Ensure();
-    PyObject *end = PyObject_CallMethod(kp_kept(desc), "seek", "ii", 0, 2);
+    PyObject *end =
+        PyErr_Occurred() ? NULL : PyObject_CallMethod(kp_kept(desc), "seek", "ii", 0, 2);
     PyObject *at = end ? PyObject_CallMethod(kp_kept(desc), "tell", NULL) : NULL;
     int rc = at ? 0 : -1;
     if (at) *size = PyLong_AsUnsignedLongLong(at);
     Py_XDECREF(end);
     Py_XDECREF(at);
-    PyErr_Clear();
+    if (!opening) PyErr_Clear();
     PyGILState_Release(g);
     return rc;
 }
@@ -102,11 +110,15 @@ static PyObject *load(PyObject *m, PyObject *args) {
     int format;
     if (!PyArg_ParseTuple(args, "Oi", &from, &format)) return NULL;
     keel_file file;
+    keel_load as = {NULL};
     if (PyUnicode_Check(from)) {
         const char *path = PyUnicode_AsUTF8AndSize(from, NULL);
         if (!path) return NULL;
         KP_UNLOCKED(file = keel_file_open(path, (enum keel_format)format));
     } else {
+        if (!reads.ctx) reads = keel_load_new();
+        if (!reads.ctx) return kp_raise();
+        as = reads;
         void *kept = kp_keep(from);
         if (!kept) return NULL;
         keel_reader reader = {.desc = kept,
@@ -114,12 +126,16 @@ static PyObject *load(PyObject *m, PyObject *args) {
                               .size = file_size,
                               .label = file_label,
                               .free = kp_drop_later};
+        bool outer = opening;
+        opening = true;
         KP_UNLOCKED(file = keel_file_open_reader(reader, (enum keel_format)format));
+        opening = outer;
+        if (file.ctx) PyErr_Clear(); /* the header was read all the same */
     }
     if (!file.ctx) return kp_raise();
     mlx_map_string_to_array map = mlx_map_string_to_array_new();
     int rc;
-    KP_UNLOCKED(rc = keel_file_load_all(&map, file, (keel_load){NULL}));
+    KP_UNLOCKED(rc = keel_file_load_all(&map, file, as));
     if (rc)
         kp_raise();
     else

@@ -403,11 +403,7 @@ FUNCTION(core, flip) {
         bool chosen = !c->v[1].given;
         for (size_t k = 0; c->v[1].given && k < c->v[1].ints.n; k++) {
             int axis = c->v[1].ints.at[k];
-            if (axis < -n || axis >= n) {
-                PyErr_Format(PyExc_IndexError,
-                             "flip(): axis %d is out of range for an array of %d axes", axis, n);
-                return NULL;
-            }
+            if (axis < -n || axis >= n) return kp_raise_axis("flip", axis, n);
             chosen = chosen || (axis < 0 ? axis + n : axis) == i;
         }
         start[i] = chosen ? shape[i] - 1 : 0;

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "keel/error.h"
+#include "keel/wait.h"
 #include "mlx/c/mlx.h"
 
 /* ---- objects ---- */
@@ -99,6 +100,7 @@ struct row {
     const char *name;
     struct parameter *parameters;
     int n, n_positional, rest, n_slots;
+    bool no_stream; /* the call needs no default stream, see DEVICE_FUNCTION */
 };
 
 #define KP_MAX_PARAMETERS 20
@@ -136,6 +138,10 @@ int kp_intern_names(void);
 #define FUNCTION(module, name)                      \
     PyObject *kp_##module##_##name(struct call *c); \
     PyObject *kp_##module##_##name(struct call *c)
+
+/* The same for a function about devices: it is called without a default stream, since looking that
+ * up chooses the default device. */
+#define DEVICE_FUNCTION(module, name) FUNCTION(module, name)
 
 /* The result of a call of the C API: an array, or the exception that its error becomes. */
 PyObject *kp_done(int rc, mlx_array out);
@@ -177,14 +183,25 @@ PyObject *kp_raise(void);
 int kp_check(int rc); /* -1 with an exception when rc is not 0 */
 /* Raises the IndexError of an index of Python that is out of range. Returns NULL. */
 PyObject *kp_raise_index(int64_t index, int axis, int axis_size);
+/* The same for an axis that is out of range. */
+PyObject *kp_raise_axis(const char *function, int axis, int ndim);
 
 /* ---- waiting ---- */
-#define KP_UNLOCKED(statement)                   \
-    do {                                         \
-        PyThreadState *_s = PyEval_SaveThread(); \
-        statement;                               \
-        PyEval_RestoreThread(_s);                \
+struct kp_unlocked {
+    PyThreadState *thread;
+    keel_wait_hook before;
+};
+struct kp_unlocked kp_unlock(void);
+void kp_lock(struct kp_unlocked u);
+/* Without the GIL. What waits in it fails with KEEL_EINTERRUPTED when a signal's handler raises. */
+#define KP_UNLOCKED(statement)                      \
+    do {                                            \
+        struct kp_unlocked _unlocked = kp_unlock(); \
+        statement;                                  \
+        kp_lock(_unlocked);                         \
     } while (0)
+/* Raises what the handler of a signal has raised in a wait; false: nothing. */
+bool kp_raise_signal(void);
 /* Evaluates and waits without the GIL. */
 int kp_eval(mlx_array a);
 int kp_eval_vector(mlx_vector_array v);

@@ -4,6 +4,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "keel/device.h"
+
 PyTypeObject *kp_dtype_type, *kp_device_type, *kp_stream_type, *kp_local_stream_type;
 PyObject *kp_dtypes[MLX_COMPLEX64 + 1];
 static PyObject *device_kinds; /* the enum DeviceType, given by Python */
@@ -233,9 +235,21 @@ static int stream_of_device(mlx_stream *out, mlx_device_type type, int index) {
     return kp_check(rc);
 }
 
+/* Chooses the default device when the first default is needed, not at import: a process may fork
+ * before it computes, and CUDA does not survive that. The GIL is kept, so that the interpreter
+ * cannot end while drivers are loaded: at the end of a process that crashes. */
+static int choose_device(bool set_by_user) {
+    static bool chosen; /* guarded by the GIL */
+    bool gpu;
+    int rc = chosen || set_by_user ? 0 : keel_device_choose(&gpu);
+    if (!rc) chosen = true;
+    return kp_check(rc);
+}
+
 int kp_default_stream(mlx_stream *out) {
     unsigned now = atomic_load_explicit(&changes, memory_order_relaxed);
     if (kept.seen != now) {
+        if (choose_device(false)) return -1;
         mlx_device d = mlx_device_new();
         int rc = mlx_get_default_device(&d) || mlx_get_default_stream(&kept.s, d);
         mlx_device_free(d);
@@ -294,26 +308,28 @@ static int device_of(PyObject *o, mlx_device *out) {
     return out->ctx ? 0 : kp_check(1);
 }
 
-FUNCTION(core, default_device) {
+DEVICE_FUNCTION(core, default_device) {
     (void)c;
     mlx_device d = mlx_device_new();
     mlx_device_type type;
     int index;
+    if (choose_device(false)) return NULL;
     if (mlx_get_default_device(&d) || mlx_device_get_type(&type, d) ||
         mlx_device_get_index(&index, d))
         return kp_raise();
     mlx_device_free(d);
     return make_device(type, index);
 }
-FUNCTION(core, set_default_device) {
+DEVICE_FUNCTION(core, set_default_device) {
     mlx_device d;
     if (device_of(c->v[0].object, &d)) return NULL;
     int rc = mlx_set_default_device(d);
+    if (!rc) choose_device(true);
     mlx_device_free(d);
     kp_defaults_changed();
     return kp_done_none(rc);
 }
-FUNCTION(core, default_stream) {
+DEVICE_FUNCTION(core, default_stream) {
     mlx_device d;
     mlx_stream s = mlx_stream_new();
     if (device_of(c->v[0].object, &d)) return NULL;
@@ -321,7 +337,7 @@ FUNCTION(core, default_stream) {
     mlx_device_free(d);
     return rc ? kp_raise() : make_stream(kp_stream_type, s);
 }
-FUNCTION(core, set_default_stream) {
+DEVICE_FUNCTION(core, set_default_stream) {
     PyObject *o = c->v[0].object;
     mlx_stream s;
     if (Py_TYPE(o) != kp_stream_type && Py_TYPE(o) != kp_local_stream_type) {
@@ -333,14 +349,14 @@ FUNCTION(core, set_default_stream) {
     kp_defaults_changed();
     return kp_done_none(rc);
 }
-FUNCTION(core, new_stream) {
+DEVICE_FUNCTION(core, new_stream) {
     mlx_device d;
     if (device_of(c->v[0].object, &d)) return NULL;
     mlx_stream s = mlx_stream_new_device(d);
     mlx_device_free(d);
     return s.ctx ? make_stream(kp_stream_type, s) : kp_raise();
 }
-FUNCTION(core, new_thread_local_stream) {
+DEVICE_FUNCTION(core, new_thread_local_stream) {
     mlx_device d;
     if (device_of(c->v[0].object, &d)) return NULL;
     struct kp_stream *o = (struct kp_stream *)PyType_GenericAlloc(kp_local_stream_type, 0);
@@ -363,7 +379,7 @@ FUNCTION(core, synchronize) {
     KP_UNLOCKED(rc = mlx_synchronize(s));
     return kp_done_none(rc);
 }
-FUNCTION(core, device_count) {
+DEVICE_FUNCTION(core, device_count) {
     mlx_device_type kind;
     int n;
     if (kind_of(c->v[0].object, &kind)) {
@@ -372,7 +388,7 @@ FUNCTION(core, device_count) {
     }
     return mlx_device_count(&n, kind) ? kp_raise() : PyLong_FromLong(n);
 }
-FUNCTION(core, is_available) {
+DEVICE_FUNCTION(core, is_available) {
     mlx_device d;
     bool yes;
     if (device_of(c->v[0].object, &d)) return NULL;
@@ -380,8 +396,9 @@ FUNCTION(core, is_available) {
     mlx_device_free(d);
     return rc ? kp_raise() : PyBool_FromLong(yes);
 }
-FUNCTION(core, device_info) {
+DEVICE_FUNCTION(core, device_info) {
     mlx_device d = mlx_device_new();
+    if (!c->v[0].given && choose_device(false)) return NULL;
     if (c->v[0].given ? device_of(c->v[0].object, &d) : kp_check(mlx_get_default_device(&d)))
         return NULL;
     mlx_device_info info = mlx_device_info_new();

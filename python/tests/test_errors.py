@@ -48,6 +48,25 @@ def test_an_axis_out_of_range():
     assert "-3" in str(error) and error.file is None and error.bytes is None and error.index is None
 
 
+b = mx.ones((2, 3, 4))
+
+
+@pytest.mark.parametrize("call, axis", [
+    (lambda: mx.sum(b, 3), 3), (lambda: mx.sum(b, (0, -4)), -4), (lambda: mx.sum(b, (1, -2)), -2), (lambda: mx.softmax(b, 9), 9), (lambda: mx.argmax(b, -5), -5),
+    (lambda: mx.sort(b, 3), 3), (lambda: mx.concatenate([b, b], 3), 3), (lambda: mx.stack([b, b], 5), 5), (lambda: mx.expand_dims(b, 6), 6),
+    (lambda: mx.squeeze(b, 3), 3), (lambda: mx.take(b, mx.array([0]), 4), 4), (lambda: mx.take_along_axis(b, mx.zeros((2, 3, 4), mx.int32), 3), 3),
+    (lambda: mx.cumsum(b, 3), 3), (lambda: mx.transpose(b, (0, 1, 3)), 3), (lambda: mx.moveaxis(b, 0, 7), 7), (lambda: mx.swapaxes(b, -9, 0), -9),
+    (lambda: mx.repeat(b, 2, 3), 3), (lambda: mx.split(b, 2, -4), -4), (lambda: mx.diagonal(b, 0, 1, 3), 3), (lambda: mx.diff(b, axis=3), 3),
+    (lambda: mx.roll(b, 1, 3), 3), (lambda: mx.flip(b, 3), 3), (lambda: mx.linalg.norm(b, axis=3), 3), (lambda: mx.linalg.norm(b, "fro", axis=(0, 3)), 3),
+    (lambda: mx.linalg.cross(b, b, axis=3), 3), (lambda: mx.vmap(lambda x: x, in_axes=3)(b), 3), (lambda: mx.logsumexp(b, 3), 3), (lambda: mx.median(b, 3), 3),
+    (lambda: b.sum(3), 3), (lambda: b.flatten(2, 1), None),
+])  # fmt: skip
+def test_the_axis_of_an_axis_error(call, axis):
+    """As it was given; None where the error is about several."""
+    error = raised(call)
+    assert isinstance(error, mx.AxisError) and error.axis == axis and error.code == "EAXIS" and error.index is None, repr(error)
+
+
 def test_every_way_of_reading_reports():
     for read in (lambda x: x.item(), lambda x: x.tolist(), repr, mx.eval, memoryview, bytes, lambda x: x.__dlpack__(), bool, float,
                  lambda x: x.__array__(), lambda x: mx.save("/dev/null", x), format):  # fmt: skip

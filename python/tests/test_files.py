@@ -193,6 +193,26 @@ def test_a_file_object_that_fails():
     assert info.value.code == "EREADER"
 
 
+class Odd(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", ["read", "seek"])
+@pytest.mark.parametrize("format", ["npy", "safetensors"])
+def test_an_exception_while_a_header_is_read(method, format):
+    """It comes back as itself: the header is read by the thread that calls."""
+    file = in_memory(lambda f: mx.save(f, mx.arange(3)) if format == "npy" else mx.save_safetensors(f, {"a": mx.arange(3)}))
+    file.seek(0)
+
+    def fail(*args):
+        raise Odd(method)
+
+    kind = type("File", (io.BytesIO,), {method: fail})
+    with pytest.raises(Odd, match=method):
+        mx.load(kind(file.getvalue()), format=format)
+    assert mx.load(io.BytesIO(file.getvalue()), format=format) is not None
+
+
 def test_many_threads_read_one_file():
     """Readers take the GIL while other threads hold it and let it go."""
     file = in_memory(lambda f: mx.save_safetensors(f, {str(n): mx.full((1000,), n) for n in range(32)}))

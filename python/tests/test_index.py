@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import math
 import random
 import threading
 import weakref
@@ -631,6 +632,27 @@ def test_gradients_of_reading():
         want = np.zeros_like(n)
         np.add.at(want, key, weight)
         same(mx.grad(lambda x: (x[key] * mx.array(weight)).sum())(mx.array(n)), want)
+
+
+def test_gradients_of_products_through_indices():
+    """Each factor gets the product of the others of its place."""
+    a, u, weight = [2.0, 3.0, 4.0], [5.0, 6.0, 0.0, 7.0, 8.0], np.array([1.0, 10.0, 100.0])
+    places = [0, 2, 0, 2, 2]
+
+    def f(a, u):
+        return (a.at[mx.array(places)].multiply(u) * mx.array(weight.astype(np.float32))).sum()
+
+    da, du = mx.grad(f, argnums=(0, 1))(mx.array(a), mx.array(u))
+    factors = [[v for v, p in zip(u, places) if p == k] for k in range(3)]
+    same(da, weight * [math.prod(x) for x in factors])
+    others = [[v for k, (v, p) in enumerate(zip(u, places)) if k != j and p == places[j]] for j in range(5)]
+    same(du, [weight[p] * a[p] * math.prod(x) for p, x in zip(places, others)])
+    _, (tangent,) = mx.jvp(f, [mx.array(a), mx.array(u)], [mx.ones(3), mx.ones(5)])
+    assert tangent.item() == sum(da.tolist()) + sum(du.tolist())
+    lanes = mx.vmap(mx.grad(f, argnums=1), in_axes=(None, 0))(mx.array(a), mx.stack([mx.array(u), mx.ones(5)]))
+    same(lanes, [du.tolist(), [2, 400, 2, 400, 400]])
+    rows = mx.grad(lambda x: mx.ones((2, 2)).at[mx.array([1, 1])].multiply(x).sum())(mx.array([[2.0, 3.0], [5.0, 7.0]]))
+    same(rows, [[5, 7], [2, 3]])
 
 
 def test_gradients_of_writing():

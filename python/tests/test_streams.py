@@ -1,5 +1,10 @@
 """Streams, devices and memory: contexts, streams of threads, limits."""
 
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
 import threading
 
 import keel.core as mx
@@ -150,3 +155,74 @@ def test_a_group_of_one():
             call()
     with pytest.raises(RuntimeError):
         mx.distributed.init(strict=True)
+
+
+# ---- the default device: each case in a process of its own, with CUDA's libraries of the library's own tests ----
+FAKES = pathlib.Path(__file__).parents[2] / "tests" / "backend" / "cuda"
+
+
+@pytest.fixture(scope="module")
+def fakes(tmp_path_factory):
+    """A folder with a driver of CUDA that has one device, and a compiler."""
+    folder, compiler = tmp_path_factory.mktemp("fakes"), shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("there is no C compiler to make the fake driver of CUDA with")
+    (folder / "lib64").mkdir()
+    for name in ("cuda", "nvrtc"):
+        command = [compiler, "-shared", "-fPIC", "-D_GNU_SOURCE", "-w", "-o", folder / "lib64" / f"lib{name}.so", FAKES / f"fake_{name}.c", "-lpthread"]
+        subprocess.run(command, check=True)
+    return folder
+
+
+def in_process(source, folder, gpu=None, driver=None):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("KEEL_", "FAKE_"))}
+    env |= {"KEEL_CUDA_DRIVER": str(driver or folder / "lib64" / "libcuda.so"), "KEEL_CUDA_PATH": str(folder)}
+    if gpu is not None:
+        env["KEEL_GPU"] = gpu
+    done = subprocess.run([sys.executable, "-c", "import keel.core as mx\n" + source], capture_output=True, text=True, timeout=60, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+LOADED = "maps = open('/proc/self/maps').read()\nprint('libcuda' in maps, 'libOpenCL' in maps)\n"
+
+
+@pytest.mark.parametrize("gpu, driver, kind", [
+    (None, None, "gpu"), ("", None, "gpu"), ("cuda", None, "gpu"), ("none", None, "cpu"), ("nonsense", None, "cpu"),
+    (None, "/none/libcuda.so", "cpu"), ("cuda", "/none/libcuda.so", "cpu"),
+])  # fmt: skip
+def test_a_gpu_of_cuda_is_the_default_device(fakes, gpu, driver, kind):
+    assert in_process("print(mx.default_device())", fakes, gpu, driver) == f"Device({kind}, 0)"
+    source = "with mx.stream(mx.cpu): pass\nprint(mx.default_stream(mx.default_device()).device)"
+    assert in_process(source, fakes, gpu, driver) == f"Device({kind}, 0)"
+    if kind == "cpu":  # and what is computed without naming a device is computed there
+        assert in_process("print((mx.arange(3) + 1).tolist())", fakes, gpu, driver) == "[1, 2, 3]"
+
+
+def test_who_names_a_device_loads_no_driver(fakes):
+    """Nor does an import; without CUDA no other driver is looked for."""
+    assert in_process(LOADED, fakes) == "False False"
+    cpu = "mx.set_default_device(mx.cpu)\nassert (mx.ones(3) + 1).tolist() == [2, 2, 2] and mx.default_device() == mx.cpu\n"
+    assert in_process(cpu + LOADED, fakes) == "False False"
+    assert in_process("x = mx.ones(3, stream=mx.new_stream(mx.cpu))\n" + LOADED, fakes) == "False False"
+    assert in_process("mx.default_device()\n" + LOADED, fakes) == "True False"
+    assert in_process("mx.eval(mx.ones(3))\n" + LOADED, fakes, None, "/none/libcuda.so") == "False False"
+
+
+def test_a_process_that_forks_before_it_computes(fakes):
+    source = (
+        "import os\npid = os.fork()\n"
+        "if not pid: os._exit(0 if mx.default_device() == mx.gpu else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), mx.default_device())"
+    )
+    assert in_process(source, fakes) == "0 Device(gpu, 0)"
+
+
+def test_the_choice_while_the_interpreter_ends(fakes):
+    source = (
+        "import threading\n"
+        "def work():\n    while True: mx.default_device(); mx.new_stream(mx.cpu)\n"
+        "threading.Thread(target=work, daemon=True).start()\nprint('end')"
+    )
+    for _ in range(5):
+        assert in_process(source, fakes) == "end"

@@ -116,6 +116,38 @@ def test_the_interpreter_ends_with_work_pending(source):
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
+def test_reads_that_the_end_of_the_interpreter_forbids():
+    """They count as cancelled: nobody is told of them as of errors that nobody saw."""
+    source = """
+import atexit, io, threading
+go, reached = threading.Event(), threading.Event()
+
+class File(io.BytesIO):
+    def read(self, n=-1):
+        if threading.current_thread() is not threading.main_thread():
+            reached.set()
+            go.wait()
+        return super().read(n)
+
+def late():  # after the handler of keel.core, which is registered later
+    go.set()
+    try:
+        arrays["c"].tolist()
+    except RuntimeError as e:
+        print(e.code)
+
+atexit.register(late)
+import keel.core as mx
+file = io.BytesIO()
+mx.save_safetensors(file, {k: mx.arange(10) for k in "abc"})
+arrays = mx.load(File(file.getvalue()), format="safetensors")
+mx.async_eval(arrays["a"], arrays["b"])
+reached.wait()
+"""
+    done = run(source)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ECANCELLED\n", "")
+
+
 def test_an_exception_at_the_end():
     done = run("import keel.core as mx\nx = mx.ones((3,)) + 1\nmx.async_eval(x)\nraise SystemExit(3)")
     assert done.returncode == 3 and done.stderr == ""

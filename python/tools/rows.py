@@ -145,7 +145,7 @@ class Stub:
                         self.methods.setdefault(item.name, item)
 
 
-def emit_row(out, symbol, name, doc, parameters, slots, n_slots):
+def emit_row(out, symbol, name, doc, parameters, slots, n_slots, no_stream=False):
     out.append(f"static struct parameter {symbol}_parameters[] = {{")
     for p in parameters:
         value = default_of(p.default, p.kind, f"{symbol}({p.name})")
@@ -161,7 +161,8 @@ def emit_row(out, symbol, name, doc, parameters, slots, n_slots):
     rest = next((i for i, p in enumerate(parameters) if p.how == "REST"), -1)
     out.append(
         f"struct row {symbol}_row = {{.name = {literal(name)}, .parameters = {symbol}_parameters, "
-        f".n = {len(parameters)}, .n_positional = {n_positional}, .rest = {rest}, .n_slots = {n_slots}}};"
+        f".n = {len(parameters)}, .n_positional = {n_positional}, .rest = {rest}, .n_slots = {n_slots}, "
+        f".no_stream = {str(no_stream).lower()}}};"
     )
     out.append(f"static const char {symbol}_doc[] = {c_text(doc)};")
 
@@ -184,10 +185,12 @@ def emit_entry(out, symbol, implementation):
 
 def main():
     target, stubs_dir, *sources = sys.argv[1:]
-    served = set()
+    served, about_devices = set(), set()
     for source in sources:
-        served |= set(re.findall(r"^FUNCTION\((\w+), (\w+)\)", pathlib.Path(source).read_text(), re.M))
-        for module, name in re.findall(r"^(?:[A-Z_0-9]+)\((\w+), (\w+), *mlx_\w+", pathlib.Path(source).read_text(), re.M):
+        text = pathlib.Path(source).read_text()
+        served |= set(re.findall(r"^(?:DEVICE_)?FUNCTION\((\w+), (\w+)\)", text, re.M))
+        about_devices |= set(re.findall(r"^DEVICE_FUNCTION\((\w+), (\w+)\)", text, re.M))
+        for module, name in re.findall(r"^(?:[A-Z_0-9]+)\((\w+), (\w+), *mlx_\w+", text, re.M):
             served.add((module, name))
     modules = {"core": Stub(pathlib.Path(stubs_dir, "__init__.pyi"))}
     for path in sorted(pathlib.Path(stubs_dir).glob("*.pyi")):
@@ -206,7 +209,7 @@ def main():
                     p.required = False  # the function finds out which form it is
             slots = {p.name: i for i, p in enumerate(parameters)}
             out.append(f"PyObject *kp_{symbol}(struct call *c);")
-            emit_row(out, symbol, name, doc_of(node, name), parameters, slots, len(parameters))
+            emit_row(out, symbol, name, doc_of(node, name), parameters, slots, len(parameters), (module, name) in about_devices)
             emit_entry(out, symbol, f"kp_{symbol}")
             rows.append(symbol)
         known = set(stub.functions)

@@ -224,9 +224,7 @@ int mlx_array_dim(const mlx_array arr, int dim) {
     struct kl_array *a = kl_in(&c, arr, "arr");
     int n = a ? a->t.ndim : 0;
     if (a && (dim < -n || dim >= n))
-        kl_fail_info(&c.err,
-                     &(struct kl_error_info){.code = KL_EAXIS, .has = KL_HAS_AXIS, .axis = dim},
-                     "axis %d is out of range for an array with %d axes", dim, n);
+        kl_fail_axis(&c.err, dim, "axis %d is out of range for an array with %d axes", dim, n);
     if (kl_call_end_plain(&c)) return 0;
     return a->t.dims[dim < 0 ? dim + n : dim];
 }

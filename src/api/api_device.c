@@ -1,6 +1,8 @@
-/* api_device.c - mlx/c/device.h. A device handle is only a name: the device need not exist. */
+/* api_device.c - mlx/c/device.h and keel/device.h. A device handle is only a name: the device need
+ * not exist. */
 #include "api/handles.h"
 
+#include <keel/device.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -200,5 +202,11 @@ int mlx_device_info_get_keys(mlx_vector_string *keys, mlx_device_info info) {
         kl_vec_clear(&kl_vec_of_strings, &made);
     else
         kl_vec_move(&kl_vec_of_strings, keys->ctx, &made);
+    return kl_call_end_plain(&c);
+}
+
+int keel_device_choose(bool *gpu) {
+    struct kl_call c = kl_call_begin(__func__, gpu);
+    if (!c.err) kl_device_choose(gpu, &c.err);
     return kl_call_end_plain(&c);
 }

@@ -146,6 +146,16 @@ int kl_fail_info(struct kl_error **err, const struct kl_error_info *info, const 
     return info->code;
 }
 
+int kl_fail_axis(struct kl_error **err, int axis, const char *fmt, ...) {
+    if (!err || *err) return KL_EAXIS;
+    struct kl_error_info info = {.code = KL_EAXIS, .has = KL_HAS_AXIS, .axis = axis};
+    va_list args;
+    va_start(args, fmt);
+    *err = error_vnew(&info, fmt, args);
+    va_end(args);
+    return KL_EAXIS;
+}
+
 int kl_fail_nomem(struct kl_error **err) {
     if (err && !*err) *err = kl_error_static(KL_ENOMEM);
     return KL_ENOMEM;

@@ -72,6 +72,9 @@ int kl_fail(struct kl_error **err, int code, const char *fmt, ...)
 /* Like kl_fail, with every field of the error given by info. Returns info->code. */
 int kl_fail_info(struct kl_error **err, const struct kl_error_info *info, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Fails with KL_EAXIS and the axis as the caller gave it. */
+int kl_fail_axis(struct kl_error **err, int axis, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Moves e (taken) into *err, or drops it when err is NULL or already holds one. Returns e's
  * code. */
 int kl_fail_with(struct kl_error **err, struct kl_error *e);

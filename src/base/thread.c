@@ -236,8 +236,12 @@ bool kl_mutex_held(struct kl_mutex *mu) {
 /* ---- parker ---- */
 
 void kl_parker_init(struct kl_parker *p) {
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&p->m, NULL);
-    pthread_cond_init(&p->c, NULL);
+    pthread_cond_init(&p->c, &attr);
+    pthread_condattr_destroy(&attr);
     p->set = false;
 }
 
@@ -259,4 +263,18 @@ void kl_parker_wait(struct kl_parker *p) {
     pthread_mutex_lock(&p->m);
     while (!p->set) pthread_cond_wait(&p->c, &p->m);
     pthread_mutex_unlock(&p->m);
+}
+
+bool kl_parker_wait_ms(struct kl_parker *p, int ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += ms % 1000 * 1000000L;
+    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&p->m);
+    int rc = 0;
+    while (!p->set && !rc) rc = pthread_cond_timedwait(&p->c, &p->m, &until);
+    bool set = p->set;
+    pthread_mutex_unlock(&p->m);
+    return set;
 }

@@ -71,6 +71,8 @@ void kl_parker_init(struct kl_parker *p);
 void kl_parker_deinit(struct kl_parker *p);
 void kl_parker_set(struct kl_parker *p);
 void kl_parker_wait(struct kl_parker *p); /* sleeps until kl_parker_set was called */
+/* The same for at most ms milliseconds. Returns whether kl_parker_set was called. */
+bool kl_parker_wait_ms(struct kl_parker *p, int ms);
 
 /* For loops that wait for another thread without sleeping. */
 static inline void kl_pause_cpu(void) {

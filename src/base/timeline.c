@@ -1,6 +1,8 @@
 /* timeline.c - see timeline.h. */
 #include "base/timeline.h"
 
+#include "base/wait_hook.h"
+
 enum { N_LOCKS = 12 };
 /* Each lock has its own cache line, so that threads that take different locks do not slow each
  * other down. */
@@ -104,4 +106,19 @@ void kl_timeline_block(struct kl_timeline *t, uint64_t ticket) {
     kl_parker_init(&b.parker);
     if (kl_timeline_register(t, &b.waiter)) kl_parker_wait(&b.parker);
     kl_parker_deinit(&b.parker);
+}
+
+bool kl_timeline_wait(struct kl_timeline *t, uint64_t ticket) {
+    if (kl_timeline_done(t) >= ticket) return true;
+    struct blocked b = {.waiter = {.ticket = ticket, .wake = wake_blocked}};
+    bool ended = false;
+    kl_parker_init(&b.parker);
+    if (kl_timeline_register(t, &b.waiter)) {
+        ended = !kl_wait_parked(&b.parker);
+        /* Where the registration cannot be taken back, the wake-up is on its way, and b must live
+         * until it has come. */
+        if (ended && !kl_timeline_cancel(t, &b.waiter)) kl_parker_wait(&b.parker);
+    }
+    kl_parker_deinit(&b.parker);
+    return !ended;
 }

@@ -46,3 +46,5 @@ bool kl_timeline_register(struct kl_timeline *t, struct kl_waiter *w);
 bool kl_timeline_cancel(struct kl_timeline *t, struct kl_waiter *w);
 /* Blocks the calling thread until done >= ticket. */
 void kl_timeline_block(struct kl_timeline *t, uint64_t ticket);
+/* The same (true), or until the hook of the calling thread ends the wait (false). */
+bool kl_timeline_wait(struct kl_timeline *t, uint64_t ticket);

@@ -6,6 +6,7 @@
  * earlier ticket of that order. */
 #include "base/alloc.h"
 #include "base/failures.h"
+#include "base/wait_hook.h"
 #include "graph/node.h"
 #include "graph/tracing.h"
 #include "runtime/device.h"
@@ -207,8 +208,8 @@ static bool all_settled(struct kl_array *const *arrays, size_t n) {
 
 static int prepare(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     KL_TRY(kl_runtime_ready(err));
-    kl_runtime_back_pressure(last_stream);
-    return KL_OK;
+    kl_wait_begin();
+    return kl_runtime_back_pressure(last_stream, err);
 }
 
 int kl_eval(struct kl_array *const *arrays, size_t n, struct kl_error **err) {

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/capture.h"
-#include "base/thread.h"
+#include "base/wait_hook.h"
 
 struct kl_custom {
     bool has_codes; /* true: `at` is set; false: `ops` is set */
@@ -75,6 +75,27 @@ struct waiter {
     struct kl_parker parker;
 };
 
+static void give_turn(struct kl_custom *c) {
+    kl_io_lock();
+    struct kl_link *first = kl_list_pop(&c->waiting);
+    struct waiter *next = first ? kl_container(first, struct waiter, link) : NULL;
+    c->busy = next != NULL;
+    c->owner = next ? next->id : 0;
+    kl_io_unlock();
+    if (next) kl_parker_set(&next->parker);
+}
+
+/* The wait of w for its turn is over without it. */
+static void leave(struct kl_custom *c, struct waiter *w) {
+    kl_io_lock();
+    bool waiting = kl_list_linked(&w->link);
+    if (waiting) kl_list_remove(&w->link);
+    kl_io_unlock();
+    if (waiting) return;
+    kl_parker_wait(&w->parker); /* the turn is on its way, and goes to the next one */
+    give_turn(c);
+}
+
 static int take_turn(struct kl_custom *c, struct kl_error **err) {
     uint64_t self = kl_thread_id();
     if (!self) return kl_fail_nomem(err);
@@ -91,8 +112,11 @@ static int take_turn(struct kl_custom *c, struct kl_error **err) {
         kl_list_push(&c->waiting, &w.link);
     }
     kl_io_unlock();
-    if (waits && !again && !forked) kl_parker_wait(&w.parker); /* give_turn made us the owner */
+    /* Not ended: give_turn has made us the owner. */
+    bool ended = waits && !again && !forked && !kl_wait_parked(&w.parker);
+    if (ended) leave(c, &w);
     kl_parker_deinit(&w.parker);
+    if (ended) return kl_wait_fail(err);
     if (forked)
         return kl_fail(err, KL_EFORK, "load: %s: the reader was in use when the process forked",
                        label_now(c));
@@ -100,16 +124,6 @@ static int take_turn(struct kl_custom *c, struct kl_error **err) {
         return kl_fail(err, KL_EDEADLOCK,
                        "load: %s: a callback of this reader uses the reader itself", label_now(c));
     return KL_OK;
-}
-
-static void give_turn(struct kl_custom *c) {
-    kl_io_lock();
-    struct kl_link *first = kl_list_pop(&c->waiting);
-    struct waiter *next = first ? kl_container(first, struct waiter, link) : NULL;
-    c->busy = next != NULL;
-    c->owner = next ? next->id : 0;
-    kl_io_unlock();
-    if (next) kl_parker_set(&next->parker);
 }
 
 /* One use of the callbacks, with its arguments and results. */

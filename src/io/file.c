@@ -206,6 +206,12 @@ static int lazy_run(void *ctx, struct kl_launch *l, struct kl_error **err) {
     int rc = z->npz      ? kl_npz_read(z, dst, err)
              : z->blocks ? kl_gguf_read(z, dst, err)
                          : read_plain(z, dst, err);
+    /* Whoever cancelled may have ended what the reader read from. */
+    if (rc && kl_load_cancelled(z->load)) {
+        kl_error_release(*err);
+        *err = NULL;
+        rc = kl_lazy_check(z, err);
+    }
     settle(z, rc ? KL_LOAD_FAILED : KL_LOAD_DONE);
     return rc;
 }

@@ -111,8 +111,8 @@ int kl_build_flag(const bool *flag, struct kl_error **err) {
 
 int kl_build_axis(int axis, int ndim, struct kl_error **err) {
     if (axis >= 0 && axis < ndim) return KL_OK;
-    return kl_fail(err, KL_EAXIS, "axis %d is not one of %d axes, which are counted from 0", axis,
-                   ndim);
+    return kl_fail_axis(err, axis, "axis %d is not one of %d axes, which are counted from 0", axis,
+                        ndim);
 }
 
 int kl_build_axes(const int *axes, int n, int ndim, struct kl_error **err) {

@@ -47,11 +47,11 @@ int kl_check_list(const int *list, size_t n, const char *what, struct kl_error *
 int kl_check_axis(int *axis, int ndim, struct kl_error **err) {
     int given = *axis;
     if (given < -ndim || given >= ndim)
-        return ndim ? kl_fail(err, KL_EAXIS,
-                              "axis %d is out of range for %d axes; %d to %d are taken", given,
-                              ndim, -ndim, ndim - 1)
-                    : kl_fail(err, KL_EAXIS, "axis %d is out of range: the array has no axes",
-                              given);
+        return ndim ? kl_fail_axis(err, given,
+                                   "axis %d is out of range for %d axes; %d to %d are taken", given,
+                                   ndim, -ndim, ndim - 1)
+                    : kl_fail_axis(err, given, "axis %d is out of range: the array has no axes",
+                                   given);
     *axis = given < 0 ? given + ndim : given;
     return KL_OK;
 }
@@ -63,7 +63,8 @@ int kl_check_axes(int out[KL_MAX_NDIM], const int *axes, size_t n, int ndim,
     for (size_t i = 0; i < n; i++) {
         out[i] = axes[i];
         KL_TRY(kl_check_axis(&out[i], ndim, err));
-        if (seen >> out[i] & 1) return kl_fail(err, KL_EAXIS, "axis %d is given twice", axes[i]);
+        if (seen >> out[i] & 1)
+            return kl_fail_axis(err, axes[i], "axis %d is given twice", axes[i]);
         seen |= UINT64_C(1) << out[i];
     }
     return KL_OK;

@@ -13,9 +13,11 @@ int kl_check_index_axes(const int *axes, size_t axes_num, size_t n_indices, int 
     KL_TRY(kl_check_list(axes, axes_num, "the list of axes", err));
     for (size_t i = 0; i < axes_num; i++) {
         if (axes[i] < 0 || axes[i] >= ndim)
-            return kl_fail(err, KL_EAXIS, "axis %d is out of range for %d axes; 0 to %d are taken",
-                           axes[i], ndim, ndim - 1);
-        if (seen >> axes[i] & 1) return kl_fail(err, KL_EAXIS, "axis %d is given twice", axes[i]);
+            return kl_fail_axis(err, axes[i],
+                                "axis %d is out of range for %d axes; 0 to %d are taken", axes[i],
+                                ndim, ndim - 1);
+        if (seen >> axes[i] & 1)
+            return kl_fail_axis(err, axes[i], "axis %d is given twice", axes[i]);
         seen |= UINT64_C(1) << axes[i];
     }
     return KL_OK;

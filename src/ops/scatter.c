@@ -166,6 +166,77 @@ static struct kl_array *where_chosen(struct kl_terms *t, struct kl_array *x,
     return KL_TERM(t, kl_where(&t->made, chosen, cotangent, zero, s, err));
 }
 
+/* Elements first to first + n - 1 of a row. */
+static int part(struct kl_array **out, struct kl_array *row, int first, int n,
+                struct kl_error **err) {
+    const int step = 1;
+    return kl_slice_to(out, row, &first, &step, &n, err);
+}
+
+/* For each element of x the one that lies d before it (or behind it), where both have the same
+ * place, and 1 elsewhere. The places are sorted. */
+static int neighbours(struct kl_array **out, struct kl_array *places, struct kl_array *x, int d,
+                      bool behind, struct kl_stream *s, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(s, err);
+    const int n = x->t.dims[0];
+    struct kl_array *lower = KL_TERM(&t, part(&t.made, places, 0, n - d, err));
+    struct kl_array *upper = KL_TERM(&t, part(&t.made, places, d, n - d, err));
+    struct kl_array *same = kl_term2(&t, kl_equal, lower, upper);
+    struct kl_array *moved = KL_TERM(&t, part(&t.made, x, behind ? d : 0, n - d, err));
+    struct kl_array *one = kl_term_number(&t, 1, (enum kl_dtype)x->t.dtype);
+    struct kl_array *in = kl_term_where(&t, same, moved, one);
+    struct kl_array *rest = KL_TERM(&t, kl_broadcast_view(&t.made, one, 1, &d, err));
+    struct kl_array *both[2] = {behind ? in : rest, behind ? rest : in};
+    struct kl_array *joined = KL_TERM(&t, kl_concatenate_axis(&t.made, both, 2, 0, s, err));
+    return kl_terms_end(&t, joined, out);
+}
+
+/* For each element of x the product of those before it (or behind it) with the same place. The
+ * products grow from 1 element to 2, 4, 8, ..., so long runs take few steps. */
+static int products_beside(struct kl_array **out, struct kl_array *places, struct kl_array *x,
+                           bool behind, struct kl_stream *s, struct kl_error **err) {
+    const int n = x->t.dims[0];
+    struct kl_array *product = kl_array_retain(x);
+    int rc = KL_OK;
+    for (int64_t d = 1; d < n && !rc; d *= 2) {
+        struct kl_array *beside, *longer = NULL;
+        if ((rc = neighbours(&beside, places, product, (int)d, behind, s, err))) break;
+        rc = kl_multiply(&longer, product, beside, s, err);
+        kl_array_release(beside);
+        if (rc) break;
+        kl_array_release(product);
+        product = longer;
+    }
+    if (!rc) rc = neighbours(out, places, product, 1, behind, s, err);
+    kl_array_release(product);
+    return rc;
+}
+
+/* For each update the product of the other updates of the same place: no quotient of the product of
+ * all, which a zero would spoil. */
+static int other_updates(struct kl_array **out, const struct kl_vjp *v, struct kl_error **err) {
+    struct kl_array *base = v->in[0], *updates = v->in[1];
+    struct kl_terms t = kl_terms_begin(v->s, err);
+    struct kl_array *row = KL_TERM(&t, kl_flatten_all(&t.made, updates, v->s, err));
+    const enum kl_dtype number = base->t.size > INT32_MAX ? KL_I64 : KL_I32;
+    struct kl_array *place =
+        KL_TERM(&t, kl_arange(&t.made, 0, (double)base->t.size, 1, number, v->s, err));
+    place = KL_TERM(&t, kl_reshape_to(&t.made, place, base->t.ndim, base->t.dims, v->s, err));
+    place = KL_TERM(&t, read_back(&t.made, v, place, err));
+    place = KL_TERM(&t, kl_flatten_all(&t.made, place, v->s, err));
+    struct kl_array *order = KL_TERM(&t, kl_argsort_axis(&t.made, place, 0, v->s, err));
+    place = KL_TERM(&t, kl_take_axis(&t.made, place, order, 0, v->s, err));
+    row = KL_TERM(&t, kl_take_axis(&t.made, row, order, 0, v->s, err));
+    struct kl_array *before = KL_TERM(&t, products_beside(&t.made, place, row, false, v->s, err));
+    struct kl_array *behind = KL_TERM(&t, products_beside(&t.made, place, row, true, v->s, err));
+    struct kl_array *others = kl_term2(&t, kl_multiply, before, behind);
+    struct kl_array *back = KL_TERM(&t, kl_argsort_axis(&t.made, order, 0, v->s, err));
+    others = KL_TERM(&t, kl_take_axis(&t.made, others, back, 0, v->s, err));
+    others =
+        KL_TERM(&t, kl_reshape_to(&t.made, others, updates->t.ndim, updates->t.dims, v->s, err));
+    return kl_terms_end(&t, others, out);
+}
+
 static int base_gradient(struct kl_array **out, const struct kl_vjp *v, enum kl_scatter_mode mode,
                          struct kl_error **err) {
     const struct kl_scatter_params *p = v->params;
@@ -175,6 +246,11 @@ static int base_gradient(struct kl_array **out, const struct kl_vjp *v, enum kl_
         struct kl_array *zeros = KL_TERM(&t, kl_zeros_like(&t.made, v->in[1], v->s, err));
         g = KL_TERM(&t, kl_scatter(&t.made, g, v->in + 2, (size_t)p->n_axes, zeros, p->axes,
                                    (size_t)p->n_axes, v->s, err));
+    } else if (mode == KL_SCATTER_PROD) {
+        struct kl_array *factor = KL_TERM(&t, kl_ones_like(&t.made, v->in[0], v->s, err));
+        factor = KL_TERM(&t, kl_scatter_prod(&t.made, factor, v->in + 2, (size_t)p->n_axes,
+                                             v->in[1], p->axes, (size_t)p->n_axes, v->s, err));
+        g = kl_term2(&t, kl_multiply, g, kl_term_conjugate(&t, factor));
     } else if (mode != KL_SCATTER_ADD) {
         g = where_chosen(&t, v->in[0], v->out[0], g, v->s, err);
     }
@@ -188,6 +264,13 @@ static int update_gradient(struct kl_array **out, const struct kl_vjp *v, enum k
     if (mode == KL_SCATTER_MAX || mode == KL_SCATTER_MIN) {
         struct kl_array *result = KL_TERM(&t, read_back(&t.made, v, v->out[0], err));
         if (!t.rc) g = where_chosen(&t, v->in[1], result, g, v->s, err);
+    } else if (mode == KL_SCATTER_PROD) {
+        struct kl_array *factor = KL_TERM(&t, read_back(&t.made, v, v->in[0], err));
+        if (v->in[1]->t.size > 1) {
+            struct kl_array *others = KL_TERM(&t, other_updates(&t.made, v, err));
+            factor = kl_term2(&t, kl_multiply, factor, others);
+        }
+        g = kl_term2(&t, kl_multiply, g, kl_term_conjugate(&t, factor));
     }
     return kl_terms_end(&t, g, out);
 }
@@ -196,8 +279,6 @@ static int update_gradient(struct kl_array **out, const struct kl_vjp *v, enum k
  * updates that equal a maximum or minimum. */
 int kl_vjp_scatter(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     enum kl_scatter_mode mode = ((const struct kl_scatter_params *)v->params)->mode;
-    if (mode == KL_SCATTER_PROD && (v->wanted[0] || v->wanted[1]))
-        return kl_fail(err, KL_EUNSUPPORTED, "scatter_prod has no gradient");
     if (v->wanted[0]) KL_TRY(base_gradient(&grad[0], v, mode, err));
     return v->wanted[1] ? update_gradient(&grad[1], v, mode, err) : KL_OK;
 }

@@ -473,9 +473,9 @@ int kl_rebuild_reshape(const struct kl_build *b, struct kl_array **out, struct k
         } else if (p.v[i] < -1) {
             int64_t axis = -2 - (int64_t)p.v[i];
             if (axis >= a->t.ndim)
-                return kl_fail(err, KL_EAXIS,
-                               "the recorded shape names axis %lld of an array of %d axes",
-                               (long long)axis, a->t.ndim);
+                return kl_fail_axis(err, (int)axis,
+                                    "the recorded shape names axis %lld of an array of %d axes",
+                                    (long long)axis, a->t.ndim);
             dims[i] = a->t.dims[axis];
         }
     }

@@ -83,8 +83,8 @@ int kl_diagonal(struct kl_array **out, struct kl_array *a, int offset, int axis1
     KL_TRY(kl_check_axis(&axis1, a->t.ndim, err));
     KL_TRY(kl_check_axis(&axis2, a->t.ndim, err));
     if (axis1 == axis2)
-        return kl_fail(err, KL_EAXIS, "axis1 and axis2 are both %d; a diagonal is of two axes",
-                       axis1);
+        return kl_fail_axis(err, axis1, "axis1 and axis2 are both %d; a diagonal is of two axes",
+                            axis1);
     struct kl_diagonal_params p = {offset, axis1, axis2};
     for (int i = 0; i < a->t.ndim; i++) {
         if (i == axis1 || i == axis2) continue;

@@ -258,6 +258,21 @@ int kl_device_set_default(enum kl_device_type type, int index, struct kl_error *
     return KL_OK;
 }
 
+bool kl_device_cuda_is_there(void) {
+    const char *want = getenv("KEEL_GPU"), *why = NULL;
+    return (!want || !*want || strcmp(want, "cuda") == 0) && kl_cuda_count(&why) > 0;
+}
+
+int kl_device_choose(bool *gpu, struct kl_error **err) {
+    const char *want = getenv("KEEL_GPU"), *why = NULL;
+    *gpu = false;
+    if (!(want && *want) && (kl_cuda_count(&why) == 0 || why)) return KL_OK;
+    KL_TRY(open_gpus(err));
+    if (dev.n_gpus == 0) return KL_OK;
+    *gpu = true;
+    return kl_device_set_default(KL_GPU, 0, err);
+}
+
 /* Makes a fact about each driver that has no device or lacks a library. It loads only the drivers
  * that KEEL_GPU allows. */
 static void missing_facts(void) {

@@ -11,6 +11,7 @@
 #include "base/failures.h"
 #include "base/op_params.h"
 #include "base/validate.h"
+#include "base/wait_hook.h"
 #include "runtime/group.h"
 #include "runtime/readers.h"
 
@@ -380,6 +381,8 @@ static void give_up_rest(struct kl_stream *s) {
 void kl_executor_run(struct kl_stream *s, uint64_t until) {
     struct frame frame = {s, frames};
     frames = &frame;
+    /* A hook that ended a wait inside a task would make that task fail. */
+    struct kl_wait_hook hook = kl_wait_hook_set((struct kl_wait_hook){NULL, NULL});
     for (struct kl_task *t; (t = next_task(s));) {
         struct kl_wait w;
         if (must_wait(s, t, &w)) {
@@ -393,11 +396,13 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
             kl_list_remove(&t->link);
             execute(s, t);
         }
-        if (last) {
+        /* A caller that runs tasks comes back to ask its hook. It may then go on here. */
+        if (last || kl_wait_hook_due(&hook)) {
             give_up_rest(s);
             break;
         }
     }
+    kl_wait_hook_set(hook);
     frames = frame.outer;
 }
 
@@ -483,26 +488,29 @@ int kl_wait_fate(struct kl_fate *f, struct kl_error **err) {
     while (!kl_fate_settled(f)) {
         struct kl_timeline *t = f->timeline;
         struct kl_wait on = {t, f->ticket};
+        KL_TRY(kl_wait_ask(err));
         if (help(&on) || watch(&on)) continue;
         for (int i = 0; i < SPINS && !kl_fate_settled(f); i++) kl_pause_cpu();
         if (kl_fate_settled(f)) break;
         if (kl_executor_in_task())
             KL_TRY(block_in_callback(t, f->ticket, err));
-        else
-            kl_timeline_block(t, f->ticket);
+        else if (!kl_timeline_wait(t, f->ticket))
+            return kl_wait_fail(err);
     }
     return KL_OK;
 }
 
 static int wait_ticket(struct kl_stream *s, uint64_t ticket, struct kl_error **err) {
+    kl_wait_begin();
     while (kl_timeline_done(&s->settled) < ticket) {
         struct kl_wait on = {&s->settled, ticket};
+        KL_TRY(kl_wait_ask(err));
         if (help(&on) || watch(&on)) continue;
         if (kl_timeline_done(&s->settled) >= ticket) break;
         if (kl_executor_in_task())
             KL_TRY(block_in_callback(&s->settled, ticket, err));
-        else
-            kl_timeline_block(&s->settled, ticket);
+        else if (!kl_timeline_wait(&s->settled, ticket))
+            return kl_wait_fail(err);
     }
     return KL_OK;
 }

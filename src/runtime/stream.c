@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/failures.h"
 #include "base/release.h"
+#include "base/wait_hook.h"
 #include "runtime/block_pool.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
@@ -296,19 +297,23 @@ static bool any_in_flight(struct kl_stream **found, uint64_t *ticket) {
     return false;
 }
 
-void kl_runtime_back_pressure(struct kl_stream *s) {
-    if (kl_executor_in_task()) return;
+int kl_runtime_back_pressure(struct kl_stream *s, struct kl_error **err) {
+    if (kl_executor_in_task()) return KL_OK;
     uint64_t ticket;
     while (s && atomic_load(&s->last_ticket) - kl_timeline_done(&s->settled) > MAX_QUEUED &&
-           in_flight(s, &ticket))
-        kl_timeline_block(&s->settled, ticket);
+           in_flight(s, &ticket)) {
+        if (!kl_timeline_wait(&s->settled, ticket)) return kl_wait_fail(err);
+        KL_TRY(kl_wait_ask(err));
+    }
     while (kl_memory_active() > kl_memory_limit()) {
         kl_memory_clear_cache();
         struct kl_stream *busy;
         /* Nothing in flight can free memory, so the soft limit is exceeded. */
         if (!any_in_flight(&busy, &ticket)) break;
-        kl_timeline_block(&busy->settled, ticket);
+        if (!kl_timeline_wait(&busy->settled, ticket)) return kl_wait_fail(err);
+        KL_TRY(kl_wait_ask(err));
     }
+    return KL_OK;
 }
 
 #ifdef KL_TEST_HOOKS

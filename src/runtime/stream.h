@@ -37,7 +37,8 @@ int kl_stream_set_default(struct kl_stream *s, struct kl_error **err);
 
 /* Waits until everything submitted to s so far is settled. Then delivers the oldest failure on s
  * that this thread, or a thread that has ended, submitted and has not seen: returns its code and
- * sets *err. KL_EDEADLOCK in a callback that s waits for. */
+ * sets *err. KL_EDEADLOCK in a callback that s waits for; KL_EINTERRUPTED when the hook of the
+ * calling thread ends the wait. */
 int kl_stream_synchronize(struct kl_stream *s, struct kl_error **err);
 
 /* ---- for graph/: all under the commit lock ---- */
@@ -59,14 +60,14 @@ void kl_stream_run_kept(struct kl_stream *s, uint64_t ticket);
 
 /* ---- waiting ---- */
 /* Blocks until f is settled. Where it may, it runs the streams that f waits for on this thread. 0,
- * or KL_EDEADLOCK or KL_EFORK with *err. */
+ * or KL_EDEADLOCK, KL_EFORK or KL_EINTERRUPTED with *err. */
 int kl_wait_fate(struct kl_fate *f, struct kl_error **err);
 /* Makes sure that the threads and lists exist which a commit needs at a point where it can no
  * longer fail. Called before the commit lock is taken. */
 int kl_runtime_ready(struct kl_error **err);
 /* Slows the caller down while too much work is in flight. The caller holds no lock. s is the stream
- * that will get the work; it may be NULL. */
-void kl_runtime_back_pressure(struct kl_stream *s);
+ * that will get the work; it may be NULL. 0, or KL_EINTERRUPTED with *err. */
+int kl_runtime_back_pressure(struct kl_stream *s, struct kl_error **err);
 
 #ifdef KL_TEST_HOOKS
 /* Waits until all committed work is done and every thread has released what it held for that work.

@@ -17,10 +17,11 @@ static int count_lanes(struct kl_array *const *inputs, size_t n, const int *in_a
     for (size_t i = 0; i < n; i++) {
         if (in_axes[i] == KL_VMAP_NONE) continue;
         if (in_axes[i] < 0 || in_axes[i] >= inputs[i]->t.ndim)
-            return kl_fail(err, KL_EAXIS,
-                           "in_axes[%zu] is %d, and the input has %d axes (-1: the same for all "
-                           "lanes)",
-                           i, in_axes[i], inputs[i]->t.ndim);
+            return kl_fail_axis(
+                err, in_axes[i],
+                "in_axes[%zu] is %d, and the input has %d axes (-1: the same for all "
+                "lanes)",
+                i, in_axes[i], inputs[i]->t.ndim);
         int extent = inputs[i]->t.dims[in_axes[i]];
         if (*lanes >= 0 && extent != *lanes)
             return kl_fail(err, KL_ESHAPE,
@@ -159,8 +160,9 @@ static int give_output(struct kl_array **out, struct kl_array *a, int axis, int 
         return KL_OK;
     }
     if (out_axis < 0 || out_axis >= ndim)
-        return kl_fail(err, KL_EAXIS, "out_axes[%zu] is %d, and output %zu has %d axes with lanes",
-                       i, out_axis, i, ndim);
+        return kl_fail_axis(err, out_axis,
+                            "out_axes[%zu] is %d, and output %zu has %d axes with lanes", i,
+                            out_axis, i, ndim);
     if (axis >= 0) return kl_moveaxis(out, a, 0, out_axis, s, err);
     struct kl_shape with = {.ndim = ndim};
     struct kl_array *room;

@@ -243,6 +243,50 @@ static void test_array_error(void **state) {
 }
 
 /* ---- errors inside a reader's callback ---- */
+/* The calling thread's last error is about this axis. */
+static void check_axis(int axis, const char *call) {
+    keel_error_info e;
+    assert_int_equal(keel_last_error(&e), 0);
+    if (e.code != KEEL_EAXIS || !(e.has & KEEL_HAS_AXIS) || e.axis != axis)
+        print_error("%s: %s\n", call, e.message);
+    assert_int_equal(e.code, KEEL_EAXIS);
+    assert_true(e.has & KEEL_HAS_AXIS);
+    assert_int_equal(e.axis, axis);
+}
+#define AXIS(call, axis)           \
+    do {                           \
+        assert_true((call) == 1);  \
+        check_axis((axis), #call); \
+    } while (0)
+
+/* An axis that is out of range, or given twice, is given back as the caller gave it. */
+static void test_axes(void **state) {
+    mlx_array a = mlx_array_new_data((float[6]){0}, (int[]){2, 3}, 2, MLX_FLOAT32),
+              i = mlx_array_new_int(0), res = mlx_array_new();
+    mlx_vector_array two = mlx_vector_array_new_data((mlx_array[]){a, a}, 2),
+                     indices = mlx_vector_array_new_data((mlx_array[]){i, i}, 2);
+    AXIS(mlx_sum_axis(&res, a, 2, false, cpu), 2);
+    AXIS(mlx_sum_axes(&res, a, (int[]){0, -3}, 2, false, cpu), -3);
+    AXIS(mlx_sum_axes(&res, a, (int[]){1, -1}, 2, false, cpu), -1);
+    AXIS(mlx_sum_axis(&res, i, -1, false, cpu), -1);
+    AXIS(mlx_softmax_axis(&res, a, 5, true, cpu), 5);
+    AXIS(mlx_sort_axis(&res, a, 7, cpu), 7);
+    AXIS(mlx_concatenate_axis(&res, two, -4, cpu), -4);
+    AXIS(mlx_transpose_axes(&res, a, (int[]){0, 2}, 2, cpu), 2);
+    AXIS(mlx_expand_dims(&res, a, 4, cpu), 4);
+    AXIS(mlx_squeeze_axis(&res, a, 3, cpu), 3);
+    AXIS(mlx_take_axis(&res, a, i, -3, cpu), -3);
+    AXIS(mlx_cumsum(&res, a, 2, false, true, cpu), 2);
+    AXIS(mlx_diagonal(&res, a, 0, 1, -1, cpu), 1);
+    AXIS(mlx_gather(&res, a, indices, (int[]){0, 2}, 2, (int[]){1, 1}, 2, cpu), 2);
+    AXIS(mlx_gather(&res, a, indices, (int[]){1, 1}, 2, (int[]){1, 1}, 2, cpu), 1);
+    mlx_vector_array_free(two);
+    mlx_vector_array_free(indices);
+    mlx_array_free(a);
+    mlx_array_free(i);
+    mlx_array_free(res);
+}
+
 static void test_capture(void **state) {
     struct kl_capture outer, inner;
     int n = seen.n;
@@ -276,6 +320,7 @@ int main(void) {
         cmocka_unit_test(test_last_error_is_per_thread),
         cmocka_unit_test(test_code_names),
         cmocka_unit_test(test_array_error),
+        cmocka_unit_test(test_axes),
         cmocka_unit_test(test_capture),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);

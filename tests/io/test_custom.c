@@ -4,6 +4,8 @@
 
 #include <sys/wait.h>
 
+#include "base/wait_hook.h"
+
 static const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
                              "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]},"
                              "\"c\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[8,12]}}";
@@ -240,6 +242,62 @@ static void calls_on_one_reader_never_overlap(void **state) {
     close_fixture(&x);
 }
 
+static int ends_the_wait(void *n) {
+    ++*(int *)n;
+    return 1;
+}
+
+/* A thread that waits for its turn with a reader may leave; the turn then goes to the others. */
+static void a_wait_for_a_reader_may_end(void **state) {
+    struct gate gate = GATE_INIT;
+    struct fixture x = {0};
+    struct kl_error *err = NULL;
+    open_fixture(&x);
+    x.m.gate = &gate;
+    x.m.block_at = A;
+    expect_ok(kl_async_eval(&x.a, 1, &err), err);
+    gate_await(&gate);
+    int asked = 0;
+    struct kl_file *again;
+    kl_wait_hook_set((struct kl_wait_hook){ends_the_wait, &asked});
+    assert_int_equal(kl_file_open(&again, x.s, KL_FORMAT_SAFETENSORS, &err), KL_EINTERRUPTED);
+    kl_wait_hook_set((struct kl_wait_hook){NULL, NULL});
+    assert_int_equal(asked, 1);
+    kl_error_release(err);
+    err = NULL;
+    gate_open(&gate);
+    expect_ok(kl_file_open(&again, x.s, KL_FORMAT_SAFETENSORS, &err), err);
+    assert_int_equal(((uint8_t *)host_of(x.a))[1], 1);
+    kl_file_close(again);
+    close_fixture(&x);
+}
+
+static int opens_the_gate(void *gate) {
+    gate_open(gate);
+    return 1;
+}
+
+/* The turn may come while the wait ends. */
+static void a_turn_that_comes_at_the_end_is_handed_on(void **state) {
+    for (int round = 0; round < 5; round++) {
+        struct gate gate = GATE_INIT;
+        struct fixture x = {0};
+        struct kl_error *err = NULL;
+        open_fixture(&x);
+        x.m.gate = &gate;
+        x.m.block_at = A;
+        expect_ok(kl_async_eval(&x.a, 1, &err), err);
+        gate_await(&gate);
+        struct kl_file *again;
+        kl_wait_hook_set((struct kl_wait_hook){opens_the_gate, &gate});
+        assert_int_equal(kl_file_open(&again, x.s, KL_FORMAT_SAFETENSORS, &err), KL_EINTERRUPTED);
+        kl_wait_hook_set((struct kl_wait_hook){NULL, NULL});
+        kl_error_release(err);
+        assert_int_equal(((uint8_t *)host_of(x.c))[1], 9);
+        close_fixture(&x);
+    }
+}
+
 /* ---- a callback that uses its own reader ---- */
 static struct {
     struct kl_source *source;
@@ -380,6 +438,8 @@ int main(void) {
         cmocka_unit_test(readers_with_return_codes),
         cmocka_unit_test(a_blocked_reader_delays_nobody_else),
         cmocka_unit_test(calls_on_one_reader_never_overlap),
+        cmocka_unit_test(a_wait_for_a_reader_may_end),
+        cmocka_unit_test(a_turn_that_comes_at_the_end_is_handed_on),
         cmocka_unit_test(a_callback_that_uses_its_reader_is_told),
         cmocka_unit_test(a_reader_that_was_in_use_at_a_fork_is_refused_in_the_child),
         cmocka_unit_test(writers_get_the_same_bytes_as_a_file),

@@ -103,10 +103,37 @@ static void missing_tensors_count_as_failed(void **state) {
     free(b.p);
 }
 
+/* Whoever cancels may also end what the reader reads from; that is no failure of its own. */
+static void a_read_that_fails_after_the_cancellation(void **state) {
+    struct bytes b = big_file();
+    struct gate gate = GATE_INIT;
+    struct memory m = {
+        .gate = &gate, .block_at = 8 + sizeof header - 1, .raise_at = 8 + sizeof header - 1};
+    struct kl_source *s = memory_source(&m, b);
+    struct kl_file *f;
+    struct kl_error *err = NULL;
+    struct kl_load *load = kl_load_new();
+    expect_ok(kl_file_open(&f, s, KL_FORMAT_ANY, &err), err);
+    struct kl_array *big = array_of(f, "big", load);
+    expect_ok(kl_async_eval(&big, 1, &err), err);
+    gate_await(&gate);
+    kl_load_cancel(load);
+    gate_open(&gate);
+    expect_array_fails(big, KL_ECANCELLED, "big", "cancelled before 'big' was read");
+    assert_int_equal(progress(load).n_failed, 1);
+    kl_array_release(big);
+    kl_file_close(f);
+    kl_source_release(s);
+    kl_load_release(load);
+    memory_end(&m);
+    free(b.p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress_counts_bytes_and_tensors),
         cmocka_unit_test(progress_is_seen_between_chunks_and_cancelling_stops_there),
+        cmocka_unit_test(a_read_that_fails_after_the_cancellation),
         cmocka_unit_test(missing_tensors_count_as_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

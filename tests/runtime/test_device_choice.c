@@ -1,6 +1,7 @@
 /* test_device_choice.c - which devices KEEL_GPU and KEEL_GPU_DEVICE give, and the errors when there
  * are none. Each case runs in a process of its own, since devices are opened once. The drivers are
  * the fake ones of tests/backend/cuda, or missing. */
+#include "backend/cuda/cuda.h"
 #include "runtime/device.h"
 #include "support.h"
 
@@ -163,6 +164,53 @@ static void test_nothing_found(void **state) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Whether the GPU becomes the default device, with which drivers, and whether OpenCL was loaded. */
+static void test_default(void **state) {
+    static const char *const none = "/nonexistent/libcuda.so";
+    const struct {
+        const char *gpu, *driver, *n_fakes, *path;
+        bool yes;
+    } cases[] = {
+        {NULL, fake_driver, "1", fake_path, true},
+        {"", fake_driver, "2", fake_path, true},
+        {"cuda", fake_driver, "1", fake_path, true},
+        {"sim", none, "1", fake_path, true},
+        {NULL, fake_driver, "1", "/nonexistent", false}, /* unless the machine has a compiler */
+        {"cuda", fake_driver, "1", "/nonexistent", true},
+        {NULL, fake_driver, "0", fake_path, false},
+        {"cuda", fake_driver, "0", fake_path, false},
+        {NULL, none, "1", fake_path, false},
+        {"none", fake_driver, "1", fake_path, false},
+        {"nonsense", fake_driver, "1", fake_path, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            int bad = 0, index;
+            bool yes = cases[i].yes, gpu = !yes;
+            const char *why;
+            enum kl_device_type type;
+            set("KEEL_GPU", cases[i].gpu);
+            set("KEEL_GPU_DEVICE", NULL);
+            set("KEEL_CUDA_DRIVER", cases[i].driver);
+            set("KEEL_CUDA_PATH", cases[i].path);
+            set("FAKE_CUDA_DEVICES", cases[i].n_fakes);
+            CHECK(kl_device_choose(&gpu, NULL) == KL_OK);
+            if (cases[i].path != fake_path && kl_cuda_count(&why) > 0 && !why) yes = true;
+            CHECK(gpu == yes);
+            kl_device_default(&type, &index);
+            CHECK(type == (gpu ? KL_GPU : KL_CPU) && index == 0);
+            /* What a machine has of OpenCL is loaded only on request. */
+            CHECK(!dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_NOLOAD));
+            fflush(stdout);
+            _exit(bad);
+        }
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("case %zu", i);
+    }
+}
+
 /* Opening fails at every allocation that fails, and then works when tried again. */
 static void test_memory(void **state) {
     bool worked = false;
@@ -195,8 +243,8 @@ static void test_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices),
-                                       cmocka_unit_test(test_nothing_found),
-                                       cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_choices), cmocka_unit_test(test_nothing_found),
+        cmocka_unit_test(test_default), cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

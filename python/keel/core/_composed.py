@@ -71,7 +71,7 @@ def diff(a, /, n=1, axis=-1, *, stream=None):
     if n < 0:
         raise ValueError(f"diff(): n is {n}, but must not be negative")
     if not -a.ndim <= axis < a.ndim:
-        raise ValueError(f"diff(): axis {axis} is out of range for an array of {a.ndim} axes")
+        _core._axis_error("diff", axis, a.ndim)
     for _ in range(n):
         size = a.shape[axis]
         if size == 0:

@@ -195,7 +195,7 @@ def _axes_of(tree, axes, what, out):
             raise ValueError(f"vmap(): {what} must be an int or None where the tree has an array, not {axes!r}")
         if axes is not None:
             if not -tree.ndim <= axes < tree.ndim:
-                raise ValueError(f"vmap(): the axis {axes} is out of range for an array of {tree.ndim} axes")
+                _core._axis_error("vmap", axes, tree.ndim)
             axes %= tree.ndim
         out.append(-1 if axes is None else axes)
     elif isinstance(tree, (list, tuple)):

@@ -67,7 +67,7 @@ def norm(a, /, ord=None, axis=None, keepdims=False, *, stream=None):
         raise ValueError(f"norm(): ord {ord!r} takes one axis or two, not {len(axes)}")
     for x in axes:
         if not -a.ndim <= x < a.ndim:
-            raise _c.AxisError(f"norm(): axis {x} is out of range for an array of {a.ndim} axes")
+            _c._axis_error("norm", x, a.ndim)
     if axes[0] % a.ndim == axes[1] % a.ndim:
         raise _c.AxisError(f"norm(): the axes {axes} are the same")
     return _matrix_norm(a, ord, axes, keepdims, stream)
@@ -78,7 +78,7 @@ def cross(a, b, axis=-1, *, stream=None):
     parts = []
     for x in (a, b):
         if not -x.ndim <= axis < x.ndim:
-            raise _c.AxisError(f"cross(): axis {axis} is out of range for an array of {x.ndim} axes")
+            _c._axis_error("cross", axis, x.ndim)
         n = x.shape[axis]
         if n not in (2, 3):
             raise ValueError(f"cross(): the vectors have {n} components, but must have 2 or 3")
