@@ -1,7 +1,7 @@
 /* lower_attention_backward.c - ATTENTION_BACKWARD of every float type but float64: the numbers of
  * the queries, then the gradients of queries, keys, values and sinks, each by a launch of its own
- * that computes the weights anew. No two groups add to the same place, so results do not depend on
- * their order. */
+ * that computes the weights anew; with matrix units the first two are one launch, and so are keys
+ * and values. No two groups add to the same place, so results do not depend on their order. */
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
@@ -14,11 +14,15 @@ enum {
     OF_K,
     OF_V,
     OF_KV,
+    CAUSAL = 1, /* the values of MASKED */
+    A_MASK,
     COLUMNS = 64, /* of the result, for a group; with matrix units all of them, */
     WIDEST = 128, /* and at most so many */
     N_NUMBERS = 4,
-    ROWS_FEW = 16,  /* of a group, */
-    ROWS_MANY = 64, /* and with sub-groups: PoCL is slower, since its registers are memory */
+    ROWS_FEW = 16,        /* of a group, */
+    ROWS_MANY = 64,       /* and with sub-groups: PoCL is slower, since its registers are memory */
+    TILE_ELEMENTS = 4096, /* with matrix units: what comes at once of two operands, two times */
+    ROW_PADDING = 8,      /* elements of each row in shared memory */
     TILES_LOCAL = 128,
     VEC_BYTES = 16,
     SINKS_LOCAL = 256,
@@ -96,7 +100,14 @@ static bool takes_matrix(const struct kl_emit *e, const struct operands *o,
            kl_local_size(e, TILES_LOCAL) == TILES_LOCAL && kl_dtype_size(o->q->dtype) == 2 &&
            (b->d == COLUMNS || b->d == WIDEST) && b->e == b->d && rows_aligned(o->q) &&
            rows_aligned(o->k) && rows_aligned(o->v) && rows_aligned(o->g) &&
-           (uintptr_t)o->out->data % sizeof(uint32_t) == 0;
+           rows_aligned(o->result) && (uintptr_t)o->out->data % sizeof(uint32_t) == 0;
+}
+
+/* Bytes of shared memory of a group with matrix units, which has `rows` of its own. */
+static size_t shared_of(int rows, int width) {
+    const int tile = TILE_ELEMENTS / width;
+    return (size_t)(2 * rows + 4 * tile) * (size_t)(width + ROW_PADDING) * 2 +
+           (size_t)(2 * tile * N_NUMBERS) * 4;
 }
 
 /* Launches the kernel of a goal, with `out` for its gradient and `more` for a second one. */
@@ -105,9 +116,14 @@ static int emit_goal(struct kl_emit *e, const struct operands *o, const struct b
     const size_t item = kl_dtype_size(o->q->dtype), read = matrix ? VEC_BYTES : item,
                  written = matrix ? sizeof(uint32_t) : item;
     const bool own_queries = goal == NUMBERS || goal == OF_Q;
-    const int rows = matrix || e->port->subgroup > 1 ? ROWS_MANY : ROWS_FEW,
+    const int masking = b->causal     ? CAUSAL
+                        : b->has_mask ? A_MASK
+                                      : 0,
               columns = matrix ? (int)b->d : COLUMNS,
-              values[] = {o->q->dtype, goal, b->causal || b->has_mask, rows, matrix, columns};
+              rows = matrix                  ? ROWS_MANY * WIDEST / columns
+                     : e->port->subgroup > 1 ? ROWS_MANY
+                                             : ROWS_FEW,
+              values[] = {o->q->dtype, goal, masking, rows, matrix, columns};
     int64_t n_blocks = kl_groups_for(own_queries ? b->n : b->m, rows),
             n_columns = goal == NUMBERS ? 1 : kl_groups_for(goal == OF_V ? b->e : b->d, columns);
     const int64_t heads = (int64_t)b->batches * b->key_heads * (own_queries ? b->per_key : 1);
@@ -116,17 +132,18 @@ static int emit_goal(struct kl_emit *e, const struct operands *o, const struct b
         KL_KARG_PTR(o->k->data, read),
         KL_KARG_PTR(o->v->data, read),
         KL_KARG_PTR(o->g->data, read),
-        KL_KARG_PTR(o->result->data, item),
+        KL_KARG_PTR(o->result->data, read),
         KL_KARG_PTR(o->mask ? o->mask->data : NULL, o->mask ? kl_dtype_size(o->mask->dtype) : 1),
         KL_KARG_PTR(o->sinks ? o->sinks->data : NULL, item),
-        KL_KARG_PTR(numbers, 4),
+        KL_KARG_PTR(numbers, matrix ? VEC_BYTES : 4),
         KL_KARG_PTR(out, written),
         KL_KARG_PTR(more, written),
         KL_KARG(n_blocks),
         KL_KARG(n_columns),
         KL_KARG(*b)};
-    return kl_emit(e, &kl_family_attention_backward, values, "attend_back",
-                   heads * n_blocks * n_columns, kl_local_size(e, TILES_LOCAL), args, 13);
+    return kl_emit_shared(e, &kl_family_attention_backward, values, "attend_back",
+                          heads * n_blocks * n_columns, kl_local_size(e, TILES_LOCAL),
+                          matrix ? shared_of(rows, columns) : 0, args, 13);
 }
 
 int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c) {
@@ -142,11 +159,12 @@ int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c) {
     const struct backward b = describe(c, &o);
     KL_TRY(kl_emit_workspace(e, (size_t)queries * N_NUMBERS * 4, &numbers));
     const bool matrix = takes_matrix(e, &o, &b);
-    KL_TRY(emit_goal(e, &o, &b, matrix, NUMBERS, numbers, NULL, NULL));
-    KL_TRY(emit_goal(e, &o, &b, matrix, OF_Q, numbers, dq, NULL));
     if (matrix) {
+        KL_TRY(emit_goal(e, &o, &b, true, OF_Q, numbers, dq, NULL)); /* and the numbers */
         KL_TRY(emit_goal(e, &o, &b, true, OF_KV, numbers, dk, dv));
     } else {
+        KL_TRY(emit_goal(e, &o, &b, false, NUMBERS, numbers, NULL, NULL));
+        KL_TRY(emit_goal(e, &o, &b, false, OF_Q, numbers, dq, NULL));
         KL_TRY(emit_goal(e, &o, &b, false, OF_K, numbers, dk, NULL));
         KL_TRY(emit_goal(e, &o, &b, false, OF_V, numbers, dv, NULL));
     }
