@@ -550,6 +550,56 @@ def attention_backward():
                 x.drop()
 
 
+def norm_gradients():
+    """rms_norm and layer_norm and their gradients with respect to all inputs, as a training step computes them."""
+    if not hasattr(lib, "mlx_vjp"):
+        return
+    m = 2048
+    closure_type = C.CFUNCTYPE(INT, C.POINTER(Handle), Handle)
+    vector, append, get, free_vector = (declare("mlx_vector_array_" + f, res, *args) for f, res, args in (("new", Handle, ()), ("append_value", INT, (Handle, Handle)), ("get", INT, (C.POINTER(Handle), Handle, C.c_size_t)), ("free", INT, (Handle,))))
+    evaluate = declare("mlx_eval", INT, Handle)
+    closure_of = declare("mlx_closure_new_func", Handle, closure_type)
+
+    def vector_of(*arrays):
+        made = vector()
+        for a in arrays:
+            append(made, a)
+        return made
+
+    for name, n_in in (("rms_norm", 2), ("layer_norm", 3)):
+        @closure_type
+        def norm(res, given):
+            inputs = [new_array() for _ in range(n_in)]
+            for i, a in enumerate(inputs):
+                get(C.byref(a), given, i)
+            out = call("fast_" + name, *inputs, C.c_float(1e-5))
+            rc = lib.mlx_vector_array_set_value(res, out)
+            for a in (*inputs, out):
+                free_array(a)
+            return rc
+
+        closure = closure_of(norm)
+        for dtype in ("float32", "bfloat16"):
+            inputs, g = [Both(normal(*shape), dtype) for shape in ((m, m), (m,), (m,))[:n_in]], Both(normal(m, m), dtype)
+            primals, cotangents = vector_of(*(x.keel for x in inputs)), vector_of(g.keel)
+
+            def ours():
+                values, gradients = vector(), vector()
+                if lib.mlx_vjp(C.byref(values), C.byref(gradients), closure, primals, cotangents) or evaluate(values) or evaluate(gradients):
+                    raise RuntimeError("mlx_vjp failed")
+                free_vector(values)
+                free_vector(gradients)
+
+            def theirs():
+                given = [x.torch.requires_grad_() for x in inputs]
+                torch.autograd.grad(getattr(torch.nn.functional, name)(given[0], (m,), *given[1:], eps=1e-5), given, g.torch)
+
+            made = {"keel": ours, "torch": theirs} if torch is not None else {"keel": ours}
+            case(f"{name} and gradients {m}^2 {dtype}", made, 5 * m * m * (4 if dtype == "float32" else 2), share="copy")
+            for x in (*inputs, g):
+                x.drop()
+
+
 def convolutions():
     """PyTorch's tensors are channels first, in the better of both memory formats for each case."""
     if not hasattr(lib, "mlx_conv_general"):
@@ -584,7 +634,7 @@ def write_table(path):
 
 print("keel beside", ", ".join(n + " " + v for n, v in (("numpy", np.__version__), ("torch", torch.__version__ if torch is not None else "missing"), ("mlx", "there" if mx is not None else "missing"))))
 measure_limits()
-for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention, attention_backward, convolutions):
+for part in (elementwise, reductions, other_axes, products, indexed, sorting, attention, attention_backward, norm_gradients, convolutions):
     part()
 ratios = [r["ratio"] for r in results if r["best"]]
 if ratios:

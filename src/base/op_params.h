@@ -50,6 +50,16 @@ struct kl_norm_params {
     bool has_weight, has_bias;
 };
 
+/* NORM_BACKWARD: in = {x, cotangent} or {x, weight, cotangent}, all of one float dtype; the weight
+ * is 1-d, of the length n of the last axis, and the cotangent has the shape of x. out has one axis:
+ * the gradient of x, row-major, then that of the weight (n) if of_weight, then that of the bias (n)
+ * if of_bias. Without a weight each element counts as multiplied by 1. */
+struct kl_norm_backward_params {
+    float eps;
+    bool centred; /* LAYER_NORM; else RMS_NORM */
+    bool has_weight, of_weight, of_bias;
+};
+
 /* ROPE: in = {x, offset} or {x, offset, freqs}. x has at least 3 axes. offset is int32, 0-d or 1-d
  * with the length of the first axis of x. freqs is float32, 1-d, of dims / 2 elements. */
 struct kl_rope_params {

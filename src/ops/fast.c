@@ -60,57 +60,6 @@ int kl_layer_norm(struct kl_array **out, struct kl_array *x, struct kl_array *we
     return norm(out, KL_OP_LAYER_NORM, x, weight, bias, eps, s, err);
 }
 
-/* Let n = (x - mean) / d (with mean 0 for RMS) and g be the cotangent times the weight. The
- * gradient of x is (g - mean(g) - n * mean(g * n)) / d, without mean(g) for RMS. The gradient of
- * the weight is the sum of cotangent * n over all other axes, and that of the bias is the sum of
- * the cotangent. 16-bit floats are computed in float32. */
-int kl_vjp_norm(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
-    const struct kl_norm_params *p = v->params;
-    struct kl_terms t = kl_terms_begin(v->s, err);
-    struct kl_array *x = v->in[0], *gradient[3] = {NULL};
-    enum kl_dtype dtype = x->t.dtype, wide = kl_dtype_size(dtype) == 2 ? KL_F32 : dtype;
-    bool centred = v->op == KL_OP_LAYER_NORM;
-    int last = x->t.ndim - 1, others[KL_MAX_NDIM];
-    for (int i = 0; i < last; i++) others[i] = i;
-    struct kl_array *typed = kl_term_cast(&t, x, wide);
-    struct kl_array *cotangent = kl_term_cast(&t, v->cotangent[0], wide), *given = cotangent;
-    if (centred) {
-        struct kl_array *mean = kl_term_reduce(&t, kl_mean_axes, typed, &last, 1);
-        typed = kl_term2(&t, kl_subtract, typed, mean);
-    }
-    struct kl_array *square =
-        kl_term_reduce(&t, kl_mean_axes, kl_term(&t, kl_square, typed), &last, 1);
-    struct kl_array *d = kl_term(
-        &t, kl_sqrt, kl_term2(&t, kl_add, square, kl_term_number(&t, (double)p->eps, wide)));
-    struct kl_array *normal = kl_term2(&t, kl_divide, typed, d);
-    if (p->has_weight)
-        given = kl_term2(&t, kl_multiply, cotangent, kl_term_cast(&t, v->in[1], wide));
-    if (v->wanted[0]) {
-        struct kl_array *along =
-            kl_term_reduce(&t, kl_mean_axes, kl_term2(&t, kl_multiply, given, normal), &last, 1);
-        struct kl_array *rest =
-            kl_term2(&t, kl_subtract, given, kl_term2(&t, kl_multiply, normal, along));
-        if (centred)
-            rest =
-                kl_term2(&t, kl_subtract, rest, kl_term_reduce(&t, kl_mean_axes, given, &last, 1));
-        gradient[0] = kl_term_cast(&t, kl_term2(&t, kl_divide, rest, d), dtype);
-    }
-    for (int k = 1; k < v->n_in; k++) {
-        if (!v->wanted[k]) continue;
-        bool is_weight = k == 1 && p->has_weight;
-        struct kl_array *each =
-            is_weight ? kl_term2(&t, kl_multiply, cotangent, normal) : cotangent;
-        struct kl_array *sum = kl_term_reduce(&t, kl_sum_axes, each, others, last);
-        struct kl_array *flat =
-            KL_TERM(&t, kl_reshape(&t.made, sum, v->in[k]->t.dims, 1, v->s, err));
-        gradient[k] = kl_term_cast(&t, flat, dtype);
-    }
-    if (t.rc == KL_OK)
-        for (int k = 0; k < v->n_in; k++)
-            if (gradient[k]) grad[k] = kl_array_retain(gradient[k]);
-    return kl_terms_end(&t, NULL, NULL);
-}
-
 /* ---- rope ---- */
 static int check_rope(const struct kl_array *x, int dims, struct kl_rope_base base,
                       const struct kl_array *offset, const struct kl_array *freqs,

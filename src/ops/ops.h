@@ -374,6 +374,14 @@ int kl_rms_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weig
 /* (x - mean) / sqrt(var + eps) * weight + bias */
 int kl_layer_norm(struct kl_array **out, struct kl_array *x, struct kl_array *weight,
                   struct kl_array *bias, float eps, struct kl_stream *s, struct kl_error **err);
+/* The backward pass of both norms: the operation NORM_BACKWARD (base/op_params.h) on x, weight
+ * (NULL: none) and the cotangent of the norm's result, which has the shape of x. p->has_weight is
+ * not read. The gradients are one array with one axis, of the common dtype of all. KL_ESHAPE for
+ * other shapes; KL_EDTYPE as above; KL_ELIMIT when there are more than INT32_MAX gradients. */
+struct kl_norm_backward_params;
+int kl_norm_backward(struct kl_array **out, struct kl_array *x, struct kl_array *weight,
+                     struct kl_array *cotangent, const struct kl_norm_backward_params *p,
+                     struct kl_stream *s, struct kl_error **err);
 /* x: floats, (batch, ..., positions, features). The first dims features are rotated in pairs, of
  * neighbours if traditional, otherwise dims / 2 apart. The angle of pair k at position t is (t +
  * offset) * scale * base^(-2k / dims), or divided by freqs[k] (1-d, dims / 2). Exactly one of base

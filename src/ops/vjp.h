@@ -40,6 +40,7 @@ kl_vjp_fn kl_vjp_reshape, kl_vjp_transpose, kl_vjp_broadcast, kl_vjp_slice, kl_v
 kl_vjp_fn kl_vjp_diagonal, kl_vjp_slice_update, kl_vjp_concatenate, kl_vjp_depends;
 kl_vjp_fn kl_vjp_sum, kl_vjp_prod, kl_vjp_extreme, kl_vjp_logsumexp, kl_vjp_var, kl_vjp_softmax;
 kl_vjp_fn kl_vjp_cumsum, kl_vjp_cumprod, kl_vjp_cumextreme, kl_vjp_logcumsumexp, kl_vjp_order;
+kl_vjp_fn kl_vjp_norm_backward;
 kl_vjp_fn kl_vjp_norm, kl_vjp_rope, kl_vjp_matmul, kl_vjp_attention, kl_vjp_convolution;
 kl_vjp_fn kl_vjp_quantize, kl_vjp_dequantize, kl_vjp_quantized_matmul, kl_vjp_gather_qmm;
 kl_vjp_fn kl_vjp_attention_backward;

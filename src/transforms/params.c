@@ -17,6 +17,9 @@ static const struct kl_param_form
     partition = {{{'i', AT(partition, axis)}, {'i', AT(partition, kth)}}, 0, SIZE(partition)},
     norm = {{{'f', AT(norm, eps)}, {'b', AT(norm, has_weight)}, {'b', AT(norm, has_bias)}}, 0,
             SIZE(norm)},
+    norm_backward = {{{'f', AT(norm_backward, eps)}, {'b', AT(norm_backward, centred)},
+                      {'b', AT(norm_backward, has_weight)}, {'b', AT(norm_backward, of_weight)},
+                      {'b', AT(norm_backward, of_bias)}}, 0, SIZE(norm_backward)},
     rope = {{{'i', AT(rope, dims)}, {'b', AT(rope, traditional)}, {'b', AT(rope, inverse)},
              {'f', AT(rope, base)}, {'f', AT(rope, scale)}}, 0, SIZE(rope)},
     axis = {{{'i', AT(axis, axis)}}, 0, SIZE(axis)},
@@ -72,6 +75,7 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     case KL_OP_TOPK: return &partition;
     case KL_OP_RMS_NORM:
     case KL_OP_LAYER_NORM: return &norm;
+    case KL_OP_NORM_BACKWARD: return &norm_backward;
     case KL_OP_ROPE: return &rope;
     case KL_OP_ARGMAX:
     case KL_OP_ARGMIN:

@@ -27,6 +27,7 @@
 #define kl_cpu_scan KL_V(kl_cpu_scan)
 #define kl_cpu_scans_squares KL_V(kl_cpu_scans_squares)
 #define kl_cpu_norm KL_V(kl_cpu_norm)
+#define kl_cpu_norm_backward KL_V(kl_cpu_norm_backward)
 #define kl_cpu_rope KL_V(kl_cpu_rope)
 #define kl_cpu_partition KL_V(kl_cpu_partition)
 #define kl_cpu_arg_reduce KL_V(kl_cpu_arg_reduce)

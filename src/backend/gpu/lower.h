@@ -25,9 +25,9 @@ struct kl_family {
 
 extern const struct kl_family kl_family_arg_reduce, kl_family_attention,
     kl_family_attention_backward, kl_family_convolution, kl_family_copy, kl_family_gather_mm,
-    kl_family_guards, kl_family_make, kl_family_matmul, kl_family_norm, kl_family_quantized,
-    kl_family_quantized_matrix, kl_family_radix, kl_family_reduce, kl_family_rope, kl_family_scan,
-    kl_family_softmax, kl_family_sort, kl_family_topk;
+    kl_family_guards, kl_family_make, kl_family_matmul, kl_family_norm, kl_family_norm_backward,
+    kl_family_quantized, kl_family_quantized_matrix, kl_family_radix, kl_family_reduce,
+    kl_family_rope, kl_family_scan, kl_family_softmax, kl_family_sort, kl_family_topk;
 /* All families, for tests that compile each of them. A family that is not in this list is compiled
  * only when it is used. */
 const struct kl_family *const *kl_families(int *n);
@@ -149,8 +149,9 @@ int kl_lower_reduce(struct kl_emit *e, const struct kl_command *c);       /* SUM
 int kl_lower_arg_reduce(struct kl_emit *e, const struct kl_command *c);   /* ARGMAX, ARGMIN */
 /* CUMSUM, CUMPROD, CUMMAX, CUMMIN, LOGCUMSUMEXP */
 int kl_lower_scan(struct kl_emit *e, const struct kl_command *c);
-int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c);   /* SOFTMAX */
-int kl_lower_norm(struct kl_emit *e, const struct kl_command *c);      /* RMS_NORM, LAYER_NORM */
+int kl_lower_softmax(struct kl_emit *e, const struct kl_command *c); /* SOFTMAX */
+int kl_lower_norm(struct kl_emit *e, const struct kl_command *c);    /* RMS_NORM, LAYER_NORM */
+int kl_lower_norm_backward(struct kl_emit *e, const struct kl_command *c);
 int kl_lower_rope(struct kl_emit *e, const struct kl_command *c);      /* ROPE */
 int kl_lower_attention(struct kl_emit *e, const struct kl_command *c); /* ATTENTION */
 int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c);

@@ -71,6 +71,9 @@ static const double number = 1;
     X(partition, kl_partition(out, mt, 1, cpu(), err))                                             \
     X(rms_norm, kl_rms_norm(out, half, m_row, 1, cpu(), err))                                      \
     X(layer_norm, kl_layer_norm(out, half, m_row, half, 1, cpu(), err))                            \
+    X(norm_backward,                                                                               \
+      kl_norm_backward(out, m, half, m,                                                            \
+                       &(struct kl_norm_backward_params){1, true, true, true, true}, cpu(), err))  \
     X(rope,                                                                                        \
       kl_rope(out, cube, 2, true, (struct kl_rope_base){false, 0}, 1, one, one_row, cpu(), err))   \
     X(matmul, kl_matmul(out, m, half, cpu(), err))                                                 \

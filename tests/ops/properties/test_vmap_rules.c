@@ -71,7 +71,8 @@ static double allowed(const struct call *c) {
     case KL_OP_SEGMENTED_MM:
     case KL_OP_MATMUL: return 8;
     case KL_OP_ATTENTION_BACKWARD:
-    case KL_OP_ATTENTION: return 64; /* of scores near 50, which are exponents */
+    case KL_OP_ATTENTION: return 64;     /* of scores near 50, which are exponents */
+    case KL_OP_NORM_BACKWARD: return 16; /* composed in another order */
     case KL_OP_RMS_NORM:
     case KL_OP_LAYER_NORM: {
         bool own = false;

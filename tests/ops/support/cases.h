@@ -133,6 +133,17 @@ CASE(do_layer_norm, kl_layer_norm(out, in[0], NULL, NULL, 1e-5f, s, err))
 CASE(do_layer_norm_weight, kl_layer_norm(out, in[0], in[1], NULL, 1e-5f, s, err))
 CASE(do_layer_norm_bias, kl_layer_norm(out, in[0], NULL, in[1], 1e-5f, s, err))
 CASE(do_layer_norm_both, kl_layer_norm(out, in[0], in[1], in[2], 1e-5f, s, err))
+#define BACK_PARAMS(...) (&(struct kl_norm_backward_params){1e-3f, __VA_ARGS__})
+CASE(do_rms_back,
+     kl_norm_backward(out, in[0], NULL, in[1], BACK_PARAMS(false, false, false, false), s, err))
+CASE(do_rms_back_weight,
+     kl_norm_backward(out, in[0], in[1], in[2], BACK_PARAMS(false, true, true, false), s, err))
+CASE(do_layer_back,
+     kl_norm_backward(out, in[0], NULL, in[1], BACK_PARAMS(true, false, false, true), s, err))
+CASE(do_layer_back_x,
+     kl_norm_backward(out, in[0], in[1], in[2], BACK_PARAMS(true, true, false, false), s, err))
+CASE(do_layer_back_both,
+     kl_norm_backward(out, in[0], in[1], in[2], BACK_PARAMS(true, true, true, true), s, err))
 CASE(do_rope, kl_rope(out, in[0], 4, true, ROPE_BASE(100), 0.5f, in[1], NULL, s, err))
 CASE(do_rope_halves, kl_rope(out, in[0], 6, false, ROPE_BASE(100), 1, in[1], NULL, s, err))
 CASE(do_rope_freqs,
@@ -387,6 +398,11 @@ static const struct op_case op_cases[] = {
     ROW(LAYER_NORM, do_layer_norm_weight, FLOATS, 2, X, {D(4), MIXED, 0}),
     ROW(LAYER_NORM, do_layer_norm_bias, FLOATS, 2, X, {D(4), MIXED, 0}),
     ROW(LAYER_NORM, do_layer_norm_both, FLOATS, 3, X, {D(4), MIXED, 0}, {D(4), MIXED, 0}),
+    ROW(NORM_BACKWARD, do_rms_back, FLOATS, 2, X, X),
+    ROW(NORM_BACKWARD, do_rms_back_weight, FLOATS, 3, X, {D(4), MIXED, 0}, X),
+    ROW(NORM_BACKWARD, do_layer_back, FLOATS, 2, X, X),
+    ROW(NORM_BACKWARD, do_layer_back_x, FLOATS, 3, X, {D(4), MIXED, 0}, X),
+    ROW(NORM_BACKWARD, do_layer_back_both, FLOATS, 3, X, {D(4), MIXED, 0}, X),
     ROW(ROPE, do_rope, FLOATS, 2, {D(2, 3, 6), MIXED, 0}, {OF(KL_I32), INDICES, 9}),
     ROW(ROPE, do_rope_inverse, FLOATS, 2, {D(2, 3, 6), MIXED, 0}, {OF(KL_I32), INDICES, 9}),
     ROW(ROPE, do_rope_halves, FLOATS, 2, {D(2, 2, 3, 6), MIXED, 0}, {OF(KL_I32, 2), INDICES, 9}),
