@@ -83,7 +83,8 @@ static void rows(void **state) {
     const struct input row = {KL_F32, DENSE, 1, {200000}};
     check(KL_OP_SOFTMAX, &softmax, &row, 1, row);
     const struct kl_rope_params rope = {8, false, false, 10000, 1};
-    const struct input x[] = {{KL_F32, DENSE, 3, {1, 3, 8}}, {KL_I32, DENSE, 0, {0}}};
+    /* A few rows have their angles as an argument instead. */
+    const struct input x[] = {{KL_F32, DENSE, 3, {1, 3000, 8}}, {KL_I32, DENSE, 0, {0}}};
     check(KL_OP_ROPE, &rope, x, 2, x[0]);
 }
 

@@ -106,6 +106,8 @@ static void unusual_shapes(void **state) {
     static const int many[] = {2, 1, 3, 2, 2, 3, 2, 2, 3, 2, 8};
     struct rope r = {.dims = 8, .base = 10000, .scale = 1, .n_offsets = 2, .offset = 3};
     check(KL_F32, 3, (int[]){2, 0, 8}, DENSE, PLAIN, &r);
+    /* so many rows that the angles are a table */
+    check(KL_F16, 4, (int[]){2, 8, 80, 16}, DENSE, PLAIN, &r);
     check(KL_F32, 3, (int[]){0, 3, 8}, DENSE, PLAIN,
           &(struct rope){.dims = 8, .base = 2, .scale = 1});
     for (int layout = DENSE; layout < N_LAYOUTS; layout++)
