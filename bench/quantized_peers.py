@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Quantized products on the CPU beside MLX and, unpacked, PyTorch's and Keel's own products of floats.
+"""Quantized products on the CPU beside MLX, llama.cpp and, unpacked, PyTorch's and Keel's own products of floats.
 
     taskset -c 0,1 python3 bench/quantized_peers.py path/to/libkeel.so [rounds] [words of the names of cases ...]
 
 Prints per case: Keel's time, its share of the read rate (packed numbers, scales and biases count as bytes) or its rate of multiply-adds, and the times of the peers that are installed. Matrices are used in turns, so that they do not stay in a cache.
-Times are medians of rounds, in which all libraries take turns."""
+Times are medians of rounds, in which all libraries take turns. llama.cpp (of the package llama-cpp-python) multiplies Q4_0 and Q8_0, blocks of 32, by float32 rows
+that it rounds to 8 bits; beside it stand the errors of both: the length of the difference from the product of the same unpacked weights in float64, over that of the product."""
 import ctypes as C
+import glob
+import importlib.util
 import os
 import statistics
 import sys
@@ -126,17 +129,121 @@ def product(m, k, n, mode, group, bits, dtype, read):
     if torch:
         tx, tw = torch.tensor(x, dtype=getattr(torch, dtype)), torch.tensor(w[0], dtype=getattr(torch, dtype))
         calls["torch, floats"] = lambda i: tx @ tw.T
+    llama = Llama(x, w, bits) if ggml and mode == "affine" and bits in (4, 8) and dtype == "float32" else None
+    if llama:
+        calls["llama.cpp"] = llama
     t = times(calls)
+    errors = ""
+    if llama:
+        errors = f"  errors {error_of_keel(x, left, ours[0], f, n):.1e}, llama.cpp {llama.error():.1e}"
+        llama.free()
     scale = 1 if mode != "affine" else 4 if dtype == "float32" else 2
     data = n * k * bits / 8 + n * k / group * scale * (2 if mode == "affine" else 1)
     share = f"{100 * data / t['keel'] / 1e9 / read:4.0f} % of reads" if m <= 8 else f"{2 * m * k * n / t['keel'] / 1e9:5.0f} GFLOP/s"
-    print(f"{name:42} {1e3 * t['keel']:8.3f} ms  {share:16} " + "  ".join(f"{who} {1e3 * v:.2f}" for who, v in t.items() if who != "keel"), flush=True)
+    print(f"{name:42} {1e3 * t['keel']:8.3f} ms  {share:16} " + "  ".join(f"{who} {1e3 * v:.2f}" for who, v in t.items() if who != "keel") + errors, flush=True)
     for q in ours:
         for a in q:
             if a.ctx:
                 lib.mlx_array_free(a)
 
 
+class Plan(C.Structure):  # struct ggml_cplan, and room for what later versions add
+    _fields_ = [("work_size", C.c_size_t), ("work_data", C.c_void_p), ("n_threads", C.c_int), ("rest", C.c_void_p * 8)]
+
+
+class InitParams(C.Structure):
+    _fields_ = [("mem_size", C.c_size_t), ("mem_buffer", C.c_void_p), ("no_alloc", C.c_bool)]
+
+
+def load_ggml():
+    """The functions of ggml that are used here, or None."""
+    package = importlib.util.find_spec("llama_cpp")
+    if not package:
+        return None
+    folder = os.path.join(os.path.dirname(package.origin), "lib")
+    base, cpu = (C.CDLL((glob.glob(folder + f"/lib{n}.so*") or [n])[0], mode=C.RTLD_GLOBAL) for n in ("ggml-base", "ggml-cpu"))
+    for where, name, result, args in (
+        (base, "ggml_init", C.c_void_p, [InitParams]),
+        (base, "ggml_new_tensor_2d", C.c_void_p, [C.c_void_p, C.c_int, C.c_int64, C.c_int64]),
+        (base, "ggml_get_data", C.c_void_p, [C.c_void_p]),
+        (base, "ggml_nbytes", C.c_size_t, [C.c_void_p]),
+        (base, "ggml_mul_mat", C.c_void_p, [C.c_void_p] * 3),
+        (base, "ggml_new_graph", C.c_void_p, [C.c_void_p]),
+        (base, "ggml_build_forward_expand", None, [C.c_void_p] * 2),
+        (base, "ggml_quantize_chunk", C.c_size_t, [C.c_int, C.c_void_p, C.c_void_p, C.c_int64, C.c_int64, C.c_int64, C.c_void_p]),
+        (base, "ggml_free", None, [C.c_void_p]),
+        (cpu, "ggml_cpu_init", None, []),
+        (cpu, "ggml_graph_plan", Plan, [C.c_void_p, C.c_int, C.c_void_p]),
+        (cpu, "ggml_graph_compute", C.c_int, [C.c_void_p, C.POINTER(Plan)]),
+    ):
+        f = getattr(where, name)
+        f.restype, f.argtypes = result, args
+        setattr(base, name, f)
+    base.ggml_cpu_init()
+    return base
+
+
+class Llama:
+    """The product of x (m, k) by SETS matrices (n, k) in Q4_0 or Q8_0."""
+
+    def __init__(self, x, w, bits):
+        (m, k), n = x.shape, w[0].shape[0]
+        kind = {4: 2, 8: 8}[bits]
+        block = np.dtype([("d", np.float16), ("q", np.uint8 if bits == 4 else np.int8, 16 if bits == 4 else 32)])
+        self.ctx = ggml.ggml_init(InitParams(SETS * (n * k // 32 * block.itemsize + 4 * m * n + (1 << 20)) + (4 * m * k) + (1 << 20), None, False))
+        left = ggml.ggml_new_tensor_2d(self.ctx, 0, k, m)
+        C.memmove(ggml.ggml_get_data(left), np.ascontiguousarray(x).ctypes.data, 4 * m * k)
+        self.graphs, self.plans, self.work, self.shape = [], [], [], (m, n)
+        for i in range(SETS):
+            packed = ggml.ggml_new_tensor_2d(self.ctx, kind, k, n)
+            ggml.ggml_quantize_chunk(kind, w[i % 2].ctypes.data, ggml.ggml_get_data(packed), 0, n, k, None)
+            out = ggml.ggml_mul_mat(self.ctx, packed, left)
+            graph = ggml.ggml_new_graph(self.ctx)
+            ggml.ggml_build_forward_expand(graph, out)
+            plan = ggml.ggml_graph_plan(graph, len(os.sched_getaffinity(0)), None)
+            self.work.append(C.create_string_buffer(max(plan.work_size, 1)))
+            plan.work_data = C.addressof(self.work[-1])
+            self.graphs.append(graph)
+            self.plans.append(plan)
+            if i == 0:
+                b = np.frombuffer(C.string_at(ggml.ggml_get_data(packed), ggml.ggml_nbytes(packed)), block)
+                q = np.concatenate([b["q"] & 15, b["q"] >> 4], 1).astype(np.float64) - 8 if bits == 4 else b["q"].astype(np.float64)
+                self.exact = x.astype(np.float64) @ (q * b["d"].astype(np.float64)[:, None]).reshape(n, k).T
+                self.out = out
+
+    def __call__(self, i):
+        if ggml.ggml_graph_compute(self.graphs[i], C.byref(self.plans[i])):
+            sys.exit("llama.cpp")
+
+    def error(self):
+        self(0)
+        m, n = self.shape
+        return off(np.frombuffer(C.string_at(ggml.ggml_get_data(self.out), 4 * m * n), np.float32).reshape(m, n), self.exact)
+
+    def free(self):
+        ggml.ggml_free(self.ctx)
+
+
+def off(got, exact):
+    return np.linalg.norm(got - exact) / np.linalg.norm(exact)
+
+
+def floats_of(a, shape):
+    wide = call("astype", a, DTYPES["float32"])
+    lib.mlx_array_data_float32.restype = C.POINTER(C.c_float)
+    v = np.ctypeslib.as_array(lib.mlx_array_data_float32(wide), shape).copy()
+    lib.mlx_array_free(wide)
+    return v
+
+
+def error_of_keel(x, left, packed, f, n):
+    m, k = x.shape
+    w = call("dequantize", *packed, *f, Handle(None), OptionalInt(0, False))
+    got = call("quantized_matmul", left, *packed, C.c_bool(True), *f)
+    return off(floats_of(got, (m, n)), x.astype(np.float64) @ floats_of(w, (n, k)).astype(np.float64).T)
+
+
+ggml = load_ggml()
 rate = read_rate()
 print(f"read {rate:.1f} GB/s")
 for m in (1, 8, 32, 512):
