@@ -112,6 +112,14 @@ def test_ctrl_c_again():
     assert x.tolist() == [1, 2, 3, 4]
 
 
+@pytest.fixture(autouse=True)
+def listen():
+    """A process that was started in the background may ignore SIGINT, and Python leaves it so."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def handler():
     """Installs a handler of SIGUSR1."""
@@ -175,6 +183,7 @@ def test_ctrl_c_ends_the_process():
     source = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from test_interrupt import *\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "file, x = held()\n"
         "when_reached(file, signal.SIGINT)\n"
         "x.tolist()\n"
