@@ -207,6 +207,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
     d->index = index;
     snprintf(d->name, sizeof d->name, "cuda%d", index);
     kl_mutex_init(&d->context_mu);
+    kl_mutex_init(&d->posted.mu);
     kl_mutex_init(&d->staging_mu);
     kl_mutex_init(&d->blas.mu);
     kl_mutex_init(&d->dnn.mu);
@@ -223,6 +224,7 @@ static int device_new(int index, struct kl_cuda **out, struct kl_error **err) {
         kl_mutex_deinit(&d->dnn.mu);
         kl_mutex_deinit(&d->blas.mu);
         kl_mutex_deinit(&d->staging_mu);
+        kl_mutex_deinit(&d->posted.mu);
         kl_mutex_deinit(&d->context_mu);
         kl_free(d);
         return rc;

@@ -10,6 +10,19 @@
 /* KL_SLAB_WORDS: chunks of fault words per slab */
 enum { KL_STAGING_BYTES = 4 << 20, KL_N_STAGING = 2, KL_SLAB_WORDS = 64 };
 
+/* Small writes that the host does not wait for; see cuda_memory.c. */
+enum { KL_POSTED_BYTES = 64 << 10, KL_POSTED_MOST = 8 << 10 };
+struct kl_cuda_posted {
+    struct kl_mutex mu;
+    char *ring;        /* page-locked, KL_POSTED_BYTES; NULL until first use; guarded by mu */
+    void *half[2];     /* completes with the writes from that half of the ring; guarded by mu */
+    void *event;       /* completes with the first `recorded` writes; guarded by mu */
+    int side;          /* which half is filled; guarded by mu */
+    size_t used;       /* bytes of it; guarded by mu */
+    uint64_t recorded; /* guarded by mu */
+    _Atomic(uint64_t) n;
+};
+
 struct kl_cuda_staging {
     void *host;  /* page-locked; NULL until first use */
     void *event; /* completes with the last transfer from or to `host` */
@@ -37,6 +50,7 @@ struct kl_cuda_queue {
      * itself does not wait for the host. */
     void *notify;
     struct kl_cuda_chain *chain; /* NULL: this driver has no graphs whose nodes can be changed */
+    uint64_t posted;             /* so many posted writes come before what is in `stream` */
 };
 
 struct kl_cuda_problem;
@@ -78,7 +92,10 @@ struct kl_cuda {
     /* Streams for small copies of any thread, and for staged copies; set before `context`. */
     void *transfer, *bulk;
 
+    struct kl_cuda_posted posted;
+
     struct kl_mutex staging_mu;
+    uint64_t bulk_posted; /* as kl_cuda_queue.posted, of `bulk`; guarded by staging_mu */
     struct kl_cuda_staging staging[KL_N_STAGING]; /* guarded by staging_mu */
 
     struct kl_mutex mu;
@@ -125,6 +142,9 @@ int kl_cuda_mem_read(struct kl_driver *d, const void *ptr, size_t offset, void *
                      struct kl_error **err);
 int kl_cuda_mem_write(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
                       struct kl_error **err);
+/* Lets what comes into the stream from now on wait for all posted writes; *seen: how many it waits
+ * for already. */
+int kl_cuda_after_posted(struct kl_cuda *d, void *stream, uint64_t *seen, struct kl_error **err);
 int kl_cuda_share(struct kl_driver *d, void *ptr, size_t bytes, bool mine, struct kl_error **err);
 void kl_cuda_unshare(struct kl_driver *d, void *ptr, size_t bytes, bool mine);
 int kl_cuda_words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err);

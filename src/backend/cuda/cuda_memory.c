@@ -48,6 +48,9 @@ void kl_cuda_mem_free(struct kl_driver *driver, void *ptr, size_t bytes) {
     /* The memory of a lost device is lost with it; in the child of a fork it belongs to the
      * parent. */
     if (kl_cuda_enter(d, NULL)) return;
+    /* A posted write into it may not have run. */
+    if (atomic_load_explicit(&d->posted.n, memory_order_acquire))
+        KL_CUDA(d, NULL, StreamSynchronize, (d->transfer));
     KL_CUDA(d, NULL, MemFree, ((kl_cuda_address)(uintptr_t)ptr));
 }
 
@@ -83,6 +86,67 @@ static int copy_direct(struct kl_cuda *d, bool read, kl_cuda_address device, cha
     return rc ? rc : done;
 }
 
+/* ---- small writes ---- */
+
+/* To wait for a small write takes some 20 microseconds, and every number that a program multiplies
+ * an array by is one. So it is copied into a ring, the transfer from there is only posted, and what
+ * is handed over to a stream later waits for it. Reads are in the same stream as the writes. */
+enum { POSTED_HALF = KL_POSTED_BYTES / 2, POSTED_ALIGN = 16 };
+
+static int posted_make(struct kl_cuda *d, struct kl_cuda_posted *p) {
+    void *ring = NULL;
+    if (p->ring) return KL_OK;
+    void **const events[] = {&p->event, &p->half[0], &p->half[1]};
+    for (int i = 0; i < 3; i++)
+        if (!*events[i])
+            KL_TRY(KL_CUDA(d, NULL, EventCreate, (events[i], KL_CU_EVENT_HAS_NO_TIMING)));
+    KL_TRY(kl_cuda_alloc_pinned(d, KL_POSTED_BYTES, &ring, NULL));
+    p->ring = ring;
+    return KL_OK;
+}
+
+/* Goes to the other half of the ring when n bytes do not fit into the rest of this one. The writes
+ * from there were posted before all of this half's, so they have mostly run. */
+static int posted_room(struct kl_cuda *d, struct kl_cuda_posted *p, size_t n,
+                       struct kl_error **err) {
+    if (p->used + n <= POSTED_HALF) return KL_OK;
+    KL_TRY(KL_CUDA(d, err, EventRecord, (p->half[p->side], d->transfer)));
+    KL_TRY(KL_CUDA(d, err, EventSynchronize, (p->half[!p->side])));
+    p->side = !p->side;
+    p->used = 0;
+    return KL_OK;
+}
+
+/* The caller holds the lock. */
+static int post(struct kl_cuda *d, struct kl_cuda_posted *p, kl_cuda_address device,
+                const char *host, size_t n, struct kl_error **err) {
+    KL_TRY(posted_room(d, p, n, err));
+    char *from = memcpy(p->ring + (size_t)p->side * POSTED_HALF + p->used, host, n);
+    p->used += (n + POSTED_ALIGN - 1) & ~(size_t)(POSTED_ALIGN - 1);
+    KL_TRY(KL_CUDA(d, err, MemcpyHtoDAsync, (device, from, n, d->transfer)));
+    atomic_fetch_add_explicit(&p->n, 1, memory_order_release);
+    return KL_OK;
+}
+
+/* The caller holds the lock. */
+static int after_posted(struct kl_cuda *d, struct kl_cuda_posted *p, void *stream, uint64_t *seen,
+                        struct kl_error **err) {
+    const uint64_t n = atomic_load_explicit(&p->n, memory_order_relaxed);
+    if (p->recorded != n) KL_TRY(KL_CUDA(d, err, EventRecord, (p->event, d->transfer)));
+    p->recorded = n;
+    KL_TRY(KL_CUDA(d, err, StreamWaitEvent, (stream, p->event, 0)));
+    *seen = n;
+    return KL_OK;
+}
+
+int kl_cuda_after_posted(struct kl_cuda *d, void *stream, uint64_t *seen, struct kl_error **err) {
+    if (*seen == atomic_load_explicit(&d->posted.n, memory_order_acquire)) return KL_OK;
+    kl_mutex_lock(&d->posted.mu);
+    int rc = after_posted(d, &d->posted, stream, seen, err);
+    kl_mutex_unlock(&d->posted.mu);
+    return rc;
+}
+
 /* Makes the missing staging buffers. The caller holds staging_mu. */
 static int staging_make(struct kl_cuda *d) {
     for (int i = 0; i < KL_N_STAGING; i++) {
@@ -102,7 +166,7 @@ static int copy_staged(struct kl_cuda *d, bool read, kl_cuda_address device, cha
                    : n / 4 > KL_STAGING_BYTES ? KL_STAGING_BYTES
                                               : n / 4;
     size_t n_pieces = (n + piece - 1) / piece;
-    int rc = KL_OK;
+    int rc = kl_cuda_after_posted(d, d->bulk, &d->bulk_posted, err);
     /* When reading, a part is taken out of its buffer one turn after its transfer was started. */
     for (size_t i = 0; !rc && i < n_pieces + (read ? 1 : 0); i++) {
         if (i < n_pieces) {
@@ -148,7 +212,16 @@ int kl_cuda_mem_read(struct kl_driver *driver, const void *ptr, size_t offset, v
 
 int kl_cuda_mem_write(struct kl_driver *driver, void *ptr, size_t offset, const void *src, size_t n,
                       struct kl_error **err) {
-    return copy(kl_cuda_of(driver), false, (uintptr_t)ptr + offset, (char *)src, n, err);
+    struct kl_cuda *d = kl_cuda_of(driver);
+    const kl_cuda_address to = (uintptr_t)ptr + offset;
+    if (n == 0 || n > KL_POSTED_MOST) return copy(d, false, to, (char *)src, n, err);
+    KL_TRY(kl_cuda_enter(d, err));
+    kl_mutex_lock(&d->posted.mu);
+    /* Without page-locked memory the host waits. */
+    int rc = posted_make(d, &d->posted) ? copy_direct(d, false, to, (char *)src, n, err)
+                                        : post(d, &d->posted, to, src, n, err);
+    kl_mutex_unlock(&d->posted.mu);
+    return rc;
 }
 
 /* ---- fault words: cut from slabs, because page-locking is a slow system call ---- */

@@ -187,6 +187,7 @@ static int run(struct kl_cuda *d, struct kl_cuda_queue *q, const struct kl_comma
         if (!atomic_load_explicit(&w->done, memory_order_acquire))
             KL_TRY(KL_CUDA(d, err, StreamWaitEvent, (q->stream, w->cu, 0)));
     }
+    KL_TRY(kl_cuda_after_posted(d, q->stream, &q->posted, err));
     kl_cuda_chain_begin(q->chain);
     KL_TRY(kl_cuda_chain_end(d, q, kl_lower(d->lowering, q, commands, n, err), err));
     return KL_CUDA(d, err, EventRecord, (e->cu, q->stream));
