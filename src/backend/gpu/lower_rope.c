@@ -33,7 +33,7 @@ static uint64_t fraction_of(long double x) {
 }
 
 /* Those of up to TURNS pairs: the rates are those of backend/cpu/elementwise/rope.c. */
-static struct turns turns_of(const struct kl_rope_params *p, int64_t first) {
+static struct turns make_turns(const struct kl_rope_params *p, int64_t first) {
     const int64_t half = p->dims / 2;
     struct turns t = {{0}};
     for (int64_t k = first; k < half && k < first + TURNS; k++) {
@@ -43,12 +43,29 @@ static struct turns turns_of(const struct kl_rope_params *p, int64_t first) {
     return t;
 }
 
+/* The first TURNS of them. A model asks for the same ones in each layer, and to make them takes
+ * longer than a launch, so a thread keeps the last ones. */
+static struct turns first_turns(const struct kl_rope_params *p) {
+    static _Thread_local struct {
+        struct turns turns;
+        float base, scale;
+        int dims; /* 0: none yet */
+    } last;
+    if (last.dims != p->dims || last.base != p->base || last.scale != p->scale) {
+        last.turns = make_turns(p, 0);
+        last.base = p->base;
+        last.scale = p->scale;
+        last.dims = p->dims;
+    }
+    return last.turns;
+}
+
 /* Fills the table from `base`. */
 static int from_base(struct kl_emit *e, const struct kl_rope_params *p, const int *values,
                      void *table) {
     int64_t half = p->dims / 2;
     for (int64_t first = 0; first < half; first += TURNS) {
-        struct turns t = turns_of(p, first);
+        struct turns t = make_turns(p, first);
         struct kl_karg args[] = {KL_KARG_PTR(table, 8), KL_KARG(first), KL_KARG(half), KL_KARG(t)};
         KL_TRY(
             kl_emit(e, &kl_family_rope, values, "rope_turns", 1, kl_local_size(e, TURNS), args, 4));
@@ -115,7 +132,7 @@ int kl_lower_rope(struct kl_emit *e, const struct kl_command *c) {
     void *table = given ? NULL : kl_scratch_at(scratch, copied);
     struct turns turns;
     if (given)
-        turns = turns_of(params, 0);
+        turns = first_turns(params);
     else if (freqs)
         KL_TRY(from_freqs(e, params, values, freqs, table));
     else
