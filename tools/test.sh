@@ -134,6 +134,7 @@ stage "layers" layers
 stage "format" format
 stage "rows of operations" tools/check-rows.sh
 stage "names of functions" tools/check-names.sh
+stage "kernels that start early" tools/check-kernels.sh
 if [ "$mode" = check ]; then
     stage "ASan and UBSan, fast tests" tests asan "$in_sanitizers" -LE slow
     summary

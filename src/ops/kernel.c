@@ -242,7 +242,7 @@ static void common_source(struct generator *g) {
     else
         add(t, ") {\n");
     /* The data may be garbage when a guard is set, so the kernel does nothing with it. */
-    add(t, "    if (keel_p.keel_guard_at >= 0 &&\n"
+    add(t, "    BEGIN();\n    if (keel_p.keel_guard_at >= 0 &&\n"
            "        AT(const u32, keel_guard)[keel_p.keel_guard_at] != WORD_CLEAR) return;\n");
     for (int i = 0; i < g->n_args; i++) {
         const char *type = dialect_types[g->args[i].dtype], *c = i < k->n_in ? "const " : "";
@@ -302,7 +302,12 @@ static void cuda_source(struct generator *g) {
     for (int i = 0; i < g->n_args; i++)
         add(t, "    %s%s *%s, uint64_t,\n", i < k->n_in ? "const " : "",
             cuda_types[g->args[i].dtype], g->args[i].name);
+    /* As BEGIN() of the dialect: kernels before this one may still run. */
     add(t, "    const uint32_t *keel_guard, uint64_t, const keel_params keel_p) {\n"
+           "#if __CUDA_ARCH__ >= 900\n"
+           "    asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");\n"
+           "    asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");\n"
+           "#endif\n"
            "    if (keel_p.keel_guard_at >= 0 && keel_guard[keel_p.keel_guard_at] != 0xffffffffu) "
            "return;\n");
     for (size_t i = 0; i < g->use->n_templates; i++) {

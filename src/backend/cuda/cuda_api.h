@@ -108,6 +108,17 @@ struct kl_cuda_node {
       (void *exec, void *node, const struct kl_cuda_node *what))         \
     F(GraphLaunch, "cuGraphLaunch", (void *exec, void *stream))
 
+/* An edge of a graph, as in cuda.h. From the port below a kernel may start when all groups of the
+ * one before have said so (kernels/prelude_cuda.kl). Not in drivers before CUDA 12.3. */
+enum { KL_CU_EDGE_PORT_PROGRAMMATIC = 1, KL_CU_EDGE_PROGRAMMATIC = 1 };
+struct kl_cuda_edge {
+    unsigned char from_port, to_port, type, reserved[5];
+};
+#define KL_CUDA_EDGE_FUNCTIONS(F)                                                         \
+    F(GraphAddDependencies, "cuGraphAddDependencies_v2",                                  \
+      (void *graph, void *const *from, void *const *to, const struct kl_cuda_edge *edges, \
+       size_t n))
+
 /* Describes a tensor to the tensor memory accelerator. Not in drivers before CUDA 12. The numbers
  * are those of cuda.h. */
 enum {
@@ -300,12 +311,16 @@ enum {
 struct kl_cuda_graph_api {
     KL_CUDA_GRAPH_FUNCTIONS(KL_CUDA_FIELD)
 };
+struct kl_cuda_edge_api {
+    KL_CUDA_EDGE_FUNCTIONS(KL_CUDA_FIELD)
+};
 struct kl_cuda_map_api {
     KL_CUDA_MAP_FUNCTIONS(KL_CUDA_FIELD)
 };
 struct kl_cuda_api {
     KL_CUDA_FUNCTIONS(KL_CUDA_FIELD)
     struct kl_cuda_map_api maps;     /* NULL when this driver lacks it */
+    struct kl_cuda_edge_api edges;   /* NULL when this driver lacks it */
     struct kl_cuda_graph_api graphs; /* all NULL when this driver lacks one of them */
     int version;                     /* of the driver: 1000 * major + 10 * minor */
     int n_devices;
@@ -336,6 +351,10 @@ const struct kl_dnn_api *kl_dnn_api(const char **why);
 /* The folder of the toolkit's headers: beside the compiler, or where KEEL_CUDA_PATH says. NULL when
  * there is none. */
 const char *kl_nvrtc_include(void);
+
+/* The architecture for which kl_nvrtc_compile compiles for such devices: cc, or an older one that
+ * this NVRTC knows. 0: there is no NVRTC. */
+int kl_nvrtc_arch(int cc);
 
 /* Compiles a complete source for devices of compute capability cc (90 is 9.0): to machine code, or
  * to PTX when this NVRTC does not know the device. *binary is kl_malloc'd for the caller. The

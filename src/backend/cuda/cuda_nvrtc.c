@@ -20,6 +20,11 @@ static int arch_for(const struct kl_nvrtc_api *api, int cc) {
     return best ? best : cc;
 }
 
+int kl_nvrtc_arch(int cc) {
+    const struct kl_nvrtc_api *api = kl_nvrtc_api(NULL);
+    return api ? arch_for(api, cc) : 0;
+}
+
 /* Fails with the beginning of the log: compilers report the most important error first. */
 static void fail_with_log(const struct kl_nvrtc_api *api, void *program, const char *name,
                           const char *note, struct kl_error **err) {

@@ -210,7 +210,7 @@ char *kl_fused_source(void *ctx) {
     for (int k = 0; k < g->n_leaves; k++) put(&t, ", PTR(from_%d)", k);
     for (int k = 0; k < g->n_steps; k++)
         if (g->step[k].stored) put(&t, ", PTR(to_%d)", k);
-    put(&t, ") {\n    i64 i = gid() * %d;\n    if (i >= n) return;\n", p->pack);
+    put(&t, ") {\n    BEGIN();\n    i64 i = gid() * %d;\n    if (i >= n) return;\n", p->pack);
     if (p->has_space) put_offsets(&t, p);
     for (int k = 0; k < g->n_leaves; k++) {
         const char *type = type_of(g->leaf[k].arg->dtype);

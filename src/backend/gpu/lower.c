@@ -343,6 +343,45 @@ int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr) {
     return KL_OK;
 }
 
+/* ---- what was stored before ---- */
+
+struct extent {
+    uintptr_t begin, end;
+};
+
+static struct extent extent_of(const struct kl_arg *a) {
+    const int64_t item = (int64_t)kl_dtype_size(a->dtype);
+    int64_t low = 0, high = item;
+    if (a->layout & KL_ROW_CONTIGUOUS)
+        high = a->size * item;
+    else
+        for (int i = 0; i < a->ndim && a->size > 0; i++) {
+            const int64_t reach = (a->dims[i] - 1) * a->strides[i] * item;
+            if (reach < 0)
+                low += reach;
+            else
+                high += reach;
+        }
+    return (struct extent){(uintptr_t)a->data + (uintptr_t)low,
+                           (uintptr_t)a->data + (uintptr_t)high};
+}
+
+static bool overlap(struct extent a, struct extent b) {
+    return a.begin < b.end && b.begin < a.end;
+}
+
+bool kl_emit_unwritten(const struct kl_emit *e, const struct kl_arg *a) {
+    const struct extent wanted = extent_of(a);
+    const uintptr_t own = (uintptr_t)e->workspace; /* earlier kernels of the command store there */
+    if (e->dry || overlap(wanted, (struct extent){own, own + e->room})) return false;
+    for (int i = 0; i < e->n_before; i++) {
+        const struct kl_command *c = &e->before[i];
+        for (int k = 0; k < c->n_out && c->kind == KL_CMD_LAUNCH; k++)
+            if (overlap(wanted, extent_of(&c->args[c->n_in + k]))) return false;
+    }
+    return true;
+}
+
 /* ---- which family ---- */
 
 typedef int lower_fn(struct kl_emit *e, const struct kl_command *c);
@@ -424,6 +463,8 @@ int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *comman
                             .port = l->port,
                             .queue = queue,
                             .err = err,
+                            .before = commands,
+                            .n_before = i,
                             .workspace = commands[i].workspace,
                             .room = commands[i].workspace_bytes};
         /* A run of element-wise operations becomes one kernel, as far as the run goes. */

@@ -52,7 +52,14 @@ struct kl_emit {
     char *workspace;
     size_t room, used;
     bool sizes_only; /* a dry run that compiles nothing */
+    /* The commands of the same command buffer before the one at hand; none in a dry run. */
+    const struct kl_command *before;
+    int n_before;
 };
+
+/* Whether nothing that may still run when the command at hand starts stores into the memory of a:
+ * a kernel may load it before AFTER_EARLIER of the dialect. */
+bool kl_emit_unwritten(const struct kl_emit *e, const struct kl_arg *a);
 
 /* A part of the command's workspace, which kernels of this command alone use: *ptr is a device
  * address aligned to 64 bytes at least, NULL in a dry run and when bytes is 0. A dry run adds up

@@ -54,13 +54,14 @@ static void describe(struct plan *p, const struct kl_command *c, const int64_t *
 struct rows {
     const void *x, *rows;
     int64_t n, step;
+    int arg; /* which operand the rows are */
 };
 
 static bool are_rows(struct rows *r, const struct plan *p, enum kl_dtype dtype) {
     const bool a_is_x = p->m == 1;
     const int64_t x_step = a_is_x ? p->a_col : p->b_row, along = a_is_x ? p->b_row : p->a_col;
     *r = (struct rows){a_is_x ? p->a : p->b, a_is_x ? p->b : p->a, a_is_x ? p->n : p->m,
-                       a_is_x ? p->b_col : p->a_row};
+                       a_is_x ? p->b_col : p->a_row, a_is_x};
     const int64_t items = PIECE / (int64_t)kl_dtype_size(dtype);
     return (dtype == KL_F16 || dtype == KL_BF16 || dtype == KL_F32) && (a_is_x || p->n == 1) &&
            p->batches.n == 1 && x_step == 1 && along == 1 && p->k > 0 && p->k % items == 0 &&
@@ -83,16 +84,17 @@ static int by_rows(struct kl_emit *e, const struct kl_command *c, const struct p
     const uint32_t local = kl_local_size(e, WANT_LOCAL);
     int64_t width = e->port->subgroup < local ? e->port->subgroup : local;
     while (width < local && pairs * width < ENOUGH_ITEMS && width * PIECES < pieces) width *= 2;
-    int32_t w = (int32_t)width;
+    const int32_t w = (int32_t)width, early = kl_emit_unwritten(e, &c->args[r->arg]);
     struct kl_karg args[] = {KL_KARG_PTR(r->x, PIECE),
                              KL_KARG_PTR(r->rows, PIECE),
                              KL_KARG_PTR(c->args[2].data, item),
                              KL_KARG(r->n),
                              KL_KARG(p->k),
                              KL_KARG(r->step),
-                             KL_KARG(w)};
+                             KL_KARG(w),
+                             KL_KARG(early)};
     return kl_emit(e, &kl_family_matmul, values, "vector_by_rows",
-                   kl_groups_for(pairs, local / width), local, args, 7);
+                   kl_groups_for(pairs, local / width), local, args, 8);
 }
 
 static int with_vector(struct kl_emit *e, const struct kl_command *c, const struct plan *p) {

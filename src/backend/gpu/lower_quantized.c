@@ -371,6 +371,8 @@ static int by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batc
     const int values[] = {
         in[0].dtype, f->bits, f->group_size, eights, tiles, block, batches > 1 || a.q.gather};
     const size_t item = words < 4 ? (size_t)words * 4 : VEC_BYTES;
+    const int32_t early = !a.q.gather && kl_emit_unwritten(e, &in[1]) &&
+                          kl_emit_unwritten(e, &in[2]) && kl_emit_unwritten(e, &in[3]);
     const struct kl_karg args[] = {KL_KARG_PTR(a.o.data[0], VEC_BYTES),
                                    KL_KARG_PTR(a.o.data[1], item),
                                    KL_KARG_PTR(a.o.data[2], 2 * block),
@@ -379,9 +381,10 @@ static int by_matrix(struct kl_emit *e, const struct kl_command *c, int64_t batc
                                    KL_KARG_PTR(a.lhs, 4),
                                    KL_KARG_PTR(a.rhs, 4),
                                    KL_KARG(a.q),
-                                   KL_KARG(a.o.lead)};
+                                   KL_KARG(a.o.lead),
+                                   KL_KARG(early)};
     return kl_emit(e, &kl_family_quantized_matrix, values, "multiply_packed", parts, warps * 32,
-                   args, 9);
+                   args, 10);
 }
 
 /* ---- by multiply-adds ---- */

@@ -72,7 +72,7 @@ static struct {
     } fail[MAX_FAILURES];
     int devices;
     size_t budget, used;
-    uint64_t n_host_calls, n_launches, n_graphs;
+    uint64_t n_host_calls, n_launches, n_graphs, n_early;
 } f = {.mu = PTHREAD_MUTEX_INITIALIZER,
        .changed = PTHREAD_COND_INITIALIZER,
        .devices = 1,
@@ -515,6 +515,7 @@ EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 enum { MAX_NODES = 64 };
 struct graph {
     int n, owners; /* owners: the graph and its instance */
+    int n_linked;  /* nodes that come after another one */
     struct item node[MAX_NODES];
 };
 EXPORT int cuGraphCreate(void **graph, unsigned flags) {
@@ -540,14 +541,33 @@ EXPORT int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after,
     BEGIN("cuGraphAddKernelNode", true);
     struct graph *g = graph;
     /* Only a chain can be run in this order. */
-    if (g->n == MAX_NODES || n_after != (g->n > 0) || (n_after && *after != &g->node[g->n - 1]))
+    if (g->n == MAX_NODES || n_after > 1 || (n_after && *after != &g->node[g->n - 1]))
         return end(INVALID);
+    g->n_linked += (int)n_after;
     *node = &g->node[g->n];
     return end(describe(p, &g->node[g->n++]));
 }
+/* An edge behind which a kernel may start early, and waits itself. */
+struct edge {
+    unsigned char from_port, to_port, type, reserved[5];
+};
+EXPORT int cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to,
+                                     const struct edge *edges, size_t n) {
+    BEGIN("cuGraphAddDependencies", true);
+    struct graph *g = graph;
+    struct item *last = &g->node[g->n - 1];
+    if (n != 1 || edges->from_port != 1 || edges->to_port || edges->type != 1 || *to != last ||
+        *from != last - 1)
+        return end(INVALID);
+    g->n_linked++;
+    f.n_early++;
+    return end(0);
+}
 EXPORT int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
     BEGIN("cuGraphInstantiateWithFlags", true);
-    ((struct graph *)graph)->owners++;
+    struct graph *g = graph;
+    if (g->n_linked != g->n - 1) return end(INVALID);
+    g->owners++;
     *exec = graph;
     return end(0);
 }
@@ -604,13 +624,15 @@ EXPORT size_t fake_used(void) {
     pthread_mutex_unlock(&f.mu);
     return n;
 }
-/* The number of: 0 kernels run, 1 host functions called, 2 live streams, 3 graphs launched. */
+/* The number of: 0 kernels run, 1 host functions called, 2 live streams, 3 graphs launched, 4 edges
+ * behind which a kernel may start early. */
 EXPORT uint64_t fake_number(int which) {
     pthread_mutex_lock(&f.mu);
     uint64_t n = which == 0   ? f.n_launches
                  : which == 1 ? f.n_host_calls
                  : which == 2 ? (uint64_t)f.n_live_streams
-                              : f.n_graphs;
+                 : which == 3 ? f.n_graphs
+                              : f.n_early;
     pthread_mutex_unlock(&f.mu);
     return n;
 }

@@ -18,7 +18,7 @@ static struct {
     void (*mend)(void);
     void (*limits)(int threads, int shared_bytes);
 } fake;
-enum { KERNELS_RUN, HOST_CALLS, STREAMS, GRAPHS };
+enum { KERNELS_RUN, HOST_CALLS, STREAMS, GRAPHS, EARLY };
 enum { INVALID = 1, OOM = 2, LAUNCH_FAILED = 719 };
 
 /* Names the fake libraries, which are in the folder fake/ beside this program. Called before the
@@ -60,6 +60,85 @@ static void test_found(void **state) {
     assert_string_equal(cu->port.identity, "cuda 13000, Fake 0, sm_90, nvrtc 13.99");
     ILL(kl_cuda_open(2, &b, &err), KL_ESUBMIT, "cuDeviceGet");
     ILL(kl_cuda_open(-1, &b, &err), KL_EDEVICE, "-1");
+}
+
+/* Kernels of a graph may start before the one before is complete. Where the driver takes no such
+ * graphs, they are made without that. */
+static void test_early(void **state) {
+    uint64_t early = fake.number(EARLY), graphs = fake.number(GRAPHS);
+    run_chain(new_queue(), 8 + 4, 3);
+    assert_int_equal(fake.number(EARLY) - early, 7 + 3);
+    assert_int_equal(fake.number(GRAPHS) - graphs, 2);
+    for (int n = 0; n < 8; n += 7) { /* an edge is refused, or the whole graph */
+        void *q = new_queue();
+        early = fake.number(EARLY);
+        graphs = fake.number(GRAPHS);
+        fake.break_call(n ? "cuGraphInstantiateWithFlags" : "cuGraphAddDependencies", 0, INVALID);
+        run_chain(q, 8 + 4, 5);
+        assert_int_equal(fake.number(EARLY) - early, n);
+        assert_int_equal(fake.number(GRAPHS) - graphs, 2);
+        run_chain(q, 16, 5);
+        assert_int_equal(fake.number(EARLY) - early, n);
+        assert_int_equal(fake.number(GRAPHS) - graphs, 3);
+    }
+}
+
+/* The host does not wait for small writes; kernels, copies on the device and reads do. */
+static void test_small_writes(void **state) {
+    enum { N = 3000 };
+    const uint32_t one = 1, n = N;
+    void *p = device_block(N * 4), *o = device_block(N * 4), *q = new_queue();
+    for (uint32_t turn = 1; turn < 6; turn++) {
+        void *e = new_event();
+        fake.pause(turn == 1); /* the device is slow, so nothing has been written when */
+        for (uint32_t i = 0; i < N; i++) {
+            uint32_t v = turn * N + i; /* the kernels are handed over */
+            if (turn > 1 || i < 1000) WELL(drv->ops->write(drv, p, i * 4, &v, 4, &err));
+        }
+        struct test_launch l = add_one(p, o, turn > 1 ? &n : &one);
+        WELL(submit(q, &l, 1, NULL, NULL, e, &err));
+        fake.pause(0);
+        wait_for(e);
+        check_count(o, turn * N + 1, turn > 1 ? N : 1);
+        check_count(p, turn * N, turn > 1 ? N : 1000);
+        drv->ops->event_free(drv, e);
+    }
+    /* The largest ones, of which few fit into the ring, and a staged read behind them. */
+    size_t big = 20 << 20, piece = 8 << 10;
+    char *host = malloc(big), *back = calloc(1, big);
+    void *block = device_block(big);
+    for (size_t i = 0; i < big; i++) host[i] = (char)(i * 7 + i / 1000);
+    for (size_t i = 0; i < big; i += piece) {
+        char copy[8 << 10];
+        memcpy(copy, host + i, piece);
+        WELL(drv->ops->write(drv, block, i, copy, piece, &err));
+        memset(copy, 0, piece); /* the caller's memory is not needed any more */
+    }
+    WELL(drv->ops->read(drv, block, 0, back, big, &err));
+    assert_memory_equal(host, back, big);
+    uint32_t v = 9;
+    fake.break_call("cuMemcpyHtoDAsync", 0, INVALID);
+    ILL(drv->ops->write(drv, p, 0, &v, 4, &err), KL_ESUBMIT, "cuMemcpyHtoDAsync");
+    for (int k = 0; k < 2; k++) { /* what waits for a write */
+        void *e = new_event();
+        struct test_launch l = count(o, &v, &one);
+        WELL(drv->ops->write(drv, p, 0, &v, 4, &err));
+        fake.break_call(k ? "cuStreamWaitEvent" : "cuEventRecord", 0, INVALID);
+        ILL(submit(q, &l, 1, NULL, NULL, e, &err), KL_ESUBMIT,
+            k ? "cuStreamWaitEvent" : "cuEventRecord");
+        drv->ops->event_free(drv, e);
+        e = new_event();
+        WELL(submit(q, &l, 1, NULL, NULL, e, &err));
+        wait_for(e);
+        drv->ops->event_free(drv, e);
+    }
+    check_count(p, 9, 1);
+    WELL(drv->ops->write(drv, p, 0, &v, 4, &err));
+    device_free(p, N * 4); /* with a write that may not have run */
+    device_free(o, N * 4);
+    device_free(block, big);
+    free(host);
+    free(back);
 }
 
 /* The three dimensions and the size of shared memory reach CUDA unchanged. A size above the one
@@ -599,6 +678,7 @@ int main(void) {
         cmocka_unit_test(test_notification),    cmocka_unit_test(test_late_notification),
         cmocka_unit_test(test_no_notification), cmocka_unit_test(test_launch_3d),
         cmocka_unit_test(test_limits),          cmocka_unit_test(test_submit_failures),
+        cmocka_unit_test(test_early),           cmocka_unit_test(test_small_writes),
         cmocka_unit_test(test_graph_failures),  cmocka_unit_test(test_loss),
         cmocka_unit_test(test_loss_of_values),  cmocka_unit_test(test_failures_of_making),
         cmocka_unit_test(test_budget),          cmocka_unit_test(test_shared),

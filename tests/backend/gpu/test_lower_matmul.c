@@ -89,9 +89,60 @@ static void edges(void **state) {
     check(KL_BF16, 1, (int[]){2}, 9, 4, 7, DENSE, DENSE, SPECIAL);
 }
 
+/* What a kernel may load before the kernels before it are complete: nothing that a command before
+ * it, or a kernel of its own command, stores. */
+static void unwritten(void **state) {
+    static char memory[4096];
+    static const int dims[] = {4, 8};
+    static const int64_t rows[] = {8, 1}, back[] = {-8, 2}, none[] = {0, 0};
+    struct kl_arg a = {.data = memory + 1024,
+                       .dtype = KL_F32,
+                       .layout = KL_ROW_CONTIGUOUS,
+                       .ndim = 2,
+                       .size = 32,
+                       .dims = dims,
+                       .strides = rows}; /* 1024 to 1152 */
+    struct kl_arg out[2] = {a, a};
+    struct kl_command before[2] = {{.kind = KL_CMD_LAUNCH, .n_in = 0, .n_out = 1, .args = &out[0]},
+                                   {.kind = KL_CMD_LAUNCH, .n_in = 1, .n_out = 0, .args = &out[0]}};
+    struct kl_emit e = {.before = before, .n_before = 2};
+    const struct {
+        int at;
+        const int64_t *strides;
+        bool unwritten;
+    } cases[] = {{1024, rows, false},     {1151, rows, false}, {1152, rows, true},
+                 {896, rows, true},       {897, rows, false},  {1152 + 92, back, false},
+                 {1152 + 96, back, true}, {960, back, true},   {968, back, false},
+                 {1020, none, true},      {1021, none, false}};
+    assert_false(kl_emit_unwritten(&e, &a));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct kl_arg *o = before[0].args == &out[0] ? &out[0] : NULL;
+        o->data = memory + cases[i].at;
+        o->strides = cases[i].strides;
+        o->layout = o->strides == rows ? KL_ROW_CONTIGUOUS : 0;
+        if (kl_emit_unwritten(&e, &a) != cases[i].unwritten) fail_msg("case %zu", i);
+    }
+    out[0].data = memory + 1024;
+    e.n_before = 0; /* later commands do not count, */
+    assert_true(kl_emit_unwritten(&e, &a));
+    before[0].n_in = 1; /* nor inputs, */
+    before[0].n_out = 0;
+    e.n_before = 2;
+    assert_true(kl_emit_unwritten(&e, &a));
+    e.workspace = memory + 1100; /* but what the command itself makes */
+    e.room = 100;
+    assert_false(kl_emit_unwritten(&e, &a));
+    e.workspace = NULL;
+    e.room = 0;
+    assert_true(kl_emit_unwritten(&e, &a));
+    e.dry = true;
+    assert_false(kl_emit_unwritten(&e, &a));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_dtype_and_way),
+        cmocka_unit_test(unwritten),
         cmocka_unit_test(rows_and_a_vector),
         cmocka_unit_test(large),
         cmocka_unit_test(ragged),

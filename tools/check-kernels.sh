@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# check-kernels.sh - every kernel's first statement is BEGIN(), or NEXT_MAY_START() and later AFTER_EARLIER(): until then kernels before it may
+# still run (src/backend/gpu/kernels/prelude.kl). Sources that are made at run time say it where they are made.
+set -u
+cd "$(dirname "$0")/.."
+bad=0
+kernels=0
+for file in src/backend/gpu/kernels/*.kl; do
+    case $file in */prelude*.kl) continue ;; esac
+    while IFS=: read -r line what; do
+        kernels=$((kernels + 1))
+        [ "$what" = good ] && continue
+        echo "$file:$line: the kernel does not begin with BEGIN()"
+        bad=1
+    done < <(awk '
+        /^(KERNEL|KERNEL_RESIDENT|TILES_KERNEL)\(|^extern "C" __global__/ { at = NR; body = "" ; in_head = 1; both = 0 }
+        in_head { text = text " " $0 }
+        in_head && /\{[ \t]*$/ { in_head = 0; in_body = 1; text = ""; next }
+        in_body == 1 && /^[ \t]*(\/\*.*\*\/)?[ \t]*$/ { next }
+        in_body == 1 && /^[ \t]*\/\*/ { comment = 1 }
+        in_body == 1 && comment { if (/\*\//) comment = 0; next }
+        in_body == 1 { if (/^    BEGIN\(\);/) print at ":good"; else if (/^    NEXT_MAY_START\(\);/) in_body = 2; else print at ":bad"; if (in_body == 1) in_body = 0; next }
+        in_body == 2 && /AFTER_EARLIER\(\)/ { print at ":good"; in_body = 0 }
+        in_body == 2 && /^}/ { print at ":bad"; in_body = 0 }' "$file")
+done
+for file in src/backend/gpu/fused_source.c src/ops/kernel.c; do
+    grep -q 'BEGIN();' "$file" || { echo "$file: the source that it makes has no BEGIN()"; bad=1; }
+done
+grep -q 'griddepcontrol.wait' src/ops/kernel.c || { echo "src/ops/kernel.c: sources in CUDA C++ do not wait"; bad=1; }
+[ "$kernels" -ge 60 ] || { echo "only $kernels kernels were found"; bad=1; }
+[ "$bad" = 0 ] && echo "$kernels kernels wait for those before them"
+exit "$bad"
