@@ -1,16 +1,20 @@
 /* cuda_chain.c - launches the kernels of a command buffer as graphs that are used repeatedly.
  *
- * On an H200's host cuLaunchKernel takes 2.5 to 3.5 microseconds of the processor, a new kernel and
- * arguments for a node of an instantiated graph 0.15, and the launch of a graph of 64 nodes 2; the
- * device needs 0.9 per node. So a queue keeps a few graphs, each a chain of kernels, and each use
- * changes all nodes, which does not affect earlier launches. When a graph cannot be made, or
- * refuses a kernel, the kernels are launched one by one, and those launches report the errors. */
+ * A queue keeps graphs, each a chain of kernels. To change a node of one does not affect earlier
+ * launches. A chain that was seen before gets a graph of its own, in which the nodes are changed
+ * whose arguments are not those of the last time; other chains go through a few graphs in which
+ * every node is changed. When a graph cannot be made, or refuses a kernel, the kernels are launched
+ * one by one, and those launches report the errors. */
 #include <string.h>
 
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
-/* From compute capability 9.0 on the groups of a kernel in a graph may start before the kernel
+/* On an H200's host cuLaunchKernel takes 2.5 to 4 microseconds of the processor, to change a node
+ * 0.15 (the same kernel) to 0.85, and to launch a graph whose nodes were changed 10 and 0.7 per
+ * node.
+ *
+ * From compute capability 9.0 on the groups of a kernel in a graph may start before the kernel
  * before it is complete, and wait in the kernel (BEGIN of the dialect): the device needs some 0.4
  * microseconds less per node, and a product can load its matrix meanwhile. */
 
@@ -25,23 +29,43 @@ enum {
     /* Consecutive refusals after which graphs are not tried any more. */
     MAX_REFUSED = 16,
     OVERLAP_ARCH = 90, /* from this on kernels of the dialect wait for those before them */
+    KEPT = 64,         /* graphs of chains that were seen before */
+    KEPT_ALIKE = 16,   /* most of these of one sequence of kernels */
+    SEEN_SETS = 128,   /* sequences that are remembered, so many sets */
+    SEEN_IN_SET = 4,   /* of so many, the latest first */
+    /* A kept graph may be replaced when it was not used for so many chains. */
+    STALE = 4 * KEPT,
 };
 
 struct launch {
     void *kernel;
     uint32_t groups[3], local[3], shared_bytes;
     void **params;
+    size_t at, bytes; /* where the values of the parameters are */
 };
 
-struct graph { /* a chain of 1 << k kernels */
+struct graph { /* a chain of kernels */
     void *graph, *exec;
     void *node[LONGEST];
 };
 
+/* The graph of a chain, with what its nodes launch. */
+struct kept {
+    struct graph graph;
+    int n;
+    uint64_t sequence, used; /* used: the number of the last chain that was launched through it */
+    struct launch launch[LONGEST]; /* params is not used */
+    char values[];
+};
+
 /* The launches of one queue. Only the thread that submits to the queue uses it. */
 struct kl_cuda_chain {
-    struct graph graph[LONGEST_LOG2 + 1]; /* made when first used */
-    bool open;                            /* launches wait until kl_cuda_chain_end */
+    struct graph graph[LONGEST_LOG2 + 1]; /* of 1 << k kernels; made when first used */
+    struct kept *kept[KEPT];
+    int last_kept;                         /* the place of the one that was used last */
+    uint64_t seen[SEEN_SETS][SEEN_IN_SET]; /* hashes of sequences */
+    uint64_t n_chains;
+    bool open;       /* launches wait until kl_cuda_chain_end */
     bool overlaps;   /* kernels of a graph may start before the one before is complete */
     int refused;     /* number of graphs refused one after another */
     int n, n_params; /* number of waiting launches, and of their parameters */
@@ -136,12 +160,149 @@ static bool launch_graph(struct kl_cuda *d, struct kl_cuda_queue *q, int k,
     return !rc;
 }
 
+/* ---- graphs of chains that come again ---- */
+
+/* A hash of the kernels of a chain, not of their arguments. */
+static uint64_t sequence_of(const struct launch *l, int n) {
+    uint64_t h = (uint64_t)n;
+    for (int i = 0; i < n; i++) {
+        h = (h ^ (uintptr_t)l[i].kernel) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return h | 1;
+}
+
+static bool same_launch(const struct kept *k, const struct kl_cuda_chain *chain, int i) {
+    const struct launch *a = &k->launch[i], *b = &chain->launch[i];
+    return a->kernel == b->kernel && a->bytes == b->bytes && a->shared_bytes == b->shared_bytes &&
+           memcmp(a->groups, b->groups, sizeof a->groups) == 0 &&
+           memcmp(a->local, b->local, sizeof a->local) == 0 &&
+           memcmp(k->values + a->at, chain->values + b->at, a->bytes) == 0;
+}
+
+static int alike(const struct kept *k, const struct kl_cuda_chain *chain) {
+    int n = 0;
+    for (int i = 0; i < k->n; i++) n += same_launch(k, chain, i);
+    return n;
+}
+
+/* The place of the kept graph most like the waiting chain, or -1; *n_alike: how many nodes are
+ * alike, *n_same: how many graphs of this sequence there are. Programs repeat their chains in the
+ * same order, so the search begins behind the last one, and ends when most nodes are alike. */
+static int find_kept(const struct kl_cuda_chain *chain, uint64_t sequence, int *n_alike,
+                     int *n_same) {
+    int best = -1;
+    *n_alike = -1;
+    *n_same = 0;
+    for (int j = 0; j < KEPT; j++) {
+        const int at = (chain->last_kept + 1 + j) % KEPT;
+        const struct kept *k = chain->kept[at];
+        if (!k || k->sequence != sequence || k->n != chain->n) continue;
+        const int n = alike(k, chain);
+        ++*n_same;
+        if (n > *n_alike) {
+            best = at;
+            *n_alike = n;
+        }
+        if (n * 2 > chain->n) break;
+    }
+    return best;
+}
+
+/* Whether the sequence came before; from now on it did. */
+static bool seen_before(struct kl_cuda_chain *chain, uint64_t sequence) {
+    uint64_t *set = chain->seen[(sequence >> 32) % SEEN_SETS];
+    int at = 0;
+    while (at < SEEN_IN_SET - 1 && set[at] != sequence) at++;
+    const bool seen = set[at] == sequence;
+    memmove(set + 1, set, (size_t)at * sizeof *set);
+    set[0] = sequence;
+    return seen;
+}
+
+/* A place for one more graph: a free one, or that of one that was not used for long. -1: none. */
+static int place_of_kept(const struct kl_cuda_chain *chain) {
+    int oldest = -1;
+    for (int i = 0; i < KEPT; i++) {
+        if (!chain->kept[i]) return i;
+        if (oldest < 0 || chain->kept[i]->used < chain->kept[oldest]->used) oldest = i;
+    }
+    return chain->n_chains - chain->kept[oldest]->used > STALE ? oldest : -1;
+}
+
+static void drop_kept(const struct kl_cuda_graph_api *api, struct kept **k) {
+    if (!*k) return;
+    forget(api, &(*k)->graph);
+    kl_free(*k);
+    *k = NULL;
+}
+
+/* A graph of the waiting chain in that place; false when it cannot be made. */
+static bool make_kept(struct kl_cuda *d, struct kl_cuda_chain *chain, int place,
+                      uint64_t sequence) {
+    drop_kept(&d->api->graphs, &chain->kept[place]);
+    struct kept *k = kl_calloc(1, sizeof *k + chain->n_bytes);
+    if (!k) return false;
+    k->n = chain->n;
+    k->sequence = sequence;
+    memcpy(k->launch, chain->launch, (size_t)chain->n * sizeof *k->launch);
+    memcpy(k->values, chain->values, chain->n_bytes);
+    if (make(d->api, &k->graph, chain->launch, chain->n, chain->overlaps)) {
+        kl_free(k);
+        return false;
+    }
+    chain->kept[place] = k;
+    return true;
+}
+
+/* Gives the waiting launches to those nodes that launch something else. */
+static int renew(const struct kl_cuda_graph_api *api, struct kept *k,
+                 const struct kl_cuda_chain *chain) {
+    for (int i = 0; i < k->n; i++) {
+        const struct launch *l = &chain->launch[i];
+        if (same_launch(k, chain, i)) continue;
+        struct kl_cuda_node node = node_of(l);
+        const size_t at = k->launch[i].at;
+        if (l->bytes != k->launch[i].bytes) return -1; /* not the same kernel */
+        const int rc = api->GraphExecKernelNodeSetParams(k->graph.exec, k->graph.node[i], &node);
+        if (rc) return rc;
+        k->launch[i] = *l;
+        k->launch[i].at = at;
+        memcpy(k->values + at, chain->values + l->at, l->bytes);
+    }
+    return 0;
+}
+
+/* Launches the waiting chain through a graph of its own; false when it has none and gets none. */
+static bool launch_kept(struct kl_cuda *d, struct kl_cuda_queue *q) {
+    struct kl_cuda_chain *chain = q->chain;
+    const struct kl_cuda_graph_api *api = &d->api->graphs;
+    const uint64_t sequence = sequence_of(chain->launch, chain->n);
+    int n_alike, n_same, at = find_kept(chain, sequence, &n_alike, &n_same);
+    chain->n_chains++;
+    const bool seen = seen_before(chain, sequence);
+    if (n_alike * 2 <= chain->n && n_same < KEPT_ALIKE && seen) {
+        const int place = place_of_kept(chain);
+        if (place >= 0 && make_kept(d, chain, place, sequence)) at = place;
+    }
+    if (at < 0) return false;
+    struct kept *k = chain->kept[at];
+    if (renew(api, k, chain) || api->GraphLaunch(k->graph.exec, q->stream)) {
+        drop_kept(api, &chain->kept[at]);
+        return false;
+    }
+    k->used = chain->n_chains;
+    chain->last_kept = at;
+    return true;
+}
+
 /* ---- waiting launches ---- */
 
 int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_error **err) {
     struct kl_cuda_chain *chain = q->chain;
     int n = chain ? chain->n : 0, rc = KL_OK, done = 0;
     if (n == 0) return KL_OK;
+    if (n >= 1 << SHORTEST_LOG2 && chain->refused < MAX_REFUSED && launch_kept(d, q)) done = n;
     for (int k = LONGEST_LOG2; k >= SHORTEST_LOG2; k--) {
         if (n - done < 1 << k || chain->refused >= MAX_REFUSED) continue;
         if (launch_graph(d, q, k, chain->launch + done)) {
@@ -165,10 +326,14 @@ int kl_cuda_chain_end(struct kl_cuda *d, struct kl_cuda_queue *q, int rc, struct
     return rc;
 }
 
-/* Copies the value of a parameter; the copy lives until the launches are handed over. */
+/* Copies the value of a parameter; the copy lives until the launches are handed over. The bytes
+ * up to the next value are 0, since values are compared together. */
 static void *keep(struct kl_cuda_chain *chain, const void *value, size_t bytes) {
-    void *p = memcpy(chain->values + chain->n_bytes, value, bytes);
-    chain->n_bytes += (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    const size_t room = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    char *p = chain->values + chain->n_bytes;
+    memset(p + room - ALIGN, 0, ALIGN);
+    memcpy(p, value, bytes);
+    chain->n_bytes += room;
     return p;
 }
 
@@ -192,6 +357,7 @@ int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
                   chain->n_bytes + bytes > VALUE_BYTES))
         KL_TRY(kl_cuda_chain_flush(d, q, err));
     l.params = waits ? chain->params + chain->n_params : params;
+    l.at = waits ? chain->n_bytes : 0;
     for (int i = 0; i < n_args; i++) {
         if (args[i].bytes) {
             l.params[n++] =
@@ -206,6 +372,7 @@ int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
         KL_TRY(kl_cuda_chain_flush(d, q, err));
         return launch_alone(d, q, &l, err);
     }
+    l.bytes = chain->n_bytes - l.at;
     chain->n_params += n;
     chain->launch[chain->n++] = l;
     return KL_OK;

@@ -232,9 +232,9 @@ static void test_kernels(void **state) {
 
 /* Submits a chain of launches, each of which needs the one before, with several kernels by turns.
  * Each queue runs it twice, so that the memory for arguments is used again. */
-static void run_chain(void *q, int length, uint32_t first) {
-    uint32_t n = 300 + (uint32_t)length % 700;
-    void *p[] = {device_block(n * 4), device_block(n * 4)}, *e = new_event();
+/* In these two blocks of n numbers. */
+static void run_chain_in(void *q, int length, uint32_t first, void **p, uint32_t n) {
+    void *e = new_event();
     struct test_launch l[MOST];
     l[0] = count(p[0], &first, &n);
     for (int i = 1; i < length; i++) l[i] = add_one(p[(i - 1) % 2], p[i % 2], &n);
@@ -242,6 +242,12 @@ static void run_chain(void *q, int length, uint32_t first) {
     wait_for(e);
     check_count(p[(length - 1) % 2], first + (uint32_t)length - 1, n);
     drv->ops->event_free(drv, e);
+}
+
+static void run_chain(void *q, int length, uint32_t first) {
+    uint32_t n = 300 + (uint32_t)length % 700;
+    void *p[] = {device_block(n * 4), device_block(n * 4)};
+    run_chain_in(q, length, first, p, n);
     device_free(p[0], n * 4);
     device_free(p[1], n * 4);
 }

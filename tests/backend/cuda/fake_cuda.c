@@ -72,7 +72,7 @@ static struct {
     } fail[MAX_FAILURES];
     int devices;
     size_t budget, used;
-    uint64_t n_host_calls, n_launches, n_graphs, n_early;
+    uint64_t n_host_calls, n_launches, n_graphs, n_early, n_changed, n_execs;
 } f = {.mu = PTHREAD_MUTEX_INITIALIZER,
        .changed = PTHREAD_COND_INITIALIZER,
        .devices = 1,
@@ -534,6 +534,7 @@ EXPORT int cuGraphDestroy(void *graph) {
 }
 EXPORT int cuGraphExecDestroy(void *exec) {
     BEGIN("cuGraphExecDestroy", true);
+    f.n_execs--;
     return end(disown(exec));
 }
 EXPORT int cuGraphAddKernelNode_v2(void **node, void *graph, void *const *after, size_t n_after,
@@ -568,6 +569,7 @@ EXPORT int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long l
     struct graph *g = graph;
     if (g->n_linked != g->n - 1) return end(INVALID);
     g->owners++;
+    f.n_execs++;
     *exec = graph;
     return end(0);
 }
@@ -575,6 +577,7 @@ EXPORT int cuGraphExecKernelNodeSetParams_v2(void *exec, void *node, const struc
     BEGIN("cuGraphExecKernelNodeSetParams", true);
     struct graph *g = exec;
     struct item *i = node;
+    f.n_changed++;
     return end(i >= g->node && i < g->node + g->n ? describe(p, i) : INVALID);
 }
 EXPORT int cuGraphLaunch(void *exec, void *s) {
@@ -625,14 +628,16 @@ EXPORT size_t fake_used(void) {
     return n;
 }
 /* The number of: 0 kernels run, 1 host functions called, 2 live streams, 3 graphs launched, 4 edges
- * behind which a kernel may start early. */
+ * behind which a kernel may start early, 5 nodes changed, 6 graphs made less those destroyed. */
 EXPORT uint64_t fake_number(int which) {
     pthread_mutex_lock(&f.mu);
     uint64_t n = which == 0   ? f.n_launches
                  : which == 1 ? f.n_host_calls
                  : which == 2 ? (uint64_t)f.n_live_streams
                  : which == 3 ? f.n_graphs
-                              : f.n_early;
+                 : which == 4 ? f.n_early
+                 : which == 5 ? f.n_changed
+                              : f.n_execs;
     pthread_mutex_unlock(&f.mu);
     return n;
 }

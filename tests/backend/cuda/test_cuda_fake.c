@@ -18,7 +18,7 @@ static struct {
     void (*mend)(void);
     void (*limits)(int threads, int shared_bytes);
 } fake;
-enum { KERNELS_RUN, HOST_CALLS, STREAMS, GRAPHS, EARLY };
+enum { KERNELS_RUN, HOST_CALLS, STREAMS, GRAPHS, EARLY, CHANGED, EXECS };
 enum { INVALID = 1, OOM = 2, LAUNCH_FAILED = 719 };
 
 /* Names the fake libraries, which are in the folder fake/ beside this program. Called before the
@@ -81,6 +81,69 @@ static void test_early(void **state) {
         assert_int_equal(fake.number(EARLY) - early, n);
         assert_int_equal(fake.number(GRAPHS) - graphs, 3);
     }
+}
+
+/* A chain that comes again has a graph of its own, in which only what is new is changed. */
+static void test_kept_graphs(void **state) {
+    enum { LENGTH = 50, ROUNDS = 3, CHAINS = 5, N = 64 };
+    const uint32_t n = N;
+    void *q = new_queue(), *p[2] = {device_block(N * 4), device_block(N * 4)};
+    uint64_t execs = fake.number(EXECS), graphs = fake.number(GRAPHS), changed = 0;
+    for (uint32_t round = 0; round < ROUNDS + 2; round++) {
+        changed = fake.number(CHANGED);
+        /* Chains of the same kernels, of which each begins with a number of its own. */
+        for (uint32_t c = 0; c < CHAINS; c++) {
+            uint32_t first = 100 * c + (round == ROUNDS + 1);
+            struct test_launch l[LENGTH];
+            void *e = new_event();
+            for (int i = 0; i < LENGTH; i++)
+                l[i] = i % 10 ? add_one(p[(i - 1) % 2], p[i % 2], &n) : count(p[0], &first, &n);
+            WELL(submit(q, l, LENGTH, NULL, NULL, e, &err));
+            wait_for(e);
+            check_count(p[1], first + 9, n);
+            drv->ops->event_free(drv, e);
+        }
+    }
+    assert_int_equal(fake.number(CHANGED) - changed, CHAINS * LENGTH / 10);
+    /* The first time of all goes through graphs of 32 and 16. Later chains are alike but for a
+     * tenth, so they share one graph. */
+    assert_int_equal(fake.number(EXECS) - execs, 3);
+    assert_int_equal(fake.number(GRAPHS) - graphs, 2 + CHAINS * (ROUNDS + 2) - 1);
+    /* Many different chains, each of which comes again: there is an end to the graphs, 64 of them
+     * and those of 4, 8, 16 and 32 kernels. */
+    for (int round = 0; round < 4; round++)
+        for (uint32_t bits = 0; bits < 128; bits++) {
+            uint32_t first = bits;
+            struct test_launch l[8];
+            void *e = new_event();
+            for (int i = 0; i < 8; i++)
+                l[i] = bits >> i & 1 ? add_one(p[0], p[1], &n) : count(p[0], &first, &n);
+            WELL(submit(q, l, 8, NULL, NULL, e, &err));
+            wait_for(e);
+            check_count(p[0], first, n);
+            drv->ops->event_free(drv, e);
+        }
+    for (int i = 0; i < 4; i++) run_chain_in(q, 32 + 16 + 8 + 4, 3, p, n);
+    assert_int_equal(fake.number(EXECS) - execs, 64 + 4);
+    for (int i = 0; i < 600; i++)
+        run_chain_in(q, 4 + i % 3, (uint32_t)i, p, n); /* others get stale */
+    uint64_t before = fake.number(EXECS);
+    for (int i = 0; i < 4; i++) { /* a new one takes the place of a stale one */
+        uint32_t first = 7;
+        struct test_launch l[] = {count(p[0], &first, &n), count(p[1], &first, &n),
+                                  count(p[0], &first, &n), count(p[1], &first, &n),
+                                  add_one(p[0], p[0], &n)};
+        void *e = new_event();
+        graphs = fake.number(GRAPHS);
+        WELL(submit(q, l, 5, NULL, NULL, e, &err));
+        wait_for(e);
+        check_count(p[0], 8, n);
+        drv->ops->event_free(drv, e);
+        assert_int_equal(fake.number(GRAPHS) - graphs, 1);
+    }
+    assert_int_equal(fake.number(EXECS), before);
+    device_free(p[0], N * 4);
+    device_free(p[1], N * 4);
 }
 
 /* The host does not wait for small writes; kernels, copies on the device and reads do. */
@@ -361,24 +424,37 @@ static void test_submit_failures(void **state) {
 static void test_graph_failures(void **state) {
     static const char *const making[] = {"cuGraphCreate", "cuGraphAddKernelNode",
                                          "cuGraphInstantiateWithFlags", "cuGraphLaunch"};
-    enum { LENGTH = 8 + 4 + 1 };
-    void *q = new_queue();
+    enum { LENGTH = 8 + 4 + 1, N = 64 };
+    void *q = new_queue(), *blocks[] = {device_block(N * 4), device_block(N * 4)};
     for (size_t k = 0; k < 4; k++)
         for (int n = 0; n < 2; n++) {
             uint64_t ran = fake.number(KERNELS_RUN), graphs = fake.number(GRAPHS);
             fake.break_call(making[k], n, OOM);
-            run_chain(q = new_queue(), LENGTH, 3);
+            run_chain_in(q = new_queue(), LENGTH, 3, blocks, N);
             assert_int_equal(fake.number(KERNELS_RUN) - ran, LENGTH);
             assert_int_equal(fake.number(GRAPHS) - graphs, 1);
-            run_chain(q, LENGTH, 4); /* the graph is tried again */
-            assert_int_equal(fake.number(GRAPHS) - graphs, 3);
+            fake.break_call(making[k], n, OOM);
+            run_chain_in(q, LENGTH, 4, blocks, N); /* now the whole chain would get a graph */
+            assert_int_equal(fake.number(KERNELS_RUN) - ran, 2 * LENGTH);
+            assert_int_equal(fake.number(GRAPHS) - graphs, n && k != 1 ? 2 : 3);
+            fake.break_call(NULL, 0, 0);
+            run_chain_in(q, LENGTH, 4, blocks, N); /* and gets it */
+            assert_int_equal(fake.number(GRAPHS) - graphs, n && k != 1 ? 3 : 4);
         }
-    /* An existing graph does not take new parameters of a kernel. */
-    fake.break_call("cuGraphExecKernelNodeSetParams", 3, INVALID);
+    /* Existing graphs do not take new parameters of a kernel: the one of the chain, then also the
+     * one that is changed for each. */
     uint64_t ran = fake.number(KERNELS_RUN), graphs = fake.number(GRAPHS);
-    run_chain(q, LENGTH, 5);
+    fake.break_call("cuGraphExecKernelNodeSetParams", 0, INVALID);
+    run_chain_in(q, LENGTH, 5, blocks, N);
     assert_int_equal(fake.number(KERNELS_RUN) - ran, LENGTH);
-    assert_int_equal(fake.number(GRAPHS) - graphs, 1);
+    assert_int_equal(fake.number(GRAPHS) - graphs, 2);
+    run_chain_in(q, LENGTH, 5, blocks, N);
+    assert_int_equal(fake.number(GRAPHS) - graphs, 3);
+    fake.break_call("cuGraphExecKernelNodeSetParams", 0, INVALID);
+    fake.break_call("cuGraphExecKernelNodeSetParams", 4, INVALID);
+    run_chain_in(q, LENGTH, 6, blocks, N);
+    assert_int_equal(fake.number(KERNELS_RUN) - ran, 3 * LENGTH);
+    assert_int_equal(fake.number(GRAPHS) - graphs, 4);
     /* The launch of a single kernel fails as well. Then the kernels before it have run. */
     uint32_t first = 1, n = 4;
     void *p = device_block(64), *e = new_event();
@@ -389,18 +465,22 @@ static void test_graph_failures(void **state) {
     ran = fake.number(KERNELS_RUN);
     ILL(submit(q, l, LENGTH, NULL, NULL, e, &err), KL_ESUBMIT, "cuLaunchKernel");
     assert_int_equal(fake.number(KERNELS_RUN) - ran, 5);
-    run_chain(q, LENGTH, 6); /* the parameters that waited in the graph are gone */
+    run_chain_in(q, LENGTH, 6, blocks, N); /* the parameters that waited in the graph are gone */
     /* When launching a graph fails again and again, graphs are given up. */
     for (int i = 0; i < 40; i++) {
+        fake.break_call(NULL, 0, 0);
         fake.break_call("cuGraphLaunch", 0, INVALID);
-        run_chain(q, 4, (uint32_t)i);
+        fake.break_call("cuGraphLaunch", 0, INVALID);
+        run_chain_in(q, 4, (uint32_t)i, blocks, N);
     }
     fake.break_call(NULL, 0, 0);
     graphs = fake.number(GRAPHS);
-    run_chain(q, LENGTH, 7);
+    run_chain_in(q, LENGTH, 7, blocks, N);
     assert_int_equal(fake.number(GRAPHS), graphs);
     drv->ops->event_free(drv, e);
     device_free(p, 64);
+    device_free(blocks[0], N * 4);
+    device_free(blocks[1], N * 4);
 }
 
 static void mend(void) {
@@ -673,15 +753,25 @@ static int setup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),           cmocka_unit_test(test_context),
-        cmocka_unit_test(test_no_staging),      COMMON_TESTS,
-        cmocka_unit_test(test_notification),    cmocka_unit_test(test_late_notification),
-        cmocka_unit_test(test_no_notification), cmocka_unit_test(test_launch_3d),
-        cmocka_unit_test(test_limits),          cmocka_unit_test(test_submit_failures),
-        cmocka_unit_test(test_early),           cmocka_unit_test(test_small_writes),
-        cmocka_unit_test(test_graph_failures),  cmocka_unit_test(test_loss),
-        cmocka_unit_test(test_loss_of_values),  cmocka_unit_test(test_failures_of_making),
-        cmocka_unit_test(test_budget),          cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_found),
+        cmocka_unit_test(test_context),
+        cmocka_unit_test(test_no_staging),
+        COMMON_TESTS,
+        cmocka_unit_test(test_notification),
+        cmocka_unit_test(test_late_notification),
+        cmocka_unit_test(test_no_notification),
+        cmocka_unit_test(test_launch_3d),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_submit_failures),
+        cmocka_unit_test(test_kept_graphs),
+        cmocka_unit_test(test_early),
+        cmocka_unit_test(test_small_writes),
+        cmocka_unit_test(test_graph_failures),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_loss_of_values),
+        cmocka_unit_test(test_failures_of_making),
+        cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_shared),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
