@@ -17,7 +17,15 @@ struct kl_wait {
     uint64_t ticket;
 };
 
+/* How much one kernel may hold that runs several element-wise operations: operations, operands in
+ * memory, and different ones among these. A commit plans with it what is computed twice. */
+struct kl_group_limits {
+    int steps, reads, leaves;
+};
+
 struct kl_backend_ops {
+    struct kl_group_limits group; /* 0: every operation is a kernel */
+
     /* Makes a queue that publishes its tickets on t. *q stays NULL for backends that keep nothing
      * per stream. Queues are never freed. */
     int (*queue_new)(struct kl_backend *b, struct kl_timeline *t, struct kl_queue **q,

@@ -8,6 +8,7 @@
 #include "base/failures.h"
 #include "base/wait_hook.h"
 #include "graph/node.h"
+#include "graph/recompute.h"
 #include "graph/tracing.h"
 #include "runtime/device.h"
 
@@ -21,7 +22,8 @@ static struct {
     struct visit *stack;
     struct kl_node **order; /* producers before consumers */
     size_t n_stack, stack_room, n_order, order_room;
-    uint64_t mark; /* number of the present walk */
+    size_t n_large; /* element-wise nodes in `order` of whose size values may be computed twice */
+    uint64_t mark;  /* number of the present walk */
 } walk;
 
 static int grow(void **v, size_t *room, size_t item, struct kl_error **err) {
@@ -80,7 +82,7 @@ static struct kl_array *next_input(struct visit *v) {
 /* Fills walk.order. It changes nothing but marks, so it may fail half way. */
 static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **err) {
     walk.mark++;
-    walk.n_stack = walk.n_order = 0;
+    walk.n_stack = walk.n_order = walk.n_large = 0;
     for (size_t i = 0; i < n; i++) {
         KL_TRY(push(arrays[i], err));
         while (walk.n_stack) {
@@ -94,7 +96,9 @@ static int collect(struct kl_array *const *arrays, size_t n, struct kl_error **e
                 KL_TRY(grow(&p, &walk.order_room, sizeof *walk.order, err));
                 walk.order = p;
             }
-            walk.order[walk.n_order++] = walk.stack[--walk.n_stack].node;
+            struct kl_node *v = walk.order[walk.n_order++] = walk.stack[--walk.n_stack].node;
+            walk.n_large +=
+                v->out[0] && v->out[0]->t.size >= KL_RECOMPUTE_MIN_SIZE && is_elementwise(v);
         }
     }
     return KL_OK;
@@ -172,13 +176,17 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
     uint64_t self = kl_thread_id();
     kl_commit_lock();
     int rc = collect(arrays, n, err);
-    struct kl_node *last = NULL;
+    struct kl_node **order = walk.order, *last = NULL;
+    struct kl_array *unused = NULL;
+    size_t n_order = walk.n_order;
     uint64_t n_claimed = 0;
-    for (size_t i = 0; i < walk.n_order && !rc; i++) {
-        if (kl_op_flags(walk.order[i]->task.op) & KL_OPF_VIEW) {
-            claim_view(walk.order[i], &garbage);
+    /* A value that is computed twice has two readers, and so takes three operations. */
+    if (!rc && walk.n_large > 2) unused = kl_recompute(&order, &n_order, walk.mark);
+    for (size_t i = 0; i < n_order && !rc; i++) {
+        if (kl_op_flags(order[i]->task.op) & KL_OPF_VIEW) {
+            claim_view(order[i], &garbage);
         } else {
-            last = walk.order[i];
+            last = order[i];
             claim(last, self);
             n_claimed++;
         }
@@ -193,6 +201,11 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
     kl_commit_unlock();
     for (struct kl_link *k; (k = kl_list_pop(&garbage));)
         kl_node_let_go(kl_container(k, struct kl_node, task.link));
+    while (unused) {
+        struct kl_array *a = unused;
+        unused = a->next_dead;
+        kl_array_release(a);
+    }
     return rc;
 }
 

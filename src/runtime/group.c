@@ -34,6 +34,11 @@ static bool is_allowed(void) {
     return v != 0;
 }
 
+struct kl_group_limits kl_stream_group_limits(const struct kl_stream *s) {
+    if (!is_allowed() || kl_validating()) return (struct kl_group_limits){0, 0, 0};
+    return s->backend->ops->group;
+}
+
 static bool same_shape(const struct kl_tensor *a, const struct kl_tensor *b) {
     return a->ndim == b->ndim &&
            (a->ndim == 0 || memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0);

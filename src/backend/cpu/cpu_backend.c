@@ -155,7 +155,11 @@ static void launch_group(struct kl_backend *b, const struct kl_group_step *steps
 }
 
 static const struct kl_backend_ops ops = {
-    .waits_for = waits_for, .launch = launch, .joins = joins, .launch_group = launch_group};
+    .group = {KL_GROUP_STEPS, KL_GROUP_INPUTS, KL_GROUP_INPUTS},
+    .waits_for = waits_for,
+    .launch = launch,
+    .joins = joins,
+    .launch_group = launch_group};
 static struct kl_backend backend = {.ops = &ops, .name = "cpu", .index = 0, .memory = &memory};
 
 struct kl_backend *kl_cpu_backend(kl_parallel_fn *parallel) {

@@ -4,8 +4,6 @@
 #pragma once
 #include "backend/gpu/lower.h"
 
-enum { KL_FUSED_LEAVES = 10, KL_FUSED_STEPS = 24 };
-
 /* How the elements of a leaf are addressed. */
 enum kl_walk {
     KL_WALK_FLAT,    /* element i at position i */

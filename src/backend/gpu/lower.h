@@ -143,6 +143,8 @@ static inline struct kl_fault_args kl_fault_args(const struct kl_command *c) {
 
 /* ---- one function per family: lowers c, one of the operations named beside it ---- */
 int kl_lower_elementwise(struct kl_emit *e, const struct kl_command *c);
+/* Commands of a run that becomes one kernel, and different operands that it reads. */
+enum { KL_FUSED_STEPS = 24, KL_FUSED_LEAVES = 10 };
 /* Lowers a run of commands at the beginning of `commands` to one kernel. Returns the number of
  * commands (at least 2), 0 when no run of two fits, or a negative code. */
 int kl_lower_fused(struct kl_emit *e, const struct kl_command *commands, int n);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "backend/gpu/gpu_internal.h"
+#include "backend/gpu/lower.h"
 #include "base/alloc.h"
 #include "base/fork_locks.h"
 
@@ -127,15 +128,17 @@ static int mem_write(struct kl_memory *m, void *ptr, size_t offset, const void *
     return rc;
 }
 
-static const struct kl_backend_ops ops = {.queue_new = queue_new,
-                                          .waits_for = kl_gpu_waits_for,
-                                          .launch = kl_gpu_launch,
-                                          .skip = kl_gpu_skip,
-                                          .drop = kl_gpu_drop,
-                                          .flush = kl_gpu_flush,
-                                          .poll = kl_gpu_poll,
-                                          .watch = kl_gpu_watch,
-                                          .forked = kl_gpu_forked};
+static const struct kl_backend_ops ops = {
+    .group = {KL_FUSED_STEPS, KL_FUSED_STEPS *KL_GROUP_OPERANDS, KL_FUSED_LEAVES},
+    .queue_new = queue_new,
+    .waits_for = kl_gpu_waits_for,
+    .launch = kl_gpu_launch,
+    .skip = kl_gpu_skip,
+    .drop = kl_gpu_drop,
+    .flush = kl_gpu_flush,
+    .poll = kl_gpu_poll,
+    .watch = kl_gpu_watch,
+    .forked = kl_gpu_forked};
 
 struct kl_backend *kl_gpu_backend_new(struct kl_driver *driver, int index, struct kl_error **err) {
     struct kl_gpu_device *dev = kl_calloc(1, sizeof *dev);
