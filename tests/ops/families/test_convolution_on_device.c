@@ -1,6 +1,6 @@
 /* test_convolution_on_device.c - convolutions and their gradients on a device (on_device.h) against
- * the CPU's, large enough for the vendor's library where there is one: with strides, dilation,
- * groups, padding that differs, transposed convolutions. Every run gives the same bits. */
+ * the CPU's, on CUDA large enough for the vendor's library: with strides, dilation, groups,
+ * padding that differs, transposed convolutions. Every run gives the same bits. */
 #include "ops/support/on_device.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "base/op_params.h"
 #include "ops/vjp.h"
 
-enum { RUNS = 3, MAX_DIMS = KL_MAX_SPATIAL + 2 };
+enum { RUNS = 2, MAX_DIMS = KL_MAX_SPATIAL + 2 };
 
 static uint64_t rng = 7;
 static double draw(void) { /* -1 to 1, in steps that float32 holds, and TF32 does not */
@@ -154,12 +154,15 @@ static void all(void **state) {
             if (!takes_case(6)) continue;
             struct kl_convolution_params p = samples[i].p;
             const int n = p.ndim;
+            int x[MAX_DIMS];
+            memcpy(x, samples[i].x, sizeof x);
+            for (int a = 1; a <= n && strcmp(device_name(), "cuda"); a++) x[a] = (x[a] + 1) / 2;
             for (int a = 0; a < n; a++) {
                 if (!p.stride[a]) p.stride[a] = 1;
                 if (!p.dilation[a]) p.dilation[a] = 1;
                 if (!p.input_dilation[a]) p.input_dilation[a] = 1;
             }
-            struct kl_array *in[3] = {random_array(types[t], n + 2, samples[i].x),
+            struct kl_array *in[3] = {random_array(types[t], n + 2, x),
                                       random_array(types[t], n + 2, samples[i].w)},
                             *y;
             OK(kl_convolution(&y, in[0], in[1], &p, cpu_stream, &err));
