@@ -18,9 +18,10 @@ struct kl_wait {
 };
 
 /* How much one kernel may hold that runs several element-wise operations: operations, operands in
- * memory, and different ones among these. A commit plans with it what is computed twice. */
+ * memory, and different ones among these. A commit plans with it what is computed twice; there, a
+ * function such as exp costs as much as it does to store `function` values and to load them. */
 struct kl_group_limits {
-    int steps, reads, leaves;
+    int steps, reads, leaves, function;
 };
 
 struct kl_backend_ops {

@@ -221,11 +221,21 @@ static bool add_run(struct kernel *k, int32_t from) {
     return true;
 }
 
-/* What else of run `from` must be computed again, and the leaves of it all. */
+/* Whether op is a function such as exp, which takes many instructions. */
+static bool is_function(enum kl_op_id op) {
+    const struct kl_op_map m = kl_op_map(op);
+    return (m.n_in > 0 && m.computes == KL_COMPUTES_INEXACT) || op == KL_OP_POWER ||
+           op == KL_OP_REMAINDER || op == KL_OP_FLOOR_DIVIDE;
+}
+
+/* What else of run `from` must be computed again, and the leaves of it all. false: that is too
+ * much. */
 static bool add_needed(struct kernel *k, int32_t from) {
     const int n_saved = k->n_again;
+    int n_functions = 0;
     for (int32_t at = plan.run[from].end; at-- > plan.run[from].begin;) {
         const struct kl_node *n = k->order[at];
+        n_functions += plan.fact[at].needed && is_function(n->task.op);
         for (int i = 0; plan.fact[at].needed && i < n->n_in; i++) {
             int32_t made = maker_of(n->in[i], k->mark);
             struct fact *f = made >= 0 ? &plan.fact[made] : NULL;
@@ -238,7 +248,7 @@ static bool add_needed(struct kernel *k, int32_t from) {
             }
         }
     }
-    return k->n_again <= 2 * n_saved;
+    return k->n_again <= 2 * n_saved && n_functions * plan.run[k->run].limits.function <= n_saved;
 }
 
 /* The node at place `at` once more. */

@@ -35,7 +35,7 @@ static bool is_allowed(void) {
 }
 
 struct kl_group_limits kl_stream_group_limits(const struct kl_stream *s) {
-    if (!is_allowed() || kl_validating()) return (struct kl_group_limits){0, 0, 0};
+    if (!is_allowed() || kl_validating()) return (struct kl_group_limits){0};
     return s->backend->ops->group;
 }
 

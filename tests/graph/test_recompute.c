@@ -38,10 +38,20 @@ struct perceptron {
     bool keeps;            /* a handle of the caller stays on the values below */
     struct kl_array *kept; /* x / sqrt 2, of the last call */
     bool evaluates;        /* the function itself evaluates the gelu */
+    bool silu;             /* instead of gelu */
 };
 
 static struct kl_array *small(const struct perceptron *p, double x) {
     return scalar_of(p->dtype, x);
+}
+
+/* a * sigmoid(a) */
+static struct kl_array *silu(struct perceptron *p, struct kl_array *a) {
+    struct kl_array *v, *out;
+    OK(kl_sigmoid(&v, a, p->s, &err));
+    OK(kl_multiply(&out, a, v, p->s, &err));
+    kl_array_release(v);
+    return out;
 }
 
 /* a * 0.5 * (1 + erf(a / sqrt 2)) */
@@ -70,7 +80,7 @@ static int loss(void *ctx, struct kl_array *const *in, size_t n, struct kl_array
     for (int k = 0; k < DEPTH; k++) {
         OK(kl_rms_norm(&v[1], v[0], NULL, 1e-5f, p->s, &err));
         kl_array_release(v[0]);
-        v[0] = gelu(p, v[1]);
+        v[0] = (p->silu ? silu : gelu)(p, v[1]);
         if (k < DEPTH - 1) kl_array_release(v[1]);
     }
     struct kl_array *norm = v[1];
@@ -187,6 +197,20 @@ static void a_perceptron_with_gelu(void **state) {
         assert_int_equal(twice.again, 4 * DEPTH);
         assert_in_range(twice.groups, 0, stored.groups);
         assert_in_range(twice.peak, array, stored.peak - 3 * array);
+        outcome_free(&stored);
+        outcome_free(&twice);
+    }
+}
+
+/* The sigmoid of silu is computed twice on a device only: on a processor that takes longer than to
+ * load it. */
+static void a_function_for_one_value(void **state) {
+    struct kl_stream *streams[2] = {cpu_stream, gpu_stream};
+    for (int k = 0; k < 2; k++) {
+        struct perceptron p = {.s = streams[k], .dtype = KL_F32, .silu = true};
+        struct outcome stored = run_step(&p, false, false), twice = run_step(&p, false, true);
+        same_bytes(&stored, &twice, "silu");
+        assert_int_equal(twice.again, k * DEPTH);
         outcome_free(&stored);
         outcome_free(&twice);
     }
@@ -440,6 +464,7 @@ static void without_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_perceptron_with_gelu),
+        cmocka_unit_test(a_function_for_one_value),
         cmocka_unit_test(others_have_the_value),
         cmocka_unit_test(no_groups),
         cmocka_unit_test(random_graphs_on_the_cpu),

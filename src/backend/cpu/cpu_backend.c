@@ -155,7 +155,7 @@ static void launch_group(struct kl_backend *b, const struct kl_group_step *steps
 }
 
 static const struct kl_backend_ops ops = {
-    .group = {KL_GROUP_STEPS, KL_GROUP_INPUTS, KL_GROUP_INPUTS},
+    .group = {KL_GROUP_STEPS, KL_GROUP_INPUTS, KL_GROUP_INPUTS, 2},
     .waits_for = waits_for,
     .launch = launch,
     .joins = joins,
