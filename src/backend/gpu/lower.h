@@ -162,6 +162,8 @@ int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c); /* MATMUL */
  * any library's. */
 bool kl_matmul_by_rows(const struct kl_command *c);
 int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c); /* CONVOLUTION */
+/* CONVOLUTION_BACKWARD */
+int kl_lower_convolution_backward(struct kl_emit *e, const struct kl_command *c);
 int kl_lower_gather_mm(struct kl_emit *e, const struct kl_command *c); /* GATHER_MM, SEGMENTED_MM */
 int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);    /* GATHER, GATHER_AXIS */
 int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c);   /* SCATTER, SCATTER_AXIS */
