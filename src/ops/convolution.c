@@ -15,6 +15,7 @@ typedef struct kl_convolution_params params;
 
 enum {
     MOST_IN_GROUP = 8, /* input channels of a group for which the CPU has a direct gradient */
+    MOST_FEW = 4,      /* the same on devices where there is one group */
 };
 
 /* The extent of the input with zeros between its elements. */
@@ -295,12 +296,16 @@ static bool is_cpu(const struct kl_vjp *v) {
     return strcmp(kl_stream_backend(v->s)->name, "cpu") == 0;
 }
 
-/* Whether the gradient of the weight is best computed by the operation of its own: in small
- * groups, which would make copies of the operands with the batch beside the channels. The CPU's
- * kernel takes one input channel of each group at a time. */
+/* Whether the gradient of the weight is best computed by the operation of its own: in groups, which
+ * would make copies of the operands with the batch beside the channels; on devices also of few
+ * input channels, of which tiles of a product would be mostly empty, but not of 16-bit floats, for
+ * which libraries have matrix units. The CPU's kernel takes one input channel of each group at a
+ * time. */
 static bool by_operation(const struct kl_vjp *v, const params *p) {
     const int each = v->in[1]->t.dims[p->ndim + 1];
-    return is_cpu(v) && p->groups > 1 && each <= MOST_IN_GROUP;
+    const bool narrow = kl_dtype_size(v->in[0]->t.dtype) < 4;
+    if (is_cpu(v)) return p->groups > 1 && each <= MOST_IN_GROUP;
+    return p->groups > 1 || (each <= MOST_FEW && !narrow);
 }
 
 /* The gradient of the weight is a convolution in which the batch is the axis of channels, and the
