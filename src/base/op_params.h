@@ -175,6 +175,14 @@ struct kl_convolution_params {
     int dilation[KL_MAX_SPATIAL], input_dilation[KL_MAX_SPATIAL];
 };
 
+/* CONVOLUTION_BACKWARD: the gradient of the weight of the convolution `of`; in = {x (n, spatial
+ * axes, c), cotangent (n, spatial axes, o)}, both of one float dtype; out (o, spatial axes, c /
+ * groups). k: the extents of the weight. */
+struct kl_convolution_backward_params {
+    struct kl_convolution_params of;
+    int k[KL_MAX_SPATIAL]; /* entries of other axes are 0 */
+};
+
 /* How numbers are quantized: groups of group_size elements along the last axis, each with a scale,
  * in words of 32 bits that are filled from the lowest bit on (base/quant.h). */
 enum kl_quant_mode { KL_QUANT_AFFINE, KL_QUANT_MXFP4, KL_QUANT_MXFP8, KL_QUANT_NVFP4 };

@@ -51,6 +51,7 @@ kl_build_fn kl_rebuild_scatter, kl_rebuild_scatter_axis, kl_rebuild_convolution;
 kl_build_fn kl_rebuild_quantize, kl_rebuild_dequantize, kl_rebuild_quantized_matmul;
 kl_build_fn kl_rebuild_gather_qmm;
 kl_build_fn kl_rebuild_attention_backward, kl_rebuild_norm_backward;
+kl_build_fn kl_rebuild_convolution_backward;
 kl_build_fn kl_rebuild_gather_mm, kl_rebuild_segmented_mm;
 
 /* ---- checks of parameters, for these functions; KL_EARG, KL_EAXIS ---- */

@@ -5,13 +5,18 @@
 
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/convolution.h"
 #include "ops/jvp.h"
 #include "ops/meet.h"
-#include "ops/terms.h"
 #include "ops/views.h"
 #include "ops/vmap.h"
 
 typedef struct kl_convolution_params params;
+
+enum {
+    MOST_IN_GROUP = 8, /* input channels of a group for which the CPU has a direct gradient */
+    MOST_FEW = 4,      /* the same on devices where there is one group */
+};
 
 /* The extent of the input with zeros between its elements. */
 static int64_t dilated(int64_t extent, int64_t dilation) {
@@ -36,10 +41,20 @@ static int check_axes(const struct kl_array *x, const struct kl_array *w, int nd
                    KL_SHAPE_TEXT_OF(x), KL_SHAPE_TEXT_OF(w), ndim, ndim + 2);
 }
 
+int kl_convolution_check(const params *p, struct kl_error **err) {
+    if (p->ndim < 1 || p->ndim > KL_MAX_SPATIAL)
+        return kl_fail(err, KL_ESHAPE, "a convolution over %d spatial axes; 1 to %d are possible",
+                       p->ndim, KL_MAX_SPATIAL);
+    KL_TRY(check_sizes(p->stride, p->ndim, "strides", err));
+    KL_TRY(check_sizes(p->dilation, p->ndim, "kernel dilation", err));
+    KL_TRY(check_sizes(p->input_dilation, p->ndim, "input dilation", err));
+    if (p->groups < 1) return kl_fail(err, KL_EARG, "%d groups; 1 or more are taken", p->groups);
+    return KL_OK;
+}
+
 static int check_channels(const struct kl_array *x, const struct kl_array *w, int groups,
                           struct kl_error **err) {
     const int c = x->t.dims[x->t.ndim - 1], o = w->t.dims[0], each = w->t.dims[w->t.ndim - 1];
-    if (groups < 1) return kl_fail(err, KL_EARG, "%d groups; 1 or more are taken", groups);
     if (c % groups || o % groups)
         return kl_fail(err, KL_ESHAPE,
                        "%d input channels and %d output channels, from shapes %s and %s, in %d "
@@ -85,17 +100,12 @@ int kl_convolution(struct kl_array **out, struct kl_array *x, struct kl_array *w
     KL_TRY(kl_check_array(x, "input", err));
     KL_TRY(kl_check_array(w, "weight", err));
     KL_TRY(kl_check_stream(s, err));
-    if (p->ndim < 1 || p->ndim > KL_MAX_SPATIAL)
-        return kl_fail(err, KL_ESHAPE, "a convolution over %d spatial axes; 1 to %d are possible",
-                       p->ndim, KL_MAX_SPATIAL);
+    KL_TRY(kl_convolution_check(p, err));
     const enum kl_dtype dtype = kl_dtype_promote(x->t.dtype, w->t.dtype);
     if (!kl_dtype_is_float(x->t.dtype) || !kl_dtype_is_float(w->t.dtype))
         return kl_fail(err, KL_EDTYPE, "an input of %s and a weight of %s; both must be floating",
                        kl_dtype_name(x->t.dtype), kl_dtype_name(w->t.dtype));
     KL_TRY(check_axes(x, w, p->ndim, err));
-    KL_TRY(check_sizes(p->stride, p->ndim, "strides", err));
-    KL_TRY(check_sizes(p->dilation, p->ndim, "kernel dilation", err));
-    KL_TRY(check_sizes(p->input_dilation, p->ndim, "input dilation", err));
     KL_TRY(check_channels(x, w, p->groups, err));
     dims[0] = x->t.dims[0];
     for (int i = 0; i < p->ndim; i++) KL_TRY(extent_of(&dims[1 + i], x, w, p, i, err));
@@ -260,9 +270,9 @@ static struct kl_array *regroup(struct kl_terms *t, struct kl_array *a, int grou
 
 /* The gradient of the input is a convolution of the cotangent, dilated by the stride, with the
  * kernel read the other way and its channels exchanged: (o, k, c / g) as (c, k, o / g). */
-static struct kl_array *input_gradient(struct kl_terms *t, const struct kl_vjp *v,
-                                       const params *p) {
-    const struct kl_array *x = v->in[0], *w = v->in[1], *g = v->cotangent[0];
+struct kl_array *kl_convolution_input_gradient(struct kl_terms *t, const struct kl_array *x,
+                                               struct kl_array *w, struct kl_array *g,
+                                               const params *p) {
     const int n = p->ndim;
     params q = *p;
     q.flip = !p->flip;
@@ -278,52 +288,24 @@ static struct kl_array *input_gradient(struct kl_terms *t, const struct kl_vjp *
     int perm[KL_MAX_SPATIAL + 3] = {0, n + 2}; /* (g, o / g, k, c / g) to (g, c / g, k, o / g) */
     for (int i = 0; i < n; i++) perm[2 + i] = 2 + i;
     perm[n + 2] = 1;
-    struct kl_array *turned = t->rc ? NULL : regroup(t, v->in[1], p->groups, 0, perm, 0);
-    return KL_TERM(t, kl_convolution(&t->made, v->cotangent[0], turned, &q, t->s, t->err));
+    struct kl_array *turned = t->rc ? NULL : regroup(t, w, p->groups, 0, perm, 0);
+    return KL_TERM(t, kl_convolution(&t->made, g, turned, &q, t->s, t->err));
 }
 
 static bool is_cpu(const struct kl_vjp *v) {
     return strcmp(kl_stream_backend(v->s)->name, "cpu") == 0;
 }
 
-/* Where each channel is a group of its own: whether the gradient of the weight is best computed so,
- * too. On the CPU, where other groups would fill a vector with one channel. */
-static bool by_channels(const struct kl_vjp *v, const params *p) {
-    const struct kl_array *x = v->in[0], *w = v->in[1];
-    const int c = x->t.dims[p->ndim + 1];
-    return p->groups > 1 && p->groups == c && w->t.dims[0] == c &&
-           (int64_t)c * x->t.dims[0] <= INT32_MAX && is_cpu(v);
-}
-
-/* a (n, spatial, c) as (spatial, n c), in float32 or float64. */
-static struct kl_array *batch_as_channels(struct kl_terms *t, struct kl_array *a) {
-    const int last = a->t.ndim - 2;
-    struct kl_shape to = {.ndim = a->t.ndim - 1};
-    for (int i = 0; i < last; i++) to.dims[i] = a->t.dims[1 + i];
-    to.dims[last] = a->t.dims[0] * a->t.dims[last + 1];
-    struct kl_array *x = kl_term_cast(t, a, a->t.dtype == KL_F64 ? KL_F64 : KL_F32);
-    x = KL_TERM(t, kl_moveaxis(&t->made, x, 0, last, t->s, t->err));
-    return KL_TERM(t, kl_reshape_to(&t->made, x, to.ndim, to.dims, t->s, t->err));
-}
-
-/* The gradient of the weight, as (1, k, c), where each channel is a group of its own: each element
- * of the batch with its cotangent as the kernel is a convolution by channels, and so are all of
- * them; then they are added up. */
-static struct kl_array *channels_gradient(struct kl_terms *t, const struct kl_vjp *v, params *q) {
-    const int n = q->ndim, c = v->in[0]->t.dims[n + 1], batch = v->in[0]->t.dims[0];
-    struct kl_array *x = batch_as_channels(t, v->in[0]), *g = batch_as_channels(t, v->cotangent[0]);
-    q->groups = batch * c;
-    x = KL_TERM(t, kl_expand_dims(&t->made, x, 0, t->s, t->err));
-    g = KL_TERM(t, kl_moveaxis(&t->made, g, n, 0, t->s, t->err));
-    g = KL_TERM(t, kl_expand_dims(&t->made, g, n + 1, t->s, t->err));
-    struct kl_array *y = KL_TERM(t, kl_convolution(&t->made, x, g, q, t->s, t->err));
-    if (t->rc) return NULL;
-    struct kl_shape apart = kl_shape_of(y);
-    apart.dims[n + 1] = batch;
-    apart.dims[apart.ndim++] = c;
-    y = KL_TERM(t, kl_reshape_to(&t->made, y, apart.ndim, apart.dims, t->s, t->err));
-    y = KL_TERM(t, kl_sum_axis(&t->made, y, n + 1, false, t->s, t->err));
-    return kl_term_cast(t, y, (enum kl_dtype)v->in[1]->t.dtype);
+/* Whether the gradient of the weight is best computed by the operation of its own: in groups, which
+ * would make copies of the operands with the batch beside the channels; on devices also of few
+ * input channels, of which tiles of a product would be mostly empty, but not of 16-bit floats, for
+ * which libraries have matrix units. The CPU's kernel takes one input channel of each group at a
+ * time. */
+static bool by_operation(const struct kl_vjp *v, const params *p) {
+    const int each = v->in[1]->t.dims[p->ndim + 1];
+    const bool narrow = kl_dtype_size(v->in[0]->t.dtype) < 4;
+    if (is_cpu(v)) return p->groups > 1 && each <= MOST_IN_GROUP;
+    return p->groups > 1 || (each <= MOST_FEW && !narrow);
 }
 
 /* The gradient of the weight is a convolution in which the batch is the axis of channels, and the
@@ -353,6 +335,9 @@ static struct kl_array *weight_gradient(struct kl_terms *t, const struct kl_vjp 
     const struct kl_array *x = v->in[0], *w = v->in[1], *g = v->cotangent[0];
     const int n = p->ndim;
     params q = *p;
+    if (by_operation(v, p))
+        return KL_TERM(t, kl_convolution_backward(&t->made, v->in[0], v->cotangent[0], p,
+                                                  w->t.dims + 1, t->s, t->err));
     q.flip = false;
     for (int i = 0; i < n && !t->rc; i++) {
         const int64_t reach = ((int64_t)w->t.dims[1 + i] - 1) * p->dilation[i],
@@ -363,8 +348,7 @@ static struct kl_array *weight_gradient(struct kl_terms *t, const struct kl_vjp 
         t->rc = as_padding(&q.high[i], reach + given - there - p->low[i], t->err);
     }
     if (t->rc) return NULL;
-    struct kl_array *grad =
-        by_channels(v, p) ? channels_gradient(t, v, &q) : channels_as_batch_gradient(t, v, &q);
+    struct kl_array *grad = channels_as_batch_gradient(t, v, &q);
     if (t->rc) return NULL;
     int back[KL_MAX_SPATIAL + 2];
     if (p->flip) {
@@ -389,7 +373,9 @@ int kl_vjp_convolution(const struct kl_vjp *v, struct kl_array **grad, struct kl
         if (v->in[0]->t.size == 0 || v->in[1]->t.size == 0)
             made = KL_TERM(&t, kl_zeros(&t.made, to->dims, (size_t)to->ndim, to->dtype, v->s, err));
         else
-            made = (k ? weight_gradient : input_gradient)(&t, v, v->params);
+            made = k ? weight_gradient(&t, v, v->params)
+                     : kl_convolution_input_gradient(&t, v->in[0], v->in[1], v->cotangent[0],
+                                                     v->params);
         grad[k] = kl_terms_keep(&t, made);
     }
     return kl_terms_end(&t, NULL, NULL);
@@ -423,8 +409,7 @@ int kl_rebuild_convolution(const struct kl_build *b, struct kl_array **out, stru
  * Lanes of the input alone are more elements of the batch, lanes of the weight alone more output
  * channels; lanes of both are more groups. */
 
-/* a with its axis `from` put in front of axis `to`, and joined with it. */
-static struct kl_array *joined(struct kl_terms *t, struct kl_array *a, int from, int to) {
+struct kl_array *kl_join_axes(struct kl_terms *t, struct kl_array *a, int from, int to) {
     struct kl_array *x = KL_TERM(t, kl_moveaxis(&t->made, a, from, to, t->s, t->err));
     struct kl_shape dims;
     if (t->rc) return NULL;
@@ -440,8 +425,7 @@ static struct kl_array *joined(struct kl_terms *t, struct kl_array *a, int from,
     return KL_TERM(t, kl_reshape_to(&t->made, x, dims.ndim, dims.dims, t->s, t->err));
 }
 
-/* Splits axis `axis` of a into parts. */
-static struct kl_array *parted(struct kl_terms *t, struct kl_array *a, int axis, const int *parts,
+struct kl_array *kl_split_axis(struct kl_terms *t, struct kl_array *a, int axis, const int *parts,
                                int n) {
     struct kl_shape to = {.ndim = 0};
     if (t->rc) return NULL;
@@ -462,26 +446,26 @@ int kl_vmap_convolution(const struct kl_vmap *v, struct kl_array **out, int *axi
         return kl_vmap_each(v, out, err);
     }
     if (!v->mapped[1]) {
-        x = joined(&t, x, 0, 0);
+        x = kl_join_axes(&t, x, 0, 0);
         y = KL_TERM(&t, kl_convolution(&t.made, x, w, &p, v->s, err));
-        y = parted(&t, y, 0, (int[]){lanes, v->dims[0]}, 2);
+        y = kl_split_axis(&t, y, 0, (int[]){lanes, v->dims[0]}, 2);
         *axis = 0;
     } else if (v->mapped[0]) {
         if ((int64_t)groups * lanes > INT32_MAX) return kl_vmap_each(v, out, err);
         p.groups = groups * lanes;
-        x = joined(&t, x, 0, n + 1);
-        w = joined(&t, w, 0, 0);
+        x = kl_join_axes(&t, x, 0, n + 1);
+        w = kl_join_axes(&t, w, 0, 0);
         y = KL_TERM(&t, kl_convolution(&t.made, x, w, &p, v->s, err));
-        y = parted(&t, y, n + 1, (int[]){lanes, o}, 2);
+        y = kl_split_axis(&t, y, n + 1, (int[]){lanes, o}, 2);
         *axis = n + 1;
     } else { /* output channels in the order (groups, lanes, channels of a group) */
-        w = parted(&t, w, 1, (int[]){groups, o / groups}, 2);
-        w = joined(&t, w, 0, 1);
-        w = joined(&t, w, 0, 0);
+        w = kl_split_axis(&t, w, 1, (int[]){groups, o / groups}, 2);
+        w = kl_join_axes(&t, w, 0, 1);
+        w = kl_join_axes(&t, w, 0, 0);
         y = KL_TERM(&t, kl_convolution(&t.made, x, w, &p, v->s, err));
-        y = parted(&t, y, n + 1, (int[]){groups, lanes, o / groups}, 3);
+        y = kl_split_axis(&t, y, n + 1, (int[]){groups, lanes, o / groups}, 3);
         y = KL_TERM(&t, kl_moveaxis(&t.made, y, n + 2, 0, v->s, err));
-        y = t.rc ? NULL : joined(&t, y, n + 2, n + 2);
+        y = t.rc ? NULL : kl_join_axes(&t, y, n + 2, n + 2);
         *axis = 0;
     }
     return kl_terms_end(&t, y, out);

@@ -29,4 +29,5 @@ kl_jvp_fn *kl_jvp_rule(enum kl_op_id op);
 /* The rules that rows of base/op_list.def name. */
 kl_jvp_fn kl_jvp_dequantize, kl_jvp_quantized_matmul;
 kl_jvp_fn kl_jvp_unary, kl_jvp_binary, kl_jvp_linear, kl_jvp_matmul, kl_jvp_logcumsumexp;
-kl_jvp_fn kl_jvp_convolution, kl_jvp_gather_mm, kl_jvp_segmented_mm;
+kl_jvp_fn kl_jvp_convolution, kl_jvp_convolution_backward;
+kl_jvp_fn kl_jvp_gather_mm, kl_jvp_segmented_mm;

@@ -438,6 +438,13 @@ struct kl_convolution_params;
 int kl_convolution(struct kl_array **out, struct kl_array *x, struct kl_array *w,
                    const struct kl_convolution_params *p, struct kl_stream *s,
                    struct kl_error **err);
+/* The gradient of the weight of kl_convolution: the operation CONVOLUTION_BACKWARD on the input and
+ * the cotangent of the result, of any dtypes whose common dtype is a float. k: the extents of the
+ * weight, p->ndim of them. KL_EARG as above, KL_ESHAPE also: the cotangent does not have the shape
+ * of a result. */
+int kl_convolution_backward(struct kl_array **out, struct kl_array *x, struct kl_array *cotangent,
+                            const struct kl_convolution_params *p, const int *k,
+                            struct kl_stream *s, struct kl_error **err);
 /* A list of one value for each spatial axis, one value for all, or none: the default. */
 struct kl_conv_list {
     const int *v;

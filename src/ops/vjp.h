@@ -43,6 +43,6 @@ kl_vjp_fn kl_vjp_cumsum, kl_vjp_cumprod, kl_vjp_cumextreme, kl_vjp_logcumsumexp,
 kl_vjp_fn kl_vjp_norm_backward;
 kl_vjp_fn kl_vjp_norm, kl_vjp_rope, kl_vjp_matmul, kl_vjp_attention, kl_vjp_convolution;
 kl_vjp_fn kl_vjp_quantize, kl_vjp_dequantize, kl_vjp_quantized_matmul, kl_vjp_gather_qmm;
-kl_vjp_fn kl_vjp_attention_backward;
+kl_vjp_fn kl_vjp_attention_backward, kl_vjp_convolution_backward;
 kl_vjp_fn kl_vjp_gather_mm, kl_vjp_segmented_mm;
 kl_vjp_fn kl_vjp_gather, kl_vjp_gather_axis, kl_vjp_scatter, kl_vjp_scatter_axis;

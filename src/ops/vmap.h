@@ -40,7 +40,8 @@ kl_vmap_fn kl_vmap_arg_reduce, kl_vmap_softmax, kl_vmap_scan, kl_vmap_norm, kl_v
 kl_vmap_fn kl_vmap_sort, kl_vmap_partition, kl_vmap_matmul, kl_vmap_attention;
 kl_vmap_fn kl_vmap_attention_backward, kl_vmap_norm_backward;
 kl_vmap_fn kl_vmap_quantize, kl_vmap_dequantize, kl_vmap_quantized_matmul, kl_vmap_gather_qmm;
-kl_vmap_fn kl_vmap_convolution, kl_vmap_gather_mm, kl_vmap_segmented_mm;
+kl_vmap_fn kl_vmap_convolution, kl_vmap_convolution_backward;
+kl_vmap_fn kl_vmap_gather_mm, kl_vmap_segmented_mm;
 kl_vmap_fn kl_vmap_gather, kl_vmap_gather_axis, kl_vmap_scatter, kl_vmap_scatter_axis;
 
 /* ---- what the rules share; for src/ops only ---- */

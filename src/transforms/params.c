@@ -40,6 +40,11 @@ static const struct kl_param_form
     /* the five lists of extents follow each other */
     convolution = {{{'i', AT(convolution, ndim)}, {'i', AT(convolution, groups)},
                     {'b', AT(convolution, flip)}}, 'i', AT(convolution, stride)},
+    /* the same five lists, then the extents of the weight */
+    convolution_backward = {{{'i', AT(convolution_backward, of.ndim)},
+                             {'i', AT(convolution_backward, of.groups)},
+                             {'b', AT(convolution_backward, of.flip)}}, 'i',
+                            AT(convolution_backward, of.stride)},
     quantize = {{{'i', AT(quantize, format.mode)}, {'i', AT(quantize, format.group_size)},
                  {'i', AT(quantize, format.bits)}, {'i', AT(quantize, part)},
                  {'i', AT(quantize, dtype)}}, 0, SIZE(quantize)},
@@ -100,6 +105,7 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     case KL_OP_ATTENTION:
     case KL_OP_ATTENTION_BACKWARD: return &attention;
     case KL_OP_CONVOLUTION: return &convolution;
+    case KL_OP_CONVOLUTION_BACKWARD: return &convolution_backward;
     case KL_OP_QUANTIZE: return &quantize;
     case KL_OP_DEQUANTIZE: return &dequantize;
     case KL_OP_QUANTIZED_MATMUL:

@@ -43,6 +43,7 @@ kl_kernel_fn kl_cpu_depends, kl_cpu_factor;
 kl_kernel_fn kl_cpu_along; /* Reductions, scans, softmax and their relatives enter here. */
 kl_kernel_fn kl_cpu_reduce, kl_cpu_arg_reduce, kl_cpu_softmax, kl_cpu_sort, kl_cpu_matmul;
 kl_kernel_fn kl_cpu_attention, kl_cpu_attention_backward, kl_cpu_convolution;
+kl_kernel_fn kl_cpu_convolution_backward;
 kl_kernel_fn kl_cpu_quantize, kl_cpu_dequantize, kl_cpu_quantized_matmul;
 kl_kernel_fn kl_cpu_gather_mm, kl_cpu_segmented_mm, kl_cpu_norm_backward;
 kl_kernel_fn kl_cpu_logsumexp, kl_cpu_var, kl_cpu_scan, kl_cpu_norm, kl_cpu_rope, kl_cpu_partition;

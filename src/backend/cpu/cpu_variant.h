@@ -39,6 +39,7 @@
 #define kl_cpu_attention KL_V(kl_cpu_attention)
 #define kl_cpu_attention_backward KL_V(kl_cpu_attention_backward)
 #define kl_cpu_convolution KL_V(kl_cpu_convolution)
+#define kl_cpu_convolution_backward KL_V(kl_cpu_convolution_backward)
 #define kl_cpu_quantize KL_V(kl_cpu_quantize)
 #define kl_cpu_dequantize KL_V(kl_cpu_dequantize)
 #define kl_cpu_quantized_matmul KL_V(kl_cpu_quantized_matmul)

@@ -7,6 +7,7 @@ extern const char kl_source_reduce[], kl_source_arg_reduce[], kl_source_softmax[
 extern const char kl_source_keys[], kl_source_radix[], kl_source_topk[];
 extern const char kl_source_norm[], kl_source_rope[], kl_source_convolution[];
 extern const char kl_source_gather_mm[], kl_source_norm_backward[];
+extern const char kl_source_convolution_backward[];
 extern const char kl_source_attention[], kl_source_attention_sm90[];
 extern const char kl_source_attention_backward[];
 extern const char kl_source_sort[], kl_source_matmul[], kl_source_gather[], kl_source_scatter[];

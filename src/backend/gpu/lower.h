@@ -24,10 +24,11 @@ struct kl_family {
 };
 
 extern const struct kl_family kl_family_arg_reduce, kl_family_attention,
-    kl_family_attention_backward, kl_family_convolution, kl_family_copy, kl_family_gather_mm,
-    kl_family_guards, kl_family_make, kl_family_matmul, kl_family_norm, kl_family_norm_backward,
-    kl_family_quantized, kl_family_quantized_matrix, kl_family_radix, kl_family_reduce,
-    kl_family_rope, kl_family_scan, kl_family_softmax, kl_family_sort, kl_family_topk;
+    kl_family_attention_backward, kl_family_convolution, kl_family_convolution_backward,
+    kl_family_copy, kl_family_gather_mm, kl_family_guards, kl_family_make, kl_family_matmul,
+    kl_family_norm, kl_family_norm_backward, kl_family_quantized, kl_family_quantized_matrix,
+    kl_family_radix, kl_family_reduce, kl_family_rope, kl_family_scan, kl_family_softmax,
+    kl_family_sort, kl_family_topk;
 /* All families, for tests that compile each of them. A family that is not in this list is compiled
  * only when it is used. */
 const struct kl_family *const *kl_families(int *n);
@@ -171,6 +172,8 @@ int kl_lower_matmul(struct kl_emit *e, const struct kl_command *c); /* MATMUL */
  * any library's. */
 bool kl_matmul_by_rows(const struct kl_command *c);
 int kl_lower_convolution(struct kl_emit *e, const struct kl_command *c); /* CONVOLUTION */
+/* CONVOLUTION_BACKWARD */
+int kl_lower_convolution_backward(struct kl_emit *e, const struct kl_command *c);
 int kl_lower_gather_mm(struct kl_emit *e, const struct kl_command *c); /* GATHER_MM, SEGMENTED_MM */
 int kl_lower_gather(struct kl_emit *e, const struct kl_command *c);    /* GATHER, GATHER_AXIS */
 int kl_lower_scatter(struct kl_emit *e, const struct kl_command *c);   /* SCATTER, SCATTER_AXIS */

@@ -182,6 +182,14 @@ static const struct {
     {"convolution", "STEP", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2}, 16},
     /* in the order of the types below */
     {"convolution", "VECTOR", {1, 1, 1, 1, 8, 4, 2, 8, 1, 1, 1, 8, 8, 4, 2, 8}, 16},
+    /* in the order of the types below: f16, f32, f64, bf16 */
+    {"convolution_backward", "VECTOR", {8, 4, 2, 8, 4, 4, 2, 8, 8, 1, 1, 8}, 12},
+    {"convolution_backward", "CI", {1, 1, 1, 1, 8, 3, 4, 4, 1, 4, 3, 2}, 12},
+    {"convolution_backward", "CO", {1, 1, 1, 1, 4, 4, 2, 4, 2, 1, 1, 8}, 12},
+    {"convolution_backward", "KX", {3, 3, 3, 3, 3, 7, 1, 3, 1, 1, 1, 5}, 12},
+    {"convolution_backward", "LINES", {3, 3, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1}, 12},
+    {"convolution_backward", "STEP", {1, 1, 2, 2, 1, 2, 1, 1, 1, 1, 1, 2}, 12},
+    {"convolution_backward", "XVEC", {1, 1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 1}, 12},
     {"gather_mm", "TM", {4, 2, 4, 2, 2}, 5},
     {"attention_sm90", "WIDTH", {64, 128}, 2},
     {"attention_sm90", "IS_BF16", {0, 0, 1, 1}, 4},
@@ -215,6 +223,7 @@ static const struct {
     {"attention", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"attention_backward", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_BF16},
     {"convolution", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
+    {"convolution_backward", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"gather_mm", "T:TYPE", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"norm", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},
     {"norm_backward", "T:IN", 1u << KL_F16 | 1u << KL_F32 | 1u << KL_F64 | 1u << KL_BF16},

@@ -121,6 +121,17 @@ static void convolution(void **state) {
     check(KL_OP_CONVOLUTION, &p, exchanged, 2, (struct input){KL_F32, DENSE, 3, {12, 2, 30}});
 }
 
+static void convolution_backward(void **state) {
+    const struct kl_convolution_backward_params p = {
+        {.ndim = 1, .groups = 8, .stride = {1}, .dilation = {1}, .input_dilation = {1}}, {3}};
+    const struct input dense[] = {{KL_F32, DENSE, 3, {2, 300, 8}}, {KL_F32, DENSE, 3, {2, 298, 8}}},
+                       copied[] = {{KL_F32, TRANSPOSED, 3, {2, 300, 8}},
+                                   {KL_F32, TRANSPOSED, 3, {2, 298, 8}}},
+                       out = {KL_F32, DENSE, 3, {8, 3, 1}};
+    check(KL_OP_CONVOLUTION_BACKWARD, &p, dense, 2, out);
+    check(KL_OP_CONVOLUTION_BACKWARD, &p, copied, 2, out);
+}
+
 static void quantized(void **state) {
     const struct kl_quant_format f = {KL_QUANT_AFFINE, 64, 4};
     const struct input in[] = {{KL_F32, DENSE, 2, {20, 128}},
@@ -147,9 +158,11 @@ static void copies(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reductions),  cmocka_unit_test(scans),     cmocka_unit_test(rows),
-        cmocka_unit_test(sorts),       cmocka_unit_test(attention), cmocka_unit_test(copies),
-        cmocka_unit_test(convolution), cmocka_unit_test(quantized),
+        cmocka_unit_test(reductions),  cmocka_unit_test(scans),
+        cmocka_unit_test(rows),        cmocka_unit_test(sorts),
+        cmocka_unit_test(attention),   cmocka_unit_test(copies),
+        cmocka_unit_test(convolution), cmocka_unit_test(convolution_backward),
+        cmocka_unit_test(quantized),
     };
     return cmocka_run_group_tests(tests, kh_setup, NULL);
 }

@@ -387,9 +387,158 @@ static void bad(void **state) {
     for (int k = 0; k < 7; k++) kl_array_release(used[k]);
 }
 
+/* ---- the gradient of the weight as an operation of its own ---- */
+
+/* <a, b> in double. */
+static double inner(struct kl_array *a, struct kl_array *b) {
+    double *v = values_of(a), *w = values_of(b), sum = 0;
+    assert_int_equal(a->t.size, b->t.size);
+    for (int64_t i = 0; i < a->t.size; i++) sum += v[i] * w[i];
+    free(v);
+    free(w);
+    return sum;
+}
+
+/* For any a of the shape of the weight: <convolution(x, a), g> = <a, backward(x, g)>; and its own
+ * gradients and tangents, which are linear in each operand: with them as the second operand, both
+ * sides are the same number again. */
+static void backward_is_adjoint(void **state) {
+    struct drawn d;
+    seed = 11;
+    for (int done = 0; done < 60;) {
+        if (!draw_shapes(&d, 7, 10)) continue;
+        done++;
+        const int nd = d.p.ndim;
+        int xd[5] = {d.n}, wd[5] = {d.o * d.p.groups}, gd[5] = {d.n};
+        for (int i = 0; i < nd; i++) {
+            xd[1 + i] = d.in[i];
+            wd[1 + i] = d.k[i];
+            gd[1 + i] = d.out[i];
+        }
+        xd[1 + nd] = d.c * d.p.groups;
+        wd[1 + nd] = d.c;
+        gd[1 + nd] = wd[0];
+        double *v[3];
+        struct kl_array *in[] = {numbers(KL_F64, nd + 2, xd, &v[0]),
+                                 numbers(KL_F64, nd + 2, gd, &v[1])},
+                        *a = numbers(KL_F64, nd + 2, wd, &v[2]), *y, *back, *grad[2] = {NULL};
+        if (draw(2)) in[0] = strided(in[0]);
+        if (draw(2)) in[1] = strided(in[1]);
+        EXPECT_OK(kl_convolution(&y, in[0], a, &d.p, cpu(), &err));
+        EXPECT_OK(kl_convolution_backward(&back, in[0], in[1], &d.p, d.k, cpu(), &err));
+        expect_shape(back, nd + 2, wd);
+        const double want = inner(y, in[1]), bound = 1e-12 * (double)y->t.size;
+        assert_true(fabs(inner(a, back) - want) <= bound);
+        struct kl_convolution_backward_params p = {.of = d.p};
+        for (int i = 0; i < nd; i++) p.k[i] = d.k[i];
+        const struct kl_vjp vjp = {.op = KL_OP_CONVOLUTION_BACKWARD,
+                                   .params = &p,
+                                   .n_in = 2,
+                                   .n_out = 1,
+                                   .in = in,
+                                   .out = &back,
+                                   .cotangent = &a,
+                                   .wanted = (bool[]){true, true},
+                                   .s = cpu()};
+        EXPECT_OK(kl_vjp_rule(KL_OP_CONVOLUTION_BACKWARD)(&vjp, grad, &err));
+        for (int i = 0; i < 2; i++) {
+            expect_shape(grad[i], nd + 2, in[i]->t.dims);
+            assert_true(fabs(inner(grad[i], in[i]) - want) <= bound);
+        }
+        for (int which = 1; which < 4; which++) { /* along the operands themselves */
+            struct kl_array *tangent[] = {which & 1 ? in[0] : NULL, which & 2 ? in[1] : NULL},
+                            *got = NULL;
+            const struct kl_jvp j = {.op = KL_OP_CONVOLUTION_BACKWARD,
+                                     .params = &p,
+                                     .params_bytes = sizeof p,
+                                     .n_in = 2,
+                                     .in = in,
+                                     .out = back,
+                                     .tangent = tangent,
+                                     .s = cpu()};
+            EXPECT_OK(kl_jvp_rule(KL_OP_CONVOLUTION_BACKWARD)(&j, &got, &err));
+            assert_true(fabs(inner(got, a) - (which == 3 ? 2 : 1) * want) <= 2 * bound);
+            kl_array_release(got);
+        }
+        struct kl_array *all[] = {in[0], in[1], a, y, back, grad[0], grad[1]};
+        for (int i = 0; i < 7; i++) kl_array_release(all[i]);
+        for (int i = 0; i < 3; i++) free(v[i]);
+    }
+}
+
+/* Padding is multiplied: by an infinity it is NaN. Batches without elements give zeros. */
+static void backward_of_little(void **state) {
+    struct kl_array *x = F32(SHAPE(1, 2, 1), 1, 2), *g = F32(SHAPE(1, 3, 1), INFINITY, 1, 1),
+                    *none = F32(SHAPE(0, 2, 1), 0), *nothing = F32(SHAPE(0, 3, 1), 0), *out;
+    const params p = {.ndim = 1,
+                      .groups = 1,
+                      .stride = {1},
+                      .low = {1},
+                      .high = {1},
+                      .dilation = {1},
+                      .input_dilation = {1}};
+    const int k = 2;
+    EXPECT_OK(kl_convolution_backward(&out, x, g, &p, &k, cpu(), &err));
+    EXPECT_F32(out, SHAPE(1, 2, 1), NAN, INFINITY);
+    EXPECT_OK(kl_convolution_backward(&out, none, nothing, &p, &k, cpu(), &err));
+    EXPECT_F32(out, SHAPE(1, 2, 1), 0, 0);
+    struct kl_array *used[] = {x, g, none, nothing};
+    for (int i = 0; i < 4; i++) kl_array_release(used[i]);
+}
+
+static void bad_backward(void **state) {
+    struct kl_array *x, *g, *i, *thin, *others, *out;
+    const params good = {
+        .ndim = 1, .groups = 2, .stride = {2}, .dilation = {1}, .input_dilation = {1}};
+    const int k = 3, none = 0, many = INT_MAX;
+    EXPECT_OK(kl_ones(&x, LIST(2, 9, 4), KL_F32, cpu(), &err));
+    EXPECT_OK(kl_ones(&g, LIST(2, 4, 6), KL_F32, cpu(), &err));
+    EXPECT_OK(kl_ones(&i, LIST(2, 4, 6), KL_I32, cpu(), &err));
+    EXPECT_OK(kl_ones(&thin, LIST(2, 4), KL_F32, cpu(), &err));
+    EXPECT_OK(kl_ones(&others, LIST(1, 4, 6), KL_F32, cpu(), &err));
+#define BACK(code, x, g, p, k) \
+    EXPECT_FAIL(code, kl_convolution_backward(&out, x, g, p, k, cpu(), &err))
+    BACK(KL_EARG, NULL, g, &good, &k);
+    BACK(KL_EARG, x, NULL, &good, &k);
+    EXPECT_FAIL(KL_EARG, kl_convolution_backward(&out, x, g, &good, &k, NULL, &err));
+    BACK(KL_EDTYPE, x, i, &good, &k);
+    BACK(KL_EDTYPE, i, g, &good, &k);
+    BACK(KL_ESHAPE, thin, g, &good, &k);
+    BACK(KL_ESHAPE, x, thin, &good, &k);
+    BACK(KL_ESHAPE, x, others, &good, &k); /* another batch */
+    BACK(KL_ESHAPE, x, g, &good, &none);
+    BACK(KL_ESHAPE, x, g, &good, (const int[]){5}); /* 3 positions */
+    BACK(KL_ESHAPE, x, g, &good, (const int[]){10});
+    params p = good;
+    p.groups = 4; /* of 6 output channels */
+    BACK(KL_ESHAPE, x, g, &p, &k);
+    p.groups = 0;
+    BACK(KL_EARG, x, g, &p, &k);
+    p = good;
+    p.stride[0] = 0;
+    BACK(KL_EARG, x, g, &p, &k);
+    p = good;
+    p.ndim = 4;
+    BACK(KL_ESHAPE, x, g, &p, &k);
+    p = good;
+    p.low[0] = p.high[0] = INT_MAX;
+    BACK(KL_ELIMIT, x, g, &p, &k);
+    p = good;
+    p.dilation[0] = 2;
+    BACK(KL_ELIMIT, x, g, &p, &many);
+    struct kl_array *used[] = {x, g, i, thin, others};
+    for (int n = 0; n < 5; n++) kl_array_release(used[n]);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(golden),   cmocka_unit_test(random_shapes),
-                                       cmocka_unit_test(parts),    cmocka_unit_test(empty),
-                                       cmocka_unit_test(tangents), cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(golden),
+                                       cmocka_unit_test(random_shapes),
+                                       cmocka_unit_test(parts),
+                                       cmocka_unit_test(empty),
+                                       cmocka_unit_test(tangents),
+                                       cmocka_unit_test(bad),
+                                       cmocka_unit_test(backward_is_adjoint),
+                                       cmocka_unit_test(backward_of_little),
+                                       cmocka_unit_test(bad_backward)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,6 +80,16 @@ static const double number = 1;
     X(attention, kl_attention(out, four, four, four, 1, "causal", NULL, one_d, cpu(), err))        \
     X(attention_backward, kl_attention_backward(out, (struct kl_array *[]){four, four, four}, 1,   \
                                                 true, NULL, one_d, four, four, cpu(), err))        \
+    X(convolution_backward,                                                                        \
+      kl_convolution_backward(out, four, four,                                                     \
+                              &(struct kl_convolution_params){.ndim = 2,                           \
+                                                              .groups = 1,                         \
+                                                              .stride = {1, 1},                    \
+                                                              .low = {1, 1},                       \
+                                                              .high = {1, 1},                      \
+                                                              .dilation = {1, 1},                  \
+                                                              .input_dilation = {1, 1}},           \
+                              (int[]){3, 3}, cpu(), err))                                          \
     X(convolution,                                                                                 \
       kl_conv(out, four, four, 2, (int[]){1, 1}, (int[]){1, 1}, (int[]){1, 1}, 1, cpu(), err))     \
     X(gather_mm, kl_gather_mm(out, cube, four, NULL, twice, cpu(), err))                           \

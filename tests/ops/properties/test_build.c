@@ -17,7 +17,8 @@ static bool is_padding(enum kl_op_id op, size_t at) {
     case KL_OP_ROPE: return at == 6 || at == 7;
     case KL_OP_ATTENTION:
     case KL_OP_ATTENTION_BACKWARD: return at == 7;
-    case KL_OP_CONVOLUTION: return at >= 9 && at < 12;
+    case KL_OP_CONVOLUTION:
+    case KL_OP_CONVOLUTION_BACKWARD: return at >= 9 && at < 12;
     case KL_OP_QUANTIZED_MATMUL:
     case KL_OP_GATHER_QMM: return at > 12;
     case KL_OP_SLICE:

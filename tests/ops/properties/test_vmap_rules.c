@@ -65,6 +65,7 @@ static double allowed(const struct call *c) {
     if (c->on_device) return 64;
     switch (c->r.b.op) {
     case KL_OP_CONVOLUTION:
+    case KL_OP_CONVOLUTION_BACKWARD:
     case KL_OP_QUANTIZED_MATMUL:
     case KL_OP_GATHER_QMM:
     case KL_OP_GATHER_MM:

@@ -206,6 +206,22 @@ CASE(do_conv_1, convolved(out, in, 1, 1, true, s, err))
 CASE(do_conv_2, convolved(out, in, 2, 2, false, s, err))
 CASE(do_conv_3, convolved(out, in, 3, 1, true, s, err))
 CASE(do_conv_depthwise, convolved(out, in, 1, 3, false, s, err))
+static int convolved_back(struct kl_array **out, struct kl_array *const *in, int ndim, int groups,
+                          bool flip, const int *k, struct kl_stream *s, struct kl_error **err) {
+    struct kl_convolution_params p = {.ndim = ndim, .groups = groups, .flip = flip};
+    for (int i = 0; i < ndim; i++) {
+        p.stride[i] = 1 + i % 2;
+        p.low[i] = i == 1 ? -1 : 1;
+        p.high[i] = i;
+        p.dilation[i] = i == 0 ? 2 : 1;
+        p.input_dilation[i] = 1 + i;
+    }
+    return kl_convolution_backward(out, in[0], in[1], &p, k, s, err);
+}
+CASE(do_conv_back_1, convolved_back(out, in, 1, 1, true, (int[]){3}, s, err))
+CASE(do_conv_back_2, convolved_back(out, in, 2, 2, false, (int[]){2, 3}, s, err))
+CASE(do_conv_back_3, convolved_back(out, in, 3, 1, true, (int[]){2, 2, 2}, s, err))
+CASE(do_conv_back_depthwise, convolved_back(out, in, 1, 3, false, (int[]){3}, s, err))
 #define AFFINE                  \
     &(struct kl_quant_format) { \
         KL_QUANT_AFFINE, 32, 4  \
@@ -443,6 +459,14 @@ static const struct op_case op_cases[] = {
     ROW(CONVOLUTION, do_conv_3, FLOATS, 2, {D(1, 3, 2, 4, 2), MIXED, 0},
         {D(3, 2, 2, 2, 2), MIXED, 0}),
     ROW(CONVOLUTION, do_conv_depthwise, FLOATS, 2, {D(2, 6, 3), MIXED, 0}, {D(3, 3, 1), MIXED, 0}),
+    ROW(CONVOLUTION_BACKWARD, do_conv_back_1, FLOATS, 2, {D(2, 6, 3), MIXED, 0},
+        {D(2, 3, 4), MIXED, 0}),
+    ROW(CONVOLUTION_BACKWARD, do_conv_back_2, FLOATS, 2, {D(1, 4, 5, 4), MIXED, 0},
+        {D(1, 3, 4, 6), MIXED, 0}),
+    ROW(CONVOLUTION_BACKWARD, do_conv_back_3, FLOATS, 2, {D(1, 3, 2, 3, 2), MIXED, 0},
+        {D(1, 2, 1, 9, 3), MIXED, 0}),
+    ROW(CONVOLUTION_BACKWARD, do_conv_back_depthwise, FLOATS, 2, {D(2, 6, 3), MIXED, 0},
+        {D(2, 3, 3), MIXED, 0}),
     ROW(QUANTIZE, do_quantize, KERNEL_FLOATS, 1, {D(2, 3, 128), MIXED, 0}),
     ROW(QUANTIZE, do_quantize_scales, KERNEL_FLOATS, 1, {D(2, 3, 64), MIXED, 0}),
     ROW(QUANTIZE, do_quantize_mx, KERNEL_FLOATS, 1, {D(2, 64), MIXED, 0}),

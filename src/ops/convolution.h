@@ -1,0 +1,20 @@
+/* convolution.h - what the rules of CONVOLUTION and CONVOLUTION_BACKWARD share. For src/ops
+ * only. */
+#pragma once
+#include "base/op_params.h"
+#include "ops/terms.h"
+
+/* Checks what no operand decides: the number of spatial axes, strides, dilations, groups. KL_EARG,
+ * KL_ESHAPE. */
+int kl_convolution_check(const struct kl_convolution_params *p, struct kl_error **err);
+/* The gradient of x, of which the shape alone matters, in the convolution of x with w, for the
+ * cotangent g of its result. */
+struct kl_array *kl_convolution_input_gradient(struct kl_terms *t, const struct kl_array *x,
+                                               struct kl_array *w, struct kl_array *g,
+                                               const struct kl_convolution_params *p);
+/* a with its axis `from` put in front of axis `to`, and joined with it; KL_ELIMIT when that makes
+ * an axis too long. */
+struct kl_array *kl_join_axes(struct kl_terms *t, struct kl_array *a, int from, int to);
+/* a with axis `axis` split into n parts, the outermost first. */
+struct kl_array *kl_split_axis(struct kl_terms *t, struct kl_array *a, int axis, const int *parts,
+                               int n);
