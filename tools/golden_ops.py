@@ -585,6 +585,23 @@ for d in FLOATS:
           Arr(convolution(v, u, [1, 1], [1, 2], [2, 4], [1, 2], [2, 3], 1, True), d), tol)
     t.add("kl_conv_general(out, in[0], in[1], (struct kl_conv_list){NULL, 0}, (struct kl_conv_list){(const int[]){-1}, 1}, (struct kl_conv_list){(const int[]){0, -1}, 2}, (struct kl_conv_list){NULL, 0}, "
           "(struct kl_conv_list){(const int[]){2}, 1}, 1, false, s, err)", [x, w], Arr(convolution(v[:, 1:, 1:-1], u, [1, 1], [0, 0], [0, 0], [1, 1], [2, 2]), d), tol)
+for d in FLOATS:  # the gradient of the weight: each element is what a weight of one element would give, times the cotangent
+    quarters = lambda s: Arr(np.round(t.sample(d, s, False).v.astype(np.float64) * 4) / 4, d)
+    for xs, ws, stride, low, high, dilation, between, groups, flip in (
+            ((2, 7, 3), (3, 3, 1), [2], [1], [2], [1], [1], 3, False), ((2, 5, 8), (8, 3, 4), [1], [2], [1], [2], [1], 2, True),
+            ((1, 4, 5, 4), (8, 3, 2, 1), [1, 2], [1, 0], [2, 1], [1, 1], [1, 1], 4, False), ((1, 3, 4, 2), (4, 2, 3, 2), [2, 1], [2, 0], [0, 3], [1, 2], [2, 1], 1, True),
+            ((1, 3, 2, 3, 2), (2, 2, 2, 2, 1), [1, 2, 1], [1, 0, 1], [0, 1, 0], [1, 1, 2], [1, 1, 1], 2, False)):
+        x, one = quarters(xs), np.zeros(ws)
+        v, how = x.v.astype(np.float64), (stride, low, high, dilation, between, groups, flip)
+        g = quarters(convolution(v, one, *how).shape)
+        y = np.zeros(ws)
+        for at in np.ndindex(*ws):
+            one[at] = 1
+            y[at] = np.sum(convolution(v, one, *how) * g.v.astype(np.float64))
+            one[at] = 0
+        fields = ", ".join(f".{name} = {{{', '.join(map(str, a))}}}" for name, a in (("stride", stride), ("low", low), ("high", high), ("dilation", dilation), ("input_dilation", between)))
+        t.add(f"kl_convolution_backward(out, in[0], in[1], &(struct kl_convolution_params){{.ndim = {len(stride)}, .groups = {groups}, .flip = {'true' if flip else 'false'}, {fields}}}, "
+              f"(int[]){{{', '.join(map(str, ws[1:-1]))}}}, s, err)", [x, g], Arr(y, d), EPS[d])
 t.write()
 
 t = Calls("einsum", 20261124)
