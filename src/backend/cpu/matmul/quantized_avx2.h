@@ -8,18 +8,27 @@ static inline __attribute__((always_inline)) word_vec e2m1_bytes(word_vec codes)
     return (word_vec)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(twice), (__m256i)codes);
 }
 
+static inline __attribute__((always_inline)) __m256 scale_at(bool bf16, const char *from) {
+    uint16_t half;
+    if (!bf16) return _mm256_broadcast_ss((const float *)(const void *)from);
+    memcpy(&half, from, sizeof half);
+    return _mm256_set1_ps(kl_bf16_load(half));
+}
+
 /* The sums of dots_of_words_1 (quantized_dots.inc), in all bits, for whole vectors of affine codes
  * in four rows of w at equal distances: with two pointers in the place of eight everything stays in
- * registers. `shift` is 0 or more; x is scaled for in_place. */
-static __attribute__((noinline)) void four_rows_of_nibbles(const uint8_t *w, int64_t row_bytes,
-                                                           int64_t n, int shift, int64_t ahead,
-                                                           const float *scales, int64_t per_row,
-                                                           const float *x, vec *result) {
+ * registers. Scales are float32, or bfloat16, `per_row` bytes from row to row. `shift` is 0 or
+ * more; x is scaled for in_place. */
+static inline __attribute__((always_inline)) void
+four_rows_of_nibbles(bool bf16, const uint8_t *w, int64_t row_bytes, int64_t n, int shift,
+                     int64_t ahead, const char *scales, int64_t per_row, const float *x,
+                     vec *result) {
     __m256 all[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
                      _mm256_setzero_ps()};
     for (int64_t i = 0; i < n / 8; i++) {
         const uint8_t *words = w + 32 * i;
-        const float *from = x + 64 * i, *scale = scales + (i >> shift);
+        const float *from = x + 64 * i;
+        const char *scale = scales + (i >> shift) * (bf16 ? 2 : 4);
         __m256i v[4];
         __m256 sum[4];
 #pragma GCC unroll 4
@@ -40,7 +49,19 @@ static __attribute__((noinline)) void four_rows_of_nibbles(const uint8_t *w, int
         }
 #pragma GCC unroll 4
         for (int c = 0; c < 4; c++)
-            all[c] = _mm256_fmadd_ps(sum[c], _mm256_broadcast_ss(scale + c * per_row), all[c]);
+            all[c] = _mm256_fmadd_ps(sum[c], scale_at(bf16, scale + c * per_row), all[c]);
     }
     for (int c = 0; c < 4; c++) result[c] = (vec)all[c];
+}
+
+static __attribute__((noinline)) void four_rows_f32(const uint8_t *w, int64_t row_bytes, int64_t n,
+                                                    int shift, int64_t ahead, const char *scales,
+                                                    int64_t per_row, const float *x, vec *result) {
+    four_rows_of_nibbles(false, w, row_bytes, n, shift, ahead, scales, per_row, x, result);
+}
+
+static __attribute__((noinline)) void four_rows_bf16(const uint8_t *w, int64_t row_bytes, int64_t n,
+                                                     int shift, int64_t ahead, const char *scales,
+                                                     int64_t per_row, const float *x, vec *result) {
+    four_rows_of_nibbles(true, w, row_bytes, n, shift, ahead, scales, per_row, x, result);
 }

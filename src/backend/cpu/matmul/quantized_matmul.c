@@ -139,6 +139,7 @@ struct few {
     int64_t words, ahead; /* words in one; those between what is used and what is fetched */
     int shift;            /* see struct columns */
     bool in_place;        /* scales and biases are read where they lie */
+    bool whole, as_bf16;  /* four rows may be read together, with scales of bfloat16 */
 };
 
 static enum way way_of(const struct qmm *q) {
@@ -234,6 +235,7 @@ struct columns {
     bool even;                       /* no row stands in for a missing one */
     const uint8_t *words[MOST_COLS]; /* or codes as bytes */
     const float *scales[MOST_COLS], *biases[MOST_COLS];
+    const char *stored[MOST_COLS];   /* scales for the loops over four rows */
     const uint32_t *last[MOST_COLS]; /* NULL: the row ends with a whole vector */
     int shift;                       /* 2^shift vectors share a scale; -1: each word has its own */
     int64_t ahead;                   /* words from here to what is fetched into the cache */
@@ -300,20 +302,22 @@ static inline void load_row(const struct qmm *q, const struct matrices *a, const
     const char *biases = q->biases ? a->biases + row * q->b_row * item : NULL;
     c->words[i] = words;
     c->last[i] = NULL;
-    if (r->in_place) {
-        c->scales[i] = (const float *)(const void *)scales;
-        c->biases[i] = (const float *)(const void *)biases;
-        for (int64_t line = 0; line < q->groups * 4; line += KL_LINE) { /* of the next rows */
+    if (r->in_place || r->as_bf16)
+        for (int64_t line = 0; line < q->groups * item; line += KL_LINE) { /* of the next rows */
             __builtin_prefetch(scales + MOST_COLS * q->s_row * item + line);
             __builtin_prefetch(biases + MOST_COLS * q->b_row * item + line);
         }
+    if (r->in_place) {
+        c->scales[i] = (const float *)(const void *)scales;
+        c->biases[i] = (const float *)(const void *)biases;
     } else if (room->all_scales) {
         c->scales[i] = room->all_scales + (row - room->first_row) * q->groups;
         c->biases[i] = room->all_biases + (row - room->first_row) * q->groups;
     } else {
         float *own_scales = room->scales + i * r->groups,
               *own_biases = room->biases + i * r->groups;
-        kl_scales_values(q->f.mode, q->scale_type, q->groups, scales, own_scales);
+        if (!r->as_bf16 || !c->even)
+            kl_scales_values(q->f.mode, q->scale_type, q->groups, scales, own_scales);
         if (biases) kl_scales_values(q->f.mode, q->scale_type, q->groups, biases, own_biases);
         c->scales[i] = own_scales;
         c->biases[i] = own_biases;
@@ -326,6 +330,7 @@ static inline void load_row(const struct qmm *q, const struct matrices *a, const
         memcpy(last, words + n / LANES * LANES * 4, (size_t)(n % LANES) * 4);
         c->last[i] = last;
     }
+    c->stored[i] = r->as_bf16 ? scales : (const char *)c->scales[i];
     if (r->shift >= 0) return;
     float *each = room->by_words + i * (r->pitch / 4);
     const float *from = c->scales[i];
@@ -396,14 +401,13 @@ static void few_task(void *arg, int64_t task) {
     const int64_t of_rows = 2 * r->groups + r->pitch / 4 + LANES + r->pitch / 4;
     struct kl_scratch scratch;
     const bool together = q->transpose && q->biases && r->shift >= 0 && !r->in_place &&
-                          q->s_row == q->groups && q->b_row == q->groups;
+                          !r->as_bf16 && q->s_row == q->groups && q->b_row == q->groups;
     const size_t bytes =
         (size_t)((MOST_COLS * of_rows + q->m * n + (together ? 2 * n * q->groups : 0)) * 4);
     if (!kl_scratch_take(&scratch, q->l, bytes)) {
         atomic_store(&q->no_memory, true);
         return;
     }
-    memset(scratch.ptr, 0, (size_t)(MOST_COLS * of_rows * 4));
     float *at_end = (float *)scratch.ptr;
     struct room room = {.scales = at_end};
     room.biases = at_end += MOST_COLS * r->groups;
@@ -411,6 +415,10 @@ static void few_task(void *arg, int64_t task) {
     room.last = (uint32_t *)(at_end += MOST_COLS * (r->pitch / 4));
     room.codes = (uint8_t *)(at_end += MOST_COLS * LANES);
     float *result = at_end += MOST_COLS * (r->pitch / 4);
+    if (r->shift >= 0 && q->f.bits * r->per_word == 32)
+        memset(room.last, 0, (size_t)(MOST_COLS * LANES * 4));
+    else
+        memset(scratch.ptr, 0, (size_t)(MOST_COLS * of_rows * 4));
     if (together) {
         float *scales = at_end + q->m * n, *biases = scales + n * q->groups;
         const int64_t bytes_before = col * q->groups * (int64_t)kl_dtype_size(q->scale_type);
@@ -442,6 +450,10 @@ static void few_rows(struct qmm *q, const struct kl_launch *alone) {
         r.words = q->k / r.per_word;
         r.shift = vectors ? __builtin_ctz((unsigned)vectors) : -1;
         r.in_place = q->f.mode == KL_QUANT_AFFINE && q->scale_type == KL_F32;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+        r.whole = r.way == NIBBLES && r.shift >= 0 && r.words % LANES == 0;
+        r.as_bf16 = r.whole && q->scale_type == KL_BF16 && q->m <= 2;
+#endif
         /* Rows are short, so that the processor does not see far enough ahead by itself. */
         r.ahead = MOST_COLS * (1 + AHEAD / (MOST_COLS * 4 * r.words + 1)) * q->w_row;
     }
