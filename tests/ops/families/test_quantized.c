@@ -312,6 +312,34 @@ static void products(void **state) {
             }
 }
 
+/* With few rows a column has the same bits alone as among others, which are computed together. */
+static void columns_alone(void **state) {
+    const int n = 70, k = 384;
+    for (int way = 0; way < N_FORMATS * 3; way++) {
+        const struct kl_quant_format *f = &formats[way / 3];
+        const enum kl_dtype dtype = dtypes[way % 3];
+        struct kl_array *w = random_of(dtype, SHAPE(n, k), 11), *q[3], *all, *alone;
+        struct kl_array *x = random_of(dtype, SHAPE(1, k), 5);
+        const int count = quantize(q, w, f, NULL);
+        EXPECT_OK(kl_quantized_matmul(&all, x, q[0], q[1], q[2], true, f, cpu(), &err));
+        double *want = doubles_of(all);
+        for (int col = 0; col < n; col += 3) {
+            struct kl_array *row[3] = {NULL};
+            for (int i = 0; i < count; i++)
+                EXPECT_OK(kl_slice(&row[i], q[i], LIST(col, 0), LIST(col + 1, q[i]->t.dims[1]),
+                                   LIST(1, 1), cpu(), &err));
+            EXPECT_OK(kl_quantized_matmul(&alone, x, row[0], row[1], row[2], true, f, cpu(), &err));
+            near(alone, want + col, 0, text_of(way / 3, way % 3, true));
+            release(row, count);
+            kl_array_release(alone);
+        }
+        free(want);
+        release(q, count);
+        struct kl_array *rest[] = {w, x, all};
+        release(rest, 3);
+    }
+}
+
 /* Leading axes broadcast; a 1-d x is a row; dtypes meet; nothing to add up gives zeros. */
 static void shapes_and_dtypes(void **state) {
     const struct kl_quant_format f = {KL_QUANT_AFFINE, 32, 4};
@@ -721,13 +749,19 @@ static void bad(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden),      cmocka_unit_test(round_trips),
-        cmocka_unit_test(every_code),  cmocka_unit_test(products),
-        cmocka_unit_test(gathered),    cmocka_unit_test(shapes_and_dtypes),
-        cmocka_unit_test(bad_indices), cmocka_unit_test(both_quantized),
-        cmocka_unit_test(gradients),   cmocka_unit_test(forward),
-        cmocka_unit_test(bad_formats), cmocka_unit_test(gradients_of_rounding),
-        cmocka_unit_test(bad)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(golden),
+                                       cmocka_unit_test(round_trips),
+                                       cmocka_unit_test(every_code),
+                                       cmocka_unit_test(products),
+                                       cmocka_unit_test(columns_alone),
+                                       cmocka_unit_test(gathered),
+                                       cmocka_unit_test(shapes_and_dtypes),
+                                       cmocka_unit_test(bad_indices),
+                                       cmocka_unit_test(both_quantized),
+                                       cmocka_unit_test(gradients),
+                                       cmocka_unit_test(forward),
+                                       cmocka_unit_test(bad_formats),
+                                       cmocka_unit_test(gradients_of_rounding),
+                                       cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

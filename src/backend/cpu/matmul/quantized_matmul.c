@@ -8,6 +8,7 @@
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/products.h"
 #include "backend/cpu/operand/codes.h"
+#include "backend/cpu/vector/lanes.h"
 
 enum {
     FEW = 8,                 /* with more rows of x than this, panels are unpacked */
@@ -134,6 +135,11 @@ struct few {
     int64_t pitch, groups; /* rounded up to whole blocks and vectors, with zeros */
     int64_t all;           /* floats of one product */
     float *x;
+    /* Of the rows of w: */
+    int64_t words, ahead; /* words in one; those between what is used and what is fetched */
+    int shift;            /* see struct columns */
+    bool in_place;        /* scales and biases are read where they lie */
+    bool whole, as_bf16;  /* four rows may be read together, with scales of bfloat16 */
 };
 
 static enum way way_of(const struct qmm *q) {
@@ -151,16 +157,29 @@ static inline bool in_place(enum way way, int e) {
 #endif
 }
 
-static inline float total(vec v) {
-    float sum = 0;
-    for (int i = 0; i < LANES; i++) sum += v[i];
-    return sum;
+/* The sum of the lanes, by halving. */
+static inline __attribute__((always_inline)) float total(vec v) {
+    float lane[LANES];
+    memcpy(lane, &v, sizeof lane);
+#pragma GCC unroll 8
+    for (int half = LANES / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
+    return lane[0];
 }
 
 struct prepare {
     struct qmm *q;
     struct few *few;
 };
+
+/* The sum of n numbers, a multiple of 16, in 16 lanes that are joined by halving. */
+static float sum_of(const float *x, int64_t n) {
+    float lane[16] = {0};
+    for (int64_t i = 0; i < n; i += 16) KL_LANES(k, 16) lane[k] += x[i + k];
+    KL_HALVE_16(KL_LANE_SUM, lane);
+    return lane[0];
+}
 
 /* Converts the rows of matrix `i` of x, and adds them up by groups. */
 static void prepare_task(void *arg, int64_t i) {
@@ -184,8 +203,8 @@ static void prepare_task(void *arg, int64_t i) {
                 from = (const char *)raw.bytes;
             }
             kl_convert(KL_F32, x, q->x->dtype, from, n);
-            for (int64_t e = 0; q->biases && q->transpose && e < n; e++)
-                sums[(k + e) / q->f.group_size] += x[e];
+            for (int64_t e = 0; q->biases && q->transpose && e < n; e += q->f.group_size)
+                sums[(k + e) / q->f.group_size] = sum_of(x + e, q->f.group_size);
             if (!per) continue;
             if (n < KL_TILE) memset(x + n, 0, (size_t)(KL_TILE - n) * sizeof(float));
             for (int64_t b = 0; b < n; b += per * LANES)
@@ -213,10 +232,12 @@ struct room {
 /* Columns of the product that are computed together: rows of w. */
 struct columns {
     int64_t n;                       /* words */
+    bool even;                       /* no row stands in for a missing one */
     const uint8_t *words[MOST_COLS]; /* or codes as bytes */
     const float *scales[MOST_COLS], *biases[MOST_COLS];
+    const char *stored[MOST_COLS];   /* scales for the loops over four rows */
     const uint32_t *last[MOST_COLS]; /* NULL: the row ends with a whole vector */
-    int64_t per_scale;               /* words that share a scale */
+    int shift;                       /* 2^shift vectors share a scale; -1: each word has its own */
     int64_t ahead;                   /* words from here to what is fetched into the cache */
 };
 
@@ -272,32 +293,35 @@ static inline __attribute__((always_inline)) void repeat(int times, int64_t n, c
 }
 
 /* Reads row `row` of w into place i. */
-static void load_row(const struct qmm *q, const struct matrices *a, const struct few *r,
-                     const struct room *room, int64_t row, int i, struct columns *c) {
-    const int64_t item = (int64_t)kl_dtype_size(q->scale_type);
-    const int64_t n = q->k / r->per_word, per = q->f.group_size / r->per_word;
+static inline void load_row(const struct qmm *q, const struct matrices *a, const struct few *r,
+                            const struct room *room, int64_t row, int i, struct columns *c) {
+    const int item = q->f.mode != KL_QUANT_AFFINE ? 1 : q->scale_type == KL_F32 ? 4 : 2;
+    const int64_t n = r->words;
     const uint8_t *words = a->w + row * q->w_row * 4;
-    float *own_scales = room->scales + i * r->groups, *own_biases = room->biases + i * r->groups;
-    const float *scales = own_scales, *biases = own_biases;
-    if (room->all_scales) {
-        scales = room->all_scales + (row - room->first_row) * q->groups;
-        biases = room->all_biases + (row - room->first_row) * q->groups;
-    } else {
-        kl_scales_values(q->f.mode, q->scale_type, q->groups, a->scales + row * q->s_row * item,
-                         own_scales);
-        if (q->biases)
-            kl_scales_values(q->f.mode, q->scale_type, q->groups, a->biases + row * q->b_row * item,
-                             own_biases);
-    }
-    c->n = n;
+    const char *scales = a->scales + row * q->s_row * item;
+    const char *biases = q->biases ? a->biases + row * q->b_row * item : NULL;
     c->words[i] = words;
-    /* Rows are short, so that the processor does not see far enough ahead by itself. */
-    const int64_t rows_ahead = MOST_COLS * (1 + AHEAD / (MOST_COLS * 4 * n + 1));
-    c->ahead = rows_ahead * q->w_row;
     c->last[i] = NULL;
-    c->scales[i] = scales;
-    c->biases[i] = biases;
-    c->per_scale = per;
+    if (r->in_place || r->as_bf16)
+        for (int64_t line = 0; line < q->groups * item; line += KL_LINE) { /* of the next rows */
+            __builtin_prefetch(scales + MOST_COLS * q->s_row * item + line);
+            __builtin_prefetch(biases + MOST_COLS * q->b_row * item + line);
+        }
+    if (r->in_place) {
+        c->scales[i] = (const float *)(const void *)scales;
+        c->biases[i] = (const float *)(const void *)biases;
+    } else if (room->all_scales) {
+        c->scales[i] = room->all_scales + (row - room->first_row) * q->groups;
+        c->biases[i] = room->all_biases + (row - room->first_row) * q->groups;
+    } else {
+        float *own_scales = room->scales + i * r->groups,
+              *own_biases = room->biases + i * r->groups;
+        if (!r->as_bf16 || !c->even)
+            kl_scales_values(q->f.mode, q->scale_type, q->groups, scales, own_scales);
+        if (biases) kl_scales_values(q->f.mode, q->scale_type, q->groups, biases, own_biases);
+        c->scales[i] = own_scales;
+        c->biases[i] = own_biases;
+    }
     if (q->f.bits * r->per_word != 32) {
         c->words[i] = room->codes + i * r->pitch;
         kl_codes_unpack(q->f.bits, q->k, words, room->codes + i * r->pitch);
@@ -306,15 +330,16 @@ static void load_row(const struct qmm *q, const struct matrices *a, const struct
         memcpy(last, words + n / LANES * LANES * 4, (size_t)(n % LANES) * 4);
         c->last[i] = last;
     }
-    if (per >= LANES) return;
+    c->stored[i] = r->as_bf16 ? scales : (const char *)c->scales[i];
+    if (r->shift >= 0) return;
     float *each = room->by_words + i * (r->pitch / 4);
-    switch (per) {
-    case 2: repeat(2, q->groups, scales, each); break;
-    case 4: repeat(4, q->groups, scales, each); break;
-    default: repeat(8, q->groups, scales, each);
+    const float *from = c->scales[i];
+    switch (q->f.group_size / r->per_word) {
+    case 2: repeat(2, q->groups, from, each); break;
+    case 4: repeat(4, q->groups, from, each); break;
+    default: repeat(8, q->groups, from, each);
     }
     c->scales[i] = each;
-    c->per_scale = 1;
 }
 
 /* Columns of the product are rows of w. */
@@ -322,8 +347,9 @@ static void dots(const struct qmm *q, const struct matrices *a, int64_t col, int
                  const struct few *r, const struct room *room, const float *x, float *out) {
     const int64_t rows = q->m > 2 ? MOST_ROWS_OF_DOTS : 1;
     const int most = rows > 1 ? 2 : COLS_OF_ONE;
-    struct columns c = {.per_scale = 1};
+    struct columns c = {.n = r->words, .shift = r->shift, .ahead = r->ahead};
     for (int64_t first = 0; first < n; first += most) {
+        c.even = first + most <= n;
         for (int i = 0; i < most; i++)
             load_row(q, a, r, room, col + kl_min64(first + i, n - 1), i, &c);
         for (int64_t row = 0; row < q->m;) {
@@ -374,15 +400,14 @@ static void few_task(void *arg, int64_t task) {
     const float *x = r->x + (q->gather ? index_at(q, 0, batch, q->x->dims[0]) : batch) * r->all;
     const int64_t of_rows = 2 * r->groups + r->pitch / 4 + LANES + r->pitch / 4;
     struct kl_scratch scratch;
-    const bool together = q->transpose && q->biases && q->f.group_size / r->per_word >= LANES &&
-                          q->s_row == q->groups && q->b_row == q->groups;
+    const bool together = q->transpose && q->biases && r->shift >= 0 && !r->in_place &&
+                          !r->as_bf16 && q->s_row == q->groups && q->b_row == q->groups;
     const size_t bytes =
         (size_t)((MOST_COLS * of_rows + q->m * n + (together ? 2 * n * q->groups : 0)) * 4);
     if (!kl_scratch_take(&scratch, q->l, bytes)) {
         atomic_store(&q->no_memory, true);
         return;
     }
-    memset(scratch.ptr, 0, (size_t)(MOST_COLS * of_rows * 4));
     float *at_end = (float *)scratch.ptr;
     struct room room = {.scales = at_end};
     room.biases = at_end += MOST_COLS * r->groups;
@@ -390,6 +415,10 @@ static void few_task(void *arg, int64_t task) {
     room.last = (uint32_t *)(at_end += MOST_COLS * (r->pitch / 4));
     room.codes = (uint8_t *)(at_end += MOST_COLS * LANES);
     float *result = at_end += MOST_COLS * (r->pitch / 4);
+    if (r->shift >= 0 && q->f.bits * r->per_word == 32)
+        memset(room.last, 0, (size_t)(MOST_COLS * LANES * 4));
+    else
+        memset(scratch.ptr, 0, (size_t)(MOST_COLS * of_rows * 4));
     if (together) {
         float *scales = at_end + q->m * n, *biases = scales + n * q->groups;
         const int64_t bytes_before = col * q->groups * (int64_t)kl_dtype_size(q->scale_type);
@@ -416,6 +445,18 @@ static void few_rows(struct qmm *q, const struct kl_launch *alone) {
     struct kl_scratch scratch;
     if (q->transpose) r.per_word = r.way == NIBBLES || r.way == E2M1 ? 8 : 4;
     r.groups = kl_round_up(q->transpose ? q->groups : 1, LANES);
+    if (q->transpose) {
+        const int vectors = q->f.group_size / r.per_word / LANES; /* a power of two, or 0 */
+        r.words = q->k / r.per_word;
+        r.shift = vectors ? __builtin_ctz((unsigned)vectors) : -1;
+        r.in_place = q->f.mode == KL_QUANT_AFFINE && q->scale_type == KL_F32;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+        r.whole = r.way == NIBBLES && r.shift >= 0 && r.words % LANES == 0;
+        r.as_bf16 = r.whole && q->scale_type == KL_BF16 && q->m <= 2;
+#endif
+        /* Rows are short, so that the processor does not see far enough ahead by itself. */
+        r.ahead = MOST_COLS * (1 + AHEAD / (MOST_COLS * 4 * r.words + 1)) * q->w_row;
+    }
     r.all = q->m * (r.pitch + r.groups);
     if (!kl_scratch_take(&scratch, q->l, (size_t)(matrices * r.all * 4))) {
         atomic_store(&q->no_memory, true);
