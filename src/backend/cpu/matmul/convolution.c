@@ -330,13 +330,27 @@ static void find_sources(const struct axis *a, int64_t first, int64_t tap, int64
     }
 }
 
+/* memcpy, which small groups would call for a few bytes at a time. */
+static inline void copy_few(char *to, const char *from, int64_t bytes) {
+    if (bytes == 16)
+        memcpy(to, from, 16);
+    else if (bytes == 8)
+        memcpy(to, from, 8);
+    else if (bytes == 32)
+        memcpy(to, from, 32);
+    else
+        memcpy(to, from, (size_t)bytes);
+}
+
 /* Copies one line of slots along x. */
 static void fill_line(const struct conv *v, const struct block *b, const struct part *p,
                       int64_t offset, char *to) {
     const struct axis *a = &v->axis[AXES - 1];
     const struct kl_arg *x = &v->l->in[0];
     const int64_t each = b->at_slot[AXES - 1], *source = b->source[AXES - 1];
-    const bool joined = v->x_channel == 1 && each == p->channels && a->x_step == each;
+    const bool joined = v->x_channel == 1 && each == p->channels && a->x_step == each,
+               plain = v->x_channel == 1 && x->dtype == v->type;
+    const char *from = (const char *)x->data + offset * v->bytes; /* of plain ones */
     for (int64_t s = 0; s < a->slots;) {
         int64_t n = 1;
         char *dst = to + s * each * v->bytes;
@@ -347,7 +361,10 @@ static void fill_line(const struct conv *v, const struct block *b, const struct 
             continue;
         }
         while (joined && s + n < a->slots && source[s + n] == source[s] + n) n++;
-        take_run(v, x, offset + source[s] * a->x_step, v->x_channel, n * p->channels, dst);
+        if (plain)
+            copy_few(dst, from + source[s] * a->x_step * v->bytes, n * p->channels * v->bytes);
+        else
+            take_run(v, x, offset + source[s] * a->x_step, v->x_channel, n * p->channels, dst);
         if (each > p->channels)
             memset(dst + p->channels * v->bytes, 0, (size_t)((each - p->channels) * v->bytes));
         s += n;
@@ -436,23 +453,28 @@ static void add_part(const struct conv *v, const struct block *b, const struct p
 static void store(const struct conv *v, const struct block *b) {
     const struct kl_arg *out = v->l->out;
     const int item = (int)kl_dtype_size(out->dtype);
-    const struct axis *a = v->axis;
+    const struct axis *a = v->axis, *x = &a[AXES - 1];
     const int64_t o = out->dims[out->ndim - 1];
     for (int64_t n = 0; n < b->n[0]; n++)
         for (int64_t z = 0; z < b->n[1]; z++)
-            for (int64_t y = 0; y < b->n[2]; y++)
-                for (int64_t x = 0; x < b->n[3]; x++) {
-                    int64_t row = ((n * a[1].block + z) * a[2].block + y) * a[3].block + x;
-                    const int64_t place[] = {n, z, y, x};
-                    int64_t at = 0;
-                    for (int i = 0; i < AXES; i++)
-                        at = at * a[i].out_all + a[i].is.out_first +
-                             (b->first[i] + place[i]) * a[i].is.out_step;
-                    kl_convert(out->dtype,
-                               (char *)out->data +
-                                   (at * o + b->group * v->group_out + b->col) * item,
-                               v->type, b->sums + row * b->pitch * v->bytes, b->cols);
+            for (int64_t y = 0; y < b->n[2]; y++) {
+                const int64_t place[] = {n, z, y, 0},
+                              row = ((n * a[1].block + z) * a[2].block + y) * x->block;
+                int64_t at = 0;
+                for (int i = 0; i < AXES; i++)
+                    at = at * a[i].out_all + a[i].is.out_first +
+                         (b->first[i] + place[i]) * a[i].is.out_step;
+                char *to = (char *)out->data + (at * o + b->group * v->group_out + b->col) * item;
+                const char *from = b->sums + row * b->pitch * v->bytes;
+                for (int64_t i = 0; i < b->n[AXES - 1]; i++) {
+                    if (out->dtype == v->type)
+                        copy_few(to, from, b->cols * item);
+                    else
+                        kl_convert(out->dtype, to, v->type, from, b->cols);
+                    to += x->is.out_step * o * item;
+                    from += b->pitch * v->bytes;
                 }
+            }
 }
 
 /* w for channels of their own: for each element of the kernel one row of the task's channels. */
