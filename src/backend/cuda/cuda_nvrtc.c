@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/cuda/cuda_api.h"
 #include "base/alloc.h"
+#include "base/fork_locks.h"
 
 enum { LOG_QUOTED = 2000, MAX_ARCHS = 128, NVRTC_OUT_OF_MEMORY = 1, INCLUDE_BYTES = 640 };
 
@@ -55,11 +57,63 @@ static int include_options(const char *source, char (*text)[INCLUDE_BYTES], cons
     return 2;
 }
 
-int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
-                     struct kl_error **err) {
-    const char *why = NULL;
-    const struct kl_nvrtc_api *api = kl_nvrtc_api(&why);
-    if (!api) return kl_fail(err, KL_EUNSUPPORTED, "kernel '%s' cannot be compiled: %s", name, why);
+/* ---- the end of the process ---- */
+
+/* When a process exits, NVRTC's own exit handlers release what a thread may be compiling with. So a
+ * handler that runs before them waits for those threads; others that want to compile then wait
+ * until the process is gone. */
+static struct {
+    struct kl_mutex mu;
+    pthread_cond_t idle; /* signalled when running becomes 0 */
+    pthread_once_t once[2];
+    int running;
+    bool ending;
+    pthread_t ender;
+    pid_t pid; /* the process of the handlers: in the child of a fork nobody runs */
+} use = {.mu = KL_MUTEX_INIT,
+         .idle = PTHREAD_COND_INITIALIZER,
+         .once = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT}};
+
+static void at_end(void) {
+    if (getpid() != use.pid) return;
+    kl_mutex_lock(&use.mu);
+    use.ending = true;
+    use.ender = pthread_self();
+    while (use.running) kl_cond_wait(&use.idle, &use.mu);
+    kl_mutex_unlock(&use.mu);
+}
+
+/* After NVRTC is loaded, and again after the first program: handlers that NVRTC installs then would
+ * run before the first of ours. Without memory for it the process may end badly, as before. */
+static void watch_first(void) {
+    use.pid = getpid();
+    kl_fork_lock_add(&use.mu);
+    if (atexit(at_end)) return;
+}
+static void watch_again(void) {
+    if (atexit(at_end)) return;
+}
+
+/* False: this thread ends the process. */
+static bool begin_use(void) {
+    pthread_once(&use.once[0], watch_first);
+    kl_mutex_lock(&use.mu);
+    const bool ends = use.ending && pthread_equal(use.ender, pthread_self());
+    while (use.ending && !ends) kl_cond_wait(&use.idle, &use.mu);
+    if (!ends) use.running++;
+    kl_mutex_unlock(&use.mu);
+    return !ends;
+}
+
+static void end_use(void) {
+    pthread_once(&use.once[1], watch_again);
+    kl_mutex_lock(&use.mu);
+    if (--use.running == 0) pthread_cond_broadcast(&use.idle);
+    kl_mutex_unlock(&use.mu);
+}
+
+static int compile(const struct kl_nvrtc_api *api, int cc, const char *source, const char *name,
+                   void **binary, size_t *bytes, struct kl_error **err) {
     int arch = arch_for(api, cc);
     bool ptx = arch != cc;
     char arch_option[48];
@@ -107,5 +161,18 @@ int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary
 out:
     kl_free(made);
     api->DestroyProgram(&program);
+    return rc;
+}
+
+int kl_nvrtc_compile(int cc, const char *source, const char *name, void **binary, size_t *bytes,
+                     struct kl_error **err) {
+    const char *why = NULL;
+    const struct kl_nvrtc_api *api = kl_nvrtc_api(&why);
+    if (!api) return kl_fail(err, KL_EUNSUPPORTED, "kernel '%s' cannot be compiled: %s", name, why);
+    if (!begin_use())
+        return kl_fail(err, KL_EUNSUPPORTED, "kernel '%s' cannot be compiled: the process ends",
+                       name);
+    const int rc = compile(api, cc, source, name, binary, bytes, err);
+    end_use();
     return rc;
 }

@@ -1,6 +1,10 @@
 /* test_nvrtc.c - the CUDA prelude, the common prelude and every family of kernels, compiled by
  * NVRTC for sm_90. No device is needed; without NVRTC nothing is compiled, and the output says
  * so. */
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "backend/cuda/nvrtc_support.h"
 
 #include "backend/cuda/cuda_internal.h"
@@ -434,15 +438,69 @@ static void test_families(void **state) {
     compile_family(&kl_family_attention_sm90);
 }
 
-int main(void) {
+/* ---- the end of a process ---- */
+
+static _Atomic(int) n_ended;
+
+static void *compile_on(void *arg) {
+    for (int i = 0;; i++) {
+        struct kl_error *e = NULL;
+        char source[4096];
+        void *binary = NULL;
+        size_t bytes, at = 0;
+        at += (size_t)snprintf(source, sizeof source,
+                               "extern \"C\" __global__ void k%d(float *p) {", i);
+        for (int k = 0; k < 60; k++)
+            at += (size_t)snprintf(source + at, sizeof source - at,
+                                   "p[%d] = sinf(p[%d]) / p[%d];\n", k, k + 1, k + i % 7);
+        snprintf(source + at, sizeof source - at, "}");
+        if (kl_nvrtc_compile(90, source, "k", &binary, &bytes, &e)) abort();
+        kl_free(binary);
+        atomic_fetch_add(&n_ended, 1);
+    }
+    return NULL;
+}
+
+/* What this program does when it is called with an argument: it ends while a thread compiles. */
+static int end_while_compiling(void) {
+    pthread_t t;
+    for (int i = 0; i < 4; i++) pthread_create(&t, NULL, compile_on, NULL);
+    while (atomic_load(&n_ended) == 0) sched_yield();
+    return 0; /* NVRTC's exit handlers release what it compiles with */
+}
+
+static void test_the_end_of_the_process(void **state) {
+    if (no_nvrtc(1)) return;
+    char *const argv[] = {(char *)"test_nvrtc", (char *)"end", NULL};
+    for (int i = 0; i < 8; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            execv("/proc/self/exe", argv);
+            _exit(99);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status) fail_msg("the process ended with status %#x", (unsigned)status);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) return end_while_compiling();
     have_nvrtc = kl_nvrtc_api(NULL) != NULL;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage_types),   cmocka_unit_test(test_groups_and_spaces),
-        cmocka_unit_test(test_functions),       cmocka_unit_test(test_atomics),
-        cmocka_unit_test(test_mistakes),        cmocka_unit_test(test_future_device),
-        cmocka_unit_test(test_missing),         cmocka_unit_test(test_cuda_sources),
-        cmocka_unit_test(test_dialect_sources), cmocka_unit_test(test_kernel_mistakes),
-        cmocka_unit_test(test_families),        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_storage_types),
+        cmocka_unit_test(test_groups_and_spaces),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_atomics),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_future_device),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_cuda_sources),
+        cmocka_unit_test(test_dialect_sources),
+        cmocka_unit_test(test_kernel_mistakes),
+        cmocka_unit_test(test_families),
+        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_the_end_of_the_process),
     };
     return nvrtc_report(cmocka_run_group_tests(tests, nvrtc_setup, NULL));
 }
