@@ -10,9 +10,9 @@
 #include "backend/cuda/cuda_internal.h"
 #include "base/alloc.h"
 
-/* On an H200's host cuLaunchKernel takes 2.5 to 4 microseconds of the processor, to change a node
- * 0.15 (the same kernel) to 0.85, and to launch a graph whose nodes were changed 10 and 0.7 per
- * node.
+/* On an H200's host cuLaunchKernel takes 2.5 to 4 microseconds of the processor, and to change a
+ * node 0.15 to 1.7. To launch a graph took 24, when all of its 19 nodes (on average) were changed,
+ * and takes 8, when 16 of 55 are.
  *
  * From compute capability 9.0 on the groups of a kernel in a graph may start before the kernel
  * before it is complete, and wait in the kernel (BEGIN of the dialect): the device needs some 0.4

@@ -88,10 +88,10 @@ static void at_end(void) {
 static void watch_first(void) {
     use.pid = getpid();
     kl_fork_lock_add(&use.mu);
-    if (atexit(at_end)) return;
+    (void)atexit(at_end);
 }
 static void watch_again(void) {
-    if (atexit(at_end)) return;
+    (void)atexit(at_end);
 }
 
 /* False: this thread ends the process. */
