@@ -165,7 +165,8 @@ int kl_vjp_norm(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     const params back = {p->eps, v->op == KL_OP_LAYER_NORM, p->has_weight, wanted[1], wanted[2]};
     struct kl_array *x = v->in[0], *weight = p->has_weight ? v->in[1] : NULL, *made[3] = {NULL};
     struct kl_terms t = kl_terms_begin(v->s, err);
-    if (wanted[0] && size_of(x, &back) <= INT32_MAX)
+    /* one pass over x gives the weight's gradient too, also where x's is not wanted */
+    if ((wanted[0] || wanted[1]) && size_of(x, &back) <= INT32_MAX)
         by_operation(&t, &back, v->in, weight, v->cotangent[0], made);
     else
         compose(&t, &back, x, weight, v->cotangent[0], x->t.ndim, wanted, made);
