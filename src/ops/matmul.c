@@ -113,31 +113,36 @@ static int adjoint(struct kl_array **out, struct kl_array *a, struct kl_stream *
     return kl_terms_end(&t, x, out);
 }
 
-/* The second input may be one matrix for all batches of the first, which the product itself reads
- * as so many copies: then all rows of all batches are summed in one product. */
-static int gradient_of_one_matrix(const struct kl_vjp *v, struct kl_array **out,
-                                  struct kl_error **err) {
-    struct kl_terms t = kl_terms_begin(v->s, err);
-    struct kl_array *x = KL_TERM(&t, kl_flatten(&t.made, v->in[0], 0, -2, v->s, err));
-    struct kl_array *g = KL_TERM(&t, kl_flatten(&t.made, v->cotangent[0], 0, -2, v->s, err));
-    x = KL_TERM(&t, adjoint(&t.made, x, v->s, err));
-    x = KL_TERM(&t, kl_matmul(&t.made, x, g, v->s, err));
-    return kl_terms_end(&t, x, out);
+/* Whether the last two axes of a are stored column by column, as those of a transposed matrix. */
+static bool by_columns(const struct kl_array *a) {
+    const int n = a->t.ndim;
+    return n >= 2 && a->t.dims[n - 2] > 1 && a->t.strides[n - 2] == 1 && a->t.strides[n - 1] != 1;
+}
+
+/* a times b, the gradient of `of`, stored in the order of `of`. An optimizer then reads both along
+ * memory; gradients of transposed weights would be read across it. */
+static struct kl_array *product_like(struct kl_terms *t, struct kl_array *a, struct kl_array *b,
+                                     const struct kl_array *of) {
+    if (!by_columns(of)) return KL_TERM(t, kl_matmul(&t->made, a, b, t->s, t->err));
+    struct kl_array *left = KL_TERM(t, kl_swapaxes(&t->made, b, -1, -2, t->s, t->err));
+    struct kl_array *right = KL_TERM(t, kl_swapaxes(&t->made, a, -1, -2, t->s, t->err));
+    struct kl_array *made = KL_TERM(t, kl_matmul(&t->made, left, right, t->s, t->err));
+    return KL_TERM(t, kl_swapaxes(&t->made, made, -1, -2, t->s, t->err));
 }
 
 int kl_vjp_matmul(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(v->s, err);
     for (int k = 0; k < 2; k++) {
         if (!v->wanted[k]) continue;
+        struct kl_array *other = v->in[1 - k], *g = v->cotangent[0];
+        /* The second input may be one matrix for all batches of the first, which the product
+         * itself reads as so many copies: then all rows of all batches are summed in one. */
         if (k == 1 && v->in[1]->t.ndim < v->in[0]->t.ndim) {
-            grad[1] = kl_terms_keep(&t, KL_TERM(&t, gradient_of_one_matrix(v, &t.made, err)));
-            continue;
+            other = KL_TERM(&t, kl_flatten(&t.made, other, 0, -2, v->s, err));
+            g = KL_TERM(&t, kl_flatten(&t.made, g, 0, -2, v->s, err));
         }
-        struct kl_array *other = KL_TERM(&t, adjoint(&t.made, v->in[1 - k], v->s, err));
-        struct kl_array *g = v->cotangent[0],
-                        *made = KL_TERM(
-                            &t, kl_matmul(&t.made, k ? other : g, k ? g : other, v->s, err));
-        grad[k] = kl_terms_keep(&t, made);
+        other = KL_TERM(&t, adjoint(&t.made, other, v->s, err));
+        grad[k] = kl_terms_keep(&t, product_like(&t, k ? other : g, k ? g : other, v->in[k]));
     }
     return kl_terms_end(&t, NULL, NULL);
 }

@@ -1,5 +1,10 @@
-/* test_matmul.c - matmul: values, shapes, bad arguments. */
+/* test_matmul.c - matmul: values, shapes, gradients in the order of their operands, bad
+ * arguments. */
 #include "ops/golden/golden.h"
+#include "ops/support/vjp_support.h"
+
+#include "ops/check.h"
+#include "ops/meet.h"
 
 #include "ops/golden/golden_matmul.inc"
 
@@ -36,6 +41,43 @@ static void sizes_near_tiles(void **state) {
     }
 }
 
+static int product(struct kl_array **out, struct kl_array *const *in, const void *how,
+                   struct kl_error **e) {
+    return kl_matmul(out, in[0], in[1], cpu(), e);
+}
+
+/* The gradient of a transposed matrix is stored as the matrix is: transposed back, it is dense. */
+static void gradients_of_transposed(void **state) {
+    static const enum kl_dtype dtypes[] = {KL_F64, KL_F32, KL_C64};
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
+        for (int c = 0; c < 3; c++) {
+            struct kl_array *x, *w, *in[2], *g, *out, *grad[2] = {NULL};
+            /* x (5, 3) or (2, 5, 3) by the transpose of (4, 3) or (2, 4, 3) */
+            struct kl_array *rows = c ? count_up(SHAPE(2, 5, 3)) : count_up(SHAPE(5, 3));
+            struct kl_array *columns = c == 2 ? count_up(SHAPE(2, 4, 3)) : count_up(SHAPE(4, 3));
+            EXPECT_OK(kl_astype(&x, rows, (int)dtypes[d], cpu(), &err));
+            EXPECT_OK(kl_astype(&w, columns, (int)dtypes[d], cpu(), &err));
+            in[0] = x;
+            EXPECT_OK(kl_swapaxes(&in[1], w, -1, -2, cpu(), &err));
+            EXPECT_OK(kl_eval((struct kl_array *[]){x, in[1]}, 2, &err));
+            check_vjp("a transposed matrix", product, NULL, in, 2, 0);
+
+            struct kl_trace *trace = begin_trace(in, 2);
+            EXPECT_OK(kl_matmul(&out, in[0], in[1], cpu(), &err));
+            leave_trace(in, 2);
+            EXPECT_OK(kl_ones_like(&g, out, cpu(), &err));
+            struct kl_vjp v = {KL_OP_MATMUL, NULL, 2, 1, in, &out, &g, (bool[]){true, true}, cpu()};
+            EXPECT_OK(kl_vjp_rule(KL_OP_MATMUL)(&v, grad, &err));
+            kl_trace_end(trace);
+            const int n = grad[1]->t.ndim;
+            assert_true(kl_shape_is(grad[1], in[1]->t.ndim, in[1]->t.dims));
+            assert_true(grad[1]->t.strides[n - 2] == 1 && grad[1]->t.strides[n - 1] == 3);
+            assert_true(grad[0]->t.layout & KL_ROW_CONTIGUOUS);
+            struct kl_array *all[] = {x, w, in[1], g, out, grad[0], grad[1], rows, columns};
+            kl_release_all(all, sizeof all / sizeof *all);
+        }
+}
+
 static void bad(void **state) {
     struct kl_array *a = F32(SHAPE(2, 3), 1, 2, 3, 4, 5, 6), *i = count_up(SHAPE(3, 2)),
                     *s = scalar_of(KL_F32, 1), *out;
@@ -59,6 +101,7 @@ static void bad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(sizes_near_tiles),
+                                       cmocka_unit_test(gradients_of_transposed),
                                        cmocka_unit_test(bad)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
