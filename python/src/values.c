@@ -2,6 +2,7 @@
 #include "keel_python.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,47 @@ static void range_of(mlx_dtype d, int64_t *lo, int64_t *hi) {
     *hi = highs[d];
 }
 
+/* a converted to `to`, now and on the CPU: what Python's values become is a constant, also when it
+ * is made while a function is traced, and no device's work is waited for. */
+static int constant_of(mlx_array *out, mlx_array a, mlx_dtype to) {
+    mlx_stream cpu = mlx_default_cpu_stream_new();
+    int rc = kp_check(!cpu.ctx || mlx_astype(out, a, to, cpu)) || kp_eval(*out);
+    mlx_stream_free(cpu);
+    return rc ? -1 : 0;
+}
+
+/* x rounded to nearest even in a format of 16 bits with so many bits of fraction, whose least
+ * normal number is 2^least. */
+static uint16_t small_float(double x, int fraction, int least) {
+    const unsigned sign = signbit(x) ? 0x8000 : 0, infinity = 0x8000 - (1u << fraction);
+    if (isnan(x)) return (uint16_t)(sign | infinity | 1u << (fraction - 1));
+    if (isinf(x)) return (uint16_t)(sign | infinity);
+    int e;
+    frexp(x, &e); /* |x| is below 2^e */
+    if (e <= least || x == 0) e = least + 1;
+    /* With the leading bit, which adds 1 to the exponent field. A number that rounding makes longer
+     * goes on into that field, up to infinity. */
+    const double digits = rint(ldexp(fabs(x), fraction + 1 - e));
+    const double bits = ldexp(e - least - 1, fraction) + digits;
+    return (uint16_t)(sign | (bits < infinity ? (unsigned)bits : infinity));
+}
+
+/* A 0-d array of a number. The usual dtypes of 16 bits are made here: a cast would wait for what
+ * the stream has still to do, and programs write a number beside each array. */
+static int scalar_of(mlx_array *out, double x, mlx_dtype to) {
+    if (to == MLX_FLOAT32) {
+        *out = mlx_array_new_float32((float)x);
+    } else {
+        uint16_t bits = to == MLX_BFLOAT16 ? small_float(x, 7, -126) : small_float(x, 10, -14);
+        *out = mlx_array_new_data(&bits, NULL, 0, to);
+    }
+    return out->ctx ? 0 : kp_check(1);
+}
+
+static bool is_quick(mlx_dtype d) {
+    return d == MLX_FLOAT32 || d == MLX_BFLOAT16 || d == MLX_FLOAT16;
+}
+
 /* A 0-d array of a number held as `from`, cast to `to`. */
 static int scalar_as(mlx_array *out, const void *data, mlx_dtype from, mlx_dtype to) {
     mlx_array a = mlx_array_new_data(data, NULL, 0, from);
@@ -29,10 +71,9 @@ static int scalar_as(mlx_array *out, const void *data, mlx_dtype from, mlx_dtype
         *out = a;
         return 0;
     }
-    mlx_stream s;
-    int rc = kp_default_stream(&s) || kp_check(mlx_astype(out, a, to, s)) || kp_eval(*out);
+    int rc = constant_of(out, a, to);
     mlx_array_free(a);
-    return rc ? -1 : 0;
+    return rc;
 }
 
 static int int_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_dtype *weak) {
@@ -72,10 +113,8 @@ static int int_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const 
         *out = mlx_array_new_int((int)i);
         return out->ctx ? 0 : kp_check(1);
     }
-    if (to == MLX_FLOAT32 && i > -(1 << 24) && i < 1 << 24) {
-        *out = mlx_array_new_float32((float)i);
-        return out->ctx ? 0 : kp_check(1);
-    }
+    const int64_t exact = INT64_C(1) << 53; /* up to here in float64 */
+    if (is_quick(to) && -exact <= i && i <= exact) return scalar_of(out, (double)i, to);
     return scalar_as(out, &i, MLX_INT64, to);
 }
 
@@ -92,10 +131,7 @@ static int number_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype,
                        : weak && *weak == MLX_COMPLEX64 ? MLX_COMPLEX64
                        : weak && is_floating(*weak)     ? *weak
                                                         : MLX_FLOAT32;
-        if (to == MLX_FLOAT32) {
-            *out = mlx_array_new_float32((float)f);
-            return out->ctx ? 0 : kp_check(1);
-        }
+        if (is_quick(to)) return scalar_of(out, f, to);
         return scalar_as(out, &f, MLX_FLOAT64, to);
     }
     float pair[2] = {(float)PyComplex_RealAsDouble(o), (float)PyComplex_ImagAsDouble(o)};
@@ -273,14 +309,11 @@ static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
                                                     : MLX_INT64;
         if (narrow(data, l.n, from, to)) from = to;
         mlx_array a = mlx_array_new_data(data, l.shape, l.ndim, from);
-        mlx_stream s;
-        rc = !a.ctx ? kp_check(1) : kp_default_stream(&s);
+        rc = a.ctx ? 0 : kp_check(1);
         if (!rc && from == to) {
             *out = a;
         } else if (!rc) {
-            /* Converted now: the list is a constant, also when it is made while a function is
-             * traced. */
-            rc = kp_check(mlx_astype(out, a, to, s)) || kp_eval(*out) ? -1 : 0;
+            rc = constant_of(out, a, to);
             mlx_array_free(a);
         }
     }
@@ -357,18 +390,13 @@ static int buffer_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
             held = shown = MLX_COMPLEX64;
         }
         mlx_array a = data ? mlx_array_new_data(data, shape, v.ndim, held) : mlx_array_new();
-        mlx_stream s;
         if (!data)
             PyErr_NoMemory();
         else if (!a.ctx)
             kp_raise();
         else {
             mlx_dtype to = dtype ? *dtype : shown;
-            rc = 0;
-            if (to != held) {
-                rc = kp_default_stream(&s) || kp_check(mlx_astype(&a, a, to, s)) || kp_eval(a) ? -1
-                                                                                               : 0;
-            }
+            rc = to == held ? 0 : constant_of(&a, a, to);
             *out = a;
         }
         free(data);

@@ -107,6 +107,24 @@ def test_tolist_of_views():
 
 
 # ---- facts ----
+def test_numbers_of_16_bits():
+    """A number is rounded once, as an array of float64 is: halves, numbers below the least normal one, overflow."""
+    rng = np.random.default_rng(2)
+    numbers = [s * m * 2.0**e for e in rng.integers(-170, 140, 400).tolist() for m in (1 + rng.random(),) for s in (1, -1)]
+    numbers += [s * (k + 0.5) * 2.0**e for k in (1, 2, 127, 128, 255, 1023, 1024, 2047) for e in (-140, -133, -25, -24, 0, 5) for s in (1, -1)]
+    numbers += [1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40, 65519.9, 65520.0, 3.3961e38, 3.4e38, 1e-50, 5e-324, 1.7e308, -0.0, 0.0, math.inf, -math.inf]
+    for dtype in (mx.float16, mx.bfloat16):
+        at_once = mx.array(np.array(numbers), mx.float64).astype(dtype, stream=mx.cpu).tolist()
+        one = mx.array(1, dtype)
+        for x, want in zip(numbers, at_once, strict=True):
+            for made in (mx.array(x, dtype), one * x):
+                assert made.dtype == dtype and made.item() == want and math.copysign(1, made.item()) == math.copysign(1, want), (x, want)
+        assert math.isnan(mx.array(math.nan, dtype).item())
+        for i in (0, -3, 257, 2049, 2**24 + 1, 2**53 + 1, 2**60 + 2**50):
+            assert (one * i).item() == mx.array([i], mx.int64).astype(mx.float64, stream=mx.cpu).astype(dtype, stream=mx.cpu).item(), i
+    assert np.float16(numbers[3]) == mx.array(numbers[3], mx.float16).item()
+
+
 def test_facts():
     a = mx.array([[1 + 2j, 3], [4, 5]])
     assert len(a) == 2 and a.T.shape == (2, 2) and a.real.tolist() == [[1, 3], [4, 5]] and a.imag[0, 0].item() == 2
