@@ -56,6 +56,7 @@ struct kl_emit {
     /* The commands of the same command buffer before the one at hand; none in a dry run. */
     const struct kl_command *before;
     int n_before;
+    struct kl_side *side; /* where launches wait for those beside them; NULL: they do not wait */
 };
 
 /* Whether nothing that may still run when the command at hand starts stores into the memory of a:
@@ -86,6 +87,8 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
 int kl_emit_made(struct kl_emit *e, const void *key, size_t key_bytes, char *(*source)(void *ctx),
                  void *ctx, const char *entry, int64_t groups, uint32_t local,
                  const struct kl_karg *args, int n_args);
+/* Copies from device to device, behind what was emitted before. */
+int kl_emit_plain_copy(struct kl_emit *e, void *to, const void *from, size_t bytes);
 /* A launch of a kernel whose source a user wrote. */
 struct kl_grid_launch {
     const char *name, *source, *entry; /* as in kl_emit_source */

@@ -84,6 +84,8 @@ struct kl_port {
     bool has_atomic64; /* the device has 64-bit compare-and-swap */
     /* The device adds four float32 to memory at once, each atomically (kernels/scatter.kl). */
     bool has_wide_sums;
+    /* The prelude has MERGED_KERNEL: several launches of a kernel can be one, side by side. */
+    bool merges;
     bool has_matrix_units; /* the device multiplies matrices of 16-bit floats (attention.kl) */
     /* The fields below concern launch_3d. */
     bool is_cuda;           /* compile takes CUDA C++ */
