@@ -562,6 +562,7 @@ static int lower_one(struct kl_emit *e, const struct kl_command *c) {
 }
 
 int kl_emit_command(struct kl_emit *e, const struct kl_command *c) {
+    KL_TRY(settle(e)); /* a port's own way does not wait */
     return lower_one(e, c);
 }
 

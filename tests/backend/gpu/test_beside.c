@@ -27,7 +27,8 @@ static struct {
     struct note note[MOST_NOTES];
     int n;
     int n_compiled;
-    int refuses; /* the code with which merged sources are refused; 0: they are taken */
+    int refuses;     /* the code with which merged sources are refused; 0: they are taken */
+    bool multiplies; /* the port has dense products of its own, noted as launches of local size 0 */
 } fake;
 
 static int fake_compile(struct kl_port *p, const char *source, const char *name, void **binary,
@@ -89,7 +90,16 @@ static int fake_copy(struct kl_port *p, void *queue, void *dst, const void *src,
     return KL_EINTERNAL;
 }
 
-static const struct kl_port_ops fake_ops = {.compile = fake_compile,
+static int fake_override(struct kl_emit *e, const struct kl_command *c) {
+    if (!fake.multiplies || c->op != KL_OP_MATMUL) return 0;
+    if (e->dry) return 1;
+    assert_true(fake.n < MOST_NOTES);
+    fake.note[fake.n++] = (struct note){.groups = {1, 1, 1}};
+    return 1;
+}
+
+static const struct kl_port_ops fake_ops = {.override = fake_override,
+                                            .compile = fake_compile,
                                             .load = fake_load,
                                             .find = fake_find,
                                             .launch = fake_launch,
@@ -301,6 +311,55 @@ static void test_other_kernels(void **state) {
     fake.port.merges = true;
 }
 
+/* Packed numbers are unpacked by a kernel, and the port multiplies them by a library: it must see
+ * them unpacked, so nothing waits meanwhile. */
+static void test_libraries(void **state) {
+    enum { ROWS = 12, COLUMNS = 128 };
+    struct kl_lowering *l = lowering_new();
+    static const struct kl_qmm_params params = {{KL_QUANT_AFFINE, 64, 4}, true};
+    static struct kl_arg args[2][5];
+    static const int dims[5][2] = {
+        {ROWS, K}, {COLUMNS, K / 8}, {COLUMNS, K / 64}, {COLUMNS, K / 64}, {ROWS, COLUMNS}};
+    static const enum kl_dtype dtypes[5] = {KL_F32, KL_U32, KL_F32, KL_F32, KL_F32};
+    static int64_t strides[5][2];
+    static char space[2][2 * COLUMNS * K * sizeof(float)];
+    fake.multiplies = true;
+    for (int i = 0; i < 2; i++) {
+        for (int a = 0; a < 5; a++) {
+            strides[a][0] = dims[a][1];
+            strides[a][1] = 1;
+            args[i][a] = (struct kl_arg){.data = block(a == 0 ? 0 : 1 + 5 * i + a),
+                                         .dtype = (uint8_t)dtypes[a],
+                                         .layout = KL_ROW_CONTIGUOUS,
+                                         .ndim = 2,
+                                         .dims = dims[a],
+                                         .strides = strides[a],
+                                         .size = (int64_t)dims[a][0] * dims[a][1]};
+        }
+        commands[i] = (struct kl_command){.kind = KL_CMD_LAUNCH,
+                                          .op = KL_OP_QUANTIZED_MATMUL,
+                                          .name = kl_op_name(KL_OP_QUANTIZED_MATMUL),
+                                          .params = &params,
+                                          .params_bytes = sizeof params,
+                                          .n_in = 4,
+                                          .n_out = 1,
+                                          .args = args[i]};
+        struct kl_error *err = NULL;
+        size_t bytes = 0;
+        if (kl_lower_prepare(l, &commands[i], &bytes, &err)) fail_msg("%s", err->message);
+        assert_in_range(bytes, COLUMNS * K * sizeof(float), sizeof space[i]);
+        commands[i].workspace = space[i];
+        commands[i].workspace_bytes = bytes;
+    }
+    assert_int_equal(kl_beside(commands, 2), 2);
+    fake.n = 0;
+    struct kl_error *err = NULL;
+    if (kl_lower(l, &fake, commands, 2, &err)) fail_msg("%s", err->message);
+    assert_int_equal(fake.n, 4);
+    for (int i = 0; i < 4; i++) assert_int_equal(fake.note[i].local == 0, i & 1);
+    fake.multiplies = false;
+}
+
 /* A merged kernel that cannot be compiled is no error, and is tried once. */
 static void test_refused(void **state) {
     struct kl_lowering *l = lowering_new();
@@ -345,7 +404,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_launch), cmocka_unit_test(test_apart),
         cmocka_unit_test(test_groups),     cmocka_unit_test(test_other_kernels),
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_libraries),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, open_port, NULL);
 }
