@@ -233,13 +233,19 @@ static void elements_that_cannot_be_split(void **state) {
     }
 }
 
+/* Whether a case runs that may compile kernels of its own. */
+static bool takes(void) {
+    return !getenv("KEEL_TEST_GPU") || kl_test_takes("kernels", 1);
+}
+
 static void on_a_device(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_F16, KL_BF16};
     for (int d = 0; d < 3; d++)
         for (int i = 0; i < N_SHAPES; i++)
             for (int masking = NO_MASK; masking <= ADDITIVE; masking++)
                 for (int sinks = i % 2; shapes[i].m && sinks < 2; sinks += 2)
-                    check(shapes[i], dtypes[d], (enum masking)masking, sinks, false, gpu());
+                    if (takes())
+                        check(shapes[i], dtypes[d], (enum masking)masking, sinks, false, gpu());
 }
 
 /* So many sequences that keys are not cut into segments, and lengths around whole rounds of the
@@ -249,7 +255,9 @@ static void rounds_on_a_device(void **state) {
         {34, 32, 8, 1, 128, 128, 128}, {34, 16, 8, 1, 129, 64, 64}, {34, 16, 8, 2, 143, 64, 64},
         {34, 16, 8, 1, 208, 128, 128}, {34, 16, 8, 1, 241, 64, 64}, {34, 32, 8, 3, 255, 64, 64}};
     for (int i = 0; i < 6; i++)
-        check(some[i], i % 2 ? KL_F16 : KL_BF16, i % 3 ? BOOLEAN : NO_MASK, i % 2, false, gpu());
+        if (takes())
+            check(some[i], i % 2 ? KL_F16 : KL_BF16, i % 3 ? BOOLEAN : NO_MASK, i % 2, false,
+                  gpu());
 }
 
 /* Neighbouring scores that 16 bits would not distinguish or could not hold. They are up to 250
@@ -310,7 +318,8 @@ static void gradients_of(struct kl_array **grad, struct kl_array *const *in, str
     kl_array_release(out);
 }
 
-/* The gradient of 16-bit floats is computed in float32 as well, and rounded once. */
+/* The gradient of 16-bit floats is computed in float32 as well, from weights that may be rounded
+ * and from a result that is: these errors are multiplied by 0.05 * 40 at most. */
 static void gradient_on_a_device(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F16, KL_BF16};
     for (int d = 0; d < 2; d++) {
@@ -324,11 +333,10 @@ static void gradient_on_a_device(void **state) {
         gradients_of(want, full, gpu());
         for (int i = 0; i < 3; i++) {
             assert_int_equal(got[i]->t.dtype, dtypes[d]);
-            double *x = as_doubles(got[i]), *y = as_doubles(want[i]), largest = 0;
+            double *x = as_doubles(got[i]), *y = as_doubles(want[i]);
             const double u = dtypes[d] == KL_F16 ? 0x1p-11 : 0x1p-8;
-            for (int64_t k = 0; k < got[i]->t.size; k++) largest = fmax(largest, fabs(y[k]));
             for (int64_t k = 0; k < got[i]->t.size; k++) {
-                double room = u * (fabs(y[k]) + (rounds_weights() ? largest : 0)) + 1e-4;
+                double room = u * (fabs(y[k]) + 2) + 1e-4;
                 if (!(fabs(x[k] - y[k]) <= room))
                     fail_msg("%s, gradient %d, element %d: %g, not %g", kl_dtype_name(dtypes[d]), i,
                              (int)k, x[k], y[k]);
