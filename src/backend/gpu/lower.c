@@ -37,6 +37,7 @@ struct wanted { /* an entry to find, and how to make it when it is new */
     void *ctx;
     const char *library; /* for entries without a family; may be NULL */
     bool bare;           /* the source stands alone, without preludes and library */
+    bool is_program;     /* the key is a compiled program */
 };
 enum {
     BUCKETS = 1024,
@@ -164,10 +165,13 @@ static struct entry *entry_copy(const struct entry *e) {
 static int make(struct kl_lowering *l, const struct wanted *w, struct entry **out,
                 struct kl_error **err) {
     struct entry *e = entry_copy(&w->e);
-    char *source = e ? source_of(l, w) : NULL;
+    char *source = e && !w->is_program ? source_of(l, w) : NULL;
     void *module = NULL;
-    int rc = source ? KL_OK : kl_fail_nomem(err);
-    if (!rc) rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
+    int rc = e && (source || w->is_program) ? KL_OK : kl_fail_nomem(err);
+    if (!rc && w->is_program)
+        rc = l->port->ops->load_program(l->port, w->e.key, w->e.key_bytes, w->file, &module, err);
+    else if (!rc)
+        rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
     if (!rc) rc = l->port->ops->find(l->port, module, e->name, &e->kernel, err);
     if (!rc && l->port->ops->limits) rc = l->port->ops->limits(l->port, e->kernel, &e->limits, err);
     kl_free(source);
@@ -311,21 +315,25 @@ static int check_grid(struct kl_emit *e, const struct kl_grid_launch *g,
 
 int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct kl_karg *args,
                  int n_args) {
-    struct wanted w = {.e = {.local = g->local[0] * g->local[1] * g->local[2],
+    const bool is_program = g->program_bytes != 0;
+    /* A program is the same for all groups: 0 stands for them, which no source has. */
+    struct wanted w = {.e = {.local = is_program ? 0 : g->local[0] * g->local[1] * g->local[2],
                              .name = g->entry,
                              .key = g->source,
-                             .key_bytes = strlen(g->source) + 1},
+                             .key_bytes = is_program ? g->program_bytes : strlen(g->source) + 1},
                        .file = g->name,
                        .library = g->library,
-                       .bare = g->bare};
+                       .bare = g->bare,
+                       .is_program = is_program};
     struct entry *found;
     w.e.hash = mix(mix(hash_bytes(w.e.key, w.e.key_bytes), w.e.local + (uint64_t)g->bare),
                    hash_bytes(g->entry, strlen(g->entry)));
     KL_TRY(find_or_make(e->lowering, &w, &found, e->err));
     if (e->dry) return check_grid(e, g, &found->limits);
     KL_TRY(check_addresses(e, g->name, args, n_args));
-    return e->port->ops->launch_3d(e->port, e->queue, found->kernel, g->groups, g->local,
-                                   g->shared_bytes, args, n_args, e->err);
+    return (is_program ? e->port->ops->launch_program
+                       : e->port->ops->launch_3d)(e->port, e->queue, found->kernel, g->groups,
+                                                  g->local, g->shared_bytes, args, n_args, e->err);
 }
 
 int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr) {
@@ -345,11 +353,7 @@ int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr) {
 
 /* ---- what was stored before ---- */
 
-struct extent {
-    uintptr_t begin, end;
-};
-
-static struct extent extent_of(const struct kl_arg *a) {
+struct kl_extent kl_extent_of(const struct kl_arg *a) {
     const int64_t item = (int64_t)kl_dtype_size(a->dtype);
     int64_t low = 0, high = item;
     if (a->layout & KL_ROW_CONTIGUOUS)
@@ -362,22 +366,22 @@ static struct extent extent_of(const struct kl_arg *a) {
             else
                 high += reach;
         }
-    return (struct extent){(uintptr_t)a->data + (uintptr_t)low,
-                           (uintptr_t)a->data + (uintptr_t)high};
+    return (struct kl_extent){(uintptr_t)a->data + (uintptr_t)low,
+                              (uintptr_t)a->data + (uintptr_t)high};
 }
 
-static bool overlap(struct extent a, struct extent b) {
+static bool overlap(struct kl_extent a, struct kl_extent b) {
     return a.begin < b.end && b.begin < a.end;
 }
 
 bool kl_emit_unwritten(const struct kl_emit *e, const struct kl_arg *a) {
-    const struct extent wanted = extent_of(a);
+    const struct kl_extent wanted = kl_extent_of(a);
     const uintptr_t own = (uintptr_t)e->workspace; /* earlier kernels of the command store there */
-    if (e->dry || overlap(wanted, (struct extent){own, own + e->room})) return false;
+    if (e->dry || overlap(wanted, (struct kl_extent){own, own + e->room})) return false;
     for (int i = 0; i < e->n_before; i++) {
         const struct kl_command *c = &e->before[i];
         for (int k = 0; k < c->n_out && c->kind == KL_CMD_LAUNCH; k++)
-            if (overlap(wanted, extent_of(&c->args[c->n_in + k]))) return false;
+            if (overlap(wanted, kl_extent_of(&c->args[c->n_in + k]))) return false;
     }
     return true;
 }

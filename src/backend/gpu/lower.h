@@ -61,6 +61,11 @@ struct kl_emit {
 /* Whether nothing that may still run when the command at hand starts stores into the memory of a:
  * a kernel may load it before AFTER_EARLIER of the dialect. */
 bool kl_emit_unwritten(const struct kl_emit *e, const struct kl_arg *a);
+/* The bytes of memory from the first to the last element of a: [begin, end). */
+struct kl_extent {
+    uintptr_t begin, end;
+};
+struct kl_extent kl_extent_of(const struct kl_arg *a);
 
 /* A part of the command's workspace, which kernels of this command alone use: *ptr is a device
  * address aligned to 64 bytes at least, NULL in a dry run and when bytes is 0. A dry run adds up
@@ -86,11 +91,14 @@ int kl_emit_source(struct kl_emit *e, const char *name, const char *source, cons
 int kl_emit_made(struct kl_emit *e, const void *key, size_t key_bytes, char *(*source)(void *ctx),
                  void *ctx, const char *entry, int64_t groups, uint32_t local,
                  const struct kl_karg *args, int n_args);
-/* A launch of a kernel whose source a user wrote. */
+/* A launch of a kernel whose source a user wrote, or of a program that a user compiled. */
 struct kl_grid_launch {
     const char *name, *source, *entry; /* as in kl_emit_source */
-    const char *library;               /* placed between the preludes and the source; may be NULL */
-    bool bare;                         /* the source stands alone: no prelude, no library */
+    /* Not 0: `source` is a compiled program of so many bytes, and library and bare are not
+     * used. */
+    size_t program_bytes;
+    const char *library; /* placed between the preludes and the source; may be NULL */
+    bool bare;           /* the source stands alone: no prelude, no library */
     uint32_t groups[3], local[3];
     size_t shared_bytes;
 };
