@@ -41,6 +41,7 @@ struct wanted { /* an entry to find, and how to make it when it is new */
     void *ctx;
     const char *library; /* for entries without a family; may be NULL */
     bool bare;           /* the source stands alone, without preludes and library */
+    bool is_program;     /* the key is a compiled program */
 };
 enum {
     BUCKETS = 1024,
@@ -183,10 +184,13 @@ static struct entry *entry_copy(const struct entry *e) {
 static int make(struct kl_lowering *l, const struct wanted *w, struct entry **out,
                 struct kl_error **err) {
     struct entry *e = entry_copy(&w->e);
-    char *source = e ? source_of(l, w) : NULL;
+    char *source = e && !w->is_program ? source_of(l, w) : NULL;
     void *module = NULL;
-    int rc = source ? KL_OK : kl_fail_nomem(err);
-    if (!rc) rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
+    int rc = e && (source || w->is_program) ? KL_OK : kl_fail_nomem(err);
+    if (!rc && w->is_program)
+        rc = l->port->ops->load_program(l->port, w->e.key, w->e.key_bytes, w->file, &module, err);
+    else if (!rc)
+        rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
     char merged[NAME_ROOM];
     if (!rc) snprintf(merged, sizeof merged, "merged_%s", e->name);
     if (!rc)
@@ -478,13 +482,16 @@ static int check_grid(struct kl_emit *e, const struct kl_grid_launch *g,
 
 int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct kl_karg *args,
                  int n_args) {
-    struct wanted w = {.e = {.local = g->local[0] * g->local[1] * g->local[2],
+    const bool is_program = g->program_bytes != 0;
+    /* A program is the same for all groups: 0 stands for them, which no source has. */
+    struct wanted w = {.e = {.local = is_program ? 0 : g->local[0] * g->local[1] * g->local[2],
                              .name = g->entry,
                              .key = g->source,
-                             .key_bytes = strlen(g->source) + 1},
+                             .key_bytes = is_program ? g->program_bytes : strlen(g->source) + 1},
                        .file = g->name,
                        .library = g->library,
-                       .bare = g->bare};
+                       .bare = g->bare,
+                       .is_program = is_program};
     struct entry *found;
     w.e.hash = mix(mix(hash_bytes(w.e.key, w.e.key_bytes), w.e.local + (uint64_t)g->bare),
                    hash_bytes(g->entry, strlen(g->entry)));
@@ -492,8 +499,9 @@ int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct
     if (e->dry) return check_grid(e, g, &found->limits);
     KL_TRY(check_addresses(e, g->name, args, n_args));
     KL_TRY(settle(e));
-    return e->port->ops->launch_3d(e->port, e->queue, found->kernel, g->groups, g->local,
-                                   g->shared_bytes, args, n_args, e->err);
+    return (is_program ? e->port->ops->launch_program
+                       : e->port->ops->launch_3d)(e->port, e->queue, found->kernel, g->groups,
+                                                  g->local, g->shared_bytes, args, n_args, e->err);
 }
 
 int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr) {
