@@ -17,6 +17,7 @@ enum {
     MOST_COLS = 4,           /* columns that are computed together */
     AHEAD = 4096,            /* bytes of packed numbers between what is fetched and what is used */
     ONE_ROW_TASK = 1 << 16,  /* multiply-adds of a task with one row of x: some microseconds */
+    MOST_SHORT = 64,         /* such tasks up to which a product is short work */
 };
 
 struct qmm {
@@ -553,7 +554,10 @@ static void few_rows(struct qmm *q, const struct kl_launch *alone) {
         q->col_tasks = kl_round_up(kl_ceil_div(q->n * q->m * q->k, ONE_ROW_TASK), 2);
         q->cols = kl_round_up(kl_ceil_div(q->n, q->col_tasks), 4);
         q->col_tasks = kl_ceil_div(q->n, q->cols);
-        kl_run_tasks(alone, q->batches * q->col_tasks, one_row_task, &p);
+        const int64_t tasks = q->batches * q->col_tasks;
+        const bool is_short = alone->parallel && tasks <= MOST_SHORT;
+        const struct kl_launch by = {.parallel = is_short ? q->l->parallel_short : alone->parallel};
+        kl_run_tasks(&by, tasks, one_row_task, &p);
     } else {
         q->cols =
             kl_round_up(TASK_FROM / (q->m * q->k + 1) + 1, q->transpose ? MOST_COLS : KL_TILE);
