@@ -431,6 +431,9 @@ def products():
     case("4096 products of 16^3 float32", beside(keel_op("matmul", a, b), lambda: a.np @ b.np, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), 3 * 4 * 4096 * 16**2,
          flops=2 * 4096 * 16**3, share="copy", floor=0.7)
     a.drop(), b.drop()
+    a, b = Both(normal(64, 64, 128)), Both(normal(64, 128, 64))
+    case("64 products of (64, 128) by (128, 64)", beside(keel_op("matmul", a, b), lambda: a.np @ b.np, lambda: a.torch @ b.torch, lambda: a.mx @ b.mx), flops=2 * 64 * 64 * 128 * 64)
+    a.drop(), b.drop()
 
 
 def indexed():
@@ -438,6 +441,10 @@ def indexed():
     x, i = Both(normal(rows, width)), Both(rng.integers(0, rows, n).astype(np.int32))
     moved = n * width * 8
     case("gather (100 K, 64) by 1 M", ways(lambda: call("take_axis", x.keel, i.keel, 0), lambda: np.take(x.np, i.np, 0), lambda: torch.index_select(x.torch, 0, i.torch), lambda: mx.take(x.mx, i.mx, 0)), moved, share="copy", floor=0.5)
+    long, one = Both(normal(4, 1 << 20)), Both(np.array([2], np.int32))
+    case("gather of one row of a million", ways(lambda: call("take_axis", long.keel, one.keel, 0), lambda: np.take(long.np, one.np, 0), lambda: torch.index_select(long.torch, 0, one.torch),
+                                                lambda: mx.take(long.mx, one.mx, 0)), 8 << 20)
+    long.drop()
     u = Both(normal(n, width))
     u3 = call("reshape", u.keel, ints(n, 1, width), C.c_size_t(3))
     m3 = u.mx[:, None, :] if mx is not None else None

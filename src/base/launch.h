@@ -32,8 +32,9 @@ struct kl_launch {
     struct kl_error **err; /* for kernels that fail in other ways (no scratch memory, callbacks) */
     struct kl_memory *scratch; /* the source of large scratch memory; NULL: the heap */
     /* Runs chunk(arg, 0 .. n-1), in any order on any threads, and returns when all chunks are done.
-     * A chunk never waits. */
+     * A chunk never waits. parallel_short is for work of some ten microseconds, chunks of a few. */
     void (*parallel)(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
+    void (*parallel_short)(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
 };
 
 /* The type of kl_launch.parallel. */

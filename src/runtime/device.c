@@ -82,7 +82,7 @@ static const struct driver sim = {"sim", NULL, sim_count, kl_sim_open, sim_facts
 static int open_cpu(struct kl_error **err) {
     if (atomic_load_explicit(&dev.cpu_ready, memory_order_acquire)) return KL_OK;
     kl_mutex_lock(&dev.mu);
-    struct kl_backend *b = kl_cpu_backend(kl_pool_parallel);
+    struct kl_backend *b = kl_cpu_backend(kl_pool_parallel, kl_pool_parallel_short);
     int rc = dev.cpu ? KL_OK : kl_pool_attach(b->memory, err);
     if (!rc) {
         dev.cpu = b;

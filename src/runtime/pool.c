@@ -1,5 +1,5 @@
 /* pool.c - a queue of items, a list of jobs in chunks, one lock, and threads that sleep when both
- * are empty.
+ * are empty; besides them one short job, which threads join without the lock.
  *
  * Wake-ups are kept few. A thread that runs out of work looks for more for a short time before it
  * sleeps. While one thread is looking, nobody is woken. A looking thread that finds work wakes the
@@ -21,8 +21,12 @@ struct job {
     pthread_cond_t left;  /* signalled when the last helper has left the job */
 };
 
-/* Pauses before a thread sleeps: about 50 microseconds, which is about what waking it takes. */
-enum { LOOKS = 2000 };
+enum {
+    /* Pauses before a thread sleeps: about 50 microseconds, which is about what waking it takes. */
+    LOOKS = 2000,
+    /* Chunks of a short job for which it pays to wake a thread: they take as long as waking it. */
+    CHUNKS_PER_WAKE = 12
+};
 
 static struct {
     struct kl_mutex mu;
@@ -30,9 +34,9 @@ static struct {
     struct kl_list items; /* of kl_item.link; guarded by mu */
     struct kl_list jobs;  /* of job.link; guarded by mu */
     int n_sleeping;       /* guarded by mu */
-    int n_looking;        /* guarded by mu */
-    int n_threads;        /* guarded by mu */
-    int n_running;        /* threads that run an item or a chunk, callers included; guarded by mu */
+    _Atomic(int) n_looking;
+    _Atomic(int) n_threads; /* written under mu */
+    _Atomic(int) n_running; /* threads that run an item or a chunk, callers included */
     _Atomic(bool) started;
     _Atomic(int) n_ready; /* items + jobs; read without the lock by threads that look for work */
 } pool = {.mu = KL_MUTEX_INIT,
@@ -40,11 +44,47 @@ static struct {
           .items = {{&pool.items.head, &pool.items.head}},
           .jobs = {{&pool.jobs.head, &pool.jobs.head}}};
 
+/* The job of kl_pool_parallel_short. A thread first counts itself in `helpers` and then looks at
+ * `open`; the caller first closes the job and then waits until `helpers` is 0. So the other fields,
+ * which a caller writes while the job is closed and without helpers, are read in between only. */
+static struct {
+    _Alignas(64) _Atomic(bool) taken; /* by a caller */
+    _Atomic(bool) open, caller_waits;
+    _Atomic(int) helpers;
+    int64_t n;
+    void (*chunk)(void *arg, int64_t i);
+    void *arg;
+    pthread_cond_t left; /* used with pool.mu: signalled when the last helper has left */
+    _Alignas(64) _Atomic(int64_t) n_claimed; /* as in struct job */
+    _Atomic(int64_t) n_from_back;
+} brief = {.left = PTHREAD_COND_INITIALIZER};
+
 static _Thread_local bool is_worker;
 
-static void wake_one(void) {
+/* Whether a thread should be woken for more work. The lock is held. */
+static bool must_wake(void) {
     kl_assert(kl_mutex_held(&pool.mu));
-    if (pool.n_sleeping > 0 && pool.n_looking == 0) pthread_cond_signal(&pool.work);
+    return pool.n_sleeping > 0 && pool.n_looking == 0;
+}
+
+/* Unlocks first: where the woken thread gets this thread's processor, it would find the lock taken
+ * and sleep again. */
+static void unlock_and_wake(bool wake) {
+    kl_mutex_unlock(&pool.mu);
+    if (wake) pthread_cond_signal(&pool.work);
+}
+
+static void wake_for_short_job(void) {
+    kl_mutex_lock(&pool.mu);
+    unlock_and_wake(must_wake());
+}
+
+/* Counts this thread as running, unless as many threads run as there are processors: a chunk whose
+ * thread has to wait for a processor delays the whole job. */
+static bool begin_helping(void) {
+    if (atomic_fetch_add(&pool.n_running, 1) < pool.n_threads) return true;
+    atomic_fetch_sub(&pool.n_running, 1);
+    return false;
 }
 
 static void job_run(struct job *j, bool is_caller) {
@@ -67,14 +107,11 @@ static void unlist_job(struct job *j) {
  * work. */
 static bool do_one(void) {
     struct kl_link *n = kl_list_first(&pool.jobs);
-    /* A job comes first: its caller is in the middle of a kernel that others wait for. But no more
-     * threads than processors may run: a chunk whose thread has to wait for a processor delays the
-     * whole job. */
-    if (n && pool.n_running < pool.n_threads) {
+    /* A job comes first: its caller is in the middle of a kernel that others wait for. */
+    if (n && begin_helping()) {
         struct job *j = kl_container(n, struct job, link);
         j->helpers++;
-        if (++pool.n_running < pool.n_threads) wake_one();
-        kl_mutex_unlock(&pool.mu);
+        unlock_and_wake(pool.n_running < pool.n_threads && must_wake());
         job_run(j, false);
         kl_mutex_lock(&pool.mu);
         pool.n_running--;
@@ -85,9 +122,8 @@ static bool do_one(void) {
     n = kl_list_pop(&pool.items);
     if (!n) return false;
     atomic_fetch_sub(&pool.n_ready, 1);
-    if (!kl_list_empty(&pool.items)) wake_one();
     pool.n_running++;
-    kl_mutex_unlock(&pool.mu);
+    unlock_and_wake(!kl_list_empty(&pool.items) && must_wake());
     struct kl_item *item = kl_container(n, struct kl_item, link);
     item->run(item);
     kl_mutex_lock(&pool.mu);
@@ -95,17 +131,62 @@ static bool do_one(void) {
     return true;
 }
 
+/* Computes chunks of the short job while there are some. The lock is not held. Returns whether
+ * there was one. */
+static bool help_short_job(void) {
+    int64_t n_done = 0;
+    if (!atomic_load_explicit(&brief.open, memory_order_relaxed) || !begin_helping()) return false;
+    atomic_fetch_add(&brief.helpers, 1);
+    while (atomic_load(&brief.open)) {
+        const int64_t claimed =
+            atomic_fetch_add_explicit(&brief.n_claimed, 1, memory_order_relaxed);
+        if (claimed >= brief.n) {
+            atomic_store(&brief.open, false);
+            break;
+        }
+        if (n_done++ == 0 && brief.n - claimed > CHUNKS_PER_WAKE) wake_for_short_job();
+        const int64_t from_back =
+            atomic_fetch_add_explicit(&brief.n_from_back, 1, memory_order_relaxed);
+        brief.chunk(brief.arg, brief.n - 1 - from_back);
+    }
+    if (atomic_fetch_sub(&brief.helpers, 1) == 1 && atomic_load(&brief.caller_waits)) {
+        kl_mutex_lock(&pool.mu);
+        pthread_cond_signal(&brief.left);
+        kl_mutex_unlock(&pool.mu);
+    }
+    atomic_fetch_sub(&pool.n_running, 1);
+    return n_done > 0;
+}
+
+/* Waits for work for a short time. Short jobs come one after another: who has helped one stays. The
+ * lock is not held. */
+static void look(void) {
+    for (int i = 0; i < LOOKS && atomic_load_explicit(&pool.n_ready, memory_order_relaxed) == 0;
+         i++) {
+        if (atomic_load_explicit(&brief.open, memory_order_relaxed)) {
+            pool.n_looking--; /* others are woken for what comes meanwhile */
+            if (help_short_job()) i = 0;
+            pool.n_looking++;
+        }
+        kl_pause_cpu();
+    }
+}
+
 static void worker(void *arg) {
     is_worker = true;
     kl_mutex_lock(&pool.mu);
     for (;;) {
+        bool helped = false;
+        if (atomic_load(&brief.open)) { /* the job for which this thread was woken */
+            kl_mutex_unlock(&pool.mu);
+            helped = help_short_job();
+            kl_mutex_lock(&pool.mu);
+        }
         if (do_one()) continue;
-        if (pool.n_looking == 0 && pool.n_running < pool.n_threads) {
+        if ((helped || pool.n_looking == 0) && pool.n_running < pool.n_threads) {
             pool.n_looking++;
             kl_mutex_unlock(&pool.mu);
-            for (int i = 0;
-                 i < LOOKS && atomic_load_explicit(&pool.n_ready, memory_order_relaxed) == 0; i++)
-                kl_pause_cpu();
+            look();
             kl_mutex_lock(&pool.mu);
             pool.n_looking--;
             /* The thread that pushed work has woken nobody, since this thread was looking. So this
@@ -144,8 +225,7 @@ void kl_pool_push(struct kl_item *item) {
     kl_mutex_lock(&pool.mu);
     kl_list_push(&pool.items, &item->link);
     atomic_fetch_add(&pool.n_ready, 1);
-    wake_one();
-    kl_mutex_unlock(&pool.mu);
+    unlock_and_wake(must_wake());
 }
 
 void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
@@ -158,15 +238,16 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     kl_list_push(&pool.jobs, &j.link);
     atomic_fetch_add(&pool.n_ready, 1);
     pool.n_running += !is_worker;
-    wake_one();
-    kl_mutex_unlock(&pool.mu);
+    unlock_and_wake(must_wake());
     job_run(&j, true);
     kl_mutex_lock(&pool.mu);
     unlist_job(&j);
     pool.n_running -= !is_worker;
-    if (!kl_list_empty(&pool.jobs)) wake_one(); /* threads may have been kept from another job */
-    if (atomic_load(&j.helpers)) { /* the rest nearly always takes less time than a sleep */
-        kl_mutex_unlock(&pool.mu);
+    /* Threads may have been kept from another job. */
+    bool wake = !kl_list_empty(&pool.jobs) && must_wake();
+    if (wake || atomic_load(&j.helpers)) {
+        unlock_and_wake(wake);
+        /* The rest nearly always takes less time than a sleep. */
         for (int i = 0; i < LOOKS && atomic_load_explicit(&j.helpers, memory_order_relaxed); i++)
             kl_pause_cpu();
         kl_mutex_lock(&pool.mu);
@@ -176,6 +257,39 @@ void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg)
     while (j.helpers) kl_cond_wait(&j.left, &pool.mu);
     kl_mutex_unlock(&pool.mu);
     pthread_cond_destroy(&j.left);
+}
+
+void kl_pool_parallel_short(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg) {
+    if (n <= 1 || !atomic_load_explicit(&pool.started, memory_order_acquire) ||
+        atomic_exchange(&brief.taken, true)) {
+        kl_pool_parallel(n, chunk, arg);
+        return;
+    }
+    brief.n = n;
+    brief.chunk = chunk;
+    brief.arg = arg;
+    atomic_store_explicit(&brief.n_claimed, 0, memory_order_relaxed);
+    atomic_store_explicit(&brief.n_from_back, 0, memory_order_relaxed);
+    pool.n_running += !is_worker;
+    atomic_store(&brief.open, true);
+    for (int64_t from_front = 0;
+         atomic_fetch_add_explicit(&brief.n_claimed, 1, memory_order_relaxed) < n;) {
+        chunk(arg, from_front++);
+        if (from_front == 1 && n > CHUNKS_PER_WAKE &&
+            atomic_load_explicit(&brief.helpers, memory_order_relaxed) == 0)
+            wake_for_short_job();
+    }
+    atomic_store(&brief.open, false);
+    pool.n_running -= !is_worker;
+    for (int i = 0; i < LOOKS && atomic_load(&brief.helpers); i++) kl_pause_cpu();
+    if (atomic_load(&brief.helpers)) {
+        kl_mutex_lock(&pool.mu);
+        atomic_store(&brief.caller_waits, true);
+        while (atomic_load(&brief.helpers)) kl_cond_wait(&brief.left, &pool.mu);
+        atomic_store(&brief.caller_waits, false);
+        kl_mutex_unlock(&pool.mu);
+    }
+    atomic_store(&brief.taken, false);
 }
 
 void kl_pool_fork_prepare(void) {
@@ -192,7 +306,15 @@ void kl_pool_fork_child(void) {
     kl_list_init(&pool.items);
     kl_list_init(&pool.jobs);
     pthread_cond_init(&pool.work, NULL);
-    pool.n_sleeping = pool.n_looking = pool.n_threads = pool.n_running = 0;
+    pthread_cond_init(&brief.left, NULL);
+    pool.n_sleeping = 0;
+    atomic_store(&pool.n_looking, 0);
+    atomic_store(&pool.n_threads, 0);
+    atomic_store(&pool.n_running, 0);
+    atomic_store(&brief.helpers, 0);
+    atomic_store(&brief.open, false);
+    atomic_store(&brief.caller_waits, false);
+    atomic_store(&brief.taken, false);
     atomic_store(&pool.n_ready, 0);
     atomic_store(&pool.started, false);
     kl_mutex_unlock(&pool.mu);

@@ -19,6 +19,11 @@ void kl_pool_push(struct kl_item *item);
  * chunks are done. The caller claims chunks itself, and finishes alone if no other thread helps. A
  * chunk must not wait for anything. */
 void kl_pool_parallel(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
+/* The same for work of some ten microseconds in chunks of a few, for which waking a thread does not
+ * pay. The caller begins at once; threads that have just finished other work join it, and no thread
+ * is woken unless many chunks are left. One such job runs at a time; another one runs as
+ * kl_pool_parallel does it. */
+void kl_pool_parallel_short(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
 int kl_pool_n_threads(void);
 
 /* Around fork: all locks of the pool are taken before it. The child has no threads and starts them

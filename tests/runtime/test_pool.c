@@ -8,6 +8,10 @@
 
 enum { CHUNKS = 5000, MAX_THREADS = 512 };
 
+typedef void parallel_fn(int64_t n, void (*chunk)(void *arg, int64_t i), void *arg);
+static parallel_fn *const ways[] = {kl_pool_parallel, kl_pool_parallel_short};
+enum { N_WAYS = 2 };
+
 static _Atomic(int) runs[CHUNKS];
 
 static void count_chunk(void *arg, int64_t i) {
@@ -26,9 +30,11 @@ static void expect_once(int64_t n, _Atomic(int64_t) *sum) {
 /* This test is the first one of the process. */
 static void before_the_pool_starts(void **state) {
     assert_int_equal(kl_pool_n_threads(), 0);
-    _Atomic(int64_t) sum = 0;
-    kl_pool_parallel(1000, count_chunk, &sum);
-    expect_once(1000, &sum);
+    for (int w = 0; w < N_WAYS; w++) {
+        _Atomic(int64_t) sum = 0;
+        ways[w](1000, count_chunk, &sum);
+        expect_once(1000, &sum);
+    }
     assert_int_equal(kl_pool_n_threads(), 0);
     struct kl_error *e = NULL;
     kl_test_fail_alloc_at(0); /* fails: the start of the first thread */
@@ -68,12 +74,25 @@ static void as_many_threads_as_processors(void **state) {
 
 static void every_chunk_once(void **state) {
     static const int64_t sizes[] = {0, 1, 2, 3, 7, 64, 1000, CHUNKS};
-    for (int round = 0; round < 40; round++)
+    for (int round = 0; round < 80; round++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             _Atomic(int64_t) sum = 0;
-            kl_pool_parallel(sizes[i], count_chunk, &sum);
+            ways[round % N_WAYS](sizes[i], count_chunk, &sum);
             expect_once(sizes[i], &sum);
         }
+}
+
+/* Short jobs one right after another: no chunk of one is lost or runs in the next. */
+static void chain_chunk(void *arg, int64_t i) {
+    atomic_fetch_add((_Atomic(int64_t) *)arg, 1);
+}
+static void a_chain_of_short_jobs(void **state) {
+    for (int round = 0; round < 20000; round++) {
+        _Atomic(int64_t) n_done = 0;
+        const int64_t n = 2 + round % 30;
+        kl_pool_parallel_short(n, chain_chunk, &n_done);
+        assert_int_equal(atomic_load(&n_done), n);
+    }
 }
 
 /* ---- several callers, and items that call ---- */
@@ -83,9 +102,9 @@ static void add_chunk(void *arg, int64_t i) {
 }
 
 static void *call_in_a_thread(void *arg) {
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 400; i++) {
         _Atomic(int64_t) sum = 0;
-        kl_pool_parallel(50, add_chunk, &sum);
+        ways[i / 3 % N_WAYS](50, add_chunk, &sum);
         if (atomic_load(&sum) != 50 * 51 / 2) return NULL;
     }
     return arg;
@@ -119,14 +138,14 @@ static void arrive(struct gate *g, bool wait) {
 }
 
 static void nested_chunk(void *arg, int64_t i) {
-    kl_pool_parallel(10, add_chunk, arg);
+    ways[i % N_WAYS](10, add_chunk, arg);
 }
 
 static void run_work(struct kl_item *item) {
     struct work *w = kl_container(item, struct work, item);
     if (w->gate) arrive(w->gate, true);
     _Atomic(int64_t) sum = 0;
-    kl_pool_parallel(20, nested_chunk, &sum);
+    for (int way = 0; way < N_WAYS; way++) ways[way](20, nested_chunk, &sum);
     w->sum = atomic_load(&sum);
     arrive(w->done, false);
 }
@@ -140,7 +159,7 @@ static void chunks_inside_chunks_inside_items(void **state) {
         kl_pool_push(&w[i].item);
     }
     gate_wait_arrived(&done, 300);
-    for (int i = 0; i < 300; i++) assert_int_equal(w[i].sum, 20 * 55);
+    for (int i = 0; i < 300; i++) assert_int_equal(w[i].sum, N_WAYS * 20 * 55);
 }
 
 static void a_caller_finishes_alone(void **state) {
@@ -155,12 +174,14 @@ static void a_caller_finishes_alone(void **state) {
         kl_pool_push(&w[i].item);
     }
     gate_wait_arrived(&held, n); /* no thread of the pool is free */
-    _Atomic(int64_t) sum = 0;
-    kl_pool_parallel(CHUNKS, count_chunk, &sum);
-    expect_once(CHUNKS, &sum);
+    for (int way = 0; way < N_WAYS; way++) {
+        _Atomic(int64_t) sum = 0;
+        ways[way](CHUNKS, count_chunk, &sum);
+        expect_once(CHUNKS, &sum);
+    }
     gate_open(&held);
     gate_wait_arrived(&done, n);
-    for (int i = 0; i < n; i++) assert_int_equal(w[i].sum, 20 * 55);
+    for (int i = 0; i < n; i++) assert_int_equal(w[i].sum, N_WAYS * 20 * 55);
 }
 
 struct ordered {
@@ -221,7 +242,7 @@ static void crowd_chunk(void *arg, int64_t i) {
 }
 static void no_more_threads_than_the_pool_has(void **state) {
     struct crowd c = {0};
-    for (int round = 0; round < 20; round++) kl_pool_parallel(40, crowd_chunk, &c);
+    for (int round = 0; round < 40; round++) ways[round % N_WAYS](40, crowd_chunk, &c);
     assert_in_range(atomic_load(&c.most), 1, kl_pool_n_threads());
 }
 
@@ -230,6 +251,7 @@ int main(void) {
         cmocka_unit_test(as_many_threads_as_processors),
         cmocka_unit_test(before_the_pool_starts),
         cmocka_unit_test(every_chunk_once),
+        cmocka_unit_test(a_chain_of_short_jobs),
         cmocka_unit_test(several_callers),
         cmocka_unit_test(chunks_inside_chunks_inside_items),
         cmocka_unit_test(a_caller_finishes_alone),

@@ -39,7 +39,7 @@ static struct kl_memory memory = {
 
 /* ---- launching ---- */
 
-static kl_parallel_fn *parallel_for;
+static kl_parallel_fn *parallel_for, *parallel_short;
 
 static bool waits_for(struct kl_backend *b, struct kl_queue *q, struct kl_fate *f,
                       struct kl_wait *w) {
@@ -113,7 +113,8 @@ static int launch(struct kl_backend *b, struct kl_queue *q, struct kl_task *t,
                           .fault = KL_NO_FAULT,
                           .err = err,
                           .scratch = memory.take ? &memory : NULL,
-                          .parallel = parallel_for};
+                          .parallel = parallel_for,
+                          .parallel_short = parallel_short};
     struct kl_timeline *timeline = t->out[0]->fate->timeline;
     int rc;
     if (t->op == KL_OP_CALL) {
@@ -162,8 +163,9 @@ static const struct kl_backend_ops ops = {
     .launch_group = launch_group};
 static struct kl_backend backend = {.ops = &ops, .name = "cpu", .index = 0, .memory = &memory};
 
-struct kl_backend *kl_cpu_backend(kl_parallel_fn *parallel) {
+struct kl_backend *kl_cpu_backend(kl_parallel_fn *parallel, kl_parallel_fn *of_short_work) {
     parallel_for = parallel;
+    parallel_short = of_short_work;
     return &backend;
 }
 

@@ -3,6 +3,7 @@
  * base/kernel_desc.h describes its arguments. */
 #include <string.h>
 
+#include "backend/gpu/beside.h"
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
 #include "base/half.h"

@@ -53,6 +53,37 @@ static void gather(void **state) {
     kl_array_release(j);
 }
 
+/* Slices that several tasks copy, with an end that is shorter than the other parts: contiguous ones
+ * and others, whole and cut along each axis. */
+static void large_slices(void **state) {
+    enum { N = 3, ROWS = 411, COLS = 523 };
+    static const int extents[][3] = {
+        {1, ROWS, COLS}, {1, ROWS, 400}, {1, 333, COLS}, {2, ROWS, COLS}};
+    struct kl_array *a = count_up(SHAPE(N, ROWS, COLS)), *i = I32(SHAPE(2), 1, -3),
+                    *bad = I32(SHAPE(2), 0, 3), *out;
+    for (int lies = 0; lies < 2; lies++) {
+        struct kl_array *from = lies ? strided(kl_array_retain(a)) : kl_array_retain(a);
+        for (size_t k = 0; k < sizeof extents / sizeof *extents; k++) {
+            const int *e = extents[k];
+            EXPECT_OK(kl_gather_single(&out, from, i, 0, e, 3, cpu(), &err));
+            int32_t *v = values_of(out), *at = v;
+            for (int first = 1; first >= 0; first--)
+                for (int x = 0; x < e[0]; x++)
+                    for (int y = 0; y < e[1]; y++)
+                        for (int z = 0; z < e[2]; z++)
+                            assert_int_equal(*at++, ((first + x) * ROWS + y) * COLS + z);
+            free(v);
+            kl_array_release(out);
+            EXPECT_OK(kl_gather_single(&out, from, bad, 0, e, 3, cpu(), &err));
+            expect_index_fault(out, 1, 0, 3, N);
+        }
+        kl_array_release(from);
+    }
+    kl_array_release(a);
+    kl_array_release(i);
+    kl_array_release(bad);
+}
+
 static void every_index_type_and_item_size(void **state) {
     static const enum kl_dtype index_types[] = {KL_U8, KL_U16, KL_U32, KL_U64,
                                                 KL_I8, KL_I16, KL_I32, KL_I64};
@@ -251,13 +282,10 @@ static void bad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(take),
-        cmocka_unit_test(gather),
-        cmocka_unit_test(every_index_type_and_item_size),
-        cmocka_unit_test(along_axis),
-        cmocka_unit_test(faults),
-        cmocka_unit_test(large),
-        cmocka_unit_test(bad),
+        cmocka_unit_test(take),         cmocka_unit_test(gather),
+        cmocka_unit_test(large_slices), cmocka_unit_test(every_index_type_and_item_size),
+        cmocka_unit_test(along_axis),   cmocka_unit_test(faults),
+        cmocka_unit_test(large),        cmocka_unit_test(bad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,9 +39,9 @@ static void compare(const char *name, build_fn *build, int which, struct kl_arra
             kl_error_release(why);
             break;
         }
-        kl_cpu_backend(loops[way]);
+        kl_cpu_backend(loops[way], loops[way]);
         EXPECT_OK(kl_eval(&out, 1, &err));
-        kl_cpu_backend(kl_pool_parallel);
+        kl_cpu_backend(kl_pool_parallel, kl_pool_parallel_short);
         void *got = values_of(out);
         size_t bytes = (size_t)out->t.size * kl_dtype_size((enum kl_dtype)out->t.dtype);
         /* A difference in NaN's bits is checked below. */

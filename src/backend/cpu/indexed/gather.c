@@ -11,13 +11,16 @@
 
 struct job {
     const struct kl_launch *l;
-    int64_t chunk; /* positions in one task */
+    int64_t chunk; /* positions in one task; 1 where a slice is cut into parts */
     _Atomic(int64_t) fault;
     /* GATHER: the number of elements of a slice, and the strides of its elements in the source and
      * in the output. */
     int64_t slice, slice_strides[KL_LONG_AXES], row_strides[KL_LONG_AXES];
     int dims[KL_LONG_AXES], n_dims; /* axes longer than 1 */
     bool dense;                     /* the slice is contiguous in the source */
+    /* A slice is so many lines along its first axis, or elements where it is dense. A large one is
+     * copied by several tasks, each of which copies `part` lines of it. */
+    int64_t lines, part, parts;
     /* GATHER_AXIS: the strides of the source, with 0 for the indexed axis. */
     int n_pos_dims, pos_dims[KL_LONG_AXES];
     int64_t pos_strides[KL_LONG_AXES];
@@ -65,21 +68,26 @@ static bool add_index(const struct job *j, int operand, int axis, int64_t extent
 }
 
 /* ---- GATHER ---- */
-/* ok is NULL where all indices are in range. */
-static void copy_slices(const struct job *j, int64_t position, int64_t n, const int64_t *offsets,
-                        const bool *ok) {
+/* Copies part `part` of the slices. ok is NULL where all indices are in range. */
+static void copy_slices(const struct job *j, int64_t position, int64_t n, int64_t part,
+                        const int64_t *offsets, const bool *ok) {
     const struct kl_arg *source = &j->l->in[0];
-    int item = (int)kl_dtype_size(source->dtype);
-    int64_t slice_bytes = j->slice * item;
-    char *dst = (char *)j->l->out->data + position * slice_bytes;
+    const int item = (int)kl_dtype_size(source->dtype);
+    const int64_t first = part * j->part, lines = kl_min64(j->part, j->lines - first);
+    const int64_t line = j->slice / j->lines, slice_bytes = j->slice * item;
+    const int64_t source_line = j->dense ? 1 : j->slice_strides[0], bytes = lines * line * item;
+    char *dst = (char *)j->l->out->data + position * slice_bytes + first * line * item;
+    int dims[KL_LONG_AXES];
+    memcpy(dims, j->dims, sizeof dims);
+    if (!j->dense) dims[0] = (int)lines;
     for (int64_t i = 0; i < n; i++, dst += slice_bytes) {
-        const char *src = (const char *)source->data + offsets[i] * item;
+        const char *src = (const char *)source->data + (offsets[i] + first * source_line) * item;
         if (ok && !ok[i])
-            memset(dst, 0, (size_t)slice_bytes);
+            memset(dst, 0, (size_t)bytes);
         else if (j->dense)
-            memcpy(dst, src, (size_t)slice_bytes);
+            memcpy(dst, src, (size_t)bytes);
         else
-            kl_copy_strided(item, j->n_dims, j->dims, dst, j->row_strides, src, j->slice_strides);
+            kl_copy_strided(item, j->n_dims, dims, dst, j->row_strides, src, j->slice_strides);
     }
 }
 
@@ -121,7 +129,7 @@ static void report(struct job *j, int64_t position, int64_t n, const bool *ok) {
 static void gather_chunk(void *arg, int64_t task) {
     struct job *j = arg;
     const struct kl_gather_params *p = j->l->params;
-    int64_t begin = j->l->pos_begin + task * j->chunk,
+    int64_t begin = j->l->pos_begin + task / j->parts * j->chunk,
             end = kl_min64(begin + j->chunk, j->l->pos_end);
     int64_t offsets[KL_TILE];
     bool ok[KL_TILE];
@@ -134,7 +142,7 @@ static void gather_chunk(void *arg, int64_t task) {
         if (j->slice == 1)
             copy_elements(j, at, n, offsets, all ? NULL : ok);
         else if (j->slice > 1) /* otherwise indices are checked, but no element is copied */
-            copy_slices(j, at, n, offsets, all ? NULL : ok);
+            copy_slices(j, at, n, task % j->parts, offsets, all ? NULL : ok);
         if (!all) report(j, at, n, ok);
     }
 }
@@ -161,8 +169,11 @@ int kl_cpu_gather(struct kl_launch *l) {
     kl_strides_row_major(j.n_dims, j.dims, j.row_strides);
     const int64_t cost = j.slice ? j.slice : 1, n = l->pos_end - l->pos_begin;
     j.chunk = kl_ceil_div(KL_CHUNK, cost);
+    j.lines = j.dense || !j.slice ? cost : j.dims[0];
+    j.part = kl_ceil_div(KL_CHUNK, cost / j.lines);
+    j.parts = kl_ceil_div(j.lines, j.part);
     struct kl_launch alone = {.parallel = n * cost >= KL_PARALLEL_FROM ? l->parallel : NULL};
-    kl_run_tasks(&alone, kl_ceil_div(n, j.chunk), gather_chunk, &j);
+    kl_run_tasks(&alone, kl_ceil_div(n, j.chunk) * j.parts, gather_chunk, &j);
     l->fault = atomic_load(&j.fault);
     return KL_OK;
 }

@@ -34,6 +34,9 @@ enum {
     FEW = 8, /* with fewer rows than this, the matrix is not packed */
     /* Products with at most this many rows, columns and depth are not packed. */
     SMALL = 64,
+    /* The same where operands and result are used in place: a batch of 64 x 128 x 64. */
+    SMALL_DEPTH = 128,
+    MOST_SMALL = 1 << 19,    /* multiply-adds */
     VEC_COLS = 1024,         /* the fewest columns of a task for such products */
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute a product */
     PHASES_FROM = 1 << 21,   /* multiply-adds from which on threads share the phases of one row */
@@ -58,6 +61,20 @@ static void copy_small(const struct kl_product *j, const struct kl_arg *arg, int
             kl_convert(j->type, dst, arg->dtype, raw.bytes, cols);
         }
     }
+}
+
+/* Whether neither operand nor result of small products must be copied. */
+static bool all_in_place(const struct kl_product *j) {
+    return j->a->dtype == j->type && j->b->dtype == j->type && j->l->out->dtype == j->type &&
+           j->n % (KL_VECTOR / j->bytes) == 0 && j->b_col == 1;
+}
+
+/* Whether a task computes whole products. One alone is shared between threads from SMALL on. */
+static bool is_small(const struct kl_product *j) {
+    if (j->m <= SMALL && j->n <= SMALL && j->k <= SMALL) return true;
+    return j->m >= FEW && j->m <= SMALL && j->n >= FEW && j->n <= SMALL_DEPTH &&
+           j->k <= SMALL_DEPTH && j->m * j->n * j->k <= MOST_SMALL && j->batches > 1 &&
+           all_in_place(j);
 }
 
 /* A task is several products. Operands are read in place, and results written in place, where they
@@ -262,7 +279,7 @@ int kl_cpu_matmul(struct kl_launch *l) {
         task = complex_task;
         j.rows = COMPLEX_ROWS;
         j.cols = COMPLEX_COLS;
-    } else if (j.m <= SMALL && j.n <= SMALL && j.k <= SMALL) {
+    } else if (is_small(&j)) {
         task = small_task;
         j.rows = j.m;
         j.cols = j.n;

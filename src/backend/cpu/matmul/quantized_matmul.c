@@ -17,6 +17,8 @@ enum {
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute */
     MOST_COLS = 4,           /* columns that are computed together */
     AHEAD = 4096,            /* bytes of packed numbers between what is fetched and what is used */
+    ONE_ROW_TASK = 1 << 16,  /* multiply-adds of a task with one row of x: some microseconds */
+    MOST_SHORT = 64,         /* such tasks up to which a product is short work */
 };
 
 struct qmm {
@@ -121,7 +123,22 @@ typedef uint32_t word_vec __attribute__((vector_size(KL_VECTOR)));
 typedef int32_t int_vec __attribute__((vector_size(KL_VECTOR)));
 typedef uint32_t loose_words __attribute__((vector_size(KL_VECTOR), aligned(4)));
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+/* What four_rows multiplies: one row of x, as prepare_task leaves it, and rows of affine codes that
+ * are read where they lie. Distances from row to row are in bytes. */
+struct one_row {
+    const float *x, *sums;
+    int64_t words, groups;
+    int64_t w_row, s_row, b_row;
+    int64_t ahead;  /* words from what is used to what is fetched into the cache */
+    int word_shift; /* 2^word_shift words share a scale */
+};
+/* Products of r's row with four rows of w, into out[4]. */
+typedef void four_rows_fn(const struct one_row *r, const uint8_t *w, const char *scales,
+                          const char *biases, float *out);
+
+#if defined(__AVX512F__)
+#include "backend/cpu/matmul/quantized_avx512.h"
+#elif defined(__AVX2__)
 #include "backend/cpu/matmul/quantized_avx2.h"
 #endif
 
@@ -140,7 +157,6 @@ struct few {
     int64_t words, ahead; /* words in one; those between what is used and what is fetched */
     int shift;            /* see struct columns */
     bool in_place;        /* scales and biases are read where they lie */
-    bool whole, as_bf16;  /* four rows may be read together, with scales of bfloat16 */
 };
 
 static enum way way_of(const struct qmm *q) {
@@ -148,13 +164,13 @@ static enum way way_of(const struct qmm *q) {
     return q->f.bits == 8 ? E4M3 : E2M1;
 }
 
-/* Whether code e of a word is converted where it stands, 16^e times as large as it is, which saves
- * a shift. Then x is that much smaller: exact, unless it is below 2^-102. */
+/* Whether code e of a word is converted where it stands, 16^e or 256^e times as large as it is,
+ * which saves a shift. Then x is that much smaller: exact, unless it is below 2^-102. */
 static inline bool in_place(enum way way, int e) {
-#if defined(__AVX512F__)
-    return false; /* codes are looked up there */
+#if defined(__AVX512F__) /* nibbles are looked up there */
+    return way == BYTES && e < 3;
 #else
-    return way == NIBBLES && e < 7;
+    return way == NIBBLES ? e < 7 : way == BYTES && e < 3;
 #endif
 }
 
@@ -169,9 +185,18 @@ static inline __attribute__((always_inline)) float total(vec v) {
     return lane[0];
 }
 
+/* The first n of a vector of numbers, and zeros. */
+static inline __attribute__((always_inline)) vec up_to(int64_t n, const float *from) {
+    float lane[LANES] = {0};
+    if (n >= LANES) return *(const loose *)from;
+    for (int64_t i = 0; i < n; i++) lane[i] = from[i];
+    return *(const loose *)lane;
+}
+
 struct prepare {
     struct qmm *q;
     struct few *few;
+    four_rows_fn *four_rows; /* NULL: rows of w are multiplied one by one */
 };
 
 /* The sum of n numbers, a multiple of 16, in 16 lanes that are joined by halving. */
@@ -210,7 +235,7 @@ static void prepare_task(void *arg, int64_t i) {
             if (n < KL_TILE) memset(x + n, 0, (size_t)(KL_TILE - n) * sizeof(float));
             for (int64_t b = 0; b < n; b += per * LANES)
                 for (int e = 0; e < per; e++) {
-                    const float by = in_place(r->way, e) ? 1.0f / (float)(1u << 4 * e) : 1;
+                    const float by = in_place(r->way, e) ? 1.0f / (float)(1u << 32 / per * e) : 1;
                     for (int w = 0; w < LANES; w++)
                         to[k + b + e * LANES + w] = by * x[b + per * w + e];
                 }
@@ -233,10 +258,8 @@ struct room {
 /* Columns of the product that are computed together: rows of w. */
 struct columns {
     int64_t n;                       /* words */
-    bool even;                       /* no row stands in for a missing one */
     const uint8_t *words[MOST_COLS]; /* or codes as bytes */
     const float *scales[MOST_COLS], *biases[MOST_COLS];
-    const char *stored[MOST_COLS];   /* scales for the loops over four rows */
     const uint32_t *last[MOST_COLS]; /* NULL: the row ends with a whole vector */
     int shift;                       /* 2^shift vectors share a scale; -1: each word has its own */
     int64_t ahead;                   /* words from here to what is fetched into the cache */
@@ -245,7 +268,8 @@ struct columns {
 /* Element e of each word as float32; `way` and e are constants. */
 static inline __attribute__((always_inline)) vec element(enum way way, word_vec w, int e) {
     const int bits = way == NIBBLES || way == E2M1 ? 4 : 8, top = 32 / bits - 1;
-    if (in_place(way, e)) return __builtin_convertvector((int_vec)(w & 15u << 4 * e), vec);
+    if (in_place(way, e))
+        return __builtin_convertvector((int_vec)(w & ((1u << bits) - 1) << bits * e), vec);
     const int_vec code = (int_vec)(e == top ? w >> bits * e : (w >> bits * e) & ((1u << bits) - 1));
 #if defined(__AVX512F__) /* a shuffle takes as many low bits of an index as it needs */
     if (way == NIBBLES) {
@@ -303,7 +327,7 @@ static inline void load_row(const struct qmm *q, const struct matrices *a, const
     const char *biases = q->biases ? a->biases + row * q->b_row * item : NULL;
     c->words[i] = words;
     c->last[i] = NULL;
-    if (r->in_place || r->as_bf16)
+    if (r->in_place)
         for (int64_t line = 0; line < q->groups * item; line += KL_LINE) { /* of the next rows */
             __builtin_prefetch(scales + MOST_COLS * q->s_row * item + line);
             __builtin_prefetch(biases + MOST_COLS * q->b_row * item + line);
@@ -317,8 +341,7 @@ static inline void load_row(const struct qmm *q, const struct matrices *a, const
     } else {
         float *own_scales = room->scales + i * r->groups,
               *own_biases = room->biases + i * r->groups;
-        if (!r->as_bf16 || !c->even)
-            kl_scales_values(q->f.mode, q->scale_type, q->groups, scales, own_scales);
+        kl_scales_values(q->f.mode, q->scale_type, q->groups, scales, own_scales);
         if (biases) kl_scales_values(q->f.mode, q->scale_type, q->groups, biases, own_biases);
         c->scales[i] = own_scales;
         c->biases[i] = own_biases;
@@ -331,7 +354,6 @@ static inline void load_row(const struct qmm *q, const struct matrices *a, const
         memcpy(last, words + n / LANES * LANES * 4, (size_t)(n % LANES) * 4);
         c->last[i] = last;
     }
-    c->stored[i] = r->as_bf16 ? scales : (const char *)c->scales[i];
     if (r->shift >= 0) return;
     float *each = room->by_words + i * (r->pitch / 4);
     const float *from = c->scales[i];
@@ -350,7 +372,6 @@ static void dots(const struct qmm *q, const struct matrices *a, int64_t col, int
     const int most = rows > 1 ? 2 : COLS_OF_ONE;
     struct columns c = {.n = r->words, .shift = r->shift, .ahead = r->ahead};
     for (int64_t first = 0; first < n; first += most) {
-        c.even = first + most <= n;
         for (int i = 0; i < most; i++)
             load_row(q, a, r, room, col + kl_min64(first + i, n - 1), i, &c);
         for (int64_t row = 0; row < q->m;) {
@@ -402,7 +423,7 @@ static void few_task(void *arg, int64_t task) {
     const int64_t of_rows = 2 * r->groups + r->pitch / 4 + LANES + r->pitch / 4;
     struct kl_scratch scratch;
     const bool together = q->transpose && q->biases && r->shift >= 0 && !r->in_place &&
-                          !r->as_bf16 && q->s_row == q->groups && q->b_row == q->groups;
+                          q->s_row == q->groups && q->b_row == q->groups;
     const size_t bytes =
         (size_t)((MOST_COLS * of_rows + q->m * n + (together ? 2 * n * q->groups : 0)) * 4);
     if (!kl_scratch_take(&scratch, q->l, bytes)) {
@@ -439,10 +460,76 @@ static void few_task(void *arg, int64_t task) {
     kl_scratch_give(&scratch);
 }
 
+/* ---- one or two rows, by four rows of w at a time ---- */
+
+#ifdef __AVX2__
+FOUR_ROWS(four_rows_4_f32, 4, KL_F32)
+FOUR_ROWS(four_rows_4_f16, 4, KL_F16)
+FOUR_ROWS(four_rows_4_bf16, 4, KL_BF16)
+FOUR_ROWS(four_rows_8_f32, 8, KL_F32)
+FOUR_ROWS(four_rows_8_f16, 8, KL_F16)
+FOUR_ROWS(four_rows_8_bf16, 8, KL_BF16)
+#endif
+
+/* The kernel for q, or NULL where each row of w is multiplied by itself. */
+static four_rows_fn *four_rows_of(const struct qmm *q) {
+#ifdef __AVX2__
+    static four_rows_fn *const all[2][3] = {{four_rows_4_f32, four_rows_4_f16, four_rows_4_bf16},
+                                            {four_rows_8_f32, four_rows_8_f16, four_rows_8_bf16}};
+    const int bits = q->f.bits;
+    const bool whole = KL_VECTOR == 64 || q->f.group_size * bits / 32 >= LANES;
+    if (q->f.mode == KL_QUANT_AFFINE && (bits == 4 || bits == 8) && q->transpose && q->m <= 2 &&
+        q->n >= 4 && whole)
+        return all[bits == 8][q->scale_type == KL_F32 ? 0 : q->scale_type == KL_F16 ? 1 : 2];
+#endif
+    return NULL;
+}
+
+static void one_row_task(void *arg, int64_t task) {
+    enum { SOME = 256 };
+    const struct prepare *p = arg;
+    const struct qmm *q = p->q;
+    const struct few *r = p->few;
+    const int64_t batch = task / q->col_tasks, begin = task % q->col_tasks * q->cols;
+    const int64_t end = kl_min64(begin + q->cols, q->n);
+    const struct matrices a = matrices_of(q, batch);
+    const struct kl_arg *out = q->l->out;
+    const int64_t item = (int64_t)kl_dtype_size(out->dtype);
+    const int64_t scale_item = (int64_t)kl_dtype_size(q->scale_type);
+    const float *x = r->x + (q->gather ? index_at(q, 0, batch, q->x->dims[0]) : batch) * r->all;
+    struct one_row one = {.words = r->words,
+                          .groups = q->groups,
+                          .w_row = q->w_row * 4,
+                          .s_row = q->s_row * scale_item,
+                          .b_row = q->b_row * scale_item,
+                          .ahead = r->ahead,
+                          .word_shift = __builtin_ctz((unsigned)(q->f.group_size / r->per_word))};
+    float result[2][SOME];
+    for (int64_t block = begin; block < end; block += SOME) {
+        const int64_t n = kl_min64(SOME, end - block);
+        for (int64_t first = 0; first < n; first += 4) {
+            /* At the end, rows that are done are computed again. */
+            const int64_t col = kl_min64(block + first, q->n - 4);
+            for (int64_t i = 0; i < q->m; i++) {
+                float four[4];
+                one.x = x + i * r->pitch;
+                one.sums = x + q->m * r->pitch + i * r->groups;
+                p->four_rows(&one, a.w + col * one.w_row, a.scales + col * one.s_row,
+                             a.biases + col * one.b_row, four);
+                for (int64_t e = block + first - col, to = first; e < 4 && to < n; e++, to++)
+                    result[i][to] = four[e];
+            }
+        }
+        for (int64_t i = 0; i < q->m; i++)
+            kl_convert(out->dtype, (char *)out->data + ((batch * q->m + i) * q->n + block) * item,
+                       KL_F32, result[i], n);
+    }
+}
+
 static void few_rows(struct qmm *q, const struct kl_launch *alone) {
     const int64_t matrices = q->gather ? q->x->dims[0] : q->batches;
     struct few r = {.way = way_of(q), .pitch = kl_round_up(q->k, BLOCK)};
-    struct prepare p = {q, &r};
+    struct prepare p = {q, &r, four_rows_of(q)};
     struct kl_scratch scratch;
     if (q->transpose) r.per_word = r.way == NIBBLES || r.way == E2M1 ? 8 : 4;
     r.groups = kl_round_up(q->transpose ? q->groups : 1, LANES);
@@ -451,10 +538,6 @@ static void few_rows(struct qmm *q, const struct kl_launch *alone) {
         r.words = q->k / r.per_word;
         r.shift = vectors ? __builtin_ctz((unsigned)vectors) : -1;
         r.in_place = q->f.mode == KL_QUANT_AFFINE && q->scale_type == KL_F32;
-#if defined(__AVX2__) && !defined(__AVX512F__)
-        r.whole = r.way == NIBBLES && r.shift >= 0 && r.words % LANES == 0;
-        r.as_bf16 = r.whole && q->scale_type == KL_BF16 && q->m <= 2;
-#endif
         /* Rows are short, so that the processor does not see far enough ahead by itself. */
         r.ahead = MOST_COLS * (1 + AHEAD / (MOST_COLS * 4 * r.words + 1)) * q->w_row;
     }
@@ -467,9 +550,21 @@ static void few_rows(struct qmm *q, const struct kl_launch *alone) {
     const struct kl_launch both = {.parallel =
                                        matrices * q->m * q->k >= KL_CHUNK ? alone->parallel : NULL};
     kl_run_tasks(&both, matrices, prepare_task, &p);
-    q->cols = kl_round_up(TASK_FROM / (q->m * q->k + 1) + 1, q->transpose ? MOST_COLS : KL_TILE);
-    q->col_tasks = kl_ceil_div(q->n, q->cols);
-    kl_run_tasks(alone, q->batches * q->col_tasks, few_task, &p);
+    if (p.four_rows) {
+        /* An even number of equal tasks, for two threads or a multiple of two. */
+        q->col_tasks = kl_round_up(kl_ceil_div(q->n * q->m * q->k, ONE_ROW_TASK), 2);
+        q->cols = kl_round_up(kl_ceil_div(q->n, q->col_tasks), 4);
+        q->col_tasks = kl_ceil_div(q->n, q->cols);
+        const int64_t tasks = q->batches * q->col_tasks;
+        const bool is_short = alone->parallel && tasks <= MOST_SHORT;
+        const struct kl_launch by = {.parallel = is_short ? q->l->parallel_short : alone->parallel};
+        kl_run_tasks(&by, tasks, one_row_task, &p);
+    } else {
+        q->cols =
+            kl_round_up(TASK_FROM / (q->m * q->k + 1) + 1, q->transpose ? MOST_COLS : KL_TILE);
+        q->col_tasks = kl_ceil_div(q->n, q->cols);
+        kl_run_tasks(alone, q->batches * q->col_tasks, few_task, &p);
+    }
     kl_scratch_give(&scratch);
 }
 

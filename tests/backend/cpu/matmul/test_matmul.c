@@ -144,8 +144,9 @@ static void b_read_in_place(void **state) {
 /* In batches, each product has a matrix of its own or all share one. Each product has the bits that
  * it has alone. */
 static void batches(void **state) {
-    static const int sizes[][4] = {
-        {3, 130, 300, 256}, {20, 130, 300, 32}, {3, 9, 70, 65}, {40, 16, 16, 16}, {3, 9, 5, 3}};
+    static const int sizes[][4] = {{3, 130, 300, 256}, {20, 130, 300, 32}, {3, 9, 70, 65},
+                                   {40, 16, 16, 16},   {3, 9, 5, 3},       {5, 64, 128, 64},
+                                   {3, 61, 127, 48},   {3, 21, 100, 112}};
     EACH_TYPE(t)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         /* Bit 0: all share matrix a; bit 1: all share matrix b. */

@@ -1,0 +1,26 @@
+/* quantized_x86.h - what quantized_avx2.h and quantized_avx512.h share: the sums of the lanes of
+ * four products, and the kernels by type. For quantized_matmul.c. */
+#include <immintrin.h>
+
+/* The sums of the lanes of four vectors, each by halving, as `total` adds them. */
+static inline __attribute__((always_inline)) __m128 totals(const __m256 *v) {
+    __m128 x[4], two[2];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        x[i] = _mm_add_ps(_mm256_castps256_ps128(v[i]), _mm256_extractf128_ps(v[i], 1));
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++)
+        two[i] = _mm_add_ps(_mm_movelh_ps(x[2 * i], x[2 * i + 1]),
+                            _mm_movehl_ps(x[2 * i + 1], x[2 * i]));
+    return _mm_add_ps(_mm_shuffle_ps(two[0], two[1], _MM_SHUFFLE(2, 0, 2, 0)),
+                      _mm_shuffle_ps(two[0], two[1], _MM_SHUFFLE(3, 1, 3, 1)));
+}
+
+/* four_rows for constant bits and type, as a function of its own: inlined into a loop, gcc spills
+ * masks and sums. */
+#define FOUR_ROWS(name, bits, type)                                                       \
+    static __attribute__((noinline)) void name(const struct one_row *r, const uint8_t *w, \
+                                               const char *scales, const char *biases,    \
+                                               float *out) {                              \
+        four_rows(bits, type, r, w, scales, biases, out);                                 \
+    }
