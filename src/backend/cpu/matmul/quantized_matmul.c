@@ -588,7 +588,8 @@ struct square {
 
 /* Element e of each word, as a number without its scale; `way` and e are constants. */
 static inline __attribute__((always_inline)) vec number(enum way way, word_vec w, int e) {
-    const vec y = element(way, in_place(way, e) ? w >> 4 * e : w, in_place(way, e) ? 0 : e);
+    const int bits = way == NIBBLES || way == E2M1 ? 4 : 8;
+    const vec y = element(way, in_place(way, e) ? w >> bits * e : w, in_place(way, e) ? 0 : e);
     return way == E2M1 ? 0.5f * y : y;
 }
 
