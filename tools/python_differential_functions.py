@@ -473,7 +473,6 @@ EXPLAINED = [
     ("bitwise_xor of bools", lambda c, k, m: (has(c, "bitwise_xor") or " ^ " in c) and "bool" in c),
     ("Python's ints of more than 32 bits", lambda c, k, m: has(c, "logical_and", "logical_or") and "does not fit" in text(k)),
     ("sign", lambda c, k, m: has(c, "sign") and "nan" in c),
-    ("einsum of integers", lambda c, k, m: has(c, "einsum") and "inexact" in text(m)),
     ("range of an array", lambda c, k, m: "in range(A" in c),
 ]
 
