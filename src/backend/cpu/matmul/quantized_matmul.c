@@ -1,10 +1,10 @@
 /* quantized_matmul.c - QUANTIZED_MATMUL and GATHER_QMM. With few rows of x each row of the
  * quantized matrix is unpacked in registers and multiplied at once (quantized_dots.inc); with
- * many, panels are unpacked into the packed form that products of floats use (gemm.c): words of
- * many rows are transposed, so that the numbers of a register belong to different rows. Sums are
- * float32, and so are activations. Where the matrix is not transposed, a row is unpacked, scaled
- * and added to the sums. An index outside of its range, which the builder excludes, reads matrix
- * 0. */
+ * many, panels are unpacked into the packed form that products of floats use (gemm.c), or into
+ * tile registers (quantized_amx.h). Words of many rows are transposed, so that the numbers of a
+ * register belong to different rows. Sums are float32, and so are activations. Where the matrix is
+ * not transposed, a row is unpacked, scaled and added to the sums. An index outside of its range,
+ * which the builder excludes, reads matrix 0. */
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/matmul/products.h"
@@ -689,8 +689,17 @@ static void pack_rows_of(const struct kl_product *j, int64_t offset, int64_t lin
     }
 }
 
+#if defined(__AVX512F__)
+#include "backend/cpu/matmul/quantized_amx.h"
+#else
+static bool many_rows_amx(struct qmm *q, int64_t batch, const struct kl_launch *alone) {
+    return false;
+}
+#endif
+
 /* The product of one batch. */
 static void many_rows(struct qmm *q, int64_t batch, const struct kl_launch *alone) {
+    if (many_rows_amx(q, batch, alone)) return;
     const struct panel p = {q, matrices_of(q, batch)};
     struct kl_arg x = *q->x, w = *q->w, out = *q->l->out;
     struct kl_launch l = *q->l;
