@@ -13,14 +13,28 @@ static void report_sample(void) {
         printf("SAMPLE: %lu of %lu cases, KEEL_TEST_SEED=%lu\n", n_taken, n_cases, seed);
 }
 
+/* By how much the sample of `what` is thinned: the number behind its name in KEEL_TEST_SAMPLE, or 1
+ * without one; 0 when the variable does not name it. */
+static unsigned thinned_by(const char *what) {
+    const size_t n = strlen(what);
+    for (const char *at = getenv("KEEL_TEST_SAMPLE"); at; at = strchr(at, ',')) {
+        if (*at == ',') at++;
+        if (strncmp(at, what, n) != 0) continue;
+        if (at[n] == 0 || at[n] == ',') return 1;
+        const unsigned long by = at[n] == '/' ? strtoul(at + n + 1, NULL, 10) : 0;
+        if (by) return (unsigned)by;
+    }
+    return 0;
+}
+
 bool kl_test_samples(const char *what) {
-    const char *given = getenv("KEEL_TEST_SAMPLE");
-    return given && strstr(given, what);
+    return thinned_by(what) != 0;
 }
 
 bool kl_test_takes(const char *what, unsigned one_in) {
     static uint64_t state;
-    if (!kl_test_samples(what)) return true;
+    const unsigned by = thinned_by(what);
+    if (!by) return true;
     if (!n_cases) {
         const char *given = getenv("KEEL_TEST_SEED");
         seed = given ? strtoul(given, NULL, 10) : 1;
@@ -29,7 +43,7 @@ bool kl_test_takes(const char *what, unsigned one_in) {
         atexit(report_sample);
     }
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    bool taken = (state >> 33) % one_in == 0;
+    bool taken = (state >> 33) % (one_in * by) == 0;
     n_cases++;
     n_taken += taken;
     return taken;

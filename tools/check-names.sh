@@ -22,7 +22,7 @@ case $(uname -m) in
 x86_64)
     has_all=1
     find src/backend/cpu -name '*.c' | preprocess -march=x86-64-v3 >"$work/v3.i"
-    find src/backend/cpu -name '*.c' | preprocess -march=x86-64-v4 -mamx-tile -mamx-bf16 >"$work/v4.i"
+    find src/backend/cpu -name '*.c' | preprocess -march=x86-64-v4 -mamx-tile -mamx-bf16 -mavx512bf16 >"$work/v4.i"
     ;;
 esac
 wait $!

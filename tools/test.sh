@@ -18,7 +18,7 @@ if [ "$mode" = full ]; then
     in_release= in_sanitizers= seeds=10 tokens=64
 else
     export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
-    in_release=kernels in_sanitizers=kernels,cpu seeds=1 tokens=16
+    in_release=kernels in_sanitizers=kernels/3,cpu seeds=1 tokens=16
 fi
 start_all=$SECONDS
 

@@ -1,4 +1,5 @@
-/* kernel.h - kernels that the caller writes, which run on every GPU (CUDA and OpenCL).
+/* kernel.h - kernels that the caller writes, which run on every GPU (CUDA and OpenCL), and kernels
+ * of programs that are compiled already (CUDA).
  *
  * The source is the body of a function in Keel's kernel dialect: C with some additional names.
  * docs/kernels.md lists these names and has a complete example. In short:
@@ -132,6 +133,43 @@ KEEL_API int keel_kernel_apply(mlx_vector_array *outputs, keel_kernel kernel,
  * its inputs and configuration. */
 KEEL_API int keel_kernel_source(mlx_string *source, keel_kernel kernel,
                                 const mlx_vector_array inputs, const keel_kernel_config *config);
+
+/* ---- compiled programs, on CUDA only ---- */
+
+/* A number that a compiled kernel takes by value. */
+enum keel_kernel_scalar_kind {
+    KEEL_SCALAR_BOOL = 0, /* bool, 1 byte */
+    KEEL_SCALAR_INT = 1,  /* int, 4 bytes */
+    KEEL_SCALAR_FLOAT = 2 /* float, 4 bytes */
+};
+typedef struct keel_kernel_scalar_ {
+    enum keel_kernel_scalar_kind kind;
+    union {
+        bool b;
+        int i;
+        float f;
+    } value;
+} keel_kernel_scalar;
+
+/* Puts one lazy array per output of config into *outputs, as keel_kernel_apply does, by the kernel
+ * `name` of a program that is compiled already: PTX, a CUBIN or a fatbin of program_bytes bytes,
+ * which are copied. The parameters of the kernel are a pointer to every input, a pointer to every
+ * output, and the scalars. There are at most 24 arrays and 32 parameters. flags: as in
+ * keel_kernel_new. config has no templates. inputs is a list of no arrays when there are none.
+ *
+ * The kernel does not see whether an operation before it has failed on the device. Where one may
+ * have, it gets copies of its inputs that are zero then, and its outputs fail with that error.
+ *
+ * Errors of the call: as of keel_kernel_apply; KEEL_EUNSUPPORTED when the stream is not one of
+ * CUDA. Errors of the arrays: KEEL_ECOMPILE when the device does not take the program, or it has no
+ * such kernel; KEEL_EARG when the group, the grid or the shared memory is more than the device
+ * takes. */
+KEEL_API int keel_kernel_apply_compiled(mlx_vector_array *outputs, const char *name,
+                                        const void *program, size_t program_bytes,
+                                        const mlx_vector_array inputs,
+                                        const keel_kernel_scalar *scalars, size_t n_scalars,
+                                        const keel_kernel_config *config, unsigned flags,
+                                        const mlx_stream stream);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@ import math
 import keel.core as mx
 import numpy as np
 import pytest
+from keel import _core
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=(3, 4)).astype("float32")
@@ -416,6 +417,79 @@ def test_kernels_of_the_caller():
             mx.fast.cuda_kernel(*arguments)
     with pytest.raises(TypeError):
         mx.fast.cuda_kernel("k", [3], ["y"], "")
+
+
+SCALED = b"""
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry scaled(.param .u64 x, .param .u64 y, .param .u32 n, .param .f32 by, .param .u8 negate) {
+    .reg .pred %p<3>;
+    .reg .b16 %h<2>;
+    .reg .b32 %r<6>;
+    .reg .f32 %f<4>;
+    .reg .b64 %d<8>;
+    ld.param.u64 %d1, [x];
+    ld.param.u64 %d2, [y];
+    ld.param.u32 %r1, [n];
+    ld.param.f32 %f1, [by];
+    ld.param.u8 %h1, [negate];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.u32 %r5, %r2, %r3, %r4;
+    setp.ge.u32 %p1, %r5, %r1;
+    @%p1 ret;
+    cvta.to.global.u64 %d3, %d1;
+    cvta.to.global.u64 %d4, %d2;
+    mul.wide.u32 %d5, %r5, 4;
+    add.u64 %d6, %d3, %d5;
+    add.u64 %d7, %d4, %d5;
+    ld.global.f32 %f2, [%d6];
+    mul.f32 %f3, %f2, %f1;
+    setp.ne.u16 %p2, %h1, 0;
+    @%p2 neg.f32 %f3, %f3;
+    st.global.f32 [%d7], %f3;
+    ret;
+}
+"""
+
+
+def test_compiled_kernels():
+    x = mx.arange(10, dtype=mx.float32).reshape(2, 5)
+    call = {"name": "scaled", "compiled_source": SCALED, "inputs": [x], "output_shapes": [(12,)], "output_dtypes": [mx.float32],
+            "scalars": [10, 2.5, True], "grid": (10, 1, 1), "threadgroup": (4, 1, 1)}  # fmt: skip
+    run = mx.fast.precompiled_cuda_kernel
+    if mx.cuda.is_available():
+        (made,) = run(**call, init_value=7, stream=mx.gpu)
+        assert made.tolist() == [-2.5 * i for i in range(10)] + [7, 7]
+        call["scalars"] = [10, 1.0, False]
+        call["inputs"] = [x.T]
+        assert run(**call, ensure_row_contiguous=True, init_value=0, stream=mx.gpu)[0].tolist() == [0, 5, 1, 6, 2, 7, 3, 8, 4, 9, 0, 0]
+        assert run(**call, init_value=0, stream=mx.gpu)[0].tolist() == [*range(10), 0, 0]
+        with pytest.raises(RuntimeError, match="no PTX"):
+            mx.eval(run(**call | {"compiled_source": b"x"}, stream=mx.gpu))
+    else:
+        with pytest.raises(RuntimeError, match="CUDA"):
+            run(**call)
+
+    def checked(**changes):
+        """Reaches the checks of the extension with CUDA and without it."""
+        c = call | {"init_value": None, "shared_memory": 0} | changes
+        outputs = [(s, d) for s, d in zip(c["output_shapes"], c["output_dtypes"])]
+        return _core._cuda_kernel_compiled(c["name"], c["compiled_source"], c["inputs"], outputs, c["scalars"], c["grid"], c["threadgroup"],
+                                           c["shared_memory"], c["init_value"], False, mx.cpu)  # fmt: skip
+
+    with pytest.raises(RuntimeError, match="needs a GPU with CUDA"):
+        checked()
+    for error, changes in (
+        (TypeError, {"scalars": ["x"]}), (OverflowError, {"scalars": [1 << 40]}), (TypeError, {"name": 3}), (TypeError, {"compiled_source": "x"}),
+        (ValueError, {"shared_memory": -1}), (TypeError, {"inputs": [None]}), (TypeError, {"output_shapes": [("x",)]}), (TypeError, {"grid": (1, 1)}),
+        (ValueError, {"compiled_source": b""}), (ValueError, {"threadgroup": (0, 1, 1)}), (ValueError, {"output_shapes": []}),
+        (OverflowError, {"output_shapes": [(1 << 40,)]}), (TypeError, {"init_value": "x"}), (TypeError, {"output_dtypes": [3]}),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            checked(**changes)
 
 
 # ---- facts about dtypes ----

@@ -7,8 +7,9 @@
 #include "base/refs.h"
 
 struct kl_kernel_desc *kl_kernel_desc_new(const struct kl_kernel_desc *d) {
-    size_t name = strlen(d->name) + 1, entry = strlen(d->entry) + 1, source = strlen(d->source) + 1;
-    struct kl_kernel_desc *own = kl_malloc(sizeof *own + name + entry + source);
+    size_t name = strlen(d->name) + 1, entry = strlen(d->entry) + 1;
+    size_t source = d->program_bytes ? d->program_bytes : strlen(d->source);
+    struct kl_kernel_desc *own = kl_malloc(sizeof *own + name + entry + source + 1);
     if (!own) return NULL;
     memcpy(own, d, sizeof *own);
     atomic_init(&own->refs, 1);
@@ -16,6 +17,7 @@ struct kl_kernel_desc *kl_kernel_desc_new(const struct kl_kernel_desc *d) {
     own->name = memcpy(text, d->name, name);
     own->entry = memcpy(text + name, d->entry, entry);
     own->source = memcpy(text + name + entry, d->source, source);
+    text[name + entry + source] = 0;
     return own;
 }
 

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/failures.h"
 #include "base/wait_hook.h"
+#include "graph/arrange.h"
 #include "graph/node.h"
 #include "graph/recompute.h"
 #include "graph/tracing.h"
@@ -180,6 +181,7 @@ static int commit(struct kl_array *const *arrays, size_t n, bool always, struct 
     struct kl_array *unused = NULL;
     size_t n_order = walk.n_order;
     uint64_t n_claimed = 0;
+    if (!rc) kl_arrange(order, n_order);
     /* A value that is computed twice has two readers, and so takes three operations. */
     if (!rc && walk.n_large > 2) unused = kl_recompute(&order, &n_order, walk.mark);
     for (size_t i = 0; i < n_order && !rc; i++) {

@@ -354,7 +354,8 @@ static int check_templates(const struct kl_kernel *k, const struct kl_kernel_use
     return KL_OK;
 }
 
-static int check_geometry(const struct kl_kernel *k, const struct kl_kernel_use *u,
+/* own_shared: bytes that every call of the kernel has. */
+static int check_geometry(const char *name, size_t own_shared, const struct kl_kernel_use *u,
                           struct kl_error **err) {
     int64_t in_group = 1, threads = 1;
     for (int i = 0; i < 3; i++) {
@@ -378,13 +379,13 @@ static int check_geometry(const struct kl_kernel *k, const struct kl_kernel_use 
             return kl_fail(err, KL_ELIMIT,
                            "kernel '%s': grid (%d, %d, %d) in groups of (%d, %d, %d) is over "
                            "2^63 - 1 threads",
-                           k->name, u->grid[0], u->grid[1], u->grid[2], u->group[0], u->group[1],
+                           name, u->grid[0], u->grid[1], u->grid[2], u->group[0], u->group[1],
                            u->group[2]);
         threads *= along;
     }
-    if (k->shared_bytes > INT32_MAX || u->shared_bytes > INT32_MAX)
+    if (own_shared > INT32_MAX || u->shared_bytes > INT32_MAX)
         return kl_fail(err, KL_EARG, "%zu bytes of shared memory are more than any device has",
-                       k->shared_bytes > u->shared_bytes ? k->shared_bytes : u->shared_bytes);
+                       own_shared > u->shared_bytes ? own_shared : u->shared_bytes);
     return KL_OK;
 }
 
@@ -416,7 +417,7 @@ static int check_use(const struct kl_kernel *k, const struct kl_kernel_use *u, s
             return kl_fail(err, KL_EDTYPE, "output '%s': %d is no dtype", k->names[k->n_in + i],
                            (int)u->outs[i].dtype);
     KL_TRY(check_templates(k, u, err));
-    KL_TRY(check_geometry(k, u, err));
+    KL_TRY(check_geometry(k->name, k->shared_bytes, u, err));
     return check_init(u, err);
 }
 
@@ -465,6 +466,37 @@ static int check_stream(const struct kl_kernel *k, struct kl_stream *s, struct k
     return KL_OK;
 }
 
+static int check_program_stream(const struct kl_kernel_program *k, struct kl_stream *s,
+                                struct kl_error **err) {
+    if (!s) return kl_fail(err, KL_EARG, "the stream is NULL");
+    const bool on_gpu = kl_stream_device_type(s) == KL_GPU;
+    const char *device = on_gpu ? kl_stream_backend(s)->name : "cpu";
+    if (strncmp(device, "cuda", 4) != 0)
+        return kl_fail(err, KL_EUNSUPPORTED,
+                       "kernel '%s' is a compiled program (PTX, CUBIN or fatbin), and needs a GPU "
+                       "with CUDA; this device is '%s'%s",
+                       k->name, device,
+                       on_gpu ? ", which takes kernels as source (keel_kernel_new)" : "");
+    return KL_OK;
+}
+
+static int build_op(struct kl_array **outs, const struct kl_kernel_desc *d,
+                    const struct kl_kernel_use *u, struct kl_array *const *in, int n_in,
+                    struct kl_stream *s, struct kl_error **err) {
+    struct kl_kernel_params p = {kl_kernel_desc_new(d)};
+    if (!p.desc) return kl_fail_nomem(err);
+    int rc = kl_array_op(outs, (int)u->n_outs, u->outs,
+                         &(struct kl_operation){.op = KL_OP_KERNEL,
+                                                .stream = s,
+                                                .params = &p,
+                                                .params_bytes = sizeof p,
+                                                .in = in,
+                                                .n_in = n_in},
+                         err);
+    if (rc) kl_kernel_desc_release(p.desc);
+    return rc;
+}
+
 static int build(struct kl_array **outs, const struct kl_kernel *k, const struct kl_kernel_use *u,
                  struct kl_array *const *in, struct kl_stream *s, struct kl_error **err) {
     struct generator g;
@@ -484,19 +516,22 @@ static int build(struct kl_array **outs, const struct kl_kernel *k, const struct
                                .grid = {u->grid[0], u->grid[1], u->grid[2]},
                                .group = {u->group[0], u->group[1], u->group[2]},
                                .shared_bytes = k->shared_bytes + u->shared_bytes};
-    struct kl_kernel_params p = {kl_kernel_desc_new(&d)};
+    int rc = build_op(outs, &d, u, in, k->n_in, s, err);
     kl_free(g.text.s);
-    if (!p.desc) return kl_fail_nomem(err);
-    int rc = kl_array_op(outs, k->n_out, u->outs,
-                         &(struct kl_operation){.op = KL_OP_KERNEL,
-                                                .stream = s,
-                                                .params = &p,
-                                                .params_bytes = sizeof p,
-                                                .in = in,
-                                                .n_in = k->n_in},
-                         err);
-    if (rc) kl_kernel_desc_release(p.desc);
     return rc;
+}
+
+/* Retains the inputs, or makes row-major copies of those that are none. *n counts what the caller
+ * has to release, also after a failure. */
+static int take_inputs(struct kl_array **rows, int *n, struct kl_array *const *in, size_t n_in,
+                       bool row_contiguous, struct kl_stream *s, struct kl_error **err) {
+    for (*n = 0; *n < (int)n_in; ++*n) {
+        if (!row_contiguous)
+            rows[*n] = kl_array_retain(in[*n]);
+        else
+            KL_TRY(kl_row_contiguous(&rows[*n], in[*n], s, err));
+    }
+    return KL_OK;
 }
 
 int kl_kernel_apply(struct kl_array **outs, const struct kl_kernel *k,
@@ -505,14 +540,59 @@ int kl_kernel_apply(struct kl_array **outs, const struct kl_kernel *k,
     struct kl_array *rows[KL_KERNEL_MAX_ARGS];
     KL_TRY(check_stream(k, s, err));
     KL_TRY(check_use(k, use, n_in, err));
-    int n = 0, rc = KL_OK;
-    for (; n < k->n_in; n++) {
-        if (!k->row_contiguous)
-            rows[n] = kl_array_retain(in[n]);
-        else if ((rc = kl_row_contiguous(&rows[n], in[n], s, err)))
-            break;
-    }
+    int n, rc = take_inputs(rows, &n, in, n_in, k->row_contiguous, s, err);
     if (!rc) rc = build(outs, k, use, rows, s, err);
+    while (n > 0) kl_array_release(rows[--n]);
+    return rc;
+}
+
+/* ---- compiled programs ---- */
+
+static int check_program(const struct kl_kernel_program *k, const struct kl_kernel_use *u,
+                         size_t n_in, struct kl_error **err) {
+    if (!k->name || !*k->name) return kl_fail(err, KL_EARG, "the kernel has no name");
+    if (!k->bytes || !k->n_bytes)
+        return kl_fail(err, KL_EARG, "kernel '%s': the program has no bytes", k->name);
+    if (u->n_outs == 0) return kl_fail(err, KL_EARG, "kernel '%s' has no outputs", k->name);
+    if (u->n_templates)
+        return kl_fail(err, KL_EARG, "kernel '%s' is compiled, and takes no template arguments",
+                       k->name);
+    if (n_in > KL_KERNEL_MAX_ARGS || u->n_outs > KL_KERNEL_MAX_ARGS - n_in)
+        return kl_fail(err, KL_ELIMIT,
+                       "kernel '%s' has %zu inputs and %zu outputs; %d arrays at most", k->name,
+                       n_in, u->n_outs, KL_KERNEL_MAX_ARGS);
+    if (k->n_scalars > KL_KERNEL_MAX_PARAMS - n_in - u->n_outs)
+        return kl_fail(err, KL_ELIMIT,
+                       "kernel '%s' has %zu arrays and %zu scalars; %d arguments at most", k->name,
+                       n_in + u->n_outs, k->n_scalars, KL_KERNEL_MAX_PARAMS);
+    for (size_t i = 0; i < u->n_outs; i++)
+        if (!kl_dtype_valid((int)u->outs[i].dtype))
+            return kl_fail(err, KL_EDTYPE, "output %zu: %d is no dtype", i, (int)u->outs[i].dtype);
+    KL_TRY(check_geometry(k->name, 0, u, err));
+    return check_init(u, err);
+}
+
+int kl_kernel_apply_program(struct kl_array **outs, const struct kl_kernel_program *k,
+                            const struct kl_kernel_use *use, struct kl_array *const *in,
+                            size_t n_in, struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *rows[KL_KERNEL_MAX_ARGS];
+    KL_TRY(check_program(k, use, n_in, err));
+    KL_TRY(check_program_stream(k, s, err));
+    struct kl_kernel_desc d = {.name = k->name,
+                               .entry = k->name,
+                               .source = k->bytes,
+                               .program_bytes = k->n_bytes,
+                               .is_cuda = true,
+                               .row_contiguous = k->row_contiguous,
+                               .has_init = use->has_init,
+                               .init_value = use->init_value,
+                               .grid = {use->grid[0], use->grid[1], use->grid[2]},
+                               .group = {use->group[0], use->group[1], use->group[2]},
+                               .shared_bytes = use->shared_bytes,
+                               .n_scalars = (int)k->n_scalars};
+    if (k->n_scalars) memcpy(d.scalars, k->scalars, k->n_scalars * sizeof *k->scalars);
+    int n, rc = take_inputs(rows, &n, in, n_in, k->row_contiguous, s, err);
+    if (!rc) rc = build_op(outs, &d, use, rows, (int)n_in, s, err);
     while (n > 0) kl_array_release(rows[--n]);
     return rc;
 }

@@ -1,5 +1,5 @@
 /* kernel.h - custom kernels: checking them, writing the source around the user's text, and building
- * the operation.
+ * the operation; and kernels of programs that the user compiled.
  *
  * docs/kernels.md is the user's manual of the common dialect, mlx/c/fast.h that of CUDA's. */
 #pragma once
@@ -57,3 +57,18 @@ int kl_kernel_source(char **out, const struct kl_kernel *k, const struct kl_kern
 int kl_kernel_apply(struct kl_array **outs, const struct kl_kernel *k,
                     const struct kl_kernel_use *use, struct kl_array *const *in, size_t n_in,
                     struct kl_stream *s, struct kl_error **err);
+
+/* A kernel of a compiled program for CUDA, with what one call passes to it. */
+struct kl_kernel_program {
+    const char *name; /* of the function in the program */
+    const void *bytes;
+    size_t n_bytes;
+    const struct kl_kernel_scalar *scalars;
+    size_t n_scalars;
+    bool row_contiguous; /* inputs that are not row-major are copied */
+};
+/* outs gets use->n_outs new arrays. Errors as those of kl_kernel_apply; KL_ELIMIT when there are
+ * too many arguments. When the device does not take the program, the operation fails later. */
+int kl_kernel_apply_program(struct kl_array **outs, const struct kl_kernel_program *k,
+                            const struct kl_kernel_use *use, struct kl_array *const *in,
+                            size_t n_in, struct kl_stream *s, struct kl_error **err);

@@ -118,11 +118,17 @@ def metal_kernel(
     return kernel
 
 
-def _three(values, what):
+def _three(function, values, what):
     values = [int(x) for x in values]
     if len(values) != 3:
-        raise ValueError(f"cuda_kernel(): {what} has {len(values)} numbers, but must have 3")
-    return values
+        raise ValueError(f"{function}(): {what} has {len(values)} numbers, but must have 3")
+    return tuple(values)
+
+
+def _outputs(function, shapes, dtypes):
+    if len(shapes) != len(dtypes):
+        raise ValueError(f"{function}(): {len(shapes)} output_shapes, but {len(dtypes)} output_dtypes")
+    return [(tuple(s), d) for s, d in zip(shapes, dtypes)]
 
 
 def cuda_kernel(
@@ -138,16 +144,12 @@ def cuda_kernel(
     ):
         if not _c._cuda_is_available():
             raise RuntimeError(f"cuda_kernel(): the kernel '{name}' needs CUDA, which is not available")
-        if len(output_shapes) != len(output_dtypes):
-            raise ValueError(
-                f"cuda_kernel(): {len(output_shapes)} output_shapes, but {len(output_dtypes)} output_dtypes"
-            )
         return _c._cuda_kernel_apply(
             made,
             [x if isinstance(x, array) else array(x) for x in inputs],
-            [(tuple(s), d) for s, d in zip(output_shapes, output_dtypes)],
-            _three(grid, "grid"),
-            _three(threadgroup, "threadgroup"),
+            _outputs("cuda_kernel", output_shapes, output_dtypes),
+            _three("cuda_kernel", grid, "grid"),
+            _three("cuda_kernel", threadgroup, "threadgroup"),
             list(template or []),
             None if init_value is None else float(init_value),
             bool(verbose),
@@ -163,4 +165,16 @@ def precompiled_cuda_kernel(
 ):
     if not _c._cuda_is_available():
         raise RuntimeError(f"precompiled_cuda_kernel(): the kernel '{name}' needs CUDA, which is not available")
-    raise RuntimeError("precompiled_cuda_kernel(): Keel runs kernels from their source: use cuda_kernel")
+    return _c._cuda_kernel_compiled(
+        name,
+        compiled_source,
+        [x if isinstance(x, array) else array(x) for x in inputs],
+        _outputs("precompiled_cuda_kernel", output_shapes, output_dtypes),
+        list(scalars),
+        _three("precompiled_cuda_kernel", grid, "grid"),
+        _three("precompiled_cuda_kernel", threadgroup, "threadgroup"),
+        shared_memory,
+        None if init_value is None else float(init_value),
+        bool(ensure_row_contiguous),
+        stream,
+    )

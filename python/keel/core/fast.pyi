@@ -129,8 +129,8 @@ def precompiled_cuda_kernel(
     """Runs a CUDA kernel that is compiled already, and returns a list of its outputs.
 
     compiled_source is PTX or a cubin that has a kernel called name; its arguments are inputs,
-    then outputs of output_shapes and output_dtypes, then scalars. grid is in groups,
-    threadgroup in threads. init_value fills the outputs first.
+    then outputs of output_shapes and output_dtypes, then scalars (bool, int and float, of
+    1, 4 and 4 bytes). grid and threadgroup are in threads. init_value fills the outputs first.
 
     Raises: RuntimeError where there is no CUDA, and for code that cannot be loaded.
     """

@@ -16,7 +16,9 @@ int kl_cpu_n_variants(void);
 int kl_cpu_variant(void);
 const char *kl_cpu_variant_name(int variant);
 void kl_cpu_use_variant(int variant); /* for tests and benchmarks */
+/* Whether products use tile registers; whether those of bfloat16 use vdpbf16ps instead. */
 bool kl_cpu_uses_amx(void);
+bool kl_cpu_uses_bf16(void);
 /* Bytes of a core's first data cache; 32 KB where the system does not say. */
 int64_t kl_cpu_l1_bytes(void);
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "backend/cpu/matmul/tiles_amx.h"
+#include "backend/cpu/matmul/tiles_avx512.h"
 #include "backend/cpu/cpu_kernels.h"
 
 typedef kl_kernel_fn *kernel_of_fn(enum kl_op_id op);
@@ -19,8 +20,9 @@ kernel_of_fn kl_cpu_variant_kernel_v4;
 kl_cpu_group_fn kl_cpu_variant_run_group_v4;
 #endif
 
-/* The narrowest first. A CPU that can run a variant can run all before it. The names are the levels
- * of the x86-64 psABI; amx is v4 with the tile registers. */
+/* The narrowest first. A CPU that can run a variant can run all before it, but for bf16. The names
+ * are the levels of the x86-64 psABI; bf16 is v4 with vdpbf16ps, amx is v4 with the tile
+ * registers. */
 static const struct {
     const char *name;
     kernel_of_fn *kernel_of;
@@ -32,9 +34,16 @@ static const struct {
 #endif
 #ifdef KL_HAS_V4
     {"v4", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
+    {"bf16", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
     {"amx", kl_cpu_variant_kernel_v4, kl_cpu_variant_run_group_v4},
 #endif
 };
+
+/* Where tile registers are not there, the widest variant is the default: bf16 only if it is
+ * faster. */
+static bool bf16_runs(void) {
+    return kl_bf16_there() && (kl_bf16_is_fast() || kl_amx_there());
+}
 
 int kl_cpu_n_variants(void) {
     int n = 1;
@@ -51,13 +60,14 @@ int kl_cpu_n_variants(void) {
     bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
               __builtin_cpu_supports("avx512cd");
-    n += v4 + (v4 && kl_amx_there());
+    n += v4 + (v4 && bf16_runs()) + (v4 && kl_amx_there());
 #endif
     return n;
 }
 
 const char *kl_cpu_variant_name(int variant) {
-    return variants[variant].name;
+    const bool skipped = strcmp(variants[variant].name, "bf16") == 0 && !bf16_runs();
+    return variants[variant + skipped].name;
 }
 
 static atomic_int chosen = -1;
@@ -72,7 +82,7 @@ int kl_cpu_variant(void) {
     const char *given = getenv("KEEL_CPU");
     v = kl_cpu_n_variants() - 1;
     for (int i = 0; given && i < v; i++)
-        if (strcmp(given, variants[i].name) == 0) v = i;
+        if (strcmp(given, kl_cpu_variant_name(i)) == 0) v = i;
     atomic_store_explicit(&chosen, v, memory_order_relaxed);
     return v;
 }
@@ -86,7 +96,11 @@ void kl_cpu_run_group(const struct kl_cpu_step *steps, int n, kl_parallel_for *p
 }
 
 bool kl_cpu_uses_amx(void) {
-    return strcmp(variants[kl_cpu_variant()].name, "amx") == 0;
+    return strcmp(kl_cpu_variant_name(kl_cpu_variant()), "amx") == 0;
+}
+
+bool kl_cpu_uses_bf16(void) {
+    return strcmp(kl_cpu_variant_name(kl_cpu_variant()), "bf16") == 0;
 }
 
 int64_t kl_cpu_l1_bytes(void) {

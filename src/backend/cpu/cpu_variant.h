@@ -1,9 +1,9 @@
 /* cpu_variant.h - names of kernels that are compiled for several instruction sets. CMakeLists.txt
- * compiles every file of this folder, except cpu_backend.c, cpu_variant.c, math/piecewise.c and
- * matmul/tiles_amx.c, once for any CPU and again for wider ones. There KL_VARIANT is v3 or v4, and
- * each name that crosses files gets it as a suffix. The linker finds a name that is missing here,
- * because it is defined several times. The sources are the same and nothing is contracted or
- * reordered, so all variants give the same bits. */
+ * compiles every file of this folder once for any CPU and again for wider ones, except
+ * cpu_backend.c, cpu_variant.c, math/piecewise.c, matmul/tiles_amx.c and matmul/tiles_avx512.c.
+ * There KL_VARIANT is v3 or v4, and each name that crosses files gets it as a suffix. The linker
+ * finds a name that is missing here, because it is defined several times. The sources are the same
+ * and nothing is contracted or reordered, so all variants give the same bits. */
 #pragma once
 
 #ifdef KL_VARIANT

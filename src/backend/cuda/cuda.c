@@ -172,6 +172,7 @@ static void fill_port(struct kl_cuda *d) {
         .has_f64 = true,
         .has_atomic64 = true,
         .has_wide_sums = d->cc >= 90,
+        .merges = true,
         .has_matrix_units = d->cc >= 80,
         .is_cuda = true,
         .max_groups = {limit(api, d->device, KL_CU_ATTR_MAX_GRID_X, INT32_MAX),

@@ -339,7 +339,7 @@ static void *keep(struct kl_cuda_chain *chain, const void *value, size_t bytes) 
 
 int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
                       const uint32_t *groups, const uint32_t *local, uint32_t shared_bytes,
-                      const struct kl_karg *args, int n_args, struct kl_error **err) {
+                      const struct kl_karg *args, int n_args, bool alone, struct kl_error **err) {
     /* The host can add to addresses of CUDA, so the address includes the offset, and this one is
      * 0. */
     static kl_cuda_address at = 0;
@@ -352,7 +352,7 @@ int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
     memcpy(l.groups, groups, sizeof l.groups);
     memcpy(l.local, local, sizeof l.local);
     for (int i = 0; i < n_args; i++) bytes += args[i].bytes + ALIGN;
-    bool waits = chain && chain->open && bytes <= VALUE_BYTES;
+    bool waits = chain && chain->open && !alone && bytes <= VALUE_BYTES;
     if (waits && (chain->n == LONGEST || chain->n_params + MAX_PARAMS > PARAMS ||
                   chain->n_bytes + bytes > VALUE_BYTES))
         KL_TRY(kl_cuda_chain_flush(d, q, err));

@@ -166,17 +166,27 @@ void kl_cuda_wake(struct kl_driver *d);
 /* ---- cuda_chain.c: launches wait between begin and end, and are handed over together ---- */
 int kl_cuda_chain_new(struct kl_cuda *d, struct kl_cuda_chain **chain, struct kl_error **err);
 void kl_cuda_chain_begin(struct kl_cuda_chain *chain);
-/* Copies the arguments (at most KL_MAX_KARGS). Launches at once when there was no begin. */
+/* Copies the arguments (at most KL_MAX_KARGS). Launches at once when there was no begin. alone: the
+ * kernel does not wait itself for those before it, so it is launched at once, behind them. */
 int kl_cuda_chain_add(struct kl_cuda *d, struct kl_cuda_queue *q, void *kernel,
                       const uint32_t *groups, const uint32_t *local, uint32_t shared_bytes,
-                      const struct kl_karg *args, int n_args, struct kl_error **err);
+                      const struct kl_karg *args, int n_args, bool alone, struct kl_error **err);
 /* Hands over the waiting launches. Must be called before anything else goes to the stream. */
 int kl_cuda_chain_flush(struct kl_cuda *d, struct kl_cuda_queue *q, struct kl_error **err);
 /* rc: the result of the launches. When they failed, the waiting ones are dropped and rc is
  * returned. */
 int kl_cuda_chain_end(struct kl_cuda *d, struct kl_cuda_queue *q, int rc, struct kl_error **err);
 
+/* ---- cuda_program.c: programs that the user compiled ---- */
+/* As the slot load_program of the port. */
+int kl_cuda_load_program(struct kl_port *p, const void *program, size_t bytes, const char *name,
+                         void **module, struct kl_error **err);
+
 /* ---- cuda_port.c ---- */
+/* Loads an image, of which CUDA takes no length. what: for the message of KL_ECOMPILE, that the
+ * driver does not take it. */
+int kl_cuda_module(struct kl_cuda *d, const char *what, const void *image, void **module,
+                   struct kl_error **err);
 extern const struct kl_port_ops kl_cuda_port_ops;
 
 /* ---- for the slot `override` of the port: 1 when the command was run, 0 when it was not ---- */

@@ -8,20 +8,23 @@ static int port_compile(struct kl_port *p, const char *source, const char *name,
     return kl_nvrtc_compile(kl_cuda_of_port(p)->cc, source, name, binary, bytes, err);
 }
 
-static int port_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
-                     struct kl_error **err) {
-    struct kl_cuda *d = kl_cuda_of_port(p);
+int kl_cuda_module(struct kl_cuda *d, const char *what, const void *image, void **module,
+                   struct kl_error **err) {
     KL_TRY(kl_cuda_enter(d, err));
-    /* CUDA takes no length. The kernel cache makes sure that a stored program is complete. */
-    int result = d->api->ModuleLoadData(module, binary);
+    int result = d->api->ModuleLoadData(module, image);
     if (result == KL_CU_OUT_OF_MEMORY || kl_cuda_is_fatal(result))
         return kl_cuda_check(d, err, "cuModuleLoadData", result);
     char text[64];
     return result ? kl_fail(err, KL_ECOMPILE,
-                            "device '%s' does not take a compiled program: cuModuleLoadData failed "
-                            "with %s",
-                            d->name, kl_cuda_error_name(result, text, sizeof text))
+                            "device '%s' does not take %s: cuModuleLoadData failed with %s",
+                            d->name, what, kl_cuda_error_name(result, text, sizeof text))
                   : KL_OK;
+}
+
+static int port_load(struct kl_port *p, const void *binary, size_t bytes, void **module,
+                     struct kl_error **err) {
+    /* The kernel cache makes sure that a stored program is complete. */
+    return kl_cuda_module(kl_cuda_of_port(p), "a compiled program", binary, module, err);
 }
 
 static int port_find(struct kl_port *p, void *module, const char *entry, void **kernel,
@@ -48,9 +51,9 @@ static int port_limits(struct kl_port *p, void *kernel, struct kl_kernel_limits 
 /* With more, including what the kernel declares, the kernel must ask for it. */
 enum { SHARED_FOR_ALL = 48 << 10 };
 
-static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
-                          const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
-                          int n_args, struct kl_error **err) {
+static int launch(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+                  const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                  int n_args, bool alone, struct kl_error **err) {
     struct kl_cuda *d = kl_cuda_of_port(p);
     if (n_args > KL_MAX_KARGS)
         return kl_fail(err, KL_EINTERNAL, "a kernel with %d arguments", n_args);
@@ -61,14 +64,26 @@ static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const ui
         KL_TRY(KL_CUDA(d, err, FuncSetAttribute,
                        (kernel, KL_CU_FUNC_MAX_DYNAMIC_SHARED_BYTES, (int)shared_bytes)));
     return kl_cuda_chain_add(d, queue, kernel, groups, local, (uint32_t)shared_bytes, args, n_args,
-                             err);
+                             alone, err);
+}
+
+static int port_launch_3d(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+                          const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                          int n_args, struct kl_error **err) {
+    return launch(p, queue, kernel, groups, local, shared_bytes, args, n_args, false, err);
+}
+
+static int port_launch_program(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+                               const uint32_t *local, size_t shared_bytes,
+                               const struct kl_karg *args, int n_args, struct kl_error **err) {
+    return launch(p, queue, kernel, groups, local, shared_bytes, args, n_args, true, err);
 }
 
 static int port_launch(struct kl_port *p, void *queue, void *kernel, uint32_t groups,
                        uint32_t local, const struct kl_karg *args, int n_args,
                        struct kl_error **err) {
-    return port_launch_3d(p, queue, kernel, (const uint32_t[]){groups, 1, 1},
-                          (const uint32_t[]){local, 1, 1}, 0, args, n_args, err);
+    return launch(p, queue, kernel, (const uint32_t[]){groups, 1, 1},
+                  (const uint32_t[]){local, 1, 1}, 0, args, n_args, false, err);
 }
 
 static int port_copy(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
@@ -94,5 +109,7 @@ const struct kl_port_ops kl_cuda_port_ops = {.compile = port_compile,
                                              .limits = port_limits,
                                              .launch = port_launch,
                                              .launch_3d = port_launch_3d,
+                                             .load_program = kl_cuda_load_program,
+                                             .launch_program = port_launch_program,
                                              .copy = port_copy,
                                              .override = port_override};

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/gpu/beside.h"
 #include "backend/gpu/kernel_cache.h"
 #include "backend/gpu/kernels.h"
 #include "base/alloc.h"
@@ -26,6 +27,9 @@ struct entry {
     const void *key; /* a copy of the key, for entries without a family */
     size_t key_bytes;
     const char *name; /* of the kernel; a copy for entries without a family */
+    /* So many launches in one, each with so many bytes of arguments; 0: one launch. */
+    int merged;
+    size_t merged_bytes;
     void *kernel;
     struct kl_kernel_limits limits;
 };
@@ -37,11 +41,21 @@ struct wanted { /* an entry to find, and how to make it when it is new */
     void *ctx;
     const char *library; /* for entries without a family; may be NULL */
     bool bare;           /* the source stands alone, without preludes and library */
+    bool is_program;     /* the key is a compiled program */
 };
 enum {
     BUCKETS = 1024,
     PREPARED = 256,
-    ALIGNMENTS = 1024 /* no kernel depends on an alignment above this */
+    ALIGNMENTS = 1024, /* no kernel depends on an alignment above this */
+    /* Merged launches; prelude_cuda.kl has the same alignment. A kernel of CUDA takes 4 KB. */
+    MERGED_ALIGN = 16,
+    MERGED_MOST = 3 << 10, /* bytes of the arguments of all */
+    NAME_ROOM = 64,
+#ifdef KL_TEST_HOOKS
+    ALWAYS_MERGES = true, /* launches wait for each other on every device that is tested */
+#else
+    ALWAYS_MERGES = false,
+#endif
 };
 
 /* A command that was prepared lately. Threads write both numbers without a lock; the first is the
@@ -59,6 +73,7 @@ struct kl_lowering {
     /* Held while compiling, so that a kernel which two threads want is compiled once. Taken before
      * mu. */
     struct kl_mutex compiling;
+    _Atomic(bool) one_by_one; /* a merged kernel could not be made: launches stay apart */
     struct prepared prepared[PREPARED];
 };
 
@@ -86,6 +101,7 @@ static int n_defines(const struct kl_family *f) {
 
 static bool same(const struct entry *a, const struct entry *b) {
     if (a->hash != b->hash || a->family != b->family || a->local != b->local ||
+        a->merged != b->merged || a->merged_bytes != b->merged_bytes ||
         strcmp(a->name, b->name) != 0)
         return false;
     if (!a->family)
@@ -116,6 +132,9 @@ const char *kl_dialect_compute_type(enum kl_dtype dtype) {
 
 static size_t defines_of(const struct entry *want, char *text, size_t room) {
     size_t n = (size_t)snprintf(text, room, "#define LOCAL %u\n", want->local);
+    if (want->merged)
+        n += (size_t)snprintf(text + n, room - n, "#define MERGED %d\n#define MERGED_BYTES %zu\n",
+                              want->merged, want->merged_bytes);
     for (int i = 0; want->family && i < n_defines(want->family); i++) {
         const char *name = want->family->defines[i];
         int v = want->values[i];
@@ -139,11 +158,12 @@ static char *source_of(struct kl_lowering *l, const struct wanted *w) {
     const char *library = w->e.family ? w->e.family->library : w->library;
     if (!library) library = "";
     size_t room = n + strlen(l->port->prelude) + strlen(kl_source_prelude) + strlen(library) +
-                  strlen(body) + 64;
+                  strlen(body) + strlen(w->e.name) + 64;
     char *s = kl_malloc(room);
     if (s)
-        snprintf(s, room, "%s%s%s%s\n#line 1\n%s", defines, l->port->prelude, kl_source_prelude,
-                 library, body);
+        n = (size_t)snprintf(s, room, "%s%s%s%s\n#line 1\n%s", defines, l->port->prelude,
+                             kl_source_prelude, library, body);
+    if (s && w->e.merged) snprintf(s + n, room - n, "\nMERGED_KERNEL(%s)\n", w->e.name);
     kl_free(made);
     return s;
 }
@@ -164,11 +184,17 @@ static struct entry *entry_copy(const struct entry *e) {
 static int make(struct kl_lowering *l, const struct wanted *w, struct entry **out,
                 struct kl_error **err) {
     struct entry *e = entry_copy(&w->e);
-    char *source = e ? source_of(l, w) : NULL;
+    char *source = e && !w->is_program ? source_of(l, w) : NULL;
     void *module = NULL;
-    int rc = source ? KL_OK : kl_fail_nomem(err);
-    if (!rc) rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
-    if (!rc) rc = l->port->ops->find(l->port, module, e->name, &e->kernel, err);
+    int rc = e && (source || w->is_program) ? KL_OK : kl_fail_nomem(err);
+    if (!rc && w->is_program)
+        rc = l->port->ops->load_program(l->port, w->e.key, w->e.key_bytes, w->file, &module, err);
+    else if (!rc)
+        rc = kl_kernel_cache_module(l->port, source, w->file, &module, err);
+    char merged[NAME_ROOM];
+    if (!rc) snprintf(merged, sizeof merged, "merged_%s", e->name);
+    if (!rc)
+        rc = l->port->ops->find(l->port, module, e->merged ? merged : e->name, &e->kernel, err);
     if (!rc && l->port->ops->limits) rc = l->port->ops->limits(l->port, e->kernel, &e->limits, err);
     kl_free(source);
     if (rc) {
@@ -222,6 +248,149 @@ static int check_addresses(struct kl_emit *e, const char *kernel, const struct k
     return KL_OK;
 }
 
+/* ---- launches, and several in one ---- */
+
+/* A launch that waits for those of the commands beside its own, with copies of the arguments. */
+struct waiting {
+    struct entry *kernel;
+    uint32_t groups;
+    size_t shared_bytes;
+    int n_args;
+    struct kl_karg args[KL_MAX_KARGS];
+    _Alignas(MERGED_ALIGN) char values[MERGED_MOST]; /* of the arguments that are no addresses */
+    size_t value_bytes;
+};
+struct kl_side {
+    struct waiting launch[KL_MOST_BESIDE];
+    int n;
+    bool again; /* the command at hand has a launch here already */
+};
+
+static int hand_over(struct kl_emit *e, void *kernel, uint32_t groups, uint32_t local,
+                     size_t shared_bytes, const struct kl_karg *args, int n_args) {
+    if (shared_bytes)
+        return e->port->ops->launch_3d(e->port, e->queue, kernel, (const uint32_t[]){groups, 1, 1},
+                                       (const uint32_t[]){local, 1, 1}, shared_bytes, args, n_args,
+                                       e->err);
+    return e->port->ops->launch(e->port, e->queue, kernel, groups, local, args, n_args, e->err);
+}
+
+static size_t padded(size_t bytes) {
+    return (bytes + MERGED_ALIGN - 1) / MERGED_ALIGN * MERGED_ALIGN;
+}
+
+/* The bytes of the arguments as a merged kernel takes them: each parameter at a multiple of
+ * MERGED_ALIGN; an address is two parameters. */
+static size_t merged_bytes_of(const struct waiting *l) {
+    size_t bytes = 0;
+    for (int i = 0; i < l->n_args; i++)
+        bytes += l->args[i].bytes ? padded(l->args[i].bytes) : 2 * MERGED_ALIGN;
+    return bytes;
+}
+
+static void put_merged(char *to, const struct waiting *l) {
+    for (int i = 0; i < l->n_args; i++) {
+        const struct kl_karg *a = &l->args[i];
+        memcpy(to, a->bytes ? a->value : &a->value, a->bytes ? a->bytes : sizeof a->value);
+        to += a->bytes ? padded(a->bytes) : 2 * MERGED_ALIGN;
+    }
+}
+
+static int launch_alone(struct kl_emit *e, const struct waiting *l) {
+    return hand_over(e, l->kernel->kernel, l->groups, l->kernel->local, l->shared_bytes, l->args,
+                     l->n_args);
+}
+
+/* Launches n launches of one kernel as one: 1; 0: that is not possible. The groups of each are one
+ * row of a grid in two dimensions. */
+static int launch_merged(struct kl_emit *e, const struct waiting *const *launches, int n) {
+    const struct waiting *first = launches[0];
+    const size_t each = merged_bytes_of(first);
+    struct { /* prelude_cuda.kl has the same */
+        uint32_t groups[KL_MOST_BESIDE];
+        _Alignas(MERGED_ALIGN) char values[MERGED_MOST];
+    } all;
+    uint32_t most = 0;
+    if (n < 2 || !e->port->merges || !first->kernel->family ||
+        (size_t)n * each > sizeof all.values || atomic_load(&e->lowering->one_by_one))
+        return 0;
+    memset(&all, 0, sizeof all.groups + (size_t)n * each);
+    for (int i = 0; i < n; i++) {
+        all.groups[i] = launches[i]->groups;
+        if (most < launches[i]->groups) most = launches[i]->groups;
+        put_merged(all.values + (size_t)i * each, launches[i]);
+    }
+    struct wanted w = {.e = *first->kernel, .file = first->kernel->family->name};
+    struct entry *found;
+    w.e.merged = n;
+    w.e.merged_bytes = each;
+    w.e.hash = mix(mix(w.e.hash, (uint64_t)n), each);
+    /* What cannot be merged is launched one by one; an attempt at every command buffer would cost
+     * more than merging gains. */
+    struct kl_error *ignored = NULL;
+    const int made = find_or_make(e->lowering, &w, &found, &ignored);
+    if (made) {
+        if (made != KL_ENOMEM) atomic_store(&e->lowering->one_by_one, true);
+        kl_error_release(ignored);
+        return 0;
+    }
+    if (found->limits.max_local && w.e.local > found->limits.max_local) return 0;
+    struct kl_karg arg = {&all, sizeof all.groups + (size_t)n * each, 0};
+    const int rc = e->port->ops->launch_3d(
+        e->port, e->queue, found->kernel, (const uint32_t[]){most, (uint32_t)n, 1},
+        (const uint32_t[]){w.e.local, 1, 1}, first->shared_bytes, &arg, 1, e->err);
+    return rc ? rc : 1;
+}
+
+/* Launches what waits, those of one kernel together. */
+static int launch_side(struct kl_emit *e, const struct kl_side *s) {
+    bool done[KL_MOST_BESIDE] = {false};
+    for (int i = 0; i < s->n; i++) {
+        const struct waiting *same[KL_MOST_BESIDE];
+        int n = 0;
+        for (int k = i; k < s->n; k++) {
+            if (done[k] || s->launch[k].kernel != s->launch[i].kernel ||
+                s->launch[k].shared_bytes != s->launch[i].shared_bytes)
+                continue;
+            same[n++] = &s->launch[k];
+            done[k] = true;
+        }
+        if (n == 0) continue;
+        const int rc = launch_merged(e, same, n);
+        if (rc < 0) return rc;
+        for (int k = 0; k < n && rc == 0; k++) KL_TRY(launch_alone(e, same[k]));
+    }
+    return KL_OK;
+}
+
+/* Launches one by one what waits; what follows does not wait. */
+static int settle(struct kl_emit *e) {
+    struct kl_side *s = e->side;
+    e->side = NULL;
+    for (int i = 0; s && i < s->n; i++) KL_TRY(launch_alone(e, &s->launch[i]));
+    if (s) s->n = 0;
+    return KL_OK;
+}
+
+/* Keeps a launch; false when it cannot wait. */
+static bool keep(struct kl_side *s, struct entry *kernel, uint32_t groups, size_t shared_bytes,
+                 const struct kl_karg *args, int n_args) {
+    if (s->again || s->n == KL_MOST_BESIDE) return false;
+    struct waiting *l = &s->launch[s->n];
+    *l = (struct waiting){
+        .kernel = kernel, .groups = groups, .shared_bytes = shared_bytes, .n_args = n_args};
+    for (int i = 0; i < n_args; i++) {
+        l->args[i] = args[i];
+        if (args[i].bytes == 0) continue;
+        if (l->value_bytes + padded(args[i].bytes) > sizeof l->values) return false;
+        l->args[i].value = memcpy(l->values + l->value_bytes, args[i].value, args[i].bytes);
+        l->value_bytes += padded(args[i].bytes);
+    }
+    s->n++;
+    s->again = true;
+    return true;
+}
+
 static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups, size_t shared_bytes,
                   const struct kl_karg *args, int n_args) {
     struct entry *found;
@@ -237,12 +406,14 @@ static int launch(struct kl_emit *e, const struct wanted *w, int64_t groups, siz
         return kl_fail(e->err, KL_EUNSUPPORTED, "%s: %lld work-groups, more than a device takes",
                        w->e.name, (long long)groups);
     KL_TRY(check_addresses(e, w->e.name, args, n_args));
-    if (shared_bytes)
-        return e->port->ops->launch_3d(
-            e->port, e->queue, found->kernel, (const uint32_t[]){(uint32_t)groups, 1, 1},
-            (const uint32_t[]){w->e.local, 1, 1}, shared_bytes, args, n_args, e->err);
-    return e->port->ops->launch(e->port, e->queue, found->kernel, (uint32_t)groups, w->e.local,
-                                args, n_args, e->err);
+    if (e->side && keep(e->side, found, (uint32_t)groups, shared_bytes, args, n_args)) return KL_OK;
+    KL_TRY(settle(e));
+    return hand_over(e, found->kernel, (uint32_t)groups, w->e.local, shared_bytes, args, n_args);
+}
+
+int kl_emit_plain_copy(struct kl_emit *e, void *to, const void *from, size_t bytes) {
+    KL_TRY(settle(e));
+    return e->port->ops->copy(e->port, e->queue, to, from, bytes, e->err);
 }
 
 int kl_emit(struct kl_emit *e, const struct kl_family *f, const int *values, const char *entry,
@@ -311,21 +482,26 @@ static int check_grid(struct kl_emit *e, const struct kl_grid_launch *g,
 
 int kl_emit_grid(struct kl_emit *e, const struct kl_grid_launch *g, const struct kl_karg *args,
                  int n_args) {
-    struct wanted w = {.e = {.local = g->local[0] * g->local[1] * g->local[2],
+    const bool is_program = g->program_bytes != 0;
+    /* A program is the same for all groups: 0 stands for them, which no source has. */
+    struct wanted w = {.e = {.local = is_program ? 0 : g->local[0] * g->local[1] * g->local[2],
                              .name = g->entry,
                              .key = g->source,
-                             .key_bytes = strlen(g->source) + 1},
+                             .key_bytes = is_program ? g->program_bytes : strlen(g->source) + 1},
                        .file = g->name,
                        .library = g->library,
-                       .bare = g->bare};
+                       .bare = g->bare,
+                       .is_program = is_program};
     struct entry *found;
     w.e.hash = mix(mix(hash_bytes(w.e.key, w.e.key_bytes), w.e.local + (uint64_t)g->bare),
                    hash_bytes(g->entry, strlen(g->entry)));
     KL_TRY(find_or_make(e->lowering, &w, &found, e->err));
     if (e->dry) return check_grid(e, g, &found->limits);
     KL_TRY(check_addresses(e, g->name, args, n_args));
-    return e->port->ops->launch_3d(e->port, e->queue, found->kernel, g->groups, g->local,
-                                   g->shared_bytes, args, n_args, e->err);
+    KL_TRY(settle(e));
+    return (is_program ? e->port->ops->launch_program
+                       : e->port->ops->launch_3d)(e->port, e->queue, found->kernel, g->groups,
+                                                  g->local, g->shared_bytes, args, n_args, e->err);
 }
 
 int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr) {
@@ -345,39 +521,14 @@ int kl_emit_workspace(struct kl_emit *e, size_t bytes, void **ptr) {
 
 /* ---- what was stored before ---- */
 
-struct extent {
-    uintptr_t begin, end;
-};
-
-static struct extent extent_of(const struct kl_arg *a) {
-    const int64_t item = (int64_t)kl_dtype_size(a->dtype);
-    int64_t low = 0, high = item;
-    if (a->layout & KL_ROW_CONTIGUOUS)
-        high = a->size * item;
-    else
-        for (int i = 0; i < a->ndim && a->size > 0; i++) {
-            const int64_t reach = (a->dims[i] - 1) * a->strides[i] * item;
-            if (reach < 0)
-                low += reach;
-            else
-                high += reach;
-        }
-    return (struct extent){(uintptr_t)a->data + (uintptr_t)low,
-                           (uintptr_t)a->data + (uintptr_t)high};
-}
-
-static bool overlap(struct extent a, struct extent b) {
-    return a.begin < b.end && b.begin < a.end;
-}
-
 bool kl_emit_unwritten(const struct kl_emit *e, const struct kl_arg *a) {
-    const struct extent wanted = extent_of(a);
+    const struct kl_extent wanted = kl_extent_of(a);
     const uintptr_t own = (uintptr_t)e->workspace; /* earlier kernels of the command store there */
-    if (e->dry || overlap(wanted, (struct extent){own, own + e->room})) return false;
+    if (e->dry || kl_extents_overlap(wanted, (struct kl_extent){own, own + e->room})) return false;
     for (int i = 0; i < e->n_before; i++) {
         const struct kl_command *c = &e->before[i];
         for (int k = 0; k < c->n_out && c->kind == KL_CMD_LAUNCH; k++)
-            if (overlap(wanted, extent_of(&c->args[c->n_in + k]))) return false;
+            if (kl_extents_overlap(wanted, kl_extent_of(&c->args[c->n_in + k]))) return false;
     }
     return true;
 }
@@ -396,12 +547,14 @@ static bool is_move(const struct kl_command *c) {
     return c->op == KL_OP_COPY && !(c->args[0].layout & c->args[1].layout & KL_ROW_CONTIGUOUS);
 }
 
-static int lower_one(struct kl_emit *e, const struct kl_command *c) {
+/* 1 when the port runs c in a way of its own. */
+static int by_port(struct kl_emit *e, const struct kl_command *c) {
+    if (c->kind != KL_CMD_LAUNCH || !e->port->ops->override) return 0;
+    return e->port->ops->override(e, c);
+}
+
+static int by_family(struct kl_emit *e, const struct kl_command *c) {
     if (c->kind != KL_CMD_LAUNCH) return kl_lower_guards(e, c);
-    if (e->port->ops->override) {
-        int rc = e->port->ops->override(e, c);
-        if (rc) return rc < 0 ? rc : KL_OK;
-    }
     lower_fn *f = by_op[c->op];
     if (kl_op_flags(c->op) & KL_OPF_ELEMENTWISE && !is_move(c)) f = kl_lower_elementwise;
     if (!f)
@@ -410,7 +563,14 @@ static int lower_one(struct kl_emit *e, const struct kl_command *c) {
     return f(e, c);
 }
 
+static int lower_one(struct kl_emit *e, const struct kl_command *c) {
+    const int rc = by_port(e, c);
+    if (rc) return rc < 0 ? rc : KL_OK;
+    return by_family(e, c);
+}
+
 int kl_emit_command(struct kl_emit *e, const struct kl_command *c) {
+    KL_TRY(settle(e)); /* a port's own way does not wait */
     return lower_one(e, c);
 }
 
@@ -456,17 +616,46 @@ int kl_lower_prepare(struct kl_lowering *l, const struct kl_command *c, size_t *
     return KL_OK;
 }
 
-int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
-             struct kl_error **err) {
-    for (int i = 0; i < n;) {
-        struct kl_emit e = {.lowering = l,
+static struct kl_emit emit_of(struct kl_lowering *l, void *queue, const struct kl_command *commands,
+                              int at, struct kl_error **err) {
+    return (struct kl_emit){.lowering = l,
                             .port = l->port,
                             .queue = queue,
                             .err = err,
                             .before = commands,
-                            .n_before = i,
-                            .workspace = commands[i].workspace,
-                            .room = commands[i].workspace_bytes};
+                            .n_before = at,
+                            .workspace = commands[at].workspace,
+                            .room = commands[at].workspace_bytes};
+}
+
+/* Lowers n commands from `first` on that may run side by side: as one launch when each is a launch
+ * of the same kernel. */
+static int lower_side_by_side(struct kl_lowering *l, void *queue, const struct kl_command *commands,
+                              int first, int n, struct kl_error **err) {
+    struct kl_side side = {.n = 0};
+    for (int i = first; i < first + n; i++) {
+        struct kl_emit e = emit_of(l, queue, commands, i, err);
+        const int rc = by_port(&e, &commands[i]);
+        if (rc < 0) return rc;
+        if (rc > 0) continue;
+        e.side = &side;
+        side.again = false;
+        KL_TRY(by_family(&e, &commands[i]));
+    }
+    struct kl_emit e = emit_of(l, queue, commands, first, err);
+    return launch_side(&e, &side);
+}
+
+int kl_lower(struct kl_lowering *l, void *queue, const struct kl_command *commands, int n,
+             struct kl_error **err) {
+    for (int i = 0; i < n;) {
+        const int beside = l->port->merges || ALWAYS_MERGES ? kl_beside(commands + i, n - i) : 1;
+        if (beside > 1) {
+            KL_TRY(lower_side_by_side(l, queue, commands, i, beside, err));
+            i += beside;
+            continue;
+        }
+        struct kl_emit e = emit_of(l, queue, commands, i, err);
         /* A run of element-wise operations becomes one kernel, as far as the run goes. */
         int fused = kl_lower_fused(&e, commands + i, n - i);
         if (fused < 0) return fused;

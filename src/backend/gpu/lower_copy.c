@@ -77,8 +77,7 @@ static int one_space(void *ctx, const struct kl_space *space, const int64_t *off
     const char *src = j->src + offsets[1] * (int64_t)item;
     if (kl_space_contiguous(&s, 0) && kl_space_contiguous(&s, 1)) {
         if (j->e->dry) return KL_OK;
-        return j->e->port->ops->copy(j->e->port, j->e->queue, dst, src, (size_t)s.n * item,
-                                     j->e->err);
+        return kl_emit_plain_copy(j->e, dst, src, (size_t)s.n * item);
     }
     int crossed = crossed_axis(&s);
     if (crossed >= 0 && item <= 8) return transposed(j, &s, crossed, dst, src);

@@ -1,7 +1,9 @@
 /* lower_custom.c - KERNEL: fills the outputs, merges guards into one word, and launches the user's
- * kernel. base/kernel_desc.h describes its arguments. */
+ * kernel, which is made from source or is in a program that the user compiled.
+ * base/kernel_desc.h describes its arguments. */
 #include <string.h>
 
+#include "backend/gpu/beside.h"
 #include "backend/gpu/kernels.h"
 #include "backend/gpu/lower.h"
 #include "base/half.h"
@@ -151,12 +153,51 @@ static int join_guards(struct kl_emit *e, const struct kl_command *c, const void
     return KL_OK;
 }
 
+/* ---- compiled programs ---- */
+
+/* A kernel that knows no guards gets copies of its inputs where a guard may be set: they are zero
+ * then, since what a failed operation leaves may be anything, and the kernel may use it as an
+ * index. *data: the address of the copy's first element. */
+static int guarded_copy(struct kl_emit *e, const struct kl_arg *a, const void *guard, int guard_at,
+                        const void **data) {
+    const struct kl_extent from = kl_extent_of(a);
+    const int64_t bytes = (int64_t)(from.end - from.begin);
+    char *copy = NULL;
+    KL_TRY(kl_emit_workspace(e, (size_t)bytes, (void **)&copy));
+    struct kl_karg args[] = {KL_KARG_PTR(copy, 1), KL_KARG_PTR((void *)from.begin, 1),
+                             KL_KARG(bytes), KL_KARG_PTR(guard, sizeof(uint32_t)),
+                             KL_KARG(guard_at)};
+    *data = copy ? copy + ((uintptr_t)a->data - from.begin) : NULL;
+    return kl_emit(e, &kl_family_guards, NULL, "copy_if_clear", (bytes + LOCAL - 1) / LOCAL, LOCAL,
+                   args, 5);
+}
+
+static int launch_program(struct kl_emit *e, const struct kl_command *c,
+                          const struct kl_kernel_desc *d, const struct kl_grid_launch *g) {
+    _Static_assert((int)KL_KERNEL_MAX_PARAMS <= (int)KL_MAX_KARGS, "arguments of one launch");
+    struct kl_karg args[KL_KERNEL_MAX_PARAMS];
+    const void *data[KL_KERNEL_MAX_ARGS], *guard;
+    int n = 0, guard_at;
+    KL_TRY(join_guards(e, c, &guard, &guard_at));
+    for (; n < c->n_in + c->n_out; n++) {
+        const struct kl_arg *a = &c->args[n];
+        data[n] = a->data;
+        if (n < c->n_in && guard_at >= 0 && a->size > 0)
+            KL_TRY(guarded_copy(e, a, guard, guard_at, &data[n]));
+        args[n] = KL_KARG(data[n]); /* one parameter, without the offset of the dialect */
+    }
+    for (int i = 0; i < d->n_scalars; i++)
+        args[n++] = (struct kl_karg){d->scalars[i].value, d->scalars[i].bytes, 0};
+    return kl_emit_grid(e, g, args, n);
+}
+
 int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c) {
     const struct kl_kernel_desc *d = ((const struct kl_kernel_params *)c->params)->desc;
     struct kl_grid_launch g = {
         .name = d->name,
         .source = d->source,
         .entry = d->entry,
+        .program_bytes = d->program_bytes,
         .library = kl_source_custom,
         .bare = d->is_cuda,
         .local = {(uint32_t)d->group[0], (uint32_t)d->group[1], (uint32_t)d->group[2]},
@@ -167,6 +208,7 @@ int kl_lower_kernel(struct kl_emit *e, const struct kl_command *c) {
     int n = 0, guard_at;
     KL_TRY(check_device(e, d, g.groups));
     KL_TRY(fill_outputs(e, c, d));
+    if (d->program_bytes) return launch_program(e, c, d, &g);
     KL_TRY(join_guards(e, c, &guard, &guard_at));
     KL_TRY(make_block(e, c, d, guard_at, &block));
     for (int i = 0; i < c->n_in + c->n_out; i++)

@@ -59,6 +59,15 @@ struct kl_port_ops {
     int (*launch_3d)(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
                      const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
                      int n_args, struct kl_error **err);
+    /* Loads a program that the user compiled, and that names the kernel `name` in messages.
+     * KL_ECOMPILE: the driver does not take it. NULL: the port takes kernels as source only. */
+    int (*load_program)(struct kl_port *p, const void *program, size_t bytes, const char *name,
+                        void **module, struct kl_error **err);
+    /* As launch_3d, for kernels of such programs: it begins when everything before it in the queue
+     * is complete. Kernels of the dialect wait for that themselves (BEGIN). */
+    int (*launch_program)(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+                          const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                          int n_args, struct kl_error **err);
     /* Copies from device to device, after everything that is in the queue. */
     int (*copy)(struct kl_port *p, void *queue, void *dst, const void *src, size_t bytes,
                 struct kl_error **err);
@@ -84,6 +93,8 @@ struct kl_port {
     bool has_atomic64; /* the device has 64-bit compare-and-swap */
     /* The device adds four float32 to memory at once, each atomically (kernels/scatter.kl). */
     bool has_wide_sums;
+    /* The prelude has MERGED_KERNEL: several launches of a kernel can be one, side by side. */
+    bool merges;
     bool has_matrix_units; /* the device multiplies matrices of 16-bit floats (attention.kl) */
     /* The fields below concern launch_3d. */
     bool is_cuda;           /* compile takes CUDA C++ */

@@ -22,6 +22,7 @@ enum {
     INVALID = 1,
     NOT_READY = 600,
     NO_CONTEXT = 201,
+    INVALID_PTX = 218,
     NOT_FOUND = 500,
     LAUNCH_FAILED = 719
 };
@@ -48,7 +49,7 @@ struct item {
     void (*kernel)(void **params, uint32_t n_threads);
     uint64_t params[8];
     uint32_t n_threads;
-    bool has_struct; /* the first parameter is struct_param */
+    int struct_at; /* this parameter is struct_param; -1: none */
     _Alignas(8) char struct_param[STRUCT_BYTES];
 };
 
@@ -137,6 +138,55 @@ static void k_copy_strided(void **p, uint32_t n_threads) {
     }
 }
 
+/* (PTR(out), i64 n, u64 bits), elements of 4 bytes */
+static void k_fill(void **p, uint32_t n_threads) {
+    uint32_t *out = at(p, 0);
+    for (int64_t i = 0; i < *(int64_t *)p[2]; i++) out[i] = *(uint32_t *)p[3];
+}
+
+/* (PTR(to), PTR(from), i64 n, PTR(words), int index): zeros when the word is set */
+static void k_copy_if_clear(void **p, uint32_t n_threads) {
+    const size_t n = *(uint64_t *)p[4];
+    if (((uint32_t *)at(p, 5))[*(int *)p[7]] == UINT32_MAX)
+        memcpy(at(p, 0), at(p, 2), n);
+    else
+        memset(at(p, 0), 0, n);
+}
+
+/* The kernel of keel/kernel.h "y[gid()] = 1 << 30; RAISE(7, 3);", with one thread:
+ * (PTR(y), PTR(guard), PTR(words), struct { i32 grid[3], guard_at, word_at; }) */
+static void k_raising(void **p, uint32_t n_threads) {
+    uint32_t *words = at(p, 4);
+    const uint32_t index = ((uint32_t *)p[6])[4];
+    *(uint32_t *)at(p, 0) = UINT32_C(1) << 30;
+    words[index] = 7;
+    words[index + 1] = 3;
+    if (words[0] == UINT32_MAX) **(uint32_t **)(words + 128) = 0; /* TELL_HOST */
+    if (index < words[0]) words[0] = index;
+}
+
+/* ---- kernels of tests/api/test_api_kernel_compiled.c: a pointer is one parameter ---- */
+
+static int32_t *pointer(void **params, int i) {
+    return (int32_t *)(uintptr_t)host_of(*(uint64_t *)params[i]);
+}
+
+static void k_affine(void **p, uint32_t n_threads) {
+    const int32_t *x = pointer(p, 0), n = *(int32_t *)p[2];
+    int32_t *y = pointer(p, 1);
+    for (int i = 0; i < n && (uint32_t)i < n_threads; i++)
+        y[i] = (int32_t)((float)x[i] * *(float *)p[3]) * (*(char *)p[4] ? -1 : 1);
+}
+
+static void k_pick(void **p, uint32_t n_threads) {
+    const int32_t *x = pointer(p, 0);
+    *pointer(p, 1) = x[x[0]];
+}
+
+static void k_first(void **p, uint32_t n_threads) {
+    *pointer(p, 0) = 5;
+}
+
 static void k_crash(void **p, uint32_t n_threads) {
     pthread_mutex_lock(&f.mu);
     f.sticky = LAUNCH_FAILED;
@@ -150,7 +200,7 @@ static const struct {
     const char *name;
     void (*run)(void **, uint32_t);
     int n_params;
-    uint8_t bytes[8]; /* 0, for the first one only: struct_bytes */
+    uint8_t bytes[8]; /* 0, for one of them: struct_bytes */
     size_t struct_bytes;
 } kernels[] = {{"count", k_count, 4, {8, 8, 4, 4}, 0},
                {"add_one", k_add_one, 5, {8, 8, 8, 8, 4}, 0},
@@ -158,7 +208,13 @@ static const struct {
                {"add_last", k_add_last, 3, {0, 8, 8}, STRUCT_BYTES},
                {"crash", k_crash, 0, {0}, 0},
                {"nothing", k_nothing, 0, {0}, 0},
-               {"copy_strided", k_copy_strided, 5, {0, 8, 8, 8, 8}, sizeof(struct space)}};
+               {"copy_strided", k_copy_strided, 5, {0, 8, 8, 8, 8}, sizeof(struct space)},
+               {"fill", k_fill, 4, {8, 8, 8, 8}, 0},
+               {"copy_if_clear", k_copy_if_clear, 8, {8, 8, 8, 8, 8, 8, 8, 4}, 0},
+               {"keel_raising", k_raising, 7, {8, 8, 8, 8, 8, 8, 0}, 5 * sizeof(int32_t)},
+               {"affine", k_affine, 5, {8, 8, 4, 4, 1}, 0},
+               {"pick", k_pick, 2, {8, 8}, 0},
+               {"first", k_first, 1, {8}, 0}};
 
 /* ---- the device's thread ---- */
 
@@ -178,7 +234,7 @@ static void run_item(struct item *i) {
     case KERNEL: {
         void *params[8];
         for (int k = 0; k < 8; k++) params[k] = &i->params[k];
-        if (i->has_struct) params[0] = i->struct_param;
+        if (i->struct_at >= 0) params[i->struct_at] = i->struct_param;
         i->kernel(params, i->n_threads);
         break;
     }
@@ -446,9 +502,11 @@ EXPORT int cuEventSynchronize(void *event) {
 
 /* ---- programs ---- */
 
+static const char bad_program[] = ".version 9.9\n"; /* that of a later driver */
 EXPORT int cuModuleLoadData(void **module, const void *image) {
     BEGIN("cuModuleLoadData", true);
     *module = (void *)&the_context;
+    if (image && strncmp(image, bad_program, strlen(bad_program)) == 0) return end(INVALID_PTX);
     return end(image ? 0 : INVALID);
 }
 EXPORT int cuModuleGetFunction(void **function, void *module, const char *name) {
@@ -491,13 +549,13 @@ static int describe(const struct node_params *p, struct item *i) {
     memcpy(last_launch, p->geometry, sizeof p->geometry);
     *i = (struct item){.kind = KERNEL,
                        .kernel = kernels[which].run,
-                       .has_struct = kernels[which].struct_bytes > 0,
+                       .struct_at = -1,
                        .n_threads = p->geometry[0] * p->geometry[3]};
     for (int k = 0; k < kernels[which].n_params; k++)
         if (kernels[which].bytes[k])
             memcpy(&i->params[k], p->params[k], kernels[which].bytes[k]);
         else
-            memcpy(i->struct_param, p->params[k], kernels[which].struct_bytes);
+            memcpy(i->struct_param, p->params[i->struct_at = k], kernels[which].struct_bytes);
     return 0;
 }
 EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,

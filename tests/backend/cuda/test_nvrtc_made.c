@@ -517,6 +517,66 @@ static void test_quantized_products(void **state) {
     port.has_matrix_units = false;
 }
 
+/* ---- several products in one launch ---- */
+
+static int n_merged;
+static int merged_launch(struct kl_port *p, void *queue, void *kernel, const uint32_t *groups,
+                         const uint32_t *local, size_t shared_bytes, const struct kl_karg *args,
+                         int n_args, struct kl_error **err) {
+    n_merged++;
+    n_launched++;
+    assert_int_equal(groups[1], 2);
+    assert_int_equal(n_args, 1);
+    return KL_OK;
+}
+
+/* Two products of the same rows: by vectors and by tiles, dense and quantized. */
+static void test_merged(void **state) {
+    struct kl_port_ops merging = nvrtc_ops;
+    merging.launch_3d = merged_launch;
+    port.ops = &merging;
+    port.merges = port.has_matrix_units = true;
+    for (int kind = 0; kind < 6; kind++) {
+        const int bits = kind < 4 ? 0 : 4, rows = kind & 1 ? 12 : 1, n = 512, k = 4096;
+        const enum kl_dtype t = kind & 2 ? KL_F32 : KL_BF16;
+        const struct kl_qmm_params p = {{KL_QUANT_AFFINE, 64, bits}, true};
+        struct made both[2];
+        struct kl_command pair[2];
+        memset(both, 0, sizeof both);
+        for (int i = 0; i < 2; i++) {
+            struct made *m = &both[i];
+            put(m, 0, t, 2, (int[]){rows, k}, 1);
+            if (bits) {
+                put(m, 1, KL_U32, 2, (int[]){n, k * bits / 32}, 1);
+                for (int a = 2; a < 4; a++) put(m, a, t, 2, (int[]){n, k / 64}, 1);
+                put(m, 4, t, 2, (int[]){rows, n}, 1);
+                command(m, KL_OP_QUANTIZED_MATMUL, &p, 4, false);
+            } else {
+                put(m, 1, t, 2, (int[]){k, n}, 1);
+                put(m, 2, t, 2, (int[]){rows, n}, 1);
+                command(m, KL_OP_MATMUL, NULL, 2, false);
+            }
+            for (int a = 1; a <= m->c.n_in && i == 1; a++)
+                m->args[a].data = address(MAX_ARGS + a); /* other matrices, the same rows */
+            pair[i] = m->c;
+        }
+        if (no_nvrtc(1)) continue;
+        struct kl_error *e = NULL;
+        const int before = n_merged;
+        for (int i = 0; i < 2; i++) {
+            if (kl_lower_prepare(lowering, &pair[i], &pair[i].workspace_bytes, &e))
+                fail_msg("kind %d: %s", kind, e->message);
+            pair[i].workspace = address(2 * MAX_ARGS + i);
+        }
+        if (kl_lower(lowering, &port, pair, 2, &e)) fail_msg("kind %d: %s", kind, e->message);
+        /* What needs two kernels is launched one by one. */
+        assert_int_equal(n_merged - before, pair[0].workspace_bytes ? 0 : 1);
+    }
+    port.ops = &nvrtc_ops;
+    port.merges = port.has_matrix_units = false;
+    if (have_nvrtc) assert_true(n_merged > 3);
+}
+
 /* The compiler's errors arrive: these sources do not compile. */
 static void test_mistakes_are_seen(void **state) {
     static const char bad[] = "KERNEL(map)(i64 n) { no_such_name(n); }\n";
@@ -553,6 +613,7 @@ int main(void) {
         cmocka_unit_test(test_sorts),
         cmocka_unit_test(test_rows_and_a_vector),
         cmocka_unit_test(test_quantized_products),
+        cmocka_unit_test(test_merged),
         cmocka_unit_test(test_mistakes_are_seen),
     };
     int rc = cmocka_run_group_tests(scatters, nvrtc_setup, NULL);

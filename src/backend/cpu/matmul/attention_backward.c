@@ -139,7 +139,7 @@ static void add_to_keys(const float *a, const float *weights, int64_t elements, 
         for (int64_t i = 0; i < elements; i += KL_TILE_ROWS) {
             float *tile = to + i * KEYS + p;
             kl_tile_at_f32((int)kl_min64(KL_TILE_ROWS, elements - i), n, a + i * ROWS, weights + p,
-                           KEYS, tile, KEYS, true, tile, (const char *)a, 0);
+                           KEYS, tile, KEYS, true, tile, (const char *)a, 0, 0);
         }
 }
 
@@ -195,7 +195,7 @@ static void add_block(const struct backward *b, const struct room *r, int64_t ba
         for (int64_t c = 0; c < b->width; c += WIDTH) {
             float *tile = sums + (row + i) * b->width + c;
             kl_tile_at_f32((int)some, keys, r->turned, r->k_rows + at * b->width + c, b->width,
-                           tile, b->width, true, tile, (const char *)r->turned, 0);
+                           tile, b->width, true, tile, (const char *)r->turned, 0, 0);
         }
     }
 }

@@ -16,8 +16,12 @@ enum {
     SHARED_BYTES = KL_VECTOR == 64 ? 4096 : 1024,
     /* The most tiles of rows in a task: packed, they use a part of L2. */
     MOST_ROWS = KL_VECTOR == 64 ? 10 : 16,
-    OWN_ROWS = 32,   /* the same where a task packs its own part of b */
-    SHARED_FROM = 4, /* tiles of rows from which on packing b for all tasks saves time */
+    OWN_ROWS = 32, /* the same where a task packs its own part of b */
+    /* Tiles of rows above which packing b for all tasks saves time: it is written to memory and
+     * read again. Large operands with contiguous columns: above MOST_ROWS. */
+    SHARED_FROM = KL_VECTOR == 64 ? 4 : 8,
+    LARGE = 1 << 20, /* elements of such an operand */
+    PART_COLS = 256, /* columns that are packed at a time where rows are contiguous */
     MOST_COLS = 16,  /* the most tiles of columns in a task that packs its own part of b */
     /* The same where b is packed for all tasks: the task's part of the output stays in L2. */
     SHARED_COLS = 64,
@@ -50,7 +54,7 @@ static int64_t tile_cols(const struct kl_product *j) {
 /* n contiguous elements of an operand, as the compute type. */
 static void load(const struct kl_product *j, const struct kl_arg *arg, int64_t offset, int64_t n,
                  void *to) {
-    if (j->load_b && arg == j->b)
+    if (j->from && arg == j->b)
         j->load_b(j, offset, n, to);
     else
         kl_convert(j->type, to, arg->dtype, kl_element(arg, offset), n);
@@ -61,7 +65,8 @@ static void load(const struct kl_product *j, const struct kl_arg *arg, int64_t o
 static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t offset, int64_t line,
                  int64_t step, int64_t lines, int64_t depth, int64_t panel, int64_t pitch, char *to,
                  char *raw) {
-    bool converts = arg->dtype != j->type || (j->load_b && arg == j->b), f32 = j->type == KL_F32;
+    bool made = j->from && arg == j->b, converts = arg->dtype != j->type || made;
+    bool f32 = j->type == KL_F32;
     int item = (int)kl_dtype_size(arg->dtype);
     union kl_tile tile;
     if (line == 1) {
@@ -84,6 +89,10 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
     for (int64_t l = 0; l < lines; l += panel) {
         int64_t width = kl_min64(panel, lines - l), line_now = line;
         const char *from = raw;
+        if (made) {
+            j->pack_b(j, offset + l * line, width, depth, to + l / panel * pitch * j->bytes);
+            continue;
+        }
         if (converts || step != 1) {
             for (int64_t r = 0; r < width; r++) {
                 char *row = raw + r * depth * j->bytes;
@@ -105,28 +114,57 @@ static void pack(const struct kl_product *j, const struct kl_arg *arg, int64_t o
     }
 }
 
+/* What the tiles of a panel fetch into L2 while they compute: number t the lines from
+ * at + t % tiles * tile on, with `step` and `turn` of gemm.inc. All in bytes. */
+struct ahead {
+    const char *at;
+    int64_t tiles, tile, step, turn;
+};
+
 /* Operand b as the tiles read it: packed, or in place. */
 struct right {
     const char *at;
     int64_t row, panel; /* elements from one row to the next, and from one panel to the next */
     bool in_place;
+    int64_t source; /* the element of b where what is packed next begins; -1: it is packed */
 };
+
+/* Each tile fetches an equal part of the packed panel at `at`, or vectors of rows in place. */
+static struct ahead fetch_panel(const struct kl_product *j, const struct right *b, const char *at,
+                                int64_t tiles, int64_t depth) {
+    if (b->in_place) return (struct ahead){at, 2, KL_VECTOR, b->row * j->bytes, 0};
+    const int64_t step = kl_ceil_div(2 * KL_VECTOR, tiles);
+    return (struct ahead){at, tiles, step * depth, step, 0};
+}
+
+/* Fetches what is packed next and begins at element `source`: while panel number `panel` is
+ * multiplied, KL_TURN lines of each of some rows or columns. */
+static struct ahead fetch_source(const struct kl_product *j, int64_t source, int64_t panel) {
+    const int64_t cols = tile_cols(j), row = j->b_row * j->bytes, col = j->b_col * j->bytes;
+    if (j->b_col == 1) {
+        const int64_t rows = DEPTH * cols / PART_COLS;
+        return (struct ahead){kl_element(j->b, source + panel * rows * j->b_row),
+                              kl_ceil_div(rows, KL_TURN), KL_TURN * row, KL_LINE,
+                              row - KL_TURN * KL_LINE};
+    }
+    return (struct ahead){kl_element(j->b, source + panel * cols * j->b_col),
+                          kl_ceil_div(cols, KL_TURN), KL_TURN * col, col, KL_LINE - KL_TURN * col};
+}
 
 /* c = a b, or c += a b, for packed a; c is m x n, with rows `pitch` apart. */
 static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t depth, const char *a,
                      struct right b, char *c, int64_t pitch, bool add) {
     int64_t cols = tile_cols(j), tiles = kl_ceil_div(m, KL_TILE_ROWS);
-    /* While the tiles compute, they prefetch the next panel of b: each tile an equal part of a
-     * packed panel, or whole vectors of rows in place. */
-    int64_t step = b.in_place ? b.row * j->bytes : kl_ceil_div(2 * KL_VECTOR, tiles);
     _Alignas(64) char edge[KL_TILE_ROWS * 2 * KL_VECTOR];
     for (int64_t col = 0; col < n; col += cols, b.at += b.panel * j->bytes) {
         int64_t wide = kl_min64(cols, n - col);
         const char *after = col + cols < n ? b.at + b.panel * j->bytes : b.at;
-        for (int64_t row = 0; row < m; row += KL_TILE_ROWS) {
+        const struct ahead ahead = b.source >= 0 ? fetch_source(j, b.source, col / cols)
+                                                 : fetch_panel(j, &b, after, tiles, depth);
+        for (int64_t row = 0, tile = 0; row < m; row += KL_TILE_ROWS, tile++) {
             const char *left = a + row * depth * j->bytes;
-            int64_t tile = row / KL_TILE_ROWS;
-            const char *ahead = after + (b.in_place ? tile % 2 * KL_VECTOR : tile * step * depth);
+            if (tile == ahead.tiles) tile = 0;
+            const char *fetch = ahead.at + tile * ahead.tile;
             char *to = c + (row * pitch + col) * j->bytes, *next = to;
             int rows = (int)kl_min64(KL_TILE_ROWS, m - row);
             if (row + 2 * KL_TILE_ROWS <= m)
@@ -142,7 +180,8 @@ static void multiply(const struct kl_product *j, int64_t m, int64_t n, int64_t d
             for (int i = 0; !whole && add && i < rows; i++)
                 memcpy(edge + i * 2 * KL_VECTOR, to + i * pitch * j->bytes, bytes);
             (j->type == KL_F32 ? kl_tile_at_f32 : kl_tile_at_f64)(
-                rows, depth, left, b.at, b.row, at, between, add, whole ? next : edge, ahead, step);
+                rows, depth, left, b.at, b.row, at, between, add, whole ? next : edge, fetch,
+                ahead.step, ahead.turn);
             for (int i = 0; !whole && i < rows; i++)
                 memcpy(to + i * pitch * j->bytes, edge + i * 2 * KL_VECTOR, bytes);
         }
@@ -160,7 +199,7 @@ static bool right_is_aligned(const struct kl_product *j) {
  * go to a few sets of L1. Unaligned vectors cross cache lines, which doubles the reads. That is
  * cheaper than packing only where a panel stays in L1. */
 static bool right_in_place(const struct kl_product *j) {
-    return !j->load_b && j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
+    return !j->from && j->b->dtype == j->type && j->b_col == 1 && j->n % tile_cols(j) == 0 &&
            j->k * j->n * j->bytes <= MOST_IN_PLACE && j->b_row * j->bytes % ALIASED != 0 &&
            (right_is_aligned(j) || 3 * j->k * 2 * KL_VECTOR <= 2 * kl_cpu_l1_bytes());
 }
@@ -191,8 +230,11 @@ static void multiply_task(void *arg, int64_t task) {
     bool direct = out->dtype == j->type;
     size_t a_bytes =
         (size_t)kl_round_up(kl_round_up(p.m, KL_TILE_ROWS) * depth * j->bytes + KL_VECTOR, 64);
-    size_t b_bytes =
-        packed || s->in_place ? 0 : (size_t)(kl_round_up(p.n, cols) * depth * j->bytes);
+    /* Columns of b that are packed at a time: a panel, which the tiles then find in the nearest
+     * cache; where rows are contiguous, long parts of rows. */
+    int64_t part = j->b_col == 1 ? kl_min64(PART_COLS, kl_round_up(p.n, cols)) : cols;
+    bool fetches = j->b->dtype == KL_F32 && j->type == KL_F32 && !j->from;
+    size_t b_bytes = packed || s->in_place ? 0 : (size_t)(part * depth * j->bytes);
     size_t c_bytes = direct ? 0 : (size_t)kl_round_up(p.m * p.n * j->bytes, 64);
     size_t raw_bytes = (size_t)((cols > KL_TILE_ROWS ? cols : KL_TILE_ROWS) * depth * j->bytes);
     struct kl_scratch room;
@@ -207,18 +249,30 @@ static void multiply_task(void *arg, int64_t task) {
             (p.batch * j->m * j->n + p.row * j->out_row + p.col) * (int64_t)j->bytes;
     for (int64_t k = s->k; k < s->k + s->depth; k += s->step) {
         int64_t d = kl_min64(s->step, s->k + s->depth - k);
-        struct right right = {.at = b, .row = cols, .panel = cols * d};
+        struct right right = {.at = b, .row = cols, .panel = cols * d, .source = -1};
         pack(j, j->a, p.a + p.row * j->a_row + k * j->a_col, j->a_row, j->a_col, p.m, d,
              KL_TILE_ROWS, KL_TILE_ROWS * d, a, raw);
         if (s->in_place)
-            right =
-                (struct right){kl_element(j->b, p.b + k * j->b_row + p.col), j->b_row, cols, true};
+            right = (struct right){.at = kl_element(j->b, p.b + k * j->b_row + p.col),
+                                   .row = j->b_row,
+                                   .panel = cols,
+                                   .in_place = true,
+                                   .source = -1};
         else if (packed)
             right.at = packed + ((k - s->k) * kl_round_up(s->n, cols) + in_packed * d) * j->bytes;
-        else
-            pack(j, j->b, p.b + k * j->b_row + p.col * j->b_col, j->b_col, j->b_row, p.n, d, cols,
-                 cols * d, b, raw);
-        multiply(j, p.m, p.n, d, a, right, c, pitch, k > 0);
+        if (s->in_place || packed) {
+            multiply(j, p.m, p.n, d, a, right, c, pitch, k > 0);
+            continue;
+        }
+        for (int64_t col = 0; col < p.n; col += part) {
+            const int64_t n = kl_min64(part, p.n - col);
+            const int64_t from = p.b + k * j->b_row + (p.col + col) * j->b_col;
+            pack(j, j->b, from, j->b_col, j->b_row, n, d, cols, cols * d, b, raw);
+            if (fetches)
+                right.source = col + part < p.n ? from + part * j->b_col
+                                                : from + d * j->b_row - col * j->b_col;
+            multiply(j, p.m, n, d, a, right, c + col * j->bytes, pitch, k > 0);
+        }
     }
     for (int64_t i = 0; !direct && i < p.m; i++)
         kl_store_row(j, &p, i, 0, p.n, c + i * p.n * j->bytes);
@@ -294,9 +348,10 @@ void kl_cpu_gemm(struct kl_product *j, const struct kl_launch *l) {
         return;
     }
     bool direct = j->l->out->dtype == j->type;
+    bool by_columns = j->b_col != 1 && j->n * j->k >= LARGE;
     int64_t from = j->batches == 1 ? TASK_FROM / 2 : 8 * TASK_FROM;
-    if (row_tiles > SHARED_FROM && j->m * j->n >= from / j->k && j->batches < TASKS &&
-        (direct || j->k <= MOST_SHARED / j->bytes / cols)) {
+    if (row_tiles > (by_columns ? MOST_ROWS : SHARED_FROM) && j->m * j->n >= from / j->k &&
+        j->batches < TASKS && (direct || j->k <= MOST_SHARED / j->bytes / cols)) {
         shared_rounds(&s, l);
         return;
     }

@@ -1,13 +1,14 @@
-/* gemm_amx.c - MATMUL in tile registers: kl_cpu_gemm_amx of matmul.h. The registers multiply faster
- * than operands are packed for them. So where several tasks need the same part of an operand, all
- * threads pack both operands first; else each task packs its own parts. Every element is added up
- * along k in float32, in the same steps, however the product is cut. Elements of float32 and
- * float16 are split into three and two bfloat16 parts (pack_amx.h). Values that cannot be split
+/* gemm_amx.c - MATMUL in tile registers, and of bfloat16 by vdpbf16ps: kl_cpu_gemm_amx of matmul.h.
+ * Products are computed faster than operands are packed. So where several tasks need the same part
+ * of an operand, all threads pack both first; else each task packs its own parts. Every element is
+ * added up along k in float32, in the same steps, however the product is cut. Elements of float32
+ * and float16 are split into three and two bfloat16 parts (pack_amx.h). Values that cannot be split
  * (infinities, NaN, the ends of the range) are found while packing; that product of the batch is
  * then computed in vectors (gemm.c). */
 #include "backend/cpu/matmul/pack_amx.h"
 #include "backend/cpu/cpu_kernels.h"
 #include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/matmul/tiles_avx512.h"
 #include "backend/cpu/operand/scratch.h"
 #include "base/alloc.h"
 #ifdef __AVX512F__
@@ -29,7 +30,21 @@ enum {
     BF16_PARTS_FROM = 128,
     TWO_FROM = 1 << 24,
     THREE_FROM = 1 << 25,
+    /* The rows and columns from which on vdpbf16ps is used: below, too much of a tile is empty. */
+    PAIRS_FROM = 48,
 };
+
+/* What computes: many tile registers, few of them with the same bits, or vdpbf16ps. */
+enum way { MANY, FEW, PAIRS };
+
+static enum way begin(struct kl_amx_config *before) {
+    if (!kl_cpu_uses_amx()) return PAIRS;
+    return kl_amx_begin(before) ? FEW : MANY;
+}
+
+static void end(enum way way, const struct kl_amx_config *before) {
+    if (way != PAIRS) kl_amx_end(before);
+}
 
 /* One operand of a round: lines [first, first + lines), whole along k, packed as tiles. */
 struct side {
@@ -99,8 +114,8 @@ static int64_t tiles_of(int64_t k) {
 }
 
 /* The number of tiles along k, of n, that are computed at once. */
-static int64_t steps_of(int64_t n, int bf16_parts, bool few) {
-    return kl_ceil_div(n, kl_ceil_div(n * bf16_parts, few ? FEW_STEPS : STEPS));
+static int64_t steps_of(int64_t n, int bf16_parts, enum way way) {
+    return kl_ceil_div(n, kl_ceil_div(n * bf16_parts, way == MANY ? STEPS : FEW_STEPS));
 }
 
 /* The first bfloat16 part of tile t along k, for the lines from `line` on. Two tiles of a right
@@ -182,26 +197,30 @@ static struct kl_amx_place moved(const struct kl_amx_place *p, int64_t row, int6
 
 /* to = from + the products of n tiles along k, starting with tile t, for rows x cols elements of
  * the result, both multiples of LEAST. With from NULL, the sums begin with zeros. */
-static void multiply_steps(const struct round *s, bool few, int64_t row, int64_t rows, int64_t col,
-                           int64_t cols, int64_t t, int64_t n, const struct kl_amx_place *from,
-                           const struct kl_amx_place *to) {
+static void multiply_steps(const struct round *s, enum way way, int64_t row, int64_t rows,
+                           int64_t col, int64_t cols, int64_t t, int64_t n,
+                           const struct kl_amx_place *from, const struct kl_amx_place *to) {
     for (int64_t x = 0; x < cols; x += KL_AMX_ROWS)
         for (int64_t y = 0; y < rows; y += KL_AMX_ROWS) {
             struct kl_amx_place at = moved(to, y, x), before = from ? moved(from, y, x) : at;
             struct kl_amx_left left = left_at(&s->a, row + y, t);
-            kl_amx_square(few, s->a.bf16_parts, n, &left, tile_at(&s->b, col + x, t),
-                          from ? &before : NULL, &at);
+            const uint16_t *right = tile_at(&s->b, col + x, t);
+            if (way == PAIRS)
+                kl_bf16_square(n, &left, right, from ? &before : NULL, &at);
+            else
+                kl_amx_square(way == FEW, s->a.bf16_parts, n, &left, right, from ? &before : NULL,
+                              &at);
         }
 }
 
 /* The same for all tiles along k. Intermediate sums are stored in `sums`, which may be `from` or
  * `to`. */
-static void multiply(const struct round *s, bool few, int64_t row, int64_t rows, int64_t col,
+static void multiply(const struct round *s, enum way way, int64_t row, int64_t rows, int64_t col,
                      int64_t cols, const struct kl_amx_place *from, const struct kl_amx_place *sums,
                      const struct kl_amx_place *to) {
-    int64_t n = tiles_of(s->a.k), steps = steps_of(n, s->a.bf16_parts, few);
+    int64_t n = tiles_of(s->a.k), steps = steps_of(n, s->a.bf16_parts, way);
     for (int64_t t = 0; t < n; t += steps)
-        multiply_steps(s, few, row, rows, col, cols, t, kl_min64(steps, n - t), t > 0 ? sums : from,
+        multiply_steps(s, way, row, rows, col, cols, t, kl_min64(steps, n - t), t > 0 ? sums : from,
                        t + steps < n ? sums : to);
 }
 
@@ -236,9 +255,9 @@ static void multiply_task(void *arg, int64_t task) {
         return;
     }
     struct kl_amx_place sums = {(float *)room.ptr, cols}, last = last_place(s->j, &p, sums);
-    bool few = kl_amx_begin(&before);
-    multiply(s, few, row, rows, col, cols, NULL, &sums, &last);
-    kl_amx_end(&before);
+    const enum way way = begin(&before);
+    multiply(s, way, row, rows, col, cols, NULL, &sums, &last);
+    end(way, &before);
     if (last.at == sums.at) store(s->j, &p, sums);
     kl_scratch_give(&room);
 }
@@ -259,7 +278,7 @@ static void alone_task(void *arg, int64_t task) {
     struct kl_amx_config before;
     int64_t rows = kl_round_up(p.m, LEAST), cols = kl_round_up(p.n, LEAST);
     int bf16_parts = bf16_parts_of(j->l->out->dtype);
-    int64_t depth = steps_of(tiles_of(j->k), bf16_parts, false) * KL_AMX_DEPTH;
+    int64_t depth = steps_of(tiles_of(j->k), bf16_parts, MANY) * KL_AMX_DEPTH;
     size_t a_bytes = (size_t)(rows * depth * bf16_parts) * 2,
            b_bytes = (size_t)(cols * depth * bf16_parts) * 2;
     struct kl_scratch room;
@@ -278,19 +297,19 @@ static void alone_task(void *arg, int64_t task) {
     s.b.at = p.b;
     s.b.first = p.col;
     s.b.lines = p.n;
-    bool few = kl_amx_begin(&before);
+    const enum way way = begin(&before);
     for (int64_t k = 0; k < j->k; k += depth) {
         s.a.k = s.b.k = kl_min64(depth, j->k - k);
         int64_t n = tiles_of(s.a.k);
         s.a.in_place = can_stay_in_place(&s.a);
         if (!s.a.in_place) pack_part(&s.a, 0, rows, 0, n);
         pack_part(&s.b, 0, cols, 0, n);
-        multiply(&s, few, 0, rows, 0, cols, k > 0 ? &sums : NULL, &sums,
+        multiply(&s, way, 0, rows, 0, cols, k > 0 ? &sums : NULL, &sums,
                  k + depth < j->k ? &sums : &last);
         s.a.at += depth * s.a.step;
         s.b.at += depth * s.b.step;
     }
-    kl_amx_end(&before);
+    end(way, &before);
     if (last.at == sums.at) store(j, &p, sums);
     if (!taken(&s)) atomic_store(&own->refused[p.batch], true);
     kl_scratch_give(&room);
@@ -390,18 +409,19 @@ static int64_t part_of(int64_t n, int64_t most) {
     return kl_round_up(kl_ceil_div(n, kl_ceil_div(n, most)), LEAST);
 }
 
-/* Whether tile registers are faster. The decision is made for one product of the batch, so that its
- * bits are those of this product alone. */
+/* Whether tile registers, or vdpbf16ps, are faster. The decision is made for one product of the
+ * batch, so that its bits are those of this product alone. */
 static bool worth_it(const struct kl_product *j, int bf16_parts) {
     double products = (double)j->m * (double)j->n * (double)j->k;
+    if (!kl_cpu_uses_amx())
+        return bf16_parts == 1 && kl_cpu_uses_bf16() && kl_min64(j->m, j->n) >= PAIRS_FROM;
     if (bf16_parts < 2) return bf16_parts == 1;
     return kl_min64(j->m, j->n) >= BF16_PARTS_FROM &&
            products >= (bf16_parts == 2 ? TWO_FROM : THREE_FROM);
 }
 
 bool kl_cpu_gemm_amx(struct kl_product *j, const struct kl_launch *l) {
-    if (j->k == 0 || !kl_cpu_uses_amx() || !worth_it(j, bf16_parts_of(j->l->out->dtype)))
-        return false;
+    if (j->k == 0 || !worth_it(j, bf16_parts_of(j->l->out->dtype))) return false;
     int64_t most_rows = ROWS, most_cols = COLS;
     /* With several bfloat16 parts tasks take longer. So there are more of them, and threads end at
      * about the same time. */

@@ -20,11 +20,15 @@ struct kl_product {
     /* Small products: the size of the batch, and the products of one task. */
     int64_t batches, batches_each;
     _Atomic(bool) no_memory;
-    /* Where b is not in memory as numbers: writes n elements from element `offset` on, as the
-     * compute type. Both are multiples of 8, and the elements lie in one row or column. b then has
-     * contiguous rows or columns, and its data is not read. NULL: b is read. */
+    /* Where b is not in memory as numbers, `from` says where it comes from, and its data is not
+     * read. With contiguous rows, load_b writes n elements of a row from element `offset` on, as
+     * the compute type. With contiguous columns, pack_b writes a panel for the tiles of gemm.c:
+     * `depth` elements of each of `lines` columns. Offsets along rows and columns and lengths are
+     * multiples of 8, but for `lines`. NULL: b is read. */
+    const void *from;
     void (*load_b)(const struct kl_product *j, int64_t offset, int64_t n, void *to);
-    const void *from; /* for load_b */
+    void (*pack_b)(const struct kl_product *j, int64_t offset, int64_t lines, int64_t depth,
+                   void *to);
 };
 
 /* Where the part of a task begins: offsets in a and b, in elements, of its batch; its first row and

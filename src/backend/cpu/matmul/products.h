@@ -23,6 +23,7 @@
 #define KL_MADD_VEC_F64 KL_PLAIN_MADD
 #endif
 
+enum { KL_TURN = 16 }; /* see kl_tile_at in gemm.inc */
 #define KL_ZIP2_LOW 0, 2
 #define KL_ZIP2_HIGH 1, 3
 #define KL_ZIP4_LOW 0, 4, 1, 5

@@ -113,6 +113,7 @@ static void sizes_near_tiles(void **state) {
         product(*t, 113, 64, 1170, true);
         product(*t, 9, 70, 200, false);
         product(*t, 20, 600, 700, true);
+        product(*t, 41, 1040, 1030, true); /* each task packs its part of a large matrix */
         /* The operands are split into bfloat16 parts. */
         if (*t == KL_F16) product(*t, 300, 290, 301, true);
         if (*t == KL_F32) product(*t, 820, 821, 800, true);
@@ -443,7 +444,8 @@ static void few_and_many_tile_registers(void **state) {
             enum kl_dtype dtype = dtypes[t];
             int m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
             size_t item = kl_dtype_size(dtype), a_bytes = item * m * k, c_bytes = item * m * n;
-            char *a = aligned_alloc(64, a_bytes + 64), *b = malloc(item * k * n);
+            /* a multiple of 64, as aligned_alloc asks for */
+            char *a = aligned_alloc(64, (a_bytes + 127) / 64 * 64), *b = malloc(item * k * n);
             char *c = malloc(WAYS * c_bytes);
             some_floats(a, dtype, (int64_t)m * k, 5);
             some_floats(b, dtype, (int64_t)k * n, 6);

@@ -1,0 +1,79 @@
+/* arrange.c - see arrange.h. A walk goes depth first, so it meets the product of keys only after
+ * what is made of the product of queries. A product moves forward to one that reads the same array,
+ * when its other inputs are made by then; views among these, which do nothing, move with it. */
+#include "graph/arrange.h"
+
+#include <string.h>
+
+#include "runtime/device.h"
+
+enum {
+    WINDOW = 40,             /* so many nodes ahead are looked at */
+    MOST_ELEMENTS = 1 << 16, /* of a result: larger ones fill a device and would keep memory long */
+    MOST_MOVED = 8,          /* a product and its views */
+};
+
+static bool is_small_product(const struct kl_node *n) {
+    return (n->task.op == KL_OP_MATMUL || n->task.op == KL_OP_QUANTIZED_MATMUL) && n->out[0] &&
+           n->out[0]->t.size <= MOST_ELEMENTS && kl_stream_device_type(n->stream) == KL_GPU;
+}
+
+/* What a is a view of, as far as this walk knows. */
+static const struct kl_array *source_of(const struct kl_array *a) {
+    while (a->node && !a->node->claimed && kl_op_flags(a->node->task.op) & KL_OPF_VIEW)
+        a = a->node->in[0];
+    return a;
+}
+
+/* Puts n and what it needs of the places behind `from` into `moved`, producers first; false when
+ * that is more than views. A node that is not of this walk is made already. */
+static bool gather(struct kl_node *n, struct kl_node *const *order, size_t n_order, size_t from,
+                   struct kl_node **moved, int *n_moved) {
+    for (int i = 0; i < n->n_in; i++) {
+        struct kl_node *maker = n->in[i]->node;
+        if (!maker || maker->claimed || (size_t)maker->index <= from) continue;
+        kl_assert((size_t)maker->index < n_order && order[maker->index] == maker);
+        bool here = false;
+        for (int k = 0; k < *n_moved; k++) here = here || moved[k] == maker;
+        if (here) continue;
+        if (!(kl_op_flags(maker->task.op) & KL_OPF_VIEW) ||
+            !gather(maker, order, n_order, from, moved, n_moved))
+            return false;
+    }
+    if (*n_moved == MOST_MOVED) return false;
+    moved[(*n_moved)++] = n;
+    return true;
+}
+
+/* Moves the nodes of `moved`, which are between `from` and `to`, to the places behind `from`. */
+static void move(struct kl_node **order, size_t from, size_t to, struct kl_node *const *moved,
+                 int n_moved) {
+    size_t at = to;
+    for (size_t k = to + 1; k-- > from + 1;) {
+        bool leaves = false;
+        for (int m = 0; m < n_moved; m++) leaves = leaves || order[k] == moved[m];
+        if (!leaves) order[at--] = order[k];
+    }
+    memcpy(order + from + 1, moved, (size_t)n_moved * sizeof *order);
+    for (size_t k = from + 1; k <= to; k++) order[k]->index = (int32_t)k;
+}
+
+void kl_arrange(struct kl_node **order, size_t n) {
+    if (n > INT32_MAX) return;
+    for (size_t i = 0; i < n; i++) order[i]->index = (int32_t)i;
+    for (size_t i = 0; i < n; i++) {
+        const struct kl_node *first = order[i];
+        if (!is_small_product(first)) continue;
+        for (size_t j = i + 1; j < n && j <= i + WINDOW; j++) {
+            struct kl_node *other = order[j], *moved[MOST_MOVED];
+            int n_moved = 0;
+            if (other->task.op != first->task.op || other->stream != first->stream ||
+                !is_small_product(other) || source_of(other->in[0]) != source_of(first->in[0]) ||
+                !gather(other, order, n, i, moved, &n_moved))
+                continue;
+            move(order, i, j, moved, n_moved);
+            i += (size_t)n_moved; /* the product that was moved; the next one goes behind it */
+            j = i;
+        }
+    }
+}
