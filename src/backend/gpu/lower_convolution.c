@@ -23,12 +23,15 @@ enum {
     MOST_ACROSS = 32, /* vectors of channels in a group */
     MOST_KX = 7,
     MOST_STEP = 2,
+    SWEEP_LOCAL = 64,
+    SWEEP_TURNS = 2,
+    MOST_IN_REGISTERS = 64, /* weights of a work-item */
 };
 
 const struct kl_family kl_family_convolution = {
     .name = "convolution",
     .source = kl_source_convolution,
-    .defines = {"T:TYPE", "TM", "NDIM", "VECTOR", "KX", "STEP"}};
+    .defines = {"T:TYPE", "TM", "NDIM", "VECTOR", "KX", "STEP", "KY"}};
 
 struct conv { /* convolution.kl has the same */
     int64_t positions, x_n, x_c, w_o, w_c, x_at[3], w_at[3];
@@ -237,13 +240,58 @@ static int64_t across(int64_t vectors, int64_t weight_bytes) {
     return n;
 }
 
+/* Whether x and its weights can be read in vectors of `wide` channels, and all weights of a vector
+ * are next to each other. */
+static bool sweeps(const struct kl_arg *x, const struct conv *v, const void *w, int ndim, int wide,
+                   const void *out) {
+    const int64_t item = (int64_t)kl_dtype_size(x->dtype), bytes = wide * item;
+    const int kx = v->k[2], ky = v->k[1];
+    bool takes = ndim == 2 && !v->some && kx <= MOST_KX && v->stride[2] <= MOST_STEP &&
+                 v->dilation[2] == 1 && v->stride[1] == 1 && v->dilation[1] == 1 &&
+                 kx * ky * wide <= MOST_IN_REGISTERS && v->x_c == 1 && v->groups % wide == 0 &&
+                 v->w_o == kx * ky && (kx == 1 || v->w_at[2] == 1) &&
+                 (ky == 1 || v->w_at[1] == kx) && (uintptr_t)w % (uintptr_t)bytes == 0 &&
+                 (uintptr_t)x->data % (uintptr_t)bytes == 0 &&
+                 (uintptr_t)out % (uintptr_t)bytes == 0;
+    for (int i = 0; i < 1 + ndim; i++) takes = takes && x->strides[i] % wide == 0;
+    return takes;
+}
+
+/* Two turns are 4 lines for a kernel of 3. On an H200, 8x56x56x256 takes 10.2 microseconds in
+ * bfloat16 and 16.4 in float32; with three turns 10.6 and 19, with five 11.8 and 17.6. */
+static int sweep(struct kl_emit *e, const struct kl_command *c, const struct conv *v, const void *w,
+                 int wide) {
+    const struct kl_arg *x = &c->args[0], *out = &c->args[2];
+    const size_t bytes = (size_t)wide * kl_dtype_size(out->dtype);
+    const uint32_t local = kl_local_size(e, SWEEP_LOCAL);
+    const int ky = v->k[1];
+    /* A work-item goes over lines of the input by turns of ky. */
+    int32_t lines = SWEEP_TURNS * ky - (ky - 1), strips = (int32_t)kl_groups_for(v->out[2], STRIP),
+            per = (int32_t)kl_groups_for(v->out[1], lines);
+    const int64_t images = v->positions / v->out[1] / v->out[2],
+                  n = images * per * strips * (v->groups / wide);
+    struct conv sent = *v;
+    const int values[] = {out->dtype, 0, 2, wide, v->k[2], v->stride[2], ky};
+    struct kl_karg args[] = {KL_KARG_PTR(x->data, bytes),
+                             KL_KARG_PTR(w, bytes),
+                             KL_KARG_PTR(out->data, bytes),
+                             KL_KARG(n),
+                             KL_KARG(per),
+                             KL_KARG(lines),
+                             KL_KARG(strips),
+                             KL_KARG(sent)};
+    return kl_emit(e, &kl_family_convolution, values, "depthwise_sweep", kl_groups_for(n, local),
+                   local, args, 8);
+}
+
 static int depthwise(struct kl_emit *e, const struct kl_command *c, const struct conv *v,
                      const void *w) {
     const struct kl_arg *x = &c->args[0], *out = &c->args[2];
     const int ndim = x->ndim - 2;
     const size_t item = kl_dtype_size(out->dtype), sum = item < 4 ? 4 : item;
-    const int wide = (int)(VEC_BYTES / item);
+    const int wide = (int)(VEC_BYTES / item), few = item == 2 ? 4 : wide;
     struct conv sent = *v;
+    if (few > 1 && sweeps(x, v, w, ndim, few, out->data)) return sweep(e, c, v, w, few);
     bool vectors =
         v->x_c == 1 && v->groups % wide == 0 && wide > 1 && (uintptr_t)x->data % VEC_BYTES == 0;
     for (int i = 0; i < 1 + ndim; i++) vectors = vectors && x->strides[i] % wide == 0;
@@ -254,13 +302,13 @@ static int depthwise(struct kl_emit *e, const struct kl_command *c, const struct
     if (n > local) n = local;
     if (n == 0 || v->some || v->k[2] > MOST_KX || v->stride[2] > MOST_STEP || v->dilation[2] != 1 ||
         (uintptr_t)out->data % VEC_BYTES) {
-        const int values[] = {out->dtype, 0, ndim, vec, 0, 0};
+        const int values[] = {out->dtype, 0, ndim, vec, 0, 0, 0};
         struct kl_karg args[] = {KL_KARG_PTR(x->data, vec * item), KL_KARG_PTR(w, item),
                                  KL_KARG_PTR(out->data, item), KL_KARG(sent)};
         return kl_emit(e, &kl_family_convolution, values, "depthwise",
                        kl_groups_for(v->positions * (v->groups / vec), local), local, args, 4);
     }
-    const int values[] = {out->dtype, 0, ndim, vec, v->k[2], v->stride[2]};
+    const int values[] = {out->dtype, 0, ndim, vec, v->k[2], v->stride[2], 0};
     int32_t in_group = (int32_t)n, blocks = (int32_t)kl_groups_for(v->groups / vec, n),
             strips = (int32_t)kl_groups_for(v->out[2], STRIP);
     int64_t rows = v->positions / v->out[2];
