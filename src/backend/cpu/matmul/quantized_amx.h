@@ -1,8 +1,8 @@
-/* quantized_amx.h - products of rows of bfloat16 with a transposed affine matrix of 4 or 8 bits in
- * tile registers. For quantized_matmul.c, which includes it. Codes are whole numbers that bfloat16
- * holds, so their products are exact; the sums of a group are scaled in vectors, and biases are
- * multiplied by the sums of groups of x. Each element is added up group by group, however the
- * product is cut. */
+/* quantized_amx.h - many rows of x by a transposed affine matrix of 4 or 8 bits in tile registers.
+ * For quantized_matmul.c, which includes it. Codes are whole numbers that bfloat16 holds, and x is
+ * one bfloat16 or the sum of two or three, so all products are exact; the sums of a group are
+ * scaled in vectors, and biases are multiplied by the sums of groups of x. Each element is added up
+ * group by group, however the product is cut. */
 #include "backend/cpu/matmul/pack_amx.h"
 
 enum {
@@ -16,31 +16,66 @@ struct amx_product {
     struct qmm *q;
     struct matrices a;
     char *out;
-    uint16_t *left; /* x, packed: panels of KL_AMX_LINES rows, each whole along k */
-    float *of;      /* [m][groups]: the sums of groups of x */
+    int parts;             /* bfloat16 parts of an element of x */
+    uint16_t *left;        /* x, packed: panels of KL_AMX_LINES rows, each whole along k */
+    float *of;             /* [m][groups]: the sums of groups of x */
+    _Atomic(bool) refused; /* an element of x is too large, or cannot be split into parts */
 };
+
+/* The first part of tile t along k of a panel. */
+static uint16_t *left_tile(const struct amx_product *p, int64_t panel, int64_t t) {
+    return p->left + (panel * (p->q->k / KL_AMX_DEPTH) + t) * p->parts * KL_AMX_TILE;
+}
+
+/* Writes n floats, of whole tiles, to line `line` of tiles; returns their range. Part number i of
+ * an element goes to tile number i, the largest first; the last one has the remainder. */
+static struct kl_amx_range split_line(const float *x, int64_t n, int parts, int64_t line,
+                                      uint16_t *tiles) {
+    const __m512i upper = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000),
+                  magnitude = _mm512_set1_epi32(0x7fffffff), one = _mm512_set1_epi32(1);
+    __m512i most = _mm512_setzero_si512(), least = _mm512_set1_epi32(-1);
+    for (int64_t i = 0; i < n; i += 16) {
+        uint16_t *to =
+            tiles + i / KL_AMX_DEPTH * parts * KL_AMX_TILE + line * KL_AMX_DEPTH + i % KL_AMX_DEPTH;
+        __m512 rest = _mm512_loadu_ps(x + i);
+        const __m512i size = _mm512_and_si512(_mm512_castps_si512(rest), magnitude);
+        most = _mm512_max_epu32(most, size);
+        least = _mm512_min_epu32(least, _mm512_sub_epi32(size, one));
+        for (int k = 0; k < parts; k++) {
+            __m512i part = _mm512_castps_si512(rest);
+            if (k + 1 < parts) part = _mm512_add_epi32(part, half);
+            part = _mm512_and_si512(part, upper);
+            rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(part));
+            _mm256_storeu_si256((__m256i *)(void *)(to + k * KL_AMX_TILE),
+                                _mm512_cvtepi32_epi16(_mm512_srli_epi32(part, 16)));
+        }
+    }
+    return (struct kl_amx_range){_mm512_reduce_max_epu32(most), _mm512_reduce_min_epu32(least)};
+}
 
 /* Packs a panel of x, and adds it up by groups. */
 static void pack_left(void *arg, int64_t panel) {
-    const struct amx_product *p = arg;
+    struct amx_product *p = arg;
     const struct qmm *q = p->q;
-    const int64_t tiles = q->k / KL_AMX_DEPTH, row = panel * KL_AMX_LINES;
-    const int64_t lines = row < q->m ? kl_min64(KL_AMX_LINES, q->m - row) : 0;
-    const uint16_t *from = (const uint16_t *)(const void *)p->a.x + row * q->x_row;
-    for (int64_t t = 0; t < tiles; t++)
-        kl_amx_pack(from + t * KL_AMX_DEPTH * q->x_col, q->x_row, q->x_col, lines, KL_AMX_DEPTH,
-                    false, p->left + (panel * tiles + t) * KL_AMX_TILE);
-    for (int64_t line = 0; line < lines; line++)
-        for (int64_t group = 0; group < q->groups; group++) {
-            const int g = q->f.group_size;
-            float x[KL_MOST_GROUP];
-            for (int k = 0; k < g; k += KL_AMX_DEPTH)
-                kl_convert(KL_F32, x + k, KL_BF16,
-                           p->left +
-                               (panel * tiles + (group * g + k) / KL_AMX_DEPTH) * KL_AMX_TILE +
-                               line * KL_AMX_DEPTH,
-                           KL_AMX_DEPTH);
-            p->of[(row + line) * q->groups + group] = sum_of(x, g);
+    const int g = q->f.group_size, item = (int)kl_dtype_size(q->x->dtype);
+    const struct kl_amx_range codes = {kl_f32_bits(255), kl_f32_bits(1) - 1};
+    const int64_t first = panel * KL_AMX_LINES;
+    if (first + KL_AMX_LINES > q->m)
+        memset(left_tile(p, panel, 0), 0, (size_t)(q->k * p->parts * KL_AMX_LINES) * 2);
+    for (int64_t row = first; row < kl_min64(first + KL_AMX_LINES, q->m); row++)
+        for (int64_t k = 0; k < q->k; k += g) {
+            const char *from = p->a.x + (row * q->x_row + k * q->x_col) * item;
+            float x[KL_MOST_GROUP], raw[KL_MOST_GROUP];
+            if (q->x_col != 1) {
+                kl_copy_run(item, g, (char *)raw, item, from, q->x_col * item);
+                from = (const char *)raw;
+            }
+            kl_convert(KL_F32, x, q->x->dtype, from, g);
+            p->of[row * q->groups + k / g] = sum_of(x, g);
+            struct kl_amx_range range =
+                split_line(x, g, p->parts, row - first, left_tile(p, panel, k / KL_AMX_DEPTH));
+            if (p->parts == 1) range.least = KL_AMX_NO_RANGE.least; /* only sums may overflow */
+            if (!kl_amx_takes(range, codes, g)) atomic_store(&p->refused, true);
         }
 }
 
@@ -129,11 +164,13 @@ static void amx_block(const struct amx_product *p, bool few, int64_t first, int6
             scales_of_rows(q, p->a.biases, q->b_row, col, group, lines, biases);
             for (int64_t row = 0; row < rows; row += KL_AMX_ROWS) {
                 const int64_t line = first + row;
-                const struct kl_amx_left left = {
-                    p->left + (line / KL_AMX_LINES * tiles + (k + at) / KL_AMX_DEPTH) * KL_AMX_TILE,
-                    KL_AMX_DEPTH, KL_AMX_TILE, tiles * KL_AMX_TILE};
-                kl_amx_square(few, 1, g / KL_AMX_DEPTH, &left, right + at / KL_AMX_DEPTH * AMX_STEP,
-                              NULL, &to);
+                struct kl_amx_left left = {
+                    left_tile(p, line / KL_AMX_LINES, (k + at) / KL_AMX_DEPTH), KL_AMX_DEPTH,
+                    p->parts * KL_AMX_TILE, tiles * p->parts * KL_AMX_TILE};
+                left.at += (p->parts - 1) * KL_AMX_TILE; /* the smallest part first */
+                for (int i = 0; i < p->parts; i++, left.at -= KL_AMX_TILE)
+                    kl_amx_square(few, 1, g / KL_AMX_DEPTH, &left,
+                                  right + at / KL_AMX_DEPTH * AMX_STEP, i > 0 ? &to : NULL, &to);
                 add_group(kl_min64(KL_AMX_ROWS, rows - row), part, scales, biases,
                           p->of + line * q->groups + group, q->groups, sums + row * KL_AMX_ROWS);
             }
@@ -169,14 +206,15 @@ static void amx_task(void *arg, int64_t task) {
     kl_scratch_give(&room);
 }
 
-/* The product of one batch. Returns false, and does nothing, where vectors compute it. */
+/* The product of one batch. Returns false, and writes nothing, where vectors compute it. */
 static bool many_rows_amx(struct qmm *q, int64_t batch, const struct kl_launch *alone) {
     if (!kl_cpu_uses_amx() || !q->transpose || q->f.mode != KL_QUANT_AFFINE ||
-        (q->f.bits != 4 && q->f.bits != 8) || q->x->dtype != KL_BF16)
+        (q->f.bits != 4 && q->f.bits != 8))
         return false;
     struct amx_product p = {.q = q, .a = matrices_of(q, batch)};
+    p.parts = q->x->dtype == KL_BF16 ? 1 : q->x->dtype == KL_F16 ? 2 : 3;
     const int64_t panels = kl_round_up(q->m, KL_AMX_ROWS) / KL_AMX_LINES;
-    const size_t left_bytes = (size_t)(panels * KL_AMX_LINES * q->k) * sizeof *p.left;
+    const size_t left_bytes = (size_t)(panels * KL_AMX_LINES * q->k * p.parts) * sizeof *p.left;
     struct kl_scratch room;
     if (!kl_scratch_take(&room, q->l, left_bytes + (size_t)(q->m * q->groups) * sizeof *p.of)) {
         atomic_store(&q->no_memory, true);
@@ -187,8 +225,9 @@ static bool many_rows_amx(struct qmm *q, int64_t batch, const struct kl_launch *
     p.out =
         (char *)q->l->out->data + batch * q->m * q->n * (int64_t)kl_dtype_size(q->l->out->dtype);
     kl_run_tasks(alone, panels, pack_left, &p);
+    const bool taken = !atomic_load(&p.refused);
     q->cols = kl_round_up(kl_ceil_div(q->n, AMX_TASKS), KL_AMX_ROWS);
-    kl_run_tasks(alone, kl_ceil_div(q->n, q->cols), amx_task, &p);
+    if (taken) kl_run_tasks(alone, kl_ceil_div(q->n, q->cols), amx_task, &p);
     kl_scratch_give(&room);
-    return true;
+    return taken;
 }

@@ -136,6 +136,42 @@ static void many_rows(void **state) {
     kl_cpu_use_variant(-1);
 }
 
+/* Infinities, NaN and numbers so small or large that tile registers cannot split them: the elements
+ * of their rows are what other variants make of them, and other rows are near the exact product. */
+static void special_values(void **state) {
+    static const float special[] = {INFINITY, NAN, 0x1p-120F, 0x1p125F};
+    static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16, KL_F16};
+    for (int i = 0; i < 3 * 4; i++) {
+        struct example e = {.rows = 33, .depth = 256, .f = {KL_QUANT_AFFINE, 64, 4}};
+        e.dtype = dtypes[i / 4];
+        if (e.dtype == KL_F16 && special[i % 4] == 0x1p-120F) continue; /* it is 0 there */
+        make(&e, 0);
+        const int row = 20;
+        void *kept = malloc((size_t)(e.depth) * kl_dtype_size(e.dtype));
+        memcpy(kept, (char *)e.x + (size_t)(row * e.depth) * kl_dtype_size(e.dtype),
+               (size_t)(e.depth) * kl_dtype_size(e.dtype));
+        put(e.x, e.dtype, row * e.depth + 70, special[i % 4]);
+        run(&e, &e.in[0], &e.result, true);
+        for (int c = 0; c < COLS; c++) {
+            const double got = at(e.out, e.dtype, row * COLS + c);
+            if (i % 4 < 2 ? isfinite(got) : i % 4 == 2 ? !isfinite(got) : isnan(got))
+                fail_msg("%s, case %d: %g in column %d", kl_dtype_name(e.dtype), i % 4, got, c);
+        }
+        /* The row is put right before rows are compared. */
+        memcpy((char *)e.x + (size_t)(row * e.depth) * kl_dtype_size(e.dtype), kept,
+               (size_t)(e.depth) * kl_dtype_size(e.dtype));
+        struct operand x, out;
+        dense(&x, (char *)e.x + (size_t)(row * e.depth) * kl_dtype_size(e.dtype), e.dtype,
+              DIMS(9, e.depth));
+        dense(&out, (char *)e.out + (size_t)(row * COLS) * kl_dtype_size(e.dtype), e.dtype,
+              DIMS(9, COLS));
+        run(&e, &x, &out, true);
+        expect_near(&e, 0);
+        free(kept);
+        drop(&e);
+    }
+}
+
 /* Without memory the product fails, whichever allocation it is; it does not crash. */
 static void no_memory(void **state) {
     static const enum kl_dtype dtypes[] = {KL_F32, KL_BF16};
@@ -169,6 +205,7 @@ static void no_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(many_rows), cmocka_unit_test(no_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_rows), cmocka_unit_test(special_values), cmocka_unit_test(no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
