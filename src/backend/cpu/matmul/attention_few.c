@@ -9,7 +9,11 @@
 #include "backend/cpu/vector/lanes.h"
 #include "base/alloc.h"
 
-enum { PHASES = 16 }; /* number of partial sums of weights */
+enum {
+    PHASES = 16, /* number of partial sums of weights */
+    SHORT_WORK =
+        1 << 19, /* multiply-adds, of some ten microseconds, for which no thread is woken */
+};
 
 /* Turns the scores of one query into weights, and writes the first two numbers of its state in a
  * task's part. A state has the largest score, the sum of weights, and the weighted sum of
@@ -103,7 +107,9 @@ int kl_attention_few(struct kl_attention_job *j, int64_t batches) {
     int64_t tasks = batches * j->kv_heads * j->tasks_each;
     j->parts = kl_malloc((size_t)(tasks * queries * size + j->e) * sizeof(float));
     if (!j->parts) return kl_fail_nomem(j->l->err);
-    kl_run_tasks(j->l, tasks, few_task, j);
+    const bool is_short = batches * j->kv_heads * queries * j->m * (j->d + j->e) <= SHORT_WORK;
+    const struct kl_launch by = {.parallel = is_short ? j->l->parallel_short : j->l->parallel};
+    kl_run_tasks(&by, tasks, few_task, j);
     float *sums = j->parts + tasks * queries * size;
     for (int64_t b = 0; b < batches && !j->no_memory; b++)
         for (int64_t h = 0; h < j->kv_heads; h++)
