@@ -339,7 +339,7 @@ FAILING |= {("core.metal", "start_capture"): (RuntimeError, "mx.metal.start_capt
             ("class core.ArrayIterator", "__new__"): (TypeError, "mx.ArrayIterator()"),
             ("core.fast", "precompiled_cuda_kernel"): (RuntimeError,
              "mx.eval(mx.fast.precompiled_cuda_kernel(name='k', compiled_source=b'x', inputs=[a], output_shapes=[(1,)], "
-             "output_dtypes=[mx.float32], scalars=[], grid=(1, 1, 1), threadgroup=(1, 1, 1)))")}  # fmt: skip
+             "output_dtypes=[mx.float32], scalars=[], grid=(1, 1, 1), threadgroup=(1, 1, 1), stream=mx.gpu))")}  # fmt: skip
 
 
 def uncalled():

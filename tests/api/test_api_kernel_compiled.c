@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+#include "api/handles.h"
 #include "api_support.h"
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/gpu_internal.h"
@@ -43,7 +44,8 @@ static int n_programs;
 
 static void compile_programs(void) {
     const struct kl_nvrtc_api *api = kl_nvrtc_api(NULL);
-    const struct kl_cuda *d = kl_cuda_of(kl_gpu_device_of(kl_stream_backend(gpu.ctx))->driver);
+    const struct kl_cuda *d = kl_cuda_of(
+        kl_gpu_device_of(kl_stream_backend(((struct kl_stream_box *)gpu.ctx)->stream))->driver);
     char arch[48];
     for (int i = 0; i < MAX_PROGRAMS; i++, n_programs++) {
         void *p = NULL;
