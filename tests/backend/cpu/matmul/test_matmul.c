@@ -443,7 +443,7 @@ static void few_and_many_tile_registers(void **state) {
             enum kl_dtype dtype = dtypes[t];
             int m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
             size_t item = kl_dtype_size(dtype), a_bytes = item * m * k, c_bytes = item * m * n;
-            char *a = aligned_alloc(64, a_bytes + 64), *b = malloc(item * k * n);
+            char *a = aligned_alloc(64, (a_bytes + 127) / 64 * 64), *b = malloc(item * k * n);
             char *c = malloc(WAYS * c_bytes);
             some_floats(a, dtype, (int64_t)m * k, 5);
             some_floats(b, dtype, (int64_t)k * n, 6);
