@@ -2,11 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/cuda/cuda_api.h"
 #include "base/alloc.h"
-#include "base/fork_locks.h"
+#include "base/exit_gate.h"
 
 enum { LOG_QUOTED = 2000, MAX_ARCHS = 128, NVRTC_OUT_OF_MEMORY = 1, INCLUDE_BYTES = 640 };
 
@@ -59,35 +58,18 @@ static int include_options(const char *source, char (*text)[INCLUDE_BYTES], cons
 
 /* ---- the end of the process ---- */
 
-/* When a process exits, NVRTC's own exit handlers release what a thread may be compiling with. So a
- * handler that runs before them waits for those threads; others that want to compile then wait
- * until the process is gone. */
-static struct {
-    struct kl_mutex mu;
-    pthread_cond_t idle; /* signalled when running becomes 0 */
-    pthread_once_t once[2];
-    int running;
-    bool ending;
-    pthread_t ender;
-    pid_t pid; /* the process of the handlers: in the child of a fork nobody runs */
-} use = {.mu = KL_MUTEX_INIT,
-         .idle = PTHREAD_COND_INITIALIZER,
-         .once = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT}};
+/* NVRTC's own exit handlers release what a thread may be compiling with. */
+static struct kl_exit_gate gate = KL_EXIT_GATE_INIT;
+static pthread_once_t watched[2] = {PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT};
 
 static void at_end(void) {
-    if (getpid() != use.pid) return;
-    kl_mutex_lock(&use.mu);
-    use.ending = true;
-    use.ender = pthread_self();
-    while (use.running) kl_cond_wait(&use.idle, &use.mu);
-    kl_mutex_unlock(&use.mu);
+    kl_exit_gate_close(&gate);
 }
 
 /* After NVRTC is loaded, and again after the first program: handlers that NVRTC installs then would
  * run before the first of ours. Without memory for it the process may end badly, as before. */
 static void watch_first(void) {
-    use.pid = getpid();
-    kl_fork_lock_add(&use.mu);
+    kl_exit_gate_open(&gate);
     (void)atexit(at_end);
 }
 static void watch_again(void) {
@@ -96,20 +78,13 @@ static void watch_again(void) {
 
 /* False: this thread ends the process. */
 static bool begin_use(void) {
-    pthread_once(&use.once[0], watch_first);
-    kl_mutex_lock(&use.mu);
-    const bool ends = use.ending && pthread_equal(use.ender, pthread_self());
-    while (use.ending && !ends) kl_cond_wait(&use.idle, &use.mu);
-    if (!ends) use.running++;
-    kl_mutex_unlock(&use.mu);
-    return !ends;
+    pthread_once(&watched[0], watch_first);
+    return kl_exit_gate_enter(&gate);
 }
 
 static void end_use(void) {
-    pthread_once(&use.once[1], watch_again);
-    kl_mutex_lock(&use.mu);
-    if (--use.running == 0) pthread_cond_broadcast(&use.idle);
-    kl_mutex_unlock(&use.mu);
+    pthread_once(&watched[1], watch_again);
+    kl_exit_gate_leave(&gate);
 }
 
 static int compile(const struct kl_nvrtc_api *api, int cc, const char *source, const char *name,

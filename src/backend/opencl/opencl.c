@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "backend/gpu/gpu.h"
+#include "backend/gpu/kernel_cache.h"
 #include "backend/opencl/opencl_internal.h"
+#include "base/exit_gate.h"
 #include "base/fork_locks.h"
 
 enum { MAX_DEVICES = 8, MAX_PLATFORMS = 16, MAX_PER_PLATFORM = 32, SHARE_FROM = 64 << 10 };
@@ -149,30 +151,164 @@ static void forked(struct kl_driver *d) {
     atomic_store(&kl_opencl_of(d)->forked, true);
 }
 
-static int prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
-                   struct kl_error **err) {
-    KL_TRY(kl_opencl_usable(kl_opencl_of(d), err));
-    return kl_lower_prepare(kl_opencl_of(d)->lowering, c, workspace_bytes, err);
+/* ---- the end of a process ---- */
+
+/* PoCL and other implementations release their compiler and devices in exit handlers, while our
+ * threads, or their own, may be using them. So the driver's functions are entered through a gate;
+ * and what was handed over to a processor runs to its end, since its threads are in the process. */
+static struct kl_exit_gate gate = KL_EXIT_GATE_INIT;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+/* The programs that were there when at_end was last registered: [0] after commands were handed
+ * over, [1] after some were complete. */
+static _Atomic(uint64_t) n_known[2];
+
+static void at_end(void) {
+    if (!kl_exit_gate_close(&gate)) return;
+    for (int i = 0; i < found.n; i++) {
+        struct kl_opencl *d = &found.device[i];
+        if (!d->backend || d->is_gpu || atomic_load(&d->forked)) continue;
+        for (struct kl_opencl_queue *q = d->queues; q; q = q->next) kl_cl.clFinish(q->cl);
+        kl_cl.clFinish(d->transfers);
+        kl_cl.clFinish(d->touches);
+    }
 }
 
-static const struct kl_driver_ops ops = {.alloc = kl_opencl_alloc,
-                                         .free = kl_opencl_free,
-                                         .read = kl_opencl_read,
-                                         .write = kl_opencl_write,
-                                         .queue_new = kl_opencl_queue_new,
+/* After a device is open. */
+static void watch(void) {
+    kl_exit_gate_open(&gate);
+    (void)atexit(at_end);
+}
+
+/* An implementation may compile a kernel at its first launch, on a thread of its own, and install
+ * handlers then, which would run before ours: so where programs are new, ours is registered
+ * again. */
+static void watch_again(_Atomic(uint64_t) *known) {
+    const uint64_t n = kl_kernel_cache_compiled() + kl_kernel_cache_found();
+    if (atomic_exchange(known, n) != n) (void)atexit(at_end);
+}
+
+static int enter(struct kl_error **err) {
+    if (kl_exit_gate_enter(&gate)) return KL_OK;
+    return kl_fail(err, KL_EDEVICE, "the process ends: OpenCL is not used any more");
+}
+
+/* The slots of the driver. Those that have no result do nothing when the process ends. */
+
+static int prepare(struct kl_driver *d, const struct kl_command *c, size_t *workspace_bytes,
+                   struct kl_error **err) {
+    KL_TRY(enter(err));
+    int rc = kl_opencl_usable(kl_opencl_of(d), err);
+    if (!rc) rc = kl_lower_prepare(kl_opencl_of(d)->lowering, c, workspace_bytes, err);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static int submit(struct kl_driver *d, void *queue, const struct kl_command *commands, int n,
+                  void *const *waits, int n_waits, struct kl_fault_words *brings_back, void *signal,
+                  struct kl_error **err) {
+    KL_TRY(enter(err));
+    const int rc =
+        kl_opencl_submit(d, queue, commands, n, waits, n_waits, brings_back, signal, err);
+    watch_again(&n_known[0]);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static int alloc(struct kl_driver *d, size_t bytes, void **ptr, struct kl_error **err) {
+    KL_TRY(enter(err));
+    const int rc = kl_opencl_alloc(d, bytes, ptr, err);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static void release(struct kl_driver *d, void *ptr, size_t bytes) {
+    if (!kl_exit_gate_try(&gate)) return;
+    kl_opencl_free(d, ptr, bytes);
+    kl_exit_gate_leave(&gate);
+}
+
+static int read_block(struct kl_driver *d, const void *ptr, size_t offset, void *dst, size_t n,
+                      struct kl_error **err) {
+    KL_TRY(enter(err));
+    const int rc = kl_opencl_read(d, ptr, offset, dst, n, err);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static int write_block(struct kl_driver *d, void *ptr, size_t offset, const void *src, size_t n,
+                       struct kl_error **err) {
+    KL_TRY(enter(err));
+    const int rc = kl_opencl_write(d, ptr, offset, src, n, err);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static int queue_new(struct kl_driver *d, int stream_index, void **queue, struct kl_error **err) {
+    KL_TRY(enter(err));
+    const int rc = kl_opencl_queue_new(d, stream_index, queue, err);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static int words_new(struct kl_driver *d, struct kl_fault_words *w, struct kl_error **err) {
+    KL_TRY(enter(err));
+    const int rc = kl_opencl_words_new(d, w, err);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static void words_clear(struct kl_driver *d, struct kl_fault_words *w) {
+    if (!kl_exit_gate_try(&gate)) return;
+    kl_opencl_words_clear(d, w);
+    kl_exit_gate_leave(&gate);
+}
+
+static void event_free(struct kl_driver *d, void *event) {
+    if (!kl_exit_gate_try(&gate)) return;
+    kl_opencl_event_free(d, event);
+    kl_exit_gate_leave(&gate);
+}
+
+static int event_query(struct kl_driver *d, void *event) {
+    if (!kl_exit_gate_try(&gate)) return 0;
+    const int rc = kl_opencl_event_query(d, event);
+    if (rc == 1) watch_again(&n_known[1]);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static int share_block(struct kl_driver *d, void *ptr, size_t bytes, bool mine,
+                       struct kl_error **err) {
+    KL_TRY(enter(err));
+    const int rc = kl_opencl_share(d, ptr, bytes, mine, err);
+    kl_exit_gate_leave(&gate);
+    return rc;
+}
+
+static void unshare_block(struct kl_driver *d, void *ptr, size_t bytes, bool mine) {
+    if (!kl_exit_gate_try(&gate)) return;
+    kl_opencl_unshare(d, ptr, bytes, mine);
+    kl_exit_gate_leave(&gate);
+}
+
+static const struct kl_driver_ops ops = {.alloc = alloc,
+                                         .free = release,
+                                         .read = read_block,
+                                         .write = write_block,
+                                         .queue_new = queue_new,
                                          .event_new = kl_opencl_event_new,
-                                         .event_free = kl_opencl_event_free,
-                                         .words_new = kl_opencl_words_new,
-                                         .words_clear = kl_opencl_words_clear,
+                                         .event_free = event_free,
+                                         .words_new = words_new,
+                                         .words_clear = words_clear,
                                          .prepare = prepare,
-                                         .submit = kl_opencl_submit,
-                                         .event_query = kl_opencl_event_query,
+                                         .submit = submit,
+                                         .event_query = event_query,
                                          .why_lost = kl_opencl_why_lost,
                                          .wait_any = kl_opencl_wait_any,
                                          .wake = kl_opencl_wake,
                                          .forked = forked,
-                                         .share = kl_opencl_share,
-                                         .unshare = kl_opencl_unshare};
+                                         .share = share_block,
+                                         .unshare = unshare_block};
 
 /* KEEL_ZERO_COPY=0: treats the device as if it had memory of its own. KEEL_ZERO_COPY=map: treats it
  * as if it had no shared virtual memory. */
@@ -247,6 +383,7 @@ int kl_opencl_open(int index, struct kl_backend **out, struct kl_error **err) {
             "OpenCL was started before this process forked; it cannot be used in the child");
     else if (!found.device[index].backend)
         rc = open_device(&found.device[index], err);
+    if (!rc) pthread_once(&watched, watch);
     if (!rc) *out = found.device[index].backend;
     kl_mutex_unlock(&found.mu);
     return rc;

@@ -160,7 +160,7 @@ static void test_missing(void **state) {
  * every type. Every other define has the values 0 and 1. */
 static const struct {
     const char *family, *define;
-    int values[16], n;
+    int values[20], n;
 } integers[] = {
     {"copy", "BYTES", {1, 2, 4, 8, 16}, 5},
     {"matmul", "TM", {8, 4, 2, 4, 2}, 5},
@@ -180,12 +180,13 @@ static const struct {
      "WIDTH",
      {64, 64, 64, 128, 64, 64, 64, 64, 128, 128, 64, 64, 64, 128, 64, 64},
      16},
-    {"convolution", "TM", {8, 4, 4, 2, 0, 0, 0, 0, 2, 8, 1, 1, 0, 0, 0, 0}, 16},
-    {"convolution", "NDIM", {2, 1, 3, 2, 1, 2, 3, 1, 3, 2, 2, 1, 2, 2, 3, 2}, 16},
-    {"convolution", "KX", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 5, 7}, 16},
-    {"convolution", "STEP", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2}, 16},
+    {"convolution", "TM", {8, 4, 4, 2, 0, 0, 0, 0, 2, 8, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0}, 20},
+    {"convolution", "NDIM", {2, 1, 3, 2, 1, 2, 3, 1, 3, 2, 2, 1, 2, 2, 3, 2, 2, 2, 2, 2}, 20},
+    {"convolution", "KX", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 5, 7, 3, 3, 5, 3}, 20},
+    {"convolution", "STEP", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 2, 1, 2, 1, 1}, 20},
+    {"convolution", "KY", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 2, 3, 3}, 20},
     /* in the order of the types below */
-    {"convolution", "VECTOR", {1, 1, 1, 1, 8, 4, 2, 8, 1, 1, 1, 8, 8, 4, 2, 8}, 16},
+    {"convolution", "VECTOR", {1, 1, 1, 1, 8, 4, 2, 8, 1, 1, 1, 8, 8, 4, 2, 8, 4, 4, 2, 4}, 20},
     /* in the order of the types below: f16, f32, f64, bf16 */
     {"convolution_backward", "VECTOR", {8, 4, 2, 8, 4, 4, 2, 8, 8, 1, 1, 8}, 12},
     {"convolution_backward", "CI", {1, 1, 1, 1, 8, 3, 4, 4, 1, 4, 3, 2}, 12},
@@ -267,7 +268,7 @@ static int values_of(const struct kl_family *f, const char *define, int *out) {
 /* Compiles with every value of every define at least once: compilation i takes value i of each
  * define, modulo the number of values. All combinations would take hours. */
 static void compile_family(const struct kl_family *f) {
-    int values[KL_MAX_DEFINES][KL_N_DTYPES + 16], n[KL_MAX_DEFINES] = {0}, most = 1;
+    int values[KL_MAX_DEFINES][KL_N_DTYPES + 20], n[KL_MAX_DEFINES] = {0}, most = 1;
     for (int d = 0; d < KL_MAX_DEFINES && f->defines[d]; d++) {
         n[d] = values_of(f, f->defines[d], values[d]);
         if (n[d] > most) most = n[d];

@@ -1,0 +1,72 @@
+/* test_exit.c - a process that ends while an OpenCL device computes and compiles ends well: the
+ * program calls itself, evaluates without waiting, and returns from main. */
+#include "ops/support/on_device.h"
+#include "support.h"
+
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/gpu/driver.h"
+#include "backend/opencl/opencl.h"
+
+enum { SIDE = 300, PRODUCTS = 12, ENDS = 8 };
+
+/* Registered first, and so the last handler: in the meantime those of OpenCL have run, and threads
+ * that still compute for it go on with what is left. */
+static void let_threads_go_on(void) {
+    while (atomic_load(&kl_opencl_driver(0)->n_owed)) sched_yield();
+}
+
+/* What this program does when it is called with an argument. "at once": it ends when the first
+ * kernels were handed over. "later": when the first value is there; the device has others to
+ * compute, for which it compiles kernels of its own. */
+static int end_while_computing(bool at_once) {
+    static float values[SIDE * SIDE];
+    struct kl_array *x, *next, *first = NULL;
+    if (atexit(let_threads_go_on)) return 97;
+    if (open_streams(NULL)) return 98;
+    OK(kl_array_new_data(&x, values, KL_F32, 2, (int[]){SIDE, SIDE}, &err));
+    for (int i = 0; i < PRODUCTS && at_once; i++) {
+        OK(kl_matmul(&next, x, x, gpu_stream, &err));
+        OK(kl_multiply(&x, next, next, gpu_stream, &err));
+    }
+    if (at_once) {
+        OK(kl_async_eval(&x, 1, &err));
+        return 0;
+    }
+    for (int i = 0; i < PRODUCTS; i++) {
+        OK(kl_matmul(&next, x, x, gpu_stream, &err));
+        OK(kl_cumsum(&x, next, i & 1, i & 2, i & 4, gpu_stream, &err));
+        OK(kl_async_eval(&x, 1, &err));
+        if (!first) first = x;
+    }
+    OK(kl_eval(&first, 1, &err));
+    return 0;
+}
+
+static void test_the_end_of_the_process(void **state) {
+    for (int i = 0; i < ENDS; i++) {
+        char *const argv[] = {(char *)"test_exit", (char *)(i & 2 ? "at once" : "later"), NULL};
+        /* Every second process finds nothing compiled. */
+        char cache[64];
+        snprintf(cache, sizeof cache, "pocl%d", i);
+        pid_t child = fork();
+        if (child == 0) {
+            setenv("KEEL_TEST_GPU", "opencl", 1);
+            setenv("KEEL_CACHE_DIR", "", 1);
+            if (i & 1) setenv("POCL_CACHE_DIR", kl_test_path(cache), 1);
+            execv("/proc/self/exe", argv);
+            _exit(99);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (status) fail_msg("process %d ended with status %#x", i, (unsigned)status);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) return end_while_computing(strcmp(argv[1], "at once") == 0);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_end_of_the_process)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
