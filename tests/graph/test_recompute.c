@@ -334,13 +334,14 @@ static void make_reference(uint32_t number, struct kl_stream *s, struct referenc
     kl_recompute_allow(true);
 }
 
-/* A device that compiles kernels takes seconds for a graph. */
+/* A device that compiles kernels takes seconds for a graph. Where a sample has none in which
+ * something is computed twice, more follow. */
 static void graphs_on(struct kl_stream *s, int n) {
     const uint64_t before = kl_recompute_count();
     const bool compiles = s == gpu_stream && strcmp(device_name(), "sim") != 0;
-    for (int g = 0; g < n; g++) {
+    for (int g = 0; g < n || (g < 4 * n && kl_recompute_count() == before); g++) {
         struct reference r;
-        if (!(compiles ? kl_test_takes("kernels", 1) : kl_test_takes("cpu", 4))) continue;
+        if (g < n && !(compiles ? kl_test_takes("kernels", 1) : kl_test_takes("cpu", 4))) continue;
         make_reference((uint32_t)g, s, &r);
         compare_graph((uint32_t)g, s, &r);
         for (int i = 0; i < r.n; i++) free(r.bytes[i]);
