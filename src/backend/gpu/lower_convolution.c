@@ -124,7 +124,7 @@ static int with_tiles(struct kl_emit *e, const struct kl_command *c, const struc
     const size_t sum = item < 4 ? 4 : item;
     void *part = NULL;
     if (n_segs > 1) KL_TRY(kl_emit_workspace(e, (size_t)(n_segs * out->size) * sum, &part));
-    const int values[] = {values_in[0], tm, values_in[2], 1, 0, 0};
+    const int values[] = {values_in[0], tm, values_in[2], 1, 0, 0, 0};
     struct conv sent = *v;
     struct kl_karg args[] = {KL_KARG_PTR(c->args[0].data, item),
                              KL_KARG_PTR(w, item),
@@ -192,7 +192,7 @@ static int by_matrices(struct kl_emit *e, const struct kl_command *c, const stru
                   rows = kl_groups_for(v->positions, n_parts);
     bool vectors = v->x_c == 1 && v->cin % wide == 0 && (uintptr_t)x->data % VEC_BYTES == 0;
     for (int i = 0; i < 1 + ndim; i++) vectors = vectors && x->strides[i] % wide == 0;
-    const int values[] = {out->dtype, 1, ndim, vectors ? (int)wide : 1, 0, 0};
+    const int values[] = {out->dtype, 1, ndim, vectors ? (int)wide : 1, 0, 0, 0};
     const uint32_t local = kl_local_size(e, WANT_LOCAL);
     const void *matrix = NULL;
     void *unfolded = NULL;
