@@ -130,8 +130,8 @@ static inline mlx_array grid(int rows, int columns) {
 
 /* The text that mlx_array_tostring gives, in a buffer that the next 4 calls do not overwrite. */
 static inline const char *text_of(mlx_array a) {
-    static char ring[4][8192];
-    static unsigned next;
+    static __thread char ring[4][8192];
+    static __thread unsigned next;
     char *out = ring[next++ % 4];
     mlx_string s = mlx_string_new();
     if (mlx_array_tostring(&s, a)) {
