@@ -2,6 +2,7 @@
 #include "support.h"
 
 #include <ftw.h>
+#include <sched.h>
 #include <unistd.h>
 
 static pid_t test_pid;
@@ -84,3 +85,7 @@ const char *__lsan_default_suppressions(void) {
     return "leak:libpocl\nleak:libLLVM\nleak:libclang\nleak:libOpenCL\n";
 }
 #endif
+
+void kl_test_wait_for_live(int64_t most) {
+    while (kl_test_n_live() > most) sched_yield();
+}

@@ -28,3 +28,6 @@ bool kl_test_takes(const char *what, unsigned one_in);
 const char *kl_test_dir(void);
 /* The path kl_test_dir()/name, in a static buffer that the next 8 calls do not overwrite. */
 const char *kl_test_path(const char *name);
+/* Waits until at most so many allocations live: other threads release what a device has used. A
+ * block that nobody releases lets the test run into its time limit. */
+void kl_test_wait_for_live(int64_t most);

@@ -341,7 +341,7 @@ static void no_memory(void **state) {
                 failures++;
             }
             kl_error_release(why);
-            assert_true(kl_test_n_live() <= live);
+            kl_test_wait_for_live(live);
         }
         assert_true(failures > 0);
         kl_array_release(x);
