@@ -377,8 +377,11 @@ static bool keep(struct kl_side *s, struct entry *kernel, uint32_t groups, size_
                  const struct kl_karg *args, int n_args) {
     if (s->again || s->n == KL_MOST_BESIDE) return false;
     struct waiting *l = &s->launch[s->n];
-    *l = (struct waiting){
-        .kernel = kernel, .groups = groups, .shared_bytes = shared_bytes, .n_args = n_args};
+    l->kernel = kernel;
+    l->groups = groups;
+    l->shared_bytes = shared_bytes;
+    l->n_args = n_args;
+    l->value_bytes = 0;
     for (int i = 0; i < n_args; i++) {
         l->args[i] = args[i];
         if (args[i].bytes == 0) continue;
@@ -632,7 +635,8 @@ static struct kl_emit emit_of(struct kl_lowering *l, void *queue, const struct k
  * of the same kernel. */
 static int lower_side_by_side(struct kl_lowering *l, void *queue, const struct kl_command *commands,
                               int first, int n, struct kl_error **err) {
-    struct kl_side side = {.n = 0};
+    struct kl_side side; /* of 15 KB, which are not cleared for each group */
+    side.n = 0;
     for (int i = first; i < first + n; i++) {
         struct kl_emit e = emit_of(l, queue, commands, i, err);
         const int rc = by_port(&e, &commands[i]);
