@@ -1,22 +1,13 @@
 /* test_arrange.c - small products of the same rows come together in the order of a commit, with
  * their views; what is not made yet, other rows, large products and the CPU's stay where they are;
  * the order that comes out is always one in which producers come before consumers. */
-#include "graph_support.h"
+#include "ops/support/on_device.h"
 
 #include "graph/arrange.h"
 #include "graph/node.h"
 #include "ops/ops.h"
 
 enum { K = 64, MOST = 64 };
-
-#define OK(call)                                                                       \
-    do {                                                                               \
-        struct kl_error *err = NULL;                                                   \
-        int rc_ = (call);                                                              \
-        if (rc_) fail_msg("%s: %d %s", #call, rc_, err ? err->message : "no message"); \
-    } while (0)
-
-static struct kl_stream *device, *cpu;
 
 /* The arrays of a test that have a node, in the order in which a walk met their nodes. */
 static struct kl_array *made[MOST];
@@ -42,12 +33,12 @@ static struct kl_array *times(struct kl_array *a, struct kl_array *b, struct kl_
 }
 static struct kl_array *exp_of(struct kl_array *a) {
     struct kl_array *out;
-    OK(kl_exp(&out, a, device, &err));
+    OK(kl_exp(&out, a, gpu_stream, &err));
     return put(out);
 }
 static struct kl_array *turned(struct kl_array *a) {
     struct kl_array *out;
-    OK(kl_transpose(&out, a, device, &err));
+    OK(kl_transpose(&out, a, gpu_stream, &err));
     return put(out);
 }
 
@@ -73,13 +64,13 @@ static void expect(const int *wanted) {
 static void test_three_products(void **state) {
     struct kl_array *h0 = leaf(K, K), *w = leaf(K, K);
     struct kl_array *h = exp_of(h0);
-    struct kl_array *q = exp_of(times(h, w, device));
-    struct kl_array *k = exp_of(times(h, w, device));
-    struct kl_array *v = times(h, w, device);
+    struct kl_array *q = exp_of(times(h, w, gpu_stream));
+    struct kl_array *k = exp_of(times(h, w, gpu_stream));
+    struct kl_array *v = times(h, w, gpu_stream);
     struct kl_array *sum;
-    OK(kl_add(&sum, q, k, device, &err));
+    OK(kl_add(&sum, q, k, gpu_stream, &err));
     put(sum);
-    times(sum, v, device);
+    times(sum, v, gpu_stream);
     kl_array_release(h0);
     /* 0 h, 1 2 q, 3 4 k, 5 v, 6 sum, 7 another product, of other rows */
     expect((const int[]){0, 1, 3, 5, 2, 4, 6, 7});
@@ -91,10 +82,10 @@ static void test_three_products(void **state) {
 static void test_views(void **state) {
     struct kl_array *h0 = leaf(K, K), *w0 = leaf(K, K);
     struct kl_array *h = exp_of(h0), *w = exp_of(w0);
-    exp_of(times(h, w, device)); /* 2, 3 */
-    times(h, turned(w), device); /* 4, 5 */
+    exp_of(times(h, w, gpu_stream)); /* 2, 3 */
+    times(h, turned(w), gpu_stream); /* 4, 5 */
     exp_of(w);                   /* 6 */
-    times(turned(h), w, device); /* 7, 8 */
+    times(turned(h), w, gpu_stream); /* 7, 8 */
     expect((const int[]){0, 1, 2, 4, 5, 7, 8, 3, 6});
     kl_array_release(h0);
     kl_array_release(w0);
@@ -103,10 +94,10 @@ static void test_views(void **state) {
 /* What a product needs is made later, or it depends on the first one. */
 static void test_not_made_yet(void **state) {
     struct kl_array *h = leaf(K, K), *w = leaf(K, K);
-    struct kl_array *first = times(h, w, device);
-    times(h, exp_of(w), device);
-    times(h, exp_of(first), device);
-    times(h, turned(first), device); /* only views are between: it stays behind the first one */
+    struct kl_array *first = times(h, w, gpu_stream);
+    times(h, exp_of(w), gpu_stream);
+    times(h, exp_of(first), gpu_stream);
+    times(h, turned(first), gpu_stream); /* only views are between: it stays behind the first one */
     /* 0 first, 1 exp, 2 product, 3 exp, 4 product, 5 view, 6 product */
     expect((const int[]){0, 5, 6, 1, 2, 3, 4});
     kl_array_release(h);
@@ -119,18 +110,18 @@ static void test_others(void **state) {
     OK(kl_stream_new(&second, KL_GPU, 0, &err));
     struct kl_array *h = leaf(K, K), *other = leaf(K, K), *w = leaf(K, K), *large = leaf(K, 2048);
     struct kl_array *rows = leaf(1024, K);
-    exp_of(times(h, w, device));
-    times(other, w, device);
+    exp_of(times(h, w, gpu_stream));
+    times(other, w, gpu_stream);
     times(h, w, second);
-    times(h, w, cpu);
+    times(h, w, cpu_stream);
     expect((const int[]){0, 1, 2, 3, 4});
-    times(h, w, cpu);
+    times(h, w, cpu_stream);
     exp_of(w);
-    times(h, w, cpu);
+    times(h, w, cpu_stream);
     expect((const int[]){0, 1, 2});
-    times(rows, large, device); /* 2 M elements */
+    times(rows, large, gpu_stream); /* 2 M elements */
     exp_of(w);
-    times(rows, large, device);
+    times(rows, large, gpu_stream);
     expect((const int[]){0, 1, 2});
     struct kl_array *all[] = {h, other, w, large, rows};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
@@ -151,7 +142,7 @@ static void test_random(void **state) {
             case 1:
                 if (a->node) turned(a); /* else it is one that is made already */
                 break;
-            default: times(a, b, device);
+            default: times(a, b, gpu_stream);
             }
         }
         struct kl_node *order[MOST];
@@ -175,17 +166,11 @@ static void test_random(void **state) {
     }
 }
 
-static int open_all(void **state) {
-    t_use_sim(state);
-    if (kl_stream_new(&device, KL_GPU, 0, NULL)) return -1;
-    return kl_stream_new(&cpu, KL_CPU, 0, NULL);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_products), cmocka_unit_test(test_views),
         cmocka_unit_test(test_not_made_yet),   cmocka_unit_test(test_others),
         cmocka_unit_test(test_random),
     };
-    return cmocka_run_group_tests(tests, open_all, NULL);
+    return cmocka_run_group_tests(tests, open_streams, NULL);
 }
