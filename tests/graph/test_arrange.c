@@ -84,7 +84,7 @@ static void test_views(void **state) {
     struct kl_array *h = exp_of(h0), *w = exp_of(w0);
     exp_of(times(h, w, gpu_stream)); /* 2, 3 */
     times(h, turned(w), gpu_stream); /* 4, 5 */
-    exp_of(w);                   /* 6 */
+    exp_of(w);                       /* 6 */
     times(turned(h), w, gpu_stream); /* 7, 8 */
     expect((const int[]){0, 1, 2, 4, 5, 7, 8, 3, 6});
     kl_array_release(h0);
