@@ -25,7 +25,8 @@ void kl_exit_gate_open(struct kl_exit_gate *g);
 /* False: the gate is closed, and this thread closed it. Otherwise kl_exit_gate_leave follows, and
  * meanwhile the thread must not enter again. */
 bool kl_exit_gate_enter(struct kl_exit_gate *g);
-/* The same, but without waiting: false where the gate is closed, by whomever. */
+/* The same, but without waiting: false where the gate is closed, by whomever. A thread that is
+ * inside may call it. */
 bool kl_exit_gate_try(struct kl_exit_gate *g);
 void kl_exit_gate_leave(struct kl_exit_gate *g);
 /* For exit handlers; may be called again. False in the child of a fork. */

@@ -187,6 +187,12 @@ static void watch_again(_Atomic(uint64_t) *known) {
     if (atomic_exchange(known, n) != n) (void)atexit(at_end);
 }
 
+void kl_opencl_release_event(cl_event event) {
+    if (!kl_exit_gate_try(&gate)) return;
+    kl_cl.clReleaseEvent(event);
+    kl_exit_gate_leave(&gate);
+}
+
 static int enter(struct kl_error **err) {
     if (kl_exit_gate_enter(&gate)) return KL_OK;
     return kl_fail(err, KL_EDEVICE, "the process ends: OpenCL is not used any more");
@@ -263,12 +269,6 @@ static void words_clear(struct kl_driver *d, struct kl_fault_words *w) {
     kl_exit_gate_leave(&gate);
 }
 
-static void event_free(struct kl_driver *d, void *event) {
-    if (!kl_exit_gate_try(&gate)) return;
-    kl_opencl_event_free(d, event);
-    kl_exit_gate_leave(&gate);
-}
-
 static int event_query(struct kl_driver *d, void *event) {
     if (!kl_exit_gate_try(&gate)) return 0;
     const int rc = kl_opencl_event_query(d, event);
@@ -297,7 +297,7 @@ static const struct kl_driver_ops ops = {.alloc = alloc,
                                          .write = write_block,
                                          .queue_new = queue_new,
                                          .event_new = kl_opencl_event_new,
-                                         .event_free = event_free,
+                                         .event_free = kl_opencl_event_free,
                                          .words_new = words_new,
                                          .words_clear = words_clear,
                                          .prepare = prepare,

@@ -140,6 +140,8 @@ extern const struct kl_port_ops kl_opencl_port_ops;
 void kl_opencl_port_init(struct kl_opencl *d);
 
 /* ---- opencl.c ---- */
+/* Does nothing when the process ends. A callback of OpenCL may call it. */
+void kl_opencl_release_event(cl_event event);
 /* A text that the device reports, cut to `room`; empty when there is none. */
 void kl_opencl_device_text(cl_device_id device, cl_uint what, char *out, size_t room);
 uint64_t kl_opencl_device_number(cl_device_id device, cl_uint what, size_t bytes);

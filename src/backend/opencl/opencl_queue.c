@@ -42,7 +42,7 @@ int kl_opencl_event_new(struct kl_driver *driver, void **event, struct kl_error 
 
 static void release(struct kl_opencl_event *e) {
     if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1) return;
-    if (e->cl) kl_cl.clReleaseEvent(e->cl);
+    if (e->cl) kl_opencl_release_event(e->cl);
     kl_free(e);
 }
 

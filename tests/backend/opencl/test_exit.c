@@ -1,5 +1,6 @@
-/* test_exit.c - a process that ends while an OpenCL device computes and compiles ends well: the
- * program calls itself, evaluates without waiting, and returns from main. */
+/* test_exit.c - a process that ends while an OpenCL device computes and compiles ends well, and
+ * what is released at its end is not lost: the program calls itself, evaluates without waiting, and
+ * returns from main. */
 #include "ops/support/on_device.h"
 #include "support.h"
 
@@ -45,28 +46,59 @@ static int end_while_computing(bool at_once) {
     return 0;
 }
 
+/* An event that has lost its last owner when OpenCL is no longer used: the settlement thread
+ * releases command buffers at any time. */
+static void release_an_event(void) {
+    struct kl_driver *driver = kl_opencl_driver(0);
+    const int64_t before = kl_test_n_live();
+    void *event;
+    if (driver->ops->event_new(driver, &event, NULL)) _exit(96);
+    driver->ops->event_free(driver, event);
+    if (kl_test_n_live() != before) _exit(95);
+}
+
+/* "an event": the handler is registered first, and so runs last, when the driver's functions are
+ * no longer entered. */
+static int end_with_an_event(void) {
+    if (atexit(release_an_event)) return 97;
+    return open_streams(NULL) ? 98 : 0;
+}
+
+/* Calls this program with the argument and returns the status with which it ended. */
+static int run(const char *argument, const char *pocl_cache) {
+    char *const argv[] = {(char *)"test_exit", (char *)argument, NULL};
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("KEEL_TEST_GPU", "opencl", 1);
+        setenv("KEEL_CACHE_DIR", "", 1);
+        if (pocl_cache) setenv("POCL_CACHE_DIR", pocl_cache, 1);
+        execv("/proc/self/exe", argv);
+        _exit(99);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
 static void test_the_end_of_the_process(void **state) {
     for (int i = 0; i < ENDS; i++) {
-        char *const argv[] = {(char *)"test_exit", (char *)(i & 2 ? "at once" : "later"), NULL};
         /* Every second process finds nothing compiled. */
         char cache[64];
         snprintf(cache, sizeof cache, "pocl%d", i);
-        pid_t child = fork();
-        if (child == 0) {
-            setenv("KEEL_TEST_GPU", "opencl", 1);
-            setenv("KEEL_CACHE_DIR", "", 1);
-            if (i & 1) setenv("POCL_CACHE_DIR", kl_test_path(cache), 1);
-            execv("/proc/self/exe", argv);
-            _exit(99);
-        }
-        int status = 0;
-        assert_int_equal(waitpid(child, &status, 0), child);
+        const int status = run(i & 2 ? "at once" : "later", i & 1 ? kl_test_path(cache) : NULL);
         if (status) fail_msg("process %d ended with status %#x", i, (unsigned)status);
     }
 }
 
+static void test_what_is_released_at_the_end(void **state) {
+    const int status = run("an event", NULL);
+    if (status) fail_msg("the process ended with status %#x", (unsigned)status);
+}
+
 int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "an event") == 0) return end_with_an_event();
     if (argc > 1) return end_while_computing(strcmp(argv[1], "at once") == 0);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_end_of_the_process)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_end_of_the_process),
+                                       cmocka_unit_test(test_what_is_released_at_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
