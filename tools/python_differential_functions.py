@@ -451,6 +451,7 @@ EXPLAINED = [
     ("binary operations with what NumPy has", lambda c, k, m: "np." in c),
     ("full, full_like of an array with dtype", lambda c, k, m: has(c, "full", "full_like") and k[0] == "value"),
     ("reductions of empty arrays", lambda c, k, m: empty(c) and has(c, *REDUCTIONS, "logsumexp", "argmax", "argmin", "count_nonzero")),
+    ("argmax, argmin of a 0-d array with keepdims, without an axis", lambda c, k, m: has(c, "argmax", "argmin") and "std::vector" in text(m)),
     ("floor_divide, % of integers and bools", lambda c, k, m: (has(c, "floor_divide", "remainder", "divmod", "__ifloordiv__")
         or ") // (" in c or ") % (" in c) and k[0] == "value"),
     ("softmax, logcumsumexp, logsumexp of integers", lambda c, k, m: has(c, "softmax", "logcumsumexp", "logsumexp") and of_integers(c)),

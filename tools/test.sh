@@ -15,10 +15,10 @@ slowest=$(mktemp)
 trap 'rm -f "$slowest"' EXIT
 if [ "$mode" = full ]; then
     unset KEEL_TEST_QUICK_KERNELS
-    in_release= in_sanitizers= seeds=10 tokens=64
+    in_release= in_sanitizers= seeds=10 tokens=64 calls=20000
 else
     export KEEL_TEST_QUICK_KERNELS=1 # kernels of GPUs are compiled without optimisation
-    in_release=kernels in_sanitizers=kernels/3,cpu seeds=1 tokens=16
+    in_release=kernels in_sanitizers=kernels/3,cpu seeds=1 tokens=16 calls=1500
 fi
 start_all=$SECONDS
 
@@ -153,6 +153,7 @@ stage "transforms beside MLX" against_mlx "$seeds"
 stage "language model beside MLX" model_against_mlx
 stage "Python package" tools/python.sh package
 stage "mlx-lm on Keel and on MLX" tools/python.sh programs "$tokens"
+stage "Python beside MLX" tools/python.sh random "$calls"
 if [ "$mode" = full ]; then
     stage "mlx-lm: other programs" tools/python.sh others
     stage "Python: installing and removing" tools/python.sh install
