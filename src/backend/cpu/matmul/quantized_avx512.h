@@ -79,3 +79,23 @@ static inline __attribute__((always_inline)) void four_rows(int bits, enum kl_dt
         half[c] = _mm256_add_ps(_mm512_castps512_ps256(all[c]), _mm512_extractf32x8_ps(all[c], 1));
     _mm_storeu_ps(out, totals(half));
 }
+
+/* four_rows for constant bits and type, as a function of its own (inlined into a loop, gcc spills
+ * masks and sums), and n rows by it. */
+#define ROWS_OF(name, four, bits, type)                                                       \
+    static __attribute__((noinline)) void four(const struct one_row *r, const uint8_t *w,     \
+                                               const char *scales, const char *biases,        \
+                                               float *out) {                                  \
+        four_rows(bits, type, r, w, scales, biases, out);                                     \
+    }                                                                                         \
+    static void name(const struct one_row *r, const uint8_t *w, const char *scales,           \
+                     const char *biases, int64_t n, float *out) {                             \
+        for (int64_t i = 0; i < n; i += 4)                                                    \
+            four(r, w + i * r->w_row, scales + i * r->s_row, biases + i * r->b_row, out + i); \
+    }
+ROWS_OF(rows_4_f32, four_rows_4_f32, 4, KL_F32)
+ROWS_OF(rows_4_f16, four_rows_4_f16, 4, KL_F16)
+ROWS_OF(rows_4_bf16, four_rows_4_bf16, 4, KL_BF16)
+ROWS_OF(rows_8_f32, four_rows_8_f32, 8, KL_F32)
+ROWS_OF(rows_8_f16, four_rows_8_f16, 8, KL_F16)
+ROWS_OF(rows_8_bf16, four_rows_8_bf16, 8, KL_BF16)

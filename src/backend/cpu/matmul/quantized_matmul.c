@@ -123,7 +123,7 @@ typedef uint32_t word_vec __attribute__((vector_size(KL_VECTOR)));
 typedef int32_t int_vec __attribute__((vector_size(KL_VECTOR)));
 typedef uint32_t loose_words __attribute__((vector_size(KL_VECTOR), aligned(4)));
 
-/* What four_rows multiplies: one row of x, as prepare_task leaves it, and rows of affine codes that
+/* What rows_fn multiplies: one row of x, as prepare_task leaves it, and rows of affine codes that
  * are read where they lie. Distances from row to row are in bytes. */
 struct one_row {
     const float *x, *sums;
@@ -132,9 +132,9 @@ struct one_row {
     int64_t ahead;  /* words from what is used to what is fetched into the cache */
     int word_shift; /* 2^word_shift words share a scale */
 };
-/* Products of r's row with four rows of w, into out[4]. */
-typedef void four_rows_fn(const struct one_row *r, const uint8_t *w, const char *scales,
-                          const char *biases, float *out);
+/* Products of r's row with n rows of w, a multiple of four, into out[n]. */
+typedef void rows_fn(const struct one_row *r, const uint8_t *w, const char *scales,
+                     const char *biases, int64_t n, float *out);
 
 #if defined(__AVX512F__)
 #include "backend/cpu/matmul/quantized_avx512.h"
@@ -196,7 +196,7 @@ static inline __attribute__((always_inline)) vec up_to(int64_t n, const float *f
 struct prepare {
     struct qmm *q;
     struct few *few;
-    four_rows_fn *four_rows; /* NULL: rows of w are multiplied one by one */
+    rows_fn *rows; /* NULL: rows of w are multiplied by themselves (few_task) */
 };
 
 /* The sum of n numbers, a multiple of 16, in 16 lanes that are joined by halving. */
@@ -462,20 +462,11 @@ static void few_task(void *arg, int64_t task) {
 
 /* ---- one or two rows, by four rows of w at a time ---- */
 
-#ifdef __AVX2__
-FOUR_ROWS(four_rows_4_f32, 4, KL_F32)
-FOUR_ROWS(four_rows_4_f16, 4, KL_F16)
-FOUR_ROWS(four_rows_4_bf16, 4, KL_BF16)
-FOUR_ROWS(four_rows_8_f32, 8, KL_F32)
-FOUR_ROWS(four_rows_8_f16, 8, KL_F16)
-FOUR_ROWS(four_rows_8_bf16, 8, KL_BF16)
-#endif
-
 /* The kernel for q, or NULL where each row of w is multiplied by itself. */
-static four_rows_fn *four_rows_of(const struct qmm *q) {
+static rows_fn *rows_fn_of(const struct qmm *q) {
 #ifdef __AVX2__
-    static four_rows_fn *const all[2][3] = {{four_rows_4_f32, four_rows_4_f16, four_rows_4_bf16},
-                                            {four_rows_8_f32, four_rows_8_f16, four_rows_8_bf16}};
+    static rows_fn *const all[2][3] = {{rows_4_f32, rows_4_f16, rows_4_bf16},
+                                       {rows_8_f32, rows_8_f16, rows_8_bf16}};
     const int bits = q->f.bits;
     const bool whole = KL_VECTOR == 64 || q->f.group_size * bits / 32 >= LANES;
     if (q->f.mode == KL_QUANT_AFFINE && (bits == 4 || bits == 8) && q->transpose && q->m <= 2 &&
@@ -486,7 +477,7 @@ static four_rows_fn *four_rows_of(const struct qmm *q) {
 }
 
 static void one_row_task(void *arg, int64_t task) {
-    enum { SOME = 256 };
+    enum { SOME = 256, SOME_OF_TWO = 16 }; /* few enough for the nearest cache */
     const struct prepare *p = arg;
     const struct qmm *q = p->q;
     const struct few *r = p->few;
@@ -504,32 +495,31 @@ static void one_row_task(void *arg, int64_t task) {
                           .b_row = q->b_row * scale_item,
                           .ahead = r->ahead,
                           .word_shift = __builtin_ctz((unsigned)(q->f.group_size / r->per_word))};
-    float result[2][SOME];
-    for (int64_t block = begin; block < end; block += SOME) {
-        const int64_t n = kl_min64(SOME, end - block);
-        for (int64_t first = 0; first < n; first += 4) {
-            /* At the end, rows that are done are computed again. */
-            const int64_t col = kl_min64(block + first, q->n - 4);
-            for (int64_t i = 0; i < q->m; i++) {
-                float four[4];
-                one.x = x + i * r->pitch;
-                one.sums = x + q->m * r->pitch + i * r->groups;
-                p->four_rows(&one, a.w + col * one.w_row, a.scales + col * one.s_row,
-                             a.biases + col * one.b_row, four);
-                for (int64_t e = block + first - col, to = first; e < 4 && to < n; e++, to++)
-                    result[i][to] = four[e];
+    float result[SOME], four[4];
+    const int64_t some = q->m > 1 ? SOME_OF_TWO : SOME;
+    for (int64_t block = begin; block < end; block += some) {
+        const int64_t n = kl_min64(some, end - block), rest = n % 4;
+        for (int64_t i = 0; i < q->m; i++) {
+            one.x = x + i * r->pitch;
+            one.sums = x + q->m * r->pitch + i * r->groups;
+            p->rows(&one, a.w + block * one.w_row, a.scales + block * one.s_row,
+                    a.biases + block * one.b_row, n - rest, result);
+            if (rest) { /* at the end of w, where rows that are done are computed again */
+                const int64_t row = q->n - 4;
+                p->rows(&one, a.w + row * one.w_row, a.scales + row * one.s_row,
+                        a.biases + row * one.b_row, 4, four);
+                memcpy(result + n - rest, four + 4 - rest, (size_t)rest * sizeof(float));
             }
-        }
-        for (int64_t i = 0; i < q->m; i++)
             kl_convert(out->dtype, (char *)out->data + ((batch * q->m + i) * q->n + block) * item,
-                       KL_F32, result[i], n);
+                       KL_F32, result, n);
+        }
     }
 }
 
 static void few_rows(struct qmm *q, const struct kl_launch *alone) {
     const int64_t matrices = q->gather ? q->x->dims[0] : q->batches;
     struct few r = {.way = way_of(q), .pitch = kl_round_up(q->k, BLOCK)};
-    struct prepare p = {q, &r, four_rows_of(q)};
+    struct prepare p = {q, &r, rows_fn_of(q)};
     struct kl_scratch scratch;
     if (q->transpose) r.per_word = r.way == NIBBLES || r.way == E2M1 ? 8 : 4;
     r.groups = kl_round_up(q->transpose ? q->groups : 1, LANES);
@@ -550,7 +540,7 @@ static void few_rows(struct qmm *q, const struct kl_launch *alone) {
     const struct kl_launch both = {.parallel =
                                        matrices * q->m * q->k >= KL_CHUNK ? alone->parallel : NULL};
     kl_run_tasks(&both, matrices, prepare_task, &p);
-    if (p.four_rows) {
+    if (p.rows) {
         /* An even number of equal tasks, for two threads or a multiple of two. */
         q->col_tasks = kl_round_up(kl_ceil_div(q->n * q->m * q->k, ONE_ROW_TASK), 2);
         q->cols = kl_round_up(kl_ceil_div(q->n, q->col_tasks), 4);

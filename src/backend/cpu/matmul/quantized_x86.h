@@ -1,5 +1,5 @@
 /* quantized_x86.h - what quantized_avx2.h and quantized_avx512.h share: the sums of the lanes of
- * four products, and the kernels by type. For quantized_matmul.c. */
+ * four products. For quantized_matmul.c. */
 #include <immintrin.h>
 
 /* The sums of the lanes of four vectors, each by halving, as `total` adds them. */
@@ -15,12 +15,3 @@ static inline __attribute__((always_inline)) __m128 totals(const __m256 *v) {
     return _mm_add_ps(_mm_shuffle_ps(two[0], two[1], _MM_SHUFFLE(2, 0, 2, 0)),
                       _mm_shuffle_ps(two[0], two[1], _MM_SHUFFLE(3, 1, 3, 1)));
 }
-
-/* four_rows for constant bits and type, as a function of its own: inlined into a loop, gcc spills
- * masks and sums. */
-#define FOUR_ROWS(name, bits, type)                                                       \
-    static __attribute__((noinline)) void name(const struct one_row *r, const uint8_t *w, \
-                                               const char *scales, const char *biases,    \
-                                               float *out) {                              \
-        four_rows(bits, type, r, w, scales, biases, out);                                 \
-    }
