@@ -6,6 +6,8 @@
  * next one if there is more. */
 #include "runtime/pool.h"
 
+#include <sched.h>
+
 #include "base/thread.h"
 
 struct job {
@@ -24,6 +26,9 @@ struct job {
 enum {
     /* Pauses before a thread sleeps: about 50 microseconds, which is about what waking it takes. */
     LOOKS = 2000,
+    /* Pauses after which such a thread offers its processor to a thread that has something to do,
+     * as one that builds the next graph. */
+    LOOKS_PER_YIELD = 100,
     /* Chunks of a short job for which it pays to wake a thread: they take as long as waking it. */
     CHUNKS_PER_WAKE = 12
 };
@@ -168,6 +173,7 @@ static void look(void) {
             if (help_short_job()) i = 0;
             pool.n_looking++;
         }
+        if (i % LOOKS_PER_YIELD == LOOKS_PER_YIELD - 1) sched_yield();
         kl_pause_cpu();
     }
 }
