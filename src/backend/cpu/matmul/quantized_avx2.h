@@ -73,7 +73,8 @@ static inline __attribute__((always_inline)) void rows_of(int bits, enum kl_dtyp
     const int shift = r->word_shift - 3;
     const struct rest rest = rest_of((int)(r->groups - whole));
     __m256i masks[8];
-    for (int e = 0; e < per_word; e++) masks[e] = _mm256_set1_epi32(((1 << bits) - 1) << bits * e);
+    for (int e = 0; e < per_word; e++)
+        masks[e] = _mm256_set1_epi32((int)(((1u << bits) - 1) << bits * e));
     for (int64_t row = 0; row < n; row += 4) {
         __m256 all[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
                          _mm256_setzero_ps()};
