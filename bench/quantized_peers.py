@@ -250,3 +250,6 @@ for m in (1, 8, 32, 512):
     for dtype in ("bfloat16", "float16", "float32"):
         for mode, group, bits in (("affine", 64, 4), ("affine", 64, 8), ("mxfp4", 32, 4)) + ((("affine", 64, 3), ("affine", 64, 6), ("mxfp8", 32, 8), ("nvfp4", 16, 4)) if m == 1 and dtype == "bfloat16" else ()):
             product(m, 4096, 4096, mode, group, bits, dtype, rate)
+for k, n in ((576, 1536), (1536, 576), (576, 49152)):  # layers of SmolLM2-135M; a row of 576 numbers has nine groups
+    for bits in (4, 8):
+        product(1, k, n, "affine", 64, bits, "bfloat16", rate)
