@@ -2,7 +2,7 @@
 # tools/python.sh package | programs [N] | random CALLS | others | install - the Python package, installed into environments of its own in build/python.
 # package: the examples of the type stubs, the tests, and the tests of memory under a debug interpreter.
 # programs: mlx-lm, unchanged, on Keel and on MLX: N tokens of a real model after each of a few prompts are the same.
-# random: CALLS random programs of each area give the same on keel.core and on MLX's mlx.core (after `programs`).
+# random CALLS: random programs give the same on keel.core and on MLX's mlx.core (after `programs`): CALLS of indexing, half as many of functions and trees.
 # install: what keel-mlx says about installing and removing it; a wheel is made as users make it.
 # Takes libkeel from build/release. Ends with 77 where a package cannot be installed.
 set -eu
@@ -52,9 +52,9 @@ programs() {
     KEEL_MLX=$root/build/python/keel-mlx "$python" tools/lm_python.py build/model/smollm2-float32 "$with_mlx" "${1:-64}"
 }
 
-# random CALLS: an area is a kind of programs (tools/python_differential.py).
 random() {
     local with_mlx=build/python/programs/bin/python path
+    "$with_mlx" -c 'import keel.core, mlx.core' 2>/dev/null || { echo "the environment of programs is not there"; exit 77; }
     path=$("$with_mlx" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     # Both at once: each alternates between two processes.
     (PYTHONPATH=$path "$with_mlx" tools/python_differential.py "$1" 1 index) & local index=$!
