@@ -196,7 +196,7 @@ static inline __attribute__((always_inline)) vec up_to(int64_t n, const float *f
 struct prepare {
     struct qmm *q;
     struct few *few;
-    rows_fn *rows; /* NULL: rows of w are multiplied by themselves (few_task) */
+    rows_fn *rows; /* NULL: few_task multiplies */
 };
 
 /* The sum of n numbers, a multiple of 16, in 16 lanes that are joined by halving. */
