@@ -491,7 +491,7 @@ for d in ALL:
     t.add(f"kl_number_of_elements(out, in[0], LIST(0, -1), false, {ENUM[d]}, s, err)", [Arr(np.zeros((2, 3, 5)), "int8")], Arr(np.array(10), d))
     for lo, hi, n in ((0, 1, 5), (0.1, 0.7, 7), (5, 2.5, 4), (3, 9, 1)):
         v = np.linspace(lo, hi, n)
-        t.add(f"kl_linspace(out, {lo}, {hi}, {n}, {ENUM[d]}, s, err)", [], Arr(v.astype(int) if d in INTS else v, d))
+        t.add(f"kl_linspace(out, {lo}, {hi}, {n}, {ENUM[d]}, s, err)", [], Arr(v.astype(int) if d in INTS else v, d), EPS["float64"] if d == "float64" else 0)
 for name, fn in (("hanning", np.hanning), ("hamming", np.hamming), ("blackman", lambda n: np.maximum(np.blackman(n), 0)), ("bartlett", np.bartlett)):
     for n in (1, 2, 5, 8):
         t.add(f"kl_{name}(out, {n}, s, err)", [], Arr(fn(n) if n > 1 else np.ones(1), "float32"), EPS["float32"])

@@ -135,6 +135,38 @@ int kl_arange(struct kl_array **out, double start, double stop, double step, int
 }
 
 /* ---- linspace ---- */
+static struct kl_array *steps(struct kl_terms *t, double start, double step, int n,
+                              enum kl_dtype dtype) {
+    struct kl_arange_params p = {start, step};
+    return KL_TERM(t, kl_array_op1(&t->made,
+                                   &(struct kl_operation){.op = KL_OP_ARANGE,
+                                                          .stream = t->s,
+                                                          .params = &p,
+                                                          .params_bytes = sizeof p},
+                                   dtype, 1, &n, t->err));
+}
+
+/* In float64 start + i * step would round the product and the sum, which leaves few digits where
+ * they cancel. So start and step are divided: their first parts are multiples of a unit so large
+ * that the sum of the first parts is exact for every i, and the sum of the rests is so small that
+ * its rounding does not count. */
+static struct kl_array *steps_in_parts(struct kl_terms *t, double start, double stop, double step,
+                                       int n) {
+    int e;
+    const double count = n - 1.0, range = stop - start;
+    /* What rounding took from the difference (Knuth, The Art of Computer Programming 2, 4.2.2) and
+     * from the quotient. */
+    const double back = range + start;
+    const double lost = (stop - back) - (start - (back - range));
+    const double rest = (fma(-step, count, range) + lost) / count;
+    frexp(fmax(fabs(start), fabs(stop)), &e);
+    const double unit = ldexp(1, e - 51); /* below 2^53 units, n of them rounded up included */
+    const double start_in = rint(start / unit) * unit, step_in = rint(step / unit) * unit;
+    struct kl_array *first = steps(t, start_in, step_in, n, KL_F64);
+    struct kl_array *second = steps(t, start - start_in, step - step_in + rest, n, KL_F64);
+    return kl_term2(t, kl_add, first, second);
+}
+
 int kl_linspace(struct kl_array **out, double start, double stop, int num, int dtype,
                 struct kl_stream *s, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(s, err);
@@ -142,20 +174,17 @@ int kl_linspace(struct kl_array **out, double start, double stop, int num, int d
     KL_TRY(kl_check_stream(s, err));
     if (num < 0)
         return kl_fail(err, KL_EARG, "%d elements are asked for; 0 or more are possible", num);
-    enum kl_dtype to = (enum kl_dtype)dtype;
-    bool direct = kl_dtype_is_float(to) || to == KL_C64;
-    struct kl_arange_params p = {start, num > 1 ? (stop - start) / (num - 1) : 0};
-    if (isinf(p.step)) p.step = stop / (num - 1) - start / (num - 1); /* stop - start overflows */
-    struct kl_array *x = KL_TERM(
-        &t,
-        kl_array_op1(&t.made,
-                     &(struct kl_operation){
-                         .op = KL_OP_ARANGE, .stream = s, .params = &p, .params_bytes = sizeof p},
-                     direct ? to : KL_F64, 1, &num, err));
+    const enum kl_dtype to = (enum kl_dtype)dtype;
+    const enum kl_dtype in = kl_dtype_is_float(to) || to == KL_C64 ? to : KL_F64;
+    double step = num > 1 ? (stop - start) / (num - 1) : 0;
+    if (isinf(step)) step = stop / (num - 1) - start / (num - 1); /* stop - start overflows */
+    const double most = fmax(fabs(start), fabs(stop));
+    const bool in_parts = in == KL_F64 && num > 1 && most > 0x1p-900 && most < 0x1p1000;
+    struct kl_array *x =
+        in_parts ? steps_in_parts(&t, start, stop, step, num) : steps(&t, start, step, num, in);
     if (num > 1) { /* repeated steps reach stop only approximately, so the last element is set */
         int last = num - 1, one = 1;
-        struct kl_array *end =
-            KL_TERM(&t, kl_array_new_scalar(&t.made, stop, direct ? to : KL_F64, err));
+        struct kl_array *end = kl_term_number(&t, stop, in);
         x = KL_TERM(&t, kl_slice_update(&t.made, x, end, &last, 1, &num, 1, &one, 1, s, err));
     }
     x = KL_TERM(&t, kl_cast_to(&t.made, x, to, s, err));

@@ -1,6 +1,7 @@
 /* test_create.c - full, zeros, ones, arange, linspace; golden rows of all arrays that are made from
  * parameters. */
 #include <limits.h>
+#include <math.h>
 
 #include "ops/golden/golden_make.h"
 
@@ -113,6 +114,32 @@ static void golden(void **state) {
     GOLDEN_MAKE_RUN_ALL(create_cases);
 }
 
+/* Every element of float64 is within a unit of its last place of the exact one, also where start and
+ * the steps cancel. */
+static void linspace_is_exact_to_a_unit(void **state) {
+    static const double ends[][2] = {
+        {0, 1},       {-1, 1},           {0.1, 0.7}, {-0.3, 0.1}, {1e15, 1e15 + 3},
+        {-7, 6.9999}, {1e-270, -3e-270}, {5, 2.5},   {-1e200, 1}, {0.3, 0.3000001}};
+    static const int counts[] = {2, 3, 7, 10, 49, 1000, 65537};
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            const long double start = ends[k][0], stop = ends[k][1];
+            const int n = counts[c];
+            struct kl_array *out;
+            EXPECT_OK(kl_linspace(&out, ends[k][0], ends[k][1], n, KL_F64, cpu(), &err));
+            double *v = values_of(out);
+            for (int i = 0; i < n; i++) {
+                long double want = (start * (n - 1 - i) + stop * i) / (n - 1);
+                long double unit = fabsl(want) * 0x1p-52L;
+                if (fabsl(want) > fabsl(start) * 0x1p-9L && fabsl(v[i] - want) > unit)
+                    fail_msg("element %d of %d from %g to %g: %.17g, want %.20Lg", i, n, ends[k][0],
+                             ends[k][1], v[i], want);
+            }
+            free(v);
+            kl_array_release(out);
+        }
+}
+
 static void linspace(void **state) {
     struct kl_array *out;
     EXPECT_OK(kl_linspace(&out, 1, 5, 0, KL_I32, cpu(), &err));
@@ -139,9 +166,12 @@ static void linspace(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(zeros_and_ones), cmocka_unit_test(full),
-        cmocka_unit_test(arange),         cmocka_unit_test(bad),
-        cmocka_unit_test(golden),         cmocka_unit_test(linspace)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(zeros_and_ones),
+                                       cmocka_unit_test(full),
+                                       cmocka_unit_test(arange),
+                                       cmocka_unit_test(bad),
+                                       cmocka_unit_test(golden),
+                                       cmocka_unit_test(linspace),
+                                       cmocka_unit_test(linspace_is_exact_to_a_unit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
