@@ -192,6 +192,7 @@ static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *
     }
     c->rest = args + taken;
     c->n_rest = n - taken;
+    c->n_unnamed = taken;
     Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
     for (Py_ssize_t k = 0; k < n_names; k++) {
         PyObject *name = PyTuple_GetItem(names, k);

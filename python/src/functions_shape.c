@@ -1,6 +1,7 @@
 /* functions_shape.c - creation, shapes, joining, splitting, rearranging, taking */
 #include "keel_python.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- creation ---- */
@@ -47,28 +48,78 @@ FUNCTION(core, full_like) {
                 kp_dtype_or(&c->v[2], mlx_array_dtype(a)));
 }
 
-/* arange(stop), arange(start, stop) or arange(start, stop, step): floats where one of them is. */
+/* One end or the step of arange(). A whole number is held as int64 too, where it has one. */
+struct bound {
+    double f;
+    int64_t i;
+    bool floating, wide; /* not a whole number; beyond int32 */
+};
+static int take_bound(struct bound *b, PyObject *o, const char *name) {
+    b->floating = !PyIndex_Check(o);
+    b->f = PyFloat_AsDouble(o);
+    if (b->f == -1 && PyErr_Occurred()) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError, "arange(): the argument '%s' is %R; numbers are taken",
+                         name, o);
+        return 1;
+    }
+    if (b->floating) return 0;
+    PyObject *whole = PyNumber_Index(o);
+    int beyond = 0;
+    b->i = whole ? PyLong_AsLongLongAndOverflow(whole, &beyond) : -1;
+    Py_XDECREF(whole);
+    if (beyond)
+        PyErr_Format(PyExc_TypeError,
+                     "arange(): the argument '%s' is %R; integers of 64 bits are taken", name, o);
+    b->wide = b->i != (int32_t)b->i;
+    return PyErr_Occurred() ? 1 : 0;
+}
+
+/* start, start + step, ... of whole numbers that double does not hold: the same from 0, whose
+ * numbers it does hold, and start added to it. */
+static PyObject *arange_exactly(const struct call *c, const struct bound *at, mlx_dtype dtype) {
+    int64_t range;
+    if (__builtin_sub_overflow(at[1].i, at[0].i, &range) || range != (int64_t)(double)range)
+        return PyErr_Format(PyExc_ValueError,
+                            "arange(): start %lld and stop %lld are too far apart to be counted",
+                            (long long)at[0].i, (long long)at[1].i);
+    mlx_array out = mlx_array_new();
+    mlx_array start = mlx_array_new_data(&at[0].i, NULL, 0, MLX_INT64);
+    int rc = mlx_arange(&out, 0, (double)range, at[2].f, MLX_INT64, c->stream);
+    if (!rc) rc = mlx_add(&out, out, start, c->stream);
+    if (!rc && dtype != MLX_INT64) rc = mlx_astype(&out, out, dtype, c->stream);
+    mlx_array_free(start);
+    return kp_done(rc, out);
+}
+
+/* arange(stop), arange(start, stop) or arange(start, stop, step): float32 where one of them is no
+ * whole number, int64 where one is beyond int32. */
 FUNCTION(core, arange) {
     PyObject *o[3] = {c->v[0].object, c->v[1].object, c->v[2].object};
-    double at[3] = {0, 0, 1};
-    bool floating = false;
-    if (!c->v[1].given) {
-        o[1] = o[0] ? o[0] : NULL;
+    static const char *const names[3] = {"start", "stop", "step"};
+    struct bound at[3] = {{0}, {0}, {.f = 1, .i = 1}};
+    bool floating = false, wide = false;
+    if (!c->v[1].given && c->n_unnamed) {
+        o[1] = o[0];
         o[0] = NULL;
     }
     for (int i = 0; i < 3; i++) {
         if (!o[i] || o[i] == Py_None) continue;
-        at[i] = PyFloat_AsDouble(o[i]);
-        if (at[i] == -1 && PyErr_Occurred()) return NULL;
-        floating = floating || !PyIndex_Check(o[i]);
+        if (take_bound(&at[i], o[i], names[i])) return NULL;
+        floating = floating || at[i].floating;
+        wide = wide || at[i].wide;
     }
     if (!o[1]) {
         PyErr_SetString(PyExc_TypeError, "arange() needs the argument 'stop'");
         return NULL;
     }
+    const mlx_dtype dtype = kp_dtype_or(&c->v[3], floating ? MLX_FLOAT32
+                                                  : wide   ? MLX_INT64
+                                                           : MLX_INT32);
+    if (!floating && (fabs(at[0].f) > 0x1p53 || fabs(at[1].f) > 0x1p53) && dtype != MLX_BOOL)
+        return arange_exactly(c, at, dtype);
     mlx_array out = mlx_array_new();
-    mlx_dtype dtype = kp_dtype_or(&c->v[3], floating ? MLX_FLOAT32 : MLX_INT32);
-    return kp_done(mlx_arange(&out, at[0], at[1], at[2], dtype, c->stream), out);
+    return kp_done(mlx_arange(&out, at[0].f, at[1].f, at[2].f, dtype, c->stream), out);
 }
 FUNCTION(core, linspace) {
     double start = PyFloat_AsDouble(c->v[0].object);

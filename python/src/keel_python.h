@@ -112,6 +112,7 @@ struct call {
     mlx_stream stream;     /* borrowed: the stream given, or the thread's default one */
     PyObject *const *rest; /* of a function with *args */
     Py_ssize_t n_rest;
+    Py_ssize_t n_unnamed; /* arguments given by their place */
     int n_ints, n_owned, n_vectors;
     int ints[KP_MAX_INTS];
     mlx_array owned[KP_MAX_PARAMETERS]; /* made for this call */

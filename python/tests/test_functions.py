@@ -523,3 +523,19 @@ def test_integers_are_what_has_an_index():
     check(mx.sum(X, np.int64(1)), x.sum(1)), check(mx.reshape(X, (np.int32(4), mx.array(3))), x.reshape(4, 3)), check(mx.sum(X, True), x.sum(1))
     with pytest.raises((ValueError, OverflowError)):
         mx.sum(X, 2**40)
+
+
+def test_ranges_of_whole_numbers_are_exact():
+    """A number beyond int32 makes int64, and numbers that float64 does not hold are exact too."""
+    for arguments in ((2**40, 2**40 + 3), (2**31 - 2, 2**31 + 1), (-(2**40), -(2**40) + 2), (0, 2**40, 2**39), (5, 2**31, 2**30), (2**53 + 1, 2**53 + 5),
+                      (2**62, 2**62 + 9, 3), (2**63 - 3, 2**63 - 1), (-(2**63), -(2**63) + 3), (2**62 + 5, 2**62, -2), (2**60, 2**60)):
+        a = mx.arange(*arguments)
+        assert a.dtype == mx.int64 and a.tolist() == list(range(*arguments)), arguments
+    assert mx.arange(2**31 - 4, 2**31 - 1).dtype == mx.int32
+    assert mx.arange(2**63 - 3, 2**63 - 1, dtype=mx.uint64).tolist() == [2**63 - 3, 2**63 - 2]
+    assert mx.arange(5, step=2).tolist() == mx.arange(5, None, 2).tolist() == [0, 2, 4]
+    for wrong in (lambda: mx.arange(start=1, step=2), lambda: mx.arange(2**63), lambda: mx.arange(0, -(2**63) - 1), lambda: mx.arange(3, "a"), lambda: mx.arange(start=5)):
+        with pytest.raises(TypeError, match="arange"):
+            wrong()
+    with pytest.raises(ValueError, match="too far apart"):
+        mx.arange(-(2**63), 2**63 - 1)

@@ -227,11 +227,12 @@ def arange(
     """Evenly spaced numbers start, start + step, ... that lie before stop.
 
     With one number the sequence starts at 0; step is 1 when it is left out or None, and may be
-    negative. dtype None: int32 when all numbers given are ints, else float32; integer dtypes
-    first drop the fractions of start and step. The result is empty when stop does not lie
-    ahead.
+    negative. dtype None: float32 when a number given is no int, int64 when one is beyond
+    int32, else int32; integer dtypes first drop the fractions of start and step. Ints are
+    taken exactly. The result is empty when stop does not lie ahead.
 
-    Raises: ValueError for a step of 0, NaN, infinite ends, bool, and too many elements.
+    Raises: ValueError for a step of 0, NaN, infinite ends, bool, and too many elements;
+    TypeError for what is no number, and ints beyond 64 bits.
 
     Example:
         >>> mx.arange(4)
