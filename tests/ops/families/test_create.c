@@ -114,8 +114,8 @@ static void golden(void **state) {
     GOLDEN_MAKE_RUN_ALL(create_cases);
 }
 
-/* Every element of float64 is within a unit of its last place of the exact one, also where start and
- * the steps cancel. */
+/* Every element of float64 is within a unit of its last place of the exact one, also where start
+ * and the steps cancel. */
 static void linspace_is_exact_to_a_unit(void **state) {
     static const double ends[][2] = {
         {0, 1},       {-1, 1},           {0.1, 0.7}, {-0.3, 0.1}, {1e15, 1e15 + 3},
