@@ -6,6 +6,7 @@
 The answers are made in float64 (or exact integers) and rounded once to the result's dtype. Each file is one table of
 `struct golden` rows (tests/ops/golden/golden.h). The inputs come from a fixed seed, so the files change only when this script
 does. bfloat16 is kept as its bits."""
+import fractions
 import sys
 import numpy as np
 from scipy import signal, special
@@ -879,6 +880,19 @@ for d in ALL:
     t.add(f"imag {d}", ".unary = kl_imag", [a], Arr(np.zeros(a.v.shape), d))
 
 
+def floats_floor_divide(a, b):
+    """The floor of the exact quotient; beside finite numbers a / b rounded down, and NaN for an infinity divided."""
+    out = np.floor(a / b)
+    for i in np.ndindex(out.shape):
+        if np.isinf(a[i]):
+            out[i] = np.nan
+        elif np.isinf(b[i]) and a[i] * b[i] < 0:
+            out[i] = -1  # a number just below 0
+        elif np.isfinite(b[i]) and np.isfinite(a[i]) and b[i] != 0 and out[i] != 0 and np.isfinite(out[i]):
+            out[i] = float(fractions.Fraction(a[i]) // fractions.Fraction(b[i]))
+    return out
+
+
 def floats_remainder(x, y):
     r = np.fmod(x, y)
     return np.where((r != 0) & ((r < 0) != (y < 0)), r + y, r)
@@ -902,8 +916,7 @@ for d in ["bool"] + INTS + FLOATS:
     else:
         for a, b in (pairs(d), (sample(d, (12,), False), sample(d, (12,), False))):
             x, y = exact(a, d), exact(b, d)
-            quotient = round_to(x / y, "float64" if d == "float64" else "float32").astype(np.float64)
-            t.add(f"floor_divide {d}", ".binary = kl_floor_divide", [a, b], Arr(np.floor(quotient), d))
+            t.add(f"floor_divide {d}", ".binary = kl_floor_divide", [a, b], Arr(floats_floor_divide(x, y), d))
             t.add(f"remainder {d}", ".binary = kl_remainder", [a, b], Arr(floats_remainder(x, y), d), EPS[d])
 t.write()
 

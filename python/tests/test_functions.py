@@ -1,5 +1,6 @@
 """Functions against NumPy on small inputs: values, shapes, dtypes, arguments by name, errors."""
 
+import fractions
 import math
 
 import keel.core as mx
@@ -539,3 +540,29 @@ def test_ranges_of_whole_numbers_are_exact():
             wrong()
     with pytest.raises(ValueError, match="too far apart"):
         mx.arange(-(2**63), 2**63 - 1)
+
+
+def rounded_once(n, bits):
+    """The whole number n rounded to the nearest float of so many bits, ties to even."""
+    drop = max(n.bit_length() - bits, 0)
+    low, half = abs(n) & ((1 << drop) - 1), 1 << drop >> 1
+    kept = abs(n) >> drop
+    kept += drop > 0 and (low > half or (low == half and kept & 1))
+    return (-1 if n < 0 else 1) * (kept << drop)
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [(mx.float64, 53), (mx.float32, 24), (mx.float16, 11), (mx.bfloat16, 8)])
+def test_floor_division_is_the_floor_of_the_exact_quotient(dtype, bits):
+    """Against fractions: quotients near whole numbers, and beyond the numbers that are all whole."""
+    rng = np.random.default_rng(5)
+    n = 4000
+    b = rng.uniform(0.01, 2, n) * rng.choice([-1, 1], n)
+    a = np.concatenate([b[: n // 2] * rng.integers(1, 900, n // 2), rng.uniform(-9, 9, n // 2) * 2.0 ** rng.integers(0, 12 if bits == 11 else 2 * bits + 8, n // 2)])
+    x, y = (mx.array(v, dtype=mx.float64).astype(dtype) for v in (a, b))
+    got = mx.floor_divide(x, y).astype(mx.float64).tolist()
+    want = []
+    for p, q in zip(x.astype(mx.float64).tolist(), y.astype(mx.float64).tolist()):
+        whole = rounded_once(fractions.Fraction(p) // fractions.Fraction(q), bits)
+        want.append(float(whole) if bits != 11 or abs(whole) < 65520 else math.copysign(math.inf, whole))
+    assert got == want
+    assert (mx.divmod(x, y)[0] == mx.floor_divide(x, y)).all().item() and mx.array_equal(mx.compile(lambda u, v: u // v + 0)(x, y), x // y)

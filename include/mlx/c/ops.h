@@ -379,7 +379,8 @@ KEEL_API int mlx_round(mlx_array *res, const mlx_array a, int decimals, const ml
 KEEL_API int mlx_sign(mlx_array *res, const mlx_array a, const mlx_stream s);
 /* The quotient rounded down, and the remainder, which has the sign of b: a = b * floor_divide +
  * remainder. For integers both are 0 where b is 0. For floats the quotient is the floor of the
- * rounded quotient, and the remainder is exact. KEEL_EDTYPE: complex64. */
+ * exact quotient, rounded once, and the remainder is exact; where b is 0 they are an infinity (NaN
+ * for 0 / 0) and NaN, and for an infinite a both are NaN. KEEL_EDTYPE: complex64. */
 KEEL_API int mlx_floor_divide(mlx_array *res, const mlx_array a, const mlx_array b,
                               const mlx_stream s);
 KEEL_API int mlx_remainder(mlx_array *res, const mlx_array a, const mlx_array b,

@@ -1631,7 +1631,7 @@ def floor_divide(
 
     a and b are arrays or scalars; their shapes broadcast, and their dtypes are promoted to a
     common one, which the result has. A Python scalar adapts to the dtype of the array. Integers
-    give 0 where b is 0; floats are divided, and the quotient is rounded down.
+    give 0 where b is 0; of floats the exact quotient is rounded down: 1.0 // 0.1 is 9.
 
     Raises: ValueError for complex64, and for shapes that do not broadcast.
 

@@ -16,12 +16,23 @@ static inline double sign_of_f64(double x) {
 }
 #define SIGNED_SIGN(x) (((x) > 0) - ((x) < 0))
 #define UNSIGNED_SIGN(x) ((x) != 0)
-static inline float quotient_f32(float a, float b) {
-    return floorf(a / b);
-}
-static inline double quotient_f64(double a, double b) {
-    return floor(a / b);
-}
+/* The floor of the exact quotient, rounded once. The rounded quotient q can lie at or above a whole
+ * number that the exact one lies below: then a - floor(q) b, which an fma gives with its sign, has
+ * not the sign of b. From WHOLE on every q is whole, and the exact quotient is q + (a - q b) / b,
+ * whose second part is rounded down alike; from FAR on it is below half of the last place. */
+#define DEFINE_QUOTIENT(NAME, T, FLOOR, FMA, FABS, WHOLE, FAR)                            \
+    static inline T below_##NAME(T n, T rest, T b) {                                      \
+        return n - (T)((rest != 0) & ((rest < 0) != (b < 0)));                            \
+    }                                                                                     \
+    static inline T quotient_##NAME(T a, T b) {                                           \
+        const T q = a / b, n = FLOOR(q), rest = n == 0 ? a : FMA(-n, b, a);               \
+        const T m = FLOOR(rest / b);                                                      \
+        const T far = q + below_##NAME(m, FMA(-m, b, rest), b);                           \
+        const T y = FABS(q) < WHOLE ? below_##NAME(n, rest, b) : FABS(q) < FAR ? far : q; \
+        return FABS(a) == (T)INFINITY ? (T)NAN : y;                                       \
+    }
+DEFINE_QUOTIENT(f32, float, floorf, fmaf, fabsf, 0x1p24f, 0x1p50f)
+DEFINE_QUOTIENT(f64, double, floor, fma, fabs, 0x1p53, 0x1p108)
 /* The remainder of the division that rounds down: it has the sign of b; a zero has the sign of
  * a. */
 static inline float remainder_of_f32(float a, float b) {
