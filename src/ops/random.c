@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "ops/params.h"
 #include "ops/terms.h"
+#include "ops/views.h"
 #include "ops/vmap.h"
 
 /* ---- keys ---- */
@@ -386,25 +387,88 @@ static int last_of(struct kl_array **out, struct kl_array *high, enum kl_dtype d
     return kl_terms_end(&t, kl_term_cast(&t, last, dtype), out);
 }
 
+/* How many whole numbers a float32 in [0, 1) chooses among evenly enough: each has a share of 2^24
+ * steps. Up to here a key gives MLX's draws. */
+enum { FEW_NUMBERS = 1 << 16 };
+
+/* Whether the bounds are known to hold few numbers (1) or many (0); -1: they are not known. */
+static int are_few(struct kl_array *low, struct kl_array *high) {
+    int64_t from, to;
+    if (!kl_host_integer(low, &from) || !kl_host_integer(high, &to)) return -1;
+    return to <= from || (uint64_t)to - (uint64_t)from <= FEW_NUMBERS;
+}
+
+/* Numbers of dtype by uniform float32 numbers, as MLX makes them. */
+static struct kl_array *one_of_few(struct kl_terms *t, struct kl_array *low, struct kl_array *high,
+                                   const struct kl_shape *shape, enum kl_dtype dtype,
+                                   struct kl_array *key) {
+    struct kl_array *x =
+        KL_TERM(t, kl_random_uniform(&t->made, low, high, shape->dims, (size_t)shape->ndim, KL_F32,
+                                     key, t->s, t->err));
+    return kl_term_cast(t, kl_term(t, kl_floor, x), dtype);
+}
+
+/* floor((b (span + 1) + carry) / 2^32) of uint64 numbers, where b < 2^32 and carry <= span. */
+static struct kl_array *scaled_by(struct kl_terms *t, struct kl_array *b, struct kl_array *span,
+                                  struct kl_array *carry) {
+    struct kl_array *low = kl_term_by(t, kl_bitwise_and, span, (double)UINT32_MAX);
+    struct kl_array *high = kl_term_by(t, kl_right_shift, span, 32);
+    struct kl_array *sum = kl_term2(t, kl_add, kl_term2(t, kl_multiply, b, low), b);
+    struct kl_array *top = kl_term2(t, kl_multiply, b, high);
+    if (carry) {
+        sum = kl_term2(t, kl_add, sum, kl_term_by(t, kl_bitwise_and, carry, (double)UINT32_MAX));
+        top = kl_term2(t, kl_add, top, kl_term_by(t, kl_right_shift, carry, 32));
+    }
+    return kl_term2(t, kl_add, top, kl_term_by(t, kl_right_shift, sum, 32));
+}
+
+/* floor(u (span + 1)) with u of 64 random bits, or of 96 where the dtype has 64: the shares of two
+ * numbers differ by 2^-32 of them at most. u is read from its last 32 bits on. */
+static struct kl_array *one_of_many(struct kl_terms *t, struct kl_array *span,
+                                    const struct kl_shape *shape, enum kl_dtype dtype,
+                                    struct kl_array *key) {
+    const int n = kl_dtype_size(dtype) == 8 ? 3 : 2;
+    struct kl_array *keys = KL_TERM(t, kl_random_split_num(&t->made, key, n, t->s, t->err));
+    struct kl_array *x = NULL;
+    for (int i = 0; i < n && !t->rc; i++) {
+        const int start[] = {i, 0}, step[] = {1, 1}, part[] = {1, 2}, two = 2;
+        struct kl_array *own = KL_TERM(t, kl_slice_to(&t->made, keys, start, step, part, t->err));
+        own = KL_TERM(t, kl_reshape_to(&t->made, own, 1, &two, t->s, t->err));
+        struct kl_array *b =
+            KL_TERM(t, bits(&t->made, shape->ndim, shape->dims, 4, own, t->s, t->err));
+        x = scaled_by(t, kl_term_cast(t, b, KL_U64), span, x);
+    }
+    return x;
+}
+
 int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_array *high,
-                      const int *shape, size_t shape_num, int dtype, struct kl_array *key,
+                      const int *shape, size_t shape_num, int given, struct kl_array *key,
                       struct kl_stream *s, struct kl_error **err) {
     struct kl_shape to;
     KL_TRY(kl_check_array(low, "low", err));
     KL_TRY(kl_check_array(high, "high", err));
-    KL_TRY(kl_check_dtype(dtype, err));
+    KL_TRY(kl_check_dtype(given, err));
     KL_TRY(kl_check_stream(s, err));
-    if (!kl_dtype_is_int((enum kl_dtype)dtype) && dtype != KL_BOOL)
+    const enum kl_dtype dtype = (enum kl_dtype)given;
+    if (!kl_dtype_is_int(dtype) && dtype != KL_BOOL)
         return kl_fail(err, KL_EDTYPE, "dtype %s; integers and bool are possible",
-                       kl_dtype_name((enum kl_dtype)dtype));
+                       kl_dtype_name(dtype));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_U64, NULL, err));
     KL_TRY(check_bounds(low, high, &to, err));
+    const int few = kl_dtype_size(dtype) <= 2 ? 1 : are_few(low, high);
     struct kl_terms t = kl_terms_begin(s, err);
-    struct kl_array *x =
-        KL_TERM(&t, kl_random_uniform(&t.made, low, high, shape, shape_num, KL_F32, key, s, err));
-    x = kl_term_cast(&t, kl_term(&t, kl_floor, x), (enum kl_dtype)dtype);
-    struct kl_array *last = KL_TERM(&t, last_of(&t.made, high, (enum kl_dtype)dtype, s, err));
-    struct kl_array *first = kl_term_cast(&t, low, (enum kl_dtype)dtype);
+    struct kl_array *used = KL_TERM(&t, use_key(&t.made, key, s, err)), *x = NULL;
+    struct kl_array *last = KL_TERM(&t, last_of(&t.made, high, dtype, s, err));
+    struct kl_array *first = kl_term_cast(&t, low, dtype);
+    if (few) x = one_of_few(&t, low, high, &to, dtype, used);
+    if (few != 1) {
+        struct kl_array *start = kl_term_cast(&t, first, KL_U64);
+        struct kl_array *span = kl_term2(&t, kl_subtract, kl_term_cast(&t, last, KL_U64), start);
+        struct kl_array *one = kl_term2(&t, kl_add, one_of_many(&t, span, &to, dtype, used), start);
+        struct kl_array *many = kl_term_by(&t, kl_greater_equal, span, FEW_NUMBERS);
+        one = kl_term_cast(&t, one, dtype);
+        x = few ? kl_term_where(&t, many, one, x) : one;
+    }
     x = kl_term2(&t, kl_maximum, kl_term2(&t, kl_minimum, x, last), first);
     return kl_terms_end(&t, x, out);
 }

@@ -179,9 +179,9 @@ def randint(
     key: array | None = None,
     stream: StreamOrDevice = None,
 ) -> array:
-    """Random integers in [low, high), all equally likely.
+    """Random integers in [low, high), all equally likely, however large the range is.
 
-    low and high are numbers or arrays that broadcast to shape. dtype is an integer dtype or
+    low and high are numbers or arrays that broadcast to shape; low where high is not above it. dtype is an integer dtype or
     bool; None is int32. key is a uint32 array of shape (2,) from random.key or random.split,
     which fixes the numbers; None takes the next key of the calling thread's sequence.
 

@@ -159,6 +159,72 @@ static void broadcasting(void **state) {
     kl_array_release(high);
 }
 
+/* The chi-square statistic of how often each of 16 values stands among n. */
+static double unevenness(const int *counts, int n) {
+    double sum = 0, each = n / 16.0;
+    for (int i = 0; i < 16; i++) sum += (counts[i] - each) * (counts[i] - each) / each;
+    return sum;
+}
+
+/* Ranges that float32 cannot hold, of every integer type that can: numbers of every sixteenth of
+ * the range, and all last digits, are equally frequent. 50 is passed by chance once in 80,000 times. */
+static void randint_is_uniform(void **state) {
+    static const struct range {
+        enum kl_dtype dtype;
+        int64_t low;
+        uint64_t n;
+    } ranges[] = {{KL_I32, 0, 10 << 20},         {KL_I32, INT32_MIN, UINT32_MAX},
+                  {KL_U32, 0, UINT32_MAX},       {KL_U32, 7, 3u << 30},
+                  {KL_I64, -5, 1ull << 40},      {KL_I64, INT64_MIN, UINT64_MAX},
+                  {KL_U64, 0, UINT64_MAX},       {KL_U64, 1, 3ull << 62},
+                  {KL_I64, 0, (1ull << 62) + 1}, {KL_I32, -(1 << 20), 1 << 17}};
+    enum { N = 1 << 15 };
+    for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
+        const struct range *g = &ranges[r];
+        uint64_t ends[] = {(uint64_t)g->low, (uint64_t)g->low + g->n};
+        enum kl_dtype bound = g->dtype == KL_U64 ? KL_U64 : KL_I64;
+        struct kl_array *key = key_of(r), *low = array_of(bound, SHAPE(1), &ends[0]),
+                        *high = array_of(bound, SHAPE(1), &ends[1]), *out;
+        EXPECT_OK(kl_random_randint(&out, low, high, LIST(N), (int)g->dtype, key, cpu(), &err));
+        const void *v = values_of(out);
+        int parts[16] = {0}, digits[16] = {0};
+        for (int i = 0; i < N; i++) {
+            uint64_t x = g->dtype == KL_I32   ? (uint64_t)((const int32_t *)v)[i]
+                         : g->dtype == KL_U32 ? ((const uint32_t *)v)[i]
+                                              : ((const uint64_t *)v)[i];
+            x -= (uint64_t)g->low;
+            assert_true(x < g->n);
+            parts[(int)((double)x / (double)g->n * 16) & 15]++;
+            digits[x % 16]++;
+        }
+        assert_true(unevenness(parts, N) < 50);
+        assert_true(unevenness(digits, N) < 50);
+        free((void *)v);
+        kl_array_release(out);
+        kl_array_release(key);
+        kl_array_release(low);
+        kl_array_release(high);
+    }
+}
+
+/* Bounds whose values are not known when the operation is built: each element has its own range. */
+static void randint_of_both_sizes(void **state) {
+    struct kl_array *key = key_of(9), *low = I32(SHAPE(2), 3, 3), *high = I32(SHAPE(2), 9, 1 << 30),
+                    *few, *many, *both, *l = scalar_of(KL_I32, 3), *h[2];
+    EXPECT_OK(kl_random_randint(&both, low, high, LIST(50, 2), KL_I32, key, cpu(), &err));
+    h[0] = scalar_of(KL_I32, 9);
+    h[1] = scalar_of(KL_I32, 1 << 30);
+    EXPECT_OK(kl_random_randint(&few, l, h[0], LIST(50, 2), KL_I32, key, cpu(), &err));
+    EXPECT_OK(kl_random_randint(&many, l, h[1], LIST(50, 2), KL_I32, key, cpu(), &err));
+    int32_t *b = values_of(both), *f = values_of(few), *m = values_of(many);
+    for (int i = 0; i < 100; i++) assert_int_equal(b[i], (i % 2 ? m : f)[i]);
+    free(b);
+    free(f);
+    free(m);
+    struct kl_array *all[] = {key, low, high, few, many, both, l, h[0], h[1]};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) kl_array_release(all[i]);
+}
+
 /* Calls without a key split the seeded state: each call takes one key and moves the state on. */
 static void sequence(void **state) {
     struct kl_array *a, *b, *state_key = key_of(77), *use, *next, *want,
@@ -302,9 +368,14 @@ static void bad(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values),   cmocka_unit_test(anchors),
-        cmocka_unit_test(large),    cmocka_unit_test(broadcasting),
-        cmocka_unit_test(sequence), cmocka_unit_test(sequence_of_threads),
+        cmocka_unit_test(values),
+        cmocka_unit_test(anchors),
+        cmocka_unit_test(large),
+        cmocka_unit_test(broadcasting),
+        cmocka_unit_test(randint_is_uniform),
+        cmocka_unit_test(randint_of_both_sizes),
+        cmocka_unit_test(sequence),
+        cmocka_unit_test(sequence_of_threads),
         cmocka_unit_test(bad),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
