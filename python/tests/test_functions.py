@@ -566,3 +566,37 @@ def test_floor_division_is_the_floor_of_the_exact_quotient(dtype, bits):
         want.append(float(whole) if bits != 11 or abs(whole) < 65520 else math.copysign(math.inf, whole))
     assert got == want
     assert (mx.divmod(x, y)[0] == mx.floor_divide(x, y)).all().item() and mx.array_equal(mx.compile(lambda u, v: u // v + 0)(x, y), x // y)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_second_derivatives_of_logcumsumexp(reverse, inclusive):
+    """Against differences of the first ones; cotangents of both signs and 0, reverse over reverse and forward over it."""
+    rng = np.random.default_rng(0)
+    x, v = (mx.array(rng.normal(size=5), dtype=mx.float64) for _ in range(2))
+    weight = mx.array([1.0, -2, 0, 3, 0.5], dtype=mx.float64)
+    whole = slice(None) if inclusive else slice(0, 4) if reverse else slice(1, 5)  # the sum of no element is -inf
+
+    def scan(x):
+        return mx.logcumsumexp(x, reverse=reverse, inclusive=inclusive)
+
+    first = mx.grad(lambda x: (scan(x)[whole] ** 2 * weight[whole]).sum())
+    want = np.array(first(x + 1e-5 * v) - first(x - 1e-5 * v)) / 2e-5
+    np.testing.assert_allclose(np.array(mx.grad(lambda x: (first(x) * v).sum())(x)), want, atol=1e-9)
+    np.testing.assert_allclose(np.array(mx.jvp(first, [x], [v])[1][0]), want, atol=1e-9)
+    if inclusive:  # the gradient is linear in the cotangent, also at 0
+        for dtype, close in ((mx.float64, 1e-12), (mx.float32, 1e-4), (mx.bfloat16, 0.1), (mx.float16, 0.02)):
+            z, c = x.astype(dtype), v.astype(dtype)
+            by = lambda c: mx.vjp(scan, [z], [c])[1][0]
+            got, want = mx.jvp(by, [mx.zeros_like(c)], [c])[1][0], by(c)
+            np.testing.assert_allclose(np.array(got.astype(mx.float32)), np.array(want.astype(mx.float32)), atol=close)
+
+
+def test_logarithms_of_sums_of_nothing_have_gradient_zero():
+    none = mx.array([-math.inf, -math.inf])
+    for f in (mx.logsumexp, lambda x: mx.logcumsumexp(x)[1], lambda x: mx.logaddexp(x[0], x[1])):
+        assert not mx.isnan(mx.grad(f)(none)).any().item(), f
+    assert mx.grad(mx.logsumexp)(none).tolist() == [0, 0] and mx.jvp(mx.logsumexp, [none], [mx.ones(2)])[1][0].item() == 0
+    assert mx.grad(lambda x: mx.logcumsumexp(x).sum())(mx.array([-math.inf, 0.0])).tolist() == [0, 1]
+    rows = mx.grad(lambda x: mx.logsumexp(x, axis=1).sum())(mx.array([[-math.inf, -math.inf], [0.0, -math.inf]]))
+    assert rows.tolist() == [[0, 0], [1, 0]]

@@ -1,5 +1,7 @@
 /* reduce.c - sum, prod, mean, max, min, all, any, logsumexp over axes; argmax and argmin. The
  * kernels keep reduced axes with size 1; without keepdims a view drops these axes. */
+#include <math.h>
+
 #include "ops/reduce.h"
 
 #include "base/op_params.h"
@@ -371,10 +373,18 @@ int kl_vjp_prod(const struct kl_vjp *v, struct kl_array **grad, struct kl_error 
     return kl_terms_end(&t, kl_term2(&t, kl_multiply, back, typed), grad);
 }
 
+struct kl_array *kl_without_empty_sums(struct kl_terms *t, struct kl_array *logs) {
+    if (t->rc) return NULL;
+    enum kl_dtype dtype = (enum kl_dtype)logs->t.dtype;
+    struct kl_array *empty = kl_term2(t, kl_equal, logs, kl_term_number(t, -HUGE_VAL, dtype));
+    return kl_term_where(t, empty, kl_term_number(t, 0, dtype), logs);
+}
+
 int kl_vjp_logsumexp(const struct kl_vjp *v, struct kl_array **grad, struct kl_error **err) {
     struct kl_terms t = kl_terms_begin(v->s, err);
     if (!v->wanted[0]) return KL_OK;
-    struct kl_array *d = kl_term2(&t, kl_subtract, v->in[0], v->out[0]);
+    struct kl_array *out = kl_without_empty_sums(&t, v->out[0]);
+    struct kl_array *d = kl_term2(&t, kl_subtract, v->in[0], out);
     struct kl_array *weight = kl_term_conjugate(&t, kl_term(&t, kl_exp, d));
     return kl_terms_end(&t, kl_term2(&t, kl_multiply, weight, v->cotangent[0]), grad);
 }

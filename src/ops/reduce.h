@@ -2,6 +2,7 @@
 #pragma once
 #include "ops/check.h"
 #include "ops/ops.h"
+#include "ops/terms.h"
 
 /* The sorted axes, and the shape in which these have size 1. */
 struct kl_reduced {
@@ -18,3 +19,6 @@ int kl_reduced_drop(struct kl_array **out, struct kl_array *kept /* taken */,
 /* Calls fn with all axes of a. */
 int kl_reduced_all(kl_reduce_axes_fn *fn, struct kl_array **out, struct kl_array *a, bool keepdims,
                    struct kl_stream *s, struct kl_error **err);
+/* Logarithms of sums, with 0 in place of the -inf of a sum of nothing but zeros. Such a sum has no
+ * derivative by its elements; their logarithms, which are -inf, make every term 0 then. */
+struct kl_array *kl_without_empty_sums(struct kl_terms *t, struct kl_array *logs);

@@ -160,6 +160,27 @@ int kl_vjp_cumextreme(const struct kl_vjp *v, struct kl_array **grad, struct kl_
     return kl_terms_end(&t, added, grad);
 }
 
+/* A logarithm in 16 bits has few digits of the number: such arrays are computed in float32. */
+static struct kl_array *wide(struct kl_terms *t, struct kl_array *a) {
+    if (t->rc) return NULL;
+    return kl_term_cast(t, a, a->t.dtype == KL_F64 ? KL_F64 : KL_F32);
+}
+
+/* The logarithm of the positive part of g (k: 0) or of its negative part (k: 1). Where g is 0 both
+ * parts are the same small number: what is made of them cancels, and is differentiable there. */
+static struct kl_array *log_of_part(struct kl_terms *t, struct kl_array *g, int k) {
+    if (t->rc) return NULL;
+    enum kl_dtype dtype = (enum kl_dtype)g->t.dtype;
+    struct kl_array *zero = kl_term_number(t, 0, dtype), *one = kl_term_number(t, 1, dtype);
+    struct kl_array *small = kl_term_number(t, 0x1p-100, dtype);
+    struct kl_array *is_zero = kl_term2(t, kl_equal, g, zero);
+    struct kl_array *part = kl_term_where(t, is_zero, k ? small : kl_term2(t, kl_add, g, small),
+                                          k ? kl_term(t, kl_negative, g) : g);
+    struct kl_array *has_none = kl_term2(t, kl_less, part, zero); /* false for NaN, which stays */
+    struct kl_array *log = kl_term(t, kl_log, kl_term_where(t, has_none, one, part));
+    return kl_term_where(t, has_none, kl_term_number(t, -HUGE_VAL, dtype), log);
+}
+
 /* The gradient of element i is the sum of cotangent[j] * exp(x[i] - out[j]) over the j whose result
  * includes element i. It is computed by two logarithmic scans: one of the positive and one of the
  * negative cotangents. */
@@ -170,35 +191,34 @@ int kl_vjp_logcumsumexp(const struct kl_vjp *v, struct kl_array **grad, struct k
     if (!v->wanted[0]) return KL_OK;
     if (x->t.dtype == KL_C64)
         return kl_fail(err, KL_EUNSUPPORTED, "logcumsumexp has no gradient for complex64 yet");
-    struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype), *given = v->cotangent[0];
+    struct kl_array *out = wide(&t, kl_without_empty_sums(&t, v->out[0]));
+    struct kl_array *given = wide(&t, v->cotangent[0]), *at = wide(&t, x);
     for (int k = 0; k < 2; k++) {
-        if (k) given = kl_term(&t, kl_negative, given);
-        struct kl_array *logs = kl_term(&t, kl_log, kl_term2(&t, kl_maximum, given, zero));
-        logs = kl_term2(&t, kl_subtract, logs, v->out[0]);
+        struct kl_array *logs = log_of_part(&t, given, k);
+        logs = kl_term2(&t, kl_subtract, logs, out);
         logs = scan_step(&t, kl_logcumsumexp, logs, p->axis, !p->reverse, p->inclusive);
-        sum[k] = kl_term(&t, kl_exp, kl_term2(&t, kl_add, logs, x));
+        sum[k] = kl_term(&t, kl_exp, kl_term2(&t, kl_add, logs, at));
     }
-    return kl_terms_end(&t, kl_term2(&t, kl_subtract, sum[0], sum[1]), grad);
+    struct kl_array *sums = kl_term2(&t, kl_subtract, sum[0], sum[1]);
+    return kl_terms_end(&t, kl_term_cast(&t, sums, (enum kl_dtype)x->t.dtype), grad);
 }
 
 /* The tangent of result i is the sum of tangent[j] * exp(x[j] - out[i]) over the elements j that it
- * includes; also by two logarithmic scans. An exclusive result of no elements has no tangent. */
+ * includes; also by two logarithmic scans. */
 int kl_jvp_logcumsumexp(const struct kl_jvp *j, struct kl_array **tangent, struct kl_error **err) {
     const struct kl_scan_params *p = j->params;
-    struct kl_array *x = j->in[0], *sum[2];
+    struct kl_array *sum[2];
     struct kl_terms t = kl_terms_begin(j->s, err);
-    struct kl_array *zero = kl_term_number(&t, 0, x->t.dtype), *given = j->tangent[0];
-    struct kl_array *lowest = kl_term_number(&t, -HUGE_VAL, x->t.dtype);
-    struct kl_array *empty = kl_term2(&t, kl_equal, j->out, lowest);
-    struct kl_array *out = kl_term_where(&t, empty, zero, j->out);
+    struct kl_array *out = wide(&t, kl_without_empty_sums(&t, j->out));
+    struct kl_array *given = wide(&t, j->tangent[0]), *at = wide(&t, j->in[0]);
     for (int k = 0; k < 2; k++) {
-        if (k) given = kl_term(&t, kl_negative, given);
-        struct kl_array *logs = kl_term(&t, kl_log, kl_term2(&t, kl_maximum, given, zero));
-        logs = kl_term2(&t, kl_add, logs, x);
+        struct kl_array *logs = log_of_part(&t, given, k);
+        logs = kl_term2(&t, kl_add, logs, at);
         logs = scan_step(&t, kl_logcumsumexp, logs, p->axis, p->reverse, p->inclusive);
         sum[k] = kl_term(&t, kl_exp, kl_term2(&t, kl_subtract, logs, out));
     }
-    *tangent = kl_terms_keep(&t, kl_term2(&t, kl_subtract, sum[0], sum[1]));
+    struct kl_array *sums = kl_term2(&t, kl_subtract, sum[0], sum[1]);
+    *tangent = kl_terms_keep(&t, kl_term_cast(&t, sums, (enum kl_dtype)j->in[0]->t.dtype));
     return kl_terms_end(&t, NULL, NULL);
 }
 
