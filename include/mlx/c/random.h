@@ -59,8 +59,9 @@ KEEL_API int mlx_random_normal_broadcast(mlx_array *res, const int *shape, size_
                                          const mlx_array key /* may be null */, const mlx_stream s);
 /* Integers, uniform in [low, high), of an integer dtype or bool. low and high have any dtype and
  * broadcast to shape; they are converted. A range of up to 65,536 numbers is drawn by 32 random
- * bits through float32, a larger one by 64, or 96 for dtypes of 64 bits: floor(u (high - low)) of whole
- * numbers, where the shares of two numbers differ by 2^-32 at most. low where high is not above. */
+ * bits through float32, a larger one by 64, or 96 for dtypes of 64 bits: floor(u (high - low)) of
+ * whole numbers, where the shares of two numbers differ by 2^-32 at most. low where high is not
+ * above. */
 KEEL_API int mlx_random_randint(mlx_array *res, const mlx_array low, const mlx_array high,
                                 const int *shape, size_t shape_num, mlx_dtype dtype,
                                 const mlx_array key /* may be null */, const mlx_stream s);

@@ -167,7 +167,8 @@ static double unevenness(const int *counts, int n) {
 }
 
 /* Ranges that float32 cannot hold, of every integer type that can: numbers of every sixteenth of
- * the range, and all last digits, are equally frequent. 50 is passed by chance once in 80,000 times. */
+ * the range, and all last digits, are equally frequent. 50 is passed by chance once in 80,000
+ * times. */
 static void randint_is_uniform(void **state) {
     static const struct range {
         enum kl_dtype dtype;
