@@ -600,3 +600,41 @@ def test_logarithms_of_sums_of_nothing_have_gradient_zero():
     assert mx.grad(lambda x: mx.logcumsumexp(x).sum())(mx.array([-math.inf, 0.0])).tolist() == [0, 1]
     rows = mx.grad(lambda x: mx.logsumexp(x, axis=1).sum())(mx.array([[-math.inf, -math.inf], [0.0, -math.inf]]))
     assert rows.tolist() == [[0, 0], [1, 0]]
+
+
+def error_of(got, want):
+    return (mx.abs(got.astype(mx.float64) - want) / abs(want)).max().item()
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.complex64])
+def test_sums_of_many_products_keep_their_digits(dtype):
+    """Equal terms, whose rounding errors have one sign: one after the other they are off by 1e-3 and more."""
+    n = 700_001 if dtype != mx.float16 else 300_001
+    a, b = mx.full((2, n), 0.1).astype(dtype), mx.ones((n, 3)).astype(dtype)
+    want, close = n * float(a[0, 0].astype(mx.float32).item()), 1e-5 if dtype != mx.float16 else 5e-4
+    got = [mx.inner(a[0], b[:, 0]), a @ b, a[:1] @ b, a @ b[:, 0], mx.contiguous(a.T).T @ b, mx.einsum("i,ij->j", a[0], b)]
+    got += [mx.tensordot(a, b, 1), mx.stack([a, a]) @ b, mx.addmm(mx.zeros((2, 3)).astype(dtype), a, b)]
+    got.append(mx.vmap(lambda x: x @ b)(a))
+    for x in got:
+        assert x.dtype == dtype
+        assert error_of(mx.real(x) if dtype == mx.complex64 else x, want) < close
+    if dtype == mx.float32:
+        weight = mx.grad(lambda q: (mx.ones((n, 2)) * 0.1 @ q).sum())(mx.zeros((2, 3)))
+        assert error_of(weight, want) < close
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_weight_gradients_over_many_positions(groups):
+    """Long sums keep their digits; and with strides, padding and dilation they are those of parts of the batch."""
+    x, g = mx.full((2, 300, 300, 4), 0.1), mx.ones((2, 300, 300, 4))
+    of = lambda x, g, k, **more: mx.vjp(lambda w: mx.conv_general(x, w, groups=groups, **more), [mx.zeros((4, *k, 4 // groups))], [g])[1][0]
+    assert error_of(of(x, g, (1, 1)), 180_000 * float(np.float32(0.1))) < 1e-5
+    x = mx.random.normal((12, 64, 67, 4), key=mx.random.key(1))
+    for flip in (False, True):
+        more = {"stride": (1, 2), "padding": ((2, 1), (0, 3)), "kernel_dilation": (2, 1), "flip": flip}
+        shape = mx.conv_general(x, mx.zeros((4, 3, 2, 4 // groups)), groups=groups, **more).shape
+        g = mx.random.normal(shape, key=mx.random.key(2))
+        x2, g2 = mx.concatenate([x, x, x]), mx.concatenate([g, g, g])
+        assert g2.size // 4 > 2**15 > g[:4].size // 4
+        parts = sum(of(x[i : i + 4], g[i : i + 4], (3, 2), **more) for i in (0, 4, 8))
+        np.testing.assert_allclose(np.array(of(x2, g2, (3, 2), **more)), np.array(parts * 3), rtol=2e-3, atol=2e-2)

@@ -72,6 +72,83 @@ static int operand(struct kl_array **out, struct kl_array *a, const struct kl_sh
     return rc;
 }
 
+/* The operation, for operands with the same leading axes. */
+static int product_of(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                      struct kl_stream *s, struct kl_error **err) {
+    struct kl_array *in[] = {a, b};
+    struct kl_shape to = kl_shape_of(a);
+    to.dims[to.ndim - 1] = b->t.dims[to.ndim - 1];
+    return kl_array_op1(
+        out, &(struct kl_operation){.op = KL_OP_MATMUL, .stream = s, .in = in, .n_in = 2},
+        (enum kl_dtype)a->t.dtype, to.ndim, to.dims, err);
+}
+
+/* ---- long sums ----
+ * A sum of k products, one after the other, is off by k units of its last place where all have one
+ * sign. From LONG on, blocks of products are summed so, and the blocks by the reduction, which adds
+ * pairs. Their sums take less memory than the operands, and the tasks of a batch are even. */
+enum {
+    BLOCK = 1024,
+    LONG = 1 << 15,
+    LONG_16 = 1 << 18 /* 16-bit floats, which are summed in float32, show the error from here on */
+};
+
+static bool is_long(int64_t k, enum kl_dtype dtype, int ndim) {
+    return dtype != KL_F64 && ndim < KL_MAX_NDIM &&
+           k > (kl_dtype_size(dtype) == 2 ? LONG_16 : LONG);
+}
+
+/* `count` indices from `from` on of one of the last two axes. */
+static struct kl_array *part_of(struct kl_terms *t, struct kl_array *a, int axis, int from,
+                                int count) {
+    int start[KL_MAX_NDIM] = {0}, step[KL_MAX_NDIM];
+    if (t->rc) return NULL;
+    struct kl_shape shape = kl_shape_of(a);
+    for (int i = 0; i < shape.ndim; i++) step[i] = 1;
+    start[axis] = from;
+    shape.dims[axis] = count;
+    return KL_TERM(t, kl_slice_to(&t->made, a, start, step, shape.dims, t->err));
+}
+
+/* The blocks of k along `axis`, one of the last two, as one more axis before these two. */
+static struct kl_array *blocks_of(struct kl_terms *t, struct kl_array *a, int axis, int blocks) {
+    if (t->rc) return NULL;
+    struct kl_shape apart = kl_shape_of(a);
+    const int n = apart.ndim++;
+    for (int i = n; i > axis; i--) apart.dims[i] = apart.dims[i - 1];
+    apart.dims[axis] = blocks;
+    apart.dims[axis + 1] = BLOCK;
+    a = part_of(t, a, axis, 0, blocks * BLOCK);
+    a = KL_TERM(t, kl_reshape_to(&t->made, a, apart.ndim, apart.dims, t->s, t->err));
+    return axis == n - 2 ? a : KL_TERM(t, kl_swapaxes(&t->made, a, n - 1, n - 2, t->s, t->err));
+}
+
+static int long_product(struct kl_array **out, struct kl_array *a, struct kl_array *b,
+                        struct kl_stream *s, struct kl_error **err) {
+    struct kl_terms t = kl_terms_begin(s, err);
+    const int n = a->t.ndim, k = a->t.dims[n - 1], blocks = k / BLOCK, whole = blocks * BLOCK;
+    const enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
+    if (kl_dtype_size(dtype) == 2) {
+        a = kl_term_cast(&t, a, KL_F32);
+        b = kl_term_cast(&t, b, KL_F32);
+    }
+    if (a && b && a->t.dims[n - 2] == 1 && b->t.dims[n - 1] == 1) { /* a plain sum of products */
+        struct kl_array *row = KL_TERM(&t, kl_swapaxes(&t.made, b, n - 1, n - 2, s, err));
+        const int last = n - 1;
+        row = kl_term_reduce(&t, kl_sum_axes, kl_term2(&t, kl_multiply, a, row), &last, 1);
+        return kl_terms_end(&t, kl_term_cast(&t, row, dtype), out);
+    }
+    struct kl_array *x = blocks_of(&t, a, n - 1, blocks), *y = blocks_of(&t, b, n - 2, blocks);
+    struct kl_array *sum = KL_TERM(&t, product_of(&t.made, x, y, s, err));
+    sum = KL_TERM(&t, kl_sum_axis(&t.made, sum, n - 2, false, s, err));
+    if (whole < k) {
+        x = part_of(&t, a, n - 1, whole, k - whole);
+        y = part_of(&t, b, n - 2, whole, k - whole);
+        sum = kl_term2(&t, kl_add, sum, KL_TERM(&t, product_of(&t.made, x, y, s, err)));
+    }
+    return kl_terms_end(&t, kl_term_cast(&t, sum, dtype), out);
+}
+
 int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
               struct kl_error **err) {
     struct product p;
@@ -88,9 +165,8 @@ int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, str
     KL_TRY(operand(&in[0], a, &p.a, &p.out, dtype, s, err));
     int rc = operand(&in[1], b, &p.b, &p.out, dtype, s, err);
     if (!rc) {
-        rc = kl_array_op1(
-            &c, &(struct kl_operation){.op = KL_OP_MATMUL, .stream = s, .in = in, .n_in = 2}, dtype,
-            p.out.ndim, p.out.dims, err);
+        bool is_long_sum = is_long(in[0]->t.dims[p.out.ndim - 1], dtype, p.out.ndim);
+        rc = (is_long_sum ? long_product : product_of)(&c, in[0], in[1], s, err);
         kl_array_release(in[1]);
     }
     kl_array_release(in[0]);

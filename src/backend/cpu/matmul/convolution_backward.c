@@ -13,10 +13,14 @@
 #include "base/phases.h"
 
 enum {
-    MOST_TAPS = 4,           /* elements of the kernel that are added up at a time */
-    BLOCK_BYTES = 512,       /* output channels of a task */
-    RUN = 128,               /* positions along x that are taken at a time */
-    TASKS = 32,              /* for which work is cut; enough for the threads of most machines */
+    MOST_TAPS = 4,     /* elements of the kernel that are added up at a time */
+    BLOCK_BYTES = 512, /* output channels of a task */
+    RUN = 128,         /* positions along x that are taken at a time */
+    TASKS = 32,        /* for which work is cut; enough for the threads of most machines */
+    /* A sum of so many positions, one after the other, loses digits: from LONG on a task adds up
+     * such blocks in double. */
+    BLOCK_POSITIONS = 1024,
+    LONG = 4096,
     LEAST_POSITIONS = 64,    /* below which rows are not cut */
     PARALLEL_FROM = 1 << 18, /* multiply-adds from which on several threads compute */
     X = KL_MAX_SPATIAL - 1,
@@ -58,6 +62,7 @@ struct job {
     int64_t rows, each, parts; /* rows of positions; those of a task; parts of them */
     bool x_direct, g_direct;   /* rows are read in place */
     int64_t kept, width;       /* rows of x that a task keeps, and their elements */
+    bool is_long;              /* a task adds up blocks of positions in double */
     char *sums;                /* (parts, input channels, elements of the kernel, pitch) */
     atomic_bool no_memory;
 };
@@ -67,6 +72,7 @@ struct room {
     char *x, *g, *zeros, *raw; /* rows, a channel for each output channel of the block */
     int64_t *tag;              /* which row of x is in each place; -1: none */
     int32_t *map;              /* for each output channel, its place among the channels read */
+    double *totals; /* is_long: sums of the blocks before, `block` for each element of the kernel */
     int64_t first_out, n, n_padded, first_in, n_in; /* channels */
 };
 
@@ -79,10 +85,11 @@ static size_t divide(const struct job *j, struct room *r, char *memory) {
                              wide,
                              2 * raw * j->bytes,
                              j->kept * (int64_t)sizeof *r->tag,
-                             j->block * (int64_t)sizeof *r->map};
-    void *place[6];
+                             j->block * (int64_t)sizeof *r->map,
+                             j->is_long ? j->taps * j->block * (int64_t)sizeof *r->totals : 0};
+    void *place[7];
     int64_t at = 0;
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 7; i++) {
         place[i] = memory ? memory + at : NULL;
         at += kl_round_up(sizes[i], KL_LINE);
     }
@@ -92,6 +99,7 @@ static size_t divide(const struct job *j, struct room *r, char *memory) {
     r->raw = place[3];
     r->tag = place[4];
     r->map = place[5];
+    r->totals = place[6];
     return (size_t)at;
 }
 
@@ -283,6 +291,19 @@ static void add_run(const struct job *j, struct room *r, int64_t row, int64_t ru
         }
 }
 
+/* Adds the sums of a block to the totals, which are exact enough for any number of blocks, and puts
+ * the totals in their place (last), or 0. */
+static void end_block(const struct job *j, struct room *r, char *sums, bool last) {
+    for (int64_t tap = 0; tap < j->taps; tap++) {
+        float *sum = (float *)(sums + tap * j->pitch * j->bytes);
+        double *total = r->totals + tap * j->block;
+        for (int64_t i = 0; i < r->n; i++) {
+            total[i] += sum[i];
+            sum[i] = last ? (float)total[i] : 0;
+        }
+    }
+}
+
 static void task(void *arg, int64_t index) {
     struct job *j = arg;
     struct kl_scratch memory;
@@ -308,8 +329,16 @@ static void task(void *arg, int64_t index) {
     for (int64_t tap = 0; tap < j->taps; tap++)
         memset(sums + tap * line, 0, (size_t)(r.n_padded * j->bytes));
     const int64_t rows = j->each * part;
+    int64_t added = 0;
     for (int64_t run = 0; run < j->runs; run++)
-        for (int64_t row = rows; row < end; row++) add_run(j, &r, row, run, sums);
+        for (int64_t row = rows; row < end; row++) {
+            add_run(j, &r, row, run, sums);
+            added += j->run;
+            if (!j->is_long || added < BLOCK_POSITIONS) continue;
+            end_block(j, &r, sums, false);
+            added = 0;
+        }
+    if (j->is_long) end_block(j, &r, sums, true);
     kl_scratch_give(&memory);
 }
 
@@ -391,6 +420,7 @@ static void cut(struct job *j) {
     parts = kl_min64(kl_min64(parts, enough), j->rows);
     j->each = kl_ceil_div(j->rows, parts < 1 ? 1 : parts);
     j->parts = kl_ceil_div(j->rows, j->each);
+    j->is_long = j->type == KL_F32 && j->each * a[X].out > LONG;
 }
 
 int kl_cpu_convolution_backward(struct kl_launch *l) {
