@@ -638,3 +638,19 @@ def test_weight_gradients_over_many_positions(groups):
         assert g2.size // 4 > 2**15 > g[:4].size // 4
         parts = sum(of(x[i : i + 4], g[i : i + 4], (3, 2), **more) for i in (0, 4, 8))
         np.testing.assert_allclose(np.array(of(x2, g2, (3, 2), **more)), np.array(parts * 3), rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_additions_of_16_bits_are_rounded_once(dtype):
+    n, table = 20_000, mx.zeros((4, 3)).astype(dtype)
+    at, along = mx.zeros((n,), dtype=mx.int32), mx.zeros((n, 3), dtype=mx.int32)
+    updates = mx.full((n, 3), 0.1).astype(dtype)
+    sums = [table.at[at].add(updates)[0], table.at[at, 0].add(updates[:, 0])[:1, 0], -table.at[at].subtract(updates)[0]]
+    sums.append(mx.grad(lambda t: (t[at].astype(mx.float32) * 0.1).sum())(table)[0])
+    sums.append(mx.grad(lambda t: (mx.take_along_axis(t, along, axis=0) * updates).sum())(table)[0])
+    sums.append(mx.vmap(lambda u: table.at[at].add(u))(mx.stack([updates, updates]))[1, 0])
+    for got in sums:
+        assert got.dtype == dtype
+        np.testing.assert_allclose(np.array(got.astype(mx.float32)), 2000, rtol=2e-3)
+    product = mx.ones((1,)).astype(dtype).at[at[:300]].multiply(mx.full((300,), 1.0078125).astype(dtype))
+    np.testing.assert_allclose(product.astype(mx.float32).item(), 1.0078125**300, rtol=4e-3)

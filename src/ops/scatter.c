@@ -33,6 +33,13 @@ static int check_updates(const struct kl_array *a, const struct kl_array *update
     return KL_OK;
 }
 
+/* Whether elements are joined in float32 and rounded once: where more than one update of 16 bits
+ * may meet an element, each of many roundings would lose what is small beside the sum. */
+static bool joins_wide(enum kl_scatter_mode mode, const struct kl_array *a, int64_t updates) {
+    return (mode == KL_SCATTER_ADD || mode == KL_SCATTER_PROD) && updates > 1 &&
+           kl_dtype_is_float((enum kl_dtype)a->t.dtype) && kl_dtype_size(a->t.dtype) == 2;
+}
+
 static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a,
                    struct kl_array *const *indices, size_t n_indices, struct kl_array *updates,
                    const int *axes, size_t axes_num, struct kl_stream *s, struct kl_error **err) {
@@ -46,21 +53,27 @@ static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_a
     KL_TRY(kl_check_stream(s, err));
     for (size_t i = 0; i < n_indices; i++) p.axes[i] = axes[i];
     KL_TRY(kl_meet_indices(in + 2, &shape, indices, n_indices, err));
-    int rc = check_updates(a, updates, &shape, err);
-    if (!rc) rc = kl_cast_to(&in[1], updates, a->t.dtype, s, err);
-    if (!rc) {
-        rc = kl_array_op1(out,
-                          &(struct kl_operation){.op = KL_OP_SCATTER,
-                                                 .stream = s,
-                                                 .params = &p,
-                                                 .params_bytes = kl_scatter_params_bytes(&p),
-                                                 .in = in,
-                                                 .n_in = 2 + (int)n_indices},
-                          a->t.dtype, a->t.ndim, a->t.dims, err);
-        kl_array_release(in[1]);
+    struct kl_terms t = kl_terms_begin(s, err);
+    t.rc = check_updates(a, updates, &shape, err);
+    const enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
+    int64_t n = 1;
+    for (int i = 0; i < shape.ndim; i++) n *= shape.dims[i];
+    in[1] = kl_term_cast(&t, updates, dtype);
+    if (joins_wide(mode, a, n)) {
+        in[0] = kl_term_cast(&t, a, KL_F32);
+        in[1] = kl_term_cast(&t, in[1], KL_F32);
     }
+    struct kl_array *made =
+        KL_TERM(&t, kl_array_op1(&t.made,
+                                 &(struct kl_operation){.op = KL_OP_SCATTER,
+                                                        .stream = s,
+                                                        .params = &p,
+                                                        .params_bytes = kl_scatter_params_bytes(&p),
+                                                        .in = in,
+                                                        .n_in = 2 + (int)n_indices},
+                                 (enum kl_dtype)in[0]->t.dtype, a->t.ndim, a->t.dims, err));
     kl_release_all(in + 2, n_indices);
-    return rc;
+    return kl_terms_end(&t, kl_term_cast(&t, made, dtype), out);
 }
 
 static int scatter_one(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a,
@@ -116,21 +129,25 @@ static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struc
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_meet_along(&in[0], &in[2], a, indices, &axis, err));
     struct kl_scatter_axis_params p = {mode, axis};
-    int rc = meet_values(&in[1], values, in[2], a->t.dtype, s, err);
-    if (!rc) {
-        rc = kl_array_op1(out,
-                          &(struct kl_operation){.op = KL_OP_SCATTER_AXIS,
-                                                 .stream = s,
-                                                 .params = &p,
-                                                 .params_bytes = sizeof p,
-                                                 .in = in,
-                                                 .n_in = 3},
-                          a->t.dtype, in[0]->t.ndim, in[0]->t.dims, err);
-        kl_array_release(in[1]);
+    struct kl_terms t = kl_terms_begin(s, err);
+    const enum kl_dtype dtype = (enum kl_dtype)a->t.dtype;
+    struct kl_array *const met[] = {in[0], in[2]};
+    in[1] = KL_TERM(&t, meet_values(&t.made, values, in[2], dtype, s, err));
+    if (joins_wide(mode, a, in[2]->t.dims[axis])) {
+        in[0] = kl_term_cast(&t, in[0], KL_F32);
+        in[1] = kl_term_cast(&t, in[1], KL_F32);
     }
-    kl_array_release(in[0]);
-    kl_array_release(in[2]);
-    return rc;
+    struct kl_array *made = KL_TERM(
+        &t, kl_array_op1(&t.made,
+                         &(struct kl_operation){.op = KL_OP_SCATTER_AXIS,
+                                                .stream = s,
+                                                .params = &p,
+                                                .params_bytes = sizeof p,
+                                                .in = in,
+                                                .n_in = 3},
+                         (enum kl_dtype)in[0]->t.dtype, met[0]->t.ndim, met[0]->t.dims, err));
+    kl_release_all(met, 2);
+    return kl_terms_end(&t, kl_term_cast(&t, made, dtype), out);
 }
 
 int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
