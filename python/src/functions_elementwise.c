@@ -129,12 +129,6 @@ FUNCTION(core, round) {
     return kp_done(mlx_round(&out, c->v[0].array, (int)c->v[1].i, c->stream), out);
 }
 
-FUNCTION(core, where) {
-    mlx_array condition, x, y, out = mlx_array_new();
-    if (kp_one(c, 0, &condition) || kp_pair(c, 1, 2, &x, &y)) return NULL;
-    return kp_done(mlx_where(&out, condition, x, y, c->stream), out);
-}
-
 FUNCTION(core, clip) {
     mlx_array a = c->v[0].array, bound[2] = {{NULL}, {NULL}}, out = mlx_array_new();
     mlx_dtype dtype = mlx_array_dtype(a);

@@ -536,28 +536,6 @@ FUNCTION(core, pad) {
 }
 
 /* ---- taking and putting ---- */
-FUNCTION(core, take) {
-    mlx_array indices, out = mlx_array_new();
-    if (kp_one(c, 1, &indices)) return NULL;
-    return kp_done(c->v[2].given
-                       ? mlx_take_axis(&out, c->v[0].array, indices, (int)c->v[2].i, c->stream)
-                       : mlx_take(&out, c->v[0].array, indices, c->stream),
-                   out);
-}
-/* Without an axis both arrays are flattened. */
-FUNCTION(core, take_along_axis) {
-    mlx_array a = c->v[0].array, indices = c->v[1].array, out = mlx_array_new();
-    if (c->v[2].given)
-        return kp_done(mlx_take_along_axis(&out, a, indices, (int)c->v[2].i, c->stream), out);
-    mlx_array flat = mlx_array_new(), flat_indices = mlx_array_new();
-    int rc = mlx_flatten(&flat, a, 0, -1, c->stream) ||
-             mlx_flatten(&flat_indices, indices, 0, -1, c->stream) ||
-             mlx_take_along_axis(&out, flat, flat_indices, 0, c->stream);
-    PyObject *result = kp_done(rc, out);
-    mlx_array_free(flat);
-    mlx_array_free(flat_indices);
-    return result;
-}
 FUNCTION(core, put_along_axis) {
     mlx_array a = c->v[0].array, indices = c->v[1].array, values = c->v[2].array,
               out = mlx_array_new();

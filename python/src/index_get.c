@@ -2,6 +2,8 @@
  * axis for one index array, gather for several */
 #include "index.h"
 
+#include "keel/select.h"
+
 static int slice_part(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_stream s) {
     struct kp_bounds b;
     kp_bounds_of(&b, k, a);
@@ -128,7 +130,13 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
         if (!overflow && i >= -(long)extent && i < extent && mlx_array_ndim(a) <= KP_MAX_AXES)
             return kp_row(a, (int)(i < 0 ? i + extent : i));
     }
-    bool ready = !kp_parse_key(&k, a, key, false) && !kp_default_stream(&s);
+    bool ready = !kp_parse_key(&k, a, key, true) && !kp_default_stream(&s);
+    if (k.masked) {
+        PyObject *read = ready ? kp_done(keel_masked_select(&out, a, k.mask, -1, s), out) : NULL;
+        if (!ready) mlx_array_free(out);
+        kp_free_key(&k);
+        return read;
+    }
     bool layout = k.n_arrays || k.n_new;
     PyObject *o = NULL;
     if (ready && !(layout && kp_layout_of(&l, &k, true))) {

@@ -102,9 +102,10 @@ static int add_array(struct kp_key *k, mlx_array a, bool owned, int axis, bool a
     if (d == MLX_BOOL)
         PyErr_SetString(
             PyExc_ValueError,
-            masks ? "a mask stands alone in a key"
-                  : "a mask is taken by an assignment only, a[mask] = value: the shape of "
-                    "a[mask] would depend on the values; where(mask, a, other) may do");
+            masks
+                ? "a mask stands alone in a key"
+                : "a mask is taken by a[mask] and a[mask] = value only; where(mask, a, other) may "
+                  "do");
     else if (d > MLX_INT64)
         PyErr_SetString(PyExc_ValueError,
                         "the indices are floating point numbers; integers are taken");

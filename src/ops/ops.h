@@ -533,6 +533,37 @@ int kl_take_axis(struct kl_array **out, struct kl_array *a, struct kl_array *ind
 int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                        int axis, struct kl_stream *s, struct kl_error **err);
 
+/* ---- take_mode.c ---- */
+/* What an index outside of an axis of n elements means: an error when the operation runs; the
+ * nearest index from 0 to n - 1; the index modulo n; `fill`, where -n to -1 count from the end. */
+enum kl_take_mode { KL_TAKE_ERROR, KL_TAKE_CLIP, KL_TAKE_WRAP, KL_TAKE_FILL };
+/* axis NULL: of a, flattened. fill: 0-d; NULL: NaN, or 0 in dtypes that have none. */
+int kl_take_mode(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
+                 const int *axis, enum kl_take_mode mode, struct kl_array *fill,
+                 struct kl_stream *s, struct kl_error **err);
+int kl_take_along_axis_mode(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
+                            int axis, enum kl_take_mode mode, struct kl_array *fill,
+                            struct kl_stream *s, struct kl_error **err);
+
+/* ---- nonzero.c ---- */
+/* The number of elements of a that are not 0: evaluates a. KL_ETRACE: a has no value. */
+int kl_count_true(int *n, struct kl_array *a, struct kl_stream *s, struct kl_error **err);
+/* The same along axes, int32, lazily. */
+int kl_count_nonzero(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
+                     bool keepdims, struct kl_stream *s, struct kl_error **err);
+/* The positions of the first `size` true elements of a, flattened, then fill_value: int32. */
+int kl_flatnonzero(struct kl_array **out, struct kl_array *a, int size, int fill_value,
+                   struct kl_stream *s, struct kl_error **err);
+/* The same as indices, an array for each axis; fill_values: one for each, or NULL for 0. */
+int kl_nonzero(struct kl_array ***outs, size_t *n, struct kl_array *a, int size,
+               const int *fill_values, size_t fill_values_num, struct kl_stream *s,
+               struct kl_error **err);
+int kl_argwhere(struct kl_array **out, struct kl_array *a, int size, int fill_value,
+                struct kl_stream *s, struct kl_error **err);
+/* The elements of a, whose first axes mask has, at the first `size` true elements of mask. */
+int kl_masked_select(struct kl_array **out, struct kl_array *a, struct kl_array *mask, int size,
+                     struct kl_stream *s, struct kl_error **err);
+
 /* ---- scatter.c ---- */
 int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                       struct kl_array *values, int axis, struct kl_stream *s,

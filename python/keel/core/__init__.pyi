@@ -416,6 +416,19 @@ def argsort(a: array, /, axis: int | None = -1, *, stream: StreamOrDevice = None
         array([1, 2, 0], dtype=uint32)
     """
 
+def argwhere(
+    a: array, /, *, size: int | None = None, fill_value: int = 0, stream: StreamOrDevice = None
+) -> array:
+    """The indices of the elements of a that are not 0: int32, of shape (elements, axes of a).
+
+    size and fill_value are those of nonzero.
+
+    Example:
+        >>> mx.argwhere(mx.array([[0, 3], [4, 0]]))
+        array([[0, 1],
+               [1, 0]], dtype=int32)
+    """
+
 def array_equal(
     a: scalar | array, b: scalar | array, equal_nan: bool = False, stream: StreamOrDevice = None
 ) -> array:
@@ -1612,6 +1625,18 @@ def flip(
                [4, 3]], dtype=int32)
     """
 
+def flatnonzero(
+    a: array, /, *, size: int | None = None, fill_value: int = 0, stream: StreamOrDevice = None
+) -> array:
+    """The positions of the elements of a, read as flat, that are not 0: int32.
+
+    size and fill_value are those of nonzero.
+
+    Example:
+        >>> mx.flatnonzero(mx.array([0, 3, 0, 4]))
+        array([1, 3], dtype=int32)
+    """
+
 def floor(a: array, /, *, stream: StreamOrDevice = None) -> array:
     """Largest whole number that is not above each element.
 
@@ -2717,6 +2742,31 @@ def new_thread_unsafe_stream(device: Device | DeviceType) -> Stream:
         Device(cpu, 0)
     """
 
+def nonzero(
+    a: array,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: int | Sequence[int] = 0,
+    stream: StreamOrDevice = None,
+) -> tuple[array, ...]:
+    """The indices of the elements of a that are not 0: an array for each axis, int32.
+
+    The elements come in row-major order. How many there are depends on the values of a, so a is
+    evaluated. In a function of grad, vjp and jvp this works; in one of compile, vmap and export
+    an argument has no values, and size says how many there are to be: the first ones, and where
+    there are fewer, fill_value, an int or one for each axis, in the places that are left.
+
+    Raises: ValueError for an array without axes, for a negative size, and without a size where a
+        has no values.
+
+    Example:
+        >>> mx.nonzero(mx.array([0, 3, 0, 4]))
+        (array([1, 3], dtype=int32),)
+        >>> mx.nonzero(mx.array([0, 3, 0, 4]), size=3, fill_value=-1)
+        (array([1, 3, -1], dtype=int32),)
+    """
+
 def not_equal(a: scalar | array, b: scalar | array, stream: StreamOrDevice = None) -> array:
     """Whether a and b differ, element by element: a != b.
 
@@ -3686,15 +3736,27 @@ def synchronize(stream: StreamOrDevice = None) -> None:
     """
 
 def take(
-    a: array, /, indices: int | array, axis: int | None = None, *, stream: StreamOrDevice = None
+    a: array,
+    /,
+    indices: int | array,
+    axis: int | None = None,
+    *,
+    mode: str = "error",
+    fill_value: scalar | array | None = None,
+    stream: StreamOrDevice = None,
 ) -> array:
     """The elements or slices of a at indices.
 
     indices is an int or an array of integers of any shape; negative ones count from the end.
     axis None reads a as flat; else the shape of indices takes the place of the axis.
 
-    Raises: ValueError for an axis that a does not have and indices that are not integers;
-        IndexError, when the result is read, for an index out of range.
+    mode says what an index outside of an axis of n elements means: "error" raises; "clip" takes
+    the nearest index from 0 to n - 1, for negative ones 0; "wrap" is the index modulo n; "fill"
+    gives fill_value, a number, by default NaN in a float or complex dtype and else 0, and such
+    elements have no gradient.
+
+    Raises: ValueError for an axis that a does not have, indices that are not integers and an
+        unknown mode; IndexError, when the result is read, for an index out of range.
 
     Example:
         >>> mx.take(mx.array([10, 20, 30]), mx.array([2, 0]))
@@ -3705,13 +3767,21 @@ def take(
     """
 
 def take_along_axis(
-    a: array, /, indices: array, axis: int | None = -1, *, stream: StreamOrDevice = None
+    a: array,
+    /,
+    indices: array,
+    axis: int | None = -1,
+    *,
+    mode: str = "error",
+    fill_value: scalar | array | None = None,
+    stream: StreamOrDevice = None,
 ) -> array:
     """One element of a for each index, along an axis.
 
     indices is an array of integers with as many axes as a; axes other than axis broadcast, and
     negative indices count from the end. axis None reads a as flat. Element [.., i, ..] of the
-    result is a[.., indices[.., i, ..], ..]. The dtype stays.
+    result is a[.., indices[.., i, ..], ..]. The dtype stays. mode and fill_value are those of
+    take.
 
     Raises: ValueError for shapes that do not fit, indices that are not integers, and an axis
         that a does not have; IndexError, when the result is read, for an index out of range.
@@ -4078,16 +4148,20 @@ def vmap(fun: Callable[P, R], in_axes: object = 0, out_axes: object = 0) -> Call
 
 def where(
     condition: scalar | array,
-    x: scalar | array,
-    y: scalar | array,
+    x: scalar | array | None = None,
+    y: scalar | array | None = None,
     /,
     *,
+    size: int | None = None,
+    fill_value: int | Sequence[int] = 0,
     stream: StreamOrDevice = None,
-) -> array:
+) -> array | tuple[array, ...]:
     """x where condition is true, else y, element by element.
 
     The three are arrays or scalars whose shapes broadcast. An element of condition is true when
     it is not 0. x and y are promoted to a common dtype, which the result has.
+
+    Without x and y: the same as nonzero(condition, size=size, fill_value=fill_value).
 
     Raises: ValueError for shapes that do not broadcast, and for operands that are neither
     arrays nor numbers.

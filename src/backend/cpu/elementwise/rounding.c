@@ -31,7 +31,9 @@ static inline double sign_of_f64(double x) {
         const T y = FABS(q) < WHOLE ? below_##NAME(n, rest, b) : FABS(q) < FAR ? far : q; \
         return FABS(a) == (T)INFINITY ? (T)NAN : y;                                       \
     }
+/* defines below_f32, quotient_f32 */
 DEFINE_QUOTIENT(f32, float, floorf, fmaf, fabsf, 0x1p24f, 0x1p50f)
+/* defines below_f64, quotient_f64 */
 DEFINE_QUOTIENT(f64, double, floor, fma, fabs, 0x1p53, 0x1p108)
 /* The remainder of the division that rounds down: it has the sign of b; a zero has the sign of
  * a. */
