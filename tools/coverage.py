@@ -140,6 +140,7 @@ WITHOUT = [
     ("argument", "vmap build", "a transform puts it in the place of an input"),
     ("placeholder", "vjp vmap build", "an input of a traced function"),
     ("custom_function", "vjp vmap build", "its rules are functions of the user"),
+    ("deferred", "vjp vmap build", "a call that each replay makes; transforms of it are such calls too"),
     ("call kernel", "vjp vmap build", "code that Keel did not write, or that reads files"),
 ]
 

@@ -1,6 +1,9 @@
 /* api_array.c - mlx/c/array.h: making arrays and reading their properties. Reading elements is in
  * api_array_data.c, printing in api_tostring.c. */
+#include <keel/array.h>
+
 #include "api/handles.h"
+#include "graph/trace.h"
 
 _Static_assert((int)MLX_BOOL == (int)KL_BOOL && (int)MLX_UINT8 == (int)KL_U8 &&
                    (int)MLX_UINT16 == (int)KL_U16 && (int)MLX_UINT32 == (int)KL_U32 &&
@@ -193,13 +196,22 @@ size_t mlx_array_itemsize(const mlx_array arr) {
     return t ? kl_dtype_size((enum kl_dtype)t->dtype) : 0;
 }
 
+/* The same for functions that tell extents: a trace for any shapes notes what was seen. */
+static const struct kl_tensor *read_tensor(const char *func, mlx_array arr) {
+    struct kl_call c = {.func = func};
+    struct kl_array *a = kl_in(&c, arr, "arr");
+    kl_call_end_plain(&c);
+    if (a && a->shapeless) kl_trace_note_read(a, KL_ALL_AXES);
+    return a ? &a->t : NULL;
+}
+
 size_t mlx_array_size(const mlx_array arr) {
-    const struct kl_tensor *t = tensor_of(__func__, arr);
+    const struct kl_tensor *t = read_tensor(__func__, arr);
     return t ? (size_t)t->size : 0;
 }
 
 size_t mlx_array_nbytes(const mlx_array arr) {
-    const struct kl_tensor *t = tensor_of(__func__, arr);
+    const struct kl_tensor *t = read_tensor(__func__, arr);
     return t ? (size_t)t->size * kl_dtype_size((enum kl_dtype)t->dtype) : 0;
 }
 
@@ -209,13 +221,22 @@ size_t mlx_array_ndim(const mlx_array arr) {
 }
 
 const int *mlx_array_shape(const mlx_array arr) {
-    const struct kl_tensor *t = tensor_of(__func__, arr);
+    const struct kl_tensor *t = read_tensor(__func__, arr);
     return t ? t->dims : NULL;
+}
+
+const int *keel_array_shape_unread(const mlx_array arr) {
+    const struct kl_array *a = kl_in_optional(arr);
+    return a ? a->t.dims : NULL;
+}
+
+bool keel_array_is_shapeless(const mlx_array arr) {
+    return kl_is_shapeless(kl_in_optional(arr));
 }
 
 const size_t *mlx_array_strides(const mlx_array arr) {
     _Static_assert(sizeof(size_t) == sizeof(int64_t), "strides are handed out as they lie");
-    const struct kl_tensor *t = tensor_of(__func__, arr);
+    const struct kl_tensor *t = read_tensor(__func__, arr);
     return t ? (const size_t *)t->strides : NULL;
 }
 
@@ -226,7 +247,9 @@ int mlx_array_dim(const mlx_array arr, int dim) {
     if (a && (dim < -n || dim >= n))
         kl_fail_axis(&c.err, dim, "axis %d is out of range for an array with %d axes", dim, n);
     if (kl_call_end_plain(&c)) return 0;
-    return a->t.dims[dim < 0 ? dim + n : dim];
+    if (dim < 0) dim += n;
+    if (a->shapeless) kl_trace_note_read(a, dim);
+    return a->t.dims[dim];
 }
 
 mlx_dtype mlx_array_dtype(const mlx_array arr) {

@@ -251,6 +251,12 @@ struct kl_custom_params {
     int n_args;
 };
 
+/* DEFERRED: the number of the call and its arguments, in the form of ops/deferred.h. */
+struct kl_deferred_params {
+    int n;
+    int v[];
+};
+
 /* KERNEL: one reference to its description, owned by the parameters. */
 struct kl_kernel_params {
     struct kl_kernel_desc *desc;

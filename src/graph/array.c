@@ -159,6 +159,7 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
     a->implicit = false;
     a->multi = false;
     a->stopped = false;
+    a->shapeless = false;
     a->lo = a->hi = 0;
     a->node = NULL;
     a->trace = NULL;
@@ -497,6 +498,12 @@ static void abandon(struct kl_node *n) {
     kl_node_release(n);
 }
 
+static bool any_shapeless(struct kl_array *const *in, int n) {
+    for (int i = 0; i < n; i++)
+        if (in[i]->shapeless) return true;
+    return false;
+}
+
 int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *specs,
                 const struct kl_operation *o, struct kl_error **err) {
     const enum kl_op_id op = o->op;
@@ -521,8 +528,11 @@ int kl_array_op(struct kl_array **outs, int n_out, const struct kl_out_spec *spe
     for (int i = 0; i < n_out; i++) {
         n->out[i]->node = n;
         n->out[i]->trace = kl_trace_retain(trace);
+        n->out[i]->shapeless = trace && any_shapeless(o->in, o->n_in);
         outs[i] = n->out[i];
     }
+    /* Only the user knows how the results of these follow from the extents. */
+    if (op == KL_OP_CALL || op == KL_OP_KERNEL) kl_trace_note_fixed(outs[0], op);
     if (n_out == 1) kl_op_prove_range(outs[0], op, o->in, o->n_in);
     return KL_OK;
 }
@@ -605,6 +615,7 @@ int kl_array_of_image(struct kl_array **out, const struct kl_image *m, struct kl
     if (trace) {
         n->may_be_kept = true;
         a->trace = kl_trace_retain(trace);
+        a->shapeless = any_shapeless(in, n_in);
     }
     const enum kl_op_id op = n->task.op;
     if (kl_op_flags(op) & KL_OPF_CHECKED)
@@ -643,6 +654,7 @@ int kl_array_view_as(struct kl_array **out, enum kl_op_id op, const void *params
         a->node = n;
         n->may_be_kept = trace != NULL;
         a->trace = kl_trace_retain(trace);
+        a->shapeless = base->shapeless;
     }
     *out = a;
     return KL_OK;
@@ -666,6 +678,7 @@ int kl_array_traced_view(struct kl_array **out, struct kl_array *x, struct kl_tr
     a->lo = x->lo;
     a->hi = x->hi;
     a->trace = kl_trace_retain(t);
+    a->shapeless = x->shapeless;
     n->may_be_kept = true;
     *out = a;
     return KL_OK;
@@ -701,6 +714,7 @@ int kl_array_view_many(struct kl_array **outs, int n_out, const struct kl_operat
         a->lo = o->in[i]->lo;
         a->hi = o->in[i]->hi;
         a->trace = kl_trace_retain(trace);
+        a->shapeless = trace && any_shapeless(o->in, o->n_in);
         set_out(n, i, a);
         a->node = n;
         if (n_out == 1) continue;

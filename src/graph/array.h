@@ -20,6 +20,7 @@ struct kl_array {
     bool implicit;      /* a broadcast that a builder made so that operands have one shape */
     bool multi;         /* one of several outputs: released under the commit lock */
     bool stopped;       /* stop_gradient made it */
+    bool shapeless;     /* it follows from an argument of a trace for any shapes: see trace.h */
     int64_t lo, hi;
     /* the node that will make this array; NULL for data, for committed work, and for views of
      * either; guarded by the commit lock */

@@ -20,6 +20,10 @@ int kl_trace_begin(struct kl_trace **out, struct kl_error **err) {
     t->number = atomic_fetch_add(&last_number, 1) + 1;
     t->parent = kl_trace_retain(innermost);
     kl_list_init(&t->kept);
+    t->shapeless = t->fixed = false;
+    t->fixed_by = (enum kl_op_id)0;
+    t->reads = NULL;
+    t->n_reads = t->reads_room = 0;
     *out = innermost = t;
     return KL_OK;
 }
@@ -104,8 +108,96 @@ void kl_trace_forget(struct kl_node *n) {
     kl_commit_unlock();
 }
 
+/* ---- traces for any shapes ---- */
+
+static __thread int extents_known; /* how many calls of kl_extents_known_begin are open */
+
+void kl_extents_known_begin(void) {
+    extents_known++;
+}
+
+void kl_extents_known_end(void) {
+    kl_assert(extents_known > 0);
+    extents_known--;
+}
+
+_Atomic(int) kl_n_shapeless_traces;
+
+void kl_trace_set_shapeless(struct kl_trace *t) {
+    t->shapeless = true;
+    atomic_fetch_add(&kl_n_shapeless_traces, 1);
+}
+
+bool kl_is_shapeless(const struct kl_array *a) {
+    return a && a->shapeless && !extents_known;
+}
+
+bool kl_any_shapeless(struct kl_array *const *in, int n) {
+    for (int i = 0; i < n; i++)
+        if (kl_is_shapeless(in[i])) return true;
+    return false;
+}
+
+/* The trace on whose extents a depends; NULL: it is over. */
+static struct kl_trace *shapeless_trace(const struct kl_array *a) {
+    struct kl_trace *t = kl_is_shapeless(a) && a->trace ? kl_trace_live(a->trace) : NULL;
+    while (t && !t->shapeless) t = kl_trace_live(t->parent);
+    return t;
+}
+
+/* Room for one more read; without memory the trace holds for these shapes only, which is always
+ * right. */
+static struct kl_read *new_read(struct kl_trace *t, struct kl_array *a) {
+    if (t->n_reads == t->reads_room) {
+        int more = t->reads_room ? 2 * t->reads_room : 8;
+        struct kl_read *v = kl_realloc(t->reads, (size_t)more * sizeof *v);
+        if (!v) {
+            t->fixed = true;
+            t->fixed_by = KL_OP_PLACEHOLDER;
+            return NULL;
+        }
+        t->reads = v;
+        t->reads_room = more;
+    }
+    struct kl_read *r = &t->reads[t->n_reads++];
+    *r = (struct kl_read){kl_array_retain(a), 0};
+    return r;
+}
+
+void kl_trace_note_read(struct kl_array *a, int axis) {
+    struct kl_trace *t = shapeless_trace(a);
+    if (!t || a->t.ndim == 0) return;
+    kl_commit_lock();
+    struct kl_read *r = NULL;
+    for (int i = 0; i < t->n_reads && !r; i++)
+        if (t->reads[i].a == a) r = &t->reads[i];
+    if (!r) r = new_read(t, a);
+    for (int i = 0; r && i < a->t.ndim && i < 64; i++)
+        if (axis == KL_ALL_AXES || axis == i) r->axes |= UINT64_C(1) << i;
+    kl_commit_unlock();
+}
+
+void kl_trace_note_fixed(struct kl_array *a, enum kl_op_id op) {
+    struct kl_trace *t = shapeless_trace(a);
+    if (!t) return;
+    kl_commit_lock();
+    if (!t->fixed) t->fixed_by = op;
+    t->fixed = true;
+    kl_commit_unlock();
+}
+
+/* The arrays are released when the trace lets go of them, with no lock held. */
+static void reads_free(struct kl_trace *t) {
+    for (int i = 0; i < t->n_reads; i++) kl_array_release(t->reads[i].a);
+    kl_free(t->reads);
+    t->reads = NULL;
+    t->n_reads = t->reads_room = 0;
+}
+
 void kl_trace_end(struct kl_trace *t) {
     kl_assert(innermost == t);
+    reads_free(t);
+    if (t->shapeless) atomic_fetch_sub(&kl_n_shapeless_traces, 1);
     struct kl_list gone;
     kl_list_init(&gone);
     kl_commit_lock();
@@ -145,6 +237,7 @@ int kl_trace_placeholder(struct kl_array **out, struct kl_trace *t, enum kl_dtyp
     struct kl_array *a;
     KL_TRY(kl_array_op1(&a, &o, dtype, ndim, dims, err));
     a->trace = kl_trace_retain(t);
+    a->shapeless = t->shapeless;
     *out = a;
     return KL_OK;
 }

@@ -11,6 +11,30 @@ struct kl_trace;
 
 /* Begins a trace in the calling thread, inside the one that is innermost there. */
 int kl_trace_begin(struct kl_trace **out, struct kl_error **err);
+/* The extents of the arguments of t are those of one call among many: what follows from them must
+ * be found again from the arguments of a replay. Called before the arguments are made. An array
+ * that follows from such an argument has the flag `shapeless`; builders and transforms record calls
+ * on it (ops/deferred.h) instead of the numbers that they find. */
+void kl_trace_set_shapeless(struct kl_trace *t);
+/* Whether there may be such arrays at all: the question costs one load. */
+extern _Atomic(int) kl_n_shapeless_traces;
+static inline bool kl_shapeless_traces(void) {
+    return atomic_load_explicit(&kl_n_shapeless_traces, memory_order_relaxed) > 0;
+}
+/* Between these two the calling thread builds with the extents that arrays have now: a builder runs
+ * itself to learn the shape of its result, which nobody keeps. They nest. */
+void kl_extents_known_begin(void);
+void kl_extents_known_end(void);
+/* Whether a builder must not use the extents of a as numbers. a may be NULL. */
+bool kl_is_shapeless(const struct kl_array *a);
+bool kl_any_shapeless(struct kl_array *const *in, int n);
+/* Notes that the caller of the library has seen the extent of an axis (KL_ALL_AXES: of all): the
+ * trace holds only for arguments that give the same number. Nothing is noted of other arrays. */
+enum { KL_ALL_AXES = -1 };
+void kl_trace_note_read(struct kl_array *a, int axis);
+/* Notes that an operation on a was built with numbers of this call's extents: the trace holds for
+ * arguments of exactly these shapes. The first operation is remembered. */
+void kl_trace_note_fixed(struct kl_array *a, enum kl_op_id op);
 /* Ends t, which is the innermost trace of the calling thread, and drops the caller's reference. */
 void kl_trace_end(struct kl_trace *t);
 void kl_trace_release(struct kl_trace *t); /* NULL is fine */

@@ -10,6 +10,17 @@ struct kl_trace {
     uint64_t number;         /* never used again */
     struct kl_trace *parent; /* the trace around it, owned; NULL: none */
     struct kl_list kept;     /* nodes by their link `kept`; commit lock */
+    bool shapeless;          /* fixed before it has arguments */
+    bool fixed;              /* see kl_trace_note_fixed; commit lock, like the fields below */
+    enum kl_op_id fixed_by;
+    struct kl_read *reads;
+    int n_reads, reads_room;
+};
+
+/* What the user's function has seen of the shape of an array. */
+struct kl_read {
+    struct kl_array *a; /* owned */
+    uint64_t axes;      /* a bit for each axis */
 };
 
 struct kl_trace *kl_trace_retain(struct kl_trace *t); /* NULL is fine */

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/views.h"
@@ -244,6 +245,7 @@ static int build(struct kl_array **out, const struct attention *t, struct kl_err
 int kl_attention(struct kl_array **out, struct kl_array *q, struct kl_array *k, struct kl_array *v,
                  float scale, const char *mask_mode, struct kl_array *mask, struct kl_array *sinks,
                  struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ATTENTION, q, k, v, (double)scale, mask_mode, mask, sinks);
     struct attention t;
     KL_TRY(check_shapes(&t, q, k, v, err));
     KL_TRY(kl_check_stream(s, err));
@@ -388,6 +390,8 @@ int kl_attention_backward(struct kl_array **out, struct kl_array *const *qkv, fl
                           bool causal, struct kl_array *mask, struct kl_array *sinks,
                           struct kl_array *result, struct kl_array *cotangent, struct kl_stream *s,
                           struct kl_error **err) {
+    KL_DEFER(ATTENTION_BACKWARD, qkv, (size_t)3, (double)scale, causal, mask, sinks, result,
+             cotangent);
     struct attention t;
     KL_TRY(check_shapes(&t, qkv[0], qkv[1], qkv[2], err));
     KL_TRY(kl_check_stream(s, err));

@@ -87,7 +87,7 @@ int kl_where(struct kl_array **out, struct kl_array *condition, struct kl_array 
     enum kl_dtype dtype = kl_dtype_promote(x->t.dtype, y->t.dtype);
     const enum kl_dtype dtypes[3] = {KL_BOOL, dtype, dtype};
     KL_TRY(kl_meet(in, given, dtypes, 3, &shape, s, err));
-    int rc = kl_map_op(out, KL_OP_WHERE, in, 3, dtype, s, err);
+    int rc = kl_map_op(out, KL_OP_WHERE, in, 3, &shape, dtype, s, err);
     kl_release_all(in, 3);
     return rc;
 }

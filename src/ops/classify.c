@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -11,8 +12,11 @@
 /* An array of the shape of a with the same bool everywhere. */
 static int answer(struct kl_array **out, bool yes, struct kl_array *a, struct kl_stream *s,
                   struct kl_error **err) {
-    size_t n = (size_t)a->t.ndim;
-    return (yes ? kl_ones : kl_zeros)(out, a->t.dims, n, KL_BOOL, s, err);
+    struct kl_array *one;
+    KL_TRY(kl_array_new_scalar(&one, yes, KL_BOOL, err));
+    int rc = kl_full_like(out, a, one, KL_BOOL, s, err);
+    kl_array_release(one);
+    return rc;
 }
 
 int kl_isnan(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
@@ -144,6 +148,8 @@ int kl_isclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, do
 /* Whether every element of bools is true: the minimum of the elements. */
 static struct kl_array *all(struct kl_terms *t, struct kl_array *bools) {
     if (t->rc) return NULL;
+    /* of no elements too, of which a replay may have some */
+    if (kl_is_shapeless(bools)) return KL_TERM(t, kl_all(&t->made, bools, false, t->s, t->err));
     if (bools->t.size == 0) return kl_term_number(t, 1, KL_BOOL);
     return KL_TERM(t, kl_min(&t->made, bools, false, t->s, t->err));
 }
@@ -160,6 +166,7 @@ int kl_allclose(struct kl_array **out, struct kl_array *a, struct kl_array *b, d
 
 int kl_array_equal(struct kl_array **out, struct kl_array *a, struct kl_array *b, bool equal_nan,
                    struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ARRAY_EQUAL, a, b, equal_nan);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(b, "b", err));
     KL_TRY(kl_check_stream(s, err));

@@ -6,7 +6,7 @@
 
 int kl_copy(struct kl_array **out, struct kl_array *a, struct kl_stream *s, struct kl_error **err) {
     KL_TRY(kl_check_array(a, "a", err));
-    return kl_map_op(out, KL_OP_COPY, &a, 1, a->t.dtype, s, err);
+    return kl_map_op(out, KL_OP_COPY, &a, 1, NULL, a->t.dtype, s, err);
 }
 
 int kl_contiguous(struct kl_array **out, struct kl_array *a, bool allow_col_major,

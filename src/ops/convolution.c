@@ -6,6 +6,7 @@
 #include "base/op_params.h"
 #include "ops/build.h"
 #include "ops/convolution.h"
+#include "ops/deferred.h"
 #include "ops/jvp.h"
 #include "ops/meet.h"
 #include "ops/views.h"
@@ -171,6 +172,8 @@ int kl_conv_general(struct kl_array **out, struct kl_array *x, struct kl_array *
                     struct kl_conv_list stride, struct kl_conv_list low, struct kl_conv_list high,
                     struct kl_conv_list dilation, struct kl_conv_list input_dilation, int groups,
                     bool flip, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(CONV_GENERAL, x, w, stride.v, stride.n, low.v, low.n, high.v, high.n, dilation.v,
+             dilation.n, input_dilation.v, input_dilation.n, groups, flip);
     KL_TRY(kl_check_array(x, "input", err));
     const int ndim = x->t.ndim - 2;
     params p;
@@ -215,6 +218,11 @@ int kl_conv_transpose(struct kl_array **out, struct kl_array *x, struct kl_array
                       const int *stride, const int *padding, const int *dilation,
                       const int *output_padding, int groups, struct kl_stream *s,
                       struct kl_error **err) {
+    if (ndim > 0 && ndim <= KL_MAX_SPATIAL) {
+        const size_t n = (size_t)ndim;
+        KL_DEFER(CONV_TRANSPOSE, x, w, ndim, stride, n, padding, n, dilation, n, output_padding, n,
+                 groups);
+    }
     params p;
     memset(&p, 0, sizeof p);
     p.ndim = ndim;

@@ -4,6 +4,7 @@
 
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -14,8 +15,8 @@ static int fill(struct kl_array **out, int ndim, const int *dims, struct kl_arra
     struct kl_array *view;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_broadcast_view(&view, vals, ndim, dims, err));
-    int rc =
-        kl_map_op(out, vals->t.dtype == dtype ? KL_OP_COPY : KL_OP_CAST, &view, 1, dtype, s, err);
+    int rc = kl_map_op(out, vals->t.dtype == dtype ? KL_OP_COPY : KL_OP_CAST, &view, 1, NULL, dtype,
+                       s, err);
     kl_array_release(view);
     return rc;
 }
@@ -49,18 +50,21 @@ int kl_ones(struct kl_array **out, const int *shape, size_t shape_num, int dtype
 
 int kl_zeros_like(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                   struct kl_error **err) {
+    KL_DEFER(ZEROS_LIKE, a);
     KL_TRY(kl_check_array(a, "a", err));
     return fill_number(out, a->t.ndim, a->t.dims, 0, a->t.dtype, s, err);
 }
 
 int kl_ones_like(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                  struct kl_error **err) {
+    KL_DEFER(ONES_LIKE, a);
     KL_TRY(kl_check_array(a, "a", err));
     return fill_number(out, a->t.ndim, a->t.dims, 1, a->t.dtype, s, err);
 }
 
 int kl_full(struct kl_array **out, const int *shape, size_t shape_num, struct kl_array *vals,
             int dtype, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(FULL, shape, shape_num, vals, dtype);
     struct kl_shape to;
     KL_TRY(kl_check_array(vals, "vals", err));
     KL_TRY(kl_check_dtype(dtype, err));
@@ -70,6 +74,7 @@ int kl_full(struct kl_array **out, const int *shape, size_t shape_num, struct kl
 
 int kl_full_like(struct kl_array **out, struct kl_array *a, struct kl_array *vals, int dtype,
                  struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(FULL_LIKE, a, vals, dtype);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(vals, "vals", err));
     KL_TRY(kl_check_dtype(dtype, err));

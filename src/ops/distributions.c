@@ -3,6 +3,7 @@
  * depend on the last bit of a transcendental function. */
 #include <math.h>
 
+#include "ops/deferred.h"
 #include "ops/build.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -152,8 +153,23 @@ static struct kl_shape without_axis(const struct kl_array *a, int axis) {
     return to;
 }
 
+/* Records a call on a with its key: the thread's sequence gives it now, and not at each replay. */
+#define DEFER_WITH_KEY(a, again, kind, ...)            \
+    do {                                               \
+        struct kl_array *own;                          \
+        if (!kl_is_shapeless(a)) break;                \
+        if (key) KL_DEFER(kind, __VA_ARGS__);          \
+        if (key) break;                                \
+        KL_TRY(kl_random_use_key(&own, NULL, s, err)); \
+        int rc_ = again;                               \
+        kl_array_release(own);                         \
+        return rc_;                                    \
+    } while (0)
+
 int kl_random_categorical(struct kl_array **out, struct kl_array *logits, int axis,
                           struct kl_array *key, struct kl_stream *s, struct kl_error **err) {
+    DEFER_WITH_KEY(logits, kl_random_categorical(out, logits, axis, own, s, err), CATEGORICAL,
+                   logits, axis, key);
     KL_TRY(check_logits(logits, &axis, s, err));
     struct kl_shape to = without_axis(logits, axis);
     return categorical(out, logits, axis, &to, key, s, err);
@@ -162,6 +178,9 @@ int kl_random_categorical(struct kl_array **out, struct kl_array *logits, int ax
 int kl_random_categorical_shape(struct kl_array **out, struct kl_array *logits, int axis,
                                 const int *shape, size_t shape_num, struct kl_array *key,
                                 struct kl_stream *s, struct kl_error **err) {
+    DEFER_WITH_KEY(logits,
+                   kl_random_categorical_shape(out, logits, axis, shape, shape_num, own, s, err),
+                   CATEGORICAL_SHAPE, logits, axis, shape, shape_num, key);
     struct kl_shape to;
     KL_TRY(check_logits(logits, &axis, s, err));
     KL_TRY(kl_check_shape(&to, shape, shape_num, KL_F32, NULL, err));
@@ -171,6 +190,9 @@ int kl_random_categorical_shape(struct kl_array **out, struct kl_array *logits, 
 int kl_random_categorical_num_samples(struct kl_array **out, struct kl_array *logits, int axis,
                                       int num_samples, struct kl_array *key, struct kl_stream *s,
                                       struct kl_error **err) {
+    DEFER_WITH_KEY(logits,
+                   kl_random_categorical_num_samples(out, logits, axis, num_samples, own, s, err),
+                   CATEGORICAL_NUM_SAMPLES, logits, axis, num_samples, key);
     struct kl_array *wide;
     KL_TRY(check_logits(logits, &axis, s, err));
     if (num_samples < 0)
@@ -284,6 +306,7 @@ int kl_random_permutation_arange(struct kl_array **out, int n, struct kl_array *
 
 int kl_random_permutation(struct kl_array **out, struct kl_array *x, int axis, struct kl_array *key,
                           struct kl_stream *s, struct kl_error **err) {
+    DEFER_WITH_KEY(x, kl_random_permutation(out, x, axis, own, s, err), PERMUTATION, x, axis, key);
     struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(x, "x", err));
     KL_TRY(kl_check_axis(&axis, x->t.ndim, err));
@@ -356,6 +379,10 @@ int kl_random_multivariate_normal(struct kl_array **out, struct kl_array *mean,
                                   struct kl_array *cov, const int *shape, size_t shape_num,
                                   int dtype, struct kl_array *key, struct kl_stream *s,
                                   struct kl_error **err) {
+    struct kl_array *open = kl_is_shapeless(mean) ? mean : cov;
+    DEFER_WITH_KEY(
+        open, kl_random_multivariate_normal(out, mean, cov, shape, shape_num, dtype, own, s, err),
+        MULTIVARIATE_NORMAL, mean, cov, shape, shape_num, dtype, key);
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape to;
     KL_TRY(kl_check_stream(s, err));

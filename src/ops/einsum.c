@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/views.h"
@@ -461,6 +462,7 @@ static int compute(struct summation *m, struct kl_array **out) {
 
 int kl_einsum(struct kl_array **out, const char *subscripts, struct kl_array *const *operands,
               size_t n, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(EINSUM, subscripts, operands, n);
     if (!subscripts) return kl_fail(err, KL_EARG, "the subscripts are NULL");
     KL_TRY(kl_check_arrays(operands, n, "the operands", err));
     KL_TRY(kl_check_stream(s, err));

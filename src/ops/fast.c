@@ -1,6 +1,7 @@
 /* fast.c - norms over the last axis, and rotary position embedding. */
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/views.h"
@@ -116,6 +117,8 @@ static int rope(struct kl_array **out, struct kl_array *x, const struct kl_rope_
 int kl_rope(struct kl_array **out, struct kl_array *x, int dims, bool traditional,
             struct kl_rope_base base, float scale, struct kl_array *offset, struct kl_array *freqs,
             struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ROPE, x, dims, traditional, base.given, (double)base.value, (double)scale, offset,
+             freqs);
     struct kl_rope_params p = {dims, traditional, false, base.value, scale};
     KL_TRY(kl_check_array(x, "x", err));
     KL_TRY(kl_check_array(offset, "offset", err));

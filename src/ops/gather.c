@@ -2,6 +2,7 @@
  * index is in range is found out when the operation runs. */
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -14,6 +15,7 @@
 int kl_gather(struct kl_array **out, struct kl_array *a, struct kl_array *const *indices,
               size_t n_indices, const int *axes, size_t axes_num, const int *slice_sizes,
               size_t slice_sizes_num, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(GATHER, a, indices, n_indices, axes, axes_num, slice_sizes, slice_sizes_num);
     struct kl_array *in[1 + KL_MAX_NDIM] = {a};
     struct kl_gather_buf p;
     struct kl_shape shape;
@@ -96,6 +98,7 @@ static int take_one(struct kl_array **out, struct kl_array *a, struct kl_array *
 
 int kl_take_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices, int axis,
                  struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(TAKE_AXIS, a, indices, axis);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(indices, "indices", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
@@ -104,6 +107,7 @@ int kl_take_axis(struct kl_array **out, struct kl_array *a, struct kl_array *ind
 
 int kl_take(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
             struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(TAKE, a, indices);
     struct kl_array *flat;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(indices, "indices", err));
@@ -116,6 +120,7 @@ int kl_take(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
 
 int kl_take_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                        int axis, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(TAKE_ALONG_AXIS, a, indices, axis);
     struct kl_array *in[2];
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(indices, "indices", err));

@@ -3,6 +3,7 @@
  * an operation of their own, which takes them from the numbers that are possible; so the products
  * get good ones, or none. */
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/jvp.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
@@ -84,6 +85,7 @@ static int check_product(struct kl_array *a, struct kl_array *b, struct kl_error
 int kl_gather_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
                  struct kl_array *left, struct kl_array *right, struct kl_stream *s,
                  struct kl_error **err) {
+    KL_DEFER(GATHER_MM, a, b, left, right);
     struct kl_terms t = kl_terms_begin(s, err);
     enum kl_dtype dtype;
     struct kl_shape shape;
@@ -217,6 +219,7 @@ static struct kl_array *of_segments(struct kl_terms *t, struct kl_array *a, stru
 
 int kl_segmented_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b,
                     struct kl_array *segments, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(SEGMENTED_MM, a, b, segments);
     struct kl_terms t = kl_terms_begin(s, err);
     enum kl_dtype dtype;
     KL_TRY(kl_check_array(a, "a", err));
@@ -373,6 +376,7 @@ static int check_blocks(const struct kl_array *a, const struct kl_array *b, int 
 int kl_block_masked_mm(struct kl_array **out, struct kl_array *a, struct kl_array *b, int block,
                        struct kl_array *mask_out, struct kl_array *mask_left,
                        struct kl_array *mask_right, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(BLOCK_MASKED_MM, a, b, block, mask_out, mask_left, mask_right);
     struct kl_terms t = kl_terms_begin(s, err);
     enum kl_dtype dtype;
     KL_TRY(kl_check_array(a, "a", err));

@@ -3,6 +3,7 @@
  * matrix along an axis of its own; every device has matrix products, and they have a gradient. */
 #include <math.h>
 
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -77,6 +78,7 @@ static int transform(struct kl_array **out, struct kl_array *x, int before, int 
 
 int kl_hadamard_transform(struct kl_array **out, struct kl_array *a, const float *scale,
                           struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(HADAMARD, a, scale != NULL, scale ? (double)*scale : 0.0);
     struct kl_terms t = kl_terms_begin(s, err);
     int f[MAX_FACTORS], n_factors;
     KL_TRY(kl_check_array(a, "a", err));

@@ -1,4 +1,5 @@
 /* masked.c - writing elements at the places that a mask names. */
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -44,6 +45,7 @@ static int source_shape(struct kl_shape *to, const struct kl_array *a, int n_tai
 
 int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array *mask,
                       struct kl_array *src, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(MASKED_SCATTER, a, mask, src);
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape lead, wanted;
     KL_TRY(kl_check_array(a, "a", err));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -151,6 +152,7 @@ static int long_product(struct kl_array **out, struct kl_array *a, struct kl_arr
 
 int kl_matmul(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
               struct kl_error **err) {
+    KL_DEFER(MATMUL, a, b);
     struct product p;
     struct kl_array *in[2], *c;
     int axes[2], n = 0;

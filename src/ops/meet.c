@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/op_params.h"
+#include "graph/trace.h"
 #include "ops/ops.h"
 #include "ops/params.h"
 #include "ops/terms.h"
@@ -35,6 +36,7 @@ int kl_broadcast_view(struct kl_array **out, struct kl_array *a, int ndim, const
     struct kl_dims_buf p;
     int64_t strides[KL_MAX_NDIM];
     int lead = ndim - a->t.ndim;
+    if (a->shapeless) kl_trace_note_fixed(a, KL_OP_BROADCAST);
     if (kl_shape_is(a, ndim, dims)) {
         *out = kl_array_retain(a);
         return KL_OK;
@@ -66,7 +68,7 @@ int kl_sum_to(struct kl_array **out, struct kl_array *a, int ndim, const int *di
 
 int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s,
                struct kl_error **err) {
-    if (a->t.dtype != dtype) return kl_map_op(out, KL_OP_CAST, &a, 1, dtype, s, err);
+    if (a->t.dtype != dtype) return kl_map_op(out, KL_OP_CAST, &a, 1, NULL, dtype, s, err);
     *out = kl_array_retain(a);
     return KL_OK;
 }
@@ -75,9 +77,14 @@ int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dty
             struct kl_shape *shape, struct kl_stream *s, struct kl_error **err) {
     int rc = kl_broadcast_shape(shape, in, (size_t)n, err), done = 0;
     if (rc) return rc;
+    const bool open = kl_any_shapeless(in, n);
     for (; done < n; done++) {
         struct kl_array *typed; /* converted before it is broadcast, when it has fewer elements */
         if ((rc = kl_cast_to(&typed, in[done], dtypes[done], s, err))) goto fail;
+        if (open) { /* each replay broadcasts to the shape that it finds */
+            out[done] = typed;
+            continue;
+        }
         rc = kl_broadcast_view(&out[done], typed, shape->ndim, shape->dims, err);
         if (!rc && out[done] != typed) out[done]->implicit = true;
         kl_array_release(typed);
@@ -94,10 +101,12 @@ void kl_release_all(struct kl_array *const *arrays, size_t n) {
 }
 
 int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
-              enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err) {
+              const struct kl_shape *shape, enum kl_dtype dtype, struct kl_stream *s,
+              struct kl_error **err) {
     KL_TRY(kl_check_stream(s, err));
     return kl_array_op1(out, &(struct kl_operation){.op = op, .stream = s, .in = in, .n_in = n_in},
-                        dtype, in[0]->t.ndim, in[0]->t.dims, err);
+                        dtype, shape ? shape->ndim : in[0]->t.ndim,
+                        shape ? shape->dims : in[0]->t.dims, err);
 }
 
 int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,
@@ -105,7 +114,7 @@ int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, en
     struct kl_array *typed;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(kl_cast_to(&typed, a, dtype, s, err));
-    int rc = kl_map_op(out, op, &typed, 1, result, s, err);
+    int rc = kl_map_op(out, op, &typed, 1, NULL, result, s, err);
     kl_array_release(typed);
     return rc;
 }
@@ -120,9 +129,9 @@ int kl_map_binary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, s
     KL_TRY(kl_check_stream(s, err));
     /* The common case: dtypes and shapes are equal already. */
     if (a->t.dtype == dtype && b->t.dtype == dtype && kl_shape_is(a, b->t.ndim, b->t.dims))
-        return kl_map_op(out, op, given, 2, result, s, err);
+        return kl_map_op(out, op, given, 2, NULL, result, s, err);
     KL_TRY(kl_meet(in, given, dtypes, 2, &shape, s, err));
-    int rc = kl_map_op(out, op, in, 2, result, s, err);
+    int rc = kl_map_op(out, op, in, 2, &shape, result, s, err);
     kl_release_all(in, 2);
     return rc;
 }

@@ -23,13 +23,16 @@ int kl_sum_to(struct kl_array **out, struct kl_array *a, int ndim, const int *di
 int kl_cast_to(struct kl_array **out, struct kl_array *a, enum kl_dtype dtype, struct kl_stream *s,
                struct kl_error **err);
 /* out[i] is in[i] converted to dtype[i] and broadcast to the common shape of all, which is put into
- * *shape. On failure no reference is held. */
+ * *shape. If one is shapeless (graph/trace.h) none is broadcast. On failure no reference is
+ * held. */
 int kl_meet(struct kl_array **out, struct kl_array *const *in, const enum kl_dtype *dtypes, int n,
             struct kl_shape *shape, struct kl_stream *s, struct kl_error **err);
 void kl_release_all(struct kl_array *const *arrays, size_t n);
-/* Builds an operation without parameters; the result has the shape of the first input. */
+/* Builds an operation without parameters. shape: that of the result; NULL: that of the first input.
+ */
 int kl_map_op(struct kl_array **out, enum kl_op_id op, struct kl_array *const *in, int n_in,
-              enum kl_dtype dtype, struct kl_stream *s, struct kl_error **err);
+              const struct kl_shape *shape, enum kl_dtype dtype, struct kl_stream *s,
+              struct kl_error **err);
 /* Builds an operation on a (already checked) converted to dtype, whose result has the dtype
  * `result`. */
 int kl_map_unary(struct kl_array **out, enum kl_op_id op, struct kl_array *a, enum kl_dtype dtype,

@@ -598,6 +598,9 @@ int kl_masked_scatter(struct kl_array **out, struct kl_array *a, struct kl_array
  * NULL below: the next key of the calling thread's sequence is used, which kl_random_seed
  * restarts. */
 int kl_random_key(struct kl_array **out, uint64_t seed, struct kl_error **err);
+/* The given key after a check, or the next key of the calling thread's sequence. */
+int kl_random_use_key(struct kl_array **out, struct kl_array *key /* may be NULL */,
+                      struct kl_stream *s, struct kl_error **err);
 int kl_random_seed(uint64_t seed, struct kl_error **err);
 /* The state of the calling thread's sequence as a key, and another state for it, which may be lazy
  * or belong to a trace; when that trace ends, the state is the one before. KL_EDTYPE, KL_ESHAPE. */

@@ -101,12 +101,12 @@ int kl_optimizer_init(struct kl_array **state, const struct kl_optimizer_rule *r
                       struct kl_error **err) {
     size_t slots = (size_t)kl_optimizer_slots(rule), made = 0;
     for (size_t i = 0; i < n; i++) KL_TRY(check_param(params[i], i, err));
-    int rc = kl_array_new_scalar(&state[0], 0, KL_I64, err);
+    int rc = kl_array_new_scalar(&state[0], 0, KL_I64, err); /* of which the others are copies */
     if (rc == KL_OK) made = 1;
     for (size_t k = 0; k < slots && rc == KL_OK; k++)
         for (size_t i = 0; i < n && rc == KL_OK; i++) {
-            const struct kl_array *p = params[i];
-            rc = kl_zeros(&state[made], p->t.dims, (size_t)p->t.ndim, state_dtype(p), s, err);
+            struct kl_array *p = params[i];
+            rc = kl_full_like(&state[made], p, state[0], (int)state_dtype(p), s, err);
             if (rc == KL_OK) made++;
         }
     if (rc) kl_release_all(state, made);

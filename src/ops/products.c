@@ -1,5 +1,6 @@
 /* products.c - products made of other operations: outer, inner, kron and tensordot by broadcasting
  * and matrix products; addmm. */
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -14,6 +15,7 @@ static int check_two(struct kl_array *a, struct kl_array *b, struct kl_stream *s
 
 int kl_outer(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
              struct kl_error **err) {
+    KL_DEFER(OUTER, a, b);
     struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(check_two(a, b, s, err));
     struct kl_array *col = KL_TERM(&t, kl_flatten_all(&t.made, a, s, err));
@@ -26,6 +28,7 @@ int kl_outer(struct kl_array **out, struct kl_array *a, struct kl_array *b, stru
 /* ---- kron ---- */
 int kl_kron(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
             struct kl_error **err) {
+    KL_DEFER(KRON, a, b);
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_shape from_a = {0}, from_b = {0}, to = {0}, checked;
     KL_TRY(check_two(a, b, s, err));
@@ -105,6 +108,7 @@ static int as_matrix(struct kl_array **out, struct kl_array *a, const struct sid
 int kl_tensordot(struct kl_array **out, struct kl_array *a, struct kl_array *b, const int *axes_a,
                  size_t axes_a_num, const int *axes_b, size_t axes_b_num, struct kl_stream *s,
                  struct kl_error **err) {
+    KL_DEFER(TENSORDOT, a, b, axes_a, axes_a_num, axes_b, axes_b_num);
     struct kl_terms t = kl_terms_begin(s, err);
     struct side left, right;
     struct kl_shape to = {0};
@@ -134,6 +138,7 @@ int kl_tensordot(struct kl_array **out, struct kl_array *a, struct kl_array *b, 
 
 int kl_tensordot_axis(struct kl_array **out, struct kl_array *a, struct kl_array *b, int axis,
                       struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(TENSORDOT_AXIS, a, b, axis);
     int last[KL_MAX_NDIM], first[KL_MAX_NDIM];
     KL_TRY(check_two(a, b, s, err));
     if (axis < 0 || axis > a->t.ndim || axis > b->t.ndim)
@@ -149,6 +154,7 @@ int kl_tensordot_axis(struct kl_array **out, struct kl_array *a, struct kl_array
 
 int kl_inner(struct kl_array **out, struct kl_array *a, struct kl_array *b, struct kl_stream *s,
              struct kl_error **err) {
+    KL_DEFER(INNER, a, b);
     KL_TRY(check_two(a, b, s, err));
     if (a->t.ndim == 0 || b->t.ndim == 0) return kl_multiply(out, a, b, s, err);
     int axis_a = a->t.ndim - 1, axis_b = b->t.ndim - 1;
@@ -169,6 +175,7 @@ static int scaled(struct kl_array **out, struct kl_array *x, float number, enum 
 
 int kl_addmm(struct kl_array **out, struct kl_array *c, struct kl_array *a, struct kl_array *b,
              float alpha, float beta, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ADDMM, c, a, b, (double)alpha, (double)beta);
     struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(c, "c", err));
     KL_TRY(check_two(a, b, s, err));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/jvp.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
@@ -198,9 +199,31 @@ static int row_of(struct kl_array **out, struct kl_array *a, int which, struct k
     return rc;
 }
 
+/* Each part of what quantize gives is a call of its own. */
+static int defer_parts(struct kl_array **outs, int *n_out, struct kl_array *w,
+                       const struct kl_quant_format *f, struct kl_array *global_scale,
+                       struct kl_stream *s, struct kl_error **err) {
+    const int n = f->mode == KL_QUANT_AFFINE ? 3 : 2;
+    struct kl_array *made[3];
+    for (int i = 0; i < n; i++) {
+        int rc;
+        if (!kl_defer(&rc, &made[i], KL_DEFERRED_QUANTIZE, s, err, w, (int)f->mode, f->group_size,
+                      f->bits, global_scale, i))
+            rc = kl_fail(err, KL_EARG, "w is NULL");
+        if (!rc) continue;
+        kl_release_all(made, (size_t)i);
+        return rc;
+    }
+    for (int i = 0; i < n; i++) outs[i] = made[i];
+    *n_out = n;
+    return KL_OK;
+}
+
 int kl_quantize(struct kl_array **outs, int *n_out, struct kl_array *w,
                 const struct kl_quant_format *f, struct kl_array *global_scale, struct kl_stream *s,
                 struct kl_error **err) {
+    if (kl_is_shapeless(w) || kl_is_shapeless(global_scale))
+        return defer_parts(outs, n_out, w, f, global_scale, s, err);
     struct kl_quantize_params p = {.format = *f};
     struct kl_array *made[3] = {NULL};
     struct kl_terms t = kl_terms_begin(s, err);
@@ -262,6 +285,8 @@ int kl_dequantize(struct kl_array **out, struct kl_array *w, struct kl_array *sc
                   struct kl_array *biases, const struct kl_quant_format *f,
                   struct kl_array *global_scale, const int *dtype, struct kl_stream *s,
                   struct kl_error **err) {
+    KL_DEFER(DEQUANTIZE, w, scales, biases, f->mode, f->group_size, f->bits, global_scale,
+             dtype != NULL, dtype ? *dtype : 0);
     int cols;
     KL_TRY(kl_check_stream(s, err));
     KL_TRY(check_format(f, err));
@@ -414,6 +439,7 @@ int kl_quantized_matmul(struct kl_array **out, struct kl_array *x, struct kl_arr
                         struct kl_array *scales, struct kl_array *biases, bool transpose,
                         const struct kl_quant_format *f, struct kl_stream *s,
                         struct kl_error **err) {
+    KL_DEFER(QUANTIZED_MATMUL, x, w, scales, biases, transpose, f->mode, f->group_size, f->bits);
     const struct kl_qmm_params p = {*f, transpose};
     KL_TRY(kl_check_stream(s, err));
     return quantized_matmul(out, x, w, scales, biases, &p, s, err);
@@ -498,6 +524,8 @@ int kl_gather_qmm(struct kl_array **out, struct kl_array *x, struct kl_array *w,
                   struct kl_array *scales, struct kl_array *biases, struct kl_array *lhs_indices,
                   struct kl_array *rhs_indices, bool transpose, const struct kl_quant_format *f,
                   struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(GATHER_QMM, x, w, scales, biases, lhs_indices, rhs_indices, transpose, f->mode,
+             f->group_size, f->bits);
     const struct kl_qmm_params p = {*f, transpose};
     KL_TRY(kl_check_stream(s, err));
     return gather_qmm(out, x, w, scales, biases, lhs_indices, rhs_indices, &p, s, err);
@@ -518,6 +546,7 @@ int kl_qqmm(struct kl_array **out, struct kl_array *x, struct kl_array *w,
             struct kl_array *w_scales, const struct kl_quant_format *f,
             struct kl_array *global_scale_x, struct kl_array *global_scale_w, struct kl_stream *s,
             struct kl_error **err) {
+    KL_DEFER(QQMM, x, w, w_scales, f->mode, f->group_size, f->bits, global_scale_x, global_scale_w);
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array *y;
     KL_TRY(kl_check_array(x, "x", err));

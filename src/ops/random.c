@@ -125,8 +125,8 @@ int kl_random_set_state(struct kl_array *state, struct kl_error **err) {
 }
 
 /* The given key after a check, or the next key of the sequence. */
-static int use_key(struct kl_array **out, struct kl_array *key, struct kl_stream *s,
-                   struct kl_error **err) {
+int kl_random_use_key(struct kl_array **out, struct kl_array *key, struct kl_stream *s,
+                      struct kl_error **err) {
     struct kl_array *state;
     if (key) {
         KL_TRY(check_key(key, "key", err));
@@ -160,7 +160,7 @@ static int bits(struct kl_array **out, int ndim, const int *dims, int width, str
                 struct kl_stream *s, struct kl_error **err) {
     struct kl_array *used;
     KL_TRY(kl_check_stream(s, err));
-    KL_TRY(use_key(&used, key, s, err));
+    KL_TRY(kl_random_use_key(&used, key, s, err));
     int rc = bits_of(out, ndim, dims, width, used, s, err);
     kl_array_release(used);
     return rc;

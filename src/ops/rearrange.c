@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -120,6 +121,7 @@ int kl_pad(struct kl_array **out, struct kl_array *a, const int *axes, size_t ax
            const int *low, size_t low_num, const int *high, size_t high_num,
            struct kl_array *pad_value, const char *mode, struct kl_stream *s,
            struct kl_error **err) {
+    KL_DEFER(PAD, a, axes, axes_num, low, low_num, high, high_num, pad_value, mode);
     struct padding p;
     enum pad_mode how = PAD_CONSTANT;
     KL_TRY(kl_check_array(a, "a", err));
@@ -186,6 +188,7 @@ static int multiply_axes(struct kl_array **out, struct kl_array *a, const int *b
 
 int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t reps_num,
             struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(TILE, a, reps, reps_num);
     struct kl_terms t = kl_terms_begin(s, err);
     int before[KL_MAX_NDIM], behind[KL_MAX_NDIM], dims[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
@@ -207,6 +210,7 @@ int kl_tile(struct kl_array **out, struct kl_array *a, const int *reps, size_t r
 
 int kl_repeat_axis(struct kl_array **out, struct kl_array *a, int repeats, int axis,
                    struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(REPEAT_AXIS, a, repeats, axis);
     int before[KL_MAX_NDIM], behind[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "arr", err));
     KL_TRY(kl_check_stream(s, err));
@@ -264,6 +268,7 @@ static int sum_of(int64_t *sum, const int *shift, size_t n, struct kl_error **er
 
 int kl_roll_axis(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
                  int axis, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ROLL_AXIS, a, shift, shift_num, axis);
     int64_t total;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
@@ -274,6 +279,7 @@ int kl_roll_axis(struct kl_array **out, struct kl_array *a, const int *shift, si
 
 int kl_roll_axes(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
                  const int *axes, size_t axes_num, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ROLL_AXES, a, shift, shift_num, axes, axes_num);
     struct kl_terms t = kl_terms_begin(s, err);
     int64_t by[KL_MAX_NDIM] = {0};
     KL_TRY(kl_check_array(a, "a", err));
@@ -297,6 +303,7 @@ int kl_roll_axes(struct kl_array **out, struct kl_array *a, const int *shift, si
 
 int kl_roll(struct kl_array **out, struct kl_array *a, const int *shift, size_t shift_num,
             struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ROLL, a, shift, shift_num);
     struct kl_terms t = kl_terms_begin(s, err);
     int64_t total;
     KL_TRY(kl_check_array(a, "a", err));
@@ -313,6 +320,11 @@ int kl_roll(struct kl_array **out, struct kl_array *a, const int *shift, size_t 
 int kl_meshgrid(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *arrays,
                 size_t n_arrays, bool sparse, const char *indexing, struct kl_stream *s,
                 struct kl_error **err) {
+    int deferred;
+    if (kl_shapeless_traces() &&
+        kl_defer_many(&deferred, outs, n_outs, n_arrays, KL_DEFERRED_MESHGRID, s, err, arrays,
+                      n_arrays, sparse, indexing, 0))
+        return deferred;
     struct kl_shape to = {.ndim = (int)n_arrays}, one;
     KL_TRY(kl_check_arrays(arrays, n_arrays, "the arrays", err));
     if (!indexing || (strcmp(indexing, "xy") != 0 && strcmp(indexing, "ij") != 0))

@@ -6,6 +6,7 @@
 
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -147,6 +148,7 @@ static enum kl_dtype mean_sum_dtype(enum kl_dtype given) {
 
 int kl_mean_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                  bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(MEAN, a, axes, axes_num, keepdims);
     struct kl_reduced x;
     struct kl_array *total, *kept;
     KL_TRY(kl_check_array(a, "a", err));
@@ -303,10 +305,12 @@ static int arg_all(struct kl_array **out, enum kl_op_id op, struct kl_array *a, 
 
 int kl_argmax(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
               struct kl_error **err) {
+    KL_DEFER(ARGMAX, a, keepdims);
     return arg_all(out, KL_OP_ARGMAX, a, keepdims, s, err);
 }
 int kl_argmin(struct kl_array **out, struct kl_array *a, bool keepdims, struct kl_stream *s,
               struct kl_error **err) {
+    KL_DEFER(ARGMIN, a, keepdims);
     return arg_all(out, KL_OP_ARGMIN, a, keepdims, s, err);
 }
 int kl_argmax_axis(struct kl_array **out, struct kl_array *a, int axis, bool keepdims,

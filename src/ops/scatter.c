@@ -2,6 +2,7 @@
  * gather.c the shapes are checked here, and the indices when the operation runs. */
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -43,6 +44,7 @@ static bool joins_wide(enum kl_scatter_mode mode, const struct kl_array *a, int6
 static int scatter(struct kl_array **out, enum kl_scatter_mode mode, struct kl_array *a,
                    struct kl_array *const *indices, size_t n_indices, struct kl_array *updates,
                    const int *axes, size_t axes_num, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(SCATTER, (int)mode, a, indices, n_indices, updates, axes, axes_num);
     struct kl_array *in[2 + KL_MAX_NDIM] = {a};
     struct kl_scatter_buf p = {.mode = mode, .n_axes = (int)n_indices};
     struct kl_shape shape;
@@ -153,12 +155,14 @@ static int scatter_along(struct kl_array **out, enum kl_scatter_mode mode, struc
 int kl_put_along_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                       struct kl_array *values, int axis, struct kl_stream *s,
                       struct kl_error **err) {
+    KL_DEFER(PUT_ALONG_AXIS, a, indices, values, axis);
     return scatter_along(out, KL_SCATTER_ASSIGN, a, indices, values, axis, s, err);
 }
 
 int kl_scatter_add_axis(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                         struct kl_array *values, int axis, struct kl_stream *s,
                         struct kl_error **err) {
+    KL_DEFER(SCATTER_ADD_AXIS, a, indices, values, axis);
     return scatter_along(out, KL_SCATTER_ADD, a, indices, values, axis, s, err);
 }
 

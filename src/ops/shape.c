@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
@@ -76,11 +77,13 @@ static int reshape_as(struct kl_array **out, struct kl_array *a, int ndim, const
 
 int kl_reshape_to(struct kl_array **out, struct kl_array *a, int ndim, const int *dims,
                   struct kl_stream *s, struct kl_error **err) {
+    if (a->shapeless) kl_trace_note_fixed(a, KL_OP_RESHAPE);
     return reshape_as(out, a, ndim, dims, dims, s, err);
 }
 
 int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
                struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(RESHAPE, a, shape, shape_num);
     int dims[KL_MAX_NDIM], n = (int)shape_num, open = -1;
     struct kl_shape to;
     int64_t size;
@@ -114,6 +117,7 @@ int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size
 
 int kl_flatten_all(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                    struct kl_error **err) {
+    KL_DEFER(FLATTEN_ALL, a);
     if (a->t.size > INT32_MAX)
         return kl_fail(err, KL_ELIMIT,
                        "%lld elements are too many for one axis; at most %d are possible",
@@ -124,6 +128,7 @@ int kl_flatten_all(struct kl_array **out, struct kl_array *a, struct kl_stream *
 
 int kl_flatten(struct kl_array **out, struct kl_array *a, int start_axis, int end_axis,
                struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(FLATTEN, a, start_axis, end_axis);
     int dims[KL_MAX_NDIM], n = 0;
     KL_TRY(kl_check_array(a, "a", err));
     int ndim = a->t.ndim;
@@ -225,6 +230,7 @@ int kl_moveaxis(struct kl_array **out, struct kl_array *a, int source, int desti
 /* ---- broadcast ---- */
 int kl_broadcast_to(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
                     struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(BROADCAST_TO, a, shape, shape_num);
     struct kl_shape to;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_shape(&to, shape, shape_num, a->t.dtype, NULL, err));
@@ -233,6 +239,11 @@ int kl_broadcast_to(struct kl_array **out, struct kl_array *a, const int *shape,
 
 int kl_broadcast_arrays(struct kl_array ***outs, size_t *n_outs, struct kl_array *const *arrays,
                         size_t n_arrays, struct kl_stream *s, struct kl_error **err) {
+    int deferred;
+    if (kl_shapeless_traces() &&
+        kl_defer_many(&deferred, outs, n_outs, n_arrays, KL_DEFERRED_BROADCAST_ARRAYS, s, err,
+                      arrays, n_arrays, 0))
+        return deferred;
     struct kl_shape to;
     KL_TRY(kl_check_arrays(arrays, n_arrays, "the arrays", err));
     KL_TRY(kl_broadcast_shape(&to, arrays, n_arrays, err));
@@ -324,6 +335,7 @@ int kl_squeeze_axis(struct kl_array **out, struct kl_array *a, int axis, struct 
 
 int kl_squeeze(struct kl_array **out, struct kl_array *a, struct kl_stream *s,
                struct kl_error **err) {
+    KL_DEFER(SQUEEZE, a);
     int axes[KL_MAX_NDIM], n = 0;
     KL_TRY(kl_check_array(a, "a", err));
     for (int i = 0; i < a->t.ndim; i++)
@@ -358,6 +370,7 @@ int kl_atleast_3d(struct kl_array **out, struct kl_array *a, struct kl_stream *s
 /* ---- one axis becomes several ---- */
 int kl_unflatten(struct kl_array **out, struct kl_array *a, int axis, const int *shape,
                  size_t shape_num, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(UNFLATTEN, a, axis, shape, shape_num);
     int dims[KL_MAX_NDIM], n = 0, open = -1;
     int64_t size = 1;
     KL_TRY(kl_check_array(a, "a", err));
@@ -411,6 +424,7 @@ static int largest_of(struct kl_array **out, enum kl_dtype dtype, struct kl_erro
 int kl_number_of_elements(struct kl_array **out, struct kl_array *a, const int *axes,
                           size_t axes_num, bool inverted, int dtype, struct kl_stream *s,
                           struct kl_error **err) {
+    KL_DEFER(NUMBER_OF_ELEMENTS, a, axes, axes_num, inverted, dtype);
     int at[KL_MAX_NDIM];
     int64_t n = 1;
     KL_TRY(kl_check_array(a, "a", err));

@@ -2,6 +2,7 @@
  * which join arrays. */
 #include "base/alloc.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
@@ -67,6 +68,7 @@ static size_t slice_params(struct kl_slice_buf *p, int ndim, const int *start, c
 
 int kl_slice_to(struct kl_array **out, struct kl_array *a, const int *start, const int *step,
                 const int *dims, struct kl_error **err) {
+    if (a->shapeless) kl_trace_note_fixed(a, KL_OP_SLICE);
     struct kl_slice_buf p;
     int64_t strides[KL_MAX_NDIM], offset = 0;
     bool empty = false;
@@ -84,6 +86,7 @@ int kl_slice_to(struct kl_array **out, struct kl_array *a, const int *start, con
 int kl_slice(struct kl_array **out, struct kl_array *a, const int *start, size_t start_num,
              const int *stop, size_t stop_num, const int *strides, size_t strides_num,
              struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(SLICE, a, start, start_num, stop, stop_num, strides, strides_num);
     struct slice sl;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(resolve(&sl, a, start, start_num, stop, stop_num, strides, strides_num, err));
@@ -96,6 +99,7 @@ int kl_slice_update(struct kl_array **out, struct kl_array *src, struct kl_array
                     const int *start, size_t start_num, const int *stop, size_t stop_num,
                     const int *strides, size_t strides_num, struct kl_stream *s,
                     struct kl_error **err) {
+    KL_DEFER(SLICE_UPDATE, src, update, start, start_num, stop, stop_num, strides, strides_num);
     struct slice sl;
     struct kl_slice_buf p;
     struct kl_array *typed, *in[2] = {src, NULL};
@@ -258,6 +262,11 @@ static int split_at(struct kl_array ***outs, size_t *n_outs, struct kl_array *a,
 
 int kl_split(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, int num_splits, int axis,
              struct kl_stream *s, struct kl_error **err) {
+    int deferred;
+    if (num_splits > 0 && kl_shapeless_traces() &&
+        kl_defer_many(&deferred, outs, n_outs, (size_t)num_splits, KL_DEFERRED_SPLIT, s, err, a,
+                      num_splits, axis, 0))
+        return deferred;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     if (num_splits < 1)
@@ -276,6 +285,11 @@ int kl_split(struct kl_array ***outs, size_t *n_outs, struct kl_array *a, int nu
 int kl_split_sections(struct kl_array ***outs, size_t *n_outs, struct kl_array *a,
                       const int *indices, size_t indices_num, int axis, struct kl_stream *s,
                       struct kl_error **err) {
+    int deferred;
+    if (kl_shapeless_traces() &&
+        kl_defer_many(&deferred, outs, n_outs, indices_num + 1, KL_DEFERRED_SPLIT_SECTIONS, s, err,
+                      a, indices, indices_num, axis, 0))
+        return deferred;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     if (indices_num && !indices)

@@ -2,6 +2,7 @@
  * with one index per axis. So the starts are checked like every index: when the slice does not fit
  * behind its start, the result fails. */
 #include "base/index.h"
+#include "ops/deferred.h"
 #include "ops/indexed.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -54,6 +55,7 @@ static int starts(struct kl_array **out, int *on, struct kl_array *a, struct kl_
 int kl_slice_dynamic(struct kl_array **out, struct kl_array *a, struct kl_array *start,
                      const int *axes, size_t axes_num, const int *slice_size, size_t slice_size_num,
                      struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(SLICE_DYNAMIC, a, start, axes, axes_num, slice_size, slice_size_num);
     struct kl_array *at[KL_MAX_NDIM];
     int on[KL_MAX_NDIM], zero[KL_MAX_NDIM] = {0}, one[KL_MAX_NDIM];
     KL_TRY(kl_check_array(a, "a", err));
@@ -79,6 +81,7 @@ int kl_slice_dynamic(struct kl_array **out, struct kl_array *a, struct kl_array 
 int kl_slice_update_dynamic(struct kl_array **out, struct kl_array *src, struct kl_array *update,
                             struct kl_array *start, const int *axes, size_t axes_num,
                             struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(SLICE_UPDATE_DYNAMIC, src, update, start, axes, axes_num);
     struct kl_array *at[KL_MAX_NDIM], *shaped;
     int on[KL_MAX_NDIM], dims[KL_MAX_NDIM], zero[KL_MAX_NDIM] = {0}, one[KL_MAX_NDIM];
     KL_TRY(kl_check_array(src, "src", err));

@@ -1,5 +1,6 @@
 /* slice_join.c - slice_update_add and the like, which combine a slice with an update. No two
  * elements of a slice have the same place, so the slice is read, combined and written back. */
+#include "graph/trace.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -16,7 +17,10 @@ static int join(struct kl_array **out, kl_binary_fn *fn, struct kl_array *src,
         &t, kl_slice(&t.made, src, start, start_num, stop, stop_num, strides, strides_num, s, err));
     struct kl_array *with =
         KL_TERM(&t, kl_cast_to(&t.made, update, (enum kl_dtype)src->t.dtype, s, err));
-    with = KL_TERM(&t, kl_broadcast_view(&t.made, with, part->t.ndim, part->t.dims, err));
+    /* An update that is larger than the slice is no update. Without a shape that is known, the
+     * write below finds that out. */
+    if (!kl_is_shapeless(part) && !kl_is_shapeless(with))
+        with = KL_TERM(&t, kl_broadcast_view(&t.made, with, part->t.ndim, part->t.dims, err));
     struct kl_array *joined = KL_TERM(&t, fn(&t.made, part, with, s, err));
     struct kl_array *done =
         KL_TERM(&t, kl_slice_update(&t.made, src, joined, start, start_num, stop, stop_num, strides,

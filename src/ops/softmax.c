@@ -3,6 +3,7 @@
  * are moved to the end. */
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -26,6 +27,7 @@ static int axes_last(const int *axes, size_t n, int ndim, int *perm, int *back) 
 
 int kl_softmax_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                     bool precise, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(SOFTMAX, a, axes, axes_num, precise);
     int at[KL_MAX_NDIM], perm[KL_MAX_NDIM], back[KL_MAX_NDIM];
     struct kl_array *typed, *permuted, *soft;
     KL_TRY(kl_check_array(a, "a", err));

@@ -1,6 +1,7 @@
 /* sort.c - sort, argsort, partition, argpartition and topk, along an axis or over all elements. */
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/terms.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
@@ -77,11 +78,13 @@ static int partition(struct kl_array **out, enum kl_op_id op, struct kl_array *a
 
 int kl_partition_axis(struct kl_array **out, struct kl_array *a, int kth, int axis,
                       struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(PARTITION, a, kth, axis);
     return partition(out, KL_OP_PARTITION, a, kth, axis, s, err);
 }
 
 int kl_argpartition_axis(struct kl_array **out, struct kl_array *a, int kth, int axis,
                          struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ARGPARTITION, a, kth, axis);
     return partition(out, KL_OP_ARGPARTITION, a, kth, axis, s, err);
 }
 
@@ -98,16 +101,19 @@ static int partition_all(struct kl_array **out, enum kl_op_id op, struct kl_arra
 
 int kl_partition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
                  struct kl_error **err) {
+    KL_DEFER(PARTITION_ALL, a, kth);
     return partition_all(out, KL_OP_PARTITION, a, kth, s, err);
 }
 
 int kl_argpartition(struct kl_array **out, struct kl_array *a, int kth, struct kl_stream *s,
                     struct kl_error **err) {
+    KL_DEFER(ARGPARTITION_ALL, a, kth);
     return partition_all(out, KL_OP_ARGPARTITION, a, kth, s, err);
 }
 
 int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, struct kl_stream *s,
                  struct kl_error **err) {
+    KL_DEFER(TOPK, a, k, axis);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_axis(&axis, a->t.ndim, err));
     KL_TRY(kl_check_stream(s, err));
@@ -131,6 +137,7 @@ int kl_topk_axis(struct kl_array **out, struct kl_array *a, int k, int axis, str
 
 int kl_topk(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,
             struct kl_error **err) {
+    KL_DEFER(TOPK_ALL, a, k);
     struct kl_array *flat;
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));

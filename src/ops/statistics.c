@@ -1,6 +1,7 @@
 /* statistics.c - variance, standard deviation, median. */
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/terms.h"
 #include "ops/params.h"
@@ -134,6 +135,7 @@ static struct kl_array *element(struct kl_terms *t, struct kl_array *row, int k)
 
 int kl_median_axes(struct kl_array **out, struct kl_array *a, const int *axes, size_t axes_num,
                    bool keepdims, struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(MEDIAN, a, axes, axes_num, keepdims);
     struct kl_reduced x;
     struct kl_array *row, *sorted;
     KL_TRY(kl_check_array(a, "a", err));

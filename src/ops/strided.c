@@ -2,6 +2,7 @@
  * the bits of one dtype as another. */
 #include "base/op_params.h"
 #include "ops/build.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/params.h"
@@ -44,6 +45,7 @@ static int check_reach(const struct kl_array *a, const struct kl_shape *to, cons
 int kl_as_strided(struct kl_array **out, struct kl_array *a, const int *shape, size_t shape_num,
                   const int64_t *strides, size_t strides_num, size_t offset, struct kl_stream *s,
                   struct kl_error **err) {
+    KL_DEFER(AS_STRIDED, a, shape, shape_num, strides, strides_num, (double)offset);
     struct kl_strided_buf p;
     struct kl_shape to;
     struct kl_array *dense;

@@ -1,5 +1,6 @@
 /* triangle.c - matrices made by diagonals: eye, tri, tril, triu, diag, trace. All compare row and
  * column numbers and select elements by the results. */
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -66,11 +67,13 @@ static int keep_places(struct kl_array **out, kl_binary_fn *fn, struct kl_array 
 
 int kl_tril(struct kl_array **out, struct kl_array *x, int k, struct kl_stream *s,
             struct kl_error **err) {
+    KL_DEFER(TRIL, x, k);
     return keep_places(out, kl_greater_equal, x, k, s, err);
 }
 
 int kl_triu(struct kl_array **out, struct kl_array *x, int k, struct kl_stream *s,
             struct kl_error **err) {
+    KL_DEFER(TRIU, x, k);
     return keep_places(out, kl_less_equal, x, k, s, err);
 }
 
@@ -90,6 +93,7 @@ int kl_embed_diagonal(struct kl_array **out, struct kl_array *a, int rows, int c
 
 int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *s,
             struct kl_error **err) {
+    KL_DEFER(DIAG, a, k);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
     if (a->t.ndim == 2) return kl_diagonal(out, a, k, 0, 1, s, err);
@@ -104,6 +108,7 @@ int kl_diag(struct kl_array **out, struct kl_array *a, int k, struct kl_stream *
 
 int kl_trace(struct kl_array **out, struct kl_array *a, int offset, int axis1, int axis2, int dtype,
              struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(TRACE, a, offset, axis1, axis2, dtype);
     struct kl_terms t = kl_terms_begin(s, err);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));

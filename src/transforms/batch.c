@@ -7,6 +7,7 @@
 #include "ops/ops.h"
 #include "ops/vmap.h"
 #include "transforms/custom.h"
+#include "transforms/deferred.h"
 #include "transforms/tape.h"
 #include "transforms/transforms.h"
 
@@ -38,7 +39,9 @@ static int placeholder_for(struct kl_array **out, struct kl_trace *t, const stru
     struct kl_shape lane = {0};
     for (int d = 0; d < x->t.ndim; d++)
         if (d != axis) lane.dims[lane.ndim++] = x->t.dims[d];
-    return kl_trace_placeholder(out, t, (enum kl_dtype)x->t.dtype, lane.ndim, lane.dims, err);
+    KL_TRY(kl_trace_placeholder(out, t, (enum kl_dtype)x->t.dtype, lane.ndim, lane.dims, err));
+    (*out)->shapeless = x->shapeless;
+    return KL_OK;
 }
 
 int kl_vmap_trace(const struct kl_function *f, struct kl_array *const *inputs, size_t n_inputs,
@@ -115,6 +118,9 @@ static int make_step(struct batch *b, const struct kl_tape_step *step, const str
     } else if (!any || n->task.op == KL_OP_ARGUMENT) {
         KL_TRY(kl_step_again(step, in->v, s, out, err));
         axis[0] = axes[0];
+    } else if (kl_defers_rules(n, in->v, n->n_in)) {
+        KL_TRY(kl_deferred_vmap(out, n, in->v, mapped, s, err));
+        axis[0] = 0;
     } else {
         KL_TRY(by_rule(n, in, mapped, b->lanes, s, out, axis, err));
     }
@@ -147,9 +153,16 @@ static int batch_step(struct batch *b, const struct kl_tape_step *step, struct k
     return rc;
 }
 
+/* An input that has lanes, and along which axis. */
+struct lanes_of {
+    struct kl_array *a;
+    int axis;
+};
+
 /* Output i of the function for all lanes, with the lanes where the caller wants them. */
 static int give_output(struct kl_array **out, struct kl_array *a, int axis, int out_axis, int lanes,
-                       size_t i, struct kl_stream *s, struct kl_error **err) {
+                       const struct lanes_of *of, size_t i, struct kl_stream *s,
+                       struct kl_error **err) {
     const int ndim = a->t.ndim + (axis < 0);
     if (out_axis == KL_VMAP_NONE) {
         if (axis >= 0)
@@ -164,6 +177,8 @@ static int give_output(struct kl_array **out, struct kl_array *a, int axis, int 
                             "out_axes[%zu] is %d, and output %zu has %d axes with lanes", i,
                             out_axis, i, ndim);
     if (axis >= 0) return kl_moveaxis(out, a, 0, out_axis, s, err);
+    if (kl_is_shapeless(a) || kl_is_shapeless(of->a))
+        return kl_deferred_lanes(out, a, out_axis, of->a, of->axis, s, err);
     struct kl_shape with = {.ndim = ndim};
     struct kl_array *room;
     for (int d = 0, from = 0; d < ndim; d++)
@@ -192,10 +207,13 @@ static int replace_in(struct batch *b, struct kl_array *const *inputs, size_t n_
     }
     for (int32_t i = 0; i < b->tape.n_steps; i++) KL_TRY(batch_step(b, &b->tape.steps[i], err));
     KL_TRY(kl_arrays_new(outputs, n_outputs, err));
+    struct lanes_of of = {0};
+    for (size_t i = 0; i < n_inputs && !of.a; i++)
+        if (in_axes[i] != KL_VMAP_NONE) of = (struct lanes_of){inputs[i], in_axes[i]};
     for (size_t i = 0; i < n_outputs; i++) {
         struct kl_array *a = slots[i] >= 0 ? b->value.v[slots[i]] : lane_outputs[i];
         int axis = slots[i] >= 0 ? b->axis[slots[i]] : -1;
-        KL_TRY(give_output(&outputs->v[i], a, axis, out_axes[i], b->lanes, i, s, err));
+        KL_TRY(give_output(&outputs->v[i], a, axis, out_axes[i], b->lanes, &of, i, s, err));
     }
     return KL_OK;
 }

@@ -8,8 +8,11 @@
 #include "base/list.h"
 #include "base/refs.h"
 #include "base/thread.h"
+#include "graph/trace.h"
 #include "ops/check.h"
 #include "transforms/plan.h"
+
+enum { MOST_TRIED = 8 }; /* plans for any shapes that are tried before one more is made */
 
 struct key {
     const uint64_t *constants;
@@ -76,10 +79,17 @@ static bool matches(const struct entry *e, const struct key *k) {
            args_match(e->plan, k, k->shapeless);
 }
 
-/* A new reference to the plan for the key; NULL: there is none. The caller holds the lock. */
-static struct kl_plan *find(const struct cache *c, const struct key *k) {
-    for (const struct entry *e = c->entries; e; e = e->next)
-        if (matches(e, k)) return kl_plan_retain(e->plan);
+/* A new reference to the plan for the key; NULL: there is none. Of several, which are for any
+ * shapes, number `which`; those that were traced for the very shapes come first. The caller holds
+ * the lock. */
+static struct kl_plan *find(const struct cache *c, const struct key *k, int which) {
+    for (int exact = 1; exact >= (k->shapeless ? 0 : 1); exact--)
+        for (const struct entry *e = c->entries; e; e = e->next) {
+            if (!matches(e, k)) continue;
+            if (k->shapeless && args_match(e->plan, k, false) != exact) continue;
+            if (k->shapeless && kl_plan_failed_guard(e->plan, k->args)) continue;
+            if (which-- == 0) return kl_plan_retain(e->plan);
+        }
     return NULL;
 }
 
@@ -105,8 +115,8 @@ static int entry_new(struct entry **out, struct kl_plan *p, const struct key *k,
 /* Another thread may have traced the same meanwhile; then its plan stays. */
 static void insert(struct cache *c, struct entry *e, const struct key *k) {
     kl_mutex_lock(&lock);
-    struct kl_plan *other = find(c, k);
-    if (!other) {
+    struct kl_plan *other = find(c, k, 0);
+    if (!other || !args_match(other, k, false)) {
         e->next = c->entries;
         c->entries = e;
         e = NULL;
@@ -222,7 +232,8 @@ static int trace(struct kl_plan **out, const struct compiled *c, const struct ke
         const struct kl_tensor *t = &k->args[i]->t;
         specs[i] = (struct kl_plan_spec){(enum kl_dtype)t->dtype, t->ndim, (int *)t->dims};
     }
-    int rc = kl_plan_trace(out, &c->f, specs, k->n_args, k->mode != KL_COMPILE_NO_SIMPLIFY, err);
+    int rc = kl_plan_trace(out, &c->f, specs, k->n_args, k->mode != KL_COMPILE_NO_SIMPLIFY,
+                           k->shapeless, err);
     kl_free(specs);
     if (rc || (*out)->once) return rc;
     rc = entry_new(&e, *out, k, err);
@@ -231,6 +242,26 @@ static int trace(struct kl_plan **out, const struct compiled *c, const struct ke
     else
         insert(c->cache, e, k);
     return rc;
+}
+
+/* Replays what was traced for any shapes. What was traced need not hold for these arguments (the
+ * function saw an extent, or a result has more axes now): then *done stays false. */
+static int replay_any(const struct compiled *c, const struct key *k, bool *done,
+                      struct kl_arrays *outs, struct kl_error **err) {
+    for (int which = 0; which < MOST_TRIED; which++) {
+        struct kl_error *why = NULL;
+        kl_mutex_lock(&lock);
+        struct kl_plan *p = find(c->cache, k, which);
+        kl_mutex_unlock(&lock);
+        if (!p) return KL_OK;
+        int rc = kl_plan_replay(p, k->args, false, outs, &why);
+        kl_plan_release(p);
+        kl_error_release(why);
+        *done = !rc;
+        if (!rc) return KL_OK;
+        if (rc == KL_ENOMEM) return kl_fail_nomem(err);
+    }
+    return KL_OK;
 }
 
 static int call(void *ctx, struct kl_array *const *in, size_t n_in, struct kl_arrays *outs,
@@ -242,16 +273,25 @@ static int call(void *ctx, struct kl_array *const *in, size_t n_in, struct kl_ar
                     .n_constants = c->n_constants,
                     .mode = atomic_load_explicit(&mode, memory_order_relaxed),
                     .shapeless = c->shapeless};
-    if (k.mode == KL_COMPILE_DISABLED) return kl_function_call(&c->f, in, n_in, outs, err);
+    /* Inside a trace for any shapes the shapes of the arguments are no key: the function becomes a
+     * part of that trace. */
+    if (k.mode == KL_COMPILE_DISABLED || kl_any_shapeless(in, (int)n_in))
+        return kl_function_call(&c->f, in, n_in, outs, err);
     struct kl_stream *stream;
     KL_TRY(kl_transform_stream(&stream, err));
     k.stream = stream;
-    kl_mutex_lock(&lock);
-    struct kl_plan *p = find(c->cache, &k);
-    kl_mutex_unlock(&lock);
+    struct kl_plan *p = NULL;
+    if (c->shapeless) {
+        bool done = false;
+        KL_TRY(replay_any(c, &k, &done, outs, err));
+        if (done) return KL_OK;
+    } else {
+        kl_mutex_lock(&lock);
+        p = find(c->cache, &k, 0);
+        kl_mutex_unlock(&lock);
+    }
     if (!p) KL_TRY(trace(&p, c, &k, err));
-    bool exact = !c->shapeless || args_match(p, &k, false);
-    int rc = kl_plan_replay(p, in, exact, outs, err);
+    int rc = kl_plan_replay(p, in, !c->shapeless, outs, err);
     kl_plan_release(p);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "ops/build.h"
 #include "ops/check.h"
 #include "ops/ops.h"
+#include "transforms/deferred.h"
 #include "transforms/transforms.h"
 
 struct kl_custom_function {
@@ -129,6 +130,8 @@ int kl_step_again(const struct kl_tape_step *step, struct kl_array *const *in, s
         struct kl_operation o = {.op = KL_OP_ARGUMENT, .in = in, .n_in = n->n_in};
         return kl_array_view_many(out, 1, &o, err);
     }
+    if (n->task.op == KL_OP_DEFERRED)
+        return kl_deferred_again(n->task.params, n->task.params_bytes, in, n->n_in, s, out, err);
     struct kl_build b = {.op = n->task.op,
                          .params = n->task.params,
                          .params_bytes = n->task.params_bytes,

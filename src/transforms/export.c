@@ -65,6 +65,11 @@ static int check_steps(const struct kl_plan *p, struct kl_error **err) {
         return kl_fail(err, KL_EUNSUPPORTED,
                        "the function calls %s, which cannot be written to a file", kl_op_name(op));
     }
+    if (p->fixed)
+        return kl_fail(err, KL_EUNSUPPORTED,
+                       "the function calls %s with numbers of the extents of its arguments, so it "
+                       "cannot be exported for any shapes",
+                       kl_op_name(p->fixed_by));
     if (p->once)
         return kl_fail(err, KL_ETRACE,
                        "the function uses an argument of a function around it that is being "
@@ -133,7 +138,7 @@ int kl_exporter_add(struct kl_exporter *x, const struct kl_function *f,
     for (size_t i = 0; i < n_args; i++)
         specs[i] = (struct kl_plan_spec){(enum kl_dtype)args[i]->t.dtype, args[i]->t.ndim,
                                          (int *)args[i]->t.dims};
-    int rc = kl_plan_trace(&e.plan, f, specs, n_args, true, err);
+    int rc = kl_plan_trace(&e.plan, f, specs, n_args, true, x->shapeless, err);
     if (!rc) rc = check_steps(e.plan, err);
     if (!rc) rc = keep_names(&e, names, err);
     if (!rc) rc = keep_constants(x, e.plan, err);
@@ -250,6 +255,13 @@ static void put_steps(struct writer *w, const struct kl_exporter *x, const struc
     }
 }
 
+/* Whether a function of the file saw an extent. */
+static bool with_extents(const struct kl_exporter *x) {
+    for (size_t i = 0; i < x->n_functions; i++)
+        if (x->functions[i].plan->n_guards) return true;
+    return false;
+}
+
 static void put_function(struct writer *w, const struct kl_exporter *x, const struct exported *e) {
     const struct kl_plan *p = e->plan;
     uint32_t *number = kl_malloc(((size_t)p->n_values + 1) * sizeof *number);
@@ -266,6 +278,15 @@ static void put_function(struct writer *w, const struct kl_exporter *x, const st
     put_steps(w, x, p, number);
     put_number(w, (uint64_t)p->n_outs, 4);
     for (int i = 0; i < p->n_outs; i++) put_number(w, number[p->outs[i]], 4);
+    for (int i = -1; i < p->n_guards && with_extents(x); i++) {
+        if (i < 0) {
+            put_number(w, (uint64_t)p->n_guards, 4);
+            continue;
+        }
+        put_number(w, number[p->guards[i].value], 4);
+        put_number(w, (uint64_t)p->guards[i].axis, 4);
+        put_number(w, (uint64_t)p->guards[i].extent, 4);
+    }
     kl_free(number);
 }
 
@@ -278,7 +299,7 @@ int kl_exporter_finish(struct kl_exporter *x, struct kl_error **err) {
         return rc;
     }
     put(&w, KL_FUNCTION_FILE_MAGIC, KL_FUNCTION_FILE_MAGIC_BYTES);
-    put_number(&w, KL_FUNCTION_FILE_VERSION, 4);
+    put_number(&w, with_extents(x) ? KL_FUNCTION_FILE_EXTENTS : KL_FUNCTION_FILE_EXTENTS - 1, 4);
     put_number(&w, x->shapeless, 1);
     put_number(&w, x->constants.n, 4);
     for (size_t i = 0; i < x->constants.n; i++) put_constant(&w, x->constants.v[i]);

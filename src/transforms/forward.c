@@ -11,6 +11,7 @@
 #include "ops/ops.h"
 #include "ops/vjp.h"
 #include "transforms/custom.h"
+#include "transforms/deferred.h"
 #include "transforms/tape.h"
 #include "transforms/transforms.h"
 
@@ -103,6 +104,9 @@ static int push_forward(const struct kl_tape *tape, const struct kl_tape_step *s
         struct kl_origin o = kl_origin_of(KL_ORIGIN_DERIVATIVE, n), before = kl_origin_set(o);
         if (n->task.op == KL_OP_CUSTOM) {
             rc = kl_custom_jvp(n, in.v, s, &tangents[step->slot], err);
+        } else if (kl_defers_rules(n, in.v, n->n_in)) {
+            if (kl_has_gradient(n->out[0]))
+                rc = kl_deferred_jvp(&tangents[step->slot], n, in.v, s, err);
         } else if (rule) {
             struct kl_jvp j = {.op = n->task.op,
                                .params = n->task.params,

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/refs.h"
+#include "graph/trace.h"
 #include "io/source.h"
 #include "ops/build.h"
 #include "ops/check.h"
@@ -53,6 +54,7 @@ struct reader {
     struct kl_arrays constants;
     struct use *used;  /* of each constant */
     uint32_t function; /* which function is being read; from 1 */
+    uint64_t version;
     struct kl_error **err;
 };
 
@@ -169,7 +171,8 @@ static int op_by_name(struct reader *r, enum kl_op_id *op) {
     char *name = NULL, shown[KL_SHOWN];
     KL_TRY(get_text(r, &name, "the name of an operation"));
     for (int i = 0; i < KL_N_OPS; i++) {
-        if (strcmp(kl_op_name((enum kl_op_id)i), name) != 0 || !kl_op_can_build((enum kl_op_id)i) ||
+        bool known = kl_op_can_build((enum kl_op_id)i) || i == KL_OP_DEFERRED;
+        if (strcmp(kl_op_name((enum kl_op_id)i), name) != 0 || !known ||
             !kl_param_form((enum kl_op_id)i))
             continue;
         *op = (enum kl_op_id)i;
@@ -198,7 +201,7 @@ static int get_field(struct reader *r, char type, void *to) {
 
 static int get_params(struct reader *r, struct kl_plan_step *s) {
     const struct kl_param_form *f = kl_param_form(s->op);
-    char head[64] = {0};
+    char head[KL_PARAM_HEAD] = {0};
     size_t n = 0, item = f->tail ? kl_param_bytes(f->tail) : 1;
     for (int i = 0; i < KL_PARAM_FIELDS && f->field[i].type; i++)
         KL_TRY(get_field(r, f->field[i].type, head + f->field[i].offset));
@@ -277,6 +280,30 @@ static int get_names(struct reader *r, struct function *f) {
     return KL_OK;
 }
 
+/* The extents that the function saw: of arguments first, then of results of operations. */
+static int get_guards(struct reader *r, struct kl_plan *p) {
+    size_t n;
+    KL_TRY(get_count(r, &n, 12, "extents"));
+    if (!(p->guards = kl_malloc((n + 1) * sizeof *p->guards))) return kl_fail_nomem(r->err);
+    for (; (size_t)p->n_guards < n; p->n_guards++) {
+        struct kl_plan_guard g;
+        uint64_t axis, extent;
+        KL_TRY(get_value(r, &g.value, p, "the array of an extent"));
+        KL_TRY(get_number(r, &axis, 4, "the axis of an extent"));
+        KL_TRY(get_number(r, &extent, 4, "an extent"));
+        const bool of_argument = g.value < p->n_args;
+        if (g.value < 0 || axis >= KL_MAX_NDIM || extent > INT32_MAX ||
+            (of_argument && (int)axis >= p->args[g.value].ndim))
+            return FAIL(r, "an extent is not one of an argument or a result");
+        if (of_argument && p->n_guards && p->guards[p->n_guards - 1].value >= p->n_args)
+            return FAIL(r, "the extents are not in order");
+        g.axis = (int)axis;
+        g.extent = (int)extent;
+        p->guards[p->n_guards] = g;
+    }
+    return KL_OK;
+}
+
 static int get_function(struct reader *r, struct function *f) {
     size_t n;
     struct kl_plan *p = f->plan = kl_plan_new(r->err);
@@ -301,6 +328,7 @@ static int get_function(struct reader *r, struct function *f) {
     if (!(p->outs = kl_malloc((n + 1) * sizeof *p->outs))) return kl_fail_nomem(r->err);
     for (; (size_t)p->n_outs < n; p->n_outs++)
         KL_TRY(get_value(r, &p->outs[p->n_outs], p, "a result"));
+    if (r->version >= KL_FUNCTION_FILE_EXTENTS) KL_TRY(get_guards(r, p));
     return kl_plan_complete(p, r->err);
 }
 
@@ -316,7 +344,6 @@ static bool from_mlx(const struct reader *r) {
 }
 
 static int get_all(struct reader *r, struct kl_imported *m) {
-    uint64_t version;
     size_t n;
     if (left(r) < KL_FUNCTION_FILE_MAGIC_BYTES ||
         memcmp(r->at, KL_FUNCTION_FILE_MAGIC, KL_FUNCTION_FILE_MAGIC_BYTES) != 0) {
@@ -326,10 +353,10 @@ static int get_all(struct reader *r, struct kl_imported *m) {
                              ": it was not written by mlx_export_function of Keel");
     }
     r->at += KL_FUNCTION_FILE_MAGIC_BYTES;
-    KL_TRY(get_number(r, &version, 4, "its version"));
-    if (version != KL_FUNCTION_FILE_VERSION)
-        return FAIL(r, "the file has version %llu; this library reads version %d",
-                    (unsigned long long)version, KL_FUNCTION_FILE_VERSION);
+    KL_TRY(get_number(r, &r->version, 4, "its version"));
+    if (r->version < 1 || r->version > KL_FUNCTION_FILE_VERSION)
+        return FAIL(r, "the file has version %llu; this library reads versions 1 to %d",
+                    (unsigned long long)r->version, KL_FUNCTION_FILE_VERSION);
     KL_TRY(get_flag(r, &m->shapeless, "the flag for any shapes"));
     KL_TRY(get_count(r, &n, 3, "constants"));
     KL_TRY(kl_arrays_new(&r->constants, n, r->err));
@@ -430,12 +457,31 @@ static void say_kind(char *text, size_t room, const struct function *f) {
     }
 }
 
+/* The function saw an extent of an argument as a number, and this argument has another. */
+static int another_extent(const struct function *f, const struct kl_plan_guard *g,
+                          struct kl_array *const *args, struct kl_error **err) {
+    const int first = f->plan->n_args - (int)f->n_names;
+    const bool named = g->value >= first;
+    return kl_fail(
+        err, KL_ESHAPE,
+        "argument %d%s%s%s has size %d along axis %d; the function was exported with %d, "
+        "and read that number",
+        (int)g->value, named ? " (" : "", named ? f->names[g->value - first] : "", named ? ")" : "",
+        args[g->value]->t.dims[g->axis], g->axis, g->extent);
+}
+
 int kl_imported_call(const struct kl_imported *m, struct kl_array *const *args, size_t n_args,
                      struct kl_names names, struct kl_arrays *outs, struct kl_error **err) {
     char known[200] = "";
-    for (size_t i = 0; i < m->n_functions; i++)
-        if (fits(m, &m->functions[i], args, n_args, names))
-            return kl_plan_replay(m->functions[i].plan, args, false, outs, err);
+    for (size_t i = 0; i < m->n_functions; i++) {
+        const struct function *f = &m->functions[i];
+        if (!fits(m, f, args, n_args, names)) continue;
+        const struct kl_plan_guard *g = kl_plan_failed_guard(f->plan, args);
+        if (g) return another_extent(f, g, args, err);
+        if (!m->shapeless)
+            for (size_t k = 0; k < n_args; k++) kl_trace_note_read(args[k], KL_ALL_AXES);
+        return kl_plan_replay(f->plan, args, false, outs, err);
+    }
     if (m->n_functions) say_kind(known, sizeof known, &m->functions[0]);
     return kl_fail(err, KL_EARG,
                    "nothing was exported for %zu arguments of these dtypes, shapes and names; "

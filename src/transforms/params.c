@@ -26,6 +26,7 @@ static const struct kl_param_form
     softmax = {{{'i', AT(softmax, axis)}, {'i', AT(softmax, n_axes)}}, 0, SIZE(softmax)},
     slice = {{{'i', AT(slice, ndim)}}, 'l', AT(slice, v)},
     dims = {{{'i', AT(dims, n)}}, 'i', AT(dims, v)},
+    deferred = {{{'i', AT(deferred, n)}}, 'i', AT(deferred, v)},
     strided = {{{'i', AT(strided, ndim)}}, 'l', AT(strided, v)},
     diagonal = {{{'i', AT(diagonal, offset)}, {'i', AT(diagonal, axis1)},
                  {'i', AT(diagonal, axis2)}}, 0, SIZE(diagonal)},
@@ -97,6 +98,7 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     case KL_OP_EXPAND_DIMS:
     case KL_OP_SQUEEZE: return &dims;
     case KL_OP_AS_STRIDED: return &strided;
+    case KL_OP_DEFERRED: return &deferred;
     case KL_OP_DIAGONAL: return &diagonal;
     case KL_OP_RANDOM_BITS: return &bits;
     case KL_OP_GATHER: return &gather;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/op.h"
 
-enum { KL_PARAM_FIELDS = 6 };
+enum { KL_PARAM_FIELDS = 6, KL_PARAM_HEAD = 64 /* bytes before the list, at most */ };
 
 struct kl_param_field {
     char type; /* 'i' int, 'b' bool, 'f' float, 'd' double; 0: no more fields */

@@ -13,6 +13,7 @@
 #include "ops/check.h"
 #include "ops/ops.h"
 #include "transforms/custom.h"
+#include "transforms/deferred.h"
 #include "transforms/params.h"
 
 /* ---- the parts of a plan ---- */
@@ -93,6 +94,7 @@ void kl_plan_release(struct kl_plan *p) {
     kl_free(p->constants);
     kl_free(p->args);
     kl_free(p->outs);
+    kl_free(p->guards);
     kl_free(p->uses);
     kl_free(p);
 }
@@ -227,7 +229,7 @@ static int copy_params(struct kl_plan_step *s, const struct kl_task *t, struct k
 static bool has_image(const struct kl_plan_step *s) {
     return s->n_out == 1 && s->n_in <= FEW && !(kl_op_flags(s->op) & KL_OPF_VIEW) &&
            s->op != KL_OP_KERNEL && s->op != KL_OP_CALL && s->op != KL_OP_CUSTOM &&
-           s->op != KL_OP_ARGUMENT;
+           s->op != KL_OP_ARGUMENT && s->op != KL_OP_DEFERRED;
 }
 
 static int image_of(struct kl_plan_step *s, struct kl_error **err) {
@@ -261,6 +263,7 @@ static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_ta
             KL_TRY(constant(m, n->in[i], &s->in[i]));
     }
     s->implicit = n->out[0]->implicit;
+    if (m->p->shapeless) return KL_OK; /* what follows is for the shapes of the trace */
     if (has_image(s)) return image_of(s, m->err);
     if ((kl_op_flags(s->op) & KL_OPF_VIEW) && n->n_out == 1 && s->op != KL_OP_CUSTOM &&
         s->op != KL_OP_ARGUMENT && n->in[0]->t.dtype == n->out[0]->t.dtype)
@@ -308,6 +311,7 @@ int kl_plan_complete(struct kl_plan *p, struct kl_error **err) {
         for (int k = 0; k < s->n_in; k++) s->in[k] = RENUMBER(s->in[k]);
     }
     for (int i = 0; i < p->n_outs; i++) p->outs[i] = RENUMBER(p->outs[i]);
+    for (int i = 0; i < p->n_guards; i++) p->guards[i].value = RENUMBER(p->guards[i].value);
 #undef RENUMBER
     p->n_values += n;
     p->uses = kl_calloc((size_t)p->n_values + 1, sizeof *p->uses);
@@ -315,10 +319,46 @@ int kl_plan_complete(struct kl_plan *p, struct kl_error **err) {
     for (int i = 0; i < p->n_steps; i++)
         for (int k = 0; k < p->steps[i].n_in; k++) p->uses[p->steps[i].in[k]]++;
     for (int i = 0; i < p->n_outs; i++) p->uses[p->outs[i]]++;
+    for (int i = 0; i < p->n_guards; i++)
+        if (p->guards[i].value >= args) p->uses[p->guards[i].value]++;
     return KL_OK;
 }
 
-static int make_steps(struct maker *m, const struct kl_arrays *outs, const int32_t *slots) {
+/* What the function saw of the shapes of values. All results of the tape behind n_outs are such
+ * values. One that depends on the arguments in a way that the plan cannot follow (a lane of vmap)
+ * stands for all extents of all arguments. */
+static int make_guards(struct maker *m, const struct kl_trace *t, const int32_t *slots) {
+    struct kl_plan *p = m->p;
+    bool all = t->fixed;
+    int n = 0, room = 0;
+    for (int i = 0; i < t->n_reads; i++) {
+        all = all || slots[i] < 0;
+        room += t->reads[i].a->t.ndim;
+    }
+    for (int i = 0; i < p->n_args; i++) room += p->args[i].ndim;
+    p->fixed = t->fixed;
+    p->fixed_by = t->fixed_by;
+    if (!(p->guards = kl_malloc(((size_t)room + 1) * sizeof *p->guards)))
+        return kl_fail_nomem(m->err);
+    for (int i = 0; i < p->n_args && all; i++)
+        for (int d = 0; d < p->args[i].ndim; d++)
+            p->guards[n++] = (struct kl_plan_guard){i, d, p->args[i].dims[d]};
+    for (int of_args = 1; of_args >= 0; of_args--)
+        for (int i = 0; i < t->n_reads; i++) {
+            const struct kl_read *r = &t->reads[i];
+            if (slots[i] < 0) continue;
+            const int32_t value = m->value[slots[i]];
+            if ((value >= 0 && value < p->n_args) != of_args || (of_args && all)) continue;
+            for (int d = 0; d < r->a->t.ndim; d++)
+                if (r->axes >> d & 1)
+                    p->guards[n++] = (struct kl_plan_guard){value, d, r->a->t.dims[d]};
+        }
+    p->n_guards = n;
+    return KL_OK;
+}
+
+static int make_steps(struct maker *m, const struct kl_trace *t, const struct kl_arrays *outs,
+                      const int32_t *slots) {
     struct kl_plan *p = m->p;
     p->steps = kl_malloc(((size_t)m->tape->n_steps + 1) * sizeof *p->steps);
     m->begins = kl_calloc((size_t)m->tape->n_slots + 1, sizeof *m->begins);
@@ -343,29 +383,35 @@ static int make_steps(struct maker *m, const struct kl_arrays *outs, const int32
             KL_TRY(constant(m, outs->v[i], &p->outs[i]));
         p->n_outs++;
     }
+    if (p->shapeless) KL_TRY(make_guards(m, t, slots + outs->n));
     return kl_plan_complete(p, m->err);
 }
 
 static int plan_of(struct kl_plan *p, const struct kl_trace *t, const struct kl_arrays *args,
                    const struct kl_arrays *outs, bool simplify, struct kl_error **err) {
     struct kl_tape tape;
-    int32_t *slots = kl_malloc((outs->n + 1) * sizeof *slots);
-    if (!slots) return kl_fail_nomem(err);
-    int rc = kl_tape_record(&tape, t, args->v, args->n, outs->v, outs->n, slots, true, err);
+    const size_t n = outs->n + (size_t)t->n_reads;
+    int32_t *slots = kl_malloc((n + 1) * sizeof *slots);
+    struct kl_array **ends = kl_malloc((n + 1) * sizeof *ends);
+    int rc = slots && ends ? KL_OK : kl_fail_nomem(err);
+    for (size_t i = 0; i < n && !rc; i++)
+        ends[i] = i < outs->n ? outs->v[i] : t->reads[i - outs->n].a;
+    if (!rc) rc = kl_tape_record(&tape, t, args->v, args->n, ends, n, slots, true, err);
     if (!rc) {
         struct maker m = {.p = p, .tape = &tape, .simplify = simplify, .err = err};
-        rc = make_steps(&m, outs, slots);
+        rc = make_steps(&m, t, outs, slots);
         kl_free(m.value);
         kl_free(m.begins);
         kl_free(m.known.slot);
         kl_tape_free(&tape);
     }
     kl_free(slots);
+    kl_free(ends);
     return rc;
 }
 
 int kl_plan_trace(struct kl_plan **out, const struct kl_function *f,
-                  const struct kl_plan_spec *specs, size_t n_args, bool simplify,
+                  const struct kl_plan_spec *specs, size_t n_args, bool simplify, bool shapeless,
                   struct kl_error **err) {
     struct kl_arrays args = {0}, outs = {0};
     struct kl_trace *t;
@@ -376,6 +422,8 @@ int kl_plan_trace(struct kl_plan **out, const struct kl_function *f,
         kl_plan_release(p);
         return rc;
     }
+    p->shapeless = shapeless;
+    if (shapeless) kl_trace_set_shapeless(t);
     rc = kl_arrays_new(&args, n_args, err);
     if (!rc && !(p->args = kl_calloc(n_args + 1, sizeof *p->args))) rc = kl_fail_nomem(err);
     for (size_t i = 0; i < n_args && !rc; i++) {
@@ -506,8 +554,10 @@ static int build_step(struct replay *r, const struct kl_plan_step *s, struct kl_
         if (rc) params_release(s);
         return rc;
     }
+    if (s->op == KL_OP_DEFERRED)
+        return kl_deferred_again(s->params, s->params_bytes, in, s->n_in, stream, out, r->err);
     const bool by_user = s->op == KL_OP_KERNEL || s->op == KL_OP_CALL;
-    if (by_user && !r->exact)
+    if (by_user && !r->exact && !r->p->fixed)
         return kl_fail(r->err, KL_EUNSUPPORTED,
                        "a function that calls a custom kernel was compiled for any shapes; it can "
                        "be called with those of the first call only");
@@ -589,6 +639,37 @@ static void give_up(const struct replay *r, int step) {
     for (int i = step; i < p->n_steps; i++)
         for (int k = 0; k < p->steps[i].n_in; k++) kl_array_release(r->value[p->steps[i].in[k]]);
     for (int i = 0; i < p->n_outs; i++) kl_array_release(r->value[p->outs[i]]);
+    for (int i = 0; i < p->n_guards; i++)
+        if (p->guards[i].value >= p->n_args) kl_array_release(r->value[p->guards[i].value]);
+}
+
+/* Where this replay belongs to a trace of its own, that has seen the extent too. */
+static bool passes(const struct kl_plan_guard *g, struct kl_array *a) {
+    if (g->axis >= a->t.ndim || a->t.dims[g->axis] != g->extent) return false;
+    if (a->shapeless) kl_trace_note_read(a, g->axis);
+    return true;
+}
+
+const struct kl_plan_guard *kl_plan_failed_guard(const struct kl_plan *p,
+                                                 struct kl_array *const *args) {
+    for (int i = 0; i < p->n_guards && p->guards[i].value < p->n_args; i++)
+        if (!passes(&p->guards[i], args[p->guards[i].value])) return &p->guards[i];
+    return NULL;
+}
+
+static int check_guards(const struct replay *r) {
+    const struct kl_plan *p = r->p;
+    for (int i = 0; i < p->n_guards; i++) {
+        const struct kl_plan_guard *g = &p->guards[i];
+        const struct kl_array *a = r->value[g->value];
+        if (g->value < p->n_args || passes(g, r->value[g->value])) continue;
+        return kl_fail(r->err, KL_ESHAPE,
+                       "an array of shape %s has %d elements along axis %d; the function was "
+                       "traced with %d, and read that number",
+                       KL_SHAPE_TEXT_OF(a), g->axis < a->t.ndim ? a->t.dims[g->axis] : 0, g->axis,
+                       g->extent);
+    }
+    return KL_OK;
 }
 
 int kl_plan_replay(const struct kl_plan *p, struct kl_array *const *args, bool exact,
@@ -602,9 +683,12 @@ int kl_plan_replay(const struct kl_plan *p, struct kl_array *const *args, bool e
     }
     int rc = KL_OK, step = 0;
     while (step < p->n_steps && !(rc = replay_step(&r, &p->steps[step]))) step++;
+    if (!rc) rc = check_guards(&r);
     if (!rc) rc = kl_arrays_new(outs, (size_t)p->n_outs, err);
     if (rc) give_up(&r, step);
     for (int i = 0; i < p->n_outs && !rc; i++) outs->v[i] = r.value[p->outs[i]];
+    for (int i = 0; i < p->n_guards && !rc; i++)
+        if (p->guards[i].value >= p->n_args) kl_array_release(r.value[p->guards[i].value]);
     kl_free(r.value);
     return rc;
 }

@@ -30,8 +30,20 @@ struct kl_plan_step {
     struct kl_image *image; /* for exact replays; NULL: none; owned */
 };
 
+/* An extent that the function saw as a number: the plan is of use where it is the same. */
+struct kl_plan_guard {
+    int32_t value;
+    int axis, extent;
+};
+
 struct kl_plan {
     _Atomic(uint32_t) refs;
+    bool shapeless; /* for arguments of any shapes that pass the guards */
+    /* A builder used extents as numbers; then every extent of an argument has a guard. */
+    bool fixed;
+    enum kl_op_id fixed_by;
+    struct kl_plan_guard *guards; /* owned; those of arguments come first */
+    int n_guards;
     int n_args, n_constants, n_steps, n_values, n_outs;
     bool once; /* a constant is an argument of a trace around this one: of use only inside that */
     struct kl_plan_spec *args;
@@ -42,12 +54,17 @@ struct kl_plan {
 };
 
 /* Calls f with placeholders of these dtypes and shapes and makes a plan of what it computes. With
- * simplify, equal operations on equal inputs are done once (not those that call the user, and not
- * across depends, checkpoints and custom rules). KL_ETRACE: f evaluates what depends on an
- * argument. */
+ * shapeless the extents are those of one call among many: nothing in the plan depends on them, but
+ * for the guards. With simplify, equal operations on equal inputs are done once (not those that
+ * call the user, and not across depends, checkpoints and custom rules). KL_ETRACE: f evaluates
+ * what depends on an argument. */
 int kl_plan_trace(struct kl_plan **out, const struct kl_function *f,
-                  const struct kl_plan_spec *args, size_t n_args, bool simplify,
+                  const struct kl_plan_spec *args, size_t n_args, bool simplify, bool shapeless,
                   struct kl_error **err);
+/* Whether the arguments, which have the dtypes and numbers of axes of the plan's, pass its guards.
+ * NULL: all do; else the first guard that fails. */
+const struct kl_plan_guard *kl_plan_failed_guard(const struct kl_plan *p,
+                                                 struct kl_array *const *args);
 /* An empty plan to fill in, for import; kl_plan_release frees what is filled in. */
 struct kl_plan *kl_plan_new(struct kl_error **err);
 /* While a plan is made, its constants have the numbers -1, -2, ... where steps and results name
@@ -63,6 +80,8 @@ int kl_plan_not_broadcast(struct kl_array **out, struct kl_array *a, struct kl_s
                           struct kl_error **err);
 /* Builds the plan's operations on other arguments. `exact`: dtypes and shapes are those of the
  * trace, and the recorded shapes hold; otherwise every operation goes through its builder, with all
- * its checks, and shapes follow from the arguments. Nothing is evaluated. */
+ * its checks, and shapes follow from the arguments; a plan for any shapes is replayed so. Nothing
+ * is evaluated. KL_ESHAPE, of such a plan: a value is another kind of array than it was, or has
+ * another extent where the function saw it. */
 int kl_plan_replay(const struct kl_plan *p, struct kl_array *const *args, bool exact,
                    struct kl_arrays *outs, struct kl_error **err);

@@ -8,6 +8,7 @@
 #include "ops/ops.h"
 #include "ops/vjp.h"
 #include "transforms/custom.h"
+#include "transforms/deferred.h"
 #include "transforms/tape.h"
 #include "transforms/transforms.h"
 
@@ -101,6 +102,16 @@ static int apply_rule(struct reverse *r, const struct kl_tape_step *step, struct
     return rule ? rule(&v, r->made, r->err) : KL_OK;
 }
 
+/* The gradients of an operation whose extents are those of the trace only. */
+static int defer_rule(struct reverse *r, const struct kl_node *n, struct kl_array *cotangent,
+                      struct kl_stream *s) {
+    if (n->task.op != KL_OP_DEFERRED && !kl_vjp_rule(n->task.op)) return KL_OK;
+    for (int k = 0; k < n->n_in && kl_has_gradient(n->out[0]); k++)
+        if (r->wanted[k] && kl_has_gradient(n->in[k]))
+            KL_TRY(kl_deferred_vjp(&r->made[k], n, k, cotangent, s, r->err));
+    return KL_OK;
+}
+
 static int step_back(struct reverse *r, const struct kl_tape_step *step) {
     const struct kl_node *n = step->node;
     const int32_t *edges = r->tape.edges + step->edge;
@@ -116,7 +127,9 @@ static int step_back(struct reverse *r, const struct kl_tape_step *step) {
     /* The gradient of that one matrix is one product over all batches, not a sum of products. */
     const struct kl_tape_step *one = one_matrix(r, n, edges);
     struct kl_array *with_one[2] = {n->in[0], one ? one->node->in[0] : NULL};
-    int rc = apply_rule(r, step, one ? with_one : n->in, s);
+    struct kl_array *const *given = &r->cotangents.v[step->slot];
+    int rc = kl_defers_rules(n, given, n->n_out) ? defer_rule(r, n, *given, s)
+                                                 : apply_rule(r, step, one ? with_one : n->in, s);
     if (rc) kl_origin_name_error(o, r->err);
     for (int k = 0; k < n->n_in; k++) {
         struct kl_array *g = r->made[k];

@@ -75,7 +75,7 @@ static const struct {
     const char *message;
 } rules[] = {
     {MAGIC, "the file does not begin with KEELFUNC"},
-    {VERSION, "the file has version 9; this library reads version 1"},
+    {VERSION, "the file has version 9; this library reads versions 1 to 2"},
     {SHAPELESS, "the flag for any shapes is 2; 0 or 1 is taken"},
     {N_CONSTANTS, "4294967295 constants do not fit into the rest of the file"},
     {CONSTANT_DTYPE, "a constant: 99 is no dtype"},

@@ -295,11 +295,11 @@ static int do_factor(struct kl_array **out, struct kl_array *const *in, struct k
     struct kl_array *mean, *key, *x;
     KL_TRY(kl_random_key(&key, 1, err));
     KL_TRY(kl_zeros(&mean, LIST(3), KL_F32, cpu(), err));
-    KL_TRY(kl_random_multivariate_normal(&x, mean, in[0], LIST(2), KL_F32, key, cpu(), err));
+    int rc = kl_random_multivariate_normal(&x, mean, in[0], LIST(2), KL_F32, key, cpu(), err);
     kl_array_release(mean);
     kl_array_release(key);
-    *out = x;
-    return KL_OK;
+    if (!rc) *out = x;
+    return rc;
 }
 /* The gradient of rope rotates the other way. */
 static int do_rope_inverse(struct kl_array **out, struct kl_array *const *in,
@@ -307,8 +307,9 @@ static int do_rope_inverse(struct kl_array **out, struct kl_array *const *in,
     struct kl_array *y, *grad[2] = {NULL};
     KL_TRY(do_rope(&y, in, err));
     const bool wanted[2] = {true, false};
+    const struct kl_rope_params p = {.dims = 4, .traditional = true, .base = 100, .scale = 0.5f};
     struct kl_vjp v = {.op = KL_OP_ROPE,
-                       .params = y->node->task.params,
+                       .params = &p,
                        .n_in = 2,
                        .n_out = 1,
                        .in = in,
