@@ -1,4 +1,6 @@
 /* functions_shape.c - creation, shapes, joining, splitting, rearranging, taking */
+#include <limits.h>
+
 #include "keel_python.h"
 
 #include <math.h>
@@ -17,35 +19,32 @@ FUNCTION(core, ones) {
                             kp_dtype_or(&c->v[1], MLX_FLOAT32), c->stream),
                    out);
 }
-static PyObject *like(struct call *c,
-                      int (*f)(mlx_array *, const int *, size_t, mlx_dtype, const mlx_stream)) {
-    mlx_array a = c->v[0].array, out = mlx_array_new();
-    return kp_done(f(&out, mlx_array_shape(a), mlx_array_ndim(a),
-                     kp_dtype_or(&c->v[1], mlx_array_dtype(a)), c->stream),
-                   out);
+static PyObject *like(struct call *c, int number) {
+    mlx_array a = c->v[0].array, out = mlx_array_new(), vals = mlx_array_new_int(number);
+    int rc = !vals.ctx ||
+             mlx_full_like(&out, a, vals, kp_dtype_or(&c->v[1], mlx_array_dtype(a)), c->stream);
+    mlx_array_free(vals);
+    return kp_done(rc, out);
 }
 FUNCTION(core, zeros_like) {
-    return like(c, mlx_zeros);
+    return like(c, 0);
 }
 FUNCTION(core, ones_like) {
-    return like(c, mlx_ones);
+    return like(c, 1);
 }
 
-static PyObject *full(struct call *c, const int *shape, size_t n, mlx_array vals, mlx_dtype dtype) {
-    mlx_array out = mlx_array_new();
-    return kp_done(mlx_full(&out, shape, n, vals, dtype, c->stream), out);
-}
 FUNCTION(core, full) {
-    mlx_array vals;
+    mlx_array vals, out = mlx_array_new();
     if (kp_one(c, 1, &vals)) return NULL;
-    return full(c, c->v[0].ints.at, c->v[0].ints.n, vals,
-                kp_dtype_or(&c->v[2], mlx_array_dtype(vals)));
+    return kp_done(mlx_full(&out, c->v[0].ints.at, c->v[0].ints.n, vals,
+                            kp_dtype_or(&c->v[2], mlx_array_dtype(vals)), c->stream),
+                   out);
 }
 FUNCTION(core, full_like) {
-    mlx_array a = c->v[0].array, vals;
+    mlx_array a = c->v[0].array, vals, out = mlx_array_new();
     if (kp_one(c, 1, &vals)) return NULL;
-    return full(c, mlx_array_shape(a), mlx_array_ndim(a), vals,
-                kp_dtype_or(&c->v[2], mlx_array_dtype(a)));
+    return kp_done(
+        mlx_full_like(&out, a, vals, kp_dtype_or(&c->v[2], mlx_array_dtype(a)), c->stream), out);
 }
 
 /* One end or the step of arange(). A whole number is held as int64 too, where it has one. */
@@ -448,7 +447,6 @@ FUNCTION(core, roll) {
 FUNCTION(core, flip) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     int n = (int)mlx_array_ndim(a), start[64], stop[64], step[64];
-    const int *shape = mlx_array_shape(a);
     if (n > 64) return NULL;
     for (int i = 0; i < n; i++) {
         bool chosen = !c->v[1].given;
@@ -457,8 +455,8 @@ FUNCTION(core, flip) {
             if (axis < -n || axis >= n) return kp_raise_axis("flip", axis, n);
             chosen = chosen || (axis < 0 ? axis + n : axis) == i;
         }
-        start[i] = chosen ? shape[i] - 1 : 0;
-        stop[i] = chosen ? -shape[i] - 1 : shape[i];
+        start[i] = chosen ? INT_MAX : 0; /* what is outside is clamped */
+        stop[i] = chosen ? INT_MIN : INT_MAX;
         step[i] = chosen ? -1 : 1;
     }
     size_t axes = (size_t)n;

@@ -14,14 +14,15 @@ struct kp_item {
     enum kp_item_kind kind;
     int axis;             /* of the array; none for KP_NEW */
     int start, step, len; /* of KP_SLICE and KP_INT, within the axis; step may be negative */
-    bool whole;           /* a slice of all the axis, in its order */
+    int first, stop, by;  /* the same as it was written, for mlx_slice: it holds for any extent */
+    bool whole;           /* a slice of all the axis, in its order, whatever its extent is */
     bool owned;           /* the array was made for this key */
     mlx_array array;      /* of KP_ARRAY: integers */
 };
 
 struct kp_key {
     int n, n_arrays, n_ints, n_new;
-    bool part;          /* there is an int, or a slice that is not the whole axis */
+    bool part;          /* there is an int, or a slice that is not written as the whole axis */
     bool on_nothing;    /* an index array, without elements, counts on an axis without elements */
     bool masked, owned; /* the key is a mask alone, in `mask`; the mask was made for this key */
     mlx_array mask;
@@ -51,8 +52,13 @@ struct kp_bounds {
     int start[KP_MAX_AXES], stop[KP_MAX_AXES], step[KP_MAX_AXES];
 };
 void kp_bounds_of(struct kp_bounds *b, const struct kp_key *k, mlx_array a);
+/* Says that numbers of the key become a part of what is made of a: see keel/array.h. */
+void kp_use_extents(const struct kp_key *k, mlx_array a);
+/* *out, which is a, = what a key with arrays reads of it, in the layout l. */
+int kp_read_arrays(mlx_array *out, mlx_array a, const struct kp_key *k, const struct kp_layout *l,
+                   mlx_stream s);
 
-/* a[i] for 0 <= i < the extent of axis 0. */
+/* a[i] for an i that is in range; it may count from the end. */
 PyObject *kp_row(mlx_array a, int i);
 
 /* The ways to write a value: to replace what is there, or to combine it. */

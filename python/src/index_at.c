@@ -130,7 +130,7 @@ PyObject *kp_iter(PyObject *self) {
 
 static PyObject *iterator_next(PyObject *o) {
     struct iterator *i = (struct iterator *)o;
-    if (i->next >= mlx_array_shape(i->a)[0]) return NULL;
+    if (i->next >= mlx_array_dim(i->a, 0)) return NULL;
     return kp_row(i->a, i->next++);
 }
 

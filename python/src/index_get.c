@@ -2,6 +2,8 @@
  * axis for one index array, gather for several */
 #include "index.h"
 
+#include <limits.h>
+
 #include "keel/select.h"
 
 static int slice_part(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_stream s) {
@@ -37,6 +39,8 @@ static int take_one(mlx_array *out, const struct kp_key *k, int *from, mlx_strea
 static int gather(mlx_array *out, const struct kp_key *k, int *from, mlx_stream s) {
     int n = 0, axes[KP_MAX_AXES], n_axes = 0, sizes[KP_MAX_AXES], gone[KP_MAX_AXES], n_gone = 0;
     size_t ndim = mlx_array_ndim(*out);
+    for (int i = 0; i < k->n; i++)
+        if (k->item[i].kind == KP_SLICE) kp_use_extents(k, *out); /* of the slices, below */
     for (; n < k->n_index; n++) from[n] = KP_FROM_INDEX - n;
     mlx_vector_array indices = mlx_vector_array_new();
     int rc = 0;
@@ -94,20 +98,27 @@ static int insert_new(mlx_array *out, const struct kp_layout *l, mlx_stream s) {
     return mlx_expand_dims_axes(out, *out, at, (size_t)n, s);
 }
 
+int kp_read_arrays(mlx_array *out, mlx_array a, const struct kp_key *k, const struct kp_layout *l,
+                   mlx_stream s) {
+    return (k->part ? slice_part(out, a, k, s) : mlx_array_set(out, a)) ||
+                   index_arrays(out, k, l, s) || (k->n_new && insert_new(out, l, s))
+               ? -1
+               : 0;
+}
+
 PyObject *kp_row(mlx_array a, int i) {
     struct kp_bounds b;
     mlx_array out = mlx_array_new();
     mlx_stream s;
-    const int *shape = mlx_array_shape(a);
     b.n = mlx_array_ndim(a);
     if (kp_default_stream(&s)) return NULL;
     for (size_t x = 0; x < b.n; x++) {
         b.start[x] = 0;
-        b.stop[x] = shape[x];
+        b.stop[x] = INT_MAX;
         b.step[x] = 1;
     }
     b.start[0] = i;
-    b.stop[0] = i + 1;
+    b.stop[0] = i == -1 ? INT_MAX : i + 1;
     int rc = mlx_slice(&out, a, b.start, b.n, b.stop, b.n, b.step, b.n, s) ||
              mlx_squeeze_axis(&out, out, 0, s);
     return kp_done(rc, out);
@@ -115,7 +126,7 @@ PyObject *kp_row(mlx_array a, int i) {
 
 PyObject *kp_sequence_item(PyObject *self, Py_ssize_t i) {
     mlx_array a = kp_handle(self);
-    int extent = mlx_array_ndim(a) ? mlx_array_shape(a)[0] : 0;
+    int extent = mlx_array_ndim(a) ? mlx_array_dim(a, 0) : 0; /* whoever counts sees it */
     return i >= 0 && i < extent ? kp_row(a, (int)i) : kp_raise_index(i, 0, extent);
 }
 
@@ -125,10 +136,10 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
     mlx_array a = kp_handle(self), out = mlx_array_new();
     mlx_stream s;
     if (PyLong_CheckExact(key) && mlx_array_ndim(a)) { /* the usual key, without the general way */
-        int overflow, extent = mlx_array_shape(a)[0];
+        int overflow, extent = keel_array_shape_unread(a)[0];
         long i = PyLong_AsLongAndOverflow(key, &overflow);
         if (!overflow && i >= -(long)extent && i < extent && mlx_array_ndim(a) <= KP_MAX_AXES)
-            return kp_row(a, (int)(i < 0 ? i + extent : i));
+            return kp_row(a, (int)i);
     }
     bool ready = !kp_parse_key(&k, a, key, true) && !kp_default_stream(&s);
     if (k.masked) {
@@ -141,6 +152,7 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
     PyObject *o = NULL;
     if (ready && !(layout && kp_layout_of(&l, &k, true))) {
         int rc = k.part ? slice_part(&out, a, &k, s) : mlx_array_set(&out, a);
+        if (k.on_nothing) kp_use_extents(&k, a);
         if (k.on_nothing)
             rc = rc || mlx_zeros(&out, l.dims, (size_t)l.n, mlx_array_dtype(a), s);
         else

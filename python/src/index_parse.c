@@ -51,10 +51,17 @@ static int add_int(struct kp_key *k, PyObject *o, int axis, int extent) {
     struct kp_item *item = append(k, KP_INT, axis);
     if (!item) return -1;
     item->start = (int)(i < 0 ? i + extent : i);
-    item->step = item->len = 1;
+    item->step = item->len = item->by = 1;
+    item->first = (int)i;
+    item->stop = i == -1 ? INT_MAX : (int)i + 1;
+    item->whole = false;
     k->n_ints++;
     k->part = true;
     return 0;
+}
+
+static int as_int(Py_ssize_t x) {
+    return x > INT_MAX ? INT_MAX : x < INT_MIN ? INT_MIN : (int)x;
 }
 
 static int add_slice(struct kp_key *k, PyObject *o, int axis, int extent) {
@@ -65,6 +72,7 @@ static int add_slice(struct kp_key *k, PyObject *o, int axis, int extent) {
         PyErr_Format(PyExc_ValueError, "a slice is made of ints and None, not as %R", o);
         return -1;
     }
+    const Py_ssize_t first = start, end = stop;
     Py_ssize_t len = PySlice_AdjustIndices(extent, &start, &stop, step);
     struct kp_item *item = append(k, KP_SLICE, axis);
     if (!item) return -1;
@@ -72,7 +80,10 @@ static int add_slice(struct kp_key *k, PyObject *o, int axis, int extent) {
     item->step =
         len > 1 ? (int)step : 1; /* with two elements or more, a step is below the extent */
     item->len = (int)len;
-    item->whole = len == extent && item->step == 1;
+    item->first = as_int(first);
+    item->stop = as_int(end);
+    item->by = as_int(step);
+    item->whole = first == 0 && end == PY_SSIZE_T_MAX && step == 1;
     if (!item->whole) k->part = true;
     return 0;
 }
@@ -84,6 +95,9 @@ static int add_rest(struct kp_key *k, const int *shape, int axis, int end) {
         item->start = 0;
         item->step = 1;
         item->len = shape[axis];
+        item->first = 0;
+        item->stop = INT_MAX;
+        item->by = 1;
         item->whole = true;
     }
     return 0;
@@ -189,7 +203,7 @@ static int meet(struct kp_key *k, const int *extents) {
     for (int i = 0; i < k->n; i++) {
         if (k->item[i].kind != KP_ARRAY) continue;
         int n = (int)mlx_array_ndim(k->item[i].array);
-        const int *shape = mlx_array_shape(k->item[i].array);
+        const int *shape = keel_array_shape_unread(k->item[i].array);
         if (n > KP_MAX_AXES) {
             PyErr_Format(PyExc_ValueError, "an index array has at most %d axes", KP_MAX_AXES);
             return -1;
@@ -226,7 +240,7 @@ static int meet(struct kp_key *k, const int *extents) {
 
 int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     int ndim = (int)mlx_array_ndim(a), axis = 0, rc = 0;
-    const int *shape = mlx_array_shape(a);
+    const int *shape = keel_array_shape_unread(a);
     k->n = k->n_arrays = k->n_ints = k->n_new = k->n_index = 0;
     k->part = k->masked = k->owned = k->on_nothing = false;
     if (ndim > KP_MAX_AXES) {
@@ -304,22 +318,20 @@ int kp_layout_of(struct kp_layout *l, const struct kp_key *k, bool ints_count) {
 }
 
 void kp_bounds_of(struct kp_bounds *b, const struct kp_key *k, mlx_array a) {
-    const int *shape = mlx_array_shape(a);
     b->n = mlx_array_ndim(a);
     for (int i = 0; i < k->n; i++) {
         const struct kp_item *item = &k->item[i];
         int x = item->axis;
-        if (item->kind == KP_SLICE || item->kind == KP_INT) {
-            int64_t stop = item->start + (int64_t)item->len * item->step;
-            b->start[x] = item->start;
-            b->step[x] = item->step;
-            b->stop[x] = stop > shape[x] ? shape[x]
-                         : stop < 0      ? -shape[x] - 1 /* what is before the first element */
-                                         : (int)stop;
-        } else if (item->kind == KP_ARRAY) {
-            b->start[x] = 0;
-            b->step[x] = 1;
-            b->stop[x] = shape[x];
-        }
+        if (item->kind == KP_NEW) continue;
+        bool array = item->kind == KP_ARRAY;
+        b->start[x] = array ? 0 : item->first;
+        b->step[x] = array ? 1 : item->by;
+        b->stop[x] = array ? INT_MAX : item->stop;
     }
+}
+
+void kp_use_extents(const struct kp_key *k, mlx_array a) {
+    (void)mlx_array_shape(a);
+    for (int i = 0; i < k->n; i++)
+        if (k->item[i].kind == KP_ARRAY) (void)mlx_array_shape(k->item[i].array);
 }

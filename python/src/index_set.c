@@ -30,7 +30,7 @@ static int replace(mlx_array *v, bool *owned, mlx_array *made, int rc) {
 /* Drops leading axes of extent 1 that the part of the array has not. */
 static int drop_leading(mlx_array *v, bool *owned, const struct kp_layout *l, mlx_stream s) {
     int gone[KP_MAX_AXES], ndim = (int)mlx_array_ndim(*v), n = 0;
-    const int *shape = mlx_array_shape(*v);
+    const int *shape = keel_array_shape_unread(*v);
     while (n < ndim - l->n && n < KP_MAX_AXES && shape[n] == 1) {
         gone[n] = n;
         n++;
@@ -42,7 +42,7 @@ static int drop_leading(mlx_array *v, bool *owned, const struct kp_layout *l, ml
 
 static bool fits(mlx_array v, const struct kp_layout *l) {
     int ndim = (int)mlx_array_ndim(v);
-    const int *shape = mlx_array_shape(v);
+    const int *shape = keel_array_shape_unread(v);
     if (ndim > l->n) return false;
     for (int i = 0; i < ndim; i++)
         if (shape[i] != 1 && shape[i] != l->dims[i + l->n - ndim]) return false;
@@ -50,7 +50,7 @@ static bool fits(mlx_array v, const struct kp_layout *l) {
 }
 
 static int wrong_value(mlx_array v, const struct kp_layout *l) {
-    PyObject *is = kp_shape_tuple(mlx_array_shape(v), mlx_array_ndim(v)),
+    PyObject *is = kp_shape_tuple(keel_array_shape_unread(v), mlx_array_ndim(v)),
              *wanted = kp_shape_tuple(l->dims, (size_t)l->n);
     if (is && wanted)
         PyErr_Format(
@@ -97,6 +97,16 @@ static int align(mlx_array *v, bool *owned, const struct kp_key *k, mlx_stream s
     return 0;
 }
 
+/* *out = v broadcast to the shape of `like`, to which it is known to broadcast. */
+static int broadcast_like(mlx_array *out, mlx_array v, mlx_array like, mlx_stream s) {
+    mlx_array both[2] = {v, like};
+    mlx_vector_array in = mlx_vector_array_new_data(both, 2), made = mlx_vector_array_new();
+    int rc = mlx_broadcast_arrays(&made, in, s) || mlx_vector_array_get(out, made, 0);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(made);
+    return kp_check(rc);
+}
+
 static int write_slice(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v,
                        bool *owned, enum kp_write how, mlx_stream s) {
     if (align(v, owned, k, s)) return -1;
@@ -106,7 +116,7 @@ static int write_slice(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_
         if (mlx_array_dtype(*v) != mlx_array_dtype(a) &&
             replace(v, owned, &made, mlx_astype(&made, *v, mlx_array_dtype(a), s)))
             return -1;
-        return kp_check(mlx_broadcast_to(out, *v, mlx_array_shape(a), n, s));
+        return broadcast_like(out, *v, a, s);
     }
     struct kp_bounds b;
     kp_bounds_of(&b, k, a);
@@ -156,8 +166,8 @@ static int scatter_indices(mlx_vector_array to, int *axes, int *windows, const s
                                      MLX_INT32, s)) ||
                  append_index(to, made, stepped - ++seen, s);
             mlx_array_free(made);
-        } else if (item->kind == KP_INT || item->len != mlx_array_shape(a)[item->axis]) {
-            mlx_array made = mlx_array_new_int(item->start);
+        } else if (item->kind == KP_INT || item->len != keel_array_shape_unread(a)[item->axis]) {
+            mlx_array made = mlx_array_new_int(item->kind == KP_INT ? item->first : item->start);
             rc = !made.ctx ? kp_check(1) : append_index(to, made, 0, s);
             mlx_array_free(made);
         } else {
@@ -168,10 +178,25 @@ static int scatter_indices(mlx_vector_array to, int *axes, int *windows, const s
     return rc ? -1 : n;
 }
 
+/* *out = v broadcast to what a[key] would be, for extents that are not known: those of the key's
+ * slices are numbers of the key. */
+static int broadcast_to_part(mlx_array *out, mlx_array a, mlx_array v, const struct kp_key *k,
+                             const struct kp_layout *l, mlx_stream s) {
+    mlx_array part = mlx_array_new();
+    for (int i = 0; i < k->n; i++)
+        if (k->item[i].kind == KP_SLICE && !k->item[i].whole) kp_use_extents(k, a);
+    int rc = kp_read_arrays(&part, a, k, l, s) || broadcast_like(out, v, part, s);
+    mlx_array_free(part);
+    return rc;
+}
+
 /* The value as updates of a scatter: the axes of the index arrays, those of stepped slices, then
  * one for each axis of the array. */
-static int updates_of(mlx_array *out, mlx_array v, const struct kp_key *k,
+static int updates_of(mlx_array *out, mlx_array a, mlx_array v, const struct kp_key *k,
                       const struct kp_layout *l, const int *windows, mlx_stream s) {
+    bool open = keel_array_is_shapeless(a) || keel_array_is_shapeless(v);
+    for (int i = 0; i < k->n; i++)
+        if (k->item[i].kind == KP_ARRAY) open = open || keel_array_is_shapeless(k->item[i].array);
     int full[KP_MAX_AXES], order[KP_MAX_AXES], perm[KP_MAX_AXES], gone[KP_MAX_AXES],
         more[KP_MAX_AXES];
     int n = 0, n_new = 0, n_full = 0, n_more = 0;
@@ -193,7 +218,8 @@ static int updates_of(mlx_array *out, mlx_array v, const struct kp_key *k,
             more[n_more++] = n_full;
         full[n_full++] = windows[item->axis];
     }
-    if (!mlx_array_ndim(v)) return kp_check(mlx_broadcast_to(out, v, full, (size_t)n_full, s));
+    if (!mlx_array_ndim(v) && !open)
+        return kp_check(mlx_broadcast_to(out, v, full, (size_t)n_full, s));
     bool moved = false;
     for (int i = 0, at = 0; i < l->n; i++) {
         if (l->from[i] == KP_FROM_NEW) {
@@ -206,8 +232,9 @@ static int updates_of(mlx_array *out, mlx_array v, const struct kp_key *k,
         moved = moved || to != at;
         at++;
     }
-    return kp_check(mlx_broadcast_to(out, v, l->dims, (size_t)l->n, s) ||
-                    (n_new && mlx_squeeze_axes(out, *out, gone, (size_t)n_new, s)) ||
+    int rc = open ? broadcast_to_part(out, a, v, k, l, s)
+                  : mlx_broadcast_to(out, v, l->dims, (size_t)l->n, s);
+    return kp_check(rc || (n_new && mlx_squeeze_axes(out, *out, gone, (size_t)n_new, s)) ||
                     (moved && mlx_transpose_axes(out, *out, perm, (size_t)n, s)) ||
                     mlx_expand_dims_axes(out, *out, more, (size_t)n_more, s));
 }
@@ -224,7 +251,7 @@ static int write_arrays(mlx_array *out, mlx_array a, const struct kp_key *k,
     mlx_vector_array indices = mlx_vector_array_new();
     mlx_array updates = mlx_array_new();
     int n = scatter_indices(indices, axes, windows, k, a, s);
-    int rc = n < 0 || updates_of(&updates, v, k, l, windows, s) ||
+    int rc = n < 0 || updates_of(&updates, a, v, k, l, windows, s) ||
              kp_check(scatterers[how](out, a, indices, updates, axes, (size_t)n, s));
     mlx_array_free(updates);
     mlx_vector_array_free(indices);
@@ -256,7 +283,10 @@ static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_
     if (how == KP_DIVIDE && replace(v, owned, &made, mlx_reciprocal(&made, *v, s))) return -1;
     if (choose_layout(&l, k, *v, front) || drop_leading(v, owned, &l, s)) return -1;
     if (!fits(*v, &l)) return wrong_value(*v, &l);
-    if (k->on_nothing) return kp_check(mlx_array_set(out, a));
+    if (k->on_nothing) {
+        kp_use_extents(k, a);
+        return kp_check(mlx_array_set(out, a));
+    }
     return k->n_arrays ? write_arrays(out, a, k, &l, *v, how, s)
                        : write_slice(out, a, k, v, owned, how, s);
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "keel/array.h"
 #include "keel/error.h"
 #include "keel/wait.h"
 #include "mlx/c/mlx.h"
