@@ -1,5 +1,7 @@
-/* api_export.c - mlx/c/export.h: functions in files. */
+/* api_export.c - mlx/c/export.h and keel/function.h: functions in files. */
 #include "transforms/export.h"
+
+#include <keel/function.h>
 
 #include <string.h>
 
@@ -82,59 +84,102 @@ static int call_named(void *ctx, struct kl_array *const *in, size_t n_in, struct
 struct kl_exporter_box {
     struct kl_exporter *exporter;
     struct kl_closure *f;
+    bool named; /* f takes named arrays */
 };
 
-static int export_once(const char *func, const char *file, void *fun, void *args, void *kwargs,
-                       bool named, bool shapeless) {
-    struct kl_call c = {.func = func};
-    struct kl_closure *f = kl_in_closure(&c, fun, "fun");
-    const struct kl_vec *list = kl_in_vec(&c, args, "args");
-    const struct kl_map *map = named ? kl_in_map(&c, kwargs, "kwargs") : NULL;
+/* Adds the trace of f for these arguments. */
+static int add_trace(struct kl_exporter *x, struct kl_closure *f, bool named,
+                     const struct kl_vec *list, const struct kl_map *map, struct kl_error **err) {
     struct arguments a = {0};
-    struct kl_exporter *x = NULL;
-    if (!c.err) arguments_of(&a, list, map, &c.err);
-    if (!c.err) kl_exporter_new(&x, file, shapeless, &c.err);
-    if (x) {
+    int rc = arguments_of(&a, list, map, err);
+    if (!rc) {
         struct kl_names names = {a.names, a.n_names};
         struct named_function nf = {f, names};
         struct kl_function function = named ? (struct kl_function){.call = call_named, .ctx = &nf}
                                             : kl_closure_as_function(f);
-        kl_exporter_add(x, &function, a.all, a.n, names, &c.err);
+        rc = kl_exporter_add(x, &function, a.all, a.n, names, err);
         kl_function_release(&function);
-        if (c.err)
-            kl_exporter_abort(x);
-        else
-            kl_exporter_finish(x, &c.err);
     }
     arguments_free(&a);
+    return rc;
+}
+
+/* What is exported at once, and how. */
+struct export_of {
+    void *fun, *args, *kwargs;
+    bool named, shapeless;
+    const char *metadata;
+};
+
+/* An exporter with one trace; NULL: c has the error. */
+static struct kl_exporter *traced(struct kl_call *c, const char *file, const struct export_of *e) {
+    struct kl_closure *f = kl_in_closure(c, e->fun, "fun");
+    const struct kl_vec *list = kl_in_vec(c, e->args, "args");
+    const struct kl_map *map = e->named && e->kwargs ? kl_in_map(c, e->kwargs, "kwargs") : NULL;
+    struct kl_exporter *x = NULL;
+    if (c->err || kl_exporter_new(&x, file, e->shapeless, &c->err)) return NULL;
+    int rc = e->metadata ? kl_exporter_set_metadata(x, e->metadata, &c->err) : KL_OK;
+    if (!rc) rc = add_trace(x, f, e->named, list, map, &c->err);
+    if (!rc) return x;
+    kl_exporter_abort(x);
+    return NULL;
+}
+
+static int export_once(const char *func, const char *file, const struct export_of *e) {
+    struct kl_call c = {.func = func};
+    struct kl_exporter *x = traced(&c, file, e);
+    if (x) kl_exporter_finish(x, &c.err);
     return kl_call_end_plain(&c);
 }
 
 int mlx_export_function(const char *file, const mlx_closure fun, const mlx_vector_array args,
                         bool shapeless) {
-    return export_once(__func__, file, fun.ctx, args.ctx, NULL, false, shapeless);
+    const struct export_of e = {.fun = fun.ctx, .args = args.ctx, .shapeless = shapeless};
+    return export_once(__func__, file, &e);
 }
 
 int mlx_export_function_kwargs(const char *file, const mlx_closure_kwargs fun,
                                const mlx_vector_array args, const mlx_map_string_to_array kwargs,
                                bool shapeless) {
-    return export_once(__func__, file, fun.ctx, args.ctx, kwargs.ctx, true, shapeless);
+    struct kl_call c = {.func = __func__};
+    kl_in_map(&c, kwargs.ctx, "kwargs");
+    if (c.err) return kl_call_end_plain(&c);
+    const struct export_of e = {fun.ctx, args.ctx, kwargs.ctx, true, shapeless, NULL};
+    return export_once(__func__, file, &e);
+}
+
+int keel_export_function(const char *file, const mlx_closure_kwargs fun,
+                         const mlx_vector_array args, const mlx_map_string_to_array kwargs,
+                         bool shapeless, const char *metadata) {
+    const struct export_of e = {fun.ctx, args.ctx, kwargs.ctx, true, shapeless, metadata};
+    return export_once(__func__, file, &e);
+}
+
+static mlx_function_exporter new_exporter(const char *func, const char *file, void *fun, bool named,
+                                          bool shapeless, const char *metadata) {
+    struct kl_call c = {.func = func};
+    struct kl_closure *f = kl_in_closure(&c, fun, "fun");
+    struct kl_exporter_box *box = NULL;
+    struct kl_exporter *x = NULL;
+    if (!c.err) kl_exporter_new(&x, file, shapeless, &c.err);
+    if (x && metadata) kl_exporter_set_metadata(x, metadata, &c.err);
+    if (x && !c.err && !(box = kl_malloc(sizeof *box))) kl_fail_nomem(&c.err);
+    if (box)
+        *box = (struct kl_exporter_box){x, kl_closure_retain(f), named};
+    else
+        kl_exporter_abort(x);
+    kl_call_end_plain(&c);
+    return (mlx_function_exporter){box};
 }
 
 mlx_function_exporter mlx_function_exporter_new(const char *file, const mlx_closure fun,
                                                 bool shapeless) {
-    struct kl_call c = {.func = __func__};
-    struct kl_closure *f = kl_in_closure(&c, fun.ctx, "fun");
-    struct kl_exporter_box *box = NULL;
-    struct kl_exporter *x = NULL;
-    if (!c.err) kl_exporter_new(&x, file, shapeless, &c.err);
-    if (x && !(box = kl_malloc(sizeof *box))) {
-        kl_exporter_abort(x);
-        kl_fail_nomem(&c.err);
-    }
-    if (box) *box = (struct kl_exporter_box){x, kl_closure_retain(f)};
-    kl_call_end_plain(&c);
-    return (mlx_function_exporter){box};
+    return new_exporter(__func__, file, fun.ctx, false, shapeless, NULL);
+}
+
+mlx_function_exporter keel_function_exporter_new(const char *file, const mlx_closure_kwargs fun,
+                                                 bool shapeless, const char *metadata) {
+    return new_exporter(__func__, file, fun.ctx, true, shapeless, metadata);
 }
 
 int mlx_function_exporter_free(mlx_function_exporter xfunc) {
@@ -158,18 +203,11 @@ static int exporter_apply(const char *func, mlx_function_exporter xfunc, void *a
     struct kl_exporter_box *box = in_exporter(&c, xfunc);
     const struct kl_vec *list = kl_in_vec(&c, args, "args");
     const struct kl_map *map = named ? kl_in_map(&c, kwargs, "kwargs") : NULL;
-    struct arguments a = {0};
-    if (!c.err && map && map->n)
+    if (!c.err && map && map->n && !box->named)
         kl_fail(&c.err, KL_EARG,
-                "the exporter's function takes no named arrays: mlx_export_function_kwargs exports "
-                "one that does");
-    if (!c.err) arguments_of(&a, list, NULL, &c.err);
-    if (!c.err) {
-        struct kl_function function = kl_closure_as_function(box->f);
-        kl_exporter_add(box->exporter, &function, a.all, a.n, (struct kl_names){0}, &c.err);
-        kl_function_release(&function);
-    }
-    arguments_free(&a);
+                "the exporter's function takes no named arrays: that of a "
+                "keel_function_exporter_new does");
+    if (!c.err) add_trace(box->exporter, box->f, box->named, list, map, &c.err);
     return kl_call_end_plain(&c);
 }
 
@@ -181,6 +219,53 @@ int mlx_function_exporter_apply_kwargs(const mlx_function_exporter xfunc,
                                        const mlx_vector_array args,
                                        const mlx_map_string_to_array kwargs) {
     return exporter_apply(__func__, xfunc, args.ctx, kwargs.ctx, true);
+}
+
+/* ---- describing ---- */
+
+struct description {
+    keel_export_visitor *visitor;
+    void *payload;
+};
+
+static void values_of(keel_export_value *to, const struct kl_export_value *v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        to[i] =
+            (keel_export_value){v[i].number, (mlx_dtype)v[i].dtype, (size_t)v[i].ndim, v[i].dims};
+}
+
+static int tell(void *ctx, const struct kl_export_event *e, struct kl_error **err) {
+    const struct description *d = ctx;
+    keel_export_value *values = kl_malloc((e->n_in + e->n_out + 1) * sizeof *values);
+    if (!values) return kl_fail_nomem(err);
+    values_of(values, e->in, e->n_in);
+    values_of(values + e->n_in, e->out, e->n_out);
+    const keel_export_event event = {(keel_export_kind)e->kind,
+                                     e->name,
+                                     e->parameters,
+                                     values,
+                                     values + e->n_in,
+                                     e->n_in,
+                                     e->n_out,
+                                     e->names.v,
+                                     e->names.n,
+                                     (mlx_array){e->constant}};
+    int code = d->visitor(&event, d->payload);
+    kl_free(values);
+    return code ? kl_fail(err, KL_ECALLBACK, "the visitor returned %d", code) : KL_OK;
+}
+
+int keel_export_describe(keel_export_visitor *visitor, void *payload, const mlx_closure_kwargs fun,
+                         const mlx_vector_array args, const mlx_map_string_to_array kwargs,
+                         bool shapeless) {
+    struct kl_call c = {.func = __func__};
+    struct description d = {visitor, payload};
+    const struct export_of e = {fun.ctx, args.ctx, kwargs.ctx, true, shapeless, NULL};
+    if (!visitor) kl_fail(&c.err, KL_EARG, "the visitor is NULL");
+    struct kl_exporter *x = c.err ? NULL : traced(&c, "", &e);
+    if (x) kl_exporter_visit(x, tell, &d, &c.err);
+    kl_exporter_abort(x);
+    return kl_call_end_plain(&c);
 }
 
 /* ---- importing ---- */
@@ -196,6 +281,10 @@ mlx_imported_function mlx_imported_function_new(const char *file) {
 int mlx_imported_function_free(mlx_imported_function xfunc) {
     kl_imported_release(xfunc.ctx);
     return 0;
+}
+
+const char *keel_imported_function_metadata(const mlx_imported_function xfunc) {
+    return xfunc.ctx ? kl_imported_metadata(xfunc.ctx) : NULL;
 }
 
 static int imported_apply(const char *func, mlx_vector_array *res, mlx_imported_function xfunc,

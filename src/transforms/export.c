@@ -1,6 +1,8 @@
 /* export.c - writes functions; see export.h and docs/function-files.md. */
 #include "transforms/export.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -19,6 +21,7 @@ struct exported {
 
 struct kl_exporter {
     char *path;
+    char *metadata; /* owned; NULL: there is none */
     bool shapeless;
     struct exported *functions;
     size_t n_functions;
@@ -40,6 +43,14 @@ int kl_exporter_new(struct kl_exporter **out, const char *path, bool shapeless,
     return KL_OK;
 }
 
+int kl_exporter_set_metadata(struct kl_exporter *x, const char *text, struct kl_error **err) {
+    char *own = kl_strdup(text);
+    if (!own) return kl_fail_nomem(err);
+    kl_free(x->metadata);
+    x->metadata = own;
+    return KL_OK;
+}
+
 static void exported_free(struct exported *e) {
     kl_plan_release(e->plan);
     for (size_t i = 0; e->names && i < e->n_names; i++) kl_free(e->names[i]);
@@ -51,6 +62,7 @@ void kl_exporter_abort(struct kl_exporter *x) {
     for (size_t i = 0; i < x->n_functions; i++) exported_free(&x->functions[i]);
     kl_free(x->functions);
     kl_arrays_free(&x->constants);
+    kl_free(x->metadata);
     kl_free(x->path);
     kl_free(x);
 }
@@ -255,11 +267,18 @@ static void put_steps(struct writer *w, const struct kl_exporter *x, const struc
     }
 }
 
-/* Whether a function of the file saw an extent. */
-static bool with_extents(const struct kl_exporter *x) {
-    for (size_t i = 0; i < x->n_functions; i++)
-        if (x->functions[i].plan->n_guards) return true;
-    return false;
+/* Whether the file has what the first version had not. */
+static bool is_second(const struct kl_exporter *x) {
+    return x->shapeless || x->metadata;
+}
+
+static void put_guards(struct writer *w, const struct kl_plan *p, const uint32_t *number) {
+    put_number(w, (uint64_t)p->n_guards, 4);
+    for (int i = 0; i < p->n_guards; i++) {
+        put_number(w, number[p->guards[i].value], 4);
+        put_number(w, (uint64_t)p->guards[i].axis, 4);
+        put_number(w, (uint64_t)p->guards[i].extent, 4);
+    }
 }
 
 static void put_function(struct writer *w, const struct kl_exporter *x, const struct exported *e) {
@@ -278,15 +297,7 @@ static void put_function(struct writer *w, const struct kl_exporter *x, const st
     put_steps(w, x, p, number);
     put_number(w, (uint64_t)p->n_outs, 4);
     for (int i = 0; i < p->n_outs; i++) put_number(w, number[p->outs[i]], 4);
-    for (int i = -1; i < p->n_guards && with_extents(x); i++) {
-        if (i < 0) {
-            put_number(w, (uint64_t)p->n_guards, 4);
-            continue;
-        }
-        put_number(w, number[p->guards[i].value], 4);
-        put_number(w, (uint64_t)p->guards[i].axis, 4);
-        put_number(w, (uint64_t)p->guards[i].extent, 4);
-    }
+    if (is_second(x)) put_guards(w, p, number);
     kl_free(number);
 }
 
@@ -299,8 +310,9 @@ int kl_exporter_finish(struct kl_exporter *x, struct kl_error **err) {
         return rc;
     }
     put(&w, KL_FUNCTION_FILE_MAGIC, KL_FUNCTION_FILE_MAGIC_BYTES);
-    put_number(&w, with_extents(x) ? KL_FUNCTION_FILE_EXTENTS : KL_FUNCTION_FILE_EXTENTS - 1, 4);
+    put_number(&w, is_second(x) ? KL_FUNCTION_FILE_EXTENTS : KL_FUNCTION_FILE_EXTENTS - 1, 4);
     put_number(&w, x->shapeless, 1);
+    if (is_second(x)) put_text(&w, x->metadata ? x->metadata : "");
     put_number(&w, x->constants.n, 4);
     for (size_t i = 0; i < x->constants.n; i++) put_constant(&w, x->constants.v[i]);
     put_number(&w, x->n_functions, 4);
@@ -311,5 +323,175 @@ int kl_exporter_finish(struct kl_exporter *x, struct kl_error **err) {
     else
         rc = kl_sink_finish(&w.sink, err);
     kl_exporter_abort(x);
+    return rc;
+}
+
+/* ---- describing ---- */
+
+/* Text that grows. */
+struct text {
+    char *v; /* owned; NULL at first, and after a failure */
+    size_t n, room;
+    bool failed;
+};
+
+static void add_text(struct text *t, const char *more) {
+    const size_t n = strlen(more);
+    if (t->failed) return;
+    if (t->n + n + 1 > t->room) {
+        t->room = 2 * (t->n + n) + 64;
+        char *v = kl_realloc(t->v, t->room);
+        if (!v) {
+            t->failed = true;
+            return;
+        }
+        t->v = v;
+    }
+    memcpy(t->v + t->n, more, n + 1);
+    t->n += n;
+}
+
+static void add_field(struct text *t, char type, const char *p) {
+    char number[64];
+    double d = 0;
+    float f;
+    int64_t wide = 0;
+    int i;
+    switch (type) {
+    case 'b': snprintf(number, sizeof number, "%s", *(const bool *)p ? "true" : "false"); break;
+    case 'l':
+        memcpy(&wide, p, sizeof wide);
+        snprintf(number, sizeof number, "%lld", (long long)wide);
+        break;
+    case 'i':
+        memcpy(&i, p, sizeof i);
+        snprintf(number, sizeof number, "%d", i);
+        break;
+    default:
+        if (type == 'f') {
+            memcpy(&f, p, sizeof f);
+            d = (double)f;
+        } else {
+            memcpy(&d, p, sizeof d);
+        }
+        snprintf(number, sizeof number,
+                 isnan(d)   ? "NaN"
+                 : isinf(d) ? (d > 0 ? "Infinity" : "-Infinity")
+                            : (type == 'f' ? "%.9g" : "%.17g"),
+                 d);
+    }
+    add_text(t, number);
+}
+
+/* The parameters as a list: the fields, then their list of numbers. */
+static void add_params(struct text *t, const struct kl_plan_step *s) {
+    const struct kl_param_form *f = kl_param_form(s->op);
+    const char *p = s->params;
+    int n = 0;
+    add_text(t, "[");
+    for (; n < KL_PARAM_FIELDS && f->field[n].type; n++) {
+        if (n) add_text(t, ", ");
+        add_field(t, f->field[n].type, p + f->field[n].offset);
+    }
+    if (f->tail) {
+        const size_t item = kl_param_bytes(f->tail), count = (s->params_bytes - f->head) / item;
+        add_text(t, n ? ", [" : "[");
+        for (size_t i = 0; i < count; i++) {
+            if (i) add_text(t, ", ");
+            add_field(t, f->tail, p + f->head + i * item);
+        }
+        add_text(t, "]");
+    }
+    add_text(t, "]");
+}
+
+/* A walk through a function. values[]: by the numbers of the plan; one that a custom function only
+ * hands on has the number of what it hands on. */
+struct visit {
+    kl_export_visit_fn *fn;
+    void *ctx;
+    const struct kl_plan *p;
+    struct kl_export_value *values, *some;
+    struct kl_error **err;
+};
+
+static size_t some_values(struct visit *v, const int32_t *numbers, size_t n) {
+    for (size_t i = 0; i < n; i++) v->some[i] = v->values[numbers[i]];
+    return n;
+}
+
+static int visit_step(struct visit *v, const struct kl_plan_step *s) {
+    struct text params = {0};
+    struct kl_export_event e = {.kind = KL_EXPORT_OPERATION, .name = kl_op_name(s->op)};
+    if (s->op == KL_OP_CUSTOM || s->op == KL_OP_ARGUMENT) return KL_OK;
+    add_params(&params, s);
+    e.parameters = params.v;
+    e.in = v->some;
+    e.n_in = some_values(v, s->in, (size_t)s->n_in);
+    e.out = &v->values[s->out];
+    e.n_out = 1;
+    int rc = params.failed ? kl_fail_nomem(v->err) : v->fn(v->ctx, &e, v->err);
+    kl_free(params.v);
+    return rc;
+}
+
+static void number_all(struct visit *v) {
+    const struct kl_plan *p = v->p;
+    int next = 0;
+    for (int i = 0; i < p->n_args; i++)
+        v->values[i] =
+            (struct kl_export_value){next++, p->args[i].dtype, p->args[i].ndim, p->args[i].dims};
+    for (int i = 0; i < p->n_constants; i++) {
+        const struct kl_tensor *t = &p->constants[i]->t;
+        v->values[p->n_args + i] =
+            (struct kl_export_value){next++, (enum kl_dtype)t->dtype, t->ndim, t->dims};
+    }
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct kl_plan_step *s = &p->steps[i];
+        bool handed = s->op == KL_OP_CUSTOM || s->op == KL_OP_ARGUMENT;
+        for (int k = 0; k < s->n_out; k++)
+            v->values[s->out + k] =
+                handed ? v->values[s->in[k]]
+                       : (struct kl_export_value){next++, s->spec[k].dtype, s->spec[k].ndim,
+                                                  s->spec[k].dims};
+    }
+}
+
+static int visit_all(struct visit *v, struct kl_names names) {
+    const struct kl_plan *p = v->p;
+    struct kl_export_event e = {.kind = KL_EXPORT_INPUTS, .in = v->values, .names = names};
+    e.n_in = (size_t)p->n_args;
+    KL_TRY(v->fn(v->ctx, &e, v->err));
+    e = (struct kl_export_event){.kind = KL_EXPORT_OUTPUTS, .out = v->some};
+    e.n_out = some_values(v, p->outs, (size_t)p->n_outs);
+    KL_TRY(v->fn(v->ctx, &e, v->err));
+    for (int i = 0; i < p->n_constants; i++) {
+        e = (struct kl_export_event){.kind = KL_EXPORT_CONSTANT, .n_out = 1};
+        e.out = &v->values[p->n_args + i];
+        e.constant = p->constants[i];
+        KL_TRY(v->fn(v->ctx, &e, v->err));
+    }
+    for (int i = 0; i < p->n_steps; i++) KL_TRY(visit_step(v, &p->steps[i]));
+    return KL_OK;
+}
+
+int kl_exporter_visit(const struct kl_exporter *x, kl_export_visit_fn *visit, void *ctx,
+                      struct kl_error **err) {
+    if (!x->n_functions) return kl_fail(err, KL_EARG, "no function was added");
+    const struct exported *f = &x->functions[0];
+    struct visit v = {.fn = visit, .ctx = ctx, .p = f->plan, .err = err};
+    const size_t n = (size_t)f->plan->n_values + 1;
+    size_t most = (size_t)f->plan->n_outs;
+    for (int i = 0; i < f->plan->n_steps; i++)
+        if ((size_t)f->plan->steps[i].n_in > most) most = (size_t)f->plan->steps[i].n_in;
+    v.values = kl_calloc(n, sizeof *v.values);
+    v.some = kl_calloc(most + 1, sizeof *v.some);
+    int rc = v.values && v.some ? KL_OK : kl_fail_nomem(err);
+    if (!rc) {
+        number_all(&v);
+        rc = visit_all(&v, (struct kl_names){(const char *const *)f->names, f->n_names});
+    }
+    kl_free(v.values);
+    kl_free(v.some);
     return rc;
 }

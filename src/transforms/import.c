@@ -25,6 +25,8 @@ struct function {
 struct kl_imported {
     _Atomic(uint32_t) refs;
     bool shapeless;
+    uint64_t version; /* of the file */
+    char *metadata;   /* owned; NULL: none */
     struct function *functions;
     size_t n_functions;
 };
@@ -43,6 +45,7 @@ void kl_imported_release(struct kl_imported *m) {
         kl_free(f->names);
     }
     kl_free(m->functions);
+    kl_free(m->metadata);
     kl_free(m);
 }
 
@@ -129,12 +132,15 @@ static int get_shape(struct reader *r, struct kl_plan_spec *s, const char *what)
     return KL_OK;
 }
 
-static int get_text(struct reader *r, char **out, const char *what) {
+static int get_text(struct reader *r, char **out, const char *what, size_t most) {
     size_t n;
-    KL_TRY(get_count(r, &n, 1, what));
-    if (n > KL_FUNCTION_FILE_NAME_BYTES)
-        return FAIL(r, "%s has %zu bytes; at most %d are taken", what, n,
-                    KL_FUNCTION_FILE_NAME_BYTES);
+    uint64_t count;
+    KL_TRY(get_number(r, &count, 4, what));
+    if (count > left(r))
+        return FAIL(r, "%llu bytes of %s do not fit into the rest of the file",
+                    (unsigned long long)count, what);
+    n = (size_t)count;
+    if (n > most) return FAIL(r, "%s has %zu bytes; at most %zu are taken", what, n, most);
     if (memchr(r->at, 0, n)) return FAIL(r, "%s has a zero byte", what);
     char *text = kl_malloc(n + 1);
     if (!text) return kl_fail_nomem(r->err);
@@ -169,7 +175,7 @@ static int get_constant(struct reader *r, struct kl_array **out) {
 
 static int op_by_name(struct reader *r, enum kl_op_id *op) {
     char *name = NULL, shown[KL_SHOWN];
-    KL_TRY(get_text(r, &name, "the name of an operation"));
+    KL_TRY(get_text(r, &name, "the name of an operation", KL_FUNCTION_FILE_NAME_BYTES));
     for (int i = 0; i < KL_N_OPS; i++) {
         bool known = kl_op_can_build((enum kl_op_id)i) || i == KL_OP_DEFERRED;
         if (strcmp(kl_op_name((enum kl_op_id)i), name) != 0 || !known ||
@@ -271,7 +277,7 @@ static int get_names(struct reader *r, struct function *f) {
     if (!f->names) return kl_fail_nomem(r->err);
     for (; f->n_names < n; f->n_names++) {
         char **name = &f->names[f->n_names];
-        KL_TRY(get_text(r, name, "the name of an argument"));
+        KL_TRY(get_text(r, name, "the name of an argument", KL_FUNCTION_FILE_NAME_BYTES));
         if (f->n_names && strcmp(name[-1], name[0]) >= 0) {
             f->n_names++;
             return FAIL(r, "the names of arguments are not in order");
@@ -304,7 +310,19 @@ static int get_guards(struct reader *r, struct kl_plan *p) {
     return KL_OK;
 }
 
-static int get_function(struct reader *r, struct function *f) {
+/* In files of the first version a function for any shapes had numbers of the extents that it was
+ * traced with among its operations, so it holds for those only. */
+static int guard_all(struct reader *r, struct kl_plan *p) {
+    int n = 0;
+    for (int i = 0; i < p->n_args; i++) n += p->args[i].ndim;
+    if (!(p->guards = kl_malloc(((size_t)n + 1) * sizeof *p->guards))) return kl_fail_nomem(r->err);
+    for (int i = 0; i < p->n_args; i++)
+        for (int d = 0; d < p->args[i].ndim; d++)
+            p->guards[p->n_guards++] = (struct kl_plan_guard){i, d, p->args[i].dims[d]};
+    return KL_OK;
+}
+
+static int get_function(struct reader *r, struct function *f, bool shapeless) {
     size_t n;
     struct kl_plan *p = f->plan = kl_plan_new(r->err);
     if (!p) return KL_ENOMEM;
@@ -328,7 +346,11 @@ static int get_function(struct reader *r, struct function *f) {
     if (!(p->outs = kl_malloc((n + 1) * sizeof *p->outs))) return kl_fail_nomem(r->err);
     for (; (size_t)p->n_outs < n; p->n_outs++)
         KL_TRY(get_value(r, &p->outs[p->n_outs], p, "a result"));
-    if (r->version >= KL_FUNCTION_FILE_EXTENTS) KL_TRY(get_guards(r, p));
+    if (r->version >= KL_FUNCTION_FILE_EXTENTS)
+        KL_TRY(get_guards(r, p));
+    else if (shapeless)
+        KL_TRY(guard_all(r, p));
+    p->shapeless = shapeless;
     return kl_plan_complete(p, r->err);
 }
 
@@ -357,7 +379,10 @@ static int get_all(struct reader *r, struct kl_imported *m) {
     if (r->version < 1 || r->version > KL_FUNCTION_FILE_VERSION)
         return FAIL(r, "the file has version %llu; this library reads versions 1 to %d",
                     (unsigned long long)r->version, KL_FUNCTION_FILE_VERSION);
+    m->version = r->version;
     KL_TRY(get_flag(r, &m->shapeless, "the flag for any shapes"));
+    if (r->version >= KL_FUNCTION_FILE_EXTENTS)
+        KL_TRY(get_text(r, &m->metadata, "the metadata", SIZE_MAX));
     KL_TRY(get_count(r, &n, 3, "constants"));
     KL_TRY(kl_arrays_new(&r->constants, n, r->err));
     if (!(r->used = kl_calloc(n + 1, sizeof *r->used))) return kl_fail_nomem(r->err);
@@ -367,7 +392,7 @@ static int get_all(struct reader *r, struct kl_imported *m) {
     for (size_t i = 0; i < n; i++) {
         m->n_functions++;
         r->function++;
-        KL_TRY(get_function(r, &m->functions[i]));
+        KL_TRY(get_function(r, &m->functions[i], m->shapeless));
     }
     if (left(r)) return FAIL(r, "%zu bytes follow the last function", left(r));
     return KL_OK;
@@ -420,6 +445,10 @@ int kl_import(struct kl_imported **out, const char *path, struct kl_error **err)
     return rc;
 }
 
+const char *kl_imported_metadata(const struct kl_imported *m) {
+    return m->metadata ? m->metadata : "";
+}
+
 const struct kl_plan *kl_imported_plan(const struct kl_imported *m, size_t i,
                                        struct kl_names *names) {
     if (i >= m->n_functions) return NULL;
@@ -458,16 +487,19 @@ static void say_kind(char *text, size_t room, const struct function *f) {
 }
 
 /* The function saw an extent of an argument as a number, and this argument has another. */
-static int another_extent(const struct function *f, const struct kl_plan_guard *g,
-                          struct kl_array *const *args, struct kl_error **err) {
+static int another_extent(const struct kl_imported *m, const struct function *f,
+                          const struct kl_plan_guard *g, struct kl_array *const *args,
+                          struct kl_error **err) {
     const int first = f->plan->n_args - (int)f->n_names;
     const bool named = g->value >= first;
     return kl_fail(
         err, KL_ESHAPE,
-        "argument %d%s%s%s has size %d along axis %d; the function was exported with %d, "
-        "and read that number",
+        "argument %d%s%s%s has size %d along axis %d; the function was exported with %d%s",
         (int)g->value, named ? " (" : "", named ? f->names[g->value - first] : "", named ? ")" : "",
-        args[g->value]->t.dims[g->axis], g->axis, g->extent);
+        args[g->value]->t.dims[g->axis], g->axis, g->extent,
+        m->version < KL_FUNCTION_FILE_EXTENTS
+            ? ", and a file of version 1 holds for no other; export it again"
+            : ", and read that number");
 }
 
 int kl_imported_call(const struct kl_imported *m, struct kl_array *const *args, size_t n_args,
@@ -477,7 +509,7 @@ int kl_imported_call(const struct kl_imported *m, struct kl_array *const *args, 
         const struct function *f = &m->functions[i];
         if (!fits(m, f, args, n_args, names)) continue;
         const struct kl_plan_guard *g = kl_plan_failed_guard(f->plan, args);
-        if (g) return another_extent(f, g, args, err);
+        if (g) return another_extent(m, f, g, args, err);
         if (!m->shapeless)
             for (size_t k = 0; k < n_args; k++) kl_trace_note_read(args[k], KL_ALL_AXES);
         return kl_plan_replay(f->plan, args, false, outs, err);

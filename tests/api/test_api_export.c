@@ -1,6 +1,8 @@
 /* test_api_export.c - mlx/c/export.h: functions written and read again, by name and without,
  * several in one file, inside transforms, on another device and in another process; refusals, and
  * files that cannot be written. */
+#include <keel/function.h>
+
 #include "function_support.h"
 
 #include <sys/stat.h>
@@ -140,6 +142,97 @@ static void named_once(void) {
 
 static void test_named(void **state) {
     assert_no_leak(named_once);
+}
+
+/* ---- keel/function.h ---- */
+
+static void metadata_once(void) {
+    const char *file = kl_test_path("metadata");
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func(with_names);
+    mlx_vector_array in = LIST_OF(VECTOR(1, 2)), res = mlx_vector_array_new(),
+                     more = LIST_OF(number(1));
+    mlx_map_string_to_array m = names_of("shift", VECTOR(10, 10), "scale", VECTOR(2, 3)),
+                            ones = names_of("shift", number(1), "scale", number(2));
+    static const char *const texts[] = {"{\"layers\": 2}", "", NULL};
+    for (int i = 0; i < 3; i++) {
+        OK(keel_export_function(file, f, in, m, false, texts[i]));
+        mlx_imported_function g = mlx_imported_function_new(file);
+        assert_string_equal(keel_imported_function_metadata(g), texts[i] ? texts[i] : "");
+        OK(mlx_imported_function_apply_kwargs(&res, g, in, m));
+        assert_text(at(res, 0), "array([12, 16], dtype=float32)");
+        OK(mlx_imported_function_free(g));
+    }
+    mlx_function_exporter x = keel_function_exporter_new(file, f, false, "text");
+    OK(mlx_function_exporter_apply_kwargs(x, in, m));
+    OK(mlx_function_exporter_apply_kwargs(x, more, ones));
+    FAILS(mlx_function_exporter_apply_kwargs(x, in, m), KEEL_EARG, "before");
+    OK(mlx_function_exporter_free(x));
+    mlx_imported_function g = mlx_imported_function_new(file);
+    assert_string_equal(keel_imported_function_metadata(g), "text");
+    OK(mlx_imported_function_apply_kwargs(&res, g, more, ones));
+    assert_text(at(res, 0), "array(3, dtype=float32)");
+    OK(mlx_imported_function_free(g));
+    assert_null(keel_imported_function_metadata((mlx_imported_function){NULL}));
+    FAILS(keel_export_function(file, (mlx_closure_kwargs){NULL}, in, m, false, NULL), KEEL_EARG,
+          "fun is an empty");
+    mlx_map_string_to_array_free(m);
+    mlx_map_string_to_array_free(ones);
+    mlx_closure_kwargs_free(f);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(more);
+    mlx_vector_array_free(res);
+    drop_to(0);
+}
+
+static void test_metadata(void **state) {
+    assert_no_leak(metadata_once);
+}
+
+/* What a visitor was told, as text. */
+struct told {
+    char text[1000];
+    int until; /* events before it fails */
+};
+
+static int tell(const keel_export_event *e, void *payload) {
+    static const char *const kinds[] = {"inputs", "outputs", "constant"};
+    struct told *t = payload;
+    char *to = t->text;
+    size_t n = strlen(to), room = sizeof t->text;
+    if (t->until-- == 0) return 7;
+    n += (size_t)snprintf(to + n, room - n, "%s", e->name ? e->name : kinds[e->kind]);
+    if (e->parameters) n += (size_t)snprintf(to + n, room - n, "%s", e->parameters);
+    for (size_t i = 0; i < e->n_inputs; i++)
+        n += (size_t)snprintf(to + n, room - n, " %d", e->inputs[i].number);
+    for (size_t i = 0; i < e->n_names; i++)
+        n += (size_t)snprintf(to + n, room - n, " %s", e->names[i]);
+    for (size_t i = 0; i < e->n_outputs; i++)
+        n += (size_t)snprintf(to + n, room - n, " -> %d", e->outputs[i].number);
+    if (e->constant.ctx) n += (size_t)snprintf(to + n, room - n, " %d", e->outputs[0].shape[0]);
+    snprintf(to + n, room - n, "; ");
+    return 0;
+}
+
+static void described_once(void) {
+    mlx_closure_kwargs f = mlx_closure_kwargs_new_func(with_names);
+    mlx_vector_array in = LIST_OF(VECTOR(1, 2));
+    mlx_map_string_to_array m = names_of("shift", VECTOR(10, 10), "scale", VECTOR(2, 3));
+    struct told t = {.until = -1};
+    OK(keel_export_describe(tell, &t, f, in, m, false));
+    assert_string_equal(t.text, "inputs 0 1 2 scale shift; outputs -> 4; "
+                                "multiply[] 0 1 -> 3; add[] 3 2 -> 4; ");
+    t = (struct told){.until = 2};
+    FAILS(keel_export_describe(tell, &t, f, in, m, false), KEEL_ECALLBACK,
+          "the visitor returned 7");
+    FAILS(keel_export_describe(NULL, NULL, f, in, m, false), KEEL_EARG, "the visitor is NULL");
+    mlx_map_string_to_array_free(m);
+    mlx_closure_kwargs_free(f);
+    mlx_vector_array_free(in);
+    drop_to(0);
+}
+
+static void test_described(void **state) {
+    assert_no_leak(described_once);
 }
 
 static int ignores_names(mlx_vector_array *res, const mlx_vector_array in,
@@ -390,7 +483,8 @@ int main(int argc, char **argv) {
     if (argc == 4) return read_elsewhere(argv[2], argv[3]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_process), cmocka_unit_test(test_written_and_read),
-        cmocka_unit_test(test_named),         cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_named),         cmocka_unit_test(test_metadata),
+        cmocka_unit_test(test_described),     cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_several),       cmocka_unit_test(test_files),
         cmocka_unit_test(test_transformed),
     };

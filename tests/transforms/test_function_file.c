@@ -67,8 +67,18 @@ enum wrong {
     N_LIST,
     N_RESULTS,
     LATER_RESULT,
+    N_METADATA,
+    ZERO_IN_METADATA,
+    N_EXTENTS,
+    EXTENT_OF_CONSTANT,
+    EXTENT_AXIS,
+    EXTENT_NEGATIVE,
+    EXTENTS_ORDER,
     MORE_BYTES,
     N_WRONG,
+    /* Files that are right. */
+    SECOND_VERSION,
+    OLD_SHAPELESS,
 };
 static const struct {
     enum wrong wrong;
@@ -107,6 +117,13 @@ static const struct {
     {N_LIST, "70000 entries of a list of parameters do not fit into the rest of the file"},
     {N_RESULTS, "70000 results do not fit into the rest of the file"},
     {LATER_RESULT, "a result is value 6, and 6 values were made before"},
+    {N_METADATA, "70000 bytes of the metadata do not fit into the rest of the file"},
+    {ZERO_IN_METADATA, "the metadata has a zero byte"},
+    {N_EXTENTS, "70000 extents do not fit into the rest of the file"},
+    {EXTENT_OF_CONSTANT, "an extent is not one of an argument or a result"},
+    {EXTENT_AXIS, "an extent is not one of an argument or a result"},
+    {EXTENT_NEGATIVE, "an extent is not one of an argument or a result"},
+    {EXTENTS_ORDER, "the extents are not in order"},
     {MORE_BYTES, "3 bytes follow the last function"},
 };
 
@@ -116,12 +133,33 @@ static void put_shape(unsigned dtype, unsigned ndim, uint32_t dim) {
     for (unsigned i = 0; i < ndim && i < 8; i++) put32(dim);
 }
 
-/* sum(cumsum(x + constant), axis 0), of two float32 arguments of shape (2), the second named b */
+static void put_extent(uint32_t value, uint32_t axis, uint32_t extent) {
+    put32(value);
+    put32(axis);
+    put32(extent);
+}
+
+/* Two extents that the function saw: of x, and of the sum. */
+static void put_extents(enum wrong w) {
+    put32(w == N_EXTENTS ? 70000 : 2);
+    if (w == EXTENTS_ORDER) put_extent(5, 0, 1);
+    put_extent(w == EXTENT_OF_CONSTANT ? 2 : 0, w == EXTENT_AXIS ? 1 : 0,
+               w == EXTENT_NEGATIVE ? 0x80000002u : 2);
+    if (w != EXTENTS_ORDER) put_extent(5, 0, 1);
+}
+
+/* sum(cumsum(x + constant), axis 0), of two float32 arguments of shape (2), the second named b. The
+ * file has version 2, and is for any shapes, where something of that is wrong. */
 static void make(enum wrong w) {
+    const bool second = (w >= N_METADATA && w <= EXTENTS_ORDER) || w == SECOND_VERSION;
     bytes.n = 0;
     put(w == MAGIC ? "NUMPYNPY" : "KEELFUNC", 8);
-    put32(w == VERSION ? 9 : 1);
-    put8(w == SHAPELESS ? 2 : 0);
+    put32(w == VERSION ? 9 : second ? 2 : 1);
+    put8(w == SHAPELESS ? 2 : second || w == OLD_SHAPELESS);
+    if (second) {
+        put32(w == N_METADATA ? 70000 : 4);
+        put(w == ZERO_IN_METADATA ? "te\0t" : "text", 4);
+    }
     put32(w == N_CONSTANTS ? UINT32_MAX : 1);
     if (w == CONSTANT_TOO_LARGE)
         put_shape(KL_F32, 4, INT32_MAX);
@@ -181,6 +219,7 @@ static void make(enum wrong w) {
     put32(0);
     put32(w == N_RESULTS ? 70000 : 1);
     put32(w == LATER_RESULT ? 6 : 5);
+    if (second) put_extents(w);
     if (w == MORE_BYTES) put("end", 3);
 }
 
@@ -221,6 +260,52 @@ static void right_file(void **state) {
     kl_error_release(e);
     kl_imported_release(m);
     release_each(args, 2);
+}
+
+/* A file of the second version, for any shapes, in which the function saw two extents. */
+static void second_version(void **state) {
+    struct kl_imported *m;
+    struct kl_arrays outs = {0};
+    struct kl_error *e = NULL;
+    struct kl_array *args[2] = {F32(SHAPE(2), 1, 2), F32(SHAPE(2), 0, 0)};
+    struct kl_array *longer[2] = {F32(SHAPE(1), 1), F32(SHAPE(3), 0, 0, 0)};
+    make(SECOND_VERSION);
+    EXPECT_OK(kl_import(&m, write_file(), &err));
+    assert_string_equal(kl_imported_metadata(m), "text");
+    EXPECT_OK(kl_imported_call(m, args, 2, b, &outs, &err));
+    EXPECT_F32(kl_array_retain(outs.v[0]), SHAPE(1), 11 + 33);
+    kl_arrays_free(&outs);
+    assert_int_equal(kl_imported_call(m, longer, 2, b, &outs, &e), KL_ESHAPE);
+    assert_string_equal(e->message, "argument 0 has size 1 along axis 0; the function was exported "
+                                    "with 2, and read that number");
+    kl_error_release(e);
+    kl_imported_release(m);
+    release_each(args, 2);
+    release_each(longer, 2);
+}
+
+/* A file for any shapes of the first version may have numbers of old extents: it holds for the
+ * shapes that it was exported with. */
+static void old_file_for_any_shapes(void **state) {
+    struct kl_imported *m;
+    struct kl_arrays outs = {0};
+    struct kl_error *e = NULL;
+    struct kl_array *args[2] = {F32(SHAPE(2), 1, 2), F32(SHAPE(2), 0, 0)};
+    struct kl_array *other[2] = {args[0], F32(SHAPE(3), 0, 0, 0)};
+    make(OLD_SHAPELESS);
+    EXPECT_OK(kl_import(&m, write_file(), &err));
+    assert_string_equal(kl_imported_metadata(m), "");
+    EXPECT_OK(kl_imported_call(m, args, 2, b, &outs, &err));
+    EXPECT_F32(kl_array_retain(outs.v[0]), SHAPE(1), 11 + 33);
+    kl_arrays_free(&outs);
+    assert_int_equal(kl_imported_call(m, other, 2, b, &outs, &e), KL_ESHAPE);
+    assert_string_equal(e->message,
+                        "argument 1 (b) has size 3 along axis 0; the function was exported with 2, "
+                        "and a file of version 1 holds for no other; export it again");
+    kl_error_release(e);
+    kl_imported_release(m);
+    release_each(args, 2);
+    kl_array_release(other[1]);
 }
 
 static void every_rule(void **state) {
@@ -318,6 +403,7 @@ static void many_of_both(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(second_version),  cmocka_unit_test(old_file_for_any_shapes),
         cmocka_unit_test(right_file),      cmocka_unit_test(every_rule),
         cmocka_unit_test(cut_files),       cmocka_unit_test(files_of_mlx),
         cmocka_unit_test(builders_decide), cmocka_unit_test(many_of_both),
