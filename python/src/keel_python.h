@@ -17,6 +17,7 @@
 
 #include "keel/array.h"
 #include "keel/error.h"
+#include "keel/function.h"
 #include "keel/wait.h"
 #include "mlx/c/mlx.h"
 

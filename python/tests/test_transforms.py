@@ -372,8 +372,65 @@ def test_export_of_several_shapes(tmp_path):
     assert lists(mx.import_function(path)(mx.ones((3,)))) == ([2, 2, 2],)
 
 
+def test_metadata_of_exported_functions(tmp_path):
+    path = str(tmp_path / "f.kf")
+    for text in ("", '{"layers": 2}', "ä" * 5000):
+        mx.export_function(path, lambda x: x * 2, a, metadata=text)
+        f, kept = mx.import_function(path, return_metadata=True)
+        assert kept == text and lists(f(a)) == ([2, 4],)
+    mx.export_function(path, lambda x: x * 2, a)
+    assert mx.import_function(path, True)[1] == ""
+    with mx.exporter(path, lambda x: x * 2, metadata="m") as exporter:
+        exporter(a)
+    assert mx.import_function(path, True)[1] == "m"
+    with pytest.raises(TypeError):
+        mx.export_function(path, lambda x: x * 2, a, metadata=3)
+    with pytest.raises(ValueError):
+        mx.export_function(path, lambda x: x * 2, a, metadata="a\0b")
+    assert mx.import_function(path, True)[1] == "m"
+
+
+def test_exporter_with_named_arrays(tmp_path):
+    path = str(tmp_path / "f.kf")
+    with mx.exporter(path, lambda x, y=None: x if y is None else x - y) as exporter:
+        exporter(a)
+        exporter(a, y=b)
+        with pytest.raises(ValueError):
+            exporter(b, y=a)  # was added before
+    f = mx.import_function(path)
+    assert lists(f(a)) == ([1, 2],) and lists(f(a, y=b)) == ([-2, -2],)
+    with pytest.raises(ValueError):
+        f(a, z=b)
+
+
+def test_export_to_a_callback():
+    c, told = mx.array([10.0, 20.0]), []
+    mx.export_function(told.append, lambda x, *, y: ((x + y) * c).sum(keepdims=True), a, y=b)
+    kinds = [t["type"] for t in told]
+    assert kinds == ["inputs", "keyword_inputs", "outputs", "constants"] + ["primitive"] * 3
+    assert told[0]["inputs"] == [("A", (2,), mx.float32), ("B", (2,), mx.float32)]
+    assert told[1]["keywords"] == [("y", "B")]
+    ((name, constant),) = told[3]["constants"]
+    assert name == "C" and constant.tolist() == [10.0, 20.0]
+    add, multiply, total = told[4:]
+    assert (add["name"], multiply["name"], total["name"]) == ("add", "multiply", "sum")
+    assert [v[0] for v in add["inputs"]] == ["A", "B"] and add["arguments"] == []
+    assert [v[0] for v in multiply["inputs"]] == [add["outputs"][0][0], "C"]
+    assert total["arguments"] == [1, [0]] and total["outputs"][0][0] == told[2]["outputs"][0][0]
+    with pytest.raises(ValueError, match="metadata"):
+        mx.export_function(told.append, lambda x: x, a, metadata="m")
+    with pytest.raises(Own):
+        mx.export_function(lambda t: failing(t), lambda x: x, a)
+    with pytest.raises(Own):
+        mx.export_function(told.append, failing, a)
+    with pytest.raises(ValueError):
+        mx.export_function(3, lambda x: x, a)
+
+
 def test_export_errors(tmp_path):
     path = str(tmp_path / "f.kf")
+    with pytest.raises(TypeError):
+        mx.export_function(path, 3, a)
     with pytest.raises(ValueError):
         mx.export_function(path, lambda x: 3, a)
     with pytest.raises(ValueError):

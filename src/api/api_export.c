@@ -240,6 +240,7 @@ static int tell(void *ctx, const struct kl_export_event *e, struct kl_error **er
     if (!values) return kl_fail_nomem(err);
     values_of(values, e->in, e->n_in);
     values_of(values + e->n_in, e->out, e->n_out);
+    struct kl_array_box box = {e->constant}; /* borrowed for the call */
     const keel_export_event event = {(keel_export_kind)e->kind,
                                      e->name,
                                      e->parameters,
@@ -249,7 +250,7 @@ static int tell(void *ctx, const struct kl_export_event *e, struct kl_error **er
                                      e->n_out,
                                      e->names.v,
                                      e->names.n,
-                                     (mlx_array){e->constant}};
+                                     (mlx_array){e->constant ? &box : NULL}};
     int code = d->visitor(&event, d->payload);
     kl_free(values);
     return code ? kl_fail(err, KL_ECALLBACK, "the visitor returned %d", code) : KL_OK;

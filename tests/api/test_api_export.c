@@ -213,6 +213,11 @@ static int tell(const keel_export_event *e, void *payload) {
     return 0;
 }
 
+static int times_weight(mlx_vector_array *res, const mlx_vector_array in,
+                        const mlx_map_string_to_array named) {
+    return GIVE(res, multiply(at(in, 0), VECTOR(3, 4)));
+}
+
 static void described_once(void) {
     mlx_closure_kwargs f = mlx_closure_kwargs_new_func(with_names);
     mlx_vector_array in = LIST_OF(VECTOR(1, 2));
@@ -221,6 +226,11 @@ static void described_once(void) {
     OK(keel_export_describe(tell, &t, f, in, m, false));
     assert_string_equal(t.text, "inputs 0 1 2 scale shift; outputs -> 4; "
                                 "multiply[] 0 1 -> 3; add[] 3 2 -> 4; ");
+    mlx_closure_kwargs g = mlx_closure_kwargs_new_func(times_weight);
+    t = (struct told){.until = -1};
+    OK(keel_export_describe(tell, &t, g, in, (mlx_map_string_to_array){NULL}, false));
+    assert_string_equal(t.text, "inputs 0; outputs -> 2; constant -> 1 2; multiply[] 0 1 -> 2; ");
+    mlx_closure_kwargs_free(g);
     t = (struct told){.until = 2};
     FAILS(keel_export_describe(tell, &t, f, in, m, false), KEEL_ECALLBACK,
           "the visitor returned 7");

@@ -1532,11 +1532,19 @@ def export_function(
 
     fun is traced with args and kwargs, arrays whose dtypes and shapes count; with shapeless the
     sizes of axes may differ in later calls. Arrays that fun finds elsewhere become constants in
-    the file, whose format is Keel's own. metadata is a text for the file. A callback in place
-    of the file name is called with dicts that describe what is exported.
+    the file, whose format is Keel's own. metadata is a text that is kept in the file.
 
-    Raises: ValueError when fun evaluates an argument or calls what cannot be exported;
-        RuntimeError when the file cannot be written. What fun raises comes through.
+    A callback in place of the file name is called with dicts that describe the function. Their
+    "type" is "inputs" (values), "keyword_inputs" (pairs of an argument's name and a value's name),
+    "outputs" (values), "constants" (pairs of a value's name and an array), and then for each
+    operation "primitive", with its "name", "inputs", "outputs" and "arguments". A value is its
+    name, its shape and its dtype. Names of operations and their arguments are Keel's own.
+
+    With shapeless, sizes that fun reads (x.shape[0]) must be the same in later calls.
+
+    Raises: ValueError when fun evaluates an argument or calls what cannot be exported, and for
+        metadata with a callback; RuntimeError when the file cannot be written. What fun or the
+        callback raises comes through.
 
     Example:
         >>> mx.export_function("double.mlxfn", lambda x: x * 2, mx.array(1.0))
@@ -1561,8 +1569,8 @@ def exporter(
 ) -> FunctionExporter:
     """A context that writes several traces of fun into one file.
 
-    Inside of `with`, each call traces fun for the dtypes and shapes of its arguments. The file
-    is written at the end. shapeless and metadata are as in export_function.
+    Inside of `with`, each call traces fun for the names, dtypes and shapes of its arguments. The
+    file is written at the end. shapeless and metadata are as in export_function.
 
     Raises: TypeError when fun cannot be called; RuntimeError, at the end, when the file cannot
         be written.
@@ -1996,7 +2004,8 @@ def import_function(
     """A function from a file that export_function or exporter wrote.
 
     It takes arrays of the dtypes and shapes for which it was exported and returns a tuple of
-    arrays. With return_metadata the result is a pair of the function and the metadata text.
+    arrays. With return_metadata the result is a pair of the function and the metadata text, which
+    is "" where none was given.
 
     Raises: RuntimeError when the file cannot be read or breaks a rule of the format;
         ValueError, when the function is called, for arguments for which it was not exported.

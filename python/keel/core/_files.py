@@ -2,6 +2,7 @@
 
 import atexit
 import io
+import json
 import os
 
 from keel import _core
@@ -133,25 +134,74 @@ def _list_of(result):
     return list(result)
 
 
+def _with_lists(fun):
+    if not callable(fun):
+        raise TypeError(f"a function is exported, not {type(fun).__name__}")
+    return lambda xs, ks: _list_of(fun(*xs, **ks))
+
+
+def _metadata(text):
+    if text is not None and not isinstance(text, str):
+        raise TypeError(f"metadata is a str, not {type(text).__name__}")
+    return text
+
+
+def _letters(number):
+    """A, B, ... Z, AA, AB, ... as names of values."""
+    name = ""
+    number += 1
+    while number:
+        number, letter = divmod(number - 1, 26)
+        name = chr(ord("A") + letter) + name
+    return name
+
+
+def _tell(callback, events):
+    """Calls the callback with a dict for each thing of a function, in MLX's form."""
+    inputs, outputs, constants, operations = [], [], [], []
+    keywords = []
+    for kind, name, parameters, takes, gives, names, constant in events:
+        takes, gives = ([(_letters(n), shape, dtype) for n, shape, dtype in values] for values in (takes, gives))
+        if kind == 0:
+            inputs = takes
+            keywords = [(key, value[0]) for key, value in zip(names, takes[len(takes) - len(names) :])]
+        elif kind == 1:
+            outputs = gives
+        elif kind == 2:
+            constants.append((gives[0][0], constant))
+        else:
+            operation = {"type": "primitive", "name": name, "inputs": takes, "outputs": gives}
+            operations.append({**operation, "arguments": json.loads(parameters)})
+    callback({"type": "inputs", "inputs": inputs})
+    callback({"type": "keyword_inputs", "keywords": keywords})
+    callback({"type": "outputs", "outputs": outputs})
+    callback({"type": "constants", "constants": constants})
+    for operation in operations:
+        callback(operation)
+
+
 def export_function(file_or_callback, fun, *args, shapeless=False, metadata=None, **kwargs):
-    if not isinstance(file_or_callback, (str, os.PathLike)):
-        raise ValueError("export_function() writes to a path; a callback is not taken")
+    callback = file_or_callback if callable(file_or_callback) else None
+    if callback is not None and metadata is not None:
+        raise ValueError("export_function() keeps metadata in a file; a callback has none")
+    path = _path(file_or_callback)
+    if callback is None and not isinstance(path, str):
+        raise ValueError(f"export_function() takes a path or a callback, not {type(path).__name__}")
     arrays, named = _split(args, kwargs)
-    _core._export(
-        _path(file_or_callback), lambda xs, ks: _list_of(fun(*xs, **ks)), arrays, named, shapeless
-    )
+    fun = _with_lists(fun)
+    if callback is None:
+        _core._export(path, fun, arrays, named, shapeless, _metadata(metadata))
+    else:
+        _tell(callback, _core._describe(fun, arrays, named, shapeless))
 
 
 class FunctionExporter:
-    def __init__(self, file, fun, shapeless):
+    def __init__(self, file, fun, shapeless, metadata=None):
         """Opens the file; exporter() does that."""
-        self._exporter = _core._exporter(_path(file), lambda xs: _list_of(fun(*xs)), shapeless)
+        self._exporter = _core._exporter(_path(file), _with_lists(fun), shapeless, _metadata(metadata))
 
     def __call__(self, *args, **kwargs):
-        arrays, named = _split(args, kwargs)
-        if named:
-            raise ValueError("an exporter takes positional arrays; export_function takes named ones")
-        self._exporter.add(arrays)
+        self._exporter.add(*_split(args, kwargs))
 
     def close(self):
         self._exporter.close()
@@ -164,7 +214,7 @@ class FunctionExporter:
 
 
 def exporter(file, fun, *, shapeless=False, metadata=None):
-    return FunctionExporter(file, fun, shapeless)
+    return FunctionExporter(file, fun, shapeless, metadata)
 
 
 def import_function(file, return_metadata=False):
@@ -173,7 +223,7 @@ def import_function(file, return_metadata=False):
     def imported(*args, **kwargs):
         return tuple(run(*_split(args, kwargs)))
 
-    return (imported, None) if return_metadata else imported
+    return (imported, run.metadata()) if return_metadata else imported
 
 
 def export_to_dot(file, *args, **kwargs):
