@@ -73,7 +73,7 @@ void kl_exporter_abort(struct kl_exporter *x) {
 static int check_steps(const struct kl_plan *p, struct kl_error **err) {
     for (int i = 0; i < p->n_steps; i++) {
         enum kl_op_id op = p->steps[i].op;
-        if (op == KL_OP_CUSTOM || kl_param_form(op)) continue;
+        if (op == KL_OP_CUSTOM || kl_params_have_form(op, p->steps[i].params_bytes)) continue;
         return kl_fail(err, KL_EUNSUPPORTED,
                        "the function calls %s, which cannot be written to a file", kl_op_name(op));
     }

@@ -56,8 +56,27 @@ static const struct kl_param_form
             {'i', AT(qmm, format.bits)}, {'b', AT(qmm, transpose)}}, 0, SIZE(qmm)};
 /* clang-format on */
 
+/* There is no default: an operation without a line here is a warning, which stops the build. */
 const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     switch (op) {
+#define KL_OP(...)
+#define KL_UNARY(ID, ...) case KL_OP_##ID:
+#define KL_BINARY(ID, ...) case KL_OP_##ID:
+#include "base/op_list.def"
+    case KL_OP_COPY:
+    case KL_OP_CAST:
+    case KL_OP_ROUND:
+    case KL_OP_FROM_FP8:
+    case KL_OP_WHERE:
+    case KL_OP_VIEW:
+    case KL_OP_STOP_GRADIENT:
+    case KL_OP_ARGUMENT:
+    case KL_OP_DEPENDS:
+    case KL_OP_MATMUL:
+    case KL_OP_GATHER_MM:
+    case KL_OP_SEGMENTED_MM:
+    case KL_OP_FACTOR: return &none;
+    case KL_N_OPS:
     case KL_OP_CALL:
     case KL_OP_KERNEL:
     case KL_OP_CUSTOM:
@@ -112,8 +131,14 @@ const struct kl_param_form *kl_param_form(enum kl_op_id op) {
     case KL_OP_DEQUANTIZE: return &dequantize;
     case KL_OP_QUANTIZED_MATMUL:
     case KL_OP_GATHER_QMM: return &qmm;
-    default: return &none;
     }
+    return NULL;
+}
+
+bool kl_params_have_form(enum kl_op_id op, size_t bytes) {
+    const struct kl_param_form *f = kl_param_form(op);
+    if (!f || bytes < f->head) return false;
+    return f->tail ? (bytes - f->head) % kl_param_bytes(f->tail) == 0 : bytes == f->head;
 }
 
 size_t kl_param_bytes(char type) {

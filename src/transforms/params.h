@@ -1,6 +1,7 @@
 /* params.h - the parameters of operations field by field, for files: what a struct of
  * base/op_params.h holds, without its padding. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -20,4 +21,6 @@ struct kl_param_form {
 
 /* NULL: parameters of the operation cannot be written to a file. */
 const struct kl_param_form *kl_param_form(enum kl_op_id op);
+/* Whether parameters of so many bytes are what the form says. */
+bool kl_params_have_form(enum kl_op_id op, size_t bytes);
 size_t kl_param_bytes(char type);

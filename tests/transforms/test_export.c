@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/op_params.h"
 #include "transforms/export.h"
+#include "transforms/params.h"
+#include "transforms/plan.h"
 #include "transforms/subject.h"
 
 static char path[] = "/tmp/keel_test_export_XXXXXX";
@@ -28,6 +31,27 @@ static int write_function(const struct kl_function *f, struct kl_array *const *a
     return rc;
 }
 
+/* The file holds every parameter of every operation, to the byte. */
+static void same_parameters(const char *name, const struct kl_function *f,
+                            struct kl_array *const *args, size_t n, const struct kl_imported *m) {
+    struct kl_plan_spec specs[MOST_INPUTS];
+    struct kl_plan *p;
+    struct kl_names none;
+    for (size_t i = 0; i < n; i++)
+        specs[i] = (struct kl_plan_spec){(enum kl_dtype)args[i]->t.dtype, args[i]->t.ndim,
+                                         (int *)args[i]->t.dims};
+    EXPECT_OK(kl_plan_trace(&p, f, specs, n, true, false, &err));
+    const struct kl_plan *read = kl_imported_plan(m, 0, &none);
+    assert_int_equal(read->n_steps, p->n_steps);
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct kl_plan_step *a = &p->steps[i], *b = &read->steps[i];
+        if (a->op != b->op || a->params_bytes != b->params_bytes ||
+            (a->params_bytes && memcmp(a->params, b->params, a->params_bytes) != 0))
+            fail_msg("%s: parameters of %s in the file", name, kl_op_name(a->op));
+    }
+    kl_plan_release(p);
+}
+
 static void expect_same_from_file(const char *name, const struct kl_function *f,
                                   struct kl_array *const *args, size_t n) {
     struct kl_arrays want = {0}, got = {0};
@@ -37,6 +61,7 @@ static void expect_same_from_file(const char *name, const struct kl_function *f,
     if (kl_import(&m, path, &why)) fail_msg("%s: %s", name, why->message);
     if (kl_imported_call(m, args, n, (struct kl_names){0}, &got, &why))
         fail_msg("%s: %s", name, why->message);
+    same_parameters(name, f, args, n, m);
     kl_imported_release(m);
     EXPECT_OK(kl_function_call(f, args, n, &want, &err));
     assert_int_equal(got.n, want.n);
@@ -65,6 +90,19 @@ static void every_operation(void **state) {
         }
     }
     assert_in_range(n, 200, 100000);
+}
+
+/* An operation whose parameters are not those that a file has room for is refused. */
+static void parameters_without_a_form(void **state) {
+    assert_true(kl_params_have_form(KL_OP_ADD, 0));
+    assert_false(kl_params_have_form(KL_OP_ADD, 4));
+    assert_true(kl_params_have_form(KL_OP_ARGMAX, sizeof(struct kl_axis_params)));
+    assert_false(kl_params_have_form(KL_OP_ARGMAX, sizeof(struct kl_axis_params) + 4));
+    assert_true(kl_params_have_form(KL_OP_SUM, sizeof(struct kl_reduce_params) + 8));
+    assert_false(kl_params_have_form(KL_OP_SUM, sizeof(struct kl_reduce_params) + 7));
+    assert_false(kl_params_have_form(KL_OP_SUM, 0));
+    assert_false(kl_params_have_form(KL_OP_KERNEL, sizeof(struct kl_kernel_params)));
+    assert_false(kl_params_have_form(KL_OP_CALL, 0));
 }
 
 /* ---- one function with constants, for several kinds of arguments ---- */
@@ -260,8 +298,11 @@ static int end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation),      cmocka_unit_test(several_kinds),
-        cmocka_unit_test(changed_files),        cmocka_unit_test(other_files),
+        cmocka_unit_test(every_operation),
+        cmocka_unit_test(several_kinds),
+        cmocka_unit_test(parameters_without_a_form),
+        cmocka_unit_test(changed_files),
+        cmocka_unit_test(other_files),
         cmocka_unit_test(the_older_file_stays),
     };
     return cmocka_run_group_tests(tests, begin, end);
