@@ -279,7 +279,7 @@ static PyObject *as_index(PyObject *o) {
 
 static Py_ssize_t length(PyObject *o) {
     mlx_array a = kp_handle(o);
-    if (mlx_array_ndim(a)) return mlx_array_shape(a)[0];
+    if (mlx_array_ndim(a)) return mlx_array_dim(a, 0);
     PyErr_SetString(PyExc_TypeError, "len() of an array without axes");
     return -1;
 }
@@ -304,9 +304,50 @@ PyObject *kp_shape_tuple(const int *shape, size_t n) {
     }
     return out;
 }
+/* In a trace for any shapes the tuple notes which extents are read: class _Shape of Python. */
+static PyObject *noting_shape;
+static PyObject *set_noting_shape(PyObject *m, PyObject *type) {
+    (void)m;
+    PyObject *before = noting_shape;
+    noting_shape = kp_new_ref(type);
+    Py_XDECREF(before);
+    return kp_new_ref(Py_None);
+}
+static PyObject *unread_shape(PyObject *m, PyObject *o) {
+    (void)m;
+    if (!kp_is_array(o)) {
+        PyErr_SetString(PyExc_TypeError, "an array has a shape");
+        return NULL;
+    }
+    return kp_shape_tuple(keel_array_shape_unread(kp_handle(o)), mlx_array_ndim(kp_handle(o)));
+}
+static PyObject *is_shapeless(PyObject *m, PyObject *o) {
+    (void)m;
+    return kp_new_ref(kp_is_array(o) && keel_array_is_shapeless(kp_handle(o)) ? Py_True : Py_False);
+}
+static PyObject *read_extent(PyObject *m, PyObject *args) {
+    (void)m;
+    PyObject *o;
+    int axis;
+    if (!PyArg_ParseTuple(args, "Oi", &o, &axis)) return NULL;
+    if (kp_is_array(o)) (void)mlx_array_dim(kp_handle(o), axis);
+    return kp_new_ref(Py_None);
+}
+static PyMethodDef shape_functions[] = {
+    {"_set_noting_shape", set_noting_shape, METH_O, "The class of shapes that note what is read."},
+    {"_unread_shape", unread_shape, METH_O, "The shape of an array, of which nothing is noted."},
+    {"_is_shapeless", is_shapeless, METH_O, "Whether a replay may have other extents."},
+    {"_read_extent", read_extent, METH_VARARGS, "Notes that an extent was read: (array, axis)."},
+    {0},
+};
 static PyObject *get_shape(PyObject *o, void *x) {
     (void)x;
-    return kp_shape_tuple(mlx_array_shape(kp_handle(o)), mlx_array_ndim(kp_handle(o)));
+    mlx_array a = kp_handle(o);
+    PyObject *plain = kp_shape_tuple(keel_array_shape_unread(a), mlx_array_ndim(a));
+    if (!plain || !noting_shape || !keel_array_is_shapeless(a)) return plain;
+    PyObject *out = PyObject_CallFunctionObjArgs(noting_shape, plain, o, NULL);
+    Py_DECREF(plain);
+    return out;
 }
 static PyObject *get_dtype(PyObject *o, void *x) {
     (void)x;
@@ -448,5 +489,6 @@ int kp_add_array(PyObject *m) {
     kp_array_type = (PyTypeObject *)type;
     alloc = (allocfunc)PyType_GetSlot(kp_array_type, Py_tp_alloc);
     dealloc_memory = (freefunc)PyType_GetSlot(kp_array_type, Py_tp_free);
-    return PyModule_AddObjectRef(m, "array", type);
+    return PyModule_AddFunctions(m, shape_functions) || PyModule_AddObjectRef(m, "array", type) ? -1
+                                                                                                : 0;
 }

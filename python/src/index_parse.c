@@ -238,7 +238,7 @@ static int meet(struct kp_key *k, const int *extents) {
     return 0;
 }
 
-int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
+static int parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     int ndim = (int)mlx_array_ndim(a), axis = 0, rc = 0;
     const int *shape = keel_array_shape_unread(a);
     k->n = k->n_arrays = k->n_ints = k->n_new = k->n_index = 0;
@@ -281,6 +281,14 @@ int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     if (rc > 0) return too_many(key, ndim);
     if (rc || add_rest(k, shape, axis, ndim)) return -1;
     return k->n_arrays ? meet(k, shape) : 0;
+}
+
+int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
+    if (!PyTuple_Check(key) || PyTuple_CheckExact(key)) return parse_key(k, a, key, masks);
+    PyObject *plain = PySequence_Tuple(key); /* a shape notes that it is read */
+    int rc = plain ? parse_key(k, a, plain, masks) : -1;
+    Py_XDECREF(plain);
+    return rc;
 }
 
 int kp_layout_of(struct kp_layout *l, const struct kp_key *k, bool ints_count) {

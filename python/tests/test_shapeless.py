@@ -131,3 +131,124 @@ def test_other_shapes(name, transform, tmp_path):
         assert same(imported(x)[0], want), shape
         traced = traced or len(calls)
     assert len(calls) == traced
+
+
+def test_the_mean_of_other_sizes(tmp_path):
+    f = mx.compile(lambda x: x.mean(), shapeless=True)
+    assert f(mx.ones(2)).item() == 1.0 and f(mx.ones(4)).item() == 1.0
+    f = mx.compile(lambda x: x.sum() / x.mean(), shapeless=True)
+    assert [f(mx.full((n,), 3.0)).item() for n in (2, 4, 7)] == [2.0, 4.0, 7.0]
+    path = str(tmp_path / "f.keel")
+    mx.export_function(path, lambda x: x.mean(), mx.ones(2), shapeless=True)
+    assert mx.import_function(path)(mx.array([1.0, 2.0, 6.0]))[0].item() == 3.0
+
+
+# ---- extents that the function reads ----
+READ = {  # function, what it gives of ones, which extents (axes of x) are read
+    "one": (lambda x: x.sum() * x.shape[0], {0}),
+    "last": (lambda x: x.sum() * x.shape[-1], {1}),
+    "slice": (lambda x: x.sum() * sum(x.shape[1:]), {1}),
+    "unpacked": (lambda x: x.sum() * unpacked(x), {0, 1}),
+    "star": (lambda x: x.sum() * max(*x.shape), {0, 1}),
+    "tuple": (lambda x: mx.zeros(x.shape) + x, {0, 1}),
+    "joined": (lambda x: mx.zeros((2,) + x.shape) + x, {0, 1}),
+    "joined_before": (lambda x: mx.zeros(x.shape + (2,)), {0, 1}),
+    "equal": (lambda x: x + (x.shape == (2, 3)), {0, 1}),
+    "equal_to": (lambda x: x + ((2, 3) == x.shape), {0, 1}),
+    "key": (lambda x: x + {(2, 3): 1}.get(x.shape, 2), {0, 1}),
+    "len": (lambda x: x.sum() * len(x), {0}),
+    "size": (lambda x: x / x.size, {0, 1}),
+    "nbytes": (lambda x: x / x.nbytes, {0, 1}),
+    "rows": (lambda x: sum(row * i for i, row in enumerate(x)), {0}),
+    "reshape": (lambda x: x.reshape(x.shape[0], 1, -1), {0}),
+    "numpy": (lambda x: x * float(np.ones(x.shape).sum()), {0, 1}),
+    "index": (lambda x: x.sum() * x.shape.index(max(x.shape)), {0, 1}),
+    "ndim": (lambda x: x * x.ndim, set()),
+    "printed": (lambda x: x * bool(f"{x.shape} {x.shape!r}"), set()),
+    "length": (lambda x: x * len(x.shape), set()),
+    "diff": (lambda x: mx.diff(x, axis=0), set()),
+    "searchsorted": (lambda x: mx.searchsorted(x[:, 0], x), set()),
+    "put_along_axis": (lambda x: mx.put_along_axis(x, mx.array([[0]]), mx.array([[1.0]]), 0), set()),
+    "cross_entropy": (lambda x: mx.fast.cross_entropy(x, mx.argmax(x, axis=-1)), set()),
+    "of_result": (lambda x: x.sum() * (x + x)[1:].shape[0], {0}),
+}
+
+
+def unpacked(x):
+    rows, columns = x.shape
+    return 2 * rows + columns
+
+
+@pytest.mark.parametrize("name", READ)
+def test_extents_that_are_read(name, tmp_path):
+    f, axes = READ[name]
+    calls = []
+    compiled = mx.compile(lambda x: calls.append(x) or f(x), shapeless=True)
+    for shape, anew in (((2, 3), True), ((2, 3), False), ((4, 3), 0 in axes), ((2, 5), 1 in axes), ((2, 3), False)):
+        x = number(shape)
+        before = len(calls)
+        assert same(compiled(x), f(x)), shape
+        assert (len(calls) > before) is anew, shape
+    path = str(tmp_path / "f.keel")
+    mx.export_function(path, lambda a, x: f(x) + a * 0, mx.array(1.0), x=number((2, 3)), shapeless=True)
+    imported = mx.import_function(path)
+    for shape, axis in (((4, 3), 0), ((2, 5), 1)):
+        x = number(shape)
+        if axis not in axes:
+            assert same(imported(mx.array(1.0), x=x)[0], f(x))
+        elif name == "of_result":
+            with pytest.raises(ValueError, match="has 3 elements along axis 0; the function was traced with 1"):
+                imported(mx.array(1.0), x=x)
+        else:
+            with pytest.raises(ValueError, match=rf"argument 1 \(x\) has size {shape[axis]} along axis {axis}"):
+                imported(mx.array(1.0), x=x)
+
+
+@pytest.mark.parametrize("name", ["convolve", "unique", "bernoulli", "truncated_normal", "unstack"])
+def test_functions_that_read_extents(name):
+    """Those that docs/python.md lists: they are traced anew, and never wrong."""
+    key = mx.random.key(1)
+    f = {
+        "convolve": lambda x: mx.convolve(x, x),
+        "unique": lambda x: mx.unique(x, 3),
+        "bernoulli": lambda x: mx.random.bernoulli(x, key=key),
+        "truncated_normal": lambda x: mx.random.truncated_normal(x, x + 1, key=key),
+        "unstack": lambda x: sum(mx.unstack(x)),
+    }[name]
+    compiled = mx.compile(f, shapeless=True)
+    for n in (3, 5, 4, 3):
+        x = number((n,)) * 0.7
+        assert same(compiled(x), f(x)), n
+
+
+def test_a_result_with_other_axes(tmp_path):
+    """Which axes are squeezed depends on the extents: the function is traced anew, one of a file says so."""
+    f = mx.compile(lambda x: mx.squeeze(x)[0] + 1, shapeless=True)
+    path = str(tmp_path / "f.keel")
+    mx.export_function(path, lambda x: mx.squeeze(x) + 1, number((2, 3)), shapeless=True)
+    imported = mx.import_function(path)
+    for shape in ((2, 3), (1, 3), (2, 1), (2, 3)):
+        x = number(shape)
+        assert same(f(x), mx.squeeze(x)[0] + 1)
+        if 1 not in shape:
+            assert same(imported(x)[0], mx.squeeze(x) + 1)
+        else:
+            with pytest.raises(ValueError, match="squeeze"):
+                imported(x)
+
+
+def test_errors_are_those_of_the_function():
+    f = mx.compile(lambda x, y: x + y, shapeless=True)
+    f(mx.ones((2, 3)), mx.ones((2, 3)))
+    with pytest.raises(ValueError, match="add"):
+        f(mx.ones((2, 3)), mx.ones((2, 4)))
+    assert f(mx.ones((1, 3)), mx.ones((4, 1))).shape == (4, 3)
+
+
+def test_inside_of_each_other():
+    inner = mx.compile(lambda x: mx.softmax(x, axis=-1) * x.shape[0], shapeless=True)
+    outer = mx.compile(lambda x: mx.grad(lambda y: (inner(y) ** 2).sum())(x[1:]), shapeless=True)
+    plain = lambda x: mx.grad(lambda y: ((mx.softmax(y, axis=-1) * y.shape[0]) ** 2).sum())(x[1:])  # noqa: E731
+    for shape in ((3, 2), (3, 4), (5, 2)):
+        x = number(shape)
+        assert same(outer(x), plain(x)), shape

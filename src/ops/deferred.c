@@ -299,6 +299,19 @@ static const char *const forms[KL_DEFERRED_END] = {
 #include "ops/deferred.def"
 };
 
+const char *kl_deferred_builder(int kind) {
+    static const struct {
+        int kind;
+        const char *name;
+    } names[] = {
+#define KL_DEFERRED(number, NAME, form, call) {number, #NAME},
+#include "ops/deferred.def"
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].kind == kind) return names[i].name;
+    return NULL;
+}
+
 int kl_deferred_build(const int *v, int n, struct kl_array *const *in, int n_in,
                       struct kl_stream *s, struct kl_array **out, struct kl_error **err) {
     struct kl_ints_reader r = {.v = v, .n = n};

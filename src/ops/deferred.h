@@ -48,6 +48,9 @@ int kl_ints_count(struct kl_ints_reader *r, int each);
 /* Bytes of kl_ints_add_bytes, n of them, in new memory with a 0 behind; NULL: bad, or no memory. */
 char *kl_ints_bytes(struct kl_ints_reader *r, size_t *n);
 
+/* The builder of a call in capitals, as "SQUEEZE"; NULL: it is not one of a builder. */
+const char *kl_deferred_builder(int kind);
+
 /* Makes a call: *out is a new reference. */
 typedef int kl_deferred_fn(const int *v, int n, struct kl_array *const *in, int n_in,
                            struct kl_stream *s, struct kl_array **out, struct kl_error **err);

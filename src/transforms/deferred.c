@@ -1,6 +1,7 @@
 /* deferred.c - see deferred.h. */
 #include "transforms/deferred.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -259,6 +260,38 @@ int kl_deferred_again(const void *params, size_t params_bytes, struct kl_array *
     if (!kl_any_shapeless(in, n_in)) return kl_deferred_call(p->v, p->n, in, n_in, s, out, err);
     const struct kl_ints l = {.v = (int *)p->v, .n = p->n};
     return kl_deferred_record(out, kl_deferred_call, &l, in, n_in, s, err);
+}
+
+/* Skips what stands before the call that is transformed; the words for it, or NULL. */
+static const char *skip_transform(struct kl_ints_reader *r, int kind) {
+    switch (kind) {
+    case KL_DEFERRED_VJP: r->at += 2; return "gradient of ";
+    case KL_DEFERRED_JVP: r->at++; break;
+    case KL_DEFERRED_VMAP: break;
+    default: return NULL;
+    }
+    r->at += kl_ints_count(r, 1);
+    return kind == KL_DEFERRED_JVP ? "derivative of " : "batch of ";
+}
+
+const char *kl_deferred_name(char text[KL_DEFERRED_NAME], const void *params, size_t params_bytes) {
+    const struct kl_deferred_params *p = params;
+    struct kl_ints_reader r = {.v = p->v, .n = p->n};
+    const char *words;
+    size_t n, at = 0;
+    snprintf(text, KL_DEFERRED_NAME, "deferred");
+    if (params_bytes != sizeof *p + (size_t)p->n * sizeof *p->v) return text;
+    int kind = kl_ints_next(&r);
+    for (; (words = skip_transform(&r, kind)) && at < KL_DEFERRED_NAME / 2; kind = kl_ints_next(&r))
+        at += (size_t)snprintf(text + at, KL_DEFERRED_NAME - at, "%s", words);
+    const char *builder = kl_deferred_builder(kind);
+    char *name = kind == KL_DEFERRED_OP && !r.bad ? kl_ints_bytes(&r, &n) : NULL;
+    const char *from = name ? name : builder ? builder : "a result for all lanes";
+    for (; *from && at + 1 < KL_DEFERRED_NAME; from++)
+        text[at++] = *from >= 'A' && *from <= 'Z' ? (char)(*from - 'A' + 'a') : *from;
+    text[at] = 0;
+    kl_free(name);
+    return text;
 }
 
 /* ---- recording ---- */

@@ -23,6 +23,10 @@ kl_deferred_fn kl_deferred_call;
 int kl_deferred_again(const void *params, size_t params_bytes, struct kl_array *const *in, int n_in,
                       struct kl_stream *s, struct kl_array **out, struct kl_error **err);
 
+/* The user's operation of a call, as "squeeze" or "gradient of squeeze", for messages. */
+enum { KL_DEFERRED_NAME = 80 };
+const char *kl_deferred_name(char text[KL_DEFERRED_NAME], const void *params, size_t params_bytes);
+
 /* Whether transforms of n, which gets the arrays `with` as well, are recorded. */
 bool kl_defers_rules(const struct kl_node *n, struct kl_array *const *with, int n_with);
 /* *out: the gradient of input k of n, whose only output has that cotangent. */

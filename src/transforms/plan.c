@@ -585,9 +585,12 @@ static int build_step(struct replay *r, const struct kl_plan_step *s, struct kl_
 static int check_made(const struct kl_plan_step *s, const struct kl_array *a,
                       struct kl_error **err) {
     if (a->t.dtype == s->spec[0].dtype && a->t.ndim == s->spec[0].ndim) return KL_OK;
+    char name[KL_DEFERRED_NAME];
     return kl_fail(err, KL_ESHAPE,
                    "%s gives %s with %d axes, and gave %s with %d when the function was traced",
-                   kl_op_name(s->op), kl_dtype_name((enum kl_dtype)a->t.dtype), a->t.ndim,
+                   s->op == KL_OP_DEFERRED ? kl_deferred_name(name, s->params, s->params_bytes)
+                                           : kl_op_name(s->op),
+                   kl_dtype_name((enum kl_dtype)a->t.dtype), a->t.ndim,
                    kl_dtype_name(s->spec[0].dtype), s->spec[0].ndim);
 }
 

@@ -73,13 +73,10 @@ def diff(a, /, n=1, axis=-1, *, stream=None):
     if not -a.ndim <= axis < a.ndim:
         _core._axis_error("diff", axis, a.ndim)
     for _ in range(n):
-        size = a.shape[axis]
-        if size == 0:
-            break
         parts = [slice(None)] * a.ndim
         parts[axis] = slice(1, None)
         high = a[tuple(parts)]
-        parts[axis] = slice(None, size - 1)
+        parts[axis] = slice(None, -1)
         low = a[tuple(parts)]
         a = (_core.not_equal if a.dtype == _core.bool_ else _core.subtract)(high, low, stream=stream)
     return a
@@ -98,15 +95,21 @@ def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
         raise ValueError(f"searchsorted(): side is {side!r}, but must be 'left' or 'right'")
     if sorted_sequence.ndim != 1:
         raise ValueError(f"searchsorted() takes a sequence of one axis, not of {sorted_sequence.ndim}")
-    n = sorted_sequence.size
     before = _core.less if side == "left" else _core.less_equal
-    low = _core.zeros(values.shape, _core.uint32, stream=stream)
-    if n == 0:
-        return low
-    high = _core.full(values.shape, n, _core.uint32, stream=stream)
-    for _ in range(n.bit_length()):  # bisection of all values at once
+    low = _core.zeros_like(values, _core.uint32, stream=stream)
+    if _core._is_shapeless(sorted_sequence):  # a replay may have any number of elements
+        n = _core.sum(_core.ones_like(sorted_sequence, _core.uint32, stream=stream), stream=stream)
+        sorted_sequence = _core.concatenate([sorted_sequence, _core.zeros((1,), sorted_sequence.dtype)], stream=stream)
+        steps, last = 32, n
+    else:
+        n = sorted_sequence.size
+        if n == 0:
+            return low
+        steps, last = n.bit_length(), n - 1
+    high = _core.full_like(values, n, _core.uint32, stream=stream)
+    for _ in range(steps):  # bisection of all values at once
         middle = (low + high) // 2
-        at = _core.take(sorted_sequence, _core.minimum(middle, n - 1), stream=stream)
+        at = _core.take(sorted_sequence, _core.minimum(middle, last), stream=stream)
         further = _core.logical_and(low < high, before(at, values, stream=stream), stream=stream)
         low = _core.where(further, middle + 1, low, stream=stream)
         high = _core.where(further, high, middle, stream=stream)

@@ -8,6 +8,42 @@ from keel._core import array
 __all__ = ["ArrayLike"]
 
 
+class _Shape(tuple):
+    """The shape of an array in a function that is traced for any shapes. The trace holds where what was
+    read of it is the same again: one extent by an index, all by anything else but printing."""
+
+    def __new__(cls, extents, of):
+        shape = tuple.__new__(cls, extents)
+        shape._of = of
+        return shape
+
+    def _read(self, part=slice(None)):
+        axes = range(len(self))[part]
+        for axis in [axes] if isinstance(axes, int) else axes:
+            _core._read_extent(self._of, axis)
+        return tuple.__getitem__(self, part)
+
+    __getitem__ = _read
+
+    def __reduce__(self):
+        return tuple, (list(self),)
+
+
+def _reading(name):
+    def method(self, *args):
+        args = (tuple(a) if isinstance(a, _Shape) else a for a in args)
+        return getattr(self._read(), name)(*args)
+
+    return method
+
+
+for _name in ("__iter__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__add__", "__mul__",
+              "__rmul__", "__contains__", "count", "index"):
+    setattr(_Shape, _name, _reading(_name))
+_Shape.__radd__ = lambda self, other: other + self._read()
+_core._set_noting_shape(_Shape)
+
+
 class ArrayLike:
     def __init__(self, arg, /):
         self._object = arg

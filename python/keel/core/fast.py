@@ -29,7 +29,7 @@ def cross_entropy(logits, targets, *, stream=None):
         raise ValueError(f"cross_entropy(): logits are {logits.dtype._name}, but must be floats")
     if not _is_integer(targets.dtype):
         raise ValueError(f"cross_entropy(): targets are {targets.dtype._name}, but must be integers")
-    if not logits.ndim or logits.shape[:-1] != targets.shape:
+    if not logits.ndim or _c._unread_shape(logits)[:-1] != _c._unread_shape(targets):
         raise ValueError(
             f"cross_entropy(): targets have the shape {targets.shape}, but must have that of the logits "
             f"{logits.shape} without its last axis"
