@@ -238,7 +238,7 @@ static int meet(struct kp_key *k, const int *extents) {
     return 0;
 }
 
-static int parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
+int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     int ndim = (int)mlx_array_ndim(a), axis = 0, rc = 0;
     const int *shape = keel_array_shape_unread(a);
     k->n = k->n_arrays = k->n_ints = k->n_new = k->n_index = 0;
@@ -252,6 +252,11 @@ static int parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
         if (key != Py_Ellipsis) rc = add(k, key, shape, 0, ndim, true, masks);
         if (!rc && k->masked) return 0;
         axis = k->n - k->n_new;
+    } else if (!PyTuple_CheckExact(key)) { /* a shape: a copy notes that it is read */
+        PyObject *plain = PySequence_Tuple(key);
+        rc = plain ? kp_parse_key(k, a, plain, masks) : -1;
+        Py_XDECREF(plain);
+        return rc;
     } else {
         Py_ssize_t n = PyTuple_Size(key), dots = -1, named = 0;
         for (Py_ssize_t i = 0; i < n; i++) { /* how many axes an Ellipsis stands for */
@@ -281,14 +286,6 @@ static int parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     if (rc > 0) return too_many(key, ndim);
     if (rc || add_rest(k, shape, axis, ndim)) return -1;
     return k->n_arrays ? meet(k, shape) : 0;
-}
-
-int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
-    if (!PyTuple_Check(key) || PyTuple_CheckExact(key)) return parse_key(k, a, key, masks);
-    PyObject *plain = PySequence_Tuple(key); /* a shape notes that it is read */
-    int rc = plain ? parse_key(k, a, plain, masks) : -1;
-    Py_XDECREF(plain);
-    return rc;
 }
 
 int kp_layout_of(struct kp_layout *l, const struct kp_key *k, bool ints_count) {

@@ -19,7 +19,8 @@ void kl_trace_set_shapeless(struct kl_trace *t);
 /* Whether there may be such arrays at all: the question costs one load. */
 extern _Atomic(int) kl_n_shapeless_traces;
 static inline bool kl_shapeless_traces(void) {
-    return atomic_load_explicit(&kl_n_shapeless_traces, memory_order_relaxed) > 0;
+    return __builtin_expect(atomic_load_explicit(&kl_n_shapeless_traces, memory_order_relaxed) > 0,
+                            false);
 }
 /* Between these two the calling thread builds with the extents that arrays have now: a builder runs
  * itself to learn the shape of its result, which nobody keeps. They nest. */

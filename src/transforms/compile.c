@@ -254,7 +254,7 @@ static int replay_any(const struct compiled *c, const struct key *k, bool *done,
         struct kl_plan *p = find(c->cache, k, which);
         kl_mutex_unlock(&lock);
         if (!p) return KL_OK;
-        int rc = kl_plan_replay(p, k->args, false, outs, &why);
+        int rc = kl_plan_replay(p, k->args, args_match(p, k, false), outs, &why);
         kl_plan_release(p);
         kl_error_release(why);
         *done = !rc;
@@ -291,7 +291,7 @@ static int call(void *ctx, struct kl_array *const *in, size_t n_in, struct kl_ar
         kl_mutex_unlock(&lock);
     }
     if (!p) KL_TRY(trace(&p, c, &k, err));
-    int rc = kl_plan_replay(p, in, !c->shapeless, outs, err);
+    int rc = kl_plan_replay(p, in, true, outs, err);
     kl_plan_release(p);
     return rc;
 }

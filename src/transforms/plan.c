@@ -242,6 +242,15 @@ static int image_of(struct kl_plan_step *s, struct kl_error **err) {
     return rc;
 }
 
+/* Whether the operands of an element-wise operation have one shape. In a trace for any shapes they
+ * are recorded as they are given, and each replay broadcasts them. */
+static bool same_shapes(const struct kl_node *n) {
+    if (!(kl_op_flags(n->task.op) & KL_OPF_ELEMENTWISE)) return true;
+    for (int i = 0; i < n->n_in; i++)
+        if (!kl_shape_is(n->in[i], n->out[0]->t.ndim, n->out[0]->t.dims)) return false;
+    return true;
+}
+
 /* Fills in *s from a step of the tape. On failure what it holds is freed by the caller. */
 static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_tape_step *step) {
     const struct kl_node *n = step->node;
@@ -263,7 +272,8 @@ static int fill_step(struct maker *m, struct kl_plan_step *s, const struct kl_ta
             KL_TRY(constant(m, n->in[i], &s->in[i]));
     }
     s->implicit = n->out[0]->implicit;
-    if (m->p->shapeless) return KL_OK; /* what follows is for the shapes of the trace */
+    s->loose = m->p->shapeless && !same_shapes(n);
+    if (s->loose) return KL_OK;
     if (has_image(s)) return image_of(s, m->err);
     if ((kl_op_flags(s->op) & KL_OPF_VIEW) && n->n_out == 1 && s->op != KL_OP_CUSTOM &&
         s->op != KL_OP_ARGUMENT && n->in[0]->t.dtype == n->out[0]->t.dtype)
@@ -561,7 +571,7 @@ static int build_step(struct replay *r, const struct kl_plan_step *s, struct kl_
         return kl_fail(r->err, KL_EUNSUPPORTED,
                        "a function that calls a custom kernel was compiled for any shapes; it can "
                        "be called with those of the first call only");
-    if (by_user || (r->exact && !(kl_op_flags(s->op) & KL_OPF_VIEW)))
+    if (by_user || (r->exact && !s->loose && !(kl_op_flags(s->op) & KL_OPF_VIEW)))
         return build_exact(s, in, stream, out, r->err);
     if (r->exact && s->strides && laid_out_as(in[0], s->base_strides)) {
         KL_TRY(kl_array_view(out, s->op, s->params, s->params_bytes, in[0], s->spec[0].ndim,

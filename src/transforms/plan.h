@@ -26,7 +26,8 @@ struct kl_plan_step {
     /* A view: its layout, which holds when input 0 has the strides that it had. NULL: none */
     int64_t *strides, *base_strides; /* owned */
     int64_t offset;
-    bool implicit;          /* a broadcast that an element-wise builder made of its operand */
+    bool implicit; /* a broadcast that an element-wise builder made of its operand */
+    bool loose; /* its operands are not broadcast yet: it goes through its builder in any replay */
     struct kl_image *image; /* for exact replays; NULL: none; owned */
 };
 
