@@ -457,7 +457,7 @@ int kl_random_randint(struct kl_array **out, struct kl_array *low, struct kl_arr
     KL_TRY(check_bounds(low, high, &to, err));
     const int few = kl_dtype_size(dtype) <= 2 ? 1 : are_few(low, high);
     struct kl_terms t = kl_terms_begin(s, err);
-    struct kl_array *used = KL_TERM(&t, use_key(&t.made, key, s, err)), *x = NULL;
+    struct kl_array *used = KL_TERM(&t, kl_random_use_key(&t.made, key, s, err)), *x = NULL;
     struct kl_array *last = KL_TERM(&t, last_of(&t.made, high, dtype, s, err));
     struct kl_array *first = kl_term_cast(&t, low, dtype);
     if (few) x = one_of_few(&t, low, high, &to, dtype, used);

@@ -33,10 +33,10 @@ typedef enum mlx_compile_mode_ {
  * streams that it names; fun is not called. Arrays that fun finds elsewhere are constants of the
  * trace, and random draws without a key repeat. Each operation of a replay is lazy and has its own
  * outcome, as in plain code; indices are checked against the arguments of that replay. With
- * shapeless, shapes follow from the arguments of each call; KEEL_ESHAPE: the function has shapes of
- * its own (reshape, broadcast_to) that do not fit. The closure keeps fun alive and has a cache of
- * its own; a trace that fails leaves nothing in it. Compiled closures can be transformed, nested,
- * and called by several threads at once. */
+ * shapeless, shapes follow from the arguments of each call; an extent that fun reads
+ * (mlx_array_dim, mlx_array_shape) is compared, and with another fun is traced anew. The closure
+ * keeps fun alive and has a cache of its own; a trace that fails leaves nothing in it. Compiled
+ * closures can be transformed, nested, and called by several threads at once. */
 KEEL_API int mlx_compile(mlx_closure *res, const mlx_closure fun, bool shapeless);
 /* The same with the cache of the number fun_id, which all functions of that number share, so they
  * must do the same for equal constants. fun_id 0: as mlx_compile. constants: what besides the

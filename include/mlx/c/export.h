@@ -22,7 +22,8 @@ extern "C" {
 
 /* Traces fun with placeholders of the dtypes and shapes of args, and writes what it does to the
  * file. An older file is replaced when the new one is complete, and stays as it was on failure.
- * With shapeless the sizes of axes follow from the arguments of each call. Arrays that fun finds
+ * With shapeless the sizes of axes follow from the arguments of each call; those that fun reads
+ * (mlx_array_dim, mlx_array_shape) must be the same again. Arrays that fun finds
  * elsewhere are evaluated and become constants in the file; rules of custom functions are not
  * written. KEEL_ETRACE: fun evaluates what depends on an argument. KEEL_EUNSUPPORTED: fun calls
  * a kernel of the user, or loads. KEEL_ECALLBACK: fun failed. KEEL_EFILE. */
@@ -60,8 +61,9 @@ typedef struct mlx_imported_function_ {
 KEEL_API mlx_imported_function mlx_imported_function_new(const char *file);
 KEEL_API int mlx_imported_function_free(mlx_imported_function xfunc);
 /* *res: what the function gives, lazily, on the calling thread's default stream. KEEL_EARG: it was
- * not exported for arguments of these dtypes and shapes. Else the errors of its operations, as they
- * are built and when they are evaluated. */
+ * not exported for arguments of these dtypes and shapes. KEEL_ESHAPE, of a function for any
+ * shapes: it read the size of an axis, which now is another; the message names argument and axis.
+ * Else the errors of its operations, as they are built and when they are evaluated. */
 KEEL_API int mlx_imported_function_apply(mlx_vector_array *res, const mlx_imported_function xfunc,
                                          const mlx_vector_array args);
 KEEL_API int mlx_imported_function_apply_kwargs(mlx_vector_array *res,

@@ -793,7 +793,8 @@ def compile(
     """A function that does what fun does, traced once for each kind of arguments.
 
     The first call with arguments of new dtypes and shapes (with shapeless: of new dtypes and
-    numbers of axes) calls fun with placeholders; later calls replay its operations. Arguments
+    numbers of axes) calls fun with placeholders; later calls replay its operations. With shapeless
+    a size that fun reads (x.shape[0]) is compared, and for another fun is called again. Arguments
     and results may be trees: dicts, lists and tuples with arrays in them. Other arrays that fun
     reads or changes are named by inputs and outputs, as trees; without that, what it reads is
     constant. It works as a decorator.
