@@ -1,6 +1,7 @@
 /* nonzero.c - which elements are true, and reading by a mask: a running sum numbers the true
  * elements, and each writes its position to the place of its number. */
 #include "base/alloc.h"
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -32,6 +33,7 @@ int kl_count_nonzero(struct kl_array **out, struct kl_array *a, const int *axes,
 
 int kl_flatnonzero(struct kl_array **out, struct kl_array *a, int size, int fill_value,
                    struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(FLATNONZERO, a, size, fill_value);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_stream(s, err));
     if (size < 0 || size == INT32_MAX)
@@ -82,6 +84,11 @@ int kl_nonzero(struct kl_array ***outs, size_t *n, struct kl_array *a, int size,
         return kl_fail(err, KL_EARG,
                        "%zu fill values for an array of %d axes; one for each is taken",
                        fill_values_num, a->t.ndim);
+    int deferred;
+    if (kl_shapeless_traces() &&
+        kl_defer_many(&deferred, outs, n, (size_t)a->t.ndim, KL_DEFERRED_NONZERO, s, err, a, size,
+                      fill_values, fill_values ? fill_values_num : (size_t)0, 0))
+        return deferred;
     struct kl_terms t = kl_terms_begin(s, err);
     struct kl_array **list = kl_malloc((size_t)a->t.ndim * sizeof *list);
     if (!list) return kl_fail_nomem(err);
@@ -101,6 +108,7 @@ int kl_nonzero(struct kl_array ***outs, size_t *n, struct kl_array *a, int size,
 
 int kl_argwhere(struct kl_array **out, struct kl_array *a, int size, int fill_value,
                 struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(ARGWHERE, a, size, fill_value);
     int fill[KL_MAX_NDIM];
     struct kl_array **list;
     size_t n;
@@ -116,6 +124,7 @@ int kl_argwhere(struct kl_array **out, struct kl_array *a, int size, int fill_va
 
 int kl_masked_select(struct kl_array **out, struct kl_array *a, struct kl_array *mask, int size,
                      struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(MASKED_SELECT, a, mask, size);
     KL_TRY(kl_check_array(a, "a", err));
     KL_TRY(kl_check_array(mask, "mask", err));
     bool fits = mask->t.ndim > 0 && mask->t.ndim <= a->t.ndim;

@@ -2,6 +2,7 @@
  * become indices that are in range before anything is read. */
 #include <math.h>
 
+#include "ops/deferred.h"
 #include "ops/meet.h"
 #include "ops/ops.h"
 #include "ops/terms.h"
@@ -71,6 +72,7 @@ static struct kl_array *filled(struct kl_terms *t, struct kl_array *x, struct kl
 int kl_take_mode(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                  const int *given, enum kl_take_mode mode, struct kl_array *fill,
                  struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(TAKE_MODE, a, indices, given != NULL, given ? *given : 0, (int)mode, fill);
     KL_TRY(check(a, indices, mode, fill, s, err));
     if (mode == KL_TAKE_ERROR)
         return given ? kl_take_axis(out, a, indices, *given, s, err)
@@ -101,6 +103,7 @@ int kl_take_mode(struct kl_array **out, struct kl_array *a, struct kl_array *ind
 int kl_take_along_axis_mode(struct kl_array **out, struct kl_array *a, struct kl_array *indices,
                             int axis, enum kl_take_mode mode, struct kl_array *fill,
                             struct kl_stream *s, struct kl_error **err) {
+    KL_DEFER(TAKE_ALONG_AXIS_MODE, a, indices, axis, (int)mode, fill);
     KL_TRY(check(a, indices, mode, fill, s, err));
     if (mode == KL_TAKE_ERROR) return kl_take_along_axis(out, a, indices, axis, s, err);
     struct kl_array *valid = NULL;
