@@ -115,3 +115,42 @@ def test_a_compiled_function_that_refers_to_itself_is_collected():
     gc.collect()
     gc.collect()
     assert ref() is None
+
+
+def test_sizes_that_grow_keep_little():
+    """No size is asked for twice: what is kept is bounded, by a small multiple of what lives."""
+    mx.clear_cache()
+    k = mx.zeros((32, 1024))
+    for _ in range(120):
+        k = mx.concatenate([k, mx.ones((32, 1024))])
+        mx.eval(k)
+        assert mx.get_cache_memory() < 120 << 20  # 15 MiB live at the end, 900 MiB were taken
+
+
+def test_memory_limit_counts_what_is_kept():
+    old = mx.set_memory_limit(mx.get_active_memory() + (64 << 20))
+    for n in range(1, 60):
+        mx.eval(mx.zeros((n * 100_000,)) + 1)
+        assert mx.get_active_memory() + mx.get_cache_memory() <= mx.get_memory_limit() + (48 << 20)
+    mx.eval(mx.zeros((1,)) + 1)
+    assert mx.get_active_memory() + mx.get_cache_memory() <= mx.get_memory_limit()
+    mx.set_memory_limit(old)
+
+
+def resident():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * 4096
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_clear_cache_trims_the_heap():
+    mx.clear_cache()
+    before = resident()
+    arrays = [mx.array(k) for k in range(200_000)]
+    full = resident() - before
+    some = arrays[::5000]  # so that the end of the heap is in use
+    del arrays
+    gc.collect()
+    mx.clear_cache()
+    assert resident() - before < full / 2
+    assert some[1].item() == 5000

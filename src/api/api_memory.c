@@ -1,5 +1,6 @@
 /* api_memory.c - mlx/c/memory.h. */
 #include "api/handles.h"
+#include "base/alloc.h"
 #include "runtime/block_pool.h"
 
 static int give(const char *func, size_t *res, size_t (*figure)(void)) {
@@ -16,6 +17,7 @@ static int change(const char *func, size_t *res, size_t (*set)(size_t), size_t l
 
 int mlx_clear_cache(void) {
     kl_memory_clear_cache();
+    kl_heap_trim();
     return 0;
 }
 

@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #ifdef KL_TEST_HOOKS
 #include <stdatomic.h>
 
@@ -115,4 +119,10 @@ char *kl_strdup(const char *s) {
 void kl_free(void *p) {
     uncounted(p);
     free(p);
+}
+
+void kl_heap_trim(void) {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

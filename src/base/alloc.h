@@ -11,6 +11,9 @@ void *kl_calloc(size_t n, size_t bytes); /* zeroed; NULL also when n * bytes ove
 void *kl_realloc(void *p, size_t bytes); /* p stays valid on failure */
 char *kl_strdup(const char *s);
 void kl_free(void *p);
+/* Gives pages of the heap that hold nothing back to the system, where the C library keeps them for
+ * ever otherwise (glibc keeps all but those at the end of the heap). Takes milliseconds. */
+void kl_heap_trim(void);
 
 /* Whether this attempt to take memory must fail. Every place that takes memory or another resource
  * from the system without kl_malloc (mmap, threads, devices) asks it first. Always false without

@@ -68,8 +68,9 @@ struct kl_block {
     uint64_t tenant;  /* number of this hand-over; the guards repeat it in validation mode */
     char last_op[32]; /* the kernel last bound to the block; written in validation mode only */
     struct kl_use use[KL_BLOCK_USES];
-    _Atomic(struct kl_use_more *) more;     /* streams beyond those in `use` */
-    struct kl_link link;                    /* in the pool; guarded by the pool's lock */
+    _Atomic(struct kl_use_more *) more; /* streams beyond those in `use` */
+    struct kl_link link;                /* in the pool; guarded by the pool's lock */
+    uint32_t idle_since; /* the commit at which the pool got it; guarded by the pool's lock */
     _Atomic(struct kl_block *) next_mirror; /* in kl_buffer.mirrors */
     /* NULL: share has not been called in this tenancy */
     _Atomic(struct kl_memory *) shared_by;

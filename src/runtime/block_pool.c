@@ -11,9 +11,24 @@
 #include "base/alloc.h"
 #include "base/validate.h"
 
-enum { CLASSES = 4 * 42, MIN_SHIFT = 6, MAX_MEMORIES = 16, MAX_TRIES = 16 };
+enum { CLASSES = 4 * 42, MIN_SHIFT = 6, MAX_MEMORIES = 16 };
 static const size_t exact_up_to = (size_t)1 << 20;
 static const size_t page = 4096;
+
+/* How many blocks a search tries. The newest ones are in the processor's caches, and the stream
+ * that used them last may have them. All of them may still be in flight on another stream; then
+ * those that have been idle longest are the most likely to be done. */
+enum { TRY_NEWEST = 6, TRY_OLDEST = 10, MAX_SEEN = 128 };
+
+/* Blocks age, because a program whose arrays grow at each step asks for every size once. The clock
+ * counts commits. A block that lay idle for OLD commits goes back at the next sweep. When the pool
+ * has to take a large block from the system although it keeps much already, the large blocks that
+ * the last YOUNG commits did not need go back; and when it keeps far more than was in use at any
+ * one time of late, blocks go back whatever their age, so that one long commit is bounded, too. */
+enum { YOUNG = 4, OLD = 1024, SWEEP_EVERY = 256, PEAK_EVERY = 64 };
+/* A pool that keeps less than this is left alone: to give memory back and take it again costs a
+ * page fault for each page, and on a device a wait. */
+static const size_t keep_at_ease = (size_t)32 << 20;
 
 /* A pool is divided into shards, so that threads on independent work do not wait for one lock. A
  * thread puts free blocks into its own shard. It looks into the others only when its own has no
@@ -42,8 +57,11 @@ static struct {
     struct pool *pools[MAX_MEMORIES]; /* guarded by mu; entries are immortal */
     _Atomic(int) n_pools;
     _Atomic(size_t) active, peak;
+    /* the highest active in this window of PEAK_EVERY commits, and in the one before */
+    _Atomic(size_t) recent_peak, earlier_peak;
     _Atomic(size_t) limit, cache_limit, wired_limit; /* limits plus one; 0: the default */
     _Atomic(uint64_t) next_tenant;
+    _Atomic(uint32_t) clock; /* commits, modulo 2^32; a tick may be lost to another thread's */
 } all = {.mu = KL_MUTEX_INIT};
 
 #ifdef KL_TEST_HOOKS
@@ -60,12 +78,17 @@ void kl_test_memory_budget(size_t bytes) {
 
 /* ---- the figures ---- */
 
+static void raise_to(_Atomic(size_t) *peak, size_t now) {
+    size_t was = atomic_load_explicit(peak, memory_order_relaxed);
+    while (now > was && !atomic_compare_exchange_weak_explicit(
+                            peak, &was, now, memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 static void count_active(size_t bytes) {
     size_t now = atomic_fetch_add_explicit(&all.active, bytes, memory_order_relaxed) + bytes;
-    size_t peak = atomic_load_explicit(&all.peak, memory_order_relaxed);
-    while (now > peak && !atomic_compare_exchange_weak_explicit(
-                             &all.peak, &peak, now, memory_order_relaxed, memory_order_relaxed)) {
-    }
+    raise_to(&all.peak, now);
+    raise_to(&all.recent_peak, now);
 }
 
 /* The caller holds the lock of the shard, so a plain store is enough. A reader adds up the
@@ -121,10 +144,16 @@ size_t kl_memory_limit(void) {
     return limit_get(&all.limit, ram_bytes() / 10 * 8);
 }
 size_t kl_memory_set_limit(size_t bytes) {
-    return limit_set(&all.limit, bytes, ram_bytes() / 10 * 8);
+    size_t old = limit_set(&all.limit, bytes, ram_bytes() / 10 * 8);
+    kl_memory_within_limit(0);
+    return old;
 }
+/* How much may be kept: what the limit of the cache and the memory limit allow. */
 static size_t cache_limit(void) {
-    return limit_get(&all.cache_limit, ram_bytes() / 4);
+    size_t limit = kl_memory_limit(), active = atomic_load(&all.active);
+    size_t room = limit > active ? limit - active : 0;
+    size_t cap = limit_get(&all.cache_limit, ram_bytes() / 4);
+    return cap < room ? cap : room;
 }
 size_t kl_memory_set_wired_limit(size_t bytes) {
     return limit_set(&all.wired_limit, bytes, 0);
@@ -172,25 +201,39 @@ static void block_raw_free(struct kl_block *b) { /* all uses are done; b is in n
     kl_free(b);
 }
 
+static bool may_take(struct kl_block *b, const struct kl_timeline *t) {
+#ifdef KL_TEST_HOOKS
+    if (atomic_load(&skip_check)) return true;
+#endif
+    return kl_block_free_for(b, t);
+}
+
+/* A block of least to most bytes in the list, for the timeline t: of the first `tries` of such a
+ * size from the newest, or from the oldest, the first one that t may have. */
+static struct kl_block *search(struct kl_list *list, bool oldest, int tries, size_t least,
+                               size_t most, const struct kl_timeline *t) {
+    struct kl_link *n = oldest ? list->head.prev : list->head.next;
+    for (int seen = 0; n != &list->head && tries > 0 && seen < MAX_SEEN; seen++) {
+        struct kl_block *b = kl_container(n, struct kl_block, link);
+        n = oldest ? n->prev : n->next;
+        if (b->bytes < least || b->bytes > most) continue;
+        if (may_take(b, t)) return b;
+        tries--;
+    }
+    return NULL;
+}
+
 static struct kl_block *take_from(struct shard *p, size_t bytes, int c,
                                   const struct kl_timeline *t) {
     size_t most = kl_validating() ? bytes : bytes + bytes / 4;
     int last = bytes > exact_up_to && c + 1 < CLASSES ? c + 1 : c;
     for (; c <= last; c++) {
-        int tries = 0;
-        for (struct kl_link *n = p->free[c].head.next; n != &p->free[c].head && tries < MAX_TRIES;
-             n = n->next, tries++) {
-            struct kl_block *b = kl_container(n, struct kl_block, link);
-            if (b->bytes < bytes || b->bytes > most) continue;
-            bool may = kl_block_free_for(b, t);
-#ifdef KL_TEST_HOOKS
-            may = may || atomic_load(&skip_check);
-#endif
-            if (!may) continue;
-            kl_list_remove(&b->link);
-            count_cached(p, -(ptrdiff_t)b->raw_bytes);
-            return b;
-        }
+        struct kl_block *b = search(&p->free[c], false, TRY_NEWEST, bytes, most, t);
+        if (!b) b = search(&p->free[c], true, TRY_OLDEST, bytes, most, t);
+        if (!b) continue;
+        kl_list_remove(&b->link);
+        count_cached(p, -(ptrdiff_t)b->raw_bytes);
+        return b;
     }
     return NULL;
 }
@@ -208,32 +251,92 @@ static struct kl_block *take_cached(struct pool *p, size_t bytes, int c,
     return b;
 }
 
-/* Takes blocks whose uses are done, of up to `want` bytes in all, out of the cache and gives them
- * back to the system. It begins with the blocks that have been cached longest. */
-static size_t give_back_cached(struct pool *p, size_t want) {
+static uint32_t commits(void) {
+    return atomic_load_explicit(&all.clock, memory_order_relaxed);
+}
+
+/* Which blocks go back to the system. */
+struct leavers {
+    size_t bytes;      /* about so many in all; the last block may exceed it */
+    uint32_t idle_for; /* commits at least */
+    bool large;        /* only blocks above exact_up_to */
+};
+
+/* Takes the blocks that l describes and whose uses are done out of one list, the oldest first. */
+static size_t take_leavers(struct shard *shard, int c, const struct leavers *l, size_t got,
+                           struct kl_list *out) {
+    struct kl_link *head = &shard->free[c].head;
+    for (struct kl_link *n = head->prev, *prev; n != head && got < l->bytes; n = prev) {
+        prev = n->prev;
+        struct kl_block *b = kl_container(n, struct kl_block, link);
+        if (commits() - b->idle_since < l->idle_for) break; /* and the others are younger */
+        if (!kl_block_free_for(b, NULL) || (l->large && b->bytes <= exact_up_to)) continue;
+        kl_list_remove(n);
+        kl_list_push(out, n);
+        got += b->raw_bytes;
+        count_cached(shard, -(ptrdiff_t)b->raw_bytes);
+    }
+    return got;
+}
+
+/* Gives cached blocks back to the system; returns how many bytes. */
+static size_t retire(struct pool *p, struct leavers l) {
     struct kl_list out;
     kl_list_init(&out);
     size_t got = 0;
-    for (int k = 0; k < SHARDS && got < want; k++) {
+    int least = l.large ? class_at_most(exact_up_to) : 0;
+    for (int k = 0; k < SHARDS && got < l.bytes; k++) {
         struct shard *shard = shard_at(p, k);
+        if (atomic_load_explicit(&shard->cached, memory_order_relaxed) == 0) continue;
         kl_mutex_lock(&shard->mu);
-        for (int c = CLASSES - 1; c >= 0 && got < want; c--) {
-            struct kl_link *head = &shard->free[c].head;
-            for (struct kl_link *n = head->prev, *prev; n != head && got < want; n = prev) {
-                prev = n->prev;
-                struct kl_block *b = kl_container(n, struct kl_block, link);
-                if (!kl_block_free_for(b, NULL)) continue;
-                kl_list_remove(n);
-                kl_list_push(&out, n);
-                got += b->raw_bytes;
-                count_cached(shard, -(ptrdiff_t)b->raw_bytes);
-            }
-        }
+        for (int c = CLASSES - 1; c >= least && got < l.bytes; c--)
+            got = take_leavers(shard, c, &l, got, &out);
         kl_mutex_unlock(&shard->mu);
     }
     for (struct kl_link *n; (n = kl_list_pop(&out));)
         block_raw_free(kl_container(n, struct kl_block, link));
     return got;
+}
+
+/* Gives up to about `want` bytes back, whatever their age. */
+static size_t give_back_cached(struct pool *p, size_t want) {
+    return retire(p, (struct leavers){.bytes = want});
+}
+
+void kl_memory_within_limit(size_t more) {
+    size_t held = atomic_load_explicit(&all.active, memory_order_relaxed) + more;
+    size_t limit = kl_memory_limit(), cached = kl_memory_cached();
+    for (int i = 0; i < atomic_load(&all.n_pools) && cached; i++) {
+        if (held + cached <= limit) return;
+        cached -= give_back_cached(all.pools[i], held + cached - limit);
+    }
+}
+
+/* The pool is about to take `bytes` from the system. First gives back what it keeps in vain. */
+static void make_room(struct pool *p, size_t bytes) {
+    kl_memory_within_limit(bytes);
+    if (bytes <= exact_up_to) return;
+    size_t kept = cached_in(p), active = atomic_load_explicit(&all.active, memory_order_relaxed);
+    if (kept <= keep_at_ease + active / 2) return;
+    kept -= retire(p, (struct leavers){.bytes = (size_t)-1, .idle_for = YOUNG, .large = true});
+    size_t peak = atomic_load_explicit(&all.recent_peak, memory_order_relaxed),
+           before = atomic_load_explicit(&all.earlier_peak, memory_order_relaxed);
+    if (before > peak) peak = before;
+    if (kept > 2 * keep_at_ease + 4 * peak)
+        retire(p, (struct leavers){.bytes = kept - keep_at_ease - 2 * peak, .large = true});
+}
+
+void kl_memory_tick(void) {
+    uint32_t tick = commits() + 1;
+    atomic_store_explicit(&all.clock, tick, memory_order_relaxed);
+    if (tick % PEAK_EVERY == 0) {
+        size_t active = atomic_load_explicit(&all.active, memory_order_relaxed);
+        atomic_store_explicit(&all.earlier_peak, atomic_exchange(&all.recent_peak, active),
+                              memory_order_relaxed);
+    }
+    if (tick % SWEEP_EVERY) return;
+    for (int i = 0; i < atomic_load(&all.n_pools); i++)
+        retire(all.pools[i], (struct leavers){.bytes = (size_t)-1, .idle_for = OLD});
 }
 
 static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
@@ -246,6 +349,7 @@ static void pool_give_back(struct kl_memory *m, struct kl_block *b) {
     if (kl_validating() && m->is_host && !kl_block_in_flight(b)) kl_guard_poison(b);
     struct shard *shard = shard_at(p, 0);
     kl_mutex_lock(&shard->mu);
+    b->idle_since = commits();
     kl_list_push_front(&shard->free[c], &b->link);
     count_cached(shard, (ptrdiff_t)b->raw_bytes);
     kl_mutex_unlock(&shard->mu);
@@ -269,6 +373,7 @@ static struct kl_block *block_new(struct pool *p, size_t bytes, struct kl_error 
         return NULL;
     }
     size_t guard = kl_validating() ? KL_GUARD_BYTES : 0;
+    make_room(p, bytes + 2 * guard);
     struct kl_error *first = NULL;
     int rc = raw_alloc(p, bytes + 2 * guard, &b->raw, &first);
     /* Cached blocks, of this or of another memory of the same machine, may hold what is missing. */

@@ -20,8 +20,16 @@ size_t kl_memory_active(void); /* in blocks that buffers own */
 size_t kl_memory_cached(void); /* in free blocks kept for reuse */
 size_t kl_memory_peak(void);   /* highest active since the start or the last reset */
 void kl_memory_reset_peak(void);
-size_t kl_memory_limit(void);                   /* soft: above it, callers are slowed down */
-size_t kl_memory_set_limit(size_t bytes);       /* returns the previous limit */
+/* The limit of active and cached memory together. It is soft: above it, cached blocks go back, then
+ * callers are slowed down. */
+size_t kl_memory_limit(void);
+size_t kl_memory_set_limit(size_t bytes); /* returns the previous limit */
+/* Gives cached blocks back, as far as their uses are done, until what is held and `more` bytes are
+ * within the limit. The caller holds no lock. */
+void kl_memory_within_limit(size_t more);
+/* Called once for each commit, by a caller that holds no lock: blocks age by it, and from time to
+ * time those that no request needed for long go back to the system. */
+void kl_memory_tick(void);
 size_t kl_memory_cache_limit_set(size_t bytes); /* returns the previous limit */
 /* Stores the limit and returns the previous one. It has no effect: no memory is wired on these
  * systems. */

@@ -298,7 +298,9 @@ static bool any_in_flight(struct kl_stream **found, uint64_t *ticket) {
 }
 
 int kl_runtime_back_pressure(struct kl_stream *s, struct kl_error **err) {
+    kl_memory_tick();
     if (kl_executor_in_task()) return KL_OK;
+    kl_memory_within_limit(0);
     uint64_t ticket;
     while (s && atomic_load(&s->last_ticket) - kl_timeline_done(&s->settled) > MAX_QUEUED &&
            in_flight(s, &ticket)) {

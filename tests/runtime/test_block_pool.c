@@ -287,6 +287,114 @@ static void limits_return_the_previous_one(void **state) {
     assert_int_equal(kl_memory_set_wired_limit(wired), 99);
 }
 
+/* 64 blocks that another stream still uses lie in front of those that are done. */
+static void blocks_in_flight_do_not_hide_idle_ones(void **state) {
+    enum { IDLE = 8, BUSY = 64 };
+    struct kl_block *b[IDLE + BUSY];
+    for (int i = 0; i < IDLE + BUSY; i++) b[i] = take(64, &one);
+    for (int i = 0; i < IDLE; i++) give(b[i]);
+    ++last_one;
+    for (int i = IDLE; i < IDLE + BUSY; i++) use_and_give(b[i], &one, last_one);
+    for (int i = 0; i < IDLE; i++) b[i] = take(64, &two);
+    assert_int_equal(atomic_load(&raw_n), IDLE + BUSY);
+    for (int i = 0; i < IDLE; i++) give(b[i]);
+    kl_timeline_publish(&one, last_one);
+}
+
+static void ticks(int n) {
+    for (int i = 0; i < n; i++) kl_memory_tick();
+}
+
+/* A cache of keys and values that grows by concatenation: no size is asked for twice. */
+static void sizes_that_grow_keep_little(void **state) {
+    const size_t mb = 1 << 20;
+    struct kl_block *last = take(mb + 4096, NULL);
+    for (size_t i = 1; i <= 64; i++) {
+        struct kl_block *next = take(mb + 4096 + i * mb / 4, NULL);
+        give(last);
+        last = next;
+        ticks(1);
+        assert_true(kl_memory_cached() <= 32 * mb + kl_memory_active() / 2 + 4 * last->bytes);
+        counts_hold();
+    }
+    give(last);
+}
+
+/* The same within one commit, where no block is ever old. */
+static void one_commit_that_grows_is_bounded(void **state) {
+    const size_t mb = 1 << 20;
+    ticks(2 * 64); /* forgets the peak of earlier tests */
+    struct kl_block *last = take(mb + 4096, NULL);
+    for (size_t i = 1; i <= 64; i++) {
+        struct kl_block *next = take(mb + 4096 + i * mb / 4, NULL);
+        give(last);
+        last = next;
+        assert_true(kl_memory_cached() <= 64 * mb + 4 * 2 * last->bytes + last->bytes);
+        counts_hold();
+    }
+    give(last);
+}
+
+static void what_each_step_needs_stays(void **state) {
+    enum { N = 6 };
+    struct kl_block *b[N];
+    for (int step = 0; step < 50; step++) { /* 126 MB, far more than is kept at ease */
+        for (int i = 0; i < N; i++) b[i] = take((size_t)2 << (20 + i), NULL);
+        for (int i = 0; i < N; i++) give(b[i]);
+        assert_int_equal(atomic_load(&raw_n), N);
+        ticks(20);
+    }
+}
+
+static void idle_blocks_go_back_after_many_commits(void **state) {
+    struct kl_block *small = take(100, NULL), *large = take(5 << 20, NULL), *used = take(999, NULL);
+    give(small);
+    give(large);
+    for (int i = 0; i < 1500; i++) {
+        give(used);
+        ticks(1);
+        struct kl_block *again = take(999, NULL);
+        assert_ptr_equal(again, used);
+    }
+    assert_int_equal(kl_memory_cached(), 0);
+    assert_int_equal(atomic_load(&raw_n), 1);
+    give(used);
+}
+
+static void what_is_in_flight_stays_however_old(void **state) {
+    use_and_give(take(5 << 20, &one), &one, ++last_one);
+    ticks(3000);
+    assert_int_equal(atomic_load(&raw_n), 1);
+    kl_timeline_publish(&one, last_one);
+    ticks(256);
+    assert_int_equal(atomic_load(&raw_n), 0);
+}
+
+static void the_memory_limit_counts_what_is_kept(void **state) {
+    const size_t mb = 1 << 20;
+    struct kl_block *a = take(2 * mb, NULL), *b = take(4 * mb, NULL), *c = take(8 * mb, NULL);
+    give(a);
+    give(b);
+    assert_int_equal(kl_memory_cached(), 6 * mb);
+    const size_t old = kl_memory_set_limit(12 * mb);
+    assert_true(kl_memory_active() + kl_memory_cached() <= 12 * mb);
+    assert_int_equal(kl_memory_active(), 8 * mb);
+    a = take(4 * mb, NULL); /* nothing kept fits: room is made for it before it is taken */
+    assert_int_equal(kl_memory_active() + kl_memory_cached(), 12 * mb);
+    b = take(1 * mb, NULL); /* the limit is soft */
+    give(b);                /* but nothing above it is kept */
+    assert_int_equal(kl_memory_cached(), 0);
+    give(a);
+    assert_int_equal(kl_memory_cached(), 4 * mb);
+    use_and_give(c, &one, ++last_one); /* in flight: it cannot go back yet */
+    assert_int_equal(kl_memory_set_limit(mb), 12 * mb);
+    assert_int_equal(kl_memory_cached(), 8 * mb);
+    kl_timeline_publish(&one, last_one);
+    kl_memory_within_limit(0);
+    assert_int_equal(kl_memory_cached(), 0);
+    kl_memory_set_limit(old);
+}
+
 enum { THREADS = 4, HELD = 16, STEPS = 3000 };
 
 static void *take_and_give(void *arg) {
@@ -349,6 +457,13 @@ int main(void) {
         cmocka_unit_test_setup(another_memory_gives_back_its_cache_too, start_empty),
         cmocka_unit_test_setup(impossible_sizes, start_empty),
         cmocka_unit_test_setup(limits_return_the_previous_one, start_empty),
+        cmocka_unit_test_setup(blocks_in_flight_do_not_hide_idle_ones, start_empty),
+        cmocka_unit_test_setup(sizes_that_grow_keep_little, start_empty),
+        cmocka_unit_test_setup(one_commit_that_grows_is_bounded, start_empty),
+        cmocka_unit_test_setup(what_each_step_needs_stays, start_empty),
+        cmocka_unit_test_setup(idle_blocks_go_back_after_many_commits, start_empty),
+        cmocka_unit_test_setup(what_is_in_flight_stays_however_old, start_empty),
+        cmocka_unit_test_setup(the_memory_limit_counts_what_is_kept, start_empty),
         cmocka_unit_test_setup(several_threads, start_empty),
         cmocka_unit_test_setup(too_many_memories, start_empty),
     };

@@ -16,7 +16,10 @@
 extern "C" {
 #endif
 
-/* Gives memory that is kept for reuse back to the system, as far as no running work uses it. */
+/* Gives memory that is kept for reuse back to the system, as far as no running work uses it, and
+ * what the C library keeps of freed small objects. Without this call, kept memory goes back when
+ * no operation of the last 1024 evaluations needed it, and earlier when other sizes are asked
+ * for. */
 KEEL_API int mlx_clear_cache(void);
 /* The memory held by arrays and by work in flight. */
 KEEL_API int mlx_get_active_memory(size_t *res);
@@ -30,8 +33,9 @@ KEEL_API int mlx_get_peak_memory(size_t *res);
 KEEL_API int mlx_reset_peak_memory(void);
 /* Keeps at most `limit` bytes for reuse; 0 switches reuse off. *res is the earlier limit. */
 KEEL_API int mlx_set_cache_limit(size_t *res, size_t limit);
-/* Sets the soft limit. Over the limit, work waits for earlier work, and memory kept for reuse is
- * given back; when neither helps, the limit is exceeded. *res is the earlier limit. */
+/* Sets the soft limit of active and cached memory together. Over the limit, memory kept for reuse
+ * is given back, then work waits for earlier work; when neither helps, the limit is exceeded. *res
+ * is the earlier limit. */
 KEEL_API int mlx_set_memory_limit(size_t *res, size_t limit);
 /* Part of the API without an effect: no device of Keel wires memory, so the value is only stored.
  * *res is the earlier value. */
