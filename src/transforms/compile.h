@@ -2,7 +2,8 @@
  *
  * The kinds of arguments that a function was traced for are in its cache. The key: count, dtypes
  * and shapes of the arguments (ranks only, if shapeless), the constants, the default stream of the
- * default device, and the mode. A trace that fails leaves no entry. Caches are counted; any thread
+ * default device, and the mode. A trace that fails leaves no entry. A cache keeps at most 4096
+ * plans; then the one goes that was not used for the longest time. Caches are counted; any thread
  * may use them. */
 #pragma once
 #include "transforms/function.h"

@@ -171,6 +171,37 @@ static void traced_once_per_kind(void **state) {
     kl_function_release(&c);
 }
 
+static void call_formula(const struct kl_function *c, int rows, int columns) {
+    struct kl_array *in[2] = {shaped(rows, columns), shaped(1, columns)};
+    struct kl_arrays got = {0};
+    EXPECT_OK(kl_function_call(c, in, 2, &got, &err));
+    kl_arrays_free(&got);
+    release_each(in, 2);
+}
+
+/* A function that is called with ever new shapes keeps a bounded number of plans: the one that was
+ * not used for the longest time goes. */
+static void plans_are_bounded(void **state) {
+    enum { MOST = 4096 };
+    struct kl_function f = {.call = formula}, c;
+    calls = 0;
+    compiled(&c, &f, false);
+    for (int i = 0; i < MOST; i++) call_formula(&c, i / 64 + 1, i % 64 + 1);
+    for (int i = 0; i < MOST; i += 99) call_formula(&c, i / 64 + 1, i % 64 + 1);
+    assert_int_equal(calls, MOST); /* until here all are kept, and found */
+    call_formula(&c, 1, 65);
+    call_formula(&c, 1, 65);
+    call_formula(&c, 1, 1); /* it was used again, so it stays */
+    assert_int_equal(calls, MOST + 1);
+    call_formula(&c, 1, 2); /* the oldest: it is traced again */
+    assert_int_equal(calls, MOST + 2);
+    call_formula(&c, 1, 4); /* the second oldest went for it */
+    assert_int_equal(calls, MOST + 2);
+    call_formula(&c, 1, 3);
+    assert_int_equal(calls, MOST + 3);
+    kl_function_release(&c);
+}
+
 static void shapeless(void **state) {
     struct kl_function f = {.call = formula}, c;
     calls = 0;
@@ -274,6 +305,7 @@ int main(void) {
         cmocka_unit_test(every_operation),
         cmocka_unit_test(gradients),
         cmocka_unit_test(traced_once_per_kind),
+        cmocka_unit_test(plans_are_bounded),
         cmocka_unit_test(shapeless),
         cmocka_unit_test(shapeless_reshapes),
         cmocka_unit_test(checks_hold_in_replays),
