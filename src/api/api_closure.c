@@ -162,7 +162,7 @@ int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_a
     struct kl_closure *f = kl_in_closure(&c, cls.ctx, "cls");
     kl_in_vec(&c, input.ctx, "input");
     mlx_vector_array made = {NULL};
-    int rc = 0;
+    int rc = 0, level;
     if (c.err) return kl_call_end_plain(&c);
     if (f->form == KL_CLOSURE_LIBRARY) {
         kl_closure_retain(f); /* the function that it calls may free the handle */
@@ -170,12 +170,14 @@ int mlx_closure_apply(mlx_vector_array *res, mlx_closure cls, const mlx_vector_a
         kl_closure_release(f);
         return rc;
     }
+    if (kl_level_enter(&level, &c.err)) return kl_call_end_plain(&c);
     if (f->form == KL_CLOSURE_PAYLOAD)
         rc = ((list_payload_fn *)f->fun)(&made, input, f->payload);
     else if (f->form == KL_CLOSURE_UNARY)
         rc = call_unary(&c, f, &made, input);
     else
         rc = ((list_fn *)f->fun)(&made, input);
+    kl_level_leave(level);
     return end_apply(&c, rc, res, made);
 }
 
@@ -217,12 +219,13 @@ int mlx_closure_kwargs_apply(mlx_vector_array *res, mlx_closure_kwargs cls,
     kl_in_vec(&c, input_0.ctx, "input_0");
     kl_in_map(&c, input_1.ctx, "input_1");
     mlx_vector_array made = {NULL};
-    int rc = 0;
-    if (c.err) return kl_call_end_plain(&c);
+    int rc = 0, level;
+    if (c.err || kl_level_enter(&level, &c.err)) return kl_call_end_plain(&c);
     if (f->form == KL_CLOSURE_PAYLOAD)
         rc = ((kwargs_payload_fn *)f->fun)(&made, input_0, input_1, f->payload);
     else
         rc = ((kwargs_fn *)f->fun)(&made, input_0, input_1);
+    kl_level_leave(level);
     return end_apply(&c, rc, res, made);
 }
 
@@ -278,9 +281,12 @@ int mlx_closure_value_and_grad_apply(mlx_vector_array *res_0, mlx_vector_array *
     if (c.err) return kl_call_end_plain(&c);
     if (f->form == KL_CLOSURE_LIBRARY)
         return apply_gradient(&c, f->payload, res_0, res_1, input.ctx);
+    int level;
+    if (kl_level_enter(&level, &c.err)) return kl_call_end_plain(&c);
     int rc = f->form == KL_CLOSURE_PAYLOAD
                  ? ((value_and_grad_payload_fn *)f->fun)(&made_0, &made_1, input, f->payload)
                  : ((value_and_grad_fn *)f->fun)(&made_0, &made_1, input);
+    kl_level_leave(level);
     check_outcome(&c, rc, made_0.ctx);
     check_outcome(&c, rc, made_1.ctx);
     if (c.err) {
@@ -335,12 +341,13 @@ int mlx_closure_custom_apply(mlx_vector_array *res, mlx_closure_custom cls,
     kl_in_vec(&c, input_1.ctx, "input_1");
     kl_in_vec(&c, input_2.ctx, "input_2");
     mlx_vector_array made = {NULL};
-    int rc = 0;
-    if (c.err) return kl_call_end_plain(&c);
+    int rc = 0, level;
+    if (c.err || kl_level_enter(&level, &c.err)) return kl_call_end_plain(&c);
     if (f->form == KL_CLOSURE_PAYLOAD)
         rc = ((custom_payload_fn *)f->fun)(&made, input_0, input_1, input_2, f->payload);
     else
         rc = ((custom_fn *)f->fun)(&made, input_0, input_1, input_2);
+    kl_level_leave(level);
     return end_apply(&c, rc, res, made);
 }
 
@@ -386,13 +393,14 @@ int mlx_closure_custom_jvp_apply(mlx_vector_array *res, mlx_closure_custom_jvp c
     kl_in_vec(&c, input_1.ctx, "input_1");
     need_numbers(&c, input_2, input_2_num, "input_2");
     mlx_vector_array made = {NULL};
-    int rc = 0;
-    if (c.err) return kl_call_end_plain(&c);
+    int rc = 0, level;
+    if (c.err || kl_level_enter(&level, &c.err)) return kl_call_end_plain(&c);
     if (f->form == KL_CLOSURE_PAYLOAD)
         rc = ((custom_jvp_payload_fn *)f->fun)(&made, input_0, input_1, input_2, input_2_num,
                                                f->payload);
     else
         rc = ((custom_jvp_fn *)f->fun)(&made, input_0, input_1, input_2, input_2_num);
+    kl_level_leave(level);
     return end_apply(&c, rc, res, made);
 }
 
@@ -438,11 +446,13 @@ int mlx_closure_custom_vmap_apply(mlx_vector_array *res_0, mlx_vector_int *res_1
     need_numbers(&c, input_1, input_1_num, "input_1");
     mlx_vector_array made_0 = {NULL};
     mlx_vector_int made_1 = {NULL};
-    if (c.err) return kl_call_end_plain(&c);
+    int level;
+    if (c.err || kl_level_enter(&level, &c.err)) return kl_call_end_plain(&c);
     int rc = f->form == KL_CLOSURE_PAYLOAD
                  ? ((custom_vmap_payload_fn *)f->fun)(&made_0, &made_1, input_0, input_1,
                                                       input_1_num, f->payload)
                  : ((custom_vmap_fn *)f->fun)(&made_0, &made_1, input_0, input_1, input_1_num);
+    kl_level_leave(level);
     check_outcome(&c, rc, made_0.ctx);
     check_outcome(&c, rc, made_1.ctx);
     if (c.err) {

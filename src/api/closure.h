@@ -20,13 +20,17 @@ enum kl_closure_form {
 struct kl_closure {
     _Atomic(uint32_t) refs;
     enum kl_closure_form form;
-    void (*fun)(void);    /* cast back to its own type before it is called */
-    void *payload;        /* with KL_CLOSURE_PAYLOAD: the last argument of fun */
-    void (*dtor)(void *); /* called with payload at the last release; may be NULL */
+    void (*fun)(void);            /* cast back to its own type before it is called */
+    void *payload;                /* with KL_CLOSURE_PAYLOAD: the last argument of fun */
+    void (*dtor)(void *);         /* called with payload at the last release; may be NULL */
+    struct kl_closure *next_dead; /* while it waits to be freed; see kl_closure_release */
 };
 
 struct kl_closure *kl_closure_retain(struct kl_closure *f);
-void kl_closure_release(struct kl_closure *f); /* NULL is fine */
+/* NULL is fine. A closure that is released by the destructor of another one is freed when that
+ * destructor has returned: closures within closures are freed one after the other, so that the
+ * stack does not grow with their number. */
+void kl_closure_release(struct kl_closure *f);
 
 struct kl_closure_box {
     struct kl_closure *closure; /* owned, never NULL */

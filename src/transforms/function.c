@@ -31,9 +31,32 @@ void kl_function_release(struct kl_function *f) {
     *f = (struct kl_function){0};
 }
 
+static __thread int level;             /* how many functions of this thread are being called */
+static __thread uintptr_t level_frame; /* the place on the stack of the outermost of them */
+
+int kl_level_enter(int *before, struct kl_error **err) {
+    /* Stacks grow downwards. A frame that is not below the outermost call is not within it: that
+     * call was left by longjmp. */
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here >= level_frame) level = 0;
+    if (level == 0) level_frame = here;
+    if (level == KL_MOST_LEVELS)
+        return kl_fail(err, KL_ELIMIT, "functions are nested deeper than %d calls", KL_MOST_LEVELS);
+    *before = level++;
+    return KL_OK;
+}
+
+void kl_level_leave(int before) {
+    level = before;
+}
+
 int kl_function_call(const struct kl_function *f, struct kl_array *const *in, size_t n_in,
                      struct kl_arrays *outs, struct kl_error **err) {
-    KL_TRY(f->call(f->ctx, in, n_in, outs, err));
+    int before;
+    KL_TRY(kl_level_enter(&before, err));
+    int rc = f->call(f->ctx, in, n_in, outs, err);
+    kl_level_leave(before);
+    if (rc) return rc;
     for (size_t i = 0; i < outs->n; i++) {
         if (outs->v[i]) continue;
         kl_arrays_free(outs);

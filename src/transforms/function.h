@@ -28,6 +28,13 @@ void kl_function_release(struct kl_function *f);
 int kl_function_call(const struct kl_function *f, struct kl_array *const *in, size_t n_in,
                      struct kl_arrays *outs, struct kl_error **err);
 
+/* Functions may call functions that call functions: each call of one that may nest stands between
+ * enter and leave, so that a tower of them ends with KL_ELIMIT and not where the stack ends.
+ * *before is for leave. A call that ends with longjmp needs no leave. */
+enum { KL_MOST_LEVELS = 1000 };
+int kl_level_enter(int *before, struct kl_error **err);
+void kl_level_leave(int before);
+
 /* The stream on which a transform builds where no operation of the user names one: the calling
  * thread's default stream of the default device. Borrowed: streams are never freed. */
 int kl_transform_stream(struct kl_stream **out, struct kl_error **err);

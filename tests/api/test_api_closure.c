@@ -1,6 +1,8 @@
 /* test_api_closure.c - closures of every kind: their arguments, their results, and ownership. */
 #include "api_support.h"
 
+#include <setjmp.h>
+
 static int payload = 42, n_dtor;
 
 static void count_dtor(void *p) {
@@ -337,6 +339,89 @@ static void test_custom_vmap(void **state) {
     mlx_array_free(one);
 }
 
+/* ---- closures within closures ---- */
+static int n_freed;
+
+static void free_inner(void *ctx) {
+    n_freed++;
+    mlx_closure_free((mlx_closure){ctx});
+}
+
+static int call_inner(mlx_vector_array *res, const mlx_vector_array in, void *ctx) {
+    return mlx_closure_apply(res, (mlx_closure){ctx}, in);
+}
+
+/* `doubled` in so many closures: of the user, or made by a transform. */
+static mlx_closure tower(int levels, bool of_user) {
+    mlx_closure f = mlx_closure_new_func(doubled);
+    for (int i = 0; i < levels; i++) {
+        if (of_user) {
+            f = mlx_closure_new_func_payload(call_inner, f.ctx, free_inner);
+            continue;
+        }
+        mlx_closure g = mlx_closure_new();
+        OK(mlx_checkpoint(&g, f));
+        mlx_closure_free(f);
+        f = g;
+    }
+    return f;
+}
+
+static void test_towers_are_freed(void **state) {
+    enum { LEVELS = 300000 };
+    n_freed = 0;
+    mlx_closure f = tower(LEVELS, true), g = mlx_closure_new();
+    OK(mlx_closure_set(&g, f));
+    mlx_closure_free(f);
+    assert_int_equal(n_freed, 0); /* g still has it */
+    mlx_closure_free(g);
+    assert_int_equal(n_freed, LEVELS);
+    mlx_closure_free(tower(LEVELS, false));
+}
+
+static void test_towers_have_a_limit(void **state) {
+    mlx_array three = mlx_array_new_int(3);
+    mlx_vector_array in = mlx_vector_array_new_value(three), out = mlx_vector_array_new();
+    for (int of_user = 0; of_user < 2; of_user++) {
+        mlx_closure low = tower(300, of_user), high = tower(100000, of_user);
+        OK(mlx_closure_apply(&out, low, in));
+        assert_first(out, "array(6, dtype=int32)");
+        for (int round = 0; round < 2; round++) { /* the second time as the first */
+            const int before = seen.n;
+            assert_int_equal(mlx_closure_apply(&out, high, in), 1);
+            assert_true(seen.n > before);
+            if (!of_user) assert_non_null(strstr(seen.text, "nested deeper than 1000"));
+        }
+        OK(mlx_closure_apply(&out, low, in)); /* nothing of it is left */
+        mlx_closure_free(low);
+        mlx_closure_free(high);
+    }
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_array_free(three);
+}
+
+/* Calls that a user leaves by longjmp do not count for ever. */
+static jmp_buf way_out;
+
+static int jumps(mlx_vector_array *res, const mlx_vector_array in) {
+    longjmp(way_out, 1);
+}
+
+static void test_a_jump_leaves_no_level(void **state) {
+    mlx_array three = mlx_array_new_int(3);
+    mlx_vector_array in = mlx_vector_array_new_value(three), out = mlx_vector_array_new();
+    mlx_closure f = mlx_closure_new_func(jumps), g = tower(1, true);
+    for (volatile int i = 0; i < 2000; i++)
+        if (!setjmp(way_out)) mlx_closure_apply(&out, f, in);
+    OK(mlx_closure_apply(&out, g, in));
+    mlx_closure_free(f);
+    mlx_closure_free(g);
+    mlx_vector_array_free(in);
+    mlx_vector_array_free(out);
+    mlx_array_free(three);
+}
+
 static void leak_body(void) {
     test_apply(NULL);
     test_apply_fails(NULL);
@@ -354,10 +439,17 @@ static void test_no_leak(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_apply),          cmocka_unit_test(test_apply_fails),
-        cmocka_unit_test(test_payload),        cmocka_unit_test(test_kwargs),
-        cmocka_unit_test(test_value_and_grad), cmocka_unit_test(test_custom),
-        cmocka_unit_test(test_custom_jvp),     cmocka_unit_test(test_custom_vmap),
+        cmocka_unit_test(test_apply),
+        cmocka_unit_test(test_apply_fails),
+        cmocka_unit_test(test_payload),
+        cmocka_unit_test(test_kwargs),
+        cmocka_unit_test(test_value_and_grad),
+        cmocka_unit_test(test_custom),
+        cmocka_unit_test(test_custom_jvp),
+        cmocka_unit_test(test_custom_vmap),
+        cmocka_unit_test(test_towers_are_freed),
+        cmocka_unit_test(test_towers_have_a_limit),
+        cmocka_unit_test(test_a_jump_leaves_no_level),
         cmocka_unit_test(test_no_leak),
     };
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
