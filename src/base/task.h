@@ -1,6 +1,8 @@
 /* task.h - one committed operation: streams queue tasks, backends execute them.
  * A task is a member of a graph node, so that queueing never allocates. */
 #pragma once
+#include <stdatomic.h>
+
 #include "base/list.h"
 #include "base/op.h"
 #include "base/tensor.h"
@@ -16,6 +18,11 @@ struct kl_origin {
     int lanes; /* how many lanes the positions of the indices hold, the first slowest; 0: none */
 };
 
+/* What kl_task.state says, together: the executor looks at the inputs of the task, and nobody who
+ * will ever look owns its output. Whoever sets its bit first has the inputs: a task that was
+ * dropped before it was started is abandoned, and the thread that dropped it releases them. */
+enum { KL_TASK_STARTED = 1, KL_TASK_DROPPED = 2 };
+
 struct kl_task {
     struct kl_link link; /* in its stream's queue; guarded by the stream */
     enum kl_op_id op;
@@ -28,6 +35,7 @@ struct kl_task {
     /* scratch memory of this kernel alone, bound like an output; NULL: none */
     struct kl_buffer *workspace;
     bool proved;             /* every index is known to be in range: the unchecked kernel may run */
+    _Atomic(uint32_t) state; /* KL_TASK_STARTED | ... */
     uint64_t submitter;      /* number of the thread that committed the task */
     struct kl_origin origin; /* the operation of the user that messages name */
     /* Whether the task alone owns input i and its buffer, so that its block may be written. */
@@ -37,6 +45,26 @@ struct kl_task {
     void (*release_inputs)(struct kl_task *t); /* drops the inputs; n_in becomes 0 */
     void (*finish)(struct kl_task *t);         /* drops everything; t may be freed */
 };
+
+/* For the executor, before it looks at the inputs of t. false: t is abandoned. */
+static inline bool kl_task_start(struct kl_task *t) {
+    uint32_t was = 0;
+    if (atomic_compare_exchange_strong_explicit(&t->state, &was, KL_TASK_STARTED,
+                                                memory_order_acq_rel, memory_order_acquire))
+        return true;
+    return !(was & KL_TASK_DROPPED); /* it was started before, to see whether it could run */
+}
+/* t must wait: whoever drops it meanwhile may abandon it. false: it has been dropped already. */
+static inline bool kl_task_put_off(struct kl_task *t) {
+    uint32_t was = KL_TASK_STARTED;
+    return atomic_compare_exchange_strong_explicit(&t->state, &was, 0, memory_order_acq_rel,
+                                                   memory_order_acquire);
+}
+/* The caller knows that nobody will look at the output of t. true: t is abandoned, and the caller
+ * must release its inputs. */
+static inline bool kl_task_abandon(struct kl_task *t) {
+    return atomic_fetch_or_explicit(&t->state, KL_TASK_DROPPED, memory_order_acq_rel) == 0;
+}
 
 /* A group: several element-wise operations over one shape, which a backend may run as one kernel.
  * Each step says which of its operands are results of earlier steps. */

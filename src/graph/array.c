@@ -16,10 +16,49 @@
 
 /* ---- freeing, without recursion ---- */
 
-/* Drops one reference; true when it was the last and the caller must free the array. */
-static bool drop(struct kl_array *a) {
-    return kl_refs_drop(&a->refs);
+static struct kl_array *drop_onto(struct kl_array *a, struct kl_array *dead);
+
+/* ---- work that nobody can read ----
+ *
+ * A task is abandoned when nobody owns its output but the task itself; abandoned tasks release
+ * their inputs, so that this goes backwards. References are only made from references: once the
+ * task is known to have one (kl_array.task is set after it was made) and the caller the only other
+ * one, no third can come. So the number is read after that pointer, and the owners of fate and
+ * buffer, which views are, after the number. The caller's reference keeps the memory of the task
+ * alive, while the caller and the executor decide (kl_task.state) who has the inputs. Two threads
+ * that drop views of one array at the same moment may both leave the task to run. */
+
+/* The task that will make a; NULL: none that could be abandoned. */
+static struct kl_node *pending_task(struct kl_array *a) {
+    struct kl_node *n = atomic_load_explicit(&a->task, memory_order_acquire);
+    return n && !kl_fate_settled(a->t.fate) ? n : NULL;
 }
+
+/* Whether n owners have references to a, and nobody has one to its fate or buffer but a and `views`
+ * views of it. */
+static bool is_owned_by(struct kl_array *a, uint32_t n, uint32_t views) {
+    return atomic_load_explicit(&a->refs, memory_order_acquire) == n &&
+           atomic_load_explicit(&a->parts->fate.refs, memory_order_acquire) == 1 + views &&
+           atomic_load_explicit(&a->parts->buffer.owners, memory_order_acquire) == 1 + views;
+}
+
+static struct kl_array *release_inputs_onto(struct kl_node *n, struct kl_array *dead) {
+    for (int i = 0; i < n->task.n_in; i++) dead = drop_onto(n->in[i], dead);
+    return dead;
+}
+
+/* The view v is about to be freed. If nobody but its task owns what it is a view of, that task is
+ * abandoned, and its inputs are put in front of `dead`. */
+static struct kl_array *abandon_base(struct kl_array *v, struct kl_array *dead) {
+    struct kl_parts *p = v->t.fate->parts;
+    if (!p || kl_fate_settled(v->t.fate)) return dead;
+    struct kl_array *base = p->memory; /* it, or at least its memory, lives as long as the fate */
+    struct kl_node *n = pending_task(base);
+    if (!n || !is_owned_by(base, 1, 1) || !kl_task_abandon(&n->task)) return dead;
+    return release_inputs_onto(n, dead);
+}
+
+/* ---- the last reference ---- */
 
 /* Frees everything of n but its outputs. Inputs whose last reference this was are put in front of
  * `dead`. */
@@ -48,6 +87,7 @@ static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
         kl_parts_free(parts);
         return dead;
     }
+    if (!parts) dead = abandon_base(a, dead);
     kl_fate_release(a->t.fate);
     kl_buffer_release(a->t.buffer);
     if (parts)
@@ -62,7 +102,7 @@ static struct kl_array *array_free(struct kl_array *a, struct kl_array *dead) {
  * commit may claim the node through another output at this moment. */
 static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
     kl_commit_lock();
-    bool last = drop(a);
+    bool last = kl_refs_drop(&a->refs);
     struct kl_node *n = a->node;
     bool unreachable = n != NULL && !last;
     for (int i = 0; unreachable && i < n->n_out; i++)
@@ -81,10 +121,22 @@ static struct kl_array *drop_multi(struct kl_array *a, struct kl_array *dead) {
     return dead;
 }
 
-/* Drops a reference to a, and puts a in front of `dead` when it was the last one. */
+/* Drops a reference to a. Puts a in front of `dead` when it was the last one, or when only the
+ * abandoned task of a has another; in this case the reference is dropped when a is taken out. */
 static struct kl_array *drop_onto(struct kl_array *a, struct kl_array *dead) {
     if (a->multi) return drop_multi(a, dead);
-    if (!drop(a)) return dead;
+    uint32_t refs = atomic_load_explicit(&a->refs, memory_order_acquire);
+    while (refs != 1) {
+        struct kl_node *n = refs == 2 ? pending_task(a) : NULL;
+        if (n && is_owned_by(a, 2, 0) && kl_task_abandon(&n->task)) {
+            a->is_let_go = true;
+            break;
+        }
+        /* Not a subtraction: the thread that leaves one reference must have seen two. */
+        if (atomic_compare_exchange_weak_explicit(&a->refs, &refs, refs - 1, memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return dead;
+    }
     a->next_dead = dead;
     return a;
 }
@@ -114,6 +166,11 @@ static void free_all(struct kl_array *dead) {
     while (dead) {
         struct kl_array *a = dead;
         dead = a->next_dead;
+        if (a->is_let_go) {
+            a->is_let_go = false;
+            dead = release_inputs_onto(a->task, dead);
+            if (!kl_refs_drop(&a->refs)) continue;
+        }
         dead = array_free(a, dead);
     }
 }
@@ -160,6 +217,8 @@ static void array_init(struct kl_array *a, enum kl_dtype dtype, int ndim, const 
     a->multi = false;
     a->stopped = false;
     a->shapeless = false;
+    a->is_let_go = false;
+    atomic_init(&a->task, NULL);
     a->lo = a->hi = 0;
     a->node = NULL;
     a->trace = NULL;
@@ -415,6 +474,7 @@ static inline void node_init_alone(struct kl_node *n, struct kl_parts *parts,
     n->task.ticket = n->task.submitter = 0;
     n->task.workspace = NULL;
     n->task.proved = false;
+    atomic_init(&n->task.state, 0);
     n->task.op = o->op;
     n->task.params = own;
     n->task.params_bytes = o->params_bytes;

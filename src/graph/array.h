@@ -21,10 +21,13 @@ struct kl_array {
     bool multi;         /* one of several outputs: released under the commit lock */
     bool stopped;       /* stop_gradient made it */
     bool shapeless;     /* it follows from an argument of a trace for any shapes: see trace.h */
+    bool is_let_go;     /* in the list of arrays to free: it lives, but its task is abandoned */
     int64_t lo, hi;
     /* the node that will make this array; NULL for data, for committed work, and for views of
      * either; guarded by the commit lock */
     struct kl_node *node;
+    /* the committed node that makes this array, if it may be abandoned; in the same allocation */
+    _Atomic(struct kl_node *) task;
     struct kl_trace *trace;     /* the innermost trace that it belongs to, owned; NULL: none */
     struct kl_array *next_dead; /* in the list of arrays to free */
     struct kl_parts *parts;     /* the allocation it is a part of; NULL: it has its own (views) */

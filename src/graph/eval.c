@@ -129,6 +129,13 @@ static void claim_view(struct kl_node *n, struct kl_list *garbage) {
     kl_list_push(garbage, &n->task.link);
 }
 
+/* Whether the node does what somebody can see who never reads its output: a file is read or
+ * written, the user is called, or a kernel of the user runs. Only these have several outputs. */
+static bool has_effect(const struct kl_node *n) {
+    kl_assert(n->n_out == 1 || n->task.op == KL_OP_CALL || n->task.op == KL_OP_KERNEL);
+    return n->task.op == KL_OP_CALL || n->task.op == KL_OP_KERNEL;
+}
+
 static void claim(struct kl_node *n, uint64_t self) {
     kl_assert_slow(kl_node_is_valid(n));
     n->claimed = true;
@@ -149,6 +156,8 @@ static void claim(struct kl_node *n, uint64_t self) {
     } else { /* the outputs drop the node, which from here on belongs to the task alone */
         for (int i = 0; i < n->n_out; i++) n->out[i]->node = NULL;
         n->n_in = 0;
+        /* From here on another thread may abandon the task. */
+        if (!has_effect(n)) atomic_store_explicit(&n->out[0]->task, n, memory_order_release);
     }
     kl_stream_stage(n->stream, &n->task);
 }

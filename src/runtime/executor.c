@@ -238,6 +238,34 @@ static void execute(struct kl_stream *s, struct kl_task *t) {
     if (!pending && !skip) kl_timeline_publish(&s->settled, ticket);
 }
 
+#ifdef KL_TEST_HOOKS
+static _Atomic(uint64_t) n_cancelled;
+
+uint64_t kl_test_n_cancelled(void) {
+    return atomic_load(&n_cancelled);
+}
+#endif
+
+/* Settles t, which is abandoned, without running it. Nobody reads the fate that it gets: but those
+ * who hold its buffer or wait for its ticket find an end of it. */
+static void cancel(struct kl_stream *s, struct kl_task *t) {
+    const struct kl_backend_ops *ops = s->backend->ops;
+    uint64_t ticket = t->ticket;
+    atomic_store_explicit(&s->running, t, memory_order_release);
+    /* If it was not started when it was dropped, its inputs belong to the thread that dropped it,
+     * which may be releasing them now. */
+    if (atomic_load_explicit(&t->state, memory_order_acquire) & KL_TASK_STARTED)
+        t->release_inputs(t);
+    write_fates(t, kl_error_static(KL_ECANCELLED));
+#ifdef KL_TEST_HOOKS
+    atomic_fetch_add(&n_cancelled, 1);
+#endif
+    if (ops->skip) ops->skip(s->backend, s->queue, t);
+    atomic_store_explicit(&s->running, NULL, memory_order_release);
+    t->finish(t);
+    if (!ops->skip) kl_timeline_publish(&s->settled, ticket);
+}
+
 /* The steps have run. Finishes each task as `execute` does. An unfinished task stays in s->local,
  * where a forked child finds it. */
 static void finish_group(struct kl_stream *s, struct kl_group_step *steps, int n) {
@@ -385,16 +413,20 @@ void kl_executor_run(struct kl_stream *s, uint64_t until) {
     struct kl_wait_hook hook = kl_wait_hook_set((struct kl_wait_hook){NULL, NULL});
     for (struct kl_task *t; (t = next_task(s));) {
         struct kl_wait w;
-        if (must_wait(s, t, &w)) {
+        const bool abandoned = !kl_task_start(t);
+        if (!abandoned && must_wait(s, t, &w)) {
             if (s->backend->ops->flush) s->backend->ops->flush(s->backend, s->queue);
-            if (park(s, &w)) break;
+            if (kl_task_put_off(t) && park(s, &w)) break;
             continue;
         }
         bool last;
-        if (!execute_group(s, t, until, &last)) {
+        if (abandoned || !execute_group(s, t, until, &last)) {
             last = t->ticket >= until;
             kl_list_remove(&t->link);
-            execute(s, t);
+            if (abandoned)
+                cancel(s, t);
+            else
+                execute(s, t);
         }
         /* A caller that runs tasks comes back to ask its hook. It may then go on here. */
         if (last || kl_wait_hook_due(&hook)) {

@@ -68,6 +68,10 @@ void kl_executor_fork_child(void);
 /* In a forked child: fails every task that s has not settled, and makes s idle. */
 void kl_executor_forked(struct kl_stream *s);
 
+#ifdef KL_TEST_HOOKS
+uint64_t kl_test_n_cancelled(void); /* tasks that were abandoned, and did not run, so far */
+#endif
+
 /* ---- stream.c ---- */
 void kl_streams_fork_prepare(void);
 void kl_streams_fork_parent(void);

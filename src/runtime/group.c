@@ -76,9 +76,13 @@ int kl_group_form(struct kl_stream *s, struct kl_task *first, uint64_t until,
         return 1;
     for (struct kl_link *k = &first->link; k != &s->local.head && n < KL_GROUP_STEPS; k = k->next) {
         struct kl_task *t = kl_container(k, struct kl_task, link);
-        if (t->ticket > until || t->n_out != 1 || t->workspace || !ops->joins(s->backend, t) ||
-            !same_shape(t->out[0], first->out[0]) || !find_inputs(steps, n, t, &n_memory))
+        if (t->ticket > until || t->n_out != 1 || t->workspace ||
+            !same_shape(t->out[0], first->out[0]) || !kl_task_start(t))
             break;
+        if (!ops->joins(s->backend, t) || !find_inputs(steps, n, t, &n_memory)) {
+            if (t != first) kl_task_put_off(t); /* it may still be abandoned */
+            break;
+        }
         n++;
     }
     if (n < 2) return 1;
