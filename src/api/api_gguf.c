@@ -1,5 +1,7 @@
-/* api_gguf.c - mlx/c/io.h and io_types.h: .gguf files. A handle points to a table of arrays and a
- * list of typed metadata in the order in which it was set. */
+/* api_gguf.c - mlx/c/io.h and io_types.h: .gguf files. A handle points to a table of arrays, a list
+ * of typed metadata in the order in which it was set, and the metadata of the file that was loaded,
+ * of which an entry of the list is made when it is asked for. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/handles.h"
@@ -20,6 +22,7 @@ struct gguf {
     struct kl_map *arrays;
     struct entry *entries;
     size_t n, cap;
+    struct kl_file *file; /* owned; its values count where no entry has the key; NULL: none */
 };
 
 static void entry_clear(struct entry *e) {
@@ -33,6 +36,7 @@ static void gguf_free(struct gguf *g) {
     kl_map_release(g->arrays);
     for (size_t i = 0; i < g->n; i++) entry_clear(&g->entries[i]);
     kl_free(g->entries);
+    kl_file_close(g->file);
     kl_free(g);
 }
 
@@ -79,6 +83,16 @@ static int put(struct gguf *g, struct entry *e, bool may_be_there, struct kl_err
     return KL_OK;
 }
 
+static int compare_key(const void *key, const void *value) {
+    return strcmp(key, ((const struct kl_gguf_value *)value)->key);
+}
+
+/* What the file has under the key, or NULL. */
+static const struct kl_gguf_value *find_in_file(const struct gguf *g, const char *key) {
+    if (!g->file || !g->file->n_values) return NULL;
+    return bsearch(key, g->file->values, g->file->n_values, sizeof *g->file->values, compare_key);
+}
+
 mlx_io_gguf mlx_io_gguf_new(void) {
     struct kl_call c = {.func = __func__};
     struct gguf *g = gguf_new(&c.err);
@@ -112,11 +126,6 @@ static int fill(struct gguf *g, struct kl_file *f, struct kl_error **err) {
         kl_array_release(a);
         if (rc) return rc;
     }
-    for (size_t i = 0; i < f->n_values; i++) {
-        struct entry e;
-        KL_TRY(entry_of(&e, &f->values[i], err));
-        KL_TRY(put(g, &e, false, err));
-    }
     return KL_OK;
 }
 
@@ -131,6 +140,10 @@ int mlx_load_gguf(mlx_io_gguf *gguf, const char *file, const mlx_stream s) {
     if (!c.err) kl_file_open(&f, source, KL_FORMAT_GGUF, &c.err);
     if (!c.err) g = gguf_new(&c.err);
     if (!c.err) fill(g, f, &c.err);
+    if (!c.err) {
+        g->file = f;
+        f = NULL;
+    }
     if (!c.err && gguf->ctx) { /* the handle keeps its pointer */
         struct gguf old = *(struct gguf *)gguf->ctx;
         *(struct gguf *)gguf->ctx = *g;
@@ -178,13 +191,25 @@ int mlx_io_gguf_get_array(mlx_array *arr, mlx_io_gguf io, const char *key) {
     return e ? kl_call_end(&c, arr, kl_array_retain(e->value)) : NOT_FOUND;
 }
 
-/* The entry of a key, if it is of this kind; else *rc says why not. */
+/* Whether a key has an entry of this kind, or a value in the file of which one can be made. */
+static int has_kind(const struct gguf *g, const char *key, enum kl_gguf_kind kind) {
+    const struct entry *e = find(g, key);
+    const struct kl_gguf_value *v = e ? NULL : find_in_file(g, key);
+    if (!e && !v) return NOT_FOUND;
+    return (e ? e->kind : v->kind) == kind ? 0 : WRONG_TYPE;
+}
+
+/* The entry of a key, if it is of this kind; else *rc says why not, or c has an error. */
 static struct entry *look(struct kl_call *c, mlx_io_gguf io, const char *key,
                           enum kl_gguf_kind kind, int *rc) {
     struct gguf *g = in_gguf(c, io, key);
-    struct entry *e = g ? find(g, key) : NULL;
-    *rc = !g ? 0 : !e ? NOT_FOUND : e->kind != kind ? WRONG_TYPE : 0;
-    return *rc ? NULL : e;
+    *rc = g ? has_kind(g, key, kind) : 0;
+    if (!g || *rc) return NULL;
+    struct entry *e = find(g, key), made;
+    if (e) return e;
+    if (entry_of(&made, find_in_file(g, key), &c->err) || put(g, &made, false, &c->err))
+        return NULL;
+    return &g->entries[g->n - 1];
 }
 
 int mlx_io_gguf_get_metadata_array(mlx_array *arr, mlx_io_gguf io, const char *key) {
@@ -218,8 +243,8 @@ int mlx_io_gguf_get_metadata_vector_string(mlx_vector_string *vstr, mlx_io_gguf 
 static int has(const char *func, bool *flag, mlx_io_gguf io, const char *key,
                enum kl_gguf_kind kind) {
     struct kl_call c = kl_call_begin(func, flag);
-    int rc;
-    look(&c, io, key, kind, &rc);
+    const struct gguf *g = in_gguf(&c, io, key);
+    const int rc = g ? has_kind(g, key, kind) : 0;
     if (!c.err) *flag = rc == 0;
     return rc == NOT_FOUND ? rc : kl_call_end_plain(&c);
 }
@@ -298,28 +323,35 @@ static void *elements_of(struct kl_array *a, struct kl_error **err) {
 }
 
 static int value_of(struct kl_gguf_value *v, const struct entry *e, struct kl_error **err) {
-    *v = (struct kl_gguf_value){.key = e->key, .kind = e->kind};
+    *v = (struct kl_gguf_value){.key = e->key, .kind = (uint8_t)e->kind};
     if (e->kind != KL_GGUF_ARRAY) {
         v->texts = e->texts.items;
-        v->n = e->texts.n;
+        v->n = (uint32_t)e->texts.n;
         return KL_OK;
     }
-    v->dtype = (enum kl_dtype)e->array->t.dtype;
+    if (e->array->t.size > INT32_MAX)
+        return kl_fail(err, KL_ELIMIT, "the metadata '%.100s' has over 2147483647 numbers", e->key);
+    v->dtype = e->array->t.dtype;
     v->is_list = e->array->t.ndim > 0;
-    v->n = (size_t)e->array->t.size;
+    v->n = (uint32_t)e->array->t.size;
     KL_TRY(kl_eval((struct kl_array *[]){e->array}, 1, err));
     return (v->data = elements_of(e->array, err)) ? KL_OK : KL_ENOMEM;
 }
 
 static int save(const char *path, const struct gguf *g, struct kl_error **err) {
+    const size_t n_file = g->file ? g->file->n_values : 0;
     struct kl_named *tensors = kl_malloc((g->arrays->n + 1) * sizeof *tensors);
-    struct kl_gguf_value *values = kl_calloc(g->n + 1, sizeof *values);
+    struct kl_gguf_value *values = kl_calloc(g->n + n_file + 1, sizeof *values);
     int rc = tensors && values ? KL_OK : kl_fail_nomem(err);
     for (size_t i = 0; i < g->arrays->n && !rc; i++)
         tensors[i] = (struct kl_named){g->arrays->entries[i].key, g->arrays->entries[i].value};
     for (size_t i = 0; i < g->n && !rc; i++) rc = value_of(&values[i], &g->entries[i], err);
-    if (!rc) rc = kl_save_gguf(path, tensors, g->arrays->n, values, g->n, err);
-    for (size_t i = 0; values && i < g->n; i++) kl_free((void *)values[i].data);
+    size_t n = g->n;
+    for (size_t i = 0; i < n_file && !rc; i++)
+        if (!find(g, g->file->values[i].key)) values[n++] = g->file->values[i];
+    if (!rc) rc = kl_save_gguf(path, tensors, g->arrays->n, values, n, err);
+    for (size_t i = 0; values && i < g->n; i++)
+        if (values[i].kind == KL_GGUF_ARRAY) kl_free((void *)values[i].data);
     kl_free(values);
     kl_free(tensors);
     return rc;

@@ -67,12 +67,44 @@ bool kl_alloc_should_fail(void) {
     return false;
 }
 
+static _Atomic(int64_t) held, peak, held_at_reset;
+
+int64_t kl_test_peak_bytes(void) {
+    return atomic_load(&peak) - atomic_load(&held_at_reset);
+}
+
+void kl_test_peak_reset(void) {
+    atomic_store(&held_at_reset, atomic_load(&held));
+    atomic_store(&peak, atomic_load(&held));
+}
+
+static int64_t bytes_of(void *p) {
+#ifdef __GLIBC__
+    return p ? (int64_t)malloc_usable_size(p) : 0;
+#else
+    return 0;
+#endif
+}
+
+static void hold(int64_t bytes) {
+    int64_t now = atomic_fetch_add(&held, bytes) + bytes, most = atomic_load(&peak);
+    while (now > most && !atomic_compare_exchange_weak(&peak, &most, now)) {
+    }
+}
+
 static void *counted(void *p) {
     if (p) atomic_fetch_add(&live, 1);
+    hold(bytes_of(p));
     return p;
 }
-static void uncounted(const void *p) {
+static void uncounted(void *p) {
     if (p) atomic_fetch_sub(&live, 1);
+    atomic_fetch_sub(&held, bytes_of(p));
+}
+/* The old block and the new one are there at the same time, while one is copied to the other. */
+static void recounted(int64_t before, void *q) {
+    hold(bytes_of(q));
+    atomic_fetch_sub(&held, before);
 }
 #else
 bool kl_alloc_should_fail(void) {
@@ -81,7 +113,7 @@ bool kl_alloc_should_fail(void) {
 static inline void *counted(void *p) {
     return p;
 }
-static inline void uncounted(const void *p) {
+static inline void uncounted(void *p) {
     (void)p;
 }
 #endif
@@ -103,10 +135,14 @@ void *kl_calloc(size_t n, size_t bytes) {
 void *kl_realloc(void *p, size_t bytes) {
 #ifdef KL_TEST_HOOKS
     if (kl_alloc_should_fail()) return NULL;
+    if (!p) return counted(malloc(bytes ? bytes : 1));
+    const int64_t before = bytes_of(p);
+    void *moved = realloc(p, bytes ? bytes : 1);
+    if (moved) recounted(before, moved);
+    return moved;
+#else
+    return realloc(p, bytes ? bytes : 1);
 #endif
-    void *q = realloc(p, bytes ? bytes : 1);
-    if (!p) counted(q);
-    return q;
 }
 
 char *kl_strdup(const char *s) {

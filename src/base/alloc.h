@@ -27,5 +27,9 @@ void kl_test_fail_alloc_at(int64_t n);
 void kl_test_fail_alloc_random(uint64_t seed, uint32_t one_in);
 int64_t kl_test_n_alloc_attempts(void); /* since the last kl_test_fail_alloc_at */
 int64_t kl_test_n_live(void);           /* kl_malloc blocks not yet freed, whole process */
-bool kl_test_alloc_failed(void);        /* whether the armed failure has fired */
+/* The most bytes that kl_malloc blocks had at one time since the reset, beyond those that they had
+ * then. 0 where the C library does not tell the size of a block. */
+int64_t kl_test_peak_bytes(void);
+void kl_test_peak_reset(void);
+bool kl_test_alloc_failed(void); /* whether the armed failure has fired */
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/op_params.h"
+#include "io/gguf.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "files are taken as they are, or swapped, on this assumption");
@@ -18,10 +19,10 @@ struct kl_chunk {
     max_align_t bytes[];
 };
 
-void *kl_file_alloc(struct kl_file *f, size_t bytes) {
-    bytes = (bytes + 15) & ~(size_t)15;
+void *kl_file_alloc(struct kl_file *f, size_t bytes, size_t align) {
     struct kl_chunk *c = f->strings;
-    if (!c || c->cap - c->used < bytes) {
+    if (c) c->used = (c->used + align - 1) & ~(align - 1);
+    if (!c || c->used > c->cap || c->cap - c->used < bytes) {
         size_t cap = bytes > 16000 ? bytes : 16000;
         c = kl_malloc(sizeof *c + cap);
         if (!c) return NULL;
@@ -34,22 +35,112 @@ void *kl_file_alloc(struct kl_file *f, size_t bytes) {
 }
 
 const char *kl_file_text(struct kl_file *f, const char *text, size_t n) {
-    char *p = kl_file_alloc(f, n + 1);
+    char *p = kl_file_alloc(f, n + 1, 1);
     if (!p) return NULL;
     memcpy(p, text, n);
     p[n] = 0;
     return p;
 }
 
+int kl_file_reserve(struct kl_file *f, size_t n, struct kl_error **err) {
+    if (n <= f->cap) return KL_OK;
+    struct kl_file_tensor *more = kl_realloc(f->tensors, n * sizeof *more);
+    if (!more) return kl_fail_nomem(err);
+    f->tensors = more;
+    f->cap = n;
+    return KL_OK;
+}
+
 int kl_file_add(struct kl_file *f, const struct kl_file_tensor *t, struct kl_error **err) {
-    if (f->n == f->cap) {
-        size_t cap = f->cap ? 2 * f->cap : 16;
-        struct kl_file_tensor *more = kl_realloc(f->tensors, cap * sizeof *more);
-        if (!more) return kl_fail_nomem(err);
-        f->tensors = more;
-        f->cap = cap;
-    }
+    if (f->n == f->cap) KL_TRY(kl_file_reserve(f, f->cap ? 2 * f->cap : 16, err));
     f->tensors[f->n++] = *t;
+    return KL_OK;
+}
+
+/* ---- piles ---- */
+enum { PILE_BYTES = 4000 };
+struct kl_pile_block {
+    struct kl_pile_block *next;
+    size_t n;
+    char items[PILE_BYTES];
+};
+
+bool kl_pile_add(struct kl_pile *p, const void *item) {
+    struct kl_pile_block *b = p->last;
+    if (!b || b->n == PILE_BYTES / p->bytes) {
+        b = kl_malloc(sizeof *b);
+        if (!b) return false;
+        b->next = NULL;
+        b->n = 0;
+        *(p->last ? &p->last->next : &p->first) = b;
+        p->last = b;
+    }
+    memcpy(b->items + b->n++ * p->bytes, item, p->bytes);
+    p->n++;
+    return true;
+}
+
+void kl_pile_join(struct kl_pile *p, void *to) {
+    char *at = to;
+    while (p->first) {
+        struct kl_pile_block *b = p->first;
+        p->first = b->next;
+        if (at) {
+            memcpy(at, b->items, b->n * p->bytes);
+            at += b->n * p->bytes;
+        }
+        kl_free(b);
+    }
+    p->last = NULL;
+    p->n = 0;
+}
+
+/* ---- sorting ---- */
+static void swap_items(char *a, char *b, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) {
+        const char c = a[i];
+        a[i] = b[i];
+        b[i] = c;
+    }
+}
+
+/* A heap of n items, whose item `at` may be smaller than its children. */
+static void sift(char *items, size_t at, size_t n, size_t bytes,
+                 int (*compare)(const void *, const void *)) {
+    for (size_t child; (child = 2 * at + 1) < n; at = child) {
+        char *c = items + child * bytes;
+        if (child + 1 < n && compare(c, c + bytes) < 0) child++, c += bytes;
+        if (compare(items + at * bytes, c) >= 0) return;
+        swap_items(items + at * bytes, c, bytes);
+    }
+}
+
+void kl_file_sort(void *items, size_t n, size_t bytes, int (*compare)(const void *, const void *)) {
+    size_t sorted = 1; /* most files are */
+    while (sorted < n &&
+           compare((char *)items + (sorted - 1) * bytes, (char *)items + sorted * bytes) <= 0)
+        sorted++;
+    if (sorted >= n) return;
+    for (size_t i = n / 2; i-- > 0;) sift(items, i, n, bytes, compare);
+    for (size_t i = n; i-- > 1;) {
+        swap_items(items, (char *)items + i * bytes, bytes);
+        sift(items, 0, i, bytes, compare);
+    }
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+int kl_file_find_twice(struct kl_file *f, const char **name, struct kl_error **err) {
+    *name = NULL;
+    const char **names = kl_malloc(f->n * sizeof *names);
+    if (!names) return kl_fail_nomem(err);
+    for (size_t i = 0; i < f->n; i++) names[i] = f->tensors[i].name;
+    kl_file_sort(names, f->n, sizeof *names, compare_names);
+    for (size_t i = 1; i < f->n && !*name; i++)
+        if (strcmp(names[i - 1], names[i]) == 0) *name = names[i];
+    kl_free(names);
     return KL_OK;
 }
 
@@ -237,13 +328,13 @@ static int lazy_new(struct kl_lazy **out, struct kl_file *f, const struct kl_fil
     *z = (struct kl_lazy){.source = kl_source_retain(f->source),
                           .load = load ? kl_load_retain(load) : NULL,
                           .npz = t->member ? kl_npz_retain(f->npz) : NULL,
-                          .index = t->index,
+                          .index = t->member ? t->index : 0,
                           .skip = t->skip,
                           .begin = t->begin,
                           .end = t->end,
                           .bytes = t->bytes,
                           .dtype = t->dtype,
-                          .blocks = t->blocks,
+                          .blocks = t->member ? NULL : t->blocks,
                           .part = t->part,
                           .swap = t->swap};
     memcpy(z->name, t->name, name_bytes);
@@ -300,10 +391,13 @@ static int refused_array(struct kl_array **out, struct kl_file *f, const struct 
                          struct kl_load *load, struct kl_error **err) {
     const char *label = kl_source_label(f->source);
     char shown[KL_SHOWN];
+    const char *type;
+    kl_gguf_type((uint32_t)t->type_id, &type);
     struct kl_error_info info = {
         .code = KL_EUNSUPPORTED, .op = "load", .tensor = t->name, .file = label};
     struct kl_error *why =
-        kl_error_new(&info, "load: %s: '%s': %s", label, kl_show(shown, t->name), t->refused);
+        kl_error_new(&info, "load: %s: '%s': type %lu (%s) is not taken", label,
+                     kl_show(shown, t->name), (unsigned long)t->type_id, type ? type : "unknown");
     int rc = kl_array_new_failed(out, t->dtype, t->ndim, t->dims, why, err);
     kl_error_release(why);
     if (rc) return rc;

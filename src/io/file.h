@@ -4,9 +4,27 @@
 #include "io/source.h"
 
 /* ---- building a kl_file ---- */
-void *kl_file_alloc(struct kl_file *f, size_t bytes); /* lives as long as f; NULL: no memory */
+/* Memory that lives as long as f; align is a power of two up to 16. NULL: no memory. */
+void *kl_file_alloc(struct kl_file *f, size_t bytes, size_t align);
 /* A copy of the n bytes of text, with a final 0. NULL: no memory. */
 const char *kl_file_text(struct kl_file *f, const char *text, size_t n);
+/* Room for n tensors in all, so that kl_file_add copies none. */
+int kl_file_reserve(struct kl_file *f, size_t n, struct kl_error **err);
+/* Sets *name to one that two tensors have, or NULL. */
+int kl_file_find_twice(struct kl_file *f, const char **name, struct kl_error **err);
+/* Items of one size whose number is not known before. Unlike a list that doubles, it takes no more
+ * than the items, and when it is joined, once more. All zeros but for the size: empty. */
+struct kl_pile {
+    size_t bytes; /* of an item */
+    size_t n;
+    struct kl_pile_block *first, *last;
+};
+/* Copies the item to the end. false: no memory. */
+bool kl_pile_add(struct kl_pile *p, const void *item);
+/* Copies all items to `to` (NULL: drops them), and empties the pile. */
+void kl_pile_join(struct kl_pile *p, void *to);
+/* Sorts as qsort does, which may take as much memory again. */
+void kl_file_sort(void *items, size_t n, size_t bytes, int (*compare)(const void *, const void *));
 /* Appends *t to the tensors of f. Its name and dims must be owned by f. */
 int kl_file_add(struct kl_file *f, const struct kl_file_tensor *t, struct kl_error **err);
 /* Reports that the file breaks a rule: code KL_EFORMAT or KL_EDTYPE, message

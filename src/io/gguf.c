@@ -7,8 +7,6 @@
  * A quantized "x.weight" whose type fits gives three arrays: x.weight, x.scales and x.biases. */
 #include "io/gguf.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -27,7 +25,7 @@ struct reader {
     uint64_t begin, n; /* the buffer has n bytes from byte `begin` on */
     struct kl_error **err;
     unsigned char *buffer;
-    size_t cap; /* of f's values */
+    struct kl_pile values, texts, tensors;
 };
 
 #define BAD(...) kl_file_fail(r->f, KL_EFORMAT, NULL, r->err, "gguf header: " __VA_ARGS__)
@@ -75,7 +73,7 @@ static int take_text(struct reader *r, const char **text, uint64_t *n, const cha
     KL_TRY(take_u64(r, n));
     if (*n > most || *n > left(r))
         return BAD("the length of %s is %llu", what, (unsigned long long)*n);
-    char *p = kl_file_alloc(r->f, *n + 1);
+    char *p = kl_file_alloc(r->f, *n + 1, 1);
     if (!p) return kl_fail_nomem(r->err);
     KL_TRY(take(r, p, *n));
     p[*n] = 0;
@@ -104,16 +102,16 @@ static int take_numbers(struct reader *r, struct kl_gguf_value *v, uint32_t type
     if (n > left(r) / item)
         return BAD("'%.100s': %llu numbers do not fit", v->key, (unsigned long long)n);
     if (n > INT32_MAX) return BAD("'%.100s' has over 2147483647 numbers", v->key);
-    unsigned char *p = kl_file_alloc(r->f, n * item);
+    unsigned char *p = kl_file_alloc(r->f, n * item, item);
     if (!p) return kl_fail_nomem(r->err);
     KL_TRY(take(r, p, n * item));
     if (value_dtypes[type] == KL_BOOL)
         for (uint64_t i = 0; i < n; i++)
             if (p[i] > 1) return BAD("'%.100s': a bool is %d", v->key, p[i]);
     v->kind = KL_GGUF_ARRAY;
-    v->dtype = value_dtypes[type];
+    v->dtype = (uint8_t)value_dtypes[type];
     v->data = p;
-    v->n = n;
+    v->n = (uint32_t)n;
     return KL_OK;
 }
 
@@ -121,13 +119,17 @@ static int take_texts(struct reader *r, struct kl_gguf_value *v, uint64_t n) {
     uint64_t bytes;
     if (n > left(r) / 8)
         return BAD("'%.100s': %llu strings do not fit", v->key, (unsigned long long)n);
-    const char **texts = kl_file_alloc(r->f, n * sizeof *texts);
+    for (uint64_t i = 0; i < n; i++) {
+        const char *text;
+        KL_TRY(take_text(r, &text, &bytes, "a string", UINT64_MAX));
+        if (!kl_pile_add(&r->texts, &text)) return kl_fail_nomem(r->err);
+    }
+    const char **texts = kl_file_alloc(r->f, n * sizeof *texts, sizeof *texts);
     if (!texts) return kl_fail_nomem(r->err);
-    for (uint64_t i = 0; i < n; i++)
-        KL_TRY(take_text(r, &texts[i], &bytes, "a string", UINT64_MAX));
+    kl_pile_join(&r->texts, texts);
     v->kind = KL_GGUF_STRINGS;
     v->texts = texts;
-    v->n = n;
+    v->n = (uint32_t)n;
     return KL_OK;
 }
 
@@ -156,20 +158,17 @@ static int compare_values(const void *a, const void *b) {
 static int take_metadata(struct reader *r, uint64_t n) {
     struct kl_file *f = r->f;
     if (n > left(r) / LEAST_KEY_VALUE) return BAD("%llu values do not fit", (unsigned long long)n);
-    for (; f->n_values < n; f->n_values++) {
-        if (f->n_values == r->cap) {
-            size_t cap = r->cap ? 2 * r->cap : 32;
-            struct kl_gguf_value *more = kl_realloc(f->values, cap * sizeof *more);
-            if (!more) return kl_fail_nomem(r->err);
-            f->values = more;
-            r->cap = cap;
-        }
+    for (uint64_t i = 0; i < n; i++) {
         struct kl_gguf_value v = {0};
         KL_TRY(take_name(r, &v.key, "a key", KL_GGUF_MAX_KEY));
         KL_TRY(take_value(r, &v));
-        f->values[f->n_values] = v;
+        if (!kl_pile_add(&r->values, &v)) return kl_fail_nomem(r->err);
     }
-    if (n) qsort(f->values, f->n_values, sizeof *f->values, compare_values);
+    f->values = kl_malloc(n * sizeof *f->values);
+    if (!f->values) return kl_fail_nomem(r->err);
+    kl_pile_join(&r->values, f->values);
+    f->n_values = n;
+    kl_file_sort(f->values, n, sizeof *f->values, compare_values);
     for (size_t i = 1; i < f->n_values; i++)
         if (strcmp(f->values[i - 1].key, f->values[i].key) == 0)
             return BAD("the key '%.100s' appears twice", f->values[i].key);
@@ -191,16 +190,19 @@ bool kl_gguf_alignment(const struct kl_gguf_value *values, size_t n, uint32_t *a
 /* ---- tensors ---- */
 
 struct described { /* a tensor as it stands in the header */
-    struct kl_file_tensor t;
-    const struct kl_gguf_type *type;
+    const char *name;
+    const int *dims;
+    uint64_t begin;
+    uint32_t type;
+    int ndim;
 };
 
-static int take_dims(struct reader *r, struct kl_file_tensor *t) {
+static int take_dims(struct reader *r, struct described *t) {
     uint32_t n;
     KL_TRY(take_u32(r, &n));
     if (n > KL_GGUF_MAX_DIMS)
         return BAD("'%.100s' has %lu dimensions, at most 8 are taken", t->name, (unsigned long)n);
-    int *dims = kl_file_alloc(r->f, n * sizeof *dims);
+    int *dims = kl_file_alloc(r->f, n * sizeof *dims, sizeof *dims);
     if (!dims) return kl_fail_nomem(r->err);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t d;
@@ -213,119 +215,136 @@ static int take_dims(struct reader *r, struct kl_file_tensor *t) {
     return KL_OK;
 }
 
-static int take_tensor(struct reader *r, struct described *d, uint64_t alignment) {
-    struct kl_file_tensor *t = &d->t;
-    uint32_t id;
+static int take_tensor(struct reader *r, uint64_t alignment) {
+    struct described d = {0};
+    KL_TRY(take_name(r, &d.name, "the name of a tensor", KL_GGUF_MAX_NAME));
+    KL_TRY(take_dims(r, &d));
+    KL_TRY(take_u32(r, &d.type));
+    KL_TRY(take_u64(r, &d.begin));
+    if (d.begin > (uint64_t)1 << 62) return BAD("'%.100s': its offset is over 2^62", d.name);
+    if (d.begin % alignment)
+        return BAD("'%.100s': its offset %llu is not a multiple of %llu", d.name,
+                   (unsigned long long)d.begin, (unsigned long long)alignment);
+    return kl_pile_add(&r->tensors, &d) ? KL_OK : kl_fail_nomem(r->err);
+}
+
+/* What *d is of, and its type; NULL: one that is not taken. */
+static const struct kl_gguf_type *tensor_of(const struct described *d, struct kl_file_tensor *t) {
     const char *name;
-    *d = (struct described){.t.dtype = KL_F16};
-    KL_TRY(take_name(r, &t->name, "the name of a tensor", KL_GGUF_MAX_NAME));
-    KL_TRY(take_dims(r, t));
-    KL_TRY(take_u32(r, &id));
-    KL_TRY(take_u64(r, &t->begin));
-    if (t->begin > (uint64_t)1 << 62) return BAD("'%.100s': its offset is over 2^62", t->name);
-    if (t->begin % alignment)
-        return BAD("'%.100s': its offset %llu is not a multiple of %llu", t->name,
-                   (unsigned long long)t->begin, (unsigned long long)alignment);
-    d->type = kl_gguf_type(id, &name);
-    if (!d->type) {
-        char *text = kl_file_alloc(r->f, 64);
-        if (!text) return kl_fail_nomem(r->err);
-        snprintf(text, 64, "type %lu (%s) is not taken", (unsigned long)id,
-                 name ? name : "unknown");
-        t->refused = text;
-        if (!kl_file_tensor_bytes(t, &t->bytes)) return BAD("'%.100s': too many elements", t->name);
-        t->end = t->begin;
-        return KL_OK;
-    }
-    t->dtype = d->type->dtype;
+    const struct kl_gguf_type *type = kl_gguf_type(d->type, &name);
+    *t = (struct kl_file_tensor){.name = d->name,
+                                 .dtype = type ? type->dtype : KL_F16,
+                                 .ndim = d->ndim,
+                                 .dims = d->dims,
+                                 .begin = d->begin,
+                                 .end = d->begin,
+                                 .refused = !type};
+    if (!type) t->type_id = d->type;
+    return type;
+}
+
+/* Sets the end of t. */
+static int measure(struct reader *r, struct kl_file_tensor *t, const struct kl_gguf_type *type) {
     if (!kl_file_tensor_bytes(t, &t->bytes)) return BAD("'%.100s': too many elements", t->name);
+    if (!type) return KL_OK;
     const int last = t->ndim ? t->dims[t->ndim - 1] : 1;
-    if (last % d->type->elements)
+    if (last % type->elements)
         return BAD("'%.100s': its rows of %d are no multiple of the %d numbers of a block of %s",
-                   t->name, last, d->type->elements, d->type->name);
-    t->end = t->begin + t->bytes / kl_dtype_size(t->dtype) / (uint64_t)d->type->elements *
-                            (uint64_t)d->type->bytes;
+                   t->name, last, type->elements, type->name);
+    t->end = t->begin +
+             t->bytes / kl_dtype_size(t->dtype) / (uint64_t)type->elements * (uint64_t)type->bytes;
     return KL_OK;
 }
 
+/* Tensors without data come before the one that begins at the same place. */
 static int compare_places(const void *a, const void *b) {
-    const struct kl_file_tensor *x = &((const struct described *)a)->t,
-                                *y = &((const struct described *)b)->t;
+    const struct described *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+    struct kl_file_tensor tx, ty;
+    struct reader none = {0};
+    measure(&none, &tx, tensor_of(x, &tx)); /* it has not failed before */
+    measure(&none, &ty, tensor_of(y, &ty));
+    return tx.end < ty.end ? -1 : tx.end > ty.end;
 }
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+static bool stays_packed(const struct described *d, const struct kl_gguf_type *type) {
+    const size_t n = strlen(d->name), suffix = strlen(".weight");
+    return type && type->bits && d->ndim > 0 && n > suffix &&
+           strcmp(d->name + n - suffix, ".weight") == 0;
 }
 
-static int check_names(struct reader *r) {
-    struct kl_file *f = r->f;
-    const char **names = kl_malloc(f->n * sizeof *names);
-    if (!names && f->n) return kl_fail_nomem(r->err);
-    for (size_t i = 0; i < f->n; i++) names[i] = f->tensors[i].name;
-    if (f->n) qsort(names, f->n, sizeof *names, compare_names);
-    int rc = KL_OK;
-    for (size_t i = 1; i < f->n && !rc; i++)
-        if (strcmp(names[i - 1], names[i]) == 0) rc = BAD("two tensors are '%.100s'", names[i]);
-    kl_free(names);
-    return rc;
-}
-
-static int add_part(struct reader *r, const struct described *d, enum kl_gguf_part part,
-                    const char *suffix) {
-    const size_t stem = strlen(d->t.name) - strlen(".weight");
-    struct kl_file_tensor t = d->t;
-    char *name = kl_file_alloc(r->f, stem + strlen(suffix) + 1);
-    int *dims = kl_file_alloc(r->f, (size_t)t.ndim * sizeof *dims);
+static int add_part(struct reader *r, struct kl_file_tensor t, const struct kl_gguf_type *type,
+                    enum kl_gguf_part part, const char *suffix) {
+    const size_t stem = strlen(t.name) - strlen(".weight");
+    char *name = kl_file_alloc(r->f, stem + strlen(suffix) + 1, 1);
+    int *dims = kl_file_alloc(r->f, (size_t)t.ndim * sizeof *dims, sizeof *dims);
     if (!name || !dims) return kl_fail_nomem(r->err);
-    memcpy(name, d->t.name, stem);
+    memcpy(name, t.name, stem);
     strcpy(name + stem, suffix);
     memcpy(dims, t.dims, (size_t)t.ndim * sizeof *dims);
-    dims[t.ndim - 1] /= part == KL_GGUF_CODES ? 32 / d->type->bits : d->type->elements;
+    dims[t.ndim - 1] /= part == KL_GGUF_CODES ? 32 / type->bits : type->elements;
     t.name = name;
     t.dims = dims;
     t.dtype = part == KL_GGUF_CODES ? KL_U32 : KL_F16;
-    t.blocks = d->type;
+    t.blocks = type;
     t.part = part;
     if (!kl_file_tensor_bytes(&t, &t.bytes)) return BAD("'%.100s': too many elements", name);
     return kl_file_add(r->f, &t, r->err);
 }
 
-static bool stays_packed(const struct described *d) {
-    const size_t n = strlen(d->t.name), suffix = strlen(".weight");
-    return d->type && d->type->bits && d->t.ndim > 0 && n > suffix &&
-           strcmp(d->t.name + n - suffix, ".weight") == 0;
+/* The data of the file begin at `data`; the tensor before ends at *end, which this moves. */
+static int add_tensor(struct reader *r, const struct described *d, uint64_t data,
+                      const char **before, uint64_t *end) {
+    struct kl_file_tensor t;
+    const struct kl_gguf_type *type = tensor_of(d, &t);
+    KL_TRY(measure(r, &t, type));
+    if (*before && t.end > t.begin && t.begin < *end)
+        return BAD("the data of '%.100s' and '%.100s' overlaps", *before, t.name);
+    *before = t.name;
+    *end = t.end;
+    t.begin += data;
+    t.end += data;
+    t.missing = t.end > t.begin && t.end > r->size; /* false when the size is unknown */
+    if (stays_packed(d, type)) {
+        KL_TRY(add_part(r, t, type, KL_GGUF_CODES, ".weight"));
+        KL_TRY(add_part(r, t, type, KL_GGUF_SCALES, ".scales"));
+        return add_part(r, t, type, KL_GGUF_BIASES, ".biases");
+    }
+    if (type && type->values) {
+        t.blocks = type;
+        t.part = KL_GGUF_VALUES;
+    }
+    return kl_file_add(r->f, &t, r->err);
 }
 
-static int add_tensor(struct reader *r, struct described *d) {
-    if (stays_packed(d)) {
-        KL_TRY(add_part(r, d, KL_GGUF_CODES, ".weight"));
-        KL_TRY(add_part(r, d, KL_GGUF_SCALES, ".scales"));
-        return add_part(r, d, KL_GGUF_BIASES, ".biases");
+static int place(struct reader *r, struct described *all, size_t n, uint64_t data) {
+    size_t n_arrays = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct kl_file_tensor t;
+        const struct kl_gguf_type *type = tensor_of(&all[i], &t);
+        KL_TRY(measure(r, &t, type));
+        n_arrays += stays_packed(&all[i], type) ? 3 : 1;
     }
-    if (d->type && d->type->values) {
-        d->t.blocks = d->type;
-        d->t.part = KL_GGUF_VALUES;
-    }
-    return kl_file_add(r->f, &d->t, r->err);
+    kl_file_sort(all, n, sizeof *all, compare_places);
+    KL_TRY(kl_file_reserve(r->f, n_arrays, r->err));
+    const char *before = NULL;
+    uint64_t end = 0;
+    for (size_t i = 0; i < n; i++) KL_TRY(add_tensor(r, &all[i], data, &before, &end));
+    return KL_OK;
 }
 
-static int place(struct reader *r, struct described *all, uint64_t n, uint64_t data) {
-    if (n) qsort(all, n, sizeof *all, compare_places);
-    for (uint64_t i = 0; i < n; i++) {
-        struct kl_file_tensor *t = &all[i].t;
-        if (i && t->end > t->begin && t->begin < all[i - 1].t.end)
-            return BAD("the data of '%.100s' and '%.100s' overlaps", all[i - 1].t.name, t->name);
-    }
-    for (uint64_t i = 0; i < n; i++) {
-        struct kl_file_tensor *t = &all[i].t;
-        t->begin += data;
-        t->end += data;
-        t->missing = t->end > t->begin && t->end > r->size; /* false when the size is unknown */
-        KL_TRY(add_tensor(r, &all[i]));
-    }
-    return check_names(r);
+static int take_tensors(struct reader *r, uint64_t n, uint64_t alignment) {
+    if (n > left(r) / LEAST_TENSOR) return BAD("%llu tensors do not fit", (unsigned long long)n);
+    for (uint64_t i = 0; i < n; i++) KL_TRY(take_tensor(r, alignment));
+    struct described *all = kl_malloc(n * sizeof *all);
+    if (!all) return kl_fail_nomem(r->err);
+    kl_pile_join(&r->tensors, all);
+    int rc = place(r, all, n, (r->at + alignment - 1) / alignment * alignment);
+    kl_free(all);
+    if (rc) return rc;
+    const char *twice;
+    KL_TRY(kl_file_find_twice(r->f, &twice, r->err));
+    return twice ? BAD("two tensors are '%.100s'", twice) : KL_OK;
 }
 
 static int read_all(struct reader *r) {
@@ -349,30 +368,22 @@ static int read_all(struct reader *r) {
     KL_TRY(take_metadata(r, n_values));
     if (!kl_gguf_alignment(r->f->values, r->f->n_values, &alignment))
         return BAD("general.alignment is no uint32 that is a multiple of 8 up to 2^20");
-    if (n_tensors > left(r) / LEAST_TENSOR)
-        return BAD("%llu tensors do not fit", (unsigned long long)n_tensors);
-    struct described *all = NULL;
-    size_t room = 0;
-    int rc = KL_OK;
-    for (uint64_t i = 0; i < n_tensors && !rc; i++) {
-        if (i == room) { /* it grows with what has been read: the count may be wrong */
-            room = room ? 2 * room : 64;
-            struct described *more = kl_realloc(all, room * sizeof *all);
-            if (!more) rc = kl_fail_nomem(r->err);
-            if (!more) break;
-            all = more;
-        }
-        rc = take_tensor(r, &all[i], alignment);
-    }
-    if (!rc) rc = place(r, all, n_tensors, (r->at + alignment - 1) / alignment * alignment);
-    kl_free(all);
-    return rc;
+    return take_tensors(r, n_tensors, alignment);
 }
 
 int kl_gguf_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
-    struct reader r = {.f = f, .size = size, .err = err, .buffer = kl_malloc(BUFFER)};
+    struct reader r = {.f = f,
+                       .size = size,
+                       .err = err,
+                       .buffer = kl_malloc(BUFFER),
+                       .values = {.bytes = sizeof(struct kl_gguf_value)},
+                       .texts = {.bytes = sizeof(char *)},
+                       .tensors = {.bytes = sizeof(struct described)}};
     if (!r.buffer) return kl_fail_nomem(err);
     int rc = read_all(&r);
+    kl_pile_join(&r.values, NULL);
+    kl_pile_join(&r.texts, NULL);
+    kl_pile_join(&r.tensors, NULL);
     kl_free(r.buffer);
     return rc;
 }

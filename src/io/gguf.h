@@ -11,12 +11,14 @@ enum { KL_GGUF_TYPE_STRING = 8, KL_GGUF_TYPE_ARRAY = 9 };
 enum kl_gguf_kind { KL_GGUF_ARRAY, KL_GGUF_STRING, KL_GGUF_STRINGS };
 struct kl_gguf_value {
     const char *key;
-    enum kl_gguf_kind kind;
-    enum kl_dtype dtype;      /* ARRAY */
-    bool is_list;             /* ARRAY: one axis of n elements; else a number, and n is 1 */
-    size_t n;                 /* ARRAY, STRINGS */
-    const void *data;         /* ARRAY: n elements */
-    const char *const *texts; /* STRING: one; STRINGS: n */
+    uint8_t kind;  /* enum kl_gguf_kind */
+    uint8_t dtype; /* ARRAY: enum kl_dtype */
+    bool is_list;  /* ARRAY: one axis of n elements; else a number, and n is 1 */
+    uint32_t n;    /* ARRAY, STRINGS */
+    union {
+        const void *data;         /* ARRAY: n elements */
+        const char *const *texts; /* STRING: one; STRINGS: n */
+    };
 };
 
 /* How a type of the format stores `elements` numbers in `bytes` bytes. */

@@ -103,16 +103,18 @@ struct kl_file_tensor {
     uint64_t begin, end; /* bytes of the file; in a .npz, of the member (uncompressed) */
     uint64_t bytes;      /* size of the value */
     /* for the format's reader alone */
-    bool swap;      /* the bytes are in the other byte order */
-    bool fortran;   /* the elements are column-major */
-    bool missing;   /* the source is known to end before `end` */
-    bool member;    /* it is read through the archive */
-    uint64_t index; /* number of the member in the archive */
-    uint64_t skip;  /* header bytes before the data within the member */
-    const struct kl_gguf_type
-        *blocks; /* the data are blocks of this type, of which `part` is made */
-    int part;
-    const char *refused; /* why the tensor cannot be read; NULL: it can */
+    bool swap;     /* the bytes are in the other byte order */
+    bool fortran;  /* the elements are column-major */
+    bool missing;  /* the source is known to end before `end` */
+    bool member;   /* it is read through the archive, as member `index` */
+    bool refused;  /* it cannot be read, because it is of type `type_id` */
+    uint8_t part;  /* what is made of `blocks` */
+    uint32_t skip; /* header bytes before the data within the member */
+    union {
+        uint64_t index;
+        uint64_t type_id;
+        const struct kl_gguf_type *blocks; /* the data are blocks of this type; else NULL */
+    };
 };
 struct kl_file {
     enum kl_format format;

@@ -75,7 +75,7 @@ static int take_shape(struct cursor *c, struct kl_file_tensor *t) {
         t->ndim++;
         break;
     }
-    int *copy = kl_file_alloc(c->f, (size_t)t->ndim * sizeof *dims);
+    int *copy = kl_file_alloc(c->f, (size_t)t->ndim * sizeof *dims, sizeof *dims);
     if (!copy) return kl_fail_nomem(c->err);
     memcpy(copy, dims, (size_t)t->ndim * sizeof *dims);
     t->dims = copy;

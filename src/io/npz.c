@@ -4,7 +4,6 @@
  * load of a lane opens the handle; kl_npz_open opens that of lane 0, before there are loads. libzip
  * reads its bytes from our source, so custom readers work and their errors are reported in full. A
  * damaged member fails alone, by its CRC, when it is read. */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -269,25 +268,8 @@ static int add_member(struct kl_file *f, uint64_t index, uint64_t size, struct k
     if (rc) return rc;
     t.member = true;
     t.index = index;
-    t.skip = t.begin;
+    t.skip = (uint32_t)t.begin; /* a header is not longer */
     return kl_file_add(f, &t, err);
-}
-
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int refuse_duplicates(struct kl_file *f, struct kl_error **err) {
-    int rc = KL_OK;
-    const char **names = kl_calloc(f->n + 1, sizeof *names);
-    if (!names) return kl_fail_nomem(err);
-    for (size_t i = 0; i < f->n; i++) names[i] = f->tensors[i].name;
-    qsort(names, f->n, sizeof *names, compare_names);
-    for (size_t i = 1; i < f->n && !rc; i++)
-        if (!strcmp(names[i - 1], names[i]))
-            rc = BAD(names[i], "member '%.100s.npy' appears twice", names[i]);
-    kl_free(names);
-    return rc;
 }
 
 int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
@@ -308,5 +290,7 @@ int kl_npz_open(struct kl_file *f, uint64_t size, struct kl_error **err) {
     KL_TRY(lane_open(&a->lanes[0], err));
     int64_t n = lib->get_num_entries(a->lanes[0].zip, 0);
     for (int64_t i = 0; i < n; i++) KL_TRY(add_member(f, (uint64_t)i, size, err));
-    return refuse_duplicates(f, err);
+    const char *twice;
+    KL_TRY(kl_file_find_twice(f, &twice, err));
+    return twice ? BAD(twice, "member '%.100s.npy' appears twice", twice) : KL_OK;
 }

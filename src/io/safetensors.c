@@ -4,13 +4,14 @@
  * could understand differently (duplicate keys, overlaps, gaps, unknown fields, bytes after the
  * data) is refused. A file that is shorter than its header says is consistent: exactly the tensors
  * whose bytes are missing fail, when they are read. "__metadata__": null is accepted, because MLX
- * writes it for empty metadata. */
+ * writes it. Members are read one by one: the memory is at most four times the header. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "io/file.h"
+#include "io/members.h"
 #include "io/safetensors.h"
 
 /* The name of each dtype in the format, by enum kl_dtype. */
@@ -41,7 +42,7 @@ static int parse_shape(struct kl_file *f, struct kl_file_tensor *t, const json_t
     if (!json_is_array(v)) return BAD(t->name, "'%.100s': shape is not a list", t->name);
     size_t n = json_array_size(v);
     if (n > KL_FILE_MAX_NDIM) return BAD(t->name, "'%.100s': more than 64 dimensions", t->name);
-    int *dims = kl_file_alloc(f, n * sizeof *dims);
+    int *dims = kl_file_alloc(f, n * sizeof *dims, sizeof *dims);
     if (!dims) return kl_fail_nomem(err);
     for (size_t i = 0; i < n; i++) {
         const json_t *dim = json_array_get(v, i);
@@ -72,9 +73,100 @@ static int parse_offsets(struct kl_file *f, struct kl_file_tensor *t, const json
     return KL_OK;
 }
 
-static int parse_tensor(struct kl_file *f, const char *name, json_t *entry, struct kl_error **err) {
-    struct kl_file_tensor t = {.name = kl_file_text(f, name, strlen(name))};
-    if (!t.name) return kl_fail_nomem(err);
+/* ---- pieces of the header, which the JSON library reads ---- */
+
+struct header {
+    struct kl_file *f;
+    const char *text, *end;
+    bool has_metadata;
+};
+
+static int bad_json(const struct header *h, const char *at, const char *why,
+                    struct kl_error **err) {
+    struct kl_file *f = h->f;
+    return BAD(NULL, "not valid JSON at byte %lld: %.200s", (long long)(at - h->text) + 8, why);
+}
+
+/* Reads n bytes, which stand in the header at `at`. */
+static int parse_piece(const struct header *h, json_t **out, const char *piece, size_t n,
+                       const char *at, struct kl_error **err) {
+    struct kl_file *f = h->f;
+    json_error_t why;
+    *out = json_loadb(piece, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    if (*out) return KL_OK;
+    at += why.position;
+    switch (json_error_code(&why)) {
+    case json_error_out_of_memory: return kl_fail_nomem(err);
+    case json_error_duplicate_key: return BAD(NULL, "a key appears twice: %.100s", why.text);
+    case json_error_invalid_utf8:
+        return BAD(NULL, "not valid UTF-8 at byte %lld", (long long)(at - h->text) + 8);
+    default: return bad_json(h, at, why.text, err);
+    }
+}
+
+enum { STRING_PIECE = 4096, LONGEST_ESCAPE = 12, LONGEST_REST = 3 };
+
+/* Where a piece of a string ends that begins at p; `end` is the closing quote. A piece ends neither
+ * within an escape, nor between the two of one character (\ud83d\ude00), nor within UTF-8. */
+static const char *end_of_piece(const char *p, const char *end) {
+    if (end - p <= STRING_PIECE) return end;
+    const char *q = p, *limit = p + STRING_PIECE - LONGEST_ESCAPE;
+    while (q < limit) {
+        const bool pair = *q == '\\' && (q[2] == 'd' || q[2] == 'D') && q[6] == '\\';
+        q += *q != '\\' ? 1 : q[1] != 'u' ? 2 : pair ? 12 : 6;
+    }
+    for (int i = 0; i < LONGEST_REST && q < end && ((unsigned char)*q & 0xc0) == 0x80; i++) q++;
+    return q;
+}
+
+/* The string at [from, to), with its quotes. It is read by pieces, because the library has what it
+ * reads several times. */
+static int parse_string(const struct header *h, const char **out, const char *from, const char *to,
+                        struct kl_error **err) {
+    char piece[STRING_PIECE + LONGEST_REST + 2];
+    const char *p = from + 1, *end = to - 1;
+    if (end < p || *end != '"') return bad_json(h, to, "premature end of input", err);
+    /* No character is longer than what stands for it. */
+    char *text = kl_file_alloc(h->f, (size_t)(end - p) + 1, 1), *at = text;
+    if (!text) return kl_fail_nomem(err);
+    while (p < end) {
+        const char *next = end_of_piece(p, end);
+        const size_t n = (size_t)(next - p);
+        json_t *v;
+        piece[0] = piece[n + 1] = '"';
+        memcpy(piece + 1, p, n);
+        KL_TRY(parse_piece(h, &v, piece, n + 2, p - 1, err));
+        memcpy(at, json_string_value(v), json_string_length(v));
+        at += json_string_length(v);
+        json_decref(v);
+        p = next;
+    }
+    *at = 0;
+    *out = text;
+    return KL_OK;
+}
+
+/* ---- the members ---- */
+
+/* More than an entry of 64 dimensions has, so that a few dimensions too many have their own
+ * message. */
+enum { MOST_MARKS = 256, MOST_SOLID = 2048 };
+
+static bool is_large(const struct kl_member *m) {
+    return m->n_marks > MOST_MARKS || m->n_solid > MOST_SOLID;
+}
+
+/* The value of m is of the wrong kind. If it is no JSON either, that is the error. */
+static int check_value(const struct header *h, const struct kl_member *m, struct kl_error **err) {
+    json_t *v;
+    if (is_large(m)) return KL_OK;
+    KL_TRY(parse_piece(h, &v, m->value, (size_t)(m->value_end - m->value), m->value, err));
+    json_decref(v);
+    return KL_OK;
+}
+
+static int parse_entry(struct kl_file *f, const char *name, json_t *entry, struct kl_error **err) {
+    struct kl_file_tensor t = {.name = name};
     if (!json_is_object(entry)) return BAD(t.name, "'%.100s' is not an object", t.name);
     static const char *const keys[] = {"dtype", "shape", "data_offsets"};
     for (int i = 0; i < 3; i++)
@@ -94,26 +186,74 @@ static int parse_tensor(struct kl_file *f, const char *name, json_t *entry, stru
     return kl_file_add(f, &t, err);
 }
 
+static int parse_tensor(const struct header *h, const char *name, const struct kl_member *m,
+                        struct kl_error **err) {
+    struct kl_file *f = h->f;
+    json_t *entry;
+    if (*m->value == '"') {
+        KL_TRY(check_value(h, m, err));
+        return BAD(name, "'%.100s' is not an object", name);
+    }
+    if (is_large(m))
+        return BAD(name, "'%.100s' has more than dtype, shape and data_offsets of 64 dimensions",
+                   name);
+    KL_TRY(parse_piece(h, &entry, m->value, (size_t)(m->value_end - m->value), m->value, err));
+    int rc = parse_entry(f, name, entry, err);
+    json_decref(entry);
+    return rc;
+}
+
 static int compare_pairs(const void *a, const void *b) {
     return strcmp(((const struct kl_pair *)a)->key, ((const struct kl_pair *)b)->key);
 }
 
-static int parse_metadata(struct kl_file *f, json_t *all, struct kl_error **err) {
-    if (json_is_null(all)) return KL_OK;
-    if (!json_is_object(all)) return BAD(NULL, "__metadata__ is not an object");
-    const char *key;
-    json_t *value;
-    f->metadata = kl_calloc(json_object_size(all) + 1, sizeof *f->metadata);
-    if (!f->metadata) return kl_fail_nomem(err);
-    json_object_foreach(all, key, value) {
-        if (!json_is_string(value)) return BAD(NULL, "__metadata__ '%.100s' is not a string", key);
-        struct kl_pair *p = &f->metadata[f->n_metadata];
-        p->key = kl_file_text(f, key, strlen(key));
-        p->value = kl_file_text(f, json_string_value(value), json_string_length(value));
-        if (!p->key || !p->value) return kl_fail_nomem(err);
-        f->n_metadata++;
+static int add_pair(const struct header *h, const struct kl_member *m, struct kl_error **err) {
+    struct kl_file *f = h->f;
+    struct kl_pair *p = &f->metadata[f->n_metadata];
+    KL_TRY(parse_string(h, &p->key, m->key, m->key_end, err));
+    if (*m->value != '"') {
+        KL_TRY(check_value(h, m, err));
+        return BAD(NULL, "__metadata__ '%.100s' is not a string", p->key);
     }
-    qsort(f->metadata, f->n_metadata, sizeof *f->metadata, compare_pairs);
+    KL_TRY(parse_string(h, &p->value, m->value, m->value_end, err));
+    if (f->n_metadata && !strcmp(p[-1].key, p->key))
+        return BAD(NULL, "a key appears twice: '%.100s'", p->key);
+    f->n_metadata++;
+    return KL_OK;
+}
+
+/* Goes through the object at text, and counts its members. */
+static int count(const struct header *h, const char *text, const char *end, size_t *n,
+                 struct kl_error **err) {
+    struct kl_members all = kl_members_of(text, end);
+    struct kl_member m;
+    int more;
+    for (*n = 0; (more = kl_members_next(&all, &m)) > 0; ++*n) {
+    }
+    if (more == 0 && kl_members_at_end(&all)) return KL_OK;
+    return bad_json(h, all.p, all.why, err);
+}
+
+static int parse_metadata(struct header *h, const struct kl_member *m, struct kl_error **err) {
+    struct kl_file *f = h->f;
+    struct kl_member pair;
+    size_t n;
+    if (h->has_metadata) return BAD(NULL, "a key appears twice: '__metadata__'");
+    h->has_metadata = true;
+    if (m->value_end - m->value == 4 && !memcmp(m->value, "null", 4)) return KL_OK;
+    if (*m->value != '{') {
+        KL_TRY(check_value(h, m, err));
+        return BAD(NULL, "__metadata__ is not an object");
+    }
+    KL_TRY(count(h, m->value, m->value_end, &n, err));
+    f->metadata = kl_calloc(n + 1, sizeof *f->metadata);
+    if (!f->metadata) return kl_fail_nomem(err);
+    struct kl_members all = kl_members_of(m->value, m->value_end);
+    while (kl_members_next(&all, &pair) > 0) KL_TRY(add_pair(h, &pair, err));
+    kl_file_sort(f->metadata, f->n_metadata, sizeof *f->metadata, compare_pairs);
+    for (size_t i = 1; i < f->n_metadata; i++)
+        if (!strcmp(f->metadata[i - 1].key, f->metadata[i].key))
+            return BAD(NULL, "a key appears twice: '%.100s'", f->metadata[i].key);
     return KL_OK;
 }
 
@@ -130,7 +270,7 @@ static int place_tensors(struct kl_file *f, uint64_t data_begin, uint64_t size,
                          struct kl_error **err) {
     uint64_t at = 0;
     const char *before = NULL;
-    if (f->n) qsort(f->tensors, f->n, sizeof *f->tensors, compare_ranges);
+    kl_file_sort(f->tensors, f->n, sizeof *f->tensors, compare_ranges);
     for (size_t i = 0; i < f->n; i++) {
         struct kl_file_tensor *t = &f->tensors[i];
         if (t->begin < at)
@@ -154,33 +294,30 @@ static int place_tensors(struct kl_file *f, uint64_t data_begin, uint64_t size,
     return KL_OK;
 }
 
-static int parse_json(struct kl_file *f, json_t **out, const char *text, size_t n,
-                      struct kl_error **err) {
-    json_error_t why;
-    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
-    if (*out) return KL_OK;
-    switch (json_error_code(&why)) {
-    case json_error_out_of_memory: return kl_fail_nomem(err);
-    case json_error_duplicate_key: return BAD(NULL, "a key appears twice: %.100s", why.text);
-    case json_error_invalid_utf8: return BAD(NULL, "not valid UTF-8 at byte %d", why.position + 8);
-    default: return BAD(NULL, "not valid JSON at byte %d: %.200s", why.position + 8, why.text);
-    }
-}
+/* The bytes of the shortest entry: "":{"dtype":"U8","shape":[],"data_offsets":[0,0]}, */
+enum { LEAST_ENTRY = 50 };
 
 static int parse_header(struct kl_file *f, const char *text, uint64_t n, uint64_t size,
                         struct kl_error **err) {
-    if (text[0] != '{') return BAD(NULL, "it does not start with '{'");
-    json_t *top, *entry;
+    struct header h = {f, text, text + n, false};
+    struct kl_member m;
     const char *name;
-    KL_TRY(parse_json(f, &top, text, n, err));
-    int rc = KL_OK;
-    json_object_foreach(top, name, entry) {
-        rc = strcmp(name, "__metadata__") ? parse_tensor(f, name, entry, err)
-                                          : parse_metadata(f, entry, err);
-        if (rc) break;
+    size_t n_members;
+    if (text[0] != '{') return BAD(NULL, "it does not start with '{'");
+    KL_TRY(count(&h, text, h.end, &n_members, err));
+    /* More of them are not all entries, and the first that is none will be refused. */
+    const size_t most = n / LEAST_ENTRY + 1;
+    KL_TRY(kl_file_reserve(f, n_members < most ? n_members : most, err));
+    struct kl_members all = kl_members_of(text, h.end);
+    while (kl_members_next(&all, &m) > 0) {
+        KL_TRY(parse_string(&h, &name, m.key, m.key_end, err));
+        KL_TRY(strcmp(name, "__metadata__") ? parse_tensor(&h, name, &m, err)
+                                            : parse_metadata(&h, &m, err));
     }
-    json_decref(top);
-    return rc ? rc : place_tensors(f, 8 + n, size, err);
+    const char *twice;
+    KL_TRY(kl_file_find_twice(f, &twice, err));
+    if (twice) return BAD(twice, "a key appears twice: '%.100s'", twice);
+    return place_tensors(f, 8 + n, size, err);
 }
 
 int kl_safetensors_open(struct kl_file *f, uint64_t size, struct kl_error **err) {

@@ -1,5 +1,6 @@
 /* test_api_gguf.c - mlx_load_gguf, mlx_save_gguf and the functions of mlx_io_gguf. */
 #include "api_support.h"
+#include "base/alloc.h"
 #include "keel/load.h"
 
 static mlx_array ints(int n, const int *v) {
@@ -95,6 +96,58 @@ static void set_look_save_load(void **state) {
     mlx_io_gguf_free(back);
 }
 
+/* A file with n numbers of one byte, whose keys are 0, 1, 2, ... in hexadecimal. */
+static size_t write_numbers(const char *path, uint64_t n) {
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fwrite("GGUF\3\0\0\0\0\0\0\0\0\0\0\0", 1, 16, f);
+    fwrite(&n, 8, 1, f);
+    for (uint64_t i = 0; i < n; i++) {
+        char key[32];
+        const uint64_t bytes = (uint64_t)snprintf(key, sizeof key, "%llx", (unsigned long long)i);
+        fwrite(&bytes, 8, 1, f);
+        fwrite(key, 1, bytes, f);
+        fwrite("\0\0\0\0\7", 1, 5, f);
+    }
+    const size_t size = (size_t)ftell(f);
+    assert_int_equal(fclose(f), 0);
+    return size;
+}
+
+/* Metadata become arrays when they are asked for: 300,000 arrays were 40 times the file. */
+static void many_numbers(void **state) {
+    enum { N = 30000 };
+    const char *path = kl_test_path("numbers.gguf");
+    const size_t size = write_numbers(path, N);
+    mlx_stream s = mlx_default_cpu_stream_new();
+    mlx_io_gguf g = mlx_io_gguf_new(), back = mlx_io_gguf_new();
+    mlx_array a = mlx_array_new(), nine = mlx_array_new_int(9);
+    uint8_t v;
+    int w;
+    kl_test_peak_reset();
+    assert_int_equal(mlx_load_gguf(&g, path, s), 0);
+    assert_true(kl_test_peak_bytes() <= 4 * (int64_t)size + (100 << 10));
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(mlx_io_gguf_get_metadata_array(&a, g, "abc"), 0);
+        assert_int_equal(mlx_array_item_uint8(&v, a), 0);
+        assert_int_equal(v, 7);
+    }
+    /* What is set counts, and the rest stays. */
+    assert_int_equal(mlx_io_gguf_set_metadata_array(g, "abd", nine), 0);
+    path = kl_test_path("numbers-again.gguf");
+    assert_int_equal(mlx_save_gguf(path, g), 0);
+    assert_int_equal(mlx_load_gguf(&back, path, s), 0);
+    assert_int_equal(mlx_io_gguf_get_metadata_array(&a, back, "abd"), 0);
+    assert_int_equal(mlx_array_item_int32(&w, a), 0);
+    assert_int_equal(w, 9);
+    assert_int_equal(mlx_io_gguf_get_metadata_array(&a, back, "752f"), 0); /* N - 1 */
+    mlx_array_free(a);
+    mlx_array_free(nine);
+    mlx_io_gguf_free(g);
+    mlx_io_gguf_free(back);
+    mlx_stream_free(s);
+}
+
 static void errors(void **state) {
     mlx_io_gguf none = {NULL}, g = mlx_io_gguf_new();
     mlx_array a = mlx_array_new(), bools = mlx_array_new_bool(true);
@@ -119,6 +172,6 @@ static void errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(set_look_save_load),
-                                       cmocka_unit_test(errors)};
+                                       cmocka_unit_test(many_numbers), cmocka_unit_test(errors)};
     return cmocka_run_group_tests(tests, api_setup, api_teardown);
 }

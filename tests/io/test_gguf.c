@@ -449,10 +449,10 @@ static void saved_and_read_back(void **state) {
     const double list[] = {1.5, -2};
     const char *const words[] = {"a", ""}, *const word[] = {"w"};
     const struct kl_gguf_value values[] = {
-        {"general.alignment", KL_GGUF_ARRAY, KL_U32, false, 1, &alignment, NULL},
-        {"list", KL_GGUF_ARRAY, KL_F64, true, 2, list, NULL},
-        {"word", KL_GGUF_STRING, 0, false, 1, NULL, word},
-        {"words", KL_GGUF_STRINGS, 0, false, 2, NULL, words}};
+        {"general.alignment", KL_GGUF_ARRAY, KL_U32, false, 1, {&alignment}},
+        {"list", KL_GGUF_ARRAY, KL_F64, true, 2, {list}},
+        {"word", KL_GGUF_STRING, 0, false, 1, {.texts = word}},
+        {"words", KL_GGUF_STRINGS, 0, false, 2, {.texts = words}}};
     struct kl_error *err = NULL;
     const char *path = kl_test_path("saved.gguf");
     expect_ok(kl_save_gguf(path, named, 9, values, 4, &err), err);
@@ -494,15 +494,15 @@ static void what_cannot_be_saved(void **state) {
         {{{"", good}, {"x", good}}, {0}, KL_EARG, "the name of a tensor is empty"},
         {{{"\xff", good}, {"x", good}}, {0}, KL_EARG, "not UTF-8"},
         {{{"x", good}, {"y", good}},
-         {"k", KL_GGUF_ARRAY, KL_F16, false, 1, &half, NULL},
+         {"k", KL_GGUF_ARRAY, KL_F16, false, 1, {&half}},
          KL_EDTYPE,
          "the metadata 'k' is of float16"},
         {{{"x", good}, {"y", good}},
-         {"", KL_GGUF_ARRAY, KL_U32, false, 1, &twelve, NULL},
+         {"", KL_GGUF_ARRAY, KL_U32, false, 1, {&twelve}},
          KL_EARG,
          "a key of the metadata is empty"},
         {{{"x", good}, {"y", good}},
-         {"general.alignment", KL_GGUF_ARRAY, KL_U32, false, 1, &twelve, NULL},
+         {"general.alignment", KL_GGUF_ARRAY, KL_U32, false, 1, {&twelve}},
          KL_EARG,
          "general.alignment is no uint32"},
     };

@@ -76,6 +76,11 @@ static const struct {
      "the first 4 bytes"},
     {"{\"a\":" F32_2 "}", 9, KL_EFORMAT, "1 bytes after the data"},
     {"{}", 1, KL_EFORMAT, "1 bytes after the data"},
+    {"{\"__metadata__\":null,\"__metadata__\":null}", 0, KL_EFORMAT, "a key appears twice"},
+    {"{\"__metadata__\":{\"a\":\"\",\"b\":\"\",\"a\":\"\"}}", 0, KL_EFORMAT, "a key appears twice"},
+    {"{\"a\":" F32_2 ",}", 8, KL_EFORMAT, "not valid JSON"},
+    {"{\"__metadata__\":nul}", 0, KL_EFORMAT, "not valid JSON at byte"},
+    {"{\"__metadata__\":{\"a\":nul}}", 0, KL_EFORMAT, "not valid JSON at byte"},
     {"{\"__metadata__\":[]}", 0, KL_EFORMAT, "__metadata__ is not an object"},
     {"{\"__metadata__\":{\"k\":1}}", 0, KL_EFORMAT, "__metadata__ 'k' is not a string"},
 };
