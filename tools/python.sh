@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tools/python.sh package | programs [N] | random CALLS | others | install - the Python package, installed into environments of its own in build/python.
+# tools/python.sh package | sanitized [ARGUMENT...] | programs [N] | random CALLS | others | install - the Python package, installed into environments of its own in build/python.
 # package: the examples of the type stubs, the tests, and the tests of memory under a debug interpreter.
+# sanitized: the tests (or what ARGUMENTs of pytest choose) with the extension and libkeel under AddressSanitizer and UBSan; takes libkeel from build/asan.
 # programs: mlx-lm, unchanged, on Keel and on MLX: N tokens of a real model after each of a few prompts are the same.
 # random CALLS: random programs give the same on keel.core and on MLX's mlx.core (after `programs`): CALLS of indexing, half as many of functions and trees.
 # install: what keel-mlx says about installing and removing it; a wheel is made as users make it.
@@ -39,6 +40,20 @@ package() {
         exit 77
     fi
     echo "python package: $("$py" -c 'import keel; print(keel.__version__)') tested"
+}
+
+sanitized() {
+    local build=$root/build/asan flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1' py
+    environment sanitized pytest numpy
+    py=$root/build/python/sanitized/bin/python
+    build/python/sanitized/bin/pip install -q --no-deps --force-reinstall -C build-dir="$build/python" -C install.strip=false \
+        -C cmake.define.KEEL_PREBUILT="$build" -C cmake.define.CMAKE_C_FLAGS="$flags" ./python
+    # The interpreter has no sanitizer: its own leaks are not looked for, and its objects are blocks of malloc, so that the use
+    # of one that is freed is seen.
+    (cd python/tests && LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+        ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS} UBSAN_OPTIONS=print_stacktrace=1 \
+        "$py" -m pytest -q --capture=sys -p no:cacheprovider "${@:-.}")
+    echo "python package: tested under AddressSanitizer"
 }
 
 programs() {

@@ -64,14 +64,26 @@ static PyObject *new_array(PyTypeObject *type, PyObject *args, PyObject *names) 
 }
 
 int kp_eval(mlx_array a) {
-    int rc;
-    bool done = false;
-    if (!_mlx_array_is_available(&done, a) && done) return 0;
-    /* Without the GIL another thread may assign to the array, and what it named would be freed. */
-    mlx_array own = mlx_array_new();
-    if (mlx_array_set(&own, a)) return kp_check(1);
-    KP_UNLOCKED(rc = mlx_array_eval(own));
+    mlx_array own;
+    if (kp_read(&own, a)) return -1;
     mlx_array_free(own);
+    return 0;
+}
+
+int kp_hold(mlx_array *own, mlx_array a) {
+    *own = mlx_array_new();
+    return mlx_array_set(own, a) ? kp_check(1) : 0;
+}
+
+int kp_read(mlx_array *own, mlx_array a) {
+    if (kp_hold(own, a)) return -1;
+    bool done = false;
+    if (!_mlx_array_is_available(&done, *own) && done) return 0;
+    int rc;
+    KP_UNLOCKED(rc = mlx_array_eval(*own));
+    if (!rc) return 0;
+    mlx_array_free(*own);
+    *own = mlx_array_empty;
     return kp_check(rc);
 }
 
@@ -268,10 +280,11 @@ static PyObject *as_index(PyObject *o) {
         PyErr_SetString(PyExc_TypeError, "only arrays of integers can be an index");
         return NULL;
     }
-    if (mlx_array_size(kp_handle(o)) != 1) {
+    /* NumPy's index of one axis would lose it: np.arange(6)[mx.array([2])] has the shape (1,). */
+    if (mlx_array_ndim(kp_handle(o))) {
         PyErr_Format(PyExc_TypeError,
-                     "only an array of one element can be an index; this one has %zu",
-                     mlx_array_size(kp_handle(o)));
+                     "only an array without axes can be an index; this one has %zu axes",
+                     mlx_array_ndim(kp_handle(o)));
         return NULL;
     }
     return kp_item(kp_handle(o));
@@ -285,13 +298,18 @@ static Py_ssize_t length(PyObject *o) {
 }
 
 static PyObject *repr(PyObject *o) {
-    mlx_array a = kp_handle(o);
-    if (kp_eval(a)) return NULL;
-    if (kp_prints_otherwise(mlx_array_dtype(a))) return kp_print(a);
-    mlx_string text = mlx_string_new();
-    int rc = mlx_array_tostring(&text, a);
-    PyObject *out = rc ? kp_raise() : PyUnicode_FromString(mlx_string_data(text));
-    mlx_string_free(text);
+    mlx_array a;
+    if (kp_read(&a, kp_handle(o))) return NULL;
+    PyObject *out;
+    if (kp_prints_otherwise(mlx_array_dtype(a))) {
+        out = kp_print(a);
+    } else {
+        mlx_string text = mlx_string_new();
+        int rc = mlx_array_tostring(&text, a);
+        out = rc ? kp_raise() : PyUnicode_FromString(mlx_string_data(text));
+        mlx_string_free(text);
+    }
+    mlx_array_free(a);
     return out;
 }
 

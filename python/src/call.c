@@ -26,30 +26,78 @@ static int wrong_type(const struct row *row, const struct parameter *p, PyObject
     return -1;
 }
 
-/* An int32 of an int, or of anything with __index__. */
-static int to_int(const struct row *row, const struct parameter *p, PyObject *o, int64_t *out) {
-    PyObject *index = PyLong_Check(o) ? kp_new_ref(o) : PyNumber_Index(o);
-    if (!index) {
-        if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
-        PyErr_Clear();
-        return wrong_type(row, p, o, "an int");
-    }
-    *out = PyLong_AsLongLong(index);
-    Py_DECREF(index);
-    return *out == -1 && PyErr_Occurred() ? -1 : 0;
+/* ---- ints ----
+ * Every int that the C API takes goes through one of these: none wraps. */
+static bool int32_of(PyObject *index, int *out) {
+    int overflow;
+    long long i = PyLong_AsLongLongAndOverflow(index, &overflow);
+    *out = (int)i;
+    return !overflow && i >= INT32_MIN && i <= INT32_MAX;
 }
 
-static int to_extent(const struct row *row, const struct parameter *p, PyObject *o, int *out) {
-    int64_t i;
-    if (to_int(row, p, o, &i)) return -1;
-    if (i < INT32_MIN || i > INT32_MAX) {
-        PyErr_Format(PyExc_ValueError,
-                     "%s(): argument '%s' has %lld, which is not in the range of int32", row->name,
-                     p->name, (long long)i);
-        return -1;
+int kp_int32(const char *what, PyObject *o, int *out) {
+    PyObject *index = PyNumber_Index(o);
+    if (!index) return -1;
+    bool fits = int32_of(index, out);
+    if (!fits)
+        PyErr_Format(PyExc_TypeError, "%s is %S, but must be an int from %d to %d", what, index,
+                     INT32_MIN, INT32_MAX);
+    Py_DECREF(index);
+    return fits ? 0 : -1;
+}
+
+/* The int that an argument is, as a new reference. */
+static PyObject *index_of(const struct row *row, const struct parameter *p, PyObject *o) {
+    PyObject *index = PyLong_Check(o) ? kp_new_ref(o) : PyNumber_Index(o);
+    if (!index && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        wrong_type(row, p, o, "an int");
     }
-    *out = (int)i;
+    return index;
+}
+
+/* beyond: what is raised for a number that int32 does not hold. */
+static int to_int32(const struct row *row, const struct parameter *p, PyObject *o, PyObject *beyond,
+                    int *out) {
+    PyObject *index = index_of(row, p, o);
+    if (!index) return -1;
+    bool fits = int32_of(index, out);
+    if (!fits)
+        PyErr_Format(beyond, "%s(): argument '%s' has %S, but takes ints from %d to %d", row->name,
+                     p->name, index, INT32_MIN, INT32_MAX);
+    Py_DECREF(index);
+    return fits ? 0 : -1;
+}
+
+static int to_int(const struct row *row, const struct parameter *p, PyObject *o, int64_t *out) {
+    int i;
+    if (to_int32(row, p, o, PyExc_TypeError, &i)) return -1;
+    *out = i;
     return 0;
+}
+
+/* An array is no number here, though it has __index__: MLX refuses `seed(mx.array(3))`. */
+static int to_uint64(const struct row *row, const struct parameter *p, PyObject *o, int64_t *out) {
+    if (kp_is_array(o)) return wrong_type(row, p, o, "an int");
+    PyObject *index = index_of(row, p, o);
+    if (!index) return -1;
+    uint64_t u = PyLong_AsUnsignedLongLong(index);
+    bool fits = !PyErr_Occurred();
+    if (!fits) {
+        PyErr_Clear(); /* the OverflowError tells no bounds */
+        PyErr_Format(PyExc_TypeError,
+                     "%s(): argument '%s' is %S, but must be an int from 0 to %llu", row->name,
+                     p->name, index, (unsigned long long)UINT64_MAX);
+    }
+    Py_DECREF(index);
+    *out = (int64_t)u;
+    return fits ? 0 : -1;
+}
+
+/* MLX raises OverflowError for an extent that is too large, and TypeError for any other int. */
+static int to_extent(const struct row *row, const struct parameter *p, PyObject *o, int *out) {
+    bool shape = !strcmp(p->name, "shape");
+    return to_int32(row, p, o, shape ? PyExc_OverflowError : PyExc_TypeError, out);
 }
 
 static int to_ints(struct call *c, const struct parameter *p, struct value *v, PyObject *o) {
@@ -120,6 +168,7 @@ static int convert(struct call *c, const struct parameter *p, PyObject *o) {
         kp_own(c, v->array);
         return 0;
     case K_INT: return to_int(c->row, p, o, &v->i);
+    case K_UINT64: return to_uint64(c->row, p, o, &v->i);
     case K_INTS: return to_ints(c, p, v, o);
     case K_FLOAT:
         v->f = PyFloat_AsDouble(o);
@@ -163,7 +212,11 @@ static int fill(struct call *c, uint32_t seen) {
         v->object = NULL;
         if (p->kind == K_INTS && v->one) {
             int first = (int)p->value.i;
-            if (c->n_ints == KP_MAX_INTS) return -1;
+            if (c->n_ints == KP_MAX_INTS) {
+                PyErr_Format(PyExc_ValueError, "%s() takes at most %d numbers", c->row->name,
+                             KP_MAX_INTS);
+                return -1;
+            }
             v->ints.at = c->ints + c->n_ints;
             v->ints.n = 1;
             c->ints[c->n_ints++] = first;

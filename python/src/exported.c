@@ -9,9 +9,10 @@ static int run_named(mlx_vector_array *out, const mlx_vector_array in,
                      const mlx_map_string_to_array named, void *payload) {
     PyGILState_STATE g = PyGILState_Ensure();
     PyObject *list = kp_list_of(in), *dict = list ? kp_dict_of(named) : NULL;
-    PyObject *result =
-        dict ? PyObject_CallFunctionObjArgs(kp_kept(payload), list, dict, NULL) : NULL;
+    PyObject *fun = kp_new_ref(kp_kept(payload));
+    PyObject *result = dict ? PyObject_CallFunctionObjArgs(fun, list, dict, NULL) : NULL;
     int rc = result ? kp_fill_vector(out, result) : -1;
+    Py_DECREF(fun);
     Py_XDECREF(list);
     Py_XDECREF(dict);
     Py_XDECREF(result);
@@ -125,6 +126,7 @@ static PyObject *describe(PyObject *m, PyObject *args) {
 /* ---- an exporter: several traces in one file ---- */
 struct exporter {
     PyObject_HEAD mlx_function_exporter x;
+    int tracing; /* calls of add that run the function; it must not be closed meanwhile */
 };
 static PyTypeObject *exporter_type, *imported_type;
 
@@ -159,25 +161,38 @@ static PyObject *exporter_add(PyObject *o, PyObject *args) {
         return NULL;
     }
     bool ready = !kp_vector_of(&in, arrays) && !kp_map_of(&map, named);
-    if (ready) KP_UNLOCKED(rc = mlx_function_exporter_apply_kwargs(e->x, in, map));
+    if (ready) {
+        e->tracing++;
+        KP_UNLOCKED(rc = mlx_function_exporter_apply_kwargs(e->x, in, map));
+        e->tracing--;
+    }
     mlx_vector_array_free(in);
     mlx_map_string_to_array_free(map);
     return ready ? kp_done_none(rc) : NULL;
 }
-static PyObject *exporter_close(PyObject *o, PyObject *none) {
-    (void)none;
-    struct exporter *e = (struct exporter *)o;
+static int write_file(struct exporter *e) {
     mlx_function_exporter x = e->x;
     int rc = 0;
     e->x.ctx = NULL;
     if (x.ctx) KP_UNLOCKED(rc = mlx_function_exporter_free(x));
-    return kp_done_none(rc);
+    return kp_check(rc);
 }
+static PyObject *exporter_close(PyObject *o, PyObject *none) {
+    (void)none;
+    struct exporter *e = (struct exporter *)o;
+    if (e->tracing) {
+        PyErr_SetString(PyExc_RuntimeError, "the exporter is closed by the function it traces");
+        return NULL;
+    }
+    return write_file(e) ? NULL : kp_new_ref(Py_None);
+}
+/* The object is dead: no code of Python may get it, not even to tell about an error. */
 static void exporter_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
-    PyObject *r = exporter_close(o, NULL);
-    if (!r) PyErr_WriteUnraisable(o);
-    Py_XDECREF(r);
+    PyObject *kind, *value, *trace;
+    PyErr_Fetch(&kind, &value, &trace);
+    if (write_file((struct exporter *)o)) PyErr_WriteUnraisable((PyObject *)type);
+    PyErr_Restore(kind, value, trace);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(o);
     Py_DECREF(type);
 }

@@ -373,8 +373,11 @@ static PyObject *save_npy(PyObject *m, PyObject *args) {
     (void)m;
     PyObject *to, *o;
     if (!PyArg_ParseTuple(args, "OO!", &to, kp_array_type, &o)) return NULL;
-    mlx_array a = kp_handle(o);
-    return save_to(to, npy_path, npy_writer, &a);
+    mlx_array a;
+    if (kp_hold(&a, kp_handle(o))) return NULL;
+    PyObject *out = save_to(to, npy_path, npy_writer, &a);
+    mlx_array_free(a);
+    return out;
 }
 
 struct tensors {

@@ -23,13 +23,9 @@ FUNCTION(fast, rope) {
     float scale = (float)c->v[4].f;
     PyObject *o = c->v[5].object;
     if (PyLong_Check(o)) {
-        long at = PyLong_AsLong(o);
-        if (at == -1 && PyErr_Occurred()) return NULL;
-        if (at > INT32_MAX || at < INT32_MIN) {
-            PyErr_Format(PyExc_ValueError, "rope(): offset %ld is not in the range of int32", at);
-            return NULL;
-        }
-        return kp_done(mlx_fast_rope(&out, c->v[0].array, dims, traditional, base, scale, (int)at,
+        int at;
+        if (kp_int32("rope(): argument 'offset'", o, &at)) return NULL;
+        return kp_done(mlx_fast_rope(&out, c->v[0].array, dims, traditional, base, scale, at,
                                      kp_optional_array(&c->v[6]), c->stream),
                        out);
     }

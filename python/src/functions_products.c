@@ -29,9 +29,9 @@ FUNCTION(core, tensordot) {
     mlx_array a = c->v[0].array, b = c->v[1].array, out = mlx_array_new();
     PyObject *axes = c->v[2].object;
     if (!axes || PyIndex_Check(axes)) {
-        Py_ssize_t n = axes ? PyNumber_AsSsize_t(axes, PyExc_OverflowError) : 2;
-        if (n == -1 && PyErr_Occurred()) return NULL;
-        return kp_done(mlx_tensordot_axis(&out, a, b, (int)n, c->stream), out);
+        int n = 2;
+        if (axes && kp_int32("tensordot(): argument 'axes'", axes, &n)) return NULL;
+        return kp_done(mlx_tensordot_axis(&out, a, b, n, c->stream), out);
     }
     int at[2][64];
     size_t n[2];
@@ -46,10 +46,8 @@ FUNCTION(core, tensordot) {
         if (count > 64) count = -1;
         for (Py_ssize_t i = 0; i < count; i++) {
             PyObject *item = PyIndex_Check(list) ? kp_new_ref(list) : PySequence_GetItem(list, i);
-            Py_ssize_t v = item ? PyNumber_AsSsize_t(item, PyExc_OverflowError) : -1;
+            if (!item || kp_int32("tensordot(): an axis", item, &at[side][i])) count = -1;
             Py_XDECREF(item);
-            at[side][i] = (int)v;
-            if (v == -1 && PyErr_Occurred()) count = -1;
         }
         Py_XDECREF(list);
         if (count < 0) {
@@ -201,10 +199,11 @@ static int numbers(PyObject *o, int n, int *at, int other) {
         PyObject *item = !o      ? NULL
                          : count ? PySequence_GetItem(o, count == 1 ? 0 : i)
                                  : kp_new_ref(o);
-        Py_ssize_t v = !o ? other : item ? PyNumber_AsSsize_t(item, PyExc_OverflowError) : -1;
+        int rc = 0;
+        at[i] = other;
+        if (o) rc = item ? kp_int32("conv_general(): a number of padding", item, at + i) : -1;
         Py_XDECREF(item);
-        if (v == -1 && PyErr_Occurred()) return -1;
-        at[i] = (int)v;
+        if (rc) return -1;
     }
     return 0;
 }

@@ -125,9 +125,9 @@ FUNCTION(random, permutation) {
     mlx_array x, key = kp_optional_array(&c->v[2]), out = mlx_array_new();
     PyObject *o = c->v[0].object;
     if (PyLong_Check(o)) {
-        long n = PyLong_AsLong(o);
-        if (n == -1 && PyErr_Occurred()) return NULL;
-        return kp_done(mlx_random_permutation_arange(&out, (int)n, key, c->stream), out);
+        int n;
+        if (kp_int32("permutation(): argument 'x'", o, &n)) return NULL;
+        return kp_done(mlx_random_permutation_arange(&out, n, key, c->stream), out);
     }
     if (kp_one(c, 0, &x)) return NULL;
     return kp_done(mlx_random_permutation(&out, x, (int)c->v[1].i, key, c->stream), out);

@@ -33,18 +33,31 @@ FUNCTION(core, ones_like) {
     return like(c, 1);
 }
 
+/* The value to fill with: a Python number is made in the wanted dtype at once, so that a float64 is
+ * not rounded to float32, and an int that the dtype does not hold raises. */
+static int fill_value(struct call *c, const mlx_dtype *wanted, mlx_array *vals) {
+    PyObject *o = c->v[1].object;
+    if (!wanted || !o || kp_is_array(o)) return kp_one(c, 1, vals);
+    *vals = mlx_array_new();
+    if (kp_to_array(vals, o, NULL, wanted)) return -1;
+    kp_own(c, *vals);
+    return 0;
+}
 FUNCTION(core, full) {
     mlx_array vals, out = mlx_array_new();
-    if (kp_one(c, 1, &vals)) return NULL;
+    mlx_dtype dtype = kp_dtype_or(&c->v[2], MLX_FLOAT32);
+    if (fill_value(c, c->v[2].given ? &dtype : NULL, &vals)) return NULL;
     return kp_done(mlx_full(&out, c->v[0].ints.at, c->v[0].ints.n, vals,
                             kp_dtype_or(&c->v[2], mlx_array_dtype(vals)), c->stream),
                    out);
 }
 FUNCTION(core, full_like) {
-    mlx_array a = c->v[0].array, vals, out = mlx_array_new();
-    if (kp_one(c, 1, &vals)) return NULL;
-    return kp_done(
-        mlx_full_like(&out, a, vals, kp_dtype_or(&c->v[2], mlx_array_dtype(a)), c->stream), out);
+    mlx_array a, vals, out = mlx_array_new();
+    mlx_dtype dtype = kp_dtype_or(&c->v[2], mlx_array_dtype(c->v[0].array));
+    if (kp_hold(&a, c->v[0].array)) return NULL;
+    kp_own(c, a);
+    if (fill_value(c, &dtype, &vals)) return NULL;
+    return kp_done(mlx_full_like(&out, a, vals, dtype, c->stream), out);
 }
 
 /* One end or the step of arange(). A whole number is held as int64 too, where it has one. */
@@ -175,6 +188,10 @@ FUNCTION(core, hanning) {
 }
 
 /* ---- shapes ---- */
+static PyObject *too_many_axes(const char *function) {
+    PyErr_Format(PyExc_ValueError, "%s() takes arrays of at most 64 axes", function);
+    return NULL;
+}
 FUNCTION(core, reshape) {
     mlx_array out = mlx_array_new();
     return kp_done(mlx_reshape(&out, c->v[0].array, c->v[1].ints.at, c->v[1].ints.n, c->stream),
@@ -182,6 +199,8 @@ FUNCTION(core, reshape) {
 }
 /* The ints of *args: reshape(2, 3) and reshape((2, 3)). -1: they do not fit; *n stays. */
 static int rest_ints(struct call *c, int *at, size_t *n, size_t max) {
+    char what[80];
+    PyOS_snprintf(what, sizeof what, "%s(): a number", c->row->name);
     PyObject *one = c->n_rest == 1 && !PyIndex_Check(c->rest[0]) ? c->rest[0] : NULL;
     Py_ssize_t count = one ? PySequence_Size(one) : c->n_rest;
     if (count < 0) return -1;
@@ -191,17 +210,9 @@ static int rest_ints(struct call *c, int *at, size_t *n, size_t max) {
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *item = one ? PySequence_GetItem(one, i) : kp_new_ref(c->rest[i]);
-        PyObject *index = item ? PyNumber_Index(item) : NULL;
-        long long v = index ? PyLong_AsLongLong(index) : -1;
+        int rc = item ? kp_int32(what, item, at + i) : -1;
         Py_XDECREF(item);
-        Py_XDECREF(index);
-        if (v == -1 && PyErr_Occurred()) return -1;
-        if (v < INT32_MIN || v > INT32_MAX) {
-            PyErr_Format(PyExc_ValueError, "%s(): %lld is not in the range of int32", c->row->name,
-                         v);
-            return -1;
-        }
-        at[i] = (int)v;
+        if (rc) return -1;
     }
     *n = (size_t)count;
     return 0;
@@ -294,11 +305,6 @@ FUNCTION(core, as_strided) {
     if (c->v[2].given) {
         n_strides = c->v[2].ints.n;
         for (size_t i = 0; i < n_strides && i < 64; i++) strides[i] = c->v[2].ints.at[i];
-    }
-    if (c->v[3].i < 0) {
-        PyErr_Format(PyExc_ValueError, "as_strided(): offset is %lld, but must not be negative",
-                     (long long)c->v[3].i);
-        return NULL;
     }
     return kp_done(
         mlx_as_strided(&out, a, shape, n, strides, n_strides, (size_t)c->v[3].i, c->stream), out);
@@ -447,7 +453,7 @@ FUNCTION(core, roll) {
 FUNCTION(core, flip) {
     mlx_array a = c->v[0].array, out = mlx_array_new();
     int n = (int)mlx_array_ndim(a), start[64], stop[64], step[64];
-    if (n > 64) return NULL;
+    if (n > 64) return too_many_axes("flip");
     for (int i = 0; i < n; i++) {
         bool chosen = !c->v[1].given;
         for (size_t k = 0; c->v[1].given && k < c->v[1].ints.n; k++) {
@@ -485,7 +491,7 @@ FUNCTION(core, pad) {
     int n = (int)mlx_array_ndim(a), axes[64], low[64], high[64];
     mlx_dtype dtype = mlx_array_dtype(a);
     PyObject *width = c->v[1].object, *o = c->v[3].object;
-    if (n > 64) return NULL;
+    if (n > 64) return too_many_axes("pad");
     if (o && kp_is_array(o)) {
         value = kp_handle(o);
     } else if (o) {
@@ -514,10 +520,8 @@ FUNCTION(core, pad) {
         Py_ssize_t k = !pair ? -1 : PyIndex_Check(pair) ? 0 : PySequence_Size(pair);
         for (int side = 0; k >= 0 && side < 2; side++) {
             PyObject *item = !k ? kp_new_ref(pair) : PySequence_GetItem(pair, k > 1 ? side : 0);
-            Py_ssize_t v = item ? PyNumber_AsSsize_t(item, PyExc_OverflowError) : -1;
+            if (!item || kp_int32("pad(): a width", item, (side ? high : low) + i)) k = -1;
             Py_XDECREF(item);
-            if (v == -1 && PyErr_Occurred()) k = -1;
-            (side ? high : low)[i] = (int)v;
         }
         Py_XDECREF(pair);
         if (k < 0) return NULL;

@@ -16,22 +16,22 @@ struct kp_item {
     int start, step, len; /* of KP_SLICE and KP_INT, within the axis; step may be negative */
     int first, stop, by;  /* the same as it was written, for mlx_slice: it holds for any extent */
     bool whole;           /* a slice of all the axis, in its order, whatever its extent is */
-    bool owned;           /* the array was made for this key */
-    mlx_array array;      /* of KP_ARRAY: integers */
+    mlx_array array;      /* of KP_ARRAY: integers; the key's own handle */
 };
 
 struct kp_key {
     int n, n_arrays, n_ints, n_new;
-    bool part;          /* there is an int, or a slice that is not written as the whole axis */
-    bool on_nothing;    /* an index array, without elements, counts on an axis without elements */
-    bool masked, owned; /* the key is a mask alone, in `mask`; the mask was made for this key */
+    bool part;       /* there is an int, or a slice that is not written as the whole axis */
+    bool on_nothing; /* an index array, without elements, counts on an axis without elements */
+    bool masked;     /* the key is a mask alone, in `mask`, the key's own handle */
     mlx_array mask;
     int n_index, index[KP_MAX_AXES]; /* the shape to which the arrays broadcast */
     struct kp_item item[KP_MAX_ITEMS];
 };
 
-/* Parses a key of an array. masks: whether a mask may be the key. 0, or -1 with an exception; the
- * caller calls kp_free_key in both cases. */
+/* Parses a key of an array, which the caller holds (kp_hold): parts of the key may run code of
+ * Python, which may assign to the array. masks: whether a mask may be the key. 0, or -1 with an
+ * exception; the caller calls kp_free_key in both cases. */
 int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks);
 void kp_free_key(struct kp_key *k);
 

@@ -141,11 +141,13 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
         if (!overflow && i >= -(long)extent && i < extent && mlx_array_ndim(a) <= KP_MAX_AXES)
             return kp_row(a, (int)i);
     }
+    if (kp_hold(&a, a)) return NULL;
     bool ready = !kp_parse_key(&k, a, key, true) && !kp_default_stream(&s);
     if (k.masked) {
         PyObject *read = ready ? kp_done(keel_masked_select(&out, a, k.mask, -1, s), out) : NULL;
         if (!ready) mlx_array_free(out);
         kp_free_key(&k);
+        mlx_array_free(a);
         return read;
     }
     bool layout = k.n_arrays || k.n_new;
@@ -162,5 +164,6 @@ PyObject *kp_getitem(PyObject *self, PyObject *key) {
         if (o && k.n_arrays) ((struct kp_array *)o)->front = l.front;
     }
     kp_free_key(&k);
+    mlx_array_free(a);
     return o;
 }

@@ -5,8 +5,8 @@
 
 void kp_free_key(struct kp_key *k) {
     for (int i = 0; i < k->n && k->n_arrays; i++)
-        if (k->item[i].kind == KP_ARRAY && k->item[i].owned) mlx_array_free(k->item[i].array);
-    if (k->masked && k->owned) mlx_array_free(k->mask);
+        if (k->item[i].kind == KP_ARRAY) mlx_array_free(k->item[i].array);
+    if (k->masked) mlx_array_free(k->mask);
 }
 
 static int wrong_key(PyObject *o) {
@@ -103,12 +103,11 @@ static int add_rest(struct kp_key *k, const int *shape, int axis, int end) {
     return 0;
 }
 
-/* An array of what the key has: integers, or bools where a mask is taken. */
-static int add_array(struct kp_key *k, mlx_array a, bool owned, int axis, bool alone, bool masks) {
+/* An array of what the key has, which it takes: integers, or bools where a mask is taken. */
+static int add_array(struct kp_key *k, mlx_array a, int axis, bool alone, bool masks) {
     mlx_dtype d = mlx_array_dtype(a);
     if (d == MLX_BOOL && alone && masks) {
         k->masked = true;
-        k->owned = owned;
         k->mask = a;
         return 0;
     }
@@ -126,11 +125,10 @@ static int add_array(struct kp_key *k, mlx_array a, bool owned, int axis, bool a
     else
         item = append(k, KP_ARRAY, axis);
     if (!item) {
-        if (owned) mlx_array_free(a);
+        mlx_array_free(a);
         return -1;
     }
     item->array = a;
-    item->owned = owned;
     k->n_arrays++;
     return 0;
 }
@@ -144,7 +142,7 @@ static int add_list(struct kp_key *k, PyObject *o, int axis, bool alone, bool ma
         mlx_array_free(a);
         return -1;
     }
-    return add_array(k, a, true, axis, alone, masks);
+    return add_array(k, a, axis, alone, masks);
 }
 
 /* What is not of a type of Python or of this module: integers and arrays of NumPy, and others. */
@@ -169,7 +167,7 @@ static int add_other(struct kp_key *k, PyObject *o, int axis, int extent, bool a
         return wrong_key(o);
     mlx_array a = mlx_array_new();
     if (kp_to_array(&a, o, NULL, NULL)) return -1;
-    return add_array(k, a, true, axis, alone, masks);
+    return add_array(k, a, axis, alone, masks);
 }
 
 /* One part of a key. Returns 1 when the part needs an axis, and none is left. */
@@ -184,12 +182,13 @@ static int add(struct kp_key *k, PyObject *o, const int *shape, int axis, int nd
     }
     int n = k->n_arrays, rc;
     if (kp_is_array(o)) {
-        rc = add_array(k, kp_handle(o), false, axis, alone, masks);
+        mlx_array a; /* the value that it has now: other parts of the key may run code */
+        rc = kp_hold(&a, kp_handle(o)) || add_array(k, a, axis, alone, masks) ? -1 : 0;
     } else if (PyList_Check(o)) {
         rc = add_list(k, o, axis, alone, masks);
     } else if (PyBool_Check(o) && alone && masks) {
         mlx_array a = mlx_array_new_bool(o == Py_True);
-        rc = a.ctx ? add_array(k, a, true, axis, alone, masks) : kp_check(1);
+        rc = a.ctx ? add_array(k, a, axis, alone, masks) : kp_check(1);
     } else if (PyBool_Check(o)) {
         rc = wrong_key(o);
     } else {
@@ -242,7 +241,7 @@ int kp_parse_key(struct kp_key *k, mlx_array a, PyObject *key, bool masks) {
     int ndim = (int)mlx_array_ndim(a), axis = 0, rc = 0;
     const int *shape = keel_array_shape_unread(a);
     k->n = k->n_arrays = k->n_ints = k->n_new = k->n_index = 0;
-    k->part = k->masked = k->owned = k->on_nothing = false;
+    k->part = k->masked = k->on_nothing = false;
     if (ndim > KP_MAX_AXES) {
         PyErr_Format(PyExc_ValueError, "an array of more than %d axes cannot be indexed",
                      KP_MAX_AXES);

@@ -2,33 +2,27 @@
 #include "index.h"
 
 /* ---- the value ---- */
-/* The array to be written: *owned tells whether the caller frees it. */
-static int value_of(mlx_array *v, bool *owned, PyObject *o, mlx_array a) {
-    *owned = !kp_is_array(o);
-    if (!*owned) {
-        *v = kp_handle(o);
-        return 0;
-    }
-    *v = mlx_array_new();
+/* The array to be written, which the caller frees. */
+static int value_of(mlx_array *v, PyObject *o, mlx_array a) {
+    if (kp_is_array(o)) return kp_hold(v, kp_handle(o));
     mlx_dtype d = mlx_array_dtype(a);
     bool number = PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o);
     return kp_to_array(v, o, number ? NULL : &d, number ? &d : NULL);
 }
 
 /* Replaces the handle of a value by what was made of it. */
-static int replace(mlx_array *v, bool *owned, mlx_array *made, int rc) {
+static int replace(mlx_array *v, mlx_array *made, int rc) {
     if (rc) {
         mlx_array_free(*made);
         return kp_check(rc);
     }
-    if (*owned) mlx_array_free(*v);
+    mlx_array_free(*v);
     *v = *made;
-    *owned = true;
     return 0;
 }
 
 /* Drops leading axes of extent 1 that the part of the array has not. */
-static int drop_leading(mlx_array *v, bool *owned, const struct kp_layout *l, mlx_stream s) {
+static int drop_leading(mlx_array *v, const struct kp_layout *l, mlx_stream s) {
     int gone[KP_MAX_AXES], ndim = (int)mlx_array_ndim(*v), n = 0;
     const int *shape = keel_array_shape_unread(*v);
     while (n < ndim - l->n && n < KP_MAX_AXES && shape[n] == 1) {
@@ -37,7 +31,7 @@ static int drop_leading(mlx_array *v, bool *owned, const struct kp_layout *l, ml
     }
     if (!n) return 0;
     mlx_array made = mlx_array_new();
-    return replace(v, owned, &made, mlx_squeeze_axes(&made, *v, gone, (size_t)n, s)) ? -1 : 0;
+    return replace(v, &made, mlx_squeeze_axes(&made, *v, gone, (size_t)n, s)) ? -1 : 0;
 }
 
 static bool fits(mlx_array v, const struct kp_layout *l) {
@@ -71,7 +65,7 @@ static slice_writer *const slice_writers[] = {
 
 /* Aligns the axes of a value with those of the array: None has an axis in the value only, an int in
  * the array only. */
-static int align(mlx_array *v, bool *owned, const struct kp_key *k, mlx_stream s) {
+static int align(mlx_array *v, const struct kp_key *k, mlx_stream s) {
     int left = (int)mlx_array_ndim(*v), right = 0, gone[KP_MAX_AXES], n_gone = 0, more[KP_MAX_AXES],
         n_more = 0;
     for (int i = k->n; i-- && left > 0;) {
@@ -86,13 +80,11 @@ static int align(mlx_array *v, bool *owned, const struct kp_key *k, mlx_stream s
     for (int i = 0; i < n_more; i++) more[i] = right - 1 - more[i];
     if (n_gone) {
         mlx_array made = mlx_array_new();
-        if (replace(v, owned, &made, mlx_squeeze_axes(&made, *v, gone, (size_t)n_gone, s)))
-            return -1;
+        if (replace(v, &made, mlx_squeeze_axes(&made, *v, gone, (size_t)n_gone, s))) return -1;
     }
     if (n_more) {
         mlx_array made = mlx_array_new();
-        if (replace(v, owned, &made, mlx_expand_dims_axes(&made, *v, more, (size_t)n_more, s)))
-            return -1;
+        if (replace(v, &made, mlx_expand_dims_axes(&made, *v, more, (size_t)n_more, s))) return -1;
     }
     return 0;
 }
@@ -108,13 +100,13 @@ static int broadcast_like(mlx_array *out, mlx_array v, mlx_array like, mlx_strea
 }
 
 static int write_slice(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v,
-                       bool *owned, enum kp_write how, mlx_stream s) {
-    if (align(v, owned, k, s)) return -1;
+                       enum kp_write how, mlx_stream s) {
+    if (align(v, k, s)) return -1;
     size_t n = mlx_array_ndim(a);
     if (how == KP_ASSIGN && !k->part) {
         mlx_array made = mlx_array_new();
         if (mlx_array_dtype(*v) != mlx_array_dtype(a) &&
-            replace(v, owned, &made, mlx_astype(&made, *v, mlx_array_dtype(a), s)))
+            replace(v, &made, mlx_astype(&made, *v, mlx_array_dtype(a), s)))
             return -1;
         return broadcast_like(out, *v, a, s);
     }
@@ -276,26 +268,26 @@ static int choose_layout(struct kp_layout *l, const struct kp_key *k, mlx_array 
 }
 
 static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v,
-                       bool *owned, bool front, enum kp_write how, mlx_stream s) {
+                       bool front, enum kp_write how, mlx_stream s) {
     struct kp_layout l;
     mlx_array made = mlx_array_new();
-    if (how == KP_SUBTRACT && replace(v, owned, &made, mlx_negative(&made, *v, s))) return -1;
-    if (how == KP_DIVIDE && replace(v, owned, &made, mlx_reciprocal(&made, *v, s))) return -1;
-    if (choose_layout(&l, k, *v, front) || drop_leading(v, owned, &l, s)) return -1;
+    if (how == KP_SUBTRACT && replace(v, &made, mlx_negative(&made, *v, s))) return -1;
+    if (how == KP_DIVIDE && replace(v, &made, mlx_reciprocal(&made, *v, s))) return -1;
+    if (choose_layout(&l, k, *v, front) || drop_leading(v, &l, s)) return -1;
     if (!fits(*v, &l)) return wrong_value(*v, &l);
     if (k->on_nothing) {
         kp_use_extents(k, a);
         return kp_check(mlx_array_set(out, a));
     }
     return k->n_arrays ? write_arrays(out, a, k, &l, *v, how, s)
-                       : write_slice(out, a, k, v, owned, how, s);
+                       : write_slice(out, a, k, v, how, s);
 }
 
 int kp_write_at(mlx_array *out, mlx_array a, PyObject *key, PyObject *value, enum kp_write how) {
     struct kp_key k;
     mlx_array v = mlx_array_new();
     mlx_stream s;
-    bool owned = false, front = kp_is_array(value) && ((struct kp_array *)value)->front;
+    bool front = kp_is_array(value) && ((struct kp_array *)value)->front;
     if (value == Py_None) {
         PyErr_SetString(PyExc_TypeError,
                         "the value is None; a number, an array or a list is taken");
@@ -307,11 +299,11 @@ int kp_write_at(mlx_array *out, mlx_array a, PyObject *key, PyObject *value, enu
                         "at[mask] is not taken; where(mask, a + value, a) does it");
         rc = -1;
     }
-    rc = rc || value_of(&v, &owned, value, a);
+    rc = rc || value_of(&v, value, a);
     if (!rc)
         rc = k.masked ? kp_check(mlx_masked_scatter(out, a, k.mask, v, s))
-                      : write_value(out, a, &k, &v, &owned, front, how, s);
-    if (owned) mlx_array_free(v);
+                      : write_value(out, a, &k, &v, front, how, s);
+    mlx_array_free(v);
     kp_free_key(&k);
     return rc ? -1 : 0;
 }
@@ -323,5 +315,9 @@ int kp_setitem(PyObject *self, PyObject *key, PyObject *value) {
     }
     /* The object names the result from now on; whoever has the old value keeps it. */
     struct kp_array *o = (struct kp_array *)self;
-    return kp_write_at(&o->a, o->a, key, value, KP_ASSIGN);
+    mlx_array a;
+    if (kp_hold(&a, o->a)) return -1;
+    int rc = kp_write_at(&o->a, a, key, value, KP_ASSIGN);
+    mlx_array_free(a);
+    return rc;
 }

@@ -15,30 +15,32 @@ static const char *const formats[] = {"?", "B", "H", "I", "Q", "b", "h",
                                       "i", "q", "e", "f", "d", "H", "Zf"};
 
 int kp_getbuffer(PyObject *self, Py_buffer *v, int flags) {
-    mlx_array a = kp_handle(self);
-    size_t n = mlx_array_ndim(a), itemsize = mlx_array_itemsize(a);
+    mlx_array a;
     v->obj = NULL;
+    if (kp_read(&a, kp_handle(self))) return -1;
+    size_t n = mlx_array_ndim(a), itemsize = mlx_array_itemsize(a);
     if (n > 64) {
+        mlx_array_free(a);
         PyErr_SetString(PyExc_BufferError, "a buffer has at most 64 axes");
         return -1;
     }
     if (flags & PyBUF_FORMAT && mlx_array_dtype(a) == MLX_BFLOAT16) {
         /* Consumers that ask for no format get the bytes; NumPy goes on to __array__. */
+        mlx_array_free(a);
         PyErr_SetString(PyExc_BufferError,
                         "no buffer format stands for bfloat16: convert to float32, or use DLPack");
         return -1;
     }
-    if (kp_eval(a)) return -1;
     struct view *w = malloc(sizeof *w);
     if (!w) {
+        mlx_array_free(a);
         PyErr_NoMemory();
         return -1;
     }
-    w->a = mlx_array_new();
-    int rc = mlx_array_set(&w->a, a);
-    const char *data = !rc && mlx_array_size(a) ? kp_data(w->a) : "";
-    if (rc || !data) {
-        mlx_array_free(w->a);
+    w->a = a;
+    const char *data = mlx_array_size(a) ? kp_data(a) : "";
+    if (!data) {
+        mlx_array_free(a);
         free(w);
         kp_raise();
         return -1;
@@ -174,17 +176,44 @@ static void copy_elements(char *to, mlx_array a, const char *from) {
 
 static PyObject *bytes_of(PyObject *m, PyObject *o) {
     (void)m;
-    mlx_array a = kp_handle(o);
-    if (mlx_array_ndim(a) > 64) {
-        PyErr_SetString(PyExc_ValueError, "an array of more than 64 axes has no bytes");
+    mlx_array a;
+    if (!kp_is_array(o)) {
+        PyErr_Format(PyExc_TypeError, "_bytes_of() takes an array, not %R", (PyObject *)Py_TYPE(o));
         return NULL;
     }
-    if (kp_eval(a)) return NULL;
-    const char *data = mlx_array_size(a) ? kp_data(a) : "";
-    PyObject *out =
-        data ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)mlx_array_nbytes(a)) : kp_raise();
-    if (out) copy_elements(PyBytes_AsString(out), a, data);
+    if (kp_read(&a, kp_handle(o))) return NULL;
+    PyObject *out = NULL;
+    if (mlx_array_ndim(a) > 64) {
+        PyErr_SetString(PyExc_ValueError, "an array of more than 64 axes has no bytes");
+    } else {
+        const char *data = mlx_array_size(a) ? kp_data(a) : "";
+        out = data ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)mlx_array_nbytes(a)) : kp_raise();
+        if (out) copy_elements(PyBytes_AsString(out), a, data);
+    }
+    mlx_array_free(a);
     return out;
+}
+
+/* *out = an array with elements of its own. */
+static int copied(mlx_array *out, mlx_array of) {
+    mlx_array a;
+    if (kp_read(&a, of)) return -1;
+    const char *data = mlx_array_size(a) ? kp_data(a) : "";
+    char *elements = data && mlx_array_ndim(a) <= 64 ? malloc(mlx_array_nbytes(a) + 1) : NULL;
+    *out = mlx_array_empty;
+    if (elements) {
+        copy_elements(elements, a, data);
+        *out = mlx_array_new_data(elements, mlx_array_shape(a), (int)mlx_array_ndim(a),
+                                  mlx_array_dtype(a));
+        if (!out->ctx) kp_raise();
+        free(elements);
+    } else if (data) {
+        PyErr_NoMemory();
+    } else {
+        kp_raise();
+    }
+    mlx_array_free(a);
+    return out->ctx ? 0 : -1;
 }
 
 static PyObject *array_of_bytes(PyObject *m, PyObject *args) {
@@ -213,7 +242,17 @@ static PyObject *array_of_bytes(PyObject *m, PyObject *args) {
                      length);
         return NULL;
     }
-    mlx_array a = mlx_array_new_data(data, dims, (int)ndim, d);
+    mlx_array a;
+    if (d == MLX_BOOL && !kp_bools_are_plain(data, (size_t)length)) {
+        char *plain = malloc((size_t)length);
+        if (!plain) return PyErr_NoMemory();
+        memcpy(plain, data, (size_t)length);
+        kp_normalise_bools(plain, (size_t)length);
+        a = mlx_array_new_data(plain, dims, (int)ndim, d);
+        free(plain);
+    } else {
+        a = mlx_array_new_data(data, dims, (int)ndim, d);
+    }
     return a.ctx ? kp_wrap(a) : kp_raise();
 }
 
@@ -264,40 +303,29 @@ static int takes_version_1(PyObject *version) {
 }
 
 FUNCTION(array, __dlpack__) {
-    mlx_array a = c->v[0].array;
-    size_t n = mlx_array_ndim(a);
     int versioned = takes_version_1(c->v[2].object);
     if (versioned < 0) return NULL;
     bool copy = c->v[4].given && PyObject_IsTrue(c->v[4].object) == 1;
     if (check_device(c->v[3].given ? c->v[3].object : NULL)) return NULL;
+    mlx_array a;
+    if (copy ? copied(&a, c->v[0].array) : kp_read(&a, c->v[0].array)) return NULL;
+    size_t n = mlx_array_ndim(a);
     if (n > 64) {
+        mlx_array_free(a);
         PyErr_SetString(PyExc_BufferError, "DLPack export takes at most 64 axes");
         return NULL;
     }
-    if (kp_eval(a)) return NULL;
     struct exported *e = calloc(1, sizeof *e);
-    if (!e) return PyErr_NoMemory();
-    int rc = 0;
-    if (copy) {
-        PyObject *bytes = bytes_of(NULL, c->v[0].object);
-        if (bytes)
-            e->a = mlx_array_new_data(PyBytes_AsString(bytes), mlx_array_shape(a), (int)n,
-                                      mlx_array_dtype(a));
-        Py_XDECREF(bytes);
-        rc = !e->a.ctx;
-    } else {
-        e->a = mlx_array_new();
-        rc = mlx_array_set(&e->a, a);
-    }
-    char *data = !rc && mlx_array_size(a) ? (char *)kp_data(e->a) : NULL;
-    if (rc || (!data && mlx_array_size(a))) {
-        mlx_array_free(e->a);
+    char *data = mlx_array_size(a) ? (char *)kp_data(a) : NULL;
+    if (!e || (!data && mlx_array_size(a))) {
+        mlx_array_free(a);
         free(e);
-        return kp_raise();
+        return e ? kp_raise() : PyErr_NoMemory();
     }
+    e->a = a;
     for (size_t i = 0; i < n; i++) {
         e->shape[i] = mlx_array_shape(a)[i];
-        e->strides[i] = (int64_t)mlx_array_strides(e->a)[i];
+        e->strides[i] = (int64_t)mlx_array_strides(a)[i];
     }
     e->m = (struct dl_managed){.t = {.data = data,
                                      .device = {DL_CPU, 0},
@@ -363,95 +391,115 @@ static PyObject *capsule_of(PyObject *o) {
     return capsule;
 }
 
-/* Row-major memory that may be written is used in place, everything else is copied. */
-static int from_dlpack(mlx_array *out, PyObject *o, bool may_share, bool may_copy) {
-    PyObject *capsule = capsule_of(o);
-    if (!capsule) return -1;
-    bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
-    void *m = PyCapsule_GetPointer(capsule, versioned ? "dltensor_versioned" : "dltensor");
-    const struct dl_versioned *v = m;
-    int shape[64], rc = -1;
-    mlx_dtype dtype;
-    if (!m) {
-        Py_DECREF(capsule);
-        return -1;
+/* The elements of a tensor, row-major, in memory that the caller frees. Strides may be any: where
+ * they lead is what the exporter promises. */
+static char *gather_tensor(const struct dl_tensor *t, const int *shape, size_t n, size_t itemsize) {
+    const char *data = (const char *)t->data + t->byte_offset;
+    char *copy = malloc(n * itemsize + 1), *to = copy;
+    int64_t at[64] = {0};
+    if (!copy) PyErr_NoMemory();
+    for (size_t k = 0; copy && k < n; k++, to += itemsize) {
+        const char *from = data + k * itemsize;
+        if (t->strides) from = data;
+        for (int i = 0; t->strides && i < t->ndim; i++)
+            from += at[i] * t->strides[i] * (int64_t)itemsize;
+        memcpy(to, from, itemsize);
+        for (int i = t->ndim; i-- && ++at[i] == shape[i];) at[i] = 0;
     }
-    if (versioned && v->major > 1) {
-        PyErr_Format(PyExc_ValueError, "version %d of DLPack is not known here", (int)v->major);
-        Py_DECREF(capsule);
-        return -1;
+    return copy;
+}
+
+/* Whether the elements lie one behind the other. */
+static bool is_packed(const struct dl_tensor *t) {
+    int64_t expected = 1;
+    for (int i = t->ndim; t->strides && i--;) {
+        if (t->shape[i] != 1 && t->strides[i] != expected) return false;
+        expected *= t->shape[i];
     }
-    const struct dl_tensor *t = versioned ? &v->t : &((struct dl_managed *)m)->t;
+    return true;
+}
+
+/* Whether what a capsule says can be an array: its numbers are checked before they are used. */
+static int check_tensor(const struct dl_tensor *t, int *shape, mlx_dtype *dtype, size_t *n) {
     if (t->device.type != DL_CPU && t->device.type != 3 && t->device.type != 11) {
         PyErr_Format(PyExc_ValueError,
                      "DLPack memory of device type %d cannot be read here: copy it to the host",
                      t->device.type);
-    } else if (t->ndim > 64) {
-        PyErr_SetString(PyExc_ValueError, "an array has at most 64 axes");
-    } else if (!dtype_of_dl(t->dtype, &dtype)) {
-        size_t n = 1, itemsize = mlx_dtype_size(dtype);
-        int64_t expected = 1;
-        bool packed = true, fits = true, read_only = versioned && v->flags & 1;
-        for (int i = t->ndim; i--;) {
-            if (t->strides && t->shape[i] != 1 && t->strides[i] != expected) packed = false;
-            expected *= t->shape[i];
-            n *= (size_t)t->shape[i];
-            fits = fits && t->shape[i] <= INT32_MAX;
-            shape[i] = (int)t->shape[i];
-        }
-        const char *data = (const char *)t->data + t->byte_offset;
-        if (!fits) {
-            PyErr_SetString(PyExc_OverflowError, "an axis has more elements than int32 counts");
-        } else if (packed && n && !read_only && may_share) {
-            *out = mlx_array_new_data_managed_payload((void *)data, shape, t->ndim, dtype, m,
-                                                      versioned ? release_versioned
-                                                                : release_imported);
-            rc = out->ctx ? 0 : kp_check(1);
-            if (!rc)
-                PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
-        } else if (!may_copy && n) {
-            PyErr_Format(
-                PyExc_ValueError,
-                "from_dlpack(): the memory is %s and must be copied, which copy=False forbids",
-                read_only ? "read-only" : "not row-major");
-        } else {
-            char *copy = malloc(n * itemsize + 1), *to = copy;
-            int64_t at[64] = {0};
-            for (size_t k = 0; copy && k < n; k++) {
-                const char *from = data;
-                for (int i = 0; i < t->ndim; i++) {
-                    int64_t stride = t->strides ? t->strides[i] : 0;
-                    from += at[i] * stride * (int64_t)itemsize;
-                }
-                if (!t->strides) from = data + k * itemsize;
-                memcpy(to, from, itemsize);
-                to += itemsize;
-                for (int i = t->ndim; i-- && ++at[i] == t->shape[i];) at[i] = 0;
-            }
-            if (!copy)
-                PyErr_NoMemory();
-            else {
-                *out = mlx_array_new_data(copy, shape, t->ndim, dtype);
-                rc = out->ctx ? 0 : kp_check(1);
-            }
-            free(copy);
-        }
+    } else if (t->ndim < 0 || t->ndim > 64) {
+        PyErr_Format(PyExc_ValueError, "an array has 0 to 64 axes; the capsule has %d", t->ndim);
+    } else if (t->ndim && !t->shape) {
+        PyErr_Format(PyExc_ValueError, "the capsule has %d axes, but no shape", t->ndim);
+    } else if (!dtype_of_dl(t->dtype, dtype) && !kp_extents(shape, t->shape, t->ndim)) {
+        if (!kp_count(t->shape, t->ndim, mlx_dtype_size(*dtype), n))
+            PyErr_SetString(PyExc_ValueError, "the tensor has more elements than memory can hold");
+        else if (*n && !t->data)
+            PyErr_SetString(PyExc_ValueError, "the tensor has elements, but no memory");
+        else
+            return 0;
     }
-    if (!rc && dtype == MLX_FLOAT64 &&
-        may_copy) { /* as everywhere, float64 of others becomes float32 */
-        mlx_stream s;
-        rc = kp_default_stream(&s) || kp_check(mlx_astype(out, *out, MLX_FLOAT32, s)) ||
-                     kp_eval(*out)
-                 ? -1
-                 : 0;
+    return -1;
+}
+
+/* Row-major memory that may be written is used in place, everything else is copied. */
+static int tensor_array(mlx_array *out, PyObject *capsule, void *m, bool versioned, bool may_share,
+                        bool may_copy, bool keep_float64) {
+    const struct dl_tensor *t =
+        versioned ? &((struct dl_versioned *)m)->t : &((struct dl_managed *)m)->t;
+    bool read_only = versioned && ((struct dl_versioned *)m)->flags & 1;
+    int shape[64];
+    size_t n;
+    mlx_dtype dtype;
+    if (check_tensor(t, shape, &dtype, &n)) return -1;
+    char *data = (char *)t->data + t->byte_offset;
+    bool packed = n && is_packed(t);
+    bool plain = dtype != MLX_BOOL || (packed && kp_bools_are_plain(data, n));
+    if (packed && plain && n && !read_only && may_share) {
+        *out = mlx_array_new_data_managed_payload(data, shape, t->ndim, dtype, m,
+                                                  versioned ? release_versioned : release_imported);
+        if (!out->ctx) return kp_check(1);
+        PyCapsule_SetName(capsule, versioned ? "used_dltensor_versioned" : "used_dltensor");
+    } else if (!may_copy && n) {
+        PyErr_Format(PyExc_ValueError,
+                     "from_dlpack(): the memory is %s and must be copied, which copy=False forbids",
+                     read_only ? "read-only"
+                     : packed  ? "of bools that are not 0 or 1"
+                               : "not row-major");
+        return -1;
+    } else {
+        char *copy = gather_tensor(t, shape, n, mlx_dtype_size(dtype));
+        if (!copy) return -1;
+        if (dtype == MLX_BOOL) kp_normalise_bools(copy, n);
+        *out = mlx_array_new_data(copy, shape, t->ndim, dtype);
+        free(copy);
+        if (!out->ctx) return kp_check(1);
     }
+    mlx_stream s;
+    if (dtype != MLX_FLOAT64 || !may_copy || keep_float64) return 0;
+    /* As everywhere, float64 of others becomes float32. */
+    return kp_default_stream(&s) || kp_check(mlx_astype(out, *out, MLX_FLOAT32, s)) || kp_eval(*out)
+               ? -1
+               : 0;
+}
+
+static int from_dlpack(mlx_array *out, PyObject *o, bool may_share, bool may_copy,
+                       bool keep_float64) {
+    PyObject *capsule = capsule_of(o);
+    if (!capsule) return -1;
+    bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
+    void *m = PyCapsule_GetPointer(capsule, versioned ? "dltensor_versioned" : "dltensor");
+    int rc = -1;
+    if (m && versioned && ((struct dl_versioned *)m)->major > 1)
+        PyErr_Format(PyExc_ValueError, "version %u of DLPack is not known here",
+                     (unsigned)((struct dl_versioned *)m)->major);
+    else if (m)
+        rc = tensor_array(out, capsule, m, versioned, may_share, may_copy, keep_float64);
     Py_DECREF(capsule);
     return rc;
 }
 
-int kp_from_dlpack(mlx_array *out, PyObject *o);
-int kp_from_dlpack(mlx_array *out, PyObject *o) {
-    return from_dlpack(out, o, true, true);
+int kp_from_dlpack(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
+int kp_from_dlpack(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
+    return from_dlpack(out, o, true, true, dtype && *dtype == MLX_FLOAT64);
 }
 FUNCTION(core, from_dlpack) {
     mlx_array out = mlx_array_new();
@@ -460,6 +508,6 @@ FUNCTION(core, from_dlpack) {
     if (kp_is_array(c->v[0].object)) { /* no capsule is needed */
         if (wanted != 1) return kp_done(mlx_array_set(&out, kp_handle(c->v[0].object)), out);
     }
-    if (from_dlpack(&out, c->v[0].object, wanted != 1, wanted != 0)) return NULL;
+    if (from_dlpack(&out, c->v[0].object, wanted != 1, wanted != 0, false)) return NULL;
     return kp_wrap(out);
 }

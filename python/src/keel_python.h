@@ -64,8 +64,9 @@ enum kp_kind {
     K_OBJECT,
     K_ARRAY,  /* array, borrowed or made of what Python has */
     K_SCALAR, /* the object as it is: scalars take the dtype of the other operand */
-    K_INT,
-    K_INTS, /* int or a sequence of ints; .one tells which */
+    K_INT,    /* an int32, as the C API takes it */
+    K_UINT64, /* 0 to 2^64 - 1, in .i modulo 2^64 */
+    K_INTS,   /* int or a sequence of ints; .one tells which */
     K_FLOAT,
     K_BOOL,
     K_STRING,
@@ -79,7 +80,7 @@ struct value {
     bool given; /* false: left out, or None */
     bool one;   /* K_INTS: a single int */
     union {
-        int64_t i; /* K_INT, K_BOOL, K_DTYPE */
+        int64_t i; /* K_INT, K_UINT64, K_BOOL, K_DTYPE */
         double f;
         const char *str;
         mlx_array array;
@@ -104,6 +105,10 @@ struct row {
     int n, n_positional, rest, n_slots;
     bool no_stream; /* the call needs no default stream, see DEVICE_FUNCTION */
 };
+
+/* An int32 of an int, or of anything with __index__. What is beyond int32 raises TypeError, as in
+ * MLX; `what` names it: "eye(): argument 'n'". */
+int kp_int32(const char *what, PyObject *o, int *out);
 
 #define KP_MAX_PARAMETERS 20
 #define KP_MAX_INTS 160
@@ -164,6 +169,15 @@ static inline mlx_dtype kp_dtype_or(const struct value *v, mlx_dtype other) {
 /* An array of what Python has: a number, nested lists, an object with a buffer, DLPack or
  * __array__. *dtype, when given, decides; *weak: a scalar takes that dtype if it can hold it. */
 int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_dtype *weak);
+/* Numbers of others, as a buffer or DLPack has them, are checked before they are believed.
+ * kp_count: the number of elements; false where an extent is negative or the bytes do not fit into
+ * memory. kp_extents: the extents as the C API takes them; -1 with an exception where one is
+ * negative or beyond int32. */
+bool kp_count(const int64_t *extents, int ndim, size_t itemsize, size_t *n);
+int kp_extents(int *shape, const int64_t *extents, int ndim);
+/* Whether bools are bytes of 0 and 1, which kernels take for granted; making them so. */
+bool kp_bools_are_plain(const char *data, size_t n);
+void kp_normalise_bools(char *data, size_t n);
 /* Whether operators take the object: everything else makes them answer NotImplemented. */
 bool kp_is_operand(PyObject *o);
 /* Operands of a binary operation from two slots of kind K_SCALAR: a Python scalar takes the dtype
@@ -208,6 +222,12 @@ bool kp_raise_signal(void);
 /* Evaluates and waits without the GIL. */
 int kp_eval(mlx_array a);
 int kp_eval_vector(mlx_vector_array v);
+/* *own = a handle of its own on the value that the array has now, evaluated by kp_read. Whoever
+ * calls Python code or lets the GIL go between two looks at an array holds its value so: the object
+ * may be assigned to meanwhile, and its shape and memory with it. 0, or -1 with an exception, when
+ * *own is empty; the caller frees it. */
+int kp_hold(mlx_array *own, mlx_array a);
+int kp_read(mlx_array *own, mlx_array a);
 
 /* ---- parts of the array type that stand in other files ---- */
 PyObject *kp_getitem(PyObject *self, PyObject *key);

@@ -87,7 +87,10 @@ static int add_template(mlx_fast_cuda_kernel_config config, PyObject *list) {
         PyObject *pair = PySequence_GetItem(list, i), *value;
         const char *name;
         int rc = -1;
-        if (pair && PyArg_ParseTuple(pair, "sO", &name, &value)) {
+        if (pair && !PyTuple_Check(pair)) {
+            PyErr_Format(PyExc_TypeError,
+                         "cuda_kernel(): template has pairs of a name and a value, not %R", pair);
+        } else if (pair && PyArg_ParseTuple(pair, "sO", &name, &value)) {
             if (Py_TYPE(value) == kp_dtype_type)
                 rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_dtype(
                     config, name, ((struct kp_dtype *)value)->dtype));
@@ -95,10 +98,10 @@ static int add_template(mlx_fast_cuda_kernel_config config, PyObject *list) {
                 rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_bool(config, name,
                                                                                 value == Py_True));
             else {
-                long number = PyLong_AsLong(value);
-                if (!PyErr_Occurred())
-                    rc = kp_check(mlx_fast_cuda_kernel_config_add_template_arg_int(config, name,
-                                                                                   (int)number));
+                int number;
+                if (!kp_int32("cuda_kernel(): a number of template", value, &number))
+                    rc = kp_check(
+                        mlx_fast_cuda_kernel_config_add_template_arg_int(config, name, number));
             }
         }
         Py_XDECREF(pair);

@@ -31,11 +31,6 @@ FUNCTION(core, clear_cache) {
 }
 static PyObject *set_limit(struct call *c, int (*f)(size_t *, size_t)) {
     size_t old;
-    if (c->v[0].i < 0) {
-        PyErr_Format(PyExc_ValueError, "%s(): limit is %lld, but must not be negative",
-                     c->row->name, (long long)c->v[0].i);
-        return NULL;
-    }
     return f(&old, (size_t)c->v[0].i) ? kp_raise() : PyLong_FromSize_t(old);
 }
 FUNCTION(core, set_cache_limit) {

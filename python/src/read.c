@@ -79,9 +79,12 @@ PyObject *kp_item(mlx_array a) {
                      n);
         return NULL;
     }
-    if (kp_eval(a)) return NULL;
-    const char *data = kp_data(a);
-    return data ? kp_element(data, mlx_array_dtype(a)) : kp_raise();
+    mlx_array own;
+    if (kp_read(&own, a)) return NULL;
+    const char *data = kp_data(own);
+    PyObject *out = data ? kp_element(data, mlx_array_dtype(own)) : kp_raise();
+    mlx_array_free(own);
+    return out;
 }
 
 struct layout {
@@ -105,12 +108,8 @@ static PyObject *nested(const struct layout *l, const char *p, int axis) {
 
 PyObject *kp_tolist(mlx_array of) {
     /* Making lists may start the garbage collector, and so code that assigns to the array. */
-    mlx_array a = mlx_array_new();
-    if (mlx_array_set(&a, of)) return kp_raise();
-    if (kp_eval(a)) {
-        mlx_array_free(a);
-        return NULL;
-    }
+    mlx_array a;
+    if (kp_read(&a, of)) return NULL;
     struct layout l = {mlx_array_shape(a), mlx_array_strides(a), (int)mlx_array_ndim(a),
                        mlx_array_dtype(a), mlx_array_itemsize(a)};
     const char *data = mlx_array_size(a) ? kp_data(a) : "";

@@ -85,8 +85,10 @@ int kp_fill_vector(mlx_vector_array *out, PyObject *sequence) {
 
 /* Calls a Python function from a callback of the library: args is stolen. */
 static int call_back(PyObject *fun, PyObject *args, mlx_vector_array *out) {
+    Py_INCREF(fun); /* the closure that holds it may go while it runs */
     PyObject *result = args ? PyObject_CallObject(fun, args) : NULL;
     int rc = result ? kp_fill_vector(out, result) : -1;
+    Py_DECREF(fun);
     Py_XDECREF(args);
     Py_XDECREF(result);
     return rc;
@@ -125,9 +127,9 @@ static int ints_of(PyObject *o, int *at, size_t *n, size_t max) {
     }
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *item = PySequence_GetItem(o, i);
-        at[i] = item ? (int)PyLong_AsLong(item) : -1;
+        int rc = item ? kp_int32("a number", item, at + i) : -1;
         Py_XDECREF(item);
-        if (at[i] == -1 && PyErr_Occurred()) return -1;
+        if (rc) return -1;
     }
     *n = (size_t)count;
     return 0;
@@ -175,7 +177,9 @@ static PyObject *value_and_grad(PyObject *m, PyObject *args) {
     (void)m;
     PyObject *fun, *inputs, *argnums;
     if (!PyArg_ParseTuple(args, "OOO", &fun, &inputs, &argnums)) return NULL;
-    size_t n = 0, max = (size_t)PySequence_Size(argnums);
+    Py_ssize_t count = PySequence_Size(argnums);
+    if (count < 0) return NULL;
+    size_t n = 0, max = (size_t)count;
     int *at = malloc((max + 1) * sizeof *at), rc = -1;
     mlx_closure cls = mlx_closure_new();
     mlx_closure_value_and_grad both = mlx_closure_value_and_grad_new();
@@ -200,6 +204,7 @@ static PyObject *vmap(PyObject *m, PyObject *args) {
     PyObject *fun, *inputs, *in_axes, *out_axes;
     if (!PyArg_ParseTuple(args, "OOOO", &fun, &inputs, &in_axes, &out_axes)) return NULL;
     Py_ssize_t n_in = PySequence_Size(inputs);
+    if (n_in < 0) return NULL;
     size_t n = 0, n_out = 0;
     int *in_at = malloc(((size_t)n_in + 1) * sizeof *in_at), *out_at = NULL, rc = -1;
     mlx_closure cls = mlx_closure_new();
@@ -369,12 +374,14 @@ static int run_vmap(mlx_vector_array *out, mlx_vector_int *out_axes, const mlx_v
     int rc =
         pair && PyArg_ParseTuple(pair, "OO", &results, &at) ? kp_fill_vector(out, results) : -1;
     Py_ssize_t count = rc ? 0 : PySequence_Size(at);
+    if (count < 0) rc = -1;
     if (!rc && mlx_vector_int_set_data(out_axes, NULL, 0)) rc = kp_check(1);
     for (Py_ssize_t i = 0; !rc && i < count; i++) {
         PyObject *item = PySequence_GetItem(at, i);
-        int axis = item ? (int)PyLong_AsLong(item) : -1;
+        int axis;
+        rc = !item || kp_int32("an axis", item, &axis) ||
+             mlx_vector_int_append_value(*out_axes, axis);
         Py_XDECREF(item);
-        rc = (axis == -1 && PyErr_Occurred()) || mlx_vector_int_append_value(*out_axes, axis);
     }
     Py_XDECREF(a);
     Py_XDECREF(b);

@@ -69,9 +69,10 @@ static PyObject *kind_object(mlx_device_type type) {
     return PyObject_GetAttrString(device_kinds, type == MLX_CPU ? "cpu" : "gpu");
 }
 static int kind_of(PyObject *o, mlx_device_type *out) { /* 1: o is no DeviceType */
-    if (!device_kinds || !PyObject_IsInstance(o, device_kinds)) return 1;
-    PyObject *value = PyObject_GetAttrString(o, "value");
-    if (!value) return -1;
+    int is = device_kinds ? PyObject_IsInstance(o, device_kinds) : 0;
+    PyObject *value = is > 0 ? PyObject_GetAttrString(o, "value") : NULL;
+    PyErr_Clear(); /* of an object that does not even tell its class */
+    if (!value) return 1;
     *out = PyLong_AsLong(value) ? MLX_GPU : MLX_CPU;
     Py_DECREF(value);
     return 0;

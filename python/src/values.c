@@ -90,7 +90,7 @@ static int int_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const 
         const mlx_dtype *to = dtype ? dtype : weak;
         if (!to || is_floating(*to) || *to == MLX_COMPLEX64 || *to == MLX_UINT64)
             return scalar_as(out, &u, MLX_UINT64, to ? *to : MLX_UINT64);
-        PyErr_Format(PyExc_OverflowError, "%R does not fit into the dtype of the other operand", o);
+        PyErr_Format(PyExc_OverflowError, "%R does not fit into %R", o, kp_dtypes[*to]);
         return -1;
     }
     if (dtype) return scalar_as(out, &i, MLX_INT64, *dtype);
@@ -101,9 +101,8 @@ static int int_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const 
         if (i < lo || i > hi) {
             if (weak && *weak != MLX_BOOL) {
                 PyErr_Format(PyExc_ValueError,
-                             "the number %lld does not fit into the dtype of the other operand, "
-                             "which holds %lld to %lld",
-                             i, (long long)lo, (long long)hi);
+                             "the number %lld does not fit into %R, which holds %lld to %lld", i,
+                             kp_dtypes[to], (long long)lo, (long long)hi);
                 return -1;
             }
             to = MLX_INT64;
@@ -142,7 +141,9 @@ static bool is_number(PyObject *o) {
     return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o);
 }
 
-/* ---- nested lists ---- */
+/* ---- nested lists ----
+ * Attributes and numbers of the items are asked for, which may run code that changes the lists. So
+ * an item is held while it is read, and `collect` checks again what `look` has seen. */
 enum { MAX_NESTING = 32 };
 enum rank { R_BOOL, R_INT, R_FLOAT, R_COMPLEX };
 
@@ -158,8 +159,22 @@ static bool is_list(PyObject *o) {
     return PyList_Check(o) || PyTuple_Check(o);
 }
 
-static PyObject *list_item(PyObject *o, Py_ssize_t i) { /* borrowed */
-    return PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i);
+static Py_ssize_t list_size(PyObject *o) {
+    return PyList_Check(o) ? PyList_Size(o) : PyTuple_Size(o);
+}
+
+static int list_changed(void) {
+    PyErr_SetString(PyExc_ValueError, "the lists changed while they were read");
+    return -1;
+}
+
+/* A new reference, or NULL with an exception where the list has become shorter. */
+static PyObject *list_item(PyObject *o, Py_ssize_t i) {
+    if (i >= list_size(o)) {
+        list_changed();
+        return NULL;
+    }
+    return kp_new_ref(PyList_Check(o) ? PyList_GetItem(o, i) : PyTuple_GetItem(o, i));
 }
 
 static int look(struct list *l, PyObject *o, int depth) {
@@ -200,7 +215,7 @@ static int look(struct list *l, PyObject *o, int depth) {
         l->n++;
         return 0;
     }
-    Py_ssize_t n = PySequence_Size(o);
+    Py_ssize_t n = list_size(o);
     if (depth == MAX_NESTING || n > INT_MAX) {
         PyErr_Format(PyExc_ValueError, "an array has at most %d axes, each of at most %d elements",
                      MAX_NESTING, INT_MAX);
@@ -212,21 +227,21 @@ static int look(struct list *l, PyObject *o, int depth) {
         PyErr_SetString(PyExc_ValueError, "the lists do not have one length at each level");
         return -1;
     }
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (look(l, list_item(o, i), depth + 1)) return -1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = list_item(o, i);
+        int rc = item ? look(l, item, depth + 1) : -1;
+        Py_XDECREF(item);
+        if (rc) return -1;
+    }
     return 0;
 }
 
-/* Copies the numbers, row-major, as int64, double or a pair of floats. */
-static int collect(const struct list *l, PyObject *o, char **at) {
-    if (is_list(o)) {
-        Py_ssize_t n = PySequence_Size(o);
-        for (Py_ssize_t i = 0; i < n; i++)
-            if (collect(l, list_item(o, i), at)) return -1;
-        return 0;
-    }
+/* Copies one number as int64, double or a pair of floats. */
+static int collect_number(const struct list *l, PyObject *o, char **at) {
+    if (!is_number(o)) return list_changed();
     if (l->rank == R_COMPLEX) {
         float pair[2] = {(float)PyComplex_RealAsDouble(o), (float)PyComplex_ImagAsDouble(o)};
+        if (PyErr_Occurred()) return -1;
         memcpy(*at, pair, 8);
     } else if (l->rank == R_FLOAT) {
         double f = PyFloat_AsDouble(o);
@@ -238,22 +253,37 @@ static int collect(const struct list *l, PyObject *o, char **at) {
         memcpy(*at, &u, 8);
     } else {
         int64_t i = PyLong_AsLongLong(o);
+        if (i == -1 && PyErr_Occurred()) return -1;
         memcpy(*at, &i, 8);
     }
     *at += 8;
     return 0;
 }
 
-/* A list in which arrays stand is stacked, level by level. */
-static int stack_list(mlx_array *out, PyObject *o) {
-    if (!is_list(o)) return kp_to_array(out, o, NULL, NULL);
+/* Copies the numbers, row-major: as many as the shape that `look` found has, or none is right. */
+static int collect(const struct list *l, PyObject *o, int depth, char **at) {
+    if (depth == l->ndim) return collect_number(l, o, at);
+    if (!is_list(o) || list_size(o) != l->shape[depth]) return list_changed();
+    for (int i = 0; i < l->shape[depth]; i++) {
+        PyObject *item = list_item(o, i);
+        int rc = item ? collect(l, item, depth + 1, at) : -1;
+        Py_XDECREF(item);
+        if (rc) return -1;
+    }
+    return 0;
+}
+
+/* A list in which arrays stand is stacked, level by level. *weak: the dtype of Python's floats. */
+static int stack_list(mlx_array *out, PyObject *o, const mlx_dtype *weak) {
+    if (!is_list(o)) return kp_to_array(out, o, NULL, PyFloat_Check(o) ? weak : NULL);
     mlx_vector_array v = mlx_vector_array_new();
-    Py_ssize_t n = PySequence_Size(o);
     int rc = 0;
-    for (Py_ssize_t i = 0; i < n && !rc; i++) {
+    for (Py_ssize_t i = 0; i < list_size(o) && !rc; i++) {
         mlx_array a = mlx_array_new();
-        rc = stack_list(&a, list_item(o, i)) || kp_check(mlx_vector_array_append_value(v, a));
+        PyObject *item = list_item(o, i);
+        rc = !item || stack_list(&a, item, weak) || kp_check(mlx_vector_array_append_value(v, a));
         mlx_array_free(a);
+        Py_XDECREF(item);
     }
     mlx_stream s;
     rc = rc || kp_default_stream(&s) || kp_check(mlx_stack(out, v, s));
@@ -291,16 +321,22 @@ static bool narrow(char *data, size_t n, mlx_dtype from, mlx_dtype to) {
 static int list_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     struct list l = {.ndim = 0};
     if (look(&l, o, 0)) return -1;
-    if (l.arrays) return stack_list(out, o) || cast_to(out, dtype) ? -1 : 0;
+    if (l.arrays) { /* a float that becomes float64 does not become float32 before */
+        const mlx_dtype *weak = dtype && *dtype == MLX_FLOAT64 ? dtype : NULL;
+        return stack_list(out, o, weak) || cast_to(out, dtype) ? -1 : 0;
+    }
     static const mlx_dtype held[] = {MLX_INT64, MLX_INT64, MLX_FLOAT64, MLX_COMPLEX64},
                            shown[] = {MLX_BOOL, MLX_INT32, MLX_FLOAT32, MLX_COMPLEX64};
     if (!l.n) l.rank = R_FLOAT; /* an empty list is float32 */
+    int64_t extents[MAX_NESTING];
+    for (int i = 0; i < l.ndim; i++) extents[i] = l.shape[i];
+    if (!kp_count(extents, l.ndim, 8, &l.n)) return list_changed();
     char *data = malloc(l.n * 8 + 1), *at = data;
     if (!data) {
         PyErr_NoMemory();
         return -1;
     }
-    int rc = collect(&l, o, &at);
+    int rc = collect(&l, o, 0, &at);
     if (!rc) {
         mlx_dtype from = l.beyond && l.rank == R_INT ? MLX_UINT64 : held[l.rank];
         mlx_dtype to = dtype                        ? *dtype
@@ -349,7 +385,47 @@ static int dtype_of_format(const char *f, Py_ssize_t itemsize, mlx_dtype *out, m
         return -1;
     *out = d;
     *shown = d == MLX_FLOAT64 ? MLX_FLOAT32 : d;
+    return (size_t)itemsize == mlx_dtype_size(d) ? 0 : -1;
+}
+
+bool kp_count(const int64_t *extents, int ndim, size_t itemsize, size_t *n) {
+    size_t count = 1, bytes = itemsize;
+    for (int i = 0; i < ndim; i++) {
+        if (extents[i] < 0) return false;
+        if (!extents[i]) {
+            *n = 0;
+            return true; /* whatever the other extents are */
+        }
+    }
+    for (int i = 0; i < ndim; i++)
+        if (__builtin_mul_overflow(bytes, (size_t)extents[i], &bytes) || bytes > PTRDIFF_MAX)
+            return false;
+    for (int i = 0; i < ndim; i++) count *= (size_t)extents[i];
+    *n = count;
+    return true;
+}
+
+int kp_extents(int *shape, const int64_t *extents, int ndim) {
+    for (int i = 0; i < ndim; i++) {
+        if (extents[i] < 0 || extents[i] > INT_MAX) {
+            PyErr_Format(extents[i] < 0 ? PyExc_ValueError : PyExc_OverflowError,
+                         "an axis has %lld elements; 0 to %d are possible", (long long)extents[i],
+                         INT_MAX);
+            return -1;
+        }
+        shape[i] = (int)extents[i];
+    }
     return 0;
+}
+
+bool kp_bools_are_plain(const char *data, size_t n) {
+    unsigned char all = 0;
+    for (size_t i = 0; i < n; i++) all |= (unsigned char)data[i];
+    return all <= 1;
+}
+
+void kp_normalise_bools(char *data, size_t n) {
+    for (size_t i = 0; i < n; i++) data[i] = data[i] != 0;
 }
 
 /* Takes the elements of a view in row-major order. */
@@ -363,45 +439,62 @@ static void gather_view(char **to, const char *from, const Py_buffer *v, int axi
         gather_view(to, from + i * v->strides[axis], v, axis + 1);
 }
 
+/* The elements of a view as an array; the view stays the caller's. */
+static int view_array(mlx_array *out, const Py_buffer *v, const mlx_dtype *dtype) {
+    int shape[MAX_NESTING], rc = -1;
+    int64_t extents[MAX_NESTING];
+    size_t n;
+    mlx_dtype held = MLX_UINT8, shown = MLX_UINT8;
+    const char *format = v->format ? v->format : "B";
+    bool double_complex = v->itemsize == 16 && (!strcmp(format, "Zd") || !strcmp(format, "<Zd") ||
+                                                !strcmp(format, "=Zd"));
+    if (v->ndim > MAX_NESTING ||
+        (!double_complex && dtype_of_format(format, v->itemsize, &held, &shown))) {
+        PyErr_Format(PyExc_ValueError,
+                     "no dtype has the buffer format '%s' of %zd bytes and %d axes", format,
+                     v->itemsize, v->ndim);
+        return -1;
+    }
+    for (int i = 0; i < v->ndim; i++) extents[i] = v->shape[i];
+    if (kp_extents(shape, extents, v->ndim)) return -1;
+    char *data = kp_count(extents, v->ndim, (size_t)v->itemsize, &n)
+                     ? malloc(n * (size_t)v->itemsize + 1)
+                     : NULL;
+    char *at = data;
+    if (!data) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (PyBuffer_IsContiguous(v, 'C'))
+        memcpy(data, v->buf, n * (size_t)v->itemsize);
+    else if (n)
+        gather_view(&at, v->buf, v, 0);
+    if (double_complex) { /* complex128 becomes complex64 */
+        for (size_t i = 0; i < 2 * n; i++) ((float *)data)[i] = (float)((double *)data)[i];
+        held = shown = MLX_COMPLEX64;
+    }
+    if (held == MLX_BOOL) kp_normalise_bools(data, n);
+    mlx_array a = mlx_array_new_data(data, shape, v->ndim, held);
+    if (!a.ctx) {
+        kp_raise();
+    } else {
+        mlx_dtype to = dtype ? *dtype : shown;
+        rc = to == held ? 0 : constant_of(&a, a, to);
+        *out = a;
+    }
+    free(data);
+    return rc;
+}
+
 static int buffer_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
     Py_buffer v;
     if (PyObject_GetBuffer(o, &v, PyBUF_RECORDS_RO)) return -1;
-    int shape[MAX_NESTING], rc = -1;
-    mlx_dtype held = MLX_UINT8, shown = MLX_UINT8;
-    const char *format = v.format ? v.format : "B";
-    bool double_complex = !strcmp(format, "Zd") || !strcmp(format, "<Zd") || !strcmp(format, "=Zd");
-    if (v.ndim > MAX_NESTING ||
-        (!double_complex && dtype_of_format(format, v.itemsize, &held, &shown))) {
-        PyErr_Format(PyExc_ValueError, "no dtype has the buffer format '%s' of %d axes", format,
-                     v.ndim);
-    } else {
-        size_t n = 1;
-        for (int i = 0; i < v.ndim; i++) {
-            shape[i] = (int)v.shape[i];
-            n *= (size_t)v.shape[i];
-        }
-        char *data = malloc(n * (size_t)v.itemsize + 1), *at = data;
-        if (data && PyBuffer_IsContiguous(&v, 'C'))
-            memcpy(data, v.buf, n * (size_t)v.itemsize);
-        else if (data)
-            gather_view(&at, v.buf, &v, 0);
-        if (data && double_complex) { /* complex128 becomes complex64 */
-            for (size_t i = 0; i < 2 * n; i++) ((float *)data)[i] = (float)((double *)data)[i];
-            held = shown = MLX_COMPLEX64;
-        }
-        mlx_array a = data ? mlx_array_new_data(data, shape, v.ndim, held) : mlx_array_new();
-        if (!data)
-            PyErr_NoMemory();
-        else if (!a.ctx)
-            kp_raise();
-        else {
-            mlx_dtype to = dtype ? *dtype : shown;
-            rc = to == held ? 0 : constant_of(&a, a, to);
-            *out = a;
-        }
-        free(data);
-    }
+    int rc = view_array(out, &v, dtype);
+    /* Releasing may call code of Python, which must not see the exception, nor lose it. */
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
     PyBuffer_Release(&v);
+    PyErr_Restore(type, value, trace);
     return rc;
 }
 
@@ -421,7 +514,7 @@ static int method_array(mlx_array *out, PyObject *o, const char *name, const mlx
     return rc ? -1 : 0;
 }
 
-int kp_from_dlpack(mlx_array *out, PyObject *o);
+int kp_from_dlpack(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 
 int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_dtype *weak) {
     if (kp_is_array(o)) {
@@ -434,12 +527,11 @@ int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_d
         return method_array(out, o, "__mlx_array__", dtype);
     if (PyObject_CheckBuffer(o) && !PyObject_HasAttrString(o, "is_cpu")) {
         if (!buffer_array(out, o, dtype)) return 0;
-        if (!PyObject_HasAttrString(o, "__dlpack__")) return -1;
         /* Dtypes that buffers cannot name, as bfloat16 of ml_dtypes; of what DLPack cannot name
          * either, the first error tells the format. */
         PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
-        if (!kp_from_dlpack(out, o)) {
+        PyErr_Fetch(&type, &value, &trace); /* looking for an attribute would drop it */
+        if (PyObject_HasAttrString(o, "__dlpack__") && !kp_from_dlpack(out, o, dtype)) {
             Py_XDECREF(type);
             Py_XDECREF(value);
             Py_XDECREF(trace);
@@ -450,7 +542,7 @@ int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_d
         return -1;
     }
     if (PyObject_HasAttrString(o, "__dlpack__"))
-        return kp_from_dlpack(out, o) || cast_to(out, dtype) ? -1 : 0;
+        return kp_from_dlpack(out, o, dtype) || cast_to(out, dtype) ? -1 : 0;
     if (PyObject_HasAttrString(o, "__array__")) return method_array(out, o, "__array__", dtype);
     if (PyIndex_Check(o)) {
         PyObject *i = PyNumber_Index(o);

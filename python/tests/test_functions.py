@@ -522,7 +522,7 @@ def test_wrong_arguments(call):
 
 def test_integers_are_what_has_an_index():
     check(mx.sum(X, np.int64(1)), x.sum(1)), check(mx.reshape(X, (np.int32(4), mx.array(3))), x.reshape(4, 3)), check(mx.sum(X, True), x.sum(1))
-    with pytest.raises((ValueError, OverflowError)):
+    with pytest.raises(TypeError):
         mx.sum(X, 2**40)
 
 

@@ -262,6 +262,9 @@ class Tensor(ctypes.Structure):
                 ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]  # fmt: skip
 
 
+KEPT = []  # an array reads the struct of its capsule when it dies, to find the deleter
+
+
 def capsule(**fields):
     """A capsule made by hand: what GPUs and newer versions export."""
     shape, data = (ctypes.c_int64 * 1)(2), (ctypes.c_float * 2)(1, 2)
@@ -271,7 +274,8 @@ def capsule(**fields):
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     made = new(ctypes.addressof(tensor), b"dltensor", None)
-    return types.SimpleNamespace(__dlpack__=lambda: made, keep=(tensor, shape, data))
+    KEPT.append((tensor, shape, data, fields))
+    return types.SimpleNamespace(__dlpack__=lambda: made)
 
 
 def test_capsules_made_by_hand():

@@ -138,7 +138,7 @@ def test_memory():
     for f in (mx.set_cache_limit, mx.set_memory_limit, mx.set_wired_limit):
         old = f(1 << 30)
         assert f(old) in (1 << 30, old)
-        with pytest.raises(ValueError):
+        with pytest.raises(TypeError):
             f(-1)
         with pytest.raises(TypeError):
             f("x")

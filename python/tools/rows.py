@@ -31,8 +31,17 @@ KINDS = {
 }
 
 
-def kind_of(annotation):
-    text = ast.unparse(annotation) if annotation is not None else ""
+# The ints that the C API takes as 64 bits without sign; all others are int32.
+UINT64 = {
+    ("seed", "seed"), ("key", "seed"), ("as_strided", "offset"),
+    ("set_cache_limit", "limit"), ("set_memory_limit", "limit"), ("set_wired_limit", "limit"),
+}  # fmt: skip
+
+
+def kind_of(function, arg):
+    if (function, arg.arg) in UINT64:
+        return "UINT64"
+    text = ast.unparse(arg.annotation) if arg.annotation is not None else ""
     return KINDS.get(text.removesuffix(" | None"), "OBJECT")
 
 
@@ -55,7 +64,7 @@ def default_of(node, kind, where):
         return f".given = true, .str = {literal(value)}"
     if kind == "FLOAT":
         return f".given = true, .f = {float(value)!r}"
-    if kind in ("INT", "BOOL"):
+    if kind in ("INT", "UINT64", "BOOL"):
         return f".given = true, .i = {int(value)}"
     if kind == "SCALAR":
         return f".given = true, .f = {float(value)!r}"
@@ -67,9 +76,9 @@ def default_of(node, kind, where):
 
 
 class Parameter:
-    def __init__(self, arg, default, required, how):
+    def __init__(self, function, arg, default, required, how):
         self.name = arg.arg
-        self.kind = kind_of(arg.annotation)
+        self.kind = kind_of(function, arg)
         self.none = arg.annotation is not None and "None" in ast.unparse(arg.annotation)
         self.default = default
         self.required = required
@@ -84,11 +93,11 @@ def parameters_of(node):
     for i, arg in enumerate(positional):
         default = a.defaults[i - missing] if i >= missing else None
         how = "POSITIONAL" if i < len(a.posonlyargs) else "EITHER"
-        out.append(Parameter(arg, default, i < missing, how))
+        out.append(Parameter(node.name, arg, default, i < missing, how))
     if a.vararg:
-        out.append(Parameter(a.vararg, None, False, "REST"))
+        out.append(Parameter(node.name, a.vararg, None, False, "REST"))
     for arg, default in zip(a.kwonlyargs, a.kw_defaults):
-        out.append(Parameter(arg, default, default is None, "KEYWORD"))
+        out.append(Parameter(node.name, arg, default, default is None, "KEYWORD"))
     return out
 
 

@@ -132,7 +132,7 @@ def unique(
     places = _core.arange(size, dtype=_core.int32)
     first = _core.minimum(searchsorted(rank, places), n - 1)
     found = places <= rank[n - 1]
-    fill = ordered[0] if fill_value is None else array(fill_value).astype(flat.dtype)
+    fill = ordered[0] if fill_value is None else _core.full((), fill_value, flat.dtype)
     out = [_core.where(found, _core.take(ordered, first), fill, stream=stream)]
     if return_index:
         out.append(_core.take(order, _core.where(found, first, 0)))

@@ -1,5 +1,6 @@
 """Methods of array that are made in Python: conversions to other libraries, copies, pickles."""
 
+import functools
 import sys
 
 from keel import _core
@@ -119,10 +120,22 @@ def __reduce__(self):
     return _unpickled, __getstate__(self)
 
 
+def _method(f):
+    """The function as a method of arrays alone, as those of the extension are."""
+
+    @functools.wraps(f)
+    def method(self, *args, **kwargs):
+        if not isinstance(self, array):
+            raise TypeError(f"array.{f.__name__}() is a method of arrays, not of {type(self).__name__}")
+        return f(self, *args, **kwargs)
+
+    method.__qualname__ = f"array.{f.__name__}"
+    method.__module__ = "keel.core"
+    return method
+
+
 for _f in (
     __array__, __array_namespace__, __bytes__, __complex__, __copy__, __deepcopy__, __div__, __rdiv__, __format__,
     __getstate__, __setstate__, __reduce__,
 ):  # fmt: skip
-    _f.__qualname__ = f"array.{_f.__name__}"
-    _f.__module__ = "keel.core"
-    setattr(array, _f.__name__, _f)
+    setattr(array, _f.__name__, _method(_f))
