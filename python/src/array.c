@@ -17,6 +17,7 @@ PyObject *kp_wrap(mlx_array a) {
     }
     o->a = a;
     o->weak = NULL;
+    o->assigned = 0;
     o->front = false;
     return (PyObject *)o;
 }
@@ -59,6 +60,7 @@ static PyObject *new_array(PyTypeObject *type, PyObject *args, PyObject *names) 
     }
     o->a = a;
     o->weak = NULL;
+    o->assigned = 0;
     o->front = false;
     return (PyObject *)o;
 }
@@ -129,6 +131,7 @@ static PyObject *operate_in_place(PyObject *x, PyObject *y, binary *f) {
         return kp_new_ref(Py_NotImplemented); /* as x + y then */
     if (kp_default_stream(&s)) return NULL;
     int rc = kp_pair_of(x, y, &left, &b, owned) || kp_check(f(a, left, b, s));
+    ((struct kp_array *)x)->assigned++;
     for (int i = 0; i < 2; i++)
         if (owned[i].ctx) mlx_array_free(owned[i]);
     return rc ? NULL : kp_new_ref(x);

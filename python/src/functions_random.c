@@ -3,7 +3,99 @@
 
 #include "keel/random.h"
 
+/* ---- the state as Python sees it ----
+ * mx.random.state[0] is the state itself, as in MLX: what is written into that array counts for the
+ * next draw. The library keeps the state by value, so the array that was handed out is kept beside
+ * the count of assignments that it had: another count, and the program has written. Both are in the
+ * thread's dict, which Python frees. A draw ends their time: the state is another one then. */
+static const char *const shown_name = "keel.core.random.state";
+static _Thread_local bool shown; /* the dict has them */
+
+static void forget_shown(void) {
+    PyObject *dict = shown ? PyThreadState_GetDict() : NULL;
+    if (dict && PyDict_DelItemString(dict, shown_name)) PyErr_Clear();
+    shown = false;
+}
+
+/* The pair (array, its count of assignments then), borrowed, or NULL without an exception. */
+static PyObject *shown_pair(void) {
+    PyObject *dict = shown ? PyThreadState_GetDict() : NULL;
+    return dict ? PyDict_GetItemString(dict, shown_name) : NULL;
+}
+
+/* What was written into the array of the state becomes the state. */
+static int take_written(void) {
+    PyObject *pair = shown_pair();
+    if (!pair) return 0;
+    struct kp_array *own = (struct kp_array *)PyTuple_GetItem(pair, 0);
+    if (own->assigned == PyLong_AsUnsignedLong(PyTuple_GetItem(pair, 1))) return 0;
+    return kp_check(keel_random_set_state(own->a));
+}
+
+/* Before each draw. 0 where it has a key of its own, in slot i, or the state is ready. */
+static int before_draw(struct call *c, int i) {
+    if (!shown || c->v[i].given) return 0;
+    if (take_written()) return -1;
+    forget_shown();
+    return 0;
+}
+
+static PyObject *copy_of_state(void) {
+    mlx_array out = mlx_array_new();
+    return take_written() ? NULL : kp_done(keel_random_get_state(&out), out);
+}
+
+/* The state by value: what compile captures. */
+static PyObject *get_state(PyObject *m, PyObject *none) {
+    (void)m;
+    (void)none;
+    return copy_of_state();
+}
+
+/* The array of the state: one object until the next draw. */
+static PyObject *show_state(PyObject *m, PyObject *none) {
+    (void)m;
+    (void)none;
+    PyObject *dict = PyThreadState_GetDict(), *pair = shown_pair(), *value = copy_of_state(), *own;
+    if (!value || !dict) return value;
+    if (pair) {
+        own = kp_new_ref(PyTuple_GetItem(pair, 0));
+        if (kp_check(mlx_array_set(&((struct kp_array *)own)->a, kp_handle(value)))) Py_CLEAR(own);
+    } else {
+        mlx_array other = mlx_array_new();
+        own = kp_done(mlx_array_set(&other, kp_handle(value)), other);
+    }
+    pair =
+        own ? Py_BuildValue("(Ok)", own, (unsigned long)((struct kp_array *)own)->assigned) : NULL;
+    if (!pair || PyDict_SetItemString(dict, shown_name, pair)) Py_CLEAR(own);
+    shown = shown || own;
+    Py_XDECREF(pair);
+    Py_DECREF(value);
+    return own;
+}
+
+static PyObject *set_state(PyObject *m, PyObject *o) {
+    (void)m;
+    mlx_array a = mlx_array_new();
+    int rc = kp_to_array(&a, o, NULL, NULL) ? -1 : kp_check(keel_random_set_state(a));
+    mlx_array_free(a);
+    if (rc) return NULL;
+    forget_shown();
+    return kp_new_ref(Py_None);
+}
+
+PyMethodDef kp_random_state_methods[] = {
+    {"_random_get_state", get_state, METH_NOARGS,
+     "The thread's random state by value, a uint32 array of shape (2,)."},
+    {"_random_show_state", show_state, METH_NOARGS,
+     "The array of the thread's random state: what is written into it is the state."},
+    {"_random_set_state", set_state, METH_O, "Replaces the thread's random state."},
+    {0},
+};
+
+/* ---- keys and draws ---- */
 FUNCTION(random, seed) {
+    forget_shown();
     return kp_done_none(mlx_random_seed((uint64_t)c->v[0].i));
 }
 FUNCTION(random, key) {
@@ -20,6 +112,7 @@ static int bounds(struct call *c, mlx_array *low, mlx_array *high) {
                                             : kp_one(c, 0, low) || kp_one(c, 1, high);
 }
 FUNCTION(random, uniform) {
+    if (before_draw(c, 4)) return NULL;
     mlx_array low, high, out = mlx_array_new();
     if (bounds(c, &low, &high)) return NULL;
     return kp_done(mlx_random_uniform(&out, low, high, c->v[2].ints.at, c->v[2].ints.n,
@@ -28,6 +121,7 @@ FUNCTION(random, uniform) {
                    out);
 }
 FUNCTION(random, randint) {
+    if (before_draw(c, 4)) return NULL;
     mlx_array low, high, out = mlx_array_new();
     if (bounds(c, &low, &high)) return NULL;
     return kp_done(mlx_random_randint(&out, low, high, c->v[2].ints.at, c->v[2].ints.n,
@@ -36,6 +130,7 @@ FUNCTION(random, randint) {
                    out);
 }
 FUNCTION(random, normal) {
+    if (before_draw(c, 4)) return NULL;
     mlx_array loc = mlx_array_empty, scale = mlx_array_empty, out = mlx_array_new();
     mlx_dtype dtype = kp_dtype_or(&c->v[1], MLX_FLOAT32);
     const int *shape = c->v[0].ints.at;
@@ -55,6 +150,7 @@ FUNCTION(random, normal) {
                    out);
 }
 FUNCTION(random, multivariate_normal) {
+    if (before_draw(c, 4)) return NULL;
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_multivariate_normal(
                        &out, c->v[0].array, c->v[1].array, c->v[2].ints.at, c->v[2].ints.n,
@@ -62,6 +158,7 @@ FUNCTION(random, multivariate_normal) {
                    out);
 }
 FUNCTION(random, gumbel) {
+    if (before_draw(c, 2)) return NULL;
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_gumbel(&out, c->v[0].ints.at, c->v[0].ints.n,
                                      kp_dtype_or(&c->v[1], MLX_FLOAT32),
@@ -69,6 +166,7 @@ FUNCTION(random, gumbel) {
                    out);
 }
 FUNCTION(random, laplace) {
+    if (before_draw(c, 4)) return NULL;
     mlx_array out = mlx_array_new();
     return kp_done(mlx_random_laplace(&out, c->v[0].ints.at, c->v[0].ints.n,
                                       kp_dtype_or(&c->v[1], MLX_FLOAT32), (float)c->v[2].f,
@@ -85,6 +183,7 @@ static int broadcast_shape(mlx_array a, mlx_array b, mlx_stream s, int *at, size
     return 0;
 }
 FUNCTION(random, truncated_normal) {
+    if (before_draw(c, 4)) return NULL;
     mlx_array low, high, out = mlx_array_new();
     int own[64];
     const int *shape = c->v[2].ints.at;
@@ -100,6 +199,7 @@ FUNCTION(random, truncated_normal) {
                    out);
 }
 FUNCTION(random, bernoulli) {
+    if (before_draw(c, 2)) return NULL;
     mlx_array p, out = mlx_array_new();
     if (kp_one(c, 0, &p)) return NULL;
     const int *shape = c->v[1].given ? c->v[1].ints.at : mlx_array_shape(p);
@@ -108,6 +208,7 @@ FUNCTION(random, bernoulli) {
                    out);
 }
 FUNCTION(random, categorical) {
+    if (before_draw(c, 4)) return NULL;
     mlx_array logits = c->v[0].array, key = kp_optional_array(&c->v[4]), out = mlx_array_new();
     int axis = (int)c->v[1].i;
     if (c->v[2].given && c->v[3].given) {
@@ -122,6 +223,7 @@ FUNCTION(random, categorical) {
     return kp_done(rc, out);
 }
 FUNCTION(random, permutation) {
+    if (before_draw(c, 2)) return NULL;
     mlx_array x, key = kp_optional_array(&c->v[2]), out = mlx_array_new();
     PyObject *o = c->v[0].object;
     if (PyLong_Check(o)) {
@@ -132,24 +234,3 @@ FUNCTION(random, permutation) {
     if (kp_one(c, 0, &x)) return NULL;
     return kp_done(mlx_random_permutation(&out, x, (int)c->v[1].i, key, c->stream), out);
 }
-
-/* The state as an array: what compile captures and restores. */
-static PyObject *get_state(PyObject *m, PyObject *none) {
-    (void)m;
-    (void)none;
-    mlx_array out = mlx_array_new();
-    return kp_done(keel_random_get_state(&out), out);
-}
-static PyObject *set_state(PyObject *m, PyObject *o) {
-    (void)m;
-    mlx_array a = mlx_array_new();
-    int rc = kp_to_array(&a, o, NULL, NULL) ? -1 : kp_check(keel_random_set_state(a));
-    mlx_array_free(a);
-    return rc ? NULL : kp_new_ref(Py_None);
-}
-PyMethodDef kp_random_state_methods[] = {
-    {"_random_get_state", get_state, METH_NOARGS,
-     "The thread's random state, a uint32 array of shape (2,)."},
-    {"_random_set_state", set_state, METH_O, "Replaces the thread's random state."},
-    {0},
-};

@@ -318,6 +318,7 @@ int kp_setitem(PyObject *self, PyObject *key, PyObject *value) {
     mlx_array a;
     if (kp_hold(&a, o->a)) return -1;
     int rc = kp_write_at(&o->a, a, key, value, KP_ASSIGN);
+    o->assigned++;
     mlx_array_free(a);
     return rc;
 }

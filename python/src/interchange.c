@@ -261,6 +261,7 @@ static PyObject *take_value(PyObject *m, PyObject *args) {
     (void)m;
     if (!PyArg_ParseTuple(args, "O!O!:array", kp_array_type, &to, kp_array_type, &from))
         return NULL;
+    ((struct kp_array *)to)->assigned++;
     return kp_done_none(mlx_array_set(&((struct kp_array *)to)->a, kp_handle(from)));
 }
 static PyMethodDef functions[] = {

@@ -26,7 +26,8 @@ struct kp_array {
     PyObject_HEAD mlx_array
         a; /* the handle lives as long as the object; assignments change what it names */
     PyObject *weak;
-    bool front; /* made by a[key] with the axes of index arrays first; see kp_write_at */
+    unsigned assigned; /* how often another value was assigned to it */
+    bool front;        /* made by a[key] with the axes of index arrays first; see kp_write_at */
 };
 struct kp_dtype {
     PyObject_HEAD mlx_dtype dtype;

@@ -549,7 +549,16 @@ static PyObject *signature(PyObject *m, PyObject *const *args, Py_ssize_t n_args
     return out;
 }
 
+/* _assigned(array): how often it was assigned to, as by x += 1: whether it still is what it was. */
+static PyObject *assigned(PyObject *m, PyObject *o) {
+    (void)m;
+    if (kp_is_array(o)) return PyLong_FromUnsignedLong(((struct kp_array *)o)->assigned);
+    PyErr_SetString(PyExc_TypeError, "_assigned() takes an array");
+    return NULL;
+}
+
 static PyMethodDef functions[] = {
+    {"_assigned", assigned, METH_O, "How often an array was assigned to."},
     {"_vjp", py_vjp, METH_VARARGS,
      "(function, primals, cotangents) -> (values, gradients), all of them lists."},
     {"_jvp", py_jvp, METH_VARARGS,

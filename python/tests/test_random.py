@@ -1,5 +1,6 @@
 """Random numbers: keys, the state of the thread, distributions."""
 
+import concurrent.futures
 import threading
 
 import keel.core as mx
@@ -97,3 +98,96 @@ def test_wrong_types():
     for call in (lambda: mx.random.seed("x"), lambda: mx.random.key(1.5), lambda: mx.random.uniform(nonsense=1)):
         with pytest.raises(TypeError):
             call()
+
+
+def test_the_state_itself():
+    state = mx.random.state
+    saved = mx.array(state[0])
+    first = mx.random.uniform(shape=(3,)).tolist()
+    state[0][:] = saved
+    assert mx.random.uniform(shape=(3,)).tolist() == first
+    mx.random.seed(1)
+    handed = state[0]
+    assert handed is state[0] and handed is next(iter(state))
+    handed += 1  # every way to assign
+    assert state[0].tolist() == [1, 2]
+    state[0][0] = 5
+    state[0][1] = 6
+    assert handed.tolist() == [5, 6]
+    drawn = mx.random.uniform(shape=(2,)).tolist()
+    assert handed.tolist() == [5, 6] and state[0] is not handed
+    handed[:] = 0  # it is no longer the state
+    state[0] = mx.array([5, 6], mx.uint32)
+    assert mx.random.uniform(shape=(2,)).tolist() == drawn
+    state[0][:] = mx.array([5, 6], mx.uint32)
+    mx.random.seed(1)
+    assert state[0].tolist() == [0, 1]
+
+
+DRAWS = {
+    "uniform": lambda key: mx.random.uniform(key=key), "normal": lambda key: mx.random.normal(key=key),
+    "randint": lambda key: mx.random.randint(0, 100, key=key), 
+    "multivariate_normal": lambda key: mx.random.multivariate_normal(mx.zeros((1,)), mx.ones((1, 1)), key=key, stream=mx.cpu),
+    "gumbel": lambda key: mx.random.gumbel(key=key), "laplace": lambda key: mx.random.laplace(key=key),
+    "truncated_normal": lambda key: mx.random.truncated_normal(mx.array(0.0), mx.array(1.0), key=key),
+    "bernoulli": lambda key: mx.random.bernoulli(key=key),
+    "categorical": lambda key: mx.random.categorical(mx.zeros((9,)), key=key),
+    "permutation": lambda key: mx.random.permutation(9, key=key),
+}  # fmt: skip
+
+
+def test_draws_are_all_there():
+    with_key = {name for name in dir(mx.random) if "key:" in str(getattr(getattr(mx.random, name), "__text_signature__", ""))}
+    assert with_key <= set(DRAWS)
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_each_draw_takes_the_written_state(name):
+    mx.random.seed(3)
+    DRAWS[name](mx.random.key(1))
+    assert mx.random.state[0].tolist() == [0, 3]
+    mx.random.state[0][:] = mx.array([7, 8], mx.uint32)
+    DRAWS[name](None)
+    after = mx.random.state[0].tolist()
+    mx.random.state[0] = mx.array([7, 8], mx.uint32)
+    DRAWS[name](None)
+    assert after == mx.random.state[0].tolist() != [7, 8]
+
+
+def test_a_written_state_that_is_none():
+    state = mx.random.state[0]
+    state += 1.5
+    with pytest.raises(ValueError, match="float32"):
+        mx.random.uniform()
+    with pytest.raises(ValueError, match="float32"):
+        mx.random.state[0]
+    mx.random.seed(1)
+    assert mx.random.state[0].tolist() == [0, 1]
+
+
+def test_the_state_within_a_trace():
+    mx.random.seed(1)
+    seen = []
+
+    def draw():
+        seen.append(mx.random.state[0])
+        return mx.random.uniform()
+
+    run = mx.compile(draw, inputs=mx.random.state, outputs=mx.random.state)
+    assert run().item() != run().item() and len(seen) == 1
+    now = mx.random.state[0].tolist()
+    assert now == mx.random.state[0].tolist() and now != [0, 1]
+
+
+def test_the_state_of_a_thread():
+    mx.random.seed(1)
+    kept = mx.random.state[0]
+
+    def other():
+        mx.random.seed(2)
+        mx.random.state[0][:] = 9
+        return mx.random.state[0].tolist()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(other).result() == [9, 9]
+    assert kept is mx.random.state[0] and kept.tolist() == [0, 1]

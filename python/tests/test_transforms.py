@@ -1,5 +1,6 @@
 """Gradients, vmap, compile, checkpoint and functions with rules of their own, over trees."""
 
+import collections
 import gc
 import traceback
 import weakref
@@ -450,3 +451,267 @@ def test_a_plan_keeps_no_argument_alive():
     gc.collect()
     assert refs[0]() is None and refs[1]() is None
     assert f(mx.array([1.0, 1.0]), {"z": mx.array([1.0, 1.0])}).tolist() == [2.0, 2.0]
+
+
+# ---- trees keep their classes, and what a function writes into them ----
+class Attributes(dict):
+    def __getattr__(self, name):
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class Pair(tuple):
+    pass
+
+
+class Items(list):
+    pass
+
+
+Named = collections.namedtuple("Named", "a b")
+CONTAINERS = [
+    (Attributes(a=a), dict), (collections.OrderedDict(a=a), dict), (collections.defaultdict(int, a=a), dict),
+    (Pair([a, b]), Pair), (Named(a, b), Named), (Items([a]), list), ({"x": Named(Attributes(a=a), b)}, dict),
+]  # fmt: skip
+
+
+def classes(tree):
+    if isinstance(tree, dict):
+        return (type(tree), {k: classes(v) for k, v in tree.items()})
+    if isinstance(tree, (list, tuple)):
+        return (type(tree), [classes(x) for x in tree])
+    return type(tree)
+
+
+@pytest.mark.parametrize("tree, grads", CONTAINERS)
+def test_classes(tree, grads):
+    def same(x):
+        assert classes(x) == classes(tree)
+        return x
+
+    for f in (mx.vmap, mx.compile, mx.checkpoint, mx.custom_function):
+        out = f(same)(tree)
+        assert classes(out) == classes(tree)
+    f = mx.custom_function(same)
+    f.vjp(lambda primal, cotangent, output: same(primal) and cotangent)
+    (_, out), grad = mx.value_and_grad(lambda x: (mx.array(1.0), f(same(x))))(tree)
+    assert type(grad) is grads and classes(out) == classes(tree)
+
+
+class Layer(dict):
+    """What mlx.nn.Module is: arrays are its items, everything else its attributes."""
+
+    def __init__(self, **arrays):
+        super().__init__(arrays)
+        self.scale, self.calls = 2.0, []
+
+    def __call__(self, x):
+        self.calls.append(x.shape)
+        return x @ self["w"] * self.scale
+
+
+def test_modules():
+    layer = Layer(w=mx.ones((2, 2)))
+    weight = layer["w"]
+    grads = mx.grad(lambda m: m(a).sum())(layer)
+    assert type(grads) is dict and lists(grads) == {"w": [[2, 2], [4, 4]]}
+    assert layer["w"] is weight and layer.calls == [(2,)]
+    rows = mx.stack([a, b])
+    assert mx.vmap(lambda m, x: m(x), in_axes=(None, 0))(layer, rows).tolist() == [[6, 6], [14, 14]]
+    run = mx.compile(lambda m, x: m(x))
+    assert run(layer, a).tolist() == [6, 6]
+    layer.scale = 3.0  # no item, and still a part of the argument
+    assert run(layer, a).tolist() == [9, 9]
+
+
+def test_written_trees():
+    def statistics(tree, other):
+        tree["sum"] = other["sum"] = tree["a"].sum()
+        tree["list"].append(tree["a"] * 2)
+        tree["inner"][0]["a"] = tree["a"] * 3
+        tree["b"] += 1
+        del tree["c"]
+        return (tree["a"] * tree["b"]).sum()
+
+    x, y = mx.array([1.0, 2.0]), mx.array([3.0, 4.0])
+    tree = {"a": x, "b": y, "c": x, "list": [x], "inner": ({"a": x},)}
+    other = {}
+    value, grads = mx.value_and_grad(statistics)(tree, other)
+    assert value.item() == 14 and lists(grads) == {"a": [4, 5], "b": [1, 2], "c": [0, 0], "list": [[0, 0]], "inner": ({"a": [0, 0]},)}
+    assert lists(tree) == {"a": [1, 2], "b": [4, 5], "sum": 3, "list": [[1, 2], [2, 4]], "inner": ({"a": [3, 6]},)}
+    assert tree["a"] is x and tree["list"][0] is x and lists(other) == {"sum": 3} and y.tolist() == [3, 4]
+
+    def by_name(*, tree):
+        tree["a"] = tree["a"] * 2
+        return tree["a"].sum()
+
+    assert lists(mx.grad(by_name, argnames="tree")(tree=tree)) == (None, {"tree": {
+        "a": [2, 2], "b": [0, 0], "sum": 0, "list": [[0, 0], [0, 0]], "inner": ({"a": [0, 0]},)}})  # fmt: skip
+    assert tree["a"].tolist() == [2, 4]
+
+
+def test_written_trees_after_an_exception():
+    x = mx.array(1.0)
+    tree = {"a": x, "b": x}
+
+    def fails(tree):
+        tree["b"] = tree["a"] * 2
+        raise KeyError("on purpose")
+
+    with pytest.raises(KeyError):
+        mx.grad(fails)(tree)
+    assert tree["a"] is x and tree["b"].item() == 2
+
+
+def test_a_tree_in_two_places():
+    tree = {"a": mx.array(3.0)}
+
+    def f(x, y):
+        return x["a"] * y["a"] * y["a"]
+
+    assert lists(mx.grad(f)(tree, tree)) == {"a": 9}
+    assert lists(mx.grad(f, argnums=1)(tree, tree)) == {"a": 18}
+    assert lists(mx.grad(f, argnums=(0, 1))(tree, tree)) == ({"a": 9}, {"a": 18})
+    assert lists(mx.grad(lambda x, y: f(x, y[0]))(tree, (tree,))) == {"a": 9}
+    assert lists(mx.grad(lambda x: f(*x))([tree, tree])) == [{"a": 9}, {"a": 18}]
+    assert tree["a"].item() == 3
+
+
+def test_other_transforms_keep_no_writes():
+    def f(x, tree):
+        tree["b"] = tree["a"] = tree["a"] * 2
+        return x * tree["a"]
+
+    for g in (mx.vmap(f, in_axes=(0, None)), mx.compile(f), mx.checkpoint(f)):
+        tree = {"a": s}
+        assert g(a, tree).tolist() == [4, 8] and tree == {"a": s}
+
+
+# ---- what is no function, and what rules give ----
+@pytest.mark.parametrize("transform", [
+    mx.grad, mx.value_and_grad, mx.vmap, mx.compile, mx.checkpoint, mx.custom_function,
+    lambda f: mx.vjp(f, [], []), lambda f: mx.jvp(f, [], []), mx.custom_function(product).vjp,
+    mx.custom_function(product).jvp, mx.custom_function(product).vmap,
+])  # fmt: skip
+@pytest.mark.parametrize("wrong", [None, "a", 3, s])
+def test_what_is_no_function(transform, wrong):
+    with pytest.raises(TypeError, match="argument 'fun' is a .*, but must be a function"):
+        transform(wrong)
+
+
+@pytest.mark.parametrize("arguments, gradient", [
+    ((a,), 5), ((a,), {}), ((a,), [5]), ((a,), [a, a]), ((a,), []), ((a, b), a), ((a, b), (a,)), ((a, b), (a, 5)), ((a, b), {}),
+    (({"x": a},), a), (({"x": a},), {"y": a}), (({"x": a},), {"x": 5}), (([a, b],), [a]), (([a, b],), a),
+])  # fmt: skip
+def test_a_rule_that_gives_no_gradients(arguments, gradient):
+    f = mx.custom_function(lambda *xs: mx.ones((2,)) * mx.get_array_buffer_size(xs)).vjp(lambda x, y, z: gradient)
+    with pytest.raises(ValueError, match="custom_function.vjp"):
+        mx.grad(lambda *xs: f(*xs).sum(), argnums=list(range(len(arguments))))(*arguments)
+
+
+@pytest.mark.parametrize("arguments, gradient, wanted", [
+    ((a,), None, [0, 0]), ((a,), [b], [3, 4]), ((a,), b, [3, 4]), ((a, b), [b, a], ([3, 4], [1, 2])),
+    ((a, b), (None, a), ([0, 0], [1, 2])), (({"x": a, "y": b},), {"y": a}, {"x": [0, 0], "y": [1, 2]}),
+    (({"x": a},), {}, {"x": [0, 0]}), (((a, b),), [b, None], ([3, 4], [0, 0])),
+])  # fmt: skip
+def test_gradients_of_a_rule(arguments, gradient, wanted):
+    f = mx.custom_function(lambda *xs: mx.ones((2,))).vjp(lambda x, y, z: gradient)
+    assert lists(mx.grad(lambda *xs: f(*xs).sum(), argnums=list(range(len(arguments))))(*arguments)) == wanted
+
+
+@pytest.mark.parametrize("result", [5, None, (1, 2, 3), a])
+def test_a_rule_of_vmap_that_gives_no_pair(result):
+    f = mx.custom_function(lambda x: x).vmap(lambda x, axis: result)
+    with pytest.raises(ValueError, match="custom_function.vmap"):
+        mx.vmap(f)(a)
+
+
+# ---- outputs without gradients, lanes, evaluation ----
+def test_cotangents_of_stopped_outputs():
+    def f(x):
+        return x * 2, mx.stop_gradient(x), x * 3
+
+    all_of_them = [mx.array([1.0, 2.0]), mx.array([7.0, 7.0]), mx.array([10.0, 10.0])]
+    for cotangents in (all_of_them, all_of_them[::2]):
+        values, grads = mx.vjp(f, [a], cotangents)
+        assert lists(values) == [[2, 4], [1, 2], [3, 6]] and lists(grads) == [[32, 34]]
+    for cotangents in (all_of_them[:1], all_of_them * 2):
+        with pytest.raises(ValueError, match="cotangents"):
+            mx.vjp(f, [a], cotangents)
+
+
+@pytest.mark.parametrize("left, right", [
+    ((3, 4, 5), (5, 2)), ((3, 4), (3, 2)), ((2, 3), (3, 6)), ((4, 3), (3,)), ((3,), (3, 6)), ((7, 2, 3, 6), (6, 2)),
+    ((7, 2, 3, 6), (7, 6, 2)), ((2, 3, 6), (5, 2, 6, 4)), ((3, 3), (3, 3)),
+])  # fmt: skip
+def test_lanes_of_matmul(left, right):
+    """Each axis of each operand, with and without lanes, against a loop over the lanes."""
+    x, y = np.random.default_rng(3).normal(size=left).astype(np.float32), np.ones(right, np.float32).cumsum(0)
+    checked = 0
+    for i in (None, *range(-x.ndim, x.ndim)):
+        for j in (None, *range(-y.ndim, y.ndim)):
+            n = {z.shape[k] for z, k in ((x, i), (y, j)) if k is not None}
+            if len(n) != 1:
+                continue
+            lanes = [(x if i is None else x.take(k, i), y if j is None else y.take(k, j)) for k in range(n.pop())]
+            try:
+                wanted = np.stack([p @ q for p, q in lanes])
+            except ValueError:
+                continue
+            got = mx.vmap(lambda p, q: p @ q, in_axes=(i, j))(mx.array(x), mx.array(y))
+            np.testing.assert_allclose(np.array(got), wanted, rtol=1e-4, atol=1e-4)
+            checked += 1
+    assert checked >= 2
+
+
+def test_evaluation_within_vmap():
+    seen = []
+
+    def f(x, y):
+        mx.eval(y, y * 2, s)
+        seen.append((y + 1).tolist())
+        return x + y
+
+    assert mx.vmap(f, in_axes=(0, None))(mx.stack([a, b]), a).tolist() == [[2, 4], [4, 6]] and seen == [[2, 3]]
+    assert mx.vmap(f, in_axes=(0, None))(b, s).tolist() == [5, 6]
+
+
+def test_what_has_no_lanes():
+    def f(x, tree):
+        tree["w"] += 1  # the function's own
+        return x * tree["w"], tree["w"]
+
+    product, same = mx.vmap(f, in_axes=(0, {"w": None}), out_axes=(0, None))(mx.stack([a, b]), {"w": a})
+    assert lists((product, same)) == ([[2, 6], [6, 12]], [2, 3]) and a.tolist() == [1, 2]
+    grads = mx.grad(lambda x, w: mx.vmap(lambda x, w: (x * w).sum(), in_axes=(0, None))(x, w).sum(), argnums=1)
+    assert grads(mx.stack([a, b]), a).tolist() == [4, 6]
+    nested = mx.vmap(lambda x: mx.vmap(lambda y, z: y * z, in_axes=(0, None))(a, x))
+    assert nested(b).tolist() == [[3, 6], [4, 8]]
+    with pytest.raises(ValueError, match="no input has an axis of lanes"):
+        mx.vmap(f, in_axes=(None, None))(a, {"w": a})
+
+
+EVALUATIONS = [
+    mx.eval, mx.async_eval, lambda x: x.tolist(), lambda x: x.item(), lambda x: np.array(x), repr, bool, float, bytes,
+    lambda x: x.sum().item(), lambda x: mx.eval({"a": [x]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", EVALUATIONS)
+@pytest.mark.parametrize("transform", [mx.compile, lambda f: lambda x: mx.vmap(f)(x[None]), mx.checkpoint])
+def test_evaluation_of_what_has_no_value(f, transform):
+    """The words that programs look for."""
+
+    def traced(x):
+        f(x)
+        return x
+
+    if transform is mx.checkpoint:
+        traced = mx.compile(mx.checkpoint(traced))
+    with pytest.raises(ValueError, match="Not allowed inside a graph transformation"):
+        transform(traced)(mx.array(1.0))
+    if f is not mx.async_eval:
+        with pytest.raises(ValueError, match="Attempting to eval an array during function transformations"):
+            transform(traced)(mx.array(1.0))

@@ -44,8 +44,10 @@ uint64_t kl_walk_number(void) {
 static int no_value(const struct kl_array *a, struct kl_error **err) {
     return kl_fail(err, KL_ETRACE,
                    kl_array_is_tracer(a)
-                       ? "an argument of a function that is being compiled, vectorised or exported "
-                         "has no value: such a function cannot evaluate what depends on it"
+                       ? "Attempting to eval an array during function transformations like compile "
+                         "or vmap is not allowed. Not allowed inside a graph transformation: an "
+                         "argument of a function that is being compiled, vectorised or exported "
+                         "has no value"
                        : "an argument of a function was used after the call in which the function "
                          "was compiled, vectorised or exported; it never gets a value");
 }
@@ -257,8 +259,9 @@ int kl_async_eval(struct kl_array *const *arrays, size_t n, struct kl_error **er
     for (size_t i = 0; i < n; i++)
         if (kl_array_is_tracer(arrays[i]))
             return kl_fail(err, KL_ETRACE,
-                           "array %zu depends on an argument of a function that is being "
-                           "transformed: evaluate it with eval, or after the function has returned",
+                           "Not allowed inside a graph transformation: array %zu depends on an "
+                           "argument of a function that is being transformed: evaluate it with "
+                           "eval, or after the function has returned",
                            i);
     if (all_settled(arrays, n)) return KL_OK;
     struct kept kept = {NULL, 0};

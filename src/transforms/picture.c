@@ -254,13 +254,69 @@ static void put_quoted(FILE *to, const char *text) {
     fputc('"', to);
 }
 
+/* The words whose capitals do not follow from the operation's name, and the names that are others
+ * in MLX: Graphviz shows what MLX shows, and programs look for it there. */
+static const struct {
+    const char *name, *mlx;
+} mlx_names[] = {
+    {"all", "And"},
+    {"any", "Or"},
+    {"arccos", "ArcCos"},
+    {"arccosh", "ArcCosh"},
+    {"arcsin", "ArcSin"},
+    {"arcsinh", "ArcSinh"},
+    {"arctan", "ArcTan"},
+    {"arctan2", "ArcTan2"},
+    {"arctanh", "ArcTanh"},
+    {"argmax", "ArgReduce"},
+    {"argmin", "ArgReduce"},
+    {"argpartition", "ArgPartition"},
+    {"argsort", "ArgSort"},
+    {"astype", "AsType"},
+    {"broadcast_to", "Broadcast"},
+    {"cummax", "CumMax"},
+    {"cummin", "CumMin"},
+    {"cumprod", "CumProd"},
+    {"cumsum", "CumSum"},
+    {"custom_function", "CustomTransforms"},
+    {"erfinv", "ErfInv"},
+    {"from_fp8", "FromFP8"},
+    {"gather_mm", "GatherMM"},
+    {"gather_qmm", "GatherQMM"},
+    {"logaddexp", "LogAddExp"},
+    {"logcumsumexp", "CumLogAddExp"},
+    {"logsumexp", "LogSumExp"},
+    {"put_along_axis", "ScatterAxis"},
+    {"rms_norm", "RMSNorm"},
+    {"rope", "RoPE"},
+    {"segmented_mm", "SegmentedMM"},
+    {"take_along_axis", "GatherAxis"},
+    {"to_fp8", "ToFP8"},
+    {"where", "Select"},
+};
+
+/* "logical_not" as "LogicalNot". */
+static void put_as_mlx(FILE *to, const char *name) {
+    for (size_t i = 0; i < sizeof mlx_names / sizeof mlx_names[0]; i++) {
+        if (strcmp(mlx_names[i].name, name)) continue;
+        fputs(mlx_names[i].mlx, to);
+        return;
+    }
+    for (bool first = true; *name; name++) {
+        if (*name != '_') fputc(first && *name >= 'a' && *name <= 'z' ? *name - 32 : *name, to);
+        first = *name == '_';
+    }
+}
+
 static int write_dot(FILE *to, struct kl_namer *names, const struct graph *g,
                      struct kl_error **err) {
     const char *name;
     fputs("digraph {\n", to);
     for (size_t i = 0; i < g->n; i++) {
         const struct operation *o = &g->v[i];
-        fprintf(to, "  op%zu [label=\"%s\", shape=box];\n", i, o->name);
+        fprintf(to, "  op%zu [label=\"", i);
+        put_as_mlx(to, o->name);
+        fputs("\", shape=box];\n", to);
         for (size_t k = 0; k < o->in.n; k++) {
             KL_TRY(kl_namer_get(names, o->in.v[k], &name, err));
             fputs("  ", to);

@@ -204,13 +204,18 @@ static int check_cotangent(size_t i, const struct kl_array *g, const struct kl_a
     return KL_OK;
 }
 
-/* One cotangent for each output, in order, but for the outputs of stop_gradient. */
+/* One cotangent for each output, in order. The outputs of stop_gradient take none: those for them
+ * are left out, or are there and not looked at. */
 static int give_cotangents(struct kl_arrays *given, const struct kl_arrays *outs,
                            struct kl_array *const *cotangents, size_t n, struct kl_error **err) {
+    const bool for_all = n == outs->n;
     size_t next = 0;
     KL_TRY(kl_arrays_new(given, outs->n, err));
     for (size_t i = 0; i < outs->n; i++) {
-        if (outs->v[i]->stopped) continue;
+        if (outs->v[i]->stopped) {
+            next += for_all;
+            continue;
+        }
         if (next == n) {
             return kl_fail(err, KL_EARG, "%zu cotangents are too few for %zu outputs", n, outs->n);
         }

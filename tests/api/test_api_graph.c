@@ -22,11 +22,11 @@ static void pictures_once(void) {
     assert_string_equal(picture(false, none, outs), "A = multiply(B, C)  float32 (2)\n"
                                                     "D = add(A, B)  float32 (2)\n");
     assert_string_equal(picture(true, none, outs), "digraph {\n"
-                                                   "  op0 [label=\"multiply\", shape=box];\n"
+                                                   "  op0 [label=\"Multiply\", shape=box];\n"
                                                    "  \"A\" -> op0;\n"
                                                    "  \"B\" -> op0;\n"
                                                    "  op0 -> \"C\";\n"
-                                                   "  op1 [label=\"add\", shape=box];\n"
+                                                   "  op1 [label=\"Add\", shape=box];\n"
                                                    "  \"C\" -> op1;\n"
                                                    "  \"A\" -> op1;\n"
                                                    "  op1 -> \"D\";\n"
@@ -50,6 +50,28 @@ static void pictures_once(void) {
     mlx_vector_array_free(empty);
     mlx_vector_array_free(outs);
     drop_to(0);
+}
+
+/* Operations have the names of MLX: by their words, or by another name there. */
+static void mlx_names_once(void) {
+    mlx_array x = VECTOR(1, 2), y = mlx_array_new(), z = mlx_array_new();
+    OK(mlx_logical_not(&y, stop_gradient(x), cpu));
+    OK(mlx_all(&z, y, false, cpu));
+    OK(mlx_arctan2(&z, x, z, cpu));
+    mlx_node_namer none = {NULL};
+    mlx_vector_array outs = LIST_OF(z);
+    const char *dot = picture(true, none, outs);
+    assert_non_null(strstr(dot, "[label=\"LogicalNot\", shape=box]"));
+    assert_non_null(strstr(dot, "[label=\"And\", shape=box]"));
+    assert_non_null(strstr(dot, "[label=\"ArcTan2\", shape=box]"));
+    mlx_array_free(y);
+    mlx_array_free(z);
+    mlx_vector_array_free(outs);
+    drop_to(0);
+}
+
+static void test_mlx_names(void **state) {
+    assert_no_leak(mlx_names_once);
 }
 
 static void test_pictures(void **state) {
@@ -129,6 +151,7 @@ static void test_deep_and_traced(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_mlx_names),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_deep_and_traced),
     };

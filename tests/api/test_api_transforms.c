@@ -162,6 +162,10 @@ static void products_once(void) {
     /* outputs of stop_gradient take no cotangent, and their tangents are zeros */
     p = apply(mlx_vjp, with_stops, LIST_OF(number(2)), LIST_OF(number(10)));
     assert_text(p.made[0], "array(120, dtype=float32)");
+    /* or one for each output, of which those are not looked at */
+    p = apply(mlx_vjp, with_stops, LIST_OF(number(2)),
+              LIST_OF(VECTOR(1, 2), number(10), number(0)));
+    assert_text(p.made[0], "array(120, dtype=float32)");
     p = apply(mlx_jvp, with_stops, LIST_OF(number(2)), LIST_OF(number(10)));
     assert_text(p.made[0], "array(0, dtype=float32)");
     assert_text(p.made[1], "array(120, dtype=float32)");

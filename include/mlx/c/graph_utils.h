@@ -29,8 +29,8 @@ KEEL_API int mlx_node_namer_set_name(mlx_node_namer namer, const mlx_array arr, 
  * to the namer and is valid until it is replaced or the namer is freed. */
 KEEL_API int mlx_node_namer_get_name(const char **name, mlx_node_namer namer, const mlx_array arr);
 /* Writes the operations from which the outputs are made, as a digraph of Graphviz: boxes are
- * operations, the others arrays. Arrays that are evaluated already are inputs. namer may be empty.
- * KEEL_EARG: os is NULL. KEEL_EFILE: os does not take it. */
+ * operations, named as MLX names them, the others arrays. Arrays that are evaluated already are
+ * inputs. namer may be empty. KEEL_EARG: os is NULL. KEEL_EFILE: os does not take it. */
 KEEL_API int mlx_export_to_dot(FILE *os, const mlx_node_namer namer,
                                const mlx_vector_array outputs);
 /* The same, one operation a line, as "C = add(A, B)  float32 (2,3)". */

@@ -34,13 +34,14 @@ KEEL_API int mlx_async_eval(const mlx_vector_array outputs);
  * be read. A vector without elements is allowed. */
 KEEL_API int mlx_eval(const mlx_vector_array outputs);
 
-/* *res_0: fun(primals). *res_1: the vector-Jacobian products, one for each primal, of its shape and
- * dtype: the sum over the outputs of cotangent times Jacobian, and zeros where no output depends on
- * the primal. cotangents has one array for each output, of its shape and dtype, but none for an
- * output that mlx_stop_gradient made. For a complex z the product is d/d re + i d/d im, as in MLX.
- * KEEL_EDTYPE: a primal is neither a float nor complex64, or a cotangent has another dtype than its
- * output. KEEL_ESHAPE: another shape. KEEL_EARG: another number of cotangents. KEEL_ECALLBACK: fun
- * failed. Reverse mode: Griewank and Walther, "Evaluating Derivatives", 2nd edition, chapter 3. */
+/* *res_0: fun(primals). *res_1: the vector-Jacobian products, one for each primal, of its shape
+ * and dtype: the sum over the outputs of cotangent times Jacobian, and zeros where no output
+ * depends on the primal. cotangents has one array for each output, of its shape and dtype; those
+ * for outputs that mlx_stop_gradient made may be left out, all of them, and are not looked at. For
+ * a complex z the product is d/d re + i d/d im, as in MLX. KEEL_EDTYPE: a primal is neither a
+ * float nor complex64, or a cotangent has another dtype than its output. KEEL_ESHAPE: another
+ * shape. KEEL_EARG: another number of cotangents. KEEL_ECALLBACK: fun failed. Reverse mode:
+ * Griewank and Walther, "Evaluating Derivatives", 2nd edition, chapter 3. */
 KEEL_API int mlx_vjp(mlx_vector_array *res_0, mlx_vector_array *res_1, const mlx_closure fun,
                      const mlx_vector_array primals, const mlx_vector_array cotangents);
 /* *res_0: fun(primals). *res_1: the Jacobian-vector products, one for each output, of its shape and

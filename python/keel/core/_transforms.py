@@ -5,6 +5,7 @@ extension transforms functions from a list of arrays to a list of arrays; here t
 apart and put together.
 """
 
+import copy
 import functools
 import types
 
@@ -37,6 +38,15 @@ class _Leaf:
 _LEAF = _Leaf()
 
 
+class _Place:
+    """Where an array stands in the result of a plan."""
+
+    __slots__ = ()
+
+
+_LEAF_ARRAY = _Place()
+
+
 def _leaves(tree, out):
     """Appends the arrays of a tree, in order."""
     if isinstance(tree, array):
@@ -45,24 +55,130 @@ def _leaves(tree, out):
         for item in tree:
             _leaves(item, out)
     elif isinstance(tree, dict):
-        for item in tree.values():
+        for item in dict.values(tree):
             _leaves(item, out)
     elif isinstance(tree, _STATE):
-        out.append(tree[0])
+        out.append(_core._random_get_state())
     return out
 
 
+def _tuple_like(tree, items):
+    """A tuple of the class of another one, without a call of its constructor, which may take other
+    arguments: namedtuples do."""
+    cls = type(tree)
+    if cls is tuple:
+        return tuple(items)
+    try:
+        new = tuple.__new__(cls, items)
+    except TypeError:  # a class of C, as time.struct_time, which is made from a sequence
+        return cls(items)
+    if getattr(tree, "__dict__", None):
+        vars(new).update(vars(tree))
+    return new
+
+
+def _dict_like(tree, items):
+    """A dict of the class of another one, with its attributes: a module stays a module."""
+    if type(tree) is dict:
+        return items
+    new = copy.copy(tree)
+    for key, item in items.items():
+        dict.__setitem__(new, key, item)
+    return new
+
+
+def _list_like(tree, items):
+    if type(tree) is list:
+        return items
+    new = copy.copy(tree)
+    list.__setitem__(new, slice(None), items)
+    return new
+
+
 def _rebuild(tree, leaves):
-    """The tree with its arrays replaced by those of an iterator; dicts become plain ones."""
+    """The tree with its arrays, or their places in a plan, replaced by those of an iterator. The
+    containers are new, and of the same classes."""
+    if isinstance(tree, array) or tree is _LEAF_ARRAY:
+        return next(leaves)
+    if isinstance(tree, list):
+        return _list_like(tree, [_rebuild(item, leaves) for item in tree])
+    if isinstance(tree, tuple):
+        return _tuple_like(tree, [_rebuild(item, leaves) for item in tree])
+    if isinstance(tree, dict):
+        return _dict_like(tree, {key: _rebuild(item, leaves) for key, item in dict.items(tree)})
+    return tree
+
+
+def _gradients(tree, leaves):
+    """The gradients of a tree: those of lists and dicts of any class, also of modules, stand in
+    plain ones, as in MLX."""
     if isinstance(tree, array):
         return next(leaves)
     if isinstance(tree, list):
-        return [_rebuild(item, leaves) for item in tree]
+        return [_gradients(item, leaves) for item in tree]
     if isinstance(tree, tuple):
-        items = [_rebuild(item, leaves) for item in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
-    if isinstance(tree, dict):
-        return {key: _rebuild(item, leaves) for key, item in tree.items()}
+        return _tuple_like(tree, [_gradients(item, leaves) for item in tree])
+    return {key: _gradients(item, leaves) for key, item in dict.items(tree)}
+
+
+# ---- trees that a function may write into ----
+# A function that is differentiated gets the lists and dicts of its caller, in which the arrays are
+# replaced while it runs: what it writes there is kept, as in MLX. Batch norm keeps its statistics
+# so.
+def _containers(tree, seen):
+    """Notes the lists and dicts of a tree by their ids."""
+    if isinstance(tree, (list, dict)):
+        seen[id(tree)] = tree
+    if isinstance(tree, (list, tuple, dict)):
+        for item in dict.values(tree) if isinstance(tree, dict) else tree:
+            _containers(item, seen)
+    return seen
+
+
+def _shares(tree, seen):
+    """Whether a tree has one of these lists and dicts in it."""
+    if not isinstance(tree, (list, tuple, dict)):
+        return False
+    items = dict.values(tree) if isinstance(tree, dict) else tree
+    return id(tree) in seen or any(_shares(item, seen) for item in items)
+
+
+def _place(tree, leaves, free):
+    """The tree with its arrays replaced by those of an iterator, in place. A list or dict that was
+    met before, and so is no longer in `free`, becomes another one: each place has its array."""
+    if isinstance(tree, array):
+        return next(leaves)
+    if isinstance(tree, tuple):
+        return _tuple_like(tree, [_place(item, leaves, free) for item in tree])
+    if free.pop(id(tree), None) is None:
+        return _rebuild(tree, leaves)
+    if isinstance(tree, list):
+        list.__setitem__(tree, slice(None), [_place(item, leaves, free) for item in tree])
+    else:
+        for key, item in list(dict.items(tree)):
+            dict.__setitem__(tree, key, _place(item, leaves, free))
+    return tree
+
+
+def _restore(tree, before, seen):
+    """Puts the arrays of before back where those of the function stand. `before`: the arrays of the
+    function by their ids, each with its count of assignments and the array from before. One that the function has
+    assigned to, as x += 1 does, is what it has written."""
+    if isinstance(tree, array):
+        kept = before.get(id(tree))
+        return kept[1] if kept and _core._assigned(tree) == kept[0] else tree
+    if not isinstance(tree, (list, tuple, dict)) or id(tree) in seen:
+        return tree
+    if isinstance(tree, tuple):
+        items = [_restore(item, before, seen) for item in tree]
+        return tree if all(x is y for x, y in zip(tree, items)) else _tuple_like(tree, items)
+    seen.add(id(tree))
+    places = list(dict.items(tree)) if isinstance(tree, dict) else list(enumerate(tree))
+    write = dict.__setitem__ if isinstance(tree, dict) else list.__setitem__
+    for place, item in places:
+        new = _restore(item, before, seen)
+        if new is not item:
+            write(tree, place, new)
     return tree
 
 
@@ -72,10 +188,16 @@ def _only_arrays(tree, what):
         for item in tree:
             _only_arrays(item, what)
     elif isinstance(tree, dict):
-        for item in tree.values():
+        for item in dict.values(tree):
             _only_arrays(item, what)
     elif not isinstance(tree, array):
         raise ValueError(f"{what} is differentiated: it must be a tree of arrays, not hold {tree!r}")
+
+
+def _callable(fun, name):
+    """Refuses at once what cannot be called, which would fail far from here."""
+    if not callable(fun):
+        raise TypeError(f"{name}(): argument 'fun' is a {type(fun).__name__}, but must be a function")
 
 
 def _as_numbers(argnums, argnames):
@@ -95,6 +217,7 @@ def _as_numbers(argnums, argnames):
 
 
 def value_and_grad(fun, argnums=None, argnames=[]):
+    _callable(fun, "value_and_grad")
     numbers, names, single = _as_numbers(argnums, argnames)
 
     @functools.wraps(fun, updated=())
@@ -112,29 +235,53 @@ def value_and_grad(fun, argnums=None, argnames=[]):
         for i, tree in enumerate(chosen):
             _only_arrays(tree, f"argument {numbers[i]}" if i < len(numbers) else f"'{names[i - len(numbers)]}'")
         inputs = _leaves(chosen, [])
+        shapes = _gradients(chosen, iter(inputs))  # the function may change the trees
+        shared = {}
+        for tree in chosen:
+            _containers(tree, shared)
+        call, named = list(args), dict(kwargs)
+        if shared:  # the function must not meet the arrays of its differentiated arguments elsewhere
+            for n, tree in enumerate(call):
+                if n not in numbers and _shares(tree, shared):
+                    call[n] = _rebuild(tree, iter(_leaves(tree, [])))
+            for name, tree in named.items():
+                if name not in names and _shares(tree, shared):
+                    named[name] = _rebuild(tree, iter(_leaves(tree, [])))
         kept = None
 
         def flat(arrays):
             nonlocal kept
-            trees = _rebuild(chosen, iter(arrays))
-            call, named = list(args), dict(kwargs)
+            if shared:
+                before = {id(x): (_core._assigned(x), y) for x, y in zip(arrays, inputs)}
+                free, leaves = dict(shared), iter(arrays)
+                trees = [_place(tree, leaves, free) for tree in chosen]
+            else:
+                trees = _rebuild(chosen, iter(arrays))
             for n, tree in zip(numbers, trees):
                 call[n] = tree
             for name, tree in zip(names, trees[len(numbers) :]):
                 named[name] = tree
-            kept = result = fun(*call, **named)
-            if isinstance(result, array):
+            try:
+                result = fun(*call, **named)
+                out = None if isinstance(result, array) else _leaves(result, [])
+                kept = _rebuild(result, iter(out)) if out else result
+            finally:
+                if shared:
+                    seen = set()
+                    for tree in chosen:
+                        _restore(tree, before, seen)
+            if out is None:
                 return [result]
             if not isinstance(result, (tuple, list)) or not result or not isinstance(result[0], array):
                 raise ValueError(
                     "value_and_grad(): the function must return a scalar array, or a tuple or list "
                     f"whose first element is one, not {type(result).__name__}"
                 )
-            return _leaves(result, [])
+            return out
 
         values, grads = _core._value_and_grad(flat, inputs, range(len(inputs)))
         value = _rebuild(kept, iter(values))
-        trees = _rebuild(chosen, iter(grads))
+        trees = _gradients(shapes, iter(grads))
         positional = trees[: len(numbers)]
         positional = None if not numbers else positional[0] if single or len(numbers) == 1 else tuple(positional)
         if not names:
@@ -145,6 +292,7 @@ def value_and_grad(fun, argnums=None, argnames=[]):
 
 
 def grad(fun, argnums=None, argnames=[]):
+    _callable(fun, "grad")
     both = value_and_grad(fun, argnums, argnames)
 
     @functools.wraps(fun, updated=())
@@ -171,6 +319,7 @@ def _arrays(values, name, what):
 
 
 def vjp(fun, primals, cotangents):
+    _callable(fun, "vjp")
     return _core._vjp(
         lambda xs: _results(fun(*xs), "vjp"),
         _arrays(primals, "vjp", "primals"),
@@ -179,6 +328,7 @@ def vjp(fun, primals, cotangents):
 
 
 def jvp(fun, primals, tangents):
+    _callable(fun, "jvp")
     return _core._jvp(
         lambda xs: _results(fun(*xs), "jvp"),
         _arrays(primals, "jvp", "primals"),
@@ -214,16 +364,21 @@ def _axes_of(tree, axes, what, out):
 
 
 def vmap(fun, in_axes=0, out_axes=0):
+    _callable(fun, "vmap")
+
     @functools.wraps(fun, updated=())
     def wrapped(*args):
         axes = in_axes if isinstance(in_axes, (list, tuple)) else [in_axes] * len(args)
         if len(axes) != len(args):
             raise ValueError(f"vmap(): in_axes has {len(axes)} entries for {len(args)} arguments")
+        leaves, at = _leaves(list(args), []), _axes_of(list(args), list(axes), "in_axes", [])
         kept = None
 
         def flat(arrays):
             nonlocal kept
-            kept = fun(*_rebuild(list(args), iter(arrays)))
+            # What has no lanes is what it is outside, and can be evaluated.
+            lanes = iter(arrays)
+            kept = fun(*_rebuild(list(args), iter([array(x) if i < 0 else next(lanes) for x, i in zip(leaves, at)])))
             return _leaves(kept, [])
 
         def out_of(n):
@@ -233,7 +388,8 @@ def vmap(fun, in_axes=0, out_axes=0):
             _out_axes(kept, out_axes, out)
             return out
 
-        results = _core._vmap(flat, _leaves(list(args), []), _axes_of(list(args), list(axes), "in_axes", []), out_of)
+        mapped = [x for x, i in zip(leaves, at) if i >= 0]
+        results = _core._vmap(flat, mapped, [i for i in at if i >= 0], out_of)
         return _rebuild(kept, iter(results))
 
     return wrapped
@@ -261,6 +417,24 @@ def _out_axes(tree, axes, out):
 
 
 # ---- compile ----
+_CONSTANTS = (type(None), bool, int, float, complex, str)
+
+
+class _Same:
+    """Any other object in a key: equal to itself alone."""
+
+    __slots__ = ("of",)
+
+    def __init__(self, of):
+        self.of = of
+
+    def __eq__(self, other):
+        return isinstance(other, _Same) and self.of is other.of
+
+    def __hash__(self):
+        return id(self.of)
+
+
 def _key_of(tree, arrays, key):
     """Takes a tree apart: its arrays, and everything else as something that can be compared."""
     if isinstance(tree, array):
@@ -271,14 +445,17 @@ def _key_of(tree, arrays, key):
         for item in tree:
             _key_of(item, arrays, key)
     elif isinstance(tree, dict):
-        key.append((dict, len(tree)))
-        for name, item in tree.items():
+        key.append((type(tree), len(tree)))
+        for name, item in dict.items(tree):
             key.append(name)
             _key_of(item, arrays, key)
+        if type(tree) is not dict:  # a module's flag for training is no item of it
+            for name, item in getattr(tree, "__dict__", {}).items():
+                key += (name, (type(item), item) if isinstance(item, _CONSTANTS) else _Same(item))
     elif isinstance(tree, _STATE):
-        arrays.append(tree[0])
+        arrays.append(_core._random_get_state())
         key.append(_STATE)
-    elif tree is None or isinstance(tree, (bool, int, float, complex, str)):
+    elif isinstance(tree, _CONSTANTS):
         key.append((type(tree), tree))
     else:
         raise ValueError(
@@ -302,7 +479,7 @@ def _state_key(tree, arrays, key):
             key.append(name)
             _state_key(item, arrays, key)
     elif isinstance(tree, _STATE):
-        arrays.append(tree[0])
+        arrays.append(_core._random_get_state())
         key.append(_STATE)
 
 
@@ -340,8 +517,7 @@ class _Plan:
 
 
 def compile(fun, inputs=None, outputs=None, shapeless=False):
-    if not callable(fun):
-        raise TypeError(f"compile() takes a function, not {type(fun).__name__}")
+    _callable(fun, "compile")
     plans, simple = {}, {}
     stateless = inputs is None and outputs is None
 
@@ -351,7 +527,7 @@ def compile(fun, inputs=None, outputs=None, shapeless=False):
             plan = simple.get(_core._signature(args, shapeless))
             if plan is not None:
                 out = plan.run(args)
-                return out[0] if plan.single else _put(plan.result, iter(out))
+                return out[0] if plan.single else _rebuild(plan.result, iter(out))
         if _core._compile_disabled():
             return fun(*args, **kwargs)
         arrays, key = [], []
@@ -372,8 +548,8 @@ def compile(fun, inputs=None, outputs=None, shapeless=False):
 
             def flat(traced):
                 leaves = iter(traced)
-                a = _put(call, leaves)
-                k = _put(named, leaves)
+                a = _rebuild(call, leaves)
+                k = _rebuild(named, leaves)
                 shape = before = None
                 if inputs is not None:
                     shape = _shape_of(inputs)
@@ -402,35 +578,15 @@ def compile(fun, inputs=None, outputs=None, shapeless=False):
                 simple[signature] = plan
         if outputs is not None:
             _fill(outputs, plan.state, iter(out[plan.n :]))
-        return _put(plan.result, iter(out))
+        return _rebuild(plan.result, iter(out))
 
     return wrapped
 
 
-class _Place:
-    """Where an array stands in the result of a plan."""
-
-    __slots__ = ()
-
-
-_LEAF_ARRAY = _Place()
-
-
-def _put(tree, leaves):
-    if tree is _LEAF_ARRAY:
-        return next(leaves)
-    if isinstance(tree, list):
-        return [_put(item, leaves) for item in tree]
-    if isinstance(tree, tuple):
-        items = [_put(item, leaves) for item in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
-    if isinstance(tree, dict):
-        return {key: _put(item, leaves) for key, item in tree.items()}
-    return tree
-
-
 # ---- checkpoint and functions with rules of their own ----
 def checkpoint(fun):
+    _callable(fun, "checkpoint")
+
     @functools.wraps(fun, updated=())
     def wrapped(*args, **kwargs):
         kept = None
@@ -449,19 +605,23 @@ def checkpoint(fun):
 
 class custom_function:
     def __init__(self, f):
+        _callable(f, "custom_function")
         self._fun = f
         self._vjp = self._jvp = self._vmap = None
         functools.update_wrapper(self, f, updated=())
 
     def vjp(self, f):
+        _callable(f, "custom_function.vjp")
         self._vjp = f
         return self
 
     def jvp(self, f):
+        _callable(f, "custom_function.jvp")
         self._jvp = f
         return self
 
     def vmap(self, f):
+        _callable(f, "custom_function.vmap")
         self._vmap = f
         return self
 
@@ -487,9 +647,12 @@ class custom_function:
                 _rebuild(kept, iter(cotangents)),
                 _rebuild(kept, iter(outputs)),
             )
-            out = _leaves(grads, [])
+            out, leaves = [], iter(primals)
+            if len(args) == 1 and not (isinstance(grads, (list, tuple)) and isinstance(args[0], array)):
+                grads = (grads,)
+            _match(grads, args, leaves, "", out)
             # Arguments by name take no gradient.
-            return out + [_core.zeros_like(p) for p in primals[len(out) :]]
+            return out + [_core.zeros_like(p) for p in leaves]
 
         def flat_jvp(primals, tangents, argnums):
             given = dict(zip(argnums, tangents))
@@ -500,7 +663,13 @@ class custom_function:
         def flat_vmap(inputs, axes):
             at = iter([None if a < 0 else a for a in axes])
             tree = _rebuild(args, at)
-            results, out_axes = rule_vmap(like_args(inputs), tree[0] if len(args) == 1 else tree)
+            both = rule_vmap(like_args(inputs), tree[0] if len(args) == 1 else tree)
+            if not isinstance(both, (tuple, list)) or len(both) != 2:
+                raise ValueError(
+                    "custom_function.vmap(): the rule returns a pair, the results and their axes, "
+                    f"not {type(both).__name__}"
+                )
+            results, out_axes = both
             out = []
             flat_results = _leaves(results, [])
             _flat_axes(out_axes, len(flat_results), out)
@@ -514,6 +683,37 @@ class custom_function:
         )
         out = run(_leaves((args, kwargs), []))
         return _rebuild(kept, iter(out))
+
+
+def _match(grads, tree, primals, place, out):
+    """Appends the gradient of each array of a tree, as the rule of a custom function gave them: in
+    the same structure, in which None and a missing key of a dict stand for zeros."""
+    if isinstance(tree, array):
+        primal = next(primals)
+        if grads is not None and not isinstance(grads, array):
+            raise ValueError(
+                f"custom_function.vjp(): the gradient of argument{place} is an array, or None, "
+                f"not {type(grads).__name__}"
+            )
+        out.append(_core.zeros_like(primal) if grads is None else grads)
+    elif isinstance(tree, (list, tuple)):
+        if grads is not None and (not isinstance(grads, (list, tuple)) or len(grads) != len(tree)):
+            got = f"{len(grads)} items" if isinstance(grads, (list, tuple)) else type(grads).__name__
+            raise ValueError(
+                f"custom_function.vjp(): the rule gives one gradient for each of {len(tree)} items"
+                f"{' of argument' + place if place else ''}, not {got}"
+            )
+        for i, item in enumerate(tree):
+            below = f"{place}[{i}]" if place else f" {i}"
+            _match(None if grads is None else grads[i], item, primals, below, out)
+    elif isinstance(tree, dict):
+        if grads is not None and (not isinstance(grads, dict) or not set(grads) <= set(tree)):
+            raise ValueError(
+                f"custom_function.vjp(): the gradients of argument{place} are a dict with the keys "
+                f"{list(tree)}, not {grads if isinstance(grads, dict) else type(grads).__name__}"
+            )
+        for key, item in dict.items(tree):
+            _match(None if grads is None else grads.get(key), item, primals, f"{place}[{key!r}]", out)
 
 
 def _flat_axes(tree, n, out):

@@ -10,7 +10,7 @@ class _RandomState:
         return 1
 
     def __getitem__(self, index):
-        return [_c._random_get_state()][index]
+        return [_c._random_show_state()][index]
 
     def __setitem__(self, index, value):
         if index not in (0, -1):
@@ -18,7 +18,7 @@ class _RandomState:
         _c._random_set_state(value)
 
     def __iter__(self):
-        return iter([_c._random_get_state()])
+        return iter([_c._random_show_state()])
 
 
 state = _RandomState()
