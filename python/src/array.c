@@ -106,10 +106,13 @@ static PyObject *no_operand(PyObject *o, const char *what) {
     return NULL;
 }
 
-static PyObject *operate(PyObject *x, PyObject *y, binary *f, const char *what) {
+/* slot: that of the operator in place, or 0 where there is none. */
+static PyObject *operate(PyObject *x, PyObject *y, binary *f, int slot, const char *what) {
     mlx_array a, b, owned[2], out = mlx_array_new();
     mlx_stream s;
     PyObject *other = kp_is_array(x) ? y : x;
+    PyObject *of_numpy = slot ? kp_in_place_of_numpy(x, y, slot) : NULL;
+    if (of_numpy || PyErr_Occurred()) return of_numpy;
     if (!kp_is_array(other) && !kp_is_operand(other)) {
         if (!PyList_Check(other) && !PyTuple_Check(other) && !PyUnicode_Check(other))
             return kp_new_ref(Py_NotImplemented); /* the other type may know how */
@@ -137,20 +140,20 @@ static PyObject *operate_in_place(PyObject *x, PyObject *y, binary *f) {
     return rc ? NULL : kp_new_ref(x);
 }
 
-#define OPERATOR(name, f, what)                          \
+#define OPERATOR(name, f, slot, what)                    \
     static PyObject *name(PyObject *x, PyObject *y) {    \
-        return operate(x, y, f, what);                   \
+        return operate(x, y, f, slot, what);             \
     }                                                    \
     static PyObject *i##name(PyObject *x, PyObject *y) { \
         return operate_in_place(x, y, f);                \
     }
-OPERATOR(add, mlx_add, "the sum")
-OPERATOR(subtract, mlx_subtract, "the difference")
-OPERATOR(multiply, mlx_multiply, "the product")
-OPERATOR(floor_divide, mlx_floor_divide, "the floored quotient")
-OPERATOR(modulo, mlx_remainder, "the remainder")
-OPERATOR(left_shift, mlx_left_shift, "the left shift")
-OPERATOR(right_shift, mlx_right_shift, "the right shift")
+OPERATOR(add, mlx_add, Py_nb_inplace_add, "the sum")
+OPERATOR(subtract, mlx_subtract, Py_nb_inplace_subtract, "the difference")
+OPERATOR(multiply, mlx_multiply, Py_nb_inplace_multiply, "the product")
+OPERATOR(floor_divide, mlx_floor_divide, Py_nb_inplace_floor_divide, "the floored quotient")
+OPERATOR(modulo, mlx_remainder, Py_nb_inplace_remainder, "the remainder")
+OPERATOR(left_shift, mlx_left_shift, Py_nb_inplace_lshift, "the left shift")
+OPERATOR(right_shift, mlx_right_shift, Py_nb_inplace_rshift, "the right shift")
 
 static bool floating_operand(PyObject *o) {
     if (!kp_is_array(o)) return PyFloat_Check(o);
@@ -159,7 +162,7 @@ static bool floating_operand(PyObject *o) {
 }
 
 static PyObject *true_divide(PyObject *x, PyObject *y) {
-    return operate(x, y, mlx_divide, "the quotient");
+    return operate(x, y, mlx_divide, Py_nb_inplace_true_divide, "the quotient");
 }
 static PyObject *itrue_divide(PyObject *x, PyObject *y) {
     if (floating_operand(x) || y == Py_None) return operate_in_place(x, y, mlx_divide);
@@ -180,38 +183,48 @@ static bool has_axes(PyObject *o) {
 }
 static PyObject *matmul(PyObject *x, PyObject *y) {
     if (!has_axes(x) || !has_axes(y)) return kp_new_ref(Py_NotImplemented);
-    return operate(x, y, mlx_matmul, "the matrix product");
+    return operate(x, y, mlx_matmul, Py_nb_inplace_matrix_multiply, "the matrix product");
 }
 static PyObject *imatmul(PyObject *x, PyObject *y) {
     if (!has_axes(y)) return kp_new_ref(Py_NotImplemented);
     return operate_in_place(x, y, mlx_matmul);
 }
 
-static PyObject *bitwise(PyObject *x, PyObject *y, binary *f, const char *what, bool in_place) {
+static PyObject *bitwise(PyObject *x, PyObject *y, binary *f, int slot, const char *what,
+                         bool in_place) {
     if (x != Py_None && y != Py_None && (floating_operand(x) || floating_operand(y))) {
         PyErr_Format(PyExc_ValueError, "%s takes integers and bools, not floating point numbers",
                      what);
         return NULL;
     }
-    return in_place ? operate_in_place(x, y, f) : operate(x, y, f, what);
+    return in_place ? operate_in_place(x, y, f) : operate(x, y, f, slot, what);
 }
-#define BITWISE(name, f, what)                           \
+#define BITWISE(name, f, slot, what)                     \
     static PyObject *name(PyObject *x, PyObject *y) {    \
-        return bitwise(x, y, f, what, false);            \
+        return bitwise(x, y, f, slot, what, false);      \
     }                                                    \
     static PyObject *i##name(PyObject *x, PyObject *y) { \
-        return bitwise(x, y, f, what, true);             \
+        return bitwise(x, y, f, slot, what, true);       \
     }
-BITWISE(bit_and, mlx_bitwise_and, "the bitwise and")
-BITWISE(bit_or, mlx_bitwise_or, "the bitwise or")
-BITWISE(bit_xor, mlx_bitwise_xor, "the bitwise exclusive or")
+BITWISE(bit_and, mlx_bitwise_and, Py_nb_inplace_and, "the bitwise and")
+BITWISE(bit_or, mlx_bitwise_or, Py_nb_inplace_or, "the bitwise or")
+BITWISE(bit_xor, mlx_bitwise_xor, Py_nb_inplace_xor, "the bitwise exclusive or")
 
 static PyObject *power(PyObject *x, PyObject *y, PyObject *modulus) {
     if (modulus != Py_None) {
         PyErr_SetString(PyExc_ValueError, "pow() of arrays takes no modulus");
         return NULL;
     }
-    return operate(x, y, mlx_power, "the power");
+    return operate(x, y, mlx_power, Py_nb_inplace_power, "the power");
+}
+/* divmod(x, y), as Python gives it: a pair. */
+static PyObject *division(PyObject *x, PyObject *y) {
+    PyObject *quotient = operate(x, y, mlx_floor_divide, 0, "the floored quotient");
+    if (!quotient || quotient == Py_NotImplemented) return quotient;
+    PyObject *rest = operate(x, y, mlx_remainder, 0, "the remainder");
+    if (rest) return Py_BuildValue("(NN)", quotient, rest);
+    Py_DECREF(quotient);
+    return NULL;
 }
 static PyObject *ipower(PyObject *x, PyObject *y, PyObject *modulus) {
     (void)modulus; /* **= has none */
@@ -249,7 +262,7 @@ static PyObject *compare(PyObject *x, PyObject *y, int op) {
         if (op == Py_EQ || op == Py_NE) return kp_new_ref(op == Py_NE ? Py_True : Py_False);
         return y == Py_None ? kp_new_ref(Py_NotImplemented) : no_operand(y, "a comparison");
     }
-    return operate(x, y, with[op], "a comparison");
+    return operate(x, y, with[op], 0, "a comparison");
 }
 
 static Py_hash_t hash(PyObject *o) { /* identity: == makes an array */
@@ -455,6 +468,7 @@ static PyType_Slot slots[] = {
     {Py_nb_inplace_floor_divide, ifloor_divide},
     {Py_nb_remainder, modulo},
     {Py_nb_inplace_remainder, imodulo},
+    {Py_nb_divmod, division},
     {Py_nb_matrix_multiply, matmul},
     {Py_nb_inplace_matrix_multiply, imatmul},
     {Py_nb_power, power},

@@ -228,6 +228,20 @@ static int fill(struct call *c, uint32_t seen) {
     return c->stream.ctx || c->row->no_stream ? 0 : kp_default_stream(&c->stream);
 }
 
+/* NumPy's functions of these names call the methods of what they are given, with out=None and
+ * dtype=None, which ask for nothing. */
+static bool is_nothing_of_numpy(const struct call *c, PyObject *name, PyObject *value) {
+    static const char *const reductions[] = {"sum", "prod", "max", "min", "mean",
+                                             "std", "var",  "all", "any"};
+    if (value != Py_None || !kp_is_array(c->self)) return false;
+    if (PyUnicode_CompareWithASCIIString(name, "out") &&
+        PyUnicode_CompareWithASCIIString(name, "dtype"))
+        return false;
+    for (size_t i = 0; i < sizeof reductions / sizeof reductions[0]; i++)
+        if (!strcmp(c->row->name, reductions[i])) return true;
+    return false;
+}
+
 static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                  uint32_t seen) {
     const struct row *row = c->row;
@@ -256,6 +270,7 @@ static int parse(struct call *c, PyObject *const *args, Py_ssize_t n, PyObject *
                 if (!PyUnicode_Compare(name, row->parameters[i].interned)) break;
         if (i == row->n || row->parameters[i].how == H_POSITIONAL ||
             row->parameters[i].how == H_REST || row->parameters[i].how == H_HIDDEN) {
+            if (is_nothing_of_numpy(c, name, args[n + k])) continue;
             PyErr_Format(PyExc_TypeError, "%s() takes no argument of the name '%U'", row->name,
                          name);
             return -1;

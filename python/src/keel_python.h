@@ -236,6 +236,9 @@ int kp_setitem(PyObject *self, PyObject *key, PyObject *value);
 PyObject *kp_sequence_item(PyObject *self, Py_ssize_t i); /* for reversed() */
 PyObject *kp_iter(PyObject *self);
 PyObject *kp_at(PyObject *self, void *unused);
+/* x += y where x is an array of NumPy, for the slot of x's type that does it: x, with the result in
+ * it. NULL without an exception: it is something else that is computed, as x + y. */
+PyObject *kp_in_place_of_numpy(PyObject *x, PyObject *y, int slot);
 /* A tuple of ints, as `shape` gives it. */
 PyObject *kp_shape_tuple(const int *shape, size_t n);
 PyObject *kp_item(mlx_array a);

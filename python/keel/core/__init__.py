@@ -37,6 +37,7 @@ __version__ = "0.32.2"  # the version of mlx.core whose names and answers these 
 
 from keel.core._dtypes import *  # noqa: E402, F403
 from keel.core._methods import *  # noqa: E402, F403
+from keel.core._namespace import *  # noqa: E402, F403
 from keel.core._streams import *  # noqa: E402, F403
 from keel.core import fast, random  # noqa: E402, F401
 from keel.core._transforms import *  # noqa: E402, F403

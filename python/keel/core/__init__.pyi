@@ -4273,6 +4273,10 @@ class array:
             failed.
         """
 
+    __array_priority__: float
+    """NumPy's operators leave what has an array on their right to the array: np.ones(2) * a is
+    an array of the dtype of a * np.ones(2)."""
+
     def __array_namespace__(self, api_version: str | None = None) -> ModuleType:
         """The module with the functions for this array: keel.core.
 
@@ -4305,6 +4309,9 @@ class array:
 
         Same as keel.core.divide(self, other).
         """
+
+    def __divmod__(self, other: scalar | array) -> tuple[array, array]:
+        """self // other and self % other, for divmod."""
 
     def __dlpack__(
         self,
@@ -4344,8 +4351,7 @@ class array:
     def __format__(self, arg: object, /) -> str:
         """A text of the array.
 
-        An array of one element without axes is formatted as a number when the format is not
-        empty.
+        An array without axes is formatted as the number that it is.
 
         Raises: TypeError for a format where there are axes.
         """
@@ -4504,6 +4510,9 @@ class array:
 
     def __repr__(self) -> str:
         """The elements, rounded for reading, and the dtype. It evaluates the array."""
+
+    def __rdivmod__(self, other: scalar | array) -> tuple[array, array]:
+        """other // self and other % self, where other is no array."""
 
     def __rfloordiv__(self, other: scalar | array) -> array:
         """other // self, where other is no array.
@@ -5193,6 +5202,49 @@ class custom_function:
         Raises: TypeError when f cannot be called; when the rule is used, ValueError for another
             structure.
         """
+
+class ArrayNamespaceInfo:
+    """What __array_namespace_info__ gives: facts about keel.core for programs of the array API.
+
+    Example:
+        >>> mx.__array_namespace_info__().default_dtypes()["integral"]
+        mlx.core.int32
+    """
+
+    def capabilities(self) -> dict[str, Any]:
+        """Whether a mask reads elements and shapes may depend on data (they do not), and the
+        largest number of axes.
+        """
+
+    def default_device(self) -> Device:
+        """The device on which arrays are made."""
+
+    def default_dtypes(self, *, device: Device | DeviceType | None = None) -> dict[str, Dtype]:
+        """The dtypes of Python's floats, complex numbers and ints, and of indices.
+
+        Raises: TypeError for what is no device.
+        """
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices of this machine."""
+
+    def dtypes(
+        self, *, device: Device | DeviceType | None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, Dtype]:
+        """The dtypes of the standard by their names: of a kind ("bool", "signed integer",
+        "unsigned integer", "integral", "real floating", "complex floating", "numeric"), of several,
+        or all.
+
+        Raises: ValueError for another kind, TypeError for what is no device or no kind.
+        """
+
+def __array_namespace_info__() -> ArrayNamespaceInfo:
+    """Facts about this namespace, as the array API standard asks for them.
+
+    Example:
+        >>> sorted(mx.__array_namespace_info__().dtypes(kind="real floating"))
+        ['float32', 'float64']
+    """
 
 class finfo:
     """Limits of a float dtype or of complex64.

@@ -1,6 +1,7 @@
 """Methods of array that are made in Python: conversions to other libraries, copies, pickles."""
 
 import functools
+import reprlib
 import sys
 
 from keel import _core
@@ -101,7 +102,7 @@ def __rdiv__(self, other):
 def __format__(self, arg, /):
     if arg and self.ndim:
         raise TypeError(f"the format {arg!r} is for an array without axes, but this one has {self.ndim}")
-    return format(self.item(), arg) if arg else str(self)
+    return str(self) if self.ndim else format(self.item(), arg)  # one element as the number it is
 
 
 def __getstate__(self):
@@ -139,3 +140,14 @@ for _f in (
     __getstate__, __setstate__, __reduce__,
 ):  # fmt: skip
     setattr(array, _f.__name__, _method(_f))
+
+if not hasattr(reprlib.Repr, "_lookup"):  # before Python 3.12 it takes every "array" for Python's own
+    _repr_of_arrays = reprlib.Repr.repr_array
+
+    def _repr_array(self, x, level):
+        return self.repr_instance(x, level) if isinstance(x, array) else _repr_of_arrays(self, x, level)
+
+    reprlib.Repr.repr_array = _repr_array
+
+# NumPy's operators leave what has an array on their right to it; its functions do not.
+array.__array_priority__ = 100.0
