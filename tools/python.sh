@@ -27,7 +27,7 @@ install_keel() { # NAME [PACKAGE...]: Keel from this folder, built anew where a 
 }
 
 package() {
-    environment test pytest numpy
+    environment test pytest numpy ml_dtypes
     install_keel test
     local py=$root/build/python/test/bin/python
     "$py" python/tools/check_examples.py
@@ -44,7 +44,7 @@ package() {
 
 sanitized() {
     local build=$root/build/asan flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1' py
-    environment sanitized pytest numpy
+    environment sanitized pytest numpy ml_dtypes
     py=$root/build/python/sanitized/bin/python
     build/python/sanitized/bin/pip install -q --no-deps --force-reinstall -C build-dir="$build/python" -C install.strip=false \
         -C cmake.define.KEEL_PREBUILT="$build" -C cmake.define.CMAKE_C_FLAGS="$flags" ./python

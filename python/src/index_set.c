@@ -270,7 +270,10 @@ static int choose_layout(struct kp_layout *l, const struct kp_key *k, mlx_array 
 static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v,
                        bool front, enum kp_write how, mlx_stream s) {
     struct kp_layout l;
-    mlx_array made = mlx_array_new();
+    mlx_array numbers = mlx_array_new(), made = mlx_array_new();
+    if (how == KP_SUBTRACT && mlx_array_dtype(*v) == MLX_BOOL && /* which has no negative */
+        replace(v, &numbers, mlx_astype(&numbers, *v, mlx_array_dtype(a), s)))
+        return -1;
     if (how == KP_SUBTRACT && replace(v, &made, mlx_negative(&made, *v, s))) return -1;
     if (how == KP_DIVIDE && replace(v, &made, mlx_reciprocal(&made, *v, s))) return -1;
     if (choose_layout(&l, k, *v, front) || drop_leading(v, &l, s)) return -1;
@@ -281,6 +284,21 @@ static int write_value(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_
     }
     return k->n_arrays ? write_arrays(out, a, k, &l, *v, how, s)
                        : write_slice(out, a, k, v, how, s);
+}
+
+/* The same for an array of bools: as numbers, of which those that are not 0 are true, as
+ * in a - v. */
+static int subtract_bools(mlx_array *out, mlx_array a, const struct kp_key *k, mlx_array *v,
+                          bool front, mlx_stream s) {
+    mlx_array from = mlx_array_new(), to = mlx_array_new();
+    int rc = kp_check(mlx_astype(&from, a, MLX_INT32, s)) ||
+             replace(v, &to, mlx_astype(&to, *v, MLX_INT32, s));
+    to = mlx_array_new();
+    rc = rc || write_value(&to, from, k, v, front, KP_SUBTRACT, s) ||
+         kp_check(mlx_astype(out, to, MLX_BOOL, s));
+    mlx_array_free(from);
+    mlx_array_free(to);
+    return rc ? -1 : 0;
 }
 
 int kp_write_at(mlx_array *out, mlx_array a, PyObject *key, PyObject *value, enum kp_write how) {
@@ -302,7 +320,9 @@ int kp_write_at(mlx_array *out, mlx_array a, PyObject *key, PyObject *value, enu
     rc = rc || value_of(&v, value, a);
     if (!rc)
         rc = k.masked ? kp_check(mlx_masked_scatter(out, a, k.mask, v, s))
-                      : write_value(out, a, &k, &v, front, how, s);
+             : how == KP_SUBTRACT && mlx_array_dtype(a) == MLX_BOOL
+                 ? subtract_bools(out, a, &k, &v, front, s)
+                 : write_value(out, a, &k, &v, front, how, s);
     mlx_array_free(v);
     kp_free_key(&k);
     return rc ? -1 : 0;

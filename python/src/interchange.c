@@ -357,6 +357,10 @@ static int dtype_of_dl(struct dl_dtype d, mlx_dtype *out) {
     PyErr_Format(PyExc_ValueError, "no dtype has DLPack's code %d of %d bits", d.code, d.bits);
     return -1;
 }
+/* complex128 is no dtype here: it is copied and becomes complex64. */
+static bool is_complex128(const struct dl_tensor *t) {
+    return t->dtype.code == DL_COMPLEX && t->dtype.bits == 128 && t->dtype.lanes == 1;
+}
 static void release_imported(void *payload) {
     struct dl_managed *m = payload;
     if (m->deleter) m->deleter(m);
@@ -430,8 +434,9 @@ static int check_tensor(const struct dl_tensor *t, int *shape, mlx_dtype *dtype,
         PyErr_Format(PyExc_ValueError, "an array has 0 to 64 axes; the capsule has %d", t->ndim);
     } else if (t->ndim && !t->shape) {
         PyErr_Format(PyExc_ValueError, "the capsule has %d axes, but no shape", t->ndim);
-    } else if (!dtype_of_dl(t->dtype, dtype) && !kp_extents(shape, t->shape, t->ndim)) {
-        if (!kp_count(t->shape, t->ndim, mlx_dtype_size(*dtype), n))
+    } else if ((is_complex128(t) || !dtype_of_dl(t->dtype, dtype)) &&
+               !kp_extents(shape, t->shape, t->ndim)) {
+        if (!kp_count(t->shape, t->ndim, is_complex128(t) ? 16 : mlx_dtype_size(*dtype), n))
             PyErr_SetString(PyExc_ValueError, "the tensor has more elements than memory can hold");
         else if (*n && !t->data)
             PyErr_SetString(PyExc_ValueError, "the tensor has elements, but no memory");
@@ -449,12 +454,12 @@ static int tensor_array(mlx_array *out, PyObject *capsule, void *m, bool version
     bool read_only = versioned && ((struct dl_versioned *)m)->flags & 1;
     int shape[64];
     size_t n;
-    mlx_dtype dtype;
+    mlx_dtype dtype = MLX_COMPLEX64; /* of complex128 too */
     if (check_tensor(t, shape, &dtype, &n)) return -1;
     char *data = (char *)t->data + t->byte_offset;
     bool packed = n && is_packed(t);
     bool plain = dtype != MLX_BOOL || (packed && kp_bools_are_plain(data, n));
-    if (packed && plain && n && !read_only && may_share) {
+    if (packed && plain && n && !read_only && may_share && !is_complex128(t)) {
         *out = mlx_array_new_data_managed_payload(data, shape, t->ndim, dtype, m,
                                                   versioned ? release_versioned : release_imported);
         if (!out->ctx) return kp_check(1);
@@ -462,13 +467,16 @@ static int tensor_array(mlx_array *out, PyObject *capsule, void *m, bool version
     } else if (!may_copy && n) {
         PyErr_Format(PyExc_ValueError,
                      "from_dlpack(): the memory is %s and must be copied, which copy=False forbids",
-                     read_only ? "read-only"
-                     : packed  ? "of bools that are not 0 or 1"
-                               : "not row-major");
+                     is_complex128(t) ? "complex128"
+                     : read_only      ? "read-only"
+                     : packed         ? "of bools that are not 0 or 1"
+                                      : "not row-major");
         return -1;
     } else {
-        char *copy = gather_tensor(t, shape, n, mlx_dtype_size(dtype));
+        char *copy = gather_tensor(t, shape, n, is_complex128(t) ? 16 : mlx_dtype_size(dtype));
         if (!copy) return -1;
+        for (size_t i = 0; is_complex128(t) && i < 2 * n; i++)
+            memcpy(copy + 4 * i, &(float){(float)((double *)copy)[i]}, 4);
         if (dtype == MLX_BOOL) kp_normalise_bools(copy, n);
         *out = mlx_array_new_data(copy, shape, t->ndim, dtype);
         free(copy);

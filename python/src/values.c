@@ -514,6 +514,25 @@ static int method_array(mlx_array *out, PyObject *o, const char *name, const mlx
     return rc ? -1 : 0;
 }
 
+/* An array or scalar of NumPy whose dtype is named bfloat16, as that of ml_dtypes: it has neither a
+ * buffer nor DLPack, but may be seen as uint16. */
+static int bfloat16_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype) {
+    const mlx_dtype bits = MLX_UINT16;
+    mlx_stream s;
+    PyObject *of = PyObject_GetAttrString(o, "dtype");
+    PyObject *name = of ? PyObject_GetAttrString(of, "name") : NULL;
+    PyObject *seen = NULL;
+    if (name && PyUnicode_Check(name) && !PyUnicode_CompareWithASCIIString(name, "bfloat16"))
+        seen = PyObject_CallMethod(o, "view", "s", "uint16");
+    int rc = seen ? buffer_array(out, seen, &bits) || kp_default_stream(&s) ||
+                        kp_check(mlx_view(out, *out, MLX_BFLOAT16, s)) || cast_to(out, dtype)
+                  : -1;
+    Py_XDECREF(of);
+    Py_XDECREF(name);
+    Py_XDECREF(seen);
+    return rc ? -1 : 0;
+}
+
 int kp_from_dlpack(mlx_array *out, PyObject *o, const mlx_dtype *dtype);
 
 int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_dtype *weak) {
@@ -536,6 +555,13 @@ int kp_to_array(mlx_array *out, PyObject *o, const mlx_dtype *dtype, const mlx_d
             Py_XDECREF(value);
             Py_XDECREF(trace);
             return cast_to(out, dtype);
+        }
+        PyErr_Clear();
+        if (!bfloat16_array(out, o, dtype)) {
+            Py_XDECREF(type);
+            Py_XDECREF(value);
+            Py_XDECREF(trace);
+            return 0;
         }
         PyErr_Clear();
         PyErr_Restore(type, value, trace);

@@ -244,3 +244,13 @@ def test_export_to_dot(tmp_path):
     mx.export_to_dot(text, a + 1)
     mx.export_to_dot(str(tmp_path / "x.dot"), a + 1)
     assert "digraph" in text.getvalue() and "digraph" in pathlib.Path(tmp_path / "x.dot").read_text()
+
+
+def test_gguf_without_metadata(tmp_path):
+    for i, arguments in enumerate(((), (None,), ({},))):
+        mx.save_gguf(tmp_path / f"{i}.gguf", {"x": mx.array([1.0, 2.0])}, *arguments)
+        arrays, metadata = mx.load(tmp_path / f"{i}.gguf", return_metadata=True)
+        assert arrays["x"].tolist() == [1, 2] and metadata == {}
+        mx.save_safetensors(tmp_path / f"{i}.safetensors", {"x": mx.array([1.0])}, *arguments)
+    with pytest.raises(TypeError):
+        mx.save_gguf(tmp_path / "x.gguf", {"x": mx.array([1.0])}, 3)

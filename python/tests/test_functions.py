@@ -2,6 +2,7 @@
 
 import fractions
 import math
+import re
 
 import keel.core as mx
 import numpy as np
@@ -104,7 +105,7 @@ def test_reductions(name, axis, keepdims):
 def test_more_reductions():
     check(mx.logsumexp(X, 1), np.log(np.exp(x).sum(1)))
     check(mx.var(X, 0, ddof=1), x.var(0, ddof=1)), check(mx.std(X, 1, ddof=1), x.std(1, ddof=1))
-    check(mx.count_nonzero(I, 0), np.count_nonzero(i, 0)), check(mx.count_nonzero(I, axis=1, keepdims=True), np.count_nonzero(i, 1, keepdims=True))
+    check(mx.count_nonzero(I, axis=0), np.count_nonzero(i, 0)), check(mx.count_nonzero(I, axis=1, keepdims=True), np.count_nonzero(i, 1, keepdims=True))
     check(mx.minmax(X, 1), (x.min(1), x.max(1))), check(mx.trace(X), np.trace(x))
     check(mx.sum(X, axis=()), x), check(mx.softmax(X, -1), np.exp(x) / np.exp(x).sum(-1, keepdims=True))
     check(mx.softmax(X, (0, 1), precise=True), np.exp(x) / np.exp(x).sum())
@@ -233,7 +234,7 @@ def test_products():
     Y = mx.array(y)
     check(mx.matmul(X, Y), x @ y), check(X @ Y[:, 0], x @ y[:, 0]), check(mx.addmm(mx.ones((3, 3)), X, Y, 2.0, 0.5), 0.5 + 2 * (x @ y))
     check(mx.einsum("ij,jk->ik", X, Y), x @ y), check(mx.einsum("ij->ji", X), x.T), check(mx.tensordot(X, Y, 1), x @ y)
-    check(mx.tensordot(X, X, [[0], [0]]), x.T @ x), check(mx.vecdot(X, X), (x * x).sum(-1)), check(mx.vecdot(X, X, 0), (x * x).sum(0))
+    check(mx.tensordot(X, X, [[0], [0]]), x.T @ x), check(mx.vecdot(X, X), (x * x).sum(-1)), check(mx.vecdot(X, X, axis=0), (x * x).sum(0))
     check(mx.convolve(X[0], X[1]), np.convolve(x[0], x[1])), check(mx.convolve(X[0], X[1][:3], mode="same"), np.convolve(x[0], x[1][:3], "same"))
     check(mx.gather_mm(X[None], Y[None], mx.array([0, 0]), mx.array([0, 0])), np.stack([x @ y] * 2))
     check(mx.block_masked_mm(mx.ones((32, 32)), mx.ones((32, 32)), 32, mx.array([[False]])), np.zeros((32, 32)))
@@ -654,3 +655,72 @@ def test_additions_of_16_bits_are_rounded_once(dtype):
         np.testing.assert_allclose(np.array(got.astype(mx.float32)), 2000, rtol=2e-3)
     product = mx.ones((1,)).astype(dtype).at[at[:300]].multiply(mx.full((300,), 1.0078125).astype(dtype))
     np.testing.assert_allclose(product.astype(mx.float32).item(), 1.0078125**300, rtol=4e-3)
+# ---- the order of einsum ----
+def pairs_of_einsum(subscripts, shapes, tmp_path):
+    """The sets of operands that einsum multiplies, from the graph that it makes."""
+    operands = [mx.zeros(s) + mx.ones(s) for s in shapes]  # not evaluated: each stays a part of the graph
+    names = {f"in{i}": x for i, x in enumerate(operands)}
+    mx.export_to_dot(tmp_path / "x.dot", mx.einsum(subscripts, *operands), **names)
+    made, inputs, pairs = {}, {}, []
+    for line in (tmp_path / "x.dot").read_text().splitlines():
+        if match := re.fullmatch(r'  "(\w+)" -> (op\d+);', line):
+            inputs.setdefault(match[2], []).append(made.get(match[1], set()))
+        elif match := re.fullmatch(r'  (op\d+) -> "(\w+)";', line):
+            parts = [x for x in inputs.get(match[1], []) if x]
+            made[match[2]] = {int(match[2][2:])} if match[2] in names else set().union(*parts)
+            if len(parts) == 2 and parts[0] != parts[1]:
+                pairs.append(sorted(map(sorted, parts)))
+    return sorted(pairs)
+
+
+def pairs_of_path(path, n):
+    left, pairs = [[i] for i in range(n)], []
+    for step in path:
+        assert all(0 <= i < len(left) for i in step) and list(step) == sorted(set(step))
+        taken = [left[i] for i in step]
+        left = [x for i, x in enumerate(left) if i not in step] + [sorted(sum(taken, []))]
+        if len(taken) == 2:
+            pairs.append(sorted(taken))
+    assert len(left) == 1
+    return sorted(pairs)
+
+
+@pytest.mark.parametrize("subscripts, shapes", [
+    ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 50)]), ("ij,jk,kl,lm->im", [(2, 30), (30, 4), (4, 50), (50, 3)]),
+    ("ea,fb,abcd,gc,hd->efgh", [(10, 10), (10, 10), (10,) * 4, (10, 10), (10, 10)]), ("ij,jk", [(2, 3), (3, 4)]), ("ij->j", [(2, 3)]),
+    ("...j,jk,...k->...", [(5, 1, 3), (3, 4), (7, 4)]), ("ii,ij,jk", [(3, 3), (3, 2), (2, 9)]), ("ij,kj,lk->il", [(2, 1), (5, 6), (7, 5)]),
+    ("a,b,c,d,e,f,g,h,i->", [(k,) for k in range(2, 11)]), ("ab,bc,cd,de,ef,fg,gh,hi,ij->aj", [(k, k % 4 + 2) for k in range(9)]),
+])  # fmt: skip
+def test_einsum_path(subscripts, shapes, tmp_path):
+    if subscripts.startswith("ab,bc"):
+        extent = dict(zip("abcdefghij", [7, 2, 9, 3, 8, 2, 6, 4, 5, 3]))
+        shapes = [tuple(extent[k] for k in part) for part in subscripts.split("->")[0].split(",")]
+    path, text = mx.einsum_path(subscripts, *[mx.ones(s) for s in shapes])
+    pairs = pairs_of_path(path, len(shapes))
+    assert len(pairs) == len(shapes) - 1 and pairs == pairs_of_einsum(subscripts, shapes, tmp_path)
+    assert subscripts in text and "FLOP" in text
+
+
+def test_einsum_path_costs():
+    path, text = mx.einsum_path("ij,jk,kl->il", mx.ones((2, 3)), mx.ones((3, 4)), mx.ones((4, 50)))
+    assert path == [(0, 1), (0, 1)] and "Optimized FLOP count:  848\n" in text and "Naive FLOP count:  3600\n" in text
+    for subscripts, shapes in (("ij,jk", [(2, 3)]), ("ij,jk", [(2, 3), (4, 5)]), ("ij->k", [(2, 3)]), ("i!", [(2,)])):
+        with pytest.raises(ValueError, match="^einsum_path"):
+            mx.einsum_path(subscripts, *[mx.ones(s) for s in shapes])
+
+
+# ---- what is taken by keyword only, what may be left out ----
+@pytest.mark.parametrize("call", [
+    lambda: mx.count_nonzero(X, 0), lambda: mx.vecdot(X, X, 0), lambda: mx.quantize(mx.ones((32, 32)), 32, 4, "affine", None),
+    lambda: mx.arange(start=1, step=2), lambda: mx.arange(start=1), lambda: mx.arange(), lambda: mx.arange(step=2),
+])  # fmt: skip
+def test_refused_places(call):
+    with pytest.raises(TypeError):
+        call()
+
+
+def test_arange_by_name():
+    for options, wanted in (({"stop": 3}, [0, 1, 2]), ({"start": 1, "stop": 3}, [1, 2]), ({"stop": 4, "step": 2}, [0, 2]),
+                            ({"start": 1, "stop": 6, "step": 2}, [1, 3, 5])):  # fmt: skip
+        assert mx.arange(**options).tolist() == wanted
+    assert mx.arange(4, step=2).tolist() == [0, 2] and mx.arange(1, stop=3).tolist() == [1, 2]

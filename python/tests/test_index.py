@@ -514,8 +514,6 @@ def test_at_keeps_the_dtype():
         assert b[0].item() == 5
     assert mx.array([7], mx.uint8).at[0].subtract(9).item() == 254
     assert mx.array([4]).at[0].divide(0.5).item() == 8
-    with pytest.raises(ValueError):
-        mx.array([True]).at[0].subtract(True)
 
 
 # ---- in-place operators ----
@@ -864,3 +862,18 @@ def test_lists_of_numbers():
     assert mx.array([0.1], mx.float64).item() == 0.1
     same(mx.array([0, 3], mx.bool_), [False, True])
     same(mx.array([[1, 0], [0, 1]], mx.float32), np.eye(2))
+
+
+@pytest.mark.parametrize("dtype", [mx.bool_, mx.uint8, mx.int32, mx.float16, mx.float32, mx.complex64])
+@pytest.mark.parametrize("key", [0, slice(0, 2), mx.array([0, 2]), (slice(None),)], ids=str)
+@pytest.mark.parametrize("value", [True, False, mx.array(True), "bools"], ids=str)
+def test_bools_are_subtracted(dtype, key, value):
+    """a.at[key].subtract(bools) is a[key] - bools there, also of an array of bools."""
+    a = mx.array([1, 0, 1], dtype)
+    value = mx.array([True, False, True])[: a[key].size] if isinstance(value, str) and a[key].ndim else value
+    if isinstance(value, str):
+        value = True
+    wanted = mx.array(a)
+    wanted[key] = a[key].astype(mx.int32 if dtype in (mx.bool_, mx.uint8) else dtype) - value
+    got = a.at[key].subtract(value)
+    assert got.dtype == dtype and got.tolist() == wanted.tolist()

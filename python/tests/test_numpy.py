@@ -172,3 +172,53 @@ def test_namespace_info():
                          (lambda: info.dtypes(device="cpu"), TypeError), (lambda: info.default_dtypes(device=3), TypeError)):  # fmt: skip
         with pytest.raises(error):
             wrong()
+
+
+# ---- what others hold ----
+def test_complex128():
+    x = np.array([[1 + 2j, 3], [4j, 5]])
+    for y in (x, x.T, x[::-1], x[:, :1], x[:0]):
+        for got in (mx.from_dlpack(y), mx.array(y), mx.asarray(y), mx.from_dlpack(y, copy=True)):
+            assert got.dtype == mx.complex64 and got.shape == y.shape and got.tolist() == y.tolist()
+    with pytest.raises(ValueError, match="complex128"):
+        mx.from_dlpack(x, copy=False)
+
+
+def test_bfloat16_of_ml_dtypes():
+    import ml_dtypes
+
+    x = np.array([[1.5, 2.5, -0.0], [np.inf, 1e-30, 3]], ml_dtypes.bfloat16)
+    for y in (x, x.T, x[:, ::-1], x[0, 0], x[:0], x.reshape(-1)[1:]):
+        got = mx.array(y)
+        assert got.dtype == mx.bfloat16 and got.shape == y.shape
+        assert np.array(got).tolist() == y.astype(np.float32).tolist()
+    assert mx.array(x, mx.float16).dtype == mx.float16 and mx.array([x[0, 0], 1]).tolist() == [1.5, 1]
+    a = mx.array([1.0, 2.0, 3.0])
+    for got in (a * x[0], x[0] * a, a * x[0, 0], x[0, 0] * a):
+        assert got.dtype == mx.float32
+    a[:] = x[0]
+    assert a.tolist() == [1.5, 2.5, 0]
+    with pytest.raises(ValueError):
+        mx.array(x.astype(ml_dtypes.float8_e4m3fn))
+
+
+@pytest.mark.parametrize("x, dtype", [
+    (np.ones(2), None), (np.ones(2, np.float32), mx.int32), (np.ones((2, 2), np.float32).T[:1], None), (np.ones(2, np.complex128), None),
+    ([1, 2], None), (3, None), (bytearray(b"abc"), None), (np.frombuffer(b"abcd", np.uint8), None), (mx.ones((2,)), mx.int32),
+    (np.array([2, 1], np.uint8).view(bool), None),
+])  # fmt: skip
+def test_asarray_that_must_copy(x, dtype):
+    with pytest.raises(ValueError):
+        mx.asarray(x, dtype, copy=False)
+    mx.asarray(x, dtype)
+
+
+def test_asarray_in_place():
+    for x, dtype in ((np.ones(2, np.float32), None), (np.ones(2), mx.float64), (np.ones((2, 3), np.int16), mx.int16)):
+        got = mx.asarray(x, dtype, copy=False)
+        x[0] = 7
+        assert np.array(got)[0].tolist() == x[0].tolist() and got.shape == x.shape
+    a = mx.ones((2,))
+    assert mx.asarray(a, copy=False) is a
+    with pytest.raises(TypeError, match="dtype"):
+        mx.asarray([1], "int32")

@@ -42,6 +42,7 @@ from keel.core._streams import *  # noqa: E402, F403
 from keel.core import fast, random  # noqa: E402, F401
 from keel.core._transforms import *  # noqa: E402, F403
 from keel.core._composed import *  # noqa: E402, F403
+from keel.core._einsum import *  # noqa: E402, F403
 from keel.core._files import *  # noqa: E402, F403
 from keel.core import cuda, distributed, fft, linalg, metal  # noqa: E402, F401
 

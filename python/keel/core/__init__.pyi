@@ -1082,9 +1082,9 @@ def cosh(a: array, /, *, stream: StreamOrDevice = None) -> array:
 def count_nonzero(
     a: array,
     /,
+    *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool = False,
-    *,
     stream: StreamOrDevice = None,
 ) -> array:
     """Number of elements along the axes that are not 0.
@@ -1403,7 +1403,8 @@ def einsum_path(subscripts: str, *operands: array) -> tuple[list[tuple[int, ...]
 
     The result is a list of tuples with the positions of the operands of each step (a result
     goes to the end of the list), and a text with the numbers of operations. Nothing is
-    computed.
+    computed. Up to 8 operands the order has the fewest multiplications; of more, each step
+    takes the pair whose result is smallest beside its operands.
 
     Raises: ValueError for subscripts that cannot be read or that do not fit the operands.
 
@@ -2992,8 +2993,8 @@ def quantize(
     group_size: int | None = None,
     bits: int | None = None,
     mode: str = "affine",
-    global_scale: array | None = None,
     *,
+    global_scale: array | None = None,
     stream: StreamOrDevice = None,
 ) -> list[array]:
     """A matrix quantized by groups of its rows.
@@ -3233,7 +3234,7 @@ def save(file: str | Path | BinaryIO, arr: array) -> None:
 def save_gguf(
     file: str | Path | BinaryIO,
     arrays: dict[str, array],
-    metadata: dict[str, array | str | list[str]],
+    metadata: dict[str, array | str | list[str]] | None = None,
 ) -> None:
     """Writes a dict of arrays and metadata to a .gguf file of version 3.
 
@@ -4095,7 +4096,7 @@ def var(
     """
 
 def vecdot(
-    a: array, b: array, /, axis: int = -1, *, stream: StreamOrDevice = None
+    a: array, b: array, /, *, axis: int = -1, stream: StreamOrDevice = None
 ) -> array:
     """Sums of the products conj(a) * b along one axis.
 

@@ -1,7 +1,7 @@
 """Functions of keel.core that are composed of others."""
 
 from keel import _core
-from keel._core import array
+from keel._core import Dtype, array
 
 __all__ = [
     "asarray",
@@ -9,7 +9,6 @@ __all__ = [
     "convolve",
     "count_nonzero",
     "diff",
-    "einsum_path",
     "gather_qqmm",
     "get_array_buffer_size",
     "minmax",
@@ -20,15 +19,23 @@ __all__ = [
 
 
 def asarray(a, dtype=None, *, copy=None):
+    if dtype is not None and not isinstance(dtype, Dtype):
+        raise TypeError(f"asarray(): argument 'dtype' is a {type(dtype).__name__}, but must be a Dtype, or None")
     if isinstance(a, array):
         if dtype is None or a.dtype == dtype:
             return array(a) if copy else a
         if copy is False:
             raise ValueError("asarray(): another dtype needs a copy, which copy=False forbids")
         return a.astype(dtype)
-    if copy is False and not hasattr(a, "__dlpack__"):
-        raise ValueError("asarray(): copy is False, but the value cannot be used in place")
-    if copy is False or (copy is None and dtype is None and hasattr(a, "__dlpack__") and not hasattr(a, "__array__")):
+    if copy is False:
+        if not hasattr(a, "__dlpack__"):
+            raise ValueError("asarray(): copy is False, but the value cannot be used in place")
+        shared = _core.from_dlpack(a, copy=False)
+        wanted = dtype or (_core.float32 if shared.dtype == _core.float64 else shared.dtype)  # as with a copy
+        if shared.dtype != wanted:
+            raise ValueError(f"asarray(): {shared.dtype} becomes {wanted} only by a copy, which copy=False forbids")
+        return shared
+    if copy is None and dtype is None and hasattr(a, "__dlpack__") and not hasattr(a, "__array__"):
         return _core.from_dlpack(a)
     return array(a, dtype)
 
@@ -63,7 +70,7 @@ def convolve(a, v, /, mode="full", *, stream=None):
     return out.reshape(-1)
 
 
-def count_nonzero(a, /, axis=None, keepdims=False, *, stream=None):
+def count_nonzero(a, /, *, axis=None, keepdims=False, stream=None):
     return _core.sum(_core.not_equal(a, 0, stream=stream).astype(_core.int32), axis, keepdims, stream=stream)
 
 
@@ -86,7 +93,7 @@ def minmax(a, /, axis=None, keepdims=False, *, stream=None):
     return _core.min(a, axis, keepdims, stream=stream), _core.max(a, axis, keepdims, stream=stream)
 
 
-def vecdot(a, b, /, axis=-1, *, stream=None):
+def vecdot(a, b, /, *, axis=-1, stream=None):
     return _core.sum(_core.multiply(_core.conj(a, stream=stream), b, stream=stream), axis, stream=stream)
 
 
@@ -144,36 +151,6 @@ def unique(
         counts = _core.where(found, behind - first, 0, stream=stream)
         out.append(counts.astype(_core.int32, stream=stream))
     return out[0] if len(out) == 1 else tuple(out)
-
-
-def einsum_path(subscripts, *operands):
-    left, _, right = subscripts.replace(" ", "").partition("->")
-    terms = [set(t) - {"."} for t in left.split(",")]
-    if len(terms) != len(operands):
-        raise ValueError(f"einsum_path(): {len(terms)} terms for {len(operands)} operands")
-    size = {}
-    for term, x in zip(left.split(","), operands):
-        if "." not in term:
-            size.update(zip(term, x.shape))
-    result = set(right)
-    path, cost = [], 0
-    while len(terms) > 2:
-        best = None
-        for i in range(len(terms)):
-            for j in range(i + 1, len(terms)):
-                both = terms[i] | terms[j]
-                rest = set().union(result, *(t for k, t in enumerate(terms) if k not in (i, j)))
-                work = 1
-                for letter in both:
-                    work *= size.get(letter, 1)
-                if best is None or work < best[0]:
-                    best = (work, i, j, both & rest)
-        work, i, j, kept = best
-        cost += work
-        path.append((i, j))
-        terms = [t for k, t in enumerate(terms) if k not in (i, j)] + [kept]
-    path.append(tuple(range(len(terms))))
-    return path, f"contracts {len(operands)} operands in {len(path)} steps"
 
 
 def gather_qqmm(

@@ -107,8 +107,8 @@ def save_safetensors(file, arrays, metadata=None):
     _core._save_safetensors(_with_suffix(file, ".safetensors"), arrays, metadata or {})
 
 
-def save_gguf(file, arrays, metadata={}):
-    _core._save_gguf(_with_suffix(file, ".gguf"), arrays, metadata)
+def save_gguf(file, arrays, metadata=None):
+    _core._save_gguf(_with_suffix(file, ".gguf"), arrays, {} if metadata is None else metadata)
 
 
 # ---- functions in files ----
