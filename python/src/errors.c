@@ -16,6 +16,7 @@ static PyObject *class_of(int code) {
     case KEEL_ESHAPE:
     case KEEL_EDTYPE:
     case KEEL_ELIMIT:
+    case KEEL_EDEVICE: /* there is no such device, as in MLX */
     case KEEL_EUNSUPPORTED:
     case KEEL_ETRACE: return PyExc_ValueError;
     default: return PyExc_RuntimeError;

@@ -376,8 +376,8 @@ static PyObject *capsule_of(PyObject *o) {
         return kp_new_ref(o);
     PyObject *export = PyObject_GetAttrString(o, "__dlpack__"), *capsule = NULL;
     if (!export) {
+        PyErr_Clear(); /* asking for a name may run code */
         PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
-        PyErr_Clear();
         if (name)
             PyErr_Format(PyExc_TypeError, "from_dlpack() takes an object with __dlpack__, not a %U",
                          name);

@@ -143,3 +143,48 @@ else:
     result = interpreters.run_string(one, source % sys.path)  # raises what the source raises
     assert result is None
     interpreters.destroy(one)
+
+
+# ---- classes and words that programs match ----
+@pytest.mark.parametrize("call", [
+    mx.set_default_device, mx.new_stream, mx.default_stream, lambda d: mx.add(1, 2, stream=d), lambda d: mx.ones((2,), stream=d),
+    lambda d: mx.eval(a.astype(mx.float16, stream=d)), lambda d: mx.stream(d).__enter__(), lambda d: mx.random.uniform(stream=d),
+])  # fmt: skip
+def test_a_device_that_is_not_there(call):
+    before = mx.default_device()
+    error = raised(lambda: call(mx.Device(mx.gpu, 63)))
+    assert isinstance(error, ValueError) and "gpu 63 does not exist" in str(error) and error.code == "EDEVICE"
+    assert mx.default_device() == before
+
+
+@pytest.mark.parametrize("call", [
+    lambda: mx.zeros(2**31), lambda: mx.zeros((2**31,)), lambda: mx.ones((2, 2**40)), lambda: mx.full(-(2**31) - 1, 1),
+    lambda: mx.random.uniform(shape=(2**31,)), lambda: mx.reshape(a, (2**31,)), lambda: mx.broadcast_to(a, (2**31, 2)),
+])  # fmt: skip
+def test_extents_beyond_int32(call):
+    assert isinstance(raised(call), OverflowError)
+
+
+@pytest.mark.parametrize("call, name", [
+    (lambda: mx.can_cast(3, mx.int8), "from_"), (lambda: mx.can_cast(mx.int8, 3), "to"), (lambda: mx.can_cast(mx.int8, a), "to"),
+    (lambda: mx.finfo(3), "arg"), (lambda: mx.finfo("float32"), "arg"), (lambda: mx.iinfo(3), "arg"),
+    (lambda: mx.searchsorted(a[0], 3.0), "values"), (lambda: mx.searchsorted([1.0], a), "sorted_sequence"),
+    (lambda: mx.convolve([1], a), "a"), (lambda: mx.convolve(a[0], 3), "v"), (lambda: mx.diff(3), "a"), (lambda: mx.diff(a, "1"), "n"),
+    (lambda: mx.unique(3, 2), "a"), (lambda: mx.unique(a, "2"), "size"), (lambda: mx.result_type(a, 3), "arrays_and_dtypes"),
+    (lambda: mx.isdtype(3, "bool"), "dtype"), (lambda: mx.issubdtype(3, mx.number), "arg1"), (lambda: mx.issubdtype(mx.int8, "x"), "arg2"),
+    (lambda: mx.distributed.init(backend=3), "backend"), (lambda: mx.grad("a"), "fun"), (lambda: mx.vmap(None), "fun"),
+])  # fmt: skip
+def test_type_errors_name_the_argument(call, name):
+    error = raised(call)
+    assert isinstance(error, TypeError) and f"argument '{name}'" in str(error)
+
+
+def test_backends_of_distributed():
+    for strict in (False, True):
+        with pytest.raises(ValueError, match="'foo'.*'ring'"):
+            mx.distributed.init(strict, "foo")
+    for backend in ("any", "mpi", "ring", "nccl", "jaccl"):
+        assert mx.distributed.init(backend=backend).size() == 1
+        with pytest.raises(RuntimeError):
+            mx.distributed.init(True, backend)
+    assert not mx.distributed.is_available("foo")

@@ -2,6 +2,7 @@
 
 from keel import _core
 from keel._core import Dtype, array
+from keel.core._arguments import need_arrays, need_int
 
 __all__ = [
     "asarray",
@@ -54,6 +55,7 @@ def broadcast_shapes(*shapes):
 
 
 def convolve(a, v, /, mode="full", *, stream=None):
+    need_arrays("convolve", a=a, v=v)
     if a.ndim != 1 or v.ndim != 1:
         raise ValueError(f"convolve() takes arrays of one axis, not of {a.ndim} and {v.ndim}")
     if not a.size or not v.size:
@@ -75,6 +77,8 @@ def count_nonzero(a, /, *, axis=None, keepdims=False, stream=None):
 
 
 def diff(a, /, n=1, axis=-1, *, stream=None):
+    need_arrays("diff", a=a)
+    need_int("diff", n=n, axis=axis)
     if n < 0:
         raise ValueError(f"diff(): n is {n}, but must not be negative")
     if not -a.ndim <= axis < a.ndim:
@@ -98,6 +102,7 @@ def vecdot(a, b, /, *, axis=-1, stream=None):
 
 
 def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
+    need_arrays("searchsorted", sorted_sequence=sorted_sequence, values=values)
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted(): side is {side!r}, but must be 'left' or 'right'")
     if sorted_sequence.ndim != 1:
@@ -126,6 +131,8 @@ def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
 def unique(
     a, /, size, return_index=False, return_inverse=False, return_counts=False, fill_value=None, *, stream=None
 ):
+    need_arrays("unique", a=a)
+    need_int("unique", size=size)
     if size < 0:
         raise ValueError(f"unique(): size is {size}, but must not be negative")
     flat = a.reshape(-1)

@@ -3,7 +3,8 @@
 import enum
 
 from keel import _core
-from keel._core import Dtype, array
+from keel._core import Dtype
+from keel.core._arguments import dtype_of, need_dtype
 
 __all__ = [
     "DtypeCategory",
@@ -65,6 +66,9 @@ for _bits in (8, 16, 32, 64):
 
 
 def issubdtype(arg1, arg2):
+    for name, x in (("arg1", arg1), ("arg2", arg2)):
+        if not isinstance(x, (Dtype, DtypeCategory)):
+            raise TypeError(f"issubdtype(): argument '{name}' is a {type(x).__name__}, but must be a Dtype or a category")
     if isinstance(arg2, Dtype):
         return arg1 == arg2
     at = _OF[arg1] if isinstance(arg1, Dtype) else arg1
@@ -85,6 +89,7 @@ _KINDS = {
 
 
 def isdtype(dtype, kind):
+    need_dtype("isdtype", dtype=dtype)
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     if isinstance(kind, Dtype):
@@ -94,22 +99,19 @@ def isdtype(dtype, kind):
     return _KINDS[kind](dtype)
 
 
-def _probe(x):
-    return _core.zeros([], x if isinstance(x, Dtype) else x.dtype)
-
-
 def result_type(*arrays_and_dtypes):
     if not arrays_and_dtypes:
         raise ValueError("result_type() needs an array or a dtype")
-    out = _probe(arrays_and_dtypes[0])
-    for x in arrays_and_dtypes[1:]:
-        out = _core.add(out, _probe(x))
+    dtypes = [dtype_of("result_type", "arrays_and_dtypes", x) for x in arrays_and_dtypes]
+    out = _core.zeros([], dtypes[0])
+    for dtype in dtypes[1:]:
+        out = _core.add(out, _core.zeros([], dtype))
     return out.dtype
 
 
 def can_cast(from_, to):
-    if isinstance(from_, array):
-        from_ = from_.dtype
+    from_ = dtype_of("can_cast", "from_", from_)
+    need_dtype("can_cast", to=to)
     return result_type(from_, to) == to
 
 
@@ -134,6 +136,7 @@ class finfo:
     }
 
     def __init__(self, dtype, /):
+        need_dtype("finfo", arg=dtype)
         if dtype._name not in _FLOATS:
             raise ValueError(f"finfo() takes a floating point dtype, not {dtype}")
         self.bits, self.eps, self.max, self.smallest_normal = _FLOATS[dtype._name]
@@ -152,6 +155,7 @@ class iinfo:
     }
 
     def __init__(self, dtype, /):
+        need_dtype("iinfo", arg=dtype)
         if not (issubdtype(dtype, integer) or dtype == _core.bool_):
             raise ValueError(f"iinfo() takes an integer dtype, not {dtype}")
         bits = 1 if dtype == _core.bool_ else 8 * dtype.size

@@ -19,6 +19,7 @@ __all__ = [
 class StreamContext:
     def __init__(self, s):
         self._stream = s
+        self._before = self._device = None
 
     def __enter__(self):
         s = self._stream
@@ -34,7 +35,8 @@ class StreamContext:
     def __exit__(self, exc_type=None, exc_value=None, traceback=None):
         if self._before is not None:
             _core.set_default_stream(self._before)
-        _core.set_default_device(self._device)
+        if self._device is not None:
+            _core.set_default_device(self._device)
 
 
 def stream(s):

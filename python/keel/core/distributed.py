@@ -14,11 +14,23 @@ class Group:
         return Group()
 
 
+_BACKENDS = ("any", "mpi", "ring", "nccl", "jaccl")
+
+
 def is_available(backend="any"):
+    _check(backend, "is_available")
     return False
 
 
+def _check(backend, function):
+    if not isinstance(backend, str):
+        raise TypeError(f"{function}(): argument 'backend' is a {type(backend).__name__}, but must be a str")
+
+
 def init(strict=False, backend="any", *, all_gather_factory=None):
+    _check(backend, "init")
+    if backend not in _BACKENDS:
+        raise ValueError(f"init(): backend is {backend!r}, but must be one of {', '.join(map(repr, _BACKENDS))}")
     if strict:
         raise RuntimeError(f"init(): there is no backend {backend!r} for several processes")
     return Group()
