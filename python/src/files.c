@@ -1,9 +1,12 @@
 /* files.c - loading and saving: paths and Python's file objects */
 #include "keel_python.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "keel/load.h"
 
@@ -103,18 +106,78 @@ static const char *file_label(void *desc) {
     return "a Python file";
 }
 
-/* _load(path or file, format) -> (dict of arrays, dict of metadata): an .npy file's array is "". */
+/* ---- files by a descriptor of our own ----
+ * The program may close its file object at once; the arrays read when they are needed. */
+static int descriptor_of(void *desc) {
+    return (int)(intptr_t)desc;
+}
+static int read_descriptor(void *desc, void *data, size_t n, uint64_t offset) {
+    for (size_t done = 0; done < n;) {
+        ssize_t got =
+            pread(descriptor_of(desc), (char *)data + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return got ? errno : -1;
+        done += (size_t)got;
+    }
+    return 0;
+}
+static int size_of_descriptor(void *desc, uint64_t *size) {
+    struct stat at;
+    if (fstat(descriptor_of(desc), &at)) return errno;
+    *size = (uint64_t)at.st_size;
+    return 0;
+}
+static void close_descriptor(void *desc) {
+    close(descriptor_of(desc));
+}
+
+/* Opens what the program has opened: descriptor is a copy that is ours now. */
+static keel_file open_descriptor(int descriptor, enum keel_format format) {
+    keel_file file;
+    keel_reader reader = {.desc = (void *)(intptr_t)descriptor,
+                          .read_at = read_descriptor,
+                          .size = size_of_descriptor,
+                          .label = file_label,
+                          .free = close_descriptor};
+    KP_UNLOCKED(file = keel_file_open_reader(reader, format));
+    return file;
+}
+
+/* Reads arrays now. What fails stays in them until somebody reads it; only a signal ends the load.
+ */
+static int read_now(mlx_map_string_to_array map) {
+    mlx_vector_array all = mlx_vector_array_new();
+    mlx_map_string_to_array_iterator it = mlx_map_string_to_array_iterator_new(map);
+    const char *key;
+    mlx_array value = mlx_array_new();
+    int rc = 0;
+    while (!rc && !mlx_map_string_to_array_iterator_next(&key, &value, it))
+        rc = mlx_vector_array_append_value(all, value);
+    mlx_array_free(value);
+    mlx_map_string_to_array_iterator_free(it);
+    if (!rc) {
+        keel_error_info info;
+        KP_UNLOCKED(rc = mlx_eval(all));
+        if (rc && (keel_last_error(&info) || info.code != KEEL_EINTERRUPTED)) rc = 0;
+    }
+    mlx_vector_array_free(all);
+    return kp_check(rc);
+}
+
+/* _load(path, descriptor or file, format, now) -> (dict of arrays, dict of metadata): an .npy file's array is "". */
 static PyObject *load(PyObject *m, PyObject *args) {
     (void)m;
     PyObject *from, *arrays = NULL, *metadata = NULL;
-    int format;
-    if (!PyArg_ParseTuple(args, "Oi", &from, &format)) return NULL;
+    int format, now;
+    if (!PyArg_ParseTuple(args, "Oip", &from, &format, &now)) return NULL;
     keel_file file;
     keel_load as = {NULL};
     if (PyUnicode_Check(from)) {
         const char *path = PyUnicode_AsUTF8AndSize(from, NULL);
         if (!path) return NULL;
         KP_UNLOCKED(file = keel_file_open(path, (enum keel_format)format));
+    } else if (PyLong_Check(from)) {
+        file = open_descriptor((int)PyLong_AsLong(from), (enum keel_format)format);
     } else {
         if (!reads.ctx) reads = keel_load_new();
         if (!reads.ctx) return kp_raise();
@@ -138,7 +201,7 @@ static PyObject *load(PyObject *m, PyObject *args) {
     KP_UNLOCKED(rc = keel_file_load_all(&map, file, as));
     if (rc)
         kp_raise();
-    else
+    else if (!now || !read_now(map))
         arrays = kp_dict_of(map);
     metadata = arrays ? PyDict_New() : NULL;
     for (size_t i = 0; metadata && i < keel_file_n_metadata(file); i++) {

@@ -1,8 +1,13 @@
 """Loading and saving: formats, paths and file objects, metadata, and files that are cut or wrong."""
 
+import gzip
 import io
+import json
+import os
 import pathlib
+import tempfile
 import threading
+import zipfile
 
 import keel.core as mx
 import numpy as np
@@ -254,3 +259,105 @@ def test_gguf_without_metadata(tmp_path):
         mx.save_safetensors(tmp_path / f"{i}.safetensors", {"x": mx.array([1.0])}, *arguments)
     with pytest.raises(TypeError):
         mx.save_gguf(tmp_path / "x.gguf", {"x": mx.array([1.0])}, 3)
+
+
+# ---- files that the program closes ----
+def opened(path):
+    return open(path, "rb")
+
+
+OPENERS = {
+    "open": opened, "unbuffered": lambda p: open(p, "rb", buffering=0), "update": lambda p: open(p, "r+b"),
+    "bytes": lambda p: io.BytesIO(p.read_bytes()), "gzip": lambda p: gzip.open(p.with_suffix(".gz"), "rb"),
+    "zip": lambda p: zipfile.ZipFile(p.with_suffix(".zip")).open(p.name), "temporary": lambda p: temporary(p.read_bytes(), tempfile.TemporaryFile),
+    "named": lambda p: temporary(p.read_bytes(), tempfile.NamedTemporaryFile),
+    "spooled": lambda p: temporary(p.read_bytes(), tempfile.SpooledTemporaryFile), "of a program": lambda p: OfAProgram(open(p, "rb")),
+}  # fmt: skip
+
+
+def temporary(data, make):
+    file = make()
+    file.write(data)  # not flushed
+    file.seek(0)
+    return file
+
+
+class OfAProgram:
+    def __init__(self, file):
+        self.file = file
+        self.read, self.seek, self.tell = file.read, file.seek, file.tell
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.file.close()
+
+
+@pytest.mark.parametrize("opener", OPENERS)
+@pytest.mark.parametrize("format", ["npy", "safetensors", "npz"])
+def test_a_file_that_is_closed(tmp_path, opener, format):
+    path = tmp_path / f"x.{format}"
+    x = mx.arange(3000)
+    save = {"npy": lambda: mx.save(path, x), "npz": lambda: mx.savez(path, a=x, b=a),
+            "safetensors": lambda: mx.save_safetensors(path, {"a": x, "b": a}, {"k": "v"})}[format]  # fmt: skip
+    save()
+    with gzip.open(path.with_suffix(".gz"), "wb") as packed, zipfile.ZipFile(path.with_suffix(".zip"), "w") as archive:
+        packed.write(path.read_bytes())
+        archive.write(path, path.name)
+    with OPENERS[opener](path) as file:
+        loaded = mx.load(file, format=format)
+    if format == "npy":
+        assert same(loaded, x)
+    else:
+        assert sorted(loaded) == ["a", "b"] and same(loaded["a"], x) and same(loaded["b"], a)
+
+
+def test_a_file_of_the_system_is_read_when_needed(tmp_path):
+    """Loading takes no bytes of the data: what is written before the first use is seen; nothing stays open."""
+    before = set(os.listdir("/proc/self/fd"))
+    mx.save(tmp_path / "x.npy", mx.zeros((4,), mx.uint8))
+    with open(tmp_path / "x.npy", "r+b") as file:
+        loaded = mx.load(file)
+        assert file.tell() == 0
+        file.seek(-4, io.SEEK_END)
+        file.write(b"\x01\x02\x03\x04")
+    assert loaded.tolist() == [1, 2, 3, 4]
+    del loaded
+    mx.synchronize()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_is_missing_in_a_closed_file(tmp_path):
+    path = tmp_path / "x.safetensors"
+    mx.save_safetensors(path, {"a": mx.arange(100), "b": mx.arange(100, 200)})
+    data = path.read_bytes()[:-100]
+    path.write_bytes(data)
+    for file in (io.BytesIO(data), open(path, "rb")):
+        with file:
+            loaded = mx.load(file, format="safetensors")
+        failed = []
+        for name, x in loaded.items():
+            try:
+                x.tolist()
+            except RuntimeError as error:
+                failed.append((name, error.code))
+        assert failed == [("b", "ETRUNCATED")]
+
+
+def test_pipes(tmp_path):
+    """A pipe has a descriptor, and no places to read from."""
+    read, write = os.pipe()
+    os.close(write)
+    with open(read, "rb") as file, pytest.raises((RuntimeError, OSError)):
+        mx.load(file, format="npy")
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2", "F8_E8M0"])
+def test_fp8_is_loaded_as_bytes(tmp_path, dtype):
+    header = json.dumps({"x": {"dtype": dtype, "shape": [2, 2], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes([0x38, 0xB8, 0x40, 0x7F]))
+    x = mx.load(tmp_path / "x.safetensors")["x"]
+    assert x.dtype == mx.uint8 and x.tolist() == [[0x38, 0xB8], [0x40, 0x7F]]
+    if dtype == "F8_E4M3":
+        assert mx.from_fp8(x, mx.float32)[0].tolist() == [1, -1]

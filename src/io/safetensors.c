@@ -21,6 +21,10 @@ const char *const kl_safetensors_dtypes[KL_N_DTYPES] = {
     [KL_F32] = "F32",   [KL_F64] = "F64", [KL_BF16] = "BF16", [KL_C64] = "C64",
 };
 
+/* Numbers of 8 bits that are no dtype here; they are loaded as the bytes that they are, for from_fp8
+ * and the scales of quantized matrices. */
+static const char *const bytes_of_fp8[] = {"F8_E4M3", "F8_E5M2", "F8_E8M0"};
+
 #define BAD(tensor, ...) \
     kl_file_fail(f, KL_EFORMAT, tensor, err, "safetensors header: " __VA_ARGS__)
 
@@ -30,6 +34,11 @@ static int parse_dtype(struct kl_file *f, struct kl_file_tensor *t, const json_t
     for (int d = 0; d < KL_N_DTYPES; d++) {
         if (strcmp(json_string_value(v), kl_safetensors_dtypes[d])) continue;
         t->dtype = (enum kl_dtype)d;
+        return KL_OK;
+    }
+    for (size_t i = 0; i < sizeof bytes_of_fp8 / sizeof bytes_of_fp8[0]; i++) {
+        if (strcmp(json_string_value(v), bytes_of_fp8[i])) continue;
+        t->dtype = KL_U8;
         return KL_OK;
     }
     return kl_file_fail(f, KL_EDTYPE, t->name, err,

@@ -2273,7 +2273,9 @@ def load(
     file is a name, a Path, or a file that is open for bytes. format is "npy", "npz",
     "safetensors" or "gguf"; None takes it from the end of the name. A .npy file gives an array,
     others a dict of names and arrays; with return_metadata (safetensors, gguf) a pair of that
-    and the metadata. Arrays read their bytes when they are used.
+    and the metadata. Arrays read their bytes when they are used;
+    the file may be closed before: from other files than those of the system the bytes are read
+    by this call. Numbers of 8 bits with a fraction (F8_E4M3, ...) are uint8, for from_fp8.
 
     Raises: RuntimeError when the file cannot be read or breaks a rule of its format, and, when
         an array is used, where its bytes are missing; ValueError for another format.

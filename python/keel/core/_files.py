@@ -4,6 +4,8 @@ import atexit
 import io
 import json
 import os
+import stat
+import sys
 
 from keel import _core
 from keel._core import array
@@ -43,6 +45,36 @@ def _readable(file, name):
     return file
 
 
+_REAL = (io.FileIO, io.BufferedReader, io.BufferedRandom)
+
+
+def _descriptor(file):
+    """A descriptor of our own for an open file of the system, or None: for files in memory, or
+    those of which each byte is computed, as gzip's, whose descriptor leads to other bytes."""
+    tempfile = sys.modules.get("tempfile")
+    if tempfile and isinstance(file, tempfile._TemporaryFileWrapper):
+        file = file.file
+    raw = file if type(file) is io.FileIO else getattr(file, "raw", None)
+    if type(file) not in _REAL or type(raw) is not io.FileIO:
+        return None
+    if file.writable():
+        file.flush()
+    if not file.readable() or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return None
+    return os.dup(file.fileno())
+
+
+def _load_from(file, kind):
+    if isinstance(file, str):
+        return _core._load(file, kind, False)
+    descriptor = _descriptor(file)
+    if descriptor is not None:
+        return _core._load(descriptor, kind, False)
+    # The program may close the file after this call. One that is a BytesIO with a read of its own
+    # is read when the arrays are needed: its bytes are in memory already.
+    return _core._load(file, kind, not isinstance(file, io.BytesIO) or type(file) is io.BytesIO)
+
+
 def load(file, /, format=None, return_metadata=False, *, stream=None):
     if format is not None and format not in _FORMATS:
         raise ValueError(f"load(): format is {format!r}, but must be one of {sorted(_FORMATS)}")
@@ -52,7 +84,7 @@ def load(file, /, format=None, return_metadata=False, *, stream=None):
     if kind == "gguf" and isinstance(file, str):
         arrays, metadata = _core._load_gguf(file)
         return (arrays, metadata) if return_metadata else arrays
-    arrays, metadata = _core._load(file, _FORMATS.get(kind, 0))
+    arrays, metadata = _load_from(file, _FORMATS.get(kind, 0))
     if kind == "npy" or list(arrays) == [""]:
         if return_metadata:
             raise ValueError("load(): a .npy file has no metadata")
