@@ -38,7 +38,12 @@ static void dealloc(PyObject *self) {
 static PyObject *new_array(PyTypeObject *type, PyObject *args, PyObject *names) {
     static char *keywords[] = {"val", "dtype", NULL};
     PyObject *val, *dtype = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "O|O:array", keywords, &val, &dtype)) return NULL;
+    /* array.__new__(array), as pickles of MLX call it, makes a number, which __setstate__ replaces.
+     * array() itself is refused by init_array. */
+    bool bare = !PyTuple_Size(args) && (!names || !PyDict_Size(names));
+    if (bare) val = Py_False;
+    if (!bare && !PyArg_ParseTupleAndKeywords(args, names, "O|O:array", keywords, &val, &dtype))
+        return NULL;
     if (dtype != Py_None && Py_TYPE(dtype) != kp_dtype_type) {
         PyErr_SetString(PyExc_TypeError, "array(): argument 'dtype' must be a Dtype, or None");
         return NULL;
@@ -63,6 +68,13 @@ static PyObject *new_array(PyTypeObject *type, PyObject *args, PyObject *names) 
     o->assigned = 0;
     o->front = false;
     return (PyObject *)o;
+}
+
+static int init_array(PyObject *self, PyObject *args, PyObject *names) {
+    (void)self;
+    if (PyTuple_Size(args) || (names && PyDict_Size(names))) return 0; /* new_array took them */
+    PyErr_SetString(PyExc_TypeError, "array() needs the argument 'val'");
+    return -1;
 }
 
 int kp_eval(mlx_array a) {
@@ -448,6 +460,7 @@ static PyMemberDef members[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_new, new_array},
+    {Py_tp_init, init_array},
     {Py_tp_dealloc, dealloc},
     {Py_tp_repr, repr},
     {Py_tp_str, repr},

@@ -164,7 +164,8 @@ static int read_now(mlx_map_string_to_array map) {
     return kp_check(rc);
 }
 
-/* _load(path, descriptor or file, format, now) -> (dict of arrays, dict of metadata): an .npy file's array is "". */
+/* _load(path, descriptor or file, format, now) -> (dict of arrays, dict of metadata). The array
+ * of an .npy file is "". */
 static PyObject *load(PyObject *m, PyObject *args) {
     (void)m;
     PyObject *from, *arrays = NULL, *metadata = NULL;

@@ -1,13 +1,19 @@
 """Memory shared with others: the buffer protocol, DLPack, __array__, pickles and copies."""
 
+import base64
 import copy
 import ctypes
 import gc
 import io
+import os
+import pathlib
 import pickle
+import pickletools
+import subprocess
 import sys
 import types
 import weakref
+import zlib
 
 import keel.core as mx
 import numpy as np
@@ -362,3 +368,89 @@ def test_array_namespace():
     assert a.__array_namespace__() is sys.modules["keel.core"]
     with pytest.raises(ValueError):
         a.__array_namespace__(api_version="2023.12")
+
+
+# ---- pickles that cross to MLX and back ----
+# Written by MLX 0.32.2 with NumPy 2: [[0, 1, 2], [3, 1, 0]] of every dtype, 1.5, zeros of (0, 2), and a transposed array.
+PICKLES_OF_MLX = (
+    'c-pm;-D=`M7>2+6X{;8OJ&;~Pdm`#e=|RD;o^8N`-hd=AHi4K(OrXLpxCh%R%-'
+    'MdufnLd8$zDV6pq<G?O|6nC%MN5RnV<K0GjB3W_3>{7vhoAZiDpMpFhZhFgS(a!#V!)fieqbmzwzQHl4h7rXN%T|4Yj6ekobI*G)A%OMBzM%QzxO'
+    '5iI&YoQVqu&0TX`VK(g@xZ}8ldOxaZK(W?<{oGfN8TO`{ZT(9`JLZt6F91g#|(2`XqBxtV(6_98Fqz@+CqfNBb50fkORO-'
+    ';vy*lG~r*A2riJTU+z2*^RS;>_prd(mloy&6RZqfGjLE8-g31m=c4ICkF5nsCHh+e^c=MdnGg~-'
+    'HZdMSAuHZWxiyX=+2uF7ETTzd<V^SiRw4@DCyGocEl<$owGE&C3{!t%RiFZVvG%0^!xDgPgns%}^ULHYkFD4ltzPJ+l1+0lu}j>0t<@Rin_P-'
+    '6t$7DBW$fn^^I!=N=6XzVNsgfbBeC8Gc}N>O>6(@u6YfmkNuvGDTT&l?86>Be3^cTs09YECqr1@4`I59cF3mU|uyW3PYb<1{-==8hFu@evaj-'
+    'qU)Z0{rP0_AiVQ&kt{p`380*vUP<$KS^RMoX?`UJ3jupY+1Y-d@BA^YVm(cTdy0@I|%'
+)
+WITH_KEEL_MLX = """
+import base64, pickle, sys, zlib
+import mlx.core as mx, numpy as np
+
+data, others = (base64.b85decode(line) for line in sys.stdin.read().split())
+read, mine = pickle.loads(zlib.decompress(data)), pickle.loads(others)
+assert mx.__name__ == "keel.core" and mx.array.__module__ == mx.Dtype.__module__ == "mlx.core" and repr(mx.array) == "<class 'mlx.core.array'>"
+for arrays in (read, mine):
+    for name, x in arrays.items():
+        assert type(x) is mx.array
+        if hasattr(mx, name):
+            assert x.dtype == getattr(mx, name), name
+            assert x.tolist() == mx.array([[0, 1, 2], [3, 1, 0]]).astype(x.dtype).tolist(), name
+    assert arrays["scalar"].tolist() == 1.5 and arrays["nothing"].shape == (0, 2) and arrays["transposed"].tolist() == [[1, 3], [2, 4]]
+numbers = "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 bfloat16 complex64".split()
+for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+    for name, x in read.items():
+        again = pickle.loads(pickle.dumps(x, protocol))
+        assert again.dtype == x.dtype and again.shape == x.shape and again.tolist() == x.tolist()
+        # The form: an object of mlx.core.array, made bare, that gets an array of NumPy and a number.
+        make, arguments, (elements, number) = x.__reduce_ex__(protocol)[:3]
+        assert arguments == (mx.array,) and type(elements) is np.ndarray and numbers[number] == (name if hasattr(mx, name) else numbers[number])
+        assert elements.shape == x.shape and (elements.dtype == np.uint16) == (x.dtype in (mx.bfloat16, mx.uint16))
+    for x in (mx.float32, mx.bool_, mx.bfloat16):
+        assert pickle.loads(pickle.dumps(x, protocol)) == x
+print(base64.b85encode(pickle.dumps(read, 4)).decode())
+"""
+
+
+def keel_mlx(script, text):
+    package = pathlib.Path(__file__).parents[1] / "mlx"
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    run = subprocess.run([sys.executable, "-c", script], input=text, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_pickles_with_keel_mlx():
+    """It reads those of MLX, and those that keel.core writes without it; what it writes has MLX's name and form."""
+    arrays = {d: mx.array([[0, 1, 2], [3, 1, 0]]).astype(getattr(mx, d)) for d in DTYPES}
+    arrays |= {"scalar": mx.array(1.5), "nothing": mx.zeros((0, 2)), "transposed": mx.array([[1, 2], [3, 4]]).T}
+    mine = base64.b85encode(pickle.dumps(arrays, 4)).decode()
+    written = base64.b85decode(keel_mlx(WITH_KEEL_MLX, f"{PICKLES_OF_MLX}\n{mine}").strip())
+    names = {text for opcode, text, _ in pickletools.genops(written) if opcode.name == "SHORT_BINUNICODE"}
+    assert "mlx.core" in names and not any("keel" in name for name in names)
+    of_mlx = zlib.decompress(base64.b85decode(PICKLES_OF_MLX))
+    assert names == {text for opcode, text, _ in pickletools.genops(of_mlx) if opcode.name == "SHORT_BINUNICODE"}
+
+
+def test_pickles_without_keel_mlx():
+    assert mx.array.__module__ == "keel.core"
+    assert b"numpy" not in pickle.dumps(mx.array([1, 2])) and b"mlx" not in pickle.dumps(mx.array([1, 2]))
+
+
+def test_a_bare_array():
+    """array.__new__(array), as pickles of MLX need it, is an array; array() is an error."""
+    x = mx.array.__new__(mx.array)
+    assert x.shape == () and x.tolist() is False
+    x.__setstate__((np.array([1.5], np.float32), 10))
+    assert x.dtype == mx.float32 and x.tolist() == [1.5]
+    for state in ((np.array([1]), 14), (np.array([1]), -1), (np.array([1], np.int8), 7), (), (1,), (b"abc", (1,), mx.int32), (3, 4)):
+        with pytest.raises((TypeError, ValueError)):
+            x.__setstate__(state)
+        assert x.tolist() == [1.5]
+    with pytest.raises(TypeError, match="'val'"):
+        mx.array()
+
+    class Sub(mx.array):
+        pass
+
+    with pytest.raises(TypeError):
+        Sub()
+    assert Sub([1, 2]).tolist() == [1, 2] and mx.array(val=3, dtype=mx.int8).dtype == mx.int8

@@ -21,8 +21,8 @@ const char *const kl_safetensors_dtypes[KL_N_DTYPES] = {
     [KL_F32] = "F32",   [KL_F64] = "F64", [KL_BF16] = "BF16", [KL_C64] = "C64",
 };
 
-/* Numbers of 8 bits that are no dtype here; they are loaded as the bytes that they are, for from_fp8
- * and the scales of quantized matrices. */
+/* Numbers of 8 bits that are no dtype here; they are loaded as the bytes that they are, for
+ * from_fp8 and the scales of quantized matrices. */
 static const char *const bytes_of_fp8[] = {"F8_E4M3", "F8_E5M2", "F8_E8M0"};
 
 #define BAD(tensor, ...) \

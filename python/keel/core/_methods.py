@@ -1,5 +1,6 @@
 """Methods of array that are made in Python: conversions to other libraries, copies, pickles."""
 
+import copyreg
 import functools
 import reprlib
 import sys
@@ -105,11 +106,41 @@ def __format__(self, arg, /):
     return str(self) if self.ndim else format(self.item(), arg)  # one element as the number it is
 
 
+# ---- pickles ----
+# Where keel-mlx is in use arrays are mlx.core.array, and their pickles are those of MLX: a state of an
+# array of NumPy and the number of the dtype, in which bfloat16 is held as uint16. MLX reads them, and
+# they go to and from machines that have MLX. Elsewhere a pickle holds bytes and needs no NumPy. Both
+# are read in both cases.
+_DTYPES = [
+    getattr(_core, name)
+    for name in (
+        "bool_ uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 bfloat16 complex64"
+    ).split()
+]  # in the order of MLX's numbers
+
+
+def _is_mlx():
+    return array.__module__ == "mlx.core"
+
+
 def __getstate__(self):
-    return (_core._bytes_of(self), self.shape, self.dtype)
+    if not _is_mlx():
+        return (_core._bytes_of(self), self.shape, self.dtype)
+    import numpy
+
+    held = _core.uint16 if self.dtype == _core.bfloat16 else self.dtype
+    elements = numpy.frombuffer(_core._bytes_of(self), held._name).reshape(self.shape).copy()
+    return (elements, _DTYPES.index(self.dtype))
 
 
 def __setstate__(self, state, /):
+    if len(state) == 2:
+        elements, number = state
+        if not hasattr(elements, "tobytes") or not isinstance(number, int):
+            raise TypeError("the state of an array is (an array of NumPy, the number of its dtype), as in MLX")
+        if not 0 <= number < len(_DTYPES):
+            raise ValueError(f"the state of an array has the dtype {number}, but must have 0 to {len(_DTYPES) - 1}")
+        state = (elements.tobytes(), elements.shape, _DTYPES[number])
     _core._take_value(self, _core._array_of_bytes(*state))
 
 
@@ -118,6 +149,8 @@ def _unpickled(data, shape, dtype):
 
 
 def __reduce__(self):
+    if _is_mlx():
+        return copyreg.__newobj__, (type(self),), __getstate__(self)
     return _unpickled, __getstate__(self)
 
 

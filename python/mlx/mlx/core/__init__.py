@@ -11,4 +11,7 @@ from keel import core
 
 for _name in ("cuda", "distributed", "fast", "fft", "linalg", "metal", "random"):
     sys.modules[f"{__name__}.{_name}"] = getattr(core, _name)
+# Classes have MLX's names: pickles that MLX reads hold them.
+for _class in (core.array, core.Dtype, core.Device, core.Stream, core.ThreadLocalStream, core.DeviceType):
+    _class.__module__ = __name__
 sys.modules[__name__] = core
