@@ -12,9 +12,11 @@
  * user wrote, and messages name that one. */
 enum kl_origin_kind { KL_ORIGIN_USER, KL_ORIGIN_GRADIENT, KL_ORIGIN_DERIVATIVE, KL_ORIGIN_BATCH };
 struct kl_origin {
-    uint8_t kind;      /* enum kl_origin_kind */
-    uint8_t lane_axes; /* how many axes of lanes the source of a checked operation has in front */
-    uint16_t op;       /* of the user's operation; unless kind is KL_ORIGIN_USER */
+    uint8_t kind; /* enum kl_origin_kind */
+    /* how many axes of lanes the source of a checked operation has in front */
+    uint8_t lane_axes : 7;
+    uint8_t take : 1; /* a gather was built for take, which the user called */
+    uint16_t op;      /* of the user's operation; unless kind is KL_ORIGIN_USER */
     int lanes; /* how many lanes the positions of the indices hold, the first slowest; 0: none */
 };
 
@@ -82,4 +84,4 @@ struct kl_group_step {
 /* The operation's name in messages, such as "scatter_add" or "gradient of gather". */
 const char *kl_task_name(const struct kl_task *t);
 /* "gradient of " or "derivative of " and the name of the operation; static. */
-const char *kl_origin_name(enum kl_origin_kind kind, enum kl_op_id op);
+const char *kl_origin_name(struct kl_origin o);

@@ -154,5 +154,5 @@ struct kl_origin kl_origin_of(enum kl_origin_kind kind, const struct kl_node *n)
 }
 
 void kl_origin_name_error(struct kl_origin o, struct kl_error **err) {
-    if (err && *err) *err = kl_error_named(*err, kl_origin_name(o.kind, (enum kl_op_id)o.op));
+    if (err && *err) *err = kl_error_named(*err, kl_origin_name(o));
 }

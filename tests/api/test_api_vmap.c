@@ -334,7 +334,7 @@ static void bad_indices_once(void) {
     static const struct {
         list_fn *f;
         const char *name;
-    } all[] = {{takes, "gather"},
+    } all[] = {{takes, "take"},
                {takes_along, "take_along_axis"},
                {adds_at, "scatter_add"},
                {puts_along, "put_along_axis"}};
@@ -363,16 +363,16 @@ static void bad_indices_once(void) {
     }
     /* the gradient of take does not need what take gives, only the indices: it fails by itself */
     expect_lane(result_of(gradient_of(plain(takes_sum), LIST(0), 1), LIST_OF(one, same), 0),
-                "gradient of gather: index 9 is out of range for axis 0 of size 4 (at position 2)",
+                "gradient of take: index 9 is out of range for axis 0 of size 4 (at position 2)",
                 2);
     expect_lane(result_of(lanes_of(gradient_of(plain(takes_sum), LIST(0), 1), ZEROS4, ZEROS4),
                           LIST_OF(x, i), 0),
-                "gradient of gather: index 9 is out of range for axis 0 of size 4 (lane 1, at "
+                "gradient of take: index 9 is out of range for axis 0 of size 4 (lane 1, at "
                 "position 1)",
                 1);
     total_of = lanes_of(plain(takes_sum), ZEROS4, ZEROS4);
     expect_lane(result_of(gradient_of(plain(total), LIST(0), 1), LIST_OF(x, i), 0),
-                "gradient of gather: index 9 is out of range for axis 0 of size 4 (lane 1, at "
+                "gradient of take: index 9 is out of range for axis 0 of size 4 (lane 1, at "
                 "position 1)",
                 1);
     mlx_closure_free(total_of);
