@@ -655,6 +655,8 @@ def test_additions_of_16_bits_are_rounded_once(dtype):
         np.testing.assert_allclose(np.array(got.astype(mx.float32)), 2000, rtol=2e-3)
     product = mx.ones((1,)).astype(dtype).at[at[:300]].multiply(mx.full((300,), 1.0078125).astype(dtype))
     np.testing.assert_allclose(product.astype(mx.float32).item(), 1.0078125**300, rtol=4e-3)
+
+
 # ---- the order of einsum ----
 def pairs_of_einsum(subscripts, shapes, tmp_path):
     """The sets of operands that einsum multiplies, from the graph that it makes."""
