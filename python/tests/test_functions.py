@@ -726,3 +726,13 @@ def test_arange_by_name():
                             ({"start": 1, "stop": 6, "step": 2}, [1, 3, 5])):  # fmt: skip
         assert mx.arange(**options).tolist() == wanted
     assert mx.arange(4, step=2).tolist() == [0, 2] and mx.arange(1, stop=3).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32])
+def test_searchsorted_puts_nan_last(side, dtype):
+    row = np.array([1, 2, 2, 4, np.nan, np.nan] if dtype != np.int32 else [1, 2, 2, 4], dtype)
+    values = np.array([0, 2, 3, 5, np.nan, np.inf, -np.inf, 4], np.float32 if dtype == np.int32 else dtype)
+    got = mx.searchsorted(mx.array(row), mx.array(values), side=side)
+    assert got.tolist() == np.searchsorted(row, values, side).tolist()
+    assert mx.searchsorted(mx.array([1.0, 2.0]), mx.array(math.nan), side=side).item() == 2

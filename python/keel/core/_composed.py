@@ -19,6 +19,9 @@ __all__ = [
 ]
 
 
+_HAS_NAN = (_core.float16, _core.bfloat16, _core.float32, _core.float64, _core.complex64)
+
+
 def asarray(a, dtype=None, *, copy=None):
     if dtype is not None and not isinstance(dtype, Dtype):
         raise TypeError(f"asarray(): argument 'dtype' is a {type(dtype).__name__}, but must be a Dtype, or None")
@@ -84,6 +87,8 @@ def diff(a, /, n=1, axis=-1, *, stream=None):
     if not -a.ndim <= axis < a.ndim:
         _core._axis_error("diff", axis, a.ndim)
     for _ in range(n):
+        if not _core._is_shapeless(a) and a.shape[axis] == 0:
+            break
         parts = [slice(None)] * a.ndim
         parts[axis] = slice(1, None)
         high = a[tuple(parts)]
@@ -107,7 +112,16 @@ def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
         raise ValueError(f"searchsorted(): side is {side!r}, but must be 'left' or 'right'")
     if sorted_sequence.ndim != 1:
         raise ValueError(f"searchsorted() takes a sequence of one axis, not of {sorted_sequence.ndim}")
-    before = _core.less if side == "left" else _core.less_equal
+
+    def before(at, values):  # in the order of sort, in which NaN comes last
+        plain = (_core.less if side == "left" else _core.less_equal)(at, values, stream=stream)
+        if values.dtype not in _HAS_NAN:
+            return plain
+        last = _core.isnan(values, stream=stream)
+        if side == "left":
+            last = _core.logical_and(last, _core.logical_not(_core.isnan(at, stream=stream), stream=stream), stream=stream)
+        return _core.logical_or(plain, last, stream=stream)
+
     low = _core.zeros_like(values, _core.uint32, stream=stream)
     if _core._is_shapeless(sorted_sequence):  # a replay may have any number of elements
         n = _core.sum(_core.ones_like(sorted_sequence, _core.uint32, stream=stream), stream=stream)
@@ -122,7 +136,7 @@ def searchsorted(sorted_sequence, values, /, side="left", *, stream=None):
     for _ in range(steps):  # bisection of all values at once
         middle = (low + high) // 2
         at = _core.take(sorted_sequence, _core.minimum(middle, last), stream=stream)
-        further = _core.logical_and(low < high, before(at, values, stream=stream), stream=stream)
+        further = _core.logical_and(low < high, before(at, values), stream=stream)
         low = _core.where(further, middle + 1, low, stream=stream)
         high = _core.where(further, high, middle, stream=stream)
     return low
