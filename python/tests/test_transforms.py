@@ -715,3 +715,14 @@ def test_evaluation_of_what_has_no_value(f, transform):
     if f is not mx.async_eval:
         with pytest.raises(ValueError, match="Attempting to eval an array during function transformations"):
             transform(traced)(mx.array(1.0))
+
+
+def test_vmap_takes_one_axis_in_a_tuple_and_refuses_other_structures():
+    a, b = mx.arange(24).reshape(2, 3, 4).astype(mx.float32), mx.ones((4, 5))
+    assert mx.vmap(mx.matmul, in_axes=(1, None), out_axes=(1,))(a, b).shape == (2, 3, 5)
+    both = lambda x, y: {"a": x + y, "b": x * y}
+    for axes in ((0, 1), {"a": 0, "c": 1}, {"a": 0}):
+        with pytest.raises(ValueError, match="structure"):
+            mx.vmap(both, out_axes=axes)(mx.ones((2, 3)), mx.ones((2, 3)))
+    with pytest.raises(TypeError, match="must be ints"):
+        mx.grad(mx.sum, argnums=(None, None))

@@ -205,6 +205,8 @@ def _as_numbers(argnums, argnames):
     if argnums is None:
         argnums = [] if names else 0
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    if not all(isinstance(n, int) for n in numbers):
+        raise TypeError(f"value_and_grad(): argument numbers must be ints, got {numbers}")
     if not numbers and not names:
         raise ValueError("value_and_grad(): there is no argument to differentiate")
     if len(set(numbers)) != len(numbers):
@@ -385,7 +387,8 @@ def vmap(fun, in_axes=0, out_axes=0):
             # The structure of the results is known; their shapes within a slice are not needed to
             # follow it, negative axes are counted when the results are made.
             out = []
-            _out_axes(kept, out_axes, out)
+            alone = isinstance(kept, array) and isinstance(out_axes, (list, tuple)) and len(out_axes) == 1
+            _out_axes(kept, out_axes[0] if alone else out_axes, out)
             return out
 
         mapped = [x for x, i in zip(leaves, at) if i >= 0]
@@ -412,6 +415,8 @@ def _out_axes(tree, axes, out):
             _out_axes(item, axes if same else axes[i], out)
     elif isinstance(tree, dict):
         same = axes is None or isinstance(axes, int)
+        if not same and (not isinstance(axes, dict) or set(axes) != set(tree)):
+            raise ValueError("vmap(): out_axes does not have the structure of the results")
         for key, item in tree.items():
             _out_axes(item, axes if same else axes[key], out)
 
