@@ -474,7 +474,7 @@ EXPLAINED = [
     ("bitwise_xor of bools", lambda c, k, m: (has(c, "bitwise_xor") or " ^ " in c) and "bool" in c),
     ("Python's ints of more than 32 bits", lambda c, k, m: has(c, "logical_and", "logical_or") and "does not fit" in text(k)),
     ("sign", lambda c, k, m: has(c, "sign") and "nan" in c),
-    ("range of an array", lambda c, k, m: "in range(A" in c),
+    ("an array of integers without axes", lambda c, k, m: "in range(A" in c),
 ]
 
 
