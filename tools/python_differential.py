@@ -183,6 +183,7 @@ EXPLAINED = [
     ("index arrays of NumPy", lambda t, keel, mlx: "numpy index" in t and keel[0] == "value" and failed(mlx, "ValueError")),
     ("an empty list as an index", lambda t, keel, mlx: "empty list" in t and keel[0] == "value" and failed(mlx, "ValueError")),
     ("index arrays of uint64 beside", lambda t, keel, mlx: "uint64" in t and keel[0] == "value" and failed(mlx, "ValueError")),
+    ("a[mask], nonzero", lambda t, keel, mlx: "mask" in t and keel[0] == "value" and "boolean indices are not yet supported" in str(mlx)),
     ("a mask in a tuple, or in at", lambda t, keel, mlx: "mask" in t and failed(keel, "ValueError") and failed(mlx, "SystemError")),
     ("a[mask] = value with too few values", lambda t, keel, mlx: "mask" in t and failed(keel, "IndexError") and failed(mlx, "RuntimeError")),
     ("too many ints after an ellipsis", lambda t, keel, mlx: "too many" in t and failed(keel, "ValueError") and mlx[0] != "error"),
