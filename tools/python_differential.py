@@ -166,7 +166,7 @@ def same(x, y, tolerance=None):
 
 def agree(keel, mlx):
     if keel[0] == "error" and mlx[0] == "error":
-        return keel[1] == mlx[1] or keel[1] == "AxisError" and mlx[1] in ("ValueError", "IndexError")
+        return keel[1] == mlx[1] or keel[1] == "AxisError" and mlx[1] in ("ValueError", "IndexError") or keel[1] == "LimitError" and mlx[1] in ("ValueError", "OverflowError")
     return keel[0] == mlx[0] == "value" and same(keel[1], mlx[1])
 
 

@@ -78,7 +78,7 @@ def same(k, m):
 
 def agree(keel, mlx):
     if keel[0] == mlx[0] == "error":
-        return mlx[1] == keel[1] or keel[1] == "AxisError" and mlx[1] in ("ValueError", "IndexError")
+        return mlx[1] == keel[1] or keel[1] == "AxisError" and mlx[1] in ("ValueError", "IndexError") or keel[1] == "LimitError" and mlx[1] in ("ValueError", "OverflowError")
     return keel[0] == mlx[0] == "value" and same(keel[1], mlx[1])
 
 
@@ -447,7 +447,7 @@ EXPLAINED = [
     ("arguments of other types", lambda c, k, m: refused_types(k, m) and "nonsense" not in c),
     ("calls that end the process of MLX", lambda c, k, m: m[0] == "crash" and k[0] != "crash"),
     ("dtypes that an operation does not take", lambda c, k, m: failed(m, "RuntimeError", "ValueError")
-        and failed(k, "ValueError", "TypeError", "AxisError")),
+        and failed(k, "ValueError", "TypeError", "AxisError", "LimitError")),
     ("binary operations with what NumPy has", lambda c, k, m: "np." in c),
     ("full, full_like of an array with dtype", lambda c, k, m: has(c, "full", "full_like") and k[0] == "value"),
     ("reductions of empty arrays", lambda c, k, m: empty(c) and has(c, *REDUCTIONS, "logsumexp", "argmax", "argmin", "count_nonzero")),

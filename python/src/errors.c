@@ -6,16 +6,19 @@
 /* An axis out of range is an IndexError for some functions of MLX and a ValueError for others: this
  * class is both, as NumPy's AxisError is. */
 static PyObject *axis_error;
+/* An extent, or a number of elements, beyond what is possible: a ValueError for the one that knows
+ * the library, an OverflowError for programs of MLX. */
+static PyObject *limit_error;
 
 static PyObject *class_of(int code) {
     switch (code) {
     case KEEL_EAXIS: return axis_error;
+    case KEEL_ELIMIT: return limit_error;
     case KEEL_EINDEX: return PyExc_IndexError;
     case KEEL_ENOMEM: return PyExc_MemoryError;
     case KEEL_EARG:
     case KEEL_ESHAPE:
     case KEEL_EDTYPE:
-    case KEEL_ELIMIT:
     case KEEL_EDEVICE: /* there is no such device, as in MLX */
     case KEEL_EUNSUPPORTED:
     case KEEL_ETRACE: return PyExc_ValueError;
@@ -107,21 +110,27 @@ int kp_check(int rc) {
     return rc ? -1 : 0;
 }
 
-int kp_add_errors(PyObject *m);
-int kp_add_errors(PyObject *m) {
-    PyObject *bases = PyTuple_Pack(2, PyExc_ValueError, PyExc_IndexError);
-    /* What one has that is made in Python. */
+/* A class that is a ValueError and another one; the attributes are of what Python raises itself. */
+static PyObject *add_class(PyObject *m, const char *name, const char *text, const char *code,
+                           PyObject *other) {
+    PyObject *bases = PyTuple_Pack(2, PyExc_ValueError, other), *made = NULL;
     PyObject *own =
-        Py_BuildValue("{ss,sO,sO,sO,sO,sO,sO,sO,sO}", "code", "EAXIS", "operation", Py_None,
-                      "tensor", Py_None, "file", Py_None, "index", Py_None, "axis", Py_None,
-                      "axis_size", Py_None, "position", Py_None, "bytes", Py_None);
-    axis_error =
-        bases && own
-            ? PyErr_NewExceptionWithDoc("keel.core.AxisError",
-                                        "An axis is out of range, or given twice.", bases, own)
-            : NULL;
+        Py_BuildValue("{ss,sO,sO,sO,sO,sO,sO,sO,sO}", "code", code, "operation", Py_None, "tensor",
+                      Py_None, "file", Py_None, "index", Py_None, "axis", Py_None, "axis_size",
+                      Py_None, "position", Py_None, "bytes", Py_None);
+    if (bases && own) made = PyErr_NewExceptionWithDoc(name, text, bases, own);
     Py_XDECREF(bases);
     Py_XDECREF(own);
-    if (!axis_error || PyModule_AddFunctions(m, functions)) return -1;
-    return PyModule_AddObjectRef(m, "AxisError", axis_error);
+    if (made && PyModule_AddObjectRef(m, strrchr(name, '.') + 1, made)) Py_CLEAR(made);
+    return made;
+}
+
+int kp_add_errors(PyObject *m);
+int kp_add_errors(PyObject *m) {
+    axis_error = add_class(m, "keel.core.AxisError", "An axis is out of range, or given twice.",
+                           "EAXIS", PyExc_IndexError);
+    limit_error = add_class(m, "keel.core.LimitError",
+                            "An extent, or another number, is larger than what is possible.",
+                            "ELIMIT", PyExc_OverflowError);
+    return axis_error && limit_error ? PyModule_AddFunctions(m, functions) : -1;
 }

@@ -157,7 +157,7 @@ static PyObject *exporter_add(PyObject *o, PyObject *args) {
     int rc = 0;
     if (!PyArg_ParseTuple(args, "OO", &arrays, &named)) return NULL;
     if (!e->x.ctx) {
-        PyErr_SetString(PyExc_ValueError, "the exporter is closed");
+        PyErr_SetString(PyExc_RuntimeError, "the exporter is closed");
         return NULL;
     }
     bool ready = !kp_vector_of(&in, arrays) && !kp_map_of(&map, named);

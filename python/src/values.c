@@ -273,6 +273,24 @@ static int collect(const struct list *l, PyObject *o, int depth, char **at) {
     return 0;
 }
 
+/* What stands on one level of a list has one shape: the error is about the list. */
+static int check_one_shape(mlx_vector_array v) {
+    mlx_array first = mlx_array_new(), a = mlx_array_new();
+    size_t n = mlx_vector_array_size(v);
+    int rc = n ? kp_check(mlx_vector_array_get(&first, v, 0)) : 0;
+    for (size_t i = 1; i < n && !rc; i++) {
+        rc = kp_check(mlx_vector_array_get(&a, v, i));
+        if (rc || mlx_array_ndim(a) == mlx_array_ndim(first)) continue;
+        PyErr_Format(PyExc_ValueError,
+                     "the elements of a list have %zu and %zu axes; all must have one shape",
+                     mlx_array_ndim(first), mlx_array_ndim(a));
+        rc = -1;
+    }
+    mlx_array_free(first);
+    mlx_array_free(a);
+    return rc;
+}
+
 /* A list in which arrays stand is stacked, level by level. *weak: the dtype of Python's floats. */
 static int stack_list(mlx_array *out, PyObject *o, const mlx_dtype *weak) {
     if (!is_list(o)) return kp_to_array(out, o, NULL, PyFloat_Check(o) ? weak : NULL);
@@ -286,7 +304,7 @@ static int stack_list(mlx_array *out, PyObject *o, const mlx_dtype *weak) {
         Py_XDECREF(item);
     }
     mlx_stream s;
-    rc = rc || kp_default_stream(&s) || kp_check(mlx_stack(out, v, s));
+    rc = rc || check_one_shape(v) || kp_default_stream(&s) || kp_check(mlx_stack(out, v, s));
     mlx_vector_array_free(v);
     return rc ? -1 : 0;
 }

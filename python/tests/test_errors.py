@@ -67,6 +67,23 @@ def test_the_axis_of_an_axis_error(call, axis):
     assert isinstance(error, mx.AxisError) and error.axis == axis and error.code == "EAXIS" and error.index is None, repr(error)
 
 
+@pytest.mark.parametrize("call", [
+    lambda: mx.concatenate([mx.zeros(2**30)] * 3), lambda: mx.repeat(mx.zeros(2**30), 4), lambda: mx.tile(mx.zeros(2**30), 4),
+    lambda: mx.pad(mx.zeros(2**30), 2**30), lambda: mx.flatten(mx.broadcast_to(mx.array(0), (2**20, 2**20))), lambda: mx.arange(2**40, 2**42),
+    lambda: mx.broadcast_to(mx.array(0), (2**20, 2**20)).reshape(-1), lambda: mx.kron(mx.broadcast_to(mx.array(0), (2**20,)), mx.broadcast_to(mx.array(0), (2**20,))),
+])  # fmt: skip
+def test_an_extent_that_is_too_large(call):
+    """Programs of MLX catch an OverflowError, others the ValueError of every wrong shape."""
+    error = raised(call)
+    assert isinstance(error, mx.LimitError) and isinstance(error, ValueError) and isinstance(error, OverflowError)
+    assert error.code == "ELIMIT" and "2147483647" in str(error)
+
+
+def test_lists_of_arrays_of_several_shapes():
+    error = raised(lambda: mx.array([mx.array([1.0]), 1.0]))
+    assert type(error) is ValueError and "have 1 and 0 axes" in str(error)
+
+
 def test_every_way_of_reading_reports():
     for read in (lambda x: x.item(), lambda x: x.tolist(), repr, mx.eval, memoryview, bytes, lambda x: x.__dlpack__(), bool, float,
                  lambda x: x.__array__(), lambda x: mx.save("/dev/null", x), format):  # fmt: skip

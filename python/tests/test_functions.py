@@ -234,7 +234,7 @@ def test_products():
     Y = mx.array(y)
     check(mx.matmul(X, Y), x @ y), check(X @ Y[:, 0], x @ y[:, 0]), check(mx.addmm(mx.ones((3, 3)), X, Y, 2.0, 0.5), 0.5 + 2 * (x @ y))
     check(mx.einsum("ij,jk->ik", X, Y), x @ y), check(mx.einsum("ij->ji", X), x.T), check(mx.tensordot(X, Y, 1), x @ y)
-    check(mx.tensordot(X, X, [[0], [0]]), x.T @ x), check(mx.vecdot(X, X), (x * x).sum(-1)), check(mx.vecdot(X, X, axis=0), (x * x).sum(0))
+    check(mx.tensordot(X, X, [[0], [0]]), x.T @ x), check(mx.vecdot(X, X), (x * x).sum(-1)), check(mx.vecdot(X, X, axis=0), (x * x).sum(0)), check(mx.vecdot(X, X, 0), (x * x).sum(0))
     check(mx.convolve(X[0], X[1]), np.convolve(x[0], x[1])), check(mx.convolve(X[0], X[1][:3], mode="same"), np.convolve(x[0], x[1][:3], "same"))
     check(mx.gather_mm(X[None], Y[None], mx.array([0, 0]), mx.array([0, 0])), np.stack([x @ y] * 2))
     check(mx.block_masked_mm(mx.ones((32, 32)), mx.ones((32, 32)), 32, mx.array([[False]])), np.zeros((32, 32)))
@@ -244,7 +244,7 @@ def test_products():
     path, text = mx.einsum_path("ij,jk,kl->il", X, Y, X)
     assert len(path) == 2 and isinstance(text, str)
     for call in (lambda: X @ X, lambda: X @ mx.array(1.0), lambda: mx.einsum("ij,jk->ik", X, X), lambda: mx.tensordot(X, X, 1),
-                 lambda: mx.convolve(X, X), lambda: mx.convolve(X[0], X[0], "x"), lambda: mx.vecdot(X, I[:2])):  # fmt: skip
+                 lambda: mx.convolve(X, X), lambda: mx.convolve(X[0], X[0], "x"), lambda: mx.vecdot(X, I[:2]), lambda: mx.vecdot(X, mx.array(1)), lambda: mx.vecdot(mx.array(1), X[0]), lambda: mx.vecdot(X[0], X[0], 1)):  # fmt: skip
         with pytest.raises(ValueError):
             mx.eval(call())
 
@@ -713,7 +713,7 @@ def test_einsum_path_costs():
 
 # ---- what is taken by keyword only, what may be left out ----
 @pytest.mark.parametrize("call", [
-    lambda: mx.count_nonzero(X, 0), lambda: mx.vecdot(X, X, 0), lambda: mx.quantize(mx.ones((32, 32)), 32, 4, "affine", None),
+    lambda: mx.count_nonzero(X, 0), lambda: mx.quantize(mx.ones((32, 32)), 32, 4, "affine", None),
     lambda: mx.arange(start=1, step=2), lambda: mx.arange(start=1), lambda: mx.arange(), lambda: mx.arange(step=2),
 ])  # fmt: skip
 def test_refused_places(call):

@@ -105,7 +105,11 @@ int kl_reshape(struct kl_array **out, struct kl_array *a, const int *shape, size
                            "the -1 of shape %s could be anything: another size is 0",
                            KL_SHAPE_TEXT(n, shape));
         int64_t rest = a->t.size / size;
-        if (rest <= INT32_MAX) to.dims[open] = (int)rest;
+        if (rest > INT32_MAX)
+            return kl_fail(err, KL_ELIMIT,
+                           "%lld elements are too many for one axis; at most %d are possible",
+                           (long long)rest, INT32_MAX);
+        to.dims[open] = (int)rest;
         size *= to.dims[open];
     }
     if (size != a->t.size)

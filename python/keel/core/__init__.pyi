@@ -1886,11 +1886,11 @@ def grad(
 ) -> Callable[P, Any]:
     """A function that computes the gradient of fun.
 
-    fun returns an array without axes, or a tuple that begins with one. argnums is the position
-    of the argument to differentiate for, or several (None: the first, unless argnames are
-    given); argnames are names of keyword arguments. Arguments may be trees of dicts, lists and
-    tuples; the result has the structure of the argument. With several argnums it is a tuple,
-    with argnames a pair of that and a dict.
+    fun returns an array without axes; value_and_grad also takes one that returns more. argnums
+    is the position of the argument to differentiate for, or several (None: the first, unless
+    argnames are given); argnames are names of keyword arguments. Arguments may be trees of
+    dicts, lists and tuples; the result has the structure of the argument. With several argnums
+    it is a tuple, with argnames a pair of that and a dict.
 
     Raises: ValueError for a negative argnum; when called, for a missing argument, a result with
         axes, and arguments that are neither floats nor complex64. What fun raises comes
@@ -4098,7 +4098,7 @@ def var(
     """
 
 def vecdot(
-    a: array, b: array, /, *, axis: int = -1, stream: StreamOrDevice = None
+    a: array, b: array, /, axis: int = -1, *, stream: StreamOrDevice = None
 ) -> array:
     """Sums of the products conj(a) * b along one axis.
 

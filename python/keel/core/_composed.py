@@ -102,7 +102,13 @@ def minmax(a, /, axis=None, keepdims=False, *, stream=None):
     return _core.min(a, axis, keepdims, stream=stream), _core.max(a, axis, keepdims, stream=stream)
 
 
-def vecdot(a, b, /, *, axis=-1, stream=None):
+def vecdot(a, b, /, axis=-1, *, stream=None):
+    need_arrays("vecdot", a=a, b=b)
+    for x in (a, b):
+        if not x.ndim:
+            raise ValueError("vecdot() takes arrays of one axis or more, not a scalar")
+        if not -x.ndim <= axis < x.ndim:
+            _core._axis_error("vecdot", axis, x.ndim)
     return _core.sum(_core.multiply(_core.conj(a, stream=stream), b, stream=stream), axis, stream=stream)
 
 

@@ -295,7 +295,17 @@ def value_and_grad(fun, argnums=None, argnames=[]):
 
 def grad(fun, argnums=None, argnames=[]):
     _callable(fun, "grad")
-    both = value_and_grad(fun, argnums, argnames)
+
+    def scalar(*args, **kwargs):
+        result = fun(*args, **kwargs)
+        if isinstance(result, array):
+            return result
+        raise ValueError(
+            f"grad(): the function must return a scalar array, not {type(result).__name__}; "
+            "value_and_grad takes a tuple or list whose first element is one"
+        )
+
+    both = value_and_grad(scalar, argnums, argnames)
 
     @functools.wraps(fun, updated=())
     def wrapped(*args, **kwargs):
