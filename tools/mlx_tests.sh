@@ -15,8 +15,14 @@ cmake --build build/release --target keel >/dev/null
 $venv/bin/pip install -q --no-deps --force-reinstall -C cmake.define.KEEL_PREBUILT="$root/build/release" ./python
 $venv/bin/pip install -q --no-deps --upgrade --target build/python/keel-mlx ./python/mlx
 out=$root/build/python/mlx-tests.txt
-(cd "$sources/python/tests" && PYTHONPATH=$root/build/python/keel-mlx:$sources/python "$root/$venv/bin/python" -m pytest \
-    -q -p no:cacheprovider "${@:-.}" >"$out" 2>&1) || true
+# A test that fails may leave compile switched off, and those after it fail for that alone.
+cat >build/python/each_on_its_own.py <<'EOF'
+def pytest_runtest_setup(item):
+    import mlx.core
+    mlx.core.enable_compile()
+EOF
+(cd "$sources/python/tests" && PYTHONPATH=$root/build/python:$root/build/python/keel-mlx:$sources/python "$root/$venv/bin/python" -m pytest \
+    -q -p no:cacheprovider -p each_on_its_own "${@:-.}" >"$out" 2>&1) || true
 tail -1 "$out"
 unexplained=0
 for test in $(grep -o '^\(FAILED\|ERROR\) [^ ]*' "$out" | cut -d' ' -f2 | sort -u); do

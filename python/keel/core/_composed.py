@@ -109,6 +109,8 @@ def vecdot(a, b, /, axis=-1, *, stream=None):
             raise ValueError("vecdot() takes arrays of one axis or more, not a scalar")
         if not -x.ndim <= axis < x.ndim:
             _core._axis_error("vecdot", axis, x.ndim)
+    if not (_core._is_shapeless(a) or _core._is_shapeless(b)) and a.shape[axis] != b.shape[axis]:
+        raise ValueError(f"vecdot() of shapes {tuple(a.shape)} and {tuple(b.shape)}: axis {axis} has one extent in both")
     return _core.sum(_core.multiply(_core.conj(a, stream=stream), b, stream=stream), axis, stream=stream)
 
 
