@@ -73,6 +73,45 @@ def test_signature_is_that_of_the_stub(where, owner, node):
     assert [k for n, k in wanted if n != "self"] == [p.kind for p in made if p.name != "self"]
 
 
+# ---- no other names ----
+MODULES = [mx, mx.cuda, mx.distributed, mx.fast, mx.fft, mx.linalg, mx.metal, mx.random]
+
+
+def documented(module):
+    """What the API has in a module, and what the stubs say is there besides, by owner."""
+    owner = module.__name__.removeprefix("keel.")
+    names = {}
+    for o, name in NAMES:
+        names.setdefault(o.removeprefix("class "), set()).add(name)
+    path = pathlib.Path(mx.__file__).parent / f"{owner.removeprefix('core.').replace('core', '__init__')}.pyi"
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.setdefault(owner, set()).add(node.name)
+        elif isinstance(node, ast.AnnAssign):
+            names.setdefault(owner, set()).add(node.target.id)
+        if isinstance(node, ast.ClassDef):
+            of_class = names.setdefault(f"{owner}.{node.name}", set())
+            of_class |= {x.name for x in node.body if isinstance(x, ast.FunctionDef)}
+            of_class |= {x.target.id for x in node.body if isinstance(x, ast.AnnAssign)}
+    return names
+
+
+def test_all_modules_are_looked_at():
+    there = {x for x in vars(mx).values() if inspect.ismodule(x) and x.__name__.startswith("keel.core.")}
+    assert {x for x in there if not x.__name__.split(".")[-1].startswith("_")} == set(MODULES) - {mx}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
+def test_no_private_name_is_public(module):
+    names = documented(module)
+    owner = module.__name__.removeprefix("keel.")
+    found = [f"{owner}.{x}" for x in dir(module) if not x.startswith("_") and x not in names[owner]]
+    for made in (x for n, x in vars(module).items() if isinstance(x, type) and not n.startswith("_")):
+        of_class = names.get(f"{owner}.{made.__name__}", ())
+        found += [f"{owner}.{made.__name__}.{x}" for x in vars(made) if not x.startswith("_") and x not in of_class]
+    assert found == []
+
+
 # ---- every name is called ----
 a = mx.array([[1.0, 2.0], [3.0, 4.0]])
 i = mx.array([[5, 3], [2, 1]])
@@ -361,6 +400,17 @@ def evaluated(x):
 @pytest.mark.parametrize("row", [row for row in NAMES if CALLS.get(row)], ids="-".join)
 def test_call(row, tmp_path):
     evaluated(eval(CALLS[row], globals() | {"folder": tmp_path}))
+
+
+@pytest.mark.parametrize("row", sorted(UNBUILT), ids="-".join)
+def test_help_says_what_is_not_built(row):
+    text = find(*row).__doc__
+    assert text.startswith("Not built yet: a call raises NotImplementedError.\n\n")
+    assert len(text.splitlines()) > 3  # and what it is to do
+
+
+def test_help_of_what_is_built_says_nothing_of_it():
+    assert not [row for row in NAMES if row not in UNBUILT and str(find(*row).__doc__).startswith("Not built")]
 
 
 @pytest.mark.parametrize("row", [row for row in NAMES if row in FAILING], ids="-".join)

@@ -5003,6 +5003,23 @@ class ArrayLike:
     def __init__(self, arg: object, /) -> None:
         """Wraps an object with a buffer, DLPack or __array__."""
 
+class AxisError(ValueError, IndexError):
+    """An axis is out of range, or given twice.
+
+    Like every exception of the library it has the attributes code, operation, index, axis, axis_size,
+    position, tensor, file and bytes, None where they do not apply.
+    """
+
+    code: str
+    operation: str | None
+    index: int | None
+    axis: int | None
+    axis_size: int | None
+    position: int | None
+    tensor: str | None
+    file: str | None
+    bytes: tuple[int, int] | None
+
 class Device:
     """A device: a type and a number.
 
@@ -5024,6 +5041,10 @@ class Device:
 
     def __repr__(self) -> str:
         """A text such as "Device(cpu, 0)"."""
+
+    @property
+    def index(self) -> int:
+        """The number of the device among those of its type."""
 
     @property
     def type(self) -> DeviceType:
@@ -5118,6 +5139,10 @@ class Stream:
         """A text such as "Stream(Device(cpu, 0), 0)"."""
 
     @property
+    def index(self) -> int:
+        """The number of the stream."""
+
+    @property
     def device(self) -> Device:
         """The device on which the stream runs."""
 
@@ -5149,6 +5174,10 @@ class ThreadLocalStream:
 
     def __repr__(self) -> str:
         """A text such as "ThreadLocalStream(Device(cpu, 0), 0)"."""
+
+    @property
+    def index(self) -> int:
+        """The number of the calling thread's stream."""
 
     @property
     def device(self) -> Device:

@@ -1,7 +1,7 @@
 """Operations of models that are computed in one pass, and kernels that the caller writes."""
 
 from keel import _core as _c
-from keel._core import array
+from keel._core import array as _array
 
 globals().update({k: v for k, v in vars(_c._fast).items() if not k.startswith("_")})
 
@@ -15,7 +15,7 @@ def _is_float(dtype):
 
 
 def _as_array(x, name, what):
-    if isinstance(x, array) or hasattr(x, "__mlx_array__"):
+    if isinstance(x, _array) or hasattr(x, "__mlx_array__"):
         return _c.array(x)
     if isinstance(x, (int, float, list, tuple)) or hasattr(x, "__array__"):
         return _c.array(x)
@@ -146,7 +146,7 @@ def cuda_kernel(
             raise RuntimeError(f"cuda_kernel(): the kernel '{name}' needs CUDA, which is not available")
         return _c._cuda_kernel_apply(
             made,
-            [x if isinstance(x, array) else array(x) for x in inputs],
+            [x if isinstance(x, _array) else _array(x) for x in inputs],
             _outputs("cuda_kernel", output_shapes, output_dtypes),
             _three("cuda_kernel", grid, "grid"),
             _three("cuda_kernel", threadgroup, "threadgroup"),
@@ -168,7 +168,7 @@ def precompiled_cuda_kernel(
     return _c._cuda_kernel_compiled(
         name,
         compiled_source,
-        [x if isinstance(x, array) else array(x) for x in inputs],
+        [x if isinstance(x, _array) else _array(x) for x in inputs],
         _outputs("precompiled_cuda_kernel", output_shapes, output_dtypes),
         list(scalars),
         _three("precompiled_cuda_kernel", grid, "grid"),

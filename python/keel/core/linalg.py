@@ -3,10 +3,10 @@
 import math as _math
 
 from keel import _core as _c
-from keel.core._later import later
+from keel.core._later import later as _later
 
 globals().update(
-    later(
+    _later(
         "linalg",
         "cholesky cholesky_inv det eig eigh eigvals eigvalsh inv lu lu_factor pinv qr slogdet solve "
         "solve_triangular svd tri_inv",

@@ -185,6 +185,8 @@ def norm(
     smallest absolute values, or sums of rows of matrices; 1 and -1 those of columns, 2 and -2
     singular values. Integers give float32.
 
+    Not built yet: "nuc", 2 and -2 of matrices raise NotImplementedError.
+
     Raises: ValueError for an ord that is not defined for vectors or matrices, and for axes that
         a does not have, that repeat, or that are more than two.
 
