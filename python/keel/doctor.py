@@ -3,14 +3,16 @@
 Ends with 0 when the self-test passes, else with 1.
 """
 
+import argparse
 import importlib.metadata
 import importlib.util
+import io
 import platform
-import sys
 import time
 
 import keel
 import keel.core as mx
+from keel._command import run
 
 
 def _version(name):
@@ -47,6 +49,15 @@ def devices():
     return lines
 
 
+def files():
+    """Lines on the kinds of files that cannot be written and read, since a library is missing."""
+    try:
+        mx.savez(io.BytesIO(), mx.array(0))
+    except (ValueError, RuntimeError) as e:
+        return ["npz".ljust(16) + f"missing: {str(e).rpartition('npz: ')[2]}"]
+    return []
+
+
 def self_test(device):
     """Computes on the device what is known beforehand; returns the names of what went wrong."""
     wrong = []
@@ -72,9 +83,10 @@ def self_test(device):
 
 
 def main():
+    argparse.ArgumentParser(prog="python -m keel.doctor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print(f"keel            {keel.__version__} ({mx.__file__}), Python {platform.python_version()}")
     print(core_in_use())
-    print("\n".join(devices()))
+    print("\n".join(devices() + files()))
     failed = False
     for kind in (mx.cpu, mx.gpu):
         for i in range(mx.device_count(kind)):
@@ -87,4 +99,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -11,6 +11,7 @@ import os
 import sys
 
 import keel.core as mx
+from keel._command import run
 
 # What splits a text before pairs are merged, by the name that the file gives it.
 _DIGITS = {"type": "Digits", "individual_digits": True}
@@ -203,4 +204,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -38,6 +38,7 @@ static struct {
     /* why the driver in `drivers` gave no device; empty: it was not tried, or gave devices */
     char reason[2][REASON_BYTES];
     char no_gpu[3 * REASON_BYTES]; /* why there is no GPU */
+    char not_gpus[REASON_BYTES];   /* the fact of a driver whose devices are no GPUs */
     struct kl_device_fact cpu_facts[MAX_CPU_FACTS];
     size_t n_cpu_facts;
     _Atomic(int) cpu_ready, gpus_ready, facts_ready; /* 1 once done */
@@ -129,6 +130,12 @@ static int only_device(char *reason) {
     return -2;
 }
 
+/* The reason of a driver that has n devices, and none of them is a GPU. */
+static void say_no_gpus(const struct driver *d, int n, char *reason) {
+    snprintf(reason, REASON_BYTES, "%d device%s, but no GPU (KEEL_GPU=%s takes %s)", n,
+             n == 1 ? "" : "s", d->name, n == 1 ? "it" : "them");
+}
+
 /* Opens the devices of a driver. reason (REASON_BYTES long) then says why there are none; it is
  * empty when there are some. */
 static int open_driver(const struct driver *d, bool gpus_only, char *reason,
@@ -159,8 +166,7 @@ static int open_driver(const struct driver *d, bool gpus_only, char *reason,
     if (dev.n_gpus > first)
         reason[0] = 0;
     else if (!reason[0])
-        snprintf(reason, REASON_BYTES, "%d device%s, but no GPU (KEEL_GPU=%s takes %s)", n,
-                 n == 1 ? "" : "s", d->name, n == 1 ? "it" : "them");
+        say_no_gpus(d, n, reason);
     return KL_OK;
 }
 
@@ -273,14 +279,24 @@ int kl_device_choose(bool *gpu, struct kl_error **err) {
     return kl_device_set_default(KL_GPU, 0, err);
 }
 
-/* Makes a fact about each driver that has no device or lacks a library. It loads only the drivers
- * that KEEL_GPU allows. */
+/* Why no device of a driver is taken unless KEEL_GPU names the driver; NULL: some are GPUs. */
+static const char *without_gpus(const struct driver *d, int n) {
+    for (int i = 0; i < n; i++)
+        if (!d->is_gpu || d->is_gpu(i)) return NULL;
+    say_no_gpus(d, n, dev.not_gpus);
+    return dev.not_gpus;
+}
+
+/* Makes a fact about each driver that has no device, or none that is a GPU, or lacks a library. It
+ * loads only the drivers that KEEL_GPU allows. */
 static void missing_facts(void) {
     const char *want = getenv("KEEL_GPU");
     for (int i = 0; i < N_DRIVERS; i++) {
         const char *why = NULL, *key = NULL;
-        if (!want || !*want || strcmp(want, drivers[i].name) == 0) {
+        const bool any = !want || !*want;
+        if (any || strcmp(want, drivers[i].name) == 0) {
             int n = drivers[i].count(&why);
+            if (any && n > 0 && !why) why = without_gpus(&drivers[i], n);
             for (int k = 0; n > 0 && drivers[i].lacks; k++) {
                 const char *slow = drivers[i].lacks(k, &key);
                 if (!key) break;

@@ -2,6 +2,7 @@
  * are none. Each case runs in a process of its own, since devices are opened once. The drivers are
  * the fake ones of tests/backend/cuda, or missing. */
 #include "backend/cuda/cuda.h"
+#include "backend/opencl/opencl.h"
 #include "runtime/device.h"
 #include "support.h"
 
@@ -164,6 +165,40 @@ static void test_nothing_found(void **state) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* Devices of OpenCL that are no GPUs, as PoCL's, are not taken by themselves: the facts say so, and
+ * how to take them. */
+static void test_opencl_without_gpus(void **state) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        int bad = 0;
+        unsetenv("KEEL_GPU");
+        unsetenv("KEEL_GPU_DEVICE");
+        setenv("KEEL_CUDA_DRIVER", "/nonexistent/libcuda.so", 1);
+        const char *said = fact(KL_CPU, "missing_opencl");
+        const int n = kl_opencl_count(NULL);
+        CHECK(n > 0);
+        bool gpus = false;
+        for (int i = 0; i < n; i++) gpus = gpus || kl_opencl_is_gpu(i);
+        CHECK(gpus == !said);
+        CHECK(gpus || strstr(said, "but no GPU (KEEL_GPU=opencl takes "));
+        fflush(stdout);
+        _exit(bad);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    pid = fork();
+    if (pid == 0) {
+        int bad = 0;
+        setenv("KEEL_GPU", "opencl", 1);
+        CHECK(!fact(KL_CPU, "missing_opencl"));
+        fflush(stdout);
+        _exit(bad);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* Whether the GPU becomes the default device, with which drivers, and whether OpenCL was loaded. */
 static void test_default(void **state) {
     static const char *const none = "/nonexistent/libcuda.so";
@@ -245,6 +280,7 @@ static void test_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices), cmocka_unit_test(test_nothing_found),
-        cmocka_unit_test(test_default), cmocka_unit_test(test_memory)};
+        cmocka_unit_test(test_opencl_without_gpus), cmocka_unit_test(test_default),
+        cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, setup, NULL);
 }

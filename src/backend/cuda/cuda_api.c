@@ -103,7 +103,7 @@ static void load_driver(void) {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror(), *colon = reason ? strstr(reason, ": ") : NULL;
-        snprintf(cuda.why, sizeof cuda.why, "%s not found (%s)", file,
+        snprintf(cuda.why, sizeof cuda.why, "%.64s not found: NVIDIA's driver brings it (%s)", file,
                  colon ? colon + 2 : "no reason given");
         return;
     }
@@ -195,9 +195,10 @@ static bool find_library(const struct library *l) {
            try_under(l, local, wheels, N_WHEELS) || try_under(l, "/usr/local", wheels, N_WHEELS) ||
            try_under(l, "/usr", wheels, N_WHEELS);
 }
-#define NOT_FOUND(versions)                                                                   \
-    " (" versions ") not found in the loader's path, /usr/local/cuda, or Python's packages; " \
-    "KEEL_CUDA_PATH names the folder of a CUDA toolkit"
+/* package: what pip calls the package of Python that brings the library. */
+#define NOT_FOUND(versions, package)                                                              \
+    " (" versions ") not found in the loader's path, /usr/local/cuda, or Python's packages (pip " \
+    "install " package "); KEEL_CUDA_PATH names the folder of a CUDA toolkit"
 
 /* Whether the driver is older than CUDA 13: then libraries of CUDA 12 are tried first, since a
  * library of the toolkit that is newer than the driver may not work with it. */
@@ -251,7 +252,8 @@ static void load_nvrtc(void) {
                                "libnvrtc.so.11.2"},
                               try_nvrtc};
     if (!find_library(&l) && !nvrtc.why[0])
-        snprintf(nvrtc.why, sizeof nvrtc.why, "libnvrtc.so" NOT_FOUND(".13, .12"));
+        snprintf(nvrtc.why, sizeof nvrtc.why,
+                 "libnvrtc.so" NOT_FOUND(".13, .12", "nvidia-cuda-nvrtc"));
 }
 
 const struct kl_nvrtc_api *kl_nvrtc_api(const char **why) {
@@ -328,7 +330,8 @@ static void load_blas(void) {
     if (named && *named)
         snprintf(blas.why, sizeof blas.why, "KEEL_CUBLASLT=%.128s cannot be loaded", named);
     else
-        snprintf(blas.why, sizeof blas.why, "libcublasLt.so" NOT_FOUND(".13, .12"));
+        snprintf(blas.why, sizeof blas.why,
+                 "libcublasLt.so" NOT_FOUND(".13, .12", "nvidia-cublas"));
 }
 
 const struct kl_blas_api *kl_blas_api(const char **why) {
@@ -370,7 +373,7 @@ static void load_dnn(void) {
         snprintf(dnn.why, sizeof dnn.why, "KEEL_CUDNN=%.128s cannot be loaded", named);
     else
         snprintf(dnn.why, sizeof dnn.why,
-                 "libcudnn.so" NOT_FOUND(".9") ", and KEEL_CUDNN the file");
+                 "libcudnn.so" NOT_FOUND(".9", "nvidia-cudnn-cu13") ", and KEEL_CUDNN the file");
 }
 
 const struct kl_dnn_api *kl_dnn_api(const char **why) {

@@ -103,7 +103,8 @@ static const char *look(void) {
     cl_uint n = 0;
     cl_int status = kl_cl.clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
     if (status == CL_PLATFORM_NOT_FOUND_KHR || (status == CL_SUCCESS && n == 0))
-        return "OpenCL's library is here, but no driver is installed for it";
+        return "OpenCL's library is here, but no driver is installed for it (Debian: apt install "
+               "mesa-opencl-icd or intel-opencl-icd for GPUs, pocl-opencl-icd for processors)";
     if (status) {
         snprintf(found.text, sizeof found.text, "clGetPlatformIDs failed with %d (%s)", (int)status,
                  kl_opencl_status_text(status));

@@ -18,8 +18,11 @@ static const char *load(void) {
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror();
-        snprintf(why, sizeof why, "OpenCL's library could not be loaded: %s",
-                 reason ? reason : file);
+        snprintf(
+            why, sizeof why,
+            "OpenCL's library could not be loaded (Debian: apt install ocl-icd-libopencl1, and "
+            "a driver: mesa-opencl-icd, intel-opencl-icd or pocl-opencl-icd): %.200s",
+            reason ? reason : file);
         return why;
     }
     struct kl_opencl_functions found;
