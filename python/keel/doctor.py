@@ -31,7 +31,7 @@ def core_in_use():
     except ImportError as e:
         return f"mlx.core        cannot be imported: {e}"
     if core is mx:
-        return f"mlx.core        is Keel (keel-mlx {_version('keel-mlx')}, mlx {_version('mlx') or 'not installed: no mlx.nn'})"
+        return f"mlx.core        is Keel (keel-mlx {_version('keel-mlx')}, mlx {_version('mlx') or 'not installed: no mlx.nn; pip install --no-deps mlx==0.32.2'})"
     return f"mlx.core        is MLX {_version('mlx')} ({getattr(core, '__file__', '?')}): install keel-mlx to run it on Keel"
 
 

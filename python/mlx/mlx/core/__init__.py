@@ -7,6 +7,7 @@ MLX's files, and compute with Keel. Uninstalling keel-mlx gives them MLX's core 
 
 import sys
 
+import mlx._from_mlx  # noqa: F401: says what to install where the files of MLX are missing
 from keel import core
 
 for _name in ("cuda", "distributed", "fast", "fft", "linalg", "metal", "random"):

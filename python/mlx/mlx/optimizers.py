@@ -1,0 +1,5 @@
+"""mlx.optimizers where MLX's folder of that name is not beside this file."""
+
+from mlx._from_mlx import take
+
+take(__name__)
