@@ -145,6 +145,7 @@ stage "model of the protocol" docs/model/check.sh
 stage "release: build, all tests" tests release "$in_release"
 stage "API table" tools/api_coverage.sh build/release/libkeel.so
 stage "install and link" tools/check-install.sh
+stage "what CMake says is missing" tools/check-missing.sh
 stage "demo" build/release/examples/train cpu --out build/demo
 stage "ASan and UBSan" tests asan "$in_sanitizers"
 stage "TSan" tests tsan "$in_sanitizers"
