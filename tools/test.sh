@@ -158,6 +158,7 @@ stage "Python beside MLX" tools/python.sh random "$calls"
 if [ "$mode" = full ]; then
     stage "mlx-lm: other programs" tools/python.sh others
     stage "Python: installing and removing" tools/python.sh install
+    stage "README's model that talks" tools/python.sh readme
     KEEL_STORM_GRAPHS=100000 KEEL_STORM_FUNCTIONS=5000 stage "long fault storm" ctest --test-dir build/release --output-on-failure -R storm
 fi
 summary
