@@ -361,3 +361,44 @@ def test_fp8_is_loaded_as_bytes(tmp_path, dtype):
     assert x.dtype == mx.uint8 and x.tolist() == [[0x38, 0xB8], [0x40, 0x7F]]
     if dtype == "F8_E4M3":
         assert mx.from_fp8(x, mx.float32)[0].tolist() == [1, -1]
+
+
+# ---- links ----
+SAVES = {
+    "npy": lambda path: mx.save(path, a),
+    "npz": lambda path: mx.savez(path, a),
+    "compressed.npz": lambda path: mx.savez_compressed(path, a),
+    "safetensors": lambda path: mx.save_safetensors(path, {"a": a}),
+    "gguf": lambda path: mx.save_gguf(path, {"a": a}),
+    "mlxfn": lambda path: mx.export_function(path, lambda x: x + 1, a),
+    "dot": lambda path: mx.export_to_dot(path, a + 1),
+}
+
+
+def exported(path):
+    with mx.exporter(path, lambda x: x + 1) as export:
+        export(a)
+
+
+SAVES["exporter.mlxfn"] = exported
+
+
+@pytest.mark.parametrize("kind", SAVES)
+def test_saving_follows_links_to_nothing(kind, tmp_path):
+    (tmp_path / "sub").mkdir()
+    link, between, target = tmp_path / f"link.{kind}", tmp_path / "sub" / "between", tmp_path / "target"
+    link.symlink_to("sub/between")
+    between.symlink_to("../target")
+    SAVES[kind](str(link))
+    assert link.is_symlink() and between.is_symlink() and target.is_file() and not target.is_symlink()
+    assert target.stat().st_size > 0
+
+
+@pytest.mark.parametrize("kind", SAVES)
+def test_saving_through_links_in_a_circle_fails(kind, tmp_path):
+    link, other = tmp_path / f"link.{kind}", tmp_path / "other"
+    link.symlink_to("other")
+    other.symlink_to(link.name)
+    with pytest.raises((RuntimeError, OSError), match="Too many levels of symbolic links"):
+        SAVES[kind](str(link))
+    assert link.is_symlink() and other.is_symlink()

@@ -1,13 +1,14 @@
 /* sink.c - writes a file so that it exists completely or not at all; also writes through custom
  * writers.
  *
- * A regular file (or a link to one) is written under a temporary name in the same directory, made
- * durable, and renamed. A target that is not a regular file is refused, because renaming over a
- * device or a pipe would replace it. */
+ * A regular file (or that to which a link leads) is written under a temporary name in the same
+ * directory, made durable, and renamed. A target that is not a regular file is refused, because
+ * renaming over a device or a pipe would replace it. */
 #include "io/sink.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 #include "base/alloc.h"
 
-enum { COPY_BYTES = 1 << 20 };
+enum { COPY_BYTES = 1 << 20, MAX_LINKS = 40 }; /* as many links in a row as Linux follows */
 
 static int fail_path(struct kl_error **err, const char *path, const char *what, int number) {
     struct kl_error_info info = {
@@ -26,22 +27,62 @@ static int fail_path(struct kl_error **err, const char *path, const char *what, 
 
 /* ---- opening ---- */
 
-/* The path with its suffix; if it is a link, the path that it points to. NULL: no memory. */
-static char *target_of(const char *path, const char *suffix) {
+static bool is_link(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Replaces the path of a link by the path that the link holds, seen from the folder of the link. */
+static int follow(char **path, struct kl_error **err) {
+    char held[PATH_MAX];
+    ssize_t n = readlink(*path, held, sizeof held);
+    if (n < 0) return fail_path(err, *path, "cannot be created", errno);
+    const char *slash = n && held[0] == '/' ? NULL : strrchr(*path, '/');
+    size_t folder = slash ? (size_t)(slash - *path) + 1 : 0;
+    char *to = kl_malloc(folder + (size_t)n + 1);
+    if (!to) return kl_fail_nomem(err);
+    memcpy(to, *path, folder);
+    memcpy(to + folder, held, (size_t)n);
+    to[folder + (size_t)n] = 0;
+    kl_free(*path);
+    *path = to;
+    return KL_OK;
+}
+
+/* Replaces the path of a link by that of the file that it leads to, which need not exist: what is
+ * renamed to a link would take its place, and the file that users mean would not be written. */
+static int follow_links(char **path, struct kl_error **err) {
+    struct stat st;
+    if (!is_link(*path)) return KL_OK;
+    if (stat(*path, &st) == 0) {
+        char *resolved = realpath(*path, NULL);
+        if (!resolved) return KL_OK; /* a link of the system, as in /proc, whose text is no path */
+        char *copy = kl_strdup(resolved);
+        free(resolved);
+        if (!copy) return kl_fail_nomem(err);
+        kl_free(*path);
+        *path = copy;
+        return KL_OK;
+    }
+    if (errno == ELOOP) return fail_path(err, *path, "cannot be created", ELOOP);
+    for (int n = 0; is_link(*path); n++) {
+        /* Links that others turn into a loop meanwhile end too. */
+        if (n == MAX_LINKS) return fail_path(err, *path, "cannot be created", ELOOP);
+        KL_TRY(follow(path, err));
+    }
+    return KL_OK;
+}
+
+/* The path of the file that is written: with its suffix, and behind links. *out is NULL, or to be
+ * freed, on failure too. */
+static int target_of(char **out, const char *path, const char *suffix, struct kl_error **err) {
     size_t n = strlen(path), s = strlen(suffix);
     bool has = n >= s && !strcmp(path + n - s, suffix);
-    char *full = kl_malloc(n + s + 1);
-    if (!full) return NULL;
-    memcpy(full, path, n + 1);
-    if (!has) memcpy(full + n, suffix, s + 1);
-    struct stat st;
-    if (lstat(full, &st) || !S_ISLNK(st.st_mode)) return full;
-    char *resolved = realpath(full, NULL);
-    if (!resolved) return full; /* the link points to nothing: the link itself is replaced */
-    char *copy = kl_strdup(resolved);
-    free(resolved);
-    kl_free(full);
-    return copy;
+    *out = kl_malloc(n + s + 1);
+    if (!*out) return kl_fail_nomem(err);
+    memcpy(*out, path, n + 1);
+    if (!has) memcpy(*out + n, suffix, s + 1);
+    return follow_links(out, err);
 }
 
 static int open_temp(struct kl_sink *k, struct kl_error **err) {
@@ -66,11 +107,9 @@ int kl_sink_open(struct kl_sink *k, struct kl_dest to, const char *suffix, struc
     *k = (struct kl_sink){.writer = to.writer, .fd = -1};
     if (to.writer) return KL_OK;
     if (!*to.path) return kl_fail(err, KL_EARG, "save: the path is empty");
-    k->path = target_of(to.path, suffix);
-    if (!k->path) return kl_fail_nomem(err);
+    int rc = target_of(&k->path, to.path, suffix, err);
     struct stat st;
-    int rc = KL_OK;
-    if (!stat(k->path, &st)) {
+    if (!rc && !stat(k->path, &st)) {
         if (!S_ISREG(st.st_mode)) rc = fail_path(err, k->path, "not a regular file", EEXIST);
         k->mode = st.st_mode & 07777;
     }

@@ -1,5 +1,6 @@
 /* test_save.c - a file is saved completely or not at all, and the same arrays give the same
  * bytes. */
+#include "io/gguf.h"
 #include "io_support.h"
 
 #include <dirent.h>
@@ -149,6 +150,131 @@ static void mode_and_links_are_kept(void **state) {
     kl_array_release(a);
 }
 
+static int save_as_npy(const char *path, struct kl_array *a, struct kl_error **err) {
+    return kl_save_npy(to(path), a, err);
+}
+static int save_as_npz(const char *path, struct kl_array *a, struct kl_error **err) {
+    return kl_save_npz(path, (struct kl_named[]){{"x", a}}, 1, false, err);
+}
+static int save_as_safetensors(const char *path, struct kl_array *a, struct kl_error **err) {
+    return kl_save_safetensors(to(path), (struct kl_named[]){{"x", a}}, 1, NULL, 0, err);
+}
+static int save_as_gguf(const char *path, struct kl_array *a, struct kl_error **err) {
+    return kl_save_gguf(path, (struct kl_named[]){{"x", a}}, 1, NULL, 0, err);
+}
+static const struct {
+    int (*save)(const char *path, struct kl_array *a, struct kl_error **err);
+    const char *suffix;
+} formats[] = {{save_as_npy, "npy"},
+               {save_as_npz, "npz"},
+               {save_as_safetensors, "safetensors"},
+               {save_as_gguf, "gguf"}};
+
+static void make_link(const char *dir, const char *name, const char *content) {
+    assert_int_equal(symlink(content, in(dir, name)), 0);
+}
+
+static bool is_link(const char *path) {
+    struct stat st;
+    return !lstat(path, &st) && S_ISLNK(st.st_mode);
+}
+
+static bool is_file(const char *path) {
+    struct stat st;
+    return !lstat(path, &st) && S_ISREG(st.st_mode);
+}
+
+/* A link that points to nothing yet: the file that it names comes to be, and the link stays. */
+static void links_to_nothing_are_followed(void **state) {
+    struct kl_array *a = numbers(KL_F32, 5);
+    struct kl_error *err = NULL;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        char name[32], link[32], absolute[512];
+        snprintf(name, sizeof name, "links-%s", formats[i].suffix);
+        snprintf(link, sizeof link, "link.%s", formats[i].suffix);
+        const char *dir = fresh_dir(name);
+        assert_int_equal(mkdir(in(dir, "sub"), 0700), 0);
+        snprintf(absolute, sizeof absolute, "%s", in(dir, "sub/third"));
+        /* Relative to the folder of the link; two links in a row, from one folder into another;
+         * absolute. The target needs no suffix. */
+        make_link(dir, link, "sub/first");
+        expect_ok(formats[i].save(in(dir, link), a, &err), err);
+        assert_true(is_link(in(dir, link)) && is_file(in(dir, "sub/first")));
+        assert_int_equal(unlink(in(dir, link)), 0);
+        make_link(dir, link, "sub/middle");
+        make_link(dir, "sub/middle", "../second");
+        expect_ok(formats[i].save(in(dir, link), a, &err), err);
+        assert_true(is_link(in(dir, link)) && is_link(in(dir, "sub/middle")));
+        assert_true(is_file(in(dir, "second")));
+        assert_int_equal(unlink(in(dir, link)), 0);
+        make_link(dir, link, absolute);
+        expect_ok(formats[i].save(in(dir, link), a, &err), err);
+        assert_true(is_link(in(dir, link)) && is_file(absolute));
+        /* Once more, over what is there now. */
+        expect_ok(formats[i].save(in(dir, link), a, &err), err);
+        assert_true(is_link(in(dir, link)) && is_file(absolute));
+        assert_int_equal(n_entries(dir), 3);            /* link, second, sub */
+        assert_int_equal(n_entries(in(dir, "sub")), 3); /* first, middle, third */
+    }
+    kl_array_release(a);
+}
+
+static void links_that_lead_nowhere_are_errors(void **state) {
+    struct kl_array *a = numbers(KL_F32, 5);
+    struct kl_error *err = NULL;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        char name[32], link[32], other[32];
+        snprintf(name, sizeof name, "nowhere-%s", formats[i].suffix);
+        snprintf(link, sizeof link, "link.%s", formats[i].suffix);
+        snprintf(other, sizeof other, "other.%s", formats[i].suffix);
+        const char *dir = fresh_dir(name);
+        make_link(dir, link, other);
+        make_link(dir, other, link);
+        expect_error(formats[i].save(in(dir, link), a, &err), err, KL_EFILE,
+                     "cannot be created: Too many levels of symbolic links");
+        assert_int_equal(unlink(in(dir, link)), 0);
+        make_link(dir, link, link);
+        expect_error(formats[i].save(in(dir, link), a, &err), err, KL_EFILE,
+                     "cannot be created: Too many levels of symbolic links");
+        assert_int_equal(unlink(in(dir, link)), 0);
+        make_link(dir, link, "no/such/folder");
+        expect_error(formats[i].save(in(dir, link), a, &err), err, KL_EFILE,
+                     "cannot be created: No such file");
+        assert_int_equal(unlink(in(dir, link)), 0);
+        make_link(dir, link, ".");
+        expect_error(formats[i].save(in(dir, link), a, &err), err, KL_EFILE, "not a regular file");
+        assert_true(is_link(in(dir, link)) && is_link(in(dir, other)));
+        assert_int_equal(n_entries(dir), 2);
+    }
+    kl_array_release(a);
+}
+
+/* Every allocation on the way from a link to its target may fail. */
+static void memory_is_missing_on_the_way_along_links(void **state) {
+    const char *dir = fresh_dir("memory");
+    struct kl_array *a = numbers(KL_F32, 5);
+    make_link(dir, "link.npy", "middle");
+    make_link(dir, "middle", "real.npy");
+    bool worked = false;
+    for (int64_t n = 0; !worked; n++) {
+        struct kl_error *err = NULL;
+        kl_test_fail_alloc_at(n);
+        int rc = kl_save_npy(to(in(dir, "link.npy")), a, &err);
+        worked = !kl_test_alloc_failed();
+        kl_test_fail_alloc_at(-1);
+        if (worked) {
+            expect_ok(rc, err);
+        } else if (rc) { /* that of the folder's name, after the file is there, is no failure */
+            assert_int_equal(rc, KL_ENOMEM);
+            kl_error_release(err);
+        }
+        assert_true(is_link(in(dir, "link.npy")) && is_link(in(dir, "middle")));
+        assert_true(n < 100);
+    }
+    assert_true(is_file(in(dir, "real.npy")));
+    kl_array_release(a);
+}
+
 static void where_nothing_can_be_written(void **state) {
     struct kl_array *a = numbers(KL_U8, 5);
     struct kl_error *err = NULL;
@@ -248,6 +374,9 @@ int main(void) {
         cmocka_unit_test(the_suffix_is_added_once),
         cmocka_unit_test(saving_over_a_file_whose_tensors_are_still_unread),
         cmocka_unit_test(mode_and_links_are_kept),
+        cmocka_unit_test(links_to_nothing_are_followed),
+        cmocka_unit_test(links_that_lead_nowhere_are_errors),
+        cmocka_unit_test(memory_is_missing_on_the_way_along_links),
         cmocka_unit_test(where_nothing_can_be_written),
         cmocka_unit_test(a_full_disk_leaves_the_old_file),
         cmocka_unit_test(a_failed_array_writes_nothing),

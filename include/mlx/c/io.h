@@ -46,7 +46,8 @@ KEEL_API int mlx_load_gguf(mlx_io_gguf *gguf, const char *file, const mlx_stream
 /* Saving evaluates the arrays first. When an array has failed, the call fails with the error of the
  * array, and nothing is written. ".npy" or ".safetensors" is added to a file name that does not end
  * so. An existing file is replaced as a whole when the new file is complete; lazy arrays of the old
- * file stay readable. */
+ * file stay readable. A symbolic link stays: the file to which it leads is written, and made where
+ * there is none yet (KEEL_EFILE where links lead to each other). */
 KEEL_API int mlx_save(const char *file, const mlx_array a);
 KEEL_API int mlx_save_writer(mlx_io_writer out_stream, const mlx_array a);
 /* Arrays are int8, int16, int32, int64, float16, bfloat16, float32 or float64 (else KEEL_EDTYPE),
