@@ -266,36 +266,67 @@ const struct kl_nvrtc_api *kl_nvrtc_api(const char **why) {
 
 static struct {
     pthread_once_t once;
-    char path[PATH_BYTES];
+    char path[PATH_BYTES]; /* "": there is none */
+    char library
+        [PATH_BYTES]; /* that of the C++ library, without which most headers do not compile */
 } include = {.once = PTHREAD_ONCE_INIT};
 
-static bool try_include(const char *base, const char *below) {
+/* Writes the folder base/below. False: it does not have this header. */
+static bool has_header(char *folder, const char *base, const char *below, const char *header) {
     char file[PATH_BYTES + 16];
-    if (!base || !*base || snprintf(include.path, PATH_BYTES, "%s/%s", base, below) >= PATH_BYTES)
+    if (!base || !*base || snprintf(folder, PATH_BYTES, "%s/%s", base, below) >= PATH_BYTES)
         return false;
-    snprintf(file, sizeof file, "%s/cuda_fp16.h", include.path);
+    snprintf(file, sizeof file, "%s/%s", folder, header);
     return access(file, R_OK) == 0;
+}
+
+/* Finds the C++ library that belongs to include.path: that of CUDA 13 has a folder of its own,
+ * older ones lie among the other headers, or in the Python wheel for CUDA 12. */
+static bool find_cpp_library(void) {
+    static const char *const below[] = {"cccl", ".", "../../cuda_cccl/include"};
+    for (int i = 0; i < 3; i++)
+        if (has_header(include.library, include.path, below[i], "nv/target")) return true;
+    include.library[0] = 0;
+    return false;
 }
 
 static void find_include(void) {
     Dl_info where;
     char *folder = NULL, *slash;
-    if (try_include(getenv("KEEL_CUDA_PATH"), "include")) return;
     if (nvrtc.ok && dladdr(*(void **)&nvrtc.api.Version, &where))
         folder = realpath(where.dli_fname, NULL);
     if (folder && (slash = strrchr(folder, '/'))) *slash = 0;
-    /* The layouts of a toolkit and of the Python wheels for CUDA 13; of the wheels for CUDA 12; of
-     * other installations. */
-    bool found = folder && (try_include(folder, "../include") ||
-                            try_include(folder, "../../cuda_runtime/include"));
-    free(folder);
-    if (!found && !try_include("/usr/local/cuda", "include") && !try_include("/usr", "include"))
+    /* Beside the compiler: the layouts of a toolkit and of the Python wheels for CUDA 13; of the
+     * wheels for CUDA 12. Then other installations. */
+    const struct {
+        const char *base, *below;
+    } places[] = {{getenv("KEEL_CUDA_PATH"), "include"},
+                  {folder, "../include"},
+                  {folder, "../../cuda_runtime/include"},
+                  {"/usr/local/cuda", "include"},
+                  {"/usr", "include"}};
+    enum { N_PLACES = sizeof places / sizeof *places };
+    int first = -1;
+    bool whole = false;
+    /* Wheels are often installed without the C++ library: a whole toolkit elsewhere is better. */
+    for (int i = 0; i < N_PLACES && !whole; i++) {
+        if (!has_header(include.path, places[i].base, places[i].below, "cuda_fp16.h")) continue;
+        if (first < 0) first = i;
+        whole = find_cpp_library();
+    }
+    if (!whole) {
         include.path[0] = 0;
+        if (first >= 0)
+            (void)has_header(include.path, places[first].base, places[first].below, "cuda_fp16.h");
+    }
+    free(folder);
 }
 
-const char *kl_nvrtc_include(void) {
+const char *kl_nvrtc_include(const char **library) {
+    if (library) *library = NULL;
     if (!kl_nvrtc_api(NULL)) return NULL;
     pthread_once(&include.once, find_include);
+    if (library && include.library[0]) *library = include.library;
     return include.path[0] ? include.path : NULL;
 }
 

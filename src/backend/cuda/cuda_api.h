@@ -348,9 +348,10 @@ const struct kl_blas_api *kl_blas_api(const char **why);
 /* cuDNN, for convolutions. NULL with a reason. The first call loads it; it needs no device. */
 const struct kl_dnn_api *kl_dnn_api(const char **why);
 
-/* The folder of the toolkit's headers: beside the compiler, or where KEEL_CUDA_PATH says. NULL when
- * there is none. */
-const char *kl_nvrtc_include(void);
+/* The folder of the toolkit's headers: where KEEL_CUDA_PATH says, beside the compiler, or that of
+ * another toolkit; one to which its C++ library belongs comes first. NULL when there is none.
+ * *library (unless library is NULL) is the folder of that library (with nv/target), or NULL. */
+const char *kl_nvrtc_include(const char **library);
 
 /* The architecture for which kl_nvrtc_compile compiles for such devices: cc, or an older one that
  * this NVRTC knows. 0: there is no NVRTC. */

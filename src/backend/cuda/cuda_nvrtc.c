@@ -47,13 +47,23 @@ static void fail_with_log(const struct kl_nvrtc_api *api, void *program, const c
 /* The options for the folders of headers that a source includes: those of the toolkit and of its
  * C++ library. */
 static int include_options(const char *source, char (*text)[INCLUDE_BYTES], const char **options) {
-    const char *folder = strstr(source, "#include") ? kl_nvrtc_include() : NULL;
+    const char *library, *folder = strstr(source, "#include") ? kl_nvrtc_include(&library) : NULL;
     if (!folder) return 0;
     snprintf(text[0], INCLUDE_BYTES, "--include-path=%s", folder);
-    snprintf(text[1], INCLUDE_BYTES, "--include-path=%s/cccl", folder);
     options[0] = text[0];
+    if (!library) return 1;
+    snprintf(text[1], INCLUDE_BYTES, "--include-path=%s", library);
     options[1] = text[1];
     return 2;
+}
+
+/* What may be the reason why a source does not compile that was given n folders of headers. */
+static const char *note_on_headers(const char *source, int n) {
+    if (!strstr(source, "#include") || n == 2) return "";
+    return n ? "it includes headers, and the toolkit's C++ library is not beside them (pip install "
+               "nvidia-cuda-cccl, or KEEL_CUDA_PATH names a whole toolkit); "
+             : "it includes headers, and no include folder of a CUDA toolkit is found (pip install "
+               "nvidia-cuda-runtime nvidia-cuda-cccl, or KEEL_CUDA_PATH names the toolkit); ";
 }
 
 /* ---- the end of the process ---- */
@@ -113,12 +123,7 @@ static int compile(const struct kl_nvrtc_api *api, int cc, const char *source, c
                        rc);
     char *made = NULL;
     if ((rc = api->CompileProgram(program, n_options, options))) {
-        const char *note =
-            strstr(source, "#include") && n_headers == 0
-                ? "it includes headers, and no include folder of a CUDA toolkit is found "
-                  "(KEEL_CUDA_PATH names the toolkit); "
-                : "";
-        fail_with_log(api, program, name, note, err);
+        fail_with_log(api, program, name, note_on_headers(source, n_headers), err);
         rc = KL_ECOMPILE;
         goto out;
     }

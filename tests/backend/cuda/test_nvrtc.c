@@ -372,7 +372,8 @@ static void use_compiles(bool is_cuda, const char *source, const char *header, e
 }
 
 static bool have_headers(void) {
-    return have_nvrtc && kl_nvrtc_include();
+    const char *library = NULL;
+    return have_nvrtc && kl_nvrtc_include(&library) && library;
 }
 
 static void test_cuda_sources(void **state) {
