@@ -97,27 +97,26 @@ def run(*arrays):
         raise RuntimeError(last_error())
 
 
-# The last results stay alive, and large inputs take turns: no work of a round can be left out, and no input is read once for two rounds.
-kept = collections.deque()
-KEEP = 8
+# Results are held until they are computed: Keel does not run queued work that nobody can read any more. Large inputs take turns, so that
+# no input is read once for two rounds.
+kept = collections.deque()  # of (array, bytes)
+HOLD_BYTES = 4 << 30
+array_bytes = declare("mlx_array_nbytes", C.c_size_t, Handle)
 
 
 def start(*arrays):
     v = vec((Handle * len(arrays))(*arrays), len(arrays))
     rc = async_eval(v)
     vec_free(v)
-    kept.extend(arrays)
-    while len(kept) > KEEP:
-        free_array(kept.popleft())
+    kept.extend((a, array_bytes(a)) for a in arrays)
     if rc:
         raise RuntimeError(last_error())
-
-
-def start_and_drop(a):
-    """For operations that are never fused: the result's memory is reused at once, as in PyTorch."""
-    start(a)
-    kept.pop()
-    free_array(a)
+    held = sum(n for _, n in kept) if kept[-1][1] > 1 << 20 else 0
+    while held > HOLD_BYTES:
+        oldest, n = kept.popleft()
+        run(oldest)
+        free_array(oldest)
+        held -= n
 
 
 def unpack(v):
@@ -151,7 +150,7 @@ def as_closure(f):
 
 
 def start_with_gradients(closure, inputs, cotangents):
-    """Starts the results of a closure and the gradients of all its inputs, and drops them."""
+    """Starts the results of a closure and the gradients of all its inputs."""
     v, g = vec((Handle * len(inputs))(*inputs), len(inputs)), vec((Handle * len(cotangents))(*cotangents), len(cotangents))
     out, grads = new_vec(), new_vec()
     rc = vjp(C.byref(out), C.byref(grads), closure, v, g)
@@ -159,11 +158,7 @@ def start_with_gradients(closure, inputs, cotangents):
     vec_free(g)
     if rc:
         raise RuntimeError(last_error())
-    made = unpack(out) + unpack(grads)
-    start(*made)
-    for a in made:
-        kept.pop()
-        free_array(a)
+    start(*unpack(out), *unpack(grads))
 
 
 def in_turn(arrays):
@@ -173,6 +168,8 @@ def in_turn(arrays):
 def keel_sync():
     if synchronize(S):
         raise RuntimeError(last_error())
+    while kept:
+        free_array(kept.popleft()[0])
 
 
 def seconds(work, sync, n):
@@ -384,9 +381,8 @@ def streams():
         start(r)
 
     case("transpose copy 16384^2", 8 * n, keel_transpose, {"torch": peer_torch(lambda: tr.t().contiguous())})
-    for x in (ka, kb, kr, *others, *kept):
+    for x in (ka, kb, kr, *others):
         free_array(x)
-    kept.clear()
 
 
 def products():
@@ -398,11 +394,11 @@ def products():
             ha, hb = call("astype", ka, code), call("astype", kb, code)
             run(ha, hb)
             ta, tb = fa.to(kind), fb.to(kind)
-            case(f"matmul {name} {n}^3", 0, lambda: start_and_drop(call("matmul", ha, hb)), {"torch": peer_torch(lambda: ta @ tb)}, flops=2.0 * n**3)
+            case(f"matmul {name} {n}^3", 0, lambda: start(call("matmul", ha, hb)), {"torch": peer_torch(lambda: ta @ tb)}, flops=2.0 * n**3)
             for x in (ha, hb):
                 free_array(x)
         if n == 4096:
-            case(f"matmul float32 {n}^3", 0, lambda: start_and_drop(call("matmul", ka, kb)), {"torch": peer_torch(lambda: fa @ fb)}, flops=2.0 * n**3)
+            case(f"matmul float32 {n}^3", 0, lambda: start(call("matmul", ka, kb)), {"torch": peer_torch(lambda: fa @ fb)}, flops=2.0 * n**3)
         for x in (ka, kb):
             free_array(x)
 
@@ -438,7 +434,7 @@ def convolutions():
                 m = [mx.array(a).astype(mx.bfloat16 if code == BF16 else mx.float32) for a in (x, w)]
                 mx.eval(m)
                 with_mlx(p, lambda: mx.conv2d(*m, stride=stride, padding=pad, groups=groups))
-            case(f"conv2d {what}, {name}", 0, lambda: start_and_drop(call("conv2d", kx, kw, stride, stride, pad, pad, 1, 1, groups)), p, flops=flops)
+            case(f"conv2d {what}, {name}", 0, lambda: start(call("conv2d", kx, kw, stride, stride, pad, pad, 1, 1, groups)), p, flops=flops)
             # with the gradients of input and weights
             g = normal(n, side, side, o)
             kg, tg = of_kind(g, code), torch.from_numpy(g).to(dev).to(kind).permute(0, 3, 1, 2)
@@ -491,7 +487,7 @@ def quantised():
                 m = mx.array(x).astype(mx.bfloat16)
                 mx.eval(m)
                 with_mlx(p, lambda: mx.quantized_matmul(m, *mlx_turn(), transpose=True, group_size=64, bits=bits))
-            case(f"{bits}-bit {rows}x{k} by {n}", size, lambda: start_and_drop(call("quantized_matmul", kx, *keel_turn(), C.c_bool(True), *form)), p,
+            case(f"{bits}-bit {rows}x{k} by {n}", size, lambda: start(call("quantized_matmul", kx, *keel_turn(), C.c_bool(True), *form)), p,
                  flops=2.0 * rows * n * k if rows > 64 else None)
             free_array(kx)
         for a in words + scales + biases:
@@ -512,7 +508,7 @@ def gathers():
         if cupy is not None and cupy_too:
             ca, ci = cupy.asarray(ta), cupy.asarray(ti)
             p["cupy"] = peer_cupy(lambda: cupy.take(ca, ci, 0))
-        case(name, 4 * n * (1 + row) + 4 * min(n, shape[0]) * row, lambda: start_and_drop(call("take_axis", ka, ki, 0)), p)
+        case(name, 4 * n * (1 + row) + 4 * min(n, shape[0]) * row, lambda: start(call("take_axis", ka, ki, 0)), p)
         free_array(ka)
         free_array(ki)
 
@@ -645,8 +641,8 @@ def rows():
     if mx is not None:
         ma, mw = mx.array(a), mx.array(tw.cpu().numpy())
         with_mlx(norms, lambda: mx.fast.rms_norm(ma, mw, 1e-5))
-    case("rms_norm 16384^2", size, lambda: start_and_drop(call("fast_rms_norm", turn(), kw, C.c_float(1e-5))), norms)
-    case("layer_norm 16384^2", size, lambda: start_and_drop(call("fast_layer_norm", turn(), kw, kb, C.c_float(1e-5))),
+    case("rms_norm 16384^2", size, lambda: start(call("fast_rms_norm", turn(), kw, C.c_float(1e-5))), norms)
+    case("layer_norm 16384^2", size, lambda: start(call("fast_layer_norm", turn(), kw, kb, C.c_float(1e-5))),
          {"torch": peer_torch(lambda: F.layer_norm(ta, (n,), tw, tb, 1e-5))})
     kx, tx = call("reshape", ka, ints(1, 128, n, 128), C.c_size_t(4)), ta.view(1, 128, n, 128)
     run(kx)
@@ -658,7 +654,7 @@ def rows():
         return torch.cat([u * cos - v * sin, u * sin + v * cos], -1)
 
     compiled_rotate = torch.compile(rotate)
-    case("rope 128 heads of 16384 x 128", size, lambda: start_and_drop(
+    case("rope 128 heads of 16384 x 128", size, lambda: start(
         call("fast_rope", kx, 128, NO, OptionalFloat(10000.0, True), C.c_float(1.0), 0, NONE)),
         {"torch": peer_torch(lambda: rotate(tx)), "torch.compile": peer_torch(lambda: compiled_rotate(tx))})
     mask = rng.integers(0, 2, (1, n)).astype(np.float32) * -1e4
@@ -666,7 +662,7 @@ def rows():
 
     def keel_masked():
         t = call("add", turn(), km)
-        start_and_drop(call("softmax_axis", t, 1, NO))
+        start(call("softmax_axis", t, 1, NO))
         free_array(t)
 
     compiled_masked = torch.compile(lambda x: torch.softmax(x + tm, 1))
@@ -684,9 +680,8 @@ def rows():
     compiled_swiglu = torch.compile(lambda x, y: F.silu(x) * y)
     case("swiglu 16384^2", 12 * n * n, keel_swiglu,
          {"torch": peer_torch(lambda: F.silu(ta) * td), "torch.compile": peer_torch(lambda: compiled_swiglu(ta, td))})
-    for x in (ka, kw, kb, km, kx, *others, *kept):
+    for x in (ka, kw, kb, km, kx, *others):
         free_array(x)
-    kept.clear()
 
 
 def reductions():
@@ -704,17 +699,17 @@ def reductions():
         }
         kz, tz = both(np.zeros((n, n), np.float32))
         for op, (keel, peer) in ways.items():
-            case(f"{op} of {name} 16384^2", size, lambda: start_and_drop(keel()), {"torch": peer_torch(peer)})
+            case(f"{op} of {name} 16384^2", size, lambda: start(keel()), {"torch": peer_torch(peer)})
         free_array(kz)
     for op, keel, peer in (("var", lambda: call("var", ka, NO, 0), lambda: torch.var(ta, correction=0)),
                            ("logsumexp", lambda: call("logsumexp", ka, NO), lambda: torch.logsumexp(ta.view(-1), 0)),
                            ("prod", lambda: call("prod", ka, NO), lambda: torch.prod(ta))):
-        case(f"{op} of all 2^28", size, lambda: start_and_drop(keel()), {"torch": peer_torch(peer)})
+        case(f"{op} of all 2^28", size, lambda: start(keel()), {"torch": peer_torch(peer)})
     k4, t4 = call("reshape", ka, ints(64, 256, 256, 64), C.c_size_t(4)), ta.view(64, 256, 256, 64)
     run(k4)
     for op, keel, peer in (("sum", lambda: call("sum_axis", k4, 1, NO), lambda: torch.sum(t4, 1)),
                            ("var", lambda: call("var_axis", k4, 1, NO, 0), lambda: torch.var(t4, 1, correction=0))):
-        case(f"{op} of axis 1 of (64, 256, 256, 64)", size, lambda: start_and_drop(keel()), {"torch": peer_torch(peer)})
+        case(f"{op} of axis 1 of (64, 256, 256, 64)", size, lambda: start(keel()), {"torch": peer_torch(peer)})
     free_array(k4)
     free_array(ka)
 
@@ -731,11 +726,11 @@ def scans():
         mr = ma.reshape(16384, 16384)
         with_mlx(all_of_it, lambda: mx.cumsum(ma, axis=0))
         with_mlx(by_rows, lambda: mx.cumsum(mr, axis=1))
-    case("cumsum 2^28", 8 * n, lambda: start_and_drop(call("cumsum", ka, 0, NO, YES)), all_of_it)
-    case("cumsum of rows 16384^2", 8 * n, lambda: start_and_drop(call("cumsum", kr, 1, NO, YES)), by_rows)
-    case("cumsum of columns 16384^2", 8 * n, lambda: start_and_drop(call("cumsum", kr, 0, NO, YES)),
+    case("cumsum 2^28", 8 * n, lambda: start(call("cumsum", ka, 0, NO, YES)), all_of_it)
+    case("cumsum of rows 16384^2", 8 * n, lambda: start(call("cumsum", kr, 1, NO, YES)), by_rows)
+    case("cumsum of columns 16384^2", 8 * n, lambda: start(call("cumsum", kr, 0, NO, YES)),
          {"torch": peer_torch(lambda: torch.cumsum(tr, 0))})
-    case("cummax of rows 16384^2", 8 * n, lambda: start_and_drop(call("cummax", kr, 1, NO, YES)),
+    case("cummax of rows 16384^2", 8 * n, lambda: start(call("cummax", kr, 1, NO, YES)),
          {"torch": peer_torch(lambda: torch.cummax(tr, 1))})
     for x in (ka, kr):
         free_array(x)
@@ -749,8 +744,8 @@ def sorts():
         if mx is not None and n <= 1 << 20:
             ma = mx.array(a)
             with_mlx(p, lambda: mx.sort(ma))
-        case(f"sort {name}", 8 * n, lambda: start_and_drop(call("sort_axis", ka, 0)), p)
-        case(f"argsort {name}", 8 * n, lambda: start_and_drop(call("argsort_axis", ka, 0)), {"torch": peer_torch(lambda: torch.argsort(ta))})
+        case(f"sort {name}", 8 * n, lambda: start(call("sort_axis", ka, 0)), p)
+        case(f"argsort {name}", 8 * n, lambda: start(call("argsort_axis", ka, 0)), {"torch": peer_torch(lambda: torch.argsort(ta))})
         free_array(ka)
     a = normal(32, 32768)
     ka, ta = both(a)
@@ -758,8 +753,8 @@ def sorts():
     if mx is not None:
         mk = mx.array(a)
         with_mlx(p, lambda: mx.topk(mk, 64, axis=1))
-    case("top 64 of 32 x 32 K", 4 * 32 * 32768, lambda: start_and_drop(call("topk_axis", ka, 64, 1)), p)
-    case("sort of 32 x 32 K", 8 * 32 * 32768, lambda: start_and_drop(call("sort_axis", ka, 1)), {"torch": peer_torch(lambda: torch.sort(ta, 1))})
+    case("top 64 of 32 x 32 K", 4 * 32 * 32768, lambda: start(call("topk_axis", ka, 64, 1)), p)
+    case("sort of 32 x 32 K", 8 * 32 * 32768, lambda: start(call("sort_axis", ka, 1)), {"torch": peer_torch(lambda: torch.sort(ta, 1))})
     free_array(ka)
 
 
@@ -773,7 +768,7 @@ def attentions():
         return k, a
 
     def attend(q, k, v, mode=b"", mask=NONE, sinks=NONE):
-        return start_and_drop(call("fast_scaled_dot_product_attention", q, k, v, C.c_float(128**-0.5), C.c_char_p(mode), mask, sinks))
+        return start(call("fast_scaled_dot_product_attention", q, k, v, C.c_float(128**-0.5), C.c_char_p(mode), mask, sinks))
 
     sdpa = torch.nn.functional.scaled_dot_product_attention
     heads, n, d = 32, 4096, 128
