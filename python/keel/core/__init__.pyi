@@ -5113,6 +5113,23 @@ class FunctionExporter:
         Raises: RuntimeError when the file cannot be written.
         """
 
+class LimitError(ValueError, OverflowError):
+    """An extent, or another number, is larger than what is possible.
+
+    Like every exception of the library it has the attributes code, operation, index, axis, axis_size,
+    position, tensor, file and bytes, None where they do not apply.
+    """
+
+    code: str
+    operation: str | None
+    index: int | None
+    axis: int | None
+    axis_size: int | None
+    position: int | None
+    tensor: str | None
+    file: str | None
+    bytes: tuple[int, int] | None
+
 class PrintOptions:
     """How arrays are printed."""
 
