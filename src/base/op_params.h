@@ -1,6 +1,7 @@
 /* op_params.h - the parameters of operations, as builders write them and kernels read them.
  * Flat structs, copied with the node; arrays of varying length are flexible members. */
 #pragma once
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -155,6 +156,18 @@ struct kl_attention_params {
     bool causal; /* the last query sees all keys, the query before it one key less, and so on */
     bool has_mask, has_sinks;
 };
+/* Where products of queries of 16 bits are made without rounding scale * q, queries can be
+ * multiplied by this power of two first, which is exact: the largest that is at most |scale| and 1.
+ * Then no score overflows that does not when scale is multiplied into the queries. 1 for float16,
+ * whose products fit float32, and whose range a power of two might leave. 0: neither is certain. */
+static inline float kl_attention_power(enum kl_dtype dtype, float scale) {
+    int exponent;
+    const float size = fabsf(scale);
+    if (!(size >= 0x1p-32f && size <= 0x1p32f)) return 0;
+    if (dtype == KL_F16 || size >= 1) return 1;
+    (void)frexpf(size, &exponent);
+    return ldexpf(1, exponent - 1);
+}
 
 /* ATTENTION_BACKWARD: in = those of ATTENTION, then its result (b, heads, n, e) and the cotangent
  * of that, all of one dtype but for masks of bool; with the same parameters. out has one axis: the

@@ -6,6 +6,7 @@
  * in float32 and rounds only the result: scores of 65504 and more are common, and weights of 16
  * bits are too coarse. */
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -148,6 +149,7 @@ static enum kl_dtype wide_of(const struct attention *t) {
 static int keep_where(struct kl_array **out, struct kl_array *keep, struct kl_array *scores,
                       const struct attention *t, struct kl_error **err) {
     double lowest = wide_of(t) == KL_F64 ? -DBL_MAX : -(double)FLT_MAX;
+    if (t->p.causal && t->m >= t->n) lowest = -INFINITY; /* as in the kernels: each sees a key */
     struct kl_array *low;
     KL_TRY(kl_array_new_scalar(&low, lowest, wide_of(t), err));
     int rc = kl_where(out, keep, scores, low, t->s, err);

@@ -2,8 +2,6 @@
  * 9.0. The kernels of the dialect (lower_attention.c) do what does not fit: other widths and types,
  * few rows, for which memory is the limit, and layouts that the tensor memory accelerator does not
  * read. */
-#include <math.h>
-
 #include "backend/cuda/cuda_internal.h"
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
@@ -38,8 +36,7 @@ struct map { /* CUtensorMap */
 struct shape { /* attention_sm90.kl has the same */
     int64_t mask_strides[4], n, m;
     uint32_t heads, per_key_head, tiles, has_sinks, has_pairs;
-    float scale;
-    uint32_t pad;
+    float scale, power;
 };
 
 /* Whether the tensor memory accelerator can read x, of shape (batch, heads, rows, width). */
@@ -79,7 +76,8 @@ static bool takes(const struct kl_cuda *d, const struct kl_command *c) {
     if ((width != 64 && width != 128) || v->dims[3] != width) return false;
     /* Negative scales turn the order of scores around. A row without any key that it may see has
      * equal weights, which tiles that are left out do not give. */
-    if (!(p->scale > 0 && isfinite(p->scale)) || (p->causal && n > m)) return false;
+    if (!(p->scale > 0) || kl_attention_power(q->dtype, p->scale) == 0 || (p->causal && n > m))
+        return false;
     if (n * (q->dims[1] / k->dims[1]) <= FEW_ROWS) return false;
     if (kl_groups_for(n, ROWS) * q->dims[1] * q->dims[0] > INT32_MAX) return false;
     return readable(q) && readable(k) && readable(v);
@@ -116,7 +114,8 @@ int kl_cuda_attention(struct kl_emit *e, const struct kl_command *c) {
                       .tiles = (uint32_t)kl_groups_for(q->dims[2], ROWS),
                       .has_sinks = p->has_sinks,
                       .has_pairs = mask && has_pairs(mask),
-                      .scale = p->scale};
+                      .scale = p->scale,
+                      .power = kl_attention_power(q->dtype, p->scale)};
     for (int i = 0; i < 4; i++) s.mask_strides[i] = mask ? mask->strides[i] : 0;
     if (!e->dry) {
         KL_TRY(describe(d, &maps.q, q, e->err));

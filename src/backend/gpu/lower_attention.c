@@ -33,7 +33,8 @@ const struct kl_family kl_family_attention = {
 struct attention { /* attention.kl has the same */
     int64_t n, m, d, e, q[4], k[4], v[4], mask[4], sink, seg, n_segs;
     int32_t key_heads, per_key, causal, has_mask, has_sinks;
-    float scale;
+    float scale, power;
+    int32_t pad;
 };
 
 /* The operands of a command; NULL where there is none. */
@@ -66,7 +67,8 @@ static struct attention describe(const struct kl_command *c, const struct operan
                                       : o->mask->dtype == KL_BOOL ? 1
                                                                   : 2,
                           .has_sinks = p->has_sinks,
-                          .scale = p->scale};
+                          .scale = p->scale,
+                          .power = kl_attention_power(o->q->dtype, p->scale)};
     for (int i = 0; i < 4; i++) {
         a.q[i] = o->q->strides[i];
         a.k[i] = o->k->strides[i];
@@ -112,8 +114,8 @@ int kl_lower_attention(struct kl_emit *e, const struct kl_command *c) {
     /* Without keys the result is 0. */
     if (o.k->dims[2] == 0) return kl_emit_fill(e, o.out->data, item, o.out->size, 0);
     struct attention a = describe(c, &o);
-    const bool few = takes_few(e, &o, &a),
-               matrix = few && e->port->has_matrix_units && item == 2 && (a.d == 64 || a.d == 128);
+    const bool few = takes_few(e, &o, &a), matrix = few && e->port->has_matrix_units && item == 2 &&
+                                                    (a.d == 64 || a.d == 128) && a.power != 0;
     const int64_t rows = a.n * a.per_key, heads = (int64_t)o.q->dims[0] * a.key_heads;
     const int most_few = a.d * MOST_FEW > MOST_VALUES ? MOST_FEW / 2 : MOST_FEW,
               few_rows = matrix ? (rows > 8 ? 16 : 8) : (int)kl_pow2_for(rows, most_few),

@@ -36,8 +36,7 @@ const struct kl_family kl_family_attention_backward = {
 struct backward { /* attention_backward.kl has the same */
     int64_t n, m, d, e, q[4], k[4], v[4], g[4], result[4], mask[4], sink;
     int32_t batches, key_heads, per_key, causal, has_mask, has_sinks;
-    float scale;
-    int32_t pad;
+    float scale, power;
 };
 
 /* The operands of a command; NULL where there is none. */
@@ -72,7 +71,8 @@ static struct backward describe(const struct kl_command *c, const struct operand
                                      : o->mask->dtype == KL_BOOL ? 1
                                                                  : 2,
                          .has_sinks = p->has_sinks,
-                         .scale = p->scale};
+                         .scale = p->scale,
+                         .power = kl_attention_power(o->q->dtype, p->scale)};
     for (int i = 0; i < 4; i++) {
         b.q[i] = o->q->strides[i];
         b.k[i] = o->k->strides[i];
@@ -96,7 +96,7 @@ static bool rows_aligned(const struct kl_arg *x) {
 /* Whether matrix units can multiply: 16-bit floats of two widths. */
 static bool takes_matrix(const struct kl_emit *e, const struct operands *o,
                          const struct backward *b) {
-    return e->port->has_matrix_units && e->port->subgroup == 32 &&
+    return e->port->has_matrix_units && e->port->subgroup == 32 && b->power != 0 &&
            kl_local_size(e, TILES_LOCAL) == TILES_LOCAL && kl_dtype_size(o->q->dtype) == 2 &&
            (b->d == COLUMNS || b->d == WIDEST) && b->e == b->d && rows_aligned(o->q) &&
            rows_aligned(o->k) && rows_aligned(o->v) && rows_aligned(o->g) &&
@@ -110,16 +110,17 @@ static size_t shared_of(int rows, int width) {
            (size_t)(2 * tile * N_NUMBERS) * 4;
 }
 
+static int masking_of(const struct backward *b) {
+    return b->causal ? CAUSAL : b->has_mask ? A_MASK : 0;
+}
+
 /* Launches the kernel of a goal, with `out` for its gradient and `more` for a second one. */
 static int emit_goal(struct kl_emit *e, const struct operands *o, const struct backward *b,
                      bool matrix, int goal, void *numbers, void *out, void *more) {
     const size_t item = kl_dtype_size(o->q->dtype), read = matrix ? VEC_BYTES : item,
                  written = matrix ? sizeof(uint32_t) : item;
     const bool own_queries = goal == NUMBERS || goal == OF_Q;
-    const int masking = b->causal     ? CAUSAL
-                        : b->has_mask ? A_MASK
-                                      : 0,
-              columns = matrix ? (int)b->d : COLUMNS,
+    const int masking = masking_of(b), columns = matrix ? (int)b->d : COLUMNS,
               rows = matrix                  ? ROWS_MANY * WIDEST / columns
                      : e->port->subgroup > 1 ? ROWS_MANY
                                              : ROWS_FEW,
@@ -169,7 +170,7 @@ int kl_lower_attention_backward(struct kl_emit *e, const struct kl_command *c) {
         KL_TRY(emit_goal(e, &o, &b, false, OF_V, numbers, dv, NULL));
     }
     if (!o.sinks) return KL_OK;
-    const int values[] = {o.q->dtype, NUMBERS, 0, 0, 0, COLUMNS};
+    const int values[] = {o.q->dtype, NUMBERS, masking_of(&b), 0, 0, COLUMNS};
     struct kl_karg args[] = {KL_KARG_PTR(numbers, 4), KL_KARG_PTR(o.sinks->data, item),
                              KL_KARG_PTR(dsinks, item), KL_KARG(b)};
     return kl_emit(e, &kl_family_attention_backward, values, "attend_sinks", o.q->dims[1],

@@ -6,6 +6,7 @@
  * How work is cut into tasks depends on the shape alone. */
 #include "backend/cpu/matmul/attention.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_kernels.h"
@@ -45,8 +46,10 @@ void kl_attention_mask(const struct kl_attention_job *j, int64_t batch, struct k
                        int64_t first, int64_t n, float *scores, int64_t step) {
     const struct kl_arg *mask = j->mask;
     int64_t seen = kl_attention_last_seen(j, q.row);
-    for (int64_t i = seen + 1 > first ? seen + 1 - first : 0; i < n; i++)
-        scores[i * step] = KL_ATTENTION_MASKED;
+    /* A query that sees keys must not depend on others even where the scores of all of them are
+     * -infinity: which others are read at all follows from how queries are cut into panels. */
+    const float hidden = seen < 0 ? KL_ATTENTION_MASKED : -INFINITY;
+    for (int64_t i = seen + 1 > first ? seen + 1 - first : 0; i < n; i++) scores[i * step] = hidden;
     if (!mask) return;
     int item = (int)kl_dtype_size(mask->dtype);
     const char *from =
@@ -116,8 +119,9 @@ int kl_cpu_attention(struct kl_launch *l) {
         int64_t padded = kl_round_up(j.d, KL_AMX_DEPTH) + kl_round_up(j.e, KL_AMX_ROWS);
         /* with more padding than an eighth, tile registers gain nothing */
         bool wide = 8 * padded <= 9 * (j.d + j.e);
+        j.power = kl_attention_power(dtype, j.scale);
         if (kl_cpu_uses_amx() && j.q->dtype == dtype && j.k->dtype == dtype && j.v->dtype == dtype)
-            j.bf16_parts = dtype == KL_BF16 ? 1 : dtype == KL_F32 && wide ? 3 : 0;
+            j.bf16_parts = dtype == KL_BF16 ? j.power != 0 : dtype == KL_F32 && wide ? 3 : 0;
         kl_run_tasks(l, batches * j.kv_heads * j.tasks_each, kl_attention_many_task, &j);
     }
     return atomic_load(&j.no_memory) ? kl_fail_nomem(l->err) : KL_OK;

@@ -12,13 +12,15 @@ enum {
     KL_ATTENTION_QUERIES = 512,
     KL_ATTENTION_CHUNK = 512 /* keys of a task of few queries */
 };
-/* The score of a masked key. Where all keys are masked, all weigh the same, as in MLX. */
+/* The score of a masked key. Where all keys are masked, all weigh the same, as in MLX. Keys that a
+ * causal mask hides from a query that sees others have -infinity. */
 #define KL_ATTENTION_MASKED (-FLT_MAX)
 
 struct kl_attention_job {
     const struct kl_launch *l;
     const struct kl_arg *q, *k, *v, *mask, *sinks;
     float scale;
+    float power; /* kl_attention_power, for queries of bfloat16 in tile registers */
     bool causal;
     int bf16_parts; /* bfloat16 parts of an element in tile registers; 0: computed in vectors */
     int64_t heads, kv_heads, group, n, m, d, e;

@@ -144,6 +144,9 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
         __mmask16 more =
             _mm512_cmp_ps_mask(_mm512_sub_ps(top, largest), _mm512_set1_ps(LEEWAY), _CMP_GT_OQ);
         top = _mm512_mask_mov_ps(largest, more, top);
+        /* One rounding less where that does not show: it would be as large as top is far from 0. */
+        const bool far =
+            _mm512_cmp_ps_mask(_mm512_abs_ps(top), _mm512_set1_ps(32768), _CMP_GT_OQ) != 0;
         float *down = p->scale + half;
         _mm512_storeu_ps(down, _mm512_sub_ps(largest, top));
         _mm512_storeu_ps(p->largest + half, top);
@@ -154,9 +157,11 @@ WITH_BF16 static void weigh_pairs(struct panel *p, const float *scores, int64_t 
             __m512 w[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
 #pragma GCC unroll 2
             for (int key = 0; key < 2; key++)
-                if (i + key < n)
-                    w[key] = weight_of(
-                        _mm512_fmsub_ps(_mm512_loadu_ps(s + (i + key) * WIDTH), factor, top));
+                if (i + key < n) {
+                    const __m512 x = _mm512_loadu_ps(s + (i + key) * WIDTH);
+                    w[key] = weight_of(far ? _mm512_sub_ps(_mm512_mul_ps(x, factor), top)
+                                           : _mm512_fmsub_ps(x, factor, top));
+                }
             __m512i both =
                 _mm512_permutexvar_epi16(pairs, (__m512i)_mm512_cvtne2ps_pbh(w[1], w[0]));
             first = _mm512_add_ps(first, _mm512_castsi512_ps(_mm512_slli_epi32(both, 16)));

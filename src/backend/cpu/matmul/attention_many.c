@@ -79,7 +79,7 @@ static void panel_run(const struct kl_attention_job *j, struct panel *p, const s
     n = kl_min64(n, p->last_seen + 1 - first);
     bool masks = j->mask || first + n - 1 > p->first_seen;
 #ifdef __AVX512F__
-    float scale = j->scale;
+    float scale = r->bf16_parts == 1 ? j->scale / j->power : 1;
     if (r->bf16_parts) {
         for (int64_t i = 0; i < n; i += KL_AMX_ROWS) {
             struct kl_amx_place to = {r->scores + i * WIDTH, WIDTH};
@@ -154,7 +154,10 @@ static void pack_panel(const struct kl_attention_job *j, const struct room *r, i
                        int64_t c, const char *row) {
     float *to = r->q + at * r->q_panel, *rows = r->bf16_parts ? r->raw + c * r->d : r->raw;
     if (r->bf16_parts == 1) { /* copied as rows first; pack_queries packs them */
-        kl_copy_run(2, j->d, (uint16_t *)r->raw + c * r->d, 2, row, j->q->strides[3] * 2);
+        uint16_t *raw = (uint16_t *)r->raw + c * r->d;
+        kl_copy_run(2, j->d, raw, 2, row, j->q->strides[3] * 2);
+        if (j->power != 1) KL_EACH(i, j->d)
+        raw[i] = kl_bf16_store(kl_bf16_load(raw[i]) * j->power);
         return;
     }
     kl_attention_load(j->q, row, j->d, rows);
@@ -220,8 +223,9 @@ void kl_attention_many_task(void *arg, int64_t task) {
             state[p].total[c] = 0;
             if (c >= state[p].n) continue;
             if (j->sinks) {
-                state[p].largest[c] = kl_attention_sink(j, q.head);
-                state[p].total[c] = 1;
+                const float sink = kl_attention_sink(j, q.head);
+                if (!(sink < KL_ATTENTION_MASKED)) state[p].largest[c] = sink;
+                state[p].total[c] = kl_exp_f32(sink - state[p].largest[c]);
             }
             int64_t seen = kl_attention_last_seen(j, q.row);
             if (seen < state[p].first_seen) state[p].first_seen = seen;
