@@ -1,12 +1,12 @@
 /* lower_rope.c - ROPE: one launch makes the table of angles of position 1, one rotates. For a few
  * rows, as when a language model generates, the angles are an argument of the one launch. */
-#include <float.h>
 #include <math.h>
 
 #include "backend/gpu/axes.h"
 #include "backend/gpu/kernels.h"
 #include "base/dtype.h"
 #include "base/op_params.h"
+#include "base/turns.h"
 
 enum {
     WANT_LOCAL = 256,
@@ -14,8 +14,6 @@ enum {
     TURNS = 64,    /* of one launch; rope.kl has the same number, and the next one */
     FEW = 1 << 14, /* elements; work-items of a warp read arguments at different places by turns */
 };
-#define NO_ANGLE UINT64_C(0x8000000000000001)
-#define TWO_PI 6.283185307179586476925286766559L
 
 const struct kl_family kl_family_rope = {
     .name = "rope", .source = kl_source_rope, .defines = {"T:IN", "PAIRS", "TRADITIONAL", "GIVEN"}};
@@ -24,21 +22,13 @@ struct turns {
     uint64_t of[TURNS];
 };
 
-/* The part of x behind the point, as a 64-bit fraction. */
-static uint64_t fraction_of(long double x) {
-    if (!isfinite(x)) return NO_ANGLE;
-    const long double rest = ldexpl(x - floorl(x), 64); /* in [0, 2^64], since it may be rounded */
-    const uint64_t fraction = rest < 0x1p64L ? (uint64_t)rest : 0;
-    return fraction == NO_ANGLE ? fraction + 1 : fraction;
-}
-
 /* Those of up to TURNS pairs: the rates are those of backend/cpu/elementwise/rope.c. */
 static struct turns make_turns(const struct kl_rope_params *p, int64_t first) {
     const int64_t half = p->dims / 2;
     struct turns t = {{0}};
     for (int64_t k = first; k < half && k < first + TURNS; k++) {
         const double rate = pow((double)p->base, -(double)k / (double)half);
-        t.of[k - first] = fraction_of((long double)rate * (long double)p->scale / TWO_PI);
+        t.of[k - first] = kl_turns_of_rate(rate, p->scale);
     }
     return t;
 }
@@ -77,15 +67,11 @@ static int from_freqs(struct kl_emit *e, const struct kl_rope_params *p, const i
                       const struct kl_arg *freqs, void *table) {
     int64_t half = p->dims / 2, step = freqs->strides[0];
     const uint32_t local = kl_local_size(e, WANT_LOCAL);
-    int32_t exponent = 0, sign = !isfinite(p->scale) ? 0 : p->scale < 0 ? -1 : 1;
-    const long double m = sign ? frexpl(fabsl((long double)p->scale) / TWO_PI, &exponent) : 0;
-    uint64_t mantissa = (uint64_t)ldexpl(m, 64);
-    exponent -= 64;
+    const struct kl_turns_scale by = kl_turns_scale(p->scale);
     struct kl_karg args[] = {KL_KARG_PTR(table, 8), KL_KARG_PTR(freqs->data, 4), KL_KARG(half),
-                             KL_KARG(step),         KL_KARG(mantissa),           KL_KARG(exponent),
-                             KL_KARG(sign)};
+                             KL_KARG(step), KL_KARG(by)};
     return kl_emit(e, &kl_family_rope, values, "rope_freqs", kl_groups_for(half, local), local,
-                   args, 7);
+                   args, 5);
 }
 
 static void split_axes(struct kl_axes *lead, const struct kl_arg *in, const int64_t *strides) {
