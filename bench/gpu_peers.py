@@ -101,17 +101,20 @@ def run(*arrays):
 # no input is read once for two rounds.
 kept = collections.deque()  # of (array, bytes)
 HOLD_BYTES = 4 << 30
+held = 0  # the bytes of kept
 array_bytes = declare("mlx_array_nbytes", C.c_size_t, Handle)
 
 
 def start(*arrays):
+    global held
     v = vec((Handle * len(arrays))(*arrays), len(arrays))
     rc = async_eval(v)
     vec_free(v)
-    kept.extend((a, array_bytes(a)) for a in arrays)
+    for a in arrays:
+        kept.append((a, array_bytes(a)))
+        held += kept[-1][1]
     if rc:
         raise RuntimeError(last_error())
-    held = sum(n for _, n in kept) if kept[-1][1] > 1 << 20 else 0
     while held > HOLD_BYTES:
         oldest, n = kept.popleft()
         run(oldest)
@@ -166,10 +169,13 @@ def in_turn(arrays):
 
 
 def keel_sync():
+    global held
     if synchronize(S):
         raise RuntimeError(last_error())
     while kept:
-        free_array(kept.popleft()[0])
+        oldest, n = kept.popleft()
+        free_array(oldest)
+        held -= n
 
 
 def seconds(work, sync, n):
